@@ -17,7 +17,7 @@
 //! 80). If the middle neighbours do not reach the bounding rectangle, the step falls by one. From
 //! step 2 up, a side that the rectangle does not reach is left out with its corners. At step 1
 //! opposite neighbours coincide, and a box equal to the one before it is skipped.
-//! Cost: about 100 ns, no allocation.
+//! Cost: three cosines and some forty box edges; no allocation.
 
 use std::ops::Range;
 

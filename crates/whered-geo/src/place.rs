@@ -3,7 +3,7 @@
 //! For: carrying longitude and latitude together, with their limits already checked.
 //! Not for: altitude, datums, projections; a place is two angles on a sphere.
 //! Layout: two `f64`, 16 bytes. Cost: everything here is a handful of comparisons, except the
-//! distance (about 50 ns, see `distance.rs`).
+//! distance (see `distance.rs`).
 
 use std::fmt;
 

@@ -8,16 +8,21 @@
 //! (cell, member) order, then what the boxes miss, in (cell, member) order. Sorted hits of equal
 //! distance keep the order of the scan. `COUNT n ANY` stops the scan at n hits and sorts those.
 //!
-//! Where Redis 7.0.15 misses points that are inside, and the scan here goes on:
-//! 1. The shape holds or nears a pole: the points across the pole, at other longitudes, lie in
-//!    none of the nine boxes.
-//! 2. High latitudes: the rectangle is taken at the poleward parallel with the *chord* width, and
-//!    the step falls by one at most, so a circle may be wider than three boxes.
-//! 3. Very large shapes: at step 2 and 3 three boxes span 270 or 135 degrees; past a
-//!    pole the cosine of the rectangle turns negative, which swaps its western and eastern edge.
-//! 4. Wide boxes (`BYBOX`): a width beyond half the circle of latitude holds every longitude.
-//! 5. The limit of the globe: longitude exactly 180 or latitude exactly 85.05112878 gives a
-//!    cell beyond 2^52, in a box of its own that is scanned only from the same limit.
+//! Where Redis 7.0.15 misses points that are inside, and the scan here goes on (found by random
+//! searches against redis-server; in 31,000 of them no hit of Redis was ever missing here, and
+//! its order was always kept):
+//! 1. A pole lies inside. Points across the pole are at the opposite longitude, outside all nine
+//!    boxes unless those already span the globe: circles of 550 to 1,300 km above latitude 78.
+//!    Past the pole the cosine in Redis's rectangle turns negative, which swaps west and east.
+//! 2. High latitudes near the largest steps: Redis turns the width into degrees as if it were
+//!    measured along the parallel, but it is measured along a great circle, which reaches
+//!    farther. A side that is in fact reached is then left out: boxes above latitude 65 and
+//!    wider than 2,000 km, or 1,100 km at latitude 85.
+//! 3. The limit of the globe. A point at longitude exactly 180 or latitude exactly 85.05112878
+//!    has a cell beyond 2^52, in a box of its own, which Redis scans only if the centre of the
+//!    search lies at the same limit; and such a centre has the neighbours of that outer box.
+//!
+//! `tests/known_facts.rs` has one search of each kind.
 //!
 //! Cost of ordering: n log n; with a count, one selection and the sort of the chosen.
 

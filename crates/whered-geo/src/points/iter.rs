@@ -2,7 +2,7 @@
 //!
 //! For: ranges by rank and by cell; both ends are jumped to, so a walk costs what it yields.
 //! Layout: two positions in the tree; the walk is over when they meet.
-//! Cost: a few ns an entry; `nth` (and so `skip`) jumps by rank instead of walking.
+//! Cost: constant for each entry; `nth` (and so `skip`) jumps by rank instead of walking.
 
 use std::iter::FusedIterator;
 use std::ops::{Range, RangeInclusive};

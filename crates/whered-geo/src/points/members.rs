@@ -14,7 +14,7 @@
 //! probing; removal closes the gap, there are no tombstones); a part is at most 3/4 full.
 //! The hash is keyed at random for each collection, so that chosen names cannot collide.
 //! Cost: 16-32 bytes a member; a lookup reads two cache lines and then the leaf. A part of 1/256
-//! of the members grows at a time: a pause of some 4 ms at 60 M members.
+//! of the members grows at a time, so that no insertion waits for all.
 
 use std::hash::{BuildHasher, RandomState};
 

@@ -25,7 +25,7 @@
 //! | `cell` | one hash, one table probe, one leaf |
 //! | `insert`, `remove` | as `cell`, and one or two leaves are edited; a leaf split now and then |
 //! | `rank`, `iter_from_rank` | B + 512 additions |
-//! | `iter*` | a few ns an entry |
+//! | `iter*` | two jumps, then constant for each entry |
 //! | `search` | a leaf search for each box, then the entries of the boxes |
 //! | `memory_bytes` | constant |
 

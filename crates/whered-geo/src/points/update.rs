@@ -5,7 +5,8 @@
 //! A leaf is split when it is too large, joined with a neighbour when both together would be
 //! three quarters full; blocks likewise. A move is a removal and an insertion in the tree, one
 //! replaced number in the table.
-//! Cost: about 1 µs at a million points; splits move 128 entries, block splits 256 leaves.
+//! Cost: two or three walks from the top to a leaf; splits move 128 entries, block splits 256
+//! leaves.
 
 use super::leaf::Leaf;
 use super::{Block, Inserted, MOST_LEAVES, Points};
