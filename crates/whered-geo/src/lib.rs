@@ -1,1 +1,35 @@
-//! whered-geo.
+//! Places on the globe and the index that finds the ones nearby.
+//!
+//! For: distances, Redis's 52-bit cells and geohash strings, search shapes, and [`Points`], the
+//! ordered index of one collection (member → cell).
+//! Not for: IP addresses, commands, replies, sockets, clocks, expiry. Everything here is a pure
+//! function or a plain value owned by its caller.
+//!
+//! ```text
+//! Place (longitude, latitude) ──► Cell (interleaved bits) ──► Points (cell, member) in order
+//!    │                                                          │
+//!    └── distance ◄── Shape (circle, box) ◄── Search ───────────┘──► Hits
+//! ```
+//!
+//! Numbers are bit-equal to those of Redis 7.0.15 on x86-64 with the same C library: the same
+//! operations run in the same order, and sine, cosine and arc sine come from the C library.
+//!
+//! Concurrency: no interior mutability; many readers or one writer, as the borrow checker says.
+
+#![forbid(unsafe_code)]
+
+pub mod boxes;
+pub mod cell;
+pub mod distance;
+pub mod place;
+pub mod points;
+pub mod region;
+pub mod search;
+pub mod shape;
+
+pub use cell::Cell;
+pub use place::{Place, PlaceError};
+pub use points::naive::NaivePoints;
+pub use points::{Inserted, Points};
+pub use search::{Hit, Order, Search};
+pub use shape::Shape;
