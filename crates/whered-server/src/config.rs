@@ -30,7 +30,9 @@ use self::section::{Keys, Section};
 
 const TOP: Keys = Keys {
     title: "the top level",
-    allowed: &["data_dir", "resp", "http", "dns", "journal", "database", "zone", "pool"],
+    allowed: &[
+        "data_dir", "resp", "http", "dns", "journal", "database", "zone", "pool",
+    ],
     later: &["ruleset", "feed", "table", "capture"],
 };
 
@@ -140,9 +142,21 @@ impl Config {
         let databases = named::read_databases(&top)?;
         let zones = named::read_zones(&top)?;
         let pools = named::read_pools(&top, &zones)?;
-        let data_dir = top.filled_text("data_dir")?.map(|found| beside(path, found.value));
-        let mut config = Config { data_dir, databases, zones, pools, ..Config::default() };
-        let names: Vec<_> = config.databases.iter().map(|source| source.name.as_str()).collect();
+        let data_dir = top
+            .filled_text("data_dir")?
+            .map(|found| beside(path, found.value));
+        let mut config = Config {
+            data_dir,
+            databases,
+            zones,
+            pools,
+            ..Config::default()
+        };
+        let names: Vec<_> = config
+            .databases
+            .iter()
+            .map(|source| source.name.as_str())
+            .collect();
         doors::read_dns(&top, &mut config.dns, &names)?;
         doors::read_resp(&top, &mut config.resp)?;
         doors::read_http(&top, &mut config.http)?;
@@ -166,11 +180,26 @@ impl Config {
     /// configuration that flags have changed.
     pub fn unguarded_door(&self) -> Option<String> {
         let open = |listen: &[SocketAddr]| {
-            listen.iter().find(|address| !address.ip().is_loopback()).copied()
+            listen
+                .iter()
+                .find(|address| !address.ip().is_loopback())
+                .copied()
         };
         let doors = [
-            ("RESP", "password", "[resp]", open(&self.resp.listen), self.resp.password.is_none()),
-            ("HTTP", "token", "[http]", open(&self.http.listen), self.http.token.is_none()),
+            (
+                "RESP",
+                "password",
+                "[resp]",
+                open(&self.resp.listen),
+                self.resp.password.is_none(),
+            ),
+            (
+                "HTTP",
+                "token",
+                "[http]",
+                open(&self.http.listen),
+                self.http.token.is_none(),
+            ),
         ];
         doors.into_iter().find_map(|(door, key, table, address, unguarded)| {
             let address = address.filter(|_| unguarded)?;
@@ -197,7 +226,11 @@ impl Default for RespConfig {
 
 impl Default for HttpConfig {
     fn default() -> Self {
-        HttpConfig { listen: vec![loopback(HTTP_PORT)], token: None, max_connections: 1024 }
+        HttpConfig {
+            listen: vec![loopback(HTTP_PORT)],
+            token: None,
+            max_connections: 1024,
+        }
     }
 }
 
@@ -215,7 +248,10 @@ impl Default for DnsConfig {
 
 impl Default for JournalConfig {
     fn default() -> Self {
-        JournalConfig { sync: SyncPolicy::Always, segment_size_bytes: None }
+        JournalConfig {
+            sync: SyncPolicy::Always,
+            segment_size_bytes: None,
+        }
     }
 }
 

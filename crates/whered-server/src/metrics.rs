@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Instant;
 
-use prometheus_client::encoding::{EncodeLabelSet, text};
+use prometheus_client::encoding::text;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -53,7 +53,11 @@ impl Metrics {
         registry.register("build", "The program's version", build);
         let uptime = FloatGauge::default();
         uptime.set(self.started.elapsed().as_secs_f64());
-        registry.register("uptime_seconds", "Time since the server has started", uptime);
+        registry.register(
+            "uptime_seconds",
+            "Time since the server has started",
+            uptime,
+        );
     }
 
     fn add_doors(&self, registry: &mut Registry) {
@@ -61,11 +65,21 @@ impl Metrics {
         for (route, status, count) in self.http.read() {
             http.add([("route", route), ("status", &status.to_string())], count);
         }
-        http.register(registry, "http_requests", "HTTP requests by route and status");
+        http.register(
+            registry,
+            "http_requests",
+            "HTTP requests by route and status",
+        );
         let Some(dns) = &self.dns else { return };
         let (queries, silent, refused) = <(Counters, Counters, Counters)>::default();
-        for (transport, Totals { answered, silent: unanswered, refused: lost }) in
-            [("udp", dns.udp()), ("tcp", dns.tcp())]
+        for (
+            transport,
+            Totals {
+                answered,
+                silent: unanswered,
+                refused: lost,
+            },
+        ) in [("udp", dns.udp()), ("tcp", dns.tcp())]
         {
             for (rcode, count) in answered {
                 let rcode = whered_dns::Rcode(rcode).to_string();
@@ -74,16 +88,28 @@ impl Metrics {
             silent.add([("transport", transport)], unanswered);
             refused.add([("transport", transport)], lost);
         }
-        queries.register(registry, "dns_queries", "DNS queries answered, by response code");
+        queries.register(
+            registry,
+            "dns_queries",
+            "DNS queries answered, by response code",
+        );
         silent.register(registry, "dns_silent", "DNS messages that got no answer");
-        refused.register(registry, "dns_unsent", "DNS answers that the system did not take");
+        refused.register(
+            registry,
+            "dns_unsent",
+            "DNS answers that the system did not take",
+        );
     }
 
     fn add_data(&self, registry: &mut Registry) {
         let generation = self.engine.generation();
         let number = <Gauge>::default();
         number.set(generation.number() as i64);
-        registry.register("generation", "The number of the generation that serves", number);
+        registry.register(
+            "generation",
+            "The number of the generation that serves",
+            number,
+        );
         let epochs = Gauges::default();
         for named in generation.databases() {
             let epoch = named.database.metadata().build_epoch_seconds;
@@ -93,7 +119,10 @@ impl Metrics {
         epochs.register(registry, "database_build_timestamp_seconds", help);
         let keys = Gauges::default();
         for number in 0..DATABASE_COUNT {
-            keys.set([("number", &*number.to_string())], self.engine.keyspace().len(number) as u64);
+            keys.set(
+                [("number", &*number.to_string())],
+                self.engine.keyspace().len(number) as u64,
+            );
         }
         keys.register(registry, "keys", "Collections in each numbered database");
         let prefixes = Gauges::default();
@@ -103,7 +132,11 @@ impl Metrics {
                 prefixes.set([("set", &*name)], count as u64);
             }
         }
-        prefixes.register(registry, "prefix_set_entries", "Prefixes in each prefix set");
+        prefixes.register(
+            registry,
+            "prefix_set_entries",
+            "Prefixes in each prefix set",
+        );
     }
 
     fn add_journal(&self, registry: &mut Registry) {
@@ -112,7 +145,9 @@ impl Metrics {
         let help = "1 when the journal has failed: memory may hold writes that were not \
                     acknowledged";
         registry.register("journal_poisoned", help, poisoned);
-        let Some(stats) = self.engine.journal_stats() else { return };
+        let Some(stats) = self.engine.journal_stats() else {
+            return;
+        };
         let counters = [
             ("journal_groups", "Groups made durable", stats.groups),
             ("journal_frames", "Operations written", stats.frames),
@@ -124,8 +159,16 @@ impl Metrics {
             registry.register(name, help, counter);
         }
         let durations = [
-            ("journal_last_sync_seconds", "The last fdatasync", stats.last_sync_seconds),
-            ("journal_max_sync_seconds", "The longest fdatasync", stats.max_sync_seconds),
+            (
+                "journal_last_sync_seconds",
+                "The last fdatasync",
+                stats.last_sync_seconds,
+            ),
+            (
+                "journal_max_sync_seconds",
+                "The longest fdatasync",
+                stats.max_sync_seconds,
+            ),
         ];
         for (name, help, seconds) in durations {
             let gauge = FloatGauge::default();
@@ -164,5 +207,8 @@ impl Gauges {
 }
 
 fn owned<const N: usize>(labels: [(&'static str, &str); N]) -> Labels {
-    labels.into_iter().map(|(name, value)| (name, value.to_owned())).collect()
+    labels
+        .into_iter()
+        .map(|(name, value)| (name, value.to_owned()))
+        .collect()
 }

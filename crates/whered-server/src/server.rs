@@ -76,7 +76,11 @@ impl Server {
         let (engine, report) = Engine::open(options)?;
         tracing::info!("engine open: {report:?}");
         match Doors::start(&engine, &config) {
-            Ok(doors) => Ok(Server { engine, doors, listening }),
+            Ok(doors) => Ok(Server {
+                engine,
+                doors,
+                listening,
+            }),
             Err(error) => {
                 engine.close()?;
                 Err(error.into())
@@ -189,7 +193,10 @@ impl Listening {
 }
 
 fn journal_options(config: &JournalConfig) -> JournalOptions {
-    let mut options = JournalOptions { sync: config.sync, ..JournalOptions::default() };
+    let mut options = JournalOptions {
+        sync: config.sync,
+        ..JournalOptions::default()
+    };
     if let Some(size_bytes) = config.segment_size_bytes {
         options.segment_size_bytes = size_bytes;
     }
@@ -205,7 +212,10 @@ pub struct ServerError {
 
 impl ServerError {
     fn new(message: impl Into<String>) -> ServerError {
-        ServerError { message: message.into(), holder_pid: None }
+        ServerError {
+            message: message.into(),
+            holder_pid: None,
+        }
     }
 
     /// The process that holds the data directory, when that is what stopped the start.
@@ -224,7 +234,10 @@ impl std::error::Error for ServerError {}
 
 impl From<EngineError> for ServerError {
     fn from(error: EngineError) -> Self {
-        ServerError { message: error.to_string(), holder_pid: error.holder_pid() }
+        ServerError {
+            message: error.to_string(),
+            holder_pid: error.holder_pid(),
+        }
     }
 }
 

@@ -21,15 +21,27 @@ const RESP: Keys = Keys {
     ],
     later: &["tls", "users"],
 };
-const HTTP: Keys =
-    Keys { title: "[http]", allowed: &["listen", "token", "max_connections"], later: &["tls"] };
+const HTTP: Keys = Keys {
+    title: "[http]",
+    allowed: &["listen", "token", "max_connections"],
+    later: &["tls"],
+};
 const DNS: Keys = Keys {
     title: "[dns]",
-    allowed: &["listen", "database", "udp_size", "threads", "max_tcp_connections"],
+    allowed: &[
+        "listen",
+        "database",
+        "udp_size",
+        "threads",
+        "max_tcp_connections",
+    ],
     later: &["cookies", "rate_limit", "transfers"],
 };
-const JOURNAL: Keys =
-    Keys { title: "[journal]", allowed: &["sync", "segment_size_bytes"], later: &["snapshot"] };
+const JOURNAL: Keys = Keys {
+    title: "[journal]",
+    allowed: &["sync", "segment_size_bytes"],
+    later: &["snapshot"],
+};
 
 const THREADS: RangeInclusive<u64> = 1..=256;
 const CONNECTIONS: RangeInclusive<u64> = 1..=1_000_000;
@@ -40,12 +52,21 @@ const UDP_SIZE: RangeInclusive<u64> = 512..=4096;
 
 /// Reads `[resp]`.
 pub(super) fn read_resp(top: &Section<'_>, config: &mut RespConfig) -> Result<(), ConfigError> {
-    let Some(section) = top.table("resp", &RESP)? else { return Ok(()) };
-    config.password = section.filled_text("password")?.map(|found| found.value.to_owned());
+    let Some(section) = top.table("resp", &RESP)? else {
+        return Ok(());
+    };
+    config.password = section
+        .filled_text("password")?
+        .map(|found| found.value.to_owned());
     let guard_missing = config.password.is_none().then_some("password");
     config.listen = read_listen(&section, &config.listen, guard_missing)?;
-    config.threads = section.integer("threads", THREADS)?.map(|found| found.value as usize);
-    set(&mut config.max_clients, section.integer("max_clients", CONNECTIONS)?);
+    config.threads = section
+        .integer("threads", THREADS)?
+        .map(|found| found.value as usize);
+    set(
+        &mut config.max_clients,
+        section.integer("max_clients", CONNECTIONS)?,
+    );
     set(
         &mut config.output_buffer_limit_bytes,
         section.integer("output_buffer_limit_bytes", BUFFER_BYTES)?,
@@ -59,7 +80,9 @@ pub(super) fn read_resp(top: &Section<'_>, config: &mut RespConfig) -> Result<()
 
 /// Reads `[http]`.
 pub(super) fn read_http(top: &Section<'_>, config: &mut HttpConfig) -> Result<(), ConfigError> {
-    let Some(section) = top.table("http", &HTTP)? else { return Ok(()) };
+    let Some(section) = top.table("http", &HTTP)? else {
+        return Ok(());
+    };
     if let Some(token) = section.filled_text("token")? {
         if !token.value.bytes().all(|byte| byte.is_ascii_graphic()) {
             let allowed = "visible ASCII characters without spaces";
@@ -69,7 +92,10 @@ pub(super) fn read_http(top: &Section<'_>, config: &mut HttpConfig) -> Result<()
     }
     let guard_missing = config.token.is_none().then_some("token");
     config.listen = read_listen(&section, &config.listen, guard_missing)?;
-    set(&mut config.max_connections, section.integer("max_connections", CONNECTIONS)?);
+    set(
+        &mut config.max_connections,
+        section.integer("max_connections", CONNECTIONS)?,
+    );
     Ok(())
 }
 
@@ -79,7 +105,9 @@ pub(super) fn read_dns(
     config: &mut DnsConfig,
     databases: &[&str],
 ) -> Result<(), ConfigError> {
-    let Some(section) = top.table("dns", &DNS)? else { return Ok(()) };
+    let Some(section) = top.table("dns", &DNS)? else {
+        return Ok(());
+    };
     config.listen = read_listen(&section, &config.listen, None)?;
     if let Some(name) = section.filled_text("database")? {
         if !databases.contains(&name.value) {
@@ -91,8 +119,13 @@ pub(super) fn read_dns(
     if let Some(size) = section.integer("udp_size", UDP_SIZE)? {
         config.udp_size = size.value as u16;
     }
-    config.threads = section.integer("threads", THREADS)?.map(|found| found.value as usize);
-    set(&mut config.max_tcp_connections, section.integer("max_tcp_connections", CONNECTIONS)?);
+    config.threads = section
+        .integer("threads", THREADS)?
+        .map(|found| found.value as usize);
+    set(
+        &mut config.max_tcp_connections,
+        section.integer("max_tcp_connections", CONNECTIONS)?,
+    );
     Ok(())
 }
 
@@ -101,7 +134,9 @@ pub(super) fn read_journal(
     top: &Section<'_>,
     config: &mut JournalConfig,
 ) -> Result<(), ConfigError> {
-    let Some(section) = top.table("journal", &JOURNAL)? else { return Ok(()) };
+    let Some(section) = top.table("journal", &JOURNAL)? else {
+        return Ok(());
+    };
     if let Some(sync) = section.text("sync")? {
         config.sync = match sync.value {
             "always" => SyncPolicy::Always,
@@ -126,7 +161,9 @@ fn read_listen(
     guard_missing: Option<&str>,
 ) -> Result<Vec<SocketAddr>, ConfigError> {
     let example = "addresses with ports such as \"127.0.0.1:6380\" or \"[::1]:6380\"";
-    let Some(texts) = section.texts("listen", example)? else { return Ok(otherwise.to_vec()) };
+    let Some(texts) = section.texts("listen", example)? else {
+        return Ok(otherwise.to_vec());
+    };
     let mut addresses = Vec::with_capacity(texts.value.len());
     for text in texts.value {
         let Ok(address) = text.value.parse::<SocketAddr>() else {
@@ -150,9 +187,9 @@ fn read_listen(
 /// Names for a message.
 pub(super) fn defined(names: &[&str]) -> String {
     if names.is_empty() {
-        "none, as none is defined".to_owned()
+        "nothing, as none is defined".to_owned()
     } else {
-        format!("one of the defined ones: {}", names.join(", "))
+        names.join(", ")
     }
 }
 

@@ -11,12 +11,27 @@ use super::doors::defined;
 use super::error::ConfigError;
 use super::section::{Found, Keys, Section};
 
-const DATABASE: Keys =
-    Keys { title: "[[database]]", allowed: &["name", "path"], later: &["fields", "reload"] };
-const ZONE: Keys = Keys { title: "[[zone]]", allowed: &["name", "path"], later: &["reload"] };
+const DATABASE: Keys = Keys {
+    title: "[[database]]",
+    allowed: &["name", "path"],
+    later: &["fields", "reload"],
+};
+const ZONE: Keys = Keys {
+    title: "[[zone]]",
+    allowed: &["name", "path"],
+    later: &["reload"],
+};
 const POOL: Keys = Keys {
     title: "[[pool]]",
-    allowed: &["name", "owners", "policy", "answers", "ttl_seconds", "when_all_down", "site"],
+    allowed: &[
+        "name",
+        "owners",
+        "policy",
+        "answers",
+        "ttl_seconds",
+        "when_all_down",
+        "site",
+    ],
     later: &[],
 };
 const SITE: Keys = Keys {
@@ -24,8 +39,11 @@ const SITE: Keys = Keys {
     allowed: &["name", "at", "addresses"],
     later: &["check", "weight"],
 };
-const AT: Keys =
-    Keys { title: "at of [[pool.site]]", allowed: &["longitude", "latitude"], later: &[] };
+const AT: Keys = Keys {
+    title: "at of [[pool.site]]",
+    allowed: &["longitude", "latitude"],
+    later: &[],
+};
 
 /// The policy of a pool that names none.
 const POLICY: [PolicyStep; 2] = [PolicyStep::Healthy, PolicyStep::Nearest];
@@ -44,7 +62,10 @@ pub(super) fn read_databases(top: &Section<'_>) -> Result<Vec<DatabaseSource>, C
         let (name, path) = name_and_path(section, &mut names)?;
         Ok(DatabaseSource { name, path })
     };
-    top.tables("database", &DATABASE)?.iter().map(read).collect()
+    top.tables("database", &DATABASE)?
+        .iter()
+        .map(read)
+        .collect()
 }
 
 /// Reads every `[[zone]]`.
@@ -55,7 +76,10 @@ pub(super) fn read_zones(top: &Section<'_>) -> Result<Vec<ZoneSource>, ConfigErr
         check_domain(section, "name", &origin)?;
         names.add(section, "name", &origin, &folded(origin.value))?;
         let path = path_of(section)?;
-        Ok(ZoneSource { name: origin.value.to_owned(), path })
+        Ok(ZoneSource {
+            name: origin.value.to_owned(),
+            path,
+        })
     };
     top.tables("zone", &ZONE)?.iter().map(read).collect()
 }
@@ -99,11 +123,7 @@ fn path_of(section: &Section<'_>) -> Result<PathBuf, ConfigError> {
     Ok(super::beside(section.document.path, path.value))
 }
 
-fn check_domain(
-    section: &Section<'_>,
-    key: &str,
-    name: &Found<&str>,
-) -> Result<(), ConfigError> {
+fn check_domain(section: &Section<'_>, key: &str, name: &Found<&str>) -> Result<(), ConfigError> {
     match name.value.parse::<whered_dns::Name>() {
         Ok(_) => Ok(()),
         Err(error) => {
@@ -119,19 +139,25 @@ fn read_owners(
     seen: &mut Names,
 ) -> Result<Vec<String>, ConfigError> {
     let what = "domain names such as \"www.example.com\"";
-    let Some(owners) = section.texts("owners", what)? else { return Err(section.missing("owners")) };
+    let Some(owners) = section.texts("owners", what)? else {
+        return Err(section.missing("owners"));
+    };
     for owner in &owners.value {
         check_domain(section, "owners", owner)?;
         let inside = |zone: &ZoneSource| is_in_zone(&folded(owner.value), &folded(&zone.name));
         if !zones.iter().any(inside) {
             let names: Vec<_> = zones.iter().map(|zone| zone.name.as_str()).collect();
             let found = format!("names '{}', which lies in no [[zone]]", owner.value);
-            let allowed = format!("names in a zone; zones: {}", defined(&names));
+            let allowed = format!("names in {}", defined(&names));
             return Err(section.refuse(&owner.span, "owners", &found, &allowed));
         }
         seen.add(section, "owners", owner, &folded(owner.value))?;
     }
-    Ok(owners.value.iter().map(|owner| owner.value.to_owned()).collect())
+    Ok(owners
+        .value
+        .iter()
+        .map(|owner| owner.value.to_owned())
+        .collect())
 }
 
 fn folded(name: &str) -> String {
@@ -148,7 +174,9 @@ fn is_in_zone(owner: &str, zone: &str) -> bool {
 fn read_policy(section: &Section<'_>) -> Result<Vec<PolicyStep>, ConfigError> {
     let allowed = "healthy, nearest";
     let what = "policy steps: healthy, nearest";
-    let Some(texts) = section.texts("policy", what)? else { return Ok(POLICY.to_vec()) };
+    let Some(texts) = section.texts("policy", what)? else {
+        return Ok(POLICY.to_vec());
+    };
     let mut steps = Vec::with_capacity(texts.value.len());
     for text in &texts.value {
         let step = match text.value {
@@ -189,9 +217,7 @@ fn read_when_all_down(section: &Section<'_>) -> Result<WhenAllDown, ConfigError>
         Some(found) => match found.value {
             "all" => Ok(WhenAllDown::All),
             "none" => Ok(WhenAllDown::None),
-            other => {
-                Err(section.refuse(&found.span, key, &format!("is '{other}'"), "all, none"))
-            }
+            other => Err(section.refuse(&found.span, key, &format!("is '{other}'"), "all, none")),
         },
     }
 }
@@ -221,7 +247,9 @@ fn read_sites(pool: &Section<'_>) -> Result<Vec<Site>, ConfigError> {
 }
 
 fn read_place(section: &Section<'_>) -> Result<Place, ConfigError> {
-    let Some(at) = section.table("at", &AT)? else { return Err(section.missing("at")) };
+    let Some(at) = section.table("at", &AT)? else {
+        return Err(section.missing("at"));
+    };
     let longitude_degrees = at.required_number("longitude", -180.0..=180.0)?;
     let latitude_degrees = at.required_number("latitude", -90.0..=90.0)?;
     Place::new_geographic(longitude_degrees, latitude_degrees)
@@ -231,7 +259,9 @@ fn read_place(section: &Section<'_>) -> Result<Place, ConfigError> {
 fn read_addresses(section: &Section<'_>) -> Result<Vec<IpAddr>, ConfigError> {
     let what = "1 to 64 IP addresses such as \"192.0.2.10\" or \"2001:db8::10\"";
     let key = "addresses";
-    let Some(texts) = section.texts(key, what)? else { return Err(section.missing(key)) };
+    let Some(texts) = section.texts(key, what)? else {
+        return Err(section.missing(key));
+    };
     if texts.value.is_empty() || texts.value.len() > ADDRESSES_MAX {
         let found = format!("holds {}", texts.value.len());
         return Err(section.refuse(&texts.span, key, &found, what));
@@ -259,7 +289,10 @@ struct Names {
 
 impl Names {
     fn new(what: &'static str) -> Names {
-        Names { what, first_lines: BTreeMap::new() }
+        Names {
+            what,
+            first_lines: BTreeMap::new(),
+        }
     }
 
     fn add(

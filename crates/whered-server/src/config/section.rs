@@ -50,7 +50,9 @@ impl<'a> Section<'a> {
         span: Range<usize>,
         keys: &Keys,
     ) -> Result<Section<'a>, ConfigError> {
-        let unknown = table.keys().filter(|key| !keys.allowed.contains(&key.get_ref().as_ref()));
+        let unknown = table
+            .keys()
+            .filter(|key| !keys.allowed.contains(&key.get_ref().as_ref()));
         if let Some(key) = unknown.min_by_key(|key| key.span().start) {
             let (name, title) = (key.get_ref(), keys.title);
             let found = if keys.later.contains(&name.as_ref()) {
@@ -61,7 +63,13 @@ impl<'a> Section<'a> {
             let message = format!("{found}; allowed: {}", keys.allowed.join(", "));
             return Err(document.error(&key.span(), message));
         }
-        Ok(Section { document, span, title: keys.title, allowed: keys.allowed, table })
+        Ok(Section {
+            document,
+            span,
+            title: keys.title,
+            allowed: keys.allowed,
+            table,
+        })
     }
 
     /// A string.
@@ -73,9 +81,12 @@ impl<'a> Section<'a> {
     pub(super) fn filled_text(&self, key: &str) -> Result<Option<Found<&'a str>>, ConfigError> {
         let found = self.text(key)?;
         match &found {
-            Some(text) if text.value.is_empty() => {
-                Err(self.refuse(&text.span, key, "is empty", "a string of at least one character"))
-            }
+            Some(text) if text.value.is_empty() => Err(self.refuse(
+                &text.span,
+                key,
+                "is empty",
+                "a string of at least one character",
+            )),
             _ => Ok(found),
         }
     }
@@ -93,13 +104,16 @@ impl<'a> Section<'a> {
     ) -> Result<Option<Found<u64>>, ConfigError> {
         let allowed = format!("{} to {}", range.start(), range.end());
         let whole = format!("a whole number, {allowed}");
-        let Some(found) = self.typed(key, &whole, DeValue::as_integer)? else { return Ok(None) };
+        let Some(found) = self.typed(key, &whole, DeValue::as_integer)? else {
+            return Ok(None);
+        };
         let parsed = u64::from_str_radix(found.value.as_str(), found.value.radix()).ok();
         match parsed.filter(|value| range.contains(value)) {
-            Some(value) => Ok(Some(Found { value, span: found.span })),
-            None => {
-                Err(self.refuse(&found.span, key, &format!("is {}", found.value), &allowed))
-            }
+            Some(value) => Ok(Some(Found {
+                value,
+                span: found.span,
+            })),
+            None => Err(self.refuse(&found.span, key, &format!("is {}", found.value), &allowed)),
         }
     }
 
@@ -116,11 +130,13 @@ impl<'a> Section<'a> {
             DeValue::Integer(integer) if integer.radix() == 10 => Some(integer.as_str()),
             _ => None,
         };
-        let found = self.typed(key, &number, as_text)?.ok_or_else(|| self.missing(key))?;
+        let found = self
+            .typed(key, &number, as_text)?
+            .ok_or_else(|| self.missing(key))?;
         let parsed = found.value.parse::<f64>().ok();
-        parsed.filter(|value| range.contains(value)).ok_or_else(|| {
-            self.refuse(&found.span, key, &format!("is {}", found.value), &allowed)
-        })
+        parsed
+            .filter(|value| range.contains(value))
+            .ok_or_else(|| self.refuse(&found.span, key, &format!("is {}", found.value), &allowed))
     }
 
     /// An array of strings. `what` says what kind of strings, for the message.
@@ -130,25 +146,31 @@ impl<'a> Section<'a> {
         what: &str,
     ) -> Result<Option<Found<Vec<Found<&'a str>>>>, ConfigError> {
         let allowed = format!("an array of {what}");
-        let Some(array) = self.typed(key, &allowed, DeValue::as_array)? else { return Ok(None) };
+        let Some(array) = self.typed(key, &allowed, DeValue::as_array)? else {
+            return Ok(None);
+        };
         let mut texts = Vec::with_capacity(array.value.len());
         for element in array.value {
             let Some(value) = element.get_ref().as_str() else {
                 let found = format!("holds {}", with_article(element.get_ref()));
                 return Err(self.refuse(&element.span(), key, &found, &allowed));
             };
-            texts.push(Found { value, span: element.span() });
+            texts.push(Found {
+                value,
+                span: element.span(),
+            });
         }
-        Ok(Some(Found { value: texts, span: array.span }))
+        Ok(Some(Found {
+            value: texts,
+            span: array.span,
+        }))
     }
 
     /// A table below this one.
     pub(super) fn table(&self, key: &str, keys: &Keys) -> Result<Option<Section<'a>>, ConfigError> {
         let allowed = format!("a table, {}", keys.title);
         match self.typed(key, &allowed, DeValue::as_table)? {
-            Some(table) => {
-                Section::open(self.document, table.value, table.span, keys).map(Some)
-            }
+            Some(table) => Section::open(self.document, table.value, table.span, keys).map(Some),
             None => Ok(None),
         }
     }
@@ -171,8 +193,11 @@ impl<'a> Section<'a> {
 
     /// The error that a key is missing, at the table's head.
     pub(super) fn missing(&self, key: &str) -> ConfigError {
-        let message =
-            format!("no '{key}' in {}; its keys: {}", self.title, self.allowed.join(", "));
+        let message = format!(
+            "no '{key}' in {}; its keys: {}",
+            self.title,
+            self.allowed.join(", ")
+        );
         self.document.error(&self.span, message)
     }
 
@@ -194,9 +219,14 @@ impl<'a> Section<'a> {
         allowed: &str,
         take: impl FnOnce(&'a DeValue<'a>) -> Option<T>,
     ) -> Result<Option<Found<T>>, ConfigError> {
-        let Some(value) = self.table.get(key) else { return Ok(None) };
+        let Some(value) = self.table.get(key) else {
+            return Ok(None);
+        };
         match take(value.get_ref()) {
-            Some(taken) => Ok(Some(Found { value: taken, span: value.span() })),
+            Some(taken) => Ok(Some(Found {
+                value: taken,
+                span: value.span(),
+            })),
             None => {
                 let found = format!("is {}", with_article(value.get_ref()));
                 Err(self.refuse(&value.span(), key, &found, allowed))

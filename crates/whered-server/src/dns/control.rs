@@ -10,7 +10,7 @@
 
 use std::io;
 use std::mem;
-use std::net::UdpSocket;
+use std::net::{Ipv6Addr, UdpSocket};
 use std::os::fd::AsRawFd;
 use std::ptr;
 
@@ -27,7 +27,10 @@ pub(super) struct Control {
 
 impl Control {
     pub(super) fn new() -> Control {
-        Control { bytes: [0; SIZE_BYTES], size_bytes: 0 }
+        Control {
+            bytes: [0; SIZE_BYTES],
+            size_bytes: 0,
+        }
     }
 
     /// Where the kernel writes up to [`SIZE_BYTES`].
@@ -41,7 +44,10 @@ impl Control {
     }
 
     /// The control for an answer from the address that was asked; `None`: the system chooses.
-    #[allow(unsafe_code, reason = "control messages are read and written through libc's layout")]
+    #[allow(
+        unsafe_code,
+        reason = "control messages are read and written through libc's layout"
+    )]
     pub(super) fn for_answer(&mut self) -> Option<(*mut libc::c_void, usize)> {
         if self.size_bytes < mem::size_of::<libc::cmsghdr>() {
             return None;
@@ -54,26 +60,28 @@ impl Control {
         let data = unsafe { libc::CMSG_DATA(head) };
         let payload_size = match (level, kind) {
             (libc::IPPROTO_IP, libc::IP_PKTINFO) => {
-                let info = data.cast::<libc::in_pktinfo>();
+                let place = data.cast::<libc::in_pktinfo>();
                 // SAFETY: header and `in_pktinfo` take 28 of the 64 bytes, the data are aligned
-                // to 8, and the struct is integers only. The destination becomes the source; no
-                // interface is forced, so that routing stays the system's.
-                unsafe {
-                    (*info).ipi_spec_dst = (*info).ipi_addr;
-                    (*info).ipi_ifindex = 0;
-                }
+                // to 8 behind the header's 16 bytes, and the struct is integers only.
+                let mut info = unsafe { place.read() };
+                // The destination becomes the source. No interface is forced, so that routing
+                // stays the system's.
+                info.ipi_spec_dst = info.ipi_addr;
+                info.ipi_ifindex = 0;
+                // SAFETY: the same place that was just read.
+                unsafe { place.write(info) };
                 mem::size_of::<libc::in_pktinfo>()
             }
             (libc::IPPROTO_IPV6, libc::IPV6_PKTINFO) => {
-                let info = data.cast::<libc::in6_pktinfo>();
+                let place = data.cast::<libc::in6_pktinfo>();
                 // SAFETY: header and `in6_pktinfo` take 36 of the 64 bytes; otherwise as above.
-                // The interface stays for link-local addresses, which mean nothing without it.
-                unsafe {
-                    let link_local = (*info).ipi6_addr.s6_addr[..2] == [0xfe, 0x80];
-                    if !link_local {
-                        (*info).ipi6_ifindex = 0;
-                    }
+                let mut info = unsafe { place.read() };
+                // A link-local address means nothing without its interface.
+                if !Ipv6Addr::from(info.ipi6_addr.s6_addr).is_unicast_link_local() {
+                    info.ipi6_ifindex = 0;
                 }
+                // SAFETY: the same place that was just read.
+                unsafe { place.write(info) };
                 mem::size_of::<libc::in6_pktinfo>()
             }
             _ => return None,
@@ -107,5 +115,9 @@ pub(super) fn ask_for_destinations(socket: &UdpSocket, ipv6: bool) -> io::Result
             mem::size_of_val(&on) as libc::socklen_t,
         )
     };
-    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    if result == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
 }

@@ -54,7 +54,9 @@ impl DnsDoor {
     /// # Errors
     /// An address cannot be bound; the text names it.
     pub(crate) fn start(engine: &Arc<Engine>, config: &DnsConfig) -> io::Result<DnsDoor> {
-        let threads = config.threads.unwrap_or_else(|| available_parallelism().map_or(1, Into::into));
+        let threads = config
+            .threads
+            .unwrap_or_else(|| available_parallelism().map_or(1, Into::into));
         let counters = Arc::new(DnsCounters::new(threads * config.listen.len()));
         let (mut addresses, mut sockets, mut listeners) = (Vec::new(), Vec::new(), Vec::new());
         for address in &config.listen {
@@ -74,8 +76,13 @@ impl DnsDoor {
             serve_tcp(listeners, tcp_answerer, limit, stop)
         })?;
         let stop = Arc::new(AtomicBool::new(false));
-        let mut door =
-            DnsDoor { addresses, stop, udp_threads: Vec::new(), tcp_thread, counters };
+        let mut door = DnsDoor {
+            addresses,
+            stop,
+            udp_threads: Vec::new(),
+            tcp_thread,
+            counters,
+        };
         for (index, socket) in sockets.into_iter().enumerate() {
             let stop = Arc::clone(&door.stop);
             let answerer = answerer(door.counters.udp_thread(index));
@@ -122,7 +129,11 @@ struct Bound {
 impl Bound {
     /// TCP comes first: unlike the shared UDP port it fails when another server is there.
     fn new(address: SocketAddr, threads: usize) -> io::Result<Bound> {
-        let mut attempts = if address.port() == 0 { PORT_ATTEMPTS } else { 1 };
+        let mut attempts = if address.port() == 0 {
+            PORT_ATTEMPTS
+        } else {
+            1
+        };
         loop {
             let listener = runtime::bind(address)?;
             let bound = listener.local_addr()?;
@@ -150,7 +161,13 @@ impl Answerer {
         let generation = self.engine.generation();
         for (index, datagram) in datagrams.iter().enumerate() {
             let reply = batch.answer_mut(index);
-            self.answer(&generation, Transport::Udp, datagram.payload, datagram.source, reply);
+            self.answer(
+                &generation,
+                Transport::Udp,
+                datagram.payload,
+                datagram.source,
+                reply,
+            );
         }
     }
 
@@ -182,7 +199,9 @@ fn serve_udp(socket: &UdpSocket, stop: &AtomicBool, answerer: &Answerer) {
             let answer = |datagrams: &[Datagram<'_>], batch: &mut Batch| {
                 answerer.answer_batch(datagrams, batch);
             };
-            udp::serve(socket, stop, answer, |count| answerer.counters.refused(count))
+            udp::serve(socket, stop, answer, |count| {
+                answerer.counters.refused(count)
+            })
         }));
         match served {
             Ok(Ok(())) => {}
@@ -217,7 +236,12 @@ async fn serve_tcp(
             let generation = answerer.engine.generation();
             answerer.answer(&generation, Transport::Tcp, query, source, reply);
         };
-        serving.spawn(tcp::serve(listener, answer, Arc::clone(&limit), stop.clone()));
+        serving.spawn(tcp::serve(
+            listener,
+            answer,
+            Arc::clone(&limit),
+            stop.clone(),
+        ));
     }
     while serving.join_next().await.is_some() {}
 }

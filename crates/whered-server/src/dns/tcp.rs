@@ -39,7 +39,10 @@ const LENGTH_BYTES: usize = 2;
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Answers one message into an empty buffer; what stays empty is not sent.
-pub(crate) trait Answer: Fn(&[u8], SocketAddr, &mut Vec<u8>) + Clone + Send + 'static {}
+pub(crate) trait Answer:
+    Fn(&[u8], SocketAddr, &mut Vec<u8>) + Clone + Send + 'static
+{
+}
 impl<F: Fn(&[u8], SocketAddr, &mut Vec<u8>) + Clone + Send + 'static> Answer for F {}
 
 /// Accepts and answers until `stop` is set, then lets every connection finish what it has read.
@@ -65,7 +68,9 @@ pub(crate) async fn serve(
             }
         };
         // One too many is closed at once: the client sees that, and waiting would hide it.
-        let Ok(permit) = Arc::clone(&limit).try_acquire_owned() else { continue };
+        let Ok(permit) = Arc::clone(&limit).try_acquire_owned() else {
+            continue;
+        };
         let (answer, stop) = (answer.clone(), stop.clone());
         connections.spawn(async move {
             if let Err(error) = converse(stream, peer, answer, stop).await {
@@ -152,8 +157,10 @@ mod tests {
         let address = listener.local_addr().unwrap();
         let (sender, stop) = watch::channel(false);
         let thread = std::thread::spawn(move || {
-            let runtime =
-                tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()
+                .unwrap();
             runtime.block_on(async {
                 let listener = TcpListener::from_std(listener).unwrap();
                 let answer = |message: &[u8], _, reply: &mut Vec<u8>| {
@@ -161,7 +168,13 @@ mod tests {
                         reply.extend(message.to_ascii_uppercase());
                     }
                 };
-                serve(listener, answer, Arc::new(Semaphore::new(connections)), stop).await;
+                serve(
+                    listener,
+                    answer,
+                    Arc::new(Semaphore::new(connections)),
+                    stop,
+                )
+                .await;
             });
         });
         (address, sender, thread)
@@ -179,7 +192,9 @@ mod tests {
     fn pipelined_messages_are_answered_in_order_and_silence_is_left_out() {
         let (address, _stop, _thread) = start(4);
         let mut client = std::net::TcpStream::connect(address).unwrap();
-        client.write_all(&framed(&[b"one", b"silent", b"two", b"three"])).unwrap();
+        client
+            .write_all(&framed(&[b"one", b"silent", b"two", b"three"]))
+            .unwrap();
         let mut bytes = vec![0; framed(&[b"one", b"two", b"three"]).len()];
         client.read_exact(&mut bytes).unwrap();
         assert_eq!(bytes, framed(&[b"ONE", b"TWO", b"THREE"]));

@@ -30,7 +30,11 @@ impl HttpError {
         field: Option<&'static str>,
         message: impl Into<String>,
     ) -> HttpError {
-        HttpError { status, message: message.into(), field }
+        HttpError {
+            status,
+            message: message.into(),
+            field,
+        }
     }
 }
 
@@ -40,7 +44,9 @@ impl IntoResponse for HttpError {
         let mut response = (self.status, body).into_response();
         if self.status == StatusCode::UNAUTHORIZED {
             let scheme = header::HeaderValue::from_static("Bearer");
-            response.headers_mut().insert(header::WWW_AUTHENTICATE, scheme);
+            response
+                .headers_mut()
+                .insert(header::WWW_AUTHENTICATE, scheme);
         }
         response
     }

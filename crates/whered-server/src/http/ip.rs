@@ -35,7 +35,10 @@ pub(crate) async fn ip(
         address.map_err(|error| HttpError::bad_request("address", error.body_text()))?;
     let address: IpAddr = text.parse().map_err(|_| {
         let allowed = "an IPv4 or IPv6 address such as 192.0.2.1 or 2001:db8::1";
-        HttpError::bad_request("address", format!("'{text}' is no IP address; allowed: {allowed}"))
+        HttpError::bad_request(
+            "address",
+            format!("'{text}' is no IP address; allowed: {allowed}"),
+        )
     })?;
     let parameters = Parameters::read(&uri, &ALLOWED)?;
     let fields = read_fields(&parameters)?;
@@ -44,9 +47,12 @@ pub(crate) async fn ip(
     let named = database(&generation, parameters.text("db"))?;
     let mut body = answer(named, address, &fields)?;
     if explain {
-        let reasons = door.engine.explain_ip(&named.name, address).map_err(|error| {
-            HttpError::new(StatusCode::INTERNAL_SERVER_ERROR, None, error.to_string())
-        })?;
+        let reasons = door
+            .engine
+            .explain_ip(&named.name, address)
+            .map_err(|error| {
+                HttpError::new(StatusCode::INTERNAL_SERVER_ERROR, None, error.to_string())
+            })?;
         body = with_member(body, "explain", reasons.to_string().as_bytes());
     }
     Ok(json_response(body))
@@ -59,7 +65,9 @@ struct Field<'a> {
 }
 
 fn read_fields(parameters: &Parameters) -> Result<Vec<Field<'_>>, HttpError> {
-    let Some(list) = parameters.text("fields") else { return Ok(Vec::new()) };
+    let Some(list) = parameters.text("fields") else {
+        return Ok(Vec::new());
+    };
     let mut fields = Vec::new();
     for text in list.split(',') {
         let path = text.parse().map_err(|error| {
@@ -85,7 +93,11 @@ fn database<'a>(
         None => generation.default_database(),
     };
     found.map(|named| &**named).ok_or_else(|| {
-        let names: Vec<_> = generation.databases().iter().map(|named| &*named.name).collect();
+        let names: Vec<_> = generation
+            .databases()
+            .iter()
+            .map(|named| &*named.name)
+            .collect();
         let message = match name {
             _ if names.is_empty() => "no database is loaded".to_owned(),
             Some(name) => format!("no such database '{name}'; databases: {}", names.join(", ")),

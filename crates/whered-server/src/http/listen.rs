@@ -50,9 +50,18 @@ impl axum::serve::Listener for LimitedListener {
                 }
             };
             // One too many is closed at once: the client sees that, and waiting would hide it.
-            let Ok(permit) = Arc::clone(&self.limit).try_acquire_owned() else { continue };
+            let Ok(permit) = Arc::clone(&self.limit).try_acquire_owned() else {
+                continue;
+            };
             let clock = Box::pin(sleep_until(Instant::now() + PROGRESS));
-            return (LimitedStream { stream, clock, _permit: permit }, peer);
+            return (
+                LimitedStream {
+                    stream,
+                    clock,
+                    _permit: permit,
+                },
+                peer,
+            );
         }
     }
 
@@ -100,10 +109,7 @@ impl AsyncWrite for LimitedStream {
         Pin::new(&mut self.stream).poll_flush(context)
     }
 
-    fn poll_shutdown(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<io::Result<()>> {
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.stream).poll_shutdown(context)
     }
 }

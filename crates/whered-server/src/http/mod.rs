@@ -72,7 +72,10 @@ impl HttpCounters {
     /// Every route and status that was seen, with its count.
     pub(crate) fn read(&self) -> Vec<(&'static str, u16, u64)> {
         let requests = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
-        requests.iter().map(|((route, status), count)| (*route, *status, *count)).collect()
+        requests
+            .iter()
+            .map(|((route, status), count)| (*route, *status, *count))
+            .collect()
     }
 
     fn add(&self, route: &'static str, status: StatusCode) {
@@ -96,7 +99,12 @@ impl HttpDoor {
         let addresses = listeners.iter().map(|listener| listener.local_addr());
         let addresses = addresses.collect::<io::Result<_>>()?;
         let token = config.token.clone();
-        let router = router(Arc::new(Door { engine, token, counters, metrics }));
+        let router = router(Arc::new(Door {
+            engine,
+            token,
+            counters,
+            metrics,
+        }));
         let limit = Arc::new(Semaphore::new(config.max_connections));
         let thread = RuntimeThread::start("whered-http", SEARCHES, |stop| {
             serve(listeners, router, limit, stop)
@@ -124,7 +132,10 @@ async fn serve(
     let mut serving = JoinSet::new();
     for listener in listeners {
         let listener = match TcpListener::from_std(listener) {
-            Ok(listener) => LimitedListener { listener, limit: Arc::clone(&limit) },
+            Ok(listener) => LimitedListener {
+                listener,
+                limit: Arc::clone(&limit),
+            },
             Err(error) => {
                 tracing::error!("an HTTP listener is lost: {error}");
                 continue;
@@ -135,7 +146,11 @@ async fn serve(
             // An error means that the door is gone, which is a stop too.
             let _ = stop.wait_for(|stop| *stop).await;
         };
-        serving.spawn(axum::serve(listener, router).with_graceful_shutdown(stopped).into_future());
+        serving.spawn(
+            axum::serve(listener, router)
+                .with_graceful_shutdown(stopped)
+                .into_future(),
+        );
     }
     while serving.join_next().await.is_some() {}
 }
@@ -163,8 +178,10 @@ fn router(door: Arc<Door>) -> Router {
 async fn guard(State(door): State<Arc<Door>>, request: Request, next: Next) -> Response {
     let path = request.uri().path();
     let route = route_of(path);
-    let too_long =
-        request.uri().path_and_query().is_some_and(|text| text.as_str().len() > URI_BYTES_MAX);
+    let too_long = request
+        .uri()
+        .path_and_query()
+        .is_some_and(|text| text.as_str().len() > URI_BYTES_MAX);
     let response = if too_long {
         let message = format!("path and query are longer than {URI_BYTES_MAX} bytes");
         HttpError::new(StatusCode::URI_TOO_LONG, None, message).into_response()
@@ -197,7 +214,9 @@ fn route_of(path: &str) -> &'static str {
 
 fn is_allowed(token: Option<&str>, headers: &HeaderMap) -> bool {
     let Some(token) = token else { return true };
-    let given = headers.get(header::AUTHORIZATION).map(HeaderValue::as_bytes);
+    let given = headers
+        .get(header::AUTHORIZATION)
+        .map(HeaderValue::as_bytes);
     let given = given.and_then(|value| value.split_at_checked("Bearer ".len()));
     given.is_some_and(|(scheme, given)| {
         scheme.eq_ignore_ascii_case(b"Bearer ") && is_same_secret(token.as_bytes(), given)
@@ -206,7 +225,10 @@ fn is_allowed(token: Option<&str>, headers: &HeaderMap) -> bool {
 
 /// Compares without telling by its duration how many bytes were right. The length is no secret.
 fn is_same_secret(secret: &[u8], given: &[u8]) -> bool {
-    let differing = secret.iter().zip(given).fold(0, |bits, (a, b)| bits | (a ^ b));
+    let differing = secret
+        .iter()
+        .zip(given)
+        .fold(0, |bits, (a, b)| bits | (a ^ b));
     secret.len() == given.len() && std::hint::black_box(differing) == 0
 }
 
@@ -256,7 +278,10 @@ mod tests {
     #[test]
     fn routes_are_named_without_their_parameters() {
         assert_eq!(route_of("/v1/ip/192.0.2.1"), "/v1/ip/{address}");
-        assert_eq!(route_of("/v1/collections/a%2Fb/near"), "/v1/collections/{name}/near");
+        assert_eq!(
+            route_of("/v1/collections/a%2Fb/near"),
+            "/v1/collections/{name}/near"
+        );
         assert_eq!(route_of("/v1/collections/near"), "other");
         assert_eq!(route_of(""), "other");
     }
@@ -271,7 +296,14 @@ mod tests {
         assert!(is_allowed(None, &HeaderMap::new()));
         assert!(is_allowed(Some("abc"), &header("Bearer abc")));
         assert!(is_allowed(Some("abc"), &header("bearer abc")));
-        for wrong in ["Bearer ab", "Bearer abcd", "Bearer abd", "Basic abc", "abc", "Bearer "] {
+        for wrong in [
+            "Bearer ab",
+            "Bearer abcd",
+            "Bearer abd",
+            "Basic abc",
+            "abc",
+            "Bearer ",
+        ] {
             assert!(!is_allowed(Some("abc"), &header(wrong)), "{wrong}");
         }
         assert!(!is_allowed(Some("abc"), &HeaderMap::new()));

@@ -65,17 +65,25 @@ pub(crate) async fn near(
     // A search of a large area takes long; the door's thread goes on with other requests.
     let searched =
         tokio::task::spawn_blocking(move || answer(&engine, &name, search, explain)).await;
-    searched.map_err(|_| super::internal_error())?.map(json_response)
+    searched
+        .map_err(|_| super::internal_error())?
+        .map(json_response)
 }
 
 fn read_search(parameters: &Parameters) -> Result<Search, HttpError> {
     let longitude_degrees = parameters.required_number("longitude")?;
     let latitude_degrees = parameters.required_number("latitude")?;
     let center = Place::new(longitude_degrees, latitude_degrees).map_err(|error| {
-        let field = if error.is_longitude() { "longitude" } else { "latitude" };
+        let field = if error.is_longitude() {
+            "longitude"
+        } else {
+            "latitude"
+        };
         HttpError::bad_request(field, error.to_string())
     })?;
-    let radius_meters = parameters.number("radius_meters")?.unwrap_or(EVERYWHERE_METERS);
+    let radius_meters = parameters
+        .number("radius_meters")?
+        .unwrap_or(EVERYWHERE_METERS);
     if radius_meters < 0.0 {
         let message = format!("'radius_meters' is {radius_meters}; allowed: 0 or more");
         return Err(HttpError::bad_request("radius_meters", message));
@@ -107,7 +115,12 @@ fn answer(
             return Err(HttpError::bad_request("count", message));
         }
         let hits: Vec<_> = hits.iter().map(shown).collect();
-        Ok(Answer { collection: name, count: hits.len(), hits }.to_json())
+        Ok(Answer {
+            collection: name,
+            count: hits.len(),
+            hits,
+        }
+        .to_json())
     })?;
     if !explain {
         return Ok(body);
@@ -145,7 +158,11 @@ fn base64(bytes: &[u8]) -> String {
         for digit in 0..4 {
             let value = bits >> (18 - 6 * digit) & 63;
             let padding = digit > chunk.len();
-            text.push(if padding { '=' } else { char::from(ALPHABET[value as usize]) });
+            text.push(if padding {
+                '='
+            } else {
+                char::from(ALPHABET[value as usize])
+            });
         }
     }
     text

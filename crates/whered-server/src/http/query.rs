@@ -28,7 +28,10 @@ impl Parameters {
                 ));
             };
             if pairs[..index].iter().any(|(earlier, _)| earlier == name) {
-                return Err(HttpError::bad_request(known, format!("'{name}' is given twice")));
+                return Err(HttpError::bad_request(
+                    known,
+                    format!("'{name}' is given twice"),
+                ));
             }
         }
         Ok(Parameters { pairs })
@@ -60,7 +63,9 @@ impl Parameters {
     /// # Errors
     /// Not a finite number: 400.
     pub(crate) fn number(&self, name: &'static str) -> Result<Option<f64>, HttpError> {
-        let Some(text) = self.text(name) else { return Ok(None) };
+        let Some(text) = self.text(name) else {
+            return Ok(None);
+        };
         let number = text.parse().ok().filter(|number: &f64| number.is_finite());
         number.map(Some).ok_or_else(|| {
             HttpError::bad_request(name, format!("'{name}' is '{text}'; allowed: a number"))
@@ -81,7 +86,9 @@ impl Parameters {
     /// # Errors
     /// Anything else: 400.
     pub(crate) fn count(&self, name: &'static str, max: usize) -> Result<Option<usize>, HttpError> {
-        let Some(text) = self.text(name) else { return Ok(None) };
+        let Some(text) = self.text(name) else {
+            return Ok(None);
+        };
         let count = text.parse().ok().filter(|count| (1..=max).contains(count));
         count.map(Some).ok_or_else(|| {
             HttpError::bad_request(name, format!("'{name}' is '{text}'; allowed: 1 to {max}"))
