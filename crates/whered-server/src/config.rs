@@ -79,7 +79,7 @@ pub struct Config {
 }
 
 /// The door for Redis clients.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RespConfig {
     /// Where to listen; empty: not at all.
     pub listen: Vec<SocketAddr>,
@@ -96,7 +96,7 @@ pub struct RespConfig {
 }
 
 /// The door for browsers, scripts and Prometheus.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HttpConfig {
     /// Where to listen; empty: not at all.
     pub listen: Vec<SocketAddr>,
@@ -107,7 +107,7 @@ pub struct HttpConfig {
 }
 
 /// The door for DNS clients.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DnsConfig {
     /// Where to listen, by UDP and TCP; empty: not at all.
     pub listen: Vec<SocketAddr>,
@@ -122,7 +122,7 @@ pub struct DnsConfig {
 }
 
 /// How writes are kept.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JournalConfig {
     /// When acknowledged writes are on the disk.
     pub sync: SyncPolicy,
@@ -166,12 +166,30 @@ impl Config {
 
     /// What the engine loads.
     pub fn to_setup(&self) -> Setup {
+        self.clone().into_setup()
+    }
+
+    /// What the engine loads, when nothing else is needed any more.
+    pub fn into_setup(self) -> Setup {
         Setup {
-            databases: self.databases.clone(),
-            zones: self.zones.clone(),
-            pools: self.pools.clone(),
-            place_database: self.dns.database.clone(),
+            databases: self.databases,
+            zones: self.zones,
+            pools: self.pools,
+            place_database: self.dns.database,
         }
+    }
+
+    /// Whether all is equal that only a restart can change.
+    pub(crate) fn has_same_doors(&self, other: &Config) -> bool {
+        let dns = |config: &Config| DnsConfig {
+            database: None,
+            ..config.dns.clone()
+        };
+        self.data_dir == other.data_dir
+            && self.resp == other.resp
+            && self.http == other.http
+            && self.journal == other.journal
+            && dns(self) == dns(other)
     }
 
     /// The doors that anybody on the network could walk through: one line when there is one.

@@ -39,22 +39,13 @@ use crate::metrics::Metrics;
 pub struct Server {
     engine: Arc<Engine>,
     doors: Doors,
-    listening: Listening,
+    config: Config,
 }
 
 #[derive(Default)]
 struct Doors {
     dns: Option<DnsDoor>,
     http: Option<HttpDoor>,
-}
-
-/// What a reload cannot change.
-#[derive(PartialEq, Eq)]
-struct Listening {
-    resp: Vec<SocketAddr>,
-    http: Vec<SocketAddr>,
-    dns: Vec<SocketAddr>,
-    data_dir: Option<std::path::PathBuf>,
 }
 
 impl Server {
@@ -67,7 +58,6 @@ impl Server {
         if let Some(refusal) = config.unguarded_door() {
             return Err(ServerError::new(refusal));
         }
-        let listening = Listening::of(&config);
         let options = EngineOptions {
             journal: journal_options(&config.journal),
             setup: config.to_setup(),
@@ -79,7 +69,7 @@ impl Server {
             Ok(doors) => Ok(Server {
                 engine,
                 doors,
-                listening,
+                config,
             }),
             Err(error) => {
                 engine.close()?;
@@ -114,14 +104,16 @@ impl Server {
     /// # Errors
     /// The first fault, with its place; the old generation serves on.
     pub fn reload(&self, config: Config) -> Result<String, ServerError> {
-        let unchanged = Listening::of(&config) == self.listening;
-        let report = self.engine.reload(config.to_setup())?;
+        let unchanged = config.has_same_doors(&self.config);
+        let report = self.engine.reload(config.into_setup())?;
         let mut line = format!(
             "generation {} with {} databases, {} zones, {} pools",
             report.generation, report.databases, report.zones, report.pools
         );
         if !unchanged {
-            line.push_str("; addresses and data_dir stay as they were until a restart");
+            line.push_str(
+                "; the doors, the journal and data_dir stay as they were until a restart",
+            );
         }
         Ok(line)
     }
@@ -178,17 +170,6 @@ impl Doors {
                 scope.spawn(|| dns.stop());
             }
         });
-    }
-}
-
-impl Listening {
-    fn of(config: &Config) -> Listening {
-        Listening {
-            resp: config.resp.listen.clone(),
-            http: config.http.listen.clone(),
-            dns: config.dns.listen.clone(),
-            data_dir: config.data_dir.clone(),
-        }
     }
 }
 

@@ -39,8 +39,8 @@ impl Control {
     }
 
     /// Notes what the kernel has written.
-    pub(super) fn set_received(&mut self, size_bytes: usize) {
-        self.size_bytes = size_bytes.min(SIZE_BYTES);
+    pub(super) fn set_received(&mut self, size_bytes: u64) {
+        self.size_bytes = size_bytes.min(SIZE_BYTES as u64) as usize;
     }
 
     /// The control for an answer from the address that was asked; `None`: the system chooses.

@@ -52,7 +52,9 @@ impl Batch {
     /// A batch without answers.
     pub fn new() -> Batch {
         Batch {
-            answers: vec![Vec::with_capacity(DATAGRAM_SIZE_MAX); BATCH_SIZE],
+            answers: (0..BATCH_SIZE)
+                .map(|_| Vec::with_capacity(DATAGRAM_SIZE_MAX))
+                .collect(),
         }
     }
 
@@ -137,7 +139,7 @@ impl Receiver {
             sender.source = socket_address(&sender.name)?;
             sender
                 .control
-                .set_received(header.msg_hdr.msg_controllen as usize);
+                .set_received(header.msg_hdr.msg_controllen as u64);
         }
         self.received = count;
         Ok(count)

@@ -200,7 +200,7 @@ fn serve_udp(socket: &UdpSocket, stop: &AtomicBool, answerer: &Answerer) {
                 answerer.answer_batch(datagrams, batch);
             };
             udp::serve(socket, stop, answer, |count| {
-                answerer.counters.refused(count)
+                answerer.counters.refused(count);
             })
         }));
         match served {

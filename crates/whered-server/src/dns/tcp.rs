@@ -12,7 +12,6 @@
 //!
 //! At the same time: one task for each connection, all on one thread.
 
-use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -137,11 +136,9 @@ fn push_message(output: &mut Vec<u8>, answer: &[u8]) {
     }
 }
 
-fn stopped(stop: &mut watch::Receiver<bool>) -> impl Future<Output = ()> {
-    async {
-        // An error means that the door is gone, which is a stop too.
-        let _ = stop.wait_for(|stop| *stop).await;
-    }
+async fn stopped(stop: &mut watch::Receiver<bool>) {
+    // An error means that the door is gone, which is a stop too.
+    let _ = stop.wait_for(|stop| *stop).await;
 }
 
 #[cfg(test)]

@@ -96,7 +96,7 @@ impl HttpDoor {
         metrics: Metrics,
     ) -> io::Result<HttpDoor> {
         let listeners = crate::runtime::bind_all("HTTP", &config.listen)?;
-        let addresses = listeners.iter().map(|listener| listener.local_addr());
+        let addresses = listeners.iter().map(std::net::TcpListener::local_addr);
         let addresses = addresses.collect::<io::Result<_>>()?;
         let token = config.token.clone();
         let router = router(Arc::new(Door {
