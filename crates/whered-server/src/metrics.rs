@@ -8,7 +8,7 @@
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use prometheus_client::encoding::text;
 use prometheus_client::metrics::counter::Counter;
@@ -126,9 +126,9 @@ impl Metrics {
         }
         keys.register(registry, "keys", "Collections in each numbered database");
         let prefixes = Gauges::default();
-        let sets = self.engine.prefix_sets();
+        let (sets, now) = (self.engine.prefix_sets(), self.engine.now_millis());
         for name in sets.names() {
-            if let Some(count) = sets.read(&name, |set| set.len()) {
+            if let Some(count) = sets.read(&name, |set| set.live_len(now)) {
                 prefixes.set([("set", &*name)], count as u64);
             }
         }
@@ -162,17 +162,17 @@ impl Metrics {
             (
                 "journal_last_sync_seconds",
                 "The last fdatasync",
-                stats.last_sync_seconds,
+                stats.last_sync_nanoseconds,
             ),
             (
                 "journal_max_sync_seconds",
                 "The longest fdatasync",
-                stats.max_sync_seconds,
+                stats.maximum_sync_nanoseconds,
             ),
         ];
-        for (name, help, seconds) in durations {
+        for (name, help, nanoseconds) in durations {
             let gauge = FloatGauge::default();
-            gauge.set(seconds);
+            gauge.set(Duration::from_nanos(nanoseconds).as_secs_f64());
             registry.register(name, help, gauge);
         }
     }

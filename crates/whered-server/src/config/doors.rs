@@ -46,7 +46,8 @@ const JOURNAL: Keys = Keys {
 const THREADS: RangeInclusive<u64> = 1..=256;
 const CONNECTIONS: RangeInclusive<u64> = 1..=1_000_000;
 const BUFFER_BYTES: RangeInclusive<u64> = 16 * 1024..=64 * 1024 * 1024 * 1024;
-const SEGMENT_BYTES: RangeInclusive<u64> = 1024 * 1024..=16 * 1024 * 1024 * 1024;
+/// What the journal takes as it is.
+const SEGMENT_BYTES: RangeInclusive<u64> = 8 * 1024..=2 * 1024 * 1024 * 1024;
 /// RFC 1035 section 4.2.1 below; what reassembles on every path above.
 const UDP_SIZE: RangeInclusive<u64> = 512..=4096;
 
@@ -137,16 +138,11 @@ pub(super) fn read_journal(
     let Some(section) = top.table("journal", &JOURNAL)? else {
         return Ok(());
     };
-    if let Some(sync) = section.text("sync")? {
-        config.sync = match sync.value {
-            "always" => SyncPolicy::Always,
-            "everysec" => SyncPolicy::EverySecond,
-            "off" => SyncPolicy::Off,
-            other => {
-                let found = format!("is '{other}'");
-                return Err(section.refuse(&sync.span, "sync", &found, "always, everysec, off"));
-            }
-        };
+    if let Some(name) = section.text("sync")? {
+        config.sync = SyncPolicy::from_name(name.value).ok_or_else(|| {
+            let names = SyncPolicy::ALL.map(SyncPolicy::name).join(", ");
+            section.refuse(&name.span, "sync", &format!("is '{}'", name.value), &names)
+        })?;
     }
     if let Some(size) = section.integer("segment_size_bytes", SEGMENT_BYTES)? {
         config.segment_size_bytes = Some(size.value);

@@ -27,7 +27,7 @@ use std::thread::{Builder, JoinHandle, available_parallelism};
 
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
-use whered_dns::{Context, Transport};
+use whered_dns::{Context, Outcome, Transport};
 use whered_engine::{Engine, Generation};
 
 use self::counters::Counters;
@@ -182,12 +182,13 @@ impl Answerer {
         let context = Context {
             transport,
             source: source.ip(),
-            udp_size: self.udp_size,
+            udp_size_max: self.udp_size,
+            server_id: &[],
         };
         let mut choose = |pool, client: &_| generation.steer(pool, client);
         match whered_dns::answer(generation.zones(), query, &context, &mut choose, reply) {
-            Some(rcode) => self.counters.answered(rcode.0),
-            None => self.counters.silent(),
+            Outcome::Answered { rcode, .. } => self.counters.answered(rcode.0),
+            Outcome::Silent => self.counters.silent(),
         }
     }
 }

@@ -147,8 +147,9 @@ fn push_record(
         body.push(if index == 0 { b'{' } else { b',' });
         push_text(body, field.text);
         body.push(b':');
-        if !named.database.write_field_json(record, &field.path, body)? {
-            body.extend_from_slice(b"null");
+        match named.database.field(record, &field.path)? {
+            Some(value) => value.write_json(body),
+            None => body.extend_from_slice(b"null"),
         }
     }
     body.push(b'}');
