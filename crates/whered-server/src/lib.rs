@@ -1,1 +1,3 @@
 //! whered-server.
+
+pub mod resp;
