@@ -4,19 +4,23 @@
 //! `whered` program).
 //!
 //! ```text
-//!            ┌───────────────────────── Server ─────────────────────────┐
-//! clients ─> │ dns: UDP threads, TCP thread   http: one thread           │ ─> Engine
-//!            │ config: one TOML file          metrics: read when scraped │
-//!            └──────────────────────────────────────────────────────────┘
+//!            ┌───────────────────── Server ─────────────────────┐
+//!            │ resp: threads with one poll loop each            │
+//! clients ─> │ dns:  UDP threads, one TCP thread                │ ─> Engine
+//!            │ http: one thread; searches on a few others       │
+//!            │ config: one TOML file    metrics: read on scrape │
+//!            └──────────────────────────────────────────────────┘
 //! ```
 //!
-//! To follow a DNS query, start at [`dns::udp::serve`]; an HTTP request, at `http::guard`; a
-//! start or stop, at [`Server::start`]. Everything listens on loopback unless told otherwise.
+//! To follow a Redis command, start at [`resp`]; a DNS query, at [`dns::udp::serve`]; an HTTP
+//! request, at `http::guard`; a start or stop, at [`Server::start`]. Everything listens on
+//! loopback unless told otherwise.
 
 mod config;
 pub mod dns;
 mod http;
 mod metrics;
+pub mod resp;
 mod runtime;
 mod server;
 
