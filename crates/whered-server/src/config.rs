@@ -27,6 +27,7 @@ use whered_engine::{DatabaseSource, PoolSource, Setup, ZoneSource};
 pub use self::error::ConfigError;
 use self::error::Document;
 use self::section::{Keys, Section};
+use crate::resp::RespOptions;
 
 const TOP: Keys = Keys {
     title: "the top level",
@@ -231,13 +232,14 @@ impl Config {
 
 impl Default for RespConfig {
     fn default() -> Self {
+        let options = RespOptions::default();
         RespConfig {
             listen: vec![loopback(RESP_PORT)],
             password: None,
             threads: None,
-            max_clients: 10_000,
-            output_buffer_limit_bytes: 1024 * 1024 * 1024,
-            query_buffer_limit_bytes: 1024 * 1024 * 1024,
+            max_clients: options.max_clients,
+            output_buffer_limit_bytes: options.output_buffer_limit_bytes,
+            query_buffer_limit_bytes: options.query_buffer_limit_bytes,
         }
     }
 }

@@ -7,7 +7,7 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use prometheus_client::encoding::text;
@@ -20,6 +20,7 @@ use whered_engine::{DATABASE_COUNT, Engine};
 
 use crate::dns::{DnsCounters, Totals};
 use crate::http::HttpCounters;
+use crate::resp::RespCounters;
 
 type Labels = Vec<(&'static str, String)>;
 type FloatGauge = Gauge<f64, AtomicU64>;
@@ -28,6 +29,7 @@ type FloatGauge = Gauge<f64, AtomicU64>;
 pub(crate) struct Metrics {
     pub(crate) engine: Arc<Engine>,
     pub(crate) started: Instant,
+    pub(crate) resp: Option<Arc<RespCounters>>,
     pub(crate) dns: Option<Arc<DnsCounters>>,
     pub(crate) http: Arc<HttpCounters>,
 }
@@ -41,6 +43,7 @@ impl Metrics {
         let mut registry = Registry::with_prefix("whered");
         self.add_server(&mut registry);
         self.add_doors(&mut registry);
+        self.add_resp(&mut registry);
         self.add_data(&mut registry);
         self.add_journal(&mut registry);
         let mut out = String::new();
@@ -101,6 +104,50 @@ impl Metrics {
         );
     }
 
+    fn add_resp(&self, registry: &mut Registry) {
+        let Some(resp) = &self.resp else { return };
+        let open = Gauge::<u64, AtomicU64>::default();
+        open.set(resp.connections_open.load(Ordering::Relaxed));
+        registry.register("resp_connections_open", "RESP connections open now", open);
+        let counters = [
+            (
+                "resp_connections",
+                "RESP connections accepted",
+                &resp.connections_accepted,
+            ),
+            (
+                "resp_rejected",
+                "RESP connections beyond the limit",
+                &resp.connections_rejected,
+            ),
+            ("resp_commands", "RESP commands executed", &resp.commands),
+            ("resp_errors", "RESP error replies", &resp.errors),
+            (
+                "resp_input_bytes",
+                "Bytes received from RESP clients",
+                &resp.input_bytes,
+            ),
+            (
+                "resp_output_bytes",
+                "Bytes sent to RESP clients",
+                &resp.output_bytes,
+            ),
+            (
+                "resp_output_limit_closed",
+                "RESP connections closed for not reading their replies",
+                &resp.output_limit_closed,
+            ),
+            (
+                "resp_query_limit_closed",
+                "RESP connections closed for too long a request",
+                &resp.query_limit_closed,
+            ),
+        ];
+        for (name, help, count) in counters {
+            register_count(registry, name, help, count.load(Ordering::Relaxed));
+        }
+    }
+
     fn add_data(&self, registry: &mut Registry) {
         let generation = self.engine.generation();
         let number = <Gauge>::default();
@@ -154,9 +201,7 @@ impl Metrics {
             ("journal_bytes", "Bytes written", stats.bytes),
         ];
         for (name, help, count) in counters {
-            let counter = <Counter>::default();
-            counter.inc_by(count);
-            registry.register(name, help, counter);
+            register_count(registry, name, help, count);
         }
         let durations = [
             (
@@ -204,6 +249,12 @@ impl Gauges {
     fn register(self, registry: &mut Registry, name: &str, help: &str) {
         registry.register(name, help, self.0);
     }
+}
+
+fn register_count(registry: &mut Registry, name: &str, help: &str, count: u64) {
+    let counter = <Counter>::default();
+    counter.inc_by(count);
+    registry.register(name, help, counter);
 }
 
 fn owned<const N: usize>(labels: [(&'static str, &str); N]) -> Labels {

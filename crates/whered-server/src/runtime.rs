@@ -6,7 +6,7 @@
 use std::future::Future;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
-use std::thread::{Builder, JoinHandle};
+use std::thread::{Builder, JoinHandle, available_parallelism};
 use std::time::Duration;
 
 use socket2::{Domain, Protocol, Socket, Type};
@@ -67,6 +67,11 @@ impl RuntimeThread {
             tracing::error!("a door's thread has panicked");
         }
     }
+}
+
+/// How many threads run at the same time here.
+pub(crate) fn core_count() -> usize {
+    available_parallelism().map_or(1, usize::from)
 }
 
 /// Binds a TCP listener to every address, ready for a runtime.

@@ -1,7 +1,7 @@
 //! The server: one engine, its doors, and their orderly end.
 //!
 //! ```text
-//! start:  engine ─> DNS ─> HTTP (serves the others' metrics)
+//! start:  engine ─> RESP ─> DNS ─> HTTP (serves the others' metrics)
 //! stop:   doors first (each answers what it has read) ─> engine closes the journal
 //! ```
 //!
@@ -9,6 +9,7 @@
 //! At the same time: `reload` may be called from any thread; queries go on meanwhile.
 
 use std::fmt;
+use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -17,10 +18,12 @@ use std::time::Instant;
 use whered_engine::store::JournalOptions;
 use whered_engine::{Engine, EngineError, EngineOptions};
 
-use crate::config::{Config, JournalConfig};
+use crate::config::{Config, JournalConfig, RespConfig};
 use crate::dns::DnsDoor;
 use crate::http::{HttpCounters, HttpDoor};
 use crate::metrics::Metrics;
+use crate::resp::{RespDoor, RespOptions};
+use crate::runtime;
 
 /// A running server. Dropping it without [`Server::stop`] does not wait for anything.
 ///
@@ -44,6 +47,7 @@ pub struct Server {
 
 #[derive(Default)]
 struct Doors {
+    resp: Option<RespDoor>,
     dns: Option<DnsDoor>,
     http: Option<HttpDoor>,
 }
@@ -85,7 +89,7 @@ impl Server {
 
     /// Where RESP listens.
     pub fn resp_addresses(&self) -> &[SocketAddr] {
-        &[]
+        self.doors.resp.as_ref().map_or(&[], RespDoor::addresses)
     }
 
     /// Where HTTP listens.
@@ -143,6 +147,9 @@ impl Doors {
 
     fn start_all(&mut self, engine: &Arc<Engine>, config: &Config) -> io::Result<()> {
         let started = Instant::now();
+        if !config.resp.listen.is_empty() {
+            self.resp = Some(start_resp(engine, &config.resp)?);
+        }
         if !config.dns.listen.is_empty() {
             self.dns = Some(DnsDoor::start(engine, &config.dns)?);
         }
@@ -151,6 +158,7 @@ impl Doors {
             let metrics = Metrics {
                 engine: Arc::clone(engine),
                 started,
+                resp: self.resp.as_ref().map(|door| Arc::clone(door.counters())),
                 dns: self.dns.as_ref().map(|door| Arc::clone(door.counters())),
                 http: Arc::clone(&counters),
             };
@@ -163,6 +171,9 @@ impl Doors {
     fn stop(self) {
         // Each waits by itself for what it has read; together they take as long as the slowest.
         std::thread::scope(|scope| {
+            if let Some(resp) = self.resp {
+                scope.spawn(|| resp.stop());
+            }
             if let Some(http) = self.http {
                 scope.spawn(|| http.stop());
             }
@@ -171,6 +182,33 @@ impl Doors {
             }
         });
     }
+}
+
+fn start_resp(engine: &Arc<Engine>, config: &RespConfig) -> io::Result<RespDoor> {
+    // The door's threads share their port, which would let a second server share it as well:
+    // binding it alone first fails when anybody is there.
+    drop(runtime::bind_all("RESP", &config.listen)?);
+    let options = RespOptions {
+        listen: config.listen.clone(),
+        threads: config.threads.unwrap_or_else(runtime::core_count),
+        password: config.password.clone(),
+        max_clients: config.max_clients,
+        output_buffer_limit_bytes: config.output_buffer_limit_bytes,
+        query_buffer_limit_bytes: config.query_buffer_limit_bytes,
+        version: env!("CARGO_PKG_VERSION"),
+        run_id: run_id(),
+    };
+    let door = RespDoor::start(Arc::clone(engine), options);
+    door.map_err(|error| io::Error::new(error.kind(), format!("RESP {error}")))
+}
+
+/// 40 hexadecimal digits that differ at every start.
+fn run_id() -> String {
+    // The standard library seeds each hasher from the system's random numbers.
+    let random = |_| format!("{:016x}", RandomState::new().hash_one(std::process::id()));
+    let mut digits: String = (0..3).map(random).collect();
+    digits.truncate(40);
+    digits
 }
 
 fn journal_options(config: &JournalConfig) -> JournalOptions {

@@ -1,5 +1,7 @@
 //! The HTTP door by its wire: a client of a few lines against a server in this process.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 mod world;
 
 use std::io::{Read, Write};
@@ -435,6 +437,9 @@ fn metrics_count_what_was_asked_and_show_the_data() {
     dns.send_to(&query.build(), server.dns_addresses()[0])
         .unwrap();
     dns.recv(&mut [0; 512]).unwrap();
+    let mut redis = TcpStream::connect(server.resp_addresses()[0]).unwrap();
+    redis.write_all(b"PING\r\n").unwrap();
+    redis.read_exact(&mut [0; 7]).unwrap();
     let reply = get(&server, "/metrics");
     assert_eq!(reply.status, 200);
     let lines = [
@@ -450,6 +455,8 @@ fn metrics_count_what_was_asked_and_show_the_data() {
         "whered_keys{number=\"15\"} 0",
         "whered_prefix_set_entries{set=\"blocked\"} 1",
         "whered_journal_poisoned 0",
+        "whered_resp_connections_open 1",
+        "whered_resp_connections_total 1",
         "whered_journal_frames_total 2",
     ];
     for line in lines {

@@ -23,7 +23,7 @@ use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::{Builder, JoinHandle, available_parallelism};
+use std::thread::{Builder, JoinHandle};
 
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
@@ -54,9 +54,7 @@ impl DnsDoor {
     /// # Errors
     /// An address cannot be bound; the text names it.
     pub(crate) fn start(engine: &Arc<Engine>, config: &DnsConfig) -> io::Result<DnsDoor> {
-        let threads = config
-            .threads
-            .unwrap_or_else(|| available_parallelism().map_or(1, Into::into));
+        let threads = config.threads.unwrap_or_else(runtime::core_count);
         let counters = Arc::new(DnsCounters::new(threads * config.listen.len()));
         let (mut addresses, mut sockets, mut listeners) = (Vec::new(), Vec::new(), Vec::new());
         for address in &config.listen {

@@ -2,6 +2,7 @@
 //! a server over them on free ports of loopback.
 
 #![allow(dead_code, reason = "each test file uses its own part of this")]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -28,7 +29,8 @@ plain A   203.0.113.80
 
 const CONFIG: &str = r#"
 [resp]
-listen = []
+listen = ["127.0.0.1:0"]
+threads = 1
 [http]
 listen = ["127.0.0.1:0"]
 [dns]
