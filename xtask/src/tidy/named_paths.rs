@@ -1,9 +1,9 @@
 //! Every path that ARCHITECTURE.md names in backticks exists.
 //!
 //! A word counts as a path when it has a `/` or ends like a file of this repository; flags,
-//! types, endings (`_tests.rs`), addresses, URLs, routes (`/v1/...`), prefixes (`10.0.0.0/8`) and upper-case names do
-//! not. A bare file name may be the name of any file; a path with `/` counts from the root.
-//! `{a,b}` stands for both, `*` for anything from there on, and `:12` for a line.
+//! types, endings (`_tests.rs`), addresses, URLs, routes (`/v1/...`), prefixes (`10.0.0.0/8`) and
+//! upper-case names do not. A bare file name may be the name of any file; a path with `/` counts
+//! from the root. `{a,b}` stands for both, `*` for anything from there on, `:12` for a line.
 
 use std::net::IpAddr;
 
