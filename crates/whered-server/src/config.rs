@@ -31,9 +31,7 @@ use crate::resp::RespOptions;
 
 const TOP: Keys = Keys {
     title: "the top level",
-    allowed: &[
-        "data_dir", "resp", "http", "dns", "journal", "database", "zone", "pool",
-    ],
+    allowed: &["data_dir", "resp", "http", "dns", "journal", "database", "zone", "pool"],
     later: &["ruleset", "feed", "table", "capture"],
 };
 
@@ -143,21 +141,9 @@ impl Config {
         let databases = named::read_databases(&top)?;
         let zones = named::read_zones(&top)?;
         let pools = named::read_pools(&top, &zones)?;
-        let data_dir = top
-            .filled_text("data_dir")?
-            .map(|found| beside(path, found.value));
-        let mut config = Config {
-            data_dir,
-            databases,
-            zones,
-            pools,
-            ..Config::default()
-        };
-        let names: Vec<_> = config
-            .databases
-            .iter()
-            .map(|source| source.name.as_str())
-            .collect();
+        let data_dir = top.filled_text("data_dir")?.map(|found| beside(path, found.value));
+        let mut config = Config { data_dir, databases, zones, pools, ..Config::default() };
+        let names: Vec<_> = config.databases.iter().map(|source| source.name.as_str()).collect();
         doors::read_dns(&top, &mut config.dns, &names)?;
         doors::read_resp(&top, &mut config.resp)?;
         doors::read_http(&top, &mut config.http)?;
@@ -182,10 +168,7 @@ impl Config {
 
     /// Whether all is equal that only a restart can change.
     pub(crate) fn has_same_doors(&self, other: &Config) -> bool {
-        let dns = |config: &Config| DnsConfig {
-            database: None,
-            ..config.dns.clone()
-        };
+        let dns = |config: &Config| DnsConfig { database: None, ..config.dns.clone() };
         self.data_dir == other.data_dir
             && self.resp == other.resp
             && self.http == other.http
@@ -199,26 +182,11 @@ impl Config {
     /// configuration that flags have changed.
     pub fn unguarded_door(&self) -> Option<String> {
         let open = |listen: &[SocketAddr]| {
-            listen
-                .iter()
-                .find(|address| !address.ip().is_loopback())
-                .copied()
+            listen.iter().find(|address| !address.ip().is_loopback()).copied()
         };
         let doors = [
-            (
-                "RESP",
-                "password",
-                "[resp]",
-                open(&self.resp.listen),
-                self.resp.password.is_none(),
-            ),
-            (
-                "HTTP",
-                "token",
-                "[http]",
-                open(&self.http.listen),
-                self.http.token.is_none(),
-            ),
+            ("RESP", "password", "[resp]", open(&self.resp.listen), self.resp.password.is_none()),
+            ("HTTP", "token", "[http]", open(&self.http.listen), self.http.token.is_none()),
         ];
         doors.into_iter().find_map(|(door, key, table, address, unguarded)| {
             let address = address.filter(|_| unguarded)?;
@@ -246,11 +214,7 @@ impl Default for RespConfig {
 
 impl Default for HttpConfig {
     fn default() -> Self {
-        HttpConfig {
-            listen: vec![loopback(HTTP_PORT)],
-            token: None,
-            max_connections: 1024,
-        }
+        HttpConfig { listen: vec![loopback(HTTP_PORT)], token: None, max_connections: 1024 }
     }
 }
 
@@ -268,10 +232,7 @@ impl Default for DnsConfig {
 
 impl Default for JournalConfig {
     fn default() -> Self {
-        JournalConfig {
-            sync: SyncPolicy::Always,
-            segment_size_bytes: None,
-        }
+        JournalConfig { sync: SyncPolicy::Always, segment_size_bytes: None }
     }
 }
 
@@ -282,6 +243,13 @@ fn loopback(port: u16) -> SocketAddr {
 /// A path that a file names, seen from that file's folder.
 fn beside(file: &Path, named: &str) -> PathBuf {
     file.parent().unwrap_or(Path::new("")).join(named)
+}
+
+/// Every table with its keys.
+#[cfg(test)]
+fn all_keys() -> impl Iterator<Item = (&'static str, &'static [&'static str])> {
+    let tables = [&TOP].into_iter().chain(doors::TABLES).chain(named::TABLES);
+    tables.map(|keys| (keys.title, keys.allowed))
 }
 
 #[cfg(test)]

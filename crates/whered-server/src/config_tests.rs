@@ -58,9 +58,7 @@ addresses = ["192.0.2.30"]
 "#;
 
 fn message(text: &str) -> String {
-    Config::from_toml(text, Path::new("conf/edge.toml"))
-        .expect_err(text)
-        .to_string()
+    Config::from_toml(text, Path::new("conf/edge.toml")).expect_err(text).to_string()
 }
 
 /// Asserts the whole line that a mistake gives.
@@ -77,58 +75,31 @@ fn a_whole_configuration_is_read_with_paths_beside_the_file() {
     assert_eq!(config.data_dir, Some(PathBuf::from("conf/data")));
     assert_eq!(config.resp.listen.len(), 2);
     assert_eq!(config.resp.password.as_deref(), Some("secret"));
-    assert_eq!(
-        (config.resp.threads, config.resp.max_clients),
-        (Some(2), 100)
-    );
+    assert_eq!((config.resp.threads, config.resp.max_clients), (Some(2), 100));
     assert_eq!(config.resp.output_buffer_limit_bytes, 1 << 20);
     assert_eq!(config.resp.query_buffer_limit_bytes, 1 << 16);
     assert_eq!(config.http.token.as_deref(), Some("t0ken"));
-    assert_eq!(
-        (config.dns.udp_size, config.dns.database.as_deref()),
-        (1400, Some("city"))
-    );
+    assert_eq!((config.dns.udp_size, config.dns.database.as_deref()), (1400, Some("city")));
     assert_eq!(config.journal.sync, SyncPolicy::EverySecond);
     assert_eq!(config.journal.segment_size_bytes, Some(1 << 24));
     let setup = config.to_setup();
     assert_eq!(setup.place_database.as_deref(), Some("city"));
-    let paths: Vec<_> = setup
-        .databases
-        .iter()
-        .map(|source| source.path.as_path())
-        .collect();
-    assert_eq!(
-        paths,
-        [
-            Path::new("conf/GeoLite2-City.mmdb"),
-            Path::new("/var/lib/asn.mmdb")
-        ]
-    );
-    assert_eq!(
-        setup.zones[0].path,
-        Path::new("conf/zones/example.com.zone")
-    );
+    let paths: Vec<_> = setup.databases.iter().map(|source| source.path.as_path()).collect();
+    assert_eq!(paths, [Path::new("conf/GeoLite2-City.mmdb"), Path::new("/var/lib/asn.mmdb")]);
+    assert_eq!(setup.zones[0].path, Path::new("conf/zones/example.com.zone"));
 }
 
 #[test]
 fn pools_are_read_with_their_sites_and_defaults() {
     let config = Config::from_toml(WHOLE, Path::new("edge.toml")).unwrap();
-    let [www, plain] = &config.pools[..] else {
-        panic!("two pools")
-    };
-    assert_eq!(
-        (www.ttl_seconds, www.when_all_down),
-        (10, WhenAllDown::None)
-    );
+    let [www, plain] = &config.pools[..] else { panic!("two pools") };
+    assert_eq!((www.ttl_seconds, www.when_all_down), (10, WhenAllDown::None));
     assert_eq!(www.sites[0].place.latitude_degrees, 50.0);
     assert_eq!(www.sites[0].addresses.len(), 2);
     assert_eq!(www.sites[1].name, "nyc");
     assert!(www.sites.iter().all(|site| site.healthy));
     assert_eq!(plain.policy, [PolicyStep::Healthy, PolicyStep::Nearest]);
-    assert_eq!(
-        (plain.ttl_seconds, plain.when_all_down),
-        (30, WhenAllDown::All)
-    );
+    assert_eq!((plain.ttl_seconds, plain.when_all_down), (30, WhenAllDown::All));
 }
 
 #[test]
@@ -137,10 +108,7 @@ fn an_empty_file_gives_the_defaults_on_loopback() {
     assert_eq!(config.data_dir, None);
     let listen = [&config.resp.listen, &config.http.listen, &config.dns.listen];
     let shown: Vec<_> = listen.iter().map(|listen| listen[0].to_string()).collect();
-    assert_eq!(
-        shown,
-        ["127.0.0.1:6380", "127.0.0.1:8080", "127.0.0.1:5300"]
-    );
+    assert_eq!(shown, ["127.0.0.1:6380", "127.0.0.1:8080", "127.0.0.1:5300"]);
     assert_eq!(config.unguarded_door(), None);
     assert_eq!(config.journal.sync, SyncPolicy::Always);
 }
@@ -199,10 +167,7 @@ fn keys_of_later_versions_are_told_apart_from_unknown_ones() {
         );
     }
     refuses(
-        &WHOLE.replace(
-            "addresses = [\"192.0.2.20\"]",
-            "check = 'tcp://192.0.2.20:443'",
-        ),
+        &WHOLE.replace("addresses = [\"192.0.2.20\"]", "check = 'tcp://192.0.2.20:443'"),
         "43:1: key 'check' in [[pool.site]] is not in this version; allowed: name, at, addresses",
     );
     refuses(
@@ -248,18 +213,9 @@ fn wrong_types_are_refused_with_what_was_found() {
 
 #[test]
 fn values_out_of_range_are_refused_with_the_range() {
-    refuses(
-        "[dns]\nudp_size = 511\n",
-        "2:12: 'udp_size' in [dns] is 511; allowed: 512 to 4096",
-    );
-    refuses(
-        "[resp]\nthreads = 0\n",
-        "2:11: 'threads' in [resp] is 0; allowed: 1 to 256",
-    );
-    refuses(
-        "[resp]\nthreads = -1\n",
-        "2:11: 'threads' in [resp] is -1; allowed: 1 to 256",
-    );
+    refuses("[dns]\nudp_size = 511\n", "2:12: 'udp_size' in [dns] is 511; allowed: 512 to 4096");
+    refuses("[resp]\nthreads = 0\n", "2:11: 'threads' in [resp] is 0; allowed: 1 to 256");
+    refuses("[resp]\nthreads = -1\n", "2:11: 'threads' in [resp] is -1; allowed: 1 to 256");
     refuses(
         "[journal]\nsync = \"sometimes\"\n",
         "2:8: 'sync' in [journal] is 'sometimes'; allowed: always, everysec, off",
@@ -414,23 +370,13 @@ fn a_pool_needs_owners_and_sites() {
         &format!("{zone}[[pool]]\nname = 'www'\nowners = ['example.com']\n"),
         "4:1: no [[pool.site]] in [[pool]]; at least one is needed",
     );
-    refuses(
-        "[[zone]]\nname = 'example.com'\n",
-        "1:1: no 'path' in [[zone]]; its keys: name, path",
-    );
+    refuses("[[zone]]\nname = 'example.com'\n", "1:1: no 'path' in [[zone]]; its keys: name, path");
 }
 
 #[test]
 fn syntax_errors_are_one_line_with_their_place() {
-    for text in [
-        "[resp\n",
-        "a = \n",
-        "a = 1\na = 2\n",
-        "a = \"x",
-        "[resp]\n[resp]\n",
-        "=",
-        "\u{0}",
-    ] {
+    for text in ["[resp\n", "a = \n", "a = 1\na = 2\n", "a = \"x", "[resp]\n[resp]\n", "=", "\u{0}"]
+    {
         let message = message(text);
         assert!(!message.contains('\n'), "{message:?}");
         let place = message.strip_prefix("conf/edge.toml:").unwrap();
@@ -442,11 +388,7 @@ fn syntax_errors_are_one_line_with_their_place() {
 fn columns_count_characters() {
     let text = "data_dir = \"é\u{1f30d}\" = 1\n";
     let error = Config::from_toml(text, Path::new("edge.toml")).unwrap_err();
-    assert_eq!(
-        (error.line(), error.column()),
-        (Some(1), Some(17)),
-        "{error}"
-    );
+    assert_eq!((error.line(), error.column()), (Some(1), Some(17)), "{error}");
 }
 
 #[test]
@@ -456,6 +398,19 @@ fn no_cut_or_changed_configuration_makes_the_reader_panic() {
         for replacement in ["", "[", "\"", "=", "1", "\n", "{", "é"] {
             let text = [&WHOLE[..end], replacement, &WHOLE[end + 1..]].concat();
             let _ = Config::from_toml(&text, Path::new("edge.toml"));
+        }
+    }
+}
+
+#[test]
+fn every_key_stands_in_the_documentation() {
+    let page = include_str!("../../../docs/configuration.md");
+    for (title, keys) in super::all_keys() {
+        for key in keys {
+            let documented = page.contains(&format!("| `{key}` |"))
+                || page.contains(&format!("`[{key}]`"))
+                || page.contains(&format!("`[[{key}]]`"));
+            assert!(documented, "'{key}' of {title}");
         }
     }
 }

@@ -56,11 +56,7 @@ impl Metrics {
         registry.register("build", "The program's version", build);
         let uptime = FloatGauge::default();
         uptime.set(self.started.elapsed().as_secs_f64());
-        registry.register(
-            "uptime_seconds",
-            "Time since the server has started",
-            uptime,
-        );
+        registry.register("uptime_seconds", "Time since the server has started", uptime);
     }
 
     fn add_doors(&self, registry: &mut Registry) {
@@ -68,21 +64,11 @@ impl Metrics {
         for (route, status, count) in self.http.read() {
             http.add([("route", route), ("status", &status.to_string())], count);
         }
-        http.register(
-            registry,
-            "http_requests",
-            "HTTP requests by route and status",
-        );
+        http.register(registry, "http_requests", "HTTP requests by route and status");
         let Some(dns) = &self.dns else { return };
         let (queries, silent, refused) = <(Counters, Counters, Counters)>::default();
-        for (
-            transport,
-            Totals {
-                answered,
-                silent: unanswered,
-                refused: lost,
-            },
-        ) in [("udp", dns.udp()), ("tcp", dns.tcp())]
+        for (transport, Totals { answered, silent: unanswered, refused: lost }) in
+            [("udp", dns.udp()), ("tcp", dns.tcp())]
         {
             for (rcode, count) in answered {
                 let rcode = whered_dns::Rcode(rcode).to_string();
@@ -91,17 +77,9 @@ impl Metrics {
             silent.add([("transport", transport)], unanswered);
             refused.add([("transport", transport)], lost);
         }
-        queries.register(
-            registry,
-            "dns_queries",
-            "DNS queries answered, by response code",
-        );
+        queries.register(registry, "dns_queries", "DNS queries answered, by response code");
         silent.register(registry, "dns_silent", "DNS messages that got no answer");
-        refused.register(
-            registry,
-            "dns_unsent",
-            "DNS answers that the system did not take",
-        );
+        refused.register(registry, "dns_unsent", "DNS answers that the system did not take");
     }
 
     fn add_resp(&self, registry: &mut Registry) {
@@ -110,28 +88,12 @@ impl Metrics {
         open.set(resp.connections_open.load(Ordering::Relaxed));
         registry.register("resp_connections_open", "RESP connections open now", open);
         let counters = [
-            (
-                "resp_connections",
-                "RESP connections accepted",
-                &resp.connections_accepted,
-            ),
-            (
-                "resp_rejected",
-                "RESP connections beyond the limit",
-                &resp.connections_rejected,
-            ),
+            ("resp_connections", "RESP connections accepted", &resp.connections_accepted),
+            ("resp_rejected", "RESP connections beyond the limit", &resp.connections_rejected),
             ("resp_commands", "RESP commands executed", &resp.commands),
             ("resp_errors", "RESP error replies", &resp.errors),
-            (
-                "resp_input_bytes",
-                "Bytes received from RESP clients",
-                &resp.input_bytes,
-            ),
-            (
-                "resp_output_bytes",
-                "Bytes sent to RESP clients",
-                &resp.output_bytes,
-            ),
+            ("resp_input_bytes", "Bytes received from RESP clients", &resp.input_bytes),
+            ("resp_output_bytes", "Bytes sent to RESP clients", &resp.output_bytes),
             (
                 "resp_output_limit_closed",
                 "RESP connections closed for not reading their replies",
@@ -152,11 +114,7 @@ impl Metrics {
         let generation = self.engine.generation();
         let number = <Gauge>::default();
         number.set(generation.number() as i64);
-        registry.register(
-            "generation",
-            "The number of the generation that serves",
-            number,
-        );
+        registry.register("generation", "The number of the generation that serves", number);
         let epochs = Gauges::default();
         for named in generation.databases() {
             let epoch = named.database.metadata().build_epoch_seconds;
@@ -166,10 +124,7 @@ impl Metrics {
         epochs.register(registry, "database_build_timestamp_seconds", help);
         let keys = Gauges::default();
         for number in 0..DATABASE_COUNT {
-            keys.set(
-                [("number", &*number.to_string())],
-                self.engine.keyspace().len(number) as u64,
-            );
+            keys.set([("number", &*number.to_string())], self.engine.keyspace().len(number) as u64);
         }
         keys.register(registry, "keys", "Collections in each numbered database");
         let prefixes = Gauges::default();
@@ -179,11 +134,7 @@ impl Metrics {
                 prefixes.set([("set", &*name)], count as u64);
             }
         }
-        prefixes.register(
-            registry,
-            "prefix_set_entries",
-            "Prefixes in each prefix set",
-        );
+        prefixes.register(registry, "prefix_set_entries", "Prefixes in each prefix set");
     }
 
     fn add_journal(&self, registry: &mut Registry) {
@@ -204,16 +155,8 @@ impl Metrics {
             register_count(registry, name, help, count);
         }
         let durations = [
-            (
-                "journal_last_sync_seconds",
-                "The last fdatasync",
-                stats.last_sync_nanoseconds,
-            ),
-            (
-                "journal_max_sync_seconds",
-                "The longest fdatasync",
-                stats.maximum_sync_nanoseconds,
-            ),
+            ("journal_last_sync_seconds", "The last fdatasync", stats.last_sync_nanoseconds),
+            ("journal_max_sync_seconds", "The longest fdatasync", stats.maximum_sync_nanoseconds),
         ];
         for (name, help, nanoseconds) in durations {
             let gauge = FloatGauge::default();
@@ -258,8 +201,5 @@ fn register_count(registry: &mut Registry, name: &str, help: &str, count: u64) {
 }
 
 fn owned<const N: usize>(labels: [(&'static str, &str); N]) -> Labels {
-    labels
-        .into_iter()
-        .map(|(name, value)| (name, value.to_owned()))
-        .collect()
+    labels.into_iter().map(|(name, value)| (name, value.to_owned())).collect()
 }

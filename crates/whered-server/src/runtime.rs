@@ -79,10 +79,7 @@ pub(crate) fn core_count() -> usize {
 /// # Errors
 /// The first that cannot be bound, with the door's name and the address.
 pub(crate) fn bind_all(door: &str, addresses: &[SocketAddr]) -> io::Result<Vec<TcpListener>> {
-    addresses
-        .iter()
-        .map(|address| bind(*address).map_err(|e| named(door, *address, &e)))
-        .collect()
+    addresses.iter().map(|address| bind(*address).map_err(|e| named(door, *address, &e))).collect()
 }
 
 /// Binds one TCP listener.
@@ -90,11 +87,7 @@ pub(crate) fn bind_all(door: &str, addresses: &[SocketAddr]) -> io::Result<Vec<T
 /// # Errors
 /// The system's.
 pub(crate) fn bind(address: SocketAddr) -> io::Result<TcpListener> {
-    let domain = if address.is_ipv6() {
-        Domain::IPV6
-    } else {
-        Domain::IPV4
-    };
+    let domain = if address.is_ipv6() { Domain::IPV6 } else { Domain::IPV4 };
     let socket = Socket::new(domain, Type::STREAM, Some(Protocol::TCP))?;
     if address.is_ipv6() {
         // `0.0.0.0` and `::` are two addresses here, for TCP as for UDP.
@@ -110,8 +103,5 @@ pub(crate) fn bind(address: SocketAddr) -> io::Result<TcpListener> {
 
 /// An error with the door and the address that it is about.
 pub(crate) fn named(door: &str, address: SocketAddr, error: &io::Error) -> io::Error {
-    io::Error::new(
-        error.kind(),
-        format!("{door} cannot listen on {address}: {error}"),
-    )
+    io::Error::new(error.kind(), format!("{door} cannot listen on {address}: {error}"))
 }

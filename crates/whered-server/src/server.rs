@@ -70,11 +70,7 @@ impl Server {
         let (engine, report) = Engine::open(options)?;
         tracing::info!("engine open: {report:?}");
         match Doors::start(&engine, &config) {
-            Ok(doors) => Ok(Server {
-                engine,
-                doors,
-                config,
-            }),
+            Ok(doors) => Ok(Server { engine, doors, config }),
             Err(error) => {
                 engine.close()?;
                 Err(error.into())
@@ -212,10 +208,7 @@ fn run_id() -> String {
 }
 
 fn journal_options(config: &JournalConfig) -> JournalOptions {
-    let mut options = JournalOptions {
-        sync: config.sync,
-        ..JournalOptions::default()
-    };
+    let mut options = JournalOptions { sync: config.sync, ..JournalOptions::default() };
     if let Some(size_bytes) = config.segment_size_bytes {
         options.segment_size_bytes = size_bytes;
     }
@@ -231,10 +224,7 @@ pub struct ServerError {
 
 impl ServerError {
     fn new(message: impl Into<String>) -> ServerError {
-        ServerError {
-            message: message.into(),
-            holder_pid: None,
-        }
+        ServerError { message: message.into(), holder_pid: None }
     }
 
     /// The process that holds the data directory, when that is what stopped the start.
@@ -253,10 +243,7 @@ impl std::error::Error for ServerError {}
 
 impl From<EngineError> for ServerError {
     fn from(error: EngineError) -> Self {
-        ServerError {
-            message: error.to_string(),
-            holder_pid: error.holder_pid(),
-        }
+        ServerError { message: error.to_string(), holder_pid: error.holder_pid() }
     }
 }
 

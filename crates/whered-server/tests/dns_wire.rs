@@ -21,11 +21,7 @@ fn query(name: &str, record_type: RecordType) -> Query {
 }
 
 fn client(server: SocketAddr) -> UdpSocket {
-    let local = if server.is_ipv4() {
-        "127.0.0.1:0"
-    } else {
-        "[::1]:0"
-    };
+    let local = if server.is_ipv4() { "127.0.0.1:0" } else { "[::1]:0" };
     let socket = UdpSocket::bind(local).unwrap();
     socket.set_read_timeout(Some(WAIT)).unwrap();
     socket.connect(server).unwrap();
@@ -69,11 +65,7 @@ fn addresses(message: &Message) -> Vec<IpAddr> {
         4 => IpAddr::from(<[u8; 4]>::try_from(&data[..]).unwrap()),
         _ => IpAddr::from(<[u8; 16]>::try_from(&data[..]).unwrap()),
     };
-    message
-        .answers
-        .iter()
-        .map(|record| address(&record.data))
-        .collect()
+    message.answers.iter().map(|record| address(&record.data)).collect()
 }
 
 fn stop(server: Server) {
@@ -93,16 +85,9 @@ fn a_client_subnet_is_answered_with_the_nearest_site_and_an_exact_scope() {
     for door in server.dns_addresses() {
         for (client, length_bits, site, scope) in nearest {
             let query = query("www.example.com", RecordType::A);
-            let reply = ask(
-                *door,
-                &query.client_subnet(client.parse().unwrap(), length_bits),
-            );
+            let reply = ask(*door, &query.client_subnet(client.parse().unwrap(), length_bits));
             assert_eq!(reply.rcode(), NOERROR);
-            assert_eq!(
-                addresses(&reply),
-                [site.parse::<IpAddr>().unwrap()],
-                "{client}"
-            );
+            assert_eq!(addresses(&reply), [site.parse::<IpAddr>().unwrap()], "{client}");
             assert_eq!(reply.answers[0].ttl_seconds, 30);
             let echoed = reply.client_subnet().unwrap();
             assert_eq!(echoed.source_length_bits, length_bits);
@@ -117,15 +102,9 @@ fn without_a_client_subnet_the_source_address_decides() {
     let server = world::start("dns_source");
     let door = server.dns_addresses()[0];
     let reply = ask(door, &query("www.example.com", RecordType::A));
-    assert_eq!(
-        addresses(&reply),
-        ["203.0.113.4".parse::<IpAddr>().unwrap()],
-        "loopback is Tokyo"
-    );
+    assert_eq!(addresses(&reply), ["203.0.113.4".parse::<IpAddr>().unwrap()], "loopback is Tokyo");
     let mut stream = connect(door);
-    stream
-        .write_all(&framed(&query("www.example.com", RecordType::A).build()))
-        .unwrap();
+    stream.write_all(&framed(&query("www.example.com", RecordType::A).build())).unwrap();
     assert_eq!(addresses(&read_framed(&mut stream)), addresses(&reply));
     stop(server);
 }
@@ -136,18 +115,9 @@ fn a_moved_site_changes_the_next_answer() {
     let door = server.dns_addresses()[0];
     let question =
         query("www.example.com", RecordType::A).client_subnet("192.0.2.1".parse().unwrap(), 32);
-    assert_eq!(
-        addresses(&ask(door, &question)),
-        ["203.0.113.1".parse::<IpAddr>().unwrap()]
-    );
-    server
-        .engine()
-        .set_site_healthy("www", "fra", false)
-        .unwrap();
-    assert_eq!(
-        addresses(&ask(door, &question)),
-        ["203.0.113.2".parse::<IpAddr>().unwrap()]
-    );
+    assert_eq!(addresses(&ask(door, &question)), ["203.0.113.1".parse::<IpAddr>().unwrap()]);
+    server.engine().set_site_healthy("www", "fra", false).unwrap();
+    assert_eq!(addresses(&ask(door, &question)), ["203.0.113.2".parse::<IpAddr>().unwrap()]);
     stop(server);
 }
 
@@ -156,19 +126,10 @@ fn names_and_types_beyond_the_pool_are_answered_from_the_zone() {
     let server = world::start("dns_zone");
     let door = server.dns_addresses()[0];
     let plain = ask(door, &query("plain.example.com", RecordType::A));
-    assert_eq!(
-        addresses(&plain),
-        ["203.0.113.80".parse::<IpAddr>().unwrap()]
-    );
+    assert_eq!(addresses(&plain), ["203.0.113.80".parse::<IpAddr>().unwrap()]);
     assert!(plain.is_authoritative());
-    assert_eq!(
-        ask(door, &query("none.example.com", RecordType::A)).rcode(),
-        Rcode::NXDOMAIN
-    );
-    assert_eq!(
-        ask(door, &query("example.org", RecordType::A)).rcode(),
-        Rcode::REFUSED
-    );
+    assert_eq!(ask(door, &query("none.example.com", RecordType::A)).rcode(), Rcode::NXDOMAIN);
+    assert_eq!(ask(door, &query("example.org", RecordType::A)).rcode(), Rcode::REFUSED);
     let reply = ask(door, &query("plain.example.com", RecordType::AAAA));
     assert_eq!((reply.rcode(), reply.answers.len()), (NOERROR, 0));
     stop(server);
@@ -226,9 +187,7 @@ fn garbage_is_survived_by_udp_and_tcp() {
     let mut seed = 7_u64;
     let mut random = || {
         // Knuth's MMIX constants.
-        seed = seed
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (seed >> 33) as usize
     };
     for round in 0..2000 {
@@ -244,16 +203,9 @@ fn garbage_is_survived_by_udp_and_tcp() {
     let mut stream = connect(door);
     stream.write_all(&framed(&[0xff; 700])).unwrap();
     stream.write_all(&framed(&[])).unwrap();
-    assert_eq!(
-        ask(door, &query("plain.example.com", RecordType::A))
-            .answers
-            .len(),
-        1
-    );
+    assert_eq!(ask(door, &query("plain.example.com", RecordType::A)).answers.len(), 1);
     let mut fresh = connect(door);
-    fresh
-        .write_all(&framed(&query("plain.example.com", RecordType::A).build()))
-        .unwrap();
+    fresh.write_all(&framed(&query("plain.example.com", RecordType::A).build())).unwrap();
     assert_eq!(read_framed(&mut fresh).answers.len(), 1);
     stop(server);
 }
@@ -292,23 +244,14 @@ fn a_stop_frees_the_port_and_a_second_server_on_it_is_refused_before() {
     let door = server.dns_addresses()[0];
     let mut config = world::config(&world::folder("dns_stop_second"), "");
     config.dns.listen = vec![door];
-    let refusal = whered_server::Server::start(config.clone())
-        .err()
-        .unwrap()
-        .to_string();
-    assert!(
-        refusal.starts_with(&format!("DNS cannot listen on {door}: ")),
-        "{refusal}"
-    );
+    let refusal = whered_server::Server::start(config.clone()).err().unwrap().to_string();
+    assert!(refusal.starts_with(&format!("DNS cannot listen on {door}: ")), "{refusal}");
     let _open = connect(door);
     stop(server);
     let server = Server::start(config).unwrap();
     assert_eq!(server.dns_addresses(), [door]);
     let reply = ask(door, &query("plain.example.com", RecordType::A));
-    assert_eq!(
-        addresses(&reply),
-        [IpAddr::V4(Ipv4Addr::new(203, 0, 113, 80))]
-    );
+    assert_eq!(addresses(&reply), [IpAddr::V4(Ipv4Addr::new(203, 0, 113, 80))]);
     stop(server);
 }
 
@@ -324,27 +267,15 @@ fn a_reload_serves_the_new_zone_and_a_bad_one_leaves_the_old() {
     let line = server.reload(config.clone()).unwrap();
     assert_eq!(line, "generation 2 with 1 databases, 1 zones, 1 pools");
     let plain = query("plain.example.com", RecordType::A);
-    assert_eq!(
-        addresses(&ask(door, &plain)),
-        ["203.0.113.81".parse::<IpAddr>().unwrap()]
-    );
+    assert_eq!(addresses(&ask(door, &plain)), ["203.0.113.81".parse::<IpAddr>().unwrap()]);
     std::fs::write(&zone, "plain A not-an-address\n").unwrap();
     let refusal = server.reload(config.clone()).unwrap_err().to_string();
-    assert!(
-        refusal.contains("example.com.zone") && !refusal.contains('\n'),
-        "{refusal}"
-    );
-    assert_eq!(
-        addresses(&ask(door, &plain)),
-        ["203.0.113.81".parse::<IpAddr>().unwrap()]
-    );
+    assert!(refusal.contains("example.com.zone") && !refusal.contains('\n'), "{refusal}");
+    assert_eq!(addresses(&ask(door, &plain)), ["203.0.113.81".parse::<IpAddr>().unwrap()]);
     std::fs::write(&zone, text).unwrap();
     let mut changed = config;
     changed.dns.listen.clear();
     let line = server.reload(changed).unwrap();
-    assert!(
-        line.ends_with("stay as they were until a restart"),
-        "{line}"
-    );
+    assert!(line.ends_with("stay as they were until a restart"), "{line}");
     stop(server);
 }

@@ -11,6 +11,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use whered_engine::AddCondition;
 use whered_engine::geo::{Cell, Place};
+use whered_engine::mmdb::{Writer, WriterOptions};
 use whered_server::{Config, Server};
 
 struct Reply {
@@ -31,30 +32,20 @@ impl Reply {
         assert_eq!(object.keys().collect::<Vec<_>>(), ["error"]);
         let error = object["error"].as_object().unwrap();
         assert_eq!(error.len(), 2, "message and field");
-        (
-            self.status,
-            error["message"].as_str().unwrap().to_owned(),
-            error["field"].clone(),
-        )
+        (self.status, error["message"].as_str().unwrap().to_owned(), error["field"].clone())
     }
 }
 
 fn send(server: SocketAddr, text: &str) -> Reply {
     let mut stream = TcpStream::connect(server).unwrap();
-    stream
-        .set_read_timeout(Some(Duration::from_secs(10)))
-        .unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
     stream.write_all(text.as_bytes()).unwrap();
     let mut bytes = Vec::new();
     stream.read_to_end(&mut bytes).unwrap();
     let text = String::from_utf8(bytes).unwrap();
     let (headers, body) = text.split_once("\r\n\r\n").unwrap();
     let status = headers.split(' ').nth(1).unwrap().parse().unwrap();
-    Reply {
-        status,
-        headers: headers.to_ascii_lowercase(),
-        body: body.to_owned(),
-    }
+    Reply { status, headers: headers.to_ascii_lowercase(), body: body.to_owned() }
 }
 
 fn get(server: &Server, path: &str) -> Reply {
@@ -64,42 +55,25 @@ fn get(server: &Server, path: &str) -> Reply {
 
 fn add(server: &Server, key: &[u8], points: &[(&[u8], f64, f64)]) {
     let cell = |longitude, latitude| Cell::from_place(Place::new(longitude, latitude).unwrap());
-    let points: Vec<_> = points
-        .iter()
-        .map(|(member, x, y)| (*member, cell(*x, *y)))
-        .collect();
-    server
-        .engine()
-        .keyspace()
-        .add_points(0, key, &points, AddCondition::Always)
-        .unwrap();
+    let points: Vec<_> = points.iter().map(|(member, x, y)| (*member, cell(*x, *y))).collect();
+    server.engine().keyspace().add_points(0, key, &points, AddCondition::Always).unwrap();
 }
 
-const CITIES: [(&[u8], f64, f64); 3] = [
-    (b"Palermo", 13.361389, 38.115556),
-    (b"Catania", 15.087269, 37.502669),
-    (b"Rome", 12.5, 41.9),
-];
+const CITIES: [(&[u8], f64, f64); 3] =
+    [(b"Palermo", 13.361389, 38.115556), (b"Catania", 15.087269, 37.502669), (b"Rome", 12.5, 41.9)];
 
 #[test]
 fn healthz_says_ok() {
     let server = world::start("http_healthz");
     let reply = get(&server, "/healthz");
-    assert_eq!(
-        (reply.status, reply.json()),
-        (200, json!({ "status": "ok", "generation": 1 }))
-    );
+    assert_eq!((reply.status, reply.json()), (200, json!({ "status": "ok", "generation": 1 })));
     server.stop().unwrap();
 }
 
 #[test]
 fn an_address_gives_its_record() {
     let server = world::start("http_ip");
-    for path in [
-        "/v1/ip/192.0.2.5",
-        "/v1/ip/192.0.2.5?db=city",
-        "/v1/ip/192.0.2.5?db=&fields=",
-    ] {
+    for path in ["/v1/ip/192.0.2.5", "/v1/ip/192.0.2.5?db=city", "/v1/ip/192.0.2.5?db=&fields="] {
         let reply = get(&server, path);
         assert_eq!(reply.status, 200);
         assert!(reply.headers.contains("content-type: application/json"));
@@ -123,27 +97,38 @@ fn an_address_gives_its_record() {
 #[test]
 fn fields_choose_parts_of_the_record() {
     let server = world::start("http_fields");
-    let reply = get(
-        &server,
-        "/v1/ip/198.51.100.9?fields=country.iso_code,city.names.en,a.b",
-    );
+    let reply = get(&server, "/v1/ip/198.51.100.9?fields=country.iso_code,city.names.en,a.b");
     let expected = json!({ "country.iso_code": "BR", "city.names.en": "São Paulo", "a.b": null });
     assert_eq!(reply.json()["record"], expected);
     server.stop().unwrap();
 }
 
 #[test]
-fn an_explained_address_has_its_reasons() {
+fn an_explained_address_gives_its_reasons_instead() {
     let server = world::start("http_ip_explain");
-    let reply = get(&server, "/v1/ip/192.0.2.5?explain=1").json();
-    assert_eq!(reply["record"]["country"]["iso_code"], json!("DE"));
-    assert_eq!(reply["explain"]["prefix"], json!("192.0.2.0/25"));
-    assert_eq!(
-        get(&server, "/v1/ip/192.0.2.5?explain=0")
-            .json()
-            .get("explain"),
-        None
-    );
+    let reasons = get(&server, "/v1/ip/192.0.2.5?explain=1").json();
+    assert_eq!(reasons["record"]["country"]["iso_code"], json!("DE"));
+    assert_eq!(reasons["prefix"], json!("192.0.2.0/25"));
+    assert_eq!(reasons["question"]["job"], json!("ip"));
+    let nothing = get(&server, "/v1/ip/203.0.113.9?explain=1");
+    assert_eq!((nothing.status, &nothing.json()["record"]), (200, &Value::Null));
+    assert!(get(&server, "/v1/ip/192.0.2.5?explain=0").json().get("question").is_none());
+    server.stop().unwrap();
+}
+
+#[test]
+fn an_ipv6_address_is_no_question_for_a_database_of_ipv4() {
+    let folder = world::folder("http_ipv4_only");
+    let options = WriterOptions { ip_version: 4, ..WriterOptions::default() };
+    std::fs::write(folder.join("v4.mmdb"), Writer::new(options).unwrap().finish().unwrap())
+        .unwrap();
+    let config = world::config(&folder, "[[database]]\nname = \"v4\"\npath = \"v4.mmdb\"\n");
+    let server = Server::start(config).unwrap();
+    for explain in ["", "&explain=1"] {
+        let (status, _, field) =
+            get(&server, &format!("/v1/ip/2001:db8::1?db=v4{explain}")).error();
+        assert_eq!((status, field), (400, json!("address")));
+    }
     server.stop().unwrap();
 }
 
@@ -158,52 +143,24 @@ fn addresses_that_are_wrong_or_unknown_are_errors() {
              or 2001:db8::1",
             "address",
         ),
-        (
-            "/v1/ip/203.0.113.9",
-            404,
-            "no record for 203.0.113.9 in database 'city'",
-            "address",
-        ),
-        (
-            "/v1/ip/192.0.2.1?db=asn",
-            404,
-            "no such database 'asn'; databases: city",
-            "db",
-        ),
-        (
-            "/v1/ip/192.0.2.1?explain=yes",
-            400,
-            "'explain' is 'yes'; allowed: 1, 0",
-            "explain",
-        ),
+        ("/v1/ip/203.0.113.9", 404, "no record for 203.0.113.9 in database 'city'", "address"),
+        ("/v1/ip/192.0.2.1?db=asn", 404, "no such database 'asn'; databases: city", "db"),
+        ("/v1/ip/192.0.2.1?explain=yes", 400, "'explain' is 'yes'; allowed: 1, 0", "explain"),
         (
             "/v1/ip/192.0.2.1?database=city",
             400,
             "unknown parameter 'database'; allowed: db, fields, explain",
             "query",
         ),
-        (
-            "/v1/ip/192.0.2.1?db=city&db=city",
-            400,
-            "'db' is given twice",
-            "db",
-        ),
+        ("/v1/ip/192.0.2.1?db=city&db=city", 400, "'db' is given twice", "db"),
     ];
     for (path, status, message, field) in cases {
         let expected = (status, message.to_owned(), json!(field));
         assert_eq!(get(&server, path).error(), expected, "{path}");
     }
-    for path in [
-        "/v1/ip/%ff",
-        "/v1/ip/192.0.2.1?fields=..",
-        "/v1/ip/192.0.2.1?db=%ff",
-    ] {
+    for path in ["/v1/ip/%ff", "/v1/ip/192.0.2.1?fields=..", "/v1/ip/192.0.2.1?db=%ff"] {
         let reply = get(&server, path);
-        assert!(
-            matches!(reply.error().0, 400 | 404),
-            "{path}: {}",
-            reply.body
-        );
+        assert!(matches!(reply.error().0, 400 | 404), "{path}: {}", reply.body);
     }
     server.stop().unwrap();
 }
@@ -216,10 +173,7 @@ fn without_any_database_an_address_is_not_found() {
     config.http.listen = vec!["127.0.0.1:0".parse().unwrap()];
     let server = Server::start(config).unwrap();
     let error = get(&server, "/v1/ip/192.0.2.1").error();
-    assert_eq!(
-        error,
-        (404, "no database is loaded".to_owned(), json!("db"))
-    );
+    assert_eq!(error, (404, "no database is loaded".to_owned(), json!("db")));
     server.stop().unwrap();
 }
 
@@ -229,54 +183,29 @@ fn near_gives_the_members_within_the_radius_nearest_first() {
     add(&server, b"cities", &CITIES);
     let path = "/v1/collections/cities/near?longitude=15&latitude=37&radius_meters=200000";
     let reply = get(&server, path).json();
-    assert_eq!(
-        (&reply["collection"], &reply["count"]),
-        (&json!("cities"), &json!(2))
-    );
+    assert_eq!((&reply["collection"], &reply["count"]), (&json!("cities"), &json!(2)));
     let hits = reply["hits"].as_array().unwrap();
-    assert_eq!(
-        (&hits[0]["member"], &hits[1]["member"]),
-        (&json!("Catania"), &json!("Palermo"))
-    );
+    assert_eq!((&hits[0]["member"], &hits[1]["member"]), (&json!("Catania"), &json!("Palermo")));
     let distance_meters = hits[0]["distance_meters"].as_f64().unwrap();
-    assert!(
-        (distance_meters - 56_441.3).abs() < 0.1,
-        "{distance_meters}"
-    );
+    assert!((distance_meters - 56_441.3).abs() < 0.1, "{distance_meters}");
     assert!((hits[0]["longitude"].as_f64().unwrap() - 15.087269).abs() < 1e-5);
-    assert_eq!(
-        hits[0].as_object().unwrap().len(),
-        4,
-        "no member_base64 for text"
-    );
+    assert_eq!(hits[0].as_object().unwrap().len(), 4, "no member_base64 for text");
     let one = get(&server, &format!("{path}&count=1")).json();
-    assert_eq!(
-        (&one["count"], &one["hits"][0]["member"]),
-        (&json!(1), &json!("Catania"))
-    );
-    let all = get(
-        &server,
-        "/v1/collections/cities/near?longitude=15&latitude=37",
-    )
-    .json();
+    assert_eq!((&one["count"], &one["hits"][0]["member"]), (&json!(1), &json!("Catania")));
+    let all = get(&server, "/v1/collections/cities/near?longitude=15&latitude=37").json();
     assert_eq!(all["count"], json!(3));
-    let explained = get(&server, &format!("{path}&explain=1")).json();
-    assert_eq!(
-        explained["explain"]["choice"],
-        json!(["Catania", "Palermo"])
-    );
-    assert_eq!(explained["hits"], reply["hits"]);
+    let reasons = get(&server, &format!("{path}&explain=1")).json();
+    assert_eq!(reasons["choice"], json!(["Catania", "Palermo"]));
+    assert_eq!(reasons["question"]["count"], Value::Null);
+    let towns = "/v1/collections/towns/near?longitude=1&latitude=1&explain=1";
+    assert_eq!(get(&server, towns).status, 404);
     server.stop().unwrap();
 }
 
 #[test]
 fn members_and_names_of_any_bytes_have_a_form() {
     let server = world::start("http_near_bytes");
-    add(
-        &server,
-        "öffis & co/1".as_bytes(),
-        &[(b"\xff\"\n", 1.0, 1.0)],
-    );
+    add(&server, "öffis & co/1".as_bytes(), &[(b"\xff\"\n", 1.0, 1.0)]);
     let path = "/v1/collections/%C3%B6ffis%20%26%20co%2F1/near?longitude=1&latitude=1";
     let reply = get(&server, path).json();
     assert_eq!(reply["collection"], json!("öffis & co/1"));
@@ -297,16 +226,8 @@ fn mistakes_of_a_search_are_errors_with_their_field() {
         ("longitude=nan&latitude=37", 400, "longitude"),
         ("longitude=181&latitude=37", 400, "longitude"),
         ("longitude=15&latitude=-91", 400, "latitude"),
-        (
-            "longitude=15&latitude=37&radius_meters=-1",
-            400,
-            "radius_meters",
-        ),
-        (
-            "longitude=15&latitude=37&radius_meters=inf",
-            400,
-            "radius_meters",
-        ),
+        ("longitude=15&latitude=37&radius_meters=-1", 400, "radius_meters"),
+        ("longitude=15&latitude=37&radius_meters=inf", 400, "radius_meters"),
         ("longitude=15&latitude=37&count=0", 400, "count"),
         ("longitude=15&latitude=37&count=100001", 400, "count"),
         ("longitude=15&latitude=37&count=many", 400, "count"),
@@ -315,17 +236,10 @@ fn mistakes_of_a_search_are_errors_with_their_field() {
     for (query, status, field) in cases {
         let reply = get(&server, &format!("{near}{query}"));
         let (found, message, found_field) = reply.error();
-        assert_eq!(
-            (found, found_field),
-            (status, json!(field)),
-            "{query}: {message}"
-        );
+        assert_eq!((found, found_field), (status, json!(field)), "{query}: {message}");
     }
     let missing = get(&server, "/v1/collections/towns/near?longitude=1&latitude=1").error();
-    assert_eq!(
-        missing,
-        (404, "no such collection 'towns'".to_owned(), json!("name"))
-    );
+    assert_eq!(missing, (404, "no such collection 'towns'".to_owned(), json!("name")));
     server.stop().unwrap();
 }
 
@@ -334,45 +248,25 @@ fn more_hits_than_an_answer_holds_are_refused_unless_a_count_is_given() {
     let server = world::start("http_near_many");
     let members: Vec<_> = (0..100_001).map(|number: u32| number.to_string()).collect();
     let cell = Cell::from_place(Place::new(1.0, 1.0).unwrap());
-    let points: Vec<_> = members
-        .iter()
-        .map(|member| (member.as_bytes(), cell))
-        .collect();
+    let points: Vec<_> = members.iter().map(|member| (member.as_bytes(), cell)).collect();
     let keyspace = server.engine().keyspace();
-    keyspace
-        .add_points(0, b"many", &points, AddCondition::Always)
-        .unwrap();
+    keyspace.add_points(0, b"many", &points, AddCondition::Always).unwrap();
     let path = "/v1/collections/many/near?longitude=1&latitude=1&radius_meters=1000";
     let expected = "more than 100000 hits; ask for a count of 1 to 100000".to_owned();
     assert_eq!(get(&server, path).error(), (400, expected, json!("count")));
-    assert_eq!(
-        get(&server, &format!("{path}&count=100000")).json()["count"],
-        json!(100_000)
-    );
+    assert_eq!(get(&server, &format!("{path}&count=100000")).json()["count"], json!(100_000));
     server.stop().unwrap();
 }
 
 #[test]
 fn unknown_paths_and_methods_have_the_same_form_of_error() {
     let server = world::start("http_paths");
-    for path in [
-        "/",
-        "/v1",
-        "/v1/ip",
-        "/v1/ip/",
-        "/v1/collections/a",
-        "/healthz/",
-    ] {
+    for path in ["/", "/v1", "/v1/ip", "/v1/ip/", "/v1/collections/a", "/healthz/"] {
         let (status, message, field) = get(&server, path).error();
         assert_eq!((status, field), (404, json!("path")), "{path}");
         assert!(message.contains("/v1/ip/{address}"));
     }
-    for path in [
-        "/healthz",
-        "/metrics",
-        "/v1/ip/192.0.2.1",
-        "/v1/collections/a/near",
-    ] {
+    for path in ["/healthz", "/metrics", "/v1/ip/192.0.2.1", "/v1/collections/a/near"] {
         let text = format!(
             "POST {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{{}}"
         );
@@ -401,11 +295,7 @@ fn a_token_opens_everything_but_healthz() {
                 "GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\nAuthorization: Bearer {token}\r\n\r\n"
             );
             let found = send(server.http_addresses()[0], &text).status;
-            let status = if path == "/nothing" && status == 200 {
-                404
-            } else {
-                status
-            };
+            let status = if path == "/nothing" && status == 200 { 404 } else { status };
             assert_eq!(found, status, "{path} with {token}");
         }
     }
@@ -420,11 +310,7 @@ fn metrics_count_what_was_asked_and_show_the_data() {
     let server = Server::start(config).unwrap();
     add(&server, b"cities", &CITIES);
     let prefix = "192.0.2.0/24".parse().unwrap();
-    let written = server
-        .engine()
-        .prefix_sets()
-        .add("blocked", &[prefix], None, None)
-        .unwrap();
+    let written = server.engine().prefix_sets().add("blocked", &[prefix], None, None).unwrap();
     server.engine().wait_durable(written.ticket).unwrap();
     get(&server, "/v1/ip/192.0.2.1");
     get(&server, "/v1/ip/nonsense");
@@ -434,8 +320,7 @@ fn metrics_count_what_was_asked_and_show_the_data() {
         &"plain.example.com".parse().unwrap(),
         whered_dns::RecordType::A,
     );
-    dns.send_to(&query.build(), server.dns_addresses()[0])
-        .unwrap();
+    dns.send_to(&query.build(), server.dns_addresses()[0]).unwrap();
     dns.recv(&mut [0; 512]).unwrap();
     let mut redis = TcpStream::connect(server.resp_addresses()[0]).unwrap();
     redis.write_all(b"PING\r\n").unwrap();
@@ -460,21 +345,14 @@ fn metrics_count_what_was_asked_and_show_the_data() {
         "whered_journal_frames_total 2",
     ];
     for line in lines {
-        assert!(
-            reply.body.lines().any(|found| found == line),
-            "no {line} in\n{}",
-            reply.body
-        );
+        assert!(reply.body.lines().any(|found| found == line), "no {line} in\n{}", reply.body);
     }
     for name in [
         "whered_uptime_seconds ",
         "whered_journal_groups_total ",
         "whered_journal_last_sync_seconds ",
     ] {
-        assert!(
-            reply.body.lines().any(|found| found.starts_with(name)),
-            "no {name}"
-        );
+        assert!(reply.body.lines().any(|found| found.starts_with(name)), "no {name}");
     }
     assert!(reply.body.ends_with("# EOF\n"));
     server.stop().unwrap();
@@ -489,11 +367,7 @@ fn what_was_written_is_there_after_a_stop_and_a_start() {
     add(&server, b"cities", &CITIES);
     server.stop().unwrap();
     let server = Server::start(config).unwrap();
-    let reply = get(
-        &server,
-        "/v1/collections/cities/near?longitude=15&latitude=37",
-    )
-    .json();
+    let reply = get(&server, "/v1/collections/cities/near?longitude=15&latitude=37").json();
     assert_eq!(reply["count"], json!(3));
     server.stop().unwrap();
 }
@@ -503,10 +377,7 @@ fn a_door_that_others_can_reach_is_not_opened_without_its_token() {
     let mut config = Config::default();
     config.http.listen = vec!["0.0.0.0:0".parse().unwrap()];
     let refusal = Server::start(config).err().unwrap().to_string();
-    assert!(
-        refusal.starts_with("HTTP does not listen on 0.0.0.0:0"),
-        "{refusal}"
-    );
+    assert!(refusal.starts_with("HTTP does not listen on 0.0.0.0:0"), "{refusal}");
 }
 
 #[test]
@@ -515,9 +386,7 @@ fn requests_on_one_connection_are_answered_one_after_the_other() {
     let mut stream = TcpStream::connect(server.http_addresses()[0]).unwrap();
     let request = "GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n";
     let last = "GET /healthz HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
-    stream
-        .write_all(format!("{request}{request}{last}").as_bytes())
-        .unwrap();
+    stream.write_all(format!("{request}{request}{last}").as_bytes()).unwrap();
     let mut text = String::new();
     stream.read_to_string(&mut text).unwrap();
     assert_eq!(text.matches("HTTP/1.1 200 OK").count(), 3);

@@ -21,27 +21,19 @@ const RESP: Keys = Keys {
     ],
     later: &["tls", "users"],
 };
-const HTTP: Keys = Keys {
-    title: "[http]",
-    allowed: &["listen", "token", "max_connections"],
-    later: &["tls"],
-};
+const HTTP: Keys =
+    Keys { title: "[http]", allowed: &["listen", "token", "max_connections"], later: &["tls"] };
 const DNS: Keys = Keys {
     title: "[dns]",
-    allowed: &[
-        "listen",
-        "database",
-        "udp_size",
-        "threads",
-        "max_tcp_connections",
-    ],
+    allowed: &["listen", "database", "udp_size", "threads", "max_tcp_connections"],
     later: &["cookies", "rate_limit", "transfers"],
 };
-const JOURNAL: Keys = Keys {
-    title: "[journal]",
-    allowed: &["sync", "segment_size_bytes"],
-    later: &["snapshot"],
-};
+const JOURNAL: Keys =
+    Keys { title: "[journal]", allowed: &["sync", "segment_size_bytes"], later: &["snapshot"] };
+
+/// The tables of this module.
+#[cfg(test)]
+pub(super) const TABLES: [&Keys; 4] = [&RESP, &HTTP, &DNS, &JOURNAL];
 
 const THREADS: RangeInclusive<u64> = 1..=256;
 const CONNECTIONS: RangeInclusive<u64> = 1..=1_000_000;
@@ -56,18 +48,11 @@ pub(super) fn read_resp(top: &Section<'_>, config: &mut RespConfig) -> Result<()
     let Some(section) = top.table("resp", &RESP)? else {
         return Ok(());
     };
-    config.password = section
-        .filled_text("password")?
-        .map(|found| found.value.to_owned());
+    config.password = section.filled_text("password")?.map(|found| found.value.to_owned());
     let guard_missing = config.password.is_none().then_some("password");
     config.listen = read_listen(&section, &config.listen, guard_missing)?;
-    config.threads = section
-        .integer("threads", THREADS)?
-        .map(|found| found.value as usize);
-    set(
-        &mut config.max_clients,
-        section.integer("max_clients", CONNECTIONS)?,
-    );
+    config.threads = section.integer("threads", THREADS)?.map(|found| found.value as usize);
+    set(&mut config.max_clients, section.integer("max_clients", CONNECTIONS)?);
     set(
         &mut config.output_buffer_limit_bytes,
         section.integer("output_buffer_limit_bytes", BUFFER_BYTES)?,
@@ -93,10 +78,7 @@ pub(super) fn read_http(top: &Section<'_>, config: &mut HttpConfig) -> Result<()
     }
     let guard_missing = config.token.is_none().then_some("token");
     config.listen = read_listen(&section, &config.listen, guard_missing)?;
-    set(
-        &mut config.max_connections,
-        section.integer("max_connections", CONNECTIONS)?,
-    );
+    set(&mut config.max_connections, section.integer("max_connections", CONNECTIONS)?);
     Ok(())
 }
 
@@ -120,13 +102,8 @@ pub(super) fn read_dns(
     if let Some(size) = section.integer("udp_size", UDP_SIZE)? {
         config.udp_size = size.value as u16;
     }
-    config.threads = section
-        .integer("threads", THREADS)?
-        .map(|found| found.value as usize);
-    set(
-        &mut config.max_tcp_connections,
-        section.integer("max_tcp_connections", CONNECTIONS)?,
-    );
+    config.threads = section.integer("threads", THREADS)?.map(|found| found.value as usize);
+    set(&mut config.max_tcp_connections, section.integer("max_tcp_connections", CONNECTIONS)?);
     Ok(())
 }
 
@@ -182,11 +159,7 @@ fn read_listen(
 
 /// Names for a message.
 pub(super) fn defined(names: &[&str]) -> String {
-    if names.is_empty() {
-        "nothing, as none is defined".to_owned()
-    } else {
-        names.join(", ")
-    }
+    if names.is_empty() { "nothing, as none is defined".to_owned() } else { names.join(", ") }
 }
 
 fn set(target: &mut usize, found: Option<Found<u64>>) {

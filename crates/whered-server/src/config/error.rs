@@ -82,11 +82,7 @@ impl Document<'_> {
 
     /// The parser's own complaint, in one line.
     pub(super) fn syntax_error(&self, error: &toml::de::Error) -> ConfigError {
-        let message = error
-            .message()
-            .split_whitespace()
-            .collect::<Vec<_>>()
-            .join(" ");
+        let message = error.message().split_whitespace().collect::<Vec<_>>().join(" ");
         ConfigError {
             path: self.path.to_path_buf(),
             place: error.span().map(|span| self.place(span.start)),

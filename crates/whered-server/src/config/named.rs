@@ -11,27 +11,12 @@ use super::doors::defined;
 use super::error::ConfigError;
 use super::section::{Found, Keys, Section};
 
-const DATABASE: Keys = Keys {
-    title: "[[database]]",
-    allowed: &["name", "path"],
-    later: &["fields", "reload"],
-};
-const ZONE: Keys = Keys {
-    title: "[[zone]]",
-    allowed: &["name", "path"],
-    later: &["reload"],
-};
+const DATABASE: Keys =
+    Keys { title: "[[database]]", allowed: &["name", "path"], later: &["fields", "reload"] };
+const ZONE: Keys = Keys { title: "[[zone]]", allowed: &["name", "path"], later: &["reload"] };
 const POOL: Keys = Keys {
     title: "[[pool]]",
-    allowed: &[
-        "name",
-        "owners",
-        "policy",
-        "answers",
-        "ttl_seconds",
-        "when_all_down",
-        "site",
-    ],
+    allowed: &["name", "owners", "policy", "answers", "ttl_seconds", "when_all_down", "site"],
     later: &[],
 };
 const SITE: Keys = Keys {
@@ -39,11 +24,12 @@ const SITE: Keys = Keys {
     allowed: &["name", "at", "addresses"],
     later: &["check", "weight"],
 };
-const AT: Keys = Keys {
-    title: "at of [[pool.site]]",
-    allowed: &["longitude", "latitude"],
-    later: &[],
-};
+const AT: Keys =
+    Keys { title: "at of [[pool.site]]", allowed: &["longitude", "latitude"], later: &[] };
+
+/// The tables of this module that have a section in the documentation.
+#[cfg(test)]
+pub(super) const TABLES: [&Keys; 4] = [&DATABASE, &ZONE, &POOL, &SITE];
 
 /// The policy of a pool that names none.
 const POLICY: [PolicyStep; 2] = [PolicyStep::Healthy, PolicyStep::Nearest];
@@ -62,10 +48,7 @@ pub(super) fn read_databases(top: &Section<'_>) -> Result<Vec<DatabaseSource>, C
         let (name, path) = name_and_path(section, &mut names)?;
         Ok(DatabaseSource { name, path })
     };
-    top.tables("database", &DATABASE)?
-        .iter()
-        .map(read)
-        .collect()
+    top.tables("database", &DATABASE)?.iter().map(read).collect()
 }
 
 /// Reads every `[[zone]]`.
@@ -76,10 +59,7 @@ pub(super) fn read_zones(top: &Section<'_>) -> Result<Vec<ZoneSource>, ConfigErr
         check_domain(section, "name", &origin)?;
         names.add(section, "name", &origin, &folded(origin.value))?;
         let path = path_of(section)?;
-        Ok(ZoneSource {
-            name: origin.value.to_owned(),
-            path,
-        })
+        Ok(ZoneSource { name: origin.value.to_owned(), path })
     };
     top.tables("zone", &ZONE)?.iter().map(read).collect()
 }
@@ -153,11 +133,7 @@ fn read_owners(
         }
         seen.add(section, "owners", owner, &folded(owner.value))?;
     }
-    Ok(owners
-        .value
-        .iter()
-        .map(|owner| owner.value.to_owned())
-        .collect())
+    Ok(owners.value.iter().map(|owner| owner.value.to_owned()).collect())
 }
 
 fn folded(name: &str) -> String {
@@ -289,10 +265,7 @@ struct Names {
 
 impl Names {
     fn new(what: &'static str) -> Names {
-        Names {
-            what,
-            first_lines: BTreeMap::new(),
-        }
+        Names { what, first_lines: BTreeMap::new() }
     }
 
     fn add(

@@ -50,9 +50,7 @@ impl<'a> Section<'a> {
         span: Range<usize>,
         keys: &Keys,
     ) -> Result<Section<'a>, ConfigError> {
-        let unknown = table
-            .keys()
-            .filter(|key| !keys.allowed.contains(&key.get_ref().as_ref()));
+        let unknown = table.keys().filter(|key| !keys.allowed.contains(&key.get_ref().as_ref()));
         if let Some(key) = unknown.min_by_key(|key| key.span().start) {
             let (name, title) = (key.get_ref(), keys.title);
             let found = if keys.later.contains(&name.as_ref()) {
@@ -63,13 +61,7 @@ impl<'a> Section<'a> {
             let message = format!("{found}; allowed: {}", keys.allowed.join(", "));
             return Err(document.error(&key.span(), message));
         }
-        Ok(Section {
-            document,
-            span,
-            title: keys.title,
-            allowed: keys.allowed,
-            table,
-        })
+        Ok(Section { document, span, title: keys.title, allowed: keys.allowed, table })
     }
 
     /// A string.
@@ -81,12 +73,9 @@ impl<'a> Section<'a> {
     pub(super) fn filled_text(&self, key: &str) -> Result<Option<Found<&'a str>>, ConfigError> {
         let found = self.text(key)?;
         match &found {
-            Some(text) if text.value.is_empty() => Err(self.refuse(
-                &text.span,
-                key,
-                "is empty",
-                "a string of at least one character",
-            )),
+            Some(text) if text.value.is_empty() => {
+                Err(self.refuse(&text.span, key, "is empty", "a string of at least one character"))
+            }
             _ => Ok(found),
         }
     }
@@ -109,10 +98,7 @@ impl<'a> Section<'a> {
         };
         let parsed = u64::from_str_radix(found.value.as_str(), found.value.radix()).ok();
         match parsed.filter(|value| range.contains(value)) {
-            Some(value) => Ok(Some(Found {
-                value,
-                span: found.span,
-            })),
+            Some(value) => Ok(Some(Found { value, span: found.span })),
             None => Err(self.refuse(&found.span, key, &format!("is {}", found.value), &allowed)),
         }
     }
@@ -130,9 +116,7 @@ impl<'a> Section<'a> {
             DeValue::Integer(integer) if integer.radix() == 10 => Some(integer.as_str()),
             _ => None,
         };
-        let found = self
-            .typed(key, &number, as_text)?
-            .ok_or_else(|| self.missing(key))?;
+        let found = self.typed(key, &number, as_text)?.ok_or_else(|| self.missing(key))?;
         let parsed = found.value.parse::<f64>().ok();
         parsed
             .filter(|value| range.contains(value))
@@ -155,15 +139,9 @@ impl<'a> Section<'a> {
                 let found = format!("holds {}", with_article(element.get_ref()));
                 return Err(self.refuse(&element.span(), key, &found, &allowed));
             };
-            texts.push(Found {
-                value,
-                span: element.span(),
-            });
+            texts.push(Found { value, span: element.span() });
         }
-        Ok(Some(Found {
-            value: texts,
-            span: array.span,
-        }))
+        Ok(Some(Found { value: texts, span: array.span }))
     }
 
     /// A table below this one.
@@ -193,11 +171,8 @@ impl<'a> Section<'a> {
 
     /// The error that a key is missing, at the table's head.
     pub(super) fn missing(&self, key: &str) -> ConfigError {
-        let message = format!(
-            "no '{key}' in {}; its keys: {}",
-            self.title,
-            self.allowed.join(", ")
-        );
+        let message =
+            format!("no '{key}' in {}; its keys: {}", self.title, self.allowed.join(", "));
         self.document.error(&self.span, message)
     }
 
@@ -223,10 +198,7 @@ impl<'a> Section<'a> {
             return Ok(None);
         };
         match take(value.get_ref()) {
-            Some(taken) => Ok(Some(Found {
-                value: taken,
-                span: value.span(),
-            })),
+            Some(taken) => Ok(Some(Found { value: taken, span: value.span() })),
             None => {
                 let found = format!("is {}", with_article(value.get_ref()));
                 Err(self.refuse(&value.span(), key, &found, allowed))

@@ -27,10 +27,7 @@ pub(super) struct Control {
 
 impl Control {
     pub(super) fn new() -> Control {
-        Control {
-            bytes: [0; SIZE_BYTES],
-            size_bytes: 0,
-        }
+        Control { bytes: [0; SIZE_BYTES], size_bytes: 0 }
     }
 
     /// Where the kernel writes up to [`SIZE_BYTES`].
@@ -44,10 +41,7 @@ impl Control {
     }
 
     /// The control for an answer from the address that was asked; `None`: the system chooses.
-    #[allow(
-        unsafe_code,
-        reason = "control messages are read and written through libc's layout"
-    )]
+    #[allow(unsafe_code, reason = "control messages are read and written through libc's layout")]
     pub(super) fn for_answer(&mut self) -> Option<(*mut libc::c_void, usize)> {
         if self.size_bytes < mem::size_of::<libc::cmsghdr>() {
             return None;
@@ -115,9 +109,5 @@ pub(super) fn ask_for_destinations(socket: &UdpSocket, ipv6: bool) -> io::Result
             mem::size_of_val(&on) as libc::socklen_t,
         )
     };
-    if result == 0 {
-        Ok(())
-    } else {
-        Err(io::Error::last_os_error())
-    }
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }

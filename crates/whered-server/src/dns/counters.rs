@@ -63,10 +63,7 @@ pub(crate) struct Totals {
 impl DnsCounters {
     /// Counters for so many UDP threads.
     pub(crate) fn new(udp_threads: usize) -> DnsCounters {
-        DnsCounters {
-            udp: (0..udp_threads).map(|_| Arc::default()).collect(),
-            tcp: Arc::default(),
-        }
+        DnsCounters { udp: (0..udp_threads).map(|_| Arc::default()).collect(), tcp: Arc::default() }
     }
 
     /// Those of one UDP thread.
@@ -92,10 +89,7 @@ impl DnsCounters {
 
 fn total(threads: &[Arc<Counters>]) -> Totals {
     let sum = |read: &dyn Fn(&Counters) -> &AtomicU64| -> u64 {
-        threads
-            .iter()
-            .map(|thread| read(thread).load(Ordering::Relaxed))
-            .sum()
+        threads.iter().map(|thread| read(thread).load(Ordering::Relaxed)).sum()
     };
     let answered = (0..RCODES as u16)
         .map(|rcode| (rcode, sum(&|thread| &thread.answered[usize::from(rcode)])))
@@ -121,19 +115,8 @@ mod tests {
         counters.udp_thread(1).silent();
         counters.tcp_thread().answered(3);
         counters.tcp_thread().refused(2);
-        let udp = Totals {
-            answered: vec![(0, 2), (23, 1)],
-            silent: 1,
-            refused: 0,
-        };
+        let udp = Totals { answered: vec![(0, 2), (23, 1)], silent: 1, refused: 0 };
         assert_eq!(counters.udp(), udp);
-        assert_eq!(
-            counters.tcp(),
-            Totals {
-                answered: vec![(3, 1)],
-                silent: 0,
-                refused: 2
-            }
-        );
+        assert_eq!(counters.tcp(), Totals { answered: vec![(3, 1)], silent: 0, refused: 2 });
     }
 }

@@ -51,11 +51,7 @@ pub struct Batch {
 impl Batch {
     /// A batch without answers.
     pub fn new() -> Batch {
-        Batch {
-            answers: (0..BATCH_SIZE)
-                .map(|_| Vec::with_capacity(DATAGRAM_SIZE_MAX))
-                .collect(),
-        }
+        Batch { answers: (0..BATCH_SIZE).map(|_| Vec::with_capacity(DATAGRAM_SIZE_MAX)).collect() }
     }
 
     /// Where the answer to the datagram of that index goes; what stays empty is not sent.
@@ -137,9 +133,7 @@ impl Receiver {
             sender.payload_size = if whole { header.msg_len as usize } else { 0 };
             sender.name_size = header.msg_hdr.msg_namelen;
             sender.source = socket_address(&sender.name)?;
-            sender
-                .control
-                .set_received(header.msg_hdr.msg_controllen as u64);
+            sender.control.set_received(header.msg_hdr.msg_controllen as u64);
         }
         self.received = count;
         Ok(count)
@@ -148,16 +142,10 @@ impl Receiver {
     /// Gives the received datagrams to `handle` without allocating.
     pub fn with_datagrams<R>(&self, handle: impl FnOnce(&[Datagram<'_>]) -> R) -> R {
         let unspecified = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
-        let mut datagrams = [Datagram {
-            payload: &[],
-            source: unspecified,
-        }; BATCH_SIZE];
+        let mut datagrams = [Datagram { payload: &[], source: unspecified }; BATCH_SIZE];
         let buffers = self.bytes.iter().zip(&self.senders).take(self.received);
         for (datagram, (bytes, sender)) in datagrams.iter_mut().zip(buffers) {
-            *datagram = Datagram {
-                payload: &bytes[..sender.payload_size],
-                source: sender.source,
-            };
+            *datagram = Datagram { payload: &bytes[..sender.payload_size], source: sender.source };
         }
         handle(&datagrams[..self.received])
     }
@@ -170,11 +158,7 @@ impl Receiver {
         let mut vectors = [EMPTY_VECTOR; BATCH_SIZE];
         let mut headers = [EMPTY_HEADER; BATCH_SIZE];
         let mut count = 0;
-        let answers = batch
-            .answers
-            .iter_mut()
-            .zip(&mut self.senders)
-            .take(self.received);
+        let answers = batch.answers.iter_mut().zip(&mut self.senders).take(self.received);
         for (answer, sender) in answers.filter(|(answer, _)| !answer.is_empty()) {
             let (vector, header) = (&mut vectors[count], &mut headers[count].msg_hdr);
             vector.iov_base = answer.as_mut_ptr().cast();
@@ -199,16 +183,10 @@ impl Default for Receiver {
     }
 }
 
-const EMPTY_VECTOR: libc::iovec = libc::iovec {
-    iov_base: ptr::null_mut(),
-    iov_len: 0,
-};
+const EMPTY_VECTOR: libc::iovec = libc::iovec { iov_base: ptr::null_mut(), iov_len: 0 };
 const EMPTY_HEADER: libc::mmsghdr = empty_header();
 
-#[allow(
-    unsafe_code,
-    reason = "libc's message header has private padding on some targets"
-)]
+#[allow(unsafe_code, reason = "libc's message header has private padding on some targets")]
 const fn empty_header() -> libc::mmsghdr {
     // SAFETY: a message header is integers and raw pointers only: all zero bits are valid.
     unsafe { mem::zeroed() }
@@ -267,12 +245,7 @@ fn send_many(socket: &UdpSocket, headers: &mut [libc::mmsghdr]) -> io::Result<us
     // SAFETY: as in `receive_many`; here `Receiver::send` has pointed the headers at answers,
     // names and controls that stay borrowed until after this call and that the kernel only reads.
     let count = unsafe {
-        libc::sendmmsg(
-            socket.as_raw_fd(),
-            headers.as_mut_ptr(),
-            headers.len() as libc::c_uint,
-            0,
-        )
+        libc::sendmmsg(socket.as_raw_fd(), headers.as_mut_ptr(), headers.len() as libc::c_uint, 0)
     };
     usize::try_from(count).map_err(|_| io::Error::last_os_error())
 }
@@ -295,9 +268,7 @@ fn socket_address(name: &libc::sockaddr_storage) -> io::Result<SocketAddr> {
             let port = u16::from_be(v6.sin6_port);
             Ok(SocketAddrV6::new(address, port, v6.sin6_flowinfo, v6.sin6_scope_id).into())
         }
-        family => Err(io::Error::other(format!(
-            "a datagram of address family {family}"
-        ))),
+        family => Err(io::Error::other(format!("a datagram of address family {family}"))),
     }
 }
 

@@ -22,9 +22,7 @@ fn echo(socket: &UdpSocket, count: usize) {
         batch.clear();
         receiver.with_datagrams(|datagrams| {
             for (index, datagram) in datagrams.iter().enumerate() {
-                batch
-                    .answer_mut(index)
-                    .extend(datagram.payload.to_ascii_uppercase());
+                batch.answer_mut(index).extend(datagram.payload.to_ascii_uppercase());
             }
         });
         assert_eq!(receiver.send(socket, &mut batch), 0);
@@ -40,9 +38,7 @@ fn every_datagram_of_several_batches_is_answered_to_its_sender() {
         let count = BATCH_SIZE + 5;
         for number in 0..count {
             for (index, client) in clients.iter().enumerate() {
-                client
-                    .send_to(format!("q{number} of {index}").as_bytes(), address)
-                    .unwrap();
+                client.send_to(format!("q{number} of {index}").as_bytes(), address).unwrap();
             }
         }
         echo(&server, count * clients.len());
@@ -62,9 +58,7 @@ fn a_datagram_beyond_the_buffer_arrives_empty_and_gets_no_answer() {
     let server = udp::bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let address = server.local_addr().unwrap();
     let client = client_of("127.0.0.1:0");
-    client
-        .send_to(&[b'a'; DATAGRAM_SIZE_MAX + 1], address)
-        .unwrap();
+    client.send_to(&[b'a'; DATAGRAM_SIZE_MAX + 1], address).unwrap();
     client.send_to(&[b'b'; DATAGRAM_SIZE_MAX], address).unwrap();
     echo(&server, 2);
     let mut bytes = [0; DATAGRAM_SIZE_MAX + 1];
@@ -82,10 +76,7 @@ fn on_the_wildcard_address_the_answer_leaves_from_the_address_that_was_asked() {
         echo(&server, 1);
         let mut bytes = [0; 16];
         let (size, from) = client.recv_from(&mut bytes).unwrap();
-        assert_eq!(
-            (&bytes[..size], from.to_string()),
-            (&b"WHO"[..], format!("{asked}:{port}"))
-        );
+        assert_eq!((&bytes[..size], from.to_string()), (&b"WHO"[..], format!("{asked}:{port}")));
     }
 }
 

@@ -42,7 +42,7 @@ const PORT_ATTEMPTS: usize = 32;
 /// The running door.
 pub(crate) struct DnsDoor {
     addresses: Vec<SocketAddr>,
-    stop: Arc<AtomicBool>,
+    stop: StopOnDrop,
     udp_threads: Vec<JoinHandle<()>>,
     tcp_thread: RuntimeThread,
     counters: Arc<DnsCounters>,
@@ -64,25 +64,16 @@ impl DnsDoor {
             listeners.push(bound.listener);
             sockets.extend(bound.sockets);
         }
-        let answerer = |counters| Answerer {
-            engine: Arc::clone(engine),
-            udp_size: config.udp_size,
-            counters,
-        };
+        let answerer =
+            |counters| Answerer { engine: Arc::clone(engine), udp_size: config.udp_size, counters };
         let (tcp_answerer, limit) = (answerer(counters.tcp_thread()), config.max_tcp_connections);
         let tcp_thread = RuntimeThread::start("whered-dns-tcp", 1, move |stop| {
             serve_tcp(listeners, tcp_answerer, limit, stop)
         })?;
-        let stop = Arc::new(AtomicBool::new(false));
-        let mut door = DnsDoor {
-            addresses,
-            stop,
-            udp_threads: Vec::new(),
-            tcp_thread,
-            counters,
-        };
+        let stop = StopOnDrop(Arc::default());
+        let mut door = DnsDoor { addresses, stop, udp_threads: Vec::new(), tcp_thread, counters };
         for (index, socket) in sockets.into_iter().enumerate() {
-            let stop = Arc::clone(&door.stop);
+            let stop = Arc::clone(&door.stop.0);
             let answerer = answerer(door.counters.udp_thread(index));
             let thread = Builder::new().name(format!("whered-dns-{index}"));
             match thread.spawn(move || serve_udp(&socket, &stop, &answerer)) {
@@ -108,13 +99,22 @@ impl DnsDoor {
 
     /// Answers what was read, then closes.
     pub(crate) fn stop(self) {
-        self.stop.store(true, Ordering::Relaxed);
+        drop(self.stop);
         self.tcp_thread.stop();
         for thread in self.udp_threads {
             if thread.join().is_err() {
                 tracing::error!("a DNS thread has panicked");
             }
         }
+    }
+}
+
+/// What the UDP threads look at. They end when the door goes, stopped or just dropped.
+struct StopOnDrop(Arc<AtomicBool>);
+
+impl Drop for StopOnDrop {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
     }
 }
 
@@ -127,11 +127,7 @@ struct Bound {
 impl Bound {
     /// TCP comes first: unlike the shared UDP port it fails when another server is there.
     fn new(address: SocketAddr, threads: usize) -> io::Result<Bound> {
-        let mut attempts = if address.port() == 0 {
-            PORT_ATTEMPTS
-        } else {
-            1
-        };
+        let mut attempts = if address.port() == 0 { PORT_ATTEMPTS } else { 1 };
         loop {
             let listener = runtime::bind(address)?;
             let bound = listener.local_addr()?;
@@ -159,13 +155,7 @@ impl Answerer {
         let generation = self.engine.generation();
         for (index, datagram) in datagrams.iter().enumerate() {
             let reply = batch.answer_mut(index);
-            self.answer(
-                &generation,
-                Transport::Udp,
-                datagram.payload,
-                datagram.source,
-                reply,
-            );
+            self.answer(&generation, Transport::Udp, datagram.payload, datagram.source, reply);
         }
     }
 
@@ -177,12 +167,8 @@ impl Answerer {
         source: SocketAddr,
         reply: &mut Vec<u8>,
     ) {
-        let context = Context {
-            transport,
-            source: source.ip(),
-            udp_size_max: self.udp_size,
-            server_id: &[],
-        };
+        let context =
+            Context { transport, source: source.ip(), udp_size_max: self.udp_size, server_id: &[] };
         let mut choose = |pool, client: &_| generation.steer(pool, client);
         match whered_dns::answer(generation.zones(), query, &context, &mut choose, reply) {
             Outcome::Answered { rcode, .. } => self.counters.answered(rcode.0),
@@ -235,12 +221,7 @@ async fn serve_tcp(
             let generation = answerer.engine.generation();
             answerer.answer(&generation, Transport::Tcp, query, source, reply);
         };
-        serving.spawn(tcp::serve(
-            listener,
-            answer,
-            Arc::clone(&limit),
-            stop.clone(),
-        ));
+        serving.spawn(tcp::serve(listener, answer, Arc::clone(&limit), stop.clone()));
     }
     while serving.join_next().await.is_some() {}
 }

@@ -154,10 +154,8 @@ mod tests {
         let address = listener.local_addr().unwrap();
         let (sender, stop) = watch::channel(false);
         let thread = std::thread::spawn(move || {
-            let runtime = tokio::runtime::Builder::new_current_thread()
-                .enable_all()
-                .build()
-                .unwrap();
+            let runtime =
+                tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
             runtime.block_on(async {
                 let listener = TcpListener::from_std(listener).unwrap();
                 let answer = |message: &[u8], _, reply: &mut Vec<u8>| {
@@ -165,13 +163,7 @@ mod tests {
                         reply.extend(message.to_ascii_uppercase());
                     }
                 };
-                serve(
-                    listener,
-                    answer,
-                    Arc::new(Semaphore::new(connections)),
-                    stop,
-                )
-                .await;
+                serve(listener, answer, Arc::new(Semaphore::new(connections)), stop).await;
             });
         });
         (address, sender, thread)
@@ -189,9 +181,7 @@ mod tests {
     fn pipelined_messages_are_answered_in_order_and_silence_is_left_out() {
         let (address, _stop, _thread) = start(4);
         let mut client = std::net::TcpStream::connect(address).unwrap();
-        client
-            .write_all(&framed(&[b"one", b"silent", b"two", b"three"]))
-            .unwrap();
+        client.write_all(&framed(&[b"one", b"silent", b"two", b"three"])).unwrap();
         let mut bytes = vec![0; framed(&[b"one", b"two", b"three"]).len()];
         client.read_exact(&mut bytes).unwrap();
         assert_eq!(bytes, framed(&[b"ONE", b"TWO", b"THREE"]));

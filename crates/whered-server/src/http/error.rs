@@ -30,11 +30,7 @@ impl HttpError {
         field: Option<&'static str>,
         message: impl Into<String>,
     ) -> HttpError {
-        HttpError {
-            status,
-            message: message.into(),
-            field,
-        }
+        HttpError { status, message: message.into(), field }
     }
 }
 
@@ -44,9 +40,7 @@ impl IntoResponse for HttpError {
         let mut response = (self.status, body).into_response();
         if self.status == StatusCode::UNAUTHORIZED {
             let scheme = header::HeaderValue::from_static("Bearer");
-            response
-                .headers_mut()
-                .insert(header::WWW_AUTHENTICATE, scheme);
+            response.headers_mut().insert(header::WWW_AUTHENTICATE, scheme);
         }
         response
     }

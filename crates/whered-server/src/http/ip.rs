@@ -5,6 +5,9 @@
 //!
 //! With `fields`, `record` holds one member for each path as it was given, null where the record
 //! has none. An address without a record is a 404, as an unknown database is.
+//!
+//! With `explain=1` the reasons stand in the answer's place (docs/explain.md), also when there is
+//! no record: why there is none is a good question.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -13,12 +16,12 @@ use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use axum::http::{StatusCode, Uri};
 use axum::response::Response;
-use whered_engine::mmdb::{FieldPath, MmdbError, RecordId};
+use whered_engine::mmdb::{ErrorKind, FieldPath, Lookup, MmdbError, RecordId};
 use whered_engine::{Generation, NamedDatabase};
 
 use super::error::HttpError;
 use super::query::Parameters;
-use super::{Door, json_response, with_member};
+use super::{Door, json_response};
 
 const ALLOWED: [&str; 3] = ["db", "fields", "explain"];
 
@@ -35,27 +38,21 @@ pub(crate) async fn ip(
         address.map_err(|error| HttpError::bad_request("address", error.body_text()))?;
     let address: IpAddr = text.parse().map_err(|_| {
         let allowed = "an IPv4 or IPv6 address such as 192.0.2.1 or 2001:db8::1";
-        HttpError::bad_request(
-            "address",
-            format!("'{text}' is no IP address; allowed: {allowed}"),
-        )
+        HttpError::bad_request("address", format!("'{text}' is no IP address; allowed: {allowed}"))
     })?;
     let parameters = Parameters::read(&uri, &ALLOWED)?;
     let fields = read_fields(&parameters)?;
     let explain = parameters.switch("explain")?;
     let generation = door.engine.generation();
     let named = database(&generation, parameters.text("db"))?;
-    let mut body = answer(named, address, &fields)?;
+    let found = named.database.lookup(address).map_err(|error| unreadable(named, &error))?;
     if explain {
-        let reasons = door
-            .engine
-            .explain_ip(&named.name, address)
-            .map_err(|error| {
-                HttpError::new(StatusCode::INTERNAL_SERVER_ERROR, None, error.to_string())
-            })?;
-        body = with_member(body, "explain", reasons.to_string().as_bytes());
+        let reasons = door.engine.explain_ip(&named.name, address).map_err(|error| {
+            HttpError::new(StatusCode::INTERNAL_SERVER_ERROR, None, error.to_string())
+        })?;
+        return Ok(json_response(reasons.to_string().into_bytes()));
     }
-    Ok(json_response(body))
+    answer(named, address, &found, &fields).map(json_response)
 }
 
 /// A path with the text that it was given as.
@@ -93,11 +90,7 @@ fn database<'a>(
         None => generation.default_database(),
     };
     found.map(|named| &**named).ok_or_else(|| {
-        let names: Vec<_> = generation
-            .databases()
-            .iter()
-            .map(|named| &*named.name)
-            .collect();
+        let names: Vec<_> = generation.databases().iter().map(|named| &*named.name).collect();
         let message = match name {
             _ if names.is_empty() => "no database is loaded".to_owned(),
             Some(name) => format!("no such database '{name}'; databases: {}", names.join(", ")),
@@ -107,16 +100,21 @@ fn database<'a>(
     })
 }
 
+/// The error of a lookup: the client's when the database has no such addresses at all.
+fn unreadable(named: &NamedDatabase, error: &MmdbError) -> HttpError {
+    let message = format!("database '{}': {error}", named.name);
+    match error.kind() {
+        ErrorKind::AddressFamily => HttpError::bad_request("address", message),
+        _ => HttpError::new(StatusCode::INTERNAL_SERVER_ERROR, Some("db"), message),
+    }
+}
+
 fn answer(
     named: &NamedDatabase,
     address: IpAddr,
+    found: &Lookup,
     fields: &[Field<'_>],
 ) -> Result<Vec<u8>, HttpError> {
-    let unreadable = |error: MmdbError| {
-        let message = format!("database '{}': {error}", named.name);
-        HttpError::new(StatusCode::INTERNAL_SERVER_ERROR, Some("db"), message)
-    };
-    let found = named.database.lookup(address).map_err(unreadable)?;
     let Some(record) = found.record else {
         let message = format!("no record for {address} in database '{}'", named.name);
         return Err(HttpError::not_found("address", message));
@@ -128,7 +126,7 @@ fn answer(
     body.extend_from_slice(b",\"prefix\":");
     push_text(&mut body, &found.prefix.to_string());
     body.extend_from_slice(b",\"record\":");
-    push_record(&mut body, named, record, fields).map_err(unreadable)?;
+    push_record(&mut body, named, record, fields).map_err(|error| unreadable(named, &error))?;
     body.push(b'}');
     Ok(body)
 }

@@ -54,14 +54,7 @@ impl axum::serve::Listener for LimitedListener {
                 continue;
             };
             let clock = Box::pin(sleep_until(Instant::now() + PROGRESS));
-            return (
-                LimitedStream {
-                    stream,
-                    clock,
-                    _permit: permit,
-                },
-                peer,
-            );
+            return (LimitedStream { stream, clock, _permit: permit }, peer);
         }
     }
 

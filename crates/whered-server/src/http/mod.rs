@@ -72,10 +72,7 @@ impl HttpCounters {
     /// Every route and status that was seen, with its count.
     pub(crate) fn read(&self) -> Vec<(&'static str, u16, u64)> {
         let requests = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
-        requests
-            .iter()
-            .map(|((route, status), count)| (*route, *status, *count))
-            .collect()
+        requests.iter().map(|((route, status), count)| (*route, *status, *count)).collect()
     }
 
     fn add(&self, route: &'static str, status: StatusCode) {
@@ -99,12 +96,7 @@ impl HttpDoor {
         let addresses = listeners.iter().map(std::net::TcpListener::local_addr);
         let addresses = addresses.collect::<io::Result<_>>()?;
         let token = config.token.clone();
-        let router = router(Arc::new(Door {
-            engine,
-            token,
-            counters,
-            metrics,
-        }));
+        let router = router(Arc::new(Door { engine, token, counters, metrics }));
         let limit = Arc::new(Semaphore::new(config.max_connections));
         let thread = RuntimeThread::start("whered-http", SEARCHES, |stop| {
             serve(listeners, router, limit, stop)
@@ -132,10 +124,7 @@ async fn serve(
     let mut serving = JoinSet::new();
     for listener in listeners {
         let listener = match TcpListener::from_std(listener) {
-            Ok(listener) => LimitedListener {
-                listener,
-                limit: Arc::clone(&limit),
-            },
+            Ok(listener) => LimitedListener { listener, limit: Arc::clone(&limit) },
             Err(error) => {
                 tracing::error!("an HTTP listener is lost: {error}");
                 continue;
@@ -146,11 +135,7 @@ async fn serve(
             // An error means that the door is gone, which is a stop too.
             let _ = stop.wait_for(|stop| *stop).await;
         };
-        serving.spawn(
-            axum::serve(listener, router)
-                .with_graceful_shutdown(stopped)
-                .into_future(),
-        );
+        serving.spawn(axum::serve(listener, router).with_graceful_shutdown(stopped).into_future());
     }
     while serving.join_next().await.is_some() {}
 }
@@ -178,10 +163,8 @@ fn router(door: Arc<Door>) -> Router {
 async fn guard(State(door): State<Arc<Door>>, request: Request, next: Next) -> Response {
     let path = request.uri().path();
     let route = route_of(path);
-    let too_long = request
-        .uri()
-        .path_and_query()
-        .is_some_and(|text| text.as_str().len() > URI_BYTES_MAX);
+    let too_long =
+        request.uri().path_and_query().is_some_and(|text| text.as_str().len() > URI_BYTES_MAX);
     let response = if too_long {
         let message = format!("path and query are longer than {URI_BYTES_MAX} bytes");
         HttpError::new(StatusCode::URI_TOO_LONG, None, message).into_response()
@@ -214,9 +197,7 @@ fn route_of(path: &str) -> &'static str {
 
 fn is_allowed(token: Option<&str>, headers: &HeaderMap) -> bool {
     let Some(token) = token else { return true };
-    let given = headers
-        .get(header::AUTHORIZATION)
-        .map(HeaderValue::as_bytes);
+    let given = headers.get(header::AUTHORIZATION).map(HeaderValue::as_bytes);
     let given = given.and_then(|value| value.split_at_checked("Bearer ".len()));
     given.is_some_and(|(scheme, given)| {
         scheme.eq_ignore_ascii_case(b"Bearer ") && is_same_secret(token.as_bytes(), given)
@@ -225,23 +206,20 @@ fn is_allowed(token: Option<&str>, headers: &HeaderMap) -> bool {
 
 /// Compares without telling by its duration how many bytes were right. The length is no secret.
 fn is_same_secret(secret: &[u8], given: &[u8]) -> bool {
-    let differing = secret
-        .iter()
-        .zip(given)
-        .fold(0, |bits, (a, b)| bits | (a ^ b));
+    let differing = secret.iter().zip(given).fold(0, |bits, (a, b)| bits | (a ^ b));
     secret.len() == given.len() && std::hint::black_box(differing) == 0
 }
 
 async fn healthz(State(door): State<Arc<Door>>) -> Response {
-    let generation = door.engine.generation().number();
-    match door.engine.journal_poisoned() {
+    health(door.engine.generation().number(), door.engine.journal_poisoned())
+}
+
+fn health(generation: u64, poisoned: Option<String>) -> Response {
+    match poisoned {
         None => axum::Json(json!({ "status": "ok", "generation": generation })).into_response(),
         Some(reason) => {
-            let body = json!({
-                "status": "failed",
-                "generation": generation,
-                "reason": format!("the journal has failed: {reason}"),
-            });
+            let reason = format!("the journal has failed: {reason}");
+            let body = json!({ "status": "failed", "generation": generation, "reason": reason });
             (StatusCode::SERVICE_UNAVAILABLE, axum::Json(body)).into_response()
         }
     }
@@ -261,16 +239,6 @@ fn json_response(body: Vec<u8>) -> Response {
     ([(header::CONTENT_TYPE, "application/json")], body).into_response()
 }
 
-/// Adds one member, already in JSON, to the end of a JSON object.
-fn with_member(mut object: Vec<u8>, name: &str, value: &[u8]) -> Vec<u8> {
-    let end = object.pop();
-    debug_assert_eq!(end, Some(b'}'), "only objects have members");
-    object.extend_from_slice(format!(",\"{name}\":").as_bytes());
-    object.extend_from_slice(value);
-    object.push(b'}');
-    object
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -278,10 +246,7 @@ mod tests {
     #[test]
     fn routes_are_named_without_their_parameters() {
         assert_eq!(route_of("/v1/ip/192.0.2.1"), "/v1/ip/{address}");
-        assert_eq!(
-            route_of("/v1/collections/a%2Fb/near"),
-            "/v1/collections/{name}/near"
-        );
+        assert_eq!(route_of("/v1/collections/a%2Fb/near"), "/v1/collections/{name}/near");
         assert_eq!(route_of("/v1/collections/near"), "other");
         assert_eq!(route_of(""), "other");
     }
@@ -296,22 +261,22 @@ mod tests {
         assert!(is_allowed(None, &HeaderMap::new()));
         assert!(is_allowed(Some("abc"), &header("Bearer abc")));
         assert!(is_allowed(Some("abc"), &header("bearer abc")));
-        for wrong in [
-            "Bearer ab",
-            "Bearer abcd",
-            "Bearer abd",
-            "Basic abc",
-            "abc",
-            "Bearer ",
-        ] {
+        for wrong in ["Bearer ab", "Bearer abcd", "Bearer abd", "Basic abc", "abc", "Bearer "] {
             assert!(!is_allowed(Some("abc"), &header(wrong)), "{wrong}");
         }
         assert!(!is_allowed(Some("abc"), &HeaderMap::new()));
     }
 
-    #[test]
-    fn a_member_is_added_at_the_end() {
-        let object = with_member(b"{\"a\":1}".to_vec(), "b", b"[2]");
-        assert_eq!(object, b"{\"a\":1,\"b\":[2]}");
+    #[tokio::test]
+    async fn a_failed_journal_makes_the_server_unhealthy_and_says_so() {
+        let response = health(7, Some("fdatasync: input/output error".to_owned()));
+        assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
+        let body = axum::body::to_bytes(response.into_body(), 1000).await.unwrap();
+        let expected = json!({
+            "status": "failed",
+            "generation": 7,
+            "reason": "the journal has failed: fdatasync: input/output error",
+        });
+        assert_eq!(serde_json::from_slice::<serde_json::Value>(&body).unwrap(), expected);
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! Parameters: `longitude` and `latitude` in degrees (required), `radius_meters` (absent: the
 //! whole globe), `count` (absent: every hit, which is refused beyond [`HITS_MAX`]), `explain`.
-//! Collections are those of database 0.
+//! Collections are those of database 0. With `explain=1` the reasons stand in the answer's place
+//! (docs/explain.md).
 //!
 //! A member is text. Bytes that are no UTF-8 are shown as U+FFFD in `member`, and the exact
 //! bytes stand beside it as `member_base64` (RFC 4648 section 4); other hits lack that key.
@@ -15,7 +16,6 @@ use axum::extract::{Path, State};
 use axum::http::Uri;
 use axum::response::Response;
 use serde::Serialize;
-use serde_json::Value;
 use whered_engine::Engine;
 use whered_engine::geo::{Hit, Order, Place, Search, Shape};
 
@@ -64,37 +64,27 @@ pub(crate) async fn near(
     let engine = Arc::clone(&door.engine);
     // A search of a large area takes long; the door's thread goes on with other requests.
     let searched =
-        tokio::task::spawn_blocking(move || answer(&engine, &name, search, explain)).await;
-    searched
-        .map_err(|_| super::internal_error())?
-        .map(json_response)
+        tokio::task::spawn_blocking(move || answer(&engine, &name, &search, explain)).await;
+    searched.map_err(|_| super::internal_error())?.map(json_response)
 }
 
 fn read_search(parameters: &Parameters) -> Result<Search, HttpError> {
     let longitude_degrees = parameters.required_number("longitude")?;
     let latitude_degrees = parameters.required_number("latitude")?;
     let center = Place::new(longitude_degrees, latitude_degrees).map_err(|error| {
-        let field = if error.is_longitude() {
-            "longitude"
-        } else {
-            "latitude"
-        };
+        let field = if error.is_longitude() { "longitude" } else { "latitude" };
         HttpError::bad_request(field, error.to_string())
     })?;
-    let radius_meters = parameters
-        .number("radius_meters")?
-        .unwrap_or(EVERYWHERE_METERS);
+    let radius_meters = parameters.number("radius_meters")?.unwrap_or(EVERYWHERE_METERS);
     if radius_meters < 0.0 {
         let message = format!("'radius_meters' is {radius_meters}; allowed: 0 or more");
         return Err(HttpError::bad_request("radius_meters", message));
     }
-    // One more than is given tells whether there are more.
-    let count = parameters.count("count", HITS_MAX)?.unwrap_or(HITS_MAX + 1);
     Ok(Search {
         center,
         shape: Shape::Circle { radius_meters },
         order: Order::Ascending,
-        count: Some(count),
+        count: parameters.count("count", HITS_MAX)?,
         any: false,
     })
 }
@@ -102,32 +92,28 @@ fn read_search(parameters: &Parameters) -> Result<Search, HttpError> {
 fn answer(
     engine: &Engine,
     name: &str,
-    search: Search,
+    search: &Search,
     explain: bool,
 ) -> Result<Vec<u8>, HttpError> {
     let key = name.as_bytes();
+    // One more than an answer holds tells whether there are more.
+    let bounded = Search { count: search.count.or(Some(HITS_MAX + 1)), ..*search };
     let body = engine.keyspace().read(NUMBER, key, |points| {
         let missing = || HttpError::not_found("name", format!("no such collection '{name}'"));
         let mut hits = Vec::new();
-        points.ok_or_else(missing)?.search(&search, &mut hits);
+        points.ok_or_else(missing)?.search(&bounded, &mut hits);
         if hits.len() > HITS_MAX {
             let message = format!("more than {HITS_MAX} hits; ask for a count of 1 to {HITS_MAX}");
             return Err(HttpError::bad_request("count", message));
         }
         let hits: Vec<_> = hits.iter().map(shown).collect();
-        Ok(Answer {
-            collection: name,
-            count: hits.len(),
-            hits,
-        }
-        .to_json())
+        Ok(Answer { collection: name, count: hits.len(), hits }.to_json())
     })?;
-    if !explain {
-        return Ok(body);
+    if explain {
+        // The reasons read the collection again, under a lock of their own.
+        return Ok(engine.explain_near(NUMBER, key, search).to_string().into_bytes());
     }
-    // The reasons read the collection again, under a lock of their own.
-    let reasons = Value::to_string(&engine.explain_near(NUMBER, key, &search));
-    Ok(super::with_member(body, "explain", reasons.as_bytes()))
+    Ok(body)
 }
 
 fn shown<'a>(hit: &Hit<'a>) -> ShownHit<'a> {
@@ -158,11 +144,7 @@ fn base64(bytes: &[u8]) -> String {
         for digit in 0..4 {
             let value = bits >> (18 - 6 * digit) & 63;
             let padding = digit > chunk.len();
-            text.push(if padding {
-                '='
-            } else {
-                char::from(ALPHABET[value as usize])
-            });
+            text.push(if padding { '=' } else { char::from(ALPHABET[value as usize]) });
         }
     }
     text

@@ -28,10 +28,7 @@ impl Parameters {
                 ));
             };
             if pairs[..index].iter().any(|(earlier, _)| earlier == name) {
-                return Err(HttpError::bad_request(
-                    known,
-                    format!("'{name}' is given twice"),
-                ));
+                return Err(HttpError::bad_request(known, format!("'{name}' is given twice")));
             }
         }
         Ok(Parameters { pairs })

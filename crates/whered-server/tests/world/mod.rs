@@ -77,9 +77,7 @@ pub(crate) fn folder(name: &str) -> PathBuf {
 pub(crate) fn config(folder: &Path, extra: &str) -> Config {
     fs::write(folder.join("city.mmdb"), database()).unwrap();
     // More addresses than fit a datagram of 1232 bytes.
-    let many: String = (0..120)
-        .map(|host| format!("many A 203.0.113.{host}\n"))
-        .collect();
+    let many: String = (0..120).map(|host| format!("many A 203.0.113.{host}\n")).collect();
     fs::write(folder.join("example.com.zone"), format!("{ZONE}{many}")).unwrap();
     let text = format!("{CONFIG}{extra}");
     Config::from_toml(&text, &folder.join("edge.toml")).unwrap()
@@ -100,12 +98,7 @@ fn database() -> Vec<u8> {
     for (prefix, country, city, longitude_degrees, latitude_degrees) in NETWORKS {
         let text = |text: &str| Value::String(text.to_owned());
         let map = |pairs: Vec<(&str, Value)>| {
-            Value::Map(
-                pairs
-                    .into_iter()
-                    .map(|(key, value)| (key.to_owned(), value))
-                    .collect(),
-            )
+            Value::Map(pairs.into_iter().map(|(key, value)| (key.to_owned(), value)).collect())
         };
         let record = map(vec![
             ("city", map(vec![("names", map(vec![("en", text(city))]))])),
