@@ -159,8 +159,6 @@ fn check(steps: &[Step], addresses: &[IpAddr]) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(192))]
-
     #[test]
     fn the_map_agrees_with_its_twin_after_every_change(
         steps in prop::collection::vec(step(), 1..40),

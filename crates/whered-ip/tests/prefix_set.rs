@@ -220,8 +220,6 @@ fn compare(set: &PrefixSet, naive: &Naive, addresses: &[IpAddr], now_millis: u64
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(192))]
-
     #[test]
     fn the_set_agrees_with_its_twin_after_every_change(
         steps in prop::collection::vec(step(), 1..50),

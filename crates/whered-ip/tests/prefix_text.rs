@@ -143,6 +143,11 @@ fn a_prefix_covers_itself_and_what_is_longer_inside_it() {
 }
 
 #[test]
+fn a_prefix_takes_eighteen_bytes() {
+    assert_eq!([size_of::<Prefix>(), size_of::<Option<Prefix>>()], [18, 18]);
+}
+
+#[test]
 fn the_order_is_family_then_address_then_length() {
     let sorted = [
         "0.0.0.0/0",

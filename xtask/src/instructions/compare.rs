@@ -71,10 +71,7 @@ pub(crate) fn check(counts: &[Count], record: &Record, record_path: &str) -> Vec
                 "{} takes {fresh:.2} instructions ({change:+.1} %)",
                 count.name
             );
-            let allowed = format!(
-                "{:.2} and 5 % more",
-                recorded.per_operation
-            );
+            let allowed = format!("{:.2} and 5 % more", recorded.per_operation);
             found(what, allowed);
         }
     }

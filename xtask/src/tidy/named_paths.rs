@@ -1,9 +1,9 @@
 //! Every path that ARCHITECTURE.md names in backticks exists.
 //!
 //! A word counts as a path when it has a `/` or ends like a file of this repository; flags,
-//! types, addresses, URLs, routes (`/v1/...`), prefixes (`10.0.0.0/8`) and upper-case names do
-//! not. A bare file name may be the name of any file; a path with `/` counts from the root.
-//! `{a,b}` stands for both, `*` for anything from there on, and `:12` for a line.
+//! types, endings (`_tests.rs`), addresses, URLs, routes (`/v1/...`), prefixes (`10.0.0.0/8`) and
+//! upper-case names do not. A bare file name may be the name of any file; a path with `/` counts
+//! from the root. `{a,b}` stands for both, `*` for anything from there on, `:12` for a line.
 
 use std::net::IpAddr;
 
@@ -80,7 +80,7 @@ fn looks_like_path(word: &str) -> bool {
     let is_other_thing = !word.chars().all(is_plain)
         || word.contains("::")
         || word.contains("//")
-        || word.starts_with(['/', '-'])
+        || word.starts_with(['/', '-', '_'])
         || !word.contains(|char: char| char.is_ascii_lowercase())
         || MEDIA_TYPES.iter().any(|kind| word.starts_with(kind))
         || head.parse::<IpAddr>().is_ok();
@@ -151,7 +151,7 @@ mod tests {
     #[test]
     fn other_things_in_backticks_are_left_alone() {
         let page = "`Engine::open` `/v1/ip` `10.0.0.0/8` `2001:db8::/32` `GET/SET` `--no-x` \
-                    `http://a/b` `a / b` `application/json` `.mmdb` `6380`\n\
+                    `http://a/b` `a / b` `application/json` `.mmdb` `_tests.rs` `6380`\n\
                     ```\n`crates/c`\n```\n";
         assert_eq!(found(page), [""; 0]);
     }
