@@ -177,6 +177,10 @@ fn read_options(args: Args<'_>) -> Result<Options, Failure> {
             "ERR syntax error, LIMIT is only supported in combination with either BYSCORE or BYLEX",
         ));
     }
+    if options.by == By::Rank {
+        // `LIMIT offset -1` is let through, and means nothing.
+        options.offset = 0;
+    }
     if options.with_scores && options.by == By::Member {
         return Err(Failure::text(
             "ERR syntax error, WITHSCORES not supported in combination with BYLEX",
