@@ -44,10 +44,10 @@ def test_the_story(serve):
         assert site_address(server, FRANKFURT) == ["192.0.2.10"]
         assert site_address(server, NEW_YORK) == ["192.0.2.74"]
 
-        # A site is added by command near Frankfurt, and takes its clients.
+        # A site is added by command; when Frankfurt's own moves away, its clients go to the new one.
         assert client.execute_command("SITE.ADD", "www", "ber", "13.4050", "52.5200", "192.0.2.40") == 1
         assert site_address(server, FRANKFURT) == ["192.0.2.10"]
-        client.execute_command("SITE.MOVE", "www", "ber", "8.6800", "50.1100")
+        client.execute_command("SITE.MOVE", "www", "fra", "151.2093", "-33.8688")
         assert site_address(server, FRANKFURT) == ["192.0.2.40"]
         assert site_address(server, NEW_YORK) == ["192.0.2.74"]
 
@@ -59,7 +59,7 @@ def test_the_story(serve):
 
         # A site that is down is not chosen; up again, it is.
         client.execute_command("SITE.DOWN", "www", "ber")
-        assert site_address(server, FRANKFURT) == ["192.0.2.10"]
+        assert site_address(server, FRANKFURT) == ["192.0.2.74"]
         client.execute_command("SITE.UP", "www", "ber")
         assert site_address(server, FRANKFURT) == ["192.0.2.40"]
 

@@ -49,14 +49,7 @@ impl Parts {
             last,
             leftovers,
         } = recover(&*storage, replay)?;
-        for name in leftovers {
-            storage.remove(&name).map_err(|error| {
-                StoreError::io(
-                    &format!("cannot remove {}", storage.describe(&name)),
-                    &error,
-                )
-            })?;
-        }
+        remove_leftovers(&*storage, &leftovers)?;
         let segment = match last {
             Some(segment) => {
                 settle(&*storage, &segment, &report)?;
@@ -75,6 +68,22 @@ impl Parts {
             report,
         ))
     }
+}
+
+/// Removes spares that a crash left behind, for certain: their names are used again, and a name
+/// must not come to mean the old file after the next crash.
+fn remove_leftovers(storage: &dyn Storage, names: &[String]) -> Result<(), StoreError> {
+    for name in names {
+        storage.remove(name).map_err(|error| {
+            StoreError::io(&format!("cannot remove {}", storage.describe(name)), &error)
+        })?;
+    }
+    if names.is_empty() {
+        return Ok(());
+    }
+    storage
+        .sync_directory()
+        .map_err(|error| StoreError::io(&format!("cannot sync {}", storage.describe("")), &error))
 }
 
 /// Makes the found end certain. The process before may have died between a write and its sync: its

@@ -223,3 +223,7 @@ fn group_push(group: &mut Group, frames: &[(u16, &[u8])]) {
         push_frame(&mut group.bytes, group.last_sequence, *kind, payload);
     }
 }
+
+#[cfg(test)]
+#[path = "intake_tests.rs"]
+mod tests;

@@ -69,7 +69,8 @@ struct FileState {
 
 enum NameChange {
     Add(String, usize),
-    Rename(String, String),
+    /// From, to, and the file: a rename moves a file, whatever else a crash makes of its old name.
+    Rename(String, String, usize),
     Remove(String),
 }
 
@@ -262,10 +263,9 @@ impl NameChange {
             NameChange::Add(name, file) => {
                 names.insert(name.clone(), *file);
             }
-            NameChange::Rename(from, to) => {
-                if let Some(file) = names.remove(from) {
-                    names.insert(to.clone(), file);
-                }
+            NameChange::Rename(from, to, file) => {
+                names.remove(from);
+                names.insert(to.clone(), *file);
             }
             NameChange::Remove(name) => {
                 names.remove(name);
@@ -376,8 +376,8 @@ impl Storage for SimulatedDisk {
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
         let mut state = self.lock();
         state.step()?;
-        state.find(from)?;
-        let change = NameChange::Rename(from.to_owned(), to.to_owned());
+        let file = state.find(from)?;
+        let change = NameChange::Rename(from.to_owned(), to.to_owned(), file);
         change.apply(&mut state.names);
         state.name_changes.push(change);
         Ok(())

@@ -1,0 +1,392 @@
+//! An opened database: bytes, tree and metadata, and every question one can ask of them.
+//!
+//! Not for files (it takes bytes), not for reloading, not for indexes that are faster than the
+//! file's own tree.
+//!
+//! ```text
+//! MaxMind DB: | search tree | 16 zero bytes | data section | marker | metadata map |
+//! legacy:     | search tree | zero bytes, copyright text, structure marker         |
+//!
+//! address ──walk──► RecordId ──decode in place──► Value, number, JSON
+//! ```
+//!
+//! Invariants: opening has checked the metadata, the sizes of the sections and the zero bytes
+//! between them; nothing else is trusted later: all reads are checked, and hostile bytes give
+//! errors. Immutable after opening: any number of threads may ask at once.
+//!
+//! Cost: a lookup takes one dependent read per address bit up to the answer (up to 32 or 128);
+//! fields and records as [`crate::decode`] says. Opening reads the metadata and 96 nodes; a
+//! legacy file without a structure marker is walked whole.
+#![deny(clippy::indexing_slicing)]
+
+use crate::decode::{Budget, Scalar, Section, Sink};
+use crate::error::{ErrorKind, MmdbError};
+use crate::json::JsonSink;
+use crate::legacy::{self, LegacyEdition};
+use crate::metadata::{self, Metadata};
+use crate::networks::Networks;
+use crate::path::FieldPath;
+use crate::tree::{Layout, RecordId, SEPARATOR_BYTES, SearchTree, TreeNode};
+use crate::value::{Value, ValueSink};
+use crate::verify::{self, Verified};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use whered_ip::Prefix;
+
+/// An IP → record database in a MaxMind DB or legacy GeoIP file's bytes.
+///
+/// ```
+/// use whered_mmdb::{Database, Value, Writer, WriterOptions};
+/// let mut writer = Writer::new(WriterOptions::default())?;
+/// let record = Value::Map(vec![("name".to_string(), Value::String("here".to_string()))]);
+/// writer.insert("192.0.2.0/24".parse()?, record)?;
+///
+/// let database = Database::from_bytes(writer.finish()?)?;
+/// let answer = database.lookup("192.0.2.7".parse()?)?;
+/// assert_eq!(answer.prefix.to_string(), "192.0.2.0/24");
+/// let id = answer.record.expect("it was inserted");
+/// let name = database.field(id, &"name".parse()?)?;
+/// assert_eq!(name, Some(Value::String("here".to_string())));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Database {
+    bytes: Vec<u8>,
+    tree: SearchTree,
+    metadata: Metadata,
+    format: Format,
+    /// Where the data section begins and ends; empty for a legacy file.
+    data: std::ops::Range<usize>,
+}
+
+/// Which format a database has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    /// MaxMind DB, binary format version 2.
+    Mmdb,
+    /// A legacy GeoIP file.
+    Legacy(LegacyEdition),
+}
+
+/// The answer for an address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Lookup {
+    /// The widest network around the address for which the file's tree gives this answer at this
+    /// place, also when the answer is "no record". For an IPv4 address it is an IPv4 network; if
+    /// the answer stands above `::/96` of an IPv6 tree, `0.0.0.0/0`.
+    pub prefix: Prefix,
+    /// The record, if the database has one for the address.
+    pub record: Option<RecordId>,
+}
+
+impl Database {
+    /// Opens a database; the format is told from the bytes.
+    ///
+    /// # Errors
+    ///
+    /// The bytes are no such file, of an edition or major version that is not read, or their
+    /// metadata or sizes break the specification.
+    pub fn from_bytes(bytes: Vec<u8>) -> Result<Database, MmdbError> {
+        if let Some(marker) = metadata::find_marker(&bytes) {
+            return Database::open_mmdb(bytes, marker);
+        }
+        let legacy::Opened {
+            edition,
+            tree,
+            metadata,
+        } = legacy::open(&bytes)?;
+        Ok(Database {
+            bytes,
+            tree,
+            metadata,
+            format: Format::Legacy(edition),
+            data: 0..0,
+        })
+    }
+
+    fn open_mmdb(bytes: Vec<u8>, marker: usize) -> Result<Database, MmdbError> {
+        let metadata = metadata::read(&bytes, marker)?;
+        let layout = Layout::from_record_size(u64::from(metadata.record_size_bits));
+        let layout = layout.ok_or_else(|| {
+            let found = format!("records of {} bits", metadata.record_size_bits);
+            MmdbError::new(ErrorKind::Unsupported, found, "24, 28 or 32 bits").within("record_size")
+        })?;
+        let tree_bytes = u64::from(metadata.node_count) * layout.node_bytes() as u64;
+        let start = usize::try_from(tree_bytes)
+            .ok()
+            .and_then(|size| size.checked_add(SEPARATOR_BYTES))
+            .filter(|&start| start <= marker);
+        let Some(start) = start else {
+            return Err(MmdbError::new(
+                ErrorKind::Metadata,
+                format!(
+                    "{} nodes, a tree of {tree_bytes} bytes",
+                    metadata.node_count
+                ),
+                format!("trees that end {SEPARATOR_BYTES} bytes before the metadata, at {marker}"),
+            )
+            .within("node_count"));
+        };
+        let separator = bytes
+            .get(start - SEPARATOR_BYTES..start)
+            .unwrap_or_default();
+        if let Some(position) = separator.iter().position(|&byte| byte != 0) {
+            return Err(MmdbError::new(
+                ErrorKind::Tree,
+                "a byte other than zero between tree and data section",
+                format!("{SEPARATOR_BYTES} zero bytes behind the tree's {tree_bytes}"),
+            )
+            .at((start - SEPARATOR_BYTES + position) as u64));
+        }
+        let is_ipv6 = metadata.ip_version == 6;
+        let tree = SearchTree::new(&bytes, layout, metadata.node_count, marker - start, is_ipv6)?;
+        Ok(Database {
+            bytes,
+            tree,
+            metadata,
+            format: Format::Mmdb,
+            data: start..marker,
+        })
+    }
+
+    /// Which format the bytes have.
+    #[must_use]
+    pub fn format(&self) -> Format {
+        self.format
+    }
+
+    /// What the database says of itself.
+    #[must_use]
+    pub fn metadata(&self) -> &Metadata {
+        &self.metadata
+    }
+
+    /// The size of the file.
+    #[must_use]
+    pub fn size_bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// The file's bytes.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// The record of an address and the network for which it is the answer.
+    ///
+    /// An IPv6 address is walked as it is: `::ffff:192.0.2.1` finds the IPv4 record if the file
+    /// has the usual alias. Cost: up to one read per address bit; nothing is allocated.
+    ///
+    /// # Errors
+    ///
+    /// An IPv6 address in a file of IP version 4, or a fault of the tree on the way.
+    pub fn lookup(&self, address: IpAddr) -> Result<Lookup, MmdbError> {
+        let (bits, is_ipv4) = match address {
+            IpAddr::V4(address) => (u128::from(address.to_bits()) << 96, true),
+            IpAddr::V6(address) if self.tree.is_ipv6() => (address.to_bits(), false),
+            IpAddr::V6(address) => return Err(ipv6_in_ipv4(address)),
+        };
+        let answer = self.tree.walk(&self.bytes, bits, is_ipv4)?;
+        let record = match answer.node {
+            TreeNode::Record(id) => Some(id),
+            TreeNode::Empty | TreeNode::Node(_) => None,
+        };
+        Ok(Lookup {
+            prefix: prefix(bits, answer.depth, is_ipv4),
+            record,
+        })
+    }
+
+    /// The lookups of many addresses, appended to `answers` in their order.
+    ///
+    /// # Errors
+    ///
+    /// As [`lookup`](Database::lookup); `answers` then holds those before the fault.
+    pub fn lookup_many(
+        &self,
+        addresses: &[IpAddr],
+        answers: &mut Vec<Lookup>,
+    ) -> Result<(), MmdbError> {
+        answers.reserve(addresses.len());
+        for &address in addresses {
+            answers.push(self.lookup(address)?);
+        }
+        Ok(())
+    }
+
+    fn section(&self) -> Section<'_> {
+        let bytes = self.bytes.get(self.data.clone()).unwrap_or_default();
+        Section::new(bytes, self.data.start)
+    }
+
+    fn emit(&self, id: RecordId, sink: &mut impl Sink) -> Result<(), MmdbError> {
+        match self.format {
+            Format::Mmdb => {
+                let at = id.to_u32() as usize;
+                self.section()
+                    .walk(at, &mut Budget::new(), sink)
+                    .map(|_| ())
+            }
+            Format::Legacy(_) => legacy::emit(id, sink),
+        }
+    }
+
+    /// A whole record, decoded.
+    ///
+    /// # Errors
+    ///
+    /// A fault of the data section, or a record beyond the limits ([`crate::MAX_DEPTH`],
+    /// [`crate::MAX_VALUES_PER_RECORD`], [`crate::MAX_PAYLOAD_BYTES_PER_RECORD`]).
+    pub fn record(&self, id: RecordId) -> Result<Value, MmdbError> {
+        let mut sink = ValueSink::default();
+        self.emit(id, &mut sink)?;
+        Ok(sink.finish())
+    }
+
+    /// One field of a record, or `None` if the record has no such field. The record is walked in
+    /// place; only the field is decoded.
+    ///
+    /// # Errors
+    ///
+    /// As [`record`](Database::record), for the parts that are walked.
+    pub fn field(&self, id: RecordId, path: &FieldPath) -> Result<Option<Value>, MmdbError> {
+        if self.format != Format::Mmdb {
+            return Ok(self.record(id)?.get(path).cloned());
+        }
+        let section = self.section();
+        let Some(at) = section.locate(id.to_u32() as usize, path)? else {
+            return Ok(None);
+        };
+        let mut sink = ValueSink::default();
+        section
+            .walk(at, &mut Budget::new(), &mut sink)
+            .map_err(|error| error.within(&path.to_string()))?;
+        Ok(Some(sink.finish()))
+    }
+
+    /// One numeric field of a record, of any numeric type, rounded beyond 53 bits; `None` if there
+    /// is no such field or it is no number. Nothing is allocated.
+    ///
+    /// # Errors
+    ///
+    /// As [`field`](Database::field).
+    pub fn number(&self, id: RecordId, path: &FieldPath) -> Result<Option<f64>, MmdbError> {
+        Ok(self.scalar(id, path)?.and_then(|scalar| scalar.as_f64()))
+    }
+
+    /// One string field of a record, borrowed from the file; `None` if there is no such field or
+    /// it is no string. Nothing is allocated.
+    ///
+    /// # Errors
+    ///
+    /// As [`field`](Database::field).
+    pub fn text(&self, id: RecordId, path: &FieldPath) -> Result<Option<&str>, MmdbError> {
+        if self.format != Format::Mmdb {
+            return legacy::text(id, path);
+        }
+        Ok(match self.scalar(id, path)? {
+            Some(Scalar::String(text)) => Some(text),
+            _ => None,
+        })
+    }
+
+    fn scalar(&self, id: RecordId, path: &FieldPath) -> Result<Option<Scalar<'_>>, MmdbError> {
+        if self.format != Format::Mmdb {
+            return Ok(None);
+        }
+        let section = self.section();
+        let Some(at) = section.locate(id.to_u32() as usize, path)? else {
+            return Ok(None);
+        };
+        let scalar = section
+            .resolve(at)
+            .and_then(|(field, _)| section.scalar(&field));
+        scalar.map_err(|error| error.within(&path.to_string()))
+    }
+
+    /// Appends a record as compact JSON, straight from the file's bytes; the form is that of
+    /// [`Value::write_json`].
+    ///
+    /// # Errors
+    ///
+    /// As [`record`](Database::record); `out` is then as it was before.
+    pub fn write_record_json(&self, id: RecordId, out: &mut Vec<u8>) -> Result<(), MmdbError> {
+        let before = out.len();
+        let written = self.emit(id, &mut JsonSink::new(out));
+        if written.is_err() {
+            out.truncate(before);
+        }
+        written
+    }
+
+    /// Every network that has a record, in address order.
+    ///
+    /// The networks under `::/96` of an IPv6 tree are given as IPv4 networks; the aliases that
+    /// lead back there (`::ffff:0:0/96`, `2002::/16` ...) are skipped. After an error the iterator
+    /// ends. A hostile tree can describe 2^128 networks with few shared nodes: the iterator ends
+    /// with an error of kind `Limit` after 64 steps for each node of the file.
+    #[must_use]
+    pub fn networks(&self) -> Networks<'_> {
+        Networks::new(&self.tree, &self.bytes)
+    }
+
+    /// Checks everything: metadata, the whole tree, the whole data section with pointers, text and
+    /// nesting, and that every record can be decoded within the limits.
+    ///
+    /// Cost: linear in the file's size, in time and in memory (about one byte of memory for eight
+    /// of the data section, 9 for each node, some 40 for each record and pointer target).
+    ///
+    /// # Errors
+    ///
+    /// The first fault, with its byte offset and the network or field path where it was met.
+    pub fn verify(&self) -> Result<Verified, MmdbError> {
+        match self.format {
+            Format::Mmdb => verify::mmdb(&self.tree, &self.bytes, &self.section()),
+            Format::Legacy(_) => verify::legacy(&self.tree, &self.bytes),
+        }
+    }
+
+    /// Where walks begin: for IPv4 addresses the root of their subtree (which may be a record or
+    /// empty), for IPv6 addresses the tree's root; `None` for IPv6 in a file of IP version 4.
+    #[must_use]
+    pub fn root(&self, is_ipv4: bool) -> Option<TreeNode> {
+        match (is_ipv4, self.tree.is_ipv6()) {
+            (true, _) => Some(self.tree.ipv4_root()),
+            (false, true) => Some(TreeNode::Node(0)),
+            (false, false) => None,
+        }
+    }
+
+    /// One child of a node: the right one if `bit` is set. What is below a record or an empty
+    /// place is that same record or empty place. The walker must stop after the address's last
+    /// bit; a tree that goes on there is broken.
+    ///
+    /// # Errors
+    ///
+    /// A number that is no node of this tree, or a record that breaks the specification.
+    pub fn child(&self, node: TreeNode, bit: bool) -> Result<TreeNode, MmdbError> {
+        match node {
+            TreeNode::Node(number) => self.tree.child(&self.bytes, number, bit),
+            TreeNode::Empty | TreeNode::Record(_) => Ok(node),
+        }
+    }
+}
+
+/// The network of an address's first bits; the address's first bit is the highest of the 128.
+pub(crate) fn prefix(bits: u128, length_bits: u8, is_ipv4: bool) -> Prefix {
+    let address = if is_ipv4 {
+        IpAddr::V4(Ipv4Addr::from_bits((bits >> 96) as u32))
+    } else {
+        IpAddr::V6(Ipv6Addr::from_bits(bits))
+    };
+    Prefix::new(address, length_bits).expect("a walk never takes more bits than the address has")
+}
+
+#[cold]
+fn ipv6_in_ipv4(address: Ipv6Addr) -> MmdbError {
+    MmdbError::new(
+        ErrorKind::AddressFamily,
+        format!("the IPv6 address {address}"),
+        "IPv4 addresses: the database is of IP version 4",
+    )
+}

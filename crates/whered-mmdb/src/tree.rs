@@ -1,0 +1,311 @@
+//! The search tree: from an address, bit by bit, to a record.
+//!
+//! Not for what a record holds. One type serves MaxMind DB trees and legacy country files, which
+//! differ in how the two records of a node are laid out:
+//!
+//! ```text
+//! 24 bits   LLLLLL RRRRRR         28 bits   LLLLLL lr RRRRRR   (l, r: the highest four bits)
+//! 32 bits   LLLLLLLL RRRRRRRR     legacy    LLLLLL RRRRRR, each little-endian
+//! ```
+//!
+//! and in what a record's number means:
+//!
+//! ```text
+//! MaxMind DB: [0, nodes) node | nodes: empty | (nodes, nodes + 16): error | rest: data + nodes + 16
+//! legacy:     [0, nodes) node | ... error ...| 16776960: empty            | 16776960 + country
+//! ```
+//!
+//! Invariants: the constructor has checked that all `node_count` nodes lie inside the bytes given
+//! to it, which the caller keeps; sizes are computed in 64 bits; every read still goes through
+//! `get`. An IPv6 tree holds IPv4 addresses under `::/96`; the node there is found once at
+//! opening. Immutable: any number of threads may read. A step costs one read of up to 8 bytes.
+#![deny(clippy::indexing_slicing)]
+
+use crate::error::{ErrorKind, MmdbError};
+
+/// The number at which the countries of a legacy file begin.
+pub(crate) const LEGACY_COUNTRY_BASE: u32 = 16_776_960;
+
+/// The zero bytes between the tree and the data section, which record numbers count too.
+pub(crate) const SEPARATOR_BYTES: usize = 16;
+
+/// A record's name inside its database: the data-section offset of a MaxMind DB record, or the
+/// country number of a legacy file. Equal ids mean equal records.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub struct RecordId(u32);
+
+impl RecordId {
+    /// An id from its number. A number that this database never gave out makes
+    /// [`crate::Database::record`] return an error or some part of a record, never more.
+    #[must_use]
+    pub fn from_u32(number: u32) -> RecordId {
+        RecordId(number)
+    }
+
+    /// The number behind the id.
+    #[must_use]
+    pub fn to_u32(self) -> u32 {
+        self.0
+    }
+}
+
+/// What one meets at a place of the search tree.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TreeNode {
+    /// An inner node; ask [`crate::Database::child`] for its children.
+    Node(u32),
+    /// No record for all addresses below.
+    Empty,
+    /// This record for all addresses below.
+    Record(RecordId),
+}
+
+/// How the two records of a node are laid out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Layout {
+    Bits24,
+    Bits28,
+    Bits32,
+    Legacy,
+}
+
+impl Layout {
+    /// The layout of MaxMind DB records of so many bits.
+    pub(crate) fn from_record_size(bits: u64) -> Option<Layout> {
+        match bits {
+            24 => Some(Layout::Bits24),
+            28 => Some(Layout::Bits28),
+            32 => Some(Layout::Bits32),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn node_bytes(self) -> usize {
+        match self {
+            Layout::Bits24 | Layout::Legacy => 6,
+            Layout::Bits28 => 7,
+            Layout::Bits32 => 8,
+        }
+    }
+}
+
+/// Where the walk for an address ended.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Answer {
+    /// Never `TreeNode::Node`.
+    pub(crate) node: TreeNode,
+    /// How many bits of the address it took.
+    pub(crate) depth: u8,
+}
+
+/// A tree's shape; the bytes are passed in by the owner.
+#[derive(Clone, Debug)]
+pub(crate) struct SearchTree {
+    layout: Layout,
+    node_count: u32,
+    /// How many bytes the data section has: the bound of record offsets.
+    data_bytes: usize,
+    is_ipv6: bool,
+    /// What stands at `::/96` of an IPv6 tree (or above it); the root of an IPv4 tree.
+    ipv4_root: Answer,
+}
+
+impl SearchTree {
+    /// Looks the IPv4 root up in `bytes`, which must hold all `node_count` nodes.
+    pub(crate) fn new(
+        bytes: &[u8],
+        layout: Layout,
+        node_count: u32,
+        data_bytes: usize,
+        is_ipv6: bool,
+    ) -> Result<SearchTree, MmdbError> {
+        let root = Answer {
+            node: TreeNode::Node(0),
+            depth: 0,
+        };
+        let mut tree = SearchTree {
+            layout,
+            node_count,
+            data_bytes,
+            is_ipv6,
+            ipv4_root: root,
+        };
+        while is_ipv6 && tree.ipv4_root.depth < 96 {
+            let TreeNode::Node(node) = tree.ipv4_root.node else {
+                break;
+            };
+            tree.ipv4_root.node = tree.child(bytes, node, false)?;
+            tree.ipv4_root.depth += 1;
+        }
+        Ok(tree)
+    }
+
+    pub(crate) fn node_count(&self) -> u32 {
+        self.node_count
+    }
+
+    pub(crate) fn is_ipv6(&self) -> bool {
+        self.is_ipv6
+    }
+
+    /// How many bits an address of this tree has.
+    pub(crate) fn address_bits(&self) -> u8 {
+        if self.is_ipv6 { 128 } else { 32 }
+    }
+
+    pub(crate) fn ipv4_root(&self) -> TreeNode {
+        self.ipv4_root.node
+    }
+
+    /// The node at `::/96` if the tree goes on below it: what aliases point to.
+    pub(crate) fn ipv4_subtree(&self) -> Option<u32> {
+        match self.ipv4_root {
+            Answer {
+                node: TreeNode::Node(node),
+                ..
+            } if self.is_ipv6 => Some(node),
+            _ => None,
+        }
+    }
+
+    /// Where in the file a node begins.
+    pub(crate) fn node_offset(&self, node: u32) -> u64 {
+        u64::from(node) * self.layout.node_bytes() as u64
+    }
+
+    /// One child of an inner node: the right one if `bit` is set.
+    pub(crate) fn child(&self, bytes: &[u8], node: u32, bit: bool) -> Result<TreeNode, MmdbError> {
+        let number = if node < self.node_count {
+            self.read(bytes, node, bit)
+        } else {
+            None
+        };
+        let Some(number) = number else {
+            return Err(self.no_such_node(node));
+        };
+        if number < self.node_count {
+            return Ok(TreeNode::Node(number));
+        }
+        if self.layout == Layout::Legacy {
+            return match number.checked_sub(LEGACY_COUNTRY_BASE) {
+                Some(0) => Ok(TreeNode::Empty),
+                Some(country) => Ok(TreeNode::Record(RecordId(country))),
+                None => Err(self.bad_record(node, bit, number)),
+            };
+        }
+        let beyond = number - self.node_count;
+        if beyond == 0 {
+            return Ok(TreeNode::Empty);
+        }
+        match beyond.checked_sub(SEPARATOR_BYTES as u32) {
+            Some(offset) if (offset as usize) < self.data_bytes => {
+                Ok(TreeNode::Record(RecordId(offset)))
+            }
+            _ => Err(self.bad_record(node, bit, number)),
+        }
+    }
+
+    fn read(&self, bytes: &[u8], node: u32, bit: bool) -> Option<u32> {
+        let width = self.layout.node_bytes();
+        let start = usize::try_from(self.node_offset(node)).ok()?;
+        let node = bytes.get(start..start.checked_add(width)?)?;
+        Some(match (self.layout, node) {
+            (Layout::Bits24, &[a, b, c, d, e, f]) => {
+                if bit {
+                    u32::from_be_bytes([0, d, e, f])
+                } else {
+                    u32::from_be_bytes([0, a, b, c])
+                }
+            }
+            (Layout::Bits28, &[a, b, c, middle, d, e, f]) => {
+                if bit {
+                    u32::from_be_bytes([middle & 15, d, e, f])
+                } else {
+                    u32::from_be_bytes([middle >> 4, a, b, c])
+                }
+            }
+            (Layout::Bits32, &[a, b, c, d, e, f, g, h]) => {
+                if bit {
+                    u32::from_be_bytes([e, f, g, h])
+                } else {
+                    u32::from_be_bytes([a, b, c, d])
+                }
+            }
+            (Layout::Legacy, &[a, b, c, d, e, f]) => {
+                if bit {
+                    u32::from_le_bytes([d, e, f, 0])
+                } else {
+                    u32::from_le_bytes([a, b, c, 0])
+                }
+            }
+            _ => return None,
+        })
+    }
+
+    /// Walks `address`, whose first bit is the highest of the 128, to where its branch ends.
+    ///
+    /// `is_ipv4`: the address is one of 32 bits, and the walk begins at the IPv4 root.
+    pub(crate) fn walk(
+        &self,
+        bytes: &[u8],
+        address: u128,
+        is_ipv4: bool,
+    ) -> Result<Answer, MmdbError> {
+        let bits = if is_ipv4 { 32 } else { 128 };
+        let mut node = if is_ipv4 {
+            self.ipv4_root.node
+        } else {
+            TreeNode::Node(0)
+        };
+        let mut depth = 0_u8;
+        let mut rest = address;
+        while let TreeNode::Node(number) = node {
+            if depth == bits {
+                return Err(self.too_deep(number));
+            }
+            node = self.child(bytes, number, rest >> 127 == 1)?;
+            rest <<= 1;
+            depth += 1;
+        }
+        Ok(Answer { node, depth })
+    }
+
+    /// A walk went past the last bit of an address.
+    #[cold]
+    pub(crate) fn too_deep(&self, node: u32) -> MmdbError {
+        MmdbError::new(
+            ErrorKind::Tree,
+            format!("a branch that goes on to node {node} after the address's last bit"),
+            format!("branches of up to {} bits", self.address_bits()),
+        )
+        .at(self.node_offset(node))
+    }
+
+    #[cold]
+    fn no_such_node(&self, node: u32) -> MmdbError {
+        MmdbError::new(
+            ErrorKind::Tree,
+            format!("node {node}"),
+            format!("nodes below {}", self.node_count),
+        )
+    }
+
+    #[cold]
+    fn bad_record(&self, node: u32, bit: bool, number: u32) -> MmdbError {
+        let side = if bit { "right" } else { "left" };
+        let count = self.node_count;
+        let allowed = if self.layout == Layout::Legacy {
+            format!("nodes below {count}, countries from {LEGACY_COUNTRY_BASE} on")
+        } else {
+            let first = u64::from(count) + SEPARATOR_BYTES as u64;
+            let end = first + self.data_bytes as u64;
+            format!("nodes below {count}, {count} for none, {first} to below {end} for records")
+        };
+        MmdbError::new(
+            ErrorKind::Tree,
+            format!("{number} as the {side} record of node {node}"),
+            allowed,
+        )
+        .at(self.node_offset(node))
+    }
+}

@@ -1,0 +1,356 @@
+//! Writes MaxMind DB files: networks and values in, a file's bytes out.
+//!
+//! Not for editing a file in place, and not for legacy files.
+//!
+//! Choices, where the specification leaves them to the writer:
+//!
+//! - The more specific network wins, in whatever order they come; an equal one replaces.
+//! - Neighbouring networks with equal values are merged in the file.
+//! - IPv4 networks of an IPv6 database stand under `::/96`. `::ffff:0:0/96` (mapped addresses) and
+//!   `2002::/16` (6to4) lead to the same subtree, each unless a network inside that range was
+//!   inserted itself or nothing stands at `::/96`; a wider network around them (`2000::/3`) gives
+//!   way. `2001::/32` (Teredo) is no alias: there the bits behind the prefix are the server's
+//!   address, not the client's. [`Writer::set_ipv4_aliases`] turns them off.
+//! - A value is stored when it is inserted, once for all equal values and parts of values; what
+//!   was replaced stays in the data section, unused.
+//! - Equal calls in equal order give equal bytes.
+//!
+//! What the reader would refuse cannot be inserted: the limits are the same.
+//! A writer has one owner. Inserting costs one step per bit of the prefix plus the value's size;
+//! finishing is linear in the tree.
+
+mod data;
+mod tree;
+
+use crate::decode::{MAX_DEPTH, MAX_PAYLOAD_BYTES_PER_RECORD, MAX_VALUES_PER_RECORD};
+use crate::error::{ErrorKind, MmdbError};
+use crate::metadata::{MARKER, MAX_METADATA_BYTES};
+use crate::path::FieldPath;
+use crate::tree::{Layout, SEPARATOR_BYTES};
+use crate::value::Value;
+use data::DataSection;
+use std::collections::HashSet;
+use tree::{BuiltTree, Trie};
+use whered_ip::Prefix;
+
+/// What a new database says of itself.
+///
+/// ```
+/// use whered_mmdb::WriterOptions;
+/// let options = WriterOptions { database_type: "Offices".to_string(), ..Default::default() };
+/// assert_eq!(options.ip_version, 6);
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WriterOptions {
+    /// The structure of the records, such as `GeoLite2-City`.
+    pub database_type: String,
+    /// Language code and text.
+    pub description: Vec<(String, String)>,
+    /// The languages of localized names.
+    pub languages: Vec<String>,
+    /// 4, or 6 for both kinds of addresses.
+    pub ip_version: u16,
+    /// Bits of a tree record: 24, 28 or 32; `None` for the smallest that fits.
+    pub record_size_bits: Option<u16>,
+    /// When the data were made: seconds since 1970.
+    pub build_epoch_seconds: u64,
+}
+
+impl Default for WriterOptions {
+    /// IP version 6, the smallest record size, no texts, build time 0.
+    fn default() -> WriterOptions {
+        WriterOptions {
+            database_type: String::new(),
+            description: Vec::new(),
+            languages: Vec::new(),
+            ip_version: 6,
+            record_size_bits: None,
+            build_epoch_seconds: 0,
+        }
+    }
+}
+
+/// Collects networks and values and writes them as a MaxMind DB file.
+///
+/// ```
+/// use whered_mmdb::{Database, Value, Writer, WriterOptions};
+/// let mut writer = Writer::new(WriterOptions::default())?;
+/// writer.insert("2001:db8::/32".parse()?, Value::Uint32(6))?;
+/// writer.insert("192.0.2.0/24".parse()?, Value::Uint32(4))?;
+/// let database = Database::from_bytes(writer.finish()?)?;
+/// let mapped = database.lookup("::ffff:192.0.2.1".parse()?)?;
+/// assert_eq!(database.record(mapped.record.expect("the alias leads there"))?, Value::Uint32(4));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct Writer {
+    options: WriterOptions,
+    trie: Trie,
+    data: DataSection,
+    has_aliases: bool,
+}
+
+impl Writer {
+    /// An empty writer.
+    ///
+    /// # Errors
+    ///
+    /// An IP version other than 4 and 6, a record size other than 24, 28 and 32 bits, a language
+    /// that has two descriptions.
+    pub fn new(options: WriterOptions) -> Result<Writer, MmdbError> {
+        if !matches!(options.ip_version, 4 | 6) {
+            let found = format!("IP version {}", options.ip_version);
+            return Err(refuse(found, "4 or 6"));
+        }
+        if let Some(bits) = options.record_size_bits
+            && Layout::from_record_size(u64::from(bits)).is_none()
+        {
+            return Err(refuse(
+                format!("records of {bits} bits"),
+                "24, 28 or 32 bits",
+            ));
+        }
+        let mut languages = HashSet::new();
+        for (language, _) in &options.description {
+            if !languages.insert(language) {
+                return Err(refuse(
+                    format!("two descriptions in {language:?}"),
+                    "one a language",
+                ));
+            }
+        }
+        Ok(Writer {
+            options,
+            trie: Trie::new(),
+            data: DataSection::new(),
+            has_aliases: true,
+        })
+    }
+
+    /// Whether `::ffff:0:0/96` and `2002::/16` shall lead to the IPv4 networks of an IPv6
+    /// database; they do unless told otherwise.
+    pub fn set_ipv4_aliases(&mut self, has_aliases: bool) {
+        self.has_aliases = has_aliases;
+    }
+
+    /// Gives all addresses of a network a value, but for those of more specific networks.
+    ///
+    /// # Errors
+    ///
+    /// An IPv6 network in a database of IP version 4; a value beyond the limits
+    /// ([`crate::MAX_DEPTH`], [`crate::MAX_VALUES_PER_RECORD`],
+    /// [`crate::MAX_PAYLOAD_BYTES_PER_RECORD`]), one with a field or map too large for the format
+    /// or with a key twice in a map; a data section beyond 4 GiB. The networks are then as before.
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "the caller has no use for the value after"
+    )]
+    pub fn insert(&mut self, prefix: Prefix, value: Value) -> Result<(), MmdbError> {
+        let is_ipv4_tree = self.options.ip_version == 4;
+        let (bits, length_bits) = match (prefix.address(), is_ipv4_tree) {
+            (std::net::IpAddr::V4(address), true) => {
+                (u128::from(address.to_bits()) << 96, prefix.length_bits())
+            }
+            (std::net::IpAddr::V4(address), false) => {
+                (u128::from(address.to_bits()), 96 + prefix.length_bits())
+            }
+            (std::net::IpAddr::V6(address), false) => (address.to_bits(), prefix.length_bits()),
+            (std::net::IpAddr::V6(_), true) => {
+                return Err(MmdbError::new(
+                    ErrorKind::AddressFamily,
+                    format!("the IPv6 network {prefix}"),
+                    "IPv4 networks: the database is of IP version 4",
+                ));
+            }
+        };
+        Allowance::new().check(&value, 0)?;
+        let offset = self.data.store(&value)?;
+        self.trie.insert(bits, length_bits, offset)
+    }
+
+    /// The file's bytes.
+    ///
+    /// # Errors
+    ///
+    /// A record size that is too small for the tree and the data, more than 2^32 nodes, metadata
+    /// beyond 128 KiB or with the metadata marker in a text.
+    pub fn finish(mut self) -> Result<Vec<u8>, MmdbError> {
+        if self.has_aliases && self.options.ip_version == 6 {
+            self.trie.add_aliases()?;
+        }
+        let tree = self.trie.build()?;
+        let data = self.data.into_bytes();
+        let record_size_bits = self.options.record_size_bits.map_or_else(
+            || smallest_record_size(&tree, data.len()),
+            |bits| check_record_size(bits, &tree, data.len()),
+        )?;
+        let layout = Layout::from_record_size(u64::from(record_size_bits))
+            .expect("the record size was checked when the writer was made");
+        let metadata = metadata_section(&self.options, record_size_bits, tree.node_count())?;
+        let mut out = Vec::with_capacity(
+            tree.node_count() as usize * layout.node_bytes() + data.len() + metadata.len() + 32,
+        );
+        tree.write(layout, &mut out);
+        out.extend([0; SEPARATOR_BYTES]);
+        out.extend(data);
+        out.extend(metadata);
+        Ok(out)
+    }
+}
+
+fn refuse(found: impl Into<String>, allowed: impl Into<String>) -> MmdbError {
+    MmdbError::new(ErrorKind::Writing, found, allowed)
+}
+
+/// The largest number that a record of this tree can hold.
+fn largest_record(tree: &BuiltTree, data_bytes: usize) -> u64 {
+    u64::from(tree.node_count()) + SEPARATOR_BYTES as u64 + data_bytes as u64
+}
+
+fn smallest_record_size(tree: &BuiltTree, data_bytes: usize) -> Result<u16, MmdbError> {
+    let mut result = Ok(24);
+    for bits in [24, 28, 32] {
+        result = check_record_size(bits, tree, data_bytes);
+        if result.is_ok() {
+            break;
+        }
+    }
+    result
+}
+
+fn check_record_size(bits: u16, tree: &BuiltTree, data_bytes: usize) -> Result<u16, MmdbError> {
+    let largest = largest_record(tree, data_bytes);
+    if largest >> bits == 0 {
+        return Ok(bits);
+    }
+    Err(refuse(
+        format!("{} nodes and {data_bytes} bytes of data", tree.node_count()),
+        format!(
+            "up to {} of both together with records of {bits} bits",
+            (1_u64 << bits) - 1
+        ),
+    ))
+}
+
+fn metadata_section(
+    options: &WriterOptions,
+    record_size_bits: u16,
+    node_count: u32,
+) -> Result<Vec<u8>, MmdbError> {
+    let text = |text: &String| Value::String(text.clone());
+    let description = options
+        .description
+        .iter()
+        .map(|(key, value)| (key.clone(), text(value)));
+    let entries = [
+        ("binary_format_major_version", Value::Uint16(2)),
+        ("binary_format_minor_version", Value::Uint16(0)),
+        ("build_epoch", Value::Uint64(options.build_epoch_seconds)),
+        ("database_type", text(&options.database_type)),
+        ("description", Value::Map(description.collect())),
+        ("ip_version", Value::Uint16(options.ip_version)),
+        (
+            "languages",
+            Value::Array(options.languages.iter().map(text).collect()),
+        ),
+        ("node_count", Value::Uint32(node_count)),
+        ("record_size", Value::Uint16(record_size_bits)),
+    ];
+    let map = entries
+        .into_iter()
+        .map(|(key, value)| (key.to_string(), value))
+        .collect();
+    let mut out = MARKER.to_vec();
+    data::write_inline(&Value::Map(map), &mut out);
+    if out.len() > MAX_METADATA_BYTES {
+        let found = format!("metadata of {} bytes", out.len());
+        return Err(refuse(found, format!("{MAX_METADATA_BYTES} bytes")));
+    }
+    if out
+        .windows(MARKER.len())
+        .skip(1)
+        .any(|window| window == MARKER)
+    {
+        return Err(refuse(
+            "the metadata marker inside a text",
+            "texts without that marker",
+        ));
+    }
+    Ok(out)
+}
+
+/// What a value that is to be inserted may still hold.
+struct Allowance {
+    values: usize,
+    payload_bytes: usize,
+}
+
+impl Allowance {
+    fn new() -> Allowance {
+        Allowance {
+            values: MAX_VALUES_PER_RECORD,
+            payload_bytes: MAX_PAYLOAD_BYTES_PER_RECORD,
+        }
+    }
+
+    fn take(&mut self, payload_bytes: usize) -> Result<(), MmdbError> {
+        if payload_bytes > data::MAX_FIELD_SIZE {
+            let found = format!("a field of {payload_bytes} bytes");
+            return Err(refuse(found, format!("{} bytes", data::MAX_FIELD_SIZE)));
+        }
+        self.values = self.values.checked_sub(1).ok_or_else(|| {
+            refuse(
+                "too many values in a record",
+                format!("{MAX_VALUES_PER_RECORD} values"),
+            )
+        })?;
+        self.payload_bytes = self
+            .payload_bytes
+            .checked_sub(payload_bytes)
+            .ok_or_else(|| {
+                refuse(
+                    "too much text in a record",
+                    format!("{MAX_PAYLOAD_BYTES_PER_RECORD} bytes"),
+                )
+            })?;
+        Ok(())
+    }
+
+    /// Refuses what the reader would refuse.
+    fn check(&mut self, value: &Value, depth: usize) -> Result<(), MmdbError> {
+        let payload_bytes = match value {
+            Value::String(text) => text.len(),
+            Value::Bytes(bytes) => bytes.len(),
+            _ => 0,
+        };
+        self.take(payload_bytes)?;
+        let is_container = matches!(value, Value::Map(_) | Value::Array(_));
+        if is_container && depth == MAX_DEPTH {
+            return Err(refuse(
+                "a value nested too deep",
+                format!("{MAX_DEPTH} levels"),
+            ));
+        }
+        match value {
+            Value::Map(pairs) => {
+                let mut keys = HashSet::with_capacity(pairs.len());
+                for (key, value) in pairs {
+                    self.take(key.len())?;
+                    if !keys.insert(key) {
+                        return Err(refuse("a key twice in a map", "each key once").within(key));
+                    }
+                    self.check(value, depth + 1)
+                        .map_err(|error| error.within(&FieldPath::escape(key)))?;
+                }
+            }
+            Value::Array(values) => {
+                for (index, value) in values.iter().enumerate() {
+                    self.check(value, depth + 1)
+                        .map_err(|error| error.within(&index.to_string()))?;
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}

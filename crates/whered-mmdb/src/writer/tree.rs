@@ -1,0 +1,236 @@
+//! The search tree that is being written: first a trie of what was inserted, then the file's nodes.
+//!
+//! Not for values: here they are data-section offsets.
+//!
+//! ```text
+//! trie node: children [left, right], own value     (one node per bit of a prefix)
+//!     │ build: values move down to where no child is; equal neighbours melt into one
+//!     ▼
+//! file node: [left, right], each a node number, empty, or an offset
+//! ```
+//!
+//! Invariants: node 0 is the root; a child comes after its parent in both forms, except that an
+//! alias of the built tree leads back to the IPv4 subtree. Nodes are numbered in the order of a
+//! walk, left before right, which makes the output deterministic and neighbours close.
+
+use super::refuse;
+use crate::error::MmdbError;
+use crate::tree::{Layout, SEPARATOR_BYTES};
+
+/// No child, no value.
+const NONE: u32 = u32::MAX;
+/// In place of a child: the IPv4 subtree.
+const ALIAS: u32 = u32::MAX - 1;
+
+#[derive(Debug, Clone, Copy)]
+struct TrieNode {
+    children: [u32; 2],
+    value: u32,
+}
+
+impl TrieNode {
+    const EMPTY: TrieNode = TrieNode {
+        children: [NONE; 2],
+        value: NONE,
+    };
+}
+
+/// Prefixes and offsets as they were inserted.
+#[derive(Debug)]
+pub(super) struct Trie {
+    nodes: Vec<TrieNode>,
+}
+
+/// What a place of the built tree holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Slot {
+    Empty,
+    Value(u32),
+    Node(u32),
+}
+
+/// The nodes as they go to the file.
+#[derive(Debug)]
+pub(super) struct BuiltTree {
+    nodes: Vec<[Slot; 2]>,
+}
+
+/// The first bits of an address, the highest first.
+fn bit(bits: u128, position: u8) -> usize {
+    usize::from(bits >> (127 - position) & 1 == 1)
+}
+
+impl Trie {
+    pub(super) fn new() -> Trie {
+        Trie {
+            nodes: vec![TrieNode::EMPTY],
+        }
+    }
+
+    /// Gives a prefix an offset.
+    pub(super) fn insert(
+        &mut self,
+        bits: u128,
+        length_bits: u8,
+        offset: u32,
+    ) -> Result<(), MmdbError> {
+        if offset >= ALIAS {
+            return Err(refuse("too many bytes of data", "below 4 GiB"));
+        }
+        let node = self.reach(bits, length_bits)?;
+        self.nodes[node as usize].value = offset;
+        Ok(())
+    }
+
+    /// The node of a prefix, made if it is missing.
+    fn reach(&mut self, bits: u128, length_bits: u8) -> Result<u32, MmdbError> {
+        let mut node = 0;
+        for position in 0..length_bits {
+            let side = bit(bits, position);
+            let child = self.nodes[node as usize].children[side];
+            node = if child == NONE {
+                let new = u32::try_from(self.nodes.len()).unwrap_or(NONE);
+                if new >= ALIAS {
+                    return Err(refuse("too many networks", "below 2^32 nodes"));
+                }
+                self.nodes.push(TrieNode::EMPTY);
+                self.nodes[node as usize].children[side] = new;
+                new
+            } else {
+                child
+            };
+        }
+        Ok(node)
+    }
+
+    fn has(&self, bits: u128, length_bits: u8) -> bool {
+        let mut node = 0;
+        for position in 0..length_bits {
+            node = self.nodes[node as usize].children[bit(bits, position)];
+            if node == NONE {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Marks the ranges that lead to the IPv4 subtree, unless something was inserted inside them.
+    pub(super) fn add_aliases(&mut self) -> Result<(), MmdbError> {
+        for (bits, length_bits) in [(0xffff_u128 << 32, 96), (0x2002_u128 << 112, 16)] {
+            if !self.has(bits, length_bits) {
+                let parent = self.reach(bits, length_bits - 1)?;
+                let side = bit(bits, length_bits - 1);
+                self.nodes[parent as usize].children[side] = ALIAS;
+            }
+        }
+        Ok(())
+    }
+
+    /// The tree for the file.
+    pub(super) fn build(&self) -> Result<BuiltTree, MmdbError> {
+        let mut builder = Builder {
+            trie: self,
+            nodes: Vec::new(),
+            ipv4: None,
+        };
+        let root = builder.place(0, Slot::Empty, Some(0));
+        if let Slot::Empty | Slot::Value(_) = root {
+            // A tree has at least its root, even if both sides say the same.
+            builder.nodes.push([root; 2]);
+        }
+        if u32::try_from(builder.nodes.len()).is_err() {
+            return Err(refuse("too many networks", "below 2^32 nodes"));
+        }
+        Ok(BuiltTree {
+            nodes: builder.nodes,
+        })
+    }
+}
+
+struct Builder<'a> {
+    trie: &'a Trie,
+    nodes: Vec<[Slot; 2]>,
+    /// What stands at `::/96`; the walk comes there before it meets any alias.
+    ipv4: Option<Slot>,
+}
+
+impl Builder<'_> {
+    /// Builds what is at and below a trie node. `inherited` is the value of the prefixes around
+    /// it; `zeros` is the depth as long as only zero bits led here. Recursion ends with the
+    /// prefix's bits.
+    fn place(&mut self, trie_node: u32, inherited: Slot, zeros: Option<u8>) -> Slot {
+        let slot = match trie_node {
+            NONE => inherited,
+            ALIAS => match self.ipv4 {
+                Some(Slot::Empty) | None => inherited,
+                Some(slot) => slot,
+            },
+            _ => self.inner(trie_node, inherited, zeros),
+        };
+        // The highest place above ::/96 below which all is the same stands for ::/96 itself.
+        let is_leaf = !matches!(slot, Slot::Node(_));
+        if self.ipv4.is_none() && zeros.is_some_and(|depth| depth == 96 || is_leaf && depth < 96) {
+            self.ipv4 = Some(slot);
+        }
+        slot
+    }
+
+    fn inner(&mut self, trie_node: u32, inherited: Slot, zeros: Option<u8>) -> Slot {
+        let TrieNode { children, value } = self.trie.nodes[trie_node as usize];
+        let own = if value == NONE {
+            inherited
+        } else {
+            Slot::Value(value)
+        };
+        if children == [NONE; 2] {
+            return own;
+        }
+        let number = self.nodes.len();
+        self.nodes.push([Slot::Empty; 2]);
+        let left = self.place(children[0], own, zeros.map(|depth| depth + 1));
+        let right = self.place(children[1], own, None);
+        if left == right && !matches!(left, Slot::Node(_)) {
+            // Both sides are leaves, so that no node was numbered after this one.
+            self.nodes.pop();
+            return left;
+        }
+        self.nodes[number] = [left, right];
+        // A count beyond 32 bits is refused when the walk is done.
+        Slot::Node(number as u32)
+    }
+}
+
+impl BuiltTree {
+    pub(super) fn node_count(&self) -> u32 {
+        u32::try_from(self.nodes.len()).expect("the builder refuses more nodes")
+    }
+
+    /// Appends the nodes. The record size was checked against the largest number before.
+    pub(super) fn write(&self, layout: Layout, out: &mut Vec<u8>) {
+        let count = self.node_count();
+        let number = |slot: Slot| match slot {
+            Slot::Empty => count,
+            Slot::Value(offset) => count + SEPARATOR_BYTES as u32 + offset,
+            Slot::Node(node) => node,
+        };
+        for &[left, right] in &self.nodes {
+            let (left, right) = (number(left).to_be_bytes(), number(right).to_be_bytes());
+            match layout {
+                Layout::Bits24 => {
+                    out.extend(&left[1..]);
+                    out.extend(&right[1..]);
+                }
+                Layout::Bits28 => {
+                    out.extend(&left[1..]);
+                    out.push(left[0] << 4 | right[0]);
+                    out.extend(&right[1..]);
+                }
+                Layout::Bits32 => {
+                    out.extend(left);
+                    out.extend(right);
+                }
+                Layout::Legacy => panic!("the writer makes no legacy files"),
+            }
+        }
+    }
+}

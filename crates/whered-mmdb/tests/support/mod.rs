@@ -1,0 +1,59 @@
+//! What several test files of this crate need: where the conformance data is, whether a missing
+//! thing is a failure, and a JSON reader for comparisons.
+#![allow(dead_code, reason = "every test file takes only a part of it")]
+#![allow(unreachable_pub, reason = "each test file is a crate of its own")]
+
+pub mod json;
+pub mod legacy;
+pub mod twin;
+
+use std::path::PathBuf;
+
+/// Whether `WHERED_REQUIRE` (a comma-separated list) demands that these tests are not skipped.
+fn is_required(what: &str) -> bool {
+    std::env::var("WHERED_REQUIRE").is_ok_and(|list| list.split(',').any(|item| item == what))
+}
+
+#[allow(
+    clippy::print_stdout,
+    reason = "who reads the tests' output shall know"
+)]
+/// Says why a test is skipped, or fails if it must not be.
+pub fn skip(what: &str, reason: &str) {
+    assert!(
+        !is_required(what),
+        "WHERED_REQUIRE contains {what}, but {reason}"
+    );
+    println!("skipped: {reason}");
+}
+
+/// MaxMind's conformance data, if it is there.
+pub fn maxmind_data() -> Option<PathBuf> {
+    let shared = std::env::var_os("WHERED_SHARED").map_or_else(
+        || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared")),
+        PathBuf::from,
+    );
+    let folder = shared.join("data/maxmind-db");
+    if folder.is_dir() {
+        return Some(folder);
+    }
+    skip("shared", &format!("there is no {}", folder.display()));
+    None
+}
+
+/// A small seeded generator (splitmix64).
+pub struct Random(pub u64);
+
+impl Random {
+    pub fn number(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    pub fn below(&mut self, end: u64) -> u64 {
+        self.number() % end
+    }
+}
