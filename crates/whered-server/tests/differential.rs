@@ -28,7 +28,7 @@ use support::Door;
 use support::client::{Client, request};
 
 const FIXED_SEEDS: [u64; 5] = [1, 2, 3, 42, 7_015];
-const COMMANDS_PER_SEED: usize = 10_000;
+const COMMANDS_PER_SEED: usize = 20_000;
 
 #[test]
 fn the_same_commands_get_the_same_bytes_as_from_redis() {
@@ -54,9 +54,7 @@ fn the_same_commands_get_the_same_bytes_as_from_redis() {
 }
 
 fn fresh_seed() -> u64 {
-    let since = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .expect("the clock is set");
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).expect("the clock is set");
     since.as_nanos() as u64 ^ u64::from(std::process::id())
 }
 
@@ -75,15 +73,8 @@ impl Run {
         let door = Door::in_memory();
         let ours = door.client();
         let mut theirs = Client::connect(peer.address);
-        assert_eq!(theirs.ask(&["FLUSHALL"]), "+OK\\r\\n");
-        Run {
-            seed,
-            door,
-            ours,
-            theirs,
-            history: Vec::new(),
-            number: 0,
-        }
+        assert_eq!(theirs.ask(&["FLUSHALL"]), "+OK\r\n");
+        Run { seed, door, ours, theirs, history: Vec::new(), number: 0 }
     }
 
     fn all(&mut self, known: &mut BTreeMap<Known, usize>) -> usize {
@@ -102,16 +93,11 @@ impl Run {
             .collect();
         self.ours.send(&bytes);
         self.theirs.send(&bytes);
-        let replies: Vec<_> = batch
-            .iter()
-            .map(|_| (self.ours.reply(), self.theirs.reply()))
-            .collect();
+        let replies: Vec<_> =
+            batch.iter().map(|_| (self.ours.reply(), self.theirs.reply())).collect();
         for (words, (ours, theirs)) in batch.iter().zip(replies) {
             self.history.push(words.clone());
-            let setting = Setting {
-                engine: &self.door.engine,
-                number: self.number,
-            };
+            let setting = Setting { engine: &self.door.engine, number: self.number };
             match compare::compare(&setting, words, &ours, &theirs) {
                 Compared::Same => {}
                 Compared::Known(kind) => *known.entry(kind).or_default() += 1,
@@ -146,21 +132,12 @@ impl Run {
         let everywhere: [&[u8]; 5] = [b"flushall", b"flushdb", b"select", b"hello", b"reset"];
         let key = last.get(1);
         let touches = |words: &&Words| {
-            let everywhere = everywhere
-                .iter()
-                .any(|name| words[0].eq_ignore_ascii_case(name));
+            let everywhere = everywhere.iter().any(|name| words[0].eq_ignore_ascii_case(name));
             everywhere || words[1..].iter().any(|word| Some(word) == key)
         };
-        let relevant: Vec<String> = self
-            .history
-            .iter()
-            .filter(touches)
-            .map(|words| shown(words))
-            .collect();
+        let relevant: Vec<String> = self.history.iter().filter(touches).map(shown).collect();
         // What was flushed before does not matter.
-        let start = relevant
-            .iter()
-            .rposition(|line| line.to_lowercase().contains("flushall"));
+        let start = relevant.iter().rposition(|line| line.to_lowercase().contains("flushall"));
         relevant[start.unwrap_or(0)..].join("\n")
     }
 }

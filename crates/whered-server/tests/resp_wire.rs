@@ -25,19 +25,11 @@ fn add_many(door: &Door, count: usize) {
         let place = Place::new(index as f64 / count as f64, 10.0).expect("on the globe");
         Cell::from_place(place)
     };
-    let names: Vec<String> = (0..count)
-        .map(|index| format!("member-number-{index}"))
-        .collect();
-    let points: Vec<(&[u8], Cell)> = names
-        .iter()
-        .enumerate()
-        .map(|(index, name)| (name.as_bytes(), cell(index)))
-        .collect();
+    let names: Vec<String> = (0..count).map(|index| format!("member-number-{index}")).collect();
+    let points: Vec<(&[u8], Cell)> =
+        names.iter().enumerate().map(|(index, name)| (name.as_bytes(), cell(index))).collect();
     let always = whered_engine::AddCondition::Always;
-    door.engine
-        .keyspace()
-        .add_points(0, b"many", &points, always)
-        .expect("memory takes it");
+    door.engine.keyspace().add_points(0, b"many", &points, always).expect("memory takes it");
 }
 
 const SEARCH_MANY: &[u8] = b"GEOSEARCH many FROMLONLAT 0 10 BYRADIUS 9000 km WITHCOORD\r\n";
@@ -62,15 +54,11 @@ fn a_long_pipeline_is_answered_in_order() {
     let door = Door::in_memory();
     let mut client = door.client();
     let count = 20_000;
-    let bytes: Vec<u8> = (0..count)
-        .flat_map(|index| request(&[b"ECHO", index.to_string().as_bytes()]))
-        .collect();
+    let bytes: Vec<u8> =
+        (0..count).flat_map(|index| request(&[b"ECHO", index.to_string().as_bytes()])).collect();
     client.send(&bytes);
     for index in 0..count {
-        assert_eq!(
-            client.reply().value,
-            Value::Bulk(index.to_string().into_bytes())
-        );
+        assert_eq!(client.reply().value, Value::Bulk(index.to_string().into_bytes()));
     }
     assert_eq!(door.door.addresses().len(), 1);
 }
@@ -87,7 +75,7 @@ fn rubbish_gets_the_error_of_redis_and_the_end() {
         assert_eq!(rest, format!("-ERR Protocol error: {text}\r\n"));
     }
     // The door serves on.
-    assert_eq!(door.client().ask(&["PING"]), "+PONG\\r\\n");
+    assert_eq!(door.client().ask(&["PING"]), "+PONG\r\n");
 }
 
 #[test]
@@ -97,7 +85,7 @@ fn an_announced_size_does_not_stop_others_nor_take_memory() {
     for client in &mut clients {
         client.send(b"*2147483647\r\n$536870912\r\nabc");
     }
-    assert_eq!(door.client().ask(&["PING"]), "+PONG\\r\\n");
+    assert_eq!(door.client().ask(&["PING"]), "+PONG\r\n");
 }
 
 #[test]
@@ -109,15 +97,12 @@ fn a_slow_reader_does_not_stop_others_and_gets_every_byte() {
     for _ in 0..searches {
         slow.send(SEARCH_MANY);
     }
-    assert_eq!(door.client().ask(&["PING"]), "+PONG\\r\\n");
-    assert_eq!(door.client().ask(&["ZCARD", "many"]), ":30000\\r\\n");
+    assert_eq!(door.client().ask(&["PING"]), "+PONG\r\n");
+    assert_eq!(door.client().ask(&["ZCARD", "many"]), ":30000\r\n");
     let first = slow.reply().bytes;
     assert!(first.len() > 1_000_000);
     for _ in 1..searches {
-        assert!(
-            slow.reply().bytes == first,
-            "the same search gives the same bytes"
-        );
+        assert!(slow.reply().bytes == first, "the same search gives the same bytes");
     }
 }
 
@@ -133,7 +118,7 @@ fn a_reader_that_stops_is_closed_at_the_output_limit() {
     assert!(rest.len() < 1_500_000, "{} bytes came", rest.len());
     let closed = &door.door.counters().output_limit_closed;
     assert_eq!(closed.load(std::sync::atomic::Ordering::Relaxed), 1);
-    assert_eq!(door.client().ask(&["PING"]), "+PONG\\r\\n");
+    assert_eq!(door.client().ask(&["PING"]), "+PONG\r\n");
 }
 
 #[test]
@@ -154,12 +139,9 @@ fn more_clients_than_allowed_are_turned_away() {
     let door = Door::with(EngineOptions::default(), |options| options.max_clients = 2);
     let mut first = door.client();
     let mut second = door.client();
-    assert_eq!(first.ask(&["PING"]), "+PONG\\r\\n");
-    assert_eq!(second.ask(&["PING"]), "+PONG\\r\\n");
-    assert_eq!(
-        door.client().rest(),
-        b"-ERR max number of clients reached\r\n"
-    );
+    assert_eq!(first.ask(&["PING"]), "+PONG\r\n");
+    assert_eq!(second.ask(&["PING"]), "+PONG\r\n");
+    assert_eq!(door.client().rest(), b"-ERR max number of clients reached\r\n");
 }
 
 #[test]
@@ -185,26 +167,20 @@ fn a_password_is_asked_for_before_anything_else() {
         options.password = Some("secret".to_owned());
     });
     let mut client = door.client();
-    assert_eq!(
-        client.ask(&["PING"]),
-        "-NOAUTH Authentication required.\\r\\n"
-    );
+    assert_eq!(client.ask(&["PING"]), "-NOAUTH Authentication required.\r\n");
     assert_eq!(
         client.ask(&["HELLO", "3"]),
         "-NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO \
          <proto> AUTH <user> <pass> option can be used to authenticate the client and select the \
-         RESP protocol version at the same time\\r\\n"
+         RESP protocol version at the same time\r\n"
     );
-    let wrong = "-WRONGPASS invalid username-password pair or user is disabled.\\r\\n";
+    let wrong = "-WRONGPASS invalid username-password pair or user is disabled.\r\n";
     assert_eq!(client.ask(&["AUTH", "secre"]), wrong);
     assert_eq!(client.ask(&["AUTH", "other", "secret"]), wrong);
-    assert_eq!(client.ask(&["AUTH", "secret"]), "+OK\\r\\n");
-    assert_eq!(client.ask(&["PING"]), "+PONG\\r\\n");
-    assert_eq!(client.ask(&["RESET"]), "+RESET\\r\\n");
-    assert_eq!(
-        client.ask(&["PING"]),
-        "-NOAUTH Authentication required.\\r\\n"
-    );
+    assert_eq!(client.ask(&["AUTH", "secret"]), "+OK\r\n");
+    assert_eq!(client.ask(&["PING"]), "+PONG\r\n");
+    assert_eq!(client.ask(&["RESET"]), "+RESET\r\n");
+    assert_eq!(client.ask(&["PING"]), "-NOAUTH Authentication required.\r\n");
     let mut stranger = door.client();
     stranger.send(b"*11\r\n");
     let text = b"-ERR Protocol error: unauthenticated multibulk length\r\n";
@@ -224,33 +200,26 @@ fn replies_can_be_switched_off() {
 fn resp3_has_its_own_forms() {
     let door = Door::in_memory();
     let mut client = door.client();
-    assert!(
-        client
-            .ask(&["HELLO", "3"])
-            .starts_with("%7\\r\\n$6\\r\\nserver\\r\\n")
-    );
-    assert_eq!(client.ask(&["GEOADD", "k", "0.5", "0", "m"]), ":1\\r\\n");
-    assert_eq!(client.ask(&["GEOPOS", "k", "nosuch"]), "*1\\r\\n_\\r\\n");
+    assert!(client.ask(&["HELLO", "3"]).starts_with("%7\r\n$6\r\nserver\r\n"));
+    assert_eq!(client.ask(&["GEOADD", "k", "0.5", "0", "m"]), ":1\r\n");
+    assert_eq!(client.ask(&["GEOPOS", "k", "nosuch"]), "*1\r\n_\r\n");
     assert_eq!(
         client.ask(&["GEOPOS", "k", "m"]),
-        "*1\\r\\n*2\\r\\n,0.49999922513961792\\r\\n,0.00000126736058093\\r\\n"
+        "*1\r\n*2\r\n,0.49999862909317017\r\n,0.00000126736058093\r\n"
     );
     assert_eq!(
         client.ask(&["ZSCORE", "k", "m"]),
-        ",3377706920730624\\r\\n".replace("3377706920730624", &score(&door))
+        format!(
+            ",{}
+",
+            score(&door)
+        )
     );
-    assert!(
-        client
-            .ask(&["INFO", "server"])
-            .contains("txt:# Server\\r\\nredis_version:7.0.15\\r\\n")
-    );
+    assert!(client.ask(&["INFO", "server"]).contains("txt:# Server\r\nredis_version:7.0.15\r\n"));
 }
 
 fn score(door: &Door) -> String {
-    let cell = door
-        .engine
-        .keyspace()
-        .read(0, b"k", |points| points.and_then(|p| p.cell(b"m")));
+    let cell = door.engine.keyspace().read(0, b"k", |points| points.and_then(|p| p.cell(b"m")));
     cell.expect("it was added").bits().to_string()
 }
 
@@ -260,32 +229,16 @@ fn own_commands_answer_and_tell_what_is_wrong() {
     let mut client = door.client();
     let mut case = |line: &str, expected: &str| {
         let words: Vec<&str> = line.split(' ').collect();
-        assert_eq!(
-            client.ask(&words),
-            expected.replace("\r\n", "\\r\\n"),
-            "{line}"
-        );
+        assert_eq!(client.ask(&words), expected, "{line}");
     };
-    case(
-        "CIDR.MATCH nosuch 10.0.0.1",
-        "-ERR no such prefix set 'nosuch'\r\n",
-    );
+    case("CIDR.MATCH nosuch 10.0.0.1", "-ERR no such prefix set 'nosuch'\r\n");
     case("CIDR.ADD net VALUE office 10.0.0.0/8 10.1.0.0/16", ":2\r\n");
     case("CIDR.ADD net 10.1.0.0/16 2001:db8::/32", ":1\r\n");
     case("CIDR.MATCH net 10.1.2.3", "$11\r\n10.1.0.0/16\r\n");
-    case(
-        "CIDR.MATCH net 10.2.2.3 WITHVALUE",
-        "*2\r\n$10\r\n10.0.0.0/8\r\n$6\r\noffice\r\n",
-    );
-    case(
-        "CIDR.MATCH net 10.1.2.3 ALL",
-        "*2\r\n$11\r\n10.1.0.0/16\r\n$10\r\n10.0.0.0/8\r\n",
-    );
+    case("CIDR.MATCH net 10.2.2.3 WITHVALUE", "*2\r\n$10\r\n10.0.0.0/8\r\n$6\r\noffice\r\n");
+    case("CIDR.MATCH net 10.1.2.3 ALL", "*2\r\n$11\r\n10.1.0.0/16\r\n$10\r\n10.0.0.0/8\r\n");
     case("CIDR.MATCH net 11.1.2.3", "$-1\r\n");
-    case(
-        "CIDR.MMATCH net 11.1.2.3 10.9.9.9",
-        "*2\r\n$-1\r\n$10\r\n10.0.0.0/8\r\n",
-    );
+    case("CIDR.MMATCH net 11.1.2.3 10.9.9.9", "*2\r\n$-1\r\n$10\r\n10.0.0.0/8\r\n");
     case("CIDR.COUNT net", ":3\r\n");
     case("CIDR.REM net 10.1.0.0/16 1.0.0.0/8", ":1\r\n");
     case("CIDR.LIST", "*1\r\n$3\r\nnet\r\n");
@@ -296,29 +249,20 @@ fn own_commands_answer_and_tell_what_is_wrong() {
     case("SITE.DOWN www fra", "-ERR no such pool 'www'\r\n");
     case("TYPE net", "+none\r\n");
     case("GEOADD k 13 38 a", ":1\r\n");
-    let explained = client.ask(
-        &"GEOSEARCH k FROMLONLAT 13 38 BYRADIUS 1 km EXPLAIN"
-            .split(' ')
-            .collect::<Vec<_>>(),
-    );
-    assert!(
-        explained.starts_with('$') && explained.contains("distance_meters"),
-        "{explained}"
-    );
+    let explained = client
+        .ask(&"GEOSEARCH k FROMLONLAT 13 38 BYRADIUS 1 km EXPLAIN".split(' ').collect::<Vec<_>>());
+    assert!(explained.starts_with('$') && explained.contains("distance_meters"), "{explained}");
 }
 
 #[test]
 fn stopping_answers_what_was_read_and_closes() {
     let door = Door::in_memory();
     let mut client = door.client();
-    assert_eq!(client.ask(&["PING"]), "+PONG\\r\\n");
+    assert_eq!(client.ask(&["PING"]), "+PONG\r\n");
     let address = door.door.addresses()[0];
     door.door.stop();
     let mut rest = Vec::new();
-    client
-        .stream
-        .read_to_end(&mut rest)
-        .expect("an orderly end");
+    client.stream.read_to_end(&mut rest).expect("an orderly end");
     assert_eq!(rest, b"");
     assert!(std::net::TcpStream::connect(address).is_err());
 }
@@ -328,10 +272,7 @@ fn stopping_answers_what_was_read_and_closes() {
 fn held_replies_keep_their_order() {
     let name = format!("whered-resp-held-{}", std::process::id());
     let directory = std::env::temp_dir().join(name);
-    let options = EngineOptions {
-        data_dir: Some(directory.clone()),
-        ..EngineOptions::default()
-    };
+    let options = EngineOptions { data_dir: Some(directory.clone()), ..EngineOptions::default() };
     let door = Door::with(options, |_| {});
     let mut client = door.client();
     let count = 2_000;
@@ -343,18 +284,15 @@ fn held_replies_keep_their_order() {
     }
     client.send(&bytes);
     // Other connections go on meanwhile.
-    assert_eq!(door.client().ask(&["PING"]), "+PONG\\r\\n");
+    assert_eq!(door.client().ask(&["PING"]), "+PONG\r\n");
     for index in 0..count {
         assert_eq!(client.reply().value, Value::Integer(1));
-        assert_eq!(
-            client.reply().value,
-            Value::Bulk(index.to_string().into_bytes())
-        );
+        assert_eq!(client.reply().value, Value::Bulk(index.to_string().into_bytes()));
     }
     let stats = door.engine.journal_stats().expect("there is a journal");
     assert_eq!(stats.frames, count as u64);
     // One write alone is answered as well: the journal wakes the sleeping worker.
-    assert_eq!(client.ask(&["ZREM", "k", "7"]), ":1\\r\\n");
+    assert_eq!(client.ask(&["ZREM", "k", "7"]), ":1\r\n");
     drop(client);
     door.door.stop();
     door.engine.close().expect("the journal closes");

@@ -1,7 +1,7 @@
 //! One connection: bytes in, commands, bytes out.
 //!
-//! For: the input and output buffers, partial reads and writes, and **held replies**: the reply
-//! of a write leaves only when the write is durable, and later replies wait behind it.
+//! For: the input and output buffers, partial reads and writes; the reply of a write leaves only
+//! when the write is durable, and later replies wait behind it (`holds`).
 //! Not for: which connection has its turn (`worker`), what a request is (`protocol`).
 //!
 //! ```text
@@ -14,15 +14,12 @@
 //!
 //! Invariants:
 //! - replies leave in the order of their requests;
-//! - holds lie in the output in order and do not overlap; offsets count from the connection's
-//!   first byte, so that they stay true when sent bytes are dropped;
 //! - one turn reads once, executes a bounded number of commands and writes once;
 //! - reading pauses while the output is large, and the connection is closed when it is larger
 //!   than the limit, or when it stands still for too long.
 //!
 //! Cost of a turn: at most one read and one write, and what the commands cost.
 
-use std::collections::VecDeque;
 use std::io::{self, Read, Write};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -32,6 +29,7 @@ use mio::net::TcpStream;
 use whered_engine::{Durability, Ticket};
 
 use super::commands;
+use super::holds::Holds;
 use super::protocol::{Parsed, Parser, ProtocolError};
 use super::reply::{Failure, Reply, append_error};
 use super::session::{ReplyMode, Session, Shared};
@@ -60,13 +58,6 @@ pub(crate) enum Next {
     Close,
 }
 
-/// A reply that waits for a write to be durable.
-struct Hold {
-    start: u64,
-    end: u64,
-    ticket: Ticket,
-}
-
 /// One client's connection.
 pub(crate) struct Connection {
     pub(crate) stream: TcpStream,
@@ -79,9 +70,7 @@ pub(crate) struct Connection {
     input: Input,
     reply: Reply,
     sent: usize,
-    /// The offset of `reply.out[0]` from the connection's first byte.
-    base: u64,
-    holds: VecDeque<Hold>,
+    holds: Holds<Ticket>,
     readable: bool,
     writable: bool,
     /// The client has sent its last byte, or will get no further.
@@ -107,8 +96,7 @@ impl Connection {
             input: Input::default(),
             reply: Reply::new(),
             sent: 0,
-            base: 0,
-            holds: VecDeque::new(),
+            holds: Holds::new(),
             readable: true,
             writable: true,
             hung_up: false,
@@ -137,14 +125,13 @@ impl Connection {
     /// Whether the oldest held reply may go, one way or the other.
     pub(crate) fn is_released(&self) -> bool {
         let engine = self.session.engine();
-        let front = self.holds.front();
-        front.is_some_and(|hold| engine.durability(hold.ticket) != Durability::Pending)
+        let oldest = self.holds.oldest();
+        oldest.is_some_and(|ticket| engine.durability(ticket) != Durability::Pending)
     }
 
     /// Whether it has stood still for too long.
     pub(crate) fn is_stalled(&self, now: Instant) -> bool {
-        self.standing_since
-            .is_some_and(|since| now.duration_since(since) > STALL_LIMIT)
+        self.standing_since.is_some_and(|since| now.duration_since(since) > STALL_LIMIT)
     }
 
     /// One turn.
@@ -181,11 +168,7 @@ impl Connection {
             Progress::More => !self.is_full(),
             Progress::Starved => can_read && !self.is_full(),
         };
-        if can_go_on || (sendable && self.writable) {
-            Next::Again
-        } else {
-            Next::Wait
-        }
+        if can_go_on || (sendable && self.writable) { Next::Again } else { Next::Wait }
     }
 
     fn limit(&self) -> usize {
@@ -204,10 +187,7 @@ impl Connection {
         }
         let shared = &self.session.shared;
         if self.input.len() > shared.options.query_buffer_limit_bytes {
-            shared
-                .counters
-                .query_limit_closed
-                .fetch_add(1, Ordering::Relaxed);
+            shared.counters.query_limit_closed.fetch_add(1, Ordering::Relaxed);
             return Err(Closed);
         }
         let room = self.input.room();
@@ -221,10 +201,7 @@ impl Connection {
             }
             Ok(count) => {
                 self.input.end += count;
-                shared
-                    .counters
-                    .input_bytes
-                    .fetch_add(count as u64, Ordering::Relaxed);
+                shared.counters.input_bytes.fetch_add(count as u64, Ordering::Relaxed);
                 // A short read has emptied the socket; the next event comes with the next byte.
                 self.readable = count == asked || self.hung_up;
             }
@@ -258,10 +235,7 @@ impl Connection {
                 progress = Progress::More;
                 break;
             }
-            let used = match self
-                .parser
-                .next(self.input.filled(), self.session.authenticated)
-            {
+            let used = match self.parser.next(self.input.filled(), self.session.authenticated) {
                 Ok(Parsed::Incomplete) => break,
                 Ok(Parsed::Nothing(used)) => used,
                 Ok(Parsed::Request(args, used)) => {
@@ -272,7 +246,7 @@ impl Connection {
                     used
                 }
                 Err(error) => {
-                    self.refuse(error);
+                    self.refuse(&error);
                     break;
                 }
             };
@@ -281,10 +255,7 @@ impl Connection {
         }
         if count > 0 {
             let shared = &self.session.shared;
-            shared
-                .counters
-                .commands
-                .fetch_add(count as u64, Ordering::Relaxed);
+            shared.counters.commands.fetch_add(count as u64, Ordering::Relaxed);
             self.session.client.note(self.session.command);
         }
         self.input.tidy();
@@ -310,66 +281,35 @@ impl Connection {
         {
             return;
         }
-        let start = self.base + from as u64;
-        let end = self.base + self.reply.out.len() as u64;
-        self.holds.push_back(Hold { start, end, ticket });
+        self.holds.hold(from, self.reply.out.len(), ticket);
     }
 
     /// Answers input that is no request, and closes.
-    fn refuse(&mut self, error: ProtocolError) {
+    fn refuse(&mut self, error: &ProtocolError) {
         self.reply.error(&Failure::made(format!("ERR {}", error.0)));
         self.session.closing = true;
     }
 
     /// Lets held replies go whose writes are durable; those whose writes are lost become errors.
     fn release(&mut self) {
-        while let Some(front) = self.holds.front() {
-            match self.session.engine().durability(front.ticket) {
-                Durability::Durable => drop(self.holds.pop_front()),
-                Durability::Pending => return,
-                Durability::Lost => return self.replace_lost(),
-            }
-        }
-    }
-
-    /// Rewrites the output once, with an error in the place of every lost reply.
-    fn replace_lost(&mut self) {
-        let engine = Arc::clone(&self.session.shared.engine);
-        let reason = engine
-            .journal_poisoned()
-            .unwrap_or_else(|| "it is closed".to_owned());
-        let text = format!(
-            "MISCONF the journal has failed: {reason}; this write may be lost, reads go on"
+        let engine = self.session.engine();
+        self.holds.release(
+            &mut self.reply.out,
+            |ticket| engine.durability(ticket),
+            |out| {
+                let reason = engine.journal_poisoned();
+                let reason = reason.unwrap_or_else(|| "it is closed".to_owned());
+                let text = format!(
+                    "MISCONF the journal has failed: {reason}; this write may be lost, reads go on"
+                );
+                append_error(out, text.as_bytes());
+            },
         );
-        let old = std::mem::take(&mut self.reply.out);
-        let mut copied = 0;
-        for mut hold in std::mem::take(&mut self.holds) {
-            let (start, end) = (
-                (hold.start - self.base) as usize,
-                (hold.end - self.base) as usize,
-            );
-            self.reply.out.extend_from_slice(&old[copied..start]);
-            copied = end;
-            let new_start = self.reply.out.len();
-            match engine.durability(hold.ticket) {
-                Durability::Lost => append_error(&mut self.reply.out, text.as_bytes()),
-                _ => self.reply.out.extend_from_slice(&old[start..end]),
-            }
-            if engine.durability(hold.ticket) == Durability::Pending {
-                hold.start = self.base + new_start as u64;
-                hold.end = self.base + self.reply.out.len() as u64;
-                self.holds.push_back(hold);
-            }
-        }
-        self.reply.out.extend_from_slice(&old[copied..]);
     }
 
     /// Where the sendable part of the output ends.
     fn sendable_end(&self) -> usize {
-        match self.holds.front() {
-            Some(hold) => (hold.start - self.base) as usize,
-            None => self.reply.out.len(),
-        }
+        self.holds.sendable_end(self.reply.out.len())
     }
 
     /// Writes once, as much as may be sent.
@@ -382,9 +322,7 @@ impl Connection {
             Ok(0) => return Err(Closed),
             Ok(count) => {
                 let counters = &self.session.shared.counters;
-                counters
-                    .output_bytes
-                    .fetch_add(count as u64, Ordering::Relaxed);
+                counters.output_bytes.fetch_add(count as u64, Ordering::Relaxed);
                 self.writable = self.sent + count == end;
                 self.sent += count;
                 self.standing_since = None;
@@ -409,7 +347,7 @@ impl Connection {
         } else {
             return;
         }
-        self.base += self.sent as u64;
+        self.holds.dropped(self.sent);
         self.sent = 0;
     }
 }

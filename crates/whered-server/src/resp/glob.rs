@@ -103,10 +103,7 @@ mod tests {
             ("[a-]", "]"),
         ];
         for (pattern, text) in yes {
-            assert!(
-                matches(pattern.as_bytes(), text.as_bytes()),
-                "{pattern} {text}"
-            );
+            assert!(matches(pattern.as_bytes(), text.as_bytes()), "{pattern} {text}");
         }
         let no = [
             ("", "a"),
@@ -121,10 +118,7 @@ mod tests {
             ("a*", "ba"),
         ];
         for (pattern, text) in no {
-            assert!(
-                !matches(pattern.as_bytes(), text.as_bytes()),
-                "{pattern} {text}"
-            );
+            assert!(!matches(pattern.as_bytes(), text.as_bytes()), "{pattern} {text}");
         }
     }
 

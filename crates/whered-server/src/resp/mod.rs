@@ -25,6 +25,7 @@
 mod commands;
 mod connection;
 mod glob;
+mod holds;
 mod number;
 mod protocol;
 mod reply;
@@ -127,7 +128,7 @@ impl RespDoor {
         }
         let addresses = options.listen.clone();
         let port = addresses.first().map_or(0, SocketAddr::port);
-        let shared = Arc::new(Shared::new(Arc::clone(&engine), options, port));
+        let shared = Arc::new(Shared::new(engine, options, port));
         let mut workers = Vec::new();
         for sockets in sockets {
             workers.push(Worker::new(sockets, &shared)?);
@@ -135,12 +136,12 @@ impl RespDoor {
         let signals: Arc<[Arc<Signal>]> = workers.iter().map(Worker::signal).collect();
         let mut door = RespDoor {
             addresses,
-            shared,
+            shared: Arc::clone(&shared),
             signals: Arc::clone(&signals),
             threads: Vec::new(),
         };
-        engine.on_durable(Box::new(move || {
-            signals.iter().for_each(|signal| signal.durable())
+        shared.engine.on_durable(Box::new(move || {
+            signals.iter().for_each(|signal| signal.durable());
         }));
         for (index, worker) in workers.into_iter().enumerate() {
             let builder = std::thread::Builder::new().name(format!("resp-{index}"));
@@ -188,11 +189,7 @@ fn listen(address: SocketAddr) -> io::Result<TcpListener> {
         io::Error::new(error.kind(), format!("cannot listen on {address}: {error}"))
     };
     let bind = || {
-        let socket = Socket::new(
-            Domain::for_address(address),
-            Type::STREAM,
-            Some(Protocol::TCP),
-        )?;
+        let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
         if address.is_ipv6() {
             socket.set_only_v6(true)?;
         }

@@ -78,19 +78,12 @@ pub(crate) fn cursor(text: &[u8]) -> Option<u64> {
         }
         value = value.checked_mul(10)?.checked_add(u64::from(digit))?;
     }
-    Some(if negative {
-        value.wrapping_neg()
-    } else {
-        value
-    })
+    Some(if negative { value.wrapping_neg() } else { value })
 }
 
 /// The text up to its first zero byte, as C sees it.
 pub(crate) fn until_zero(text: &[u8]) -> &[u8] {
-    let end = text
-        .iter()
-        .position(|byte| *byte == 0)
-        .unwrap_or(text.len());
+    let end = text.iter().position(|byte| *byte == 0).unwrap_or(text.len());
     &text[..end]
 }
 
@@ -111,9 +104,8 @@ fn scan_float(text: &[u8]) -> Option<Scanned> {
     let sign_length = usize::from(matches!(text.first(), Some(b'+' | b'-')));
     let negative = text.first() == Some(&b'-');
     let body = &text[sign_length..];
-    let mut scanned = scan_named(body)
-        .or_else(|| scan_hexadecimal(body))
-        .or_else(|| scan_decimal(body))?;
+    let mut scanned =
+        scan_named(body).or_else(|| scan_hexadecimal(body)).or_else(|| scan_decimal(body))?;
     scanned.length += sign_length;
     if negative {
         scanned.value = -scanned.value;
@@ -133,20 +125,11 @@ fn scan_named(body: &[u8]) -> Option<Scanned> {
     } else {
         return None;
     };
-    Some(Scanned {
-        value,
-        length,
-        out_of_range: false,
-    })
+    Some(Scanned { value, length, out_of_range: false })
 }
 
 fn scan_decimal(body: &[u8]) -> Option<Scanned> {
-    let digits = |from: usize| {
-        body[from..]
-            .iter()
-            .take_while(|byte| byte.is_ascii_digit())
-            .count()
-    };
+    let digits = |from: usize| body[from..].iter().take_while(|byte| byte.is_ascii_digit()).count();
     let whole = digits(0);
     let mut length = whole;
     let mut fraction = 0;
@@ -160,26 +143,16 @@ fn scan_decimal(body: &[u8]) -> Option<Scanned> {
     let mantissa_length = length;
     if matches!(body.get(length), Some(b'e' | b'E')) {
         let sign = usize::from(matches!(body.get(length + 1), Some(b'+' | b'-')));
-        let exponent = if body.len() > length + 1 + sign {
-            digits(length + 1 + sign)
-        } else {
-            0
-        };
+        let exponent = if body.len() > length + 1 + sign { digits(length + 1 + sign) } else { 0 };
         if exponent > 0 {
             length += 1 + sign + exponent;
         }
     }
     let text = std::str::from_utf8(&body[..length]).ok()?;
     let value: f64 = text.parse().ok()?;
-    let nothing_but_zeros = body[..mantissa_length]
-        .iter()
-        .all(|byte| matches!(byte, b'0' | b'.'));
+    let nothing_but_zeros = body[..mantissa_length].iter().all(|byte| matches!(byte, b'0' | b'.'));
     let out_of_range = value.is_infinite() || (value == 0.0 && !nothing_but_zeros);
-    Some(Scanned {
-        value,
-        length,
-        out_of_range,
-    })
+    Some(Scanned { value, length, out_of_range })
 }
 
 /// `0x`, hexadecimal digits with an optional point, and optionally `p` and a binary exponent.
@@ -221,11 +194,7 @@ fn scan_hexadecimal(body: &[u8]) -> Option<Scanned> {
     }
     let value = scale(mantissa, exponent);
     let out_of_range = value.is_infinite() || (value == 0.0 && mantissa != 0);
-    Some(Scanned {
-        value,
-        length,
-        out_of_range,
-    })
+    Some(Scanned { value, length, out_of_range })
 }
 
 /// A signed decimal exponent, held within ±10^6, and its length in bytes (0: none).
@@ -237,16 +206,8 @@ fn binary_exponent(text: &[u8]) -> (i64, usize) {
         value = (value * 10 + i64::from(digit - b'0')).min(1_000_000);
         count += 1;
     }
-    let value = if text.first() == Some(&b'-') {
-        -value
-    } else {
-        value
-    };
-    if count == 0 {
-        (0, 0)
-    } else {
-        (value, sign + count)
-    }
+    let value = if text.first() == Some(&b'-') { -value } else { value };
+    if count == 0 { (0, 0) } else { (value, sign + count) }
 }
 
 /// `mantissa * 2^exponent`, rounded once to nearest even.
@@ -261,17 +222,9 @@ fn scale(mantissa: u64, exponent: i64) -> f64 {
         return 0.0;
     }
     let dropped = (top + 1 - kept_bits).max(0) as u32;
-    let mut kept = if dropped >= 64 {
-        0
-    } else {
-        mantissa >> dropped
-    };
+    let mut kept = if dropped >= 64 { 0 } else { mantissa >> dropped };
     if dropped > 0 {
-        let rest = if dropped >= 64 {
-            mantissa
-        } else {
-            mantissa & ((1 << dropped) - 1)
-        };
+        let rest = if dropped >= 64 { mantissa } else { mantissa & ((1 << dropped) - 1) };
         let half = 1u64 << (dropped - 1);
         if rest > half || (rest == half && kept & 1 == 1) {
             kept += 1;

@@ -77,18 +77,12 @@ impl<'a> Args<'a> {
 
     /// The same arguments without the first `count`.
     pub(crate) fn skip(&self, count: usize) -> Args<'a> {
-        Args {
-            bytes: self.bytes,
-            spans: &self.spans[count..],
-        }
+        Args { bytes: self.bytes, spans: &self.spans[count..] }
     }
 
     /// The same arguments without the last one.
     pub(crate) fn without_last(&self) -> Args<'a> {
-        Args {
-            bytes: self.bytes,
-            spans: &self.spans[..self.spans.len() - 1],
-        }
+        Args { bytes: self.bytes, spans: &self.spans[..self.spans.len() - 1] }
     }
 }
 
@@ -157,13 +151,7 @@ impl Parser {
         let used = self.position;
         self.position = 0;
         self.missing = None;
-        Ok(Parsed::Request(
-            Args {
-                bytes: input,
-                spans: &self.spans,
-            },
-            used,
-        ))
+        Ok(Parsed::Request(Args { bytes: input, spans: &self.spans }, used))
     }
 
     /// Gives memory back that an unusually long request has left.
@@ -252,12 +240,8 @@ impl Parser {
     }
 
     fn inline<'a>(&'a mut self, input: &'a [u8]) -> Result<Parsed<'a>, ProtocolError> {
-        let end = input[self.position..]
-            .iter()
-            .position(|byte| matches!(byte, b'\n' | 0));
-        let Some(end) = end
-            .map(|end| end + self.position)
-            .filter(|end| input[*end] == b'\n')
+        let end = input[self.position..].iter().position(|byte| matches!(byte, b'\n' | 0));
+        let Some(end) = end.map(|end| end + self.position).filter(|end| input[*end] == b'\n')
         else {
             if input.len() > LINE_LIMIT_BYTES {
                 return wrong("too big inline request");
@@ -277,22 +261,13 @@ impl Parser {
         if self.spans.is_empty() {
             return Ok(Parsed::Nothing(end + 1));
         }
-        Ok(Parsed::Request(
-            Args {
-                bytes: &self.unquoted,
-                spans: &self.spans,
-            },
-            end + 1,
-        ))
+        Ok(Parsed::Request(Args { bytes: &self.unquoted, spans: &self.spans }, end + 1))
     }
 }
 
 /// The line that begins at `from`, and where the next one begins.
 fn line(input: &[u8], from: usize) -> Option<(&[u8], usize)> {
-    let end = from
-        + input[from..]
-            .iter()
-            .position(|byte| matches!(byte, b'\r' | 0))?;
+    let end = from + input[from..].iter().position(|byte| matches!(byte, b'\r' | 0))?;
     (input[end] == b'\r' && end + 1 < input.len()).then(|| (&input[from..end], end + 2))
 }
 
@@ -325,10 +300,7 @@ fn word(text: &[u8], unquoted: &mut Vec<u8>) -> Option<usize> {
             b'"' | b'\'' => {
                 at = quoted(text, at + 1, byte, unquoted)?;
                 // The closing quote ends the word.
-                return text
-                    .get(at)
-                    .is_none_or(|next| is_blank(*next))
-                    .then_some(at);
+                return text.get(at).is_none_or(|next| is_blank(*next)).then_some(at);
             }
             byte => unquoted.push(byte),
         }

@@ -8,10 +8,7 @@ fn parse(input: &[u8], step: usize, authenticated: bool) -> Result<Vec<Vec<Vec<u
     while end < input.len() {
         end = (end + step).min(input.len());
         loop {
-            match parser
-                .next(&input[start..end], authenticated)
-                .map_err(|error| error.0)?
-            {
+            match parser.next(&input[start..end], authenticated).map_err(|error| error.0)? {
                 Parsed::Incomplete => break,
                 Parsed::Nothing(used) => start += used,
                 Parsed::Request(args, used) => {
@@ -26,10 +23,7 @@ fn parse(input: &[u8], step: usize, authenticated: bool) -> Result<Vec<Vec<Vec<u
 
 fn words(requests: &[Vec<Vec<u8>>]) -> Vec<Vec<String>> {
     let text = |word: &Vec<u8>| word.escape_ascii().to_string();
-    requests
-        .iter()
-        .map(|request| request.iter().map(text).collect())
-        .collect()
+    requests.iter().map(|request| request.iter().map(text).collect()).collect()
 }
 
 #[test]
@@ -38,19 +32,10 @@ fn a_pipeline_is_parsed_the_same_in_pieces_of_any_size() {
     let whole = parse(input, input.len(), true).unwrap();
     assert_eq!(
         words(&whole),
-        [
-            vec!["PING", "hi"],
-            vec!["PING", "a b"],
-            vec![""],
-            vec!["\\r\\n\\x00"]
-        ]
+        [vec!["PING", "hi"], vec!["PING", "a b"], vec![""], vec!["\\r\\n\\x00"]]
     );
     for step in 1..20 {
-        assert_eq!(
-            parse(input, step, true).unwrap(),
-            whole,
-            "in steps of {step}"
-        );
+        assert_eq!(parse(input, step, true).unwrap(), whole, "in steps of {step}");
     }
 }
 
@@ -66,11 +51,7 @@ fn inline_requests_take_quotes_and_escapes() {
         ("\"\"\n", &[""]),
     ];
     for (line, expected) in cases {
-        assert_eq!(
-            words(&parse(line.as_bytes(), 1000, true).unwrap()),
-            [expected],
-            "{line}"
-        );
+        assert_eq!(words(&parse(line.as_bytes(), 1000, true).unwrap()), [expected], "{line}");
     }
 }
 
@@ -114,21 +95,12 @@ fn strangers_have_small_limits() {
 #[test]
 fn an_announced_size_allocates_nothing() {
     let mut parser = Parser::default();
-    assert!(matches!(
-        parser.next(b"*2147483647\r\n$536870912\r\n", true),
-        Ok(Parsed::Incomplete)
-    ));
+    assert!(matches!(parser.next(b"*2147483647\r\n$536870912\r\n", true), Ok(Parsed::Incomplete)));
     assert_eq!(parser.spans.capacity(), 0);
 }
 
 #[test]
 fn a_zero_byte_hides_the_rest_of_a_line() {
-    assert_eq!(
-        parse(b"PI\0NG\r\nPING\r\n", 100, true).unwrap(),
-        Vec::<Vec<Vec<u8>>>::new()
-    );
-    assert_eq!(
-        parse(b"*1\0\r\n$4\r\n", 100, true).unwrap(),
-        Vec::<Vec<Vec<u8>>>::new()
-    );
+    assert_eq!(parse(b"PI\0NG\r\nPING\r\n", 100, true).unwrap(), Vec::<Vec<Vec<u8>>>::new());
+    assert_eq!(parse(b"*1\0\r\n$4\r\n", 100, true).unwrap(), Vec::<Vec<Vec<u8>>>::new());
 }

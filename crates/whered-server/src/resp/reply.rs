@@ -63,11 +63,7 @@ pub(crate) struct Reply {
 impl Reply {
     /// No replies yet, in RESP2.
     pub(crate) fn new() -> Reply {
-        Reply {
-            out: Vec::new(),
-            protocol: Protocol::Resp2,
-            ticket: Ticket::NONE,
-        }
+        Reply { out: Vec::new(), protocol: Protocol::Resp2, ticket: Ticket::NONE }
     }
 
     /// The reply of the present command must wait for this write.
@@ -142,14 +138,7 @@ impl Reply {
 
     /// The beginning of a set.
     pub(crate) fn set(&mut self, len: usize) {
-        self.header(
-            if self.protocol == Protocol::Resp3 {
-                b'~'
-            } else {
-                b'*'
-            },
-            len,
-        );
+        self.header(if self.protocol == Protocol::Resp3 { b'~' } else { b'*' }, len);
     }
 
     /// The beginning of a map; as many keys with their values follow.
@@ -232,17 +221,10 @@ impl Reply {
 pub(crate) fn append_error(out: &mut Vec<u8>, text: &[u8]) {
     let text = super::number::until_zero(text);
     let is_break = |byte: &u8| matches!(byte, b'\r' | b'\n');
-    let end = text
-        .iter()
-        .rposition(|byte| !is_break(byte))
-        .map_or(0, |last| last + 1);
+    let end = text.iter().rposition(|byte| !is_break(byte)).map_or(0, |last| last + 1);
     let start = text[..end].iter().take_while(|byte| is_break(byte)).count();
     out.push(b'-');
-    out.extend(
-        text[start..end]
-            .iter()
-            .map(|byte| if is_break(byte) { b' ' } else { *byte }),
-    );
+    out.extend(text[start..end].iter().map(|byte| if is_break(byte) { b' ' } else { *byte }));
     out.extend_from_slice(b"\r\n");
 }
 
@@ -276,11 +258,7 @@ struct Fixed {
 
 impl Default for Fixed {
     fn default() -> Fixed {
-        Fixed {
-            digits: [0; 64],
-            len: 0,
-            long: None,
-        }
+        Fixed { digits: [0; 64], len: 0, long: None }
     }
 }
 
@@ -295,11 +273,8 @@ impl Fixed {
             fixed.long = Some(print_long(value, decimals));
             return fixed;
         }
-        let (mantissa, exponent) = if biased == 0 {
-            (fraction, -1074)
-        } else {
-            (fraction | 1 << 52, biased - 1075)
-        };
+        let (mantissa, exponent) =
+            if biased == 0 { (fraction, -1074) } else { (fraction | 1 << 52, biased - 1075) };
         let ten_power = 10u128.pow(decimals);
         let scaled = u128::from(mantissa) * ten_power;
         let rounded = shift_right_half_even(scaled, exponent.unsigned_abs());
@@ -367,12 +342,7 @@ impl Fixed {
 
 fn print_long(value: f64, decimals: u32) -> String {
     if value.is_nan() {
-        return if value.is_sign_negative() {
-            "-nan"
-        } else {
-            "nan"
-        }
-        .to_owned();
+        return if value.is_sign_negative() { "-nan" } else { "nan" }.to_owned();
     }
     format!("{value:.0$}", decimals as usize)
 }

@@ -13,26 +13,14 @@ fn each_form_has_its_two_spellings() {
     let cases: [(Write, &str, &str); 12] = [
         (|r| r.ok(), "+OK\\r\\n", "+OK\\r\\n"),
         (|r| r.integer(-120), ":-120\\r\\n", ":-120\\r\\n"),
-        (
-            |r| r.integer(i64::MIN),
-            ":-9223372036854775808\\r\\n",
-            ":-9223372036854775808\\r\\n",
-        ),
+        (|r| r.integer(i64::MIN), ":-9223372036854775808\\r\\n", ":-9223372036854775808\\r\\n"),
         (|r| r.count(0), ":0\\r\\n", ":0\\r\\n"),
-        (
-            |r| r.bulk(b"a\r\nb"),
-            "$4\\r\\na\\r\\nb\\r\\n",
-            "$4\\r\\na\\r\\nb\\r\\n",
-        ),
+        (|r| r.bulk(b"a\r\nb"), "$4\\r\\na\\r\\nb\\r\\n", "$4\\r\\na\\r\\nb\\r\\n"),
         (|r| r.null(), "$-1\\r\\n", "_\\r\\n"),
         (|r| r.null_array(), "*-1\\r\\n", "_\\r\\n"),
         (|r| r.map(2), "*4\\r\\n", "%2\\r\\n"),
         (|r| r.set(2), "*2\\r\\n", "~2\\r\\n"),
-        (
-            |r| r.verbatim(b"hi"),
-            "$2\\r\\nhi\\r\\n",
-            "=6\\r\\ntxt:hi\\r\\n",
-        ),
+        (|r| r.verbatim(b"hi"), "$2\\r\\nhi\\r\\n", "=6\\r\\ntxt:hi\\r\\n"),
         (
             |r| r.score(3_479_099_956_230_698),
             "$16\\r\\n3479099956230698\\r\\n",
@@ -95,10 +83,7 @@ fn fixed_decimals_agree_with_the_exact_printer() {
 #[test]
 fn an_error_stays_on_one_line() {
     let failure = Failure::made(&b"\r\nERR a\r\nb\0c"[..]);
-    assert_eq!(
-        written(Protocol::Resp2, |reply| reply.error(&failure)),
-        "-ERR a  b\\r\\n"
-    );
+    assert_eq!(written(Protocol::Resp2, |reply| reply.error(&failure)), "-ERR a  b\\r\\n");
 }
 
 #[test]

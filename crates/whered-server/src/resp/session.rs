@@ -80,18 +80,14 @@ impl Shared {
             active_seconds: AtomicU64::new(0),
             command: Mutex::new("NULL"),
         });
-        self.counters
-            .connections_open
-            .fetch_add(1, Ordering::Relaxed);
+        self.counters.connections_open.fetch_add(1, Ordering::Relaxed);
         self.clients().insert(client.id, Arc::clone(&client));
         client
     }
 
     /// Removes a connection from the register.
     pub(crate) fn forget(&self, client: &Client) {
-        self.counters
-            .connections_open
-            .fetch_sub(1, Ordering::Relaxed);
+        self.counters.connections_open.fetch_sub(1, Ordering::Relaxed);
         self.clients().remove(&client.id);
     }
 
@@ -118,10 +114,7 @@ pub(crate) struct Client {
 impl Client {
     /// The name that `CLIENT SETNAME` has given; empty when there is none.
     pub(crate) fn name(&self) -> Vec<u8> {
-        self.name
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        self.name.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Gives the connection a name.
@@ -136,8 +129,7 @@ impl Client {
 
     /// Notes that the connection has executed commands.
     pub(crate) fn note(&self, command: &'static str) {
-        self.active_seconds
-            .store(self.connected.elapsed().as_secs(), Ordering::Relaxed);
+        self.active_seconds.store(self.connected.elapsed().as_secs(), Ordering::Relaxed);
         *self.command.lock().unwrap_or_else(PoisonError::into_inner) = command;
     }
 }

@@ -100,12 +100,8 @@ impl Worker {
         let mut listeners = Vec::new();
         for mut socket in sockets {
             let token = Token(FIRST_LISTENER + listeners.len());
-            poll.registry()
-                .register(&mut socket, token, Interest::READABLE)?;
-            listeners.push(Listener {
-                socket,
-                ready: true,
-            });
+            poll.registry().register(&mut socket, token, Interest::READABLE)?;
+            listeners.push(Listener { socket, ready: true });
         }
         Ok(Worker {
             poll,
@@ -140,12 +136,7 @@ impl Worker {
             self.signal.holding.store(false, Ordering::SeqCst);
             for event in &events {
                 let closed = event.is_read_closed() || event.is_error();
-                self.mark(
-                    event.token(),
-                    event.is_readable(),
-                    event.is_writable(),
-                    closed,
-                );
+                self.mark(event.token(), event.is_readable(), event.is_writable(), closed);
             }
             if self.stop_at.is_none() && self.signal.stopping.load(Ordering::SeqCst) {
                 self.begin_stop();
@@ -202,9 +193,7 @@ impl Worker {
 
     /// Tokens of connections follow those of the listeners, which keep theirs when they are gone.
     fn connection_index(&self, token: Token) -> Option<usize> {
-        token
-            .0
-            .checked_sub(FIRST_LISTENER + self.shared.options.listen.len())
+        token.0.checked_sub(FIRST_LISTENER + self.shared.options.listen.len())
     }
 
     fn enqueue(&mut self, index: usize) {
@@ -284,14 +273,10 @@ impl Worker {
 
     fn admit(&mut self, mut stream: TcpStream, peer: SocketAddr) {
         let counters = &self.shared.counters;
-        counters
-            .connections_accepted
-            .fetch_add(1, Ordering::Relaxed);
+        counters.connections_accepted.fetch_add(1, Ordering::Relaxed);
         let open = counters.connections_open.load(Ordering::Relaxed);
         if open >= self.shared.options.max_clients as u64 {
-            counters
-                .connections_rejected
-                .fetch_add(1, Ordering::Relaxed);
+            counters.connections_rejected.fetch_add(1, Ordering::Relaxed);
             // One try: whoever is turned away may miss the reason.
             let _ = stream.write(b"-ERR max number of clients reached\r\n");
             return;
@@ -336,18 +321,13 @@ impl Worker {
             return;
         }
         self.next_tick = now + TICK;
-        self.listeners
-            .iter_mut()
-            .for_each(|listener| listener.ready = true);
+        self.listeners.iter_mut().for_each(|listener| listener.ready = true);
         for index in 0..self.connections.len() {
             let stalled = self.connections[index]
                 .as_ref()
                 .is_some_and(|connection| connection.is_stalled(now));
             if stalled {
-                self.shared
-                    .counters
-                    .output_limit_closed
-                    .fetch_add(1, Ordering::Relaxed);
+                self.shared.counters.output_limit_closed.fetch_add(1, Ordering::Relaxed);
                 self.close(index);
             }
         }

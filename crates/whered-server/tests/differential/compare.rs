@@ -15,33 +15,38 @@ use std::collections::BTreeMap;
 
 use whered_engine::Engine;
 use whered_engine::geo::boxes::Boxes;
-use whered_engine::geo::{Place, Points, Shape};
+use whered_engine::geo::{Cell, Place, Points, Shape};
 
 use crate::generator::Words;
 use crate::support::client::{Reply, Value};
 
 /// Where the command was executed, for looking behind the replies.
-pub struct Setting<'a> {
-    pub engine: &'a Engine,
-    pub number: usize,
+pub(crate) struct Setting<'a> {
+    pub(crate) engine: &'a Engine,
+    pub(crate) number: usize,
 }
 
 /// A difference that is stated and counted.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Known {
+pub(crate) enum Known {
     /// Rule 4.
     MissedByRedis,
     /// Rule 5.
     NoNumberForAntipodes,
 }
 
-pub enum Compared {
+pub(crate) enum Compared {
     Same,
     Known(Known),
     Different(String),
 }
 
-pub fn compare(setting: &Setting<'_>, words: &Words, ours: &Reply, theirs: &Reply) -> Compared {
+pub(crate) fn compare(
+    setting: &Setting<'_>,
+    words: &Words,
+    ours: &Reply,
+    theirs: &Reply,
+) -> Compared {
     if ours.bytes == theirs.bytes {
         return Compared::Same;
     }
@@ -52,7 +57,7 @@ pub fn compare(setting: &Setting<'_>, words: &Words, ours: &Reply, theirs: &Repl
     match words[0].to_ascii_lowercase().as_slice() {
         b"info" | b"client" | b"command" | b"hello" => same_shape(&ours.value, &theirs.value),
         b"keys" => same_set(&ours.value, &theirs.value),
-        b"scan" => same_scan(&ours.value, &theirs.value),
+        b"scan" => same_scan(words, &ours.value, &theirs.value),
         b"geosearch" => same_search(setting, words, ours, theirs),
         b"geodist" if theirs.bytes.ends_with(b"nan\r\n") => {
             Compared::Known(Known::NoNumberForAntipodes)
@@ -88,11 +93,12 @@ fn same_set(ours: &Value, theirs: &Value) -> Compared {
 }
 
 /// Cursors differ between any two servers; keys are compared when one step gives them all.
-fn same_scan(ours: &Value, theirs: &Value) -> Compared {
+fn same_scan(words: &Words, ours: &Value, theirs: &Value) -> Compared {
     match (ours, theirs) {
         (Value::Array(ours), Value::Array(theirs)) if ours.len() == 2 && theirs.len() == 2 => {
             let end = Value::Bulk(b"0".to_vec());
-            if ours[0] == end && theirs[0] == end {
+            let from_start = words[1].iter().all(|byte| *byte == b'0');
+            if from_start && ours[0] == end && theirs[0] == end {
                 return same_set(&ours[1], &theirs[1]);
             }
             Compared::Same
@@ -133,7 +139,7 @@ fn asked(words: &Words, points: &Points) -> Asked {
     while at < words.len() {
         at += match text(&words[at]).to_ascii_lowercase().as_str() {
             "frommember" => {
-                asked.center = points.cell(&words[at + 1]).map(|cell| cell.place());
+                asked.center = points.cell(&words[at + 1]).map(Cell::place);
                 2
             }
             "fromlonlat" => {
@@ -148,10 +154,7 @@ fn asked(words: &Words, points: &Points) -> Asked {
             "bybox" => {
                 let width_meters = number(at + 1) * unit(at + 3);
                 let height_meters = number(at + 2) * unit(at + 3);
-                asked.shape = Some(Shape::Box {
-                    width_meters,
-                    height_meters,
-                });
+                asked.shape = Some(Shape::Box { width_meters, height_meters });
                 4
             }
             "count" => {
@@ -191,44 +194,39 @@ fn same_search(setting: &Setting<'_>, words: &Words, ours: &Reply, theirs: &Repl
     let (Value::Array(our_items), Value::Array(their_items)) = (&ours.value, &theirs.value) else {
         return different("a search gives an array");
     };
-    setting
-        .engine
-        .keyspace()
-        .read(setting.number, &words[1], |points| {
-            let Some(points) = points else {
-                return different("there is no key");
-            };
-            let asked = asked(words, points);
-            let (Some(center), Some(shape)) = (asked.center, asked.shape) else {
-                return different("the search could not be read");
-            };
-            let boxes = Boxes::of(center, &shape);
-            let item = |value: &Value| -> Option<Item> {
-                let member = match value {
-                    Value::Bulk(member) if asked.bare => member,
-                    Value::Array(parts) => match parts.first() {
-                        Some(Value::Bulk(member)) => member,
-                        _ => return None,
-                    },
+    setting.engine.keyspace().read(setting.number, &words[1], |points| {
+        let Some(points) = points else {
+            return different("there is no key");
+        };
+        let asked = asked(words, points);
+        let (Some(center), Some(shape)) = (asked.center, asked.shape) else {
+            return different("the search could not be read");
+        };
+        let boxes = Boxes::of(center, &shape);
+        let item = |value: &Value| -> Option<Item> {
+            let member = match value {
+                Value::Bulk(member) if asked.bare => member,
+                Value::Array(parts) => match parts.first() {
+                    Some(Value::Bulk(member)) => member,
                     _ => return None,
-                };
-                let cell = points.cell(member)?;
-                Some(Item {
-                    member: member.clone(),
-                    distance_meters: shape.distance_if_inside(center, cell.place())?,
-                    missed: !boxes.ranges().any(|range| range.contains(&cell.bits())),
-                    written: format!("{value:?}"),
-                })
+                },
+                _ => return None,
             };
-            let ours: Option<Vec<Item>> = our_items.iter().map(item).collect();
-            let theirs: Option<Vec<Item>> = their_items.iter().map(item).collect();
-            match (ours, theirs) {
-                (Some(ours), Some(theirs)) => {
-                    same_items(points, &asked, center, shape, &ours, &theirs)
-                }
-                _ => different("a hit is not a point inside the shape"),
-            }
-        })
+            let cell = points.cell(member)?;
+            Some(Item {
+                member: member.clone(),
+                distance_meters: shape.distance_if_inside(center, cell.place())?,
+                missed: !boxes.ranges().any(|range| range.contains(&cell.bits())),
+                written: format!("{value:?}"),
+            })
+        };
+        let ours: Option<Vec<Item>> = our_items.iter().map(item).collect();
+        let theirs: Option<Vec<Item>> = their_items.iter().map(item).collect();
+        match (ours, theirs) {
+            (Some(ours), Some(theirs)) => same_items(points, &asked, center, shape, &ours, &theirs),
+            _ => different("a hit is not a point inside the shape"),
+        }
+    })
 }
 
 fn same_items(
@@ -260,10 +258,7 @@ fn same_items(
     let same = if sorted {
         same_runs(&found, &theirs[..found.len()], asked.count.is_some())
     } else {
-        found
-            .iter()
-            .zip(&theirs)
-            .all(|(ours, theirs)| ours.written == theirs.written)
+        found.iter().zip(&theirs).all(|(ours, theirs)| ours.written == theirs.written)
     };
     match same {
         false => different("the order of the hits differs"),
@@ -276,10 +271,7 @@ fn same_items(
 /// have taken other members; then the members differ, but they must have the run's distance.
 fn same_runs(ours: &[&Item], theirs: &[&Item], cut: bool) -> bool {
     let distances = |items: &[&Item]| -> Vec<u64> {
-        items
-            .iter()
-            .map(|item| item.distance_meters.to_bits())
-            .collect()
+        items.iter().map(|item| item.distance_meters.to_bits()).collect()
     };
     if distances(ours) != distances(theirs) {
         return false;

@@ -4,7 +4,7 @@
 //! holds what the search has seen when the replies are compared.
 
 /// The words of one command.
-pub type Words = Vec<Vec<u8>>;
+pub(crate) type Words = Vec<Vec<u8>>;
 
 /// The commands that never change data, whatever their arguments.
 const READS: [&str; 19] = [
@@ -30,20 +30,18 @@ const READS: [&str; 19] = [
 ];
 
 /// A source of batches; the same seed gives the same batches.
-pub struct Generator {
+pub(crate) struct Generator {
     state: u64,
 }
 
 impl Generator {
-    pub fn new(seed: u64) -> Generator {
+    pub(crate) fn new(seed: u64) -> Generator {
         // Multiplied, so that the streams of neighbouring seeds do not overlap.
-        Generator {
-            state: seed.wrapping_mul(0xd134_2543_de82_ef95),
-        }
+        Generator { state: seed.wrapping_mul(0xd134_2543_de82_ef95) }
     }
 
     /// Between one and sixty commands.
-    pub fn batch(&mut self) -> Vec<Words> {
+    pub(crate) fn batch(&mut self) -> Vec<Words> {
         let len = 1 + self.below(60) * self.below(2);
         let mut batch: Vec<Words> = Vec::new();
         let mut searched = false;
@@ -139,7 +137,7 @@ impl Generator {
         match self.below(16) {
             0 => (180.0, 85.051_128_78),
             1 => (-180.0, -85.051_128_78),
-            2..6 => (self.unit() * 180.0, self.unit() * 85.0),
+            2..7 => (self.unit() * 180.0, self.unit() * 85.0),
             7 => (
                 f64::from(self.below(19) as i32 * 20 - 180),
                 f64::from(self.below(9) as i32 * 20 - 80),
@@ -169,11 +167,7 @@ impl Generator {
             }
         }
         for _ in 0..1 + self.below(8) * self.below(2) {
-            let (longitude, latitude) = if key == b"same" {
-                (7.0, 7.0)
-            } else {
-                self.place()
-            };
+            let (longitude, latitude) = if key == b"same" { (7.0, 7.0) } else { self.place() };
             words.push(self.number(longitude));
             words.push(self.number(latitude));
             words.push(self.member());
@@ -201,10 +195,7 @@ impl Generator {
             options.push(vec![self.pick(&["ASC", "DESC", "asc"]).into()]);
         }
         if self.one_in(3) {
-            options.push(vec![
-                b"COUNT".to_vec(),
-                (1 + self.below(20)).to_string().into(),
-            ]);
+            options.push(vec![b"COUNT".to_vec(), (1 + self.below(20)).to_string().into()]);
             if self.one_in(3) {
                 options.push(vec![b"ANY".to_vec()]);
             }
@@ -247,12 +238,7 @@ impl Generator {
     }
 
     fn geodist(&mut self) -> Words {
-        let mut words = vec![
-            b"GEODIST".to_vec(),
-            self.key(),
-            self.member(),
-            self.member(),
-        ];
+        let mut words = vec![b"GEODIST".to_vec(), self.key(), self.member(), self.member()];
         if self.one_in(2) {
             words.push(self.unit_name());
         }
@@ -267,11 +253,7 @@ impl Generator {
 
     fn zrange(&mut self) -> Words {
         let kind = self.below(3);
-        let key = if kind == 2 {
-            b"same".to_vec()
-        } else {
-            self.key()
-        };
+        let key = if kind == 2 { b"same".to_vec() } else { self.key() };
         let mut words = vec![b"ZRANGE".to_vec(), key, self.limit(kind), self.limit(kind)];
         match kind {
             1 => words.push(b"BYSCORE".to_vec()),
@@ -298,9 +280,7 @@ impl Generator {
         match kind {
             0 => (number % 40).to_string().into(),
             1 => match self.below(6) {
-                0 => self
-                    .pick(&["-inf", "+inf", "(-inf", "inf", "(inf", "0", "(0"])
-                    .into(),
+                0 => self.pick(&["-inf", "+inf", "(-inf", "inf", "(inf", "0", "(0"]).into(),
                 1 => format!("({}", number.unsigned_abs() >> 12).into(),
                 2 => format!("{}.5", number.unsigned_abs() >> 14).into(),
                 _ => (number.unsigned_abs() >> 12).to_string().into(),
@@ -317,9 +297,7 @@ impl Generator {
         let many = |generator: &mut Generator, name: &str| -> Words {
             let count = 1 + generator.below(3);
             let keys = (0..count).map(|_| generator.key());
-            std::iter::once(name.into())
-                .chain(keys.collect::<Vec<_>>())
-                .collect()
+            std::iter::once(name.into()).chain(keys.collect::<Vec<_>>()).collect()
         };
         match self.below(24) {
             0 => many(self, "DEL"),
@@ -365,10 +343,7 @@ impl Generator {
             words.extend([b"MATCH".to_vec(), self.pattern()]);
         }
         if self.one_in(3) {
-            words.extend([
-                b"TYPE".to_vec(),
-                self.pick(&["zset", "ZSET", "string", "x"]).into(),
-            ]);
+            words.extend([b"TYPE".to_vec(), self.pick(&["zset", "ZSET", "string", "x"]).into()]);
         }
         words
     }

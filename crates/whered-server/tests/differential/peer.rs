@@ -6,15 +6,15 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
 /// A running redis-server. Dropping it ends it and removes its directory.
-pub struct Peer {
-    pub address: SocketAddr,
+pub(crate) struct Peer {
+    pub(crate) address: SocketAddr,
     child: Child,
     directory: PathBuf,
 }
 
 impl Peer {
     /// Starts redis-server on a free port; `None` when it is not installed.
-    pub fn start() -> Option<Peer> {
+    pub(crate) fn start() -> Option<Peer> {
         for attempt in 0..5 {
             let name = format!("whered-differential-{}-{attempt}", std::process::id());
             let directory = std::env::temp_dir().join(name);
@@ -24,15 +24,7 @@ impl Peer {
             let address = free.expect("a free port");
             let spawned = Command::new("redis-server")
                 .args(["--port", &address.port().to_string(), "--bind", "127.0.0.1"])
-                .args([
-                    "--save",
-                    "",
-                    "--appendonly",
-                    "no",
-                    "--daemonize",
-                    "no",
-                    "--dir",
-                ])
+                .args(["--save", "", "--appendonly", "no", "--daemonize", "no", "--dir"])
                 .arg(&directory)
                 .stdin(Stdio::null())
                 .stdout(Stdio::piped())
@@ -44,11 +36,7 @@ impl Peer {
                 return None;
             };
             let output = child.stdout.take().expect("its output is piped");
-            let mut peer = Peer {
-                address,
-                child,
-                directory,
-            };
+            let mut peer = Peer { address, child, directory };
             let mut lines = BufReader::new(output).lines().map_while(Result::ok);
             if lines.any(|line| line.contains("Ready to accept connections")) {
                 // It says little more, but what it says must not fill the pipe.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 /// One reply, taken apart.
 #[derive(Clone, PartialEq, Debug)]
-pub enum Value {
+pub(crate) enum Value {
     Simple(Vec<u8>),
     Error(Vec<u8>),
     Integer(i64),
@@ -23,9 +23,9 @@ pub enum Value {
 
 /// A reply and its bytes.
 #[derive(Clone, PartialEq)]
-pub struct Reply {
-    pub value: Value,
-    pub bytes: Vec<u8>,
+pub(crate) struct Reply {
+    pub(crate) value: Value,
+    pub(crate) bytes: Vec<u8>,
 }
 
 impl fmt::Debug for Reply {
@@ -35,52 +35,43 @@ impl fmt::Debug for Reply {
 }
 
 /// One connection.
-pub struct Client {
-    pub stream: TcpStream,
+pub(crate) struct Client {
+    pub(crate) stream: TcpStream,
     input: Vec<u8>,
     at: usize,
 }
 
 impl Client {
-    pub fn connect(address: SocketAddr) -> Client {
+    pub(crate) fn connect(address: SocketAddr) -> Client {
         let stream = TcpStream::connect(address).expect("the server accepts");
         // Far beyond any answer: a hanging server fails the test instead of hanging it.
         let limit = Some(Duration::from_secs(20));
-        stream
-            .set_read_timeout(limit)
-            .expect("a timeout can be set");
+        stream.set_read_timeout(limit).expect("a timeout can be set");
         stream.set_nodelay(true).expect("the option can be set");
-        Client {
-            stream,
-            input: Vec::new(),
-            at: 0,
-        }
+        Client { stream, input: Vec::new(), at: 0 }
     }
 
-    pub fn send(&mut self, bytes: &[u8]) {
+    pub(crate) fn send(&mut self, bytes: &[u8]) {
         self.stream.write_all(bytes).expect("the server reads");
     }
 
     /// Sends a request of words and gives the bytes of its reply.
-    pub fn ask(&mut self, words: &[&str]) -> String {
+    pub(crate) fn ask(&mut self, words: &[&str]) -> String {
         let words: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
         self.send(&request(&words));
-        self.reply().bytes.escape_ascii().to_string()
+        String::from_utf8_lossy(&self.reply().bytes).into_owned()
     }
 
     /// The next reply.
-    pub fn reply(&mut self) -> Reply {
+    pub(crate) fn reply(&mut self) -> Reply {
         self.input.drain(..self.at);
         self.at = 0;
         let value = self.value();
-        Reply {
-            value,
-            bytes: self.input[..self.at].to_vec(),
-        }
+        Reply { value, bytes: self.input[..self.at].to_vec() }
     }
 
     /// Everything up to the end of the connection.
-    pub fn rest(&mut self) -> Vec<u8> {
+    pub(crate) fn rest(&mut self) -> Vec<u8> {
         let mut rest = self.input.split_off(self.at);
         self.input.clear();
         self.at = 0;
@@ -93,10 +84,7 @@ impl Client {
         let line = self.line();
         let rest = &line[1..];
         let count = || -> i64 {
-            std::str::from_utf8(rest)
-                .ok()
-                .and_then(|text| text.parse().ok())
-                .expect("a count")
+            std::str::from_utf8(rest).ok().and_then(|text| text.parse().ok()).expect("a count")
         };
         match line[0] {
             b'+' => Value::Simple(rest.to_vec()),
@@ -116,9 +104,7 @@ impl Client {
     fn line(&mut self) -> Vec<u8> {
         let mut searched = self.at;
         loop {
-            let end = self.input[searched..]
-                .windows(2)
-                .position(|pair| pair == b"\r\n");
+            let end = self.input[searched..].windows(2).position(|pair| pair == b"\r\n");
             if let Some(end) = end.map(|end| end + searched) {
                 let line = self.input[self.at..end].to_vec();
                 self.at = end + 2;
@@ -142,17 +128,13 @@ impl Client {
     fn read(&mut self) {
         let mut room = [0; 16 * 1024];
         let count = self.stream.read(&mut room).expect("the server answers");
-        assert!(
-            count > 0,
-            "the server has closed; so far: {}",
-            self.input.escape_ascii()
-        );
+        assert!(count > 0, "the server has closed; so far: {}", self.input.escape_ascii());
         self.input.extend_from_slice(&room[..count]);
     }
 }
 
 /// The bytes of a request.
-pub fn request(words: &[&[u8]]) -> Vec<u8> {
+pub(crate) fn request(words: &[&[u8]]) -> Vec<u8> {
     let mut bytes = format!("*{}\r\n", words.len()).into_bytes();
     for word in words {
         bytes.extend_from_slice(format!("${}\r\n", word.len()).as_bytes());

@@ -124,10 +124,7 @@ fn add(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
         return Err(wrong_arity("cidr.add"));
     }
     let prefixes = prefixes(args, first)?;
-    let written = session
-        .engine()
-        .prefix_sets()
-        .add(set, &prefixes, value, expires_at_millis)?;
+    let written = session.engine().prefix_sets().add(set, &prefixes, value, expires_at_millis)?;
     reply.hold(written.ticket);
     reply.count(written.value);
     Ok(())
@@ -135,10 +132,7 @@ fn add(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
 
 fn remove(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
     let prefixes = prefixes(args, 2)?;
-    let written = session
-        .engine()
-        .prefix_sets()
-        .remove(name(args.at(1))?, &prefixes)?;
+    let written = session.engine().prefix_sets().remove(name(args.at(1))?, &prefixes)?;
     reply.hold(written.ticket);
     reply.count(written.value);
     Ok(())
@@ -147,10 +141,7 @@ fn remove(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
 fn count(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
     let set = name(args.at(1))?;
     let now = session.engine().now_millis();
-    let count = session
-        .engine()
-        .prefix_sets()
-        .read(set, |members| members.live_len(now));
+    let count = session.engine().prefix_sets().read(set, |members| members.live_len(now));
     reply.count(count.ok_or_else(|| no_such("prefix set", set))?);
     Ok(())
 }
@@ -179,10 +170,7 @@ fn match_one(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcom
             let found: Vec<PrefixMatch<'_>> = members.all_matches(address, now).collect();
             reply.array(found.len());
             // The longest first: that is the one that a plain match gives.
-            found
-                .iter()
-                .rev()
-                .for_each(|found| write_match(reply, found, with_value));
+            found.iter().rev().for_each(|found| write_match(reply, found, with_value));
             return;
         }
         match members.longest_match(address, now) {

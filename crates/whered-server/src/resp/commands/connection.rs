@@ -234,10 +234,7 @@ fn select(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
         Ok(number) if number < DATABASE_COUNT => session.number = number,
         _ => return Err(Failure::text("ERR DB index is out of range")),
     }
-    session
-        .client
-        .number
-        .store(session.number, Ordering::Relaxed);
+    session.client.number.store(session.number, Ordering::Relaxed);
     reply.ok();
     Ok(())
 }
@@ -277,9 +274,7 @@ fn authenticate(session: &mut Session, user: &[u8], password: &[u8]) -> Outcome 
         None => true,
     };
     if user != b"default" || !right {
-        return Err(Failure::text(
-            "WRONGPASS invalid username-password pair or user is disabled.",
-        ));
+        return Err(Failure::text("WRONGPASS invalid username-password pair or user is disabled."));
     }
     session.authenticated = true;
     Ok(())
@@ -287,12 +282,9 @@ fn authenticate(session: &mut Session, user: &[u8], password: &[u8]) -> Outcome 
 
 /// Compares in a time that tells nothing about where two passwords differ.
 fn equal_in_constant_time(wanted: &[u8], given: &[u8]) -> bool {
-    let differences = given
-        .iter()
-        .enumerate()
-        .fold(0, |differences, (index, byte)| {
-            differences | (byte ^ wanted.get(index).copied().unwrap_or(0))
-        });
+    let differences = given.iter().enumerate().fold(0, |differences, (index, byte)| {
+        differences | (byte ^ wanted.get(index).copied().unwrap_or(0))
+    });
     differences == 0 && wanted.len() == given.len()
 }
 
@@ -303,9 +295,7 @@ fn hello(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
         Some(Some(3)) => Some(Protocol::Resp3),
         Some(Some(_)) => return Err(Failure::text("NOPROTO unsupported protocol version")),
         Some(None) => {
-            return Err(Failure::text(
-                "ERR Protocol version is not an integer or out of range",
-            ));
+            return Err(Failure::text("ERR Protocol version is not an integer or out of range"));
         }
     };
     let (mut login, mut client_name) = (None, None);
@@ -376,9 +366,7 @@ fn check_client_name(name: &[u8]) -> Outcome {
     if name.iter().all(u8::is_ascii_graphic) {
         return Ok(());
     }
-    Err(Failure::text(
-        "ERR Client names cannot contain spaces, newlines or special characters.",
-    ))
+    Err(Failure::text("ERR Client names cannot contain spaces, newlines or special characters."))
 }
 
 fn client_reply(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
@@ -425,10 +413,7 @@ fn client_list(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outc
     let mut text = Vec::new();
     if normal {
         for client in session.shared.clients().values() {
-            if wanted_ids
-                .as_ref()
-                .is_none_or(|ids| ids.contains(&client.id))
-            {
+            if wanted_ids.as_ref().is_none_or(|ids| ids.contains(&client.id)) {
                 text.extend_from_slice(&describe(client));
             }
         }
@@ -444,11 +429,7 @@ fn describe(client: &Client) -> Vec<u8> {
     let mut start = String::new();
     let mut end = String::new();
     // Writing to a string cannot fail.
-    let _ = write!(
-        start,
-        "id={} addr={} laddr={} name=",
-        client.id, client.address, client.local
-    );
+    let _ = write!(start, "id={} addr={} laddr={} name=", client.id, client.address, client.local);
     let _ = writeln!(
         end,
         " age={age} idle={idle} flags=N db={} cmd={} user=default resp={}",

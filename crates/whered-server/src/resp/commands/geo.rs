@@ -103,26 +103,18 @@ pub(super) fn place(args: Args<'_>, at: usize) -> Result<Place, Failure> {
     let longitude = float(args.at(at))?;
     let latitude = float(args.at(at + 1))?;
     Place::new(longitude, latitude).map_err(|_| {
-        Failure::made(format!(
-            "ERR invalid longitude,latitude pair {longitude:.6},{latitude:.6}"
-        ))
+        Failure::made(format!("ERR invalid longitude,latitude pair {longitude:.6},{latitude:.6}"))
     })
 }
 
 /// How many meters a unit has.
 pub(super) fn unit_meters(text: &[u8]) -> Result<f64, Failure> {
-    let units: [(&[u8], f64); 4] = [
-        (b"m", 1.0),
-        (b"km", 1000.0),
-        (b"ft", 0.3048),
-        (b"mi", 1609.34),
-    ];
-    let found = units
-        .iter()
-        .find(|(name, _)| text.eq_ignore_ascii_case(name));
-    found.map(|(_, meters)| *meters).ok_or(Failure::text(
-        "ERR unsupported unit provided. please use M, KM, FT, MI",
-    ))
+    let units: [(&[u8], f64); 4] =
+        [(b"m", 1.0), (b"km", 1000.0), (b"ft", 0.3048), (b"mi", 1609.34)];
+    let found = units.iter().find(|(name, _)| text.eq_ignore_ascii_case(name));
+    found
+        .map(|(_, meters)| *meters)
+        .ok_or(Failure::text("ERR unsupported unit provided. please use M, KM, FT, MI"))
 }
 
 fn distance(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
@@ -168,14 +160,11 @@ fn each_cell(
     write: impl Fn(&mut Reply, Option<Cell>),
 ) {
     reply.array(args.len() - 2);
-    session
-        .engine()
-        .keyspace()
-        .read(session.number, args.at(1), |points: Option<&Points>| {
-            for member in args.from(2) {
-                write(reply, points.and_then(|points| points.cell(member)));
-            }
-        });
+    session.engine().keyspace().read(session.number, args.at(1), |points: Option<&Points>| {
+        for member in args.from(2) {
+            write(reply, points.and_then(|points| points.cell(member)));
+        }
+    });
 }
 
 /// A place as an array of longitude and latitude.

@@ -57,9 +57,7 @@ fn search(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
     if options.explain {
         // Without the key a member has no place, and there is nothing to explain.
         let search = search.ok_or(Failure::text("ERR could not decode requested zset member"))?;
-        let reasons = session
-            .engine()
-            .explain_near(session.number, args.at(1), &search);
+        let reasons = session.engine().explain_near(session.number, args.at(1), &search);
         reply.bulk(reasons.to_string().as_bytes());
     }
     Ok(())
@@ -139,9 +137,7 @@ fn check(options: &Options<'_>, args: Args<'_>) -> Outcome {
     } else if options.shape.is_none() {
         "exactly one of BYRADIUS and BYBOX can be specified for "
     } else if options.any && options.count == 0 {
-        return Err(Failure::text(
-            "ERR the ANY argument requires COUNT argument",
-        ));
+        return Err(Failure::text("ERR the ANY argument requires COUNT argument"));
     } else {
         return Ok(());
     };
@@ -159,9 +155,7 @@ impl Options<'_> {
             return Err(Failure::text("ERR radius cannot be negative"));
         }
         self.unit_meters = unit_meters(args.at(at + 1))?;
-        self.shape = Some(Shape::Circle {
-            radius_meters: radius * self.unit_meters,
-        });
+        self.shape = Some(Shape::Circle { radius_meters: radius * self.unit_meters });
         Ok(())
     }
 

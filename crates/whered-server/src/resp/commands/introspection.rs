@@ -140,11 +140,7 @@ fn every_command(reply: &mut Reply) -> Outcome {
 
 /// The subcommands of a command, those of `COMMAND` included.
 fn subcommands(command: &Command) -> &'static [Command] {
-    if command.name == "command" {
-        COMMAND
-    } else {
-        command.subcommands()
-    }
+    if command.name == "command" { COMMAND } else { command.subcommands() }
 }
 
 /// A command or, as `container|name`, a subcommand.
@@ -173,22 +169,16 @@ fn write_command(command: &Command, reply: &mut Reply) {
     reply.set(flags.clone().count());
     flags.for_each(|(_, name)| reply.simple(name));
     let (first, last, step) = command.keys;
-    [first, last, step]
-        .iter()
-        .for_each(|key| reply.integer(i64::from(*key)));
+    [first, last, step].iter().for_each(|key| reply.integer(i64::from(*key)));
     let categories = categories(command);
     reply.set(categories.len());
-    categories
-        .iter()
-        .for_each(|category| reply.simple(category));
+    categories.iter().for_each(|category| reply.simple(category));
     reply.array(0);
     // Key specifications, which only clusters need.
     reply.array(0);
     let subcommands = subcommands(command);
     reply.array(subcommands.len());
-    subcommands
-        .iter()
-        .for_each(|subcommand| write_command(subcommand, reply));
+    subcommands.iter().for_each(|subcommand| write_command(subcommand, reply));
 }
 
 /// The categories that an access list of Redis would have for it.
@@ -209,24 +199,14 @@ fn categories(command: &Command) -> Vec<&'static str> {
         (Flag::Admin, "@admin"),
         (Flag::Dangerous, "@dangerous"),
     ];
-    let by_flag = by_flag
-        .iter()
-        .filter(|(flag, _)| command.has(*flag))
-        .map(|(_, name)| *name);
-    let speed = if command.has(Flag::Fast) {
-        "@fast"
-    } else {
-        "@slow"
-    };
+    let by_flag = by_flag.iter().filter(|(flag, _)| command.has(*flag)).map(|(_, name)| *name);
+    let speed = if command.has(Flag::Fast) { "@fast" } else { "@slow" };
     by_group.into_iter().chain(by_flag).chain([speed]).collect()
 }
 
 fn docs(_: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
-    let commands: Vec<&Command> = if args.len() == 2 {
-        all().collect()
-    } else {
-        args.from(2).filter_map(any).collect()
-    };
+    let commands: Vec<&Command> =
+        if args.len() == 2 { all().collect() } else { args.from(2).filter_map(any).collect() };
     reply.map(commands.len());
     for command in commands {
         write_docs(command, reply);
@@ -253,9 +233,7 @@ fn write_docs(command: &Command, reply: &mut Reply) {
     if !subcommands.is_empty() {
         reply.bulk(b"subcommands");
         reply.map(subcommands.len());
-        subcommands
-            .iter()
-            .for_each(|subcommand| write_docs(subcommand, reply));
+        subcommands.iter().for_each(|subcommand| write_docs(subcommand, reply));
     }
 }
 
@@ -269,9 +247,7 @@ fn list(_: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
         5 if args.is(2, "filterby") && args.is(3, "aclcat") => {
             let category = [b"@", args.at(4).to_ascii_lowercase().as_slice()].concat();
             Box::new(move |command| {
-                categories(command)
-                    .iter()
-                    .any(|name| name.as_bytes() == category)
+                categories(command).iter().any(|name| name.as_bytes() == category)
             })
         }
         // There are no modules.
@@ -293,15 +269,9 @@ fn get_keys(_: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
         return Err(Failure::text("ERR The command has no key arguments"));
     }
     if !command.takes(request.len()) {
-        return Err(Failure::text(
-            "ERR Invalid number of arguments specified for command",
-        ));
+        return Err(Failure::text("ERR Invalid number of arguments specified for command"));
     }
-    let last = if last < 0 {
-        request.len() as i32 + last
-    } else {
-        last
-    };
+    let last = if last < 0 { request.len() as i32 + last } else { last };
     let keys = || (first..=last).step_by(step.unsigned_abs() as usize);
     reply.array(keys().count());
     keys().for_each(|key| reply.bulk(request.at(key as usize)));
@@ -311,9 +281,7 @@ fn get_keys(_: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
 /// The answer of `HELP`: one line for a subcommand and one for what it does.
 pub(super) fn help(container: &str, subcommands: &[Command], reply: &mut Reply) {
     reply.array(1 + 2 * subcommands.len());
-    reply.simple(&format!(
-        "{container} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:"
-    ));
+    reply.simple(&format!("{container} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:"));
     for command in subcommands {
         let name = command.name[container.len() + 1..].to_uppercase();
         reply.simple(format!("{name} {}", command.syntax).trim_end());
@@ -336,11 +304,8 @@ const SECTIONS: [(&str, Section); 7] = [
 
 fn info(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
     let everything = args.len() == 1
-        || (1..args.len()).any(|at| {
-            ["all", "default", "everything"]
-                .iter()
-                .any(|w| args.is(at, w))
-        });
+        || (1..args.len())
+            .any(|at| ["all", "default", "everything"].iter().any(|w| args.is(at, w)));
     let mut text = String::new();
     for (name, write) in SECTIONS {
         if everything || (1..args.len()).any(|at| args.is(at, name)) {
@@ -375,11 +340,7 @@ fn server(session: &Session, text: &mut String) {
     line(text, "process_id", std::process::id());
     line(text, "run_id", &shared.options.run_id);
     line(text, "tcp_port", shared.port);
-    line(
-        text,
-        "server_time_usec",
-        session.engine().now_millis() * 1000,
-    );
+    line(text, "server_time_usec", session.engine().now_millis() * 1000);
     line(text, "uptime_in_seconds", uptime_seconds);
     line(text, "uptime_in_days", uptime_seconds / 86_400);
     line(text, "io_threads_active", shared.options.threads.max(1));
@@ -387,11 +348,7 @@ fn server(session: &Session, text: &mut String) {
 
 fn clients(session: &Session, text: &mut String) {
     let shared = &session.shared;
-    line(
-        text,
-        "connected_clients",
-        shared.counters.connections_open.load(Ordering::Relaxed),
-    );
+    line(text, "connected_clients", shared.counters.connections_open.load(Ordering::Relaxed));
     line(text, "maxclients", shared.options.max_clients);
     line(text, "blocked_clients", 0);
 }
@@ -400,12 +357,7 @@ fn memory(_: &Session, text: &mut String) {
     // The second number of this file counts resident pages of 4 KiB (proc(5)).
     let pages = std::fs::read_to_string("/proc/self/statm")
         .ok()
-        .and_then(|statm| {
-            statm
-                .split(' ')
-                .nth(1)
-                .and_then(|pages| pages.parse::<u64>().ok())
-        });
+        .and_then(|statm| statm.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok()));
     if let Some(pages) = pages {
         line(text, "used_memory_rss", pages * 4096);
     }
@@ -420,11 +372,7 @@ fn persistence(session: &Session, text: &mut String) {
     };
     let poisoned = session.engine().journal_poisoned();
     line(text, "aof_enabled", 1);
-    line(
-        text,
-        "aof_last_write_status",
-        if poisoned.is_none() { "ok" } else { "err" },
-    );
+    line(text, "aof_last_write_status", if poisoned.is_none() { "ok" } else { "err" });
     line(text, "journal_groups", stats.groups);
     line(text, "journal_frames", stats.frames);
     line(text, "journal_bytes", stats.bytes);
@@ -432,11 +380,7 @@ fn persistence(session: &Session, text: &mut String) {
     if let Some(reason) = poisoned {
         let reason = reason.replace(['\r', '\n'], " ");
         line(text, "journal_error", reason);
-        line(
-            text,
-            "journal_note",
-            "memory may hold writes that were not acknowledged",
-        );
+        line(text, "journal_note", "memory may hold writes that were not acknowledged");
     }
 }
 
@@ -449,14 +393,8 @@ fn stats(session: &Session, text: &mut String) {
         ("total_net_output_bytes", &counters.output_bytes),
         ("rejected_connections", &counters.connections_rejected),
         ("total_error_replies", &counters.errors),
-        (
-            "client_query_buffer_limit_disconnections",
-            &counters.query_limit_closed,
-        ),
-        (
-            "client_output_buffer_limit_disconnections",
-            &counters.output_limit_closed,
-        ),
+        ("client_query_buffer_limit_disconnections", &counters.query_limit_closed),
+        ("client_output_buffer_limit_disconnections", &counters.output_limit_closed),
     ];
     for (field, counter) in fields {
         line(text, field, counter.load(Ordering::Relaxed));
@@ -472,11 +410,7 @@ fn keyspace(session: &Session, text: &mut String) {
     for number in 0..DATABASE_COUNT {
         let keys = session.engine().keyspace().len(number);
         if keys > 0 {
-            line(
-                text,
-                &format!("db{number}"),
-                format_args!("keys={keys},expires=0,avg_ttl=0"),
-            );
+            line(text, &format!("db{number}"), format_args!("keys={keys},expires=0,avg_ttl=0"));
         }
     }
 }

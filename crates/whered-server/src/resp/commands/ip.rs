@@ -47,10 +47,7 @@ pub(super) const COMMANDS: &[Command] = &[
         action: Action::Run(|session, _, reply| {
             let generation = session.engine().generation();
             reply.array(generation.databases().len());
-            generation
-                .databases()
-                .iter()
-                .for_each(|named| reply.bulk(named.name.as_bytes()));
+            generation.databases().iter().for_each(|named| reply.bulk(named.name.as_bytes()));
             Ok(())
         }),
         ..IP
@@ -84,9 +81,7 @@ fn unreadable(database: &NamedDatabase, error: &MmdbError) -> Failure {
 }
 
 fn path(text: &[u8]) -> Result<FieldPath, Failure> {
-    name(text)?
-        .parse()
-        .map_err(|error| Failure::made(format!("ERR wrong path: {error}")))
+    name(text)?.parse().map_err(|error| Failure::made(format!("ERR wrong path: {error}")))
 }
 
 fn get(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
@@ -115,11 +110,7 @@ fn get_many(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome
         if count == 0 || count > args.len() - 4 {
             return Err(SYNTAX_ERROR);
         }
-        paths = args
-            .from(4)
-            .take(count)
-            .map(path)
-            .collect::<Result<_, _>>()?;
+        paths = args.from(4).take(count).map(path).collect::<Result<_, _>>()?;
         first = 4 + count;
     }
     if args.len() == first {
@@ -153,10 +144,7 @@ fn write_record(
     paths: &[FieldPath],
     reply: &mut Reply,
 ) -> Outcome {
-    let found = named
-        .database
-        .lookup(address)
-        .map_err(|error| unreadable(named, &error))?;
+    let found = named.database.lookup(address).map_err(|error| unreadable(named, &error))?;
     match found.record {
         Some(record) if paths.is_empty() => {
             let mut json = Vec::new();
@@ -178,9 +166,7 @@ fn write_fields(
 ) -> Outcome {
     let mut texts = Vec::with_capacity(paths.len());
     for path in paths {
-        let value = record
-            .map(|record| named.database.field(record, path))
-            .transpose();
+        let value = record.map(|record| named.database.field(record, path)).transpose();
         let value = value.map_err(|error| unreadable(named, &error))?;
         texts.push(value.flatten().map(|value| {
             let mut text = Vec::new();

@@ -107,10 +107,7 @@ pub(super) const COMMANDS: &[Command] = &[
         syntax: "key",
         summary: "Says what a key holds: zset or none",
         action: Action::Run(|session, args, reply| {
-            let exists = session
-                .engine()
-                .keyspace()
-                .exists(session.number, args.at(1));
+            let exists = session.engine().keyspace().exists(session.number, args.at(1));
             reply.simple(if exists { "zset" } else { "none" });
             Ok(())
         }),
@@ -145,11 +142,7 @@ fn delete(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
 
 fn exists(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
     let keyspace = session.engine().keyspace();
-    reply.count(
-        args.from(1)
-            .filter(|key| keyspace.exists(session.number, key))
-            .count(),
-    );
+    reply.count(args.from(1).filter(|key| keyspace.exists(session.number, key)).count());
     Ok(())
 }
 
@@ -201,10 +194,7 @@ fn scan(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
         }
         at += 2;
     }
-    let (next, mut keys) = session
-        .engine()
-        .keyspace()
-        .scan(session.number, cursor, count);
+    let (next, mut keys) = session.engine().keyspace().scan(session.number, cursor, count);
     keys.retain(|key| kind_fits && pattern.is_none_or(|pattern| glob::matches(pattern, key)));
     reply.array(2);
     reply.bulk(next.to_string().as_bytes());

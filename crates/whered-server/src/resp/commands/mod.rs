@@ -140,11 +140,7 @@ fn run(
 }
 
 fn count_error(session: &Session) {
-    session
-        .shared
-        .counters
-        .errors
-        .fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    session.shared.counters.errors.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
 }
 
 /// The command or subcommand that a request names.
@@ -201,9 +197,7 @@ fn subcommand(
     name: &[u8],
 ) -> Option<&'static Command> {
     let own_name = |command: &Command| &command.name.as_bytes()[container.name.len() + 1..];
-    subcommands
-        .iter()
-        .find(|command| own_name(command).eq_ignore_ascii_case(name))
+    subcommands.iter().find(|command| own_name(command).eq_ignore_ascii_case(name))
 }
 
 impl Command {
@@ -222,26 +216,16 @@ impl Command {
 
     fn takes(&self, count: usize) -> bool {
         let wanted = self.arity.unsigned_abs() as usize;
-        if self.arity < 0 {
-            count >= wanted
-        } else {
-            count == wanted
-        }
+        if self.arity < 0 { count >= wanted } else { count == wanted }
     }
 
     fn check_arity(&self, count: usize) -> Outcome {
-        if self.takes(count) {
-            Ok(())
-        } else {
-            Err(wrong_arity(self.name))
-        }
+        if self.takes(count) { Ok(()) } else { Err(wrong_arity(self.name)) }
     }
 }
 
 fn wrong_arity(name: &str) -> Failure {
-    Failure::made(format!(
-        "ERR wrong number of arguments for '{name}' command"
-    ))
+    Failure::made(format!("ERR wrong number of arguments for '{name}' command"))
 }
 
 /// How much of a client's words an error repeats.
@@ -292,9 +276,7 @@ fn name(text: &[u8]) -> Result<&str, Failure> {
 }
 
 fn address(text: &[u8]) -> Result<std::net::IpAddr, Failure> {
-    let parsed = std::str::from_utf8(text)
-        .ok()
-        .and_then(|text| text.parse().ok());
+    let parsed = std::str::from_utf8(text).ok().and_then(|text| text.parse().ok());
     parsed.ok_or_else(|| {
         let shown = cut(text, REPEATED_BYTES).escape_ascii();
         Failure::made(format!("ERR '{shown}' is not an IP address"))
@@ -319,17 +301,9 @@ mod tests {
     fn every_command_is_found_by_its_name_and_no_name_is_used_twice() {
         for command in all() {
             let found = by_name(command.name.to_uppercase().as_bytes());
-            assert!(
-                found.is_some_and(|found| std::ptr::eq(found, command)),
-                "{}",
-                command.name
-            );
+            assert!(found.is_some_and(|found| std::ptr::eq(found, command)), "{}", command.name);
             for sub in command.subcommands() {
-                assert!(
-                    sub.name.starts_with(&format!("{}|", command.name)),
-                    "{}",
-                    sub.name
-                );
+                assert!(sub.name.starts_with(&format!("{}|", command.name)), "{}", sub.name);
             }
         }
         assert!(by_name(b"nosuch").is_none());

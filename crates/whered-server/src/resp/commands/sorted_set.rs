@@ -88,9 +88,7 @@ fn remove(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
 
 fn score(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
     let keyspace = session.engine().keyspace();
-    let cell = keyspace.read(session.number, args.at(1), |points| {
-        points?.cell(args.at(2))
-    });
+    let cell = keyspace.read(session.number, args.at(1), |points| points?.cell(args.at(2)));
     match cell {
         Some(cell) => reply.score(cell.bits()),
         None => reply.null(),
@@ -144,13 +142,8 @@ fn range(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
 
 fn read_options(args: Args<'_>) -> Result<Options, Failure> {
     let mut by = None;
-    let mut options = Options {
-        by: By::Rank,
-        reverse: false,
-        offset: 0,
-        limit: -1,
-        with_scores: false,
-    };
+    let mut options =
+        Options { by: By::Rank, reverse: false, offset: 0, limit: -1, with_scores: false };
     let mut at = 4;
     while at < args.len() {
         let left = args.len() - 1 - at;
@@ -192,11 +185,7 @@ fn read_options(args: Args<'_>) -> Result<Options, Failure> {
 fn read_range<'a>(args: Args<'a>, options: &Options) -> Result<Range<'a>, Failure> {
     let (first, second) = (args.at(2), args.at(3));
     // Backwards, the greater limit comes first; ranks count from the other end instead.
-    let (low, high) = if options.reverse {
-        (second, first)
-    } else {
-        (first, second)
-    };
+    let (low, high) = if options.reverse { (second, first) } else { (first, second) };
     match options.by {
         By::Rank => Ok(Range::Ranks(integer(first)?, integer(second)?)),
         By::Score => read_scores(low, high)
@@ -219,16 +208,8 @@ fn read_scores(low: &[u8], high: &[u8]) -> Option<Option<RangeInclusive<u64>>> {
     let (high, high_excluded) = limit(high)?;
     // Scores are whole numbers below 2^55, where floats still have every even one.
     let largest = (1u64 << 55) as f64;
-    let least = if low_excluded {
-        low.floor() + 1.0
-    } else {
-        low.ceil()
-    };
-    let most = if high_excluded {
-        high.ceil() - 1.0
-    } else {
-        high.floor()
-    };
+    let least = if low_excluded { low.floor() + 1.0 } else { low.ceil() };
+    let most = if high_excluded { high.ceil() - 1.0 } else { high.floor() };
     if low > high || most < 0.0 || least > largest || least > most {
         return Some(None);
     }
@@ -250,21 +231,14 @@ fn write_range(points: &Points, options: &Options, range: &Range<'_>, reply: &mu
         Range::Ranks(first, last) => {
             let len = i64::try_from(points.len()).unwrap_or(i64::MAX);
             let from_end = |rank: i64| {
-                if rank < 0 {
-                    rank.saturating_add(len)
-                } else {
-                    rank
-                }
+                if rank < 0 { rank.saturating_add(len) } else { rank }
             };
             let (first, last) = (from_end(*first).max(0), from_end(*last).min(len - 1));
             if first > last {
                 return reply.array(0);
             }
-            let (first, last) = if options.reverse {
-                (len - 1 - last, len - 1 - first)
-            } else {
-                (first, last)
-            };
+            let (first, last) =
+                if options.reverse { (len - 1 - last, len - 1 - first) } else { (first, last) };
             let entries = points.iter_ranks(first as usize..last as usize + 1);
             write_entries(entries, options, reply);
         }
@@ -339,10 +313,7 @@ fn write_members(
         return reply.array(0);
     }
     if options.reverse {
-        let entries = points
-            .iter()
-            .rev()
-            .skip_while(|(member, _)| !to_high(member));
+        let entries = points.iter().rev().skip_while(|(member, _)| !to_high(member));
         write_while(entries, options, reply, from_low);
     } else {
         let entries = points.iter().skip_while(|(member, _)| !from_low(member));
@@ -358,20 +329,12 @@ fn write_while<'a>(
     before_far_limit: impl Fn(&[u8]) -> bool,
 ) {
     let mut entries = entries.peekable();
-    if !entries
-        .peek()
-        .is_some_and(|(member, _)| before_far_limit(member))
-    {
+    if !entries.peek().is_some_and(|(member, _)| before_far_limit(member)) {
         return reply.array(0);
     }
     let skipped = usize::try_from(options.offset).unwrap_or(usize::MAX);
-    let inside = entries
-        .skip(skipped)
-        .take_while(|(member, _)| before_far_limit(member));
-    let rest = Options {
-        offset: 0,
-        ..*options
-    };
+    let inside = entries.skip(skipped).take_while(|(member, _)| before_far_limit(member));
+    let rest = Options { offset: 0, ..*options };
     write_limited(inside, &rest, reply);
 }
 

@@ -69,9 +69,7 @@ pub(super) const COMMANDS: &[Command] = &[
         name: "site.rem",
         summary: "Removes a site that SITE.ADD has added",
         action: Action::Run(|session, args, reply| {
-            let written = session
-                .engine()
-                .remove_site(name(args.at(1))?, name(args.at(2))?)?;
+            let written = session.engine().remove_site(name(args.at(1))?, name(args.at(2))?)?;
             finish(reply, written.ticket)
         }),
         ..SITE
@@ -110,10 +108,7 @@ fn add(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
     let site = Site {
         name: name(args.at(2))?.to_owned(),
         place: place(args, 3)?,
-        addresses: args
-            .from(5)
-            .map(address)
-            .collect::<Result<Vec<IpAddr>, _>>()?,
+        addresses: args.from(5).map(address).collect::<Result<Vec<IpAddr>, _>>()?,
         healthy: true,
     };
     let written = session.engine().put_site(name(args.at(1))?, site)?;
@@ -131,9 +126,7 @@ fn set_healthy(session: &mut Session, args: Args<'_>, reply: &mut Reply, healthy
 fn list(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
     let generation = session.engine().generation();
     let pool_name = name(args.at(1))?;
-    let pool = generation
-        .pool(pool_name)
-        .ok_or_else(|| no_such("pool", pool_name))?;
+    let pool = generation.pool(pool_name).ok_or_else(|| no_such("pool", pool_name))?;
     reply.array(pool.sites.len());
     for site in &pool.sites {
         reply.map(5);
@@ -147,9 +140,7 @@ fn list(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
         reply.count(usize::from(site.healthy));
         reply.bulk(b"addresses");
         reply.array(site.addresses.len());
-        site.addresses
-            .iter()
-            .for_each(|address| reply.bulk(address.to_string().as_bytes()));
+        site.addresses.iter().for_each(|address| reply.bulk(address.to_string().as_bytes()));
     }
     Ok(())
 }
@@ -161,18 +152,11 @@ fn steer(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
     }
     let generation = session.engine().generation();
     let pool_name = name(args.at(1))?;
-    let index = generation
-        .pools()
-        .iter()
-        .position(|pool| pool.name == pool_name);
+    let index = generation.pools().iter().position(|pool| pool.name == pool_name);
     let index = index.ok_or_else(|| no_such("pool", pool_name))?;
     let address = address(args.at(2))?;
     let prefix_length_bits = if address.is_ipv4() { 32 } else { 128 };
-    let client = Client {
-        address,
-        prefix_length_bits,
-        from_ecs: false,
-    };
+    let client = Client { address, prefix_length_bits, from_ecs: false };
     if explain {
         let reasons = session.engine().explain_steer(pool_name, &client);
         let reasons = reasons.map_err(|error| Failure::made(format!("ERR {error}")))?;
