@@ -139,10 +139,7 @@ pub(crate) struct Budget {
 
 impl Budget {
     pub(crate) fn new() -> Budget {
-        Budget {
-            values: MAX_VALUES_PER_RECORD,
-            payload_bytes: MAX_PAYLOAD_BYTES_PER_RECORD,
-        }
+        Budget { values: MAX_VALUES_PER_RECORD, payload_bytes: MAX_PAYLOAD_BYTES_PER_RECORD }
     }
 
     fn take_field(&mut self, field: &Field) -> Result<(), MmdbError> {
@@ -160,10 +157,8 @@ impl Budget {
     /// Takes one value or key with this much text.
     fn take(&mut self, payload_bytes: usize) -> Result<(), MmdbError> {
         self.values = self.values.checked_sub(1).ok_or_else(too_many_values)?;
-        self.payload_bytes = self
-            .payload_bytes
-            .checked_sub(payload_bytes)
-            .ok_or_else(too_many_bytes)?;
+        self.payload_bytes =
+            self.payload_bytes.checked_sub(payload_bytes).ok_or_else(too_many_bytes)?;
         Ok(())
     }
 }
@@ -223,16 +218,14 @@ impl<'a> Section<'a> {
 
     /// `count` bytes at `at`, which belong to the field at `field_at`.
     fn take(&self, field_at: usize, at: usize, count: usize) -> Result<&'a [u8], MmdbError> {
-        at.checked_add(count)
-            .and_then(|end| self.bytes.get(at..end))
-            .ok_or_else(|| {
-                let left = self.bytes.len().saturating_sub(at);
-                self.fault(
-                    field_at,
-                    format!("a field that needs {count} bytes where {left} are left"),
-                    "fields that end inside their section",
-                )
-            })
+        at.checked_add(count).and_then(|end| self.bytes.get(at..end)).ok_or_else(|| {
+            let left = self.bytes.len().saturating_sub(at);
+            self.fault(
+                field_at,
+                format!("a field that needs {count} bytes where {left} are left"),
+                "fields that end inside their section",
+            )
+        })
     }
 
     /// Reads what stands at `at`, without following a pointer.
@@ -257,11 +250,7 @@ impl<'a> Section<'a> {
             2 => 285 + more,
             _ => 65_821 + more,
         };
-        let field = Field {
-            kind,
-            size,
-            start: after_type + extra,
-        };
+        let field = Field { kind, size, start: after_type + extra };
         self.check_size(at, &field)?;
         Ok(Token::Field(field))
     }
@@ -283,10 +272,7 @@ impl<'a> Section<'a> {
                 "pointers into the section, which is shorter",
             ));
         }
-        Ok(Token::Pointer {
-            target,
-            next: at + 1 + width,
-        })
+        Ok(Token::Pointer { target, next: at + 1 + width })
     }
 
     /// The type, and where the size bytes begin.
@@ -340,17 +326,13 @@ impl<'a> Section<'a> {
             Kind::End => (size == 0, "an end marker of size 0"),
             Kind::Map | Kind::Array | Kind::Container => {
                 let left = (self.bytes.len() - field.start) as u64;
-                (
-                    field.nested_fields() <= left,
-                    "no more entries than bytes left",
-                )
+                (field.nested_fields() <= left, "no more entries than bytes left")
             }
         };
         if !right {
             return Err(self.fault(at, format!("{:?} of size {size}", field.kind), allowed));
         }
-        self.take(at, field.start, field.end() - field.start)
-            .map(|_| ())
+        self.take(at, field.start, field.end() - field.start).map(|_| ())
     }
 
     /// The field at `at`, one pointer followed, and where the next field begins if there was one.
@@ -444,9 +426,7 @@ impl<'a> Section<'a> {
         sink: &mut impl Sink,
     ) -> Result<usize, MmdbError> {
         let (field, after_pointer) = self.resolve(at)?;
-        budget
-            .take_field(&field)
-            .map_err(|error| error.at(self.file_offset(at)))?;
+        budget.take_field(&field).map_err(|error| error.at(self.file_offset(at)))?;
         let mut next = field.end();
         if let Some(scalar) = self.scalar(&field)? {
             sink.scalar(scalar);
@@ -460,9 +440,7 @@ impl<'a> Section<'a> {
             for _ in 0..field.size {
                 let key_at = next;
                 let (key, value_at) = self.key(key_at)?;
-                budget
-                    .take(key.len())
-                    .map_err(|error| error.at(self.file_offset(key_at)))?;
+                budget.take(key.len()).map_err(|error| error.at(self.file_offset(key_at)))?;
                 sink.key(key);
                 next = self
                     .walk_nested(value_at, depth + 1, budget, sink)
@@ -492,9 +470,7 @@ impl<'a> Section<'a> {
             match self.token(next)? {
                 Token::Pointer { next: after, .. } => next = after,
                 Token::Field(field) => {
-                    budget
-                        .take_field(&field)
-                        .map_err(|error| error.at(self.file_offset(next)))?;
+                    budget.take_field(&field).map_err(|error| error.at(self.file_offset(next)))?;
                     left += field.nested_fields();
                     next = field.end();
                 }
@@ -561,9 +537,7 @@ impl<'a> Section<'a> {
 
 /// Up to 16 bytes as a big-endian number; no bytes are zero. Longer input keeps the last 16.
 fn big_endian(bytes: &[u8]) -> u128 {
-    bytes
-        .iter()
-        .fold(0, |number, byte| (number << 8) | u128::from(*byte))
+    bytes.iter().fold(0, |number, byte| (number << 8) | u128::from(*byte))
 }
 
 #[cfg(test)]

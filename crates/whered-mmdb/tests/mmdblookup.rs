@@ -38,19 +38,12 @@ fn peer(file: &TemporaryFile, address: &str, path: &[&str]) -> Option<String> {
         .output()
         .unwrap();
     output.status.success().then(|| {
-        String::from_utf8(output.stdout)
-            .unwrap()
-            .split_whitespace()
-            .collect::<Vec<_>>()
-            .join(" ")
+        String::from_utf8(output.stdout).unwrap().split_whitespace().collect::<Vec<_>>().join(" ")
     })
 }
 
 fn is_missing() -> bool {
-    let is_missing = Command::new("mmdblookup")
-        .arg("--version")
-        .output()
-        .is_err();
+    let is_missing = Command::new("mmdblookup").arg("--version").output().is_err();
     if is_missing {
         support::skip("peers", "there is no program mmdblookup");
     }
@@ -59,10 +52,7 @@ fn is_missing() -> bool {
 
 fn record(number: u32) -> Value {
     let text = |text: &str| Value::String(text.to_string());
-    let mut names = vec![(
-        "en".to_string(),
-        Value::String(format!("Place number {number}")),
-    )];
+    let mut names = vec![("en".to_string(), Value::String(format!("Place number {number}")))];
     names.push(("a shared key".to_string(), text("a shared value")));
     Value::Map(vec![
         ("number".to_string(), Value::Uint32(number)),
@@ -70,15 +60,9 @@ fn record(number: u32) -> Value {
         ("signed".to_string(), Value::Int32(-(number as i32 % 1000))),
         ("half".to_string(), Value::Double(f64::from(number) / 2.0)),
         ("truth".to_string(), Value::Boolean(number % 2 == 0)),
-        (
-            "bytes".to_string(),
-            Value::Bytes(number.to_be_bytes().to_vec()),
-        ),
+        ("bytes".to_string(), Value::Bytes(number.to_be_bytes().to_vec())),
         ("names".to_string(), Value::Map(names)),
-        (
-            "list".to_string(),
-            Value::Array(vec![text("first"), Value::Uint16(2), text("last one")]),
-        ),
+        ("list".to_string(), Value::Array(vec![text("first"), Value::Uint16(2), text("last one")])),
     ])
 }
 
@@ -101,18 +85,11 @@ fn mmdblookup_says_what_the_reader_says() {
             let bits = random.number() as u32;
             let length = 8 + random.below(25);
             let address = std::net::Ipv4Addr::from_bits(bits);
-            writer
-                .insert(
-                    format!("{address}/{length}").parse().unwrap(),
-                    record(number),
-                )
-                .unwrap();
+            writer.insert(format!("{address}/{length}").parse().unwrap(), record(number)).unwrap();
             addresses.push(address.to_string());
             if ip_version == 6 {
                 let address = std::net::Ipv6Addr::from_bits(u128::from(random.number()) << 64);
-                writer
-                    .insert(format!("{address}/40").parse().unwrap(), record(number))
-                    .unwrap();
+                writer.insert(format!("{address}/40").parse().unwrap(), record(number)).unwrap();
                 addresses.push(address.to_string());
             }
         }
@@ -122,18 +99,11 @@ fn mmdblookup_says_what_the_reader_says() {
         let file = TemporaryFile::new(&format!("{ip_version}-{record_size_bits}.mmdb"), &bytes);
         for address in addresses.iter().take(40) {
             let answer = database.lookup(address.parse().unwrap()).unwrap();
-            assert_eq!(
-                peer(&file, address, &[]).is_some(),
-                answer.record.is_some(),
-                "{address}"
-            );
+            assert_eq!(peer(&file, address, &[]).is_some(), answer.record.is_some(), "{address}");
             let Some(id) = answer.record else { continue };
-            for (path, type_name) in [
-                ("number", "uint32"),
-                ("big", "uint64"),
-                ("signed", "int32"),
-                ("truth", "boolean"),
-            ] {
+            for (path, type_name) in
+                [("number", "uint32"), ("big", "uint64"), ("signed", "int32"), ("truth", "boolean")]
+            {
                 let mut text = Vec::new();
                 let value = database.field(id, &path.parse().unwrap()).unwrap().unwrap();
                 value.write_text(&mut text);
@@ -142,21 +112,12 @@ fn mmdblookup_says_what_the_reader_says() {
                 assert_eq!(printed, format!("{text} <{type_name}>"), "{address}");
             }
             let mut json = Vec::new();
-            let bytes = database
-                .field(id, &"bytes".parse().unwrap())
-                .unwrap()
-                .unwrap();
+            let bytes = database.field(id, &"bytes".parse().unwrap()).unwrap().unwrap();
             bytes.write_text(&mut json);
             let printed = peer(&file, address, &["bytes"]).unwrap();
-            assert_eq!(
-                printed,
-                format!("{} <bytes>", String::from_utf8(json).unwrap())
-            );
+            assert_eq!(printed, format!("{} <bytes>", String::from_utf8(json).unwrap()));
             for path in [["names", "en"], ["names", "a shared key"], ["list", "-1"]] {
-                let value = database
-                    .text(id, &whered_mmdb::FieldPath::new(path))
-                    .unwrap()
-                    .unwrap();
+                let value = database.text(id, &whered_mmdb::FieldPath::new(path)).unwrap().unwrap();
                 let printed = peer(&file, address, &path).unwrap();
                 assert_eq!(printed, format!("\"{value}\" <utf8_string>"), "{address}");
             }
