@@ -43,6 +43,7 @@ pub(crate) fn run(arguments: &LookupArguments) -> Result<Outcome, Failure> {
 }
 
 /// What one address came to.
+#[derive(Clone, Copy)]
 enum Answer {
     Found,
     NotFound,

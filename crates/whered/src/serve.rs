@@ -5,7 +5,7 @@
 //! `ready`; everything later goes to the log on standard error.
 
 use std::fs;
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
@@ -21,7 +21,8 @@ const DEMO_DATA_DIR: &str = "data";
 
 /// Runs the server until a signal ends it.
 pub(crate) fn run(arguments: ServeArguments) -> Result<Outcome, Failure> {
-    tracing_subscriber::fmt().with_writer(io::stderr).with_target(false).init();
+    let colours = io::stderr().is_terminal();
+    tracing_subscriber::fmt().with_writer(io::stderr).with_ansi(colours).with_target(false).init();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(Failure::new)?;
     // Signals are caught before anything is opened: none is lost while starting.
@@ -39,7 +40,7 @@ pub(crate) fn run(arguments: ServeArguments) -> Result<Outcome, Failure> {
             match reloaded {
                 Ok(done) => tracing::info!("reloaded: {done}"),
                 Err(Failure::Message(why)) => {
-                    tracing::error!("not reloaded, serving on as before: {why}")
+                    tracing::error!("not reloaded, serving on as before: {why}");
                 }
                 Err(Failure::ClosedPipe) => {}
             }
