@@ -1,3 +1,5 @@
+//! Every mistake of a configuration gives its exact line, and a right one is read as it stands.
+
 use std::path::{Path, PathBuf};
 
 use whered_engine::store::SyncPolicy;

@@ -1,4 +1,8 @@
 //! The sections of the listeners and of the journal: `[resp]`, `[http]`, `[dns]`, `[journal]`.
+//!
+//! Not for: binding or opening anything; here a value is only found right or wrong at its place.
+//! Invariant: what is read here can be started: RESP and HTTP have a secret on every address that
+//! others can reach.
 
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;

@@ -1,4 +1,8 @@
 //! The repeated sections: `[[database]]`, `[[zone]]`, `[[pool]]` and `[[pool.site]]`.
+//!
+//! Not for: reading the files that are named (the engine does).
+//! Invariants: names are unique by kind, domain names without regard to case; a pool's owners lie
+//! in a zone that the file defines; a pool has a site, and a site has an address.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;

@@ -1,4 +1,6 @@
 //! The one form of every refusal: `{"error":{"message","field"}}` and a fitting status.
+//!
+//! `field` names the parameter or part of the request that is wrong; null when none is.
 
 use axum::Json;
 use axum::http::{StatusCode, header};

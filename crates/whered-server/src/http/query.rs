@@ -1,4 +1,7 @@
 //! The query parameters of a route: known ones only, each at most once.
+//!
+//! Not for: what a value means to the route. Every refusal is a 400 that names the parameter, what
+//! was found and what is allowed. Cost: a few short comparisons; a URI has a limit of its own.
 
 use axum::extract::Query;
 use axum::http::Uri;
