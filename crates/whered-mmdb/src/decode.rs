@@ -23,7 +23,7 @@
 #![deny(clippy::indexing_slicing)]
 
 use crate::error::{ErrorKind, MmdbError};
-use crate::path::FieldPath;
+use crate::path::{FieldPath, Segment};
 
 /// How deep maps and arrays may be nested in one record; libmaxminddb's limit.
 pub const MAX_DEPTH: usize = 512;
@@ -510,21 +510,33 @@ impl<'a> Section<'a> {
         let mut budget = Budget::new();
         let mut at = at;
         for (position, segment) in path.segments().iter().enumerate() {
-            let (field, _) = self.resolve(at)?;
-            let step = match field.kind {
-                Kind::Map => self.find_key(&field, segment.text(), &mut budget),
-                Kind::Array => match segment.index_in(field.size) {
-                    Some(index) => self.find_index(&field, index, &mut budget).map(Some),
-                    None => Ok(None),
-                },
-                _ => Ok(None),
-            };
-            match step.map_err(|error| error.within(&path.first(position).to_string()))? {
+            let step = self
+                .step(at, segment, &mut budget)
+                .map_err(|error| error.within(&path.first(position).to_string()))?;
+            match step {
                 Some(found) => at = found,
                 None => return Ok(None),
             }
         }
         Ok(Some(at))
+    }
+
+    /// Where the value that `segment` means inside the one at `at` stands.
+    fn step(
+        &self,
+        at: usize,
+        segment: &Segment,
+        budget: &mut Budget,
+    ) -> Result<Option<usize>, MmdbError> {
+        let (field, _) = self.resolve(at)?;
+        match field.kind {
+            Kind::Map => self.find_key(&field, segment.text(), budget),
+            Kind::Array => match segment.index_in(field.size) {
+                Some(index) => self.find_index(&field, index, budget).map(Some),
+                None => Ok(None),
+            },
+            _ => Ok(None),
+        }
     }
 
     fn find_key(

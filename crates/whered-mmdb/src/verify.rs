@@ -16,7 +16,7 @@ use crate::decode::{
     Field, Kind, MAX_DEPTH, MAX_PAYLOAD_BYTES_PER_RECORD, MAX_VALUES_PER_RECORD, Section, Token,
     too_deep, too_many_bytes, too_many_values,
 };
-use crate::error::{ErrorKind, MmdbError};
+use crate::error::MmdbError;
 use crate::networks::Place;
 use crate::path::FieldPath;
 use crate::tree::{RecordId, SearchTree, TreeNode};
@@ -181,7 +181,7 @@ impl TreeWalk<'_> {
         let bits = self.tree.address_bits();
         match self.states.get(index).copied().unwrap_or(State::OPEN) {
             State::UNSEEN if place.depth < bits => {}
-            State::OPEN => return Err(in_place(self.loop_at(node))),
+            State::OPEN => return Err(in_place(self.tree.loop_at(node))),
             State(height) if height <= bits - place.depth => {
                 let alias = place.is_alias(self.tree);
                 let networks = self.networks.get(index).copied().unwrap_or(0);
@@ -217,12 +217,6 @@ impl TreeWalk<'_> {
         if let Some(known) = self.states.get_mut(index) {
             *known = state;
         }
-    }
-
-    fn loop_at(&self, node: u32) -> MmdbError {
-        let found = format!("a branch that leads back to node {node}");
-        MmdbError::new(ErrorKind::Tree, found, "trees without loops")
-            .at(self.tree.node_offset(node))
     }
 }
 

@@ -52,12 +52,13 @@ pub struct WriterOptions {
     pub ip_version: u16,
     /// Bits of a tree record: 24, 28 or 32; `None` for the smallest that fits.
     pub record_size_bits: Option<u16>,
-    /// When the data were made: seconds since 1970.
+    /// When the data were made: seconds since 1970. 0 (unknown) is written as 1, since libmaxminddb
+    /// takes a file with 0 for a broken one.
     pub build_epoch_seconds: u64,
 }
 
 impl Default for WriterOptions {
-    /// IP version 6, the smallest record size, no texts, build time 0.
+    /// IP version 6, the smallest record size, no texts, build time unknown.
     fn default() -> WriterOptions {
         WriterOptions {
             database_type: String::new(),
@@ -245,7 +246,10 @@ fn metadata_section(
     let entries = [
         ("binary_format_major_version", Value::Uint16(2)),
         ("binary_format_minor_version", Value::Uint16(0)),
-        ("build_epoch", Value::Uint64(options.build_epoch_seconds)),
+        (
+            "build_epoch",
+            Value::Uint64(options.build_epoch_seconds.max(1)),
+        ),
         ("database_type", text(&options.database_type)),
         ("description", Value::Map(description.collect())),
         ("ip_version", Value::Uint16(options.ip_version)),
