@@ -6,20 +6,21 @@
 //! 2. the data section from end to end, field after field: types, sizes, text, pointers to the
 //!    beginning of a field;
 //! 3. every record that the tree leads to: keys are strings, no pointer to a pointer, no loops,
-//!    and the limits of [`crate::decode`], so that each record can be decoded.
+//!    and the limits of [`crate::walk`], so that each record can be decoded.
 //!
 //! Each node and each pointer target is measured once and remembered, so that shared parts cost
 //! nothing again: time and memory are linear in the file's size.
 #![deny(clippy::indexing_slicing)]
 
-use crate::decode::{
-    Field, Kind, MAX_DEPTH, MAX_PAYLOAD_BYTES_PER_RECORD, MAX_VALUES_PER_RECORD, Section, Token,
-    too_deep, too_many_bytes, too_many_values,
-};
+use crate::decode::{Field, Kind, Section, Token};
 use crate::error::MmdbError;
 use crate::networks::Place;
 use crate::path::FieldPath;
 use crate::tree::{RecordId, SearchTree, TreeNode};
+use crate::walk::{
+    MAX_DEPTH, MAX_PAYLOAD_BYTES_PER_RECORD, MAX_VALUES_PER_RECORD, too_deep, too_many_bytes,
+    too_many_values,
+};
 use std::collections::HashMap;
 
 /// What a sound database holds.

@@ -18,12 +18,13 @@
 
 mod countries;
 
-use crate::decode::{Scalar, Sink};
+use crate::decode::Scalar;
 use crate::error::{ErrorKind, MmdbError};
 use crate::metadata::Metadata;
 use crate::path::FieldPath;
 use crate::tree::{Layout, RecordId, SearchTree};
 use crate::verify;
+use crate::walk::Sink;
 use countries::{COUNTRIES, Country};
 
 /// The bytes of the marker and of the edition behind it.

@@ -22,12 +22,12 @@
 mod data;
 mod tree;
 
-use crate::decode::{MAX_DEPTH, MAX_PAYLOAD_BYTES_PER_RECORD, MAX_VALUES_PER_RECORD};
 use crate::error::{ErrorKind, MmdbError};
 use crate::metadata::{MARKER, MAX_METADATA_BYTES};
 use crate::path::FieldPath;
 use crate::tree::{Layout, SEPARATOR_BYTES};
 use crate::value::Value;
+use crate::walk::{MAX_DEPTH, MAX_PAYLOAD_BYTES_PER_RECORD, MAX_VALUES_PER_RECORD};
 use data::DataSection;
 use std::collections::HashSet;
 use tree::{BuiltTree, Trie};
