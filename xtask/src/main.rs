@@ -1,2 +1,73 @@
-//! Chores.
-fn main() {}
+//! The project's chores, run as `cargo xtask NAME`.
+//!
+//! For: checks and harnesses that need to know this repository and are too long for a Makefile.
+//! Not for: anything that a user of whered runs, and nothing that another crate could depend on.
+//!
+//! - `tidy` holds the tree against the rules that the compiler cannot know ([`tidy`]);
+//! - `readme` runs the marked examples of README.md and docs/ ([`examples`]);
+//! - `instructions` counts instructions per operation under callgrind ([`instructions`]).
+//!
+//! Exit code: 0 nothing found, 1 something found, 2 the chore itself could not run.
+#![forbid(unsafe_code)]
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a chore's whole result is what it prints"
+)]
+
+mod examples;
+mod failure;
+mod finding;
+mod instructions;
+mod repository;
+mod scratch;
+mod tidy;
+
+use std::process::ExitCode;
+
+use failure::ChoreError;
+use finding::Finding;
+use repository::Repository;
+
+const USAGE: &str = "\
+usage: cargo xtask CHORE
+
+  tidy                    hold the tree against the project's rules
+  readme                  run the marked examples of README.md and docs/
+  instructions            count instructions per operation, compare with bench/record/
+  instructions --record   count them and rewrite the record";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    if matches!(words.as_slice(), ["help" | "--help" | "-h"]) {
+        println!("{USAGE}");
+        return ExitCode::SUCCESS;
+    }
+    match run(&words) {
+        Ok(findings) if findings.is_empty() => ExitCode::SUCCESS,
+        Ok(findings) => {
+            for finding in &findings {
+                println!("{finding}");
+            }
+            println!("{} found", findings.len());
+            ExitCode::from(1)
+        }
+        Err(error) => {
+            eprintln!("xtask: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Runs the chore that the words name and returns what it found.
+fn run(words: &[&str]) -> Result<Vec<Finding>, ChoreError> {
+    let chore: fn(&Repository) -> Result<Vec<Finding>, ChoreError> = match words {
+        ["tidy"] => tidy::run,
+        ["readme"] => examples::run,
+        ["instructions"] => |repository| instructions::run(repository, false),
+        ["instructions", "--record"] => |repository| instructions::run(repository, true),
+        _ => return Err(ChoreError::new(USAGE)),
+    };
+    chore(&Repository::open()?)
+}

@@ -1,1 +1,31 @@
-//! whered-dns.
+//! Names, messages, zones, and one pure function from query bytes to answer bytes: [`answer`].
+//!
+//! Not for: sockets, files, clocks, and where a place comes from. Files are bytes handed in
+//! (`$INCLUDE` is a callback); which of a pool's answers a client gets is the caller's `choose`.
+//!
+//! ```text
+//! master file ─► Zone ┐
+//!                     ├─► Zones (immutable, one generation) ─┐
+//!        sites ─► Pool ┘                                     ├─► answer(...) ─► reply bytes
+//!                           query bytes, Context, choose ────┘
+//! ```
+//!
+//! To follow a query, start at `answer.rs`; to follow a zone, at `zone/mod.rs`.
+#![forbid(unsafe_code)]
+
+mod answer;
+mod code;
+mod ecs;
+mod index;
+pub mod message;
+mod name;
+mod reply;
+mod request;
+mod zone;
+mod zones;
+
+pub use answer::{CHAIN_LENGTH_MAX, Choice, Client, Context, Outcome, Transport, answer};
+pub use code::{Rcode, RecordType};
+pub use name::{NAME_SIZE_MAX, Name, NameError};
+pub use zone::{Zone, ZoneError};
+pub use zones::{Answer, Pool, PoolOwnerReason, Zones, ZonesBuilder, ZonesError};

@@ -1,1 +1,68 @@
-//! whered-engine.
+//! The engine of `whered`: named databases, collections, prefix sets, zones and pools, kept
+//! durable by one journal and served as one generation.
+//!
+//! Not for: protocols, sockets, async runtimes (the doors in `whered-server`), nor for how an
+//! index lies in memory (the level-0 and level-1 crates).
+//!
+//! ```text
+//!             ┌────────────── Engine ───────────────────────────────────────────┐
+//!  reads ───> │ Generation (swapped by pointer): databases, zones, pools        │
+//!             │ Keyspace, PrefixSets (live, under locks)                        │
+//!  writes ──> │   reserve ─> apply ─> append ──> Log ──> whered-store journal   │ ──> disk
+//!             └──────────────────────────────────────────────── Ticket <────────┘
+//! ```
+//!
+//! To follow a write, start at [`Keyspace::add_points`]; to follow a choice of site, at
+//! [`Generation::steer`]; to follow a start, at [`Engine::open`].
+//!
+//! # Example
+//! ```
+//! use whered_engine::geo::{Cell, Order, Place, Search, Shape};
+//! use whered_engine::{AddCondition, Engine, EngineOptions};
+//!
+//! let (engine, _) = Engine::open(EngineOptions::default())?;
+//! let palermo = Cell::from_place(Place::new(13.361389, 38.115556)?);
+//! engine.keyspace().add_points(0, b"Sicily", &[(b"Palermo", palermo)], AddCondition::Always)?;
+//! let search = Search {
+//!     center: Place::new(15.0, 37.0)?,
+//!     shape: Shape::Circle { radius_meters: 200_000.0 },
+//!     order: Order::Ascending,
+//!     count: None,
+//!     any: false,
+//! };
+//! let found = engine.keyspace().read(0, b"Sicily", |points| {
+//!     let mut hits = Vec::new();
+//!     points.expect("the key was just made").search(&search, &mut hits);
+//!     hits.len()
+//! });
+//! assert_eq!(found, 1);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+#![forbid(unsafe_code)]
+
+mod clock;
+mod engine;
+mod error;
+mod explain;
+mod generation;
+mod keyspace;
+mod log;
+mod operation;
+mod pool;
+mod prefix_sets;
+mod setup;
+mod steering;
+
+pub use engine::{Engine, EngineOptions, OpenReport, ReloadReport};
+pub use error::{EngineError, ExplainError, WriteError};
+pub use generation::Generation;
+pub use keyspace::{AddCondition, Added, DATABASE_COUNT, Keyspace};
+pub use log::{Durability, Ticket, Written};
+pub use pool::{PolicyStep, Pool, PoolSource, Site, WhenAllDown};
+pub use prefix_sets::PrefixSets;
+pub use setup::{DatabaseSource, NamedDatabase, Setup, ZoneSource, read_database_file};
+
+pub use whered_geo as geo;
+pub use whered_ip as ip;
+pub use whered_mmdb as mmdb;
+pub use whered_store as store;

@@ -90,18 +90,8 @@ impl Database {
         if let Some(marker) = metadata::find_marker(&bytes) {
             return Database::open_mmdb(bytes, marker);
         }
-        let legacy::Opened {
-            edition,
-            tree,
-            metadata,
-        } = legacy::open(&bytes)?;
-        Ok(Database {
-            bytes,
-            tree,
-            metadata,
-            format: Format::Legacy(edition),
-            data: 0..0,
-        })
+        let legacy::Opened { edition, tree, metadata } = legacy::open(&bytes)?;
+        Ok(Database { bytes, tree, metadata, format: Format::Legacy(edition), data: 0..0 })
     }
 
     fn open_mmdb(bytes: Vec<u8>, marker: usize) -> Result<Database, MmdbError> {
@@ -119,17 +109,12 @@ impl Database {
         let Some(start) = start else {
             return Err(MmdbError::new(
                 ErrorKind::Metadata,
-                format!(
-                    "{} nodes, a tree of {tree_bytes} bytes",
-                    metadata.node_count
-                ),
+                format!("{} nodes, a tree of {tree_bytes} bytes", metadata.node_count),
                 format!("trees that end {SEPARATOR_BYTES} bytes before the metadata, at {marker}"),
             )
             .within("node_count"));
         };
-        let separator = bytes
-            .get(start - SEPARATOR_BYTES..start)
-            .unwrap_or_default();
+        let separator = bytes.get(start - SEPARATOR_BYTES..start).unwrap_or_default();
         if let Some(position) = separator.iter().position(|&byte| byte != 0) {
             return Err(MmdbError::new(
                 ErrorKind::Tree,
@@ -140,13 +125,7 @@ impl Database {
         }
         let is_ipv6 = metadata.ip_version == 6;
         let tree = SearchTree::new(&bytes, layout, metadata.node_count, marker - start, is_ipv6)?;
-        Ok(Database {
-            bytes,
-            tree,
-            metadata,
-            format: Format::Mmdb,
-            data: start..marker,
-        })
+        Ok(Database { bytes, tree, metadata, format: Format::Mmdb, data: start..marker })
     }
 
     /// Which format the bytes have.
@@ -192,10 +171,7 @@ impl Database {
             TreeNode::Record(id) => Some(id),
             TreeNode::Empty | TreeNode::Node(_) => None,
         };
-        Ok(Lookup {
-            prefix: prefix(bits, answer.depth, is_ipv4),
-            record,
-        })
+        Ok(Lookup { prefix: prefix(bits, answer.depth, is_ipv4), record })
     }
 
     /// The lookups of many addresses, appended to `answers` in their order.
@@ -224,9 +200,7 @@ impl Database {
         match self.format {
             Format::Mmdb => {
                 let at = id.to_u32() as usize;
-                self.section()
-                    .walk(at, &mut Budget::new(), sink)
-                    .map(|_| ())
+                self.section().walk(at, &mut Budget::new(), sink).map(|_| ())
             }
             Format::Legacy(_) => legacy::emit(id, sink),
         }
@@ -299,9 +273,7 @@ impl Database {
         let Some(at) = section.locate(id.to_u32() as usize, path)? else {
             return Ok(None);
         };
-        let scalar = section
-            .resolve(at)
-            .and_then(|(field, _)| section.scalar(&field));
+        let scalar = section.resolve(at).and_then(|(field, _)| section.scalar(&field));
         scalar.map_err(|error| error.within(&path.to_string()))
     }
 

@@ -135,16 +135,14 @@ impl<'a> Section<'a> {
 
     /// `count` bytes at `at`, which belong to the field at `field_at`.
     fn take(&self, field_at: usize, at: usize, count: usize) -> Result<&'a [u8], MmdbError> {
-        at.checked_add(count)
-            .and_then(|end| self.bytes.get(at..end))
-            .ok_or_else(|| {
-                let left = self.bytes.len().saturating_sub(at);
-                self.fault(
-                    field_at,
-                    format!("a field that needs {count} bytes where {left} are left"),
-                    "fields that end inside their section",
-                )
-            })
+        at.checked_add(count).and_then(|end| self.bytes.get(at..end)).ok_or_else(|| {
+            let left = self.bytes.len().saturating_sub(at);
+            self.fault(
+                field_at,
+                format!("a field that needs {count} bytes where {left} are left"),
+                "fields that end inside their section",
+            )
+        })
     }
 
     /// Reads what stands at `at`, without following a pointer.
@@ -169,11 +167,7 @@ impl<'a> Section<'a> {
             2 => 285 + more,
             _ => 65_821 + more,
         };
-        let field = Field {
-            kind,
-            size,
-            start: after_type + extra,
-        };
+        let field = Field { kind, size, start: after_type + extra };
         self.check_size(at, &field)?;
         Ok(Token::Field(field))
     }
@@ -195,10 +189,7 @@ impl<'a> Section<'a> {
                 "pointers into the section, which is shorter",
             ));
         }
-        Ok(Token::Pointer {
-            target,
-            next: at + 1 + width,
-        })
+        Ok(Token::Pointer { target, next: at + 1 + width })
     }
 
     /// The type, and where the size bytes begin.
@@ -252,17 +243,13 @@ impl<'a> Section<'a> {
             Kind::End => (size == 0, "an end marker of size 0"),
             Kind::Map | Kind::Array | Kind::Container => {
                 let left = (self.bytes.len() - field.start) as u64;
-                (
-                    field.nested_fields() <= left,
-                    "no more entries than bytes left",
-                )
+                (field.nested_fields() <= left, "no more entries than bytes left")
             }
         };
         if !right {
             return Err(self.fault(at, format!("{:?} of size {size}", field.kind), allowed));
         }
-        self.take(at, field.start, field.end() - field.start)
-            .map(|_| ())
+        self.take(at, field.start, field.end() - field.start).map(|_| ())
     }
 
     /// The field at `at`, one pointer followed, and where the next field begins if there was one.
@@ -339,7 +326,5 @@ impl<'a> Section<'a> {
 
 /// Up to 16 bytes as a big-endian number; no bytes are zero. Longer input keeps the last 16.
 fn big_endian(bytes: &[u8]) -> u128 {
-    bytes
-        .iter()
-        .fold(0, |number, byte| (number << 8) | u128::from(*byte))
+    bytes.iter().fold(0, |number, byte| (number << 8) | u128::from(*byte))
 }

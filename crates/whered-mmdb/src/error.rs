@@ -138,13 +138,7 @@ impl MmdbError {
 
 impl fmt::Display for MmdbError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Inner {
-            kind,
-            offset_bytes,
-            path,
-            found,
-            allowed,
-        } = &*self.inner;
+        let Inner { kind, offset_bytes, path, found, allowed } = &*self.inner;
         f.write_str(kind.words())?;
         if let Some(offset) = offset_bytes {
             write!(f, " at byte {offset}")?;

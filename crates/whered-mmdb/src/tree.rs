@@ -119,17 +119,8 @@ impl SearchTree {
         data_bytes: usize,
         is_ipv6: bool,
     ) -> Result<SearchTree, MmdbError> {
-        let root = Answer {
-            node: TreeNode::Node(0),
-            depth: 0,
-        };
-        let mut tree = SearchTree {
-            layout,
-            node_count,
-            data_bytes,
-            is_ipv6,
-            ipv4_root: root,
-        };
+        let root = Answer { node: TreeNode::Node(0), depth: 0 };
+        let mut tree = SearchTree { layout, node_count, data_bytes, is_ipv6, ipv4_root: root };
         while is_ipv6 && tree.ipv4_root.depth < 96 {
             let TreeNode::Node(node) = tree.ipv4_root.node else {
                 break;
@@ -177,10 +168,7 @@ impl SearchTree {
     /// The node at `::/96` if the tree goes on below it: what aliases point to.
     pub(crate) fn ipv4_subtree(&self) -> Option<u32> {
         match self.ipv4_root {
-            Answer {
-                node: TreeNode::Node(node),
-                ..
-            } if self.is_ipv6 => Some(node),
+            Answer { node: TreeNode::Node(node), .. } if self.is_ipv6 => Some(node),
             _ => None,
         }
     }
@@ -192,11 +180,7 @@ impl SearchTree {
 
     /// One child of an inner node: the right one if `bit` is set.
     pub(crate) fn child(&self, bytes: &[u8], node: u32, bit: bool) -> Result<TreeNode, MmdbError> {
-        let number = if node < self.node_count {
-            self.read(bytes, node, bit)
-        } else {
-            None
-        };
+        let number = if node < self.node_count { self.read(bytes, node, bit) } else { None };
         let Some(number) = number else {
             return Err(self.no_such_node(node));
         };
@@ -269,11 +253,7 @@ impl SearchTree {
         is_ipv4: bool,
     ) -> Result<Answer, MmdbError> {
         let bits = if is_ipv4 { 32 } else { 128 };
-        let mut node = if is_ipv4 {
-            self.ipv4_root.node
-        } else {
-            TreeNode::Node(0)
-        };
+        let mut node = if is_ipv4 { self.ipv4_root.node } else { TreeNode::Node(0) };
         let mut depth = 0_u8;
         let mut rest = address;
         while let TreeNode::Node(number) = node {

@@ -51,14 +51,7 @@ fn sweep(bytes: &[u8], addresses: &[IpAddr]) {
     let mut random = Random(7);
     for at in 0..bytes.len() {
         let old = bytes[at];
-        let changes = [
-            0,
-            0xff,
-            old ^ 1,
-            old ^ 0x80,
-            old.wrapping_add(1),
-            random.number() as u8,
-        ];
+        let changes = [0, 0xff, old ^ 1, old ^ 0x80, old.wrapping_add(1), random.number() as u8];
         for new in changes {
             let mut damaged = bytes.to_vec();
             damaged[at] = new;
@@ -82,48 +75,25 @@ fn small_database(ip_version: u16, record_size_bits: u16) -> Vec<u8> {
     };
     let mut writer = Writer::new(options).unwrap();
     let text = |text: &str| Value::String(text.to_string());
-    let list = Value::Array(vec![
-        text("shared text"),
-        Value::Double(1.5),
-        Value::Bytes(vec![1]),
-    ]);
-    let map = Value::Map(vec![
-        ("list".to_string(), list),
-        ("other".to_string(), text("é")),
-    ]);
+    let list = Value::Array(vec![text("shared text"), Value::Double(1.5), Value::Bytes(vec![1])]);
+    let map = Value::Map(vec![("list".to_string(), list), ("other".to_string(), text("é"))]);
     let record = Value::Map(vec![
         ("map".to_string(), map.clone()),
         ("again".to_string(), map),
-        (
-            "numbers".to_string(),
-            Value::Array(vec![Value::Uint128(1 << 90), Value::Int32(-1)]),
-        ),
+        ("numbers".to_string(), Value::Array(vec![Value::Uint128(1 << 90), Value::Int32(-1)])),
     ]);
-    writer
-        .insert("10.0.0.0/6".parse().unwrap(), record)
-        .unwrap();
-    writer
-        .insert("10.128.0.0/10".parse().unwrap(), text("shared text"))
-        .unwrap();
+    writer.insert("10.0.0.0/6".parse().unwrap(), record).unwrap();
+    writer.insert("10.128.0.0/10".parse().unwrap(), text("shared text")).unwrap();
     if ip_version == 6 {
-        writer
-            .insert("2001:db8::/29".parse().unwrap(), Value::Boolean(true))
-            .unwrap();
+        writer.insert("2001:db8::/29".parse().unwrap(), Value::Boolean(true)).unwrap();
     }
     writer.finish().unwrap()
 }
 
 fn addresses() -> Vec<IpAddr> {
-    [
-        "10.0.0.1",
-        "10.128.0.1",
-        "192.0.2.1",
-        "2001:db8::1",
-        "::ffff:10.0.0.1",
-        "2002:a00::",
-    ]
-    .map(|text| text.parse().unwrap())
-    .to_vec()
+    ["10.0.0.1", "10.128.0.1", "192.0.2.1", "2001:db8::1", "::ffff:10.0.0.1", "2002:a00::"]
+        .map(|text| text.parse().unwrap())
+        .to_vec()
 }
 
 #[test]
@@ -160,10 +130,7 @@ fn random_bytes_are_no_database() {
         // The marker alone does not make metadata.
         let marked = [&bytes[..], b"\xab\xcd\xefMaxMind.com", &bytes[..]].concat();
         let error = Database::from_bytes(marked).unwrap_err();
-        assert!(
-            matches!(error.kind(), ErrorKind::Metadata | ErrorKind::Unsupported),
-            "{error}"
-        );
+        assert!(matches!(error.kind(), ErrorKind::Metadata | ErrorKind::Unsupported), "{error}");
     }
 }
 
@@ -218,11 +185,7 @@ fn numbers_between_the_nodes_and_the_data_are_faults() {
     for number in [2, 15, 16, 19, u32::MAX] {
         let database = with_tree(6, &[[1, number]]).unwrap();
         let error = database.lookup("8000::".parse().unwrap()).unwrap_err();
-        assert_eq!(
-            (error.kind(), error.offset_bytes()),
-            (ErrorKind::Tree, Some(0)),
-            "{number}"
-        );
+        assert_eq!((error.kind(), error.offset_bytes()), (ErrorKind::Tree, Some(0)), "{number}");
         let error = database.verify().unwrap_err();
         assert_eq!(error.path(), "::/0");
     }
@@ -237,16 +200,10 @@ fn the_verifier_finds_pointers_into_the_middle_of_fields() {
     let database = Database::from_bytes(bytes.clone()).unwrap();
     database.verify().unwrap();
     // The array's pointer (0x20 0x00) follows its header (0x01 0x04).
-    let at = bytes
-        .windows(4)
-        .position(|window| window == [1, 4, 0x20, 0])
-        .unwrap();
+    let at = bytes.windows(4).position(|window| window == [1, 4, 0x20, 0]).unwrap();
     bytes[at + 3] = 3;
     let error = Database::from_bytes(bytes).unwrap().verify().unwrap_err();
-    assert_eq!(
-        (error.kind(), error.offset_bytes()),
-        (ErrorKind::Data, Some(at as u64 + 2))
-    );
+    assert_eq!((error.kind(), error.offset_bytes()), (ErrorKind::Data, Some(at as u64 + 2)));
 }
 
 #[test]
@@ -273,35 +230,19 @@ fn legacy_files_answer_under_the_newer_paths() {
         assert_eq!(database.field(id, &path).unwrap(), value);
     }
     let nothing = database.lookup("11.255.255.255".parse().unwrap()).unwrap();
-    assert!(
-        nothing.record.is_some(),
-        "10.0.0.0/6 reaches up to 11.255.255.255"
-    );
-    assert_eq!(
-        database.lookup("12.0.0.0".parse().unwrap()).unwrap().record,
-        None
-    );
+    assert!(nothing.record.is_some(), "10.0.0.0/6 reaches up to 11.255.255.255");
+    assert_eq!(database.lookup("12.0.0.0".parse().unwrap()).unwrap().record, None);
     assert_eq!(database.verify().unwrap().records, 3);
 
     prefixes.push(("2001:db8::/32".parse().unwrap(), 244));
     let database = Database::from_bytes(support::legacy::write(true, &prefixes, "")).unwrap();
     assert_eq!(database.format(), Format::Legacy(LegacyEdition::CountryV6));
-    let id = database
-        .lookup("2001:db8::1".parse().unwrap())
-        .unwrap()
-        .record
-        .unwrap();
+    let id = database.lookup("2001:db8::1".parse().unwrap()).unwrap().record.unwrap();
     let mut json = Vec::new();
     database.write_record_json(id, &mut json).unwrap();
+    assert_eq!(json, br#"{"country":{"iso_code":"A1","names":{"en":"Anonymous Proxy"}}}"#);
     assert_eq!(
-        json,
-        br#"{"country":{"iso_code":"A1","names":{"en":"Anonymous Proxy"}}}"#
-    );
-    assert_eq!(
-        database
-            .networks()
-            .map(|item| item.unwrap().0.to_string())
-            .collect::<Vec<_>>(),
+        database.networks().map(|item| item.unwrap().0.to_string()).collect::<Vec<_>>(),
         [
             "8.0.0.0/7",
             "10.0.0.0/9",
@@ -319,15 +260,6 @@ fn a_legacy_file_without_its_structure_marker_is_a_country_edition() {
     let mut bytes = support::legacy::write(false, &legacy_prefixes(), "");
     bytes.truncate(bytes.len() - 4);
     let database = Database::from_bytes(bytes).unwrap();
-    let id = database
-        .lookup("192.0.2.1".parse().unwrap())
-        .unwrap()
-        .record
-        .unwrap();
-    assert_eq!(
-        database
-            .text(id, &"country.iso_code".parse().unwrap())
-            .unwrap(),
-        Some("O1")
-    );
+    let id = database.lookup("192.0.2.1".parse().unwrap()).unwrap().record.unwrap();
+    assert_eq!(database.text(id, &"country.iso_code".parse().unwrap()).unwrap(), Some("O1"));
 }

@@ -38,19 +38,12 @@ fn peer(file: &TemporaryFile, address: &str, path: &[&str]) -> Option<String> {
         .output()
         .unwrap();
     output.status.success().then(|| {
-        String::from_utf8(output.stdout)
-            .unwrap()
-            .split_whitespace()
-            .collect::<Vec<_>>()
-            .join(" ")
+        String::from_utf8(output.stdout).unwrap().split_whitespace().collect::<Vec<_>>().join(" ")
     })
 }
 
 fn is_missing() -> bool {
-    let is_missing = Command::new("mmdblookup")
-        .arg("--version")
-        .output()
-        .is_err();
+    let is_missing = Command::new("mmdblookup").arg("--version").output().is_err();
     if is_missing {
         support::skip("peers", "there is no program mmdblookup");
     }
@@ -59,10 +52,7 @@ fn is_missing() -> bool {
 
 fn record(number: u32) -> Value {
     let text = |text: &str| Value::String(text.to_string());
-    let mut names = vec![(
-        "en".to_string(),
-        Value::String(format!("Place number {number}")),
-    )];
+    let mut names = vec![("en".to_string(), Value::String(format!("Place number {number}")))];
     names.push(("a shared key".to_string(), text("a shared value")));
     Value::Map(vec![
         ("number".to_string(), Value::Uint32(number)),
@@ -75,10 +65,7 @@ fn record(number: u32) -> Value {
             Value::Bytes(number.to_be_bytes().to_vec()),
         ),
         ("names".to_string(), Value::Map(names)),
-        (
-            "list".to_string(),
-            Value::Array(vec![text("first"), Value::Uint16(2), text("last one")]),
-        ),
+        ("list".to_string(), Value::Array(vec![text("first"), Value::Uint16(2), text("last one")])),
     ])
 }
 

@@ -90,18 +90,12 @@ pub(crate) fn open(bytes: &[u8]) -> Result<Opened, MmdbError> {
             .and_then(|tree| verify::tree(&tree, bytes).map(|_| tree))
             .map_err(|_| not_a_database())?,
     };
-    let info = info_start
-        .and_then(|start| bytes.get(start..info_end))
-        .unwrap_or_default();
+    let info = info_start.and_then(|start| bytes.get(start..info_end)).unwrap_or_default();
     let info = String::from_utf8_lossy(info).into_owned();
     let metadata = Metadata {
         database_type: edition.name().to_string(),
         build_epoch_seconds: date_in(&info).unwrap_or(0),
-        description: if info.is_empty() {
-            Vec::new()
-        } else {
-            vec![("en".to_string(), info)]
-        },
+        description: if info.is_empty() { Vec::new() } else { vec![("en".to_string(), info)] },
         languages: vec!["en".to_string()],
         ip_version: if is_ipv6 { 6 } else { 4 },
         record_size_bits: 24,
@@ -109,11 +103,7 @@ pub(crate) fn open(bytes: &[u8]) -> Result<Opened, MmdbError> {
         format_major: 0,
         format_minor: 0,
     };
-    Ok(Opened {
-        edition,
-        tree,
-        metadata,
-    })
+    Ok(Opened { edition, tree, metadata })
 }
 
 pub(crate) fn not_a_database() -> MmdbError {
@@ -139,7 +129,8 @@ fn find_structure(bytes: &[u8]) -> Option<(usize, u8)> {
                 (1..=LAST_EDITION).contains(&number).then_some((at, number))
             }
             _ => None,
-        })
+        }
+    })
 }
 
 /// Where the copyright text that ends at `end` begins: behind the last three zero bytes.
@@ -200,15 +191,9 @@ fn date_in(text: &str) -> Option<u64> {
 /// The country behind a record id.
 fn country(id: RecordId) -> Result<&'static Country, MmdbError> {
     let number = id.to_u32();
-    let country = usize::try_from(number)
-        .ok()
-        .and_then(|number| COUNTRIES.get(number));
+    let country = usize::try_from(number).ok().and_then(|number| COUNTRIES.get(number));
     country.filter(|_| number > 0).ok_or_else(|| {
-        MmdbError::new(
-            ErrorKind::Data,
-            format!("country number {number}"),
-            "1 to 255",
-        )
+        MmdbError::new(ErrorKind::Data, format!("country number {number}"), "1 to 255")
     })
 }
 
@@ -259,10 +244,7 @@ mod tests {
 
     #[test]
     fn the_date_of_the_copyright_line_is_read() {
-        assert_eq!(
-            date_in("GEO-106FREE 20260704 Build 1 Copyright"),
-            Some(1_783_123_200)
-        );
+        assert_eq!(date_in("GEO-106FREE 20260704 Build 1 Copyright"), Some(1_783_123_200));
         assert_eq!(date_in("19700101"), Some(0));
         assert_eq!(date_in("20000229"), Some(951_782_400));
         assert_eq!(date_in("20001301"), None);
@@ -296,10 +278,6 @@ mod tests {
             assert_eq!(COUNTRIES[number].code, code);
         }
         assert!(COUNTRIES.iter().all(|country| country.code.len() == 2));
-        assert!(
-            COUNTRIES
-                .iter()
-                .all(|country| matches!(country.continent.len(), 0 | 2))
-        );
+        assert!(COUNTRIES.iter().all(|country| matches!(country.continent.len(), 0 | 2)));
     }
 }

@@ -106,26 +106,15 @@ impl Writer {
         if let Some(bits) = options.record_size_bits
             && Layout::from_record_size(u64::from(bits)).is_none()
         {
-            return Err(refuse(
-                format!("records of {bits} bits"),
-                "24, 28 or 32 bits",
-            ));
+            return Err(refuse(format!("records of {bits} bits"), "24, 28 or 32 bits"));
         }
         let mut languages = HashSet::new();
         for (language, _) in &options.description {
             if !languages.insert(language) {
-                return Err(refuse(
-                    format!("two descriptions in {language:?}"),
-                    "one a language",
-                ));
+                return Err(refuse(format!("two descriptions in {language:?}"), "one a language"));
             }
         }
-        Ok(Writer {
-            options,
-            trie: Trie::new(),
-            data: DataSection::new(),
-            has_aliases: true,
-        })
+        Ok(Writer { options, trie: Trie::new(), data: DataSection::new(), has_aliases: true })
     }
 
     /// Whether `::ffff:0:0/96` and `2002::/16` shall lead to the IPv4 networks of an IPv6
@@ -142,10 +131,7 @@ impl Writer {
     /// ([`crate::MAX_DEPTH`], [`crate::MAX_VALUES_PER_RECORD`],
     /// [`crate::MAX_PAYLOAD_BYTES_PER_RECORD`]), one with a field or map too large for the format
     /// or with a key twice in a map; a data section beyond 4 GiB. The networks are then as before.
-    #[expect(
-        clippy::needless_pass_by_value,
-        reason = "the caller has no use for the value after"
-    )]
+    #[expect(clippy::needless_pass_by_value, reason = "the caller has no use for the value after")]
     pub fn insert(&mut self, prefix: Prefix, value: Value) -> Result<(), MmdbError> {
         let is_ipv4_tree = self.options.ip_version == 4;
         let (bits, length_bits) = match (prefix.address(), is_ipv4_tree) {
@@ -226,10 +212,7 @@ fn check_record_size(bits: u16, tree: &BuiltTree, data_bytes: usize) -> Result<u
     }
     Err(refuse(
         format!("{} nodes and {data_bytes} bytes of data", tree.node_count()),
-        format!(
-            "up to {} of both together with records of {bits} bits",
-            (1_u64 << bits) - 1
-        ),
+        format!("up to {} of both together with records of {bits} bits", (1_u64 << bits) - 1),
     ))
 }
 
@@ -239,10 +222,7 @@ fn metadata_section(
     node_count: u32,
 ) -> Result<Vec<u8>, MmdbError> {
     let text = |text: &String| Value::String(text.clone());
-    let description = options
-        .description
-        .iter()
-        .map(|(key, value)| (key.clone(), text(value)));
+    let description = options.description.iter().map(|(key, value)| (key.clone(), text(value)));
     let entries = [
         ("binary_format_major_version", Value::Uint16(2)),
         ("binary_format_minor_version", Value::Uint16(0)),
@@ -253,32 +233,19 @@ fn metadata_section(
         ("database_type", text(&options.database_type)),
         ("description", Value::Map(description.collect())),
         ("ip_version", Value::Uint16(options.ip_version)),
-        (
-            "languages",
-            Value::Array(options.languages.iter().map(text).collect()),
-        ),
+        ("languages", Value::Array(options.languages.iter().map(text).collect())),
         ("node_count", Value::Uint32(node_count)),
         ("record_size", Value::Uint16(record_size_bits)),
     ];
-    let map = entries
-        .into_iter()
-        .map(|(key, value)| (key.to_string(), value))
-        .collect();
+    let map = entries.into_iter().map(|(key, value)| (key.to_string(), value)).collect();
     let mut out = MARKER.to_vec();
     data::write_inline(&Value::Map(map), &mut out);
     if out.len() > MAX_METADATA_BYTES {
         let found = format!("metadata of {} bytes", out.len());
         return Err(refuse(found, format!("{MAX_METADATA_BYTES} bytes")));
     }
-    if out
-        .windows(MARKER.len())
-        .skip(1)
-        .any(|window| window == MARKER)
-    {
-        return Err(refuse(
-            "the metadata marker inside a text",
-            "texts without that marker",
-        ));
+    if out.windows(MARKER.len()).skip(1).any(|window| window == MARKER) {
+        return Err(refuse("the metadata marker inside a text", "texts without that marker"));
     }
     Ok(out)
 }
@@ -291,10 +258,7 @@ struct Allowance {
 
 impl Allowance {
     fn new() -> Allowance {
-        Allowance {
-            values: MAX_VALUES_PER_RECORD,
-            payload_bytes: MAX_PAYLOAD_BYTES_PER_RECORD,
-        }
+        Allowance { values: MAX_VALUES_PER_RECORD, payload_bytes: MAX_PAYLOAD_BYTES_PER_RECORD }
     }
 
     fn take(&mut self, payload_bytes: usize) -> Result<(), MmdbError> {
@@ -303,20 +267,11 @@ impl Allowance {
             return Err(refuse(found, format!("{} bytes", data::MAX_FIELD_SIZE)));
         }
         self.values = self.values.checked_sub(1).ok_or_else(|| {
-            refuse(
-                "too many values in a record",
-                format!("{MAX_VALUES_PER_RECORD} values"),
-            )
+            refuse("too many values in a record", format!("{MAX_VALUES_PER_RECORD} values"))
         })?;
-        self.payload_bytes = self
-            .payload_bytes
-            .checked_sub(payload_bytes)
-            .ok_or_else(|| {
-                refuse(
-                    "too much text in a record",
-                    format!("{MAX_PAYLOAD_BYTES_PER_RECORD} bytes"),
-                )
-            })?;
+        self.payload_bytes = self.payload_bytes.checked_sub(payload_bytes).ok_or_else(|| {
+            refuse("too much text in a record", format!("{MAX_PAYLOAD_BYTES_PER_RECORD} bytes"))
+        })?;
         Ok(())
     }
 
@@ -330,10 +285,7 @@ impl Allowance {
         self.take(payload_bytes)?;
         let is_container = matches!(value, Value::Map(_) | Value::Array(_));
         if is_container && depth == MAX_DEPTH {
-            return Err(refuse(
-                "a value nested too deep",
-                format!("{MAX_DEPTH} levels"),
-            ));
+            return Err(refuse("a value nested too deep", format!("{MAX_DEPTH} levels")));
         }
         match value {
             Value::Map(pairs) => {

@@ -1,0 +1,150 @@
+# Everything that people and CI do with this repository: `make help` lists it.
+#
+# `make test` is all that CI runs. Its steps are targets of their own, so that each can be run
+# alone; they run one after the other, never side by side, since they share one target folder.
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+
+# A fresh rustup is not in the PATH of the shell that installed it.
+ifeq (,$(shell command -v cargo))
+export PATH := $(HOME)/.cargo/bin:$(PATH)
+endif
+
+TARGET_DIR := $(if $(CARGO_TARGET_DIR),$(abspath $(CARGO_TARGET_DIR)),$(CURDIR)/target)
+VENV := .venv
+
+# Where `make test` finds the built program; the README harness and tests/clients read it.
+export WHERED_BIN_DIR := $(TARGET_DIR)/debug
+
+# Crates with code paths chosen by the processor: their tests run once more with each path forced.
+SIMD_CRATES :=
+SIMD_PATHS := scalar avx2
+
+# How long `make fuzz` stays with each target. (The name is what people type.)
+SECONDS := 60
+
+comma := ,
+step = @printf '\n== %s\n' '$(1)'
+
+.PHONY: help
+help: ## list the targets
+	@printf 'make TARGET, where TARGET is one of\n\n'
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+# ---- running ----
+
+.PHONY: run
+run: ## build the release program and start the demo server
+	@scripts/install-tools.sh run
+	cargo build --release --package whered --locked
+	@exec '$(TARGET_DIR)/release/whered' serve --demo --data-dir ./data
+
+# ---- testing: the steps of `make test`, in its order ----
+
+.PHONY: test
+test: install fmt-check clippy tidy unit simd build fuzz-check clients story examples bench-check ## everything that CI runs
+	$(call step,all steps passed)
+
+.PHONY: install
+install: ## install what the tests need (apt-get, dnf, apk or brew; Python packages into .venv)
+	$(call step,install: programs$(comma) Python packages$(comma) crates)
+	@scripts/install-tools.sh test
+	@scripts/install-tools.sh venv
+	cargo fetch --locked
+
+.PHONY: lint
+lint: fmt-check clippy tidy scripts-check ## formatting, clippy, tidy, shellcheck
+
+.PHONY: fmt-check
+fmt-check:
+	$(call step,fmt: rustfmt would change nothing)
+	cargo fmt --all -- --check
+
+.PHONY: clippy
+clippy:
+	$(call step,clippy: no warning in any target)
+	cargo clippy --workspace --all-targets --locked -- -D warnings
+
+.PHONY: tidy
+tidy: ## the project's own rules: arrows, sizes, headers, licences (cargo xtask tidy)
+	$(call step,tidy: arrows$(comma) sizes$(comma) headers$(comma) licences)
+	cargo xtask tidy
+
+.PHONY: scripts-check
+scripts-check:
+	$(call step,scripts: shellcheck)
+	@if command -v shellcheck > /dev/null; then \
+		shellcheck scripts/*.sh .ci/run; \
+	else \
+		echo 'shellcheck is not installed: skipped'; \
+	fi
+
+.PHONY: unit
+unit: ## cargo test: unit, property, wire and documentation tests
+	$(call step,cargo test: unit$(comma) property$(comma) wire and documentation tests)
+	cargo test --workspace --locked
+
+.PHONY: simd
+simd:
+	$(call step,SIMD: the same tests with each code path forced)
+	@if [ -z '$(strip $(SIMD_CRATES))' ]; then \
+		echo 'no crate has code paths chosen by the processor'; \
+	fi
+	@for path in $(SIMD_PATHS); do \
+		for crate in $(SIMD_CRATES); do \
+			echo "WHERED_SIMD=$$path cargo test --locked --package $$crate"; \
+			WHERED_SIMD=$$path cargo test --locked --package "$$crate"; \
+		done; \
+	done
+
+.PHONY: build
+build: ## build the debug program
+	$(call step,build: the debug program)
+	cargo build --package whered --locked
+
+.PHONY: fuzz-check
+fuzz-check:
+	$(call step,fuzz targets: they compile)
+	@scripts/fuzz.sh check
+
+.PHONY: clients
+clients: build venv ## tests by real foreign clients (tests/clients)
+	$(call step,clients: redis-py$(comma) redis-cli$(comma) dig$(comma) dnspython$(comma) maxminddb)
+	$(VENV)/bin/python -m pytest -q tests/clients
+
+.PHONY: story
+story: build venv ## the tests that tell a user's story (tests/story)
+	$(call step,story: what a user does from the first minute on)
+	$(VENV)/bin/python -m pytest -q tests/story
+
+.PHONY: venv
+venv:
+	@scripts/install-tools.sh venv
+
+.PHONY: examples
+examples: build ## run the marked examples of README.md and docs/ (cargo xtask readme)
+	$(call step,examples: README.md and docs/ keep their word)
+	cargo xtask readme
+
+.PHONY: bench-check
+bench-check: ## instructions per operation against bench/record (cargo xtask instructions)
+	$(call step,bench-check: instructions per operation)
+	cargo xtask instructions
+
+# ---- beside the tests ----
+
+.PHONY: fuzz
+fuzz: ## run each fuzz target for SECONDS=60 seconds (needs nightly and cargo-fuzz)
+	@scripts/fuzz.sh run '$(SECONDS)'
+
+.PHONY: fmt
+fmt: ## format the Rust sources
+	cargo fmt --all
+
+.PHONY: clean
+clean: ## remove what was built, and .venv; ./data stays
+	cargo clean
+	rm -rf $(VENV) fuzz/target

@@ -1,0 +1,86 @@
+//! The numbers of the protocol that this crate names: record types, response codes, opcodes.
+
+use std::fmt;
+
+/// A record type, by its number (IANA's list); types without a name here print as `TYPE123`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+pub struct RecordType(pub u16);
+
+macro_rules! record_types {
+    ($($name:ident = $number:literal, $text:literal;)*) => {
+        impl RecordType {
+            $(#[doc = $text] pub const $name: RecordType = RecordType($number);)*
+
+            fn name(self) -> Option<&'static str> {
+                match self.0 {
+                    $($number => Some(stringify!($name)),)*
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+
+record_types! {
+    A = 1, "An IPv4 address.";
+    NS = 2, "An authoritative server.";
+    CNAME = 5, "An alias.";
+    SOA = 6, "The start of a zone.";
+    PTR = 12, "A pointer to a name.";
+    HINFO = 13, "Host information; here the answer to ANY.";
+    MX = 15, "A mail exchange.";
+    TXT = 16, "Text.";
+    AAAA = 28, "An IPv6 address.";
+    SRV = 33, "A service.";
+    DNAME = 39, "An alias of a subtree.";
+    OPT = 41, "The EDNS pseudo record.";
+    DS = 43, "A delegation's signer.";
+    TKEY = 249, "A key exchange.";
+    TSIG = 250, "A transaction signature.";
+    IXFR = 251, "An incremental transfer.";
+    AXFR = 252, "A transfer.";
+    ANY = 255, "Any type (RFC 8482).";
+    CAA = 257, "Who may issue certificates.";
+}
+
+impl fmt::Display for RecordType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.name() {
+            Some(name) => f.write_str(name),
+            None => write!(f, "TYPE{}", self.0),
+        }
+    }
+}
+
+/// A response code, with the upper bits that EDNS adds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+pub struct Rcode(pub u16);
+
+impl Rcode {
+    /// No error; also for NODATA.
+    pub const NOERROR: Rcode = Rcode(0);
+    /// The query could not be read.
+    pub const FORMERR: Rcode = Rcode(1);
+    /// The name does not exist.
+    pub const NXDOMAIN: Rcode = Rcode(3);
+    /// Not done here: opcodes other than QUERY.
+    pub const NOTIMP: Rcode = Rcode(4);
+    /// Not for this server: names outside its zones.
+    pub const REFUSED: Rcode = Rcode(5);
+    /// An EDNS version above 0.
+    pub const BADVERS: Rcode = Rcode(16);
+}
+
+impl fmt::Display for Rcode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            0 => f.write_str("NOERROR"),
+            1 => f.write_str("FORMERR"),
+            3 => f.write_str("NXDOMAIN"),
+            4 => f.write_str("NOTIMP"),
+            5 => f.write_str("REFUSED"),
+            16 => f.write_str("BADVERS"),
+            other => write!(f, "RCODE{other}"),
+        }
+    }
+}

@@ -1,0 +1,388 @@
+//! Reads a master file (RFC 1035, 5; RFC 2308, 4 for `$TTL`) into records.
+//!
+//! Not for: whether the records make a zone (`build.rs`).
+//!
+//! Entries and their places come from `lexer.rs`; the `domain` crate reads the record data; the
+//! fields in front and the directives are read here, so that every mistake has its column and so
+//! that TTLs may have units (`1h30m`). `$INCLUDE` asks the caller for the bytes: at most
+//! [`INCLUDE_DEPTH_MAX`] deep and [`INCLUDE_COUNT_MAX`] in all, so that a file that includes itself
+//! ends in an error.
+//! Cost: linear; memory about that of the text.
+
+use std::sync::Arc;
+
+use domain::base::Rtype;
+use domain::base::iana::Class;
+
+use super::error::{Place, ZoneError};
+use super::lexer::{LexError, Lexer, Token};
+use super::rdata::{self, DataReader};
+use crate::code::RecordType;
+use crate::name::Name;
+
+const INCLUDE_DEPTH_MAX: usize = 8;
+const INCLUDE_COUNT_MAX: usize = 1024;
+/// The largest TTL (RFC 2181, 8).
+pub(crate) const TTL_SECONDS_MAX: u32 = 0x7fff_ffff;
+
+/// The callback that gives the bytes of an included file.
+pub(crate) type Include<'a> = &'a mut dyn FnMut(&str) -> Result<Vec<u8>, String>;
+
+/// One record as the file has it.
+#[derive(Debug)]
+pub(crate) struct Record {
+    pub(crate) owner: Name,
+    pub(crate) record_type: RecordType,
+    pub(crate) ttl_seconds: u32,
+    pub(crate) data: Box<[u8]>,
+    pub(crate) place: Place,
+}
+
+/// What is carried from entry to entry.
+struct Reader<'a> {
+    include: Include<'a>,
+    include_count: usize,
+    records: Vec<Record>,
+    default_ttl_seconds: Option<u32>,
+    last_ttl_seconds: Option<u32>,
+    zone: Name,
+}
+
+/// What `$INCLUDE` does not change in the file around it.
+struct Scope {
+    file: Option<Arc<str>>,
+    origin: Name,
+    owner: Option<Name>,
+    data: DataReader,
+}
+
+/// Reads all records of a master file and of what it includes, and the place of the text's end.
+pub(crate) fn read(
+    origin: &Name,
+    text: &[u8],
+    include: Include<'_>,
+) -> Result<(Vec<Record>, Place), ZoneError> {
+    let mut reader = Reader {
+        include,
+        include_count: 0,
+        records: Vec::new(),
+        default_ttl_seconds: None,
+        last_ttl_seconds: None,
+        zone: origin.clone(),
+    };
+    let end = reader.file(None, origin.clone(), text, 0)?;
+    Ok((reader.records, end))
+}
+
+impl Reader<'_> {
+    fn file(
+        &mut self,
+        file: Option<Arc<str>>,
+        origin: Name,
+        text: &[u8],
+        depth: usize,
+    ) -> Result<Place, ZoneError> {
+        let data = DataReader::new(&origin);
+        let mut scope = Scope { file, origin, owner: None, data };
+        let mut lexer = Lexer::new(text);
+        let mut tokens = Vec::new();
+        loop {
+            match lexer.next_entry(&mut tokens) {
+                Ok(true) => self.entry(&mut scope, &tokens, depth)?,
+                Ok(false) => {
+                    let (line, column) = lexer.place();
+                    return Ok(Place { file: scope.file, line, column });
+                }
+                Err(LexError { line, column, found, allowed }) => {
+                    let place = Place { file: scope.file, line, column };
+                    return Err(ZoneError::new(&place, found, allowed));
+                }
+            }
+        }
+    }
+
+    fn entry(
+        &mut self,
+        scope: &mut Scope,
+        tokens: &[Token<'_>],
+        depth: usize,
+    ) -> Result<(), ZoneError> {
+        let Some((first, rest)) = tokens.split_first() else {
+            return Ok(());
+        };
+        if !first.spaced && !first.quoted && first.raw.starts_with(b"$") {
+            return self.directive(scope, first, rest, depth);
+        }
+        let (owner, rest) = if first.spaced {
+            let found = "a record without an owner, and none before it";
+            let owner = scope.owner.clone();
+            (owner.ok_or_else(|| scope.error(first, found, "an owner name"))?, tokens)
+        } else {
+            let owner = scope.name(first)?;
+            if !owner.is_within(&self.zone) {
+                let allowed = format!("names at and below {}", self.zone);
+                return Err(scope.error(first, format!("the owner {owner}"), allowed));
+            }
+            scope.owner = Some(owner.clone());
+            (owner, rest)
+        };
+        let (ttl_seconds, record_type, data) = self.fields(scope, first, rest)?;
+        let data = self.data(scope, record_type, data)?;
+        let ttl_seconds = self.effective_ttl(scope, first, ttl_seconds, record_type, &data)?;
+        let place = scope.place(first);
+        self.records.push(Record { owner, record_type, ttl_seconds, data, place });
+        Ok(())
+    }
+
+    /// Reads `[TTL] [class] type` in either order. Gives the tokens from the type on.
+    fn fields<'t, 'a>(
+        &self,
+        scope: &Scope,
+        first: &Token<'a>,
+        tokens: &'t [Token<'a>],
+    ) -> Result<(Option<u32>, RecordType, &'t [Token<'a>]), ZoneError> {
+        const ALLOWED: &str = "[TTL] [IN] type data";
+        let (mut ttl_seconds, mut class) = (None, None);
+        let mut last = first;
+        for (index, token) in tokens.iter().enumerate() {
+            last = token;
+            let text = token.text();
+            if ttl_seconds.is_none() && text.starts_with(|c: char| c.is_ascii_digit()) {
+                ttl_seconds = Some(scope.ttl(token)?);
+            } else if let Ok(record_type) = text.parse::<Rtype>() {
+                let record_type = RecordType(record_type.to_int());
+                if matches!(record_type.0, 0 | 41 | 128..=255) && record_type.0 != 128 {
+                    let found = format!("the type {record_type}, which is no data");
+                    return Err(scope.error(token, found, "a type of data"));
+                }
+                return Ok((ttl_seconds, record_type, &tokens[index..]));
+            } else if let Ok(found) = text.parse::<Class>() {
+                if found != Class::IN || class.is_some() {
+                    return Err(scope.error(token, format!("the class {text}"), "IN, once"));
+                }
+                class = Some(found);
+            } else {
+                let found = format!("\"{text}\" where a TTL, a class or a type is expected");
+                return Err(scope.error(token, found, ALLOWED));
+            }
+        }
+        Err(scope.error(last, "a record that ends before its type", ALLOWED))
+    }
+
+    fn data(
+        &self,
+        scope: &mut Scope,
+        record_type: RecordType,
+        tokens: &[Token<'_>],
+    ) -> Result<Box<[u8]>, ZoneError> {
+        let (type_token, tokens) = tokens.split_first().expect("the type was read from here");
+        // What `domain` would take for a name is stricter here: it reads empty labels.
+        let is_generic = tokens.first().is_some_and(|token| token.raw == b"\\#");
+        for token in rdata::name_tokens(record_type).iter().filter_map(|&at| tokens.get(at)) {
+            if !is_generic {
+                scope.name(token)?;
+            }
+        }
+        let numbers = match record_type {
+            RecordType::SOA if tokens.len() == 7 => Some(scope.soa_numbers(tokens)?),
+            _ => None,
+        };
+        let plain: Vec<Token<'_>>;
+        let mut given = tokens;
+        if let Some(numbers) = &numbers {
+            let times = tokens[3..].iter().zip(numbers);
+            let times = times.map(|(token, number)| Token { raw: number.as_bytes(), ..*token });
+            plain = tokens[..3].iter().copied().chain(times).collect();
+            given = &plain;
+        }
+        let what = || format!("data of type {record_type}");
+        let data = scope.data.read(record_type, given).map_err(|error| match error.token {
+            None => {
+                let last = tokens.last().unwrap_or(type_token);
+                scope.error(last, format!("{} that end too early here", what()), what())
+            }
+            Some(index) => match tokens.get(index) {
+                Some(token) => {
+                    let found = format!("\"{}\": {}", token.text(), error.message);
+                    scope.error(token, found, what())
+                }
+                None => scope.error(type_token, error.message, what()),
+            },
+        })?;
+        rdata::check(record_type, &data).map_err(|allowed| {
+            let token = tokens.first().unwrap_or(type_token);
+            scope.error(token, format!("{} of another form", what()), allowed)
+        })?;
+        Ok(data.into())
+    }
+
+    /// The TTL of a record: its own, `$TTL`, the last one stated, or the SOA's minimum.
+    fn effective_ttl(
+        &mut self,
+        scope: &Scope,
+        first: &Token<'_>,
+        own: Option<u32>,
+        record_type: RecordType,
+        data: &[u8],
+    ) -> Result<u32, ZoneError> {
+        if own.is_some() {
+            self.last_ttl_seconds = own;
+        } else if record_type == RecordType::SOA && self.last_ttl_seconds.is_none() {
+            let minimum = data.last_chunk().map(|bytes| u32::from_be_bytes(*bytes));
+            self.last_ttl_seconds = minimum.map(|minimum| minimum.min(TTL_SECONDS_MAX));
+        }
+        own.or(self.default_ttl_seconds).or(self.last_ttl_seconds).ok_or_else(|| {
+            let allowed = "a TTL here, in a record before, or a $TTL line before";
+            scope.error(first, "a record without a TTL", allowed)
+        })
+    }
+
+    fn directive(
+        &mut self,
+        scope: &mut Scope,
+        directive: &Token<'_>,
+        tokens: &[Token<'_>],
+        depth: usize,
+    ) -> Result<(), ZoneError> {
+        let name = directive.text();
+        match (name.to_ascii_uppercase().as_str(), tokens) {
+            ("$ORIGIN", [origin]) => {
+                scope.origin = scope.name(origin)?;
+                scope.data = DataReader::new(&scope.origin);
+                Ok(())
+            }
+            ("$TTL", [ttl]) => {
+                self.default_ttl_seconds = Some(scope.ttl(ttl)?);
+                Ok(())
+            }
+            ("$INCLUDE", [path]) => self.include(scope, path, scope.origin.clone(), depth),
+            ("$INCLUDE", [path, origin]) => {
+                let origin = scope.name(origin)?;
+                self.include(scope, path, origin, depth)
+            }
+            ("$ORIGIN", _) => Err(scope.error(directive, "$ORIGIN", "$ORIGIN name")),
+            ("$TTL", _) => Err(scope.error(directive, "$TTL", "$TTL seconds")),
+            ("$INCLUDE", _) => {
+                Err(scope.error(directive, "$INCLUDE", "$INCLUDE path [origin name]"))
+            }
+            _ => {
+                let found = format!("the directive {name}");
+                Err(scope.error(directive, found, "$ORIGIN, $TTL and $INCLUDE"))
+            }
+        }
+    }
+
+    fn include(
+        &mut self,
+        scope: &Scope,
+        path: &Token<'_>,
+        origin: Name,
+        depth: usize,
+    ) -> Result<(), ZoneError> {
+        self.include_count += 1;
+        if depth >= INCLUDE_DEPTH_MAX || self.include_count > INCLUDE_COUNT_MAX {
+            let allowed = format!("files {INCLUDE_DEPTH_MAX} deep and {INCLUDE_COUNT_MAX} in all");
+            return Err(scope.error(path, "too many included files", allowed));
+        }
+        let file = path.unescaped();
+        let text = (self.include)(&file).map_err(|reason| {
+            scope.error(path, format!("\"{file}\": {reason}"), "a file that can be read")
+        })?;
+        self.file(Some(file.into()), origin, &text, depth + 1)?;
+        Ok(())
+    }
+}
+
+impl Scope {
+    fn place(&self, token: &Token<'_>) -> Place {
+        Place { file: self.file.clone(), line: token.line, column: token.column }
+    }
+
+    fn error(
+        &self,
+        token: &Token<'_>,
+        found: impl Into<String>,
+        allowed: impl Into<String>,
+    ) -> ZoneError {
+        ZoneError::new(&self.place(token), found, allowed)
+    }
+
+    fn name(&self, token: &Token<'_>) -> Result<Name, ZoneError> {
+        if token.raw == b"@" && !token.quoted {
+            return Ok(self.origin.clone());
+        }
+        Name::from_text(token.raw, Some(&self.origin)).map_err(|error| {
+            let found = format!("\"{}\": {error}", token.text());
+            self.error(token, found, "a domain name of at most 255 bytes")
+        })
+    }
+
+    /// Reads seconds, or numbers with the units s, m, h, d and w.
+    fn ttl(&self, token: &Token<'_>) -> Result<u32, ZoneError> {
+        let number = seconds(token.raw).filter(|&seconds| seconds <= TTL_SECONDS_MAX);
+        number.ok_or_else(|| {
+            let allowed = format!("0 to {TTL_SECONDS_MAX} seconds, or 1w2d3h4m5s");
+            self.error(token, format!("\"{}\"", token.text()), allowed)
+        })
+    }
+
+    /// The four times at the end of a SOA's data, as plain numbers.
+    fn soa_numbers(&self, tokens: &[Token<'_>]) -> Result<Vec<String>, ZoneError> {
+        tokens[3..].iter().map(|token| Ok(self.ttl(token)?.to_string())).collect()
+    }
+}
+
+impl Token<'_> {
+    fn text(&self) -> std::borrow::Cow<'_, str> {
+        String::from_utf8_lossy(self.raw)
+    }
+
+    /// The token's text with its escapes undone, for a path.
+    fn unescaped(&self) -> String {
+        let mut bytes = Vec::with_capacity(self.raw.len());
+        let mut rest = self.raw;
+        while let [first, tail @ ..] = rest {
+            rest = tail;
+            match (first, tail) {
+                (b'\\', [a @ b'0'..=b'9', b, c, tail @ ..]) => {
+                    let digit = |byte: &u8| byte.wrapping_sub(b'0');
+                    let value = digit(a).wrapping_mul(100);
+                    bytes.push(value.wrapping_add(digit(b) * 10).wrapping_add(digit(c)));
+                    rest = tail;
+                }
+                (b'\\', [byte, tail @ ..]) => {
+                    bytes.push(*byte);
+                    rest = tail;
+                }
+                _ => bytes.push(*first),
+            }
+        }
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+}
+
+/// `3600` or `1h30m`, in seconds.
+fn seconds(text: &[u8]) -> Option<u32> {
+    let (mut total, mut number, mut digits) = (0_u32, 0_u32, 0);
+    for byte in text {
+        let unit = match byte.to_ascii_lowercase() {
+            digit @ b'0'..=b'9' => {
+                number = number.checked_mul(10)?.checked_add(u32::from(digit - b'0'))?;
+                digits += 1;
+                continue;
+            }
+            b's' => 1,
+            b'm' => 60,
+            b'h' => 3600,
+            b'd' => 86_400,
+            b'w' => 604_800,
+            _ => return None,
+        };
+        if digits == 0 {
+            return None;
+        }
+        total = total.checked_add(number.checked_mul(unit)?)?;
+        (number, digits) = (0, 0);
+    }
+    if text.is_empty() { None } else { total.checked_add(number) }
+}

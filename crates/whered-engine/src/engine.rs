@@ -1,0 +1,275 @@
+//! The engine itself: opening with recovery, reloading, changing sites, closing.
+//!
+//! At the same time: everything here may be called from any thread. Reloads and changes of sites
+//! exclude each other (`control`); readers never wait for either.
+
+use std::borrow::Cow;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use arc_swap::ArcSwap;
+use whered_geo::Place;
+use whered_store::{
+    DataDirectory, DirectoryStorage, Entry, Journal, JournalOptions, JournalStats, RecoveryReport,
+};
+
+use crate::clock;
+use crate::error::{EngineError, WriteError};
+use crate::generation::Generation;
+use crate::keyspace::Keyspace;
+use crate::log::{Durability, Log, Ticket, Written};
+use crate::operation::Operation;
+use crate::pool::{Site, SiteChanges};
+use crate::prefix_sets::PrefixSets;
+use crate::setup::{Loaded, Setup};
+
+/// How to open an engine.
+#[derive(Default)]
+pub struct EngineOptions {
+    /// Where the journal lives; `None` keeps everything in memory only.
+    pub data_dir: Option<PathBuf>,
+    /// The journal's knobs.
+    pub journal: JournalOptions,
+    /// What the configuration names.
+    pub setup: Setup,
+}
+
+/// What opening found.
+#[derive(Debug, Default)]
+pub struct OpenReport {
+    /// What recovery read from the journal; `None` without a data directory.
+    pub recovery: Option<RecoveryReport>,
+}
+
+/// What a reload did.
+#[derive(Debug)]
+pub struct ReloadReport {
+    /// The number of the generation that serves now.
+    pub generation: u64,
+    /// How many databases it has.
+    pub databases: usize,
+    /// How many zones.
+    pub zones: usize,
+    /// How many pools.
+    pub pools: usize,
+}
+
+/// All data and its durability.
+pub struct Engine {
+    current: ArcSwap<Generation>,
+    control: Mutex<Control>,
+    keyspace: Keyspace,
+    prefix_sets: PrefixSets,
+    log: Arc<Log>,
+    /// Held for the engine's life, so that no second process opens the same data.
+    _data_directory: Option<DataDirectory>,
+}
+
+/// What the next generation is built from.
+struct Control {
+    setup: Setup,
+    changes: SiteChanges,
+}
+
+impl Engine {
+    /// Locks the data directory, replays the journal, and loads what the setup names.
+    ///
+    /// # Errors
+    /// One line: the directory is held by another process (see [`EngineError::holder_pid`]), the
+    /// journal is damaged, or a file of the setup is missing or wrong.
+    pub fn open(options: EngineOptions) -> Result<(Arc<Engine>, OpenReport), EngineError> {
+        // The setup comes first: a mistake in it must not leave a new, empty directory behind.
+        let loaded = Loaded::read(&options.setup)?;
+        let mut changes = SiteChanges::default();
+        // Replaying needs the places that operations go to, and those need the log that is only
+        // there after replaying: so replay collects into stand-ins that take no log.
+        let unlogged = Arc::new(Log::new(None, 0));
+        let keyspace = Keyspace::new(Arc::clone(&unlogged));
+        let prefix_sets = PrefixSets::new(unlogged);
+        let mut replay = |entry: Entry<'_>| -> Result<(), String> {
+            let operation = Operation::decode(entry.kind, entry.payload)?;
+            let applied = keyspace.replay(&operation)
+                || prefix_sets.replay(&operation)
+                || changes.record(&operation);
+            assert!(applied, "every operation belongs to one of the three");
+            Ok(())
+        };
+        let (data_directory, journal, recovery) = match &options.data_dir {
+            None => (None, None, None),
+            Some(path) => {
+                let directory = DataDirectory::lock(path)?;
+                let storage = Arc::new(DirectoryStorage::new(path));
+                let (journal, report) = Journal::open(storage, options.journal, &mut replay)?;
+                (Some(directory), Some(journal), Some(report))
+            }
+        };
+        let last_sequence = recovery.as_ref().map_or(0, |report| report.last_sequence);
+        let log = Arc::new(Log::new(journal, last_sequence));
+        let generation = Generation::build(1, &options.setup, &changes, loaded)?;
+        let engine = Engine {
+            current: ArcSwap::from_pointee(generation),
+            control: Mutex::new(Control { setup: options.setup, changes }),
+            keyspace: keyspace.with_log(&log),
+            prefix_sets: prefix_sets.with_log(&log),
+            log,
+            _data_directory: data_directory,
+        };
+        Ok((Arc::new(engine), OpenReport { recovery }))
+    }
+
+    /// The generation that serves now. Take it once per query or batch.
+    pub fn generation(&self) -> Arc<Generation> {
+        self.current.load_full()
+    }
+
+    /// Reads everything the setup names anew and swaps it in as a whole.
+    ///
+    /// # Errors
+    /// The first fault, with its place; the old generation serves on.
+    pub fn reload(&self, setup: Setup) -> Result<ReloadReport, EngineError> {
+        let loaded = Loaded::read(&setup)?;
+        let mut control = self.control();
+        let number = self.current.load().number() + 1;
+        let generation = Generation::build(number, &setup, &control.changes, loaded)?;
+        let report = ReloadReport {
+            generation: number,
+            databases: setup.databases.len(),
+            zones: setup.zones.len(),
+            pools: setup.pools.len(),
+        };
+        control.setup = setup;
+        self.current.store(Arc::new(generation));
+        Ok(report)
+    }
+
+    /// The collections.
+    pub fn keyspace(&self) -> &Keyspace {
+        &self.keyspace
+    }
+
+    /// The prefix sets.
+    pub fn prefix_sets(&self) -> &PrefixSets {
+        &self.prefix_sets
+    }
+
+    /// Adds a site to a pool, or replaces one; gives whether it is new.
+    ///
+    /// # Errors
+    /// [`WriteError`]: no such pool, no address, or the journal refuses.
+    pub fn put_site(&self, pool: &str, site: Site) -> Result<Written<bool>, WriteError> {
+        let generation = self.generation();
+        let known =
+            generation.pool(pool).is_some_and(|p| p.sites.iter().any(|s| s.name == site.name));
+        let ticket =
+            self.change_site(pool, &Operation::PutSite { pool, site: Cow::Owned(site) })?;
+        Ok(Written { value: !known, ticket })
+    }
+
+    /// Moves a site.
+    ///
+    /// # Errors
+    /// As [`Engine::put_site`], and `NoSuch` for an unknown site.
+    pub fn move_site(
+        &self,
+        pool: &str,
+        site: &str,
+        place: Place,
+    ) -> Result<Written<()>, WriteError> {
+        let ticket = self.change_site(pool, &Operation::MoveSite { pool, site, place })?;
+        Ok(Written { value: (), ticket })
+    }
+
+    /// Takes a site down by hand, or up again.
+    ///
+    /// # Errors
+    /// As [`Engine::move_site`].
+    pub fn set_site_healthy(
+        &self,
+        pool: &str,
+        site: &str,
+        healthy: bool,
+    ) -> Result<Written<()>, WriteError> {
+        let ticket = self.change_site(pool, &Operation::SetSiteHealthy { pool, site, healthy })?;
+        Ok(Written { value: (), ticket })
+    }
+
+    /// Removes a site that a command has added.
+    ///
+    /// # Errors
+    /// As [`Engine::move_site`], and `Refused` for a site of the configuration.
+    pub fn remove_site(&self, pool: &str, site: &str) -> Result<Written<()>, WriteError> {
+        let ticket = self.change_site(pool, &Operation::RemoveSite { pool, site })?;
+        Ok(Written { value: (), ticket })
+    }
+
+    /// What has become of a write. One atomic load when it is durable.
+    pub fn durability(&self, ticket: Ticket) -> Durability {
+        self.log.durability(ticket)
+    }
+
+    /// Calls `wake` after every durable group and when the journal fails. May be called often
+    /// and from the journal's thread: it must only signal.
+    pub fn on_durable(&self, wake: Box<dyn Fn() + Send + Sync>) {
+        if let Some(journal) = self.log.journal() {
+            journal.on_progress(wake);
+        }
+    }
+
+    /// Blocks until a write is durable.
+    ///
+    /// # Errors
+    /// `Poisoned` when the journal failed first.
+    pub fn wait_durable(&self, ticket: Ticket) -> Result<(), WriteError> {
+        self.log.wait(ticket)
+    }
+
+    /// Why the journal has failed, if it has.
+    pub fn journal_poisoned(&self) -> Option<String> {
+        self.log.journal().and_then(Journal::poisoned)
+    }
+
+    /// The journal's counters; `None` without a data directory.
+    pub fn journal_stats(&self) -> Option<JournalStats> {
+        self.log.journal().map(Journal::stats)
+    }
+
+    /// Milliseconds since 1970, as expiry times count.
+    pub fn now_millis(&self) -> u64 {
+        clock::now_millis()
+    }
+
+    /// Writes and syncs everything and stops the journal; later writes are refused.
+    ///
+    /// # Errors
+    /// The last write or fdatasync failed.
+    pub fn close(&self) -> Result<(), EngineError> {
+        match self.log.journal() {
+            Some(journal) => Ok(journal.close()?),
+            None => Ok(()),
+        }
+    }
+
+    pub(crate) fn change_site(
+        &self,
+        pool: &str,
+        operation: &Operation<'_>,
+    ) -> Result<Ticket, WriteError> {
+        let room = self.log.reserve(operation.size_bytes())?;
+        let mut control = self.control();
+        control.changes.check(operation, &control.setup.pools)?;
+        let mut changes = control.changes.clone();
+        changes.record(operation);
+        let current = self.generation();
+        let index = current.pool_index(pool).expect("check() has found the pool in the setup");
+        let next = current
+            .with_changed_pool(index, changes.apply(&control.setup.pools[index]))
+            .map_err(|error| WriteError::Refused(error.to_string()))?;
+        control.changes = changes;
+        self.current.store(Arc::new(next));
+        Ok(room.append(operation))
+    }
+
+    fn control(&self) -> MutexGuard<'_, Control> {
+        self.control.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,109 @@
+//! The engine's error types: what can go wrong with a write, on opening or reloading, and when
+//! reasons are asked for.
+//!
+//! Reads have no error: they answer `Option`. Each type is a small closed enum because callers
+//! act on the case (a full disk and a poisoned journal are told apart by every door).
+
+use std::fmt;
+
+/// Why a write was refused. Nothing of it was applied.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WriteError {
+    /// The journal could not be extended (full disk); later writes may succeed again.
+    Full(String),
+    /// The journal has failed; all writes are refused until a restart.
+    Poisoned(String),
+    /// The operation is larger than a journal frame may be.
+    TooLarge(String),
+    /// A thing that the write names does not exist.
+    NoSuch {
+        /// The kind of thing, such as "pool" or "site".
+        what: &'static str,
+        /// The name that was given.
+        name: String,
+    },
+    /// The write contradicts a rule; the text says which and what is allowed.
+    Refused(String),
+}
+
+impl fmt::Display for WriteError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            WriteError::Full(reason) => write!(f, "the journal cannot be extended: {reason}"),
+            WriteError::Poisoned(reason) => write!(f, "the journal has failed: {reason}"),
+            WriteError::TooLarge(reason) | WriteError::Refused(reason) => f.write_str(reason),
+            WriteError::NoSuch { what, name } => write!(f, "no such {what} '{name}'"),
+        }
+    }
+}
+
+impl std::error::Error for WriteError {}
+
+impl From<whered_store::StoreError> for WriteError {
+    fn from(error: whered_store::StoreError) -> Self {
+        if error.is_poisoned() {
+            WriteError::Poisoned(error.to_string())
+        } else if error.is_too_large() {
+            WriteError::TooLarge(error.to_string())
+        } else {
+            WriteError::Full(error.to_string())
+        }
+    }
+}
+
+/// Why the engine could not be opened, reloaded or closed: one line with the place.
+#[derive(Debug)]
+pub struct EngineError {
+    message: String,
+    holder_pid: Option<u32>,
+}
+
+impl EngineError {
+    pub(crate) fn new(message: impl Into<String>) -> Self {
+        EngineError { message: message.into(), holder_pid: None }
+    }
+
+    /// The process that holds the data directory, when that is what stopped the opening.
+    pub fn holder_pid(&self) -> Option<u32> {
+        self.holder_pid
+    }
+}
+
+impl fmt::Display for EngineError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for EngineError {}
+
+impl From<whered_store::StoreError> for EngineError {
+    fn from(error: whered_store::StoreError) -> Self {
+        EngineError { message: error.to_string(), holder_pid: error.holder_pid() }
+    }
+}
+
+/// Why reasons could not be given.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ExplainError {
+    /// The database, prefix set or pool does not exist.
+    NoSuch {
+        /// The kind of thing.
+        what: &'static str,
+        /// The name that was given.
+        name: String,
+    },
+    /// The database could not be read at the answer's place.
+    Unreadable(String),
+}
+
+impl fmt::Display for ExplainError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ExplainError::NoSuch { what, name } => write!(f, "no such {what} '{name}'"),
+            ExplainError::Unreadable(reason) => f.write_str(reason),
+        }
+    }
+}
+
+impl std::error::Error for ExplainError {}

@@ -1,0 +1,214 @@
+//! The reasons for an answer, in one JSON form for all doors (`docs/explain.md`).
+//!
+//! Every explanation has every key; what was not consulted is `null`. Explanations are made by
+//! asking the same functions that answer, never by a second implementation of the choice.
+
+use std::net::IpAddr;
+
+use serde_json::{Map, Value, json};
+use whered_dns::Client;
+use whered_geo::{Hit, Place, Search, Shape};
+
+use crate::engine::Engine;
+use crate::error::ExplainError;
+use crate::generation::Generation;
+use crate::setup::NamedDatabase;
+
+/// Every key of an explanation, in the order that it is shown in.
+const KEYS: [&str; 10] = [
+    "question",
+    "generation",
+    "database",
+    "prefix",
+    "record",
+    "set_entry",
+    "rule",
+    "candidates",
+    "choice",
+    "scope_length_bits",
+];
+
+impl Engine {
+    /// Why a database answers what it answers for an address.
+    ///
+    /// # Errors
+    /// [`ExplainError`] for an unknown database or one that cannot be read there.
+    pub fn explain_ip(&self, database: &str, address: IpAddr) -> Result<Value, ExplainError> {
+        let generation = self.generation();
+        let named = generation
+            .database(database)
+            .ok_or_else(|| ExplainError::NoSuch { what: "database", name: database.to_owned() })?;
+        let question = json!({ "job": "ip", "database": database, "address": address.to_string() });
+        let mut reasons = Reasons::new(question, Some(&generation));
+        reasons.record(named, address)?;
+        Ok(reasons.finish())
+    }
+
+    /// Which entry of a prefix set an address meets.
+    ///
+    /// # Errors
+    /// [`ExplainError`] for an unknown set.
+    pub fn explain_match(&self, set: &str, address: IpAddr) -> Result<Value, ExplainError> {
+        let now = self.now_millis();
+        let question = json!({ "job": "match", "set": set, "address": address.to_string() });
+        let mut reasons = Reasons::new(question, None);
+        let entry = self.prefix_sets().read(set, |members| {
+            members.longest_match(address, now).map(|found| {
+                let value = found.value.map(|value| String::from_utf8_lossy(value).into_owned());
+                let prefix = found.prefix.to_string();
+                (
+                    prefix.clone(),
+                    json!({
+                        "set": set,
+                        "prefix": prefix,
+                        "value": value,
+                        "expires_at_millis": found.expires_at_millis,
+                    }),
+                )
+            })
+        });
+        let entry = entry
+            .ok_or_else(|| ExplainError::NoSuch { what: "prefix set", name: set.to_owned() })?;
+        if let Some((prefix, entry)) = entry {
+            reasons.set("prefix", json!(prefix));
+            reasons.set("choice", json!(prefix));
+            reasons.set("set_entry", entry);
+        }
+        Ok(reasons.finish())
+    }
+
+    /// The members that a search finds, with their distances. `choice` holds their names.
+    pub fn explain_near(&self, number: usize, key: &[u8], search: &Search) -> Value {
+        let shape = match search.shape {
+            Shape::Circle { radius_meters } => json!({ "radius_meters": radius_meters }),
+            Shape::Box { width_meters, height_meters } => {
+                json!({ "width_meters": width_meters, "height_meters": height_meters })
+            }
+        };
+        let question = json!({
+            "job": "near",
+            "collection": String::from_utf8_lossy(key),
+            "longitude_degrees": search.center.longitude_degrees,
+            "latitude_degrees": search.center.latitude_degrees,
+            "shape": shape,
+            "count": search.count,
+        });
+        let mut reasons = Reasons::new(question, None);
+        self.keyspace().read(number, key, |points| {
+            let mut hits = Vec::new();
+            if let Some(points) = points {
+                points.search(search, &mut hits);
+            }
+            let name = |hit: &Hit<'_>| String::from_utf8_lossy(hit.member).into_owned();
+            let candidate =
+                |hit: &Hit<'_>| candidate(&name(hit), hit.place, Some(hit.distance_meters), None);
+            reasons.set("candidates", hits.iter().map(candidate).collect());
+            reasons.set("choice", hits.iter().map(name).collect());
+        });
+        reasons.finish()
+    }
+
+    /// Why a pool sends a client where it does.
+    ///
+    /// # Errors
+    /// [`ExplainError`] for an unknown pool, or a database that cannot be read there.
+    pub fn explain_steer(&self, pool: &str, client: &Client) -> Result<Value, ExplainError> {
+        let generation = self.generation();
+        let index = generation
+            .pool_index(pool)
+            .ok_or_else(|| ExplainError::NoSuch { what: "pool", name: pool.to_owned() })?;
+        let question = json!({
+            "job": "steer",
+            "pool": pool,
+            "address": client.address.to_string(),
+            "prefix_length_bits": client.prefix_length_bits,
+            "from_client_subnet": client.from_ecs,
+        });
+        let mut reasons = Reasons::new(question, Some(&generation));
+        let steering = generation.steering(index);
+        let mut place = None;
+        if let Some(source) = steering.source() {
+            let record = reasons.record(source, client.address)?;
+            place = record.and_then(|record| steering.place_of(&source.database, record));
+        }
+        let sites = &generation.pools()[index].sites;
+        let candidates = steering.candidates(place).into_iter().map(|found| {
+            let site = &sites[found.site];
+            let mut shown =
+                candidate(&site.name, site.place, found.distance_meters, Some(site.healthy));
+            shown["eligible"] = json!(found.eligible);
+            shown
+        });
+        reasons.set("candidates", candidates.collect());
+        let choice = generation.steer(index, client);
+        reasons.set("choice", json!(choice.answer.map(|site| sites[site].name.as_str())));
+        reasons.set("scope_length_bits", json!(choice.scope_length_bits));
+        Ok(reasons.finish())
+    }
+}
+
+/// An explanation being filled in.
+struct Reasons(Map<String, Value>);
+
+impl Reasons {
+    fn new(question: Value, generation: Option<&Generation>) -> Reasons {
+        let mut reasons =
+            Reasons(KEYS.iter().map(|key| ((*key).to_owned(), Value::Null)).collect());
+        reasons.set("question", question);
+        reasons.set("generation", json!(generation.map(Generation::number)));
+        reasons
+    }
+
+    fn set(&mut self, key: &str, value: Value) {
+        debug_assert!(KEYS.contains(&key), "the keys are listed once");
+        self.0.insert(key.to_owned(), value);
+    }
+
+    /// Looks the address up and notes database, prefix and record.
+    fn record(
+        &mut self,
+        named: &NamedDatabase,
+        address: IpAddr,
+    ) -> Result<Option<whered_mmdb::RecordId>, ExplainError> {
+        let unreadable =
+            |error: whered_mmdb::MmdbError| ExplainError::Unreadable(error.to_string());
+        let database = &named.database;
+        let metadata = database.metadata();
+        self.set(
+            "database",
+            json!({
+                "name": named.name,
+                "type": metadata.database_type,
+                "build_epoch_seconds": metadata.build_epoch_seconds,
+            }),
+        );
+        let found = database.lookup(address).map_err(unreadable)?;
+        self.set("prefix", json!(found.prefix.to_string()));
+        if let Some(record) = found.record {
+            let mut text = Vec::new();
+            database.write_record_json(record, &mut text).map_err(unreadable)?;
+            let value = serde_json::from_slice(&text);
+            self.set("record", value.map_err(|error| ExplainError::Unreadable(error.to_string()))?);
+        }
+        Ok(found.record)
+    }
+
+    fn finish(self) -> Value {
+        Value::Object(self.0)
+    }
+}
+
+fn candidate(
+    name: &str,
+    place: Place,
+    distance_meters: Option<f64>,
+    healthy: Option<bool>,
+) -> Value {
+    json!({
+        "name": name,
+        "longitude_degrees": place.longitude_degrees,
+        "latitude_degrees": place.latitude_degrees,
+        "distance_meters": distance_meters,
+        "healthy": healthy,
+    })
+}

@@ -1,0 +1,196 @@
+//! One generation: everything that was loaded, as one immutable whole.
+//!
+//! ```text
+//! Engine.current ──(swapped by pointer)──> Generation { databases, zones, pools, steering }
+//! ```
+//!
+//! A query takes the generation once and answers from it to the end, so that a reload is seen
+//! wholly or not at all. Collections and prefix sets are live and stand beside it.
+//! A change of one site makes a new generation that shares all else with the old one.
+
+use std::sync::Arc;
+
+use whered_dns::{Answer, Choice, Client, Name, Zone, Zones};
+
+use crate::error::EngineError;
+use crate::pool::{Pool, SiteChanges};
+use crate::setup::{Loaded, NamedDatabase, Setup};
+use crate::steering::Steering;
+
+/// Databases, zones and pools of one moment.
+pub struct Generation {
+    number: u64,
+    databases: Vec<Arc<NamedDatabase>>,
+    place_database: Option<usize>,
+    zone_list: Vec<Arc<Zone>>,
+    zones: Arc<Zones>,
+    pools: Vec<Arc<Pool>>,
+    steering: Vec<Arc<Steering>>,
+}
+
+impl Generation {
+    /// Puts a generation together.
+    ///
+    /// # Errors
+    /// A place database that is not loaded; pool owners outside every zone or with a CNAME.
+    pub(crate) fn build(
+        number: u64,
+        setup: &Setup,
+        changes: &SiteChanges,
+        loaded: Loaded,
+    ) -> Result<Generation, EngineError> {
+        let place_database = place_database(setup, &loaded.databases)?;
+        let pools: Vec<_> = setup.pools.iter().map(|p| Arc::new(changes.apply(p))).collect();
+        let zones = Arc::new(build_zones(&loaded.zones, &pools)?);
+        let mut generation = Generation {
+            number,
+            databases: loaded.databases,
+            place_database,
+            zone_list: loaded.zones,
+            zones,
+            pools,
+            steering: Vec::new(),
+        };
+        generation.steering =
+            generation.pools.iter().map(|pool| generation.new_steering(pool)).collect();
+        Ok(generation)
+    }
+
+    /// The next generation after the sites of one pool have changed.
+    ///
+    /// # Errors
+    /// As [`Generation::build`].
+    pub(crate) fn with_changed_pool(
+        &self,
+        index: usize,
+        pool: Pool,
+    ) -> Result<Generation, EngineError> {
+        let answers_differ = answers(&pool) != answers(&self.pools[index]);
+        let pool = Arc::new(pool);
+        let mut pools = self.pools.clone();
+        let mut steering = self.steering.clone();
+        steering[index] = self.new_steering(&pool);
+        pools[index] = pool;
+        let zones = if answers_differ {
+            Arc::new(build_zones(&self.zone_list, &pools)?)
+        } else {
+            Arc::clone(&self.zones)
+        };
+        Ok(Generation {
+            number: self.number + 1,
+            databases: self.databases.clone(),
+            place_database: self.place_database,
+            zone_list: self.zone_list.clone(),
+            zones,
+            pools,
+            steering,
+        })
+    }
+
+    /// The generation's number: one more at every change.
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// The databases, in the configuration's order.
+    pub fn databases(&self) -> &[Arc<NamedDatabase>] {
+        &self.databases
+    }
+
+    /// The database of that name.
+    pub fn database(&self, name: &str) -> Option<&Arc<NamedDatabase>> {
+        self.databases.iter().find(|database| database.name == name)
+    }
+
+    /// The database that clients' places come from: the configured one, else the first.
+    pub fn default_database(&self) -> Option<&Arc<NamedDatabase>> {
+        self.place_database.and_then(|index| self.databases.get(index))
+    }
+
+    /// All zones with the pools attached.
+    pub fn zones(&self) -> &Zones {
+        &self.zones
+    }
+
+    /// The pools; the index is the one that [`whered_dns::answer`] asks with.
+    pub fn pools(&self) -> &[Arc<Pool>] {
+        &self.pools
+    }
+
+    /// The pool of that name.
+    pub fn pool(&self, name: &str) -> Option<&Arc<Pool>> {
+        self.pool_index(name).map(|index| &self.pools[index])
+    }
+
+    pub(crate) fn pool_index(&self, name: &str) -> Option<usize> {
+        self.pools.iter().position(|pool| pool.name == name)
+    }
+
+    /// Chooses the site for a client and says how many of its leading address bits decided.
+    ///
+    /// # Panics
+    /// When there is no pool of that index.
+    pub fn steer(&self, pool_index: usize, client: &Client) -> Choice {
+        self.steering[pool_index].steer(client)
+    }
+
+    pub(crate) fn steering(&self, pool_index: usize) -> &Steering {
+        &self.steering[pool_index]
+    }
+
+    fn new_steering(&self, pool: &Arc<Pool>) -> Arc<Steering> {
+        Arc::new(Steering::new(Arc::clone(pool), self.default_database().cloned()))
+    }
+}
+
+fn place_database(
+    setup: &Setup,
+    databases: &[Arc<NamedDatabase>],
+) -> Result<Option<usize>, EngineError> {
+    let Some(name) = &setup.place_database else {
+        return Ok((!databases.is_empty()).then_some(0));
+    };
+    match databases.iter().position(|database| database.name == *name) {
+        Some(index) => Ok(Some(index)),
+        None => {
+            Err(EngineError::new(format!("no such database '{name}' for the places of clients")))
+        }
+    }
+}
+
+fn build_zones(zones: &[Arc<Zone>], pools: &[Arc<Pool>]) -> Result<Zones, EngineError> {
+    let mut builder = Zones::builder();
+    for zone in zones {
+        builder = builder.add_zone(Arc::clone(zone));
+    }
+    for pool in pools {
+        let owners = pool.owners.iter().map(|owner| {
+            let parsed: Result<Name, _> = owner.parse();
+            parsed.map_err(|error| {
+                EngineError::new(format!("pool '{}': owner '{owner}': {error}", pool.name))
+            })
+        });
+        builder = builder.add_pool(whered_dns::Pool {
+            name: pool.name.clone(),
+            owners: owners.collect::<Result<_, _>>()?,
+            ttl_seconds: pool.ttl_seconds,
+            answers: answers(pool),
+        });
+    }
+    builder.build().map_err(|error| EngineError::new(error.to_string()))
+}
+
+/// What DNS says for each site of a pool.
+fn answers(pool: &Pool) -> Vec<Answer> {
+    let of_site = |site: &crate::pool::Site| {
+        let mut answer = Answer::default();
+        for address in &site.addresses {
+            match address {
+                std::net::IpAddr::V4(v4) => answer.ipv4.push(*v4),
+                std::net::IpAddr::V6(v6) => answer.ipv6.push(*v6),
+            }
+        }
+        answer
+    };
+    pool.sites.iter().map(of_site).collect()
+}

@@ -1,0 +1,222 @@
+//! Steering: the choice and its exact scope against a full walk over all addresses, changes of
+//! sites, reloads, and restarts.
+
+mod support;
+
+use std::net::{IpAddr, Ipv4Addr};
+
+use support::{Folder, database, open, place_database};
+use whered_engine::geo::Place;
+use whered_engine::{
+    Engine, PolicyStep, PoolSource, Setup, Site, WhenAllDown, WriteError, ZoneSource,
+};
+
+const ZONE: &[u8] =
+    b"$TTL 60\n@ IN SOA ns1 host 1 2 3 4 60\n@ IN NS ns1\nns1 IN A 192.0.2.1\nwww IN A 192.0.2.2\n";
+
+const ROWS: &[(&str, Option<(f64, f64)>)] = &[
+    ("10.0.0.0/8", Some((8.7, 50.1))),
+    ("10.1.0.0/16", Some((-74.0, 40.7))),
+    ("10.1.128.0/17", Some((-71.0, 42.3))),
+    ("10.2.3.0/24", None),
+    ("10.200.0.0/13", Some((139.7, 35.7))),
+    ("192.0.2.0/24", Some((139.7, 35.7))),
+    ("2001:db8::/32", Some((-74.0, 40.7))),
+];
+
+const ASKED: &[Ipv4Addr] = &[
+    Ipv4Addr::new(10, 0, 0, 1),
+    Ipv4Addr::new(10, 1, 2, 3),
+    Ipv4Addr::new(10, 1, 200, 1),
+    Ipv4Addr::new(10, 2, 3, 4),
+    Ipv4Addr::new(10, 201, 0, 1),
+    Ipv4Addr::new(10, 255, 0, 0),
+    Ipv4Addr::new(172, 16, 0, 1),
+    Ipv4Addr::new(192, 0, 2, 9),
+];
+
+fn site(name: &str, longitude: f64, latitude: f64, last: u8) -> Site {
+    Site {
+        name: name.to_owned(),
+        place: Place::new(longitude, latitude).expect("a place"),
+        addresses: vec![Ipv4Addr::new(192, 0, 2, last).into()],
+        healthy: true,
+    }
+}
+
+fn setup(folder: &Folder, rows: &[(&str, Option<(f64, f64)>)]) -> Setup {
+    Setup {
+        databases: vec![database("city", folder.file("city.mmdb", &place_database(rows)))],
+        zones: vec![ZoneSource { name: "example.com".to_owned(), path: folder.file("zone", ZONE) }],
+        pools: vec![PoolSource {
+            name: "www".to_owned(),
+            owners: vec!["www.example.com".to_owned()],
+            policy: vec![PolicyStep::Healthy, PolicyStep::Nearest],
+            ttl_seconds: 30,
+            when_all_down: WhenAllDown::All,
+            sites: vec![
+                site("fra", 8.7, 50.1, 10),
+                site("nyc", -74.0, 40.7, 20),
+                site("tyo", 139.7, 35.7, 30),
+            ],
+        }],
+        place_database: Some("city".to_owned()),
+    }
+}
+
+fn choose(engine: &Engine, address: IpAddr) -> (Option<String>, u8) {
+    let generation = engine.generation();
+    let client = whered_dns::Client {
+        address,
+        prefix_length_bits: if address.is_ipv4() { 32 } else { 128 },
+        from_ecs: true,
+    };
+    let choice = generation.steer(0, &client);
+    (
+        choice.answer.map(|site| generation.pools()[0].sites[site].name.clone()),
+        choice.scope_length_bits,
+    )
+}
+
+fn chosen(engine: &Engine, address: &str) -> String {
+    choose(engine, address.parse().expect("an address")).0.expect("a site")
+}
+
+/// The twin: the shortest prefix of the address below which every sampled address gets the same
+/// site. The rows end at /24, so no finer sampling is needed.
+fn naive_scope(engine: &Engine, address: u32, samples: &[(u32, String)]) -> u8 {
+    let own = choose(engine, Ipv4Addr::from(address).into()).0.expect("a site");
+    let same_below = |length: u32| {
+        let mask = if length == 0 { 0 } else { u32::MAX << (32 - length) };
+        samples
+            .iter()
+            .filter(|(other, _)| other & mask == address & mask)
+            .all(|(_, site)| *site == own)
+    };
+    (0..=24).find(|length| same_below(*length)).expect("the address's own /24 is uniform") as u8
+}
+
+#[test]
+fn the_scope_is_the_shortest_prefix_that_decides() {
+    let folder = Folder::new();
+    let engine = open(&folder.path().join("data"), setup(&folder, ROWS));
+    // Every /24 of 10.0.0.0/8, and for each address asked for its neighbour across every bit.
+    let networks = (0..1u32 << 16).map(|n| 10 << 24 | n << 8);
+    let across = ASKED.iter().flat_map(|address| {
+        let bits = address.to_bits();
+        (0..24).map(move |bit| (bits ^ 1 << (31 - bit)) & u32::MAX << (31 - bit))
+    });
+    let sample = |address: u32| {
+        (address, choose(&engine, Ipv4Addr::from(address).into()).0.expect("a site"))
+    };
+    let own = ASKED.iter().map(|address| address.to_bits());
+    let samples: Vec<(u32, String)> = networks.chain(across).chain(own).map(sample).collect();
+    for address in ASKED {
+        let scope = choose(&engine, (*address).into()).1;
+        assert_eq!(scope, naive_scope(&engine, address.to_bits(), &samples), "{address}");
+    }
+}
+
+#[test]
+fn the_nearest_healthy_site_is_chosen_and_the_first_one_where_nothing_is_known() {
+    let folder = Folder::new();
+    let engine = open(&folder.path().join("data"), setup(&folder, ROWS));
+    for (address, site) in [
+        ("10.0.0.1", "fra"),
+        ("10.1.2.3", "nyc"),
+        ("192.0.2.1", "tyo"),
+        ("2001:db8::1", "nyc"),
+        ("10.2.3.1", "fra"),
+        ("172.16.0.1", "fra"),
+    ] {
+        assert_eq!(chosen(&engine, address), site, "{address}");
+    }
+    engine.set_site_healthy("www", "nyc", false).expect("room");
+    assert_eq!(chosen(&engine, "10.1.2.3"), "fra");
+    for site in ["fra", "tyo"] {
+        engine.set_site_healthy("www", site, false).expect("room");
+    }
+    assert_eq!(chosen(&engine, "10.1.2.3"), "nyc", "when all are down, all are up");
+}
+
+#[test]
+fn one_eligible_site_answers_everybody_with_scope_zero() {
+    let folder = Folder::new();
+    let engine = open(&folder.path().join("data"), setup(&folder, ROWS));
+    engine.set_site_healthy("www", "nyc", false).expect("room");
+    engine.set_site_healthy("www", "tyo", false).expect("room");
+    assert_eq!(choose(&engine, "10.1.2.3".parse().unwrap()), (Some("fra".to_owned()), 0));
+}
+
+#[test]
+fn changes_of_sites_survive_reload_and_restart() {
+    let folder = Folder::new();
+    let data = folder.path().join("data");
+    let engine = open(&data, setup(&folder, ROWS));
+    assert!(engine.put_site("www", site("ber", 13.4, 52.5, 40)).expect("room").value);
+    engine.move_site("www", "ber", Place::new(8.6, 50.0).unwrap()).expect("room");
+    engine.move_site("www", "fra", Place::new(100.0, 0.0).unwrap()).expect("room");
+    assert_eq!(chosen(&engine, "10.0.0.1"), "ber");
+    let before = engine.generation().number();
+    engine.reload(setup(&folder, ROWS)).expect("the same files");
+    assert_eq!(engine.generation().number(), before + 1);
+    assert_eq!(chosen(&engine, "10.0.0.1"), "ber");
+    engine.close().expect("the journal closes");
+    drop(engine);
+    let engine = open(&data, setup(&folder, ROWS));
+    assert_eq!(chosen(&engine, "10.0.0.1"), "ber");
+    engine.remove_site("www", "ber").expect("an added site can be removed");
+    assert_eq!(chosen(&engine, "10.0.0.1"), "nyc");
+}
+
+#[test]
+fn mistakes_are_refused_with_their_reason_and_change_nothing() {
+    let folder = Folder::new();
+    let engine = open(&folder.path().join("data"), setup(&folder, ROWS));
+    let number = engine.generation().number();
+    let place = Place::new(0.0, 0.0).unwrap();
+    let no_pool = engine.move_site("nothing", "fra", place).unwrap_err();
+    assert_eq!(no_pool.to_string(), "no such pool 'nothing'");
+    let no_site = engine.move_site("www", "nothing", place).unwrap_err();
+    assert_eq!(no_site.to_string(), "no such site 'nothing'");
+    assert!(matches!(engine.remove_site("www", "fra"), Err(WriteError::Refused(_))));
+    let without_address = Site { addresses: vec![], ..site("new", 0.0, 0.0, 1) };
+    assert!(matches!(engine.put_site("www", without_address), Err(WriteError::Refused(_))));
+    assert_eq!(engine.generation().number(), number);
+}
+
+#[test]
+fn a_broken_file_leaves_the_old_generation_serving() {
+    let folder = Folder::new();
+    let engine = open(&folder.path().join("data"), setup(&folder, ROWS));
+    let good = setup(&folder, ROWS);
+    folder.file("city.mmdb", b"not a database");
+    let error = engine.reload(good.clone()).unwrap_err();
+    assert!(error.to_string().contains("city.mmdb"), "{error}");
+    assert_eq!(engine.generation().number(), 1);
+    assert_eq!(chosen(&engine, "10.1.2.3"), "nyc");
+    folder.file("city.mmdb", &place_database(&[("10.0.0.0/8", Some((139.7, 35.7)))]));
+    folder.file("zone", b"@ IN A 192.0.2.1\n");
+    assert!(engine.reload(good.clone()).is_err(), "a zone without SOA");
+    folder.file("zone", ZONE);
+    engine.reload(good).expect("both files are right again");
+    assert_eq!(chosen(&engine, "10.1.2.3"), "tyo");
+}
+
+#[test]
+fn reasons_tell_prefix_candidates_and_choice() {
+    let folder = Folder::new();
+    let engine = open(&folder.path().join("data"), setup(&folder, ROWS));
+    let client = whered_dns::Client {
+        address: "10.1.2.3".parse().unwrap(),
+        prefix_length_bits: 32,
+        from_ecs: false,
+    };
+    let reasons = engine.explain_steer("www", &client).expect("a pool");
+    assert_eq!(reasons["choice"], "nyc");
+    assert_eq!(reasons["prefix"], "10.1.0.0/17");
+    assert_eq!(reasons["candidates"].as_array().map(Vec::len), Some(3));
+    assert_eq!(reasons["candidates"][1]["distance_meters"], 0.0);
+    assert!(reasons["set_entry"].is_null() && reasons["rule"].is_null());
+    assert!(engine.explain_steer("nothing", &client).is_err());
+}

@@ -1,0 +1,126 @@
+//! The lock of a data directory: one process at a time.
+//!
+//! The file `LOCK` is held by an advisory lock (`flock`) for the life of the [`DataDirectory`];
+//! the kernel releases it when the process ends in whatever way, so a crash leaves nothing to
+//! clean up. The file contains the process number as text, so that a second opener can name the
+//! holder. The file is never removed: a removed lock file could be locked twice.
+//!
+//! Not for: what else lies in the directory (see [`crate::Journal`]).
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, Read, Seek, Write};
+use std::path::{Path, PathBuf};
+
+use crate::error::StoreError;
+use crate::storage::DirectoryStorage;
+
+const LOCK_FILE: &str = "LOCK";
+
+/// A data directory that this process holds until the value is dropped.
+///
+/// ```no_run
+/// use whered_store::DataDirectory;
+/// let directory = DataDirectory::lock("data")?;
+/// let error = DataDirectory::lock("data").err().expect("it is held");
+/// assert_eq!(error.holder_pid(), Some(std::process::id()));
+/// # Ok::<(), whered_store::StoreError>(())
+/// ```
+#[derive(Debug)]
+pub struct DataDirectory {
+    path: PathBuf,
+    /// Dropping the file releases the lock.
+    _lock: File,
+}
+
+impl DataDirectory {
+    /// Takes the directory for this process; creates it (and its parents) when absent.
+    ///
+    /// # Errors
+    ///
+    /// One line each: another process holds it ([`StoreError::holder_pid`] says which), the path
+    /// is not a directory, or the directory cannot be written.
+    pub fn lock(path: impl AsRef<Path>) -> Result<DataDirectory, StoreError> {
+        let path = path.as_ref();
+        create(path)?;
+        let shown = path.display().to_string();
+        let mut file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(path.join(LOCK_FILE))
+            .map_err(|error| cannot_write(&shown, &error))?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                return Err(StoreError::locked(&shown, read_pid(&mut file)));
+            }
+            Err(TryLockError::Error(error)) => {
+                return Err(StoreError::io(
+                    &format!("cannot lock the data directory {shown}"),
+                    &error,
+                ));
+            }
+        }
+        write_pid(&mut file).map_err(|error| cannot_write(&shown, &error))?;
+        Ok(DataDirectory { path: path.to_owned(), _lock: file })
+    }
+
+    /// The path as it was given.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The files of this directory, for [`crate::Journal::open`].
+    #[must_use]
+    pub fn storage(&self) -> DirectoryStorage {
+        DirectoryStorage::new(&self.path)
+    }
+}
+
+fn create(path: &Path) -> Result<(), StoreError> {
+    let shown = path.display();
+    match fs::metadata(path) {
+        Ok(metadata) if metadata.is_dir() => Ok(()),
+        Ok(_) => Err(StoreError::io(
+            &format!("cannot use {shown} as data directory"),
+            &io::Error::from(io::ErrorKind::NotADirectory),
+        )),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            create_durably(path).map_err(|error| {
+                StoreError::io(&format!("cannot create the data directory {shown}"), &error)
+            })
+        }
+        Err(error) => Err(StoreError::io(&format!("cannot use {shown} as data directory"), &error)),
+    }
+}
+
+/// Creates the directory and makes its name durable in each parent that was made for it, since
+/// a synced journal in a directory that vanishes with the power is lost all the same.
+fn create_durably(path: &Path) -> io::Result<()> {
+    let absolute = std::path::absolute(path)?;
+    let missing = absolute.ancestors().take_while(|ancestor| !ancestor.exists()).count();
+    fs::create_dir_all(&absolute)?;
+    for parent in absolute.ancestors().skip(1).take(missing) {
+        File::open(parent)?.sync_all()?;
+    }
+    Ok(())
+}
+
+fn cannot_write(shown: &str, error: &io::Error) -> StoreError {
+    StoreError::io(&format!("cannot write in the data directory {shown}"), error)
+}
+
+fn read_pid(file: &mut File) -> Option<u32> {
+    // A process number has at most ten digits; whatever else is in the file is not read.
+    let mut text = String::new();
+    file.take(16).read_to_string(&mut text).ok()?;
+    text.trim().parse().ok()
+}
+
+fn write_pid(file: &mut File) -> io::Result<()> {
+    file.set_len(0)?;
+    file.rewind()?;
+    writeln!(file, "{}", std::process::id())
+}

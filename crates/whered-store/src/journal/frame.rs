@@ -1,0 +1,174 @@
+//! One frame: the smallest piece that the journal writes, and the mark that starts each group.
+//!
+//! ```text
+//!            0        4        8                 16     18
+//!   frame    | length | crc32c | sequence        | kind | payload ... (length bytes)
+//!   mark     | 8      | crc32c | next sequence   | ffff | durable sequence (u64)
+//!   end      | 0      | 0      | whatever the preallocated space holds: zeros
+//! ```
+//!
+//! All numbers are little endian. The checksum runs over the segment's salt, the length, the
+//! sequence, the kind and the payload. The salt is a random number in the segment's header: nobody
+//! who sends payloads can make bytes inside of one that pass for a frame. A checksum that comes
+//! out as zero is stored as one, so that a written frame never looks like the end.
+//!
+//! A mark has no sequence of its own; it carries that of the frame after it and says: *all entries
+//! up to `durable sequence` were on stable storage before this mark was written*. Recovery rests on
+//! that sentence (see `recovery.rs`).
+//!
+//! Not for: where frames go (`intake.rs`, `writer.rs`). Pure functions; each costs one pass over
+//! the bytes it is given.
+
+/// An entry as recovery hands it out; the payload is borrowed from the segment being read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry<'a> {
+    /// Consecutive over all segments; the first entry of a journal has 1.
+    pub sequence: u64,
+    /// What the writer gave to `append`: its meaning is the caller's.
+    pub kind: u16,
+    /// The bytes as they were appended.
+    pub payload: &'a [u8],
+}
+
+/// The largest payload of one entry: a value of 512 MiB, which is the most that a Redis client may
+/// send, and 64 MiB around it.
+pub const PAYLOAD_SIZE_BYTES_MAX: usize = 576 << 20;
+
+/// The largest kind that an entry may have; the one above is the journal's own.
+pub const KIND_MAX: u16 = u16::MAX - 1;
+
+const KIND_MARK: u16 = u16::MAX;
+
+/// The bytes of a frame before its payload.
+pub(crate) const FRAME_HEADER_BYTES: usize = 18;
+
+/// The bytes of a whole mark.
+pub(crate) const MARK_BYTES: usize = FRAME_HEADER_BYTES + 8;
+
+/// What the bytes at one place are.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Parsed<'a> {
+    Entry(Entry<'a>),
+    Mark(Mark),
+    /// Nothing was written here.
+    End,
+    /// Something was written here that is no frame; the text says what is wrong.
+    Invalid(&'static str),
+}
+
+/// The frame before each group; see the file's header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Mark {
+    pub(crate) next_sequence: u64,
+    pub(crate) durable_sequence: u64,
+}
+
+/// Appends a frame without its checksum, which [`seal`] fills in.
+pub(crate) fn push_frame(bytes: &mut Vec<u8>, sequence: u64, kind: u16, payload: &[u8]) {
+    let length = u32::try_from(payload.len()).expect("a reservation limits the payload's length");
+    push_parts(bytes, length, sequence, kind, payload);
+}
+
+fn push_parts(bytes: &mut Vec<u8>, length: u32, sequence: u64, kind: u16, payload: &[u8]) {
+    let mut header = [0_u8; FRAME_HEADER_BYTES];
+    header[..4].copy_from_slice(&length.to_le_bytes());
+    header[8..16].copy_from_slice(&sequence.to_le_bytes());
+    header[16..].copy_from_slice(&kind.to_le_bytes());
+    bytes.extend_from_slice(&header);
+    bytes.extend_from_slice(payload);
+}
+
+/// The bytes of a mark without its checksum.
+pub(crate) fn mark_bytes(mark: Mark) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(MARK_BYTES);
+    push_parts(&mut bytes, 8, mark.next_sequence, KIND_MARK, &mark.durable_sequence.to_le_bytes());
+    bytes
+}
+
+/// Fills in the checksums of consecutive frames that this process made.
+pub(crate) fn seal(bytes: &mut [u8], salt: u64) {
+    let mut rest = bytes;
+    while !rest.is_empty() {
+        let length = read_u32(rest, 0) as usize;
+        let (frame, after) = rest.split_at_mut(FRAME_HEADER_BYTES + length);
+        let checksum = checksum(frame, salt);
+        frame[4..8].copy_from_slice(&checksum.to_le_bytes());
+        rest = after;
+    }
+}
+
+/// Reads what is at the start of `bytes`, which end where the segment ends.
+pub(crate) fn parse(bytes: &[u8], salt: u64) -> Parsed<'_> {
+    if bytes.len() < FRAME_HEADER_BYTES {
+        // Too short for a frame; the caller checks that such a rest is zero, as every end.
+        return Parsed::End;
+    }
+    let length = read_u32(bytes, 0) as usize;
+    let stored = read_u32(bytes, 4);
+    if length == 0 && stored == 0 {
+        return Parsed::End;
+    }
+    if length > PAYLOAD_SIZE_BYTES_MAX {
+        return Parsed::Invalid("its length is impossible");
+    }
+    let Some(frame) = bytes.get(..FRAME_HEADER_BYTES + length) else {
+        return Parsed::Invalid("its length reaches beyond the file");
+    };
+    if checksum(frame, salt) != stored {
+        return Parsed::Invalid("its checksum is wrong");
+    }
+    let sequence = read_u64(frame, 8);
+    let kind = u16::from_le_bytes([frame[16], frame[17]]);
+    let payload = &frame[FRAME_HEADER_BYTES..];
+    if kind != KIND_MARK {
+        return Parsed::Entry(Entry { sequence, kind, payload });
+    }
+    if length != 8 {
+        return Parsed::Invalid("its kind is reserved");
+    }
+    let mark = Mark { next_sequence: sequence, durable_sequence: read_u64(frame, 18) };
+    if mark.durable_sequence < mark.next_sequence {
+        Parsed::Mark(mark)
+    } else {
+        Parsed::Invalid("it claims what is not yet written")
+    }
+}
+
+/// The mark with the highest durable sequence that starts at any byte, whatever is around it.
+///
+/// One pass; a checksum is taken only where length and kind are those of a mark, and always over
+/// the 26 bytes of one, so that no content makes the search slow.
+pub(crate) fn find_highest_mark(bytes: &[u8], salt: u64) -> Option<Mark> {
+    let mut highest: Option<Mark> = None;
+    for window in bytes.windows(MARK_BYTES) {
+        if window[..4] != [8, 0, 0, 0] || window[16..18] != [0xff, 0xff] {
+            continue;
+        }
+        if let Parsed::Mark(mark) = parse(window, salt)
+            && highest.is_none_or(|other| other.durable_sequence < mark.durable_sequence)
+        {
+            highest = Some(mark);
+        }
+    }
+    highest
+}
+
+fn checksum(frame: &[u8], salt: u64) -> u32 {
+    let seed = crc32c::crc32c(&salt.to_le_bytes());
+    let seed = crc32c::crc32c_append(seed, &frame[..4]);
+    crc32c::crc32c_append(seed, &frame[8..]).max(1)
+}
+
+fn read_u32(bytes: &[u8], offset: usize) -> u32 {
+    let field = bytes[offset..offset + 4].try_into().expect("the range has four bytes");
+    u32::from_le_bytes(field)
+}
+
+fn read_u64(bytes: &[u8], offset: usize) -> u64 {
+    let field = bytes[offset..offset + 8].try_into().expect("the range has eight bytes");
+    u64::from_le_bytes(field)
+}
+
+#[cfg(test)]
+#[path = "frame_tests.rs"]
+mod tests;

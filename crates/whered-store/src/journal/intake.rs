@@ -1,0 +1,211 @@
+//! The memory side of the journal: reservations, sequence numbers and the group being filled.
+//!
+//! ```text
+//!   groups:  [ taken next ] ... [ being filled ]        each: | room for a mark | frame | frame | ...
+//!   space:   | written or buffered | free_bytes |   + at most one spare
+//!            '---- current segment -------------'
+//! ```
+//!
+//! Not for: input or output of any kind; `writer.rs` does that with the groups taken from here.
+//!
+//! Invariants:
+//!
+//! - a group lies in one segment; a frame that does not fit starts a group in the spare;
+//! - **room**: all that is reserved together fits into the current segment's free space, or it
+//!   fits into the spare alone. So every reserved append finds its place in whatever order they
+//!   come: those that do not fit the current segment are together not more than the spare takes;
+//! - every reservation counts one mark, so that each append may start a group of its own.
+//!
+//! Concurrency: none here; the journal holds a mutex around it. `append` costs one copy of the
+//! payload; checksums are the writer's work, outside of that mutex.
+
+use std::collections::VecDeque;
+
+use super::frame::{FRAME_HEADER_BYTES, KIND_MAX, MARK_BYTES, push_frame};
+use super::spare::Spare;
+
+/// Buffers up to this size are used again.
+const RECYCLED_BYTES_MAX: usize = 8 << 20;
+
+/// What is reserved on disk for entries of this many payload bytes.
+pub(crate) fn charge_bytes(frames: usize, payload_size_bytes: usize) -> u64 {
+    (payload_size_bytes + frames * FRAME_HEADER_BYTES + MARK_BYTES) as u64
+}
+
+/// Consecutive frames that are written by one write.
+pub(crate) struct Group {
+    /// The new segment that the group begins, if it does.
+    pub(crate) segment: Option<Spare>,
+    /// Room for the mark, then the frames, without checksums.
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) first_sequence: u64,
+    pub(crate) last_sequence: u64,
+}
+
+/// See the file's header.
+pub(crate) struct Intake {
+    next_sequence: u64,
+    free_bytes: u64,
+    reserved_bytes: u64,
+    reservations: u64,
+    spare: Option<Spare>,
+    groups: VecDeque<Group>,
+    buffered_bytes: usize,
+    recycled: Vec<u8>,
+}
+
+impl Intake {
+    /// An intake whose current segment has `free_bytes` for groups.
+    pub(crate) fn new(next_sequence: u64, free_bytes: u64) -> Intake {
+        Intake {
+            next_sequence,
+            free_bytes,
+            reserved_bytes: 0,
+            reservations: 0,
+            spare: None,
+            groups: VecDeque::new(),
+            buffered_bytes: 0,
+            recycled: Vec::new(),
+        }
+    }
+
+    /// Reserves if there is room; says what capacity a spare must have if not.
+    pub(crate) fn admit(&mut self, charge_bytes: u64) -> Result<(), u64> {
+        let wanted = self.reserved_bytes + charge_bytes;
+        if !self.has_room(wanted) {
+            return Err(wanted);
+        }
+        self.reserved_bytes = wanted;
+        self.reservations += 1;
+        Ok(())
+    }
+
+    /// Whether this much may be reserved in all: the invariant *room*.
+    pub(crate) fn has_room(&self, reserved_bytes: u64) -> bool {
+        reserved_bytes <= self.free_bytes || reserved_bytes <= self.spare_capacity_bytes()
+    }
+
+    fn spare_capacity_bytes(&self) -> u64 {
+        self.spare.as_ref().map_or(0, Spare::capacity_bytes)
+    }
+
+    /// Whether the current segment has less than this left and nothing follows.
+    pub(crate) fn wants_spare(&self, low_bytes: u64) -> bool {
+        self.spare.is_none() && self.free_bytes < low_bytes
+    }
+
+    /// Takes a new spare; the smaller of it and the present one comes back.
+    pub(crate) fn install_spare(&mut self, spare: Spare) -> Option<Spare> {
+        if spare.capacity_bytes() <= self.spare_capacity_bytes() {
+            return Some(spare);
+        }
+        self.spare.replace(spare)
+    }
+
+    /// Takes the spare out, at the end of the journal's life.
+    pub(crate) fn remove_spare(&mut self) -> Option<Spare> {
+        self.spare.take()
+    }
+
+    /// Gives a reservation back.
+    pub(crate) fn release(&mut self, charge_bytes: u64) {
+        self.reserved_bytes -= charge_bytes;
+        self.reservations -= 1;
+    }
+
+    /// Uses a reservation: the frames go into one group; returns the last one's sequence.
+    ///
+    /// # Panics
+    ///
+    /// When the frames are more than what was reserved or a kind is too high, before anything is
+    /// changed.
+    pub(crate) fn append(&mut self, charge_bytes: u64, frames: &[(u16, &[u8])]) -> u64 {
+        let framed: usize = frames.iter().map(|(_, payload)| framed_bytes(payload)).sum();
+        let framed = framed as u64;
+        assert!(
+            framed + MARK_BYTES as u64 <= charge_bytes,
+            "entries of {framed} framed bytes are more than the reservation of {charge_bytes}"
+        );
+        let kinds_are_ours = frames.iter().all(|(kind, _)| *kind <= KIND_MAX);
+        assert!(kinds_are_ours, "the kind above {KIND_MAX} is the journal's own");
+        if !frames.is_empty() {
+            let group = self.group_with_room(framed);
+            group_push(group, frames);
+            self.next_sequence += frames.len() as u64;
+            self.buffered_bytes += framed as usize;
+        }
+        self.release(charge_bytes);
+        self.next_sequence - 1
+    }
+
+    /// The group being filled, which now has room for `framed` bytes; they are subtracted.
+    fn group_with_room(&mut self, framed: u64) -> &mut Group {
+        let with_mark = framed + MARK_BYTES as u64;
+        let needed = if self.groups.is_empty() { with_mark } else { framed };
+        if needed > self.free_bytes {
+            let spare = self.spare.take().expect("the invariant of reservations keeps a spare");
+            self.free_bytes = spare.capacity_bytes() - with_mark;
+            self.open_group(Some(spare));
+        } else {
+            self.free_bytes -= needed;
+            if self.groups.is_empty() {
+                self.open_group(None);
+            }
+        }
+        self.groups.back_mut().expect("a group was opened")
+    }
+
+    fn open_group(&mut self, segment: Option<Spare>) {
+        let mut bytes = std::mem::take(&mut self.recycled);
+        bytes.resize(MARK_BYTES, 0);
+        self.buffered_bytes += MARK_BYTES;
+        let first_sequence = self.next_sequence;
+        let last_sequence = first_sequence - 1;
+        self.groups.push_back(Group { segment, bytes, first_sequence, last_sequence });
+    }
+
+    /// Takes the oldest group, to be written; the others wait.
+    pub(crate) fn take(&mut self) -> Option<Group> {
+        let group = self.groups.pop_front()?;
+        self.buffered_bytes -= group.bytes.len();
+        Some(group)
+    }
+
+    /// Takes a written group's buffer back.
+    pub(crate) fn recycle(&mut self, mut bytes: Vec<u8>) {
+        if bytes.capacity() <= RECYCLED_BYTES_MAX && bytes.capacity() > self.recycled.capacity() {
+            bytes.clear();
+            self.recycled = bytes;
+        }
+    }
+
+    /// Bytes that wait for the disk.
+    pub(crate) fn buffered_bytes(&self) -> usize {
+        self.buffered_bytes
+    }
+
+    /// Reservations that were neither used nor given back.
+    pub(crate) fn reservations(&self) -> u64 {
+        self.reservations
+    }
+
+    /// The sequence of the entry appended last.
+    pub(crate) fn last_sequence(&self) -> u64 {
+        self.next_sequence - 1
+    }
+}
+
+fn framed_bytes(payload: &[u8]) -> usize {
+    FRAME_HEADER_BYTES + payload.len()
+}
+
+fn group_push(group: &mut Group, frames: &[(u16, &[u8])]) {
+    for (kind, payload) in frames {
+        group.last_sequence += 1;
+        push_frame(&mut group.bytes, group.last_sequence, *kind, payload);
+    }
+}
+
+#[cfg(test)]
+#[path = "intake_tests.rs"]
+mod tests;

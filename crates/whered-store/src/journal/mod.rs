@@ -1,0 +1,219 @@
+//! The journal: entries from many threads, written in groups by one thread.
+//!
+//! For: making numbered entries durable and getting them back. Not for: their meaning; snapshots;
+//! removing old segments (a later issue: snapshot code does that).
+//!
+//! ```text
+//!   worker: reserve ──> (engine applies) ──> append ──> go on; the reply is held back
+//!                                              │ one copy under a short mutex
+//!   Intake:                [ group being filled ]
+//!                                              │ taken as a whole
+//!   journal thread:        checksums, one write, one fdatasync ──> durable_sequence ──> wakers
+//! ```
+//!
+//! | file | thing |
+//! | --- | --- |
+//! | `frame.rs` | bytes of a frame and of the mark before each group |
+//! | `segment.rs` | name and header of a segment |
+//! | `spare.rs` | preallocated space |
+//! | `intake.rs` | memory side: reservations and groups |
+//! | `writer.rs` | disk side: positions, syncs, change of segment |
+//! | `recovery.rs` | what a new process finds; the rule for torn tails and damage |
+//! | `core.rs` | opening; the journal without a thread |
+//! | `thread.rs` | the journal thread and what it shares with the callers |
+//!
+//! Invariants: sequences start at 1 and are consecutive; an entry's space is allocated before its
+//! append; nothing is written after an error. Concurrency: every method may be called from every
+//! thread. Cost: `reserve` and `append` take one short mutex each, `append` one copy of the payload;
+//! `durable_sequence` is one atomic load.
+
+mod core;
+mod frame;
+mod intake;
+mod options;
+mod recovery;
+mod segment;
+mod spare;
+mod thread;
+mod writer;
+
+pub use self::core::JournalCore;
+pub use frame::{Entry, KIND_MAX, PAYLOAD_SIZE_BYTES_MAX};
+pub use options::{JournalOptions, JournalStats, SyncPolicy};
+pub use recovery::{RecoveryReport, TornTail};
+pub use segment::{SEGMENT_SIZE_BYTES_MAX, SEGMENT_SIZE_BYTES_MIN};
+
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+
+use self::core::{Parts, charge};
+use crate::error::StoreError;
+use crate::storage::Storage;
+use thread::{Shared, lock};
+
+/// A journal that is open for writing; used from many threads behind a reference or an `Arc`.
+///
+/// See the crate's example. Dropping it closes it; [`Journal::close`] also tells of errors.
+pub struct Journal {
+    shared: Arc<Shared>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// Allocated space for what will be appended; dropping it gives the space back.
+#[must_use = "a reservation that is dropped at once reserves nothing"]
+pub struct Reservation<'a> {
+    shared: &'a Shared,
+    /// Zero when it was used.
+    charge_bytes: u64,
+}
+
+impl Journal {
+    /// Opens the journal, hands every entry to `replay` in order, and starts the journal thread.
+    ///
+    /// When this returns an error, nothing was written (unless the error is one of writing itself).
+    ///
+    /// # Errors
+    ///
+    /// Damage, with file and byte ([`StoreError::is_damaged`]); a file that is not ours or is from
+    /// a newer version; an error text of `replay`; no space for a first segment; whatever the
+    /// system reports.
+    pub fn open(
+        storage: Arc<dyn Storage>,
+        options: JournalOptions,
+        replay: &mut dyn FnMut(Entry<'_>) -> Result<(), String>,
+    ) -> Result<(Journal, RecoveryReport), StoreError> {
+        let (parts, report) = Parts::open(storage, &options, replay)?;
+        let Parts { intake, writer, spares } = parts;
+        let shared = Arc::new(Shared::new(options, intake, spares));
+        let for_thread = Arc::clone(&shared);
+        let handle = std::thread::Builder::new()
+            .name("journal".to_owned())
+            .spawn(move || thread::run(&for_thread, writer))
+            .map_err(|error| StoreError::io("cannot start the journal thread", &error))?;
+        Ok((Journal { shared, thread: Mutex::new(Some(handle)) }, report))
+    }
+
+    /// Reserves space for one entry with a payload of up to this size.
+    ///
+    /// The space is allocated on disk when this returns, so that the append cannot fail for lack
+    /// of it. Waits while more than [`JournalOptions::group_size_bytes_max`] waits for the disk, and
+    /// while another segment is allocated.
+    ///
+    /// # Errors
+    ///
+    /// No space ([`StoreError::is_full`]: a later call tries again), poisoned, too large, closed.
+    pub fn reserve(&self, payload_size_bytes: usize) -> Result<Reservation<'_>, StoreError> {
+        self.reserve_batch(1, payload_size_bytes)
+    }
+
+    /// Reserves space for up to `frames` entries with payloads of up to this size together.
+    ///
+    /// # Errors
+    ///
+    /// As [`Journal::reserve`]; too large when the payloads together are more than
+    /// [`PAYLOAD_SIZE_BYTES_MAX`].
+    pub fn reserve_batch(
+        &self,
+        frames: usize,
+        payload_size_bytes: usize,
+    ) -> Result<Reservation<'_>, StoreError> {
+        let charge_bytes = charge(frames, payload_size_bytes)?;
+        self.shared.reserve(charge_bytes)?;
+        Ok(Reservation { shared: &self.shared, charge_bytes })
+    }
+
+    /// Appends an entry; returns its sequence. The caller holds its own lock around this and its
+    /// change of memory where the order of the two must agree with others.
+    ///
+    /// # Panics
+    ///
+    /// When the payload is larger than reserved, the kind is above [`KIND_MAX`], or the reservation
+    /// is another journal's. The reservation is given back then and nothing is appended.
+    pub fn append(&self, reservation: Reservation<'_>, kind: u16, payload: &[u8]) -> u64 {
+        self.append_batch(reservation, &[(kind, payload)])
+    }
+
+    /// Appends entries (kind and payload each) with consecutive sequences into one group; returns
+    /// the last one's sequence. Without entries: the sequence of whatever was appended last.
+    ///
+    /// # Panics
+    ///
+    /// As [`Journal::append`].
+    pub fn append_batch(&self, mut reservation: Reservation<'_>, entries: &[(u16, &[u8])]) -> u64 {
+        let same = std::ptr::eq(reservation.shared, &*self.shared);
+        assert!(same, "the reservation is of another journal");
+        let sequence = self.shared.append(reservation.charge_bytes, entries);
+        reservation.charge_bytes = 0;
+        sequence
+    }
+
+    /// The highest sequence that may be acknowledged: one atomic load.
+    ///
+    /// With [`SyncPolicy::Always`] all up to it is on stable storage; with the others it is the
+    /// sequence that was appended last.
+    #[must_use]
+    pub fn durable_sequence(&self) -> u64 {
+        self.shared.durable_sequence()
+    }
+
+    /// Waits until the sequence may be acknowledged.
+    ///
+    /// # Errors
+    ///
+    /// The journal was poisoned or closed before that; the entry may or may not be on the disk.
+    pub fn wait_durable(&self, sequence: u64) -> Result<(), StoreError> {
+        self.shared.wait_durable(sequence)
+    }
+
+    /// Adds a function that the journal thread calls after each group became durable, and when the
+    /// journal is poisoned. It should only wake somebody; it must not call `on_progress` or `close`.
+    pub fn on_progress(&self, wake: Box<dyn Fn() + Send + Sync>) {
+        self.shared.add_waker(wake);
+    }
+
+    /// The error after which the journal takes no writes until a restart, if there was one.
+    #[must_use]
+    pub fn poisoned(&self) -> Option<String> {
+        self.shared.poisoned()
+    }
+
+    /// What was done since the journal was opened.
+    #[must_use]
+    pub fn stats(&self) -> JournalStats {
+        self.shared.stats()
+    }
+
+    /// Writes and syncs everything, marks the clean end and ends the journal thread. Waits a short
+    /// time for reservations of other threads to be used; what is appended later is not written and
+    /// never acknowledged. A second call does nothing.
+    ///
+    /// # Errors
+    ///
+    /// The journal is poisoned: not everything could be written.
+    pub fn close(&self) -> Result<(), StoreError> {
+        self.shared.start_closing();
+        if let Some(handle) = lock(&self.thread).take() {
+            // A panic of the journal thread has poisoned the journal, which is reported below.
+            let _ = handle.join();
+        }
+        match self.poisoned() {
+            Some(reason) => Err(StoreError::poisoned(&reason)),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Drop for Journal {
+    fn drop(&mut self) {
+        // Nobody is there to hear of an error; the next recovery will find out.
+        let _ = self.close();
+    }
+}
+
+impl Drop for Reservation<'_> {
+    fn drop(&mut self) {
+        if self.charge_bytes > 0 {
+            self.shared.release(self.charge_bytes);
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! Spares: preallocated files that wait to become the next segment.
+//!
+//! A spare has all its blocks and no header, under a name that recovery throws away. `writer.rs`
+//! gives it a header and a segment's name when entries go there. Making one costs a `fallocate`;
+//! a refusal is remembered for a moment, so that a full disk does not cost a system call for every
+//! write that is refused.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::frame::MARK_BYTES;
+use super::segment::{HEADER_BYTES, SEGMENT_SIZE_BYTES_MAX, spare_name};
+use crate::error::StoreError;
+use crate::storage::{Storage, StorageFile};
+
+/// What a segment holds beside groups: its header, and the mark that a clean close writes.
+pub(crate) const SEGMENT_OVERHEAD_BYTES: u64 = HEADER_BYTES + MARK_BYTES as u64;
+
+/// Preallocated space.
+pub(crate) struct Spare {
+    pub(crate) name: String,
+    pub(crate) file: Box<dyn StorageFile>,
+    pub(crate) size_bytes: u64,
+}
+
+impl Spare {
+    /// How many bytes of groups fit.
+    pub(crate) fn capacity_bytes(&self) -> u64 {
+        self.size_bytes - SEGMENT_OVERHEAD_BYTES
+    }
+}
+
+/// Makes spares and throws them away.
+pub(crate) struct SpareMaker {
+    storage: Arc<dyn Storage>,
+    segment_size_bytes: u64,
+    retry_interval: Duration,
+    next_number: u64,
+    refused: Option<(Instant, StoreError)>,
+}
+
+impl SpareMaker {
+    pub(crate) fn new(
+        storage: Arc<dyn Storage>,
+        segment_size_bytes: u64,
+        retry_interval: Duration,
+    ) -> SpareMaker {
+        SpareMaker { storage, segment_size_bytes, retry_interval, next_number: 0, refused: None }
+    }
+
+    /// Makes a spare for at least `capacity_bytes` of groups.
+    pub(crate) fn make(&mut self, capacity_bytes: u64) -> Result<Spare, StoreError> {
+        let size_bytes =
+            capacity_bytes.saturating_add(SEGMENT_OVERHEAD_BYTES).max(self.segment_size_bytes);
+        if size_bytes > SEGMENT_SIZE_BYTES_MAX {
+            return Err(StoreError::full(format!(
+                "a segment of {size_bytes} bytes would be needed for what is reserved at once; \
+                 the largest has {SEGMENT_SIZE_BYTES_MAX}"
+            )));
+        }
+        if let Some((at, error)) = &self.refused
+            && at.elapsed() < self.retry_interval
+        {
+            return Err(error.clone());
+        }
+        let name = spare_name(self.next_number);
+        self.next_number += 1;
+        match self.storage.create(&name, size_bytes) {
+            Ok(file) => {
+                self.refused = None;
+                Ok(Spare { name, file, size_bytes })
+            }
+            Err(error) => {
+                let path = self.storage.describe(&name);
+                let what = format!("cannot extend the journal by {size_bytes} bytes ({path})");
+                let error = StoreError::io(&what, &error);
+                self.refused = Some((Instant::now(), error.clone()));
+                Err(error)
+            }
+        }
+    }
+
+    /// Gives the space of an unused spare back.
+    pub(crate) fn discard(&self, spare: Spare) {
+        drop(spare.file);
+        // One that stays is removed at the next open.
+        let _ = self.storage.remove(&spare.name);
+    }
+}

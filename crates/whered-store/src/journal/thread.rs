@@ -1,0 +1,394 @@
+//! The journal thread, and what it shares with the threads that append.
+//!
+//! ```text
+//!   Shared.state    Mutex: Intake, flags.   Held for a copy at most, never during input or output.
+//!   Shared.spares   Mutex: SpareMaker.      Held while space is allocated; taken before state.
+//!   Shared.durable  Atomic: what may be acknowledged.
+//!   work            Condvar: the journal thread sleeps here when there is nothing to write.
+//!   progress        Condvar: callers sleep here, for durability or for room in memory.
+//! ```
+//!
+//! The thread takes the group that was filled, writes and syncs it while the next one fills, then
+//! publishes and wakes. Without work it sleeps; with `everysec` and unsynced bytes it sleeps until
+//! the second is over. Wake-ups cost a system call and are made only when somebody sleeps.
+//!
+//! With `everysec` and `off` an entry counts as durable when it is appended, so `durable` is
+//! published under the state's mutex there; with `always` only this thread publishes.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::intake::{Group, Intake};
+use super::spare::SpareMaker;
+use super::writer::Writer;
+use super::{JournalOptions, JournalStats, SyncPolicy};
+use crate::error::StoreError;
+
+/// The time between syncs with `everysec`.
+const SYNC_INTERVAL: Duration = Duration::from_secs(1);
+
+/// How long `close` waits for reservations that other threads hold.
+const CLOSING_GRACE: Duration = Duration::from_secs(1);
+
+pub(crate) type Wake = Box<dyn Fn() + Send + Sync>;
+
+/// See the file's header.
+pub(crate) struct Shared {
+    options: JournalOptions,
+    durable: AtomicU64,
+    state: Mutex<State>,
+    spares: Mutex<SpareMaker>,
+    work: Condvar,
+    progress: Condvar,
+    wakers: Mutex<Vec<Wake>>,
+    stats: Mutex<JournalStats>,
+}
+
+struct State {
+    intake: Intake,
+    poisoned: Option<String>,
+    /// When `close` was called.
+    closing: Option<Instant>,
+    /// The journal thread has ended: nothing more will be written.
+    ended: bool,
+    thread_sleeps: bool,
+    callers_sleeping: usize,
+}
+
+/// What the journal thread does next.
+enum Work {
+    Write(Group),
+    Sync,
+    Close,
+}
+
+/// Locks; a panic of another holder left nothing half done, since no step under our mutexes panics
+/// after it began to change them.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Shared {
+    pub(crate) fn new(options: JournalOptions, intake: Intake, spares: SpareMaker) -> Shared {
+        let durable = AtomicU64::new(intake.last_sequence());
+        let state = State {
+            intake,
+            poisoned: None,
+            closing: None,
+            ended: false,
+            thread_sleeps: false,
+            callers_sleeping: 0,
+        };
+        Shared {
+            options,
+            durable,
+            state: Mutex::new(state),
+            spares: Mutex::new(spares),
+            work: Condvar::new(),
+            progress: Condvar::new(),
+            wakers: Mutex::new(Vec::new()),
+            stats: Mutex::new(JournalStats::default()),
+        }
+    }
+
+    pub(crate) fn durable_sequence(&self) -> u64 {
+        self.durable.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn reserve(&self, charge_bytes: u64) -> Result<(), StoreError> {
+        loop {
+            let wanted = {
+                let mut state = self.wait_for_room()?;
+                match state.intake.admit(charge_bytes) {
+                    Ok(()) => return Ok(()),
+                    Err(wanted) => wanted,
+                }
+            };
+            self.extend(wanted)?;
+        }
+    }
+
+    /// Waits until little enough waits for the disk.
+    fn wait_for_room(&self) -> Result<MutexGuard<'_, State>, StoreError> {
+        let mut state = lock(&self.state);
+        loop {
+            state.check_open()?;
+            if state.intake.buffered_bytes() < self.options.group_size_bytes_max.max(1) {
+                return Ok(state);
+            }
+            state = self.sleep_until_progress(state);
+        }
+    }
+
+    fn sleep_until_progress<'a>(&self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        state.callers_sleeping += 1;
+        let mut state = self.progress.wait(state).unwrap_or_else(PoisonError::into_inner);
+        state.callers_sleeping -= 1;
+        state
+    }
+
+    /// Allocates a spare for this much, unless another thread just did.
+    fn extend(&self, wanted: u64) -> Result<(), StoreError> {
+        let mut spares = lock(&self.spares);
+        if lock(&self.state).intake.has_room(wanted) {
+            return Ok(());
+        }
+        let spare = spares.make(wanted)?;
+        let smaller = lock(&self.state).intake.install_spare(spare);
+        if let Some(smaller) = smaller {
+            spares.discard(smaller);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn append(&self, charge_bytes: u64, entries: &[(u16, &[u8])]) -> u64 {
+        let mut state = lock(&self.state);
+        let sequence = state.intake.append(charge_bytes, entries);
+        let alive = state.poisoned.is_none() && !state.ended;
+        if self.options.sync != SyncPolicy::Always && alive {
+            self.durable.store(sequence, Ordering::Release);
+        }
+        self.wake_thread(state);
+        sequence
+    }
+
+    pub(crate) fn release(&self, charge_bytes: u64) {
+        let mut state = lock(&self.state);
+        state.intake.release(charge_bytes);
+        // The thread may be waiting for the last reservation before it ends.
+        if state.closing.is_some() {
+            self.wake_thread(state);
+        }
+    }
+
+    fn wake_thread(&self, mut state: MutexGuard<'_, State>) {
+        if std::mem::take(&mut state.thread_sleeps) {
+            drop(state);
+            self.work.notify_one();
+        }
+    }
+
+    pub(crate) fn wait_durable(&self, sequence: u64) -> Result<(), StoreError> {
+        if self.durable_sequence() >= sequence {
+            return Ok(());
+        }
+        let mut state = lock(&self.state);
+        loop {
+            if self.durable_sequence() >= sequence {
+                return Ok(());
+            }
+            state.check_alive()?;
+            state = self.sleep_until_progress(state);
+        }
+    }
+
+    pub(crate) fn add_waker(&self, wake: Wake) {
+        lock(&self.wakers).push(wake);
+    }
+
+    pub(crate) fn poisoned(&self) -> Option<String> {
+        lock(&self.state).poisoned.clone()
+    }
+
+    pub(crate) fn stats(&self) -> JournalStats {
+        let poisoned = self.poisoned();
+        JournalStats { poisoned, ..lock(&self.stats).clone() }
+    }
+
+    pub(crate) fn start_closing(&self) {
+        let mut state = lock(&self.state);
+        state.closing.get_or_insert_with(Instant::now);
+        self.wake_callers(&state);
+        self.wake_thread(state);
+    }
+
+    fn wake_callers(&self, state: &State) {
+        if state.callers_sleeping > 0 {
+            self.progress.notify_all();
+        }
+    }
+
+    /// Wakes everybody who waits for what the journal thread just did.
+    fn tell_progress(&self) {
+        self.wake_callers(&lock(&self.state));
+        for wake in lock(&self.wakers).iter() {
+            wake();
+        }
+    }
+
+    fn poison(&self, reason: &str) {
+        let mut state = lock(&self.state);
+        state.poisoned.get_or_insert_with(|| reason.to_owned());
+        drop(state);
+        self.tell_progress();
+    }
+
+    /// Sleeps until there is something to do; `sync_due` is when unsynced bytes must be synced.
+    fn next_work(&self, sync_due: Option<Instant>) -> Work {
+        let mut state = lock(&self.state);
+        loop {
+            if sync_due.is_some_and(|due| due <= Instant::now()) {
+                return Work::Sync;
+            }
+            if let Some(group) = state.intake.take() {
+                self.wake_callers(&state);
+                return Work::Write(group);
+            }
+            if state.may_end() {
+                // From here on nothing that is appended counts as durable.
+                state.ended = true;
+                return Work::Close;
+            }
+            let grace_over = state.closing.map(|at| at + CLOSING_GRACE);
+            let wake_at = [sync_due, grace_over].into_iter().flatten().min();
+            state.thread_sleeps = true;
+            state = match wake_at {
+                None => self.work.wait(state).unwrap_or_else(PoisonError::into_inner),
+                Some(at) => {
+                    let timeout = at.saturating_duration_since(Instant::now());
+                    let result = self.work.wait_timeout(state, timeout);
+                    result.unwrap_or_else(PoisonError::into_inner).0
+                }
+            };
+            state.thread_sleeps = false;
+        }
+    }
+
+    /// Allocates the next segment while the current one still has room, so that no caller waits
+    /// for it. A refusal is no error yet: the caller who needs the space will hear of it.
+    fn extend_ahead(&self) {
+        let low_bytes = self.options.segment_size_bytes / 2;
+        if lock(&self.state).intake.wants_spare(low_bytes) {
+            let mut spares = lock(&self.spares);
+            if let Ok(spare) = spares.make(0) {
+                let smaller = lock(&self.state).intake.install_spare(spare);
+                if let Some(smaller) = smaller {
+                    spares.discard(smaller);
+                }
+            }
+        }
+    }
+}
+
+impl State {
+    fn check_alive(&self) -> Result<(), StoreError> {
+        match &self.poisoned {
+            Some(reason) => Err(StoreError::poisoned(reason)),
+            None if self.ended => Err(StoreError::closed()),
+            None => Ok(()),
+        }
+    }
+
+    fn check_open(&self) -> Result<(), StoreError> {
+        self.check_alive()?;
+        if self.closing.is_some() { Err(StoreError::closed()) } else { Ok(()) }
+    }
+
+    /// Whether `close` was called and no reservation is worth waiting for.
+    fn may_end(&self) -> bool {
+        self.closing
+            .is_some_and(|at| self.intake.reservations() == 0 || at.elapsed() >= CLOSING_GRACE)
+    }
+}
+
+/// The journal thread: runs until `close` or an error.
+pub(crate) fn run(shared: &Shared, writer: Writer) {
+    let guard = EndGuard { shared };
+    let mut worker = Worker { shared, writer, sync_due: None };
+    let result = worker.run();
+    if let Err(error) = result {
+        shared.poison(&error.to_string());
+    }
+    guard.end();
+}
+
+/// Tells the callers when the thread ends, also by a panic: nobody may wait for ever.
+struct EndGuard<'a> {
+    shared: &'a Shared,
+}
+
+impl EndGuard<'_> {
+    fn end(self) {
+        lock(&self.shared.state).ended = true;
+        self.shared.tell_progress();
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for EndGuard<'_> {
+    fn drop(&mut self) {
+        // Only a panic comes here. The wakers are left alone: one of them may be its cause.
+        let mut state = lock(&self.shared.state);
+        state.poisoned.get_or_insert_with(|| "the journal thread ended by a panic".to_owned());
+        state.ended = true;
+        drop(state);
+        self.shared.progress.notify_all();
+    }
+}
+
+struct Worker<'a> {
+    shared: &'a Shared,
+    writer: Writer,
+    /// When written bytes must be synced, with `everysec`.
+    sync_due: Option<Instant>,
+}
+
+impl Worker<'_> {
+    fn run(&mut self) -> Result<(), StoreError> {
+        loop {
+            match self.shared.next_work(self.sync_due) {
+                Work::Write(group) => self.write(group)?,
+                Work::Sync => self.sync()?,
+                Work::Close => return self.close(),
+            }
+        }
+    }
+
+    fn write(&mut self, group: Group) -> Result<(), StoreError> {
+        let frames = group.last_sequence - group.first_sequence + 1;
+        let bytes = self.writer.write(group)?;
+        {
+            let mut stats = lock(&self.shared.stats);
+            stats.groups += 1;
+            stats.frames += frames;
+            stats.bytes += bytes.len() as u64;
+        }
+        lock(&self.shared.state).intake.recycle(bytes);
+        match self.shared.options.sync {
+            SyncPolicy::Always => {
+                self.sync()?;
+                let durable = self.writer.durable_sequence();
+                self.shared.durable.store(durable, Ordering::Release);
+            }
+            SyncPolicy::EverySecond => {
+                self.sync_due.get_or_insert_with(|| Instant::now() + SYNC_INTERVAL);
+            }
+            SyncPolicy::Off => {}
+        }
+        self.shared.tell_progress();
+        self.shared.extend_ahead();
+        Ok(())
+    }
+
+    fn sync(&mut self) -> Result<(), StoreError> {
+        self.sync_due = None;
+        let start = Instant::now();
+        self.writer.sync()?;
+        let nanoseconds = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        let mut stats = lock(&self.shared.stats);
+        stats.syncs += 1;
+        stats.last_sync_nanoseconds = nanoseconds;
+        stats.maximum_sync_nanoseconds = stats.maximum_sync_nanoseconds.max(nanoseconds);
+        Ok(())
+    }
+
+    fn close(&mut self) -> Result<(), StoreError> {
+        self.writer.close()?;
+        let spare = lock(&self.shared.state).intake.remove_spare();
+        if let Some(spare) = spare {
+            lock(&self.shared.spares).discard(spare);
+        }
+        Ok(())
+    }
+}

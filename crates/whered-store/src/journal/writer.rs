@@ -1,0 +1,165 @@
+//! The disk side of the journal: writes groups at the segment's position, syncs, changes segments.
+//!
+//! Order of things, on which recovery rests:
+//!
+//! - a group's mark names the highest sequence that a finished sync covers, never more;
+//! - before a segment gets its name, all earlier segments are synced, and its own header and size
+//!   are; the name is made durable before a frame goes there;
+//! - after any error nothing more is written: what is on the disk is unknown then.
+//!
+//! Not for: threads, waiting, deciding when to sync. One owner at a time. A group costs one pass for
+//! the checksums and one write; a change of segment costs three syncs.
+
+use std::sync::Arc;
+
+use super::frame::{MARK_BYTES, Mark, mark_bytes, seal};
+use super::intake::Group;
+use super::segment::{HEADER_BYTES, SegmentHeader, segment_name};
+use super::spare::{SEGMENT_OVERHEAD_BYTES, Spare};
+use crate::error::StoreError;
+use crate::storage::{Storage, StorageFile};
+
+/// See the file's header.
+pub(crate) struct Writer {
+    storage: Arc<dyn Storage>,
+    segment: OpenSegment,
+    written_sequence: u64,
+    durable_sequence: u64,
+    /// What the last closing mark covers: a second close in a row writes nothing.
+    closed_sequence: u64,
+}
+
+/// The segment that is being written.
+pub(crate) struct OpenSegment {
+    pub(crate) name: String,
+    pub(crate) file: Box<dyn StorageFile>,
+    pub(crate) header: SegmentHeader,
+    /// Where the next group goes.
+    pub(crate) position_bytes: u64,
+}
+
+impl OpenSegment {
+    /// Makes a segment of a spare and makes it durable; see the file's header for the order.
+    pub(crate) fn begin(
+        storage: &dyn Storage,
+        spare: Spare,
+        first_sequence: u64,
+    ) -> Result<OpenSegment, StoreError> {
+        let name = segment_name(first_sequence);
+        let header =
+            SegmentHeader { first_sequence, size_bytes: spare.size_bytes, salt: storage.random() };
+        let begin = || {
+            spare.file.write_at(0, &header.encode())?;
+            spare.file.sync_all()?;
+            storage.rename(&spare.name, &name)?;
+            storage.sync_directory()
+        };
+        begin().map_err(|error| {
+            StoreError::io(&format!("cannot begin {}", storage.describe(&name)), &error)
+        })?;
+        Ok(OpenSegment { name, file: spare.file, header, position_bytes: HEADER_BYTES })
+    }
+
+    /// How many bytes of groups still fit.
+    pub(crate) fn free_bytes(&self) -> u64 {
+        let capacity_bytes = self.header.size_bytes - SEGMENT_OVERHEAD_BYTES;
+        capacity_bytes.saturating_sub(self.position_bytes - HEADER_BYTES)
+    }
+}
+
+impl Writer {
+    /// A writer that goes on in `segment`, in which all up to `last_sequence` is durable.
+    pub(crate) fn new(
+        storage: Arc<dyn Storage>,
+        segment: OpenSegment,
+        last_sequence: u64,
+    ) -> Writer {
+        Writer {
+            storage,
+            segment,
+            written_sequence: last_sequence,
+            durable_sequence: last_sequence,
+            closed_sequence: last_sequence,
+        }
+    }
+
+    /// Writes a group without syncing it; returns its buffer.
+    pub(crate) fn write(&mut self, group: Group) -> Result<Vec<u8>, StoreError> {
+        if let Some(spare) = group.segment {
+            self.sync()?;
+            self.segment = OpenSegment::begin(&*self.storage, spare, group.first_sequence)?;
+        }
+        let mut bytes = group.bytes;
+        let mark =
+            Mark { next_sequence: group.first_sequence, durable_sequence: self.durable_sequence };
+        bytes[..MARK_BYTES].copy_from_slice(&mark_bytes(mark));
+        self.write_sealed(&mut bytes)?;
+        self.written_sequence = group.last_sequence;
+        Ok(bytes)
+    }
+
+    fn write_sealed(&mut self, bytes: &mut [u8]) -> Result<(), StoreError> {
+        let segment = &mut self.segment;
+        seal(bytes, segment.header.salt);
+        let end_bytes = segment.position_bytes + bytes.len() as u64;
+        assert!(
+            end_bytes <= segment.header.size_bytes,
+            "a reservation keeps groups in the segment"
+        );
+        segment.file.write_at(segment.position_bytes, bytes).map_err(|error| {
+            StoreError::io(
+                &format!("cannot write {}", self.storage.describe(&segment.name)),
+                &error,
+            )
+        })?;
+        segment.position_bytes = end_bytes;
+        Ok(())
+    }
+
+    /// Waits until all written groups are on stable storage. Free when they are already.
+    pub(crate) fn sync(&mut self) -> Result<(), StoreError> {
+        if self.needs_sync() {
+            self.sync_always()?;
+        }
+        Ok(())
+    }
+
+    fn sync_always(&mut self) -> Result<(), StoreError> {
+        self.segment.file.sync_data().map_err(|error| {
+            StoreError::io(
+                &format!("cannot sync {}", self.storage.describe(&self.segment.name)),
+                &error,
+            )
+        })?;
+        self.durable_sequence = self.written_sequence;
+        Ok(())
+    }
+
+    /// Whether something was written since the last sync.
+    pub(crate) fn needs_sync(&self) -> bool {
+        self.durable_sequence < self.written_sequence
+    }
+
+    /// Syncs, and marks all entries as durable, so that recovery can tell later damage for sure.
+    pub(crate) fn close(&mut self) -> Result<(), StoreError> {
+        self.sync()?;
+        let has_room =
+            self.segment.position_bytes + MARK_BYTES as u64 <= self.segment.header.size_bytes;
+        if self.closed_sequence == self.durable_sequence || !has_room {
+            return Ok(());
+        }
+        let mark = Mark {
+            next_sequence: self.durable_sequence + 1,
+            durable_sequence: self.durable_sequence,
+        };
+        self.write_sealed(&mut mark_bytes(mark))?;
+        self.sync_always()?;
+        self.closed_sequence = self.durable_sequence;
+        Ok(())
+    }
+
+    /// The highest sequence on stable storage.
+    pub(crate) fn durable_sequence(&self) -> u64 {
+        self.durable_sequence
+    }
+}

@@ -1,0 +1,56 @@
+//! The real file system keeps what the trait promises.
+
+use super::*;
+
+fn storage(name: &str) -> (PathBuf, DirectoryStorage) {
+    let path = std::env::temp_dir().join(format!("whered-store-{name}-{}", std::process::id()));
+    let _ = fs::remove_dir_all(&path);
+    fs::create_dir_all(&path).unwrap();
+    (path.clone(), DirectoryStorage::new(&path))
+}
+
+#[test]
+fn a_created_file_is_allocated_and_zero() {
+    use std::os::unix::fs::MetadataExt;
+    let (path, storage) = storage("allocated");
+    let file = storage.create("a", 1 << 20).unwrap();
+    assert_eq!(file.size_bytes().unwrap(), 1 << 20);
+    assert!(fs::metadata(path.join("a")).unwrap().blocks() * 512 >= 1 << 20);
+    let mut bytes = [1_u8; 16];
+    file.read_at((1 << 20) - 16, &mut bytes).unwrap();
+    assert_eq!(bytes, [0; 16]);
+    assert_eq!(file.read_at(1 << 20, &mut bytes).unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+    fs::remove_dir_all(path).unwrap();
+}
+
+#[test]
+fn a_creation_that_finds_no_room_leaves_nothing_behind() {
+    let (path, storage) = storage("no-room");
+    // No file system here has eight exabytes.
+    assert!(storage.create("a", i64::MAX as u64).is_err());
+    assert!(storage.create("a", u64::MAX).is_err());
+    assert_eq!(storage.list().unwrap(), Vec::<String>::new());
+    fs::remove_dir_all(path).unwrap();
+}
+
+#[test]
+fn written_zeros_are_as_good_as_allocated_ones() {
+    let (path, _) = storage("zeros");
+    let file = File::create_new(path.join("a")).unwrap();
+    write_zeros(&file, (1 << 20) + 5).unwrap();
+    assert_eq!(file.size_bytes().unwrap(), (1 << 20) + 5);
+    fs::remove_dir_all(path).unwrap();
+}
+
+#[test]
+fn names_are_listed_renamed_and_removed() {
+    let (path, storage) = storage("names");
+    storage.create("a", 1).unwrap();
+    storage.rename("a", "b").unwrap();
+    storage.sync_directory().unwrap();
+    assert_eq!(storage.list().unwrap(), ["b"]);
+    storage.remove("b").unwrap();
+    assert_eq!(storage.list().unwrap(), Vec::<String>::new());
+    assert!(storage.open("b", false).is_err());
+    fs::remove_dir_all(path).unwrap();
+}

@@ -1,0 +1,111 @@
+//! What the journal asks of a disk: a flat directory of preallocated files.
+//!
+//! Two implementations: [`DirectoryStorage`], the real file system, and [`SimulatedDisk`], which
+//! loses, tears and reorders writes on purpose. The traits promise no more than a careful reader
+//! of POSIX may assume:
+//!
+//! - what was written is certain to survive a crash only after the file's `sync_data` or
+//!   `sync_all` returned without an error;
+//! - a name that was created, renamed or removed is certain only after `sync_directory`;
+//! - sectors of one write may reach the disk in any order, and not all of them.
+//!
+//! Not for: locking (see [`crate::DataDirectory`]), directories within directories.
+
+mod directory;
+mod simulated;
+
+pub use directory::DirectoryStorage;
+pub use simulated::SimulatedDisk;
+
+use std::io;
+
+/// A flat directory of files. All calls may come from several threads at once.
+pub trait Storage: Send + Sync {
+    /// The names of all files, in no order.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the system reports.
+    fn list(&self) -> io::Result<Vec<String>>;
+
+    /// Makes a new file of `size_bytes` zeros whose space is really allocated.
+    ///
+    /// # Errors
+    ///
+    /// [`io::ErrorKind::StorageFull`] when there is no room, [`io::ErrorKind::AlreadyExists`] when
+    /// the name is taken; nothing is left behind then.
+    fn create(&self, name: &str, size_bytes: u64) -> io::Result<Box<dyn StorageFile>>;
+
+    /// Opens a file for reading and, if it `may_write`, for writing.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the system reports.
+    fn open(&self, name: &str, may_write: bool) -> io::Result<Box<dyn StorageFile>>;
+
+    /// Gives a file another name, at once or not at all.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the system reports.
+    fn rename(&self, from: &str, to: &str) -> io::Result<()>;
+
+    /// Removes a file; an open handle stays usable.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the system reports.
+    fn remove(&self, name: &str) -> io::Result<()>;
+
+    /// Waits until creations, renames and removals so far would survive a crash.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the system reports.
+    fn sync_directory(&self) -> io::Result<()>;
+
+    /// The file's path as a person should see it.
+    fn describe(&self, name: &str) -> String;
+
+    /// A number that users of the journal cannot guess; it need not be fit for cryptography.
+    fn random(&self) -> u64;
+}
+
+/// An open file of a [`Storage`]; reads and writes name their place.
+pub trait StorageFile: Send + Sync {
+    /// The file's size, preallocated space included.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the system reports.
+    fn size_bytes(&self) -> io::Result<u64>;
+
+    /// Fills the whole buffer from `offset_bytes` on.
+    ///
+    /// # Errors
+    ///
+    /// [`io::ErrorKind::UnexpectedEof`] when the file ends before that.
+    fn read_at(&self, offset_bytes: u64, buffer: &mut [u8]) -> io::Result<()>;
+
+    /// Writes all bytes at `offset_bytes`.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the system reports; some of the bytes may then be written.
+    fn write_at(&self, offset_bytes: u64, bytes: &[u8]) -> io::Result<()>;
+
+    /// Waits until all written bytes would survive a crash.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the system reports. It is then unknown what is on the disk, and a repeated call
+    /// proves nothing: the system forgets which pages it could not write.
+    fn sync_data(&self) -> io::Result<()>;
+
+    /// As [`StorageFile::sync_data`], and the file's size and allocation too.
+    ///
+    /// # Errors
+    ///
+    /// As [`StorageFile::sync_data`].
+    fn sync_all(&self) -> io::Result<()>;
+}

@@ -1,0 +1,414 @@
+//! A disk in memory that does what real disks do at the worst moment. For tests, here and above.
+//!
+//! Not for: speed, or saying how long anything takes.
+//!
+//! ```text
+//!   file:   current bytes (what reads see)
+//!           durable bytes (what certainly survives)
+//!           dirty: sector -> every content it had since the last sync
+//!   names:  current, durable, and the changes between them in order
+//! ```
+//!
+//! What [`SimulatedDisk::crash`] makes of it: each dirty sector independently becomes its durable
+//! content or any of its later ones (so writes are lost, torn and reordered); a file whose size was
+//! not synced has any size; each change of a name since the last directory sync happened or not,
+//! independently, a rename at once or not at all.
+//!
+//! Faults on request: no room beyond a byte budget, an error on the n-th sync (after which the
+//! dirty sectors are forgotten, as Linux does, with some of them written), a power cut before the
+//! n-th operation, changed bytes. Everything random comes from the seeds. Handles are clones of one
+//! disk; a mutex guards it.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::{Storage, StorageFile};
+
+const SECTOR_BYTES: usize = 512;
+
+/// A disk in memory; clones are handles of the same disk.
+///
+/// ```
+/// use whered_store::{SimulatedDisk, Storage};
+/// let disk = SimulatedDisk::new(7);
+/// let file = disk.create("a", 1024)?;
+/// file.write_at(0, b"kept")?;
+/// file.sync_all()?;
+/// disk.sync_directory()?;
+/// file.write_at(512, b"perhaps")?;
+/// let found = disk.crash(99);
+/// assert_eq!(&found.read("a").unwrap()[..4], b"kept");
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct SimulatedDisk {
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Default)]
+struct State {
+    random: u64,
+    files: Vec<FileState>,
+    names: BTreeMap<String, usize>,
+    durable_names: BTreeMap<String, usize>,
+    name_changes: Vec<NameChange>,
+    capacity_bytes: Option<u64>,
+    failing_sync: Option<u64>,
+    syncs: u64,
+    power_cut_at: Option<u64>,
+    operations: u64,
+}
+
+#[derive(Default)]
+struct FileState {
+    current: Vec<u8>,
+    durable: Vec<u8>,
+    dirty: BTreeMap<usize, Vec<Vec<u8>>>,
+}
+
+enum NameChange {
+    Add(String, usize),
+    /// From, to, and the file: a rename moves a file, whatever else a crash makes of its old name.
+    Rename(String, String, usize),
+    Remove(String),
+}
+
+impl SimulatedDisk {
+    /// An empty disk without limits.
+    #[must_use]
+    pub fn new(seed: u64) -> SimulatedDisk {
+        SimulatedDisk::of(State { random: seed, ..State::default() })
+    }
+
+    fn of(state: State) -> SimulatedDisk {
+        SimulatedDisk { state: Arc::new(Mutex::new(state)) }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The disk as the next process would find it after a power cut now. This one is unchanged.
+    #[must_use]
+    pub fn crash(&self, seed: u64) -> SimulatedDisk {
+        let state = self.lock();
+        let mut random = seed;
+        let names = state.names_after_crash(&mut random);
+        let files = state.files.iter().map(|file| file.after_crash(&mut random)).collect();
+        SimulatedDisk::of(State {
+            random,
+            files,
+            durable_names: names.clone(),
+            names,
+            capacity_bytes: state.capacity_bytes,
+            ..State::default()
+        })
+    }
+
+    /// The disk as the next process finds it when only the process died: nothing is lost.
+    #[must_use]
+    pub fn after_process_death(&self) -> SimulatedDisk {
+        self.lock().power_cut_at = None;
+        self.clone()
+    }
+
+    /// Lets all files together have this many bytes; `None` takes the limit away.
+    pub fn set_capacity_bytes(&self, capacity_bytes: Option<u64>) {
+        self.lock().capacity_bytes = capacity_bytes;
+    }
+
+    /// Makes the n-th sync of a file from now on fail, counted from 1.
+    pub fn fail_sync(&self, n: u64) {
+        let mut state = self.lock();
+        state.failing_sync = Some(state.syncs + n);
+    }
+
+    /// Makes every operation fail once `n` more have been done, as if the machine were gone.
+    pub fn cut_power_after(&self, n: u64) {
+        let mut state = self.lock();
+        state.power_cut_at = Some(state.operations + n);
+    }
+
+    /// How many operations (reads not counted) have been done.
+    #[must_use]
+    pub fn operations(&self) -> u64 {
+        self.lock().operations
+    }
+
+    /// How many syncs of files have been asked for.
+    #[must_use]
+    pub fn syncs(&self) -> u64 {
+        self.lock().syncs
+    }
+
+    /// All names, in order.
+    #[must_use]
+    pub fn names(&self) -> Vec<String> {
+        self.lock().names.keys().cloned().collect()
+    }
+
+    /// A file's bytes as a reader sees them now.
+    #[must_use]
+    pub fn read(&self, name: &str) -> Option<Vec<u8>> {
+        let state = self.lock();
+        let file = *state.names.get(name)?;
+        Some(state.files[file].current.clone())
+    }
+
+    /// Sets a file's bytes behind everybody's back, durably; makes it if it is not there.
+    pub fn put(&self, name: &str, bytes: &[u8]) {
+        let mut state = self.lock();
+        let file =
+            FileState { current: bytes.to_vec(), durable: bytes.to_vec(), ..FileState::default() };
+        state.files.push(file);
+        let index = state.files.len() - 1;
+        state.names.insert(name.to_owned(), index);
+        state.durable_names.insert(name.to_owned(), index);
+    }
+
+    /// Changes one bit of a file behind everybody's back, durably. False: there is no such byte.
+    pub fn flip_bit(&self, name: &str, offset_bytes: usize, bit: u8) -> bool {
+        let Some(mut bytes) = self.read(name) else {
+            return false;
+        };
+        let Some(byte) = bytes.get_mut(offset_bytes) else {
+            return false;
+        };
+        *byte ^= 1 << (bit % 8);
+        self.put(name, &bytes);
+        true
+    }
+}
+
+impl State {
+    /// Counts an operation; fails if the power is gone.
+    fn step(&mut self) -> io::Result<()> {
+        self.check_power()?;
+        self.operations += 1;
+        Ok(())
+    }
+
+    fn check_power(&self) -> io::Result<()> {
+        match self.power_cut_at {
+            Some(at) if self.operations >= at => Err(io::Error::other("simulated power cut")),
+            _ => Ok(()),
+        }
+    }
+
+    fn find(&self, name: &str) -> io::Result<usize> {
+        self.names.get(name).copied().ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))
+    }
+
+    fn used_bytes(&self) -> u64 {
+        self.names.values().map(|&file| self.files[file].current.len() as u64).sum()
+    }
+
+    fn names_after_crash(&self, random: &mut u64) -> BTreeMap<String, usize> {
+        let mut names = self.durable_names.clone();
+        for change in &self.name_changes {
+            if next(random).is_multiple_of(2) {
+                change.apply(&mut names);
+            }
+        }
+        names
+    }
+
+    fn sync(&mut self, file: usize) -> io::Result<()> {
+        self.step()?;
+        self.syncs += 1;
+        let fails = self.failing_sync == Some(self.syncs);
+        let file = &mut self.files[file];
+        if fails {
+            // Some sectors were written; none is tried again.
+            file.durable = file.after_crash(&mut self.random).durable;
+            file.dirty.clear();
+            return Err(io::Error::other("simulated input/output error"));
+        }
+        let FileState { current, durable, dirty } = file;
+        durable.resize(current.len(), 0);
+        for sector in std::mem::take(dirty).into_keys() {
+            let range = sector_range(sector, current.len());
+            durable[range.clone()].copy_from_slice(&current[range]);
+        }
+        Ok(())
+    }
+}
+
+impl NameChange {
+    fn apply(&self, names: &mut BTreeMap<String, usize>) {
+        match self {
+            NameChange::Add(name, file) => {
+                names.insert(name.clone(), *file);
+            }
+            NameChange::Rename(from, to, file) => {
+                names.remove(from);
+                names.insert(to.clone(), *file);
+            }
+            NameChange::Remove(name) => {
+                names.remove(name);
+            }
+        }
+    }
+}
+
+impl FileState {
+    fn after_crash(&self, random: &mut u64) -> FileState {
+        let mut bytes = self.durable.clone();
+        let grown = (self.current.len() - bytes.len()) as u64;
+        if grown > 0 {
+            let kept =
+                if next(random).is_multiple_of(2) { grown } else { next(random) % (grown + 1) };
+            bytes.resize(bytes.len() + kept as usize, 0);
+        }
+        for (&sector, contents) in &self.dirty {
+            let range = sector_range(sector, bytes.len());
+            let choice = next(random) as usize % (contents.len() + 1);
+            if let Some(content) = contents.get(choice) {
+                let length = range.len().min(content.len());
+                bytes[range][..length].copy_from_slice(&content[..length]);
+            }
+        }
+        FileState { current: bytes.clone(), durable: bytes, dirty: BTreeMap::new() }
+    }
+
+    fn write(&mut self, offset: usize, bytes: &[u8]) {
+        let end = offset + bytes.len();
+        if end > self.current.len() {
+            self.current.resize(end, 0);
+        }
+        self.current[offset..end].copy_from_slice(bytes);
+        for sector in offset / SECTOR_BYTES..end.div_ceil(SECTOR_BYTES) {
+            let content = self.current[sector_range(sector, self.current.len())].to_vec();
+            self.dirty.entry(sector).or_default().push(content);
+        }
+    }
+}
+
+fn sector_range(sector: usize, length: usize) -> std::ops::Range<usize> {
+    let start = (sector * SECTOR_BYTES).min(length);
+    start..(start + SECTOR_BYTES).min(length)
+}
+
+/// The next number of a splitmix64 generator.
+fn next(state: &mut u64) -> u64 {
+    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mixed = (*state ^ (*state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ (mixed >> 31)
+}
+
+impl Storage for SimulatedDisk {
+    fn list(&self) -> io::Result<Vec<String>> {
+        self.lock().check_power()?;
+        Ok(self.names())
+    }
+
+    fn create(&self, name: &str, size_bytes: u64) -> io::Result<Box<dyn StorageFile>> {
+        let mut state = self.lock();
+        state.step()?;
+        if state.names.contains_key(name) {
+            return Err(io::Error::from(io::ErrorKind::AlreadyExists));
+        }
+        if state.capacity_bytes.is_some_and(|most| state.used_bytes() + size_bytes > most) {
+            return Err(io::Error::from(io::ErrorKind::StorageFull));
+        }
+        let current = vec![0; size_bytes as usize];
+        state.files.push(FileState { current, ..FileState::default() });
+        let file = state.files.len() - 1;
+        state.names.insert(name.to_owned(), file);
+        state.name_changes.push(NameChange::Add(name.to_owned(), file));
+        drop(state);
+        Ok(Box::new(SimulatedFile { disk: self.clone(), file }))
+    }
+
+    fn open(&self, name: &str, _may_write: bool) -> io::Result<Box<dyn StorageFile>> {
+        let state = self.lock();
+        state.check_power()?;
+        let file = state.find(name)?;
+        drop(state);
+        Ok(Box::new(SimulatedFile { disk: self.clone(), file }))
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        let mut state = self.lock();
+        state.step()?;
+        let file = state.find(from)?;
+        let change = NameChange::Rename(from.to_owned(), to.to_owned(), file);
+        change.apply(&mut state.names);
+        state.name_changes.push(change);
+        Ok(())
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        let mut state = self.lock();
+        state.step()?;
+        state.find(name)?;
+        let change = NameChange::Remove(name.to_owned());
+        change.apply(&mut state.names);
+        state.name_changes.push(change);
+        Ok(())
+    }
+
+    fn sync_directory(&self) -> io::Result<()> {
+        let mut state = self.lock();
+        state.step()?;
+        state.name_changes.clear();
+        state.durable_names = state.names.clone();
+        Ok(())
+    }
+
+    fn describe(&self, name: &str) -> String {
+        format!("simulated/{name}")
+    }
+
+    fn random(&self) -> u64 {
+        next(&mut self.lock().random)
+    }
+}
+
+struct SimulatedFile {
+    disk: SimulatedDisk,
+    file: usize,
+}
+
+impl StorageFile for SimulatedFile {
+    fn size_bytes(&self) -> io::Result<u64> {
+        let state = self.disk.lock();
+        state.check_power()?;
+        Ok(state.files[self.file].current.len() as u64)
+    }
+
+    fn read_at(&self, offset_bytes: u64, buffer: &mut [u8]) -> io::Result<()> {
+        let state = self.disk.lock();
+        state.check_power()?;
+        let offset = usize::try_from(offset_bytes).unwrap_or(usize::MAX);
+        let bytes = state.files[self.file].current.get(offset..).unwrap_or_default();
+        let bytes = bytes
+            .get(..buffer.len())
+            .ok_or_else(|| io::Error::from(io::ErrorKind::UnexpectedEof))?;
+        buffer.copy_from_slice(bytes);
+        Ok(())
+    }
+
+    fn write_at(&self, offset_bytes: u64, bytes: &[u8]) -> io::Result<()> {
+        let mut state = self.disk.lock();
+        state.step()?;
+        let offset = usize::try_from(offset_bytes)
+            .map_err(|_| io::Error::from(io::ErrorKind::FileTooLarge))?;
+        state.files[self.file].write(offset, bytes);
+        Ok(())
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        self.disk.lock().sync(self.file)
+    }
+
+    fn sync_all(&self) -> io::Result<()> {
+        self.disk.lock().sync(self.file)
+    }
+}
+
+#[cfg(test)]
+#[path = "simulated_tests.rs"]
+mod tests;

@@ -1,0 +1,207 @@
+#!/usr/bin/env bash
+# Installs the programs that this repository needs and the machine lacks.
+#
+#   scripts/install-tools.sh run     what the demo's try-it commands use: redis-cli, dig, curl
+#   scripts/install-tools.sh test    that, and what the tests compare with
+#   scripts/install-tools.sh venv    Python packages of tests/clients/requirements.txt into .venv
+#
+# By apt-get, dnf, apk or brew, as root or through sudo. It installs nothing that is there, starts
+# no service, and is quick when there is nothing to do. Where it cannot install, it says what is
+# missing and goes on; only `test` fails for that, when WHERED_REQUIRE asks for `peers`.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+policy=/usr/sbin/policy-rc.d
+
+say() {
+    printf 'install: %s\n' "$*"
+}
+
+# Runs a command as root. Without a terminal sudo must not ask for a password.
+as_root() {
+    if [ "$(id -u)" = 0 ]; then
+        "$@"
+    elif [ -t 0 ]; then
+        sudo "$@"
+    else
+        sudo -n "$@"
+    fi
+}
+
+can_be_root() {
+    [ "$(id -u)" = 0 ] || command -v sudo > /dev/null
+}
+
+# Whether a thing is there. Most things are programs; two are not.
+is_there() {
+    case "$1" in
+    python-venv) python3 -c 'import ensurepip, venv' > /dev/null 2>&1 || [ -x .venv/bin/python ] ;;
+    legacy-database) [ -f /usr/share/GeoIP/GeoIP.dat ] ;;
+    *) command -v "$1" > /dev/null ;;
+    esac
+}
+
+# The package that brings a thing: package_of MANAGER THING. Empty: this manager has none.
+package_of() {
+    case "$1:$2" in
+    *:curl | *:valgrind | *:make | *:git) echo "$2" ;;
+    apt-get:cc) echo 'gcc libc6-dev' ;;
+    apk:cc) echo build-base ;;
+    dnf:cc) echo gcc ;;
+    apt-get:redis-cli) echo redis-tools ;;
+    apt-get:redis-server) echo redis-server ;;
+    *:redis-cli | *:redis-server) echo redis ;;
+    apt-get:dig) echo bind9-dnsutils ;;
+    dnf:dig) echo bind-utils ;;
+    apk:dig) echo bind-tools ;;
+    brew:dig) echo bind ;;
+    apt-get:mmdblookup) echo mmdb-bin ;;
+    *:mmdblookup) echo libmaxminddb ;;
+    apt-get:geoiplookup) echo geoip-bin ;;
+    dnf:geoiplookup) echo GeoIP ;;
+    apk:geoiplookup | brew:geoiplookup) echo geoip ;;
+    apt-get:legacy-database) echo geoip-database ;;
+    dnf:legacy-database) echo GeoIP-data ;;
+    apt-get:python-venv) echo 'python3 python3-venv' ;;
+    dnf:python-venv | apk:python-venv | brew:python-venv) echo python3 ;;
+    esac
+}
+
+package_manager() {
+    local name
+    for name in apt-get dnf apk brew; do
+        if command -v "$name" > /dev/null; then
+            echo "$name"
+            return
+        fi
+    done
+}
+
+# Debian starts a package's service while installing it, unless this policy says no.
+# A policy that the machine has already is left as it is.
+forbid_services() {
+    if [ ! -e "$policy" ]; then
+        trap allow_services EXIT
+        trap 'exit 1' INT TERM
+        printf '#!/bin/sh\nexit 101\n' | as_root tee "$policy" > /dev/null &&
+            as_root chmod 755 "$policy"
+    fi
+}
+
+allow_services() {
+    as_root rm -f "$policy"
+}
+
+# Installs packages: install_packages MANAGER PACKAGE...
+install_packages() {
+    local manager="$1"
+    shift
+    case "$manager" in
+    apt-get)
+        as_root env DEBIAN_FRONTEND=noninteractive apt-get -qq -y \
+            -o DPkg::Lock::Timeout=300 --no-install-recommends install "$@" > /dev/null
+        ;;
+    dnf) as_root dnf -q -y install "$@" ;;
+    apk) as_root apk add --quiet "$@" ;;
+    brew) brew install --quiet "$@" ;;
+    esac
+}
+
+# Installs all packages at once; if that fails, each alone, since one unknown name stops all.
+install_what_can_be() {
+    local manager="$1" package
+    shift
+    say "$manager install $*"
+    if [ "$manager" = apt-get ]; then
+        if ! forbid_services; then
+            say "cannot write $policy, and services must not start"
+            return
+        fi
+        as_root apt-get -qq update || say 'apt-get update failed; going on with the old lists'
+    fi
+    if ! install_packages "$manager" "$@"; then
+        for package in "$@"; do
+            install_packages "$manager" "$package" || say "$manager has not installed $package"
+        done
+    fi
+}
+
+# What of the named things is not there, one a line.
+missing_of() {
+    local thing
+    for thing in "$@"; do
+        if ! is_there "$thing"; then
+            echo "$thing"
+        fi
+    done
+}
+
+# Installs what is missing of the named things; tells what stays missing. Never fails.
+provide() {
+    local missing manager thing names='' packages
+    missing="$(missing_of "$@")"
+    if [ -z "$missing" ]; then
+        return
+    fi
+    manager="$(package_manager)"
+    for thing in $missing; do
+        names+=" $(package_of "$manager" "$thing")"
+    done
+    if [ -z "$manager" ] || [ -z "${names// /}" ]; then
+        say 'no package manager here that brings what is missing'
+    elif [ "$manager" != brew ] && ! can_be_root; then
+        say "neither root nor sudo: cannot install$names"
+    else
+        read -r -a packages <<< "$names"
+        install_what_can_be "$manager" "${packages[@]}"
+    fi
+    missing="$(missing_of "$@" | tr '\n' ' ')"
+    if [ -n "$missing" ]; then
+        say "missing: $missing"
+    fi
+}
+
+# Cargo cannot come from here: rustup is each user's own.
+need_cargo() {
+    if ! command -v cargo > /dev/null; then
+        say 'missing: cargo; install rustup from https://rustup.rs and run this again' >&2
+        exit 1
+    fi
+}
+
+make_venv() {
+    local wanted=tests/clients/requirements.txt stamp=.venv/requirements.installed
+    if [ -x .venv/bin/python ] && cmp -s "$wanted" "$stamp"; then
+        return
+    fi
+    say "Python packages of $wanted into .venv"
+    rm -rf .venv
+    python3 -m venv .venv
+    .venv/bin/python -m pip install --quiet --disable-pip-version-check -r "$wanted"
+    cp "$wanted" "$stamp"
+}
+
+for_run=(cc curl redis-cli dig)
+for_test=("${for_run[@]}" redis-server mmdblookup geoiplookup legacy-database valgrind python-venv)
+
+case "${1:-}" in
+run)
+    need_cargo
+    provide "${for_run[@]}"
+    ;;
+test)
+    need_cargo
+    provide "${for_test[@]}"
+    if [[ ",${WHERED_REQUIRE:-}," == *,peers,* ]] && [ -n "$(missing_of "${for_test[@]}")" ]; then
+        say 'WHERED_REQUIRE asks for peers: cannot go on without them' >&2
+        exit 1
+    fi
+    ;;
+venv)
+    make_venv
+    ;;
+*)
+    echo 'usage: scripts/install-tools.sh run | test | venv' >&2
+    exit 2
+    ;;
+esac

@@ -1,0 +1,122 @@
+"""What was acknowledged is kept: `kill -9` under load, and a disk that is really full."""
+
+import os
+import subprocess
+import threading
+
+import pytest
+import redis
+import requests
+
+from conftest import REQUIRED
+
+ROUNDS = 5
+WRITERS = 4
+
+
+def address_of(writer, number):
+    return f"10.{writer}.{number % 65536 // 256}.{number % 256}"
+
+
+def write_until_killed(port, writer, first, acknowledged, prefixes):
+    """Adds numbered members one at a time, some prefixes among them, and notes what was
+    acknowledged."""
+    number = first
+    try:
+        with redis.Redis(port=port, socket_timeout=5, retry=None) as client:
+            while True:
+                client.geoadd(f"writer:{writer}", [number % 180, number % 80, number])
+                acknowledged[writer] = number
+                if number % 7 == 0:
+                    client.execute_command("CIDR.ADD", f"set-{writer}", address_of(writer, number))
+                    prefixes[writer].add(number)
+                number += 1
+    except redis.RedisError:
+        pass
+
+
+def test_nothing_acknowledged_is_lost_by_kill_9_under_load(serve):
+    acknowledged = {writer: -1 for writer in range(WRITERS)}
+    prefixes = {writer: set() for writer in range(WRITERS)}
+    server = serve("--data-dir", "data")
+    for round_number in range(ROUNDS):
+        firsts = {writer: acknowledged[writer] + 1 for writer in range(WRITERS)}
+        threads = [
+            threading.Thread(
+                target=write_until_killed,
+                args=(server.resp, writer, firsts[writer], acknowledged, prefixes),
+            )
+            for writer in range(WRITERS)
+        ]
+        for thread in threads:
+            thread.start()
+        # Each round dies after another amount of work, not after an amount of time.
+        with redis.Redis(port=server.resp) as client:
+            while client.zcard("writer:0") < firsts[0] + 40 + 17 * round_number:
+                pass
+        server.kill()
+        for thread in threads:
+            thread.join()
+        server.start()
+        with redis.Redis(port=server.resp, decode_responses=True) as client:
+            for writer in range(WRITERS):
+                members = {int(member) for member in client.zrange(f"writer:{writer}", 0, -1)}
+                expected = set(range(acknowledged[writer] + 1))
+                # One more may be there: written, but its acknowledgement did not arrive.
+                assert expected <= members and len(members - expected) <= 1, (round_number, writer)
+                acknowledged[writer] = max(members)
+                for number in prefixes[writer]:
+                    address = address_of(writer, number)
+                    assert client.execute_command("CIDR.MATCH", f"set-{writer}", address) == f"{address}/32"
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A tmpfs of a few megabytes; needs root."""
+    folder = tmp_path / "small"
+    folder.mkdir()
+    done = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=12m", "tmpfs", str(folder)], capture_output=True, text=True
+    )
+    if done.returncode != 0:
+        reason = f"a tmpfs cannot be mounted here: {done.stderr.strip()}"
+        if "root" in REQUIRED:
+            pytest.fail(reason)
+        pytest.skip(reason)
+    yield folder
+    subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+def test_a_full_disk_refuses_writes_and_loses_nothing(serve, small_disk, tmp_path):
+    config = tmp_path / "small.toml"
+    config.write_text(f'data_dir = "{small_disk}"\n[journal]\nsegment_size_bytes = 2097152\n')
+    server = serve("--config", config)
+    ballast = small_disk / "ballast"
+    with redis.Redis(port=server.resp, decode_responses=True) as client:
+        acknowledged = 0
+        with pytest.raises(redis.ResponseError, match="MISCONF"):
+            while True:
+                client.geoadd("k", [1, 1, f"{acknowledged:04d}" + "x" * 10_000])
+                acknowledged += 1
+                if acknowledged == 100:
+                    # Another program takes what is left of the disk.
+                    free = os.statvfs(small_disk)
+                    ballast.write_bytes(b"\0" * (free.f_bavail * free.f_frsize - 4 * 1024 * 1024))
+        assert acknowledged > 100
+        assert client.zcard("k") == acknowledged
+        assert requests.get(f"{server.url}/healthz", timeout=5).status_code == 200
+        ballast.unlink()
+
+        def accepted():
+            try:
+                return client.geoadd("k", [1, 1, "after"]) == 1
+            except redis.ResponseError:
+                return False
+
+        while not accepted():
+            pass
+    server.kill()
+    server = serve("--config", config)
+    with redis.Redis(port=server.resp, decode_responses=True) as client:
+        assert client.zcard("k") == acknowledged + 1
+        assert client.zscore("k", "after") is not None

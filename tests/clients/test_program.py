@@ -1,0 +1,146 @@
+"""The program by hand: lookups on real files, configuration checks, and how it starts and stops."""
+
+import json
+import os
+import pathlib
+import subprocess
+
+import pytest
+import redis
+
+from conftest import BINARY, REPOSITORY, REQUIRED, eventually
+
+GEOIP = pathlib.Path("/usr/share/GeoIP/GeoIP.dat")
+
+
+def whered(*arguments, stdin=None, cwd=None):
+    return subprocess.run(
+        [BINARY, *map(str, arguments)], input=stdin, capture_output=True, text=True, timeout=30, cwd=cwd
+    )
+
+
+@pytest.fixture(scope="module")
+def city(tmp_path_factory):
+    path = tmp_path_factory.mktemp("city") / "city.mmdb"
+    rows = REPOSITORY / "crates/whered/demo/addresses.csv"
+    done = whered("db", "build", rows, path)
+    assert done.returncode == 0, done.stderr
+    return path
+
+
+def test_debians_legacy_country_file_says_where_8_8_8_8_is():
+    if not GEOIP.exists():
+        if "peers" in REQUIRED:
+            pytest.fail("package geoip-database is not installed")
+        pytest.skip("package geoip-database is not installed")
+    done = whered("lookup", "--db", GEOIP, "8.8.8.8")
+    assert done.returncode == 0
+    assert json.loads(done.stdout)["record"]["country"]["iso_code"] == "US"
+    done = whered("lookup", "--db", GEOIP.with_name("GeoIPv6.dat"), "--field", "country.iso_code", "--format", "csv", "2001:4860::8888")
+    assert done.stdout == "2001:4860::8888,US\n"
+
+
+def test_formats_fields_and_exit_codes(city):
+    done = whered("lookup", "--db", city, "--format", "text", "--field", "city.names.en", "8.8.8.8")
+    assert (done.returncode, done.stdout) == (0, "8.8.8.8: Mountain View\n")
+    done = whered("lookup", "--db", city, "--format", "csv", "--field", "country.iso_code", "--field", "autonomous_system_organization", stdin="192.0.2.1\n100.64.0.1\n")
+    assert (done.returncode, done.stdout) == (0, "192.0.2.1,DE,Documentation (TEST-NET-1)\n100.64.0.1,,\n")
+    assert whered("lookup", "--db", city, "100.64.0.1").returncode == 1
+    done = whered("lookup", "--db", city, "nonsense")
+    assert done.returncode == 2
+    assert "'nonsense' is no IP address" in done.stderr
+    done = whered("lookup", "--db", city, "--explain", "8.8.8.8")
+    assert json.loads(done.stdout)["prefix"] == "8.8.8.0/24"
+
+
+def test_a_closed_pipe_is_no_failure(city):
+    addresses = "8.8.8.8\n" * 50000
+    command = f"'{BINARY}' lookup --db '{city}' | head -n 1; exit ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", command], input=addresses, capture_output=True, text=True, timeout=30)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+
+
+def test_wrong_files_give_one_line_each(tmp_path, city):
+    (tmp_path / "empty.mmdb").write_bytes(b"")
+    (tmp_path / "cut.mmdb").write_bytes(city.read_bytes()[:-40])
+    (tmp_path / "rows.csv").write_text("network,location.latitude:double\n10.0.0.0/8,north\n")
+    for arguments in [
+        ("db", "info", "empty.mmdb"),
+        ("db", "verify", "cut.mmdb"),
+        ("db", "info", "missing.mmdb"),
+        ("db", "build", "rows.csv", "out.mmdb"),
+        ("lookup", "--db", "empty.mmdb", "8.8.8.8"),
+        ("check", "missing.toml"),
+        ("serve", "--config", "missing.toml"),
+    ]:
+        done = whered(*arguments, cwd=tmp_path)
+        assert done.returncode == 2, arguments
+        assert len(done.stderr.splitlines()) == 1, (arguments, done.stderr)
+        assert "panicked" not in done.stderr
+    assert not (tmp_path / "out.mmdb").exists()
+
+
+def test_info_and_verify_describe_a_good_file(city):
+    assert "whered-City" in whered("db", "info", city).stdout
+    assert ": ok (" in whered("db", "verify", city).stdout
+
+
+def test_check_names_file_line_and_what_is_allowed(tmp_path):
+    config = tmp_path / "edge.toml"
+    config.write_text('[resp]\nlisten = ["127.0.0.1:0"]\nlisten_on = "x"\n')
+    done = whered("check", config)
+    assert done.returncode == 2
+    assert f"{config}:3" in done.stderr and "listen_on" in done.stderr and "allowed" in done.stderr
+    config.write_text('[resp]\nlisten = ["127.0.0.1:0"]\n')
+    assert whered("check", config).returncode == 0
+
+
+def test_a_second_server_on_the_same_data_is_refused_and_told_who_holds_it(serve):
+    first = serve("--demo", "--data-dir", "data")
+    done = whered("serve", "--demo", "--data-dir", "data", "--resp", "127.0.0.1:0", "--http", "127.0.0.1:0", "--dns", "127.0.0.1:0", cwd=first.cwd)
+    assert done.returncode == 2
+    assert str(first.process.pid) in done.stderr
+    assert redis.Redis(port=first.resp).ping()
+
+
+def test_sigterm_stops_cleanly_within_five_seconds(serve):
+    server = serve("--data-dir", "data")
+    with redis.Redis(port=server.resp) as client:
+        client.geoadd("k", [1, 2, "m"])
+    code, seconds = server.stop()
+    assert code == 0
+    assert seconds < 5
+    again = serve("--data-dir", "data")
+    with redis.Redis(port=again.resp) as client:
+        assert client.zcard("k") == 1
+
+
+def test_a_reload_takes_a_new_file_and_refuses_a_broken_one(serve, tmp_path, city):
+    config = tmp_path / "edge.toml"
+    target = tmp_path / "geo.mmdb"
+    target.write_bytes(city.read_bytes())
+    config.write_text('[[database]]\nname = "geo"\npath = "geo.mmdb"\n')
+    server = serve("--config", config)
+    with redis.Redis(port=server.resp) as client:
+        def country():
+            return client.execute_command("IP.GET", "geo", "8.8.8.8", "country.iso_code")[0]
+
+        assert country() == b"US"
+        rows = tmp_path / "rows.csv"
+        rows.write_text("network,country.iso_code\n8.8.8.0/24,XX\n")
+        assert whered("db", "build", rows, target).returncode == 0
+        server.reload()
+
+        def new_answer():
+            assert country() == b"XX"
+
+        eventually(new_answer)
+        os.replace(rows, target)
+        server.reload()
+
+        def refused():
+            assert "not reloaded" in server.log_text()
+
+        eventually(refused)
+        assert country() == b"XX"

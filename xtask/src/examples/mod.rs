@@ -1,0 +1,143 @@
+//! `cargo xtask readme`: the examples that the documents promise are run.
+//!
+//! ```text
+//! <!-- example -->            or  <!-- example: server -->
+//! ```sh                       the script
+//! ...
+//! ```
+//! ```text                     optional: what it prints, `...` standing for any text
+//! ...                         within a line
+//! ```
+//! ```
+//!
+//! Each script runs as `bash -euo pipefail` in a fresh folder, with the folder of the built
+//! `whered` first in PATH (`WHERED_BIN_DIR`, else where xtask itself was built to) and the
+//! repository's root in `WHERED_REPO`. What it writes to standard error counts as output too.
+//!
+//! Documents with `server` examples get one demo server each, on free ports, in whose favour the
+//! ports 6380, 8080 and 5300 are replaced in script and expectation. It is stopped at the end.
+
+mod compare;
+mod demo_server;
+mod extract;
+mod ports;
+mod shell;
+
+use std::path::PathBuf;
+
+use crate::failure::ChoreError;
+use crate::finding::Finding;
+use crate::repository::Repository;
+use crate::scratch::Scratch;
+use demo_server::DemoServer;
+use extract::Example;
+use shell::Shell;
+
+/// Runs every marked example of README.md and docs/.
+pub(crate) fn run(repository: &Repository) -> Result<Vec<Finding>, ChoreError> {
+    let binaries = binary_folder()?;
+    let mut findings = Vec::new();
+    let mut count = 0;
+    for path in documents(repository.paths()) {
+        let extraction = extract::extract(path, &repository.read(path)?);
+        findings.extend(extraction.findings);
+        count += extraction.examples.len();
+        println!("{path}: {} examples", extraction.examples.len());
+        if extraction.examples.is_empty() {
+            continue;
+        }
+        let scratch = Scratch::new("examples")?;
+        let mut shell = Shell::new(&scratch, &binaries, repository.root());
+        findings.extend(run_document(&extraction.examples, &mut shell, &scratch)?);
+    }
+    println!("{count} examples run, {} faults", findings.len());
+    Ok(findings)
+}
+
+fn documents(paths: &[String]) -> impl Iterator<Item = &str> {
+    let is_document =
+        |path: &&str| *path == "README.md" || (path.starts_with("docs/") && path.ends_with(".md"));
+    paths.iter().map(String::as_str).filter(is_document)
+}
+
+fn binary_folder() -> Result<PathBuf, ChoreError> {
+    if let Some(folder) = std::env::var_os("WHERED_BIN_DIR") {
+        return std::path::absolute(&folder)
+            .map_err(|error| ChoreError::on_file(&PathBuf::from(&folder), &error));
+    }
+    let own = std::env::current_exe()
+        .map_err(|error| ChoreError::new(format!("cannot find xtask's own folder: {error}")))?;
+    own.parent()
+        .map(PathBuf::from)
+        .ok_or_else(|| ChoreError::new("xtask's own program lies in no folder"))
+}
+
+fn run_document(
+    examples: &[Example],
+    shell: &mut Shell<'_>,
+    scratch: &Scratch,
+) -> Result<Vec<Finding>, ChoreError> {
+    let mut server: Option<DemoServer> = None;
+    let mut findings = Vec::new();
+    for example in examples {
+        if example.wants_server && server.is_none() {
+            server = Some(DemoServer::start(shell.binaries(), scratch)?);
+        }
+        let ports = server.as_ref().filter(|_| example.wants_server).map(DemoServer::ports);
+        let real = |text: &str| match ports {
+            Some(ports) => ports.replace(text),
+            None => text.to_owned(),
+        };
+        let outcome = shell.run(&real(&example.script))?;
+        if let Some(fault) = outcome.fault {
+            let output = outcome.output.trim_end();
+            let what = format!("the example {fault}; it printed:\n{output}\n");
+            findings.push(Finding::new(&example.path, example.line, what, "success"));
+            continue;
+        }
+        let Some(expected) = &example.expected else {
+            continue;
+        };
+        if let Some(difference) = compare::first_difference(&real(&expected.text), &outcome.output)
+        {
+            let line = expected.line + difference.line_index;
+            let what = format!("the example printed {}", difference.actual);
+            findings.push(Finding::new(&example.path, line, what, difference.expected));
+        }
+    }
+    if let Some(server) = server {
+        server.stop()?;
+    }
+    Ok(findings)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn documents_are_the_readme_and_everything_below_docs() {
+        let paths = ["README.md", "docs/a.md", "docs/design/b.md", "docs/x.png", "xtask/README.md"]
+            .map(str::to_owned);
+        let found: Vec<&str> = documents(&paths).collect();
+        assert_eq!(found, ["README.md", "docs/a.md", "docs/design/b.md"]);
+    }
+
+    #[test]
+    fn an_example_fails_by_its_exit_code_or_by_its_output() {
+        let text = "<!-- example -->\n```sh\nprintf 'a\\nb\\n'\n```\n```text\na\nc\n```\n\
+                    <!-- example -->\n```sh\necho before; false; echo after\n```\n\
+                    <!-- example -->\n```sh\necho right 12 now\n```\n```text\nright ... now\n```\n";
+        let extraction = extract::extract("README.md", text);
+        assert_eq!(extraction.findings, []);
+        let scratch = Scratch::new("examples-test").unwrap();
+        let mut shell = Shell::new(&scratch, scratch.path(), scratch.path());
+        let found = run_document(&extraction.examples, &mut shell, &scratch).unwrap();
+        assert_eq!(found.len(), 2, "{found:?}");
+        assert_eq!(found[0], Finding::new("README.md", 7, "the example printed 'b'", "'c'"));
+        assert_eq!(found[1].line, 10);
+        assert!(found[1].what.contains("ended with exit code 1"));
+        assert!(found[1].what.contains("before"));
+        assert!(!found[1].what.contains("after"));
+    }
+}

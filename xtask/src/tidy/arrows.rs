@@ -1,0 +1,168 @@
+//! Which crate of this repository may use which.
+//!
+//! The table below is the project's crate table: arrows point down its levels, and only along
+//! the rows. Dev- and build-dependencies follow the same arrows, since a test that needs a
+//! crate from above belongs into that crate.
+//!
+//! ```text
+//! level 3   server -> engine, dns     connect -> engine, feeds
+//! level 2   engine -> everything of levels 0 and 1
+//! level 1   mmdb, rules, dns -> ip    feeds -> geo    capture -> ip
+//! level 0   ip    geo    store
+//! ```
+//!
+//! `bench` and `whered` (level 4) use anything of levels 0 to 3. Outside `crates/`, `bindings/c`
+//! has a row of its own; `bench/*`, `fuzz` and `xtask` use anything and are used by nothing.
+
+use super::metadata::{Arrow, Package};
+use crate::finding::{Finding, line_where};
+use crate::repository::TextFile;
+
+const LEVEL_0_TO_1: &[&str] = &[
+    "whered-ip",
+    "whered-geo",
+    "whered-store",
+    "whered-mmdb",
+    "whered-rules",
+    "whered-dns",
+    "whered-feeds",
+    "whered-capture",
+];
+const LEVEL_0_TO_3: &[&str] = &[
+    "whered-ip",
+    "whered-geo",
+    "whered-store",
+    "whered-mmdb",
+    "whered-rules",
+    "whered-dns",
+    "whered-feeds",
+    "whered-capture",
+    "whered-engine",
+    "whered-server",
+    "whered-connect",
+];
+
+/// Package name and the packages it may use. A new crate needs a row here.
+const TABLE: &[(&str, &[&str])] = &[
+    ("whered-ip", &[]),
+    ("whered-geo", &[]),
+    ("whered-store", &[]),
+    ("whered-mmdb", &["whered-ip"]),
+    ("whered-rules", &["whered-ip"]),
+    ("whered-dns", &["whered-ip"]),
+    ("whered-feeds", &["whered-geo"]),
+    ("whered-capture", &["whered-ip"]),
+    ("whered-engine", LEVEL_0_TO_1),
+    ("whered-server", &["whered-engine", "whered-dns"]),
+    ("whered-connect", &["whered-engine", "whered-feeds"]),
+    ("whered-bench", LEVEL_0_TO_3),
+    ("whered", LEVEL_0_TO_3),
+];
+
+/// The same by folder, for what lies outside `crates/`.
+const BINDINGS: &[(&str, &[&str])] = &[
+    ("bindings/c", &["whered-ip", "whered-mmdb"]),
+    ("bindings/python", &["whered-engine"]),
+    ("bindings/redis-module", &["whered-engine"]),
+];
+
+/// What a package may use.
+enum Row {
+    Only(&'static [&'static str]),
+    Anything,
+    Unknown,
+}
+
+/// Finds arrows that the table does not have, and packages without a row.
+pub(crate) fn check(packages: &[Package], texts: &[TextFile]) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for package in packages {
+        let manifest = format!("{}/Cargo.toml", package.folder);
+        let text = texts.iter().find(|file| file.path == manifest).map_or("", |file| &file.text);
+        findings.extend(check_place(package, &manifest, text));
+        let row = row_of(package);
+        if matches!(row, Row::Unknown) {
+            findings.push(Finding::new(
+                &manifest,
+                1,
+                format!("package {} has no row in the crate table", package.name),
+                "a row in xtask/src/tidy/arrows.rs with what it may use",
+            ));
+            continue;
+        }
+        for arrow in &package.arrows {
+            let line = line_where(text, |line| names_dependency(line, &arrow.name));
+            findings.extend(check_arrow(package, arrow, &row, &manifest, line));
+        }
+    }
+    findings
+}
+
+/// A folder is called as its package; nothing is called `common`.
+fn check_place(package: &Package, manifest: &str, text: &str) -> Option<Finding> {
+    let line = line_where(text, |line| line.trim_start().starts_with("name"));
+    if package.name.split('-').any(|part| part == "common") {
+        let what = format!("package {} is called common", package.name);
+        return Some(Finding::new(manifest, line, what, "a name that says what it is for"));
+    }
+    let folder = package.folder.strip_prefix("crates/")?;
+    if folder == package.name {
+        return None;
+    }
+    let what = format!("package {} lies in crates/{folder}", package.name);
+    Some(Finding::new(manifest, line, what, "the folder and the package have the same name"))
+}
+
+fn check_arrow(
+    package: &Package,
+    arrow: &Arrow,
+    row: &Row,
+    manifest: &str,
+    line: usize,
+) -> Option<Finding> {
+    let what = format!("{} uses {}", package.name, arrow.name);
+    let Some(folder) = &arrow.folder else {
+        let allowed = "dependencies by path only inside the repository";
+        return Some(Finding::new(manifest, line, what, allowed));
+    };
+    if !folder.starts_with("crates/") {
+        let allowed = format!("nothing depends on {folder}");
+        return Some(Finding::new(manifest, line, what, allowed));
+    }
+    match row {
+        Row::Only(may_use) if !may_use.contains(&arrow.name.as_str()) => {
+            let allowed = if may_use.is_empty() {
+                "no other crate of ours".to_owned()
+            } else {
+                may_use.join(", ")
+            };
+            Some(Finding::new(manifest, line, what, allowed))
+        }
+        _ => None,
+    }
+}
+
+fn row_of(package: &Package) -> Row {
+    let folder = package.folder.as_str();
+    if folder.starts_with("crates/") {
+        let row = TABLE.iter().find(|(name, _)| *name == package.name);
+        return row.map_or(Row::Unknown, |(_, may_use)| Row::Only(may_use));
+    }
+    if folder == "fuzz" || folder == "xtask" || folder.starts_with("bench/") {
+        return Row::Anything;
+    }
+    let row = BINDINGS.iter().find(|(place, _)| *place == folder);
+    row.map_or(Row::Unknown, |(_, may_use)| Row::Only(may_use))
+}
+
+/// Whether a manifest's line is `name = ...`, `name.workspace = ...` or `[....name]`.
+fn names_dependency(line: &str, name: &str) -> bool {
+    let line = line.trim();
+    let as_key =
+        line.strip_prefix(name).is_some_and(|rest| rest.trim_start().starts_with(['=', '.']));
+    as_key || line.strip_suffix(']').is_some_and(|head| head.ends_with(&format!(".{name}")))
+}
+
+#[cfg(test)]
+#[path = "arrows_tests.rs"]
+mod tests;

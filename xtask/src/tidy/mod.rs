@@ -1,0 +1,59 @@
+//! `cargo xtask tidy`: the rules of this repository that the compiler cannot know.
+//!
+//! Each check is a plain function from texts (or cargo's metadata) to findings, in a module of
+//! its own, tested on small made-up inputs; this module only feeds them the real tree.
+//!
+//! - [`arrows`]: which crate may use which;
+//! - [`sizes`]: how long a source file may be, and names that collect everything;
+//! - [`headers`]: every source file says what it is for;
+//! - [`named_paths`]: ARCHITECTURE.md names only what exists;
+//! - [`licences`]: the licences of everything in Cargo.lock;
+//! - [`reasons`]: every outside dependency has its sentence;
+//! - [`words`]: nothing mentions one particular machine.
+//!
+//! Length of functions is clippy's business (`too_many_lines`, 70), which sees the syntax tree.
+
+mod arrows;
+mod headers;
+mod licences;
+mod metadata;
+mod named_paths;
+mod reasons;
+mod settings;
+mod sizes;
+mod spdx;
+mod words;
+
+use crate::failure::ChoreError;
+use crate::finding::Finding;
+use crate::repository::Repository;
+
+/// Runs every check on the real tree; warnings are printed, findings returned in path order.
+pub(crate) fn run(repository: &Repository) -> Result<Vec<Finding>, ChoreError> {
+    let settings = settings::Settings::parse(&repository.read("xtask/tidy.toml")?)?;
+    let texts = repository.texts()?;
+    let workspace_manifest = repository.read("Cargo.toml")?;
+
+    let mut findings = Vec::new();
+    let packages = metadata::packages(repository)?;
+    findings.extend(arrows::check(&packages, &texts));
+    let sizes = sizes::check(&texts, &settings.large);
+    for warning in &sizes.warnings {
+        println!("warning: {warning}");
+    }
+    findings.extend(sizes.findings);
+    findings.extend(headers::check(&texts));
+    findings.extend(named_paths::check(repository.paths(), &texts));
+    let allow = licences::allow_list(&repository.read("deny.toml")?)?;
+    let resolved = metadata::resolved_packages(repository)?;
+    findings.extend(licences::check(&resolved, &allow, &repository.read("Cargo.lock")?));
+    findings.extend(reasons::check(&workspace_manifest, &texts)?);
+    findings.extend(words::check(&texts, &settings.forbidden));
+
+    findings.sort();
+    findings.dedup();
+    if findings.is_empty() {
+        println!("tidy: {} files, nothing found", repository.paths().len());
+    }
+    Ok(findings)
+}
