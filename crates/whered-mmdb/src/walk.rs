@@ -45,10 +45,7 @@ pub(crate) struct Budget {
 
 impl Budget {
     pub(crate) fn new() -> Budget {
-        Budget {
-            values: MAX_VALUES_PER_RECORD,
-            payload_bytes: MAX_PAYLOAD_BYTES_PER_RECORD,
-        }
+        Budget { values: MAX_VALUES_PER_RECORD, payload_bytes: MAX_PAYLOAD_BYTES_PER_RECORD }
     }
 
     fn take_field(&mut self, field: &Field) -> Result<(), MmdbError> {
@@ -66,10 +63,8 @@ impl Budget {
     /// Takes one value or key with this much text.
     fn take(&mut self, payload_bytes: usize) -> Result<(), MmdbError> {
         self.values = self.values.checked_sub(1).ok_or_else(too_many_values)?;
-        self.payload_bytes = self
-            .payload_bytes
-            .checked_sub(payload_bytes)
-            .ok_or_else(too_many_bytes)?;
+        self.payload_bytes =
+            self.payload_bytes.checked_sub(payload_bytes).ok_or_else(too_many_bytes)?;
         Ok(())
     }
 }
@@ -122,9 +117,7 @@ impl Section<'_> {
         sink: &mut impl Sink,
     ) -> Result<usize, MmdbError> {
         let (field, after_pointer) = self.resolve(at)?;
-        budget
-            .take_field(&field)
-            .map_err(|error| error.at(self.file_offset(at)))?;
+        budget.take_field(&field).map_err(|error| error.at(self.file_offset(at)))?;
         let mut next = field.end();
         if let Some(scalar) = self.scalar(&field)? {
             sink.scalar(scalar);
@@ -138,9 +131,7 @@ impl Section<'_> {
             for _ in 0..field.size {
                 let key_at = next;
                 let (key, value_at) = self.key(key_at)?;
-                budget
-                    .take(key.len())
-                    .map_err(|error| error.at(self.file_offset(key_at)))?;
+                budget.take(key.len()).map_err(|error| error.at(self.file_offset(key_at)))?;
                 sink.key(key);
                 next = self
                     .walk_nested(value_at, depth + 1, budget, sink)
@@ -169,15 +160,11 @@ impl Section<'_> {
             left -= 1;
             match self.token(next)? {
                 Token::Pointer { next: after, .. } => {
-                    budget
-                        .take(0)
-                        .map_err(|error| error.at(self.file_offset(next)))?;
+                    budget.take(0).map_err(|error| error.at(self.file_offset(next)))?;
                     next = after;
                 }
                 Token::Field(field) => {
-                    budget
-                        .take_field(&field)
-                        .map_err(|error| error.at(self.file_offset(next)))?;
+                    budget.take_field(&field).map_err(|error| error.at(self.file_offset(next)))?;
                     left += field.nested_fields();
                     next = field.end();
                 }
@@ -231,9 +218,7 @@ impl Section<'_> {
         let mut next = map.start;
         for _ in 0..map.size {
             let (field, value_at) = self.key_field(next)?;
-            budget
-                .take(0)
-                .map_err(|error| error.at(self.file_offset(next)))?;
+            budget.take(0).map_err(|error| error.at(self.file_offset(next)))?;
             // Comparing bytes needs no check for UTF-8: what equals the wanted text is text.
             if self.payload(&field)? == wanted.as_bytes() {
                 return Ok(Some(value_at));

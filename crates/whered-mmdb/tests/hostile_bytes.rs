@@ -136,11 +136,7 @@ fn random_bytes_are_no_database() {
 
 /// Replaces the tree of a written database, which must have as many nodes.
 fn with_tree(ip_version: u16, nodes: &[[u32; 2]]) -> Result<Database, MmdbError> {
-    let options = WriterOptions {
-        record_size_bits: Some(32),
-        ip_version,
-        ..Default::default()
-    };
+    let options = WriterOptions { record_size_bits: Some(32), ip_version, ..Default::default() };
     let mut writer = Writer::new(options).unwrap();
     writer.set_ipv4_aliases(false);
     // A chain of nodes to one address: as many nodes as the prefix has bits.

@@ -60,10 +60,7 @@ fn record(number: u32) -> Value {
         ("signed".to_string(), Value::Int32(-(number as i32 % 1000))),
         ("half".to_string(), Value::Double(f64::from(number) / 2.0)),
         ("truth".to_string(), Value::Boolean(number & 1 == 0)),
-        (
-            "bytes".to_string(),
-            Value::Bytes(number.to_be_bytes().to_vec()),
-        ),
+        ("bytes".to_string(), Value::Bytes(number.to_be_bytes().to_vec())),
         ("names".to_string(), Value::Map(names)),
         ("list".to_string(), Value::Array(vec![text("first"), Value::Uint16(2), text("last one")])),
     ])
@@ -83,18 +80,11 @@ fn write(ip_version: u16, record_size_bits: u16) -> (Vec<u8>, Vec<String>) {
     for number in 0..300 {
         let length = 8 + random.below(25);
         let address = std::net::Ipv4Addr::from_bits(random.number() as u32);
-        writer
-            .insert(
-                format!("{address}/{length}").parse().unwrap(),
-                record(number),
-            )
-            .unwrap();
+        writer.insert(format!("{address}/{length}").parse().unwrap(), record(number)).unwrap();
         addresses.push(address.to_string());
         if ip_version == 6 {
             let address = std::net::Ipv6Addr::from_bits(u128::from(random.number()) << 64);
-            writer
-                .insert(format!("{address}/40").parse().unwrap(), record(number))
-                .unwrap();
+            writer.insert(format!("{address}/40").parse().unwrap(), record(number)).unwrap();
             addresses.push(address.to_string());
         }
     }
@@ -119,11 +109,7 @@ fn mmdblookup_says_what_the_reader_says() {
 
 fn check(database: &Database, file: &TemporaryFile, address: &str) {
     let answer = database.lookup(address.parse().unwrap()).unwrap();
-    assert_eq!(
-        peer(file, address, &[]).is_some(),
-        answer.record.is_some(),
-        "{address}"
-    );
+    assert_eq!(peer(file, address, &[]).is_some(), answer.record.is_some(), "{address}");
     let Some(id) = answer.record else { return };
     for (path, type_name) in [
         ("number", "uint32"),

@@ -117,15 +117,10 @@ pub(crate) fn not_a_database() -> MmdbError {
 /// Where the structure marker stands, and the edition's number behind it.
 fn find_structure(bytes: &[u8]) -> Option<(usize, u8)> {
     let last = bytes.len().checked_sub(STRUCTURE_BYTES)?;
-    (last.saturating_sub(MARKER_SEARCH - 1)..=last)
-        .rev()
-        .find_map(|at| match bytes.get(at..at + STRUCTURE_BYTES)? {
+    (last.saturating_sub(MARKER_SEARCH - 1)..=last).rev().find_map(|at| {
+        match bytes.get(at..at + STRUCTURE_BYTES)? {
             [0xff, 0xff, 0xff, number] => {
-                let number = if *number >= 106 {
-                    number - 105
-                } else {
-                    *number
-                };
+                let number = if *number >= 106 { number - 105 } else { *number };
                 (1..=LAST_EDITION).contains(&number).then_some((at, number))
             }
             _ => None,

@@ -226,10 +226,7 @@ fn metadata_section(
     let entries = [
         ("binary_format_major_version", Value::Uint16(2)),
         ("binary_format_minor_version", Value::Uint16(0)),
-        (
-            "build_epoch",
-            Value::Uint64(options.build_epoch_seconds.max(1)),
-        ),
+        ("build_epoch", Value::Uint64(options.build_epoch_seconds.max(1))),
         ("database_type", text(&options.database_type)),
         ("description", Value::Map(description.collect())),
         ("ip_version", Value::Uint16(options.ip_version)),
