@@ -15,11 +15,11 @@
 //! errors. Immutable after opening: any number of threads may ask at once.
 //!
 //! Cost: a lookup takes one dependent read per address bit up to the answer (up to 32 or 128);
-//! fields and records as [`crate::decode`] says. Opening reads the metadata and 96 nodes; a
+//! fields and records as [`crate::walk`] says. Opening reads the metadata and 96 nodes; a
 //! legacy file without a structure marker is walked whole.
 #![deny(clippy::indexing_slicing)]
 
-use crate::decode::{Budget, Scalar, Section, Sink};
+use crate::decode::{Scalar, Section};
 use crate::error::{ErrorKind, MmdbError};
 use crate::json::JsonSink;
 use crate::legacy::{self, LegacyEdition};
@@ -29,6 +29,7 @@ use crate::path::FieldPath;
 use crate::tree::{Layout, RecordId, SEPARATOR_BYTES, SearchTree, TreeNode};
 use crate::value::{Value, ValueSink};
 use crate::verify::{self, Verified};
+use crate::walk::{Budget, Sink};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use whered_ip::Prefix;
 
@@ -48,7 +49,7 @@ use whered_ip::Prefix;
 /// assert_eq!(name, Some(Value::String("here".to_string())));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct Database {
     bytes: Vec<u8>,
     tree: SearchTree,

@@ -147,7 +147,7 @@ impl fmt::Display for MmdbError {
             // Keys come from the file: control characters must not reach a terminal.
             write!(f, " ({})", path.escape_debug())?;
         }
-        write!(f, ": found {}; allowed: {}", found.escape_debug(), allowed)
+        write!(f, ": found {found}; allowed: {allowed}")
     }
 }
 

@@ -8,10 +8,11 @@
 //! specification's minor versions demand.
 #![deny(clippy::indexing_slicing)]
 
-use crate::decode::{Budget, Section};
+use crate::decode::Section;
 use crate::error::{ErrorKind, MmdbError};
 use crate::path::FieldPath;
 use crate::value::{Value, ValueSink};
+use crate::walk::Budget;
 
 /// The bytes in front of the metadata map.
 pub(crate) const MARKER: &[u8] = b"\xab\xcd\xefMaxMind.com";

@@ -128,7 +128,24 @@ impl SearchTree {
             tree.ipv4_root.node = tree.child(bytes, node, false)?;
             tree.ipv4_root.depth += 1;
         }
+        tree.check_way_to_ipv4(bytes)?;
         Ok(tree)
+    }
+
+    /// Refuses an IPv4 root that is its own ancestor: everything would look like its alias.
+    fn check_way_to_ipv4(&self, bytes: &[u8]) -> Result<(), MmdbError> {
+        let Some(subtree) = self.ipv4_subtree() else {
+            return Ok(());
+        };
+        let mut node = TreeNode::Node(0);
+        for _ in 0..96 {
+            let TreeNode::Node(number) = node else { break };
+            if number == subtree {
+                return Err(self.loop_at(number));
+            }
+            node = self.child(bytes, number, false)?;
+        }
+        Ok(())
     }
 
     pub(crate) fn node_count(&self) -> u32 {
@@ -259,6 +276,13 @@ impl SearchTree {
             format!("branches of up to {} bits", self.address_bits()),
         )
         .at(self.node_offset(node))
+    }
+
+    /// A branch came back to a node above it.
+    #[cold]
+    pub(crate) fn loop_at(&self, node: u32) -> MmdbError {
+        let found = format!("a branch that leads back to node {node}");
+        MmdbError::new(ErrorKind::Tree, found, "trees without loops").at(self.node_offset(node))
     }
 
     #[cold]

@@ -3,9 +3,10 @@
 //! Not for hot lookups: [`crate::Database::field`], [`crate::Database::number`] and
 //! [`crate::Database::write_record_json`] read a record in place. Maps keep the file's order.
 
-use crate::decode::{Scalar, Sink};
+use crate::decode::Scalar;
 use crate::json::{JsonSink, write_bare};
 use crate::path::FieldPath;
+use crate::walk::Sink;
 
 /// A value of the MaxMind DB format (specification, "Output Data Section").
 ///

@@ -6,20 +6,21 @@
 //! 2. the data section from end to end, field after field: types, sizes, text, pointers to the
 //!    beginning of a field;
 //! 3. every record that the tree leads to: keys are strings, no pointer to a pointer, no loops,
-//!    and the limits of [`crate::decode`], so that each record can be decoded.
+//!    and the limits of [`crate::walk`], so that each record can be decoded.
 //!
 //! Each node and each pointer target is measured once and remembered, so that shared parts cost
 //! nothing again: time and memory are linear in the file's size.
 #![deny(clippy::indexing_slicing)]
 
-use crate::decode::{
-    Field, Kind, MAX_DEPTH, MAX_PAYLOAD_BYTES_PER_RECORD, MAX_VALUES_PER_RECORD, Section, Token,
-    too_deep, too_many_bytes, too_many_values,
-};
-use crate::error::{ErrorKind, MmdbError};
+use crate::decode::{Field, Kind, Section, Token};
+use crate::error::MmdbError;
 use crate::networks::Place;
 use crate::path::FieldPath;
 use crate::tree::{RecordId, SearchTree, TreeNode};
+use crate::walk::{
+    MAX_DEPTH, MAX_PAYLOAD_BYTES_PER_RECORD, MAX_VALUES_PER_RECORD, too_deep, too_many_bytes,
+    too_many_values,
+};
 use std::collections::HashMap;
 
 /// What a sound database holds.
@@ -166,7 +167,7 @@ impl TreeWalk<'_> {
         let bits = self.tree.address_bits();
         match self.states.get(index).copied().unwrap_or(State::OPEN) {
             State::UNSEEN if place.depth < bits => {}
-            State::OPEN => return Err(in_place(self.loop_at(node))),
+            State::OPEN => return Err(in_place(self.tree.loop_at(node))),
             State(height) if height <= bits - place.depth => {
                 let alias = place.is_alias(self.tree);
                 let networks = self.networks.get(index).copied().unwrap_or(0);
@@ -195,12 +196,6 @@ impl TreeWalk<'_> {
         if let Some(known) = self.states.get_mut(index) {
             *known = state;
         }
-    }
-
-    fn loop_at(&self, node: u32) -> MmdbError {
-        let found = format!("a branch that leads back to node {node}");
-        MmdbError::new(ErrorKind::Tree, found, "trees without loops")
-            .at(self.tree.node_offset(node))
     }
 }
 

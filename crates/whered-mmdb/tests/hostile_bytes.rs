@@ -7,7 +7,9 @@ mod support;
 use std::net::IpAddr;
 use support::Random;
 use whered_ip::Prefix;
-use whered_mmdb::{Database, ErrorKind, Format, LegacyEdition, Value, Writer, WriterOptions};
+use whered_mmdb::{
+    Database, ErrorKind, Format, LegacyEdition, MmdbError, Value, Writer, WriterOptions,
+};
 
 /// Asks a database everything. Errors are fine; that each call comes back is the test.
 fn ask_everything(bytes: Vec<u8>, addresses: &[IpAddr]) {
@@ -133,26 +135,29 @@ fn random_bytes_are_no_database() {
 }
 
 /// Replaces the tree of a written database, which must have as many nodes.
-fn with_tree(nodes: &[[u32; 2]]) -> Database {
-    let options = WriterOptions { record_size_bits: Some(32), ..Default::default() };
+fn with_tree(ip_version: u16, nodes: &[[u32; 2]]) -> Result<Database, MmdbError> {
+    let options = WriterOptions { record_size_bits: Some(32), ip_version, ..Default::default() };
     let mut writer = Writer::new(options).unwrap();
     writer.set_ipv4_aliases(false);
     // A chain of nodes to one address: as many nodes as the prefix has bits.
     let length = u8::try_from(nodes.len()).unwrap();
-    let prefix = Prefix::new("::".parse().unwrap(), length).unwrap();
+    let start = if ip_version == 4 { "0.0.0.0" } else { "::" };
+    let prefix = Prefix::new(start.parse().unwrap(), length).unwrap();
     writer.insert(prefix, Value::Boolean(true)).unwrap();
     let mut bytes = writer.finish().unwrap();
     for (index, [left, right]) in nodes.iter().enumerate() {
         bytes[index * 8..index * 8 + 4].copy_from_slice(&left.to_be_bytes());
         bytes[index * 8 + 4..index * 8 + 8].copy_from_slice(&right.to_be_bytes());
     }
-    Database::from_bytes(bytes).unwrap()
+    Database::from_bytes(bytes)
 }
 
 #[test]
 fn a_tree_that_leads_back_to_itself_is_a_fault_and_walks_end() {
-    let database = with_tree(&[[0, 0]]);
-    assert_eq!(database.lookup("::1".parse().unwrap()).unwrap_err().kind(), ErrorKind::Tree);
+    let database = with_tree(4, &[[0, 0]]).unwrap();
+    let error = database.lookup("192.0.2.1".parse().unwrap()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Tree);
+    assert_eq!(with_tree(6, &[[0, 0]]).unwrap_err().kind(), ErrorKind::Tree);
     assert_eq!(database.verify().unwrap_err().kind(), ErrorKind::Tree);
     assert!(database.networks().any(|item| item.is_err()));
 }
@@ -162,7 +167,7 @@ fn a_tree_of_few_shared_nodes_does_not_keep_anyone_busy() {
     // 100 nodes, both sides of each lead to the next: 2^100 networks.
     let mut nodes: Vec<[u32; 2]> = (1..=100).map(|next| [next, next]).collect();
     nodes[99] = [116, 116];
-    let database = with_tree(&nodes);
+    let database = with_tree(6, &nodes).unwrap();
     let verified = database.verify().unwrap();
     assert_eq!(verified.networks, u64::MAX);
     let fault = database.networks().find_map(Result::err).unwrap();
@@ -173,8 +178,8 @@ fn a_tree_of_few_shared_nodes_does_not_keep_anyone_busy() {
 
 #[test]
 fn numbers_between_the_nodes_and_the_data_are_faults() {
-    for number in [2, 15, 16, 18, u32::MAX] {
-        let database = with_tree(&[[1, number]]);
+    for number in [2, 15, 16, 19, u32::MAX] {
+        let database = with_tree(6, &[[1, number]]).unwrap();
         let error = database.lookup("8000::".parse().unwrap()).unwrap_err();
         assert_eq!((error.kind(), error.offset_bytes()), (ErrorKind::Tree, Some(0)), "{number}");
         let error = database.verify().unwrap_err();

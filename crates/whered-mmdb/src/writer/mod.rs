@@ -22,12 +22,12 @@
 mod data;
 mod tree;
 
-use crate::decode::{MAX_DEPTH, MAX_PAYLOAD_BYTES_PER_RECORD, MAX_VALUES_PER_RECORD};
 use crate::error::{ErrorKind, MmdbError};
 use crate::metadata::{MARKER, MAX_METADATA_BYTES};
 use crate::path::FieldPath;
 use crate::tree::{Layout, SEPARATOR_BYTES};
 use crate::value::Value;
+use crate::walk::{MAX_DEPTH, MAX_PAYLOAD_BYTES_PER_RECORD, MAX_VALUES_PER_RECORD};
 use data::DataSection;
 use std::collections::HashSet;
 use tree::{BuiltTree, Trie};
@@ -52,12 +52,13 @@ pub struct WriterOptions {
     pub ip_version: u16,
     /// Bits of a tree record: 24, 28 or 32; `None` for the smallest that fits.
     pub record_size_bits: Option<u16>,
-    /// When the data were made: seconds since 1970.
+    /// When the data were made: seconds since 1970. 0 (unknown) is written as 1, since libmaxminddb
+    /// takes a file with 0 for a broken one.
     pub build_epoch_seconds: u64,
 }
 
 impl Default for WriterOptions {
-    /// IP version 6, the smallest record size, no texts, build time 0.
+    /// IP version 6, the smallest record size, no texts, build time unknown.
     fn default() -> WriterOptions {
         WriterOptions {
             database_type: String::new(),
@@ -225,7 +226,7 @@ fn metadata_section(
     let entries = [
         ("binary_format_major_version", Value::Uint16(2)),
         ("binary_format_minor_version", Value::Uint16(0)),
-        ("build_epoch", Value::Uint64(options.build_epoch_seconds)),
+        ("build_epoch", Value::Uint64(options.build_epoch_seconds.max(1))),
         ("database_type", text(&options.database_type)),
         ("description", Value::Map(description.collect())),
         ("ip_version", Value::Uint16(options.ip_version)),
