@@ -157,7 +157,7 @@ impl RespDoor {
     }
 
     /// What it has done so far.
-    pub fn counters(&self) -> &RespCounters {
+    pub fn counters(&self) -> &Arc<RespCounters> {
         &self.shared.counters
     }
 

@@ -47,7 +47,7 @@ pub struct RespCounters {
 pub(crate) struct Shared {
     pub(crate) engine: Arc<Engine>,
     pub(crate) options: RespOptions,
-    pub(crate) counters: RespCounters,
+    pub(crate) counters: Arc<RespCounters>,
     pub(crate) started: Instant,
     pub(crate) port: u16,
     clients: Mutex<BTreeMap<u64, Arc<Client>>>,
@@ -59,7 +59,7 @@ impl Shared {
         Shared {
             engine,
             options,
-            counters: RespCounters::default(),
+            counters: Arc::default(),
             started: Instant::now(),
             port,
             clients: Mutex::default(),

@@ -31,9 +31,7 @@ impl SyncPolicy {
     /// The policy with this name in the configuration.
     #[must_use]
     pub fn from_name(name: &str) -> Option<SyncPolicy> {
-        SyncPolicy::ALL
-            .into_iter()
-            .find(|policy| policy.name() == name)
+        SyncPolicy::ALL.into_iter().find(|policy| policy.name() == name)
     }
 
     /// The name in the configuration: `always`, `everysec` or `off`.
