@@ -25,7 +25,7 @@ use compare::{Compared, Known, Setting};
 use generator::{Generator, Words};
 use peer::Peer;
 use support::Door;
-use support::client::{Client, request};
+use support::client::{Client, Value, request};
 
 const FIXED_SEEDS: [u64; 5] = [1, 2, 3, 42, 7_015];
 const COMMANDS_PER_SEED: usize = 20_000;
@@ -64,7 +64,8 @@ struct Run {
     door: Door,
     ours: Client,
     theirs: Client,
-    history: Vec<Words>,
+    /// What was sent, and whether it may have changed something.
+    history: Vec<(Words, bool)>,
     number: usize,
 }
 
@@ -96,7 +97,8 @@ impl Run {
         let replies: Vec<_> =
             batch.iter().map(|_| (self.ours.reply(), self.theirs.reply())).collect();
         for (words, (ours, theirs)) in batch.iter().zip(replies) {
-            self.history.push(words.clone());
+            let failed = matches!(theirs.value, Value::Error(_));
+            self.history.push((words.clone(), !failed && !generator::only_reads(words)));
             let setting = Setting { engine: &self.door.engine, number: self.number };
             match compare::compare(&setting, words, &ours, &theirs) {
                 Compared::Same => {}
@@ -127,18 +129,24 @@ impl Run {
         }
     }
 
-    /// The commands that touched the last command's key, and those that touch all keys.
+    /// The commands that changed the last command's key, or all keys, since all were removed.
     fn reproduction(&self, last: &Words) -> String {
-        let everywhere: [&[u8]; 5] = [b"flushall", b"flushdb", b"select", b"hello", b"reset"];
-        let key = last.get(1);
-        let touches = |words: &&Words| {
-            let everywhere = everywhere.iter().any(|name| words[0].eq_ignore_ascii_case(name));
-            everywhere || words[1..].iter().any(|word| Some(word) == key)
+        let changes: Vec<&Words> =
+            self.history.iter().filter(|(_, changed)| *changed).map(|(words, _)| words).collect();
+        let is = |words: &Words, names: &[&str]| {
+            names.iter().any(|name| words[0].eq_ignore_ascii_case(name.as_bytes()))
         };
-        let relevant: Vec<String> = self.history.iter().filter(touches).map(shown).collect();
-        // What was flushed before does not matter.
-        let start = relevant.iter().rposition(|line| line.to_lowercase().contains("flushall"));
-        relevant[start.unwrap_or(0)..].join("\n")
+        let start = changes.iter().rposition(|words| is(words, &["flushall"])).unwrap_or(0);
+        let everywhere = ["flushall", "flushdb", "select", "reset"];
+        let key = last.get(1);
+        changes[start..]
+            .iter()
+            .filter(|words| is(words, &everywhere) || words[1..].iter().any(|w| Some(w) == key))
+            .copied()
+            .chain([last])
+            .map(shown)
+            .collect::<Vec<_>>()
+            .join("\n")
     }
 }
 

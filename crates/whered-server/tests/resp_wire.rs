@@ -207,14 +207,7 @@ fn resp3_has_its_own_forms() {
         client.ask(&["GEOPOS", "k", "m"]),
         "*1\r\n*2\r\n,0.49999862909317017\r\n,0.00000126736058093\r\n"
     );
-    assert_eq!(
-        client.ask(&["ZSCORE", "k", "m"]),
-        format!(
-            ",{}
-",
-            score(&door)
-        )
-    );
+    assert_eq!(client.ask(&["ZSCORE", "k", "m"]), format!(",{}\r\n", score(&door)));
     assert!(client.ask(&["INFO", "server"]).contains("txt:# Server\r\nredis_version:7.0.15\r\n"));
 }
 

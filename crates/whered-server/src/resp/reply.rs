@@ -165,7 +165,7 @@ impl Reply {
     /// A sorted set's score; the scores of points are whole numbers below 2^54.
     pub(crate) fn score(&mut self, value: u64) {
         let mut digits = Fixed::default();
-        digits.push_integer(u128::from(value));
+        digits.push_integer(value);
         self.number(digits.as_bytes());
     }
 
@@ -177,8 +177,15 @@ impl Reply {
     }
 
     /// A distance: a string with four decimals in both protocols.
+    ///
+    /// Redis multiplies by 10,000 and rounds that product half to even, which is not always the
+    /// nearest decimal: a hair below a half can become one by the multiplication.
     pub(crate) fn distance(&mut self, value: f64) {
-        self.bulk(Fixed::print(value, 4).as_bytes());
+        let scaled = (value * 10_000.0).round_ties_even() as u64;
+        let mut digits = Fixed::default();
+        digits.push_integer(scaled / 10_000);
+        digits.push_fraction(u128::from(scaled % 10_000), 10_000);
+        self.bulk(digits.as_bytes());
     }
 
     /// The value of an array's beginning that was written with [`Reply::mark_array`].
@@ -281,15 +288,9 @@ impl Fixed {
         if value.is_sign_negative() {
             fixed.push(b'-');
         }
-        fixed.push_integer(rounded / ten_power);
-        fixed.push(b'.');
-        let mut place = ten_power / 10;
-        let mut rest = rounded % ten_power;
-        while place > 0 {
-            fixed.push(b'0' + (rest / place) as u8);
-            rest %= place;
-            place /= 10;
-        }
+        let whole = u64::try_from(rounded / ten_power);
+        fixed.push_integer(whole.expect("a mantissa of 53 bits stands before the point"));
+        fixed.push_fraction(rounded % ten_power, ten_power);
         fixed
     }
 
@@ -318,13 +319,23 @@ impl Fixed {
         self.len += 1;
     }
 
-    fn push_integer(&mut self, value: u128) {
-        let value = u64::try_from(value).expect("a mantissa of 53 bits stands before the point");
+    fn push_integer(&mut self, value: u64) {
         let mut place = 1u64;
         while value / place >= 10 {
             place *= 10;
         }
         let mut rest = value;
+        while place > 0 {
+            self.push(b'0' + (rest / place) as u8);
+            rest %= place;
+            place /= 10;
+        }
+    }
+
+    /// A point and as many digits as `ten_power` has zeros.
+    fn push_fraction(&mut self, fraction: u128, ten_power: u128) {
+        self.push(b'.');
+        let (mut rest, mut place) = (fraction, ten_power / 10);
         while place > 0 {
             self.push(b'0' + (rest / place) as u8);
             rest %= place;

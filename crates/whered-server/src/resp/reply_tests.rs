@@ -39,6 +39,22 @@ fn each_form_has_its_two_spellings() {
 }
 
 #[test]
+fn distances_are_rounded_after_the_multiplication_as_redis_does() {
+    let cases = [
+        (0.0, "0.0000"),
+        (0.000_05, "0.0000"),
+        (0.000_150_1, "0.0002"),
+        (20_015_086.796_02, "20015086.7960"),
+        // Found by the differential test (seed 1059): the nearest decimal would end in 1.
+        (8_025_808.197_149_999, "8025808.1972"),
+    ];
+    for (value, text) in cases {
+        let expected = format!("${}\\r\\n{text}\\r\\n", text.len());
+        assert_eq!(written(Protocol::Resp2, |reply| reply.distance(value)), expected);
+    }
+}
+
+#[test]
 fn coordinates_lose_their_trailing_zeros_and_nothing_else() {
     let cases = [
         (13.361_389_338_970_184, "13.36138933897018433"),

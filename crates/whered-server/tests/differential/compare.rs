@@ -9,7 +9,8 @@
 //!    none of the boxes is not found there. The scan is right. Every hit of whered is then checked
 //!    against the whole collection, and taking the points outside the boxes away must give the
 //!    reply of Redis.
-//! 5. *Antipodes*, counted: the distance of two antipodes can be `nan` in Redis.
+//! 5. *Antipodes*, counted: the distance of two antipodes can be no number in Redis, which prints
+//!    that as the smallest integer with four decimals.
 
 use std::collections::BTreeMap;
 
@@ -41,6 +42,9 @@ pub(crate) enum Compared {
     Different(String),
 }
 
+/// What Redis prints for a distance that is no number.
+const NO_NUMBER: &[u8] = b"$21\r\n-922337203685477.5808\r\n";
+
 pub(crate) fn compare(
     setting: &Setting<'_>,
     words: &Words,
@@ -59,9 +63,7 @@ pub(crate) fn compare(
         b"keys" => same_set(&ours.value, &theirs.value),
         b"scan" => same_scan(words, &ours.value, &theirs.value),
         b"geosearch" => same_search(setting, words, ours, theirs),
-        b"geodist" if theirs.bytes.ends_with(b"nan\r\n") => {
-            Compared::Known(Known::NoNumberForAntipodes)
-        }
+        b"geodist" if theirs.bytes == NO_NUMBER => Compared::Known(Known::NoNumberForAntipodes),
         _ => different("the bytes differ"),
     }
 }
@@ -128,7 +130,7 @@ fn asked(words: &Words, points: &Points) -> Asked {
         any: false,
         bare: true,
     };
-    let number = |at: usize| -> f64 { text(&words[at]).parse().unwrap_or(f64::NAN) };
+    let number = |at: usize| number(&words[at]);
     let unit = |at: usize| match text(&words[at]).to_ascii_lowercase().as_str() {
         "km" => 1000.0,
         "ft" => 0.3048,
@@ -176,6 +178,14 @@ fn asked(words: &Words, points: &Points) -> Asked {
         asked.ascending = true;
     }
     asked
+}
+
+/// A number that the servers have taken; of the hexadecimal ones the generator knows one.
+fn number(word: &[u8]) -> f64 {
+    match text(word).as_str() {
+        "0x10" => 16.0,
+        decimal => decimal.parse().expect("the servers took it as a number"),
+    }
 }
 
 fn text(word: &[u8]) -> String {

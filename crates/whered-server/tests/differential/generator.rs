@@ -53,7 +53,7 @@ impl Generator {
             if is(&words[0], "quit") || is(&words[0], "monitor") {
                 continue;
             }
-            if searched && !READS.iter().any(|name| is(&words[0], name)) {
+            if searched && !only_reads(&words) {
                 break;
             }
             searched |= is(&words[0], "geosearch");
@@ -445,6 +445,11 @@ impl Generator {
             at => words[at % words.len()].to_vec(),
         }
     }
+}
+
+/// Whether a command cannot change data.
+pub(crate) fn only_reads(words: &Words) -> bool {
+    READS.iter().any(|name| is(&words[0], name))
 }
 
 fn is(word: &[u8], name: &str) -> bool {
