@@ -68,7 +68,7 @@ impl Server {
             data_dir: config.data_dir.clone(),
         };
         let (engine, report) = Engine::open(options)?;
-        tracing::info!("engine open: {report:?}");
+        tracing::info!("{report}");
         match Doors::start(&engine, &config) {
             Ok(doors) => Ok(Server { engine, doors, config }),
             Err(error) => {

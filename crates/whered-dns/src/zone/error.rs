@@ -1,4 +1,6 @@
 //! What is wrong with a master file, and where.
+//!
+//! Not for: faults between zones and pools, which have no line (`ZonesError`).
 
 use std::fmt;
 use std::sync::Arc;

@@ -235,7 +235,9 @@ fn internal_error() -> HttpError {
     HttpError::new(StatusCode::INTERNAL_SERVER_ERROR, None, message)
 }
 
-fn json_response(body: Vec<u8>) -> Response {
+/// A line of its own, so that answers do not run together in a terminal.
+fn json_response(mut body: Vec<u8>) -> Response {
+    body.push(b'\n');
     ([(header::CONTENT_TYPE, "application/json")], body).into_response()
 }
 

@@ -1,3 +1,5 @@
+//! Numbers are read and printed as Redis 7.0.15 does.
+
 use super::*;
 
 #[test]

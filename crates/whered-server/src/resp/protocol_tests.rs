@@ -1,3 +1,5 @@
+//! Requests in any pieces, and every protocol error by its text.
+
 use super::*;
 
 /// All requests of an input, given to the parser in pieces of `step` bytes.

@@ -1,3 +1,5 @@
+//! Every reply form, in both protocol versions.
+
 use super::*;
 
 fn written(protocol: Protocol, write: impl FnOnce(&mut Reply)) -> String {
