@@ -15,6 +15,8 @@
 //! Invariants:
 //! - replies leave in the order of their requests;
 //! - one turn reads once, executes a bounded number of commands and writes once;
+//! - nothing is read while whole requests wait: what is buffered is less than one read and one
+//!   unfinished request, however much a client sends ahead;
 //! - reading pauses while the output is large, and the connection is closed when it is larger
 //!   than the limit, or when it stands still for too long.
 //!
@@ -77,6 +79,8 @@ pub(crate) struct Connection {
     hung_up: bool,
     /// No byte is read any more: the server stops.
     draining: bool,
+    /// Whole requests lie in the input; nothing is read before they are executed.
+    behind: bool,
     standing_since: Option<Instant>,
 }
 
@@ -101,6 +105,7 @@ impl Connection {
             writable: true,
             hung_up: false,
             draining: false,
+            behind: false,
             standing_since: None,
         })
     }
@@ -141,6 +146,7 @@ impl Connection {
             return Next::Close;
         };
         let progress = self.execute();
+        self.behind = progress == Progress::More;
         self.release();
         if self.reply.out.len() - self.sent > self.limit() {
             let counters = &self.session.shared.counters;
@@ -182,7 +188,8 @@ impl Connection {
 
     /// Reads once, if there is something and room for it.
     fn read(&mut self) -> Result<(), Closed> {
-        if !self.readable || self.draining || self.session.closing || self.is_full() {
+        let is_paused = self.behind || self.is_full();
+        if !self.readable || self.draining || self.session.closing || is_paused {
             return Ok(());
         }
         let shared = &self.session.shared;
@@ -194,10 +201,10 @@ impl Connection {
         let asked = room.len();
         match self.stream.read(room) {
             Ok(0) => {
-                // The client may have closed one direction only, and still reads.
+                // The client may have closed one direction only, and still reads its replies.
+                // All whole requests were executed before this read.
                 self.readable = false;
                 self.session.closing = true;
-                self.execute_rest();
             }
             Ok(count) => {
                 self.input.end += count;
@@ -210,17 +217,6 @@ impl Connection {
             Err(_) => return Err(Closed),
         }
         Ok(())
-    }
-
-    /// The client has sent all it will: whatever requests are complete get their reply.
-    fn execute_rest(&mut self) {
-        self.session.closing = false;
-        while !self.session.closing && self.execute() == Progress::More {
-            if self.reply.out.len() - self.sent > self.limit() {
-                break;
-            }
-        }
-        self.session.closing = true;
     }
 
     /// Executes the requests that have arrived, up to the limits of one turn.
