@@ -64,6 +64,23 @@ fn a_long_pipeline_is_answered_in_order() {
 }
 
 #[test]
+fn whole_commands_sent_ahead_never_count_as_an_unfinished_one() {
+    let door = Door::with(EngineOptions::default(), |options| {
+        options.query_buffer_limit_bytes = 64 * 1024;
+    });
+    let count = 300_000;
+    let mut client = door.client();
+    let mut writer = client.stream.try_clone().expect("the socket has a second handle");
+    let sender = std::thread::spawn(move || writer.write_all(&b"PING\r\n".repeat(count)));
+    for _ in 0..count {
+        assert_eq!(client.reply().value, Value::Simple(b"PONG".to_vec()));
+    }
+    sender.join().expect("the sender ends").expect("the server reads everything");
+    let closed = &door.door.counters().query_limit_closed;
+    assert_eq!(closed.load(std::sync::atomic::Ordering::Relaxed), 0);
+}
+
+#[test]
 fn rubbish_gets_the_error_of_redis_and_the_end() {
     let door = Door::in_memory();
     for (bytes, text) in RUBBISH {
