@@ -32,9 +32,11 @@ def program(name, package, require="peers"):
 class Server:
     """A `whered serve` process and the addresses that it printed."""
 
-    def __init__(self, arguments, cwd):
+    def __init__(self, arguments, cwd, under=()):
         self.arguments = [str(a) for a in arguments]
         self.cwd = cwd
+        # A command that runs the server as its own process, such as a tracer.
+        self.under = list(under)
         self.process = None
         self.lines = []
         self.start()
@@ -43,7 +45,7 @@ class Server:
         free = ["--resp", "127.0.0.1:0", "--http", "127.0.0.1:0", "--dns", "127.0.0.1:0"]
         self.log = open(os.path.join(self.cwd, "server.log"), "ab")
         self.process = subprocess.Popen(
-            [BINARY, "serve", *free, *self.arguments],
+            [*self.under, BINARY, "serve", *free, *self.arguments],
             cwd=self.cwd,
             stdout=subprocess.PIPE,
             stderr=self.log,
@@ -110,8 +112,8 @@ def serve(tmp_path):
     """A function that starts a server with the given arguments in a fresh folder."""
     servers = []
 
-    def start(*arguments):
-        server = Server(arguments, tmp_path)
+    def start(*arguments, under=()):
+        server = Server(arguments, tmp_path, under)
         servers.append(server)
         return server
 

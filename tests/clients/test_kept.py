@@ -1,4 +1,4 @@
-"""What was acknowledged is kept: `kill -9` under load, and a disk that is really full."""
+"""What was acknowledged is kept: `kill -9` under load, a disk that is really full, one that fails."""
 
 import os
 import subprocess
@@ -8,7 +8,7 @@ import pytest
 import redis
 import requests
 
-from conftest import REQUIRED
+from conftest import REQUIRED, program
 
 ROUNDS = 5
 WRITERS = 4
@@ -120,3 +120,31 @@ def test_a_full_disk_refuses_writes_and_loses_nothing(serve, small_disk, tmp_pat
     with redis.Redis(port=server.resp, decode_responses=True) as client:
         assert client.zcard("k") == acknowledged + 1
         assert client.zscore("k", "after") is not None
+
+
+def test_a_failing_disk_poisons_the_journal_and_reads_go_on(serve):
+    strace = program("strace", "strace", require="kernel")
+    # -D: the tracer is a grandchild, so that the process that we end is the server itself.
+    fail = "--inject=fdatasync:error=EIO:when=4+"
+    server = serve("--data-dir", "data", under=[strace, "-D", "-f", "-q", "-o", "/dev/null", "--trace=fdatasync", fail])
+    acknowledged = 0
+    with redis.Redis(port=server.resp, decode_responses=True) as client:
+        with pytest.raises(redis.ResponseError, match="MISCONF.*may be lost, reads go on"):
+            while True:
+                client.geoadd("k", [1, 1, f"m{acknowledged}"])
+                acknowledged += 1
+        with pytest.raises(redis.ResponseError, match="MISCONF.*writes are refused, reads go on"):
+            client.geoadd("k", [1, 1, "later"])
+        # Memory may hold the write that was not acknowledged, and says so nowhere but here.
+        assert client.zcard("k") in (acknowledged, acknowledged + 1)
+    health = requests.get(f"{server.url}/healthz", timeout=5)
+    assert health.status_code == 503
+    assert "Input/output error" in health.json()["reason"]
+    server.kill()
+    server.under = []
+    server.start()
+    with redis.Redis(port=server.resp, decode_responses=True) as client:
+        members = set(client.zrange("k", 0, -1))
+        assert {f"m{number}" for number in range(acknowledged)} <= members
+        assert "later" not in members
+        assert client.geoadd("k", [1, 1, "later"]) == 1

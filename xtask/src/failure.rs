@@ -15,9 +15,7 @@ pub(crate) struct ChoreError {
 impl ChoreError {
     /// An error that reads as `message`.
     pub(crate) fn new(message: impl Into<String>) -> ChoreError {
-        ChoreError {
-            message: message.into(),
-        }
+        ChoreError { message: message.into() }
     }
 
     /// An error of the operating system on one file.
@@ -27,9 +25,7 @@ impl ChoreError {
 
     /// A program that could not be started, with what would provide it.
     pub(crate) fn on_program(program: &str, error: &io::Error) -> ChoreError {
-        ChoreError::new(format!(
-            "cannot start {program}: {error} (make install provides it)"
-        ))
+        ChoreError::new(format!("cannot start {program}: {error} (make install provides it)"))
     }
 }
 

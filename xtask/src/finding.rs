@@ -25,30 +25,19 @@ impl Finding {
         what: impl Into<String>,
         allowed: impl Into<String>,
     ) -> Finding {
-        Finding {
-            path: path.into(),
-            line,
-            what: what.into(),
-            allowed: allowed.into(),
-        }
+        Finding { path: path.into(), line, what: what.into(), allowed: allowed.into() }
     }
 }
 
 impl fmt::Display for Finding {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            out,
-            "{}:{}: {}; allowed: {}",
-            self.path, self.line, self.what, self.allowed
-        )
+        write!(out, "{}:{}: {}; allowed: {}", self.path, self.line, self.what, self.allowed)
     }
 }
 
 /// The line (from 1) of the first line of `text` that `is_wanted` accepts, else 1.
 pub(crate) fn line_where(text: &str, is_wanted: impl Fn(&str) -> bool) -> usize {
-    text.lines()
-        .position(is_wanted)
-        .map_or(1, |index| index + 1)
+    text.lines().position(is_wanted).map_or(1, |index| index + 1)
 }
 
 #[cfg(test)]

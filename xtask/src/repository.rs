@@ -44,13 +44,7 @@ impl Repository {
     pub(crate) fn open() -> Result<Repository, ChoreError> {
         let root = find_root()?;
         let output = Command::new("git")
-            .args([
-                "ls-files",
-                "-z",
-                "--cached",
-                "--others",
-                "--exclude-standard",
-            ])
+            .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])
             .current_dir(&root)
             .output()
             .map_err(|error| ChoreError::on_program("git", &error))?;
@@ -93,10 +87,7 @@ impl Repository {
             let bytes = std::fs::read(&full).map_err(|error| ChoreError::on_file(&full, &error))?;
             match String::from_utf8(bytes) {
                 Ok(text) if !text.contains('\0') => {
-                    texts.push(TextFile {
-                        path: path.clone(),
-                        text,
-                    });
+                    texts.push(TextFile { path: path.clone(), text });
                 }
                 _ => {}
             }
@@ -122,10 +113,7 @@ mod tests {
 
     #[test]
     fn a_file_knows_its_name_and_the_folders_above_it() {
-        let file = TextFile {
-            path: "crates/x/tests/wire.rs".to_owned(),
-            text: String::new(),
-        };
+        let file = TextFile { path: "crates/x/tests/wire.rs".to_owned(), text: String::new() };
         assert_eq!(file.name(), "wire.rs");
         assert!(file.is_below("tests"));
         assert!(!file.is_below("wire.rs"));

@@ -86,12 +86,7 @@ impl Context<'_> {
     /// A context with the usual limit of 1232 bytes and without a server id.
     #[must_use]
     pub fn new(transport: Transport, source: IpAddr) -> Context<'static> {
-        Context {
-            transport,
-            source,
-            udp_size_max: 1232,
-            server_id: &[],
-        }
+        Context { transport, source, udp_size_max: 1232, server_id: &[] }
     }
 }
 
@@ -160,32 +155,17 @@ pub fn answer(
         (Ok(()), Some(question)) => resolver.resolve(question),
         (Ok(()), None) => Rcode::FORMERR,
     };
-    let Resolver {
-        reply,
-        authoritative,
-        pool,
-        scope_length_bits,
-        ..
-    } = resolver;
+    let Resolver { reply, authoritative, pool, scope_length_bits, .. } = resolver;
     reply.finish(rcode, authoritative, scope_length_bits);
-    let question_type = request
-        .question
-        .as_ref()
-        .map(|question| question.record_type);
-    Outcome::Answered {
-        rcode,
-        question_type,
-        pool,
-    }
+    let question_type = request.question.as_ref().map(|question| question.record_type);
+    Outcome::Answered { rcode, question_type, pool }
 }
 
 fn size_max(request: &Request<'_>, context: &Context<'_>) -> usize {
     if context.transport == Transport::Tcp {
         return u16::MAX.into();
     }
-    let size = request
-        .edns
-        .map_or(0, |edns| edns.size.min(context.udp_size_max));
+    let size = request.edns.map_or(0, |edns| edns.size.min(context.udp_size_max));
     usize::from(size).max(UDP_SIZE_MIN)
 }
 
@@ -237,18 +217,10 @@ impl<'a> Resolver<'a, '_> {
             let (target, at, zone, origin) = match step {
                 Step::Done(rcode) => return rcode,
                 Step::Referred => return Rcode::NOERROR,
-                Step::Follow {
-                    target,
-                    at,
-                    zone,
-                    origin,
-                } => (target, at, zone, origin),
+                Step::Follow { target, at, zone, origin } => (target, at, zone, origin),
             };
             let wire = target.as_wire();
-            let seen = met
-                .iter()
-                .take(link)
-                .any(|met| met.eq_ignore_ascii_case(wire));
+            let seen = met.iter().take(link).any(|met| met.eq_ignore_ascii_case(wire));
             if seen || question.name.as_wire().eq_ignore_ascii_case(wire) {
                 return Rcode::NOERROR;
             }
@@ -319,11 +291,7 @@ impl<'a> Resolver<'a, '_> {
             Some((zone, origin)) if zone == slot.zone => origin,
             _ => name + name_length.saturating_sub(origin_length),
         };
-        Place {
-            name,
-            name_length,
-            origin,
-        }
+        Place { name, name_length, origin }
     }
 
     /// The delegation that keeps this zone from answering for the node.
@@ -352,10 +320,9 @@ impl<'a> Resolver<'a, '_> {
         }
         match located {
             Located::Exact(_) => self.node(slot, place, question_type),
-            Located::Below {
-                wildcard: Some(wildcard),
-                ..
-            } => self.node(wildcard, place, question_type),
+            Located::Below { wildcard: Some(wildcard), .. } => {
+                self.node(wildcard, place, question_type)
+            }
             _ => {
                 self.deny(slot, place);
                 Step::Done(Rcode::NXDOMAIN)
@@ -391,8 +358,7 @@ impl<'a> Resolver<'a, '_> {
     }
 
     fn put_answer(&mut self, rrset: &Rrset, place: Place) {
-        self.reply
-            .put(Section::Answer, rrset, place.name, place.origin);
+        self.reply.put(Section::Answer, rrset, place.name, place.origin);
     }
 
     /// Lets the caller choose one of a pool's answers.
@@ -400,19 +366,13 @@ impl<'a> Resolver<'a, '_> {
         let subnet = self.request.edns.and_then(|edns| edns.subnet);
         let told = subnet.and_then(|subnet| Some((subnet, subnet.client_address()?)));
         let client = match told {
-            Some((subnet, address)) => Client {
-                address,
-                prefix_length_bits: subnet.source_length_bits,
-                from_ecs: true,
-            },
+            Some((subnet, address)) => {
+                Client { address, prefix_length_bits: subnet.source_length_bits, from_ecs: true }
+            }
             None => {
                 let address = self.context.source.to_canonical();
                 let prefix_length_bits = if address.is_ipv4() { 32 } else { 128 };
-                Client {
-                    address,
-                    prefix_length_bits,
-                    from_ecs: false,
-                }
+                Client { address, prefix_length_bits, from_ecs: false }
             }
         };
         let choice = (self.choose)(pool, &client);
@@ -432,24 +392,13 @@ impl<'a> Resolver<'a, '_> {
         place: Place,
         question_type: RecordType,
     ) -> Step<'a> {
-        let start = self
-            .reply
-            .put(Section::Answer, rrset, place.name, place.origin);
+        let start = self.reply.put(Section::Answer, rrset, place.name, place.origin);
         match (start, &rrset.target) {
             (Some(start), Some(target)) if question_type != RecordType::ANY => {
                 // A target that is the origin itself is nothing but a pointer to it.
                 let is_origin = rrset.points.first() == Some(&(RECORD_HEAD_SIZE as u32));
-                let at = if is_origin {
-                    place.origin
-                } else {
-                    start + RECORD_HEAD_SIZE
-                };
-                Step::Follow {
-                    target,
-                    at,
-                    zone,
-                    origin: place.origin,
-                }
+                let at = if is_origin { place.origin } else { start + RECORD_HEAD_SIZE };
+                Step::Follow { target, at, zone, origin: place.origin }
             }
             _ => Step::Done(Rcode::NOERROR),
         }
@@ -458,8 +407,7 @@ impl<'a> Resolver<'a, '_> {
     /// The SOA of the zone, with the TTL of negative answers.
     fn deny(&mut self, slot: &Slot, place: Place) {
         let soa = self.zones.zone_of(slot).negative_soa();
-        self.reply
-            .put(Section::Authority, soa, place.origin, place.origin);
+        self.reply.put(Section::Authority, soa, place.origin, place.origin);
     }
 
     /// A referral: the delegation's NS, and the addresses that only this zone can tell (RFC 9471:
@@ -471,10 +419,7 @@ impl<'a> Resolver<'a, '_> {
             return;
         };
         let owner = place.name + place.name_length - node.owner.as_wire().len();
-        let Some(start) = self
-            .reply
-            .put(Section::Authority, servers, owner, place.origin)
-        else {
+        let Some(start) = self.reply.put(Section::Authority, servers, owner, place.origin) else {
             return;
         };
         for glue in &node.glue {
@@ -484,8 +429,7 @@ impl<'a> Resolver<'a, '_> {
             let owner = start + glue.target_offset as usize;
             for record_type in [RecordType::A, RecordType::AAAA] {
                 if let Some(rrset) = host.rrset(record_type) {
-                    self.reply
-                        .put(Section::Additional, rrset, owner, place.origin);
+                    self.reply.put(Section::Additional, rrset, owner, place.origin);
                 }
             }
         }

@@ -1,4 +1,6 @@
 //! The numbers of the protocol that this crate names: record types, response codes, opcodes.
+//!
+//! Not for: what a type's data looks like; numbers that have no name here are served as they are.
 
 use std::fmt;
 

@@ -40,14 +40,8 @@ impl<'q> Subnet<'q> {
             return None;
         }
         let spare_bits = size as u32 * 8 - u32::from(*source_length_bits);
-        let clean = address
-            .last()
-            .is_none_or(|last| last.trailing_zeros() >= spare_bits);
-        clean.then_some(Subnet {
-            family,
-            source_length_bits: *source_length_bits,
-            address,
-        })
+        let clean = address.last().is_none_or(|last| last.trailing_zeros() >= spare_bits);
+        clean.then_some(Subnet { family, source_length_bits: *source_length_bits, address })
     }
 
     /// The client's prefix, host bits zero; none for length 0, which asks not to use its place.
@@ -57,15 +51,11 @@ impl<'q> Subnet<'q> {
         }
         if self.family == 1 {
             let mut octets = [0; 4];
-            octets
-                .get_mut(..self.address.len())?
-                .copy_from_slice(self.address);
+            octets.get_mut(..self.address.len())?.copy_from_slice(self.address);
             return Some(Ipv4Addr::from(octets).into());
         }
         let mut octets = [0; 16];
-        octets
-            .get_mut(..self.address.len())?
-            .copy_from_slice(self.address);
+        octets.get_mut(..self.address.len())?.copy_from_slice(self.address);
         Some(Ipv6Addr::from(octets).into())
     }
 
@@ -118,9 +108,7 @@ mod tests {
             &[0, 1, 24, 24, 192, 0, 2],      // a scope
             &[0, 1, 23, 0, 192, 0, 1],       // a bit behind the prefix
             &[0, 1, 33, 0, 192, 0, 2, 1, 0], // too long for IPv4
-            &[
-                0, 2, 129, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
-            ],
+            &[0, 2, 129, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
             &[0, 3, 0, 0], // no such family
             &[0, 0, 8, 0, 1],
             &[1, 1, 0, 0],
@@ -133,10 +121,7 @@ mod tests {
     #[test]
     fn the_client_has_zero_host_bits() {
         let subnet = Subnet::read(&[0, 1, 17, 0, 192, 0, 0x80]).unwrap();
-        assert_eq!(
-            subnet.client_address(),
-            Some("192.0.128.0".parse().unwrap())
-        );
+        assert_eq!(subnet.client_address(), Some("192.0.128.0".parse().unwrap()));
         assert_eq!(Subnet::read(&[0, 2, 0, 0]).unwrap().client_address(), None);
     }
 }

@@ -24,12 +24,7 @@ pub(crate) struct Slot {
 impl Slot {
     pub(crate) fn new(zone: usize, node: usize, pool: Option<usize>) -> Slot {
         let pool = pool.map_or(NONE, |pool| pool as u32);
-        Slot {
-            tag: 0,
-            zone: zone as u32,
-            node: node as u32,
-            pool,
-        }
+        Slot { tag: 0, zone: zone as u32, node: node as u32, pool }
     }
 
     pub(crate) fn pool(&self) -> Option<usize> {
@@ -37,12 +32,7 @@ impl Slot {
     }
 }
 
-const FREE: Slot = Slot {
-    tag: 0,
-    zone: NONE,
-    node: NONE,
-    pool: NONE,
-};
+const FREE: Slot = Slot { tag: 0, zone: NONE, node: NONE, pool: NONE };
 
 /// The table.
 #[derive(Debug, Default)]
@@ -64,10 +54,7 @@ impl NameIndex {
                 at = (at + 1) & (size - 1);
             }
             if let Some(place) = slots.get_mut(at) {
-                *place = Slot {
-                    tag: (hash >> 32) as u32,
-                    ..slot
-                };
+                *place = Slot { tag: (hash >> 32) as u32, ..slot };
             }
         }
         NameIndex { slots }

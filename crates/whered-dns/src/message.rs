@@ -110,14 +110,8 @@ impl MessageError {
 
 impl fmt::Display for MessageError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let MessageError {
-            offset_bytes,
-            allowed,
-        } = self;
-        write!(
-            f,
-            "byte {offset_bytes}: found something else than {allowed}"
-        )
+        let MessageError { offset_bytes, allowed } = self;
+        write!(f, "byte {offset_bytes}: found something else than {allowed}")
     }
 }
 
@@ -134,28 +128,18 @@ impl Message {
         let mut reader = Reader { bytes, at: 0 };
         let (id, flags) = (reader.u16()?, reader.u16()?);
         let counts = [reader.u16()?, reader.u16()?, reader.u16()?, reader.u16()?];
-        let [
-            question_count,
-            answer_count,
-            authority_count,
-            additional_count,
-        ] = counts;
+        let [question_count, answer_count, authority_count, additional_count] = counts;
         let mut questions = Vec::new();
         for _ in 0..question_count {
             let name = reader.name()?;
             let (record_type, class) = (RecordType(reader.u16()?), reader.u16()?);
-            questions.push(Question {
-                name,
-                record_type,
-                class,
-            });
+            questions.push(Question { name, record_type, class });
         }
         let answers = reader.records(answer_count)?;
         let authorities = reader.records(authority_count)?;
         let all = reader.records(additional_count)?;
-        let (opts, additionals): (Vec<_>, Vec<_>) = all
-            .into_iter()
-            .partition(|record| record.record_type == RecordType::OPT);
+        let (opts, additionals): (Vec<_>, Vec<_>) =
+            all.into_iter().partition(|record| record.record_type == RecordType::OPT);
         let edns = match opts.as_slice() {
             [] => None,
             [opt] => Some(Edns::read(opt).ok_or_else(|| reader.error("whole EDNS options"))?),
@@ -164,24 +148,13 @@ impl Message {
         if reader.at != bytes.len() {
             return Err(reader.error("the end of the message"));
         }
-        Ok(Message {
-            id,
-            flags,
-            questions,
-            answers,
-            authorities,
-            additionals,
-            edns,
-        })
+        Ok(Message { id, flags, questions, answers, authorities, additionals, edns })
     }
 
     /// The response code with the upper bits of EDNS.
     #[must_use]
     pub fn rcode(&self) -> Rcode {
-        let upper = self
-            .edns
-            .as_ref()
-            .map_or(0, |edns| u16::from(edns.extended_rcode));
+        let upper = self.edns.as_ref().map_or(0, |edns| u16::from(edns.extended_rcode));
         Rcode(upper << 4 | (self.flags & 15))
     }
 
@@ -200,19 +173,8 @@ impl Message {
     /// The client subnet option.
     #[must_use]
     pub fn client_subnet(&self) -> Option<ClientSubnet> {
-        let (_, data) = self
-            .edns
-            .as_ref()?
-            .options
-            .iter()
-            .find(|(code, _)| *code == 8)?;
-        let [
-            high,
-            low,
-            source_length_bits,
-            scope_length_bits,
-            address @ ..,
-        ] = data.as_slice()
+        let (_, data) = self.edns.as_ref()?.options.iter().find(|(code, _)| *code == 8)?;
+        let [high, low, source_length_bits, scope_length_bits, address @ ..] = data.as_slice()
         else {
             return None;
         };
@@ -238,13 +200,7 @@ impl Edns {
             rest = after;
         }
         let dnssec_ok = flags & 0x80 != 0;
-        Some(Edns {
-            udp_size: opt.class,
-            extended_rcode,
-            version,
-            dnssec_ok,
-            options,
-        })
+        Some(Edns { udp_size: opt.class, extended_rcode, version, dnssec_ok, options })
     }
 }
 
@@ -255,10 +211,7 @@ struct Reader<'a> {
 
 impl<'a> Reader<'a> {
     fn error(&self, allowed: &'static str) -> MessageError {
-        MessageError {
-            offset_bytes: self.at,
-            allowed,
-        }
+        MessageError { offset_bytes: self.at, allowed }
     }
 
     fn take(&mut self, count: usize) -> Result<&'a [u8], MessageError> {
@@ -269,10 +222,7 @@ impl<'a> Reader<'a> {
     }
 
     fn u16(&mut self) -> Result<u16, MessageError> {
-        Ok(self
-            .take(2)?
-            .iter()
-            .fold(0, |word, byte| word << 8 | u16::from(*byte)))
+        Ok(self.take(2)?.iter().fold(0, |word, byte| word << 8 | u16::from(*byte)))
     }
 
     fn name(&mut self) -> Result<Name, MessageError> {
@@ -281,10 +231,7 @@ impl<'a> Reader<'a> {
         let mut end = None;
         // Every jump must go before the place where the last stretch of labels began.
         let mut stretch = at;
-        let bad = || MessageError {
-            offset_bytes: self.at,
-            allowed: "a name",
-        };
+        let bad = || MessageError { offset_bytes: self.at, allowed: "a name" };
         loop {
             let length = *self.bytes.get(at).ok_or_else(bad)?;
             if length >= 0xc0 {
@@ -331,17 +278,9 @@ impl<'a> Reader<'a> {
         for _ in 0..names {
             data.extend_from_slice(self.name()?.as_wire());
         }
-        let rest = end
-            .checked_sub(self.at)
-            .ok_or_else(|| self.error("data that end earlier"))?;
+        let rest = end.checked_sub(self.at).ok_or_else(|| self.error("data that end earlier"))?;
         data.extend_from_slice(self.take(rest)?);
-        Ok(Record {
-            owner,
-            record_type,
-            class,
-            ttl_seconds,
-            data,
-        })
+        Ok(Record { owner, record_type, class, ttl_seconds, data })
     }
 }
 
@@ -362,13 +301,7 @@ impl Query {
         let mut question = name.as_wire().to_vec();
         question.extend_from_slice(&record_type.0.to_be_bytes());
         question.extend_from_slice(&1_u16.to_be_bytes());
-        Query {
-            id: 0,
-            flags: 0,
-            question,
-            edns: None,
-            options: Vec::new(),
-        }
+        Query { id: 0, flags: 0, question, edns: None, options: Vec::new() }
     }
 
     /// Sets the id.
@@ -395,30 +328,21 @@ impl Query {
     #[must_use]
     pub fn edns(self, udp_size: u16) -> Query {
         let (_, version, dnssec_ok) = self.edns.unwrap_or_default();
-        Query {
-            edns: Some((udp_size, version, dnssec_ok)),
-            ..self
-        }
+        Query { edns: Some((udp_size, version, dnssec_ok)), ..self }
     }
 
     /// Adds OPT with this version.
     #[must_use]
     pub fn edns_version(self, version: u8) -> Query {
         let (udp_size, _, dnssec_ok) = self.edns.unwrap_or((1232, 0, false));
-        Query {
-            edns: Some((udp_size, version, dnssec_ok)),
-            ..self
-        }
+        Query { edns: Some((udp_size, version, dnssec_ok)), ..self }
     }
 
     /// Adds OPT with the DO bit.
     #[must_use]
     pub fn dnssec_ok(self) -> Query {
         let (udp_size, version, _) = self.edns.unwrap_or((1232, 0, false));
-        Query {
-            edns: Some((udp_size, version, true)),
-            ..self
-        }
+        Query { edns: Some((udp_size, version, true)), ..self }
     }
 
     /// Adds OPT with an option.
@@ -426,8 +350,7 @@ impl Query {
     pub fn option(mut self, code: u16, data: &[u8]) -> Query {
         self.edns.get_or_insert((1232, 0, false));
         self.options.extend_from_slice(&code.to_be_bytes());
-        self.options
-            .extend_from_slice(&(data.len() as u16).to_be_bytes());
+        self.options.extend_from_slice(&(data.len() as u16).to_be_bytes());
         self.options.extend_from_slice(data);
         self
     }
@@ -443,11 +366,7 @@ impl Query {
         let size = usize::from(prefix_length_bits.div_ceil(8));
         for (index, octet) in octets.iter().take(size).enumerate() {
             let bits = usize::from(prefix_length_bits) - index * 8;
-            data.push(if bits >= 8 {
-                *octet
-            } else {
-                octet & !(0xff >> bits)
-            });
+            data.push(if bits >= 8 { *octet } else { octet & !(0xff >> bits) });
         }
         self.option(8, &data)
     }

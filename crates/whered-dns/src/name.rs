@@ -44,9 +44,7 @@ impl Name {
     /// The root, `.`.
     #[must_use]
     pub fn root() -> Name {
-        Name {
-            wire: Box::new([0]),
-        }
+        Name { wire: Box::new([0]) }
     }
 
     /// Takes a name in wire form without compression.
@@ -158,13 +156,7 @@ type NextByte<'a> = (u8, bool, &'a [u8]);
 fn next_byte(text: &[u8]) -> Result<Option<NextByte<'_>>, NameError> {
     match text {
         [] => Ok(None),
-        [
-            b'\\',
-            a @ b'0'..=b'9',
-            b @ b'0'..=b'9',
-            c @ b'0'..=b'9',
-            rest @ ..,
-        ] => {
+        [b'\\', a @ b'0'..=b'9', b @ b'0'..=b'9', c @ b'0'..=b'9', rest @ ..] => {
             let digit = |byte: &u8| u16::from(byte - b'0');
             let value = digit(a) * 100 + digit(b) * 10 + digit(c);
             let byte = u8::try_from(value).map_err(|_| NameError::BadEscape)?;
@@ -277,10 +269,7 @@ struct Starts {
 impl Starts {
     /// The name must be well-formed; of other bytes the readable part is taken.
     fn of(wire: &[u8]) -> Starts {
-        let mut starts = Starts {
-            at: [0; LABEL_COUNT_MAX],
-            count: 0,
-        };
+        let mut starts = Starts { at: [0; LABEL_COUNT_MAX], count: 0 };
         let mut at = 0;
         while let Some(&length) = wire.get(at).filter(|&&length| length != 0)
             && let Some(slot) = starts.at.get_mut(usize::from(starts.count))
@@ -294,15 +283,12 @@ impl Starts {
 
     /// The labels without their length bytes, the rightmost first.
     fn labels_from_the_root<'a>(&'a self, wire: &'a [u8]) -> impl Iterator<Item = &'a [u8]> {
-        self.at
-            .get(..usize::from(self.count))
-            .unwrap_or_default()
-            .iter()
-            .rev()
-            .filter_map(|&start| {
+        self.at.get(..usize::from(self.count)).unwrap_or_default().iter().rev().filter_map(
+            |&start| {
                 let length = usize::from(*wire.get(usize::from(start))?);
                 wire.get(usize::from(start) + 1..usize::from(start) + 1 + length)
-            })
+            },
+        )
     }
 }
 
@@ -370,16 +356,10 @@ impl fmt::Display for NameError {
             NameError::Empty => f.write_str("an empty name; the root is written ."),
             NameError::EmptyLabel => f.write_str("an empty label between two dots"),
             NameError::LabelTooLong { length } => {
-                write!(
-                    f,
-                    "a label of {length} bytes; at most {LABEL_SIZE_MAX} are allowed"
-                )
+                write!(f, "a label of {length} bytes; at most {LABEL_SIZE_MAX} are allowed")
             }
             NameError::TooLong { length } => {
-                write!(
-                    f,
-                    "a name of {length} bytes; at most {NAME_SIZE_MAX} are allowed"
-                )
+                write!(f, "a name of {length} bytes; at most {NAME_SIZE_MAX} are allowed")
             }
             NameError::BadEscape => {
                 f.write_str("a bad escape; allowed are \\DDD up to \\255 and \\ before a character")
@@ -417,28 +397,17 @@ impl LowerName {
 
     /// The root.
     pub(crate) fn root() -> LowerName {
-        let starts = Starts {
-            at: [0; LABEL_COUNT_MAX],
-            count: 0,
-        };
-        LowerName {
-            bytes: [0; NAME_SIZE_MAX],
-            length: 1,
-            starts,
-        }
+        let starts = Starts { at: [0; LABEL_COUNT_MAX], count: 0 };
+        LowerName { bytes: [0; NAME_SIZE_MAX], length: 1, starts }
     }
 
     pub(crate) fn as_wire(&self) -> &[u8] {
-        self.bytes
-            .get(..usize::from(self.length))
-            .unwrap_or_default()
+        self.bytes.get(..usize::from(self.length)).unwrap_or_default()
     }
 
     /// The hash of the whole name; equals what [`hash_name`] says of the same name in any case.
     pub(crate) fn hash(&self) -> u64 {
-        self.starts
-            .labels_from_the_root(&self.bytes)
-            .fold(HASH_OF_ROOT, hash_below)
+        self.starts.labels_from_the_root(&self.bytes).fold(HASH_OF_ROOT, hash_below)
     }
 
     /// Every proper ancestor and its hash, the root first, as suffixes of the wire form.

@@ -77,11 +77,7 @@ impl<'r, 'q> Reply<'r, 'q> {
             return 0;
         };
         let subnet = edns.subnet.map_or(0, |subnet| subnet.size());
-        let server_id = if self.server_id.is_empty() {
-            0
-        } else {
-            4 + self.server_id.len()
-        };
+        let server_id = if self.server_id.is_empty() { 0 } else { 4 + self.server_id.len() };
         OPT_SIZE + subnet + server_id
     }
 
@@ -130,19 +126,16 @@ impl<'r, 'q> Reply<'r, 'q> {
             let size = self.opt_size() - OPT_SIZE;
             let [extended, _] = (rcode.0 << 4).to_be_bytes();
             self.bytes.push(0);
-            self.bytes
-                .extend_from_slice(&RecordType::OPT.0.to_be_bytes());
+            self.bytes.extend_from_slice(&RecordType::OPT.0.to_be_bytes());
             self.bytes.extend_from_slice(&SERVER_UDP_SIZE.to_be_bytes());
-            self.bytes
-                .extend_from_slice(&[extended, 0, u8::from(edns.dnssec_ok) << 7, 0]);
+            self.bytes.extend_from_slice(&[extended, 0, u8::from(edns.dnssec_ok) << 7, 0]);
             self.bytes.extend_from_slice(&(size as u16).to_be_bytes());
             if let Some(subnet) = edns.subnet {
                 subnet.write(scope_length_bits, self.bytes);
             }
             if !self.server_id.is_empty() {
                 self.bytes.extend_from_slice(&[0, 3]);
-                self.bytes
-                    .extend_from_slice(&(self.server_id.len() as u16).to_be_bytes());
+                self.bytes.extend_from_slice(&(self.server_id.len() as u16).to_be_bytes());
                 self.bytes.extend_from_slice(self.server_id);
             }
         }

@@ -73,22 +73,13 @@ impl<'q> Request<'q> {
         let (id, flags) = (word()?, word()?);
         let counts = [word()?, word()?, word()?, word()?];
         let header = Header { id, flags, counts };
-        let mut request = Request {
-            header,
-            question: None,
-            edns: None,
-        };
+        let mut request = Request { header, question: None, edns: None };
         let verdict = request.read_body(&mut bytes);
         Some((request, verdict))
     }
 
     fn read_body(&mut self, bytes: &mut Bytes<'q>) -> Result<(), Rcode> {
-        let [
-            question_count,
-            answer_count,
-            authority_count,
-            additional_count,
-        ] = self.header.counts;
+        let [question_count, answer_count, authority_count, additional_count] = self.header.counts;
         let is_query = self.header.flags & 0x7800 == 0;
         if question_count == 1 {
             self.question = Question::read(bytes);
@@ -129,12 +120,7 @@ impl<'q> Question<'q> {
         let question = start.get(..size)?;
         bytes.take(size - 4)?;
         let (record_type, class) = (RecordType(bytes.u16()?), bytes.u16()?);
-        Some(Question {
-            bytes: question,
-            name,
-            record_type,
-            class,
-        })
+        Some(Question { bytes: question, name, record_type, class })
     }
 }
 
@@ -192,13 +178,7 @@ impl<'q> Record<'q> {
         let (record_type, class) = (bytes.u16()?, bytes.u16()?);
         let ttl = u32::from(bytes.u16()?) << 16 | u32::from(bytes.u16()?);
         let length = bytes.u16()?;
-        Some(Record {
-            is_root,
-            record_type,
-            class,
-            ttl,
-            data: bytes.take(length.into())?,
-        })
+        Some(Record { is_root, record_type, class, ttl, data: bytes.take(length.into())? })
     }
 }
 

@@ -93,10 +93,7 @@ pub(crate) enum Located {
     /// The name itself.
     Exact(Slot),
     /// The name does not exist; its closest encloser does, and maybe a wildcard below that.
-    Below {
-        encloser: Slot,
-        wildcard: Option<Slot>,
-    },
+    Below { encloser: Slot, wildcard: Option<Slot> },
     /// No zone around the name.
     Outside,
 }
@@ -147,21 +144,15 @@ impl Zones {
         };
         let wildcard = self.index.find(hash_below(hash, b"*"), |slot| {
             let owner = self.node(slot).owner.as_wire();
-            owner
-                .strip_prefix(b"\x01*")
-                .is_some_and(|rest| rest.eq_ignore_ascii_case(suffix))
+            owner.strip_prefix(b"\x01*").is_some_and(|rest| rest.eq_ignore_ascii_case(suffix))
         });
         Located::Below { encloser, wildcard }
     }
 
     #[inline]
     fn probe(&self, hash: u64, lower_wire: &[u8]) -> Option<Slot> {
-        self.index.find(hash, |slot| {
-            self.node(slot)
-                .owner
-                .as_wire()
-                .eq_ignore_ascii_case(lower_wire)
-        })
+        self.index
+            .find(hash, |slot| self.node(slot).owner.as_wire().eq_ignore_ascii_case(lower_wire))
     }
 
     pub(crate) fn zone_of(&self, slot: &Slot) -> &Zone {
@@ -171,9 +162,7 @@ impl Zones {
     pub(crate) fn node(&self, slot: &Slot) -> &Node {
         let served = self.served(slot);
         let (nodes, index) = (served.zone.nodes(), slot.node as usize);
-        let node = nodes
-            .get(index)
-            .or_else(|| served.extra.get(index - nodes.len()));
+        let node = nodes.get(index).or_else(|| served.extra.get(index - nodes.len()));
         node.expect("the index points at nodes only")
     }
 
@@ -190,17 +179,11 @@ impl Zones {
         record_type: RecordType,
     ) -> Option<&Rrset> {
         let [ipv4, ipv6] = self.pools.get(pool)?.answers.get(answer)?;
-        if record_type == RecordType::A {
-            ipv4.as_ref()
-        } else {
-            ipv6.as_ref()
-        }
+        if record_type == RecordType::A { ipv4.as_ref() } else { ipv6.as_ref() }
     }
 
     fn served(&self, slot: &Slot) -> &Served {
-        self.zones
-            .get(slot.zone as usize)
-            .expect("the index points at zones only")
+        self.zones.get(slot.zone as usize).expect("the index points at zones only")
     }
 }
 
@@ -235,9 +218,7 @@ impl ZonesBuilder {
         let mut origins = HashMap::new();
         for (index, zone) in self.zones.iter().enumerate() {
             if origins.insert(zone.origin().clone(), index).is_some() {
-                return Err(ZonesError::DuplicateZone {
-                    origin: zone.origin().clone(),
-                });
+                return Err(ZonesError::DuplicateZone { origin: zone.origin().clone() });
             }
         }
         let attachments = Attachments::gather(&self.zones, &origins, &self.pools)?;
@@ -253,18 +234,10 @@ impl ZonesBuilder {
                 }
             }
             let delegation = delegation_of(zone, &self.zones, &origins);
-            zones.push(Served {
-                zone: Arc::clone(zone),
-                extra,
-                delegation,
-            });
+            zones.push(Served { zone: Arc::clone(zone), extra, delegation });
         }
         let pools = self.pools.into_iter().map(CompiledPool::new).collect();
-        Ok(Zones {
-            zones,
-            index: NameIndex::build(&entries),
-            pools,
-        })
+        Ok(Zones { zones, index: NameIndex::build(&entries), pools })
     }
 }
 
@@ -347,11 +320,7 @@ impl Attachments {
     /// Nodes for pool owners that the zone does not have, and for the empty names above them.
     fn extra_nodes(&self, zone_index: usize, zone: &Zone) -> Vec<Node> {
         let mut names = HashSet::new();
-        for (owner, _) in self
-            .pools
-            .iter()
-            .filter(|(_, (zone, _))| *zone == zone_index)
-        {
+        for (owner, _) in self.pools.iter().filter(|(_, (zone, _))| *zone == zone_index) {
             let mut at = Some(owner.clone());
             while let Some(name) = at
                 && zone.find(&name).is_none()
@@ -394,25 +363,11 @@ impl CompiledPool {
             (!data.is_empty()).then(rrset)
         };
         let answers = pool.answers.iter().map(|answer| {
-            let ipv4 = answer
-                .ipv4
-                .iter()
-                .map(|address| address.octets().to_vec())
-                .collect();
-            let ipv6 = answer
-                .ipv6
-                .iter()
-                .map(|address| address.octets().to_vec())
-                .collect();
-            [
-                compile(RecordType::A, ipv4),
-                compile(RecordType::AAAA, ipv6),
-            ]
+            let ipv4 = answer.ipv4.iter().map(|address| address.octets().to_vec()).collect();
+            let ipv6 = answer.ipv6.iter().map(|address| address.octets().to_vec()).collect();
+            [compile(RecordType::A, ipv4), compile(RecordType::AAAA, ipv6)]
         });
-        CompiledPool {
-            answers: answers.collect(),
-            name: pool.name,
-        }
+        CompiledPool { answers: answers.collect(), name: pool.name }
     }
 }
 
@@ -459,23 +414,13 @@ impl fmt::Display for ZonesError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             ZonesError::DuplicateZone { origin } => {
-                write!(
-                    f,
-                    "the zone {origin} is there twice; each zone is allowed once"
-                )
+                write!(f, "the zone {origin} is there twice; each zone is allowed once")
             }
             ZonesError::PoolTtl { pool, ttl_seconds } => {
                 let most = TTL_SECONDS_MAX;
-                write!(
-                    f,
-                    "pool \"{pool}\": ttl_seconds {ttl_seconds}; allowed are 0 to {most}"
-                )
+                write!(f, "pool \"{pool}\": ttl_seconds {ttl_seconds}; allowed are 0 to {most}")
             }
-            ZonesError::PoolOwner {
-                pool,
-                owner,
-                reason,
-            } => {
+            ZonesError::PoolOwner { pool, owner, reason } => {
                 write!(f, "pool \"{pool}\": the owner {owner} ")?;
                 match reason {
                     PoolOwnerReason::OutsideEveryZone => f.write_str("is outside every zone"),
@@ -483,10 +428,7 @@ impl fmt::Display for ZonesError {
                         f.write_str("has a CNAME; a pool needs a name without one")
                     }
                     PoolOwnerReason::Delegated(cut) => {
-                        write!(
-                            f,
-                            "is delegated at {cut}; a pool answers with authority only"
-                        )
+                        write!(f, "is delegated at {cut}; a pool answers with authority only")
                     }
                     PoolOwnerReason::HasPool(other) => {
                         write!(f, "already has the pool \"{other}\"; one pool is allowed")

@@ -1,8 +1,5 @@
 //! A table of questions with the sections that answer them, and the claims beside the table.
-#![allow(
-    clippy::unwrap_used,
-    reason = "a failed step of a test is a failed test"
-)]
+#![allow(clippy::unwrap_used, reason = "a failed step of a test is a failed test")]
 
 mod harness;
 
@@ -22,18 +19,11 @@ struct Case {
 }
 
 const SOA: &[&str] = &["example.com. 300 SOA ..."];
-const WWW: [&str; 2] = [
-    "www.example.com. 3600 A 192.0.2.10",
-    "www.example.com. 3600 A 192.0.2.11",
-];
-const GLUE: &[&str] = &[
-    "ns.sub.example.com. 3600 A 192.0.2.53",
-    "ns.sub.example.com. 3600 AAAA 2001:db8::53",
-];
-const SUB: &[&str] = &[
-    "sub.example.com. 3600 NS ns.sub.example.com.",
-    "sub.example.com. 3600 NS ns1.example.com.",
-];
+const WWW: [&str; 2] = ["www.example.com. 3600 A 192.0.2.10", "www.example.com. 3600 A 192.0.2.11"];
+const GLUE: &[&str] =
+    &["ns.sub.example.com. 3600 A 192.0.2.53", "ns.sub.example.com. 3600 AAAA 2001:db8::53"];
+const SUB: &[&str] =
+    &["sub.example.com. 3600 NS ns.sub.example.com.", "sub.example.com. 3600 NS ns1.example.com."];
 
 const fn found(
     claim: &'static str,
@@ -54,17 +44,11 @@ const fn found(
 }
 
 const fn no_data(claim: &'static str, owner: &'static str, record_type: RecordType) -> Case {
-    Case {
-        authority: SOA,
-        ..found(claim, owner, record_type, &[])
-    }
+    Case { authority: SOA, ..found(claim, owner, record_type, &[]) }
 }
 
 const fn no_name(claim: &'static str, owner: &'static str, record_type: RecordType) -> Case {
-    Case {
-        rcode: Rcode::NXDOMAIN,
-        ..no_data(claim, owner, record_type)
-    }
+    Case { rcode: Rcode::NXDOMAIN, ..no_data(claim, owner, record_type) }
 }
 
 const fn referral(claim: &'static str, owner: &'static str, record_type: RecordType) -> Case {
@@ -80,51 +64,23 @@ use RecordType as T;
 
 const DATA: &[Case] = &[
     found("A", "www.example.com", T::A, &WWW),
-    found(
-        "AAAA",
-        "www.example.com",
-        T::AAAA,
-        &["www.example.com. 3600 AAAA 2001:db8::10"],
-    ),
-    found(
-        "an own TTL",
-        "mail.example.com",
-        T::A,
-        &["mail.example.com. 300 A 192.0.2.25"],
-    ),
+    found("AAAA", "www.example.com", T::AAAA, &["www.example.com. 3600 AAAA 2001:db8::10"]),
+    found("an own TTL", "mail.example.com", T::A, &["mail.example.com. 300 A 192.0.2.25"]),
     found(
         "NS at the apex",
         "example.com",
         T::NS,
-        &[
-            "example.com. 3600 NS ns.other.example.",
-            "example.com. 3600 NS ns1.example.com.",
-        ],
+        &["example.com. 3600 NS ns.other.example.", "example.com. 3600 NS ns1.example.com."],
     ),
-    found(
-        "SOA at the apex",
-        "example.com",
-        T::SOA,
-        &["example.com. 3600 SOA ..."],
-    ),
-    found(
-        "MX",
-        "example.com",
-        T::MX,
-        &["example.com. 3600 MX mail.example.com."],
-    ),
+    found("SOA at the apex", "example.com", T::SOA, &["example.com. 3600 SOA ..."]),
+    found("MX", "example.com", T::MX, &["example.com. 3600 MX mail.example.com."]),
     found(
         "TXT",
         "example.com",
         T::TXT,
         &["example.com. 3600 TXT \\x0bv=spf1 -all\\rsecond string"],
     ),
-    found(
-        "CAA",
-        "example.com",
-        T::CAA,
-        &["example.com. 3600 CAA \\x00\\x05issueca.example"],
-    ),
+    found("CAA", "example.com", T::CAA, &["example.com. 3600 CAA \\x00\\x05issueca.example"]),
     found(
         "SRV",
         "_sip._udp.example.com",
@@ -151,17 +107,9 @@ const DATA: &[Case] = &[
     ),
     no_data("NODATA", "mail.example.com", T::AAAA),
     no_data("an empty non-terminal exists", "_udp.example.com", T::A),
-    no_data(
-        "a deep empty non-terminal exists",
-        "0.192.rev.example.com",
-        T::PTR,
-    ),
+    no_data("a deep empty non-terminal exists", "0.192.rev.example.com", T::PTR),
     no_name("NXDOMAIN", "nothing.example.com", T::A),
-    no_name(
-        "NXDOMAIN below a name that exists",
-        "x.y.www.example.com",
-        T::A,
-    ),
+    no_name("NXDOMAIN below a name that exists", "x.y.www.example.com", T::A),
     found(
         "ANY is answered by HINFO",
         "www.example.com",
@@ -174,11 +122,7 @@ const DATA: &[Case] = &[
         T::ANY,
         &["alias.example.com. 3600 CNAME www.example.com."],
     ),
-    no_data(
-        "ANY at an empty non-terminal is NODATA",
-        "_udp.example.com",
-        T::ANY,
-    ),
+    no_data("ANY at an empty non-terminal is NODATA", "_udp.example.com", T::ANY),
     no_name("ANY at no name is NXDOMAIN", "nothing.example.com", T::ANY),
     Case {
         rcode: Rcode::REFUSED,
@@ -202,11 +146,7 @@ const ALIASES: &[Case] = &[
         "an alias is followed",
         "alias.example.com",
         T::A,
-        &[
-            "alias.example.com. 3600 CNAME www.example.com.",
-            WWW[0],
-            WWW[1],
-        ],
+        &["alias.example.com. 3600 CNAME www.example.com.", WWW[0], WWW[1]],
     ),
     found(
         "a chain is followed",
@@ -234,20 +174,13 @@ const ALIASES: &[Case] = &[
         "a chain goes on in another served zone",
         "cross.example.com",
         T::A,
-        &[
-            "cross.example.com. 3600 CNAME www.example.net.",
-            "www.example.net. 60 A 192.0.2.80",
-        ],
+        &["cross.example.com. 3600 CNAME www.example.net.", "www.example.net. 60 A 192.0.2.80"],
     ),
     found(
         "and comes back",
         "back.example.net",
         T::A,
-        &[
-            "back.example.net. 60 CNAME www.example.com.",
-            WWW[0],
-            WWW[1],
-        ],
+        &["back.example.net. 60 CNAME www.example.com.", WWW[0], WWW[1]],
     ),
     Case {
         authority: &["example.net. 5 SOA ..."],
@@ -321,26 +254,10 @@ const WILDCARDS: &[Case] = &[
         &["a.b.wild.example.com. 3600 TXT \\x03any"],
     ),
     no_data("NODATA at a wildcard", "q.wild.example.com", T::AAAA),
-    no_data(
-        "a name that exists is no wildcard's",
-        "host.wild.example.com",
-        T::A,
-    ),
-    no_name(
-        "nothing below a name that exists",
-        "x.host.wild.example.com",
-        T::A,
-    ),
-    no_data(
-        "an empty non-terminal stops the wildcard",
-        "ent.wild.example.com",
-        T::TXT,
-    ),
-    no_name(
-        "nor below it: it is the closest encloser",
-        "x.ent.wild.example.com",
-        T::TXT,
-    ),
+    no_data("a name that exists is no wildcard's", "host.wild.example.com", T::A),
+    no_name("nothing below a name that exists", "x.host.wild.example.com", T::A),
+    no_data("an empty non-terminal stops the wildcard", "ent.wild.example.com", T::TXT),
+    no_name("nor below it: it is the closest encloser", "x.ent.wild.example.com", T::TXT),
     no_data("the wildcard's parent is empty", "wild.example.com", T::TXT),
     found(
         "the wildcard by its own name",
@@ -369,66 +286,34 @@ const DELEGATIONS: &[Case] = &[
     referral("below a delegation", "a.b.sub.example.com", T::A),
     referral("at a delegation", "sub.example.com", T::A),
     referral("its NS are not ours to answer", "sub.example.com", T::NS),
-    referral(
-        "glue is not answered with authority",
-        "ns.sub.example.com",
-        T::A,
-    ),
+    referral("glue is not answered with authority", "ns.sub.example.com", T::A),
     referral("no wildcard below a delegation", "*.sub.example.com", T::A),
     referral("DS below a delegation", "x.sub.example.com", T::DS),
     no_data("DS at a delegation is ours", "sub.example.com", T::DS),
     Case {
         authoritative: false,
         authority: &["ds.example.com. 3600 NS ns.other.example."],
-        ..found(
-            "no glue for a server elsewhere",
-            "x.ds.example.com",
-            T::A,
-            &[],
-        )
+        ..found("no glue for a server elsewhere", "x.ds.example.com", T::A, &[])
     },
 ];
 
 #[test]
 fn the_table_of_answers_holds() {
     let zones = zones();
-    for case in [DATA, ALIASES, WILDCARDS, DELEGATIONS]
-        .into_iter()
-        .flatten()
-    {
+    for case in [DATA, ALIASES, WILDCARDS, DELEGATIONS].into_iter().flatten() {
         for transport in [Transport::Udp, Transport::Tcp] {
-            let asked = ask(
-                &zones,
-                &query(case.owner, case.record_type).build(),
-                transport,
-            );
+            let asked = ask(&zones, &query(case.owner, case.record_type).build(), transport);
             let (claim, message) = (case.claim, &asked.message);
             assert_eq!(message.rcode(), case.rcode, "{claim}");
-            assert_eq!(
-                message.is_authoritative(),
-                case.authoritative,
-                "{claim}: AA"
-            );
+            assert_eq!(message.is_authoritative(), case.authoritative, "{claim}: AA");
             let mut expected = case.answer.to_vec();
             expected.sort_unstable();
             assert_eq!(lines(&message.answers), expected, "{claim}: answer");
-            assert_eq!(
-                lines(&message.authorities),
-                case.authority,
-                "{claim}: authority"
-            );
-            assert_eq!(
-                lines(&message.additionals),
-                case.additional,
-                "{claim}: additional"
-            );
+            assert_eq!(lines(&message.authorities), case.authority, "{claim}: authority");
+            assert_eq!(lines(&message.additionals), case.additional, "{claim}: additional");
             assert!(!message.is_truncated() && message.edns.is_none(), "{claim}");
             let question_type = Some(case.record_type);
-            let outcome = Outcome::Answered {
-                rcode: case.rcode,
-                question_type,
-                pool: None,
-            };
+            let outcome = Outcome::Answered { rcode: case.rcode, question_type, pool: None };
             assert_eq!(asked.outcome, outcome, "{claim}");
         }
     }
@@ -436,91 +321,39 @@ fn the_table_of_answers_holds() {
 
 #[test]
 fn ds_at_a_delegation_is_answered_by_the_upper_zone_even_when_the_lower_is_served() {
-    let lower = harness::zone(
-        "ds.example.com",
-        "@ 60 SOA a a 1 2 3 4 5\n@ 60 NS a\na 60 A 1.2.3.4\n",
-    );
+    let lower =
+        harness::zone("ds.example.com", "@ 60 SOA a a 1 2 3 4 5\n@ 60 NS a\na 60 A 1.2.3.4\n");
     let upper = harness::zone("example.com", include_str!("data/example.com.zone"));
-    let zones = whered_dns::Zones::builder()
-        .add_zone(lower)
-        .add_zone(upper)
-        .build()
-        .unwrap();
-    let ds = ask(
-        &zones,
-        &query("ds.example.com", T::DS).build(),
-        Transport::Udp,
-    )
-    .message;
+    let zones = whered_dns::Zones::builder().add_zone(lower).add_zone(upper).build().unwrap();
+    let ds = ask(&zones, &query("ds.example.com", T::DS).build(), Transport::Udp).message;
     assert_eq!((ds.answers.len(), ds.is_authoritative()), (1, true));
-    let ns = ask(
-        &zones,
-        &query("ds.example.com", T::NS).build(),
-        Transport::Udp,
-    )
-    .message;
-    assert_eq!(
-        lines(&ns.answers),
-        ["ds.example.com. 60 NS a.ds.example.com."]
-    );
-    let below = ask(
-        &zones,
-        &query("x.ds.example.com", T::A).build(),
-        Transport::Udp,
-    )
-    .message;
+    let ns = ask(&zones, &query("ds.example.com", T::NS).build(), Transport::Udp).message;
+    assert_eq!(lines(&ns.answers), ["ds.example.com. 60 NS a.ds.example.com."]);
+    let below = ask(&zones, &query("x.ds.example.com", T::A).build(), Transport::Udp).message;
     assert_eq!(lines(&below.authorities), ["ds.example.com. 5 SOA ..."]);
     assert_eq!(below.rcode(), Rcode::NXDOMAIN);
 }
 
 #[test]
 fn the_case_of_the_question_comes_back_and_owners_point_at_it() {
-    let asked = ask(
-        &zones(),
-        &query("wWw.eXAMPLE.cOm", T::A).build(),
-        Transport::Udp,
-    );
-    assert_eq!(
-        asked.message.questions[0].name.to_string(),
-        "wWw.eXAMPLE.cOm."
-    );
-    assert_eq!(
-        asked.message.answers[0].owner.to_string(),
-        "wWw.eXAMPLE.cOm."
-    );
+    let asked = ask(&zones(), &query("wWw.eXAMPLE.cOm", T::A).build(), Transport::Udp);
+    assert_eq!(asked.message.questions[0].name.to_string(), "wWw.eXAMPLE.cOm.");
+    assert_eq!(asked.message.answers[0].owner.to_string(), "wWw.eXAMPLE.cOm.");
     assert_eq!(&asked.bytes[33..35], [0xc0, 12]);
     assert_eq!(asked.bytes.len(), 12 + 21 + 2 * 16);
 }
 
 #[test]
 fn names_in_data_end_in_a_pointer_to_the_origin() {
-    let asked = ask(
-        &zones(),
-        &query("example.com", T::MX).build(),
-        Transport::Udp,
-    );
-    assert!(
-        asked
-            .bytes
-            .ends_with(&[0, 9, 0, 10, 4, b'm', b'a', b'i', b'l', 0xc0, 12])
-    );
-    let asked = ask(
-        &zones(),
-        &query("_sip._udp.example.com", T::SRV).build(),
-        Transport::Udp,
-    );
-    assert!(
-        asked.bytes.ends_with(b"\x04mail\x07example\x03com\x00"),
-        "SRV is not compressed"
-    );
+    let asked = ask(&zones(), &query("example.com", T::MX).build(), Transport::Udp);
+    assert!(asked.bytes.ends_with(&[0, 9, 0, 10, 4, b'm', b'a', b'i', b'l', 0xc0, 12]));
+    let asked = ask(&zones(), &query("_sip._udp.example.com", T::SRV).build(), Transport::Udp);
+    assert!(asked.bytes.ends_with(b"\x04mail\x07example\x03com\x00"), "SRV is not compressed");
 }
 
 #[test]
 fn id_rd_and_cd_are_copied_and_ra_is_clear() {
-    let query = query("www.example.com", T::A)
-        .id(0xbeef)
-        .flags(0x0110)
-        .build();
+    let query = query("www.example.com", T::A).id(0xbeef).flags(0x0110).build();
     let message = ask(&zones(), &query, Transport::Udp).message;
     assert_eq!((message.id, message.flags), (0xbeef, 0x8510));
 }
@@ -537,20 +370,13 @@ fn other_opcodes_are_not_implemented() {
 fn classes_other_than_in_are_refused() {
     for class in [3, 4, 255] {
         let query = query("www.example.com", T::A).class(class).build();
-        assert_eq!(
-            ask(&zones(), &query, Transport::Udp).message.rcode(),
-            Rcode::REFUSED
-        );
+        assert_eq!(ask(&zones(), &query, Transport::Udp).message.rcode(), Rcode::REFUSED);
     }
 }
 
 #[test]
 fn what_cannot_be_read_is_a_format_error() {
-    let good = query("www.example.com", T::A)
-        .id(9)
-        .flags(0x0100)
-        .edns(1232)
-        .build();
+    let good = query("www.example.com", T::A).id(9).flags(0x0100).edns(1232).build();
     let mut cases: Vec<(&str, Vec<u8>)> = vec![("no body", good[..12].to_vec())];
     let mut change = |claim, at: usize, byte: u8| {
         let mut bytes = good.clone();
@@ -604,33 +430,19 @@ fn silence_for_what_is_no_query() {
 
 #[test]
 fn opt_is_answered_by_opt_and_do_is_copied() {
-    let plain = ask(
-        &zones(),
-        &query("www.example.com", T::A).build(),
-        Transport::Udp,
-    )
-    .message;
+    let plain = ask(&zones(), &query("www.example.com", T::A).build(), Transport::Udp).message;
     assert_eq!(plain.edns, None);
-    let query = query("www.example.com", T::A)
-        .dnssec_ok()
-        .option(65001, b"unknown")
-        .build();
+    let query = query("www.example.com", T::A).dnssec_ok().option(65001, b"unknown").build();
     let edns = ask(&zones(), &query, Transport::Udp).message.edns.unwrap();
     assert!(edns.dnssec_ok && edns.options.is_empty());
-    assert_eq!(
-        (edns.version, edns.extended_rcode, edns.udp_size),
-        (0, 0, 1232)
-    );
+    assert_eq!((edns.version, edns.extended_rcode, edns.udp_size), (0, 0, 1232));
 }
 
 #[test]
 fn a_version_above_0_is_badvers() {
     let query = query("www.example.com", T::A).edns_version(1).build();
     let message = ask(&zones(), &query, Transport::Udp).message;
-    assert_eq!(
-        (message.rcode(), message.edns.unwrap().version),
-        (Rcode::BADVERS, 0)
-    );
+    assert_eq!((message.rcode(), message.edns.unwrap().version), (Rcode::BADVERS, 0));
     assert!(message.answers.is_empty());
 }
 
@@ -645,10 +457,7 @@ fn the_server_id_is_told_to_who_asks() {
     let mut reply = Vec::new();
     let query = query("www.example.com", T::A).option(3, b"").build();
     whered_dns::answer(&zones(), &query, &context, &mut choose, &mut reply);
-    let edns = whered_dns::message::Message::read(&reply)
-        .unwrap()
-        .edns
-        .unwrap();
+    let edns = whered_dns::message::Message::read(&reply).unwrap().edns.unwrap();
     assert_eq!(edns.options, [(3, b"fra1".to_vec())]);
 }
 
@@ -663,29 +472,15 @@ fn replies_keep_to_the_smaller_size_and_tc_tells_of_the_rest() {
     let zones = zones.build().unwrap();
     let sizes = |query: Query, transport| {
         let asked = ask(&zones, &query.build(), transport);
-        (
-            asked.bytes.len(),
-            asked.message.answers.len(),
-            asked.message.is_truncated(),
-        )
+        (asked.bytes.len(), asked.message.answers.len(), asked.message.is_truncated())
     };
     let many = || query("many.a.example", T::A);
     let question = 12 + 20;
     assert_eq!(sizes(many(), Transport::Udp), (question, 0, true));
-    assert_eq!(
-        sizes(many().edns(4096), Transport::Udp),
-        (question + 11, 0, true)
-    );
+    assert_eq!(sizes(many().edns(4096), Transport::Udp), (question + 11, 0, true));
     assert_eq!(sizes(many(), Transport::Tcp), (question + 1600, 100, false));
     // Whole rrsets before the one that is too large stay.
-    let alias = ask(
-        &zones,
-        &query("alias.a.example", T::A).edns(100).build(),
-        Transport::Udp,
-    );
-    assert_eq!(
-        (alias.message.answers.len(), alias.message.is_truncated()),
-        (1, true)
-    );
+    let alias = ask(&zones, &query("alias.a.example", T::A).edns(100).build(), Transport::Udp);
+    assert_eq!((alias.message.answers.len(), alias.message.is_truncated()), (1, true));
     assert!(alias.message.edns.is_some());
 }

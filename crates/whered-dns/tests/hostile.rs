@@ -1,8 +1,5 @@
 //! Random and mutated queries: no panic, no reply above the limit, every reply can be read.
-#![allow(
-    clippy::unwrap_used,
-    reason = "a failed step of a test is a failed test"
-)]
+#![allow(clippy::unwrap_used, reason = "a failed step of a test is a failed test")]
 
 mod harness;
 
@@ -17,15 +14,8 @@ static ZONES: LazyLock<Zones> = LazyLock::new(harness::zones);
 
 fn check(query: &[u8], udp_size_max: u16, transport: Transport) {
     let source: IpAddr = "2001:db8::1".parse().unwrap();
-    let context = Context {
-        udp_size_max,
-        server_id: b"id",
-        ..Context::new(transport, source)
-    };
-    let mut choose = |_: usize, _: &_| Choice {
-        answer: Some(1),
-        scope_length_bits: 255,
-    };
+    let context = Context { udp_size_max, server_id: b"id", ..Context::new(transport, source) };
+    let mut choose = |_: usize, _: &_| Choice { answer: Some(1), scope_length_bits: 255 };
     let mut reply = Vec::new();
     let outcome = answer(&ZONES, query, &context, &mut choose, &mut reply);
     if outcome == Outcome::Silent {
@@ -93,9 +83,7 @@ proptest! {
 #[test]
 fn every_byte_of_a_query_may_be_anything() {
     let query = harness::query("pool.example.com", RecordType::A);
-    let query = query
-        .client_subnet("192.0.2.0".parse().unwrap(), 24)
-        .build();
+    let query = query.client_subnet("192.0.2.0".parse().unwrap(), 24).build();
     for at in 0..query.len() {
         for byte in 0..=255 {
             let mut bytes = query.clone();

@@ -1,8 +1,5 @@
 //! Pools and the client subnet option.
-#![allow(
-    clippy::unwrap_used,
-    reason = "a failed step of a test is a failed test"
-)]
+#![allow(clippy::unwrap_used, reason = "a failed step of a test is a failed test")]
 
 mod harness;
 
@@ -19,25 +16,12 @@ fn a_pool_replaces_the_addresses_of_its_owner_and_nothing_else() {
     let asked = ask(&zones, &query(POOL, RecordType::A).build(), Transport::Udp);
     assert_eq!(
         lines(&asked.message.answers),
-        [
-            "pool.example.com. 30 A 198.51.100.2",
-            "pool.example.com. 30 A 198.51.100.3"
-        ]
+        ["pool.example.com. 30 A 198.51.100.2", "pool.example.com. 30 A 198.51.100.3"]
     );
     assert!(asked.message.is_authoritative());
-    assert!(matches!(
-        asked.outcome,
-        Outcome::Answered { pool: Some(0), .. }
-    ));
-    let text = ask(
-        &zones,
-        &query(POOL, RecordType::TXT).build(),
-        Transport::Udp,
-    );
-    assert_eq!(
-        lines(&text.message.answers),
-        ["pool.example.com. 3600 TXT \\x05stays"]
-    );
+    assert!(matches!(asked.outcome, Outcome::Answered { pool: Some(0), .. }));
+    let text = ask(&zones, &query(POOL, RecordType::TXT).build(), Transport::Udp);
+    assert_eq!(lines(&text.message.answers), ["pool.example.com. 3600 TXT \\x05stays"]);
     assert_eq!((text.client, text.message.answers.len()), (None, 1));
 }
 
@@ -45,10 +29,7 @@ fn a_pool_replaces_the_addresses_of_its_owner_and_nothing_else() {
 fn an_empty_family_and_no_choice_are_nodata() {
     let choices = [Some(0), None, Some(99)];
     for answer in choices {
-        let choice = Choice {
-            answer,
-            scope_length_bits: 9,
-        };
+        let choice = Choice { answer, scope_length_bits: 9 };
         let query = query(POOL, RecordType::AAAA).client_subnet("192.0.2.0".parse().unwrap(), 24);
         let asked = ask_choosing(&zones(), &query.build(), Transport::Udp, choice).message;
         assert_eq!((asked.rcode(), asked.answers.len()), (Rcode::NOERROR, 0));
@@ -60,35 +41,14 @@ fn an_empty_family_and_no_choice_are_nodata() {
 #[test]
 fn a_pool_owner_may_be_new_to_its_zone_and_makes_the_names_above_exist() {
     let zones = zones();
-    let new = ask(
-        &zones,
-        &query("new.ent2.example.com", RecordType::AAAA).build(),
-        Transport::Udp,
-    );
-    assert_eq!(
-        lines(&new.message.answers),
-        ["new.ent2.example.com. 30 AAAA 2001:db8:2::1"]
-    );
-    let above = ask(
-        &zones,
-        &query("ent2.example.com", RecordType::A).build(),
-        Transport::Udp,
-    );
+    let new = ask(&zones, &query("new.ent2.example.com", RecordType::AAAA).build(), Transport::Udp);
+    assert_eq!(lines(&new.message.answers), ["new.ent2.example.com. 30 AAAA 2001:db8:2::1"]);
+    let above = ask(&zones, &query("ent2.example.com", RecordType::A).build(), Transport::Udp);
     assert_eq!(above.message.rcode(), Rcode::NOERROR);
-    let other = ask(
-        &zones,
-        &query("new.ent2.example.com", RecordType::MX).build(),
-        Transport::Udp,
-    );
-    assert_eq!(
-        (other.message.rcode(), other.message.authorities.len()),
-        (Rcode::NOERROR, 1)
-    );
-    let below = ask(
-        &zones,
-        &query("x.new.ent2.example.com", RecordType::A).build(),
-        Transport::Udp,
-    );
+    let other = ask(&zones, &query("new.ent2.example.com", RecordType::MX).build(), Transport::Udp);
+    assert_eq!((other.message.rcode(), other.message.authorities.len()), (Rcode::NOERROR, 1));
+    let below =
+        ask(&zones, &query("x.new.ent2.example.com", RecordType::A).build(), Transport::Udp);
     assert_eq!(below.message.rcode(), Rcode::NXDOMAIN);
 }
 
@@ -102,10 +62,7 @@ fn an_alias_leads_to_a_pool_and_a_wildcard_owner_answers_where_it_is_expanded() 
     assert_eq!(alias.client_subnet().unwrap().scope_length_bits, 20);
     let wildcard = query("q.wpool.example.com", RecordType::A).build();
     let wildcard = ask(&zones, &wildcard, Transport::Udp).message;
-    assert_eq!(
-        lines(&wildcard.answers)[0],
-        "q.wpool.example.com. 30 A 198.51.100.2"
-    );
+    assert_eq!(lines(&wildcard.answers)[0], "q.wpool.example.com. 30 A 198.51.100.2");
 }
 
 #[test]
@@ -114,28 +71,16 @@ fn the_client_is_the_subnet_or_else_the_source() {
     let subnet = |text: &str, length| {
         let query = query(POOL, RecordType::A).client_subnet(text.parse().unwrap(), length);
         let asked = ask(&zones, &query.build(), Transport::Udp);
-        (
-            asked.client.unwrap(),
-            asked.message.client_subnet().unwrap(),
-        )
+        (asked.client.unwrap(), asked.message.client_subnet().unwrap())
     };
     let (client, echoed) = subnet("192.0.2.255", 20);
-    let expected = Client {
-        address: "192.0.0.0".parse().unwrap(),
-        prefix_length_bits: 20,
-        from_ecs: true,
-    };
+    let expected =
+        Client { address: "192.0.0.0".parse().unwrap(), prefix_length_bits: 20, from_ecs: true };
     assert_eq!(client, expected);
     assert_eq!((echoed.family, echoed.source_length_bits), (1, 20));
-    assert_eq!(
-        (echoed.scope_length_bits, echoed.address),
-        (20, vec![192, 0, 0])
-    );
+    assert_eq!((echoed.scope_length_bits, echoed.address), (20, vec![192, 0, 0]));
     let (client, echoed) = subnet("2001:db8:ffff:ffff::", 47);
-    assert_eq!(
-        (client.address, echoed.family),
-        ("2001:db8:fffe::".parse().unwrap(), 2)
-    );
+    assert_eq!((client.address, echoed.family), ("2001:db8:fffe::".parse().unwrap(), 2));
     let source = Client {
         address: "203.0.113.77".parse().unwrap(),
         prefix_length_bits: 32,
@@ -144,70 +89,35 @@ fn the_client_is_the_subnet_or_else_the_source() {
     // A source length of 0 forbids the client's place: the resolver's own is taken, scope 0.
     let (client, echoed) = subnet("0.0.0.0", 0);
     assert_eq!((client, echoed.scope_length_bits), (source, 0));
-    let plain = ask(
-        &zones,
-        &query(POOL, RecordType::A).edns(1232).build(),
-        Transport::Udp,
-    );
-    assert_eq!(
-        (plain.client, plain.message.client_subnet()),
-        (Some(source), None)
-    );
+    let plain = ask(&zones, &query(POOL, RecordType::A).edns(1232).build(), Transport::Udp);
+    assert_eq!((plain.client, plain.message.client_subnet()), (Some(source), None));
 }
 
 #[test]
 fn what_does_not_depend_on_the_client_has_scope_0() {
-    for owner in [
-        "www.example.com",
-        "nothing.example.com",
-        "x.sub.example.com",
-        "example.org",
-    ] {
+    for owner in ["www.example.com", "nothing.example.com", "x.sub.example.com", "example.org"] {
         let query = query(owner, RecordType::A).client_subnet("192.0.2.0".parse().unwrap(), 24);
-        let subnet = ask(&zones(), &query.build(), Transport::Udp)
-            .message
-            .client_subnet()
-            .unwrap();
-        assert_eq!(
-            (subnet.source_length_bits, subnet.scope_length_bits),
-            (24, 0),
-            "{owner}"
-        );
+        let subnet = ask(&zones(), &query.build(), Transport::Udp).message.client_subnet().unwrap();
+        assert_eq!((subnet.source_length_bits, subnet.scope_length_bits), (24, 0), "{owner}");
     }
 }
 
 #[test]
 fn a_broken_subnet_is_a_format_error_without_an_echo() {
-    for data in [
-        &[0, 1, 24, 0, 192, 0][..],
-        &[0, 1, 23, 0, 192, 0, 1],
-        &[0, 1, 24, 1, 192, 0, 2],
-    ] {
+    for data in [&[0, 1, 24, 0, 192, 0][..], &[0, 1, 23, 0, 192, 0, 1], &[0, 1, 24, 1, 192, 0, 2]] {
         let query = query(POOL, RecordType::A).option(8, data).build();
         let message = ask(&zones(), &query, Transport::Udp).message;
         assert_eq!(message.rcode(), Rcode::FORMERR);
         assert_eq!(message.edns.unwrap().options, []);
     }
-    let twice = query(POOL, RecordType::A)
-        .option(8, &[0, 1, 0, 0])
-        .option(8, &[0, 1, 0, 0]);
-    assert_eq!(
-        ask(&zones(), &twice.build(), Transport::Udp)
-            .message
-            .rcode(),
-        Rcode::FORMERR
-    );
+    let twice = query(POOL, RecordType::A).option(8, &[0, 1, 0, 0]).option(8, &[0, 1, 0, 0]);
+    assert_eq!(ask(&zones(), &twice.build(), Transport::Udp).message.rcode(), Rcode::FORMERR);
 }
 
 #[test]
 fn the_scope_keeps_to_its_family() {
-    let query = query(POOL, RecordType::A)
-        .client_subnet("192.0.2.0".parse().unwrap(), 24)
-        .build();
-    let choice = Choice {
-        answer: Some(0),
-        scope_length_bits: 200,
-    };
+    let query = query(POOL, RecordType::A).client_subnet("192.0.2.0".parse().unwrap(), 24).build();
+    let choice = Choice { answer: Some(0), scope_length_bits: 200 };
     let message = ask_choosing(&zones(), &query, Transport::Udp, choice).message;
     assert_eq!(message.client_subnet().unwrap().scope_length_bits, 32);
 }
@@ -222,26 +132,13 @@ fn a_pool_that_cannot_answer_is_an_error_that_names_the_owner() {
     let cases = [
         ("www.example.org", PoolOwnerReason::OutsideEveryZone),
         ("alias.example.com", PoolOwnerReason::HasAlias),
-        (
-            "sub.example.com",
-            PoolOwnerReason::Delegated(name("sub.example.com")),
-        ),
-        (
-            "new.x.sub.example.com",
-            PoolOwnerReason::Delegated(name("sub.example.com")),
-        ),
+        ("sub.example.com", PoolOwnerReason::Delegated(name("sub.example.com"))),
+        ("new.x.sub.example.com", PoolOwnerReason::Delegated(name("sub.example.com"))),
     ];
     for (owner, reason) in cases {
         let error = build(&[owner]);
         assert!(error.to_string().contains(owner), "{error}");
-        assert_eq!(
-            error,
-            ZonesError::PoolOwner {
-                pool: "p".into(),
-                owner: name(owner),
-                reason
-            }
-        );
+        assert_eq!(error, ZonesError::PoolOwner { pool: "p".into(), owner: name(owner), reason });
     }
     let twice = build(&[POOL, "POOL.example.com"]).to_string();
     assert_eq!(

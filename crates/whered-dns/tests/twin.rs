@@ -1,9 +1,6 @@
 //! The naive twin: a linear scan over a list of records that follows RFC 1034, 4.3.2 and RFC 4592
 //! step by step, compared with the answers on random small zones and random names.
-#![allow(
-    clippy::unwrap_used,
-    reason = "a failed step of a test is a failed test"
-)]
+#![allow(clippy::unwrap_used, reason = "a failed step of a test is a failed test")]
 
 mod harness;
 
@@ -33,11 +30,7 @@ struct Reply {
 type Key = (String, RecordType, Vec<u8>);
 
 fn key(owner: &Name, record_type: RecordType, data: &[u8]) -> Key {
-    (
-        owner.to_string().to_lowercase(),
-        record_type,
-        data.to_ascii_lowercase(),
-    )
+    (owner.to_string().to_lowercase(), record_type, data.to_ascii_lowercase())
 }
 
 fn ancestors_and_self(name: &Name) -> Vec<Name> {
@@ -50,17 +43,12 @@ fn child(label: &str, parent: &Name) -> Name {
 
 impl Plain {
     fn at(&self, owner: &Name, record_type: RecordType) -> Vec<&[u8]> {
-        let here = self
-            .records
-            .iter()
-            .filter(|(o, t, _)| o == owner && *t == record_type);
+        let here = self.records.iter().filter(|(o, t, _)| o == owner && *t == record_type);
         here.map(|(_, _, data)| data.as_slice()).collect()
     }
 
     fn exists(&self, owner: &Name) -> bool {
-        self.records
-            .iter()
-            .any(|(other, _, _)| other.is_within(owner))
+        self.records.iter().any(|(other, _, _)| other.is_within(owner))
     }
 
     fn has_data(&self, owner: &Name) -> bool {
@@ -70,21 +58,15 @@ impl Plain {
     /// The topmost delegation at or above a name.
     fn cut(&self, name: &Name) -> Option<Name> {
         let line = ancestors_and_self(name);
-        let inside = line
-            .into_iter()
-            .filter(|a| a.is_within(&self.origin) && *a != self.origin);
-        inside
-            .rev()
-            .find(|a| !self.at(a, RecordType::NS).is_empty())
+        let inside = line.into_iter().filter(|a| a.is_within(&self.origin) && *a != self.origin);
+        inside.rev().find(|a| !self.at(a, RecordType::NS).is_empty())
     }
 }
 
 /// The deepest zone around a name; for DS at its apex the one above, when that delegates it.
 fn zone_for<'a>(zones: &'a [Plain], name: &Name, question_type: RecordType) -> Option<&'a Plain> {
-    let mut around: Vec<&Plain> = zones
-        .iter()
-        .filter(|zone| name.is_within(&zone.origin))
-        .collect();
+    let mut around: Vec<&Plain> =
+        zones.iter().filter(|zone| name.is_within(&zone.origin)).collect();
     around.sort_by_key(|zone| zone.origin.label_count());
     let deepest = around.pop()?;
     if question_type == RecordType::DS
@@ -106,11 +88,7 @@ fn twin(zones: &[Plain], question: &Name, question_type: RecordType) -> Reply {
         let first = met.is_empty();
         let zone = zone_for(zones, &name, question_type);
         let Some(zone) = zone else {
-            reply.rcode = if first {
-                Rcode::REFUSED
-            } else {
-                Rcode::NOERROR
-            };
+            reply.rcode = if first { Rcode::REFUSED } else { Rcode::NOERROR };
             return reply;
         };
         if let Some(cut) = zone.cut(&name)
@@ -122,10 +100,7 @@ fn twin(zones: &[Plain], question: &Name, question_type: RecordType) -> Reply {
         reply.authoritative |= first;
         let mut source = name.clone();
         if !zone.exists(&name) {
-            let encloser = ancestors_and_self(&name)
-                .into_iter()
-                .find(|a| zone.exists(a))
-                .unwrap();
+            let encloser = ancestors_and_self(&name).into_iter().find(|a| zone.exists(a)).unwrap();
             source = child("*", &encloser);
             if !zone.exists(&source) {
                 reply.rcode = Rcode::NXDOMAIN;
@@ -135,16 +110,12 @@ fn twin(zones: &[Plain], question: &Name, question_type: RecordType) -> Reply {
         }
         let found = zone.at(&source, question_type);
         if !found.is_empty() {
-            reply
-                .answer
-                .extend(found.iter().map(|data| key(&name, question_type, data)));
+            reply.answer.extend(found.iter().map(|data| key(&name, question_type, data)));
             return reply;
         }
         let Some(alias) = zone.at(&source, RecordType::CNAME).first().copied() else {
             if question_type == RecordType::ANY && zone.has_data(&source) {
-                reply
-                    .answer
-                    .insert(key(&name, RecordType::HINFO, b"\x07RFC8482\x00"));
+                reply.answer.insert(key(&name, RecordType::HINFO, b"\x07RFC8482\x00"));
             } else {
                 deny(zone, &mut reply);
             }
@@ -161,10 +132,7 @@ fn twin(zones: &[Plain], question: &Name, question_type: RecordType) -> Reply {
 
 fn deny(zone: &Plain, reply: &mut Reply) {
     let soa = zone.at(&zone.origin, RecordType::SOA);
-    reply.authority.extend(
-        soa.iter()
-            .map(|data| key(&zone.origin, RecordType::SOA, data)),
-    );
+    reply.authority.extend(soa.iter().map(|data| key(&zone.origin, RecordType::SOA, data)));
 }
 
 fn refer(zone: &Plain, cut: &Name, reply: &mut Reply) {
@@ -229,13 +197,7 @@ fn make(origin: &str, lines: &[(String, &'static str, String)]) -> (Plain, Zone)
         taken.push((owner_name, record_type));
     }
     let zone = harness::zone(origin, &text);
-    (
-        Plain {
-            origin: origin_name,
-            records: records_of(origin, &text),
-        },
-        zone,
-    )
+    (Plain { origin: origin_name, records: records_of(origin, &text) }, zone)
 }
 
 /// The records of a text of plain lines, read one by one without the zone's own reader.
@@ -254,10 +216,7 @@ fn records_of(origin: &str, text: &str) -> Vec<(Name, RecordType, Vec<u8>)> {
             "DS" => (RecordType::DS, vec![0, 1, 13, 2, 0]),
             "NS" => (RecordType::NS, full(fields[2]).as_wire().to_vec()),
             "CNAME" => (RecordType::CNAME, full(fields[2]).as_wire().to_vec()),
-            "MX" => (
-                RecordType::MX,
-                [&[0, 1], full(fields[3]).as_wire()].concat(),
-            ),
+            "MX" => (RecordType::MX, [&[0, 1], full(fields[3]).as_wire()].concat()),
             "SOA" => {
                 let mut data = [full("ns").as_wire(), full("hm").as_wire()].concat();
                 data.extend((1..=5_u32).flat_map(u32::to_be_bytes));
@@ -267,17 +226,12 @@ fn records_of(origin: &str, text: &str) -> Vec<(Name, RecordType, Vec<u8>)> {
         };
         (owner, record_type, data)
     };
-    text.lines()
-        .filter(|line| !line.starts_with('$'))
-        .map(record)
-        .collect()
+    text.lines().filter(|line| !line.starts_with('$')).map(record).collect()
 }
 
 fn keys(section: &[Record]) -> BTreeSet<Key> {
-    let set: BTreeSet<Key> = section
-        .iter()
-        .map(|record| key(&record.owner, record.record_type, &record.data))
-        .collect();
+    let set: BTreeSet<Key> =
+        section.iter().map(|record| key(&record.owner, record.record_type, &record.data)).collect();
     assert_eq!(set.len(), section.len(), "no record twice: {section:?}");
     set
 }

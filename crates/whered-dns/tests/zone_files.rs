@@ -1,8 +1,5 @@
 //! Master files: what is read, and where each kind of mistake is told.
-#![allow(
-    clippy::unwrap_used,
-    reason = "a failed step of a test is a failed test"
-)]
+#![allow(clippy::unwrap_used, reason = "a failed step of a test is a failed test")]
 
 mod harness;
 
@@ -14,8 +11,7 @@ const HEAD: &str = "$TTL 60\n@ IN SOA ns hm 1 2 3 4 5\n@ IN NS ns\n";
 fn read(text: &str, files: &[(&str, &str)]) -> Result<Zone, ZoneError> {
     let mut include = |path: &str| {
         let file = files.iter().find(|(name, _)| *name == path);
-        file.map(|(_, text)| text.as_bytes().to_vec())
-            .ok_or_else(|| "not found".to_owned())
+        file.map(|(_, text)| text.as_bytes().to_vec()).ok_or_else(|| "not found".to_owned())
     };
     Zone::from_master_file(&name("example.com"), text.as_bytes(), &mut include)
 }
@@ -85,10 +81,7 @@ fn what_is_missing_is_told() {
     let no_soa = error("$TTL 60\n@ NS a\n");
     assert_eq!((no_soa.line(), no_soa.found()), (3, "no SOA"));
     let no_ns = error("\n@ 60 SOA ns hm 1 2 3 4 5\nns NS ns\n");
-    assert_eq!(
-        (no_ns.line(), no_ns.column(), no_ns.found()),
-        (2, 1, "a zone without NS")
-    );
+    assert_eq!((no_ns.line(), no_ns.column(), no_ns.found()), (2, 1, "a zone without NS"));
     let no_owner = error("  60 A 192.0.2.1\n");
     assert_eq!((no_owner.line(), no_owner.column()), (1, 3));
     assert!(error("@ NS a\n").to_string().contains("without a TTL"));
@@ -98,38 +91,21 @@ fn what_is_missing_is_told() {
 #[test]
 fn a_mistake_in_an_included_file_names_the_file() {
     let error = read("$INCLUDE hosts\n", &[("hosts", "\n\nb 60 A x\n")]).unwrap_err();
-    assert_eq!(
-        (error.file(), error.line(), error.column()),
-        (Some("hosts"), 3, 8)
-    );
-    assert!(
-        error.to_string().starts_with("hosts:3:8: found "),
-        "{error}"
-    );
+    assert_eq!((error.file(), error.line(), error.column()), (Some("hosts"), 3, 8));
+    assert!(error.to_string().starts_with("hosts:3:8: found "), "{error}");
 }
 
 #[test]
 fn an_included_file_has_its_own_origin_and_owner() {
-    let files = [(
-        "hosts",
-        "a A 192.0.2.1\n$ORIGIN deep.example.com.\nb A 192.0.2.2\n",
-    )];
+    let files = [("hosts", "a A 192.0.2.1\n$ORIGIN deep.example.com.\nb A 192.0.2.2\n")];
     let text = format!("{HEAD}x TXT x\n$INCLUDE hosts sub\n TXT y\nc A 192.0.2.3\n");
-    let zones = Zones::builder()
-        .add_zone(read(&text, &files).unwrap())
-        .build()
-        .unwrap();
+    let zones = Zones::builder().add_zone(read(&text, &files).unwrap()).build().unwrap();
     let owners = ["a.sub.example.com", "b.deep.example.com", "c.example.com"];
     for owner in owners {
         let message = ask(&zones, &query(owner, RecordType::A).build(), Transport::Udp).message;
         assert_eq!(message.answers.len(), 1, "{owner}");
     }
-    let x = ask(
-        &zones,
-        &query("x.example.com", RecordType::TXT).build(),
-        Transport::Udp,
-    )
-    .message;
+    let x = ask(&zones, &query("x.example.com", RecordType::TXT).build(), Transport::Udp).message;
     assert_eq!(x.answers.len(), 2);
 }
 
@@ -144,10 +120,7 @@ fn a_file_that_includes_itself_ends_in_an_error() {
 fn ttls_come_from_the_record_the_directive_the_last_one_and_the_soa() {
     let text = "@ SOA ns hm 1 2 3 4 7\n@ NS ns\na A 192.0.2.1\nb 1h30m A 192.0.2.1\n\
                 c A 192.0.2.1\n$TTL 1d\nd A 192.0.2.1\n";
-    let zones = Zones::builder()
-        .add_zone(zone("example.com", text))
-        .build()
-        .unwrap();
+    let zones = Zones::builder().add_zone(zone("example.com", text)).build().unwrap();
     for (host, ttl) in [("a", 7), ("b", 5400), ("c", 5400), ("d", 86400)] {
         let query = query(&format!("{host}.example.com"), RecordType::A).build();
         let message = ask(&zones, &query, Transport::Udp).message;
@@ -163,27 +136,17 @@ fn duplicates_are_dropped_and_one_ttl_is_served_and_both_are_told() {
     let places: Vec<_> = zone.warnings().iter().map(ZoneError::line).collect();
     assert_eq!(places, [7, 5, 4]);
     let zones = Zones::builder().add_zone(zone).build().unwrap();
-    let message = ask(
-        &zones,
-        &query("b.example.com", RecordType::A).build(),
-        Transport::Udp,
-    );
+    let message = ask(&zones, &query("b.example.com", RecordType::A).build(), Transport::Udp);
     assert_eq!(
         lines(&message.message.answers),
-        [
-            "b.example.com. 8 A 192.0.2.1",
-            "b.example.com. 8 A 192.0.2.2"
-        ]
+        ["b.example.com. 8 A 192.0.2.1", "b.example.com. 8 A 192.0.2.2"]
     );
 }
 
 #[test]
 fn at_is_the_origin_where_a_name_stands_and_text_elsewhere() {
     let text = format!("{HEAD}m MX 5 @\nt TXT @\ns SRV 1 2 3 @\n");
-    let zones = Zones::builder()
-        .add_zone(read(&text, &[]).unwrap())
-        .build()
-        .unwrap();
+    let zones = Zones::builder().add_zone(read(&text, &[]).unwrap()).build().unwrap();
     let data = |host: &str, record_type| {
         let query = query(&format!("{host}.example.com"), record_type).build();
         let message = ask(&zones, &query, Transport::Udp).message;
@@ -199,34 +162,17 @@ fn a_zone_at_the_root_is_served_with_glue() {
     let text = "$TTL 60\n. SOA a. b. 1 2 3 4 5\n. NS a.\na. A 192.0.2.1\ncom. NS ns.com.\n\
                 ns.com. A 192.0.2.2\n";
     let zones = Zones::builder().add_zone(zone(".", text)).build().unwrap();
-    let message = ask(
-        &zones,
-        &query("www.com", RecordType::A).build(),
-        Transport::Udp,
-    )
-    .message;
+    let message = ask(&zones, &query("www.com", RecordType::A).build(), Transport::Udp).message;
     assert_eq!(lines(&message.additionals), ["ns.com. 60 A 192.0.2.2"]);
-    let message = ask(
-        &zones,
-        &query("x.org", RecordType::A).build(),
-        Transport::Udp,
-    )
-    .message;
+    let message = ask(&zones, &query("x.org", RecordType::A).build(), Transport::Udp).message;
     assert_eq!(lines(&message.authorities), [". 5 SOA ..."]);
 }
 
 #[test]
 fn one_origin_cannot_be_served_twice() {
-    let zones = Zones::builder()
-        .add_zone(zone("a.example", HEAD))
-        .add_zone(zone("A.Example", HEAD));
-    assert!(
-        zones
-            .build()
-            .unwrap_err()
-            .to_string()
-            .contains("A.Example.")
-    );
+    let zones =
+        Zones::builder().add_zone(zone("a.example", HEAD)).add_zone(zone("A.Example", HEAD));
+    assert!(zones.build().unwrap_err().to_string().contains("A.Example."));
 }
 
 proptest::proptest! {

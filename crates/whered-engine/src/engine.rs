@@ -4,6 +4,7 @@
 //! exclude each other (`control`); readers never wait for either.
 
 use std::borrow::Cow;
+use std::fmt;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -39,6 +40,24 @@ pub struct EngineOptions {
 pub struct OpenReport {
     /// What recovery read from the journal; `None` without a data directory.
     pub recovery: Option<RecoveryReport>,
+}
+
+impl fmt::Display for OpenReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(recovery) = &self.recovery else {
+            return f.write_str("no data directory: nothing is kept");
+        };
+        let RecoveryReport { entries, segments, bytes, torn_tail, .. } = recovery;
+        write!(f, "replayed {entries} journal entries, {bytes} bytes in {segments} segments")?;
+        match torn_tail {
+            Some(torn) => write!(
+                f,
+                "; cut {} unacknowledged bytes of a torn tail in {} at byte {}",
+                torn.cut_bytes, torn.file, torn.offset_bytes
+            ),
+            None => Ok(()),
+        }
+    }
 }
 
 /// What a reload did.

@@ -120,7 +120,7 @@ impl SiteChanges {
                 *self.entry(pool, &site.name) = SiteChange { put, ..SiteChange::default() };
             }
             Operation::MoveSite { pool, site, place } => {
-                self.entry(pool, site).place = Some(*place)
+                self.entry(pool, site).place = Some(*place);
             }
             Operation::SetSiteHealthy { pool, site, healthy } => {
                 self.entry(pool, site).healthy = Some(*healthy);

@@ -71,18 +71,10 @@ impl Boxes {
         if step > 1 && !rectangle.is_reached_from(center, step) {
             step -= 1;
         }
-        let mut boxes = Boxes {
-            step,
-            ranges: [(0, 0); 9],
-            count: 0,
-        };
+        let mut boxes = Boxes { step, ranges: [(0, 0); 9], count: 0 };
         // Redis remembers the box it processed last by its index and takes index 0 for none, so
         // a first neighbour equal to the centre's box would not be skipped. It never is equal.
-        for grid_box in rectangle
-            .boxes_worth_a_scan(center, step)
-            .into_iter()
-            .flatten()
-        {
+        for grid_box in rectangle.boxes_worth_a_scan(center, step).into_iter().flatten() {
             boxes.push(grid_box);
         }
         boxes
@@ -90,9 +82,7 @@ impl Boxes {
 
     /// The ranges of cell bits in the order in which they are scanned; they do not overlap.
     pub fn ranges(&self) -> impl ExactSizeIterator<Item = Range<u64>> + '_ {
-        self.ranges[..self.count]
-            .iter()
-            .map(|&(start, end)| start..end)
+        self.ranges[..self.count].iter().map(|&(start, end)| start..end)
     }
 
     /// How often the world was halved in each direction to get boxes of this size, 1 to 26.
@@ -114,10 +104,7 @@ impl Boxes {
 impl GridBox {
     /// The neighbour this far away; an axis that does not move keeps even an overflown index.
     fn neighbour(self, east: i32, north: i32, step: u32) -> GridBox {
-        GridBox {
-            x: moved(self.x, east, step),
-            y: moved(self.y, north, step),
-        }
+        GridBox { x: moved(self.x, east, step), y: moved(self.y, north, step) }
     }
 }
 
@@ -133,15 +120,9 @@ impl Rectangle {
     fn around(center: Place, shape: &Shape) -> Rectangle {
         let (half_width_meters, half_height_meters) = match *shape {
             Shape::Circle { radius_meters } => (radius_meters, radius_meters),
-            Shape::Box {
-                width_meters,
-                height_meters,
-            } => (width_meters / 2.0, height_meters / 2.0),
+            Shape::Box { width_meters, height_meters } => (width_meters / 2.0, height_meters / 2.0),
         };
-        let Place {
-            longitude_degrees,
-            latitude_degrees,
-        } = center;
+        let Place { longitude_degrees, latitude_degrees } = center;
         let height = degrees(half_height_meters / EARTH_RADIUS_METERS);
         // The parallel that is nearer to the pole is the shorter one.
         let poleward = if latitude_degrees < 0.0 {
@@ -163,21 +144,9 @@ impl Rectangle {
         let (x, y) = steps_of(center, step);
         let middle = GridBox { x, y };
         let north = upper_edge(middle.neighbour(0, 1, step).y, step, LATITUDE_LIMIT_DEGREES);
-        let south = edge_degrees(
-            middle.neighbour(0, -1, step).y,
-            step,
-            LATITUDE_LIMIT_DEGREES,
-        );
-        let east = upper_edge(
-            middle.neighbour(1, 0, step).x,
-            step,
-            LONGITUDE_LIMIT_DEGREES,
-        );
-        let west = edge_degrees(
-            middle.neighbour(-1, 0, step).x,
-            step,
-            LONGITUDE_LIMIT_DEGREES,
-        );
+        let south = edge_degrees(middle.neighbour(0, -1, step).y, step, LATITUDE_LIMIT_DEGREES);
+        let east = upper_edge(middle.neighbour(1, 0, step).x, step, LONGITUDE_LIMIT_DEGREES);
+        let west = edge_degrees(middle.neighbour(-1, 0, step).x, step, LONGITUDE_LIMIT_DEGREES);
         // Written as Redis's four refusals: what is not a number refuses nothing.
         let falls_short =
             north < self.north || south > self.south || east < self.east || west > self.west;
@@ -219,10 +188,7 @@ fn upper_edge(index: u32, step: u32, limit_degrees: f64) -> f64 {
 fn reach_meters(shape: &Shape) -> f64 {
     match *shape {
         Shape::Circle { radius_meters } => radius_meters,
-        Shape::Box {
-            width_meters,
-            height_meters,
-        } => {
+        Shape::Box { width_meters, height_meters } => {
             let (half_width, half_height) = (width_meters / 2.0, height_meters / 2.0);
             (half_width * half_width + half_height * half_height).sqrt()
         }
@@ -271,10 +237,7 @@ mod tests {
 
     #[test]
     fn the_coarsest_boxes_are_the_four_quarters_each_once() {
-        let quarters: Vec<u64> = boxes(10.0, 10.0, 3e7)
-            .ranges()
-            .map(|r| r.start >> 50)
-            .collect();
+        let quarters: Vec<u64> = boxes(10.0, 10.0, 3e7).ranges().map(|r| r.start >> 50).collect();
         assert_eq!(quarters, [3, 2, 1, 0]);
     }
 

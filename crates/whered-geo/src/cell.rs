@@ -99,9 +99,7 @@ impl Cell {
 /// The longitude and latitude steps of a place when each axis is cut into `2^step` parts. Equal
 /// to `2^step` at the upper limit.
 pub(crate) fn steps_of(place: Place, step: u32) -> (u32, u32) {
-    let latitude = place
-        .latitude_degrees
-        .clamp(-LATITUDE_LIMIT_DEGREES, LATITUDE_LIMIT_DEGREES);
+    let latitude = place.latitude_degrees.clamp(-LATITUDE_LIMIT_DEGREES, LATITUDE_LIMIT_DEGREES);
     (
         step_of(place.longitude_degrees, LONGITUDE_LIMIT_DEGREES, step),
         step_of(latitude, LATITUDE_LIMIT_DEGREES, step),
@@ -175,10 +173,7 @@ mod tests {
         let north_east = cell(180.0, LATITUDE_LIMIT_DEGREES);
         assert_eq!(south_west, Cell::MIN);
         assert_eq!(north_east, Cell::MAX);
-        assert_eq!(
-            north_east.place(),
-            Place::new(180.0, LATITUDE_LIMIT_DEGREES).unwrap()
-        );
+        assert_eq!(north_east.place(), Place::new(180.0, LATITUDE_LIMIT_DEGREES).unwrap());
     }
 
     #[test]

@@ -81,10 +81,7 @@ mod tests {
             let longitude = -180.0 + f64::from(step) * 0.009;
             let there = place(longitude + 180.0, -latitude);
             let distance = place(longitude, latitude).distance_meters(there);
-            assert!(
-                (distance - half).abs() < 1.0,
-                "{longitude} {latitude}: {distance}"
-            );
+            assert!((distance - half).abs() < 1.0, "{longitude} {latitude}: {distance}");
         }
     }
 

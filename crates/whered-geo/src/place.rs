@@ -73,10 +73,7 @@ impl Place {
         let longitude_fits = longitude_degrees.abs() <= LONGITUDE_LIMIT_DEGREES;
         let latitude_fits = latitude_degrees.abs() <= latitude_limit_degrees;
         if longitude_fits && latitude_fits {
-            return Ok(Place {
-                longitude_degrees,
-                latitude_degrees,
-            });
+            return Ok(Place { longitude_degrees, latitude_degrees });
         }
         Err(PlaceError {
             longitude_degrees,
@@ -130,22 +127,14 @@ impl PlaceError {
 impl fmt::Display for PlaceError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if !self.longitude_fits {
-            write!(
-                f,
-                "longitude {} is not within -180 to 180 degrees",
-                self.longitude_degrees
-            )?;
+            write!(f, "longitude {} is not within -180 to 180 degrees", self.longitude_degrees)?;
         }
         if !self.longitude_fits && !self.latitude_fits {
             f.write_str("; ")?;
         }
         if !self.latitude_fits {
             let limit = self.latitude_limit_degrees;
-            write!(
-                f,
-                "latitude {} is not within -{limit} to {limit}",
-                self.latitude_degrees
-            )?;
+            write!(f, "latitude {} is not within -{limit} to {limit}", self.latitude_degrees)?;
             f.write_str(" degrees")?;
         }
         Ok(())

@@ -52,12 +52,7 @@ pub struct Region {
 
 impl Region {
     /// The whole globe.
-    pub const EVERYWHERE: Region = Region {
-        south: 0,
-        north: TURN,
-        west: 0,
-        width: TURN - 1,
-    };
+    pub const EVERYWHERE: Region = Region { south: 0, north: TURN, west: 0, width: TURN - 1 };
 
     /// A region that holds every point for which the shape's test says inside.
     pub fn around(center: Place, shape: &Shape) -> Region {
@@ -67,27 +62,18 @@ impl Region {
                 let reach = widened(radius_meters / EARTH_RADIUS_METERS);
                 // A quotient beyond 1 gives no number: a pole lies inside.
                 let touches_pole = latitude.abs() + reach >= FRAC_PI_2;
-                let arc = if touches_pole {
-                    f64::NAN
-                } else {
-                    (reach.sin() / latitude.cos()).asin()
-                };
+                let arc =
+                    if touches_pole { f64::NAN } else { (reach.sin() / latitude.cos()).asin() };
                 (if reach < 3.0 { reach } else { f64::NAN }, arc)
             }
-            Shape::Box {
-                width_meters,
-                height_meters,
-            } => {
+            Shape::Box { width_meters, height_meters } => {
                 let height = widened(height_meters / 2.0 / EARTH_RADIUS_METERS);
                 let poleward =
                     (latitude.abs() + height).min(radians(LATITUDE_LIMIT_DEGREES) + MARGIN);
                 let quarter = widened(width_meters / 4.0 / EARTH_RADIUS_METERS);
                 let narrow = quarter < 1.5;
-                let arc = if narrow {
-                    2.0 * (quarter.sin() / poleward.cos()).asin()
-                } else {
-                    f64::NAN
-                };
+                let arc =
+                    if narrow { 2.0 * (quarter.sin() / poleward.cos()).asin() } else { f64::NAN };
                 (height, arc)
             }
         };
@@ -101,14 +87,7 @@ impl Region {
 
     fn between_latitudes(self, latitude_degrees: f64, height_degrees: f64) -> Region {
         let row = |latitude_degrees: f64| {
-            steps_of(
-                Place {
-                    longitude_degrees: 0.0,
-                    latitude_degrees,
-                },
-                STEPS,
-            )
-            .1
+            steps_of(Place { longitude_degrees: 0.0, latitude_degrees }, STEPS).1
         };
         Region {
             south: row(latitude_degrees - height_degrees),
@@ -125,11 +104,7 @@ impl Region {
         if width.is_nan() || width >= f64::from(TURN - 1) {
             return self;
         }
-        Region {
-            west: west.rem_euclid(f64::from(TURN)) as u32,
-            width: width as u32,
-            ..self
-        }
+        Region { west: west.rem_euclid(f64::from(TURN)) as u32, width: width as u32, ..self }
     }
 
     /// Whether the cell lies in the region. Says no only if its centre is certainly outside.
@@ -155,10 +130,7 @@ impl Region {
             for column in 0..columns {
                 let bits = interleave((first_column + column) % turn, y);
                 let cells = bits << (2 * shift)..(bits + 1) << (2 * shift);
-                if !boxes
-                    .ranges()
-                    .any(|seen| seen.start <= cells.start && cells.end <= seen.end)
-                {
+                if !boxes.ranges().any(|seen| seen.start <= cells.start && cells.end <= seen.end) {
                     missing.push(cells);
                 }
             }

@@ -7,26 +7,14 @@ fn shapes() -> impl Strategy<Value = Shape> {
     let length = || (-1.0..7.6f64).prop_map(|exponent| 10f64.powf(exponent));
     prop_oneof![
         length().prop_map(|radius_meters| Shape::Circle { radius_meters }),
-        (length(), length()).prop_map(|(width_meters, height_meters)| Shape::Box {
-            width_meters,
-            height_meters
-        }),
+        (length(), length())
+            .prop_map(|(width_meters, height_meters)| Shape::Box { width_meters, height_meters }),
     ]
 }
 
 fn centers() -> impl Strategy<Value = Place> {
-    let longitude = prop_oneof![
-        -180.0..=180.0f64,
-        179.9..=180.0f64,
-        Just(180.0),
-        Just(-180.0)
-    ];
-    let latitude = prop_oneof![
-        -90.0..=90.0f64,
-        84.0..=90.0f64,
-        -90.0..=-84.0f64,
-        Just(90.0)
-    ];
+    let longitude = prop_oneof![-180.0..=180.0f64, 179.9..=180.0f64, Just(180.0), Just(-180.0)];
+    let latitude = prop_oneof![-90.0..=90.0f64, 84.0..=90.0f64, -90.0..=-84.0f64, Just(90.0)];
     (longitude, latitude)
         .prop_map(|(longitude, latitude)| Place::new_geographic(longitude, latitude).unwrap())
 }
@@ -35,10 +23,7 @@ fn centers() -> impl Strategy<Value = Place> {
 fn candidates(center: Place, shape: Shape, seed: [f64; 3]) -> Vec<Cell> {
     let (width, height) = match shape {
         Shape::Circle { radius_meters } => (radius_meters, radius_meters),
-        Shape::Box {
-            width_meters,
-            height_meters,
-        } => (width_meters / 2.0, height_meters / 2.0),
+        Shape::Box { width_meters, height_meters } => (width_meters / 2.0, height_meters / 2.0),
     };
     let mut cells = vec![Cell::from_bits((seed[0] * OVERFLOW_BITS as f64) as u64).unwrap()];
     for step in 0..64 {
@@ -103,13 +88,8 @@ fn the_boxes_of_an_ordinary_search_leave_nothing_but_the_limit_of_the_globe() {
 #[test]
 fn lengths_that_are_not_numbers_are_searched_everywhere() {
     let center = Place::new(1.0, 2.0).unwrap();
-    let circle = Shape::Circle {
-        radius_meters: f64::NAN,
-    };
+    let circle = Shape::Circle { radius_meters: f64::NAN };
     assert_eq!(Region::around(center, &circle), Region::EVERYWHERE);
-    let endless = Shape::Box {
-        width_meters: f64::INFINITY,
-        height_meters: f64::INFINITY,
-    };
+    let endless = Shape::Box { width_meters: f64::INFINITY, height_meters: f64::INFINITY };
     assert_eq!(Region::around(center, &endless), Region::EVERYWHERE);
 }

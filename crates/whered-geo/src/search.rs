@@ -106,11 +106,7 @@ impl Search {
             Order::Descending => true,
         };
         let key = |distance_meters: f64| {
-            if descending {
-                -distance_meters
-            } else {
-                distance_meters
-            }
+            if descending { -distance_meters } else { distance_meters }
         };
         match self.count {
             Some(count) if count < hits.len() => keep_smallest(hits, count, key),
@@ -121,11 +117,8 @@ impl Search {
 
 /// Keeps the `count` hits with the smallest keys in ascending order, ties in their old order.
 fn keep_smallest(hits: &mut Vec<Hit<'_>>, count: usize, key: impl Fn(f64) -> f64) {
-    let mut ranking: Vec<(f64, usize)> = hits
-        .iter()
-        .enumerate()
-        .map(|(index, hit)| (key(hit.distance_meters), index))
-        .collect();
+    let mut ranking: Vec<(f64, usize)> =
+        hits.iter().enumerate().map(|(index, hit)| (key(hit.distance_meters), index)).collect();
     let earlier = |a: &(f64, usize), b: &(f64, usize)| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1));
     if count > 0 {
         ranking.select_nth_unstable_by(count - 1, earlier);

@@ -48,19 +48,13 @@ impl Shape {
                 }
                 Some(distance_meters)
             }
-            Shape::Box {
-                width_meters,
-                height_meters,
-            } => {
+            Shape::Box { width_meters, height_meters } => {
                 let north_south =
                     latitude_distance_meters(point.latitude_degrees, center.latitude_degrees);
                 if north_south > height_meters / 2.0 {
                     return None;
                 }
-                let beside = Place {
-                    longitude_degrees: center.longitude_degrees,
-                    ..point
-                };
+                let beside = Place { longitude_degrees: center.longitude_degrees, ..point };
                 if haversine_meters(point, beside) > width_meters / 2.0 {
                     return None;
                 }
@@ -73,10 +67,7 @@ impl Shape {
     pub(crate) fn is_negative(&self) -> bool {
         match *self {
             Shape::Circle { radius_meters } => radius_meters < 0.0,
-            Shape::Box {
-                width_meters,
-                height_meters,
-            } => width_meters < 0.0 || height_meters < 0.0,
+            Shape::Box { width_meters, height_meters } => width_meters < 0.0 || height_meters < 0.0,
         }
     }
 }
@@ -95,19 +86,14 @@ mod tests {
         let radius_meters = center.distance_meters(point);
         let rim = Shape::Circle { radius_meters };
         assert_eq!(rim.distance_if_inside(center, point), Some(radius_meters));
-        let short = Shape::Circle {
-            radius_meters: radius_meters.next_down(),
-        };
+        let short = Shape::Circle { radius_meters: radius_meters.next_down() };
         assert_eq!(short.distance_if_inside(center, point), None);
     }
 
     #[test]
     fn the_width_of_a_box_is_measured_at_the_latitude_of_the_point() {
         let center = place(0.0, 60.0);
-        let shape = Shape::Box {
-            width_meters: 100_000.0,
-            height_meters: 400_000.0,
-        };
+        let shape = Shape::Box { width_meters: 100_000.0, height_meters: 400_000.0 };
         // 0.9 degrees east: 50.0 km at latitude 60, but only 48.5 km one degree further north.
         assert!(shape.distance_if_inside(center, place(0.9, 60.0)).is_none());
         assert!(shape.distance_if_inside(center, place(0.9, 61.0)).is_some());
@@ -117,13 +103,8 @@ mod tests {
     #[test]
     fn nothing_is_inside_a_negative_shape() {
         let here = place(1.0, 1.0);
-        let circle = Shape::Circle {
-            radius_meters: -1.0,
-        };
-        let box_ = Shape::Box {
-            width_meters: -1.0,
-            height_meters: 5.0,
-        };
+        let circle = Shape::Circle { radius_meters: -1.0 };
+        let box_ = Shape::Box { width_meters: -1.0, height_meters: 5.0 };
         assert!(circle.distance_if_inside(here, here).is_none() && circle.is_negative());
         assert!(box_.distance_if_inside(here, here).is_none() && box_.is_negative());
     }

@@ -5,10 +5,9 @@ use whered_geo::{Cell, Order, Place, Points, Search, Shape};
 
 fn sicily() -> Points {
     let mut points = Points::new();
-    for (member, longitude, latitude) in [
-        (&b"Palermo"[..], 13.361389, 38.115556),
-        (b"Catania", 15.087269, 37.502669),
-    ] {
+    for (member, longitude, latitude) in
+        [(&b"Palermo"[..], 13.361389, 38.115556), (b"Catania", 15.087269, 37.502669)]
+    {
         points.insert(
             member,
             Cell::from_place(Place::new(longitude, latitude).expect("both are on the globe")),
@@ -33,14 +32,8 @@ fn palermo_is_as_far_from_catania_as_redis_says() {
     let points = sicily();
     let palermo = points.cell(b"Palermo").unwrap().place();
     let catania = points.cell(b"Catania").unwrap().place();
-    assert_eq!(
-        format!("{:.4}", palermo.distance_meters(catania)),
-        "166274.1516"
-    );
-    assert_eq!(
-        palermo.distance_meters(catania),
-        catania.distance_meters(palermo)
-    );
+    assert_eq!(format!("{:.4}", palermo.distance_meters(catania)), "166274.1516");
+    assert_eq!(palermo.distance_meters(catania), catania.distance_meters(palermo));
 }
 
 #[test]
@@ -48,25 +41,18 @@ fn the_search_of_the_documentation_finds_both_nearest_first() {
     let points = sicily();
     let search = Search {
         center: Place::new(15.0, 37.0).unwrap(),
-        shape: Shape::Circle {
-            radius_meters: 200_000.0,
-        },
+        shape: Shape::Circle { radius_meters: 200_000.0 },
         order: Order::Ascending,
         count: None,
         any: false,
     };
     let mut hits = Vec::new();
     points.search(&search, &mut hits);
-    let found: Vec<_> = hits
-        .iter()
-        .map(|hit| (hit.member, format!("{:.4}", hit.distance_meters / 1e3)))
-        .collect();
+    let found: Vec<_> =
+        hits.iter().map(|hit| (hit.member, format!("{:.4}", hit.distance_meters / 1e3))).collect();
     assert_eq!(
         found,
-        [
-            (&b"Catania"[..], "56.4413".to_string()),
-            (b"Palermo", "190.4424".to_string())
-        ]
+        [(&b"Catania"[..], "56.4413".to_string()), (b"Palermo", "190.4424".to_string())]
     );
 }
 
@@ -75,18 +61,10 @@ fn found_and_in_boxes(center: Place, shape: Shape, point: Place) -> (bool, bool)
     let cell = Cell::from_place(point);
     let mut points = Points::new();
     points.insert(b"point", cell);
-    let search = Search {
-        center,
-        shape,
-        order: Order::Unsorted,
-        count: None,
-        any: false,
-    };
+    let search = Search { center, shape, order: Order::Unsorted, count: None, any: false };
     let mut hits = Vec::new();
     points.search(&search, &mut hits);
-    let in_boxes = Boxes::of(center, &shape)
-        .ranges()
-        .any(|range| range.contains(&cell.bits()));
+    let in_boxes = Boxes::of(center, &shape).ranges().any(|range| range.contains(&cell.bits()));
     (hits.len() == 1, in_boxes)
 }
 
@@ -96,28 +74,21 @@ fn place(longitude: f64, latitude: f64) -> Place {
 
 #[test]
 fn a_point_beyond_the_pole_is_found_where_redis_misses_it() {
-    let shape = Shape::Circle {
-        radius_meters: 1_244_351.0,
-    };
+    let shape = Shape::Circle { radius_meters: 1_244_351.0 };
     let answer = found_and_in_boxes(place(0.7, 78.9), shape, place(-73.3, 83.7));
     assert_eq!(answer, (true, false));
 }
 
 #[test]
 fn a_point_within_the_width_of_a_polar_box_is_found_where_redis_misses_it() {
-    let shape = Shape::Box {
-        width_meters: 2_280_954.0,
-        height_meters: 3_782.0,
-    };
+    let shape = Shape::Box { width_meters: 2_280_954.0, height_meters: 3_782.0 };
     let answer = found_and_in_boxes(place(-43.1, -76.2), shape, place(0.2, -76.2));
     assert_eq!(answer, (true, false));
 }
 
 #[test]
 fn a_point_at_the_limit_of_the_globe_is_found_where_redis_misses_it() {
-    let shape = Shape::Circle {
-        radius_meters: 20_000.0,
-    };
+    let shape = Shape::Circle { radius_meters: 20_000.0 };
     let at_the_date_line = found_and_in_boxes(place(179.9, 10.0), shape, place(180.0, 10.0));
     assert_eq!(at_the_date_line, (true, false));
     let northernmost = found_and_in_boxes(place(5.0, 85.0), shape, place(5.0, 85.05112878));
@@ -128,9 +99,7 @@ fn a_point_at_the_limit_of_the_globe_is_found_where_redis_misses_it() {
 
 #[test]
 fn a_circle_across_the_date_line_finds_both_sides_in_the_boxes() {
-    let shape = Shape::Circle {
-        radius_meters: 50_000.0,
-    };
+    let shape = Shape::Circle { radius_meters: 50_000.0 };
     let answer = found_and_in_boxes(place(179.95, -17.0), shape, place(-179.9, -17.1));
     assert_eq!(answer, (true, true));
 }

@@ -78,26 +78,13 @@ fn searches() -> impl Strategy<Value = Search> {
     ];
     let shape = prop_oneof![
         lengths().prop_map(|radius_meters| Shape::Circle { radius_meters }),
-        (lengths(), lengths()).prop_map(|(width_meters, height_meters)| Shape::Box {
-            width_meters,
-            height_meters
-        }),
+        (lengths(), lengths())
+            .prop_map(|(width_meters, height_meters)| Shape::Box { width_meters, height_meters }),
     ];
-    let order = prop_oneof![
-        Just(Order::Unsorted),
-        Just(Order::Ascending),
-        Just(Order::Descending)
-    ];
+    let order = prop_oneof![Just(Order::Unsorted), Just(Order::Ascending), Just(Order::Descending)];
     let count = prop_oneof![2 => Just(None), 3 => (0usize..40).prop_map(Some)];
-    (center, shape, order, count, any::<bool>()).prop_map(|(center, shape, order, count, any)| {
-        Search {
-            center,
-            shape,
-            order,
-            count,
-            any,
-        }
-    })
+    (center, shape, order, count, any::<bool>())
+        .prop_map(|(center, shape, order, count, any)| Search { center, shape, order, count, any })
 }
 
 proptest! {

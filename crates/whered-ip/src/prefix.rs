@@ -54,25 +54,17 @@ impl Prefix {
     pub fn new(address: IpAddr, length_bits: u8) -> Result<Prefix, PrefixError> {
         if length_bits > family_bits(&address) {
             return Err(PrefixError::new(
-                PrefixErrorKind::LengthTooLong {
-                    longest: family_bits(&address),
-                },
+                PrefixErrorKind::LengthTooLong { longest: family_bits(&address) },
                 None,
                 &length_bits.to_string(),
             ));
         }
-        Ok(Prefix {
-            address: masked(address, length_bits),
-            length_bits,
-        })
+        Ok(Prefix { address: masked(address, length_bits), length_bits })
     }
 
     /// The prefix that holds `address` alone: /32 or /128.
     pub fn host(address: IpAddr) -> Prefix {
-        Prefix {
-            address,
-            length_bits: family_bits(&address),
-        }
+        Prefix { address, length_bits: family_bits(&address) }
     }
 
     /// The first address of the block.
@@ -140,10 +132,9 @@ impl FromStr for Prefix {
             PrefixError::new(PrefixErrorKind::Length { longest }, offset, length_text)
         })?;
         match u8::try_from(length) {
-            Ok(length_bits) if length_bits <= longest => Ok(Prefix {
-                address: masked(address, length_bits),
-                length_bits,
-            }),
+            Ok(length_bits) if length_bits <= longest => {
+                Ok(Prefix { address: masked(address, length_bits), length_bits })
+            }
             _ => {
                 let kind = PrefixErrorKind::LengthTooLong { longest };
                 Err(PrefixError::new(kind, offset, length_text))
@@ -182,15 +173,11 @@ fn masked(address: IpAddr, length_bits: u8) -> IpAddr {
     // A shift by the whole width (length 0) is what checked_shl refuses; its mask is zero.
     match address {
         IpAddr::V4(v4) => {
-            let mask = u32::MAX
-                .checked_shl(32 - u32::from(length_bits))
-                .unwrap_or(0);
+            let mask = u32::MAX.checked_shl(32 - u32::from(length_bits)).unwrap_or(0);
             IpAddr::V4(Ipv4Addr::from_bits(v4.to_bits() & mask))
         }
         IpAddr::V6(v6) => {
-            let mask = u128::MAX
-                .checked_shl(128 - u32::from(length_bits))
-                .unwrap_or(0);
+            let mask = u128::MAX.checked_shl(128 - u32::from(length_bits)).unwrap_or(0);
             IpAddr::V6(Ipv6Addr::from_bits(v6.to_bits() & mask))
         }
     }
@@ -246,11 +233,7 @@ impl PrefixError {
         if kept.len() < found.len() {
             kept.push('…');
         }
-        PrefixError(Box::new(ErrorParts {
-            kind,
-            offset,
-            found: kept,
-        }))
+        PrefixError(Box::new(ErrorParts { kind, offset, found: kept }))
     }
 
     /// What is wrong.
@@ -287,10 +270,7 @@ impl fmt::Display for PrefixError {
             PrefixErrorKind::LengthTooLong { longest } => ("is too long", longest),
         };
         let family = if longest == 32 { "IPv4" } else { "IPv6" };
-        write!(
-            f,
-            "prefix length {found:?} {complaint}: allowed is 0 to {longest} for {family}"
-        )
+        write!(f, "prefix length {found:?} {complaint}: allowed is 0 to {longest} for {family}")
     }
 }
 

@@ -76,8 +76,7 @@ pub struct PrefixMatch<'a> {
 impl Member {
     #[inline]
     fn is_live(&self, now_millis: u64) -> bool {
-        self.expires_at_millis
-            .is_none_or(|expires_at_millis| now_millis < expires_at_millis)
+        self.expires_at_millis.is_none_or(|expires_at_millis| now_millis < expires_at_millis)
     }
 
     fn value_len(&self) -> usize {
@@ -114,11 +113,7 @@ impl PrefixSet {
 
     /// How many members are live; linear in the number of expired ones not yet removed.
     pub fn live_len(&self, now_millis: u64) -> usize {
-        let expired = self
-            .expiries
-            .iter()
-            .take_while(|(at, _)| *at <= now_millis)
-            .count();
+        let expired = self.expiries.iter().take_while(|(at, _)| *at <= now_millis).count();
         self.len() - expired
     }
 
@@ -138,10 +133,7 @@ impl PrefixSet {
         expires_at_millis: Option<u64>,
         now_millis: u64,
     ) -> bool {
-        let member = Member {
-            value: value.map(Box::from),
-            expires_at_millis,
-        };
+        let member = Member { value: value.map(Box::from), expires_at_millis };
         self.value_bytes += member.value_len();
         let old = self.members.insert(prefix, member);
         let was_live = old.as_ref().is_some_and(|old| old.is_live(now_millis));
@@ -172,10 +164,7 @@ impl PrefixSet {
             && let Some((_, prefix)) = self.expiries.first().filter(|(at, _)| *at <= now_millis)
         {
             let prefix = *prefix;
-            let old = self
-                .members
-                .remove(&prefix)
-                .expect("each expiry belongs to a member");
+            let old = self.members.remove(&prefix).expect("each expiry belongs to a member");
             self.forget(prefix, &old);
             removed += 1;
         }
@@ -184,17 +173,12 @@ impl PrefixSet {
 
     /// The earliest expiry of all members, past or to come: when `remove_expired` has work next.
     pub fn next_expiry_millis(&self) -> Option<u64> {
-        self.expiries
-            .first()
-            .map(|(expires_at_millis, _)| *expires_at_millis)
+        self.expiries.first().map(|(expires_at_millis, _)| *expires_at_millis)
     }
 
     /// The live member with this very prefix.
     pub fn get(&self, prefix: &Prefix, now_millis: u64) -> Option<PrefixMatch<'_>> {
-        let member = self
-            .members
-            .get(prefix)
-            .filter(|member| member.is_live(now_millis))?;
+        let member = self.members.get(prefix).filter(|member| member.is_live(now_millis))?;
         Some(PrefixMatch::new((*prefix, member)))
     }
 

@@ -43,19 +43,13 @@ impl Twins {
     fn insert(&mut self, prefix: Prefix) {
         self.next_value += 1;
         self.earlier.push(prefix);
-        let (a, b) = (
-            self.map.insert(prefix, self.next_value),
-            self.naive.insert(prefix, self.next_value),
-        );
+        let (a, b) =
+            (self.map.insert(prefix, self.next_value), self.naive.insert(prefix, self.next_value));
         assert_eq!(a, b, "insert {prefix}");
     }
 
     fn remove(&mut self, prefix: &Prefix) {
-        assert_eq!(
-            self.map.remove(prefix),
-            self.naive.remove(prefix),
-            "remove {prefix}"
-        );
+        assert_eq!(self.map.remove(prefix), self.naive.remove(prefix), "remove {prefix}");
     }
 
     fn take(&mut self, step: &Step) {
@@ -188,11 +182,7 @@ proptest! {
 
 #[test]
 fn every_length_of_both_families_is_found_from_the_longest_to_the_shortest() {
-    for (address, most) in [
-        ("255.255.255.255", 32),
-        ("::", 128),
-        ("a5a5:5a5a::ffff:ffff", 128),
-    ] {
+    for (address, most) in [("255.255.255.255", 32), ("::", 128), ("a5a5:5a5a::ffff:ffff", 128)] {
         let address: IpAddr = address.parse().unwrap();
         let mut map = PrefixMap::new();
         for length_bits in 0..=most {
@@ -228,10 +218,8 @@ fn a_batch_of_any_size_empties_its_answers_first() {
     for count in [0, 1, 15, 16, 17, 100] {
         let addresses: Vec<IpAddr> = (0..count).map(|n| [10 + n % 2, 0, 0, n].into()).collect();
         map.longest_match_batch(&addresses, &mut found);
-        let expected: Vec<_> = addresses
-            .iter()
-            .map(|address| map.longest_match(*address))
-            .collect();
+        let expected: Vec<_> =
+            addresses.iter().map(|address| map.longest_match(*address)).collect();
         assert_eq!(found, expected);
     }
 }
@@ -252,9 +240,7 @@ fn many_random_prefixes_agree_with_their_twin() {
         let address: IpAddr = if bits & 1 == 0 {
             ((bits >> 32) as u32 & 0x0303_ffff).to_be_bytes().into()
         } else {
-            (u128::from(bits) << 64 | u128::from(random() & 0xf))
-                .to_be_bytes()
-                .into()
+            (u128::from(bits) << 64 | u128::from(random() & 0xf)).to_be_bytes().into()
         };
         let most = if address.is_ipv4() { 33 } else { 129 };
         twins.insert(Prefix::new(address, (random() % most) as u8).unwrap());

@@ -23,14 +23,8 @@ fn a_member_is_live_below_its_expiry_and_gone_at_it() {
     assert!(set.insert(host, None, Some(100), 0));
     for (now_millis, live) in [(0, true), (99, true), (100, false), (u64::MAX, false)] {
         assert_eq!(set.get(&host, now_millis).is_some(), live);
-        assert_eq!(
-            set.longest_match(host.address(), now_millis).is_some(),
-            live
-        );
-        assert_eq!(
-            set.all_matches(host.address(), now_millis).count(),
-            usize::from(live)
-        );
+        assert_eq!(set.longest_match(host.address(), now_millis).is_some(), live);
+        assert_eq!(set.all_matches(host.address(), now_millis).count(), usize::from(live));
         assert_eq!(set.iter(now_millis).count(), usize::from(live));
         assert_eq!(set.live_len(now_millis), usize::from(live));
         assert_eq!(set.len(), 1, "looking removes nothing");
@@ -44,11 +38,7 @@ fn a_shorter_live_member_is_found_when_the_longer_ones_have_expired() {
     set.insert(prefix("10.1.0.0/16"), Some(b"middle"), Some(20), 0);
     set.insert(prefix("10.1.2.0/23"), Some(b"narrow"), Some(10), 0);
     set.insert(prefix("10.1.2.3"), Some(b"host"), Some(10), 0);
-    let value = |now_millis| {
-        set.longest_match(address("10.1.2.3"), now_millis)
-            .unwrap()
-            .value
-    };
+    let value = |now_millis| set.longest_match(address("10.1.2.3"), now_millis).unwrap().value;
     assert_eq!(value(9), Some(&b"host"[..]));
     assert_eq!(value(10), Some(&b"middle"[..]));
     assert_eq!(value(20), Some(&b"wide"[..]));
@@ -62,23 +52,12 @@ fn insert_says_whether_the_prefix_is_new_and_replaces_value_and_expiry() {
     assert!(!set.insert(net, Some(b"b"), None, 50), "still live");
     assert_eq!(
         set.get(&net, 1000),
-        Some(PrefixMatch {
-            prefix: net,
-            value: Some(b"b"),
-            expires_at_millis: None
-        })
+        Some(PrefixMatch { prefix: net, value: Some(b"b"), expires_at_millis: None })
     );
-    assert_eq!(
-        set.remove_expired(1000, 9),
-        0,
-        "the old expiry was replaced"
-    );
+    assert_eq!(set.remove_expired(1000, 9), 0, "the old expiry was replaced");
     assert!(!set.insert(net, None, Some(2000), 1000));
     assert_eq!(set.get(&net, 1999).unwrap().value, None);
-    assert!(
-        set.insert(net, Some(b""), None, 2000),
-        "had expired, so it is new"
-    );
+    assert!(set.insert(net, Some(b""), None, 2000), "had expired, so it is new");
     assert_eq!(set.get(&net, 2000).unwrap().value, Some(&b""[..]));
     assert_eq!((set.len(), set.next_expiry_millis()), (1, None));
 }
@@ -101,12 +80,7 @@ fn expired_members_are_forgotten_in_the_order_of_expiry_and_never_more_than_aske
     let mut set = PrefixSet::new();
     for n in 0..10u8 {
         // The later the address, the earlier the expiry.
-        set.insert(
-            Prefix::host([10, 0, 0, n].into()),
-            None,
-            Some(100 - u64::from(n)),
-            0,
-        );
+        set.insert(Prefix::host([10, 0, 0, n].into()), None, Some(100 - u64::from(n)), 0);
     }
     set.insert(prefix("10.0.0.0/8"), None, None, 0);
     assert_eq!(set.remove_expired(90, 100), 0, "none is due");
@@ -138,10 +112,7 @@ fn an_ipv4_mapped_address_meets_ipv6_members_only() {
     set.insert(prefix("::ffff:10.0.0.0/104"), None, None, 0);
     let found = set.longest_match(address("::ffff:10.0.0.1"), 0).unwrap();
     assert_eq!(found.prefix, prefix("::ffff:10.0.0.0/104"));
-    assert_eq!(
-        set.longest_match(address("10.0.0.1"), 0).unwrap().prefix,
-        prefix("10.0.0.0/8")
-    );
+    assert_eq!(set.longest_match(address("10.0.0.1"), 0).unwrap().prefix, prefix("10.0.0.0/8"));
 }
 
 #[test]
@@ -197,25 +168,16 @@ fn compare(set: &PrefixSet, naive: &Naive, addresses: &[IpAddr], now_millis: u64
         .filter(|m| is_live(m.expires_at_millis, now_millis))
         .collect();
     assert_eq!(set.iter(now_millis).collect::<Vec<_>>(), live);
-    assert_eq!(
-        (set.len(), set.live_len(now_millis)),
-        (naive.len(), live.len())
-    );
+    assert_eq!((set.len(), set.live_len(now_millis)), (naive.len(), live.len()));
     let mut batch = Vec::new();
     set.longest_match_batch(addresses, now_millis, &mut batch);
     for (address, batched) in addresses.iter().zip(batch) {
         let mut holding: Vec<_> = live.clone();
         holding.retain(|found| found.prefix.contains(*address));
         holding.sort_by_key(|found| found.prefix.length_bits());
-        assert_eq!(
-            set.longest_match(*address, now_millis),
-            holding.last().copied()
-        );
+        assert_eq!(set.longest_match(*address, now_millis), holding.last().copied());
         assert_eq!(batched, holding.last().copied());
-        assert_eq!(
-            set.all_matches(*address, now_millis).collect::<Vec<_>>(),
-            holding
-        );
+        assert_eq!(set.all_matches(*address, now_millis).collect::<Vec<_>>(), holding);
     }
 }
 

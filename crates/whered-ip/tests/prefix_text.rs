@@ -85,15 +85,9 @@ fn bad_text_says_where_and_what_is_allowed() {
         ("::ffff:1.2.3.4/129", 15, "129", too_long(128)),
     ] {
         let error = text.parse::<Prefix>().expect_err(text);
-        assert_eq!(
-            (error.kind(), error.offset(), error.found()),
-            (kind, Some(offset), found)
-        );
+        assert_eq!((error.kind(), error.offset(), error.found()), (kind, Some(offset), found));
         let line = error.to_string();
-        assert!(
-            !line.contains('\n') && line.contains("allowed is"),
-            "{line}"
-        );
+        assert!(!line.contains('\n') && line.contains("allowed is"), "{line}");
     }
 }
 
@@ -101,9 +95,7 @@ fn bad_text_says_where_and_what_is_allowed() {
 fn a_long_wrong_text_makes_a_short_error() {
     let error = "ü".repeat(1 << 20).parse::<Prefix>().unwrap_err();
     assert_eq!(error.found().chars().count(), 49);
-    let error = format!("::/{}", "1".repeat(1 << 20))
-        .parse::<Prefix>()
-        .unwrap_err();
+    let error = format!("::/{}", "1".repeat(1 << 20)).parse::<Prefix>().unwrap_err();
     assert!(error.to_string().len() < 200);
 }
 
@@ -112,10 +104,7 @@ fn a_length_past_the_address_is_refused() {
     let error = Prefix::new(address("1.2.3.4"), 33).unwrap_err();
     assert_eq!(error.kind(), PrefixErrorKind::LengthTooLong { longest: 32 });
     assert_eq!(error.offset(), None);
-    assert_eq!(
-        error.to_string(),
-        "prefix length \"33\" is too long: allowed is 0 to 32 for IPv4"
-    );
+    assert_eq!(error.to_string(), "prefix length \"33\" is too long: allowed is 0 to 32 for IPv4");
     assert!(Prefix::new(address("::"), 129).is_err());
     assert!(Prefix::new(address("::"), 128).is_ok());
 }
@@ -149,15 +138,7 @@ fn a_prefix_takes_eighteen_bytes() {
 
 #[test]
 fn the_order_is_family_then_address_then_length() {
-    let sorted = [
-        "0.0.0.0/0",
-        "9.0.0.0/8",
-        "10.0.0.0/8",
-        "10.0.0.0/9",
-        "::/0",
-        "::/1",
-        "8000::/1",
-    ];
+    let sorted = ["0.0.0.0/0", "9.0.0.0/8", "10.0.0.0/8", "10.0.0.0/9", "::/0", "::/1", "8000::/1"];
     assert!(sorted.map(prefix).is_sorted());
 }
 

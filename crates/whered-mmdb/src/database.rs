@@ -15,11 +15,11 @@
 //! errors. Immutable after opening: any number of threads may ask at once.
 //!
 //! Cost: a lookup takes one dependent read per address bit up to the answer (up to 32 or 128);
-//! fields and records as [`crate::decode`] says. Opening reads the metadata and 96 nodes; a
+//! fields and records as [`crate::walk`] says. Opening reads the metadata and 96 nodes; a
 //! legacy file without a structure marker is walked whole.
 #![deny(clippy::indexing_slicing)]
 
-use crate::decode::{Budget, Scalar, Section, Sink};
+use crate::decode::{Scalar, Section};
 use crate::error::{ErrorKind, MmdbError};
 use crate::json::JsonSink;
 use crate::legacy::{self, LegacyEdition};
@@ -29,6 +29,7 @@ use crate::path::FieldPath;
 use crate::tree::{Layout, RecordId, SEPARATOR_BYTES, SearchTree, TreeNode};
 use crate::value::{Value, ValueSink};
 use crate::verify::{self, Verified};
+use crate::walk::{Budget, Sink};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use whered_ip::Prefix;
 
@@ -48,7 +49,7 @@ use whered_ip::Prefix;
 /// assert_eq!(name, Some(Value::String("here".to_string())));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct Database {
     bytes: Vec<u8>,
     tree: SearchTree,
@@ -89,18 +90,8 @@ impl Database {
         if let Some(marker) = metadata::find_marker(&bytes) {
             return Database::open_mmdb(bytes, marker);
         }
-        let legacy::Opened {
-            edition,
-            tree,
-            metadata,
-        } = legacy::open(&bytes)?;
-        Ok(Database {
-            bytes,
-            tree,
-            metadata,
-            format: Format::Legacy(edition),
-            data: 0..0,
-        })
+        let legacy::Opened { edition, tree, metadata } = legacy::open(&bytes)?;
+        Ok(Database { bytes, tree, metadata, format: Format::Legacy(edition), data: 0..0 })
     }
 
     fn open_mmdb(bytes: Vec<u8>, marker: usize) -> Result<Database, MmdbError> {
@@ -118,17 +109,12 @@ impl Database {
         let Some(start) = start else {
             return Err(MmdbError::new(
                 ErrorKind::Metadata,
-                format!(
-                    "{} nodes, a tree of {tree_bytes} bytes",
-                    metadata.node_count
-                ),
+                format!("{} nodes, a tree of {tree_bytes} bytes", metadata.node_count),
                 format!("trees that end {SEPARATOR_BYTES} bytes before the metadata, at {marker}"),
             )
             .within("node_count"));
         };
-        let separator = bytes
-            .get(start - SEPARATOR_BYTES..start)
-            .unwrap_or_default();
+        let separator = bytes.get(start - SEPARATOR_BYTES..start).unwrap_or_default();
         if let Some(position) = separator.iter().position(|&byte| byte != 0) {
             return Err(MmdbError::new(
                 ErrorKind::Tree,
@@ -139,13 +125,7 @@ impl Database {
         }
         let is_ipv6 = metadata.ip_version == 6;
         let tree = SearchTree::new(&bytes, layout, metadata.node_count, marker - start, is_ipv6)?;
-        Ok(Database {
-            bytes,
-            tree,
-            metadata,
-            format: Format::Mmdb,
-            data: start..marker,
-        })
+        Ok(Database { bytes, tree, metadata, format: Format::Mmdb, data: start..marker })
     }
 
     /// Which format the bytes have.
@@ -191,10 +171,7 @@ impl Database {
             TreeNode::Record(id) => Some(id),
             TreeNode::Empty | TreeNode::Node(_) => None,
         };
-        Ok(Lookup {
-            prefix: prefix(bits, answer.depth, is_ipv4),
-            record,
-        })
+        Ok(Lookup { prefix: prefix(bits, answer.depth, is_ipv4), record })
     }
 
     /// The lookups of many addresses, appended to `answers` in their order.
@@ -223,9 +200,7 @@ impl Database {
         match self.format {
             Format::Mmdb => {
                 let at = id.to_u32() as usize;
-                self.section()
-                    .walk(at, &mut Budget::new(), sink)
-                    .map(|_| ())
+                self.section().walk(at, &mut Budget::new(), sink).map(|_| ())
             }
             Format::Legacy(_) => legacy::emit(id, sink),
         }
@@ -298,9 +273,7 @@ impl Database {
         let Some(at) = section.locate(id.to_u32() as usize, path)? else {
             return Ok(None);
         };
-        let scalar = section
-            .resolve(at)
-            .and_then(|(field, _)| section.scalar(&field));
+        let scalar = section.resolve(at).and_then(|(field, _)| section.scalar(&field));
         scalar.map_err(|error| error.within(&path.to_string()))
     }
 

@@ -1,6 +1,6 @@
-//! Reads the fields of a data section (or of the metadata, which has the same form).
+//! Reads the single fields of a data section (or of the metadata, which has the same form).
 //!
-//! Not for the search tree, and not for what the fields mean.
+//! Not for the search tree, and not for whole records.
 //!
 //! A field is a control byte, sometimes a type byte, sometimes size bytes, then the payload
 //! (specification, "Output Data Section"):
@@ -14,26 +14,13 @@
 //! size that is right for its type, a payload that lies inside the section, and, for a map or
 //! array, no more entries than there are bytes left. Text is checked where it is taken.
 //!
-//! Cost bounds against hostile files: pointers let a small file describe an endless record (a map
-//! whose entries all point to a map whose entries all point ...). So one call decodes at most
-//! [`MAX_VALUES_PER_RECORD`] values and [`MAX_PAYLOAD_BYTES_PER_RECORD`] bytes of payload, nested
-//! at most [`MAX_DEPTH`] deep; beyond that it is an error of kind `Limit`.
+//! What the fields make up together is read by [`crate::walk`]. Each question costs constant time,
+//! text its length.
 //!
 //! Nothing is kept between calls; any number of threads may read at once.
 #![deny(clippy::indexing_slicing)]
 
 use crate::error::{ErrorKind, MmdbError};
-use crate::path::FieldPath;
-
-/// How deep maps and arrays may be nested in one record; libmaxminddb's limit.
-pub const MAX_DEPTH: usize = 512;
-
-/// How many values (keys included) one record may hold, pointers followed.
-pub const MAX_VALUES_PER_RECORD: usize = 65_536;
-
-/// How many bytes of text and byte strings (keys included) one record may hold, pointers followed:
-/// twice the largest single field.
-pub const MAX_PAYLOAD_BYTES_PER_RECORD: usize = 32 << 20;
 
 /// A field's type; pointers are resolved before one meets it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -120,81 +107,6 @@ impl Scalar<'_> {
     }
 }
 
-/// Takes a record's values in order: one walk serves values, JSON and counting.
-pub(crate) trait Sink {
-    fn scalar(&mut self, scalar: Scalar<'_>);
-    fn begin_map(&mut self, size: usize);
-    fn key(&mut self, key: &str);
-    fn end_map(&mut self);
-    fn begin_array(&mut self, size: usize);
-    fn end_array(&mut self);
-}
-
-/// What one call may still decode.
-#[derive(Debug)]
-pub(crate) struct Budget {
-    values: usize,
-    payload_bytes: usize,
-}
-
-impl Budget {
-    pub(crate) fn new() -> Budget {
-        Budget {
-            values: MAX_VALUES_PER_RECORD,
-            payload_bytes: MAX_PAYLOAD_BYTES_PER_RECORD,
-        }
-    }
-
-    fn take_field(&mut self, field: &Field) -> Result<(), MmdbError> {
-        let payload_bytes = match field.kind {
-            Kind::String | Kind::Bytes => field.size,
-            _ => 0,
-        };
-        // A container that announces more than the budget is refused before anything is read.
-        if field.nested_fields() > self.values as u64 {
-            return Err(too_many_values());
-        }
-        self.take(payload_bytes)
-    }
-
-    /// Takes one value or key with this much text.
-    fn take(&mut self, payload_bytes: usize) -> Result<(), MmdbError> {
-        self.values = self.values.checked_sub(1).ok_or_else(too_many_values)?;
-        self.payload_bytes = self
-            .payload_bytes
-            .checked_sub(payload_bytes)
-            .ok_or_else(too_many_bytes)?;
-        Ok(())
-    }
-}
-
-#[cold]
-pub(crate) fn too_many_values() -> MmdbError {
-    MmdbError::new(
-        ErrorKind::Limit,
-        "more values than a record may hold",
-        format!("{MAX_VALUES_PER_RECORD} values, pointers followed"),
-    )
-}
-
-#[cold]
-pub(crate) fn too_many_bytes() -> MmdbError {
-    MmdbError::new(
-        ErrorKind::Limit,
-        "more text than a record may hold",
-        format!("{MAX_PAYLOAD_BYTES_PER_RECORD} bytes, pointers followed"),
-    )
-}
-
-#[cold]
-pub(crate) fn too_deep() -> MmdbError {
-    MmdbError::new(
-        ErrorKind::Limit,
-        "maps and arrays nested too deep, or a pointer that leads back to itself",
-        format!("{MAX_DEPTH} levels"),
-    )
-}
-
 /// A section's bytes and where in the file they begin.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Section<'a> {
@@ -223,16 +135,14 @@ impl<'a> Section<'a> {
 
     /// `count` bytes at `at`, which belong to the field at `field_at`.
     fn take(&self, field_at: usize, at: usize, count: usize) -> Result<&'a [u8], MmdbError> {
-        at.checked_add(count)
-            .and_then(|end| self.bytes.get(at..end))
-            .ok_or_else(|| {
-                let left = self.bytes.len().saturating_sub(at);
-                self.fault(
-                    field_at,
-                    format!("a field that needs {count} bytes where {left} are left"),
-                    "fields that end inside their section",
-                )
-            })
+        at.checked_add(count).and_then(|end| self.bytes.get(at..end)).ok_or_else(|| {
+            let left = self.bytes.len().saturating_sub(at);
+            self.fault(
+                field_at,
+                format!("a field that needs {count} bytes where {left} are left"),
+                "fields that end inside their section",
+            )
+        })
     }
 
     /// Reads what stands at `at`, without following a pointer.
@@ -257,11 +167,7 @@ impl<'a> Section<'a> {
             2 => 285 + more,
             _ => 65_821 + more,
         };
-        let field = Field {
-            kind,
-            size,
-            start: after_type + extra,
-        };
+        let field = Field { kind, size, start: after_type + extra };
         self.check_size(at, &field)?;
         Ok(Token::Field(field))
     }
@@ -283,10 +189,7 @@ impl<'a> Section<'a> {
                 "pointers into the section, which is shorter",
             ));
         }
-        Ok(Token::Pointer {
-            target,
-            next: at + 1 + width,
-        })
+        Ok(Token::Pointer { target, next: at + 1 + width })
     }
 
     /// The type, and where the size bytes begin.
@@ -340,17 +243,13 @@ impl<'a> Section<'a> {
             Kind::End => (size == 0, "an end marker of size 0"),
             Kind::Map | Kind::Array | Kind::Container => {
                 let left = (self.bytes.len() - field.start) as u64;
-                (
-                    field.nested_fields() <= left,
-                    "no more entries than bytes left",
-                )
+                (field.nested_fields() <= left, "no more entries than bytes left")
             }
         };
         if !right {
             return Err(self.fault(at, format!("{:?} of size {size}", field.kind), allowed));
         }
-        self.take(at, field.start, field.end() - field.start)
-            .map(|_| ())
+        self.take(at, field.start, field.end() - field.start).map(|_| ())
     }
 
     /// The field at `at`, one pointer followed, and where the next field begins if there was one.
@@ -367,7 +266,7 @@ impl<'a> Section<'a> {
     }
 
     /// The payload of a field that is neither map nor array.
-    fn payload(&self, field: &Field) -> Result<&'a [u8], MmdbError> {
+    pub(crate) fn payload(&self, field: &Field) -> Result<&'a [u8], MmdbError> {
         self.take(field.start, field.start, field.end() - field.start)
     }
 
@@ -423,149 +322,9 @@ impl<'a> Section<'a> {
         }
         Ok((field, after_pointer.unwrap_or(field.end())))
     }
-
-    /// Decodes the value at `at` into `sink`; returns where the next field begins.
-    ///
-    /// Cost: linear in the values told to the sink; see the file's head for the bounds.
-    pub(crate) fn walk(
-        &self,
-        at: usize,
-        budget: &mut Budget,
-        sink: &mut impl Sink,
-    ) -> Result<usize, MmdbError> {
-        self.walk_nested(at, 0, budget, sink)
-    }
-
-    fn walk_nested(
-        &self,
-        at: usize,
-        depth: usize,
-        budget: &mut Budget,
-        sink: &mut impl Sink,
-    ) -> Result<usize, MmdbError> {
-        let (field, after_pointer) = self.resolve(at)?;
-        budget
-            .take_field(&field)
-            .map_err(|error| error.at(self.file_offset(at)))?;
-        let mut next = field.end();
-        if let Some(scalar) = self.scalar(&field)? {
-            sink.scalar(scalar);
-            return Ok(after_pointer.unwrap_or(next));
-        }
-        if depth == MAX_DEPTH {
-            return Err(too_deep().at(self.file_offset(at)));
-        }
-        if field.kind == Kind::Map {
-            sink.begin_map(field.size);
-            for _ in 0..field.size {
-                let key_at = next;
-                let (key, value_at) = self.key(key_at)?;
-                budget
-                    .take(key.len())
-                    .map_err(|error| error.at(self.file_offset(key_at)))?;
-                sink.key(key);
-                next = self
-                    .walk_nested(value_at, depth + 1, budget, sink)
-                    .map_err(|error| error.within(&FieldPath::escape(key)))?;
-            }
-            sink.end_map();
-        } else {
-            sink.begin_array(field.size);
-            for index in 0..field.size {
-                next = self
-                    .walk_nested(next, depth + 1, budget, sink)
-                    .map_err(|error| error.within(&index.to_string()))?;
-            }
-            sink.end_array();
-        }
-        Ok(after_pointer.unwrap_or(next))
-    }
-
-    /// Where the field after the one at `at` begins; pointers are not followed.
-    ///
-    /// Cost: linear in the fields stepped over.
-    fn skip(&self, at: usize, budget: &mut Budget) -> Result<usize, MmdbError> {
-        let mut next = at;
-        let mut left = 1_u64;
-        while left > 0 {
-            left -= 1;
-            match self.token(next)? {
-                Token::Pointer { next: after, .. } => next = after,
-                Token::Field(field) => {
-                    budget
-                        .take_field(&field)
-                        .map_err(|error| error.at(self.file_offset(next)))?;
-                    left += field.nested_fields();
-                    next = field.end();
-                }
-            }
-        }
-        Ok(next)
-    }
-
-    /// Where the value at `path` inside the record at `at` stands; `None` if there is none.
-    ///
-    /// Cost: linear in the fields before it in each map or array on the way.
-    pub(crate) fn locate(&self, at: usize, path: &FieldPath) -> Result<Option<usize>, MmdbError> {
-        let mut budget = Budget::new();
-        let mut at = at;
-        for (position, segment) in path.segments().iter().enumerate() {
-            let (field, _) = self.resolve(at)?;
-            let step = match field.kind {
-                Kind::Map => self.find_key(&field, segment.text(), &mut budget),
-                Kind::Array => match segment.index_in(field.size) {
-                    Some(index) => self.find_index(&field, index, &mut budget).map(Some),
-                    None => Ok(None),
-                },
-                _ => Ok(None),
-            };
-            match step.map_err(|error| error.within(&path.first(position).to_string()))? {
-                Some(found) => at = found,
-                None => return Ok(None),
-            }
-        }
-        Ok(Some(at))
-    }
-
-    fn find_key(
-        &self,
-        map: &Field,
-        wanted: &str,
-        budget: &mut Budget,
-    ) -> Result<Option<usize>, MmdbError> {
-        let mut next = map.start;
-        for _ in 0..map.size {
-            let (field, value_at) = self.key_field(next)?;
-            // Comparing bytes needs no check for UTF-8: what equals the wanted text is text.
-            if self.payload(&field)? == wanted.as_bytes() {
-                return Ok(Some(value_at));
-            }
-            next = self.skip(value_at, budget)?;
-        }
-        Ok(None)
-    }
-
-    fn find_index(
-        &self,
-        array: &Field,
-        index: usize,
-        budget: &mut Budget,
-    ) -> Result<usize, MmdbError> {
-        let mut next = array.start;
-        for _ in 0..index {
-            next = self.skip(next, budget)?;
-        }
-        Ok(next)
-    }
 }
 
 /// Up to 16 bytes as a big-endian number; no bytes are zero. Longer input keeps the last 16.
 fn big_endian(bytes: &[u8]) -> u128 {
-    bytes
-        .iter()
-        .fold(0, |number, byte| (number << 8) | u128::from(*byte))
+    bytes.iter().fold(0, |number, byte| (number << 8) | u128::from(*byte))
 }
-
-#[cfg(test)]
-#[path = "decode_tests.rs"]
-mod tests;

@@ -138,13 +138,7 @@ impl MmdbError {
 
 impl fmt::Display for MmdbError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Inner {
-            kind,
-            offset_bytes,
-            path,
-            found,
-            allowed,
-        } = &*self.inner;
+        let Inner { kind, offset_bytes, path, found, allowed } = &*self.inner;
         f.write_str(kind.words())?;
         if let Some(offset) = offset_bytes {
             write!(f, " at byte {offset}")?;
@@ -153,7 +147,7 @@ impl fmt::Display for MmdbError {
             // Keys come from the file: control characters must not reach a terminal.
             write!(f, " ({})", path.escape_debug())?;
         }
-        write!(f, ": found {}; allowed: {}", found.escape_debug(), allowed)
+        write!(f, ": found {found}; allowed: {allowed}")
     }
 }
 

@@ -5,7 +5,8 @@
 //! prints them; doubles and floats are the shortest decimal that reads back equal; what JSON
 //! cannot say (NaN, infinities) is `null`; uint128 is a decimal number with all its digits.
 
-use crate::decode::{Scalar, Sink};
+use crate::decode::Scalar;
+use crate::walk::Sink;
 use std::io::Write;
 
 /// Appends JSON to a buffer.

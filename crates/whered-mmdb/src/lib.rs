@@ -52,10 +52,10 @@ pub mod rows;
 mod tree;
 mod value;
 mod verify;
+mod walk;
 mod writer;
 
 pub use database::{Database, Format, Lookup};
-pub use decode::{MAX_DEPTH, MAX_PAYLOAD_BYTES_PER_RECORD, MAX_VALUES_PER_RECORD};
 pub use error::{ErrorKind, MmdbError};
 pub use legacy::LegacyEdition;
 pub use metadata::Metadata;
@@ -65,4 +65,5 @@ pub use rows::RowsError;
 pub use tree::{RecordId, TreeNode};
 pub use value::Value;
 pub use verify::Verified;
+pub use walk::{MAX_DEPTH, MAX_PAYLOAD_BYTES_PER_RECORD, MAX_VALUES_PER_RECORD};
 pub use writer::{Writer, WriterOptions};

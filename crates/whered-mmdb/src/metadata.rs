@@ -8,10 +8,11 @@
 //! specification's minor versions demand.
 #![deny(clippy::indexing_slicing)]
 
-use crate::decode::{Budget, Section};
+use crate::decode::Section;
 use crate::error::{ErrorKind, MmdbError};
 use crate::path::FieldPath;
 use crate::value::{Value, ValueSink};
+use crate::walk::Budget;
 
 /// The bytes in front of the metadata map.
 pub(crate) const MARKER: &[u8] = b"\xab\xcd\xefMaxMind.com";
@@ -48,9 +49,7 @@ pub struct Metadata {
 pub(crate) fn find_marker(bytes: &[u8]) -> Option<usize> {
     let first = bytes.len().saturating_sub(MAX_METADATA_BYTES);
     let tail = bytes.get(first..)?;
-    tail.windows(MARKER.len())
-        .rposition(|window| window == MARKER)
-        .map(|position| first + position)
+    tail.windows(MARKER.len()).rposition(|window| window == MARKER).map(|position| first + position)
 }
 
 /// Reads the metadata of a file whose marker begins at `marker`.
@@ -61,10 +60,7 @@ pub(crate) fn read(bytes: &[u8], marker: usize) -> Result<Metadata, MmdbError> {
     section
         .walk(0, &mut Budget::new(), &mut sink)
         .map_err(|error| error.of_kind(ErrorKind::Metadata))?;
-    let map = Reader {
-        map: sink.finish(),
-        offset_bytes: start as u64,
-    };
+    let map = Reader { map: sink.finish(), offset_bytes: start as u64 };
     let metadata = Metadata {
         format_major: map.unsigned("binary_format_major_version", "2")?,
         format_minor: map.unsigned("binary_format_minor_version", "a uint16")?,
@@ -97,9 +93,7 @@ struct Reader {
 
 impl Reader {
     fn fault(&self, key: &str, found: &str, allowed: &str) -> MmdbError {
-        MmdbError::new(ErrorKind::Metadata, found, allowed)
-            .at(self.offset_bytes)
-            .within(key)
+        MmdbError::new(ErrorKind::Metadata, found, allowed).at(self.offset_bytes).within(key)
     }
 
     fn get(&self, key: &str) -> Option<&Value> {

@@ -34,24 +34,12 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    pub(crate) const ROOT: Place = Place {
-        node: TreeNode::Node(0),
-        bits: 0,
-        depth: 0,
-    };
+    pub(crate) const ROOT: Place = Place { node: TreeNode::Node(0), bits: 0, depth: 0 };
 
     /// The place below this one.
     pub(crate) fn below(&self, node: TreeNode, bit: bool) -> Place {
-        let bits = if bit {
-            self.bits | 1 << (127 - self.depth)
-        } else {
-            self.bits
-        };
-        Place {
-            node,
-            bits,
-            depth: self.depth + 1,
-        }
+        let bits = if bit { self.bits | 1 << (127 - self.depth) } else { self.bits };
+        Place { node, bits, depth: self.depth + 1 }
     }
 
     /// Whether this place leads back to the IPv4 subtree from elsewhere.
@@ -81,12 +69,7 @@ impl<'a> Networks<'a> {
         let visits_left = u64::from(tree.node_count()) * VISITS_PER_NODE;
         let mut open = Vec::with_capacity(129);
         open.push(Place::ROOT);
-        Networks {
-            tree,
-            bytes,
-            open,
-            visits_left,
-        }
+        Networks { tree, bytes, open, visits_left }
     }
 
     /// Puts the children of an inner node on the stack, the left one on top.

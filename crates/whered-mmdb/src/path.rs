@@ -37,11 +37,7 @@ pub(crate) struct Segment {
 impl Segment {
     fn new(text: String) -> Segment {
         // The standard parser would also take "+1", which is no index but may be a key.
-        let index = if text.starts_with('+') {
-            None
-        } else {
-            text.parse().ok()
-        };
+        let index = if text.starts_with('+') { None } else { text.parse().ok() };
         Segment { text, index }
     }
 
@@ -53,11 +49,7 @@ impl Segment {
     pub(crate) fn index_in(&self, count: usize) -> Option<usize> {
         let index = self.index?;
         let distance = usize::try_from(index.unsigned_abs()).ok()?;
-        let index = if index < 0 {
-            count.checked_sub(distance)?
-        } else {
-            distance
-        };
+        let index = if index < 0 { count.checked_sub(distance)? } else { distance };
         (index < count).then_some(index)
     }
 }
@@ -65,12 +57,7 @@ impl Segment {
 impl FieldPath {
     /// A path of these segments, taken as they are: dots in them need no backslash.
     pub fn new<S: Into<String>>(segments: impl IntoIterator<Item = S>) -> FieldPath {
-        FieldPath {
-            segments: segments
-                .into_iter()
-                .map(|text| Segment::new(text.into()))
-                .collect(),
-        }
+        FieldPath { segments: segments.into_iter().map(|text| Segment::new(text.into())).collect() }
     }
 
     /// How many segments the path has.
@@ -96,9 +83,7 @@ impl FieldPath {
 
     /// The path of the first `count` segments.
     pub(crate) fn first(&self, count: usize) -> FieldPath {
-        FieldPath {
-            segments: self.segments.iter().take(count).cloned().collect(),
-        }
+        FieldPath { segments: self.segments.iter().take(count).cloned().collect() }
     }
 
     /// A key as it is written in a path.
@@ -174,12 +159,7 @@ mod tests {
 
     #[test]
     fn what_is_printed_parses_to_the_same_path() {
-        for segments in [
-            vec!["a"],
-            vec!["a.b", "c\\d"],
-            vec!["0", "-1", "+1", "x y"],
-            vec![],
-        ] {
+        for segments in [vec!["a"], vec!["a.b", "c\\d"], vec!["0", "-1", "+1", "x y"], vec![]] {
             let path = FieldPath::new(segments);
             assert_eq!(path.to_string().parse::<FieldPath>().unwrap(), path);
         }

@@ -86,10 +86,7 @@ impl std::error::Error for RowsError {}
 pub fn read_csv(bytes: &[u8], writer: &mut Writer) -> Result<u64, RowsError> {
     // Spreadsheets like to put a byte order mark in front.
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
-    let mut reader = ReaderBuilder::new()
-        .has_headers(false)
-        .flexible(true)
-        .from_reader(bytes);
+    let mut reader = ReaderBuilder::new().has_headers(false).flexible(true).from_reader(bytes);
     let mut row = ByteRecord::new();
     let mut header = None;
     let mut count = 0;
@@ -163,16 +160,12 @@ impl CellType {
         let range = |low: i64, high: u128| format!("whole numbers from {low} to {high}");
         match self {
             CellType::String => Some(Value::String(text.to_string())),
-            CellType::Double => text
-                .parse()
-                .ok()
-                .filter(|number: &f64| number.is_finite())
-                .map(Value::Double),
-            CellType::Float => text
-                .parse()
-                .ok()
-                .filter(|number: &f32| number.is_finite())
-                .map(Value::Float),
+            CellType::Double => {
+                text.parse().ok().filter(|number: &f64| number.is_finite()).map(Value::Double)
+            }
+            CellType::Float => {
+                text.parse().ok().filter(|number: &f32| number.is_finite()).map(Value::Float)
+            }
             CellType::Uint16 => text.parse().ok().map(Value::Uint16),
             CellType::Uint32 => text.parse().ok().map(Value::Uint32),
             CellType::Uint64 => text.parse().ok().map(Value::Uint64),
@@ -250,11 +243,7 @@ impl Header {
         for (column, name) in names.iter().enumerate() {
             if matches!(name.as_str(), "network" | "address") {
                 if network.replace((column, name == "address")).is_some() {
-                    return Err(fault(
-                        name,
-                        "a second such column",
-                        "one network or address",
-                    ));
+                    return Err(fault(name, "a second such column", "one network or address"));
                 }
                 continue;
             }
@@ -277,12 +266,7 @@ impl Header {
         let Some((network_column, is_address)) = network else {
             return Err(fault("", "no such column", "a column network or address"));
         };
-        Ok(Header {
-            names,
-            network_column,
-            is_address,
-            template,
-        })
+        Ok(Header { names, network_column, is_address, template })
     }
 
     fn fault(&self, row: &ByteRecord, column: usize, allowed: String) -> RowsError {
@@ -325,16 +309,10 @@ impl Header {
             };
             self.fault(row, self.network_column, allowed.to_string())
         })?;
-        let value = self
-            .value(&self.template, row)?
-            .unwrap_or(Value::Map(Vec::new()));
+        let value = self.value(&self.template, row)?.unwrap_or(Value::Map(Vec::new()));
         writer.insert(prefix, value).map_err(|error| RowsError {
             line: line_of(row),
-            column: self
-                .names
-                .get(self.network_column)
-                .cloned()
-                .unwrap_or_default(),
+            column: self.names.get(self.network_column).cloned().unwrap_or_default(),
             found: error.to_string(),
             allowed: "rows that the writer takes".to_string(),
         })
@@ -349,9 +327,7 @@ impl Header {
                     return Ok(None);
                 }
                 let value = cell_type.parse(text);
-                value
-                    .map(Some)
-                    .map_err(|allowed| self.fault(row, *column, allowed))
+                value.map(Some).map_err(|allowed| self.fault(row, *column, allowed))
             }
             Template::Map(entries) => {
                 let mut pairs = Vec::with_capacity(entries.len());
@@ -386,16 +362,10 @@ impl Template {
         };
         let entry = match self {
             Template::Cell { .. } => {
-                return Err((
-                    "a path through another column's value",
-                    "paths beside each other",
-                ));
+                return Err(("a path through another column's value", "paths beside each other"));
             }
             Template::Map(_) | Template::Array(_) if is_index(first) != self.is_array() => {
-                return Err((
-                    "a name and an index at one place",
-                    "names only, or indexes only",
-                ));
+                return Err(("a name and an index at one place", "names only, or indexes only"));
             }
             Template::Map(entries) => {
                 let position = entries.iter().position(|(key, _)| key == first);

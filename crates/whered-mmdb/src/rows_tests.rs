@@ -6,18 +6,11 @@ use crate::{Database, WriterOptions};
 fn read(csv: &str) -> Result<(u64, Database), RowsError> {
     let mut writer = Writer::new(WriterOptions::default()).unwrap();
     let count = read_csv(csv.as_bytes(), &mut writer)?;
-    Ok((
-        count,
-        Database::from_bytes(writer.finish().unwrap()).unwrap(),
-    ))
+    Ok((count, Database::from_bytes(writer.finish().unwrap()).unwrap()))
 }
 
 fn json(database: &Database, address: &str) -> String {
-    let id = database
-        .lookup(address.parse().unwrap())
-        .unwrap()
-        .record
-        .unwrap();
+    let id = database.lookup(address.parse().unwrap()).unwrap().record.unwrap();
     let mut out = Vec::new();
     database.write_record_json(id, &mut out).unwrap();
     String::from_utf8(out).unwrap()
@@ -68,11 +61,7 @@ fn paths_build_maps_and_arrays_and_empty_cells_leave_them_out() {
 #[test]
 fn wrong_cells_are_named_by_line_and_column() {
     for (csv, line, column) in [
-        (
-            "network,a:uint16\n1.0.0.0/8,1\n2.0.0.0/8,70000\n",
-            3,
-            "a:uint16",
-        ),
+        ("network,a:uint16\n1.0.0.0/8,1\n2.0.0.0/8,70000\n", 3, "a:uint16"),
         ("network,a:double\n1.0.0.0/8,inf\n", 2, "a:double"),
         ("network,a:float\n1.0.0.0/8,1e99\n", 2, "a:float"),
         ("network,a:boolean\n1.0.0.0/8,yes\n", 2, "a:boolean"),
@@ -86,11 +75,7 @@ fn wrong_cells_are_named_by_line_and_column() {
         ("network,a\n1.0.0.0/8,1,2\n", 2, ""),
     ] {
         let (found_line, found_column, text) = fault(csv);
-        assert_eq!(
-            (found_line, found_column.as_str()),
-            (line, column),
-            "{text}"
-        );
+        assert_eq!((found_line, found_column.as_str()), (line, column), "{text}");
         assert!(text.contains("allowed"), "{text}");
     }
 }
@@ -126,10 +111,7 @@ fn cells_that_are_no_text_are_refused() {
 
 #[test]
 fn a_network_of_the_wrong_family_is_refused_with_its_line() {
-    let options = WriterOptions {
-        ip_version: 4,
-        ..Default::default()
-    };
+    let options = WriterOptions { ip_version: 4, ..Default::default() };
     let mut writer = Writer::new(options).unwrap();
     let csv = b"network,a\n1.0.0.0/8,x\n2001:db8::/32,y\n";
     let error = read_csv(csv, &mut writer).unwrap_err();

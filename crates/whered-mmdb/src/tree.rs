@@ -119,17 +119,8 @@ impl SearchTree {
         data_bytes: usize,
         is_ipv6: bool,
     ) -> Result<SearchTree, MmdbError> {
-        let root = Answer {
-            node: TreeNode::Node(0),
-            depth: 0,
-        };
-        let mut tree = SearchTree {
-            layout,
-            node_count,
-            data_bytes,
-            is_ipv6,
-            ipv4_root: root,
-        };
+        let root = Answer { node: TreeNode::Node(0), depth: 0 };
+        let mut tree = SearchTree { layout, node_count, data_bytes, is_ipv6, ipv4_root: root };
         while is_ipv6 && tree.ipv4_root.depth < 96 {
             let TreeNode::Node(node) = tree.ipv4_root.node else {
                 break;
@@ -137,7 +128,24 @@ impl SearchTree {
             tree.ipv4_root.node = tree.child(bytes, node, false)?;
             tree.ipv4_root.depth += 1;
         }
+        tree.check_way_to_ipv4(bytes)?;
         Ok(tree)
+    }
+
+    /// Refuses an IPv4 root that is its own ancestor: everything would look like its alias.
+    fn check_way_to_ipv4(&self, bytes: &[u8]) -> Result<(), MmdbError> {
+        let Some(subtree) = self.ipv4_subtree() else {
+            return Ok(());
+        };
+        let mut node = TreeNode::Node(0);
+        for _ in 0..96 {
+            let TreeNode::Node(number) = node else { break };
+            if number == subtree {
+                return Err(self.loop_at(number));
+            }
+            node = self.child(bytes, number, false)?;
+        }
+        Ok(())
     }
 
     pub(crate) fn node_count(&self) -> u32 {
@@ -160,10 +168,7 @@ impl SearchTree {
     /// The node at `::/96` if the tree goes on below it: what aliases point to.
     pub(crate) fn ipv4_subtree(&self) -> Option<u32> {
         match self.ipv4_root {
-            Answer {
-                node: TreeNode::Node(node),
-                ..
-            } if self.is_ipv6 => Some(node),
+            Answer { node: TreeNode::Node(node), .. } if self.is_ipv6 => Some(node),
             _ => None,
         }
     }
@@ -175,11 +180,7 @@ impl SearchTree {
 
     /// One child of an inner node: the right one if `bit` is set.
     pub(crate) fn child(&self, bytes: &[u8], node: u32, bit: bool) -> Result<TreeNode, MmdbError> {
-        let number = if node < self.node_count {
-            self.read(bytes, node, bit)
-        } else {
-            None
-        };
+        let number = if node < self.node_count { self.read(bytes, node, bit) } else { None };
         let Some(number) = number else {
             return Err(self.no_such_node(node));
         };
@@ -252,11 +253,7 @@ impl SearchTree {
         is_ipv4: bool,
     ) -> Result<Answer, MmdbError> {
         let bits = if is_ipv4 { 32 } else { 128 };
-        let mut node = if is_ipv4 {
-            self.ipv4_root.node
-        } else {
-            TreeNode::Node(0)
-        };
+        let mut node = if is_ipv4 { self.ipv4_root.node } else { TreeNode::Node(0) };
         let mut depth = 0_u8;
         let mut rest = address;
         while let TreeNode::Node(number) = node {
@@ -279,6 +276,13 @@ impl SearchTree {
             format!("branches of up to {} bits", self.address_bits()),
         )
         .at(self.node_offset(node))
+    }
+
+    /// A branch came back to a node above it.
+    #[cold]
+    pub(crate) fn loop_at(&self, node: u32) -> MmdbError {
+        let found = format!("a branch that leads back to node {node}");
+        MmdbError::new(ErrorKind::Tree, found, "trees without loops").at(self.node_offset(node))
     }
 
     #[cold]

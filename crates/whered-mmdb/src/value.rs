@@ -3,9 +3,10 @@
 //! Not for hot lookups: [`crate::Database::field`], [`crate::Database::number`] and
 //! [`crate::Database::write_record_json`] read a record in place. Maps keep the file's order.
 
-use crate::decode::{Scalar, Sink};
+use crate::decode::Scalar;
 use crate::json::{JsonSink, write_bare};
 use crate::path::FieldPath;
+use crate::walk::Sink;
 
 /// A value of the MaxMind DB format (specification, "Output Data Section").
 ///
@@ -71,16 +72,13 @@ impl Value {
     /// The part at `path`, if there is one. The empty path is the value itself.
     #[must_use]
     pub fn get(&self, path: &FieldPath) -> Option<&Value> {
-        path.segments()
-            .iter()
-            .try_fold(self, |value, segment| match value {
-                Value::Map(pairs) => pairs
-                    .iter()
-                    .find(|(key, _)| key == segment.text())
-                    .map(|(_, value)| value),
-                Value::Array(values) => values.get(segment.index_in(values.len())?),
-                _ => None,
-            })
+        path.segments().iter().try_fold(self, |value, segment| match value {
+            Value::Map(pairs) => {
+                pairs.iter().find(|(key, _)| key == segment.text()).map(|(_, value)| value)
+            }
+            Value::Array(values) => values.get(segment.index_in(values.len())?),
+            _ => None,
+        })
     }
 
     /// Any numeric type as a double (rounded beyond 53 bits); `None` for the rest.
@@ -170,8 +168,7 @@ pub(crate) struct ValueSink {
 impl ValueSink {
     /// The value, once everything was told.
     pub(crate) fn finish(self) -> Value {
-        self.done
-            .expect("a walk that succeeded told one whole value")
+        self.done.expect("a walk that succeeded told one whole value")
     }
 
     fn put(&mut self, value: Value) {
@@ -198,8 +195,7 @@ impl Sink for ValueSink {
     }
 
     fn begin_map(&mut self, size: usize) {
-        self.open
-            .push(Value::Map(Vec::with_capacity(size.min(MAX_RESERVED))));
+        self.open.push(Value::Map(Vec::with_capacity(size.min(MAX_RESERVED))));
     }
 
     fn key(&mut self, key: &str) {
@@ -211,8 +207,7 @@ impl Sink for ValueSink {
     }
 
     fn begin_array(&mut self, size: usize) {
-        self.open
-            .push(Value::Array(Vec::with_capacity(size.min(MAX_RESERVED))));
+        self.open.push(Value::Array(Vec::with_capacity(size.min(MAX_RESERVED))));
     }
 
     fn end_array(&mut self) {
@@ -239,11 +234,7 @@ mod tests {
     #[test]
     fn every_type_has_its_json_and_its_text() {
         for (value, as_json, as_text) in [
-            (
-                Value::String("a\"\\\n\u{1}é".into()),
-                "\"a\\\"\\\\\\n\\u0001é\"",
-                "a\"\\\n\u{1}é",
-            ),
+            (Value::String("a\"\\\n\u{1}é".into()), "\"a\\\"\\\\\\n\\u0001é\"", "a\"\\\n\u{1}é"),
             (Value::Bytes(vec![0, 0x2a, 0xff]), "\"002AFF\"", "002AFF"),
             (Value::Double(0.1), "0.1", "0.1"),
             (Value::Double(1e300), "1e300", "1e300"),
@@ -252,11 +243,7 @@ mod tests {
             (Value::Float(f32::INFINITY), "null", "inf"),
             (Value::Uint16(1), "1", "1"),
             (Value::Uint32(u32::MAX), "4294967295", "4294967295"),
-            (
-                Value::Uint64(u64::MAX),
-                "18446744073709551615",
-                "18446744073709551615",
-            ),
+            (Value::Uint64(u64::MAX), "18446744073709551615", "18446744073709551615"),
             (
                 Value::Uint128(1 << 100),
                 "1267650600228229401496703205376",
@@ -279,17 +266,11 @@ mod tests {
                 "a".into(),
                 Value::Array(vec![Value::Uint16(1), Value::Map(vec![]), Value::Uint16(2)]),
             ),
-            (
-                "b".into(),
-                Value::Map(vec![("c".into(), Value::Array(vec![Value::Array(vec![])]))]),
-            ),
+            ("b".into(), Value::Map(vec![("c".into(), Value::Array(vec![Value::Array(vec![])]))])),
             ("d".into(), Value::Boolean(false)),
         ]);
         assert_eq!(json(&value), r#"{"a":[1,{},2],"b":{"c":[[]]},"d":false}"#);
-        assert_eq!(
-            value.get(&"a.-1".parse().unwrap()).and_then(Value::as_f64),
-            Some(2.0)
-        );
+        assert_eq!(value.get(&"a.-1".parse().unwrap()).and_then(Value::as_f64), Some(2.0));
         assert_eq!(value.get(&"a.b".parse().unwrap()), None);
         assert_eq!(value.get(&"d.x".parse().unwrap()), None);
     }

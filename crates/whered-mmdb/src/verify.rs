@@ -6,20 +6,21 @@
 //! 2. the data section from end to end, field after field: types, sizes, text, pointers to the
 //!    beginning of a field;
 //! 3. every record that the tree leads to: keys are strings, no pointer to a pointer, no loops,
-//!    and the limits of [`crate::decode`], so that each record can be decoded.
+//!    and the limits of [`crate::walk`], so that each record can be decoded.
 //!
 //! Each node and each pointer target is measured once and remembered, so that shared parts cost
 //! nothing again: time and memory are linear in the file's size.
 #![deny(clippy::indexing_slicing)]
 
-use crate::decode::{
-    Field, Kind, MAX_DEPTH, MAX_PAYLOAD_BYTES_PER_RECORD, MAX_VALUES_PER_RECORD, Section, Token,
-    too_deep, too_many_bytes, too_many_values,
-};
-use crate::error::{ErrorKind, MmdbError};
+use crate::decode::{Field, Kind, Section, Token};
+use crate::error::MmdbError;
 use crate::networks::Place;
 use crate::path::FieldPath;
 use crate::tree::{RecordId, SearchTree, TreeNode};
+use crate::walk::{
+    MAX_DEPTH, MAX_PAYLOAD_BYTES_PER_RECORD, MAX_VALUES_PER_RECORD, too_deep, too_many_bytes,
+    too_many_values,
+};
 use std::collections::HashMap;
 
 /// What a sound database holds.
@@ -60,10 +61,7 @@ pub(crate) fn mmdb(
         )),
         _ => Ok(()),
     })?;
-    let mut records = Records {
-        section,
-        known: HashMap::new(),
-    };
+    let mut records = Records { section, known: HashMap::new() };
     let mut deepest_nesting = 0;
     for &id in &tree.records {
         let at = id.to_u32() as usize;
@@ -77,11 +75,7 @@ pub(crate) fn mmdb(
         let (measure, _) = records.measure(at, 0)?;
         deepest_nesting = deepest_nesting.max(measure.levels as u64);
     }
-    Ok(Verified {
-        fields,
-        deepest_nesting,
-        ..tree.verified(search)
-    })
+    Ok(Verified { fields, deepest_nesting, ..tree.verified(search) })
 }
 
 /// Verifies a legacy file, which is nothing but a tree.
@@ -123,16 +117,8 @@ pub(crate) fn tree(search: &SearchTree, bytes: &[u8]) -> Result<TreeReport, Mmdb
     };
     let (_, networks) = walk.visit(Place::ROOT)?;
     walk.sort_records();
-    let TreeWalk {
-        reached_nodes,
-        records,
-        ..
-    } = walk;
-    Ok(TreeReport {
-        networks,
-        reached_nodes,
-        records,
-    })
+    let TreeWalk { reached_nodes, records, .. } = walk;
+    Ok(TreeReport { networks, reached_nodes, records })
 }
 
 /// What is known of a node: its height (levels below it, up to 128) or one of two marks.
@@ -181,7 +167,7 @@ impl TreeWalk<'_> {
         let bits = self.tree.address_bits();
         match self.states.get(index).copied().unwrap_or(State::OPEN) {
             State::UNSEEN if place.depth < bits => {}
-            State::OPEN => return Err(in_place(self.loop_at(node))),
+            State::OPEN => return Err(in_place(self.tree.loop_at(node))),
             State(height) if height <= bits - place.depth => {
                 let alias = place.is_alias(self.tree);
                 let networks = self.networks.get(index).copied().unwrap_or(0);
@@ -203,26 +189,13 @@ impl TreeWalk<'_> {
         if let Some(known) = self.networks.get_mut(index) {
             *known = networks;
         }
-        Ok((
-            height,
-            if place.is_alias(self.tree) {
-                0
-            } else {
-                networks
-            },
-        ))
+        Ok((height, if place.is_alias(self.tree) { 0 } else { networks }))
     }
 
     fn set_state(&mut self, index: usize, state: State) {
         if let Some(known) = self.states.get_mut(index) {
             *known = state;
         }
-    }
-
-    fn loop_at(&self, node: u32) -> MmdbError {
-        let found = format!("a branch that leads back to node {node}");
-        MmdbError::new(ErrorKind::Tree, found, "trees without loops")
-            .at(self.tree.node_offset(node))
     }
 }
 
@@ -313,28 +286,16 @@ impl Records<'_> {
                     _ => return Err(too_deep().at(self.section.file_offset(at))),
                 }
             }
-            Kind::String | Kind::Bytes => (
-                Measure {
-                    levels: 0,
-                    values: 1,
-                    payload_bytes: field.size,
-                },
-                field.end(),
-            ),
+            Kind::String | Kind::Bytes => {
+                (Measure { levels: 0, values: 1, payload_bytes: field.size }, field.end())
+            }
             Kind::Container | Kind::End => {
                 return Err(self.section.scalar(&field).map_or_else(
                     |error| error,
                     |_| self.section.fault(at, "a marker inside a record", "values"),
                 ));
             }
-            _ => (
-                Measure {
-                    levels: 0,
-                    values: 1,
-                    payload_bytes: 0,
-                },
-                field.end(),
-            ),
+            _ => (Measure { levels: 0, values: 1, payload_bytes: 0 }, field.end()),
         };
         Ok((measure, after_pointer.unwrap_or(next)))
     }
@@ -346,20 +307,12 @@ impl Records<'_> {
     ) -> Result<(Measure, usize), MmdbError> {
         let section = self.section;
         let mut next = field.start;
-        let mut measure = Measure {
-            levels: 1,
-            values: 1,
-            payload_bytes: 0,
-        };
+        let mut measure = Measure { levels: 1, values: 1, payload_bytes: 0 };
         for index in 0..field.size {
             let entry_at = next;
             if field.kind == Kind::Map {
                 let (key, value_at) = section.key_field(entry_at)?;
-                measure.add(Measure {
-                    levels: 0,
-                    values: 1,
-                    payload_bytes: key.size,
-                });
+                measure.add(Measure { levels: 0, values: 1, payload_bytes: key.size });
                 next = value_at;
             }
             let (value, after) = self.measure(next, depth + 1).map_err(|error| {
@@ -370,9 +323,7 @@ impl Records<'_> {
                 error.within(&FieldPath::escape(key))
             })?;
             measure.add(value);
-            measure
-                .check()
-                .map_err(|error| error.at(section.file_offset(entry_at)))?;
+            measure.check().map_err(|error| error.at(section.file_offset(entry_at)))?;
             next = after;
         }
         Ok((measure, next))
@@ -386,9 +337,7 @@ struct Bitmap {
 
 impl Bitmap {
     fn new(bits: usize) -> Bitmap {
-        Bitmap {
-            words: vec![0; bits.div_ceil(64)],
-        }
+        Bitmap { words: vec![0; bits.div_ceil(64)] }
     }
 
     fn set(&mut self, bit: usize) {
@@ -398,8 +347,6 @@ impl Bitmap {
     }
 
     fn get(&self, bit: usize) -> bool {
-        self.words
-            .get(bit / 64)
-            .is_some_and(|word| word >> (bit % 64) & 1 == 1)
+        self.words.get(bit / 64).is_some_and(|word| word >> (bit % 64) & 1 == 1)
     }
 }

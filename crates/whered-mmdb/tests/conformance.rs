@@ -27,21 +27,13 @@ fn record(database: &Database, address: &str) -> Value {
 
 fn field(database: &Database, address: &str, path: &str) -> Option<Value> {
     let id = lookup(database, address).expect("an address with a record");
-    database
-        .field(id, &path.parse().expect("a test path"))
-        .expect("a sound record")
+    database.field(id, &path.parse().expect("a test path")).expect("a sound record")
 }
 
 fn names(folder: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(folder).expect("the conformance data is complete");
     let mut names: Vec<_> = entries
-        .map(|entry| {
-            entry
-                .expect("a readable folder")
-                .file_name()
-                .into_string()
-                .expect("a name")
-        })
+        .map(|entry| entry.expect("a readable folder").file_name().into_string().expect("a name"))
         .collect();
     names.sort();
     names
@@ -49,14 +41,10 @@ fn names(folder: &Path) -> Vec<String> {
 
 /// Where the source's networks overlap, the later one holds.
 fn source_networks(json: &Json) -> Vec<(Prefix, &Json)> {
-    let Json::Array(rows) = json else {
-        panic!("the source is an array")
-    };
+    let Json::Array(rows) = json else { panic!("the source is an array") };
     let mut networks = Vec::new();
     for row in rows {
-        let Json::Object(row) = row else {
-            panic!("a row is an object")
-        };
+        let Json::Object(row) = row else { panic!("a row is an object") };
         for (network, value) in row {
             networks.push((to_tree_prefix(network), value));
         }
@@ -80,25 +68,13 @@ fn to_tree_prefix(text: &str) -> Prefix {
 fn check_against_source(database: &Database, json: &Json) {
     let networks = source_networks(json);
     let last_with = |address: IpAddr| {
-        networks
-            .iter()
-            .rev()
-            .find(|(prefix, _)| prefix.contains(address))
-            .map(|(_, json)| *json)
+        networks.iter().rev().find(|(prefix, _)| prefix.contains(address)).map(|(_, json)| *json)
     };
     for (prefix, _) in &networks {
         let expected = last_with(prefix.address()).expect("its own network holds it");
-        let id = database
-            .lookup(prefix.address())
-            .expect("a sound tree")
-            .record;
-        let value = database
-            .record(id.expect("a record"))
-            .expect("a sound record");
-        assert!(
-            expected.equals(&value),
-            "{prefix}: {expected:?} is not {value:?}"
-        );
+        let id = database.lookup(prefix.address()).expect("a sound tree").record;
+        let value = database.record(id.expect("a record")).expect("a sound record");
+        assert!(expected.equals(&value), "{prefix}: {expected:?} is not {value:?}");
     }
     let mut count = 0;
     let mut before = None;
@@ -107,18 +83,13 @@ fn check_against_source(database: &Database, json: &Json) {
         let value = database.record(id).expect("a sound record");
         match last_with(prefix.address()) {
             Some(expected) => {
-                assert!(
-                    expected.equals(&value),
-                    "{prefix}: {expected:?} is not {value:?}"
-                );
+                assert!(expected.equals(&value), "{prefix}: {expected:?} is not {value:?}");
             }
             // MaxMind's generator fills the gaps of some databases with empty maps.
             None => assert_eq!(value, Value::Map(vec![]), "{prefix} is not in the source"),
         }
         let mut json = Vec::new();
-        database
-            .write_record_json(id, &mut json)
-            .expect("a sound record");
+        database.write_record_json(id, &mut json).expect("a sound record");
         let text = String::from_utf8(json).expect("JSON is text");
         assert!(Json::parse(&text).equals(&value), "{text}");
         let mut again = Vec::new();
@@ -167,17 +138,12 @@ fn the_verifier_passes_every_sound_file_and_finds_every_broken_one() {
             continue;
         }
         let verified = open(&folder, &name).and_then(|database| database.verify());
-        let is_broken = ["broken", "Broken", "Invalid"]
-            .iter()
-            .any(|word| name.contains(word));
+        let is_broken = ["broken", "Broken", "Invalid"].iter().any(|word| name.contains(word));
         match verified {
             Ok(verified) => assert!(!is_broken, "{name}: {verified:?}"),
             Err(error) => {
                 assert!(is_broken, "{name}: {error}");
-                assert!(
-                    error.offset_bytes().is_some() || !error.path().is_empty(),
-                    "{error}"
-                );
+                assert!(error.offset_bytes().is_some() || !error.path().is_empty(), "{error}");
             }
         }
     }
@@ -189,20 +155,14 @@ fn broken_files_give_errors_where_they_are_broken_and_answers_elsewhere() {
         return;
     };
     let error = open(&folder, "GeoIP2-City-Test-Invalid-Node-Count.mmdb").unwrap_err();
-    assert!(
-        matches!(error.kind(), ErrorKind::Metadata | ErrorKind::Tree),
-        "{error}"
-    );
+    assert!(matches!(error.kind(), ErrorKind::Metadata | ErrorKind::Tree), "{error}");
 
     let pointers = open(&folder, "MaxMind-DB-test-broken-pointers-24.mmdb").expect("it opens");
     let id = lookup(&pointers, "1.1.1.16").expect("its record number is sound");
     assert_eq!(pointers.record(id).unwrap_err().kind(), ErrorKind::Data);
 
     let error = pointers.lookup("1.1.1.32".parse().unwrap()).unwrap_err();
-    assert_eq!(
-        (error.kind(), error.offset_bytes()),
-        (ErrorKind::Tree, Some(216))
-    );
+    assert_eq!((error.kind(), error.offset_bytes()), (ErrorKind::Tree, Some(216)));
 
     let doubles = open(&folder, "GeoIP2-City-Test-Broken-Double-Format.mmdb").expect("it opens");
     let id = lookup(&doubles, "2001:220::").expect("its record number is sound");
@@ -213,10 +173,7 @@ fn broken_files_give_errors_where_they_are_broken_and_answers_elsewhere() {
     let tree = open(&folder, "MaxMind-DB-test-broken-search-tree-24.mmdb").expect("it opens");
     let error = tree.lookup("255.255.255.255".parse().unwrap()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Tree);
-    assert!(
-        tree.networks().any(|item| item.is_err()),
-        "the walk must end with an error"
-    );
+    assert!(tree.networks().any(|item| item.is_err()), "the walk must end with an error");
 }
 
 #[test]
@@ -237,16 +194,11 @@ fn all_record_sizes_answer_ipv4_addresses_with_their_networks() {
                 ("1.1.1.17", "1.1.1.16/28"),
                 ("1.1.1.32", "1.1.1.32/32"),
             ] {
-                let answer = database
-                    .lookup(address.parse().unwrap())
-                    .expect("a sound tree");
+                let answer = database.lookup(address.parse().unwrap()).expect("a sound tree");
                 assert_eq!(answer.prefix.to_string(), network, "{name}");
                 let expected = network.split('/').next().unwrap();
-                let expected = if kind == "mixed" {
-                    format!("::{expected}")
-                } else {
-                    expected.to_string()
-                };
+                let expected =
+                    if kind == "mixed" { format!("::{expected}") } else { expected.to_string() };
                 let found = field(&database, address, "ip");
                 assert_eq!(found, Some(Value::String(expected)), "{name}");
             }
@@ -271,15 +223,10 @@ fn all_record_sizes_answer_ipv6_addresses_with_their_networks() {
             ("::2:0:51", "::2:0:50/125"),
             ("::2:0:59", "::2:0:58/127"),
         ] {
-            let answer = database
-                .lookup(address.parse().unwrap())
-                .expect("a sound tree");
+            let answer = database.lookup(address.parse().unwrap()).expect("a sound tree");
             assert_eq!(answer.prefix, network.parse().unwrap(), "{name}");
             let expected = network.split('/').next().unwrap();
-            assert_eq!(
-                field(&database, address, "ip"),
-                Some(Value::String(expected.into()))
-            );
+            assert_eq!(field(&database, address, "ip"), Some(Value::String(expected.into())));
         }
         assert_eq!(lookup(&database, "1.1.1.1"), None);
         assert_eq!(lookup(&database, "::2:0:5a"), None);
@@ -308,21 +255,10 @@ fn mapped_and_6to4_addresses_follow_the_aliases_and_networks_skip_them() {
     assert_eq!(lookup(&database, "::ffff:1.1.1.1"), plain);
     assert_eq!(lookup(&database, "2002:101:101::"), plain);
     assert_eq!(lookup(&database, "::1.1.1.1"), plain);
-    let prefixes: Vec<String> = database
-        .networks()
-        .map(|item| item.expect("a sound tree").0.to_string())
-        .collect();
-    assert_eq!(
-        prefixes
-            .iter()
-            .filter(|prefix| *prefix == "1.1.1.1/32")
-            .count(),
-        1
-    );
-    assert!(
-        prefixes.iter().all(|prefix| !prefix.starts_with("2002:")),
-        "{prefixes:?}"
-    );
+    let prefixes: Vec<String> =
+        database.networks().map(|item| item.expect("a sound tree").0.to_string()).collect();
+    assert_eq!(prefixes.iter().filter(|prefix| *prefix == "1.1.1.1/32").count(), 1);
+    assert!(prefixes.iter().all(|prefix| !prefix.starts_with("2002:")), "{prefixes:?}");
 }
 
 #[test]
@@ -331,13 +267,9 @@ fn a_record_above_the_ipv4_networks_answers_for_all_ipv4_addresses() {
         return;
     };
     let database = open(&folder, "MaxMind-DB-no-ipv4-search-tree.mmdb").expect("a sound database");
-    let answer = database
-        .lookup("198.51.100.7".parse().unwrap())
-        .expect("a sound tree");
+    let answer = database.lookup("198.51.100.7".parse().unwrap()).expect("a sound tree");
     assert_eq!(answer.prefix.to_string(), "0.0.0.0/0");
-    let value = database
-        .record(answer.record.expect("a record"))
-        .expect("a sound record");
+    let value = database.record(answer.record.expect("a record")).expect("a sound record");
     assert_eq!(value, Value::String("::/64".to_string()));
 }
 
@@ -349,10 +281,7 @@ fn every_type_is_decoded() {
     let database = open(&folder, "MaxMind-DB-test-decoder.mmdb").expect("a sound database");
     let text = |text: &str| Value::String(text.to_string());
     for (path, expected) in [
-        (
-            "array",
-            Value::Array(vec![Value::Uint32(1), Value::Uint32(2), Value::Uint32(3)]),
-        ),
+        ("array", Value::Array(vec![Value::Uint32(1), Value::Uint32(2), Value::Uint32(3)])),
         ("boolean", Value::Boolean(true)),
         ("bytes", Value::Bytes(vec![0, 0, 0, 42])),
         ("double", Value::Double(42.123456)),
@@ -369,40 +298,21 @@ fn every_type_is_decoded() {
     ] {
         let found = field(&database, "1.1.1.1", path);
         assert_eq!(found.as_ref(), Some(&expected), "{path}");
-        assert_eq!(
-            record(&database, "::1.1.1.0").get(&path.parse().unwrap()),
-            Some(&expected)
-        );
+        assert_eq!(record(&database, "::1.1.1.0").get(&path.parse().unwrap()), Some(&expected));
         let id = lookup(&database, "1.1.1.1").expect("a record");
-        let number = database
-            .number(id, &path.parse().unwrap())
-            .expect("a sound record");
+        let number = database.number(id, &path.parse().unwrap()).expect("a sound record");
         assert_eq!(number, expected.as_f64(), "{path}");
-        let borrowed = database
-            .text(id, &path.parse().unwrap())
-            .expect("a sound record");
+        let borrowed = database.text(id, &path.parse().unwrap()).expect("a sound record");
         assert_eq!(borrowed, expected.as_str(), "{path}");
     }
     assert_eq!(field(&database, "1.1.1.1", "array.3"), None);
     assert_eq!(field(&database, "1.1.1.1", "boolean.x"), None);
     let zeros = record(&database, "::0.0.0.0");
-    assert_eq!(
-        zeros.get(&"uint128".parse().unwrap()),
-        Some(&Value::Uint128(0))
-    );
-    assert_eq!(
-        zeros.get(&"bytes".parse().unwrap()),
-        Some(&Value::Bytes(vec![]))
-    );
+    assert_eq!(zeros.get(&"uint128".parse().unwrap()), Some(&Value::Uint128(0)));
+    assert_eq!(zeros.get(&"bytes".parse().unwrap()), Some(&Value::Bytes(vec![])));
     let edges = record(&database, "255.255.255.255");
-    assert_eq!(
-        edges.get(&"uint128".parse().unwrap()),
-        Some(&Value::Uint128(u128::MAX))
-    );
-    assert_eq!(
-        edges.get(&"double".parse().unwrap()),
-        Some(&Value::Double(f64::INFINITY))
-    );
+    assert_eq!(edges.get(&"uint128".parse().unwrap()), Some(&Value::Uint128(u128::MAX)));
+    assert_eq!(edges.get(&"double".parse().unwrap()), Some(&Value::Double(f64::INFINITY)));
 }
 
 #[test]
@@ -425,10 +335,7 @@ fn nested_values_and_pointers_to_them_are_read() {
     let nested = open(&folder, "MaxMind-DB-test-nested.mmdb").expect("a sound database");
     for (path, expected) in [("a", 1), ("b", 2), ("c", 3)] {
         let path = format!("map1.map2.array.0.map3.{path}");
-        assert_eq!(
-            field(&nested, "1.1.1.1", &path),
-            Some(Value::Uint32(expected))
-        );
+        assert_eq!(field(&nested, "1.1.1.1", &path), Some(Value::Uint32(expected)));
     }
     let pointers = open(&folder, "MaxMind-DB-test-pointer-decoder.mmdb").expect("it opens");
     pointers.verify().expect("a sound database");
@@ -444,18 +351,10 @@ fn metadata_is_read_through_pointers() {
     let metadata = database.metadata();
     let text = "Lots of pointers in metadata";
     assert_eq!(metadata.database_type, text);
-    let languages: Vec<&str> = metadata
-        .description
-        .iter()
-        .map(|(language, _)| language.as_str())
-        .collect();
+    let languages: Vec<&str> =
+        metadata.description.iter().map(|(language, _)| language.as_str()).collect();
     assert_eq!(languages, ["en", "es", "zh"]);
-    assert!(
-        metadata
-            .description
-            .iter()
-            .all(|(_, description)| description == text)
-    );
+    assert!(metadata.description.iter().all(|(_, description)| description == text));
     assert_eq!(metadata.languages, ["en", "es", "zh"]);
     assert_eq!((metadata.format_major, metadata.format_minor), (2, 0));
     assert_eq!((metadata.ip_version, metadata.record_size_bits), (6, 24));

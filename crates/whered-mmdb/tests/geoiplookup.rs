@@ -13,11 +13,7 @@ use whered_mmdb::Database;
 
 /// What a `geoiplookup` program says: code and name, or nothing.
 fn peer(program: &str, file: &Path, address: IpAddr) -> Option<(String, String)> {
-    let output = Command::new(program)
-        .arg("-f")
-        .arg(file)
-        .arg(address.to_string())
-        .output();
+    let output = Command::new(program).arg("-f").arg(file).arg(address.to_string()).output();
     let text = String::from_utf8(output.unwrap().stdout).unwrap();
     let (_, answer) = text.lines().next().unwrap().split_once(": ").unwrap();
     let (code, name) = answer.split_once(", ")?;
@@ -77,11 +73,7 @@ fn ipv4_countries_agree() {
         IpAddr::V4(Ipv4Addr::from_bits(random.number() as u32 | 1 << 24))
     }));
     for address in addresses {
-        assert_eq!(
-            own(&database, address),
-            peer("geoiplookup", file, address),
-            "{address}"
-        );
+        assert_eq!(own(&database, address), peer("geoiplookup", file, address), "{address}");
     }
 }
 
@@ -104,11 +96,7 @@ fn ipv6_countries_agree() {
         IpAddr::V6(address.to_ipv6_mapped())
     }));
     for address in addresses {
-        assert_eq!(
-            own(&database, address),
-            peer("geoiplookup6", file, address),
-            "{address}"
-        );
+        assert_eq!(own(&database, address), peer("geoiplookup6", file, address), "{address}");
     }
 }
 
@@ -132,11 +120,7 @@ fn ipv4_addresses_are_found_in_the_ipv6_file() {
 
 #[test]
 fn every_country_number_has_the_peer_s_code_and_name() {
-    if Command::new("geoiplookup")
-        .arg("192.0.2.1")
-        .output()
-        .is_err()
-    {
+    if Command::new("geoiplookup").arg("192.0.2.1").output().is_err() {
         return support::skip("peers", "there is no program geoiplookup");
     }
     let prefixes: Vec<_> = (1..=255_u8)
@@ -149,11 +133,7 @@ fn every_country_number_has_the_peer_s_code_and_name() {
     let database = Database::from_bytes(bytes).unwrap();
     for (prefix, _) in &prefixes {
         let address = prefix.address();
-        assert_eq!(
-            own(&database, address),
-            peer("geoiplookup", &file, address),
-            "{address}"
-        );
+        assert_eq!(own(&database, address), peer("geoiplookup", &file, address), "{address}");
     }
     std::fs::remove_file(&file).unwrap();
 }

@@ -7,7 +7,9 @@ mod support;
 use std::net::IpAddr;
 use support::Random;
 use whered_ip::Prefix;
-use whered_mmdb::{Database, ErrorKind, Format, LegacyEdition, Value, Writer, WriterOptions};
+use whered_mmdb::{
+    Database, ErrorKind, Format, LegacyEdition, MmdbError, Value, Writer, WriterOptions,
+};
 
 /// Asks a database everything. Errors are fine; that each call comes back is the test.
 fn ask_everything(bytes: Vec<u8>, addresses: &[IpAddr]) {
@@ -49,14 +51,7 @@ fn sweep(bytes: &[u8], addresses: &[IpAddr]) {
     let mut random = Random(7);
     for at in 0..bytes.len() {
         let old = bytes[at];
-        let changes = [
-            0,
-            0xff,
-            old ^ 1,
-            old ^ 0x80,
-            old.wrapping_add(1),
-            random.number() as u8,
-        ];
+        let changes = [0, 0xff, old ^ 1, old ^ 0x80, old.wrapping_add(1), random.number() as u8];
         for new in changes {
             let mut damaged = bytes.to_vec();
             damaged[at] = new;
@@ -80,48 +75,25 @@ fn small_database(ip_version: u16, record_size_bits: u16) -> Vec<u8> {
     };
     let mut writer = Writer::new(options).unwrap();
     let text = |text: &str| Value::String(text.to_string());
-    let list = Value::Array(vec![
-        text("shared text"),
-        Value::Double(1.5),
-        Value::Bytes(vec![1]),
-    ]);
-    let map = Value::Map(vec![
-        ("list".to_string(), list),
-        ("other".to_string(), text("é")),
-    ]);
+    let list = Value::Array(vec![text("shared text"), Value::Double(1.5), Value::Bytes(vec![1])]);
+    let map = Value::Map(vec![("list".to_string(), list), ("other".to_string(), text("é"))]);
     let record = Value::Map(vec![
         ("map".to_string(), map.clone()),
         ("again".to_string(), map),
-        (
-            "numbers".to_string(),
-            Value::Array(vec![Value::Uint128(1 << 90), Value::Int32(-1)]),
-        ),
+        ("numbers".to_string(), Value::Array(vec![Value::Uint128(1 << 90), Value::Int32(-1)])),
     ]);
-    writer
-        .insert("10.0.0.0/6".parse().unwrap(), record)
-        .unwrap();
-    writer
-        .insert("10.128.0.0/10".parse().unwrap(), text("shared text"))
-        .unwrap();
+    writer.insert("10.0.0.0/6".parse().unwrap(), record).unwrap();
+    writer.insert("10.128.0.0/10".parse().unwrap(), text("shared text")).unwrap();
     if ip_version == 6 {
-        writer
-            .insert("2001:db8::/29".parse().unwrap(), Value::Boolean(true))
-            .unwrap();
+        writer.insert("2001:db8::/29".parse().unwrap(), Value::Boolean(true)).unwrap();
     }
     writer.finish().unwrap()
 }
 
 fn addresses() -> Vec<IpAddr> {
-    [
-        "10.0.0.1",
-        "10.128.0.1",
-        "192.0.2.1",
-        "2001:db8::1",
-        "::ffff:10.0.0.1",
-        "2002:a00::",
-    ]
-    .map(|text| text.parse().unwrap())
-    .to_vec()
+    ["10.0.0.1", "10.128.0.1", "192.0.2.1", "2001:db8::1", "::ffff:10.0.0.1", "2002:a00::"]
+        .map(|text| text.parse().unwrap())
+        .to_vec()
 }
 
 #[test]
@@ -158,40 +130,34 @@ fn random_bytes_are_no_database() {
         // The marker alone does not make metadata.
         let marked = [&bytes[..], b"\xab\xcd\xefMaxMind.com", &bytes[..]].concat();
         let error = Database::from_bytes(marked).unwrap_err();
-        assert!(
-            matches!(error.kind(), ErrorKind::Metadata | ErrorKind::Unsupported),
-            "{error}"
-        );
+        assert!(matches!(error.kind(), ErrorKind::Metadata | ErrorKind::Unsupported), "{error}");
     }
 }
 
 /// Replaces the tree of a written database, which must have as many nodes.
-fn with_tree(nodes: &[[u32; 2]]) -> Database {
-    let options = WriterOptions {
-        record_size_bits: Some(32),
-        ..Default::default()
-    };
+fn with_tree(ip_version: u16, nodes: &[[u32; 2]]) -> Result<Database, MmdbError> {
+    let options = WriterOptions { record_size_bits: Some(32), ip_version, ..Default::default() };
     let mut writer = Writer::new(options).unwrap();
     writer.set_ipv4_aliases(false);
     // A chain of nodes to one address: as many nodes as the prefix has bits.
     let length = u8::try_from(nodes.len()).unwrap();
-    let prefix = Prefix::new("::".parse().unwrap(), length).unwrap();
+    let start = if ip_version == 4 { "0.0.0.0" } else { "::" };
+    let prefix = Prefix::new(start.parse().unwrap(), length).unwrap();
     writer.insert(prefix, Value::Boolean(true)).unwrap();
     let mut bytes = writer.finish().unwrap();
     for (index, [left, right]) in nodes.iter().enumerate() {
         bytes[index * 8..index * 8 + 4].copy_from_slice(&left.to_be_bytes());
         bytes[index * 8 + 4..index * 8 + 8].copy_from_slice(&right.to_be_bytes());
     }
-    Database::from_bytes(bytes).unwrap()
+    Database::from_bytes(bytes)
 }
 
 #[test]
 fn a_tree_that_leads_back_to_itself_is_a_fault_and_walks_end() {
-    let database = with_tree(&[[0, 0]]);
-    assert_eq!(
-        database.lookup("::1".parse().unwrap()).unwrap_err().kind(),
-        ErrorKind::Tree
-    );
+    let database = with_tree(4, &[[0, 0]]).unwrap();
+    let error = database.lookup("192.0.2.1".parse().unwrap()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Tree);
+    assert_eq!(with_tree(6, &[[0, 0]]).unwrap_err().kind(), ErrorKind::Tree);
     assert_eq!(database.verify().unwrap_err().kind(), ErrorKind::Tree);
     assert!(database.networks().any(|item| item.is_err()));
 }
@@ -201,7 +167,7 @@ fn a_tree_of_few_shared_nodes_does_not_keep_anyone_busy() {
     // 100 nodes, both sides of each lead to the next: 2^100 networks.
     let mut nodes: Vec<[u32; 2]> = (1..=100).map(|next| [next, next]).collect();
     nodes[99] = [116, 116];
-    let database = with_tree(&nodes);
+    let database = with_tree(6, &nodes).unwrap();
     let verified = database.verify().unwrap();
     assert_eq!(verified.networks, u64::MAX);
     let fault = database.networks().find_map(Result::err).unwrap();
@@ -212,14 +178,10 @@ fn a_tree_of_few_shared_nodes_does_not_keep_anyone_busy() {
 
 #[test]
 fn numbers_between_the_nodes_and_the_data_are_faults() {
-    for number in [2, 15, 16, 18, u32::MAX] {
-        let database = with_tree(&[[1, number]]);
+    for number in [2, 15, 16, 19, u32::MAX] {
+        let database = with_tree(6, &[[1, number]]).unwrap();
         let error = database.lookup("8000::".parse().unwrap()).unwrap_err();
-        assert_eq!(
-            (error.kind(), error.offset_bytes()),
-            (ErrorKind::Tree, Some(0)),
-            "{number}"
-        );
+        assert_eq!((error.kind(), error.offset_bytes()), (ErrorKind::Tree, Some(0)), "{number}");
         let error = database.verify().unwrap_err();
         assert_eq!(error.path(), "::/0");
     }
@@ -234,16 +196,10 @@ fn the_verifier_finds_pointers_into_the_middle_of_fields() {
     let database = Database::from_bytes(bytes.clone()).unwrap();
     database.verify().unwrap();
     // The array's pointer (0x20 0x00) follows its header (0x01 0x04).
-    let at = bytes
-        .windows(4)
-        .position(|window| window == [1, 4, 0x20, 0])
-        .unwrap();
+    let at = bytes.windows(4).position(|window| window == [1, 4, 0x20, 0]).unwrap();
     bytes[at + 3] = 3;
     let error = Database::from_bytes(bytes).unwrap().verify().unwrap_err();
-    assert_eq!(
-        (error.kind(), error.offset_bytes()),
-        (ErrorKind::Data, Some(at as u64 + 2))
-    );
+    assert_eq!((error.kind(), error.offset_bytes()), (ErrorKind::Data, Some(at as u64 + 2)));
 }
 
 #[test]
@@ -270,35 +226,19 @@ fn legacy_files_answer_under_the_newer_paths() {
         assert_eq!(database.field(id, &path).unwrap(), value);
     }
     let nothing = database.lookup("11.255.255.255".parse().unwrap()).unwrap();
-    assert!(
-        nothing.record.is_some(),
-        "10.0.0.0/6 reaches up to 11.255.255.255"
-    );
-    assert_eq!(
-        database.lookup("12.0.0.0".parse().unwrap()).unwrap().record,
-        None
-    );
+    assert!(nothing.record.is_some(), "10.0.0.0/6 reaches up to 11.255.255.255");
+    assert_eq!(database.lookup("12.0.0.0".parse().unwrap()).unwrap().record, None);
     assert_eq!(database.verify().unwrap().records, 3);
 
     prefixes.push(("2001:db8::/32".parse().unwrap(), 244));
     let database = Database::from_bytes(support::legacy::write(true, &prefixes, "")).unwrap();
     assert_eq!(database.format(), Format::Legacy(LegacyEdition::CountryV6));
-    let id = database
-        .lookup("2001:db8::1".parse().unwrap())
-        .unwrap()
-        .record
-        .unwrap();
+    let id = database.lookup("2001:db8::1".parse().unwrap()).unwrap().record.unwrap();
     let mut json = Vec::new();
     database.write_record_json(id, &mut json).unwrap();
+    assert_eq!(json, br#"{"country":{"iso_code":"A1","names":{"en":"Anonymous Proxy"}}}"#);
     assert_eq!(
-        json,
-        br#"{"country":{"iso_code":"A1","names":{"en":"Anonymous Proxy"}}}"#
-    );
-    assert_eq!(
-        database
-            .networks()
-            .map(|item| item.unwrap().0.to_string())
-            .collect::<Vec<_>>(),
+        database.networks().map(|item| item.unwrap().0.to_string()).collect::<Vec<_>>(),
         [
             "8.0.0.0/7",
             "10.0.0.0/9",
@@ -316,15 +256,6 @@ fn a_legacy_file_without_its_structure_marker_is_a_country_edition() {
     let mut bytes = support::legacy::write(false, &legacy_prefixes(), "");
     bytes.truncate(bytes.len() - 4);
     let database = Database::from_bytes(bytes).unwrap();
-    let id = database
-        .lookup("192.0.2.1".parse().unwrap())
-        .unwrap()
-        .record
-        .unwrap();
-    assert_eq!(
-        database
-            .text(id, &"country.iso_code".parse().unwrap())
-            .unwrap(),
-        Some("O1")
-    );
+    let id = database.lookup("192.0.2.1".parse().unwrap()).unwrap().record.unwrap();
+    assert_eq!(database.text(id, &"country.iso_code".parse().unwrap()).unwrap(), Some("O1"));
 }

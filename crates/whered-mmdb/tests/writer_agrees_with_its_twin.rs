@@ -81,14 +81,8 @@ struct Case {
 fn case() -> impl Strategy<Value = Case> {
     let sizes = prop_oneof![Just(None), Just(Some(24)), Just(Some(28)), Just(Some(32))];
     (any::<bool>(), sizes).prop_flat_map(|(is_ipv6, record_size_bits)| {
-        (prop::collection::vec(value(), 6), entries(is_ipv6)).prop_map(move |(values, entries)| {
-            Case {
-                is_ipv6,
-                record_size_bits,
-                values,
-                entries,
-            }
-        })
+        (prop::collection::vec(value(), 6), entries(is_ipv6))
+            .prop_map(move |(values, entries)| Case { is_ipv6, record_size_bits, values, entries })
     })
 }
 
@@ -151,9 +145,7 @@ fn walk(database: &Database, address: IpAddr) -> TreeNode {
     };
     let mut node = database.root(count == 32).unwrap();
     for position in 0..count {
-        node = database
-            .child(node, bits >> (127 - position) & 1 == 1)
-            .unwrap();
+        node = database.child(node, bits >> (127 - position) & 1 == 1).unwrap();
     }
     node
 }
@@ -242,10 +234,7 @@ proptest! {
 fn without_bytes(value: &Value) -> Value {
     match value {
         Value::Map(pairs) => Value::Map(
-            pairs
-                .iter()
-                .map(|(key, value)| (key.clone(), without_bytes(value)))
-                .collect(),
+            pairs.iter().map(|(key, value)| (key.clone(), without_bytes(value))).collect(),
         ),
         Value::Array(values) => Value::Array(values.iter().map(without_bytes).collect()),
         Value::Bytes(bytes) => {
@@ -262,15 +251,10 @@ fn collect_places<'a>(
 ) {
     places.push((segments.clone(), value));
     let children: Vec<(String, &Value)> = match value {
-        Value::Map(pairs) => pairs
-            .iter()
-            .map(|(key, value)| (key.clone(), value))
-            .collect(),
-        Value::Array(values) => values
-            .iter()
-            .enumerate()
-            .map(|(index, value)| (index.to_string(), value))
-            .collect(),
+        Value::Map(pairs) => pairs.iter().map(|(key, value)| (key.clone(), value)).collect(),
+        Value::Array(values) => {
+            values.iter().enumerate().map(|(index, value)| (index.to_string(), value)).collect()
+        }
         _ => return,
     };
     for (segment, child) in children {
@@ -285,33 +269,19 @@ fn the_order_of_insertion_does_not_matter_for_nested_networks() {
     let insert = |prefixes: &[&str]| {
         let mut writer = Writer::new(WriterOptions::default()).unwrap();
         for prefix in prefixes {
-            writer
-                .insert(
-                    prefix.parse().unwrap(),
-                    Value::String((*prefix).to_string()),
-                )
-                .unwrap();
+            writer.insert(prefix.parse().unwrap(), Value::String((*prefix).to_string())).unwrap();
         }
         Database::from_bytes(writer.finish().unwrap()).unwrap()
     };
     let nested = ["10.0.0.0/8", "10.1.0.0/16", "10.1.2.0/24"];
     let forwards = insert(&nested);
     let backwards = insert(&[nested[2], nested[1], nested[0]]);
-    for (address, expected) in [
-        ("10.1.2.3", nested[2]),
-        ("10.1.3.1", nested[1]),
-        ("10.2.0.1", nested[0]),
-    ] {
+    for (address, expected) in
+        [("10.1.2.3", nested[2]), ("10.1.3.1", nested[1]), ("10.2.0.1", nested[0])]
+    {
         for database in [&forwards, &backwards] {
-            let id = database
-                .lookup(address.parse().unwrap())
-                .unwrap()
-                .record
-                .unwrap();
-            assert_eq!(
-                database.record(id).unwrap(),
-                Value::String(expected.to_string())
-            );
+            let id = database.lookup(address.parse().unwrap()).unwrap().record.unwrap();
+            assert_eq!(database.record(id).unwrap(), Value::String(expected.to_string()));
         }
     }
 }
@@ -319,20 +289,11 @@ fn the_order_of_insertion_does_not_matter_for_nested_networks() {
 #[test]
 fn an_empty_writer_makes_a_sound_database_without_records() {
     for ip_version in [4, 6] {
-        let options = WriterOptions {
-            ip_version,
-            ..Default::default()
-        };
+        let options = WriterOptions { ip_version, ..Default::default() };
         let bytes = Writer::new(options).unwrap().finish().unwrap();
         let database = Database::from_bytes(bytes).unwrap();
         assert_eq!(database.verify().unwrap().networks, 0);
-        assert_eq!(
-            database
-                .lookup("192.0.2.1".parse().unwrap())
-                .unwrap()
-                .record,
-            None
-        );
+        assert_eq!(database.lookup("192.0.2.1".parse().unwrap()).unwrap().record, None);
     }
 }
 
@@ -347,50 +308,21 @@ fn what_the_format_cannot_hold_is_refused() {
     assert!(Writer::new(options(6, Some(20))).is_err());
     let mut writer = Writer::new(options(4, None)).unwrap();
     let anywhere: Prefix = "192.0.2.0/24".parse().unwrap();
-    assert!(
-        writer
-            .insert("2001:db8::/32".parse().unwrap(), Value::Boolean(true))
-            .is_err()
-    );
-    let twice = vec![
-        ("a".to_string(), Value::Uint16(1)),
-        ("a".to_string(), Value::Uint16(2)),
-    ];
-    assert_eq!(
-        writer
-            .insert(anywhere, Value::Map(twice))
-            .unwrap_err()
-            .path(),
-        "a"
-    );
+    assert!(writer.insert("2001:db8::/32".parse().unwrap(), Value::Boolean(true)).is_err());
+    let twice = vec![("a".to_string(), Value::Uint16(1)), ("a".to_string(), Value::Uint16(2))];
+    assert_eq!(writer.insert(anywhere, Value::Map(twice)).unwrap_err().path(), "a");
     let mut deep = Value::Boolean(true);
     for _ in 0..512 {
         deep = Value::Array(vec![deep]);
     }
     writer.insert(anywhere, deep.clone()).unwrap();
-    assert!(
-        writer
-            .insert(anywhere, Value::Array(vec![deep.clone()]))
-            .is_err()
-    );
-    assert!(
-        writer
-            .insert(anywhere, Value::Array(vec![Value::Uint16(0); 65_536]))
-            .is_err()
-    );
-    assert!(
-        writer
-            .insert(anywhere, Value::Bytes(vec![0; 16_843_037]))
-            .is_err()
-    );
+    assert!(writer.insert(anywhere, Value::Array(vec![deep.clone()])).is_err());
+    assert!(writer.insert(anywhere, Value::Array(vec![Value::Uint16(0); 65_536])).is_err());
+    assert!(writer.insert(anywhere, Value::Bytes(vec![0; 16_843_037])).is_err());
     let bytes = writer.finish().unwrap();
     let database = Database::from_bytes(bytes).unwrap();
     database.verify().unwrap();
-    let id = database
-        .lookup("192.0.2.1".parse().unwrap())
-        .unwrap()
-        .record
-        .unwrap();
+    let id = database.lookup("192.0.2.1".parse().unwrap()).unwrap().record.unwrap();
     assert_eq!(database.record(id).unwrap(), deep);
 }
 
@@ -422,30 +354,20 @@ fn the_record_size_grows_with_the_data() {
     let mut writer = Writer::new(WriterOptions::default()).unwrap();
     for last in 0..2_u8 {
         let prefix = format!("192.0.2.{last}/32").parse().unwrap();
-        writer
-            .insert(prefix, Value::Bytes(vec![last; 9 << 20]))
-            .unwrap();
+        writer.insert(prefix, Value::Bytes(vec![last; 9 << 20])).unwrap();
     }
     let database = Database::from_bytes(writer.finish().unwrap()).unwrap();
     assert_eq!(database.metadata().record_size_bits, 28);
     for last in 0..2_u8 {
         let address = format!("192.0.2.{last}").parse().unwrap();
         let id = database.lookup(address).unwrap().record.unwrap();
-        assert_eq!(
-            database.record(id).unwrap(),
-            Value::Bytes(vec![last; 9 << 20])
-        );
+        assert_eq!(database.record(id).unwrap(), Value::Bytes(vec![last; 9 << 20]));
     }
-    let small = WriterOptions {
-        record_size_bits: Some(24),
-        ..Default::default()
-    };
+    let small = WriterOptions { record_size_bits: Some(24), ..Default::default() };
     let mut writer = Writer::new(small).unwrap();
     for last in 0..2_u8 {
         let prefix = format!("192.0.2.{last}/32").parse().unwrap();
-        writer
-            .insert(prefix, Value::Bytes(vec![last; 9 << 20]))
-            .unwrap();
+        writer.insert(prefix, Value::Bytes(vec![last; 9 << 20])).unwrap();
     }
     assert!(writer.finish().is_err());
 }

@@ -1,1 +1,28 @@
-//! whered-server.
+//! The listeners of `whered`: RESP, DNS and HTTP over one engine, with configuration and metrics.
+//!
+//! Not for: answers (the engine and `whered-dns` make them), flags and messages to people (the
+//! `whered` program).
+//!
+//! ```text
+//!            ┌───────────────────── Server ─────────────────────┐
+//!            │ resp: threads with one poll loop each            │
+//! clients ─> │ dns:  UDP threads, one TCP thread                │ ─> Engine
+//!            │ http: one thread; searches on a few others       │
+//!            │ config: one TOML file    metrics: read on scrape │
+//!            └──────────────────────────────────────────────────┘
+//! ```
+//!
+//! To follow a Redis command, start at [`resp`]; a DNS query, at [`dns::udp::serve`]; an HTTP
+//! request, at `http::guard`; a start or stop, at [`Server::start`]. Everything listens on
+//! loopback unless told otherwise.
+
+mod config;
+pub mod dns;
+mod http;
+mod metrics;
+pub mod resp;
+mod runtime;
+mod server;
+
+pub use config::{Config, ConfigError, DnsConfig, HttpConfig, JournalConfig, RespConfig};
+pub use server::{Server, ServerError};

@@ -63,10 +63,7 @@ impl DataDirectory {
             }
         }
         write_pid(&mut file).map_err(|error| cannot_write(&shown, &error))?;
-        Ok(DataDirectory {
-            path: path.to_owned(),
-            _lock: file,
-        })
+        Ok(DataDirectory { path: path.to_owned(), _lock: file })
     }
 
     /// The path as it was given.
@@ -95,10 +92,7 @@ fn create(path: &Path) -> Result<(), StoreError> {
                 StoreError::io(&format!("cannot create the data directory {shown}"), &error)
             })
         }
-        Err(error) => Err(StoreError::io(
-            &format!("cannot use {shown} as data directory"),
-            &error,
-        )),
+        Err(error) => Err(StoreError::io(&format!("cannot use {shown} as data directory"), &error)),
     }
 }
 
@@ -106,10 +100,7 @@ fn create(path: &Path) -> Result<(), StoreError> {
 /// a synced journal in a directory that vanishes with the power is lost all the same.
 fn create_durably(path: &Path) -> io::Result<()> {
     let absolute = std::path::absolute(path)?;
-    let missing = absolute
-        .ancestors()
-        .take_while(|ancestor| !ancestor.exists())
-        .count();
+    let missing = absolute.ancestors().take_while(|ancestor| !ancestor.exists()).count();
     fs::create_dir_all(&absolute)?;
     for parent in absolute.ancestors().skip(1).take(missing) {
         File::open(parent)?.sync_all()?;
@@ -118,10 +109,7 @@ fn create_durably(path: &Path) -> io::Result<()> {
 }
 
 fn cannot_write(shown: &str, error: &io::Error) -> StoreError {
-    StoreError::io(
-        &format!("cannot write in the data directory {shown}"),
-        error,
-    )
+    StoreError::io(&format!("cannot write in the data directory {shown}"), error)
 }
 
 fn read_pid(file: &mut File) -> Option<u32> {

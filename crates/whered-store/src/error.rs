@@ -117,12 +117,7 @@ impl StoreError {
     }
 
     fn new(kind: Kind, message: String) -> StoreError {
-        StoreError(Box::new(Inner {
-            kind,
-            message,
-            file: None,
-            offset_bytes: None,
-        }))
+        StoreError(Box::new(Inner { kind, message, file: None, offset_bytes: None }))
     }
 
     fn at(kind: Kind, file: &str, offset_bytes: u64, what: &str) -> StoreError {

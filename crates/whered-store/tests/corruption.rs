@@ -11,13 +11,9 @@ fn two_segments() -> (SimulatedDisk, Entries) {
     let disk = SimulatedDisk::new(5);
     let (mut core, _, _) = open(&disk).expect("the disk is healthy");
     let mut entries = Entries::new();
-    for (index, size) in [10, 0, 300, 1500, 1500, 600, 200, 0, 40]
-        .into_iter()
-        .enumerate()
-    {
+    for (index, size) in [10, 0, 300, 1500, 1500, 600, 200, 0, 40].into_iter().enumerate() {
         let payload = vec![index as u8 + 1; size];
-        core.append(index as u16, &payload)
-            .expect("the disk is healthy");
+        core.append(index as u16, &payload).expect("the disk is healthy");
         entries.push((index as u16, payload));
         if index % 2 == 0 {
             core.write().expect("the disk is healthy");
@@ -50,25 +46,14 @@ fn judge(files: &[(String, Vec<u8>)], entries: &Entries, what: &str) -> Option<S
     let disk = disk_of(files);
     match open(&disk) {
         Ok((_, _, found)) => {
-            assert!(
-                found == *entries,
-                "{what}: {} entries were found",
-                found.len()
-            );
+            assert!(found == *entries, "{what}: {} entries were found", found.len());
             None
         }
         Err(error) => {
             let place = error.file().zip(error.offset_bytes());
             let (file, offset) = place.unwrap_or_else(|| panic!("{what}: no place in: {error}"));
-            assert!(
-                error
-                    .to_string()
-                    .starts_with(&format!("{file} at byte {offset}: "))
-            );
-            assert!(
-                contents(&disk) == files,
-                "{what}: a refusal touches nothing"
-            );
+            assert!(error.to_string().starts_with(&format!("{file} at byte {offset}: ")));
+            assert!(contents(&disk) == files, "{what}: a refusal touches nothing");
             Some(error)
         }
     }
@@ -82,10 +67,7 @@ fn every_changed_byte_is_an_error_or_harmless() {
         let used = bytes.iter().rposition(|&byte| byte != 0).unwrap() + 64;
         let mut errors = 0;
         // Beyond the header's used bytes nothing is read up to the first frame.
-        for offset in (0..48)
-            .chain(4080..used.min(bytes.len()))
-            .chain([bytes.len() - 1])
-        {
+        for offset in (0..48).chain(4080..used.min(bytes.len())).chain([bytes.len() - 1]) {
             for changed in [bytes[offset] ^ 0xff, bytes[offset] ^ 1, 0] {
                 if changed == bytes[offset] {
                     continue;
@@ -96,10 +78,7 @@ fn every_changed_byte_is_an_error_or_harmless() {
                 errors += usize::from(error.is_some());
                 // All frames but the closing mark have a witness.
                 let covered = 4096..used - 64 - 26;
-                assert!(
-                    error.is_some() || !covered.contains(&offset),
-                    "byte {offset} of {name}"
-                );
+                assert!(error.is_some() || !covered.contains(&offset), "byte {offset} of {name}");
             }
         }
         assert!(errors > 1000);
@@ -140,11 +119,7 @@ fn every_zeroed_stretch_that_leaves_the_last_mark_is_an_error_or_harmless() {
                         assert!(found == entries[..found.len()]);
                     }
                 } else {
-                    judge(
-                        &files,
-                        &entries,
-                        &format!("{length} zeros from {start} in {name}"),
-                    );
+                    judge(&files, &entries, &format!("{length} zeros from {start} in {name}"));
                 }
             }
         }
@@ -162,12 +137,7 @@ fn a_tail_that_nobody_vouches_for_is_cut_and_reported_once() {
     }
     drop(core);
     let name = last_segment(&disk);
-    let end = disk
-        .read(&name)
-        .unwrap()
-        .iter()
-        .rposition(|&byte| byte != 0)
-        .unwrap();
+    let end = disk.read(&name).unwrap().iter().rposition(|&byte| byte != 0).unwrap();
     assert!(disk.flip_bit(&name, end, 1));
     let (core, report, entries) = open(&disk).unwrap();
     assert_eq!(entries, [(1, b"first".to_vec())]);
@@ -179,10 +149,7 @@ fn a_tail_that_nobody_vouches_for_is_cut_and_reported_once() {
     assert_eq!(report.torn_tail, None);
     assert_eq!(core.append(1, b"again").unwrap(), 2);
     core.close().unwrap();
-    assert_eq!(
-        open(&disk).unwrap().2,
-        [(1, b"first".to_vec()), (1, b"again".to_vec())]
-    );
+    assert_eq!(open(&disk).unwrap().2, [(1, b"first".to_vec()), (1, b"again".to_vec())]);
 }
 
 #[test]
@@ -199,15 +166,9 @@ fn a_missing_segment_is_named() {
     let mut without_middle = files.clone();
     without_middle.remove(2);
     let error = judge(&without_middle, &Entries::new(), "middle").unwrap();
-    assert!(
-        error.is_damaged() && error.to_string().contains("missing"),
-        "{error}"
-    );
+    assert!(error.is_damaged() && error.to_string().contains("missing"), "{error}");
     let error = judge(&files[1..], &Entries::new(), "first").unwrap();
-    assert!(
-        error.is_damaged() && error.to_string().contains("missing"),
-        "{error}"
-    );
+    assert!(error.is_damaged() && error.to_string().contains("missing"), "{error}");
 }
 
 #[test]
@@ -253,11 +214,7 @@ fn a_mark_inside_a_payload_convinces_nobody() {
 fn a_refusal_of_the_replay_names_the_entry() {
     let (disk, _) = two_segments();
     let result = JournalCore::open(Arc::new(disk), &small_options(), &mut |entry| {
-        if entry.sequence == 3 {
-            Err("no such kind".to_owned())
-        } else {
-            Ok(())
-        }
+        if entry.sequence == 3 { Err("no such kind".to_owned()) } else { Ok(()) }
     });
     let error = result.err().unwrap();
     assert!(

@@ -14,17 +14,11 @@ use whered_store::{
 };
 
 fn start(disk: &SimulatedDisk, options: JournalOptions) -> Journal {
-    Journal::open(Arc::new(disk.clone()), options, &mut |_| Ok(()))
-        .expect("the disk is healthy")
-        .0
+    Journal::open(Arc::new(disk.clone()), options, &mut |_| Ok(())).expect("the disk is healthy").0
 }
 
 fn put(journal: &Journal, payload: &[u8]) -> u64 {
-    journal.append(
-        journal.reserve(payload.len()).expect("the disk is healthy"),
-        1,
-        payload,
-    )
+    journal.append(journal.reserve(payload.len()).expect("the disk is healthy"), 1, payload)
 }
 
 #[test]
@@ -78,10 +72,7 @@ fn a_batch_lies_in_one_group_with_consecutive_sequences() {
     let entries: [(u16, &[u8]); 3] = [(1, b"a"), (2, b""), (3, b"ccc")];
     let reservation = journal.reserve_batch(3, 4).unwrap();
     assert_eq!(journal.append_batch(reservation, &entries), 3);
-    assert_eq!(
-        journal.append_batch(journal.reserve_batch(0, 0).unwrap(), &[]),
-        3
-    );
+    assert_eq!(journal.append_batch(journal.reserve_batch(0, 0).unwrap(), &[]), 3);
     journal.wait_durable(3).unwrap();
     assert_eq!(journal.stats().groups, 1);
     journal.close().unwrap();
@@ -101,10 +92,7 @@ fn a_payload_larger_than_a_segment_gets_one_of_its_size() {
     let entries = open(&disk).unwrap().2;
     assert_eq!(entries[large as usize - 1].1, vec![7; 100_000]);
     assert_eq!(entries.len(), 3);
-    assert!(
-        disk.names().iter().all(|name| name.ends_with(".log")),
-        "no spare stays"
-    );
+    assert!(disk.names().iter().all(|name| name.ends_with(".log")), "no spare stays");
 }
 
 #[test]
@@ -115,13 +103,7 @@ fn too_large_is_refused_before_anything_is_allocated() {
     for size in [PAYLOAD_SIZE_BYTES_MAX + 1, usize::MAX] {
         assert!(journal.reserve(size).err().unwrap().is_too_large());
     }
-    assert!(
-        journal
-            .reserve_batch(usize::MAX, 1)
-            .err()
-            .unwrap()
-            .is_too_large()
-    );
+    assert!(journal.reserve_batch(usize::MAX, 1).err().unwrap().is_too_large());
     assert_eq!(disk.operations(), before);
 }
 
@@ -155,10 +137,7 @@ fn a_full_disk_is_not_asked_for_every_refused_write() {
     let disk = SimulatedDisk::new(1);
     disk.set_capacity_bytes(Some(8192));
     let retry = std::time::Duration::from_secs(3600);
-    let options = JournalOptions {
-        full_retry_interval: retry,
-        ..small_options()
-    };
+    let options = JournalOptions { full_retry_interval: retry, ..small_options() };
     let journal = start(&disk, options);
     assert!(journal.reserve(5000).err().unwrap().is_full());
     let before = disk.operations();
@@ -166,9 +145,7 @@ fn a_full_disk_is_not_asked_for_every_refused_write() {
         assert!(journal.reserve(5000).err().unwrap().is_full());
     }
     assert_eq!(disk.operations(), before);
-    journal
-        .wait_durable(put(&journal, b"small ones go on"))
-        .unwrap();
+    journal.wait_durable(put(&journal, b"small ones go on")).unwrap();
 }
 
 #[test]
@@ -184,10 +161,7 @@ fn a_failed_sync_poisons_for_ever_and_tells_everybody() {
     let held = journal.reserve(10).unwrap();
     let lost = put(&journal, b"lost");
     let error = journal.wait_durable(lost).err().unwrap();
-    assert!(
-        error.is_poisoned() && error.to_string().contains("input/output error"),
-        "{error}"
-    );
+    assert!(error.is_poisoned() && error.to_string().contains("input/output error"), "{error}");
     receiver.recv().unwrap();
     assert!(journal.reserve(1).err().unwrap().is_poisoned());
     // A reservation from before can still be used, and is not acknowledged.
@@ -232,13 +206,7 @@ fn a_panic_between_reserve_and_append_gives_the_space_back() {
 fn everysec_and_off_acknowledge_at_once_and_close_writes_everything() {
     for sync in [SyncPolicy::EverySecond, SyncPolicy::Off] {
         let disk = SimulatedDisk::new(1);
-        let journal = start(
-            &disk,
-            JournalOptions {
-                sync,
-                ..small_options()
-            },
-        );
+        let journal = start(&disk, JournalOptions { sync, ..small_options() });
         for expected in 1..=50 {
             assert_eq!(put(&journal, &[2; 500]), expected);
             assert_eq!(journal.durable_sequence(), expected);
@@ -254,13 +222,7 @@ fn everysec_and_off_acknowledge_at_once_and_close_writes_everything() {
 #[test]
 fn everysec_syncs_without_being_asked() {
     let disk = SimulatedDisk::new(1);
-    let journal = start(
-        &disk,
-        JournalOptions {
-            sync: SyncPolicy::EverySecond,
-            ..small_options()
-        },
-    );
+    let journal = start(&disk, JournalOptions { sync: SyncPolicy::EverySecond, ..small_options() });
     put(&journal, b"one");
     // The stats tell when it was done; nothing rests on how long it takes.
     while journal.stats().syncs == 0 {
@@ -272,13 +234,7 @@ fn everysec_syncs_without_being_asked() {
 #[test]
 fn little_room_in_memory_makes_callers_wait_and_not_fail() {
     let disk = SimulatedDisk::new(1);
-    let journal = start(
-        &disk,
-        JournalOptions {
-            group_size_bytes_max: 1,
-            ..small_options()
-        },
-    );
+    let journal = start(&disk, JournalOptions { group_size_bytes_max: 1, ..small_options() });
     let groups = Arc::new(AtomicU64::new(0));
     let counted = Arc::clone(&groups);
     journal.on_progress(Box::new(move || {
@@ -288,10 +244,7 @@ fn little_room_in_memory_makes_callers_wait_and_not_fail() {
     journal.wait_durable(last).unwrap();
     journal.close().unwrap();
     assert_eq!(last, 200);
-    assert!(
-        groups.load(Ordering::Relaxed) >= 100,
-        "hardly two entries fit into a group"
-    );
+    assert!(groups.load(Ordering::Relaxed) >= 100, "hardly two entries fit into a group");
 }
 
 #[test]
@@ -315,10 +268,7 @@ fn a_data_directory_has_one_holder_and_the_second_learns_its_pid() {
     let error = DataDirectory::lock(&nested).err().unwrap();
     assert!(error.is_locked());
     assert_eq!(error.holder_pid(), Some(std::process::id()));
-    assert!(
-        error.to_string().contains(&std::process::id().to_string()),
-        "{error}"
-    );
+    assert!(error.to_string().contains(&std::process::id().to_string()), "{error}");
     drop(directory);
     let directory = DataDirectory::lock(&nested).unwrap();
     assert_eq!(directory.path(), nested);

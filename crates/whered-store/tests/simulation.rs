@@ -48,9 +48,7 @@ impl History {
 
     fn run(&mut self) {
         for _ in 0..GENERATIONS {
-            let fuse = self
-                .random
-                .below(if self.random.0 & 1 == 0 { 12 } else { 80 });
+            let fuse = self.random.below(if self.random.0 & 1 == 0 { 12 } else { 80 });
             self.disk.cut_power_after(fuse);
             match self.live() {
                 Ok(()) => {}
@@ -125,38 +123,22 @@ impl History {
             _ => self.random.below(700),
         };
         // Zeros are the hardest filling: they look like space that was never written.
-        let filling = if self.random.one_in(3) {
-            0
-        } else {
-            self.random.next() as u8
-        };
+        let filling = if self.random.one_in(3) { 0 } else { self.random.next() as u8 };
         payload.resize(payload.len() + size as usize, filling);
         (client as u16, payload)
     }
 
     fn check(&self, found: &Entries) {
-        assert!(
-            found.len() >= self.acknowledged,
-            "acknowledged entries are lost"
-        );
-        assert!(
-            found.len() <= self.appended.len(),
-            "there are entries that nobody appended"
-        );
+        assert!(found.len() >= self.acknowledged, "acknowledged entries are lost");
+        assert!(found.len() <= self.appended.len(), "there are entries that nobody appended");
         for (index, entry) in found.iter().enumerate() {
-            assert!(
-                *entry == self.appended[index],
-                "entry {} is another one",
-                index + 1
-            );
+            assert!(*entry == self.appended[index], "entry {} is another one", index + 1);
         }
     }
 }
 
 fn seeds(count: u64) -> Vec<u64> {
-    let chosen = std::env::var("WHERED_STORE_SEED")
-        .ok()
-        .and_then(|seed| seed.parse().ok());
+    let chosen = std::env::var("WHERED_STORE_SEED").ok().and_then(|seed| seed.parse().ok());
     match chosen {
         Some(seed) => vec![seed],
         None => (0..count).chain(KEPT_SEEDS).collect(),
@@ -167,9 +149,7 @@ fn seeds(count: u64) -> Vec<u64> {
 fn for_each_seed(count: u64, case: impl Fn(u64)) {
     for seed in seeds(count) {
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| case(seed))) {
-            let text = panic
-                .downcast_ref::<String>()
-                .map_or("see above", String::as_str);
+            let text = panic.downcast_ref::<String>().map_or("see above", String::as_str);
             panic!("failing seed: WHERED_STORE_SEED={seed}: {text}");
         }
     }
@@ -186,10 +166,7 @@ fn simulate(always: bool) {
     let (crashes, torn_tails) = totals.get();
     // The simulation would prove nothing if the hard case were rare.
     if seeds(2).len() > 1 {
-        assert!(
-            torn_tails * 20 > crashes,
-            "{torn_tails} torn tails in {crashes} crashes"
-        );
+        assert!(torn_tails * 20 > crashes, "{torn_tails} torn tails in {crashes} crashes");
     }
 }
 
@@ -218,8 +195,7 @@ fn rot(seed: u64) {
         core.sync().expect("the power is on");
     }
     // One more group is on its way when the power goes.
-    core.append(1, &vec![9; random.below(3000) as usize])
-        .expect("the power is on");
+    core.append(1, &vec![9; random.below(3000) as usize]).expect("the power is on");
     core.write().expect("the power is on");
     let disk = disk.crash(random.next());
     let victim = tag(random.below(groups - 1));
@@ -228,16 +204,8 @@ fn rot(seed: u64) {
     let before: Vec<_> = disk.names().iter().map(|name| disk.read(name)).collect();
     let error = open(&disk).err().expect("the damage must be seen");
     assert!(error.is_damaged(), "{error}");
-    assert!(
-        error.file().is_some_and(|file| file.ends_with(&name)),
-        "{error}"
-    );
-    assert!(
-        error
-            .offset_bytes()
-            .is_some_and(|offset| offset <= place as u64),
-        "{error}"
-    );
+    assert!(error.file().is_some_and(|file| file.ends_with(&name)), "{error}");
+    assert!(error.offset_bytes().is_some_and(|offset| offset <= place as u64), "{error}");
     let after: Vec<_> = disk.names().iter().map(|name| disk.read(name)).collect();
     assert!(before == after, "a refusal touches nothing");
 }
@@ -245,9 +213,7 @@ fn rot(seed: u64) {
 fn find(disk: &SimulatedDisk, bytes: &[u8]) -> (String, usize) {
     let found = disk.names().into_iter().find_map(|name| {
         let content = disk.read(&name)?;
-        let place = content
-            .windows(bytes.len())
-            .position(|window| window == bytes)?;
+        let place = content.windows(bytes.len()).position(|window| window == bytes)?;
         Some((name, place))
     });
     found.expect("a synced entry is on the disk")

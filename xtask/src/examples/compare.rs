@@ -37,10 +37,7 @@ pub(crate) fn first_difference(expected: &str, actual: &str) -> Option<Differenc
 }
 
 fn quoted(line: Option<&str>) -> String {
-    line.map_or_else(
-        || "the end".to_owned(),
-        |line| format!("'{}'", line.trim_end()),
-    )
+    line.map_or_else(|| "the end".to_owned(), |line| format!("'{}'", line.trim_end()))
 }
 
 /// Whether a line fits a pattern. The pieces between the `...` must come in their order; taking
@@ -90,10 +87,7 @@ mod tests {
     fn the_first_difference_is_told_with_both_sides() {
         let difference = first_difference("a\nb\nc\n", "a\nx\ny\n").unwrap();
         assert_eq!(difference.line_index, 1);
-        assert_eq!(
-            (difference.expected.as_str(), difference.actual.as_str()),
-            ("'b'", "'x'")
-        );
+        assert_eq!((difference.expected.as_str(), difference.actual.as_str()), ("'b'", "'x'"));
     }
 
     #[test]

@@ -44,20 +44,12 @@ impl DemoServer {
         let errors_path = scratch.path().join("server.err");
         let errors = std::fs::File::create(&errors_path)
             .map_err(|error| ChoreError::on_file(&errors_path, &error))?;
-        command
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(errors);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(errors);
         let program = command.get_program().to_string_lossy().into_owned();
         let mut child = command.spawn().map_err(|error| {
-            ChoreError::new(format!(
-                "cannot start {program}: {error} (make build builds it)"
-            ))
+            ChoreError::new(format!("cannot start {program}: {error} (make build builds it)"))
         })?;
-        let output = child
-            .stdout
-            .take()
-            .expect("standard output was asked for as a pipe");
+        let output = child.stdout.take().expect("standard output was asked for as a pipe");
         let (sender, lines) = mpsc::channel();
         std::thread::spawn(move || {
             for line in BufReader::new(output).lines().map_while(Result::ok) {
@@ -65,18 +57,8 @@ impl DemoServer {
                 let _ = sender.send(line);
             }
         });
-        let ports = Ports {
-            resp: 0,
-            http: 0,
-            dns: 0,
-        };
-        let mut server = DemoServer {
-            child,
-            lines,
-            errors_path,
-            ports,
-            is_stopped: false,
-        };
+        let ports = Ports { resp: 0, http: 0, dns: 0 };
+        let mut server = DemoServer { child, lines, errors_path, ports, is_stopped: false };
         server.ports = server.wait_until_ready()?;
         Ok(server)
     }
@@ -171,27 +153,14 @@ mod tests {
     #[test]
     fn a_server_is_started_asked_for_its_ports_and_stopped() {
         let server = start(&format!("{ANNOUNCE}{WAIT}")).unwrap();
-        assert_eq!(
-            server.ports(),
-            &Ports {
-                resp: 1,
-                http: 2,
-                dns: 3
-            }
-        );
+        assert_eq!(server.ports(), &Ports { resp: 1, http: 2, dns: 3 });
         server.stop().unwrap();
     }
 
     #[test]
     fn a_server_that_ends_badly_is_told() {
         let server = start(&format!("{ANNOUNCE}{}", WAIT.replace("exit 0", "exit 3"))).unwrap();
-        assert!(
-            server
-                .stop()
-                .unwrap_err()
-                .to_string()
-                .contains("exit status: 3")
-        );
+        assert!(server.stop().unwrap_err().to_string().contains("exit status: 3"));
     }
 
     #[test]

@@ -55,9 +55,7 @@ pub(crate) fn extract(path: &str, text: &str) -> Extraction {
             mark = read_mark(lines[index]);
             if mark == Some(Mark::Unknown) {
                 let what = format!("unknown mark {}", lines[index].trim());
-                extraction
-                    .findings
-                    .push(Finding::new(path, index + 1, what, ALLOWED_MARKS));
+                extraction.findings.push(Finding::new(path, index + 1, what, ALLOWED_MARKS));
                 mark = None;
             }
             index += 1;
@@ -65,9 +63,7 @@ pub(crate) fn extract(path: &str, text: &str) -> Extraction {
         };
         if !block.is_closed {
             let what = "a code block without an end";
-            extraction
-                .findings
-                .push(Finding::new(path, index + 1, what, "a closing fence"));
+            extraction.findings.push(Finding::new(path, index + 1, what, "a closing fence"));
         }
         match mark.take() {
             Some(_) if block.language != "sh" => extraction.findings.push(no_script(path, index)),
@@ -90,12 +86,7 @@ pub(crate) fn extract(path: &str, text: &str) -> Extraction {
 
 /// `line` is the number of the mark's line, which is the index of the line below it.
 fn no_script(path: &str, line: usize) -> Finding {
-    Finding::new(
-        path,
-        line,
-        "a mark without an example",
-        "```sh directly below the mark",
-    )
+    Finding::new(path, line, "a mark without an example", "```sh directly below the mark")
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -106,11 +97,7 @@ enum Mark {
 }
 
 fn read_mark(line: &str) -> Option<Mark> {
-    let comment = line
-        .trim()
-        .strip_prefix("<!--")?
-        .strip_suffix("-->")?
-        .trim();
+    let comment = line.trim().strip_prefix("<!--")?.strip_suffix("-->")?.trim();
     match comment.strip_prefix("example")?.trim_start() {
         "" => Some(Mark::Plain),
         kind => match kind.strip_prefix(':').map(str::trim) {
@@ -127,10 +114,7 @@ fn expected_after(lines: &[&str], after: usize) -> Option<Expected> {
     let is_empty = lines.get(after).is_some_and(|line| line.trim().is_empty());
     let start = after + usize::from(is_empty);
     let block = Block::starting_at(lines, start)?;
-    (block.language == "text").then(|| Expected {
-        line: start + 2,
-        text: block.content(lines),
-    })
+    (block.language == "text").then(|| Expected { line: start + 2, text: block.content(lines) })
 }
 
 /// A fenced block: `lines[start]` opens it, `lines[after]` is the first line behind it.
@@ -165,11 +149,7 @@ impl<'a> Block<'a> {
     }
 
     fn content(&self, lines: &[&str]) -> String {
-        let end = if self.is_closed {
-            self.after - 1
-        } else {
-            self.after
-        };
+        let end = if self.is_closed { self.after - 1 } else { self.after };
         let mut content = String::new();
         for line in &lines[self.start + 1..end] {
             let spaces = line.len() - line.trim_start_matches(' ').len();

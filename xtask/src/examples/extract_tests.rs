@@ -13,10 +13,7 @@ fn a_marked_script_is_found_with_its_expectation() {
             path: "README.md".to_owned(),
             line: 4,
             script: "whered help\n".to_owned(),
-            expected: Some(Expected {
-                line: 8,
-                text: "usage ...\n".to_owned()
-            }),
+            expected: Some(Expected { line: 8, text: "usage ...\n".to_owned() }),
             wants_server: false,
         }]
     );
@@ -65,11 +62,7 @@ fn a_mark_that_marks_nothing_is_found() {
         ("<!-- example: sever -->\n```sh\ntrue\n```\n", 1),
     ] {
         let extraction = extract("README.md", text);
-        let found: Vec<usize> = extraction
-            .findings
-            .iter()
-            .map(|finding| finding.line)
-            .collect();
+        let found: Vec<usize> = extraction.findings.iter().map(|finding| finding.line).collect();
         assert_eq!(found, [line], "{text:?}");
     }
 }
@@ -82,8 +75,5 @@ fn a_block_without_an_end_is_found() {
 
 #[test]
 fn other_comments_are_no_marks() {
-    assert_eq!(
-        extract("README.md", "<!-- examples follow -->\n<!-- x -->\n").findings,
-        []
-    );
+    assert_eq!(extract("README.md", "<!-- examples follow -->\n<!-- x -->\n").findings, []);
 }

@@ -83,10 +83,7 @@ fn run_document(
         if example.wants_server && server.is_none() {
             server = Some(DemoServer::start(shell.binaries(), scratch)?);
         }
-        let ports = server
-            .as_ref()
-            .filter(|_| example.wants_server)
-            .map(DemoServer::ports);
+        let ports = server.as_ref().filter(|_| example.wants_server).map(DemoServer::ports);
         let real = |text: &str| match ports {
             Some(ports) => ports.replace(text),
             None => text.to_owned(),
@@ -120,14 +117,8 @@ mod tests {
 
     #[test]
     fn documents_are_the_readme_and_everything_below_docs() {
-        let paths = [
-            "README.md",
-            "docs/a.md",
-            "docs/design/b.md",
-            "docs/x.png",
-            "xtask/README.md",
-        ]
-        .map(str::to_owned);
+        let paths = ["README.md", "docs/a.md", "docs/design/b.md", "docs/x.png", "xtask/README.md"]
+            .map(str::to_owned);
         let found: Vec<&str> = documents(&paths).collect();
         assert_eq!(found, ["README.md", "docs/a.md", "docs/design/b.md"]);
     }
@@ -143,10 +134,7 @@ mod tests {
         let mut shell = Shell::new(&scratch, scratch.path(), scratch.path());
         let found = run_document(&extraction.examples, &mut shell, &scratch).unwrap();
         assert_eq!(found.len(), 2, "{found:?}");
-        assert_eq!(
-            found[0],
-            Finding::new("README.md", 7, "the example printed 'b'", "'c'")
-        );
+        assert_eq!(found[0], Finding::new("README.md", 7, "the example printed 'b'", "'c'"));
         assert_eq!(found[1].line, 10);
         assert!(found[1].what.contains("ended with exit code 1"));
         assert!(found[1].what.contains("before"));

@@ -39,9 +39,7 @@ impl Announcement {
             _ => return false,
         };
         let address = words.next().unwrap_or_default();
-        let port = address
-            .rsplit_once(':')
-            .and_then(|(_, port)| port.parse().ok());
+        let port = address.rsplit_once(':').and_then(|(_, port)| port.parse().ok());
         *door = door.or(port);
         false
     }
@@ -63,9 +61,8 @@ impl Ports {
         let mut rest = text;
         while let Some(start) = rest.find(|char: char| char.is_ascii_digit()) {
             let (before, from_number) = rest.split_at(start);
-            let end = from_number
-                .find(|char: char| !char.is_ascii_digit())
-                .unwrap_or(from_number.len());
+            let end =
+                from_number.find(|char: char| !char.is_ascii_digit()).unwrap_or(from_number.len());
             let (number, after) = from_number.split_at(end);
             replaced.push_str(before);
             match number {
@@ -95,23 +92,12 @@ mod tests {
         assert!(!announcement.read_line("dns [::1]:4003"));
         assert!(!announcement.read_line("dns 127.0.0.1:4004"));
         assert!(announcement.read_line("ready"));
-        assert_eq!(
-            announcement.ports(),
-            Ok(Ports {
-                resp: 4001,
-                http: 4002,
-                dns: 4003
-            })
-        );
+        assert_eq!(announcement.ports(), Ok(Ports { resp: 4001, http: 4002, dns: 4003 }));
     }
 
     #[test]
     fn whole_numbers_are_replaced_and_others_are_not() {
-        let ports = Ports {
-            resp: 8080,
-            http: 5300,
-            dns: 41000,
-        };
+        let ports = Ports { resp: 8080, http: 5300, dns: 41000 };
         assert_eq!(
             ports.replace(
                 "redis-cli -p 6380; curl localhost:8080/x; dig -p 5300 6380.1 16380 80801"

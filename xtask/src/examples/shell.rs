@@ -44,13 +44,7 @@ pub(crate) struct Shell<'a> {
 impl<'a> Shell<'a> {
     /// Scripts work below `scratch`, find `whered` in `binaries`, and the repository at `root`.
     pub(crate) fn new(scratch: &'a Scratch, binaries: &'a Path, root: &'a Path) -> Shell<'a> {
-        Shell {
-            scratch,
-            binaries,
-            root,
-            time_limit: TIME_LIMIT,
-            block_count: 0,
-        }
+        Shell { scratch, binaries, root, time_limit: TIME_LIMIT, block_count: 0 }
     }
 
     /// Where `whered` lies.
@@ -60,9 +54,7 @@ impl<'a> Shell<'a> {
 
     /// Runs one script to its end.
     pub(crate) fn run(&mut self, script: &str) -> Result<Outcome, ChoreError> {
-        let folder = self
-            .scratch
-            .folder(&format!("block-{}", self.block_count))?;
+        let folder = self.scratch.folder(&format!("block-{}", self.block_count))?;
         let output_path = folder.with_extension("out");
         self.block_count += 1;
         let on_output = |error| ChoreError::on_file(&output_path, &error);
@@ -92,10 +84,7 @@ impl<'a> Shell<'a> {
         };
         drop(waiter.join());
         let bytes = std::fs::read(&output_path).map_err(on_output)?;
-        Ok(Outcome {
-            fault,
-            output: String::from_utf8_lossy(&bytes).into_owned(),
-        })
+        Ok(Outcome { fault, output: String::from_utf8_lossy(&bytes).into_owned() })
     }
 }
 
@@ -131,18 +120,12 @@ mod tests {
         let scratch = Scratch::new("shell-test").unwrap();
         let mut shell = Shell::new(&scratch, Path::new("/binaries"), Path::new("/repository"));
         shell.time_limit = time_limit;
-        scripts
-            .iter()
-            .map(|script| shell.run(script).unwrap())
-            .collect()
+        scripts.iter().map(|script| shell.run(script).unwrap()).collect()
     }
 
     #[test]
     fn scripts_see_a_fresh_folder_the_repository_and_the_binaries() {
-        let scripts = [
-            "touch here; ls",
-            "ls; echo \"$WHERED_REPO\"; echo \"${PATH%%:*}\"",
-        ];
+        let scripts = ["touch here; ls", "ls; echo \"$WHERED_REPO\"; echo \"${PATH%%:*}\""];
         let outcomes = run_all(&scripts, TIME_LIMIT);
         assert_eq!(outcomes[0].output, "here\n");
         assert_eq!(outcomes[1].output, "/repository\n/binaries\n");
@@ -165,13 +148,7 @@ mod tests {
     #[test]
     fn a_script_that_does_not_end_is_killed_with_its_children() {
         let outcomes = run_all(&["tail -f /dev/null | cat"], Duration::from_millis(50));
-        assert!(
-            outcomes[0]
-                .fault
-                .as_ref()
-                .unwrap()
-                .starts_with("took longer")
-        );
+        assert!(outcomes[0].fault.as_ref().unwrap().starts_with("took longer"));
     }
 
     #[test]

@@ -43,29 +43,18 @@ impl Count {
         let messages = String::from_utf8_lossy(&output.stderr);
         if !output.status.success() {
             let reason = messages.trim_end();
-            return Err(ChoreError::new(format!(
-                "{name} failed under valgrind:\n{reason}"
-            )));
+            return Err(ChoreError::new(format!("{name} failed under valgrind:\n{reason}")));
         }
         let file = std::fs::read_to_string(out_path).unwrap_or_default();
         let instructions = collected(&messages).or_else(|| summary(&file));
         let instructions = instructions.filter(|count| *count > 0).ok_or_else(|| {
-            ChoreError::new(format!(
-                "{name}: callgrind collected nothing; no measured_region?"
-            ))
+            ChoreError::new(format!("{name}: callgrind collected nothing; no measured_region?"))
         })?;
         let printed = String::from_utf8_lossy(&output.stdout);
         let (checksum, operations) = result_line(&printed, name).ok_or_else(|| {
-            ChoreError::new(format!(
-                "{name} did not print '{name} checksum N operations M'"
-            ))
+            ChoreError::new(format!("{name} did not print '{name} checksum N operations M'"))
         })?;
-        Ok(Count {
-            name: name.to_owned(),
-            instructions,
-            operations,
-            checksum,
-        })
+        Ok(Count { name: name.to_owned(), instructions, operations, checksum })
     }
 }
 
@@ -73,21 +62,14 @@ impl Count {
 fn collected(messages: &str) -> Option<u64> {
     messages.lines().find_map(|line| {
         let (_, rest) = line.split_once("Collected")?;
-        rest.trim_start()
-            .strip_prefix(':')?
-            .split_whitespace()
-            .next()?
-            .parse()
-            .ok()
+        rest.trim_start().strip_prefix(':')?.split_whitespace().next()?.parse().ok()
     })
 }
 
 /// `summary: 4567` or `totals: 4567` of callgrind's file.
 fn summary(file: &str) -> Option<u64> {
     file.lines().find_map(|line| {
-        let rest = line
-            .strip_prefix("summary:")
-            .or_else(|| line.strip_prefix("totals:"))?;
+        let rest = line.strip_prefix("summary:").or_else(|| line.strip_prefix("totals:"))?;
         rest.split_whitespace().next()?.parse().ok()
     })
 }

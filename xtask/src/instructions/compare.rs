@@ -13,12 +13,7 @@ const ALLOWED_RATIO: f64 = 1.05;
 
 /// One line an operation: name, instructions per operation, recorded, change.
 pub(crate) fn table(counts: &[Count], record: &Record) -> String {
-    let width = counts
-        .iter()
-        .map(|count| count.name.len())
-        .max()
-        .unwrap_or(0)
-        .max(9);
+    let width = counts.iter().map(|count| count.name.len()).max().unwrap_or(0).max(9);
     let mut text = format!(
         "{:width$}  {:>14}  {:>14}  {:>8}\n",
         "operation", "instructions", "recorded", "change"
@@ -29,18 +24,11 @@ pub(crate) fn table(counts: &[Count], record: &Record) -> String {
             None => ("-".to_owned(), "new".to_owned()),
             Some(recorded) => {
                 let change = change_percent(fresh, recorded.per_operation);
-                (
-                    format!("{:.2}", recorded.per_operation),
-                    format!("{change:+.1} %"),
-                )
+                (format!("{:.2}", recorded.per_operation), format!("{change:+.1} %"))
             }
         };
         // Writing to a String cannot fail.
-        let _ = writeln!(
-            text,
-            "{:width$}  {fresh:>14.2}  {recorded:>14}  {change:>8}",
-            count.name
-        );
+        let _ = writeln!(text, "{:width$}  {fresh:>14.2}  {recorded:>14}  {change:>8}", count.name);
     }
     text
 }
@@ -54,10 +42,7 @@ pub(crate) fn check(counts: &[Count], record: &Record, record_path: &str) -> Vec
     let how = "cargo xtask instructions --record";
     for count in counts {
         let Some(recorded) = record.operations.get(&count.name) else {
-            found(
-                format!("{} has no record", count.name),
-                format!("recorded ones; {how}"),
-            );
+            found(format!("{} has no record", count.name), format!("recorded ones; {how}"));
             continue;
         };
         if count.checksum != recorded.checksum {
@@ -67,20 +52,14 @@ pub(crate) fn check(counts: &[Count], record: &Record, record_path: &str) -> Vec
         let change = change_percent(count.per_operation(), recorded.per_operation);
         if count.per_operation() > recorded.per_operation * ALLOWED_RATIO {
             let fresh = count.per_operation();
-            let what = format!(
-                "{} takes {fresh:.2} instructions ({change:+.1} %)",
-                count.name
-            );
+            let what = format!("{} takes {fresh:.2} instructions ({change:+.1} %)", count.name);
             let allowed = format!("{:.2} and 5 % more", recorded.per_operation);
             found(what, allowed);
         }
     }
     for name in record.operations.keys() {
         if counts.iter().all(|count| count.name != *name) {
-            found(
-                format!("{name} is recorded and no longer exists"),
-                how.to_owned(),
-            );
+            found(format!("{name} is recorded and no longer exists"), how.to_owned());
         }
     }
     findings
@@ -96,12 +75,7 @@ mod tests {
 
     fn count(name: &str, instructions: u64, checksum: &str) -> Count {
         let (name, checksum) = (name.to_owned(), checksum.to_owned());
-        Count {
-            name,
-            instructions,
-            operations: 10,
-            checksum,
-        }
+        Count { name, instructions, operations: 10, checksum }
     }
 
     fn found(fresh: &[Count], recorded: &[Count]) -> Vec<String> {
@@ -139,10 +113,8 @@ mod tests {
     fn the_table_shows_both_numbers_and_the_change() {
         let record = Record::of(&[count("a", 1000, "7")]);
         let text = table(&[count("a", 900, "7"), count("new", 5, "7")], &record);
-        let lines: Vec<Vec<&str>> = text
-            .lines()
-            .map(|line| line.split_whitespace().collect())
-            .collect();
+        let lines: Vec<Vec<&str>> =
+            text.lines().map(|line| line.split_whitespace().collect()).collect();
         assert_eq!(lines[1], ["a", "90.00", "100.00", "-10.0", "%"]);
         assert_eq!(lines[2], ["new", "0.50", "-", "new"]);
     }

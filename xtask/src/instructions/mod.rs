@@ -65,25 +65,14 @@ pub(crate) fn run(repository: &Repository, rewrite: bool) -> Result<Vec<Finding>
 fn build(root: &Path) -> Result<PathBuf, ChoreError> {
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
     let output = Command::new(cargo)
-        .args([
-            "build",
-            "--locked",
-            "--profile",
-            "bench",
-            "--package",
-            PACKAGE,
-            "--bin",
-            PROGRAM,
-        ])
+        .args(["build", "--locked", "--profile", "bench", "--package", PACKAGE, "--bin", PROGRAM])
         .args(["--message-format", "json-render-diagnostics"])
         .current_dir(root)
         .stderr(Stdio::inherit())
         .output()
         .map_err(|error| ChoreError::on_program("cargo", &error))?;
     if !output.status.success() {
-        return Err(ChoreError::new(format!(
-            "cargo could not build {PROGRAM} of {PACKAGE}"
-        )));
+        return Err(ChoreError::new(format!("cargo could not build {PROGRAM} of {PACKAGE}")));
     }
     executable(&String::from_utf8_lossy(&output.stdout))
         .ok_or_else(|| ChoreError::new(format!("cargo built no program {PROGRAM}")))
@@ -91,14 +80,9 @@ fn build(root: &Path) -> Result<PathBuf, ChoreError> {
 
 /// The last program among cargo's JSON messages.
 fn executable(messages: &str) -> Option<PathBuf> {
-    let parsed = messages
-        .lines()
-        .filter_map(|line| serde_json::from_str(line).ok());
+    let parsed = messages.lines().filter_map(|line| serde_json::from_str(line).ok());
     let mut paths = parsed.filter_map(|message: serde_json::Value| {
-        message
-            .get("executable")
-            .and_then(|path| path.as_str())
-            .map(PathBuf::from)
+        message.get("executable").and_then(|path| path.as_str()).map(PathBuf::from)
     });
     paths.next_back()
 }
@@ -110,16 +94,10 @@ fn list(program: &Path) -> Result<Vec<String>, ChoreError> {
         .output()
         .map_err(|error| ChoreError::on_file(program, &error))?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    let names: Vec<String> = text
-        .lines()
-        .map(str::trim)
-        .filter(|name| !name.is_empty())
-        .map(str::to_owned)
-        .collect();
+    let names: Vec<String> =
+        text.lines().map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned).collect();
     if !output.status.success() || names.is_empty() {
-        return Err(ChoreError::new(format!(
-            "{PROGRAM} list named no operations"
-        )));
+        return Err(ChoreError::new(format!("{PROGRAM} list named no operations")));
     }
     Ok(names)
 }
@@ -134,13 +112,8 @@ fn compiler() -> Result<String, ChoreError> {
 }
 
 fn describe_compiler(verbose_version: &str) -> String {
-    let version = verbose_version
-        .lines()
-        .next()
-        .unwrap_or("an unknown compiler");
-    let target = verbose_version
-        .lines()
-        .find_map(|line| line.strip_prefix("host: "));
+    let version = verbose_version.lines().next().unwrap_or("an unknown compiler");
+    let target = verbose_version.lines().find_map(|line| line.strip_prefix("host: "));
     format!("{version} for {}", target.unwrap_or("an unknown target"))
 }
 

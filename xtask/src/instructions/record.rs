@@ -38,25 +38,16 @@ impl Record {
         let table: Table = text.parse().map_err(|error| wrong(&format!("{error}")))?;
         let mut operations = BTreeMap::new();
         for (name, entry) in &table {
-            let per_operation = entry
-                .get("instructions_per_operation")
-                .and_then(Value::as_float);
+            let per_operation = entry.get("instructions_per_operation").and_then(Value::as_float);
             let checksum = entry.get("checksum").and_then(Value::as_str);
             let (Some(per_operation), Some(checksum)) = (per_operation, checksum) else {
-                return Err(wrong(&format!(
-                    "{name} needs instructions_per_operation, checksum"
-                )));
+                return Err(wrong(&format!("{name} needs instructions_per_operation, checksum")));
             };
             if !(per_operation.is_finite() && per_operation > 0.0) {
                 return Err(wrong(&format!("{name}: a count above 0 is allowed")));
             }
-            operations.insert(
-                name.clone(),
-                Recorded {
-                    per_operation,
-                    checksum: checksum.to_owned(),
-                },
-            );
+            operations
+                .insert(name.clone(), Recorded { per_operation, checksum: checksum.to_owned() });
         }
         Ok(Record { operations })
     }
@@ -65,17 +56,9 @@ impl Record {
     pub(crate) fn of(counts: &[Count]) -> Record {
         let entries = counts.iter().map(|count| {
             let per_operation = count.per_operation();
-            (
-                count.name.clone(),
-                Recorded {
-                    per_operation,
-                    checksum: count.checksum.clone(),
-                },
-            )
+            (count.name.clone(), Recorded { per_operation, checksum: count.checksum.clone() })
         });
-        Record {
-            operations: entries.collect(),
-        }
+        Record { operations: entries.collect() }
     }
 
     /// The file's text, with a head that says what the counts depend on.
@@ -106,20 +89,12 @@ mod tests {
 
     fn count(name: &str, instructions: u64, checksum: &str) -> Count {
         let (name, checksum) = (name.to_owned(), checksum.to_owned());
-        Count {
-            name,
-            instructions,
-            operations: 100,
-            checksum,
-        }
+        Count { name, instructions, operations: 100, checksum }
     }
 
     #[test]
     fn a_record_is_read_back_as_it_was_written_in_the_order_of_names() {
-        let counts = [
-            count("b/\"x\"", 12_345, "18446744073709551615"),
-            count("a", 100, "0x7"),
-        ];
+        let counts = [count("b/\"x\"", 12_345, "18446744073709551615"), count("a", 100, "0x7")];
         let text = Record::of(&counts).to_text("rustc 1 for somewhere");
         assert!(text.starts_with("# "));
         assert!(text.contains("rustc 1 for somewhere"));

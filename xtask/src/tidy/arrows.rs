@@ -78,10 +78,7 @@ pub(crate) fn check(packages: &[Package], texts: &[TextFile]) -> Vec<Finding> {
     let mut findings = Vec::new();
     for package in packages {
         let manifest = format!("{}/Cargo.toml", package.folder);
-        let text = texts
-            .iter()
-            .find(|file| file.path == manifest)
-            .map_or("", |file| &file.text);
+        let text = texts.iter().find(|file| file.path == manifest).map_or("", |file| &file.text);
         findings.extend(check_place(package, &manifest, text));
         let row = row_of(package);
         if matches!(row, Row::Unknown) {
@@ -106,24 +103,14 @@ fn check_place(package: &Package, manifest: &str, text: &str) -> Option<Finding>
     let line = line_where(text, |line| line.trim_start().starts_with("name"));
     if package.name.split('-').any(|part| part == "common") {
         let what = format!("package {} is called common", package.name);
-        return Some(Finding::new(
-            manifest,
-            line,
-            what,
-            "a name that says what it is for",
-        ));
+        return Some(Finding::new(manifest, line, what, "a name that says what it is for"));
     }
     let folder = package.folder.strip_prefix("crates/")?;
     if folder == package.name {
         return None;
     }
     let what = format!("package {} lies in crates/{folder}", package.name);
-    Some(Finding::new(
-        manifest,
-        line,
-        what,
-        "the folder and the package have the same name",
-    ))
+    Some(Finding::new(manifest, line, what, "the folder and the package have the same name"))
 }
 
 fn check_arrow(
@@ -171,13 +158,9 @@ fn row_of(package: &Package) -> Row {
 /// Whether a manifest's line is `name = ...`, `name.workspace = ...` or `[....name]`.
 fn names_dependency(line: &str, name: &str) -> bool {
     let line = line.trim();
-    let as_key = line
-        .strip_prefix(name)
-        .is_some_and(|rest| rest.trim_start().starts_with(['=', '.']));
-    as_key
-        || line
-            .strip_suffix(']')
-            .is_some_and(|head| head.ends_with(&format!(".{name}")))
+    let as_key =
+        line.strip_prefix(name).is_some_and(|rest| rest.trim_start().starts_with(['=', '.']));
+    as_key || line.strip_suffix(']').is_some_and(|head| head.ends_with(&format!(".{name}")))
 }
 
 #[cfg(test)]

@@ -3,15 +3,10 @@
 use super::*;
 
 fn package(name: &str, folder: &str, uses: &[&str]) -> Package {
-    let arrows = uses.iter().map(|name| Arrow {
-        name: (*name).to_owned(),
-        folder: Some(format!("crates/{name}")),
-    });
-    Package {
-        name: name.to_owned(),
-        folder: folder.to_owned(),
-        arrows: arrows.collect(),
-    }
+    let arrows = uses
+        .iter()
+        .map(|name| Arrow { name: (*name).to_owned(), folder: Some(format!("crates/{name}")) });
+    Package { name: name.to_owned(), folder: folder.to_owned(), arrows: arrows.collect() }
 }
 
 fn findings_of(package: Package) -> Vec<Finding> {
@@ -21,10 +16,7 @@ fn findings_of(package: Package) -> Vec<Finding> {
 #[test]
 fn arrows_of_the_table_pass() {
     for (name, may_use) in TABLE {
-        assert_eq!(
-            findings_of(package(name, &format!("crates/{name}"), may_use)),
-            []
-        );
+        assert_eq!(findings_of(package(name, &format!("crates/{name}"), may_use)), []);
     }
     for (folder, may_use) in BINDINGS {
         assert_eq!(findings_of(package("binding", folder, may_use)), []);
@@ -46,14 +38,9 @@ fn no_row_of_the_table_allows_a_circle() {
 fn an_arrow_that_points_up_is_found_at_its_line() {
     let text =
         "[package]\nname = \"whered-ip\"\n[dependencies]\nwhered-geo = { workspace = true }\n";
-    let manifest = TextFile {
-        path: "crates/whered-ip/Cargo.toml".to_owned(),
-        text: text.to_owned(),
-    };
-    let found = check(
-        &[package("whered-ip", "crates/whered-ip", &["whered-geo"])],
-        &[manifest],
-    );
+    let manifest =
+        TextFile { path: "crates/whered-ip/Cargo.toml".to_owned(), text: text.to_owned() };
+    let found = check(&[package("whered-ip", "crates/whered-ip", &["whered-geo"])], &[manifest]);
     assert_eq!(found.len(), 1);
     assert_eq!(
         found[0].to_string(),
@@ -63,11 +50,7 @@ fn an_arrow_that_points_up_is_found_at_its_line() {
 
 #[test]
 fn the_server_may_not_reach_into_an_index() {
-    let found = findings_of(package(
-        "whered-server",
-        "crates/whered-server",
-        &["whered-geo"],
-    ));
+    let found = findings_of(package("whered-server", "crates/whered-server", &["whered-geo"]));
     assert_eq!(found.len(), 1);
     assert_eq!(found[0].allowed, "whered-engine, whered-dns");
 }
@@ -82,25 +65,16 @@ fn an_unknown_crate_needs_a_row() {
 
 #[test]
 fn chores_use_anything_and_are_used_by_nothing() {
-    assert_eq!(
-        findings_of(package("whered-versus", "bench/versus", &["whered-server"])),
-        []
-    );
+    assert_eq!(findings_of(package("whered-versus", "bench/versus", &["whered-server"])), []);
     let mut engine = package("whered-engine", "crates/whered-engine", &[]);
-    engine.arrows.push(Arrow {
-        name: "xtask".to_owned(),
-        folder: Some("xtask".to_owned()),
-    });
+    engine.arrows.push(Arrow { name: "xtask".to_owned(), folder: Some("xtask".to_owned()) });
     assert_eq!(findings_of(engine)[0].allowed, "nothing depends on xtask");
 }
 
 #[test]
 fn a_path_outside_the_repository_is_found() {
     let mut engine = package("whered-engine", "crates/whered-engine", &[]);
-    engine.arrows.push(Arrow {
-        name: "far".to_owned(),
-        folder: None,
-    });
+    engine.arrows.push(Arrow { name: "far".to_owned(), folder: None });
     assert_eq!(findings_of(engine).len(), 1);
 }
 
@@ -109,19 +83,12 @@ fn a_folder_is_called_as_its_package_and_nothing_is_called_common() {
     let found = findings_of(package("whered-ip", "crates/ip", &[]));
     assert!(found[0].what.contains("lies in crates/ip"));
     let found = findings_of(package("whered-common", "crates/whered-common", &[]));
-    assert!(
-        found
-            .iter()
-            .any(|finding| finding.what.contains("is called common"))
-    );
+    assert!(found.iter().any(|finding| finding.what.contains("is called common")));
 }
 
 #[test]
 fn a_dependency_is_recognised_in_each_of_its_spellings() {
-    assert!(names_dependency(
-        "whered-ip = { workspace = true }",
-        "whered-ip"
-    ));
+    assert!(names_dependency("whered-ip = { workspace = true }", "whered-ip"));
     assert!(names_dependency("whered-ip.workspace = true", "whered-ip"));
     assert!(names_dependency("[dependencies.whered-ip]", "whered-ip"));
     assert!(!names_dependency("whered-ipx = \"1\"", "whered-ip"));

@@ -14,9 +14,7 @@ pub(crate) fn check(texts: &[TextFile]) -> Vec<Finding> {
 
 fn check_one(file: &TextFile) -> Option<Finding> {
     let header = file.text.lines().take_while(|line| line.starts_with("//!"));
-    let found = header
-        .filter(|line| !line.trim_start_matches("//!").trim().is_empty())
-        .count();
+    let found = header.filter(|line| !line.trim_start_matches("//!").trim().is_empty()).count();
     let needed = needed_lines(file);
     (found < needed).then(|| {
         let what = format!("header of {found} lines");
@@ -27,11 +25,7 @@ fn check_one(file: &TextFile) -> Option<Finding> {
 
 fn needed_lines(file: &TextFile) -> usize {
     let is_test = file.is_below("tests") || file.name().ends_with("_tests.rs");
-    let is_generated = file
-        .text
-        .lines()
-        .take(5)
-        .any(|line| line.contains("@generated"));
+    let is_generated = file.text.lines().take(5).any(|line| line.contains("@generated"));
     if is_test || is_generated { 1 } else { 2 }
 }
 
@@ -40,24 +34,14 @@ mod tests {
     use super::*;
 
     fn found(path: &str, text: &str) -> usize {
-        check(&[TextFile {
-            path: path.to_owned(),
-            text: text.to_owned(),
-        }])
-        .len()
+        check(&[TextFile { path: path.to_owned(), text: text.to_owned() }]).len()
     }
 
     #[test]
     fn a_source_file_needs_two_lines() {
         assert_eq!(found("crates/a/src/lib.rs", "//! One.\n//!\n//! Two.\n"), 0);
-        assert_eq!(
-            found("crates/a/src/lib.rs", "//! One.\n//!\nfn a() {}\n"),
-            1
-        );
-        assert_eq!(
-            found("crates/a/src/lib.rs", "use a;\n//! One.\n//! Two.\n"),
-            1
-        );
+        assert_eq!(found("crates/a/src/lib.rs", "//! One.\n//!\nfn a() {}\n"), 1);
+        assert_eq!(found("crates/a/src/lib.rs", "use a;\n//! One.\n//! Two.\n"), 1);
         assert_eq!(found("crates/a/src/lib.rs", ""), 1);
     }
 

@@ -12,16 +12,11 @@ use crate::finding::{Finding, line_where};
 /// Reads `[licenses] allow` of `deny.toml`.
 pub(crate) fn allow_list(deny: &str) -> Result<Vec<String>, ChoreError> {
     let wrong = || ChoreError::new("deny.toml: [licenses] allow must be a list of strings");
-    let table: Table = deny
-        .parse()
-        .map_err(|error| ChoreError::new(format!("deny.toml: {error}")))?;
-    let allow = table
-        .get("licenses")
-        .and_then(|licences| licences.get("allow"));
+    let table: Table =
+        deny.parse().map_err(|error| ChoreError::new(format!("deny.toml: {error}")))?;
+    let allow = table.get("licenses").and_then(|licences| licences.get("allow"));
     let names = allow.and_then(Value::as_array).ok_or_else(wrong)?.iter();
-    names
-        .map(|name| name.as_str().map(str::to_owned).ok_or_else(wrong))
-        .collect()
+    names.map(|name| name.as_str().map(str::to_owned).ok_or_else(wrong)).collect()
 }
 
 /// Finds packages whose licence cannot be satisfied by the list.

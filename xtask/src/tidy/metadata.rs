@@ -65,19 +65,8 @@ pub(crate) fn resolved_packages(repository: &Repository) -> Result<Vec<Resolved>
 fn run(root: &Path, manifest: &str, without_dependencies: bool) -> Result<Value, ChoreError> {
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
     let mut command = Command::new(cargo);
-    command.args([
-        "metadata",
-        "--format-version",
-        "1",
-        "--offline",
-        "--manifest-path",
-        manifest,
-    ]);
-    command.arg(if without_dependencies {
-        "--no-deps"
-    } else {
-        "--locked"
-    });
+    command.args(["metadata", "--format-version", "1", "--offline", "--manifest-path", manifest]);
+    command.arg(if without_dependencies { "--no-deps" } else { "--locked" });
     let output = command
         .current_dir(root)
         .output()
@@ -122,10 +111,7 @@ fn parse_resolved(metadata: &Value) -> Result<Vec<Resolved>, ChoreError> {
         resolved.push(Resolved {
             name: text(package, "name")?.to_owned(),
             version: text(package, "version")?.to_owned(),
-            licence: package
-                .get("license")
-                .and_then(Value::as_str)
-                .map(str::to_owned),
+            licence: package.get("license").and_then(Value::as_str).map(str::to_owned),
         });
     }
     Ok(resolved)

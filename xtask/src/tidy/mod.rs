@@ -46,11 +46,7 @@ pub(crate) fn run(repository: &Repository) -> Result<Vec<Finding>, ChoreError> {
     findings.extend(named_paths::check(repository.paths(), &texts));
     let allow = licences::allow_list(&repository.read("deny.toml")?)?;
     let resolved = metadata::resolved_packages(repository)?;
-    findings.extend(licences::check(
-        &resolved,
-        &allow,
-        &repository.read("Cargo.lock")?,
-    ));
+    findings.extend(licences::check(&resolved, &allow, &repository.read("Cargo.lock")?));
     findings.extend(reasons::check(&workspace_manifest, &texts)?);
     findings.extend(words::check(&texts, &settings.forbidden));
 

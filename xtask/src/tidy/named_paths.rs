@@ -20,24 +20,14 @@ const MEDIA_TYPES: &[&str] = &["application/", "text/", "image/"];
 /// Checks the page against the paths of all files, which are sorted and relative to the root.
 pub(crate) fn check(paths: &[String], texts: &[TextFile]) -> Vec<Finding> {
     let Some(page) = texts.iter().find(|file| file.path == PAGE) else {
-        return vec![Finding::new(
-            PAGE,
-            1,
-            "there is no such page",
-            "a short tour of the crates",
-        )];
+        return vec![Finding::new(PAGE, 1, "there is no such page", "a short tour of the crates")];
     };
     let mut findings = Vec::new();
     for (line, word) in quoted_words(&page.text) {
         for path in expand_braces(&word) {
             if looks_like_path(&path) && !exists(&path, paths) {
                 let what = format!("`{path}` does not exist");
-                findings.push(Finding::new(
-                    PAGE,
-                    line,
-                    what,
-                    "paths from the repository's root",
-                ));
+                findings.push(Finding::new(PAGE, line, what, "paths from the repository's root"));
             }
         }
     }
@@ -61,16 +51,14 @@ fn quoted_words(text: &str) -> Vec<(usize, String)> {
 
 /// `a/{b,c}/d` becomes `a/b/d` and `a/c/d`; one pair of braces is enough here.
 fn expand_braces(word: &str) -> Vec<String> {
-    let parts = word.split_once('{').and_then(|(head, rest)| {
-        rest.split_once('}')
-            .map(|(inside, tail)| (head, inside, tail))
-    });
+    let parts = word
+        .split_once('{')
+        .and_then(|(head, rest)| rest.split_once('}').map(|(inside, tail)| (head, inside, tail)));
     match parts {
         None => vec![word.to_owned()],
-        Some((head, inside, tail)) => inside
-            .split(',')
-            .map(|choice| format!("{head}{}{tail}", choice.trim()))
-            .collect(),
+        Some((head, inside, tail)) => {
+            inside.split(',').map(|choice| format!("{head}{}{tail}", choice.trim())).collect()
+        }
     }
 }
 
@@ -85,9 +73,8 @@ fn looks_like_path(word: &str) -> bool {
         || MEDIA_TYPES.iter().any(|kind| word.starts_with(kind))
         || head.parse::<IpAddr>().is_ok();
     let bare = without_line(word);
-    let has_ending = ENDINGS
-        .iter()
-        .any(|ending| bare.len() > ending.len() && bare.ends_with(ending));
+    let has_ending =
+        ENDINGS.iter().any(|ending| bare.len() > ending.len() && bare.ends_with(ending));
     !is_other_thing && (word.contains('/') || has_ending)
 }
 
@@ -99,14 +86,10 @@ fn exists(word: &str, paths: &[String]) -> bool {
     }
     let path = path.trim_end_matches('/');
     if !word.contains('/') {
-        return paths
-            .iter()
-            .any(|known| known.rsplit('/').next() == Some(path));
+        return paths.iter().any(|known| known.rsplit('/').next() == Some(path));
     }
     let as_folder = format!("{path}/");
-    paths
-        .iter()
-        .any(|known| known == path || known.starts_with(&as_folder))
+    paths.iter().any(|known| known == path || known.starts_with(&as_folder))
 }
 
 /// `a.rs:12` without its line number.
@@ -122,17 +105,10 @@ mod tests {
     use super::*;
 
     fn found(page: &str) -> Vec<String> {
-        let paths = ["crates/a/src/lib.rs", "crates/b/src/lib.rs", "deny.toml"]
-            .map(str::to_owned)
-            .to_vec();
-        let page = TextFile {
-            path: PAGE.to_owned(),
-            text: page.to_owned(),
-        };
-        check(&paths, &[page])
-            .iter()
-            .map(|finding| finding.what.clone())
-            .collect()
+        let paths =
+            ["crates/a/src/lib.rs", "crates/b/src/lib.rs", "deny.toml"].map(str::to_owned).to_vec();
+        let page = TextFile { path: PAGE.to_owned(), text: page.to_owned() };
+        check(&paths, &[page]).iter().map(|finding| finding.what.clone()).collect()
     }
 
     #[test]

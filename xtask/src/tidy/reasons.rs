@@ -14,10 +14,7 @@ const PAGE: &str = "docs/dependencies.md";
 
 /// Compares the root manifest with the page.
 pub(crate) fn check(manifest: &str, texts: &[TextFile]) -> Result<Vec<Finding>, ChoreError> {
-    let page = texts
-        .iter()
-        .find(|file| file.path == PAGE)
-        .map_or("", |file| &file.text);
+    let page = texts.iter().find(|file| file.path == PAGE).map_or("", |file| &file.text);
     let rows: Vec<Row<'_>> = rows(page).collect();
     let wanted = outside_dependencies(manifest)?;
     let mut findings = Vec::new();
@@ -29,12 +26,7 @@ pub(crate) fn check(manifest: &str, texts: &[TextFile]) -> Result<Vec<Finding>, 
                         .is_some_and(|rest| rest.starts_with([' ', '=', '.']))
                 });
                 let what = format!("{name} has no row in {PAGE}");
-                findings.push(Finding::new(
-                    "Cargo.toml",
-                    line,
-                    what,
-                    "one sentence saying why",
-                ));
+                findings.push(Finding::new("Cargo.toml", line, what, "one sentence saying why"));
             }
             Some(row) if row.version != version => {
                 let what = format!("{name} {} is not what Cargo.toml says", row.version);
@@ -43,10 +35,7 @@ pub(crate) fn check(manifest: &str, texts: &[TextFile]) -> Result<Vec<Finding>, 
             Some(_) => {}
         }
     }
-    for row in rows
-        .iter()
-        .filter(|row| wanted.iter().all(|(name, _)| name != row.name))
-    {
+    for row in rows.iter().filter(|row| wanted.iter().all(|(name, _)| name != row.name)) {
         let what = format!("{} is no dependency of the workspace", row.name);
         let allowed = "rows of [workspace.dependencies] only";
         findings.push(Finding::new(PAGE, row.line, what, allowed));
@@ -56,21 +45,16 @@ pub(crate) fn check(manifest: &str, texts: &[TextFile]) -> Result<Vec<Finding>, 
 
 /// Name and version of each workspace dependency that is not ours (ours have a path).
 fn outside_dependencies(manifest: &str) -> Result<Vec<(String, String)>, ChoreError> {
-    let table: Table = manifest
-        .parse()
-        .map_err(|error| ChoreError::new(format!("Cargo.toml: {error}")))?;
+    let table: Table =
+        manifest.parse().map_err(|error| ChoreError::new(format!("Cargo.toml: {error}")))?;
     let dependencies = table
         .get("workspace")
         .and_then(|workspace| workspace.get("dependencies"))
         .and_then(Value::as_table)
         .ok_or_else(|| ChoreError::new("Cargo.toml has no [workspace.dependencies]"))?;
-    let outside = dependencies
-        .iter()
-        .filter(|(_, value)| value.get("path").is_none());
+    let outside = dependencies.iter().filter(|(_, value)| value.get("path").is_none());
     let with_version = outside.map(|(name, value)| {
-        let version = value
-            .as_str()
-            .or_else(|| value.get("version").and_then(Value::as_str));
+        let version = value.as_str().or_else(|| value.get("version").and_then(Value::as_str));
         (name.clone(), version.unwrap_or("no version").to_owned())
     });
     Ok(with_version.collect())
@@ -87,11 +71,7 @@ fn rows(page: &str) -> impl Iterator<Item = Row<'_>> {
     page.lines().enumerate().filter_map(|(index, line)| {
         let mut cells = line.strip_prefix("| `")?.split('|').map(str::trim);
         let name = cells.next()?.strip_suffix('`')?;
-        Some(Row {
-            line: index + 1,
-            name,
-            version: cells.next()?,
-        })
+        Some(Row { line: index + 1, name, version: cells.next()? })
     })
 }
 
@@ -105,10 +85,7 @@ mod tests {
         serde = { version = \"1.0\", features = [] }\n";
 
     fn found(page: &str) -> Vec<String> {
-        let page = TextFile {
-            path: PAGE.to_owned(),
-            text: page.to_owned(),
-        };
+        let page = TextFile { path: PAGE.to_owned(), text: page.to_owned() };
         let findings = check(MANIFEST, &[page]).unwrap();
         findings.iter().map(ToString::to_string).collect()
     }

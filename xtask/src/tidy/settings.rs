@@ -25,9 +25,8 @@ pub(crate) struct LargeFile {
 impl Settings {
     /// Reads the text of the file.
     pub(crate) fn parse(text: &str) -> Result<Settings, ChoreError> {
-        let table: Table = text
-            .parse()
-            .map_err(|error| ChoreError::new(format!("xtask/tidy.toml: {error}")))?;
+        let table: Table =
+            text.parse().map_err(|error| ChoreError::new(format!("xtask/tidy.toml: {error}")))?;
         let mut settings = Settings::default();
         for (key, value) in &table {
             match key.as_str() {
@@ -66,20 +65,12 @@ fn large_files(value: &Value) -> Result<Vec<LargeFile>, ChoreError> {
         || ChoreError::new("xtask/tidy.toml: every [[large]] needs a path and a reason in words");
     let mut files = Vec::new();
     for entry in value.as_array().ok_or_else(wrong)? {
-        let path = entry
-            .get("path")
-            .and_then(Value::as_str)
-            .ok_or_else(wrong)?;
-        let reason = entry
-            .get("reason")
-            .and_then(Value::as_str)
-            .ok_or_else(wrong)?;
+        let path = entry.get("path").and_then(Value::as_str).ok_or_else(wrong)?;
+        let reason = entry.get("reason").and_then(Value::as_str).ok_or_else(wrong)?;
         if reason.trim().is_empty() {
             return Err(wrong());
         }
-        files.push(LargeFile {
-            path: path.to_owned(),
-        });
+        files.push(LargeFile { path: path.to_owned() });
     }
     Ok(files)
 }

@@ -33,12 +33,7 @@ pub(crate) fn check(texts: &[TextFile], large: &[LargeFile]) -> Sizes {
     for file in texts.iter().filter(is_source) {
         if is_banned(file) {
             let what = format!("a file called {}", file.name());
-            sizes.findings.push(Finding::new(
-                &file.path,
-                1,
-                what,
-                "a name by thing, not by kind",
-            ));
+            sizes.findings.push(Finding::new(&file.path, 1, what, "a name by thing, not by kind"));
         }
         let line_count = lines_without_tests(file);
         let is_listed = large.iter().any(|entry| entry.path == file.path);
@@ -58,15 +53,10 @@ pub(crate) fn check(texts: &[TextFile], large: &[LargeFile]) -> Sizes {
             }
         }
     }
-    for entry in large
-        .iter()
-        .filter(|entry| !needed.contains(&entry.path.as_str()))
-    {
+    for entry in large.iter().filter(|entry| !needed.contains(&entry.path.as_str())) {
         let what = format!("{} is listed as large and is not", entry.path);
         let allowed = format!("files above {FAIL_ABOVE_LINES} lines");
-        sizes
-            .findings
-            .push(Finding::new("xtask/tidy.toml", 1, what, allowed));
+        sizes.findings.push(Finding::new("xtask/tidy.toml", 1, what, allowed));
     }
     sizes
 }
@@ -74,10 +64,9 @@ pub(crate) fn check(texts: &[TextFile], large: &[LargeFile]) -> Sizes {
 /// The names, also as a folder with a `mod.rs`.
 fn is_banned(file: &TextFile) -> bool {
     BANNED_NAMES.contains(&file.name())
-        || BANNED_NAMES.iter().any(|name| {
-            file.path
-                .ends_with(&format!("/{}/mod.rs", name.trim_end_matches(".rs")))
-        })
+        || BANNED_NAMES
+            .iter()
+            .any(|name| file.path.ends_with(&format!("/{}/mod.rs", name.trim_end_matches(".rs"))))
 }
 
 fn lines_without_tests(file: &TextFile) -> usize {
@@ -106,10 +95,7 @@ mod tests {
     use super::*;
 
     fn source(path: &str, line_count: usize) -> TextFile {
-        TextFile {
-            path: path.to_owned(),
-            text: "// line\n".repeat(line_count),
-        }
+        TextFile { path: path.to_owned(), text: "// line\n".repeat(line_count) }
     }
 
     #[test]
@@ -129,14 +115,8 @@ mod tests {
 
     #[test]
     fn a_listed_file_passes_and_a_needless_entry_does_not() {
-        let large = [LargeFile {
-            path: "crates/a/src/huge.rs".to_owned(),
-        }];
-        assert!(
-            check(&[source("crates/a/src/huge.rs", 1001)], &large)
-                .findings
-                .is_empty()
-        );
+        let large = [LargeFile { path: "crates/a/src/huge.rs".to_owned() }];
+        assert!(check(&[source("crates/a/src/huge.rs", 1001)], &large).findings.is_empty());
         let sizes = check(&[source("crates/a/src/huge.rs", 10)], &large);
         assert_eq!(sizes.findings[0].path, "xtask/tidy.toml");
     }
@@ -144,28 +124,17 @@ mod tests {
     #[test]
     fn tests_do_not_count() {
         let mut file = source("crates/a/src/a.rs", 3);
-        file.text
-            .push_str("#[cfg(test)]\nmod tests {\n    fn a() {\n    }\n}\n// after\n");
+        file.text.push_str("#[cfg(test)]\nmod tests {\n    fn a() {\n    }\n}\n// after\n");
         assert_eq!(lines_without_tests(&file), 4);
-        file.text
-            .push_str("#[cfg(test)]\n#[path = \"a_tests.rs\"]\nmod tests;\n");
+        file.text.push_str("#[cfg(test)]\n#[path = \"a_tests.rs\"]\nmod tests;\n");
         assert_eq!(lines_without_tests(&file), 5);
-        assert_eq!(
-            lines_without_tests(&source("crates/a/src/a_tests.rs", 2000)),
-            0
-        );
-        assert_eq!(
-            lines_without_tests(&source("crates/a/tests/wire.rs", 2000)),
-            0
-        );
+        assert_eq!(lines_without_tests(&source("crates/a/src/a_tests.rs", 2000)), 0);
+        assert_eq!(lines_without_tests(&source("crates/a/tests/wire.rs", 2000)), 0);
     }
 
     #[test]
     fn names_by_kind_are_found() {
-        let texts = [
-            source("crates/a/src/utils.rs", 3),
-            source("crates/a/src/common/mod.rs", 3),
-        ];
+        let texts = [source("crates/a/src/utils.rs", 3), source("crates/a/src/common/mod.rs", 3)];
         assert_eq!(check(&texts, &[]).findings.len(), 2);
     }
 }

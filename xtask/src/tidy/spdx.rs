@@ -38,26 +38,15 @@ pub(crate) struct SpdxError {
 
 impl fmt::Display for SpdxError {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let found = if self.found.is_empty() {
-            "the end"
-        } else {
-            &self.found
-        };
-        write!(
-            out,
-            "token {}: found {found}, allowed is {}",
-            self.token, self.allowed
-        )
+        let found = if self.found.is_empty() { "the end" } else { &self.found };
+        write!(out, "token {}: found {found}, allowed is {}", self.token, self.allowed)
     }
 }
 
 impl Licence {
     /// Parses an expression.
     pub(crate) fn parse(text: &str) -> Result<Licence, SpdxError> {
-        let mut parser = Parser {
-            tokens: tokens(text),
-            next: 0,
-        };
+        let mut parser = Parser { tokens: tokens(text), next: 0 };
         let licence = parser.alternatives(0)?;
         if parser.next < parser.tokens.len() {
             return Err(parser.error("AND, OR or the end"));
@@ -71,9 +60,7 @@ impl Licence {
         match self {
             Licence::Name(name) => {
                 let this_version = name.strip_suffix('+').unwrap_or(name);
-                allow
-                    .iter()
-                    .any(|allowed| allowed == name || allowed == this_version)
+                allow.iter().any(|allowed| allowed == name || allowed == this_version)
             }
             Licence::All(parts) => parts.iter().all(|part| part.is_satisfied_by(allow)),
             Licence::Any(parts) => parts.iter().any(|part| part.is_satisfied_by(allow)),
@@ -139,33 +126,18 @@ impl Parser<'_> {
     }
 
     fn error(&self, allowed: &'static str) -> SpdxError {
-        let found = self
-            .tokens
-            .get(self.next)
-            .copied()
-            .unwrap_or_default()
-            .to_owned();
-        SpdxError {
-            token: self.next + 1,
-            found,
-            allowed,
-        }
+        let found = self.tokens.get(self.next).copied().unwrap_or_default().to_owned();
+        SpdxError { token: self.next + 1, found, allowed }
     }
 }
 
 fn one_or(mut parts: Vec<Licence>, many: fn(Vec<Licence>) -> Licence) -> Licence {
-    if parts.len() == 1 {
-        parts.remove(0)
-    } else {
-        many(parts)
-    }
+    if parts.len() == 1 { parts.remove(0) } else { many(parts) }
 }
 
 fn is_identifier(token: &str) -> bool {
     !matches!(token, "AND" | "OR" | "WITH")
-        && token
-            .chars()
-            .all(|char| char.is_ascii_alphanumeric() || "-.+:".contains(char))
+        && token.chars().all(|char| char.is_ascii_alphanumeric() || "-.+:".contains(char))
 }
 
 /// Splits at white space; parentheses and `/` are tokens of their own.
@@ -207,10 +179,7 @@ mod tests {
     fn and_binds_tighter_than_or() {
         assert!(is_allowed("MIT OR ISC AND GPL-3.0", &["MIT"]));
         assert!(!is_allowed("(MIT OR ISC) AND GPL-3.0", &["MIT"]));
-        assert!(is_allowed(
-            "(MIT OR Apache-2.0) AND Unicode-3.0",
-            &["MIT", "Unicode-3.0"]
-        ));
+        assert!(is_allowed("(MIT OR Apache-2.0) AND Unicode-3.0", &["MIT", "Unicode-3.0"]));
     }
 
     #[test]
@@ -228,24 +197,16 @@ mod tests {
 
     #[test]
     fn what_is_no_expression_is_an_error_with_its_place() {
-        for text in [
-            "", "MIT OR", "OR MIT", "(MIT", "MIT)", "MIT ISC", "MIT WITH", "(", "M_T",
-        ] {
+        for text in ["", "MIT OR", "OR MIT", "(MIT", "MIT)", "MIT ISC", "MIT WITH", "(", "M_T"] {
             assert!(Licence::parse(text).is_err(), "{text:?} was accepted");
         }
         let error = Licence::parse("MIT ISC").unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "token 2: found ISC, allowed is AND, OR or the end"
-        );
+        assert_eq!(error.to_string(), "token 2: found ISC, allowed is AND, OR or the end");
     }
 
     #[test]
     fn nesting_is_bounded() {
         let text = format!("{}MIT{}", "(".repeat(100_000), ")".repeat(100_000));
-        assert_eq!(
-            Licence::parse(&text).unwrap_err().allowed,
-            "fewer parentheses"
-        );
+        assert_eq!(Licence::parse(&text).unwrap_err().allowed, "fewer parentheses");
     }
 }

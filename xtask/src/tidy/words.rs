@@ -10,10 +10,7 @@ use crate::repository::TextFile;
 pub(crate) fn check(texts: &[TextFile], forbidden: &[String]) -> Vec<Finding> {
     let mut findings = Vec::new();
     for file in texts {
-        for word in forbidden
-            .iter()
-            .filter(|word| file.text.contains(word.as_str()))
-        {
+        for word in forbidden.iter().filter(|word| file.text.contains(word.as_str())) {
             for (index, line) in file.text.lines().enumerate() {
                 if line.contains(word.as_str()) {
                     let what = format!("mentions '{word}'");
@@ -33,10 +30,7 @@ mod tests {
     #[test]
     fn a_forbidden_word_is_found_on_each_of_its_lines() {
         let text = "fine\nsee swordfish\nSwordfish\nswordfish\n";
-        let file = TextFile {
-            path: "docs/a.md".to_owned(),
-            text: text.to_owned(),
-        };
+        let file = TextFile { path: "docs/a.md".to_owned(), text: text.to_owned() };
         let found = check(&[file], &["swordfish".to_owned()]);
         let lines: Vec<usize> = found.iter().map(|finding| finding.line).collect();
         assert_eq!(lines, [2, 4]);
@@ -44,10 +38,7 @@ mod tests {
 
     #[test]
     fn nothing_forbidden_finds_nothing() {
-        let file = TextFile {
-            path: "docs/a.md".to_owned(),
-            text: "text".to_owned(),
-        };
+        let file = TextFile { path: "docs/a.md".to_owned(), text: "text".to_owned() };
         assert_eq!(check(&[file], &[]), []);
     }
 }

@@ -25,66 +25,34 @@ pub(crate) fn build(
     mut records: Vec<Record>,
     end: &Place,
 ) -> Result<Zone, ZoneError> {
-    records.sort_by(|a, b| {
-        a.owner
-            .cmp(&b.owner)
-            .then(a.record_type.cmp(&b.record_type))
-    });
+    records.sort_by(|a, b| a.owner.cmp(&b.owner).then(a.record_type.cmp(&b.record_type)));
     let apex = records.partition_point(|record| record.owner <= *origin);
     let apex = &records[..apex];
-    let soas: Vec<_> = apex
-        .iter()
-        .filter(|record| record.record_type == RecordType::SOA)
-        .collect();
+    let soas: Vec<_> = apex.iter().filter(|record| record.record_type == RecordType::SOA).collect();
     let soa = match soas[..] {
         [] => {
-            return Err(ZoneError::new(
-                end,
-                "no SOA",
-                format!("one SOA at {origin}"),
-            ));
+            return Err(ZoneError::new(end, "no SOA", format!("one SOA at {origin}")));
         }
         [soa] => soa,
         [_, second, ..] => {
-            return Err(ZoneError::new(
-                &second.place,
-                "a second SOA",
-                "one SOA in a zone",
-            ));
+            return Err(ZoneError::new(&second.place, "a second SOA", "one SOA in a zone"));
         }
     };
-    if !apex
-        .iter()
-        .any(|record| record.record_type == RecordType::NS)
-    {
+    if !apex.iter().any(|record| record.record_type == RecordType::NS) {
         let allowed = format!("NS records at {origin}");
         return Err(ZoneError::new(&soa.place, "a zone without NS", allowed));
     }
-    let tail: &[u8; 20] = soa
-        .data
-        .last_chunk()
-        .expect("the reader checked the SOA's form");
+    let tail: &[u8; 20] = soa.data.last_chunk().expect("the reader checked the SOA's form");
     let word = |at: usize| u32::from_be_bytes([tail[at], tail[at + 1], tail[at + 2], tail[at + 3]]);
     let negative_ttl_seconds = soa.ttl_seconds.min(word(16)).min(TTL_SECONDS_MAX);
-    let negative_soa = Rrset::compile(
-        RecordType::SOA,
-        negative_ttl_seconds,
-        std::iter::once(&*soa.data),
-        origin,
-    );
+    let negative_soa =
+        Rrset::compile(RecordType::SOA, negative_ttl_seconds, std::iter::once(&*soa.data), origin);
     let serial = word(0);
     let mut warnings = Vec::new();
     let (mut nodes, record_count) = compile_nodes(origin, &records, &mut warnings)?;
     mark_cuts(origin, &mut nodes);
     list_glue(origin, &mut nodes);
-    Ok(Zone {
-        origin: origin.clone(),
-        serial,
-        record_count,
-        nodes,
-        negative_soa,
-        warnings,
-    })
+    Ok(Zone { origin: origin.clone(), serial, record_count, nodes, negative_soa, warnings })
 }
 
 /// Compiles the sorted records into sorted nodes with the empty non-terminals between them.
@@ -105,12 +73,7 @@ fn compile_nodes(
             let ttl_seconds = lowest_ttl(&kept, warnings);
             record_count += kept.len();
             let data = kept.iter().map(|record| &*record.data);
-            rrsets.push(Rrset::compile(
-                records[0].record_type,
-                ttl_seconds,
-                data,
-                origin,
-            ));
+            rrsets.push(Rrset::compile(records[0].record_type, ttl_seconds, data, origin));
         }
         let mut node = Node::empty(owner.clone());
         node.rrsets = rrsets.into();
@@ -142,11 +105,7 @@ fn check_owner(origin: &Name, group: &[Record]) -> Result<(), ZoneError> {
         let place = &record.place;
         match record.record_type {
             RecordType::SOA if owner != origin => {
-                return Err(ZoneError::new(
-                    place,
-                    "a SOA below the apex",
-                    "one SOA at the apex",
-                ));
+                return Err(ZoneError::new(place, "a SOA below the apex", "one SOA at the apex"));
             }
             RecordType::NS | RecordType::DNAME if owner.is_wildcard() => {
                 let found = format!("{} at a wildcard", record.record_type);
@@ -167,11 +126,7 @@ fn check_owner(origin: &Name, group: &[Record]) -> Result<(), ZoneError> {
             other => !matches!(other.0, 25 | 46 | 47),
         };
         if let Some(other) = group.iter().find(beside) {
-            let late = if other.place.line >= alias.place.line {
-                other
-            } else {
-                alias
-            };
+            let late = if other.place.line >= alias.place.line { other } else { alias };
             let found = format!("CNAME and {} at {owner}", other.record_type);
             return Err(ZoneError::new(&late.place, found, "a CNAME alone"));
         }
@@ -193,11 +148,7 @@ fn distinct<'a>(records: &'a [Record], warnings: &mut Vec<ZoneError>) -> Vec<&'a
         // Labels' lengths and the numbers around names may change under lowering as well, so the
         // lowered bytes only serve as the key for types whose data are nothing but names.
         let only_names = has_names && matches!(record.record_type.0, 2..=5 | 7..=9 | 12);
-        let key = if only_names {
-            record.data.to_ascii_lowercase()
-        } else {
-            record.data.to_vec()
-        };
+        let key = if only_names { record.data.to_ascii_lowercase() } else { record.data.to_vec() };
         if seen.insert(key) {
             kept.push(record);
         } else if warnings.len() < WARNING_COUNT_MAX {
@@ -209,11 +160,7 @@ fn distinct<'a>(records: &'a [Record], warnings: &mut Vec<ZoneError>) -> Vec<&'a
 }
 
 fn lowest_ttl(records: &[&Record], warnings: &mut Vec<ZoneError>) -> u32 {
-    let lowest = records
-        .iter()
-        .map(|record| record.ttl_seconds)
-        .min()
-        .unwrap_or_default();
+    let lowest = records.iter().map(|record| record.ttl_seconds).min().unwrap_or_default();
     if let Some(other) = records.iter().find(|record| record.ttl_seconds != lowest)
         && warnings.len() < WARNING_COUNT_MAX
     {
@@ -229,10 +176,7 @@ fn lowest_ttl(records: &[&Record], warnings: &mut Vec<ZoneError>) -> u32 {
 fn mark_cuts(origin: &Name, nodes: &mut [Node]) {
     let mut cut: Option<(u32, Name)> = None;
     for (index, node) in nodes.iter_mut().enumerate() {
-        if cut
-            .as_ref()
-            .is_some_and(|(_, top)| !node.owner.is_within(top))
-        {
+        if cut.as_ref().is_some_and(|(_, top)| !node.owner.is_within(top)) {
             cut = None;
         }
         if cut.is_none() && node.owner != *origin && node.rrset(RecordType::NS).is_some() {
@@ -264,10 +208,7 @@ fn list_glue(origin: &Name, nodes: &mut [Node]) {
             let server = Name::from_wire(wire).expect("compiled from a checked name");
             let found = nodes.binary_search_by(|node| node.owner.cmp(&server)).ok();
             if let Some(node) = found.filter(|&node| nodes[node].cut.is_some()) {
-                glue.push(Glue {
-                    node: node as u32,
-                    target_offset: start as u32,
-                });
+                glue.push(Glue { node: node as u32, target_offset: start as u32 });
             }
         }
         nodes[index].glue = glue.into();

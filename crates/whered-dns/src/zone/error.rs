@@ -1,4 +1,6 @@
 //! What is wrong with a master file, and where.
+//!
+//! Not for: faults between zones and pools, which have no line (`ZonesError`).
 
 use std::fmt;
 use std::sync::Arc;
@@ -40,14 +42,8 @@ impl ZoneError {
         found: impl Into<String>,
         allowed: impl Into<String>,
     ) -> ZoneError {
-        let inner = Inner {
-            place: place.clone(),
-            found: found.into(),
-            allowed: allowed.into(),
-        };
-        ZoneError {
-            inner: Box::new(inner),
-        }
+        let inner = Inner { place: place.clone(), found: found.into(), allowed: allowed.into() };
+        ZoneError { inner: Box::new(inner) }
     }
 
     /// The included file, as `$INCLUDE` names it; none in the zone's own text.
@@ -88,12 +84,7 @@ impl fmt::Display for ZoneError {
             write!(f, "{file}:")?;
         }
         let (line, column) = (self.line(), self.column());
-        write!(
-            f,
-            "{line}:{column}: found {}; allowed: {}",
-            self.found(),
-            self.allowed()
-        )
+        write!(f, "{line}:{column}: found {}; allowed: {}", self.found(), self.allowed())
     }
 }
 

@@ -69,10 +69,7 @@ impl<'a> Lexer<'a> {
                 }
                 b';' => {
                     let rest = &self.text[self.at..];
-                    self.at += rest
-                        .iter()
-                        .position(|&byte| byte == b'\n')
-                        .unwrap_or(rest.len());
+                    self.at += rest.iter().position(|&byte| byte == b'\n').unwrap_or(rest.len());
                 }
                 b'\n' => {
                     self.at += 1;
@@ -123,13 +120,7 @@ impl<'a> Lexer<'a> {
                 Some(b'"') if quoted => {
                     self.at += 1;
                     let raw = &self.text[start..self.at - 1];
-                    return Ok(Token {
-                        raw,
-                        line,
-                        column,
-                        quoted,
-                        spaced,
-                    });
+                    return Ok(Token { raw, line, column, quoted, spaced });
                 }
                 None | Some(b'\n') if quoted => {
                     return Err(LexError {
@@ -143,13 +134,7 @@ impl<'a> Lexer<'a> {
                     if !quoted =>
                 {
                     let raw = &self.text[start..self.at];
-                    return Ok(Token {
-                        raw,
-                        line,
-                        column,
-                        quoted,
-                        spaced,
-                    });
+                    return Ok(Token { raw, line, column, quoted, spaced });
                 }
                 Some(0x20..=0x7e | b'\t') => self.at += 1,
                 Some(byte) => {
@@ -179,11 +164,6 @@ impl<'a> Lexer<'a> {
 
     fn error(&self, found: impl Into<String>, allowed: &'static str) -> LexError {
         let (line, column) = self.place();
-        LexError {
-            line,
-            column,
-            found: found.into(),
-            allowed,
-        }
+        LexError { line, column, found: found.into(), allowed }
     }
 }

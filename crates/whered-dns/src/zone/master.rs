@@ -83,12 +83,7 @@ impl Reader<'_> {
         depth: usize,
     ) -> Result<Place, ZoneError> {
         let data = DataReader::new(&origin);
-        let mut scope = Scope {
-            file,
-            origin,
-            owner: None,
-            data,
-        };
+        let mut scope = Scope { file, origin, owner: None, data };
         let mut lexer = Lexer::new(text);
         let mut tokens = Vec::new();
         loop {
@@ -96,23 +91,10 @@ impl Reader<'_> {
                 Ok(true) => self.entry(&mut scope, &tokens, depth)?,
                 Ok(false) => {
                     let (line, column) = lexer.place();
-                    return Ok(Place {
-                        file: scope.file,
-                        line,
-                        column,
-                    });
+                    return Ok(Place { file: scope.file, line, column });
                 }
-                Err(LexError {
-                    line,
-                    column,
-                    found,
-                    allowed,
-                }) => {
-                    let place = Place {
-                        file: scope.file,
-                        line,
-                        column,
-                    };
+                Err(LexError { line, column, found, allowed }) => {
+                    let place = Place { file: scope.file, line, column };
                     return Err(ZoneError::new(&place, found, allowed));
                 }
             }
@@ -134,10 +116,7 @@ impl Reader<'_> {
         let (owner, rest) = if first.spaced {
             let found = "a record without an owner, and none before it";
             let owner = scope.owner.clone();
-            (
-                owner.ok_or_else(|| scope.error(first, found, "an owner name"))?,
-                tokens,
-            )
+            (owner.ok_or_else(|| scope.error(first, found, "an owner name"))?, tokens)
         } else {
             let owner = scope.name(first)?;
             if !owner.is_within(&self.zone) {
@@ -151,13 +130,7 @@ impl Reader<'_> {
         let data = self.data(scope, record_type, data)?;
         let ttl_seconds = self.effective_ttl(scope, first, ttl_seconds, record_type, &data)?;
         let place = scope.place(first);
-        self.records.push(Record {
-            owner,
-            record_type,
-            ttl_seconds,
-            data,
-            place,
-        });
+        self.records.push(Record { owner, record_type, ttl_seconds, data, place });
         Ok(())
     }
 
@@ -205,10 +178,7 @@ impl Reader<'_> {
         let (type_token, tokens) = tokens.split_first().expect("the type was read from here");
         // What `domain` would take for a name is stricter here: it reads empty labels.
         let is_generic = tokens.first().is_some_and(|token| token.raw == b"\\#");
-        for token in rdata::name_tokens(record_type)
-            .iter()
-            .filter_map(|&at| tokens.get(at))
-        {
+        for token in rdata::name_tokens(record_type).iter().filter_map(|&at| tokens.get(at)) {
             if !is_generic {
                 scope.name(token)?;
             }
@@ -221,30 +191,24 @@ impl Reader<'_> {
         let mut given = tokens;
         if let Some(numbers) = &numbers {
             let times = tokens[3..].iter().zip(numbers);
-            let times = times.map(|(token, number)| Token {
-                raw: number.as_bytes(),
-                ..*token
-            });
+            let times = times.map(|(token, number)| Token { raw: number.as_bytes(), ..*token });
             plain = tokens[..3].iter().copied().chain(times).collect();
             given = &plain;
         }
         let what = || format!("data of type {record_type}");
-        let data = scope
-            .data
-            .read(record_type, given)
-            .map_err(|error| match error.token {
-                None => {
-                    let last = tokens.last().unwrap_or(type_token);
-                    scope.error(last, format!("{} that end too early here", what()), what())
+        let data = scope.data.read(record_type, given).map_err(|error| match error.token {
+            None => {
+                let last = tokens.last().unwrap_or(type_token);
+                scope.error(last, format!("{} that end too early here", what()), what())
+            }
+            Some(index) => match tokens.get(index) {
+                Some(token) => {
+                    let found = format!("\"{}\": {}", token.text(), error.message);
+                    scope.error(token, found, what())
                 }
-                Some(index) => match tokens.get(index) {
-                    Some(token) => {
-                        let found = format!("\"{}\": {}", token.text(), error.message);
-                        scope.error(token, found, what())
-                    }
-                    None => scope.error(type_token, error.message, what()),
-                },
-            })?;
+                None => scope.error(type_token, error.message, what()),
+            },
+        })?;
         rdata::check(record_type, &data).map_err(|allowed| {
             let token = tokens.first().unwrap_or(type_token);
             scope.error(token, format!("{} of another form", what()), allowed)
@@ -267,12 +231,10 @@ impl Reader<'_> {
             let minimum = data.last_chunk().map(|bytes| u32::from_be_bytes(*bytes));
             self.last_ttl_seconds = minimum.map(|minimum| minimum.min(TTL_SECONDS_MAX));
         }
-        own.or(self.default_ttl_seconds)
-            .or(self.last_ttl_seconds)
-            .ok_or_else(|| {
-                let allowed = "a TTL here, in a record before, or a $TTL line before";
-                scope.error(first, "a record without a TTL", allowed)
-            })
+        own.or(self.default_ttl_seconds).or(self.last_ttl_seconds).ok_or_else(|| {
+            let allowed = "a TTL here, in a record before, or a $TTL line before";
+            scope.error(first, "a record without a TTL", allowed)
+        })
     }
 
     fn directive(
@@ -324,11 +286,7 @@ impl Reader<'_> {
         }
         let file = path.unescaped();
         let text = (self.include)(&file).map_err(|reason| {
-            scope.error(
-                path,
-                format!("\"{file}\": {reason}"),
-                "a file that can be read",
-            )
+            scope.error(path, format!("\"{file}\": {reason}"), "a file that can be read")
         })?;
         self.file(Some(file.into()), origin, &text, depth + 1)?;
         Ok(())
@@ -337,11 +295,7 @@ impl Reader<'_> {
 
 impl Scope {
     fn place(&self, token: &Token<'_>) -> Place {
-        Place {
-            file: self.file.clone(),
-            line: token.line,
-            column: token.column,
-        }
+        Place { file: self.file.clone(), line: token.line, column: token.column }
     }
 
     fn error(
@@ -374,10 +328,7 @@ impl Scope {
 
     /// The four times at the end of a SOA's data, as plain numbers.
     fn soa_numbers(&self, tokens: &[Token<'_>]) -> Result<Vec<String>, ZoneError> {
-        tokens[3..]
-            .iter()
-            .map(|token| Ok(self.ttl(token)?.to_string()))
-            .collect()
+        tokens[3..].iter().map(|token| Ok(self.ttl(token)?.to_string())).collect()
     }
 }
 
@@ -416,9 +367,7 @@ fn seconds(text: &[u8]) -> Option<u32> {
     for byte in text {
         let unit = match byte.to_ascii_lowercase() {
             digit @ b'0'..=b'9' => {
-                number = number
-                    .checked_mul(10)?
-                    .checked_add(u32::from(digit - b'0'))?;
+                number = number.checked_mul(10)?.checked_add(u32::from(digit - b'0'))?;
                 digits += 1;
                 continue;
             }
@@ -435,9 +384,5 @@ fn seconds(text: &[u8]) -> Option<u32> {
         total = total.checked_add(number.checked_mul(unit)?)?;
         (number, digits) = (0, 0);
     }
-    if text.is_empty() {
-        None
-    } else {
-        total.checked_add(number)
-    }
+    if text.is_empty() { None } else { total.checked_add(number) }
 }

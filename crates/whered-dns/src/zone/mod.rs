@@ -75,18 +75,11 @@ pub(crate) struct Glue {
 impl Node {
     /// A node without records.
     pub(crate) fn empty(owner: Name) -> Node {
-        Node {
-            owner,
-            rrsets: Box::default(),
-            cut: None,
-            glue: Box::default(),
-        }
+        Node { owner, rrsets: Box::default(), cut: None, glue: Box::default() }
     }
 
     pub(crate) fn rrset(&self, record_type: RecordType) -> Option<&Rrset> {
-        self.rrsets
-            .iter()
-            .find(|rrset| rrset.record_type == record_type)
+        self.rrsets.iter().find(|rrset| rrset.record_type == record_type)
     }
 }
 
@@ -146,8 +139,6 @@ impl Zone {
 
     /// The index of the node with this owner. Cost: a binary search.
     pub(crate) fn find(&self, owner: &Name) -> Option<usize> {
-        self.nodes
-            .binary_search_by(|node| node.owner.cmp(owner))
-            .ok()
+        self.nodes.binary_search_by(|node| node.owner.cmp(owner)).ok()
     }
 }

@@ -64,13 +64,7 @@ impl Rrset {
                 target = Name::from_wire(data).ok();
             }
         }
-        Rrset {
-            record_type,
-            count,
-            wire: wire.into(),
-            points: points.into(),
-            target,
-        }
+        Rrset { record_type, count, wire: wire.into(), points: points.into(), target }
     }
 }
 
@@ -175,11 +169,7 @@ pub(crate) fn check(record_type: RecordType, data: &[u8]) -> Result<(), &'static
             rest.is_some_and(|rest| rest.len() == behind)
         }),
     };
-    if fits {
-        Ok(())
-    } else {
-        Err("data of this type's form (RFC 1035, 3.3 and 3.4)")
-    }
+    if fits { Ok(()) } else { Err("data of this type's form (RFC 1035, 3.3 and 3.4)") }
 }
 
 /// Reads record data in text form. Made once for each origin.
@@ -205,12 +195,7 @@ impl DataReader {
         let origin = domain::base::Name::from_octets(bytes);
         template.set_origin(origin.expect("a Name is a well-formed name"));
         template.set_default_class(domain::base::iana::Class::IN);
-        DataReader {
-            template,
-            origin: text,
-            text: Vec::new(),
-            starts: Vec::new(),
-        }
+        DataReader { template, origin: text, text: Vec::new(), starts: Vec::new() }
     }
 
     /// Reads the data of one record and gives their wire form.
@@ -224,8 +209,7 @@ impl DataReader {
     ) -> Result<Vec<u8>, DataError> {
         self.text.clear();
         self.starts.clear();
-        self.text
-            .extend_from_slice(format!(". 0 IN TYPE{}", record_type.0).as_bytes());
+        self.text.extend_from_slice(format!(". 0 IN TYPE{}", record_type.0).as_bytes());
         for (index, token) in tokens.iter().enumerate() {
             if token.spaced || index == 0 {
                 self.text.push(b' ');
@@ -235,11 +219,7 @@ impl DataReader {
             // `domain` knows `@` for owners only.
             let is_origin = token.raw == b"@" && !token.quoted;
             let is_name = is_origin && name_tokens(record_type).contains(&index);
-            let raw = if is_name {
-                self.origin.as_bytes()
-            } else {
-                token.raw
-            };
+            let raw = if is_name { self.origin.as_bytes() } else { token.raw };
             for part in [quote, raw, quote] {
                 self.text.extend_from_slice(part);
             }
@@ -250,26 +230,17 @@ impl DataReader {
         let mut wire = Vec::new();
         match source.next_entry() {
             Ok(Some(Entry::Record(record))) if record.rtype() == Rtype::from_int(record_type.0) => {
-                record
-                    .data()
-                    .compose_rdata(&mut wire)
-                    .map_err(|_| DataError {
-                        token: Some(0),
-                        message: "data of more than 65535 bytes".into(),
-                    })?;
+                record.data().compose_rdata(&mut wire).map_err(|_| DataError {
+                    token: Some(0),
+                    message: "data of more than 65535 bytes".into(),
+                })?;
                 if wire.len() > usize::from(u16::MAX) {
                     let message = format!("data of {} bytes", wire.len());
-                    return Err(DataError {
-                        token: Some(0),
-                        message,
-                    });
+                    return Err(DataError { token: Some(0), message });
                 }
                 Ok(wire)
             }
-            Ok(_) => Err(DataError {
-                token: Some(0),
-                message: "no record data".into(),
-            }),
+            Ok(_) => Err(DataError { token: Some(0), message: "no record data".into() }),
             Err(error) => Err(self.explain(&error.to_string())),
         }
     }
@@ -282,10 +253,7 @@ impl DataReader {
         let column = parts.next().and_then(|part| part.parse::<usize>().ok());
         let message = parts.next().unwrap_or(complaint).trim().to_owned();
         if message.contains("end of entry") {
-            return DataError {
-                token: None,
-                message,
-            };
+            return DataError { token: None, message };
         }
         // Past the first line everything was read, and the last token was refused.
         let at = match (line, column) {
@@ -298,9 +266,6 @@ impl DataReader {
             Some(index) if message.contains("trailing") => index,
             _ => begun.saturating_sub(1),
         };
-        DataError {
-            token: Some(token),
-            message,
-        }
+        DataError { token: Some(token), message }
     }
 }

@@ -21,25 +21,14 @@ pub fn zone(origin: &str, text: &str) -> Zone {
 
 pub fn pool(pool_name: &str, owners: &[&str]) -> Pool {
     let answers = vec![
+        Answer { ipv4: vec!["198.51.100.1".parse().unwrap()], ipv6: vec![] },
         Answer {
-            ipv4: vec!["198.51.100.1".parse().unwrap()],
-            ipv6: vec![],
-        },
-        Answer {
-            ipv4: vec![
-                "198.51.100.2".parse().unwrap(),
-                "198.51.100.3".parse().unwrap(),
-            ],
+            ipv4: vec!["198.51.100.2".parse().unwrap(), "198.51.100.3".parse().unwrap()],
             ipv6: vec!["2001:db8:2::1".parse().unwrap()],
         },
     ];
     let owners = owners.iter().map(|owner| name(owner)).collect();
-    Pool {
-        name: pool_name.into(),
-        owners,
-        ttl_seconds: 30,
-        answers,
-    }
+    Pool { name: pool_name.into(), owners, ttl_seconds: 30, answers }
 }
 
 /// example.com, its served child kid.example.com, example.net, and one pool.
@@ -47,19 +36,9 @@ pub fn zones() -> Zones {
     let net = "$TTL 60\n@ SOA ns hm 1 2 3 4 5\n@ NS ns\nwww A 192.0.2.80\n\
                back CNAME www.example.com.\n";
     Zones::builder()
-        .add_zone(zone(
-            "example.com",
-            include_str!("../data/example.com.zone"),
-        ))
+        .add_zone(zone("example.com", include_str!("../data/example.com.zone")))
         .add_zone(zone("example.net", net))
-        .add_pool(pool(
-            "www",
-            &[
-                "pool.example.com",
-                "new.ent2.example.com",
-                "*.wpool.example.com",
-            ],
-        ))
+        .add_pool(pool("www", &["pool.example.com", "new.ent2.example.com", "*.wpool.example.com"]))
         .build()
         .unwrap()
 }
@@ -73,15 +52,7 @@ pub struct Asked {
 
 /// Asks with a chooser that takes answer 1 with scope 20.
 pub fn ask(zones: &Zones, query: &[u8], transport: Transport) -> Asked {
-    ask_choosing(
-        zones,
-        query,
-        transport,
-        Choice {
-            answer: Some(1),
-            scope_length_bits: 20,
-        },
-    )
+    ask_choosing(zones, query, transport, Choice { answer: Some(1), scope_length_bits: 20 })
 }
 
 pub fn ask_choosing(zones: &Zones, query: &[u8], transport: Transport, choice: Choice) -> Asked {
@@ -94,12 +65,7 @@ pub fn ask_choosing(zones: &Zones, query: &[u8], transport: Transport, choice: C
     };
     let outcome = answer(zones, query, &context, &mut choose, &mut bytes);
     let message = Message::read(&bytes).unwrap_or_else(|error| panic!("{error}: {bytes:?}"));
-    Asked {
-        outcome,
-        message,
-        bytes,
-        client,
-    }
+    Asked { outcome, message, bytes, client }
 }
 
 pub fn query(owner: &str, record_type: RecordType) -> Query {
@@ -126,10 +92,7 @@ pub fn lines(section: &[Record]) -> Vec<String> {
                 (RecordType::SOA, _) => "...".to_owned(),
                 (_, data) => data.escape_ascii().to_string(),
             };
-            format!(
-                "{} {} {} {data}",
-                record.owner, record.ttl_seconds, record.record_type
-            )
+            format!("{} {} {} {data}", record.owner, record.ttl_seconds, record.record_type)
         })
         .collect();
     lines.sort();

@@ -44,11 +44,7 @@ impl Points {
     pub fn iter_ranks(&self, ranks: Range<usize>) -> Entries<'_> {
         let front = self.position_at(ranks.start);
         let back = self.position_at(ranks.end);
-        Entries {
-            points: self,
-            front,
-            back: back.max(front),
-        }
+        Entries { points: self, front, back: back.max(front) }
     }
 
     /// The entries of a range of cells, both ends included.
@@ -60,11 +56,7 @@ impl Points {
     pub fn iter_bits(&self, bits: RangeInclusive<u64>) -> Entries<'_> {
         let front = self.first_from(*bits.start());
         let back = self.first_from(bits.end().saturating_add(1));
-        Entries {
-            points: self,
-            front,
-            back: back.max(front),
-        }
+        Entries { points: self, front, back: back.max(front) }
     }
 }
 
@@ -149,23 +141,13 @@ impl Points {
     /// The position before this one, which is not the first.
     fn before(&self, position: Position) -> Position {
         if position.slot > 0 {
-            return Position {
-                slot: position.slot - 1,
-                ..position
-            };
+            return Position { slot: position.slot - 1, ..position };
         }
         let (block, leaf) = if position.leaf > 0 {
             (position.block, position.leaf - 1)
         } else {
-            (
-                position.block - 1,
-                self.blocks[position.block - 1].leaves.len() - 1,
-            )
+            (position.block - 1, self.blocks[position.block - 1].leaves.len() - 1)
         };
-        Position {
-            block,
-            leaf,
-            slot: self.blocks[block].leaves[leaf].len() - 1,
-        }
+        Position { block, leaf, slot: self.blocks[block].leaves[leaf].len() - 1 }
     }
 }

@@ -52,20 +52,13 @@ impl Leaf {
     /// The member of an entry.
     pub(super) fn member<'a>(&'a self, slot: usize, outside: &'a Outside) -> &'a [u8] {
         let text = &self.text[self.text_range(slot)];
-        if text[0] == OUTSIDE_MARK {
-            outside.member(number_of(text))
-        } else {
-            member_of(text)
-        }
+        if text[0] == OUTSIDE_MARK { outside.member(number_of(text)) } else { member_of(text) }
     }
 
     /// Where the entry is (`Ok`) or would be inserted (`Err`).
     pub(super) fn find(&self, bits: u64, member: &[u8], outside: &Outside) -> Result<usize, usize> {
         let first = self.cells.partition_point(|&cell| cell < bits);
-        let mut ties = self.cells[first..]
-            .iter()
-            .take_while(|&&cell| cell == bits)
-            .count();
+        let mut ties = self.cells[first..].iter().take_while(|&&cell| cell == bits).count();
         let mut slot = first;
         while ties > 0 {
             let half = ties / 2;
@@ -136,19 +129,14 @@ impl Leaf {
             (last - last / 16).max(1)
         } else if self.text.len() > MOST_TEXT_BYTES {
             let half = self.text.len() / 2;
-            self.starts
-                .partition_point(|&start| usize::from(start) < half)
-                .clamp(1, last)
+            self.starts.partition_point(|&start| usize::from(start) < half).clamp(1, last)
         } else {
             self.len() / 2
         };
         let at = self.text_range(slot).start;
         let upper = Leaf {
             cells: self.cells[slot..].to_vec(),
-            starts: self.starts[slot..]
-                .iter()
-                .map(|&start| start - short(at))
-                .collect(),
+            starts: self.starts[slot..].iter().map(|&start| start - short(at)).collect(),
             text: self.text[at..].to_vec(),
         };
         self.cells.truncate(slot);
@@ -162,8 +150,7 @@ impl Leaf {
     pub(super) fn append(&mut self, next: &Leaf) {
         let shift = short(self.text.len());
         self.cells.extend_from_slice(&next.cells);
-        self.starts
-            .extend(next.starts.iter().map(|&start| start + shift));
+        self.starts.extend(next.starts.iter().map(|&start| start + shift));
         self.text.extend_from_slice(&next.text);
         self.shrink();
     }
@@ -215,9 +202,7 @@ fn member_of(bulk: &[u8]) -> &[u8] {
 }
 
 fn number_of(text: &[u8]) -> u32 {
-    let bytes = text[1..]
-        .try_into()
-        .expect("an entry kept outside has a number of 4 bytes");
+    let bytes = text[1..].try_into().expect("an entry kept outside has a number of 4 bytes");
     u32::from_le_bytes(bytes)
 }
 
@@ -284,21 +269,7 @@ mod tests {
 
     #[test]
     fn members_of_every_length_come_back() {
-        for length in [
-            0,
-            1,
-            9,
-            10,
-            99,
-            100,
-            999,
-            1000,
-            1024,
-            1025,
-            9999,
-            10_000,
-            1 << 20,
-        ] {
+        for length in [0, 1, 9, 10, 99, 100, 999, 1000, 1024, 1025, 9999, 10_000, 1 << 20] {
             let (mut leaf, mut outside) = (Leaf::default(), Outside::default());
             let member = vec![b'\r'; length];
             leaf.insert(0, 1, &member, &mut outside);

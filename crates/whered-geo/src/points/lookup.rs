@@ -50,9 +50,7 @@ impl Points {
     /// Where this entry is.
     fn position_of(&self, bits: u64, member: &[u8]) -> Option<Position> {
         let (block, leaf) = self.leaf_for(bits, member)?;
-        let slot = self.blocks[block].leaves[leaf]
-            .find(bits, member, &self.outside)
-            .ok()?;
+        let slot = self.blocks[block].leaves[leaf].find(bits, member, &self.outside).ok()?;
         Some(Position { block, leaf, slot })
     }
 
@@ -63,28 +61,18 @@ impl Points {
             self.blocks[block].leaves[leaf].member(0, &self.outside) <= member
         };
         let block = last_not_after(&self.firsts, bits, |block| begins_by(block, 0))?;
-        let leaf = last_not_after(&self.blocks[block].firsts, bits, |leaf| {
-            begins_by(block, leaf)
-        })?;
+        let leaf = last_not_after(&self.blocks[block].firsts, bits, |leaf| begins_by(block, leaf))?;
         Some((block, leaf))
     }
 
     /// The first entry whose cell is at least this one.
     pub(super) fn first_from(&self, bits: u64) -> Position {
-        let block = self
-            .firsts
-            .partition_point(|&first| first < bits)
-            .saturating_sub(1);
+        let block = self.firsts.partition_point(|&first| first < bits).saturating_sub(1);
         let Some(node) = self.blocks.get(block) else {
             return self.end();
         };
-        let leaf = node
-            .firsts
-            .partition_point(|&first| first < bits)
-            .saturating_sub(1);
-        let slot = node.leaves[leaf]
-            .cells()
-            .partition_point(|&cell| cell < bits);
+        let leaf = node.firsts.partition_point(|&first| first < bits).saturating_sub(1);
+        let slot = node.leaves[leaf].cells().partition_point(|&cell| cell < bits);
         self.normalised(Position { block, leaf, slot })
     }
 
@@ -108,10 +96,7 @@ impl Points {
 
     /// The number of entries before a position.
     pub(super) fn rank_at(&self, position: Position) -> usize {
-        let before: usize = self.blocks[..position.block]
-            .iter()
-            .map(|block| block.count)
-            .sum();
+        let before: usize = self.blocks[..position.block].iter().map(|block| block.count).sum();
         let Some(block) = self.blocks.get(position.block) else {
             return before;
         };
@@ -121,11 +106,7 @@ impl Points {
 
     /// The position after the last entry.
     pub(super) fn end(&self) -> Position {
-        Position {
-            block: self.blocks.len(),
-            leaf: 0,
-            slot: 0,
-        }
+        Position { block: self.blocks.len(), leaf: 0, slot: 0 }
     }
 
     /// Turns a position after the last entry of a leaf into that of the next leaf's first.
@@ -134,17 +115,9 @@ impl Points {
         if position.slot < node.leaves[position.leaf].len() {
             position
         } else if position.leaf + 1 < node.leaves.len() {
-            Position {
-                leaf: position.leaf + 1,
-                slot: 0,
-                ..position
-            }
+            Position { leaf: position.leaf + 1, slot: 0, ..position }
         } else {
-            Position {
-                block: position.block + 1,
-                leaf: 0,
-                slot: 0,
-            }
+            Position { block: position.block + 1, leaf: 0, slot: 0 }
         }
     }
 }

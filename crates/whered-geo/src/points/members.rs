@@ -49,11 +49,7 @@ struct Part {
 
 impl Members {
     pub(super) fn new() -> Members {
-        Members {
-            hasher: RandomState::new(),
-            parts: vec![Part::default()],
-            len: 0,
-        }
+        Members { hasher: RandomState::new(), parts: vec![Part::default()], len: 0 }
     }
 
     /// The hash of a member's name in this table.
@@ -77,13 +73,7 @@ impl Members {
                 return None;
             }
             if part.hashes[index] == hash && confirm(cell) {
-                return Some((
-                    Slot {
-                        part: part_index,
-                        index,
-                    },
-                    cell,
-                ));
+                return Some((Slot { part: part_index, index }, cell));
             }
             index = (index + 1) & mask;
         }
@@ -117,11 +107,7 @@ impl Members {
     }
 
     fn part_of(&self, hash: u32) -> usize {
-        if self.parts.len() == 1 {
-            0
-        } else {
-            (hash >> (32 - PART_BITS)) as usize
-        }
+        if self.parts.len() == 1 { 0 } else { (hash >> (32 - PART_BITS)) as usize }
     }
 
     /// Deals the one part out to many.
@@ -155,11 +141,7 @@ impl Part {
 
     fn grow(&mut self) {
         let slots = (self.cells.len() * 2).max(FIRST_SLOTS);
-        let grown = Part {
-            hashes: vec![0; slots],
-            cells: vec![EMPTY; slots],
-            used: self.used,
-        };
+        let grown = Part { hashes: vec![0; slots], cells: vec![EMPTY; slots], used: self.used };
         for (hash, bits) in std::mem::replace(self, grown).into_filled() {
             self.put(hash, bits);
         }
@@ -186,10 +168,7 @@ impl Part {
     }
 
     fn into_filled(self) -> impl Iterator<Item = (u32, u64)> {
-        self.hashes
-            .into_iter()
-            .zip(self.cells)
-            .filter(|&(_, bits)| bits != EMPTY)
+        self.hashes.into_iter().zip(self.cells).filter(|&(_, bits)| bits != EMPTY)
     }
 }
 
@@ -204,9 +183,7 @@ mod tests {
         let mut twin: HashMap<u32, u64> = HashMap::new();
         let mut state = 1u64;
         for round in 0..1_000_000u64 {
-            state = state
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1);
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             let hash = ((state >> 44) as u32).wrapping_mul(4099);
             let found = members.find(hash, |_| true);
             assert_eq!(found.map(|(_, bits)| bits), twin.get(&hash).copied());
@@ -228,10 +205,7 @@ mod tests {
         }
         assert!(members.parts.len() > 1);
         for (&hash, &bits) in &twin {
-            assert_eq!(
-                members.find(hash, |_| true).map(|found| found.1),
-                Some(bits)
-            );
+            assert_eq!(members.find(hash, |_| true).map(|found| found.1), Some(bits));
         }
     }
 
@@ -244,10 +218,6 @@ mod tests {
         let (slot, _) = members.find(77, |bits| bits == 42).unwrap();
         members.remove(slot);
         assert!(members.find(77, |bits| bits == 42).is_none());
-        assert!(
-            (0..100)
-                .filter(|&b| b != 42)
-                .all(|b| members.find(77, |c| c == b).is_some())
-        );
+        assert!((0..100).filter(|&b| b != 42).all(|b| members.find(77, |c| c == b).is_some()));
     }
 }

@@ -41,11 +41,7 @@ impl NaivePoints {
         self.remove(member);
         self.entries.push((cell, member.to_vec()));
         self.entries.sort();
-        if old.is_some() {
-            Inserted::Moved
-        } else {
-            Inserted::New
-        }
+        if old.is_some() { Inserted::Moved } else { Inserted::New }
     }
 
     /// Removes a member; says whether there was one.
@@ -57,10 +53,7 @@ impl NaivePoints {
 
     /// The member's cell.
     pub fn cell(&self, member: &[u8]) -> Option<Cell> {
-        self.entries
-            .iter()
-            .find(|(_, name)| name == member)
-            .map(|&(cell, _)| cell)
+        self.entries.iter().find(|(_, name)| name == member).map(|&(cell, _)| cell)
     }
 
     /// The number of entries before this member.
@@ -70,9 +63,7 @@ impl NaivePoints {
 
     /// All entries in (cell, member) order.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = (&[u8], Cell)> {
-        self.entries
-            .iter()
-            .map(|(cell, member)| (member.as_slice(), *cell))
+        self.entries.iter().map(|(cell, member)| (member.as_slice(), *cell))
     }
 
     /// Finds the points of a search; `hits` is cleared first.
@@ -102,19 +93,12 @@ impl NaivePoints {
         let boxes = Boxes::of(search.center, &search.shape);
         let box_of = |hit: &Hit<'_>| {
             let mut ranges = boxes.ranges();
-            ranges
-                .position(|range| range.contains(&hit.cell.bits()))
-                .unwrap_or(9)
+            ranges.position(|range| range.contains(&hit.cell.bits())).unwrap_or(9)
         };
         let inside = self.iter().filter_map(|(member, cell)| {
             let place = cell.place();
             let distance_meters = search.shape.distance_if_inside(search.center, place)?;
-            Some(Hit {
-                member,
-                cell,
-                place,
-                distance_meters,
-            })
+            Some(Hit { member, cell, place, distance_meters })
         });
         let mut hits: Vec<Hit<'a>> = inside.collect();
         hits.sort_by_key(box_of);

@@ -12,10 +12,7 @@ impl Points {
             assert!(!block.leaves.is_empty() && block.leaves.len() <= MOST_LEAVES);
             assert_eq!(block.firsts[0], first);
             assert_eq!(block.firsts.len(), block.leaves.len());
-            assert_eq!(
-                block.count,
-                block.leaves.iter().map(Leaf::len).sum::<usize>()
-            );
+            assert_eq!(block.count, block.leaves.iter().map(Leaf::len).sum::<usize>());
             tree_bytes += block.memory_bytes();
             for (leaf, &first) in block.leaves.iter().zip(&block.firsts) {
                 assert!(leaf.len() > 0 && !leaf.is_too_large());
@@ -24,19 +21,12 @@ impl Points {
             }
         }
         assert_eq!(self.tree_bytes, tree_bytes);
-        assert_eq!(
-            self.len,
-            self.blocks.iter().map(|block| block.count).sum::<usize>()
-        );
+        assert_eq!(self.len, self.blocks.iter().map(|block| block.count).sum::<usize>());
         let entries: Vec<(Cell, &[u8])> =
             self.iter().map(|(member, cell)| (cell, member)).collect();
         assert_eq!(entries.len(), self.len);
         assert!(entries.windows(2).all(|pair| pair[0] < pair[1]));
-        assert!(
-            entries
-                .iter()
-                .all(|&(cell, member)| self.cell(member) == Some(cell))
-        );
+        assert!(entries.iter().all(|&(cell, member)| self.cell(member) == Some(cell)));
     }
 }
 
@@ -45,10 +35,7 @@ struct Random(u64);
 
 impl Random {
     fn below(&mut self, limit: u64) -> u64 {
-        self.0 = self
-            .0
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1);
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
         (self.0 >> 33) % limit
     }
 }
@@ -91,10 +78,7 @@ fn many_members_in_one_cell_are_ordered_by_their_bytes() {
     points.assert_sound();
     let (member, _) = points.iter().nth(12_345).unwrap();
     assert_eq!(points.rank(member), Some(12_345));
-    assert_eq!(
-        points.iter_cells(cell(77), cell(77)).remaining(),
-        points.len()
-    );
+    assert_eq!(points.iter_cells(cell(77), cell(77)).remaining(), points.len());
     assert_eq!(points.iter_cells(cell(78), Cell::MAX).remaining(), 0);
 }
 

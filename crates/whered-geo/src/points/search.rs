@@ -54,20 +54,9 @@ impl Points {
         hits: &mut Vec<Hit<'a>>,
     ) -> ControlFlow<()> {
         let limit = search.scan_limit();
-        let Position {
-            block,
-            leaf,
-            mut slot,
-        } = self.first_from(range.start);
-        let rest_of_block = self
-            .blocks
-            .get(block)
-            .map_or(&[][..], |node| &node.leaves[leaf..]);
-        let later_blocks = self
-            .blocks
-            .iter()
-            .skip(block + 1)
-            .flat_map(|node| &node.leaves);
+        let Position { block, leaf, mut slot } = self.first_from(range.start);
+        let rest_of_block = self.blocks.get(block).map_or(&[][..], |node| &node.leaves[leaf..]);
+        let later_blocks = self.blocks.iter().skip(block + 1).flat_map(|node| &node.leaves);
         for leaf in rest_of_block.iter().chain(later_blocks) {
             for (slot, &bits) in leaf.cells().iter().enumerate().skip(slot) {
                 if bits >= range.end {
@@ -81,12 +70,7 @@ impl Points {
                 let inside = search.shape.distance_if_inside(search.center, place);
                 if let Some(distance_meters) = inside {
                     let member = leaf.member(slot, &self.outside);
-                    hits.push(Hit {
-                        member,
-                        cell,
-                        place,
-                        distance_meters,
-                    });
+                    hits.push(Hit { member, cell, place, distance_meters });
                     if hits.len() >= limit {
                         return ControlFlow::Break(());
                     }
@@ -100,7 +84,6 @@ impl Points {
     /// Whether a point lies exactly at the eastern or northern limit of the globe.
     fn has_overflown_cells(&self) -> bool {
         let last = self.blocks.last().and_then(|block| block.leaves.last());
-        last.and_then(|leaf| leaf.cells().last())
-            .is_some_and(|&bits| bits >= OVERFLOW_BITS)
+        last.and_then(|leaf| leaf.cells().last()).is_some_and(|&bits| bits >= OVERFLOW_BITS)
     }
 }

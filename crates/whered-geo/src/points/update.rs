@@ -92,9 +92,8 @@ impl Points {
     }
 
     fn remove_entry(&mut self, bits: u64, member: &[u8]) {
-        let (block, leaf) = self
-            .leaf_for(bits, member)
-            .expect("the table has only cells that are in the tree");
+        let (block, leaf) =
+            self.leaf_for(bits, member).expect("the table has only cells that are in the tree");
         let node = &mut self.blocks[block];
         let entries = &mut node.leaves[leaf];
         let slot = entries
@@ -116,9 +115,7 @@ impl Points {
     fn tidy_leaf(&mut self, block: usize, leaf: usize) {
         let node = &mut self.blocks[block];
         let joins = |lower: usize| {
-            node.leaves
-                .get(lower + 1)
-                .is_some_and(|upper| node.leaves[lower].can_take(upper))
+            node.leaves.get(lower + 1).is_some_and(|upper| node.leaves[lower].can_take(upper))
         };
         // The neighbour before comes second, so that an emptied leaf needs no case of its own
         // unless it is the only one or its neighbours are full.
@@ -176,19 +173,11 @@ impl Block {
     /// Cuts off the upper half; little, if the last leaf was inserted last.
     fn split(&mut self, inserted_leaf: usize) -> Block {
         let len = self.leaves.len();
-        let at = if inserted_leaf + 1 == len {
-            len - len / 16
-        } else {
-            len / 2
-        };
+        let at = if inserted_leaf + 1 == len { len - len / 16 } else { len / 2 };
         let leaves = self.leaves.split_off(at);
         let firsts = self.firsts.split_off(at);
         let count = leaves.iter().map(Leaf::len).sum();
         self.count -= count;
-        Block {
-            leaves,
-            firsts,
-            count,
-        }
+        Block { leaves, firsts, count }
     }
 }

@@ -130,11 +130,7 @@ mod tests {
                 while slow > 0 && !bits.contains(slow) {
                     slow >>= 1;
                 }
-                assert_eq!(
-                    nearest_holder(&bits, index),
-                    slow,
-                    "index {index}, step {step}"
-                );
+                assert_eq!(nearest_holder(&bits, index), slow, "index {index}, step {step}");
             }
         }
     }
@@ -147,10 +143,7 @@ mod tests {
         });
         assert!(sorted);
         for index in 1..=255u8 {
-            assert_eq!(
-                INDEX_AT_PLACE[usize::from(PLACE_OF_INDEX[usize::from(index)])],
-                index
-            );
+            assert_eq!(INDEX_AT_PLACE[usize::from(PLACE_OF_INDEX[usize::from(index)])], index);
         }
     }
 }

@@ -17,10 +17,7 @@ impl<V> PrefixMap<V> {
     /// shorter before longer.
     pub fn iter(&self) -> Iter<'_, V> {
         let frames = [ROOT_IPV6, ROOT_IPV4].map(|root| Frame::new(&self.nodes[root], root));
-        Iter {
-            map: self,
-            frames: Vec::from(frames),
-        }
+        Iter { map: self, frames: Vec::from(frames) }
     }
 }
 
@@ -79,11 +76,7 @@ impl Frame {
             let place = PLACE_OF_INDEX[usize::from(index)];
             places[usize::from(place / 64)] |= 1 << (place % 64);
         }
-        Frame {
-            node: number,
-            places,
-            octets: node.children_bits(),
-        }
+        Frame { node: number, places, octets: node.children_bits() }
     }
 
     fn next(&mut self, node: &Node) -> Option<Link> {

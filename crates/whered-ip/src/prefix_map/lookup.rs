@@ -87,14 +87,7 @@ impl<V> PrefixMap<V> {
         let mut descent = Descent::new(address);
         while descent.step(&self.nodes) {}
         let lengths = self.nodes[descent.path[0]].matching_lengths(descent.octets[0]);
-        AllMatches {
-            map: self,
-            address,
-            leaf: descent.leaf,
-            descent,
-            depth: 0,
-            lengths,
-        }
+        AllMatches { map: self, address, leaf: descent.leaf, descent, depth: 0, lengths }
     }
 
     /// The value of this very prefix.
@@ -146,12 +139,7 @@ impl<V> PrefixMap<V> {
     pub(super) fn trace(&self, prefix: &Prefix) -> Trace {
         let octets = octets_of(prefix.address());
         let home = usize::from(prefix.length_bits() / 8);
-        let mut trace = Trace {
-            octets,
-            path: [0; 16],
-            depth: 0,
-            entry: None,
-        };
+        let mut trace = Trace { octets, path: [0; 16], depth: 0, entry: None };
         trace.path[0] = root_of(prefix.is_ipv4());
         loop {
             let node = &self.nodes[trace.path[trace.depth]];
@@ -197,23 +185,13 @@ struct Descent {
 
 impl Descent {
     /// A lane of a batch before its address is known.
-    const EMPTY: Descent = Descent {
-        octets: [0; 16],
-        path: [0; 16],
-        depth: 0,
-        leaf: None,
-    };
+    const EMPTY: Descent = Descent { octets: [0; 16], path: [0; 16], depth: 0, leaf: None };
 
     #[inline]
     fn new(address: IpAddr) -> Descent {
         let mut path = [0; 16];
         path[0] = root_of(address.is_ipv4());
-        Descent {
-            octets: octets_of(address),
-            path,
-            depth: 0,
-            leaf: None,
-        }
+        Descent { octets: octets_of(address), path, depth: 0, leaf: None }
     }
 
     /// Goes one node down; false at the end of the way.

@@ -107,20 +107,9 @@ impl<V> PrefixMap<V> {
     /// An empty map: two empty roots.
     pub fn new() -> Self {
         let mut nodes = Slab::new();
-        assert_eq!(
-            nodes.insert(Node::default()),
-            ROOT_IPV4,
-            "a new slab starts at 0"
-        );
-        assert_eq!(
-            nodes.insert(Node::default()),
-            ROOT_IPV6,
-            "a slab counts upwards"
-        );
-        PrefixMap {
-            nodes,
-            entries: Slab::new(),
-        }
+        assert_eq!(nodes.insert(Node::default()), ROOT_IPV4, "a new slab starts at 0");
+        assert_eq!(nodes.insert(Node::default()), ROOT_IPV6, "a slab counts upwards");
+        PrefixMap { nodes, entries: Slab::new() }
     }
 
     /// How many prefixes are held.

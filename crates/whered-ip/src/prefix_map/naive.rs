@@ -16,9 +16,7 @@ pub struct NaiveMap<V> {
 impl<V> NaiveMap<V> {
     /// An empty map.
     pub fn new() -> Self {
-        NaiveMap {
-            entries: Vec::new(),
-        }
+        NaiveMap { entries: Vec::new() }
     }
 
     /// How many prefixes are held.
@@ -46,10 +44,7 @@ impl<V> NaiveMap<V> {
 
     /// The value of this very prefix.
     pub fn get(&self, prefix: &Prefix) -> Option<&V> {
-        self.entries
-            .iter()
-            .find(|(held, _)| held == prefix)
-            .map(|(_, value)| value)
+        self.entries.iter().find(|(held, _)| held == prefix).map(|(_, value)| value)
     }
 
     /// The longest prefix that holds the address and whose value is accepted.
@@ -74,11 +69,7 @@ impl<V> NaiveMap<V> {
 
     /// All prefixes with their values in the order of [`Prefix`].
     pub fn iter(&self) -> Vec<(Prefix, &V)> {
-        let mut all: Vec<_> = self
-            .entries
-            .iter()
-            .map(|(prefix, value)| (*prefix, value))
-            .collect();
+        let mut all: Vec<_> = self.entries.iter().map(|(prefix, value)| (*prefix, value)).collect();
         all.sort_by_key(|(prefix, _)| *prefix);
         all
     }

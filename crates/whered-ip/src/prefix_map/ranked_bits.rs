@@ -96,10 +96,7 @@ mod tests {
             bits.insert(number);
             members.push(number);
             for probe in 0..=255u8 {
-                assert_eq!(
-                    bits.rank(probe),
-                    members.iter().filter(|m| **m < probe).count()
-                );
+                assert_eq!(bits.rank(probe), members.iter().filter(|m| **m < probe).count());
                 assert_eq!(bits.contains(probe), members.contains(&probe));
             }
         }

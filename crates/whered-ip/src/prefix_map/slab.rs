@@ -20,10 +20,7 @@ pub(super) struct Slab<T> {
 
 impl<T> Slab<T> {
     pub(super) fn new() -> Self {
-        Slab {
-            slots: Vec::new(),
-            free: Vec::new(),
-        }
+        Slab { slots: Vec::new(), free: Vec::new() }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -45,9 +42,7 @@ impl<T> Slab<T> {
             self.slots[number as usize] = Some(thing);
             return number;
         }
-        let number = u32::try_from(self.slots.len())
-            .ok()
-            .filter(|number| number >> 31 == 0);
+        let number = u32::try_from(self.slots.len()).ok().filter(|number| number >> 31 == 0);
         self.slots.push(Some(thing));
         number.expect("a map holds fewer than 2^31 prefixes")
     }
@@ -65,17 +60,13 @@ impl<T> Index<u32> for Slab<T> {
 
     #[inline]
     fn index(&self, number: u32) -> &T {
-        self.slots[number as usize]
-            .as_ref()
-            .expect("a number that is in use has a thing")
+        self.slots[number as usize].as_ref().expect("a number that is in use has a thing")
     }
 }
 
 impl<T> IndexMut<u32> for Slab<T> {
     #[inline]
     fn index_mut(&mut self, number: u32) -> &mut T {
-        self.slots[number as usize]
-            .as_mut()
-            .expect("a number that is in use has a thing")
+        self.slots[number as usize].as_mut().expect("a number that is in use has a thing")
     }
 }

@@ -36,10 +36,7 @@ fn check_below(map: &PrefixMap<u32>, node: u32, depth: usize, counts: &mut (usiz
         }
     }
     assert!(depth < 16);
-    assert!(
-        depth == 0 || counts.1 - before >= 2,
-        "a node below the roots has two entries"
-    );
+    assert!(depth == 0 || counts.1 - before >= 2, "a node below the roots has two entries");
 }
 
 fn check_shape(map: &PrefixMap<u32>) {
@@ -74,9 +71,8 @@ fn two_hosts_that_part_in_the_last_bit_cost_a_node_for_each_octet() {
 fn an_emptied_map_gives_its_memory_back() {
     let mut map = PrefixMap::new();
     let fresh_bytes = map.memory_bytes();
-    let hosts: Vec<Prefix> = (0..5000u32)
-        .map(|n| prefix(&format!("10.{}.{}.1", n / 256, n % 256)))
-        .collect();
+    let hosts: Vec<Prefix> =
+        (0..5000u32).map(|n| prefix(&format!("10.{}.{}.1", n / 256, n % 256))).collect();
     map.extend(hosts.iter().map(|host| (*host, 0)));
     assert!(map.memory_bytes() > 5000 * 20);
     for host in &hosts {

@@ -46,11 +46,7 @@ pub(crate) fn prefix() -> impl Strategy<Value = Prefix> {
     ];
     (address(), length).prop_map(|(address, length)| {
         let most = if address.is_ipv4() { 32 } else { 128 };
-        let length_bits = if length > most {
-            length % (most + 1)
-        } else {
-            length
-        };
+        let length_bits = if length > most { length % (most + 1) } else { length };
         Prefix::new(address, length_bits).expect("the length was cut to the family")
     })
 }

@@ -16,11 +16,7 @@ pub(crate) struct Country {
 }
 
 const fn row(code: &'static str, continent: &'static str, name: &'static str) -> Country {
-    Country {
-        code,
-        name,
-        continent,
-    }
+    Country { code, name, continent }
 }
 
 /// All countries by number.

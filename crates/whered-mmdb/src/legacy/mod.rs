@@ -7,7 +7,8 @@
 //! ```
 //!
 //! The structure marker `FF FF FF` stands within the last 23 bytes; editions from 106 on mean the
-//! number minus 105. A file without a marker is taken for a country edition only if its whole tree
+//! number minus 105. Country 255 in the tree has the same three bytes, so that only a known edition
+//! behind them makes a marker. A file without a marker is taken for a country edition only if its whole tree
 //! holds together, since anything else would take any garbage for a database.
 //!
 //! A country number becomes a record under GeoIP2's field paths: `continent.code`,
@@ -17,18 +18,23 @@
 
 mod countries;
 
-use crate::decode::{Scalar, Sink};
+use crate::decode::Scalar;
 use crate::error::{ErrorKind, MmdbError};
 use crate::metadata::Metadata;
 use crate::path::FieldPath;
 use crate::tree::{Layout, RecordId, SearchTree};
 use crate::verify;
+use crate::walk::Sink;
 use countries::{COUNTRIES, Country};
 
-const STRUCTURE_MARKER: [u8; 3] = [0xff; 3];
+/// The bytes of the marker and of the edition behind it.
+const STRUCTURE_BYTES: usize = 4;
 
 /// How many bytes from the end, one at a time, the structure marker is looked for.
 const MARKER_SEARCH: usize = 20;
+
+/// The highest edition number that was ever given out.
+const LAST_EDITION: u8 = 38;
 
 /// How long the copyright text may be.
 const MAX_INFO_BYTES: usize = 100;
@@ -84,18 +90,12 @@ pub(crate) fn open(bytes: &[u8]) -> Result<Opened, MmdbError> {
             .and_then(|tree| verify::tree(&tree, bytes).map(|_| tree))
             .map_err(|_| not_a_database())?,
     };
-    let info = info_start
-        .and_then(|start| bytes.get(start..info_end))
-        .unwrap_or_default();
+    let info = info_start.and_then(|start| bytes.get(start..info_end)).unwrap_or_default();
     let info = String::from_utf8_lossy(info).into_owned();
     let metadata = Metadata {
         database_type: edition.name().to_string(),
         build_epoch_seconds: date_in(&info).unwrap_or(0),
-        description: if info.is_empty() {
-            Vec::new()
-        } else {
-            vec![("en".to_string(), info)]
-        },
+        description: if info.is_empty() { Vec::new() } else { vec![("en".to_string(), info)] },
         languages: vec!["en".to_string()],
         ip_version: if is_ipv6 { 6 } else { 4 },
         record_size_bits: 24,
@@ -103,11 +103,7 @@ pub(crate) fn open(bytes: &[u8]) -> Result<Opened, MmdbError> {
         format_major: 0,
         format_minor: 0,
     };
-    Ok(Opened {
-        edition,
-        tree,
-        metadata,
-    })
+    Ok(Opened { edition, tree, metadata })
 }
 
 pub(crate) fn not_a_database() -> MmdbError {
@@ -120,13 +116,16 @@ pub(crate) fn not_a_database() -> MmdbError {
 
 /// Where the structure marker stands, and the edition's number behind it.
 fn find_structure(bytes: &[u8]) -> Option<(usize, u8)> {
-    let last = bytes.len().checked_sub(STRUCTURE_MARKER.len() + 1)?;
-    (last.saturating_sub(MARKER_SEARCH - 1)..=last)
-        .rev()
-        .find_map(|at| match bytes.get(at..at + 4)? {
-            [0xff, 0xff, 0xff, number] => Some((at, *number)),
+    let last = bytes.len().checked_sub(STRUCTURE_BYTES)?;
+    (last.saturating_sub(MARKER_SEARCH - 1)..=last).rev().find_map(|at| {
+        match bytes.get(at..at + STRUCTURE_BYTES)? {
+            [0xff, 0xff, 0xff, number] => {
+                let number = if *number >= 106 { number - 105 } else { *number };
+                (1..=LAST_EDITION).contains(&number).then_some((at, number))
+            }
             _ => None,
-        })
+        }
+    })
 }
 
 /// Where the copyright text that ends at `end` begins: behind the last three zero bytes.
@@ -138,7 +137,6 @@ fn find_info(bytes: &[u8], end: usize) -> Option<usize> {
 }
 
 fn edition(number: u8, marker: usize) -> Result<LegacyEdition, MmdbError> {
-    let number = if number >= 106 { number - 105 } else { number };
     let name = match number {
         1 => return Ok(LegacyEdition::Country),
         12 => return Ok(LegacyEdition::CountryV6),
@@ -157,7 +155,7 @@ fn edition(number: u8, marker: usize) -> Result<LegacyEdition, MmdbError> {
         24 => "domain, IPv6",
         30 | 31 => "city, IPv6",
         33 => "net speed, IPv6",
-        _ => "unknown",
+        _ => "confidence or other rare data",
     };
     Err(MmdbError::new(
         ErrorKind::Unsupported,
@@ -188,15 +186,9 @@ fn date_in(text: &str) -> Option<u64> {
 /// The country behind a record id.
 fn country(id: RecordId) -> Result<&'static Country, MmdbError> {
     let number = id.to_u32();
-    let country = usize::try_from(number)
-        .ok()
-        .and_then(|number| COUNTRIES.get(number));
+    let country = usize::try_from(number).ok().and_then(|number| COUNTRIES.get(number));
     country.filter(|_| number > 0).ok_or_else(|| {
-        MmdbError::new(
-            ErrorKind::Data,
-            format!("country number {number}"),
-            "1 to 255",
-        )
+        MmdbError::new(ErrorKind::Data, format!("country number {number}"), "1 to 255")
     })
 }
 
@@ -247,10 +239,7 @@ mod tests {
 
     #[test]
     fn the_date_of_the_copyright_line_is_read() {
-        assert_eq!(
-            date_in("GEO-106FREE 20260704 Build 1 Copyright"),
-            Some(1_783_123_200)
-        );
+        assert_eq!(date_in("GEO-106FREE 20260704 Build 1 Copyright"), Some(1_783_123_200));
         assert_eq!(date_in("19700101"), Some(0));
         assert_eq!(date_in("20000229"), Some(951_782_400));
         assert_eq!(date_in("20001301"), None);
@@ -259,13 +248,23 @@ mod tests {
 
     #[test]
     fn other_editions_are_refused_by_name() {
-        for (number, name) in [(2, "city"), (107, "city"), (9, "ASN"), (200, "unknown")] {
+        for (number, name) in [(2, "city"), (9, "ASN"), (38, "rare")] {
             let error = edition(number, 0).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Unsupported);
             assert!(error.to_string().contains(name), "{error}");
         }
-        assert_eq!(edition(106, 0), Ok(LegacyEdition::Country));
-        assert_eq!(edition(117, 0), Ok(LegacyEdition::CountryV6));
+        assert_eq!(edition(1, 0), Ok(LegacyEdition::Country));
+        assert_eq!(edition(12, 0), Ok(LegacyEdition::CountryV6));
+    }
+
+    #[test]
+    fn the_structure_marker_is_the_last_one_with_a_known_edition() {
+        let tail = |rest: &[u8]| [&[1, 2, 0xff, 0xff, 0xff][..], rest].concat();
+        assert_eq!(find_structure(&tail(&[1])), Some((2, 1)));
+        assert_eq!(find_structure(&tail(&[117, 0, 0])), Some((2, 12)));
+        assert_eq!(find_structure(&tail(&[0])), None);
+        assert_eq!(find_structure(&tail(&[0xff, 1])), Some((3, 1)));
+        assert_eq!(find_structure(&[0xff; 3]), None);
     }
 
     #[test]
@@ -274,10 +273,6 @@ mod tests {
             assert_eq!(COUNTRIES[number].code, code);
         }
         assert!(COUNTRIES.iter().all(|country| country.code.len() == 2));
-        assert!(
-            COUNTRIES
-                .iter()
-                .all(|country| matches!(country.continent.len(), 0 | 2))
-        );
+        assert!(COUNTRIES.iter().all(|country| matches!(country.continent.len(), 0 | 2)));
     }
 }

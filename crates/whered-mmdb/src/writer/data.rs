@@ -31,10 +31,7 @@ pub(super) struct DataSection {
 
 impl DataSection {
     pub(super) fn new() -> DataSection {
-        DataSection {
-            bytes: Vec::new(),
-            offsets: HashMap::new(),
-        }
+        DataSection { bytes: Vec::new(), offsets: HashMap::new() }
     }
 
     pub(super) fn into_bytes(self) -> Vec<u8> {
@@ -206,18 +203,7 @@ mod tests {
 
     #[test]
     fn pointers_of_every_width_read_back() {
-        let edges = [
-            0,
-            1,
-            255,
-            2_047,
-            2_048,
-            526_335,
-            526_336,
-            1 << 20,
-            134_744_063,
-            134_744_064,
-        ];
+        let edges = [0, 1, 255, 2_047, 2_048, 526_335, 526_336, 1 << 20, 134_744_063, 134_744_064];
         let mut bytes = vec![0; 134_744_065];
         for target in edges {
             let mut pointer = Vec::new();
@@ -225,13 +211,7 @@ mod tests {
             let next = pointer.len();
             bytes[..next].copy_from_slice(&pointer);
             let token = Section::new(&bytes, 0).token(0).unwrap();
-            let Token::Pointer {
-                target: read,
-                next: after,
-            } = token
-            else {
-                panic!("{token:?}")
-            };
+            let Token::Pointer { target: read, next: after } = token else { panic!("{token:?}") };
             assert_eq!((read, after), (target as usize, next));
         }
     }
@@ -242,9 +222,7 @@ mod tests {
             let mut bytes = Vec::new();
             write_header(4, size, &mut bytes);
             bytes.resize(bytes.len() + size, 7);
-            let Token::Field(field) = Section::new(&bytes, 0).token(0).unwrap() else {
-                panic!()
-            };
+            let Token::Field(field) = Section::new(&bytes, 0).token(0).unwrap() else { panic!() };
             assert_eq!((field.size, field.end()), (size, bytes.len()));
         }
     }
@@ -259,11 +237,7 @@ mod tests {
         assert_eq!(data.store(&map("a long value")).unwrap(), first);
         assert_eq!(data.bytes.len(), size);
         data.store(&map("another value")).unwrap();
-        let copies = data
-            .bytes
-            .windows(10)
-            .filter(|bytes| bytes == b"a long key")
-            .count();
+        let copies = data.bytes.windows(10).filter(|bytes| bytes == b"a long key").count();
         assert_eq!(copies, 1);
         // A record that is a bare string shares the copy too.
         let size = data.bytes.len();

@@ -22,12 +22,12 @@
 mod data;
 mod tree;
 
-use crate::decode::{MAX_DEPTH, MAX_PAYLOAD_BYTES_PER_RECORD, MAX_VALUES_PER_RECORD};
 use crate::error::{ErrorKind, MmdbError};
 use crate::metadata::{MARKER, MAX_METADATA_BYTES};
 use crate::path::FieldPath;
 use crate::tree::{Layout, SEPARATOR_BYTES};
 use crate::value::Value;
+use crate::walk::{MAX_DEPTH, MAX_PAYLOAD_BYTES_PER_RECORD, MAX_VALUES_PER_RECORD};
 use data::DataSection;
 use std::collections::HashSet;
 use tree::{BuiltTree, Trie};
@@ -52,12 +52,13 @@ pub struct WriterOptions {
     pub ip_version: u16,
     /// Bits of a tree record: 24, 28 or 32; `None` for the smallest that fits.
     pub record_size_bits: Option<u16>,
-    /// When the data were made: seconds since 1970.
+    /// When the data were made: seconds since 1970. 0 (unknown) is written as 1, since libmaxminddb
+    /// takes a file with 0 for a broken one.
     pub build_epoch_seconds: u64,
 }
 
 impl Default for WriterOptions {
-    /// IP version 6, the smallest record size, no texts, build time 0.
+    /// IP version 6, the smallest record size, no texts, build time unknown.
     fn default() -> WriterOptions {
         WriterOptions {
             database_type: String::new(),
@@ -105,26 +106,15 @@ impl Writer {
         if let Some(bits) = options.record_size_bits
             && Layout::from_record_size(u64::from(bits)).is_none()
         {
-            return Err(refuse(
-                format!("records of {bits} bits"),
-                "24, 28 or 32 bits",
-            ));
+            return Err(refuse(format!("records of {bits} bits"), "24, 28 or 32 bits"));
         }
         let mut languages = HashSet::new();
         for (language, _) in &options.description {
             if !languages.insert(language) {
-                return Err(refuse(
-                    format!("two descriptions in {language:?}"),
-                    "one a language",
-                ));
+                return Err(refuse(format!("two descriptions in {language:?}"), "one a language"));
             }
         }
-        Ok(Writer {
-            options,
-            trie: Trie::new(),
-            data: DataSection::new(),
-            has_aliases: true,
-        })
+        Ok(Writer { options, trie: Trie::new(), data: DataSection::new(), has_aliases: true })
     }
 
     /// Whether `::ffff:0:0/96` and `2002::/16` shall lead to the IPv4 networks of an IPv6
@@ -141,10 +131,7 @@ impl Writer {
     /// ([`crate::MAX_DEPTH`], [`crate::MAX_VALUES_PER_RECORD`],
     /// [`crate::MAX_PAYLOAD_BYTES_PER_RECORD`]), one with a field or map too large for the format
     /// or with a key twice in a map; a data section beyond 4 GiB. The networks are then as before.
-    #[expect(
-        clippy::needless_pass_by_value,
-        reason = "the caller has no use for the value after"
-    )]
+    #[expect(clippy::needless_pass_by_value, reason = "the caller has no use for the value after")]
     pub fn insert(&mut self, prefix: Prefix, value: Value) -> Result<(), MmdbError> {
         let is_ipv4_tree = self.options.ip_version == 4;
         let (bits, length_bits) = match (prefix.address(), is_ipv4_tree) {
@@ -225,10 +212,7 @@ fn check_record_size(bits: u16, tree: &BuiltTree, data_bytes: usize) -> Result<u
     }
     Err(refuse(
         format!("{} nodes and {data_bytes} bytes of data", tree.node_count()),
-        format!(
-            "up to {} of both together with records of {bits} bits",
-            (1_u64 << bits) - 1
-        ),
+        format!("up to {} of both together with records of {bits} bits", (1_u64 << bits) - 1),
     ))
 }
 
@@ -238,43 +222,27 @@ fn metadata_section(
     node_count: u32,
 ) -> Result<Vec<u8>, MmdbError> {
     let text = |text: &String| Value::String(text.clone());
-    let description = options
-        .description
-        .iter()
-        .map(|(key, value)| (key.clone(), text(value)));
+    let description = options.description.iter().map(|(key, value)| (key.clone(), text(value)));
     let entries = [
         ("binary_format_major_version", Value::Uint16(2)),
         ("binary_format_minor_version", Value::Uint16(0)),
-        ("build_epoch", Value::Uint64(options.build_epoch_seconds)),
+        ("build_epoch", Value::Uint64(options.build_epoch_seconds.max(1))),
         ("database_type", text(&options.database_type)),
         ("description", Value::Map(description.collect())),
         ("ip_version", Value::Uint16(options.ip_version)),
-        (
-            "languages",
-            Value::Array(options.languages.iter().map(text).collect()),
-        ),
+        ("languages", Value::Array(options.languages.iter().map(text).collect())),
         ("node_count", Value::Uint32(node_count)),
         ("record_size", Value::Uint16(record_size_bits)),
     ];
-    let map = entries
-        .into_iter()
-        .map(|(key, value)| (key.to_string(), value))
-        .collect();
+    let map = entries.into_iter().map(|(key, value)| (key.to_string(), value)).collect();
     let mut out = MARKER.to_vec();
     data::write_inline(&Value::Map(map), &mut out);
     if out.len() > MAX_METADATA_BYTES {
         let found = format!("metadata of {} bytes", out.len());
         return Err(refuse(found, format!("{MAX_METADATA_BYTES} bytes")));
     }
-    if out
-        .windows(MARKER.len())
-        .skip(1)
-        .any(|window| window == MARKER)
-    {
-        return Err(refuse(
-            "the metadata marker inside a text",
-            "texts without that marker",
-        ));
+    if out.windows(MARKER.len()).skip(1).any(|window| window == MARKER) {
+        return Err(refuse("the metadata marker inside a text", "texts without that marker"));
     }
     Ok(out)
 }
@@ -287,10 +255,7 @@ struct Allowance {
 
 impl Allowance {
     fn new() -> Allowance {
-        Allowance {
-            values: MAX_VALUES_PER_RECORD,
-            payload_bytes: MAX_PAYLOAD_BYTES_PER_RECORD,
-        }
+        Allowance { values: MAX_VALUES_PER_RECORD, payload_bytes: MAX_PAYLOAD_BYTES_PER_RECORD }
     }
 
     fn take(&mut self, payload_bytes: usize) -> Result<(), MmdbError> {
@@ -299,20 +264,11 @@ impl Allowance {
             return Err(refuse(found, format!("{} bytes", data::MAX_FIELD_SIZE)));
         }
         self.values = self.values.checked_sub(1).ok_or_else(|| {
-            refuse(
-                "too many values in a record",
-                format!("{MAX_VALUES_PER_RECORD} values"),
-            )
+            refuse("too many values in a record", format!("{MAX_VALUES_PER_RECORD} values"))
         })?;
-        self.payload_bytes = self
-            .payload_bytes
-            .checked_sub(payload_bytes)
-            .ok_or_else(|| {
-                refuse(
-                    "too much text in a record",
-                    format!("{MAX_PAYLOAD_BYTES_PER_RECORD} bytes"),
-                )
-            })?;
+        self.payload_bytes = self.payload_bytes.checked_sub(payload_bytes).ok_or_else(|| {
+            refuse("too much text in a record", format!("{MAX_PAYLOAD_BYTES_PER_RECORD} bytes"))
+        })?;
         Ok(())
     }
 
@@ -326,10 +282,7 @@ impl Allowance {
         self.take(payload_bytes)?;
         let is_container = matches!(value, Value::Map(_) | Value::Array(_));
         if is_container && depth == MAX_DEPTH {
-            return Err(refuse(
-                "a value nested too deep",
-                format!("{MAX_DEPTH} levels"),
-            ));
+            return Err(refuse("a value nested too deep", format!("{MAX_DEPTH} levels")));
         }
         match value {
             Value::Map(pairs) => {

@@ -29,10 +29,7 @@ struct TrieNode {
 }
 
 impl TrieNode {
-    const EMPTY: TrieNode = TrieNode {
-        children: [NONE; 2],
-        value: NONE,
-    };
+    const EMPTY: TrieNode = TrieNode { children: [NONE; 2], value: NONE };
 }
 
 /// Prefixes and offsets as they were inserted.
@@ -62,9 +59,7 @@ fn bit(bits: u128, position: u8) -> usize {
 
 impl Trie {
     pub(super) fn new() -> Trie {
-        Trie {
-            nodes: vec![TrieNode::EMPTY],
-        }
+        Trie { nodes: vec![TrieNode::EMPTY] }
     }
 
     /// Gives a prefix an offset.
@@ -128,11 +123,7 @@ impl Trie {
 
     /// The tree for the file.
     pub(super) fn build(&self) -> Result<BuiltTree, MmdbError> {
-        let mut builder = Builder {
-            trie: self,
-            nodes: Vec::new(),
-            ipv4: None,
-        };
+        let mut builder = Builder { trie: self, nodes: Vec::new(), ipv4: None };
         let root = builder.place(0, Slot::Empty, Some(0));
         if let Slot::Empty | Slot::Value(_) = root {
             // A tree has at least its root, even if both sides say the same.
@@ -141,9 +132,7 @@ impl Trie {
         if u32::try_from(builder.nodes.len()).is_err() {
             return Err(refuse("too many networks", "below 2^32 nodes"));
         }
-        Ok(BuiltTree {
-            nodes: builder.nodes,
-        })
+        Ok(BuiltTree { nodes: builder.nodes })
     }
 }
 
@@ -177,11 +166,7 @@ impl Builder<'_> {
 
     fn inner(&mut self, trie_node: u32, inherited: Slot, zeros: Option<u8>) -> Slot {
         let TrieNode { children, value } = self.trie.nodes[trie_node as usize];
-        let own = if value == NONE {
-            inherited
-        } else {
-            Slot::Value(value)
-        };
+        let own = if value == NONE { inherited } else { Slot::Value(value) };
         if children == [NONE; 2] {
             return own;
         }

@@ -28,17 +28,12 @@ impl Json {
             (Json::Object(object), Value::Map(pairs)) => {
                 object.len() == pairs.len()
                     && object.iter().all(|(key, json)| {
-                        pairs
-                            .iter()
-                            .any(|(other, value)| other == key && json.equals(value))
+                        pairs.iter().any(|(other, value)| other == key && json.equals(value))
                     })
             }
             (Json::Array(array), Value::Array(values)) => {
                 array.len() == values.len()
-                    && array
-                        .iter()
-                        .zip(values)
-                        .all(|(json, value)| json.equals(value))
+                    && array.iter().zip(values).all(|(json, value)| json.equals(value))
             }
             (Json::String(text), Value::String(other)) => text == other,
             (Json::Boolean(truth), Value::Boolean(other)) => truth == other,
@@ -61,11 +56,7 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     fn peek(&self) -> u8 {
-        *self
-            .text
-            .as_bytes()
-            .get(self.at)
-            .expect("JSON that ends too early")
+        *self.text.as_bytes().get(self.at).expect("JSON that ends too early")
     }
 
     fn space(&mut self) {
@@ -75,11 +66,7 @@ impl Reader<'_> {
     }
 
     fn take(&mut self, word: &str) {
-        assert!(
-            self.text[self.at..].starts_with(word),
-            "no {word:?} at {}",
-            self.at
-        );
+        assert!(self.text[self.at..].starts_with(word), "no {word:?} at {}", self.at);
         self.at += word.len();
     }
 
@@ -136,10 +123,7 @@ impl Reader<'_> {
         self.take("\"");
         let mut out = String::new();
         loop {
-            let character = self.text[self.at..]
-                .chars()
-                .next()
-                .expect("an open JSON string");
+            let character = self.text[self.at..].chars().next().expect("an open JSON string");
             self.at += character.len_utf8();
             match character {
                 '"' => return out,

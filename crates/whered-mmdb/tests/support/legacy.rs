@@ -10,14 +10,12 @@ pub fn write(is_ipv6: bool, prefixes: &[(Prefix, u8)], info: &str) -> Vec<u8> {
     let mut nodes = vec![[BASE; 2]];
     for &(prefix, country) in prefixes {
         let (bits, length) = match prefix.address() {
-            IpAddr::V4(address) if is_ipv6 => (
-                u128::from(address.to_bits()),
-                96 + u32::from(prefix.length_bits()),
-            ),
-            IpAddr::V4(address) => (
-                u128::from(address.to_bits()) << 96,
-                u32::from(prefix.length_bits()),
-            ),
+            IpAddr::V4(address) if is_ipv6 => {
+                (u128::from(address.to_bits()), 96 + u32::from(prefix.length_bits()))
+            }
+            IpAddr::V4(address) => {
+                (u128::from(address.to_bits()) << 96, u32::from(prefix.length_bits()))
+            }
             IpAddr::V6(address) => (address.to_bits(), u32::from(prefix.length_bits())),
         };
         assert!(length > 0, "a legacy tree has at least its root");

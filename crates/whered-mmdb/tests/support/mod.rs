@@ -14,16 +14,10 @@ fn is_required(what: &str) -> bool {
     std::env::var("WHERED_REQUIRE").is_ok_and(|list| list.split(',').any(|item| item == what))
 }
 
-#[allow(
-    clippy::print_stdout,
-    reason = "who reads the tests' output shall know"
-)]
+#[allow(clippy::print_stdout, reason = "who reads the tests' output shall know")]
 /// Says why a test is skipped, or fails if it must not be.
 pub fn skip(what: &str, reason: &str) {
-    assert!(
-        !is_required(what),
-        "WHERED_REQUIRE contains {what}, but {reason}"
-    );
+    assert!(!is_required(what), "WHERED_REQUIRE contains {what}, but {reason}");
     println!("skipped: {reason}");
 }
 

@@ -44,11 +44,7 @@ impl Twin {
         };
         let range: Prefix = range.parse().expect("a fixed prefix");
         let ipv4: Prefix = "::/96".parse().expect("a fixed prefix");
-        let prefixes = || {
-            self.entries
-                .iter()
-                .map(|(prefix, _)| as_ipv6_prefix(*prefix))
-        };
+        let prefixes = || self.entries.iter().map(|(prefix, _)| as_ipv6_prefix(*prefix));
         let has_own = prefixes().any(|prefix| range.covers(&prefix));
         let has_ipv4 = prefixes().any(|prefix| ipv4.covers(&prefix) || prefix.covers(&ipv4));
         (!has_own && has_ipv4).then_some(IpAddr::V4(Ipv4Addr::from_bits(bits)))

@@ -36,19 +36,11 @@ impl Parts {
         options: &JournalOptions,
         replay: Replay<'_>,
     ) -> Result<(Parts, RecoveryReport), StoreError> {
-        let segment_size_bytes = options
-            .segment_size_bytes
-            .clamp(SEGMENT_SIZE_BYTES_MIN, SEGMENT_SIZE_BYTES_MAX);
-        let mut spares = SpareMaker::new(
-            Arc::clone(&storage),
-            segment_size_bytes,
-            options.full_retry_interval,
-        );
-        let Recovered {
-            report,
-            last,
-            leftovers,
-        } = recover(&*storage, replay)?;
+        let segment_size_bytes =
+            options.segment_size_bytes.clamp(SEGMENT_SIZE_BYTES_MIN, SEGMENT_SIZE_BYTES_MAX);
+        let mut spares =
+            SpareMaker::new(Arc::clone(&storage), segment_size_bytes, options.full_retry_interval);
+        let Recovered { report, last, leftovers } = recover(&*storage, replay)?;
         remove_leftovers(&*storage, &leftovers)?;
         let segment = match last {
             Some(segment) => {
@@ -59,14 +51,7 @@ impl Parts {
         };
         let intake = Intake::new(report.last_sequence + 1, segment.free_bytes());
         let writer = Writer::new(storage, segment, report.last_sequence);
-        Ok((
-            Parts {
-                intake,
-                writer,
-                spares,
-            },
-            report,
-        ))
+        Ok((Parts { intake, writer, spares }, report))
     }
 }
 
@@ -109,10 +94,7 @@ fn settle(
 /// What a reservation of this many frames and payload bytes costs, if it is allowed at all.
 pub(crate) fn charge(frames: usize, payload_size_bytes: usize) -> Result<u64, StoreError> {
     if payload_size_bytes > PAYLOAD_SIZE_BYTES_MAX || frames > PAYLOAD_SIZE_BYTES_MAX / 32 {
-        return Err(StoreError::too_large(
-            payload_size_bytes,
-            PAYLOAD_SIZE_BYTES_MAX,
-        ));
+        return Err(StoreError::too_large(payload_size_bytes, PAYLOAD_SIZE_BYTES_MAX));
     }
     Ok(charge_bytes(frames, payload_size_bytes))
 }
@@ -150,13 +132,7 @@ impl JournalCore {
         replay: Replay<'_>,
     ) -> Result<(JournalCore, RecoveryReport), StoreError> {
         let (parts, report) = Parts::open(storage, options, replay)?;
-        Ok((
-            JournalCore {
-                parts,
-                failed: None,
-            },
-            report,
-        ))
+        Ok((JournalCore { parts, failed: None }, report))
     }
 
     /// Appends an entry in memory, after its space on disk is certain; returns its sequence.

@@ -81,13 +81,7 @@ fn push_parts(bytes: &mut Vec<u8>, length: u32, sequence: u64, kind: u16, payloa
 /// The bytes of a mark without its checksum.
 pub(crate) fn mark_bytes(mark: Mark) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(MARK_BYTES);
-    push_parts(
-        &mut bytes,
-        8,
-        mark.next_sequence,
-        KIND_MARK,
-        &mark.durable_sequence.to_le_bytes(),
-    );
+    push_parts(&mut bytes, 8, mark.next_sequence, KIND_MARK, &mark.durable_sequence.to_le_bytes());
     bytes
 }
 
@@ -127,19 +121,12 @@ pub(crate) fn parse(bytes: &[u8], salt: u64) -> Parsed<'_> {
     let kind = u16::from_le_bytes([frame[16], frame[17]]);
     let payload = &frame[FRAME_HEADER_BYTES..];
     if kind != KIND_MARK {
-        return Parsed::Entry(Entry {
-            sequence,
-            kind,
-            payload,
-        });
+        return Parsed::Entry(Entry { sequence, kind, payload });
     }
     if length != 8 {
         return Parsed::Invalid("its kind is reserved");
     }
-    let mark = Mark {
-        next_sequence: sequence,
-        durable_sequence: read_u64(frame, 18),
-    };
+    let mark = Mark { next_sequence: sequence, durable_sequence: read_u64(frame, 18) };
     if mark.durable_sequence < mark.next_sequence {
         Parsed::Mark(mark)
     } else {
@@ -173,16 +160,12 @@ fn checksum(frame: &[u8], salt: u64) -> u32 {
 }
 
 fn read_u32(bytes: &[u8], offset: usize) -> u32 {
-    let field = bytes[offset..offset + 4]
-        .try_into()
-        .expect("the range has four bytes");
+    let field = bytes[offset..offset + 4].try_into().expect("the range has four bytes");
     u32::from_le_bytes(field)
 }
 
 fn read_u64(bytes: &[u8], offset: usize) -> u64 {
-    let field = bytes[offset..offset + 8]
-        .try_into()
-        .expect("the range has eight bytes");
+    let field = bytes[offset..offset + 8].try_into().expect("the range has eight bytes");
     u64::from_le_bytes(field)
 }
 

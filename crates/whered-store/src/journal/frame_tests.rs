@@ -56,10 +56,7 @@ fn every_changed_bit_of_a_frame_is_noticed() {
     for bit in 0..bytes.len() * 8 {
         let mut changed = bytes.clone();
         changed[bit / 8] ^= 1 << (bit % 8);
-        assert!(
-            matches!(parse(&changed, 5), Parsed::Invalid(_)),
-            "bit {bit}"
-        );
+        assert!(matches!(parse(&changed, 5), Parsed::Invalid(_)), "bit {bit}");
     }
 }
 
@@ -68,25 +65,16 @@ fn zeros_are_the_end_and_an_empty_payload_is_not() {
     assert_eq!(parse(&[0; 64], 9), Parsed::End);
     assert_eq!(parse(&[], 9), Parsed::End);
     for salt in 0..1000 {
-        assert!(matches!(
-            parse(&sealed(1, 0, b"", salt), salt),
-            Parsed::Entry(_)
-        ));
+        assert!(matches!(parse(&sealed(1, 0, b"", salt), salt), Parsed::Entry(_)));
     }
 }
 
 #[test]
 fn a_mark_that_promises_the_future_is_invalid() {
-    let mut bytes = mark_bytes(Mark {
-        next_sequence: 4,
-        durable_sequence: 4,
-    });
+    let mut bytes = mark_bytes(Mark { next_sequence: 4, durable_sequence: 4 });
     seal(&mut bytes, 1);
     assert!(matches!(parse(&bytes, 1), Parsed::Invalid(_)));
-    let good = Mark {
-        next_sequence: 5,
-        durable_sequence: 4,
-    };
+    let good = Mark { next_sequence: 5, durable_sequence: 4 };
     let mut bytes = mark_bytes(good);
     seal(&mut bytes, 1);
     assert_eq!(parse(&bytes, 1), Parsed::Mark(good));

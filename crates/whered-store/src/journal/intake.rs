@@ -120,20 +120,14 @@ impl Intake {
     /// When the frames are more than what was reserved or a kind is too high, before anything is
     /// changed.
     pub(crate) fn append(&mut self, charge_bytes: u64, frames: &[(u16, &[u8])]) -> u64 {
-        let framed: usize = frames
-            .iter()
-            .map(|(_, payload)| framed_bytes(payload))
-            .sum();
+        let framed: usize = frames.iter().map(|(_, payload)| framed_bytes(payload)).sum();
         let framed = framed as u64;
         assert!(
             framed + MARK_BYTES as u64 <= charge_bytes,
             "entries of {framed} framed bytes are more than the reservation of {charge_bytes}"
         );
         let kinds_are_ours = frames.iter().all(|(kind, _)| *kind <= KIND_MAX);
-        assert!(
-            kinds_are_ours,
-            "the kind above {KIND_MAX} is the journal's own"
-        );
+        assert!(kinds_are_ours, "the kind above {KIND_MAX} is the journal's own");
         if !frames.is_empty() {
             let group = self.group_with_room(framed);
             group_push(group, frames);
@@ -147,16 +141,9 @@ impl Intake {
     /// The group being filled, which now has room for `framed` bytes; they are subtracted.
     fn group_with_room(&mut self, framed: u64) -> &mut Group {
         let with_mark = framed + MARK_BYTES as u64;
-        let needed = if self.groups.is_empty() {
-            with_mark
-        } else {
-            framed
-        };
+        let needed = if self.groups.is_empty() { with_mark } else { framed };
         if needed > self.free_bytes {
-            let spare = self
-                .spare
-                .take()
-                .expect("the invariant of reservations keeps a spare");
+            let spare = self.spare.take().expect("the invariant of reservations keeps a spare");
             self.free_bytes = spare.capacity_bytes() - with_mark;
             self.open_group(Some(spare));
         } else {
@@ -174,12 +161,7 @@ impl Intake {
         self.buffered_bytes += MARK_BYTES;
         let first_sequence = self.next_sequence;
         let last_sequence = first_sequence - 1;
-        self.groups.push_back(Group {
-            segment,
-            bytes,
-            first_sequence,
-            last_sequence,
-        });
+        self.groups.push_back(Group { segment, bytes, first_sequence, last_sequence });
     }
 
     /// Takes the oldest group, to be written; the others wait.

@@ -42,10 +42,7 @@ impl Follower {
                 self.left_bytes = spare.capacity_bytes();
             }
             let size_bytes = group.bytes.len() as u64;
-            assert!(
-                size_bytes <= self.left_bytes,
-                "the group leaves its segment"
-            );
+            assert!(size_bytes <= self.left_bytes, "the group leaves its segment");
             self.left_bytes -= size_bytes;
             assert_eq!(group.first_sequence, self.next_sequence);
             self.next_sequence = group.last_sequence + 1;

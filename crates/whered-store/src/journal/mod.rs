@@ -83,24 +83,14 @@ impl Journal {
         replay: &mut dyn FnMut(Entry<'_>) -> Result<(), String>,
     ) -> Result<(Journal, RecoveryReport), StoreError> {
         let (parts, report) = Parts::open(storage, &options, replay)?;
-        let Parts {
-            intake,
-            writer,
-            spares,
-        } = parts;
+        let Parts { intake, writer, spares } = parts;
         let shared = Arc::new(Shared::new(options, intake, spares));
         let for_thread = Arc::clone(&shared);
         let handle = std::thread::Builder::new()
             .name("journal".to_owned())
             .spawn(move || thread::run(&for_thread, writer))
             .map_err(|error| StoreError::io("cannot start the journal thread", &error))?;
-        Ok((
-            Journal {
-                shared,
-                thread: Mutex::new(Some(handle)),
-            },
-            report,
-        ))
+        Ok((Journal { shared, thread: Mutex::new(Some(handle)) }, report))
     }
 
     /// Reserves space for one entry with a payload of up to this size.
@@ -129,10 +119,7 @@ impl Journal {
     ) -> Result<Reservation<'_>, StoreError> {
         let charge_bytes = charge(frames, payload_size_bytes)?;
         self.shared.reserve(charge_bytes)?;
-        Ok(Reservation {
-            shared: &self.shared,
-            charge_bytes,
-        })
+        Ok(Reservation { shared: &self.shared, charge_bytes })
     }
 
     /// Appends an entry; returns its sequence. The caller holds its own lock around this and its

@@ -1,4 +1,6 @@
 //! How a journal is to behave, and what it says about itself.
+//!
+//! Not for: what the knobs do; `journal/thread.rs` and `journal/intake.rs` say it where it is done.
 
 use std::fmt;
 use std::time::Duration;
@@ -31,9 +33,7 @@ impl SyncPolicy {
     /// The policy with this name in the configuration.
     #[must_use]
     pub fn from_name(name: &str) -> Option<SyncPolicy> {
-        SyncPolicy::ALL
-            .into_iter()
-            .find(|policy| policy.name() == name)
+        SyncPolicy::ALL.into_iter().find(|policy| policy.name() == name)
     }
 
     /// The name in the configuration: `always`, `everysec` or `off`.

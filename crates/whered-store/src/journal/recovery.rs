@@ -99,11 +99,7 @@ pub(crate) fn recover(storage: &dyn Storage, replay: Replay<'_>) -> Result<Recov
             last = Some(segment.open);
         }
     }
-    Ok(Recovered {
-        report,
-        last,
-        leftovers,
-    })
+    Ok(Recovered { report, last, leftovers })
 }
 
 /// Zeroes the torn tail. It is certain only after the next sync of the file.
@@ -174,12 +170,7 @@ fn load(storage: &dyn Storage, first_sequence: u64, may_write: bool) -> Result<L
     check_size(&path, size_bytes, header.size_bytes)?;
     let bytes = read_all(&*file, size_bytes).map_err(cannot_read)?;
     Ok(Loaded {
-        open: OpenSegment {
-            name,
-            file,
-            header,
-            position_bytes: HEADER_BYTES,
-        },
+        open: OpenSegment { name, file, header, position_bytes: HEADER_BYTES },
         path,
         bytes,
     })
@@ -324,10 +315,7 @@ fn last_nonzero(bytes: &[u8]) -> Option<usize> {
     for block in bytes.rchunks(BLOCK_BYTES) {
         let start = end - block.len();
         if block != &ZEROS[..block.len()] {
-            return block
-                .iter()
-                .rposition(|&byte| byte != 0)
-                .map(|index| start + index);
+            return block.iter().rposition(|&byte| byte != 0).map(|index| start + index);
         }
         end = start;
     }

@@ -76,11 +76,7 @@ impl SegmentHeader {
             ));
         }
         if u32::from_le_bytes(field(bytes, 12)) != checksum(bytes) {
-            return Err(StoreError::damaged(
-                file,
-                12,
-                "the checksum of the header is wrong",
-            ));
+            return Err(StoreError::damaged(file, 12, "the checksum of the header is wrong"));
         }
         Ok(SegmentHeader {
             first_sequence: u64::from_le_bytes(field(bytes, 16)),
@@ -95,9 +91,7 @@ fn checksum(bytes: &[u8; HEADER_USED_BYTES]) -> u32 {
 }
 
 fn field<const LENGTH: usize>(bytes: &[u8; HEADER_USED_BYTES], offset: usize) -> [u8; LENGTH] {
-    bytes[offset..offset + LENGTH]
-        .try_into()
-        .expect("the range has that length")
+    bytes[offset..offset + LENGTH].try_into().expect("the range has that length")
 }
 
 /// What a file's name says about it.
@@ -149,11 +143,7 @@ mod tests {
 
     #[test]
     fn a_header_comes_back_and_every_changed_bit_is_noticed() {
-        let header = SegmentHeader {
-            first_sequence: 9,
-            size_bytes: 1 << 26,
-            salt: 0x1234_5678,
-        };
+        let header = SegmentHeader { first_sequence: 9, size_bytes: 1 << 26, salt: 0x1234_5678 };
         let bytes = header.encode();
         assert_eq!(SegmentHeader::decode(&bytes, "f").unwrap(), header);
         for bit in 0..bytes.len() * 8 {
@@ -165,26 +155,17 @@ mod tests {
                 8..12 => error.is_newer(),
                 _ => error.is_damaged(),
             };
-            assert!(
-                expected && error.to_string().starts_with("f at byte "),
-                "{error}"
-            );
+            assert!(expected && error.to_string().starts_with("f at byte "), "{error}");
         }
     }
 
     #[test]
     fn only_twenty_digits_make_a_segment() {
         assert_eq!(FileName::parse(&segment_name(17)), FileName::Segment(17));
-        assert_eq!(
-            FileName::parse(&segment_name(u64::MAX)),
-            FileName::Segment(u64::MAX)
-        );
+        assert_eq!(FileName::parse(&segment_name(u64::MAX)), FileName::Segment(u64::MAX));
         assert_eq!(FileName::parse(&spare_name(3)), FileName::Spare);
         assert_eq!(FileName::parse("journal-17.log"), FileName::Odd);
-        assert_eq!(
-            FileName::parse("journal-+0000000000000000017.log"),
-            FileName::Odd
-        );
+        assert_eq!(FileName::parse("journal-+0000000000000000017.log"), FileName::Odd);
         assert_eq!(FileName::parse(&segment_name(0)), FileName::Odd);
         assert_eq!(FileName::parse("LOCK"), FileName::Other);
         assert_eq!(FileName::parse("journal-notes.txt"), FileName::Other);

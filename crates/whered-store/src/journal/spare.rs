@@ -45,20 +45,13 @@ impl SpareMaker {
         segment_size_bytes: u64,
         retry_interval: Duration,
     ) -> SpareMaker {
-        SpareMaker {
-            storage,
-            segment_size_bytes,
-            retry_interval,
-            next_number: 0,
-            refused: None,
-        }
+        SpareMaker { storage, segment_size_bytes, retry_interval, next_number: 0, refused: None }
     }
 
     /// Makes a spare for at least `capacity_bytes` of groups.
     pub(crate) fn make(&mut self, capacity_bytes: u64) -> Result<Spare, StoreError> {
-        let size_bytes = capacity_bytes
-            .saturating_add(SEGMENT_OVERHEAD_BYTES)
-            .max(self.segment_size_bytes);
+        let size_bytes =
+            capacity_bytes.saturating_add(SEGMENT_OVERHEAD_BYTES).max(self.segment_size_bytes);
         if size_bytes > SEGMENT_SIZE_BYTES_MAX {
             return Err(StoreError::full(format!(
                 "a segment of {size_bytes} bytes would be needed for what is reserved at once; \
@@ -75,11 +68,7 @@ impl SpareMaker {
         match self.storage.create(&name, size_bytes) {
             Ok(file) => {
                 self.refused = None;
-                Ok(Spare {
-                    name,
-                    file,
-                    size_bytes,
-                })
+                Ok(Spare { name, file, size_bytes })
             }
             Err(error) => {
                 let path = self.storage.describe(&name);

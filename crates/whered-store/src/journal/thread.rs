@@ -123,10 +123,7 @@ impl Shared {
 
     fn sleep_until_progress<'a>(&self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
         state.callers_sleeping += 1;
-        let mut state = self
-            .progress
-            .wait(state)
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.progress.wait(state).unwrap_or_else(PoisonError::into_inner);
         state.callers_sleeping -= 1;
         state
     }
@@ -196,10 +193,7 @@ impl Shared {
 
     pub(crate) fn stats(&self) -> JournalStats {
         let poisoned = self.poisoned();
-        JournalStats {
-            poisoned,
-            ..lock(&self.stats).clone()
-        }
+        JournalStats { poisoned, ..lock(&self.stats).clone() }
     }
 
     pub(crate) fn start_closing(&self) {
@@ -250,10 +244,7 @@ impl Shared {
             let wake_at = [sync_due, grace_over].into_iter().flatten().min();
             state.thread_sleeps = true;
             state = match wake_at {
-                None => self
-                    .work
-                    .wait(state)
-                    .unwrap_or_else(PoisonError::into_inner),
+                None => self.work.wait(state).unwrap_or_else(PoisonError::into_inner),
                 Some(at) => {
                     let timeout = at.saturating_duration_since(Instant::now());
                     let result = self.work.wait_timeout(state, timeout);
@@ -291,11 +282,7 @@ impl State {
 
     fn check_open(&self) -> Result<(), StoreError> {
         self.check_alive()?;
-        if self.closing.is_some() {
-            Err(StoreError::closed())
-        } else {
-            Ok(())
-        }
+        if self.closing.is_some() { Err(StoreError::closed()) } else { Ok(()) }
     }
 
     /// Whether `close` was called and no reservation is worth waiting for.
@@ -308,11 +295,7 @@ impl State {
 /// The journal thread: runs until `close` or an error.
 pub(crate) fn run(shared: &Shared, writer: Writer) {
     let guard = EndGuard { shared };
-    let mut worker = Worker {
-        shared,
-        writer,
-        sync_due: None,
-    };
+    let mut worker = Worker { shared, writer, sync_due: None };
     let result = worker.run();
     if let Err(error) = result {
         shared.poison(&error.to_string());
@@ -337,9 +320,7 @@ impl Drop for EndGuard<'_> {
     fn drop(&mut self) {
         // Only a panic comes here. The wakers are left alone: one of them may be its cause.
         let mut state = lock(&self.shared.state);
-        state
-            .poisoned
-            .get_or_insert_with(|| "the journal thread ended by a panic".to_owned());
+        state.poisoned.get_or_insert_with(|| "the journal thread ended by a panic".to_owned());
         state.ended = true;
         drop(state);
         self.shared.progress.notify_all();
@@ -381,8 +362,7 @@ impl Worker<'_> {
                 self.shared.durable.store(durable, Ordering::Release);
             }
             SyncPolicy::EverySecond => {
-                self.sync_due
-                    .get_or_insert_with(|| Instant::now() + SYNC_INTERVAL);
+                self.sync_due.get_or_insert_with(|| Instant::now() + SYNC_INTERVAL);
             }
             SyncPolicy::Off => {}
         }

@@ -46,11 +46,8 @@ impl OpenSegment {
         first_sequence: u64,
     ) -> Result<OpenSegment, StoreError> {
         let name = segment_name(first_sequence);
-        let header = SegmentHeader {
-            first_sequence,
-            size_bytes: spare.size_bytes,
-            salt: storage.random(),
-        };
+        let header =
+            SegmentHeader { first_sequence, size_bytes: spare.size_bytes, salt: storage.random() };
         let begin = || {
             spare.file.write_at(0, &header.encode())?;
             spare.file.sync_all()?;
@@ -60,12 +57,7 @@ impl OpenSegment {
         begin().map_err(|error| {
             StoreError::io(&format!("cannot begin {}", storage.describe(&name)), &error)
         })?;
-        Ok(OpenSegment {
-            name,
-            file: spare.file,
-            header,
-            position_bytes: HEADER_BYTES,
-        })
+        Ok(OpenSegment { name, file: spare.file, header, position_bytes: HEADER_BYTES })
     }
 
     /// How many bytes of groups still fit.
@@ -98,10 +90,8 @@ impl Writer {
             self.segment = OpenSegment::begin(&*self.storage, spare, group.first_sequence)?;
         }
         let mut bytes = group.bytes;
-        let mark = Mark {
-            next_sequence: group.first_sequence,
-            durable_sequence: self.durable_sequence,
-        };
+        let mark =
+            Mark { next_sequence: group.first_sequence, durable_sequence: self.durable_sequence };
         bytes[..MARK_BYTES].copy_from_slice(&mark_bytes(mark));
         self.write_sealed(&mut bytes)?;
         self.written_sequence = group.last_sequence;
@@ -116,15 +106,12 @@ impl Writer {
             end_bytes <= segment.header.size_bytes,
             "a reservation keeps groups in the segment"
         );
-        segment
-            .file
-            .write_at(segment.position_bytes, bytes)
-            .map_err(|error| {
-                StoreError::io(
-                    &format!("cannot write {}", self.storage.describe(&segment.name)),
-                    &error,
-                )
-            })?;
+        segment.file.write_at(segment.position_bytes, bytes).map_err(|error| {
+            StoreError::io(
+                &format!("cannot write {}", self.storage.describe(&segment.name)),
+                &error,
+            )
+        })?;
         segment.position_bytes = end_bytes;
         Ok(())
     }

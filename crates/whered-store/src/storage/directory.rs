@@ -22,9 +22,7 @@ impl DirectoryStorage {
     /// The files of the directory at `path`, which must exist by the time of the first call.
     #[must_use]
     pub fn new(path: impl AsRef<Path>) -> DirectoryStorage {
-        DirectoryStorage {
-            path: path.as_ref().to_owned(),
-        }
+        DirectoryStorage { path: path.as_ref().to_owned() }
     }
 }
 
@@ -42,11 +40,7 @@ impl Storage for DirectoryStorage {
 
     fn create(&self, name: &str, size_bytes: u64) -> io::Result<Box<dyn StorageFile>> {
         let path = self.path.join(name);
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create_new(true)
-            .open(&path)?;
+        let file = OpenOptions::new().read(true).write(true).create_new(true).open(&path)?;
         if let Err(error) = allocate(&file, size_bytes) {
             drop(file);
             // The first error is the one to report; a file that stays is removed at the next open.
@@ -132,11 +126,7 @@ fn fallocate(file: &File, length_bytes: libc::off_t) -> io::Result<()> {
     // SAFETY: the call takes numbers only; the descriptor is open because `file` is borrowed for
     // the whole call, and a wrong length is reported by the kernel, not undefined.
     let result = unsafe { libc::fallocate(file.as_raw_fd(), 0, 0, length_bytes) };
-    if result == 0 {
-        Ok(())
-    } else {
-        Err(io::Error::last_os_error())
-    }
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 #[cfg(not(target_os = "linux"))]

@@ -19,10 +19,7 @@ fn a_created_file_is_allocated_and_zero() {
     let mut bytes = [1_u8; 16];
     file.read_at((1 << 20) - 16, &mut bytes).unwrap();
     assert_eq!(bytes, [0; 16]);
-    assert_eq!(
-        file.read_at(1 << 20, &mut bytes).unwrap_err().kind(),
-        io::ErrorKind::UnexpectedEof
-    );
+    assert_eq!(file.read_at(1 << 20, &mut bytes).unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
     fs::remove_dir_all(path).unwrap();
 }
 

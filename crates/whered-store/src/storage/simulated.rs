@@ -78,16 +78,11 @@ impl SimulatedDisk {
     /// An empty disk without limits.
     #[must_use]
     pub fn new(seed: u64) -> SimulatedDisk {
-        SimulatedDisk::of(State {
-            random: seed,
-            ..State::default()
-        })
+        SimulatedDisk::of(State { random: seed, ..State::default() })
     }
 
     fn of(state: State) -> SimulatedDisk {
-        SimulatedDisk {
-            state: Arc::new(Mutex::new(state)),
-        }
+        SimulatedDisk { state: Arc::new(Mutex::new(state)) }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -100,11 +95,7 @@ impl SimulatedDisk {
         let state = self.lock();
         let mut random = seed;
         let names = state.names_after_crash(&mut random);
-        let files = state
-            .files
-            .iter()
-            .map(|file| file.after_crash(&mut random))
-            .collect();
+        let files = state.files.iter().map(|file| file.after_crash(&mut random)).collect();
         SimulatedDisk::of(State {
             random,
             files,
@@ -168,11 +159,8 @@ impl SimulatedDisk {
     /// Sets a file's bytes behind everybody's back, durably; makes it if it is not there.
     pub fn put(&self, name: &str, bytes: &[u8]) {
         let mut state = self.lock();
-        let file = FileState {
-            current: bytes.to_vec(),
-            durable: bytes.to_vec(),
-            ..FileState::default()
-        };
+        let file =
+            FileState { current: bytes.to_vec(), durable: bytes.to_vec(), ..FileState::default() };
         state.files.push(file);
         let index = state.files.len() - 1;
         state.names.insert(name.to_owned(), index);
@@ -209,17 +197,11 @@ impl State {
     }
 
     fn find(&self, name: &str) -> io::Result<usize> {
-        self.names
-            .get(name)
-            .copied()
-            .ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))
+        self.names.get(name).copied().ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))
     }
 
     fn used_bytes(&self) -> u64 {
-        self.names
-            .values()
-            .map(|&file| self.files[file].current.len() as u64)
-            .sum()
+        self.names.values().map(|&file| self.files[file].current.len() as u64).sum()
     }
 
     fn names_after_crash(&self, random: &mut u64) -> BTreeMap<String, usize> {
@@ -243,11 +225,7 @@ impl State {
             file.dirty.clear();
             return Err(io::Error::other("simulated input/output error"));
         }
-        let FileState {
-            current,
-            durable,
-            dirty,
-        } = file;
+        let FileState { current, durable, dirty } = file;
         durable.resize(current.len(), 0);
         for sector in std::mem::take(dirty).into_keys() {
             let range = sector_range(sector, current.len());
@@ -279,11 +257,8 @@ impl FileState {
         let mut bytes = self.durable.clone();
         let grown = (self.current.len() - bytes.len()) as u64;
         if grown > 0 {
-            let kept = if next(random).is_multiple_of(2) {
-                grown
-            } else {
-                next(random) % (grown + 1)
-            };
+            let kept =
+                if next(random).is_multiple_of(2) { grown } else { next(random) % (grown + 1) };
             bytes.resize(bytes.len() + kept as usize, 0);
         }
         for (&sector, contents) in &self.dirty {
@@ -294,11 +269,7 @@ impl FileState {
                 bytes[range][..length].copy_from_slice(&content[..length]);
             }
         }
-        FileState {
-            current: bytes.clone(),
-            durable: bytes,
-            dirty: BTreeMap::new(),
-        }
+        FileState { current: bytes.clone(), durable: bytes, dirty: BTreeMap::new() }
     }
 
     fn write(&mut self, offset: usize, bytes: &[u8]) {
@@ -339,27 +310,16 @@ impl Storage for SimulatedDisk {
         if state.names.contains_key(name) {
             return Err(io::Error::from(io::ErrorKind::AlreadyExists));
         }
-        if state
-            .capacity_bytes
-            .is_some_and(|most| state.used_bytes() + size_bytes > most)
-        {
+        if state.capacity_bytes.is_some_and(|most| state.used_bytes() + size_bytes > most) {
             return Err(io::Error::from(io::ErrorKind::StorageFull));
         }
         let current = vec![0; size_bytes as usize];
-        state.files.push(FileState {
-            current,
-            ..FileState::default()
-        });
+        state.files.push(FileState { current, ..FileState::default() });
         let file = state.files.len() - 1;
         state.names.insert(name.to_owned(), file);
-        state
-            .name_changes
-            .push(NameChange::Add(name.to_owned(), file));
+        state.name_changes.push(NameChange::Add(name.to_owned(), file));
         drop(state);
-        Ok(Box::new(SimulatedFile {
-            disk: self.clone(),
-            file,
-        }))
+        Ok(Box::new(SimulatedFile { disk: self.clone(), file }))
     }
 
     fn open(&self, name: &str, _may_write: bool) -> io::Result<Box<dyn StorageFile>> {
@@ -367,10 +327,7 @@ impl Storage for SimulatedDisk {
         state.check_power()?;
         let file = state.find(name)?;
         drop(state);
-        Ok(Box::new(SimulatedFile {
-            disk: self.clone(),
-            file,
-        }))
+        Ok(Box::new(SimulatedFile { disk: self.clone(), file }))
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
@@ -426,10 +383,7 @@ impl StorageFile for SimulatedFile {
         let state = self.disk.lock();
         state.check_power()?;
         let offset = usize::try_from(offset_bytes).unwrap_or(usize::MAX);
-        let bytes = state.files[self.file]
-            .current
-            .get(offset..)
-            .unwrap_or_default();
+        let bytes = state.files[self.file].current.get(offset..).unwrap_or_default();
         let bytes = bytes
             .get(..buffer.len())
             .ok_or_else(|| io::Error::from(io::ErrorKind::UnexpectedEof))?;

@@ -14,9 +14,7 @@ fn each_unsynced_sector_survives_or_not_by_itself() {
         .map(|seed| {
             let bytes = disk.crash(seed).read("a").unwrap();
             assert!(
-                bytes
-                    .chunks(SECTOR_BYTES)
-                    .all(|sector| sector.iter().all(|&b| b == sector[0]))
+                bytes.chunks(SECTOR_BYTES).all(|sector| sector.iter().all(|&b| b == sector[0]))
             );
             (bytes[0], bytes[512])
         })
@@ -30,13 +28,9 @@ fn each_unsynced_sector_survives_or_not_by_itself() {
 fn an_unsynced_name_or_size_may_be_lost() {
     let disk = SimulatedDisk::new(1);
     disk.create("a", 100).unwrap();
-    let sizes: BTreeSet<Option<usize>> = (0..50)
-        .map(|seed| disk.crash(seed).read("a").map(|bytes| bytes.len()))
-        .collect();
-    assert!(
-        sizes.contains(&None) && sizes.contains(&Some(100)) && sizes.len() > 3,
-        "{sizes:?}"
-    );
+    let sizes: BTreeSet<Option<usize>> =
+        (0..50).map(|seed| disk.crash(seed).read("a").map(|bytes| bytes.len())).collect();
+    assert!(sizes.contains(&None) && sizes.contains(&Some(100)) && sizes.len() > 3, "{sizes:?}");
 }
 
 #[test]

@@ -60,8 +60,5 @@ pub(crate) fn open(
 
 /// The last segment's name.
 pub(crate) fn last_segment(disk: &SimulatedDisk) -> String {
-    disk.names()
-        .into_iter()
-        .rfind(|name| name.ends_with(".log"))
-        .expect("there is a segment")
+    disk.names().into_iter().rfind(|name| name.ends_with(".log")).expect("there is a segment")
 }

@@ -20,15 +20,9 @@ fn locate(bytes: &[u8], path: &str) -> Result<Option<usize>, MmdbError> {
 
 #[test]
 fn the_specification_s_examples_are_read() {
-    assert_eq!(
-        decode(&[0b0100_0010, b'h', b'i']),
-        Ok(Value::String("hi".into()))
-    );
+    assert_eq!(decode(&[0b0100_0010, b'h', b'i']), Ok(Value::String("hi".into())));
     assert_eq!(decode(&[0b1100_0001, 7]), Ok(Value::Uint32(7)));
-    assert_eq!(
-        decode(&[0b0000_0011, 3, 1, 0, 0]),
-        Ok(Value::Uint128(0x1_0000))
-    );
+    assert_eq!(decode(&[0b0000_0011, 3, 1, 0, 0]), Ok(Value::Uint128(0x1_0000)));
     let mut long = vec![0b0101_1101, 51];
     long.resize(2 + 80, b'x');
     assert_eq!(decode(&long), Ok(Value::String("x".repeat(80))));
@@ -40,10 +34,7 @@ fn the_specification_s_examples_are_read() {
 #[test]
 fn short_signed_numbers_have_no_sign_and_full_ones_do() {
     assert_eq!(decode(&[0x01, 1, 0xff]), Ok(Value::Int32(255)));
-    assert_eq!(
-        decode(&[0x04, 1, 0xff, 0xff, 0xff, 0xff]),
-        Ok(Value::Int32(-1))
-    );
+    assert_eq!(decode(&[0x04, 1, 0xff, 0xff, 0xff, 0xff]), Ok(Value::Int32(-1)));
     assert_eq!(decode(&[0x00, 1]), Ok(Value::Int32(0)));
 }
 
@@ -73,10 +64,7 @@ fn wrong_sizes_types_and_texts_are_refused_with_their_place() {
     ] {
         let error = decode(bytes).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Data, "{bytes:x?}: {error}");
-        assert!(
-            error.offset_bytes().is_some_and(|offset| offset >= 1_000),
-            "{error}"
-        );
+        assert!(error.offset_bytes().is_some_and(|offset| offset >= 1_000), "{error}");
     }
 }
 

@@ -1,0 +1,257 @@
+//! The configuration: one TOML file, read and checked as a whole before anything starts.
+//!
+//! Not for: flags of the program (the `whered` crate lays them over this), reading the files
+//! that are named here (the engine does, and checks them).
+//!
+//! ```text
+//! text ──toml──> tree with byte ranges ──section──> typed values ──> Config ──to_setup──> engine
+//!                                         │
+//!                                         └─ every refusal: file:line:column, found, allowed
+//! ```
+//!
+//! Everything has a default; an empty file is a server without data on the loopback ports.
+//! Relative paths start from the configuration file's folder.
+
+mod doors;
+mod error;
+mod named;
+mod section;
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+
+use toml::de::DeTable;
+use whered_engine::store::SyncPolicy;
+use whered_engine::{DatabaseSource, PoolSource, Setup, ZoneSource};
+
+pub use self::error::ConfigError;
+use self::error::Document;
+use self::section::{Keys, Section};
+use crate::resp::RespOptions;
+
+const TOP: Keys = Keys {
+    title: "the top level",
+    allowed: &["data_dir", "resp", "http", "dns", "journal", "database", "zone", "pool"],
+    later: &["ruleset", "feed", "table", "capture"],
+};
+
+const RESP_PORT: u16 = 6380;
+const HTTP_PORT: u16 = 8080;
+const DNS_PORT: u16 = 5300;
+/// What every path carries unfragmented (DNS flag day 2020).
+const UDP_SIZE: u16 = 1232;
+
+/// What a server is started with.
+///
+/// ```
+/// use std::path::Path;
+/// use whered_server::Config;
+///
+/// let text = r#"
+/// data_dir = "data"
+/// [resp]
+/// listen = ["127.0.0.1:7000"]
+/// "#;
+/// let config = Config::from_toml(text, Path::new("/etc/whered/edge.toml")).unwrap();
+/// assert_eq!(config.resp.listen, ["127.0.0.1:7000".parse().unwrap()]);
+/// assert_eq!(config.data_dir.as_deref(), Some(Path::new("/etc/whered/data")));
+/// assert_eq!(config.http.listen, Config::default().http.listen);
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Config {
+    /// Where the journal lies; `None`: nothing is kept.
+    pub data_dir: Option<PathBuf>,
+    /// `[resp]`.
+    pub resp: RespConfig,
+    /// `[http]`.
+    pub http: HttpConfig,
+    /// `[dns]`.
+    pub dns: DnsConfig,
+    /// `[journal]`.
+    pub journal: JournalConfig,
+    /// `[[database]]`.
+    pub databases: Vec<DatabaseSource>,
+    /// `[[zone]]`.
+    pub zones: Vec<ZoneSource>,
+    /// `[[pool]]` with `[[pool.site]]`.
+    pub pools: Vec<PoolSource>,
+}
+
+/// The door for Redis clients.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RespConfig {
+    /// Where to listen; empty: not at all.
+    pub listen: Vec<SocketAddr>,
+    /// What clients must give to `AUTH`.
+    pub password: Option<String>,
+    /// Worker threads; `None`: one a core.
+    pub threads: Option<usize>,
+    /// Connections at the same time.
+    pub max_clients: usize,
+    /// A client that has not read this much of its replies is disconnected.
+    pub output_buffer_limit_bytes: usize,
+    /// A client that has sent this much of an unfinished command is disconnected.
+    pub query_buffer_limit_bytes: usize,
+}
+
+/// The door for browsers, scripts and Prometheus.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HttpConfig {
+    /// Where to listen; empty: not at all.
+    pub listen: Vec<SocketAddr>,
+    /// The bearer token that requests must carry.
+    pub token: Option<String>,
+    /// Connections at the same time.
+    pub max_connections: usize,
+}
+
+/// The door for DNS clients.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DnsConfig {
+    /// Where to listen, by UDP and TCP; empty: not at all.
+    pub listen: Vec<SocketAddr>,
+    /// The database that clients' places come from; `None`: the first one.
+    pub database: Option<String>,
+    /// The largest answer by UDP, in bytes.
+    pub udp_size: u16,
+    /// UDP threads for each address; `None`: one a core.
+    pub threads: Option<usize>,
+    /// TCP connections at the same time.
+    pub max_tcp_connections: usize,
+}
+
+/// How writes are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct JournalConfig {
+    /// When acknowledged writes are on the disk.
+    pub sync: SyncPolicy,
+    /// The size of one journal file; `None`: the journal's own default.
+    pub segment_size_bytes: Option<u64>,
+}
+
+impl Config {
+    /// Reads a configuration; `path` is the file's name, for messages and relative paths.
+    ///
+    /// # Errors
+    /// The first mistake: one line with the place, what was found and what is allowed.
+    pub fn from_toml(text: &str, path: &Path) -> Result<Config, ConfigError> {
+        let document = Document { text, path };
+        let tree = DeTable::parse(text).map_err(|error| document.syntax_error(&error))?;
+        let top = Section::open(&document, tree.get_ref(), tree.span(), &TOP)?;
+        let databases = named::read_databases(&top)?;
+        let zones = named::read_zones(&top)?;
+        let pools = named::read_pools(&top, &zones)?;
+        let data_dir = top.filled_text("data_dir")?.map(|found| beside(path, found.value));
+        let mut config = Config { data_dir, databases, zones, pools, ..Config::default() };
+        let names: Vec<_> = config.databases.iter().map(|source| source.name.as_str()).collect();
+        doors::read_dns(&top, &mut config.dns, &names)?;
+        doors::read_resp(&top, &mut config.resp)?;
+        doors::read_http(&top, &mut config.http)?;
+        doors::read_journal(&top, &mut config.journal)?;
+        Ok(config)
+    }
+
+    /// What the engine loads.
+    pub fn to_setup(&self) -> Setup {
+        self.clone().into_setup()
+    }
+
+    /// What the engine loads, when nothing else is needed any more.
+    pub fn into_setup(self) -> Setup {
+        Setup {
+            databases: self.databases,
+            zones: self.zones,
+            pools: self.pools,
+            place_database: self.dns.database,
+        }
+    }
+
+    /// Whether all is equal that only a restart can change.
+    pub(crate) fn has_same_doors(&self, other: &Config) -> bool {
+        let dns = |config: &Config| DnsConfig { database: None, ..config.dns.clone() };
+        self.data_dir == other.data_dir
+            && self.resp == other.resp
+            && self.http == other.http
+            && self.journal == other.journal
+            && dns(self) == dns(other)
+    }
+
+    /// The doors that anybody on the network could walk through: one line when there is one.
+    ///
+    /// A file is refused for this when it is read; this is the same question for a
+    /// configuration that flags have changed.
+    pub fn unguarded_door(&self) -> Option<String> {
+        let open = |listen: &[SocketAddr]| {
+            listen.iter().find(|address| !address.ip().is_loopback()).copied()
+        };
+        let doors = [
+            ("RESP", "password", "[resp]", open(&self.resp.listen), self.resp.password.is_none()),
+            ("HTTP", "token", "[http]", open(&self.http.listen), self.http.token.is_none()),
+        ];
+        doors.into_iter().find_map(|(door, key, table, address, unguarded)| {
+            let address = address.filter(|_| unguarded)?;
+            Some(format!(
+                "{door} does not listen on {address}, which others can reach, without a '{key}' \
+                 in {table}; allowed: a loopback address, or any with '{key}' set"
+            ))
+        })
+    }
+}
+
+impl Default for RespConfig {
+    fn default() -> Self {
+        let options = RespOptions::default();
+        RespConfig {
+            listen: vec![loopback(RESP_PORT)],
+            password: None,
+            threads: None,
+            max_clients: options.max_clients,
+            output_buffer_limit_bytes: options.output_buffer_limit_bytes,
+            query_buffer_limit_bytes: options.query_buffer_limit_bytes,
+        }
+    }
+}
+
+impl Default for HttpConfig {
+    fn default() -> Self {
+        HttpConfig { listen: vec![loopback(HTTP_PORT)], token: None, max_connections: 1024 }
+    }
+}
+
+impl Default for DnsConfig {
+    fn default() -> Self {
+        DnsConfig {
+            listen: vec![loopback(DNS_PORT)],
+            database: None,
+            udp_size: UDP_SIZE,
+            threads: None,
+            max_tcp_connections: 1024,
+        }
+    }
+}
+
+impl Default for JournalConfig {
+    fn default() -> Self {
+        JournalConfig { sync: SyncPolicy::Always, segment_size_bytes: None }
+    }
+}
+
+fn loopback(port: u16) -> SocketAddr {
+    SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port)
+}
+
+/// A path that a file names, seen from that file's folder.
+fn beside(file: &Path, named: &str) -> PathBuf {
+    file.parent().unwrap_or(Path::new("")).join(named)
+}
+
+/// Every table with its keys.
+#[cfg(test)]
+fn all_keys() -> impl Iterator<Item = (&'static str, &'static [&'static str])> {
+    let tables = [&TOP].into_iter().chain(doors::TABLES).chain(named::TABLES);
+    tables.map(|keys| (keys.title, keys.allowed))
+}
+
+#[cfg(test)]
+#[path = "config_tests.rs"]
+mod tests;

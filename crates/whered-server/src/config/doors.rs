@@ -1,0 +1,173 @@
+//! The sections of the listeners and of the journal: `[resp]`, `[http]`, `[dns]`, `[journal]`.
+//!
+//! Not for: binding or opening anything; here a value is only found right or wrong at its place.
+//! Invariant: what is read here can be started: RESP and HTTP have a secret on every address that
+//! others can reach.
+
+use std::net::SocketAddr;
+use std::ops::RangeInclusive;
+
+use whered_engine::store::SyncPolicy;
+
+use super::error::ConfigError;
+use super::section::{Found, Keys, Section};
+use super::{DnsConfig, HttpConfig, JournalConfig, RespConfig};
+
+const RESP: Keys = Keys {
+    title: "[resp]",
+    allowed: &[
+        "listen",
+        "password",
+        "threads",
+        "max_clients",
+        "output_buffer_limit_bytes",
+        "query_buffer_limit_bytes",
+    ],
+    later: &["tls", "users"],
+};
+const HTTP: Keys =
+    Keys { title: "[http]", allowed: &["listen", "token", "max_connections"], later: &["tls"] };
+const DNS: Keys = Keys {
+    title: "[dns]",
+    allowed: &["listen", "database", "udp_size", "threads", "max_tcp_connections"],
+    later: &["cookies", "rate_limit", "transfers"],
+};
+const JOURNAL: Keys =
+    Keys { title: "[journal]", allowed: &["sync", "segment_size_bytes"], later: &["snapshot"] };
+
+/// The tables of this module.
+#[cfg(test)]
+pub(super) const TABLES: [&Keys; 4] = [&RESP, &HTTP, &DNS, &JOURNAL];
+
+const THREADS: RangeInclusive<u64> = 1..=256;
+const CONNECTIONS: RangeInclusive<u64> = 1..=1_000_000;
+const BUFFER_BYTES: RangeInclusive<u64> = 16 * 1024..=64 * 1024 * 1024 * 1024;
+/// What the journal takes as it is.
+const SEGMENT_BYTES: RangeInclusive<u64> = 8 * 1024..=2 * 1024 * 1024 * 1024;
+/// RFC 1035 section 4.2.1 below; what reassembles on every path above.
+const UDP_SIZE: RangeInclusive<u64> = 512..=4096;
+
+/// Reads `[resp]`.
+pub(super) fn read_resp(top: &Section<'_>, config: &mut RespConfig) -> Result<(), ConfigError> {
+    let Some(section) = top.table("resp", &RESP)? else {
+        return Ok(());
+    };
+    config.password = section.filled_text("password")?.map(|found| found.value.to_owned());
+    let guard_missing = config.password.is_none().then_some("password");
+    config.listen = read_listen(&section, &config.listen, guard_missing)?;
+    config.threads = section.integer("threads", THREADS)?.map(|found| found.value as usize);
+    set(&mut config.max_clients, section.integer("max_clients", CONNECTIONS)?);
+    set(
+        &mut config.output_buffer_limit_bytes,
+        section.integer("output_buffer_limit_bytes", BUFFER_BYTES)?,
+    );
+    set(
+        &mut config.query_buffer_limit_bytes,
+        section.integer("query_buffer_limit_bytes", BUFFER_BYTES)?,
+    );
+    Ok(())
+}
+
+/// Reads `[http]`.
+pub(super) fn read_http(top: &Section<'_>, config: &mut HttpConfig) -> Result<(), ConfigError> {
+    let Some(section) = top.table("http", &HTTP)? else {
+        return Ok(());
+    };
+    if let Some(token) = section.filled_text("token")? {
+        if !token.value.bytes().all(|byte| byte.is_ascii_graphic()) {
+            let allowed = "visible ASCII characters without spaces";
+            return Err(section.refuse(&token.span, "token", "cannot stand in a header", allowed));
+        }
+        config.token = Some(token.value.to_owned());
+    }
+    let guard_missing = config.token.is_none().then_some("token");
+    config.listen = read_listen(&section, &config.listen, guard_missing)?;
+    set(&mut config.max_connections, section.integer("max_connections", CONNECTIONS)?);
+    Ok(())
+}
+
+/// Reads `[dns]`; `databases` are the names that are defined.
+pub(super) fn read_dns(
+    top: &Section<'_>,
+    config: &mut DnsConfig,
+    databases: &[&str],
+) -> Result<(), ConfigError> {
+    let Some(section) = top.table("dns", &DNS)? else {
+        return Ok(());
+    };
+    config.listen = read_listen(&section, &config.listen, None)?;
+    if let Some(name) = section.filled_text("database")? {
+        if !databases.contains(&name.value) {
+            let found = format!("names '{}', which no [[database]] defines", name.value);
+            return Err(section.refuse(&name.span, "database", &found, &defined(databases)));
+        }
+        config.database = Some(name.value.to_owned());
+    }
+    if let Some(size) = section.integer("udp_size", UDP_SIZE)? {
+        config.udp_size = size.value as u16;
+    }
+    config.threads = section.integer("threads", THREADS)?.map(|found| found.value as usize);
+    set(&mut config.max_tcp_connections, section.integer("max_tcp_connections", CONNECTIONS)?);
+    Ok(())
+}
+
+/// Reads `[journal]`.
+pub(super) fn read_journal(
+    top: &Section<'_>,
+    config: &mut JournalConfig,
+) -> Result<(), ConfigError> {
+    let Some(section) = top.table("journal", &JOURNAL)? else {
+        return Ok(());
+    };
+    if let Some(name) = section.text("sync")? {
+        config.sync = SyncPolicy::from_name(name.value).ok_or_else(|| {
+            let names = SyncPolicy::ALL.map(SyncPolicy::name).join(", ");
+            section.refuse(&name.span, "sync", &format!("is '{}'", name.value), &names)
+        })?;
+    }
+    if let Some(size) = section.integer("segment_size_bytes", SEGMENT_BYTES)? {
+        config.segment_size_bytes = Some(size.value);
+    }
+    Ok(())
+}
+
+/// The addresses of a door. `guard_missing` is the key whose absence lets anybody in.
+fn read_listen(
+    section: &Section<'_>,
+    otherwise: &[SocketAddr],
+    guard_missing: Option<&str>,
+) -> Result<Vec<SocketAddr>, ConfigError> {
+    let example = "addresses with ports such as \"127.0.0.1:6380\" or \"[::1]:6380\"";
+    let Some(texts) = section.texts("listen", example)? else {
+        return Ok(otherwise.to_vec());
+    };
+    let mut addresses = Vec::with_capacity(texts.value.len());
+    for text in texts.value {
+        let Ok(address) = text.value.parse::<SocketAddr>() else {
+            let found = format!("holds '{}'", text.value);
+            return Err(section.refuse(&text.span, "listen", &found, example));
+        };
+        if addresses.contains(&address) && address.port() != 0 {
+            let found = format!("holds {address} twice");
+            return Err(section.refuse(&text.span, "listen", &found, "every address once"));
+        }
+        if let (Some(key), false) = (guard_missing, address.ip().is_loopback()) {
+            let found = format!("holds {address}, which others can reach, without a '{key}'");
+            let allowed = format!("a loopback address, or any with '{key}' set");
+            return Err(section.refuse(&text.span, "listen", &found, &allowed));
+        }
+        addresses.push(address);
+    }
+    Ok(addresses)
+}
+
+/// Names for a message.
+pub(super) fn defined(names: &[&str]) -> String {
+    if names.is_empty() { "nothing, as none is defined".to_owned() } else { names.join(", ") }
+}
+
+fn set(target: &mut usize, found: Option<Found<u64>>) {
+    if let Some(found) = found {
+        *target = found.value as usize;
+    }
+}

@@ -1,0 +1,107 @@
+//! What is wrong with a configuration, in one line: file, line, column, what was found, what is
+//! allowed.
+//!
+//! Lines and columns count from 1; a column counts characters, as editors do.
+
+use std::fmt;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+/// A mistake in a configuration.
+///
+/// ```
+/// use std::path::Path;
+/// use whered_server::Config;
+///
+/// let error = Config::from_toml("[resp]\nlisen = []\n", Path::new("edge.toml")).unwrap_err();
+/// assert_eq!(error.line(), Some(2));
+/// assert!(error.to_string().starts_with("edge.toml:2:1: unknown key 'lisen' in [resp]; allowed: "));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConfigError {
+    path: PathBuf,
+    place: Option<Place>,
+    message: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Place {
+    line: usize,
+    column: usize,
+}
+
+impl ConfigError {
+    /// The file as it was named by whoever read it.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The line, from 1; `None` when the mistake has no place in the file.
+    pub fn line(&self) -> Option<usize> {
+        self.place.map(|place| place.line)
+    }
+
+    /// The column in characters, from 1.
+    pub fn column(&self) -> Option<usize> {
+        self.place.map(|place| place.column)
+    }
+
+    /// What is wrong and what is allowed, without the place.
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:", self.path.display())?;
+        if let Some(Place { line, column }) = self.place {
+            write!(f, "{line}:{column}:")?;
+        }
+        write!(f, " {}", self.message)
+    }
+}
+
+impl std::error::Error for ConfigError {}
+
+/// A configuration text and the name of its file: makes errors with their place.
+pub(super) struct Document<'a> {
+    pub(super) text: &'a str,
+    pub(super) path: &'a Path,
+}
+
+impl Document<'_> {
+    /// An error at a byte range of the text.
+    pub(super) fn error(&self, span: &Range<usize>, message: impl Into<String>) -> ConfigError {
+        ConfigError {
+            path: self.path.to_path_buf(),
+            place: Some(self.place(span.start)),
+            message: message.into(),
+        }
+    }
+
+    /// The parser's own complaint, in one line.
+    pub(super) fn syntax_error(&self, error: &toml::de::Error) -> ConfigError {
+        let message = error.message().split_whitespace().collect::<Vec<_>>().join(" ");
+        ConfigError {
+            path: self.path.to_path_buf(),
+            place: error.span().map(|span| self.place(span.start)),
+            message,
+        }
+    }
+
+    /// The line of a byte position, from 1.
+    pub(super) fn line(&self, position: usize) -> usize {
+        self.place(position).line
+    }
+
+    fn place(&self, position: usize) -> Place {
+        let end = self.text.floor_char_boundary(position);
+        let before = &self.text[..end];
+        let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
+        Place {
+            line: before.matches('\n').count() + 1,
+            column: before[line_start..].chars().count() + 1,
+        }
+    }
+}

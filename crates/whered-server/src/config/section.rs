@@ -1,0 +1,220 @@
+//! One table of the configuration, read key by key.
+//!
+//! The TOML parser gives a tree in which every key and value knows its byte range. A `Section`
+//! is one table of that tree; opening it refuses unknown keys, its getters refuse wrong types
+//! and values out of range. The tree is read by hand rather than by serde's derive because
+//! serde's messages name Rust's types, but neither the key nor its table, and a person needs
+//! both, and what is allowed, in one line.
+
+use std::ops::{Range, RangeInclusive};
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::error::{ConfigError, Document};
+
+/// Which keys a table may have.
+pub(super) struct Keys {
+    /// How messages name the table.
+    pub(super) title: &'static str,
+    /// The keys of this version, in the order in which messages give them.
+    pub(super) allowed: &'static [&'static str],
+    /// Keys that are planned: the message says so.
+    pub(super) later: &'static [&'static str],
+}
+
+/// A table whose keys are all known.
+pub(super) struct Section<'a> {
+    pub(super) document: &'a Document<'a>,
+    pub(super) span: Range<usize>,
+    title: &'static str,
+    allowed: &'static [&'static str],
+    table: &'a DeTable<'a>,
+}
+
+/// A value and its byte range.
+#[derive(Clone, Debug)]
+pub(super) struct Found<T> {
+    pub(super) value: T,
+    pub(super) span: Range<usize>,
+}
+
+impl<'a> Section<'a> {
+    /// Takes a table when all its keys are allowed.
+    ///
+    /// # Errors
+    /// The first unknown key of the file.
+    pub(super) fn open(
+        document: &'a Document<'a>,
+        table: &'a DeTable<'a>,
+        span: Range<usize>,
+        keys: &Keys,
+    ) -> Result<Section<'a>, ConfigError> {
+        let unknown = table.keys().filter(|key| !keys.allowed.contains(&key.get_ref().as_ref()));
+        if let Some(key) = unknown.min_by_key(|key| key.span().start) {
+            let (name, title) = (key.get_ref(), keys.title);
+            let found = if keys.later.contains(&name.as_ref()) {
+                format!("key '{name}' in {title} is not in this version")
+            } else {
+                format!("unknown key '{name}' in {title}")
+            };
+            let message = format!("{found}; allowed: {}", keys.allowed.join(", "));
+            return Err(document.error(&key.span(), message));
+        }
+        Ok(Section { document, span, title: keys.title, allowed: keys.allowed, table })
+    }
+
+    /// A string.
+    pub(super) fn text(&self, key: &str) -> Result<Option<Found<&'a str>>, ConfigError> {
+        self.typed(key, "a string", DeValue::as_str)
+    }
+
+    /// A string that has at least one character.
+    pub(super) fn filled_text(&self, key: &str) -> Result<Option<Found<&'a str>>, ConfigError> {
+        let found = self.text(key)?;
+        match &found {
+            Some(text) if text.value.is_empty() => {
+                Err(self.refuse(&text.span, key, "is empty", "a string of at least one character"))
+            }
+            _ => Ok(found),
+        }
+    }
+
+    /// A string that must be there and have at least one character.
+    pub(super) fn required_text(&self, key: &str) -> Result<Found<&'a str>, ConfigError> {
+        self.filled_text(key)?.ok_or_else(|| self.missing(key))
+    }
+
+    /// A whole number within a range.
+    pub(super) fn integer(
+        &self,
+        key: &str,
+        range: RangeInclusive<u64>,
+    ) -> Result<Option<Found<u64>>, ConfigError> {
+        let allowed = format!("{} to {}", range.start(), range.end());
+        let whole = format!("a whole number, {allowed}");
+        let Some(found) = self.typed(key, &whole, DeValue::as_integer)? else {
+            return Ok(None);
+        };
+        let parsed = u64::from_str_radix(found.value.as_str(), found.value.radix()).ok();
+        match parsed.filter(|value| range.contains(value)) {
+            Some(value) => Ok(Some(Found { value, span: found.span })),
+            None => Err(self.refuse(&found.span, key, &format!("is {}", found.value), &allowed)),
+        }
+    }
+
+    /// A number with or without a fraction, within a range, that must be there.
+    pub(super) fn required_number(
+        &self,
+        key: &str,
+        range: RangeInclusive<f64>,
+    ) -> Result<f64, ConfigError> {
+        let allowed = format!("{} to {}", range.start(), range.end());
+        let number = format!("a number, {allowed}");
+        let as_text = |value: &'a DeValue<'a>| match value {
+            DeValue::Float(float) => Some(float.as_str()),
+            DeValue::Integer(integer) if integer.radix() == 10 => Some(integer.as_str()),
+            _ => None,
+        };
+        let found = self.typed(key, &number, as_text)?.ok_or_else(|| self.missing(key))?;
+        let parsed = found.value.parse::<f64>().ok();
+        parsed
+            .filter(|value| range.contains(value))
+            .ok_or_else(|| self.refuse(&found.span, key, &format!("is {}", found.value), &allowed))
+    }
+
+    /// An array of strings. `what` says what kind of strings, for the message.
+    pub(super) fn texts(
+        &self,
+        key: &str,
+        what: &str,
+    ) -> Result<Option<Found<Vec<Found<&'a str>>>>, ConfigError> {
+        let allowed = format!("an array of {what}");
+        let Some(array) = self.typed(key, &allowed, DeValue::as_array)? else {
+            return Ok(None);
+        };
+        let mut texts = Vec::with_capacity(array.value.len());
+        for element in array.value {
+            let Some(value) = element.get_ref().as_str() else {
+                let found = format!("holds {}", with_article(element.get_ref()));
+                return Err(self.refuse(&element.span(), key, &found, &allowed));
+            };
+            texts.push(Found { value, span: element.span() });
+        }
+        Ok(Some(Found { value: texts, span: array.span }))
+    }
+
+    /// A table below this one.
+    pub(super) fn table(&self, key: &str, keys: &Keys) -> Result<Option<Section<'a>>, ConfigError> {
+        let allowed = format!("a table, {}", keys.title);
+        match self.typed(key, &allowed, DeValue::as_table)? {
+            Some(table) => Section::open(self.document, table.value, table.span, keys).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// An array of tables below this one, in the file's order; empty when the key is absent.
+    pub(super) fn tables(&self, key: &str, keys: &Keys) -> Result<Vec<Section<'a>>, ConfigError> {
+        let allowed = format!("tables, each headed {}", keys.title);
+        let Some(array) = self.typed(key, &allowed, DeValue::as_array)? else {
+            return Ok(Vec::new());
+        };
+        let open = |element: &'a Spanned<DeValue<'a>>| match element.get_ref() {
+            DeValue::Table(table) => Section::open(self.document, table, element.span(), keys),
+            other => {
+                let found = format!("holds {}", with_article(other));
+                Err(self.refuse(&element.span(), key, &found, &allowed))
+            }
+        };
+        array.value.iter().map(open).collect()
+    }
+
+    /// The error that a key is missing, at the table's head.
+    pub(super) fn missing(&self, key: &str) -> ConfigError {
+        let message =
+            format!("no '{key}' in {}; its keys: {}", self.title, self.allowed.join(", "));
+        self.document.error(&self.span, message)
+    }
+
+    /// The error that a value is wrong: `'key' in [table] <found>; allowed: <allowed>`.
+    pub(super) fn refuse(
+        &self,
+        span: &Range<usize>,
+        key: &str,
+        found: &str,
+        allowed: &str,
+    ) -> ConfigError {
+        let message = format!("'{key}' in {} {found}; allowed: {allowed}", self.title);
+        self.document.error(span, message)
+    }
+
+    fn typed<T>(
+        &self,
+        key: &str,
+        allowed: &str,
+        take: impl FnOnce(&'a DeValue<'a>) -> Option<T>,
+    ) -> Result<Option<Found<T>>, ConfigError> {
+        let Some(value) = self.table.get(key) else {
+            return Ok(None);
+        };
+        match take(value.get_ref()) {
+            Some(taken) => Ok(Some(Found { value: taken, span: value.span() })),
+            None => {
+                let found = format!("is {}", with_article(value.get_ref()));
+                Err(self.refuse(&value.span(), key, &found, allowed))
+            }
+        }
+    }
+}
+
+fn with_article(value: &DeValue<'_>) -> &'static str {
+    match value {
+        DeValue::String(_) => "a string",
+        DeValue::Integer(_) => "a whole number",
+        DeValue::Float(_) => "a number with a fraction",
+        DeValue::Boolean(_) => "true or false",
+        DeValue::Datetime(_) => "a date or time",
+        DeValue::Array(_) => "an array",
+        DeValue::Table(_) => "a table",
+    }
+}

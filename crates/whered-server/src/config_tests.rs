@@ -1,0 +1,418 @@
+//! Every mistake of a configuration gives its exact line, and a right one is read as it stands.
+
+use std::path::{Path, PathBuf};
+
+use whered_engine::store::SyncPolicy;
+use whered_engine::{PolicyStep, WhenAllDown};
+
+use super::Config;
+
+const WHOLE: &str = r#"
+data_dir = "data"
+[resp]
+listen = ["127.0.0.1:6380", "[::1]:6380"]
+password = "secret"
+threads = 2
+max_clients = 100
+output_buffer_limit_bytes = 1_048_576
+query_buffer_limit_bytes = 65536
+[http]
+listen = ["0.0.0.0:8080"]
+token = "t0ken"
+[dns]
+listen = ["0.0.0.0:53"]
+database = "city"
+udp_size = 1400
+[journal]
+sync = "everysec"
+segment_size_bytes = 0x1000000
+[[database]]
+name = "city"
+path = "GeoLite2-City.mmdb"
+[[database]]
+name = "asn"
+path = "/var/lib/asn.mmdb"
+[[zone]]
+name = "example.com"
+path = "zones/example.com.zone"
+[[pool]]
+name = "www"
+owners = ["www.example.com", "WWW2.Example.Com."]
+policy = ["healthy", "nearest"]
+answers = 1
+ttl_seconds = 10
+when_all_down = "none"
+[[pool.site]]
+name = "fra"
+at = { longitude = 8.68, latitude = 50 }
+addresses = ["192.0.2.10", "2001:db8::10"]
+[[pool.site]]
+name = "nyc"
+at = { longitude = -74.0, latitude = 40.7 }
+addresses = ["192.0.2.20"]
+[[pool]]
+name = "plain"
+owners = []
+[[pool.site]]
+name = "fra"
+at = { longitude = 8.68, latitude = 50.11 }
+addresses = ["192.0.2.30"]
+"#;
+
+fn message(text: &str) -> String {
+    Config::from_toml(text, Path::new("conf/edge.toml")).expect_err(text).to_string()
+}
+
+/// Asserts the whole line that a mistake gives.
+#[track_caller]
+fn refuses(text: &str, line: &str) {
+    let message = message(text);
+    assert_eq!(message, format!("conf/edge.toml:{line}"));
+    assert!(!message.contains('\n'));
+}
+
+#[test]
+fn a_whole_configuration_is_read_with_paths_beside_the_file() {
+    let config = Config::from_toml(WHOLE, Path::new("conf/edge.toml")).unwrap();
+    assert_eq!(config.data_dir, Some(PathBuf::from("conf/data")));
+    assert_eq!(config.resp.listen.len(), 2);
+    assert_eq!(config.resp.password.as_deref(), Some("secret"));
+    assert_eq!((config.resp.threads, config.resp.max_clients), (Some(2), 100));
+    assert_eq!(config.resp.output_buffer_limit_bytes, 1 << 20);
+    assert_eq!(config.resp.query_buffer_limit_bytes, 1 << 16);
+    assert_eq!(config.http.token.as_deref(), Some("t0ken"));
+    assert_eq!((config.dns.udp_size, config.dns.database.as_deref()), (1400, Some("city")));
+    assert_eq!(config.journal.sync, SyncPolicy::EverySecond);
+    assert_eq!(config.journal.segment_size_bytes, Some(1 << 24));
+    let setup = config.to_setup();
+    assert_eq!(setup.place_database.as_deref(), Some("city"));
+    let paths: Vec<_> = setup.databases.iter().map(|source| source.path.as_path()).collect();
+    assert_eq!(paths, [Path::new("conf/GeoLite2-City.mmdb"), Path::new("/var/lib/asn.mmdb")]);
+    assert_eq!(setup.zones[0].path, Path::new("conf/zones/example.com.zone"));
+}
+
+#[test]
+fn pools_are_read_with_their_sites_and_defaults() {
+    let config = Config::from_toml(WHOLE, Path::new("edge.toml")).unwrap();
+    let [www, plain] = &config.pools[..] else { panic!("two pools") };
+    assert_eq!((www.ttl_seconds, www.when_all_down), (10, WhenAllDown::None));
+    assert_eq!(www.sites[0].place.latitude_degrees, 50.0);
+    assert_eq!(www.sites[0].addresses.len(), 2);
+    assert_eq!(www.sites[1].name, "nyc");
+    assert!(www.sites.iter().all(|site| site.healthy));
+    assert_eq!(plain.policy, [PolicyStep::Healthy, PolicyStep::Nearest]);
+    assert_eq!((plain.ttl_seconds, plain.when_all_down), (30, WhenAllDown::All));
+}
+
+#[test]
+fn an_empty_file_gives_the_defaults_on_loopback() {
+    let config = Config::from_toml("", Path::new("edge.toml")).unwrap();
+    assert_eq!(config.data_dir, None);
+    let listen = [&config.resp.listen, &config.http.listen, &config.dns.listen];
+    let shown: Vec<_> = listen.iter().map(|listen| listen[0].to_string()).collect();
+    assert_eq!(shown, ["127.0.0.1:6380", "127.0.0.1:8080", "127.0.0.1:5300"]);
+    assert_eq!(config.unguarded_door(), None);
+    assert_eq!(config.journal.sync, SyncPolicy::Always);
+}
+
+#[test]
+fn an_empty_list_of_addresses_closes_a_door() {
+    let config = Config::from_toml("[http]\nlisten = []\n", Path::new("edge.toml")).unwrap();
+    assert!(config.http.listen.is_empty());
+}
+
+#[test]
+fn unknown_keys_are_refused_with_the_allowed_ones() {
+    refuses(
+        "[resp]\n  lisen = []\n",
+        "2:3: unknown key 'lisen' in [resp]; allowed: listen, password, threads, max_clients, \
+         output_buffer_limit_bytes, query_buffer_limit_bytes",
+    );
+    refuses(
+        "datadir = 1\n",
+        "1:1: unknown key 'datadir' in the top level; allowed: data_dir, resp, http, dns, \
+         journal, database, zone, pool",
+    );
+    refuses(
+        "[[database]]\nname = 'a'\npath = 'b'\nüber = 1\n",
+        "4:1: invalid unquoted key, expected letters, numbers, `-`, `_`",
+    );
+    refuses(
+        "[[pool]]\n[[pool.site]]\nat = { longitude = 1, lat = 2 }\nname = 'a'\n",
+        "1:1: no 'name' in [[pool]]; its keys: name, owners, policy, answers, ttl_seconds, \
+         when_all_down, site",
+    );
+}
+
+#[test]
+fn the_first_unknown_key_of_the_file_is_named() {
+    let text = "[dns]\nzzz = 1\naaa = 2\n";
+    assert!(message(text).starts_with("conf/edge.toml:2:1: unknown key 'zzz' in [dns]"));
+}
+
+#[test]
+fn keys_of_later_versions_are_told_apart_from_unknown_ones() {
+    let top = "data_dir, resp, http, dns, journal, database, zone, pool";
+    for table in ["ruleset", "feed"] {
+        refuses(
+            &format!("[[{table}]]\nname = 'a'\n"),
+            &format!("1:3: key '{table}' in the top level is not in this version; allowed: {top}"),
+        );
+    }
+    for key in ["fields = ['a']", "reload = 'poll'"] {
+        let name = key.split(' ').next().unwrap();
+        refuses(
+            &format!("[[database]]\nname = 'a'\n{key}\n"),
+            &format!(
+                "3:1: key '{name}' in [[database]] is not in this version; allowed: name, path"
+            ),
+        );
+    }
+    refuses(
+        &WHOLE.replace("addresses = [\"192.0.2.20\"]", "check = 'tcp://192.0.2.20:443'"),
+        "43:1: key 'check' in [[pool.site]] is not in this version; allowed: name, at, addresses",
+    );
+    refuses(
+        &WHOLE.replace("\"healthy\", \"nearest\"", "\"rules:edge\", \"nearest\""),
+        "32:11: 'policy' in [[pool]] has the step 'rules:edge', which is not in this version; \
+         allowed: healthy, nearest",
+    );
+}
+
+#[test]
+fn wrong_types_are_refused_with_what_was_found() {
+    refuses(
+        "[resp]\nlisten = \"127.0.0.1:6380\"\n",
+        "2:10: 'listen' in [resp] is a string; allowed: an array of addresses with ports such as \
+         \"127.0.0.1:6380\" or \"[::1]:6380\"",
+    );
+    refuses(
+        "[http]\nlisten = [8080]\n",
+        "2:11: 'listen' in [http] holds a whole number; allowed: an array of addresses with ports \
+         such as \"127.0.0.1:6380\" or \"[::1]:6380\"",
+    );
+    refuses(
+        "resp = 3\n",
+        "1:8: 'resp' in the top level is a whole number; allowed: a table, [resp]",
+    );
+    refuses(
+        "[database]\nname = 'a'\n",
+        "1:1: 'database' in the top level is a table; allowed: tables, each headed [[database]]",
+    );
+    refuses(
+        "zone = [1]\n",
+        "1:9: 'zone' in the top level holds a whole number; allowed: tables, each headed [[zone]]",
+    );
+    refuses(
+        "data_dir = true\n",
+        "1:12: 'data_dir' in the top level is true or false; allowed: a string",
+    );
+    refuses(
+        "[dns]\nudp_size = 1.5\n",
+        "2:12: 'udp_size' in [dns] is a number with a fraction; allowed: a whole number, 512 to 4096",
+    );
+}
+
+#[test]
+fn values_out_of_range_are_refused_with_the_range() {
+    refuses("[dns]\nudp_size = 511\n", "2:12: 'udp_size' in [dns] is 511; allowed: 512 to 4096");
+    refuses("[resp]\nthreads = 0\n", "2:11: 'threads' in [resp] is 0; allowed: 1 to 256");
+    refuses("[resp]\nthreads = -1\n", "2:11: 'threads' in [resp] is -1; allowed: 1 to 256");
+    refuses(
+        "[journal]\nsync = \"sometimes\"\n",
+        "2:8: 'sync' in [journal] is 'sometimes'; allowed: always, everysec, off",
+    );
+    refuses(
+        "data_dir = \"\"\n",
+        "1:12: 'data_dir' in the top level is empty; allowed: a string of at least one character",
+    );
+    refuses(
+        "[http]\ntoken = 'a b'\n",
+        "2:9: 'token' in [http] cannot stand in a header; allowed: visible ASCII characters \
+         without spaces",
+    );
+}
+
+#[test]
+fn bad_addresses_are_refused() {
+    let addresses = "addresses with ports such as \"127.0.0.1:6380\" or \"[::1]:6380\"";
+    refuses(
+        "[dns]\nlisten = [\"127.0.0.1:53\", \"localhost:53\"]\n",
+        &format!("2:27: 'listen' in [dns] holds 'localhost:53'; allowed: {addresses}"),
+    );
+    refuses(
+        "[dns]\nlisten = [\"127.0.0.1:53\", \"127.0.0.1:53\"]\n",
+        "2:27: 'listen' in [dns] holds 127.0.0.1:53 twice; allowed: every address once",
+    );
+    let what = "1 to 64 IP addresses such as \"192.0.2.10\" or \"2001:db8::10\"";
+    refuses(
+        &WHOLE.replace("[\"192.0.2.20\"]", "[\"192.0.2.256\"]"),
+        &format!("43:14: 'addresses' in [[pool.site]] holds '192.0.2.256'; allowed: {what}"),
+    );
+    refuses(
+        &WHOLE.replace("[\"192.0.2.20\"]", "[]"),
+        &format!("43:13: 'addresses' in [[pool.site]] holds 0; allowed: {what}"),
+    );
+}
+
+#[test]
+fn a_door_that_others_can_reach_needs_its_secret() {
+    refuses(
+        "[resp]\nlisten = [\"0.0.0.0:6380\"]\n",
+        "2:11: 'listen' in [resp] holds 0.0.0.0:6380, which others can reach, without a \
+         'password'; allowed: a loopback address, or any with 'password' set",
+    );
+    refuses(
+        "[http]\nlisten = [\"127.0.0.1:1\", \"[2001:db8::1]:8080\"]\n",
+        "2:26: 'listen' in [http] holds [2001:db8::1]:8080, which others can reach, without a \
+         'token'; allowed: a loopback address, or any with 'token' set",
+    );
+    let dns = "[dns]\nlisten = [\"0.0.0.0:53\"]\n";
+    assert!(Config::from_toml(dns, Path::new("edge.toml")).is_ok());
+}
+
+#[test]
+fn a_configuration_changed_by_flags_is_asked_the_same() {
+    let mut config = Config::default();
+    config.resp.listen = vec!["192.0.2.1:6380".parse().unwrap()];
+    assert_eq!(
+        config.unguarded_door().unwrap(),
+        "RESP does not listen on 192.0.2.1:6380, which others can reach, without a 'password' in \
+         [resp]; allowed: a loopback address, or any with 'password' set"
+    );
+    config.resp.password = Some("secret".to_owned());
+    assert_eq!(config.unguarded_door(), None);
+}
+
+#[test]
+fn duplicate_names_are_refused_with_the_line_of_the_first() {
+    refuses(
+        &WHOLE.replace("\"asn\"", "\"city\""),
+        "24:8: 'name' in [[database]] repeats the database 'city' of line 21; allowed: every \
+         name once",
+    );
+    refuses(
+        &WHOLE.replace("\"nyc\"", "\"fra\""),
+        "41:8: 'name' in [[pool.site]] repeats the site 'fra' of line 37; allowed: every name once",
+    );
+    refuses(
+        &WHOLE.replace("owners = []", "owners = [\"Www.example.com.\"]"),
+        "46:11: 'owners' in [[pool]] repeats the owner 'Www.example.com.' of line 31; allowed: \
+         every name once",
+    );
+    refuses(
+        &WHOLE.replace("\"plain\"", "\"www\""),
+        "45:8: 'name' in [[pool]] repeats the pool 'www' of line 30; allowed: every name once",
+    );
+}
+
+#[test]
+fn names_that_nothing_defines_are_refused_with_the_defined_ones() {
+    refuses(
+        &WHOLE.replace("database = \"city\"", "database = \"town\""),
+        "15:12: 'database' in [dns] names 'town', which no [[database]] defines; allowed: city, asn",
+    );
+    refuses(
+        "[dns]\ndatabase = \"city\"\n",
+        "2:12: 'database' in [dns] names 'city', which no [[database]] defines; allowed: nothing, \
+         as none is defined",
+    );
+    refuses(
+        &WHOLE.replace("\"www.example.com\"", "\"www.notexample.com\""),
+        "31:11: 'owners' in [[pool]] names 'www.notexample.com', which lies in no [[zone]]; \
+         allowed: names in example.com",
+    );
+}
+
+#[test]
+fn policies_answers_and_places_are_checked() {
+    refuses(
+        &WHOLE.replace("\"healthy\", \"nearest\"", "\"fastest\""),
+        "32:11: 'policy' in [[pool]] has the unknown step 'fastest'; allowed: healthy, nearest",
+    );
+    refuses(
+        &WHOLE.replace("\"healthy\", \"nearest\"", "\"nearest\", \"nearest\""),
+        "32:22: 'policy' in [[pool]] has the step 'nearest' twice; allowed: every step once",
+    );
+    refuses(
+        &WHOLE.replace("answers = 1", "answers = 2"),
+        "33:11: 'answers' in [[pool]] is 2; allowed: 1 (in this version)",
+    );
+    refuses(
+        &WHOLE.replace("when_all_down = \"none\"", "when_all_down = \"some\""),
+        "35:17: 'when_all_down' in [[pool]] is 'some'; allowed: all, none",
+    );
+    refuses(
+        &WHOLE.replace("longitude = -74.0", "longitude = -180.5"),
+        "42:20: 'longitude' in at of [[pool.site]] is -180.5; allowed: -180 to 180",
+    );
+    refuses(
+        &WHOLE.replace("latitude = 40.7", "latitude = nan"),
+        "42:38: 'latitude' in at of [[pool.site]] is nan; allowed: -90 to 90",
+    );
+    refuses(
+        &WHOLE.replace("latitude = 40.7", "latitude = 'north'"),
+        "42:38: 'latitude' in at of [[pool.site]] is a string; allowed: a number, -90 to 90",
+    );
+    refuses(
+        &WHOLE.replace(", latitude = 40.7", ""),
+        "42:6: no 'latitude' in at of [[pool.site]]; its keys: longitude, latitude",
+    );
+}
+
+#[test]
+fn a_pool_needs_owners_and_sites() {
+    let zone = "[[zone]]\nname = 'example.com'\npath = 'z'\n";
+    let keys = "name, owners, policy, answers, ttl_seconds, when_all_down, site";
+    refuses(
+        &format!("{zone}[[pool]]\nname = 'www'\n"),
+        &format!("4:1: no 'owners' in [[pool]]; its keys: {keys}"),
+    );
+    refuses(
+        &format!("{zone}[[pool]]\nname = 'www'\nowners = ['example.com']\n"),
+        "4:1: no [[pool.site]] in [[pool]]; at least one is needed",
+    );
+    refuses("[[zone]]\nname = 'example.com'\n", "1:1: no 'path' in [[zone]]; its keys: name, path");
+}
+
+#[test]
+fn syntax_errors_are_one_line_with_their_place() {
+    for text in ["[resp\n", "a = \n", "a = 1\na = 2\n", "a = \"x", "[resp]\n[resp]\n", "=", "\u{0}"]
+    {
+        let message = message(text);
+        assert!(!message.contains('\n'), "{message:?}");
+        let place = message.strip_prefix("conf/edge.toml:").unwrap();
+        assert!(place.starts_with(|c: char| c.is_ascii_digit()), "{message}");
+    }
+}
+
+#[test]
+fn columns_count_characters() {
+    let text = "data_dir = \"é\u{1f30d}\" = 1\n";
+    let error = Config::from_toml(text, Path::new("edge.toml")).unwrap_err();
+    assert_eq!((error.line(), error.column()), (Some(1), Some(17)), "{error}");
+}
+
+#[test]
+fn no_cut_or_changed_configuration_makes_the_reader_panic() {
+    for end in 0..WHOLE.len() {
+        let _ = Config::from_toml(&WHOLE[..end], Path::new("edge.toml"));
+        for replacement in ["", "[", "\"", "=", "1", "\n", "{", "é"] {
+            let text = [&WHOLE[..end], replacement, &WHOLE[end + 1..]].concat();
+            let _ = Config::from_toml(&text, Path::new("edge.toml"));
+        }
+    }
+}
+
+#[test]
+fn every_key_stands_in_the_documentation() {
+    let page = include_str!("../../../docs/configuration.md");
+    for (title, keys) in super::all_keys() {
+        for key in keys {
+            let documented = page.contains(&format!("| `{key}` |"))
+                || page.contains(&format!("`[{key}]`"))
+                || page.contains(&format!("`[[{key}]]`"));
+            assert!(documented, "'{key}' of {title}");
+        }
+    }
+}

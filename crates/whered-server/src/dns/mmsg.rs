@@ -1,0 +1,277 @@
+//! Many datagrams with one system call: `recvmmsg` and `sendmmsg` behind safe types.
+//!
+//! Not for: what a datagram means, when to stop (`udp`).
+//!
+//! ```text
+//! Receiver: [ 32 x 4096 bytes ]  [ 32 senders ]  [ 32 control buffers ]     made once
+//!               │ recvmmsg fills; pointers are built on the stack for each call
+//!               v
+//! Datagram { payload, source, destination }  ──handler──>  Batch: [ 32 x Vec<u8> ]  made once
+//!                                                              │ sendmmsg, to the same senders
+//!                                                              v  from the address asked
+//! ```
+//!
+//! Invariants:
+//! - the first `received` entries of every array belong to the last call;
+//! - no pointer into the buffers outlives the call that it was built for;
+//! - an empty answer is not sent.
+//!
+//! At the same time: one thread for one `Receiver` and `Batch`; sockets may be shared.
+//! Cost: one system call for up to 32 datagrams each way, no allocation after the start.
+
+use std::io;
+use std::mem;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6, UdpSocket};
+use std::os::fd::AsRawFd;
+use std::ptr;
+
+use super::control::{self, Control};
+
+/// The most datagrams that one call receives or sends.
+pub const BATCH_SIZE: usize = 32;
+
+/// The longest datagram that is received; a longer one arrives as an empty payload.
+pub const DATAGRAM_SIZE_MAX: usize = 4096;
+
+/// One received datagram.
+#[derive(Clone, Copy, Debug)]
+pub struct Datagram<'a> {
+    /// What was sent; empty when it was longer than [`DATAGRAM_SIZE_MAX`].
+    pub payload: &'a [u8],
+    /// Who sent it.
+    pub source: SocketAddr,
+}
+
+/// The answers to one batch, by the index of the datagram.
+#[derive(Debug)]
+pub struct Batch {
+    answers: Vec<Vec<u8>>,
+}
+
+impl Batch {
+    /// A batch without answers.
+    pub fn new() -> Batch {
+        Batch { answers: (0..BATCH_SIZE).map(|_| Vec::with_capacity(DATAGRAM_SIZE_MAX)).collect() }
+    }
+
+    /// Where the answer to the datagram of that index goes; what stays empty is not sent.
+    ///
+    /// # Panics
+    /// When the index is not below [`BATCH_SIZE`].
+    pub fn answer_mut(&mut self, index: usize) -> &mut Vec<u8> {
+        &mut self.answers[index]
+    }
+
+    /// Forgets every answer and keeps the memory.
+    pub fn clear(&mut self) {
+        self.answers.iter_mut().for_each(Vec::clear);
+    }
+}
+
+impl Default for Batch {
+    fn default() -> Self {
+        Batch::new()
+    }
+}
+
+/// The buffers that datagrams are received into.
+pub struct Receiver {
+    bytes: Vec<[u8; DATAGRAM_SIZE_MAX]>,
+    senders: Vec<Sender>,
+    received: usize,
+}
+
+/// Where one datagram came from and how to answer it.
+struct Sender {
+    name: libc::sockaddr_storage,
+    name_size: libc::socklen_t,
+    source: SocketAddr,
+    payload_size: usize,
+    control: Control,
+}
+
+impl Receiver {
+    /// Buffers for one thread.
+    pub fn new() -> Receiver {
+        let sender = || Sender {
+            name: empty_name(),
+            name_size: 0,
+            source: SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0),
+            payload_size: 0,
+            control: Control::new(),
+        };
+        Receiver {
+            bytes: vec![[0; DATAGRAM_SIZE_MAX]; BATCH_SIZE],
+            senders: (0..BATCH_SIZE).map(|_| sender()).collect(),
+            received: 0,
+        }
+    }
+
+    /// Waits for one datagram, then takes whatever else is there already.
+    ///
+    /// # Errors
+    /// The system's; `WouldBlock` when the socket's read timeout passed.
+    pub fn receive(&mut self, socket: &UdpSocket) -> io::Result<usize> {
+        self.received = 0;
+        let mut vectors = [EMPTY_VECTOR; BATCH_SIZE];
+        let mut headers = [EMPTY_HEADER; BATCH_SIZE];
+        let buffers = self.bytes.iter_mut().zip(&mut self.senders);
+        for ((vector, header), (bytes, sender)) in vectors.iter_mut().zip(&mut headers).zip(buffers)
+        {
+            vector.iov_base = bytes.as_mut_ptr().cast();
+            vector.iov_len = bytes.len();
+            header.msg_hdr.msg_iov = vector;
+            header.msg_hdr.msg_iovlen = 1;
+            header.msg_hdr.msg_name = ptr::from_mut(&mut sender.name).cast();
+            header.msg_hdr.msg_namelen = mem::size_of_val(&sender.name) as libc::socklen_t;
+            header.msg_hdr.msg_control = sender.control.as_mut_ptr();
+            header.msg_hdr.msg_controllen = control::SIZE_BYTES as _;
+        }
+        let count = receive_many(socket, &mut headers)?;
+        for (header, sender) in headers.iter().zip(&mut self.senders).take(count) {
+            let whole = header.msg_hdr.msg_flags & libc::MSG_TRUNC == 0;
+            sender.payload_size = if whole { header.msg_len as usize } else { 0 };
+            sender.name_size = header.msg_hdr.msg_namelen;
+            sender.source = socket_address(&sender.name)?;
+            sender.control.set_received(header.msg_hdr.msg_controllen as u64);
+        }
+        self.received = count;
+        Ok(count)
+    }
+
+    /// Gives the received datagrams to `handle` without allocating.
+    pub fn with_datagrams<R>(&self, handle: impl FnOnce(&[Datagram<'_>]) -> R) -> R {
+        let unspecified = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
+        let mut datagrams = [Datagram { payload: &[], source: unspecified }; BATCH_SIZE];
+        let buffers = self.bytes.iter().zip(&self.senders).take(self.received);
+        for (datagram, (bytes, sender)) in datagrams.iter_mut().zip(buffers) {
+            *datagram = Datagram { payload: &bytes[..sender.payload_size], source: sender.source };
+        }
+        handle(&datagrams[..self.received])
+    }
+
+    /// Sends the answers, each to its datagram's sender and from the address it was sent to.
+    ///
+    /// Gives how many the system refused (such as an unreachable network): DNS clients ask
+    /// again, so these are counted and not retried.
+    pub fn send(&mut self, socket: &UdpSocket, batch: &mut Batch) -> usize {
+        let mut vectors = [EMPTY_VECTOR; BATCH_SIZE];
+        let mut headers = [EMPTY_HEADER; BATCH_SIZE];
+        let mut count = 0;
+        let answers = batch.answers.iter_mut().zip(&mut self.senders).take(self.received);
+        for (answer, sender) in answers.filter(|(answer, _)| !answer.is_empty()) {
+            let (vector, header) = (&mut vectors[count], &mut headers[count].msg_hdr);
+            vector.iov_base = answer.as_mut_ptr().cast();
+            vector.iov_len = answer.len();
+            header.msg_iov = vector;
+            header.msg_iovlen = 1;
+            header.msg_name = ptr::from_mut(&mut sender.name).cast();
+            header.msg_namelen = sender.name_size;
+            if let Some((control, size_bytes)) = sender.control.for_answer() {
+                header.msg_control = control;
+                header.msg_controllen = size_bytes as _;
+            }
+            count += 1;
+        }
+        send_all(socket, &mut headers[..count])
+    }
+}
+
+impl Default for Receiver {
+    fn default() -> Self {
+        Receiver::new()
+    }
+}
+
+const EMPTY_VECTOR: libc::iovec = libc::iovec { iov_base: ptr::null_mut(), iov_len: 0 };
+const EMPTY_HEADER: libc::mmsghdr = empty_header();
+
+#[allow(unsafe_code, reason = "libc's message header has private padding on some targets")]
+const fn empty_header() -> libc::mmsghdr {
+    // SAFETY: a message header is integers and raw pointers only: all zero bits are valid.
+    unsafe { mem::zeroed() }
+}
+
+#[allow(unsafe_code, reason = "libc's socket address has private padding")]
+fn empty_name() -> libc::sockaddr_storage {
+    // SAFETY: a socket address is integers only: all zero bits are valid.
+    unsafe { mem::zeroed() }
+}
+
+#[allow(unsafe_code, reason = "recvmmsg is a system call")]
+fn receive_many(socket: &UdpSocket, headers: &mut [libc::mmsghdr]) -> io::Result<usize> {
+    // SAFETY: the descriptor is open as long as `socket` is borrowed. `headers` holds as many
+    // headers as its length says; `Receiver::receive`, the only caller, has pointed each at a
+    // vector, a payload, a name and a control buffer of the lengths given, all of which are
+    // exclusively borrowed until after this call, and the kernel keeps no pointer.
+    let count = unsafe {
+        libc::recvmmsg(
+            socket.as_raw_fd(),
+            headers.as_mut_ptr(),
+            headers.len() as libc::c_uint,
+            libc::MSG_WAITFORONE as _,
+            ptr::null_mut(),
+        )
+    };
+    usize::try_from(count).map_err(|_| io::Error::last_os_error())
+}
+
+/// Sends every message; gives how many were refused.
+fn send_all(socket: &UdpSocket, headers: &mut [libc::mmsghdr]) -> usize {
+    let mut sent = 0;
+    let mut refused = 0;
+    while sent < headers.len() {
+        match send_many(socket, &mut headers[sent..]) {
+            // The kernel never takes nothing without an error; counted as a refusal all the
+            // same, so that this loop ends whatever happens.
+            Ok(0) => {
+                sent += 1;
+                refused += 1;
+            }
+            Ok(count) => sent += count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            // The error is about the first message; the others may go.
+            Err(_) => {
+                sent += 1;
+                refused += 1;
+            }
+        }
+    }
+    refused
+}
+
+#[allow(unsafe_code, reason = "sendmmsg is a system call")]
+fn send_many(socket: &UdpSocket, headers: &mut [libc::mmsghdr]) -> io::Result<usize> {
+    // SAFETY: as in `receive_many`; here `Receiver::send` has pointed the headers at answers,
+    // names and controls that stay borrowed until after this call and that the kernel only reads.
+    let count = unsafe {
+        libc::sendmmsg(socket.as_raw_fd(), headers.as_mut_ptr(), headers.len() as libc::c_uint, 0)
+    };
+    usize::try_from(count).map_err(|_| io::Error::last_os_error())
+}
+
+/// Reads the address that the kernel has written.
+#[allow(unsafe_code, reason = "a socket address is read by its family")]
+fn socket_address(name: &libc::sockaddr_storage) -> io::Result<SocketAddr> {
+    match i32::from(name.ss_family) {
+        libc::AF_INET => {
+            // SAFETY: `sockaddr_storage` is at least as large and as aligned as every socket
+            // address (POSIX), and a `sockaddr_in` is integers only: any bytes are valid.
+            let v4 = unsafe { &*ptr::from_ref(name).cast::<libc::sockaddr_in>() };
+            let address = Ipv4Addr::from(u32::from_be(v4.sin_addr.s_addr));
+            Ok(SocketAddrV4::new(address, u16::from_be(v4.sin_port)).into())
+        }
+        libc::AF_INET6 => {
+            // SAFETY: as above, for `sockaddr_in6`.
+            let v6 = unsafe { &*ptr::from_ref(name).cast::<libc::sockaddr_in6>() };
+            let address = Ipv6Addr::from(v6.sin6_addr.s6_addr);
+            let port = u16::from_be(v6.sin6_port);
+            Ok(SocketAddrV6::new(address, port, v6.sin6_flowinfo, v6.sin6_scope_id).into())
+        }
+        family => Err(io::Error::other(format!("a datagram of address family {family}"))),
+    }
+}
+
+#[cfg(test)]
+#[path = "mmsg_tests.rs"]
+mod tests;

@@ -1,0 +1,108 @@
+//! Connections of the HTTP door: at most so many, and none that hangs.
+//!
+//! A connection may stay open between requests, but on each one an answer must have been written
+//! within [`PROGRESS`] of the last one: that bounds idle clients, clients that send a request
+//! byte by byte, and clients that do not read, with one clock.
+
+use std::io;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::{Instant, Sleep, sleep, sleep_until};
+
+/// The longest time between two writes of a connection, and before the first one.
+pub(crate) const PROGRESS: Duration = Duration::from_secs(30);
+
+/// How long to wait after the system could not accept (such as for want of descriptors).
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// A listener with a limit that several may share.
+pub(crate) struct LimitedListener {
+    pub(crate) listener: TcpListener,
+    pub(crate) limit: Arc<Semaphore>,
+}
+
+/// A connection that counts against the limit and has a clock.
+pub(crate) struct LimitedStream {
+    stream: TcpStream,
+    clock: Pin<Box<Sleep>>,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl axum::serve::Listener for LimitedListener {
+    type Io = LimitedStream;
+    type Addr = SocketAddr;
+
+    async fn accept(&mut self) -> (LimitedStream, SocketAddr) {
+        loop {
+            let (stream, peer) = match self.listener.accept().await {
+                Ok(accepted) => accepted,
+                Err(error) => {
+                    tracing::debug!("an HTTP connection could not be accepted: {error}");
+                    sleep(ACCEPT_PAUSE).await;
+                    continue;
+                }
+            };
+            // One too many is closed at once: the client sees that, and waiting would hide it.
+            let Ok(permit) = Arc::clone(&self.limit).try_acquire_owned() else {
+                continue;
+            };
+            let clock = Box::pin(sleep_until(Instant::now() + PROGRESS));
+            return (LimitedStream { stream, clock, _permit: permit }, peer);
+        }
+    }
+
+    fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+}
+
+impl LimitedStream {
+    /// An error once the clock has run out; otherwise the task is woken when it does.
+    fn check_clock(&mut self, context: &mut Context<'_>) -> io::Result<()> {
+        match self.clock.as_mut().poll(context) {
+            Poll::Ready(()) => Err(io::ErrorKind::TimedOut.into()),
+            Poll::Pending => Ok(()),
+        }
+    }
+}
+
+impl AsyncRead for LimitedStream {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        self.check_clock(context)?;
+        Pin::new(&mut self.stream).poll_read(context, buffer)
+    }
+}
+
+impl AsyncWrite for LimitedStream {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        self.check_clock(context)?;
+        let written = Pin::new(&mut self.stream).poll_write(context, bytes);
+        if matches!(written, Poll::Ready(Ok(_))) {
+            self.clock.as_mut().reset(Instant::now() + PROGRESS);
+        }
+        written
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}

@@ -1,0 +1,284 @@
+//! The HTTP door: `/healthz`, `/metrics` and the JSON questions under `/v1`.
+//!
+//! Not for: anything that another door answers as well in another way (the engine does that).
+//!
+//! ```text
+//! listener ─ limit, clock ─> guard: length, token, time, count ─> route ─> JSON
+//!                                                            └──> error form of `error`
+//! ```
+//!
+//! At the same time: one thread runs all connections; searches run on up to [`SEARCHES`] others.
+//! Limits: connections (configured), [`URI_BYTES_MAX`] of path and query, [`REQUEST_TIME`] for
+//! an answer, [`listen::PROGRESS`] between answers; request bodies are not read.
+
+mod error;
+mod ip;
+mod listen;
+mod near;
+mod query;
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use serde_json::json;
+use tokio::net::TcpListener;
+use tokio::sync::{Semaphore, watch};
+use tokio::task::JoinSet;
+use whered_engine::Engine;
+
+use self::error::HttpError;
+use self::listen::LimitedListener;
+use crate::config::HttpConfig;
+use crate::metrics::Metrics;
+use crate::runtime::RuntimeThread;
+
+/// Searches at the same time; more wait.
+const SEARCHES: usize = 4;
+const URI_BYTES_MAX: usize = 8 * 1024;
+const REQUEST_TIME: Duration = Duration::from_secs(20);
+/// What `/metrics` is written in.
+const METRICS_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// The running door.
+pub(crate) struct HttpDoor {
+    addresses: Vec<SocketAddr>,
+    thread: RuntimeThread,
+}
+
+/// What every request sees.
+pub(crate) struct Door {
+    engine: Arc<Engine>,
+    token: Option<String>,
+    counters: Arc<HttpCounters>,
+    metrics: Metrics,
+}
+
+/// Requests by route and status.
+#[derive(Debug, Default)]
+pub(crate) struct HttpCounters {
+    requests: Mutex<BTreeMap<(&'static str, u16), u64>>,
+}
+
+impl HttpCounters {
+    /// Every route and status that was seen, with its count.
+    pub(crate) fn read(&self) -> Vec<(&'static str, u16, u64)> {
+        let requests = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
+        requests.iter().map(|((route, status), count)| (*route, *status, *count)).collect()
+    }
+
+    fn add(&self, route: &'static str, status: StatusCode) {
+        let mut requests = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
+        *requests.entry((route, status.as_u16())).or_default() += 1;
+    }
+}
+
+impl HttpDoor {
+    /// Binds every address and starts answering.
+    ///
+    /// # Errors
+    /// An address cannot be bound; the text names it.
+    pub(crate) fn start(
+        engine: Arc<Engine>,
+        config: &HttpConfig,
+        counters: Arc<HttpCounters>,
+        metrics: Metrics,
+    ) -> io::Result<HttpDoor> {
+        let listeners = crate::runtime::bind_all("HTTP", &config.listen)?;
+        let addresses = listeners.iter().map(std::net::TcpListener::local_addr);
+        let addresses = addresses.collect::<io::Result<_>>()?;
+        let token = config.token.clone();
+        let router = router(Arc::new(Door { engine, token, counters, metrics }));
+        let limit = Arc::new(Semaphore::new(config.max_connections));
+        let thread = RuntimeThread::start("whered-http", SEARCHES, |stop| {
+            serve(listeners, router, limit, stop)
+        })?;
+        Ok(HttpDoor { addresses, thread })
+    }
+
+    /// Where it listens.
+    pub(crate) fn addresses(&self) -> &[SocketAddr] {
+        &self.addresses
+    }
+
+    /// Answers what was asked, then closes.
+    pub(crate) fn stop(self) {
+        self.thread.stop();
+    }
+}
+
+async fn serve(
+    listeners: Vec<std::net::TcpListener>,
+    router: Router,
+    limit: Arc<Semaphore>,
+    stop: watch::Receiver<bool>,
+) {
+    let mut serving = JoinSet::new();
+    for listener in listeners {
+        let listener = match TcpListener::from_std(listener) {
+            Ok(listener) => LimitedListener { listener, limit: Arc::clone(&limit) },
+            Err(error) => {
+                tracing::error!("an HTTP listener is lost: {error}");
+                continue;
+            }
+        };
+        let (router, mut stop) = (router.clone(), stop.clone());
+        let stopped = async move {
+            // An error means that the door is gone, which is a stop too.
+            let _ = stop.wait_for(|stop| *stop).await;
+        };
+        serving.spawn(axum::serve(listener, router).with_graceful_shutdown(stopped).into_future());
+    }
+    while serving.join_next().await.is_some() {}
+}
+
+fn router(door: Arc<Door>) -> Router {
+    Router::new()
+        .route("/healthz", get(healthz))
+        .route("/metrics", get(metrics))
+        .route("/v1/ip/{address}", get(ip::ip))
+        .route("/v1/collections/{name}/near", get(near::near))
+        .fallback(async || {
+            let message = "no such path; paths: /healthz, /metrics, /v1/ip/{address}, \
+                           /v1/collections/{name}/near";
+            HttpError::new(StatusCode::NOT_FOUND, Some("path"), message)
+        })
+        .method_not_allowed_fallback(async || {
+            let message = "method not allowed; allowed: GET, HEAD";
+            HttpError::new(StatusCode::METHOD_NOT_ALLOWED, Some("method"), message)
+        })
+        .layer(middleware::from_fn_with_state(Arc::clone(&door), guard))
+        .with_state(door)
+}
+
+/// What holds for every request: limits, the token, the count.
+async fn guard(State(door): State<Arc<Door>>, request: Request, next: Next) -> Response {
+    let path = request.uri().path();
+    let route = route_of(path);
+    let too_long =
+        request.uri().path_and_query().is_some_and(|text| text.as_str().len() > URI_BYTES_MAX);
+    let response = if too_long {
+        let message = format!("path and query are longer than {URI_BYTES_MAX} bytes");
+        HttpError::new(StatusCode::URI_TOO_LONG, None, message).into_response()
+    } else if route != "/healthz" && !is_allowed(door.token.as_deref(), request.headers()) {
+        let message = "the header 'Authorization: Bearer <token>' is missing or wrong";
+        HttpError::new(StatusCode::UNAUTHORIZED, Some("Authorization"), message).into_response()
+    } else {
+        match tokio::time::timeout(REQUEST_TIME, next.run(request)).await {
+            Ok(response) => response,
+            Err(_) => {
+                let message = format!("no answer within {} seconds", REQUEST_TIME.as_secs());
+                HttpError::new(StatusCode::SERVICE_UNAVAILABLE, None, message).into_response()
+            }
+        }
+    };
+    door.counters.add(route, response.status());
+    response
+}
+
+/// The route as metrics name it: never more names than there are routes.
+fn route_of(path: &str) -> &'static str {
+    match path.split('/').collect::<Vec<_>>().as_slice() {
+        ["", "healthz"] => "/healthz",
+        ["", "metrics"] => "/metrics",
+        ["", "v1", "ip", _] => "/v1/ip/{address}",
+        ["", "v1", "collections", _, "near"] => "/v1/collections/{name}/near",
+        _ => "other",
+    }
+}
+
+fn is_allowed(token: Option<&str>, headers: &HeaderMap) -> bool {
+    let Some(token) = token else { return true };
+    let given = headers.get(header::AUTHORIZATION).map(HeaderValue::as_bytes);
+    let given = given.and_then(|value| value.split_at_checked("Bearer ".len()));
+    given.is_some_and(|(scheme, given)| {
+        scheme.eq_ignore_ascii_case(b"Bearer ") && is_same_secret(token.as_bytes(), given)
+    })
+}
+
+/// Compares without telling by its duration how many bytes were right. The length is no secret.
+fn is_same_secret(secret: &[u8], given: &[u8]) -> bool {
+    let differing = secret.iter().zip(given).fold(0, |bits, (a, b)| bits | (a ^ b));
+    secret.len() == given.len() && std::hint::black_box(differing) == 0
+}
+
+async fn healthz(State(door): State<Arc<Door>>) -> Response {
+    health(door.engine.generation().number(), door.engine.journal_poisoned())
+}
+
+fn health(generation: u64, poisoned: Option<String>) -> Response {
+    match poisoned {
+        None => axum::Json(json!({ "status": "ok", "generation": generation })).into_response(),
+        Some(reason) => {
+            let reason = format!("the journal has failed: {reason}");
+            let body = json!({ "status": "failed", "generation": generation, "reason": reason });
+            (StatusCode::SERVICE_UNAVAILABLE, axum::Json(body)).into_response()
+        }
+    }
+}
+
+async fn metrics(State(door): State<Arc<Door>>) -> Result<Response, HttpError> {
+    let text = door.metrics.render().map_err(|_| internal_error())?;
+    Ok(([(header::CONTENT_TYPE, METRICS_TYPE)], text).into_response())
+}
+
+fn internal_error() -> HttpError {
+    let message = "the server failed to make an answer";
+    HttpError::new(StatusCode::INTERNAL_SERVER_ERROR, None, message)
+}
+
+/// A line of its own, so that answers do not run together in a terminal.
+fn json_response(mut body: Vec<u8>) -> Response {
+    body.push(b'\n');
+    ([(header::CONTENT_TYPE, "application/json")], body).into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn routes_are_named_without_their_parameters() {
+        assert_eq!(route_of("/v1/ip/192.0.2.1"), "/v1/ip/{address}");
+        assert_eq!(route_of("/v1/collections/a%2Fb/near"), "/v1/collections/{name}/near");
+        assert_eq!(route_of("/v1/collections/near"), "other");
+        assert_eq!(route_of(""), "other");
+    }
+
+    #[test]
+    fn only_the_whole_token_opens() {
+        let header = |value: &str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::AUTHORIZATION, value.parse().unwrap());
+            headers
+        };
+        assert!(is_allowed(None, &HeaderMap::new()));
+        assert!(is_allowed(Some("abc"), &header("Bearer abc")));
+        assert!(is_allowed(Some("abc"), &header("bearer abc")));
+        for wrong in ["Bearer ab", "Bearer abcd", "Bearer abd", "Basic abc", "abc", "Bearer "] {
+            assert!(!is_allowed(Some("abc"), &header(wrong)), "{wrong}");
+        }
+        assert!(!is_allowed(Some("abc"), &HeaderMap::new()));
+    }
+
+    #[tokio::test]
+    async fn a_failed_journal_makes_the_server_unhealthy_and_says_so() {
+        let response = health(7, Some("fdatasync: input/output error".to_owned()));
+        assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
+        let body = axum::body::to_bytes(response.into_body(), 1000).await.unwrap();
+        let expected = json!({
+            "status": "failed",
+            "generation": 7,
+            "reason": "the journal has failed: fdatasync: input/output error",
+        });
+        assert_eq!(serde_json::from_slice::<serde_json::Value>(&body).unwrap(), expected);
+    }
+}

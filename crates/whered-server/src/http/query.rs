@@ -1,0 +1,97 @@
+//! The query parameters of a route: known ones only, each at most once.
+//!
+//! Not for: what a value means to the route. Every refusal is a 400 that names the parameter, what
+//! was found and what is allowed. Cost: a few short comparisons; a URI has a limit of its own.
+
+use axum::extract::Query;
+use axum::http::Uri;
+
+use super::error::HttpError;
+
+/// The parameters of one request.
+pub(crate) struct Parameters {
+    pairs: Vec<(String, String)>,
+}
+
+impl Parameters {
+    /// Takes the parameters when each is one of `allowed`.
+    ///
+    /// # Errors
+    /// Bad percent-encoding, an unknown parameter or a repeated one: 400.
+    pub(crate) fn read(uri: &Uri, allowed: &[&'static str]) -> Result<Parameters, HttpError> {
+        let Query(pairs) = Query::<Vec<(String, String)>>::try_from_uri(uri).map_err(|error| {
+            HttpError::bad_request("query", format!("the query cannot be read: {error}"))
+        })?;
+        for (index, (name, _)) in pairs.iter().enumerate() {
+            let Some(known) = allowed.iter().find(|known| *known == name) else {
+                let list = allowed.join(", ");
+                return Err(HttpError::bad_request(
+                    "query",
+                    format!("unknown parameter '{name}'; allowed: {list}"),
+                ));
+            };
+            if pairs[..index].iter().any(|(earlier, _)| earlier == name) {
+                return Err(HttpError::bad_request(known, format!("'{name}' is given twice")));
+            }
+        }
+        Ok(Parameters { pairs })
+    }
+
+    /// A parameter's text; one that is there but empty counts as absent.
+    pub(crate) fn text(&self, name: &str) -> Option<&str> {
+        let pair = self.pairs.iter().find(|(key, _)| key == name)?;
+        Some(pair.1.as_str()).filter(|text| !text.is_empty())
+    }
+
+    /// A switch: `1`/`true` or `0`/`false`; absent is off.
+    ///
+    /// # Errors
+    /// Anything else: 400.
+    pub(crate) fn switch(&self, name: &'static str) -> Result<bool, HttpError> {
+        match self.text(name) {
+            None | Some("0" | "false") => Ok(false),
+            Some("1" | "true") => Ok(true),
+            Some(other) => {
+                let message = format!("'{name}' is '{other}'; allowed: 1, 0");
+                Err(HttpError::bad_request(name, message))
+            }
+        }
+    }
+
+    /// A number with or without a fraction.
+    ///
+    /// # Errors
+    /// Not a finite number: 400.
+    pub(crate) fn number(&self, name: &'static str) -> Result<Option<f64>, HttpError> {
+        let Some(text) = self.text(name) else {
+            return Ok(None);
+        };
+        let number = text.parse().ok().filter(|number: &f64| number.is_finite());
+        number.map(Some).ok_or_else(|| {
+            HttpError::bad_request(name, format!("'{name}' is '{text}'; allowed: a number"))
+        })
+    }
+
+    /// A number that must be there.
+    ///
+    /// # Errors
+    /// Absent or not a finite number: 400.
+    pub(crate) fn required_number(&self, name: &'static str) -> Result<f64, HttpError> {
+        self.number(name)?
+            .ok_or_else(|| HttpError::bad_request(name, format!("'{name}' is missing")))
+    }
+
+    /// A whole number from 1 to `max`.
+    ///
+    /// # Errors
+    /// Anything else: 400.
+    pub(crate) fn count(&self, name: &'static str, max: usize) -> Result<Option<usize>, HttpError> {
+        let Some(text) = self.text(name) else {
+            return Ok(None);
+        };
+        let count = text.parse().ok().filter(|count| (1..=max).contains(count));
+        count.map(Some).ok_or_else(|| {
+            HttpError::bad_request(name, format!("'{name}' is '{text}'; allowed: 1 to {max}"))
+        })
+    }
+}

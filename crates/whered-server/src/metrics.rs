@@ -1,0 +1,205 @@
+//! What the server tells Prometheus, in the OpenMetrics text format.
+//!
+//! Every scrape reads the counters where they are kept and writes them through a registry of its
+//! own: nothing is counted twice, and nothing in a hot path knows of this module.
+//!
+//! Cost of a scrape: O(metrics) and one shared lock for each prefix set.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use prometheus_client::encoding::text;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::info::Info;
+use prometheus_client::registry::Registry;
+use whered_engine::{DATABASE_COUNT, Engine};
+
+use crate::dns::{DnsCounters, Totals};
+use crate::http::HttpCounters;
+use crate::resp::RespCounters;
+
+type Labels = Vec<(&'static str, String)>;
+type FloatGauge = Gauge<f64, AtomicU64>;
+
+/// Where the numbers are.
+pub(crate) struct Metrics {
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) started: Instant,
+    pub(crate) resp: Option<Arc<RespCounters>>,
+    pub(crate) dns: Option<Arc<DnsCounters>>,
+    pub(crate) http: Arc<HttpCounters>,
+}
+
+impl Metrics {
+    /// Every metric as text.
+    ///
+    /// # Errors
+    /// A metric cannot be written, which no value leads to.
+    pub(crate) fn render(&self) -> Result<String, fmt::Error> {
+        let mut registry = Registry::with_prefix("whered");
+        self.add_server(&mut registry);
+        self.add_doors(&mut registry);
+        self.add_resp(&mut registry);
+        self.add_data(&mut registry);
+        self.add_journal(&mut registry);
+        let mut out = String::new();
+        text::encode(&mut out, &registry)?;
+        Ok(out)
+    }
+
+    fn add_server(&self, registry: &mut Registry) {
+        let build = Info::new(vec![("version", env!("CARGO_PKG_VERSION"))]);
+        registry.register("build", "The program's version", build);
+        let uptime = FloatGauge::default();
+        uptime.set(self.started.elapsed().as_secs_f64());
+        registry.register("uptime_seconds", "Time since the server has started", uptime);
+    }
+
+    fn add_doors(&self, registry: &mut Registry) {
+        let http = Counters::default();
+        for (route, status, count) in self.http.read() {
+            http.add([("route", route), ("status", &status.to_string())], count);
+        }
+        http.register(registry, "http_requests", "HTTP requests by route and status");
+        let Some(dns) = &self.dns else { return };
+        let (queries, silent, refused) = <(Counters, Counters, Counters)>::default();
+        for (transport, Totals { answered, silent: unanswered, refused: lost }) in
+            [("udp", dns.udp()), ("tcp", dns.tcp())]
+        {
+            for (rcode, count) in answered {
+                let rcode = whered_dns::Rcode(rcode).to_string();
+                queries.add([("transport", transport), ("rcode", &rcode)], count);
+            }
+            silent.add([("transport", transport)], unanswered);
+            refused.add([("transport", transport)], lost);
+        }
+        queries.register(registry, "dns_queries", "DNS queries answered, by response code");
+        silent.register(registry, "dns_silent", "DNS messages that got no answer");
+        refused.register(registry, "dns_unsent", "DNS answers that the system did not take");
+    }
+
+    fn add_resp(&self, registry: &mut Registry) {
+        let Some(resp) = &self.resp else { return };
+        let open = Gauge::<u64, AtomicU64>::default();
+        open.set(resp.connections_open.load(Ordering::Relaxed));
+        registry.register("resp_connections_open", "RESP connections open now", open);
+        let counters = [
+            ("resp_connections", "RESP connections accepted", &resp.connections_accepted),
+            ("resp_rejected", "RESP connections beyond the limit", &resp.connections_rejected),
+            ("resp_commands", "RESP commands executed", &resp.commands),
+            ("resp_errors", "RESP error replies", &resp.errors),
+            ("resp_input_bytes", "Bytes received from RESP clients", &resp.input_bytes),
+            ("resp_output_bytes", "Bytes sent to RESP clients", &resp.output_bytes),
+            (
+                "resp_output_limit_closed",
+                "RESP connections closed for not reading their replies",
+                &resp.output_limit_closed,
+            ),
+            (
+                "resp_query_limit_closed",
+                "RESP connections closed for too long a request",
+                &resp.query_limit_closed,
+            ),
+        ];
+        for (name, help, count) in counters {
+            register_count(registry, name, help, count.load(Ordering::Relaxed));
+        }
+    }
+
+    fn add_data(&self, registry: &mut Registry) {
+        let generation = self.engine.generation();
+        let number = <Gauge>::default();
+        number.set(generation.number() as i64);
+        registry.register("generation", "The number of the generation that serves", number);
+        let epochs = Gauges::default();
+        for named in generation.databases() {
+            let epoch = named.database.metadata().build_epoch_seconds;
+            epochs.set([("database", &*named.name)], epoch);
+        }
+        let help = "When the database was built, in seconds since 1970";
+        epochs.register(registry, "database_build_timestamp_seconds", help);
+        let keys = Gauges::default();
+        for number in 0..DATABASE_COUNT {
+            keys.set([("number", &*number.to_string())], self.engine.keyspace().len(number) as u64);
+        }
+        keys.register(registry, "keys", "Collections in each numbered database");
+        let prefixes = Gauges::default();
+        let (sets, now) = (self.engine.prefix_sets(), self.engine.now_millis());
+        for name in sets.names() {
+            if let Some(count) = sets.read(&name, |set| set.live_len(now)) {
+                prefixes.set([("set", &*name)], count as u64);
+            }
+        }
+        prefixes.register(registry, "prefix_set_entries", "Prefixes in each prefix set");
+    }
+
+    fn add_journal(&self, registry: &mut Registry) {
+        let poisoned = <Gauge>::default();
+        poisoned.set(i64::from(self.engine.journal_poisoned().is_some()));
+        let help = "1 when the journal has failed: memory may hold writes that were not \
+                    acknowledged";
+        registry.register("journal_poisoned", help, poisoned);
+        let Some(stats) = self.engine.journal_stats() else {
+            return;
+        };
+        let counters = [
+            ("journal_groups", "Groups made durable", stats.groups),
+            ("journal_frames", "Operations written", stats.frames),
+            ("journal_bytes", "Bytes written", stats.bytes),
+        ];
+        for (name, help, count) in counters {
+            register_count(registry, name, help, count);
+        }
+        let durations = [
+            ("journal_last_sync_seconds", "The last fdatasync", stats.last_sync_nanoseconds),
+            ("journal_max_sync_seconds", "The longest fdatasync", stats.maximum_sync_nanoseconds),
+        ];
+        for (name, help, nanoseconds) in durations {
+            let gauge = FloatGauge::default();
+            gauge.set(Duration::from_nanos(nanoseconds).as_secs_f64());
+            registry.register(name, help, gauge);
+        }
+    }
+}
+
+/// A counter for each combination of labels.
+#[derive(Default)]
+struct Counters(Family<Labels, Counter>);
+
+impl Counters {
+    fn add<const N: usize>(&self, labels: [(&'static str, &str); N], count: u64) {
+        self.0.get_or_create(&owned(labels)).inc_by(count);
+    }
+
+    fn register(self, registry: &mut Registry, name: &str, help: &str) {
+        registry.register(name, help, self.0);
+    }
+}
+
+/// A gauge for each combination of labels.
+#[derive(Default)]
+struct Gauges(Family<Labels, Gauge<u64, AtomicU64>>);
+
+impl Gauges {
+    fn set<const N: usize>(&self, labels: [(&'static str, &str); N], value: u64) {
+        self.0.get_or_create(&owned(labels)).set(value);
+    }
+
+    fn register(self, registry: &mut Registry, name: &str, help: &str) {
+        registry.register(name, help, self.0);
+    }
+}
+
+fn register_count(registry: &mut Registry, name: &str, help: &str, count: u64) {
+    let counter = <Counter>::default();
+    counter.inc_by(count);
+    registry.register(name, help, counter);
+}
+
+fn owned<const N: usize>(labels: [(&'static str, &str); N]) -> Labels {
+    labels.into_iter().map(|(name, value)| (name, value.to_owned())).collect()
+}

@@ -1,0 +1,213 @@
+//! Prefix sets: `CIDR.ADD CIDR.REM CIDR.MATCH CIDR.MMATCH CIDR.COUNT CIDR.LIST`.
+//!
+//! A set is made by its first `CIDR.ADD` and stays when its last prefix goes. Sets are no keys:
+//! `DEL` and `FLUSHALL` do not see them.
+
+use whered_engine::ip::{Prefix, PrefixMatch};
+
+use super::{
+    Action, Command, Failure, Flag, Outcome, SYNTAX_ERROR, address, cut, explained, integer, name,
+    no_such, wrong_arity,
+};
+use crate::resp::protocol::Args;
+use crate::resp::reply::Reply;
+use crate::resp::session::Session;
+
+const CIDR: Command = Command {
+    name: "",
+    arity: -3,
+    flags: &[Flag::ReadOnly, Flag::Fast],
+    group: "cidr",
+    keys: (0, 0, 0),
+    syntax: "",
+    summary: "",
+    cost: "O(1)",
+    since: "0.1.0",
+    action: Action::Subcommands(&[]),
+};
+
+pub(super) const COMMANDS: &[Command] = &[
+    Command {
+        name: "cidr.add",
+        flags: &[Flag::Write, Flag::Fast],
+        syntax: "set [VALUE value] [EX seconds] prefix [prefix ...]",
+        summary: "Adds prefixes to a set, and gives how many are new",
+        cost: "O(N) with N prefixes",
+        action: Action::Run(add),
+        ..CIDR
+    },
+    Command {
+        name: "cidr.count",
+        arity: 2,
+        syntax: "set",
+        summary: "Gives the number of prefixes that have not expired",
+        cost: "O(1), or O(N) when some of the N prefixes have expiry times",
+        action: Action::Run(count),
+        ..CIDR
+    },
+    Command {
+        name: "cidr.list",
+        arity: 1,
+        summary: "Gives the names of the sets",
+        cost: "O(N) with N sets",
+        action: Action::Run(|session, _, reply| {
+            let names = session.engine().prefix_sets().names();
+            reply.array(names.len());
+            names.iter().for_each(|name| reply.bulk(name.as_bytes()));
+            Ok(())
+        }),
+        ..CIDR
+    },
+    Command {
+        name: "cidr.match",
+        syntax: "set address [ALL] [WITHVALUE] [EXPLAIN]",
+        summary: "Gives the longest prefix of a set that holds an address, or all of them",
+        action: Action::Run(match_one),
+        ..CIDR
+    },
+    Command {
+        name: "cidr.mmatch",
+        syntax: "set address [address ...]",
+        summary: "Gives the longest prefix for each address",
+        cost: "O(N) with N addresses",
+        action: Action::Run(match_many),
+        ..CIDR
+    },
+    Command {
+        name: "cidr.rem",
+        flags: &[Flag::Write, Flag::Fast],
+        syntax: "set prefix [prefix ...]",
+        summary: "Removes prefixes from a set, and gives how many there were",
+        cost: "O(N) with N prefixes",
+        action: Action::Run(remove),
+        ..CIDR
+    },
+];
+
+fn prefix(text: &[u8]) -> Result<Prefix, Failure> {
+    let read = std::str::from_utf8(text).map(str::parse::<Prefix>);
+    match read {
+        Ok(Ok(prefix)) => Ok(prefix),
+        Ok(Err(error)) => Err(Failure::made(format!("ERR {error}"))),
+        Err(_) => {
+            let shown = cut(text, 128).escape_ascii();
+            Err(Failure::made(format!("ERR '{shown}' is not a prefix")))
+        }
+    }
+}
+
+fn prefixes(args: Args<'_>, first: usize) -> Result<Vec<Prefix>, Failure> {
+    args.from(first).map(prefix).collect()
+}
+
+fn add(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
+    let set = name(args.at(1))?;
+    let (mut value, mut expires_at_millis) = (None, None);
+    let mut first = 2;
+    while args.len() > first + 1 {
+        if args.is(first, "value") {
+            value = Some(args.at(first + 1));
+        } else if args.is(first, "ex") {
+            let seconds = integer(args.at(first + 1))?;
+            let millis = u64::try_from(seconds).ok().filter(|seconds| *seconds > 0);
+            let expiry = millis
+                .and_then(|seconds| seconds.checked_mul(1000))
+                .and_then(|millis| millis.checked_add(session.engine().now_millis()));
+            let wrong = Failure::text("ERR invalid expire time in 'cidr.add' command");
+            expires_at_millis = Some(expiry.ok_or(wrong)?);
+        } else {
+            break;
+        }
+        first += 2;
+    }
+    if first >= args.len() {
+        return Err(wrong_arity("cidr.add"));
+    }
+    let prefixes = prefixes(args, first)?;
+    let written = session.engine().prefix_sets().add(set, &prefixes, value, expires_at_millis)?;
+    reply.hold(written.ticket);
+    reply.count(written.value);
+    Ok(())
+}
+
+fn remove(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
+    let prefixes = prefixes(args, 2)?;
+    let written = session.engine().prefix_sets().remove(name(args.at(1))?, &prefixes)?;
+    reply.hold(written.ticket);
+    reply.count(written.value);
+    Ok(())
+}
+
+fn count(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
+    let set = name(args.at(1))?;
+    let now = session.engine().now_millis();
+    let count = session.engine().prefix_sets().read(set, |members| members.live_len(now));
+    reply.count(count.ok_or_else(|| no_such("prefix set", set))?);
+    Ok(())
+}
+
+fn match_one(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
+    let (args, explain) = explained(args, 3);
+    let set = name(args.at(1))?;
+    let address = address(args.at(2))?;
+    let (mut all, mut with_value) = (false, false);
+    for at in 3..args.len() {
+        match () {
+            () if args.is(at, "all") => all = true,
+            () if args.is(at, "withvalue") => with_value = true,
+            () => return Err(SYNTAX_ERROR),
+        }
+    }
+    if explain {
+        let reasons = session.engine().explain_match(set, address);
+        let reasons = reasons.map_err(|error| Failure::made(format!("ERR {error}")))?;
+        reply.bulk(reasons.to_string().as_bytes());
+        return Ok(());
+    }
+    let now = session.engine().now_millis();
+    let found = session.engine().prefix_sets().read(set, |members| {
+        if all {
+            let found: Vec<PrefixMatch<'_>> = members.all_matches(address, now).collect();
+            reply.array(found.len());
+            // The longest first: that is the one that a plain match gives.
+            found.iter().rev().for_each(|found| write_match(reply, found, with_value));
+            return;
+        }
+        match members.longest_match(address, now) {
+            Some(found) => write_match(reply, &found, with_value),
+            None if with_value => reply.null_array(),
+            None => reply.null(),
+        }
+    });
+    found.ok_or_else(|| no_such("prefix set", set))
+}
+
+fn match_many(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
+    let set = name(args.at(1))?;
+    let addresses: Vec<_> = args.from(2).map(address).collect::<Result<_, _>>()?;
+    let now = session.engine().now_millis();
+    let found = session.engine().prefix_sets().read(set, |members| {
+        reply.array(addresses.len());
+        for address in addresses {
+            match members.longest_match(address, now) {
+                Some(found) => write_match(reply, &found, false),
+                None => reply.null(),
+            }
+        }
+    });
+    found.ok_or_else(|| no_such("prefix set", set))
+}
+
+/// A prefix, or an array of a prefix and its value.
+fn write_match(reply: &mut Reply, found: &PrefixMatch<'_>, with_value: bool) {
+    if with_value {
+        reply.array(2);
+    }
+    reply.bulk(found.prefix.to_string().as_bytes());
+    if with_value {
+        match found.value {
+            Some(value) => reply.bulk(value),
+            None => reply.null(),
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! Points by name: `GEOADD GEOPOS GEODIST GEOHASH`.
+//!
+//! Not for: searches (`geosearch`). The order of the checks is that of Redis 7.0.15, because a
+//! request with two mistakes gets the error of the first one found.
+
+use whered_engine::AddCondition;
+use whered_engine::geo::{Cell, Place, Points};
+
+use super::{Action, Command, Failure, Flag, Outcome, SYNTAX_ERROR, float};
+use crate::resp::protocol::Args;
+use crate::resp::reply::Reply;
+use crate::resp::session::Session;
+
+const GEO: Command = Command {
+    name: "",
+    arity: -2,
+    flags: &[Flag::ReadOnly],
+    group: "geo",
+    keys: (1, 1, 1),
+    syntax: "key [member [member ...]]",
+    summary: "",
+    cost: "O(N) with N members",
+    since: "3.2.0",
+    action: Action::Subcommands(&[]),
+};
+
+pub(super) const COMMANDS: &[Command] = &[
+    Command {
+        name: "geoadd",
+        arity: -5,
+        flags: &[Flag::Write],
+        syntax: "key [NX|XX] [CH] longitude latitude member [longitude latitude member ...]",
+        summary: "Adds points to a collection, or moves them",
+        cost: "O(log(M)) a point with M members of the collection",
+        action: Action::Run(add),
+        ..GEO
+    },
+    Command {
+        name: "geodist",
+        arity: -4,
+        syntax: "key member1 member2 [M|KM|FT|MI]",
+        summary: "Gives the distance between two members",
+        cost: "O(1)",
+        action: Action::Run(distance),
+        ..GEO
+    },
+    Command {
+        name: "geohash",
+        summary: "Gives members' places as standard geohash strings",
+        action: Action::Run(geohash),
+        ..GEO
+    },
+    Command {
+        name: "geopos",
+        summary: "Gives members' longitudes and latitudes",
+        action: Action::Run(positions),
+        ..GEO
+    },
+];
+
+fn add(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
+    let (mut only_new, mut only_existing, mut count_moved) = (false, false, false);
+    let mut at = 2;
+    while at < args.len() {
+        match () {
+            () if args.is(at, "nx") => only_new = true,
+            () if args.is(at, "xx") => only_existing = true,
+            () if args.is(at, "ch") => count_moved = true,
+            () => break,
+        }
+        at += 1;
+    }
+    let points = args.skip(at);
+    if !points.len().is_multiple_of(3) || (only_new && only_existing) {
+        return Err(SYNTAX_ERROR);
+    }
+    let condition = match (only_new, only_existing) {
+        (true, _) => AddCondition::OnlyNew,
+        (_, true) => AddCondition::OnlyExisting,
+        _ => AddCondition::Always,
+    };
+    let point = |index: usize| -> Result<(&[u8], Cell), Failure> {
+        let place = place(points, 3 * index)?;
+        Ok((points.at(3 * index + 2), Cell::from_place(place)))
+    };
+    let keyspace = session.engine().keyspace();
+    let written = match points.len() / 3 {
+        0 => return Err(SYNTAX_ERROR),
+        // The ordinary request needs no vector.
+        1 => keyspace.add_points(session.number, args.at(1), &[point(0)?], condition)?,
+        count => {
+            let points: Vec<_> = (0..count).map(point).collect::<Result<_, _>>()?;
+            keyspace.add_points(session.number, args.at(1), &points, condition)?
+        }
+    };
+    reply.hold(written.ticket);
+    reply.count(written.value.added + if count_moved { written.value.moved } else { 0 });
+    Ok(())
+}
+
+/// Longitude and latitude at an index.
+pub(super) fn place(args: Args<'_>, at: usize) -> Result<Place, Failure> {
+    let longitude = float(args.at(at))?;
+    let latitude = float(args.at(at + 1))?;
+    Place::new(longitude, latitude).map_err(|_| {
+        Failure::made(format!("ERR invalid longitude,latitude pair {longitude:.6},{latitude:.6}"))
+    })
+}
+
+/// How many meters a unit has.
+pub(super) fn unit_meters(text: &[u8]) -> Result<f64, Failure> {
+    let units: [(&[u8], f64); 4] =
+        [(b"m", 1.0), (b"km", 1000.0), (b"ft", 0.3048), (b"mi", 1609.34)];
+    let found = units.iter().find(|(name, _)| text.eq_ignore_ascii_case(name));
+    found
+        .map(|(_, meters)| *meters)
+        .ok_or(Failure::text("ERR unsupported unit provided. please use M, KM, FT, MI"))
+}
+
+fn distance(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
+    let unit_meters = match args.len() {
+        4 => 1.0,
+        5 => unit_meters(args.at(4))?,
+        _ => return Err(SYNTAX_ERROR),
+    };
+    let keyspace = session.engine().keyspace();
+    let meters = keyspace.read(session.number, args.at(1), |points| {
+        let points = points?;
+        let place = |index| points.cell(args.at(index)).map(Cell::place);
+        Some(place(2)?.distance_meters(place(3)?))
+    });
+    match meters {
+        Some(meters) => reply.distance(meters / unit_meters),
+        None => reply.null(),
+    }
+    Ok(())
+}
+
+fn geohash(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
+    each_cell(session, args, reply, |reply, cell| match cell {
+        Some(cell) => reply.bulk(&cell.geohash()),
+        None => reply.null(),
+    });
+    Ok(())
+}
+
+fn positions(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
+    each_cell(session, args, reply, |reply, cell| match cell {
+        Some(cell) => write_place(reply, cell.place()),
+        None => reply.null_array(),
+    });
+    Ok(())
+}
+
+/// Writes one element for each member that was named.
+fn each_cell(
+    session: &Session,
+    args: Args<'_>,
+    reply: &mut Reply,
+    write: impl Fn(&mut Reply, Option<Cell>),
+) {
+    reply.array(args.len() - 2);
+    session.engine().keyspace().read(session.number, args.at(1), |points: Option<&Points>| {
+        for member in args.from(2) {
+            write(reply, points.and_then(|points| points.cell(member)));
+        }
+    });
+}
+
+/// A place as an array of longitude and latitude.
+pub(super) fn write_place(reply: &mut Reply, place: Place) {
+    reply.array(2);
+    reply.coordinate(place.longitude_degrees);
+    reply.coordinate(place.latitude_degrees);
+}

@@ -1,0 +1,172 @@
+//! Pools and their sites: `STEER SITE.LIST SITE.ADD SITE.MOVE SITE.DOWN SITE.UP SITE.REM`.
+//!
+//! Not for: making pools, which the configuration does. `STEER` gives the site that DNS would
+//! answer with for the same client.
+
+use std::net::IpAddr;
+
+use whered_dns::Client;
+use whered_engine::geo::Place;
+use whered_engine::{Site, Ticket};
+
+use super::{
+    Action, Command, Failure, Flag, Outcome, address, explained, float, name, no_such, wrong_arity,
+};
+use crate::resp::protocol::Args;
+use crate::resp::reply::Reply;
+use crate::resp::session::Session;
+
+const SITE: Command = Command {
+    name: "",
+    arity: 3,
+    flags: &[Flag::Write, Flag::Fast],
+    group: "steer",
+    keys: (0, 0, 0),
+    syntax: "pool site",
+    summary: "",
+    cost: "O(N) with N sites of the pool",
+    since: "0.1.0",
+    action: Action::Subcommands(&[]),
+};
+
+pub(super) const COMMANDS: &[Command] = &[
+    Command {
+        name: "site.add",
+        arity: -6,
+        syntax: "pool site longitude latitude address [address ...]",
+        summary: "Adds a site to a pool or replaces it; gives 1 when it is new",
+        action: Action::Run(add),
+        ..SITE
+    },
+    Command {
+        name: "site.down",
+        summary: "Takes a site out of the choice",
+        action: Action::Run(|session, args, reply| set_healthy(session, args, reply, false)),
+        ..SITE
+    },
+    Command {
+        name: "site.list",
+        arity: 2,
+        flags: &[Flag::ReadOnly, Flag::Fast],
+        syntax: "pool",
+        summary: "Describes the sites of a pool",
+        action: Action::Run(list),
+        ..SITE
+    },
+    Command {
+        name: "site.move",
+        arity: 5,
+        syntax: "pool site longitude latitude",
+        summary: "Moves a site",
+        action: Action::Run(|session, args, reply| {
+            let (pool, site) = (name(args.at(1))?, name(args.at(2))?);
+            let written = session.engine().move_site(pool, site, place(args, 3)?)?;
+            finish(reply, written.ticket)
+        }),
+        ..SITE
+    },
+    Command {
+        name: "site.rem",
+        summary: "Removes a site that SITE.ADD has added",
+        action: Action::Run(|session, args, reply| {
+            let written = session.engine().remove_site(name(args.at(1))?, name(args.at(2))?)?;
+            finish(reply, written.ticket)
+        }),
+        ..SITE
+    },
+    Command {
+        name: "site.up",
+        summary: "Brings a site back into the choice",
+        action: Action::Run(|session, args, reply| set_healthy(session, args, reply, true)),
+        ..SITE
+    },
+    Command {
+        name: "steer",
+        arity: -3,
+        flags: &[Flag::ReadOnly, Flag::Fast],
+        syntax: "pool address [EXPLAIN]",
+        summary: "Gives the site that a client is sent to",
+        action: Action::Run(steer),
+        ..SITE
+    },
+];
+
+fn finish(reply: &mut Reply, ticket: Ticket) -> Outcome {
+    reply.hold(ticket);
+    reply.ok();
+    Ok(())
+}
+
+/// A site may stand anywhere on the globe, the poles included.
+fn place(args: Args<'_>, at: usize) -> Result<Place, Failure> {
+    let (longitude, latitude) = (float(args.at(at))?, float(args.at(at + 1))?);
+    Place::new_geographic(longitude, latitude)
+        .map_err(|error| Failure::made(format!("ERR {error}")))
+}
+
+fn add(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
+    let site = Site {
+        name: name(args.at(2))?.to_owned(),
+        place: place(args, 3)?,
+        addresses: args.from(5).map(address).collect::<Result<Vec<IpAddr>, _>>()?,
+        healthy: true,
+    };
+    let written = session.engine().put_site(name(args.at(1))?, site)?;
+    reply.hold(written.ticket);
+    reply.count(usize::from(written.value));
+    Ok(())
+}
+
+fn set_healthy(session: &mut Session, args: Args<'_>, reply: &mut Reply, healthy: bool) -> Outcome {
+    let (pool, site) = (name(args.at(1))?, name(args.at(2))?);
+    let written = session.engine().set_site_healthy(pool, site, healthy)?;
+    finish(reply, written.ticket)
+}
+
+fn list(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
+    let generation = session.engine().generation();
+    let pool_name = name(args.at(1))?;
+    let pool = generation.pool(pool_name).ok_or_else(|| no_such("pool", pool_name))?;
+    reply.array(pool.sites.len());
+    for site in &pool.sites {
+        reply.map(5);
+        reply.bulk(b"name");
+        reply.bulk(site.name.as_bytes());
+        reply.bulk(b"longitude");
+        reply.coordinate(site.place.longitude_degrees);
+        reply.bulk(b"latitude");
+        reply.coordinate(site.place.latitude_degrees);
+        reply.bulk(b"healthy");
+        reply.count(usize::from(site.healthy));
+        reply.bulk(b"addresses");
+        reply.array(site.addresses.len());
+        site.addresses.iter().for_each(|address| reply.bulk(address.to_string().as_bytes()));
+    }
+    Ok(())
+}
+
+fn steer(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
+    let (args, explain) = explained(args, 3);
+    if args.len() != 3 {
+        return Err(wrong_arity("steer"));
+    }
+    let generation = session.engine().generation();
+    let pool_name = name(args.at(1))?;
+    let index = generation.pools().iter().position(|pool| pool.name == pool_name);
+    let index = index.ok_or_else(|| no_such("pool", pool_name))?;
+    let address = address(args.at(2))?;
+    let prefix_length_bits = if address.is_ipv4() { 32 } else { 128 };
+    let client = Client { address, prefix_length_bits, from_ecs: false };
+    if explain {
+        let reasons = session.engine().explain_steer(pool_name, &client);
+        let reasons = reasons.map_err(|error| Failure::made(format!("ERR {error}")))?;
+        reply.bulk(reasons.to_string().as_bytes());
+        return Ok(());
+    }
+    let chosen = generation.steer(index, &client).answer;
+    match chosen.and_then(|site| generation.pools()[index].sites.get(site)) {
+        Some(site) => reply.bulk(site.name.as_bytes()),
+        None => reply.null(),
+    }
+    Ok(())
+}

@@ -1,0 +1,167 @@
+//! Held replies: which bytes of an output wait for which writes.
+//!
+//! For: the rule that a write's reply leaves when the write is durable, that all later replies
+//! wait behind it, and that a lost write's reply becomes an error.
+//! Not for: sockets (`connection`), nor for when writes are durable (the engine).
+//!
+//! ```text
+//! output   :1\r\n  $3\r\nabc\r\n  :1\r\n  +PONG\r\n
+//!          ╰hold A╯               ╰hold B╯
+//!          ^ sendable end while A is pending
+//! ```
+//!
+//! Invariants: holds lie in the output in order and do not overlap. Offsets count from the
+//! connection's first byte, so that they stay true when sent bytes are dropped.
+//!
+//! Cost: adding and releasing are O(1) a hold. When writes are lost the output is rewritten once.
+
+use std::collections::VecDeque;
+
+use whered_engine::Durability;
+
+/// The holds of one connection; `T` is what tells writes apart.
+pub(crate) struct Holds<T> {
+    holds: VecDeque<Hold<T>>,
+    /// The offset of the output's first byte from the connection's first byte.
+    base: u64,
+}
+
+struct Hold<T> {
+    start: u64,
+    end: u64,
+    ticket: T,
+}
+
+impl<T: Copy> Holds<T> {
+    /// Nothing is held.
+    pub(crate) fn new() -> Holds<T> {
+        Holds { holds: VecDeque::new(), base: 0 }
+    }
+
+    /// Whether nothing is held.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.holds.is_empty()
+    }
+
+    /// The write that the oldest held reply waits for.
+    pub(crate) fn oldest(&self) -> Option<T> {
+        self.holds.front().map(|hold| hold.ticket)
+    }
+
+    /// The reply in `out[start..end]` waits for a write.
+    pub(crate) fn hold(&mut self, start: usize, end: usize, ticket: T) {
+        let (start, end) = (self.base + start as u64, self.base + end as u64);
+        self.holds.push_back(Hold { start, end, ticket });
+    }
+
+    /// Where the sendable part of an output of this length ends.
+    pub(crate) fn sendable_end(&self, len: usize) -> usize {
+        self.holds.front().map_or(len, |hold| (hold.start - self.base) as usize)
+    }
+
+    /// The output's first `count` bytes are gone.
+    pub(crate) fn dropped(&mut self, count: usize) {
+        self.base += count as u64;
+    }
+
+    /// Lets replies go whose writes are durable, and puts errors in the place of lost ones.
+    pub(crate) fn release(
+        &mut self,
+        out: &mut Vec<u8>,
+        fate: impl Fn(T) -> Durability,
+        write_error: impl Fn(&mut Vec<u8>),
+    ) {
+        while let Some(oldest) = self.oldest() {
+            match fate(oldest) {
+                Durability::Durable => drop(self.holds.pop_front()),
+                Durability::Pending => return,
+                Durability::Lost => return self.replace_lost(out, fate, write_error),
+            }
+        }
+    }
+
+    fn replace_lost(
+        &mut self,
+        out: &mut Vec<u8>,
+        fate: impl Fn(T) -> Durability,
+        write_error: impl Fn(&mut Vec<u8>),
+    ) {
+        let old = std::mem::take(out);
+        let mut copied = 0;
+        for hold in std::mem::take(&mut self.holds) {
+            let (start, end) = ((hold.start - self.base) as usize, (hold.end - self.base) as usize);
+            out.extend_from_slice(&old[copied..start]);
+            copied = end;
+            let new_start = out.len();
+            let fate = fate(hold.ticket);
+            match fate {
+                Durability::Lost => write_error(out),
+                Durability::Durable | Durability::Pending => {
+                    out.extend_from_slice(&old[start..end]);
+                }
+            }
+            // Behind a pending one a durable one needs no hold of its own.
+            if fate == Durability::Pending {
+                self.hold(new_start, out.len(), hold.ticket);
+            }
+        }
+        out.extend_from_slice(&old[copied..]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Five replies, of which those with a ticket are held; the first two bytes are sent already.
+    fn output() -> (Vec<u8>, Holds<usize>) {
+        let mut out = b"--".to_vec();
+        let mut holds = Holds::new();
+        let replies: [(&[u8], Option<usize>); 5] =
+            [(b"a", None), (b"bb", Some(0)), (b"ccc", None), (b"dddd", Some(1)), (b"e", Some(2))];
+        for (reply, ticket) in replies {
+            let start = out.len();
+            out.extend_from_slice(reply);
+            if let Some(ticket) = ticket {
+                holds.hold(start, out.len(), ticket);
+            }
+        }
+        out.drain(..2);
+        holds.dropped(2);
+        (out, holds)
+    }
+
+    #[test]
+    fn every_combination_of_fates_sends_the_right_bytes() {
+        use Durability::{Durable, Lost, Pending};
+        let fates = [Durable, Pending, Lost];
+        for combination in 0..27 {
+            let fate = |ticket: usize| fates[combination / 3usize.pow(ticket as u32) % 3];
+            let (mut out, mut holds) = output();
+            holds.release(&mut out, fate, |out| out.extend_from_slice(b"-E"));
+            let sendable = &out[..holds.sendable_end(out.len())];
+            // The naive twin: reply after reply until one is pending.
+            let mut expected = Vec::new();
+            let replies: [(&[u8], Option<usize>); 5] = [
+                (b"a", None),
+                (b"bb", Some(0)),
+                (b"ccc", None),
+                (b"dddd", Some(1)),
+                (b"e", Some(2)),
+            ];
+            for (reply, ticket) in replies {
+                match ticket.map_or(Durable, fate) {
+                    Durable => expected.extend_from_slice(reply),
+                    Lost => expected.extend_from_slice(b"-E"),
+                    Pending => break,
+                }
+            }
+            assert_eq!(sendable, expected, "combination {combination}");
+            // What was pending becomes durable: all the rest may go.
+            let after = |ticket| if fate(ticket) == Pending { Durable } else { fate(ticket) };
+            holds.release(&mut out, after, |out| out.extend_from_slice(b"-E"));
+            assert_eq!(holds.sendable_end(out.len()), out.len());
+            assert!(holds.is_empty());
+        }
+    }
+}

@@ -1,0 +1,246 @@
+//! Numbers as Redis reads them from arguments.
+//!
+//! For: which texts are integers and floats, to the letter of Redis 7.0.15 and the C library
+//! behind it: a client may send `0x1p3`, `inf` or `+.5e1` and gets the same answer here.
+//! Not for: printing numbers (`reply`), ranges of places (`whered-geo`).
+//!
+//! Cost: one pass over the text; nothing is allocated for ordinary decimal numbers.
+
+/// Reads an integer strictly: digits with an optional `-`, no `+`, no leading zero, no blank.
+pub(crate) fn integer(text: &[u8]) -> Option<i64> {
+    let (negative, digits) = match text {
+        [b'-', digits @ ..] => (true, digits),
+        digits => (false, digits),
+    };
+    match digits {
+        [b'0'] if !negative => return Some(0),
+        [b'1'..=b'9', ..] if digits.len() <= 19 => {}
+        _ => return None,
+    }
+    let mut value: u64 = 0;
+    for digit in digits {
+        let digit = digit.wrapping_sub(b'0');
+        if digit > 9 {
+            return None;
+        }
+        // At most 19 digits: no overflow before the last step, and u64 holds that one too.
+        value = value * 10 + u64::from(digit);
+    }
+    if negative {
+        // The smallest number has no positive counterpart.
+        (value <= i64::MIN.unsigned_abs()).then(|| (value as i64).wrapping_neg())
+    } else {
+        i64::try_from(value).ok()
+    }
+}
+
+/// Reads a float that fills the whole text: no blank, no NaN, and nothing that overflows or
+/// vanishes. Hexadecimal and `inf` are numbers, as for the C library.
+pub(crate) fn float(text: &[u8]) -> Option<f64> {
+    if text.first().is_none_or(|first| is_space(*first)) {
+        return None;
+    }
+    let scanned = scan_float(text)?;
+    let fits = scanned.length == text.len() && !scanned.value.is_nan() && !scanned.out_of_range;
+    fits.then_some(scanned.value)
+}
+
+/// Reads a float as a limit of a score range: leading blanks, an empty text (0) and numbers out
+/// of range are taken, and the text ends at its first zero byte.
+pub(crate) fn score_limit(text: &[u8]) -> Option<f64> {
+    let text = until_zero(text);
+    let blanks = text.iter().take_while(|byte| is_space(**byte)).count();
+    let Some(scanned) = scan_float(&text[blanks..]) else {
+        return text.is_empty().then_some(0.0);
+    };
+    let whole = blanks + scanned.length == text.len();
+    (whole && !scanned.value.is_nan()).then_some(scanned.value)
+}
+
+/// Reads an unsigned cursor as `strtoul` does: a sign is taken, `-1` is the largest number, and
+/// an empty text is 0.
+pub(crate) fn cursor(text: &[u8]) -> Option<u64> {
+    let text = until_zero(text);
+    let (negative, digits) = match text {
+        [] => return Some(0),
+        [b'-', digits @ ..] => (true, digits),
+        [b'+', digits @ ..] => (false, digits),
+        digits => (false, digits),
+    };
+    if digits.is_empty() {
+        return None;
+    }
+    let mut value: u64 = 0;
+    for digit in digits {
+        let digit = digit.wrapping_sub(b'0');
+        if digit > 9 {
+            return None;
+        }
+        value = value.checked_mul(10)?.checked_add(u64::from(digit))?;
+    }
+    Some(if negative { value.wrapping_neg() } else { value })
+}
+
+/// The text up to its first zero byte, as C sees it.
+pub(crate) fn until_zero(text: &[u8]) -> &[u8] {
+    let end = text.iter().position(|byte| *byte == 0).unwrap_or(text.len());
+    &text[..end]
+}
+
+fn is_space(byte: u8) -> bool {
+    matches!(byte, b' ' | b'\t' | b'\n' | b'\r' | 0x0b | 0x0c)
+}
+
+/// The longest number at the beginning of a text.
+struct Scanned {
+    value: f64,
+    length: usize,
+    /// Larger than the largest or smaller than the smallest number (`ERANGE` with an infinite or
+    /// zero result).
+    out_of_range: bool,
+}
+
+fn scan_float(text: &[u8]) -> Option<Scanned> {
+    let sign_length = usize::from(matches!(text.first(), Some(b'+' | b'-')));
+    let negative = text.first() == Some(&b'-');
+    let body = &text[sign_length..];
+    let mut scanned =
+        scan_named(body).or_else(|| scan_hexadecimal(body)).or_else(|| scan_decimal(body))?;
+    scanned.length += sign_length;
+    if negative {
+        scanned.value = -scanned.value;
+    }
+    Some(scanned)
+}
+
+fn scan_named(body: &[u8]) -> Option<Scanned> {
+    let starts =
+        |name: &[u8]| body.len() >= name.len() && body[..name.len()].eq_ignore_ascii_case(name);
+    let (value, length) = if starts(b"infinity") {
+        (f64::INFINITY, 8)
+    } else if starts(b"inf") {
+        (f64::INFINITY, 3)
+    } else if starts(b"nan") {
+        (f64::NAN, 3)
+    } else {
+        return None;
+    };
+    Some(Scanned { value, length, out_of_range: false })
+}
+
+fn scan_decimal(body: &[u8]) -> Option<Scanned> {
+    let digits = |from: usize| body[from..].iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let whole = digits(0);
+    let mut length = whole;
+    let mut fraction = 0;
+    if body.get(length) == Some(&b'.') {
+        fraction = digits(length + 1);
+        length += 1 + fraction;
+    }
+    if whole + fraction == 0 {
+        return None;
+    }
+    let mantissa_length = length;
+    if matches!(body.get(length), Some(b'e' | b'E')) {
+        let sign = usize::from(matches!(body.get(length + 1), Some(b'+' | b'-')));
+        let exponent = if body.len() > length + 1 + sign { digits(length + 1 + sign) } else { 0 };
+        if exponent > 0 {
+            length += 1 + sign + exponent;
+        }
+    }
+    let text = std::str::from_utf8(&body[..length]).ok()?;
+    let value: f64 = text.parse().ok()?;
+    let nothing_but_zeros = body[..mantissa_length].iter().all(|byte| matches!(byte, b'0' | b'.'));
+    let out_of_range = value.is_infinite() || (value == 0.0 && !nothing_but_zeros);
+    Some(Scanned { value, length, out_of_range })
+}
+
+/// `0x`, hexadecimal digits with an optional point, and optionally `p` and a binary exponent.
+fn scan_hexadecimal(body: &[u8]) -> Option<Scanned> {
+    if !matches!(body, [b'0', b'x' | b'X', ..]) {
+        return None;
+    }
+    let mut mantissa: u64 = 0;
+    let mut exponent: i64 = 0;
+    let (mut length, mut digits, mut pointed) = (2, 0usize, false);
+    while let Some(byte) = body.get(length) {
+        match char::from(*byte).to_digit(16) {
+            Some(digit) => {
+                digits += 1;
+                // 60 bits are kept; what is lost below them only matters as "not zero".
+                if mantissa >> 60 == 0 {
+                    mantissa = mantissa << 4 | u64::from(digit);
+                    exponent -= if pointed { 4 } else { 0 };
+                } else {
+                    mantissa |= u64::from(digit != 0);
+                    exponent += if pointed { 0 } else { 4 };
+                }
+            }
+            None if *byte == b'.' && !pointed => pointed = true,
+            None => break,
+        }
+        length += 1;
+    }
+    if digits == 0 {
+        // `0x` without digits is the number 0 followed by something else.
+        return None;
+    }
+    if matches!(body.get(length), Some(b'p' | b'P')) {
+        let (power, power_length) = binary_exponent(&body[length + 1..]);
+        if power_length > 0 {
+            exponent = exponent.saturating_add(power);
+            length += 1 + power_length;
+        }
+    }
+    let value = scale(mantissa, exponent);
+    let out_of_range = value.is_infinite() || (value == 0.0 && mantissa != 0);
+    Some(Scanned { value, length, out_of_range })
+}
+
+/// A signed decimal exponent, held within ±10^6, and its length in bytes (0: none).
+fn binary_exponent(text: &[u8]) -> (i64, usize) {
+    let sign = usize::from(matches!(text.first(), Some(b'+' | b'-')));
+    let digits = text[sign..].iter().take_while(|byte| byte.is_ascii_digit());
+    let (mut value, mut count) = (0i64, 0);
+    for digit in digits {
+        value = (value * 10 + i64::from(digit - b'0')).min(1_000_000);
+        count += 1;
+    }
+    let value = if text.first() == Some(&b'-') { -value } else { value };
+    if count == 0 { (0, 0) } else { (value, sign + count) }
+}
+
+/// `mantissa * 2^exponent`, rounded once to nearest even.
+fn scale(mantissa: u64, exponent: i64) -> f64 {
+    if mantissa == 0 {
+        return 0.0;
+    }
+    let top = 63 - i64::from(mantissa.leading_zeros());
+    // Below 2^-1022 fewer than 53 bits are left.
+    let kept_bits = (53 - (-1022 - (top + exponent)).max(0)).min(53);
+    if kept_bits < 0 {
+        return 0.0;
+    }
+    let dropped = (top + 1 - kept_bits).max(0) as u32;
+    let mut kept = if dropped >= 64 { 0 } else { mantissa >> dropped };
+    if dropped > 0 {
+        let rest = if dropped >= 64 { mantissa } else { mantissa & ((1 << dropped) - 1) };
+        let half = 1u64 << (dropped - 1);
+        if rest > half || (rest == half && kept & 1 == 1) {
+            kept += 1;
+        }
+    }
+    let mut power = exponent + i64::from(dropped);
+    let mut value = kept as f64;
+    // Two or three exact steps: a power of two beyond the range of f64 cannot be written at once.
+    while power != 0 && value != 0.0 && value.is_finite() {
+        let step = power.clamp(-1000, 1000) as i32;
+        value *= 2f64.powi(step);
+        power -= i64::from(step);
+    }
+    value
+}
+
+#[cfg(test)]
+#[path = "number_tests.rs"]
+mod tests;

@@ -1,0 +1,355 @@
+//! Requests: bytes of a connection → arguments.
+//!
+//! For: RESP2 multibulk requests and inline requests with quotes, with the limits and the error
+//! texts of Redis 7.0.15.
+//! Not for: replies (`reply`), what a command means (`commands`).
+//!
+//! ```text
+//! input:  *2\r\n$4\r\nPING\r\n$5\r\nhello\r\n*1\r\n...
+//!                    ╰──╯         ╰───╯
+//! spans:            (8,12)      (18,23)          offsets from the request's first byte
+//! ```
+//!
+//! The arguments of a multibulk request are never copied: a span points into the input. Those of
+//! an inline request are copied once, because quotes and escapes must go.
+//!
+//! Invariants:
+//! - what was parsed is not parsed again: when the input ends within a request, the state keeps
+//!   the place, so a request that arrives byte by byte costs no more than one that comes whole;
+//! - nothing is allocated for an announced size, only for arguments that have arrived.
+//!
+//! Like Redis, the parser looks for `\r` and takes the byte after it as `\n` without looking, and
+//! a zero byte hides the rest of a line.
+
+use super::number;
+
+/// The longest line: an inline request or a count.
+const LINE_LIMIT_BYTES: usize = 64 * 1024;
+/// The longest argument.
+const BULK_LIMIT_BYTES: i64 = 512 * 1024 * 1024;
+/// The most arguments of one request.
+const COUNT_LIMIT: i64 = i32::MAX as i64;
+/// The most arguments and the longest one before a client has given its password.
+const UNAUTHENTICATED_COUNT_LIMIT: i64 = 10;
+const UNAUTHENTICATED_BULK_LIMIT_BYTES: i64 = 16_384;
+
+type Span = (usize, usize);
+
+/// The arguments of one request; the first is the command's name.
+#[derive(Clone, Copy)]
+pub(crate) struct Args<'a> {
+    bytes: &'a [u8],
+    spans: &'a [Span],
+}
+
+impl<'a> Args<'a> {
+    /// How many there are, the command's name included.
+    pub(crate) fn len(&self) -> usize {
+        self.spans.len()
+    }
+
+    /// The argument of that index.
+    ///
+    /// # Panics
+    /// When there is none: the command table has checked the count.
+    pub(crate) fn at(&self, index: usize) -> &'a [u8] {
+        let (start, end) = self.spans[index];
+        &self.bytes[start..end]
+    }
+
+    /// The argument of that index, if there is one.
+    pub(crate) fn get(&self, index: usize) -> Option<&'a [u8]> {
+        (index < self.len()).then(|| self.at(index))
+    }
+
+    /// Whether an argument is this word, in any case.
+    pub(crate) fn is(&self, index: usize, word: &str) -> bool {
+        self.at(index).eq_ignore_ascii_case(word.as_bytes())
+    }
+
+    /// The arguments from an index on.
+    pub(crate) fn from(&self, index: usize) -> impl ExactSizeIterator<Item = &'a [u8]> + use<'a> {
+        let bytes = self.bytes;
+        self.spans[index.min(self.spans.len())..]
+            .iter()
+            .map(move |(start, end)| &bytes[*start..*end])
+    }
+
+    /// The same arguments without the first `count`.
+    pub(crate) fn skip(&self, count: usize) -> Args<'a> {
+        Args { bytes: self.bytes, spans: &self.spans[count..] }
+    }
+
+    /// The same arguments without the last one.
+    pub(crate) fn without_last(&self) -> Args<'a> {
+        Args { bytes: self.bytes, spans: &self.spans[..self.spans.len() - 1] }
+    }
+}
+
+/// What the input held.
+pub(crate) enum Parsed<'a> {
+    /// The request goes on beyond the input.
+    Incomplete,
+    /// A request without arguments, which has no reply; this many bytes are used up.
+    Nothing(usize),
+    /// A whole request, and how many bytes of the input it used.
+    Request(Args<'a>, usize),
+}
+
+/// Input that is no request. The connection is closed after the text was sent.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct ProtocolError(pub(crate) String);
+
+fn wrong<T>(reason: &str) -> Result<T, ProtocolError> {
+    Err(ProtocolError(format!("Protocol error: {reason}")))
+}
+
+/// The state between two reads of one connection.
+#[derive(Default)]
+pub(crate) struct Parser {
+    /// How far the present request is parsed, from its first byte.
+    position: usize,
+    /// Arguments still to come; `None` before the first line is complete.
+    missing: Option<usize>,
+    /// The length of the argument that is being received.
+    bulk: Option<usize>,
+    spans: Vec<Span>,
+    /// The arguments of an inline request.
+    unquoted: Vec<u8>,
+}
+
+impl Parser {
+    /// Parses one request. The input must begin where the last request ended; after
+    /// [`Parsed::Incomplete`] it must begin with the same bytes again.
+    ///
+    /// # Errors
+    /// The text of Redis for input that is no request.
+    pub(crate) fn next<'a>(
+        &'a mut self,
+        input: &'a [u8],
+        authenticated: bool,
+    ) -> Result<Parsed<'a>, ProtocolError> {
+        if self.missing.is_none() {
+            match input.first() {
+                None => return Ok(Parsed::Incomplete),
+                Some(b'*') => {
+                    let Some(used) = self.start(input, authenticated)? else {
+                        return Ok(Parsed::Incomplete);
+                    };
+                    if self.missing.is_none() {
+                        return Ok(Parsed::Nothing(used));
+                    }
+                }
+                Some(_) => return self.inline(input),
+            }
+        }
+        while self.missing != Some(0) {
+            if !self.argument(input, authenticated)? {
+                return Ok(Parsed::Incomplete);
+            }
+        }
+        let used = self.position;
+        self.position = 0;
+        self.missing = None;
+        Ok(Parsed::Request(Args { bytes: input, spans: &self.spans }, used))
+    }
+
+    /// Gives memory back that an unusually long request has left.
+    pub(crate) fn shrink(&mut self) {
+        if self.missing.is_none() && self.spans.capacity() > 4096 {
+            self.spans = Vec::new();
+        }
+        if self.unquoted.capacity() > 16 * 1024 {
+            self.unquoted = Vec::new();
+        }
+    }
+
+    /// The line `*count`. Gives the bytes used, or `None` when it is incomplete.
+    fn start(&mut self, input: &[u8], authenticated: bool) -> Result<Option<usize>, ProtocolError> {
+        let Some((line, next)) = line(input, 0) else {
+            if input.len() > LINE_LIMIT_BYTES {
+                return wrong("too big mbulk count string");
+            }
+            return Ok(None);
+        };
+        let count = match number::integer(&line[1..]) {
+            Some(count) if count <= COUNT_LIMIT => count,
+            _ => return wrong("invalid multibulk length"),
+        };
+        if count > UNAUTHENTICATED_COUNT_LIMIT && !authenticated {
+            return wrong("unauthenticated multibulk length");
+        }
+        if count > 0 {
+            self.spans.clear();
+            self.missing = Some(count as usize);
+            self.position = next;
+        }
+        Ok(Some(next))
+    }
+
+    /// One argument: the line `$length`, then the bytes. Gives whether it was complete.
+    fn argument(&mut self, input: &[u8], authenticated: bool) -> Result<bool, ProtocolError> {
+        let length = match self.bulk {
+            Some(length) => length,
+            None => match self.bulk_length(input, authenticated)? {
+                Some(length) => length,
+                None => return Ok(false),
+            },
+        };
+        if input.len() - self.position < length + 2 {
+            self.bulk = Some(length);
+            return Ok(false);
+        }
+        self.bulk = None;
+        self.spans.push((self.position, self.position + length));
+        self.position += length + 2;
+        self.missing = self.missing.map(|missing| missing - 1);
+        Ok(true)
+    }
+
+    fn bulk_length(
+        &mut self,
+        input: &[u8],
+        authenticated: bool,
+    ) -> Result<Option<usize>, ProtocolError> {
+        let Some((line, next)) = line(input, self.position) else {
+            if input.len() - self.position > LINE_LIMIT_BYTES {
+                return wrong("too big bulk count string");
+            }
+            return Ok(None);
+        };
+        let found = input[self.position];
+        if found != b'$' {
+            // The text ends at a zero byte and holds no line break.
+            let shown = match found {
+                0 => String::new(),
+                b'\r' | b'\n' => " '".to_owned(),
+                byte => format!("{}'", char::from(byte)),
+            };
+            return wrong(&format!("expected '$', got '{shown}"));
+        }
+        let length = match number::integer(&line[1..]) {
+            Some(length) if (0..=BULK_LIMIT_BYTES).contains(&length) => length,
+            _ => return wrong("invalid bulk length"),
+        };
+        if length > UNAUTHENTICATED_BULK_LIMIT_BYTES && !authenticated {
+            return wrong("unauthenticated bulk length");
+        }
+        self.position = next;
+        Ok(Some(length as usize))
+    }
+
+    fn inline<'a>(&'a mut self, input: &'a [u8]) -> Result<Parsed<'a>, ProtocolError> {
+        let end = input[self.position..].iter().position(|byte| matches!(byte, b'\n' | 0));
+        let Some(end) = end.map(|end| end + self.position).filter(|end| input[*end] == b'\n')
+        else {
+            if input.len() > LINE_LIMIT_BYTES {
+                return wrong("too big inline request");
+            }
+            // What was searched needs no second search, unless a zero byte ended it.
+            self.position = end.map_or(input.len(), |end| end + self.position);
+            return Ok(Parsed::Incomplete);
+        };
+        self.position = 0;
+        let line = &input[..end];
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        self.spans.clear();
+        self.unquoted.clear();
+        if !split_quoted(line, &mut self.unquoted, &mut self.spans) {
+            return wrong("unbalanced quotes in request");
+        }
+        if self.spans.is_empty() {
+            return Ok(Parsed::Nothing(end + 1));
+        }
+        Ok(Parsed::Request(Args { bytes: &self.unquoted, spans: &self.spans }, end + 1))
+    }
+}
+
+/// The line that begins at `from`, and where the next one begins.
+fn line(input: &[u8], from: usize) -> Option<(&[u8], usize)> {
+    let end = from + input[from..].iter().position(|byte| matches!(byte, b'\r' | 0))?;
+    (input[end] == b'\r' && end + 1 < input.len()).then(|| (&input[from..end], end + 2))
+}
+
+/// Splits an inline request. Gives `false` when a quote is not closed, or is followed by
+/// something other than a blank.
+fn split_quoted(line: &[u8], unquoted: &mut Vec<u8>, spans: &mut Vec<Span>) -> bool {
+    let mut rest = line;
+    loop {
+        let blanks = rest.iter().take_while(|byte| is_blank(**byte)).count();
+        rest = &rest[blanks..];
+        if rest.is_empty() {
+            return true;
+        }
+        let start = unquoted.len();
+        let used = match word(rest, unquoted) {
+            Some(used) => used,
+            None => return false,
+        };
+        spans.push((start, unquoted.len()));
+        rest = &rest[used..];
+    }
+}
+
+/// Copies one word without its quotes and gives how many bytes it took.
+fn word(text: &[u8], unquoted: &mut Vec<u8>) -> Option<usize> {
+    let mut at = 0;
+    while let Some(&byte) = text.get(at) {
+        match byte {
+            byte if is_blank(byte) => break,
+            b'"' | b'\'' => {
+                at = quoted(text, at + 1, byte, unquoted)?;
+                // The closing quote ends the word.
+                return text.get(at).is_none_or(|next| is_blank(*next)).then_some(at);
+            }
+            byte => unquoted.push(byte),
+        }
+        at += 1;
+    }
+    Some(at)
+}
+
+/// Copies what stands between quotes and gives the place behind the closing one.
+fn quoted(text: &[u8], mut at: usize, quote: u8, unquoted: &mut Vec<u8>) -> Option<usize> {
+    loop {
+        match (text.get(at)?, text.get(at + 1)) {
+            (b'\\', Some(b'\'')) if quote == b'\'' => {
+                unquoted.push(b'\'');
+                at += 2;
+            }
+            (b'\\', Some(b'x')) if quote == b'"' && hexadecimal(text, at + 2).is_some() => {
+                unquoted.extend(hexadecimal(text, at + 2));
+                at += 4;
+            }
+            (b'\\', Some(escaped)) if quote == b'"' => {
+                unquoted.push(match escaped {
+                    b'n' => b'\n',
+                    b'r' => b'\r',
+                    b't' => b'\t',
+                    b'b' => 0x08,
+                    b'a' => 0x07,
+                    other => *other,
+                });
+                at += 2;
+            }
+            (byte, _) if *byte == quote => return Some(at + 1),
+            (byte, _) => {
+                unquoted.push(*byte);
+                at += 1;
+            }
+        }
+    }
+}
+
+fn hexadecimal(text: &[u8], at: usize) -> Option<u8> {
+    let digit = |at: usize| text.get(at).and_then(|byte| char::from(*byte).to_digit(16));
+    Some((digit(at)? * 16 + digit(at + 1)?) as u8)
+}
+
+fn is_blank(byte: u8) -> bool {
+    matches!(byte, b' ' | b'\t' | b'\n' | b'\r' | 0x0b | 0x0c)
+}
+
+#[cfg(test)]
+#[path = "protocol_tests.rs"]
+mod tests;

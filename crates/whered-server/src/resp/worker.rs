@@ -1,0 +1,335 @@
+//! One thread of the door: its own listeners, its own connections, its own poll.
+//!
+//! For: readiness, turns, and waking up when writes become durable.
+//! Not for: what a turn does (`connection`).
+//!
+//! ```text
+//! kernel ──SO_REUSEPORT──> worker 0: poll ─> queue of connections ─> turn, turn, turn ─┐
+//!        └───────────────> worker 1: ...     ▲   a connection with more to do goes to ─┘
+//!                                            │   the end of the queue
+//! journal thread ── signal ──────────────────┘   (only when a worker has held replies)
+//! ```
+//!
+//! Invariants: nothing here blocks but the poll; a connection stands in the queue at most once;
+//! events are edge-triggered, so a connection keeps its own readiness until it meets `WouldBlock`.
+//! At the same time: workers share nothing but counters, the register of clients and the engine.
+
+use std::collections::VecDeque;
+use std::io;
+use std::io::Write as _;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering, fence};
+use std::time::{Duration, Instant};
+
+use mio::net::{TcpListener, TcpStream};
+use mio::{Events, Interest, Poll, Token, Waker};
+
+use super::connection::{Connection, Next};
+use super::session::Shared;
+
+const WAKER: Token = Token(0);
+const FIRST_LISTENER: usize = 1;
+/// The most connections that are accepted between two polls.
+const ACCEPTS_PER_TURN: usize = 64;
+/// How often a worker looks after connections that stand still.
+const TICK: Duration = Duration::from_secs(1);
+/// How long stopping waits for durability and for slow readers.
+pub(super) const STOP_LIMIT: Duration = Duration::from_secs(3);
+
+/// How other threads reach a worker.
+pub(super) struct Signal {
+    waker: Waker,
+    /// The worker sleeps with held replies.
+    holding: AtomicBool,
+    stopping: AtomicBool,
+}
+
+impl Signal {
+    /// Writes have become durable, or the journal has failed. Costs one atomic load when the
+    /// worker waits for nothing.
+    pub(super) fn durable(&self) {
+        // With its twin in `timeout`: either this sees the worker armed, or the worker sees what
+        // has become durable.
+        fence(Ordering::SeqCst);
+        if self.holding.load(Ordering::SeqCst) && self.holding.swap(false, Ordering::SeqCst) {
+            // A waker fails only when the poll is gone, and then nobody waits.
+            let _ = self.waker.wake();
+        }
+    }
+
+    /// The worker is to finish.
+    pub(super) fn stop(&self) {
+        self.stopping.store(true, Ordering::SeqCst);
+        let _ = self.waker.wake();
+    }
+}
+
+/// One thread's state.
+pub(super) struct Worker {
+    poll: Poll,
+    listeners: Vec<Listener>,
+    connections: Vec<Option<Connection>>,
+    free: Vec<usize>,
+    queue: VecDeque<usize>,
+    /// Connections with held replies, by index; may name some that have none any more.
+    holding: Vec<usize>,
+    signal: Arc<Signal>,
+    shared: Arc<Shared>,
+    stop_at: Option<Instant>,
+    next_tick: Instant,
+}
+
+struct Listener {
+    socket: TcpListener,
+    ready: bool,
+}
+
+impl Worker {
+    /// A worker over its listening sockets.
+    ///
+    /// # Errors
+    /// The poll could not be made.
+    pub(super) fn new(sockets: Vec<TcpListener>, shared: &Arc<Shared>) -> io::Result<Worker> {
+        let poll = Poll::new()?;
+        let signal = Arc::new(Signal {
+            waker: Waker::new(poll.registry(), WAKER)?,
+            holding: AtomicBool::new(false),
+            stopping: AtomicBool::new(false),
+        });
+        let mut listeners = Vec::new();
+        for mut socket in sockets {
+            let token = Token(FIRST_LISTENER + listeners.len());
+            poll.registry().register(&mut socket, token, Interest::READABLE)?;
+            listeners.push(Listener { socket, ready: true });
+        }
+        Ok(Worker {
+            poll,
+            listeners,
+            connections: Vec::new(),
+            free: Vec::new(),
+            queue: VecDeque::new(),
+            holding: Vec::new(),
+            signal,
+            shared: Arc::clone(shared),
+            stop_at: None,
+            next_tick: Instant::now() + TICK,
+        })
+    }
+
+    /// How other threads reach it.
+    pub(super) fn signal(&self) -> Arc<Signal> {
+        Arc::clone(&self.signal)
+    }
+
+    /// Serves until it is told to stop.
+    pub(super) fn run(mut self) {
+        let mut events = Events::with_capacity(1024);
+        while !self.is_finished() {
+            let timeout = self.timeout();
+            if let Err(error) = self.poll.poll(&mut events, timeout)
+                && error.kind() != io::ErrorKind::Interrupted
+            {
+                tracing::error!("the RESP door's poll failed: {error}");
+                return;
+            }
+            self.signal.holding.store(false, Ordering::SeqCst);
+            for event in &events {
+                let closed = event.is_read_closed() || event.is_error();
+                self.mark(event.token(), event.is_readable(), event.is_writable(), closed);
+            }
+            if self.stop_at.is_none() && self.signal.stopping.load(Ordering::SeqCst) {
+                self.begin_stop();
+            }
+            self.accept();
+            self.queue_released();
+            for _ in 0..self.queue.len() {
+                if let Some(index) = self.queue.pop_front() {
+                    self.turn(index);
+                }
+            }
+            self.tick();
+        }
+    }
+
+    fn is_finished(&self) -> bool {
+        let Some(stop_at) = self.stop_at else {
+            return false;
+        };
+        self.connections.len() == self.free.len() || Instant::now() >= stop_at
+    }
+
+    /// How long the poll may sleep. Before it sleeps with held replies, the signal is armed and
+    /// they are looked at once more, so that no progress of the journal is missed between.
+    fn timeout(&mut self) -> Option<Duration> {
+        if self.queue.is_empty() && !self.holding.is_empty() {
+            self.signal.holding.store(true, Ordering::SeqCst);
+            fence(Ordering::SeqCst);
+            self.queue_released();
+        }
+        if !self.queue.is_empty() || self.listeners.iter().any(|listener| listener.ready) {
+            return Some(Duration::ZERO);
+        }
+        if self.stop_at.is_some() {
+            return Some(Duration::from_millis(20));
+        }
+        Some(TICK)
+    }
+
+    fn mark(&mut self, token: Token, readable: bool, writable: bool, hung_up: bool) {
+        if token == WAKER {
+            return;
+        }
+        let index = token.0 - FIRST_LISTENER;
+        if let Some(listener) = self.listeners.get_mut(index) {
+            listener.ready = true;
+        } else if let Some(index) = self.connection_index(token)
+            && let Some(Some(connection)) = self.connections.get_mut(index)
+        {
+            connection.mark(readable, writable, hung_up);
+            self.enqueue(index);
+        }
+    }
+
+    /// Tokens of connections follow those of the listeners, which keep theirs when they are gone.
+    fn connection_index(&self, token: Token) -> Option<usize> {
+        token.0.checked_sub(FIRST_LISTENER + self.shared.options.listen.len())
+    }
+
+    fn enqueue(&mut self, index: usize) {
+        if let Some(Some(connection)) = self.connections.get_mut(index)
+            && !connection.queued
+        {
+            connection.queued = true;
+            self.queue.push_back(index);
+        }
+    }
+
+    /// Queues the connections whose oldest held reply may go.
+    fn queue_released(&mut self) {
+        let mut holding = std::mem::take(&mut self.holding);
+        holding.retain(|index| {
+            let Some(connection) = &mut self.connections[*index] else {
+                return false;
+            };
+            connection.listed = connection.is_holding() && !connection.is_released();
+            let listed = connection.listed;
+            if !listed {
+                self.enqueue(*index);
+            }
+            listed
+        });
+        self.holding = holding;
+    }
+
+    fn turn(&mut self, index: usize) {
+        let Some(Some(connection)) = self.connections.get_mut(index) else {
+            return;
+        };
+        connection.queued = false;
+        match connection.turn() {
+            Next::Close => return self.close(index),
+            Next::Again => {
+                connection.queued = true;
+                self.queue.push_back(index);
+            }
+            Next::Wait => {}
+        }
+        if connection.is_holding() && !connection.listed {
+            connection.listed = true;
+            self.holding.push(index);
+        }
+    }
+
+    fn close(&mut self, index: usize) {
+        if let Some(mut connection) = self.connections[index].take() {
+            // Dropping the socket would do; a failure here changes nothing.
+            let _ = self.poll.registry().deregister(&mut connection.stream);
+            self.free.push(index);
+        }
+    }
+
+    fn accept(&mut self) {
+        for at in 0..self.listeners.len() {
+            for _ in 0..ACCEPTS_PER_TURN {
+                if !self.listeners[at].ready {
+                    break;
+                }
+                match self.listeners[at].socket.accept() {
+                    Ok((stream, peer)) => self.admit(stream, peer),
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                        self.listeners[at].ready = false;
+                    }
+                    Err(error) => {
+                        // No descriptors left, most likely: the next tick tries again.
+                        tracing::warn!("a RESP connection could not be accepted: {error}");
+                        self.listeners[at].ready = false;
+                    }
+                }
+            }
+        }
+    }
+
+    fn admit(&mut self, mut stream: TcpStream, peer: SocketAddr) {
+        let counters = &self.shared.counters;
+        counters.connections_accepted.fetch_add(1, Ordering::Relaxed);
+        let open = counters.connections_open.load(Ordering::Relaxed);
+        if open >= self.shared.options.max_clients as u64 {
+            counters.connections_rejected.fetch_add(1, Ordering::Relaxed);
+            // One try: whoever is turned away may miss the reason.
+            let _ = stream.write(b"-ERR max number of clients reached\r\n");
+            return;
+        }
+        // Without this the last part of a long reply waits for the client's acknowledgement.
+        let _ = stream.set_nodelay(true);
+        let index = self.free.pop().unwrap_or_else(|| {
+            self.connections.push(None);
+            self.connections.len() - 1
+        });
+        let token = Token(FIRST_LISTENER + self.shared.options.listen.len() + index);
+        let both = Interest::READABLE | Interest::WRITABLE;
+        let registered = self.poll.registry().register(&mut stream, token, both);
+        match registered.and_then(|()| Connection::new(stream, &self.shared)) {
+            Ok(connection) => {
+                self.connections[index] = Some(connection);
+                self.enqueue(index);
+            }
+            Err(error) => {
+                tracing::debug!("a RESP connection from {peer} ended at once: {error}");
+                self.free.push(index);
+            }
+        }
+    }
+
+    /// Closes the listeners and lets every connection answer what it has read.
+    fn begin_stop(&mut self) {
+        self.stop_at = Some(Instant::now() + STOP_LIMIT);
+        self.listeners.clear();
+        for index in 0..self.connections.len() {
+            if let Some(connection) = &mut self.connections[index] {
+                connection.drain();
+                self.enqueue(index);
+            }
+        }
+    }
+
+    /// Once a second: closes connections that stand still, and tries the listeners again.
+    fn tick(&mut self) {
+        let now = Instant::now();
+        if now < self.next_tick {
+            return;
+        }
+        self.next_tick = now + TICK;
+        self.listeners.iter_mut().for_each(|listener| listener.ready = true);
+        for index in 0..self.connections.len() {
+            let stalled = self.connections[index]
+                .as_ref()
+                .is_some_and(|connection| connection.is_stalled(now));
+            if stalled {
+                self.shared.counters.output_limit_closed.fetch_add(1, Ordering::Relaxed);
+                self.close(index);
+            }
+        }
+    }
+}

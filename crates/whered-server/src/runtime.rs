@@ -1,0 +1,107 @@
+//! A thread that runs asynchronous doors, and listeners bound before it starts.
+//!
+//! Each door that uses asynchronous sockets has one such thread: a busy door does not slow
+//! another one, and each is stopped alone.
+
+use std::future::Future;
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::thread::{Builder, JoinHandle, available_parallelism};
+use std::time::Duration;
+
+use socket2::{Domain, Protocol, Socket, Type};
+use tokio::sync::watch;
+
+/// How long connections may take to finish when the door stops.
+const FINISH_TIME: Duration = Duration::from_secs(2);
+/// How long searches may go on after that.
+const BLOCKING_FINISH_TIME: Duration = Duration::from_secs(1);
+const BACKLOG: i32 = 1024;
+
+/// A running thread with its runtime.
+pub(crate) struct RuntimeThread {
+    stop: watch::Sender<bool>,
+    thread: JoinHandle<()>,
+}
+
+impl RuntimeThread {
+    /// Starts a named thread that runs `work` to its end. `work` ends soon after the value that
+    /// it is given turns true.
+    ///
+    /// # Errors
+    /// The system has no thread or no descriptor left.
+    pub(crate) fn start<F: Future<Output = ()>>(
+        name: &str,
+        blocking_threads: usize,
+        work: impl FnOnce(watch::Receiver<bool>) -> F + Send + 'static,
+    ) -> io::Result<RuntimeThread> {
+        let (stop, stopped) = watch::channel(false);
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .max_blocking_threads(blocking_threads)
+            .thread_name(format!("{name}-search"))
+            .build()?;
+        let thread = Builder::new().name(name.to_owned()).spawn(move || {
+            runtime.block_on(async {
+                let mut asked = stopped.clone();
+                let overdue = async {
+                    // An error means that the owner is gone, which is a stop too.
+                    let _ = asked.wait_for(|stop| *stop).await;
+                    tokio::time::sleep(FINISH_TIME).await;
+                };
+                tokio::select! {
+                    () = work(stopped) => {}
+                    () = overdue => tracing::warn!("connections were cut off at the stop"),
+                }
+            });
+            runtime.shutdown_timeout(BLOCKING_FINISH_TIME);
+        })?;
+        Ok(RuntimeThread { stop, thread })
+    }
+
+    /// Asks the work to end and waits for that, three seconds at the most.
+    pub(crate) fn stop(self) {
+        // Nobody listens any more when the work has ended by itself.
+        let _ = self.stop.send(true);
+        if self.thread.join().is_err() {
+            tracing::error!("a door's thread has panicked");
+        }
+    }
+}
+
+/// How many threads run at the same time here.
+pub(crate) fn core_count() -> usize {
+    available_parallelism().map_or(1, usize::from)
+}
+
+/// Binds a TCP listener to every address, ready for a runtime.
+///
+/// # Errors
+/// The first that cannot be bound, with the door's name and the address.
+pub(crate) fn bind_all(door: &str, addresses: &[SocketAddr]) -> io::Result<Vec<TcpListener>> {
+    addresses.iter().map(|address| bind(*address).map_err(|e| named(door, *address, &e))).collect()
+}
+
+/// Binds one TCP listener.
+///
+/// # Errors
+/// The system's.
+pub(crate) fn bind(address: SocketAddr) -> io::Result<TcpListener> {
+    let domain = if address.is_ipv6() { Domain::IPV6 } else { Domain::IPV4 };
+    let socket = Socket::new(domain, Type::STREAM, Some(Protocol::TCP))?;
+    if address.is_ipv6() {
+        // `0.0.0.0` and `::` are two addresses here, for TCP as for UDP.
+        socket.set_only_v6(true)?;
+    }
+    // Connections of an earlier process that are fading out must not stop a restart.
+    socket.set_reuse_address(true)?;
+    socket.set_nonblocking(true)?;
+    socket.bind(&address.into())?;
+    socket.listen(BACKLOG)?;
+    Ok(socket.into())
+}
+
+/// An error with the door and the address that it is about.
+pub(crate) fn named(door: &str, address: SocketAddr, error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("{door} cannot listen on {address}: {error}"))
+}

@@ -1,0 +1,254 @@
+//! The server: one engine, its doors, and their orderly end.
+//!
+//! ```text
+//! start:  engine ─> RESP ─> DNS ─> HTTP (serves the others' metrics)
+//! stop:   doors first (each answers what it has read) ─> engine closes the journal
+//! ```
+//!
+//! A failed start leaves nothing running: what was started before the failure is stopped.
+//! At the same time: `reload` may be called from any thread; queries go on meanwhile.
+
+use std::fmt;
+use std::hash::{BuildHasher, RandomState};
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Instant;
+
+use whered_engine::store::JournalOptions;
+use whered_engine::{Engine, EngineError, EngineOptions};
+
+use crate::config::{Config, JournalConfig, RespConfig};
+use crate::dns::DnsDoor;
+use crate::http::{HttpCounters, HttpDoor};
+use crate::metrics::Metrics;
+use crate::resp::{RespDoor, RespOptions};
+use crate::runtime;
+
+/// A running server. Dropping it without [`Server::stop`] does not wait for anything.
+///
+/// ```
+/// use whered_server::{Config, Server};
+///
+/// let mut config = Config::default();
+/// for listen in [&mut config.resp.listen, &mut config.http.listen, &mut config.dns.listen] {
+///     *listen = vec!["127.0.0.1:0".parse().unwrap()];
+/// }
+/// let server = Server::start(config)?;
+/// assert_ne!(server.http_addresses()[0].port(), 0);
+/// server.stop()?;
+/// # Ok::<(), whered_server::ServerError>(())
+/// ```
+pub struct Server {
+    engine: Arc<Engine>,
+    doors: Doors,
+    config: Config,
+}
+
+#[derive(Default)]
+struct Doors {
+    resp: Option<RespDoor>,
+    dns: Option<DnsDoor>,
+    http: Option<HttpDoor>,
+}
+
+impl Server {
+    /// Opens the engine, binds every door (port 0: a free one) and starts the threads.
+    ///
+    /// # Errors
+    /// One line: a door that anybody could walk through, a file or the journal that cannot be
+    /// read, an address that cannot be bound.
+    pub fn start(config: Config) -> Result<Server, ServerError> {
+        if let Some(refusal) = config.unguarded_door() {
+            return Err(ServerError::new(refusal));
+        }
+        let options = EngineOptions {
+            journal: journal_options(&config.journal),
+            setup: config.to_setup(),
+            data_dir: config.data_dir.clone(),
+        };
+        let (engine, report) = Engine::open(options)?;
+        tracing::info!("{report}");
+        match Doors::start(&engine, &config) {
+            Ok(doors) => Ok(Server { engine, doors, config }),
+            Err(error) => {
+                engine.close()?;
+                Err(error.into())
+            }
+        }
+    }
+
+    /// The engine behind the doors.
+    pub fn engine(&self) -> &Arc<Engine> {
+        &self.engine
+    }
+
+    /// Where RESP listens.
+    pub fn resp_addresses(&self) -> &[SocketAddr] {
+        self.doors.resp.as_ref().map_or(&[], RespDoor::addresses)
+    }
+
+    /// Where HTTP listens.
+    pub fn http_addresses(&self) -> &[SocketAddr] {
+        self.doors.http.as_ref().map_or(&[], HttpDoor::addresses)
+    }
+
+    /// Where DNS listens, by UDP and TCP alike.
+    pub fn dns_addresses(&self) -> &[SocketAddr] {
+        self.doors.dns.as_ref().map_or(&[], DnsDoor::addresses)
+    }
+
+    /// Reads databases, zones and pools anew; all or nothing. Gives one line about what serves
+    /// now, with what only a restart would change.
+    ///
+    /// # Errors
+    /// The first fault, with its place; the old generation serves on.
+    pub fn reload(&self, config: Config) -> Result<String, ServerError> {
+        let unchanged = config.has_same_doors(&self.config);
+        let report = self.engine.reload(config.into_setup())?;
+        let mut line = format!(
+            "generation {} with {} databases, {} zones, {} pools",
+            report.generation, report.databases, report.zones, report.pools
+        );
+        if !unchanged {
+            line.push_str(
+                "; the doors, the journal and data_dir stay as they were until a restart",
+            );
+        }
+        Ok(line)
+    }
+
+    /// Closes the doors, each after answering what it has read, and then the journal, so that
+    /// nothing acknowledged is lost. Takes less than five seconds.
+    ///
+    /// # Errors
+    /// The journal could not be brought to the disk.
+    pub fn stop(self) -> Result<(), ServerError> {
+        self.doors.stop();
+        Ok(self.engine.close()?)
+    }
+}
+
+impl Doors {
+    fn start(engine: &Arc<Engine>, config: &Config) -> io::Result<Doors> {
+        let mut doors = Doors::default();
+        match doors.start_all(engine, config) {
+            Ok(()) => Ok(doors),
+            Err(error) => {
+                doors.stop();
+                Err(error)
+            }
+        }
+    }
+
+    fn start_all(&mut self, engine: &Arc<Engine>, config: &Config) -> io::Result<()> {
+        let started = Instant::now();
+        if !config.resp.listen.is_empty() {
+            self.resp = Some(start_resp(engine, &config.resp)?);
+        }
+        if !config.dns.listen.is_empty() {
+            self.dns = Some(DnsDoor::start(engine, &config.dns)?);
+        }
+        if !config.http.listen.is_empty() {
+            let counters = Arc::new(HttpCounters::default());
+            let metrics = Metrics {
+                engine: Arc::clone(engine),
+                started,
+                resp: self.resp.as_ref().map(|door| Arc::clone(door.counters())),
+                dns: self.dns.as_ref().map(|door| Arc::clone(door.counters())),
+                http: Arc::clone(&counters),
+            };
+            let door = HttpDoor::start(Arc::clone(engine), &config.http, counters, metrics)?;
+            self.http = Some(door);
+        }
+        Ok(())
+    }
+
+    fn stop(self) {
+        // Each waits by itself for what it has read; together they take as long as the slowest.
+        std::thread::scope(|scope| {
+            if let Some(resp) = self.resp {
+                scope.spawn(|| resp.stop());
+            }
+            if let Some(http) = self.http {
+                scope.spawn(|| http.stop());
+            }
+            if let Some(dns) = self.dns {
+                scope.spawn(|| dns.stop());
+            }
+        });
+    }
+}
+
+fn start_resp(engine: &Arc<Engine>, config: &RespConfig) -> io::Result<RespDoor> {
+    // The door's threads share their port, which would let a second server share it as well:
+    // binding it alone first fails when anybody is there.
+    drop(runtime::bind_all("RESP", &config.listen)?);
+    let options = RespOptions {
+        listen: config.listen.clone(),
+        threads: config.threads.unwrap_or_else(runtime::core_count),
+        password: config.password.clone(),
+        max_clients: config.max_clients,
+        output_buffer_limit_bytes: config.output_buffer_limit_bytes,
+        query_buffer_limit_bytes: config.query_buffer_limit_bytes,
+        version: env!("CARGO_PKG_VERSION"),
+        run_id: run_id(),
+    };
+    let door = RespDoor::start(Arc::clone(engine), options);
+    door.map_err(|error| io::Error::new(error.kind(), format!("RESP {error}")))
+}
+
+/// 40 hexadecimal digits that differ at every start.
+fn run_id() -> String {
+    // The standard library seeds each hasher from the system's random numbers.
+    let random = |_| format!("{:016x}", RandomState::new().hash_one(std::process::id()));
+    let mut digits: String = (0..3).map(random).collect();
+    digits.truncate(40);
+    digits
+}
+
+fn journal_options(config: &JournalConfig) -> JournalOptions {
+    let mut options = JournalOptions { sync: config.sync, ..JournalOptions::default() };
+    if let Some(size_bytes) = config.segment_size_bytes {
+        options.segment_size_bytes = size_bytes;
+    }
+    options
+}
+
+/// Why the server could not be started, reloaded or stopped: one line with the place.
+#[derive(Debug)]
+pub struct ServerError {
+    message: String,
+    holder_pid: Option<u32>,
+}
+
+impl ServerError {
+    fn new(message: impl Into<String>) -> ServerError {
+        ServerError { message: message.into(), holder_pid: None }
+    }
+
+    /// The process that holds the data directory, when that is what stopped the start.
+    pub fn holder_pid(&self) -> Option<u32> {
+        self.holder_pid
+    }
+}
+
+impl fmt::Display for ServerError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for ServerError {}
+
+impl From<EngineError> for ServerError {
+    fn from(error: EngineError) -> Self {
+        ServerError { message: error.to_string(), holder_pid: error.holder_pid() }
+    }
+}
+
+impl From<io::Error> for ServerError {
+    fn from(error: io::Error) -> Self {
+        ServerError::new(error.to_string())
+    }
+}

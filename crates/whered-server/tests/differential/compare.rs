@@ -1,0 +1,302 @@
+//! Whether two replies to one command agree, and the rules for where they need not be equal bytes.
+//!
+//! 1. *Shape only*: `INFO`, `CLIENT`, `COMMAND`, and a `HELLO` that is answered. Errors count.
+//! 2. *Sets*: `KEYS`, and the keys of `SCAN`.
+//! 3. *Equal distances*: Redis sorts by an unstable sort, so members at one distance may stand in
+//!    any order. Within such a run the replies are compared as sets, and a run that `COUNT` cuts
+//!    may have any of its members.
+//! 4. *Missed points*, counted: Redis scans nine boxes of cells; a point inside the shape but in
+//!    none of the boxes is not found there. The scan is right. Every hit of whered is then checked
+//!    against the whole collection, and taking the points outside the boxes away must give the
+//!    reply of Redis.
+//! 5. *Antipodes*, counted: the distance of two antipodes can be no number in Redis, which prints
+//!    that as the smallest integer with four decimals.
+
+use std::collections::BTreeMap;
+
+use whered_engine::Engine;
+use whered_engine::geo::boxes::Boxes;
+use whered_engine::geo::{Cell, Place, Points, Shape};
+
+use crate::generator::Words;
+use crate::support::client::{Reply, Value};
+
+/// Where the command was executed, for looking behind the replies.
+pub(crate) struct Setting<'a> {
+    pub(crate) engine: &'a Engine,
+    pub(crate) number: usize,
+}
+
+/// A difference that is stated and counted.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum Known {
+    /// Rule 4.
+    MissedByRedis,
+    /// Rule 5.
+    NoNumberForAntipodes,
+}
+
+pub(crate) enum Compared {
+    Same,
+    Known(Known),
+    Different(String),
+}
+
+/// What Redis prints for a distance that is no number.
+const NO_NUMBER: &[u8] = b"$21\r\n-922337203685477.5808\r\n";
+
+pub(crate) fn compare(
+    setting: &Setting<'_>,
+    words: &Words,
+    ours: &Reply,
+    theirs: &Reply,
+) -> Compared {
+    if ours.bytes == theirs.bytes {
+        return Compared::Same;
+    }
+    let failed = |reply: &Reply| matches!(reply.value, Value::Error(_));
+    if failed(ours) || failed(theirs) {
+        return different("one is an error, or the errors differ");
+    }
+    match words[0].to_ascii_lowercase().as_slice() {
+        b"info" | b"client" | b"command" | b"hello" => same_shape(&ours.value, &theirs.value),
+        b"keys" => same_set(&ours.value, &theirs.value),
+        b"scan" => same_scan(words, &ours.value, &theirs.value),
+        b"geosearch" => same_search(setting, words, ours, theirs),
+        b"geodist" if theirs.bytes == NO_NUMBER => Compared::Known(Known::NoNumberForAntipodes),
+        _ => different("the bytes differ"),
+    }
+}
+
+fn different(why: &str) -> Compared {
+    Compared::Different(why.to_owned())
+}
+
+fn same_shape(ours: &Value, theirs: &Value) -> Compared {
+    if std::mem::discriminant(ours) == std::mem::discriminant(theirs) {
+        return Compared::Same;
+    }
+    different("the kinds of reply differ")
+}
+
+fn same_set(ours: &Value, theirs: &Value) -> Compared {
+    let sorted = |value: &Value| match value {
+        Value::Array(items) => {
+            let mut items: Vec<String> = items.iter().map(|item| format!("{item:?}")).collect();
+            items.sort();
+            Some(items)
+        }
+        _ => None,
+    };
+    if sorted(ours).is_some() && sorted(ours) == sorted(theirs) {
+        return Compared::Same;
+    }
+    different("the sets differ")
+}
+
+/// Cursors differ between any two servers; keys are compared when one step gives them all.
+fn same_scan(words: &Words, ours: &Value, theirs: &Value) -> Compared {
+    match (ours, theirs) {
+        (Value::Array(ours), Value::Array(theirs)) if ours.len() == 2 && theirs.len() == 2 => {
+            let end = Value::Bulk(b"0".to_vec());
+            let from_start = words[1].iter().all(|byte| *byte == b'0');
+            if from_start && ours[0] == end && theirs[0] == end {
+                return same_set(&ours[1], &theirs[1]);
+            }
+            Compared::Same
+        }
+        _ => different("a scan gives a cursor and keys"),
+    }
+}
+
+/// What of a search matters here.
+struct Asked {
+    center: Option<Place>,
+    shape: Option<Shape>,
+    descending: bool,
+    ascending: bool,
+    count: Option<usize>,
+    any: bool,
+    bare: bool,
+}
+
+fn asked(words: &Words, points: &Points) -> Asked {
+    let mut asked = Asked {
+        center: None,
+        shape: None,
+        descending: false,
+        ascending: false,
+        count: None,
+        any: false,
+        bare: true,
+    };
+    let number = |at: usize| number(&words[at]);
+    let unit = |at: usize| match text(&words[at]).to_ascii_lowercase().as_str() {
+        "km" => 1000.0,
+        "ft" => 0.3048,
+        "mi" => 1609.34,
+        _ => 1.0,
+    };
+    let mut at = 2;
+    while at < words.len() {
+        at += match text(&words[at]).to_ascii_lowercase().as_str() {
+            "frommember" => {
+                asked.center = points.cell(&words[at + 1]).map(Cell::place);
+                2
+            }
+            "fromlonlat" => {
+                asked.center = Place::new(number(at + 1), number(at + 2)).ok();
+                3
+            }
+            "byradius" => {
+                let radius_meters = number(at + 1) * unit(at + 2);
+                asked.shape = Some(Shape::Circle { radius_meters });
+                3
+            }
+            "bybox" => {
+                let width_meters = number(at + 1) * unit(at + 3);
+                let height_meters = number(at + 2) * unit(at + 3);
+                asked.shape = Some(Shape::Box { width_meters, height_meters });
+                4
+            }
+            "count" => {
+                asked.count = text(&words[at + 1]).parse().ok();
+                2
+            }
+            option => {
+                asked.any |= option == "any";
+                asked.bare &= !option.starts_with("with");
+                if option == "asc" || option == "desc" {
+                    asked.ascending = option == "asc";
+                    asked.descending = option == "desc";
+                }
+                1
+            }
+        };
+    }
+    if asked.count.is_some() && !asked.any && !asked.descending {
+        asked.ascending = true;
+    }
+    asked
+}
+
+/// A number that the servers have taken; of the hexadecimal ones the generator knows one.
+fn number(word: &[u8]) -> f64 {
+    match text(word).as_str() {
+        "0x10" => 16.0,
+        decimal => decimal.parse().expect("the servers took it as a number"),
+    }
+}
+
+fn text(word: &[u8]) -> String {
+    String::from_utf8_lossy(word).into_owned()
+}
+
+/// One hit of a reply: its member, its distance, and the whole item as it was written.
+struct Item {
+    member: Vec<u8>,
+    distance_meters: f64,
+    missed: bool,
+    written: String,
+}
+
+fn same_search(setting: &Setting<'_>, words: &Words, ours: &Reply, theirs: &Reply) -> Compared {
+    let (Value::Array(our_items), Value::Array(their_items)) = (&ours.value, &theirs.value) else {
+        return different("a search gives an array");
+    };
+    setting.engine.keyspace().read(setting.number, &words[1], |points| {
+        let Some(points) = points else {
+            return different("there is no key");
+        };
+        let asked = asked(words, points);
+        let (Some(center), Some(shape)) = (asked.center, asked.shape) else {
+            return different("the search could not be read");
+        };
+        let boxes = Boxes::of(center, &shape);
+        let item = |value: &Value| -> Option<Item> {
+            let member = match value {
+                Value::Bulk(member) if asked.bare => member,
+                Value::Array(parts) => match parts.first() {
+                    Some(Value::Bulk(member)) => member,
+                    _ => return None,
+                },
+                _ => return None,
+            };
+            let cell = points.cell(member)?;
+            Some(Item {
+                member: member.clone(),
+                distance_meters: shape.distance_if_inside(center, cell.place())?,
+                missed: !boxes.ranges().any(|range| range.contains(&cell.bits())),
+                written: format!("{value:?}"),
+            })
+        };
+        let ours: Option<Vec<Item>> = our_items.iter().map(item).collect();
+        let theirs: Option<Vec<Item>> = their_items.iter().map(item).collect();
+        match (ours, theirs) {
+            (Some(ours), Some(theirs)) => same_items(points, &asked, center, shape, &ours, &theirs),
+            _ => different("a hit is not a point inside the shape"),
+        }
+    })
+}
+
+fn same_items(
+    points: &Points,
+    asked: &Asked,
+    center: Place,
+    shape: Shape,
+    ours: &[Item],
+    theirs: &[Item],
+) -> Compared {
+    let inside = points
+        .iter()
+        .filter(|(_, cell)| shape.distance_if_inside(center, cell.place()).is_some())
+        .count();
+    if ours.len() != asked.count.unwrap_or(usize::MAX).min(inside) {
+        return different("whered does not give all points inside the shape");
+    }
+    let missed = ours.iter().filter(|item| item.missed).count();
+    let found: Vec<&Item> = ours.iter().filter(|item| !item.missed).collect();
+    let theirs: Vec<&Item> = theirs.iter().collect();
+    if theirs.iter().any(|item| item.missed) {
+        return different("Redis finds a point outside its boxes");
+    }
+    let complete = missed == 0 || asked.count.is_none();
+    if complete && found.len() != theirs.len() || found.len() > theirs.len() {
+        return different("the numbers of hits differ");
+    }
+    let sorted = asked.ascending || asked.descending;
+    let same = if sorted {
+        same_runs(&found, &theirs[..found.len()], asked.count.is_some())
+    } else {
+        found.iter().zip(&theirs).all(|(ours, theirs)| ours.written == theirs.written)
+    };
+    match same {
+        false => different("the order of the hits differs"),
+        true if missed > 0 => Compared::Known(Known::MissedByRedis),
+        true => Compared::Same,
+    }
+}
+
+/// Whether two sorted lists agree, each run of one distance as a set. Of the last run `COUNT` may
+/// have taken other members; then the members differ, but they must have the run's distance.
+fn same_runs(ours: &[&Item], theirs: &[&Item], cut: bool) -> bool {
+    let distances = |items: &[&Item]| -> Vec<u64> {
+        items.iter().map(|item| item.distance_meters.to_bits()).collect()
+    };
+    if distances(ours) != distances(theirs) {
+        return false;
+    }
+    let last = ours.last().map(|item| item.distance_meters.to_bits());
+    let by_run = |items: &[&Item]| {
+        let mut runs: BTreeMap<u64, BTreeMap<Vec<u8>, String>> = BTreeMap::new();
+        for item in items {
+            let distance = item.distance_meters.to_bits();
+            if !(cut && Some(distance) == last) {
+                let run = runs.entry(distance).or_default();
+                run.insert(item.member.clone(), item.written.clone());
+            }
+        }
+        runs
+    };
+    by_run(ours) == by_run(theirs)
+}

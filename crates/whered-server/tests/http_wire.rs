@@ -1,0 +1,404 @@
+//! The HTTP door by its wire: a client of a few lines against a server in this process.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod world;
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use whered_engine::AddCondition;
+use whered_engine::geo::{Cell, Place};
+use whered_engine::mmdb::{Writer, WriterOptions};
+use whered_server::{Config, Server};
+
+struct Reply {
+    status: u16,
+    headers: String,
+    body: String,
+}
+
+impl Reply {
+    fn json(&self) -> Value {
+        serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {}", self.body))
+    }
+
+    /// Status, message and field of an error.
+    fn error(&self) -> (u16, String, Value) {
+        let json = self.json();
+        let object = json.as_object().unwrap();
+        assert_eq!(object.keys().collect::<Vec<_>>(), ["error"]);
+        let error = object["error"].as_object().unwrap();
+        assert_eq!(error.len(), 2, "message and field");
+        (self.status, error["message"].as_str().unwrap().to_owned(), error["field"].clone())
+    }
+}
+
+fn send(server: SocketAddr, text: &str) -> Reply {
+    let mut stream = TcpStream::connect(server).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    stream.write_all(text.as_bytes()).unwrap();
+    let mut bytes = Vec::new();
+    stream.read_to_end(&mut bytes).unwrap();
+    let text = String::from_utf8(bytes).unwrap();
+    let (headers, body) = text.split_once("\r\n\r\n").unwrap();
+    let status = headers.split(' ').nth(1).unwrap().parse().unwrap();
+    Reply { status, headers: headers.to_ascii_lowercase(), body: body.to_owned() }
+}
+
+fn get(server: &Server, path: &str) -> Reply {
+    let text = format!("GET {path} HTTP/1.1\r\nHost: whered\r\nConnection: close\r\n\r\n");
+    send(server.http_addresses()[0], &text)
+}
+
+fn add(server: &Server, key: &[u8], points: &[(&[u8], f64, f64)]) {
+    let cell = |longitude, latitude| Cell::from_place(Place::new(longitude, latitude).unwrap());
+    let points: Vec<_> = points.iter().map(|(member, x, y)| (*member, cell(*x, *y))).collect();
+    server.engine().keyspace().add_points(0, key, &points, AddCondition::Always).unwrap();
+}
+
+const CITIES: [(&[u8], f64, f64); 3] =
+    [(b"Palermo", 13.361389, 38.115556), (b"Catania", 15.087269, 37.502669), (b"Rome", 12.5, 41.9)];
+
+#[test]
+fn healthz_says_ok() {
+    let server = world::start("http_healthz");
+    let reply = get(&server, "/healthz");
+    assert_eq!((reply.status, reply.json()), (200, json!({ "status": "ok", "generation": 1 })));
+    server.stop().unwrap();
+}
+
+#[test]
+fn an_address_gives_its_record() {
+    let server = world::start("http_ip");
+    for path in ["/v1/ip/192.0.2.5", "/v1/ip/192.0.2.5?db=city", "/v1/ip/192.0.2.5?db=&fields="] {
+        let reply = get(&server, path);
+        assert_eq!(reply.status, 200);
+        assert!(reply.headers.contains("content-type: application/json"));
+        let expected = json!({
+            "address": "192.0.2.5",
+            "database": "city",
+            "prefix": "192.0.2.0/25",
+            "record": {
+                "city": { "names": { "en": "Frankfurt" } },
+                "country": { "iso_code": "DE" },
+                "location": { "latitude": 50.11, "longitude": 8.68 },
+            },
+        });
+        assert_eq!(reply.json(), expected);
+    }
+    let reply = get(&server, "/v1/ip/2001:db8::7");
+    assert_eq!(reply.json()["prefix"], json!("2001:db8::/32"));
+    server.stop().unwrap();
+}
+
+#[test]
+fn fields_choose_parts_of_the_record() {
+    let server = world::start("http_fields");
+    let reply = get(&server, "/v1/ip/198.51.100.9?fields=country.iso_code,city.names.en,a.b");
+    let expected = json!({ "country.iso_code": "BR", "city.names.en": "São Paulo", "a.b": null });
+    assert_eq!(reply.json()["record"], expected);
+    server.stop().unwrap();
+}
+
+#[test]
+fn an_explained_address_gives_its_reasons_instead() {
+    let server = world::start("http_ip_explain");
+    let reasons = get(&server, "/v1/ip/192.0.2.5?explain=1").json();
+    assert_eq!(reasons["record"]["country"]["iso_code"], json!("DE"));
+    assert_eq!(reasons["prefix"], json!("192.0.2.0/25"));
+    assert_eq!(reasons["question"]["job"], json!("ip"));
+    let nothing = get(&server, "/v1/ip/203.0.113.9?explain=1");
+    assert_eq!((nothing.status, &nothing.json()["record"]), (200, &Value::Null));
+    assert!(get(&server, "/v1/ip/192.0.2.5?explain=0").json().get("question").is_none());
+    server.stop().unwrap();
+}
+
+#[test]
+fn an_ipv6_address_is_no_question_for_a_database_of_ipv4() {
+    let folder = world::folder("http_ipv4_only");
+    let options = WriterOptions { ip_version: 4, ..WriterOptions::default() };
+    std::fs::write(folder.join("v4.mmdb"), Writer::new(options).unwrap().finish().unwrap())
+        .unwrap();
+    let config = world::config(&folder, "[[database]]\nname = \"v4\"\npath = \"v4.mmdb\"\n");
+    let server = Server::start(config).unwrap();
+    for explain in ["", "&explain=1"] {
+        let (status, _, field) =
+            get(&server, &format!("/v1/ip/2001:db8::1?db=v4{explain}")).error();
+        assert_eq!((status, field), (400, json!("address")));
+    }
+    server.stop().unwrap();
+}
+
+#[test]
+fn addresses_that_are_wrong_or_unknown_are_errors() {
+    let server = world::start("http_ip_errors");
+    let cases = [
+        (
+            "/v1/ip/192.0.2.256",
+            400,
+            "'192.0.2.256' is no IP address; allowed: an IPv4 or IPv6 address such as 192.0.2.1 \
+             or 2001:db8::1",
+            "address",
+        ),
+        ("/v1/ip/203.0.113.9", 404, "no record for 203.0.113.9 in database 'city'", "address"),
+        ("/v1/ip/192.0.2.1?db=asn", 404, "no such database 'asn'; databases: city", "db"),
+        ("/v1/ip/192.0.2.1?explain=yes", 400, "'explain' is 'yes'; allowed: 1, 0", "explain"),
+        (
+            "/v1/ip/192.0.2.1?database=city",
+            400,
+            "unknown parameter 'database'; allowed: db, fields, explain",
+            "query",
+        ),
+        ("/v1/ip/192.0.2.1?db=city&db=city", 400, "'db' is given twice", "db"),
+    ];
+    for (path, status, message, field) in cases {
+        let expected = (status, message.to_owned(), json!(field));
+        assert_eq!(get(&server, path).error(), expected, "{path}");
+    }
+    for path in ["/v1/ip/%ff", "/v1/ip/192.0.2.1?fields=..", "/v1/ip/192.0.2.1?db=%ff"] {
+        let reply = get(&server, path);
+        assert!(matches!(reply.error().0, 400 | 404), "{path}: {}", reply.body);
+    }
+    server.stop().unwrap();
+}
+
+#[test]
+fn without_any_database_an_address_is_not_found() {
+    let mut config = Config::default();
+    config.resp.listen.clear();
+    config.dns.listen.clear();
+    config.http.listen = vec!["127.0.0.1:0".parse().unwrap()];
+    let server = Server::start(config).unwrap();
+    let error = get(&server, "/v1/ip/192.0.2.1").error();
+    assert_eq!(error, (404, "no database is loaded".to_owned(), json!("db")));
+    server.stop().unwrap();
+}
+
+#[test]
+fn near_gives_the_members_within_the_radius_nearest_first() {
+    let server = world::start("http_near");
+    add(&server, b"cities", &CITIES);
+    let path = "/v1/collections/cities/near?longitude=15&latitude=37&radius_meters=200000";
+    let reply = get(&server, path).json();
+    assert_eq!((&reply["collection"], &reply["count"]), (&json!("cities"), &json!(2)));
+    let hits = reply["hits"].as_array().unwrap();
+    assert_eq!((&hits[0]["member"], &hits[1]["member"]), (&json!("Catania"), &json!("Palermo")));
+    let distance_meters = hits[0]["distance_meters"].as_f64().unwrap();
+    assert!((distance_meters - 56_441.3).abs() < 0.1, "{distance_meters}");
+    assert!((hits[0]["longitude"].as_f64().unwrap() - 15.087269).abs() < 1e-5);
+    assert_eq!(hits[0].as_object().unwrap().len(), 4, "no member_base64 for text");
+    let one = get(&server, &format!("{path}&count=1")).json();
+    assert_eq!((&one["count"], &one["hits"][0]["member"]), (&json!(1), &json!("Catania")));
+    let all = get(&server, "/v1/collections/cities/near?longitude=15&latitude=37").json();
+    assert_eq!(all["count"], json!(3));
+    let reasons = get(&server, &format!("{path}&explain=1")).json();
+    assert_eq!(reasons["choice"], json!(["Catania", "Palermo"]));
+    assert_eq!(reasons["question"]["count"], Value::Null);
+    let towns = "/v1/collections/towns/near?longitude=1&latitude=1&explain=1";
+    assert_eq!(get(&server, towns).status, 404);
+    server.stop().unwrap();
+}
+
+#[test]
+fn members_and_names_of_any_bytes_have_a_form() {
+    let server = world::start("http_near_bytes");
+    add(&server, "öffis & co/1".as_bytes(), &[(b"\xff\"\n", 1.0, 1.0)]);
+    let path = "/v1/collections/%C3%B6ffis%20%26%20co%2F1/near?longitude=1&latitude=1";
+    let reply = get(&server, path).json();
+    assert_eq!(reply["collection"], json!("öffis & co/1"));
+    assert_eq!(reply["hits"][0]["member"], json!("\u{fffd}\"\n"));
+    assert_eq!(reply["hits"][0]["member_base64"], json!("/yIK"));
+    server.stop().unwrap();
+}
+
+#[test]
+fn mistakes_of_a_search_are_errors_with_their_field() {
+    let server = world::start("http_near_errors");
+    add(&server, b"cities", &CITIES);
+    let near = "/v1/collections/cities/near?";
+    let cases = [
+        ("latitude=37", 400, "longitude"),
+        ("longitude=15", 400, "latitude"),
+        ("longitude=east&latitude=37", 400, "longitude"),
+        ("longitude=nan&latitude=37", 400, "longitude"),
+        ("longitude=181&latitude=37", 400, "longitude"),
+        ("longitude=15&latitude=-91", 400, "latitude"),
+        ("longitude=15&latitude=37&radius_meters=-1", 400, "radius_meters"),
+        ("longitude=15&latitude=37&radius_meters=inf", 400, "radius_meters"),
+        ("longitude=15&latitude=37&count=0", 400, "count"),
+        ("longitude=15&latitude=37&count=100001", 400, "count"),
+        ("longitude=15&latitude=37&count=many", 400, "count"),
+        ("longitude=15&latitude=37&radius=1", 400, "query"),
+    ];
+    for (query, status, field) in cases {
+        let reply = get(&server, &format!("{near}{query}"));
+        let (found, message, found_field) = reply.error();
+        assert_eq!((found, found_field), (status, json!(field)), "{query}: {message}");
+    }
+    let missing = get(&server, "/v1/collections/towns/near?longitude=1&latitude=1").error();
+    assert_eq!(missing, (404, "no such collection 'towns'".to_owned(), json!("name")));
+    server.stop().unwrap();
+}
+
+#[test]
+fn more_hits_than_an_answer_holds_are_refused_unless_a_count_is_given() {
+    let server = world::start("http_near_many");
+    let members: Vec<_> = (0..100_001).map(|number: u32| number.to_string()).collect();
+    let cell = Cell::from_place(Place::new(1.0, 1.0).unwrap());
+    let points: Vec<_> = members.iter().map(|member| (member.as_bytes(), cell)).collect();
+    let keyspace = server.engine().keyspace();
+    keyspace.add_points(0, b"many", &points, AddCondition::Always).unwrap();
+    let path = "/v1/collections/many/near?longitude=1&latitude=1&radius_meters=1000";
+    let expected = "more than 100000 hits; ask for a count of 1 to 100000".to_owned();
+    assert_eq!(get(&server, path).error(), (400, expected, json!("count")));
+    assert_eq!(get(&server, &format!("{path}&count=100000")).json()["count"], json!(100_000));
+    server.stop().unwrap();
+}
+
+#[test]
+fn unknown_paths_and_methods_have_the_same_form_of_error() {
+    let server = world::start("http_paths");
+    for path in ["/", "/v1", "/v1/ip", "/v1/ip/", "/v1/collections/a", "/healthz/"] {
+        let (status, message, field) = get(&server, path).error();
+        assert_eq!((status, field), (404, json!("path")), "{path}");
+        assert!(message.contains("/v1/ip/{address}"));
+    }
+    for path in ["/healthz", "/metrics", "/v1/ip/192.0.2.1", "/v1/collections/a/near"] {
+        let text = format!(
+            "POST {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{{}}"
+        );
+        let reply = send(server.http_addresses()[0], &text);
+        let expected = "method not allowed; allowed: GET, HEAD".to_owned();
+        assert_eq!(reply.error(), (405, expected, json!("method")), "{path}");
+    }
+    let long = format!("/v1/ip/{}", "1".repeat(9000));
+    assert_eq!(get(&server, &long).error().0, 414);
+    server.stop().unwrap();
+}
+
+#[test]
+fn a_token_opens_everything_but_healthz() {
+    let folder = world::folder("http_token");
+    let mut config = world::config(&folder, "");
+    config.http.token = Some("s3cret".to_owned());
+    let server = Server::start(config).unwrap();
+    assert_eq!(get(&server, "/healthz").status, 200);
+    for path in ["/metrics", "/v1/ip/192.0.2.1", "/nothing"] {
+        let reply = get(&server, path);
+        assert_eq!(reply.error().0, 401, "{path}");
+        assert!(reply.headers.contains("www-authenticate: bearer"));
+        for (token, status) in [("s3cret", 200), ("s3cre", 401), ("S3cret", 401)] {
+            let text = format!(
+                "GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\nAuthorization: Bearer {token}\r\n\r\n"
+            );
+            let found = send(server.http_addresses()[0], &text).status;
+            let status = if path == "/nothing" && status == 200 { 404 } else { status };
+            assert_eq!(found, status, "{path} with {token}");
+        }
+    }
+    server.stop().unwrap();
+}
+
+#[test]
+fn metrics_count_what_was_asked_and_show_the_data() {
+    let folder = world::folder("http_metrics");
+    let mut config = world::config(&folder, "");
+    config.data_dir = Some(folder.join("data"));
+    let server = Server::start(config).unwrap();
+    add(&server, b"cities", &CITIES);
+    let prefix = "192.0.2.0/24".parse().unwrap();
+    let written = server.engine().prefix_sets().add("blocked", &[prefix], None, None).unwrap();
+    server.engine().wait_durable(written.ticket).unwrap();
+    get(&server, "/v1/ip/192.0.2.1");
+    get(&server, "/v1/ip/nonsense");
+    get(&server, "/no/such/path");
+    let dns = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let query = whered_dns::message::Query::new(
+        &"plain.example.com".parse().unwrap(),
+        whered_dns::RecordType::A,
+    );
+    dns.send_to(&query.build(), server.dns_addresses()[0]).unwrap();
+    dns.recv(&mut [0; 512]).unwrap();
+    let mut redis = TcpStream::connect(server.resp_addresses()[0]).unwrap();
+    redis.write_all(b"PING\r\n").unwrap();
+    redis.read_exact(&mut [0; 7]).unwrap();
+    let reply = get(&server, "/metrics");
+    assert_eq!(reply.status, 200);
+    let lines = [
+        "whered_build_info{version=\"0.1.0\"} 1",
+        "whered_generation 1",
+        "whered_http_requests_total{route=\"/v1/ip/{address}\",status=\"200\"} 1",
+        "whered_http_requests_total{route=\"/v1/ip/{address}\",status=\"400\"} 1",
+        "whered_http_requests_total{route=\"other\",status=\"404\"} 1",
+        "whered_dns_queries_total{transport=\"udp\",rcode=\"NOERROR\"} 1",
+        "whered_dns_silent_total{transport=\"tcp\"} 0",
+        "whered_database_build_timestamp_seconds{database=\"city\"} 1700000000",
+        "whered_keys{number=\"0\"} 1",
+        "whered_keys{number=\"15\"} 0",
+        "whered_prefix_set_entries{set=\"blocked\"} 1",
+        "whered_journal_poisoned 0",
+        "whered_resp_connections_open 1",
+        "whered_resp_connections_total 1",
+        "whered_journal_frames_total 2",
+    ];
+    for line in lines {
+        assert!(reply.body.lines().any(|found| found == line), "no {line} in\n{}", reply.body);
+    }
+    for name in [
+        "whered_uptime_seconds ",
+        "whered_journal_groups_total ",
+        "whered_journal_last_sync_seconds ",
+    ] {
+        assert!(reply.body.lines().any(|found| found.starts_with(name)), "no {name}");
+    }
+    assert!(reply.body.ends_with("# EOF\n"));
+    server.stop().unwrap();
+}
+
+#[test]
+fn what_was_written_is_there_after_a_stop_and_a_start() {
+    let folder = world::folder("http_restart");
+    let mut config = world::config(&folder, "");
+    config.data_dir = Some(folder.join("data"));
+    let server = Server::start(config.clone()).unwrap();
+    add(&server, b"cities", &CITIES);
+    server.stop().unwrap();
+    let server = Server::start(config).unwrap();
+    let reply = get(&server, "/v1/collections/cities/near?longitude=15&latitude=37").json();
+    assert_eq!(reply["count"], json!(3));
+    server.stop().unwrap();
+}
+
+#[test]
+fn a_door_that_others_can_reach_is_not_opened_without_its_token() {
+    let mut config = Config::default();
+    config.http.listen = vec!["0.0.0.0:0".parse().unwrap()];
+    let refusal = Server::start(config).err().unwrap().to_string();
+    assert!(refusal.starts_with("HTTP does not listen on 0.0.0.0:0"), "{refusal}");
+}
+
+#[test]
+fn requests_on_one_connection_are_answered_one_after_the_other() {
+    let server = world::start("http_keep_alive");
+    let mut stream = TcpStream::connect(server.http_addresses()[0]).unwrap();
+    let request = "GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n";
+    let last = "GET /healthz HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+    stream.write_all(format!("{request}{request}{last}").as_bytes()).unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).unwrap();
+    assert_eq!(text.matches("HTTP/1.1 200 OK").count(), 3);
+    server.stop().unwrap();
+}
+
+#[test]
+fn a_stop_does_not_wait_for_idle_connections() {
+    let server = world::start("http_idle");
+    let mut idle = TcpStream::connect(server.http_addresses()[0]).unwrap();
+    idle.write_all(b"GET /healthz HT").unwrap();
+    let begun = std::time::Instant::now();
+    server.stop().unwrap();
+    assert!(begun.elapsed() < Duration::from_secs(5));
+}

@@ -1,0 +1,130 @@
+//! Every command and flag of the program, defined once: names, help texts and parsers.
+//!
+//! Not for: doing anything; each command has a file of its own.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// Answers where: IP addresses, places nearby, prefixes, and place-aware DNS, from memory.
+#[derive(Parser)]
+#[command(name = "whered", version, arg_required_else_help = true)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    /// Run the server: RESP, HTTP and DNS
+    Serve(ServeArguments),
+    /// Look addresses up in a database file, without a server
+    Lookup(LookupArguments),
+    /// Check a configuration file and everything that it names
+    Check {
+        /// The TOML file
+        file: PathBuf,
+    },
+    /// Work with database files
+    #[command(subcommand)]
+    Db(DbCommand),
+}
+
+#[derive(Subcommand)]
+pub(crate) enum DbCommand {
+    /// Print what a database file says of itself
+    Info {
+        /// A .mmdb or legacy GeoIP .dat file
+        file: PathBuf,
+    },
+    /// Build a .mmdb file from CSV rows
+    Build(BuildArguments),
+    /// Check a whole database file and name the first fault
+    Verify {
+        /// A .mmdb or legacy GeoIP .dat file
+        file: PathBuf,
+    },
+}
+
+#[derive(Args)]
+pub(crate) struct ServeArguments {
+    /// Configuration file (TOML); without it: empty, on loopback
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// Serve embedded demonstration data
+    #[arg(long, conflicts_with = "config")]
+    pub(crate) demo: bool,
+    /// Where the journal is kept; without it and without a configured one: nothing is kept
+    #[arg(long, value_name = "DIR")]
+    pub(crate) data_dir: Option<PathBuf>,
+    /// RESP listening address, such as 127.0.0.1:6380; may be repeated; port 0 picks a free one
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) resp: Vec<SocketAddr>,
+    /// HTTP listening address; may be repeated
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) http: Vec<SocketAddr>,
+    /// DNS listening address (UDP and TCP); may be repeated
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) dns: Vec<SocketAddr>,
+}
+
+#[derive(Args)]
+pub(crate) struct LookupArguments {
+    /// Database file (.mmdb or legacy GeoIP .dat)
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "WHERED_DB",
+        default_value = "/usr/share/GeoIP/GeoIP.dat"
+    )]
+    pub(crate) db: PathBuf,
+    /// How to print
+    #[arg(long, value_enum, default_value_t = OutputFormat::Json)]
+    pub(crate) format: OutputFormat,
+    /// Print only this field, such as country.iso_code; may be repeated
+    #[arg(long, value_name = "PATH")]
+    pub(crate) field: Vec<String>,
+    /// Print the reasons for the answer as JSON
+    #[arg(long, conflicts_with_all = ["format", "field"])]
+    pub(crate) explain: bool,
+    /// Addresses; without any, one a line from standard input
+    #[arg(value_name = "IP")]
+    pub(crate) addresses: Vec<String>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum OutputFormat {
+    /// One JSON object a line
+    Json,
+    /// One `address: value, value` line each
+    Text,
+    /// One `address,value...` line each, without a header
+    Csv,
+}
+
+#[derive(Args)]
+pub(crate) struct BuildArguments {
+    /// Rows; the header names the columns: network, then field paths with an optional :type
+    pub(crate) rows: PathBuf,
+    /// The .mmdb file to write
+    pub(crate) output: PathBuf,
+    /// The database type that the file states
+    #[arg(long, value_name = "NAME", default_value = "whered-City")]
+    pub(crate) database_type: String,
+    /// The description that the file states, in English
+    #[arg(long, value_name = "TEXT", default_value = "built by whered")]
+    pub(crate) description: String,
+    /// Size of a tree record in bits; without it the smallest that fits
+    #[arg(long, value_name = "24|28|32", value_parser = parse_record_size)]
+    pub(crate) record_size_bits: Option<u16>,
+}
+
+fn parse_record_size(text: &str) -> Result<u16, String> {
+    match text {
+        "24" => Ok(24),
+        "28" => Ok(28),
+        "32" => Ok(32),
+        _ => Err("allowed: 24, 28, 32".to_owned()),
+    }
+}

@@ -1,0 +1,107 @@
+//! `whered db`: what a database file says of itself, building one, verifying one.
+//!
+//! Not for: the formats (`whered-mmdb`). Files are read whole and replaced by renaming.
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use whered_engine::read_database_file;
+use whered_mmdb::{Writer, WriterOptions, rows};
+
+use crate::cli::BuildArguments;
+use crate::outcome::{Failure, Outcome};
+
+/// `whered db info FILE`.
+pub(crate) fn info(file: &Path) -> Result<Outcome, Failure> {
+    let database = read_database_file(file).map_err(Failure::new)?;
+    let metadata = database.metadata();
+    let mut out = io::stdout().lock();
+    let mut line = |name: &str, value: &dyn std::fmt::Display| writeln!(out, "{name:<16}{value}");
+    line("file", &file.display())?;
+    line("type", &metadata.database_type)?;
+    for (language, text) in &metadata.description {
+        line("description", &format_args!("{text} ({language})"))?;
+    }
+    line("languages", &metadata.languages.join(", "))?;
+    line("ip version", &metadata.ip_version)?;
+    line("built", &format_args!("{} seconds since 1970", metadata.build_epoch_seconds))?;
+    line("record size", &format_args!("{} bits", metadata.record_size_bits))?;
+    line("nodes", &metadata.node_count)?;
+    line("format", &format_args!("{}.{}", metadata.format_major, metadata.format_minor))?;
+    line("size", &format_args!("{} bytes", database.size_bytes()))?;
+    Ok(Outcome::Found)
+}
+
+/// `whered db verify FILE`.
+pub(crate) fn verify(file: &Path) -> Result<Outcome, Failure> {
+    let database = read_database_file(file).map_err(Failure::new)?;
+    let verified = database.verify().map_err(|error| Failure::file(file, error))?;
+    writeln!(
+        io::stdout(),
+        "{}: ok ({} networks, {} records)",
+        file.display(),
+        verified.networks,
+        verified.records
+    )?;
+    Ok(Outcome::Found)
+}
+
+/// `whered db build ROWS OUTPUT`.
+pub(crate) fn build(arguments: &BuildArguments) -> Result<Outcome, Failure> {
+    let path = &arguments.rows;
+    let text = fs::read(path).map_err(|error| Failure::file(path, error))?;
+    let options = WriterOptions {
+        database_type: arguments.database_type.clone(),
+        description: vec![("en".to_owned(), arguments.description.clone())],
+        record_size_bits: arguments.record_size_bits,
+        ..writer_options()
+    };
+    let (bytes, count) =
+        build_from_csv(&text, options).map_err(|what| Failure::file(path, what))?;
+    replace_file(&arguments.output, &bytes)?;
+    writeln!(
+        io::stdout(),
+        "{}: {count} networks, {} bytes",
+        arguments.output.display(),
+        bytes.len()
+    )?;
+    Ok(Outcome::Found)
+}
+
+/// CSV rows to the bytes of a database file; gives the number of rows as well.
+///
+/// # Errors
+/// The first wrong row or cell, with line and column.
+pub(crate) fn build_from_csv(
+    text: &[u8],
+    options: WriterOptions,
+) -> Result<(Vec<u8>, u64), String> {
+    let mut writer = Writer::new(options).map_err(|error| error.to_string())?;
+    let count = rows::read_csv(text, &mut writer).map_err(|error| error.to_string())?;
+    let bytes = writer.finish().map_err(|error| error.to_string())?;
+    Ok((bytes, count))
+}
+
+/// An IPv6 tree (which holds IPv4 too), built now.
+pub(crate) fn writer_options() -> WriterOptions {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    WriterOptions {
+        database_type: "whered-City".to_owned(),
+        description: Vec::new(),
+        languages: vec!["en".to_owned()],
+        ip_version: 6,
+        record_size_bits: None,
+        build_epoch_seconds: now.as_secs(),
+    }
+}
+
+/// Writes beside the target and renames, so that a reader never sees half a file.
+pub(crate) fn replace_file(target: &Path, bytes: &[u8]) -> Result<(), Failure> {
+    let mut temporary = target.as_os_str().to_owned();
+    temporary.push(".new");
+    let temporary = Path::new(&temporary);
+    let written = fs::write(temporary, bytes).and_then(|()| fs::rename(temporary, target));
+    written.map_err(|error| Failure::file(target, error))
+}
