@@ -24,22 +24,40 @@ pub(crate) fn run(arguments: &LookupArguments) -> Result<Outcome, Failure> {
     let mut out = BufWriter::new(io::stdout().lock());
     let mut printer =
         Printer { database: &database, fields, format: arguments.format, out: &mut out };
+    let summary = each_address(arguments, |text| printer.answer(text))?;
+    out.flush()?;
+    summary.outcome()
+}
+
+/// Gives every address that was asked for to `answer`: those of the command line, else the lines
+/// of standard input.
+fn each_address(
+    arguments: &LookupArguments,
+    mut answer: impl FnMut(&str) -> Result<Answer, Failure>,
+) -> Result<Summary, Failure> {
     let mut summary = Summary::default();
+    for address in &arguments.addresses {
+        summary.add(answer(address)?);
+    }
     if arguments.addresses.is_empty() {
         for line in io::stdin().lock().lines() {
             let line =
                 line.map_err(|error| Failure::Message(format!("standard input: {error}")))?;
             if !line.trim().is_empty() {
-                summary.add(printer.answer(line.trim())?);
+                summary.add(answer(line.trim())?);
             }
         }
-    } else {
-        for address in &arguments.addresses {
-            summary.add(printer.answer(address)?);
-        }
     }
-    out.flush()?;
-    summary.outcome()
+    Ok(summary)
+}
+
+/// Reads an address. A bad one is told and does not end the list.
+fn read_address(text: &str) -> Option<IpAddr> {
+    let address = text.parse().ok();
+    if address.is_none() {
+        complain(&format!("'{text}' is no IP address; allowed: 192.0.2.1 or 2001:db8::1"));
+    }
+    address
 }
 
 /// What one address came to.
@@ -81,10 +99,9 @@ struct Printer<'a, W: Write> {
 }
 
 impl<W: Write> Printer<'_, W> {
-    /// Looks one address up and prints its line. A bad address is told and does not end the list.
+    /// Looks one address up and prints its line.
     fn answer(&mut self, text: &str) -> Result<Answer, Failure> {
-        let Ok(address) = text.parse::<IpAddr>() else {
-            complain(&format!("'{text}' is no IP address; allowed: 192.0.2.1 or 2001:db8::1"));
+        let Some(address) = read_address(text) else {
             return Ok(Answer::Failed);
         };
         let found = match self.database.lookup(address) {
@@ -185,16 +202,19 @@ fn explain(arguments: &LookupArguments) -> Result<Outcome, Failure> {
     let setup = Setup { databases: vec![source], ..Setup::default() };
     let options = EngineOptions { setup, ..EngineOptions::default() };
     let (engine, _) = Engine::open(options).map_err(Failure::new)?;
-    let mut found = false;
-    for text in &arguments.addresses {
-        let address: IpAddr = text.parse().map_err(|_| {
-            Failure::Message(format!(
-                "'{text}' is no IP address; allowed: 192.0.2.1 or 2001:db8::1"
-            ))
-        })?;
-        let reasons = engine.explain_ip("file", address).map_err(Failure::new)?;
-        found |= !reasons["record"].is_null();
+    let summary = each_address(arguments, |text| {
+        let Some(address) = read_address(text) else {
+            return Ok(Answer::Failed);
+        };
+        let reasons = match engine.explain_ip("file", address) {
+            Ok(reasons) => reasons,
+            Err(error) => {
+                complain(&format!("{address}: {error}"));
+                return Ok(Answer::Failed);
+            }
+        };
         writeln!(io::stdout(), "{reasons}")?;
-    }
-    Ok(if found { Outcome::Found } else { Outcome::NotFound })
+        Ok(if reasons["record"].is_null() { Answer::NotFound } else { Answer::Found })
+    })?;
+    summary.outcome()
 }
