@@ -75,7 +75,8 @@ pub(crate) struct Connection {
     writable: bool,
     /// The client has sent its last byte, or will get no further.
     hung_up: bool,
-    /// No byte is read any more: the server stops.
+    /// No byte is read any more: the client has sent its last one, or the server stops. What was
+    /// read is answered, then the connection is closed.
     draining: bool,
     standing_since: Option<Instant>,
 }
@@ -194,10 +195,10 @@ impl Connection {
         let asked = room.len();
         match self.stream.read(room) {
             Ok(0) => {
-                // The client may have closed one direction only, and still reads.
+                // The client may have closed one direction only, and still reads: what has arrived
+                // is answered turn by turn, as fast as it takes the replies.
                 self.readable = false;
-                self.session.closing = true;
-                self.execute_rest();
+                self.draining = true;
             }
             Ok(count) => {
                 self.input.end += count;
@@ -210,17 +211,6 @@ impl Connection {
             Err(_) => return Err(Closed),
         }
         Ok(())
-    }
-
-    /// The client has sent all it will: whatever requests are complete get their reply.
-    fn execute_rest(&mut self) {
-        self.session.closing = false;
-        while !self.session.closing && self.execute() == Progress::More {
-            if self.reply.out.len() - self.sent > self.limit() {
-                break;
-            }
-        }
-        self.session.closing = true;
     }
 
     /// Executes the requests that have arrived, up to the limits of one turn.
