@@ -20,9 +20,10 @@ use crate::generation::Generation;
 use crate::keyspace::Keyspace;
 use crate::log::{Durability, Log, Ticket, Written};
 use crate::operation::Operation;
-use crate::pool::{Site, SiteChanges};
+use crate::pool::Site;
 use crate::prefix_sets::PrefixSets;
 use crate::setup::{Loaded, Setup};
+use crate::site_changes::SiteChanges;
 
 /// How to open an engine.
 #[derive(Default)]

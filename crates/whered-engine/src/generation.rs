@@ -13,8 +13,9 @@ use std::sync::Arc;
 use whered_dns::{Answer, Choice, Client, Name, Zone, Zones};
 
 use crate::error::EngineError;
-use crate::pool::{Pool, SiteChanges};
+use crate::pool::{Pool, Site};
 use crate::setup::{Loaded, NamedDatabase, Setup};
+use crate::site_changes::SiteChanges;
 use crate::steering::Steering;
 
 /// Databases, zones and pools of one moment.
@@ -182,7 +183,7 @@ fn build_zones(zones: &[Arc<Zone>], pools: &[Arc<Pool>]) -> Result<Zones, Engine
 
 /// What DNS says for each site of a pool.
 fn answers(pool: &Pool) -> Vec<Answer> {
-    let of_site = |site: &crate::pool::Site| {
+    let of_site = |site: &Site| {
         let mut answer = Answer::default();
         for address in &site.addresses {
             match address {

@@ -51,6 +51,7 @@ mod operation;
 mod pool;
 mod prefix_sets;
 mod setup;
+mod site_changes;
 mod steering;
 
 pub use engine::{Engine, EngineOptions, OpenReport, ReloadReport};

@@ -1,22 +1,10 @@
-//! Pools and their sites, and what commands have changed about them.
+//! Pools and their sites: what the configuration describes and a generation serves.
 //!
-//! A pool comes from the configuration. Commands may add sites, move them, take them down and
-//! remove the added ones; these changes are kept in the journal and laid over the configuration
-//! whenever a generation is built, so that they survive a reload and a restart.
-//!
-//! ```text
-//! configuration: [pool] ──┐
-//!                         ├──> Pool { sites in configuration order, then added ones by name }
-//! SiteChanges: (pool, site) -> { put, place, healthy } ──┘
-//! ```
+//! Not for: what commands change about them (`site_changes`), how one is chosen (`steering`).
 
-use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use whered_geo::Place;
-
-use crate::error::WriteError;
-use crate::operation::Operation;
 
 /// One place that answers are chosen from.
 #[derive(Clone, Debug, PartialEq)]
@@ -68,108 +56,3 @@ pub struct PoolSource {
 
 /// A pool as one generation serves it: the configuration with all changes applied.
 pub type Pool = PoolSource;
-
-/// What commands have changed, by pool and site.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct SiteChanges {
-    by_site: BTreeMap<(String, String), SiteChange>,
-}
-
-#[derive(Clone, Debug, Default)]
-struct SiteChange {
-    /// The whole site, when it was put by command.
-    put: Option<Site>,
-    place: Option<Place>,
-    healthy: Option<bool>,
-}
-
-impl SiteChanges {
-    /// The pool with every change applied.
-    pub(crate) fn apply(&self, source: &PoolSource) -> Pool {
-        let mut pool = source.clone();
-        for ((pool_name, site_name), change) in &self.by_site {
-            if *pool_name != source.name {
-                continue;
-            }
-            let known = pool.sites.iter().position(|site| site.name == *site_name);
-            let index = match (known, &change.put) {
-                (Some(index), Some(put)) => {
-                    pool.sites[index] = put.clone();
-                    index
-                }
-                (Some(index), None) => index,
-                (None, Some(put)) => {
-                    pool.sites.push(put.clone());
-                    pool.sites.len() - 1
-                }
-                // The configuration has dropped the site since: its changes rest.
-                (None, None) => continue,
-            };
-            let site = &mut pool.sites[index];
-            site.place = change.place.unwrap_or(site.place);
-            site.healthy = change.healthy.unwrap_or(site.healthy);
-        }
-        pool
-    }
-
-    /// Records an operation; gives `false` when it is none about sites.
-    pub(crate) fn record(&mut self, operation: &Operation<'_>) -> bool {
-        match operation {
-            Operation::PutSite { pool, site } => {
-                let put = Some(site.clone().into_owned());
-                *self.entry(pool, &site.name) = SiteChange { put, ..SiteChange::default() };
-            }
-            Operation::MoveSite { pool, site, place } => {
-                self.entry(pool, site).place = Some(*place);
-            }
-            Operation::SetSiteHealthy { pool, site, healthy } => {
-                self.entry(pool, site).healthy = Some(*healthy);
-            }
-            Operation::RemoveSite { pool, site } => {
-                self.by_site.remove(&((*pool).to_owned(), (*site).to_owned()));
-            }
-            _ => return false,
-        }
-        true
-    }
-
-    fn entry(&mut self, pool: &str, site: &str) -> &mut SiteChange {
-        self.by_site.entry((pool.to_owned(), site.to_owned())).or_default()
-    }
-
-    /// Whether an operation may be recorded, given the configured pools.
-    ///
-    /// # Errors
-    /// `NoSuch` for an unknown pool or site; `Refused` for a site without an address and for
-    /// removing a site that the configuration defines.
-    pub(crate) fn check(
-        &self,
-        operation: &Operation<'_>,
-        pools: &[PoolSource],
-    ) -> Result<(), WriteError> {
-        let (pool_name, site_name) = match operation {
-            Operation::PutSite { pool, site } => (*pool, site.name.as_str()),
-            Operation::MoveSite { pool, site, .. }
-            | Operation::SetSiteHealthy { pool, site, .. }
-            | Operation::RemoveSite { pool, site } => (*pool, *site),
-            _ => return Ok(()),
-        };
-        let missing = |what, name: &str| WriteError::NoSuch { what, name: name.to_owned() };
-        let source = pools.iter().find(|pool| pool.name == pool_name);
-        let source = source.ok_or_else(|| missing("pool", pool_name))?;
-        let configured = source.sites.iter().any(|site| site.name == site_name);
-        let put = self.by_site.get(&(pool_name.to_owned(), site_name.to_owned()));
-        let put = put.is_some_and(|change| change.put.is_some());
-        match operation {
-            Operation::PutSite { site, .. } if site.addresses.is_empty() => {
-                Err(WriteError::Refused(format!("site '{site_name}' needs at least one address")))
-            }
-            Operation::PutSite { .. } => Ok(()),
-            _ if !configured && !put => Err(missing("site", site_name)),
-            Operation::RemoveSite { .. } if !put => Err(WriteError::Refused(format!(
-                "site '{site_name}' is defined by the configuration; take it down instead, or remove it there"
-            ))),
-            _ => Ok(()),
-        }
-    }
-}

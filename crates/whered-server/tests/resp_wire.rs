@@ -64,6 +64,23 @@ fn a_long_pipeline_is_answered_in_order() {
 }
 
 #[test]
+fn whole_commands_sent_ahead_never_count_as_an_unfinished_one() {
+    let door = Door::with(EngineOptions::default(), |options| {
+        options.query_buffer_limit_bytes = 64 * 1024;
+    });
+    let count = 300_000;
+    let mut client = door.client();
+    let mut writer = client.stream.try_clone().expect("the socket has a second handle");
+    let sender = std::thread::spawn(move || writer.write_all(&b"PING\r\n".repeat(count)));
+    for _ in 0..count {
+        assert_eq!(client.reply().value, Value::Simple(b"PONG".to_vec()));
+    }
+    sender.join().expect("the sender ends").expect("the server reads everything");
+    let closed = &door.door.counters().query_limit_closed;
+    assert_eq!(closed.load(std::sync::atomic::Ordering::Relaxed), 0);
+}
+
+#[test]
 fn rubbish_gets_the_error_of_redis_and_the_end() {
     let door = Door::in_memory();
     for (bytes, text) in RUBBISH {
@@ -132,6 +149,33 @@ fn an_endless_request_is_closed_at_the_query_limit() {
     // At some time the server has closed, and writing fails.
     let refused = (0..10_000).any(|_| client.stream.write_all(&piece).is_err());
     assert!(refused);
+}
+
+#[test]
+fn a_pipeline_longer_than_the_query_limit_is_no_endless_request() {
+    let door = Door::with(EngineOptions::default(), |options| {
+        options.query_buffer_limit_bytes = 100_000;
+    });
+    let mut client = door.client();
+    let count = 300_000;
+    let mut writer = client.stream.try_clone().expect("a descriptor");
+    let writing = std::thread::spawn(move || writer.write_all(&b"PING\r\n".repeat(count)));
+    for _ in 0..count {
+        assert_eq!(client.reply().bytes, b"+PONG\r\n");
+    }
+    writing.join().expect("no panic").expect("the server reads");
+}
+
+#[test]
+fn every_whole_request_before_a_half_close_is_answered_however_many_they_are() {
+    let door = Door::with(EngineOptions::default(), |options| {
+        options.output_buffer_limit_bytes = 200_000;
+    });
+    let mut client = door.client();
+    let count = 20_000;
+    client.send(&b"PING\r\n".repeat(count));
+    client.stream.shutdown(Shutdown::Write).expect("it is open");
+    assert_eq!(client.rest().len(), count * b"+PONG\r\n".len());
 }
 
 #[test]

@@ -11,16 +11,16 @@
 //! Limits: connections (configured), [`URI_BYTES_MAX`] of path and query, [`REQUEST_TIME`] for
 //! an answer, [`listen::PROGRESS`] between answers; request bodies are not read.
 
+mod counters;
 mod error;
 mod ip;
 mod listen;
 mod near;
 mod query;
 
-use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
@@ -35,6 +35,7 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use whered_engine::Engine;
 
+pub(crate) use self::counters::HttpCounters;
 use self::error::HttpError;
 use self::listen::LimitedListener;
 use crate::config::HttpConfig;
@@ -60,25 +61,6 @@ pub(crate) struct Door {
     token: Option<String>,
     counters: Arc<HttpCounters>,
     metrics: Metrics,
-}
-
-/// Requests by route and status.
-#[derive(Debug, Default)]
-pub(crate) struct HttpCounters {
-    requests: Mutex<BTreeMap<(&'static str, u16), u64>>,
-}
-
-impl HttpCounters {
-    /// Every route and status that was seen, with its count.
-    pub(crate) fn read(&self) -> Vec<(&'static str, u16, u64)> {
-        let requests = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
-        requests.iter().map(|((route, status), count)| (*route, *status, *count)).collect()
-    }
-
-    fn add(&self, route: &'static str, status: StatusCode) {
-        let mut requests = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
-        *requests.entry((route, status.as_u16())).or_default() += 1;
-    }
 }
 
 impl HttpDoor {

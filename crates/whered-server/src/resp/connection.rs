@@ -15,6 +15,8 @@
 //! Invariants:
 //! - replies leave in the order of their requests;
 //! - one turn reads once, executes a bounded number of commands and writes once;
+//! - nothing is read while whole requests wait to be executed, so a long pipeline waits in the
+//!   kernel and the input holds little more than one unfinished request;
 //! - reading pauses while the output is large, and the connection is closed when it is larger
 //!   than the limit, or when it stands still for too long.
 //!
@@ -75,8 +77,9 @@ pub(crate) struct Connection {
     writable: bool,
     /// The client has sent its last byte, or will get no further.
     hung_up: bool,
-    /// No byte is read any more: the client has sent its last one, or the server stops. What was
-    /// read is answered, then the connection is closed.
+    /// The last turn ended before the requests in the input did.
+    behind: bool,
+    /// No byte is read any more: the server stops.
     draining: bool,
     standing_since: Option<Instant>,
 }
@@ -101,6 +104,7 @@ impl Connection {
             readable: true,
             writable: true,
             hung_up: false,
+            behind: false,
             draining: false,
             standing_since: None,
         })
@@ -142,6 +146,7 @@ impl Connection {
             return Next::Close;
         };
         let progress = self.execute();
+        self.behind = progress == Progress::More;
         self.release();
         if self.reply.out.len() - self.sent > self.limit() {
             let counters = &self.session.shared.counters;
@@ -183,7 +188,8 @@ impl Connection {
 
     /// Reads once, if there is something and room for it.
     fn read(&mut self) -> Result<(), Closed> {
-        if !self.readable || self.draining || self.session.closing || self.is_full() {
+        let wanted = !self.behind && !self.draining && !self.session.closing;
+        if !wanted || !self.readable || self.is_full() {
             return Ok(());
         }
         let shared = &self.session.shared;
@@ -195,10 +201,10 @@ impl Connection {
         let asked = room.len();
         match self.stream.read(room) {
             Ok(0) => {
-                // The client may have closed one direction only, and still reads: what has arrived
-                // is answered turn by turn, as fast as it takes the replies.
+                // The client may have closed one direction only, and still reads its replies.
+                // What is left of the input is no whole request: otherwise nothing were read.
                 self.readable = false;
-                self.draining = true;
+                self.session.closing = true;
             }
             Ok(count) => {
                 self.input.end += count;
