@@ -17,7 +17,9 @@ fn main() -> io::Result<()> {
     journal()?;
     mmdb()?;
     dat()?;
-    rows()
+    rows()?;
+    resp()?;
+    commands()
 }
 
 fn save(target: &str, name: &str, parts: &[&[u8]]) -> io::Result<()> {
@@ -239,6 +241,51 @@ fn rows() -> io::Result<()> {
     ];
     for (index, (name, text)) in tables.into_iter().enumerate() {
         save("rows", name, &[&[(index as u8) << 1], text.as_bytes()])?;
+    }
+    Ok(())
+}
+
+/// Behind one byte for the password and the pieces: pipelines, inline requests, garbage.
+fn resp() -> io::Result<()> {
+    let inputs: [&[u8]; 9] = [
+        b"*2\r\n$4\r\nPING\r\n$2\r\nhi\r\nPING \"a b\"\r\n*0\r\n\r\n*1\r\n$0\r\n\r\n*-7\r\n",
+        b"*1\r\n$4\r\nPING\r\n*1\r\n$4\r\nPING\r\n*1\r\n$4\r\nPI",
+        b"  GET  x \r\na \"\\x41\\n\\q\" '\\'' ''\npre\"quoted\" y\n",
+        b"'unbalanced\r\n",
+        b"*1\r\n:1\r\n",
+        b"*x\r\n",
+        b"PI\0NG\r\n*1\0\r\n",
+        b"-1.5e3 x\n0x1p-3 y\n+inf z\n9223372036854775808\n",
+        b"h[^a-e]*?\\* hello\n*a*b*c aabbcc\n[z-a\\]] m\n",
+    ];
+    for (index, input) in inputs.into_iter().enumerate() {
+        save("resp", &format!("{index}"), &[&[0], input])?;
+        save("resp", &format!("{index}-pieces"), &[&[(index as u8) << 1 | 1], input])?;
+    }
+    Ok(())
+}
+
+fn commands() -> io::Result<()> {
+    let inputs = [
+        "GEOADD g NX CH 2.3 48.8 Paris\r\nGEODIST g Paris a km\r\nGEOHASH g Paris x\r\n",
+        "GEOSEARCH g FROMLONLAT 15 37 BYRADIUS 200 km DESC COUNT 1 ANY WITHDIST WITHHASH\r\n",
+        "GEOSEARCH g FROMMEMBER a BYBOX 40000 40000 km ASC WITHCOORD\r\n",
+        "GEORADIUS g 15 37 200 km STORE t\r\nGEORADIUSBYMEMBER_RO g a 1 m\r\nGEOPOS g a x\r\n",
+        "GEOSEARCHSTORE t g FROMLONLAT 0 0 BYRADIUS 9e9 km STOREDIST\r\nZRANGE t 0 -1 WITHSCORES\r\n",
+        "ZRANGE g (1 +inf BYSCORE REV LIMIT 0 1\r\nZRANGE g [a + BYLEX\r\nZREM g a\r\nZCARD g\r\n",
+        "SELECT 3\r\nKEYS *\r\nSCAN 0 MATCH g* COUNT 5 TYPE zset\r\nDBSIZE\r\nFLUSHALL ASYNC\r\n",
+        "HELLO 3 SETNAME me\r\nCLIENT LIST\r\nCLIENT INFO\r\nINFO everything\r\nRESET\r\n",
+        "COMMAND COUNT\r\nCOMMAND INFO geoadd\r\nCOMMAND DOCS geosearch\r\nCOMMAND GETKEYS ZREM g a\r\n",
+        "IP.GET d 192.0.2.1\r\nIP.GET d 192.0.2.1 a.0 x\r\nIP.NET d ::1\r\nIP.LIST\r\n",
+        "IP.MGET d FIELDS 1 location.latitude 192.0.2.1 nonsense\r\nIP.GET x 1.2.3.4\r\n",
+        "CIDR.ADD s EX 100 VALUE v 10.0.0.0/8\r\nCIDR.MATCH s 10.1.1.1 ALL WITHVALUE\r\nCIDR.LIST\r\n",
+        "CIDR.MMATCH s 192.0.2.1 ::1\r\nCIDR.REM s 192.0.2.0/24\r\nCIDR.COUNT s\r\n",
+        "STEER p 192.0.2.1 EXPLAIN\r\nSITE.ADD p x 1 2 192.0.2.3\r\nSITE.MOVE p x 3 4\r\nSITE.LIST p\r\n",
+        "SITE.DOWN p fra\r\nSITE.UP p fra\r\nSITE.REM p x\r\nSTEER p ::1\r\nROLE\r\nQUIT\r\n",
+        "CLIENT REPLY SKIP\r\nPING\r\nECHO x\r\nCLIENT REPLY OFF\r\nPING\r\nUNKNOWN a b\r\n",
+    ];
+    for (index, input) in inputs.into_iter().enumerate() {
+        save("commands", &format!("{index:02}"), &[input.as_bytes()])?;
     }
     Ok(())
 }
