@@ -152,6 +152,33 @@ fn an_endless_request_is_closed_at_the_query_limit() {
 }
 
 #[test]
+fn a_pipeline_longer_than_the_query_limit_is_no_endless_request() {
+    let door = Door::with(EngineOptions::default(), |options| {
+        options.query_buffer_limit_bytes = 100_000;
+    });
+    let mut client = door.client();
+    let count = 300_000;
+    let mut writer = client.stream.try_clone().expect("a descriptor");
+    let writing = std::thread::spawn(move || writer.write_all(&b"PING\r\n".repeat(count)));
+    for _ in 0..count {
+        assert_eq!(client.reply().bytes, b"+PONG\r\n");
+    }
+    writing.join().expect("no panic").expect("the server reads");
+}
+
+#[test]
+fn every_whole_request_before_a_half_close_is_answered_however_many_they_are() {
+    let door = Door::with(EngineOptions::default(), |options| {
+        options.output_buffer_limit_bytes = 200_000;
+    });
+    let mut client = door.client();
+    let count = 20_000;
+    client.send(&b"PING\r\n".repeat(count));
+    client.stream.shutdown(Shutdown::Write).expect("it is open");
+    assert_eq!(client.rest().len(), count * b"+PONG\r\n".len());
+}
+
+#[test]
 fn more_clients_than_allowed_are_turned_away() {
     let door = Door::with(EngineOptions::default(), |options| options.max_clients = 2);
     let mut first = door.client();

@@ -15,8 +15,8 @@
 //! Invariants:
 //! - replies leave in the order of their requests;
 //! - one turn reads once, executes a bounded number of commands and writes once;
-//! - nothing is read while whole requests wait: what is buffered is less than one read and one
-//!   unfinished request, however much a client sends ahead;
+//! - nothing is read while whole requests wait to be executed, so a long pipeline waits in the
+//!   kernel and the input holds little more than one unfinished request;
 //! - reading pauses while the output is large, and the connection is closed when it is larger
 //!   than the limit, or when it stands still for too long.
 //!
@@ -77,10 +77,10 @@ pub(crate) struct Connection {
     writable: bool,
     /// The client has sent its last byte, or will get no further.
     hung_up: bool,
+    /// The last turn ended before the requests in the input did.
+    behind: bool,
     /// No byte is read any more: the server stops.
     draining: bool,
-    /// Whole requests lie in the input; nothing is read before they are executed.
-    behind: bool,
     standing_since: Option<Instant>,
 }
 
@@ -104,8 +104,8 @@ impl Connection {
             readable: true,
             writable: true,
             hung_up: false,
-            draining: false,
             behind: false,
+            draining: false,
             standing_since: None,
         })
     }
@@ -188,8 +188,8 @@ impl Connection {
 
     /// Reads once, if there is something and room for it.
     fn read(&mut self) -> Result<(), Closed> {
-        let is_paused = self.behind || self.is_full();
-        if !self.readable || self.draining || self.session.closing || is_paused {
+        let wanted = !self.behind && !self.draining && !self.session.closing;
+        if !wanted || !self.readable || self.is_full() {
             return Ok(());
         }
         let shared = &self.session.shared;
@@ -202,7 +202,7 @@ impl Connection {
         match self.stream.read(room) {
             Ok(0) => {
                 // The client may have closed one direction only, and still reads its replies.
-                // All whole requests were executed before this read.
+                // What is left of the input is no whole request: otherwise nothing were read.
                 self.readable = false;
                 self.session.closing = true;
             }
