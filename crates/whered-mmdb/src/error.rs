@@ -145,10 +145,30 @@ impl fmt::Display for MmdbError {
         }
         if !path.is_empty() {
             // Keys come from the file: control characters must not reach a terminal.
-            write!(f, " ({})", path.escape_debug())?;
+            write!(f, " ({})", shown(path))?;
         }
         write!(f, ": found {found}; allowed: {allowed}")
     }
 }
 
 impl std::error::Error for MmdbError {}
+
+/// The most characters of foreign text in a message.
+const SHOWN_CHARACTERS_MAX: usize = 80;
+
+/// Foreign text as a message shows it: what a terminal could obey is escaped, and what is long
+/// is cut. Quotes and backslashes stay as they are: the text is read by people.
+pub(crate) fn shown(text: &str) -> String {
+    let mut shown = String::new();
+    for (count, character) in text.chars().enumerate() {
+        if count == SHOWN_CHARACTERS_MAX {
+            shown.push_str("...");
+            break;
+        }
+        match character {
+            '"' | '\'' | '\\' => shown.push(character),
+            other => shown.extend(other.escape_debug()),
+        }
+    }
+    shown
+}

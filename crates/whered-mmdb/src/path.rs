@@ -7,7 +7,7 @@
 //! inside a key is written with a backslash before it. The empty path is the whole record.
 //! Parsing happens once; walking a path parses nothing.
 
-use crate::error::{ErrorKind, MmdbError};
+use crate::error::{ErrorKind, MmdbError, shown};
 use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
@@ -113,7 +113,7 @@ impl FromStr for FieldPath {
         let refuse = |found: &str| {
             MmdbError::new(
                 ErrorKind::Path,
-                format!("{found} in {text:?}"),
+                format!("{found} in \"{}\"", shown(text)),
                 "names or indexes between single dots, \\. for a dot inside a name",
             )
         };

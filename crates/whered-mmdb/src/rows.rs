@@ -19,7 +19,8 @@
 //! bytes. Nothing is kept between calls.
 #![deny(clippy::indexing_slicing)]
 
-use crate::error::MmdbError;
+use crate::MAX_DEPTH;
+use crate::error::{MmdbError, shown};
 use crate::path::FieldPath;
 use crate::value::Value;
 use crate::writer::Writer;
@@ -70,7 +71,7 @@ impl fmt::Display for RowsError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "line {}", self.line)?;
         if !self.column.is_empty() {
-            write!(f, ", column {}", self.column.escape_debug())?;
+            write!(f, ", column {}", shown(&self.column))?;
         }
         write!(f, ": found {}; allowed: {}", self.found, self.allowed)
     }
@@ -91,6 +92,9 @@ pub fn read_csv(bytes: &[u8], writer: &mut Writer) -> Result<u64, RowsError> {
     let mut header = None;
     let mut count = 0;
     while read_row(&mut reader, &mut row)? {
+        if reader.position().byte() == bytes.len() as u64 {
+            refuse_unclosed_quote(bytes, &row)?;
+        }
         match &header {
             None => header = Some(Header::new(&row)?),
             Some(header) => {
@@ -117,6 +121,46 @@ fn read_row(reader: &mut csv::Reader<&[u8]>, row: &mut ByteRecord) -> Result<boo
         found: error.to_string(),
         allowed: "comma-separated rows".to_string(),
     })
+}
+
+/// The last row must not end within quotes: the reader would take all the rest of a file as one
+/// cell, however much was meant to be rows.
+fn refuse_unclosed_quote(bytes: &[u8], last_row: &ByteRecord) -> Result<(), RowsError> {
+    let start = last_row.position().map_or(0, csv::Position::byte);
+    let text = usize::try_from(start).ok().and_then(|start| bytes.get(start..)).unwrap_or_default();
+    let (mut place, mut cell) = (Within::Nothing, 1);
+    for &byte in text {
+        place = match (place, byte) {
+            (Within::Quotes, b'"') => Within::QuotesEnd,
+            (Within::Quotes, _) => Within::Quotes,
+            // Behind an end of quotes it is a doubled quote: one inside them.
+            (Within::Nothing | Within::QuotesEnd, b'"') => Within::Quotes,
+            (_, b',' | b'\r' | b'\n') => Within::Nothing,
+            _ => Within::Text,
+        };
+        cell += usize::from(byte == b',' && place == Within::Nothing);
+    }
+    if place != Within::Quotes {
+        return Ok(());
+    }
+    Err(RowsError {
+        line: line_of(last_row),
+        column: String::new(),
+        found: format!("a quote in cell {cell} that is never closed"),
+        allowed: "a closing \"; one inside a quoted cell is doubled".to_string(),
+    })
+}
+
+/// Where in a row a byte stands.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Within {
+    /// At the beginning of a cell.
+    Nothing,
+    /// In a cell without quotes, where quotes are text.
+    Text,
+    Quotes,
+    /// Behind what may be the closing quote.
+    QuotesEnd,
 }
 
 fn line_of(row: &ByteRecord) -> u64 {
@@ -251,13 +295,17 @@ impl Header {
                 None => (name.as_str(), CellType::String),
                 Some((path, cell_type)) => {
                     let known = CellType::from_name(cell_type.trim());
-                    let found = format!("the type {cell_type:?}");
+                    let found = format!("the type \"{}\"", shown(cell_type));
                     (path, known.ok_or_else(|| fault(name, &found, TYPES))?)
                 }
             };
             let path: FieldPath = path
                 .parse()
                 .map_err(|error: MmdbError| fault(name, &error.to_string(), "a field path"))?;
+            if path.len() > MAX_DEPTH {
+                let found = format!("a path of {} names", path.len());
+                return Err(fault(name, &found, &format!("paths of up to {MAX_DEPTH} names")));
+            }
             let segments: Vec<&str> = path.iter().collect();
             template
                 .add(&segments, Template::Cell { column, cell_type })
@@ -274,7 +322,7 @@ impl Header {
         RowsError {
             line: line_of(row),
             column: self.names.get(column).cloned().unwrap_or_default(),
-            found: format!("{:?}", String::from_utf8_lossy(cell)),
+            found: format!("\"{}\"", shown(&String::from_utf8_lossy(cell))),
             allowed,
         }
     }

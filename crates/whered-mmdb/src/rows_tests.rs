@@ -117,3 +117,31 @@ fn a_network_of_the_wrong_family_is_refused_with_its_line() {
     let error = read_csv(csv, &mut writer).unwrap_err();
     assert_eq!((error.line(), error.column()), (3, "network"));
 }
+
+#[test]
+fn a_quote_that_is_never_closed_is_refused_with_its_line_and_cell() {
+    for csv in [
+        "network,a\n192.0.2.0/24,\"one\n192.0.3.0/24,two\n",
+        "network,a\n192.0.2.0/24,\"one",
+        "network,a\n192.0.2.0/24,\"one\"\"\n",
+    ] {
+        let (line, _, message) = fault(csv);
+        assert_eq!(line, 2, "{csv}");
+        assert!(message.contains("a quote in cell 2 that is never closed"), "{message}");
+    }
+    for sound in ["\"one\"", "\"o\"\"ne\"", "o\"ne", "o\"\"ne", "\"a\"b", "\"\"", "\"\"\"\""] {
+        read(&format!("network,a\n192.0.2.0/24,{sound}")).expect(sound);
+    }
+}
+
+#[test]
+fn a_path_without_end_is_refused_and_not_followed() {
+    let (line, _, message) =
+        fault(&format!("network,{}\n192.0.2.0/24,x\n", vec!["a"; 200_000].join(".")));
+    assert_eq!(line, 1);
+    assert!(
+        message.contains("a path of 200000 names; allowed: paths of up to 512 names"),
+        "{message}"
+    );
+    assert!(message.len() < 300, "what is shown of a long name is cut: {} bytes", message.len());
+}
