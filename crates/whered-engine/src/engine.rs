@@ -98,7 +98,7 @@ impl Engine {
     /// One line: the directory is held by another process (see [`EngineError::holder_pid`]), the
     /// journal is damaged, or a file of the setup is missing or wrong.
     pub fn open(options: EngineOptions) -> Result<(Arc<Engine>, OpenReport), EngineError> {
-        // The setup comes first: a mistake in it must not leave a new, empty directory behind.
+        // Files come first: a mistake in one must not leave a new, empty directory behind.
         let loaded = Loaded::read(&options.setup)?;
         let mut changes = SiteChanges::default();
         // Replaying needs the places that operations go to, and those need the log that is only

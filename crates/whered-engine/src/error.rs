@@ -30,8 +30,10 @@ impl fmt::Display for WriteError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             WriteError::Full(reason) => write!(f, "the journal cannot be extended: {reason}"),
-            WriteError::Poisoned(reason) => write!(f, "the journal has failed: {reason}"),
-            WriteError::TooLarge(reason) | WriteError::Refused(reason) => f.write_str(reason),
+            // The store's own sentence says already that the journal takes no writes, and why.
+            WriteError::Poisoned(reason)
+            | WriteError::TooLarge(reason)
+            | WriteError::Refused(reason) => f.write_str(reason),
             WriteError::NoSuch { what, name } => write!(f, "no such {what} '{name}'"),
         }
     }
