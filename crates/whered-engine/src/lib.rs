@@ -61,7 +61,7 @@ pub use keyspace::{AddCondition, Added, DATABASE_COUNT, Keyspace};
 pub use log::{Durability, Ticket, Written};
 pub use pool::{PolicyStep, Pool, PoolSource, Site, WhenAllDown};
 pub use prefix_sets::PrefixSets;
-pub use setup::{DatabaseSource, NamedDatabase, Setup, ZoneSource, read_database_file};
+pub use setup::{DatabaseSource, NamedDatabase, Setup, ZoneSource, read_database_file, read_file};
 
 pub use whered_geo as geo;
 pub use whered_ip as ip;
