@@ -1,6 +1,9 @@
 #!/usr/bin/env bash
 # The fuzz targets of fuzz/: `check` compiles them, `run SECONDS` runs each that long.
 #
+# What a run finds worth keeping goes to fuzz/target/corpus; the corpus that is committed, fuzz/corpus,
+# is only read. An input that breaks something goes to fuzz/artifacts.
+#
 # Running needs a nightly compiler and cargo-fuzz; compiling needs only a C++ compiler, for the
 # fuzzing engine. What is missing is said. Only `run` fails for it: `check` is part of the tests
 # and passes over what the machine cannot do.
@@ -22,7 +25,7 @@ check)
         say 'no C++ compiler: not compiled'
         exit 0
     fi
-    cargo check --locked --manifest-path fuzz/Cargo.toml --target-dir fuzz/target
+    cargo check --locked --manifest-path fuzz/Cargo.toml --target-dir fuzz/target --bins --examples
     ;;
 run)
     seconds="${2:-60}"
@@ -37,7 +40,15 @@ run)
     targets="$(cargo +nightly fuzz list --fuzz-dir fuzz)"
     for target in $targets; do
         say "$target for $seconds s"
-        cargo +nightly fuzz run --fuzz-dir fuzz "$target" -- -max_total_time="$seconds"
+        found="fuzz/target/corpus/$target"
+        committed="fuzz/corpus/$target"
+        dictionary="fuzz/dictionaries/$target.dict"
+        mkdir -p "$found" "$committed"
+        options=(-max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048)
+        if [ -f "$dictionary" ]; then
+            options+=(-dict="$dictionary")
+        fi
+        cargo +nightly fuzz run --fuzz-dir fuzz "$target" "$found" "$committed" -- "${options[@]}"
     done
     ;;
 *)

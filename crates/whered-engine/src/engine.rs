@@ -177,12 +177,9 @@ impl Engine {
     /// # Errors
     /// [`WriteError`]: no such pool, no address, or the journal refuses.
     pub fn put_site(&self, pool: &str, site: Site) -> Result<Written<bool>, WriteError> {
-        let generation = self.generation();
-        let known =
-            generation.pool(pool).is_some_and(|p| p.sites.iter().any(|s| s.name == site.name));
-        let ticket =
-            self.change_site(pool, &Operation::PutSite { pool, site: Cow::Owned(site) })?;
-        Ok(Written { value: !known, ticket })
+        let operation = Operation::PutSite { pool, site: Cow::Owned(site) };
+        let Written { value: more_sites, ticket } = self.change_site(pool, &operation)?;
+        Ok(Written { value: more_sites > 0, ticket })
     }
 
     /// Moves a site.
@@ -195,8 +192,8 @@ impl Engine {
         site: &str,
         place: Place,
     ) -> Result<Written<()>, WriteError> {
-        let ticket = self.change_site(pool, &Operation::MoveSite { pool, site, place })?;
-        Ok(Written { value: (), ticket })
+        let written = self.change_site(pool, &Operation::MoveSite { pool, site, place })?;
+        Ok(Written { value: (), ticket: written.ticket })
     }
 
     /// Takes a site down by hand, or up again.
@@ -209,8 +206,9 @@ impl Engine {
         site: &str,
         healthy: bool,
     ) -> Result<Written<()>, WriteError> {
-        let ticket = self.change_site(pool, &Operation::SetSiteHealthy { pool, site, healthy })?;
-        Ok(Written { value: (), ticket })
+        let operation = Operation::SetSiteHealthy { pool, site, healthy };
+        let written = self.change_site(pool, &operation)?;
+        Ok(Written { value: (), ticket: written.ticket })
     }
 
     /// Removes a site that a command has added.
@@ -218,8 +216,8 @@ impl Engine {
     /// # Errors
     /// As [`Engine::move_site`], and `Refused` for a site of the configuration.
     pub fn remove_site(&self, pool: &str, site: &str) -> Result<Written<()>, WriteError> {
-        let ticket = self.change_site(pool, &Operation::RemoveSite { pool, site })?;
-        Ok(Written { value: (), ticket })
+        let written = self.change_site(pool, &Operation::RemoveSite { pool, site })?;
+        Ok(Written { value: (), ticket: written.ticket })
     }
 
     /// What has become of a write. One atomic load when it is durable.
@@ -269,11 +267,12 @@ impl Engine {
         }
     }
 
-    pub(crate) fn change_site(
+    /// Changes one site and gives how many sites more the pool has now.
+    fn change_site(
         &self,
         pool: &str,
         operation: &Operation<'_>,
-    ) -> Result<Ticket, WriteError> {
+    ) -> Result<Written<isize>, WriteError> {
         let room = self.log.reserve(operation.size_bytes())?;
         let mut control = self.control();
         control.changes.check(operation, &control.setup.pools)?;
@@ -284,9 +283,11 @@ impl Engine {
         let next = current
             .with_changed_pool(index, changes.apply(&control.setup.pools[index]))
             .map_err(|error| WriteError::Refused(error.to_string()))?;
+        let count = |generation: &Generation| generation.pools()[index].sites.len() as isize;
+        let more_sites = count(&next) - count(&current);
         control.changes = changes;
         self.current.store(Arc::new(next));
-        Ok(room.append(operation))
+        Ok(Written { value: more_sites, ticket: room.append(operation) })
     }
 
     fn control(&self) -> MutexGuard<'_, Control> {

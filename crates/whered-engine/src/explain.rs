@@ -128,7 +128,14 @@ impl Engine {
         let steering = generation.steering(index);
         let mut place = None;
         if let Some(source) = steering.source() {
-            let record = reasons.record(source, client.address)?;
+            // To steering an address whose family the database does not have is at no known place.
+            let record = match source.database.root(client.address.is_ipv4()) {
+                Some(_) => reasons.record(source, client.address)?,
+                None => {
+                    reasons.database(source);
+                    None
+                }
+            };
             place = record.and_then(|record| steering.place_of(&source.database, record));
         }
         let sites = &generation.pools()[index].sites;
@@ -164,16 +171,9 @@ impl Reasons {
         self.0.insert(key.to_owned(), value);
     }
 
-    /// Looks the address up and notes database, prefix and record.
-    fn record(
-        &mut self,
-        named: &NamedDatabase,
-        address: IpAddr,
-    ) -> Result<Option<whered_mmdb::RecordId>, ExplainError> {
-        let unreadable =
-            |error: whered_mmdb::MmdbError| ExplainError::Unreadable(error.to_string());
-        let database = &named.database;
-        let metadata = database.metadata();
+    /// Notes which database is asked.
+    fn database(&mut self, named: &NamedDatabase) {
+        let metadata = named.database.metadata();
         self.set(
             "database",
             json!({
@@ -182,6 +182,18 @@ impl Reasons {
                 "build_epoch_seconds": metadata.build_epoch_seconds,
             }),
         );
+    }
+
+    /// Looks the address up and notes database, prefix and record.
+    fn record(
+        &mut self,
+        named: &NamedDatabase,
+        address: IpAddr,
+    ) -> Result<Option<whered_mmdb::RecordId>, ExplainError> {
+        let unreadable =
+            |error: whered_mmdb::MmdbError| ExplainError::Unreadable(error.to_string());
+        self.database(named);
+        let database = &named.database;
         let found = database.lookup(address).map_err(unreadable)?;
         self.set("prefix", json!(found.prefix.to_string()));
         if let Some(record) = found.record {

@@ -158,8 +158,13 @@ impl Keyspace {
         let collection = keys.collection_mut(key);
         let (added, kept) = apply_points(collection, points, condition);
         keys.remove_if_empty(key);
-        let operation = kept.as_ref().map_or(whole, |kept| add_operation(number, key, kept));
-        Ok(Written { value: added, ticket: room.append(&operation) })
+        let ticket = match kept {
+            // The key may also have gone since, and then nothing was there to move.
+            _ if added == Added::default() => room.unused(),
+            Some(kept) => room.append(&add_operation(number, key, &kept)),
+            None => room.append(&whole),
+        };
+        Ok(Written { value: added, ticket })
     }
 
     /// Removes members and gives how many were there; an emptied collection's key vanishes.
@@ -210,9 +215,13 @@ impl Keyspace {
             Operation::DeleteKeys { number: number_byte(number), keys: Cow::Borrowed(names) };
         let room = self.log.reserve(operation.size_bytes())?;
         let mut keys = self.exclusive(number);
-        let removed = names.iter().filter(|key| keys.remove(key)).count();
-        let ticket = if removed == 0 { room.unused() } else { room.append(&operation) };
-        Ok(Written { value: removed, ticket })
+        let removed: Vec<_> = names.iter().filter_map(|key| keys.remove(key)).collect();
+        let count = removed.len();
+        let ticket = if count == 0 { room.unused() } else { room.append(&operation) };
+        drop(keys);
+        // Freeing millions of points takes long and needs no lock.
+        drop(removed);
+        Ok(Written { value: count, ticket })
     }
 
     /// Removes every key of one numbered database, or of all.
@@ -243,6 +252,8 @@ impl Keyspace {
                 for (member, cell) in points.iter() {
                     collection.insert(member, *cell);
                 }
+                // An addition without points makes no key.
+                keys.remove_if_empty(key);
             }
             Operation::RemoveMembers { number, key, members } => {
                 self.exclusive(usize::from(*number)).remove_members(key, members);
@@ -300,17 +311,16 @@ impl Keys {
         }
     }
 
-    fn remove(&mut self, key: &[u8]) -> bool {
-        if self.collections.remove(key).is_none() {
-            return false;
-        }
+    /// Takes a key out. The caller may free its collection after giving the map's lock back.
+    fn remove(&mut self, key: &[u8]) -> Option<RwLock<Points>> {
+        let collection = self.collections.remove(key)?;
         let hash = scan_hash(key);
         let same_hash = self.by_hash.get_mut(&hash).expect("every key stands in by_hash");
         same_hash.retain(|other| **other != *key);
         if same_hash.is_empty() {
             self.by_hash.remove(&hash);
         }
-        true
+        Some(collection)
     }
 }
 

@@ -59,7 +59,9 @@ pub use error::{EngineError, ExplainError, WriteError};
 pub use generation::Generation;
 pub use keyspace::{AddCondition, Added, DATABASE_COUNT, Keyspace};
 pub use log::{Durability, Ticket, Written};
-pub use pool::{PolicyStep, Pool, PoolSource, Site, WhenAllDown};
+pub use pool::{
+    ADDRESSES_PER_SITE_MAX, PolicyStep, Pool, PoolSource, SITES_PER_POOL_MAX, Site, WhenAllDown,
+};
 pub use prefix_sets::PrefixSets;
 pub use setup::{DatabaseSource, NamedDatabase, Setup, ZoneSource, read_database_file, read_file};
 

@@ -88,12 +88,15 @@ impl Log {
         let Some(journal) = &self.journal else {
             return Durability::Durable;
         };
-        if ticket.0 <= journal.durable_sequence() {
-            Durability::Durable
-        } else if journal.poisoned().is_some() {
-            Durability::Lost
-        } else {
-            Durability::Pending
+        let is_durable = || ticket.0 <= journal.durable_sequence();
+        if is_durable() {
+            return Durability::Durable;
+        }
+        match journal.poisoned() {
+            None => Durability::Pending,
+            // Its group may have become durable, and a later one failed, between the two looks.
+            Some(_) if is_durable() => Durability::Durable,
+            Some(_) => Durability::Lost,
         }
     }
 

@@ -195,12 +195,14 @@ impl<'a> Operation<'a> {
                 "operation of kind {kind} has version {version}; this program reads version {VERSION}"
             ));
         }
-        match kind {
+        let operation = match kind {
             1..=4 => input.keyspace_operation(),
             5 | 6 => input.prefix_operation(),
             7..=10 => input.site_operation(),
             _ => Err(format!("operation of unknown kind {kind}; this program knows 1 to 10")),
-        }
+        }?;
+        let left = payload.len() - input.offset;
+        if left > 0 { Err(input.wrong(&format!("{left} bytes too many"))) } else { Ok(operation) }
     }
 }
 

@@ -68,6 +68,16 @@ fn damaged_payloads_are_refused_or_read_as_an_operation_but_never_panic() {
 }
 
 #[test]
+fn bytes_behind_the_end_of_an_operation_are_refused() {
+    for operation in samples() {
+        let mut payload = operation.encode();
+        payload.push(0);
+        let read = Operation::decode(operation.kind(), &payload);
+        assert!(read.is_err(), "{operation:?} became {read:?}");
+    }
+}
+
+#[test]
 fn an_unknown_kind_or_version_is_an_error_that_says_what_is_known() {
     assert!(Operation::decode(99, &[1]).unwrap_err().contains("knows 1 to 10"));
     assert!(Operation::decode(1, &[9]).unwrap_err().contains("reads version 1"));

@@ -6,6 +6,12 @@ use std::net::IpAddr;
 
 use whered_geo::Place;
 
+/// The most sites of one pool. Steering's memo tells up to 65,534 apart.
+pub const SITES_PER_POOL_MAX: usize = 4096;
+
+/// The most addresses of one site: more do not fit a DNS message that anybody takes.
+pub const ADDRESSES_PER_SITE_MAX: usize = 64;
+
 /// One place that answers are chosen from.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Site {

@@ -62,6 +62,8 @@ impl PrefixSets {
         value: Option<&[u8]>,
         expires_at_millis: Option<u64>,
     ) -> Result<Written<usize>, WriteError> {
+        // The journal's 0 means "never": an expiry at the beginning of time is one later there.
+        let expires_at_millis = expires_at_millis.map(|at| at.max(1));
         let operation = Operation::AddPrefixes {
             set,
             expires_at_millis,
@@ -101,13 +103,15 @@ impl PrefixSets {
                 let changed = self.change(set, |members| {
                     insert_all(members, prefixes, *value, *expires_at_millis, now)
                 });
-                changed.is_ok()
+                changed.expect("the set was just made, and sets are never removed");
             }
             Operation::RemovePrefixes { set, prefixes } => {
-                self.change(set, |members| remove_all(members, prefixes, now)).is_ok()
+                // Where there is no set there is nothing to remove, and that is no mistake.
+                let _ = self.change(set, |members| remove_all(members, prefixes, now));
             }
-            _ => false,
+            _ => return false,
         }
+        true
     }
 
     fn make(&self, set: &str) {
@@ -145,4 +149,18 @@ fn insert_all(
 
 fn remove_all(members: &mut PrefixSet, prefixes: &[Prefix], now_millis: u64) -> usize {
     prefixes.iter().filter(|prefix| members.remove(prefix, now_millis)).count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn replaying_a_removal_from_a_set_that_does_not_exist_removes_nothing() {
+        let sets = PrefixSets::new(Arc::new(Log::new(None, 0)));
+        let prefixes: [Prefix; 1] = ["10.0.0.0/8".parse().unwrap()];
+        let removal = Operation::RemovePrefixes { set: "s", prefixes: Cow::Borrowed(&prefixes) };
+        assert!(sets.replay(&removal), "it is an operation of ours");
+        assert!(sets.names().is_empty());
+    }
 }

@@ -14,7 +14,7 @@ use whered_geo::Place;
 
 use crate::error::WriteError;
 use crate::operation::Operation;
-use crate::pool::{Pool, PoolSource, Site};
+use crate::pool::{ADDRESSES_PER_SITE_MAX, Pool, PoolSource, SITES_PER_POOL_MAX, Site};
 
 /// What commands have changed, by pool and site.
 #[derive(Clone, Debug, Default)]
@@ -87,8 +87,8 @@ impl SiteChanges {
     /// Whether an operation may be recorded, given the configured pools.
     ///
     /// # Errors
-    /// `NoSuch` for an unknown pool or site; `Refused` for a site without an address and for
-    /// removing a site that the configuration defines.
+    /// `NoSuch` for an unknown pool or site; `Refused` for one site too many, for addresses that
+    /// are none, too many or repeated, and for removing a site that the configuration defines.
     pub(crate) fn check(
         &self,
         operation: &Operation<'_>,
@@ -108,15 +108,41 @@ impl SiteChanges {
         let put = self.by_site.get(&(pool_name.to_owned(), site_name.to_owned()));
         let put = put.is_some_and(|change| change.put.is_some());
         match operation {
-            Operation::PutSite { site, .. } if site.addresses.is_empty() => {
-                Err(WriteError::Refused(format!("site '{site_name}' needs at least one address")))
+            Operation::PutSite { site, .. } => {
+                check_addresses(site)?;
+                let is_new = !configured && !put;
+                if is_new && self.apply(source).sites.len() >= SITES_PER_POOL_MAX {
+                    return Err(WriteError::Refused(format!(
+                        "pool '{pool_name}' is full; allowed: {SITES_PER_POOL_MAX} sites"
+                    )));
+                }
+                Ok(())
             }
-            Operation::PutSite { .. } => Ok(()),
             _ if !configured && !put => Err(missing("site", site_name)),
             Operation::RemoveSite { .. } if !put => Err(WriteError::Refused(format!(
                 "site '{site_name}' is defined by the configuration; take it down instead, or remove it there"
             ))),
             _ => Ok(()),
         }
+    }
+}
+
+fn check_addresses(site: &Site) -> Result<(), WriteError> {
+    let (name, count) = (&site.name, site.addresses.len());
+    if count == 0 {
+        return Err(WriteError::Refused(format!("site '{name}' needs at least one address")));
+    }
+    if count > ADDRESSES_PER_SITE_MAX {
+        return Err(WriteError::Refused(format!(
+            "site '{name}' has {count} addresses; allowed: {ADDRESSES_PER_SITE_MAX}"
+        )));
+    }
+    let earlier = |at: usize| &site.addresses[..at];
+    let mut addresses = site.addresses.iter().enumerate();
+    match addresses.find(|(at, address)| earlier(*at).contains(address)) {
+        Some((_, address)) => Err(WriteError::Refused(format!(
+            "site '{name}' has the address {address} twice; allowed: every address once"
+        ))),
+        None => Ok(()),
     }
 }

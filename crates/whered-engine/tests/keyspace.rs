@@ -135,6 +135,19 @@ fn random_operations_answer_like_a_map_of_maps_and_survive_restarts() {
 }
 
 #[test]
+fn an_addition_that_adds_nothing_makes_no_key_and_is_not_kept() {
+    let folder = Folder::new();
+    let engine = open(folder.path(), Setup::default());
+    let nothing = engine.keyspace().add_points(0, b"key", &[], AddCondition::Always);
+    assert_eq!(nothing.expect("room").value, whered_engine::Added::default());
+    assert!(!engine.keyspace().exists(0, b"key"));
+    engine.close().expect("the journal closes");
+    assert_eq!(engine.journal_stats().map(|stats| stats.frames), Some(0));
+    drop(engine);
+    assert!(!open(folder.path(), Setup::default()).keyspace().exists(0, b"key"));
+}
+
+#[test]
 fn a_data_directory_is_held_by_one_engine_at_a_time() {
     let folder = Folder::new();
     let first = open(folder.path(), Setup::default());

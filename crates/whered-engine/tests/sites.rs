@@ -5,10 +5,11 @@ mod support;
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use support::{Folder, database, open, place_database};
+use support::{Folder, database, open, place_database, place_database_of};
 use whered_engine::geo::Place;
 use whered_engine::{
-    Engine, PolicyStep, PoolSource, Setup, Site, WhenAllDown, WriteError, ZoneSource,
+    ADDRESSES_PER_SITE_MAX, Engine, PolicyStep, PoolSource, SITES_PER_POOL_MAX, Setup, Site,
+    WhenAllDown, WriteError, ZoneSource,
 };
 
 const ZONE: &[u8] =
@@ -219,4 +220,68 @@ fn reasons_tell_prefix_candidates_and_choice() {
     assert_eq!(reasons["candidates"][1]["distance_meters"], 0.0);
     assert!(reasons["set_entry"].is_null() && reasons["rule"].is_null());
     assert!(engine.explain_steer("nothing", &client).is_err());
+}
+
+#[test]
+fn steering_and_its_reasons_agree_on_an_address_whose_family_the_database_does_not_have() {
+    let folder = Folder::new();
+    let setup = setup(&folder, ROWS);
+    folder.file("city.mmdb", &place_database_of(4, &[("10.0.0.0/8", Some((139.7, 35.7)))]));
+    let engine = open(&folder.path().join("data"), setup);
+    let address: IpAddr = "2001:db8::1".parse().unwrap();
+    let (site, scope) = choose(&engine, address);
+    assert_eq!((site.as_deref(), scope), (Some("fra"), 0));
+    let client = whered_dns::Client { address, prefix_length_bits: 128, from_ecs: false };
+    let reasons = engine.explain_steer("www", &client).expect("what is answered has reasons");
+    assert_eq!(reasons["choice"], "fra");
+    assert!(reasons["record"].is_null() && reasons["prefix"].is_null());
+    assert_eq!(reasons["database"]["name"], "city");
+}
+
+#[test]
+fn a_command_may_make_no_more_sites_or_addresses_than_the_configuration_may() {
+    let folder = Folder::new();
+    let mut full = setup(&folder, ROWS);
+    let names = 0..SITES_PER_POOL_MAX;
+    full.pools[0].sites = names.map(|n| site(&format!("s{n}"), 8.7, 50.1, 1)).collect();
+    let engine = open(&folder.path().join("data"), full);
+    let refused = engine.put_site("www", site("more", 0.0, 0.0, 1)).unwrap_err();
+    assert!(refused.to_string().contains("4096"), "{refused}");
+    engine.put_site("www", site("s7", 0.0, 0.0, 1)).expect("a site may be replaced");
+    let address = |last| IpAddr::from(Ipv4Addr::new(192, 0, 2, last));
+    let many = (0..=ADDRESSES_PER_SITE_MAX as u8).map(address).collect();
+    let refused = engine.put_site("www", Site { addresses: many, ..site("s7", 0.0, 0.0, 1) });
+    assert!(matches!(refused, Err(WriteError::Refused(_))));
+    let twice = vec![address(1), address(1)];
+    let refused = engine.put_site("www", Site { addresses: twice, ..site("s7", 0.0, 0.0, 1) });
+    assert!(matches!(refused, Err(WriteError::Refused(_))));
+}
+
+#[test]
+fn the_scope_of_an_ipv6_address_is_the_shortest_prefix_that_decides() {
+    let rows = [
+        ("2001:db8::/32", Some((-74.0, 40.7))),
+        ("2001:db8:8000::/33", Some((139.7, 35.7))),
+        ("2001:db8:8000::1/128", Some((-74.0, 40.7))),
+        ("2001:db9::/32", Some((-74.0, 40.7))),
+        ("10.0.0.0/8", Some((139.7, 35.7))),
+    ];
+    let folder = Folder::new();
+    let engine = open(&folder.path().join("data"), setup(&folder, &rows));
+    for (address, site, scope) in [
+        ("2001:db8::1", "nyc", 33),
+        ("2001:db8:8000::1", "nyc", 128),
+        ("2001:db8:8000::", "tyo", 128),
+        ("2001:db8:8000::2", "tyo", 127),
+        ("2001:db9::1", "nyc", 32),
+        ("2001:dba::1", "fra", 31),
+        ("4000::", "fra", 2),
+        // Inside the IPv6 tree the IPv4 addresses lie below ::/96.
+        ("::a00:1", "tyo", 104),
+        ("10.0.0.1", "tyo", 8),
+        ("128.0.0.1", "fra", 1),
+    ] {
+        let address: IpAddr = address.parse().unwrap();
+        assert_eq!(choose(&engine, address), (Some(site.to_owned()), scope), "{address}");
+    }
 }

@@ -197,6 +197,26 @@ fn a_client_that_closes_its_side_still_gets_its_replies() {
     assert_eq!(client.rest(), b"+PONG\r\n$1\r\nx\r\n");
 }
 
+/// The door once spun for ever when a client closed its side and the replies to what it had sent
+/// came to more than a quarter of the output limit.
+#[test]
+fn a_client_that_closes_its_side_gets_replies_beyond_every_buffer() {
+    let door = Door::with(EngineOptions::default(), |options| {
+        options.threads = 1;
+        options.output_buffer_limit_bytes = 4 << 20;
+    });
+    add_many(&door, 5_000);
+    let mut client = door.client();
+    client.send(SEARCH_MANY);
+    let one = client.reply().bytes.len();
+    let count = 100;
+    assert!(count * one > 20 << 20, "more than all buffers between the two hold");
+    client.send(&SEARCH_MANY.repeat(count));
+    client.stream.shutdown(Shutdown::Write).expect("one side can be closed");
+    assert_eq!(client.rest().len(), count * one);
+    assert_eq!(door.client().ask(&["PING"]), "+PONG\r\n", "the thread serves on");
+}
+
 #[test]
 fn quit_answers_and_closes() {
     let door = Door::in_memory();

@@ -148,7 +148,13 @@ fn explain(arguments: &LookupArguments) -> Result<Outcome, Failure> {
     let (engine, _) = Engine::open(options).map_err(Failure::new)?;
     let mut out = BufWriter::new(io::stdout().lock());
     let outcome = each_address(&arguments.addresses, |address| {
-        let reasons = engine.explain_ip("file", address).map_err(Failure::new)?;
+        let reasons = match engine.explain_ip("file", address) {
+            Ok(reasons) => reasons,
+            Err(error) => {
+                complain(&format!("{}: {address}: {error}", arguments.db.display()));
+                return Ok(Answer::Failed);
+            }
+        };
         writeln!(out, "{reasons}")?;
         Ok(if reasons["record"].is_null() { Answer::NotFound } else { Answer::Found })
     })?;

@@ -32,7 +32,11 @@ pub(crate) fn run(arguments: ServeArguments) -> Result<Outcome, Failure> {
     if source.arguments.demo {
         demo::fill(server.engine())?;
     }
-    announce(&server, source.arguments.demo)?;
+    match announce(&server, source.arguments.demo) {
+        // Nobody listens to standard output any more; the doors are open all the same.
+        Ok(()) | Err(Failure::ClosedPipe) => {}
+        Err(failure) => return Err(failure),
+    }
     runtime.block_on(async {
         while signals.next().await == Asked::Reload {
             let reloaded =

@@ -50,11 +50,16 @@ pub(crate) fn open(data_dir: &Path, setup: Setup) -> Arc<Engine> {
 
 /// A database of `prefix -> (longitude, latitude)`; no place where the pair is absent.
 pub(crate) fn place_database(rows: &[(&str, Option<(f64, f64)>)]) -> Vec<u8> {
+    place_database_of(6, rows)
+}
+
+/// The same for one IP version.
+pub(crate) fn place_database_of(ip_version: u16, rows: &[(&str, Option<(f64, f64)>)]) -> Vec<u8> {
     let options = WriterOptions {
         database_type: "Test-City".to_owned(),
         description: vec![],
         languages: vec![],
-        ip_version: 6,
+        ip_version,
         record_size_bits: None,
         build_epoch_seconds: 1,
     };

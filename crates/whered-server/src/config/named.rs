@@ -9,7 +9,10 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 
 use whered_engine::geo::Place;
-use whered_engine::{DatabaseSource, PolicyStep, PoolSource, Site, WhenAllDown, ZoneSource};
+use whered_engine::{
+    ADDRESSES_PER_SITE_MAX, DatabaseSource, PolicyStep, PoolSource, SITES_PER_POOL_MAX, Site,
+    WhenAllDown, ZoneSource,
+};
 
 use super::doors::defined;
 use super::error::ConfigError;
@@ -40,10 +43,6 @@ const POLICY: [PolicyStep; 2] = [PolicyStep::Healthy, PolicyStep::Nearest];
 const TTL_SECONDS: u64 = 30;
 /// RFC 2181 section 8.
 const TTL_SECONDS_MAX: u64 = 0x7fff_ffff;
-/// More sites than this in one pool are a mistake of a generator.
-const SITES_MAX: usize = 4096;
-/// An answer with more addresses than this fits no message that DNS clients like.
-const ADDRESSES_MAX: usize = 64;
 
 /// Reads every `[[database]]`.
 pub(super) fn read_databases(top: &Section<'_>) -> Result<Vec<DatabaseSource>, ConfigError> {
@@ -208,8 +207,9 @@ fn read_sites(pool: &Section<'_>) -> Result<Vec<Site>, ConfigError> {
         let message = "no [[pool.site]] in [[pool]]; at least one is needed";
         return Err(pool.document.error(&pool.span, message));
     }
-    if let Some(section) = sections.get(SITES_MAX) {
-        let message = format!("too many [[pool.site]] in one [[pool]]; allowed: {SITES_MAX}");
+    if let Some(section) = sections.get(SITES_PER_POOL_MAX) {
+        let message =
+            format!("too many [[pool.site]] in one [[pool]]; allowed: {SITES_PER_POOL_MAX}");
         return Err(pool.document.error(&section.span, message));
     }
     let mut names = Names::new("site");
@@ -242,7 +242,7 @@ fn read_addresses(section: &Section<'_>) -> Result<Vec<IpAddr>, ConfigError> {
     let Some(texts) = section.texts(key, what)? else {
         return Err(section.missing(key));
     };
-    if texts.value.is_empty() || texts.value.len() > ADDRESSES_MAX {
+    if texts.value.is_empty() || texts.value.len() > ADDRESSES_PER_SITE_MAX {
         let found = format!("holds {}", texts.value.len());
         return Err(section.refuse(&texts.span, key, &found, what));
     }

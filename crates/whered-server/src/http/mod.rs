@@ -61,6 +61,9 @@ pub(crate) struct Door {
     token: Option<String>,
     counters: Arc<HttpCounters>,
     metrics: Metrics,
+    /// A permit for each of [`SEARCHES`]. A search is started with one in hand: a request that
+    /// was given up while it waited leaves nothing behind in the runtime's queue.
+    searches: Arc<Semaphore>,
 }
 
 impl HttpDoor {
@@ -78,7 +81,8 @@ impl HttpDoor {
         let addresses = listeners.iter().map(std::net::TcpListener::local_addr);
         let addresses = addresses.collect::<io::Result<_>>()?;
         let token = config.token.clone();
-        let router = router(Arc::new(Door { engine, token, counters, metrics }));
+        let searches = Arc::new(Semaphore::new(SEARCHES));
+        let router = router(Arc::new(Door { engine, token, counters, metrics, searches }));
         let limit = Arc::new(Semaphore::new(config.max_connections));
         let thread = RuntimeThread::start("whered-http", SEARCHES, |stop| {
             serve(listeners, router, limit, stop)

@@ -62,9 +62,15 @@ pub(crate) async fn near(
     let search = read_search(&parameters)?;
     let explain = parameters.switch("explain")?;
     let engine = Arc::clone(&door.engine);
+    let permit = Arc::clone(&door.searches).acquire_owned().await;
+    let permit = permit.map_err(|_| super::internal_error())?;
     // A search of a large area takes long; the door's thread goes on with other requests.
-    let searched =
-        tokio::task::spawn_blocking(move || answer(&engine, &name, &search, explain)).await;
+    let searched = tokio::task::spawn_blocking(move || {
+        let answer = answer(&engine, &name, &search, explain);
+        drop(permit);
+        answer
+    });
+    let searched = searched.await;
     searched.map_err(|_| super::internal_error())?.map(json_response)
 }
 

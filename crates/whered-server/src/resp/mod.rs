@@ -18,8 +18,10 @@
 //!
 //! To follow a command, start at `connection::Connection::turn`.
 //!
-//! Invariants: no thread waits for another one, nor for a client, nor for the disk; a reply to a
-//! write leaves after the write is durable; every buffer has a limit.
+//! Invariants: no thread waits for a client, nor for a write's fdatasync; a reply to a write
+//! leaves after the write is durable; every buffer has a limit.
+//! A thread does wait for the engine's locks, and for the journal when more than a group's limit
+//! is waiting for the disk or a new segment is being allocated: then its other clients wait too.
 //! At the same time: each thread serves its own connections; what they share is the engine.
 
 mod commands;

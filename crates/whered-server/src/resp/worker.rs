@@ -18,6 +18,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::io::Write as _;
 use std::net::SocketAddr;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::time::{Duration, Instant};
@@ -227,7 +228,12 @@ impl Worker {
             return;
         };
         connection.queued = false;
-        match connection.turn() {
+        // A panic is a fault of ours: it costs its connection, which is dropped, and no other one.
+        let next = catch_unwind(AssertUnwindSafe(|| connection.turn())).unwrap_or_else(|_| {
+            tracing::error!("a command has panicked; its connection is closed");
+            Next::Close
+        });
+        match next {
             Next::Close => return self.close(index),
             Next::Again => {
                 connection.queued = true;

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use super::JournalOptions;
 use super::frame::PAYLOAD_SIZE_BYTES_MAX;
 use super::intake::{Intake, charge_bytes};
-use super::recovery::{Recovered, RecoveryReport, Replay, cut, recover};
+use super::recovery::{Recovered, RecoveryReport, Replay, Unwitnessed, cut, recover};
 use super::segment::{SEGMENT_SIZE_BYTES_MAX, SEGMENT_SIZE_BYTES_MIN};
 use super::spare::SpareMaker;
 use super::writer::{OpenSegment, Writer};
@@ -43,8 +43,8 @@ impl Parts {
         let Recovered { report, last, leftovers } = recover(&*storage, replay)?;
         remove_leftovers(&*storage, &leftovers)?;
         let segment = match last {
-            Some(segment) => {
-                settle(&*storage, &segment, &report)?;
+            Some((segment, unwitnessed)) => {
+                settle(&*storage, &segment, &unwitnessed, &report)?;
                 segment
             }
             None => OpenSegment::begin(&*storage, spares.make(0)?, 1)?,
@@ -76,9 +76,11 @@ fn remove_leftovers(storage: &dyn Storage, names: &[String]) -> Result<(), Store
 fn settle(
     storage: &dyn Storage,
     segment: &OpenSegment,
+    unwitnessed: &Unwitnessed,
     report: &RecoveryReport,
 ) -> Result<(), StoreError> {
     let settle = || {
+        segment.file.write_at(unwitnessed.offset_bytes, &unwitnessed.bytes)?;
         if let Some(tail) = &report.torn_tail {
             cut(segment, tail)?;
         }

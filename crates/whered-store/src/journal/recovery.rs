@@ -30,8 +30,16 @@
 //! end): that too looks like a torn tail. The check for missing files rests on consecutive sequences and the sizes in the headers. What it
 //! cannot see: the removal of the last segments as whole files.
 //!
+//! # After a failed sync
+//!
+//! What is read may be in memory and not on the disk, although nothing is left to be written (see
+//! [`Unwitnessed`]). What no mark vouches for is therefore written again when the journal is
+//! opened; marks can be believed, since they were written after a sync that did not fail.
+//!
 //! Cost: one read of all segments, one at a time in memory, and one checksum pass. The search for
 //! marks is one more pass over the tail, only when there is one.
+
+use std::collections::VecDeque;
 
 use super::frame::{Entry, Parsed, find_highest_mark, parse};
 use super::segment::{
@@ -73,10 +81,28 @@ pub struct TornTail {
 /// The outcome of reading; nothing on the disk is changed yet.
 pub(crate) struct Recovered {
     pub(crate) report: RecoveryReport,
-    /// The last segment; none in a new directory.
-    pub(crate) last: Option<OpenSegment>,
+    /// The last segment and the end of it that no mark vouches for; none in a new directory.
+    pub(crate) last: Option<(OpenSegment, Unwitnessed)>,
     /// Spares that a crash left behind.
     pub(crate) leftovers: Vec<String>,
+}
+
+/// Valid frames of which no mark says that they are on stable storage.
+///
+/// They were read, and yet the disk may not have them: after a failed sync Linux counts the pages
+/// as clean, and the next process reads from memory what no sync will write any more. So they are
+/// written once more, as they are, before the sync of the opening.
+pub(crate) struct Unwitnessed {
+    pub(crate) offset_bytes: u64,
+    pub(crate) bytes: Vec<u8>,
+}
+
+/// Where the frames are that a segment holds.
+struct Scanned {
+    /// The first byte that is no frame.
+    end: usize,
+    /// From here on up to the end no mark vouches for the frames.
+    unwitnessed_from: usize,
 }
 
 /// Reads everything and replays every entry; changes nothing.
@@ -88,7 +114,7 @@ pub(crate) fn recover(storage: &dyn Storage, replay: Replay<'_>) -> Result<Recov
         let next_first = firsts.get(index + 1).copied();
         let mut segment = load(storage, first_sequence, next_first.is_none())?;
         check_follows(&segment, &report)?;
-        let end = segment.scan(&mut report, next_first, replay)?;
+        let Scanned { end, unwitnessed_from } = segment.scan(&mut report, next_first, replay)?;
         report.segments += 1;
         report.bytes += end as u64;
         if let Some(next_first) = next_first {
@@ -96,7 +122,11 @@ pub(crate) fn recover(storage: &dyn Storage, replay: Replay<'_>) -> Result<Recov
         } else {
             report.torn_tail = segment.judge_tail(end, &report)?;
             segment.open.position_bytes = end as u64;
-            last = Some(segment.open);
+            let unwitnessed = Unwitnessed {
+                offset_bytes: unwitnessed_from as u64,
+                bytes: segment.bytes[unwitnessed_from..end].to_vec(),
+            };
+            last = Some((segment.open, unwitnessed));
         }
     }
     Ok(Recovered { report, last, leftovers })
@@ -205,14 +235,18 @@ fn check_follows(segment: &Loaded, report: &RecoveryReport) -> Result<(), StoreE
 }
 
 impl Loaded {
-    /// Replays the valid frames; returns where the first thing that is none lies.
+    /// Replays the valid frames.
     fn scan(
         &self,
         report: &mut RecoveryReport,
         next_first: Option<u64>,
         replay: Replay<'_>,
-    ) -> Result<usize, StoreError> {
+    ) -> Result<Scanned, StoreError> {
         let mut offset = HEADER_BYTES as usize;
+        let mut unwitnessed_from = offset;
+        // The marks that were passed and may turn out to be the last one before which all frames
+        // are durable: the sequence after them, and their place.
+        let mut passed: VecDeque<(u64, usize)> = VecDeque::new();
         while next_first != Some(report.last_sequence + 1) {
             let rest = &self.bytes[offset..];
             match parse(rest, self.open.header.salt) {
@@ -226,12 +260,19 @@ impl Loaded {
                     offset += super::frame::FRAME_HEADER_BYTES + entry.payload.len();
                 }
                 Parsed::Mark(mark) if mark.next_sequence == report.last_sequence + 1 => {
+                    passed.push_back((mark.next_sequence, offset));
+                    while let Some(&(next_sequence, place)) = passed.front()
+                        && next_sequence <= mark.durable_sequence + 1
+                    {
+                        unwitnessed_from = place;
+                        passed.pop_front();
+                    }
                     offset += super::frame::MARK_BYTES;
                 }
                 _ => break,
             }
         }
-        Ok(offset)
+        Ok(Scanned { end: offset, unwitnessed_from })
     }
 
     /// A segment that is followed by another must reach up to it.

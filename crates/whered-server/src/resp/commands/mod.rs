@@ -294,30 +294,5 @@ fn explained(args: Args<'_>, least: usize) -> (Args<'_>, bool) {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_command_is_found_by_its_name_and_no_name_is_used_twice() {
-        for command in all() {
-            let found = by_name(command.name.to_uppercase().as_bytes());
-            assert!(found.is_some_and(|found| std::ptr::eq(found, command)), "{}", command.name);
-            for sub in command.subcommands() {
-                assert!(sub.name.starts_with(&format!("{}|", command.name)), "{}", sub.name);
-            }
-        }
-        assert!(by_name(b"nosuch").is_none());
-        assert!(by_name(b"").is_none());
-    }
-
-    #[test]
-    fn every_command_tells_its_purpose_and_cost() {
-        for command in
-            all().flat_map(|command| std::iter::once(command).chain(command.subcommands()))
-        {
-            let told = [command.summary, command.cost, command.since, command.group];
-            assert!(told.iter().all(|text| !text.is_empty()), "{}", command.name);
-            assert_ne!(command.arity, 0, "{}", command.name);
-        }
-    }
-}
+#[path = "table_tests.rs"]
+mod tests;

@@ -1,0 +1,103 @@
+//! The command table: names, texts, and the page `docs/commands.md` that is made from it.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use super::*;
+
+/// The families in the page's order, with their headings.
+const GROUPS: [(&str, &str); 8] = [
+    ("ip", "Databases of addresses"),
+    ("cidr", "Prefix sets"),
+    ("steer", "Pools and sites"),
+    ("geo", "Collections of points"),
+    ("sorted-set", "Collections as sorted sets"),
+    ("generic", "Keys"),
+    ("connection", "Connections"),
+    ("server", "The server"),
+];
+
+const TOP: &str = "\
+# Commands
+
+Every command of the RESP door, made from the one table that dispatch and `COMMAND` use too. \
+Commands that Redis has answer as Redis 7.0 does; *since* is the version of Redis that had them \
+first, and for the other commands the version of `whered`.
+
+- The name of a command or option may be written in any case. Keys and members are any bytes; the \
+names of databases, prefix sets, pools and sites are UTF-8 and are told apart by case.
+- Databases, prefix sets, pools and sites are no keys: `DEL`, `TYPE` and `FLUSHALL` do not see them.
+- What does not exist is an error that says so: `-ERR no such database 'x'`, \
+`-ERR no such prefix set 'x'`, `-ERR no such pool 'x'`, `-ERR no such site 'x'`. A key that does \
+not exist is an empty collection, as in Redis.
+- A write is answered when it is durable ([durability.md](durability.md)). A write that the \
+journal refuses begins with `-MISCONF`, and nothing of it was applied.
+- `EXPLAIN` as the last word gives the reasons in the answer's place \
+([explain.md](explain.md)).
+";
+
+/// Every command, each container followed by its subcommands.
+fn all_and_subcommands() -> impl Iterator<Item = &'static Command> {
+    all().flat_map(|command| std::iter::once(command).chain(command.subcommands()))
+}
+
+fn page() -> String {
+    let mut page = TOP.to_owned();
+    for (group, heading) in GROUPS {
+        let _ = write!(page, "\n## {heading}\n\n");
+        let _ = writeln!(page, "| command | what it does | cost | writes | since |");
+        let _ = writeln!(page, "| --- | --- | --- | --- | --- |");
+        let mut commands: Vec<_> = all_and_subcommands().filter(|c| c.group == group).collect();
+        commands.sort_by_key(|command| command.name);
+        for command in commands {
+            let name = command.name.to_uppercase().replace('|', " ");
+            let call = format!("{name} {}", command.syntax).trim().replace('|', "\\|");
+            let writes = if command.has(Flag::Write) { "yes" } else { "" };
+            let Command { summary, cost, since, .. } = command;
+            let _ = writeln!(page, "| `{call}` | {summary} | {cost} | {writes} | {since} |");
+        }
+    }
+    page
+}
+
+#[test]
+fn the_page_of_commands_is_what_the_table_says() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/commands.md");
+    if std::env::var_os("WHERED_BLESS").is_some() {
+        std::fs::write(&path, page()).expect("the page can be written");
+    }
+    let written = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(
+        written == page(),
+        "docs/commands.md is not what the table says; set WHERED_BLESS=1 and run this test again"
+    );
+}
+
+#[test]
+fn every_command_is_on_the_page_once() {
+    let page = page();
+    let rows = page.lines().filter(|line| line.starts_with("| `")).count();
+    assert_eq!(rows, all_and_subcommands().count(), "a group without a heading");
+}
+
+#[test]
+fn every_command_is_found_by_its_name_and_no_name_is_used_twice() {
+    for command in all() {
+        let found = by_name(command.name.to_uppercase().as_bytes());
+        assert!(found.is_some_and(|found| std::ptr::eq(found, command)), "{}", command.name);
+        for sub in command.subcommands() {
+            assert!(sub.name.starts_with(&format!("{}|", command.name)), "{}", sub.name);
+        }
+    }
+    assert!(by_name(b"nosuch").is_none());
+    assert!(by_name(b"").is_none());
+}
+
+#[test]
+fn every_command_tells_its_purpose_and_cost() {
+    for command in all_and_subcommands() {
+        let told = [command.summary, command.cost, command.since, command.group];
+        assert!(told.iter().all(|text| !text.is_empty()), "{}", command.name);
+        assert_ne!(command.arity, 0, "{}", command.name);
+    }
+}
