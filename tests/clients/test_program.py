@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import socket
 import subprocess
 
 import pytest
@@ -144,3 +145,86 @@ def test_a_reload_takes_a_new_file_and_refuses_a_broken_one(serve, tmp_path, cit
 
         eventually(refused)
         assert country() == b"XX"
+
+
+def one_line(done):
+    """The one line on standard error of a failure."""
+    assert done.returncode == 2
+    lines = done.stderr.splitlines()
+    assert len(lines) == 1 and lines[0].startswith("whered: "), done.stderr
+    return lines[0]
+
+
+def test_wrong_arguments_are_one_line_too():
+    assert "'sreve'" in one_line(whered("sreve"))
+    assert "json, text, csv" in one_line(whered("lookup", "--format", "xml", "8.8.8.8"))
+    assert "127.0.0.1:6380" in one_line(whered("serve", "--resp", "localhost:6380"))
+
+
+def test_one_wrong_address_is_one_line_with_its_place_and_does_not_end_the_list(city):
+    assert "'nonsense'" in one_line(whered("lookup", "--db", city, "nonsense"))
+    arguments = ("lookup", "--db", city, "--format", "csv", "--field", "country.iso_code")
+    done = whered(*arguments, stdin="8.8.8.8\n8.8.8\n" + "x" * 5000 + "\n1.1.1.1\n")
+    assert done.stdout == "8.8.8.8,US\n1.1.1.1,AU\n"
+    assert [line.split(" ")[2].split(":")[0] for line in done.stderr.splitlines()] == ["input", "input"]
+    assert "standard input:2: '8.8.8'" in done.stderr and "standard input:3: 'xxx" in done.stderr
+    raw = subprocess.run([BINARY, *map(str, arguments)], input=b"\xff\xfe\n8.8.8.8\n", capture_output=True, timeout=30)
+    assert (raw.returncode, raw.stdout) == (2, b"8.8.8.8,US\n")
+    assert b"standard input:1: " in raw.stderr
+
+
+def test_explain_reads_standard_input_when_no_address_is_given(city):
+    done = whered("lookup", "--db", city, "--explain", stdin="8.8.8.8\n1.1.1.1\n")
+    assert done.returncode == 0
+    assert [json.loads(line)["question"]["address"] for line in done.stdout.splitlines()] == ["8.8.8.8", "1.1.1.1"]
+
+
+def test_a_full_disk_under_standard_output_is_told(city):
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([BINARY, "lookup", "--db", city, "8.8.8.8"], stdout=full, stderr=subprocess.PIPE, text=True, timeout=30)
+    assert "standard output: " in one_line(done)
+
+
+def test_building_replaces_files_only_and_leaves_nothing_behind_when_it_fails(tmp_path):
+    rows = REPOSITORY / "crates/whered/demo/addresses.csv"
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "folder").mkdir()
+    for target in ["pipe", "folder"]:
+        assert f"{target}: is no regular file" in one_line(whered("db", "build", rows, target, cwd=tmp_path))
+    one_line(whered("db", "build", rows, tmp_path / "missing/city.mmdb"))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["folder", "pipe"]
+
+
+def test_a_pipe_in_a_files_place_stops_neither_the_reload_nor_the_server(serve, tmp_path, city):
+    config = tmp_path / "edge.toml"
+    (tmp_path / "geo.mmdb").write_bytes(city.read_bytes())
+    config.write_text('[[database]]\nname = "geo"\npath = "geo.mmdb"\n')
+    server = serve("--config", config)
+    (tmp_path / "geo.mmdb").unlink()
+    os.mkfifo(tmp_path / "geo.mmdb")
+    server.reload()
+
+    def refused():
+        assert "geo.mmdb: is a pipe, a socket or a device" in server.log_text()
+
+    eventually(refused)
+    with redis.Redis(port=server.resp) as client:
+        assert client.execute_command("IP.GET", "geo", "8.8.8.8", "country.iso_code") == [b"US"]
+    assert server.stop()[0] == 0
+
+
+def test_clients_cannot_use_up_the_descriptors_that_the_journal_needs(serve, tmp_path):
+    config = tmp_path / "small.toml"
+    config.write_text("[resp]\nthreads = 2\n[dns]\nthreads = 2\n[journal]\nsegment_size_bytes = 8192\n")
+    server = serve("--config", config, "--data-dir", "data", under=["prlimit", "--nofile=150:150"])
+    assert "the limit of 150 file descriptors allows max_clients" in server.log_text()
+    clients = []
+    with redis.Redis(port=server.resp) as first:
+        first.ping()
+        for _ in range(200):
+            clients.append(socket.create_connection(("127.0.0.1", server.resp)))
+        for number in range(300):
+            assert first.geoadd("k", [1, 2, f"{number}-" + "x" * 200]) == 1
+    for client in clients:
+        client.close()
+    assert "Too many open files" not in server.log_text()

@@ -63,7 +63,7 @@ pub use pool::{
     ADDRESSES_PER_SITE_MAX, PolicyStep, Pool, PoolSource, SITES_PER_POOL_MAX, Site, WhenAllDown,
 };
 pub use prefix_sets::PrefixSets;
-pub use setup::{DatabaseSource, NamedDatabase, Setup, ZoneSource, read_database_file};
+pub use setup::{DatabaseSource, NamedDatabase, Setup, ZoneSource, read_database_file, read_file};
 
 pub use whered_geo as geo;
 pub use whered_ip as ip;

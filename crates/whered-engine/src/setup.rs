@@ -4,6 +4,7 @@
 //! caller's old generation serves on. Files are read whole into memory; a file that is replaced
 //! or truncated later does not matter to a loaded one.
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -80,8 +81,23 @@ impl Loaded {
 pub fn read_database_file(path: &Path) -> Result<Database, EngineError> {
     let wrong =
         |error: &dyn std::fmt::Display| EngineError::new(format!("{}: {error}", path.display()));
-    let bytes = std::fs::read(path).map_err(|error| wrong(&error))?;
+    let bytes = read_file(path).map_err(|error| wrong(&error))?;
     Database::from_bytes(bytes).map_err(|error| wrong(&error))
+}
+
+/// Reads a regular file whole. A pipe that nobody writes to would block a reload for ever, and a
+/// device such as `/dev/zero` has no end: both are refused before they are opened.
+///
+/// # Errors
+/// The system's, or that it is no regular file.
+pub fn read_file(path: &Path) -> io::Result<Vec<u8>> {
+    let kind = std::fs::metadata(path)?.file_type();
+    // Reading a folder has an error of its own.
+    if !kind.is_file() && !kind.is_dir() {
+        let message = "is a pipe, a socket or a device; allowed: a regular file";
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+    }
+    std::fs::read(path)
 }
 
 fn read_database(source: &DatabaseSource) -> Result<Arc<NamedDatabase>, EngineError> {
@@ -98,11 +114,11 @@ fn read_zone(source: &ZoneSource) -> Result<Arc<Zone>, EngineError> {
         EngineError::new(format!("{}: {error}", source.path.display()))
     };
     let origin: Name = source.name.parse().map_err(|error| wrong(&error))?;
-    let text = std::fs::read(&source.path).map_err(|error| wrong(&error))?;
+    let text = read_file(&source.path).map_err(|error| wrong(&error))?;
     let folder = source.path.parent().unwrap_or(Path::new(".")).to_path_buf();
     let mut include = |name: &str| {
         let path = folder.join(name);
-        std::fs::read(&path).map_err(|error| format!("{}: {error}", path.display()))
+        read_file(&path).map_err(|error| format!("{}: {error}", path.display()))
     };
     let zone =
         Zone::from_master_file(&origin, &text, &mut include).map_err(|error| wrong(&error))?;

@@ -17,6 +17,7 @@
 //! loopback unless told otherwise.
 
 mod config;
+mod descriptors;
 pub mod dns;
 mod http;
 mod metrics;

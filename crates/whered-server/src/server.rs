@@ -19,6 +19,7 @@ use whered_engine::store::JournalOptions;
 use whered_engine::{Engine, EngineError, EngineOptions};
 
 use crate::config::{Config, JournalConfig, RespConfig};
+use crate::descriptors;
 use crate::dns::DnsDoor;
 use crate::http::{HttpCounters, HttpDoor};
 use crate::metrics::Metrics;
@@ -69,7 +70,7 @@ impl Server {
         };
         let (engine, report) = Engine::open(options)?;
         tracing::info!("{report}");
-        match Doors::start(&engine, &config) {
+        match Doors::start(&engine, &descriptors::fitted(config.clone())) {
             Ok(doors) => Ok(Server { engine, doors, config }),
             Err(error) => {
                 engine.close()?;

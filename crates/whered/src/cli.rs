@@ -59,13 +59,13 @@ pub(crate) struct ServeArguments {
     #[arg(long, value_name = "DIR")]
     pub(crate) data_dir: Option<PathBuf>,
     /// RESP listening address, such as 127.0.0.1:6380; may be repeated; port 0 picks a free one
-    #[arg(long, value_name = "ADDR")]
+    #[arg(long, value_name = "ADDR", value_parser = parse_listen)]
     pub(crate) resp: Vec<SocketAddr>,
     /// HTTP listening address; may be repeated
-    #[arg(long, value_name = "ADDR")]
+    #[arg(long, value_name = "ADDR", value_parser = parse_listen)]
     pub(crate) http: Vec<SocketAddr>,
     /// DNS listening address (UDP and TCP); may be repeated
-    #[arg(long, value_name = "ADDR")]
+    #[arg(long, value_name = "ADDR", value_parser = parse_listen)]
     pub(crate) dns: Vec<SocketAddr>,
 }
 
@@ -127,4 +127,9 @@ fn parse_record_size(text: &str) -> Result<u16, String> {
         "32" => Ok(32),
         _ => Err("allowed: 24, 28, 32".to_owned()),
     }
+}
+
+fn parse_listen(text: &str) -> Result<SocketAddr, String> {
+    let allowed = "allowed: an address with a port such as 127.0.0.1:6380 or [::1]:6380";
+    text.parse().map_err(|_| allowed.to_owned())
 }

@@ -97,11 +97,20 @@ pub(crate) fn writer_options() -> WriterOptions {
     }
 }
 
-/// Writes beside the target and renames, so that a reader never sees half a file.
+/// Writes beside the target and renames, so that a reader never sees half a file. Leaves nothing
+/// behind when it fails.
 pub(crate) fn replace_file(target: &Path, bytes: &[u8]) -> Result<(), Failure> {
+    // Renaming over a device such as /dev/stdout would remove it from the system.
+    if fs::metadata(target).is_ok_and(|found| !found.is_file()) {
+        return Err(Failure::file(target, "is no regular file; allowed: a file or a new name"));
+    }
     let mut temporary = target.as_os_str().to_owned();
     temporary.push(".new");
     let temporary = Path::new(&temporary);
     let written = fs::write(temporary, bytes).and_then(|()| fs::rename(temporary, target));
-    written.map_err(|error| Failure::file(target, error))
+    written.map_err(|error| {
+        // It may not even be there; the first error is the one to tell.
+        let _ = fs::remove_file(temporary);
+        Failure::file(target, error)
+    })
 }

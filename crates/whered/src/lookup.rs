@@ -2,12 +2,14 @@
 //!
 //! No index is built: the file's own tree is walked, which is what a one-shot question wants.
 
-use std::io::{self, BufRead, BufWriter, Write};
+use std::io::{self, BufWriter, Write};
 use std::net::IpAddr;
+use std::path::Path;
 
 use whered_engine::{DatabaseSource, Engine, EngineOptions, Setup, read_database_file};
 use whered_mmdb::{Database, FieldPath, Lookup, Value};
 
+use crate::addresses::{Answer, each_address};
 use crate::cli::{LookupArguments, OutputFormat};
 use crate::outcome::{Failure, Outcome, complain};
 
@@ -22,76 +24,20 @@ pub(crate) fn run(arguments: &LookupArguments) -> Result<Outcome, Failure> {
     });
     let fields: Vec<FieldPath> = fields.collect::<Result<_, _>>()?;
     let mut out = BufWriter::new(io::stdout().lock());
-    let mut printer =
-        Printer { database: &database, fields, format: arguments.format, out: &mut out };
-    let summary = each_address(arguments, |text| printer.answer(text))?;
+    let mut printer = Printer {
+        path: &arguments.db,
+        database: &database,
+        fields,
+        format: arguments.format,
+        out: &mut out,
+    };
+    let outcome = each_address(&arguments.addresses, |address| printer.answer(address))?;
     out.flush()?;
-    summary.outcome()
-}
-
-/// Gives every address that was asked for to `answer`: those of the command line, else the lines
-/// of standard input.
-fn each_address(
-    arguments: &LookupArguments,
-    mut answer: impl FnMut(&str) -> Result<Answer, Failure>,
-) -> Result<Summary, Failure> {
-    let mut summary = Summary::default();
-    for address in &arguments.addresses {
-        summary.add(answer(address)?);
-    }
-    if arguments.addresses.is_empty() {
-        for line in io::stdin().lock().lines() {
-            let line =
-                line.map_err(|error| Failure::Message(format!("standard input: {error}")))?;
-            if !line.trim().is_empty() {
-                summary.add(answer(line.trim())?);
-            }
-        }
-    }
-    Ok(summary)
-}
-
-/// Reads an address. A bad one is told and does not end the list.
-fn read_address(text: &str) -> Option<IpAddr> {
-    let address = text.parse().ok();
-    if address.is_none() {
-        complain(&format!("'{text}' is no IP address; allowed: 192.0.2.1 or 2001:db8::1"));
-    }
-    address
-}
-
-/// What one address came to.
-#[derive(Clone, Copy)]
-enum Answer {
-    Found,
-    NotFound,
-    Failed,
-}
-
-#[derive(Default)]
-struct Summary {
-    found: bool,
-    failed: bool,
-}
-
-impl Summary {
-    fn add(&mut self, answer: Answer) {
-        self.found |= matches!(answer, Answer::Found);
-        self.failed |= matches!(answer, Answer::Failed);
-    }
-
-    fn outcome(&self) -> Result<Outcome, Failure> {
-        match self {
-            Summary { failed: true, .. } => {
-                Err(Failure::new("some addresses could not be looked up"))
-            }
-            Summary { found: true, .. } => Ok(Outcome::Found),
-            _ => Ok(Outcome::NotFound),
-        }
-    }
+    Ok(outcome)
 }
 
 struct Printer<'a, W: Write> {
+    path: &'a Path,
     database: &'a Database,
     fields: Vec<FieldPath>,
     format: OutputFormat,
@@ -99,15 +45,13 @@ struct Printer<'a, W: Write> {
 }
 
 impl<W: Write> Printer<'_, W> {
-    /// Looks one address up and prints its line.
-    fn answer(&mut self, text: &str) -> Result<Answer, Failure> {
-        let Some(address) = read_address(text) else {
-            return Ok(Answer::Failed);
-        };
+    /// Looks one address up and prints its line. A record that cannot be read is told and does
+    /// not end the list.
+    fn answer(&mut self, address: IpAddr) -> Result<Answer, Failure> {
         let found = match self.database.lookup(address) {
             Ok(found) => found,
             Err(error) => {
-                complain(&format!("{address}: {error}"));
+                complain(&format!("{}: {address}: {error}", self.path.display()));
                 return Ok(Answer::Failed);
             }
         };
@@ -202,19 +146,18 @@ fn explain(arguments: &LookupArguments) -> Result<Outcome, Failure> {
     let setup = Setup { databases: vec![source], ..Setup::default() };
     let options = EngineOptions { setup, ..EngineOptions::default() };
     let (engine, _) = Engine::open(options).map_err(Failure::new)?;
-    let summary = each_address(arguments, |text| {
-        let Some(address) = read_address(text) else {
-            return Ok(Answer::Failed);
-        };
+    let mut out = BufWriter::new(io::stdout().lock());
+    let outcome = each_address(&arguments.addresses, |address| {
         let reasons = match engine.explain_ip("file", address) {
             Ok(reasons) => reasons,
             Err(error) => {
-                complain(&format!("{address}: {error}"));
+                complain(&format!("{}: {address}: {error}", arguments.db.display()));
                 return Ok(Answer::Failed);
             }
         };
-        writeln!(io::stdout(), "{reasons}")?;
+        writeln!(out, "{reasons}")?;
         Ok(if reasons["record"].is_null() { Answer::NotFound } else { Answer::Found })
     })?;
-    summary.outcome()
+    out.flush()?;
+    Ok(outcome)
 }

@@ -7,6 +7,7 @@
 //! a closed pipe on standard output is no failure.
 #![forbid(unsafe_code)]
 
+mod addresses;
 mod check;
 mod cli;
 mod db;
@@ -18,6 +19,7 @@ mod serve;
 use std::process::ExitCode;
 
 use clap::Parser;
+use clap::error::ErrorKind;
 
 use crate::cli::{Cli, Command, DbCommand};
 use crate::outcome::{Failure, Outcome};
@@ -26,7 +28,11 @@ use crate::outcome::{Failure, Outcome};
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    let outcome = match Cli::parse().command {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return refuse(&error),
+    };
+    let outcome = match cli.command {
         Command::Serve(arguments) => serve::run(arguments),
         Command::Lookup(arguments) => lookup::run(&arguments),
         Command::Check { file } => check::run(&file),
@@ -41,10 +47,61 @@ fn finish(outcome: Result<Outcome, Failure>) -> ExitCode {
     match outcome {
         Ok(Outcome::Found) => ExitCode::SUCCESS,
         Ok(Outcome::NotFound) => ExitCode::from(1),
+        Ok(Outcome::Failed) => ExitCode::from(2),
         Err(Failure::ClosedPipe) => ExitCode::SUCCESS,
         Err(Failure::Message(message)) => {
             outcome::complain(&message);
             ExitCode::from(2)
         }
+    }
+}
+
+/// Prints the help or version that was asked for; wrong arguments are one line like every failure.
+fn refuse(error: &clap::Error) -> ExitCode {
+    let is_help = error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand;
+    if is_help || !error.use_stderr() {
+        // Nobody is left to tell when that fails.
+        let _ = error.print();
+        return ExitCode::from(if is_help { 2 } else { 0 });
+    }
+    outcome::complain(&one_line(&error.to_string()));
+    ExitCode::from(2)
+}
+
+/// The first paragraphs of the parser's message without its usage and its advice.
+fn one_line(message: &str) -> String {
+    let ends = ["\n\nUsage:", "\n\nFor more information"].map(|end| message.find(end));
+    let end = ends.into_iter().flatten().min().unwrap_or(message.len());
+    let text = message[..end].replace("\n\n", "; ");
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    format!("{}; see --help", text.strip_prefix("error: ").unwrap_or(&text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wrong_arguments_are_one_line_with_what_is_allowed() {
+        let line = |arguments: &[&str]| {
+            let error = Cli::try_parse_from(arguments).map(|_| ()).unwrap_err();
+            one_line(&error.to_string())
+        };
+        assert_eq!(
+            line(&["whered", "sreve"]),
+            "unrecognized subcommand 'sreve'; tip: a similar subcommand exists: 'serve'; see --help"
+        );
+        assert_eq!(
+            line(&["whered", "lookup", "--format", "xml"]),
+            "invalid value 'xml' for '--format <FORMAT>' [possible values: json, text, csv]; see --help"
+        );
+        assert_eq!(
+            line(&["whered", "check"]),
+            "the following required arguments were not provided: <FILE>; see --help"
+        );
+        assert_eq!(
+            line(&["whered", "serve", "--resp", "6380"]),
+            "invalid value '6380' for '--resp <ADDR>': allowed: an address with a port such as 127.0.0.1:6380 or [::1]:6380; see --help"
+        );
     }
 }

@@ -12,6 +12,8 @@ pub(crate) enum Outcome {
     Found,
     /// Exit code 1.
     NotFound,
+    /// Exit code 2: some of it failed, and each failure has had its line.
+    Failed,
 }
 
 /// A command that could not.
@@ -34,13 +36,13 @@ impl Failure {
     }
 }
 
-/// Output errors: a closed pipe is told apart.
+/// Errors of standard output: a closed pipe is told apart.
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Failure {
         if error.kind() == io::ErrorKind::BrokenPipe {
             Failure::ClosedPipe
         } else {
-            Failure::new(error)
+            Failure::Message(format!("standard output: {error}"))
         }
     }
 }

@@ -4,12 +4,12 @@
 //! SIGTERM and SIGINT stop cleanly. Standard output gets one line per listening address and then
 //! `ready`; everything later goes to the log on standard error.
 
-use std::fs;
 use std::io::{self, IsTerminal, Write};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use whered_engine::read_file;
 use whered_server::{Config, Server};
 
 use crate::cli::ServeArguments;
@@ -59,7 +59,16 @@ pub(crate) fn run(arguments: ServeArguments) -> Result<Outcome, Failure> {
 /// # Errors
 /// One line with file, line and what is allowed.
 pub(crate) fn read_config(file: &Path) -> Result<Config, Failure> {
-    let text = fs::read_to_string(file).map_err(|error| Failure::file(file, error))?;
+    let bytes = read_file(file).map_err(|error| Failure::file(file, error))?;
+    let text = String::from_utf8(bytes).map_err(|error| {
+        let good = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+        let line = good.iter().filter(|byte| **byte == b'\n').count() + 1;
+        let byte = error.as_bytes()[good.len()];
+        Failure::Message(format!(
+            "{}:{line}: found the byte 0x{byte:02x}; allowed: UTF-8 text",
+            file.display()
+        ))
+    })?;
     Config::from_toml(&text, file).map_err(Failure::new)
 }
 
