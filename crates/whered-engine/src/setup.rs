@@ -120,7 +120,10 @@ fn read_zone(source: &ZoneSource) -> Result<Arc<Zone>, EngineError> {
         let path = folder.join(name);
         read_file(&path).map_err(|error| format!("{}: {error}", path.display()))
     };
-    let zone =
-        Zone::from_master_file(&origin, &text, &mut include).map_err(|error| wrong(&error))?;
+    let zone = Zone::from_master_file(&origin, &text, &mut include);
+    let zone = zone.map_err(|error| match error.file() {
+        Some(_) => wrong(&format_args!("included {error}")),
+        None => EngineError::new(format!("{}:{error}", source.path.display())),
+    })?;
     Ok(Arc::new(zone))
 }

@@ -259,6 +259,23 @@ fn more_hits_than_an_answer_holds_are_refused_unless_a_count_is_given() {
 }
 
 #[test]
+fn what_is_no_request_at_all_is_told_so_in_the_same_form() {
+    let server = world::start("http_refusals");
+    let long = format!("GET / HTTP/1.1\r\n{}\r\n", "X: y\r\n".repeat(150));
+    for (text, status) in [
+        ("no request\r\n\r\n", 400),
+        ("GET / HTTP/1.1\r\nno header\r\n\r\n", 400),
+        ("GET / HTTP/1.1\r\nHost: a\r\nContent-Length: many\r\n\r\n", 400),
+        (long.as_str(), 431),
+    ] {
+        let (found, message, field) = send(server.http_addresses()[0], text).error();
+        assert_eq!((found, field), (status, Value::Null), "{text}");
+        assert!(message.contains("allowed: "), "{message}");
+    }
+    server.stop().unwrap();
+}
+
+#[test]
 fn unknown_paths_and_methods_have_the_same_form_of_error() {
     let server = world::start("http_paths");
     for path in ["/", "/v1", "/v1/ip", "/v1/ip/", "/v1/collections/a", "/healthz/"] {

@@ -26,7 +26,7 @@ pub(crate) fn info(file: &Path) -> Result<Outcome, Failure> {
     }
     line("languages", &metadata.languages.join(", "))?;
     line("ip version", &metadata.ip_version)?;
-    line("built", &format_args!("{} seconds since 1970", metadata.build_epoch_seconds))?;
+    line("built", &utc(metadata.build_epoch_seconds))?;
     line("record size", &format_args!("{} bits", metadata.record_size_bits))?;
     line("nodes", &metadata.node_count)?;
     line("format", &format_args!("{}.{}", metadata.format_major, metadata.format_minor))?;
@@ -113,4 +113,38 @@ pub(crate) fn replace_file(target: &Path, bytes: &[u8]) -> Result<(), Failure> {
         let _ = fs::remove_file(temporary);
         Failure::file(target, error)
     })
+}
+
+/// Seconds since 1970 as `2026-11-20T12:00:00Z`, by Howard Hinnant's count of days in years of
+/// 365.2425 days that begin in March.
+fn utc(epoch_seconds: u64) -> String {
+    let (days, seconds) = (epoch_seconds / 86_400 + 719_468, epoch_seconds % 86_400);
+    let (era, day_of_era) = (days / 146_097, days % 146_097);
+    let year_of_era =
+        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_from_march = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
+    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
+    let year = era * 400 + year_of_era + u64::from(month <= 2);
+    let (hour, minute, second) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::utc;
+
+    #[test]
+    fn seconds_become_the_date_that_people_read() {
+        for (seconds, text) in [
+            (0, "1970-01-01T00:00:00Z"),
+            (951_782_400, "2000-02-29T00:00:00Z"),
+            (951_868_799, "2000-02-29T23:59:59Z"),
+            (1_798_761_599, "2026-12-31T23:59:59Z"),
+            (4_107_542_400, "2100-03-01T00:00:00Z"),
+        ] {
+            assert_eq!(utc(seconds), text);
+        }
+    }
 }

@@ -42,7 +42,8 @@ impl ZoneError {
         found: impl Into<String>,
         allowed: impl Into<String>,
     ) -> ZoneError {
-        let inner = Inner { place: place.clone(), found: found.into(), allowed: allowed.into() };
+        let found = shortened(found.into());
+        let inner = Inner { place: place.clone(), found, allowed: allowed.into() };
         ZoneError { inner: Box::new(inner) }
     }
 
@@ -75,6 +76,17 @@ impl ZoneError {
     pub fn allowed(&self) -> &str {
         &self.inner.allowed
     }
+}
+
+/// A message stays one readable line, however long the token was that it is about.
+fn shortened(mut found: String) -> String {
+    const LONGEST: usize = 120;
+    if found.len() > LONGEST {
+        let end = (0..=LONGEST).rev().find(|end| found.is_char_boundary(*end)).unwrap_or(0);
+        found.truncate(end);
+        found.push_str("...");
+    }
+    found
 }
 
 /// One line: `file:line:column: found ...; allowed: ...` (without `file:` in the zone's own text).

@@ -131,7 +131,10 @@ fn read_owners(
         if !zones.iter().any(inside) {
             let names: Vec<_> = zones.iter().map(|zone| zone.name.as_str()).collect();
             let found = format!("names '{}', which lies in no [[zone]]", owner.value);
-            let allowed = format!("names in {}", defined(&names));
+            let allowed = match names[..] {
+                [] => "nothing, as no [[zone]] is defined".to_owned(),
+                _ => format!("names in {}", defined(&names)),
+            };
             return Err(section.refuse(&owner.span, "owners", &found, &allowed));
         }
         seen.add(section, "owners", owner, &folded(owner.value))?;

@@ -16,6 +16,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, Sleep, sleep, sleep_until};
 
+use super::refusal;
+
 /// The longest time between two writes of a connection, and before the first one.
 pub(crate) const PROGRESS: Duration = Duration::from_secs(30);
 
@@ -32,6 +34,8 @@ pub(crate) struct LimitedListener {
 pub(crate) struct LimitedStream {
     stream: TcpStream,
     clock: Pin<Box<Sleep>>,
+    /// What is sent in place of the bytes that are being written, and how much of it was.
+    instead: Option<(Vec<u8>, usize)>,
     _permit: OwnedSemaphorePermit,
 }
 
@@ -54,7 +58,7 @@ impl axum::serve::Listener for LimitedListener {
                 continue;
             };
             let clock = Box::pin(sleep_until(Instant::now() + PROGRESS));
-            return (LimitedStream { stream, clock, _permit: permit }, peer);
+            return (LimitedStream { stream, clock, instead: None, _permit: permit }, peer);
         }
     }
 
@@ -70,6 +74,27 @@ impl LimitedStream {
             Poll::Ready(()) => Err(io::ErrorKind::TimedOut.into()),
             Poll::Pending => Ok(()),
         }
+    }
+
+    /// Writes a whole response in place of `replaced_bytes` others, which then count as written.
+    fn poll_write_instead(
+        &mut self,
+        context: &mut Context<'_>,
+        (full, mut sent): (Vec<u8>, usize),
+        replaced_bytes: usize,
+    ) -> Poll<io::Result<usize>> {
+        while sent < full.len() {
+            match Pin::new(&mut self.stream).poll_write(context, &full[sent..]) {
+                Poll::Ready(Ok(0)) => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
+                Poll::Ready(Ok(count)) => sent += count,
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
+                Poll::Pending => {
+                    self.instead = Some((full, sent));
+                    return Poll::Pending;
+                }
+            }
+        }
+        Poll::Ready(Ok(replaced_bytes))
     }
 }
 
@@ -91,7 +116,13 @@ impl AsyncWrite for LimitedStream {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         self.check_clock(context)?;
-        let written = Pin::new(&mut self.stream).poll_write(context, bytes);
+        if self.instead.is_none() {
+            self.instead = refusal::with_reason(bytes).map(|full| (full, 0));
+        }
+        let written = match self.instead.take() {
+            Some(instead) => self.poll_write_instead(context, instead, bytes.len()),
+            None => Pin::new(&mut self.stream).poll_write(context, bytes),
+        };
         if matches!(written, Poll::Ready(Ok(_))) {
             self.clock.as_mut().reset(Instant::now() + PROGRESS);
         }

@@ -17,6 +17,7 @@ mod ip;
 mod listen;
 mod near;
 mod query;
+mod refusal;
 
 use std::io;
 use std::net::SocketAddr;

@@ -19,10 +19,20 @@ impl Parameters {
     /// # Errors
     /// Bad percent-encoding, an unknown parameter or a repeated one: 400.
     pub(crate) fn read(uri: &Uri, allowed: &[&'static str]) -> Result<Parameters, HttpError> {
+        let raw = uri.query().unwrap_or_default();
+        if let Some(offset) = wrong_escape(raw) {
+            let message = format!("byte {offset} of the query: a lone '%'; allowed: %41");
+            return Err(HttpError::bad_request("query", message));
+        }
         let Query(pairs) = Query::<Vec<(String, String)>>::try_from_uri(uri).map_err(|error| {
             HttpError::bad_request("query", format!("the query cannot be read: {error}"))
         })?;
-        for (index, (name, _)) in pairs.iter().enumerate() {
+        for (index, (name, value)) in pairs.iter().enumerate() {
+            // The decoder puts this character where the bytes were no UTF-8.
+            if name.contains('\u{fffd}') || value.contains('\u{fffd}') {
+                let message = "the query is not UTF-8 when its escapes are resolved";
+                return Err(HttpError::bad_request("query", message));
+            }
             let Some(known) = allowed.iter().find(|known| *known == name) else {
                 let list = allowed.join(", ");
                 return Err(HttpError::bad_request(
@@ -93,5 +103,29 @@ impl Parameters {
         count.map(Some).ok_or_else(|| {
             HttpError::bad_request(name, format!("'{name}' is '{text}'; allowed: 1 to {max}"))
         })
+    }
+}
+
+/// Where a percent sign is not followed by two hexadecimal digits.
+fn wrong_escape(query: &str) -> Option<usize> {
+    let bytes = query.as_bytes();
+    let is_digit = |at: usize| bytes.get(at).is_some_and(u8::is_ascii_hexdigit);
+    let mut signs = bytes.iter().enumerate().filter(|(_, byte)| **byte == b'%');
+    signs.find(|(at, _)| !is_digit(at + 1) || !is_digit(at + 2)).map(|(at, _)| at)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_query_with_a_wrong_escape_is_refused() {
+        for query in ["/?a=%", "/?a=%4", "/?a=%zz", "/?a=%ff"] {
+            let uri: Uri = query.parse().expect("a URI");
+            assert!(Parameters::read(&uri, &["a"]).is_err(), "{query}");
+        }
+        let right: Uri = "/?a=%41%20b".parse().expect("a URI");
+        let parameters = Parameters::read(&right, &["a"]).map_err(|_| "refused").expect("right");
+        assert_eq!(parameters.text("a"), Some("A b"));
     }
 }

@@ -1,0 +1,67 @@
+//! Reasons for the requests that never reach a route.
+//!
+//! For: what the HTTP library refuses by itself (no HTTP at all, wrong lengths, headers or a URI
+//! beyond its limits). It answers with a bare status and offers no hook, so its bytes are
+//! recognised on their way out and given a body of the door's own form.
+//! Not for: the door's refusals, which have a body from the start; that is how they are told apart.
+
+/// The whole response to send instead, when these bytes are a refusal without a body.
+///
+/// Cost: one comparison of the first bytes for every other response.
+pub(super) fn with_reason(response: &[u8]) -> Option<Vec<u8>> {
+    let status = response.strip_prefix(b"HTTP/1.1 4")?;
+    let head = response.strip_suffix(b"\r\n\r\n")?;
+    let head = std::str::from_utf8(head).ok()?;
+    let mut lines = head.split("\r\n");
+    let status_line = lines.next()?;
+    let is_empty = |line: &str| line.eq_ignore_ascii_case("content-length: 0");
+    if !lines.any(is_empty) {
+        return None;
+    }
+    let message = match status.get(..2) {
+        Some(b"14") => "the URI is too long; allowed: 8 KiB",
+        Some(b"31") => "too many or too large headers; allowed: 100, and 400 KiB together",
+        _ => {
+            "this is no HTTP/1.1 request; allowed: METHOD /path HTTP/1.1, then lines of \
+             'name: value', and one right length"
+        }
+    };
+    let body = serde_json::json!({ "error": { "message": message, "field": null } });
+    let body = format!("{body}\n");
+    Some(
+        format!(
+            "{status_line}\r\ncontent-type: application/json\r\nconnection: close\r\n\
+             content-length: {}\r\n\r\n{body}",
+            body.len()
+        )
+        .into_bytes(),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bare_refusal_gets_a_body_and_its_length() {
+        let bare = b"HTTP/1.1 400 Bad Request\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
+        let full = String::from_utf8(with_reason(bare).expect("a refusal")).expect("text");
+        let (head, body) = full.split_once("\r\n\r\n").expect("a head and a body");
+        assert!(head.starts_with("HTTP/1.1 400 Bad Request\r\n"), "{head}");
+        assert!(head.contains(&format!("content-length: {}", body.len())), "{head}");
+        assert!(body.starts_with(r#"{"error":{"message":"this is no HTTP/1.1 request"#), "{body}");
+    }
+
+    #[test]
+    fn everything_else_passes_as_it_is() {
+        for response in [
+            &b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n"[..],
+            b"HTTP/1.1 404 Not Found\r\ncontent-length: 2\r\n\r\n{}",
+            b"HTTP/1.1 404 Not Found\r\ncontent-length: 2\r\n\r\n",
+            b"HTTP/1.1 4",
+            b"",
+        ] {
+            assert_eq!(with_reason(response), None);
+        }
+    }
+}
