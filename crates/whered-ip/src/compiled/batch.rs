@@ -1,0 +1,86 @@
+//! Finding many addresses at once.
+//!
+//! For: waiting for memory once rather than once an address. Not for: threads.
+//!
+//! Addresses go down side by side, [`LANES`] at a time, one level of nodes a stage. A stage is a
+//! loop whose iterations do not depend on each other, so that the processor has the reads of
+//! several lanes under way. Lanes that have their answer leave the list of those that go on,
+//! without a branch on where each one ends:
+//!
+//! ```text
+//! lanes      0      1      2      3           going
+//! first      node   17     node   nothing     0 2
+//! level 1    23            node               2
+//! level 2                  5                  -
+//! ```
+//!
+//! Cost: that of the single lookups in instructions and a few more; see `docs/design/ip-index.md`
+//! for what it does to time.
+
+use super::lookup::Bits;
+use super::node::{Slot, step};
+use super::{Match, PrefixIndex, Trie};
+
+/// How many addresses go down side by side.
+const LANES: usize = 32;
+
+impl<const FIRST_BITS4: u32> PrefixIndex<FIRST_BITS4> {
+    /// Looks up many IPv4 addresses at once: `found[n]` becomes the match of `addresses[n]`.
+    ///
+    /// # Panics
+    ///
+    /// When the two slices differ in length.
+    pub fn lookup4_batch(&self, addresses: &[u32], found: &mut [Option<Match>]) {
+        assert_eq!(addresses.len(), found.len(), "one answer an address");
+        for (addresses, found) in addresses.chunks(LANES).zip(found.chunks_mut(LANES)) {
+            let slots = self.v4.descend_lanes(addresses);
+            for (found, slot) in found.iter_mut().zip(slots) {
+                *found = self.match4(slot);
+            }
+        }
+    }
+
+    /// Looks up many IPv6 addresses at once: `found[n]` becomes the match of `addresses[n]`.
+    ///
+    /// # Panics
+    ///
+    /// When the two slices differ in length.
+    pub fn lookup6_batch(&self, addresses: &[u128], found: &mut [Option<Match>]) {
+        assert_eq!(addresses.len(), found.len(), "one answer an address");
+        for (addresses, found) in addresses.chunks(LANES).zip(found.chunks_mut(LANES)) {
+            let slots = self.v6.descend_lanes(addresses);
+            for ((found, address), slot) in found.iter_mut().zip(addresses).zip(slots) {
+                *found = self.match6(slot, *address);
+            }
+        }
+    }
+}
+
+impl<const FIRST_BITS: u32> Trie<FIRST_BITS> {
+    /// The answers' slots for at most [`LANES`] addresses.
+    #[inline]
+    fn descend_lanes<A: Bits>(&self, addresses: &[A]) -> [Slot; LANES] {
+        let mut slots = [Slot::NOTHING; LANES];
+        let mut going = [0u8; LANES];
+        let mut count = 0;
+        for (lane, (slot, address)) in slots.iter_mut().zip(addresses).enumerate() {
+            *slot = self.first_slot(*address);
+            going[count] = lane as u8;
+            count += usize::from(slot.is_child());
+        }
+        let mut before = FIRST_BITS;
+        while count > 0 {
+            let mut kept = 0;
+            for place in 0..count {
+                let lane = going[place];
+                let slot = &mut slots[usize::from(lane)];
+                *slot = step(&self.nodes, *slot, addresses[usize::from(lane)].octet(before));
+                going[kept] = lane;
+                kept += usize::from(slot.is_child());
+            }
+            count = kept;
+            before += 8;
+        }
+        slots
+    }
+}
