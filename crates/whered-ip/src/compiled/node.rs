@@ -137,23 +137,43 @@ pub(super) fn slot_place(nodes: &[u32], child: Slot, cell: u8) -> usize {
         .first_chunk()
         .expect("the slice was cut to this many words");
 
-    let octets: [u32; 4] = [head[0], head[1], head[2], head[3]];
-    let mut smaller = 0u8;
-    for (word, octets) in octets.into_iter().enumerate() {
-        for end in octets.to_le_bytes() {
-            // Words behind the ends are slots, and count for nothing.
-            smaller += u8::from(end < cell) & u8::from((word as u32) < form);
-        }
-    }
+    // Words behind the ends are slots, and count for nothing.
+    let [low, high] = KEPT_ENDS[form as usize];
+    let low = ends_below(u64::from(head[0]) | u64::from(head[1]) << 32, cell) & low;
+    let high = ends_below(u64::from(head[2]) | u64::from(head[3]) << 32, cell) & high;
+    let smaller = ((low + high).wrapping_mul(EACH) >> 56) as u32;
 
     let quarter = usize::from(cell >> 6);
     let bits = u64::from(head[2 * quarter]) | u64::from(head[2 * quarter + 1]) << 32;
     let before = head[8] >> (8 * quarter) & 0xff;
     let ranked = before + (bits & ((1 << (cell & 63)) - 1)).count_ones();
 
-    let rank = select_unpredictable(form == FORM_BITMAP, ranked, u32::from(smaller));
+    let rank = select_unpredictable(form == FORM_BITMAP, ranked, smaller);
     let rank = select_unpredictable(form == FORM_DIRECT, u32::from(cell), rank);
     place + (END_WORDS >> (4 * form) & 15) as usize + rank as usize
+}
+
+/// A one in each octet.
+const EACH: u64 = u64::MAX / 255;
+
+/// Which octets of a node's first four words are ends, by form; a one in each.
+const KEPT_ENDS: [[u64; 2]; 8] = {
+    let half = EACH >> 32;
+    let all = [EACH, EACH];
+    [[0, 0], [half, 0], [EACH, 0], [EACH, half], all, all, all, all]
+};
+
+/// A one in each octet that is below `cell`, and zero in the others.
+///
+/// Eight comparisons in one register: the subtraction compares the lower seven bits of all
+/// octets, without a borrow from one into the next; the highest bit decides where it differs.
+/// Written as a loop over octets, it came out as 130 instructions on a plain x86-64.
+#[inline]
+fn ends_below(ends: u64, cell: u8) -> u64 {
+    const HIGH: u64 = EACH << 7;
+    let cells = EACH * u64::from(cell);
+    let not_below = (ends | HIGH) - (cells & !HIGH);
+    ((!ends & cells) | (!(ends ^ cells) & !not_below)) >> 7 & EACH
 }
 
 /// One step down: the slot of a cell in the node that `child` leads to.
