@@ -18,7 +18,7 @@
 //! for what it does to time.
 
 use super::lookup::Bits;
-use super::node::{Slot, step};
+use super::node::{Slot, step_unbranched};
 use super::{Match, PrefixIndex, Trie};
 
 /// How many addresses go down side by side.
@@ -61,26 +61,35 @@ impl<const FIRST_BITS: u32> Trie<FIRST_BITS> {
     #[inline]
     fn descend_lanes<A: Bits>(&self, addresses: &[A]) -> [Slot; LANES] {
         let mut slots = [Slot::NOTHING; LANES];
-        let mut going = [0u8; LANES];
-        let mut count = 0;
-        for (lane, (slot, address)) in slots.iter_mut().zip(addresses).enumerate() {
+        for (slot, address) in slots.iter_mut().zip(addresses) {
             *slot = self.first_slot(*address);
-            going[count] = lane as u8;
-            count += usize::from(slot.is_child());
         }
+        let mut going: [u8; LANES] = std::array::from_fn(|lane| lane as u8);
+        let mut count = keep_children(&mut going, addresses.len().min(LANES), &slots);
         let mut before = FIRST_BITS;
         while count > 0 {
-            let mut kept = 0;
-            for place in 0..count {
-                let lane = going[place];
-                let slot = &mut slots[usize::from(lane)];
-                *slot = step(&self.nodes, *slot, addresses[usize::from(lane)].octet(before));
-                going[kept] = lane;
-                kept += usize::from(slot.is_child());
+            for lane in going[..count].iter().map(|lane| usize::from(*lane)) {
+                let cell = addresses[lane].octet(before);
+                slots[lane] = step_unbranched(&self.nodes, slots[lane], cell);
             }
-            count = kept;
+            count = keep_children(&mut going, count, &slots);
             before += 8;
         }
         slots
     }
+}
+
+/// Keeps the lanes whose slots are children, of the first `count`; returns how many they are.
+///
+/// A loop of its own: the place a lane is kept at depends on slots that are still being read, and
+/// a stage that mixed both made later reads wait for where those writes would go.
+#[inline]
+fn keep_children(going: &mut [u8; LANES], count: usize, slots: &[Slot; LANES]) -> usize {
+    let mut kept = 0;
+    for place in 0..count {
+        let lane = going[place];
+        going[kept] = lane;
+        kept += usize::from(slots[usize::from(lane)].is_child());
+    }
+    kept
 }
