@@ -17,8 +17,10 @@
 //! Cost: that of the single lookups in instructions and a few more; see `docs/design/ip-index.md`
 //! for what it does to time.
 
+use std::hint::black_box;
+
 use super::lookup::Bits;
-use super::node::{Slot, step_unbranched};
+use super::node::{Slot, first_word, slot_place_unbranched};
 use super::{Match, PrefixIndex, Trie};
 
 /// How many addresses go down side by side.
@@ -66,11 +68,20 @@ impl<const FIRST_BITS: u32> Trie<FIRST_BITS> {
         }
         let mut going: [u8; LANES] = std::array::from_fn(|lane| lane as u8);
         let mut count = keep_children(&mut going, addresses.len().min(LANES), &slots);
+        let mut places = [0; LANES];
         let mut before = FIRST_BITS;
         while count > 0 {
-            for lane in going[..count].iter().map(|lane| usize::from(*lane)) {
+            let lanes = || going[..count].iter().map(|lane| usize::from(*lane) % LANES);
+            // Three short loops rather than one long: the processor only looks some 500
+            // instructions ahead, and the first and third loop fit in there with all lanes.
+            let touched = lanes().fold(0, |sum, lane| sum ^ first_word(&self.nodes, slots[lane]));
+            black_box(touched);
+            for lane in lanes() {
                 let cell = addresses[lane].octet(before);
-                slots[lane] = step_unbranched(&self.nodes, slots[lane], cell);
+                places[lane] = slot_place_unbranched(&self.nodes, slots[lane], cell);
+            }
+            for lane in lanes() {
+                slots[lane] = Slot(self.nodes[places[lane]]);
             }
             count = keep_children(&mut going, count, &slots);
             before += 8;

@@ -170,7 +170,7 @@ pub(super) fn slot_place(nodes: &[u32], child: Slot, cell: u8) -> usize {
 ///
 /// For batches, where a wrong guess throws away the reads of the lanes behind it.
 #[inline(always)]
-fn slot_place_unbranched(nodes: &[u32], child: Slot, cell: u8) -> usize {
+pub(super) fn slot_place_unbranched(nodes: &[u32], child: Slot, cell: u8) -> usize {
     let form = child.form();
     let head = head(nodes, child);
     let octets = form as usize + run_by_octets(head, form, cell);
@@ -179,10 +179,10 @@ fn slot_place_unbranched(nodes: &[u32], child: Slot, cell: u8) -> usize {
     child.place() + select_unpredictable(form == FORM_DIRECT, usize::from(cell), behind_ends)
 }
 
-/// One step down, without a branch on the node's form.
+/// The word that a node begins with, read to have its cache line near.
 #[inline(always)]
-pub(super) fn step_unbranched(nodes: &[u32], child: Slot, cell: u8) -> Slot {
-    Slot(nodes[slot_place_unbranched(nodes, child, cell)])
+pub(super) fn first_word(nodes: &[u32], child: Slot) -> u32 {
+    nodes[child.place()]
 }
 
 /// A one in each octet.
