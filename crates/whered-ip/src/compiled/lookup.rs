@@ -71,8 +71,8 @@ impl<const FIRST_BITS4: u32> PrefixIndex<FIRST_BITS4> {
     /// holds the address and overlaps with none that has a value.
     ///
     /// That is the netmask which MaxMind's readers report for an address without a record. In
-    /// a family without any prefix it is 0. A miss costs up to two reads of the first table's
-    /// largest empty block, everything else some hundred steps.
+    /// a family without any prefix it is 0. Costs a lookup for a match; for a miss up to 256 steps
+    /// more, or a scan of the empty block around the address in the first table.
     pub fn network_length_bits(&self, address: IpAddr) -> u8 {
         match (self.lookup(address), address) {
             (Some(found), _) => found.length_bits,

@@ -34,8 +34,8 @@
 //!
 //! Cost: lookup one slot of the first table and a step for each further octet that the answer
 //! needs: at most 2 in IPv4 (1 in the fast form), 14 in IPv6, mostly 2 to 4 in real tables. Memory
-//! 256 KiB a family that is not empty (64 MiB for IPv4 in the fast form) and about 7 bytes an IPv4
-//! network, 10 an IPv6 network. `docs/design/ip-index.md` has the measurements.
+//! 256 KiB a family that is not empty (64 MiB for IPv4 in the fast form) and some 5 bytes an IPv4
+//! network, 7 an IPv6 network. `docs/design/ip-index.md` has the measurements.
 
 mod batch;
 mod build;
@@ -75,7 +75,7 @@ pub struct PrefixIndex<const FIRST_BITS4: u32> {
     v6: Trie<16>,
 }
 
-/// The form that saves memory: some 7 bytes a network of a city database.
+/// The form that saves memory: some 5 bytes a network of a city-scale database.
 pub type CompactIndex = PrefixIndex<16>;
 
 /// The form that saves time in IPv4: one read for networks of up to 24 bits, at 64 MiB more.
