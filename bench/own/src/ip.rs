@@ -1,9 +1,9 @@
-//! Prefixes: parsing, longest match, updates.
+//! Prefixes: parsing, longest match, updates, and the compiled index.
 //! Inputs come from `random` with a fixed seed for each operation; see `main` for the contract.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use whered_ip::{Prefix, PrefixMap};
+use whered_ip::{CompactIndex, Match, Prefix, PrefixMap};
 
 use crate::Prepared;
 use crate::random::Random;
@@ -85,6 +85,84 @@ pub(crate) fn insert_remove() -> Prepared {
                 map.insert(*new, 7);
             }
             map.len() as u64
+        }),
+    }
+}
+
+/// A compiled index of 50,000 networks: the prefixes of a map, in order.
+fn compiled(count: usize, prefix: impl FnMut() -> Prefix) -> (CompactIndex, Vec<Prefix>) {
+    let map = map(count, prefix);
+    let index = CompactIndex::build(map.iter().map(|(prefix, value)| (prefix, *value)));
+    (index.expect("a map iterates in order"), map.iter().map(|(prefix, _)| prefix).collect())
+}
+
+/// Addresses for the IPv4 index: half of them first addresses of its networks.
+fn compiled4() -> (CompactIndex, Vec<u32>) {
+    let mut random = Random(5);
+    let (index, members) = compiled(50_000, || prefix4(&mut random));
+    let addresses = (0..20_000).map(|n| {
+        match (n % 2, members[random.below(members.len() as u64) as usize].address()) {
+            (0, IpAddr::V4(member)) => member.to_bits(),
+            _ => random.next() as u32,
+        }
+    });
+    let addresses = addresses.collect();
+    (index, addresses)
+}
+
+fn checksum(found: Option<Match>) -> u64 {
+    found.map_or(1, |found| u64::from(found.value) * 131 + u64::from(found.length_bits))
+}
+
+/// Single lookups in a compiled index, IPv4.
+pub(crate) fn compiled_lookup4() -> Prepared {
+    let (index, addresses) = compiled4();
+    Prepared {
+        operations: 20_000,
+        run: Box::new(move || {
+            let found = addresses.iter().map(|address| index.lookup4(*address));
+            found.map(checksum).fold(0, u64::wrapping_add)
+        }),
+    }
+}
+
+/// The same lookups in batches of 64.
+pub(crate) fn compiled_lookup4_batch() -> Prepared {
+    let (index, addresses) = compiled4();
+    Prepared {
+        operations: 20_000,
+        run: Box::new(move || {
+            let mut found = [None; 64];
+            let mut sum = 0u64;
+            for addresses in addresses.chunks(64) {
+                let found = &mut found[..addresses.len()];
+                index.lookup4_batch(addresses, found);
+                sum = found.iter().copied().map(checksum).fold(sum, u64::wrapping_add);
+            }
+            sum
+        }),
+    }
+}
+
+/// Single lookups in a compiled index, IPv6, half of them members.
+pub(crate) fn compiled_lookup6() -> Prepared {
+    let mut random = Random(6);
+    let (index, members) = compiled(50_000, || prefix6(&mut random));
+    let addresses: Vec<u128> = (0..10_000)
+        .map(|n| match n % 2 {
+            0 => members[random.below(members.len() as u64) as usize],
+            _ => prefix6(&mut random),
+        })
+        .map(|prefix| match prefix.address() {
+            IpAddr::V4(v4) => u128::from(v4.to_bits()),
+            IpAddr::V6(v6) => v6.to_bits(),
+        })
+        .collect();
+    Prepared {
+        operations: 10_000,
+        run: Box::new(move || {
+            let found = addresses.iter().map(|address| index.lookup6(*address));
+            found.map(checksum).fold(0, u64::wrapping_add)
         }),
     }
 }

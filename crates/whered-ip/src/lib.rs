@@ -5,8 +5,8 @@
 //! value and an optional time to live.
 //!
 //! Not for: files, DNS, Redis, threads, clocks. The time is an argument (`now_millis`) wherever
-//! it matters. These are the *live* forms, made for updates; compiled, immutable forms stand
-//! beside them under their own names.
+//! it matters. These are the *live* forms, made for updates; [`CompactIndex`] and [`FastIndex`] are
+//! compiled once from prefixes in order, never change, and answer faster from less memory.
 //!
 //! Families are kept apart: an IPv4-mapped IPv6 address (`::ffff:192.0.2.1`) is an IPv6 address
 //! here and never meets an IPv4 prefix. Who wants the other reading converts first, by
@@ -30,10 +30,12 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod compiled;
 mod prefix;
 mod prefix_map;
 mod prefix_set;
 
+pub use compiled::{CompactIndex, FastIndex, IndexError, Match, PrefixIndex};
 pub use prefix::{Prefix, PrefixError, PrefixErrorKind};
 #[doc(hidden)]
 pub use prefix_map::naive;
