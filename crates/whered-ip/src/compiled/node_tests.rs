@@ -1,3 +1,5 @@
+//! Every form of a node answers for every cell as its runs say.
+
 use super::*;
 
 /// Adds a node with this many runs of growing slots, spread over the cells, and checks all cells.
