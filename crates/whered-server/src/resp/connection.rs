@@ -261,7 +261,8 @@ impl Connection {
         progress
     }
 
-    /// Drops the reply of a command whose reply is not wanted, and holds the reply of a write.
+    /// Drops the reply of a command whose reply is not wanted, and holds the reply of a write, or
+    /// its place, so that nothing behind it leaves earlier than the write is durable.
     fn finish_command(&mut self, from: usize, mode_before: ReplyMode) {
         let ticket = self.reply.take_ticket();
         let mode = self.session.replies;
@@ -271,7 +272,6 @@ impl Connection {
         }
         if skipped || mode == ReplyMode::Off {
             self.reply.out.truncate(from);
-            return;
         }
         if ticket == Ticket::NONE || self.session.engine().durability(ticket) == Durability::Durable
         {
