@@ -27,7 +27,7 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use whered_geo::{Cell, Inserted, Points};
 
 use crate::error::WriteError;
-use crate::log::{Log, Written};
+use crate::log::{Log, Room, Written};
 use crate::operation::{ALL_NUMBERS, Operation};
 
 /// How many numbered databases there are.
@@ -141,30 +141,17 @@ impl Keyspace {
         let keys = self.shared(number);
         if let Some(collection) = keys.collections.get(key) {
             let collection = &mut exclusive(collection);
-            let (added, kept) = apply_points(collection, points, condition);
-            let ticket = match kept {
-                _ if added == Added::default() => room.unused(),
-                Some(kept) => room.append(&add_operation(number, key, &kept)),
-                None => room.append(&whole),
-            };
-            return Ok(Written { value: added, ticket });
+            return Ok(add_to(collection, room, number, key, points, condition));
         }
         drop(keys);
         if condition == AddCondition::OnlyExisting && !self.exists(number, key) {
             return Ok(Written { value: Added::default(), ticket: room.unused() });
         }
-        // The key may have come into being since: `or_default` takes either case.
+        // The key may have come into being since, or gone again: either case is taken here.
         let mut keys = self.exclusive(number);
-        let collection = keys.collection_mut(key);
-        let (added, kept) = apply_points(collection, points, condition);
+        let written = add_to(keys.collection_mut(key), room, number, key, points, condition);
         keys.remove_if_empty(key);
-        let ticket = match kept {
-            // The key may also have gone since, and then nothing was there to move.
-            _ if added == Added::default() => room.unused(),
-            Some(kept) => room.append(&add_operation(number, key, &kept)),
-            None => room.append(&whole),
-        };
-        Ok(Written { value: added, ticket })
+        Ok(written)
     }
 
     /// Removes members and gives how many were there; an emptied collection's key vanishes.
@@ -322,6 +309,24 @@ impl Keys {
         }
         Some(collection)
     }
+}
+
+/// Applies an addition to its collection and appends what took effect.
+fn add_to(
+    collection: &mut Points,
+    room: Room<'_>,
+    number: usize,
+    key: &[u8],
+    points: &[(&[u8], Cell)],
+    condition: AddCondition,
+) -> Written<Added> {
+    let (added, kept) = apply_points(collection, points, condition);
+    let ticket = if added == Added::default() {
+        room.unused()
+    } else {
+        room.append(&add_operation(number, key, kept.as_deref().unwrap_or(points)))
+    };
+    Written { value: added, ticket }
 }
 
 /// The points of a conditional addition that took effect.
