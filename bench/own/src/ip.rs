@@ -3,7 +3,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use whered_ip::{CompactIndex, Match, Prefix, PrefixMap};
+use whered_ip::{IndexForm, Match, Prefix, PrefixIndex, PrefixMap};
 
 use crate::Prepared;
 use crate::random::Random;
@@ -90,14 +90,15 @@ pub(crate) fn insert_remove() -> Prepared {
 }
 
 /// A compiled index of 50,000 networks: the prefixes of a map, in order.
-fn compiled(count: usize, prefix: impl FnMut() -> Prefix) -> (CompactIndex, Vec<Prefix>) {
+fn compiled(count: usize, prefix: impl FnMut() -> Prefix) -> (PrefixIndex, Vec<Prefix>) {
     let map = map(count, prefix);
-    let index = CompactIndex::build(map.iter().map(|(prefix, value)| (prefix, *value)));
+    let index =
+        PrefixIndex::build(IndexForm::Compact, map.iter().map(|(prefix, value)| (prefix, *value)));
     (index.expect("a map iterates in order"), map.iter().map(|(prefix, _)| prefix).collect())
 }
 
 /// Addresses for the IPv4 index: half of them first addresses of its networks.
-fn compiled4() -> (CompactIndex, Vec<u32>) {
+fn compiled4() -> (PrefixIndex, Vec<u32>) {
     let mut random = Random(5);
     let (index, members) = compiled(50_000, || prefix4(&mut random));
     let addresses = (0..20_000).map(|n| {

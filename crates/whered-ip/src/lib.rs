@@ -5,8 +5,8 @@
 //! value and an optional time to live.
 //!
 //! Not for: files, DNS, Redis, threads, clocks. The time is an argument (`now_millis`) wherever
-//! it matters. These are the *live* forms, made for updates; [`CompactIndex`] and [`FastIndex`] are
-//! compiled once from prefixes in order, never change, and answer faster from less memory.
+//! it matters. These are the *live* forms, made for updates; [`PrefixIndex`] is
+//! compiled once from prefixes in order, never changes, and answers faster from less memory.
 //!
 //! Families are kept apart: an IPv4-mapped IPv6 address (`::ffff:192.0.2.1`) is an IPv6 address
 //! here and never meets an IPv4 prefix. Who wants the other reading converts first, by
@@ -28,14 +28,14 @@
 //! assert_eq!(found, Some(("10.1.0.0/16".parse::<Prefix>()?, &"office")));
 //! # Ok::<(), whered_ip::PrefixError>(())
 //! ```
-#![forbid(unsafe_code)]
-
 mod compiled;
+pub mod image;
 mod prefix;
 mod prefix_map;
 mod prefix_set;
+mod processor;
 
-pub use compiled::{CompactIndex, FastIndex, IndexError, Match, PrefixIndex};
+pub use compiled::{IndexError, IndexForm, Match, PrefixIndex};
 pub use prefix::{Prefix, PrefixError, PrefixErrorKind};
 #[doc(hidden)]
 pub use prefix_map::naive;

@@ -3,83 +3,90 @@
 //! For: databases of millions of networks that are loaded once and asked all day. Not for: maps
 //! that change while they are used (see `PrefixMap`).
 //!
-//! For each family a first table, indexed by the first bits of the address, and nodes for eight
-//! bits each below it. Slots are 32-bit words: an answer (value and length of the prefix) or the
-//! place of a node; `node` draws both.
+//! For each family a first table, by the leading bits of the address, and nodes for eight bits
+//! each below it. Slots are 32-bit words: an answer (value and length of the prefix) or the place
+//! of a node; `slot` draws them, `ipv4` and `ipv6` the first tables, `node` the nodes.
 //!
 //! ```text
-//!           first table                       nodes, in one array of words
-//!           2^16 slots (2^24: IPv4, fast)     +------+-------------------+
-//! 0.0       | nothing          |         +--> | ends | slot slot slot    |  192.0.x
-//! ...       |                  |         |    +------+--|----------------+
-//! 192.0     | node ------------+---------+              |  192.0.2.x
-//! 192.1     | 17, length 12    |              +------+<-+----------------+
-//! ...       |                  |              | ends | slot slot         |
-//! 255.255   | nothing          |              +------+-------------------+
-//!           bits 0-15 (0-23)                  bits 16-23, 24-31, and so on to 128 in IPv6
+//!             first table                          nodes, in one array of words
+//! IPv4   24 bits: runs of cells by rank    ──►     8 bits: ends of runs | slots
+//!        (or a slot for each cell)
+//! IPv6   64 bits: runs in a B+-tree        ──►     8 bits ──► 8 bits ... to 128
 //! ```
 //!
-//! A node's slots stand right behind the ends of its runs, so that a small node, as most are,
-//! costs one cache line rather than a bitmap here and a slot there. Equal nodes are kept once,
-//! also across depths: a node does not know where it hangs.
+//! All tables lie in one [`Image`]: memory in huge pages, or a mapped file that several processes
+//! share. IPv4 inside IPv6 (`::ffff:0:0/96` and the like) is one slot that sends the lookup to the
+//! IPv4 side. Equal nodes are kept once: a node does not know where it hangs.
 //!
-//! IPv4 inside IPv6 (`::ffff:0:0/96` and the like) is one slot that sends the lookup to the IPv4
-//! side.
-//!
-//! Invariants: a first table is empty (no prefix in the family) or complete; no way through nodes
-//! is longer than the address; nodes behind a slot were written before it, so there are no cycles;
-//! more in `node`.
+//! Invariants: see the files. Sections of an image are not trusted beyond that: any bytes give
+//! some answer, never a panic or a read outside.
 //!
 //! Concurrency: plain data that never changes; any number of readers.
 //!
-//! Cost: lookup one slot of the first table and a step for each further octet that the answer
-//! needs: at most 2 in IPv4 (1 in the fast form), 14 in IPv6, mostly 2 to 4 in real tables. Memory
-//! 256 KiB a family that is not empty (64 MiB for IPv4 in the fast form) and some 5 bytes an IPv4
-//! network, 7 an IPv6 network. `docs/design/ip-index.md` has the measurements.
+//! Cost: lookups cost what the first tables say, mostly two or three cache lines in IPv4. Memory:
+//! 4 MiB (64 MiB in the fast form) if there is IPv4, and some 4 bytes an IPv4 network and 15 an
+//! IPv6 network. `docs/design/ip-index.md` has the measurements.
 
-mod batch;
-mod build;
+mod flatten;
+mod ipv4;
+mod ipv6;
 mod lookup;
 mod node;
+mod slot;
 
 use std::fmt;
+use std::ops::Range;
 
-pub use build::IndexError;
+use crate::Prefix;
+use crate::image::{Image, Section, bytes_of};
+use crate::processor::Avx2;
+use flatten::{Ordered, flatten};
+use ipv4::Ipv4Table;
+use ipv6::Ipv6Table;
+
+pub use flatten::IndexError;
+
+/// How many addresses go down side by side in a batch.
+const LANES: usize = 64;
 
 /// Values by prefix, found by the longest prefix that holds an address: compiled once from
 /// prefixes in order, and never changed.
-///
-/// Two forms with one face: [`CompactIndex`] and [`FastIndex`]. They differ in the number of
-/// leading bits of an IPv4 address that index the first table, `FIRST_BITS4`: 16 or 24.
 ///
 /// IPv4 and IPv6 are kept apart, unless the index was built with aliases.
 ///
 /// # Examples
 ///
 /// ```
-/// use whered_ip::{CompactIndex, Match};
+/// use whered_ip::{IndexForm, Match, PrefixIndex};
 ///
-/// let index = CompactIndex::build([
+/// let networks = [
 ///     ("192.0.2.0/24".parse()?, 7),
 ///     ("192.0.2.128/25".parse()?, 8),
 ///     ("2001:db8::/32".parse()?, 9),
-/// ])?;
+/// ];
+/// let index = PrefixIndex::build(IndexForm::Compact, networks)?;
 /// let found = index.lookup("192.0.2.200".parse()?);
 /// assert_eq!(found, Some(Match { value: 8, length_bits: 25 }));
 /// assert_eq!(index.lookup("192.0.3.1".parse()?), None);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone)]
-pub struct PrefixIndex<const FIRST_BITS4: u32> {
-    v4: Trie<FIRST_BITS4>,
-    v6: Trie<16>,
+pub struct PrefixIndex {
+    ipv4: Ipv4Table,
+    ipv6: Ipv6Table,
+    /// Answers with wide values, IPv4's and IPv6's.
+    wide: [Section<u64>; 2],
+    processor: Option<Avx2>,
 }
 
-/// The form that saves memory: some 5 bytes a network of a city-scale database.
-pub type CompactIndex = PrefixIndex<16>;
-
-/// The form that saves time in IPv4: one read for networks of up to 24 bits, at 64 MiB more.
-pub type FastIndex = PrefixIndex<24>;
+/// What an index saves.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum IndexForm {
+    /// Memory: some 4 bytes an IPv4 network of a city-scale database, and two reads or three.
+    #[default]
+    Compact,
+    /// Time in IPv4: one read for networks of up to 24 bits, at 60 MiB more.
+    Fast,
+}
 
 /// What a lookup found: the value of the longest prefix, and how long that prefix is.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -90,45 +97,137 @@ pub struct Match {
     pub length_bits: u8,
 }
 
-/// The tables of one family.
-#[derive(Clone)]
-struct Trie<const FIRST_BITS: u32> {
-    /// Slots by the first bits of the address; empty if the family has no prefix.
-    first: Vec<u32>,
-    /// The nodes, see `node`.
-    nodes: Vec<u32>,
-    /// Answers whose values are too wide for a slot.
-    wide: Vec<Match>,
+impl Match {
+    fn packed(self) -> u64 {
+        u64::from(self.length_bits) << 32 | u64::from(self.value)
+    }
+
+    fn unpacked(packed: u64) -> Match {
+        Match { value: packed as u32, length_bits: (packed >> 32) as u8 }
+    }
 }
 
-impl<const FIRST_BITS: u32> Trie<FIRST_BITS> {
-    /// From how many runs on a node gets a slot for each cell, which saves the rank.
+/// How many sections an index has in an image.
+const SECTIONS: usize = 9;
+
+impl PrefixIndex {
+    /// Builds the index from prefixes with their values, in the order of [`Prefix`], each once.
     ///
-    /// A bitmap with this many slots is not much smaller than 256 slots; the fast form pays more.
-    const DIRECT_FROM_RUNS: usize = if FIRST_BITS == 16 { 224 } else { 64 };
-
-    fn empty() -> Self {
-        Trie { first: Vec::new(), nodes: Vec::new(), wide: Vec::new() }
+    /// Prefixes may nest; the longest that holds an address answers. Linear time, about 0.1 µs a
+    /// prefix; memory is twice that of the result while it is laid out.
+    ///
+    /// # Errors
+    ///
+    /// When the prefixes are out of order or one comes twice, and when the index gets too large
+    /// (see [`IndexError::TooLarge`]; some 50 million networks).
+    pub fn build(
+        form: IndexForm,
+        entries: impl IntoIterator<Item = (Prefix, u32)>,
+    ) -> Result<Self, IndexError> {
+        Self::build_with_aliases(form, entries, &[])
     }
 
-    fn memory_bytes(&self) -> usize {
-        self.first.capacity() * size_of::<u32>()
-            + self.nodes.capacity() * size_of::<u32>()
-            + self.wide.capacity() * size_of::<Match>()
+    /// Builds the index, with IPv6 prefixes under which the IPv4 side is repeated.
+    ///
+    /// The 32 bits behind an alias are an IPv4 address, and what IPv4 answers for it counts, the
+    /// length of the alias added to that of the match; bits behind those do not count. Nothing is
+    /// copied. An address under an alias that IPv4 does not know has no match, whatever prefix
+    /// lies around the alias; prefixes of IPv6 inside the alias, or equal to it, go before it.
+    /// MaxMind's databases alias `::ffff:0:0/96`, `2002::/16` and `2001::/32`, and hold IPv4
+    /// itself under `::/96`.
+    ///
+    /// # Errors
+    ///
+    /// As for [`build`](Self::build), and when an alias is not of IPv6 or longer than 96 bits.
+    pub fn build_with_aliases(
+        form: IndexForm,
+        entries: impl IntoIterator<Item = (Prefix, u32)>,
+        aliases: &[Prefix],
+    ) -> Result<Self, IndexError> {
+        let no_alias = |alias: &&Prefix| alias.is_ipv4() || alias.length_bits() > 96;
+        if let Some(prefix) = aliases.iter().find(no_alias) {
+            return Err(IndexError::Alias { prefix: *prefix });
+        }
+        let mut aliases = aliases.to_vec();
+        aliases.sort();
+        aliases.dedup();
+        let mut entries = Ordered::new(entries.into_iter()).peekable();
+        let (blocks, slots4, nodes4, wide4);
+        match form {
+            IndexForm::Compact => {
+                let mut flat = flatten::<ipv4::Runs>(&mut entries, true, &[])?;
+                wide4 = std::mem::take(&mut flat.wide);
+                (blocks, slots4, nodes4) = flat.into_tables();
+            }
+            IndexForm::Fast => {
+                let mut flat = flatten::<ipv4::Cells>(&mut entries, true, &[])?;
+                wide4 = std::mem::take(&mut flat.wide);
+                (blocks, slots4, nodes4) = flat.into_tables();
+            }
+        }
+        let mut flat = flatten::<ipv6::Runs>(&mut entries, false, &aliases)?;
+        if let Some(Err(error)) = entries.next() {
+            return Err(error);
+        }
+        let wide6 = std::mem::take(&mut flat.wide);
+        let (inner, leaves, slots6, nodes6) = flat.into_tables();
+        let (image, places) = Image::with_sections(&[
+            bytes_of(&blocks),
+            bytes_of(&slots4),
+            bytes_of(&nodes4),
+            bytes_of(&inner),
+            bytes_of(&leaves),
+            bytes_of(&slots6),
+            bytes_of(&nodes6),
+            bytes_of(&wide4),
+            bytes_of(&wide6),
+        ]);
+        Ok(Self::from_sections(&image, &places).expect("the sections were laid out just now"))
     }
-}
 
-impl<const FIRST_BITS4: u32> PrefixIndex<FIRST_BITS4> {
-    /// How many bytes the index takes in memory.
+    /// The index whose sections lie in an image at these places, in the order that
+    /// [`sections`](Self::sections) gives them; `None` if they have no possible number or sizes.
+    ///
+    /// Contents are not checked: of an image with other contents answers are wrong, no more.
+    #[must_use]
+    pub fn from_sections(image: &Image, places: &[Range<usize>]) -> Option<Self> {
+        let places: &[Range<usize>; SECTIONS] = places.try_into().ok()?;
+        let [blocks, slots4, nodes4, inner, leaves, slots6, nodes6, wide4, wide6] = places.clone();
+        Some(PrefixIndex {
+            ipv4: Ipv4Table::from_sections(image, &[blocks, slots4, nodes4])?,
+            ipv6: Ipv6Table::from_sections(image, &[inner, leaves, slots6, nodes6])?,
+            wide: [image.section(wide4)?, image.section(wide6)?],
+            processor: Avx2::detect(),
+        })
+    }
+
+    /// The tables' bytes, to be kept in a file. They read back on machines of the same byte order.
+    #[must_use]
+    pub fn sections(&self) -> Vec<&[u8]> {
+        let mut sections = Vec::with_capacity(SECTIONS);
+        sections.extend(self.ipv4.sections());
+        sections.extend(self.ipv6.sections());
+        sections.extend(self.wide.each_ref().map(|wide| bytes_of(wide)));
+        sections
+    }
+
+    /// Which form the index has. One without IPv4 prefixes is compact.
+    #[must_use]
+    pub fn form(&self) -> IndexForm {
+        self.ipv4.form()
+    }
+
+    /// How many bytes the tables take in memory.
+    #[must_use]
     pub fn memory_bytes(&self) -> usize {
-        size_of::<Self>() + self.v4.memory_bytes() + self.v6.memory_bytes()
+        self.sections().iter().map(|section| section.len()).sum()
     }
 }
 
-impl<const FIRST_BITS4: u32> fmt::Debug for PrefixIndex<FIRST_BITS4> {
+impl fmt::Debug for PrefixIndex {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("PrefixIndex")
-            .field("first_bits4", &FIRST_BITS4)
+            .field("form", &self.form())
             .field("memory_bytes", &self.memory_bytes())
             .finish_non_exhaustive()
     }

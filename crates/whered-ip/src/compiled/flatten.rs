@@ -1,10 +1,11 @@
-//! From prefixes in order to the tables of an index, in one pass.
+//! From prefixes in order to runs of cells with one slot each, in one pass.
 //!
-//! For: flattening nested prefixes into runs of equal answers, and runs into nodes.
-//! Not for: how nodes are written (see `node`).
+//! For: flattening nested prefixes into runs of equal answers, and runs of the last octets into
+//! nodes. Not for: the first tables, which take the runs (see `ipv4`, `ipv6`), and how nodes are
+//! written (see `node`).
 //!
-//! Both families are built by the same code: an IPv4 address stands in the upper 32 bits of the
-//! 128. The prefixes that hold the current address are a stack, outermost first:
+//! Both families are flattened by the same code: an IPv4 address stands in the upper 32 bits of
+//! the 128. The prefixes that hold the current address are a stack, outermost first:
 //!
 //! ```text
 //! 10.0.0.0/8 a      stack: a       10.0.0.0 -         nothing written yet
@@ -12,8 +13,9 @@
 //! 11.0.0.0/8 c      stack: c       10.1.0.0/16 is b, then to 10.255.255.255 is a
 //! ```
 //!
-//! What comes out is appended to the one open node of each level; a node that is full is
-//! written, and its place is appended to the level above:
+//! What comes out is appended to the first table where it fills whole cells of it, and else to
+//! the one open node of each level below; a node that is full is written, and its place is
+//! appended to the level above:
 //!
 //! ```text
 //! level 0   the first table   |cell|cell|...           cells of 2^(128 - first bits) addresses
@@ -34,8 +36,9 @@ use std::fmt;
 use std::iter::Peekable;
 use std::net::IpAddr;
 
-use super::node::{NodePool, Slot};
-use super::{Match, PrefixIndex, Trie};
+use super::Match;
+use super::node::NodePool;
+use super::slot::Slot;
 use crate::Prefix;
 
 /// Why prefixes make no index.
@@ -43,10 +46,10 @@ use crate::Prefix;
 /// # Examples
 ///
 /// ```
-/// use whered_ip::CompactIndex;
+/// use whered_ip::{IndexForm, PrefixIndex};
 ///
 /// let entries = [("10.0.0.0/8".parse()?, 1), ("9.0.0.0/8".parse()?, 2)];
-/// let error = CompactIndex::build(entries).expect_err("9 is before 10");
+/// let error = PrefixIndex::build(IndexForm::Compact, entries).expect_err("9 is before 10");
 /// assert_eq!(error.position(), Some(1));
 /// # Ok::<(), whered_ip::PrefixError>(())
 /// ```
@@ -107,63 +110,24 @@ impl fmt::Display for IndexError {
 
 impl std::error::Error for IndexError {}
 
-impl<const FIRST_BITS4: u32> PrefixIndex<FIRST_BITS4> {
-    /// Builds the index from prefixes with their values, in the order of [`Prefix`], each once.
-    ///
-    /// Prefixes may nest; the longest that holds an address answers. Linear time, about 0.1 µs a
-    /// prefix; memory is that of the result and a few bytes for each node.
-    ///
-    /// # Errors
-    ///
-    /// When the prefixes are out of order or one comes twice, and when the index gets too large
-    /// (see [`IndexError::TooLarge`]; some 50 million networks).
-    pub fn build(entries: impl IntoIterator<Item = (Prefix, u32)>) -> Result<Self, IndexError> {
-        Self::build_with_aliases(entries, &[])
-    }
-
-    /// Builds the index, with IPv6 prefixes under which the IPv4 side is repeated.
-    ///
-    /// The 32 bits behind an alias are an IPv4 address, and what IPv4 answers for it counts, the
-    /// length of the alias added to that of the match; bits behind those do not count. Nothing is
-    /// copied. An address under an alias that IPv4 does not know has no match, whatever prefix
-    /// lies around the alias; prefixes of IPv6 inside the alias, or equal to it, go before it.
-    /// MaxMind's databases alias `::ffff:0:0/96`, `2002::/16` and `2001::/32`, and hold IPv4
-    /// itself under `::/96`.
-    ///
-    /// # Errors
-    ///
-    /// As for [`build`](Self::build), and when an alias is not of IPv6 or longer than 96 bits.
-    pub fn build_with_aliases(
-        entries: impl IntoIterator<Item = (Prefix, u32)>,
-        aliases: &[Prefix],
-    ) -> Result<Self, IndexError> {
-        let no_alias = |alias: &&Prefix| alias.is_ipv4() || alias.length_bits() > 96;
-        if let Some(prefix) = aliases.iter().find(no_alias) {
-            return Err(IndexError::Alias { prefix: *prefix });
-        }
-        let mut aliases = aliases.to_vec();
-        aliases.sort();
-        aliases.dedup();
-        let mut entries =
-            Ordered { entries: entries.into_iter(), position: 0, before: None }.peekable();
-        let v4 = build_family::<FIRST_BITS4>(&mut entries, true, &[])?;
-        let v6 = build_family::<16>(&mut entries, false, &aliases)?;
-        match entries.next() {
-            Some(Err(error)) => Err(error),
-            _ => Ok(PrefixIndex { v4, v6 }),
-        }
-    }
-}
-
 /// Entries with their number, stopped by the first one out of order.
-struct Ordered<I> {
+pub(super) struct Ordered<I> {
     entries: I,
     position: usize,
     before: Option<Prefix>,
 }
 
+/// An entry with its number, or why the entries end here.
+pub(super) type Entry = Result<(usize, Prefix, u32), IndexError>;
+
+impl<I> Ordered<I> {
+    pub(super) fn new(entries: I) -> Ordered<I> {
+        Ordered { entries, position: 0, before: None }
+    }
+}
+
 impl<I: Iterator<Item = (Prefix, u32)>> Iterator for Ordered<I> {
-    type Item = Result<(usize, Prefix, u32), IndexError>;
+    type Item = Entry;
 
     fn next(&mut self) -> Option<Self::Item> {
         let (prefix, value) = self.entries.next()?;
@@ -177,16 +141,35 @@ impl<I: Iterator<Item = (Prefix, u32)>> Iterator for Ordered<I> {
     }
 }
 
-/// Takes the entries of one family off the front and makes its tables.
-fn build_family<const FIRST_BITS: u32>(
-    entries: &mut Peekable<impl Iterator<Item = Result<(usize, Prefix, u32), IndexError>>>,
+/// What takes the runs of a family: a table by the leading bits of the address.
+pub(super) trait FirstTable: Default {
+    /// How many leading bits choose a cell; the rest is a multiple of eight.
+    const BITS: u32;
+
+    /// The next `cells` cells have this slot; equal slots may come one after the other.
+    fn append(&mut self, cells: u128, slot: Slot);
+}
+
+/// The tables of one family, before they are laid out in memory.
+#[derive(Default)]
+pub(super) struct Flat<F> {
+    pub(super) first: F,
+    pub(super) nodes: Vec<u32>,
+    /// Answers whose values are too wide for a slot, packed as [`Match::packed`] does.
+    pub(super) wide: Vec<u64>,
+}
+
+/// Takes the entries of one family off the front and makes its tables; all empty if there are
+/// neither entries nor aliases.
+pub(super) fn flatten<F: FirstTable>(
+    entries: &mut Peekable<impl Iterator<Item = Entry>>,
     is_ipv4: bool,
     aliases: &[Prefix],
-) -> Result<Trie<FIRST_BITS>, IndexError> {
-    let mut flat = Flattener::<FIRST_BITS>::new();
+) -> Result<Flat<F>, IndexError> {
+    let mut flat = Flattener::<F>::new();
     let mut aliases = aliases.iter().peekable();
     let mut count = 0;
-    let ours = |item: &Result<(usize, Prefix, u32), IndexError>| match item {
+    let ours = |item: &Entry| match item {
         Ok((_, prefix, _)) => prefix.is_ipv4() == is_ipv4,
         Err(_) => true,
     };
@@ -208,15 +191,15 @@ fn build_family<const FIRST_BITS: u32>(
 }
 
 /// Makes runs that do not overlap from prefixes that nest.
-struct Flattener<const FIRST_BITS: u32> {
+struct Flattener<F> {
     /// The prefixes that hold the current place, each inside the one before it.
     around: Vec<(u128, Slot)>,
-    levels: Levels<FIRST_BITS>,
-    wide: Vec<Match>,
+    levels: Levels<F>,
+    wide: Vec<u64>,
     wide_places: HashMap<(u32, u8), Slot>,
 }
 
-impl<const FIRST_BITS: u32> Flattener<FIRST_BITS> {
+impl<F: FirstTable> Flattener<F> {
     fn new() -> Self {
         Flattener {
             around: Vec::new(),
@@ -236,7 +219,7 @@ impl<const FIRST_BITS: u32> Flattener<FIRST_BITS> {
             return Some(*slot);
         }
         let slot = Slot::wide(self.wide.len())?;
-        self.wide.push(found);
+        self.wide.push(found.packed());
         self.wide_places.insert(key, slot);
         Some(slot)
     }
@@ -257,23 +240,22 @@ impl<const FIRST_BITS: u32> Flattener<FIRST_BITS> {
     }
 
     /// Closes all prefixes; `None` when the nodes are used up.
-    fn finish(mut self) -> Option<Trie<FIRST_BITS>> {
+    fn finish(mut self) -> Option<Flat<F>> {
         if self.around.is_empty() {
-            return Some(Trie::empty());
+            return Some(Flat::default());
         }
         while let Some((last, slot)) = self.around.pop() {
             self.levels.append_to(last, slot)?;
         }
         self.levels.append_to(u128::MAX, Slot::NOTHING)?;
-        self.wide.shrink_to_fit();
         let Levels { first, pool, .. } = self.levels;
-        Some(Trie { first, nodes: pool.finish(), wide: self.wide })
+        Some(Flat { first, nodes: pool.finish(), wide: self.wide })
     }
 }
 
 /// The first table and one open node for each level below it.
-struct Levels<const FIRST_BITS: u32> {
-    first: Vec<u32>,
+struct Levels<F> {
+    first: F,
     open: Vec<OpenNode>,
     pool: NodePool,
     /// The first address that is not written yet; `None` behind the last one.
@@ -299,20 +281,15 @@ impl OpenNode {
     }
 }
 
-impl<const FIRST_BITS: u32> Levels<FIRST_BITS> {
+impl<F: FirstTable> Levels<F> {
     fn new() -> Self {
-        Levels {
-            first: Vec::with_capacity(1 << FIRST_BITS),
-            open: Vec::new(),
-            pool: NodePool::new(Trie::<FIRST_BITS>::DIRECT_FROM_RUNS),
-            cursor: Some(0),
-        }
+        Levels { first: F::default(), open: Vec::new(), pool: NodePool::new(), cursor: Some(0) }
     }
 
     /// How many bits of an address choose inside of a cell of this level.
     #[inline]
     fn cell_bits(level: u32) -> u32 {
-        128 - FIRST_BITS - 8 * level
+        128 - F::BITS - 8 * level
     }
 
     /// Everything from the cursor to `last`, if that is not behind it already, has this slot;
@@ -328,7 +305,7 @@ impl<const FIRST_BITS: u32> Levels<FIRST_BITS> {
             let cells = (more >> bits) + u128::from(more & mask(bits) == mask(bits));
             if level == 0 {
                 self.cursor = cursor.checked_add((cells - 1) << bits)?.checked_add(1 << bits);
-                self.first.extend(std::iter::repeat_n(slot.0, cells as usize));
+                self.first.append(cells, slot);
                 continue;
             }
             let cell = (cursor >> bits) as u8;
@@ -363,7 +340,7 @@ impl<const FIRST_BITS: u32> Levels<FIRST_BITS> {
             let finished = self.cursor.unwrap_or(0).wrapping_sub(1);
             end = (finished >> Self::cell_bits(level as u32)) as u8;
         }
-        self.first.push(slot.0);
+        self.first.append(1, slot);
         Some(())
     }
 }

@@ -1,0 +1,198 @@
+//! What this processor can do, asked once, and the few primitives that depend on it.
+//!
+//! For: code that is written once over a [`Processor`] and compiled once for each kind of machine.
+//! Not for: whole algorithms; they stay with the structure that they read.
+//!
+//! ```text
+//! PrefixIndex::lookup4 ──► Avx2::detect() ──Some(token)──► #[target_feature] entry ─┐
+//!                              └───None────► baseline entry ────────────────────────┴─► one generic body
+//! ```
+//!
+//! A token of type [`Avx2`] exists only where the processor has AVX2, POPCNT, BMI1 and BMI2, so
+//! having one is the proof that its primitives may be called. `WHERED_SIMD=scalar` in the
+//! environment hides them, for tests of the other path; the scalar path is also that of every
+//! machine that is not x86-64.
+#![allow(unsafe_code, reason = "instructions beyond the baseline are called behind their token")]
+
+use std::sync::atomic::{AtomicU8, Ordering};
+
+/// The primitives of one kind of processor.
+pub(crate) trait Processor: Copy {
+    /// How many bits are set.
+    fn ones(self, bits: u64) -> u32;
+    /// How many of eight rising numbers are below `bound`.
+    fn below(self, rising: &[u64; 8], bound: u64) -> usize;
+}
+
+/// What every machine has.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Scalar;
+
+impl Processor for Scalar {
+    #[inline(always)]
+    fn ones(self, bits: u64) -> u32 {
+        bits.count_ones()
+    }
+
+    #[inline(always)]
+    fn below(self, rising: &[u64; 8], bound: u64) -> usize {
+        rising.iter().map(|number| usize::from(*number < bound)).sum()
+    }
+}
+
+/// x86-64 with AVX2, POPCNT, BMI1 and BMI2. Only [`Avx2::detect`] makes one.
+#[derive(Clone, Copy, Debug)]
+#[cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "never made there"))]
+pub(crate) struct Avx2(());
+
+const UNKNOWN: u8 = 0;
+const ABSENT: u8 = 1;
+const PRESENT: u8 = 2;
+
+impl Avx2 {
+    /// The token, if this processor has the instructions. Costs one load after the first call.
+    #[inline]
+    pub(crate) fn detect() -> Option<Avx2> {
+        static FOUND: AtomicU8 = AtomicU8::new(UNKNOWN);
+        match FOUND.load(Ordering::Relaxed) {
+            PRESENT => Some(Avx2(())),
+            ABSENT => None,
+            _ => {
+                let found = has_avx2();
+                FOUND.store(if found { PRESENT } else { ABSENT }, Ordering::Relaxed);
+                found.then_some(Avx2(()))
+            }
+        }
+    }
+}
+
+#[cold]
+fn has_avx2() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    if std::env::var_os("WHERED_SIMD").is_none_or(|path| path != "scalar") {
+        return is_x86_feature_detected!("avx2")
+            && is_x86_feature_detected!("popcnt")
+            && is_x86_feature_detected!("bmi1")
+            && is_x86_feature_detected!("bmi2");
+    }
+    false
+}
+
+#[cfg(target_arch = "x86_64")]
+impl Processor for Avx2 {
+    #[inline(always)]
+    fn ones(self, bits: u64) -> u32 {
+        // SAFETY: the token says that POPCNT is there.
+        unsafe { x86_64::ones(bits) }
+    }
+
+    #[inline(always)]
+    fn below(self, rising: &[u64; 8], bound: u64) -> usize {
+        // SAFETY: the token says that AVX2 and BMI1 are there.
+        unsafe { x86_64::below(rising, bound) }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+mod x86_64 {
+    use std::arch::x86_64::{
+        __m256i, _mm256_castsi256_pd, _mm256_cmpgt_epi64, _mm256_loadu_si256, _mm256_movemask_pd,
+        _mm256_set1_epi64x, _mm256_xor_si256,
+    };
+
+    #[inline]
+    #[target_feature(enable = "popcnt")]
+    pub(super) fn ones(bits: u64) -> u32 {
+        bits.count_ones()
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx2,bmi1")]
+    pub(super) fn below(rising: &[u64; 8], bound: u64) -> usize {
+        // AVX2 compares signed numbers only: flipping the highest bit keeps the order.
+        let flip = _mm256_set1_epi64x(i64::MIN);
+        let bound = _mm256_xor_si256(_mm256_set1_epi64x(bound as i64), flip);
+        let [low, high] = [0, 4].map(|first| {
+            // SAFETY: four numbers of eight octets each stand from `first`, 0 or 4, on.
+            let four = unsafe { _mm256_loadu_si256(rising[first..].as_ptr().cast::<__m256i>()) };
+            let below = _mm256_cmpgt_epi64(bound, _mm256_xor_si256(four, flip));
+            _mm256_movemask_pd(_mm256_castsi256_pd(below)) as u32
+        });
+        // They rise, so those below are the first ones.
+        (low | high << 4).trailing_ones() as usize
+    }
+}
+
+/// Asks for the cache line of an item before it is read. Nothing happens for a place outside.
+#[inline(always)]
+pub(crate) fn prefetch<T>(items: &[T], place: usize) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: a prefetch is a hint and never faults; the address is not read through.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(items.as_ptr().wrapping_add(place).cast()) };
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = (items, place);
+}
+
+/// The place of the first of 16 octets that is not below `bound`; 16 if all are.
+///
+/// SSE2 belongs to every x86-64, so this needs no token.
+#[inline(always)]
+pub(crate) fn first_not_below(octets: &[u32; 4], bound: u8) -> usize {
+    #[cfg(all(target_arch = "x86_64", target_endian = "little"))]
+    {
+        use std::arch::x86_64::{
+            __m128i, _mm_cmpeq_epi8, _mm_loadu_si128, _mm_max_epu8, _mm_movemask_epi8,
+            _mm_set1_epi8,
+        };
+        // SAFETY: SSE2 is part of x86-64, and 16 octets are there to be read.
+        let mask = unsafe {
+            let octets = _mm_loadu_si128(octets.as_ptr().cast::<__m128i>());
+            let highest = _mm_max_epu8(octets, _mm_set1_epi8(bound as i8));
+            _mm_movemask_epi8(_mm_cmpeq_epi8(highest, octets)) as u32
+        };
+        (mask | 1 << 16).trailing_zeros() as usize
+    }
+    #[cfg(not(all(target_arch = "x86_64", target_endian = "little")))]
+    first_not_below_scalar(octets, bound)
+}
+
+/// The same on any machine.
+#[cfg_attr(target_arch = "x86_64", allow(dead_code, reason = "the twin in the tests"))]
+pub(crate) fn first_not_below_scalar(octets: &[u32; 4], bound: u8) -> usize {
+    let mut octets = octets.iter().flat_map(|word| word.to_le_bytes());
+    octets.position(|octet| octet >= bound).unwrap_or(16)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_paths_count_alike() {
+        let rising = [0, 3, 3, 1 << 40, 1 << 63, (1 << 63) + 1, u64::MAX, u64::MAX];
+        for number in rising {
+            for bound in [number.wrapping_sub(1), number, number.wrapping_add(1)] {
+                let expected = rising.iter().filter(|number| **number < bound).count();
+                assert_eq!(Scalar.below(&rising, bound), expected);
+                #[cfg(target_arch = "x86_64")]
+                if let Some(avx2) = Avx2::detect() {
+                    assert_eq!(avx2.below(&rising, bound), expected);
+                    assert_eq!(avx2.ones(bound), Scalar.ones(bound));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn octets_are_found_alike() {
+        let octets = [0x0302_0100, 0x7f7f_1004, 0xfe90_8180, 0xffff_fffe];
+        for bound in 0..=255 {
+            let expected = first_not_below_scalar(&octets, bound);
+            assert_eq!(first_not_below(&octets, bound), expected, "{bound}");
+        }
+        assert_eq!(first_not_below(&[0; 4], 1), 16);
+    }
+}
