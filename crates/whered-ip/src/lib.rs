@@ -4,6 +4,8 @@
 //! the longest prefix that holds an address; [`PrefixSet`], a map of members with an optional
 //! value and an optional time to live.
 //!
+//! [`text`] reads addresses, one or many at once.
+//!
 //! Not for: files, DNS, Redis, threads, clocks. The time is an argument (`now_millis`) wherever
 //! it matters. These are the *live* forms, made for updates; [`PrefixIndex`] is
 //! compiled once from prefixes in order, never changes, and answers faster from less memory.
@@ -33,7 +35,8 @@ pub mod image;
 mod prefix;
 mod prefix_map;
 mod prefix_set;
-mod processor;
+mod simd;
+pub mod text;
 
 pub use compiled::{IndexError, IndexForm, Match, PrefixIndex};
 pub use prefix::{Prefix, PrefixError, PrefixErrorKind};

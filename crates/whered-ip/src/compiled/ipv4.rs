@@ -31,7 +31,7 @@ use super::node::{lines_of_step, step};
 use super::slot::Slot;
 use super::{IndexForm, LANES};
 use crate::image::{Image, Section, bytes_of};
-use crate::processor::{Processor, prefetch};
+use crate::simd::{Processor, prefetch};
 
 /// How many leading bits choose a cell of the first table.
 const FIRST_BITS: u32 = 24;

@@ -35,7 +35,7 @@ use super::flatten::{FirstTable, Flat};
 use super::node::{lines_of_step, step};
 use super::slot::Slot;
 use crate::image::{Image, Section, bytes_of};
-use crate::processor::{Processor, prefetch};
+use crate::simd::{Processor, prefetch};
 
 /// Eight rising ends: a cache line.
 type Line = [u64; 8];

@@ -15,8 +15,8 @@ use std::net::IpAddr;
 use super::slot::{Answer, Slot};
 use super::{LANES, Match, PrefixIndex};
 #[cfg(target_arch = "x86_64")]
-use crate::processor::Avx2;
-use crate::processor::Scalar;
+use crate::simd::Avx2;
+use crate::simd::{Path, Scalar};
 
 impl PrefixIndex {
     /// The match of an address of either family.
@@ -31,11 +31,11 @@ impl PrefixIndex {
     /// The match of an IPv4 address, given as a number (192.0.2.1 is 0xc000_0201).
     #[inline]
     pub fn lookup4(&self, address: u32) -> Option<Match> {
-        let slot = match self.processor {
+        let slot = match self.path {
             #[cfg(target_arch = "x86_64")]
             // SAFETY: the token says that the instructions are there.
-            Some(processor) => unsafe { self.slot4_avx2(processor, address) },
-            _ => self.ipv4.slot(Scalar, address),
+            Path::Avx2(processor) => unsafe { self.slot4_avx2(processor, address) },
+            Path::Scalar => self.ipv4.slot(Scalar, address),
         };
         self.match4(slot)
     }
@@ -43,23 +43,23 @@ impl PrefixIndex {
     /// The match of an IPv6 address, given as a number.
     #[inline]
     pub fn lookup6(&self, address: u128) -> Option<Match> {
-        let slot = match self.processor {
+        let slot = match self.path {
             #[cfg(target_arch = "x86_64")]
             // SAFETY: the token says that the instructions are there.
-            Some(processor) => unsafe { self.slot6_avx2(processor, address) },
-            _ => self.ipv6.slot(Scalar, address),
+            Path::Avx2(processor) => unsafe { self.slot6_avx2(processor, address) },
+            Path::Scalar => self.ipv6.slot(Scalar, address),
         };
         self.match6(slot, address)
     }
 
     #[cfg(target_arch = "x86_64")]
-    #[target_feature(enable = "avx2,popcnt,bmi1,bmi2")]
+    #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
     fn slot4_avx2(&self, processor: Avx2, address: u32) -> Slot {
         self.ipv4.slot(processor, address)
     }
 
     #[cfg(target_arch = "x86_64")]
-    #[target_feature(enable = "avx2,popcnt,bmi1,bmi2")]
+    #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
     fn slot6_avx2(&self, processor: Avx2, address: u128) -> Slot {
         self.ipv6.slot(processor, address)
     }
@@ -102,31 +102,31 @@ impl PrefixIndex {
     }
 
     fn slots4(&self, addresses: &[u32], slots: &mut [Slot; LANES]) {
-        match self.processor {
+        match self.path {
             #[cfg(target_arch = "x86_64")]
             // SAFETY: the token says that the instructions are there.
-            Some(processor) => unsafe { self.slots4_avx2(processor, addresses, slots) },
-            _ => self.ipv4.slots_of_lanes(Scalar, addresses, slots),
+            Path::Avx2(processor) => unsafe { self.slots4_avx2(processor, addresses, slots) },
+            Path::Scalar => self.ipv4.slots_of_lanes(Scalar, addresses, slots),
         }
     }
 
     fn slots6(&self, addresses: &[u128], slots: &mut [Slot; LANES]) {
-        match self.processor {
+        match self.path {
             #[cfg(target_arch = "x86_64")]
             // SAFETY: the token says that the instructions are there.
-            Some(processor) => unsafe { self.slots6_avx2(processor, addresses, slots) },
-            _ => self.ipv6.slots_of_lanes(Scalar, addresses, slots),
+            Path::Avx2(processor) => unsafe { self.slots6_avx2(processor, addresses, slots) },
+            Path::Scalar => self.ipv6.slots_of_lanes(Scalar, addresses, slots),
         }
     }
 
     #[cfg(target_arch = "x86_64")]
-    #[target_feature(enable = "avx2,popcnt,bmi1,bmi2")]
+    #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
     fn slots4_avx2(&self, processor: Avx2, addresses: &[u32], slots: &mut [Slot; LANES]) {
         self.ipv4.slots_of_lanes(processor, addresses, slots);
     }
 
     #[cfg(target_arch = "x86_64")]
-    #[target_feature(enable = "avx2,popcnt,bmi1,bmi2")]
+    #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
     fn slots6_avx2(&self, processor: Avx2, addresses: &[u128], slots: &mut [Slot; LANES]) {
         self.ipv6.slots_of_lanes(processor, addresses, slots);
     }

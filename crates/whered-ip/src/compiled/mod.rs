@@ -39,7 +39,8 @@ use std::ops::Range;
 
 use crate::Prefix;
 use crate::image::{Image, Section, bytes_of};
-use crate::processor::Avx2;
+use crate::simd;
+use crate::simd::Path;
 use flatten::{Ordered, flatten};
 use ipv4::Ipv4Table;
 use ipv6::Ipv6Table;
@@ -75,7 +76,7 @@ pub struct PrefixIndex {
     ipv6: Ipv6Table,
     /// Answers with wide values, IPv4's and IPv6's.
     wide: [Section<u64>; 2],
-    processor: Option<Avx2>,
+    path: Path,
 }
 
 /// What an index saves.
@@ -197,7 +198,7 @@ impl PrefixIndex {
             ipv4: Ipv4Table::from_sections(image, &[blocks, slots4, nodes4])?,
             ipv6: Ipv6Table::from_sections(image, &[inner, leaves, slots6, nodes6])?,
             wide: [image.section(wide4)?, image.section(wide6)?],
-            processor: Avx2::detect(),
+            path: simd::path(),
         })
     }
 

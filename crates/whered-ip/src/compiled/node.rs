@@ -27,7 +27,7 @@
 //! Cost: a step reads one cache line, for nodes of 13 to 16 runs mostly two.
 
 use super::slot::{PLACES, Slot};
-use crate::processor::first_not_below;
+use crate::simd::first_not_below;
 
 /// How many words are read from a node's beginning, however many of them are ends.
 pub(super) const HEAD_WORDS: usize = 4;

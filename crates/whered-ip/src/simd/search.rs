@@ -1,20 +1,16 @@
-//! What this processor can do, asked once, and the few primitives that depend on it.
+//! The few primitives of a compiled index that depend on the processor.
 //!
-//! For: code that is written once over a [`Processor`] and compiled once for each kind of machine.
-//! Not for: whole algorithms; they stay with the structure that they read.
+//! For: code that is written once over a [`Processor`] and compiled once for each path. Not for:
+//! whole algorithms; they stay with the structure that they read.
 //!
 //! ```text
-//! PrefixIndex::lookup4 ──► Avx2::detect() ──Some(token)──► #[target_feature] entry ─┐
-//!                              └───None────► baseline entry ────────────────────────┴─► one generic body
+//! PrefixIndex::lookup4 ──► Path::Avx2(token) ──► #[target_feature] entry ─┐
+//!                     └──► Path::Scalar ───────► baseline entry ──────────┴─► one generic body
 //! ```
-//!
-//! A token of type [`Avx2`] exists only where the processor has AVX2, POPCNT, BMI1 and BMI2, so
-//! having one is the proof that its primitives may be called. `WHERED_SIMD=scalar` in the
-//! environment hides them, for tests of the other path; the scalar path is also that of every
-//! machine that is not x86-64.
 #![allow(unsafe_code, reason = "instructions beyond the baseline are called behind their token")]
 
-use std::sync::atomic::{AtomicU8, Ordering};
+#[cfg(target_arch = "x86_64")]
+use super::Avx2;
 
 /// The primitives of one kind of processor.
 pub(crate) trait Processor: Copy {
@@ -38,44 +34,6 @@ impl Processor for Scalar {
     fn below(self, rising: &[u64; 8], bound: u64) -> usize {
         rising.iter().map(|number| usize::from(*number < bound)).sum()
     }
-}
-
-/// x86-64 with AVX2, POPCNT, BMI1 and BMI2. Only [`Avx2::detect`] makes one.
-#[derive(Clone, Copy, Debug)]
-#[cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "never made there"))]
-pub(crate) struct Avx2(());
-
-const UNKNOWN: u8 = 0;
-const ABSENT: u8 = 1;
-const PRESENT: u8 = 2;
-
-impl Avx2 {
-    /// The token, if this processor has the instructions. Costs one load after the first call.
-    #[inline]
-    pub(crate) fn detect() -> Option<Avx2> {
-        static FOUND: AtomicU8 = AtomicU8::new(UNKNOWN);
-        match FOUND.load(Ordering::Relaxed) {
-            PRESENT => Some(Avx2(())),
-            ABSENT => None,
-            _ => {
-                let found = has_avx2();
-                FOUND.store(if found { PRESENT } else { ABSENT }, Ordering::Relaxed);
-                found.then_some(Avx2(()))
-            }
-        }
-    }
-}
-
-#[cold]
-fn has_avx2() -> bool {
-    #[cfg(target_arch = "x86_64")]
-    if std::env::var_os("WHERED_SIMD").is_none_or(|path| path != "scalar") {
-        return is_x86_feature_detected!("avx2")
-            && is_x86_feature_detected!("popcnt")
-            && is_x86_feature_detected!("bmi1")
-            && is_x86_feature_detected!("bmi2");
-    }
-    false
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -178,7 +136,7 @@ mod tests {
                 let expected = rising.iter().filter(|number| **number < bound).count();
                 assert_eq!(Scalar.below(&rising, bound), expected);
                 #[cfg(target_arch = "x86_64")]
-                if let Some(avx2) = Avx2::detect() {
+                if let Some(avx2) = Avx2::new() {
                     assert_eq!(avx2.below(&rising, bound), expected);
                     assert_eq!(avx2.ones(bound), Scalar.ones(bound));
                 }
