@@ -1,6 +1,6 @@
 //! An opened database: bytes, tree and metadata, and every question one can ask of them.
 //!
-//! Not for files (it takes bytes), not for reloading, not for indexes that are faster than the
+//! Not for files (it takes bytes, or a [`ReadAt`]), not for opening ([`crate::open`]), not for reloading, not for indexes that are faster than the
 //! file's own tree.
 //!
 //! ```text
@@ -23,14 +23,20 @@ use crate::decode::{Scalar, Section};
 use crate::error::{ErrorKind, MmdbError};
 use crate::json::JsonSink;
 use crate::legacy::{self, LegacyEdition};
-use crate::metadata::{self, Metadata};
+use crate::metadata::Metadata;
 use crate::networks::Networks;
+use crate::open;
 use crate::path::FieldPath;
-use crate::tree::{Layout, RecordId, SEPARATOR_BYTES, SearchTree, TreeNode};
+use crate::read_at::{Pages, ReadAt};
+use crate::tree::{RecordId, SearchTree, TreeNode};
 use crate::value::{Value, ValueSink};
 use crate::verify::{self, Verified};
 use crate::walk::{Budget, Sink};
+use bytes::Bytes;
+use std::borrow::Cow;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::ops::Range;
+use std::sync::Arc;
 use whered_ip::Prefix;
 
 /// An IP → record database in a MaxMind DB or legacy GeoIP file's bytes.
@@ -51,12 +57,15 @@ use whered_ip::Prefix;
 /// ```
 #[derive(Debug)]
 pub struct Database {
-    bytes: Vec<u8>,
-    tree: SearchTree,
-    metadata: Metadata,
-    format: Format,
+    /// The file's first bytes: all of them, those of the tree, or none.
+    pub(crate) bytes: Bytes,
+    /// Where the rest is asked for; `None` if `bytes` is the whole file.
+    pub(crate) reader: Option<Arc<dyn ReadAt>>,
+    pub(crate) tree: SearchTree,
+    pub(crate) metadata: Metadata,
+    pub(crate) format: Format,
     /// Where the data section begins and ends; empty for a legacy file.
-    data: std::ops::Range<usize>,
+    pub(crate) data: Range<usize>,
 }
 
 /// Which format a database has.
@@ -80,54 +89,6 @@ pub struct Lookup {
 }
 
 impl Database {
-    /// Opens a database; the format is told from the bytes.
-    ///
-    /// # Errors
-    ///
-    /// The bytes are no such file, of an edition or major version that is not read, or their
-    /// metadata or sizes break the specification.
-    pub fn from_bytes(bytes: Vec<u8>) -> Result<Database, MmdbError> {
-        if let Some(marker) = metadata::find_marker(&bytes) {
-            return Database::open_mmdb(bytes, marker);
-        }
-        let legacy::Opened { edition, tree, metadata } = legacy::open(&bytes)?;
-        Ok(Database { bytes, tree, metadata, format: Format::Legacy(edition), data: 0..0 })
-    }
-
-    fn open_mmdb(bytes: Vec<u8>, marker: usize) -> Result<Database, MmdbError> {
-        let metadata = metadata::read(&bytes, marker)?;
-        let layout = Layout::from_record_size(u64::from(metadata.record_size_bits));
-        let layout = layout.ok_or_else(|| {
-            let found = format!("records of {} bits", metadata.record_size_bits);
-            MmdbError::new(ErrorKind::Unsupported, found, "24, 28 or 32 bits").within("record_size")
-        })?;
-        let tree_bytes = u64::from(metadata.node_count) * layout.node_bytes() as u64;
-        let start = usize::try_from(tree_bytes)
-            .ok()
-            .and_then(|size| size.checked_add(SEPARATOR_BYTES))
-            .filter(|&start| start <= marker);
-        let Some(start) = start else {
-            return Err(MmdbError::new(
-                ErrorKind::Metadata,
-                format!("{} nodes, a tree of {tree_bytes} bytes", metadata.node_count),
-                format!("trees that end {SEPARATOR_BYTES} bytes before the metadata, at {marker}"),
-            )
-            .within("node_count"));
-        };
-        let separator = bytes.get(start - SEPARATOR_BYTES..start).unwrap_or_default();
-        if let Some(position) = separator.iter().position(|&byte| byte != 0) {
-            return Err(MmdbError::new(
-                ErrorKind::Tree,
-                "a byte other than zero between tree and data section",
-                format!("{SEPARATOR_BYTES} zero bytes behind the tree's {tree_bytes}"),
-            )
-            .at((start - SEPARATOR_BYTES + position) as u64));
-        }
-        let is_ipv6 = metadata.ip_version == 6;
-        let tree = SearchTree::new(&bytes, layout, metadata.node_count, marker - start, is_ipv6)?;
-        Ok(Database { bytes, tree, metadata, format: Format::Mmdb, data: start..marker })
-    }
-
     /// Which format the bytes have.
     #[must_use]
     pub fn format(&self) -> Format {
@@ -142,11 +103,12 @@ impl Database {
 
     /// The size of the file.
     #[must_use]
-    pub fn size_bytes(&self) -> usize {
-        self.bytes.len()
+    pub fn size_bytes(&self) -> u64 {
+        self.reader.as_ref().map_or(self.bytes.len() as u64, |reader| reader.size_bytes())
     }
 
-    /// The file's bytes.
+    /// The file's bytes as far as they are in memory, from its first one: all of them unless the
+    /// database sits on a reader.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes
@@ -191,16 +153,32 @@ impl Database {
         Ok(())
     }
 
+    /// The data section in memory; an empty one if it is not there.
     fn section(&self) -> Section<'_> {
         let bytes = self.bytes.get(self.data.clone()).unwrap_or_default();
         Section::new(bytes, self.data.start)
+    }
+
+    /// Asks the data section; what is not in memory is read for this question.
+    fn ask<T>(
+        &self,
+        question: impl FnOnce(&Section<'_>) -> Result<T, MmdbError>,
+    ) -> Result<T, MmdbError> {
+        match &self.reader {
+            None => question(&self.section()),
+            Some(reader) => {
+                let Range { start, end } = self.data;
+                let pages = Pages::new(&**reader, start, end - start);
+                question(&Section::on_demand(&pages, start, end - start))
+            }
+        }
     }
 
     fn emit(&self, id: RecordId, sink: &mut impl Sink) -> Result<(), MmdbError> {
         match self.format {
             Format::Mmdb => {
                 let at = id.to_u32() as usize;
-                self.section().walk(at, &mut Budget::new(), sink).map(|_| ())
+                self.ask(|section| section.walk(at, &mut Budget::new(), sink).map(|_| ()))
             }
             Format::Legacy(_) => legacy::emit(id, sink),
         }
@@ -228,15 +206,16 @@ impl Database {
         if self.format != Format::Mmdb {
             return Ok(self.record(id)?.get(path).cloned());
         }
-        let section = self.section();
-        let Some(at) = section.locate(id.to_u32() as usize, path)? else {
-            return Ok(None);
-        };
-        let mut sink = ValueSink::default();
-        section
-            .walk(at, &mut Budget::new(), &mut sink)
-            .map_err(|error| error.within(&path.to_string()))?;
-        Ok(Some(sink.finish()))
+        self.ask(|section| {
+            let Some(at) = section.locate(id.to_u32() as usize, path)? else {
+                return Ok(None);
+            };
+            let mut sink = ValueSink::default();
+            section
+                .walk(at, &mut Budget::new(), &mut sink)
+                .map_err(|error| error.within(&path.to_string()))?;
+            Ok(Some(sink.finish()))
+        })
     }
 
     /// One numeric field of a record, of any numeric type, rounded beyond 53 bits; `None` if there
@@ -246,35 +225,30 @@ impl Database {
     ///
     /// As [`field`](Database::field).
     pub fn number(&self, id: RecordId, path: &FieldPath) -> Result<Option<f64>, MmdbError> {
-        Ok(self.scalar(id, path)?.and_then(|scalar| scalar.as_f64()))
+        if self.format != Format::Mmdb {
+            return Ok(None);
+        }
+        self.ask(|section| Ok(scalar(section, id, path)?.and_then(|scalar| scalar.as_f64())))
     }
 
-    /// One string field of a record, borrowed from the file; `None` if there is no such field or
-    /// it is no string. Nothing is allocated.
+    /// One string field of a record, borrowed from the file's bytes where they are in memory;
+    /// `None` if there is no such field or it is no string. Nothing is allocated unless the
+    /// database sits on a reader.
     ///
     /// # Errors
     ///
     /// As [`field`](Database::field).
-    pub fn text(&self, id: RecordId, path: &FieldPath) -> Result<Option<&str>, MmdbError> {
+    pub fn text(&self, id: RecordId, path: &FieldPath) -> Result<Option<Cow<'_, str>>, MmdbError> {
         if self.format != Format::Mmdb {
-            return legacy::text(id, path);
+            return Ok(legacy::text(id, path)?.map(Cow::Borrowed));
         }
-        Ok(match self.scalar(id, path)? {
-            Some(Scalar::String(text)) => Some(text),
-            _ => None,
+        if self.reader.is_none() {
+            return Ok(scalar(&self.section(), id, path)?.and_then(as_text).map(Cow::Borrowed));
+        }
+        self.ask(|section| {
+            let text = scalar(section, id, path)?.and_then(as_text);
+            Ok(text.map(|text| Cow::Owned(text.to_owned())))
         })
-    }
-
-    fn scalar(&self, id: RecordId, path: &FieldPath) -> Result<Option<Scalar<'_>>, MmdbError> {
-        if self.format != Format::Mmdb {
-            return Ok(None);
-        }
-        let section = self.section();
-        let Some(at) = section.locate(id.to_u32() as usize, path)? else {
-            return Ok(None);
-        };
-        let scalar = section.resolve(at).and_then(|(field, _)| section.scalar(&field));
-        scalar.map_err(|error| error.within(&path.to_string()))
     }
 
     /// Appends a record as compact JSON, straight from the file's bytes; the form is that of
@@ -307,12 +281,16 @@ impl Database {
     /// nesting, and that every record can be decoded within the limits.
     ///
     /// Cost: linear in the file's size, in time and in memory (about one byte of memory for eight
-    /// of the data section, 9 for each node, some 40 for each record and pointer target).
+    /// of the data section, 9 for each node, some 40 for each record and pointer target). A
+    /// database on a reader is read into memory for as long as this takes.
     ///
     /// # Errors
     ///
     /// The first fault, with its byte offset and the network or field path where it was met.
     pub fn verify(&self) -> Result<Verified, MmdbError> {
+        if let Some(reader) = &self.reader {
+            return Database::from_bytes(open::read_whole(&**reader)?)?.verify();
+        }
         match self.format {
             Format::Mmdb => verify::mmdb(&self.tree, &self.bytes, &self.section()),
             Format::Legacy(_) => verify::legacy(&self.tree, &self.bytes),
@@ -342,6 +320,26 @@ impl Database {
             TreeNode::Node(number) => self.tree.child(&self.bytes, number, bit),
             TreeNode::Empty | TreeNode::Record(_) => Ok(node),
         }
+    }
+}
+
+/// The plain value at `path` in a record.
+fn scalar<'a>(
+    section: &Section<'a>,
+    id: RecordId,
+    path: &FieldPath,
+) -> Result<Option<Scalar<'a>>, MmdbError> {
+    let Some(at) = section.locate(id.to_u32() as usize, path)? else {
+        return Ok(None);
+    };
+    let scalar = section.resolve(at).and_then(|(field, _)| section.scalar(&field));
+    scalar.map_err(|error| error.within(&path.to_string()))
+}
+
+fn as_text(scalar: Scalar<'_>) -> Option<&str> {
+    match scalar {
+        Scalar::String(text) => Some(text),
+        _ => None,
     }
 }
 

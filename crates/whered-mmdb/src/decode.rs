@@ -10,6 +10,9 @@
 //! 001SSVVV [1 to 4 bytes]                          a pointer to a field of the same section
 //! ```
 //!
+//! Bytes that are in memory are read in place; those that are not come from the [`Pages`] of the
+//! question, which only the cold way of a read knows.
+//!
 //! Invariants: every read goes through `get`; a [`Field`] that [`Section::token`] returned has a
 //! size that is right for its type, a payload that lies inside the section, and, for a map or
 //! array, no more entries than there are bytes left. Text is checked where it is taken.
@@ -21,6 +24,7 @@
 #![deny(clippy::indexing_slicing)]
 
 use crate::error::{ErrorKind, MmdbError};
+use crate::read_at::Pages;
 
 /// A field's type; pointers are resolved before one meets it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -110,17 +114,25 @@ impl Scalar<'_> {
 /// A section's bytes and where in the file they begin.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Section<'a> {
+    /// Empty if the section is not in memory.
     bytes: &'a [u8],
     base: usize,
+    len: usize,
+    pages: Option<&'a Pages<'a>>,
 }
 
 impl<'a> Section<'a> {
     pub(crate) fn new(bytes: &'a [u8], base: usize) -> Section<'a> {
-        Section { bytes, base }
+        Section { bytes, base, len: bytes.len(), pages: None }
+    }
+
+    /// A section of `len` bytes that are read when they are asked for.
+    pub(crate) fn on_demand(pages: &'a Pages<'a>, base: usize, len: usize) -> Section<'a> {
+        Section { bytes: &[], base, len, pages: Some(pages) }
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.bytes.len()
+        self.len
     }
 
     /// The offset in the file of an offset in the section.
@@ -135,14 +147,33 @@ impl<'a> Section<'a> {
 
     /// `count` bytes at `at`, which belong to the field at `field_at`.
     fn take(&self, field_at: usize, at: usize, count: usize) -> Result<&'a [u8], MmdbError> {
-        at.checked_add(count).and_then(|end| self.bytes.get(at..end)).ok_or_else(|| {
-            let left = self.bytes.len().saturating_sub(at);
-            self.fault(
-                field_at,
-                format!("a field that needs {count} bytes where {left} are left"),
-                "fields that end inside their section",
-            )
-        })
+        match at.checked_add(count).and_then(|end| self.bytes.get(at..end)) {
+            Some(bytes) => Ok(bytes),
+            None => self.take_absent(field_at, at, count),
+        }
+    }
+
+    /// Bytes that are not in memory: they come from the pages or do not exist.
+    #[cold]
+    fn take_absent(&self, field_at: usize, at: usize, count: usize) -> Result<&'a [u8], MmdbError> {
+        self.check_inside(field_at, at, count)?;
+        match self.pages {
+            Some(pages) => pages.get(at, count),
+            None => Ok(&[]),
+        }
+    }
+
+    /// Refuses a field at `field_at` with bytes beyond the section; reads nothing.
+    fn check_inside(&self, field_at: usize, at: usize, count: usize) -> Result<(), MmdbError> {
+        if at.checked_add(count).is_some_and(|end| end <= self.len) {
+            return Ok(());
+        }
+        let left = self.len.saturating_sub(at);
+        Err(self.fault(
+            field_at,
+            format!("a field that needs {count} bytes where {left} are left"),
+            "fields that end inside their section",
+        ))
     }
 
     /// Reads what stands at `at`, without following a pointer.
@@ -182,7 +213,7 @@ impl<'a> Section<'a> {
             3 => (high << 24) + low + 526_336,
             _ => low,
         };
-        if target >= self.bytes.len() {
+        if target >= self.len {
             return Err(self.fault(
                 at,
                 format!("a pointer to {target}"),
@@ -242,14 +273,14 @@ impl<'a> Section<'a> {
             Kind::Boolean => (size <= 1, "booleans of size 0 or 1"),
             Kind::End => (size == 0, "an end marker of size 0"),
             Kind::Map | Kind::Array | Kind::Container => {
-                let left = (self.bytes.len() - field.start) as u64;
+                let left = (self.len - field.start) as u64;
                 (field.nested_fields() <= left, "no more entries than bytes left")
             }
         };
         if !right {
             return Err(self.fault(at, format!("{:?} of size {size}", field.kind), allowed));
         }
-        self.take(at, field.start, field.end() - field.start).map(|_| ())
+        self.check_inside(at, field.start, field.end() - field.start)
     }
 
     /// The field at `at`, one pointer followed, and where the next field begins if there was one.

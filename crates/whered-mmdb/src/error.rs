@@ -53,6 +53,8 @@ pub enum ErrorKind {
     Path,
     /// The writer was given something that the format cannot hold.
     Writing,
+    /// Bytes that a [`crate::ReadAt`] was asked for could not be read.
+    Unreadable,
 }
 
 impl ErrorKind {
@@ -68,6 +70,7 @@ impl ErrorKind {
             ErrorKind::AddressFamily => "wrong address family",
             ErrorKind::Path => "bad field path",
             ErrorKind::Writing => "cannot be written",
+            ErrorKind::Unreadable => "cannot be read",
         }
     }
 }

@@ -3,6 +3,8 @@
 //!
 //! For: [`Database`] (open, look up, read fields, walk, verify), [`Writer`] (networks and values →
 //! a file's bytes), [`rows`] (CSV → writer).
+//! Bytes may be owned, mapped, or asked for range by range ([`ReadAt`]); the answers are the same.
+//!
 //! Not for: opening files, threads, reloading, indexes faster than the file's own tree; this crate
 //! knows nothing of the engine.
 //!
@@ -47,7 +49,9 @@ mod json;
 mod legacy;
 mod metadata;
 mod networks;
+mod open;
 mod path;
+mod read_at;
 pub mod rows;
 mod tree;
 mod value;
@@ -61,6 +65,7 @@ pub use legacy::LegacyEdition;
 pub use metadata::Metadata;
 pub use networks::Networks;
 pub use path::FieldPath;
+pub use read_at::{ReadAt, Resident};
 pub use rows::RowsError;
 pub use tree::{RecordId, TreeNode};
 pub use value::Value;

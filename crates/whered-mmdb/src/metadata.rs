@@ -45,17 +45,16 @@ pub struct Metadata {
     pub format_minor: u16,
 }
 
-/// Where the marker of the metadata begins, if there is one.
+/// Where the marker of the metadata begins in a file's bytes or in its last ones, if there is one.
 pub(crate) fn find_marker(bytes: &[u8]) -> Option<usize> {
     let first = bytes.len().saturating_sub(MAX_METADATA_BYTES);
     let tail = bytes.get(first..)?;
     tail.windows(MARKER.len()).rposition(|window| window == MARKER).map(|position| first + position)
 }
 
-/// Reads the metadata of a file whose marker begins at `marker`.
-pub(crate) fn read(bytes: &[u8], marker: usize) -> Result<Metadata, MmdbError> {
-    let start = marker + MARKER.len();
-    let section = Section::new(bytes.get(start..).unwrap_or_default(), start);
+/// Reads the metadata map: the bytes behind the marker, which begin at `start` in the file.
+pub(crate) fn read(bytes: &[u8], start: usize) -> Result<Metadata, MmdbError> {
+    let section = Section::new(bytes, start);
     let mut sink = ValueSink::default();
     section
         .walk(0, &mut Budget::new(), &mut sink)

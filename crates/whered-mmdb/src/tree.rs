@@ -15,13 +15,15 @@
 //! legacy:     [0, nodes) node | ... error ...| 16776960: empty            | 16776960 + country
 //! ```
 //!
-//! Invariants: the constructor has checked that all `node_count` nodes lie inside the bytes given
-//! to it, which the caller keeps; sizes are computed in 64 bits; every read still goes through
+//! Invariants: the caller keeps the bytes; nodes that are not among them are asked of the reader,
+//! and where there is none it is an error. Sizes are computed in 64 bits; every read still goes through
 //! `get`. An IPv6 tree holds IPv4 addresses under `::/96`; the node there is found once at
 //! opening. Immutable: any number of threads may read. A step costs one read of up to 8 bytes.
 #![deny(clippy::indexing_slicing)]
 
 use crate::error::{ErrorKind, MmdbError};
+use crate::read_at::{self, ReadAt};
+use std::sync::Arc;
 
 /// The number at which the countries of a legacy file begin.
 pub(crate) const LEGACY_COUNTRY_BASE: u32 = 16_776_960;
@@ -98,7 +100,8 @@ pub(crate) struct Answer {
     pub(crate) depth: u8,
 }
 
-/// A tree's shape; the bytes are passed in by the owner.
+/// A tree's shape, and where to ask for nodes that are not in memory; the bytes in memory are passed
+/// in by the owner.
 #[derive(Clone, Debug)]
 pub(crate) struct SearchTree {
     layout: Layout,
@@ -108,6 +111,7 @@ pub(crate) struct SearchTree {
     is_ipv6: bool,
     /// What stands at `::/96` of an IPv6 tree (or above it); the root of an IPv4 tree.
     ipv4_root: Answer,
+    reader: Option<Arc<dyn ReadAt>>,
 }
 
 impl SearchTree {
@@ -119,33 +123,34 @@ impl SearchTree {
         data_bytes: usize,
         is_ipv6: bool,
     ) -> Result<SearchTree, MmdbError> {
-        let root = Answer { node: TreeNode::Node(0), depth: 0 };
-        let mut tree = SearchTree { layout, node_count, data_bytes, is_ipv6, ipv4_root: root };
+        SearchTree::on_demand(bytes, None, layout, node_count, data_bytes, is_ipv6)
+    }
+
+    /// The same; nodes that `bytes` does not hold are asked of the reader.
+    pub(crate) fn on_demand(
+        bytes: &[u8],
+        reader: Option<Arc<dyn ReadAt>>,
+        layout: Layout,
+        node_count: u32,
+        data_bytes: usize,
+        is_ipv6: bool,
+    ) -> Result<SearchTree, MmdbError> {
+        let ipv4_root = Answer { node: TreeNode::Node(0), depth: 0 };
+        let mut tree = SearchTree { layout, node_count, data_bytes, is_ipv6, ipv4_root, reader };
+        let mut way = Vec::new();
         while is_ipv6 && tree.ipv4_root.depth < 96 {
             let TreeNode::Node(node) = tree.ipv4_root.node else {
                 break;
             };
+            way.push(node);
             tree.ipv4_root.node = tree.child(bytes, node, false)?;
             tree.ipv4_root.depth += 1;
         }
-        tree.check_way_to_ipv4(bytes)?;
-        Ok(tree)
-    }
-
-    /// Refuses an IPv4 root that is its own ancestor: everything would look like its alias.
-    fn check_way_to_ipv4(&self, bytes: &[u8]) -> Result<(), MmdbError> {
-        let Some(subtree) = self.ipv4_subtree() else {
-            return Ok(());
-        };
-        let mut node = TreeNode::Node(0);
-        for _ in 0..96 {
-            let TreeNode::Node(number) = node else { break };
-            if number == subtree {
-                return Err(self.loop_at(number));
-            }
-            node = self.child(bytes, number, false)?;
+        match tree.ipv4_subtree() {
+            // An IPv4 root that is its own ancestor: everything would look like its alias.
+            Some(subtree) if way.contains(&subtree) => Err(tree.loop_at(subtree)),
+            _ => Ok(tree),
         }
-        Ok(())
     }
 
     pub(crate) fn node_count(&self) -> u32 {
@@ -181,8 +186,9 @@ impl SearchTree {
     /// One child of an inner node: the right one if `bit` is set.
     pub(crate) fn child(&self, bytes: &[u8], node: u32, bit: bool) -> Result<TreeNode, MmdbError> {
         let number = if node < self.node_count { self.read(bytes, node, bit) } else { None };
-        let Some(number) = number else {
-            return Err(self.no_such_node(node));
+        let number = match number {
+            Some(number) => number,
+            None => self.read_absent(node, bit)?,
         };
         if number < self.node_count {
             return Ok(TreeNode::Node(number));
@@ -206,10 +212,27 @@ impl SearchTree {
         }
     }
 
+    /// A record of a node that is not in memory.
+    #[cold]
+    fn read_absent(&self, node: u32, bit: bool) -> Result<u32, MmdbError> {
+        let reader = self.reader.as_deref().filter(|_| node < self.node_count);
+        let mut bytes = [0; 8];
+        let bytes = bytes.get_mut(..self.layout.node_bytes());
+        let (Some(reader), Some(bytes)) = (reader, bytes) else {
+            return Err(self.no_such_node(node));
+        };
+        read_at::fill(reader, bytes, self.node_offset(node))?;
+        self.number(bytes, bit).ok_or_else(|| self.no_such_node(node))
+    }
+
     fn read(&self, bytes: &[u8], node: u32, bit: bool) -> Option<u32> {
         let width = self.layout.node_bytes();
         let start = usize::try_from(self.node_offset(node)).ok()?;
-        let node = bytes.get(start..start.checked_add(width)?)?;
+        self.number(bytes.get(start..start.checked_add(width)?)?, bit)
+    }
+
+    /// The left or right record of a node.
+    fn number(&self, node: &[u8], bit: bool) -> Option<u32> {
         Some(match (self.layout, node) {
             (Layout::Bits24, &[a, b, c, d, e, f]) => {
                 if bit {
