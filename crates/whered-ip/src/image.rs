@@ -144,6 +144,14 @@ impl<T: Plain> Deref for Section<T> {
     }
 }
 
+impl<T: Plain> Section<T> {
+    /// Asks for the cache line of an item, to be read soon. Nothing happens for a place outside.
+    #[inline(always)]
+    pub fn prefetch(&self, place: usize) {
+        crate::simd::prefetch(self, place);
+    }
+}
+
 impl<T> Clone for Section<T> {
     fn clone(&self) -> Self {
         Section { items: self.items, _image: self._image.clone(), _of: PhantomData }

@@ -38,7 +38,7 @@ mod prefix_set;
 mod simd;
 pub mod text;
 
-pub use compiled::{IndexError, IndexForm, Match, PrefixIndex};
+pub use compiled::{IndexError, IndexForm, Match, PrefixIndex, Target};
 pub use prefix::{Prefix, PrefixError, PrefixErrorKind};
 #[doc(hidden)]
 pub use prefix_map::naive;

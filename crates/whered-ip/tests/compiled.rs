@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use proptest::prelude::*;
 use whered_ip::image::Image;
 use whered_ip::naive::NaiveMap;
-use whered_ip::{IndexError, IndexForm, Match, Prefix, PrefixIndex, PrefixMap};
+use whered_ip::{IndexError, IndexForm, Match, Prefix, PrefixIndex, PrefixMap, Target};
 
 mod support;
 
@@ -88,6 +88,16 @@ fn check_probes(entries: &[(Prefix, u32)], more: &[IpAddr]) -> PrefixIndex {
     compact
 }
 
+/// The index of the entries, and of prefixes that stand for IPv4.
+fn with_aliases(entries: &[(Prefix, u32)], aliases: &[Prefix]) -> PrefixIndex {
+    let values = entries.iter().map(|(prefix, value)| (*prefix, Target::Value(*value)));
+    let mut all: Vec<(Prefix, Target)> =
+        values.chain(aliases.iter().map(|alias| (*alias, Target::Ipv4))).collect();
+    all.sort_by_key(|(prefix, _)| *prefix);
+    all.dedup_by_key(|(prefix, _)| *prefix);
+    PrefixIndex::build(IndexForm::Compact, all).expect("they are in order")
+}
+
 fn entry() -> impl Strategy<Value = (Prefix, u32)> {
     // Few values, so that neighbours share them; some too wide for a slot.
     let value = prop_oneof![
@@ -134,10 +144,10 @@ proptest! {
         ),
         low in any::<u64>(),
     ) {
-        let entries = ordered(&entries);
+        let mut entries = ordered(&entries);
+        entries.retain(|(prefix, _)| !aliases.contains(prefix));
         let map: PrefixMap<u32> = entries.iter().copied().collect();
-        let index =
-            PrefixIndex::build_with_aliases(IndexForm::Compact, entries.iter().copied(), &aliases).expect("in order");
+        let index = with_aliases(&entries, &aliases);
         // The longest prefix decides; of an alias and an equal prefix, the prefix.
         let answer = |address: IpAddr| {
             let found = expected(&map, address);
@@ -321,11 +331,11 @@ fn disorder_and_repetition_are_errors_with_their_place() {
     assert_eq!(build(&["1.0.0.0/8", "1::/16", "2::/16", "1::/17"]), error(3, "1::/17"));
     assert_eq!(build(&["10.0.0.0/7", "10.0.0.0/8", "::/0"]), Ok(()));
     let alias = "10.0.0.0/8".parse().expect("a fixed text");
-    let found = PrefixIndex::build_with_aliases(IndexForm::Compact, [], &[alias]).map(|_| ());
-    assert_eq!(found, Err(IndexError::Alias { prefix: alias }));
+    let found = PrefixIndex::build(IndexForm::Compact, [(alias, Target::Ipv4)]).map(|_| ());
+    assert_eq!(found, Err(IndexError::Alias { position: 0, prefix: alias }));
     let alias = "::/97".parse().expect("a fixed text");
-    let found = PrefixIndex::build_with_aliases(IndexForm::Compact, [], &[alias]).map(|_| ());
-    assert_eq!(found, Err(IndexError::Alias { prefix: alias }));
+    let found = PrefixIndex::build(IndexForm::Compact, [(alias, Target::Ipv4)]).map(|_| ());
+    assert_eq!(found, Err(IndexError::Alias { position: 0, prefix: alias }));
 }
 
 #[test]

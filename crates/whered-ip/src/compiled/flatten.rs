@@ -36,9 +36,9 @@ use std::fmt;
 use std::iter::Peekable;
 use std::net::IpAddr;
 
-use super::Match;
 use super::node::NodePool;
 use super::slot::Slot;
+use super::{Match, Target};
 use crate::Prefix;
 
 /// Why prefixes make no index.
@@ -50,7 +50,7 @@ use crate::Prefix;
 ///
 /// let entries = [("10.0.0.0/8".parse()?, 1), ("9.0.0.0/8".parse()?, 2)];
 /// let error = PrefixIndex::build(IndexForm::Compact, entries).expect_err("9 is before 10");
-/// assert_eq!(error.position(), Some(1));
+/// assert_eq!(error.position(), 1);
 /// # Ok::<(), whered_ip::PrefixError>(())
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -63,8 +63,10 @@ pub enum IndexError {
         /// The prefix.
         prefix: Prefix,
     },
-    /// An alias is no IPv6 prefix of at most 96 bits.
+    /// A prefix that stands for IPv4 is no IPv6 prefix of at most 96 bits.
     Alias {
+        /// How many prefixes came before it.
+        position: usize,
         /// The prefix.
         prefix: Prefix,
     },
@@ -77,13 +79,13 @@ pub enum IndexError {
 }
 
 impl IndexError {
-    /// How many prefixes came before the one that did not go in; `None` for an alias.
-    pub fn position(&self) -> Option<usize> {
+    /// How many prefixes came before the one that did not go in.
+    #[must_use]
+    pub fn position(&self) -> usize {
         match self {
-            IndexError::OutOfOrder { position, .. } | IndexError::TooLarge { position } => {
-                Some(*position)
-            }
-            IndexError::Alias { .. } => None,
+            IndexError::OutOfOrder { position, .. }
+            | IndexError::Alias { position, .. }
+            | IndexError::TooLarge { position } => *position,
         }
     }
 }
@@ -97,9 +99,10 @@ impl fmt::Display for IndexError {
                  allowed is IPv4 before IPv6, then by first address, then shorter before longer, \
                  each once"
             ),
-            IndexError::Alias { prefix } => write!(
+            IndexError::Alias { position, prefix } => write!(
                 f,
-                "{prefix} is no alias of IPv4: allowed is an IPv6 prefix of at most 96 bits"
+                "prefix number {position}, {prefix}, cannot stand for IPv4: allowed is an IPv6 \
+                 prefix of at most 96 bits"
             ),
             IndexError::TooLarge { position } => {
                 write!(f, "the index is full after {position} prefixes: nodes are at most 1 GiB")
@@ -118,7 +121,7 @@ pub(super) struct Ordered<I> {
 }
 
 /// An entry with its number, or why the entries end here.
-pub(super) type Entry = Result<(usize, Prefix, u32), IndexError>;
+pub(super) type Entry = Result<(usize, Prefix, Target), IndexError>;
 
 impl<I> Ordered<I> {
     pub(super) fn new(entries: I) -> Ordered<I> {
@@ -126,18 +129,22 @@ impl<I> Ordered<I> {
     }
 }
 
-impl<I: Iterator<Item = (Prefix, u32)>> Iterator for Ordered<I> {
+impl<T: Into<Target>, I: Iterator<Item = (Prefix, T)>> Iterator for Ordered<I> {
     type Item = Entry;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let (prefix, value) = self.entries.next()?;
+        let (prefix, target) = self.entries.next()?;
+        let target = target.into();
         let position = self.position;
         if self.before.is_some_and(|before| before >= prefix) {
             return Some(Err(IndexError::OutOfOrder { position, prefix }));
         }
+        if target == Target::Ipv4 && (prefix.is_ipv4() || prefix.length_bits() > 96) {
+            return Some(Err(IndexError::Alias { position, prefix }));
+        }
         self.position += 1;
         self.before = Some(prefix);
-        Some(Ok((position, prefix, value)))
+        Some(Ok((position, prefix, target)))
     }
 }
 
@@ -160,34 +167,25 @@ pub(super) struct Flat<F> {
 }
 
 /// Takes the entries of one family off the front and makes its tables; all empty if there are
-/// neither entries nor aliases.
+/// none.
 pub(super) fn flatten<F: FirstTable>(
     entries: &mut Peekable<impl Iterator<Item = Entry>>,
     is_ipv4: bool,
-    aliases: &[Prefix],
 ) -> Result<Flat<F>, IndexError> {
     let mut flat = Flattener::<F>::new();
-    let mut aliases = aliases.iter().peekable();
     let mut count = 0;
     let ours = |item: &Entry| match item {
         Ok((_, prefix, _)) => prefix.is_ipv4() == is_ipv4,
         Err(_) => true,
     };
     while let Some(item) = entries.next_if(ours) {
-        let (position, prefix, value) = item?;
+        let (position, prefix, target) = item?;
         count = position + 1;
         let full = IndexError::TooLarge { position };
-        while let Some(alias) = aliases.next_if(|alias| **alias <= prefix) {
-            flat.enter(alias, Slot::alias(alias.length_bits())).ok_or(full)?;
-        }
-        let slot = flat.slot(Match { value, length_bits: prefix.length_bits() }).ok_or(full)?;
+        let slot = flat.slot(target, prefix.length_bits()).ok_or(full)?;
         flat.enter(&prefix, slot).ok_or(full)?;
     }
-    let full = IndexError::TooLarge { position: count };
-    for alias in aliases {
-        flat.enter(alias, Slot::alias(alias.length_bits())).ok_or(full)?;
-    }
-    flat.finish().ok_or(full)
+    flat.finish().ok_or(IndexError::TooLarge { position: count })
 }
 
 /// Makes runs that do not overlap from prefixes that nest.
@@ -210,17 +208,20 @@ impl<F: FirstTable> Flattener<F> {
     }
 
     /// The slot for an answer; `None` when there are too many wide ones.
-    fn slot(&mut self, found: Match) -> Option<Slot> {
-        if let Some(slot) = Slot::narrow(found.value, found.length_bits) {
+    fn slot(&mut self, target: Target, length_bits: u8) -> Option<Slot> {
+        let value = match target {
+            Target::Ipv4 => return Some(Slot::alias(length_bits)),
+            Target::Value(value) => value,
+        };
+        if let Some(slot) = Slot::narrow(value, length_bits) {
             return Some(slot);
         }
-        let key = (found.value, found.length_bits);
-        if let Some(slot) = self.wide_places.get(&key) {
+        if let Some(slot) = self.wide_places.get(&(value, length_bits)) {
             return Some(*slot);
         }
         let slot = Slot::wide(self.wide.len())?;
-        self.wide.push(found.packed());
-        self.wide_places.insert(key, slot);
+        self.wide.push(Match { value, length_bits }.packed());
+        self.wide_places.insert((value, length_bits), slot);
         Some(slot)
     }
 

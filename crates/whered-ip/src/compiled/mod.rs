@@ -53,7 +53,7 @@ const LANES: usize = 64;
 /// Values by prefix, found by the longest prefix that holds an address: compiled once from
 /// prefixes in order, and never changed.
 ///
-/// IPv4 and IPv6 are kept apart, unless the index was built with aliases.
+/// IPv4 and IPv6 are kept apart, but for prefixes that were built as [`Target::Ipv4`].
 ///
 /// # Examples
 ///
@@ -89,6 +89,25 @@ pub enum IndexForm {
     Fast,
 }
 
+/// What a prefix leads to.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Target {
+    /// This value.
+    Value(u32),
+    /// IPv4: the 32 bits behind the prefix are an IPv4 address, and what IPv4 answers for it
+    /// counts, the length of the prefix added to that of the match; bits behind those do not
+    /// count. Nothing is copied. An address that IPv4 does not know has no match, whatever prefix
+    /// lies around this one; prefixes inside this one go before it. MaxMind's databases alias
+    /// `::ffff:0:0/96`, `2002::/16` and `2001::/32` in this way, and hold IPv4 under `::/96`.
+    Ipv4,
+}
+
+impl From<u32> for Target {
+    fn from(value: u32) -> Target {
+        Target::Value(value)
+    }
+}
+
 /// What a lookup found: the value of the longest prefix, and how long that prefix is.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Match {
@@ -114,59 +133,33 @@ const SECTIONS: usize = 9;
 impl PrefixIndex {
     /// Builds the index from prefixes with their values, in the order of [`Prefix`], each once.
     ///
-    /// Prefixes may nest; the longest that holds an address answers. Linear time, about 0.1 µs a
-    /// prefix; memory is twice that of the result while it is laid out.
+    /// Prefixes may nest; the longest that holds an address answers. An IPv6 prefix may stand for
+    /// IPv4 instead of having a value: see [`Target::Ipv4`]. Linear time, about 0.1 µs a prefix;
+    /// memory is twice that of the result while it is laid out.
     ///
     /// # Errors
     ///
-    /// When the prefixes are out of order or one comes twice, and when the index gets too large
-    /// (see [`IndexError::TooLarge`]; some 50 million networks).
-    pub fn build(
+    /// When the prefixes are out of order or one comes twice, when one cannot stand for IPv4, and
+    /// when the index gets too large (see [`IndexError::TooLarge`]; some 50 million networks).
+    pub fn build<T: Into<Target>>(
         form: IndexForm,
-        entries: impl IntoIterator<Item = (Prefix, u32)>,
+        entries: impl IntoIterator<Item = (Prefix, T)>,
     ) -> Result<Self, IndexError> {
-        Self::build_with_aliases(form, entries, &[])
-    }
-
-    /// Builds the index, with IPv6 prefixes under which the IPv4 side is repeated.
-    ///
-    /// The 32 bits behind an alias are an IPv4 address, and what IPv4 answers for it counts, the
-    /// length of the alias added to that of the match; bits behind those do not count. Nothing is
-    /// copied. An address under an alias that IPv4 does not know has no match, whatever prefix
-    /// lies around the alias; prefixes of IPv6 inside the alias, or equal to it, go before it.
-    /// MaxMind's databases alias `::ffff:0:0/96`, `2002::/16` and `2001::/32`, and hold IPv4
-    /// itself under `::/96`.
-    ///
-    /// # Errors
-    ///
-    /// As for [`build`](Self::build), and when an alias is not of IPv6 or longer than 96 bits.
-    pub fn build_with_aliases(
-        form: IndexForm,
-        entries: impl IntoIterator<Item = (Prefix, u32)>,
-        aliases: &[Prefix],
-    ) -> Result<Self, IndexError> {
-        let no_alias = |alias: &&Prefix| alias.is_ipv4() || alias.length_bits() > 96;
-        if let Some(prefix) = aliases.iter().find(no_alias) {
-            return Err(IndexError::Alias { prefix: *prefix });
-        }
-        let mut aliases = aliases.to_vec();
-        aliases.sort();
-        aliases.dedup();
         let mut entries = Ordered::new(entries.into_iter()).peekable();
         let (blocks, slots4, nodes4, wide4);
         match form {
             IndexForm::Compact => {
-                let mut flat = flatten::<ipv4::Runs>(&mut entries, true, &[])?;
+                let mut flat = flatten::<ipv4::Runs>(&mut entries, true)?;
                 wide4 = std::mem::take(&mut flat.wide);
                 (blocks, slots4, nodes4) = flat.into_tables();
             }
             IndexForm::Fast => {
-                let mut flat = flatten::<ipv4::Cells>(&mut entries, true, &[])?;
+                let mut flat = flatten::<ipv4::Cells>(&mut entries, true)?;
                 wide4 = std::mem::take(&mut flat.wide);
                 (blocks, slots4, nodes4) = flat.into_tables();
             }
         }
-        let mut flat = flatten::<ipv6::Runs>(&mut entries, false, &aliases)?;
+        let mut flat = flatten::<ipv6::Runs>(&mut entries, false)?;
         if let Some(Err(error)) = entries.next() {
             return Err(error);
         }
