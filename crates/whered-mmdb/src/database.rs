@@ -251,6 +251,38 @@ impl Database {
         })
     }
 
+    /// The fields of a record at several paths, each told with its position; `None` for a map, an
+    /// array or what is no scalar. A field that is absent is not told.
+    pub(crate) fn scalars(
+        &self,
+        id: RecordId,
+        paths: &[FieldPath],
+        mut tell: impl FnMut(usize, Option<Scalar<'_>>),
+    ) -> Result<(), MmdbError> {
+        if self.format != Format::Mmdb {
+            let record = self.record(id)?;
+            for (position, path) in paths.iter().enumerate() {
+                if let Some(value) = record.get(path) {
+                    tell(position, value.as_scalar());
+                }
+            }
+            return Ok(());
+        }
+        self.ask(|section| {
+            for (position, path) in paths.iter().enumerate() {
+                let Some(at) = section.locate(id.to_u32() as usize, path)? else { continue };
+                let scalar = section.resolve(at).and_then(|(field, _)| section.scalar(&field));
+                tell(position, scalar.map_err(|error| error.within(&path.to_string()))?);
+            }
+            Ok(())
+        })
+    }
+
+    /// A checksum of the file's bytes in memory: the same file has the same.
+    pub(crate) fn checksum(&self) -> u32 {
+        crc32c::crc32c(&self.bytes)
+    }
+
     /// Appends a record as compact JSON, straight from the file's bytes; the form is that of
     /// [`Value::write_json`].
     ///

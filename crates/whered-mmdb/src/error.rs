@@ -53,6 +53,8 @@ pub enum ErrorKind {
     Path,
     /// The writer was given something that the format cannot hold.
     Writing,
+    /// Bytes are no index of this database (see [`crate::DatabaseIndex::from_bytes`]).
+    Index,
     /// Bytes that a [`crate::ReadAt`] was asked for could not be read.
     Unreadable,
 }
@@ -70,6 +72,7 @@ impl ErrorKind {
             ErrorKind::AddressFamily => "wrong address family",
             ErrorKind::Path => "bad field path",
             ErrorKind::Writing => "cannot be written",
+            ErrorKind::Index => "unusable index",
             ErrorKind::Unreadable => "cannot be read",
         }
     }

@@ -2,11 +2,11 @@
 //! writer.
 //!
 //! For: [`Database`] (open, look up, read fields, walk, verify), [`Writer`] (networks and values →
-//! a file's bytes), [`rows`] (CSV → writer).
+//! a file's bytes), [`rows`] (CSV → writer), [`DatabaseIndex`] (a database compiled for many
+//! lookups).
 //! Bytes may be owned, mapped, or asked for range by range ([`ReadAt`]); the answers are the same.
 //!
-//! Not for: opening files, threads, reloading, indexes faster than the file's own tree; this crate
-//! knows nothing of the engine.
+//! Not for: opening files, threads, reloading; this crate knows nothing of the engine.
 //!
 //! ```text
 //!            rows (CSV)
@@ -45,6 +45,7 @@
 mod database;
 mod decode;
 mod error;
+mod index;
 mod json;
 mod legacy;
 mod metadata;
@@ -61,6 +62,7 @@ mod writer;
 
 pub use database::{Database, Format, Lookup};
 pub use error::{ErrorKind, MmdbError};
+pub use index::{Cell, DatabaseIndex, Found, IndexOptions, Row};
 pub use legacy::LegacyEdition;
 pub use metadata::Metadata;
 pub use networks::Networks;
@@ -71,4 +73,5 @@ pub use tree::{RecordId, TreeNode};
 pub use value::Value;
 pub use verify::Verified;
 pub use walk::{MAX_DEPTH, MAX_PAYLOAD_BYTES_PER_RECORD, MAX_VALUES_PER_RECORD};
+pub use whered_ip::IndexForm;
 pub use writer::{Writer, WriterOptions};

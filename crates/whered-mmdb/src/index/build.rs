@@ -1,0 +1,171 @@
+//! From a database's tree to the tables of an index.
+//!
+//! Not for the tables themselves (`whered_ip`), nor for the fields (see `rows`).
+//!
+//! Two passes: the first reads the nodes one after the other and collects the records they lead
+//! to, so that a record's row is its rank among them; the second walks the tree, left before
+//! right, and hands every leaf on, empty ones as row 0. Both are linear in the file's nodes; the
+//! walk is bounded against trees whose nodes are reached in too many ways.
+#![deny(clippy::indexing_slicing)]
+
+use crate::database::Database;
+use crate::error::{ErrorKind, MmdbError};
+use crate::index::rows::Rows;
+use crate::index::{DatabaseIndex, IndexOptions};
+use crate::networks::Place;
+use crate::tree::{RecordId, SearchTree, TreeNode};
+use whered_ip::{Prefix, PrefixIndex, Target};
+
+pub(super) fn build(
+    database: &Database,
+    options: &IndexOptions,
+) -> Result<DatabaseIndex, MmdbError> {
+    let (tree, bytes) = (&database.tree, database.as_bytes());
+    let numbers = Numbers::of(tree, bytes)?;
+    let mut fault = None;
+    let leaves = Leaves::new(tree, bytes).map_while(|leaf| match leaf {
+        Ok((prefix, leaf)) => Some((prefix, numbers.target(leaf))),
+        Err(error) => {
+            fault = Some(error);
+            None
+        }
+    });
+    let networks = PrefixIndex::build(options.form, leaves);
+    if let Some(error) = fault {
+        return Err(error);
+    }
+    let networks = networks.map_err(|error| {
+        MmdbError::new(ErrorKind::Limit, error.to_string(), "databases that an index can hold")
+    })?;
+    let rows = Rows::build(database, &numbers.records, options)?;
+    let is_ipv6 = tree.is_ipv6();
+    Ok(DatabaseIndex { networks, rows, fields: options.fields.clone(), is_ipv6 })
+}
+
+/// All records of a tree in rising order: the row of the first one is 1.
+struct Numbers {
+    records: Vec<RecordId>,
+    /// Which record offsets there are, one bit each, and how many before each 64 of them.
+    bits: Vec<(u64, u32)>,
+}
+
+impl Numbers {
+    fn of(tree: &SearchTree, bytes: &[u8]) -> Result<Numbers, MmdbError> {
+        let mut bits = Vec::new();
+        for node in 0..tree.node_count() {
+            for bit in [false, true] {
+                if let TreeNode::Record(id) = tree.child(bytes, node, bit)? {
+                    let place = id.to_u32() as usize / 64;
+                    if bits.len() <= place {
+                        bits.resize(place + 1, (0_u64, 0_u32));
+                    }
+                    if let Some((word, _)) = bits.get_mut(place) {
+                        *word |= 1 << (id.to_u32() % 64);
+                    }
+                }
+            }
+        }
+        let mut records = Vec::new();
+        for (place, (word, before)) in (0_u32..).zip(&mut bits) {
+            *before = records.len() as u32;
+            let mut left = *word;
+            while left != 0 {
+                records.push(RecordId::from_u32(place * 64 + left.trailing_zeros()));
+                left &= left - 1;
+            }
+        }
+        Ok(Numbers { records, bits })
+    }
+
+    fn target(&self, leaf: Leaf) -> Target {
+        match leaf {
+            Leaf::Ipv4 => Target::Ipv4,
+            Leaf::Empty => Target::Value(0),
+            Leaf::Record(id) => {
+                let id = id.to_u32();
+                let (word, before) = self.bits.get(id as usize / 64).copied().unwrap_or_default();
+                Target::Value(before + (word & ((1 << (id % 64)) - 1)).count_ones() + 1)
+            }
+        }
+    }
+}
+
+/// What the tree has for a network.
+#[derive(Clone, Copy)]
+enum Leaf {
+    Empty,
+    Record(RecordId),
+    /// The IPv4 addresses, again.
+    Ipv4,
+}
+
+/// How many inner nodes are visited for each node of the file; see `networks`.
+const VISITS_PER_NODE: u64 = 64;
+
+/// All leaves of a tree: those of IPv4 addresses as IPv4 networks first, then, in an IPv6 tree,
+/// those of IPv6 with `::/96` and its aliases as one leaf each.
+struct Leaves<'a> {
+    tree: &'a SearchTree,
+    bytes: &'a [u8],
+    open: Vec<Open>,
+    visits_left: u64,
+}
+
+/// A place that was not looked at yet, and whether it is asked for as one of IPv4.
+struct Open {
+    place: Place,
+    is_ipv4: bool,
+}
+
+impl<'a> Leaves<'a> {
+    fn new(tree: &'a SearchTree, bytes: &'a [u8]) -> Leaves<'a> {
+        let visits_left = u64::from(tree.node_count()) * VISITS_PER_NODE;
+        let ipv4_root = Place { node: tree.ipv4_root(), bits: 0, depth: 0 };
+        let mut open = Vec::with_capacity(130);
+        if tree.is_ipv6() {
+            open.push(Open { place: Place::ROOT, is_ipv4: false });
+        }
+        open.push(Open { place: ipv4_root, is_ipv4: true });
+        Leaves { tree, bytes, open, visits_left }
+    }
+
+    fn descend(&mut self, open: &Open, node: u32) -> Result<(), MmdbError> {
+        let most = if open.is_ipv4 { 32 } else { 128 };
+        if open.place.depth == most {
+            return Err(self.tree.too_deep(node));
+        }
+        self.visits_left = self.visits_left.checked_sub(1).ok_or_else(|| {
+            let found = "a search tree whose nodes are reached in too many ways";
+            let allowed = format!("{VISITS_PER_NODE} visits for each node of the file");
+            MmdbError::new(ErrorKind::Limit, found, allowed).at(self.tree.node_offset(node))
+        })?;
+        for bit in [true, false] {
+            let child = self.tree.child(self.bytes, node, bit)?;
+            self.open.push(Open { place: open.place.below(child, bit), is_ipv4: open.is_ipv4 });
+        }
+        Ok(())
+    }
+}
+
+impl Iterator for Leaves<'_> {
+    type Item = Result<(Prefix, Leaf), MmdbError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        while let Some(open) = self.open.pop() {
+            let Place { node, bits, depth } = open.place;
+            let leaf = match node {
+                TreeNode::Empty => Leaf::Empty,
+                TreeNode::Record(id) => Leaf::Record(id),
+                TreeNode::Node(node) if !open.is_ipv4 && self.tree.ipv4_subtree() == Some(node) => {
+                    Leaf::Ipv4
+                }
+                TreeNode::Node(node) => match self.descend(&open, node) {
+                    Ok(()) => continue,
+                    Err(error) => return Some(Err(error)),
+                },
+            };
+            return Some(Ok((crate::database::prefix(bits, depth, open.is_ipv4), leaf)));
+        }
+        None
+    }
+}
