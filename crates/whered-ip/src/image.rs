@@ -119,6 +119,8 @@ unsafe impl Plain for u8 {}
 unsafe impl Plain for u32 {}
 // SAFETY: numbers.
 unsafe impl Plain for u64 {}
+// SAFETY: numbers.
+unsafe impl Plain for i64 {}
 // SAFETY: numbers side by side, without padding between them.
 unsafe impl<T: Plain, const N: usize> Plain for [T; N] {}
 

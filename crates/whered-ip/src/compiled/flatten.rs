@@ -153,8 +153,9 @@ pub(super) trait FirstTable: Default {
     /// How many leading bits choose a cell; the rest is a multiple of eight.
     const BITS: u32;
 
-    /// The next `cells` cells have this slot; equal slots may come one after the other.
-    fn append(&mut self, cells: u128, slot: Slot);
+    /// The next `cells` cells have this slot; equal slots may come one after the other. `None` when
+    /// the nodes are used up.
+    fn append(&mut self, pool: &mut NodePool, cells: u128, slot: Slot) -> Option<()>;
 }
 
 /// The tables of one family, before they are laid out in memory.
@@ -306,7 +307,7 @@ impl<F: FirstTable> Levels<F> {
             let cells = (more >> bits) + u128::from(more & mask(bits) == mask(bits));
             if level == 0 {
                 self.cursor = cursor.checked_add((cells - 1) << bits)?.checked_add(1 << bits);
-                self.first.append(cells, slot);
+                self.first.append(&mut self.pool, cells, slot)?;
                 continue;
             }
             let cell = (cursor >> bits) as u8;
@@ -341,8 +342,7 @@ impl<F: FirstTable> Levels<F> {
             let finished = self.cursor.unwrap_or(0).wrapping_sub(1);
             end = (finished >> Self::cell_bits(level as u32)) as u8;
         }
-        self.first.append(1, slot);
-        Some(())
+        self.first.append(&mut self.pool, 1, slot)
     }
 }
 

@@ -1,116 +1,102 @@
-//! The IPv4 side of a compiled index: 24 bits by one table, the last octet by nodes.
+//! The IPv4 side of a compiled index: 24 bits by one table or two, the last octet by nodes.
 //!
-//! For: building, laying out and reading the two forms of that table. Not for: nodes (`node`),
-//! what a slot means to a caller (`mod`).
+//! For: building, laying out and reading the two forms of the first 24 bits. Not for: nodes
+//! (`node`), what a slot means to a caller (`mod`).
 //!
-//! *Compact*: the 2^24 cells are runs of equal slots. One bit a cell says whether a run starts
-//! there, and the number of runs up to a cell is the place of its slot: 64 cells share 16 octets,
-//! which is all that is read before the slot.
+//! *Compact*: a table by the first 18 bits leads to blocks of 64 cells. A block has one bit for
+//! each cell where a run of equal slots starts, the first cell left out, and one slot a run; the
+//! number of ones up to a cell says which.
 //!
 //! ```text
-//! block of 64 cells   | starts: 64 bits | before: u32 | carried: u32 |        2^18 blocks, 4 MiB
-//!                             │ ones up to the cell: 0 ─► carried, the slot of the run that
-//!                             ▼ 1 and more                 goes on from the block before
-//! slots               | slot | slot | ...                  at before + ones - 1
+//! roots   | u32 | u32 | ...                              2^18, 1 MiB: where a block begins
+//!            ▼
+//! block   | starts: 64 bits | slot | slot | ... |        runs - 1 ones, 3 to 66 words
+//!              shifted until the cell's bit is the last one, ones counted ─► which slot
 //! ```
 //!
-//! A block inside one network of 18 bits or fewer therefore costs one read. *Fast*: a slot for
-//! each of the 2^24 cells, one read always, 64 MiB.
+//! Blocks stand among the nodes, equal ones once (most of those without a network are one and the
+//! same), in one cache line if they fit. So every address takes the same way: the table, which is
+//! small enough to stay near, a block, and a node for half of them. There is no shorter way for the
+//! cells of wide networks because a processor could not guess who takes it.
+//!
+//! *Fast*: a slot for each of the 2^24 cells, one read always, 64 MiB.
 //!
 //! Invariants: the tables are empty (no prefix in the family) or complete; no way through nodes
 //! is longer than two steps. Both are checked while reading all the same, since the memory may be
 //! a file that somebody overwrote: the answer is then wrong, but there is one.
 //!
-//! Cost: compact one or two cache lines, fast one; one more for each node, of which there are at
-//! most two.
+//! Cost: compact two cache lines, of blocks with more than 14 runs three; fast one; one more for
+//! each node, of which there are at most two.
 
-use std::hint::select_unpredictable;
+use std::ops::Range;
 
 use super::flatten::{FirstTable, Flat};
-use super::node::{lines_of_step, step};
+use super::node::{NodePool, lines_of_step, step};
 use super::slot::Slot;
 use super::{IndexForm, LANES};
 use crate::image::{Image, Section, bytes_of};
 use crate::simd::{Processor, prefetch};
 
-/// How many leading bits choose a cell of the first table.
+/// How many leading bits choose a cell.
 const FIRST_BITS: u32 = 24;
 const CELLS: usize = 1 << FIRST_BITS;
-/// A block's first word: which of its cells start a run. Its second: the number of runs that
-/// start before it in the lower half, the slot that is carried into it in the upper.
-type Block = [u64; 2];
+const BLOCK_CELLS: usize = 64;
+const ROOTS: usize = CELLS / BLOCK_CELLS;
+/// How many words of a block stand before its slots.
+const START_WORDS: usize = 2;
+const LINE_WORDS: usize = 16;
 const NO_SLOT: u32 = Slot::NOTHING.0;
 
 /// The tables of a family, as they lie in memory.
 pub(super) struct Ipv4Table {
-    first: First,
+    first: Section<u32>,
     nodes: Section<u32>,
-}
-
-enum First {
-    Compact { blocks: Section<Block>, slots: Section<u32> },
-    Fast { cells: Section<u32> },
+    form: IndexForm,
 }
 
 impl Ipv4Table {
-    /// The tables found in an image: blocks, slots (or cells), nodes; `None` if they have no
-    /// possible sizes.
-    pub(super) fn from_sections(
-        image: &Image,
-        places: &[std::ops::Range<usize>; 3],
-    ) -> Option<Self> {
-        let [blocks, slots, nodes] = places.clone();
-        let blocks = image.section::<Block>(blocks)?;
-        let slots = image.section::<u32>(slots)?;
-        let nodes = image.section(nodes)?;
-        let first = match (blocks.len(), slots.len()) {
-            (0, 0 | CELLS) => First::Fast { cells: slots },
-            (count, _) if count == CELLS / 64 => First::Compact { blocks, slots },
+    /// The tables found in an image: roots or cells, nodes; `None` if they have no possible sizes.
+    pub(super) fn from_sections(image: &Image, places: &[Range<usize>; 2]) -> Option<Self> {
+        let [first, nodes] = places.clone();
+        let (first, nodes) = (image.section::<u32>(first)?, image.section(nodes)?);
+        let form = match first.len() {
+            0 | ROOTS => IndexForm::Compact,
+            CELLS => IndexForm::Fast,
             _ => return None,
         };
-        Some(Ipv4Table { first, nodes })
+        Some(Ipv4Table { first, nodes, form })
     }
 
     /// The bytes of the sections, in the order of [`from_sections`](Self::from_sections).
-    pub(super) fn sections(&self) -> [&[u8]; 3] {
-        match &self.first {
-            First::Compact { blocks, slots } => {
-                [bytes_of(blocks), bytes_of(slots), bytes_of(&self.nodes)]
-            }
-            First::Fast { cells } => [&[], bytes_of(cells), bytes_of(&self.nodes)],
-        }
+    pub(super) fn sections(&self) -> [&[u8]; 2] {
+        [bytes_of(&self.first), bytes_of(&self.nodes)]
     }
 
-    /// Which form the first table has; an empty one is taken for compact.
+    /// Which form the first table has; an empty one counts as compact.
     pub(super) fn form(&self) -> IndexForm {
-        match &self.first {
-            First::Fast { cells } if !cells.is_empty() => IndexForm::Fast,
-            _ => IndexForm::Compact,
-        }
+        self.form
     }
 
     /// The answer's slot for an address.
     #[inline(always)]
     pub(super) fn slot(&self, processor: impl Processor, address: u32) -> Slot {
-        let mut slot = match &self.first {
-            First::Compact { blocks, slots } => {
-                let Some(block) = blocks.get((address >> 14) as usize) else {
-                    return Slot::NOTHING;
-                };
-                let place = place_in(processor, block, address);
-                slot_at(slots, place, carried(block))
+        let slot = match self.form {
+            IndexForm::Compact => {
+                let Some(root) = self.first.get(root_of(address)) else { return Slot::NOTHING };
+                slot_in(processor, &self.nodes, *root, address)
             }
-            First::Fast { cells } => {
-                Slot(cells.get((address >> 8) as usize).copied().unwrap_or(NO_SLOT))
-            }
+            IndexForm::Fast => self.cell(address),
         };
-        if slot.is_child() {
-            slot = step(&self.nodes, slot, address as u8);
-            if slot.is_child() {
-                slot = step(&self.nodes, slot, address as u8);
-            }
+        if !slot.is_child() {
+            return slot;
         }
-        slot
+        let slot = step(&self.nodes, slot, address as u8);
+        if slot.is_child() { step(&self.nodes, slot, address as u8) } else { slot }
+    }
+
+    #[inline(always)]
+    fn cell(&self, address: u32) -> Slot {
+        Slot(self.first.get(cell_of(address)).copied().unwrap_or(NO_SLOT))
     }
 
     /// The answers' slots for at most [`LANES`] addresses, in stages: what a stage reads was asked
@@ -122,50 +108,63 @@ impl Ipv4Table {
         addresses: &[u32],
         slots: &mut [Slot; LANES],
     ) {
-        match &self.first {
-            First::Compact { blocks, slots: listed } => {
-                first_of_lanes(processor, blocks, listed, addresses, slots);
-            }
-            First::Fast { cells } => {
+        match self.form {
+            IndexForm::Compact => self.compact_of_lanes(processor, addresses, slots),
+            IndexForm::Fast => {
                 for address in addresses {
-                    prefetch(cells, (*address >> 8) as usize);
+                    prefetch(&self.first, cell_of(*address));
                 }
                 for (slot, address) in slots.iter_mut().zip(addresses) {
-                    *slot = Slot(cells.get((*address >> 8) as usize).copied().unwrap_or(NO_SLOT));
+                    *slot = self.cell(*address);
+                    prefetch(&self.nodes, slot.place());
                 }
             }
         }
-        let mut going = [0_u8; LANES];
-        let mut count = 0;
-        for (lane, slot) in (0..).zip(&slots[..addresses.len()]) {
-            going[count] = lane;
-            count += usize::from(slot.is_child());
-            // A slot that is no child asks for a line that is never read: cheaper than a branch.
-            prefetch(&self.nodes, slot.place());
-        }
+        let mut going: [u8; LANES] = std::array::from_fn(|lane| lane as u8);
+        let mut count = keep_children(&mut going, addresses.len(), slots);
         for _ in 0..2 {
-            let mut kept = 0;
-            for place in 0..count {
-                let lane = usize::from(going[place]) % LANES;
-                let slot = step(&self.nodes, slots[lane], addresses[lane] as u8);
-                slots[lane] = slot;
-                going[kept] = lane as u8;
-                kept += usize::from(slot.is_child());
+            for lane in &going[..count] {
+                let lane = usize::from(*lane) % LANES;
+                slots[lane] = step(&self.nodes, slots[lane], addresses[lane] as u8);
             }
-            count = kept;
+            count = keep_children(&mut going, count, slots);
+        }
+    }
+
+    /// The first stages of a batch in the compact form.
+    #[inline(always)]
+    fn compact_of_lanes(
+        &self,
+        processor: impl Processor,
+        addresses: &[u32],
+        slots: &mut [Slot; LANES],
+    ) {
+        // The roots are near enough to be read without having been asked for.
+        let mut roots = [0; LANES];
+        for (root, address) in roots.iter_mut().zip(addresses) {
+            // An empty table has no nodes either, and any root leads to nothing.
+            *root = self.first.get(root_of(*address)).copied().unwrap_or(0);
+            prefetch(&self.nodes, *root as usize);
+        }
+        for ((slot, root), address) in slots.iter_mut().zip(roots).zip(addresses) {
+            *slot = slot_in(processor, &self.nodes, root, *address);
+            // A slot that is no child asks for a line that is not read: cheaper than a branch.
+            prefetch(&self.nodes, slot.place());
         }
     }
 
     /// How many cache lines a lookup reads one after the other, each found by the one before.
     pub(super) fn lines(&self, processor: impl Processor, address: u32) -> usize {
-        let (mut lines, mut slot) = match &self.first {
-            First::Compact { blocks, slots } => {
-                let Some(block) = blocks.get((address >> 14) as usize) else { return 0 };
-                let place = place_in(processor, block, address);
-                (1 + usize::from(place.is_some()), slot_at(slots, place, carried(block)))
-            }
-            First::Fast { cells } => {
-                (1, Slot(cells.get((address >> 8) as usize).copied().unwrap_or(NO_SLOT)))
+        if self.first.is_empty() {
+            return 0;
+        }
+        let (mut lines, mut slot) = match self.form {
+            IndexForm::Fast => (1, self.cell(address)),
+            IndexForm::Compact => {
+                let root = self.first.get(root_of(address)).copied().unwrap_or(0);
+                let place = place_in(processor, &self.nodes, root, address).unwrap_or(0);
+                let is_further = place / LINE_WORDS != root as usize / LINE_WORDS;
+                (2 + usize::from(is_further), slot_in(processor, &self.nodes, root, address))
             }
         };
         while slot.is_child() && lines < 8 {
@@ -176,91 +175,95 @@ impl Ipv4Table {
     }
 }
 
-/// The first stages of a batch in the compact form.
+/// Keeps the lanes whose slots are children, of the first `count`; returns how many they are.
+///
+/// A loop of its own: the place a lane is kept at depends on slots that are still being read, and
+/// a stage that mixed both made later reads wait for where those writes would go.
 #[inline(always)]
-fn first_of_lanes(
-    processor: impl Processor,
-    blocks: &[Block],
-    listed: &[u32],
-    addresses: &[u32],
-    slots: &mut [Slot; LANES],
-) {
-    for address in addresses {
-        prefetch(blocks, (*address >> 14) as usize);
+fn keep_children(going: &mut [u8; LANES], count: usize, slots: &[Slot; LANES]) -> usize {
+    let mut kept = 0;
+    for place in 0..count.min(LANES) {
+        let lane = going[place];
+        going[kept] = lane;
+        kept += usize::from(slots[usize::from(lane) % LANES].is_child());
     }
-    let mut places = [u32::MAX; LANES];
-    for ((place, slot), address) in places.iter_mut().zip(slots.iter_mut()).zip(addresses) {
-        *slot = Slot::NOTHING;
-        if let Some(block) = blocks.get((*address >> 14) as usize) {
-            *slot = carried(block);
-            let listed_at = place_in(processor, block, *address);
-            *place = select_unpredictable(listed_at.is_some(), listed_at.unwrap_or(0), u32::MAX);
-            prefetch(listed, listed_at.unwrap_or(0) as usize);
-        }
-    }
-    for (slot, place) in slots.iter_mut().zip(places).take(addresses.len()) {
-        *slot = slot_at(listed, (place != u32::MAX).then_some(place), *slot);
-    }
+    kept
 }
 
-/// Where the slot of an address is listed; `None` if its run goes on from the block before.
 #[inline(always)]
-fn place_in(processor: impl Processor, block: &Block, address: u32) -> Option<u32> {
-    let cell = address >> 8 & 63;
-    let ones = processor.ones(block[0] << (63 - cell));
-    (ones > 0).then_some((block[1] as u32).wrapping_add(ones).wrapping_sub(1))
+fn root_of(address: u32) -> usize {
+    (address >> 14) as usize
 }
 
-/// The slot that is carried into a block.
 #[inline(always)]
-fn carried(block: &Block) -> Slot {
-    Slot((block[1] >> 32) as u32)
+fn cell_of(address: u32) -> usize {
+    (address >> 8) as usize
 }
 
-/// The slot at its place, or else the one carried into the block, without a branch between them.
+/// The slot of an address in the block that begins at `root`.
 #[inline(always)]
-fn slot_at(slots: &[u32], place: Option<u32>, carried: Slot) -> Slot {
-    let listed = slots.get(place.unwrap_or(0) as usize).unwrap_or(&NO_SLOT);
-    Slot(*select_unpredictable(place.is_some(), listed, &carried.0))
+fn slot_in(processor: impl Processor, nodes: &[u32], root: u32, address: u32) -> Slot {
+    let place = place_in(processor, nodes, root, address);
+    Slot(place.and_then(|place| nodes.get(place)).copied().unwrap_or(NO_SLOT))
+}
+
+/// Where that slot stands.
+#[inline(always)]
+fn place_in(processor: impl Processor, nodes: &[u32], root: u32, address: u32) -> Option<usize> {
+    let root = root as usize;
+    let [low, high] = *nodes.get(root..root + START_WORDS)?.first_chunk()?;
+    let starts = u64::from(low) | u64::from(high) << 32;
+    let ones = processor.ones(starts << (63 - (address >> 8 & 63)));
+    Some(root + START_WORDS + ones as usize)
 }
 
 /// The compact first table while it is built.
 #[derive(Default)]
-pub(super) struct Runs {
-    starts: Vec<u64>,
-    slots: Vec<u32>,
+pub(super) struct Blocks {
+    roots: Vec<u32>,
+    /// The cells of the open block that are known, which of them start a run, and the runs' slots.
     cells: usize,
+    starts: u64,
+    slots: Vec<u32>,
 }
 
-impl FirstTable for Runs {
+impl FirstTable for Blocks {
     const BITS: u32 = FIRST_BITS;
 
-    fn append(&mut self, cells: u128, slot: Slot) {
-        if self.starts.is_empty() {
-            self.starts = vec![0; CELLS / 64];
+    fn append(&mut self, pool: &mut NodePool, cells: u128, slot: Slot) -> Option<()> {
+        let mut left = cells as usize;
+        while left > 0 {
+            if self.slots.last() != Some(&slot.0) {
+                self.starts |= u64::from(self.cells > 0) << self.cells;
+                self.slots.push(slot.0);
+            }
+            let taken = left.min(BLOCK_CELLS - self.cells);
+            self.cells += taken;
+            left -= taken;
+            if self.cells == BLOCK_CELLS {
+                let root = self.close(pool)?;
+                // Whole blocks of the same slot follow as often as they fit.
+                let more = left / BLOCK_CELLS;
+                left %= BLOCK_CELLS;
+                self.roots.push(root);
+                if more > 0 {
+                    let same = pool.add_words(&[0, 0, slot.0])? as u32;
+                    self.roots.extend(std::iter::repeat_n(same, more));
+                }
+            }
         }
-        if self.slots.last() != Some(&slot.0) {
-            self.starts[self.cells / 64] |= 1 << (self.cells % 64);
-            self.slots.push(slot.0);
-        }
-        self.cells += cells as usize;
+        Some(())
     }
 }
 
-impl Flat<Runs> {
-    /// The sections' items: blocks, slots, nodes.
-    pub(super) fn into_tables(self) -> (Vec<Block>, Vec<u32>, Vec<u32>) {
-        let mut before = 0_u32;
-        let blocks = self.first.starts.iter().map(|starts| {
-            let carried = match before {
-                0 => NO_SLOT,
-                _ => self.first.slots[before as usize - 1],
-            };
-            let block = [*starts, u64::from(carried) << 32 | u64::from(before)];
-            before += starts.count_ones();
-            block
-        });
-        (blocks.collect(), self.first.slots, self.nodes)
+impl Blocks {
+    /// Writes the open block, which is full, and begins the next one.
+    fn close(&mut self, pool: &mut NodePool) -> Option<u32> {
+        self.slots.splice(0..0, [self.starts as u32, (self.starts >> 32) as u32]);
+        let root = pool.add_words(&self.slots)?;
+        self.slots.clear();
+        (self.cells, self.starts) = (0, 0);
+        Some(root as u32)
     }
 }
 
@@ -271,17 +274,28 @@ pub(super) struct Cells(Vec<u32>);
 impl FirstTable for Cells {
     const BITS: u32 = FIRST_BITS;
 
-    fn append(&mut self, cells: u128, slot: Slot) {
+    fn append(&mut self, _: &mut NodePool, cells: u128, slot: Slot) -> Option<()> {
         if self.0.is_empty() {
             self.0.reserve_exact(CELLS);
         }
         self.0.extend(std::iter::repeat_n(slot.0, cells as usize));
+        Some(())
+    }
+}
+
+/// The items of the sections: roots or cells, nodes.
+pub(super) type Tables = (Vec<u32>, Vec<u32>);
+
+impl Flat<Blocks> {
+    /// The sections' items.
+    pub(super) fn into_tables(self) -> Tables {
+        (self.first.roots, self.nodes)
     }
 }
 
 impl Flat<Cells> {
-    /// The sections' items: no blocks, cells, nodes.
-    pub(super) fn into_tables(self) -> (Vec<Block>, Vec<u32>, Vec<u32>) {
-        (Vec::new(), self.first.0, self.nodes)
+    /// The sections' items.
+    pub(super) fn into_tables(self) -> Tables {
+        (self.first.0, self.nodes)
     }
 }

@@ -32,13 +32,14 @@
 
 use super::LANES;
 use super::flatten::{FirstTable, Flat};
-use super::node::{lines_of_step, step};
+use super::node::{NodePool, lines_of_step, step};
 use super::slot::Slot;
 use crate::image::{Image, Section, bytes_of};
 use crate::simd::{Processor, prefetch};
 
-/// Eight rising ends: a cache line.
-type Line = [u64; 8];
+/// Eight rising ends: a cache line. They are kept as signed numbers in the same order, since that
+/// is what AVX2 compares.
+type Line = [i64; 8];
 const LINE_ENDS: usize = 8;
 const CHILDREN: usize = LINE_ENDS + 1;
 const NO_SLOT: u32 = Slot::NOTHING.0;
@@ -88,7 +89,7 @@ impl Ipv6Table {
     /// The answer's slot for an address.
     #[inline(always)]
     pub(super) fn slot(&self, processor: impl Processor, address: u128) -> Slot {
-        let upper = (address >> 64) as u64;
+        let upper = in_order((address >> 64) as u64);
         let mut line = 0;
         for level in &self.levels {
             line = self.child_of(processor, *level as usize, line, upper);
@@ -101,13 +102,13 @@ impl Ipv6Table {
 
     /// The number, in its level, of the child that covers an address.
     #[inline(always)]
-    fn child_of(&self, processor: impl Processor, level: usize, line: usize, upper: u64) -> usize {
+    fn child_of(&self, processor: impl Processor, level: usize, line: usize, upper: i64) -> usize {
         let ends = self.inner.get(level + line);
         line * CHILDREN + ends.map_or(0, |ends| processor.below(ends, upper))
     }
 
     #[inline(always)]
-    fn slot_of_leaf(&self, processor: impl Processor, line: usize, upper: u64) -> Slot {
+    fn slot_of_leaf(&self, processor: impl Processor, line: usize, upper: i64) -> Slot {
         let ends = self.leaves.get(line);
         let run = line * LINE_ENDS + ends.map_or(0, |ends| processor.below(ends, upper));
         Slot(self.slots.get(run).copied().unwrap_or(NO_SLOT))
@@ -136,7 +137,7 @@ impl Ipv6Table {
         slots: &mut [Slot; LANES],
     ) {
         let mut lines = [0_u32; LANES];
-        let upper = |address: &u128| (*address >> 64) as u64;
+        let upper = |address: &u128| in_order((*address >> 64) as u64);
         for (depth, level) in self.levels.iter().enumerate() {
             let next = self.levels.get(depth + 1);
             for (line, address) in lines.iter_mut().zip(addresses) {
@@ -167,7 +168,7 @@ impl Ipv6Table {
         if self.leaves.is_empty() {
             return 0;
         }
-        let upper = (address >> 64) as u64;
+        let upper = in_order((address >> 64) as u64);
         let mut line = 0;
         for level in &self.levels {
             line = self.child_of(processor, *level as usize, line, upper);
@@ -182,6 +183,12 @@ impl Ipv6Table {
         }
         lines
     }
+}
+
+/// The signed number that has the same place in the order of all of them.
+#[inline(always)]
+fn in_order(upper: u64) -> i64 {
+    (upper ^ 1 << 63) as i64
 }
 
 /// The eight bits behind the first `before_bits`; those of the last octet beyond the end.
@@ -223,7 +230,7 @@ pub(super) struct Runs {
 impl FirstTable for Runs {
     const BITS: u32 = 64;
 
-    fn append(&mut self, cells: u128, slot: Slot) {
+    fn append(&mut self, _: &mut NodePool, cells: u128, slot: Slot) -> Option<()> {
         self.cells += cells;
         let end = (self.cells - 1) as u64;
         match (self.ends.last_mut(), self.slots.last()) {
@@ -233,6 +240,7 @@ impl FirstTable for Runs {
                 self.slots.push(slot.0);
             }
         }
+        Some(())
     }
 }
 
@@ -260,9 +268,9 @@ fn last_of(ends: &[u64]) -> u64 {
 /// The first eight of each `step` ends as a line.
 fn lines_of(ends: &[u64], step: usize) -> Vec<Line> {
     let lines = ends.chunks(step).map(|ends| {
-        let mut line = [u64::MAX; LINE_ENDS];
+        let mut line = [i64::MAX; LINE_ENDS];
         for (place, end) in line.iter_mut().zip(ends) {
-            *place = *end;
+            *place = in_order(*end);
         }
         line
     });

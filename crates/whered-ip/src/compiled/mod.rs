@@ -9,8 +9,8 @@
 //!
 //! ```text
 //!             first table                          nodes, in one array of words
-//! IPv4   24 bits: runs of cells by rank    ──►     8 bits: ends of runs | slots
-//!        (or a slot for each cell)
+//! IPv4   18 bits ──► 6 bits: runs by rank  ──►     8 bits: ends of runs | slots
+//!        (or a slot for each of 24 bits)
 //! IPv6   64 bits: runs in a B+-tree        ──►     8 bits ──► 8 bits ... to 128
 //! ```
 //!
@@ -24,7 +24,7 @@
 //! Concurrency: plain data that never changes; any number of readers.
 //!
 //! Cost: lookups cost what the first tables say, mostly two or three cache lines in IPv4. Memory:
-//! 4 MiB (64 MiB in the fast form) if there is IPv4, and some 4 bytes an IPv4 network and 15 an
+//! 1 MiB (64 MiB in the fast form) if there is IPv4, and some 5 bytes an IPv4 network and 15 an
 //! IPv6 network. `docs/design/ip-index.md` has the measurements.
 
 mod flatten;
@@ -82,7 +82,7 @@ pub struct PrefixIndex {
 /// What an index saves.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum IndexForm {
-    /// Memory: some 4 bytes an IPv4 network of a city-scale database, and two reads or three.
+    /// Memory: some 5 bytes an IPv4 network of a city-scale database, and two reads or three.
     #[default]
     Compact,
     /// Time in IPv4: one read for networks of up to 24 bits, at 60 MiB more.
@@ -128,7 +128,7 @@ impl Match {
 }
 
 /// How many sections an index has in an image.
-const SECTIONS: usize = 9;
+const SECTIONS: usize = 8;
 
 impl PrefixIndex {
     /// Builds the index from prefixes with their values, in the order of [`Prefix`], each once.
@@ -146,17 +146,17 @@ impl PrefixIndex {
         entries: impl IntoIterator<Item = (Prefix, T)>,
     ) -> Result<Self, IndexError> {
         let mut entries = Ordered::new(entries.into_iter()).peekable();
-        let (blocks, slots4, nodes4, wide4);
+        let (first4, nodes4, wide4);
         match form {
             IndexForm::Compact => {
-                let mut flat = flatten::<ipv4::Runs>(&mut entries, true)?;
+                let mut flat = flatten::<ipv4::Blocks>(&mut entries, true)?;
                 wide4 = std::mem::take(&mut flat.wide);
-                (blocks, slots4, nodes4) = flat.into_tables();
+                (first4, nodes4) = flat.into_tables();
             }
             IndexForm::Fast => {
                 let mut flat = flatten::<ipv4::Cells>(&mut entries, true)?;
                 wide4 = std::mem::take(&mut flat.wide);
-                (blocks, slots4, nodes4) = flat.into_tables();
+                (first4, nodes4) = flat.into_tables();
             }
         }
         let mut flat = flatten::<ipv6::Runs>(&mut entries, false)?;
@@ -166,8 +166,7 @@ impl PrefixIndex {
         let wide6 = std::mem::take(&mut flat.wide);
         let (inner, leaves, slots6, nodes6) = flat.into_tables();
         let (image, places) = Image::with_sections(&[
-            bytes_of(&blocks),
-            bytes_of(&slots4),
+            bytes_of(&first4),
             bytes_of(&nodes4),
             bytes_of(&inner),
             bytes_of(&leaves),
@@ -186,9 +185,9 @@ impl PrefixIndex {
     #[must_use]
     pub fn from_sections(image: &Image, places: &[Range<usize>]) -> Option<Self> {
         let places: &[Range<usize>; SECTIONS] = places.try_into().ok()?;
-        let [blocks, slots4, nodes4, inner, leaves, slots6, nodes6, wide4, wide6] = places.clone();
+        let [first4, nodes4, inner, leaves, slots6, nodes6, wide4, wide6] = places.clone();
         Some(PrefixIndex {
-            ipv4: Ipv4Table::from_sections(image, &[blocks, slots4, nodes4])?,
+            ipv4: Ipv4Table::from_sections(image, &[first4, nodes4])?,
             ipv6: Ipv6Table::from_sections(image, &[inner, leaves, slots6, nodes6])?,
             wide: [image.section(wide4)?, image.section(wide6)?],
             path: simd::path(),

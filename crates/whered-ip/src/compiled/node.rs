@@ -56,7 +56,7 @@ pub(super) fn lines_of_step(nodes: &[u32], child: Slot, octet: u8) -> usize {
 /// The nodes of an index while it is built; equal nodes are kept once.
 pub(super) struct NodePool {
     words: Vec<u32>,
-    /// Open addressing: the upper half of a node's hash, then its slot; 0 is free.
+    /// Open addressing: the upper half of a node's hash, then its place plus one; 0 is free.
     shared: Vec<u64>,
     shared_count: usize,
     /// The node that is being written, kept for its memory.
@@ -95,8 +95,23 @@ impl NodePool {
     }
 
     fn add_small(&mut self, ends: &[u8], slots: &[u32]) -> Option<Slot> {
-        let end_words = self.write_scratch(ends, slots);
-        let hash = hash_of(end_words, &self.scratch);
+        let mut words = std::mem::take(&mut self.scratch);
+        words.clear();
+        for four in ends.chunks(4) {
+            let mut octets = [255; 4];
+            octets[..four.len()].copy_from_slice(four);
+            words.push(u32::from_le_bytes(octets));
+        }
+        let end_words = words.len();
+        words.extend_from_slice(slots);
+        let place = self.add_words(&words);
+        self.scratch = words;
+        Slot::child(place?, end_words)
+    }
+
+    /// The place of these words, which are kept once; `None` when there are too many.
+    pub(super) fn add_words(&mut self, words: &[u32]) -> Option<usize> {
+        let hash = hash_of(words);
         if (self.shared_count + 1) * 2 > self.shared.len() {
             self.grow_shared();
         }
@@ -107,34 +122,33 @@ impl NodePool {
                 free = Some(place);
                 break;
             }
-            let slot = Slot(known as u32);
-            if known >> 32 == hash >> 32 && slot.end_words() == end_words {
-                let words = self.words.get(slot.place()..slot.place() + self.scratch.len());
-                if words == Some(&self.scratch[..]) {
-                    return Some(slot);
-                }
+            let place = known as u32 as usize - 1;
+            if known >> 32 == hash >> 32
+                && self.words.get(place..place + words.len()) == Some(words)
+            {
+                return Some(place);
             }
         }
-        let slot = self.append(end_words)?;
+        let place = self.append(words)?;
         if let Some(free) = free {
-            self.shared[free] = hash >> 32 << 32 | u64::from(slot.0);
+            self.shared[free] = hash >> 32 << 32 | (place as u64 + 1);
             self.shared_count += 1;
         }
-        Some(slot)
+        Some(place)
     }
 
-    /// Puts the node in `scratch` behind the others, at the next line if it would cross one.
-    fn append(&mut self, end_words: usize) -> Option<Slot> {
+    /// Puts words behind the others, at the next line if they would cross one.
+    fn append(&mut self, words: &[u32]) -> Option<usize> {
         let left = LINE_WORDS - self.words.len() % LINE_WORDS;
-        if self.scratch.len() > left {
+        if words.len() > left {
             self.words.resize(self.words.len() + left, 0);
         }
         let place = self.words.len();
-        if place + self.scratch.len() + HEAD_WORDS > PLACES {
+        if place + words.len() + HEAD_WORDS > PLACES {
             return None;
         }
-        self.words.extend_from_slice(&self.scratch);
-        Slot::child(place, end_words)
+        self.words.extend_from_slice(words);
+        Some(place)
     }
 
     /// All nodes, with the words behind the last one.
@@ -143,19 +157,6 @@ impl NodePool {
             self.words.extend([0; HEAD_WORDS]);
         }
         self.words
-    }
-
-    /// Writes a node's words and returns how many hold ends.
-    fn write_scratch(&mut self, ends: &[u8], slots: &[u32]) -> usize {
-        self.scratch.clear();
-        for four in ends.chunks(4) {
-            let mut octets = [255; 4];
-            octets[..four.len()].copy_from_slice(four);
-            self.scratch.push(u32::from_le_bytes(octets));
-        }
-        let end_words = self.scratch.len();
-        self.scratch.extend_from_slice(slots);
-        end_words
     }
 
     /// Doubles the table of known nodes. The upper halves of the hashes are all it needs.
@@ -180,8 +181,8 @@ fn tries(hash: u64, size: usize) -> impl Iterator<Item = usize> {
 }
 
 /// A multiplicative hash of a node; its upper half is used.
-fn hash_of(end_words: usize, words: &[u32]) -> u64 {
-    let mut hash = end_words as u64;
+fn hash_of(words: &[u32]) -> u64 {
+    let mut hash = 0_u64;
     for word in words {
         hash = (hash.rotate_left(23) ^ u64::from(*word)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     }

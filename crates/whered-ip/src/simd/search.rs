@@ -16,8 +16,8 @@ use super::Avx2;
 pub(crate) trait Processor: Copy {
     /// How many bits are set.
     fn ones(self, bits: u64) -> u32;
-    /// How many of eight rising numbers are below `bound`.
-    fn below(self, rising: &[u64; 8], bound: u64) -> usize;
+    /// How many of eight rising numbers are below `bound`; all of them signed.
+    fn below(self, rising: &[i64; 8], bound: i64) -> usize;
 }
 
 /// What every machine has.
@@ -31,7 +31,7 @@ impl Processor for Scalar {
     }
 
     #[inline(always)]
-    fn below(self, rising: &[u64; 8], bound: u64) -> usize {
+    fn below(self, rising: &[i64; 8], bound: i64) -> usize {
         rising.iter().map(|number| usize::from(*number < bound)).sum()
     }
 }
@@ -45,8 +45,8 @@ impl Processor for Avx2 {
     }
 
     #[inline(always)]
-    fn below(self, rising: &[u64; 8], bound: u64) -> usize {
-        // SAFETY: the token says that AVX2 and BMI1 are there.
+    fn below(self, rising: &[i64; 8], bound: i64) -> usize {
+        // SAFETY: the token says that AVX2 and POPCNT are there.
         unsafe { x86_64::below(rising, bound) }
     }
 }
@@ -54,8 +54,8 @@ impl Processor for Avx2 {
 #[cfg(target_arch = "x86_64")]
 mod x86_64 {
     use std::arch::x86_64::{
-        __m256i, _mm256_castsi256_pd, _mm256_cmpgt_epi64, _mm256_loadu_si256, _mm256_movemask_pd,
-        _mm256_set1_epi64x, _mm256_xor_si256,
+        __m256i, _mm256_castsi256_ps, _mm256_cmpgt_epi64, _mm256_loadu_si256, _mm256_movemask_ps,
+        _mm256_packs_epi32, _mm256_set1_epi64x,
     };
 
     #[inline]
@@ -65,19 +65,18 @@ mod x86_64 {
     }
 
     #[inline]
-    #[target_feature(enable = "avx2,bmi1")]
-    pub(super) fn below(rising: &[u64; 8], bound: u64) -> usize {
-        // AVX2 compares signed numbers only: flipping the highest bit keeps the order.
-        let flip = _mm256_set1_epi64x(i64::MIN);
-        let bound = _mm256_xor_si256(_mm256_set1_epi64x(bound as i64), flip);
+    #[target_feature(enable = "avx2,popcnt")]
+    pub(super) fn below(rising: &[i64; 8], bound: i64) -> usize {
+        let bound = _mm256_set1_epi64x(bound);
         let [low, high] = [0, 4].map(|first| {
             // SAFETY: four numbers of eight octets each stand from `first`, 0 or 4, on.
             let four = unsafe { _mm256_loadu_si256(rising[first..].as_ptr().cast::<__m256i>()) };
-            let below = _mm256_cmpgt_epi64(bound, _mm256_xor_si256(four, flip));
-            _mm256_movemask_pd(_mm256_castsi256_pd(below)) as u32
+            _mm256_cmpgt_epi64(bound, four)
         });
-        // They rise, so those below are the first ones.
-        (low | high << 4).trailing_ones() as usize
+        // One bit for each of the eight, in an order that does not matter: packing both halves
+        // first waits once, not twice, for the slow way from vectors to numbers.
+        let both = _mm256_castsi256_ps(_mm256_packs_epi32(low, high));
+        (_mm256_movemask_ps(both) as u32).count_ones() as usize
     }
 }
 
@@ -130,7 +129,7 @@ mod tests {
 
     #[test]
     fn all_paths_count_alike() {
-        let rising = [0, 3, 3, 1 << 40, 1 << 63, (1 << 63) + 1, u64::MAX, u64::MAX];
+        let rising = [i64::MIN, -3, -3, 0, 1 << 40, 1 << 62, i64::MAX, i64::MAX];
         for number in rising {
             for bound in [number.wrapping_sub(1), number, number.wrapping_add(1)] {
                 let expected = rising.iter().filter(|number| **number < bound).count();
@@ -138,7 +137,7 @@ mod tests {
                 #[cfg(target_arch = "x86_64")]
                 if let Some(avx2) = Avx2::new() {
                     assert_eq!(avx2.below(&rising, bound), expected);
-                    assert_eq!(avx2.ones(bound), Scalar.ones(bound));
+                    assert_eq!(avx2.ones(bound as u64), Scalar.ones(bound as u64));
                 }
             }
         }
