@@ -111,14 +111,25 @@ fn compare(database: &Database, index: &DatabaseIndex, addresses: &[IpAddr]) {
         assert_eq!(found.network(*address), expected.prefix, "{address}");
         assert_eq!(found.is_record(), expected.record.is_some());
         let Some(record) = expected.record else {
-            assert!(index.row(found).is_none());
+            assert!(index.row(found).record().is_none());
+            assert!((0..index.fields().len()).all(|n| index.row(found).get(n) == Cell::Absent));
             continue;
         };
-        let row = index.row(found).unwrap();
-        assert_eq!(row.record(), record);
+        let row = index.row(found);
+        assert_eq!(row.record(), Some(record));
         for (column, field) in index.fields().iter().enumerate() {
             let value = database.field(record, field).unwrap();
             assert!(says(row.get(column), value.clone()), "{address} {field}: {value:?}");
+            let number = database
+                .number(record, field)
+                .unwrap()
+                .filter(|_| row.get(column) != Cell::InPlace);
+            assert_eq!(row.number(column).to_bits(), number.unwrap_or(f64::NAN).to_bits());
+            let text = value.as_ref().and_then(|value| match value {
+                Value::String(text) => Some(text.as_bytes()),
+                _ => None,
+            });
+            assert_eq!(row.text(column), text.unwrap_or_default());
         }
         assert_eq!(row.get(index.fields().len()), Cell::Absent);
     }
@@ -243,6 +254,43 @@ fn a_kept_index_is_refused_when_anything_about_it_is_wrong() {
         let mut damaged = kept.clone();
         damaged[at] ^= 1 << (at % 8);
         refused(damaged, &one);
+    }
+}
+
+#[test]
+fn columns_of_several_types_and_texts_of_any_length_come_back() {
+    let values = [
+        Value::String(String::new()),
+        Value::String("x".repeat(40)),
+        Value::String("y".repeat(5_000)),
+        Value::Double(1.5),
+        Value::Double(f64::NAN),
+        Value::Uint64(u64::MAX),
+        Value::Int32(-7),
+        Value::Boolean(true),
+        Value::Boolean(false),
+        Value::Map(vec![]),
+        Value::Uint128(1 << 100),
+    ];
+    let mut writer = Writer::new(WriterOptions::default()).unwrap();
+    let mut random = Random(3);
+    for network in 0..2000_u32 {
+        let mut any = || values[random.below(values.len() as u64) as usize].clone();
+        let short = Value::String("z".repeat(network as usize % 90));
+        let fields = [("mixed", any()), ("other", any()), ("text", short)];
+        let present = fields.into_iter().filter(|(name, _)| name.len() + network as usize % 3 != 6);
+        let record = present.map(|(name, value)| (name.to_owned(), value)).collect();
+        let address = Ipv4Addr::from_bits(network << 8).into();
+        writer.insert(Prefix::new(address, 24).unwrap(), Value::Map(record)).unwrap();
+    }
+    let database = Database::from_bytes(writer.finish().unwrap()).unwrap();
+    let fields: Vec<FieldPath> =
+        ["mixed", "text", "other", "nothing"].iter().map(|text| text.parse().unwrap()).collect();
+    for count in 0..=fields.len() {
+        let fields = fields[..count].to_vec();
+        let options = IndexOptions { form: IndexForm::Compact, fields };
+        let index = DatabaseIndex::build(&database, &options).unwrap();
+        compare(&database, &index, &addresses(&database));
     }
 }
 

@@ -5,9 +5,8 @@
 //! ```text
 //! 0    magic "whrdidx" 0, version u32, byte order u32 (0x01020304)
 //! 16   checksum of the database u32, of this file behind the header u32, size of the database u64
-//! 32   columns u32, is IPv6 u32, length of the field texts u32, number of sections u32,
-//!      bytes of a row as a power of two u32, 0 u32
-//! 56   places of the sections: first byte u64, one behind the last u64, each
+//! 32   columns u32, is IPv6 u32, length of the field texts u32, number of sections u32
+//! 48   places of the sections: first byte u64, one behind the last u64, each
 //!      field texts, one a line
 //!      sections, each at a multiple of 64 bytes
 //! ```
@@ -29,7 +28,7 @@ use whered_ip::image::Image;
 const MAGIC: &[u8; 8] = b"whrdidx\0";
 const VERSION: u32 = 1;
 const BYTE_ORDER: u32 = 0x0102_0304;
-const HEADER_BYTES: usize = 56;
+const HEADER_BYTES: usize = 48;
 const LINE_BYTES: usize = 64;
 /// More sections than any version has.
 const MOST_SECTIONS: usize = 64;
@@ -63,8 +62,6 @@ impl DatabaseIndex {
         header.extend(database.size_bytes().to_ne_bytes());
         let counts = [self.fields.len(), usize::from(self.is_ipv6), texts.len(), sections.len()];
         header.extend(counts.iter().flat_map(|count| (*count as u32).to_ne_bytes()));
-        header.extend(self.rows.row_shift().to_ne_bytes());
-        header.extend([0; 4]);
         header.extend(places);
         for (place, byte) in file.iter_mut().zip(header) {
             *place = byte;
@@ -117,7 +114,6 @@ struct Header {
     database_checksum: u32,
     database_bytes: u64,
     is_ipv6: bool,
-    row_shift: u32,
     fields: Vec<FieldPath>,
     places: Vec<Range<usize>>,
 }
@@ -168,7 +164,6 @@ impl Header {
             database_checksum: number(16)?,
             database_bytes: long(24)?,
             is_ipv6: number(36)? == 1,
-            row_shift: number(48)?,
             fields,
             places: places.collect::<Result<_, _>>()?,
         })
@@ -177,9 +172,11 @@ impl Header {
     fn index(self, image: &Image) -> Option<DatabaseIndex> {
         let split = self.places.len().checked_sub(rows::SECTIONS)?;
         let (networks, rows) = self.places.split_at_checked(split)?;
-        Some(DatabaseIndex {
-            networks: PrefixIndex::from_sections(image, networks)?,
-            rows: Rows::from_sections(image, rows, self.fields.len(), self.row_shift)?,
+        let networks = PrefixIndex::from_sections(image, networks)?;
+        let rows = Rows::from_sections(image, rows)?;
+        (rows.columns() == self.fields.len()).then_some(DatabaseIndex {
+            networks,
+            rows,
             fields: self.fields,
             is_ipv6: self.is_ipv6,
         })

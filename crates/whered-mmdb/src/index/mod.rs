@@ -8,9 +8,8 @@
 //! address ──PrefixIndex──► row number, network length       every address of the family has one
 //!                              │                            row 0: no record
 //!                              ▼
-//! starts  | u32 | u32 | u32 | ...                           where each row begins
-//!                   ▼
-//! rows    | record id, fields | record id, fields | ...     one a record, see `rows`
+//! ids     | record id | record id | ...
+//! rows    | fields    | fields    | ...                     one a record, see `rows`
 //! ```
 //!
 //! The whole address space is tiled by the leaves of the file's tree, empty ones included, so that
@@ -22,9 +21,10 @@
 //! compared.
 //!
 //! Concurrency: immutable; any number of readers. Cost: a lookup two or three cache lines in IPv4,
-//! six to nine in IPv6, most of them near; a row two more. Nothing is allocated.
+//! six to nine in IPv6, most of them near; a row one more. Nothing is allocated.
 
 mod build;
+mod draft;
 mod file;
 mod rows;
 
@@ -78,7 +78,7 @@ impl Default for IndexOptions {
 /// let found = index.lookup("192.0.2.7".parse()?);
 /// assert!(found.is_record());
 /// assert_eq!(found.length_bits, 24);
-/// let row = index.row(found).expect("there is a record");
+/// let row = index.row(found);
 /// assert_eq!(row.get(0), Cell::Text(b"DE"));
 /// assert_eq!(row.get(1), Cell::Absent);
 /// assert_eq!(index.lookup("192.0.3.7".parse()?).is_record(), false);
@@ -185,10 +185,10 @@ impl DatabaseIndex {
         self.networks.lookup6_batch(addresses, found);
     }
 
-    /// The decoded fields of an answer; `None` if it has no record.
+    /// The decoded fields of an answer; all absent if it has no record.
     #[must_use]
     #[inline]
-    pub fn row(&self, found: Found) -> Option<Row<'_>> {
+    pub fn row(&self, found: Found) -> Row<'_> {
         self.rows.get(found.row)
     }
 

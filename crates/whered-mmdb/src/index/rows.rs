@@ -1,41 +1,33 @@
 //! The decoded fields of all records: one row each, read without decoding anything again.
 //!
-//! Not for which address has which row (see `mod`).
+//! Not for which address has which row (see `mod`), nor for how rows are written (`draft`).
 //!
 //! ```text
+//! layout  | power of two that a row takes | column 0 | column 1 | ...      kind, offset << 8
 //! ids     | 0 | record id of row 1 | record id of row 2 | ...
 //! rows    |     row 0     |     row 1     | ...  | long texts |    all rows take the same space
 //!
-//! a row   | u16 | u16 | u16 | ...       one a column: kind in the lowest 4 bits, above them where
-//!           │                           the value begins, in bytes from the row's beginning
-//!           ▼
-//!         | values: text as length u16 and bytes, numbers little-endian | unused |
+//! a row   | present: a bit a column | values at the columns' offsets | texts | unused |
+//!                                       └─ text: offset u16, length u16 ──▲
 //! ```
+//!
+//! All fields of a column have the same type in nearly every database, so the type and the place
+//! of its values in a row are the column's: reading one is a few loads and no branch on data, and
+//! a loop over many lookups keeps them all under way. An absent number is NaN, an absent text
+//! empty, and row 0, of addresses without a record, has all absent: who needs no difference between
+//! "empty" and "absent" needs no branch. Columns of several types keep the type with the value.
 //!
 //! The space of a row is the smallest power of two that is enough for nearly all of them, so that
 //! a row is found by a shift and lies in one cache line: five columns of a city database take some
 //! 45 bytes. Text is stored in its row rather than shared, because that would be a second place
-//! to read; the longest ones, for which a row has no space, stand behind the rows.
+//! to read; texts for which a row has no space stand behind the rows.
 //!
 //! Invariants: built rows are sound; rows of a file somebody overwrote give wrong cells, never a
 //! panic or a read outside.
 
-use crate::database::Database;
-use crate::decode::Scalar;
-use crate::error::{ErrorKind, MmdbError};
-use crate::index::IndexOptions;
 use crate::tree::RecordId;
 use std::ops::Range;
 use whered_ip::image::{Image, Section, bytes_of};
-
-const KIND_BITS: u32 = 4;
-/// How long a row may be, since a column's head says where its value begins.
-const MOST_ROW_BYTES: usize = 1 << (16 - KIND_BITS);
-const LEAST_ROW_BYTES: usize = 16;
-/// More columns than a row has space for heads and values.
-pub(super) const MOST_COLUMNS: usize = 255;
-/// Of how many rows one may be too long for the space of a row.
-const ROWS_FOR_A_LONG_ONE: usize = 32;
 
 /// One field of a [`Row`].
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -54,49 +46,67 @@ pub enum Cell<'a> {
     Signed(i32),
     /// A boolean.
     Boolean(bool),
-    /// A map, an array, a byte string, a number of 128 bits or a very long text: ask
-    /// [`Database::field`] with the row's record.
+    /// A map, an array, a byte string, a number of 128 bits or a text of 64 KiB: ask
+    /// [`crate::Database::field`] with the row's record.
     InPlace,
 }
 
-impl<'a> Cell<'a> {
-    /// The text, if it is one.
-    #[must_use]
-    #[inline]
-    pub fn text(self) -> Option<&'a [u8]> {
-        match self {
-            Cell::Text(text) => Some(text),
-            _ => None,
-        }
+/// The type of a value, or of all values of a column.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum Kind {
+    /// Nothing; in a column: no record has the field.
+    Absent,
+    Text,
+    Double,
+    Float,
+    Unsigned,
+    Signed,
+    Boolean,
+    InPlace,
+    /// A column whose values begin with their own kind.
+    Mixed,
+}
+
+impl Kind {
+    fn from_number(number: u32) -> Option<Kind> {
+        const ALL: [Kind; 9] = [
+            Kind::Absent,
+            Kind::Text,
+            Kind::Double,
+            Kind::Float,
+            Kind::Unsigned,
+            Kind::Signed,
+            Kind::Boolean,
+            Kind::InPlace,
+            Kind::Mixed,
+        ];
+        ALL.get(number as usize).copied()
     }
 
-    /// The number as a double, if it is one; rounded beyond 53 bits.
-    #[must_use]
-    #[inline]
-    pub fn number(self) -> Option<f64> {
+    /// How many bytes a value takes at its column's offset.
+    pub(super) fn size_bytes(self) -> usize {
         match self {
-            Cell::Double(number) => Some(number),
-            Cell::Float(number) => Some(f64::from(number)),
-            Cell::Unsigned(number) => Some(number as f64),
-            Cell::Signed(number) => Some(f64::from(number)),
-            _ => None,
+            Kind::Absent | Kind::InPlace => 0,
+            Kind::Boolean => 1,
+            Kind::Text | Kind::Float | Kind::Signed => 4,
+            Kind::Double | Kind::Unsigned => 8,
+            Kind::Mixed => 9,
         }
     }
 }
 
-// The kinds of cells, as rows keep them; 0 is absent.
-const TEXT: u16 = 1;
-const DOUBLE: u16 = 2;
-const FLOAT: u16 = 3;
-const UNSIGNED: u16 = 4;
-const SIGNED: u16 = 5;
-const FALSE: u16 = 6;
-const TRUE: u16 = 7;
-const IN_PLACE: u16 = 8;
-/// The value is the place (u32) behind the rows where length and bytes of a text stand.
-const LONG_TEXT: u16 = 9;
+/// The length that says that a text stands behind the rows: at its offset is the place there.
+pub(super) const LONG: u16 = u16::MAX;
 
-/// The decoded fields of one record.
+/// Type and place of a column's values.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Column {
+    pub(super) kind: Kind,
+    pub(super) offset: u16,
+}
+
+/// The decoded fields of one record, or of none.
 #[derive(Debug, Clone, Copy)]
 pub struct Row<'a> {
     rows: &'a Rows,
@@ -106,124 +116,157 @@ pub struct Row<'a> {
 impl<'a> Row<'a> {
     /// The field of a column; absent for a column that there is none of.
     #[must_use]
-    #[inline]
     pub fn get(&self, column: usize) -> Cell<'a> {
-        if column >= self.rows.columns {
+        let Some(found) = self.rows.columns.get(column) else { return Cell::Absent };
+        let start = self.start();
+        let present = self.array(start + column / 8).map_or(0, |[byte]: [u8; 1]| byte);
+        if present >> (column % 8) & 1 == 0 {
             return Cell::Absent;
         }
-        let start = (self.number as usize) << self.rows.row_shift;
-        let Some(head) = self.array(start + 2 * column).map(u16::from_le_bytes) else {
-            return Cell::Absent;
-        };
-        let at = start + usize::from(head >> KIND_BITS);
-        let cell = match head & ((1 << KIND_BITS) - 1) {
-            TEXT => self.text(at),
-            DOUBLE => self.array(at).map(|bytes| Cell::Double(f64::from_le_bytes(bytes))),
-            FLOAT => self.array(at).map(|bytes| Cell::Float(f32::from_le_bytes(bytes))),
-            UNSIGNED => self.array(at).map(|bytes| Cell::Unsigned(u64::from_le_bytes(bytes))),
-            SIGNED => self.array(at).map(|bytes| Cell::Signed(i32::from_le_bytes(bytes))),
-            FALSE => Some(Cell::Boolean(false)),
-            TRUE => Some(Cell::Boolean(true)),
-            IN_PLACE => Some(Cell::InPlace),
-            LONG_TEXT => {
-                let behind = self.rows.count() << self.rows.row_shift;
-                self.array(at).and_then(|at| self.text(behind + u32::from_le_bytes(at) as usize))
-            }
-            _ => None,
+        let at = start + usize::from(found.offset);
+        let cell = match found.kind {
+            Kind::Mixed => self.array(at).and_then(|[kind]: [u8; 1]| {
+                self.cell(Kind::from_number(u32::from(kind))?, start, at + 1)
+            }),
+            kind => self.cell(kind, start, at),
         };
         cell.unwrap_or(Cell::Absent)
     }
 
-    #[inline]
-    fn text(&self, at: usize) -> Option<Cell<'a>> {
-        let length = usize::from(u16::from_le_bytes(self.array(at)?));
-        self.rows.bytes.get(at + 2..at + 2 + length).map(Cell::Text)
+    fn cell(&self, kind: Kind, start: usize, at: usize) -> Option<Cell<'a>> {
+        Some(match kind {
+            Kind::Text => Cell::Text(self.text_at(start, at)?),
+            Kind::Double => Cell::Double(f64::from_le_bytes(self.array(at)?)),
+            Kind::Float => Cell::Float(f32::from_le_bytes(self.array(at)?)),
+            Kind::Unsigned => Cell::Unsigned(u64::from_le_bytes(self.array(at)?)),
+            Kind::Signed => Cell::Signed(i32::from_le_bytes(self.array(at)?)),
+            Kind::Boolean => Cell::Boolean(self.array(at)? == [1]),
+            Kind::InPlace => Cell::InPlace,
+            Kind::Absent | Kind::Mixed => return None,
+        })
     }
 
-    #[inline]
-    fn array<const N: usize>(&self, at: usize) -> Option<[u8; N]> {
-        self.rows.bytes.get(at..at + N)?.first_chunk().copied()
-    }
-
-    /// The record that was decoded.
+    /// The text of a column, UTF-8; empty if it is absent or no text. Costs no unpredictable
+    /// branch where the whole column is text.
     #[must_use]
     #[inline]
-    pub fn record(&self) -> RecordId {
-        self.rows.record(self.number).unwrap_or(RecordId::from_u32(0))
+    pub fn text(&self, column: usize) -> &'a [u8] {
+        match self.rows.columns.get(column) {
+            Some(Column { kind: Kind::Text, offset }) => {
+                let start = self.start();
+                self.text_at(start, start + usize::from(*offset)).unwrap_or_default()
+            }
+            _ => match self.get(column) {
+                Cell::Text(text) => text,
+                _ => &[],
+            },
+        }
+    }
+
+    /// The number of a column as a double, rounded beyond 53 bits; NaN if it is absent or no
+    /// number. Costs no unpredictable branch where the whole column is doubles.
+    #[must_use]
+    #[inline]
+    pub fn number(&self, column: usize) -> f64 {
+        match self.rows.columns.get(column) {
+            Some(Column { kind: Kind::Double, offset }) => {
+                let bytes = self.array(self.start() + usize::from(*offset));
+                bytes.map_or(f64::NAN, f64::from_le_bytes)
+            }
+            _ => match self.get(column) {
+                Cell::Double(number) => number,
+                Cell::Float(number) => f64::from(number),
+                Cell::Unsigned(number) => number as f64,
+                Cell::Signed(number) => f64::from(number),
+                _ => f64::NAN,
+            },
+        }
+    }
+
+    /// The record that was decoded, if there is one.
+    #[must_use]
+    #[inline]
+    pub fn record(&self) -> Option<RecordId> {
+        self.rows.record(self.number)
+    }
+
+    #[inline(always)]
+    fn start(&self) -> usize {
+        (self.number as usize) << self.rows.row_shift
+    }
+
+    /// The text whose offset and length stand at `at`.
+    #[inline(always)]
+    fn text_at(&self, start: usize, at: usize) -> Option<&'a [u8]> {
+        let [low, high, length_low, length_high] = self.array(at)?;
+        let text = start + usize::from(u16::from_le_bytes([low, high]));
+        let length = u16::from_le_bytes([length_low, length_high]);
+        if length == LONG {
+            return self.long_text(text);
+        }
+        self.rows.bytes.get(text..text + usize::from(length))
+    }
+
+    /// The text behind the rows whose place stands at `at`.
+    #[cold]
+    fn long_text(&self, at: usize) -> Option<&'a [u8]> {
+        let behind = self.rows.count() << self.rows.row_shift;
+        let at = behind + u32::from_le_bytes(self.array(at)?) as usize;
+        let length = usize::from(u16::from_le_bytes(self.array(at)?));
+        self.rows.bytes.get(at + 2..at + 2 + length)
+    }
+
+    #[inline(always)]
+    fn array<const N: usize>(&self, at: usize) -> Option<[u8; N]> {
+        self.rows.bytes.get(at..at + N)?.first_chunk().copied()
     }
 }
 
 /// All rows.
 #[derive(Debug)]
 pub(super) struct Rows {
+    layout: Section<u32>,
     ids: Section<u32>,
     bytes: Section<u8>,
-    columns: usize,
+    columns: Vec<Column>,
     /// A row takes two to this power bytes.
     row_shift: u32,
 }
 
 /// How many sections rows have in an image.
-pub(super) const SECTIONS: usize = 2;
+pub(super) const SECTIONS: usize = 3;
+/// More than any row takes.
+const MOST_ROW_SHIFT: u32 = 16;
 
 impl Rows {
-    /// Decodes the fields of these records, which come in rising order.
-    pub(super) fn build(
-        database: &Database,
-        records: &[RecordId],
-        options: &IndexOptions,
-    ) -> Result<Rows, MmdbError> {
-        let columns = options.fields.len();
-        if columns > MOST_COLUMNS {
-            let found = format!("{columns} fields for an index");
-            return Err(MmdbError::new(ErrorKind::Limit, found, format!("up to {MOST_COLUMNS}")));
-        }
-        let mut ids = Vec::with_capacity(records.len() + 1);
-        ids.push(0);
-        let mut drafts = Drafts::new(columns);
-        for record in records {
-            ids.push(record.to_u32());
-            drafts.begin();
-            database.scalars(*record, &options.fields, |column, scalar| {
-                drafts.put(column, scalar);
-            })?;
-        }
-        let (bytes, row_shift) = drafts.finish();
-        let (image, places) = Image::with_sections(&[bytes_of(&ids), &bytes]);
-        let rows = Rows::from_sections(&image, &places, columns, row_shift);
-        Ok(rows.expect("they were laid out just now"))
-    }
-
     /// The rows whose sections lie in an image at these places, in the order of
     /// [`sections`](Self::sections); `None` if they cannot be.
-    pub(super) fn from_sections(
-        image: &Image,
-        places: &[Range<usize>],
-        columns: usize,
-        row_shift: u32,
-    ) -> Option<Rows> {
-        let [ids, bytes] = <&[_; SECTIONS]>::try_from(places).ok()?.clone();
+    pub(super) fn from_sections(image: &Image, places: &[Range<usize>]) -> Option<Rows> {
+        let [layout, ids, bytes] = <&[_; SECTIONS]>::try_from(places).ok()?.clone();
+        let layout = image.section::<u32>(layout)?;
         let (ids, bytes) = (image.section::<u32>(ids)?, image.section::<u8>(bytes)?);
-        let is_sound = 1 << row_shift.min(31) <= MOST_ROW_BYTES
-            && ids
-                .len()
-                .checked_shl(row_shift)
-                .is_some_and(|size| (1..=bytes.len()).contains(&size));
-        is_sound.then_some(Rows { ids, bytes, columns, row_shift })
+        let (row_shift, columns) = layout.split_first()?;
+        let columns = columns.iter().map(|column| {
+            Some(Column { kind: Kind::from_number(column & 0xff)?, offset: (column >> 8) as u16 })
+        });
+        let columns = columns.collect::<Option<_>>()?;
+        let row_shift = *row_shift;
+        let is_sound =
+            row_shift <= MOST_ROW_SHIFT && (1..=bytes.len()).contains(&(ids.len() << row_shift));
+        is_sound.then_some(Rows { layout, ids, bytes, columns, row_shift })
     }
 
     pub(super) fn sections(&self) -> [&[u8]; SECTIONS] {
-        [bytes_of(&self.ids), bytes_of(&self.bytes)]
+        [bytes_of(&self.layout), bytes_of(&self.ids), bytes_of(&self.bytes)]
     }
 
-    /// A row takes two to this power bytes.
-    pub(super) fn row_shift(&self) -> u32 {
-        self.row_shift
+    pub(super) fn columns(&self) -> usize {
+        self.columns.len()
     }
 
     #[inline]
-    pub(super) fn get(&self, number: u32) -> Option<Row<'_>> {
-        (number != 0).then_some(Row { rows: self, number })
+    pub(super) fn get(&self, number: u32) -> Row<'_> {
+        Row { rows: self, number }
     }
 
     #[inline]
@@ -246,124 +289,4 @@ impl Rows {
     pub(super) fn memory_bytes(&self) -> usize {
         self.sections().iter().map(|section| section.len()).sum()
     }
-}
-
-/// Rows one behind the other, each as long as it is, while they are decoded.
-struct Drafts {
-    columns: usize,
-    bytes: Vec<u8>,
-    /// Where each row begins; row 0 has no fields.
-    starts: Vec<usize>,
-}
-
-impl Drafts {
-    fn new(columns: usize) -> Drafts {
-        let mut drafts = Drafts { columns, bytes: Vec::new(), starts: Vec::new() };
-        drafts.begin();
-        drafts
-    }
-
-    /// Begins the next row, all of whose fields are absent so far.
-    fn begin(&mut self) {
-        self.starts.push(self.bytes.len());
-        self.bytes.resize(self.bytes.len() + 2 * self.columns, 0);
-    }
-
-    /// Puts a value behind the row and its kind and place into its column.
-    fn put(&mut self, column: usize, scalar: Option<Scalar<'_>>) {
-        let start = self.starts.last().copied().unwrap_or(0);
-        let at = self.bytes.len();
-        let mut kind = write(&mut self.bytes, scalar);
-        if self.bytes.len() - start > MOST_ROW_BYTES {
-            self.bytes.truncate(at);
-            kind = IN_PLACE;
-        }
-        let head = kind | ((at - start) as u16) << KIND_BITS;
-        let place = start + 2 * column;
-        self.bytes[place..place + 2].copy_from_slice(&head.to_le_bytes());
-    }
-
-    /// The rows with equal space for each, and the power of two that it is.
-    fn finish(mut self) -> (Vec<u8>, u32) {
-        self.starts.push(self.bytes.len());
-        let rows = self.starts.windows(2).map(|ends| &self.bytes[ends[0]..ends[1]]);
-        let rows: Vec<&[u8]> = rows.collect();
-        let mut row_bytes = LEAST_ROW_BYTES.max((6 * self.columns).next_power_of_two());
-        while rows.iter().filter(|row| row.len() > row_bytes).count() * ROWS_FOR_A_LONG_ONE
-            > rows.len()
-        {
-            row_bytes *= 2;
-        }
-        let (mut bytes, mut long) = (vec![0; rows.len() * row_bytes], Vec::new());
-        for (row, place) in rows.into_iter().zip(bytes.chunks_mut(row_bytes)) {
-            match place.get_mut(..row.len()) {
-                Some(place) => place.copy_from_slice(row),
-                None => self.shorten(row, place, &mut long),
-            }
-        }
-        bytes.extend(long);
-        (bytes, row_bytes.trailing_zeros())
-    }
-
-    /// Copies a row into less space than it takes: texts go behind the rows, other values stay.
-    fn shorten(&self, row: &[u8], place: &mut [u8], long: &mut Vec<u8>) {
-        let mut at = 2 * self.columns;
-        for column in 0..self.columns {
-            let head = u16::from_le_bytes([row[2 * column], row[2 * column + 1]]);
-            let value = &row[usize::from(head >> KIND_BITS)..];
-            let (mut kind, mut size) = match head & ((1 << KIND_BITS) - 1) {
-                TEXT => (LONG_TEXT, 4),
-                kind @ (DOUBLE | UNSIGNED) => (kind, 8),
-                kind @ (FLOAT | SIGNED) => (kind, 4),
-                kind => (kind, 0),
-            };
-            // Eight bytes a column need not have been left.
-            if at + size > place.len() {
-                (kind, size) = (IN_PLACE, 0);
-            }
-            if kind == LONG_TEXT {
-                place[at..at + 4].copy_from_slice(&(long.len() as u32).to_le_bytes());
-                long.extend(&value[..2 + usize::from(u16::from_le_bytes([value[0], value[1]]))]);
-            } else {
-                place[at..at + size].copy_from_slice(&value[..size]);
-            }
-            let head = kind | (at as u16) << KIND_BITS;
-            place[2 * column..2 * column + 2].copy_from_slice(&head.to_le_bytes());
-            at += size;
-        }
-    }
-}
-
-/// Appends a value; returns its kind.
-fn write(row: &mut Vec<u8>, scalar: Option<Scalar<'_>>) -> u16 {
-    match scalar {
-        Some(Scalar::String(text)) if text.len() < MOST_ROW_BYTES => {
-            row.extend((text.len() as u16).to_le_bytes());
-            row.extend(text.as_bytes());
-            TEXT
-        }
-        Some(Scalar::Double(number)) => {
-            row.extend(number.to_le_bytes());
-            DOUBLE
-        }
-        Some(Scalar::Float(number)) => {
-            row.extend(number.to_le_bytes());
-            FLOAT
-        }
-        Some(Scalar::Int32(number)) => {
-            row.extend(number.to_le_bytes());
-            SIGNED
-        }
-        Some(Scalar::Uint16(number)) => write_unsigned(row, u64::from(number)),
-        Some(Scalar::Uint32(number)) => write_unsigned(row, u64::from(number)),
-        Some(Scalar::Uint64(number)) => write_unsigned(row, number),
-        Some(Scalar::Boolean(false)) => FALSE,
-        Some(Scalar::Boolean(true)) => TRUE,
-        Some(Scalar::String(_) | Scalar::Bytes(_) | Scalar::Uint128(_)) | None => IN_PLACE,
-    }
-}
-
-fn write_unsigned(row: &mut Vec<u8>, number: u64) -> u16 {
-    row.extend(number.to_le_bytes());
-    UNSIGNED
 }
