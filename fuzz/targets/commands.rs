@@ -46,7 +46,7 @@ static SETUP: LazyLock<Setup> = LazyLock::new(|| {
         sites: vec![site("fra", 8.0, &["192.0.2.1", "::1"]), site("nyc", -74.0, &["192.0.2.2"])],
     };
     Setup {
-        databases: vec![DatabaseSource { name: "d".to_owned(), path: PathBuf::from(path) }],
+        databases: vec![DatabaseSource::new("d", path)],
         pools: vec![pool],
         ..Setup::default()
     }

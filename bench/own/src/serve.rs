@@ -118,7 +118,7 @@ fn pool_engine() -> Arc<Engine> {
         healthy: true,
     };
     let setup = Setup {
-        databases: vec![whered_engine::DatabaseSource { name: "city".to_owned(), path: database }],
+        databases: vec![whered_engine::DatabaseSource::new("city", database)],
         zones: vec![whered_engine::ZoneSource { name: "bench.example".to_owned(), path: zone }],
         pools: vec![PoolSource {
             name: "www".to_owned(),

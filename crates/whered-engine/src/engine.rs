@@ -15,6 +15,7 @@ use whered_store::{
 };
 
 use crate::clock;
+use crate::databases::{NamedDatabase, ReloadFailure};
 use crate::error::{EngineError, WriteError};
 use crate::generation::Generation;
 use crate::keyspace::Keyspace;
@@ -99,7 +100,7 @@ impl Engine {
     /// journal is damaged, or a file of the setup is missing or wrong.
     pub fn open(options: EngineOptions) -> Result<(Arc<Engine>, OpenReport), EngineError> {
         // Files come first: a mistake in one must not leave a new, empty directory behind.
-        let loaded = Loaded::read(&options.setup)?;
+        let loaded = Loaded::read(&options.setup, None)?;
         let mut changes = SiteChanges::default();
         // Replaying needs the places that operations go to, and those need the log that is only
         // there after replaying: so replay collects into stand-ins that take no log.
@@ -147,7 +148,7 @@ impl Engine {
     /// # Errors
     /// The first fault, with its place; the old generation serves on.
     pub fn reload(&self, setup: Setup) -> Result<ReloadReport, EngineError> {
-        let loaded = Loaded::read(&setup)?;
+        let loaded = Loaded::read(&setup, Some(&*self.generation()))?;
         let mut control = self.control();
         let number = self.current.load().number() + 1;
         let generation = Generation::build(number, &setup, &control.changes, loaded)?;
@@ -157,9 +158,42 @@ impl Engine {
             zones: setup.zones.len(),
             pools: setup.pools.len(),
         };
+        generation.databases().iter().for_each(|named| named.status.note_success());
         control.setup = setup;
         self.current.store(Arc::new(generation));
         Ok(report)
+    }
+
+    /// Loads one database anew and swaps it in; everything else is shared with the generation
+    /// before. Gives the number of the generation that serves now.
+    ///
+    /// # Errors
+    /// The file cannot be read or is wrong; the old generation serves on, and the database's
+    /// status says so unless the file was just being changed.
+    ///
+    /// # Panics
+    /// When there is no database of that name.
+    pub fn reload_database(&self, name: &str) -> Result<u64, ReloadFailure> {
+        let current = self.generation();
+        let old = current.database(name).expect("the caller has the name from a generation");
+        let loaded = NamedDatabase::load(&old.source, Arc::clone(&old.status));
+        let loaded = loaded.inspect_err(|failure| {
+            if !failure.is_changing {
+                old.status.note_failure(failure);
+            }
+        })?;
+        // Reading took its time without the lock: the configuration may have been reloaded.
+        let _control = self.control();
+        let current = self.generation();
+        let same = |named: &Arc<NamedDatabase>| named.source == loaded.source;
+        let Some(index) = current.databases().iter().position(same) else {
+            return Ok(current.number());
+        };
+        loaded.status.note_success();
+        let next = current.with_changed_database(index, loaded);
+        let number = next.number();
+        self.current.store(Arc::new(next));
+        Ok(number)
     }
 
     /// The collections.

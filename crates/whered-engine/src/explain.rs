@@ -9,10 +9,10 @@ use serde_json::{Map, Value, json};
 use whered_dns::Client;
 use whered_geo::{Hit, Place, Search, Shape};
 
+use crate::databases::NamedDatabase;
 use crate::engine::Engine;
 use crate::error::ExplainError;
 use crate::generation::Generation;
-use crate::setup::NamedDatabase;
 
 /// Every key of an explanation, in the order that it is shown in.
 const KEYS: [&str; 10] = [
@@ -129,14 +129,14 @@ impl Engine {
         let mut place = None;
         if let Some(source) = steering.source() {
             // To steering an address whose family the database does not have is at no known place.
-            let record = match source.database.root(client.address.is_ipv4()) {
+            let record = match source.database().root(client.address.is_ipv4()) {
                 Some(_) => reasons.record(source, client.address)?,
                 None => {
                     reasons.database(source);
                     None
                 }
             };
-            place = record.and_then(|record| steering.place_of(&source.database, record));
+            place = record.and_then(|record| steering.place_of(source.database(), record));
         }
         let sites = &generation.pools()[index].sites;
         let candidates = steering.candidates(place).into_iter().map(|found| {
@@ -173,7 +173,7 @@ impl Reasons {
 
     /// Notes which database is asked.
     fn database(&mut self, named: &NamedDatabase) {
-        let metadata = named.database.metadata();
+        let metadata = named.metadata();
         self.set(
             "database",
             json!({
@@ -193,12 +193,11 @@ impl Reasons {
         let unreadable =
             |error: whered_mmdb::MmdbError| ExplainError::Unreadable(error.to_string());
         self.database(named);
-        let database = &named.database;
-        let found = database.lookup(address).map_err(unreadable)?;
+        let found = named.lookup(address).map_err(unreadable)?;
         self.set("prefix", json!(found.prefix.to_string()));
         if let Some(record) = found.record {
             let mut text = Vec::new();
-            database.write_record_json(record, &mut text).map_err(unreadable)?;
+            named.write_record_json(record, &mut text).map_err(unreadable)?;
             let value = serde_json::from_slice(&text);
             self.set("record", value.map_err(|error| ExplainError::Unreadable(error.to_string()))?);
         }

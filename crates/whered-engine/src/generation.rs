@@ -12,9 +12,10 @@ use std::sync::Arc;
 
 use whered_dns::{Answer, Choice, Client, Name, Zone, Zones};
 
+use crate::databases::NamedDatabase;
 use crate::error::EngineError;
 use crate::pool::{Pool, Site};
-use crate::setup::{Loaded, NamedDatabase, Setup};
+use crate::setup::{Loaded, Setup};
 use crate::site_changes::SiteChanges;
 use crate::steering::Steering;
 
@@ -40,12 +41,17 @@ impl Generation {
         changes: &SiteChanges,
         loaded: Loaded,
     ) -> Result<Generation, EngineError> {
-        let place_database = place_database(setup, &loaded.databases)?;
+        let in_generation = |mut named: NamedDatabase| {
+            named.generation = number;
+            Arc::new(named)
+        };
+        let databases: Vec<_> = loaded.databases.into_iter().map(in_generation).collect();
+        let place_database = place_database(setup, &databases)?;
         let pools: Vec<_> = setup.pools.iter().map(|p| Arc::new(changes.apply(p))).collect();
         let zones = Arc::new(build_zones(&loaded.zones, &pools)?);
         let mut generation = Generation {
             number,
-            databases: loaded.databases,
+            databases,
             place_database,
             zone_list: loaded.zones,
             zones,
@@ -88,6 +94,32 @@ impl Generation {
         })
     }
 
+    /// The next generation after one database was loaded again; all else is shared.
+    pub(crate) fn with_changed_database(
+        &self,
+        index: usize,
+        mut named: NamedDatabase,
+    ) -> Generation {
+        let number = self.number + 1;
+        named.generation = number;
+        let mut databases = self.databases.clone();
+        databases[index] = Arc::new(named);
+        let mut generation = Generation {
+            number,
+            databases,
+            place_database: self.place_database,
+            zone_list: self.zone_list.clone(),
+            zones: Arc::clone(&self.zones),
+            pools: self.pools.clone(),
+            steering: self.steering.clone(),
+        };
+        if self.place_database == Some(index) {
+            generation.steering =
+                generation.pools.iter().map(|pool| generation.new_steering(pool)).collect();
+        }
+        generation
+    }
+
     /// The generation's number: one more at every change.
     pub fn number(&self) -> u64 {
         self.number
@@ -100,7 +132,7 @@ impl Generation {
 
     /// The database of that name.
     pub fn database(&self, name: &str) -> Option<&Arc<NamedDatabase>> {
-        self.databases.iter().find(|database| database.name == name)
+        self.databases.iter().find(|named| named.name == name)
     }
 
     /// The database that clients' places come from: the configured one, else the first.

@@ -38,9 +38,9 @@
 //! assert_eq!(found, 1);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
-#![forbid(unsafe_code)]
 
 mod clock;
+mod databases;
 mod engine;
 mod error;
 mod explain;
@@ -54,6 +54,10 @@ mod setup;
 mod site_changes;
 mod steering;
 
+pub use databases::{
+    AccessMode, DEFAULT_FIELDS, DatabaseSource, DatabaseStatus, FileState, MemoryUse,
+    NamedDatabase, ReloadFailure, ReloadMode, open_database_file, read_database_file, read_file,
+};
 pub use engine::{Engine, EngineOptions, OpenReport, ReloadReport};
 pub use error::{EngineError, ExplainError, WriteError};
 pub use generation::Generation;
@@ -63,7 +67,7 @@ pub use pool::{
     ADDRESSES_PER_SITE_MAX, PolicyStep, Pool, PoolSource, SITES_PER_POOL_MAX, Site, WhenAllDown,
 };
 pub use prefix_sets::PrefixSets;
-pub use setup::{DatabaseSource, NamedDatabase, Setup, ZoneSource, read_database_file, read_file};
+pub use setup::{Setup, ZoneSource};
 
 pub use whered_geo as geo;
 pub use whered_ip as ip;

@@ -25,8 +25,8 @@ use whered_dns::{Choice, Client};
 use whered_geo::Place;
 use whered_mmdb::{Database, FieldPath, RecordId, TreeNode};
 
+use crate::databases::NamedDatabase;
 use crate::pool::{PolicyStep, Pool, WhenAllDown};
-use crate::setup::NamedDatabase;
 
 /// The deepest tree: an IPv6 address.
 const DEPTH_MAX: usize = 128;
@@ -88,7 +88,7 @@ impl Steering {
         let Some(source) = &self.source else {
             return constant;
         };
-        let (site, scope_length_bits) = self.walk(&source.database, client.address);
+        let (site, scope_length_bits) = self.walk(source.database(), client.address);
         Choice { answer: Some(usize::from(site)), scope_length_bits }
     }
 

@@ -58,6 +58,7 @@ mod tree;
 mod value;
 mod verify;
 mod walk;
+mod within;
 mod writer;
 
 pub use database::{Database, Format, Lookup};

@@ -72,8 +72,17 @@ impl<'a> Networks<'a> {
         Networks { tree, bytes, open, visits_left }
     }
 
+    /// The same, but of these places only; the last one comes first.
+    pub(crate) fn of(tree: &'a SearchTree, bytes: &'a [u8], places: Vec<Place>) -> Networks<'a> {
+        Networks { open: places, ..Networks::new(tree, bytes) }
+    }
+
+    pub(crate) fn push(&mut self, place: Place) {
+        self.open.push(place);
+    }
+
     /// Puts the children of an inner node on the stack, the left one on top.
-    fn descend(&mut self, place: &Place, node: u32) -> Result<(), MmdbError> {
+    pub(crate) fn descend(&mut self, place: &Place, node: u32) -> Result<(), MmdbError> {
         if place.depth == self.tree.address_bits() {
             return Err(self.tree.too_deep(node));
         }

@@ -186,10 +186,15 @@ impl SearchTree {
     /// One child of an inner node: the right one if `bit` is set.
     pub(crate) fn child(&self, bytes: &[u8], node: u32, bit: bool) -> Result<TreeNode, MmdbError> {
         let number = if node < self.node_count { self.read(bytes, node, bit) } else { None };
-        let number = match number {
-            Some(number) => number,
-            None => self.read_absent(node, bit)?,
-        };
+        match number {
+            Some(number) => self.meaning(node, bit, number),
+            None => self.child_absent(node, bit),
+        }
+    }
+
+    /// What a number in a node's record says.
+    #[inline(always)]
+    fn meaning(&self, node: u32, bit: bool, number: u32) -> Result<TreeNode, MmdbError> {
         if number < self.node_count {
             return Ok(TreeNode::Node(number));
         }
@@ -212,9 +217,10 @@ impl SearchTree {
         }
     }
 
-    /// A record of a node that is not in memory.
+    /// One child of a node that is not in memory.
     #[cold]
-    fn read_absent(&self, node: u32, bit: bool) -> Result<u32, MmdbError> {
+    #[inline(never)]
+    fn child_absent(&self, node: u32, bit: bool) -> Result<TreeNode, MmdbError> {
         let reader = self.reader.as_deref().filter(|_| node < self.node_count);
         let mut bytes = [0; 8];
         let bytes = bytes.get_mut(..self.layout.node_bytes());
@@ -222,7 +228,8 @@ impl SearchTree {
             return Err(self.no_such_node(node));
         };
         read_at::fill(reader, bytes, self.node_offset(node))?;
-        self.number(bytes, bit).ok_or_else(|| self.no_such_node(node))
+        let number = self.number(bytes, bit).ok_or_else(|| self.no_such_node(node))?;
+        self.meaning(node, bit, number)
     }
 
     fn read(&self, bytes: &[u8], node: u32, bit: bool) -> Option<u32> {

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use whered_engine::store::SyncPolicy;
-use whered_engine::{PolicyStep, WhenAllDown};
+use whered_engine::{AccessMode, DatabaseSource, PolicyStep, ReloadMode, WhenAllDown};
 
 use super::Config;
 
@@ -151,21 +151,63 @@ fn the_first_unknown_key_of_the_file_is_named() {
 }
 
 #[test]
+fn a_database_has_a_mode_a_reload_and_fields() {
+    let read = |keys: &str| {
+        let text = format!("[[database]]\nname = 'a'\npath = 'b'\n{keys}");
+        Config::from_toml(&text, Path::new("edge.toml")).unwrap().databases.remove(0)
+    };
+    let default = read("");
+    assert_eq!(default, DatabaseSource::new("a", "b"));
+    assert_eq!((default.mode, default.reload), (AccessMode::Indexed, ReloadMode::Notify));
+    let fields: Vec<String> = default.fields.iter().map(ToString::to_string).collect();
+    assert_eq!(fields, whered_engine::DEFAULT_FIELDS);
+    for mode in AccessMode::ALL {
+        assert_eq!(read(&format!("mode = '{mode}'")).mode, mode);
+    }
+    for reload in ReloadMode::ALL {
+        assert_eq!(read(&format!("reload = '{reload}'")).reload, reload);
+    }
+    assert_eq!(read("fields = []").fields, []);
+    assert_eq!(read("fields = ['a.b']").fields, ["a.b".parse().unwrap()]);
+}
+
+#[test]
+fn a_wrong_mode_reload_or_field_is_refused_with_what_is_allowed() {
+    for (keys, line) in [
+        (
+            "mode = 'ram'",
+            "4:8: 'mode' in [[database]] is 'ram'; allowed: stream, tree, mmap, memory, indexed",
+        ),
+        ("mode = 1", "4:8: 'mode' in [[database]] is a whole number; allowed: a string"),
+        ("reload = ''", "4:10: 'reload' in [[database]] is ''; allowed: notify, poll, off"),
+        (
+            "fields = ['a..b']",
+            "4:11: 'fields' in [[database]] has 'a..b'; allowed: names between single dots",
+        ),
+        (
+            "fields = ['']",
+            "4:11: 'fields' in [[database]] has ''; allowed: names between single dots",
+        ),
+        (
+            "fields = ['a', 'a']",
+            "4:16: 'fields' in [[database]] repeats 'a'; allowed: every field once",
+        ),
+        (
+            "fields = 'a'",
+            "4:10: 'fields' in [[database]] is a string; allowed: an array of field paths such as \"country.iso_code\"",
+        ),
+    ] {
+        refuses(&format!("[[database]]\nname = 'a'\npath = 'b'\n{keys}\n"), line);
+    }
+}
+
+#[test]
 fn keys_of_later_versions_are_told_apart_from_unknown_ones() {
     let top = "data_dir, resp, http, dns, journal, database, zone, pool";
     for table in ["ruleset", "feed"] {
         refuses(
             &format!("[[{table}]]\nname = 'a'\n"),
             &format!("1:3: key '{table}' in the top level is not in this version; allowed: {top}"),
-        );
-    }
-    for key in ["fields = ['a']", "reload = 'poll'"] {
-        let name = key.split(' ').next().unwrap();
-        refuses(
-            &format!("[[database]]\nname = 'a'\n{key}\n"),
-            &format!(
-                "3:1: key '{name}' in [[database]] is not in this version; allowed: name, path"
-            ),
         );
     }
     refuses(

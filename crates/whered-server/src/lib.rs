@@ -8,6 +8,7 @@
 //!            │ resp: threads with one poll loop each            │
 //! clients ─> │ dns:  UDP threads, one TCP thread                │ ─> Engine
 //!            │ http: one thread; searches on a few others       │
+//!            │ reload: one thread watches files, one builds     │
 //!            │ config: one TOML file    metrics: read on scrape │
 //!            └──────────────────────────────────────────────────┘
 //! ```
@@ -17,10 +18,12 @@
 //! loopback unless told otherwise.
 
 mod config;
+mod databases;
 mod descriptors;
 pub mod dns;
 mod http;
 mod metrics;
+mod reload;
 pub mod resp;
 mod runtime;
 mod server;

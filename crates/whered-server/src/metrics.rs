@@ -16,7 +16,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
-use whered_engine::{DATABASE_COUNT, Engine};
+use whered_engine::{DATABASE_COUNT, Engine, NamedDatabase};
 
 use crate::dns::{DnsCounters, Totals};
 use crate::http::HttpCounters;
@@ -115,13 +115,7 @@ impl Metrics {
         let number = <Gauge>::default();
         number.set(generation.number() as i64);
         registry.register("generation", "The number of the generation that serves", number);
-        let epochs = Gauges::default();
-        for named in generation.databases() {
-            let epoch = named.database.metadata().build_epoch_seconds;
-            epochs.set([("database", &*named.name)], epoch);
-        }
-        let help = "When the database was built, in seconds since 1970";
-        epochs.register(registry, "database_build_timestamp_seconds", help);
+        add_databases(registry, generation.databases());
         let keys = Gauges::default();
         for number in 0..DATABASE_COUNT {
             keys.set([("number", &*number.to_string())], self.engine.keyspace().len(number) as u64);
@@ -164,6 +158,38 @@ impl Metrics {
             registry.register(name, help, gauge);
         }
     }
+}
+
+fn add_databases(registry: &mut Registry, databases: &[Arc<NamedDatabase>]) {
+    let (built, loaded, memory, refused) = <(Gauges, Gauges, Gauges, Gauges)>::default();
+    let (reloads, failures) = <(Counters, Counters)>::default();
+    for named in databases {
+        let labels = [("database", &*named.name)];
+        built.set(labels, named.metadata().build_epoch_seconds);
+        loaded.set(labels, named.loaded_at_millis / 1000);
+        let bytes = named.memory_use();
+        for (part, bytes) in [
+            ("file", bytes.file_bytes),
+            ("index", bytes.index_bytes),
+            ("columns", bytes.columns_bytes),
+        ] {
+            memory.set([("database", &*named.name), ("part", part)], bytes);
+        }
+        refused.set(labels, u64::from(named.status.last_failure().is_some()));
+        reloads.add(labels, named.status.reloads());
+        failures.add(labels, named.status.failures());
+    }
+    let help = "When the database was built, in seconds since 1970";
+    built.register(registry, "database_build_timestamp_seconds", help);
+    let help = "When the database was loaded, in seconds since 1970";
+    loaded.register(registry, "database_loaded_timestamp_seconds", help);
+    let help = "Memory of the database; a mapping counts as none";
+    memory.register(registry, "database_memory_bytes", help);
+    let help = "1 when the newest file of the database was refused and an older one serves";
+    refused.register(registry, "database_refused", help);
+    reloads.register(registry, "database_reloads", "New files of the database that were taken");
+    let help = "New files of the database that were refused";
+    failures.register(registry, "database_reload_failures", help);
 }
 
 /// A counter for each combination of labels.

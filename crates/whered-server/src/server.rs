@@ -1,8 +1,8 @@
 //! The server: one engine, its doors, and their orderly end.
 //!
 //! ```text
-//! start:  engine ─> RESP ─> DNS ─> HTTP (serves the others' metrics)
-//! stop:   doors first (each answers what it has read) ─> engine closes the journal
+//! start:  engine ─> RESP ─> DNS ─> HTTP (serves the others' metrics) ─> watching of files
+//! stop:   watching ─> doors (each answers what it has read) ─> engine closes the journal
 //! ```
 //!
 //! A failed start leaves nothing running: what was started before the failure is stopped.
@@ -23,6 +23,7 @@ use crate::descriptors;
 use crate::dns::DnsDoor;
 use crate::http::{HttpCounters, HttpDoor};
 use crate::metrics::Metrics;
+use crate::reload::{Reloader, with_lowest_priority};
 use crate::resp::{RespDoor, RespOptions};
 use crate::runtime;
 
@@ -43,6 +44,7 @@ use crate::runtime;
 pub struct Server {
     engine: Arc<Engine>,
     doors: Doors,
+    reloader: Reloader,
     config: Config,
 }
 
@@ -70,8 +72,18 @@ impl Server {
         };
         let (engine, report) = Engine::open(options)?;
         tracing::info!("{report}");
-        match Doors::start(&engine, &descriptors::fitted(config.clone())) {
-            Ok(doors) => Ok(Server { engine, doors, config }),
+        let config_that_fits = descriptors::fitted(config.clone());
+        let started = Doors::start(&engine, &config_that_fits).and_then(|doors| {
+            match Reloader::start(&engine) {
+                Ok(reloader) => Ok((doors, reloader)),
+                Err(error) => {
+                    doors.stop();
+                    Err(error)
+                }
+            }
+        });
+        match started {
+            Ok((doors, reloader)) => Ok(Server { engine, doors, reloader, config }),
             Err(error) => {
                 engine.close()?;
                 Err(error.into())
@@ -106,7 +118,9 @@ impl Server {
     /// The first fault, with its place; the old generation serves on.
     pub fn reload(&self, config: Config) -> Result<String, ServerError> {
         let unchanged = config.has_same_doors(&self.config);
-        let report = self.engine.reload(config.into_setup())?;
+        let setup = config.into_setup();
+        let report = with_lowest_priority(|| self.engine.reload(setup))?;
+        self.reloader.configured();
         let mut line = format!(
             "generation {} with {} databases, {} zones, {} pools",
             report.generation, report.databases, report.zones, report.pools
@@ -125,6 +139,7 @@ impl Server {
     /// # Errors
     /// The journal could not be brought to the disk.
     pub fn stop(self) -> Result<(), ServerError> {
+        self.reloader.stop();
         self.doors.stop();
         Ok(self.engine.close()?)
     }

@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use whered_engine::AccessMode;
 
 /// Answers where: IP addresses, places nearby, prefixes, and place-aware DNS, from memory.
 #[derive(Parser)]
@@ -79,6 +80,9 @@ pub(crate) struct LookupArguments {
         default_value = "/usr/share/GeoIP/GeoIP.dat"
     )]
     pub(crate) db: PathBuf,
+    /// How the file is read: little of it, its tree, mapped, or whole
+    #[arg(long, value_enum, default_value_t = LookupMode::Stream)]
+    pub(crate) mode: LookupMode,
     /// How to print
     #[arg(long, value_enum, default_value_t = OutputFormat::Json)]
     pub(crate) format: OutputFormat,
@@ -91,6 +95,30 @@ pub(crate) struct LookupArguments {
     /// Addresses; without any, one a line from standard input
     #[arg(value_name = "IP")]
     pub(crate) addresses: Vec<String>,
+}
+
+/// The access modes that build no index.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LookupMode {
+    /// Only what an address needs, when it needs it
+    Stream,
+    /// The search tree at once, records when they are needed
+    Tree,
+    /// The file mapped; nobody may cut it meanwhile
+    Mmap,
+    /// The whole file at once
+    Memory,
+}
+
+impl From<LookupMode> for AccessMode {
+    fn from(mode: LookupMode) -> AccessMode {
+        match mode {
+            LookupMode::Stream => AccessMode::Stream,
+            LookupMode::Tree => AccessMode::Tree,
+            LookupMode::Mmap => AccessMode::Mmap,
+            LookupMode::Memory => AccessMode::Memory,
+        }
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]

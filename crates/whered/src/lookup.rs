@@ -1,12 +1,13 @@
 //! `whered lookup`: addresses from the command line or standard input, answered from a file.
 //!
-//! No index is built: the file's own tree is walked, which is what a one-shot question wants.
+//! No index is built: the file's own tree is walked, and unless `--mode` says otherwise only what
+//! that takes is read, which is what a one-shot question wants.
 
 use std::io::{self, BufWriter, Write};
 use std::net::IpAddr;
 use std::path::Path;
 
-use whered_engine::{DatabaseSource, Engine, EngineOptions, Setup, read_database_file};
+use whered_engine::{DatabaseSource, Engine, EngineOptions, Setup, open_database_file};
 use whered_mmdb::{Database, FieldPath, Lookup, Value};
 
 use crate::addresses::{Answer, each_address};
@@ -18,7 +19,8 @@ pub(crate) fn run(arguments: &LookupArguments) -> Result<Outcome, Failure> {
     if arguments.explain {
         return explain(arguments);
     }
-    let database = read_database_file(&arguments.db).map_err(Failure::new)?;
+    let mode = arguments.mode.into();
+    let database = open_database_file(&arguments.db, mode).map_err(Failure::new)?;
     let fields = arguments.field.iter().map(|path| {
         path.parse().map_err(|error| Failure::Message(format!("--field {path}: {error}")))
     });
@@ -142,7 +144,10 @@ fn csv_cell(text: &str) -> String {
 }
 
 fn explain(arguments: &LookupArguments) -> Result<Outcome, Failure> {
-    let source = DatabaseSource { name: "file".to_owned(), path: arguments.db.clone() };
+    let source = DatabaseSource {
+        mode: arguments.mode.into(),
+        ..DatabaseSource::new("file", &arguments.db)
+    };
     let setup = Setup { databases: vec![source], ..Setup::default() };
     let options = EngineOptions { setup, ..EngineOptions::default() };
     let (engine, _) = Engine::open(options).map_err(Failure::new)?;

@@ -82,5 +82,5 @@ pub(crate) fn place_database_of(ip_version: u16, rows: &[(&str, Option<(f64, f64
 
 /// The setup's entry for a database file.
 pub(crate) fn database(name: &str, path: PathBuf) -> DatabaseSource {
-    DatabaseSource { name: name.to_owned(), path }
+    DatabaseSource::new(name, path)
 }

@@ -7,8 +7,10 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use whered_engine::geo::Place;
+use whered_engine::mmdb::FieldPath;
 use whered_engine::{
     ADDRESSES_PER_SITE_MAX, DatabaseSource, PolicyStep, PoolSource, SITES_PER_POOL_MAX, Site,
     WhenAllDown, ZoneSource,
@@ -18,8 +20,11 @@ use super::doors::defined;
 use super::error::ConfigError;
 use super::section::{Found, Keys, Section};
 
-const DATABASE: Keys =
-    Keys { title: "[[database]]", allowed: &["name", "path"], later: &["fields", "reload"] };
+const DATABASE: Keys = Keys {
+    title: "[[database]]",
+    allowed: &["name", "path", "mode", "reload", "fields"],
+    later: &[],
+};
 const ZONE: Keys = Keys { title: "[[zone]]", allowed: &["name", "path"], later: &["reload"] };
 const POOL: Keys = Keys {
     title: "[[pool]]",
@@ -41,6 +46,8 @@ pub(super) const TABLES: [&Keys; 4] = [&DATABASE, &ZONE, &POOL, &SITE];
 /// The policy of a pool that names none.
 const POLICY: [PolicyStep; 2] = [PolicyStep::Healthy, PolicyStep::Nearest];
 const TTL_SECONDS: u64 = 30;
+/// Columns of one database.
+const FIELDS_MAX: usize = 64;
 /// RFC 2181 section 8.
 const TTL_SECONDS_MAX: u64 = 0x7fff_ffff;
 
@@ -49,9 +56,52 @@ pub(super) fn read_databases(top: &Section<'_>) -> Result<Vec<DatabaseSource>, C
     let mut names = Names::new("database");
     let read = |section: &Section<'_>| {
         let (name, path) = name_and_path(section, &mut names)?;
-        Ok(DatabaseSource { name, path })
+        let mut source = DatabaseSource::new(name, path);
+        if let Some(mode) = read_choice(section, "mode")? {
+            source.mode = mode;
+        }
+        if let Some(reload) = read_choice(section, "reload")? {
+            source.reload = reload;
+        }
+        if let Some(fields) = read_fields(section)? {
+            source.fields = fields;
+        }
+        Ok(source)
     };
     top.tables("database", &DATABASE)?.iter().map(read).collect()
+}
+
+/// A word of a few; what is wrong about it is what is allowed.
+fn read_choice<T: FromStr<Err = String>>(
+    section: &Section<'_>,
+    key: &str,
+) -> Result<Option<T>, ConfigError> {
+    let Some(word) = section.text(key)? else { return Ok(None) };
+    let refuse = |allowed: String| {
+        section.refuse(&word.span, key, &format!("is '{}'", word.value), &allowed)
+    };
+    word.value.parse().map(Some).map_err(refuse)
+}
+
+fn read_fields(section: &Section<'_>) -> Result<Option<Vec<FieldPath>>, ConfigError> {
+    let what = "field paths such as \"country.iso_code\"";
+    let Some(texts) = section.texts("fields", what)? else { return Ok(None) };
+    let mut fields: Vec<FieldPath> = Vec::new();
+    for text in &texts.value {
+        let refuse = |found: &str, allowed: &str| {
+            section.refuse(&text.span, "fields", &format!("{found} '{}'", text.value), allowed)
+        };
+        let path = text.value.parse::<FieldPath>().ok().filter(|path| !path.is_empty());
+        let path = path.ok_or_else(|| refuse("has", "names between single dots"))?;
+        if fields.contains(&path) {
+            return Err(refuse("repeats", "every field once"));
+        }
+        if fields.len() == FIELDS_MAX {
+            return Err(refuse("goes on with", &format!("up to {FIELDS_MAX} fields")));
+        }
+        fields.push(path);
+    }
+    Ok(Some(fields))
 }
 
 /// Reads every `[[zone]]`.

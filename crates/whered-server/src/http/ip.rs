@@ -45,7 +45,7 @@ pub(crate) async fn ip(
     let explain = parameters.switch("explain")?;
     let generation = door.engine.generation();
     let named = database(&generation, parameters.text("db"))?;
-    let found = named.database.lookup(address).map_err(|error| unreadable(named, &error))?;
+    let found = named.lookup(address).map_err(|error| unreadable(named, &error))?;
     if explain {
         let reasons = door.engine.explain_ip(&named.name, address).map_err(|error| {
             HttpError::new(StatusCode::INTERNAL_SERVER_ERROR, None, error.to_string())
@@ -56,12 +56,12 @@ pub(crate) async fn ip(
 }
 
 /// A path with the text that it was given as.
-struct Field<'a> {
+pub(super) struct Field<'a> {
     text: &'a str,
     path: FieldPath,
 }
 
-fn read_fields(parameters: &Parameters) -> Result<Vec<Field<'_>>, HttpError> {
+pub(super) fn read_fields(parameters: &Parameters) -> Result<Vec<Field<'_>>, HttpError> {
     let Some(list) = parameters.text("fields") else {
         return Ok(Vec::new());
     };
@@ -81,7 +81,7 @@ fn read_fields(parameters: &Parameters) -> Result<Vec<Field<'_>>, HttpError> {
     Ok(fields)
 }
 
-fn database<'a>(
+pub(super) fn database<'a>(
     generation: &'a Generation,
     name: Option<&str>,
 ) -> Result<&'a NamedDatabase, HttpError> {
@@ -101,7 +101,7 @@ fn database<'a>(
 }
 
 /// The error of a lookup: the client's when the database has no such addresses at all.
-fn unreadable(named: &NamedDatabase, error: &MmdbError) -> HttpError {
+pub(super) fn unreadable(named: &NamedDatabase, error: &MmdbError) -> HttpError {
     let message = format!("database '{}': {error}", named.name);
     match error.kind() {
         ErrorKind::AddressFamily => HttpError::bad_request("address", message),
@@ -132,20 +132,20 @@ fn answer(
 }
 
 /// The whole record, or an object of the fields asked for.
-fn push_record(
+pub(super) fn push_record(
     body: &mut Vec<u8>,
     named: &NamedDatabase,
     record: RecordId,
     fields: &[Field<'_>],
 ) -> Result<(), MmdbError> {
     if fields.is_empty() {
-        return named.database.write_record_json(record, body);
+        return named.write_record_json(record, body);
     }
     for (index, field) in fields.iter().enumerate() {
         body.push(if index == 0 { b'{' } else { b',' });
         push_text(body, field.text);
         body.push(b':');
-        match named.database.field(record, &field.path)? {
+        match named.field(record, &field.path)? {
             Some(value) => value.write_json(body),
             None => body.extend_from_slice(b"null"),
         }
@@ -154,6 +154,6 @@ fn push_record(
     Ok(())
 }
 
-fn push_text(body: &mut Vec<u8>, text: &str) {
+pub(super) fn push_text(body: &mut Vec<u8>, text: &str) {
     body.extend_from_slice(&serde_json::to_vec(text).expect("text always has a JSON form"));
 }

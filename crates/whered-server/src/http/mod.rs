@@ -12,6 +12,7 @@
 //! an answer, [`listen::PROGRESS`] between answers; request bodies are not read.
 
 mod counters;
+mod databases;
 mod error;
 mod ip;
 mod listen;
@@ -132,10 +133,14 @@ fn router(door: Arc<Door>) -> Router {
         .route("/healthz", get(healthz))
         .route("/metrics", get(metrics))
         .route("/v1/ip/{address}", get(ip::ip))
+        .route("/v1/databases", get(databases::list))
+        .route("/v1/databases/{name}", get(databases::one))
+        .route("/v1/databases/{name}/networks", get(databases::networks))
         .route("/v1/collections/{name}/near", get(near::near))
         .fallback(async || {
             let message = "no such path; paths: /healthz, /metrics, /v1/ip/{address}, \
-                           /v1/collections/{name}/near";
+                           /v1/databases, /v1/databases/{name}, \
+                           /v1/databases/{name}/networks, /v1/collections/{name}/near";
             HttpError::new(StatusCode::NOT_FOUND, Some("path"), message)
         })
         .method_not_allowed_fallback(async || {
@@ -177,6 +182,9 @@ fn route_of(path: &str) -> &'static str {
         ["", "healthz"] => "/healthz",
         ["", "metrics"] => "/metrics",
         ["", "v1", "ip", _] => "/v1/ip/{address}",
+        ["", "v1", "databases"] => "/v1/databases",
+        ["", "v1", "databases", _] => "/v1/databases/{name}",
+        ["", "v1", "databases", _, "networks"] => "/v1/databases/{name}/networks",
         ["", "v1", "collections", _, "near"] => "/v1/collections/{name}/near",
         _ => "other",
     }
@@ -236,6 +244,9 @@ mod tests {
     fn routes_are_named_without_their_parameters() {
         assert_eq!(route_of("/v1/ip/192.0.2.1"), "/v1/ip/{address}");
         assert_eq!(route_of("/v1/collections/a%2Fb/near"), "/v1/collections/{name}/near");
+        assert_eq!(route_of("/v1/databases"), "/v1/databases");
+        assert_eq!(route_of("/v1/databases/city"), "/v1/databases/{name}");
+        assert_eq!(route_of("/v1/databases/city/networks"), "/v1/databases/{name}/networks");
         assert_eq!(route_of("/v1/collections/near"), "other");
         assert_eq!(route_of(""), "other");
     }

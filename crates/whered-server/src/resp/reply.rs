@@ -66,6 +66,11 @@ impl Reply {
         Reply { out: Vec::new(), protocol: Protocol::Resp2, ticket: Ticket::NONE }
     }
 
+    /// A part of this reply that is written before it is known where it stands.
+    pub(crate) fn beside(&self) -> Reply {
+        Reply { protocol: self.protocol, ..Reply::new() }
+    }
+
     /// The reply of the present command must wait for this write.
     pub(crate) fn hold(&mut self, ticket: Ticket) {
         self.ticket = self.ticket.max(ticket);

@@ -1,4 +1,4 @@
-//! Records of addresses: `IP.GET IP.MGET IP.NET IP.LIST`.
+//! Records of addresses: `IP.GET IP.MGET IP.NET IP.LIST IP.INFO IP.WITHIN`.
 //!
 //! Not for: which file a database comes from (the configuration). Each command takes one
 //! generation and answers from it to the end. A field is given as text: a string without quotes,
@@ -7,6 +7,8 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use serde_json::Value;
+use whered_engine::ip::Prefix;
 use whered_engine::mmdb::{FieldPath, MmdbError, RecordId};
 use whered_engine::{Generation, NamedDatabase};
 
@@ -14,6 +16,7 @@ use super::{
     Action, Command, Failure, Flag, NOT_AN_INTEGER, Outcome, SYNTAX_ERROR, address, explained,
     name, no_such, number, wrong_arity,
 };
+use crate::databases::{self, PAGE_NETWORKS, PAGE_NETWORKS_MAX};
 use crate::resp::protocol::Args;
 use crate::resp::reply::Reply;
 use crate::resp::session::Session;
@@ -38,6 +41,14 @@ pub(super) const COMMANDS: &[Command] = &[
         syntax: "database address [path ...] [EXPLAIN]",
         summary: "Gives the record of an address as JSON, or some of its fields",
         action: Action::Run(get),
+        ..IP
+    },
+    Command {
+        name: "ip.info",
+        arity: 2,
+        syntax: "database",
+        summary: "Gives what is to be said of a database: its file, mode, memory and last reload",
+        action: Action::Run(info),
         ..IP
     },
     Command {
@@ -66,6 +77,18 @@ pub(super) const COMMANDS: &[Command] = &[
         syntax: "database address",
         summary: "Gives the network around an address that has one answer",
         action: Action::Run(network),
+        ..IP
+    },
+    Command {
+        name: "ip.within",
+        arity: -3,
+        flags: &[Flag::ReadOnly],
+        syntax: "database prefix [CURSOR cursor] [COUNT count] [path ...]",
+        summary: "Gives the cursor of the next page (0: there is none) and the networks inside a \
+                  prefix, each with what IP.GET gives; a page has 100 networks or `COUNT`, up to \
+                  1000, and ends at 1 MiB",
+        cost: "O(N) with N networks given",
+        action: Action::Run(within),
         ..IP
     },
 ];
@@ -132,7 +155,7 @@ fn get_many(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome
 fn network(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
     let generation = session.engine().generation();
     let named = database(&generation, args.at(1))?;
-    let found = named.database.lookup(address(args.at(2))?);
+    let found = named.lookup(address(args.at(2))?);
     let found = found.map_err(|error| unreadable(&named, &error))?;
     reply.bulk(found.prefix.to_string().as_bytes());
     Ok(())
@@ -144,12 +167,21 @@ fn write_record(
     paths: &[FieldPath],
     reply: &mut Reply,
 ) -> Outcome {
-    let found = named.database.lookup(address).map_err(|error| unreadable(named, &error))?;
-    match found.record {
+    let found = named.lookup(address).map_err(|error| unreadable(named, &error))?;
+    write_found(named, found.record, paths, reply).map_err(|error| unreadable(named, &error))
+}
+
+/// A record as JSON, or its fields.
+fn write_found(
+    named: &NamedDatabase,
+    record: Option<RecordId>,
+    paths: &[FieldPath],
+    reply: &mut Reply,
+) -> Result<(), MmdbError> {
+    match record {
         Some(record) if paths.is_empty() => {
             let mut json = Vec::new();
-            let written = named.database.write_record_json(record, &mut json);
-            written.map_err(|error| unreadable(named, &error))?;
+            named.write_record_json(record, &mut json)?;
             reply.bulk(&json);
         }
         None if paths.is_empty() => reply.null(),
@@ -158,16 +190,94 @@ fn write_record(
     Ok(())
 }
 
+fn info(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
+    let generation = session.engine().generation();
+    let named = database(&generation, args.at(1))?;
+    let pairs = databases::describe(&named);
+    reply.map(pairs.len());
+    for (key, value) in pairs {
+        reply.bulk(key.as_bytes());
+        match value {
+            Value::Null => reply.null(),
+            Value::Array(texts) => {
+                reply.array(texts.len());
+                texts.iter().for_each(|text| {
+                    reply.bulk(text.as_str().unwrap_or_default().as_bytes());
+                });
+            }
+            Value::String(text) => reply.bulk(text.as_bytes()),
+            number => reply.integer(number.as_i64().unwrap_or(i64::MAX)),
+        }
+    }
+    Ok(())
+}
+
+/// What `IP.WITHIN` asks for.
+struct Within {
+    prefix: Prefix,
+    cursor: Option<IpAddr>,
+    count: usize,
+    paths: Vec<FieldPath>,
+}
+
+fn read_within(args: Args<'_>) -> Result<Within, Failure> {
+    let text = name(args.at(2))?;
+    let prefix = text.parse();
+    let prefix = prefix.map_err(|error| Failure::made(format!("ERR wrong prefix: {error}")))?;
+    let (mut cursor, mut count, mut next) = (None, PAGE_NETWORKS, 3);
+    while next + 1 < args.len() {
+        let value = args.at(next + 1);
+        if args.is(next, "cursor") {
+            cursor = if value == b"0" { None } else { Some(address(value)?) };
+        } else if args.is(next, "count") {
+            let given = number::integer(value).and_then(|count| usize::try_from(count).ok());
+            count =
+                given.filter(|count| (1..=PAGE_NETWORKS_MAX).contains(count)).ok_or_else(|| {
+                    Failure::made(format!("ERR COUNT must be 1 to {PAGE_NETWORKS_MAX}"))
+                })?;
+        } else {
+            break;
+        }
+        next += 2;
+    }
+    let paths = args.from(next).map(path).collect::<Result<_, _>>()?;
+    Ok(Within { prefix, cursor, count, paths })
+}
+
+fn within(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
+    let generation = session.engine().generation();
+    let named = database(&generation, args.at(1))?;
+    let Within { prefix, cursor, count, paths } = read_within(args)?;
+    // The cursor stands before the networks, and is known only after them.
+    let mut networks = reply.beside();
+    let mut given = 0;
+    let next = databases::page(&named, prefix, cursor, count, |network, record| {
+        networks.array(2);
+        networks.bulk(network.to_string().as_bytes());
+        write_found(&named, Some(record), &paths, &mut networks)?;
+        given += 1;
+        Ok(networks.out.len())
+    });
+    let next = next.map_err(|error| unreadable(&named, &error))?;
+    reply.array(2);
+    match next {
+        Some(next) => reply.bulk(next.to_string().as_bytes()),
+        None => reply.bulk(b"0"),
+    }
+    reply.array(given);
+    reply.out.extend_from_slice(&networks.out);
+    Ok(())
+}
+
 fn write_fields(
     named: &NamedDatabase,
     record: Option<RecordId>,
     paths: &[FieldPath],
     reply: &mut Reply,
-) -> Outcome {
+) -> Result<(), MmdbError> {
     let mut texts = Vec::with_capacity(paths.len());
     for path in paths {
-        let value = record.map(|record| named.database.field(record, path)).transpose();
-        let value = value.map_err(|error| unreadable(named, &error))?;
+        let value = record.map(|record| named.field(record, path)).transpose()?;
         texts.push(value.flatten().map(|value| {
             let mut text = Vec::new();
             value.write_text(&mut text);

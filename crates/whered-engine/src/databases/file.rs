@@ -1,0 +1,217 @@
+//! Database files: opening them in each access mode, and telling one state of a file from another.
+//!
+//! Not for: the format, or what serves afterwards. Only [`AccessMode::Mmap`] maps the file; the
+//! other modes read through the descriptor, so that a file which is cut or overwritten in place
+//! gives errors or old answers and never a signal.
+//!
+//! Cost: `memory` and `indexed` read the file once. `tree` and `stream` read, when they verify, the
+//! whole file into memory for as long as that takes; unverified, only what opening needs.
+
+use std::fmt;
+use std::fs::{File, Metadata};
+use std::io::{self, Read};
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::Path;
+
+use whered_mmdb::{Database, MmdbError, ReadAt, Resident, Verified};
+
+use super::access::AccessMode;
+use super::status::ReloadFailure;
+use crate::clock;
+use crate::error::EngineError;
+
+/// What tells one state of a file from another without reading it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileState {
+    /// The device and the file's number on it: another file under the same name differs here.
+    pub device: u64,
+    /// The file's number.
+    pub inode: u64,
+    /// Its size.
+    pub size_bytes: u64,
+    /// When its bytes were last changed: seconds since 1970, and nanoseconds.
+    pub modified: (i64, i64),
+    /// When anything of it was last changed, such as its permissions.
+    pub changed: (i64, i64),
+}
+
+impl FileState {
+    /// The state of the file that a path leads to now; symbolic links are followed.
+    ///
+    /// # Errors
+    /// The system's, such as that there is no file.
+    pub fn of(path: &Path) -> io::Result<FileState> {
+        Ok(FileState::from_metadata(&std::fs::metadata(path)?))
+    }
+
+    fn from_metadata(found: &Metadata) -> FileState {
+        FileState {
+            device: found.dev(),
+            inode: found.ino(),
+            size_bytes: found.size(),
+            modified: (found.mtime(), found.mtime_nsec()),
+            changed: (found.ctime(), found.ctime_nsec()),
+        }
+    }
+}
+
+impl fmt::Display for FileState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let FileState { inode, size_bytes, modified: (seconds, nanoseconds), .. } = self;
+        write!(f, "inode {inode}, {size_bytes} bytes, modified {seconds}.{nanoseconds:09}")
+    }
+}
+
+/// Opens one database file without verifying it; for programs that ask without a server.
+///
+/// # Errors
+/// The file cannot be read or is no database: one line with the place.
+pub fn open_database_file(path: &Path, mode: AccessMode) -> Result<Database, EngineError> {
+    let opened = Opened::new(path).and_then(|opened| opened.database(mode));
+    opened.map_err(|fault| EngineError::new(format!("{}: {}", path.display(), fault.0)))
+}
+
+/// Opens one database file with all of it in memory, without verifying it.
+///
+/// # Errors
+/// As [`open_database_file`].
+pub fn read_database_file(path: &Path) -> Result<Database, EngineError> {
+    open_database_file(path, AccessMode::Memory)
+}
+
+/// Reads a regular file whole. A pipe that nobody writes to would block a reload for ever, and a
+/// device such as `/dev/zero` has no end: both are refused before they are opened.
+///
+/// # Errors
+/// The system's, or that it is no regular file.
+pub fn read_file(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    open_regular(path)?.read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// Opens and verifies one database file.
+pub(super) fn open_verified(
+    path: &Path,
+    mode: AccessMode,
+) -> Result<(Database, Verified, FileState), ReloadFailure> {
+    let failure = |fault: Fault, file: Option<FileState>, is_changing: bool| ReloadFailure {
+        message: format!("{}: {}", path.display(), fault.0),
+        at_millis: clock::now_millis(),
+        file,
+        is_changing,
+    };
+    let opened = Opened::new(path).map_err(|fault| failure(fault, None, false))?;
+    let state = opened.state;
+    let verified = opened.verified(mode);
+    // Another file under this name is not asked about here: this one was whole, and the watcher
+    // will see the other. The same file with other bytes may be half of each.
+    let now = FileState::of(path).ok().filter(|now| now.inode == state.inode);
+    let is_changing =
+        now.is_some_and(|now| (now.size_bytes, now.modified) != (state.size_bytes, state.modified));
+    match verified {
+        Ok(_) if is_changing => {
+            let found = "was changed while it was read; allowed: files that are complete";
+            Err(failure(Fault(found.to_owned()), Some(state), true))
+        }
+        Ok((database, verified)) => Ok((database, verified, state)),
+        Err(fault) => Err(failure(fault, Some(state), is_changing)),
+    }
+}
+
+/// What was found wrong, without the file's name.
+struct Fault(String);
+
+impl From<io::Error> for Fault {
+    fn from(error: io::Error) -> Fault {
+        Fault(error.to_string())
+    }
+}
+
+impl From<MmdbError> for Fault {
+    fn from(error: MmdbError) -> Fault {
+        Fault(error.to_string())
+    }
+}
+
+/// An open file and its state at that moment.
+struct Opened {
+    file: File,
+    state: FileState,
+}
+
+impl Opened {
+    fn new(path: &Path) -> Result<Opened, Fault> {
+        let file = open_regular(path)?;
+        let state = FileState::from_metadata(&file.metadata()?);
+        Ok(Opened { file, state })
+    }
+
+    /// The database as the mode wants it, nothing verified.
+    fn database(self, mode: AccessMode) -> Result<Database, Fault> {
+        let resident = match mode {
+            AccessMode::Mmap => return Ok(Database::from_bytes(self.map()?)?),
+            AccessMode::Memory | AccessMode::Indexed => {
+                return Ok(Database::from_bytes(self.read()?)?);
+            }
+            AccessMode::Stream => Resident::Nothing,
+            AccessMode::Tree => Resident::Tree,
+        };
+        let Opened { file, state } = self;
+        let reader = OpenFile { file, size_bytes: state.size_bytes };
+        Ok(Database::from_reader(reader, resident)?)
+    }
+
+    /// The same, verified whole; a database on a reader reads itself into memory for that.
+    fn verified(self, mode: AccessMode) -> Result<(Database, Verified), Fault> {
+        let database = self.database(mode)?;
+        let verified = database.verify()?;
+        Ok((database, verified))
+    }
+
+    /// All bytes, as many as there were when the file was opened.
+    fn read(&self) -> Result<Vec<u8>, Fault> {
+        let size = usize::try_from(self.state.size_bytes)
+            .map_err(|_| Fault("is larger than this machine can address".to_owned()))?;
+        let mut bytes = vec![0; size];
+        self.file.read_exact_at(&mut bytes, 0)?;
+        Ok(bytes)
+    }
+
+    #[allow(unsafe_code, reason = "the mode that maps files needs a mapping")]
+    fn map(&self) -> Result<bytes::Bytes, Fault> {
+        // SAFETY: the mapping is private and read-only, and lives as long as its owner in the
+        // `Bytes`. That nobody changes or cuts the file below it is what the mode asks of its
+        // operator (docs/databases.md); every read of the bytes is checked and copied, and nothing
+        // that was read once is trusted to read the same again.
+        let mapping = unsafe { memmap2::Mmap::map(&self.file) }?;
+        Ok(bytes::Bytes::from_owner(mapping))
+    }
+}
+
+fn open_regular(path: &Path) -> io::Result<File> {
+    let kind = std::fs::metadata(path)?.file_type();
+    // Reading a folder has an error of its own.
+    if !kind.is_file() && !kind.is_dir() {
+        let message = "is a pipe, a socket or a device; allowed: a regular file";
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+    }
+    File::open(path)
+}
+
+/// A file that is read range by range.
+#[derive(Debug)]
+struct OpenFile {
+    file: File,
+    size_bytes: u64,
+}
+
+impl ReadAt for OpenFile {
+    fn size_bytes(&self) -> u64 {
+        self.size_bytes
+    }
+
+    fn read_at(&self, buffer: &mut [u8], offset_bytes: u64) -> io::Result<()> {
+        self.file.read_exact_at(buffer, offset_bytes)
+    }
+}

@@ -1,0 +1,172 @@
+//! Named databases: where each comes from, how its bytes are held, and the one way that every door
+//! asks it.
+//!
+//! Not for: the formats (`whered-mmdb`), when to load again (the server watches files).
+//!
+//! ```text
+//! DatabaseSource ──load: open, verify──> NamedDatabase (immutable) ──> Generation
+//!                                             └─ DatabaseStatus: shared by all loads of the name
+//! ```
+//!
+//! Invariants: what was loaded was verified whole; a [`NamedDatabase`] never changes, only its
+//! status does. [`NamedDatabase::lookup`] and [`NamedDatabase::field`] are the only ways from an
+//! address to an answer, so that an index has one place to stand in.
+
+mod access;
+mod file;
+mod status;
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use whered_mmdb::{Database, FieldPath, Lookup, Metadata, MmdbError, RecordId, Value, Verified};
+
+use crate::clock;
+
+pub use access::AccessMode;
+pub use file::{FileState, open_database_file, read_database_file, read_file};
+pub use status::{DatabaseStatus, ReloadFailure, ReloadMode};
+
+/// The fields that are columns unless the configuration names others.
+pub const DEFAULT_FIELDS: [&str; 5] = [
+    "country.iso_code",
+    "city.names.en",
+    "location.latitude",
+    "location.longitude",
+    "autonomous_system_number",
+];
+
+/// An IP database to load.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DatabaseSource {
+    /// The name that questions use.
+    pub name: String,
+    /// The `.mmdb` or legacy `.dat` file.
+    pub path: PathBuf,
+    /// How its bytes are held.
+    pub mode: AccessMode,
+    /// How a new file is noticed.
+    pub reload: ReloadMode,
+    /// The fields that an index keeps as columns.
+    pub fields: Vec<FieldPath>,
+}
+
+impl DatabaseSource {
+    /// A database with the default mode, reloading and fields.
+    ///
+    /// # Panics
+    /// Never: the default fields are right paths.
+    pub fn new(name: impl Into<String>, path: impl Into<PathBuf>) -> DatabaseSource {
+        let path_of = |field: &&str| field.parse().expect("the default fields are right paths");
+        DatabaseSource {
+            name: name.into(),
+            path: path.into(),
+            mode: AccessMode::Indexed,
+            reload: ReloadMode::Notify,
+            fields: DEFAULT_FIELDS.iter().map(path_of).collect(),
+        }
+    }
+}
+
+/// A loaded database and its name.
+#[derive(Debug)]
+pub struct NamedDatabase {
+    /// The name that questions use.
+    pub name: String,
+    /// What it was loaded from and how.
+    pub source: DatabaseSource,
+    /// The file as it was when it was read.
+    pub file: FileState,
+    /// When it was loaded, in milliseconds since 1970.
+    pub loaded_at_millis: u64,
+    /// What verification has counted.
+    pub verified: Verified,
+    /// How long reading and verifying took.
+    pub load_time: Duration,
+    /// The generation that it came with.
+    pub generation: u64,
+    /// What became of the loads of this name.
+    pub status: Arc<DatabaseStatus>,
+    database: Database,
+}
+
+/// How much memory of its own a database takes, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MemoryUse {
+    /// The file's bytes that are held; a mapping's are the system's and count as none.
+    pub file_bytes: u64,
+    /// The index.
+    pub index_bytes: u64,
+    /// The columns.
+    pub columns_bytes: u64,
+}
+
+impl NamedDatabase {
+    /// Opens and verifies the file of a source.
+    ///
+    /// # Errors
+    /// The file cannot be read, changes meanwhile, is no database, or fails verification.
+    pub(crate) fn load(
+        source: &DatabaseSource,
+        status: Arc<DatabaseStatus>,
+    ) -> Result<NamedDatabase, ReloadFailure> {
+        let started = Instant::now();
+        let (database, verified, file) = file::open_verified(&source.path, source.mode)?;
+        Ok(NamedDatabase {
+            name: source.name.clone(),
+            source: source.clone(),
+            file,
+            loaded_at_millis: clock::now_millis(),
+            verified,
+            load_time: started.elapsed(),
+            generation: 0,
+            status,
+            database,
+        })
+    }
+
+    /// The record of an address and the network for which it is the answer.
+    ///
+    /// # Errors
+    /// An IPv6 address in a file of IP version 4; bytes that cannot be read any more.
+    pub fn lookup(&self, address: IpAddr) -> Result<Lookup, MmdbError> {
+        self.database.lookup(address)
+    }
+
+    /// One field of a record.
+    ///
+    /// # Errors
+    /// A record beyond the limits; bytes that cannot be read any more.
+    pub fn field(&self, record: RecordId, path: &FieldPath) -> Result<Option<Value>, MmdbError> {
+        self.database.field(record, path)
+    }
+
+    /// Appends a whole record as JSON.
+    ///
+    /// # Errors
+    /// As [`NamedDatabase::field`]; `out` is then as it was.
+    pub fn write_record_json(&self, record: RecordId, out: &mut Vec<u8>) -> Result<(), MmdbError> {
+        self.database.write_record_json(record, out)
+    }
+
+    /// What the file says of itself.
+    pub fn metadata(&self) -> &Metadata {
+        self.database.metadata()
+    }
+
+    /// The file's own tree and records: for walks over networks, not for single addresses.
+    pub fn database(&self) -> &Database {
+        &self.database
+    }
+
+    /// The memory that it takes.
+    pub fn memory_use(&self) -> MemoryUse {
+        let file_bytes = match self.source.mode {
+            AccessMode::Mmap => 0,
+            _ => self.database.as_bytes().len() as u64,
+        };
+        MemoryUse { file_bytes, index_bytes: 0, columns_bytes: 0 }
+    }
+}

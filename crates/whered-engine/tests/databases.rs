@@ -1,0 +1,191 @@
+//! Access modes answer alike; reloading one database changes nothing else; a file that is cut,
+//! overwritten, removed or unreadable never hurts more than it must.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod support;
+
+use std::fs::{self, OpenOptions};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::sync::Arc;
+
+use support::{Folder, database, place_database};
+use whered_engine::{AccessMode, DatabaseSource, Engine, EngineOptions, Setup};
+
+const READING_MODES: [AccessMode; 4] =
+    [AccessMode::Stream, AccessMode::Tree, AccessMode::Memory, AccessMode::Indexed];
+
+fn engine(path: &Path, mode: AccessMode) -> Arc<Engine> {
+    let source = DatabaseSource { mode, ..database("city", path.to_owned()) };
+    let setup = Setup { databases: vec![source], ..Setup::default() };
+    Engine::open(EngineOptions { setup, ..EngineOptions::default() }).unwrap().0
+}
+
+/// Longitude of an address; an error is text.
+fn ask(engine: &Engine, address: &str) -> Result<Option<f64>, String> {
+    let generation = engine.generation();
+    let named = generation.database("city").unwrap();
+    let found = named.lookup(address.parse().unwrap()).map_err(|error| error.to_string())?;
+    let Some(record) = found.record else { return Ok(None) };
+    let field = named.field(record, &"location.longitude".parse().unwrap());
+    Ok(field.map_err(|error| error.to_string())?.and_then(|value| value.as_f64()))
+}
+
+/// A database of 200 networks, each with that longitude and a latitude of its own, so that the
+/// writer does not join them.
+fn city(longitude: f64) -> Vec<u8> {
+    let prefixes: Vec<String> = (0..200).map(|number| format!("10.0.{number}.0/24")).collect();
+    let rows = prefixes.iter().enumerate();
+    let rows = rows.map(|(n, prefix)| (prefix.as_str(), Some((longitude, n as f64 / 4.0))));
+    place_database(&rows.collect::<Vec<_>>())
+}
+
+#[test]
+fn every_mode_answers_alike_and_takes_the_memory_that_it_says() {
+    let folder = Folder::new();
+    let path = folder.file("city.mmdb", &city(1.0));
+    let size = fs::metadata(&path).unwrap().len();
+    let mut uses = Vec::new();
+    for mode in AccessMode::ALL {
+        let engine = engine(&path, mode);
+        assert_eq!(ask(&engine, "10.0.7.1"), Ok(Some(1.0)), "{mode}");
+        assert_eq!(ask(&engine, "11.0.7.1"), Ok(None), "{mode}");
+        let generation = engine.generation();
+        let named = generation.database("city").unwrap();
+        assert_eq!(named.verified.networks, 200);
+        uses.push(named.memory_use().file_bytes);
+    }
+    let [stream, tree, mmap, memory, indexed] = uses[..] else { panic!("five modes") };
+    assert_eq!((stream, mmap, memory, indexed), (0, 0, size, size));
+    assert!(tree > 0 && tree < size);
+}
+
+#[test]
+fn a_reload_of_one_database_shares_everything_else() {
+    let folder = Folder::new();
+    let city_path = folder.file("city.mmdb", &city(1.0));
+    let other = folder.file("other.mmdb", &city(5.0));
+    let setup = Setup {
+        databases: vec![database("city", city_path.clone()), database("other", other)],
+        ..Setup::default()
+    };
+    let (engine, _) = Engine::open(EngineOptions { setup, ..EngineOptions::default() }).unwrap();
+    let before = engine.generation();
+    fs::write(&city_path, city(2.0)).unwrap();
+    assert_eq!(engine.reload_database("city").unwrap(), 2);
+    let after = engine.generation();
+    assert_eq!(ask(&engine, "10.0.0.1"), Ok(Some(2.0)));
+    assert!(Arc::ptr_eq(before.database("other").unwrap(), after.database("other").unwrap()));
+    assert_eq!(after.database("other").unwrap().generation, 1);
+    let named = after.database("city").unwrap();
+    assert_eq!((named.generation, named.status.reloads(), named.status.failures()), (2, 1, 0));
+    // Whoever holds the old generation is answered by it.
+    let old = before.database("city").unwrap();
+    let record = old.lookup("10.0.0.1".parse().unwrap()).unwrap().record.unwrap();
+    let field = old.field(record, &"location.longitude".parse().unwrap()).unwrap().unwrap();
+    assert_eq!(field.as_f64(), Some(1.0));
+}
+
+#[test]
+fn a_file_that_cannot_be_taken_leaves_the_old_one_serving_and_is_told() {
+    let folder = Folder::new();
+    let path = folder.file("city.mmdb", &city(1.0));
+    let engine = engine(&path, AccessMode::Indexed);
+    let status = Arc::clone(&engine.generation().database("city").unwrap().status);
+    let good = city(2.0);
+    type Spoil<'a> = (&'a str, &'a dyn Fn());
+    let spoils: [Spoil<'_>; 4] = [
+        ("MaxMind DB", &|| fs::write(&path, &good[..good.len() / 2]).unwrap()),
+        ("MaxMind DB", &|| fs::write(&path, b"").unwrap()),
+        ("No such file", &|| fs::remove_file(&path).unwrap()),
+        ("directory", &|| fs::create_dir(&path).unwrap()),
+    ];
+    for (count, (words, spoil)) in spoils.into_iter().enumerate() {
+        spoil();
+        let failure = engine.reload_database("city").unwrap_err();
+        let line = failure.to_string();
+        assert!(line.contains(words) && line.contains("city.mmdb"), "{line}");
+        assert!(!line.contains('\n'), "{line}");
+        assert_eq!(status.failures(), count as u64 + 1);
+        assert_eq!(status.last_failure(), Some(failure));
+        assert_eq!(ask(&engine, "10.0.0.1"), Ok(Some(1.0)));
+    }
+    fs::remove_dir(&path).unwrap();
+    fs::write(&path, &good).unwrap();
+    engine.reload_database("city").unwrap();
+    assert_eq!(ask(&engine, "10.0.0.1"), Ok(Some(2.0)));
+    assert_eq!((status.last_failure(), status.failures()), (None, 4));
+}
+
+#[test]
+fn a_file_without_permission_is_told() {
+    let folder = Folder::new();
+    let path = folder.file("city.mmdb", &city(1.0));
+    let engine = engine(&path, AccessMode::Memory);
+    fs::set_permissions(&path, fs::Permissions::from_mode(0)).unwrap();
+    if fs::File::open(&path).is_ok() {
+        // Root reads everything; the error is the system's like that of a missing file.
+        return;
+    }
+    let failure = engine.reload_database("city").unwrap_err();
+    assert!(failure.to_string().contains("ermission denied"), "{failure}");
+    assert_eq!(ask(&engine, "10.0.0.1"), Ok(Some(1.0)));
+}
+
+#[test]
+fn a_file_cut_in_place_gives_errors_or_answers_and_never_ends_the_process() {
+    for mode in READING_MODES {
+        let folder = Folder::new();
+        let path = folder.file("city.mmdb", &city(1.0));
+        let engine = engine(&path, mode);
+        OpenOptions::new().write(true).open(&path).unwrap().set_len(100).unwrap();
+        let answer = ask(&engine, "10.0.7.1");
+        match mode {
+            AccessMode::Stream | AccessMode::Tree => {
+                let error = answer.unwrap_err();
+                assert!(error.contains("cannot be read at byte"), "{mode}: {error}");
+            }
+            _ => assert_eq!(answer, Ok(Some(1.0)), "{mode}"),
+        }
+        assert!(engine.reload_database("city").is_err(), "{mode}");
+    }
+}
+
+#[test]
+fn a_file_overwritten_in_place_gives_answers_or_errors() {
+    for mode in READING_MODES {
+        let folder = Folder::new();
+        let bytes = city(1.0);
+        let path = folder.file("city.mmdb", &bytes);
+        let engine = engine(&path, mode);
+        for fill in [0, 0x41, 0xff] {
+            fs::write(&path, vec![fill; bytes.len()]).unwrap();
+            for number in 0..200 {
+                let answer = ask(&engine, &format!("10.0.{number}.1"));
+                if !matches!(mode, AccessMode::Stream | AccessMode::Tree) {
+                    assert_eq!(answer, Ok(Some(1.0)), "{mode}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_reload_of_the_whole_setup_changes_a_mode_and_keeps_the_history() {
+    let folder = Folder::new();
+    let path = folder.file("city.mmdb", &city(1.0));
+    let engine = engine(&path, AccessMode::Memory);
+    let good = fs::read(&path).unwrap();
+    fs::write(&path, b"half").unwrap();
+    let source = DatabaseSource { mode: AccessMode::Stream, ..database("city", path.clone()) };
+    let setup = || Setup { databases: vec![source.clone()], ..Setup::default() };
+    assert!(engine.reload(setup()).is_err());
+    fs::write(&path, &good).unwrap();
+    engine.reload(setup()).unwrap();
+    let generation = engine.generation();
+    let named = generation.database("city").unwrap();
+    assert_eq!(named.source.mode, AccessMode::Stream);
+    assert_eq!((named.status.reloads(), named.status.failures()), (1, 1));
+    assert_eq!(ask(&engine, "10.0.0.1"), Ok(Some(1.0)));
+}

@@ -1,0 +1,90 @@
+//! Databases follow their files: a thread that watches, and one that builds.
+//!
+//! Not for: SIGHUP (the program asks [`crate::Server::reload`]), nor for reading files (the engine
+//! opens and verifies them). Lookups know nothing of this: they take the generation that serves.
+//!
+//! ```text
+//! inotify ──event──┐                       ┌── name ──> builder (lowest priority)
+//!                  ├─> watcher: stat, wait ┤                │ engine.reload_database
+//! clock ───tick────┘   until it is quiet   └── outcome <────┘
+//! ```
+//!
+//! `notify`: an event in any folder on the way to a file ([`folders`]) makes the watcher look, and
+//! it looks every ten seconds besides, since not every file system tells. `poll`: it looks once a
+//! second. A look is one `stat` for each database. A state that is new is tried when it has been the same
+//! for a while ([`candidate`]).
+//!
+//! Concurrency: one load at a time; the builder shares the cores with the doors and gives way.
+
+mod candidate;
+mod folders;
+mod priority;
+mod watcher;
+
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc::{self, Sender};
+use std::thread::{Builder, JoinHandle};
+
+use whered_engine::{Engine, ReloadFailure};
+
+pub(crate) use priority::with_lowest_priority;
+
+/// What the watcher is told.
+enum Message {
+    /// Something happened in a watched folder.
+    Changed,
+    /// The configuration was reloaded.
+    Configured,
+    /// The builder is done.
+    Built { name: String, outcome: Result<u64, ReloadFailure> },
+    /// The server stops.
+    Stop,
+}
+
+/// The running threads.
+pub(crate) struct Reloader {
+    messages: Sender<Message>,
+    watcher: JoinHandle<()>,
+}
+
+impl Reloader {
+    /// Starts watching the files of the generation that serves.
+    ///
+    /// # Errors
+    /// The system has no thread left.
+    pub(crate) fn start(engine: &Arc<Engine>) -> io::Result<Reloader> {
+        let (messages, received) = mpsc::channel();
+        let (jobs, names) = mpsc::channel::<String>();
+        let (builder_engine, built) = (Arc::clone(engine), messages.clone());
+        Builder::new().name("whered-build".to_owned()).spawn(move || {
+            priority::lower();
+            // Ends when the watcher is gone; nobody waits for a load that is under way then.
+            for name in names {
+                let outcome = builder_engine.reload_database(&name);
+                if built.send(Message::Built { name, outcome }).is_err() {
+                    break;
+                }
+            }
+        })?;
+        let (engine, sender) = (Arc::clone(engine), messages.clone());
+        let watcher = Builder::new()
+            .name("whered-watch".to_owned())
+            .spawn(move || watcher::Watcher::new(engine, jobs, sender).run(&received))?;
+        Ok(Reloader { messages, watcher })
+    }
+
+    /// Watches what the generation names that serves now.
+    pub(crate) fn configured(&self) {
+        // A watcher that is gone has nothing to be told.
+        let _ = self.messages.send(Message::Configured);
+    }
+
+    /// Ends watching. A load that is under way is left to itself.
+    pub(crate) fn stop(self) {
+        let _ = self.messages.send(Message::Stop);
+        if self.watcher.join().is_err() {
+            tracing::error!("the thread that watches databases has failed");
+        }
+    }
+}

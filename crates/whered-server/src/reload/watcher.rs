@@ -1,0 +1,255 @@
+//! The watcher's loop: events and ticks come in, names of databases to load go out.
+//!
+//! Not for: when a state is tried ([`super::candidate`]), which folders matter
+//! ([`super::folders`]). Cost: a `stat` for each database and look; a busy folder makes no more
+//! looks than one in [`EVENT_PAUSE`].
+
+use std::collections::BTreeMap;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
+use std::time::{Duration, Instant};
+
+use notify::{EventKind, RecommendedWatcher, RecursiveMode, Watcher as _, event::AccessKind};
+use whered_engine::{Engine, FileState, NamedDatabase, ReloadFailure, ReloadMode};
+
+use super::Message;
+use super::candidate::{Candidate, Seen, Step};
+use super::folders;
+
+/// How often `poll` looks.
+const POLL_TIME: Duration = Duration::from_secs(1);
+/// How often `notify` looks without having been told.
+const UNTOLD_TIME: Duration = Duration::from_secs(10);
+/// The least time between two looks after events.
+const EVENT_PAUSE: Duration = Duration::from_millis(20);
+
+/// Between looks.
+pub(super) struct Watcher {
+    engine: Arc<Engine>,
+    jobs: Sender<String>,
+    messages: Sender<Message>,
+    files: BTreeMap<String, Watched>,
+    /// `None` where the system has no more of it: the databases are looked at every second.
+    system: Option<RecommendedWatcher>,
+    /// The folders that are watched, with what tells a new folder of the same name.
+    folders: BTreeMap<PathBuf, (u64, u64)>,
+    building: bool,
+}
+
+/// One database's file.
+struct Watched {
+    candidate: Candidate,
+    due: Instant,
+    /// What was seen when it was given to the builder.
+    tried: Seen,
+}
+
+impl Watcher {
+    pub(super) fn new(
+        engine: Arc<Engine>,
+        jobs: Sender<String>,
+        messages: Sender<Message>,
+    ) -> Watcher {
+        let (files, folders) = (BTreeMap::new(), BTreeMap::new());
+        Watcher { engine, jobs, messages, files, system: None, folders, building: false }
+    }
+
+    /// Works until it is told to stop.
+    pub(super) fn run(mut self, received: &Receiver<Message>) {
+        self.configure();
+        let mut last_event = None;
+        loop {
+            let message = match self.files.values().map(|file| file.due).min() {
+                Some(due) => received.recv_timeout(due.saturating_duration_since(Instant::now())),
+                None => received.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            };
+            match message {
+                Ok(Message::Changed) => {
+                    let at = last_event.map_or_else(Instant::now, |last: Instant| {
+                        Instant::now().max(last + EVENT_PAUSE)
+                    });
+                    last_event = Some(at);
+                    self.bring_forward(at);
+                }
+                Ok(Message::Configured) => self.configure(),
+                Ok(Message::Built { name, outcome }) => self.built(&name, outcome),
+                Err(RecvTimeoutError::Timeout) => {}
+                Ok(Message::Stop) | Err(RecvTimeoutError::Disconnected) => return,
+            }
+            self.look();
+        }
+    }
+
+    /// Takes the databases that the generation has now.
+    fn configure(&mut self) {
+        let generation = self.engine.generation();
+        let mut known = std::mem::take(&mut self.files);
+        for named in generation.databases() {
+            if named.source.reload != ReloadMode::Off {
+                let file = known.remove(&named.name).unwrap_or_else(|| Watched {
+                    candidate: Candidate::default(),
+                    due: Instant::now(),
+                    tried: None,
+                });
+                self.files.insert(named.name.clone(), Watched { due: Instant::now(), ..file });
+            }
+        }
+        self.watch_folders(generation.databases());
+    }
+
+    /// Databases that are told of changes are looked at then.
+    fn bring_forward(&mut self, at: Instant) {
+        let generation = self.engine.generation();
+        self.watch_folders(generation.databases());
+        for (name, file) in &mut self.files {
+            let mode = generation.database(name).map(|named| named.source.reload);
+            if mode == Some(ReloadMode::Notify) {
+                file.due = file.due.min(at);
+            }
+        }
+    }
+
+    /// Looks at every file whose time has come.
+    fn look(&mut self) {
+        let (generation, now) = (self.engine.generation(), Instant::now());
+        for (name, file) in &mut self.files {
+            let Some(named) = generation.database(name) else { continue };
+            if file.due > now {
+                continue;
+            }
+            let is_told = named.source.reload == ReloadMode::Notify && self.system.is_some();
+            let regularly = now + if is_told { UNTOLD_TIME } else { POLL_TIME };
+            let seen = FileState::of(&named.source.path).ok();
+            file.due = match file.candidate.look(seen, named.file, now) {
+                Step::Nothing => regularly,
+                // Whoever polls looks once a second and no more.
+                Step::LookAt(at) => {
+                    if is_told {
+                        at.min(regularly)
+                    } else {
+                        regularly
+                    }
+                }
+                Step::Load if self.building => regularly.min(now + POLL_TIME),
+                Step::Load => {
+                    file.tried = seen;
+                    // A builder that is gone has ended the process's reloading; nothing to do.
+                    self.building = self.jobs.send(name.clone()).is_ok();
+                    regularly
+                }
+            };
+        }
+    }
+
+    /// Tells the log what became of a load.
+    fn built(&mut self, name: &str, outcome: Result<u64, ReloadFailure>) {
+        self.building = false;
+        let file = self.files.get_mut(name);
+        match outcome {
+            Ok(number) => {
+                if let Some(named) = self.engine.generation().database(name) {
+                    let milliseconds = named.load_time.as_millis();
+                    let (path, state) = (named.source.path.display(), named.file);
+                    tracing::info!(
+                        "database '{name}' loaded anew in {milliseconds} ms as generation \
+                         {number}: {path} ({state})"
+                    );
+                }
+            }
+            Err(failure) => {
+                if failure.is_changing {
+                    tracing::debug!("database '{name}' is still being written: {failure}");
+                } else {
+                    tracing::error!("database '{name}' serves on as before: {failure}");
+                }
+                if let Some(file) = file {
+                    match failure.is_changing {
+                        true => file.candidate.wait_again(),
+                        false => file.candidate.refuse(failure.file.or(file.tried)),
+                    }
+                }
+            }
+        }
+        // Others may have waited for the builder, and this file may have changed meanwhile.
+        let now = Instant::now();
+        let generation = self.engine.generation();
+        for (name, file) in &mut self.files {
+            let mode = generation.database(name).map(|named| named.source.reload);
+            if mode == Some(ReloadMode::Notify) {
+                file.due = now;
+            }
+        }
+    }
+
+    /// Watches the folders that lead to the files now, and those only.
+    fn watch_folders(&mut self, databases: &[Arc<NamedDatabase>]) {
+        let told = databases.iter().filter(|named| named.source.reload == ReloadMode::Notify);
+        let wanted: BTreeMap<PathBuf, (u64, u64)> = told
+            .flat_map(|named| folders::on_the_way(&named.source.path))
+            .filter_map(|folder| identity(&folder).map(|identity| (folder, identity)))
+            .collect();
+        if wanted == self.folders {
+            return;
+        }
+        if self.system.is_none() {
+            self.system = system_watcher(self.messages.clone());
+        }
+        let Some(system) = &mut self.system else { return };
+        for (folder, identity) in &self.folders {
+            if wanted.get(folder) != Some(identity) {
+                // The folder may be gone, and its watch with it.
+                let _ = system.unwatch(folder);
+            }
+        }
+        let mut watched = BTreeMap::new();
+        for (folder, identity) in wanted {
+            let is_watched = self.folders.get(&folder) == Some(&identity);
+            match if is_watched {
+                Ok(())
+            } else {
+                system.watch(&folder, RecursiveMode::NonRecursive)
+            } {
+                Ok(()) => {
+                    watched.insert(folder, identity);
+                }
+                Err(error) => {
+                    let shown = folder.display();
+                    tracing::warn!(
+                        "{shown} cannot be watched, its files are looked at every {} seconds: \
+                         {error}",
+                        UNTOLD_TIME.as_secs()
+                    );
+                    // Not tried again until the folder is another one.
+                    watched.insert(folder, identity);
+                }
+            }
+        }
+        self.folders = watched;
+    }
+}
+
+fn identity(folder: &Path) -> Option<(u64, u64)> {
+    let found = std::fs::metadata(folder).ok()?;
+    Some((found.dev(), found.ino()))
+}
+
+/// The system's own notices, as messages.
+fn system_watcher(messages: Sender<Message>) -> Option<RecommendedWatcher> {
+    let handler = move |event: notify::Result<notify::Event>| {
+        // Our own reading opens files too.
+        let is_reading = |event: &notify::Event| {
+            matches!(event.kind, EventKind::Access(AccessKind::Open(_) | AccessKind::Read))
+        };
+        if !event.as_ref().is_ok_and(is_reading) {
+            // The receiver is gone when the server stops.
+            let _ = messages.send(Message::Changed);
+        }
+    };
+    notify::recommended_watcher(handler)
+        .inspect_err(|error| {
+            tracing::warn!("databases are looked at every second: {error}");
+        })
+        .ok()
+}
