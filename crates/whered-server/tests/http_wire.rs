@@ -5,7 +5,7 @@
 mod world;
 
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::TcpStream;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -13,45 +13,7 @@ use whered_engine::AddCondition;
 use whered_engine::geo::{Cell, Place};
 use whered_engine::mmdb::{Writer, WriterOptions};
 use whered_server::{Config, Server};
-
-struct Reply {
-    status: u16,
-    headers: String,
-    body: String,
-}
-
-impl Reply {
-    fn json(&self) -> Value {
-        serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {}", self.body))
-    }
-
-    /// Status, message and field of an error.
-    fn error(&self) -> (u16, String, Value) {
-        let json = self.json();
-        let object = json.as_object().unwrap();
-        assert_eq!(object.keys().collect::<Vec<_>>(), ["error"]);
-        let error = object["error"].as_object().unwrap();
-        assert_eq!(error.len(), 2, "message and field");
-        (self.status, error["message"].as_str().unwrap().to_owned(), error["field"].clone())
-    }
-}
-
-fn send(server: SocketAddr, text: &str) -> Reply {
-    let mut stream = TcpStream::connect(server).unwrap();
-    stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
-    stream.write_all(text.as_bytes()).unwrap();
-    let mut bytes = Vec::new();
-    stream.read_to_end(&mut bytes).unwrap();
-    let text = String::from_utf8(bytes).unwrap();
-    let (headers, body) = text.split_once("\r\n\r\n").unwrap();
-    let status = headers.split(' ').nth(1).unwrap().parse().unwrap();
-    Reply { status, headers: headers.to_ascii_lowercase(), body: body.to_owned() }
-}
-
-fn get(server: &Server, path: &str) -> Reply {
-    let text = format!("GET {path} HTTP/1.1\r\nHost: whered\r\nConnection: close\r\n\r\n");
-    send(server.http_addresses()[0], &text)
-}
+use world::http::{get, send};
 
 fn add(server: &Server, key: &[u8], points: &[(&[u8], f64, f64)]) {
     let cell = |longitude, latitude| Cell::from_place(Place::new(longitude, latitude).unwrap());

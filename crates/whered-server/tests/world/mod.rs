@@ -4,6 +4,8 @@
 #![allow(dead_code, reason = "each test file uses its own part of this")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+pub(crate) mod http;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 

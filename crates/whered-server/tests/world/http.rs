@@ -1,0 +1,47 @@
+//! An HTTP client of a few lines: one request, one connection.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+use serde_json::Value;
+use whered_server::Server;
+
+pub(crate) struct Reply {
+    pub(crate) status: u16,
+    pub(crate) headers: String,
+    pub(crate) body: String,
+}
+
+impl Reply {
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {}", self.body))
+    }
+
+    /// Status, message and field of an error.
+    pub(crate) fn error(&self) -> (u16, String, Value) {
+        let json = self.json();
+        let object = json.as_object().unwrap();
+        assert_eq!(object.keys().collect::<Vec<_>>(), ["error"]);
+        let error = object["error"].as_object().unwrap();
+        assert_eq!(error.len(), 2, "message and field");
+        (self.status, error["message"].as_str().unwrap().to_owned(), error["field"].clone())
+    }
+}
+
+pub(crate) fn send(server: SocketAddr, text: &str) -> Reply {
+    let mut stream = TcpStream::connect(server).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    stream.write_all(text.as_bytes()).unwrap();
+    let mut bytes = Vec::new();
+    stream.read_to_end(&mut bytes).unwrap();
+    let text = String::from_utf8(bytes).unwrap();
+    let (headers, body) = text.split_once("\r\n\r\n").unwrap();
+    let status = headers.split(' ').nth(1).unwrap().parse().unwrap();
+    Reply { status, headers: headers.to_ascii_lowercase(), body: body.to_owned() }
+}
+
+pub(crate) fn get(server: &Server, path: &str) -> Reply {
+    let text = format!("GET {path} HTTP/1.1\r\nHost: whered\r\nConnection: close\r\n\r\n");
+    send(server.http_addresses()[0], &text)
+}
