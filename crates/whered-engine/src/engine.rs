@@ -165,17 +165,17 @@ impl Engine {
     }
 
     /// Loads one database anew and swaps it in; everything else is shared with the generation
-    /// before. Gives the number of the generation that serves now.
+    /// before. Gives the number of the generation that serves now; a database that is not in it
+    /// (any more) is left alone.
     ///
     /// # Errors
     /// The file cannot be read or is wrong; the old generation serves on, and the database's
     /// status says so unless the file was just being changed.
-    ///
-    /// # Panics
-    /// When there is no database of that name.
     pub fn reload_database(&self, name: &str) -> Result<u64, ReloadFailure> {
         let current = self.generation();
-        let old = current.database(name).expect("the caller has the name from a generation");
+        let Some(old) = current.database(name) else {
+            return Ok(current.number());
+        };
         let loaded = NamedDatabase::load(&old.source, Arc::clone(&old.status));
         let loaded = loaded.inspect_err(|failure| {
             if !failure.is_changing {

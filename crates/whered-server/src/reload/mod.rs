@@ -22,6 +22,7 @@ mod priority;
 mod watcher;
 
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::mpsc::{self, Sender};
 use std::thread::{Builder, JoinHandle};
@@ -40,6 +41,19 @@ enum Message {
     Built { name: String, outcome: Result<u64, ReloadFailure> },
     /// The server stops.
     Stop,
+}
+
+/// Loads a database. A panic, which no file should lead to, costs this load only.
+fn build(engine: &Engine, name: &str) -> Result<u64, ReloadFailure> {
+    let load = AssertUnwindSafe(|| engine.reload_database(name));
+    catch_unwind(load).unwrap_or_else(|_| {
+        Err(ReloadFailure {
+            message: format!("database '{name}': loading it has failed inside the server"),
+            at_millis: engine.now_millis(),
+            file: None,
+            is_changing: false,
+        })
+    })
 }
 
 /// The running threads.
@@ -61,7 +75,7 @@ impl Reloader {
             priority::lower();
             // Ends when the watcher is gone; nobody waits for a load that is under way then.
             for name in names {
-                let outcome = builder_engine.reload_database(&name);
+                let outcome = build(&builder_engine, &name);
                 if built.send(Message::Built { name, outcome }).is_err() {
                     break;
                 }

@@ -35,6 +35,8 @@ pub(super) struct Watcher {
     system: Option<RecommendedWatcher>,
     /// The folders that are watched, with what tells a new folder of the same name.
     folders: BTreeMap<PathBuf, (u64, u64)>,
+    /// Whether an event may have changed the way to a file.
+    moved: bool,
     building: bool,
 }
 
@@ -53,7 +55,8 @@ impl Watcher {
         messages: Sender<Message>,
     ) -> Watcher {
         let (files, folders) = (BTreeMap::new(), BTreeMap::new());
-        Watcher { engine, jobs, messages, files, system: None, folders, building: false }
+        let (system, moved, building) = (None, false, false);
+        Watcher { engine, jobs, messages, files, system, folders, moved, building }
     }
 
     /// Works until it is told to stop.
@@ -101,8 +104,8 @@ impl Watcher {
 
     /// Databases that are told of changes are looked at then.
     fn bring_forward(&mut self, at: Instant) {
+        self.moved = true;
         let generation = self.engine.generation();
-        self.watch_folders(generation.databases());
         for (name, file) in &mut self.files {
             let mode = generation.database(name).map(|named| named.source.reload);
             if mode == Some(ReloadMode::Notify) {
@@ -114,6 +117,11 @@ impl Watcher {
     /// Looks at every file whose time has come.
     fn look(&mut self) {
         let (generation, now) = (self.engine.generation(), Instant::now());
+        // Folders come before files: what changes after a look is told by then.
+        if self.moved && self.files.values().any(|file| file.due <= now) {
+            self.moved = false;
+            self.watch_folders(generation.databases());
+        }
         for (name, file) in &mut self.files {
             let Some(named) = generation.database(name) else { continue };
             if file.due > now {
@@ -173,14 +181,7 @@ impl Watcher {
             }
         }
         // Others may have waited for the builder, and this file may have changed meanwhile.
-        let now = Instant::now();
-        let generation = self.engine.generation();
-        for (name, file) in &mut self.files {
-            let mode = generation.database(name).map(|named| named.source.reload);
-            if mode == Some(ReloadMode::Notify) {
-                file.due = now;
-            }
-        }
+        self.bring_forward(Instant::now());
     }
 
     /// Watches the folders that lead to the files now, and those only.
