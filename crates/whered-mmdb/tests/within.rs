@@ -105,7 +105,7 @@ fn prefixes_and_addresses_that_are_not_there_are_refused() {
     let database = Database::from_bytes(bytes).unwrap();
     let ask = |prefix: &str, first: Option<&str>| {
         let first = first.map(|first| first.parse().unwrap());
-        database.networks_within(prefix.parse().unwrap(), first).map(|found| found.count())
+        database.networks_within(prefix.parse().unwrap(), first).map(Iterator::count)
     };
     assert_eq!(ask("192.0.2.0/24", Some("192.0.2.255")), Ok(0));
     for (prefix, first) in

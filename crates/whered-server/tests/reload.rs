@@ -80,6 +80,7 @@ fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
 }
 
 #[track_caller]
+#[allow(clippy::disallowed_methods, reason = "what is waited for shows only to those who ask")]
 fn wait_for(what: &str, limit: Duration, is_so: &mut dyn FnMut() -> bool) {
     let start = Instant::now();
     while !is_so() {
@@ -195,11 +196,17 @@ fn polling_follows_a_file_too() {
 
 #[test]
 fn without_reloading_a_file_is_taken_when_the_configuration_is_reloaded() {
-    let path = put(&world::folder("reload_off"), &small(1));
-    let server = serve(&path, "reload = 'off'");
+    let folder = world::folder("reload_off");
+    let path = put(&folder, &small(1));
+    // Another database in the same folder is followed: its new file shows when to look.
+    let other = folder.join("other.mmdb");
+    fs::write(&other, small(1)).unwrap();
+    let followed = format!("[[database]]\nname = 'w'\npath = '{}'", other.display());
+    let server = serve(&path, &format!("reload = 'off'\n{followed}"));
     rename_over(&path, &small(2));
-    // Long enough for the other modes to have noticed; longer would show the same.
-    thread::sleep(Duration::from_millis(400));
+    rename_over(&other, &small(2));
+    let generation = || get(&server, "/v1/databases/w").json()["generation"].clone();
+    wait_until("the other database is followed", || generation() == 2);
     assert_eq!(version(&server), 1);
     server.reload(config(&path, "reload = 'notify'")).unwrap();
     assert_eq!(version(&server), 2);
@@ -248,7 +255,10 @@ fn swaps_under_load_never_fail_a_lookup_or_mix_two_files() {
             let wanted = format!("$1\r\n{}\r\n", 1 + swap % 2);
             let mut is_new = || {
                 let reply = client.ask(&["IP.GET", "v", "16.0.0.1", "version"]);
-                assert!(!loads.iter().any(|load| load.is_finished()), "a client has failed");
+                assert!(
+                    !loads.iter().any(thread::ScopedJoinHandle::is_finished),
+                    "a client has failed"
+                );
                 reply.ends_with(&wanted)
             };
             wait_for("a swapped file serves", Duration::from_secs(600), &mut is_new);
