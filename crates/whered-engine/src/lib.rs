@@ -55,8 +55,8 @@ mod site_changes;
 mod steering;
 
 pub use databases::{
-    AccessMode, DEFAULT_FIELDS, DatabaseSource, DatabaseStatus, FileState, MemoryUse,
-    NamedDatabase, ReloadFailure, ReloadMode, open_database_file, read_database_file, read_file,
+    AccessMode, DatabaseSource, DatabaseStatus, FileState, MemoryUse, NamedDatabase, ReloadFailure,
+    ReloadMode, open_database_file, read_database_file, read_file,
 };
 pub use engine::{Engine, EngineOptions, OpenReport, ReloadReport};
 pub use error::{EngineError, ExplainError, WriteError};

@@ -6,11 +6,12 @@
 mod support;
 
 use std::fs::{self, OpenOptions};
+use std::net::{IpAddr, Ipv4Addr};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::Arc;
 
-use support::{Folder, database, place_database};
+use support::{Folder, database, place_database, place_database_of};
 use whered_engine::{AccessMode, DatabaseSource, Engine, EngineOptions, Setup};
 
 const READING_MODES: [AccessMode; 4] =
@@ -55,10 +56,43 @@ fn every_mode_answers_alike_and_takes_the_memory_that_it_says() {
         let named = generation.database("city").unwrap();
         assert_eq!(named.verified.networks, 200);
         uses.push(named.memory_use().file_bytes);
+        let index_bytes = named.memory_use().index_bytes;
+        assert_eq!(index_bytes > 0, mode == AccessMode::Indexed, "{mode}");
     }
     let [stream, tree, mmap, memory, indexed] = uses[..] else { panic!("five modes") };
     assert_eq!((stream, mmap, memory, indexed), (0, 0, size, size));
     assert!(tree > 0 && tree < size);
+}
+
+/// The edges of every network, their neighbours, and the other family.
+fn edges() -> impl Iterator<Item = IpAddr> {
+    let first = u32::from(Ipv4Addr::new(9, 255, 255, 250));
+    let four = (first..first + 300).chain((0..210).flat_map(|n| {
+        let start = (10 << 24) + (n << 8);
+        [start - 1, start, start + 255]
+    }));
+    let six = ["::", "::ffff:10.0.7.1", "2002:a00:701::", "2001:db8::1", "::10.0.7.1"];
+    four.map(|bits| Ipv4Addr::from(bits).into()).chain(six.map(|text| text.parse().unwrap()))
+}
+
+#[test]
+fn every_mode_gives_the_same_networks_and_the_same_refusals() {
+    for ip_version in [4, 6] {
+        let folder = Folder::new();
+        let rows = [("10.0.7.0/24", Some((1.0, 2.0))), ("10.0.8.0/25", Some((1.0, 3.0)))];
+        let path = folder.file("city.mmdb", &place_database_of(ip_version, &rows));
+        let answers = |mode| -> Vec<_> {
+            let engine = engine(&path, mode);
+            let generation = engine.generation();
+            let named = generation.database("city").unwrap();
+            let answer = |address| named.lookup(address).map_err(|error| error.to_string());
+            edges().map(answer).collect()
+        };
+        let expected = answers(AccessMode::Memory);
+        for mode in AccessMode::ALL {
+            assert_eq!(answers(mode), expected, "{mode}, IP version {ip_version}");
+        }
+    }
 }
 
 #[test]

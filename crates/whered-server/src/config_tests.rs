@@ -160,7 +160,8 @@ fn a_database_has_a_mode_a_reload_and_fields() {
     assert_eq!(default, DatabaseSource::new("a", "b"));
     assert_eq!((default.mode, default.reload), (AccessMode::Indexed, ReloadMode::Notify));
     let fields: Vec<String> = default.fields.iter().map(ToString::to_string).collect();
-    assert_eq!(fields, whered_engine::DEFAULT_FIELDS);
+    assert_eq!(fields.len(), 5);
+    assert_eq!(fields[1], "city.names.en");
     for mode in AccessMode::ALL {
         assert_eq!(read(&format!("mode = '{mode}'")).mode, mode);
     }

@@ -21,22 +21,16 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use whered_mmdb::{Database, FieldPath, Lookup, Metadata, MmdbError, RecordId, Value, Verified};
+use whered_mmdb::{
+    Database, DatabaseIndex, FieldPath, IndexOptions, Lookup, Metadata, MmdbError, RecordId, Value,
+    Verified,
+};
 
 use crate::clock;
 
 pub use access::AccessMode;
 pub use file::{FileState, open_database_file, read_database_file, read_file};
 pub use status::{DatabaseStatus, ReloadFailure, ReloadMode};
-
-/// The fields that are columns unless the configuration names others.
-pub const DEFAULT_FIELDS: [&str; 5] = [
-    "country.iso_code",
-    "city.names.en",
-    "location.latitude",
-    "location.longitude",
-    "autonomous_system_number",
-];
 
 /// An IP database to load.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,17 +49,13 @@ pub struct DatabaseSource {
 
 impl DatabaseSource {
     /// A database with the default mode, reloading and fields.
-    ///
-    /// # Panics
-    /// Never: the default fields are right paths.
     pub fn new(name: impl Into<String>, path: impl Into<PathBuf>) -> DatabaseSource {
-        let path_of = |field: &&str| field.parse().expect("the default fields are right paths");
         DatabaseSource {
             name: name.into(),
             path: path.into(),
             mode: AccessMode::Indexed,
             reload: ReloadMode::Notify,
-            fields: DEFAULT_FIELDS.iter().map(path_of).collect(),
+            fields: IndexOptions::default().fields,
         }
     }
 }
@@ -90,6 +80,8 @@ pub struct NamedDatabase {
     /// What became of the loads of this name.
     pub status: Arc<DatabaseStatus>,
     database: Database,
+    /// In [`AccessMode::Indexed`] only.
+    index: Option<DatabaseIndex>,
 }
 
 /// How much memory of its own a database takes, in bytes.
@@ -114,6 +106,10 @@ impl NamedDatabase {
     ) -> Result<NamedDatabase, ReloadFailure> {
         let started = Instant::now();
         let (database, verified, file) = file::open_verified(&source.path, source.mode)?;
+        let index = match source.mode {
+            AccessMode::Indexed => Some(build_index(source, &database, file)?),
+            _ => None,
+        };
         Ok(NamedDatabase {
             name: source.name.clone(),
             source: source.clone(),
@@ -124,6 +120,7 @@ impl NamedDatabase {
             generation: 0,
             status,
             database,
+            index,
         })
     }
 
@@ -132,7 +129,14 @@ impl NamedDatabase {
     /// # Errors
     /// An IPv6 address in a file of IP version 4; bytes that cannot be read any more.
     pub fn lookup(&self, address: IpAddr) -> Result<Lookup, MmdbError> {
-        self.database.lookup(address)
+        match &self.index {
+            // An address that the database cannot have is refused by the database.
+            Some(index) if address.is_ipv4() || index.is_ipv6() => {
+                let found = index.lookup(address);
+                Ok(Lookup { prefix: found.network(address), record: index.record(found) })
+            }
+            _ => self.database.lookup(address),
+        }
     }
 
     /// One field of a record.
@@ -161,12 +165,36 @@ impl NamedDatabase {
         &self.database
     }
 
+    /// The index, in the mode that has one: for batches, and for its columns.
+    pub fn index(&self) -> Option<&DatabaseIndex> {
+        self.index.as_ref()
+    }
+
     /// The memory that it takes.
     pub fn memory_use(&self) -> MemoryUse {
         let file_bytes = match self.source.mode {
             AccessMode::Mmap => 0,
             _ => self.database.as_bytes().len() as u64,
         };
-        MemoryUse { file_bytes, index_bytes: 0, columns_bytes: 0 }
+        let index = self.index.as_ref();
+        MemoryUse {
+            file_bytes,
+            index_bytes: index.map_or(0, |index| index.networks_bytes() as u64),
+            columns_bytes: index.map_or(0, |index| index.columns_bytes() as u64),
+        }
     }
+}
+
+fn build_index(
+    source: &DatabaseSource,
+    database: &Database,
+    file: FileState,
+) -> Result<DatabaseIndex, ReloadFailure> {
+    let options = IndexOptions { fields: source.fields.clone(), ..IndexOptions::default() };
+    DatabaseIndex::build(database, &options).map_err(|error| ReloadFailure {
+        message: format!("{}: no index can be built: {error}", source.path.display()),
+        at_millis: clock::now_millis(),
+        file: Some(file),
+        is_changing: false,
+    })
 }
