@@ -153,13 +153,14 @@ fn a_file_that_cannot_be_taken_leaves_the_old_one_serving_and_is_told() {
 }
 
 #[test]
+#[allow(clippy::print_stdout, reason = "who reads the tests' output shall know")]
 fn a_file_without_permission_is_told() {
     let folder = Folder::new();
     let path = folder.file("city.mmdb", &city(1.0));
     let engine = engine(&path, AccessMode::Memory);
-    fs::set_permissions(&path, fs::Permissions::from_mode(0)).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o000)).unwrap();
     if fs::File::open(&path).is_ok() {
-        // Root reads everything; the error is the system's like that of a missing file.
+        println!("skipped: this user may read every file");
         return;
     }
     let failure = engine.reload_database("city").unwrap_err();
