@@ -153,6 +153,14 @@ impl<'a> Section<'a> {
         }
     }
 
+    /// The byte at `at`, which belongs to the field at `field_at`.
+    fn byte(&self, field_at: usize, at: usize) -> Result<u8, MmdbError> {
+        match self.bytes.get(at) {
+            Some(byte) => Ok(*byte),
+            None => Ok(big_endian(self.take_absent(field_at, at, 1)?) as u8),
+        }
+    }
+
     /// Bytes that are not in memory: they come from the pages or do not exist.
     #[cold]
     fn take_absent(&self, field_at: usize, at: usize, count: usize) -> Result<&'a [u8], MmdbError> {
@@ -180,18 +188,16 @@ impl<'a> Section<'a> {
     ///
     /// Cost: constant.
     pub(crate) fn token(&self, at: usize) -> Result<Token, MmdbError> {
-        let control = big_endian(self.take(at, at, 1)?) as u8;
+        let control = self.byte(at, at)?;
         if control >> 5 == 1 {
             return self.pointer(at, control);
         }
         let (kind, after_type) = self.kind(at, control)?;
-        let extra = match control & 31 {
-            29 => 1,
-            30 => 2,
-            31 => 3,
-            _ => 0,
+        let extra = usize::from(control & 31).saturating_sub(28);
+        let more = match extra {
+            0 => 0,
+            _ => big_endian(self.take(at, after_type, extra)?) as usize,
         };
-        let more = big_endian(self.take(at, after_type, extra)?) as usize;
         let size = match extra {
             0 => usize::from(control & 31),
             1 => 29 + more,
@@ -205,7 +211,8 @@ impl<'a> Section<'a> {
 
     fn pointer(&self, at: usize, control: u8) -> Result<Token, MmdbError> {
         let width = usize::from((control >> 3) & 3) + 1;
-        let low = big_endian(self.take(at, at + 1, width)?) as usize;
+        let payload = self.take(at, at + 1, width)?;
+        let low = payload.iter().fold(0, |low, byte| low << 8 | usize::from(*byte));
         let high = usize::from(control & 7);
         let target = match width {
             1 => (high << 8) + low,
@@ -227,11 +234,11 @@ impl<'a> Section<'a> {
     fn kind(&self, at: usize, control: u8) -> Result<(Kind, usize), MmdbError> {
         let (number, next) = match control >> 5 {
             0 => {
-                let extended = big_endian(self.take(at, at + 1, 1)?);
+                let extended = u16::from(self.byte(at, at + 1)?);
                 // An extended number below 8 would be a second spelling of a basic type.
                 (if extended == 0 { 0 } else { extended + 7 }, at + 2)
             }
-            basic => (u128::from(basic), at + 1),
+            basic => (u16::from(basic), at + 1),
         };
         let kind = match number {
             2 => Kind::String,

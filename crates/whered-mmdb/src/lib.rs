@@ -53,6 +53,7 @@ mod networks;
 mod open;
 mod path;
 mod read_at;
+mod record_set;
 pub mod rows;
 mod tree;
 mod value;

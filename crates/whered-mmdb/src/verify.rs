@@ -16,6 +16,7 @@ use crate::decode::{Field, Kind, Section, Token};
 use crate::error::MmdbError;
 use crate::networks::Place;
 use crate::path::FieldPath;
+use crate::record_set::RecordSet;
 use crate::tree::{RecordId, SearchTree, TreeNode};
 use crate::walk::{
     MAX_DEPTH, MAX_PAYLOAD_BYTES_PER_RECORD, MAX_VALUES_PER_RECORD, too_deep, too_many_bytes,
@@ -113,12 +114,11 @@ pub(crate) fn tree(search: &SearchTree, bytes: &[u8]) -> Result<TreeReport, Mmdb
         states: vec![State::UNSEEN; count],
         networks: vec![0; count],
         reached_nodes: 0,
-        records: Vec::new(),
+        records: RecordSet::default(),
     };
     let (_, networks) = walk.visit(Place::ROOT)?;
-    walk.sort_records();
-    let TreeWalk { reached_nodes, records, .. } = walk;
-    Ok(TreeReport { networks, reached_nodes, records })
+    let TreeWalk { reached_nodes, mut records, .. } = walk;
+    Ok(TreeReport { networks, reached_nodes, records: records.number() })
 }
 
 /// What is known of a node: its height (levels below it, up to 128) or one of two marks.
@@ -138,26 +138,17 @@ struct TreeWalk<'a> {
     /// Networks below each finished node.
     networks: Vec<u64>,
     reached_nodes: u64,
-    records: Vec<RecordId>,
+    records: RecordSet,
 }
 
 impl TreeWalk<'_> {
-    fn sort_records(&mut self) {
-        self.records.sort_unstable();
-        self.records.dedup();
-    }
-
     /// Visits what is at and below a place; returns its height and its networks. Recursion ends at
     /// the address's last bit.
     fn visit(&mut self, place: Place) -> Result<(u8, u64), MmdbError> {
         let node = match place.node {
             TreeNode::Empty => return Ok((0, 0)),
             TreeNode::Record(id) => {
-                // Sorting out repeats now and then keeps the list in proportion to the records.
-                if self.records.len() == self.records.capacity() {
-                    self.sort_records();
-                }
-                self.records.push(id);
+                self.records.insert(id);
                 return Ok((0, 1));
             }
             TreeNode::Node(node) => node,

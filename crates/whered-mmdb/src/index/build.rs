@@ -13,6 +13,7 @@ use crate::error::{ErrorKind, MmdbError};
 use crate::index::rows::Rows;
 use crate::index::{DatabaseIndex, IndexOptions};
 use crate::networks::Place;
+use crate::record_set::RecordSet;
 use crate::tree::{RecordId, SearchTree, TreeNode};
 use whered_ip::{Prefix, PrefixIndex, Target};
 
@@ -21,10 +22,18 @@ pub(super) fn build(
     options: &IndexOptions,
 ) -> Result<DatabaseIndex, MmdbError> {
     let (tree, bytes) = (&database.tree, database.as_bytes());
-    let numbers = Numbers::of(tree, bytes)?;
+    let mut numbers = records(tree, bytes)?;
+    let records = numbers.number();
     let mut fault = None;
     let leaves = Leaves::new(tree, bytes).map_while(|leaf| match leaf {
-        Ok((prefix, leaf)) => Some((prefix, numbers.target(leaf))),
+        Ok((prefix, leaf)) => Some((
+            prefix,
+            match leaf {
+                Leaf::Ipv4 => Target::Ipv4,
+                Leaf::Empty => Target::Value(0),
+                Leaf::Record(id) => Target::Value(numbers.rank(id) + 1),
+            },
+        )),
         Err(error) => {
             fault = Some(error);
             None
@@ -37,57 +46,22 @@ pub(super) fn build(
     let networks = networks.map_err(|error| {
         MmdbError::new(ErrorKind::Limit, error.to_string(), "databases that an index can hold")
     })?;
-    let rows = Rows::build(database, &numbers.records, options)?;
+    let rows = Rows::build(database, &records, options)?;
     let is_ipv6 = tree.is_ipv6();
     Ok(DatabaseIndex { networks, rows, fields: options.fields.clone(), is_ipv6 })
 }
 
-/// All records of a tree in rising order: the row of the first one is 1.
-struct Numbers {
-    records: Vec<RecordId>,
-    /// Which record offsets there are, one bit each, and how many before each 64 of them.
-    bits: Vec<(u64, u32)>,
-}
-
-impl Numbers {
-    fn of(tree: &SearchTree, bytes: &[u8]) -> Result<Numbers, MmdbError> {
-        let mut bits = Vec::new();
-        for node in 0..tree.node_count() {
-            for bit in [false, true] {
-                if let TreeNode::Record(id) = tree.child(bytes, node, bit)? {
-                    let place = id.to_u32() as usize / 64;
-                    if bits.len() <= place {
-                        bits.resize(place + 1, (0_u64, 0_u32));
-                    }
-                    if let Some((word, _)) = bits.get_mut(place) {
-                        *word |= 1 << (id.to_u32() % 64);
-                    }
-                }
-            }
-        }
-        let mut records = Vec::new();
-        for (place, (word, before)) in (0_u32..).zip(&mut bits) {
-            *before = records.len() as u32;
-            let mut left = *word;
-            while left != 0 {
-                records.push(RecordId::from_u32(place * 64 + left.trailing_zeros()));
-                left &= left - 1;
-            }
-        }
-        Ok(Numbers { records, bits })
-    }
-
-    fn target(&self, leaf: Leaf) -> Target {
-        match leaf {
-            Leaf::Ipv4 => Target::Ipv4,
-            Leaf::Empty => Target::Value(0),
-            Leaf::Record(id) => {
-                let id = id.to_u32();
-                let (word, before) = self.bits.get(id as usize / 64).copied().unwrap_or_default();
-                Target::Value(before + (word & ((1 << (id % 64)) - 1)).count_ones() + 1)
+/// The records that nodes lead to: the row of the first one is 1.
+fn records(tree: &SearchTree, bytes: &[u8]) -> Result<RecordSet, MmdbError> {
+    let mut records = RecordSet::default();
+    for node in 0..tree.node_count() {
+        for bit in [false, true] {
+            if let TreeNode::Record(id) = tree.child(bytes, node, bit)? {
+                records.insert(id);
             }
         }
     }
+    Ok(records)
 }
 
 /// What the tree has for a network.
