@@ -11,9 +11,11 @@ use std::fmt;
 use std::fs::{File, Metadata};
 use std::io::{self, Read};
 use std::os::unix::fs::{FileExt, MetadataExt};
+use std::panic::resume_unwind;
 use std::path::Path;
+use std::thread;
 
-use whered_mmdb::{Database, MmdbError, ReadAt, Resident, Verified};
+use whered_mmdb::{Database, DatabaseIndex, IndexOptions, MmdbError, ReadAt, Resident, Verified};
 
 use super::access::AccessMode;
 use super::status::ReloadFailure;
@@ -90,11 +92,21 @@ pub fn read_file(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Opens and verifies one database file.
+/// A database file that was opened and verified.
+pub(super) struct OpenedDatabase {
+    pub(super) database: Database,
+    pub(super) verified: Verified,
+    /// What was made of it where that was asked for.
+    pub(super) index: Option<DatabaseIndex>,
+    pub(super) state: FileState,
+}
+
+/// Opens and verifies one database file, and compiles it beside that if `index` says how.
 pub(super) fn open_verified(
     path: &Path,
     mode: AccessMode,
-) -> Result<(Database, Verified, FileState), ReloadFailure> {
+    index: Option<&IndexOptions>,
+) -> Result<OpenedDatabase, ReloadFailure> {
     let failure = |fault: Fault, file: Option<FileState>, is_changing: bool| ReloadFailure {
         message: format!("{}: {}", path.display(), fault.0),
         at_millis: clock::now_millis(),
@@ -103,7 +115,7 @@ pub(super) fn open_verified(
     };
     let opened = Opened::new(path).map_err(|fault| failure(fault, None, false))?;
     let state = opened.state;
-    let verified = opened.verified(mode);
+    let verified = opened.verified(mode, index);
     // Another file under this name is not asked about here: this one was whole, and the watcher
     // will see the other. The same file with other bytes may be half of each.
     let now = FileState::of(path).ok().filter(|now| now.inode == state.inode);
@@ -114,7 +126,7 @@ pub(super) fn open_verified(
             let found = "was changed while it was read; allowed: files that are complete";
             Err(failure(Fault(found.to_owned()), Some(state), true))
         }
-        Ok((database, verified)) => Ok((database, verified, state)),
+        Ok((database, verified, index)) => Ok(OpenedDatabase { database, verified, index, state }),
         Err(fault) => Err(failure(fault, Some(state), is_changing)),
     }
 }
@@ -163,10 +175,26 @@ impl Opened {
     }
 
     /// The same, verified whole; a database on a reader reads itself into memory for that.
-    fn verified(self, mode: AccessMode) -> Result<(Database, Verified), Fault> {
+    ///
+    /// An index is built at the same time on another thread, since both take about as long; if
+    /// the file is broken, the verifier says better where.
+    fn verified(
+        self,
+        mode: AccessMode,
+        index: Option<&IndexOptions>,
+    ) -> Result<(Database, Verified, Option<DatabaseIndex>), Fault> {
         let database = self.database(mode)?;
-        let verified = database.verify()?;
-        Ok((database, verified))
+        let Some(options) = index else {
+            let verified = database.verify()?;
+            return Ok((database, verified, None));
+        };
+        let (verified, index) = thread::scope(|scope| {
+            let index = scope.spawn(|| DatabaseIndex::build(&database, options));
+            (database.verify(), index.join().unwrap_or_else(|panic| resume_unwind(panic)))
+        });
+        let verified = verified?;
+        let index = index.map_err(|error| Fault(format!("no index can be built: {error}")))?;
+        Ok((database, verified, Some(index)))
     }
 
     /// All bytes, as many as there were when the file was opened.

@@ -27,6 +27,7 @@ use whered_mmdb::{
 };
 
 use crate::clock;
+use file::OpenedDatabase;
 
 pub use access::AccessMode;
 pub use file::{FileState, open_database_file, read_database_file, read_file};
@@ -105,15 +106,14 @@ impl NamedDatabase {
         status: Arc<DatabaseStatus>,
     ) -> Result<NamedDatabase, ReloadFailure> {
         let started = Instant::now();
-        let (database, verified, file) = file::open_verified(&source.path, source.mode)?;
-        let index = match source.mode {
-            AccessMode::Indexed => Some(build_index(source, &database, file)?),
-            _ => None,
-        };
+        let options = IndexOptions { fields: source.fields.clone(), ..IndexOptions::default() };
+        let index = (source.mode == AccessMode::Indexed).then_some(&options);
+        let OpenedDatabase { database, verified, index, state } =
+            file::open_verified(&source.path, source.mode, index)?;
         Ok(NamedDatabase {
             name: source.name.clone(),
             source: source.clone(),
-            file,
+            file: state,
             loaded_at_millis: clock::now_millis(),
             verified,
             load_time: started.elapsed(),
@@ -183,18 +183,4 @@ impl NamedDatabase {
             columns_bytes: index.map_or(0, |index| index.columns_bytes() as u64),
         }
     }
-}
-
-fn build_index(
-    source: &DatabaseSource,
-    database: &Database,
-    file: FileState,
-) -> Result<DatabaseIndex, ReloadFailure> {
-    let options = IndexOptions { fields: source.fields.clone(), ..IndexOptions::default() };
-    DatabaseIndex::build(database, &options).map_err(|error| ReloadFailure {
-        message: format!("{}: no index can be built: {error}", source.path.display()),
-        at_millis: clock::now_millis(),
-        file: Some(file),
-        is_changing: false,
-    })
 }
