@@ -1,11 +1,11 @@
 //! An opened database: bytes, tree and metadata, and every question one can ask of them.
 //!
-//! Not for files (it takes bytes, or a [`ReadAt`]), not for opening ([`crate::open`]), not for reloading, not for indexes that are faster than the
-//! file's own tree.
+//! Not for files (it takes bytes, or a [`ReadAt`]), not for opening ([`crate::open`]), not for
+//! reloading, not for indexes that are faster than the file's own tree.
 //!
 //! ```text
 //! MaxMind DB: | search tree | 16 zero bytes | data section | marker | metadata map |
-//! legacy:     | search tree | zero bytes, copyright text, structure marker         |
+//! legacy:     | search tree | records | zero bytes, copyright text, structure marker |
 //!
 //! address ──walk──► RecordId ──decode in place──► Value, number, JSON
 //! ```
@@ -64,7 +64,8 @@ pub struct Database {
     pub(crate) tree: SearchTree,
     pub(crate) metadata: Metadata,
     pub(crate) format: Format,
-    /// Where the data section begins and ends; empty for a legacy file.
+    /// Where the data section begins and ends; empty for a legacy file whose
+    /// records are numbers.
     pub(crate) data: Range<usize>,
 }
 
@@ -180,7 +181,7 @@ impl Database {
                 let at = id.to_u32() as usize;
                 self.ask(|section| section.walk(at, &mut Budget::new(), sink).map(|_| ()))
             }
-            Format::Legacy(_) => legacy::emit(id, sink),
+            Format::Legacy(edition) => legacy::emit(edition, id, &self.section(), sink),
         }
     }
 
@@ -225,22 +226,26 @@ impl Database {
     ///
     /// As [`field`](Database::field).
     pub fn number(&self, id: RecordId, path: &FieldPath) -> Result<Option<f64>, MmdbError> {
-        if self.format != Format::Mmdb {
-            return Ok(None);
+        if let Format::Legacy(edition) = self.format {
+            let leaf = legacy::leaf(edition, id, &self.section(), path)?;
+            return Ok(leaf.and_then(|leaf| leaf.as_f64()));
         }
         self.ask(|section| Ok(scalar(section, id, path)?.and_then(|scalar| scalar.as_f64())))
     }
 
     /// One string field of a record, borrowed from the file's bytes where they are in memory;
     /// `None` if there is no such field or it is no string. Nothing is allocated unless the
-    /// database sits on a reader.
+    /// database sits on a reader, or is a legacy file and the text is not ASCII.
     ///
     /// # Errors
     ///
     /// As [`field`](Database::field).
     pub fn text(&self, id: RecordId, path: &FieldPath) -> Result<Option<Cow<'_, str>>, MmdbError> {
-        if self.format != Format::Mmdb {
-            return Ok(legacy::text(id, path)?.map(Cow::Borrowed));
+        if let Format::Legacy(edition) = self.format {
+            return Ok(match legacy::leaf(edition, id, &self.section(), path)? {
+                Some(legacy::Leaf::Text(text)) => Some(text),
+                _ => None,
+            });
         }
         if self.reader.is_none() {
             return Ok(scalar(&self.section(), id, path)?.and_then(as_text).map(Cow::Borrowed));
@@ -325,7 +330,9 @@ impl Database {
         }
         match self.format {
             Format::Mmdb => verify::mmdb(&self.tree, &self.bytes, &self.section()),
-            Format::Legacy(_) => verify::legacy(&self.tree, &self.bytes),
+            Format::Legacy(edition) => verify::legacy(&self.tree, &self.bytes, |id| {
+                legacy::check(edition, id, &self.section())
+            }),
         }
     }
 

@@ -135,6 +135,11 @@ impl<'a> Section<'a> {
         self.len
     }
 
+    /// The bytes from `at` on; none beyond the end.
+    pub(crate) fn rest(&self, at: usize) -> &'a [u8] {
+        self.bytes.get(at..).unwrap_or_default()
+    }
+
     /// The offset in the file of an offset in the section.
     pub(crate) fn file_offset(&self, at: usize) -> u64 {
         self.base as u64 + at as u64

@@ -45,9 +45,9 @@ impl Database {
             let data_start = data_start(&metadata, layout, marker)?;
             return Database::assemble(bytes, None, metadata, layout, data_start..marker);
         }
-        let legacy::Opened { edition, tree, metadata } = legacy::open(&bytes)?;
+        let legacy::Opened { edition, tree, metadata, data } = legacy::open(&bytes)?;
         let format = Format::Legacy(edition);
-        Ok(Database { bytes, reader: None, tree, metadata, format, data: 0..0 })
+        Ok(Database { bytes, reader: None, tree, metadata, format, data })
     }
 
     /// Opens a database whose bytes stay with a reader; only what `resident` says is kept in

@@ -78,9 +78,15 @@ pub(crate) fn mmdb(
     Ok(Verified { fields, deepest_nesting, ..tree.verified(search) })
 }
 
-/// Verifies a legacy file, which is nothing but a tree.
-pub(crate) fn legacy(search: &SearchTree, bytes: &[u8]) -> Result<Verified, MmdbError> {
-    Ok(tree(search, bytes)?.verified(search))
+/// Verifies a legacy file: its tree, and with `check` every record that the tree leads to.
+pub(crate) fn legacy(
+    search: &SearchTree,
+    bytes: &[u8],
+    check: impl Fn(RecordId) -> Result<(), MmdbError>,
+) -> Result<Verified, MmdbError> {
+    let tree = tree(search, bytes)?;
+    tree.records.iter().try_for_each(|&id| check(id))?;
+    Ok(tree.verified(search))
 }
 
 /// What a sound tree holds.

@@ -122,6 +122,41 @@ fn damaged_legacy_files_give_errors_or_answers() {
 }
 
 #[test]
+fn damaged_files_of_every_legacy_edition_give_errors_or_answers() {
+    let mut random = Random(5);
+    for edition in support::legacy::EDITIONS {
+        let records = support::legacy::random_records(edition, 3, &mut random);
+        let asked: Vec<IpAddr> = records.iter().map(|(prefix, _)| prefix.address()).collect();
+        let bytes = support::legacy::write_edition(edition, &records, "Text");
+        sweep(&bytes, &asked);
+    }
+}
+
+#[test]
+fn a_legacy_record_without_an_end_is_a_fault_with_its_place() {
+    let prefix = "10.0.0.0/8".parse().unwrap();
+    let record = support::legacy::Record::Bytes(vec![b'x'; 2000]);
+    let bytes = support::legacy::write_edition(LegacyEdition::Isp, &[(prefix, record)], "");
+    let database = Database::from_bytes(bytes).unwrap();
+    let error = database.verify().unwrap_err();
+    assert_eq!((error.kind(), error.offset_bytes()), (ErrorKind::Data, Some(65)), "{error}");
+    assert!(error.to_string().contains("a text without an end"), "{error}");
+    let id = database.lookup("10.1.2.3".parse().unwrap()).unwrap().record.unwrap();
+    assert_eq!(database.record(id), Err(error));
+}
+
+#[test]
+fn a_legacy_file_that_announces_more_nodes_than_it_has_is_refused() {
+    let prefix = "10.0.0.0/8".parse().unwrap();
+    let record = support::legacy::Record::Bytes(b"x\0".to_vec());
+    let mut bytes = support::legacy::write_edition(LegacyEdition::Domain, &[(prefix, record)], "");
+    let end = bytes.len();
+    bytes[end - 3] = 200;
+    let error = Database::from_bytes(bytes).unwrap_err();
+    assert_eq!((error.kind(), error.offset_bytes()), (ErrorKind::Metadata, Some(end as u64 - 3)));
+}
+
+#[test]
 fn random_bytes_are_no_database() {
     let mut random = Random(1);
     for length in 0..600 {
@@ -257,8 +292,6 @@ fn a_legacy_file_without_its_structure_marker_is_a_country_edition() {
     bytes.truncate(bytes.len() - 4);
     let database = Database::from_bytes(bytes).unwrap();
     let id = database.lookup("192.0.2.1".parse().unwrap()).unwrap().record.unwrap();
-    assert_eq!(
-        database.text(id, &"country.iso_code".parse().unwrap()).unwrap().as_deref(),
-        Some("O1")
-    );
+    let code = database.text(id, &"country.iso_code".parse().unwrap()).unwrap();
+    assert_eq!(code.as_deref(), Some("O1"));
 }

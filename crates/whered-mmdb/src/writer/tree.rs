@@ -214,7 +214,7 @@ impl BuiltTree {
                     out.extend(left);
                     out.extend(right);
                 }
-                Layout::Legacy => panic!("the writer makes no legacy files"),
+                Layout::Legacy(_) => panic!("the writer makes no legacy files"),
             }
         }
     }
