@@ -20,6 +20,7 @@
 #![deny(clippy::indexing_slicing)]
 
 use crate::decode::{Scalar, Section};
+use crate::diff::Differences;
 use crate::error::{ErrorKind, MmdbError};
 use crate::json::JsonSink;
 use crate::legacy::{self, LegacyEdition};
@@ -303,6 +304,25 @@ impl Database {
         written
     }
 
+    /// As [`write_record_json`](Database::write_record_json), with types: the form is that of
+    /// [`Value::write_typed_json`].
+    ///
+    /// # Errors
+    ///
+    /// As [`write_record_json`](Database::write_record_json).
+    pub fn write_typed_record_json(
+        &self,
+        id: RecordId,
+        out: &mut Vec<u8>,
+    ) -> Result<(), MmdbError> {
+        let before = out.len();
+        let written = self.emit(id, &mut JsonSink::typed(out));
+        if written.is_err() {
+            out.truncate(before);
+        }
+        written
+    }
+
     /// Every network that has a record, in address order.
     ///
     /// The networks under `::/96` of an IPv6 tree are given as IPv4 networks; the aliases that
@@ -312,6 +332,30 @@ impl Database {
     #[must_use]
     pub fn networks(&self) -> Networks<'_> {
         Networks::new(&self.tree, &self.bytes)
+    }
+
+    /// Where `newer` gives other answers than this database, in address order; constant memory.
+    ///
+    /// ```
+    /// use whered_mmdb::{Database, Value, Writer, WriterOptions};
+    /// let database = |networks: &[(&str, u32)]| {
+    ///     let mut writer = Writer::new(WriterOptions::default())?;
+    ///     for (network, number) in networks {
+    ///         writer.insert(network.parse().expect("a network"), Value::Uint32(*number))?;
+    ///     }
+    ///     Database::from_bytes(writer.finish()?)
+    /// };
+    /// let old = database(&[("192.0.2.0/24", 1)])?;
+    /// let new = database(&[("192.0.2.0/24", 1), ("192.0.2.128/25", 2), ("2001:db8::/32", 6)])?;
+    /// let found = old.differences(&new).collect::<Result<Vec<_>, _>>()?;
+    /// let networks: Vec<String> = found.iter().map(|found| found.prefix.to_string()).collect();
+    /// assert_eq!(networks, ["192.0.2.128/25", "2001:db8::/32"]);
+    /// assert!(found[1].old.is_none(), "it was added");
+    /// # Ok::<(), whered_mmdb::MmdbError>(())
+    /// ```
+    #[must_use]
+    pub fn differences<'a>(&'a self, newer: &'a Database) -> Differences<'a> {
+        Differences::new(self, newer)
     }
 
     /// Checks everything: metadata, the whole tree, the whole data section with pointers, text and

@@ -95,7 +95,7 @@ fn own(database: &Database, edition: LegacyEdition, address: IpAddr) -> String {
     };
     let text = |path: &str| {
         let path: FieldPath = path.parse().unwrap();
-        database.text(id, &path).unwrap().map(|text| text.into_owned())
+        database.text(id, &path).unwrap().map(std::borrow::Cow::into_owned)
     };
     let shown = |path: &str| text(path).unwrap_or_else(|| "-".to_string());
     let number = |path: &str| database.number(id, &path.parse().unwrap()).unwrap();

@@ -337,7 +337,7 @@ mod tests {
         let leaves = |text: &'static str| {
             let mut leaves = Vec::new();
             autonomous_system(Cow::Borrowed(text), &mut |names, leaf| {
-                leaves.push((names[0], leaf))
+                leaves.push((names[0], leaf));
             });
             leaves
         };
