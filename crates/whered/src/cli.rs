@@ -160,6 +160,9 @@ pub(crate) struct BuildArguments {
     /// 4 for IPv4 networks only, 6 for both
     #[arg(long, value_name = "4|6", default_value_t = 6, value_parser = parse_ip_version)]
     pub(crate) ip_version: u16,
+    /// Do not let ::ffff:0:0/96 and 2002::/16 lead to the IPv4 networks
+    #[arg(long)]
+    pub(crate) no_ipv4_aliases: bool,
     /// When the data were made, in seconds since 1970; without it now
     #[arg(long, value_name = "SECONDS")]
     pub(crate) build_epoch_seconds: Option<u64>,

@@ -256,6 +256,26 @@ fn metadata_section(
     Ok(out)
 }
 
+/// A key that a map has twice. Most maps are so small that a set of their keys would cost more than
+/// comparing each with each.
+fn repeated_key(pairs: &[(String, Value)]) -> Option<&str> {
+    const FEW: usize = 16;
+    let mut keys = HashSet::new();
+    let mut rest = pairs;
+    while let [(key, _), later @ ..] = rest {
+        let is_repeated = if pairs.len() <= FEW {
+            later.iter().any(|(other, _)| other == key)
+        } else {
+            !keys.insert(key)
+        };
+        if is_repeated {
+            return Some(key);
+        }
+        rest = later;
+    }
+    None
+}
+
 /// What a value that is to be inserted may still hold.
 struct Allowance {
     values: usize,
@@ -295,12 +315,11 @@ impl Allowance {
         }
         match value {
             Value::Map(pairs) => {
-                let mut keys = HashSet::with_capacity(pairs.len());
+                if let Some(key) = repeated_key(pairs) {
+                    return Err(refuse("a key twice in a map", "each key once").within(key));
+                }
                 for (key, value) in pairs {
                     self.take(key.len())?;
-                    if !keys.insert(key) {
-                        return Err(refuse("a key twice in a map", "each key once").within(key));
-                    }
                     self.check(value, depth + 1)
                         .map_err(|error| error.within(&FieldPath::escape(key)))?;
                 }

@@ -33,6 +33,7 @@ pub(crate) fn build(arguments: &BuildArguments) -> Result<Outcome, Failure> {
         RowsFormat::Ndjson => rows::RowsFormat::Ndjson,
     };
     let mut writer = Writer::new(options).map_err(Failure::new)?;
+    writer.set_ipv4_aliases(!arguments.no_ipv4_aliases);
     let count = if path.as_os_str() == "-" {
         let progress = progress_of(None);
         let input = progress.wrap_read(io::stdin().lock());
