@@ -75,6 +75,15 @@ pub(crate) struct LegacyLayout {
     pub(crate) record_bytes: u8,
     /// The number that stands for "no record"; those of records follow.
     pub(crate) base: u32,
+    /// The first of the numbers behind the base that mean nothing, and the first that means
+    /// something again.
+    pub(crate) unused: (u32, u32),
+}
+
+impl LegacyLayout {
+    fn is_used(&self, id: u32) -> bool {
+        !(self.unused.0..self.unused.1).contains(&id)
+    }
 }
 
 impl Layout {
@@ -209,7 +218,9 @@ impl SearchTree {
         if let Layout::Legacy(legacy) = self.layout {
             return match number.checked_sub(legacy.base) {
                 Some(0) => Ok(TreeNode::Empty),
-                Some(id) if (id as usize) < self.data_bytes => Ok(TreeNode::Record(RecordId(id))),
+                Some(id) if (id as usize) < self.data_bytes && legacy.is_used(id) => {
+                    Ok(TreeNode::Record(RecordId(id)))
+                }
                 _ => Err(self.bad_record(node, bit, number)),
             };
         }
@@ -343,9 +354,15 @@ impl SearchTree {
     fn bad_record(&self, node: u32, bit: bool, number: u32) -> MmdbError {
         let side = if bit { "right" } else { "left" };
         let count = self.node_count;
-        let allowed = if let Layout::Legacy(LegacyLayout { base, .. }) = self.layout {
+        let allowed = if let Layout::Legacy(LegacyLayout { base, unused, .. }) = self.layout {
             let end = u64::from(base) + self.data_bytes as u64;
-            format!("nodes below {count}, {base} for none, {base} to below {end} for records")
+            let hole = match unused {
+                (first, end) if first < end => {
+                    format!(" but {} to {}", base + first, base + end - 1)
+                }
+                _ => String::new(),
+            };
+            format!("nodes below {count}, {base} for none, below {end}{hole} for records")
         } else {
             let first = u64::from(count) + SEPARATOR_BYTES as u64;
             let end = first + self.data_bytes as u64;

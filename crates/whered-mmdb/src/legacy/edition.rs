@@ -106,7 +106,13 @@ impl Description {
 
     /// The layout of the tree's nodes when record numbers begin at `base`.
     pub(super) fn layout(&self, base: u32) -> LegacyLayout {
-        LegacyLayout { record_bytes: self.record_bytes, base }
+        let unused = match self.content {
+            Content::RegionRev0 => (256, 1000),
+            // Country 0 is none, and has as many numbers as the others.
+            Content::RegionRev1 => (1353, 1353 + 360),
+            _ => (0, 0),
+        };
+        LegacyLayout { record_bytes: self.record_bytes, base, unused }
     }
 }
 
