@@ -32,11 +32,12 @@ can_be_root() {
     [ "$(id -u)" = 0 ] || command -v sudo > /dev/null
 }
 
-# Whether a thing is there. Most things are programs; two are not.
+# Whether a thing is there. Most things are programs; some are not.
 is_there() {
     case "$1" in
     python-venv) python3 -c 'import ensurepip, venv' > /dev/null 2>&1 || [ -x .venv/bin/python ] ;;
     legacy-database) [ -f /usr/share/GeoIP/GeoIP.dat ] ;;
+    legacy-headers) cc -include GeoIPCity.h -x c -fsyntax-only /dev/null > /dev/null 2>&1 ;;
     *) command -v "$1" > /dev/null ;;
     esac
 }
@@ -62,6 +63,10 @@ package_of() {
     apk:geoiplookup | brew:geoiplookup) echo geoip ;;
     apt-get:legacy-database) echo geoip-database ;;
     dnf:legacy-database) echo GeoIP-data ;;
+    apt-get:legacy-headers) echo libgeoip-dev ;;
+    dnf:legacy-headers) echo GeoIP-devel ;;
+    apk:legacy-headers) echo geoip-dev ;;
+    brew:legacy-headers) echo geoip ;;
     apt-get:python-venv) echo 'python3 python3-venv' ;;
     dnf:python-venv | apk:python-venv | brew:python-venv) echo python3 ;;
     esac
@@ -182,7 +187,7 @@ make_venv() {
 }
 
 for_run=(cc curl redis-cli dig)
-for_test=("${for_run[@]}" redis-server mmdblookup geoiplookup legacy-database valgrind strace python-venv)
+for_test=("${for_run[@]}" redis-server mmdblookup geoiplookup legacy-database legacy-headers valgrind strace python-venv)
 
 case "${1:-}" in
 run)

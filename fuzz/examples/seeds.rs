@@ -223,7 +223,37 @@ fn dat() -> io::Result<()> {
     save("dat", "country-106", &[&[106], &ipv4, b"\0\0\0"])?;
     save("dat", "country-ipv6", &[&[12], &ipv6, text])?;
     save("dat", "no-marker", &[&[0], &ipv4])?;
-    save("dat", "city", &[&[2], &ipv4, text])
+    save("dat", "city", &[&[2], &ipv4, text])?;
+    offset_editions()
+}
+
+/// Legacy files with records behind the tree: 0.0.0.0/1 or ::/1 leads to one record.
+fn offset_editions() -> io::Result<()> {
+    let city = b"\0\xe1CA\0S\xe3o Jos\xe9\09511\0\x40\xe2\x20\x87\x21\x09\x9d\x50\x0c";
+    let system = b"\0AS64500 Caf\xe9\0";
+    let plain = b"\0Cable/DSL\0";
+    for (edition, record) in
+        [(2, &city[..]), (6, city), (30, city), (31, city), (9, system), (21, system)]
+    {
+        let tree = [2, 0, 0, 1, 0, 0];
+        save("dat", &format!("edition-{edition}"), &[&[edition], &tree, record, b"\0\0\0\x01"])?;
+    }
+    for edition in [4, 5, 11, 22, 23, 24] {
+        let tree = [2, 0, 0, 0, 1, 0, 0, 0];
+        save("dat", &format!("edition-{edition}"), &[&[edition], &tree, plain, b"\0\0\0\x01"])?;
+    }
+    for edition in [32, 33] {
+        let tree = [2, 0, 0, 1, 0, 0];
+        save("dat", &format!("edition-{edition}"), &[&[edition], &tree, plain, b"\0\0\0\x01"])?;
+    }
+    for (edition, base, number) in
+        [(3, 16_000_000_u32, 700_u32), (7, 16_700_000, 1026), (10, 16_776_960, 2)]
+    {
+        let [left, right] = [base + number, base].map(u32::to_le_bytes);
+        let tree = [&left[..3], &right[..3]].concat();
+        save("dat", &format!("edition-{edition}"), &[&[edition], &tree, b"\0\0\0text"])?;
+    }
+    Ok(())
 }
 
 fn rows() -> io::Result<()> {
@@ -241,6 +271,25 @@ fn rows() -> io::Result<()> {
     ];
     for (index, (name, text)) in tables.into_iter().enumerate() {
         save("rows", name, &[&[(index as u8) << 1], text.as_bytes()])?;
+    }
+    let lines = [
+        (
+            "ndjson-fields",
+            "{\"network\":\"192.0.2.0/24\",\"a.b\":\"x\",\"a.c.0:uint16\":1,\"d\":[1.5,-2,null,{}]}\n",
+        ),
+        (
+            "ndjson-record",
+            "{\"address\":\"::1\",\"record\":{\"a.b\":[\"\\u00e9\\ud83d\\ude00\"]}}\n",
+        ),
+        (
+            "ndjson-types",
+            "{\"typed_record\":{\"a\":{\"#uint128\":5},\"##b\":{\"#bytes\":\"00ff\"},\"c\":\
+             {\"#float\":\"inf\"}},\"network\":\"2001:db8::/32\"}\n",
+        ),
+        ("ndjson-wrong", "{\"network\":\"192.0.2.0/24\",\"a\":01}\n"),
+    ];
+    for (name, text) in lines {
+        save("rows", name, &[&[16], text.as_bytes()])?;
     }
     Ok(())
 }

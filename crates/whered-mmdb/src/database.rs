@@ -1,11 +1,11 @@
 //! An opened database: bytes, tree and metadata, and every question one can ask of them.
 //!
-//! Not for files (it takes bytes, or a [`ReadAt`]), not for opening ([`crate::open`]), not for reloading, not for indexes that are faster than the
-//! file's own tree.
+//! Not for files (it takes bytes, or a [`ReadAt`]), not for opening ([`crate::open`]), not for
+//! reloading, not for indexes that are faster than the file's own tree.
 //!
 //! ```text
 //! MaxMind DB: | search tree | 16 zero bytes | data section | marker | metadata map |
-//! legacy:     | search tree | zero bytes, copyright text, structure marker         |
+//! legacy:     | search tree | records | zero bytes, copyright text, structure marker |
 //!
 //! address ──walk──► RecordId ──decode in place──► Value, number, JSON
 //! ```
@@ -20,6 +20,7 @@
 #![deny(clippy::indexing_slicing)]
 
 use crate::decode::{Scalar, Section};
+use crate::diff::Differences;
 use crate::error::{ErrorKind, MmdbError};
 use crate::json::JsonSink;
 use crate::legacy::{self, LegacyEdition};
@@ -64,7 +65,8 @@ pub struct Database {
     pub(crate) tree: SearchTree,
     pub(crate) metadata: Metadata,
     pub(crate) format: Format,
-    /// Where the data section begins and ends; empty for a legacy file.
+    /// Where the data section begins and ends; empty for a legacy file whose
+    /// records are numbers.
     pub(crate) data: Range<usize>,
 }
 
@@ -180,7 +182,7 @@ impl Database {
                 let at = id.to_u32() as usize;
                 self.ask(|section| section.walk(at, &mut Budget::new(), sink).map(|_| ()))
             }
-            Format::Legacy(_) => legacy::emit(id, sink),
+            Format::Legacy(edition) => legacy::emit(edition, id, &self.section(), sink),
         }
     }
 
@@ -225,22 +227,26 @@ impl Database {
     ///
     /// As [`field`](Database::field).
     pub fn number(&self, id: RecordId, path: &FieldPath) -> Result<Option<f64>, MmdbError> {
-        if self.format != Format::Mmdb {
-            return Ok(None);
+        if let Format::Legacy(edition) = self.format {
+            let leaf = legacy::leaf(edition, id, &self.section(), path)?;
+            return Ok(leaf.and_then(|leaf| leaf.as_f64()));
         }
         self.ask(|section| Ok(scalar(section, id, path)?.and_then(|scalar| scalar.as_f64())))
     }
 
     /// One string field of a record, borrowed from the file's bytes where they are in memory;
     /// `None` if there is no such field or it is no string. Nothing is allocated unless the
-    /// database sits on a reader.
+    /// database sits on a reader, or is a legacy file and the text is not ASCII.
     ///
     /// # Errors
     ///
     /// As [`field`](Database::field).
     pub fn text(&self, id: RecordId, path: &FieldPath) -> Result<Option<Cow<'_, str>>, MmdbError> {
-        if self.format != Format::Mmdb {
-            return Ok(legacy::text(id, path)?.map(Cow::Borrowed));
+        if let Format::Legacy(edition) = self.format {
+            return Ok(match legacy::leaf(edition, id, &self.section(), path)? {
+                Some(legacy::Leaf::Text(text)) => Some(text),
+                _ => None,
+            });
         }
         if self.reader.is_none() {
             return Ok(scalar(&self.section(), id, path)?.and_then(as_text).map(Cow::Borrowed));
@@ -298,6 +304,25 @@ impl Database {
         written
     }
 
+    /// As [`write_record_json`](Database::write_record_json), with types: the form is that of
+    /// [`Value::write_typed_json`].
+    ///
+    /// # Errors
+    ///
+    /// As [`write_record_json`](Database::write_record_json).
+    pub fn write_typed_record_json(
+        &self,
+        id: RecordId,
+        out: &mut Vec<u8>,
+    ) -> Result<(), MmdbError> {
+        let before = out.len();
+        let written = self.emit(id, &mut JsonSink::typed(out));
+        if written.is_err() {
+            out.truncate(before);
+        }
+        written
+    }
+
     /// Every network that has a record, in address order.
     ///
     /// The networks under `::/96` of an IPv6 tree are given as IPv4 networks; the aliases that
@@ -307,6 +332,30 @@ impl Database {
     #[must_use]
     pub fn networks(&self) -> Networks<'_> {
         Networks::new(&self.tree, &self.bytes)
+    }
+
+    /// Where `newer` gives other answers than this database, in address order; constant memory.
+    ///
+    /// ```
+    /// use whered_mmdb::{Database, Value, Writer, WriterOptions};
+    /// let database = |networks: &[(&str, u32)]| {
+    ///     let mut writer = Writer::new(WriterOptions::default())?;
+    ///     for (network, number) in networks {
+    ///         writer.insert(network.parse().expect("a network"), Value::Uint32(*number))?;
+    ///     }
+    ///     Database::from_bytes(writer.finish()?)
+    /// };
+    /// let old = database(&[("192.0.2.0/24", 1)])?;
+    /// let new = database(&[("192.0.2.0/24", 1), ("192.0.2.128/25", 2), ("2001:db8::/32", 6)])?;
+    /// let found = old.differences(&new).collect::<Result<Vec<_>, _>>()?;
+    /// let networks: Vec<String> = found.iter().map(|found| found.prefix.to_string()).collect();
+    /// assert_eq!(networks, ["192.0.2.128/25", "2001:db8::/32"]);
+    /// assert!(found[1].old.is_none(), "it was added");
+    /// # Ok::<(), whered_mmdb::MmdbError>(())
+    /// ```
+    #[must_use]
+    pub fn differences<'a>(&'a self, newer: &'a Database) -> Differences<'a> {
+        Differences::new(self, newer)
     }
 
     /// Checks everything: metadata, the whole tree, the whole data section with pointers, text and
@@ -325,7 +374,9 @@ impl Database {
         }
         match self.format {
             Format::Mmdb => verify::mmdb(&self.tree, &self.bytes, &self.section()),
-            Format::Legacy(_) => verify::legacy(&self.tree, &self.bytes),
+            Format::Legacy(edition) => verify::legacy(&self.tree, &self.bytes, |id| {
+                legacy::check(edition, id, &self.section())
+            }),
         }
     }
 

@@ -96,6 +96,22 @@ pub(crate) enum Scalar<'a> {
 }
 
 impl Scalar<'_> {
+    /// The name of the type, as rows and messages have it.
+    pub(crate) fn type_name(&self) -> &'static str {
+        match self {
+            Scalar::String(_) => "string",
+            Scalar::Bytes(_) => "bytes",
+            Scalar::Double(_) => "double",
+            Scalar::Float(_) => "float",
+            Scalar::Uint16(_) => "uint16",
+            Scalar::Uint32(_) => "uint32",
+            Scalar::Uint64(_) => "uint64",
+            Scalar::Uint128(_) => "uint128",
+            Scalar::Int32(_) => "int32",
+            Scalar::Boolean(_) => "boolean",
+        }
+    }
+
     /// The number as a double, rounded where it has more digits; `None` for what is no number.
     pub(crate) fn as_f64(&self) -> Option<f64> {
         Some(match *self {
@@ -133,6 +149,11 @@ impl<'a> Section<'a> {
 
     pub(crate) fn len(&self) -> usize {
         self.len
+    }
+
+    /// The bytes from `at` on; none beyond the end.
+    pub(crate) fn rest(&self, at: usize) -> &'a [u8] {
+        self.bytes.get(at..).unwrap_or_default()
     }
 
     /// The offset in the file of an offset in the section.

@@ -4,21 +4,35 @@
 //! Not a JSON reader. Choices: byte strings are upper-case hexadecimal strings, as `mmdblookup`
 //! prints them; doubles and floats are the shortest decimal that reads back equal; what JSON
 //! cannot say (NaN, infinities) is `null`; uint128 is a decimal number with all its digits.
+//!
+//! The typed form loses nothing: what a reader of JSON would take for another type is written as
+//! an object whose one member names it, `{"#uint16":5}`, and a key that begins with `#` has one
+//! more in front. Strings, booleans, finite doubles and uint32 stand as they are. Of a NaN only
+//! that it is one is kept.
 
 use crate::decode::Scalar;
 use crate::walk::Sink;
 use std::io::Write;
+
+/// What begins the name of a type in the typed form.
+pub(crate) const TYPE_MARK: char = '#';
 
 /// Appends JSON to a buffer.
 pub(crate) struct JsonSink<'a> {
     out: &'a mut Vec<u8>,
     /// Whether the next key or element follows another one.
     comma: bool,
+    is_typed: bool,
 }
 
 impl<'a> JsonSink<'a> {
     pub(crate) fn new(out: &'a mut Vec<u8>) -> JsonSink<'a> {
-        JsonSink { out, comma: false }
+        JsonSink { out, comma: false, is_typed: false }
+    }
+
+    /// As [`new`](JsonSink::new), in the typed form.
+    pub(crate) fn typed(out: &'a mut Vec<u8>) -> JsonSink<'a> {
+        JsonSink { is_typed: true, ..JsonSink::new(out) }
     }
 
     fn separate(&mut self) {
@@ -43,16 +57,27 @@ impl<'a> JsonSink<'a> {
 impl Sink for JsonSink<'_> {
     fn scalar(&mut self, scalar: Scalar<'_>) {
         self.separate();
+        let mark = if self.is_typed { type_mark(scalar) } else { None };
+        let is_finite = match scalar {
+            Scalar::Double(number) => number.is_finite(),
+            Scalar::Float(number) => number.is_finite(),
+            _ => true,
+        };
+        if let Some(name) = mark {
+            write!(self.out, "{{\"{TYPE_MARK}{name}\":").expect("writing to a vector cannot fail");
+        }
         match scalar {
             Scalar::String(text) => write_string(text, self.out),
-            Scalar::Bytes(_) => {
+            _ if !is_finite && mark.is_none() => self.out.extend(b"null"),
+            _ if !is_finite || matches!(scalar, Scalar::Bytes(_)) => {
                 self.out.push(b'"');
                 write_bare(scalar, self.out);
                 self.out.push(b'"');
             }
-            Scalar::Double(number) if !number.is_finite() => self.out.extend(b"null"),
-            Scalar::Float(number) if !number.is_finite() => self.out.extend(b"null"),
             _ => write_bare(scalar, self.out),
+        }
+        if mark.is_some() {
+            self.out.push(b'}');
         }
     }
 
@@ -62,7 +87,11 @@ impl Sink for JsonSink<'_> {
 
     fn key(&mut self, key: &str) {
         self.separate();
-        write_string(key, self.out);
+        if self.is_typed && key.starts_with(TYPE_MARK) {
+            write_string(&format!("{TYPE_MARK}{key}"), self.out);
+        } else {
+            write_string(key, self.out);
+        }
         self.out.push(b':');
         self.comma = false;
     }
@@ -77,6 +106,15 @@ impl Sink for JsonSink<'_> {
 
     fn end_array(&mut self) {
         self.close(b']');
+    }
+}
+
+/// The type that a reader could not tell from the JSON.
+fn type_mark(scalar: Scalar<'_>) -> Option<&'static str> {
+    match scalar {
+        Scalar::String(_) | Scalar::Boolean(_) | Scalar::Uint32(_) => None,
+        Scalar::Double(number) if number.is_finite() => None,
+        _ => Some(scalar.type_name()),
     }
 }
 

@@ -1,15 +1,15 @@
 //! MaxMind DB (`.mmdb`) and legacy GeoIP (`.dat`) files: bytes in, records out; a verifier and a
 //! writer.
 //!
-//! For: [`Database`] (open, look up, read fields, walk, verify), [`Writer`] (networks and values →
-//! a file's bytes), [`rows`] (CSV → writer), [`DatabaseIndex`] (a database compiled for many
-//! lookups).
+//! For: [`Database`] (open, look up, read fields, walk, compare, verify), [`Writer`] (networks and
+//! values → a file's bytes), [`rows`] (CSV and NDJSON → writer), [`DatabaseIndex`] (a database
+//! compiled for many lookups).
 //! Bytes may be owned, mapped, or asked for range by range ([`ReadAt`]); the answers are the same.
 //!
 //! Not for: opening files, threads, reloading; this crate knows nothing of the engine.
 //!
 //! ```text
-//!            rows (CSV)
+//!        rows (CSV, NDJSON)
 //!               │
 //! Prefix, Value ▼
 //!  ──────────► Writer ──► bytes ──► Database ──► Lookup { prefix, record id }
@@ -44,6 +44,7 @@
 
 mod database;
 mod decode;
+mod diff;
 mod error;
 mod index;
 mod json;
@@ -63,6 +64,7 @@ mod within;
 mod writer;
 
 pub use database::{Database, Format, Lookup};
+pub use diff::{Difference, Differences, FieldChange};
 pub use error::{ErrorKind, MmdbError};
 pub use index::{Cell, DatabaseIndex, Found, IndexOptions, Row};
 pub use legacy::LegacyEdition;
@@ -70,7 +72,7 @@ pub use metadata::Metadata;
 pub use networks::Networks;
 pub use path::FieldPath;
 pub use read_at::{ReadAt, Resident};
-pub use rows::RowsError;
+pub use rows::{RowsError, RowsFormat};
 pub use tree::{RecordId, TreeNode};
 pub use value::Value;
 pub use verify::Verified;

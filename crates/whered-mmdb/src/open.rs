@@ -41,13 +41,13 @@ impl Database {
         if let Some(marker) = metadata::find_marker(&bytes) {
             let start = marker + MARKER.len();
             let metadata = metadata::read(bytes.get(start..).unwrap_or_default(), start)?;
-            let layout = Layout::of(&metadata)?;
+            let layout = Layout::of(&metadata, marker)?;
             let data_start = data_start(&metadata, layout, marker)?;
             return Database::assemble(bytes, None, metadata, layout, data_start..marker);
         }
-        let legacy::Opened { edition, tree, metadata } = legacy::open(&bytes)?;
+        let legacy::Opened { edition, tree, metadata, data } = legacy::open(&bytes)?;
         let format = Format::Legacy(edition);
-        Ok(Database { bytes, reader: None, tree, metadata, format, data: 0..0 })
+        Ok(Database { bytes, reader: None, tree, metadata, format, data })
     }
 
     /// Opens a database whose bytes stay with a reader; only what `resident` says is kept in
@@ -81,7 +81,7 @@ impl Database {
         let marker = size - tail.len() + at;
         let map = tail.get(at + MARKER.len()..).unwrap_or_default();
         let metadata = metadata::read(map, marker + MARKER.len())?;
-        let layout = Layout::of(&metadata)?;
+        let layout = Layout::of(&metadata, marker)?;
         let data_start = data_start(&metadata, layout, marker)?;
         let bytes = match resident {
             Resident::Nothing => Vec::new(),
@@ -111,13 +111,20 @@ impl Database {
 }
 
 impl Layout {
-    fn of(metadata: &Metadata) -> Result<Layout, MmdbError> {
+    fn of(metadata: &Metadata, marker: usize) -> Result<Layout, MmdbError> {
         let bits = metadata.record_size_bits;
         Layout::from_record_size(u64::from(bits)).ok_or_else(|| {
             let found = format!("records of {bits} bits");
-            MmdbError::new(ErrorKind::Unsupported, found, "24, 28 or 32 bits").within("record_size")
+            MmdbError::new(ErrorKind::Unsupported, found, "24, 28 or 32 bits")
+                .at(map_offset(marker))
+                .within("record_size")
         })
     }
+}
+
+/// Where the metadata map begins: the place of its faults.
+fn map_offset(marker: usize) -> u64 {
+    (marker + MARKER.len()) as u64
 }
 
 /// Where the data section begins, if tree and zero bytes end before the marker.
@@ -133,6 +140,7 @@ fn data_start(metadata: &Metadata, layout: Layout, marker: usize) -> Result<usiz
                 format!("{} nodes, a tree of {tree_bytes} bytes", metadata.node_count),
                 format!("trees that end {SEPARATOR_BYTES} bytes before the metadata, at {marker}"),
             )
+            .at(map_offset(marker))
             .within("node_count")
         })
 }

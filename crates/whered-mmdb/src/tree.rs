@@ -5,14 +5,14 @@
 //!
 //! ```text
 //! 24 bits   LLLLLL RRRRRR         28 bits   LLLLLL lr RRRRRR   (l, r: the highest four bits)
-//! 32 bits   LLLLLLLL RRRRRRRR     legacy    LLLLLL RRRRRR, each little-endian
+//! 32 bits   LLLLLLLL RRRRRRRR     legacy    LLLLLL RRRRRR or LLLLLLLL RRRRRRRR, little-endian
 //! ```
 //!
 //! and in what a record's number means:
 //!
 //! ```text
 //! MaxMind DB: [0, nodes) node | nodes: empty | (nodes, nodes + 16): error | rest: data + nodes + 16
-//! legacy:     [0, nodes) node | ... error ...| 16776960: empty            | 16776960 + country
+//! legacy:     [0, nodes) node | ... error ...| base: empty | base + number or offset of the record
 //! ```
 //!
 //! Invariants: the caller keeps the bytes; nodes that are not among them are asked of the reader,
@@ -25,14 +25,11 @@ use crate::error::{ErrorKind, MmdbError};
 use crate::read_at::{self, ReadAt};
 use std::sync::Arc;
 
-/// The number at which the countries of a legacy file begin.
-pub(crate) const LEGACY_COUNTRY_BASE: u32 = 16_776_960;
-
 /// The zero bytes between the tree and the data section, which record numbers count too.
 pub(crate) const SEPARATOR_BYTES: usize = 16;
 
 /// A record's name inside its database: the data-section offset of a MaxMind DB record, or the
-/// country number of a legacy file. Equal ids mean equal records.
+/// number or offset of a legacy file's record. Equal ids mean equal records.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct RecordId(u32);
 
@@ -68,7 +65,25 @@ pub(crate) enum Layout {
     Bits24,
     Bits28,
     Bits32,
-    Legacy,
+    Legacy(LegacyLayout),
+}
+
+/// What differs between the trees of legacy editions.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct LegacyLayout {
+    /// 3 or 4.
+    pub(crate) record_bytes: u8,
+    /// The number that stands for "no record"; those of records follow.
+    pub(crate) base: u32,
+    /// The first of the numbers behind the base that mean nothing, and the first that means
+    /// something again.
+    pub(crate) unused: (u32, u32),
+}
+
+impl LegacyLayout {
+    fn is_used(&self, id: u32) -> bool {
+        !(self.unused.0..self.unused.1).contains(&id)
+    }
 }
 
 impl Layout {
@@ -84,9 +99,10 @@ impl Layout {
 
     pub(crate) fn node_bytes(self) -> usize {
         match self {
-            Layout::Bits24 | Layout::Legacy => 6,
+            Layout::Bits24 => 6,
             Layout::Bits28 => 7,
             Layout::Bits32 => 8,
+            Layout::Legacy(legacy) => 2 * usize::from(legacy.record_bytes),
         }
     }
 }
@@ -106,7 +122,8 @@ pub(crate) struct Answer {
 pub(crate) struct SearchTree {
     layout: Layout,
     node_count: u32,
-    /// How many bytes the data section has: the bound of record offsets.
+    /// How many bytes the data section has: the bound of record offsets (and, in a legacy file whose
+    /// records are numbers, of those).
     data_bytes: usize,
     is_ipv6: bool,
     /// What stands at `::/96` of an IPv6 tree (or above it); the root of an IPv4 tree.
@@ -198,11 +215,13 @@ impl SearchTree {
         if number < self.node_count {
             return Ok(TreeNode::Node(number));
         }
-        if self.layout == Layout::Legacy {
-            return match number.checked_sub(LEGACY_COUNTRY_BASE) {
+        if let Layout::Legacy(legacy) = self.layout {
+            return match number.checked_sub(legacy.base) {
                 Some(0) => Ok(TreeNode::Empty),
-                Some(country) => Ok(TreeNode::Record(RecordId(country))),
-                None => Err(self.bad_record(node, bit, number)),
+                Some(id) if (id as usize) < self.data_bytes && legacy.is_used(id) => {
+                    Ok(TreeNode::Record(RecordId(id)))
+                }
+                _ => Err(self.bad_record(node, bit, number)),
             };
         }
         let beyond = number - self.node_count;
@@ -262,11 +281,18 @@ impl SearchTree {
                     u32::from_be_bytes([a, b, c, d])
                 }
             }
-            (Layout::Legacy, &[a, b, c, d, e, f]) => {
+            (Layout::Legacy(_), &[a, b, c, d, e, f]) => {
                 if bit {
                     u32::from_le_bytes([d, e, f, 0])
                 } else {
                     u32::from_le_bytes([a, b, c, 0])
+                }
+            }
+            (Layout::Legacy(_), &[a, b, c, d, e, f, g, h]) => {
+                if bit {
+                    u32::from_le_bytes([e, f, g, h])
+                } else {
+                    u32::from_le_bytes([a, b, c, d])
                 }
             }
             _ => return None,
@@ -328,8 +354,15 @@ impl SearchTree {
     fn bad_record(&self, node: u32, bit: bool, number: u32) -> MmdbError {
         let side = if bit { "right" } else { "left" };
         let count = self.node_count;
-        let allowed = if self.layout == Layout::Legacy {
-            format!("nodes below {count}, countries from {LEGACY_COUNTRY_BASE} on")
+        let allowed = if let Layout::Legacy(LegacyLayout { base, unused, .. }) = self.layout {
+            let end = u64::from(base) + self.data_bytes as u64;
+            let hole = match unused {
+                (first, end) if first < end => {
+                    format!(" but {} to {}", base + first, base + end - 1)
+                }
+                _ => String::new(),
+            };
+            format!("nodes below {count}, {base} for none, below {end}{hole} for records")
         } else {
             let first = u64::from(count) + SEPARATOR_BYTES as u64;
             let end = first + self.data_bytes as u64;

@@ -4,6 +4,7 @@
 //! [`crate::Database::write_record_json`] read a record in place. Maps keep the file's order.
 
 use crate::decode::Scalar;
+use crate::diff::{self, FieldChange};
 use crate::json::{JsonSink, write_bare};
 use crate::path::FieldPath;
 use crate::walk::Sink;
@@ -60,6 +61,22 @@ impl Value {
         self.emit(&mut JsonSink::new(out));
     }
 
+    /// Appends the value as JSON with types, which [`crate::rows`] reads back without loss as a
+    /// `typed_record`: what would read back as another type is marked, `{"#uint16":5}`.
+    pub fn write_typed_json(&self, out: &mut Vec<u8>) {
+        self.emit(&mut JsonSink::typed(out));
+    }
+
+    /// The name of the type, as rows have it (`uint32`, `string` ...); `map` and `array`.
+    #[must_use]
+    pub fn type_name(&self) -> &'static str {
+        match self {
+            Value::Map(_) => "map",
+            Value::Array(_) => "array",
+            _ => self.as_scalar().map_or("", |scalar| scalar.type_name()),
+        }
+    }
+
     /// Appends a scalar as bare text (a string without quotes, bytes as hexadecimal digits); a map
     /// or array as JSON.
     pub fn write_text(&self, out: &mut Vec<u8>) {
@@ -79,6 +96,13 @@ impl Value {
             Value::Array(values) => values.get(segment.index_in(values.len())?),
             _ => None,
         })
+    }
+
+    /// The fields in which `newer` differs, types included; the order of a map's keys does not
+    /// count. A map or array is compared field by field where both have one.
+    #[must_use]
+    pub fn changes(&self, newer: &Value) -> Vec<FieldChange> {
+        diff::changes(self, newer)
     }
 
     /// Any numeric type as a double (rounded beyond 53 bits); `None` for the rest.

@@ -8,6 +8,9 @@
 //! 3. every record that the tree leads to: keys are strings, no pointer to a pointer, no loops,
 //!    and the limits of [`crate::walk`], so that each record can be decoded.
 //!
+//! A fault of the data section is told with the field path by which some record leads to it, if one
+//! does; that is looked for only then.
+//!
 //! Each node and each pointer target is measured once and remembered, so that shared parts cost
 //! nothing again: time and memory are linear in the file's size.
 #![deny(clippy::indexing_slicing)]
@@ -50,10 +53,11 @@ pub(crate) fn mmdb(
 ) -> Result<Verified, MmdbError> {
     let tree = tree(search, bytes)?;
     let mut starts = Bitmap::new(section.len());
-    let fields = scan(section, |at, _| {
+    let scanned = scan(section, |at, _| {
         starts.set(at);
         Ok(())
-    })?;
+    });
+    let fields = scanned.map_err(|error| with_path(error, section, &tree.records))?;
     scan(section, |at, token| match token {
         Token::Pointer { target, .. } if !starts.get(target) => Err(section.fault(
             at,
@@ -62,7 +66,7 @@ pub(crate) fn mmdb(
         )),
         _ => Ok(()),
     })?;
-    let mut records = Records { section, known: HashMap::new() };
+    let mut records = Records { section, known: HashMap::new(), text_bytes_left: 0 };
     let mut deepest_nesting = 0;
     for &id in &tree.records {
         let at = id.to_u32() as usize;
@@ -79,9 +83,29 @@ pub(crate) fn mmdb(
     Ok(Verified { fields, deepest_nesting, ..tree.verified(search) })
 }
 
-/// Verifies a legacy file, which is nothing but a tree.
-pub(crate) fn legacy(search: &SearchTree, bytes: &[u8]) -> Result<Verified, MmdbError> {
-    Ok(tree(search, bytes)?.verified(search))
+/// How many bytes of text are read to find out which record leads to a fault: a hostile file's
+/// pointers could share one long text.
+const MAX_SEARCHED_BYTES: usize = 256 << 20;
+
+/// The same fault as the first record that leads to it tells it: with the field's path.
+#[cold]
+fn with_path(error: MmdbError, section: &Section<'_>, ids: &[RecordId]) -> MmdbError {
+    let mut records =
+        Records { section, known: HashMap::new(), text_bytes_left: MAX_SEARCHED_BYTES };
+    let faults = ids.iter().filter_map(|id| records.measure(id.to_u32() as usize, 0).err());
+    let same = |fault: &MmdbError| fault.offset_bytes() == error.offset_bytes();
+    faults.into_iter().find(same).unwrap_or(error)
+}
+
+/// Verifies a legacy file: its tree, and with `check` every record that the tree leads to.
+pub(crate) fn legacy(
+    search: &SearchTree,
+    bytes: &[u8],
+    check: impl Fn(RecordId) -> Result<(), MmdbError>,
+) -> Result<Verified, MmdbError> {
+    let tree = tree(search, bytes)?;
+    tree.records.iter().try_for_each(|&id| check(id))?;
+    Ok(tree.verified(search))
 }
 
 /// What a sound tree holds.
@@ -257,6 +281,8 @@ struct Records<'a> {
     /// are being measured. The scan has checked all text before, so that text that many pointers
     /// share is not read again here.
     known: HashMap<usize, Option<(Measure, usize)>>,
+    /// How much text is still read, when a fault in it is looked for.
+    text_bytes_left: usize,
 }
 
 impl Records<'_> {
@@ -278,6 +304,7 @@ impl Records<'_> {
                 }
             }
             Kind::String | Kind::Bytes => {
+                self.check_text(&field)?;
                 (Measure { levels: 0, values: 1, payload_bytes: field.size }, field.end())
             }
             Kind::Container | Kind::End => {
@@ -289,6 +316,15 @@ impl Records<'_> {
             _ => (Measure { levels: 0, values: 1, payload_bytes: 0 }, field.end()),
         };
         Ok((measure, after_pointer.unwrap_or(next)))
+    }
+
+    /// Reads a text if a fault is being looked for.
+    fn check_text(&mut self, field: &Field) -> Result<(), MmdbError> {
+        if let Some(left) = self.text_bytes_left.checked_sub(field.size + 1) {
+            self.text_bytes_left = left;
+            self.section.scalar(field)?;
+        }
+        Ok(())
     }
 
     fn measure_entries(
@@ -303,6 +339,7 @@ impl Records<'_> {
             let entry_at = next;
             if field.kind == Kind::Map {
                 let (key, value_at) = section.key_field(entry_at)?;
+                self.check_text(&key)?;
                 measure.add(Measure { levels: 0, values: 1, payload_bytes: key.size });
                 next = value_at;
             }

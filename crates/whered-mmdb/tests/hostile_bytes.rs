@@ -13,16 +13,24 @@ use whered_mmdb::{
 
 /// Asks a database everything. Errors are fine; that each call comes back is the test.
 fn ask_everything(bytes: Vec<u8>, addresses: &[IpAddr]) {
-    let Ok(database) = Database::from_bytes(bytes) else {
-        return;
+    let database = match Database::from_bytes(bytes) {
+        Ok(database) => database,
+        Err(error) => return has_place(&error),
     };
     let path = "map.list.1".parse().unwrap();
     for &address in addresses {
-        let Ok(answer) = database.lookup(address) else {
-            continue;
+        let answer = match database.lookup(address) {
+            Ok(answer) => answer,
+            Err(error) => {
+                has_place(&error);
+                continue;
+            }
         };
         let Some(id) = answer.record else { continue };
         let value = database.record(id);
+        if let Err(error) = &value {
+            has_place(error);
+        }
         let mut json = Vec::new();
         let written = database.write_record_json(id, &mut json);
         assert_eq!(value.is_ok(), written.is_ok());
@@ -31,8 +39,12 @@ fn ask_everything(bytes: Vec<u8>, addresses: &[IpAddr]) {
         let _ = database.number(id, &path);
         let _ = database.text(id, &path);
     }
-    let networks = database.networks().take(200).filter(Result::is_ok).count();
-    if let Ok(verified) = database.verify() {
+    let networks = dump(&database);
+    let verified = database.verify();
+    if let Err(error) = &verified {
+        has_place(error);
+    }
+    if let Ok(verified) = verified {
         assert!(networks as u64 <= verified.networks);
         // What the verifier passes can be read without a fault.
         for item in database.networks().take(200) {
@@ -44,6 +56,32 @@ fn ask_everything(bytes: Vec<u8>, addresses: &[IpAddr]) {
             }
         }
     }
+}
+
+/// A fault says where in the file it is, unless the file is none of ours at all or the question was
+/// wrong.
+fn has_place(error: &MmdbError) {
+    let is_placeless = matches!(error.kind(), ErrorKind::NotADatabase | ErrorKind::AddressFamily);
+    assert!(is_placeless || error.offset_bytes().is_some(), "without a place: {error}");
+}
+
+/// Writes the first networks with their records; how many networks there were.
+fn dump(database: &Database) -> usize {
+    let mut json = Vec::new();
+    let mut networks = 0;
+    for item in database.networks().take(200) {
+        json.clear();
+        match item {
+            Ok((_, id)) => {
+                networks += 1;
+                if let Err(error) = database.write_typed_record_json(id, &mut json) {
+                    has_place(&error);
+                }
+            }
+            Err(error) => has_place(&error),
+        }
+    }
+    networks
 }
 
 /// Every byte changed in several ways, and every length cut.
@@ -119,6 +157,41 @@ fn damaged_legacy_files_give_errors_or_answers() {
     prefixes.push(("2001:db8::/32".parse().unwrap(), 3));
     let bytes = support::legacy::write(true, &prefixes, "");
     sweep(&bytes, &addresses());
+}
+
+#[test]
+fn damaged_files_of_every_legacy_edition_give_errors_or_answers() {
+    let mut random = Random(5);
+    for edition in support::legacy::EDITIONS {
+        let records = support::legacy::random_records(edition, 3, &mut random);
+        let asked: Vec<IpAddr> = records.iter().map(|(prefix, _)| prefix.address()).collect();
+        let bytes = support::legacy::write_edition(edition, &records, "Text");
+        sweep(&bytes, &asked);
+    }
+}
+
+#[test]
+fn a_legacy_record_without_an_end_is_a_fault_with_its_place() {
+    let prefix = "10.0.0.0/8".parse().unwrap();
+    let record = support::legacy::Record::Bytes(vec![b'x'; 2000]);
+    let bytes = support::legacy::write_edition(LegacyEdition::Isp, &[(prefix, record)], "");
+    let database = Database::from_bytes(bytes).unwrap();
+    let error = database.verify().unwrap_err();
+    assert_eq!((error.kind(), error.offset_bytes()), (ErrorKind::Data, Some(65)), "{error}");
+    assert!(error.to_string().contains("a text without an end"), "{error}");
+    let id = database.lookup("10.1.2.3".parse().unwrap()).unwrap().record.unwrap();
+    assert_eq!(database.record(id), Err(error));
+}
+
+#[test]
+fn a_legacy_file_that_announces_more_nodes_than_it_has_is_refused() {
+    let prefix = "10.0.0.0/8".parse().unwrap();
+    let record = support::legacy::Record::Bytes(b"x\0".to_vec());
+    let mut bytes = support::legacy::write_edition(LegacyEdition::Domain, &[(prefix, record)], "");
+    let end = bytes.len();
+    bytes[end - 3] = 200;
+    let error = Database::from_bytes(bytes).unwrap_err();
+    assert_eq!((error.kind(), error.offset_bytes()), (ErrorKind::Metadata, Some(end as u64 - 3)));
 }
 
 #[test]
@@ -203,6 +276,49 @@ fn the_verifier_finds_pointers_into_the_middle_of_fields() {
 }
 
 #[test]
+fn a_text_that_is_no_utf8_is_named_by_its_place_and_path() {
+    let text = |text: &str| Value::String(text.to_string());
+    let names = Value::Map(vec![("en".to_string(), text("Somewhere far away"))]);
+    let record =
+        Value::Map(vec![("city".to_string(), Value::Map(vec![("names".to_string(), names)]))]);
+    let mut writer = Writer::new(WriterOptions::default()).unwrap();
+    writer.insert("192.0.2.0/24".parse().unwrap(), record).unwrap();
+    let mut bytes = writer.finish().unwrap();
+    let at = bytes.windows(9).position(|window| window == b"Somewhere").unwrap();
+    bytes[at + 4] = 0xff;
+    let error = Database::from_bytes(bytes).unwrap().verify().unwrap_err();
+    assert_eq!((error.kind(), error.offset_bytes()), (ErrorKind::Data, Some(at as u64 + 4)));
+    assert_eq!(error.path(), "city.names.en");
+}
+
+#[test]
+fn only_the_last_128_kib_are_searched_for_the_last_marker() {
+    let bytes = small_database(6, 24);
+    let marker = b"\xab\xcd\xefMaxMind.com";
+    let metadata_bytes = bytes.len() - bytes.windows(14).rposition(|it| it == marker).unwrap();
+    // What follows the metadata map does not matter, as long as the marker is near enough.
+    let padded = |size: usize| [&bytes[..], &vec![0; size - metadata_bytes][..]].concat();
+    assert!(Database::from_bytes(padded(128 << 10)).is_ok());
+    let error = Database::from_bytes(padded((128 << 10) + 1)).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotADatabase);
+    // The last of two markers counts: the first map is then a part of the data.
+    let two = [&bytes[..], &bytes[bytes.len() - metadata_bytes..]].concat();
+    assert_eq!(Database::from_bytes(two).unwrap().metadata().database_type, "Small");
+}
+
+#[test]
+fn sizes_beyond_32_bits_are_refused_and_not_cut() {
+    let bytes = small_database(6, 32);
+    let at = bytes.windows(10).rposition(|window| window == b"node_count").unwrap() + 10;
+    // A uint32 behind the key: 0xc1 and one byte becomes 0xc4 and four, and the tree 32 GiB long.
+    assert_eq!(bytes[at], 0xc1, "a small count takes one byte");
+    let huge = [&bytes[..at], &[0xc4, 0xff, 0xff, 0xff, 0xff], &bytes[at + 2..]].concat();
+    let error = Database::from_bytes(huge).unwrap_err();
+    assert_eq!((error.kind(), error.path()), (ErrorKind::Metadata, "node_count"));
+    assert!(error.to_string().contains("34359738360 bytes"), "{error}");
+}
+
+#[test]
 fn legacy_files_answer_under_the_newer_paths() {
     let mut prefixes = legacy_prefixes();
     let bytes = support::legacy::write(false, &prefixes, "GEO-106 20260704 Build");
@@ -257,8 +373,6 @@ fn a_legacy_file_without_its_structure_marker_is_a_country_edition() {
     bytes.truncate(bytes.len() - 4);
     let database = Database::from_bytes(bytes).unwrap();
     let id = database.lookup("192.0.2.1".parse().unwrap()).unwrap().record.unwrap();
-    assert_eq!(
-        database.text(id, &"country.iso_code".parse().unwrap()).unwrap().as_deref(),
-        Some("O1")
-    );
+    let code = database.text(id, &"country.iso_code".parse().unwrap()).unwrap();
+    assert_eq!(code.as_deref(), Some("O1"));
 }

@@ -39,8 +39,14 @@ pub(crate) enum DbCommand {
         /// A .mmdb or legacy GeoIP .dat file
         file: PathBuf,
     },
-    /// Build a .mmdb file from CSV rows
+    /// Build a .mmdb file from CSV or NDJSON rows
     Build(BuildArguments),
+    /// Make a .mmdb file of a legacy GeoIP .dat file
+    Convert(ConvertArguments),
+    /// Print every network with its record
+    Dump(DumpArguments),
+    /// Say which networks have other records than before; exit code 1 if any has
+    Diff(DiffArguments),
     /// Check a whole database file and name the first fault
     Verify {
         /// A .mmdb or legacy GeoIP .dat file
@@ -133,19 +139,104 @@ pub(crate) enum OutputFormat {
 
 #[derive(Args)]
 pub(crate) struct BuildArguments {
-    /// Rows; the header names the columns: network, then field paths with an optional :type
+    /// Rows, - for standard input: CSV whose header names the columns (network, then field paths
+    /// with an optional :type), or NDJSON with a member network on every line
     pub(crate) rows: PathBuf,
     /// The .mmdb file to write
     pub(crate) output: PathBuf,
+    /// How the rows are written; without it ndjson if the file's name ends in .ndjson, .jsonl or
+    /// .json, else csv
+    #[arg(long, value_enum)]
+    pub(crate) format: Option<RowsFormat>,
     /// The database type that the file states
     #[arg(long, value_name = "NAME", default_value = "whered-City")]
     pub(crate) database_type: String,
     /// The description that the file states, in English
     #[arg(long, value_name = "TEXT", default_value = "built by whered")]
     pub(crate) description: String,
+    /// A language of the records' names that the file states; may be repeated
+    #[arg(long, value_name = "CODE", default_value = "en")]
+    pub(crate) language: Vec<String>,
+    /// 4 for IPv4 networks only, 6 for both
+    #[arg(long, value_name = "4|6", default_value_t = 6, value_parser = parse_ip_version)]
+    pub(crate) ip_version: u16,
+    /// Do not let ::ffff:0:0/96 and 2002::/16 lead to the IPv4 networks
+    #[arg(long)]
+    pub(crate) no_ipv4_aliases: bool,
+    /// When the data were made, in seconds since 1970; without it now
+    #[arg(long, value_name = "SECONDS")]
+    pub(crate) build_epoch_seconds: Option<u64>,
     /// Size of a tree record in bits; without it the smallest that fits
     #[arg(long, value_name = "24|28|32", value_parser = parse_record_size)]
     pub(crate) record_size_bits: Option<u16>,
+}
+
+#[derive(Args)]
+pub(crate) struct ConvertArguments {
+    /// The legacy GeoIP .dat file
+    pub(crate) input: PathBuf,
+    /// The .mmdb file to write
+    pub(crate) output: PathBuf,
+    /// The database type that the file states; without it the legacy edition's name
+    #[arg(long, value_name = "NAME")]
+    pub(crate) database_type: Option<String>,
+    /// Size of a tree record in bits; without it the smallest that fits
+    #[arg(long, value_name = "24|28|32", value_parser = parse_record_size)]
+    pub(crate) record_size_bits: Option<u16>,
+}
+
+#[derive(Args)]
+pub(crate) struct DumpArguments {
+    /// A .mmdb or legacy GeoIP .dat file
+    pub(crate) file: PathBuf,
+    /// How to print; csv needs --field
+    #[arg(long, value_enum, default_value_t = RowsFormat::Ndjson)]
+    pub(crate) format: RowsFormat,
+    /// Print only this field, such as country.iso_code; may be repeated
+    #[arg(long, value_name = "PATH")]
+    pub(crate) field: Vec<String>,
+    /// Print the types that JSON or CSV cannot tell apart, so that `db build` gives them back
+    #[arg(long)]
+    pub(crate) types: bool,
+}
+
+#[derive(Args)]
+pub(crate) struct DiffArguments {
+    /// The older file (.mmdb or legacy GeoIP .dat)
+    pub(crate) old: PathBuf,
+    /// The newer file
+    pub(crate) new: PathBuf,
+    /// How to print
+    #[arg(long, value_enum, default_value_t = DiffFormat::Text)]
+    pub(crate) format: DiffFormat,
+    /// Print only how many networks were added, removed and changed
+    #[arg(long)]
+    pub(crate) summary: bool,
+}
+
+/// How rows are written down.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum RowsFormat {
+    /// Comma-separated values behind a line that names the columns
+    Csv,
+    /// One JSON object a line
+    Ndjson,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum DiffFormat {
+    /// One JSON object a line
+    Json,
+    /// One line each: `+` added, `-` removed, `~` changed
+    Text,
+}
+
+fn parse_ip_version(text: &str) -> Result<u16, String> {
+    match text {
+        "4" => Ok(4),
+        "6" => Ok(6),
+        _ => Err("allowed: 4, 6".to_owned()),
+    }
 }
 
 fn parse_record_size(text: &str) -> Result<u16, String> {

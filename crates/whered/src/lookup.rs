@@ -128,14 +128,14 @@ impl<W: Write> Printer<'_, W> {
 }
 
 /// A scalar as it is, anything else as JSON.
-fn bare(value: &Value) -> String {
+pub(crate) fn bare(value: &Value) -> String {
     let mut text = Vec::new();
     value.write_text(&mut text);
     String::from_utf8_lossy(&text).into_owned()
 }
 
 /// Quoted when it must be (RFC 4180).
-fn csv_cell(text: &str) -> String {
+pub(crate) fn csv_cell(text: &str) -> String {
     if text.contains([',', '"', '\n', '\r']) {
         format!("\"{}\"", text.replace('"', "\"\""))
     } else {

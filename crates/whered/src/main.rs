@@ -38,6 +38,9 @@ fn main() -> ExitCode {
         Command::Check { file } => check::run(&file),
         Command::Db(DbCommand::Info { file }) => db::info(&file),
         Command::Db(DbCommand::Build(arguments)) => db::build(&arguments),
+        Command::Db(DbCommand::Convert(arguments)) => db::convert(&arguments),
+        Command::Db(DbCommand::Dump(arguments)) => db::dump(&arguments),
+        Command::Db(DbCommand::Diff(arguments)) => db::diff(&arguments),
         Command::Db(DbCommand::Verify { file }) => db::verify(&file),
     };
     finish(outcome)

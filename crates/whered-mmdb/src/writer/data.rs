@@ -9,7 +9,9 @@
 //!
 //! Since parts are always stored the same way, equal values have equal bytes, and the bytes are
 //! the key of the table that finds the copy. Parts come before what holds them, so every pointer
-//! leads backwards. Cost: linear in the value.
+//! leads backwards. Cost: linear in the value. Databases have far fewer records than networks, and
+//! a record has a dozen parts: whole values that were stored are remembered, so that one question
+//! is asked instead of a dozen (6.4 s became 2.6 s for a million networks with 90,000 records).
 
 use super::refuse;
 use crate::error::MmdbError;
@@ -22,16 +24,30 @@ pub(super) const MAX_FIELD_SIZE: usize = 65_821 + 0xff_ffff;
 /// Fields up to this size stand in place: a pointer would hardly be shorter.
 const MAX_INLINE_BYTES: usize = 4;
 
+/// How many bytes of whole values are remembered.
+const MAX_WHOLE_BYTES: usize = 64 << 20;
+
 /// Growing bytes and where each stored field begins.
 #[derive(Debug)]
 pub(super) struct DataSection {
     bytes: Vec<u8>,
     offsets: HashMap<Box<[u8]>, u32>,
+    /// Values written without pointers, and where they stand.
+    whole: HashMap<Box<[u8]>, u32>,
+    whole_bytes: usize,
+    /// The value at hand, written without pointers.
+    scratch: Vec<u8>,
 }
 
 impl DataSection {
     pub(super) fn new() -> DataSection {
-        DataSection { bytes: Vec::new(), offsets: HashMap::new() }
+        DataSection {
+            bytes: Vec::new(),
+            offsets: HashMap::new(),
+            whole: HashMap::new(),
+            whole_bytes: 0,
+            scratch: Vec::new(),
+        }
     }
 
     pub(super) fn into_bytes(self) -> Vec<u8> {
@@ -40,8 +56,20 @@ impl DataSection {
 
     /// Where the value stands, stored now if it was not there yet.
     pub(super) fn store(&mut self, value: &Value) -> Result<u32, MmdbError> {
+        self.scratch.clear();
+        write_inline(value, &mut self.scratch);
+        if let Some(&offset) = self.whole.get(self.scratch.as_slice()) {
+            return Ok(offset);
+        }
         let encoded = self.encode(value)?;
-        self.intern(encoded)
+        let offset = self.intern(encoded)?;
+        if self.whole_bytes + self.scratch.len() > MAX_WHOLE_BYTES {
+            self.whole.clear();
+            self.whole_bytes = 0;
+        }
+        self.whole_bytes += self.scratch.len();
+        self.whole.insert(self.scratch.as_slice().into(), offset);
+        Ok(offset)
     }
 
     fn intern(&mut self, encoded: Vec<u8>) -> Result<u32, MmdbError> {
@@ -106,7 +134,7 @@ impl DataSection {
     }
 }
 
-/// Writes a value without any pointer, for the metadata.
+/// Writes a value without any pointer.
 pub(super) fn write_inline(value: &Value, out: &mut Vec<u8>) {
     match value {
         Value::Map(pairs) => {

@@ -5,7 +5,8 @@
 //! Choices, where the specification leaves them to the writer:
 //!
 //! - The more specific network wins, in whatever order they come; an equal one replaces.
-//! - Neighbouring networks with equal values are merged in the file.
+//! - Neighbouring networks with equal values are merged in the file, unless
+//!   [`Writer::set_merging`] says otherwise.
 //! - IPv4 networks of an IPv6 database stand under `::/96`. `::ffff:0:0/96` (mapped addresses) and
 //!   `2002::/16` (6to4) lead to the same subtree, each unless a network inside that range was
 //!   inserted itself or nothing stands at `::/96`; a wider network around them (`2000::/3`) gives
@@ -89,6 +90,7 @@ pub struct Writer {
     trie: Trie,
     data: DataSection,
     has_aliases: bool,
+    is_merging: bool,
 }
 
 impl Writer {
@@ -114,13 +116,20 @@ impl Writer {
                 return Err(refuse(format!("two descriptions in {language:?}"), "one a language"));
             }
         }
-        Ok(Writer { options, trie: Trie::new(), data: DataSection::new(), has_aliases: true })
+        let (trie, data) = (Trie::new(), DataSection::new());
+        Ok(Writer { options, trie, data, has_aliases: true, is_merging: true })
     }
 
     /// Whether `::ffff:0:0/96` and `2002::/16` shall lead to the IPv4 networks of an IPv6
     /// database; they do unless told otherwise.
     pub fn set_ipv4_aliases(&mut self, has_aliases: bool) {
         self.has_aliases = has_aliases;
+    }
+
+    /// Whether neighbouring networks with equal values become one in the file; they do unless told
+    /// otherwise. A copy whose every network shall be as it was keeps them apart.
+    pub fn set_merging(&mut self, is_merging: bool) {
+        self.is_merging = is_merging;
     }
 
     /// Gives all addresses of a network a value, but for those of more specific networks.
@@ -165,7 +174,7 @@ impl Writer {
         if self.has_aliases && self.options.ip_version == 6 {
             self.trie.add_aliases()?;
         }
-        let tree = self.trie.build()?;
+        let tree = self.trie.build(self.is_merging)?;
         let data = self.data.into_bytes();
         let record_size_bits = self.options.record_size_bits.map_or_else(
             || smallest_record_size(&tree, data.len()),
@@ -247,6 +256,26 @@ fn metadata_section(
     Ok(out)
 }
 
+/// A key that a map has twice. Most maps are so small that a set of their keys would cost more than
+/// comparing each with each.
+fn repeated_key(pairs: &[(String, Value)]) -> Option<&str> {
+    const FEW: usize = 16;
+    let mut keys = HashSet::new();
+    let mut rest = pairs;
+    while let [(key, _), later @ ..] = rest {
+        let is_repeated = if pairs.len() <= FEW {
+            later.iter().any(|(other, _)| other == key)
+        } else {
+            !keys.insert(key)
+        };
+        if is_repeated {
+            return Some(key);
+        }
+        rest = later;
+    }
+    None
+}
+
 /// What a value that is to be inserted may still hold.
 struct Allowance {
     values: usize,
@@ -286,12 +315,11 @@ impl Allowance {
         }
         match value {
             Value::Map(pairs) => {
-                let mut keys = HashSet::with_capacity(pairs.len());
+                if let Some(key) = repeated_key(pairs) {
+                    return Err(refuse("a key twice in a map", "each key once").within(key));
+                }
                 for (key, value) in pairs {
                     self.take(key.len())?;
-                    if !keys.insert(key) {
-                        return Err(refuse("a key twice in a map", "each key once").within(key));
-                    }
                     self.check(value, depth + 1)
                         .map_err(|error| error.within(&FieldPath::escape(key)))?;
                 }

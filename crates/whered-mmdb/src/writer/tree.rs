@@ -122,8 +122,8 @@ impl Trie {
     }
 
     /// The tree for the file.
-    pub(super) fn build(&self) -> Result<BuiltTree, MmdbError> {
-        let mut builder = Builder { trie: self, nodes: Vec::new(), ipv4: None };
+    pub(super) fn build(&self, is_merging: bool) -> Result<BuiltTree, MmdbError> {
+        let mut builder = Builder { trie: self, nodes: Vec::new(), ipv4: None, is_merging };
         let root = builder.place(0, Slot::Empty, Some(0));
         if let Slot::Empty | Slot::Value(_) = root {
             // A tree has at least its root, even if both sides say the same.
@@ -141,6 +141,8 @@ struct Builder<'a> {
     nodes: Vec<[Slot; 2]>,
     /// What stands at `::/96`; the walk comes there before it meets any alias.
     ipv4: Option<Slot>,
+    /// Whether two equal leaves beside each other become one.
+    is_merging: bool,
 }
 
 impl Builder<'_> {
@@ -174,7 +176,8 @@ impl Builder<'_> {
         self.nodes.push([Slot::Empty; 2]);
         let left = self.place(children[0], own, zeros.map(|depth| depth + 1));
         let right = self.place(children[1], own, None);
-        if left == right && !matches!(left, Slot::Node(_)) {
+        let is_one = left == Slot::Empty || self.is_merging;
+        if left == right && is_one && !matches!(left, Slot::Node(_)) {
             // Both sides are leaves, so that no node was numbered after this one.
             self.nodes.pop();
             return left;
@@ -214,7 +217,7 @@ impl BuiltTree {
                     out.extend(left);
                     out.extend(right);
                 }
-                Layout::Legacy => panic!("the writer makes no legacy files"),
+                Layout::Legacy(_) => panic!("the writer makes no legacy files"),
             }
         }
     }

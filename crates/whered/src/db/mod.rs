@@ -1,16 +1,23 @@
-//! `whered db`: what a database file says of itself, building one, verifying one.
+//! `whered db`: what a database file says of itself, verifying one, and replacing one; the other
+//! commands have files of their own.
 //!
-//! Not for: the formats (`whered-mmdb`). Files are read whole and replaced by renaming.
+//! Not for: the formats (`whered-mmdb`). Database files are read whole and replaced by renaming.
+
+mod build;
+mod diff;
+mod dump;
+
+pub(crate) use build::{build, build_from_csv, convert, writer_options};
+pub(crate) use diff::diff;
+pub(crate) use dump::dump;
 
 use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use whered_engine::read_database_file;
-use whered_mmdb::{Writer, WriterOptions, rows};
+use whered_mmdb::Format;
 
-use crate::cli::BuildArguments;
 use crate::outcome::{Failure, Outcome};
 
 /// `whered db info FILE`.
@@ -20,16 +27,27 @@ pub(crate) fn info(file: &Path) -> Result<Outcome, Failure> {
     let mut out = io::stdout().lock();
     let mut line = |name: &str, value: &dyn std::fmt::Display| writeln!(out, "{name:<16}{value}");
     line("file", &file.display())?;
+    match database.format() {
+        Format::Mmdb => {
+            let (major, minor) = (metadata.format_major, metadata.format_minor);
+            line("format", &format_args!("MaxMind DB {major}.{minor}"))?;
+        }
+        Format::Legacy(edition) => {
+            line("format", &format_args!("legacy GeoIP, edition {}", edition.number()))?;
+        }
+    }
     line("type", &metadata.database_type)?;
     for (language, text) in &metadata.description {
         line("description", &format_args!("{text} ({language})"))?;
     }
     line("languages", &metadata.languages.join(", "))?;
     line("ip version", &metadata.ip_version)?;
-    line("built", &utc(metadata.build_epoch_seconds))?;
+    match metadata.build_epoch_seconds {
+        0 => line("built", &"unknown")?,
+        seconds => line("built", &utc(seconds))?,
+    }
     line("record size", &format_args!("{} bits", metadata.record_size_bits))?;
     line("nodes", &metadata.node_count)?;
-    line("format", &format_args!("{}.{}", metadata.format_major, metadata.format_minor))?;
     line("size", &format_args!("{} bytes", database.size_bytes()))?;
     Ok(Outcome::Found)
 }
@@ -46,55 +64,6 @@ pub(crate) fn verify(file: &Path) -> Result<Outcome, Failure> {
         verified.records
     )?;
     Ok(Outcome::Found)
-}
-
-/// `whered db build ROWS OUTPUT`.
-pub(crate) fn build(arguments: &BuildArguments) -> Result<Outcome, Failure> {
-    let path = &arguments.rows;
-    let text = fs::read(path).map_err(|error| Failure::file(path, error))?;
-    let options = WriterOptions {
-        database_type: arguments.database_type.clone(),
-        description: vec![("en".to_owned(), arguments.description.clone())],
-        record_size_bits: arguments.record_size_bits,
-        ..writer_options()
-    };
-    let (bytes, count) =
-        build_from_csv(&text, options).map_err(|what| Failure::file(path, what))?;
-    replace_file(&arguments.output, &bytes)?;
-    writeln!(
-        io::stdout(),
-        "{}: {count} networks, {} bytes",
-        arguments.output.display(),
-        bytes.len()
-    )?;
-    Ok(Outcome::Found)
-}
-
-/// CSV rows to the bytes of a database file; gives the number of rows as well.
-///
-/// # Errors
-/// The first wrong row or cell, with line and column.
-pub(crate) fn build_from_csv(
-    text: &[u8],
-    options: WriterOptions,
-) -> Result<(Vec<u8>, u64), String> {
-    let mut writer = Writer::new(options).map_err(|error| error.to_string())?;
-    let count = rows::read_csv(text, &mut writer).map_err(|error| error.to_string())?;
-    let bytes = writer.finish().map_err(|error| error.to_string())?;
-    Ok((bytes, count))
-}
-
-/// An IPv6 tree (which holds IPv4 too), built now.
-pub(crate) fn writer_options() -> WriterOptions {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    WriterOptions {
-        database_type: "whered-City".to_owned(),
-        description: Vec::new(),
-        languages: vec!["en".to_owned()],
-        ip_version: 6,
-        record_size_bits: None,
-        build_epoch_seconds: now.as_secs(),
-    }
 }
 
 /// Writes beside the target and renames, so that a reader never sees half a file. Leaves nothing

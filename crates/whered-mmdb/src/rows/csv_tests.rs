@@ -1,9 +1,10 @@
 //! Tests of the CSV rows: what comes out of sound ones, and what is said of wrong ones.
 
+use super::super::read_csv;
 use super::*;
 use crate::{Database, WriterOptions};
 
-fn read(csv: &str) -> Result<(u64, Database), RowsError> {
+fn build(csv: &str) -> Result<(u64, Database), RowsError> {
     let mut writer = Writer::new(WriterOptions::default()).unwrap();
     let count = read_csv(csv.as_bytes(), &mut writer)?;
     Ok((count, Database::from_bytes(writer.finish().unwrap()).unwrap()))
@@ -17,13 +18,13 @@ fn json(database: &Database, address: &str) -> String {
 }
 
 fn fault(csv: &str) -> (u64, String, String) {
-    let error = read(csv).unwrap_err();
+    let error = build(csv).unwrap_err();
     (error.line(), error.column().to_string(), error.to_string())
 }
 
 #[test]
 fn every_type_of_cell_becomes_its_value() {
-    let (count, database) = read(
+    let (count, database) = build(
         "\u{feff}network,s,d:double,f:float,a:uint16,b:uint32,c:uint64,e:uint128,i:int32,t:boolean,u:boolean,x:bytes\n\
          192.0.2.0/24,text,-1.5,0.25,1,2,3,340282366920938463463374607431768211455,-4,true,0,00fF\n",
     )
@@ -38,7 +39,7 @@ fn every_type_of_cell_becomes_its_value() {
 
 #[test]
 fn paths_build_maps_and_arrays_and_empty_cells_leave_them_out() {
-    let (count, database) = read(
+    let (count, database) = build(
         "country.iso_code,address,subdivisions.0.iso_code,subdivisions.1.iso_code,country.names.en,odd\\.key\n\
          DE,192.0.2.1,BE,,Germany,\n\
          ,192.0.2.2,,SN,,\"a, \"\"b\"\"\n\
@@ -130,7 +131,7 @@ fn a_quote_that_is_never_closed_is_refused_with_its_line_and_cell() {
         assert!(message.contains("a quote in cell 2 that is never closed"), "{message}");
     }
     for sound in ["\"one\"", "\"o\"\"ne\"", "o\"ne", "o\"\"ne", "\"a\"b", "\"\"", "\"\"\"\""] {
-        read(&format!("network,a\n192.0.2.0/24,{sound}")).expect(sound);
+        build(&format!("network,a\n192.0.2.0/24,{sound}")).expect(sound);
     }
 }
 

@@ -1,0 +1,145 @@
+//! `whered db build` and `whered db convert`: rows or a legacy file become a .mmdb file.
+//!
+//! Not for: what rows look like (`whered_mmdb::rows`). Rows are read as a stream, with a progress
+//! bar when standard error is a terminal; the database is kept in memory until it is whole.
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use indicatif::{ProgressBar, ProgressStyle};
+use whered_engine::read_database_file;
+use whered_mmdb::{Format, Writer, WriterOptions, rows};
+
+use super::replace_file;
+use crate::cli::{BuildArguments, ConvertArguments, RowsFormat};
+use crate::outcome::{Failure, Outcome};
+
+/// `whered db build ROWS OUTPUT`.
+pub(crate) fn build(arguments: &BuildArguments) -> Result<Outcome, Failure> {
+    let path = &arguments.rows;
+    let now = writer_options();
+    let options = WriterOptions {
+        database_type: arguments.database_type.clone(),
+        description: vec![("en".to_owned(), arguments.description.clone())],
+        languages: arguments.language.clone(),
+        ip_version: arguments.ip_version,
+        record_size_bits: arguments.record_size_bits,
+        build_epoch_seconds: arguments.build_epoch_seconds.unwrap_or(now.build_epoch_seconds),
+    };
+    let format = match arguments.format.unwrap_or_else(|| format_of(path)) {
+        RowsFormat::Csv => rows::RowsFormat::Csv,
+        RowsFormat::Ndjson => rows::RowsFormat::Ndjson,
+    };
+    let mut writer = Writer::new(options).map_err(Failure::new)?;
+    writer.set_ipv4_aliases(!arguments.no_ipv4_aliases);
+    let count = if path.as_os_str() == "-" {
+        let progress = progress_of(None);
+        let input = progress.wrap_read(io::stdin().lock());
+        rows::read(format, input, &mut writer)
+            .map_err(|what| Failure::Message(format!("standard input: {what}")))?
+    } else {
+        let (input, size) = open(path)?;
+        let progress = progress_of(Some(size));
+        rows::read(format, progress.wrap_read(input), &mut writer)
+            .map_err(|what| Failure::file(path, what))?
+    };
+    finish(writer, count, path, &arguments.output)
+}
+
+/// Writes the file and says what is in it.
+fn finish(writer: Writer, count: u64, input: &Path, output: &Path) -> Result<Outcome, Failure> {
+    let bytes = writer.finish().map_err(|error| Failure::file(input, error))?;
+    replace_file(output, &bytes)?;
+    writeln!(io::stdout(), "{}: {count} networks, {} bytes", output.display(), bytes.len())?;
+    Ok(Outcome::Found)
+}
+
+/// NDJSON if the name says so.
+fn format_of(path: &Path) -> RowsFormat {
+    match path.extension().and_then(|extension| extension.to_str()) {
+        Some("ndjson" | "jsonl" | "json") => RowsFormat::Ndjson,
+        _ => RowsFormat::Csv,
+    }
+}
+
+/// The rows and their size. A pipe is taken too: it ends when its writer does.
+fn open(path: &Path) -> Result<(impl Read, u64), Failure> {
+    let opened = File::open(path).and_then(|file| Ok((file.metadata()?, file)));
+    let (metadata, file) = opened.map_err(|error| Failure::file(path, error))?;
+    if metadata.is_dir() {
+        return Err(Failure::file(path, "is a folder; allowed: a file with rows"));
+    }
+    Ok((file, metadata.len()))
+}
+
+/// A bar over the bytes of the input; nothing where standard error is no terminal.
+fn progress_of(size_bytes: Option<u64>) -> ProgressBar {
+    let style = match size_bytes {
+        Some(_) => "{wide_bar} {bytes}/{total_bytes} {eta}",
+        None => "{spinner} {bytes} {bytes_per_sec}",
+    };
+    let progress = size_bytes.map_or_else(ProgressBar::new_spinner, ProgressBar::new);
+    progress.set_style(ProgressStyle::with_template(style).expect("a fixed template"));
+    progress.with_finish(indicatif::ProgressFinish::AndClear)
+}
+
+/// `whered db convert INPUT OUTPUT`: every network keeps its record and its borders.
+pub(crate) fn convert(arguments: &ConvertArguments) -> Result<Outcome, Failure> {
+    let path = &arguments.input;
+    let wrong = |error| Failure::file(path, error);
+    let database = read_database_file(path).map_err(Failure::new)?;
+    if database.format() == Format::Mmdb {
+        return Err(Failure::file(path, "is a MaxMind DB file; allowed: legacy GeoIP .dat files"));
+    }
+    let verified = database.verify().map_err(wrong)?;
+    let metadata = database.metadata();
+    let database_type = arguments.database_type.as_ref().unwrap_or(&metadata.database_type);
+    let options = WriterOptions {
+        database_type: database_type.clone(),
+        description: metadata.description.clone(),
+        languages: metadata.languages.clone(),
+        ip_version: metadata.ip_version,
+        record_size_bits: arguments.record_size_bits,
+        build_epoch_seconds: metadata.build_epoch_seconds,
+    };
+    let mut writer = Writer::new(options).map_err(wrong)?;
+    // A legacy file has no aliases; what is to be the same must not get any.
+    writer.set_ipv4_aliases(false);
+    writer.set_merging(false);
+    let progress = ProgressBar::new(verified.networks);
+    for item in progress.wrap_iter(database.networks()) {
+        let (prefix, id) = item.map_err(wrong)?;
+        writer.insert(prefix, database.record(id).map_err(wrong)?).map_err(wrong)?;
+    }
+    progress.finish_and_clear();
+    finish(writer, verified.networks, path, &arguments.output)
+}
+
+/// CSV rows to the bytes of a database file; gives the number of rows as well.
+///
+/// # Errors
+/// The first wrong row or cell, with line and column.
+pub(crate) fn build_from_csv(
+    text: &[u8],
+    options: WriterOptions,
+) -> Result<(Vec<u8>, u64), String> {
+    let mut writer = Writer::new(options).map_err(|error| error.to_string())?;
+    let count = rows::read_csv(text, &mut writer).map_err(|error| error.to_string())?;
+    let bytes = writer.finish().map_err(|error| error.to_string())?;
+    Ok((bytes, count))
+}
+
+/// An IPv6 tree (which holds IPv4 too), built now.
+pub(crate) fn writer_options() -> WriterOptions {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    WriterOptions {
+        database_type: "whered-City".to_owned(),
+        description: Vec::new(),
+        languages: vec!["en".to_owned()],
+        ip_version: 6,
+        record_size_bits: None,
+        build_epoch_seconds: now.as_secs(),
+    }
+}
