@@ -22,6 +22,8 @@ pub(crate) enum Command {
     Serve(ServeArguments),
     /// Look addresses up in a database file, without a server
     Lookup(LookupArguments),
+    /// Add what databases know to every line of logs and tables
+    Enrich(EnrichArguments),
     /// Check a configuration file and everything that it names
     Check {
         /// The TOML file
@@ -138,6 +140,73 @@ pub(crate) enum OutputFormat {
 }
 
 #[derive(Args)]
+pub(crate) struct EnrichArguments {
+    /// Logs, CSV, TSV or NDJSON, plain or packed with gzip or zstd; without any, standard input
+    #[arg(value_name = "FILE")]
+    pub(crate) inputs: Vec<PathBuf>,
+    /// Database file (.mmdb or legacy GeoIP .dat); may be repeated; its name is that of its file
+    #[arg(long, value_name = "[NAME=]FILE", required = true)]
+    pub(crate) db: Vec<String>,
+    /// Field to add, such as country.iso_code, from the first database that has it or the one that
+    /// is named; may be repeated; without any, the usual ones
+    #[arg(long, value_name = "[NAME:]PATH")]
+    pub(crate) field: Vec<String>,
+    /// Where to write; packed if it ends in .gz or .zst; without it, standard output
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+    /// What the input is; without it, its first line says so
+    #[arg(long, value_enum)]
+    pub(crate) input_format: Option<InputFormat>,
+    /// What to write; without it, what the output's name says, else NDJSON for a log and the
+    /// input's own format for the others
+    #[arg(long, value_enum)]
+    pub(crate) output_format: Option<EnrichFormat>,
+    /// Column or member that holds the address, by name or by number from 1; without it, found out
+    #[arg(long, value_name = "NAME|NUMBER")]
+    pub(crate) column: Option<String>,
+    /// Whether CSV or TSV begins with a header; auto: unless there is an address in the first row
+    #[arg(long, value_enum, default_value_t = HeaderChoice::Auto)]
+    pub(crate) header: HeaderChoice,
+    /// Threads that work beside the reading and the writing one; without it, one a core
+    #[arg(long, value_name = "COUNT", value_parser = parse_threads)]
+    pub(crate) threads: Option<usize>,
+    /// Look nothing up: for measuring what everything else costs
+    #[arg(long, hide = true)]
+    pub(crate) no_lookup: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub(crate) enum InputFormat {
+    /// nginx or Apache access log, common or combined
+    Combined,
+    /// Comma-separated (or semicolon-separated) values
+    Csv,
+    /// Tab-separated values
+    Tsv,
+    /// One JSON object a line
+    Ndjson,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub(crate) enum EnrichFormat {
+    /// The input's own lines, with fields behind them
+    Same,
+    /// One JSON object a line
+    Ndjson,
+    /// Comma-separated values
+    Csv,
+    /// Tab-separated values
+    Tsv,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub(crate) enum HeaderChoice {
+    Auto,
+    Yes,
+    No,
+}
+
+#[derive(Args)]
 pub(crate) struct BuildArguments {
     /// Rows, - for standard input: CSV whose header names the columns (network, then field paths
     /// with an optional :type), or NDJSON with a member network on every line
@@ -246,6 +315,11 @@ fn parse_record_size(text: &str) -> Result<u16, String> {
         "32" => Ok(32),
         _ => Err("allowed: 24, 28, 32".to_owned()),
     }
+}
+
+fn parse_threads(text: &str) -> Result<usize, String> {
+    let threads = text.parse().ok().filter(|threads| (1..=1024).contains(threads));
+    threads.ok_or_else(|| "allowed: 1 to 1024".to_owned())
 }
 
 fn parse_listen(text: &str) -> Result<SocketAddr, String> {

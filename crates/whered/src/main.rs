@@ -12,6 +12,7 @@ mod check;
 mod cli;
 mod db;
 mod demo;
+mod enrich;
 mod lookup;
 mod outcome;
 mod serve;
@@ -35,6 +36,7 @@ fn main() -> ExitCode {
     let outcome = match cli.command {
         Command::Serve(arguments) => serve::run(arguments),
         Command::Lookup(arguments) => lookup::run(&arguments),
+        Command::Enrich(arguments) => enrich::run(&arguments),
         Command::Check { file } => check::run(&file),
         Command::Db(DbCommand::Info { file }) => db::info(&file),
         Command::Db(DbCommand::Build(arguments)) => db::build(&arguments),

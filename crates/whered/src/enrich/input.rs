@@ -1,0 +1,283 @@
+//! Files and standard input, as they are or unpacked, read in blocks of whole records.
+//!
+//! Not for what records mean. Compression is told by the first bytes, never by the name: gzip
+//! (RFC 1952, of any number of members) and Zstandard (RFC 8878, of any number of frames).
+//!
+//! A block is as long as asked, and longer only for a record that is longer itself; one beyond
+//! [`RECORD_BYTES_MAX`] ends the run with an error. Standard input that is not packed is handed on
+//! as it comes, so that a live log is not held back.
+
+use std::fs::File;
+use std::io::{self, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use flate2::read::MultiGzDecoder;
+
+use super::detect::Layout;
+use super::split::last_record_end;
+
+/// The longest record.
+pub(crate) const RECORD_BYTES_MAX: usize = 64 << 20;
+/// What an unpacker reads at once.
+const PACKED_BYTES: usize = 256 << 10;
+/// How many bytes decide what a first file is.
+const DETECTED_BYTES: usize = 256 << 10;
+/// What editors put before UTF-8.
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
+/// The inputs, one after the other.
+pub(crate) struct Input {
+    /// Those that are not open yet, the last one first.
+    waiting: Vec<PathBuf>,
+    current: Option<Current>,
+    /// Read, and not yet part of a block.
+    carried: Vec<u8>,
+    /// What the first file's header is, once it is known.
+    header: Vec<u8>,
+    /// Whether what is carried begins with the header of a further file.
+    expects_header: bool,
+    progress: Arc<AtomicU64>,
+}
+
+/// The file that is being read.
+struct Current {
+    name: String,
+    reader: Box<dyn Read + Send>,
+    is_live: bool,
+    is_at_end: bool,
+}
+
+/// Counts the bytes of a file as they are on the disk.
+struct Counted<R> {
+    inner: R,
+    count: Arc<AtomicU64>,
+}
+
+impl<R: Read> Read for Counted<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.inner.read(buffer)?;
+        self.count.fetch_add(read as u64, Ordering::Relaxed);
+        Ok(read)
+    }
+}
+
+impl Input {
+    /// Opens the first of the inputs; standard input for `-` or without any.
+    pub(crate) fn open(paths: &[PathBuf]) -> Result<Input, String> {
+        let mut waiting: Vec<PathBuf> = paths.to_vec();
+        if waiting.is_empty() {
+            waiting.push(PathBuf::from("-"));
+        }
+        waiting.reverse();
+        let mut input = Input {
+            waiting,
+            current: None,
+            carried: Vec::new(),
+            header: Vec::new(),
+            expects_header: false,
+            progress: Arc::default(),
+        };
+        input.open_next()?;
+        Ok(input)
+    }
+
+    /// The size of all inputs, if they are files.
+    pub(crate) fn size_bytes(paths: &[PathBuf]) -> Option<u64> {
+        let sizes = paths.iter().map(|path| {
+            let found = std::fs::metadata(path).ok().filter(std::fs::Metadata::is_file);
+            found.map(|found| found.len())
+        });
+        if paths.is_empty() { None } else { sizes.sum() }
+    }
+
+    /// How many bytes of the files were read.
+    pub(crate) fn progress(&self) -> Arc<AtomicU64> {
+        self.progress.clone()
+    }
+
+    /// The name of the file that is being read.
+    pub(crate) fn name(&self) -> &str {
+        self.current.as_ref().map_or("standard input", |current| &current.name)
+    }
+
+    fn open_next(&mut self) -> Result<bool, String> {
+        let Some(path) = self.waiting.pop() else {
+            self.current = None;
+            return Ok(false);
+        };
+        let is_standard_input = path == Path::new("-");
+        let name = if is_standard_input {
+            "standard input".to_owned()
+        } else {
+            path.display().to_string()
+        };
+        let fail = |error: io::Error| format!("{name}: {error}");
+        let file: Box<dyn Read + Send> = if is_standard_input {
+            Box::new(io::stdin())
+        } else {
+            let file = File::open(&path).map_err(fail)?;
+            if file.metadata().map_err(fail)?.is_dir() {
+                return Err(format!("{name}: is a folder; allowed: a file"));
+            }
+            Box::new(file)
+        };
+        let mut file = Counted { inner: file, count: self.progress.clone() };
+        let mut magic = Vec::new();
+        file.by_ref().take(4).read_to_end(&mut magic).map_err(fail)?;
+        let is_packed = magic.starts_with(&[0x1f, 0x8b]) || magic == [0x28, 0xb5, 0x2f, 0xfd];
+        let is_gzip = magic.first() == Some(&0x1f);
+        let whole = io::Cursor::new(magic).chain(file);
+        let reader: Box<dyn Read + Send> = if !is_packed {
+            Box::new(whole)
+        } else if is_gzip {
+            Box::new(MultiGzDecoder::new(BufReader::with_capacity(PACKED_BYTES, whole)))
+        } else {
+            let packed = BufReader::with_capacity(PACKED_BYTES, whole);
+            Box::new(zstd::Decoder::with_buffer(packed).map_err(fail)?)
+        };
+        let is_live = is_standard_input && !is_packed;
+        self.current = Some(Current { name, reader, is_live, is_at_end: false });
+        self.skip_mark()?;
+        self.expects_header = !self.header.is_empty();
+        Ok(true)
+    }
+
+    /// Leaves a byte order mark out.
+    fn skip_mark(&mut self) -> Result<(), String> {
+        self.read_up_to(BYTE_ORDER_MARK.len())?;
+        if self.carried.starts_with(BYTE_ORDER_MARK) {
+            self.carried.drain(..BYTE_ORDER_MARK.len());
+        }
+        Ok(())
+    }
+
+    /// Reads until so many bytes are carried or the file ends.
+    fn read_up_to(&mut self, size_bytes: usize) -> Result<(), String> {
+        while self.carried.len() < size_bytes {
+            let Some(current) = &mut self.current else { break };
+            if !current.read_once(&mut self.carried, size_bytes)? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// The first bytes of the first file, and whether they are all of it. They stay to be read.
+    pub(crate) fn first_bytes(&mut self) -> Result<(&[u8], bool), String> {
+        let is_live = self.current.as_ref().is_some_and(|current| current.is_live);
+        let mut size_bytes = DETECTED_BYTES;
+        loop {
+            match &mut self.current {
+                Some(current) if is_live => {
+                    current.read_once(&mut self.carried, size_bytes)?;
+                }
+                _ => self.read_up_to(size_bytes)?,
+            }
+            let is_all = self.current.as_ref().is_none_or(|current| current.is_at_end);
+            if is_all || self.carried.contains(&b'\n') || self.carried.len() > RECORD_BYTES_MAX {
+                return Ok((&self.carried, is_all));
+            }
+            size_bytes = self.carried.len() + DETECTED_BYTES;
+        }
+    }
+
+    /// Takes the header off the first file; the further ones must begin with the same.
+    pub(crate) fn take_header(&mut self, layout: &Layout) -> Vec<u8> {
+        self.header = self.carried.drain(..layout.header_bytes.min(self.carried.len())).collect();
+        self.header.clone()
+    }
+
+    /// Puts the next whole records into `block`, about `size_bytes` of them; nothing at the end.
+    pub(crate) fn next_block(
+        &mut self,
+        layout: &Layout,
+        size_bytes: usize,
+        block: &mut Vec<u8>,
+    ) -> Result<bool, String> {
+        block.clear();
+        let mut wanted = size_bytes;
+        loop {
+            let Some(current) = &mut self.current else { return Ok(false) };
+            // A live input is asked only when there is nothing else to hand on.
+            if !current.is_live || last_record_end(&layout.shape, &self.carried) == 0 {
+                current.read_once(&mut self.carried, wanted)?;
+            }
+            if self.carried.len() < wanted && !current.is_at_end && !current.is_live {
+                continue;
+            }
+            if current.is_at_end {
+                self.check_header(layout)?;
+                std::mem::swap(block, &mut self.carried);
+                self.open_next()?;
+                if block.is_empty() {
+                    continue;
+                }
+                return Ok(true);
+            }
+            let end = last_record_end(&layout.shape, &self.carried);
+            if end > 0 {
+                self.check_header(layout)?;
+                let end = last_record_end(&layout.shape, &self.carried);
+                block.extend_from_slice(self.carried.get(end..).unwrap_or_default());
+                self.carried.truncate(end);
+                std::mem::swap(block, &mut self.carried);
+                if block.is_empty() {
+                    continue;
+                }
+                return Ok(true);
+            }
+            if self.carried.len() > RECORD_BYTES_MAX {
+                let name = &current.name;
+                let most = RECORD_BYTES_MAX >> 20;
+                return Err(format!("{name}: a record of more than {most} MiB; allowed: less"));
+            }
+            wanted = (self.carried.len() * 2).max(wanted);
+        }
+    }
+
+    /// A further file's header is left out if it is the first one's, and an error otherwise.
+    fn check_header(&mut self, _layout: &Layout) -> Result<(), String> {
+        if !std::mem::take(&mut self.expects_header) || self.carried.is_empty() {
+            return Ok(());
+        }
+        let content = self.header.trim_ascii_end();
+        let rest = self
+            .carried
+            .strip_prefix(content)
+            .filter(|rest| rest.is_empty() || rest.starts_with(b"\n") || rest.starts_with(b"\r\n"));
+        let Some(rest) = rest else {
+            let name = self.name();
+            return Err(format!("{name}: its header is not that of the first input"));
+        };
+        let line_end = rest.iter().position(|&byte| byte == b'\n').map_or(0, |place| place + 1);
+        self.carried.drain(..content.len() + line_end);
+        Ok(())
+    }
+}
+
+impl Current {
+    /// Reads once, up to `limit` bytes in all. Gives whether there was anything to read.
+    fn read_once(&mut self, bytes: &mut Vec<u8>, limit: usize) -> Result<bool, String> {
+        let start = bytes.len();
+        if self.is_at_end {
+            return Ok(false);
+        }
+        if start >= limit {
+            return Ok(true);
+        }
+        bytes.resize(limit, 0);
+        let read = loop {
+            let Some(room) = bytes.get_mut(start..) else { break Ok(0) };
+            match self.reader.read(room) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                other => break other,
+            }
+        };
+        bytes.truncate(start + *read.as_ref().unwrap_or(&0));
+        let read = read.map_err(|error| format!("{}: {error}", self.name))?;
+        self.is_at_end = read == 0;
+        Ok(read > 0)
+    }
+}

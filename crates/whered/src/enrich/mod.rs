@@ -1,0 +1,185 @@
+//! `whered enrich`: logs and tables with what databases know of the addresses in them.
+//!
+//! Not for single questions (`lookup`), nor for live traffic (the server). Each record of the
+//! input is one record of the output, in the same order; a bad one is kept and marked.
+//!
+//! ```text
+//! input ── blocks of whole records ──► workers: split, parse, look up, write ──► output
+//!   detect: format, header, column        fields: databases, columns
+//! ```
+//!
+//! `docs/enrich.md` says what a user sees. Cost: memory of some MiB a thread beside the databases,
+//! however long the input is.
+
+mod address;
+mod cells;
+mod detect;
+mod fields;
+mod find;
+mod input;
+mod output;
+mod pipeline;
+mod progress;
+mod split;
+mod work;
+mod write;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::thread;
+
+use crate::cli::{EnrichArguments, EnrichFormat};
+use crate::outcome::{Failure, Outcome, complain};
+use detect::{Layout, Wishes};
+use fields::Column;
+use find::Finder;
+use input::Input;
+use output::{Output, Packing};
+use split::Shape;
+use work::{Counts, Plan};
+use write::{Body, FAULT_NAME, Key, PartKind, Style, write_cell};
+
+/// Runs the command: found if any address was.
+pub(crate) fn run(arguments: &EnrichArguments) -> Result<Outcome, Failure> {
+    let databases = fields::open_databases(&arguments.db)?;
+    let columns = fields::columns(&arguments.field, &databases)?;
+    let mut input = Input::open(&arguments.inputs).map_err(Failure::Message)?;
+    let wishes = Wishes {
+        format: arguments.input_format,
+        column: arguments.column.as_deref(),
+        header: arguments.header,
+    };
+    let name = input.name().to_owned();
+    let (first, is_all) = input.first_bytes().map_err(Failure::Message)?;
+    let layout = detect::detect(&wishes, first, is_all)
+        .map_err(|what| Failure::Message(format!("{name}: {what}")))?;
+    let (packing, unpacked_name) = match &arguments.output {
+        Some(path) => Packing::of(path),
+        None => (Packing::Plain, "-".into()),
+    };
+    let form = output_format(arguments.output_format, &unpacked_name, &layout.shape)?;
+    let (body, style) = body_and_style(form, &layout);
+    let header = input.take_header(&layout);
+    let mut header = header_line(&body, style, &layout, &header, &columns);
+    packing.pack(&mut header).map_err(Failure::Message)?;
+
+    let threads = match arguments.threads {
+        Some(threads) => threads,
+        None => thread::available_parallelism().map_or(1, usize::from),
+    };
+    let plan = Arc::new(Plan {
+        shape: layout.shape.clone(),
+        body,
+        style,
+        columns,
+        finders: databases.into_iter().map(Finder::new).collect(),
+        is_without_lookups: arguments.no_lookup,
+    });
+    let total_bytes = Input::size_bytes(&arguments.inputs);
+    let mut output = Output::open(arguments.output.as_deref())?;
+    output.write(&header)?;
+    let job = pipeline::Job { layout: &layout, plan: &plan, packing, threads, total_bytes };
+    let counts = job.run(input, &mut output)?;
+    output.finish()?;
+    tell(&counts);
+    Ok(if counts.found > 0 { Outcome::Found } else { Outcome::NotFound })
+}
+
+/// What was asked for, or what the output's name says, or what people expect of the input: a log
+/// becomes objects, everything else stays what it is.
+fn output_format(
+    asked: Option<EnrichFormat>,
+    name: &Path,
+    shape: &Shape,
+) -> Result<EnrichFormat, Failure> {
+    let by_name = || match name.extension().and_then(|extension| extension.to_str()) {
+        Some("ndjson" | "jsonl" | "json") => Some(EnrichFormat::Ndjson),
+        Some("csv") => Some(EnrichFormat::Csv),
+        Some("tsv") => Some(EnrichFormat::Tsv),
+        _ => None,
+    };
+    let is_log = matches!(shape, Shape::Log { .. });
+    let usual = if is_log { EnrichFormat::Ndjson } else { EnrichFormat::Same };
+    let form = asked.or_else(by_name).unwrap_or(usual);
+    let is_json = matches!(shape, Shape::Ndjson { .. });
+    if is_json && matches!(form, EnrichFormat::Csv | EnrichFormat::Tsv) {
+        return Err(Failure::Message(
+            "the input is NDJSON, whose members vary; allowed as --output-format: ndjson, same"
+                .to_owned(),
+        ));
+    }
+    Ok(form)
+}
+
+fn body_and_style(form: EnrichFormat, layout: &Layout) -> (Body, Style) {
+    let count = layout.names.len();
+    let (parts, delimiter) = match layout.shape {
+        Shape::Ndjson { .. } => return (Body::Object, Style::Json),
+        Shape::Log { .. } => (PartKind::Log { named_count: count - 1 }, b' '),
+        Shape::Csv { delimiter, .. } => (PartKind::Csv, delimiter),
+        Shape::Tsv { .. } => (PartKind::Tsv, b'\t'),
+    };
+    let wanted = match form {
+        EnrichFormat::Ndjson => {
+            let keys = layout.names.iter().map(|name| Key::new(name, parts)).collect();
+            return (Body::Members { keys, parts }, Style::Json);
+        }
+        EnrichFormat::Same => delimiter,
+        EnrichFormat::Csv if delimiter == b';' => delimiter,
+        EnrichFormat::Csv => b',',
+        EnrichFormat::Tsv => b'\t',
+    };
+    match (delimiter == wanted, parts) {
+        (true, PartKind::Log { .. }) => (Body::Line, Style::Log),
+        (true, _) => (Body::Row { count }, Style::Cell { delimiter }),
+        (false, _) => (Body::Cells { count, parts }, Style::Cell { delimiter: wanted }),
+    }
+}
+
+/// The header of the output: the input's own with the new names, or, for a log that becomes a
+/// table, one of its own. Nothing where there is none.
+fn header_line(
+    body: &Body,
+    style: Style,
+    layout: &Layout,
+    header: &[u8],
+    columns: &[Column],
+) -> Vec<u8> {
+    let Style::Cell { delimiter } = style else { return Vec::new() };
+    let is_log = matches!(layout.shape, Shape::Log { .. });
+    if header.is_empty() && !is_log {
+        return Vec::new();
+    }
+    let mut line = Vec::new();
+    let mut line_end: &[u8] = b"\n";
+    if matches!(body, Body::Row { .. }) {
+        let content = header.strip_suffix(b"\n").unwrap_or(header);
+        let content = content.strip_suffix(b"\r").unwrap_or(content);
+        line.extend_from_slice(content);
+        line_end = header.get(content.len()..).filter(|end| !end.is_empty()).unwrap_or(b"\n");
+    } else {
+        for (number, name) in layout.names.iter().enumerate() {
+            if number > 0 {
+                line.push(delimiter);
+            }
+            write_cell(name.as_bytes(), delimiter, &mut line);
+        }
+    }
+    for name in columns.iter().map(|column| column.name.as_str()).chain([FAULT_NAME]) {
+        style.write_text(name.as_bytes(), &mut line);
+    }
+    line.extend_from_slice(line_end);
+    line
+}
+
+/// One line on standard error about all records.
+fn tell(counts: &Counts) {
+    let Counts { found, not_found, bad, first_bad } = counts;
+    let first = match first_bad {
+        Some((at, fault)) => format!(" (the first: record {}, {})", at + 1, fault.text()),
+        None => String::new(),
+    };
+    let total = counts.total();
+    let line = format!("{total} records: {found} found, {not_found} not found, {bad} bad{first}");
+    complain(&line);
+}

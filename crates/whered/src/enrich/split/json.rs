@@ -1,0 +1,299 @@
+//! One JSON object a line: is it one, and where in it does the text of a member stand?
+//!
+//! Not for decoding: numbers, other members and escapes are checked (RFC 8259) and passed over, so
+//! that a line which is called good is good for every reader. A member's name is compared as it is
+//! written. Of several members with one name the last counts, as it does for most readers.
+//!
+//! Recursion goes [`DEPTH_MAX`] deep and no further. Cost: one pass, strings by vector search.
+
+use std::ops::Range;
+
+use memchr::memchr2;
+
+use super::Fault;
+
+/// The deepest nesting of objects and arrays.
+const DEPTH_MAX: usize = 128;
+
+/// The way to a member: names of nested objects, or one name that has dots in it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct MemberPath {
+    whole: Vec<u8>,
+    names: Vec<Vec<u8>>,
+}
+
+impl MemberPath {
+    /// `client.ip` is the member of that name, or `ip` of the object `client`.
+    pub(crate) fn new(text: &[u8]) -> MemberPath {
+        let names = text.split(|&byte| byte == b'.').map(<[u8]>::to_vec).collect();
+        MemberPath { whole: text.to_vec(), names }
+    }
+
+    fn matches(&self, bytes: &[u8], names: &[Range<usize>]) -> bool {
+        let is = |name: &Range<usize>, wanted: &[u8]| bytes.get(name.clone()) == Some(wanted);
+        match names {
+            [name] if is(name, &self.whole) => true,
+            _ => {
+                names.len() == self.names.len()
+                    && names.iter().zip(&self.names).all(|(name, wanted)| is(name, wanted))
+            }
+        }
+    }
+}
+
+/// Room that is used again for every line.
+#[derive(Default)]
+pub(crate) struct Scratch {
+    names: Vec<Range<usize>>,
+}
+
+/// The place of the text of a member.
+pub(crate) fn find(
+    bytes: &[u8],
+    content: Range<usize>,
+    member: &MemberPath,
+    scratch: &mut Scratch,
+) -> Result<Range<usize>, Fault> {
+    let mut found = None;
+    let names = &mut scratch.names;
+    each_text(bytes, content, names, |names, text| {
+        if member.matches(bytes, names) {
+            found = Some(text.clone());
+        }
+    })
+    .ok_or(Fault::NotAJsonObject)?;
+    found.ok_or(Fault::NoSuchMember)
+}
+
+/// Checks that `content` is one JSON object, and gives every member whose value is a string: the
+/// names that lead to it and the place of its text. Nothing if it is none.
+pub(crate) fn each_text(
+    bytes: &[u8],
+    content: Range<usize>,
+    names: &mut Vec<Range<usize>>,
+    take: impl FnMut(&[Range<usize>], &Range<usize>),
+) -> Option<()> {
+    let object = bytes.get(..content.end)?;
+    std::str::from_utf8(object.get(content.start..)?).ok()?;
+    names.clear();
+    let mut scanner = Scanner { bytes: object, at: content.start, names, in_array: 0, take };
+    scanner.blanks();
+    if scanner.peek() != Some(b'{') {
+        return None;
+    }
+    scanner.object(1)?;
+    scanner.blanks();
+    (scanner.at == content.end).then_some(())
+}
+
+struct Scanner<'a, F> {
+    bytes: &'a [u8],
+    at: usize,
+    names: &'a mut Vec<Range<usize>>,
+    /// How many arrays are open: what they hold has no name.
+    in_array: usize,
+    take: F,
+}
+
+impl<F: FnMut(&[Range<usize>], &Range<usize>)> Scanner<'_, F> {
+    fn peek(&self) -> Option<u8> {
+        self.bytes.get(self.at).copied()
+    }
+
+    fn blanks(&mut self) {
+        while matches!(self.peek(), Some(b' ' | b'\t' | b'\r' | b'\n')) {
+            self.at += 1;
+        }
+    }
+
+    /// Goes past a byte that must be here, and the blanks before it.
+    fn expect(&mut self, byte: u8) -> Option<()> {
+        self.blanks();
+        self.accept(byte).then_some(())
+    }
+
+    fn accept(&mut self, byte: u8) -> bool {
+        let is_here = self.peek() == Some(byte);
+        self.at += usize::from(is_here);
+        is_here
+    }
+
+    fn object(&mut self, depth: usize) -> Option<()> {
+        self.expect(b'{')?;
+        self.blanks();
+        if self.accept(b'}') {
+            return Some(());
+        }
+        loop {
+            self.blanks();
+            let name = self.string()?;
+            self.names.push(name);
+            self.expect(b':')?;
+            self.value(depth)?;
+            self.names.pop();
+            self.blanks();
+            if !self.accept(b',') {
+                return self.expect(b'}');
+            }
+        }
+    }
+
+    fn array(&mut self, depth: usize) -> Option<()> {
+        self.expect(b'[')?;
+        self.blanks();
+        if self.accept(b']') {
+            return Some(());
+        }
+        self.in_array += 1;
+        loop {
+            self.value(depth)?;
+            self.blanks();
+            if !self.accept(b',') {
+                self.in_array -= 1;
+                return self.expect(b']');
+            }
+        }
+    }
+
+    fn value(&mut self, depth: usize) -> Option<()> {
+        self.blanks();
+        match self.peek()? {
+            b'"' => {
+                let text = self.string()?;
+                if self.in_array == 0 {
+                    (self.take)(self.names, &text);
+                }
+                Some(())
+            }
+            b'{' | b'[' if depth == DEPTH_MAX => None,
+            b'{' => self.object(depth + 1),
+            b'[' => self.array(depth + 1),
+            b't' => self.word(b"true"),
+            b'f' => self.word(b"false"),
+            b'n' => self.word(b"null"),
+            _ => self.number(),
+        }
+    }
+
+    fn word(&mut self, word: &[u8]) -> Option<()> {
+        let is_here = self.bytes.get(self.at..)?.starts_with(word);
+        self.at += word.len();
+        is_here.then_some(())
+    }
+
+    /// Passes over a string and gives the place of its text.
+    fn string(&mut self) -> Option<Range<usize>> {
+        if !self.accept(b'"') {
+            return None;
+        }
+        let start = self.at;
+        loop {
+            let rest = self.bytes.get(self.at..)?;
+            let length = memchr2(b'"', b'\\', rest)?;
+            if rest.get(..length)?.iter().fold(false, |found, &byte| found | (byte < 0x20)) {
+                return None;
+            }
+            self.at += length + 1;
+            if rest.get(length) == Some(&b'"') {
+                return Some(start..self.at - 1);
+            }
+            self.escape()?;
+        }
+    }
+
+    /// What follows a backslash.
+    fn escape(&mut self) -> Option<()> {
+        let kind = self.peek()?;
+        self.at += 1;
+        match kind {
+            b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => Some(()),
+            b'u' => {
+                let digits = self.bytes.get(self.at..self.at + 4)?;
+                self.at += 4;
+                digits.iter().all(u8::is_ascii_hexdigit).then_some(())
+            }
+            _ => None,
+        }
+    }
+
+    fn number(&mut self) -> Option<()> {
+        self.accept(b'-');
+        if !self.accept(b'0') {
+            self.digits()?;
+        }
+        if self.accept(b'.') {
+            self.digits()?;
+        }
+        if self.accept(b'e') || self.accept(b'E') {
+            if !self.accept(b'+') {
+                self.accept(b'-');
+            }
+            self.digits()?;
+        }
+        Some(())
+    }
+
+    /// One digit or more.
+    fn digits(&mut self) -> Option<()> {
+        let start = self.at;
+        while self.peek().is_some_and(|byte| byte.is_ascii_digit()) {
+            self.at += 1;
+        }
+        (self.at > start).then_some(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn address<'a>(line: &'a str, member: &str) -> Result<&'a str, Fault> {
+        let member = MemberPath::new(member.as_bytes());
+        let mut scratch = Scratch::default();
+        find(line.as_bytes(), 0..line.len(), &member, &mut scratch).map(|place| &line[place])
+    }
+
+    #[test]
+    fn members_are_found_by_name_at_any_depth_and_not_in_arrays() {
+        let line =
+            r#" {"a":[{"ip":"1"},"ip"],"ip" : "2","c":{"ip":"3","d":{}},"c.ip":"4","n":-1.5e+3} "#;
+        assert_eq!(address(line, "ip"), Ok("2"));
+        assert_eq!(address(line, "c.ip"), Ok("4"));
+        assert_eq!(address(r#"{"c":{"ip":"3"}}"#, "c.ip"), Ok("3"));
+        assert_eq!(address(r#"{"ip":"1","ip":"2"}"#, "ip"), Ok("2"));
+        assert_eq!(address(r#"{"ip":7}"#, "ip"), Err(Fault::NoSuchMember));
+        assert_eq!(address("{}", "ip"), Err(Fault::NoSuchMember));
+    }
+
+    #[test]
+    fn what_is_no_object_is_told() {
+        for line in [
+            "",
+            "x",
+            "[]",
+            "1",
+            "{",
+            "{}x",
+            "{,}",
+            r#"{"a"}"#,
+            r#"{"a":}"#,
+            r#"{"a":1,}"#,
+            r#"{"a":01}"#,
+            r#"{"a":1.}"#,
+            r#"{"a":+1}"#,
+            r#"{"a":tru}"#,
+            r#"{"a":"\x"}"#,
+            r#"{"a":"\u12"}"#,
+            "{\"a\":\"\t\"}",
+            r#"{"a":[1,]}"#,
+            r#"{"a":[1 2]}"#,
+            r#"{"a":-}"#,
+            r#"{"a":"}"#,
+        ] {
+            assert_eq!(address(line, "ip"), Err(Fault::NotAJsonObject), "{line}");
+        }
+        let deep = |count: usize| format!("{{\"a\":{}{}}}", "[".repeat(count), "]".repeat(count));
+        assert_eq!(address(&deep(DEPTH_MAX - 1), "ip"), Err(Fault::NoSuchMember));
+        assert_eq!(address(&deep(DEPTH_MAX), "ip"), Err(Fault::NotAJsonObject));
+    }
+}

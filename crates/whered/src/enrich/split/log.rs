@@ -1,0 +1,163 @@
+//! Lines of nginx and Apache access logs: the common and the combined format, with or without a
+//! virtual host before them, and whatever a site has added behind them.
+//!
+//! Not for a meaning of parts. Parts stand between blanks; one that begins with a quote ends with
+//! the next quote that has no backslash before it, one that begins with a bracket ends with the
+//! closing one. Both are given without what surrounds them.
+//!
+//! ```text
+//! [vhost] address ident user [time] "request" status bytes ["referer" "agent"] [anything]
+//! ```
+
+use std::ops::Range;
+
+use memchr::{memchr, memchr2};
+
+use super::Fault;
+
+/// The names of the parts, by nginx's variables.
+pub(crate) const NAMES: [&str; 9] = [
+    "remote_addr",
+    "ident",
+    "remote_user",
+    "time_local",
+    "request",
+    "status",
+    "body_bytes_sent",
+    "http_referer",
+    "http_user_agent",
+];
+/// The name of what stands before them, if it does.
+pub(crate) const VIRTUAL_HOST: &str = "vhost";
+/// The name of everything behind them.
+pub(crate) const REST: &str = "rest";
+
+/// How many parts every line has: those of the common format.
+const COUNT_MIN: usize = 7;
+/// Which parts stand in brackets and in quotes, without a virtual host.
+const TIME: usize = 3;
+const REQUEST: usize = 4;
+
+/// One part and the byte behind it.
+struct Token {
+    text: Range<usize>,
+    end: usize,
+}
+
+/// The part that begins at `start`.
+fn token(line: &[u8], start: usize) -> Option<Token> {
+    let rest = line.get(start + 1..)?;
+    let length = match line.get(start)? {
+        b'"' => quoted_length(rest)?,
+        b'[' => memchr(b']', rest)?,
+        _ => {
+            let end = memchr(b' ', rest).map_or(line.len(), |length| start + 1 + length);
+            return Some(Token { text: start..end, end });
+        }
+    };
+    let end = start + 1 + length;
+    Some(Token { text: start + 1..end, end: end + 1 })
+}
+
+/// Where the first quote without a backslash before it stands.
+fn quoted_length(text: &[u8]) -> Option<usize> {
+    let mut from = 0;
+    loop {
+        let place = from + memchr2(b'"', b'\\', text.get(from..)?)?;
+        if text.get(place) == Some(&b'"') {
+            return Some(place);
+        }
+        from = place + 2;
+    }
+}
+
+/// All parts of a line, and behind the named ones the rest as one part if there is any.
+pub(crate) fn split(
+    bytes: &[u8],
+    content: Range<usize>,
+    has_virtual_host: bool,
+    parts: &mut Vec<Range<usize>>,
+) -> Result<(), Fault> {
+    let line = bytes.get(content.clone()).unwrap_or_default();
+    let host = usize::from(has_virtual_host);
+    let base = content.start;
+    let mut start = 0;
+    for number in 0..NAMES.len() + host {
+        if start >= line.len() {
+            return if number >= COUNT_MIN + host { Ok(()) } else { Err(Fault::NotALogLine) };
+        }
+        let opening = match number.checked_sub(host) {
+            Some(TIME) => b'[',
+            Some(REQUEST) => b'"',
+            _ => 0,
+        };
+        if opening != 0 && line.get(start) != Some(&opening) {
+            return Err(Fault::NotALogLine);
+        }
+        let Some(token) = token(line, start) else { return Err(Fault::UnendedQuote) };
+        // A part ends with a blank or with the line.
+        if line.get(token.end).is_some_and(|&byte| byte != b' ') {
+            return Err(Fault::NotALogLine);
+        }
+        parts.push(base + token.text.start..base + token.text.end);
+        start = token.end + 1;
+    }
+    if start < line.len() {
+        parts.push(base + start..content.end);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parts(line: &str, has_virtual_host: bool) -> Result<Vec<&str>, Fault> {
+        let mut parts = Vec::new();
+        split(line.as_bytes(), 0..line.len(), has_virtual_host, &mut parts)?;
+        Ok(parts.into_iter().map(|part| &line[part]).collect())
+    }
+
+    const COMMON: &str =
+        r#"192.0.2.1 - frank [10/Oct/2026:13:55:36 -0700] "GET /a HTTP/1.0" 200 2326"#;
+
+    #[test]
+    fn common_and_combined_lines_have_their_parts() {
+        let common = vec![
+            "192.0.2.1",
+            "-",
+            "frank",
+            "10/Oct/2026:13:55:36 -0700",
+            "GET /a HTTP/1.0",
+            "200",
+            "2326",
+        ];
+        assert_eq!(parts(COMMON, false), Ok(common.clone()));
+        let combined = format!(r#"{COMMON} "-" "say \"x\" \\""#);
+        let expected = [common.as_slice(), &["-", r#"say \"x\" \\"#]].concat();
+        assert_eq!(parts(&combined, false), Ok(expected.clone()));
+        let longer = format!(r#"{combined} "10.1.1.1" 0.003"#);
+        assert_eq!(
+            parts(&longer, false),
+            Ok([expected.as_slice(), &[r#""10.1.1.1" 0.003"#]].concat())
+        );
+        let with_host = format!("example.com:443 {COMMON}");
+        assert_eq!(parts(&with_host, true), Ok([&["example.com:443"], common.as_slice()].concat()));
+    }
+
+    #[test]
+    fn other_lines_are_faults() {
+        for (line, fault) in [
+            ("hello", Fault::NotALogLine),
+            ("1.1.1.1 - - [x] \"GET", Fault::UnendedQuote),
+            ("1.1.1.1 - - [x", Fault::UnendedQuote),
+            ("1.1.1.1 - - x \"GET\" 1 2", Fault::NotALogLine),
+            ("1.1.1.1 - - [x] \"GET\"1 2", Fault::NotALogLine),
+            ("1.1.1.1 - - [x] \"GET\" 1", Fault::NotALogLine),
+            ("\"", Fault::UnendedQuote),
+        ] {
+            assert_eq!(parts(line, false), Err(fault), "{line}");
+        }
+        assert_eq!(parts(COMMON, true), Err(Fault::NotALogLine));
+    }
+}

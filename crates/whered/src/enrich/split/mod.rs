@@ -1,0 +1,159 @@
+//! Where records begin and end, and where the parts of a record and its address stand.
+//!
+//! Not for reading files, for looking at addresses or for writing: everything here is a place in
+//! bytes that the caller keeps. One file a format: [`log`], [`csv`], [`json`].
+//!
+//! ```text
+//! bytes    192.0.2.1 - - [10/Oct/2026:13:55:36 +0000] "GET / HTTP/1.1" 200 17 "-" "curl"\r\n
+//! record   |------------------------------ content -----------------------------------|   next ^
+//! parts    |-------| | | |--------------------------| |--------------| |-| || |-| |----|
+//! address  |-------|
+//! ```
+//!
+//! Invariants: places never lie outside of the bytes given; the reader of a file and the workers
+//! ask the same [`record_end`], so that they agree on every record whatever the bytes are. Cost:
+//! one or two passes over a record.
+
+pub(crate) mod csv;
+pub(crate) mod json;
+pub(crate) mod log;
+
+use std::ops::Range;
+
+use memchr::memchr;
+
+/// Why a record's address cannot be looked up. The texts need no escapes in any output format.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Fault {
+    EmptyLine,
+    NotALogLine,
+    UnendedQuote,
+    WrongColumnCount,
+    NotAJsonObject,
+    NoSuchMember,
+    NoAddress,
+}
+
+impl Fault {
+    /// What is written beside the record.
+    pub(crate) fn text(self) -> &'static str {
+        match self {
+            Fault::EmptyLine => "empty line",
+            Fault::NotALogLine => "not a log line",
+            Fault::UnendedQuote => "a quote that does not end",
+            Fault::WrongColumnCount => "wrong number of columns",
+            Fault::NotAJsonObject => "not a JSON object",
+            Fault::NoSuchMember => "no such member",
+            Fault::NoAddress => "no IP address",
+        }
+    }
+}
+
+/// How the records of an input are written, and where their address is.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Shape {
+    /// Lines of blank-separated parts, some in quotes or brackets.
+    Log {
+        /// Whether the virtual host stands before the usual parts.
+        has_virtual_host: bool,
+        /// Which part holds the address.
+        address_part: usize,
+    },
+    /// Cells between delimiters, which may stand in quotes (RFC 4180).
+    Csv { delimiter: u8, column_count: usize, address_column: usize },
+    /// Cells between tabs; nothing is quoted.
+    Tsv { column_count: usize, address_column: usize },
+    /// One JSON object a line; the address is the text of this member.
+    Ndjson { member: json::MemberPath },
+}
+
+/// Where one record ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct RecordEnd {
+    /// Behind the record's last byte that is not of its line end.
+    pub(crate) content: usize,
+    /// Where the next record begins.
+    pub(crate) next: usize,
+}
+
+/// Where the record that begins at `start` ends, or nothing if that takes more bytes than there
+/// are and `is_last` is false: more will come.
+pub(crate) fn record_end(
+    shape: &Shape,
+    bytes: &[u8],
+    start: usize,
+    is_last: bool,
+) -> Option<RecordEnd> {
+    match shape {
+        Shape::Csv { delimiter, .. } => csv::record_end(bytes, start, *delimiter, is_last),
+        _ => line_end(bytes, start, is_last),
+    }
+}
+
+/// The same where line ends are all that counts.
+pub(crate) fn line_end(bytes: &[u8], start: usize, is_last: bool) -> Option<RecordEnd> {
+    let rest = bytes.get(start..)?;
+    match memchr(b'\n', rest) {
+        Some(length) => Some(end_at_newline(bytes, start, start + length)),
+        None if is_last => Some(RecordEnd { content: bytes.len(), next: bytes.len() }),
+        None => None,
+    }
+}
+
+fn end_at_newline(bytes: &[u8], start: usize, newline: usize) -> RecordEnd {
+    let has_return = newline > start && bytes.get(newline - 1) == Some(&b'\r');
+    RecordEnd { content: newline - usize::from(has_return), next: newline + 1 }
+}
+
+/// Behind the last whole record of the bytes; zero if there is none.
+pub(crate) fn last_record_end(shape: &Shape, bytes: &[u8]) -> usize {
+    let is_csv_with_quotes = matches!(shape, Shape::Csv { .. }) && memchr(b'"', bytes).is_some();
+    if !is_csv_with_quotes {
+        return memchr::memrchr(b'\n', bytes).map_or(0, |newline| newline + 1);
+    }
+    let mut start = 0;
+    while let Some(end) = record_end(shape, bytes, start, false) {
+        start = end.next;
+    }
+    start
+}
+
+/// Appends the places of a record's parts (none for JSON) and gives the place of its address.
+/// After a fault the parts are those that were met before it.
+pub(crate) fn split(
+    shape: &Shape,
+    bytes: &[u8],
+    content: Range<usize>,
+    parts: &mut Vec<Range<usize>>,
+    scratch: &mut json::Scratch,
+) -> Result<Range<usize>, Fault> {
+    let record = bytes.get(content.clone()).unwrap_or_default();
+    if record.is_empty() {
+        return Err(Fault::EmptyLine);
+    }
+    let base = parts.len();
+    let (address, count, column_count) = match shape {
+        Shape::Log { has_virtual_host, address_part } => {
+            log::split(bytes, content, *has_virtual_host, parts)?;
+            let part = parts.get(base + address_part).cloned();
+            return part.ok_or(Fault::NoAddress);
+        }
+        Shape::Ndjson { member } => return json::find(bytes, content, member, scratch),
+        Shape::Csv { delimiter, column_count, address_column } => {
+            csv::split(bytes, content, *delimiter, parts)?;
+            (address_column, parts.len() - base, column_count)
+        }
+        Shape::Tsv { column_count, address_column } => {
+            csv::split_unquoted(bytes, content, b'\t', parts);
+            (address_column, parts.len() - base, column_count)
+        }
+    };
+    if count != *column_count {
+        return Err(Fault::WrongColumnCount);
+    }
+    parts.get(base + address).cloned().ok_or(Fault::NoAddress)
+}
+
+#[cfg(test)]
+#[path = "split_tests.rs"]
+mod tests;

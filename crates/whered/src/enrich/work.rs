@@ -1,0 +1,265 @@
+//! A worker: one block of whole records in, the same records with their fields out.
+//!
+//! Not for threads and order, which `pipeline` has, nor for files. A block is gone through in
+//! batches of [`BATCH`] records, so that what a batch needs stays in the nearest caches: split them
+//! all, parse all addresses, look all of them up in each database, then write.
+
+use std::net::IpAddr;
+use std::ops::Range;
+use std::sync::Arc;
+
+use whered_ip::text;
+
+use super::address;
+use super::cells::{Cells, Entry};
+use super::fields::Column;
+use super::find::{Finder, NO_RECORD, View};
+use super::split::json::Scratch;
+use super::split::{Fault, Shape, record_end, split};
+use super::write::{Body, Record, Style, line_end};
+use whered_mmdb::Found;
+
+/// How many records are worked on together.
+const BATCH: usize = 256;
+
+/// What every worker does, decided once.
+pub(crate) struct Plan {
+    pub(crate) shape: Shape,
+    pub(crate) body: Body,
+    pub(crate) style: Style,
+    pub(crate) columns: Vec<Column>,
+    pub(crate) finders: Vec<Finder>,
+    /// Only for measuring what everything else costs: every address counts as not found.
+    pub(crate) is_without_lookups: bool,
+}
+
+/// What became of records.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub(crate) struct Counts {
+    pub(crate) found: u64,
+    pub(crate) not_found: u64,
+    pub(crate) bad: u64,
+    /// The first bad one, counted from 0.
+    pub(crate) first_bad: Option<(u64, Fault)>,
+}
+
+impl Counts {
+    pub(crate) fn total(&self) -> u64 {
+        self.found + self.not_found + self.bad
+    }
+
+    /// Adds what became of the records that follow.
+    pub(crate) fn add(&mut self, next: &Counts) {
+        let before = self.total();
+        self.first_bad = self.first_bad.or(next.first_bad.map(|(at, fault)| (before + at, fault)));
+        self.found += next.found;
+        self.not_found += next.not_found;
+        self.bad += next.bad;
+    }
+}
+
+/// One record of a batch.
+struct Line {
+    content: Range<usize>,
+    next: usize,
+    /// Its parts' places in the batch's list.
+    parts: Range<usize>,
+    fault: Option<Fault>,
+}
+
+/// The state of one worker.
+pub(crate) struct Worker {
+    plan: Arc<Plan>,
+    segments: Vec<Cells>,
+    entries: Vec<Vec<Entry>>,
+    batch: Batch,
+}
+
+/// A batch's records and addresses; the vectors are used again for the next one.
+#[derive(Default)]
+struct Batch {
+    lines: Vec<Line>,
+    parts: Vec<Range<usize>>,
+    places: Vec<Range<usize>>,
+    scratch: Scratch,
+    parsed: Vec<Option<u32>>,
+    addresses4: Vec<u32>,
+    lanes4: Vec<usize>,
+    addresses6: Vec<u128>,
+    lanes6: Vec<usize>,
+    found: Vec<Found>,
+    found_keys: Vec<u32>,
+    /// For each database, the keys of all lines.
+    keys: Vec<Vec<u32>>,
+}
+
+impl Worker {
+    pub(crate) fn new(plan: Arc<Plan>) -> Worker {
+        let segments = Cells::segments(&plan.columns);
+        let entries = segments.iter().map(|_| Vec::new()).collect();
+        Worker { plan, segments, entries, batch: Batch::default() }
+    }
+
+    /// Appends the records of a block to `out`; gives what became of them.
+    ///
+    /// # Errors
+    /// A fault of a database.
+    pub(crate) fn run(&mut self, block: &[u8], out: &mut Vec<u8>) -> Result<Counts, String> {
+        let plan = self.plan.clone();
+        let views: Vec<View<'_>> = plan.finders.iter().map(Finder::view).collect();
+        let mut counts = Counts::default();
+        let mut start = 0;
+        while start < block.len() {
+            start = self.batch.split(&self.plan.shape, block, start);
+            self.batch.parse(block);
+            if self.plan.is_without_lookups {
+                self.batch.forget();
+            }
+            self.batch.find(&views)?;
+            for (segment, entries) in self.segments.iter_mut().zip(&mut self.entries) {
+                let view = views.get(segment.database);
+                if let (Some(view), Some(keys)) = (view, self.batch.keys.get(segment.database)) {
+                    segment.resolve(view, plan.style, keys, entries)?;
+                }
+            }
+            counts.add(&self.write(block, out));
+        }
+        Ok(counts)
+    }
+
+    fn write(&self, block: &[u8], out: &mut Vec<u8>) -> Counts {
+        let Plan { body, style, .. } = &*self.plan;
+        let mut counts = Counts::default();
+        for (lane, line) in self.batch.lines.iter().enumerate() {
+            let record = Record {
+                bytes: block,
+                content: line.content.clone(),
+                parts: self.batch.parts.get(line.parts.clone()).unwrap_or_default(),
+                fault: line.fault,
+            };
+            body.write(&record, *style, out);
+            let fields = out.len();
+            let mut has_value = false;
+            for (segment, entries) in self.segments.iter().zip(&self.entries) {
+                if let Some(entry) = entries.get(lane) {
+                    has_value |= entry.has_value();
+                    out.extend_from_slice(segment.text(*entry));
+                }
+            }
+            style.write_fault(line.fault, out);
+            if *style == Style::Json && fields > 0 && out.get(fields - 1) == Some(&b'{') {
+                // An empty object has no member that the first field's comma could follow.
+                out.remove(fields);
+            }
+            body.write_end(line_end(block, line.content.end, line.next), out);
+            match line.fault {
+                Some(fault) => {
+                    counts.first_bad = counts.first_bad.or(Some((counts.total(), fault)));
+                    counts.bad += 1;
+                }
+                None if has_value => counts.found += 1,
+                None => counts.not_found += 1,
+            }
+        }
+        counts
+    }
+}
+
+impl Batch {
+    /// Takes the next records; gives where the one behind them begins.
+    fn split(&mut self, shape: &Shape, block: &[u8], mut start: usize) -> usize {
+        self.lines.clear();
+        self.parts.clear();
+        self.places.clear();
+        while self.lines.len() < BATCH && start < block.len() {
+            let Some(end) = record_end(shape, block, start, true) else { break };
+            let content = start..end.content;
+            let first = self.parts.len();
+            let address = split(shape, block, content.clone(), &mut self.parts, &mut self.scratch);
+            let fault = address.as_ref().err().copied();
+            self.places.push(address.unwrap_or(0..0));
+            let parts = first..self.parts.len();
+            self.lines.push(Line { content, next: end.next, parts, fault });
+            start = end.next;
+        }
+        start
+    }
+
+    /// Reads all addresses, and sorts them by family.
+    fn parse(&mut self, block: &[u8]) {
+        self.parsed.clear();
+        self.parsed.resize(self.places.len(), None);
+        text::parse4_batch_within(block, &self.places, &mut self.parsed);
+        self.addresses4.clear();
+        self.lanes4.clear();
+        self.addresses6.clear();
+        self.lanes6.clear();
+        for (lane, parsed) in self.parsed.iter().enumerate() {
+            let (Some(line), Some(place)) = (self.lines.get_mut(lane), self.places.get(lane))
+            else {
+                continue;
+            };
+            if let Some(address) = parsed {
+                self.addresses4.push(*address);
+                self.lanes4.push(lane);
+                continue;
+            }
+            if line.fault.is_some() {
+                continue;
+            }
+            match other_address(block, place) {
+                Some(IpAddr::V4(address)) => {
+                    self.addresses4.push(address.to_bits());
+                    self.lanes4.push(lane);
+                }
+                Some(IpAddr::V6(address)) => {
+                    self.addresses6.push(address.to_bits());
+                    self.lanes6.push(lane);
+                }
+                None => line.fault = Some(Fault::NoAddress),
+            }
+        }
+    }
+
+    /// Looks nothing up.
+    fn forget(&mut self) {
+        self.lanes4.clear();
+        self.addresses4.clear();
+        self.lanes6.clear();
+        self.addresses6.clear();
+    }
+
+    /// Finds the records of all lines in each database.
+    fn find(&mut self, views: &[View<'_>]) -> Result<(), String> {
+        self.keys.resize(views.len(), Vec::new());
+        let (found, found_keys) = (&mut self.found, &mut self.found_keys);
+        for (view, keys) in views.iter().zip(&mut self.keys) {
+            keys.clear();
+            keys.resize(self.lines.len(), NO_RECORD);
+            view.find4(&self.addresses4, found, found_keys)?;
+            scatter(&self.lanes4, found_keys, keys);
+            view.find6(&self.addresses6, found, found_keys)?;
+            scatter(&self.lanes6, found_keys, keys);
+        }
+        Ok(())
+    }
+}
+
+/// What is no plain dotted decimal: IPv6, an address in quotes or with something around it. An
+/// IPv4-mapped address is the IPv4 address.
+fn other_address(block: &[u8], place: &Range<usize>) -> Option<IpAddr> {
+    if let Some(address) = text::parse6_within(block, place) {
+        return Some(IpAddr::V6(address.into()).to_canonical());
+    }
+    let text = block.get(place.clone())?;
+    let text = text.strip_prefix(b"\"").and_then(|text| text.strip_suffix(b"\"")).unwrap_or(text);
+    address::in_disguise(text).map(|address| address.to_canonical())
+}
+
+fn scatter(lanes: &[usize], found: &[u32], keys: &mut [u32]) {
+    for (&lane, &key) in lanes.iter().zip(found) {
+        if let Some(place) = keys.get_mut(lane) {
+            *place = key;
+        }
+    }
+}
