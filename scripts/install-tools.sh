@@ -32,11 +32,14 @@ can_be_root() {
     [ "$(id -u)" = 0 ] || command -v sudo > /dev/null
 }
 
-# Whether a thing is there. Most things are programs; two are not.
+# Whether a thing is there. Most things are programs; some are not.
 is_there() {
     case "$1" in
     python-venv) python3 -c 'import ensurepip, venv' > /dev/null 2>&1 || [ -x .venv/bin/python ] ;;
     legacy-database) [ -f /usr/share/GeoIP/GeoIP.dat ] ;;
+    maxminddb.h) echo '#include <maxminddb.h>' | cc -E - > /dev/null 2>&1 ;;
+    python-maxminddb) /usr/bin/python3 -c 'from maxminddb import extension' > /dev/null 2>&1 ;;
+    nginx-geoip2) [ -f /usr/lib/nginx/modules/ngx_http_geoip2_module.so ] ;;
     *) command -v "$1" > /dev/null ;;
     esac
 }
@@ -62,6 +65,20 @@ package_of() {
     apk:geoiplookup | brew:geoiplookup) echo geoip ;;
     apt-get:legacy-database) echo geoip-database ;;
     dnf:legacy-database) echo GeoIP-data ;;
+    apt-get:maxminddb.h) echo libmaxminddb-dev ;;
+    dnf:maxminddb.h) echo libmaxminddb-devel ;;
+    apk:maxminddb.h) echo libmaxminddb-dev ;;
+    brew:maxminddb.h) echo libmaxminddb ;;
+    apt-get:python-maxminddb | dnf:python-maxminddb) echo python3-maxminddb ;;
+    apk:python-maxminddb) echo py3-maxminddb ;;
+    *:nginx) echo nginx ;;
+    apt-get:nginx-geoip2) echo libnginx-mod-http-geoip2 ;;
+    dnf:nginx-geoip2) echo nginx-mod-http-geoip2 ;;
+    apk:nginx-geoip2) echo nginx-mod-http-geoip2 ;;
+    apt-get:named) echo bind9 ;;
+    *:named) echo bind ;;
+    *:pkg-config) echo pkg-config ;;
+    *:cmake) echo cmake ;;
     apt-get:python-venv) echo 'python3 python3-venv' ;;
     dnf:python-venv | apk:python-venv | brew:python-venv) echo python3 ;;
     esac
@@ -182,7 +199,8 @@ make_venv() {
 }
 
 for_run=(cc curl redis-cli dig)
-for_test=("${for_run[@]}" redis-server mmdblookup geoiplookup legacy-database valgrind strace python-venv)
+for_test=("${for_run[@]}" redis-server mmdblookup geoiplookup legacy-database valgrind strace python-venv
+    maxminddb.h python-maxminddb nginx nginx-geoip2 named pkg-config cmake)
 
 case "${1:-}" in
 run)

@@ -42,9 +42,11 @@
 
 #![forbid(unsafe_code)]
 
+mod branch;
 mod database;
 mod decode;
 mod error;
+pub mod fields;
 mod index;
 mod json;
 mod legacy;
@@ -61,6 +63,7 @@ mod walk;
 mod within;
 mod writer;
 
+pub use branch::Branch;
 pub use database::{Database, Format, Lookup};
 pub use error::{ErrorKind, MmdbError};
 pub use index::{Cell, DatabaseIndex, Found, IndexOptions, Row};
