@@ -77,7 +77,7 @@ tidy: ## the project's own rules: arrows, sizes, headers, licences (cargo xtask 
 scripts-check:
 	$(call step,scripts: shellcheck)
 	@if command -v shellcheck > /dev/null; then \
-		shellcheck scripts/*.sh .ci/run; \
+		shellcheck scripts/*.sh .ci/run bindings/c/whered/install.sh; \
 	else \
 		echo 'shellcheck is not installed: skipped'; \
 	fi
@@ -118,7 +118,7 @@ clients: build venv ## tests by real foreign clients (tests/clients)
 .PHONY: bindings
 bindings: build venv ## tests of the C libraries by real programs (tests/bindings)
 	$(call step,bindings: mmdblookup$(comma) Python$(comma) nginx and BIND on our libmaxminddb)
-	cargo build --package whered-maxminddb --locked
+	cargo build --package whered-maxminddb --package whered-c --locked
 	$(VENV)/bin/python -m pytest -q tests/bindings
 
 .PHONY: story

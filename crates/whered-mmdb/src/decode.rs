@@ -25,6 +25,7 @@
 
 use crate::error::{ErrorKind, MmdbError};
 use crate::read_at::Pages;
+use std::ops::Range;
 
 /// A field's type; pointers are resolved before one meets it. The numbers are the format's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,12 +69,6 @@ impl Field {
             Kind::Array | Kind::Container => self.size as u64,
             _ => 0,
         }
-    }
-
-    /// Whether this is a value that holds no other.
-    #[inline(always)]
-    pub(crate) fn is_plain(&self) -> bool {
-        !matches!(self.kind, Kind::Map | Kind::Array | Kind::Container | Kind::End)
     }
 
     /// Where the field's own bytes end; for a map or array, where its first entry begins.
@@ -428,24 +423,47 @@ impl<'a> Section<'a> {
         self.fault(field.start, found, "maps, arrays and plain values")
     }
 
-    /// Whether the map's key at `at` is `wanted`, and where its value begins; `None` if there is no
-    /// key.
+    /// Whether the map's key at `at` is `wanted`, and where its value begins; `None` for what is
+    /// rare or wrong: ask [`key_field`](Section::key_field).
     #[inline(always)]
     pub(crate) fn peek_key(&self, at: usize, wanted: &[u8]) -> Option<(bool, usize)> {
-        let (field, value_at) = match self.peek(at)? {
-            Token::Field(field) => (field, field.end()),
-            Token::Pointer { target, next } => match self.peek(target)? {
-                Token::Field(field) => (field, next),
-                Token::Pointer { .. } => return None,
-            },
+        let control = *self.bytes.get(at)?;
+        let (text, after_pointer) = if control >> 5 == 1 {
+            let (target, next) = self.pointer(at, control)?;
+            (self.short_text(*self.bytes.get(target)?, target)?, Some(next))
+        } else {
+            (self.short_text(control, at)?, None)
         };
-        if field.kind != Kind::String {
-            return None;
-        }
         // Comparing bytes needs no check for UTF-8: what equals the wanted text is text.
-        let is_wanted = field.size == wanted.len()
-            && self.bytes.get(field.start..field.start + field.size)? == wanted;
-        Some((is_wanted, value_at))
+        let is_wanted = text.len() == wanted.len() && self.bytes.get(text.clone())? == wanted;
+        Some((is_wanted, after_pointer.unwrap_or(text.end)))
+    }
+
+    /// Where the bytes of a text of fewer than 29 bytes lie.
+    #[inline(always)]
+    fn short_text(&self, control: u8, at: usize) -> Option<Range<usize>> {
+        let size = usize::from(control & 31);
+        let end = at + 1 + size;
+        (control >> 5 == 2 && size < 29 && end <= self.bytes.len()).then_some(at + 1..end)
+    }
+
+    /// Where the field at `at` ends, and how many fields lie inside it: for the most frequent types,
+    /// without a look at the value or at where a pointer leads. `None` for all others, and for what
+    /// is wrong.
+    #[inline(always)]
+    pub(crate) fn step_over(&self, at: usize) -> Option<(usize, u64)> {
+        let control = *self.bytes.get(at)?;
+        let size = usize::from(control & 31);
+        let (end, nested) = match control >> 5 {
+            1 => (at + 2 + (size >> 3), 0),
+            2 if size < 29 => (at + 1 + size, 0),
+            3 if size == 8 => (at + 9, 0),
+            5 if size <= 2 => (at + 1 + size, 0),
+            6 if size <= 4 => (at + 1 + size, 0),
+            7 if size < 29 => (at + 1, 2 * size as u64),
+            _ => return None,
+        };
+        (end + nested as usize <= self.bytes.len()).then_some((end, nested))
     }
 
     /// A map's key at `at`, and where its value begins.

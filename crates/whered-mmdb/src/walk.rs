@@ -181,38 +181,44 @@ impl Section<'_> {
     /// # Errors
     ///
     /// A fault of a field stepped over, or more of them than the budget holds.
-    #[inline(always)]
+    #[inline]
     fn skip(&self, at: usize, budget: &mut Budget) -> Result<usize, MmdbError> {
-        match self.peek(at) {
-            Some(Token::Pointer { next, .. }) if budget.take_one() => Ok(next),
-            Some(Token::Field(field)) if field.is_plain() && budget.take_one() => Ok(field.end()),
-            _ => self.skip_slowly(at, budget),
-        }
-    }
-
-    /// As [`skip`](Section::skip), for fields that hold others, bytes not in memory, and faults.
-    #[inline(never)]
-    fn skip_slowly(&self, at: usize, budget: &mut Budget) -> Result<usize, MmdbError> {
         let mut next = at;
         let mut left = 1_u64;
         while left > 0 {
             left -= 1;
-            match self.token(next)? {
-                Token::Pointer { next: after, .. } => {
-                    budget.take(0).map_err(|error| error.at(self.file_offset(next)))?;
-                    next = after;
+            match self.step_over(next) {
+                Some((end, nested)) if budget.take_one() => {
+                    next = end;
+                    left += nested;
                 }
-                Token::Field(field) if matches!(field.kind, Kind::Container | Kind::End) => {
-                    return Err(self.not_in_records(&field));
-                }
-                Token::Field(field) => {
-                    budget.take_field(&field).map_err(|error| error.at(self.file_offset(next)))?;
-                    left += field.nested_fields();
-                    next = field.end();
-                }
+                _ => (next, left) = self.step_slowly(next, left, budget)?,
             }
         }
         Ok(next)
+    }
+
+    /// As a step of [`skip`](Section::skip), for rare fields, bytes not in memory, and faults.
+    #[inline(never)]
+    fn step_slowly(
+        &self,
+        at: usize,
+        left: u64,
+        budget: &mut Budget,
+    ) -> Result<(usize, u64), MmdbError> {
+        match self.token(at)? {
+            Token::Pointer { next, .. } => {
+                budget.take(0).map_err(|error| error.at(self.file_offset(at)))?;
+                Ok((next, left))
+            }
+            Token::Field(field) if matches!(field.kind, Kind::Container | Kind::End) => {
+                Err(self.not_in_records(&field))
+            }
+            Token::Field(field) => {
+                budget.take_field(&field).map_err(|error| error.at(self.file_offset(at)))?;
+                Ok((field.end(), left + field.nested_fields()))
+            }
+        }
     }
 
     /// Where the value at `path` inside the record at `at` stands; `None` if there is none.

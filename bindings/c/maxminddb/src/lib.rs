@@ -31,6 +31,7 @@
 )]
 
 mod abi;
+mod cache;
 mod dump;
 mod list;
 mod lookup;

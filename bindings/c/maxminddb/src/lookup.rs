@@ -16,27 +16,30 @@ use crate::status::{Failure, code, guarded};
 use std::ffi::{CStr, c_char};
 use std::net::IpAddr;
 use std::ptr::{null, null_mut};
-use whered_mmdb::{Branch, Database, MmdbError};
+use whered_mmdb::{Branch, Database, DatabaseIndex, MmdbError};
 
-/// What answers lookups. An index must give the very branch that the tree gives.
+/// What answers lookups. An index gives the very branch that the tree gives.
 #[derive(Debug)]
 pub(crate) enum Index {
     /// The file's own tree.
     Tree,
+    /// The tree compiled, without columns.
+    Compiled(Box<DatabaseIndex>),
 }
 
 impl Index {
-    /// What `WHERED_MMDB` asks for: the tree unless it says `index`.
-    pub(crate) fn from_environment(_: &Database, _: &CStr) -> Result<Index, Failure> {
-        Ok(Index::Tree)
-    }
-
     /// The branch of an address whose first bit is the highest of the 128.
     #[inline]
     fn find(&self, database: &Database, address: u128, is_ipv4: bool) -> Result<Branch, MmdbError> {
-        match self {
-            Index::Tree => database.walk(address, is_ipv4),
-        }
+        let index = match self {
+            Index::Tree => return database.walk(address, is_ipv4),
+            Index::Compiled(index) => index,
+        };
+        let found = match is_ipv4 {
+            true => index.lookup4((address >> 96) as u32),
+            false => index.lookup6(address),
+        };
+        Ok(Branch { record: index.record(found), depth_bits: found.length_bits })
     }
 }
 

@@ -17,6 +17,7 @@
 //! truncated while it is mapped makes reads fail with SIGBUS: as with the original, replace
 //! databases by rename.
 
+use crate::cache::Cache;
 use crate::lookup::Index;
 use crate::status::Failure;
 use std::ffi::CStr;
@@ -31,6 +32,7 @@ pub(crate) struct Mapping {
     /// The same file; borrows the mapping, and is gone before it.
     pub(crate) database: Database,
     pub(crate) index: Index,
+    cache: Option<Cache>,
 }
 
 // In front of the file there must be room, and the file's alignment must do.
@@ -104,9 +106,15 @@ impl MappedFile {
 
     /// Keeps the file mapped until [`Mapping::close`]; the pointer is the caller's
     /// `file_content`.
-    pub(crate) fn keep(self, database: Database, index: Index) -> NonNull<u8> {
+    pub(crate) fn keep(
+        self,
+        database: Database,
+        index: Index,
+        cache: Option<Cache>,
+    ) -> NonNull<u8> {
         let content = self.content;
-        let mapping = Mapping { base: self.base, total_bytes: self.total_bytes, database, index };
+        let mapping =
+            Mapping { base: self.base, total_bytes: self.total_bytes, database, index, cache };
         // SAFETY: the page in front of `content` is ours and writable, a `Mapping` fits into it,
         // and the place is aligned: see the assertion above.
         unsafe { content.cast::<Mapping>().sub(1).write(mapping) };
@@ -132,6 +140,21 @@ impl Mapping {
     pub(crate) unsafe fn of<'a>(content: *const u8) -> &'a Mapping {
         // SAFETY: the caller's promise.
         unsafe { &*content.cast::<Mapping>().sub(1) }
+    }
+
+    /// The cache of the mapping whose file begins at `content`; none for a structure that was
+    /// not filled by `MMDB_open`, whose `content` is null.
+    ///
+    /// # Safety
+    ///
+    /// As [`of`](Mapping::of), or null.
+    #[inline]
+    pub(crate) unsafe fn cache_of<'a>(content: *const u8) -> Option<&'a Cache> {
+        if content.is_null() {
+            return None;
+        }
+        // SAFETY: the caller's promise.
+        unsafe { Mapping::of(content) }.cache.as_ref()
     }
 
     /// Unmaps the file and forgets what hung on it.

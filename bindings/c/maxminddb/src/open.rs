@@ -7,6 +7,7 @@
 //! Cost: the metadata and up to 192 nodes; with `WHERED_MMDB=index`, see `lookup.rs`.
 
 use crate::abi::{Int, MMDB_ipv4_start_node_s, MMDB_s, MODE_MASK, MODE_MMAP};
+use crate::cache::Cache;
 use crate::lookup::Index;
 use crate::mapping::{MappedFile, Mapping, keeping_errno};
 use crate::metadata;
@@ -14,7 +15,7 @@ use crate::status::{Failure, code, guarded};
 use std::ffi::{CStr, c_char};
 use std::ptr::null;
 use whered_mmdb::fields::Section;
-use whered_mmdb::{Database, TreeNode};
+use whered_mmdb::{Database, DatabaseIndex, IndexForm, IndexOptions, TreeNode};
 
 /// The marker in front of the metadata, and how far from the file's end it may stand.
 const MARKER: &[u8] = b"\xab\xcd\xefMaxMind.com";
@@ -22,6 +23,11 @@ const MAX_METADATA_BYTES: usize = 128 << 10;
 
 /// The zero bytes between tree and data section.
 const SEPARATOR_BYTES: u64 = 16;
+
+/// What the path cache may take: beside a tree so little that asking it in vain costs next to
+/// nothing, beside an index, which is there for speed, a line for most records of a city database.
+const TREE_CACHE_BYTES: usize = 256 << 10;
+const INDEX_CACHE_BYTES: usize = 32 << 20;
 
 /// A structure that owns nothing: what callers see after a failure.
 const CLOSED: MMDB_s = MMDB_s {
@@ -114,9 +120,25 @@ fn open(path: &CStr, mmdb: &mut MMDB_s) -> Result<(), Failure> {
     if mmdb.metadata.ip_version == 6 {
         mmdb.ipv4_start_node = ipv4_start_node(&database);
     }
-    let index = Index::from_environment(&database, path)?;
-    mmdb.file_content = file.keep(database, index).as_ptr();
+    let (index, cache_bytes) = match wants_index() {
+        false => (Index::Tree, TREE_CACHE_BYTES),
+        true => (Index::Compiled(Box::new(compile(&database)?)), INDEX_CACHE_BYTES),
+    };
+    // About one line for each record of some size; a small file needs no more than its own size.
+    let cache = Cache::new(cache_bytes.min(bytes.len()));
+    mmdb.file_content = file.keep(database, index, cache).as_ptr();
     Ok(())
+}
+
+/// Whether `WHERED_MMDB` asks for an index.
+fn wants_index() -> bool {
+    std::env::var_os("WHERED_MMDB").is_some_and(|value| value == "index")
+}
+
+/// Compiles the tree; records are read in the file, so no field is decoded before it is asked.
+fn compile(database: &Database) -> Result<DatabaseIndex, Failure> {
+    let options = IndexOptions { form: IndexForm::Compact, fields: Vec::new() };
+    Ok(DatabaseIndex::build(database, &options)?)
 }
 
 /// Where the metadata begins: behind the last marker of the file's last 128 KiB.

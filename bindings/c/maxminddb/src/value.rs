@@ -6,9 +6,12 @@
 //! the answer is a structure with the field's offsets.
 //!
 //! Invariants: nothing outside the section is read; a path costs at most the budget of one record
-//! for each name. Nothing is kept, nothing is allocated on the way to an answer.
+//! for each name. Nothing is allocated on the way to an answer,
+//! but once for each path that the cache (`cache.rs`) remembers.
 
 use crate::abi::{Int, MMDB_entry_data_s, MMDB_entry_s, MMDB_s, Payload};
+use crate::cache::Place;
+use crate::mapping::Mapping;
 use crate::status::{Failure, code, guarded};
 use std::arch::naked_asm;
 use std::ffi::{CStr, c_char};
@@ -65,47 +68,86 @@ impl<const N: usize> Steps for std::array::IntoIter<&'static CStr, N> {
 pub(crate) fn get(
     section: &Section<'_>,
     offset: u32,
-    mut path: impl Steps,
+    path: impl Steps,
 ) -> Result<MMDB_entry_data_s, Failure> {
-    let mut place = Place::follow(section, offset as usize)?;
+    told(section, &find(section, offset, path)?)
+}
+
+/// A field, where it stands, and where the pointer to it ended if there was one.
+struct Found {
+    at: usize,
+    field: Field,
+    after_pointer: Option<usize>,
+}
+
+#[inline]
+fn find(section: &Section<'_>, offset: u32, mut path: impl Steps) -> Result<Found, Failure> {
+    let mut found = follow(section, offset as usize)?;
     while let Some(name) = path.next() {
-        let at = match place.field.kind {
+        let at = match found.field.kind {
             Kind::Map => section
-                .find_key(&place.field, name.to_bytes(), &mut Budget::new())?
+                .find_key(&found.field, name.to_bytes(), &mut Budget::new())?
                 .ok_or(Failure::LookupPathDoesNotMatchData)?,
-            Kind::Array => find_index(section, &place.field, name)?,
+            Kind::Array => find_index(section, &found.field, name)?,
             _ => return Err(Failure::LookupPathDoesNotMatchData),
         };
-        place = Place::follow(section, at)?;
-    }
-    let mut found = entry_data(section, place.at, &place.field)?;
-    // Behind a pointer comes the pointer's neighbour; into a map or array leads its first entry.
-    if let (Some(next), false) =
-        (place.after_pointer, matches!(place.field.kind, Kind::Map | Kind::Array))
-    {
-        found.offset_to_next = next as u32;
+        found = follow(section, at)?;
     }
     Ok(found)
 }
 
-/// A field, where it stands, and where the pointer to it ended if there was one.
-pub(crate) struct Place {
-    pub(crate) at: usize,
-    pub(crate) field: Field,
-    pub(crate) after_pointer: Option<usize>,
+#[inline]
+fn follow(section: &Section<'_>, at: usize) -> Result<Found, Failure> {
+    match section.token(at)? {
+        Token::Field(field) => Ok(Found { at, field, after_pointer: None }),
+        Token::Pointer { target, next } => match section.token(target)? {
+            Token::Field(field) => Ok(Found { at: target, field, after_pointer: Some(next) }),
+            Token::Pointer { .. } => Err(Failure::InvalidData),
+        },
+    }
 }
 
-impl Place {
-    #[inline]
-    pub(crate) fn follow(section: &Section<'_>, at: usize) -> Result<Place, Failure> {
-        match section.token(at)? {
-            Token::Field(field) => Ok(Place { at, field, after_pointer: None }),
-            Token::Pointer { target, next } => match section.token(target)? {
-                Token::Field(field) => Ok(Place { at: target, field, after_pointer: Some(next) }),
-                Token::Pointer { .. } => Err(Failure::InvalidData),
-            },
-        }
+#[inline]
+fn told(section: &Section<'_>, found: &Found) -> Result<MMDB_entry_data_s, Failure> {
+    let mut told = entry_data(section, found.at, &found.field)?;
+    // Behind a pointer comes the pointer's neighbour; into a map or array leads its first entry.
+    if let (Some(next), false) =
+        (found.after_pointer, matches!(found.field.kind, Kind::Map | Kind::Array))
+    {
+        told.offset_to_next = next as u32;
     }
+    Ok(told)
+}
+
+/// The same by a C path, with the mapping's cache if it has one.
+///
+/// # Safety
+///
+/// As `MMDB_aget_value`.
+#[inline]
+unsafe fn get_cached(
+    start: &MMDB_entry_s,
+    path: *const *const c_char,
+) -> Result<MMDB_entry_data_s, Failure> {
+    // SAFETY: the caller's promise.
+    let (section, slot) = unsafe {
+        let cache = Mapping::cache_of((*start.mmdb).file_content);
+        (section(start.mmdb), cache.and_then(|cache| cache.slot(start.offset, path)))
+    };
+    let Some(slot) = slot else {
+        return get(&section, start.offset, CPath(path));
+    };
+    if let Some(Place { at, after_pointer }) = slot.get() {
+        let Token::Field(field) = section.token(at as usize)? else {
+            return Err(Failure::InvalidData);
+        };
+        let after_pointer = after_pointer.map(|next| next as usize);
+        return told(&section, &Found { at: at as usize, field, after_pointer });
+    }
+    let found = find(&section, start.offset, CPath(path))?;
+    let after_pointer = found.after_pointer.map(|next| next as u32);
+    slot.set(Place { at: found.at as u32, after_pointer });
+    told(&section, &found)
 }
 
 fn find_index(section: &Section<'_>, array: &Field, text: &CStr) -> Result<usize, Failure> {
@@ -201,10 +243,7 @@ pub(crate) unsafe extern "C" fn MMDB_aget_value(
 ) -> Int {
     // SAFETY: the caller keeps the contract above.
     unsafe {
-        let found = guarded(
-            || Err(Failure::InvalidData),
-            || get(&section((*start).mmdb), (*start).offset, CPath(path)),
-        );
+        let found = guarded(|| Err(Failure::InvalidData), || get_cached(&*start, path));
         match found {
             Ok(found) => {
                 entry_data.write(found);

@@ -9,6 +9,15 @@ use support::Folder;
 
 #[test]
 fn every_question_about_every_conformance_file_has_the_same_answer() {
+    ask("tree");
+}
+
+#[test]
+fn the_answers_of_an_index_are_those_of_the_tree() {
+    ask("index");
+}
+
+fn ask(mode: &str) {
     let folder = Folder::new();
     let (Some(program), Some(theirs)) =
         (support::compile("differential.c", &folder), support::theirs())

@@ -185,6 +185,12 @@ int main(int count, char **arguments) {
     int failures = 0;
     printf("%-34s %11s %11s %7s\n", "", "ours", "original", "ratio");
     draw_uniform(&state);
+    for (size_t i = 4; i < question_count; i++) {
+        questions[i] = questions[i % 4];
+    }
+    failures += measure("lookup/the same four", rounds, ask_lookups);
+    failures += measure("lookup + 4 values/the same four", rounds, ask_fields);
+    draw_uniform(&state);
     failures += measure("lookup/uniform IPv4", rounds, ask_lookups);
     failures += measure("lookup + 4 values/uniform IPv4", rounds, ask_fields);
     for (int is_ipv6 = 0; is_ipv6 < 2; is_ipv6++) {
