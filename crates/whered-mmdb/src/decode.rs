@@ -448,14 +448,16 @@ impl<'a> Section<'a> {
     }
 
     /// Where the field at `at` ends, and how many fields lie inside it: for the most frequent types,
-    /// without a look at the value or at where a pointer leads. `None` for all others, and for what
-    /// is wrong.
+    /// without a look at the value. `None` for all others, and for what is wrong.
     #[inline(always)]
     pub(crate) fn step_over(&self, at: usize) -> Option<(usize, u64)> {
         let control = *self.bytes.get(at)?;
         let size = usize::from(control & 31);
         let (end, nested) = match control >> 5 {
-            1 => (at + 2 + (size >> 3), 0),
+            1 => match self.pointer(at, control)? {
+                (target, end) if target < self.bytes.len() => (end, 0),
+                _ => return None,
+            },
             2 if size < 29 => (at + 1 + size, 0),
             3 if size == 8 => (at + 9, 0),
             5 if size <= 2 => (at + 1 + size, 0),

@@ -122,7 +122,7 @@ fn open(path: &CStr, mmdb: &mut MMDB_s) -> Result<(), Failure> {
     }
     let (index, cache_bytes) = match wants_index() {
         false => (Index::Tree, TREE_CACHE_BYTES),
-        true => (Index::Compiled(Box::new(compile(&database)?)), INDEX_CACHE_BYTES),
+        true => (compile(&database), INDEX_CACHE_BYTES),
     };
     // About one line for each record of some size; a small file needs no more than its own size.
     let cache = Cache::new(cache_bytes.min(bytes.len()));
@@ -135,10 +135,14 @@ fn wants_index() -> bool {
     std::env::var_os("WHERED_MMDB").is_some_and(|value| value == "index")
 }
 
-/// Compiles the tree; records are read in the file, so no field is decoded before it is asked.
-fn compile(database: &Database) -> Result<DatabaseIndex, Failure> {
+/// Compiles the tree; records are read in the file, so no field is decoded before it is asked. A
+/// tree that cannot be compiled is walked: it may be broken where nobody asks.
+fn compile(database: &Database) -> Index {
     let options = IndexOptions { form: IndexForm::Compact, fields: Vec::new() };
-    Ok(DatabaseIndex::build(database, &options)?)
+    match DatabaseIndex::build(database, &options) {
+        Ok(index) => Index::Compiled(Box::new(index)),
+        Err(_) => Index::Tree,
+    }
 }
 
 /// Where the metadata begins: behind the last marker of the file's last 128 KiB.

@@ -1,6 +1,7 @@
 //! Both libraries in one process give the same answers: `programs/differential.c` asks them.
 
 #![allow(clippy::unwrap_used, reason = "a panic is a failed test")]
+#![allow(clippy::print_stdout, reason = "who reads the tests' output shall know")]
 
 mod support;
 
@@ -28,8 +29,13 @@ fn ask(mode: &str) {
     let empty = folder.0.join("empty.mmdb");
     std::fs::write(&empty, b"").unwrap();
     files.extend([empty, folder.0.clone(), folder.0.join("missing.mmdb")]);
-    let asked =
-        Command::new(program).arg(support::ours()).arg(theirs).args(files).output().unwrap();
+    let asked = Command::new(program)
+        .env("WHERED_MMDB", mode)
+        .arg(support::ours())
+        .arg(theirs)
+        .args(files)
+        .output()
+        .unwrap();
     let said = String::from_utf8_lossy(&asked.stdout);
     let errors = String::from_utf8_lossy(&asked.stderr);
     assert!(asked.status.success(), "{:?}\n{said}{errors}", asked.status);
