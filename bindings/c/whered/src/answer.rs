@@ -31,7 +31,10 @@ impl whered_value {
             Cell::InPlace => return self.kind = OTHER,
             Cell::Text(text) => return self.set_text(text),
             Cell::Boolean(truth) => f64::from(u8::from(truth)),
-            other => other.number().unwrap_or_default(),
+            Cell::Double(number) => number,
+            Cell::Float(number) => f64::from(number),
+            Cell::Unsigned(number) => number as f64,
+            Cell::Signed(number) => f64::from(number),
         };
         self.kind = NUMBER;
         self.number = number;
@@ -170,9 +173,9 @@ fn found(
     values: &mut [whered_value],
 ) {
     let row = index.row(found);
-    let status = if row.is_some() { OK } else { NOT_FOUND };
+    let status = if found.is_record() { OK } else { NOT_FOUND };
     *answer = whered_answer { status, prefix_length_bits: found.length_bits, reserved: [0; 3] };
     for (column, value) in values.iter_mut().enumerate() {
-        value.set(row.as_ref().map_or(Cell::Absent, |row| row.get(column)));
+        value.set(row.get(column));
     }
 }
