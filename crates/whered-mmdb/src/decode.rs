@@ -229,7 +229,8 @@ impl<'a> Section<'a> {
     /// for loops that step over many fields, in which a `Result` would go through memory. Whoever
     /// gets `None` asks `token`.
     #[inline(always)]
-    pub(crate) fn peek(&self, at: usize) -> Option<Token> {
+    #[must_use]
+    pub fn peek(&self, at: usize) -> Option<Token> {
         let control = *self.bytes.get(at)?;
         if control >> 5 == 1 {
             let (target, next) = self.pointer(at, control)?;

@@ -80,7 +80,7 @@ struct Found {
     after_pointer: Option<usize>,
 }
 
-#[inline]
+#[inline(always)]
 fn find(section: &Section<'_>, offset: u32, mut path: impl Steps) -> Result<Found, Failure> {
     let mut found = follow(section, offset as usize)?;
     while let Some(name) = path.next() {
@@ -96,18 +96,29 @@ fn find(section: &Section<'_>, offset: u32, mut path: impl Steps) -> Result<Foun
     Ok(found)
 }
 
-#[inline]
+/// The field at `at`, one pointer followed. Always inlined: passed through memory, the parts of the
+/// answer would be stored singly and loaded in pairs, which stalls.
+#[inline(always)]
 fn follow(section: &Section<'_>, at: usize) -> Result<Found, Failure> {
-    match section.token(at)? {
-        Token::Field(field) => Ok(Found { at, field, after_pointer: None }),
-        Token::Pointer { target, next } => match section.token(target)? {
-            Token::Field(field) => Ok(Found { at: target, field, after_pointer: Some(next) }),
+    let (at, after_pointer) = match section.peek(at) {
+        Some(Token::Field(field)) => return Ok(Found { at, field, after_pointer: None }),
+        Some(Token::Pointer { target, next }) => (target, Some(next)),
+        None => match section.token(at)? {
+            Token::Field(field) => return Ok(Found { at, field, after_pointer: None }),
+            Token::Pointer { target, next } => (target, Some(next)),
+        },
+    };
+    match section.peek(at) {
+        Some(Token::Field(field)) => Ok(Found { at, field, after_pointer }),
+        Some(Token::Pointer { .. }) => Err(Failure::InvalidData),
+        None => match section.token(at)? {
+            Token::Field(field) => Ok(Found { at, field, after_pointer }),
             Token::Pointer { .. } => Err(Failure::InvalidData),
         },
     }
 }
 
-#[inline]
+#[inline(always)]
 fn told(section: &Section<'_>, found: &Found) -> Result<MMDB_entry_data_s, Failure> {
     let mut told = entry_data(section, found.at, &found.field)?;
     // Behind a pointer comes the pointer's neighbour; into a map or array leads its first entry.
