@@ -45,7 +45,7 @@ run: ## build the release program and start the demo server
 # ---- testing: the steps of `make test`, in its order ----
 
 .PHONY: test
-test: install fmt-check clippy tidy unit simd build fuzz-check clients story examples bench-check ## everything that CI runs
+test: install fmt-check clippy tidy unit simd build fuzz-check clients bindings story examples bench-check ## everything that CI runs
 	$(call step,all steps passed)
 
 .PHONY: install
@@ -77,7 +77,7 @@ tidy: ## the project's own rules: arrows, sizes, headers, licences (cargo xtask 
 scripts-check:
 	$(call step,scripts: shellcheck)
 	@if command -v shellcheck > /dev/null; then \
-		shellcheck scripts/*.sh .ci/run; \
+		shellcheck scripts/*.sh .ci/run bindings/c/whered/install.sh; \
 	else \
 		echo 'shellcheck is not installed: skipped'; \
 	fi
@@ -114,6 +114,12 @@ fuzz-check:
 clients: build venv ## tests by real foreign clients (tests/clients)
 	$(call step,clients: redis-py$(comma) redis-cli$(comma) dig$(comma) dnspython$(comma) maxminddb)
 	$(VENV)/bin/python -m pytest -q tests/clients
+
+.PHONY: bindings
+bindings: build venv ## tests of the C libraries by real programs (tests/bindings)
+	$(call step,bindings: mmdblookup$(comma) Python$(comma) nginx and BIND on our libmaxminddb)
+	cargo build --package whered-maxminddb --package whered-c --locked
+	$(VENV)/bin/python -m pytest -q tests/bindings
 
 .PHONY: story
 story: build venv ## the tests that tell a user's story (tests/story)

@@ -38,6 +38,9 @@ is_there() {
     python-venv) python3 -c 'import ensurepip, venv' > /dev/null 2>&1 || [ -x .venv/bin/python ] ;;
     legacy-database) [ -f /usr/share/GeoIP/GeoIP.dat ] ;;
     legacy-headers) cc -include GeoIPCity.h -x c -fsyntax-only /dev/null > /dev/null 2>&1 ;;
+    maxminddb.h) echo '#include <maxminddb.h>' | cc -E - > /dev/null 2>&1 ;;
+    python-maxminddb) /usr/bin/python3 -c 'from maxminddb import extension' > /dev/null 2>&1 ;;
+    nginx-geoip2) [ -f /usr/lib/nginx/modules/ngx_http_geoip2_module.so ] ;;
     *) command -v "$1" > /dev/null ;;
     esac
 }
@@ -67,6 +70,20 @@ package_of() {
     dnf:legacy-headers) echo GeoIP-devel ;;
     apk:legacy-headers) echo geoip-dev ;;
     brew:legacy-headers) echo geoip ;;
+    apt-get:maxminddb.h) echo libmaxminddb-dev ;;
+    dnf:maxminddb.h) echo libmaxminddb-devel ;;
+    apk:maxminddb.h) echo libmaxminddb-dev ;;
+    brew:maxminddb.h) echo libmaxminddb ;;
+    apt-get:python-maxminddb | dnf:python-maxminddb) echo python3-maxminddb ;;
+    apk:python-maxminddb) echo py3-maxminddb ;;
+    *:nginx) echo nginx ;;
+    apt-get:nginx-geoip2) echo libnginx-mod-http-geoip2 ;;
+    dnf:nginx-geoip2) echo nginx-mod-http-geoip2 ;;
+    apk:nginx-geoip2) echo nginx-mod-http-geoip2 ;;
+    apt-get:named) echo bind9 ;;
+    *:named) echo bind ;;
+    *:pkg-config) echo pkg-config ;;
+    *:cmake) echo cmake ;;
     apt-get:python-venv) echo 'python3 python3-venv' ;;
     dnf:python-venv | apk:python-venv | brew:python-venv) echo python3 ;;
     esac
@@ -187,7 +204,8 @@ make_venv() {
 }
 
 for_run=(cc curl redis-cli dig)
-for_test=("${for_run[@]}" redis-server mmdblookup geoiplookup legacy-database legacy-headers valgrind strace python-venv)
+for_test=("${for_run[@]}" redis-server mmdblookup geoiplookup legacy-database legacy-headers valgrind
+    strace python-venv maxminddb.h python-maxminddb nginx nginx-geoip2 named pkg-config cmake)
 
 case "${1:-}" in
 run)

@@ -42,10 +42,12 @@
 
 #![forbid(unsafe_code)]
 
+mod branch;
 mod database;
 mod decode;
 mod diff;
 mod error;
+pub mod fields;
 mod index;
 mod json;
 mod legacy;
@@ -63,6 +65,7 @@ mod walk;
 mod within;
 mod writer;
 
+pub use branch::Branch;
 pub use database::{Database, Format, Lookup};
 pub use diff::{Difference, Differences, FieldChange};
 pub use error::{ErrorKind, MmdbError};

@@ -36,19 +36,34 @@ pub(crate) trait Sink {
     fn end_array(&mut self);
 }
 
-/// What one call may still decode.
-#[derive(Debug)]
-pub(crate) struct Budget {
+/// What one call may still decode: at most [`MAX_VALUES_PER_RECORD`] and
+/// [`MAX_PAYLOAD_BYTES_PER_RECORD`].
+#[derive(Debug, Clone)]
+pub struct Budget {
     values: usize,
     payload_bytes: usize,
 }
 
+impl Default for Budget {
+    fn default() -> Budget {
+        Budget::new()
+    }
+}
+
 impl Budget {
-    pub(crate) fn new() -> Budget {
+    /// The whole budget of one record.
+    #[must_use]
+    pub fn new() -> Budget {
         Budget { values: MAX_VALUES_PER_RECORD, payload_bytes: MAX_PAYLOAD_BYTES_PER_RECORD }
     }
 
-    fn take_field(&mut self, field: &Field) -> Result<(), MmdbError> {
+    /// Takes one value of a record; of a map or array only the announcement.
+    ///
+    /// # Errors
+    ///
+    /// The budget does not hold it, or not all that the map or array announces.
+    #[inline]
+    pub fn take_field(&mut self, field: &Field) -> Result<(), MmdbError> {
         let payload_bytes = match field.kind {
             Kind::String | Kind::Bytes => field.size,
             _ => 0,
@@ -60,7 +75,16 @@ impl Budget {
         self.take(payload_bytes)
     }
 
+    /// Takes one value without its text, which stepping over does not read; whether it was there.
+    #[inline(always)]
+    fn take_one(&mut self) -> bool {
+        let left = self.values.checked_sub(1);
+        self.values = left.unwrap_or_default();
+        left.is_some()
+    }
+
     /// Takes one value or key with this much text.
+    #[inline]
     fn take(&mut self, payload_bytes: usize) -> Result<(), MmdbError> {
         self.values = self.values.checked_sub(1).ok_or_else(too_many_values)?;
         self.payload_bytes =
@@ -153,24 +177,48 @@ impl Section<'_> {
     /// Where the field after the one at `at` begins; pointers are not followed.
     ///
     /// Cost: linear in the fields stepped over.
+    ///
+    /// # Errors
+    ///
+    /// A fault of a field stepped over, or more of them than the budget holds.
+    #[inline]
     fn skip(&self, at: usize, budget: &mut Budget) -> Result<usize, MmdbError> {
         let mut next = at;
         let mut left = 1_u64;
         while left > 0 {
             left -= 1;
-            match self.token(next)? {
-                Token::Pointer { next: after, .. } => {
-                    budget.take(0).map_err(|error| error.at(self.file_offset(next)))?;
-                    next = after;
+            match self.step_over(next) {
+                Some((end, nested)) if budget.take_one() => {
+                    next = end;
+                    left += nested;
                 }
-                Token::Field(field) => {
-                    budget.take_field(&field).map_err(|error| error.at(self.file_offset(next)))?;
-                    left += field.nested_fields();
-                    next = field.end();
-                }
+                _ => (next, left) = self.step_slowly(next, left, budget)?,
             }
         }
         Ok(next)
+    }
+
+    /// As a step of [`skip`](Section::skip), for rare fields, bytes not in memory, and faults.
+    #[inline(never)]
+    fn step_slowly(
+        &self,
+        at: usize,
+        left: u64,
+        budget: &mut Budget,
+    ) -> Result<(usize, u64), MmdbError> {
+        match self.token(at)? {
+            Token::Pointer { next, .. } => {
+                budget.take(0).map_err(|error| error.at(self.file_offset(at)))?;
+                Ok((next, left))
+            }
+            Token::Field(field) if matches!(field.kind, Kind::Container | Kind::End) => {
+                Err(self.not_in_records(&field))
+            }
+            Token::Field(field) => {
+                budget.take_field(&field).map_err(|error| error.at(self.file_offset(at)))?;
+                Ok((field.end(), left + field.nested_fields()))
+            }
+        }
     }
 
     /// Where the value at `path` inside the record at `at` stands; `None` if there is none.
@@ -200,7 +248,7 @@ impl Section<'_> {
     ) -> Result<Option<usize>, MmdbError> {
         let (field, _) = self.resolve(at)?;
         match field.kind {
-            Kind::Map => self.find_key(&field, segment.text(), budget),
+            Kind::Map => self.find_key(&field, segment.text().as_bytes(), budget),
             Kind::Array => match segment.index_in(field.size) {
                 Some(index) => self.find_index(&field, index, budget).map(Some),
                 None => Ok(None),
@@ -209,18 +257,27 @@ impl Section<'_> {
         }
     }
 
-    fn find_key(
+    /// Where the value of a map's key stands; `None` if the map has no such key.
+    ///
+    /// Cost: linear in the fields before it.
+    ///
+    /// # Errors
+    ///
+    /// A fault of a field before it, or more of them than the budget holds.
+    #[inline]
+    pub fn find_key(
         &self,
         map: &Field,
-        wanted: &str,
+        wanted: &[u8],
         budget: &mut Budget,
     ) -> Result<Option<usize>, MmdbError> {
         let mut next = map.start;
         for _ in 0..map.size {
-            let (field, value_at) = self.key_field(next)?;
-            budget.take(0).map_err(|error| error.at(self.file_offset(next)))?;
-            // Comparing bytes needs no check for UTF-8: what equals the wanted text is text.
-            if self.payload(&field)? == wanted.as_bytes() {
+            let (is_wanted, value_at) = match self.peek_key(next, wanted) {
+                Some(key) => key,
+                None => self.key_slowly(next, wanted)?,
+            };
+            if is_wanted {
                 return Ok(Some(value_at));
             }
             next = self.skip(value_at, budget)?;
@@ -228,7 +285,21 @@ impl Section<'_> {
         Ok(None)
     }
 
-    fn find_index(
+    /// As [`peek_key`](Section::peek_key), for bytes that may not be in memory, and with an error.
+    #[inline(never)]
+    fn key_slowly(&self, at: usize, wanted: &[u8]) -> Result<(bool, usize), MmdbError> {
+        let (field, value_at) = self.key_field(at)?;
+        Ok((self.payload(&field)? == wanted, value_at))
+    }
+
+    /// Where an array's element stands; `index` is below its size.
+    ///
+    /// Cost: linear in the fields before it.
+    ///
+    /// # Errors
+    ///
+    /// As [`find_key`](Section::find_key).
+    pub fn find_index(
         &self,
         array: &Field,
         index: usize,

@@ -11,8 +11,8 @@
 //! level 0   ip    geo    store
 //! ```
 //!
-//! `bench` and `whered` (level 4) use anything of levels 0 to 3. Outside `crates/`, `bindings/c`
-//! has a row of its own; `bench/*`, `fuzz` and `xtask` use anything and are used by nothing.
+//! `bench` and `whered` (level 4) use anything of levels 0 to 3. Outside `crates/`, each package of
+//! `bindings` has a row of its own; `bench/*`, `fuzz` and `xtask` use anything and are used by nothing.
 
 use super::metadata::{Arrow, Package};
 use crate::finding::{Finding, line_where};
@@ -59,9 +59,10 @@ const TABLE: &[(&str, &[&str])] = &[
     ("whered", LEVEL_0_TO_3),
 ];
 
-/// The same by folder, for what lies outside `crates/`.
+/// The same by folder, for what lies outside `crates/`. Each library is a package of its own.
 const BINDINGS: &[(&str, &[&str])] = &[
-    ("bindings/c", &["whered-ip", "whered-mmdb"]),
+    ("bindings/c/maxminddb", &["whered-ip", "whered-mmdb"]),
+    ("bindings/c/whered", &["whered-ip", "whered-mmdb"]),
     ("bindings/python", &["whered-engine"]),
     ("bindings/redis-module", &["whered-engine"]),
 ];

@@ -1,0 +1,246 @@
+//! From an address to an entry: `MMDB_lookup_string`, `MMDB_lookup_sockaddr`, `MMDB_read_node`.
+//!
+//! Not for what an entry holds. A lookup goes through the [`Index`] that the database was opened
+//! with, by default the file's own tree, walked as `whered_mmdb` walks it.
+//!
+//! Cost: the tree takes one dependent read for each bit of the address up to the answer; nothing
+//! is allocated, nothing is locked. `MMDB_lookup_string` reads plain addresses itself and asks
+//! `getaddrinfo` for every other text, whose answer decides.
+
+use crate::abi::{
+    Int, MMDB_entry_s, MMDB_lookup_result_s, MMDB_s, MMDB_search_node_s, RECORD_TYPE_DATA,
+    RECORD_TYPE_EMPTY, RECORD_TYPE_INVALID, RECORD_TYPE_SEARCH_NODE,
+};
+use crate::mapping::Mapping;
+use crate::status::{Failure, code, guarded};
+use std::ffi::{CStr, c_char};
+use std::net::IpAddr;
+use std::ptr::{null, null_mut};
+use whered_mmdb::{Branch, Database, DatabaseIndex, MmdbError};
+
+/// What answers lookups. An index gives the very branch that the tree gives.
+#[derive(Debug)]
+pub(crate) enum Index {
+    /// The file's own tree.
+    Tree,
+    /// The tree compiled, without columns.
+    Compiled(Box<DatabaseIndex>),
+}
+
+impl Index {
+    /// The branch of an address whose first bit is the highest of the 128.
+    #[inline]
+    fn find(&self, database: &Database, address: u128, is_ipv4: bool) -> Result<Branch, MmdbError> {
+        let index = match self {
+            Index::Tree => return database.walk(address, is_ipv4),
+            Index::Compiled(index) => index,
+        };
+        let found = match is_ipv4 {
+            true => index.lookup4((address >> 96) as u32),
+            false => index.lookup6(address),
+        };
+        Ok(Branch { record: index.record(found), depth_bits: found.length_bits })
+    }
+}
+
+/// The bytes between the tree and the data section, which record numbers count too.
+const SEPARATOR_BYTES: u64 = 16;
+
+/// An address as a lookup wants it: its first bit is the highest.
+struct Address {
+    bits: u128,
+    is_ipv4: bool,
+}
+
+impl Address {
+    /// # Safety
+    ///
+    /// `sockaddr` is a whole `sockaddr_in6` if its family is AF_INET6, else a `sockaddr_in`.
+    #[inline]
+    unsafe fn read(sockaddr: *const libc::sockaddr) -> Address {
+        // SAFETY: the caller's promise; unaligned, since some callers build them in byte buffers.
+        unsafe {
+            if i32::from((&raw const (*sockaddr).sa_family).read_unaligned()) == libc::AF_INET6 {
+                let address = sockaddr.cast::<libc::sockaddr_in6>();
+                let bytes = (&raw const (*address).sin6_addr.s6_addr).read_unaligned();
+                return Address { bits: u128::from_be_bytes(bytes), is_ipv4: false };
+            }
+            let address = sockaddr.cast::<libc::sockaddr_in>();
+            let number = (&raw const (*address).sin_addr.s_addr).read_unaligned();
+            Address { bits: u128::from(u32::from_be(number)) << 96, is_ipv4: true }
+        }
+    }
+
+    fn parse(text: &CStr) -> Option<Address> {
+        Some(match text.to_str().ok()?.parse().ok()? {
+            IpAddr::V4(ip) => Address { bits: u128::from(ip.to_bits()) << 96, is_ipv4: true },
+            IpAddr::V6(ip) => Address { bits: ip.to_bits(), is_ipv4: false },
+        })
+    }
+}
+
+/// # Safety
+///
+/// `mmdb` is an open database.
+#[inline]
+unsafe fn find(mmdb: *const MMDB_s, address: &Address) -> (MMDB_lookup_result_s, Int) {
+    let entry = MMDB_entry_s { mmdb, offset: 0 };
+    let mut result = MMDB_lookup_result_s { found_entry: false, entry, netmask: 0 };
+    // SAFETY: the caller's promise.
+    let (mmdb, mapping) = unsafe { (&*mmdb, Mapping::of((*mmdb).file_content)) };
+    if !address.is_ipv4 && mmdb.depth == 32 {
+        return (result, code(Err(Failure::Ipv6LookupInIpv4Database)));
+    }
+    match mapping.index.find(&mapping.database, address.bits, address.is_ipv4) {
+        Ok(branch) => {
+            // In a tree of version 6 an IPv4 address begins below ::/96.
+            let above = if address.is_ipv4 { mmdb.ipv4_start_node.netmask } else { 0 };
+            result.netmask = above + u16::from(branch.depth_bits);
+            if let Some(id) = branch.record {
+                result.found_entry = true;
+                result.entry.offset = id.to_u32();
+            }
+            (result, 0)
+        }
+        Err(error) => (result, code(Err(error.into()))),
+    }
+}
+
+fn broken(mmdb: *const MMDB_s) -> (MMDB_lookup_result_s, Int) {
+    let entry = MMDB_entry_s { mmdb, offset: 0 };
+    let result = MMDB_lookup_result_s { found_entry: false, entry, netmask: 0 };
+    (result, code(Err(Failure::CorruptSearchTree)))
+}
+
+/// Looks up a socket address; its port does not count.
+///
+/// # Safety
+///
+/// As the header says: an open database, a socket address of its family's size, a place for the
+/// status.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn MMDB_lookup_sockaddr(
+    mmdb: *const MMDB_s,
+    sockaddr: *const libc::sockaddr,
+    mmdb_error: *mut Int,
+) -> MMDB_lookup_result_s {
+    // SAFETY: the caller keeps the contract above.
+    unsafe {
+        let (result, status) = guarded(|| broken(mmdb), || find(mmdb, &Address::read(sockaddr)));
+        mmdb_error.write(status);
+        result
+    }
+}
+
+/// Looks up an address in text form.
+///
+/// # Safety
+///
+/// As the header says: an open database, a C string, places for both statuses. As with the
+/// original, `mmdb_error` is only written if the text is an address.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn MMDB_lookup_string(
+    mmdb: *const MMDB_s,
+    ipstr: *const c_char,
+    gai_error: *mut Int,
+    mmdb_error: *mut Int,
+) -> MMDB_lookup_result_s {
+    // SAFETY: the caller keeps the contract above.
+    unsafe {
+        let plain = if ipstr.is_null() { None } else { Address::parse(CStr::from_ptr(ipstr)) };
+        gai_error.write(0);
+        if let Some(address) = plain {
+            let (result, status) = guarded(|| broken(mmdb), || find(mmdb, &address));
+            mmdb_error.write(status);
+            return result;
+        }
+        let mut addresses = null_mut();
+        let status = resolve(ipstr, &mut addresses);
+        gai_error.write(status);
+        if status != 0 {
+            return broken(mmdb).0;
+        }
+        let result = MMDB_lookup_sockaddr(mmdb, (*addresses).ai_addr, mmdb_error);
+        libc::freeaddrinfo(addresses);
+        result
+    }
+}
+
+/// Asks the C library what a text means as a numeric address: it knows octal, short and scoped
+/// forms, and its error code is part of our interface.
+///
+/// # Safety
+///
+/// `text` is a C string or null.
+unsafe fn resolve(text: *const c_char, addresses: &mut *mut libc::addrinfo) -> Int {
+    // SAFETY: all zero is what the hints of getaddrinfo begin with.
+    let mut hints: libc::addrinfo = unsafe { std::mem::zeroed() };
+    hints.ai_family = libc::AF_UNSPEC;
+    hints.ai_flags = libc::AI_NUMERICHOST;
+    // With a socket type there is one answer, not one for each type.
+    hints.ai_socktype = libc::SOCK_STREAM;
+    // SAFETY: the caller's promise, and places of our own.
+    unsafe { libc::getaddrinfo(text, null(), &raw const hints, addresses) }
+}
+
+/// Reads one node of the tree.
+///
+/// # Safety
+///
+/// As the header says: an open database and a place for the answer.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn MMDB_read_node(
+    mmdb: *const MMDB_s,
+    node_number: u32,
+    node: *mut MMDB_search_node_s,
+) -> Int {
+    let read = guarded(
+        || Err(Failure::CorruptSearchTree),
+        // SAFETY: the caller keeps the contract above.
+        || unsafe { read_node(mmdb, node_number) },
+    );
+    // SAFETY: as above.
+    code(read.map(|read| unsafe { node.write(read) }))
+}
+
+unsafe fn read_node(mmdb: *const MMDB_s, number: u32) -> Result<MMDB_search_node_s, Failure> {
+    // SAFETY: an open database.
+    let (nodes, database) =
+        unsafe { ((*mmdb).metadata.node_count, &Mapping::of((*mmdb).file_content).database) };
+    // The number of nodes itself is taken, as in the original; what stands there are zeros.
+    if number > nodes {
+        return Err(Failure::InvalidNodeNumber);
+    }
+    let record = |right| database.record_number(number, right);
+    let (Some(left), Some(right)) = (record(false), record(true)) else {
+        return Err(Failure::CorruptSearchTree);
+    };
+    let entry = |record: u32| {
+        let offset = record.wrapping_sub(nodes).wrapping_sub(SEPARATOR_BYTES as u32);
+        MMDB_entry_s { mmdb, offset }
+    };
+    let kind = |record| record_type(record, nodes, database.data_range().len() as u64);
+    Ok(MMDB_search_node_s {
+        left_record: u64::from(left),
+        right_record: u64::from(right),
+        left_record_type: kind(left),
+        right_record_type: kind(right),
+        left_record_entry: entry(left),
+        right_record_entry: entry(right),
+    })
+}
+
+fn record_type(record: u32, nodes: u32, data_bytes: u64) -> u8 {
+    // No branch leads back to the root.
+    if record == 0 {
+        return RECORD_TYPE_INVALID;
+    }
+    match u64::from(record).checked_sub(u64::from(nodes)) {
+        None => RECORD_TYPE_SEARCH_NODE,
+        Some(0) => RECORD_TYPE_EMPTY,
+        Some(beyond) if (SEPARATOR_BYTES..SEPARATOR_BYTES + data_bytes).contains(&beyond) => {
+            RECORD_TYPE_DATA
+        }
+        Some(_) => RECORD_TYPE_INVALID,
+    }
+}

@@ -1,0 +1,183 @@
+//! Opening and closing: `MMDB_open`, `MMDB_close`.
+//!
+//! Not for answers. Opening maps the file, reads the metadata with the original's checks in the
+//! original's order, so that bad files give the same status, and then lets `whered_mmdb` look at
+//! the file, which is stricter: see docs/c.md for what it refuses beyond.
+//!
+//! Cost: the metadata and up to 192 nodes; with `WHERED_MMDB=index`, see `lookup.rs`.
+
+use crate::abi::{Int, MMDB_ipv4_start_node_s, MMDB_s, MODE_MASK, MODE_MMAP};
+use crate::cache::Cache;
+use crate::lookup::Index;
+use crate::mapping::{MappedFile, Mapping, keeping_errno};
+use crate::metadata;
+use crate::status::{Failure, code, guarded};
+use std::ffi::{CStr, c_char};
+use std::ptr::null;
+use whered_mmdb::fields::Section;
+use whered_mmdb::{Database, DatabaseIndex, IndexForm, IndexOptions, TreeNode};
+
+/// The marker in front of the metadata, and how far from the file's end it may stand.
+const MARKER: &[u8] = b"\xab\xcd\xefMaxMind.com";
+const MAX_METADATA_BYTES: usize = 128 << 10;
+
+/// The zero bytes between tree and data section.
+const SEPARATOR_BYTES: u64 = 16;
+
+/// What the path cache may take: beside a tree so little that asking it in vain costs next to
+/// nothing, beside an index, which is there for speed, a line for most records of a city database.
+const TREE_CACHE_BYTES: usize = 256 << 10;
+const INDEX_CACHE_BYTES: usize = 32 << 20;
+
+/// A structure that owns nothing: what callers see after a failure.
+const CLOSED: MMDB_s = MMDB_s {
+    flags: 0,
+    filename: null(),
+    file_size: 0,
+    file_content: null(),
+    data_section: null(),
+    data_section_size: 0,
+    metadata_section: null(),
+    metadata_section_size: 0,
+    full_record_byte_size: 0,
+    depth: 0,
+    ipv4_start_node: MMDB_ipv4_start_node_s { netmask: 0, node_value: 0 },
+    metadata: metadata::EMPTY,
+};
+
+/// Opens a database.
+///
+/// # Safety
+///
+/// As the header says: a C string, and a place for the structure.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn MMDB_open(
+    filename: *const c_char,
+    flags: u32,
+    mmdb: *mut MMDB_s,
+) -> Int {
+    let mut opened = CLOSED;
+    opened.flags = if flags & MODE_MASK == 0 { flags | MODE_MMAP } else { flags };
+    // SAFETY: the caller keeps the contract above.
+    let path = unsafe { CStr::from_ptr(filename) };
+    let status = guarded(|| Err(Failure::InvalidData), || open(path, &mut opened));
+    if status.is_err() {
+        // SAFETY: what `open` has allocated before it failed is known to nobody else.
+        keeping_errno(|| unsafe { release(&mut opened) });
+    }
+    // SAFETY: as above; the place may be uninitialized.
+    unsafe { mmdb.write(opened) };
+    code(status)
+}
+
+/// Closes a database: unmaps the file and frees the metadata. A structure that was never opened is
+/// left alone if it is all zero.
+///
+/// # Safety
+///
+/// `mmdb` is null or an open database, of which no pointer is used any more.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn MMDB_close(mmdb: *mut MMDB_s) {
+    // SAFETY: the caller keeps the contract above.
+    if let Some(mmdb) = unsafe { mmdb.as_mut() } {
+        // SAFETY: as above.
+        guarded(|| (), || unsafe { release(mmdb) });
+    }
+}
+
+/// # Safety
+///
+/// The structure's pointers are null, or ours and used nowhere else.
+unsafe fn release(mmdb: &mut MMDB_s) {
+    // SAFETY: the caller's promise; free takes null.
+    unsafe {
+        libc::free(mmdb.filename.cast_mut().cast());
+        mmdb.filename = null();
+        metadata::free(&mut mmdb.metadata);
+        if !mmdb.file_content.is_null() {
+            Mapping::close(mmdb.file_content);
+            mmdb.file_content = null();
+        }
+    }
+}
+
+fn open(path: &CStr, mmdb: &mut MMDB_s) -> Result<(), Failure> {
+    // SAFETY: a C string; the copy is freed by `release`.
+    mmdb.filename = unsafe { libc::strdup(path.as_ptr()) };
+    if mmdb.filename.is_null() {
+        return Err(Failure::OutOfMemory);
+    }
+    let file = MappedFile::open(path)?;
+    let bytes = file.bytes();
+    mmdb.file_size = isize::try_from(bytes.len()).map_err(|_| Failure::OutOfMemory)?;
+    let start = find_metadata(bytes).ok_or(Failure::InvalidMetadata)?;
+    let section = bytes.get(start..).unwrap_or_default();
+    mmdb.metadata_section = section.as_ptr();
+    mmdb.metadata_section_size = section.len() as u32;
+    metadata::read(&Section::new(section, start), &mut mmdb.metadata)?;
+    fill_sizes(bytes, mmdb)?;
+    let database = Database::from_bytes(bytes)?;
+    if mmdb.metadata.ip_version == 6 {
+        mmdb.ipv4_start_node = ipv4_start_node(&database);
+    }
+    let (index, cache_bytes) = match wants_index() {
+        false => (Index::Tree, TREE_CACHE_BYTES),
+        true => (compile(&database), INDEX_CACHE_BYTES),
+    };
+    // About one line for each record of some size; a small file needs no more than its own size.
+    let cache = Cache::new(cache_bytes.min(bytes.len()));
+    mmdb.file_content = file.keep(database, index, cache).as_ptr();
+    Ok(())
+}
+
+/// Whether `WHERED_MMDB` asks for an index.
+fn wants_index() -> bool {
+    std::env::var_os("WHERED_MMDB").is_some_and(|value| value == "index")
+}
+
+/// Compiles the tree; records are read in the file, so no field is decoded before it is asked. A
+/// tree that cannot be compiled is walked: it may be broken where nobody asks.
+fn compile(database: &Database) -> Index {
+    let options = IndexOptions { form: IndexForm::Compact, fields: Vec::new() };
+    match DatabaseIndex::build(database, &options) {
+        Ok(index) => Index::Compiled(Box::new(index)),
+        Err(_) => Index::Tree,
+    }
+}
+
+/// Where the metadata begins: behind the last marker of the file's last 128 KiB.
+fn find_metadata(bytes: &[u8]) -> Option<usize> {
+    let first = bytes.len().saturating_sub(MAX_METADATA_BYTES);
+    let tail = bytes.get(first..)?;
+    let marker = tail.windows(MARKER.len()).rposition(|window| window == MARKER)?;
+    Some(first + marker + MARKER.len())
+}
+
+/// The sizes that follow from the metadata, and the data section, which for C callers ends with
+/// the file.
+fn fill_sizes(bytes: &[u8], mmdb: &mut MMDB_s) -> Result<(), Failure> {
+    if mmdb.metadata.binary_format_major_version != 2 {
+        return Err(Failure::UnknownDatabaseFormat);
+    }
+    mmdb.full_record_byte_size = mmdb.metadata.record_size / 4;
+    mmdb.depth = if mmdb.metadata.ip_version == 4 { 32 } else { 128 };
+    let nodes = u64::from(mmdb.metadata.node_count);
+    let start = nodes * u64::from(mmdb.full_record_byte_size) + SEPARATOR_BYTES;
+    let data = usize::try_from(start).ok().and_then(|start| bytes.get(start..));
+    let data = data.ok_or(Failure::InvalidMetadata)?;
+    mmdb.data_section = data.as_ptr();
+    mmdb.data_section_size = u32::try_from(data.len()).unwrap_or(u32::MAX);
+    if mmdb.data_section_size < 3 { Err(Failure::InvalidData) } else { Ok(()) }
+}
+
+/// What stands at `::/96`, as the number that stands in the tree.
+fn ipv4_start_node(database: &Database) -> MMDB_ipv4_start_node_s {
+    let nodes = database.metadata().node_count;
+    let (node, depth_bits) = database.ipv4_root();
+    let node_value = match node {
+        TreeNode::Node(number) => number,
+        TreeNode::Empty => nodes,
+        TreeNode::Record(id) => nodes + SEPARATOR_BYTES as u32 + id.to_u32(),
+    };
+    MMDB_ipv4_start_node_s { netmask: u16::from(depth_bits), node_value }
+}

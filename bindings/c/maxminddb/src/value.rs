@@ -1,0 +1,309 @@
+//! Fields by path: `MMDB_aget_value` and the two functions with variable arguments.
+//!
+//! Not for whole records (`list.rs`) nor for the tree. A path is walked in the file, as
+//! `whered_mmdb::Database::field` does it; what differs are the rules of C callers: a path is an
+//! array of texts that ends with a null pointer, an array's index is read as `strtol` reads it, and
+//! the answer is a structure with the field's offsets.
+//!
+//! Invariants: nothing outside the section is read; a path costs at most the budget of one record
+//! for each name. Nothing is allocated on the way to an answer,
+//! but once for each path that the cache (`cache.rs`) remembers.
+
+use crate::abi::{Int, MMDB_entry_data_s, MMDB_entry_s, MMDB_s, Payload};
+use crate::cache::Place;
+use crate::mapping::Mapping;
+use crate::status::{Failure, code, guarded};
+use std::arch::naked_asm;
+use std::ffi::{CStr, c_char};
+use whered_mmdb::fields::{Budget, Field, Kind, Scalar, Section, Token};
+
+/// The data section that a caller's structure describes.
+///
+/// # Safety
+///
+/// `mmdb` is an open database, or a structure whose data section is readable for its size.
+#[inline]
+pub(crate) unsafe fn section<'a>(mmdb: *const MMDB_s) -> Section<'a> {
+    // SAFETY: the caller vouches for the structure and the bytes that it names.
+    let bytes = unsafe {
+        let mmdb = &*mmdb;
+        std::slice::from_raw_parts(mmdb.data_section, mmdb.data_section_size as usize)
+    };
+    Section::new(bytes, 0)
+}
+
+/// One step of a path, as C gives it.
+pub(crate) trait Steps {
+    /// The next name, `None` at the end.
+    fn next(&mut self) -> Option<&CStr>;
+}
+
+/// A C path: pointers to texts, a null pointer at the end.
+struct CPath(*const *const c_char);
+
+impl Steps for CPath {
+    #[inline]
+    fn next(&mut self) -> Option<&CStr> {
+        // SAFETY: `MMDB_aget_value` demands an array that ends with a null pointer, and the
+        // array's pointers lead to C strings; we stop at the null pointer.
+        unsafe {
+            let text = *self.0;
+            if text.is_null() {
+                return None;
+            }
+            self.0 = self.0.add(1);
+            Some(CStr::from_ptr(text))
+        }
+    }
+}
+
+impl<const N: usize> Steps for std::array::IntoIter<&'static CStr, N> {
+    fn next(&mut self) -> Option<&CStr> {
+        Iterator::next(self)
+    }
+}
+
+/// Finds the field at a path below the one at `offset`.
+#[inline]
+pub(crate) fn get(
+    section: &Section<'_>,
+    offset: u32,
+    path: impl Steps,
+) -> Result<MMDB_entry_data_s, Failure> {
+    told(section, &find(section, offset, path)?)
+}
+
+/// A field, where it stands, and where the pointer to it ended if there was one.
+struct Found {
+    at: usize,
+    field: Field,
+    after_pointer: Option<usize>,
+}
+
+#[inline(always)]
+fn find(section: &Section<'_>, offset: u32, mut path: impl Steps) -> Result<Found, Failure> {
+    let mut found = follow(section, offset as usize)?;
+    while let Some(name) = path.next() {
+        let at = match found.field.kind {
+            Kind::Map => section
+                .find_key(&found.field, name.to_bytes(), &mut Budget::new())?
+                .ok_or(Failure::LookupPathDoesNotMatchData)?,
+            Kind::Array => find_index(section, &found.field, name)?,
+            _ => return Err(Failure::LookupPathDoesNotMatchData),
+        };
+        found = follow(section, at)?;
+    }
+    Ok(found)
+}
+
+/// The field at `at`, one pointer followed. Always inlined: passed through memory, the parts of the
+/// answer would be stored singly and loaded in pairs, which stalls.
+#[inline(always)]
+fn follow(section: &Section<'_>, at: usize) -> Result<Found, Failure> {
+    let (at, after_pointer) = match section.peek(at) {
+        Some(Token::Field(field)) => return Ok(Found { at, field, after_pointer: None }),
+        Some(Token::Pointer { target, next }) => (target, Some(next)),
+        None => match section.token(at)? {
+            Token::Field(field) => return Ok(Found { at, field, after_pointer: None }),
+            Token::Pointer { target, next } => (target, Some(next)),
+        },
+    };
+    match section.peek(at) {
+        Some(Token::Field(field)) => Ok(Found { at, field, after_pointer }),
+        Some(Token::Pointer { .. }) => Err(Failure::InvalidData),
+        None => match section.token(at)? {
+            Token::Field(field) => Ok(Found { at, field, after_pointer }),
+            Token::Pointer { .. } => Err(Failure::InvalidData),
+        },
+    }
+}
+
+#[inline(always)]
+fn told(section: &Section<'_>, found: &Found) -> Result<MMDB_entry_data_s, Failure> {
+    let mut told = entry_data(section, found.at, &found.field)?;
+    // Behind a pointer comes the pointer's neighbour; into a map or array leads its first entry.
+    if let (Some(next), false) =
+        (found.after_pointer, matches!(found.field.kind, Kind::Map | Kind::Array))
+    {
+        told.offset_to_next = next as u32;
+    }
+    Ok(told)
+}
+
+/// The same by a C path, with the mapping's cache if it has one.
+///
+/// # Safety
+///
+/// As `MMDB_aget_value`.
+#[inline]
+unsafe fn get_cached(
+    start: &MMDB_entry_s,
+    path: *const *const c_char,
+) -> Result<MMDB_entry_data_s, Failure> {
+    // SAFETY: the caller's promise.
+    let (section, slot) = unsafe {
+        let cache = Mapping::cache_of((*start.mmdb).file_content);
+        (section(start.mmdb), cache.and_then(|cache| cache.slot(start.offset, path)))
+    };
+    let Some(slot) = slot else {
+        return get(&section, start.offset, CPath(path));
+    };
+    if let Some(Place { at, after_pointer }) = slot.get() {
+        let Token::Field(field) = section.token(at as usize)? else {
+            return Err(Failure::InvalidData);
+        };
+        let after_pointer = after_pointer.map(|next| next as usize);
+        return told(&section, &Found { at: at as usize, field, after_pointer });
+    }
+    let found = find(&section, start.offset, CPath(path))?;
+    let after_pointer = found.after_pointer.map(|next| next as u32);
+    slot.set(Place { at: found.at as u32, after_pointer });
+    told(&section, &found)
+}
+
+fn find_index(section: &Section<'_>, array: &Field, text: &CStr) -> Result<usize, Failure> {
+    let index = parse_index(text, array.size)?;
+    Ok(section.find_index(array, index, &mut Budget::new())?)
+}
+
+/// Which element of an array a text means; a negative number counts from the end.
+fn parse_index(text: &CStr, count: usize) -> Result<usize, Failure> {
+    let mut rest = std::ptr::null_mut();
+    // SAFETY: `text` is a C string, `rest` a place for a pointer; errno belongs to this thread.
+    let (number, is_too_large, is_whole) = unsafe {
+        let errno = libc::__errno_location();
+        let saved = errno.replace(0);
+        let number = libc::strtol(text.as_ptr(), &raw mut rest, 10);
+        let is_too_large = errno.replace(saved) == libc::ERANGE;
+        (number, is_too_large, *rest == 0)
+    };
+    if is_too_large {
+        return Err(Failure::InvalidLookupPath);
+    }
+    let count = i64::try_from(count).unwrap_or(i64::MAX);
+    let index = if number < 0 { number + count } else { number };
+    if !is_whole || index < 0 || index >= count {
+        return Err(Failure::LookupPathDoesNotMatchData);
+    }
+    usize::try_from(index).map_err(|_| Failure::LookupPathDoesNotMatchData)
+}
+
+/// The structure that tells a C caller of the field at `at`.
+#[inline]
+pub(crate) fn entry_data(
+    section: &Section<'_>,
+    at: usize,
+    field: &Field,
+) -> Result<MMDB_entry_data_s, Failure> {
+    let (payload, data_size) = payload(section, field)?;
+    Ok(MMDB_entry_data_s {
+        has_data: true,
+        payload,
+        offset: at as u32,
+        offset_to_next: field.end() as u32,
+        data_size,
+        r#type: field.kind as u32,
+    })
+}
+
+/// A field's value and size as the C structure holds them. Text stays as it stands in the file.
+#[inline]
+fn payload(section: &Section<'_>, field: &Field) -> Result<(Payload, u32), Failure> {
+    let none = Payload { uint128: 0 };
+    Ok(match field.kind {
+        Kind::Map | Kind::Array => (none, field.size as u32),
+        Kind::String if field.size == 0 => (Payload { utf8_string: c"".as_ptr() }, 0),
+        Kind::String => {
+            let text = section.payload(field)?;
+            (Payload { utf8_string: text.as_ptr().cast() }, field.size as u32)
+        }
+        Kind::Bytes => {
+            let bytes = section.payload(field)?;
+            (Payload { bytes: bytes.as_ptr() }, field.size as u32)
+        }
+        _ => (number(section, field)?, 0),
+    })
+}
+
+#[inline]
+fn number(section: &Section<'_>, field: &Field) -> Result<Payload, Failure> {
+    Ok(match section.scalar(field)? {
+        Some(Scalar::Double(number)) => Payload { double_value: number },
+        Some(Scalar::Float(number)) => Payload { float_value: number },
+        Some(Scalar::Uint16(number)) => Payload { uint16: number },
+        Some(Scalar::Uint32(number)) => Payload { uint32: number },
+        Some(Scalar::Uint64(number)) => Payload { uint64: number },
+        Some(Scalar::Uint128(number)) => Payload { uint128: number },
+        Some(Scalar::Int32(number)) => Payload { int32: number },
+        Some(Scalar::Boolean(truth)) => Payload { boolean: truth },
+        Some(Scalar::String(_) | Scalar::Bytes(_)) | None => return Err(Failure::InvalidData),
+    })
+}
+
+/// Finds the field at a path below an entry.
+///
+/// # Safety
+///
+/// As the header says: an entry of an open database, a place for the answer, and an array of C
+/// strings that ends with a null pointer.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn MMDB_aget_value(
+    start: *mut MMDB_entry_s,
+    entry_data: *mut MMDB_entry_data_s,
+    path: *const *const c_char,
+) -> Int {
+    // SAFETY: the caller keeps the contract above.
+    unsafe {
+        let found = guarded(|| Err(Failure::InvalidData), || get_cached(&*start, path));
+        match found {
+            Ok(found) => {
+                entry_data.write(found);
+                0
+            }
+            Err(failure) => {
+                entry_data.write(MMDB_entry_data_s::NOTHING);
+                code(Err(failure))
+            }
+        }
+    }
+}
+
+unsafe extern "C" {
+    fn whered_get_value();
+    fn whered_vget_value();
+}
+
+/// A function that hands all its arguments, variable ones too, to a C function: a jump leaves
+/// registers and stack as they are.
+macro_rules! jump_to {
+    ($target:ident) => {{
+        #[cfg(target_arch = "x86_64")]
+        naked_asm!("jmp {}", sym $target);
+        #[cfg(target_arch = "aarch64")]
+        naked_asm!("b {}", sym $target);
+        #[cfg(target_arch = "riscv64")]
+        naked_asm!("tail {}", sym $target);
+    }};
+}
+
+/// `MMDB_get_value(start, entry_data, ...)`.
+///
+/// # Safety
+///
+/// As `MMDB_aget_value`; the path's names follow one by one, then a null pointer.
+#[unsafe(no_mangle)]
+#[unsafe(naked)]
+pub(crate) unsafe extern "C" fn MMDB_get_value() {
+    jump_to!(whered_get_value)
+}
+
+/// `MMDB_vget_value(start, entry_data, va_list)`.
+///
+/// # Safety
+///
+/// As `MMDB_get_value`.
+#[unsafe(no_mangle)]
+#[unsafe(naked)]
+pub(crate) unsafe extern "C" fn MMDB_vget_value() {
+    jump_to!(whered_vget_value)
+}
