@@ -110,6 +110,8 @@ pub(super) struct Column {
 #[derive(Debug, Clone, Copy)]
 pub struct Row<'a> {
     rows: &'a Rows,
+    /// From the row's beginning to the end of all rows: its own end no value asks for.
+    bytes: &'a [u8],
     number: u32,
 }
 
@@ -118,24 +120,23 @@ impl<'a> Row<'a> {
     #[must_use]
     pub fn get(&self, column: usize) -> Cell<'a> {
         let Some(found) = self.rows.columns.get(column) else { return Cell::Absent };
-        let start = self.start();
-        let present = self.array(start + column / 8).map_or(0, |[byte]: [u8; 1]| byte);
+        let present = self.array(column / 8).map_or(0, |[byte]: [u8; 1]| byte);
         if present >> (column % 8) & 1 == 0 {
             return Cell::Absent;
         }
-        let at = start + usize::from(found.offset);
+        let at = usize::from(found.offset);
         let cell = match found.kind {
-            Kind::Mixed => self.array(at).and_then(|[kind]: [u8; 1]| {
-                self.cell(Kind::from_number(u32::from(kind))?, start, at + 1)
-            }),
-            kind => self.cell(kind, start, at),
+            Kind::Mixed => self
+                .array(at)
+                .and_then(|[kind]: [u8; 1]| self.cell(Kind::from_number(u32::from(kind))?, at + 1)),
+            kind => self.cell(kind, at),
         };
         cell.unwrap_or(Cell::Absent)
     }
 
-    fn cell(&self, kind: Kind, start: usize, at: usize) -> Option<Cell<'a>> {
+    fn cell(&self, kind: Kind, at: usize) -> Option<Cell<'a>> {
         Some(match kind {
-            Kind::Text => Cell::Text(self.text_at(start, at)?),
+            Kind::Text => Cell::Text(self.text_at(at)?),
             Kind::Double => Cell::Double(f64::from_le_bytes(self.array(at)?)),
             Kind::Float => Cell::Float(f32::from_le_bytes(self.array(at)?)),
             Kind::Unsigned => Cell::Unsigned(u64::from_le_bytes(self.array(at)?)),
@@ -153,8 +154,7 @@ impl<'a> Row<'a> {
     pub fn text(&self, column: usize) -> &'a [u8] {
         match self.rows.columns.get(column) {
             Some(Column { kind: Kind::Text, offset }) => {
-                let start = self.start();
-                self.text_at(start, start + usize::from(*offset)).unwrap_or_default()
+                self.text_at(usize::from(*offset)).unwrap_or_default()
             }
             _ => match self.get(column) {
                 Cell::Text(text) => text,
@@ -170,7 +170,7 @@ impl<'a> Row<'a> {
     pub fn number(&self, column: usize) -> f64 {
         match self.rows.columns.get(column) {
             Some(Column { kind: Kind::Double, offset }) => {
-                let bytes = self.array(self.start() + usize::from(*offset));
+                let bytes = self.array(usize::from(*offset));
                 bytes.map_or(f64::NAN, f64::from_le_bytes)
             }
             _ => match self.get(column) {
@@ -190,35 +190,31 @@ impl<'a> Row<'a> {
         self.rows.record(self.number)
     }
 
-    #[inline(always)]
-    fn start(&self) -> usize {
-        (self.number as usize) << self.rows.row_shift
-    }
-
     /// The text whose offset and length stand at `at`.
     #[inline(always)]
-    fn text_at(&self, start: usize, at: usize) -> Option<&'a [u8]> {
+    fn text_at(&self, at: usize) -> Option<&'a [u8]> {
         let [low, high, length_low, length_high] = self.array(at)?;
-        let text = start + usize::from(u16::from_le_bytes([low, high]));
+        let text = usize::from(u16::from_le_bytes([low, high]));
         let length = u16::from_le_bytes([length_low, length_high]);
         if length == LONG {
             return self.long_text(text);
         }
-        self.rows.bytes.get(text..text + usize::from(length))
+        self.bytes.get(text..text + usize::from(length))
     }
 
     /// The text behind the rows whose place stands at `at`.
     #[cold]
     fn long_text(&self, at: usize) -> Option<&'a [u8]> {
-        let behind = self.rows.count() << self.rows.row_shift;
-        let at = behind + u32::from_le_bytes(self.array(at)?) as usize;
-        let length = usize::from(u16::from_le_bytes(self.array(at)?));
-        self.rows.bytes.get(at + 2..at + 2 + length)
+        let place = u32::from_le_bytes(self.array(at)?) as usize;
+        let texts = self.rows.bytes.get(self.rows.count() << self.rows.row_shift..)?;
+        let length = texts.get(place..place + 2)?.first_chunk()?;
+        let length = usize::from(u16::from_le_bytes(*length));
+        texts.get(place + 2..place + 2 + length)
     }
 
     #[inline(always)]
     fn array<const N: usize>(&self, at: usize) -> Option<[u8; N]> {
-        self.rows.bytes.get(at..at + N)?.first_chunk().copied()
+        self.bytes.get(at..at + N)?.first_chunk().copied()
     }
 }
 
@@ -266,7 +262,8 @@ impl Rows {
 
     #[inline]
     pub(super) fn get(&self, number: u32) -> Row<'_> {
-        Row { rows: self, number }
+        let start = (number as usize) << self.row_shift;
+        Row { rows: self, bytes: self.bytes.get(start..).unwrap_or_default(), number }
     }
 
     #[inline]
