@@ -32,6 +32,9 @@ pub(crate) enum Command {
     /// Work with database files
     #[command(subcommand)]
     Db(DbCommand),
+    /// Make benchmark data and measure
+    #[command(subcommand)]
+    Bench(BenchCommand),
 }
 
 #[derive(Subcommand)]
@@ -306,6 +309,33 @@ fn parse_ip_version(text: &str) -> Result<u16, String> {
         "6" => Ok(6),
         _ => Err("allowed: 4, 6".to_owned()),
     }
+}
+
+#[derive(Subcommand)]
+pub(crate) enum BenchCommand {
+    /// Write made-up city and ASN databases of the real ones' size and shape
+    Data(BenchDataArguments),
+}
+
+#[derive(Args)]
+pub(crate) struct BenchDataArguments {
+    /// Where city.mmdb and asn.mmdb are written; made if it is missing
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: PathBuf,
+    /// The same seed gives the same bytes
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// How many networks: as many as the real files, or a seventieth for tests
+    #[arg(long, value_enum, default_value_t = DataScale::Full)]
+    pub(crate) scale: DataScale,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum DataScale {
+    /// 3.7 million networks in the city file, half a million in the ASN file
+    Full,
+    /// The same shape with a seventieth of the networks
+    Small,
 }
 
 fn parse_record_size(text: &str) -> Result<u16, String> {
