@@ -5,12 +5,16 @@
 //!
 //! ```text
 //! data     seed ──► city.mmdb, asn.mmdb
+//! lookup   file ──► lists of addresses, engines ──► rounds ──► table, JSON
+//! measure  clock, pinning, statistics, the machine's description
 //! ```
 //!
 //! Everything that is random comes from a seed ([`Random`]): the same call gives the same bytes and
 //! the same addresses on every machine.
 
 pub mod data;
+pub mod lookup;
+pub mod measure;
 mod random;
 
 pub use random::Random;

@@ -6,8 +6,9 @@ use std::fs;
 use std::io::{self, Write};
 
 use whered_bench::data::{self, Made, Scale};
+use whered_bench::lookup;
 
-use crate::cli::{BenchDataArguments, DataScale};
+use crate::cli::{BenchDataArguments, BenchLookupArguments, DataScale, ReportFormat};
 use crate::db::replace_file;
 use crate::outcome::{Failure, Outcome};
 
@@ -38,3 +39,21 @@ pub(crate) fn data(arguments: &BenchDataArguments) -> Result<Outcome, Failure> {
 
 /// Makes one of the databases.
 type Maker = fn(u64, Scale) -> Result<Made, whered_mmdb::MmdbError>;
+
+/// `whered bench lookup --db FILE`.
+pub(crate) fn lookup(arguments: BenchLookupArguments) -> Result<Outcome, Failure> {
+    let report = lookup::run(&lookup::Options {
+        database: arguments.db,
+        addresses: arguments.addresses,
+        round_size: arguments.round,
+        threads: arguments.threads,
+        core: arguments.core,
+        seed: arguments.seed,
+    })
+    .map_err(Failure::Message)?;
+    match arguments.format {
+        ReportFormat::Table => write!(io::stdout(), "{}", report.to_text())?,
+        ReportFormat::Json => writeln!(io::stdout(), "{}", report.to_json())?,
+    }
+    Ok(Outcome::Found)
+}

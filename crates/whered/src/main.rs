@@ -46,6 +46,7 @@ fn main() -> ExitCode {
         Command::Db(DbCommand::Diff(arguments)) => db::diff(&arguments),
         Command::Db(DbCommand::Verify { file }) => db::verify(&file),
         Command::Bench(BenchCommand::Data(arguments)) => bench::data(&arguments),
+        Command::Bench(BenchCommand::Lookup(arguments)) => bench::lookup(arguments),
     };
     finish(outcome)
 }

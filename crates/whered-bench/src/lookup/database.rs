@@ -1,0 +1,219 @@
+//! Our own engines: a database whose own tree is walked, in each of its access modes.
+//!
+//! Not for the index (`indexed`). The modes differ in where the file's bytes are:
+//!
+//! | mode | search tree | records |
+//! | --- | --- | --- |
+//! | stream | read from the file at each step | read from the file |
+//! | tree | in memory | read from the file |
+//! | memory | in memory | in memory |
+
+use super::addresses::AddressList;
+use super::checksum;
+use super::engine::{Calls, Engine, Input, Task, Wants};
+use std::fs::File;
+use std::io;
+use std::net::IpAddr;
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use whered_mmdb::{Database, FieldPath, ReadAt, RecordId, Resident};
+
+/// Where the file's bytes are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AccessMode {
+    /// Everything is read from the file when it is asked for.
+    Stream,
+    /// The search tree is in memory.
+    Tree,
+    /// The whole file is in memory.
+    Memory,
+}
+
+/// The four fields that are measured.
+#[derive(Debug)]
+pub(super) struct FieldPaths {
+    pub(super) country: FieldPath,
+    pub(super) city: FieldPath,
+    pub(super) latitude: FieldPath,
+    pub(super) longitude: FieldPath,
+}
+
+impl FieldPaths {
+    pub(super) fn new() -> FieldPaths {
+        FieldPaths {
+            country: FieldPath::new(["country", "iso_code"]),
+            city: FieldPath::new(["city", "names", "en"]),
+            latitude: FieldPath::new(["location", "latitude"]),
+            longitude: FieldPath::new(["location", "longitude"]),
+        }
+    }
+}
+
+/// Memory of the caller that an answer is copied into.
+#[derive(Debug, Default)]
+pub(super) struct CallersRecord {
+    country: Vec<u8>,
+    city: Vec<u8>,
+    latitude: f64,
+    longitude: f64,
+}
+
+impl CallersRecord {
+    /// Copies an answer; the memory of the last one is used again.
+    #[inline]
+    pub(super) fn copy(&mut self, country: &[u8], city: &[u8], latitude: f64, longitude: f64) {
+        self.country.clear();
+        self.country.extend_from_slice(country);
+        self.city.clear();
+        self.city.extend_from_slice(city);
+        (self.latitude, self.longitude) = (latitude, longitude);
+    }
+
+    pub(super) fn checksum(&self) -> u64 {
+        checksum::of_fields(&self.country, &self.city, self.latitude, self.longitude)
+    }
+}
+
+/// A database that is asked through its own tree.
+#[derive(Debug)]
+pub struct DatabaseEngine {
+    database: Database,
+    mode: AccessMode,
+    paths: FieldPaths,
+}
+
+impl DatabaseEngine {
+    /// Opens a file.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be read or is no database.
+    pub fn open(path: &Path, mode: AccessMode) -> Result<DatabaseEngine, String> {
+        let message = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
+        let resident = match mode {
+            AccessMode::Memory => None,
+            AccessMode::Tree => Some(Resident::Tree),
+            AccessMode::Stream => Some(Resident::Nothing),
+        };
+        let database = match resident {
+            None => Database::from_bytes(std::fs::read(path).map_err(|error| message(&error))?),
+            Some(resident) => {
+                let file = OpenFile::open(path).map_err(|error| message(&error))?;
+                Database::from_reader(file, resident)
+            }
+        };
+        let database = database.map_err(|error| message(&error))?;
+        Ok(DatabaseEngine { database, mode, paths: FieldPaths::new() })
+    }
+
+    /// The opened database.
+    #[must_use]
+    pub fn database(&self) -> &Database {
+        &self.database
+    }
+
+    fn find(&self, address: IpAddr) -> Result<Option<RecordId>, String> {
+        self.database.lookup(address).map(|found| found.record).map_err(|error| error.to_string())
+    }
+
+    fn fields(
+        &self,
+        found: Option<RecordId>,
+        copies: Option<&mut CallersRecord>,
+    ) -> Result<u64, String> {
+        let Some(id) = found else { return Ok(0) };
+        let message = |error: whered_mmdb::MmdbError| error.to_string();
+        let text = |path| self.database.text(id, path).map_err(message);
+        let number = |path| self.database.number(id, path).map_err(message);
+        let (country, city) = (text(&self.paths.country)?, text(&self.paths.city)?);
+        let country = country.as_deref().unwrap_or_default().as_bytes();
+        let city = city.as_deref().unwrap_or_default().as_bytes();
+        let latitude = number(&self.paths.latitude)?.unwrap_or_default();
+        let longitude = number(&self.paths.longitude)?.unwrap_or_default();
+        let Some(record) = copies else {
+            return Ok(checksum::of_fields(country, city, latitude, longitude));
+        };
+        record.copy(country, city, latitude, longitude);
+        Ok(record.checksum())
+    }
+}
+
+impl Engine for DatabaseEngine {
+    fn name(&self) -> String {
+        let mode = match self.mode {
+            AccessMode::Stream => "stream",
+            AccessMode::Tree => "tree",
+            AccessMode::Memory => "memory",
+        };
+        format!("whered-{mode}")
+    }
+
+    fn settings(&self) -> String {
+        "Database::lookup; Database::text and Database::number by FieldPath; texts by \
+         whered_ip::text::parse"
+            .to_owned()
+    }
+
+    fn can(&self, task: Task) -> bool {
+        task.calls == Calls::Single
+    }
+
+    fn run(&self, task: Task, list: &AddressList, part: Range<usize>) -> Result<u64, String> {
+        let mut record = CallersRecord::default();
+        let mut sum = 0_u64;
+        for index in part {
+            let address = match task.input {
+                Input::Binary => list.address(index),
+                Input::Text => whered_ip::text::parse(list.text(index).as_bytes())
+                    .ok_or_else(|| format!("{:?} was not read", list.text(index)))?,
+            };
+            let found = self.find(address)?;
+            sum = sum.wrapping_add(match task.wants {
+                Wants::Record => checksum::of_record(found.map(RecordId::to_u32)),
+                Wants::Fields => self.fields(found, None)?,
+                Wants::Copies => self.fields(found, Some(&mut record))?,
+            });
+        }
+        Ok(sum)
+    }
+
+    fn is_slow(&self) -> bool {
+        self.mode != AccessMode::Memory
+    }
+
+    fn memory_bytes(&self) -> Option<usize> {
+        // What is in memory in these modes is (part of) the file itself.
+        Some(0)
+    }
+
+    fn accesses(&self, list: &AddressList, index: usize) -> Option<usize> {
+        let found = self.database.lookup(list.address(index)).ok()?;
+        Some(usize::from(found.prefix.length_bits()))
+    }
+}
+
+/// A file that is read in place.
+#[derive(Debug)]
+struct OpenFile {
+    file: File,
+    size_bytes: u64,
+}
+
+impl OpenFile {
+    fn open(path: &Path) -> io::Result<OpenFile> {
+        let file = File::open(path)?;
+        let size_bytes = file.metadata()?.len();
+        Ok(OpenFile { file, size_bytes })
+    }
+}
+
+impl ReadAt for OpenFile {
+    fn size_bytes(&self) -> u64 {
+        self.size_bytes
+    }
+
+    fn read_at(&self, buffer: &mut [u8], offset_bytes: u64) -> io::Result<()> {
+        self.file.read_exact_at(buffer, offset_bytes)
+    }
+}

@@ -1,0 +1,146 @@
+//! The results of a run, as a table for people and as JSON.
+//!
+//! Not for the bars and ratios of a comparison: `bench/versus` has them.
+
+use super::engine::{Engine, Task};
+use super::histogram::Histogram;
+use super::rounds::Measured;
+use crate::measure::{Machine, median, quantile};
+use serde_json::{Value, json};
+use std::fmt::Write;
+
+/// One engine's result for one task and list.
+#[derive(Debug, Clone)]
+pub struct Row {
+    /// The list of addresses.
+    pub list: &'static str,
+    /// What was done with it.
+    pub task: Task,
+    /// The engine's name.
+    pub engine: String,
+    /// The times and sums.
+    pub measured: Measured,
+    /// Addresses a second of all threads together, if there was more than one.
+    pub per_second: Option<f64>,
+}
+
+impl Row {
+    fn to_json(&self) -> Value {
+        let nanoseconds = &self.measured.nanoseconds;
+        json!({
+            "addresses": self.list,
+            "task": self.task.to_string(),
+            "engine": self.engine,
+            "count": self.measured.addresses,
+            "cpu_nanoseconds": median(nanoseconds),
+            "cpu_nanoseconds_quartiles": [quantile(nanoseconds, 0.25), quantile(nanoseconds, 0.75)],
+            "addresses_per_second_of_all_threads": self.per_second,
+            "checksum": format!("{:016x}", self.measured.checksum()),
+        })
+    }
+
+    fn to_line(&self) -> String {
+        let nanoseconds = &self.measured.nanoseconds;
+        let middle = median(nanoseconds);
+        let rate = self.per_second.unwrap_or(1e9 / middle) / 1e6;
+        format!(
+            "{:<10} {:<22} {:<22} {:>9.1} {:>9.1} {:>9.1} {:>9.2}  {:016x}",
+            self.list,
+            self.task.to_string(),
+            self.engine,
+            middle,
+            quantile(nanoseconds, 0.25),
+            quantile(nanoseconds, 0.75),
+            rate,
+            self.measured.checksum()
+        )
+    }
+}
+
+/// How an engine was set up.
+#[derive(Debug, Clone)]
+pub struct EngineNote {
+    name: String,
+    settings: String,
+    memory_bytes: Option<usize>,
+}
+
+impl EngineNote {
+    /// Notes an engine.
+    #[must_use]
+    pub fn of(engine: &dyn Engine) -> EngineNote {
+        EngineNote {
+            name: engine.name(),
+            settings: engine.settings(),
+            memory_bytes: engine.memory_bytes(),
+        }
+    }
+}
+
+/// Everything that a run found.
+#[derive(Debug)]
+pub struct Report {
+    /// Where it ran.
+    pub machine: Machine,
+    /// How it ran: file, number of addresses, core and so on, by name.
+    pub settings: Vec<(&'static str, Value)>,
+    /// What ran.
+    pub engines: Vec<EngineNote>,
+    /// How long it took.
+    pub rows: Vec<Row>,
+    /// What it read.
+    pub histograms: Vec<Histogram>,
+}
+
+impl Report {
+    /// The whole report as JSON.
+    #[must_use]
+    pub fn to_json(&self) -> Value {
+        let engines = self.engines.iter().map(|note| {
+            json!({
+                "name": note.name,
+                "settings": note.settings,
+                "bytes_over_the_file": note.memory_bytes,
+            })
+        });
+        let settings =
+            self.settings.iter().map(|(name, value)| ((*name).to_owned(), value.clone()));
+        json!({
+            "machine": self.machine.to_json(),
+            "settings": Value::Object(settings.collect()),
+            "engines": engines.collect::<Vec<_>>(),
+            "rows": self.rows.iter().map(Row::to_json).collect::<Vec<_>>(),
+            "memory_accesses": self.histograms.iter().map(Histogram::to_json).collect::<Vec<_>>(),
+        })
+    }
+
+    /// The whole report as text.
+    #[must_use]
+    pub fn to_text(&self) -> String {
+        let mut out = String::new();
+        let _ = writeln!(out, "{}", self.machine.to_line());
+        for (name, value) in &self.settings {
+            let _ = writeln!(out, "{name}: {value}");
+        }
+        let _ = writeln!(out, "\nengine                 bytes over the file");
+        for note in &self.engines {
+            let bytes = note.memory_bytes.map_or("unknown".to_owned(), |bytes| bytes.to_string());
+            let _ = writeln!(out, "{:<22} {bytes:>12}", note.name);
+        }
+        let _ = writeln!(
+            out,
+            "\n{:<10} {:<22} {:<22} {:>9} {:>9} {:>9} {:>9}  checksum",
+            "addresses", "task", "engine", "ns (cpu)", "quarter", "3/4", "M/s"
+        );
+        for row in &self.rows {
+            let _ = writeln!(out, "{}", row.to_line());
+        }
+        if !self.histograms.is_empty() {
+            let _ = writeln!(out, "\nmemory accesses of a lookup, one after the other");
+        }
+        for histogram in &self.histograms {
+            let _ = writeln!(out, "{}", histogram.to_line());
+        }
+        out
+    }
+}
