@@ -22,7 +22,7 @@ pub use database::{AccessMode, DatabaseEngine};
 pub use engine::{BATCH_SIZE, Calls, Engine, Input, Task, Wants};
 pub use histogram::Histogram;
 pub use report::{EngineNote, Report, Row};
-pub use rounds::{Measured, Rounds, interleaved, threaded};
+pub use rounds::{Contender, Measured, Rounds, interleaved, threaded};
 
 use crate::measure::{Machine, pin_to_core};
 use serde_json::json;
@@ -63,7 +63,8 @@ pub fn run(options: &Options) -> Result<Report, String> {
     let memory = DatabaseEngine::open(&options.database, AccessMode::Memory)?;
     let lists = lists(memory.database(), options.addresses, options.seed)
         .map_err(|error| format!("{}: {error}", options.database.display()))?;
-    let others = own_engines(&options.database)?;
+    let mut others = file_engines(&options.database)?;
+    others.extend(index_engines(&options.database)?);
     let mut engines: Vec<&dyn Engine> = vec![&memory];
     engines.extend(others.iter().map(|engine| &**engine));
     let mut report = Report {
@@ -89,8 +90,17 @@ pub fn run(options: &Options) -> Result<Report, String> {
     Ok(report)
 }
 
-/// Our engines but the one whose whole file is in memory.
-fn own_engines(path: &Path) -> Result<Vec<Box<dyn Engine>>, String> {
+/// Our indexes of a file, in each form.
+///
+/// # Errors
+///
+/// The file cannot be read or indexed.
+pub fn index_engines(_path: &Path) -> Result<Vec<Box<dyn Engine>>, String> {
+    Ok(Vec::new())
+}
+
+/// Our engines that read the file while they answer.
+fn file_engines(path: &Path) -> Result<Vec<Box<dyn Engine>>, String> {
     let mut engines: Vec<Box<dyn Engine>> = Vec::new();
     for mode in [AccessMode::Stream, AccessMode::Tree] {
         engines.push(Box::new(DatabaseEngine::open(path, mode)?));
@@ -137,24 +147,19 @@ fn rows(
     options: &Options,
 ) -> Result<Vec<Row>, String> {
     let rounds = Rounds::new(list.len(), options.round_size);
-    let row = |engine: &&dyn Engine, measured: Measured, per_second: Option<f64>| Row {
-        list: list.name,
-        task,
-        engine: engine.name(),
-        measured,
-        per_second,
-    };
-    if options.threads == 1 {
-        let measured = interleaved(engines, task, list, rounds)?;
-        let both = engines.iter().zip(measured);
-        return Ok(both
-            .filter_map(|(engine, measured)| Some(row(engine, measured?, None)))
-            .collect());
-    }
     let able = engines.iter().filter(|engine| engine.can(task));
-    able.map(|engine| {
-        let (measured, per_second) = threaded(*engine, task, list, rounds, options.threads)?;
-        Ok(row(engine, measured, Some(per_second)))
-    })
-    .collect()
+    let contenders: Vec<Contender<'_>> = able.map(|&engine| Contender { engine, task }).collect();
+    if options.threads == 1 {
+        let measured = interleaved(&contenders, list, rounds)?;
+        let both = contenders.iter().zip(measured);
+        return Ok(both.map(|(contender, one)| Row::new(list, contender, one)).collect());
+    }
+    contenders
+        .iter()
+        .map(|contender| {
+            let (measured, per_second) = threaded(contender, list, rounds, options.threads)?;
+            let row = Row::new(list, contender, measured);
+            Ok(Row { per_second: Some(per_second), ..row })
+        })
+        .collect()
 }

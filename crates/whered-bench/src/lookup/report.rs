@@ -2,9 +2,10 @@
 //!
 //! Not for the bars and ratios of a comparison: `bench/versus` has them.
 
+use super::addresses::AddressList;
 use super::engine::{Engine, Task};
 use super::histogram::Histogram;
-use super::rounds::Measured;
+use super::rounds::{Contender, Measured};
 use crate::measure::{Machine, median, quantile};
 use serde_json::{Value, json};
 use std::fmt::Write;
@@ -25,7 +26,21 @@ pub struct Row {
 }
 
 impl Row {
-    fn to_json(&self) -> Value {
+    /// What one contender did with a list.
+    #[must_use]
+    pub fn new(list: &AddressList, contender: &Contender<'_>, measured: Measured) -> Row {
+        Row {
+            list: list.name,
+            task: contender.task,
+            engine: contender.engine.name(),
+            measured,
+            per_second: None,
+        }
+    }
+
+    /// The row as JSON.
+    #[must_use]
+    pub fn to_json(&self) -> Value {
         let nanoseconds = &self.measured.nanoseconds;
         json!({
             "addresses": self.list,
@@ -39,12 +54,14 @@ impl Row {
         })
     }
 
-    fn to_line(&self) -> String {
+    /// The row as a line of the table.
+    #[must_use]
+    pub fn to_line(&self) -> String {
         let nanoseconds = &self.measured.nanoseconds;
         let middle = median(nanoseconds);
         let rate = self.per_second.unwrap_or(1e9 / middle) / 1e6;
         format!(
-            "{:<10} {:<22} {:<22} {:>9.1} {:>9.1} {:>9.1} {:>9.2}  {:016x}",
+            "{:<10} {:<22} {:<22} {:>9.1} {:>9.1} {:>9.1} {:>9.2} {:>8}  {:016x}",
             self.list,
             self.task.to_string(),
             self.engine,
@@ -52,6 +69,7 @@ impl Row {
             quantile(nanoseconds, 0.25),
             quantile(nanoseconds, 0.75),
             rate,
+            self.measured.addresses,
             self.measured.checksum()
         )
     }
@@ -74,6 +92,19 @@ impl EngineNote {
             settings: engine.settings(),
             memory_bytes: engine.memory_bytes(),
         }
+    }
+
+    /// The same with the file's name in front of the engine's, where several files are measured.
+    #[must_use]
+    pub fn about(self, file: &str) -> EngineNote {
+        EngineNote { name: format!("{file}: {}", self.name), ..self }
+    }
+
+    /// A row of a Markdown table: name, bytes, settings.
+    #[must_use]
+    pub fn to_table_row(&self) -> String {
+        let bytes = self.memory_bytes.map_or("-".to_owned(), |bytes| bytes.to_string());
+        format!("| {} | {bytes} | {} |", self.name.replace('|', "\\|"), self.settings)
     }
 }
 
@@ -129,8 +160,8 @@ impl Report {
         }
         let _ = writeln!(
             out,
-            "\n{:<10} {:<22} {:<22} {:>9} {:>9} {:>9} {:>9}  checksum",
-            "addresses", "task", "engine", "ns (cpu)", "quarter", "3/4", "M/s"
+            "\n{:<10} {:<22} {:<22} {:>9} {:>9} {:>9} {:>9} {:>8}  checksum",
+            "addresses", "task", "engine", "ns (cpu)", "quarter", "3/4", "M/s", "count"
         );
         for row in &self.rows {
             let _ = writeln!(out, "{}", row.to_line());

@@ -62,41 +62,52 @@ impl Measured {
     }
 }
 
-/// Runs all engines that can do the task; `None` for the others.
+/// An engine and what it is asked to do: a rival without batches does single calls beside batches.
+#[derive(Clone, Copy)]
+pub struct Contender<'a> {
+    /// Who.
+    pub engine: &'a dyn Engine,
+    /// What.
+    pub task: Task,
+}
+
+/// Runs all contenders over one list; a result for each, in their order.
 ///
 /// # Errors
 ///
 /// An engine fails, or two engines' answers differ; one line that names them.
 pub fn interleaved(
-    engines: &[&dyn Engine],
-    task: Task,
+    contenders: &[Contender<'_>],
     list: &AddressList,
     rounds: Rounds,
-) -> Result<Vec<Option<Measured>>, String> {
-    let mut measured: Vec<Option<Measured>> =
-        engines.iter().map(|engine| engine.can(task).then(Measured::default)).collect();
+) -> Result<Vec<Measured>, String> {
+    let mut measured = vec![Measured::default(); contenders.len()];
     for (round, part) in rounds.parts(list.len()).enumerate() {
-        let mut expected: Option<(u64, usize)> = None;
-        for turn in 0..engines.len() {
-            let place = (round + turn) % engines.len();
-            let (engine, Some(results)) = (engines[place], &mut measured[place]) else { continue };
-            if engine.is_slow() && round >= rounds.slow_rounds {
+        let mut expected: Option<(u64, &Contender<'_>)> = None;
+        for turn in 0..contenders.len() {
+            let place = (round + turn) % contenders.len();
+            let contender = &contenders[place];
+            if contender.engine.is_slow() && round >= rounds.slow_rounds {
                 continue;
             }
+            let Contender { engine, task } = *contender;
             let (nanoseconds, checksum) = timed(engine, task, list, part.clone())?;
+            let results = &mut measured[place];
             results.nanoseconds.push(nanoseconds / part.len() as f64);
             results.checksums.push(checksum);
             results.addresses += part.len();
             match expected {
                 Some((sum, other)) if sum != checksum => {
                     return Err(format!(
-                        "{} {task}, addresses {part:?}: {} says {checksum:016x}, {} says {sum:016x}",
+                        "{}, addresses {part:?}: {} ({task}) says {checksum:016x}, {} ({}) says \
+                         {sum:016x}",
                         list.name,
                         engine.name(),
-                        engines[other].name()
+                        other.engine.name(),
+                        other.task
                     ));
                 }
-                _ => expected = Some((checksum, place)),
+                _ => expected = Some((checksum, contender)),
             }
         }
     }
@@ -126,12 +137,12 @@ fn timed(
 ///
 /// The engine fails.
 pub fn threaded(
-    engine: &dyn Engine,
-    task: Task,
+    contender: &Contender<'_>,
     list: &AddressList,
     rounds: Rounds,
     threads: usize,
 ) -> Result<(Measured, f64), String> {
+    let Contender { engine, task } = *contender;
     let began = std::time::Instant::now();
     let one_thread = |thread: usize| -> Result<Measured, String> {
         let mut own = Measured::default();

@@ -51,35 +51,31 @@ fn rounds_cover_the_list_once() {
     assert_eq!(Rounds::new(0, 10).parts(0).count(), 0);
 }
 
-#[test]
-fn slow_engines_have_a_tenth_of_the_rounds() {
-    let engines: [&dyn Engine; 2] = [&counting(9999, false), &counting(9999, true)];
-    let measured = interleaved(&engines, TASK, &list(), Rounds::new(1000, 50)).unwrap();
-    let counts: Vec<usize> = measured.iter().flatten().map(|one| one.addresses).collect();
-    assert_eq!(counts, [1000, 100]);
-    assert_eq!(measured[0].as_ref().map(Measured::checksum), Some(1000));
+fn run(engines: &[&dyn Engine]) -> Result<Vec<Measured>, String> {
+    let contenders: Vec<Contender<'_>> =
+        engines.iter().map(|&engine| Contender { engine, task: TASK }).collect();
+    interleaved(&contenders, &list(), Rounds::new(1000, 50))
 }
 
 #[test]
-fn a_task_that_an_engine_does_not_have_is_left_out() {
-    let task = Task { calls: Calls::Batch, ..TASK };
-    let measured =
-        interleaved(&[&counting(9999, false)], task, &list(), Rounds::new(1000, 50)).unwrap();
-    assert_eq!(measured, [None]);
+fn slow_engines_have_a_tenth_of_the_rounds() {
+    let measured = run(&[&counting(9999, false), &counting(9999, true)]).unwrap();
+    let counts: Vec<usize> = measured.iter().map(|one| one.addresses).collect();
+    assert_eq!(counts, [1000, 100]);
+    assert_eq!(measured[0].checksum(), 1000);
 }
 
 #[test]
 fn a_wrong_answer_in_one_round_fails_the_run() {
-    let engines: [&dyn Engine; 2] = [&counting(9999, false), &counting(500, false)];
-    let error = interleaved(&engines, TASK, &list(), Rounds::new(1000, 50)).unwrap_err();
-    assert!(error.contains("same4 binary->record/single, addresses 500..550"), "{error}");
+    let error = run(&[&counting(9999, false), &counting(500, false)]).unwrap_err();
+    assert!(error.contains("same4, addresses 500..550"), "{error}");
 }
 
 #[test]
 fn threads_share_the_rounds() {
     let rounds = Rounds::new(1000, 50);
-    let (together, per_second) =
-        threaded(&counting(9999, false), TASK, &list(), rounds, 3).unwrap();
+    let contender = Contender { engine: &counting(9999, false), task: TASK };
+    let (together, per_second) = threaded(&contender, &list(), rounds, 3).unwrap();
     assert_eq!((together.addresses, together.checksum()), (1000, 1000));
     assert!(per_second > 0.0);
 }

@@ -35,7 +35,7 @@ impl Machine {
         let huge_pages = read("/sys/kernel/mm/transparent_hugepage/enabled");
         Machine {
             processor: known(field(&processors, "model name")),
-            processors: std::thread::available_parallelism().map_or(1, usize::from),
+            processors: count(&processors),
             caches: caches(Path::new("/sys/devices/system/cpu/cpu0/cache")),
             memory_mib: kib.unwrap_or(0) / 1024,
             kernel: known(Some(kernel.trim()).filter(|text| !text.is_empty())),
@@ -87,6 +87,11 @@ fn known(text: Option<&str>) -> String {
     text.unwrap_or("unknown").to_owned()
 }
 
+/// Not those that this thread is held to: all of the machine.
+fn count(processors: &str) -> usize {
+    processors.lines().filter(|line| line.starts_with("processor")).count().max(1)
+}
+
 /// The first `name : value` line's value.
 fn field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     let (_, value) = text
@@ -123,6 +128,7 @@ mod tests {
         let cpuinfo = "processor\t: 0\nmodel name\t: Some CPU @ 3.1 GHz\nmodel name\t: Other\n";
         assert_eq!(field(cpuinfo, "model name"), Some("Some CPU @ 3.1 GHz"));
         assert_eq!(field(cpuinfo, "flags"), None);
+        assert_eq!(count(cpuinfo), 1);
         assert_eq!(chosen("always [madvise] never\n"), Some("madvise"));
         assert_eq!(chosen("no list"), None);
     }
