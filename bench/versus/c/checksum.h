@@ -26,6 +26,14 @@ static inline uint64_t word_of_text(const char *text, size_t length) {
     return word + (uint64_t)length * 0x9e3779b97f4a7c15u;
 }
 
+/* What Rust calls f64::NAN. */
+static inline double absent_number(void) {
+    const uint64_t bits = 0x7ff8000000000000u;
+    double number;
+    memcpy(&number, &bits, sizeof number);
+    return number;
+}
+
 static inline uint64_t bits_of(double number) {
     uint64_t bits;
     memcpy(&bits, &number, sizeof bits);

@@ -165,7 +165,7 @@ static inline uint64_t text_of(int status, const MMDB_entry_data_s *data) {
 
 static inline double number_of(int status, const MMDB_entry_data_s *data) {
     int is_number = status == MMDB_SUCCESS && data->has_data && data->type == MMDB_DATA_TYPE_DOUBLE;
-    return is_number ? data->double_value : 0.0;
+    return is_number ? data->double_value : absent_number();
 }
 
 static const char *const country_path[] = {"country", "iso_code", NULL};
@@ -204,6 +204,8 @@ static inline int run(const struct maxmind *m, const struct job *job, enum input
             *sum += share_of_record(found.found_entry, found.entry.offset);
         } else if (found.found_entry) {
             *sum += fields_of(m, &found.entry, wants);
+        } else {
+            *sum += share_of_fields(0, 0, absent_number(), absent_number());
         }
     }
     return MMDB_SUCCESS;

@@ -13,10 +13,11 @@ use crate::record::{FileRow, Record};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use whered_bench::lookup::{
-    AccessMode, AddressList, Calls, Contender, DatabaseEngine, Engine, EngineNote, Input, Report,
-    Rounds, Row, Task, Wants, histograms, index_engines, interleaved, lists, warm,
+    AddressList, Calls, Contender, DatabaseEngine, Engine, EngineNote, Input, Report, Rounds, Row,
+    Task, Wants, file_engines, histograms, index_engines, interleaved, lists, warm,
 };
 use whered_bench::measure::{Machine, pin_to_core};
+use whered_engine::AccessMode;
 
 const ORIGINAL: &str = "libmaxminddb.so.0";
 
@@ -43,7 +44,7 @@ impl Options {
             drop_in: None,
             core: 0,
             addresses: 3_000_000,
-            round: 50_000,
+            round: 200_000,
             seed: 1,
             record: None,
             date: "undated".to_owned(),
@@ -125,6 +126,7 @@ fn city(options: &Options, db: &Path, record: &mut Record) -> Result<(), String>
     let lists = lists(memory.database(), options.addresses, options.seed)
         .map_err(|error| format!("{}: {error}", db.display()))?;
     let mut owned: Vec<Box<dyn Engine>> = vec![Box::new(memory)];
+    owned.extend(file_engines(db)?);
     owned.extend(index_engines(db)?);
     let (usual, fastest) = (CallsUsed::Usual, CallsUsed::Fastest);
     let maxmind = |name: &str, library: &str, mode: Option<&str>, used: CallsUsed| {
@@ -137,7 +139,6 @@ fn city(options: &Options, db: &Path, record: &mut Record) -> Result<(), String>
         let path = path.to_string_lossy();
         owned.push(maxmind("drop-in-tree", &path, None, usual)?);
         owned.push(maxmind("drop-in-index", &path, Some("index"), usual)?);
-        owned.push(maxmind("drop-in-index-fastest", &path, Some("index"), fastest)?);
     }
     owned.push(Box::new(CrateEngine::open(db, Decoding::Paths)?));
     owned.push(Box::new(CrateEngine::open(db, Decoding::Struct)?));
@@ -145,9 +146,14 @@ fn city(options: &Options, db: &Path, record: &mut Record) -> Result<(), String>
     warm(&engines, &lists, options.round)?;
     record.report.histograms.extend(histograms(&engines, &lists));
     record.report.engines.extend(engines.iter().map(|engine| EngineNote::of(*engine)));
-    for wants in [Wants::Record, Wants::Fields] {
+    for wants in [Wants::Record, Wants::Fields, Wants::Copies] {
         for input in [Input::Binary, Input::Text] {
-            for list in &lists {
+            // Texts are about reading them, and copies about copying: a list of a kind says it.
+            let is_plain = input == Input::Binary && wants != Wants::Copies;
+            let is_wanted = |list: &&AddressList| {
+                is_plain || matches!(list.name, "uniform4" | "networks4" | "networks6")
+            };
+            for list in lists.iter().filter(is_wanted) {
                 compare(File::City, &engines, list, (input, wants), options, record)?;
             }
         }
@@ -162,6 +168,7 @@ fn legacy(options: &Options, record: &mut Record) -> Result<(), String> {
         .map_err(|error| format!("{}: {error}", file.display()))?;
     let lists: Vec<AddressList> = lists.into_iter().filter(AddressList::is_ipv4).collect();
     let mut owned: Vec<Box<dyn Engine>> = vec![Box::new(memory)];
+    owned.extend(file_engines(file)?);
     owned.extend(index_engines(file)?);
     for flags in FLAGS {
         owned.push(Box::new(GeoipEngine::open(file, flags)?));
@@ -186,9 +193,13 @@ fn compare(
     options: &Options,
     record: &mut Record,
 ) -> Result<(), String> {
-    let tasks = [Calls::Single, Calls::Batch].map(|calls| Task { input, calls, wants });
-    let pairs =
-        engines.iter().flat_map(|engine| tasks.map(|task| Contender { engine: *engine, task }));
+    // A handle to a record stands beside a record.
+    let same = if wants == Wants::Record { vec![Wants::Row, wants] } else { vec![wants] };
+    let tasks = same
+        .into_iter()
+        .flat_map(|wants| [Calls::Single, Calls::Batch].map(|calls| Task { input, calls, wants }));
+    let pairs = tasks
+        .flat_map(|task| engines.iter().map(move |engine| Contender { engine: *engine, task }));
     let contenders: Vec<Contender<'_>> =
         pairs.filter(|contender| contender.engine.can(contender.task)).collect();
     let rounds = Rounds::new(list.len(), options.round);

@@ -45,10 +45,8 @@ struct City<'a> {
 
 #[derive(Deserialize, Default)]
 struct Location {
-    #[serde(default)]
-    latitude: f64,
-    #[serde(default)]
-    longitude: f64,
+    latitude: Option<f64>,
+    longitude: Option<f64>,
 }
 
 #[derive(Deserialize, Default)]
@@ -75,13 +73,15 @@ impl CrateEngine {
 
     fn fields(&self, found: &Found<'_>) -> Result<u64, maxminddb::MaxMindDbError> {
         if !found.has_data() {
-            return Ok(0);
+            return Ok(checksum::of_no_fields());
         }
         if self.decoding == Decoding::Struct {
             let record: Record<'_> = found.decode()?.unwrap_or_default();
             let Record { country, city, location } = record;
             let (country, city) = (country.iso_code.as_bytes(), city.names.en.as_bytes());
             let (latitude, longitude) = (location.latitude, location.longitude);
+            let latitude = latitude.unwrap_or(f64::NAN);
+            let longitude = longitude.unwrap_or(f64::NAN);
             return Ok(checksum::of_fields(country, city, latitude, longitude));
         }
         let country: Option<&str> = found.decode_path(&path!["country", "iso_code"])?;
@@ -91,8 +91,8 @@ impl CrateEngine {
         Ok(checksum::of_fields(
             country.unwrap_or_default().as_bytes(),
             city.unwrap_or_default().as_bytes(),
-            latitude.unwrap_or_default(),
-            longitude.unwrap_or_default(),
+            latitude.unwrap_or(f64::NAN),
+            longitude.unwrap_or(f64::NAN),
         ))
     }
 }
@@ -118,7 +118,9 @@ impl Engine for CrateEngine {
 
     fn can(&self, task: Task) -> bool {
         let is_same_for_both = task.wants == Wants::Record && self.decoding == Decoding::Struct;
-        task.calls == Calls::Single && task.wants != Wants::Copies && !is_same_for_both
+        task.calls == Calls::Single
+            && matches!(task.wants, Wants::Record | Wants::Fields)
+            && !is_same_for_both
     }
 
     fn run(&self, task: Task, list: &AddressList, part: Range<usize>) -> Result<u64, String> {

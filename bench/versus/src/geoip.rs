@@ -31,9 +31,9 @@ pub(crate) const FLAGS: [(&str, i32); 7] = [
     ("STANDARD", 0),
     ("CHECK_CACHE", 2),
     ("INDEX_CACHE", 4),
-    ("INDEX|CHECK", 4 | 2),
+    ("INDEX+CHECK", 4 | 2),
     ("MEMORY_CACHE", 1),
-    ("MEMORY|CHECK", 1 | 2),
+    ("MEMORY+CHECK", 1 | 2),
     ("MMAP_CACHE", 8),
 ];
 

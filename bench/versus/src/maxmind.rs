@@ -56,6 +56,7 @@ pub(crate) struct MaxmindEngine {
     used: CallsUsed,
     opened: *mut Opened,
     library: String,
+    mode: Option<String>,
 }
 
 #[allow(unsafe_code, reason = "an open database of libmaxminddb is only read")]
@@ -74,7 +75,7 @@ impl MaxmindEngine {
     ) -> Result<MaxmindEngine, String> {
         let text = |text: &str| CString::new(text).map_err(|error| format!("{text:?}: {error}"));
         let (library_name, file_name) = (text(library)?, text(&file.to_string_lossy())?);
-        let mode = mode.map(text).transpose()?;
+        let mode_text = mode.map(text).transpose()?;
         let mut message = [0_u8; 512];
         #[allow(unsafe_code, reason = "the C side of this package")]
         // SAFETY: all texts end with a zero byte and live through the call; the message's size is
@@ -83,7 +84,7 @@ impl MaxmindEngine {
             maxmind_open(
                 library_name.as_ptr(),
                 file_name.as_ptr(),
-                mode.as_ref().map_or(std::ptr::null(), |mode| mode.as_ptr()),
+                mode_text.as_ref().map_or(std::ptr::null(), |mode| mode.as_ptr()),
                 message.as_mut_ptr().cast(),
                 message.len(),
             )
@@ -93,7 +94,7 @@ impl MaxmindEngine {
             return Err(format!("{library}: {}", why.to_string_lossy()));
         }
         let (name, library) = (name.to_owned(), library.to_owned());
-        Ok(MaxmindEngine { name, used, opened, library })
+        Ok(MaxmindEngine { name, used, opened, library, mode: mode.map(str::to_owned) })
     }
 
     fn version(&self) -> String {
@@ -128,11 +129,13 @@ impl Engine for MaxmindEngine {
                  paths"
             }
         };
-        format!("{} {}, MMDB_MODE_MMAP, warmed; {calls}", self.library, self.version())
+        let library = Path::new(&self.library).file_name().unwrap_or_default().to_string_lossy();
+        let (version, mode) = (self.version(), self.mode.as_deref().unwrap_or("unset"));
+        format!("{library} {version}, WHERED_MMDB {mode}, MMDB_MODE_MMAP, warmed; {calls}")
     }
 
     fn can(&self, task: Task) -> bool {
-        task.calls == Calls::Single && task.wants != Wants::Copies
+        task.calls == Calls::Single && matches!(task.wants, Wants::Record | Wants::Fields)
     }
 
     fn run(&self, task: Task, list: &AddressList, part: Range<usize>) -> Result<u64, String> {

@@ -3,12 +3,12 @@
 //! Not for measuring. Ratios are medians over rounds, the two halves of each having run one after
 //! the other on the same addresses.
 
-use crate::bars::{BARS, Bar, File};
+use crate::bars::{BARS, Bar, File, MEMORY_BARS, MemoryBar};
 use serde_json::{Value, json};
 use std::fmt::Write;
 use std::fs;
 use std::path::Path;
-use whered_bench::lookup::{Calls, Report, Row, Task};
+use whered_bench::lookup::{Calls, Report, Row, Task, Wants};
 use whered_bench::measure::{median, median_of_ratios};
 
 /// A row about one of the files.
@@ -45,6 +45,11 @@ impl Judged {
     }
 }
 
+/// A rival's handle to a record is the record's offset.
+fn rivals_wants(task: Task) -> Wants {
+    if task.wants == Wants::Row { Wants::Record } else { task.wants }
+}
+
 impl Record {
     fn row(&self, (file, list): (File, &str), engine: &str, task: Task) -> Option<&Row> {
         let rows = self.results.iter().filter(|result| result.file == file);
@@ -55,7 +60,7 @@ impl Record {
     fn judged(&self) -> Vec<Judged> {
         let each = BARS.iter().flat_map(|bar| bar.ours.iter().map(move |&ours| (bar, ours)));
         each.map(|(bar, ours)| {
-            let single = Task { calls: Calls::Single, ..bar.task };
+            let single = Task { calls: Calls::Single, wants: rivals_wants(bar.task), ..bar.task };
             let ratio = self.row(bar.place, ours, bar.task).and_then(|own| {
                 let theirs = self.row(bar.place, bar.rival, single)?;
                 Some(median_of_ratios(&own.measured.nanoseconds, &theirs.measured.nanoseconds))
@@ -85,6 +90,7 @@ impl Record {
                 "| {measure} | {rival} | {ours} | {ratio} | {at_least} | {reach_for} | {verdict} |"
             );
         }
+        self.write_memory(&mut out);
         out.push_str("\n## Engines\n\n| engine | bytes over the file | settings |\n");
         out.push_str("| --- | ---: | --- |\n");
         for note in &self.report.engines {
@@ -97,6 +103,24 @@ impl Record {
         }
         out.push_str("```\n");
         out
+    }
+
+    /// What an engine needs for one thing, in millions of bytes.
+    fn megabytes(&self, bar: &MemoryBar) -> Option<f64> {
+        let mut notes = self.report.engines.iter();
+        notes.find_map(|note| note.bytes(bar.engine, bar.what)).map(|bytes| bytes as f64 / 1e6)
+    }
+
+    fn write_memory(&self, out: &mut String) {
+        out.push_str("\n## Memory over the file itself\n\nMillions of bytes.\n\n");
+        out.push_str("| engine | what for | measured | at most | reach for |\n");
+        out.push_str("| --- | --- | ---: | ---: | ---: |\n");
+        for bar in MEMORY_BARS {
+            let MemoryBar { engine, what, at_most, reach_for } = bar;
+            let measured = self.megabytes(bar).map_or("-".to_owned(), |size| format!("{size:.1}"));
+            let reach_for = reach_for.map_or("-".to_owned(), |size| size.to_string());
+            let _ = writeln!(out, "| {engine} | {what} | {measured} | {at_most} | {reach_for} |");
+        }
     }
 
     fn write_times(&self, out: &mut String) {
@@ -139,7 +163,17 @@ impl Record {
             row["rounds_cpu_nanoseconds"] = json!(result.row.measured.nanoseconds);
             row
         });
+        let memory = MEMORY_BARS.iter().map(|bar| {
+            json!({
+                "engine": bar.engine,
+                "what": bar.what,
+                "megabytes": self.megabytes(bar),
+                "at_most": bar.at_most,
+                "reach_for": bar.reach_for,
+            })
+        });
         let mut value = self.report.to_json();
+        value["memory_bars"] = memory.collect();
         value["bars"] = bars.collect();
         value["rows"] = rows.collect();
         value

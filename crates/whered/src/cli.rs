@@ -334,7 +334,7 @@ pub(crate) struct BenchLookupArguments {
     #[arg(long, value_name = "N", default_value_t = 3_000_000)]
     pub(crate) addresses: usize,
     /// Addresses that an engine looks up before the next one has its turn
-    #[arg(long, value_name = "N", default_value_t = 100_000)]
+    #[arg(long, value_name = "N", default_value_t = 200_000)]
     pub(crate) round: usize,
     /// The core that one thread is held to; without it, the system chooses
     #[arg(long, value_name = "N")]

@@ -1,34 +1,16 @@
 //! Our own engines: a database whose own tree is walked, in each of its access modes.
 //!
-//! Not for the index (`indexed`). The modes differ in where the file's bytes are:
-//!
-//! | mode | search tree | records |
-//! | --- | --- | --- |
-//! | stream | read from the file at each step | read from the file |
-//! | tree | in memory | read from the file |
-//! | memory | in memory | in memory |
+//! Not for the index (`indexed`). The modes differ in where the file's bytes are; they are opened
+//! as the server opens them ([`AccessMode`]).
 
 use super::addresses::AddressList;
 use super::checksum;
 use super::engine::{Calls, Engine, Input, Task, Wants};
-use std::fs::File;
-use std::io;
 use std::net::IpAddr;
 use std::ops::Range;
-use std::os::unix::fs::FileExt;
 use std::path::Path;
-use whered_mmdb::{Database, FieldPath, ReadAt, RecordId, Resident};
-
-/// Where the file's bytes are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum AccessMode {
-    /// Everything is read from the file when it is asked for.
-    Stream,
-    /// The search tree is in memory.
-    Tree,
-    /// The whole file is in memory.
-    Memory,
-}
+use whered_engine::{AccessMode, open_database_file};
+use whered_mmdb::{Database, FieldPath, RecordId};
 
 /// The four fields that are measured.
 #[derive(Debug)]
@@ -90,20 +72,7 @@ impl DatabaseEngine {
     ///
     /// The file cannot be read or is no database.
     pub fn open(path: &Path, mode: AccessMode) -> Result<DatabaseEngine, String> {
-        let message = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
-        let resident = match mode {
-            AccessMode::Memory => None,
-            AccessMode::Tree => Some(Resident::Tree),
-            AccessMode::Stream => Some(Resident::Nothing),
-        };
-        let database = match resident {
-            None => Database::from_bytes(std::fs::read(path).map_err(|error| message(&error))?),
-            Some(resident) => {
-                let file = OpenFile::open(path).map_err(|error| message(&error))?;
-                Database::from_reader(file, resident)
-            }
-        };
-        let database = database.map_err(|error| message(&error))?;
+        let database = open_database_file(path, mode).map_err(|error| error.to_string())?;
         Ok(DatabaseEngine { database, mode, paths: FieldPaths::new() })
     }
 
@@ -122,15 +91,15 @@ impl DatabaseEngine {
         found: Option<RecordId>,
         copies: Option<&mut CallersRecord>,
     ) -> Result<u64, String> {
-        let Some(id) = found else { return Ok(0) };
+        let Some(id) = found else { return Ok(checksum::of_no_fields()) };
         let message = |error: whered_mmdb::MmdbError| error.to_string();
         let text = |path| self.database.text(id, path).map_err(message);
         let number = |path| self.database.number(id, path).map_err(message);
         let (country, city) = (text(&self.paths.country)?, text(&self.paths.city)?);
         let country = country.as_deref().unwrap_or_default().as_bytes();
         let city = city.as_deref().unwrap_or_default().as_bytes();
-        let latitude = number(&self.paths.latitude)?.unwrap_or_default();
-        let longitude = number(&self.paths.longitude)?.unwrap_or_default();
+        let latitude = number(&self.paths.latitude)?.unwrap_or(f64::NAN);
+        let longitude = number(&self.paths.longitude)?.unwrap_or(f64::NAN);
         let Some(record) = copies else {
             return Ok(checksum::of_fields(country, city, latitude, longitude));
         };
@@ -141,12 +110,7 @@ impl DatabaseEngine {
 
 impl Engine for DatabaseEngine {
     fn name(&self) -> String {
-        let mode = match self.mode {
-            AccessMode::Stream => "stream",
-            AccessMode::Tree => "tree",
-            AccessMode::Memory => "memory",
-        };
-        format!("whered-{mode}")
+        format!("whered-{}", self.mode)
     }
 
     fn settings(&self) -> String {
@@ -156,7 +120,7 @@ impl Engine for DatabaseEngine {
     }
 
     fn can(&self, task: Task) -> bool {
-        task.calls == Calls::Single
+        task.calls == Calls::Single && task.wants != Wants::Row
     }
 
     fn run(&self, task: Task, list: &AddressList, part: Range<usize>) -> Result<u64, String> {
@@ -170,7 +134,7 @@ impl Engine for DatabaseEngine {
             };
             let found = self.find(address)?;
             sum = sum.wrapping_add(match task.wants {
-                Wants::Record => checksum::of_record(found.map(RecordId::to_u32)),
+                Wants::Row | Wants::Record => checksum::of_record(found.map(RecordId::to_u32)),
                 Wants::Fields => self.fields(found, None)?,
                 Wants::Copies => self.fields(found, Some(&mut record))?,
             });
@@ -179,41 +143,13 @@ impl Engine for DatabaseEngine {
     }
 
     fn is_slow(&self) -> bool {
-        self.mode != AccessMode::Memory
-    }
-
-    fn memory_bytes(&self) -> Option<usize> {
-        // What is in memory in these modes is (part of) the file itself.
-        Some(0)
+        matches!(self.mode, AccessMode::Stream | AccessMode::Tree)
     }
 
     fn accesses(&self, list: &AddressList, index: usize) -> Option<usize> {
-        let found = self.database.lookup(list.address(index)).ok()?;
+        // The other modes walk the same tree.
+        let is_stated = self.mode == AccessMode::Memory;
+        let found = self.database.lookup(list.address(index)).ok().filter(|_| is_stated)?;
         Some(usize::from(found.prefix.length_bits()))
-    }
-}
-
-/// A file that is read in place.
-#[derive(Debug)]
-struct OpenFile {
-    file: File,
-    size_bytes: u64,
-}
-
-impl OpenFile {
-    fn open(path: &Path) -> io::Result<OpenFile> {
-        let file = File::open(path)?;
-        let size_bytes = file.metadata()?.len();
-        Ok(OpenFile { file, size_bytes })
-    }
-}
-
-impl ReadAt for OpenFile {
-    fn size_bytes(&self) -> u64 {
-        self.size_bytes
-    }
-
-    fn read_at(&self, buffer: &mut [u8], offset_bytes: u64) -> io::Result<()> {
-        self.file.read_exact_at(buffer, offset_bytes)
     }
 }

@@ -31,6 +31,9 @@ pub enum Calls {
 /// What is asked of each address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Wants {
+    /// A handle to the record, such as the number of its row. What record that is, is asked after
+    /// the clock has stopped ([`Engine::settle`]).
+    Row,
     /// The record's place in the data section.
     Record,
     /// Country code, English name of the city, latitude, longitude; borrowed from the engine.
@@ -55,7 +58,7 @@ impl Task {
     #[must_use]
     pub fn all() -> Vec<Task> {
         let mut tasks = Vec::new();
-        for wants in [Wants::Record, Wants::Fields, Wants::Copies] {
+        for wants in [Wants::Row, Wants::Record, Wants::Fields, Wants::Copies] {
             for input in [Input::Binary, Input::Text] {
                 for calls in [Calls::Single, Calls::Batch] {
                     tasks.push(Task { input, calls, wants });
@@ -73,6 +76,7 @@ impl fmt::Display for Task {
             Input::Text => "text",
         };
         let wants = match self.wants {
+            Wants::Row => "row",
             Wants::Record => "record",
             Wants::Fields => "fields",
             Wants::Copies => "copies",
@@ -108,9 +112,25 @@ pub trait Engine: Sync {
         false
     }
 
-    /// The memory that it needs over the file itself.
-    fn memory_bytes(&self) -> Option<usize> {
-        None
+    /// What a sum is in everybody's terms, where the engine summed handles of its own up: the sum of
+    /// the same lookups' shares. Not timed.
+    ///
+    /// # Errors
+    ///
+    /// The lookups, done once more, do not give that sum.
+    fn settle(
+        &self,
+        _task: Task,
+        _list: &AddressList,
+        _part: Range<usize>,
+        sum: u64,
+    ) -> Result<u64, String> {
+        Ok(sum)
+    }
+
+    /// The bytes of memory that it needs over the file itself, by what they are for.
+    fn memory(&self) -> Vec<(&'static str, usize)> {
+        Vec::new()
     }
 
     /// How many places in memory a lookup reads one after the other.

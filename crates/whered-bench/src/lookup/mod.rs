@@ -14,19 +14,23 @@ pub mod checksum;
 mod database;
 mod engine;
 mod histogram;
+mod indexed;
 mod report;
 mod rounds;
 
 pub use addresses::{AddressList, Binary, lists};
-pub use database::{AccessMode, DatabaseEngine};
+pub use database::DatabaseEngine;
 pub use engine::{BATCH_SIZE, Calls, Engine, Input, Task, Wants};
 pub use histogram::Histogram;
+pub use indexed::{Fixed, IndexEngine, IndexSource, Serving};
 pub use report::{EngineNote, Report, Row};
 pub use rounds::{Contender, Measured, Rounds, interleaved, threaded};
 
 use crate::measure::{Machine, pin_to_core};
 use serde_json::json;
 use std::path::{Path, PathBuf};
+use whered_engine::AccessMode;
+use whered_mmdb::IndexForm;
 
 /// How many addresses of a list the histogram of memory accesses looks at.
 const HISTOGRAM_ADDRESSES: usize = 1_000_000;
@@ -90,19 +94,28 @@ pub fn run(options: &Options) -> Result<Report, String> {
     Ok(report)
 }
 
-/// Our indexes of a file, in each form.
+/// Our indexes of a file: in each form, and as the server has it, with reloading.
 ///
 /// # Errors
 ///
 /// The file cannot be read or indexed.
-pub fn index_engines(_path: &Path) -> Result<Vec<Box<dyn Engine>>, String> {
-    Ok(Vec::new())
+pub fn index_engines(path: &Path) -> Result<Vec<Box<dyn Engine>>, String> {
+    let mut engines: Vec<Box<dyn Engine>> = Vec::new();
+    for form in [IndexForm::Compact, IndexForm::Fast] {
+        engines.push(Box::new(IndexEngine::open(path, form)?));
+    }
+    engines.push(Box::new(IndexEngine::serving(path)?));
+    Ok(engines)
 }
 
-/// Our engines that read the file while they answer.
-fn file_engines(path: &Path) -> Result<Vec<Box<dyn Engine>>, String> {
+/// Our engines that walk a file that is not, or not all, in memory of ours.
+///
+/// # Errors
+///
+/// The file cannot be read.
+pub fn file_engines(path: &Path) -> Result<Vec<Box<dyn Engine>>, String> {
     let mut engines: Vec<Box<dyn Engine>> = Vec::new();
-    for mode in [AccessMode::Stream, AccessMode::Tree] {
+    for mode in [AccessMode::Stream, AccessMode::Tree, AccessMode::Mmap] {
         engines.push(Box::new(DatabaseEngine::open(path, mode)?));
     }
     Ok(engines)

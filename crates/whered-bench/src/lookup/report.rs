@@ -80,18 +80,14 @@ impl Row {
 pub struct EngineNote {
     name: String,
     settings: String,
-    memory_bytes: Option<usize>,
+    memory: Vec<(&'static str, usize)>,
 }
 
 impl EngineNote {
     /// Notes an engine.
     #[must_use]
     pub fn of(engine: &dyn Engine) -> EngineNote {
-        EngineNote {
-            name: engine.name(),
-            settings: engine.settings(),
-            memory_bytes: engine.memory_bytes(),
-        }
+        EngineNote { name: engine.name(), settings: engine.settings(), memory: engine.memory() }
     }
 
     /// The same with the file's name in front of the engine's, where several files are measured.
@@ -100,11 +96,24 @@ impl EngineNote {
         EngineNote { name: format!("{file}: {}", self.name), ..self }
     }
 
+    /// The bytes that an engine of this name needs for one thing, if it says.
+    #[must_use]
+    pub fn bytes(&self, engine: &str, what: &str) -> Option<usize> {
+        let is_it = self.name == engine;
+        let mut parts = self.memory.iter().filter(|(name, _)| is_it && *name == what);
+        parts.next().map(|(_, bytes)| *bytes)
+    }
+
     /// A row of a Markdown table: name, bytes, settings.
     #[must_use]
     pub fn to_table_row(&self) -> String {
-        let bytes = self.memory_bytes.map_or("-".to_owned(), |bytes| bytes.to_string());
-        format!("| {} | {bytes} | {} |", self.name.replace('|', "\\|"), self.settings)
+        format!("| {} | {} | {} |", self.name, self.memory_text(), self.settings)
+    }
+
+    fn memory_text(&self) -> String {
+        let parts = self.memory.iter().map(|(what, bytes)| format!("{what} {bytes}"));
+        let parts: Vec<String> = parts.collect();
+        if parts.is_empty() { "-".to_owned() } else { parts.join(", ") }
     }
 }
 
@@ -128,10 +137,11 @@ impl Report {
     #[must_use]
     pub fn to_json(&self) -> Value {
         let engines = self.engines.iter().map(|note| {
+            let memory = note.memory.iter().map(|(what, bytes)| ((*what).to_owned(), json!(bytes)));
             json!({
                 "name": note.name,
                 "settings": note.settings,
-                "bytes_over_the_file": note.memory_bytes,
+                "bytes_over_the_file": memory.collect::<serde_json::Map<_, _>>(),
             })
         });
         let settings =
@@ -155,8 +165,7 @@ impl Report {
         }
         let _ = writeln!(out, "\nengine                 bytes over the file");
         for note in &self.engines {
-            let bytes = note.memory_bytes.map_or("unknown".to_owned(), |bytes| bytes.to_string());
-            let _ = writeln!(out, "{:<22} {bytes:>12}", note.name);
+            let _ = writeln!(out, "{:<22} {}", note.name, note.memory_text());
         }
         let _ = writeln!(
             out,

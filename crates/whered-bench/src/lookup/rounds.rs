@@ -6,7 +6,12 @@
 //!
 //! ```text
 //! round 0: A B C    round 1: B C A    round 2: C A B   ...
+//! A:       lead-in (not timed) | timed
 //! ```
+//!
+//! Before its part an engine looks other addresses of the list up, untimed, so that the caches hold
+//! what they hold when it runs alone: rivals that read one mapped file warm it for each other, and
+//! an index would begin each round cold.
 //!
 //! Time is that of the thread's own processor clock. All engines' checksums of a round must be
 //! equal, or the run fails.
@@ -21,17 +26,26 @@ use std::ops::Range;
 pub struct Rounds {
     /// The most addresses of a round.
     pub round_size: usize,
+    /// How many other addresses an engine looks up before each round; slow engines do not.
+    pub lead_in: usize,
     /// The round that a slow engine stops before: one tenth of all, but not none.
     pub slow_rounds: usize,
     count: usize,
 }
 
 impl Rounds {
-    /// For so many addresses.
+    /// For so many addresses; the lead-in is as long as a round.
     #[must_use]
     pub fn new(address_count: usize, round_size: usize) -> Rounds {
-        let count = address_count.div_ceil(round_size.max(1));
-        Rounds { round_size: round_size.max(1), slow_rounds: count.div_ceil(10), count }
+        let round_size = round_size.clamp(1, address_count.max(1));
+        let count = address_count.div_ceil(round_size);
+        Rounds { round_size, lead_in: round_size, slow_rounds: count.div_ceil(10), count }
+    }
+
+    /// The addresses before a part; before the first ones, the last ones.
+    fn before(self, part: &Range<usize>, address_count: usize) -> Range<usize> {
+        let end = if part.start == 0 { address_count } else { part.start };
+        end.saturating_sub(self.lead_in)..end
     }
 
     /// Each round's part of the list.
@@ -91,6 +105,9 @@ pub fn interleaved(
                 continue;
             }
             let Contender { engine, task } = *contender;
+            if !engine.is_slow() {
+                engine.run(task, list, rounds.before(&part, list.len()))?;
+            }
             let (nanoseconds, checksum) = timed(engine, task, list, part.clone())?;
             let results = &mut measured[place];
             results.nanoseconds.push(nanoseconds / part.len() as f64);
@@ -122,10 +139,10 @@ fn timed(
 ) -> Result<(f64, u64), String> {
     let clock = || thread_cpu_nanoseconds().map_err(|error| format!("processor clock: {error}"));
     let before = clock()?;
-    let checksum = engine
-        .run(task, list, part)
-        .map_err(|error| format!("{} {task}, {}: {error}", list.name, engine.name()))?;
-    Ok(((clock()? - before) as f64, checksum))
+    let named = |error: String| format!("{} {task}, {}: {error}", list.name, engine.name());
+    let sum = engine.run(task, list, part.clone()).map_err(named)?;
+    let nanoseconds = (clock()? - before) as f64;
+    Ok((nanoseconds, engine.settle(task, list, part, sum).map_err(named)?))
 }
 
 /// Runs one engine in several threads at once, each with rounds of its own.

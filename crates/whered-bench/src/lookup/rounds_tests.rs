@@ -49,6 +49,14 @@ fn rounds_cover_the_list_once() {
     let parts: Vec<Range<usize>> = Rounds::new(25, 10).parts(25).collect();
     assert_eq!(parts, [0..10, 10..20, 20..25]);
     assert_eq!(Rounds::new(0, 10).parts(0).count(), 0);
+    assert_eq!(Rounds::new(25, 100).parts(25).next(), Some(0..25));
+}
+
+#[test]
+fn the_lead_in_is_what_comes_before_the_part() {
+    let rounds = Rounds::new(25, 10);
+    assert_eq!(rounds.before(&(10..20), 25), 0..10);
+    assert_eq!(rounds.before(&(0..10), 25), 15..25);
 }
 
 fn run(engines: &[&dyn Engine]) -> Result<Vec<Measured>, String> {
