@@ -142,6 +142,27 @@ bench-check: ## instructions per operation against bench/record (cargo xtask ins
 
 # ---- beside the tests ----
 
+BENCH_DATA := $(TARGET_DIR)/bench-data
+# The last core is the one that least else runs on.
+BENCH_CORE := $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) - 1)))
+# Our libmaxminddb.so.0, where this tree has it.
+DROP_IN_FOLDER := $(wildcard bindings/c/maxminddb)
+DROP_IN_PACKAGE := $(if $(DROP_IN_FOLDER),--package whered-maxminddb)
+DROP_IN := $(if $(DROP_IN_FOLDER),--drop-in '$(TARGET_DIR)/release/libmaxminddb.so')
+
+$(BENCH_DATA)/city.mmdb:
+	'$(TARGET_DIR)/release/whered' bench data --out '$(BENCH_DATA)'
+
+.PHONY: bench-lookup
+bench-lookup: ## lookups beside libmaxminddb, libGeoIP and the maxminddb crate; writes bench/record
+	@scripts/install-tools.sh bench
+	cargo build --release --package whered $(DROP_IN_PACKAGE) --locked
+	cargo build --release --manifest-path bench/versus/Cargo.toml \
+		--target-dir '$(TARGET_DIR)'
+	@$(MAKE) --no-print-directory '$(BENCH_DATA)/city.mmdb'
+	'$(TARGET_DIR)/release/whered-versus' --db '$(BENCH_DATA)/city.mmdb' \
+		$(DROP_IN) --core '$(BENCH_CORE)' --record bench/record --date "$$(date -u +%F)"
+
 .PHONY: fuzz
 fuzz: ## run each fuzz target for SECONDS=60 seconds (needs nightly and cargo-fuzz)
 	@scripts/fuzz.sh run '$(SECONDS)'

@@ -3,6 +3,7 @@
 #
 #   scripts/install-tools.sh run     what the demo's try-it commands use: redis-cli, dig, curl
 #   scripts/install-tools.sh test    that, and what the tests compare with
+#   scripts/install-tools.sh bench   the rivals that bench/versus links, and their data
 #   scripts/install-tools.sh venv    Python packages of tests/clients/requirements.txt into .venv
 #
 # By apt-get, dnf, apk or brew, as root or through sudo. It installs nothing that is there, starts
@@ -36,6 +37,7 @@ can_be_root() {
 is_there() {
     case "$1" in
     python-venv) python3 -c 'import ensurepip, venv' > /dev/null 2>&1 || [ -x .venv/bin/python ] ;;
+    maxminddb-headers) cc -include maxminddb.h -x c -fsyntax-only /dev/null > /dev/null 2>&1 ;;
     legacy-database) [ -f /usr/share/GeoIP/GeoIP.dat ] ;;
     legacy-headers) cc -include GeoIPCity.h -x c -fsyntax-only /dev/null > /dev/null 2>&1 ;;
     maxminddb.h) echo '#include <maxminddb.h>' | cc -E - > /dev/null 2>&1 ;;
@@ -64,6 +66,9 @@ package_of() {
     apt-get:geoiplookup) echo geoip-bin ;;
     dnf:geoiplookup) echo GeoIP ;;
     apk:geoiplookup | brew:geoiplookup) echo geoip ;;
+    apt-get:maxminddb-headers) echo libmaxminddb-dev ;;
+    dnf:maxminddb-headers) echo libmaxminddb-devel ;;
+    apk:maxminddb-headers) echo libmaxminddb-dev ;;
     apt-get:legacy-database) echo geoip-database ;;
     dnf:legacy-database) echo GeoIP-data ;;
     apt-get:legacy-headers) echo libgeoip-dev ;;
@@ -220,11 +225,15 @@ test)
         exit 1
     fi
     ;;
+bench)
+    need_cargo
+    provide cc maxminddb-headers legacy-headers legacy-database
+    ;;
 venv)
     make_venv
     ;;
 *)
-    echo 'usage: scripts/install-tools.sh run | test | venv' >&2
+    echo 'usage: scripts/install-tools.sh run | test | bench | venv' >&2
     exit 2
     ;;
 esac

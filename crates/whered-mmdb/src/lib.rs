@@ -81,4 +81,4 @@ pub use value::Value;
 pub use verify::Verified;
 pub use walk::{MAX_DEPTH, MAX_PAYLOAD_BYTES_PER_RECORD, MAX_VALUES_PER_RECORD};
 pub use whered_ip::IndexForm;
-pub use writer::{Writer, WriterOptions};
+pub use writer::{StoredValue, Writer, WriterOptions};

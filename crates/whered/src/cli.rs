@@ -32,6 +32,9 @@ pub(crate) enum Command {
     /// Work with database files
     #[command(subcommand)]
     Db(DbCommand),
+    /// Make benchmark data and measure
+    #[command(subcommand)]
+    Bench(BenchCommand),
 }
 
 #[derive(Subcommand)]
@@ -306,6 +309,68 @@ fn parse_ip_version(text: &str) -> Result<u16, String> {
         "6" => Ok(6),
         _ => Err("allowed: 4, 6".to_owned()),
     }
+}
+
+#[derive(Subcommand)]
+pub(crate) enum BenchCommand {
+    /// Write made-up city and ASN databases of the real ones' size and shape
+    Data(BenchDataArguments),
+    /// Measure lookups in a database file, in every access mode
+    Lookup(BenchLookupArguments),
+}
+
+#[derive(Args)]
+pub(crate) struct BenchLookupArguments {
+    /// Database file (.mmdb), such as `whered bench data` writes
+    #[arg(long, value_name = "FILE")]
+    pub(crate) db: PathBuf,
+    /// Threads at once
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) threads: usize,
+    /// How to print
+    #[arg(long, value_enum, default_value_t = ReportFormat::Table)]
+    pub(crate) format: ReportFormat,
+    /// Addresses of each list
+    #[arg(long, value_name = "N", default_value_t = 3_000_000)]
+    pub(crate) addresses: usize,
+    /// Addresses that an engine looks up before the next one has its turn
+    #[arg(long, value_name = "N", default_value_t = 200_000)]
+    pub(crate) round: usize,
+    /// The core that one thread is held to; without it, the system chooses
+    #[arg(long, value_name = "N")]
+    pub(crate) core: Option<usize>,
+    /// What the addresses are drawn with
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) seed: u64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ReportFormat {
+    /// Lines for people
+    Table,
+    /// One JSON object
+    Json,
+}
+
+#[derive(Args)]
+pub(crate) struct BenchDataArguments {
+    /// Where city.mmdb and asn.mmdb are written; made if it is missing
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: PathBuf,
+    /// The same seed gives the same bytes
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// How many networks: as many as the real files, or a seventieth for tests
+    #[arg(long, value_enum, default_value_t = DataScale::Full)]
+    pub(crate) scale: DataScale,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum DataScale {
+    /// 3.7 million networks in the city file, half a million in the ASN file
+    Full,
+    /// The same shape with a seventieth of the networks
+    Small,
 }
 
 fn parse_record_size(text: &str) -> Result<u16, String> {

@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod addresses;
+mod bench;
 mod check;
 mod cli;
 mod db;
@@ -22,7 +23,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use clap::error::ErrorKind;
 
-use crate::cli::{Cli, Command, DbCommand};
+use crate::cli::{BenchCommand, Cli, Command, DbCommand};
 use crate::outcome::{Failure, Outcome};
 
 #[global_allocator]
@@ -44,6 +45,8 @@ fn main() -> ExitCode {
         Command::Db(DbCommand::Dump(arguments)) => db::dump(&arguments),
         Command::Db(DbCommand::Diff(arguments)) => db::diff(&arguments),
         Command::Db(DbCommand::Verify { file }) => db::verify(&file),
+        Command::Bench(BenchCommand::Data(arguments)) => bench::data(&arguments),
+        Command::Bench(BenchCommand::Lookup(arguments)) => bench::lookup(arguments),
     };
     finish(outcome)
 }

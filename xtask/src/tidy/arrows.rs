@@ -11,8 +11,9 @@
 //! level 0   ip    geo    store
 //! ```
 //!
-//! `bench` and `whered` (level 4) use anything of levels 0 to 3. Outside `crates/`, each package of
-//! `bindings` has a row of its own; `bench/*`, `fuzz` and `xtask` use anything and are used by nothing.
+//! `bench` and `whered` (level 4) use anything of levels 0 to 3, and `whered` uses `bench`. Outside
+//! `crates/`, each package of `bindings` has a row of its own; `bench/*`, `fuzz` and `xtask` use
+//! anything and are used by nothing.
 
 use super::metadata::{Arrow, Package};
 use crate::finding::{Finding, line_where};
@@ -42,6 +43,22 @@ const LEVEL_0_TO_3: &[&str] = &[
     "whered-connect",
 ];
 
+/// The program's row: `whered bench` is a command like the others.
+const LEVEL_0_TO_3_AND_BENCH: &[&str] = &[
+    "whered-ip",
+    "whered-geo",
+    "whered-store",
+    "whered-mmdb",
+    "whered-rules",
+    "whered-dns",
+    "whered-feeds",
+    "whered-capture",
+    "whered-engine",
+    "whered-server",
+    "whered-connect",
+    "whered-bench",
+];
+
 /// Package name and the packages it may use. A new crate needs a row here.
 const TABLE: &[(&str, &[&str])] = &[
     ("whered-ip", &[]),
@@ -56,7 +73,7 @@ const TABLE: &[(&str, &[&str])] = &[
     ("whered-server", &["whered-engine", "whered-dns"]),
     ("whered-connect", &["whered-engine", "whered-feeds"]),
     ("whered-bench", LEVEL_0_TO_3),
-    ("whered", LEVEL_0_TO_3),
+    ("whered", LEVEL_0_TO_3_AND_BENCH),
 ];
 
 /// The same by folder, for what lies outside `crates/`. Each library is a package of its own.

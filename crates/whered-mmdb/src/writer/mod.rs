@@ -11,7 +11,8 @@
 //!   `2002::/16` (6to4) lead to the same subtree, each unless a network inside that range was
 //!   inserted itself or nothing stands at `::/96`; a wider network around them (`2000::/3`) gives
 //!   way. `2001::/32` (Teredo) is no alias: there the bits behind the prefix are the server's
-//!   address, not the client's. [`Writer::set_ipv4_aliases`] turns them off.
+//!   address, not the client's; [`Writer::set_teredo_alias`] adds it for those who want files as
+//!   MaxMind's. [`Writer::set_ipv4_aliases`] turns them off.
 //! - A value is stored when it is inserted, once for all equal values and parts of values; what
 //!   was replaced stays in the data section, unused.
 //! - Equal calls in equal order give equal bytes.
@@ -89,9 +90,17 @@ pub struct Writer {
     options: WriterOptions,
     trie: Trie,
     data: DataSection,
+    /// Where each value that [`Writer::store`] was given stands.
+    stored: Vec<u32>,
     has_aliases: bool,
     is_merging: bool,
+    has_teredo_alias: bool,
 }
+
+/// A value that a [`Writer`] holds already: [`Writer::store`] gives it, [`Writer::insert_stored`]
+/// takes it, and networks that share a record need not pay for it again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct StoredValue(u32);
 
 impl Writer {
     /// An empty writer.
@@ -116,8 +125,15 @@ impl Writer {
                 return Err(refuse(format!("two descriptions in {language:?}"), "one a language"));
             }
         }
-        let (trie, data) = (Trie::new(), DataSection::new());
-        Ok(Writer { options, trie, data, has_aliases: true, is_merging: true })
+        Ok(Writer {
+            options,
+            trie: Trie::new(),
+            data: DataSection::new(),
+            stored: Vec::new(),
+            has_aliases: true,
+            has_teredo_alias: false,
+            is_merging: true,
+        })
     }
 
     /// Whether `::ffff:0:0/96` and `2002::/16` shall lead to the IPv4 networks of an IPv6
@@ -132,6 +148,53 @@ impl Writer {
         self.is_merging = is_merging;
     }
 
+    /// Whether `2001::/32` (Teredo) shall lead there as well, as it does in MaxMind's own files;
+    /// it does not unless told so, and never without the other aliases.
+    pub fn set_teredo_alias(&mut self, has_teredo_alias: bool) {
+        self.has_teredo_alias = has_teredo_alias;
+    }
+
+    /// Takes a value in, for any number of networks. Cost: linear in the value.
+    ///
+    /// ```
+    /// use whered_mmdb::{Database, Value, Writer, WriterOptions};
+    /// let mut writer = Writer::new(WriterOptions::default())?;
+    /// let shared = writer.store(&Value::Uint32(7))?;
+    /// writer.insert_stored("192.0.2.0/24".parse()?, shared)?;
+    /// writer.insert_stored("198.51.100.0/24".parse()?, shared)?;
+    /// let database = Database::from_bytes(writer.finish()?)?;
+    /// let record = database.lookup("198.51.100.1".parse()?)?.record.expect("it was inserted");
+    /// assert_eq!(database.record(record)?, Value::Uint32(7));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The value's faults, as [`insert`](Writer::insert) says.
+    pub fn store(&mut self, value: &Value) -> Result<StoredValue, MmdbError> {
+        Allowance::new().check(value, 0)?;
+        let offset = self.data.store(value)?;
+        let number = u32::try_from(self.stored.len())
+            .map_err(|_| refuse("too many stored values", "below 2^32 values"))?;
+        self.stored.push(offset);
+        Ok(StoredValue(number))
+    }
+
+    /// [`insert`](Writer::insert) with a value that was stored before.
+    ///
+    /// # Errors
+    ///
+    /// The network's faults, as [`insert`](Writer::insert) says; a value that this writer never
+    /// gave out.
+    pub fn insert_stored(&mut self, prefix: Prefix, value: StoredValue) -> Result<(), MmdbError> {
+        let offset = self.stored.get(value.0 as usize).copied().ok_or_else(|| {
+            let allowed = format!("the {} values of this writer", self.stored.len());
+            refuse(format!("stored value {}", value.0), allowed)
+        })?;
+        let (bits, length_bits) = self.place_in_tree(prefix)?;
+        self.trie.insert(bits, length_bits, offset)
+    }
+
     /// Gives all addresses of a network a value, but for those of more specific networks.
     ///
     /// # Errors
@@ -142,26 +205,29 @@ impl Writer {
     /// or with a key twice in a map; a data section beyond 4 GiB. The networks are then as before.
     #[expect(clippy::needless_pass_by_value, reason = "the caller has no use for the value after")]
     pub fn insert(&mut self, prefix: Prefix, value: Value) -> Result<(), MmdbError> {
-        let is_ipv4_tree = self.options.ip_version == 4;
-        let (bits, length_bits) = match (prefix.address(), is_ipv4_tree) {
-            (std::net::IpAddr::V4(address), true) => {
-                (u128::from(address.to_bits()) << 96, prefix.length_bits())
-            }
-            (std::net::IpAddr::V4(address), false) => {
-                (u128::from(address.to_bits()), 96 + prefix.length_bits())
-            }
-            (std::net::IpAddr::V6(address), false) => (address.to_bits(), prefix.length_bits()),
-            (std::net::IpAddr::V6(_), true) => {
-                return Err(MmdbError::new(
-                    ErrorKind::AddressFamily,
-                    format!("the IPv6 network {prefix}"),
-                    "IPv4 networks: the database is of IP version 4",
-                ));
-            }
-        };
+        let (bits, length_bits) = self.place_in_tree(prefix)?;
         Allowance::new().check(&value, 0)?;
         let offset = self.data.store(&value)?;
         self.trie.insert(bits, length_bits, offset)
+    }
+
+    /// The bits that lead from the tree's root to a network, and how many.
+    fn place_in_tree(&self, prefix: Prefix) -> Result<(u128, u8), MmdbError> {
+        let is_ipv4_tree = self.options.ip_version == 4;
+        match (prefix.address(), is_ipv4_tree) {
+            (std::net::IpAddr::V4(address), true) => {
+                Ok((u128::from(address.to_bits()) << 96, prefix.length_bits()))
+            }
+            (std::net::IpAddr::V4(address), false) => {
+                Ok((u128::from(address.to_bits()), 96 + prefix.length_bits()))
+            }
+            (std::net::IpAddr::V6(address), false) => Ok((address.to_bits(), prefix.length_bits())),
+            (std::net::IpAddr::V6(_), true) => Err(MmdbError::new(
+                ErrorKind::AddressFamily,
+                format!("the IPv6 network {prefix}"),
+                "IPv4 networks: the database is of IP version 4",
+            )),
+        }
     }
 
     /// The file's bytes.
@@ -172,7 +238,7 @@ impl Writer {
     /// beyond 128 KiB or with the metadata marker in a text.
     pub fn finish(mut self) -> Result<Vec<u8>, MmdbError> {
         if self.has_aliases && self.options.ip_version == 6 {
-            self.trie.add_aliases()?;
+            self.trie.add_aliases(self.has_teredo_alias)?;
         }
         let tree = self.trie.build(self.is_merging)?;
         let data = self.data.into_bytes();
@@ -333,5 +399,49 @@ impl Allowance {
             _ => {}
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Database;
+
+    fn prefix(text: &str) -> Prefix {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn stored_values_give_the_same_bytes_as_inserted_ones() {
+        let value = Value::String("a shared record".to_string());
+        let mut inserted = Writer::new(WriterOptions::default()).unwrap();
+        let mut stored = Writer::new(WriterOptions::default()).unwrap();
+        let shared = stored.store(&value).unwrap();
+        for network in ["192.0.2.0/24", "198.51.100.0/24", "2001:db8::/32"] {
+            inserted.insert(prefix(network), value.clone()).unwrap();
+            stored.insert_stored(prefix(network), shared).unwrap();
+        }
+        assert_eq!(stored.finish().unwrap(), inserted.finish().unwrap());
+    }
+
+    #[test]
+    fn a_value_that_was_never_stored_is_refused() {
+        let mut other = Writer::new(WriterOptions::default()).unwrap();
+        let foreign = other.store(&Value::Boolean(true)).unwrap();
+        let mut writer = Writer::new(WriterOptions::default()).unwrap();
+        assert!(writer.insert_stored(prefix("192.0.2.0/24"), foreign).is_err());
+    }
+
+    #[test]
+    fn teredo_leads_to_the_ipv4_networks_when_asked_for() {
+        for has_teredo_alias in [false, true] {
+            let mut writer = Writer::new(WriterOptions::default()).unwrap();
+            writer.set_teredo_alias(has_teredo_alias);
+            writer.insert(prefix("192.0.2.0/24"), Value::Boolean(true)).unwrap();
+            let database = Database::from_bytes(writer.finish().unwrap()).unwrap();
+            let answer = database.lookup("2001:0:c000:201::1".parse().unwrap()).unwrap();
+            assert_eq!(answer.record.is_some(), has_teredo_alias);
+            assert_eq!(database.networks().count(), 1);
+        }
     }
 }

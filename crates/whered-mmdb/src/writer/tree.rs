@@ -110,8 +110,11 @@ impl Trie {
     }
 
     /// Marks the ranges that lead to the IPv4 subtree, unless something was inserted inside them.
-    pub(super) fn add_aliases(&mut self) -> Result<(), MmdbError> {
-        for (bits, length_bits) in [(0xffff_u128 << 32, 96), (0x2002_u128 << 112, 16)] {
+    pub(super) fn add_aliases(&mut self, with_teredo: bool) -> Result<(), MmdbError> {
+        let mapped = (0xffff_u128 << 32, 96);
+        let six_to_four = (0x2002_u128 << 112, 16);
+        let teredo = with_teredo.then_some((0x2001_u128 << 112, 32));
+        for (bits, length_bits) in [mapped, six_to_four].into_iter().chain(teredo) {
             if !self.has(bits, length_bits) {
                 let parent = self.reach(bits, length_bits - 1)?;
                 let side = bit(bits, length_bits - 1);

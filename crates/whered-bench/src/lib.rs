@@ -1,0 +1,20 @@
+//! Benchmark data, measuring programs and their tables.
+//!
+//! For: `whered bench`, and `bench/versus`, which measures rivals with the same tools.
+//! Not for: anything that a server needs at run time; nothing below this crate knows it.
+//!
+//! ```text
+//! data     seed ──► city.mmdb, asn.mmdb
+//! lookup   file ──► lists of addresses, engines ──► rounds ──► table, JSON
+//! measure  clock, pinning, statistics, the machine's description
+//! ```
+//!
+//! Everything that is random comes from a seed ([`Random`]): the same call gives the same bytes and
+//! the same addresses on every machine.
+
+pub mod data;
+pub mod lookup;
+pub mod measure;
+mod random;
+
+pub use random::Random;

@@ -1,0 +1,346 @@
+//! Our own engines: a database compiled into an index, compact or fast, fixed or reloaded.
+//!
+//! Not for walking the file's tree (`database`). A batch goes through three steps, each over all
+//! of its addresses: read the texts, find the networks, ask for the rows' memory; then the rows
+//! are read.
+
+use super::addresses::{AddressList, Binary};
+use super::checksum;
+use super::database::CallersRecord;
+use super::engine::{BATCH_SIZE, Calls, Engine, Input, Task, Wants};
+use crate::measure::thread_cpu_nanoseconds;
+use std::ops::{Deref, Range};
+use std::path::Path;
+use std::sync::Arc;
+use whered_engine::{
+    AccessMode, DatabaseSource, EngineOptions, Generation, Setup, open_database_file,
+};
+use whered_ip::text;
+use whered_mmdb::{DatabaseIndex, Found, IndexForm, IndexOptions, RecordId};
+
+/// The columns of an index with the default fields.
+const COUNTRY: usize = 0;
+const CITY: usize = 1;
+const LATITUDE: usize = 2;
+const LONGITUDE: usize = 3;
+
+/// Where an engine's index comes from, for each call anew.
+pub trait IndexSource: Sync {
+    /// What keeps the index while a call uses it.
+    type Guard<'a>: Deref<Target = DatabaseIndex>
+    where
+        Self: 'a;
+
+    /// The index, for one call.
+    fn take(&self) -> Self::Guard<'_>;
+
+    /// The engine's name and how it is set up.
+    fn describe(&self) -> (String, String);
+}
+
+/// An index that nobody replaces.
+#[derive(Debug)]
+pub struct Fixed {
+    index: DatabaseIndex,
+    built_nanoseconds: u64,
+}
+
+impl IndexSource for Fixed {
+    type Guard<'a> = &'a DatabaseIndex;
+
+    #[inline]
+    fn take(&self) -> &DatabaseIndex {
+        &self.index
+    }
+
+    fn describe(&self) -> (String, String) {
+        let name = match self.index.form() {
+            IndexForm::Compact => "whered-compact",
+            IndexForm::Fast => "whered-fast",
+        };
+        let seconds = self.built_nanoseconds as f64 / 1e9;
+        (name.to_owned(), format!("built in {seconds:.2} s of processor time"))
+    }
+}
+
+/// The index of the generation that serves, in a database that is reloaded when its file changes:
+/// each call takes the generation anew. The file itself is watched by the server's own thread.
+pub struct Serving(Arc<whered_engine::Engine>);
+
+/// A generation and its only database's index.
+pub struct ServingIndex(Arc<Generation>);
+
+impl Deref for ServingIndex {
+    type Target = DatabaseIndex;
+
+    #[inline]
+    fn deref(&self) -> &DatabaseIndex {
+        let database = self.0.databases().first().and_then(|database| database.index());
+        database.expect("the engine was opened with one database in indexed mode")
+    }
+}
+
+impl IndexSource for Serving {
+    type Guard<'a> = ServingIndex;
+
+    #[inline]
+    fn take(&self) -> ServingIndex {
+        ServingIndex(self.0.generation())
+    }
+
+    fn describe(&self) -> (String, String) {
+        ("whered-reloading".to_owned(), "Engine::generation taken for each call".to_owned())
+    }
+}
+
+/// An index of a database, with the default fields.
+#[derive(Debug)]
+pub struct IndexEngine<S: IndexSource>(S);
+
+impl IndexEngine<Fixed> {
+    /// Reads and compiles a file.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be read or is no sound database.
+    pub fn open(path: &Path, form: IndexForm) -> Result<IndexEngine<Fixed>, String> {
+        let message = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
+        let clock = || thread_cpu_nanoseconds().map_err(|error| message(&error));
+        let database = open_database_file(path, AccessMode::Memory);
+        let database = database.map_err(|error| error.to_string())?;
+        let options = IndexOptions { form, ..IndexOptions::default() };
+        let before = clock()?;
+        let index = DatabaseIndex::build(&database, &options).map_err(|error| message(&error))?;
+        Ok(IndexEngine(Fixed { index, built_nanoseconds: clock()? - before }))
+    }
+}
+
+impl IndexEngine<Serving> {
+    /// Opens a file as the server does.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be read or is no sound database.
+    pub fn serving(path: &Path) -> Result<IndexEngine<Serving>, String> {
+        let source = DatabaseSource::new("city", path);
+        let setup = Setup { databases: vec![source], ..Setup::default() };
+        let opened =
+            whered_engine::Engine::open(EngineOptions { setup, ..EngineOptions::default() });
+        let (engine, _) = opened.map_err(|error| error.to_string())?;
+        Ok(IndexEngine(Serving(engine)))
+    }
+}
+
+impl<S: IndexSource> IndexEngine<S> {
+    /// One lookup after the other.
+    #[inline]
+    fn single(
+        &self,
+        input: Input,
+        list: &AddressList,
+        part: Range<usize>,
+        mut take: impl FnMut(&DatabaseIndex, Found),
+    ) -> Result<(), String> {
+        let unread = |index| format!("{:?} was not read", list.text(index));
+        let mut take4 = |address| {
+            let index = self.0.take();
+            take(&index, index.lookup4(address));
+        };
+        match (input, &list.binary) {
+            (Input::Binary, Binary::V4(addresses)) => {
+                addresses[part].iter().for_each(|address| take4(*address));
+            }
+            (Input::Text, Binary::V4(_)) => {
+                for index in part {
+                    let address = text::parse4(list.text(index).as_bytes());
+                    take4(address.ok_or_else(|| unread(index))?);
+                }
+            }
+            (input, Binary::V6(addresses)) => {
+                let mut take6 = |address| {
+                    let index = self.0.take();
+                    take(&index, index.lookup6(address));
+                };
+                for index in part {
+                    let address = match input {
+                        Input::Binary => Some(addresses[index]),
+                        Input::Text => text::parse6(list.text(index).as_bytes()),
+                    };
+                    take6(address.ok_or_else(|| unread(index))?);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Batches in arrival order.
+    #[inline]
+    fn batches(
+        &self,
+        input: Input,
+        list: &AddressList,
+        part: Range<usize>,
+        mut take: impl FnMut(&DatabaseIndex, &[Found]),
+    ) -> Result<(), String> {
+        let mut found = [Found::default(); BATCH_SIZE];
+        for start in part.clone().step_by(BATCH_SIZE) {
+            let index = self.0.take();
+            let batch = start..(start + BATCH_SIZE).min(part.end);
+            let found = &mut found[..batch.len()];
+            match (input, &list.binary) {
+                (Input::Binary, Binary::V4(all)) => index.lookup4_batch(&all[batch], found),
+                (Input::Binary, Binary::V6(all)) => index.lookup6_batch(&all[batch], found),
+                (Input::Text, Binary::V4(_)) => {
+                    let mut read = [None; BATCH_SIZE];
+                    let read = &mut read[..found.len()];
+                    let (places, bytes) = (places(list, batch), list.texts().0);
+                    text::parse4_batch_within(bytes, &places[..found.len()], read);
+                    index.lookup4_batch(&all_read(read)?[..found.len()], found);
+                }
+                (Input::Text, Binary::V6(_)) => {
+                    let mut read = [None; BATCH_SIZE];
+                    let read = &mut read[..found.len()];
+                    let (places, bytes) = (places(list, batch), list.texts().0);
+                    for (read, place) in read.iter_mut().zip(&places) {
+                        *read = text::parse6_within(bytes, place);
+                    }
+                    index.lookup6_batch(&all_read(read)?[..found.len()], found);
+                }
+            }
+            take(&index, found);
+        }
+        Ok(())
+    }
+
+    /// The sum of what a function says of each answer; batches ask for the rows' memory first if
+    /// the function reads them.
+    #[inline]
+    fn sum(
+        &self,
+        task: Task,
+        list: &AddressList,
+        part: Range<usize>,
+        mut share: impl FnMut(&DatabaseIndex, Found) -> u64,
+    ) -> Result<u64, String> {
+        let mut sum = 0_u64;
+        match task.calls {
+            Calls::Single => self.single(task.input, list, part, |index, found| {
+                sum = sum.wrapping_add(share(index, found));
+            })?,
+            Calls::Batch => self.batches(task.input, list, part, |index, batch| {
+                if matches!(task.wants, Wants::Fields | Wants::Copies) {
+                    index.prefetch_rows(batch);
+                }
+                for &found in batch {
+                    sum = sum.wrapping_add(share(index, found));
+                }
+            })?,
+        }
+        Ok(sum)
+    }
+}
+
+#[inline]
+fn offset(index: &DatabaseIndex, found: Found) -> u64 {
+    checksum::of_record(index.record(found).map(RecordId::to_u32))
+}
+
+#[inline]
+fn fields(index: &DatabaseIndex, found: Found) -> u64 {
+    let row = index.row(found);
+    let (country, city) = (row.text(COUNTRY), row.text(CITY));
+    checksum::of_fields(country, city, row.number(LATITUDE), row.number(LONGITUDE))
+}
+
+#[inline]
+fn copies(index: &DatabaseIndex, found: Found, record: &mut CallersRecord) -> u64 {
+    let row = index.row(found);
+    let (country, city) = (row.text(COUNTRY), row.text(CITY));
+    record.copy(country, city, row.number(LATITUDE), row.number(LONGITUDE));
+    record.checksum()
+}
+
+/// Where the texts of a batch stand; what is behind the last one is empty.
+#[inline]
+fn places(list: &AddressList, batch: Range<usize>) -> [Range<usize>; BATCH_SIZE] {
+    let starts = &list.texts().1[batch.start..=batch.end];
+    let mut places = [const { 0..0 }; BATCH_SIZE];
+    for (place, ends) in places.iter_mut().zip(starts.windows(2)) {
+        // A zero byte ends each text.
+        *place = ends[0] as usize..ends[1] as usize - 1;
+    }
+    places
+}
+
+/// The addresses of a batch of texts, if all were read; zeros behind the last one.
+#[inline]
+fn all_read<T: Copy + Default>(read: &[Option<T>]) -> Result<[T; BATCH_SIZE], String> {
+    let mut addresses = [T::default(); BATCH_SIZE];
+    let mut is_all = true;
+    for (address, read) in addresses.iter_mut().zip(read) {
+        is_all &= read.is_some();
+        *address = read.unwrap_or_default();
+    }
+    if is_all { Ok(addresses) } else { Err("a text was not read".to_owned()) }
+}
+
+impl<S: IndexSource> Engine for IndexEngine<S> {
+    fn name(&self) -> String {
+        self.0.describe().0
+    }
+
+    fn settings(&self) -> String {
+        format!(
+            "DatabaseIndex with the default fields, {}; lookup4 and lookup6 or their batches of \
+             {BATCH_SIZE}; texts by whered_ip::text",
+            self.0.describe().1
+        )
+    }
+
+    fn can(&self, _: Task) -> bool {
+        true
+    }
+
+    fn run(&self, task: Task, list: &AddressList, part: Range<usize>) -> Result<u64, String> {
+        let mut record = CallersRecord::default();
+        match task.wants {
+            Wants::Row => self.sum(task, list, part, |_, found| u64::from(found.row)),
+            Wants::Record => self.sum(task, list, part, offset),
+            Wants::Fields => self.sum(task, list, part, fields),
+            Wants::Copies => {
+                self.sum(task, list, part, |index, found| copies(index, found, &mut record))
+            }
+        }
+    }
+
+    fn settle(
+        &self,
+        task: Task,
+        list: &AddressList,
+        part: Range<usize>,
+        sum: u64,
+    ) -> Result<u64, String> {
+        if task.wants != Wants::Row {
+            return Ok(sum);
+        }
+        let (mut rows, mut offsets) = (0_u64, 0_u64);
+        self.single(Input::Binary, list, part, |index, found| {
+            rows = rows.wrapping_add(u64::from(found.row));
+            offsets = offsets.wrapping_add(offset(index, found));
+        })?;
+        if rows == sum {
+            Ok(offsets)
+        } else {
+            Err(format!("the rows' numbers are {sum} together, and {rows} when asked again"))
+        }
+    }
+
+    fn memory(&self) -> Vec<(&'static str, usize)> {
+        let index = self.0.take();
+        vec![("networks", index.networks_bytes()), ("columns", index.columns_bytes())]
+    }
+
+    fn accesses(&self, list: &AddressList, index: usize) -> Option<usize> {
+        Some(self.0.take().accesses(list.address(index)))
+    }
+}
