@@ -1,7 +1,7 @@
 //! A client that sends requests and takes replies apart, keeping their bytes.
 
 use std::fmt;
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
@@ -127,7 +127,13 @@ impl Client {
 
     fn read(&mut self) {
         let mut room = [0; 16 * 1024];
-        let count = self.stream.read(&mut room).expect("the server answers");
+        let count = loop {
+            match self.stream.read(&mut room) {
+                // A stopped process that goes on; nothing was read.
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                read => break read.expect("the server answers"),
+            }
+        };
         assert!(count > 0, "the server has closed; so far: {}", self.input.escape_ascii());
         self.input.extend_from_slice(&room[..count]);
     }
