@@ -464,3 +464,50 @@ def test_the_usual_fields_and_the_first_database_that_has_one(databases):
     assert list(json.loads(done.stdout)) == ["ip", "country.iso_code", "city.names.en", "location.latitude", "location.longitude", "autonomous_system_number"]
     done = enrich(databases, stdin=b'{"ip":"11.0.0.1"}\n', fields=["label", "country.iso_code", "net:country.iso_code"])
     assert json.loads(done.stdout) == {"ip": "11.0.0.1", "label": 'say "hi"', "city:country.iso_code": None, "net:country.iso_code": "ZZ"}
+
+
+def test_an_index_beside_the_database_changes_nothing_and_a_wrong_one_is_told(databases, tmp_path):
+    (tmp_path / "city.mmdb").write_bytes((databases[0] / "city.mmdb").read_bytes())
+    (tmp_path / "net.mmdb").write_bytes((databases[0] / "net.mmdb").read_bytes())
+    chance = random.Random(11)
+    lines = "".join(f"{an_address(chance)}\n" for _ in range(5000)).encode()
+    here = (tmp_path, databases[1])
+    arguments = ["--input-format", "csv", "--header", "no", "--column", "1"]
+    for form in ["same", "ndjson"]:
+        plain = enrich(databases, *arguments, "--output-format", form, stdin=lines)
+        assert counts(plain)[1] > 1000
+        # All fields are in it, then some, one of them in another place, then none of them.
+        for fields in [FIELDS[:4], ["location.latitude", "city.names.en"], ["continent"], []]:
+            for form_of_index, name, chosen in [("compact", "city", fields), ("fast", "net", ["label"])]:
+                command = [BINARY, "db", "index", tmp_path / f"{name}.mmdb", "--form", form_of_index]
+                command += [argument for field in chosen for argument in ("--field", field)]
+                done = subprocess.run(command, capture_output=True, timeout=30, check=True)
+                size = (tmp_path / f"{name}.mmdb.index").stat().st_size
+                assert re.fullmatch(rf".*/{name}\.mmdb\.index: [0-9]+ records, {size} bytes\n", done.stdout.decode())
+            done = enrich(here, *arguments, "--output-format", form, stdin=lines)
+            assert (done.stdout, done.stderr) == (plain.stdout, plain.stderr)
+    good = (tmp_path / "city.mmdb.index").read_bytes()
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "city.mmdb", "city.mmdb.index", "net.mmdb", "net.mmdb.index"]
+    damaged = bytearray(good)
+    damaged[len(good) // 2] ^= 1
+    wrong = {
+        b"": "fewer bytes",
+        b"no index at all": "no index",
+        good[:-1]: "checksum",
+        bytes(damaged): "checksum",
+        (tmp_path / "net.mmdb.index").read_bytes(): "another database",
+    }
+    for content, what in wrong.items():
+        (tmp_path / "city.mmdb.index").write_bytes(content)
+        done = enrich(here, *arguments, "--output-format", "ndjson", stdin=lines)
+        told, rest = done.stderr.split(b"\n", 1)
+        assert told.startswith(f"whered: {tmp_path}/city.mmdb.index: ".encode()), told
+        assert told.endswith(b"; it is not used"), told
+        assert (done.stdout, rest) == (plain.stdout, plain.stderr), what
+    (tmp_path / "city.mmdb.index").unlink()
+    (tmp_path / "city.mmdb.index").mkdir()
+    done = enrich(here, *arguments, "--output-format", "ndjson", stdin=lines)
+    assert (done.stdout, done.stderr.count(b"\n"), done.returncode) == (plain.stdout, 2, 0)
+    broken = subprocess.run([BINARY, "db", "index", tmp_path / "net.mmdb.index"], capture_output=True, timeout=30)
+    assert (broken.returncode, broken.stderr.count(b"\n")) == (2, 1)

@@ -56,7 +56,7 @@ mod steering;
 
 pub use databases::{
     AccessMode, DatabaseSource, DatabaseStatus, FileState, MemoryUse, NamedDatabase, ReloadFailure,
-    ReloadMode, open_database_file, read_database_file, read_file,
+    ReloadMode, open_database_file, open_index_file, read_database_file, read_file,
 };
 pub use engine::{Engine, EngineOptions, OpenReport, ReloadReport};
 pub use error::{EngineError, ExplainError, WriteError};

@@ -44,6 +44,7 @@ fn main() -> ExitCode {
         Command::Db(DbCommand::Convert(arguments)) => db::convert(&arguments),
         Command::Db(DbCommand::Dump(arguments)) => db::dump(&arguments),
         Command::Db(DbCommand::Diff(arguments)) => db::diff(&arguments),
+        Command::Db(DbCommand::Index(arguments)) => db::index(&arguments),
         Command::Db(DbCommand::Verify { file }) => db::verify(&file),
         Command::Bench(BenchCommand::Data(arguments)) => bench::data(&arguments),
         Command::Bench(BenchCommand::Lookup(arguments)) => bench::lookup(arguments),

@@ -13,6 +13,7 @@ use std::io::{self, Read};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::panic::resume_unwind;
 use std::path::Path;
+use std::sync::Arc;
 use std::thread;
 
 use whered_mmdb::{Database, DatabaseIndex, IndexOptions, MmdbError, ReadAt, Resident, Verified};
@@ -79,6 +80,22 @@ pub fn open_database_file(path: &Path, mode: AccessMode) -> Result<Database, Eng
 /// As [`open_database_file`].
 pub fn read_database_file(path: &Path) -> Result<Database, EngineError> {
     open_database_file(path, AccessMode::Memory)
+}
+
+/// Maps an index that was kept as a file ([`DatabaseIndex::to_bytes`]) of this database. As in
+/// [`AccessMode::Mmap`], nobody may cut or overwrite it in place; one that is renamed over it is
+/// another file.
+///
+/// Cost: one pass over both for their checksums.
+///
+/// # Errors
+/// The file cannot be read or is no index of this database: one line with the place.
+pub fn open_index_file(path: &Path, database: &Database) -> Result<DatabaseIndex, EngineError> {
+    let index = Opened::new(path).and_then(|opened| {
+        let bytes = opened.map()?;
+        Ok(DatabaseIndex::from_bytes(Arc::new(bytes), database)?)
+    });
+    index.map_err(|fault| EngineError::new(format!("{}: {}", path.display(), fault.0)))
 }
 
 /// Reads a regular file whole. A pipe that nobody writes to would block a reload for ever, and a

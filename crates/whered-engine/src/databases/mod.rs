@@ -30,7 +30,7 @@ use crate::clock;
 use file::OpenedDatabase;
 
 pub use access::AccessMode;
-pub use file::{FileState, open_database_file, read_database_file, read_file};
+pub use file::{FileState, open_database_file, open_index_file, read_database_file, read_file};
 pub use status::{DatabaseStatus, ReloadFailure, ReloadMode};
 
 /// An IP database to load.

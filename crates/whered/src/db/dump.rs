@@ -23,10 +23,7 @@ use crate::outcome::{Failure, Outcome};
 
 /// `whered db dump FILE`.
 pub(crate) fn dump(arguments: &DumpArguments) -> Result<Outcome, Failure> {
-    let fields = arguments.field.iter().map(|path| {
-        path.parse().map_err(|error| Failure::Message(format!("--field {path}: {error}")))
-    });
-    let fields: Vec<FieldPath> = fields.collect::<Result<_, _>>()?;
+    let fields = field_paths(&arguments.field)?;
     if fields.is_empty() && arguments.format == RowsFormat::Csv {
         let message = "--format csv needs the columns; allowed: --field PATH for each of them";
         return Err(Failure::Message(message.to_owned()));
@@ -41,6 +38,14 @@ pub(crate) fn dump(arguments: &DumpArguments) -> Result<Outcome, Failure> {
     }
     out.flush()?;
     Ok(Outcome::Found)
+}
+
+/// The paths that `--field` names.
+pub(super) fn field_paths(fields: &[String]) -> Result<Vec<FieldPath>, Failure> {
+    let parse = |path: &String| {
+        path.parse().map_err(|error| Failure::Message(format!("--field {path}: {error}")))
+    };
+    fields.iter().map(parse).collect()
 }
 
 struct Dump<'a> {

@@ -6,10 +6,13 @@
 mod build;
 mod diff;
 mod dump;
+mod index;
 
 pub(crate) use build::{build, build_from_csv, convert, writer_options};
 pub(crate) use diff::diff;
 pub(crate) use dump::dump;
+use dump::field_paths;
+pub(crate) use index::{index, index_path};
 
 use std::fs;
 use std::io::{self, Write};
@@ -76,7 +79,14 @@ pub(crate) fn replace_file(target: &Path, bytes: &[u8]) -> Result<(), Failure> {
     let mut temporary = target.as_os_str().to_owned();
     temporary.push(".new");
     let temporary = Path::new(&temporary);
-    let written = fs::write(temporary, bytes).and_then(|()| fs::rename(temporary, target));
+    let write = || {
+        let mut file = fs::File::create(temporary)?;
+        file.write_all(bytes)?;
+        // A name must not be seen after a crash before the bytes are.
+        file.sync_all()?;
+        fs::rename(temporary, target)
+    };
+    let written = write();
     written.map_err(|error| {
         // It may not even be there; the first error is the one to tell.
         let _ = fs::remove_file(temporary);

@@ -17,10 +17,13 @@ use std::hint::black_box;
 
 use super::fields::Column;
 use super::find::{NO_RECORD, View};
-use super::write::Style;
+use super::write::{Field, Style};
 
 /// What the texts of one segment may take in one worker.
 const TEXT_BYTES_MAX: usize = 64 << 20;
+
+/// What the text of one record may well take.
+const TEXT_BYTES_USUAL: usize = 192;
 
 /// Where a record's text is.
 #[derive(Clone, Copy, Debug)]
@@ -95,6 +98,8 @@ impl Entries {
 pub(crate) struct Cells {
     pub(crate) database: usize,
     columns: Vec<Column>,
+    /// For each column, the one of the view's index.
+    index_columns: Vec<Option<usize>>,
     entries: Entries,
     texts: Vec<u8>,
 }
@@ -106,6 +111,7 @@ impl Cells {
         let segment = |run: &[Column]| Cells {
             database: run.first().map_or(0, |column| column.database),
             columns: run.to_vec(),
+            index_columns: vec![None; run.len()],
             entries: Entries::new(None),
             texts: Vec::new(),
         };
@@ -128,6 +134,11 @@ impl Cells {
         if is_other || self.texts.len() > TEXT_BYTES_MAX {
             self.entries = Entries::new(view.key_count());
             self.texts.clear();
+            // Room in advance, which costs nothing before it is used: growing would copy it all.
+            let room = view.key_count().unwrap_or_default().saturating_mul(TEXT_BYTES_USUAL);
+            self.texts.reserve(room.min(TEXT_BYTES_MAX));
+            let columns = self.columns.iter();
+            self.index_columns = columns.map(|column| view.index_column(&column.path)).collect();
         }
         resolved.clear();
         resolved.extend(keys.iter().map(|&key| self.entries.get(key)));
@@ -149,10 +160,13 @@ impl Cells {
     fn make(&mut self, view: &View<'_>, style: Style, key: u32) -> Result<Entry, String> {
         let start = self.texts.len();
         let mut has_value = false;
-        for column in &self.columns {
-            let value = if key == NO_RECORD { None } else { view.field(key, &column.path)? };
-            has_value |= value.is_some();
-            style.write_field(&column.name, value.as_ref(), &mut self.texts);
+        for (column, index_column) in self.columns.iter().zip(&self.index_columns) {
+            let field = match key {
+                NO_RECORD => Field::Absent,
+                key => view.field(key, &column.path, *index_column)?,
+            };
+            has_value |= field != Field::Absent;
+            style.write_field(&column.name, &field, &mut self.texts);
         }
         let entry = || {
             let length = u32::try_from(self.texts.len() - start).ok()?.checked_mul(2)?;

@@ -1,25 +1,36 @@
 //! From many addresses to the keys of their records, and from a key to a record's fields.
 //!
-//! Not for texts and not for output. This is the seam between `enrich` and what answers: at first
-//! the file's own tree, which costs nothing to begin with; for a long input also an index, built
-//! beside the work and used as soon as it is there.
+//! Not for texts and not for output. This is the seam between `enrich` and what answers: an index
+//! that lies beside the file, if there is one; else at first the file's own tree, which costs
+//! nothing to begin with, and for a long input also an index, built beside the work with the fields
+//! that are wanted and used as soon as it is there.
 //!
 //! A key means a record of one [`View`] and nothing else; equal keys are equal records. A view
 //! stays what it is while others already get the index.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::Ipv6Addr;
 use std::sync::OnceLock;
 
-use whered_mmdb::{DatabaseIndex, FieldPath, Found, IndexOptions, MmdbError, RecordId, Value};
+use whered_engine::open_index_file;
+use whered_mmdb::{
+    Cell, DatabaseIndex, FieldPath, Found, IndexOptions, MmdbError, RecordId, Value,
+};
 
-use super::fields::Named;
+use super::fields::{Column, Named};
+use super::write::Field;
+use crate::db::index_path;
 
 /// The key of an address that has no record.
 pub(crate) const NO_RECORD: u32 = 0;
 
+/// As many fields as an index can have; those behind them are read in place.
+const FIELDS_MAX: usize = 255;
+
 /// What finds records in one database.
 pub(crate) struct Finder {
     named: Named,
+    /// What is wanted of its records.
+    fields: Vec<FieldPath>,
     index: OnceLock<DatabaseIndex>,
 }
 
@@ -30,16 +41,42 @@ pub(crate) struct View<'a> {
     index: Option<&'a DatabaseIndex>,
 }
 
+/// The key of a record while there is no index. Records stand at offsets of a file's data section,
+/// which is smaller than the greatest one.
+fn key_of(record: RecordId) -> u32 {
+    record.to_u32().saturating_add(1)
+}
+
 impl Finder {
-    pub(crate) fn new(named: Named) -> Finder {
-        Finder { named, index: OnceLock::new() }
+    /// What finds records in the database at `place`, for its columns.
+    pub(crate) fn new(named: Named, place: usize, columns: &[Column]) -> Finder {
+        let fields = columns.iter().filter(|column| column.database == place);
+        let fields = fields.map(|column| column.path.clone()).take(FIELDS_MAX).collect();
+        Finder { named, fields, index: OnceLock::new() }
     }
 
-    /// Builds the index, which takes about a second for a file of four million networks. A
-    /// database with a fault has none: the walk tells of the fault if an address leads to it.
+    /// Takes the index from the file beside the database, if there is one.
+    ///
+    /// # Errors
+    /// The file is no index of this database: one line that says why.
+    pub(crate) fn open_index(&self) -> Result<(), String> {
+        let path = index_path(&self.named.path);
+        if path.exists() {
+            let index = open_index_file(&path, &self.named.database);
+            // Nobody else has set it before the work begins.
+            let _ = self.index.set(index.map_err(|error| error.to_string())?);
+        }
+        Ok(())
+    }
+
+    /// Builds the index unless there is one, which takes about a second for a file of four million
+    /// networks. A database with a fault has none: the walk tells of the fault if an address leads
+    /// to it.
     pub(crate) fn build_index(&self) {
-        // Rows hold the records' names alone: fields are read once a record and kept as text.
-        let options = IndexOptions { fields: Vec::new(), ..IndexOptions::default() };
+        if self.index.get().is_some() {
+            return;
+        }
+        let options = IndexOptions { fields: self.fields.clone(), ..IndexOptions::default() };
         if let Ok(index) = DatabaseIndex::build(&self.named.database, &options) {
             // Nobody else builds it.
             let _ = self.index.set(index);
@@ -74,7 +111,12 @@ impl View<'_> {
             keys.extend(found.iter().map(|found| found.row));
             return Ok(());
         }
-        self.walk(addresses.iter().map(|&bits| IpAddr::V4(Ipv4Addr::from_bits(bits))), keys)
+        let mut records = Vec::with_capacity(addresses.len());
+        let walked = self.named.database.records4(addresses, &mut records);
+        walked.map_err(|error| self.place(&error))?;
+        keys.clear();
+        keys.extend(records.iter().map(|record| record.map_or(NO_RECORD, key_of)));
+        Ok(())
     }
 
     /// The same for IPv6. A database of IPv4 addresses has no record for any of them.
@@ -99,34 +141,50 @@ impl View<'_> {
             keys.resize(addresses.len(), NO_RECORD);
             return Ok(());
         }
-        self.walk(addresses.iter().map(|&bits| IpAddr::V6(Ipv6Addr::from_bits(bits))), keys)
-    }
-
-    fn walk(
-        &self,
-        addresses: impl Iterator<Item = IpAddr>,
-        keys: &mut Vec<u32>,
-    ) -> Result<(), String> {
         keys.clear();
-        for address in addresses {
-            let found = self.named.database.lookup(address).map_err(|error| self.place(&error))?;
-            // Records stand at offsets of a file's data section, which is smaller than that.
-            keys.push(found.record.map_or(NO_RECORD, |record| record.to_u32().saturating_add(1)));
+        for &bits in addresses {
+            let found = self.named.database.lookup(Ipv6Addr::from_bits(bits).into());
+            let found = found.map_err(|error| self.place(&error))?;
+            keys.push(found.record.map_or(NO_RECORD, key_of));
         }
         Ok(())
     }
 
-    /// A field of the record with this key.
+    /// The column of the index that has a field.
+    pub(crate) fn index_column(&self, path: &FieldPath) -> Option<usize> {
+        self.index?.column(path)
+    }
+
+    /// A field of the record with this key; from the index's column where it has one.
     ///
     /// # Errors
     /// A fault of the record, with the database's file.
-    pub(crate) fn field(&self, key: u32, path: &FieldPath) -> Result<Option<Value>, String> {
+    pub(crate) fn field(
+        &self,
+        key: u32,
+        path: &FieldPath,
+        index_column: Option<usize>,
+    ) -> Result<Field<'_>, String> {
+        let found = Found { row: key, length_bits: 0 };
+        if let (Some(index), Some(column)) = (self.index, index_column) {
+            match index.row(found).get(column) {
+                Cell::Absent => return Ok(Field::Absent),
+                Cell::Text(text) => return Ok(Field::Text(text)),
+                Cell::Double(number) => return Ok(Field::Value(Value::Double(number))),
+                Cell::Float(number) => return Ok(Field::Value(Value::Float(number))),
+                Cell::Unsigned(number) => return Ok(Field::Value(Value::Uint64(number))),
+                Cell::Signed(number) => return Ok(Field::Value(Value::Int32(number))),
+                Cell::Boolean(truth) => return Ok(Field::Value(Value::Boolean(truth))),
+                Cell::InPlace => {}
+            }
+        }
         let record = match self.index {
-            Some(index) => index.record(Found { row: key, length_bits: 0 }),
+            Some(index) => index.record(found),
             None => key.checked_sub(1).map(RecordId::from_u32),
         };
-        let Some(record) = record else { return Ok(None) };
-        self.named.database.field(record, path).map_err(|error| self.place(&error))
+        let Some(record) = record else { return Ok(Field::Absent) };
+        let value = self.named.database.field(record, path).map_err(|error| self.place(&error))?;
+        Ok(value.map_or(Field::Absent, Field::Value))
     }
 
     fn place(&self, error: &MmdbError) -> String {

@@ -31,7 +31,7 @@ use std::thread;
 use crate::cli::{EnrichArguments, EnrichFormat};
 use crate::outcome::{Failure, Outcome, complain};
 use detect::{Layout, Wishes};
-use fields::Column;
+use fields::{Column, Named};
 use find::Finder;
 use input::Input;
 use output::{Output, Packing};
@@ -71,8 +71,8 @@ pub(crate) fn run(arguments: &EnrichArguments) -> Result<Outcome, Failure> {
         shape: layout.shape.clone(),
         body,
         style,
+        finders: finders(databases, &columns, arguments.no_lookup),
         columns,
-        finders: databases.into_iter().map(Finder::new).collect(),
         is_without_lookups: arguments.no_lookup,
     });
     let total_bytes = Input::size_bytes(&arguments.inputs);
@@ -83,6 +83,19 @@ pub(crate) fn run(arguments: &EnrichArguments) -> Result<Outcome, Failure> {
     output.finish()?;
     tell(&counts);
     Ok(if counts.found > 0 { Outcome::Found } else { Outcome::NotFound })
+}
+
+/// One for each database, with the index that lies beside it; one that cannot be used is told.
+fn finders(databases: Vec<Named>, columns: &[Column], is_without_lookups: bool) -> Vec<Finder> {
+    let numbered = databases.into_iter().enumerate();
+    let finders: Vec<Finder> =
+        numbered.map(|(place, named)| Finder::new(named, place, columns)).collect();
+    for finder in finders.iter().filter(|_| !is_without_lookups) {
+        if let Err(message) = finder.open_index() {
+            complain(&format!("{message}; it is not used"));
+        }
+    }
+    finders
 }
 
 /// What was asked for, or what the output's name says, or what people expect of the input: a log

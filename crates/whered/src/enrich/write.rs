@@ -28,26 +28,39 @@ pub(crate) enum Style {
     Log,
 }
 
+/// What a record has at a path.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) enum Field<'a> {
+    Absent,
+    /// A string where it stands.
+    Text(&'a [u8]),
+    /// A string or anything else.
+    Value(Value),
+}
+
 impl Style {
     /// Appends a field with its separator.
-    pub(crate) fn write_field(self, name: &str, value: Option<&Value>, out: &mut Vec<u8>) {
-        let mut text = Vec::new();
-        match (self, value) {
-            (Style::Json, value) => {
-                out.push(b',');
-                write_json_text(name.as_bytes(), out);
-                out.push(b':');
-                match value {
-                    Some(value) => value.write_json(out),
-                    None => out.extend_from_slice(b"null"),
-                }
-                return;
+    pub(crate) fn write_field(self, name: &str, field: &Field<'_>, out: &mut Vec<u8>) {
+        if self == Style::Json {
+            out.push(b',');
+            write_json_text(name.as_bytes(), out);
+            out.push(b':');
+            match field {
+                Field::Absent => out.extend_from_slice(b"null"),
+                Field::Text(text) => write_json_text(text, out),
+                Field::Value(value) => value.write_json(out),
             }
-            (Style::Log, None) => text.push(b'-'),
-            (Style::Cell { .. }, None) => {}
-            (_, Some(value)) => value.write_text(&mut text),
+            return;
         }
-        self.write_text(&text, out);
+        match field {
+            Field::Absent => self.write_text(if self == Style::Log { b"-" } else { b"" }, out),
+            Field::Text(text) => self.write_text(text, out),
+            Field::Value(value) => {
+                let mut text = Vec::new();
+                value.write_text(&mut text);
+                self.write_text(&text, out);
+            }
+        }
     }
 
     /// Appends a text with its separator; for JSON the text alone.

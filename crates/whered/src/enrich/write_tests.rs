@@ -4,22 +4,26 @@
 
 use super::*;
 
-fn field(style: Style, value: Option<&Value>) -> String {
+fn field(style: Style, field: &Field<'_>) -> String {
     let mut out = Vec::new();
-    style.write_field("a\"b", value, &mut out);
+    style.write_field("a\"b", field, &mut out);
     String::from_utf8(out).unwrap()
 }
 
 #[test]
 fn a_field_has_its_separator_and_its_escapes() {
-    let text = Value::String("a,\"b\"\t\\\n".to_owned());
+    let text = Field::Text(b"a,\"b\"\t\\\n");
+    let value = Field::Value(Value::String("a,\"b\"\t\\\n".to_owned()));
     let comma = Style::Cell { delimiter: b',' };
     let tab = Style::Cell { delimiter: b'\t' };
-    assert_eq!(field(Style::Json, Some(&text)), ",\"a\\\"b\":\"a,\\\"b\\\"\\t\\\\\\n\"");
-    assert_eq!(field(comma, Some(&text)), ",\"a,\"\"b\"\"\t\\\n\"");
-    assert_eq!(field(tab, Some(&text)), "\ta,\"b\"\\t\\\\\\n");
-    assert_eq!(field(Style::Log, Some(&text)), " \"a,\\\"b\\\"\\x09\\\\\\x0a\"");
-    let nothing = [Style::Json, comma, tab, Style::Log].map(|style| field(style, None));
+    assert_eq!(field(Style::Json, &text), ",\"a\\\"b\":\"a,\\\"b\\\"\\t\\\\\\n\"");
+    assert_eq!(field(comma, &text), ",\"a,\"\"b\"\"\t\\\n\"");
+    assert_eq!(field(tab, &text), "\ta,\"b\"\\t\\\\\\n");
+    assert_eq!(field(Style::Log, &text), " \"a,\\\"b\\\"\\x09\\\\\\x0a\"");
+    for style in [Style::Json, comma, tab, Style::Log] {
+        assert_eq!(field(style, &value), field(style, &text), "{style:?}");
+    }
+    let nothing = [Style::Json, comma, tab, Style::Log].map(|style| field(style, &Field::Absent));
     assert_eq!(nothing, [",\"a\\\"b\":null", ",", "\t", " \"-\""]);
 }
 
