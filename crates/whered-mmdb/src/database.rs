@@ -155,32 +155,6 @@ impl Database {
         Ok(())
     }
 
-    /// The records of many IPv4 addresses, given as numbers (192.0.2.1 is 0xc000_0201), appended
-    /// to `records` in their order. The walks overlap: for hundreds of addresses that takes a
-    /// third of the time of so many lookups.
-    ///
-    /// ```
-    /// use whered_mmdb::{Database, Writer, WriterOptions, rows};
-    /// let mut writer = Writer::new(WriterOptions::default())?;
-    /// rows::read_csv(b"network,name\n192.0.2.0/24,test\n", &mut writer)?;
-    /// let database = Database::from_bytes(writer.finish()?)?;
-    /// let mut records = Vec::new();
-    /// database.records4(&[0xc000_0201, 0xc000_0301], &mut records)?;
-    /// assert_eq!(records, [database.lookup("192.0.2.1".parse()?)?.record, None]);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// A fault of the tree on any of the ways; `records` then holds some of those before it.
-    pub fn records4(
-        &self,
-        addresses: &[u32],
-        records: &mut Vec<Option<RecordId>>,
-    ) -> Result<(), MmdbError> {
-        self.tree.walk4_many(&self.bytes, addresses, records)
-    }
-
     /// The data section in memory; an empty one if it is not there.
     fn section(&self) -> Section<'_> {
         let bytes = self.bytes.get(self.data.clone()).unwrap_or_default();

@@ -28,9 +28,6 @@ use std::sync::Arc;
 /// The zero bytes between the tree and the data section, which record numbers count too.
 pub(crate) const SEPARATOR_BYTES: usize = 16;
 
-/// How many walks of a batch go on in step: as many reads of memory as a core has under way.
-const WALKS_IN_STEP: usize = 16;
-
 /// A record's name inside its database: the data-section offset of a MaxMind DB record, or the
 /// number or offset of a legacy file's record. Equal ids mean equal records.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
@@ -401,38 +398,6 @@ impl SearchTree {
         }
         let offset = beyond.checked_sub(SEPARATOR_BYTES as u32)?;
         ((offset as usize) < self.data_bytes).then_some(TreeNode::Record(RecordId(offset)))
-    }
-
-    /// Walks many IPv4 addresses and appends their records. The walks of a group go on in step:
-    /// none waits for the memory of another.
-    pub(crate) fn walk4_many(
-        &self,
-        bytes: &[u8],
-        addresses: &[u32],
-        records: &mut Vec<Option<RecordId>>,
-    ) -> Result<(), MmdbError> {
-        for group in addresses.chunks(WALKS_IN_STEP) {
-            let mut nodes = [self.ipv4_root.node; WALKS_IN_STEP];
-            for depth in 0..=u32::BITS {
-                let mut is_done = true;
-                for (node, address) in nodes.iter_mut().zip(group) {
-                    let TreeNode::Node(number) = *node else { continue };
-                    if depth == u32::BITS {
-                        return Err(self.too_deep(number));
-                    }
-                    *node = self.child(bytes, number, address << depth >> 31 == 1)?;
-                    is_done = false;
-                }
-                if is_done {
-                    break;
-                }
-            }
-            records.extend(nodes.iter().zip(group).map(|(node, _)| match node {
-                TreeNode::Record(id) => Some(*id),
-                TreeNode::Empty | TreeNode::Node(_) => None,
-            }));
-        }
-        Ok(())
     }
 
     /// A walk went past the last bit of an address.

@@ -8,7 +8,7 @@
 //! A key means a record of one [`View`] and nothing else; equal keys are equal records. A view
 //! stays what it is while others already get the index.
 
-use std::net::Ipv6Addr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::OnceLock;
 
 use whered_engine::open_index_file;
@@ -111,12 +111,8 @@ impl View<'_> {
             keys.extend(found.iter().map(|found| found.row));
             return Ok(());
         }
-        let mut records = Vec::with_capacity(addresses.len());
-        let walked = self.named.database.records4(addresses, &mut records);
-        walked.map_err(|error| self.place(&error))?;
-        keys.clear();
-        keys.extend(records.iter().map(|record| record.map_or(NO_RECORD, key_of)));
-        Ok(())
+        let addresses = addresses.iter().map(|bits| Ipv4Addr::from_bits(*bits).into());
+        self.walk(addresses, keys)
     }
 
     /// The same for IPv6. A database of IPv4 addresses has no record for any of them.
@@ -141,9 +137,19 @@ impl View<'_> {
             keys.resize(addresses.len(), NO_RECORD);
             return Ok(());
         }
+        let addresses = addresses.iter().map(|bits| Ipv6Addr::from_bits(*bits).into());
+        self.walk(addresses, keys)
+    }
+
+    /// Walks the file's own tree for each address.
+    fn walk(
+        &self,
+        addresses: impl Iterator<Item = IpAddr>,
+        keys: &mut Vec<u32>,
+    ) -> Result<(), String> {
         keys.clear();
-        for &bits in addresses {
-            let found = self.named.database.lookup(Ipv6Addr::from_bits(bits).into());
+        for address in addresses {
+            let found = self.named.database.lookup(address);
             let found = found.map_err(|error| self.place(&error))?;
             keys.push(found.record.map_or(NO_RECORD, key_of));
         }
