@@ -1,6 +1,6 @@
 //! Where the values of a few paths stand, for records that were asked before.
 //!
-//! For hosts that ask the same constant paths of every record (a web server's variables). Not for
+//! Beside a tree; an index has `answers.rs`. For hosts that ask the same constant paths of every record (a web server's variables). Not for
 //! values: only their places are kept, and a hit reads the value in the file.
 //!
 //! ```text

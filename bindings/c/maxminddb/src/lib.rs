@@ -31,6 +31,7 @@
 )]
 
 mod abi;
+mod answers;
 mod cache;
 mod dump;
 mod list;
@@ -38,6 +39,7 @@ mod lookup;
 mod mapping;
 mod metadata;
 mod open;
+mod paths;
 mod pool;
 mod status;
 mod value;

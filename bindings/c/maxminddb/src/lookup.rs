@@ -32,7 +32,7 @@ impl Index {
     #[inline]
     fn find(&self, database: &Database, address: u128, is_ipv4: bool) -> Result<Branch, MmdbError> {
         let index = match self {
-            Index::Tree => return database.walk(address, is_ipv4),
+            Index::Tree => return walk(database, address, is_ipv4),
             Index::Compiled(index) => index,
         };
         let found = match is_ipv4 {
@@ -41,6 +41,12 @@ impl Index {
         };
         Ok(Branch { record: index.record(found), depth_bits: found.length_bits })
     }
+}
+
+/// Not inlined, so that a lookup in an index has little to save and restore.
+#[inline(never)]
+fn walk(database: &Database, address: u128, is_ipv4: bool) -> Result<Branch, MmdbError> {
+    database.walk(address, is_ipv4)
 }
 
 /// The bytes between the tree and the data section, which record numbers count too.

@@ -17,6 +17,7 @@
 //! truncated while it is mapped makes reads fail with SIGBUS: as with the original, replace
 //! databases by rename.
 
+use crate::answers::Answers;
 use crate::cache::Cache;
 use crate::lookup::Index;
 use crate::status::Failure;
@@ -33,6 +34,7 @@ pub(crate) struct Mapping {
     pub(crate) database: Database,
     pub(crate) index: Index,
     cache: Option<Cache>,
+    answers: Option<Answers>,
 }
 
 // In front of the file there must be room, and the file's alignment must do.
@@ -111,10 +113,11 @@ impl MappedFile {
         database: Database,
         index: Index,
         cache: Option<Cache>,
+        answers: Option<Answers>,
     ) -> NonNull<u8> {
         let content = self.content;
-        let mapping =
-            Mapping { base: self.base, total_bytes: self.total_bytes, database, index, cache };
+        let (base, total_bytes) = (self.base, self.total_bytes);
+        let mapping = Mapping { base, total_bytes, database, index, cache, answers };
         // SAFETY: the page in front of `content` is ours and writable, a `Mapping` fits into it,
         // and the place is aligned: see the assertion above.
         unsafe { content.cast::<Mapping>().sub(1).write(mapping) };
@@ -155,6 +158,21 @@ impl Mapping {
         }
         // SAFETY: the caller's promise.
         unsafe { Mapping::of(content) }.cache.as_ref()
+    }
+
+    /// The answers kept beside the index of the mapping whose file begins at `content`; none as
+    /// for [`cache_of`](Mapping::cache_of).
+    ///
+    /// # Safety
+    ///
+    /// As [`of`](Mapping::of), or null.
+    #[inline(always)]
+    pub(crate) unsafe fn answers_of<'a>(content: *const u8) -> Option<&'a Answers> {
+        if content.is_null() {
+            return None;
+        }
+        // SAFETY: the caller's promise.
+        unsafe { Mapping::of(content) }.answers.as_ref()
     }
 
     /// Unmaps the file and forgets what hung on it.

@@ -7,6 +7,7 @@
 //! Cost: the metadata and up to 192 nodes; with `WHERED_MMDB=index`, see `lookup.rs`.
 
 use crate::abi::{Int, MMDB_ipv4_start_node_s, MMDB_s, MODE_MASK, MODE_MMAP};
+use crate::answers::Answers;
 use crate::cache::Cache;
 use crate::lookup::Index;
 use crate::mapping::{MappedFile, Mapping, keeping_errno};
@@ -24,10 +25,9 @@ const MAX_METADATA_BYTES: usize = 128 << 10;
 /// The zero bytes between tree and data section.
 const SEPARATOR_BYTES: u64 = 16;
 
-/// What the path cache may take: beside a tree so little that asking it in vain costs next to
-/// nothing, beside an index, which is there for speed, a line for most records of a city database.
+/// What the path cache beside a tree may take: so little that asking it in vain costs next to
+/// nothing.
 const TREE_CACHE_BYTES: usize = 256 << 10;
-const INDEX_CACHE_BYTES: usize = 32 << 20;
 
 /// A structure that owns nothing: what callers see after a failure.
 const CLOSED: MMDB_s = MMDB_s {
@@ -120,25 +120,29 @@ fn open(path: &CStr, mmdb: &mut MMDB_s) -> Result<(), Failure> {
     if mmdb.metadata.ip_version == 6 {
         mmdb.ipv4_start_node = ipv4_start_node(&database);
     }
-    let (index, cache_bytes) = match wants_index() {
-        false => (Index::Tree, TREE_CACHE_BYTES),
-        true => (compile(&database), INDEX_CACHE_BYTES),
-    };
+    let index = form_asked_for().map_or(Index::Tree, |form| compile(&database, form));
     // About one line for each record of some size; a small file needs no more than its own size.
-    let cache = Cache::new(cache_bytes.min(bytes.len()));
-    mmdb.file_content = file.keep(database, index, cache).as_ptr();
+    let (cache, answers) = match &index {
+        Index::Tree => (Cache::new(TREE_CACHE_BYTES.min(bytes.len())), None),
+        Index::Compiled(index) => (None, Answers::new(index.row_count())),
+    };
+    mmdb.file_content = file.keep(database, index, cache, answers).as_ptr();
     Ok(())
 }
 
-/// Whether `WHERED_MMDB` asks for an index.
-fn wants_index() -> bool {
-    std::env::var_os("WHERED_MMDB").is_some_and(|value| value == "index")
+/// The form of the index that `WHERED_MMDB` asks for, if it asks for one.
+fn form_asked_for() -> Option<IndexForm> {
+    match std::env::var_os("WHERED_MMDB")?.to_str()? {
+        "index" => Some(IndexForm::Compact),
+        "index-fast" => Some(IndexForm::Fast),
+        _ => None,
+    }
 }
 
 /// Compiles the tree; records are read in the file, so no field is decoded before it is asked. A
 /// tree that cannot be compiled is walked: it may be broken where nobody asks.
-fn compile(database: &Database) -> Index {
-    let options = IndexOptions { form: IndexForm::Compact, fields: Vec::new() };
+fn compile(database: &Database, form: IndexForm) -> Index {
+    let options = IndexOptions { form, fields: Vec::new() };
     match DatabaseIndex::build(database, &options) {
         Ok(index) => Index::Compiled(Box::new(index)),
         Err(_) => Index::Tree,

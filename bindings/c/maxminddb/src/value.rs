@@ -161,6 +161,26 @@ unsafe fn get_cached(
     told(&section, &found)
 }
 
+/// An answer that is not kept yet.
+///
+/// # Safety
+///
+/// As `MMDB_aget_value`.
+#[inline(never)]
+unsafe fn find_first(
+    start: &MMDB_entry_s,
+    path: *const *const c_char,
+) -> Result<MMDB_entry_data_s, Failure> {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let found = guarded(|| Err(Failure::InvalidData), || get_cached(start, path));
+        if let Some(answers) = Mapping::answers_of((*start.mmdb).file_content) {
+            answers.set(start.offset, path, (*start.mmdb).data_section, &found);
+        }
+        found
+    }
+}
+
 fn find_index(section: &Section<'_>, array: &Field, text: &CStr) -> Result<usize, Failure> {
     let index = parse_index(text, array.size)?;
     Ok(section.find_index(array, index, &mut Budget::new())?)
@@ -254,7 +274,13 @@ pub(crate) unsafe extern "C" fn MMDB_aget_value(
 ) -> Int {
     // SAFETY: the caller keeps the contract above.
     unsafe {
-        let found = guarded(|| Err(Failure::InvalidData), || get_cached(&*start, path));
+        let (mmdb, offset) = ((*start).mmdb, (*start).offset);
+        let answers = Mapping::answers_of((*mmdb).file_content);
+        let data = (*mmdb).data_section;
+        let found = match answers.and_then(|answers| answers.get(offset, path, data)) {
+            Some(found) => found,
+            None => find_first(&*start, path),
+        };
         match found {
             Ok(found) => {
                 entry_data.write(found);
