@@ -51,12 +51,12 @@ json.dump([answers, sorted(set(maps))], sys.stdout)
 ENDLESS_BRANCH = ("MaxMind-DB-test-broken-search-tree-24.mmdb", "255.255.255.255")
 
 
-def ask(library_folder, questions):
+def ask(library_folder, questions, **more):
     done = subprocess.run(
         ["/usr/bin/python3", "-c", ASKING],
         input=json.dumps(questions),
         capture_output=True,
-        env=environment(library_folder),
+        env=environment(library_folder, **more),
         text=True,
         timeout=120,
     )
@@ -75,7 +75,8 @@ def addresses_of(path):
     return found
 
 
-def test_every_network_of_every_conformance_file(tmp_path):
+@pytest.mark.parametrize("mode", ["tree", "index"])
+def test_every_network_of_every_conformance_file(tmp_path, mode):
     program("python3", "python3")
     check = "from maxminddb import extension"
     if subprocess.run(["/usr/bin/python3", "-c", check], capture_output=True).returncode != 0:
@@ -83,7 +84,7 @@ def test_every_network_of_every_conformance_file(tmp_path):
     ours = folder_with_ours(tmp_path)
     questions = {str(path): addresses_of(path) for path in conformance_files()}
     original, original_library = ask(None, questions)
-    answers, library = ask(ours, questions)
+    answers, library = ask(ours, questions, WHERED_MMDB=mode)
     assert library == [str(ours / "libmaxminddb.so.0")]
     assert original_library != library and len(original_library) == 1
     assert answers.keys() == original.keys()

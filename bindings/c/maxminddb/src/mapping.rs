@@ -126,6 +126,17 @@ impl MappedFile {
     }
 }
 
+impl AsRef<[u8]> for MappedFile {
+    fn as_ref(&self) -> &[u8] {
+        self.bytes()
+    }
+}
+
+// SAFETY: the mapping belongs to this value and is only read.
+unsafe impl Send for MappedFile {}
+// SAFETY: as above.
+unsafe impl Sync for MappedFile {}
+
 impl Drop for MappedFile {
     fn drop(&mut self) {
         unmap(self.base, self.total_bytes);
@@ -213,12 +224,13 @@ fn unmap(base: NonNull<u8>, total_bytes: usize) {
 }
 
 /// Does something that may set errno, and puts it back: callers ask it after our failures.
-pub(crate) fn keeping_errno(act: impl FnOnce()) {
+pub(crate) fn keeping_errno<T>(act: impl FnOnce() -> T) -> T {
     // SAFETY: errno belongs to this thread.
     let errno = unsafe { libc::__errno_location() };
     // SAFETY: as above.
     let saved = unsafe { errno.read() };
-    act();
+    let made = act();
     // SAFETY: as above.
     unsafe { errno.write(saved) };
+    made
 }

@@ -13,8 +13,9 @@ use crate::lookup::Index;
 use crate::mapping::{MappedFile, Mapping, keeping_errno};
 use crate::metadata;
 use crate::status::{Failure, code, guarded};
-use std::ffi::{CStr, c_char};
+use std::ffi::{CStr, CString, c_char};
 use std::ptr::null;
+use std::sync::Arc;
 use whered_mmdb::fields::Section;
 use whered_mmdb::{Database, DatabaseIndex, IndexForm, IndexOptions, TreeNode};
 
@@ -120,7 +121,7 @@ fn open(path: &CStr, mmdb: &mut MMDB_s) -> Result<(), Failure> {
     if mmdb.metadata.ip_version == 6 {
         mmdb.ipv4_start_node = ipv4_start_node(&database);
     }
-    let index = form_asked_for().map_or(Index::Tree, |form| compile(&database, form));
+    let index = form_asked_for().map_or(Index::Tree, |form| compile(&database, form, path));
     // About one line for each record of some size; a small file needs no more than its own size.
     let (cache, answers) = match &index {
         Index::Tree => (Cache::new(TREE_CACHE_BYTES.min(bytes.len())), None),
@@ -139,14 +140,24 @@ fn form_asked_for() -> Option<IndexForm> {
     }
 }
 
-/// Compiles the tree; records are read in the file, so no field is decoded before it is asked. A
-/// tree that cannot be compiled is walked: it may be broken where nobody asks.
-fn compile(database: &Database, form: IndexForm) -> Index {
+/// Takes the index that lies beside the file, or else compiles the tree. Records are read in the
+/// file, so no field is decoded before it is asked. A tree that cannot be compiled is walked: it
+/// may be broken where nobody asks.
+fn compile(database: &Database, form: IndexForm, path: &CStr) -> Index {
     let options = IndexOptions { form, fields: Vec::new() };
-    match DatabaseIndex::build(database, &options) {
-        Ok(index) => Index::Compiled(Box::new(index)),
-        Err(_) => Index::Tree,
-    }
+    let index = kept_index(database, path)
+        .filter(|kept| kept.form() == form)
+        .or_else(|| DatabaseIndex::build(database, &options).ok());
+    index.map_or(Index::Tree, |index| Index::Compiled(Box::new(index)))
+}
+
+/// The index that `whered db index` has written beside a database, mapped: processes share it, and
+/// opening costs two checksums. One of another database, or a damaged one, is as none.
+fn kept_index(database: &Database, path: &CStr) -> Option<DatabaseIndex> {
+    let name = CString::new([path.to_bytes(), b".index"].concat()).ok()?;
+    // That there is none is no failure that a host should hear of.
+    let file = keeping_errno(|| MappedFile::open(&name)).ok()?;
+    DatabaseIndex::from_bytes(Arc::new(file), database).ok()
 }
 
 /// Where the metadata begins: behind the last marker of the file's last 128 KiB.
