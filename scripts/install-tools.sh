@@ -37,7 +37,6 @@ can_be_root() {
 is_there() {
     case "$1" in
     python-venv) python3 -c 'import ensurepip, venv' > /dev/null 2>&1 || [ -x .venv/bin/python ] ;;
-    maxminddb-headers) cc -include maxminddb.h -x c -fsyntax-only /dev/null > /dev/null 2>&1 ;;
     legacy-database) [ -f /usr/share/GeoIP/GeoIP.dat ] ;;
     legacy-headers) cc -include GeoIPCity.h -x c -fsyntax-only /dev/null > /dev/null 2>&1 ;;
     maxminddb.h) echo '#include <maxminddb.h>' | cc -E - > /dev/null 2>&1 ;;
@@ -66,9 +65,6 @@ package_of() {
     apt-get:geoiplookup) echo geoip-bin ;;
     dnf:geoiplookup) echo GeoIP ;;
     apk:geoiplookup | brew:geoiplookup) echo geoip ;;
-    apt-get:maxminddb-headers) echo libmaxminddb-dev ;;
-    dnf:maxminddb-headers) echo libmaxminddb-devel ;;
-    apk:maxminddb-headers) echo libmaxminddb-dev ;;
     apt-get:legacy-database) echo geoip-database ;;
     dnf:legacy-database) echo GeoIP-data ;;
     apt-get:legacy-headers) echo libgeoip-dev ;;
@@ -227,7 +223,7 @@ test)
     ;;
 bench)
     need_cargo
-    provide cc maxminddb-headers legacy-headers legacy-database
+    provide cc maxminddb.h legacy-headers legacy-database
     ;;
 venv)
     make_venv
