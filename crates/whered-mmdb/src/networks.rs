@@ -15,13 +15,36 @@ use whered_ip::Prefix;
 /// 128 shared nodes would describe 2^128 networks.
 const VISITS_PER_NODE: u64 = 64;
 
+/// How many inner nodes a walk may still visit.
+#[derive(Debug)]
+pub(crate) struct Visits(u64);
+
+impl Visits {
+    pub(crate) fn of(tree: &SearchTree) -> Visits {
+        Visits(u64::from(tree.node_count()) * VISITS_PER_NODE)
+    }
+
+    /// Counts a visit of a node.
+    pub(crate) fn take(&mut self, tree: &SearchTree, node: u32) -> Result<(), MmdbError> {
+        self.0 = self.0.checked_sub(1).ok_or_else(|| {
+            MmdbError::new(
+                ErrorKind::Limit,
+                "a search tree whose nodes are reached in too many ways",
+                format!("{VISITS_PER_NODE} visits for each node of the file"),
+            )
+            .at(tree.node_offset(node))
+        })?;
+        Ok(())
+    }
+}
+
 /// Iterator of [`crate::Database::networks`].
 #[derive(Debug)]
 pub struct Networks<'a> {
     tree: &'a SearchTree,
     bytes: &'a [u8],
     open: Vec<Place>,
-    visits_left: u64,
+    visits: Visits,
 }
 
 /// A place of the tree that was not looked at yet.
@@ -66,10 +89,9 @@ impl Place {
 
 impl<'a> Networks<'a> {
     pub(crate) fn new(tree: &'a SearchTree, bytes: &'a [u8]) -> Networks<'a> {
-        let visits_left = u64::from(tree.node_count()) * VISITS_PER_NODE;
         let mut open = Vec::with_capacity(129);
         open.push(Place::ROOT);
-        Networks { tree, bytes, open, visits_left }
+        Networks { tree, bytes, open, visits: Visits::of(tree) }
     }
 
     /// The same, but of these places only; the last one comes first.
@@ -86,14 +108,7 @@ impl<'a> Networks<'a> {
         if place.depth == self.tree.address_bits() {
             return Err(self.tree.too_deep(node));
         }
-        self.visits_left = self.visits_left.checked_sub(1).ok_or_else(|| {
-            MmdbError::new(
-                ErrorKind::Limit,
-                "a search tree whose nodes are reached in too many ways",
-                format!("{VISITS_PER_NODE} visits for each node of the file"),
-            )
-            .at(self.tree.node_offset(node))
-        })?;
+        self.visits.take(self.tree, node)?;
         for bit in [true, false] {
             let child = self.tree.child(self.bytes, node, bit)?;
             if child != TreeNode::Empty {

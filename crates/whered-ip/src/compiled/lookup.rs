@@ -166,7 +166,8 @@ impl PrefixIndex {
             Answer::Wide(place) => self.wide[1].get(place).copied().map(Match::unpacked),
             Answer::Alias(before) => {
                 let found = self.lookup4(behind(address, before))?;
-                Some(Match { length_bits: before + found.length_bits, ..found })
+                // Only an index whose memory somebody overwrote has lengths that do not fit.
+                Some(Match { length_bits: before.saturating_add(found.length_bits), ..found })
             }
         }
     }

@@ -12,7 +12,7 @@ use crate::database::Database;
 use crate::error::{ErrorKind, MmdbError};
 use crate::index::rows::Rows;
 use crate::index::{DatabaseIndex, IndexOptions};
-use crate::networks::Place;
+use crate::networks::{Place, Visits};
 use crate::record_set::RecordSet;
 use crate::tree::{RecordId, SearchTree, TreeNode};
 use whered_ip::{Prefix, PrefixIndex, Target};
@@ -73,16 +73,13 @@ enum Leaf {
     Ipv4,
 }
 
-/// How many inner nodes are visited for each node of the file; see `networks`.
-const VISITS_PER_NODE: u64 = 64;
-
 /// All leaves of a tree: those of IPv4 addresses as IPv4 networks first, then, in an IPv6 tree,
 /// those of IPv6 with `::/96` and its aliases as one leaf each.
 struct Leaves<'a> {
     tree: &'a SearchTree,
     bytes: &'a [u8],
     open: Vec<Open>,
-    visits_left: u64,
+    visits: Visits,
 }
 
 /// A place that was not looked at yet, and whether it is asked for as one of IPv4.
@@ -93,14 +90,13 @@ struct Open {
 
 impl<'a> Leaves<'a> {
     fn new(tree: &'a SearchTree, bytes: &'a [u8]) -> Leaves<'a> {
-        let visits_left = u64::from(tree.node_count()) * VISITS_PER_NODE;
         let ipv4_root = Place { node: tree.ipv4_root(), bits: 0, depth: 0 };
         let mut open = Vec::with_capacity(130);
         if tree.is_ipv6() {
             open.push(Open { place: Place::ROOT, is_ipv4: false });
         }
         open.push(Open { place: ipv4_root, is_ipv4: true });
-        Leaves { tree, bytes, open, visits_left }
+        Leaves { tree, bytes, open, visits: Visits::of(tree) }
     }
 
     fn descend(&mut self, open: &Open, node: u32) -> Result<(), MmdbError> {
@@ -108,11 +104,7 @@ impl<'a> Leaves<'a> {
         if open.place.depth == most {
             return Err(self.tree.too_deep(node));
         }
-        self.visits_left = self.visits_left.checked_sub(1).ok_or_else(|| {
-            let found = "a search tree whose nodes are reached in too many ways";
-            let allowed = format!("{VISITS_PER_NODE} visits for each node of the file");
-            MmdbError::new(ErrorKind::Limit, found, allowed).at(self.tree.node_offset(node))
-        })?;
+        self.visits.take(self.tree, node)?;
         for bit in [true, false] {
             let child = self.tree.child(self.bytes, node, bit)?;
             self.open.push(Open { place: open.place.below(child, bit), is_ipv4: open.is_ipv4 });

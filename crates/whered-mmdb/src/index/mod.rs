@@ -131,7 +131,8 @@ impl From<Option<Match>> for Found {
 impl DatabaseIndex {
     /// Compiles a database.
     ///
-    /// About 0.3 µs a network and 1 µs a record; memory is that of the result twice.
+    /// Linear in networks and records (`docs/design/ip-index.md` has the time for a city database);
+    /// memory is that of the result twice.
     ///
     /// # Errors
     ///
