@@ -20,8 +20,8 @@ VENV := .venv
 export WHERED_BIN_DIR := $(TARGET_DIR)/debug
 
 # Crates with code paths chosen by the processor: their tests run once more with each path forced.
-SIMD_CRATES := whered-ip
-SIMD_PATHS := scalar avx2
+SIMD_CRATES := whered-ip whered-geo
+SIMD_PATHS := scalar avx2 avx512
 
 # How long `make fuzz` stays with each target. (The name is what people type.)
 SECONDS := 60

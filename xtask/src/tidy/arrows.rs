@@ -8,7 +8,7 @@
 //! level 3   server -> engine, dns     connect -> engine, feeds
 //! level 2   engine -> everything of levels 0 and 1
 //! level 1   mmdb, rules, dns -> ip    feeds -> geo    capture -> ip
-//! level 0   ip    geo    store
+//! level 0   ip, geo -> cpu    store
 //! ```
 //!
 //! `bench` and `whered` (level 4) use anything of levels 0 to 3, and `whered` uses `bench`. Outside
@@ -20,6 +20,7 @@ use crate::finding::{Finding, line_where};
 use crate::repository::TextFile;
 
 const LEVEL_0_TO_1: &[&str] = &[
+    "whered-cpu",
     "whered-ip",
     "whered-geo",
     "whered-store",
@@ -30,6 +31,7 @@ const LEVEL_0_TO_1: &[&str] = &[
     "whered-capture",
 ];
 const LEVEL_0_TO_3: &[&str] = &[
+    "whered-cpu",
     "whered-ip",
     "whered-geo",
     "whered-store",
@@ -45,6 +47,7 @@ const LEVEL_0_TO_3: &[&str] = &[
 
 /// The program's row: `whered bench` is a command like the others.
 const LEVEL_0_TO_3_AND_BENCH: &[&str] = &[
+    "whered-cpu",
     "whered-ip",
     "whered-geo",
     "whered-store",
@@ -61,8 +64,9 @@ const LEVEL_0_TO_3_AND_BENCH: &[&str] = &[
 
 /// Package name and the packages it may use. A new crate needs a row here.
 const TABLE: &[(&str, &[&str])] = &[
-    ("whered-ip", &[]),
-    ("whered-geo", &[]),
+    ("whered-cpu", &[]),
+    ("whered-ip", &["whered-cpu"]),
+    ("whered-geo", &["whered-cpu"]),
     ("whered-store", &[]),
     ("whered-mmdb", &["whered-ip"]),
     ("whered-rules", &["whered-ip"]),
@@ -71,7 +75,7 @@ const TABLE: &[(&str, &[&str])] = &[
     ("whered-capture", &["whered-ip"]),
     ("whered-engine", LEVEL_0_TO_1),
     ("whered-server", &["whered-engine", "whered-dns"]),
-    ("whered-connect", &["whered-engine", "whered-feeds"]),
+    ("whered-connect", &["whered-engine", "whered-feeds", "whered-geo"]),
     ("whered-bench", LEVEL_0_TO_3),
     ("whered", LEVEL_0_TO_3_AND_BENCH),
 ];

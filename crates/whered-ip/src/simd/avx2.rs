@@ -20,76 +20,61 @@
 use std::arch::x86_64::*;
 use std::ops::Range;
 
+use crate::simd::Avx2;
 use crate::text::{DottedBlock, GroupsBlock, Marks};
 
-/// Proof that the processor has AVX2, BMI1, BMI2, LZCNT and POPCNT.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Avx2(());
+/// One dotted quad.
+#[inline]
+#[allow(unsafe_code, reason = "calling code of an instruction set is unsafe by its nature")]
+pub(crate) fn dotted(_proof: Avx2, block: DottedBlock) -> Option<u32> {
+    // SAFETY: the proof exists, so the processor has all features that it is compiled for.
+    unsafe { read_dotted(block) }
+}
 
-impl Avx2 {
-    /// The proof, if this processor gives it.
-    pub(crate) fn new() -> Option<Avx2> {
-        let has_all = is_x86_feature_detected!("avx2")
-            && is_x86_feature_detected!("bmi1")
-            && is_x86_feature_detected!("bmi2")
-            && is_x86_feature_detected!("lzcnt")
-            && is_x86_feature_detected!("popcnt");
-        has_all.then_some(Avx2(()))
-    }
+/// The dotted quads of `texts`.
+#[allow(unsafe_code, reason = "calling code of an instruction set is unsafe by its nature")]
+pub(crate) fn dotted_batch(_proof: Avx2, texts: &[&[u8]], found: &mut [Option<u32>]) {
+    // SAFETY: the proof exists, so the processor has all features that it is compiled for.
+    unsafe { read_dotted_batch(texts, found) }
+}
 
-    /// One dotted quad.
-    #[inline]
-    #[allow(unsafe_code, reason = "calling code of an instruction set is unsafe by its nature")]
-    pub(crate) fn dotted(self, block: DottedBlock) -> Option<u32> {
-        // SAFETY: `self` exists, so `new` has found all features that `dotted` is compiled for.
-        unsafe { dotted(block) }
-    }
+/// The dotted quads at `places` of `buffer`.
+#[allow(unsafe_code, reason = "calling code of an instruction set is unsafe by its nature")]
+pub(crate) fn dotted_batch_within(
+    _proof: Avx2,
+    buffer: &[u8],
+    places: &[Range<usize>],
+    found: &mut [Option<u32>],
+) {
+    // SAFETY: the proof exists, so the processor has all features that it is compiled for.
+    unsafe { read_dotted_batch_within(buffer, places, found) }
+}
 
-    /// The dotted quads of `texts`.
-    #[allow(unsafe_code, reason = "calling code of an instruction set is unsafe by its nature")]
-    pub(crate) fn dotted_batch(self, texts: &[&[u8]], found: &mut [Option<u32>]) {
-        // SAFETY: `self` exists, so `new` has found all features that it is compiled for.
-        unsafe { dotted_batch(texts, found) }
-    }
-
-    /// The dotted quads at `places` of `buffer`.
-    #[allow(unsafe_code, reason = "calling code of an instruction set is unsafe by its nature")]
-    pub(crate) fn dotted_batch_within(
-        self,
-        buffer: &[u8],
-        places: &[Range<usize>],
-        found: &mut [Option<u32>],
-    ) {
-        // SAFETY: `self` exists, so `new` has found all features that it is compiled for.
-        unsafe { dotted_batch_within(buffer, places, found) }
-    }
-
-    /// One IPv6 address.
-    #[inline]
-    #[allow(unsafe_code, reason = "calling code of an instruction set is unsafe by its nature")]
-    pub(crate) fn groups(self, block: &GroupsBlock) -> Option<u128> {
-        // SAFETY: `self` exists, so `new` has found all features that `groups` is compiled for.
-        unsafe { groups(block) }
-    }
+/// One IPv6 address.
+#[inline]
+#[allow(unsafe_code, reason = "calling code of an instruction set is unsafe by its nature")]
+pub(crate) fn groups(_proof: Avx2, block: &GroupsBlock) -> Option<u128> {
+    // SAFETY: the proof exists, so the processor has all features that it is compiled for.
+    unsafe { read_groups(block) }
 }
 
 #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
-fn dotted_batch(texts: &[&[u8]], found: &mut [Option<u32>]) {
+fn read_dotted_batch(texts: &[&[u8]], found: &mut [Option<u32>]) {
     for (text, found) in texts.iter().zip(found) {
-        *found = dotted(DottedBlock::of(text));
+        *found = read_dotted(DottedBlock::of(text));
     }
 }
 
 #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
-fn dotted_batch_within(buffer: &[u8], places: &[Range<usize>], found: &mut [Option<u32>]) {
+fn read_dotted_batch_within(buffer: &[u8], places: &[Range<usize>], found: &mut [Option<u32>]) {
     for (place, found) in places.iter().zip(found) {
-        *found = dotted(DottedBlock::within(buffer, place));
+        *found = read_dotted(DottedBlock::within(buffer, place));
     }
 }
 
 #[inline]
 #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
-fn dotted(block: DottedBlock) -> Option<u32> {
+fn read_dotted(block: DottedBlock) -> Option<u32> {
     let DottedBlock { bytes, length } = block;
     let text = _mm_set_epi64x((bytes >> 64) as i64, bytes as i64);
     let inside = (1_u32 << length) - 1;
@@ -138,7 +123,7 @@ fn dotted(block: DottedBlock) -> Option<u32> {
 
 #[inline]
 #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
-fn groups(block: &GroupsBlock) -> Option<u128> {
+fn read_groups(block: &GroupsBlock) -> Option<u128> {
     let word = |number: usize| block.word(number) as i64;
     let low = marks(_mm256_set_epi64x(word(3), word(2), word(1), word(0)));
     let high = marks(_mm256_set_epi64x(word(7), word(6), word(5), word(4)));

@@ -80,19 +80,6 @@ mod x86_64 {
     }
 }
 
-/// Asks for the cache line of an item before it is read. Nothing happens for a place outside.
-#[inline(always)]
-pub(crate) fn prefetch<T>(items: &[T], place: usize) {
-    #[cfg(target_arch = "x86_64")]
-    {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: a prefetch is a hint and never faults; the address is not read through.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(items.as_ptr().wrapping_add(place).cast()) };
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = (items, place);
-}
-
 /// The place of the first of 16 octets that is not below `bound`; 16 if all are.
 ///
 /// SSE2 belongs to every x86-64, so this needs no token.

@@ -27,6 +27,8 @@ use std::ops::Range;
 pub(crate) use dotted::DottedBlock;
 pub(crate) use groups::{GroupsBlock, Marks};
 
+#[cfg(target_arch = "x86_64")]
+use crate::simd::avx2;
 use crate::simd::{Path, path};
 
 /// An IPv4 address from dotted decimal, as the number whose highest byte comes first.
@@ -105,7 +107,7 @@ pub fn parse4_batch(texts: &[&[u8]], found: &mut [Option<u32>]) {
             }
         }
         #[cfg(target_arch = "x86_64")]
-        Path::Avx2(avx2) => avx2.dotted_batch(texts, found),
+        Path::Avx2(proof) => avx2::dotted_batch(proof, texts, found),
     }
 }
 
@@ -130,7 +132,7 @@ pub fn parse4_batch_within(buffer: &[u8], places: &[Range<usize>], found: &mut [
             }
         }
         #[cfg(target_arch = "x86_64")]
-        Path::Avx2(avx2) => avx2.dotted_batch_within(buffer, places, found),
+        Path::Avx2(proof) => avx2::dotted_batch_within(proof, buffer, places, found),
     }
 }
 
@@ -163,7 +165,7 @@ fn dotted_by_path(block: DottedBlock) -> Option<u32> {
     match path() {
         Path::Scalar => block.address(),
         #[cfg(target_arch = "x86_64")]
-        Path::Avx2(avx2) => avx2.dotted(block),
+        Path::Avx2(proof) => avx2::dotted(proof, block),
     }
 }
 
@@ -172,7 +174,7 @@ fn groups_by_path(block: &GroupsBlock) -> Option<u128> {
     match path() {
         Path::Scalar => block.address(block.marks()),
         #[cfg(target_arch = "x86_64")]
-        Path::Avx2(avx2) => avx2.groups(block),
+        Path::Avx2(proof) => avx2::groups(proof, block),
     }
 }
 

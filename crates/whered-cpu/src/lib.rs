@@ -1,0 +1,135 @@
+//! What this processor can do, as values that prove it.
+//!
+//! For: choosing a code path once at run time; a value of type [`Avx2`] or [`Avx512`] exists only
+//! where the processor has those instructions, so that a safe function can take one and call code
+//! that was compiled for them. And [`prefetch`], which every index wants.
+//! Not for: the code that depends on the processor; it stays with the structure that it reads.
+//!
+//! `WHERED_SIMD=scalar`, `avx2` or `avx512` in the environment forces a path, for tests and
+//! comparisons. A path that the processor lacks is not taken, whatever is asked for: the next
+//! lesser one is; any other value is as none. Only x86-64 has a path beside the scalar one.
+//!
+//! Invariant: the proofs have no public constructor but the one that asks the processor.
+//! Cost of a choice: one load and one predicted branch.
+
+use std::sync::OnceLock;
+
+/// A code path.
+#[derive(Clone, Copy, Debug)]
+pub enum Path {
+    /// Plain Rust, on every processor.
+    Scalar,
+    /// AVX2 and the bit instructions that came with it.
+    #[cfg(target_arch = "x86_64")]
+    Avx2(Avx2),
+    /// AVX-512 as servers have it since 2017.
+    #[cfg(target_arch = "x86_64")]
+    Avx512(Avx512),
+}
+
+/// The path of this process.
+///
+/// ```
+/// // Which one it is depends on the machine; the choice never changes.
+/// assert_eq!(format!("{:?}", whered_cpu::path()), format!("{:?}", whered_cpu::path()));
+/// ```
+#[inline]
+pub fn path() -> Path {
+    static PATH: OnceLock<Path> = OnceLock::new();
+    *PATH.get_or_init(|| choose(std::env::var("WHERED_SIMD").ok().as_deref()))
+}
+
+/// The best path that the processor has and `asked` allows.
+fn choose(asked: Option<&str>) -> Path {
+    if asked == Some("scalar") {
+        return Path::Scalar;
+    }
+    #[cfg(target_arch = "x86_64")]
+    {
+        if asked != Some("avx2")
+            && let Some(avx512) = Avx512::new()
+        {
+            return Path::Avx512(avx512);
+        }
+        if let Some(avx2) = Avx2::new() {
+            return Path::Avx2(avx2);
+        }
+    }
+    Path::Scalar
+}
+
+/// Proof that the processor has AVX2, FMA, BMI1, BMI2, LZCNT and POPCNT.
+#[cfg(target_arch = "x86_64")]
+#[derive(Clone, Copy, Debug)]
+pub struct Avx2(());
+
+#[cfg(target_arch = "x86_64")]
+impl Avx2 {
+    /// The proof, if this processor gives it.
+    pub fn new() -> Option<Avx2> {
+        let has_all = is_x86_feature_detected!("avx2")
+            && is_x86_feature_detected!("fma")
+            && is_x86_feature_detected!("bmi1")
+            && is_x86_feature_detected!("bmi2")
+            && is_x86_feature_detected!("lzcnt")
+            && is_x86_feature_detected!("popcnt");
+        has_all.then_some(Avx2(()))
+    }
+}
+
+/// Proof that the processor has AVX-512 F, BW, CD, DQ and VL, and all that [`Avx2`] proves.
+#[cfg(target_arch = "x86_64")]
+#[derive(Clone, Copy, Debug)]
+pub struct Avx512(Avx2);
+
+#[cfg(target_arch = "x86_64")]
+impl Avx512 {
+    /// The proof, if this processor gives it.
+    pub fn new() -> Option<Avx512> {
+        let has_all = is_x86_feature_detected!("avx512f")
+            && is_x86_feature_detected!("avx512bw")
+            && is_x86_feature_detected!("avx512cd")
+            && is_x86_feature_detected!("avx512dq")
+            && is_x86_feature_detected!("avx512vl");
+        if has_all { Avx2::new().map(Avx512) } else { None }
+    }
+
+    /// The lesser proof that this one includes.
+    pub fn avx2(self) -> Avx2 {
+        self.0
+    }
+}
+
+/// Asks for the cache line of an item before it is read. Nothing happens for a place outside.
+#[allow(unsafe_code, reason = "a prefetch takes a pointer")]
+#[inline(always)]
+pub fn prefetch<T>(items: &[T], place: usize) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: a prefetch is a hint and never faults; the address is not read through.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(items.as_ptr().wrapping_add(place).cast()) };
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = (items, place);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lesser_paths_can_be_asked_for_and_an_unknown_name_changes_nothing() {
+        assert!(matches!(choose(Some("scalar")), Path::Scalar));
+        let named = |asked| format!("{:?}", choose(asked));
+        assert_eq!(named(None), named(Some("avx512")));
+        assert_eq!(named(None), named(Some("no such path")));
+        assert!(!named(Some("avx2")).contains("Avx512"));
+    }
+
+    #[test]
+    fn a_prefetch_outside_does_nothing() {
+        prefetch(&[1, 2, 3], 0);
+        prefetch::<u64>(&[], usize::MAX);
+    }
+}
