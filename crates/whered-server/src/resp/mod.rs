@@ -26,6 +26,7 @@
 
 mod commands;
 mod connection;
+mod decimal;
 mod glob;
 mod holds;
 mod number;

@@ -1,19 +1,21 @@
 //! Replies: values → bytes of RESP2 or RESP3, appended to one buffer.
 //!
-//! For: every form of reply that the commands give, and numbers printed as Redis 7.0.15 prints
-//! them, to the last digit.
-//! Not for: sending (`connection`), nor for what is in a reply (`commands`).
+//! For: every form of reply that the commands give.
+//! Not for: sending (`connection`), what is in a reply (`commands`), the digits of numbers
+//! (`decimal`).
 //!
 //! ```text
 //! RESP2: +OK  -ERR x  :7  $3 abc  $-1       *-1         *2 ..  (map: *2n)  $2 7.5
 //! RESP3: +OK  -ERR x  :7  $3 abc  _         _           *2 ..  %n ..       ,7.5     =7 txt:...
 //! ```
 //!
-//! Cost: a copy of the bytes; integers and fixed decimals are printed without allocation.
+//! Cost: a copy of the bytes; numbers are printed without allocation.
 
 use std::borrow::Cow;
 
 use whered_engine::{Ticket, WriteError};
+
+use super::decimal::Decimal;
 
 /// The version of the protocol that a client has chosen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -169,28 +171,17 @@ impl Reply {
 
     /// A sorted set's score; the scores of points are whole numbers below 2^54.
     pub(crate) fn score(&mut self, value: u64) {
-        let mut digits = Fixed::default();
-        digits.push_integer(value);
-        self.number(digits.as_bytes());
+        self.number(Decimal::integer(value).as_bytes());
     }
 
     /// A longitude or latitude: up to 17 decimals without trailing zeros.
     pub(crate) fn coordinate(&mut self, degrees: f64) {
-        let mut digits = Fixed::print(degrees, 17);
-        digits.trim();
-        self.number(digits.as_bytes());
+        self.number(Decimal::coordinate(degrees).as_bytes());
     }
 
     /// A distance: a string with four decimals in both protocols.
-    ///
-    /// Redis multiplies by 10,000 and rounds that product half to even, which is not always the
-    /// nearest decimal: a hair below a half can become one by the multiplication.
     pub(crate) fn distance(&mut self, value: f64) {
-        let scaled = (value * 10_000.0).round_ties_even() as u64;
-        let mut digits = Fixed::default();
-        digits.push_integer(scaled / 10_000);
-        digits.push_fraction(u128::from(scaled % 10_000), 10_000);
-        self.bulk(digits.as_bytes());
+        self.bulk(Decimal::distance(value).as_bytes());
     }
 
     /// The value of an array's beginning that was written with [`Reply::mark_array`].
@@ -241,140 +232,12 @@ pub(crate) fn append_error(out: &mut Vec<u8>, text: &[u8]) {
 }
 
 /// Appends the decimal digits of a number.
-fn append_digits(out: &mut Vec<u8>, mut value: u64) {
+fn append_digits(out: &mut Vec<u8>, value: u64) {
     if value < 10 {
         out.push(b'0' + value as u8);
-        return;
+    } else {
+        out.extend_from_slice(Decimal::integer(value).as_bytes());
     }
-    let mut digits = [0u8; 20];
-    let mut at = digits.len();
-    while value > 0 {
-        at -= 1;
-        digits[at] = b'0' + (value % 10) as u8;
-        value /= 10;
-    }
-    out.extend_from_slice(&digits[at..]);
-}
-
-/// A number in decimal notation, printed without allocation when it is of usual size.
-///
-/// A finite number is `mantissa * 2^exponent` with a mantissa below 2^53, so times 10^17 it is
-/// below 2^110: shifting that right and rounding the rest half to even gives exactly what the C
-/// library prints.
-struct Fixed {
-    digits: [u8; 64],
-    len: usize,
-    /// Numbers from 2^53 on, which need more digits than fit.
-    long: Option<String>,
-}
-
-impl Default for Fixed {
-    fn default() -> Fixed {
-        Fixed { digits: [0; 64], len: 0, long: None }
-    }
-}
-
-impl Fixed {
-    fn print(value: f64, decimals: u32) -> Fixed {
-        let mut fixed = Fixed::default();
-        let bits = value.to_bits();
-        let biased = (bits >> 52 & 0x7ff) as i32;
-        let fraction = bits & ((1 << 52) - 1);
-        // At most 53 bits before the point; larger ones, infinities and NaN are rare.
-        if biased >= 1075 {
-            fixed.long = Some(print_long(value, decimals));
-            return fixed;
-        }
-        let (mantissa, exponent) =
-            if biased == 0 { (fraction, -1074) } else { (fraction | 1 << 52, biased - 1075) };
-        let ten_power = 10u128.pow(decimals);
-        let scaled = u128::from(mantissa) * ten_power;
-        let rounded = shift_right_half_even(scaled, exponent.unsigned_abs());
-        if value.is_sign_negative() {
-            fixed.push(b'-');
-        }
-        let whole = u64::try_from(rounded / ten_power);
-        fixed.push_integer(whole.expect("a mantissa of 53 bits stands before the point"));
-        fixed.push_fraction(rounded % ten_power, ten_power);
-        fixed
-    }
-
-    /// Takes trailing zeros away, then a trailing point; nothing is left of a negative zero's sign.
-    fn trim(&mut self) {
-        if let Some(long) = &mut self.long {
-            if long.contains('.') {
-                long.truncate(long.trim_end_matches('0').trim_end_matches('.').len());
-            }
-            return;
-        }
-        while self.len > 1 && self.digits[self.len - 1] == b'0' {
-            self.len -= 1;
-        }
-        if self.digits[self.len - 1] == b'.' {
-            self.len -= 1;
-        }
-        if &self.digits[..self.len] == b"-0" {
-            self.digits[0] = b'0';
-            self.len = 1;
-        }
-    }
-
-    fn push(&mut self, byte: u8) {
-        self.digits[self.len] = byte;
-        self.len += 1;
-    }
-
-    fn push_integer(&mut self, value: u64) {
-        let mut place = 1u64;
-        while value / place >= 10 {
-            place *= 10;
-        }
-        let mut rest = value;
-        while place > 0 {
-            self.push(b'0' + (rest / place) as u8);
-            rest %= place;
-            place /= 10;
-        }
-    }
-
-    /// A point and as many digits as `ten_power` has zeros.
-    fn push_fraction(&mut self, fraction: u128, ten_power: u128) {
-        self.push(b'.');
-        let (mut rest, mut place) = (fraction, ten_power / 10);
-        while place > 0 {
-            self.push(b'0' + (rest / place) as u8);
-            rest %= place;
-            place /= 10;
-        }
-    }
-
-    fn as_bytes(&self) -> &[u8] {
-        match &self.long {
-            Some(long) => long.as_bytes(),
-            None => &self.digits[..self.len],
-        }
-    }
-}
-
-fn print_long(value: f64, decimals: u32) -> String {
-    if value.is_nan() {
-        return if value.is_sign_negative() { "-nan" } else { "nan" }.to_owned();
-    }
-    format!("{value:.0$}", decimals as usize)
-}
-
-fn shift_right_half_even(value: u128, shift: u32) -> u128 {
-    if shift == 0 {
-        return value;
-    }
-    if shift >= 128 {
-        // Below 2^110 / 2^128: less than a half.
-        return 0;
-    }
-    let kept = value >> shift;
-    let rest = value & ((1 << shift) - 1);
-    let half = 1u128 << (shift - 1);
-    kept + u128::from(rest > half || (rest == half && kept & 1 == 1))
 }
 
 #[cfg(test)]

@@ -57,48 +57,6 @@ fn distances_are_rounded_after_the_multiplication_as_redis_does() {
 }
 
 #[test]
-fn coordinates_lose_their_trailing_zeros_and_nothing_else() {
-    let cases = [
-        (13.361_389_338_970_184, "13.36138933897018433"),
-        (0.0, "0"),
-        (-0.0, "0"),
-        (-180.0, "-180"),
-        (100.0, "100"),
-        (0.5, "0.5"),
-        (-85.05, "-85.04999999999999716"),
-        (1e-20, "0"),
-    ];
-    for (value, text) in cases {
-        let mut fixed = Fixed::print(value, 17);
-        fixed.trim();
-        assert_eq!(fixed.as_bytes(), text.as_bytes());
-    }
-}
-
-#[test]
-fn fixed_decimals_agree_with_the_exact_printer() {
-    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
-    for round in 0..200_000u32 {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        let value = match round % 4 {
-            0 => f64::from_bits(state),
-            1 => (state % 40_000_000) as f64 / 2.0,
-            2 => state as f64 / 32_768.0 / 1e9,
-            _ => (state % 360_000_000) as f64 / 1e6 - 180.0,
-        };
-        if value.is_nan() {
-            continue;
-        }
-        for decimals in [4, 17] {
-            let exact = format!("{value:.0$}", decimals as usize);
-            assert_eq!(Fixed::print(value, decimals).as_bytes(), exact.as_bytes());
-        }
-    }
-}
-
-#[test]
 fn an_error_stays_on_one_line() {
     let failure = Failure::made(&b"\r\nERR a\r\nb\0c"[..]);
     assert_eq!(written(Protocol::Resp2, |reply| reply.error(&failure)), "-ERR a  b\\r\\n");
