@@ -13,6 +13,9 @@
 //! The arguments of a multibulk request are never copied: a span points into the input. Those of
 //! an inline request are copied once, because quotes and escapes must go.
 //!
+//! Of a pipeline, whole requests of the usual form are found ahead of time ([`Ahead`]), so that what
+//! they will read can be fetched for all of them together.
+//!
 //! Invariants:
 //! - what was parsed is not parsed again: when the input ends within a request, the state keeps
 //!   the place, so a request that arrives byte by byte costs no more than one that comes whole;
@@ -32,6 +35,10 @@ const COUNT_LIMIT: i64 = i32::MAX as i64;
 /// The most arguments and the longest one before a client has given its password.
 const UNAUTHENTICATED_COUNT_LIMIT: i64 = 10;
 const UNAUTHENTICATED_BULK_LIMIT_BYTES: i64 = 16_384;
+
+/// The most requests that are found ahead of time: as many as there are cache misses under way at
+/// once, some times over.
+const AHEAD_REQUESTS: usize = 32;
 
 type Span = (usize, usize);
 
@@ -116,6 +123,7 @@ pub(crate) struct Parser {
     spans: Vec<Span>,
     /// The arguments of an inline request.
     unquoted: Vec<u8>,
+    ahead: Ahead,
 }
 
 impl Parser {
@@ -130,6 +138,9 @@ impl Parser {
         authenticated: bool,
     ) -> Result<Parsed<'a>, ProtocolError> {
         if self.missing.is_none() {
+            if !self.ahead.is_used_up() {
+                return Ok(self.ahead.next(input));
+            }
             match input.first() {
                 None => return Ok(Parsed::Incomplete),
                 Some(b'*') => {
@@ -152,6 +163,23 @@ impl Parser {
         self.position = 0;
         self.missing = None;
         Ok(Parsed::Request(Args { bytes: input, spans: &self.spans }, used))
+    }
+
+    /// Finds the next whole requests, which [`Parser::next`] then gives at once, and gives their
+    /// arguments. Nothing is found within a request that has only begun to arrive.
+    pub(crate) fn look_ahead<'a>(
+        &'a mut self,
+        input: &'a [u8],
+    ) -> impl ExactSizeIterator<Item = Args<'a>> {
+        if self.missing.is_none() && self.position == 0 && self.ahead.is_used_up() {
+            self.ahead.find(input);
+        }
+        self.ahead.all(input)
+    }
+
+    /// Forgets what was found ahead: the input will be given again.
+    pub(crate) fn forget_ahead(&mut self) {
+        self.ahead.clear();
     }
 
     /// Gives memory back that an unusually long request has left.
@@ -263,6 +291,106 @@ impl Parser {
         }
         Ok(Parsed::Request(Args { bytes: &self.unquoted, spans: &self.spans }, end + 1))
     }
+}
+
+/// Requests found ahead of time, in the form that client libraries write: short counts and lengths.
+/// The first request of another form ends the search, and is left to the parser.
+#[derive(Default)]
+struct Ahead {
+    /// Offsets from the first byte of their request.
+    spans: Vec<Span>,
+    requests: Vec<Found>,
+    /// How many of them were given out.
+    used: usize,
+}
+
+/// One request found ahead.
+struct Found {
+    /// The offset of its first byte in the input that was searched.
+    start: usize,
+    len: usize,
+    first_span: usize,
+    end_span: usize,
+}
+
+impl Ahead {
+    fn is_used_up(&self) -> bool {
+        self.used == self.requests.len()
+    }
+
+    fn clear(&mut self) {
+        self.spans.clear();
+        self.requests.clear();
+        self.used = 0;
+    }
+
+    fn find(&mut self, input: &[u8]) {
+        self.clear();
+        let mut start = 0;
+        while self.requests.len() < AHEAD_REQUESTS {
+            let first_span = self.spans.len();
+            let Some(len) = usual_request(&input[start..], &mut self.spans) else {
+                self.spans.truncate(first_span);
+                return;
+            };
+            self.requests.push(Found { start, len, first_span, end_span: self.spans.len() });
+            start += len;
+        }
+    }
+
+    fn all<'a>(&'a self, input: &'a [u8]) -> impl ExactSizeIterator<Item = Args<'a>> {
+        self.requests[self.used..].iter().map(|found| Args {
+            bytes: &input[found.start..found.start + found.len],
+            spans: &self.spans[found.first_span..found.end_span],
+        })
+    }
+
+    /// The next one; there is one.
+    fn next<'a>(&'a mut self, input: &'a [u8]) -> Parsed<'a> {
+        let found = &self.requests[self.used];
+        self.used += 1;
+        let spans = &self.spans[found.first_span..found.end_span];
+        Parsed::Request(Args { bytes: input, spans }, found.len)
+    }
+}
+
+/// The spans of a request with at most 99 arguments of at most 9,999 bytes, and its length; `None`
+/// when it is not whole or not of this form.
+fn usual_request(input: &[u8], spans: &mut Vec<Span>) -> Option<usize> {
+    let (count, mut at) = short_number(input, 0, b'*', 2)?;
+    for _ in 0..count {
+        let (length, start) = short_number(input, at, b'$', 4)?;
+        let end = start + length;
+        if *input.get(end)? != b'\r' || *input.get(end + 1)? != b'\n' {
+            return None;
+        }
+        spans.push((start, end));
+        at = end + 2;
+    }
+    (count > 0).then_some(at)
+}
+
+/// The number of a line such as `$12`, of at most `most_digits`, and where the next line begins.
+#[inline]
+fn short_number(input: &[u8], at: usize, kind: u8, most_digits: usize) -> Option<(usize, usize)> {
+    let line = input.get(at..)?;
+    if *line.first()? != kind {
+        return None;
+    }
+    let mut value = 0;
+    for (index, byte) in line[1..].iter().enumerate() {
+        let digit = byte.wrapping_sub(b'0');
+        if digit > 9 {
+            let is_end = *byte == b'\r' && line.get(index + 2) == Some(&b'\n');
+            let is_number = index == 1 || (index > 1 && line[1] != b'0');
+            return (is_end && is_number).then_some((value, at + index + 3));
+        }
+        if index == most_digits {
+            return None;
+        }
+        value = value * 10 + usize::from(digit);
+    }
+    None
 }
 
 /// The line that begins at `from`, and where the next one begins.

@@ -10,6 +10,9 @@ fn parse(input: &[u8], step: usize, authenticated: bool) -> Result<Vec<Vec<Vec<u
     while end < input.len() {
         end = (end + step).min(input.len());
         loop {
+            if authenticated {
+                parser.look_ahead(&input[start..end]);
+            }
             match parser.next(&input[start..end], authenticated).map_err(|error| error.0)? {
                 Parsed::Incomplete => break,
                 Parsed::Nothing(used) => start += used,
@@ -105,4 +108,56 @@ fn an_announced_size_allocates_nothing() {
 fn a_zero_byte_hides_the_rest_of_a_line() {
     assert_eq!(parse(b"PI\0NG\r\nPING\r\n", 100, true).unwrap(), Vec::<Vec<Vec<u8>>>::new());
     assert_eq!(parse(b"*1\0\r\n$4\r\n", 100, true).unwrap(), Vec::<Vec<Vec<u8>>>::new());
+}
+
+#[test]
+fn what_is_found_ahead_is_what_the_parser_gives() {
+    let usual = b"*2\r\n$4\r\nPING\r\n$2\r\nhi\r\n*1\r\n$0\r\n\r\n";
+    let mut parser = Parser::default();
+    let ahead: Vec<Vec<&[u8]>> =
+        parser.look_ahead(usual).map(|args| args.from(0).collect()).collect();
+    assert_eq!(ahead, [vec![&b"PING"[..], b"hi"], vec![b""]]);
+    // What ends the search is left to the parser, with its own texts.
+    for unusual in [
+        "PING\r\n",
+        "*0\r\n",
+        "*01x\r\n",
+        "*1\r\n$+1\r\na\r\n",
+        "*1\r\n$01\r\na\r\n",
+        "*1\r\n$3\r\nab",
+    ] {
+        let input = [usual, unusual.as_bytes()].concat();
+        let mut parser = Parser::default();
+        assert_eq!(parser.look_ahead(&input).len(), 2, "{unusual:?}");
+        let mut alone = Parser::default();
+        let mut start = 0;
+        for _ in 0..2 {
+            let Ok(Parsed::Request(_, used)) = parser.next(&input[start..], true) else {
+                panic!("a request that was found ahead is given");
+            };
+            start += used;
+        }
+        let shown = |parsed: Result<Parsed<'_>, ProtocolError>| match parsed {
+            Ok(Parsed::Request(args, used)) => format!("{} {used}", args.len()),
+            Ok(Parsed::Nothing(used)) => format!("nothing {used}"),
+            Ok(Parsed::Incomplete) => "incomplete".to_owned(),
+            Err(error) => error.0,
+        };
+        let expected = shown(alone.next(unusual.as_bytes(), true));
+        assert_eq!(shown(parser.next(&input[start..], true)), expected);
+    }
+}
+
+#[test]
+fn what_was_found_ahead_can_be_forgotten() {
+    let input = b"*1\r\n$1\r\na\r\n*1\r\n$1\r\nb\r\n";
+    let mut parser = Parser::default();
+    for _ in 0..3 {
+        parser.look_ahead(input);
+        let Ok(Parsed::Request(args, 11)) = parser.next(input, true) else {
+            panic!("the first request is whole");
+        };
+        assert_eq!(args.at(0), b"a");
+        parser.forget_ahead();
+    }
 }
