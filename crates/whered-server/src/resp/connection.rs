@@ -148,6 +148,7 @@ impl Connection {
         let progress = self.execute();
         self.behind = progress == Progress::More;
         self.release();
+        self.reply.refill(self.sent + OUTPUT_PER_TURN_BYTES);
         if self.reply.out.len() - self.sent > self.limit() {
             let counters = &self.session.shared.counters;
             counters.output_limit_closed.fetch_add(1, Ordering::Relaxed);
@@ -166,11 +167,12 @@ impl Connection {
             _ => (sendable && !self.writable).then(Instant::now),
         };
         let is_last = self.session.closing || (self.draining && progress == Progress::Starved);
-        if is_last && self.sent == self.reply.out.len() {
+        if is_last && self.sent == self.reply.out.len() && self.reply.rest.is_none() {
             return Next::Close;
         }
         let can_read = self.readable && !self.draining && !self.session.closing;
         let can_go_on = match progress {
+            Progress::More if self.reply.rest.is_some() => self.reply.out.len() == self.sent,
             Progress::More => !self.is_full(),
             Progress::Starved => can_read && !self.is_full(),
         };
@@ -227,10 +229,11 @@ impl Connection {
         while !self.session.closing {
             let turn_is_over =
                 count == COMMANDS_PER_TURN || self.reply.out.len() - start > OUTPUT_PER_TURN_BYTES;
-            if turn_is_over || self.is_full() {
+            if turn_is_over || self.is_full() || self.reply.rest.is_some() {
                 progress = Progress::More;
                 break;
             }
+            self.look_ahead();
             let used = match self.parser.next(self.input.filled(), self.session.authenticated) {
                 Ok(Parsed::Incomplete) => break,
                 Ok(Parsed::Nothing(used)) => used,
@@ -249,6 +252,7 @@ impl Connection {
             self.input.start += used;
             count += 1;
         }
+        self.parser.forget_ahead();
         if count > 0 {
             let shared = &self.session.shared;
             shared.counters.commands.fetch_add(count as u64, Ordering::Relaxed);
@@ -259,6 +263,17 @@ impl Connection {
             self.parser.shrink();
         }
         progress
+    }
+
+    /// Finds the next requests of a pipeline, so that their data are fetched together.
+    fn look_ahead(&mut self) {
+        // Strangers have smaller limits, which the parser checks.
+        if self.session.authenticated && self.parser.is_used_up() {
+            let requests = self.parser.look_ahead(self.input.filled());
+            if requests.len() > 1 {
+                commands::warm(&self.session, requests);
+            }
+        }
     }
 
     /// Drops the reply of a command whose reply is not wanted, and holds the reply of a write, or
@@ -272,6 +287,7 @@ impl Connection {
         }
         if skipped || mode == ReplyMode::Off {
             self.reply.out.truncate(from);
+            self.reply.rest = None;
         }
         if ticket == Ticket::NONE || self.session.engine().durability(ticket) == Durability::Durable
         {

@@ -171,10 +171,15 @@ impl Parser {
         &'a mut self,
         input: &'a [u8],
     ) -> impl ExactSizeIterator<Item = Args<'a>> {
-        if self.missing.is_none() && self.position == 0 && self.ahead.is_used_up() {
+        if self.is_used_up() {
             self.ahead.find(input);
         }
         self.ahead.all(input)
+    }
+
+    /// Whether nothing is left of what was found ahead, and no request has begun to be parsed.
+    pub(crate) fn is_used_up(&self) -> bool {
+        self.missing.is_none() && self.position == 0 && self.ahead.is_used_up()
     }
 
     /// Forgets what was found ahead: the input will be given again.

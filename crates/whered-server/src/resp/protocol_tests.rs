@@ -11,7 +11,7 @@ fn parse(input: &[u8], step: usize, authenticated: bool) -> Result<Vec<Vec<Vec<u
         end = (end + step).min(input.len());
         loop {
             if authenticated {
-                parser.look_ahead(&input[start..end]);
+                let _count = parser.look_ahead(&input[start..end]).len();
             }
             match parser.next(&input[start..end], authenticated).map_err(|error| error.0)? {
                 Parsed::Incomplete => break,
@@ -153,7 +153,7 @@ fn what_was_found_ahead_can_be_forgotten() {
     let input = b"*1\r\n$1\r\na\r\n*1\r\n$1\r\nb\r\n";
     let mut parser = Parser::default();
     for _ in 0..3 {
-        parser.look_ahead(input);
+        assert_eq!(parser.look_ahead(input).len(), 2);
         let Ok(Parsed::Request(args, 11)) = parser.next(input, true) else {
             panic!("the first request is whole");
         };

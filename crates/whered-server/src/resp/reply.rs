@@ -53,10 +53,22 @@ impl From<WriteError> for Failure {
     }
 }
 
+/// The rest of a reply that is too long to be written at once: its connection asks for the next
+/// part when the client has taken the last one.
+pub(crate) trait Rest: Send {
+    /// Appends at least one byte and about `wanted_bytes`, unless nothing is left.
+    fn append(&mut self, out: &mut Vec<u8>, wanted_bytes: usize);
+
+    /// Whether nothing is left.
+    fn is_finished(&self) -> bool;
+}
+
 /// The replies of one connection that have not been sent, and how they are written.
 pub(crate) struct Reply {
     /// The bytes.
     pub(crate) out: Vec<u8>,
+    /// What follows the bytes. No command is executed before it is finished.
+    pub(crate) rest: Option<Box<dyn Rest>>,
     /// How they are written.
     pub(crate) protocol: Protocol,
     ticket: Ticket,
@@ -65,12 +77,25 @@ pub(crate) struct Reply {
 impl Reply {
     /// No replies yet, in RESP2.
     pub(crate) fn new() -> Reply {
-        Reply { out: Vec::new(), protocol: Protocol::Resp2, ticket: Ticket::NONE }
+        Reply { out: Vec::new(), rest: None, protocol: Protocol::Resp2, ticket: Ticket::NONE }
     }
 
     /// A part of this reply that is written before it is known where it stands.
     pub(crate) fn beside(&self) -> Reply {
         Reply { protocol: self.protocol, ..Reply::new() }
+    }
+
+    /// Appends parts of the rest until so many bytes are there or nothing is left.
+    pub(crate) fn refill(&mut self, wanted_len: usize) {
+        while self.out.len() < wanted_len
+            && let Some(rest) = &mut self.rest
+        {
+            let wanted_bytes = wanted_len - self.out.len();
+            rest.append(&mut self.out, wanted_bytes);
+            if rest.is_finished() {
+                self.rest = None;
+            }
+        }
     }
 
     /// The reply of the present command must wait for this write.

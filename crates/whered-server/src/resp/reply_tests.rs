@@ -71,3 +71,30 @@ fn a_refused_write_says_that_reads_go_on() {
         "-MISCONF the journal cannot be extended: no space; writes are refused, reads go on\\r\\n"
     );
 }
+
+/// Ten bytes at most at a time, however many are wanted.
+struct Countdown(usize);
+
+impl Rest for Countdown {
+    fn append(&mut self, out: &mut Vec<u8>, wanted_bytes: usize) {
+        let count = self.0.min(wanted_bytes).min(10);
+        out.extend(std::iter::repeat_n(b'x', count));
+        self.0 -= count;
+    }
+
+    fn is_finished(&self) -> bool {
+        self.0 == 0
+    }
+}
+
+#[test]
+fn a_long_reply_is_appended_in_parts_until_it_is_finished() {
+    let mut reply = Reply::new();
+    reply.rest = Some(Box::new(Countdown(45)));
+    reply.refill(25);
+    assert_eq!(reply.out.len(), 25);
+    assert!(reply.rest.is_some());
+    reply.refill(100);
+    assert_eq!(reply.out.len(), 45);
+    assert!(reply.rest.is_none());
+}
