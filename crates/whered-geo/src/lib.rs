@@ -30,6 +30,6 @@ pub mod shape;
 pub use cell::Cell;
 pub use place::{Place, PlaceError};
 pub use points::naive::NaivePoints;
-pub use points::{Inserted, Points};
+pub use points::{Inserted, Points, Tree};
 pub use search::{Hit, Order, Search};
 pub use shape::Shape;

@@ -7,27 +7,28 @@
 use std::iter::FusedIterator;
 use std::ops::{Range, RangeInclusive};
 
-use super::{Points, Position};
+use super::Points;
+use super::tree::{Position, Tree};
 use crate::cell::Cell;
 
-/// Entries of a collection in (cell, member) order; see [`Points::iter`].
+/// Entries of a collection in (cell, member) order; see [`Tree::iter`].
 #[derive(Clone, Debug)]
 pub struct Entries<'a> {
-    points: &'a Points,
+    tree: &'a Tree,
     front: Position,
     back: Position,
 }
 
-impl Points {
+impl Tree {
     /// All entries in (cell, member) order.
     pub fn iter(&self) -> Entries<'_> {
-        self.iter_ranks(0..self.len)
+        self.iter_ranks(0..self.len())
     }
 
     /// The entries from this rank to the last. For the way down from a rank, take
-    /// [`iter_ranks`](Points::iter_ranks) with `0..rank + 1` and reverse it.
+    /// [`iter_ranks`](Tree::iter_ranks) with `0..rank + 1` and reverse it.
     pub fn iter_from_rank(&self, rank: usize) -> Entries<'_> {
-        self.iter_ranks(rank..self.len)
+        self.iter_ranks(rank..self.len())
     }
 
     /// The entries with these ranks; ranks beyond the last entry have none.
@@ -44,7 +45,7 @@ impl Points {
     pub fn iter_ranks(&self, ranks: Range<usize>) -> Entries<'_> {
         let front = self.position_at(ranks.start);
         let back = self.position_at(ranks.end);
-        Entries { points: self, front, back: back.max(front) }
+        Entries { tree: self, front, back: back.max(front) }
     }
 
     /// The entries of a range of cells, both ends included.
@@ -56,7 +57,16 @@ impl Points {
     pub fn iter_bits(&self, bits: RangeInclusive<u64>) -> Entries<'_> {
         let front = self.first_from(*bits.start());
         let back = self.first_from(bits.end().saturating_add(1));
-        Entries { points: self, front, back: back.max(front) }
+        Entries { tree: self, front, back: back.max(front) }
+    }
+}
+
+impl<'a> IntoIterator for &'a Tree {
+    type Item = (&'a [u8], Cell);
+    type IntoIter = Entries<'a>;
+
+    fn into_iter(self) -> Entries<'a> {
+        self.iter()
     }
 }
 
@@ -72,20 +82,20 @@ impl<'a> IntoIterator for &'a Points {
 impl Entries<'_> {
     /// The rank of the entry that comes next from the front.
     pub fn rank(&self) -> usize {
-        self.points.rank_at(self.front)
+        self.tree.rank_at(self.front)
     }
 
     /// The number of entries left.
     pub fn remaining(&self) -> usize {
-        self.points.rank_at(self.back) - self.rank()
+        self.tree.rank_at(self.back) - self.rank()
     }
 }
 
 impl<'a> Entries<'a> {
     fn entry(&self, position: Position) -> (&'a [u8], Cell) {
-        let leaf = &self.points.blocks[position.block].leaves[position.leaf];
-        let member = leaf.member(position.slot, &self.points.outside);
-        (member, Cell::from_stored_bits(leaf.cells()[position.slot]))
+        let leaf = self.tree.leaf(position);
+        let member = leaf.member(position.slot(), &self.tree.outside);
+        (member, Cell::from_stored_bits(leaf.cell_bits(position.slot())))
     }
 }
 
@@ -97,15 +107,15 @@ impl<'a> Iterator for Entries<'a> {
             return None;
         }
         let entry = self.entry(self.front);
-        self.front.slot += 1;
-        self.front = self.points.normalised(self.front);
+        let next = self.front.with_slot(self.front.slot() + 1);
+        self.front = self.tree.normalised(next);
         Some(entry)
     }
 
     fn nth(&mut self, n: usize) -> Option<Self::Item> {
         if n > 0 {
             let rank = self.rank().saturating_add(n);
-            self.front = self.points.position_at(rank).min(self.back);
+            self.front = self.tree.position_at(rank).min(self.back);
         }
         self.next()
     }
@@ -121,14 +131,14 @@ impl DoubleEndedIterator for Entries<'_> {
         if self.front == self.back {
             return None;
         }
-        self.back = self.points.before(self.back);
+        self.back = self.tree.before(self.back);
         Some(self.entry(self.back))
     }
 
     fn nth_back(&mut self, n: usize) -> Option<Self::Item> {
         if n > 0 {
-            let rank = self.points.rank_at(self.back).saturating_sub(n);
-            self.back = self.points.position_at(rank).max(self.front);
+            let rank = self.tree.rank_at(self.back).saturating_sub(n);
+            self.back = self.tree.position_at(rank).max(self.front);
         }
         self.next_back()
     }
@@ -137,17 +147,12 @@ impl DoubleEndedIterator for Entries<'_> {
 impl ExactSizeIterator for Entries<'_> {}
 impl FusedIterator for Entries<'_> {}
 
-impl Points {
+impl Tree {
     /// The position before this one, which is not the first.
     fn before(&self, position: Position) -> Position {
-        if position.slot > 0 {
-            return Position { slot: position.slot - 1, ..position };
+        match position.slot().checked_sub(1) {
+            Some(slot) => position.with_slot(slot),
+            None => self.last_of_previous_leaf(position),
         }
-        let (block, leaf) = if position.leaf > 0 {
-            (position.block, position.leaf - 1)
-        } else {
-            (position.block - 1, self.blocks[position.block - 1].leaves.len() - 1)
-        };
-        Position { block, leaf, slot: self.blocks[block].leaves[leaf].len() - 1 }
     }
 }

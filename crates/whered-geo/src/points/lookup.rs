@@ -1,142 +1,161 @@
 //! Finding entries: by name, by (cell, member), by cell, by rank.
 //!
-//! For: every question that ends at one position. Not for: walking on from there (`iter.rs`).
-//! Cost: three binary searches over plain numbers; texts are compared only where cells tie.
+//! For: every question that ends at one position. Not for: walking on from there (`iter.rs`), or
+//! bringing the memory near beforehand (`warm.rs`).
+//! Cost: four binary searches over plain numbers; texts are compared only where cells tie.
 
+use super::branch::{Branch, Node};
 use super::leaf::Leaf;
-use super::{Points, Position};
+use super::tree::{Position, Tree};
+use super::{Points, members};
 use crate::cell::Cell;
 
 /// How many lookups of a batch are taken through each stage together.
-const BATCH: usize = 16;
+pub(super) const BATCH: usize = 16;
 
 impl Points {
     /// The member's cell.
     pub fn cell(&self, member: &[u8]) -> Option<Cell> {
-        self.confirmed_cell(self.members.hash(member), member)
+        let (_, found) = self.find(self.members.hash(member), member)?;
+        Some(Cell::from_stored_bits(found.bits))
     }
 
-    /// The cells of many members; `found` is cleared first and then has one item for each.
+    /// The cells of many members; `found` is cleared first and then has one item for each. Faster
+    /// than one by one, since all of a batch wait for memory together.
     pub fn cells_batch(&self, members: &[&[u8]], found: &mut Vec<Option<Cell>>) {
         found.clear();
         found.reserve(members.len());
-        let mut hashes = [0; BATCH];
         for batch in members.chunks(BATCH) {
-            for (hash, member) in hashes.iter_mut().zip(batch) {
-                *hash = self.members.hash(member);
-            }
-            let lookups = hashes.iter().zip(batch);
-            found.extend(lookups.map(|(&hash, member)| self.confirmed_cell(hash, member)));
+            self.warm(batch);
+            found.extend(batch.iter().map(|member| self.cell(member)));
         }
     }
 
     /// The number of entries before this member in (cell, member) order.
     pub fn rank(&self, member: &[u8]) -> Option<usize> {
-        let cell = self.cell(member)?;
-        let position = self.position_of(cell.bits(), member)?;
-        Some(self.rank_at(position))
+        let (_, found) = self.find(self.members.hash(member), member)?;
+        Some(self.tree.rank_at(found.position))
     }
 
-    fn confirmed_cell(&self, hash: u32, member: &[u8]) -> Option<Cell> {
-        let (_, bits) = self.members.find(hash, |bits| self.holds(bits, member))?;
-        Some(Cell::from_stored_bits(bits))
-    }
-
-    /// Whether this very entry exists.
-    pub(super) fn holds(&self, bits: u64, member: &[u8]) -> bool {
-        self.position_of(bits, member).is_some()
-    }
-
-    /// Where this entry is.
-    fn position_of(&self, bits: u64, member: &[u8]) -> Option<Position> {
-        let (block, leaf) = self.leaf_for(bits, member)?;
-        let slot = self.blocks[block].leaves[leaf].find(bits, member, &self.outside).ok()?;
-        Some(Position { block, leaf, slot })
-    }
-
-    /// The leaf that holds this entry or would: the last one that does not begin after it.
-    /// `None` only if there is no leaf at all.
-    pub(super) fn leaf_for(&self, bits: u64, member: &[u8]) -> Option<(usize, usize)> {
-        let begins_by = |block: usize, leaf: usize| {
-            self.blocks[block].leaves[leaf].member(0, &self.outside) <= member
-        };
-        let block = last_not_after(&self.firsts, bits, |block| begins_by(block, 0))?;
-        let leaf = last_not_after(&self.blocks[block].firsts, bits, |leaf| begins_by(block, leaf))?;
-        Some((block, leaf))
-    }
-
-    /// The first entry whose cell is at least this one.
-    pub(super) fn first_from(&self, bits: u64) -> Position {
-        let block = self.firsts.partition_point(|&first| first < bits).saturating_sub(1);
-        let Some(node) = self.blocks.get(block) else {
-            return self.end();
-        };
-        let leaf = node.firsts.partition_point(|&first| first < bits).saturating_sub(1);
-        let slot = node.leaves[leaf].cells().partition_point(|&cell| cell < bits);
-        self.normalised(Position { block, leaf, slot })
-    }
-
-    /// The entry with this rank; the end if there is none.
-    pub(super) fn position_at(&self, rank: usize) -> Position {
-        let mut slot = rank;
-        for (block, node) in self.blocks.iter().enumerate() {
-            if slot >= node.count {
-                slot -= node.count;
-                continue;
-            }
-            for (leaf, entries) in node.leaves.iter().enumerate() {
-                if slot < entries.len() {
-                    return Position { block, leaf, slot };
-                }
-                slot -= entries.len();
-            }
-        }
-        self.end()
-    }
-
-    /// The number of entries before a position.
-    pub(super) fn rank_at(&self, position: Position) -> usize {
-        let before: usize = self.blocks[..position.block].iter().map(|block| block.count).sum();
-        let Some(block) = self.blocks.get(position.block) else {
-            return before;
-        };
-        let leaves = &block.leaves[..position.leaf];
-        before + leaves.iter().map(Leaf::len).sum::<usize>() + position.slot
-    }
-
-    /// The position after the last entry.
-    pub(super) fn end(&self) -> Position {
-        Position { block: self.blocks.len(), leaf: 0, slot: 0 }
-    }
-
-    /// Turns a position after the last entry of a leaf into that of the next leaf's first.
-    pub(super) fn normalised(&self, position: Position) -> Position {
-        let node = &self.blocks[position.block];
-        if position.slot < node.leaves[position.leaf].len() {
-            position
-        } else if position.leaf + 1 < node.leaves.len() {
-            Position { leaf: position.leaf + 1, slot: 0, ..position }
-        } else {
-            Position { block: position.block + 1, leaf: 0, slot: 0 }
-        }
+    /// The member's slot in the table and its entry.
+    pub(super) fn find(&self, hash: u64, member: &[u8]) -> Option<(members::Slot, Found)> {
+        self.members.find(hash, |cell_code| {
+            members::bits_of(cell_code).find_map(|bits| {
+                let position = self.tree.locate(bits, member).ok()?;
+                Some(Found { position, bits })
+            })
+        })
     }
 }
 
-/// The last child that begins at or before the wanted entry, or the first child; `begins_by`
-/// compares the members where a child's first cell is the wanted one.
-fn last_not_after(firsts: &[u64], bits: u64, begins_by: impl Fn(usize) -> bool) -> Option<usize> {
-    if firsts.is_empty() {
-        return None;
+/// An entry that was found by its name.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Found {
+    pub(super) position: Position,
+    pub(super) bits: u64,
+}
+
+impl Tree {
+    /// The number of entries before this one in (cell, member) order, if it exists.
+    pub fn rank_of(&self, member: &[u8], cell: Cell) -> Option<usize> {
+        Some(self.rank_at(self.locate(cell.bits(), member).ok()?))
     }
-    let mut low = firsts.partition_point(|&first| first < bits);
-    let mut high = low + firsts[low..].partition_point(|&first| first == bits);
-    while low < high {
-        let middle = low + (high - low) / 2;
-        if begins_by(middle) {
-            low = middle + 1;
-        } else {
-            high = middle;
+
+    /// Where this entry is (`Ok`), or belongs (`Err`).
+    pub(super) fn locate(&self, bits: u64, member: &[u8]) -> Result<Position, Position> {
+        let Some(path) = self.path_for(bits, member) else {
+            return Err(self.end());
+        };
+        let first = Position::new(path, 0);
+        match self.leaf(first).find(bits, member, &self.outside) {
+            Ok(slot) => Ok(first.with_slot(slot)),
+            Err(slot) => Err(first.with_slot(slot)),
         }
     }
-    Some(low.saturating_sub(1))
+
+    /// The way to the leaf that holds this entry or would: the last one that does not begin after
+    /// it. `None` only if there is no leaf at all.
+    fn path_for(&self, bits: u64, member: &[u8]) -> Option<[usize; 3]> {
+        let top = self.root.child_for(bits, member, &self.outside)?;
+        let branch = &self.root.children()[top];
+        let middle = branch.child_for(bits, member, &self.outside)?;
+        let branch = &branch.children()[middle];
+        let lowest = branch.child_for(bits, member, &self.outside)?;
+        branch.children()[lowest].prefetch_keys();
+        Some([top, middle, lowest])
+    }
+
+    /// The lowest branch on the way to a cell.
+    pub(super) fn lowest_branch(&self, bits: u64) -> Option<&Branch<Leaf>> {
+        let branch = self.root.children().get(child_before(&self.root, bits))?;
+        Some(&branch.children()[child_before(branch, bits)])
+    }
+
+    /// The first entry whose cell is at least this one.
+    pub(crate) fn first_from(&self, bits: u64) -> Position {
+        let top = child_before(&self.root, bits);
+        let Some(branch) = self.root.children().get(top) else {
+            return self.end();
+        };
+        let middle = child_before(branch, bits);
+        let branch = &branch.children()[middle];
+        let lowest = child_before(branch, bits);
+        let slot = branch.children()[lowest].keys().rank(bits);
+        self.normalised(Position::new([top, middle, lowest], slot))
+    }
+
+    /// The entry with this rank; the end if there is none.
+    pub(crate) fn position_at(&self, rank: usize) -> Position {
+        if rank >= self.len() {
+            return self.end();
+        }
+        let mut rest = rank;
+        let top = child_with(&self.root, &mut rest);
+        let branch = &self.root.children()[top];
+        let middle = child_with(branch, &mut rest);
+        let branch = &branch.children()[middle];
+        let lowest = child_with(branch, &mut rest);
+        Position::new([top, middle, lowest], rest)
+    }
+
+    /// The number of entries before a position.
+    pub(crate) fn rank_at(&self, at: Position) -> usize {
+        let before = |counts: &[usize]| counts.iter().sum::<usize>();
+        let (top, middle, lowest) = (at.index(3), at.index(2), at.index(1));
+        let Some(branch) = self.root.children().get(top) else {
+            return self.len();
+        };
+        before(&self.root.counts()[..top])
+            + before(&branch.counts()[..middle])
+            + before(&branch.children()[middle].counts()[..lowest])
+            + at.slot()
+    }
+
+    /// The position after the last entry.
+    pub(crate) fn end(&self) -> Position {
+        Position::new([self.root.children().len(), 0, 0], 0)
+    }
+
+    /// Turns a position after the last entry of a leaf into that of the next leaf's first.
+    pub(crate) fn normalised(&self, at: Position) -> Position {
+        if at.slot() < self.leaf(at).len() { at } else { self.next_leaf(at) }
+    }
+}
+
+/// The last child that begins before a cell, or the first child.
+pub(super) fn child_before<C>(branch: &Branch<C>, bits: u64) -> usize {
+    branch.firsts().partition_point(|&first| first < bits).saturating_sub(1)
+}
+
+/// The child that holds the entry with this rank, which becomes the rank in that child.
+fn child_with<C: Node>(branch: &Branch<C>, rank: &mut usize) -> usize {
+    let mut child = 0;
+    for &count in branch.counts() {
+        if *rank < count {
+            break;
+        }
+        *rank -= count;
+        child += 1;
+    }
+    child
 }

@@ -5,43 +5,47 @@
 //! Not for: expiry, fields, locks; the engine puts those around it.
 //!
 //! ```text
-//! Points ── blocks ─┬ Block ── leaves ─┬ Leaf   up to 256 entries (leaf.rs draws it)
-//!    │              │   firsts u64 ... └ Leaf   first cell of each leaf
-//!    │  firsts u64  └ Block   (up to 512 leaves, with its number of entries)
-//!    ├─ members   hash → cell, no text (members.rs draws it)
-//!    └─ outside   members longer than 1 KiB
+//! Points ─┬ members   hash → cell, no text (members.rs draws it)
+//!         └ Tree ─┬ branches of branches of leaves (tree.rs, branch.rs)
+//!                 │    Leaf   up to 256 entries: cells and reply-ready texts (leaf/mod.rs)
+//!                 └ outside   members longer than 1 KiB (outside.rs)
 //! ```
 //!
 //! Invariants:
 //! - (cell, member) ascends strictly through all leaves, so a member occurs once;
-//! - no leaf and no block is empty; `firsts` repeats the first cell of each child;
-//! - `Block::count` and `Points::len` are the sums of what hangs below them;
+//! - no leaf and no branch is empty; all leaves are equally deep;
+//! - a branch repeats the first cell and the number of entries of each child;
 //! - `members` has one slot for each entry, with its cell.
 //!
-//! Concurrency: a plain value; shared for reading, exclusive for writing.
+//! Concurrency: a plain value; shared for reading, exclusive for writing. [`Points::freeze`] gives
+//! a view that any thread may keep and read while the collection changes.
 //!
-//! | operation | cost (n entries, B = n / 40,000 blocks) |
+//! | operation | cost |
 //! | --- | --- |
-//! | `cell` | one hash, one table probe, one leaf |
+//! | `cell` | one hash, one table probe, one walk to a leaf |
 //! | `insert`, `remove` | as `cell`, and one or two leaves are edited; a leaf split now and then |
-//! | `rank`, `iter_from_rank` | B + 512 additions |
+//! | `rank`, `iter_from_rank` | up to 128 additions on each of three levels |
 //! | `iter*` | two jumps, then constant for each entry |
-//! | `search` | a leaf search for each box, then the entries of the boxes |
-//! | `memory_bytes` | constant |
+//! | `search` | a walk for each box, then the entries of the boxes |
+//! | `freeze`, `memory_bytes` | constant |
 
+mod branch;
+mod hash;
 pub mod iter;
 mod leaf;
 mod lookup;
 mod members;
 pub mod naive;
+mod outside;
 mod search;
+mod tree;
 mod update;
+mod warm;
 
-use leaf::{Leaf, Outside};
+use std::ops::Deref;
+
 use members::Members;
-
-/// The most leaves of a block.
-const MOST_LEAVES: usize = 512;
+pub use tree::Tree;
 
 /// An ordered index of named points.
 ///
@@ -61,12 +65,8 @@ const MOST_LEAVES: usize = 512;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Points {
-    blocks: Vec<Block>,
-    firsts: Vec<u64>,
-    len: usize,
+    tree: Tree,
     members: Members,
-    outside: Outside,
-    tree_bytes: usize,
 }
 
 /// What an insertion did.
@@ -80,65 +80,45 @@ pub enum Inserted {
     Unchanged,
 }
 
-/// Neighbouring leaves.
-#[derive(Clone, Debug, Default)]
-struct Block {
-    leaves: Vec<Leaf>,
-    firsts: Vec<u64>,
-    count: usize,
-}
-
-/// A place in the tree. The place after the last entry is the block after the last one.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-struct Position {
-    block: usize,
-    leaf: usize,
-    slot: usize,
-}
-
 impl Points {
     /// An empty collection; allocates next to nothing.
     pub fn new() -> Points {
-        Points {
-            blocks: Vec::new(),
-            firsts: Vec::new(),
-            len: 0,
-            members: Members::new(),
-            outside: Outside::default(),
-            tree_bytes: 0,
-        }
+        Points { tree: Tree::default(), members: Members::new() }
     }
 
-    /// The number of members.
-    pub fn len(&self) -> usize {
-        self.len
+    /// A view of all entries as they are now, for any thread and for as long as it is kept. Costs
+    /// two counted references; while it is kept, changes copy what they change and the view holds.
+    ///
+    /// ```
+    /// use whered_geo::{Cell, Points};
+    /// let mut points = Points::new();
+    /// points.insert(b"a", Cell::MIN);
+    /// let view = points.freeze();
+    /// points.insert(b"a", Cell::MAX);
+    /// assert_eq!(view.iter().collect::<Vec<_>>(), [(&b"a"[..], Cell::MIN)]);
+    /// ```
+    pub fn freeze(&self) -> Tree {
+        self.tree.clone()
     }
 
-    /// Whether there is no member.
-    pub fn is_empty(&self) -> bool {
-        self.len == 0
-    }
-
-    /// Bytes of memory held, spare room included, without the allocator's own overhead.
+    /// Bytes of memory held, spare room included, without the allocator's own overhead and
+    /// without what only frozen views hold.
     pub fn memory_bytes(&self) -> usize {
-        let top = self.blocks.capacity() * size_of::<Block>() + self.firsts.capacity() * 8;
-        size_of::<Points>()
-            + top
-            + self.tree_bytes
-            + self.members.memory_bytes()
-            + self.outside.memory_bytes()
+        size_of::<Points>() + self.tree.memory_bytes() + self.members.memory_bytes()
+    }
+}
+
+impl Deref for Points {
+    type Target = Tree;
+
+    fn deref(&self) -> &Tree {
+        &self.tree
     }
 }
 
 impl Default for Points {
     fn default() -> Points {
         Points::new()
-    }
-}
-
-impl Block {
-    fn memory_bytes(&self) -> usize {
-        self.leaves.capacity() * size_of::<Leaf>() + self.firsts.capacity() * 8
     }
 }
 

@@ -1,33 +1,61 @@
 //! Tests of the tree's invariants, which cannot be seen from outside.
 
+use std::sync::Arc;
+
+use super::branch::{Branch, MOST_CHILDREN, Node};
+use super::leaf::MOST_ENTRIES;
 use super::*;
 use crate::cell::Cell;
 
 impl Points {
     /// Fails unless every invariant in the header of `mod.rs` holds.
     fn assert_sound(&self) {
-        assert_eq!(self.firsts.len(), self.blocks.len());
-        let mut tree_bytes = 0;
-        for (block, &first) in self.blocks.iter().zip(&self.firsts) {
-            assert!(!block.leaves.is_empty() && block.leaves.len() <= MOST_LEAVES);
-            assert_eq!(block.firsts[0], first);
-            assert_eq!(block.firsts.len(), block.leaves.len());
-            assert_eq!(block.count, block.leaves.iter().map(Leaf::len).sum::<usize>());
-            tree_bytes += block.memory_bytes();
-            for (leaf, &first) in block.leaves.iter().zip(&block.firsts) {
-                assert!(leaf.len() > 0 && !leaf.is_too_large());
-                assert_eq!(leaf.cells()[0], first);
-                tree_bytes += leaf.memory_bytes();
+        self.tree.assert_sound();
+        for (member, cell) in self.iter() {
+            assert_eq!(self.cell(member), Some(cell));
+        }
+    }
+}
+
+impl Tree {
+    fn assert_sound(&self) {
+        let (mut bytes, mut len) = (self.root.memory_bytes() + self.outside.memory_bytes(), 0);
+        for (index, middle) in self.root.children().iter().enumerate() {
+            assert_eq!(self.root.firsts()[index], middle.first());
+            assert_eq!(self.root.counts()[index], middle.count());
+            bytes += check(middle);
+            for lowest in middle.children() {
+                bytes += check(lowest);
+                for leaf in lowest.children() {
+                    assert!((1..=MOST_ENTRIES).contains(&leaf.len()));
+                    bytes += leaf.memory_bytes();
+                    len += leaf.len();
+                }
             }
         }
-        assert_eq!(self.tree_bytes, tree_bytes);
-        assert_eq!(self.len, self.blocks.iter().map(|block| block.count).sum::<usize>());
+        assert_eq!(self.len(), len);
+        assert_eq!(self.memory_bytes(), bytes);
         let entries: Vec<(Cell, &[u8])> =
             self.iter().map(|(member, cell)| (cell, member)).collect();
-        assert_eq!(entries.len(), self.len);
+        assert_eq!(entries.len(), self.len());
         assert!(entries.windows(2).all(|pair| pair[0] < pair[1]));
-        assert!(entries.iter().all(|&(cell, member)| self.cell(member) == Some(cell)));
     }
+
+    fn leaf_count(&self) -> usize {
+        self.leaves_from(self.position_at(0)).count()
+    }
+}
+
+/// Checks what a branch says of its children; returns its memory.
+fn check<C: Node>(branch: &Arc<Branch<C>>) -> usize {
+    assert!((1..=MOST_CHILDREN).contains(&branch.children().len()));
+    assert_eq!(branch.firsts().len(), branch.children().len());
+    assert_eq!(branch.counts().len(), branch.children().len());
+    for (index, child) in branch.children().iter().enumerate() {
+        assert_eq!(branch.firsts()[index], child.first());
+        assert_eq!(branch.counts()[index], child.count());
+    }
+    branch.memory_bytes()
 }
 
 /// A small generator with a fixed seed (Knuth's multiplier).
@@ -45,13 +73,13 @@ fn cell(bits: u64) -> Cell {
 }
 
 #[test]
-fn the_tree_stays_sound_while_it_grows_moves_and_shrinks_over_several_blocks() {
+fn the_tree_stays_sound_while_it_grows_moves_and_shrinks_over_several_branches() {
     let mut random = Random(42);
     let mut points = Points::new();
     for id in 0..150_000u64 {
         points.insert(id.to_string().as_bytes(), cell(random.below(1 << 30) << 20));
     }
-    assert!(points.blocks.len() > 1);
+    assert!(points.root.children()[0].children().len() > 3);
     points.assert_sound();
     for _ in 0..50_000 {
         let member = random.below(150_000).to_string();
@@ -64,7 +92,7 @@ fn the_tree_stays_sound_while_it_grows_moves_and_shrinks_over_several_blocks() {
             points.assert_sound();
         }
     }
-    assert!(points.is_empty() && points.blocks.is_empty());
+    assert!(points.is_empty() && points.root.children().is_empty());
     points.assert_sound();
 }
 
@@ -89,7 +117,7 @@ fn entries_that_arrive_in_order_fill_their_leaves() {
         points.insert(format!("{id:06}").as_bytes(), cell(id));
     }
     points.assert_sound();
-    let leaves: usize = points.blocks.iter().map(|block| block.leaves.len()).sum();
+    let leaves = points.leaf_count();
     assert!(leaves < 50_000 / 220, "{leaves}");
 }
 

@@ -12,13 +12,13 @@
 
 use std::ops::{ControlFlow, Range};
 
-use super::{Points, Position};
+use super::tree::Tree;
 use crate::boxes::Boxes;
 use crate::cell::{Cell, OVERFLOW_BITS};
 use crate::region::Region;
 use crate::search::{Hit, Search};
 
-impl Points {
+impl Tree {
     /// Finds the points of a search; `hits` is cleared first. See [`crate::search`] for what is
     /// found and in which order.
     pub fn search<'a>(&'a self, search: &Search, hits: &mut Vec<Hit<'a>>) {
@@ -54,14 +54,10 @@ impl Points {
         hits: &mut Vec<Hit<'a>>,
     ) -> ControlFlow<()> {
         let limit = search.scan_limit();
-        let Position { block, leaf, mut slot } = self.first_from(range.start);
-        let rest_of_block = self.blocks.get(block).map_or(&[][..], |node| &node.leaves[leaf..]);
-        let later_blocks = self.blocks.iter().skip(block + 1).flat_map(|node| &node.leaves);
-        for leaf in rest_of_block.iter().chain(later_blocks) {
-            for (slot, &bits) in leaf.cells().iter().enumerate().skip(slot) {
-                if bits >= range.end {
-                    return ControlFlow::Continue(());
-                }
+        for (at, leaf) in self.leaves_from(self.first_from(range.start)) {
+            let end = leaf.keys().rank(range.end);
+            for slot in at.slot()..end {
+                let bits = leaf.cell_bits(slot);
                 let cell = Cell::from_stored_bits(bits);
                 if !region.may_hold(cell) {
                     continue;
@@ -76,14 +72,15 @@ impl Points {
                     }
                 }
             }
-            slot = 0;
+            if end < leaf.len() {
+                break;
+            }
         }
         ControlFlow::Continue(())
     }
 
     /// Whether a point lies exactly at the eastern or northern limit of the globe.
     fn has_overflown_cells(&self) -> bool {
-        let last = self.blocks.last().and_then(|block| block.leaves.last());
-        last.and_then(|leaf| leaf.cells().last()).is_some_and(|&bits| bits >= OVERFLOW_BITS)
+        self.first_from(OVERFLOW_BITS) < self.end()
     }
 }

@@ -1,0 +1,192 @@
+//! A leaf that is being written anew, from whole runs of entries of other leaves.
+//!
+//! For: everything that changes a leaf's size: growth, splits, joins, cells that no longer fit
+//! narrow keys. Not for: edits in place (`edit.rs`).
+//!
+//! ```text
+//! run of a leaf ──► keys shifted by the difference of the bases,
+//!                   offsets shifted by the difference of the ends, text copied in one piece
+//! ```
+//!
+//! Sizes: a blob and its reference counts are rounded up to the next of four sizes in each octave
+//! (8, 10, 12, 14, 16, 20 ... words), which are the size classes of mimalloc and of most other
+//! allocators: what they would waste is room for growth here, on average a twelfth.
+//! Cost: one allocation and one pass over what is copied.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use bytemuck::cast_slice_mut;
+
+use super::{COUNTS_BYTES, HEADER_BYTES, Keys, Leaf, OFFSET_BYTES, short};
+use crate::points::outside::Text;
+
+/// A leaf under construction.
+pub(in crate::points) struct Draft {
+    blob: Arc<[u64]>,
+    is_wide: bool,
+    base: u64,
+    /// Entries in all, and those written.
+    count: usize,
+    filled: usize,
+    /// Where the next text goes, counted from the end.
+    offset: usize,
+    long_count: usize,
+}
+
+impl Draft {
+    /// A draft of `count` entries with `text_bytes` of text, with cells from `first` to `last`.
+    pub(in crate::points) fn new(count: usize, text_bytes: usize, first: u64, last: u64) -> Draft {
+        let is_wide = last - first > u64::from(u32::MAX);
+        let key_bytes = if is_wide { 8 } else { 4 };
+        let bytes = HEADER_BYTES + (key_bytes + OFFSET_BYTES) * count + text_bytes;
+        let blob = std::iter::repeat_n(0, blob_words(bytes)).collect();
+        Draft { blob, is_wide, base: first, count, filled: 0, offset: text_bytes, long_count: 0 }
+    }
+
+    /// Copies entries from a leaf.
+    pub(in crate::points) fn append(&mut self, leaf: &Leaf, slots: Range<usize>) {
+        if slots.is_empty() {
+            return;
+        }
+        let (from, to) = (self.filled, self.filled + slots.len());
+        self.copy_keys(leaf, slots.clone());
+        let shift = short(self.offset).wrapping_sub(short(leaf.offset(slots.start)));
+        let offsets_at = self.offsets_at();
+        let (offsets, blob) = (&leaf.offsets()[slots.clone()], self.blob());
+        let own = &mut cast_slice_mut::<u64, u16>(blob)[offsets_at..][from..to];
+        for (own, &offset) in own.iter_mut().zip(offsets) {
+            *own = offset.wrapping_add(shift);
+        }
+        let text = leaf.text(slots.clone());
+        self.write_text(text.len()).copy_from_slice(text);
+        if leaf.long_count() > 0 {
+            self.long_count += slots.filter(|&slot| leaf.outside_number(slot).is_some()).count();
+        }
+        self.filled = to;
+    }
+
+    /// Writes one entry.
+    pub(in crate::points) fn push(&mut self, bits: u64, text: Text<'_>) {
+        let (index, base, offsets_at) = (self.filled, self.base, self.offsets_at());
+        let offset = short(self.offset);
+        if self.is_wide {
+            self.blob()[2 + index] = bits;
+        } else {
+            cast_slice_mut::<u64, u32>(self.blob())[4 + index] = narrow(bits - base);
+        }
+        cast_slice_mut::<u64, u16>(self.blob())[offsets_at + index] = offset;
+        text.write(self.write_text(text.size()));
+        self.long_count += usize::from(text.is_outside());
+        self.filled += 1;
+    }
+
+    /// The leaf; everything announced must have been written.
+    pub(in crate::points) fn finish(mut self) -> Leaf {
+        assert!(self.filled == self.count && self.offset == 0, "a draft is written in full");
+        let (count, base) = (self.count as u64, self.base);
+        let header = count | u64::from(self.is_wide) << 16 | (self.long_count as u64) << 32;
+        self.blob()[..2].copy_from_slice(&[header, base]);
+        Leaf { blob: self.blob }
+    }
+
+    fn copy_keys(&mut self, leaf: &Leaf, slots: Range<usize>) {
+        let (from, to, draft_base) = (self.filled, self.filled + slots.len(), self.base);
+        if self.is_wide {
+            let own = &mut self.blob()[2 + from..2 + to];
+            for (own, slot) in own.iter_mut().zip(slots) {
+                *own = leaf.cell_bits(slot);
+            }
+            return;
+        }
+        let own = &mut cast_slice_mut::<u64, u32>(self.blob())[4 + from..4 + to];
+        match leaf.keys() {
+            Keys::Narrow { base, deltas } => {
+                // The lower halves suffice: cell - base fits, whichever of the bases is larger.
+                let shift = base.wrapping_sub(draft_base) as u32;
+                for (own, delta) in own.iter_mut().zip(&deltas[slots]) {
+                    *own = delta.wrapping_add(shift);
+                }
+            }
+            Keys::Wide(cells) => {
+                for (own, cell) in own.iter_mut().zip(&cells[slots]) {
+                    *own = narrow(cell - draft_base);
+                }
+            }
+        }
+    }
+
+    /// Room for the next text.
+    fn write_text(&mut self, size: usize) -> &mut [u8] {
+        let at = self.blob.len() * 8 - self.offset;
+        self.offset -= size;
+        &mut cast_slice_mut::<u64, u8>(self.blob())[at..at + size]
+    }
+
+    /// Where the offsets begin, counted in offsets.
+    fn offsets_at(&self) -> usize {
+        let key_bytes = if self.is_wide { 8 } else { 4 };
+        (HEADER_BYTES + key_bytes * self.count) / OFFSET_BYTES
+    }
+
+    fn blob(&mut self) -> &mut [u64] {
+        Arc::get_mut(&mut self.blob).expect("nobody else has a draft's blob")
+    }
+}
+
+impl Leaf {
+    /// A leaf of one entry.
+    pub(in crate::points) fn of_one(bits: u64, text: Text<'_>) -> Leaf {
+        let mut draft = Draft::new(1, text.size(), bits, bits);
+        draft.push(bits, text);
+        draft.finish()
+    }
+
+    /// Cuts the leaf in two before `slot`, which is neither the first nor after the last.
+    pub(in crate::points) fn cut(&mut self, slot: usize) -> Leaf {
+        let upper = self.part(slot..self.len());
+        *self = self.part(0..slot);
+        upper
+    }
+
+    /// Appends all entries of the leaf that follows this one.
+    pub(in crate::points) fn append(&mut self, next: &Leaf) {
+        let (count, text_bytes) = (self.len() + next.len(), self.text_bytes() + next.text_bytes());
+        let mut draft = Draft::new(count, text_bytes, self.first(), next.last());
+        draft.append(self, 0..self.len());
+        draft.append(next, 0..next.len());
+        *self = draft.finish();
+    }
+
+    /// The cell of the last entry.
+    pub(super) fn last(&self) -> u64 {
+        self.cell_bits(self.len() - 1)
+    }
+
+    pub(super) fn part(&self, slots: Range<usize>) -> Leaf {
+        let text_bytes = self.offset(slots.start) - self.offset(slots.end);
+        let (first, last) = (self.cell_bits(slots.start), self.cell_bits(slots.end - 1));
+        let mut draft = Draft::new(slots.len(), text_bytes, first, last);
+        draft.append(self, slots);
+        draft.finish()
+    }
+}
+
+/// The words of a blob that can hold so many bytes.
+pub(super) fn blob_words(bytes: usize) -> usize {
+    let words = (bytes + COUNTS_BYTES).div_ceil(8);
+    let step = words.saturating_sub(1).max(1).ilog2().saturating_sub(2);
+    words.next_multiple_of(1 << step) - COUNTS_BYTES / 8
+}
+
+fn narrow(delta: u64) -> u32 {
+    u32::try_from(delta).expect("a draft with a wider span has wide keys")
+}
+
+/// Texts of a leaf that are written as they are.
+#[cfg(test)]
+impl Leaf {
+    pub(super) fn all_text(&self) -> &[u8] {
+        &bytemuck::cast_slice::<u64, u8>(&self.blob)[self.size() - self.text_bytes()..]
+    }
+}

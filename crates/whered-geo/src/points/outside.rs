@@ -1,0 +1,138 @@
+//! Texts of members, and the store of those too long for a leaf.
+//!
+//! For: the form in which members lie in leaves (`leaf/mod.rs` tells it), and members of more
+//! than a kilobyte, up to whatever memory there is.
+//! Not for: knowing which entry a text belongs to.
+//!
+//! ```text
+//! shelves ─┬ Shelf │ - │ bulk │ bulk │ ... 256 │      number = 256 * shelf + place
+//!          └ Shelf │ ...                              each bulk counted by reference
+//! ```
+//!
+//! Concurrency: shelves and bulks are shared with frozen views; a writer copies a shelf that
+//! somebody else holds, 256 references, never a text.
+//! Cost: two indirections to read; to put in or take out, what is copied for frozen views.
+
+use std::sync::Arc;
+
+/// A longer member is kept outside its leaf.
+pub(super) const LONGEST_INSIDE_BYTES: usize = 1024;
+
+const OUTSIDE_MARK: u8 = b'!';
+const SHELF_PLACES: usize = 256;
+
+/// What stands for a member in a leaf.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Text<'a> {
+    /// The member, not longer than [`LONGEST_INSIDE_BYTES`].
+    Inside(&'a [u8]),
+    /// The number of a long member.
+    Outside(u32),
+}
+
+impl Text<'_> {
+    pub(super) fn is_outside(self) -> bool {
+        matches!(self, Text::Outside(_))
+    }
+
+    /// Bytes in the leaf.
+    pub(super) fn size(self) -> usize {
+        match self {
+            Text::Inside(member) => bulk_size(member.len()),
+            Text::Outside(_) => 5,
+        }
+    }
+
+    /// Writes the text into a place of its size.
+    pub(super) fn write(self, to: &mut [u8]) {
+        match self {
+            Text::Inside(member) => write_bulk(member, to),
+            Text::Outside(number) => {
+                to[0] = OUTSIDE_MARK;
+                to[1..].copy_from_slice(&number.to_le_bytes());
+            }
+        }
+    }
+}
+
+/// The number of a long member, if this is a text that stands for one.
+pub(super) fn number_of(text: &[u8]) -> Option<u32> {
+    if text[0] != OUTSIDE_MARK {
+        return None;
+    }
+    Some(u32::from_le_bytes(text[1..].try_into().expect("a number outside has four bytes")))
+}
+
+/// The member within its RESP bulk string.
+pub(super) fn member_of(bulk: &[u8]) -> &[u8] {
+    let digits = bulk.iter().take_while(|&&byte| byte != b'\r').count();
+    &bulk[digits + 2..bulk.len() - 2]
+}
+
+fn bulk_size(member_size: usize) -> usize {
+    member_size.checked_ilog10().unwrap_or(0) as usize + 6 + member_size
+}
+
+fn write_bulk(member: &[u8], to: &mut [u8]) {
+    let text_at = to.len() - member.len() - 2;
+    to[0] = b'$';
+    let mut rest = member.len();
+    for digit in to[1..text_at - 2].iter_mut().rev() {
+        *digit = b'0' + (rest % 10) as u8;
+        rest /= 10;
+    }
+    to[text_at - 2..text_at].copy_from_slice(b"\r\n");
+    to[text_at..text_at + member.len()].copy_from_slice(member);
+    to[text_at + member.len()..].copy_from_slice(b"\r\n");
+}
+
+/// Long members.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Outside {
+    shelves: Vec<Arc<Shelf>>,
+    free: Vec<u32>,
+    bytes: usize,
+}
+
+type Shelf = Vec<Option<Arc<[u8]>>>;
+
+impl Outside {
+    pub(super) fn member(&self, number: u32) -> &[u8] {
+        let place = &self.shelves[number as usize / SHELF_PLACES][number as usize % SHELF_PLACES];
+        member_of(place.as_deref().expect("a leaf has only numbers of members that exist"))
+    }
+
+    pub(super) fn insert(&mut self, member: &[u8]) -> u32 {
+        let mut bulk: Arc<[u8]> = std::iter::repeat_n(0, bulk_size(member.len())).collect();
+        write_bulk(member, Arc::get_mut(&mut bulk).expect("nobody else has it yet"));
+        self.bytes += bulk.len();
+        if let Some(number) = self.free.pop() {
+            let shelf = Arc::make_mut(&mut self.shelves[number as usize / SHELF_PLACES]);
+            shelf[number as usize % SHELF_PLACES] = Some(bulk);
+            return number;
+        }
+        if self.shelves.last().is_none_or(|shelf| shelf.len() == SHELF_PLACES) {
+            self.shelves.push(Arc::default());
+        }
+        let shelves_before = self.shelves.len() - 1;
+        let shelf = Arc::make_mut(&mut self.shelves[shelves_before]);
+        shelf.push(Some(bulk));
+        u32::try_from(shelves_before * SHELF_PLACES + shelf.len() - 1)
+            .expect("four billion long members exceed any memory")
+    }
+
+    pub(super) fn remove(&mut self, number: u32) {
+        let shelf = Arc::make_mut(&mut self.shelves[number as usize / SHELF_PLACES]);
+        let bulk = shelf[number as usize % SHELF_PLACES].take();
+        self.bytes -= bulk.expect("a long member is removed once").len();
+        self.free.push(number);
+    }
+
+    /// Heap bytes of the long members and their table.
+    pub(super) fn memory_bytes(&self) -> usize {
+        let last = self.shelves.last().map_or(0, |shelf| shelf.capacity());
+        let places = self.shelves.len().saturating_sub(1) * SHELF_PLACES + last;
+        let shelves = self.shelves.capacity() * 8 + self.shelves.len() * size_of::<Shelf>();
+        self.bytes + places * 16 + shelves + self.free.capacity() * 4
+    }
+}

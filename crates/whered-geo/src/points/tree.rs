@@ -1,0 +1,204 @@
+//! The ordered part of a collection: entries in (cell, member) order, shared by reference.
+//!
+//! For: everything that needs no name looked up: ranges, ranks, searches. A copy is a frozen view:
+//! it costs two counted references and stays as it is, whatever becomes of the collection.
+//! Not for: finding a member by its name alone (`members.rs`).
+//!
+//! ```text
+//! Tree ─┬ root Branch ─┬ Branch ─┬ Branch ─┬ Leaf      branch.rs and leaf/mod.rs draw them
+//!       │  any width   │  128    │  128    └ Leaf      128 * 177 entries below the lowest
+//!       └ outside        long members
+//! ```
+//!
+//! Invariants: those of its parts; all leaves are equally deep; `bytes` is the sum of the memory
+//! of all nodes.
+//! Concurrency: a writer changes what it alone holds in place, and copies the rest (three branches
+//! and a leaf, some 15 KB, once for each leaf and frozen view). Views may be read and dropped by
+//! any thread.
+//! Cost: a position is found by four binary searches; rank and position by rank add up to 128
+//! counts on each of three levels.
+
+use std::sync::Arc;
+
+use super::branch::{Branch, Effects, Entry, Node, own};
+use super::leaf::Leaf;
+use super::outside::{Outside, Text};
+
+type Lowest = Arc<Branch<Leaf>>;
+type Middle = Arc<Branch<Lowest>>;
+
+/// Branches between the tree and a leaf.
+const LEVELS: usize = 3;
+
+/// Entries in (cell, member) order; see [`Points::freeze`](super::Points::freeze).
+#[derive(Clone, Debug, Default)]
+pub struct Tree {
+    pub(super) root: Arc<Branch<Middle>>,
+    pub(super) outside: Arc<Outside>,
+    len: usize,
+    bytes: usize,
+}
+
+/// A place in the tree: an index into each branch on the way, and the slot in the leaf. The place
+/// after the last entry is the root's child after the last one. An edit may change what a position
+/// means; in a frozen view it means the same for ever.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct Position {
+    path: [u32; LEVELS],
+    slot: u32,
+}
+
+impl Position {
+    pub(super) fn new(path: [usize; LEVELS], slot: usize) -> Position {
+        let number = |index: usize| index.try_into().expect("a tree is not that wide");
+        Position { path: path.map(number), slot: number(slot) }
+    }
+
+    /// The slot in the leaf.
+    pub(crate) fn slot(self) -> usize {
+        self.slot as usize
+    }
+
+    /// The same leaf, another slot.
+    pub(crate) fn with_slot(self, slot: usize) -> Position {
+        Position { slot: slot as u32, ..self }
+    }
+
+    /// Whether both are in one leaf.
+    pub(super) fn is_beside(self, other: Position) -> bool {
+        self.path == other.path
+    }
+
+    /// The index into the branch of this height; the lowest has 1.
+    pub(super) fn index(self, height: usize) -> usize {
+        self.path[LEVELS - height] as usize
+    }
+}
+
+impl Tree {
+    /// The number of entries.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there is no entry.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Bytes of memory held, spare room included, without the allocator's own overhead. What a
+    /// frozen view shares with its collection is counted by both.
+    pub fn memory_bytes(&self) -> usize {
+        self.bytes + self.root.memory_bytes() + self.outside.memory_bytes()
+    }
+
+    /// The leaf that a position is in, which is not the end.
+    pub(crate) fn leaf(&self, at: Position) -> &Leaf {
+        &self.root.children()[at.index(3)].children()[at.index(2)].children()[at.index(1)]
+    }
+
+    /// The first position of the next leaf; the end after the last one.
+    pub(crate) fn next_leaf(&self, at: Position) -> Position {
+        let (top, middle, lowest) = (at.index(3), at.index(2), at.index(1));
+        let branch = &self.root.children()[top];
+        if lowest + 1 < branch.children()[middle].children().len() {
+            Position::new([top, middle, lowest + 1], 0)
+        } else if middle + 1 < branch.children().len() {
+            Position::new([top, middle + 1, 0], 0)
+        } else {
+            Position::new([top + 1, 0, 0], 0)
+        }
+    }
+
+    /// The position of the last entry before a leaf's first; there must be one.
+    pub(super) fn last_of_previous_leaf(&self, at: Position) -> Position {
+        let (mut top, mut middle, mut lowest) = (at.index(3), at.index(2), at.index(1));
+        if lowest == 0 {
+            if middle == 0 {
+                top -= 1;
+                middle = self.root.children()[top].children().len();
+            }
+            middle -= 1;
+            lowest = self.root.children()[top].children()[middle].children().len();
+        }
+        let first = Position::new([top, middle, lowest - 1], 0);
+        first.with_slot(self.leaf(first).len() - 1)
+    }
+
+    /// The leaves from a position on, each with the position of its first entry, or for the first
+    /// leaf the position asked for.
+    pub(crate) fn leaves_from(&self, at: Position) -> impl Iterator<Item = (Position, &Leaf)> {
+        let is_end = |at: &Position| at.index(3) >= self.root.children().len();
+        let next = move |&at: &Position| Some(self.next_leaf(at)).filter(|at| !is_end(at));
+        std::iter::successors(Some(at).filter(|at| !is_end(at)), next).map(|at| (at, self.leaf(at)))
+    }
+
+    /// Inserts an entry at the position where it belongs; a long member goes outside.
+    pub(super) fn insert(&mut self, at: Position, bits: u64, member: &[u8]) {
+        let text = if member.len() > super::outside::LONGEST_INSIDE_BYTES {
+            Text::Outside(Arc::make_mut(&mut self.outside).insert(member))
+        } else {
+            Text::Inside(member)
+        };
+        self.insert_text(at, Entry { bits, text });
+    }
+
+    /// Removes an entry, and its long member if it has one.
+    pub(super) fn remove(&mut self, at: Position) {
+        if let Some(number) = self.leaf(at).outside_number(at.slot()) {
+            Arc::make_mut(&mut self.outside).remove(number);
+        }
+        self.remove_text(at);
+    }
+
+    /// Moves an entry; `to` is where it belongs, as found while it is still at `from`.
+    pub(super) fn relocate(&mut self, from: Position, to: Position, bits: u64, member: &[u8]) {
+        if from.is_beside(to) {
+            let slot = to.slot() - usize::from(to.slot() > from.slot());
+            let mut effects = Effects::default();
+            own(&mut self.root).relocate(from, slot, bits, &mut effects);
+            self.bytes = self.bytes.wrapping_add(effects.bytes);
+            return;
+        }
+        let number = self.leaf(from).outside_number(from.slot());
+        let text = number.map_or(Text::Inside(member), Text::Outside);
+        let effects = self.remove_text(from);
+        let to = if effects.reshaped { self.place_for(bits, member) } else { to };
+        self.insert_text(to, Entry { bits, text });
+    }
+
+    /// Where an entry that is not there belongs.
+    fn place_for(&self, bits: u64, member: &[u8]) -> Position {
+        self.locate(bits, member).expect_err("an entry is inserted once")
+    }
+
+    fn insert_text(&mut self, at: Position, entry: Entry<'_>) {
+        self.len += 1;
+        let root = own(&mut self.root);
+        if root.children().is_empty() {
+            let middle = Middle::of_leaf(Leaf::of_one(entry.bits, entry.text));
+            let lowest = &middle.children()[0];
+            let leaf_bytes = Node::memory_bytes(&lowest.children()[0]);
+            self.bytes = leaf_bytes + Node::memory_bytes(lowest) + Node::memory_bytes(&middle);
+            root.insert_child(0, middle);
+            return;
+        }
+        let mut effects = Effects::default();
+        let before = root.memory_bytes();
+        root.insert(at, entry, &mut effects);
+        // The root counts itself.
+        let root_growth = root.memory_bytes().wrapping_sub(before);
+        self.bytes = self.bytes.wrapping_add(effects.bytes).wrapping_sub(root_growth);
+    }
+
+    fn remove_text(&mut self, at: Position) -> Effects {
+        self.len -= 1;
+        let mut effects = Effects::default();
+        let root = own(&mut self.root);
+        let before = root.memory_bytes();
+        root.remove(at, &mut effects);
+        let root_growth = root.memory_bytes().wrapping_sub(before);
+        self.bytes = self.bytes.wrapping_add(effects.bytes).wrapping_sub(root_growth);
+        effects
+    }
+}
