@@ -6,8 +6,8 @@
 use whered_engine::ip::{Prefix, PrefixMatch};
 
 use super::{
-    Action, Command, Failure, Flag, Outcome, SYNTAX_ERROR, address, cut, explained, integer, name,
-    no_such, wrong_arity,
+    Action, Command, Failure, Flag, Members, Outcome, SYNTAX_ERROR, address, cut, explained,
+    integer, name, no_such, wrong_arity,
 };
 use crate::resp::protocol::Args;
 use crate::resp::reply::Reply;
@@ -19,6 +19,7 @@ const CIDR: Command = Command {
     flags: &[Flag::ReadOnly, Flag::Fast],
     group: "cidr",
     keys: (0, 0, 0),
+    members: Members::None,
     syntax: "",
     summary: "",
     cost: "O(1)",

@@ -10,7 +10,8 @@ use whered_engine::DATABASE_COUNT;
 
 use super::introspection::REDIS_VERSION;
 use super::{
-    Action, Command, Failure, Flag, Outcome, SYNTAX_ERROR, cut, integer, number, wrong_arity,
+    Action, Command, Failure, Flag, Members, Outcome, SYNTAX_ERROR, cut, integer, number,
+    wrong_arity,
 };
 use crate::resp::protocol::Args;
 use crate::resp::reply::{Protocol, Reply};
@@ -22,6 +23,7 @@ const CONNECTION: Command = Command {
     flags: &[Flag::Fast],
     group: "connection",
     keys: (0, 0, 0),
+    members: Members::None,
     syntax: "",
     summary: "",
     cost: "O(1)",

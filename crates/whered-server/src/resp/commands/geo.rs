@@ -6,7 +6,7 @@
 use whered_engine::AddCondition;
 use whered_engine::geo::{Cell, Place, Points};
 
-use super::{Action, Command, Failure, Flag, Outcome, SYNTAX_ERROR, float};
+use super::{Action, Command, Failure, Flag, Members, Outcome, SYNTAX_ERROR, float};
 use crate::resp::protocol::Args;
 use crate::resp::reply::Reply;
 use crate::resp::session::Session;
@@ -17,6 +17,7 @@ const GEO: Command = Command {
     flags: &[Flag::ReadOnly],
     group: "geo",
     keys: (1, 1, 1),
+    members: Members::Named(2, None),
     syntax: "key [member [member ...]]",
     summary: "",
     cost: "O(N) with N members",
@@ -29,6 +30,7 @@ pub(super) const COMMANDS: &[Command] = &[
         name: "geoadd",
         arity: -5,
         flags: &[Flag::Write],
+        members: Members::Points,
         syntax: "key [NX|XX] [CH] longitude latitude member [longitude latitude member ...]",
         summary: "Adds points to a collection, or moves them",
         cost: "O(log(M)) a point with M members of the collection",
@@ -38,6 +40,7 @@ pub(super) const COMMANDS: &[Command] = &[
     Command {
         name: "geodist",
         arity: -4,
+        members: Members::Named(2, Some(3)),
         syntax: "key member1 member2 [M|KM|FT|MI]",
         summary: "Gives the distance between two members",
         cost: "O(1)",
@@ -59,17 +62,9 @@ pub(super) const COMMANDS: &[Command] = &[
 ];
 
 fn add(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
-    let (mut only_new, mut only_existing, mut count_moved) = (false, false, false);
-    let mut at = 2;
-    while at < args.len() {
-        match () {
-            () if args.is(at, "nx") => only_new = true,
-            () if args.is(at, "xx") => only_existing = true,
-            () if args.is(at, "ch") => count_moved = true,
-            () => break,
-        }
-        at += 1;
-    }
+    let at = leading_options(args);
+    let has = |word| (2..at).any(|index| args.is(index, word));
+    let (only_new, only_existing, count_moved) = (has("nx"), has("xx"), has("ch"));
     let points = args.skip(at);
     if !points.len().is_multiple_of(3) || (only_new && only_existing) {
         return Err(SYNTAX_ERROR);
@@ -96,6 +91,12 @@ fn add(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
     reply.hold(written.ticket);
     reply.count(written.value.added + if count_moved { written.value.moved } else { 0 });
     Ok(())
+}
+
+/// The index behind the options of `GEOADD`, where its points begin.
+pub(super) fn leading_options(args: Args<'_>) -> usize {
+    let is_option = |index| ["nx", "xx", "ch"].iter().any(|word| args.is(index, word));
+    (2..args.len()).find(|index| !is_option(*index)).unwrap_or(args.len())
 }
 
 /// Longitude and latitude at an index.

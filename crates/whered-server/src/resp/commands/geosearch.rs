@@ -6,7 +6,7 @@
 use whered_engine::geo::{Hit, Order, Place, Points, Search, Shape};
 
 use super::geo::{place, unit_meters, write_place};
-use super::{Action, Command, Failure, Flag, Outcome, SYNTAX_ERROR, integer, number};
+use super::{Action, Command, Failure, Flag, Members, Outcome, SYNTAX_ERROR, integer, number};
 use crate::resp::protocol::Args;
 use crate::resp::reply::Reply;
 use crate::resp::session::Session;
@@ -17,6 +17,7 @@ pub(super) const COMMANDS: &[Command] = &[Command {
     flags: &[Flag::ReadOnly],
     group: "geo",
     keys: (1, 1, 1),
+    members: Members::None,
     syntax: "key FROMMEMBER member|FROMLONLAT longitude latitude \
              BYRADIUS radius M|KM|FT|MI|BYBOX width height M|KM|FT|MI [ASC|DESC] \
              [COUNT count [ANY]] [WITHCOORD] [WITHDIST] [WITHHASH] [EXPLAIN]",

@@ -8,7 +8,9 @@ use std::sync::atomic::Ordering;
 
 use whered_engine::DATABASE_COUNT;
 
-use super::{Action, Command, Failure, Flag, Outcome, SYNTAX_ERROR, all, by_name, subcommand};
+use super::{
+    Action, Command, Failure, Flag, Members, Outcome, SYNTAX_ERROR, all, by_name, subcommand,
+};
 use crate::resp::glob;
 use crate::resp::protocol::Args;
 use crate::resp::reply::Reply;
@@ -23,6 +25,7 @@ const SERVER: Command = Command {
     flags: &[],
     group: "server",
     keys: (0, 0, 0),
+    members: Members::None,
     syntax: "",
     summary: "",
     cost: "O(N) with N commands",

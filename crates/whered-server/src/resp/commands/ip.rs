@@ -13,8 +13,8 @@ use whered_engine::mmdb::{FieldPath, MmdbError, RecordId};
 use whered_engine::{Generation, NamedDatabase};
 
 use super::{
-    Action, Command, Failure, Flag, NOT_AN_INTEGER, Outcome, SYNTAX_ERROR, address, explained,
-    name, no_such, number, wrong_arity,
+    Action, Command, Failure, Flag, Members, NOT_AN_INTEGER, Outcome, SYNTAX_ERROR, address,
+    explained, name, no_such, number, wrong_arity,
 };
 use crate::databases::{self, PAGE_NETWORKS, PAGE_NETWORKS_MAX};
 use crate::resp::protocol::Args;
@@ -27,6 +27,7 @@ const IP: Command = Command {
     flags: &[Flag::ReadOnly, Flag::Fast],
     group: "ip",
     keys: (0, 0, 0),
+    members: Members::None,
     syntax: "",
     summary: "",
     cost: "O(1)",

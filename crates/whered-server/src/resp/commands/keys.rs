@@ -3,7 +3,7 @@
 //!
 //! Every key is a collection. Databases, prefix sets and pools are no keys and are not seen here.
 
-use super::{Action, Command, Failure, Flag, Outcome, SYNTAX_ERROR, integer, number};
+use super::{Action, Command, Failure, Flag, Members, Outcome, SYNTAX_ERROR, integer, number};
 use crate::resp::glob;
 use crate::resp::protocol::Args;
 use crate::resp::reply::Reply;
@@ -15,6 +15,7 @@ const KEYS: Command = Command {
     flags: &[Flag::ReadOnly, Flag::Fast],
     group: "generic",
     keys: (0, 0, 0),
+    members: Members::None,
     syntax: "",
     summary: "",
     cost: "O(1)",

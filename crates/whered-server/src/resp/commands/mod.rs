@@ -21,6 +21,7 @@ mod ip;
 mod keys;
 mod sorted_set;
 mod steer;
+mod warm;
 
 use std::sync::LazyLock;
 
@@ -28,6 +29,8 @@ use super::number;
 use super::protocol::Args;
 use super::reply::{Failure, Reply};
 use super::session::Session;
+use warm::Members;
+pub(crate) use warm::warm;
 
 /// What a handler gives: its reply is written, or an error is to be.
 type Outcome = Result<(), Failure>;
@@ -45,6 +48,8 @@ pub(crate) struct Command {
     pub(crate) group: &'static str,
     /// Where its keys stand: first, last (negative: from the end), step; zeros without keys.
     pub(crate) keys: (i32, i32, i32),
+    /// Which arguments are members that are looked up by name.
+    pub(crate) members: Members,
     /// Its arguments, as a manual shows them.
     pub(crate) syntax: &'static str,
     /// One line of purpose.

@@ -12,7 +12,7 @@ use std::ops::RangeInclusive;
 
 use whered_engine::geo::{Cell, Points};
 
-use super::{Action, Command, Failure, Flag, Outcome, SYNTAX_ERROR, integer, number};
+use super::{Action, Command, Failure, Flag, Members, Outcome, SYNTAX_ERROR, integer, number};
 use crate::resp::protocol::Args;
 use crate::resp::reply::{Protocol, Reply};
 use crate::resp::session::Session;
@@ -23,6 +23,7 @@ const SORTED_SET: Command = Command {
     flags: &[Flag::ReadOnly, Flag::Fast],
     group: "sorted-set",
     keys: (1, 1, 1),
+    members: Members::None,
     syntax: "",
     summary: "",
     cost: "O(1)",
@@ -37,7 +38,7 @@ pub(super) const COMMANDS: &[Command] = &[
         summary: "Gives the number of members",
         action: Action::Run(|session, args, reply| {
             let keyspace = session.engine().keyspace();
-            let count = |points: Option<&Points>| points.map_or(0, Points::len);
+            let count = |points: Option<&Points>| points.map_or(0, |points| points.len());
             reply.count(keyspace.read(session.number, args.at(1), count));
             Ok(())
         }),
@@ -55,6 +56,7 @@ pub(super) const COMMANDS: &[Command] = &[
     },
     Command {
         name: "zrem",
+        members: Members::Named(2, None),
         arity: -3,
         flags: &[Flag::Write, Flag::Fast],
         syntax: "key member [member ...]",
@@ -65,6 +67,7 @@ pub(super) const COMMANDS: &[Command] = &[
     },
     Command {
         name: "zscore",
+        members: Members::Named(2, Some(2)),
         arity: 3,
         syntax: "key member",
         summary: "Gives a member's cell",

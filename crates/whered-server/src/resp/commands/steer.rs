@@ -10,7 +10,8 @@ use whered_engine::geo::Place;
 use whered_engine::{Site, Ticket};
 
 use super::{
-    Action, Command, Failure, Flag, Outcome, address, explained, float, name, no_such, wrong_arity,
+    Action, Command, Failure, Flag, Members, Outcome, address, explained, float, name, no_such,
+    wrong_arity,
 };
 use crate::resp::protocol::Args;
 use crate::resp::reply::Reply;
@@ -22,6 +23,7 @@ const SITE: Command = Command {
     flags: &[Flag::Write, Flag::Fast],
     group: "steer",
     keys: (0, 0, 0),
+    members: Members::None,
     syntax: "pool site",
     summary: "",
     cost: "O(N) with N sites of the pool",
