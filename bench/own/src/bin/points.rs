@@ -27,6 +27,9 @@ const COMMAND: usize = 100;
 /// As many as a pipeline has.
 const PIPELINE: usize = 16;
 
+/// As many as are made at a time where the memory is to be measured.
+const CHUNK: usize = 20_000;
+
 /// Names and cells, one after the other.
 struct Changes {
     names: Vec<String>,
@@ -71,13 +74,15 @@ fn main() {
     let some = (count / 10).min(1_000_000);
     let empty_bytes = resident_bytes();
     let mut points = Points::new();
-    load(&mut points, count, some);
+    let many = count - 2 * some;
+    load(&mut points, many);
     let report = |points: &Points, when: &str| {
         let each = |bytes: usize| bytes as f64 / points.len() as f64;
         let (held, resident) = (points.memory_bytes(), resident_bytes() - empty_bytes);
         println!("{when}: {:.2} bytes a point held, {:.2} resident", each(held), each(resident));
     };
     report(&points, "after random inserts");
+    load_last(&mut points, many, some);
     look_up(&points, count, some);
     let anyone = move |salt: u64| move |index: u64| random(salt, index) % count as u64 + 1;
     let near = move |salt: u64| {
@@ -92,52 +97,58 @@ fn main() {
         })
     };
     let moved = [Inserted::Moved, Inserted::Unchanged];
-    for (batch, name) in [(1, "alone"), (PIPELINE, "in warmed batches of 16")] {
+    let ways = [(1, "alone"), (PIPELINE, "in warmed batches of 16")];
+    for (batch, name) in ways {
         let salt = 100 * batch as u64;
         let took = near(salt).apply(&mut points, batch, &moved);
         println!("move by 200 m, {name}: {took} ns");
-        let view = points.freeze();
-        let took = near(salt + 2).apply(&mut points, batch, &moved);
-        println!("move by 200 m, {name}, under a frozen view: {took} ns");
-        drop(view);
-    }
-    for (batch, name) in [(1, "alone"), (PIPELINE, "in warmed batches of 16")] {
-        let salt = 100 * batch as u64 + 10;
-        let took = anywhere(salt).apply(&mut points, batch, &moved);
+        let took = anywhere(salt + 10).apply(&mut points, batch, &moved);
         println!("move anywhere, {name}: {took} ns");
-        let view = points.freeze();
-        let took = anywhere(salt + 2).apply(&mut points, batch, &moved);
-        println!("move anywhere, {name}, under a frozen view: {took} ns");
-        drop(view);
     }
-    report(&points, "after these moves");
-    for first in (0..count).step_by(some) {
-        let all = Changes::new(some.min(count - first), |index| {
+    for first in (0..count).step_by(CHUNK) {
+        let all = Changes::new(CHUNK.min(count - first), |index| {
             let number = first as u64 + index + 1;
             (number, place(number + (1 << 41)))
         });
         all.apply(&mut points, COMMAND, &moved);
     }
     report(&points, "after every point has moved");
+    for (batch, name) in ways {
+        let salt = 100 * batch as u64 + 20;
+        let view = points.freeze();
+        let took = near(salt).apply(&mut points, batch, &moved);
+        println!("move by 200 m, {name}, under a frozen view: {took} ns");
+        drop(view);
+        let view = points.freeze();
+        let took = anywhere(salt + 10).apply(&mut points, batch, &moved);
+        println!("move anywhere, {name}, under a frozen view: {took} ns");
+        drop(view);
+    }
+    report(&points, "after moves under frozen views");
 }
 
-/// Inserts all, the last ones once alone and once in batches.
-fn load(points: &mut Points, count: usize, some: usize) {
-    let new = [Inserted::New];
-    let at = |first: usize| {
-        move |index: u64| (first as u64 + index + 1, place(first as u64 + index + 1))
-    };
-    let (mut nanoseconds, many) = (0, count - 2 * some);
-    for first in (0..many).step_by(some) {
-        let length = some.min(many - first);
-        nanoseconds +=
-            Changes::new(length, at(first)).apply(points, COMMAND, &new) as usize * length;
+/// Inserts points in commands.
+fn load(points: &mut Points, many: usize) {
+    let mut nanoseconds = 0;
+    for first in (0..many).step_by(CHUNK) {
+        let length = CHUNK.min(many - first);
+        let changes = Changes::new(length, numbered(first));
+        nanoseconds += changes.apply(points, COMMAND, &[Inserted::New]) as usize * length;
     }
-    println!("insert {count} points, 100 a command: {} ns on average", nanoseconds / many);
-    let took = Changes::new(some, at(many)).apply(points, 1, &new);
+    println!("insert {many} points, 100 a command: {} ns on average", nanoseconds / many);
+}
+
+/// Inserts the last points, some of them alone and some in commands.
+fn load_last(points: &mut Points, many: usize, some: usize) {
+    let took = Changes::new(some, numbered(many)).apply(points, 1, &[Inserted::New]);
     println!("insert at this size, alone: {took} ns");
-    let took = Changes::new(some, at(many + some)).apply(points, COMMAND, &new);
+    let last = Changes::new(some, numbered(many + some));
+    let took = last.apply(points, COMMAND, &[Inserted::New]);
     println!("insert at this size, 100 a command: {took} ns");
+}
+
+fn numbered(first: usize) -> impl Fn(u64) -> (u64, Place) {
+    move |index| (first as u64 + index + 1, place(first as u64 + index + 1))
 }
 
 fn look_up(points: &Points, count: usize, some: usize) {
