@@ -18,7 +18,7 @@
 
 use std::sync::Arc;
 
-use super::leaf::Leaf;
+use super::leaf::{Leaf, MOST_ENTRIES};
 use super::outside::{Outside, Text};
 use super::tree::Position;
 
@@ -66,6 +66,9 @@ impl Effects {
 pub(super) trait Node: Clone {
     /// Branches below and including this one; where in a position's path the own child stands.
     const HEIGHT: usize;
+    /// Neighbours that have more entries together are not joined, which can be told without
+    /// reading them.
+    const MOST_JOINED: usize;
     /// A node with nothing but this leaf.
     fn of_leaf(leaf: Leaf) -> Self;
     /// The number of entries.
@@ -92,6 +95,7 @@ pub(super) trait Node: Clone {
 
 impl Node for Leaf {
     const HEIGHT: usize = 0;
+    const MOST_JOINED: usize = MOST_ENTRIES / 4 * 3;
 
     fn of_leaf(leaf: Leaf) -> Leaf {
         leaf
@@ -167,6 +171,7 @@ impl Node for Leaf {
 
 impl<C: Node> Node for Arc<Branch<C>> {
     const HEIGHT: usize = C::HEIGHT + 1;
+    const MOST_JOINED: usize = MOST_CHILDREN / 2 * C::MOST_JOINED;
 
     fn of_leaf(leaf: Leaf) -> Self {
         let mut branch = Branch::default();
@@ -224,7 +229,7 @@ impl<C: Node> Node for Arc<Branch<C>> {
     }
 
     fn prefetch(&self) {
-        whered_cpu::prefetch(std::slice::from_ref(&**self), 0);
+        self.prefetch_columns();
     }
 }
 
@@ -256,6 +261,11 @@ impl<C> Branch<C> {
     /// The children.
     pub(super) fn children(&self) -> &[C] {
         &self.children
+    }
+
+    /// Asks for the columns' places.
+    pub(super) fn prefetch_columns(&self) {
+        whered_cpu::prefetch(std::slice::from_ref(self), 0);
     }
 
     /// Asks for the first cells.
@@ -357,8 +367,10 @@ impl<C: Node> Branch<C> {
     /// Joins a child that has become small with the one after or before it.
     fn join(&mut self, index: usize, effects: &mut Effects) {
         let fits = |lower: usize| {
-            let upper = self.children.get(lower + 1);
-            upper.is_some_and(|upper| self.children[lower].can_take(upper))
+            self.counts.get(lower + 1).is_some_and(|count| {
+                self.counts[lower] + count <= C::MOST_JOINED
+                    && self.children[lower].can_take(&self.children[lower + 1])
+            })
         };
         let lower = if fits(index) {
             index

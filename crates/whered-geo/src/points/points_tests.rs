@@ -11,7 +11,7 @@ impl Points {
     /// Fails unless every invariant in the header of `mod.rs` holds.
     fn assert_sound(&self) {
         self.tree.assert_sound();
-        for (member, cell) in self.iter() {
+        for (member, cell) in self {
             assert_eq!(self.cell(member), Some(cell));
         }
     }

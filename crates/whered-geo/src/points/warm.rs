@@ -5,15 +5,16 @@
 //!
 //! ```text
 //! stage   1 hash all            ask for the table's buckets
-//!         2 read the buckets    walk to the lowest branches, ask for their first cells
+//!         2 read the buckets    walk to the lowest branches, ask for them and their first cells
 //!         3 walk to the leaves  ask for their headers and keys
 //!         4 search the keys     ask for the texts, or for all that an edit moves
 //! ```
 //!
 //! One access to memory takes as long as a whole lookup computes, and each stage depends on the one
-//! before; so a batch goes through the stages together and waits four times in all.
+//! before; so a batch goes through the stages together and waits a few times in all.
 //! Cost: some hundred instructions a member on top of the lookup.
 
+use super::branch::Branch;
 use super::leaf::Leaf;
 use super::lookup::{BATCH, child_before};
 use super::{Points, members};
@@ -56,15 +57,15 @@ impl Points {
             // A cell beyond the ordinary ones is not worth a guess: it is warmed as its alias.
             targets[index] = self.members.find(hashes[index], Some).map(|(_, code)| code);
         }
-        for &bits in targets.iter().flatten() {
-            if let Some(branch) = self.tree.lowest_branch(bits) {
-                branch.prefetch_firsts();
-            }
+        let mut branches: [Option<&Branch<Leaf>>; 2 * BATCH] = [None; 2 * BATCH];
+        for (branch, target) in branches.iter_mut().zip(targets) {
+            *branch = target.and_then(|bits| self.tree.lowest_branch(bits));
+            branch.iter().for_each(|branch| branch.prefetch_columns());
         }
+        branches.iter().flatten().for_each(|branch| branch.prefetch_firsts());
         let mut leaves: [Option<&Leaf>; 2 * BATCH] = [None; 2 * BATCH];
-        for (leaf, target) in leaves.iter_mut().zip(targets) {
-            let Some(bits) = target else { continue };
-            let Some(branch) = self.tree.lowest_branch(bits) else { continue };
+        for ((leaf, branch), target) in leaves.iter_mut().zip(branches).zip(targets) {
+            let (Some(branch), Some(bits)) = (branch, target) else { continue };
             let found = &branch.children()[child_before(branch, bits)];
             found.prefetch_keys();
             *leaf = Some(found);

@@ -3,6 +3,8 @@
 use super::*;
 use crate::points::outside::Text;
 
+type Entries = Vec<(u64, Vec<u8>)>;
+
 fn leaf_of(entries: &[(u64, &[u8])]) -> Leaf {
     let mut leaf = Leaf::of_one(entries[0].0, Text::Inside(entries[0].1));
     for (slot, &(bits, member)) in entries.iter().enumerate().skip(1) {
@@ -11,7 +13,7 @@ fn leaf_of(entries: &[(u64, &[u8])]) -> Leaf {
     leaf
 }
 
-fn entries_of(leaf: &Leaf, outside: &Outside) -> Vec<(u64, Vec<u8>)> {
+fn entries_of(leaf: &Leaf, outside: &Outside) -> Entries {
     (0..leaf.len())
         .map(|slot| (leaf.cell_bits(slot), leaf.member(slot, outside).to_vec()))
         .collect()
@@ -94,9 +96,9 @@ fn random_edits_agree_with_a_list_while_copies_stay_as_they_were() {
     };
     for spread in [1u64 << 12, 1 << 33, 1 << 52] {
         let outside = Outside::default();
-        let mut list: Vec<(u64, Vec<u8>)> = vec![(1, b"first".to_vec())];
+        let mut list: Entries = vec![(1, b"first".to_vec())];
         let mut leaf = leaf_of(&[(1, b"first")]);
-        let mut kept: Option<(Leaf, Vec<(u64, Vec<u8>)>)> = None;
+        let mut kept: Option<(Leaf, Entries)> = None;
         for round in 0..20_000u64 {
             let bits = random(1 << 20) * (spread >> 12) / 256;
             let member = vec![b'm'; random(30) as usize + 1];

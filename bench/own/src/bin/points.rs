@@ -1,0 +1,239 @@
+//! What a large collection costs: memory for each point, and processor time for each change.
+//!
+//! For: the figures in `docs/design/points.md`. Not for: searches, or a comparison with rivals.
+//! Usage: `points [COUNT]`, ten million if not said; built with `--features mimalloc` it has
+//! the program's allocator, otherwise the system's.
+//!
+//! ```text
+//! insert in random order ─► look up ─► move 200 m ─► move anywhere ─► the same under a frozen view
+//! ```
+//!
+//! Points are clustered as people are: metropolitan areas, towns, regions, and some anywhere; each
+//! is a function of its number. Times are of the processor, as the kernel counts them; names and
+//! cells are made beforehand.
+
+#![allow(clippy::print_stdout, reason = "the figures are what it is run for")]
+
+use std::fs;
+
+use whered_geo::{Cell, Inserted, Place, Points};
+
+#[cfg(feature = "mimalloc")]
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// As many as a command of a bulk load has.
+const COMMAND: usize = 100;
+/// As many as a pipeline has.
+const PIPELINE: usize = 16;
+
+/// As many as are made at a time where the memory is to be measured.
+const CHUNK: usize = 20_000;
+
+/// Names and cells, one after the other.
+struct Changes {
+    names: Vec<String>,
+    cells: Vec<Cell>,
+}
+
+impl Changes {
+    fn new(count: usize, change: impl Fn(u64) -> (u64, Place)) -> Changes {
+        let (numbers, cells): (Vec<u64>, Vec<Cell>) = (0..count as u64)
+            .map(|index| {
+                let (number, place) = change(index);
+                (number, Cell::from_place(place))
+            })
+            .unzip();
+        Changes { names: numbers.into_iter().map(|number| number.to_string()).collect(), cells }
+    }
+
+    /// Applies all, in warmed batches of this size or one by one (1); returns nanoseconds each.
+    fn apply(&self, points: &mut Points, batch: usize, expected: &[Inserted]) -> u64 {
+        let start = Clock::start();
+        for (names, cells) in self.names.chunks(batch).zip(self.cells.chunks(batch)) {
+            if batch > 1 {
+                let mut pairs = [(&[][..], Cell::MIN); COMMAND];
+                for (pair, (name, &cell)) in pairs.iter_mut().zip(names.iter().zip(cells)) {
+                    *pair = (name.as_bytes(), cell);
+                }
+                points.warm_points(&pairs[..names.len()]);
+            }
+            for (name, &cell) in names.iter().zip(cells) {
+                let inserted = points.insert(name.as_bytes(), cell);
+                assert!(expected.contains(&inserted), "{name}: {inserted:?}");
+            }
+        }
+        start.nanoseconds_each(self.names.len())
+    }
+}
+
+fn main() {
+    let count: usize = std::env::args().nth(1).map_or(10_000_000, |count| {
+        count.parse().expect("the first argument is the number of points")
+    });
+    let some = (count / 10).min(1_000_000);
+    let empty_bytes = resident_bytes();
+    let mut points = Points::new();
+    let many = count - 2 * some;
+    load(&mut points, many);
+    let report = |points: &Points, when: &str| {
+        let each = |bytes: usize| bytes as f64 / points.len() as f64;
+        let (held, resident) = (points.memory_bytes(), resident_bytes() - empty_bytes);
+        println!("{when}: {:.2} bytes a point held, {:.2} resident", each(held), each(resident));
+    };
+    report(&points, "after random inserts");
+    load_last(&mut points, many, some);
+    look_up(&points, count, some);
+    let anyone = move |salt: u64| move |index: u64| random(salt, index) % count as u64 + 1;
+    let near = move |salt: u64| {
+        Changes::new(some, move |index| {
+            let number = anyone(salt)(index);
+            (number, beside(place(number), random(salt + 1, index)))
+        })
+    };
+    let anywhere = move |salt: u64| {
+        Changes::new(some, move |index| {
+            (anyone(salt)(index), place(random(salt + 1, index) % count as u64 + (1 << 40)))
+        })
+    };
+    let moved = [Inserted::Moved, Inserted::Unchanged];
+    let ways = [(1, "alone"), (PIPELINE, "in warmed batches of 16")];
+    for (batch, name) in ways {
+        let salt = 100 * batch as u64;
+        let took = near(salt).apply(&mut points, batch, &moved);
+        println!("move by 200 m, {name}: {took} ns");
+        let took = anywhere(salt + 10).apply(&mut points, batch, &moved);
+        println!("move anywhere, {name}: {took} ns");
+    }
+    for first in (0..count).step_by(CHUNK) {
+        let all = Changes::new(CHUNK.min(count - first), |index| {
+            let number = first as u64 + index + 1;
+            (number, place(number + (1 << 41)))
+        });
+        all.apply(&mut points, COMMAND, &moved);
+    }
+    report(&points, "after every point has moved");
+    for (batch, name) in ways {
+        let salt = 100 * batch as u64 + 20;
+        let view = points.freeze();
+        let took = near(salt).apply(&mut points, batch, &moved);
+        println!("move by 200 m, {name}, under a frozen view: {took} ns");
+        drop(view);
+        let view = points.freeze();
+        let took = anywhere(salt + 10).apply(&mut points, batch, &moved);
+        println!("move anywhere, {name}, under a frozen view: {took} ns");
+        drop(view);
+    }
+    report(&points, "after moves under frozen views");
+}
+
+/// Inserts points in commands.
+fn load(points: &mut Points, many: usize) {
+    let mut nanoseconds = 0;
+    for first in (0..many).step_by(CHUNK) {
+        let length = CHUNK.min(many - first);
+        let changes = Changes::new(length, numbered(first));
+        nanoseconds += changes.apply(points, COMMAND, &[Inserted::New]) as usize * length;
+    }
+    println!("insert {many} points, 100 a command: {} ns on average", nanoseconds / many);
+}
+
+/// Inserts the last points, some of them alone and some in commands.
+fn load_last(points: &mut Points, many: usize, some: usize) {
+    let took = Changes::new(some, numbered(many)).apply(points, 1, &[Inserted::New]);
+    println!("insert at this size, alone: {took} ns");
+    let last = Changes::new(some, numbered(many + some));
+    let took = last.apply(points, COMMAND, &[Inserted::New]);
+    println!("insert at this size, 100 a command: {took} ns");
+}
+
+fn numbered(first: usize) -> impl Fn(u64) -> (u64, Place) {
+    move |index| (first as u64 + index + 1, place(first as u64 + index + 1))
+}
+
+fn look_up(points: &Points, count: usize, some: usize) {
+    let numbers = (0..some as u64).map(|index| random(7, index) % count as u64 + 1);
+    let expected =
+        numbers.clone().fold(0u64, |sum, n| sum.wrapping_add(Cell::from_place(place(n)).bits()));
+    let names: Vec<String> = numbers.map(|number| number.to_string()).collect();
+    let start = Clock::start();
+    let cell = |name: &String| points.cell(name.as_bytes()).map_or(0, Cell::bits);
+    let sum = names.iter().map(cell).fold(0, u64::wrapping_add);
+    println!("look up, alone: {} ns", start.nanoseconds_each(some));
+    assert_eq!(sum, expected);
+
+    let start = Clock::start();
+    let (mut sum, mut found) = (0u64, Vec::new());
+    for batch in names.chunks(PIPELINE) {
+        let mut members = [&[][..]; PIPELINE];
+        members.iter_mut().zip(batch).for_each(|(member, name)| *member = name.as_bytes());
+        points.cells_batch(&members[..batch.len()], &mut found);
+        sum = found.iter().flatten().fold(sum, |sum, cell| sum.wrapping_add(cell.bits()));
+    }
+    println!("look up, in warmed batches of 16: {} ns", start.nanoseconds_each(some));
+    assert_eq!(sum, expected);
+}
+
+/// The place of a point.
+fn place(number: u64) -> Place {
+    let fraction = |salt: u64| random(salt, number) as f64 / 2f64.powi(64);
+    let around = |center: u64, reach_degrees: f64, power: f64| {
+        let at = |salt: u64| random(salt, center) as f64 / 2f64.powi(64);
+        let distance = fraction(1).powf(power) * reach_degrees;
+        let angle = fraction(2) * std::f64::consts::TAU;
+        on_globe(
+            at(3) * 340.0 - 170.0 + distance * angle.cos(),
+            at(4) * 110.0 - 50.0 + distance * angle.sin(),
+        )
+    };
+    match random(5, number) % 100 {
+        0..55 => around(random(6, number) % 100, 0.8, 2.0),
+        55..83 => around(100 + (20_000f64.powf(fraction(8)) as u64), 0.1, 1.5),
+        83..95 => around(40_000 + random(6, number) % 50, 8.0, 0.5),
+        _ => on_globe(fraction(1) * 360.0 - 180.0, fraction(2) * 170.0 - 85.0),
+    }
+}
+
+fn on_globe(longitude_degrees: f64, latitude_degrees: f64) -> Place {
+    Place { longitude_degrees, latitude_degrees: latitude_degrees.clamp(-85.0, 85.0) }
+}
+
+/// A place at most 200 m away.
+fn beside(place: Place, random: u64) -> Place {
+    let offset = |bits: u64| (bits & 0xffff) as f64 / 65_536.0 * 0.0025 - 0.00125;
+    let longitude_degrees = (place.longitude_degrees + offset(random)).clamp(-180.0, 180.0);
+    on_globe(longitude_degrees, place.latitude_degrees + offset(random >> 16))
+}
+
+/// A number that looks random (SplitMix64's finish).
+fn random(salt: u64, index: u64) -> u64 {
+    let mut mixed = (index ^ (salt << 48)).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ salt;
+    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ (mixed >> 31)
+}
+
+/// Processor time of this thread.
+struct Clock(u64);
+
+impl Clock {
+    fn start() -> Clock {
+        Clock(Clock::now())
+    }
+
+    fn nanoseconds_each(&self, count: usize) -> u64 {
+        (Clock::now() - self.0) / count as u64
+    }
+
+    fn now() -> u64 {
+        let text = fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+        let first = text.split(' ').next();
+        first.and_then(|number| number.parse().ok()).expect("Linux counts processor time")
+    }
+}
+
+fn resident_bytes() -> usize {
+    let text = fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    let pages = text.split(' ').nth(1).and_then(|number| number.parse::<usize>().ok());
+    pages.expect("Linux counts resident pages") * 4096
+}
