@@ -36,6 +36,23 @@ pub(super) struct Leaf {
     cells: Vec<u64>,
     starts: Vec<u16>,
     text: Vec<u8>,
+    /// How many of the entries lie outside.
+    long: usize,
+}
+
+/// The keys of a leaf, ascending.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Keys<'a> {
+    /// Distances from a base, where the cells of the leaf lie close together.
+    #[allow(dead_code, reason = "leaves that store such keys are about to come")]
+    Narrow {
+        /// What is added to each.
+        base: u64,
+        /// The distances.
+        deltas: &'a [u32],
+    },
+    /// Cell bits.
+    Wide(&'a [u64]),
 }
 
 impl Leaf {
@@ -47,6 +64,31 @@ impl Leaf {
     /// The bits of all cells, ascending.
     pub(super) fn cells(&self) -> &[u64] {
         &self.cells
+    }
+
+    /// The bits of all cells in the form in which they are stored.
+    pub(super) fn keys(&self) -> Keys<'_> {
+        Keys::Wide(&self.cells)
+    }
+
+    /// The bits of one entry's cell.
+    pub(super) fn cell_bits(&self, slot: usize) -> u64 {
+        self.cells[slot]
+    }
+
+    /// The RESP bulk strings of neighbouring entries, one after the other; `None` if one of them
+    /// lies outside.
+    pub(super) fn bulks(&self, slots: Range<usize>) -> Option<&[u8]> {
+        let start = self.text_range(slots.start).start;
+        let end = self.text_range(slots.end).start;
+        let is_here = |slot: usize| self.text[self.text_range(slot).start] != OUTSIDE_MARK;
+        (self.long == 0 || slots.into_iter().all(is_here)).then(|| &self.text[start..end])
+    }
+
+    /// The RESP bulk string of an entry.
+    pub(super) fn bulk<'a>(&'a self, slot: usize, outside: &'a Outside) -> &'a [u8] {
+        let text = &self.text[self.text_range(slot)];
+        if text[0] == OUTSIDE_MARK { outside.bulk(number_of(text)) } else { text }
     }
 
     /// The member of an entry.
@@ -78,6 +120,7 @@ impl Leaf {
     pub(super) fn insert(&mut self, slot: usize, bits: u64, member: &[u8], outside: &mut Outside) {
         let mut bulk = Vec::new();
         if member.len() > LONGEST_INSIDE_BYTES {
+            self.long += 1;
             bulk.push(OUTSIDE_MARK);
             bulk.extend_from_slice(&outside.insert(member).to_le_bytes());
         } else {
@@ -99,6 +142,7 @@ impl Leaf {
     pub(super) fn remove(&mut self, slot: usize, outside: &mut Outside) {
         let range = self.text_range(slot);
         if self.text[range.start] == OUTSIDE_MARK {
+            self.long -= 1;
             outside.remove(number_of(&self.text[range.clone()]));
         }
         self.cells.remove(slot);
@@ -134,11 +178,15 @@ impl Leaf {
             self.len() / 2
         };
         let at = self.text_range(slot).start;
-        let upper = Leaf {
+        let mut upper = Leaf {
+            long: 0,
             cells: self.cells[slot..].to_vec(),
             starts: self.starts[slot..].iter().map(|&start| start - short(at)).collect(),
             text: self.text[at..].to_vec(),
         };
+        let is_long = |&slot: &usize| upper.text[upper.text_range(slot).start] == OUTSIDE_MARK;
+        upper.long = (0..upper.len()).filter(is_long).count();
+        self.long -= upper.long;
         self.cells.truncate(slot);
         self.starts.truncate(slot);
         self.text.truncate(at);
@@ -152,6 +200,7 @@ impl Leaf {
         self.cells.extend_from_slice(&next.cells);
         self.starts.extend(next.starts.iter().map(|&start| start + shift));
         self.text.extend_from_slice(&next.text);
+        self.long += next.long;
         self.shrink();
     }
 
@@ -216,8 +265,12 @@ pub(super) struct Outside {
 
 impl Outside {
     fn member(&self, number: u32) -> &[u8] {
+        member_of(self.bulk(number))
+    }
+
+    fn bulk(&self, number: u32) -> &[u8] {
         let bulk = self.bulks[number as usize].as_deref();
-        member_of(bulk.expect("a number in a leaf belongs to a long member"))
+        bulk.expect("a number in a leaf belongs to a long member")
     }
 
     fn insert(&mut self, member: &[u8]) -> u32 {

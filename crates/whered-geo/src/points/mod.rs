@@ -29,13 +29,16 @@
 //! | `search` | a leaf search for each box, then the entries of the boxes |
 //! | `memory_bytes` | constant |
 
+pub mod found;
 pub mod iter;
 mod leaf;
 mod lookup;
 mod members;
 pub mod naive;
+mod nearest;
 mod search;
 mod update;
+mod walk;
 
 use leaf::{Leaf, Outside};
 use members::Members;
