@@ -79,10 +79,14 @@ impl Engine {
 
     /// The members that a search finds, with their distances. `choice` holds their names.
     pub fn explain_near(&self, number: usize, key: &[u8], search: &Search) -> Value {
-        let shape = match search.shape {
+        let shape = match &search.shape {
             Shape::Circle { radius_meters } => json!({ "radius_meters": radius_meters }),
             Shape::Box { width_meters, height_meters } => {
                 json!({ "width_meters": width_meters, "height_meters": height_meters })
+            }
+            Shape::Polygon(polygon) => {
+                let pair = |place: &Place| [place.longitude_degrees, place.latitude_degrees];
+                json!({ "polygon": polygon.vertices().iter().map(pair).collect::<Vec<_>>() })
             }
         };
         let question = json!({

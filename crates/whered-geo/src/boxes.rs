@@ -24,6 +24,7 @@ use std::ops::Range;
 use crate::cell::{STEPS, as_score, edge_degrees, interleave, steps_of};
 use crate::distance::{EARTH_RADIUS_METERS, degrees, radians};
 use crate::place::{LATITUDE_LIMIT_DEGREES, LONGITUDE_LIMIT_DEGREES, Place};
+use crate::polygon::Frame;
 use crate::shape::Shape;
 
 /// Half the side of the web Mercator square, in meters, as Redis rounds it.
@@ -67,7 +68,7 @@ impl Boxes {
     /// ```
     pub fn of(center: Place, shape: &Shape) -> Boxes {
         let rectangle = Rectangle::around(center, shape);
-        let mut step = estimated_step(reach_meters(shape), center.latitude_degrees);
+        let mut step = estimated_step(reach_meters(center, shape), center.latitude_degrees);
         if step > 1 && !rectangle.is_reached_from(center, step) {
             step -= 1;
         }
@@ -118,9 +119,15 @@ fn moved(index: u32, by: i32, step: u32) -> u32 {
 
 impl Rectangle {
     fn around(center: Place, shape: &Shape) -> Rectangle {
-        let (half_width_meters, half_height_meters) = match *shape {
-            Shape::Circle { radius_meters } => (radius_meters, radius_meters),
-            Shape::Box { width_meters, height_meters } => (width_meters / 2.0, height_meters / 2.0),
+        let (half_width_meters, half_height_meters) = match shape {
+            &Shape::Circle { radius_meters } => (radius_meters, radius_meters),
+            &Shape::Box { width_meters, height_meters } => {
+                (width_meters / 2.0, height_meters / 2.0)
+            }
+            Shape::Polygon(polygon) => {
+                let Frame { west, south, east, north } = polygon.frame();
+                return Rectangle { west, south, east, north };
+            }
         };
         let Place { longitude_degrees, latitude_degrees } = center;
         let height = degrees(half_height_meters / EARTH_RADIUS_METERS);
@@ -184,13 +191,22 @@ fn upper_edge(index: u32, step: u32, limit_degrees: f64) -> f64 {
     edge_degrees(index + 1, step, limit_degrees)
 }
 
-/// From the centre to the farthest point of the shape on a flat map, in meters.
-fn reach_meters(shape: &Shape) -> f64 {
-    match *shape {
-        Shape::Circle { radius_meters } => radius_meters,
-        Shape::Box { width_meters, height_meters } => {
+/// From the centre to the farthest point of the shape, in meters: for a box as if on a flat map,
+/// for a polygon to the farthest corner of the rectangle around it, as Valkey 9.0 does.
+fn reach_meters(center: Place, shape: &Shape) -> f64 {
+    match shape {
+        &Shape::Circle { radius_meters } => radius_meters,
+        &Shape::Box { width_meters, height_meters } => {
             let (half_width, half_height) = (width_meters / 2.0, height_meters / 2.0);
             (half_width * half_width + half_height * half_height).sqrt()
+        }
+        Shape::Polygon(polygon) => {
+            let Frame { west, south, east, north } = polygon.frame();
+            let corners = [(west, north), (east, north), (west, south), (east, south)];
+            let distances = corners.map(|(longitude_degrees, latitude_degrees)| {
+                center.distance_meters(Place { longitude_degrees, latitude_degrees })
+            });
+            distances.into_iter().fold(0.0, f64::max)
         }
     }
 }

@@ -49,6 +49,39 @@ pub fn haversine_meters(from: Place, to: Place) -> f64 {
     2.0 * EARTH_RADIUS_METERS * haversine.sqrt().min(1.0).asin()
 }
 
+/// The haversine of an angle, `sin²(angle / 2)`, by a series instead of the C library.
+///
+/// For bounds and filters only: the relative error is below 1e-11 for angles of at most π either
+/// way. The series `x²/4 - x⁴/48 + x⁶/1440 - ...` alternates, so it errs by less than the first term
+/// left out: 4e-12 of the value below half a radian with five terms, 2e-14 up to π with thirteen.
+/// Below half a radian it costs some twelve operations, and thirty beyond.
+#[inline(always)]
+pub(crate) fn hav(angle_radians: f64) -> f64 {
+    let square = angle_radians * angle_radians;
+    if square < 0.25 { hav_series::<5>(square) } else { hav_series::<13>(square) }
+}
+
+/// [`hav`] with this many terms, from the square of the angle.
+#[inline(always)]
+pub(crate) fn hav_series<const COUNT: usize>(square: f64) -> f64 {
+    let terms = const { hav_terms::<COUNT>() };
+    terms.iter().rev().fold(0.0, |sum, term| sum * square + term) * square
+}
+
+/// The coefficients of [`hav`]: `±1 / (2 (2k)!)` for `k` from 1.
+const fn hav_terms<const COUNT: usize>() -> [f64; COUNT] {
+    let mut terms = [0.0; COUNT];
+    let mut term = 0.5;
+    let mut index = 0;
+    while index < COUNT {
+        let k = (index + 1) as f64;
+        term /= -((2.0 * k - 1.0) * (2.0 * k));
+        terms[index] = -term;
+        index += 1;
+    }
+    terms
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -89,5 +122,18 @@ mod tests {
     fn the_date_line_does_not_lengthen_a_way() {
         let distance = place(179.9, 10.0).distance_meters(place(-179.9, 10.0));
         assert!((distance - 21_907.0).abs() < 10.0, "{distance}");
+    }
+
+    #[test]
+    fn the_series_of_the_haversine_errs_by_less_than_it_says() {
+        for step in -31_416..=31_416 {
+            let angle = f64::from(step) * 1e-4;
+            let exact = (angle / 2.0).sin().powi(2);
+            let error = (hav(angle) - exact).abs();
+            assert!(error <= 1e-11 * exact, "{angle}: {error}");
+        }
+        let pi = std::f64::consts::PI;
+        assert!((hav(pi) - 1.0).abs() < 1e-13 && (hav(-pi) - 1.0).abs() < 1e-13);
+        assert!((hav(1e-9) / 2.5e-19 - 1.0).abs() < 1e-15);
     }
 }

@@ -8,7 +8,7 @@
 //! ```text
 //! Place (longitude, latitude) ──► Cell (interleaved bits) ──► Points (cell, member) in order
 //!    │                                                          │
-//!    └── distance ◄── Shape (circle, box) ◄── Search ───────────┘──► Hits
+//!    └── distance ◄── Shape (circle, box, polygon) ◄── Search ──┘──► Found (spans, hits)
 //! ```
 //!
 //! Numbers are bit-equal to those of Redis 7.0.15 on x86-64 with the same C library: the same
@@ -16,20 +16,24 @@
 //!
 //! Concurrency: no interior mutability; many readers or one writer, as the borrow checker says.
 
-#![forbid(unsafe_code)]
-
 pub mod boxes;
 pub mod cell;
+mod cover;
 pub mod distance;
+mod filter;
 pub mod place;
 pub mod points;
+pub mod polygon;
 pub mod region;
 pub mod search;
 pub mod shape;
+mod simd;
 
 pub use cell::Cell;
 pub use place::{Place, PlaceError};
+pub use points::found::{BulkCursor, Found, FoundHit};
 pub use points::naive::NaivePoints;
 pub use points::{Inserted, Points, Tree};
+pub use polygon::Polygon;
 pub use search::{Hit, Order, Search};
 pub use shape::Shape;

@@ -16,6 +16,9 @@
 //! longitude differs by at most asin(sin d / cos t); otherwise every longitude is possible.
 //! Box: latitudes within t ± height/2R. A point at latitude p is inside only if
 //! cos p · sin(Δ/2) <= sin(width/4R), so Δ is largest at the band's latitude nearest a pole.
+//! Polygon: the even-odd rule finds nothing outside the rectangle around the vertices: no edge is
+//! crossed north or south of it, and beside it a ray to the east crosses all edges of a row, an
+//! even number, or none. The rectangle is widened by 1e-9 rad as well.
 //! Floating-point: each angle is widened by 1e-9 of itself and by 1e-9 rad (6 mm), a million
 //! times the rounding error of the distance formula for angles below 3 rad; wider circles take
 //! the whole globe. Points lie in the middle of their cells (those at the very limit on its edge),
@@ -30,6 +33,7 @@ use crate::boxes::Boxes;
 use crate::cell::{Cell, END_BITS, OVERFLOW_BITS, STEPS, deinterleave, interleave, steps_of};
 use crate::distance::{EARTH_RADIUS_METERS, degrees, radians};
 use crate::place::{LATITUDE_LIMIT_DEGREES, Place};
+use crate::polygon::Frame;
 use crate::shape::Shape;
 
 /// The most cells that a region is cut into.
@@ -57,8 +61,9 @@ impl Region {
     /// A region that holds every point for which the shape's test says inside.
     pub fn around(center: Place, shape: &Shape) -> Region {
         let latitude = radians(center.latitude_degrees);
-        let (height, width) = match *shape {
-            Shape::Circle { radius_meters } => {
+        let (height, width) = match shape {
+            Shape::Polygon(polygon) => return Region::holding(&polygon.frame()),
+            &Shape::Circle { radius_meters } => {
                 let reach = widened(radius_meters / EARTH_RADIUS_METERS);
                 // A quotient beyond 1 gives no number: a pole lies inside.
                 let touches_pole = latitude.abs() + reach >= FRAC_PI_2;
@@ -66,7 +71,7 @@ impl Region {
                     if touches_pole { f64::NAN } else { (reach.sin() / latitude.cos()).asin() };
                 (if reach < 3.0 { reach } else { f64::NAN }, arc)
             }
-            Shape::Box { width_meters, height_meters } => {
+            &Shape::Box { width_meters, height_meters } => {
                 let height = widened(height_meters / 2.0 / EARTH_RADIUS_METERS);
                 let poleward =
                     (latitude.abs() + height).min(radians(LATITUDE_LIMIT_DEGREES) + MARGIN);
@@ -83,6 +88,15 @@ impl Region {
         Region::EVERYWHERE
             .between_latitudes(center.latitude_degrees, degrees(height))
             .between_longitudes(center.longitude_degrees, degrees(widened(width)))
+    }
+
+    /// The cells of a rectangle in degrees, with a margin against rounding.
+    fn holding(frame: &Frame) -> Region {
+        let middle = |low: f64, high: f64| low + (high - low) / 2.0;
+        let half = |low: f64, high: f64| (high - low) / 2.0 + degrees(MARGIN);
+        Region::EVERYWHERE
+            .between_latitudes(middle(frame.south, frame.north), half(frame.south, frame.north))
+            .between_longitudes(middle(frame.west, frame.east), half(frame.west, frame.east))
     }
 
     fn between_latitudes(self, latitude_degrees: f64, height_degrees: f64) -> Region {
@@ -105,6 +119,32 @@ impl Region {
             return self;
         }
         Region { west: west.rem_euclid(f64::from(TURN)) as u32, width: width as u32, ..self }
+    }
+
+    /// The rows of the region, the first and the last one.
+    pub(crate) fn rows(&self) -> (u32, u32) {
+        (self.south, self.north)
+    }
+
+    /// The first column of the region and the steps from there to the last one, modulo a turn.
+    pub(crate) fn columns_from_west(&self) -> (u32, u32) {
+        (self.west, self.width)
+    }
+
+    /// Up to four quads that together hold the region, apart from the limit of the globe, as ranges
+    /// of cell bits; no smaller than the region.
+    pub(crate) fn quads(&self) -> impl Iterator<Item = Range<u64>> {
+        let (south, north) = (self.south.min(TURN - 1), self.north.min(TURN - 1));
+        let extent = self.width.max(north - south) + 1;
+        let shift = extent.next_power_of_two().trailing_zeros().min(STEPS);
+        let columns = self.columns(STEPS - shift) as u32;
+        let (turn, first_column) = (TURN >> shift, self.west >> shift);
+        ((south >> shift)..=(north >> shift)).flat_map(move |y| {
+            (0..columns).map(move |column| {
+                let bits = interleave((first_column + column) % turn, y);
+                bits << (2 * shift)..(bits + 1) << (2 * shift)
+            })
+        })
     }
 
     /// Whether the cell lies in the region. Says no only if its centre is certainly outside.
@@ -187,4 +227,4 @@ fn subtract(mut ranges: Vec<Range<u64>>, boxes: &Boxes) -> Vec<Range<u64>> {
 
 #[cfg(test)]
 #[path = "region_tests.rs"]
-mod tests;
+pub(crate) mod tests;

@@ -1,18 +1,36 @@
 //! Tests of the region: it holds what is inside, and the boxes and the rest tile it.
 
 use super::*;
+use crate::polygon::Polygon;
 use proptest::prelude::*;
 
-fn shapes() -> impl Strategy<Value = Shape> {
+pub(crate) fn shapes() -> impl Strategy<Value = Shape> {
     let length = || (-1.0..7.6f64).prop_map(|exponent| 10f64.powf(exponent));
     prop_oneof![
         length().prop_map(|radius_meters| Shape::Circle { radius_meters }),
         (length(), length())
             .prop_map(|(width_meters, height_meters)| Shape::Box { width_meters, height_meters }),
+        prop::collection::vec((-180.0..=180.0f64, -85.0..=85.0f64), 3..9)
+            .prop_map(|vertices| polygon(&vertices)),
+        (
+            -179.0..=179.0f64,
+            -84.0..=84.0f64,
+            prop::collection::vec((-1.0..1.0f64, -1.0..1.0f64), 3..9)
+        )
+            .prop_map(|(x, y, offsets)| {
+                polygon(
+                    &offsets.iter().map(|(east, north)| (x + east, y + north)).collect::<Vec<_>>(),
+                )
+            }),
     ]
 }
 
-fn centers() -> impl Strategy<Value = Place> {
+fn polygon(vertices: &[(f64, f64)]) -> Shape {
+    let places: Vec<Place> = vertices.iter().map(|&(x, y)| Place::new(x, y).unwrap()).collect();
+    Shape::Polygon(Polygon::new(&places).unwrap())
+}
+
+pub(crate) fn centers() -> impl Strategy<Value = Place> {
     let longitude = prop_oneof![-180.0..=180.0f64, 179.9..=180.0f64, Just(180.0), Just(-180.0)];
     let latitude = prop_oneof![-90.0..=90.0f64, 84.0..=90.0f64, -90.0..=-84.0f64, Just(90.0)];
     (longitude, latitude)
@@ -20,10 +38,11 @@ fn centers() -> impl Strategy<Value = Place> {
 }
 
 /// A cell anywhere, or one around the rim of the shape, where errors would show.
-fn candidates(center: Place, shape: Shape, seed: [f64; 3]) -> Vec<Cell> {
+pub(crate) fn candidates(center: Place, shape: &Shape, seed: [f64; 3]) -> Vec<Cell> {
     let (width, height) = match shape {
-        Shape::Circle { radius_meters } => (radius_meters, radius_meters),
-        Shape::Box { width_meters, height_meters } => (width_meters / 2.0, height_meters / 2.0),
+        &Shape::Circle { radius_meters } => (radius_meters, radius_meters),
+        &Shape::Box { width_meters, height_meters } => (width_meters / 2.0, height_meters / 2.0),
+        Shape::Polygon(_) => (1e6, 1e6),
     };
     let mut cells = vec![Cell::from_bits((seed[0] * OVERFLOW_BITS as f64) as u64).unwrap()];
     for step in 0..64 {
@@ -51,7 +70,7 @@ proptest! {
         let region = Region::around(center, &shape);
         let boxes = Boxes::of(center, &shape);
         let rest = region.beyond(&boxes);
-        for cell in candidates(center, shape, seed) {
+        for cell in candidates(center, &shape, seed) {
             if shape.distance_if_inside(center, cell.place()).is_some() {
                 prop_assert!(region.may_hold(cell), "{cell:?}");
                 let scans = boxes.ranges().chain(rest.iter().cloned());

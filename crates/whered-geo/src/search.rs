@@ -24,7 +24,7 @@
 //!
 //! `tests/known_facts.rs` has one search of each kind.
 //!
-//! Cost of ordering: n log n; with a count, one selection and the sort of the chosen.
+//! Cost of ordering: n log n; with a count, see `points/nearest.rs`.
 
 use crate::cell::Cell;
 use crate::place::Place;
@@ -62,7 +62,7 @@ pub enum Order {
 /// assert_eq!(members, [b"catania", b"palermo"]);
 /// # Ok::<(), whered_geo::PlaceError>(())
 /// ```
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct Search {
     /// Where distances are measured from.
     pub center: Place,
@@ -98,34 +98,11 @@ impl Search {
         }
     }
 
-    /// Brings hits from the order of the scan into the order asked for, and drops those too many.
-    pub(crate) fn arrange(&self, hits: &mut Vec<Hit<'_>>) {
-        let descending = match self.order {
-            Order::Unsorted if self.any || self.count.is_none() => return,
-            Order::Unsorted | Order::Ascending => false,
-            Order::Descending => true,
-        };
-        let key = |distance_meters: f64| {
-            if descending { -distance_meters } else { distance_meters }
-        };
-        match self.count {
-            Some(count) if count < hits.len() => keep_smallest(hits, count, key),
-            _ => hits.sort_by(|a, b| key(a.distance_meters).total_cmp(&key(b.distance_meters))),
+    /// The order that comes of the options: a count without `any` means the nearest.
+    pub(crate) fn effective_order(&self) -> Order {
+        match self.order {
+            Order::Unsorted if self.count.is_some() && !self.any => Order::Ascending,
+            order => order,
         }
     }
-}
-
-/// Keeps the `count` hits with the smallest keys in ascending order, ties in their old order.
-fn keep_smallest(hits: &mut Vec<Hit<'_>>, count: usize, key: impl Fn(f64) -> f64) {
-    let mut ranking: Vec<(f64, usize)> =
-        hits.iter().enumerate().map(|(index, hit)| (key(hit.distance_meters), index)).collect();
-    let earlier = |a: &(f64, usize), b: &(f64, usize)| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1));
-    if count > 0 {
-        ranking.select_nth_unstable_by(count - 1, earlier);
-    }
-    ranking.truncate(count);
-    ranking.sort_unstable_by(earlier);
-    let chosen: Vec<Hit<'_>> = ranking.iter().map(|&(_, index)| hits[index]).collect();
-    hits.clear();
-    hits.extend(chosen);
 }

@@ -1,17 +1,20 @@
-//! The two shapes of a search, and the one test of whether a point lies inside.
+//! The shapes of a search, and the one test of whether a point lies inside.
 //!
 //! For: the definition that every search, fast or slow, is held to.
 //! Not for: which cells a shape touches (`boxes.rs`, `region.rs`).
 //! A box is no rectangle on the globe: its height is measured along the meridian, its width along
 //! the candidate's own latitude, so it is wider in degrees towards the pole.
-//! Cost: one distance for a circle; up to three for a box, one cheap one first.
+//! A polygon is flat on the map (`polygon.rs`) and has its own centre.
+//! Cost: one distance for a circle; up to three for a box, one cheap one first; for a polygon a
+//! walk around its edges and then a distance.
 
 use crate::distance::{haversine_meters, latitude_distance_meters};
 use crate::place::Place;
+use crate::polygon::Polygon;
 
 /// The shape of a search around its centre. Lengths are not negative; a length that is not a
 /// number excludes nothing.
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub enum Shape {
     /// All points up to this far away.
     Circle {
@@ -25,6 +28,9 @@ pub enum Shape {
         /// North to south, in meters.
         height_meters: f64,
     },
+    /// All points within a polygon on the map. The centre of such a search is
+    /// [`Polygon::center`]; another centre changes the distances and what is scanned first.
+    Polygon(Polygon),
 }
 
 impl Shape {
@@ -40,15 +46,15 @@ impl Shape {
     /// # Ok::<(), whered_geo::PlaceError>(())
     /// ```
     pub fn distance_if_inside(&self, center: Place, point: Place) -> Option<f64> {
-        match *self {
-            Shape::Circle { radius_meters } => {
+        match self {
+            &Shape::Circle { radius_meters } => {
                 let distance_meters = haversine_meters(center, point);
                 if distance_meters > radius_meters {
                     return None;
                 }
                 Some(distance_meters)
             }
-            Shape::Box { width_meters, height_meters } => {
+            &Shape::Box { width_meters, height_meters } => {
                 let north_south =
                     latitude_distance_meters(point.latitude_degrees, center.latitude_degrees);
                 if north_south > height_meters / 2.0 {
@@ -60,6 +66,9 @@ impl Shape {
                 }
                 Some(haversine_meters(center, point))
             }
+            Shape::Polygon(polygon) => {
+                polygon.contains(point).then(|| haversine_meters(center, point))
+            }
         }
     }
 
@@ -68,6 +77,7 @@ impl Shape {
         match *self {
             Shape::Circle { radius_meters } => radius_meters < 0.0,
             Shape::Box { width_meters, height_meters } => width_meters < 0.0 || height_meters < 0.0,
+            Shape::Polygon(_) => false,
         }
     }
 }

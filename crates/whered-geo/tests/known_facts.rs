@@ -57,14 +57,16 @@ fn the_search_of_the_documentation_finds_both_nearest_first() {
 }
 
 /// Whether a search for everything inside finds a point, and whether Redis's boxes hold it.
-fn found_and_in_boxes(center: Place, shape: Shape, point: Place) -> (bool, bool) {
+fn found_and_in_boxes(center: Place, shape: &Shape, point: Place) -> (bool, bool) {
     let cell = Cell::from_place(point);
     let mut points = Points::new();
     points.insert(b"point", cell);
+    let shape = shape.clone();
     let search = Search { center, shape, order: Order::Unsorted, count: None, any: false };
     let mut hits = Vec::new();
     points.search(&search, &mut hits);
-    let in_boxes = Boxes::of(center, &shape).ranges().any(|range| range.contains(&cell.bits()));
+    let in_boxes =
+        Boxes::of(center, &search.shape).ranges().any(|range| range.contains(&cell.bits()));
     (hits.len() == 1, in_boxes)
 }
 
@@ -75,31 +77,31 @@ fn place(longitude: f64, latitude: f64) -> Place {
 #[test]
 fn a_point_beyond_the_pole_is_found_where_redis_misses_it() {
     let shape = Shape::Circle { radius_meters: 1_244_351.0 };
-    let answer = found_and_in_boxes(place(0.7, 78.9), shape, place(-73.3, 83.7));
+    let answer = found_and_in_boxes(place(0.7, 78.9), &shape, place(-73.3, 83.7));
     assert_eq!(answer, (true, false));
 }
 
 #[test]
 fn a_point_within_the_width_of_a_polar_box_is_found_where_redis_misses_it() {
     let shape = Shape::Box { width_meters: 2_280_954.0, height_meters: 3_782.0 };
-    let answer = found_and_in_boxes(place(-43.1, -76.2), shape, place(0.2, -76.2));
+    let answer = found_and_in_boxes(place(-43.1, -76.2), &shape, place(0.2, -76.2));
     assert_eq!(answer, (true, false));
 }
 
 #[test]
 fn a_point_at_the_limit_of_the_globe_is_found_where_redis_misses_it() {
     let shape = Shape::Circle { radius_meters: 20_000.0 };
-    let at_the_date_line = found_and_in_boxes(place(179.9, 10.0), shape, place(180.0, 10.0));
+    let at_the_date_line = found_and_in_boxes(place(179.9, 10.0), &shape, place(180.0, 10.0));
     assert_eq!(at_the_date_line, (true, false));
-    let northernmost = found_and_in_boxes(place(5.0, 85.0), shape, place(5.0, 85.05112878));
+    let northernmost = found_and_in_boxes(place(5.0, 85.0), &shape, place(5.0, 85.05112878));
     assert_eq!(northernmost, (true, false));
-    let from_the_limit = found_and_in_boxes(place(180.0, 10.0), shape, place(180.0, 10.0));
+    let from_the_limit = found_and_in_boxes(place(180.0, 10.0), &shape, place(180.0, 10.0));
     assert_eq!(from_the_limit, (true, true));
 }
 
 #[test]
 fn a_circle_across_the_date_line_finds_both_sides_in_the_boxes() {
     let shape = Shape::Circle { radius_meters: 50_000.0 };
-    let answer = found_and_in_boxes(place(179.95, -17.0), shape, place(-179.9, -17.1));
+    let answer = found_and_in_boxes(place(179.95, -17.0), &shape, place(-179.9, -17.1));
     assert_eq!(answer, (true, true));
 }

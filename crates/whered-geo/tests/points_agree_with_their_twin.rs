@@ -1,7 +1,11 @@
 //! The index and its naive twin answer alike, whatever was done to them before.
 
+use std::sync::OnceLock;
+
 use proptest::prelude::*;
-use whered_geo::{Cell, Hit, NaivePoints, Order, Place, Points, Search, Shape};
+use whered_geo::{
+    BulkCursor, Cell, Found, Hit, NaivePoints, Order, Place, Points, Polygon, Search, Shape,
+};
 
 #[derive(Clone, Debug)]
 enum Update {
@@ -70,21 +74,120 @@ fn lengths() -> impl Strategy<Value = f64> {
     ]
 }
 
-fn searches() -> impl Strategy<Value = Search> {
-    let center = prop_oneof![
+/// Polygons anywhere and ones of a degree or a kilometre.
+fn polygons() -> impl Strategy<Value = Shape> {
+    let offsets = prop::collection::vec((-1.0..1.0f64, -1.0..1.0f64), 3..8);
+    let size = prop_oneof![Just(1.0), Just(0.01), Just(80.0)];
+    (places(), size, offsets).prop_map(|(middle, size, offsets)| {
+        let vertex = |(east, north): (f64, f64)| {
+            let longitude = middle.longitude_degrees + east * size;
+            let latitude = middle.latitude_degrees + north * size;
+            let latitude = latitude.clamp(-85.05112878, 85.05112878);
+            Place::new(longitude.clamp(-180.0, 180.0), latitude).expect("on the globe")
+        };
+        let vertices: Vec<Place> = offsets.into_iter().map(vertex).collect();
+        Shape::Polygon(Polygon::new(&vertices).expect("there are three or more"))
+    })
+}
+
+fn searches(centers: impl Strategy<Value = Place>) -> impl Strategy<Value = Search> {
+    let shape = prop_oneof![
+        4 => lengths().prop_map(|radius_meters| Shape::Circle { radius_meters }),
+        2 => (lengths(), lengths())
+            .prop_map(|(width_meters, height_meters)| Shape::Box { width_meters, height_meters }),
+        2 => polygons(),
+    ];
+    let order = prop_oneof![Just(Order::Unsorted), Just(Order::Ascending), Just(Order::Descending)];
+    let count = prop_oneof![2 => Just(None), 3 => (0usize..40).prop_map(Some), 1 => (0usize..3000).prop_map(Some)];
+    (centers, shape, order, count, any::<bool>()).prop_map(|(center, shape, order, count, any)| {
+        let center = match &shape {
+            Shape::Polygon(polygon) => polygon.center(),
+            _ => center,
+        };
+        Search { center, shape, order, count, any }
+    })
+}
+
+fn centers() -> impl Strategy<Value = Place> {
+    prop_oneof![
         8 => places(),
         1 => (-180.0..=180.0f64).prop_map(|lon| Place::new_geographic(lon, 90.0).expect("on the globe")),
         1 => (-180.0..=180.0f64).prop_map(|lon| Place::new_geographic(lon, -89.9).expect("on the globe")),
-    ];
-    let shape = prop_oneof![
-        lengths().prop_map(|radius_meters| Shape::Circle { radius_meters }),
-        (lengths(), lengths())
-            .prop_map(|(width_meters, height_meters)| Shape::Box { width_meters, height_meters }),
-    ];
-    let order = prop_oneof![Just(Order::Unsorted), Just(Order::Ascending), Just(Order::Descending)];
-    let count = prop_oneof![2 => Just(None), 3 => (0usize..40).prop_map(Some)];
-    (center, shape, order, count, any::<bool>())
-        .prop_map(|(center, shape, order, count, any)| Search { center, shape, order, count, any })
+    ]
+}
+
+/// Fails unless a search finds the same hits in the same order as the twin's, in every form.
+fn assert_same(points: &Points, twin: &NaivePoints, search: &Search) {
+    let (mut hits, mut expected): (Vec<Hit<'_>>, Vec<Hit<'_>>) = (Vec::new(), Vec::new());
+    points.search(search, &mut hits);
+    twin.search(search, &mut expected);
+    assert_eq!(hits.len(), expected.len(), "{search:?}");
+    for (hit, expected) in hits.iter().zip(&expected) {
+        assert_eq!(hit, expected, "{search:?}");
+    }
+    let mut found = Found::new();
+    points.find(search, &mut found);
+    assert_eq!(found.len(), expected.len());
+    let (mut reply, mut cursor) = (Vec::new(), BulkCursor::default());
+    while let Some(bulks) = found.next_bulks(points, &mut cursor) {
+        assert!(!bulks.is_empty());
+        reply.extend_from_slice(bulks);
+    }
+    assert_eq!(reply.len(), found.bulk_bytes(points));
+    let mut bulks = Vec::new();
+    for hit in expected {
+        bulks.extend_from_slice(format!("${}\r\n", hit.member.len()).as_bytes());
+        bulks.extend_from_slice(hit.member);
+        bulks.extend_from_slice(b"\r\n");
+    }
+    assert_eq!(reply, bulks, "{search:?}");
+}
+
+/// Five thousand points: dense and sparse clusters, many in one cell, some at the limits.
+fn clustered() -> &'static (Points, NaivePoints) {
+    static CLUSTERED: OnceLock<(Points, NaivePoints)> = OnceLock::new();
+    CLUSTERED.get_or_init(|| {
+        let mut random = 42u64;
+        let mut unit = || {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (random >> 11) as f64 / (1u64 << 53) as f64
+        };
+        let (mut points, mut twin) = (Points::new(), NaivePoints::new());
+        for id in 0..5000u32 {
+            let (longitude, latitude, size) = match id % 10 {
+                0..=3 => (10.0, 50.0, 0.01),
+                4 | 5 => (10.0, 50.0, 1.0),
+                6 => (10.004, 50.004, 0.0),
+                7 => (179.995, 84.99, 0.12),
+                8 => (-180.0, -60.0, 2.0),
+                _ => (0.0, 0.0, 180.0),
+            };
+            let longitude: f64 = longitude + size * (2.0 * unit() - 1.0);
+            let latitude: f64 = latitude + size * (2.0 * unit() - 1.0);
+            let place = Place::new(
+                longitude.clamp(-180.0, 180.0),
+                latitude.clamp(-85.05112878, 85.05112878),
+            );
+            let cell = Cell::from_place(place.expect("on the globe"));
+            let name = if id % 997 == 0 { format!("{id:2000}") } else { id.to_string() };
+            points.insert(name.as_bytes(), cell);
+            twin.insert(name.as_bytes(), cell);
+        }
+        (points, twin)
+    })
+}
+
+/// Places where the clusters are, some of them cells of points.
+fn clustered_centers() -> impl Strategy<Value = Place> {
+    prop_oneof![
+        centers(),
+        (9.99..10.01f64, 49.99..50.01f64)
+            .prop_map(|(lon, lat)| Place::new(lon, lat).expect("on the globe")),
+        (0usize..5000).prop_map(|rank| {
+            let (_, cell) = clustered().1.iter().nth(rank).expect("there are as many");
+            cell.place()
+        }),
+    ]
 }
 
 proptest! {
@@ -126,14 +229,42 @@ proptest! {
     #[test]
     fn searches_agree_in_their_hits_and_in_their_order(
         updates in updates(300),
-        searches in prop::collection::vec(searches(), 40),
+        searches in prop::collection::vec(searches(centers()), 40),
     ) {
         let (points, twin) = apply(&updates);
-        let (mut hits, mut expected): (Vec<Hit<'_>>, Vec<Hit<'_>>) = (Vec::new(), Vec::new());
         for search in searches {
-            points.search(&search, &mut hits);
-            twin.search(&search, &mut expected);
-            prop_assert_eq!(&hits, &expected, "{:?}", search);
+            assert_same(&points, &twin, &search);
         }
+    }
+
+    #[test]
+    fn searches_of_clusters_agree(
+        searches in prop::collection::vec(searches(clustered_centers()), 8),
+    ) {
+        let (points, twin) = clustered();
+        for search in searches {
+            assert_same(points, twin, &search);
+        }
+    }
+
+    #[test]
+    fn radii_that_end_at_a_point_agree(
+        center in clustered_centers(),
+        rank in 0usize..5000,
+        step in -1i32..=1,
+        any: bool,
+    ) {
+        let (points, twin) = clustered();
+        let (_, cell) = twin.iter().nth(rank).expect("there are as many");
+        let distance = center.distance_meters(cell.place());
+        let radius_meters = match step {
+            0 => distance,
+            1 => distance.next_up(),
+            _ => distance.next_down(),
+        };
+        let order = if any { Order::Unsorted } else { Order::Ascending };
+        let count = (!any).then_some(7);
+        let shape = Shape::Circle { radius_meters };
+        assert_same(points, twin, &Search { center, shape, order, count, any: false });
     }
 }

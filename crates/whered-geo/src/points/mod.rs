@@ -30,16 +30,19 @@
 //! | `freeze`, `memory_bytes` | constant |
 
 mod branch;
+pub mod found;
 mod hash;
 pub mod iter;
 mod leaf;
 mod lookup;
 mod members;
 pub mod naive;
+mod nearest;
 mod outside;
 mod search;
 mod tree;
 mod update;
+mod walk;
 mod warm;
 
 use std::ops::Deref;

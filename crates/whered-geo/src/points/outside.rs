@@ -98,8 +98,13 @@ type Shelf = Vec<Option<Arc<[u8]>>>;
 
 impl Outside {
     pub(super) fn member(&self, number: u32) -> &[u8] {
+        member_of(self.bulk(number))
+    }
+
+    /// A long member as a RESP bulk string.
+    pub(super) fn bulk(&self, number: u32) -> &[u8] {
         let place = &self.shelves[number as usize / SHELF_PLACES][number as usize % SHELF_PLACES];
-        member_of(place.as_deref().expect("a leaf has only numbers of members that exist"))
+        place.as_deref().expect("a leaf has only numbers of members that exist")
     }
 
     pub(super) fn insert(&mut self, member: &[u8]) -> u32 {

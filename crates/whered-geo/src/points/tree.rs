@@ -125,14 +125,6 @@ impl Tree {
         first.with_slot(self.leaf(first).len() - 1)
     }
 
-    /// The leaves from a position on, each with the position of its first entry, or for the first
-    /// leaf the position asked for.
-    pub(crate) fn leaves_from(&self, at: Position) -> impl Iterator<Item = (Position, &Leaf)> {
-        let is_end = |at: &Position| at.index(3) >= self.root.children().len();
-        let next = move |&at: &Position| Some(self.next_leaf(at)).filter(|at| !is_end(at));
-        std::iter::successors(Some(at).filter(|at| !is_end(at)), next).map(|at| (at, self.leaf(at)))
-    }
-
     /// Inserts an entry at the position where it belongs; a long member goes outside.
     pub(super) fn insert(&mut self, at: Position, bits: u64, member: &[u8]) {
         let text = if member.len() > super::outside::LONGEST_INSIDE_BYTES {

@@ -103,7 +103,7 @@ fn answer(
 ) -> Result<Vec<u8>, HttpError> {
     let key = name.as_bytes();
     // One more than an answer holds tells whether there are more.
-    let bounded = Search { count: search.count.or(Some(HITS_MAX + 1)), ..*search };
+    let bounded = Search { count: search.count.or(Some(HITS_MAX + 1)), ..search.clone() };
     let body = engine.keyspace().read(NUMBER, key, |points| {
         let missing = || HttpError::not_found("name", format!("no such collection '{name}'"));
         let mut hits = Vec::new();

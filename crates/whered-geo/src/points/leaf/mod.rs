@@ -121,11 +121,16 @@ impl Leaf {
 
     /// The reply-ready texts of neighbouring entries in one piece; `None` if one of them is a
     /// long member, which lies outside.
-    #[allow(dead_code, reason = "the copying of accepted spans into replies is built on it")]
     pub(crate) fn bulks(&self, slots: Range<usize>) -> Option<&[u8]> {
         let has_long = self.long_count() > 0
             && slots.clone().any(|slot| outside::number_of(self.text(slot..slot + 1)).is_some());
         (!has_long).then(|| self.text(slots))
+    }
+
+    /// The reply-ready text of an entry, wherever it lies.
+    pub(crate) fn bulk<'a>(&'a self, slot: usize, outside: &'a Outside) -> &'a [u8] {
+        let text = self.text(slot..slot + 1);
+        outside::number_of(text).map_or(text, |number| outside.bulk(number))
     }
 
     /// The number under which an entry's member lies outside, if it does.

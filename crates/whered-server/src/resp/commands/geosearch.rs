@@ -185,7 +185,7 @@ impl Options<'_> {
         };
         Some(Search {
             center,
-            shape: self.shape?,
+            shape: self.shape.clone()?,
             order: self.order,
             count: (self.count > 0).then_some(self.count),
             any: self.any,

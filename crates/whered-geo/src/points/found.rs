@@ -1,0 +1,241 @@
+//! What a search has found: spans of leaves, in the order of the reply.
+//!
+//! For: replies of any length without a step for each member: the count for the header, then the
+//! members' bytes as pieces that are copied or sent as they lie. Not for: searching.
+//!
+//! ```text
+//! Found ── spans ─┬ leaf 17, slots 0..256 ──► one piece: `$3\r\nfra\r\n$4\r\n...`
+//!   │  count      ├ leaf 18, slots 3..9   ──► one piece
+//!   │  distances  └ leaf 21, slots 5..6   ──► one piece
+//!   └ center         (only if the order needed them)
+//! ```
+//!
+//! Spans are places, not references: they are good for the collection that was searched until it
+//! changes, and for a frozen view of it for as long as that lives. A reply can so be streamed
+//! from a view after the lock is gone, a piece at a time, from a [`BulkCursor`] that the door keeps.
+//!
+//! Invariants: no span is empty; `count` is the sum of their lengths; if there are distances,
+//! there is one for each hit, in order.
+//! Cost: a piece is two reads from a leaf; long members are pieces of their own.
+
+use std::ops::Range;
+
+use super::Tree;
+use super::walk::LeafAt;
+use crate::cell::Cell;
+use crate::place::Place;
+use crate::search::Hit;
+
+/// The hits of one search, in order. Made by [`Points::find`].
+///
+/// ```
+/// use whered_geo::{BulkCursor, Cell, Found, Order, Place, Points, Search, Shape};
+/// let mut points = Points::new();
+/// points.insert(b"palermo", Cell::from_place(Place::new(13.361389, 38.115556)?));
+/// points.insert(b"catania", Cell::from_place(Place::new(15.087269, 37.502669)?));
+/// let center = Place::new(15.0, 37.0)?;
+/// let shape = Shape::Circle { radius_meters: 200_000.0 };
+/// let search = Search { center, shape, order: Order::Unsorted, count: None, any: false };
+/// let mut found = Found::new();
+/// points.find(&search, &mut found);
+/// let mut reply = format!("*{}\r\n", found.len()).into_bytes();
+/// reply.reserve(found.bulk_bytes(&points));
+/// let mut cursor = BulkCursor::default();
+/// while let Some(bulks) = found.next_bulks(&points, &mut cursor) {
+///     reply.extend_from_slice(bulks);
+/// }
+/// assert_eq!(reply, b"*2\r\n$7\r\npalermo\r\n$7\r\ncatania\r\n");
+/// # Ok::<(), whered_geo::PlaceError>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Found {
+    spans: Vec<Span>,
+    count: usize,
+    distances: Vec<f64>,
+    center: Option<Place>,
+}
+
+/// Neighbouring entries of one leaf.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Span {
+    pub(super) at: LeafAt,
+    pub(super) start: u32,
+    pub(super) end: u32,
+}
+
+/// How far the pieces of a [`Found`] have been taken.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct BulkCursor {
+    span: usize,
+    /// Entries of that span that have been taken.
+    taken: u32,
+}
+
+/// One hit, whose parts are computed when asked for.
+#[derive(Clone, Copy, Debug)]
+pub struct FoundHit<'a> {
+    member: &'a [u8],
+    bulk: &'a [u8],
+    cell: Cell,
+    center: Place,
+    distance_meters: Option<f64>,
+}
+
+impl Found {
+    /// Nothing found yet; to be used for many searches, so that its memory is kept.
+    pub fn new() -> Found {
+        Found::default()
+    }
+
+    /// The number of hits.
+    pub fn len(&self) -> usize {
+        self.count
+    }
+
+    /// Whether there is no hit.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// The bytes of all pieces together: of all members as RESP bulk strings.
+    pub fn bulk_bytes(&self, points: &Tree) -> usize {
+        let mut cursor = BulkCursor::default();
+        std::iter::from_fn(|| self.next_bulks(points, &mut cursor)).map(<[u8]>::len).sum()
+    }
+
+    /// The next members as RESP bulk strings, some hundred of them in one piece where they lie
+    /// together; `None` after the last. `points` is what was searched, or a frozen view of it.
+    #[inline]
+    pub fn next_bulks<'a>(&self, points: &'a Tree, cursor: &mut BulkCursor) -> Option<&'a [u8]> {
+        let span = self.spans.get(cursor.span)?;
+        let leaf = points.leaf_at(span.at);
+        if cursor.taken == 0
+            && let Some(piece) = leaf.bulks(span.slots())
+        {
+            cursor.span += 1;
+            return Some(piece);
+        }
+        // A long member is among them: one by one.
+        let slot = span.start + cursor.taken;
+        *cursor = if slot + 1 == span.end {
+            BulkCursor { span: cursor.span + 1, taken: 0 }
+        } else {
+            BulkCursor { taken: cursor.taken + 1, ..*cursor }
+        };
+        Some(leaf.bulk(slot as usize, &points.outside))
+    }
+
+    /// The hits one by one, for replies that tell more than the member.
+    pub fn hits<'a>(&self, points: &'a Tree) -> impl Iterator<Item = FoundHit<'a>> {
+        let center = self.center.unwrap_or(Place { longitude_degrees: 0.0, latitude_degrees: 0.0 });
+        let entries = self.spans.iter().flat_map(|span| {
+            let leaf = points.leaf_at(span.at);
+            span.slots().map(move |slot| (leaf, slot))
+        });
+        entries.enumerate().map(move |(index, (leaf, slot))| FoundHit {
+            member: leaf.member(slot, &points.outside),
+            bulk: leaf.bulk(slot, &points.outside),
+            cell: Cell::from_stored_bits(leaf.cell_bits(slot)),
+            center,
+            distance_meters: self.distances.get(index).copied(),
+        })
+    }
+
+    /// Empties it for another search.
+    pub(super) fn restart(&mut self, center: Place) {
+        self.restart_keeping_center();
+        self.center = Some(center);
+    }
+
+    /// Empties it for the same hits in another order.
+    pub(super) fn restart_keeping_center(&mut self) {
+        self.spans.clear();
+        self.distances.clear();
+        self.count = 0;
+    }
+
+    /// Appends neighbouring entries, at least one.
+    #[inline]
+    pub(super) fn push(&mut self, at: LeafAt, slots: Range<usize>) {
+        let (start, end) = (slots.start as u32, slots.end as u32);
+        self.count += slots.len();
+        match self.spans.last_mut() {
+            Some(last) if last.at == at && last.end == start => last.end = end,
+            _ => self.spans.push(Span { at, start, end }),
+        }
+    }
+
+    /// Appends one entry whose distance is known; all or none have one.
+    pub(super) fn push_with_distance(&mut self, at: LeafAt, slot: usize, distance_meters: f64) {
+        self.push(at, slot..slot + 1);
+        self.distances.push(distance_meters);
+    }
+
+    /// Drops hits beyond this many.
+    pub(super) fn truncate(&mut self, count: usize) {
+        while self.count > count {
+            let surplus = self.count - count;
+            let Some(last) = self.spans.last_mut() else {
+                return;
+            };
+            let length = (last.end - last.start) as usize;
+            if length <= surplus {
+                self.count -= length;
+                self.spans.pop();
+            } else {
+                self.count -= surplus;
+                last.end -= surplus as u32;
+            }
+        }
+        self.distances.truncate(count);
+    }
+
+    /// The places of all hits.
+    pub(super) fn entries(&self) -> impl Iterator<Item = (LeafAt, usize)> + '_ {
+        self.spans.iter().flat_map(|span| span.slots().map(|slot| (span.at, slot)))
+    }
+}
+
+impl Span {
+    fn slots(&self) -> Range<usize> {
+        self.start as usize..self.end as usize
+    }
+}
+
+impl<'a> FoundHit<'a> {
+    /// The member's name.
+    pub fn member(&self) -> &'a [u8] {
+        self.member
+    }
+
+    /// The member as a RESP bulk string.
+    pub fn bulk(&self) -> &'a [u8] {
+        self.bulk
+    }
+
+    /// Its cell.
+    pub fn cell(&self) -> Cell {
+        self.cell
+    }
+
+    /// The centre of its cell.
+    pub fn place(&self) -> Place {
+        self.cell.place()
+    }
+
+    /// From the centre of the search, in meters; computed here unless the order needed it.
+    pub fn distance_meters(&self) -> f64 {
+        self.distance_meters.unwrap_or_else(|| self.center.distance_meters(self.place()))
+    }
+}
+
+impl<'a> From<FoundHit<'a>> for Hit<'a> {
+    fn from(hit: FoundHit<'a>) -> Hit<'a> {
+        Hit {
+            member: hit.member,
+            cell: hit.cell,
+            place: hit.place(),
+            distance_meters: hit.distance_meters(),
+        }
+    }
+}

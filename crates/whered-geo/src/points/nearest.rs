@@ -1,0 +1,366 @@
+//! The nearest few, and every other order by distance.
+//!
+//! For: `COUNT k` nearest first without a look at all that is inside; the farthest few; sorting.
+//! Not for: what is inside (`search.rs`).
+//!
+//! ```text
+//! density around the centre ─► reach ─► candidates within it, each with the filter's h
+//!                               ▲            │ fewer than k, or the k-th is beyond the reach?
+//!                               └── larger ──┤ yes
+//!                                            └ no ─► those that h cannot tell from the k nearest
+//!                                                    ─► exact distances ─► sorted, ties in scan order
+//! ```
+//!
+//! Why it is exact. All points nearer than the reach are candidates (the proof in `cover.rs`). If
+//! h is off by at most E, a point whose h is more than 2 E above the k-th smallest is truly farther
+//! than k others, which are inside the circle as it is. For shapes that are no circle candidates
+//! are tested first. Equal distances come in the order of the scan: by box, then by (cell, member).
+//!
+//! Cost: one or two passes over some times k keys, then k to 2 k exact distances of some 60 ns; cells far from
+//! the centre are never looked at. What was tried: a heap of cells ordered by their lower bound opens
+//! the same few leaves and pays for the heap; the reach from the density is right at the first or second try.
+
+use std::cmp::Ordering;
+use std::f64::consts::PI;
+use std::ops::{ControlFlow, Range};
+
+use super::Tree;
+use super::found::Found;
+use super::leaf::Leaf;
+use super::search::{Descent, Sink};
+use super::walk::{Cursor, LeafAt};
+use crate::boxes::Boxes;
+use crate::cell::{Cell, END_BITS, OVERFLOW_BITS};
+use crate::cover::{COLUMN_RADIANS, Cover, ROW_RADIANS};
+use crate::distance::{EARTH_RADIUS_METERS, radians};
+use crate::filter::{BLOCK, Filter, Masks};
+use crate::place::Place;
+use crate::region::Region;
+use crate::search::{Order, Search};
+use crate::shape::Shape;
+use crate::simd;
+
+/// A first reach holds this many times the wanted hits, if the density is right.
+const PLENTY: f64 = 1.6;
+/// The smallest reach, in meters.
+const LEAST_REACH_METERS: f64 = 1.0;
+/// More candidates than this many times the wanted hits and some more are too many.
+const MOST_PER_HIT: usize = 4;
+const MOST_MORE: usize = 64;
+/// A reach beyond this part of the radius is made the radius.
+const MOST_OF_RADIUS: f64 = 0.7;
+
+/// A point that may be among the wanted.
+#[derive(Clone, Copy, Debug)]
+struct Candidate {
+    /// About the haversine of its distance.
+    h: f32,
+    slot: u32,
+    at: LeafAt,
+}
+
+/// A point whose distance is known.
+#[derive(Clone, Copy, Debug)]
+struct Ranked {
+    distance_meters: f64,
+    at: LeafAt,
+    slot: usize,
+    /// Which hit of the scan it is, or in which box it was met: what decides between ties.
+    scan_index: usize,
+}
+
+/// Finds the `count` nearest, nearest first; false if this is not the way to find them.
+pub(super) fn find_nearest(
+    points: &Tree,
+    search: &Search,
+    count: usize,
+    found: &mut Found,
+) -> bool {
+    let farthest_meters = match search.shape {
+        Shape::Circle { radius_meters } => radius_meters,
+        // Whatever lies farther away than this is found by the scan of all.
+        Shape::Box { width_meters, height_meters } => width_meters.max(height_meters) / 2.0,
+        Shape::Polygon(_) => PI * EARTH_RADIUS_METERS,
+    };
+    let mut reach = first_reach(points, search.center, count);
+    let mut candidates = Vec::new();
+    let mut most = MOST_PER_HIT * count.saturating_add(MOST_MORE);
+    loop {
+        let is_whole = farthest_meters.is_nan() || reach >= farthest_meters * MOST_OF_RADIUS;
+        if is_whole && !matches!(search.shape, Shape::Circle { .. }) {
+            return false;
+        }
+        let circle = if is_whole { farthest_meters } else { reach };
+        let Limits { error, is_full, .. } = gather(points, search, circle, most, &mut candidates);
+        if is_full {
+            // Far too many: as near as the k-th of these, the k-th of all is at least.
+            reach = reach_of(nearest_h(count, &mut candidates), error).min(circle);
+            most = most.saturating_mul(2);
+            continue;
+        }
+        if is_whole || candidates.len() >= count {
+            drop_those_beyond(count, error, &mut candidates);
+            let mut ranked = ranked(points, search, &candidates);
+            in_order(points, search, &mut ranked);
+            let last = ranked.get(count - 1);
+            if is_whole || last.is_some_and(|last| last.distance_meters <= circle) {
+                write(&ranked, count, found);
+                return true;
+            }
+        }
+        let wanted = PLENTY * count as f64;
+        reach *= (wanted / (candidates.len() as f64 + 0.5)).sqrt().clamp(1.5, 8.0);
+    }
+}
+
+/// Finds the `count` farthest within a circle, farthest first; false for another shape.
+pub(super) fn find_farthest(
+    points: &Tree,
+    search: &Search,
+    count: usize,
+    found: &mut Found,
+) -> bool {
+    let Shape::Circle { radius_meters } = search.shape else {
+        return false;
+    };
+    let mut candidates = Vec::new();
+    let Limits { error, inside, .. } =
+        gather(points, search, radius_meters, usize::MAX, &mut candidates);
+    // Those at the rim may be outside, and must not count among the farthest.
+    candidates.retain(|candidate| candidate.h <= inside || is_inside(points, search, candidate));
+    for candidate in &mut candidates {
+        candidate.h = -candidate.h;
+    }
+    drop_those_beyond(count, error, &mut candidates);
+    let mut ranked = ranked(points, search, &candidates);
+    in_order(points, search, &mut ranked);
+    write(&ranked, count, found);
+    true
+}
+
+/// Sorts what a scan has found, and keeps as many as are wanted.
+pub(super) fn arrange(points: &Tree, search: &Search, found: &mut Found) {
+    let mut ranking: Vec<Ranked> = found
+        .entries()
+        .enumerate()
+        .map(|(index, (at, slot))| Ranked {
+            distance_meters: search.center.distance_meters(place_of(points.leaf_at(at), slot)),
+            at,
+            slot,
+            scan_index: index,
+        })
+        .collect();
+    let by_key =
+        |a: &Ranked, b: &Ranked| earlier(search, a, b).then(a.scan_index.cmp(&b.scan_index));
+    let count = search.count.unwrap_or(usize::MAX);
+    if count < ranking.len() {
+        ranking.select_nth_unstable_by(count, by_key);
+        ranking.truncate(count);
+    }
+    ranking.sort_unstable_by(by_key);
+    write(&ranking, count, found);
+}
+
+/// How far around the centre about the wanted number of points lies, in meters.
+fn first_reach(points: &Tree, center: Place, count: usize) -> f64 {
+    let Some(mut cursor) = Cursor::new(points) else {
+        return f64::INFINITY;
+    };
+    let latitude = radians(center.latitude_degrees);
+    let cell = Cell::from_place(center).bits();
+    cursor.seek(cell);
+    let leaf = cursor.leaf();
+    let middle = leaf.keys().rank(cell);
+    // Before and after the centre, whichever is denser: a reach too small costs a try, one too
+    // large may cost any number of candidates.
+    let last = leaf.len() - 1;
+    let middle = middle.min(last);
+    let near = [middle.saturating_sub(count + 4), middle.saturating_add(count + 4).min(last)];
+    let center = leaf.cell_bits(middle);
+    let cells_per_entry = near.map(|slot| {
+        let cells = leaf.cell_bits(slot).abs_diff(center) + 1;
+        if slot == middle { f64::INFINITY } else { cells as f64 / slot.abs_diff(middle) as f64 }
+    });
+    let cells = cells_per_entry[0].min(cells_per_entry[1]).min(1e12);
+    let side = COLUMN_RADIANS * ROW_RADIANS * latitude.cos().max(0.01);
+    let area = cells * side * EARTH_RADIUS_METERS * EARTH_RADIUS_METERS;
+    (area * PLENTY * count as f64 / PI).sqrt().max(LEAST_REACH_METERS)
+}
+
+/// How far the h of candidates can be trusted.
+struct Limits {
+    /// By how much it may err.
+    error: f64,
+    /// At most this is certainly within the circle.
+    inside: f32,
+    /// Whether there were more candidates than allowed, so that some are missing.
+    is_full: bool,
+}
+
+/// Collects all points inside the shape that may be within a circle, unless there are too many.
+fn gather(
+    points: &Tree,
+    search: &Search,
+    reach_meters: f64,
+    most: usize,
+    candidates: &mut Vec<Candidate>,
+) -> Limits {
+    candidates.clear();
+    let circle = Shape::Circle { radius_meters: reach_meters };
+    let region = Region::around(search.center, &circle);
+    let cover = Cover::new(search.center, &circle, &region);
+    let filter = Filter::new(&cover, &region);
+    let limits = Limits { error: filter.error, inside: filter.inside, is_full: false };
+    let is_circle = matches!(search.shape, Shape::Circle { .. });
+    let Some(cursor) = Cursor::new(points) else {
+        return limits;
+    };
+    let shape = (!is_circle).then_some(search);
+    let path = whered_cpu::path();
+    let sink = Gatherer { center: search.center, shape, filter, path, candidates, most };
+    let mut descent = Descent::new(&cover, cursor, sink);
+    let limit_of_globe = points.has_overflown_cells().then_some(OVERFLOW_BITS..END_BITS);
+    for range in region.quads().chain(limit_of_globe) {
+        if descent.range(range).is_break() {
+            return Limits { is_full: true, ..limits };
+        }
+    }
+    limits
+}
+
+/// Collects candidates.
+struct Gatherer<'a> {
+    center: Place,
+    /// The search, if its shape must be asked for each candidate.
+    shape: Option<&'a Search>,
+    filter: Filter,
+    path: whered_cpu::Path,
+    candidates: &'a mut Vec<Candidate>,
+    /// More candidates than this are too many.
+    most: usize,
+}
+
+impl Gatherer<'_> {
+    fn limited(&self) -> ControlFlow<()> {
+        if self.candidates.len() > self.most {
+            return ControlFlow::Break(());
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn push(&mut self, at: LeafAt, leaf: &Leaf, slot: usize, h: f32) {
+        if let Some(search) = self.shape
+            && search.shape.distance_if_inside(search.center, place_of(leaf, slot)).is_none()
+        {
+            return;
+        }
+        self.candidates.push(Candidate { h, slot: slot as u32, at });
+    }
+}
+
+impl Sink for Gatherer<'_> {
+    fn inside(&mut self, at: LeafAt, leaf: &Leaf, slots: Range<usize>) -> ControlFlow<()> {
+        // Whatever is inside needs its h as well.
+        self.edge(at, leaf, slots)
+    }
+
+    fn edge(&mut self, at: LeafAt, leaf: &Leaf, slots: Range<usize>) -> ControlFlow<()> {
+        let keys = leaf.keys();
+        let mut haversines = [0.0; BLOCK];
+        let mut start = slots.start;
+        while start < slots.end {
+            let end = slots.end.min(start + BLOCK);
+            let Masks { inside, doubtful } =
+                simd::masks(self.path, &self.filter, keys.block(start..end), &mut haversines);
+            let mut near = inside | doubtful;
+            while near != 0 {
+                let lane = near.trailing_zeros() as usize;
+                self.push(at, leaf, start + lane, haversines[lane]);
+                near &= near - 1;
+            }
+            start = end;
+        }
+        self.limited()
+    }
+
+    fn exact(&mut self, at: LeafAt, leaf: &Leaf, slots: Range<usize>) -> ControlFlow<()> {
+        for slot in slots {
+            let angle = self.center.distance_meters(place_of(leaf, slot)) / EARTH_RADIUS_METERS;
+            let h = (angle / 2.0).sin().powi(2) as f32;
+            if h <= self.filter.outside {
+                self.push(at, leaf, slot, h);
+            }
+        }
+        self.limited()
+    }
+}
+
+/// Drops candidates that are certainly not among the `count` with the smallest h.
+fn drop_those_beyond(count: usize, error: f64, candidates: &mut Vec<Candidate>) {
+    if candidates.len() <= count {
+        return;
+    }
+    // The sum is rounded to single precision, and up.
+    let limit = ((f64::from(nearest_h(count, candidates)) + 2.0 * error) as f32).next_up();
+    candidates.retain(|candidate| candidate.h <= limit);
+}
+
+/// The `count`-th smallest h; there are as many candidates.
+fn nearest_h(count: usize, candidates: &mut [Candidate]) -> f32 {
+    let (_, last, _) = candidates.select_nth_unstable_by(count - 1, |a, b| a.h.total_cmp(&b.h));
+    last.h
+}
+
+/// A distance, in meters, that is no less than any with this h.
+fn reach_of(h: f32, error: f64) -> f64 {
+    let half_angle = (f64::from(h) + error).clamp(0.0, 1.0).sqrt().asin();
+    2.0 * EARTH_RADIUS_METERS * half_angle * (1.0 + 1e-6) + 1e-3
+}
+
+/// The exact distances of candidates, without those that are outside.
+fn ranked(points: &Tree, search: &Search, candidates: &[Candidate]) -> Vec<Ranked> {
+    let inside = candidates.iter().filter_map(|candidate| {
+        let slot = candidate.slot as usize;
+        let place = place_of(points.leaf_at(candidate.at), slot);
+        let distance_meters = search.shape.distance_if_inside(search.center, place)?;
+        Some(Ranked { distance_meters, at: candidate.at, slot, scan_index: 0 })
+    });
+    inside.collect()
+}
+
+fn is_inside(points: &Tree, search: &Search, candidate: &Candidate) -> bool {
+    let place = place_of(points.leaf_at(candidate.at), candidate.slot as usize);
+    search.shape.distance_if_inside(search.center, place).is_some()
+}
+
+/// Brings hits into the order asked for, and where distances tie into that of the scan.
+fn in_order(points: &Tree, search: &Search, ranked: &mut [Ranked]) {
+    ranked.sort_unstable_by(|a, b| earlier(search, a, b));
+    if ranked.is_sorted_by(|a, b| earlier(search, a, b).is_lt()) {
+        return;
+    }
+    let boxes = Boxes::of(search.center, &search.shape);
+    for hit in ranked.iter_mut() {
+        let bits = points.leaf_at(hit.at).cell_bits(hit.slot);
+        let mut ranges = boxes.ranges();
+        hit.scan_index = ranges.position(|range| range.contains(&bits)).unwrap_or(9);
+    }
+    let in_scan = |hit: &Ranked| (hit.scan_index, hit.at, hit.slot);
+    ranked.sort_unstable_by(|a, b| earlier(search, a, b).then_with(|| in_scan(a).cmp(&in_scan(b))));
+}
+
+fn earlier(search: &Search, a: &Ranked, b: &Ranked) -> Ordering {
+    let ascending = a.distance_meters.total_cmp(&b.distance_meters);
+    if search.order == Order::Descending { ascending.reverse() } else { ascending }
+}
+
+fn write(ranked: &[Ranked], count: usize, found: &mut Found) {
+    found.restart_keeping_center();
+    for hit in ranked.iter().take(count) {
+        found.push_with_distance(hit.at, hit.slot, hit.distance_meters);
+    }
+}
+
+fn place_of(leaf: &Leaf, slot: usize) -> Place {
+    Cell::from_stored_bits(leaf.cell_bits(slot)).place()
+}
