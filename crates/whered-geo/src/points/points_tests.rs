@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::branch::{Branch, MOST_CHILDREN, Node};
 use super::leaf::MOST_ENTRIES;
+use super::walk::Cursor;
 use super::*;
 use crate::cell::Cell;
 
@@ -42,7 +43,8 @@ impl Tree {
     }
 
     fn leaf_count(&self) -> usize {
-        self.leaves_from(self.position_at(0)).count()
+        let Some(mut cursor) = Cursor::new(self) else { return 0 };
+        1 + std::iter::from_fn(|| cursor.advance().then_some(())).count()
     }
 }
 
