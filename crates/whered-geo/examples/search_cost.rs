@@ -1,7 +1,7 @@
 //! What searches cost, without a server around them.
 //!
 //! For: measuring changes of the search: `cargo run --release -p whered-geo --example search_cost
-//! -- [points]`, 10 million if not told. Not for: comparisons with other programs, nor for tests.
+//! -- [points [name [milliseconds]]]`, 10 million points and every kind if not told. Not for: comparisons with other programs, nor for tests.
 //!
 //! The points are a fixed function of their number, clustered like a map: metropolitan areas,
 //! towns, land at random. Members are the decimal numbers. For each kind of search: hits, and
@@ -154,6 +154,7 @@ fn main() {
     let mut arguments = std::env::args().skip(1);
     let count = arguments.next().and_then(|text| text.parse().ok()).unwrap_or(10_000_000u64);
     let only = arguments.next().unwrap_or_default();
+    let budget = arguments.next().and_then(|text| text.parse().ok()).unwrap_or(600u64);
     let mut entries: Vec<(u64, u64)> =
         (1..=count).map(|number| (Cell::from_place(place(number)).bits(), number)).collect();
     entries.sort_unstable();
@@ -210,8 +211,8 @@ fn main() {
         ("5,000 km", all(&[spec], &circle(5_000_000.0), None)),
     ];
     for (name, searches) in &kinds {
-        if name.contains(&only) {
-            measure(&points, name, searches, 600_000_000);
+        if only.is_empty() || *name == only {
+            measure(&points, name, searches, budget * 1_000_000);
         }
     }
     if only.is_empty() {

@@ -268,3 +268,22 @@ proptest! {
         assert_same(points, twin, &Search { center, shape, order, count, any: false });
     }
 }
+
+/// The rest of the region may go on into the cells at the limit of the globe without a gap.
+#[test]
+fn circles_around_a_pole_that_end_at_the_limit_of_the_globe_agree() {
+    let (points, twin) = clustered();
+    for (longitude, latitude) in
+        [(62.49847512076088, 90.0), (-180.0, 90.0), (180.0, 89.0), (0.0, -90.0)]
+    {
+        let center = Place::new_geographic(longitude, latitude).expect("on the globe");
+        let limit = Place::new(longitude, 85.05112878f64.copysign(latitude)).expect("on the globe");
+        let distance = center.distance_meters(limit);
+        let around = (0..40).map(|step| 550_300.0 + f64::from(step) * 10.0);
+        for radius_meters in around.chain([distance, 550_444.634_977_09, 550_444.634_977_090_6]) {
+            let shape = Shape::Circle { radius_meters };
+            let order = Order::Unsorted;
+            assert_same(points, twin, &Search { center, shape, order, count: None, any: false });
+        }
+    }
+}

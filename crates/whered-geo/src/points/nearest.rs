@@ -43,7 +43,7 @@ use crate::simd;
 /// A first reach holds this many times the wanted hits, if the density is right.
 const PLENTY: f64 = 1.6;
 /// The smallest reach, in meters.
-const LEAST_REACH_METERS: f64 = 1.0;
+const LEAST_REACH_METERS: f64 = 0.1;
 /// More candidates than this many times the wanted hits and some more are too many.
 const MOST_PER_HIT: usize = 4;
 const MOST_MORE: usize = 64;
@@ -217,7 +217,17 @@ fn gather(
     };
     let shape = (!is_circle).then_some(search);
     let path = whered_cpu::path();
-    let sink = Gatherer { center: search.center, shape, filter, path, candidates, most };
+    let sink = Gatherer {
+        center: search.center,
+        shape,
+        filter,
+        path,
+        candidates,
+        most,
+        count: search.count.unwrap_or(usize::MAX),
+        last_bits: END_BITS,
+        of_last: 0,
+    };
     let mut descent = Descent::new(&cover, cursor, sink);
     let limit_of_globe = points.has_overflown_cells().then_some(OVERFLOW_BITS..END_BITS);
     for range in region.quads().chain(limit_of_globe) {
@@ -238,6 +248,11 @@ struct Gatherer<'a> {
     candidates: &'a mut Vec<Candidate>,
     /// More candidates than this are too many.
     most: usize,
+    /// How many hits are wanted.
+    count: usize,
+    /// The cell of the entry that was met last, and how many of it were met.
+    last_bits: u64,
+    of_last: usize,
 }
 
 impl Gatherer<'_> {
@@ -248,7 +263,26 @@ impl Gatherer<'_> {
         ControlFlow::Continue(())
     }
 
+    /// Whether no more entries of this cell are wanted. They are all equally far, and come in the
+    /// order of the scan, so that only the first `count` can be among the hits.
+    fn has_enough_of(&self, bits: u64) -> bool {
+        bits == self.last_bits && self.of_last >= self.count
+    }
+
+    /// Whether all of these entries are in a cell of which there are enough.
+    fn can_skip(&self, leaf: &Leaf, slots: &Range<usize>) -> bool {
+        self.of_last >= self.count
+            && self.has_enough_of(leaf.cell_bits(slots.start))
+            && self.has_enough_of(leaf.cell_bits(slots.end - 1))
+    }
+
     fn push(&mut self, at: LeafAt, leaf: &Leaf, slot: usize, h: f32) {
+        let bits = leaf.cell_bits(slot);
+        if self.has_enough_of(bits) {
+            return;
+        }
+        self.of_last = if bits == self.last_bits { self.of_last + 1 } else { 1 };
+        self.last_bits = bits;
         if let Some(search) = self.shape
             && search.shape.distance_if_inside(search.center, place_of(leaf, slot)).is_none()
         {
@@ -265,6 +299,9 @@ impl Sink for Gatherer<'_> {
     }
 
     fn edge(&mut self, at: LeafAt, leaf: &Leaf, slots: Range<usize>) -> ControlFlow<()> {
+        if self.can_skip(leaf, &slots) {
+            return ControlFlow::Continue(());
+        }
         let keys = leaf.keys();
         let mut haversines = [0.0; BLOCK];
         let mut start = slots.start;
@@ -284,7 +321,13 @@ impl Sink for Gatherer<'_> {
     }
 
     fn exact(&mut self, at: LeafAt, leaf: &Leaf, slots: Range<usize>) -> ControlFlow<()> {
+        if self.can_skip(leaf, &slots) {
+            return ControlFlow::Continue(());
+        }
         for slot in slots {
+            if self.has_enough_of(leaf.cell_bits(slot)) {
+                continue;
+            }
             let angle = self.center.distance_meters(place_of(leaf, slot)) / EARTH_RADIUS_METERS;
             let h = (angle / 2.0).sin().powi(2) as f32;
             if h <= self.filter.outside {

@@ -136,14 +136,17 @@ impl<'a, S: Sink> Descent<'a, S> {
 
     /// Hands on what may be inside among a range of cells.
     pub(super) fn range(&mut self, range: Range<u64>) -> ControlFlow<()> {
-        if range.start >= OVERFLOW_BITS {
-            return self.slots_of(range, S::exact);
-        }
-        for (bits, step) in quads_of(range) {
+        // A range may end beyond the last quad, among the cells at the limit of the globe.
+        let whole = range.start..range.end.min(OVERFLOW_BITS);
+        for (bits, step) in quads_of(whole) {
             let quad = self.cover.quad(bits, step);
             self.quad(&quad)?;
         }
-        self.flush()
+        self.flush()?;
+        if range.end <= OVERFLOW_BITS {
+            return ControlFlow::Continue(());
+        }
+        self.slots_of(range.start.max(OVERFLOW_BITS)..range.end, S::exact)
     }
 
     fn quad(&mut self, quad: &Quad) -> ControlFlow<()> {

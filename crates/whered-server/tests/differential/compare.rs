@@ -209,7 +209,7 @@ fn same_search(setting: &Setting<'_>, words: &Words, ours: &Reply, theirs: &Repl
             return different("there is no key");
         };
         let asked = asked(words, points);
-        let (Some(center), Some(shape)) = (asked.center, asked.shape) else {
+        let (Some(center), Some(shape)) = (asked.center, asked.shape.clone()) else {
             return different("the search could not be read");
         };
         let boxes = Boxes::of(center, &shape);

@@ -48,8 +48,8 @@ fn search(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
     let (options, search) = keyspace.read(session.number, args.at(1), |points| {
         let options = read_options(args, points)?;
         let search = options.search(points);
-        match search {
-            Some(search) if !options.explain => write_found(&options, points, &search, reply),
+        match &search {
+            Some(search) if !options.explain => write_found(&options, points, search, reply),
             None if !options.explain => reply.array(0),
             _ => {}
         }
