@@ -98,7 +98,7 @@ fn searches(centers: impl Strategy<Value = Place>) -> impl Strategy<Value = Sear
         2 => polygons(),
     ];
     let order = prop_oneof![Just(Order::Unsorted), Just(Order::Ascending), Just(Order::Descending)];
-    let count = prop_oneof![2 => Just(None), 3 => (0usize..40).prop_map(Some), 1 => (0usize..3000).prop_map(Some)];
+    let count = prop_oneof![2 => Just(None), 3 => (0usize..40).prop_map(Some), 1 => (0usize..3000).prop_map(Some), 1 => prop_oneof![Just(Some(usize::MAX)), Just(Some(usize::MAX / 3))]];
     (centers, shape, order, count, any::<bool>()).prop_map(|(center, shape, order, count, any)| {
         let center = match &shape {
             Shape::Polygon(polygon) => polygon.center(),

@@ -84,7 +84,7 @@ pub(super) fn find_nearest(
     };
     let mut reach = first_reach(points, search.center, count);
     let mut candidates = Vec::new();
-    let mut most = MOST_PER_HIT * count.saturating_add(MOST_MORE);
+    let mut most = count.saturating_add(MOST_MORE).saturating_mul(MOST_PER_HIT);
     loop {
         let is_whole = farthest_meters.is_nan() || reach >= farthest_meters * MOST_OF_RADIUS;
         if is_whole && !matches!(search.shape, Shape::Circle { .. }) {
@@ -175,7 +175,8 @@ fn first_reach(points: &Tree, center: Place, count: usize) -> f64 {
     // large may cost any number of candidates.
     let last = leaf.len() - 1;
     let middle = middle.min(last);
-    let near = [middle.saturating_sub(count + 4), middle.saturating_add(count + 4).min(last)];
+    let around = count.saturating_add(4);
+    let near = [middle.saturating_sub(around), middle.saturating_add(around).min(last)];
     let center = leaf.cell_bits(middle);
     let cells_per_entry = near.map(|slot| {
         let cells = leaf.cell_bits(slot).abs_diff(center) + 1;

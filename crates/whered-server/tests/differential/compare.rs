@@ -233,7 +233,9 @@ fn same_search(setting: &Setting<'_>, words: &Words, ours: &Reply, theirs: &Repl
         let ours: Option<Vec<Item>> = our_items.iter().map(item).collect();
         let theirs: Option<Vec<Item>> = their_items.iter().map(item).collect();
         match (ours, theirs) {
-            (Some(ours), Some(theirs)) => same_items(points, &asked, center, shape, &ours, &theirs),
+            (Some(ours), Some(theirs)) => {
+                same_items(points, &asked, center, &shape, &ours, &theirs)
+            }
             _ => different("a hit is not a point inside the shape"),
         }
     })
@@ -243,7 +245,7 @@ fn same_items(
     points: &Points,
     asked: &Asked,
     center: Place,
-    shape: Shape,
+    shape: &Shape,
     ours: &[Item],
     theirs: &[Item],
 ) -> Compared {
