@@ -196,6 +196,18 @@ def test_keys_that_the_target_has_are_left_alone_unless_told(peer, whered, tmp_p
     assert scores(target, "k") == scores(source.client(), "k")
 
 
+def test_a_server_is_not_copied_onto_itself(peer, tmp_path):
+    source = peer("--unixsocket", "redis.sock")
+    fill(source.client(), "k", 100)
+    for url in [source.url, f"redis://localhost:{source.port}", f"unix://{source.folder}/redis.sock"]:
+        line = one_line(run(tmp_path, source.url, "--to", url, "--replace"))
+        assert "database 0 is source and target" in line
+    assert source.client().zcard("k") == 100
+    done = run(tmp_path, source.url, "--to", f"{source.url}/1", "--replace")
+    assert done.returncode == 0, done.stderr
+    assert scores(source.client(db=1), "k") == scores(source.client(), "k")
+
+
 def start_and_kill(folder, source, target, members):
     """Kills an import when its state file says so many members; gives the file's text."""
     path = pathlib.Path(folder, "whered-import.state")

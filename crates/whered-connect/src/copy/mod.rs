@@ -132,6 +132,8 @@ pub fn copy(
     watch: &mut dyn FnMut(Progress),
 ) -> Result<Vec<KeyReport>, ConnectError> {
     let routes = routes(source, target, &options.databases);
+    let run = run_id(source);
+    refuse_same(source, target, &run, &routes)?;
     let known = target.knows(&["zadd", "pexpire"])?;
     let (has_zadd, has_pexpire) = (known.first() == Some(&true), known.get(1) == Some(&true));
     if options.all_sorted_sets && !has_zadd {
@@ -141,7 +143,7 @@ pub fn copy(
         )));
     }
     let mut state = State::open(options, source.name(), target.name(), &routes)?;
-    if !state.continues_run(&run_id(source)) {
+    if !state.continues_run(&run) {
         // A cursor means something to the process that gave it, and to no other one.
         state.forget_cursor()?;
     }
@@ -184,6 +186,25 @@ fn routes(source: &Server, target: &Server, databases: &[i64]) -> Vec<Route> {
     routes.sort_unstable();
     routes.dedup();
     routes
+}
+
+/// A copy onto itself would delete with `replace` what it is about to read.
+fn refuse_same(
+    source: &mut Server,
+    target: &mut Server,
+    run: &str,
+    routes: &[Route],
+) -> Result<(), ConnectError> {
+    let is_same = source.name() == target.name() || (!run.is_empty() && run_id(target) == run);
+    match routes.iter().find(|(from, to)| is_same && from == to) {
+        Some((number, _)) => {
+            let name = target.name();
+            Err(ConnectError::new(format!(
+                "{name}: database {number} is source and target; allowed: two servers, or two databases"
+            )))
+        }
+        None => Ok(()),
+    }
 }
 
 /// What tells this run of the source's process from its next one; empty if it does not say.
