@@ -115,7 +115,8 @@ impl<'a> Sink<'a> {
         Ok(())
     }
 
-    /// A record that was not asked for.
+    /// A record that was not asked for. Only nodes are chosen among.
+    #[cfg(feature = "osm")]
     pub(super) fn leave_out(&mut self) {
         self.records += 1;
         self.loaded.left_out += 1;
