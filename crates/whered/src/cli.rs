@@ -8,6 +8,8 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use whered_engine::AccessMode;
 
+pub(crate) use crate::import::flags::{ImportCommand, ImportPointsArguments, ImportRedisArguments};
+
 /// Answers where: IP addresses, places nearby, prefixes, and place-aware DNS, from memory.
 #[derive(Parser)]
 #[command(name = "whered", version, arg_required_else_help = true)]
@@ -29,6 +31,9 @@ pub(crate) enum Command {
         /// The TOML file
         file: PathBuf,
     },
+    /// Bring points from elsewhere into a running server
+    #[command(subcommand)]
+    Import(ImportCommand),
     /// Work with database files
     #[command(subcommand)]
     Db(DbCommand),

@@ -14,6 +14,7 @@ mod cli;
 mod db;
 mod demo;
 mod enrich;
+mod import;
 mod lookup;
 mod outcome;
 mod serve;
@@ -23,7 +24,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use clap::error::ErrorKind;
 
-use crate::cli::{BenchCommand, Cli, Command, DbCommand};
+use crate::cli::{BenchCommand, Cli, Command, DbCommand, ImportCommand};
 use crate::outcome::{Failure, Outcome};
 
 #[global_allocator]
@@ -39,6 +40,8 @@ fn main() -> ExitCode {
         Command::Lookup(arguments) => lookup::run(&arguments),
         Command::Enrich(arguments) => enrich::run(&arguments),
         Command::Check { file } => check::run(&file),
+        Command::Import(ImportCommand::Redis(arguments)) => import::redis(&arguments),
+        Command::Import(ImportCommand::Points(arguments)) => import::points(&arguments),
         Command::Db(DbCommand::Info { file }) => db::info(&file),
         Command::Db(DbCommand::Build(arguments)) => db::build(&arguments),
         Command::Db(DbCommand::Convert(arguments)) => db::convert(&arguments),

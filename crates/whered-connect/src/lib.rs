@@ -1,0 +1,35 @@
+//! Outbound data clients: what brings other people's points into a running server.
+//!
+//! For: `copy`, which copies GEO keys of a running Redis or Valkey, and `points`, which loads files
+//! of points. Both write over RESP into whatever speaks it, whered or Redis.
+//! Not for: listening, terminals, exit codes, indexes. Progress is told through a closure; how it
+//! is shown is the caller's affair.
+//!
+//! ```text
+//!  Redis ── ZSCAN ──> copy ──┐
+//!                            ├── ZADD, GEOADD, pipelined ──> server
+//!  file ── records ─> points ┘
+//! ```
+//!
+//! At once: one thread a job. The request for the next page is on its way while the last one is
+//! written, so that source and target work side by side.
+#![forbid(unsafe_code)]
+
+pub mod copy;
+mod error;
+pub mod points;
+mod server;
+
+pub use error::ConnectError;
+pub use server::Server;
+
+/// How far a job is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Progress {
+    /// Members copied, or bytes of the input read.
+    pub done: u64,
+    /// How many there are, where that is known.
+    pub total: Option<u64>,
+    /// Keys finished, or records read.
+    pub records: u64,
+}

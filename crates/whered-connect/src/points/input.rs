@@ -1,0 +1,181 @@
+//! A file or standard input, unpacked, with its place known.
+//!
+//! Not for what is in it. Compression is told by the first bytes: gzip (RFC 1952, of any number of
+//! members) and Zstandard (RFC 8878, of any number of frames).
+//!
+//! `byte` counts what was consumed of the unpacked stream; `read_bytes` counts what came off the
+//! disk, for the progress bar. They differ by the compression and by the buffers.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Cursor, Read};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use flate2::read::MultiGzDecoder;
+
+use super::RECORD_BYTES_MAX;
+use crate::error::ConnectError;
+
+const BUFFER_BYTES: usize = 256 << 10;
+/// How many bytes decide what a file is.
+const DETECTED_BYTES: u64 = 64 << 10;
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
+/// The unpacked bytes of the input.
+pub(super) struct Input {
+    reader: BufReader<Box<dyn Read + Send>>,
+    name: String,
+    /// The size on the disk, if it is a file.
+    size_bytes: Option<u64>,
+    read_bytes: Arc<AtomicU64>,
+    byte: u64,
+}
+
+/// Counts the bytes of a file as they are on the disk.
+struct Counted<R> {
+    inner: R,
+    count: Arc<AtomicU64>,
+}
+
+impl<R: Read> Read for Counted<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.inner.read(buffer)?;
+        self.count.fetch_add(read as u64, Ordering::Relaxed);
+        Ok(read)
+    }
+}
+
+impl Input {
+    /// Opens a file, or standard input for `-`.
+    pub(super) fn open(path: &Path) -> Result<Input, ConnectError> {
+        if path == Path::new("-") {
+            return Input::new("standard input".to_owned(), Box::new(io::stdin()), None);
+        }
+        let name = path.display().to_string();
+        let fail = |error: io::Error| ConnectError::new(format!("{name}: {error}"));
+        let file = File::open(path).map_err(fail)?;
+        let metadata = file.metadata().map_err(fail)?;
+        if metadata.is_dir() {
+            return Err(ConnectError::new(format!("{name}: is a folder; allowed: a file")));
+        }
+        let size_bytes = metadata.is_file().then_some(metadata.len());
+        Input::new(name, Box::new(file), size_bytes)
+    }
+
+    /// Any stream, with the name that faults begin with.
+    pub(super) fn new(
+        name: String,
+        stream: Box<dyn Read + Send>,
+        size_bytes: Option<u64>,
+    ) -> Result<Input, ConnectError> {
+        let fail = |error: io::Error| ConnectError::new(format!("{name}: {error}"));
+        let read_bytes = Arc::new(AtomicU64::new(0));
+        let mut stream = Counted { inner: stream, count: read_bytes.clone() };
+        let mut magic = Vec::new();
+        stream.by_ref().take(4).read_to_end(&mut magic).map_err(fail)?;
+        let is_gzip = magic.starts_with(&[0x1f, 0x8b]);
+        let is_zstandard = magic == [0x28, 0xb5, 0x2f, 0xfd];
+        let whole = Cursor::new(magic).chain(stream);
+        let mut unpacked: Box<dyn Read + Send> = if is_gzip {
+            Box::new(MultiGzDecoder::new(BufReader::with_capacity(BUFFER_BYTES, whole)))
+        } else if is_zstandard {
+            let packed = BufReader::with_capacity(BUFFER_BYTES, whole);
+            Box::new(zstd::Decoder::with_buffer(packed).map_err(fail)?)
+        } else {
+            Box::new(whole)
+        };
+        // So many bytes come at once when they are peeked at for the first time.
+        let mut first = Vec::new();
+        unpacked.by_ref().take(DETECTED_BYTES).read_to_end(&mut first).map_err(fail)?;
+        let unpacked: Box<dyn Read + Send> = Box::new(Cursor::new(first).chain(unpacked));
+        let reader = BufReader::with_capacity(BUFFER_BYTES, unpacked);
+        let mut input = Input { reader, name, size_bytes, read_bytes, byte: 0 };
+        if input.peek()?.starts_with(BYTE_ORDER_MARK) {
+            input.consume(BYTE_ORDER_MARK.len());
+        }
+        Ok(input)
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(super) fn size_bytes(&self) -> Option<u64> {
+        self.size_bytes
+    }
+
+    /// The count of bytes that came off the disk, which goes on while the input is read.
+    pub(super) fn read_bytes(&self) -> Arc<AtomicU64> {
+        self.read_bytes.clone()
+    }
+
+    /// How many unpacked bytes were consumed.
+    pub(super) fn byte(&self) -> u64 {
+        self.byte
+    }
+
+    /// What comes next, some of it, without taking it; nothing at the end.
+    pub(super) fn peek(&mut self) -> Result<&[u8], ConnectError> {
+        let place = (&self.name, self.byte);
+        // Twice, since the borrow of the first answer would last beyond an error.
+        if let Err(error) = self.reader.fill_buf() {
+            return Err(ConnectError::new(format!("{}: after byte {}: {error}", place.0, place.1)));
+        }
+        Ok(self.reader.buffer())
+    }
+
+    /// A fault of the whole input.
+    pub(super) fn fault(&self, what: &str) -> ConnectError {
+        ConnectError::new(format!("{}: {what}", self.name))
+    }
+
+    /// Appends the next line without its end to `line`; false at the end of the input.
+    pub(super) fn next_line(&mut self, line: &mut Vec<u8>) -> Result<bool, ConnectError> {
+        line.clear();
+        let mut is_any = false;
+        loop {
+            let buffer = self.peek()?;
+            if buffer.is_empty() {
+                return Ok(is_any);
+            }
+            is_any = true;
+            let end = buffer.iter().position(|&byte| byte == b'\n');
+            line.extend_from_slice(&buffer[..end.unwrap_or(buffer.len())]);
+            let taken = end.map_or(buffer.len(), |end| end + 1);
+            self.consume(taken);
+            if end.is_some() {
+                return Ok(true);
+            }
+            if line.len() > RECORD_BYTES_MAX {
+                return Err(self.too_long());
+            }
+        }
+    }
+
+    /// The fault of a record that would not end.
+    pub(super) fn too_long(&self) -> ConnectError {
+        let most = RECORD_BYTES_MAX >> 20;
+        let byte = self.byte;
+        self.fault(&format!("before byte {byte}: a record of more than {most} MiB; allowed: less"))
+    }
+}
+
+impl Read for Input {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.reader.read(buffer)?;
+        self.byte += read as u64;
+        Ok(read)
+    }
+}
+
+impl BufRead for Input {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        self.reader.fill_buf()
+    }
+
+    fn consume(&mut self, amount: usize) {
+        self.byte += amount as u64;
+        self.reader.consume(amount);
+    }
+}

@@ -1,0 +1,172 @@
+//! `whered import redis` and `whered import points`: bars, tables and exit codes.
+//!
+//! Not for: copying and reading, which are `whered-connect`'s.
+
+pub(crate) mod flags;
+
+use std::fmt::Write as _;
+use std::io::{self, Write};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use whered_connect::copy::{self, CopyOptions, KeyReport};
+use whered_connect::points::{self, LoadOptions};
+use whered_connect::{Progress, Server};
+
+use crate::cli::{ImportPointsArguments, ImportRedisArguments};
+use crate::outcome::{Failure, Outcome, complain};
+
+/// Keys that the table names even if all is well with them.
+const KEYS_SHOWN: usize = 20;
+/// Bad records that are told one by one.
+const BAD_SHOWN: u64 = 10;
+
+/// A bar that is drawn some times a second on a terminal, and nowhere else.
+struct Bar(ProgressBar);
+
+impl Bar {
+    fn new(template: &'static str) -> Bar {
+        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+        if let Ok(style) = ProgressStyle::with_template(template) {
+            bar.set_style(style);
+        }
+        Bar(bar)
+    }
+
+    fn show(&self, progress: Progress) {
+        if !self.0.is_hidden() {
+            if let Some(total) = progress.total {
+                self.0.set_length(total.max(progress.done));
+            }
+            self.0.set_message(progress.records.to_string());
+            self.0.set_position(progress.done);
+        }
+    }
+}
+
+impl Drop for Bar {
+    fn drop(&mut self) {
+        self.0.finish_and_clear();
+    }
+}
+
+/// `whered import redis URL`: found if the counts are equal at the end.
+pub(crate) fn redis(arguments: &ImportRedisArguments) -> Result<Outcome, Failure> {
+    let mut source = Server::open(&arguments.source).map_err(Failure::new)?;
+    let mut target = Server::open(&arguments.to).map_err(Failure::new)?;
+    let options = CopyOptions {
+        pattern: arguments.pattern.clone(),
+        databases: arguments.db.clone(),
+        all_sorted_sets: arguments.all_zsets,
+        replace: arguments.replace,
+        state_path: arguments.state.clone(),
+        resume: arguments.resume,
+    };
+    let bar = Bar::new("{bar:30} {pos} of {len} members, {msg} keys, {per_sec}, {eta} left");
+    let copied = copy::copy(&mut source, &mut target, &options, &mut |progress| bar.show(progress));
+    drop(bar);
+    let reports = copied.map_err(Failure::new)?;
+    write!(io::stdout(), "{}", table(&reports))?;
+    let is_equal = !reports.iter().any(KeyReport::is_mismatch);
+    Ok(if is_equal { Outcome::Found } else { Outcome::NotFound })
+}
+
+/// The keys that something is to be said of, and the sums.
+fn table(reports: &[KeyReport]) -> String {
+    let is_shown = |report: &&KeyReport| {
+        reports.len() <= KEYS_SHOWN
+            || report.is_mismatch()
+            || report.outcome != copy::Outcome::Copied
+    };
+    let mut rows = vec![["db", "key", "source", "target", ""].map(str::to_owned)];
+    for report in reports.iter().filter(is_shown) {
+        rows.push([
+            report.database.to_string(),
+            report.key.escape_ascii().to_string(),
+            report.source_count.to_string(),
+            report.target_count.to_string(),
+            remark(report),
+        ]);
+    }
+    let copied = reports.iter().filter(|report| report.outcome == copy::Outcome::Copied);
+    let (keys, source, target) = copied.fold((0, 0, 0), |(keys, source, target), report| {
+        (keys + 1, source + report.source_count, target + report.target_count)
+    });
+    let mismatches = reports.iter().filter(|report| report.is_mismatch()).count();
+    let remark = if mismatches == 0 { "equal".to_owned() } else { format!("{mismatches} differ") };
+    let name = format!("{keys} keys copied");
+    rows.push([String::new(), name, source.to_string(), target.to_string(), remark]);
+    let mut widths = [0; 5];
+    for row in &rows {
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = (*width).max(cell.chars().count().min(60));
+        }
+    }
+    let mut text = String::new();
+    for [database, key, source, target, remark] in &rows {
+        let [a, b, c, d, _] = widths;
+        let line = format!("{database:>a$}  {key:<b$}  {source:>c$}  {target:>d$}  {remark}");
+        // A text in memory takes whatever is written.
+        let _ = writeln!(text, "{}", line.trim_end());
+    }
+    text
+}
+
+fn remark(report: &KeyReport) -> String {
+    match &report.outcome {
+        copy::Outcome::Copied if report.is_mismatch() => "differs".to_owned(),
+        copy::Outcome::Copied => "equal".to_owned(),
+        copy::Outcome::WithoutExpiry => {
+            "its expiry is not kept: the target has no PEXPIRE".to_owned()
+        }
+        copy::Outcome::NotCells { score, member } => {
+            format!("skipped: no GEO key (score {score} of {member}); --all-zsets copies it")
+        }
+        copy::Outcome::Exists => "not copied: the target has such a key; --replace".to_owned(),
+        copy::Outcome::Gone => "gone from the source meanwhile".to_owned(),
+        copy::Outcome::Refused(what) => format!("not copied: {what}"),
+    }
+}
+
+/// `whered import points FILE`: found if no record was bad.
+pub(crate) fn points(arguments: &ImportPointsArguments) -> Result<Outcome, Failure> {
+    let mut server = Server::open(&arguments.to).map_err(Failure::new)?;
+    let options = LoadOptions {
+        path: arguments.file.clone(),
+        format: arguments.format.map(Into::into),
+        key: arguments.key.clone().into_bytes(),
+        longitude: arguments.longitude.clone(),
+        latitude: arguments.latitude.clone(),
+        member: arguments.member.clone(),
+        tags: arguments.tag.clone(),
+        strict: arguments.strict,
+    };
+    let bar = Bar::new("{bar:30} {bytes} of {total_bytes}, {msg} records, {eta} left");
+    let mut told = 0;
+    let mut on_bad = |line: &str| {
+        told += 1;
+        match told {
+            ..=BAD_SHOWN => bar.0.suspend(|| complain(line)),
+            _ if told == BAD_SHOWN + 1 => {
+                bar.0.suspend(|| complain("more bad records follow; they are only counted"));
+            }
+            _ => {}
+        }
+    };
+    let loaded =
+        points::load(&mut server, &options, &mut on_bad, &mut |progress| bar.show(progress));
+    drop(bar);
+    let loaded = loaded.map_err(Failure::new)?;
+    let left_out = match loaded.left_out {
+        0 => String::new(),
+        count => format!(", {count} left out"),
+    };
+    writeln!(
+        io::stdout(),
+        "{}: {} points, {} of them new, {} bad{left_out}",
+        arguments.key.escape_debug(),
+        loaded.written,
+        loaded.added,
+        loaded.bad
+    )?;
+    Ok(if loaded.bad == 0 { Outcome::Found } else { Outcome::NotFound })
+}

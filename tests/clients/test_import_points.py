@@ -1,0 +1,314 @@
+"""`whered import points`: the same points from every format, and bad records with their places."""
+
+import gzip
+import json
+import struct
+import subprocess
+import zlib
+
+import pytest
+import redis
+
+from conftest import BINARY
+
+POINTS = [("p%d" % n, (n * 37 % 360) - 179.5 + n / 7000, (n * 13 % 170) - 84.75 + n / 9000) for n in range(1234)]
+
+
+@pytest.fixture
+def target(serve):
+    server = serve()
+    with redis.Redis(port=server.resp) as client:
+        client.url = f"redis://127.0.0.1:{server.resp}"
+        yield client
+
+
+def load(target, folder, *arguments, stdin=None):
+    command = [BINARY, "import", "points", *map(str, arguments), "--key", "k", "--to", target.url]
+    return subprocess.run(command, cwd=folder, input=stdin, capture_output=True, timeout=120)
+
+
+def expected(target, points=POINTS):
+    """What redis-py's own GEOADD makes of the points."""
+    target.delete("expected")
+    target.geoadd("expected", [part for member, longitude, latitude in points for part in (longitude, latitude, member)])
+    return target.zrange("expected", 0, -1, withscores=True)
+
+
+def check(target, done, points=POINTS):
+    assert done.returncode == 0, (done.stdout, done.stderr)
+    assert done.stderr == b""
+    assert target.zrange("k", 0, -1, withscores=True) == expected(target, points)
+    target.delete("k")
+
+
+def feature(member, longitude, latitude, **properties):
+    return {"type": "Feature", "id": member, "geometry": {"type": "Point", "coordinates": [longitude, latitude]}, "properties": properties}
+
+
+# ---- OpenStreetMap's protocol buffers, by hand ----
+
+
+def varint(number):
+    number &= (1 << 64) - 1
+    out = bytearray()
+    while number > 0x7F:
+        out.append(number & 0x7F | 0x80)
+        number >>= 7
+    return bytes(out) + bytes([number])
+
+
+def zigzag(number):
+    return varint((number << 1) ^ (number >> 63))
+
+
+def field(number, content):
+    """Bytes as a field with a length, a number as a varint."""
+    if isinstance(content, bytes):
+        return varint(number << 3 | 2) + varint(len(content)) + content
+    return varint(number << 3) + varint(content)
+
+
+def blob(kind, content, packed=True):
+    body = field(2, len(content)) + field(3, zlib.compress(content)) if packed else field(1, content)
+    head = field(1, kind.encode()) + field(3, len(body))
+    return struct.pack(">I", len(head)) + head + body
+
+
+def deltas(numbers):
+    return b"".join(zigzag(now - before) for before, now in zip([0, *numbers], numbers))
+
+
+def osm(nodes, dense=True, packed=True):
+    """A PBF file of (id, longitude, latitude, tags)."""
+    strings = [b""]
+    def index(text):
+        text = text.encode()
+        if text not in strings:
+            strings.append(text)
+        return strings.index(text)
+    steps = [(node, round(longitude * 1e7), round(latitude * 1e7), tags) for node, longitude, latitude, tags in nodes]
+    if dense:
+        tags = b"".join(b"".join(varint(index(part)) for pair in tags.items() for part in pair) + b"\0" for *_, tags in steps)
+        ids, longitudes, latitudes = ([step[n] for step in steps] for n in range(3))
+        group = field(2, field(1, deltas(ids)) + field(8, deltas(latitudes)) + field(9, deltas(longitudes)) + field(10, tags))
+    else:
+        group = b""
+        for node, longitude, latitude, tags in steps:
+            keys, values = (b"".join(varint(index(part)) for part in parts) for parts in (tags.keys(), tags.values()))
+            content = b"\x08" + zigzag(node) + field(2, keys) + field(3, values)
+            group += field(1, content + b"\x40" + zigzag(latitude) + b"\x48" + zigzag(longitude))
+    table = field(1, b"".join(field(1, text) for text in strings))
+    header = field(4, b"OsmSchema-V0.6") + field(4, b"DenseNodes")
+    return blob("OSMHeader", header, packed) + blob("OSMData", table + field(2, group), packed)
+
+
+NODES = [(1000 + n, longitude, latitude, {"amenity": "cafe", "name": member} if n % 10 == 0 else {"amenity": "bench"} if n % 10 == 1 else {}) for n, (member, longitude, latitude) in enumerate(POINTS)]
+
+
+# ---- every format ----
+
+
+def rows(delimiter, names=("id", "longitude", "latitude")):
+    return delimiter.join(names) + "\n" + "".join(delimiter.join(map(str, point)) + "\n" for point in POINTS)
+
+
+def collection(points=POINTS):
+    return json.dumps({"type": "FeatureCollection", "name": "features", "features": [feature(*point, note="}]{[\"") for point in points], "after": [{}]})
+
+
+FILES = {
+    "a.csv": rows(","),
+    "b.csv": rows(";", ("NAME", "lng", "Lat")),
+    "c.tsv": rows("\t"),
+    "d.ndjson": "".join(json.dumps({"id": m, "lon": x, "lat": str(y)}) + "\n" for m, x, y in POINTS),
+    "e.jsonl": "".join(json.dumps(feature(*point)) + "\n" for point in POINTS),
+    "f.geojson": collection(),
+    "g.geojson": "".join("\x1e" + json.dumps(feature(*point), indent=1) + "\n" for point in POINTS),
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_every_format_gives_the_same_points(target, tmp_path, name):
+    text = FILES[name].encode()
+    (tmp_path / name).write_bytes(text)
+    check(target, load(target, tmp_path, name))
+    (tmp_path / (name + ".gz")).write_bytes(gzip.compress(text[:1000]) + gzip.compress(text[1000:]))
+    check(target, load(target, tmp_path, name + ".gz"))
+    subprocess.run(["zstd", "-q", name], cwd=tmp_path, check=True) if _has("zstd") else None
+    if (tmp_path / (name + ".zst")).exists():
+        check(target, load(target, tmp_path, name + ".zst"))
+    # From standard input there is no name to go by.
+    check(target, load(target, tmp_path, "-", stdin=b"\xef\xbb\xbf" + text if name[0] != "g" else text))
+
+
+def _has(name):
+    import shutil
+
+    return shutil.which(name) is not None
+
+
+def test_the_counts_are_told(target, tmp_path):
+    done = load(target, tmp_path, "-", stdin=rows(",").encode())
+    assert done.stdout == b"k: 1234 points, 1234 of them new, 0 bad\n"
+    done = load(target, tmp_path, "-", stdin=rows(",").encode())
+    assert done.stdout == b"k: 1234 points, 0 of them new, 0 bad\n"
+
+
+def test_columns_by_name_number_and_path(target, tmp_path):
+    one = [("a", 1.5, 2.5)]
+    names = ["--longitude", "east", "--latitude", "north", "--member", "who"]
+    check(target, load(target, tmp_path, "-", *names, stdin=b'who,"north",east,lon\na,2.5,1.5,9\n'), one)
+    numbers = ["--longitude", 3, "--latitude", 2, "--member", 1]
+    check(target, load(target, tmp_path, "-", *numbers, stdin=b'"a",2.5,1.5\n'), one)
+    check(target, load(target, tmp_path, "-", *numbers, stdin=b"id,y,x\na,2.5,1.5\n"), one)
+    paths = ["--longitude", "at.0", "--latitude", "at.1", "--member", "who.name"]
+    check(target, load(target, tmp_path, "-", *paths, stdin=b'{"at":[1.5,2.5],"who":{"name":"a"}}\n'), one)
+    check(target, load(target, tmp_path, "-", "--member", "code", stdin=json.dumps(feature(7, 1.5, 2.5, code="a")).encode()), one)
+    done = load(target, tmp_path, "-", "--longitude", "east", stdin=b"id,x,y\na,1,2\n")
+    assert done.returncode == 2
+    assert done.stderr == b"whered: standard input: no column 'east'; there are: id, x, y; allowed: --longitude NAME or NUMBER\n"
+
+
+@pytest.mark.parametrize("dense", [True, False])
+@pytest.mark.parametrize("packed", [True, False])
+def test_openstreetmap_nodes_by_tag(target, tmp_path, dense, packed):
+    (tmp_path / "map.osm.pbf").write_bytes(osm(NODES, dense, packed))
+    # Coordinates of such a file are in steps of 1e-7 degrees.
+    exact = [(str(node), round(x * 1e7) * 100 * 1e-9, round(y * 1e7) * 100 * 1e-9) for node, x, y, _ in NODES]
+    check(target, load(target, tmp_path, "map.osm.pbf"), exact)
+    check(target, load(target, tmp_path, "-", "--tag", "amenity=cafe", stdin=osm(NODES, dense, packed)), exact[::10])
+    done = load(target, tmp_path, "map.osm.pbf", "--tag", "amenity=cafe", "--tag", "shop")
+    assert done.stdout == b"k: 124 points, 124 of them new, 0 bad, 1110 left out\n"
+    target.delete("k")
+    named = [(tags["name"], x, y) for (_, x, y), (*_, tags) in zip(exact, NODES) if "name" in tags]
+    check(target, load(target, tmp_path, "map.osm.pbf", "--member", "name", "--tag", "amenity"), named)
+
+
+# ---- bad records ----
+
+
+def bad(target, folder, text, *arguments):
+    done = load(target, folder, "-", *arguments, stdin=text if isinstance(text, bytes) else text.encode())
+    assert done.returncode == 1, (done.stdout, done.stderr)
+    assert b"panicked" not in done.stderr
+    found = [member.decode() for member in sorted(target.zrange("k", 0, -1))]
+    target.delete("k")
+    return done.stderr.decode().replace("whered: standard input: ", "").splitlines(), found
+
+
+def test_bad_rows_are_told_with_line_and_byte_and_the_others_loaded(target, tmp_path):
+    text = "id,lon,lat\na,1,2\nb,east,2\nc,181,2\nd,1\n\"e\n1\",1,2\nf,nan,2\n,1,2\ng,1,86\nh, 3 , 4\n"
+    lines, found = bad(target, tmp_path, text)
+    assert lines == [
+        "line 3 (byte 17): its longitude 'east' is no number",
+        "line 4 (byte 26): longitude 181 is not within -180 to 180 degrees",
+        "line 5 (byte 34): has 2 columns, not 3",
+        "line 8 (byte 48): longitude NaN is not within -180 to 180 degrees",
+        "line 9 (byte 56): its member is empty",
+        "line 10 (byte 61): latitude 86 is not within -85.05112878 to 85.05112878 degrees",
+    ]
+    assert found == ["a", "e\n1", "h"]
+
+
+def test_bad_lines_are_told_and_spoil_themselves_only(target, tmp_path):
+    text = '{"id":"a","lon":1,"lat":2}\n\n{"id":"b","lon":1,\n[1]\n{"id":"c","lon":1}\n{"id":"d","lon":1,"lat":[2]}\n{"id":{},"lon":1,"lat":2}\n{"id":9,"lon":1,"lat":2}'
+    lines, found = bad(target, tmp_path, text)
+    assert [line.split(":")[0] for line in lines] == ["line 3 (byte 28)", "line 4 (byte 47)", "line 5 (byte 51)", "line 6 (byte 70)", "line 7 (byte 99)"]
+    assert "no JSON object" in lines[1] and "has no field 'latitude'" in lines[2] and "no number" in lines[3]
+    assert found == ["9", "a"]
+
+
+def test_bad_features_are_told_and_spoil_themselves_only(target, tmp_path):
+    good = json.dumps(feature("a", 1, 2))
+    area = json.dumps({"type": "Feature", "id": 1, "geometry": {"type": "Polygon", "coordinates": [[[1, 2]]]}})
+    none = json.dumps({"type": "Feature", "id": 1, "geometry": None})
+    unnamed = json.dumps(feature(None, 1, 2))
+    text = '{"type":"FeatureCollection","features":[\n' + ",\n".join([good, area, "{nonsense}", none, unnamed, good.replace('"a"', '"z"')]) + "\n]}"
+    lines, found = bad(target, tmp_path, text)
+    assert [line.split(" (")[0] for line in lines] == ["line 3", "line 4", "line 5", "line 6"]
+    assert "its geometry is a Polygon; allowed: Point" in lines[0]
+    assert "has no geometry" in lines[2]
+    assert found == ["a", "z"]
+
+
+def test_many_bad_records_are_counted_and_ten_told(target, tmp_path):
+    done = load(target, tmp_path, "-", stdin=b"id,lon,lat\n" + b"x,y,z\n" * 5000 + b"a,1,2\n")
+    assert done.returncode == 1
+    assert done.stdout == b"k: 1 points, 1 of them new, 5000 bad\n"
+    assert len(done.stderr.splitlines()) == 11
+
+
+def test_strict_stops_at_the_first_and_what_came_before_stays(target, tmp_path):
+    done = load(target, tmp_path, "-", "--strict", stdin=b"id,lon,lat\na,1,2\nb,1,x\nc,1,2\n")
+    assert done.returncode == 2 and done.stdout == b""
+    assert done.stderr == b"whered: standard input: line 3 (byte 17): its latitude 'x' is no number\n"
+    assert target.zrange("k", 0, -1) == [b"a"]
+
+
+def failure(target, folder, content, *arguments, name="-"):
+    if name != "-":
+        (folder / name).write_bytes(content)
+    done = load(target, folder, name, *arguments, stdin=content)
+    assert done.returncode == 2, (done.stdout, done.stderr)
+    assert b"panicked" not in done.stderr
+    assert len(done.stderr.splitlines()) == 1, done.stderr
+    return done.stderr.decode()
+
+
+def test_damaged_files_are_one_line(target, tmp_path):
+    assert "is a folder" in one_failure(target, tmp_path, ".")
+    assert "No such file" in one_failure(target, tmp_path, "missing.csv")
+    assert "what it is cannot be seen" in failure(target, tmp_path, b"")
+    assert "what it is cannot be seen" in failure(target, tmp_path, b"one word\n")
+    assert "ends inside its JSON" in failure(target, tmp_path, collection()[:-3].encode())
+    assert "closes nothing" in failure(target, tmp_path, b"}", name="a.geojson")
+    assert "has no Features" in failure(target, tmp_path, b" ", name="b.geojson")
+    assert "input" in failure(target, tmp_path, gzip.compress(rows(",").encode())[:-20])
+    target.delete("k")
+    target.set("k", "text") if _takes_text(target) else None
+    if target.exists("k"):
+        assert "WRONGTYPE" in failure(target, tmp_path, b"id,lon,lat\na,1,2\n")
+
+
+def _takes_text(target):
+    # redis-py's own reading of the reply knows no command that is missing.
+    target.set_response_callback("COMMAND", lambda reply, **_: reply)
+    return target.execute_command("COMMAND", "INFO", "set")[0] is not None
+
+
+def one_failure(target, folder, name):
+    done = load(target, folder, name)
+    assert done.returncode == 2 and len(done.stderr.splitlines()) == 1
+    return done.stderr.decode()
+
+
+def test_a_map_that_is_cut_or_changed_anywhere_never_ends_badly(target, tmp_path):
+    content = osm(NODES[:30], packed=False)
+    for end in [*range(1, len(content), 23), len(content) - 1]:
+        message = failure(target, tmp_path, content[:end], "--format", "osm") if not _is_border(content, end) else ""
+        assert "panicked" not in message
+    for place in range(0, len(content), 19):
+        changed = bytearray(content)
+        changed[place] ^= 0xFF
+        done = load(target, tmp_path, "-", "--format", "osm", stdin=bytes(changed))
+        assert done.returncode in (0, 1, 2) and b"panicked" not in done.stderr, (place, done.stderr)
+    assert "byte 0" in failure(target, tmp_path, b"\xff" * 100, "--format", "osm")
+    assert "no" not in failure(target, tmp_path, b"\0\0", "--format", "osm").split("byte 0: ")[0]
+
+
+def _is_border(content, end):
+    """Whether a cut leaves whole blobs."""
+    at = 0
+    while at < end:
+        (head,) = struct.unpack(">I", content[at : at + 4])
+        header = content[at + 4 : at + 4 + head]
+        body = header[header.index(b"\x18") + 1 :]
+        size = body[0] & 0x7F | (body[1] & 0x7F) << 7 if body[0] & 0x80 else body[0]
+        at += 4 + head + size
+    return at == end
+
+
+def test_a_wrong_server_is_one_line(target, tmp_path):
+    done = subprocess.run([BINARY, "import", "points", "-", "--key", "k", "--to", "redis://127.0.0.1:1"], input=b"", capture_output=True, timeout=60)
+    assert done.returncode == 2
+    assert done.stderr.count(b"\n") == 1 and b"127.0.0.1:1: " in done.stderr
