@@ -18,7 +18,8 @@ use super::script::Script;
 /// Searches of one script: a multiple of three places and of sixteen commands.
 const SEARCHES: u64 = 48;
 /// Members that single-member commands ask for: far more than fit into a processor's caches.
-const ASKED: u64 = 262_144;
+/// A multiple of every pipeline, so that scripts need not come again.
+const ASKED: u64 = 240_000;
 /// Members that are moved.
 const MOVED: u64 = 131_072;
 /// How far a short move goes at most.
@@ -263,6 +264,7 @@ mod tests {
                 for script in &workload.scripts {
                     assert!(!script.is_empty(), "{}", class.name);
                     assert_eq!(script.len() % class.pipeline, 0, "{}", class.name);
+                    assert!(script.len() <= 240_000, "{}", class.name);
                 }
                 assert_eq!(class_named(class.name), Some(class));
                 let clients = format!("/{}x{}", class.connections, class.pipeline);
