@@ -96,6 +96,11 @@ fn own_bars(report: &Report, ours: &str, rival: &str) -> Vec<Judged> {
         .iter()
         .filter_map(|class| Some(cost(class)? / cost(&format!("two-threads/{class}"))?));
     let nearest = cost("nearest-5km-dense/8x16").zip(cost("fewer-points/nearest-5km-dense/8x16"));
+    let rate = |kind: &str| {
+        let row = format!("two-threads/beside-search/{kind}/moves-200m/1x16");
+        Some(median(&report.row(&row, ours)?.per_second))
+    };
+    let beside = rate("with-search").zip(rate("alone")).map(|(with, alone)| with / alone);
     vec![
         at_least("bulk load, 100 points a command, pipeline 10", loading, 4.0, Some(8.0)),
         at_most("bytes a point after inserts in random order", bytes("load"), 40.0, 33.0),
@@ -107,11 +112,14 @@ fn own_bars(report: &Report, ours: &str, rival: &str) -> Vec<Judged> {
             None,
         ),
         at_most(
-            "nearest 10: cost against a million points",
+            "nearest 10: cost against a million points (at most a tenth)",
             nearest.map(|(all, few)| all / few),
             2.0,
             1.5,
         ),
+        at_least("two threads: moves beside a huge search, of their rate alone", beside, 0.5, None),
+        // Nothing that a client can ask for holds a view without searching.
+        at_least("moves while a frozen view is held and copied from", None, 1.2, Some(1.8)),
     ]
 }
 

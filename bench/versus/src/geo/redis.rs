@@ -102,7 +102,7 @@ impl Redis {
         for name in settings {
             let reply = wire.ask(&[b"CONFIG", b"GET", name.as_bytes()])?;
             let text = String::from_utf8_lossy(&reply);
-            let value = text.trim_end().rsplit("\r\n").next().unwrap_or_default().to_owned();
+            let value = text.strip_suffix("\r\n").and_then(|text| text.rsplit("\r\n").next());
             found.insert(name.to_owned(), json!(value));
         }
         Ok(Value::Object(found))
