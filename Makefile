@@ -163,6 +163,19 @@ bench-lookup: ## lookups beside libmaxminddb, libGeoIP and the maxminddb crate; 
 	'$(TARGET_DIR)/release/whered-versus' --db '$(BENCH_DATA)/city.mmdb' \
 		$(DROP_IN) --core '$(BENCH_CORE)' --record bench/record --date "$$(date -u +%F)"
 
+# As many points as the public benchmark has: make bench-geo POINTS=60841557
+POINTS := 1000000
+
+.PHONY: bench-geo
+bench-geo: ## searches and moves beside redis-server with POINTS=1000000; writes bench/record
+	@scripts/install-tools.sh bench
+	cargo build --release --package whered --locked
+	cargo build --release --manifest-path bench/versus/Cargo.toml --bin whered-versus-geo \
+		--target-dir '$(TARGET_DIR)'
+	'$(TARGET_DIR)/release/whered-versus-geo' --whered '$(TARGET_DIR)/release/whered' \
+		--points '$(POINTS)' --redis-dump '$(BENCH_DATA)/redis-mapped-1-$(POINTS).rdb' \
+		--record bench/record --date "$$(date -u +%F)"
+
 .PHONY: fuzz
 fuzz: ## run each fuzz target for SECONDS=60 seconds (needs nightly and cargo-fuzz)
 	@scripts/fuzz.sh run '$(SECONDS)'

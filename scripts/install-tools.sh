@@ -3,7 +3,7 @@
 #
 #   scripts/install-tools.sh run     what the demo's try-it commands use: redis-cli, dig, curl
 #   scripts/install-tools.sh test    that, and what the tests compare with
-#   scripts/install-tools.sh bench   the rivals that bench/versus links, and their data
+#   scripts/install-tools.sh bench   the rivals that bench/versus links or starts, and their data
 #   scripts/install-tools.sh venv    Python packages of tests/clients/requirements.txt into .venv
 #
 # By apt-get, dnf, apk or brew, as root or through sudo. It installs nothing that is there, starts
@@ -223,7 +223,7 @@ test)
     ;;
 bench)
     need_cargo
-    provide cc maxminddb.h legacy-headers legacy-database
+    provide cc maxminddb.h legacy-headers legacy-database redis-server
     ;;
 venv)
     make_venv

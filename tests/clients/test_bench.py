@@ -1,6 +1,7 @@
 """`whered bench`: the data that it makes is read by others, and its measuring program agrees with itself."""
 
 import json
+import socket
 import subprocess
 
 import maxminddb
@@ -80,12 +81,59 @@ def test_the_table_is_for_people_and_threads_share_the_work(data):
     assert "memory accesses of a lookup" in done.stdout
 
 
+def geo(tmp_path, *arguments):
+    """A run that is too short to say anything about speed; all on one core, which every machine has."""
+    short = ["--rounds", 1, "--seconds", 0.02, "--driver-core", 0, "--json", tmp_path / "geo.json"]
+    done = whered("bench", "geo", "--points", 3000, *short, *arguments)
+    assert done.returncode == 0, done.stderr
+    return done, json.loads((tmp_path / "geo.json").read_text())
+
+
+def test_geo_measures_every_class_and_scenario_of_its_own_server(tmp_path):
+    done, report = geo(tmp_path)
+    listed = whered("bench", "geo", "--list").stdout.split("\n")
+    classes = [line.split()[0] for line in listed if "/" in line.split(" ")[0]]
+    rows = {row["class"]: row for row in report["rows"]}
+    assert classes and set(classes) <= set(rows)
+    assert {"everysec/moves-200m/8x16", "two-threads/moves-200m/8x16", "beside-search/with-search/search/1x1"} <= set(rows)
+    assert all(rows[name]["cpu_nanoseconds"] > 0 and rows[name]["operations"] > 0 for name in classes)
+    assert rows["beside-search/with-search/search/1x1"]["elements_per_reply"] > 500
+    loads = {load["what"]: load["points"] for load in report["loads"]}
+    assert loads == {"load": 3000, "all-moved": 3000, "everysec": 3000, "two-threads": 3000, "fewer-points": 1000}
+    assert "nearest-5km-dense/8x16" in done.stdout and "wanted 95000 to 106000" in done.stdout
+
+
+def test_geo_drives_a_redis_that_runs_already_and_leaves_members_at_home(tmp_path):
+    path = program("redis-server", "redis-server")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    arguments = ["--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", tmp_path]
+    redis = subprocess.Popen([path, *arguments], stdout=subprocess.PIPE, text=True)
+    try:
+        assert any("Ready to accept connections" in line for line in redis.stdout)
+        server = ["--server", f"127.0.0.1:{port}", "--pid", redis.pid]
+        _, first = geo(tmp_path, *server, "--classes", "radius,geopos,moves")
+        _, again = geo(tmp_path, *server, "--classes", "radius,box")
+    finally:
+        redis.kill()
+        redis.communicate()
+    assert first["loads"][0]["what"] == "load" and again["loads"][0]["what"] == "had the points"
+    members = lambda report: [row["elements_per_reply"] for row in report["rows"] if row["class"] == "radius-200km/8x1"]
+    assert members(first) == members(again)
+    circle = first["census"]["in_circle_of_200_km"]
+    assert abs(members(first)[0] - circle) <= 1 and [row["class"] for row in again["rows"]][2] == "box-200km/8x1"
+
+
 def test_wrong_calls_give_one_line(data, tmp_path):
     for arguments in [
         ("bench", "lookup", "--db", tmp_path / "missing.mmdb"),
         ("bench", "lookup", "--db", data / "city.mmdb", "--threads", "0"),
         ("bench", "lookup", "--db", data / "city.mmdb", "--core", "100000"),
         ("bench", "data", "--out", data / "city.mmdb"),
+        ("bench", "geo", "--classes", "no-such-class"),
+        ("bench", "geo", "--points", "3"),
+        ("bench", "geo", "--server", "127.0.0.1:1"),
     ]:
         done = whered(*arguments)
         assert done.returncode == 2, arguments

@@ -13,6 +13,7 @@
 //! the same addresses on every machine.
 
 pub mod data;
+pub mod geo;
 pub mod lookup;
 pub mod measure;
 mod random;

@@ -345,6 +345,8 @@ pub(crate) enum BenchCommand {
     Data(BenchDataArguments),
     /// Measure lookups in a database file, in every access mode
     Lookup(BenchLookupArguments),
+    /// Measure searches, single members and moves of a RESP server with made-up points
+    Geo(BenchGeoArguments),
 }
 
 #[derive(Args)]
@@ -370,6 +372,58 @@ pub(crate) struct BenchLookupArguments {
     /// What the addresses are drawn with
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) seed: u64,
+}
+
+#[derive(Args)]
+pub(crate) struct BenchGeoArguments {
+    /// How many points; 60841557 are as many as the public benchmark has
+    #[arg(long, value_name = "N", default_value_t = 1_000_000)]
+    pub(crate) points: u64,
+    /// A RESP server that runs already and is empty or has the points; without it, a whered with
+    /// one thread is started
+    #[arg(long, value_name = "ADDR", requires = "pid")]
+    pub(crate) server: Option<SocketAddr>,
+    /// That server's process
+    #[arg(long, value_name = "N", requires = "server")]
+    pub(crate) pid: Option<u32>,
+    /// Only classes and scenarios with one of these, separated by commas, in their names
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub(crate) classes: Vec<String>,
+    /// Print the names of classes and scenarios
+    #[arg(long)]
+    pub(crate) list: bool,
+    /// Where the points lie
+    #[arg(long, value_enum, default_value_t = WorldChoice::Mapped)]
+    pub(crate) world: WorldChoice,
+    /// Load members in the order of their numbers
+    #[arg(long)]
+    pub(crate) in_order: bool,
+    /// Rounds of a class
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    pub(crate) rounds: usize,
+    /// Seconds of a round
+    #[arg(long, value_name = "SECONDS", default_value_t = 1.0)]
+    pub(crate) seconds: f64,
+    /// The core that a started server is held to
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) server_core: usize,
+    /// The core that the clients are held to
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) driver_core: usize,
+    /// What the points are made with
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Write everything as JSON, too
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum WorldChoice {
+    /// In cities, towns, and thinly everywhere on land
+    Mapped,
+    /// The same without the uniform regions
+    Clustered,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]

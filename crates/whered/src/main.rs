@@ -51,6 +51,7 @@ fn main() -> ExitCode {
         Command::Db(DbCommand::Verify { file }) => db::verify(&file),
         Command::Bench(BenchCommand::Data(arguments)) => bench::data(&arguments),
         Command::Bench(BenchCommand::Lookup(arguments)) => bench::lookup(arguments),
+        Command::Bench(BenchCommand::Geo(arguments)) => bench::geo(&arguments),
     };
     finish(outcome)
 }

@@ -4,8 +4,10 @@
 
 mod clock;
 mod machine;
+mod process;
 mod statistics;
 
-pub use clock::{pin_to_core, thread_cpu_nanoseconds};
+pub use clock::{cores, pin_to_core, pin_to_cores, thread_cpu_nanoseconds};
 pub use machine::Machine;
+pub use process::{process_cpu_nanoseconds, resident_bytes};
 pub use statistics::{median, median_of_ratios, quantile};
