@@ -278,11 +278,13 @@ impl Part {
     }
 }
 
-/// The next of four sizes in each octave, as allocators have them; in 64ths beyond 512 KiB, where
-/// they no longer do.
+/// The next of four sizes in each octave, as allocators have them, less one bucket for what they
+/// add to keep the alignment; of sixteen beyond 512 KiB, where they no longer have classes.
 fn larger_size(buckets: usize) -> usize {
-    let octave = buckets.max(4).ilog2();
-    buckets + if octave >= 13 { 1 << (octave - 4) } else { 1 << (octave - 2) }
+    let class = buckets + 1;
+    let octave = class.ilog2();
+    let step = octave.saturating_sub(if octave >= 13 { 4 } else { 2 });
+    buckets + (1 << step)
 }
 
 #[cfg(test)]
