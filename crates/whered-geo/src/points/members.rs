@@ -216,44 +216,38 @@ impl Part {
     }
 
     fn insert(&mut self, code: u32, cell: u64) {
-        let limit = self.buckets.len() * BUCKET_SLOTS * FULLEST_PERCENT / 100;
-        while self.used >= limit.max(self.homes.min(1) * (BUCKET_SLOTS - 1))
-            || !self.put(code, cell)
-        {
-            if self.used > limit / 4 || self.homes == 0 {
-                self.grow();
-                return self.insert(code, cell);
-            }
-            // So many members of one code are no matter of size: growing would not part them.
-            self.buckets.push(Bucket::default());
+        if self.used >= self.buckets.len() * BUCKET_SLOTS * FULLEST_PERCENT / 100 {
+            self.grow();
         }
+        self.put(code, cell);
         self.used += 1;
     }
 
-    /// Puts a member into the first bucket with room from its home on; says whether there is one.
-    fn put(&mut self, code: u32, cell: u64) -> bool {
+    /// Puts a member into the first bucket with room from its home on.
+    fn put(&mut self, code: u32, cell: u64) {
         let home = self.home(code);
-        let found = self.buckets[home..].iter_mut().find(|bucket| !bucket.is_full());
-        found.map(|bucket| bucket.push(code, cell)).is_some()
+        if let Some(bucket) = self.buckets[home..].iter_mut().find(|bucket| !bucket.is_full()) {
+            bucket.push(code, cell);
+            return;
+        }
+        // One bucket, not twice as many: the end of a part is rarely overrun, and not by much.
+        self.buckets.reserve_exact(1);
+        self.buckets.push(Bucket::default());
+        self.put(code, cell);
     }
 
     /// Moves all members to the next larger size.
     fn grow(&mut self) {
-        let mut size = larger_size(self.buckets.len());
-        loop {
-            let spare = (size / 16).min(4);
-            let buckets = vec![Bucket::default(); size];
-            let mut grown = Part { buckets, homes: size - spare, used: self.used };
-            let fits = self.buckets.iter().all(|bucket| {
-                (0..bucket.count())
-                    .all(|index| grown.put(bucket.code(index), bucket.slots[index] & CELL_MASK))
-            });
-            if fits {
-                *self = grown;
-                return;
+        let size = larger_size(self.buckets.len());
+        let spare = (size / 16).min(4);
+        let buckets = vec![Bucket::default(); size];
+        let mut grown = Part { buckets, homes: size - spare, used: self.used };
+        for bucket in &self.buckets {
+            for index in 0..bucket.count() {
+                grown.put(bucket.code(index), bucket.slots[index] & CELL_MASK);
             }
-            size = larger_size(size);
         }
+        *self = grown;
     }
 
     /// Empties a slot and moves later members back over it, none before its home.
@@ -278,11 +272,13 @@ impl Part {
     }
 }
 
-/// The next of four sizes in each octave, as allocators have them; in 64ths beyond 512 KiB, where
-/// they no longer do.
+/// The next of four sizes in each octave, as allocators have them, less one bucket for what they
+/// add to keep the alignment; of sixteen beyond 512 KiB, where they no longer have classes.
 fn larger_size(buckets: usize) -> usize {
-    let octave = buckets.max(4).ilog2();
-    buckets + if octave >= 13 { 1 << (octave - 4) } else { 1 << (octave - 2) }
+    let class = buckets + 1;
+    let octave = class.ilog2();
+    let step = octave.saturating_sub(if octave >= 13 { 4 } else { 2 });
+    buckets + (1 << step)
 }
 
 #[cfg(test)]

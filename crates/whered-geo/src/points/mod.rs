@@ -89,6 +89,16 @@ impl Points {
         Points { tree: Tree::default(), members: Members::new() }
     }
 
+    /// The number of members.
+    pub fn len(&self) -> usize {
+        self.tree.len()
+    }
+
+    /// Whether there is no member.
+    pub fn is_empty(&self) -> bool {
+        self.tree.is_empty()
+    }
+
     /// A view of all entries as they are now, for any thread and for as long as it is kept. Costs
     /// two counted references; while it is kept, changes copy what they change and the view holds.
     ///

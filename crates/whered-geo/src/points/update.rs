@@ -3,7 +3,7 @@
 //! For: keeping tree and table in step. Not for: how leaves and branches are edited (`leaf/`,
 //! `branch.rs`).
 //! A move within a leaf is one edit, another move two; in the table a move replaces one number.
-//! Cost: one walk to find the member, one to find its new place, and the edits.
+//! Cost: one walk to the new place, one to the old, and the edits.
 
 use super::{Inserted, Points};
 use crate::cell::Cell;
@@ -13,14 +13,12 @@ impl Points {
     pub fn insert(&mut self, member: &[u8], cell: Cell) -> Inserted {
         let bits = cell.bits();
         let hash = self.members.hash(member);
-        let found = self.find(hash, member);
-        if found.is_some_and(|(_, found)| found.bits == bits) {
+        // The leaf where the member goes is walked to while the table's bucket is on its way.
+        self.members.prefetch(hash);
+        let Err(to) = self.tree.locate(bits, member) else {
             return Inserted::Unchanged;
-        }
-        let to = self
-            .tree
-            .locate(bits, member)
-            .expect_err("a member that is elsewhere or nowhere is not in this cell");
+        };
+        let found = self.find(hash, member);
         let Some((slot, found)) = found else {
             self.tree.insert(to, bits, member);
             self.members.insert(hash, bits);

@@ -70,14 +70,20 @@ impl Points {
             found.prefetch_keys();
             *leaf = Some(found);
         }
-        let edits = targets[BATCH..].iter().any(Option::is_some);
-        for (leaf, target) in leaves.into_iter().zip(targets) {
-            if let (Some(leaf), Some(bits)) = (leaf, target) {
-                if edits {
-                    leaf.prefetch_edit(bits);
-                } else {
-                    leaf.prefetch_text(bits);
+        // Both leaves of a move are edited, and are mostly one if it is a short move.
+        for index in 0..count {
+            let (from, to) = (index, BATCH + index);
+            match (leaves[from].zip(targets[from]), leaves[to].zip(targets[to])) {
+                (Some((leaf, from)), Some((other, to))) if std::ptr::eq(leaf, other) => {
+                    leaf.prefetch_move(from, to);
                 }
+                (Some((leaf, from)), Some((other, to))) => {
+                    leaf.prefetch_edit(from);
+                    other.prefetch_edit(to);
+                }
+                (Some((leaf, bits)), None) => leaf.prefetch_text(bits),
+                (None, Some((leaf, bits))) => leaf.prefetch_edit(bits),
+                (None, None) => {}
             }
         }
     }

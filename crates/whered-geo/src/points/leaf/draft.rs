@@ -8,9 +8,11 @@
 //!                   offsets shifted by the difference of the ends, text copied in one piece
 //! ```
 //!
-//! Sizes: a blob and its reference counts are rounded up to the next of four sizes in each octave
-//! (8, 10, 12, 14, 16, 20 ... words), which are the size classes of mimalloc and of most other
-//! allocators: what they would waste is room for growth here, on average a twelfth.
+//! Sizes: a blob, its reference counts and one word more are rounded up to the next of four sizes
+//! in each octave (8, 10, 12, 14, 16, 20 ... words), which are the size classes of mimalloc and of
+//! most other allocators: what they would waste is room for growth here, on average a twelfth. The
+//! word stays free because the program's allocator adds the alignment to what is asked for, and
+//! would take the next class for a size that fills its own.
 //! Cost: one allocation and one pass over what is copied.
 
 use std::ops::Range;
@@ -174,9 +176,10 @@ impl Leaf {
 
 /// The words of a blob that can hold so many bytes.
 pub(super) fn blob_words(bytes: usize) -> usize {
-    let words = (bytes + COUNTS_BYTES).div_ceil(8);
-    let step = words.saturating_sub(1).max(1).ilog2().saturating_sub(2);
-    words.next_multiple_of(1 << step) - COUNTS_BYTES / 8
+    const BESIDE_WORDS: usize = COUNTS_BYTES / 8 + 1;
+    let words = bytes.div_ceil(8) + BESIDE_WORDS;
+    let step = (words - 1).ilog2().saturating_sub(2);
+    words.next_multiple_of(1 << step) - BESIDE_WORDS
 }
 
 fn narrow(delta: u64) -> u32 {

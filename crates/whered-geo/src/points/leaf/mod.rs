@@ -192,22 +192,33 @@ impl Leaf {
 
     /// Asks for the text of the entry in this cell; the keys should be there.
     pub(super) fn prefetch_text(&self, bits: u64) {
-        let slot = self.keys().rank(bits).min(self.len() - 1);
-        whered_cpu::prefetch(&self.blob, self.offsets_at(self.len()) / 8 + slot / 4);
-        // The place of the text is guessed, so that the offset need not be waited for: texts are
-        // spread evenly over the end of the blob.
-        let text_words = (self.size() - self.offsets_at(self.len())) / 8;
-        let guess = text_words * slot / self.len();
-        whered_cpu::prefetch(&self.blob, self.blob.len() - text_words + guess);
+        let slot = self.keys().rank(bits);
+        self.prefetch_entries(slot..slot);
     }
 
-    /// Asks for all that an insertion into this cell moves; the keys should be there.
+    /// Asks for all that an insertion into this cell, or a removal from it, moves; the keys should
+    /// be there.
     pub(super) fn prefetch_edit(&self, bits: u64) {
-        let slot = self.keys().rank(bits);
-        let offsets = self.offsets_at(self.len()) / 8;
-        let text_words = self.blob.len() - offsets;
-        let text_end = offsets + text_words * slot / self.len();
-        for word in (offsets..text_end + 8).step_by(8) {
+        self.prefetch_entries(0..self.keys().rank(bits) + 1);
+    }
+
+    /// Asks for all that a move between two cells of the leaf moves; the keys should be there.
+    pub(super) fn prefetch_move(&self, from: u64, to: u64) {
+        let keys = self.keys();
+        self.prefetch_entries(keys.rank(from.min(to))..keys.rank(from.max(to)) + 1);
+    }
+
+    /// Asks for offsets and texts of neighbouring entries. Where the texts lie is guessed, as if
+    /// all were of one length, so that the offsets need not be waited for.
+    fn prefetch_entries(&self, slots: Range<usize>) {
+        let (count, words) = (self.len(), self.blob.len());
+        let offsets = self.offsets_at(count) / 8;
+        let texts = offsets + count / 4;
+        for word in (offsets + slots.start / 4..offsets + slots.end / 4 + 1).step_by(8) {
+            whered_cpu::prefetch(&self.blob, word);
+        }
+        let guess = |slot: usize| texts + (words - texts) * slot / count;
+        for word in (guess(slots.start)..guess(slots.end) + 8).step_by(8) {
             whered_cpu::prefetch(&self.blob, word);
         }
     }
