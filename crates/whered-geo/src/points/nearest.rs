@@ -17,8 +17,7 @@
 //! are tested first. Equal distances come in the order of the scan: by box, then by (cell, member).
 //!
 //! Cost: one or two passes over some times k keys, then k to 2 k exact distances of some 60 ns; cells far from
-//! the centre are never looked at. What was tried: a heap of cells ordered by their lower bound opens
-//! the same few leaves and pays for the heap; the reach from the density is right at the first or second try.
+//! the centre are never looked at.
 
 use std::cmp::Ordering;
 use std::f64::consts::PI;

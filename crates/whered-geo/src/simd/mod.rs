@@ -11,7 +11,7 @@
 //!
 //! The body is plain Rust in loops of 16 over arrays, which the compiler turns into vectors of each
 //! entry's width; the paths round differently (only some have fused multiplication), which the
-//! limits allow for. What was tried: intrinsics for all of it gave the same code.
+//! limits allow for. Only the comparisons are intrinsics, since a mask is what no loop gives.
 
 use whered_cpu::Path;
 #[cfg(target_arch = "x86_64")]
