@@ -33,7 +33,8 @@ const COUNT_LIMIT: i64 = i32::MAX as i64;
 const UNAUTHENTICATED_COUNT_LIMIT: i64 = 10;
 const UNAUTHENTICATED_BULK_LIMIT_BYTES: i64 = 16_384;
 
-type Span = (usize, usize);
+/// Where an argument begins and ends.
+pub(crate) type Span = (usize, usize);
 
 /// The arguments of one request; the first is the command's name.
 #[derive(Clone, Copy)]
@@ -43,6 +44,11 @@ pub(crate) struct Args<'a> {
 }
 
 impl<'a> Args<'a> {
+    /// Arguments that were kept elsewhere.
+    pub(crate) fn new(bytes: &'a [u8], spans: &'a [Span]) -> Args<'a> {
+        Args { bytes, spans }
+    }
+
     /// How many there are, the command's name included.
     pub(crate) fn len(&self) -> usize {
         self.spans.len()
