@@ -225,11 +225,13 @@ impl EncodeMetric for Durations {
                     // The last bucket holds whatever is longer.
                     let is_last = bucket + 1 == totals.buckets.len();
                     let bound = CommandTotals::bound_micros(bucket) as f64 / 1e6;
-                    (if is_last { f64::MAX } else { bound }, totals.buckets[bucket])
+                    (if is_last { f64::INFINITY } else { bound }, totals.buckets[bucket])
                 })
                 .collect();
             let sum = totals.nanoseconds as f64 / 1e9;
-            encoder.encode_histogram::<NoLabelSet>(sum, totals.calls, &buckets, None)?;
+            // Read a moment apart, the count of calls might not be the sum of the buckets.
+            let count = totals.buckets.iter().sum();
+            encoder.encode_histogram::<NoLabelSet>(sum, count, &buckets, None)?;
         }
         Ok(())
     }

@@ -12,6 +12,7 @@ use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -104,6 +105,11 @@ impl Server {
     /// Where RESP listens for TLS.
     pub fn resp_tls_addresses(&self) -> &[SocketAddr] {
         self.doors.resp.as_ref().map_or(&[], RespDoor::tls_addresses)
+    }
+
+    /// The Unix socket where RESP listens.
+    pub fn resp_unix_path(&self) -> Option<&Path> {
+        self.config.resp.unix_socket.as_ref().map(|socket| socket.path.as_path())
     }
 
     /// Where HTTP listens.

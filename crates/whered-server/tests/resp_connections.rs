@@ -294,6 +294,14 @@ fn a_pause_stops_commands_until_it_ends() {
     assert_eq!(operator.ask(&["CLIENT", "UNPAUSE"]), "+OK\r\n");
     assert_eq!(client.reply().bytes, b":1\r\n");
     assert_eq!(client.reply().bytes, b"+PONG\r\n");
+    // A transaction is queued meanwhile, and waits at its end.
+    assert_eq!(operator.ask(&["CLIENT", "PAUSE", "100000", "WRITE"]), "+OK\r\n");
+    assert_eq!(client.ask(&["MULTI"]), "+OK\r\n");
+    assert_eq!(client.ask(&["GEOADD", "k", "1", "1", "n"]), "+QUEUED\r\n");
+    client.send(b"EXEC\r\n");
+    assert_eq!(operator.ask(&["ZCARD", "k"]), ":1\r\n");
+    assert_eq!(operator.ask(&["CLIENT", "UNPAUSE"]), "+OK\r\n");
+    assert_eq!(client.reply().bytes, b"*1\r\n:1\r\n");
     // A short one ends by itself.
     assert_eq!(operator.ask(&["CLIENT", "PAUSE", "50"]), "+OK\r\n");
     assert_eq!(client.ask(&["PING"]), "+PONG\r\n");

@@ -172,10 +172,14 @@ pub(crate) fn must_wait(session: &Session, args: Args<'_>) -> bool {
     let Ok(entry) = find(args) else {
         return false;
     };
-    let queued_write = entry.command.name == "exec" && session.transaction.writes();
-    let writes = entry.writes || queued_write || entry.command.name == "publish";
+    let name = entry.command.name;
+    // What is queued waits with EXEC.
+    let writes = match session.transaction.is_open() {
+        true => name == "exec" && session.transaction.writes(),
+        false => entry.writes || name == "publish",
+    };
     // Otherwise nobody could end a pause of all commands.
-    entry.command.name != "client|unpause" && pause.stops(writes)
+    name != "client|unpause" && pause.stops(writes)
 }
 
 /// Runs a command that was admitted, times it, and tells whoever watches its keys.
