@@ -242,6 +242,12 @@ fn in_resp3_messages_are_pushes_and_other_commands_go_on() {
     assert_eq!(door.client().ask(&["PUBLISH", "news", "hello"]), ":1\r\n");
     assert_eq!(client.reply().bytes, b">3\r\n$7\r\nmessage\r\n$4\r\nnews\r\n$5\r\nhello\r\n");
     assert!(client.ask(&["CLIENT", "INFO"]).contains(" flags=P "));
+    // A message in the middle of an array would break clients: it comes behind the transaction.
+    client.send(b"MULTI\r\nPUBLISH news own\r\nPING\r\nEXEC\r\n");
+    for expected in ["+OK\r\n", "+QUEUED\r\n", "+QUEUED\r\n", "*2\r\n:1\r\n+PONG\r\n"] {
+        assert_eq!(client.reply().bytes, expected.as_bytes());
+    }
+    assert_eq!(client.reply().bytes, b">3\r\n$7\r\nmessage\r\n$4\r\nnews\r\n$3\r\nown\r\n");
 }
 
 // ---- clients ----

@@ -13,7 +13,8 @@
 //! Each lock has a cache line of its own, so a write pays two atomic operations on a line that its
 //! core already owns; one lock shared by all workers would be passed between the cores at every
 //! write. Invariants: locks are taken in ascending order, so that two transactions cannot wait for
-//! each other; a writer takes its worker's only, and not inside `EXEC`.
+//! each other; a writer takes its worker's only, and not inside `EXEC`. A write also raises the flags
+//! of watched keys before it gives its lock back: `WATCH` depends on that (`watch`).
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

@@ -52,6 +52,11 @@ impl From<WriteError> for Failure {
 }
 
 impl Failure {
+    /// The first word, which programs go by.
+    pub(crate) fn code(&self) -> &[u8] {
+        self.0.split(|byte| *byte == b' ').next().unwrap_or_default()
+    }
+
     /// The same with words in front, in which the usual code is not repeated.
     pub(crate) fn prefixed(&self, words: &str) -> Failure {
         let text = self.0.strip_prefix(b"ERR ").unwrap_or(&self.0);

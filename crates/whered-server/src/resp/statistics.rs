@@ -17,8 +17,9 @@
 //! Invariants: one worker writes its own figures, without locked instructions; whoever reads them
 //! may miss the last moment.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Upper bounds are 1, 2, 4, ... microseconds; the last bucket has none.
@@ -31,6 +32,8 @@ const HELD_UP: Duration = Duration::from_micros(200);
 /// The figures of all workers.
 pub(crate) struct Statistics {
     workers: Vec<Arc<WorkerStatistics>>,
+    /// Error replies by their first word, of which there are few.
+    errors: Mutex<BTreeMap<String, u64>>,
 }
 
 impl Statistics {
@@ -38,7 +41,27 @@ impl Statistics {
         let one = || WorkerStatistics {
             commands: (0..command_count).map(|_| Figures::default()).collect(),
         };
-        Statistics { workers: (0..worker_count).map(|_| Arc::new(one())).collect() }
+        let workers = (0..worker_count).map(|_| Arc::new(one())).collect();
+        Statistics { workers, errors: Mutex::default() }
+    }
+
+    /// Counts an error reply.
+    pub(crate) fn note_error(&self, code: &[u8]) {
+        let code = String::from_utf8_lossy(code);
+        let mut errors = self.lock_errors();
+        match errors.get_mut(&*code) {
+            Some(count) => *count += 1,
+            None => drop(errors.insert(code.into_owned(), 1)),
+        }
+    }
+
+    /// How many error replies began with each word.
+    pub(crate) fn errors(&self) -> BTreeMap<String, u64> {
+        self.lock_errors().clone()
+    }
+
+    fn lock_errors(&self) -> MutexGuard<'_, BTreeMap<String, u64>> {
+        self.errors.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Where a worker counts.
@@ -57,6 +80,7 @@ impl Statistics {
 
     /// Counts from zero again.
     pub(crate) fn reset(&self) {
+        self.lock_errors().clear();
         for figures in self.workers.iter().flat_map(|worker| &worker.commands) {
             figures.reset();
         }

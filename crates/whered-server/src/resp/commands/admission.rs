@@ -61,15 +61,16 @@ pub(super) fn reject(
     failure: &Failure,
     reply: &mut Reply,
 ) {
-    super::count_error(session);
     if let Some(entry) = entry {
         session.meter.note_rejected(entry.number);
     }
     if entry.is_some_and(|entry| entry.command.name == "exec") {
         transaction::discard(session);
         let text = failure.prefixed("EXECABORT Transaction discarded because of: ");
+        super::count_error(session, &text);
         return reply.error(&text);
     }
+    super::count_error(session, failure);
     session.transaction.fail();
     reply.error(failure);
 }

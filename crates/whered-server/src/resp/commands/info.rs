@@ -31,7 +31,7 @@ type Section = fn(&Session, &mut String);
 
 /// The sections in order; each writes its own lines. The last value says whether it is among those
 /// that are given when nobody asks for certain ones.
-const SECTIONS: [(&str, Section, bool); 12] = [
+const SECTIONS: [(&str, Section, bool); 13] = [
     ("Server", server, true),
     ("Clients", clients, true),
     ("Memory", memory, true),
@@ -41,6 +41,7 @@ const SECTIONS: [(&str, Section, bool); 12] = [
     ("CPU", processor, true),
     ("Modules", |_, _| {}, true),
     ("Commandstats", command_stats, false),
+    ("Errorstats", error_stats, true),
     ("Latencystats", latency_stats, false),
     ("Cluster", |_, text| line(text, "cluster_enabled", 0), true),
     ("Keyspace", keyspace, true),
@@ -201,6 +202,12 @@ fn command_stats(session: &Session, text: &mut String) {
              failed_calls={failed}"
         );
         line(text, &field, value);
+    }
+}
+
+fn error_stats(session: &Session, text: &mut String) {
+    for (code, count) in session.shared.statistics.errors() {
+        line(text, &format!("errorstat_{code}"), format_args!("count={count}"));
     }
 }
 

@@ -199,7 +199,7 @@ fn call(session: &mut Session, entry: &'static Entry, args: Args<'_>, reply: &mu
         }
         Ok(()) => {}
         Err(failure) => {
-            count_error(session);
+            count_error(session, &failure);
             session.meter.note_failed(entry.number);
             reply.error(&failure);
         }
@@ -219,8 +219,9 @@ fn call(session: &mut Session, entry: &'static Entry, args: Args<'_>, reply: &mu
 /// Requests with more arguments are timed alone.
 const SHORT_ARGUMENTS: usize = 16;
 
-fn count_error(session: &Session) {
+fn count_error(session: &Session, failure: &Failure) {
     session.shared.counters.errors.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    session.shared.statistics.note_error(failure.code());
 }
 
 /// The command or subcommand that a request names.

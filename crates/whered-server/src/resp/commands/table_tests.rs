@@ -55,7 +55,8 @@ const NOTES: [(&str, &str); 3] = [
     (
         "pubsub",
         "A listener that stays behind by more than `pubsub_buffer_limit_bytes`, or by a quarter of \
-         it for a minute, is closed.",
+         it for a minute, is closed. What a transaction publishes to its own connection (RESP3) comes \
+         behind the reply to `EXEC`; Redis puts it into the middle of that reply.",
     ),
     (
         "server",
