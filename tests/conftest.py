@@ -59,7 +59,8 @@ class Server:
             if line == "ready":
                 break
             door, address = line.split(" ", 1)
-            self.ports[door] = int(address.rsplit(":", 1)[1])
+            if door != "resp-unix":
+                self.ports[door] = int(address.rsplit(":", 1)[1])
         else:
             self.process.wait(timeout=10)
             self.log.flush()

@@ -15,6 +15,7 @@
 mod doors;
 mod error;
 mod named;
+mod resp;
 mod section;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -27,7 +28,7 @@ use whered_engine::{DatabaseSource, PoolSource, Setup, ZoneSource};
 pub use self::error::ConfigError;
 use self::error::Document;
 use self::section::{Keys, Section};
-use crate::resp::RespOptions;
+use crate::resp::{PasswordHash, RespOptions, TlsOptions, UnixSocketOptions, UserOptions};
 
 const TOP: Keys = Keys {
     title: "the top level",
@@ -82,16 +83,40 @@ pub struct Config {
 pub struct RespConfig {
     /// Where to listen; empty: not at all.
     pub listen: Vec<SocketAddr>,
+    /// Where to listen for TLS, and with which certificates.
+    pub tls: Option<TlsOptions>,
+    /// Where to listen for processes of this machine.
+    pub unix_socket: Option<UnixSocketOptions>,
     /// What clients must give to `AUTH`.
     pub password: Option<String>,
+    /// The hash of it, in its place.
+    pub password_sha256: Option<PasswordHash>,
+    /// Users beside the default one.
+    pub users: Vec<UserOptions>,
+    /// Users whose passwords stand in the file as they are.
+    pub plain_passwords: Vec<String>,
     /// Worker threads; `None`: one a core.
     pub threads: Option<usize>,
     /// Connections at the same time.
     pub max_clients: usize,
+    /// A client that has asked nothing for so long is disconnected; 0: never.
+    pub idle_timeout_seconds: u64,
+    /// After so long without a byte the system asks whether the client is there; 0: never.
+    pub tcp_keepalive_seconds: u64,
     /// A client that has not read this much of its replies is disconnected.
     pub output_buffer_limit_bytes: usize,
+    /// The same for clients that listen to channels.
+    pub pubsub_buffer_limit_bytes: usize,
     /// A client that has sent this much of an unfinished command is disconnected.
     pub query_buffer_limit_bytes: usize,
+    /// What all clients' buffers may take together; 0: as much as there is.
+    pub client_buffers_limit_bytes: usize,
+    /// With more memory in use writes are refused; 0: never.
+    pub max_memory_bytes: u64,
+    /// Commands from so many microseconds on stand in the slow log.
+    pub slowlog_threshold_micros: u64,
+    /// Entries of the slow log.
+    pub slowlog_max_len: usize,
 }
 
 /// The door for browsers, scripts and Prometheus.
@@ -145,7 +170,7 @@ impl Config {
         let mut config = Config { data_dir, databases, zones, pools, ..Config::default() };
         let names: Vec<_> = config.databases.iter().map(|source| source.name.as_str()).collect();
         doors::read_dns(&top, &mut config.dns, &names)?;
-        doors::read_resp(&top, &mut config.resp)?;
+        resp::read_resp(&top, &mut config.resp)?;
         doors::read_http(&top, &mut config.http)?;
         doors::read_journal(&top, &mut config.journal)?;
         Ok(config)
@@ -184,8 +209,13 @@ impl Config {
         let open = |listen: &[SocketAddr]| {
             listen.iter().find(|address| !address.ip().is_loopback()).copied()
         };
+        let resp_unguarded = !self.resp.has_password();
+        let tls = self.resp.tls.as_ref();
+        let tls_unguarded = resp_unguarded && !tls.is_some_and(TlsOptions::is_guarded);
+        let tls_open = tls.and_then(|tls| open(&tls.listen));
         let doors = [
-            ("RESP", "password", "[resp]", open(&self.resp.listen), self.resp.password.is_none()),
+            ("RESP", "password", "[resp]", open(&self.resp.listen), resp_unguarded),
+            ("RESP with TLS", "password", "[resp]", tls_open, tls_unguarded),
             ("HTTP", "token", "[http]", open(&self.http.listen), self.http.token.is_none()),
         ];
         doors.into_iter().find_map(|(door, key, table, address, unguarded)| {
@@ -198,16 +228,41 @@ impl Config {
     }
 }
 
+impl RespConfig {
+    /// Whether `AUTH` has to give something.
+    pub(crate) fn has_password(&self) -> bool {
+        self.password.is_some() || self.password_sha256.is_some()
+    }
+
+    /// Whether there is anywhere to listen.
+    pub(crate) fn is_open(&self) -> bool {
+        let tls = self.tls.as_ref().is_some_and(|tls| !tls.listen.is_empty());
+        !self.listen.is_empty() || tls || self.unix_socket.is_some()
+    }
+}
+
 impl Default for RespConfig {
     fn default() -> Self {
         let options = RespOptions::default();
         RespConfig {
             listen: vec![loopback(RESP_PORT)],
+            tls: None,
+            unix_socket: None,
             password: None,
+            password_sha256: None,
+            users: Vec::new(),
+            plain_passwords: Vec::new(),
             threads: None,
             max_clients: options.max_clients,
+            idle_timeout_seconds: options.idle_timeout_seconds,
+            tcp_keepalive_seconds: options.tcp_keepalive_seconds,
             output_buffer_limit_bytes: options.output_buffer_limit_bytes,
+            pubsub_buffer_limit_bytes: options.pubsub_buffer_limit_bytes,
             query_buffer_limit_bytes: options.query_buffer_limit_bytes,
+            client_buffers_limit_bytes: options.client_buffers_limit_bytes,
+            max_memory_bytes: options.max_memory_bytes,
+            slowlog_threshold_micros: options.slowlog_threshold_micros.unsigned_abs(),
+            slowlog_max_len: options.slowlog_max_len,
         }
     }
 }
@@ -248,7 +303,7 @@ fn beside(file: &Path, named: &str) -> PathBuf {
 /// Every table with its keys.
 #[cfg(test)]
 fn all_keys() -> impl Iterator<Item = (&'static str, &'static [&'static str])> {
-    let tables = [&TOP].into_iter().chain(doors::TABLES).chain(named::TABLES);
+    let tables = [&TOP].into_iter().chain(doors::TABLES).chain(resp::TABLES).chain(named::TABLES);
     tables.map(|keys| (keys.title, keys.allowed))
 }
 

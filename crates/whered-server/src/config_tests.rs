@@ -125,8 +125,11 @@ fn an_empty_list_of_addresses_closes_a_door() {
 fn unknown_keys_are_refused_with_the_allowed_ones() {
     refuses(
         "[resp]\n  lisen = []\n",
-        "2:3: unknown key 'lisen' in [resp]; allowed: listen, password, threads, max_clients, \
-         output_buffer_limit_bytes, query_buffer_limit_bytes",
+        "2:3: unknown key 'lisen' in [resp]; allowed: listen, tls, unix_socket, \
+         unix_socket_permissions, password, password_sha256, user, threads, max_clients, \
+         idle_timeout_seconds, tcp_keepalive_seconds, output_buffer_limit_bytes, \
+         pubsub_buffer_limit_bytes, query_buffer_limit_bytes, client_buffers_limit_bytes, \
+         max_memory_bytes, slowlog_threshold_micros, slowlog_max_len",
     );
     refuses(
         "datadir = 1\n",
@@ -427,6 +430,63 @@ fn syntax_errors_are_one_line_with_their_place() {
         let place = message.strip_prefix("conf/edge.toml:").unwrap();
         assert!(place.starts_with(|c: char| c.is_ascii_digit()), "{message}");
     }
+}
+
+const HASH: &str = "2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b";
+
+#[test]
+fn the_resp_door_has_tls_a_unix_socket_and_users() {
+    let text = format!(
+        "[resp]\npassword_sha256 = \"{HASH}\"\nunix_socket = \"run/w.sock\"\n\
+         unix_socket_permissions = \"770\"\nmax_memory_bytes = 1000000\n\
+         [resp.tls]\nlisten = [\"0.0.0.0:6381\"]\ncertificate = \"s.pem\"\nkey = \"s.key\"\n\
+         client_ca = \"ca.pem\"\nclient_certificate = \"optional\"\n\
+         [[resp.user]]\nname = \"ann\"\npassword = \"secret\"\ncommands = [\"+@read\"]\nkeys = [\"*\"]\n"
+    );
+    let resp = Config::from_toml(&text, Path::new("/etc/w/edge.toml")).unwrap().resp;
+    assert!(resp.has_password() && resp.password.is_none());
+    let socket = resp.unix_socket.unwrap();
+    assert_eq!((socket.path.to_str(), socket.permissions), (Some("/etc/w/run/w.sock"), 0o770));
+    let tls = resp.tls.unwrap();
+    assert_eq!(tls.certificate, Path::new("/etc/w/s.pem"));
+    assert!(tls.client_certificate_is_optional && !tls.is_guarded());
+    assert_eq!(resp.users.len(), 1);
+    assert_eq!(resp.users[0].password, resp.password_sha256, "both are the hash of 'secret'");
+    assert_eq!(resp.plain_passwords, ["ann"]);
+    assert_eq!(resp.max_memory_bytes, 1_000_000);
+}
+
+#[test]
+fn what_is_wrong_about_tls_sockets_and_users_is_named() {
+    refuses(
+        "[resp.tls]\nlisten = [\"127.0.0.1:1\"]\ncertificate = \"c\"\n",
+        "1:1: no 'key' in [resp.tls]; its keys: listen, certificate, key, client_ca, \
+         client_certificate",
+    );
+    refuses(
+        "[resp.tls]\nlisten = [\"0.0.0.0:1\"]\ncertificate = \"c\"\nkey = \"k\"\n",
+        "2:11: 'listen' in [resp.tls] holds 0.0.0.0:1, which others can reach, without a \
+         'password'; allowed: a loopback address, or any with 'password' set",
+    );
+    refuses(
+        "[resp]\npassword_sha256 = \"abc\"\n",
+        "2:19: 'password_sha256' in [resp] is no hash; allowed: the SHA-256 of a password as 64 \
+         hexadecimal digits",
+    );
+    refuses(
+        "[resp]\nunix_socket = \"s\"\nunix_socket_permissions = \"999\"\n",
+        "3:27: 'unix_socket_permissions' in [resp] is '999'; allowed: \"000\" to \"777\"",
+    );
+    refuses(
+        "[[resp.user]]\nname = \"ann\"\npassword = \"x\"\ncommands = [\"+nosuch\"]\n",
+        "1:1: the user 'ann' has the rule '+nosuch', which names no command; allowed: \
+         +@category, -@category, +command, -command, +container|subcommand",
+    );
+    refuses(
+        "[[resp.user]]\nname = \"default\"\npassword = \"x\"\n",
+        "2:8: 'name' in [[resp.user]] is 'default'; allowed: every name once, without blanks; \
+         'default' has its password in [resp]",
+    );
 }
 
 #[test]

@@ -51,7 +51,10 @@ pub(crate) fn fitted(mut config: Config) -> Config {
 
 fn own_count(config: &Config) -> u64 {
     let threads = |configured: Option<usize>| configured.unwrap_or_else(runtime::core_count) as u64;
-    let resp = threads(config.resp.threads) * (config.resp.listen.len() as u64 + 1);
+    let tls = config.resp.tls.as_ref().map_or(0, |tls| tls.listen.len());
+    let unix = usize::from(config.resp.unix_socket.is_some());
+    let listeners = (config.resp.listen.len() + tls + unix) as u64;
+    let resp = threads(config.resp.threads) * (listeners + 1);
     let dns = threads(config.dns.threads) * config.dns.listen.len() as u64;
     OWN + OWN_PER_THREAD * (resp + dns) + config.http.listen.len() as u64
 }

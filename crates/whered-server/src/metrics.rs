@@ -10,7 +10,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use prometheus_client::encoding::text;
+use prometheus_client::encoding::{EncodeMetric, MetricEncoder, NoLabelSet, text};
+
+use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -20,7 +22,7 @@ use whered_engine::{DATABASE_COUNT, Engine, NamedDatabase};
 
 use crate::dns::{DnsCounters, Totals};
 use crate::http::HttpCounters;
-use crate::resp::RespCounters;
+use crate::resp::{Latencies, RespCounters, Totals as CommandTotals};
 
 type Labels = Vec<(&'static str, String)>;
 type FloatGauge = Gauge<f64, AtomicU64>;
@@ -30,6 +32,7 @@ pub(crate) struct Metrics {
     pub(crate) engine: Arc<Engine>,
     pub(crate) started: Instant,
     pub(crate) resp: Option<Arc<RespCounters>>,
+    pub(crate) latencies: Option<Latencies>,
     pub(crate) dns: Option<Arc<DnsCounters>>,
     pub(crate) http: Arc<HttpCounters>,
 }
@@ -104,9 +107,25 @@ impl Metrics {
                 "RESP connections closed for too long a request",
                 &resp.query_limit_closed,
             ),
+            (
+                "resp_buffers_limit_closed",
+                "RESP connections closed for what all buffers take together",
+                &resp.buffers_limit_closed,
+            ),
+            ("resp_idle_closed", "RESP connections closed for being idle", &resp.idle_closed),
+            ("resp_tls_failed", "TLS handshakes that failed", &resp.tls_failed),
+            ("resp_published", "Messages published to channels", &resp.published),
         ];
         for (name, help, count) in counters {
             register_count(registry, name, help, count.load(Ordering::Relaxed));
+        }
+        let buffers = Gauge::<u64, AtomicU64>::default();
+        buffers.set(resp.buffer_bytes.load(Ordering::Relaxed));
+        registry.register("resp_buffer_bytes", "Bytes in the buffers of RESP clients", buffers);
+        if let Some(latencies) = &self.latencies {
+            let help = "How long RESP commands took, by family";
+            let durations = Durations(latencies.by_family());
+            registry.register("resp_command_duration_seconds", help, durations);
         }
     }
 
@@ -190,6 +209,36 @@ fn add_databases(registry: &mut Registry, databases: &[Arc<NamedDatabase>]) {
     reloads.register(registry, "database_reloads", "New files of the database that were taken");
     let help = "New files of the database that were refused";
     failures.register(registry, "database_reload_failures", help);
+}
+
+/// A histogram for each family of commands.
+#[derive(Debug)]
+struct Durations(Vec<(&'static str, CommandTotals)>);
+
+impl EncodeMetric for Durations {
+    fn encode(&self, mut encoder: MetricEncoder<'_>) -> fmt::Result {
+        for (family, totals) in &self.0 {
+            let labels = [("family", *family)];
+            let mut encoder = encoder.encode_family(&labels)?;
+            let buckets: Vec<(f64, u64)> = (0..totals.buckets.len())
+                .map(|bucket| {
+                    // The last bucket holds whatever is longer.
+                    let is_last = bucket + 1 == totals.buckets.len();
+                    let bound = CommandTotals::bound_micros(bucket) as f64 / 1e6;
+                    (if is_last { f64::INFINITY } else { bound }, totals.buckets[bucket])
+                })
+                .collect();
+            let sum = totals.nanoseconds as f64 / 1e9;
+            // Read a moment apart, the count of calls might not be the sum of the buckets.
+            let count = totals.buckets.iter().sum();
+            encoder.encode_histogram::<NoLabelSet>(sum, count, &buckets, None)?;
+        }
+        Ok(())
+    }
+
+    fn metric_type(&self) -> MetricType {
+        MetricType::Histogram
+    }
 }
 
 /// A counter for each combination of labels.

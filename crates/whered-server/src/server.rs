@@ -12,10 +12,11 @@ use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use whered_engine::store::JournalOptions;
+use whered_engine::store::{JournalOptions, SyncPolicy};
 use whered_engine::{Engine, EngineError, EngineOptions};
 
 use crate::config::{Config, JournalConfig, RespConfig};
@@ -101,6 +102,16 @@ impl Server {
         self.doors.resp.as_ref().map_or(&[], RespDoor::addresses)
     }
 
+    /// Where RESP listens for TLS.
+    pub fn resp_tls_addresses(&self) -> &[SocketAddr] {
+        self.doors.resp.as_ref().map_or(&[], RespDoor::tls_addresses)
+    }
+
+    /// The Unix socket where RESP listens.
+    pub fn resp_unix_path(&self) -> Option<&Path> {
+        self.config.resp.unix_socket.as_ref().map(|socket| socket.path.as_path())
+    }
+
     /// Where HTTP listens.
     pub fn http_addresses(&self) -> &[SocketAddr] {
         self.doors.http.as_ref().map_or(&[], HttpDoor::addresses)
@@ -159,8 +170,8 @@ impl Doors {
 
     fn start_all(&mut self, engine: &Arc<Engine>, config: &Config) -> io::Result<()> {
         let started = Instant::now();
-        if !config.resp.listen.is_empty() {
-            self.resp = Some(start_resp(engine, &config.resp)?);
+        if config.resp.is_open() {
+            self.resp = Some(start_resp(engine, &config.resp, config.journal.sync)?);
         }
         if !config.dns.listen.is_empty() {
             self.dns = Some(DnsDoor::start(engine, &config.dns)?);
@@ -171,6 +182,7 @@ impl Doors {
                 engine: Arc::clone(engine),
                 started,
                 resp: self.resp.as_ref().map(|door| Arc::clone(door.counters())),
+                latencies: self.resp.as_ref().map(RespDoor::latencies),
                 dns: self.dns.as_ref().map(|door| Arc::clone(door.counters())),
                 http: Arc::clone(&counters),
             };
@@ -196,17 +208,41 @@ impl Doors {
     }
 }
 
-fn start_resp(engine: &Arc<Engine>, config: &RespConfig) -> io::Result<RespDoor> {
+fn start_resp(engine: &Arc<Engine>, config: &RespConfig, sync: SyncPolicy) -> io::Result<RespDoor> {
     // The door's threads share their port, which would let a second server share it as well:
     // binding it alone first fails when anybody is there.
     drop(runtime::bind_all("RESP", &config.listen)?);
+    let tls = config.tls.as_ref().map_or(&[][..], |tls| &tls.listen);
+    drop(runtime::bind_all("RESP", tls)?);
+    for name in &config.plain_passwords {
+        tracing::warn!(
+            "the password of the user '{name}' stands in the configuration as it is; \
+             password_sha256 takes its hash"
+        );
+    }
     let options = RespOptions {
         listen: config.listen.clone(),
         threads: config.threads.unwrap_or_else(runtime::core_count),
+        tls: config.tls.clone(),
+        unix_socket: config.unix_socket.clone(),
         password: config.password.clone(),
+        password_sha256: config.password_sha256,
+        users: config.users.clone(),
         max_clients: config.max_clients,
+        idle_timeout_seconds: config.idle_timeout_seconds,
+        tcp_keepalive_seconds: config.tcp_keepalive_seconds,
         output_buffer_limit_bytes: config.output_buffer_limit_bytes,
+        pubsub_buffer_limit_bytes: config.pubsub_buffer_limit_bytes,
         query_buffer_limit_bytes: config.query_buffer_limit_bytes,
+        client_buffers_limit_bytes: config.client_buffers_limit_bytes,
+        max_memory_bytes: config.max_memory_bytes,
+        slowlog_threshold_micros: config.slowlog_threshold_micros as i64,
+        slowlog_max_len: config.slowlog_max_len,
+        journal_sync: match sync {
+            SyncPolicy::Always => "always",
+            SyncPolicy::EverySecond => "everysec",
+            SyncPolicy::Off => "no",
+        },
         version: env!("CARGO_PKG_VERSION"),
         run_id: run_id(),
     };

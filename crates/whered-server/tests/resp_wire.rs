@@ -235,7 +235,7 @@ fn a_password_is_asked_for_before_anything_else() {
     assert_eq!(
         client.ask(&["HELLO", "3"]),
         "-NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO \
-         <proto> AUTH <user> <pass> option can be used to authenticate the client and select the \
+         AUTH <user> <pass> option can be used to authenticate the client and select the \
          RESP protocol version at the same time\r\n"
     );
     let wrong = "-WRONGPASS invalid username-password pair or user is disabled.\r\n";

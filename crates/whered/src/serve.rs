@@ -143,6 +143,7 @@ fn announce(server: &Server, demo: bool) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     let doors = [
         ("resp", server.resp_addresses()),
+        ("resp-tls", server.resp_tls_addresses()),
         ("http", server.http_addresses()),
         ("dns", server.dns_addresses()),
     ];
@@ -151,10 +152,13 @@ fn announce(server: &Server, demo: bool) -> Result<(), Failure> {
             writeln!(out, "{door} {address}")?;
         }
     }
+    if let Some(path) = server.resp_unix_path() {
+        writeln!(out, "resp-unix {}", path.display())?;
+    }
     writeln!(out, "ready")?;
     let port = |addresses: &[SocketAddr]| addresses.first().map_or(0, SocketAddr::port);
     if demo {
-        let [resp, http, dns] = doors.map(|(_, addresses)| port(addresses));
+        let [resp, _, http, dns] = doors.map(|(_, addresses)| port(addresses));
         writeln!(out, "{}", demo::commands(resp, http, dns))?;
     }
     Ok(out.flush()?)

@@ -1,4 +1,5 @@
-//! The sections of the listeners and of the journal: `[resp]`, `[http]`, `[dns]`, `[journal]`.
+//! The sections of the listeners and of the journal: `[http]`, `[dns]`, `[journal]`; `[resp]` has a
+//! file of its own.
 //!
 //! Not for: binding or opening anything; here a value is only found right or wrong at its place.
 //! Invariant: what is read here can be started: RESP and HTTP have a secret on every address that
@@ -11,20 +12,8 @@ use whered_engine::store::SyncPolicy;
 
 use super::error::ConfigError;
 use super::section::{Found, Keys, Section};
-use super::{DnsConfig, HttpConfig, JournalConfig, RespConfig};
+use super::{DnsConfig, HttpConfig, JournalConfig};
 
-const RESP: Keys = Keys {
-    title: "[resp]",
-    allowed: &[
-        "listen",
-        "password",
-        "threads",
-        "max_clients",
-        "output_buffer_limit_bytes",
-        "query_buffer_limit_bytes",
-    ],
-    later: &["tls", "users"],
-};
 const HTTP: Keys =
     Keys { title: "[http]", allowed: &["listen", "token", "max_connections"], later: &["tls"] };
 const DNS: Keys = Keys {
@@ -37,36 +26,14 @@ const JOURNAL: Keys =
 
 /// The tables of this module.
 #[cfg(test)]
-pub(super) const TABLES: [&Keys; 4] = [&RESP, &HTTP, &DNS, &JOURNAL];
+pub(super) const TABLES: [&Keys; 3] = [&HTTP, &DNS, &JOURNAL];
 
-const THREADS: RangeInclusive<u64> = 1..=256;
-const CONNECTIONS: RangeInclusive<u64> = 1..=1_000_000;
-const BUFFER_BYTES: RangeInclusive<u64> = 16 * 1024..=64 * 1024 * 1024 * 1024;
+pub(super) const THREADS: RangeInclusive<u64> = 1..=256;
+pub(super) const CONNECTIONS: RangeInclusive<u64> = 1..=1_000_000;
 /// What the journal takes as it is.
 const SEGMENT_BYTES: RangeInclusive<u64> = 8 * 1024..=2 * 1024 * 1024 * 1024;
 /// RFC 1035 section 4.2.1 below; what reassembles on every path above.
 const UDP_SIZE: RangeInclusive<u64> = 512..=4096;
-
-/// Reads `[resp]`.
-pub(super) fn read_resp(top: &Section<'_>, config: &mut RespConfig) -> Result<(), ConfigError> {
-    let Some(section) = top.table("resp", &RESP)? else {
-        return Ok(());
-    };
-    config.password = section.filled_text("password")?.map(|found| found.value.to_owned());
-    let guard_missing = config.password.is_none().then_some("password");
-    config.listen = read_listen(&section, &config.listen, guard_missing)?;
-    config.threads = section.integer("threads", THREADS)?.map(|found| found.value as usize);
-    set(&mut config.max_clients, section.integer("max_clients", CONNECTIONS)?);
-    set(
-        &mut config.output_buffer_limit_bytes,
-        section.integer("output_buffer_limit_bytes", BUFFER_BYTES)?,
-    );
-    set(
-        &mut config.query_buffer_limit_bytes,
-        section.integer("query_buffer_limit_bytes", BUFFER_BYTES)?,
-    );
-    Ok(())
-}
 
 /// Reads `[http]`.
 pub(super) fn read_http(top: &Section<'_>, config: &mut HttpConfig) -> Result<(), ConfigError> {
@@ -132,7 +99,7 @@ pub(super) fn read_journal(
 }
 
 /// The addresses of a door. `guard_missing` is the key whose absence lets anybody in.
-fn read_listen(
+pub(super) fn read_listen(
     section: &Section<'_>,
     otherwise: &[SocketAddr],
     guard_missing: Option<&str>,
@@ -166,7 +133,8 @@ pub(super) fn defined(names: &[&str]) -> String {
     if names.is_empty() { "nothing, as none is defined".to_owned() } else { names.join(", ") }
 }
 
-fn set(target: &mut usize, found: Option<Found<u64>>) {
+/// Takes a value that is there.
+pub(super) fn set(target: &mut usize, found: Option<Found<u64>>) {
     if let Some(found) = found {
         *target = found.value as usize;
     }

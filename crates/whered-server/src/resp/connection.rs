@@ -1,7 +1,8 @@
 //! One connection: bytes in, commands, bytes out.
 //!
-//! For: the input and output buffers, partial reads and writes; the reply of a write leaves only
-//! when the write is durable, and later replies wait behind it (`holds`).
+//! For: the output buffer, partial reads and writes, the limits of one client; the reply of a write
+//! leaves only when the write is durable, and later replies wait behind it (`holds`). Messages of
+//! channels come between replies, in the order in which they were published.
 //! Not for: which connection has its turn (`worker`), what a request is (`protocol`).
 //!
 //! ```text
@@ -22,30 +23,36 @@
 //!
 //! Cost of a turn: at most one read and one write, and what the commands cost.
 
-use std::io::{self, Read, Write};
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use mio::net::TcpStream;
 use whered_engine::{Durability, Ticket};
 
+use super::clients::Origin;
 use super::commands;
 use super::holds::Holds;
+use super::input::Input;
 use super::protocol::{Parsed, Parser, ProtocolError};
 use super::reply::{Failure, Reply, append_error};
 use super::session::{ReplyMode, Session, Shared};
+use super::stream::Stream;
 
 /// The most commands of one connection in one turn.
 const COMMANDS_PER_TURN: usize = 1024;
 /// After so many bytes of new replies a turn ends.
 const OUTPUT_PER_TURN_BYTES: usize = 256 * 1024;
-/// What one turn reads at least, when there is so much.
-const READ_BYTES: usize = 16 * 1024;
-/// The most that one turn reads.
-const READ_LIMIT_BYTES: usize = 1024 * 1024;
 /// Buffers that have grown beyond this are given back when they are empty.
-const KEPT_BYTES: usize = 64 * 1024;
+pub(super) const KEPT_BYTES: usize = 64 * 1024;
+/// Whatever the limit of unsent replies: with more than this nothing is read.
+const PAUSE_READING_BYTES: usize = 64 << 20;
+/// A connection with smaller buffers is not closed for what all buffers take together.
+const LARGE_BUFFERS_BYTES: usize = 1 << 20;
+/// A connection that has been idle for so long gives its buffers back.
+const IDLE_BUFFERS: Duration = Duration::from_secs(2);
+/// How long a TLS handshake may take.
+const HANDSHAKE_LIMIT: Duration = Duration::from_secs(10);
 /// How long a connection may stand still with replies that it does not take.
 const STALL_LIMIT: Duration = Duration::from_secs(60);
 
@@ -56,17 +63,32 @@ pub(crate) enum Next {
     Again,
     /// Something must happen first: readiness, or durability.
     Wait,
+    /// `CLIENT PAUSE` must end first.
+    Paused,
     /// It is over.
     Close,
 }
 
+/// Why a connection is closed although it did nothing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Overdue {
+    /// It does not take its replies.
+    Replies,
+    /// It does not finish its handshake.
+    Handshake,
+    /// It asks nothing.
+    Idle,
+}
+
 /// One client's connection.
 pub(crate) struct Connection {
-    pub(crate) stream: TcpStream,
+    pub(crate) stream: Stream,
     /// Whether the worker has it in its queue.
     pub(crate) queued: bool,
     /// Whether the worker has it among those with held replies.
     pub(crate) listed: bool,
+    /// Whether the worker has it among those that wait for a pause's end.
+    pub(crate) paused: bool,
     session: Session,
     parser: Parser,
     input: Input,
@@ -81,20 +103,27 @@ pub(crate) struct Connection {
     behind: bool,
     /// No byte is read any more: the server stops.
     draining: bool,
+    /// Messages wait in its box.
+    has_post: bool,
     standing_since: Option<Instant>,
+    /// Since when it has had more unsent replies than it may have for long.
+    above_soft_since: Option<Instant>,
+    /// When its last request came.
+    active: Instant,
+    /// What its buffers were last counted as.
+    counted_bytes: usize,
 }
 
 impl Connection {
     /// A connection that was just accepted.
-    ///
-    /// # Errors
-    /// The socket is dead already.
-    pub(crate) fn new(stream: TcpStream, shared: &Arc<Shared>) -> io::Result<Connection> {
-        let client = shared.register(stream.peer_addr()?, stream.local_addr()?);
-        Ok(Connection {
+    pub(crate) fn new(stream: Stream, shared: &Arc<Shared>, origin: Origin) -> Connection {
+        let client = shared.clients.enter(origin);
+        Connection {
             stream,
             queued: false,
             listed: false,
+            paused: false,
+            active: client.connected,
             session: Session::new(shared, client),
             parser: Parser::default(),
             input: Input::default(),
@@ -106,8 +135,16 @@ impl Connection {
             hung_up: false,
             behind: false,
             draining: false,
+            has_post: false,
             standing_since: None,
-        })
+            above_soft_since: None,
+            counted_bytes: 0,
+        }
+    }
+
+    /// The number of its client.
+    pub(crate) fn id(&self) -> u64 {
+        self.session.client.id
     }
 
     /// Notes what the operating system has reported.
@@ -134,58 +171,143 @@ impl Connection {
         oldest.is_some_and(|ticket| engine.durability(ticket) != Durability::Pending)
     }
 
-    /// Whether it has stood still for too long.
-    pub(crate) fn is_stalled(&self, now: Instant) -> bool {
-        self.standing_since.is_some_and(|since| now.duration_since(since) > STALL_LIMIT)
+    /// Once a second: gives back what an idle connection does not need, and says whether it has
+    /// to go.
+    pub(crate) fn look_after(&mut self, now: Instant) -> Option<Overdue> {
+        if self.standing_since.is_some_and(|since| now.duration_since(since) > STALL_LIMIT) {
+            return Some(Overdue::Replies);
+        }
+        let age = now.saturating_duration_since(self.session.client.connected);
+        if age > HANDSHAKE_LIMIT && self.stream.is_shaking_hands() {
+            return Some(Overdue::Handshake);
+        }
+        let unsent = self.unsent();
+        let soft = self.session.output_limit().soft().filter(|(bytes, _)| unsent > *bytes);
+        self.above_soft_since = soft.map(|_| self.above_soft_since.unwrap_or(now));
+        if let (Some(since), Some((_, limit))) = (self.above_soft_since, soft)
+            && now.duration_since(since) > limit
+        {
+            return Some(Overdue::Replies);
+        }
+        let idle = now.saturating_duration_since(self.active);
+        if idle > IDLE_BUFFERS && unsent == 0 {
+            self.input.shrink();
+            self.reply.out = Vec::new();
+            self.count_buffers();
+        }
+        let limit = self.session.shared.settings.idle_seconds.load(Ordering::Relaxed);
+        let may_go = limit > 0 && unsent == 0 && self.session.subscription_count() == 0;
+        (may_go && idle >= Duration::from_secs(limit)).then_some(Overdue::Idle)
     }
 
     /// One turn.
     pub(crate) fn turn(&mut self) -> Next {
+        if self.session.client.is_killed() {
+            return Next::Close;
+        }
         self.release();
         let Ok(()) = self.read() else {
             return Next::Close;
         };
+        self.take_post();
         let progress = self.execute();
-        self.behind = progress == Progress::More;
+        self.behind = progress != Progress::Starved;
+        self.take_post();
         self.release();
         self.reply.refill(self.sent + OUTPUT_PER_TURN_BYTES);
-        if self.reply.out.len() - self.sent > self.limit() {
-            let counters = &self.session.shared.counters;
-            counters.output_limit_closed.fetch_add(1, Ordering::Relaxed);
+        if self.is_beyond_limits() || self.write().is_err() {
             return Next::Close;
         }
-        if self.write().is_err() {
-            return Next::Close;
-        }
+        self.count_buffers();
         self.next(progress)
     }
 
     fn next(&mut self, progress: Progress) -> Next {
-        let sendable = self.sendable_end() > self.sent;
+        let sendable = self.sendable_end() > self.sent || self.stream.has_unsent();
         self.standing_since = match self.standing_since {
             since @ Some(_) if sendable => since,
             _ => (sendable && !self.writable).then(Instant::now),
         };
         let is_last = self.session.closing || (self.draining && progress == Progress::Starved);
-        if is_last && self.sent == self.reply.out.len() && self.reply.rest.is_none() {
+        if is_last && self.unsent() == 0 && self.reply.rest.is_none() && !self.stream.has_unsent() {
+            self.stream.say_goodbye();
             return Next::Close;
         }
         let can_read = self.readable && !self.draining && !self.session.closing;
         let can_go_on = match progress {
             Progress::More if self.reply.rest.is_some() => self.reply.out.len() == self.sent,
             Progress::More => !self.is_full(),
-            Progress::Starved => can_read && !self.is_full(),
+            Progress::Starved => (can_read || self.has_post) && !self.is_full(),
+            Progress::Paused => false,
         };
-        if can_go_on || (sendable && self.writable) { Next::Again } else { Next::Wait }
+        if can_go_on || (sendable && self.writable) {
+            Next::Again
+        } else if progress == Progress::Paused {
+            Next::Paused
+        } else {
+            Next::Wait
+        }
     }
 
-    fn limit(&self) -> usize {
-        self.session.shared.options.output_buffer_limit_bytes
+    /// How many bytes of replies have not been sent, those that must not be sent yet included.
+    fn unsent(&self) -> usize {
+        self.reply.out.len() - self.sent
     }
 
     /// Whether the client should read before it asks further.
     fn is_full(&self) -> bool {
-        self.reply.out.len() - self.sent > self.limit() / 4
+        self.unsent() > (self.session.output_limit().hard() / 4).min(PAUSE_READING_BYTES)
+    }
+
+    /// Whether it has to be closed for what its buffers hold, or all buffers together.
+    fn is_beyond_limits(&self) -> bool {
+        let counters = &self.session.shared.counters;
+        let too_many_replies = self.unsent() > self.session.output_limit().hard()
+            || self.session.overflowed
+            || self.session.client.is_flooded();
+        if too_many_replies {
+            counters.output_limit_closed.fetch_add(1, Ordering::Relaxed);
+            return true;
+        }
+        let own = self.input.size_bytes() + self.reply.out.capacity();
+        if own < LARGE_BUFFERS_BYTES {
+            return false;
+        }
+        let limit = self.session.shared.settings.buffers_limit_bytes.load(Ordering::Relaxed);
+        let all = counters.buffer_bytes.load(Ordering::Relaxed);
+        let too_much = limit > 0 && all > limit as u64;
+        if too_much {
+            counters.buffers_limit_closed.fetch_add(1, Ordering::Relaxed);
+        }
+        too_much
+    }
+
+    /// Tells the register and the door's sum what the buffers take now.
+    fn count_buffers(&mut self) {
+        let client = &self.session.client;
+        client.input_bytes.store(self.input.len(), Ordering::Relaxed);
+        client.input_size.store(self.input.size_bytes(), Ordering::Relaxed);
+        client.output_bytes.store(self.reply.out.len() - self.sent, Ordering::Relaxed);
+        let now = self.input.size_bytes() + self.reply.out.capacity();
+        let all = &self.session.shared.counters.buffer_bytes;
+        if now > self.counted_bytes {
+            all.fetch_add((now - self.counted_bytes) as u64, Ordering::Relaxed);
+        } else if now < self.counted_bytes {
+            all.fetch_sub((self.counted_bytes - now) as u64, Ordering::Relaxed);
+        }
+        self.counted_bytes = now;
+    }
+
+    /// Takes published messages out of the box, as long as the client reads them.
+    fn take_post(&mut self) {
+        self.has_post = false;
+        // A message may not come between the parts of a reply.
+        let between = self.reply.rest.is_none();
+        if self.session.subscription_count() > 0 && between && !self.is_full() {
+            let (client, reply) = (&self.session.client, &mut self.reply);
+            self.has_post =
+                client.take_post(OUTPUT_PER_TURN_BYTES, |message| reply.pushed(message));
+        }
     }
 
     /// Reads once, if there is something and room for it.
@@ -195,7 +317,7 @@ impl Connection {
             return Ok(());
         }
         let shared = &self.session.shared;
-        if self.input.len() > shared.options.query_buffer_limit_bytes {
+        if self.input.len() > shared.settings.query_limit_bytes.load(Ordering::Relaxed) {
             shared.counters.query_limit_closed.fetch_add(1, Ordering::Relaxed);
             return Err(Closed);
         }
@@ -209,14 +331,20 @@ impl Connection {
                 self.session.closing = true;
             }
             Ok(count) => {
-                self.input.end += count;
+                self.input.received(count);
                 shared.counters.input_bytes.fetch_add(count as u64, Ordering::Relaxed);
                 // A short read has emptied the socket; the next event comes with the next byte.
-                self.readable = count == asked || self.hung_up;
+                let is_all = count < asked && self.stream.short_read_is_all();
+                self.readable = !is_all || self.hung_up;
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.readable = false,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(_) => return Err(Closed),
+            Err(_) => {
+                if self.stream.is_shaking_hands() {
+                    shared.counters.tls_failed.fetch_add(1, Ordering::Relaxed);
+                }
+                return Err(Closed);
+            }
         }
         Ok(())
     }
@@ -238,6 +366,13 @@ impl Connection {
                 Ok(Parsed::Incomplete) => break,
                 Ok(Parsed::Nothing(used)) => used,
                 Ok(Parsed::Request(args, used)) => {
+                    if !self.draining && commands::must_wait(&self.session, args) {
+                        progress = Progress::Paused;
+                        break;
+                    }
+                    if count == 0 {
+                        self.session.meter.begin_turn();
+                    }
                     let from = self.reply.out.len();
                     let mode = self.session.replies;
                     commands::execute(&mut self.session, args, &mut self.reply);
@@ -249,14 +384,16 @@ impl Connection {
                     break;
                 }
             };
-            self.input.start += used;
+            self.input.used(used);
             count += 1;
         }
         self.parser.forget_ahead();
         if count > 0 {
             let shared = &self.session.shared;
             shared.counters.commands.fetch_add(count as u64, Ordering::Relaxed);
-            self.session.client.note(self.session.command);
+            self.session.end_run();
+            self.active = self.session.meter.now();
+            self.session.client.note(self.session.command, self.active);
         }
         self.input.tidy();
         if self.input.len() == 0 {
@@ -289,8 +426,7 @@ impl Connection {
             self.reply.out.truncate(from);
             self.reply.rest = None;
         }
-        if ticket == Ticket::NONE || self.session.engine().durability(ticket) == Durability::Durable
-        {
+        if self.session.is_durable(ticket) {
             return;
         }
         self.holds.hold(from, self.reply.out.len(), ticket);
@@ -326,6 +462,14 @@ impl Connection {
 
     /// Writes once, as much as may be sent.
     fn write(&mut self) -> Result<(), Closed> {
+        if self.writable && self.stream.has_unsent() {
+            match self.stream.flush() {
+                Ok(()) => self.standing_since = None,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.writable = false,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(_) => return Err(Closed),
+            }
+        }
         let end = self.sendable_end();
         if self.sent == end || !self.writable {
             return Ok(());
@@ -335,7 +479,7 @@ impl Connection {
             Ok(count) => {
                 let counters = &self.session.shared.counters;
                 counters.output_bytes.fetch_add(count as u64, Ordering::Relaxed);
-                self.writable = self.sent + count == end;
+                self.writable = !self.stream.is_blocked_after(count, end - self.sent);
                 self.sent += count;
                 self.standing_since = None;
                 self.drop_sent();
@@ -364,6 +508,13 @@ impl Connection {
     }
 }
 
+impl Drop for Connection {
+    fn drop(&mut self) {
+        let all = &self.session.shared.counters.buffer_bytes;
+        all.fetch_sub(self.counted_bytes as u64, Ordering::Relaxed);
+    }
+}
+
 /// The connection cannot go on.
 struct Closed;
 
@@ -372,50 +523,8 @@ struct Closed;
 enum Progress {
     /// The turn ended before the input did.
     More,
+    /// The next request waits for the end of `CLIENT PAUSE`.
+    Paused,
     /// The input holds no complete request, or the connection closes.
     Starved,
-}
-
-/// Bytes received and not used up: `bytes[start..end]`. What lies behind is initialised room.
-#[derive(Default)]
-struct Input {
-    bytes: Vec<u8>,
-    start: usize,
-    end: usize,
-}
-
-impl Input {
-    fn filled(&self) -> &[u8] {
-        &self.bytes[self.start..self.end]
-    }
-
-    fn len(&self) -> usize {
-        self.end - self.start
-    }
-
-    /// Room for one read. It grows with what has arrived, never with what was announced.
-    fn room(&mut self) -> &mut [u8] {
-        let wanted = self.len().clamp(READ_BYTES, READ_LIMIT_BYTES);
-        if self.bytes.len() - self.end < READ_BYTES {
-            self.bytes.resize(self.end + wanted, 0);
-        }
-        let end = self.bytes.len().min(self.end + READ_LIMIT_BYTES);
-        &mut self.bytes[self.end..end]
-    }
-
-    /// Drops what is used up, once it is more than what is left.
-    fn tidy(&mut self) {
-        let left = self.len();
-        if left == 0 {
-            if self.bytes.len() > KEPT_BYTES {
-                self.bytes = Vec::new();
-            }
-        } else if self.start > left {
-            self.bytes.copy_within(self.start..self.end, 0);
-        } else {
-            return;
-        }
-        self.start = 0;
-        self.end = left;
-    }
 }

@@ -1,7 +1,7 @@
-//! The RESP door: Redis clients over TCP.
+//! The RESP door: Redis clients over TCP, TLS and a Unix socket.
 //!
 //! For: the listeners and threads of the door, and its start and stop.
-//! Not for: what the data are (`whered-engine`), TLS, replication, persistence.
+//! Not for: what the data are (`whered-engine`), replication, persistence.
 //!
 //! How bytes flow:
 //!
@@ -22,34 +22,53 @@
 //! leaves after the write is durable; every buffer has a limit.
 //! A thread does wait for the engine's locks, and for the journal when more than a group's limit
 //! is waiting for the disk or a new segment is being allocated: then its other clients wait too.
-//! At the same time: each thread serves its own connections; what they share is the engine.
+//! At the same time: each thread serves its own connections; what they share is the engine and
+//! what `session::Shared` lists, each part with its own short lock or atomics.
 
+mod clients;
 mod commands;
 mod connection;
 mod decimal;
+mod gate;
 mod glob;
 mod holds;
+mod input;
+mod listen;
+mod memory;
 mod number;
+mod pause;
 mod protocol;
+mod pubsub;
 mod reply;
 mod session;
+mod settings;
+mod slowlog;
+mod statistics;
+mod stream;
+mod tls;
+mod transaction;
+mod users;
+mod watch;
 mod worker;
 
+use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use mio::net::TcpListener;
-use socket2::{Domain, Protocol, Socket, Type};
 use whered_engine::Engine;
 
+use listen::Listener;
+pub use listen::UnixSocketOptions;
 pub use session::RespCounters;
 use session::Shared;
+use statistics::Statistics;
+pub(crate) use statistics::Totals;
+pub use tls::TlsOptions;
+pub use users::{PasswordHash, UserOptions, hash as password_hash};
 use worker::{Signal, Worker};
-
-/// The most connections that the kernel keeps for a listener until they are accepted.
-const BACKLOG: i32 = 1024;
 
 /// How the door is opened.
 #[derive(Clone, Debug)]
@@ -58,14 +77,38 @@ pub struct RespOptions {
     pub listen: Vec<SocketAddr>,
     /// How many threads serve; at least one does.
     pub threads: usize,
+    /// Where to listen for TLS, and with which certificates.
+    pub tls: Option<TlsOptions>,
+    /// Where to listen for processes of this machine.
+    pub unix_socket: Option<UnixSocketOptions>,
     /// What `AUTH` has to give; `None` lets everybody in.
     pub password: Option<String>,
+    /// The hash of that password, in its place.
+    pub password_sha256: Option<PasswordHash>,
+    /// Users beside the default one.
+    pub users: Vec<UserOptions>,
     /// The most connections at a time.
     pub max_clients: usize,
+    /// A connection without requests for so long is closed; 0: never.
+    pub idle_timeout_seconds: u64,
+    /// After so long without a byte the system asks whether the client is still there; 0: never.
+    pub tcp_keepalive_seconds: u64,
     /// A connection with more unsent reply bytes is closed; at a quarter of it reading pauses.
     pub output_buffer_limit_bytes: usize,
+    /// The same for connections that listen to channels.
+    pub pubsub_buffer_limit_bytes: usize,
     /// A connection with more bytes of unfinished requests is closed.
     pub query_buffer_limit_bytes: usize,
+    /// All connections' buffers together; beyond it those with much in theirs are closed.
+    pub client_buffers_limit_bytes: usize,
+    /// Writes that make the memory grow are refused when the process has more; 0: never.
+    pub max_memory_bytes: u64,
+    /// Commands from so many microseconds on stand in the slow log; negative: none.
+    pub slowlog_threshold_micros: i64,
+    /// The most entries of the slow log.
+    pub slowlog_max_len: usize,
+    /// The journal's policy in Redis's words, for `CONFIG GET appendfsync`.
+    pub journal_sync: &'static str,
     /// The version of `whered`, for `INFO`.
     pub version: &'static str,
     /// 40 hexadecimal digits that differ at every start, for `INFO`.
@@ -78,10 +121,22 @@ impl Default for RespOptions {
         RespOptions {
             listen: vec![SocketAddr::from(([127, 0, 0, 1], 0))],
             threads: 1,
+            tls: None,
+            unix_socket: None,
             password: None,
+            password_sha256: None,
+            users: Vec::new(),
             max_clients: 10_000,
-            output_buffer_limit_bytes: 256 * 1024 * 1024,
-            query_buffer_limit_bytes: 1024 * 1024 * 1024,
+            idle_timeout_seconds: 0,
+            tcp_keepalive_seconds: 300,
+            output_buffer_limit_bytes: 256 << 20,
+            pubsub_buffer_limit_bytes: 32 << 20,
+            query_buffer_limit_bytes: 1 << 30,
+            client_buffers_limit_bytes: 2 << 30,
+            max_memory_bytes: 0,
+            slowlog_threshold_micros: 10_000,
+            slowlog_max_len: 128,
+            journal_sync: "always",
             version: env!("CARGO_PKG_VERSION"),
             run_id: "0".repeat(40),
         }
@@ -107,6 +162,8 @@ impl Default for RespOptions {
 /// ```
 pub struct RespDoor {
     addresses: Vec<SocketAddr>,
+    tls_addresses: Vec<SocketAddr>,
+    unix_path: Option<PathBuf>,
     shared: Arc<Shared>,
     signals: Arc<[Arc<Signal>]>,
     threads: Vec<JoinHandle<()>>,
@@ -119,26 +176,35 @@ impl RespDoor {
     /// An address cannot be bound, or a thread cannot be started.
     pub fn start(engine: Arc<Engine>, mut options: RespOptions) -> io::Result<RespDoor> {
         let thread_count = options.threads.max(1);
-        let mut sockets: Vec<Vec<TcpListener>> = Vec::new();
+        if let Some(wrong) = wrong_user(&options.users) {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, wrong));
+        }
+        let mut sockets: Vec<Vec<Listener>> = Vec::new();
         sockets.resize_with(thread_count, Vec::new);
-        for address in &mut options.listen {
-            for sockets in &mut sockets {
-                let socket = listen(*address)?;
-                // The first one of port 0 has picked a port, which the other threads share.
-                *address = socket.local_addr()?;
-                sockets.push(socket);
-            }
+        listen_on(&mut options.listen, &mut sockets, Listener::Tcp)?;
+        if let Some(tls) = &mut options.tls {
+            let config = tls::configure(tls)?;
+            let listener = |socket| Listener::Tls(socket, Arc::clone(&config));
+            listen_on(&mut tls.listen, &mut sockets, listener)?;
+        }
+        let unix_path = options.unix_socket.as_ref().map(|socket| socket.path.clone());
+        if let Some(unix) = &options.unix_socket {
+            let listeners = listen::unix(unix, thread_count)?;
+            sockets.iter_mut().zip(listeners).for_each(|(sockets, one)| sockets.push(one));
         }
         let addresses = options.listen.clone();
+        let tls_addresses = options.tls.as_ref().map_or_else(Vec::new, |tls| tls.listen.clone());
         let port = addresses.first().map_or(0, SocketAddr::port);
         let shared = Arc::new(Shared::new(engine, options, port));
         let mut workers = Vec::new();
-        for sockets in sockets {
-            workers.push(Worker::new(sockets, &shared)?);
+        for (number, sockets) in sockets.into_iter().enumerate() {
+            workers.push(Worker::new(number, sockets, &shared)?);
         }
         let signals: Arc<[Arc<Signal>]> = workers.iter().map(Worker::signal).collect();
         let mut door = RespDoor {
             addresses,
+            tls_addresses,
+            unix_path,
             shared: Arc::clone(&shared),
             signals: Arc::clone(&signals),
             threads: Vec::new(),
@@ -159,6 +225,16 @@ impl RespDoor {
         &self.addresses
     }
 
+    /// The addresses where it speaks TLS.
+    pub fn tls_addresses(&self) -> &[SocketAddr] {
+        &self.tls_addresses
+    }
+
+    /// What its commands have cost so far, by family.
+    pub(crate) fn latencies(&self) -> Latencies {
+        Latencies(Arc::clone(&self.shared.statistics))
+    }
+
     /// What it has done so far.
     pub fn counters(&self) -> &Arc<RespCounters> {
         &self.shared.counters
@@ -177,6 +253,10 @@ impl RespDoor {
                 tracing::error!("a thread of the RESP door has panicked");
             }
         }
+        // Nobody listens there any more; when it cannot be removed, the next start will.
+        if let Some(path) = self.unix_path.take() {
+            let _ = std::fs::remove_file(path);
+        }
     }
 }
 
@@ -186,22 +266,44 @@ impl Drop for RespDoor {
     }
 }
 
-/// One listening socket that shares its port with those of the other threads.
-fn listen(address: SocketAddr) -> io::Result<TcpListener> {
-    let with_place = |error: io::Error| {
-        io::Error::new(error.kind(), format!("cannot listen on {address}: {error}"))
-    };
-    let bind = || {
-        let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
-        if address.is_ipv6() {
-            socket.set_only_v6(true)?;
+/// Binds every address for every worker.
+fn listen_on(
+    addresses: &mut [SocketAddr],
+    sockets: &mut [Vec<Listener>],
+    listener: impl Fn(mio::net::TcpListener) -> Listener,
+) -> io::Result<()> {
+    for address in addresses {
+        for sockets in &mut *sockets {
+            let socket = listen::tcp(*address)?;
+            // The first one of port 0 has picked a port, which the other threads share.
+            *address = socket.local_addr()?;
+            sockets.push(listener(socket));
         }
-        socket.set_reuse_address(true)?;
-        socket.set_reuse_port(true)?;
-        socket.set_nonblocking(true)?;
-        socket.bind(&address.into())?;
-        socket.listen(BACKLOG)?;
-        Ok(TcpListener::from_std(socket.into()))
-    };
-    bind().map_err(with_place)
+    }
+    Ok(())
+}
+
+/// The first rule of a user that is none, in one line.
+pub(crate) fn wrong_user(users: &[UserOptions]) -> Option<String> {
+    users.iter().find_map(|user| {
+        let rule = commands::allowed_by(&user.commands).err()?;
+        Some(format!("the user '{}' has the rule '{rule}', which names no command", user.name))
+    })
+}
+
+/// How long commands took, for `/metrics`.
+pub(crate) struct Latencies(Arc<Statistics>);
+
+impl Latencies {
+    /// The figures of each family of commands that was called.
+    pub(crate) fn by_family(&self) -> Vec<(&'static str, Totals)> {
+        let mut families: BTreeMap<&'static str, Totals> = BTreeMap::new();
+        for entry in commands::entries() {
+            let totals = self.0.total(entry.number);
+            if totals.calls > 0 {
+                families.entry(entry.command.group).or_default().add(&totals);
+            }
+        }
+        families.into_iter().collect()
+    }
 }

@@ -40,7 +40,8 @@ const UNAUTHENTICATED_BULK_LIMIT_BYTES: i64 = 16_384;
 /// once, some times over.
 const AHEAD_REQUESTS: usize = 32;
 
-type Span = (usize, usize);
+/// Where an argument begins and ends.
+pub(crate) type Span = (usize, usize);
 
 /// The arguments of one request; the first is the command's name.
 #[derive(Clone, Copy)]
@@ -50,6 +51,11 @@ pub(crate) struct Args<'a> {
 }
 
 impl<'a> Args<'a> {
+    /// Arguments that were kept elsewhere.
+    pub(crate) fn new(bytes: &'a [u8], spans: &'a [Span]) -> Args<'a> {
+        Args { bytes, spans }
+    }
+
     /// How many there are, the command's name included.
     pub(crate) fn len(&self) -> usize {
         self.spans.len()

@@ -63,6 +63,19 @@ pub(crate) trait Rest: Send {
     fn is_finished(&self) -> bool;
 }
 
+impl Failure {
+    /// The first word, which programs go by.
+    pub(crate) fn code(&self) -> &[u8] {
+        self.0.split(|byte| *byte == b' ').next().unwrap_or_default()
+    }
+
+    /// The same with words in front, in which the usual code is not repeated.
+    pub(crate) fn prefixed(&self, words: &str) -> Failure {
+        let text = self.0.strip_prefix(b"ERR ").unwrap_or(&self.0);
+        Failure::made([words.as_bytes(), text].concat())
+    }
+}
+
 /// The replies of one connection that have not been sent, and how they are written.
 pub(crate) struct Reply {
     /// The bytes.
@@ -179,6 +192,17 @@ impl Reply {
             Protocol::Resp2 => self.header(b'*', 2 * len),
             Protocol::Resp3 => self.header(b'%', len),
         }
+    }
+
+    /// The beginning of a message that answers no request, or answers it out of turn.
+    pub(crate) fn push(&mut self, len: usize) {
+        self.header(if self.protocol == Protocol::Resp3 { b'>' } else { b'*' }, len);
+    }
+
+    /// A message that was encoded beforehand, without its first byte.
+    pub(crate) fn pushed(&mut self, message: &[u8]) {
+        self.out.push(if self.protocol == Protocol::Resp3 { b'>' } else { b'*' });
+        self.out.extend_from_slice(message);
     }
 
     /// A text for people.

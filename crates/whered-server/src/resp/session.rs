@@ -1,22 +1,38 @@
 //! What a connection's commands know of each other, and what all connections share.
 //!
 //! ```text
-//! Shared (one for the door) ── engine, options, counters, clients by id
-//!    └── Session (one for a connection) ── database number, password given, reply mode
+//! Shared (one for the door) ── engine, options, settings, counters, clients, users, channels, ...
+//!    └── Session (one for a connection) ── database, user, reply mode, transaction, channels
 //! ```
 //!
-//! At the same time: a session belongs to its worker's thread. The register of clients is locked
-//! only when a connection comes or goes, and by `CLIENT LIST`; its entries are atomics.
+//! At the same time: a session belongs to its worker's thread. What is shared is made of atomics
+//! or has its own short lock; each part says so itself.
 
-use std::collections::BTreeMap;
-use std::net::SocketAddr;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
-use whered_engine::Engine;
+use whered_engine::{Durability, Engine, Ticket};
 
 use super::RespOptions;
+use super::clients::{Client, Clients};
+use super::commands;
+use super::gate::Gate;
+use super::memory::MemoryAccount;
+use super::pause::Pause;
+use super::protocol::Args;
+use super::pubsub::{By, PubSub};
+use super::reply::Protocol;
+use super::settings::{OutputLimit, Settings};
+use super::slowlog::{self, SlowLog};
+use super::statistics::{Meter, Statistics};
+use super::transaction::Transaction;
+use super::users::{self, User, Users};
+use super::watch::Watches;
+
+/// Below this threshold of the slow log every command is timed alone.
+const EXACT_MICROS: i64 = 1000;
 
 /// What the door has done so far; read for metrics and `INFO`.
 ///
@@ -41,96 +57,95 @@ pub struct RespCounters {
     pub output_limit_closed: AtomicU64,
     /// Connections closed because their unfinished request was too long.
     pub query_limit_closed: AtomicU64,
+    /// Connections closed because they were idle for too long.
+    pub idle_closed: AtomicU64,
+    /// Connections closed because all buffers together were too large.
+    pub buffers_limit_closed: AtomicU64,
+    /// TLS handshakes that failed.
+    pub tls_failed: AtomicU64,
+    /// Bytes in the buffers of all connections now.
+    pub buffer_bytes: AtomicU64,
+    /// Messages published.
+    pub published: AtomicU64,
+}
+
+impl RespCounters {
+    /// Sets back what `CONFIG RESETSTAT` sets back.
+    pub(crate) fn reset(&self) {
+        let counters = [
+            &self.connections_accepted,
+            &self.connections_rejected,
+            &self.commands,
+            &self.errors,
+            &self.input_bytes,
+            &self.output_bytes,
+            &self.output_limit_closed,
+            &self.query_limit_closed,
+            &self.idle_closed,
+            &self.buffers_limit_closed,
+            &self.tls_failed,
+            &self.published,
+        ];
+        counters.iter().for_each(|counter| counter.store(0, Ordering::Relaxed));
+    }
 }
 
 /// What all connections of the door share.
 pub(crate) struct Shared {
     pub(crate) engine: Arc<Engine>,
     pub(crate) options: RespOptions,
+    pub(crate) settings: Settings,
     pub(crate) counters: Arc<RespCounters>,
+    pub(crate) statistics: Arc<Statistics>,
+    pub(crate) clients: Clients,
+    pub(crate) users: Users,
+    pub(crate) pubsub: PubSub,
+    pub(crate) watches: Watches,
+    pub(crate) gate: Gate,
+    pub(crate) pause: Pause,
+    pub(crate) slowlog: SlowLog,
+    pub(crate) memory: MemoryAccount,
     pub(crate) started: Instant,
     pub(crate) port: u16,
-    clients: Mutex<BTreeMap<u64, Arc<Client>>>,
-    last_id: AtomicU64,
 }
 
 impl Shared {
     pub(crate) fn new(engine: Arc<Engine>, options: RespOptions, port: u16) -> Shared {
+        let workers = options.threads.max(1);
+        let password = options.password.as_deref().map(|plain| users::hash(plain.as_bytes()));
+        let default = User::default_user(password.or(options.password_sha256));
+        let others = options.users.iter().map(|user| {
+            let allowed = commands::allowed_by(&user.commands).unwrap_or_default();
+            User::new(user, allowed)
+        });
         Shared {
+            settings: Settings::new(&options),
+            counters: Arc::default(),
+            statistics: Arc::new(Statistics::new(workers, commands::count())),
+            clients: Clients::default(),
+            users: Users::new(default, others),
+            pubsub: PubSub::default(),
+            watches: Watches::default(),
+            gate: Gate::new(workers),
+            pause: Pause::default(),
+            slowlog: SlowLog::default(),
+            memory: MemoryAccount::new(),
+            started: Instant::now(),
             engine,
             options,
-            counters: Arc::default(),
-            started: Instant::now(),
             port,
-            clients: Mutex::default(),
-            last_id: AtomicU64::new(0),
         }
     }
 
-    /// Enters a new connection into the register.
-    pub(crate) fn register(&self, address: SocketAddr, local: SocketAddr) -> Arc<Client> {
-        let client = Arc::new(Client {
-            id: self.last_id.fetch_add(1, Ordering::Relaxed) + 1,
-            address,
-            local,
-            connected: Instant::now(),
-            name: Mutex::default(),
-            number: AtomicUsize::new(0),
-            protocol: AtomicUsize::new(2),
-            active_seconds: AtomicU64::new(0),
-            command: Mutex::new("NULL"),
-        });
-        self.counters.connections_open.fetch_add(1, Ordering::Relaxed);
-        self.clients().insert(client.id, Arc::clone(&client));
-        client
+    /// Whether there is a `maxmemory`.
+    pub(crate) fn has_memory_limit(&self) -> bool {
+        self.settings.max_memory_bytes.load(Ordering::Relaxed) > 0
     }
 
-    /// Removes a connection from the register.
-    pub(crate) fn forget(&self, client: &Client) {
-        self.counters.connections_open.fetch_sub(1, Ordering::Relaxed);
-        self.clients().remove(&client.id);
-    }
-
-    /// The register of open connections by id.
-    pub(crate) fn clients(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<Client>>> {
-        self.clients.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// One open connection, as other connections see it.
-pub(crate) struct Client {
-    pub(crate) id: u64,
-    pub(crate) address: SocketAddr,
-    pub(crate) local: SocketAddr,
-    pub(crate) connected: Instant,
-    pub(crate) number: AtomicUsize,
-    pub(crate) protocol: AtomicUsize,
-    /// When the last command came, in seconds since the connection was opened.
-    pub(crate) active_seconds: AtomicU64,
-    name: Mutex<Vec<u8>>,
-    command: Mutex<&'static str>,
-}
-
-impl Client {
-    /// The name that `CLIENT SETNAME` has given; empty when there is none.
-    pub(crate) fn name(&self) -> Vec<u8> {
-        self.name.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    /// Gives the connection a name.
-    pub(crate) fn set_name(&self, name: &[u8]) {
-        *self.name.lock().unwrap_or_else(PoisonError::into_inner) = name.to_vec();
-    }
-
-    /// The name of the last command of the last turn.
-    pub(crate) fn command(&self) -> &'static str {
-        *self.command.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Notes that the connection has executed commands.
-    pub(crate) fn note(&self, command: &'static str) {
-        self.active_seconds.store(self.connected.elapsed().as_secs(), Ordering::Relaxed);
-        *self.command.lock().unwrap_or_else(PoisonError::into_inner) = command;
+    /// Whether writes are refused because the memory is used up.
+    pub(crate) fn is_out_of_memory(&self) -> bool {
+        let limit = self.settings.max_memory_bytes.load(Ordering::Relaxed);
+        limit > 0 && self.memory.used_bytes() > limit
     }
 }
 
@@ -152,33 +167,162 @@ pub(crate) struct Session {
     /// The numbered database that the keys are in.
     pub(crate) number: usize,
     pub(crate) authenticated: bool,
+    pub(crate) user: Arc<User>,
     pub(crate) replies: ReplyMode,
     /// No further command is read; the connection is closed when its replies are sent.
     pub(crate) closing: bool,
+    /// Its replies have become too many within one command; it is closed without them.
+    pub(crate) overflowed: bool,
     /// The command that ran last.
     pub(crate) command: &'static str,
+    pub(crate) transaction: Transaction,
+    /// The commands of a transaction are running.
+    pub(crate) in_exec: bool,
+    pub(crate) channels: BTreeSet<Box<[u8]>>,
+    pub(crate) patterns: BTreeSet<Box<[u8]>>,
+    pub(crate) meter: Meter,
 }
 
 impl Session {
     pub(crate) fn new(shared: &Arc<Shared>, client: Arc<Client>) -> Session {
+        let user = shared.users.default_user();
+        shared.counters.connections_open.fetch_add(1, Ordering::Relaxed);
         Session {
             shared: Arc::clone(shared),
-            client,
             number: 0,
-            authenticated: shared.options.password.is_none(),
+            authenticated: user.password.is_none(),
+            user,
             replies: ReplyMode::On,
             closing: false,
+            overflowed: false,
             command: "NULL",
+            transaction: Transaction::default(),
+            in_exec: false,
+            channels: BTreeSet::new(),
+            patterns: BTreeSet::new(),
+            meter: Meter::new(shared.statistics.of_worker(client.origin.worker)),
+            client,
         }
     }
 
     pub(crate) fn engine(&self) -> &Engine {
         &self.shared.engine
     }
+
+    /// Whether a write is on the disk, as the journal's policy wants it.
+    pub(crate) fn is_durable(&self, ticket: Ticket) -> bool {
+        ticket == Ticket::NONE || self.engine().durability(ticket) == Durability::Durable
+    }
+
+    /// How many channels and patterns it listens to.
+    pub(crate) fn subscription_count(&self) -> usize {
+        self.channels.len() + self.patterns.len()
+    }
+
+    /// How many bytes of replies may wait for this client.
+    pub(crate) fn output_limit(&self) -> &OutputLimit {
+        let settings = &self.shared.settings;
+        let listens = self.subscription_count() > 0;
+        if listens { &settings.pubsub_output } else { &settings.normal_output }
+    }
+
+    /// The names that it listens to.
+    pub(crate) fn names_mut(&mut self, by: By) -> &mut BTreeSet<Box<[u8]>> {
+        match by {
+            By::Channel => &mut self.channels,
+            By::Pattern => &mut self.patterns,
+        }
+    }
+
+    /// Tells other connections how many names it listens to.
+    pub(crate) fn note_subscriptions(&self) {
+        self.client.channels.store(self.channels.len(), Ordering::Relaxed);
+        self.client.patterns.store(self.patterns.len(), Ordering::Relaxed);
+    }
+
+    /// Ends all its subscriptions.
+    pub(crate) fn unsubscribe_all(&mut self) {
+        for (by, names) in [(By::Channel, &mut self.channels), (By::Pattern, &mut self.patterns)] {
+            for name in std::mem::take(names) {
+                self.shared.pubsub.unsubscribe(by, &name, &self.client);
+            }
+        }
+        self.note_subscriptions();
+        // What has come meanwhile is not wanted any more.
+        self.client.take_post(usize::MAX, |_| {});
+    }
+
+    /// Changes the user, as `AUTH` and `RESET` do.
+    pub(crate) fn become_user(&mut self, user: Arc<User>, authenticated: bool) {
+        self.client.set_words(|words| words.user = Arc::clone(&user.name));
+        self.user = user;
+        self.authenticated = authenticated;
+    }
+
+    /// Whether a command of this length belongs into the slow log.
+    pub(crate) fn is_slow(&self, duration: Duration) -> bool {
+        match u64::try_from(self.shared.settings.slow_micros.load(Ordering::Relaxed)) {
+            Ok(threshold) => duration.as_micros() as u64 >= threshold,
+            Err(_) => false,
+        }
+    }
+
+    /// Enters a command into the slow log.
+    pub(crate) fn log_slow(&self, duration: Duration, arguments: Vec<Vec<u8>>) {
+        let capacity = self.shared.settings.slowlog_len.load(Ordering::Relaxed);
+        let entry = slowlog::Entry {
+            id: 0,
+            unix_seconds: self.engine().now_millis() / 1000,
+            duration,
+            arguments,
+            address: self.client.origin.address.clone(),
+            client_name: self.client.words().name,
+        };
+        self.shared.slowlog.add(entry, capacity);
+    }
+
+    /// Enters a request into the slow log if it took long enough.
+    pub(crate) fn log_if_slow(&self, duration: Duration, args: Args<'_>) {
+        if self.is_slow(duration) {
+            self.log_slow(duration, slowlog::shown(args));
+        }
+    }
+
+    /// Whether so little counts as slow that commands must be timed one by one.
+    pub(crate) fn wants_exact_times(&self) -> bool {
+        (0..EXACT_MICROS).contains(&self.shared.settings.slow_micros.load(Ordering::Relaxed))
+    }
+
+    /// The version of the protocol that the client has chosen.
+    pub(crate) fn client_protocol(&self) -> Protocol {
+        match self.client.protocol.load(Ordering::Relaxed) {
+            3 => Protocol::Resp3,
+            _ => Protocol::Resp2,
+        }
+    }
+
+    /// Ends the timing of commands that were timed together.
+    pub(crate) fn end_run(&mut self) {
+        if let Some((number, duration)) = self.meter.end_run() {
+            self.log_run(number, duration);
+        }
+    }
+
+    /// Of commands timed together the arguments are gone; the name is what the slow log gets.
+    pub(crate) fn log_run(&self, number: usize, duration: Duration) {
+        if self.is_slow(duration) {
+            let name = commands::name_of(number).replace('|', " ");
+            self.log_slow(duration, vec![name.into_bytes()]);
+        }
+    }
 }
 
 impl Drop for Session {
     fn drop(&mut self) {
-        self.shared.forget(&self.client);
+        self.unsubscribe_all();
+        let shared = Arc::clone(&self.shared);
+        self.transaction.unwatch(&shared.watches);
+        shared.counters.connections_open.fetch_sub(1, Ordering::Relaxed);
+        shared.clients.forget(&self.client);
     }
 }

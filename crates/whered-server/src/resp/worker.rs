@@ -7,7 +7,8 @@
 //! kernel ──SO_REUSEPORT──> worker 0: poll ─> queue of connections ─> turn, turn, turn ─┐
 //!        └───────────────> worker 1: ...     ▲   a connection with more to do goes to ─┘
 //!                                            │   the end of the queue
-//! journal thread ── signal ──────────────────┘   (only when a worker has held replies)
+//! journal thread ── signal.durable ──────────┤   (only when a worker has held replies)
+//! other workers  ── signal.call(place) ──────┘   (a message, or an end, for one connection)
 //! ```
 //!
 //! Invariants: nothing here blocks but the poll; a connection stands in the queue at most once;
@@ -16,17 +17,16 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::io::Write as _;
-use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token, Waker};
 
-use super::connection::{Connection, Next};
+use super::clients::Origin;
+use super::connection::{Connection, Next, Overdue};
+use super::listen::{Accepted, Listener};
 use super::session::Shared;
 
 const WAKER: Token = Token(0);
@@ -39,8 +39,10 @@ const TICK: Duration = Duration::from_secs(1);
 pub(super) const STOP_LIMIT: Duration = Duration::from_secs(3);
 
 /// How other threads reach a worker.
-pub(super) struct Signal {
+pub(crate) struct Signal {
     waker: Waker,
+    /// Connections that have a turn coming: their index and their client's id.
+    calls: Mutex<Vec<(usize, u64)>>,
     /// The worker sleeps with held replies.
     holding: AtomicBool,
     stopping: AtomicBool,
@@ -54,35 +56,62 @@ impl Signal {
         // has become durable.
         fence(Ordering::SeqCst);
         if self.holding.load(Ordering::SeqCst) && self.holding.swap(false, Ordering::SeqCst) {
-            // A waker fails only when the poll is gone, and then nobody waits.
-            let _ = self.waker.wake();
+            self.wake();
         }
+    }
+
+    /// A connection of the worker has something to take. Only the first call before the worker
+    /// looks costs a system call.
+    pub(super) fn call(&self, place: usize, id: u64) {
+        let mut calls = self.calls();
+        calls.push((place, id));
+        let first = calls.len() == 1;
+        drop(calls);
+        if first {
+            self.wake();
+        }
+    }
+
+    /// The worker is to look around.
+    pub(super) fn wake(&self) {
+        // A waker fails only when the poll is gone, and then nobody waits.
+        let _ = self.waker.wake();
+    }
+
+    fn calls(&self) -> MutexGuard<'_, Vec<(usize, u64)>> {
+        self.calls.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The worker is to finish.
     pub(super) fn stop(&self) {
         self.stopping.store(true, Ordering::SeqCst);
-        let _ = self.waker.wake();
+        self.wake();
     }
 }
 
 /// One thread's state.
 pub(super) struct Worker {
+    /// Its place among the workers.
+    number: usize,
     poll: Poll,
-    listeners: Vec<Listener>,
+    listeners: Vec<Listening>,
+    /// The first token of a connection.
+    first_connection: usize,
     connections: Vec<Option<Connection>>,
     free: Vec<usize>,
     queue: VecDeque<usize>,
     /// Connections with held replies, by index; may name some that have none any more.
     holding: Vec<usize>,
+    /// Connections that wait for the end of `CLIENT PAUSE`, by index; may name some that do not.
+    paused: Vec<usize>,
     signal: Arc<Signal>,
     shared: Arc<Shared>,
     stop_at: Option<Instant>,
     next_tick: Instant,
 }
 
-struct Listener {
-    socket: TcpListener,
+struct Listening {
+    socket: Listener,
     ready: bool,
 }
 
@@ -91,26 +120,34 @@ impl Worker {
     ///
     /// # Errors
     /// The poll could not be made.
-    pub(super) fn new(sockets: Vec<TcpListener>, shared: &Arc<Shared>) -> io::Result<Worker> {
+    pub(super) fn new(
+        number: usize,
+        sockets: Vec<Listener>,
+        shared: &Arc<Shared>,
+    ) -> io::Result<Worker> {
         let poll = Poll::new()?;
         let signal = Arc::new(Signal {
             waker: Waker::new(poll.registry(), WAKER)?,
+            calls: Mutex::default(),
             holding: AtomicBool::new(false),
             stopping: AtomicBool::new(false),
         });
         let mut listeners = Vec::new();
         for mut socket in sockets {
             let token = Token(FIRST_LISTENER + listeners.len());
-            poll.registry().register(&mut socket, token, Interest::READABLE)?;
-            listeners.push(Listener { socket, ready: true });
+            socket.register(poll.registry(), token)?;
+            listeners.push(Listening { socket, ready: true });
         }
         Ok(Worker {
+            number,
+            first_connection: FIRST_LISTENER + listeners.len(),
             poll,
             listeners,
             connections: Vec::new(),
             free: Vec::new(),
             queue: VecDeque::new(),
             holding: Vec::new(),
+            paused: Vec::new(),
             signal,
             shared: Arc::clone(shared),
             stop_at: None,
@@ -143,7 +180,9 @@ impl Worker {
                 self.begin_stop();
             }
             self.accept();
+            self.queue_called();
             self.queue_released();
+            self.queue_unpaused();
             for _ in 0..self.queue.len() {
                 if let Some(index) = self.queue.pop_front() {
                     self.turn(index);
@@ -174,7 +213,10 @@ impl Worker {
         if self.stop_at.is_some() {
             return Some(Duration::from_millis(20));
         }
-        Some(TICK)
+        match self.shared.pause.left() {
+            Some(left) if !self.paused.is_empty() => Some(left.min(TICK)),
+            _ => Some(TICK),
+        }
     }
 
     fn mark(&mut self, token: Token, readable: bool, writable: bool, hung_up: bool) {
@@ -194,7 +236,7 @@ impl Worker {
 
     /// Tokens of connections follow those of the listeners, which keep theirs when they are gone.
     fn connection_index(&self, token: Token) -> Option<usize> {
-        token.0.checked_sub(FIRST_LISTENER + self.shared.options.listen.len())
+        token.0.checked_sub(self.first_connection)
     }
 
     fn enqueue(&mut self, index: usize) {
@@ -223,6 +265,30 @@ impl Worker {
         self.holding = holding;
     }
 
+    /// Queues the connections that other threads have called.
+    fn queue_called(&mut self) {
+        let calls = std::mem::take(&mut *self.signal.calls());
+        for (index, id) in calls {
+            let connection = self.connections.get(index).and_then(Option::as_ref);
+            // The place may have another connection by now.
+            if connection.is_some_and(|connection| connection.id() == id) {
+                self.enqueue(index);
+            }
+        }
+    }
+
+    /// Queues the connections that wait for a pause, once it is over.
+    fn queue_unpaused(&mut self) {
+        if !self.paused.is_empty() && self.shared.pause.left().is_none() {
+            for index in std::mem::take(&mut self.paused) {
+                if let Some(connection) = &mut self.connections[index] {
+                    connection.paused = false;
+                }
+                self.enqueue(index);
+            }
+        }
+    }
+
     fn turn(&mut self, index: usize) {
         let Some(Some(connection)) = self.connections.get_mut(index) else {
             return;
@@ -239,6 +305,11 @@ impl Worker {
                 connection.queued = true;
                 self.queue.push_back(index);
             }
+            Next::Paused if !connection.paused => {
+                connection.paused = true;
+                self.paused.push(index);
+            }
+            Next::Paused => {}
             Next::Wait => {}
         }
         if connection.is_holding() && !connection.listed {
@@ -261,8 +332,9 @@ impl Worker {
                 if !self.listeners[at].ready {
                     break;
                 }
-                match self.listeners[at].socket.accept() {
-                    Ok((stream, peer)) => self.admit(stream, peer),
+                let keepalive = self.shared.settings.keepalive_seconds.load(Ordering::Relaxed);
+                match self.listeners[at].socket.accept(keepalive) {
+                    Ok(accepted) => self.admit(accepted),
                     Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                         self.listeners[at].ready = false;
@@ -277,32 +349,33 @@ impl Worker {
         }
     }
 
-    fn admit(&mut self, mut stream: TcpStream, peer: SocketAddr) {
+    fn admit(&mut self, accepted: Accepted) {
         let counters = &self.shared.counters;
         counters.connections_accepted.fetch_add(1, Ordering::Relaxed);
-        let open = counters.connections_open.load(Ordering::Relaxed);
-        if open >= self.shared.options.max_clients as u64 {
+        let Accepted { mut stream, transport, address, local } = accepted;
+        let limit = self.shared.settings.max_clients.load(Ordering::Relaxed) as u64;
+        if counters.connections_open.load(Ordering::Relaxed) >= limit {
             counters.connections_rejected.fetch_add(1, Ordering::Relaxed);
             // One try: whoever is turned away may miss the reason.
             let _ = stream.write(b"-ERR max number of clients reached\r\n");
             return;
         }
-        // Without this the last part of a long reply waits for the client's acknowledgement.
-        let _ = stream.set_nodelay(true);
         let index = self.free.pop().unwrap_or_else(|| {
             self.connections.push(None);
             self.connections.len() - 1
         });
-        let token = Token(FIRST_LISTENER + self.shared.options.listen.len() + index);
+        let token = Token(self.first_connection + index);
         let both = Interest::READABLE | Interest::WRITABLE;
-        let registered = self.poll.registry().register(&mut stream, token, both);
-        match registered.and_then(|()| Connection::new(stream, &self.shared)) {
-            Ok(connection) => {
-                self.connections[index] = Some(connection);
+        match self.poll.registry().register(&mut stream, token, both) {
+            Ok(()) => {
+                let signal = Arc::clone(&self.signal);
+                let (worker, place) = (self.number, index);
+                let origin = Origin { transport, address, local, worker, place, signal };
+                self.connections[index] = Some(Connection::new(stream, &self.shared, origin));
                 self.enqueue(index);
             }
             Err(error) => {
-                tracing::debug!("a RESP connection from {peer} ended at once: {error}");
+                tracing::debug!("a RESP connection from {address} ended at once: {error}");
                 self.free.push(index);
             }
         }
@@ -329,13 +402,18 @@ impl Worker {
         self.next_tick = now + TICK;
         self.listeners.iter_mut().for_each(|listener| listener.ready = true);
         for index in 0..self.connections.len() {
-            let stalled = self.connections[index]
-                .as_ref()
-                .is_some_and(|connection| connection.is_stalled(now));
-            if stalled {
-                self.shared.counters.output_limit_closed.fetch_add(1, Ordering::Relaxed);
-                self.close(index);
-            }
+            let Some(connection) = &mut self.connections[index] else {
+                continue;
+            };
+            let counters = &self.shared.counters;
+            let counter = match connection.look_after(now) {
+                None => continue,
+                Some(Overdue::Replies) => &counters.output_limit_closed,
+                Some(Overdue::Handshake) => &counters.tls_failed,
+                Some(Overdue::Idle) => &counters.idle_closed,
+            };
+            counter.fetch_add(1, Ordering::Relaxed);
+            self.close(index);
         }
     }
 }

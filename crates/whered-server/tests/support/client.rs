@@ -16,6 +16,8 @@ pub(crate) enum Value {
     Verbatim(Vec<u8>),
     /// Arrays and sets.
     Array(Vec<Value>),
+    /// What answers no request.
+    Push(Vec<Value>),
     /// Keys and values in turn.
     Map(Vec<Value>),
     Null,
@@ -96,6 +98,7 @@ impl Client {
             b'$' => Value::Bulk(self.bulk(count())),
             b'=' => Value::Verbatim(self.bulk(count())),
             b'*' | b'~' => Value::Array((0..count()).map(|_| self.value()).collect()),
+            b'>' => Value::Push((0..count()).map(|_| self.value()).collect()),
             b'%' => Value::Map((0..2 * count()).map(|_| self.value()).collect()),
             other => panic!("a reply begins with {:?}", char::from(other)),
         }

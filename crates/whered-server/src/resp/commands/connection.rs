@@ -1,21 +1,20 @@
-//! Commands about the connection itself: `PING ECHO HELLO AUTH CLIENT SELECT QUIT RESET`.
+//! Commands about the connection itself: `PING ECHO HELLO AUTH SELECT QUIT RESET`.
 //!
-//! Not for: sockets and buffers (`resp/connection`). Every command here takes constant time,
-//! except `CLIENT LIST`, which takes as long as there are clients.
+//! Not for: sockets and buffers (`resp/connection`), other connections (`client`). Every command
+//! here takes constant time.
 
-use std::fmt::Write as _;
 use std::sync::atomic::Ordering;
 
 use whered_engine::DATABASE_COUNT;
 
 use super::introspection::REDIS_VERSION;
 use super::{
-    Action, Command, Failure, Flag, Members, Outcome, SYNTAX_ERROR, cut, integer, number,
+    Action, Command, Failure, Flag, Members, Outcome, SYNTAX_ERROR, integer, number, transaction,
     wrong_arity,
 };
 use crate::resp::protocol::Args;
 use crate::resp::reply::{Protocol, Reply};
-use crate::resp::session::{Client, ReplyMode, Session};
+use crate::resp::session::{ReplyMode, Session};
 
 const CONNECTION: Command = Command {
     name: "",
@@ -35,21 +34,10 @@ pub(super) const COMMANDS: &[Command] = &[
     Command {
         name: "auth",
         arity: -2,
-        flags: &[Flag::Fast, Flag::NoAuth],
+        flags: &[Flag::Fast, Flag::NoAuth, Flag::NoSlowlog],
         syntax: "[username] password",
         summary: "Gives the password of the connection",
         action: Action::Run(auth),
-        ..CONNECTION
-    },
-    Command {
-        name: "client",
-        arity: -2,
-        flags: &[],
-        syntax: "subcommand ...",
-        summary: "A container for commands about connections",
-        cost: "Depends on the subcommand.",
-        since: "2.4.0",
-        action: Action::Subcommands(CLIENT),
         ..CONNECTION
     },
     Command {
@@ -66,7 +54,7 @@ pub(super) const COMMANDS: &[Command] = &[
     Command {
         name: "hello",
         arity: -1,
-        flags: &[Flag::Fast, Flag::NoAuth],
+        flags: &[Flag::Fast, Flag::NoAuth, Flag::NoSlowlog],
         syntax: "[protover [AUTH username password] [SETNAME clientname]]",
         summary: "Shakes hands and chooses the version of the protocol",
         since: "6.0.0",
@@ -110,112 +98,33 @@ pub(super) const COMMANDS: &[Command] = &[
         action: Action::Run(select),
         ..CONNECTION
     },
-];
-
-const CLIENT: &[Command] = &[
     Command {
-        name: "client|getname",
-        arity: 2,
-        summary: "Gives the name of the connection",
-        since: "2.6.9",
+        name: "time",
+        group: "server",
+        summary: "Gives the seconds since 1970 and the microseconds beyond them",
+        since: "2.6.0",
         action: Action::Run(|session, _, reply| {
-            match session.client.name() {
-                name if name.is_empty() => reply.null(),
-                name => reply.bulk(&name),
-            }
-            Ok(())
-        }),
-        ..CONNECTION
-    },
-    Command {
-        name: "client|help",
-        arity: 2,
-        summary: "Shows what CLIENT can do",
-        since: "5.0.0",
-        action: Action::Run(|_, _, reply| {
-            super::introspection::help("CLIENT", CLIENT, reply);
-            Ok(())
-        }),
-        ..CONNECTION
-    },
-    Command {
-        name: "client|id",
-        arity: 2,
-        summary: "Gives the number of the connection",
-        since: "5.0.0",
-        action: Action::Run(|session, _, reply| {
-            reply.count(session.client.id as usize);
-            Ok(())
-        }),
-        ..CONNECTION
-    },
-    Command {
-        name: "client|info",
-        arity: 2,
-        summary: "Describes the connection",
-        since: "6.2.0",
-        action: Action::Run(|session, _, reply| {
-            // What is noted once a turn is brought up to date first.
-            session.client.note(session.command);
-            reply.verbatim(&describe(&session.client));
-            Ok(())
-        }),
-        ..CONNECTION
-    },
-    Command {
-        name: "client|list",
-        arity: -2,
-        flags: &[Flag::Admin, Flag::Dangerous],
-        syntax: "[TYPE NORMAL|MASTER|REPLICA|PUBSUB] [ID client-id [client-id ...]]",
-        summary: "Describes all connections",
-        cost: "O(N) with N connections",
-        since: "2.4.0",
-        action: Action::Run(client_list),
-        ..CONNECTION
-    },
-    Command {
-        name: "client|no-evict",
-        arity: 3,
-        flags: &[Flag::Admin, Flag::Dangerous],
-        syntax: "ON|OFF",
-        summary: "Accepted for Redis clients; connections are never evicted",
-        since: "7.0.0",
-        action: Action::Run(|_, args, reply| {
-            if !args.is(2, "on") && !args.is(2, "off") {
-                return Err(SYNTAX_ERROR);
-            }
-            reply.ok();
-            Ok(())
-        }),
-        ..CONNECTION
-    },
-    Command {
-        name: "client|reply",
-        arity: 3,
-        syntax: "ON|OFF|SKIP",
-        summary: "Chooses which replies the connection gets",
-        since: "3.2.0",
-        action: Action::Run(client_reply),
-        ..CONNECTION
-    },
-    Command {
-        name: "client|setname",
-        arity: 3,
-        syntax: "connection-name",
-        summary: "Names the connection",
-        since: "2.6.9",
-        action: Action::Run(|session, args, reply| {
-            check_client_name(args.at(2))?;
-            session.client.set_name(args.at(2));
-            reply.ok();
+            let millis = session.engine().now_millis();
+            let fine = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+            let micros = fine.map_or(millis * 1000, |since| since.as_micros() as u64);
+            reply.array(2);
+            reply.bulk((micros / 1_000_000).to_string().as_bytes());
+            reply.bulk((micros % 1_000_000).to_string().as_bytes());
             Ok(())
         }),
         ..CONNECTION
     },
 ];
 
-fn ping(_: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
+fn ping(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
+    let listens = session.subscription_count() > 0 && reply.protocol == Protocol::Resp2;
     match args.len() {
+        // A listener's replies all have the form of messages.
+        1 | 2 if listens => {
+            reply.array(2);
+            reply.bulk(b"pong");
+            reply.bulk(args.get(1).unwrap_or_default());
+        }
         1 => reply.simple("PONG"),
         2 => reply.bulk(args.at(1)),
         _ => return Err(wrong_arity("ping")),
@@ -242,11 +151,15 @@ fn select(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
 }
 
 fn reset(session: &mut Session, _: Args<'_>, reply: &mut Reply) -> Outcome {
+    transaction::discard(session);
+    session.unsubscribe_all();
     session.number = 0;
-    session.authenticated = session.shared.options.password.is_none();
+    let user = session.shared.users.default_user();
+    let authenticated = user.password.is_none();
+    session.become_user(user, authenticated);
     session.replies = ReplyMode::On;
     session.client.number.store(0, Ordering::Relaxed);
-    session.client.set_name(b"");
+    session.client.set_words(|words| words.name.clear());
     set_protocol(session, reply, Protocol::Resp2);
     reply.simple("RESET");
     Ok(())
@@ -254,7 +167,7 @@ fn reset(session: &mut Session, _: Args<'_>, reply: &mut Reply) -> Outcome {
 
 fn auth(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
     let (user, password) = match args.len() {
-        2 if session.shared.options.password.is_none() => {
+        2 if session.shared.users.default_user().password.is_none() => {
             return Err(Failure::text(
                 "ERR AUTH <password> called without any password configured for the default \
                  user. Are you sure your configuration is correct?",
@@ -269,25 +182,13 @@ fn auth(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
     Ok(())
 }
 
-/// There is one user, `default`; without a configured password every password is right.
+/// Makes the connection a user's, if the password is right.
 fn authenticate(session: &mut Session, user: &[u8], password: &[u8]) -> Outcome {
-    let right = match &session.shared.options.password {
-        Some(wanted) => equal_in_constant_time(wanted.as_bytes(), password),
-        None => true,
-    };
-    if user != b"default" || !right {
+    let Some(user) = session.shared.users.login(user, password) else {
         return Err(Failure::text("WRONGPASS invalid username-password pair or user is disabled."));
-    }
-    session.authenticated = true;
+    };
+    session.become_user(user, true);
     Ok(())
-}
-
-/// Compares in a time that tells nothing about where two passwords differ.
-fn equal_in_constant_time(wanted: &[u8], given: &[u8]) -> bool {
-    let differences = given.iter().enumerate().fold(0, |differences, (index, byte)| {
-        differences | (byte ^ wanted.get(index).copied().unwrap_or(0))
-    });
-    differences == 0 && wanted.len() == given.len()
 }
 
 fn hello(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
@@ -324,12 +225,12 @@ fn hello(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
     if !session.authenticated {
         return Err(Failure::text(
             "NOAUTH HELLO must be called with the client already authenticated, otherwise the \
-             HELLO <proto> AUTH <user> <pass> option can be used to authenticate the client and \
-             select the RESP protocol version at the same time",
+             HELLO AUTH <user> <pass> option can be used to authenticate the client and select \
+             the RESP protocol version at the same time",
         ));
     }
     if let Some(name) = client_name {
-        session.client.set_name(name);
+        session.client.set_words(|words| words.name = name.to_vec());
     }
     if let Some(protocol) = protocol {
         set_protocol(session, reply, protocol);
@@ -364,80 +265,10 @@ fn greet(session: &Session, reply: &mut Reply) {
     reply.array(0);
 }
 
-fn check_client_name(name: &[u8]) -> Outcome {
+/// Whether a word can stand in a line of `CLIENT LIST`.
+pub(super) fn check_client_name(name: &[u8]) -> Outcome {
     if name.iter().all(u8::is_ascii_graphic) {
         return Ok(());
     }
     Err(Failure::text("ERR Client names cannot contain spaces, newlines or special characters."))
-}
-
-fn client_reply(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
-    if args.is(2, "on") {
-        session.replies = ReplyMode::On;
-        reply.ok();
-    } else if args.is(2, "off") {
-        session.replies = ReplyMode::Off;
-    } else if args.is(2, "skip") {
-        if session.replies != ReplyMode::Off {
-            session.replies = ReplyMode::SkipNext;
-        }
-    } else {
-        return Err(SYNTAX_ERROR);
-    }
-    Ok(())
-}
-
-fn client_list(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
-    let mut wanted_ids: Option<Vec<u64>> = None;
-    let mut normal = true;
-    if args.len() == 4 && args.is(2, "type") {
-        let kind = args.at(3).to_ascii_lowercase();
-        normal = match kind.as_slice() {
-            b"normal" => true,
-            b"master" | b"replica" | b"slave" | b"pubsub" => false,
-            _ => {
-                let mut text = b"ERR Unknown client type '".to_vec();
-                text.extend_from_slice(cut(args.at(3), args.at(3).len()));
-                text.push(b'\'');
-                return Err(Failure::made(text));
-            }
-        };
-    } else if args.len() > 3 && args.is(2, "id") {
-        let id = |text| {
-            let id = number::integer(text).and_then(|id| u64::try_from(id).ok());
-            id.ok_or(Failure::text("ERR Invalid client ID"))
-        };
-        wanted_ids = Some(args.from(3).map(id).collect::<Result<_, _>>()?);
-    } else if args.len() != 2 {
-        return Err(SYNTAX_ERROR);
-    }
-    session.client.note(session.command);
-    let mut text = Vec::new();
-    if normal {
-        for client in session.shared.clients().values() {
-            if wanted_ids.as_ref().is_none_or(|ids| ids.contains(&client.id)) {
-                text.extend_from_slice(&describe(client));
-            }
-        }
-    }
-    reply.verbatim(&text);
-    Ok(())
-}
-
-/// One line about a client, with the fields of Redis that have a meaning here.
-fn describe(client: &Client) -> Vec<u8> {
-    let age = client.connected.elapsed().as_secs();
-    let idle = age.saturating_sub(client.active_seconds.load(Ordering::Relaxed));
-    let mut start = String::new();
-    let mut end = String::new();
-    // Writing to a string cannot fail.
-    let _ = write!(start, "id={} addr={} laddr={} name=", client.id, client.address, client.local);
-    let _ = writeln!(
-        end,
-        " age={age} idle={idle} flags=N db={} cmd={} user=default resp={}",
-        client.number.load(Ordering::Relaxed),
-        client.command(),
-        client.protocol.load(Ordering::Relaxed),
-    );
-    [start.as_bytes(), &client.name(), end.as_bytes()].concat()
 }

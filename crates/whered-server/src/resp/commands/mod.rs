@@ -5,25 +5,42 @@
 //! Not for: what a command does (the files beside this one, each with its part of the table).
 //!
 //! ```text
-//! name in any case ──hash──> slots[512] ──> Command { name, arity, ..., action }
-//!                                                     ├─ Run(handler)
-//!                                                     └─ Subcommands([Command "client|id", ...])
+//! name in any case ──hash──> slots[512] ──> Entry { number, command, subcommands }
+//!                                                            │
+//!                   Command { name, arity, ..., action } <───┘
+//!                                                ├─ Run(handler)
+//!                                                ├─ Subcommands([Command "client|id", ...])
+//!                                                └─ Either(handler, [Command "command|count", ...])
 //! ```
+//!
+//! What happens to a request: `admission` asks whether it may run now, `transaction` may queue it,
+//! `call` runs it, times it, and tells whoever watches its keys.
 //!
 //! Cost: finding a command is one hash of its name and usually one comparison.
 
+mod acl;
+mod admission;
 mod cidr;
+mod client;
+mod config;
 mod connection;
 mod geo;
 mod geosearch;
+mod info;
 mod introspection;
 mod ip;
 mod keys;
+mod keys_of;
+mod latency;
+mod parameters;
+mod pubsub;
+mod registry;
+mod scripting;
+mod slowlog;
 mod sorted_set;
 mod steer;
+mod transaction;
 mod warm;
-
-use std::sync::LazyLock;
 
 use super::number;
 use super::protocol::Args;
@@ -31,6 +48,9 @@ use super::reply::{Failure, Reply};
 use super::session::Session;
 use warm::Members;
 pub(crate) use warm::warm;
+
+pub(crate) use acl::allowed_by;
+pub(crate) use registry::{Entry, all, by_name, count, entries, name_of};
 
 /// What a handler gives: its reply is written, or an error is to be.
 type Outcome = Result<(), Failure>;
@@ -68,6 +88,8 @@ pub(crate) enum Action {
     Run(Handler),
     /// Looks at the second argument.
     Subcommands(&'static [Command]),
+    /// Looks at the second argument, if there is one, and calls a function otherwise.
+    Either(Handler, &'static [Command]),
 }
 
 /// A property of a command, under the name that `COMMAND INFO` shows.
@@ -85,11 +107,24 @@ pub(crate) enum Flag {
     Admin,
     /// Can be long or destructive.
     Dangerous,
+    /// Can make the memory grow.
+    DenyOom,
+    /// Is about channels.
+    PubSub,
+    /// Never stands in the slow log: it carries secrets, or others that stand there themselves.
+    NoSlowlog,
 }
 
 /// Every command, by family.
-static FAMILIES: [&[Command]; 9] = [
+static FAMILIES: [&[Command]; 18] = [
     connection::COMMANDS,
+    client::COMMANDS,
+    acl::COMMANDS,
+    transaction::COMMANDS,
+    pubsub::COMMANDS,
+    config::COMMANDS,
+    slowlog::COMMANDS,
+    latency::COMMANDS,
     keys::COMMANDS,
     geo::COMMANDS,
     geosearch::COMMANDS,
@@ -98,16 +133,13 @@ static FAMILIES: [&[Command]; 9] = [
     cidr::COMMANDS,
     steer::COMMANDS,
     introspection::COMMANDS,
+    info::COMMANDS,
+    scripting::COMMANDS,
 ];
 
 const SYNTAX_ERROR: Failure = Failure::text("ERR syntax error");
 const NOT_AN_INTEGER: Failure = Failure::text("ERR value is not an integer or out of range");
 const NOT_A_FLOAT: Failure = Failure::text("ERR value is not a valid float");
-
-/// Every command of the table.
-pub(crate) fn all() -> impl Iterator<Item = &'static Command> {
-    FAMILIES.iter().flat_map(|family| family.iter())
-}
 
 /// Executes one request and writes its reply.
 pub(crate) fn execute(session: &mut Session, args: Args<'_>, reply: &mut Reply) {
@@ -117,92 +149,98 @@ pub(crate) fn execute(session: &mut Session, args: Args<'_>, reply: &mut Reply) 
         session.closing = true;
         return reply.ok();
     }
-    let outcome = match find(args) {
-        Ok(command) => run(session, command, args, reply),
-        Err(failure) => Err(failure),
+    let entry = match find(args) {
+        Ok(entry) => entry,
+        Err(failure) => return admission::reject(session, None, &failure, reply),
     };
-    if let Err(failure) = outcome {
-        count_error(session);
-        reply.error(&failure);
+    if let Err(failure) = admission::admit(session, entry, args) {
+        return admission::reject(session, Some(entry), &failure, reply);
+    }
+    if session.transaction.is_open() && !transaction::is_immediate(entry.command) {
+        return transaction::queue(session, entry, args, reply);
+    }
+    if entry.writes {
+        let shared = std::sync::Arc::clone(&session.shared);
+        let _passage = shared.gate.pass(session.client.origin.worker);
+        call(session, entry, args, reply);
+    } else {
+        call(session, entry, args, reply);
     }
 }
 
-fn run(
-    session: &mut Session,
-    command: &'static Command,
-    args: Args<'_>,
-    reply: &mut Reply,
-) -> Outcome {
-    command.check_arity(args.len())?;
-    if !session.authenticated && !command.has(Flag::NoAuth) {
-        return Err(Failure::text("NOAUTH Authentication required."));
+/// Whether a request has to wait for the end of `CLIENT PAUSE`.
+pub(crate) fn must_wait(session: &Session, args: Args<'_>) -> bool {
+    let pause = &session.shared.pause;
+    if !pause.stops(true) {
+        return false;
     }
-    session.command = command.name;
-    match command.action {
-        Action::Run(handler) => handler(session, args, reply),
-        Action::Subcommands(_) => Err(wrong_arity(command.name)),
+    let Ok(entry) = find(args) else {
+        return false;
+    };
+    let name = entry.command.name;
+    // What is queued waits with EXEC.
+    let writes = match session.transaction.is_open() {
+        true => name == "exec" && session.transaction.writes(),
+        false => entry.writes || name == "publish",
+    };
+    // Otherwise nobody could end a pause of all commands.
+    name != "client|unpause" && pause.stops(writes)
+}
+
+/// Runs a command that was admitted, times it, and tells whoever watches its keys.
+fn call(session: &mut Session, entry: &'static Entry, args: Args<'_>, reply: &mut Reply) {
+    session.command = entry.command.name;
+    let shares_time = entry.short && args.len() <= SHORT_ARGUMENTS && !session.wants_exact_times();
+    if let Some((number, duration)) = session.meter.begin(entry.number, shares_time) {
+        session.log_run(number, duration);
+    }
+    let start = reply.out.len();
+    let (Action::Run(handler) | Action::Either(handler, _)) = entry.command.action else {
+        return reply.error(&wrong_arity(entry.command.name));
+    };
+    match handler(session, args, reply) {
+        Ok(()) if entry.writes && !session.shared.watches.is_empty() => {
+            transaction::touch(session, entry, args, &reply.out[start..]);
+        }
+        Ok(()) => {}
+        Err(failure) => {
+            count_error(session, &failure);
+            session.meter.note_failed(entry.number);
+            reply.error(&failure);
+        }
+    }
+    if shares_time {
+        if let Some((number, duration)) = session.meter.end_short(entry.number) {
+            session.log_run(number, duration);
+        }
+    } else {
+        let duration = session.meter.end(entry.number);
+        if !entry.command.has(Flag::NoSlowlog) {
+            session.log_if_slow(duration, args);
+        }
     }
 }
 
-fn count_error(session: &Session) {
+/// Requests with more arguments are timed alone.
+const SHORT_ARGUMENTS: usize = 16;
+
+fn count_error(session: &Session, failure: &Failure) {
     session.shared.counters.errors.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    session.shared.statistics.note_error(failure.code());
 }
 
 /// The command or subcommand that a request names.
 ///
 /// # Errors
 /// The text of Redis for an unknown command or subcommand.
-fn find(args: Args<'_>) -> Result<&'static Command, Failure> {
-    let command = by_name(args.at(0)).ok_or_else(|| unknown_command(args))?;
-    match (&command.action, args.get(1)) {
-        (Action::Subcommands(subcommands), Some(name)) => {
-            subcommand(command, subcommands, name).ok_or_else(|| unknown_subcommand(command, name))
+fn find(args: Args<'_>) -> Result<&'static Entry, Failure> {
+    let entry = registry::find(args.at(0)).ok_or_else(|| unknown_command(args))?;
+    match (entry.has_subcommands(), args.get(1)) {
+        (true, Some(name)) => {
+            entry.subcommand(name).ok_or_else(|| unknown_subcommand(entry.command, name))
         }
-        _ => Ok(command),
+        _ => Ok(entry),
     }
-}
-
-/// The command of that name, in any case.
-pub(crate) fn by_name(name: &[u8]) -> Option<&'static Command> {
-    static SLOTS: LazyLock<Box<[Option<&'static Command>]>> = LazyLock::new(|| {
-        let mut slots = vec![None; SLOT_COUNT].into_boxed_slice();
-        for command in all() {
-            let mut slot = hash(command.name.as_bytes());
-            while slots[slot].is_some() {
-                slot = (slot + 1) % SLOT_COUNT;
-            }
-            slots[slot] = Some(command);
-        }
-        slots
-    });
-    let mut slot = hash(name);
-    while let Some(command) = SLOTS[slot] {
-        if command.name.as_bytes().eq_ignore_ascii_case(name) {
-            return Some(command);
-        }
-        slot = (slot + 1) % SLOT_COUNT;
-    }
-    None
-}
-
-/// A power of two, several times the number of commands.
-const SLOT_COUNT: usize = 512;
-
-/// FNV-1a over small letters.
-fn hash(name: &[u8]) -> usize {
-    let step = |hash: u32, byte: &u8| {
-        (hash ^ u32::from(byte.to_ascii_lowercase())).wrapping_mul(0x0100_0193)
-    };
-    name.iter().take(64).fold(0x811c_9dc5, step) as usize % SLOT_COUNT
-}
-
-fn subcommand(
-    container: &Command,
-    subcommands: &'static [Command],
-    name: &[u8],
-) -> Option<&'static Command> {
-    let own_name = |command: &Command| &command.name.as_bytes()[container.name.len() + 1..];
-    subcommands.iter().find(|command| own_name(command).eq_ignore_ascii_case(name))
 }
 
 impl Command {
@@ -214,9 +252,39 @@ impl Command {
     /// Its subcommands, if it is a container.
     pub(crate) fn subcommands(&self) -> &'static [Command] {
         match self.action {
-            Action::Subcommands(subcommands) => subcommands,
+            Action::Subcommands(subcommands) | Action::Either(_, subcommands) => subcommands,
             Action::Run(_) => &[],
         }
+    }
+
+    /// Whether it can make the memory grow: every write does that does not only take away.
+    pub(crate) fn denies_oom(&self) -> bool {
+        const ONLY_TAKE_AWAY: [&str; 20] = [
+            "cidr.rem",
+            "del",
+            "expire",
+            "expireat",
+            "flushall",
+            "flushdb",
+            "function|flush",
+            "persist",
+            "pexpire",
+            "pexpireat",
+            "rename",
+            "renamenx",
+            "script|flush",
+            "site.down",
+            "site.move",
+            "site.rem",
+            "site.up",
+            "unlink",
+            "zrem",
+            "zremrangebyrank",
+        ];
+        self.has(Flag::DenyOom)
+            || (self.has(Flag::Write)
+                && !ONLY_TAKE_AWAY.contains(&self.name)
+                && !self.name.starts_with("zremrangeby"))
     }
 
     fn takes(&self, count: usize) -> bool {
@@ -258,6 +326,13 @@ fn unknown_subcommand(container: &Command, name: &[u8]) -> Failure {
     let mut text = b"ERR unknown subcommand '".to_vec();
     text.extend_from_slice(cut(name, REPEATED_BYTES));
     text.extend_from_slice(format!("'. Try {} HELP.", container.name.to_uppercase()).as_bytes());
+    Failure::made(text)
+}
+
+fn unknown_or_wrong_arity(name: &[u8], container: &str) -> Failure {
+    let mut text = b"ERR unknown subcommand or wrong number of arguments for '".to_vec();
+    text.extend_from_slice(cut(name, REPEATED_BYTES));
+    text.extend_from_slice(format!("'. Try {container} HELP.").as_bytes());
     Failure::made(text)
 }
 

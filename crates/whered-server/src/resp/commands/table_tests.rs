@@ -6,15 +6,18 @@ use std::path::Path;
 use super::*;
 
 /// The families in the page's order, with their headings.
-const GROUPS: [(&str, &str); 8] = [
+const GROUPS: [(&str, &str); 11] = [
     ("ip", "Databases of addresses"),
     ("cidr", "Prefix sets"),
     ("steer", "Pools and sites"),
     ("geo", "Collections of points"),
     ("sorted-set", "Collections as sorted sets"),
     ("generic", "Keys"),
+    ("transactions", "Transactions"),
+    ("pubsub", "Channels"),
     ("connection", "Connections"),
     ("server", "The server"),
+    ("scripting", "Scripts and functions"),
 ];
 
 const TOP: &str = "\
@@ -41,10 +44,36 @@ fn all_and_subcommands() -> impl Iterator<Item = &'static Command> {
     all().flat_map(|command| std::iter::once(command).chain(command.subcommands()))
 }
 
+/// What stands below a heading, where the rows do not say it.
+const NOTES: [(&str, &str); 3] = [
+    (
+        "transactions",
+        "The queued commands run without a foreign write between them; other clients' reads may see \
+         a transaction half done. The replies leave together, when the last write is durable. A key \
+         counts as changed for `WATCH` when a command wrote to it, even the same value.",
+    ),
+    (
+        "pubsub",
+        "A listener that stays behind by more than `pubsub_buffer_limit_bytes`, or by a quarter of \
+         it for a minute, is closed. What a transaction publishes to its own connection (RESP3) comes \
+         behind the reply to `EXEC`; Redis puts it into the middle of that reply.",
+    ),
+    (
+        "server",
+        "`CONFIG SET` lasts until the server stops. `CONFIG GET requirepass` is always empty, since \
+         only a hash is kept. Users come from the configuration; `ACL` only tells about them. Short \
+         commands that follow each other in a pipeline are timed together, up to 16 of them: when \
+         they were held up, the slow log has the command's name without its arguments.",
+    ),
+];
+
 fn page() -> String {
     let mut page = TOP.to_owned();
     for (group, heading) in GROUPS {
         let _ = write!(page, "\n## {heading}\n\n");
+        for (_, note) in NOTES.iter().filter(|(of, _)| *of == group) {
+            let _ = write!(page, "{note}\n\n");
+        }
         let _ = writeln!(page, "| command | what it does | cost | writes | since |");
         let _ = writeln!(page, "| --- | --- | --- | --- | --- |");
         let mut commands: Vec<_> = all_and_subcommands().filter(|c| c.group == group).collect();

@@ -1,0 +1,252 @@
+//! The register of open connections: what one connection may know of another, and how it reaches it.
+//!
+//! For: `CLIENT LIST` and `CLIENT KILL`, and the letter boxes that published messages lie in until
+//! their connection has its turn.
+//! Not for: what a connection's own commands know (`session`), nor channels (`pubsub`).
+//!
+//! ```text
+//! publisher's thread                              subscriber's thread
+//!   post(message) ──> box [m1 m2 m3] ──────────────> take() in its turn ──> output
+//!                      └─ first one in: Signal::call(place) wakes the worker
+//! ```
+//!
+//! Invariants: a box never holds more bytes than the limit that its poster names; beyond it the
+//! connection is marked and what lies in the box is dropped, because it will be closed.
+//! At the same time: everything here is an atomic or stands under a short lock of one connection;
+//! the register's own lock is taken when a connection comes or goes, and by those two commands.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use super::worker::Signal;
+
+/// A message as its subscribers get it, without the first byte, which is `*` or `>`.
+pub(crate) type Message = Arc<[u8]>;
+
+/// What a waiting message costs beside its bytes.
+const MESSAGE_OVERHEAD_BYTES: usize = 32;
+
+/// How a connection came.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Transport {
+    /// Plain TCP.
+    Tcp,
+    /// TLS over TCP.
+    Tls,
+    /// A Unix socket.
+    Unix,
+}
+
+/// Where a connection came from and where it is kept.
+pub(crate) struct Origin {
+    pub(crate) transport: Transport,
+    /// `address:port`, or `path:0` for a Unix socket.
+    pub(crate) address: String,
+    pub(crate) local: String,
+    /// The worker's number and its connection index.
+    pub(crate) worker: usize,
+    pub(crate) place: usize,
+    pub(crate) signal: Arc<Signal>,
+}
+
+/// All open connections by id.
+#[derive(Default)]
+pub(crate) struct Clients {
+    open: Mutex<BTreeMap<u64, Arc<Client>>>,
+    last_id: AtomicU64,
+}
+
+impl Clients {
+    /// Enters a new connection into the register.
+    pub(crate) fn enter(&self, origin: Origin) -> Arc<Client> {
+        let client = Arc::new(Client {
+            id: self.last_id.fetch_add(1, Ordering::Relaxed) + 1,
+            origin,
+            connected: Instant::now(),
+            number: AtomicUsize::new(0),
+            protocol: AtomicUsize::new(2),
+            active_seconds: AtomicU64::new(0),
+            channels: AtomicUsize::new(0),
+            patterns: AtomicUsize::new(0),
+            queued: AtomicUsize::new(NOT_QUEUEING),
+            input_bytes: AtomicUsize::new(0),
+            output_bytes: AtomicUsize::new(0),
+            input_size: AtomicUsize::new(0),
+            killed: AtomicBool::new(false),
+            flooded: AtomicBool::new(false),
+            words: Mutex::default(),
+            post: Mutex::default(),
+        });
+        self.lock().insert(client.id, Arc::clone(&client));
+        client
+    }
+
+    /// Removes a connection from the register.
+    pub(crate) fn forget(&self, client: &Client) {
+        self.lock().remove(&client.id);
+    }
+
+    /// The connections that are open now, in the order in which they came.
+    pub(crate) fn open(&self) -> Vec<Arc<Client>> {
+        self.lock().values().cloned().collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<Client>>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The count of queued commands outside a transaction.
+const NOT_QUEUEING: usize = usize::MAX;
+
+/// One open connection, as other connections see it.
+pub(crate) struct Client {
+    pub(crate) id: u64,
+    pub(crate) origin: Origin,
+    pub(crate) connected: Instant,
+    pub(crate) number: AtomicUsize,
+    pub(crate) protocol: AtomicUsize,
+    /// When the last command came, in seconds since the connection was opened.
+    pub(crate) active_seconds: AtomicU64,
+    pub(crate) channels: AtomicUsize,
+    pub(crate) patterns: AtomicUsize,
+    /// Unfinished request bytes, unsent reply bytes, and the room that the input takes.
+    pub(crate) input_bytes: AtomicUsize,
+    pub(crate) output_bytes: AtomicUsize,
+    pub(crate) input_size: AtomicUsize,
+    queued: AtomicUsize,
+    killed: AtomicBool,
+    flooded: AtomicBool,
+    words: Mutex<Words>,
+    post: Mutex<Post>,
+}
+
+/// What a connection is called.
+#[derive(Clone)]
+pub(crate) struct Words {
+    /// The name that `CLIENT SETNAME` has given; empty when there is none.
+    pub(crate) name: Vec<u8>,
+    /// What `CLIENT SETINFO` has told.
+    pub(crate) library: Vec<u8>,
+    pub(crate) library_version: Vec<u8>,
+    pub(crate) user: Arc<str>,
+    /// The name of the last command of the last turn.
+    pub(crate) command: &'static str,
+}
+
+impl Default for Words {
+    fn default() -> Words {
+        Words {
+            name: Vec::new(),
+            library: Vec::new(),
+            library_version: Vec::new(),
+            user: Arc::from("default"),
+            command: "NULL",
+        }
+    }
+}
+
+#[derive(Default)]
+struct Post {
+    waiting: VecDeque<Message>,
+    size_bytes: usize,
+}
+
+impl Client {
+    /// What it is called now.
+    pub(crate) fn words(&self) -> Words {
+        self.lock_words().clone()
+    }
+
+    /// Changes what it is called.
+    pub(crate) fn set_words(&self, change: impl FnOnce(&mut Words)) {
+        change(&mut self.lock_words());
+    }
+
+    /// Notes that the connection has executed commands.
+    pub(crate) fn note(&self, command: &'static str, now: Instant) {
+        let seconds = now.saturating_duration_since(self.connected).as_secs();
+        self.active_seconds.store(seconds, Ordering::Relaxed);
+        self.lock_words().command = command;
+    }
+
+    /// How many commands wait for `EXEC`; `None` outside a transaction.
+    pub(crate) fn queued(&self) -> Option<usize> {
+        Some(self.queued.load(Ordering::Relaxed)).filter(|count| *count != NOT_QUEUEING)
+    }
+
+    /// Notes how many commands wait for `EXEC`.
+    pub(crate) fn set_queued(&self, count: Option<usize>) {
+        self.queued.store(count.unwrap_or(NOT_QUEUEING), Ordering::Relaxed);
+    }
+
+    /// Whether it listens to channels.
+    pub(crate) fn is_subscriber(&self) -> bool {
+        self.channels.load(Ordering::Relaxed) + self.patterns.load(Ordering::Relaxed) > 0
+    }
+
+    /// The connection is to end, without more replies.
+    pub(crate) fn kill(&self) {
+        self.killed.store(true, Ordering::Release);
+        self.call();
+    }
+
+    /// Whether somebody has ended it.
+    pub(crate) fn is_killed(&self) -> bool {
+        self.killed.load(Ordering::Acquire)
+    }
+
+    /// Whether more was posted than it may hold.
+    pub(crate) fn is_flooded(&self) -> bool {
+        self.flooded.load(Ordering::Acquire)
+    }
+
+    /// Puts a message into its box. A box with more than `limit_bytes` ends the connection.
+    pub(crate) fn post(&self, message: &Message, limit_bytes: usize) {
+        let mut post = self.lock_post();
+        if self.is_flooded() {
+            return;
+        }
+        post.size_bytes += message.len() + MESSAGE_OVERHEAD_BYTES;
+        if post.size_bytes > limit_bytes {
+            *post = Post::default();
+            self.flooded.store(true, Ordering::Release);
+        } else {
+            post.waiting.push_back(Arc::clone(message));
+        }
+        let first = post.waiting.len() <= 1;
+        drop(post);
+        if first {
+            self.call();
+        }
+    }
+
+    /// Gives the messages that have come, up to about so many bytes, and whether more are there.
+    pub(crate) fn take_post(&self, room_bytes: usize, mut each: impl FnMut(&Message)) -> bool {
+        let mut post = self.lock_post();
+        let mut taken = 0;
+        while taken < room_bytes
+            && let Some(message) = post.waiting.pop_front()
+        {
+            post.size_bytes -= message.len() + MESSAGE_OVERHEAD_BYTES;
+            taken += message.len();
+            each(&message);
+        }
+        !post.waiting.is_empty()
+    }
+
+    /// Wakes the connection's worker, which gives it a turn.
+    fn call(&self) {
+        self.origin.signal.call(self.origin.place, self.id);
+    }
+
+    fn lock_words(&self) -> MutexGuard<'_, Words> {
+        self.words.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn lock_post(&self) -> MutexGuard<'_, Post> {
+        self.post.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

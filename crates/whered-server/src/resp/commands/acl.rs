@@ -1,0 +1,275 @@
+//! Access lists: `ACL` as far as it only reads, and what a user's rules allow.
+//!
+//! Users come from the configuration; nothing here changes them. The words are those of Redis:
+//! `+name -name +container|subcommand +@category -@category`, `+@all` and `-@all`.
+
+use super::registry::{entries, find_any};
+use super::{Action, Command, Entry, Failure, Flag, Members, Outcome};
+use crate::resp::protocol::Args;
+use crate::resp::reply::Reply;
+use crate::resp::users::{self, User};
+
+const ACL_COMMAND: Command = Command {
+    name: "",
+    arity: 2,
+    flags: &[Flag::Admin, Flag::Dangerous],
+    group: "server",
+    keys: (0, 0, 0),
+    members: Members::None,
+    syntax: "",
+    summary: "",
+    cost: "O(N) with N users",
+    since: "6.0.0",
+    action: Action::Subcommands(&[]),
+};
+
+pub(super) const COMMANDS: &[Command] = &[Command {
+    name: "acl",
+    arity: -2,
+    flags: &[],
+    syntax: "subcommand ...",
+    summary: "A container for commands about users",
+    cost: "Depends on the subcommand.",
+    action: Action::Subcommands(ACL),
+    ..ACL_COMMAND
+}];
+
+const ACL: &[Command] = &[
+    Command {
+        name: "acl|cat",
+        arity: -2,
+        flags: &[],
+        syntax: "[category]",
+        summary: "Gives the categories, or the commands of one",
+        cost: "O(N) with N commands",
+        action: Action::Run(|_, args, reply| cat(args, reply)),
+        ..ACL_COMMAND
+    },
+    Command {
+        name: "acl|getuser",
+        arity: 3,
+        syntax: "username",
+        summary: "Gives the rules of a user",
+        action: Action::Run(|session, args, reply| {
+            match session.shared.users.find(args.at(2)) {
+                Some(user) => write_user(&user, reply),
+                None => reply.null(),
+            }
+            Ok(())
+        }),
+        ..ACL_COMMAND
+    },
+    Command {
+        name: "acl|help",
+        flags: &[],
+        summary: "Shows what ACL can do",
+        action: Action::Run(|_, _, reply| {
+            super::introspection::help("ACL", ACL, reply);
+            Ok(())
+        }),
+        ..ACL_COMMAND
+    },
+    Command {
+        name: "acl|list",
+        summary: "Gives the rules of all users, a line for each",
+        action: Action::Run(|session, _, reply| {
+            let users = session.shared.users.all();
+            reply.array(users.len());
+            users.iter().for_each(|user| reply.bulk(line_of(user).as_bytes()));
+            Ok(())
+        }),
+        ..ACL_COMMAND
+    },
+    Command {
+        name: "acl|users",
+        summary: "Gives the names of the users",
+        action: Action::Run(|session, _, reply| {
+            let users = session.shared.users.all();
+            reply.array(users.len());
+            users.iter().for_each(|user| reply.bulk(user.name.as_bytes()));
+            Ok(())
+        }),
+        ..ACL_COMMAND
+    },
+    Command {
+        name: "acl|whoami",
+        flags: &[],
+        summary: "Gives the name of the connection's user",
+        cost: "O(1)",
+        action: Action::Run(|session, _, reply| {
+            reply.bulk(session.user.name.as_bytes());
+            Ok(())
+        }),
+        ..ACL_COMMAND
+    },
+];
+
+/// Every category, those of Redis first.
+const CATEGORIES: [&str; 24] = [
+    "keyspace",
+    "read",
+    "write",
+    "set",
+    "sortedset",
+    "list",
+    "hash",
+    "string",
+    "bitmap",
+    "hyperloglog",
+    "geo",
+    "stream",
+    "pubsub",
+    "admin",
+    "fast",
+    "slow",
+    "blocking",
+    "dangerous",
+    "connection",
+    "transaction",
+    "scripting",
+    "ip",
+    "cidr",
+    "steer",
+];
+
+fn cat(args: Args<'_>, reply: &mut Reply) -> Outcome {
+    let Some(wanted) = args.get(2) else {
+        reply.array(CATEGORIES.len());
+        CATEGORIES.iter().for_each(|category| reply.bulk(category.as_bytes()));
+        return Ok(());
+    };
+    if args.len() > 3 {
+        return Err(super::unknown_or_wrong_arity(args.at(1), "ACL"));
+    }
+    let lower = wanted.to_ascii_lowercase();
+    let Some(category) = CATEGORIES.iter().find(|category| category.as_bytes() == lower) else {
+        let text = [b"ERR Unknown category '", super::cut(wanted, wanted.len()), b"'"].concat();
+        return Err(Failure::made(text));
+    };
+    let found = || entries().iter().filter(|entry| is_in(entry, category));
+    reply.array(found().count());
+    found().for_each(|entry| reply.bulk(entry.command.name.as_bytes()));
+    Ok(())
+}
+
+fn is_in(entry: &Entry, category: &str) -> bool {
+    // A container runs nothing itself.
+    !matches!(entry.command.action, Action::Subcommands(_))
+        && categories(entry.command).iter().any(|name| &name[1..] == category)
+}
+
+/// The categories of a command, each with its `@`.
+pub(super) fn categories(command: &Command) -> Vec<&'static str> {
+    let by_group = match command.group {
+        "generic" => Some("@keyspace"),
+        "string" => Some("@string"),
+        "sorted-set" => Some("@sortedset"),
+        "geo" => Some("@geo"),
+        "connection" => Some("@connection"),
+        "transactions" => Some("@transaction"),
+        "scripting" => Some("@scripting"),
+        "ip" => Some("@ip"),
+        "cidr" => Some("@cidr"),
+        "steer" => Some("@steer"),
+        _ => None,
+    };
+    let of_all_keys = ["flushall", "flushdb", "dbsize"].contains(&command.name);
+    let by_flag = [
+        (Flag::Write, "@write"),
+        (Flag::ReadOnly, "@read"),
+        (Flag::PubSub, "@pubsub"),
+        (Flag::Admin, "@admin"),
+        (Flag::Dangerous, "@dangerous"),
+    ];
+    let by_flag = by_flag.iter().filter(|(flag, _)| command.has(*flag)).map(|(_, name)| *name);
+    let speed = if command.has(Flag::Fast) { "@fast" } else { "@slow" };
+    let keyspace = of_all_keys.then_some("@keyspace");
+    by_group.into_iter().chain(keyspace).chain(by_flag).chain([speed]).collect()
+}
+
+/// What rules allow, by command number: the last rule that fits counts, and without one nothing
+/// is allowed.
+///
+/// # Errors
+/// The first rule that is none.
+pub(crate) fn allowed_by(rules: &[String]) -> Result<Vec<bool>, String> {
+    let mut allowed = vec![false; entries().len()];
+    for rule in rules {
+        let (give, what) = match (rule.strip_prefix('+'), rule.strip_prefix('-'), rule.as_str()) {
+            (Some(what), _, _) => (true, what),
+            (_, Some(what), _) => (false, what),
+            (_, _, "allcommands") => (true, "@all"),
+            (_, _, "nocommands") => (false, "@all"),
+            _ => return Err(rule.clone()),
+        };
+        let what = what.to_ascii_lowercase();
+        let fits: Box<dyn Fn(&Entry) -> bool> = match what.strip_prefix('@') {
+            Some("all") => Box::new(|_| true),
+            Some(category) if CATEGORIES.contains(&category) => {
+                Box::new(move |entry| categories(entry.command).iter().any(|c| &c[1..] == category))
+            }
+            Some(_) => return Err(rule.clone()),
+            None => {
+                let entry = find_any(what.as_bytes()).ok_or_else(|| rule.clone())?;
+                let last = entry.number + entry.subcommands().len();
+                Box::new(move |other| (entry.number..=last).contains(&other.number))
+            }
+        };
+        entries().iter().filter(|entry| fits(entry)).for_each(|e| allowed[e.number] = give);
+    }
+    Ok(allowed)
+}
+
+/// A user's rules for commands in one line.
+fn rules_of(user: &User) -> String {
+    match user.rules.as_slice() {
+        [all] if all == "+@all" || all == "allcommands" => "+@all".to_owned(),
+        rules => std::iter::once("-@all")
+            .chain(rules.iter().map(String::as_str))
+            .collect::<Vec<_>>()
+            .join(" "),
+    }
+}
+
+fn patterns(sign: char, patterns: &[String]) -> String {
+    patterns.iter().map(|pattern| format!("{sign}{pattern}")).collect::<Vec<_>>().join(" ")
+}
+
+fn line_of(user: &User) -> String {
+    let password = match &user.password {
+        Some(hash) => format!("#{}", users::hexadecimal(hash)),
+        None => "nopass".to_owned(),
+    };
+    let keys = patterns('~', &user.keys);
+    let mut channels = patterns('&', &user.channels);
+    if !user.channels.iter().any(|channel| channel == "*") {
+        channels = format!("resetchannels {channels}").trim_end().to_owned();
+    }
+    let name = &user.name;
+    let parts = ["user", name, "on", &password, &keys, &channels, &rules_of(user)];
+    let parts: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+    parts.join(" ")
+}
+
+fn write_user(user: &User, reply: &mut Reply) {
+    reply.map(6);
+    reply.bulk(b"flags");
+    let flags: &[&str] = if user.password.is_none() { &["on", "nopass"] } else { &["on"] };
+    reply.set(flags.len());
+    flags.iter().for_each(|flag| reply.bulk(flag.as_bytes()));
+    reply.bulk(b"passwords");
+    reply.array(usize::from(user.password.is_some()));
+    if let Some(hash) = &user.password {
+        reply.bulk(users::hexadecimal(hash).as_bytes());
+    }
+    for (field, value) in [
+        ("commands", rules_of(user)),
+        ("keys", patterns('~', &user.keys)),
+        ("channels", patterns('&', &user.channels)),
+    ] {
+        reply.bulk(field.as_bytes());
+        reply.bulk(value.as_bytes());
+    }
+    reply.bulk(b"selectors");
+    reply.array(0);
+}

@@ -1,0 +1,106 @@
+//! Whether a request may run now: what holds for all commands, in the order in which Redis asks.
+//!
+//! ```text
+//! arity ─> logged in? ─> permitted? ─> memory left? ─> a listener's command?
+//!   any refusal: the transaction, if one is open, fails, and EXEC says why it was refused
+//! ```
+//!
+//! Cost: for a connection without a transaction, channels or a restricted user, one comparison and
+//! one atomic load.
+
+use super::keys_of::{self, Access};
+use super::{Entry, Failure, Flag, Outcome, transaction, wrong_arity};
+use crate::resp::protocol::Args;
+use crate::resp::reply::{Protocol, Reply};
+use crate::resp::session::Session;
+
+const NOT_LOGGED_IN: Failure = Failure::text("NOAUTH Authentication required.");
+const OUT_OF_MEMORY: Failure =
+    Failure::text("OOM command not allowed when used memory > 'maxmemory'.");
+
+/// Asks whether a request may run.
+///
+/// # Errors
+/// The text of Redis for the first reason against it.
+pub(super) fn admit(session: &mut Session, entry: &'static Entry, args: Args<'_>) -> Outcome {
+    let command = entry.command;
+    command.check_arity(args.len())?;
+    if entry.has_subcommands() && matches!(command.action, super::Action::Subcommands(_)) {
+        return Err(wrong_arity(command.name));
+    }
+    if !session.authenticated && !command.has(Flag::NoAuth) {
+        return Err(NOT_LOGGED_IN);
+    }
+    if !session.user.may_all() && !command.has(Flag::NoAuth) {
+        check_permissions(session, entry, args)?;
+    }
+    if session.shared.has_memory_limit() {
+        let queued = session.transaction.is_open() && !transaction::is_immediate(command);
+        let executed = command.name == "exec" && session.transaction.denies_oom();
+        if (entry.grows || queued || executed) && session.shared.is_out_of_memory() {
+            return Err(OUT_OF_MEMORY);
+        }
+    }
+    if session.subscription_count() > 0
+        && session.client_protocol() == Protocol::Resp2
+        && !is_for_listeners(command.name)
+    {
+        return Err(Failure::made(format!(
+            "ERR Can't execute '{}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET \
+             are allowed in this context",
+            command.name
+        )));
+    }
+    Ok(())
+}
+
+/// Answers a request that does not run.
+pub(super) fn reject(
+    session: &mut Session,
+    entry: Option<&'static Entry>,
+    failure: &Failure,
+    reply: &mut Reply,
+) {
+    if let Some(entry) = entry {
+        session.meter.note_rejected(entry.number);
+    }
+    if entry.is_some_and(|entry| entry.command.name == "exec") {
+        transaction::discard(session);
+        let text = failure.prefixed("EXECABORT Transaction discarded because of: ");
+        super::count_error(session, &text);
+        return reply.error(&text);
+    }
+    super::count_error(session, failure);
+    session.transaction.fail();
+    reply.error(failure);
+}
+
+fn check_permissions(session: &Session, entry: &'static Entry, args: Args<'_>) -> Outcome {
+    let (user, command) = (&session.user, entry.command);
+    if !user.may_run(entry.number) {
+        return Err(Failure::made(format!(
+            "NOPERM this user has no permissions to run the '{}' command",
+            command.name
+        )));
+    }
+    let keys = keys_of::keys_of(command, args);
+    if !keys.iter().all(|(key, _): &(&[u8], Access)| user.may_touch(key)) {
+        return Err(Failure::text(
+            "NOPERM this user has no permissions to access one of the keys used as arguments",
+        ));
+    }
+    let mut channels = keys_of::channels_of(command, args);
+    if !channels.all(|(channel, is_pattern)| user.may_use_channel(channel, is_pattern)) {
+        return Err(Failure::text(
+            "NOPERM this user has no permissions to access one of the channels used as arguments",
+        ));
+    }
+    Ok(())
+}
+
+/// What a connection of RESP2 may still do while it listens to channels.
+fn is_for_listeners(name: &str) -> bool {
+    const ALLOWED: [&str; 6] =
+        ["subscribe", "psubscribe", "unsubscribe", "punsubscribe", "ping", "reset"];
+    ALLOWED.contains(&name)
+}

@@ -1,0 +1,237 @@
+//! `INFO`: what the server is and does, in the sections and fields of Redis where they are true
+//! here, with fields of our own (`whered_...`, `journal_...`) beside them.
+
+use std::fmt::Write as _;
+use std::sync::atomic::Ordering;
+
+use whered_engine::DATABASE_COUNT;
+
+use super::introspection::REDIS_VERSION;
+use super::registry::{Entry, entries};
+use super::{Action, Command, Flag, Members, Outcome};
+use crate::resp::protocol::Args;
+use crate::resp::reply::Reply;
+use crate::resp::session::Session;
+use crate::resp::statistics::Totals;
+
+pub(super) const COMMANDS: &[Command] = &[Command {
+    name: "info",
+    arity: -1,
+    flags: &[Flag::Dangerous],
+    group: "server",
+    keys: (0, 0, 0),
+    members: Members::None,
+    syntax: "[section [section ...]]",
+    summary: "Tells what the server is and does",
+    cost: "O(1)",
+    since: "1.0.0",
+    action: Action::Run(info),
+}];
+
+type Section = fn(&Session, &mut String);
+
+/// The sections in order; each writes its own lines. The last value says whether it is among those
+/// that are given when nobody asks for certain ones.
+const SECTIONS: [(&str, Section, bool); 13] = [
+    ("Server", server, true),
+    ("Clients", clients, true),
+    ("Memory", memory, true),
+    ("Persistence", persistence, true),
+    ("Stats", stats, true),
+    ("Replication", replication, true),
+    ("CPU", processor, true),
+    ("Modules", |_, _| {}, true),
+    ("Commandstats", command_stats, false),
+    ("Errorstats", error_stats, true),
+    ("Latencystats", latency_stats, false),
+    ("Cluster", |_, text| line(text, "cluster_enabled", 0), true),
+    ("Keyspace", keyspace, true),
+];
+
+fn info(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
+    let asked = |word: &str| (1..args.len()).any(|at| args.is(at, word));
+    let default = args.len() == 1 || asked("default");
+    let everything = asked("all") || asked("everything");
+    let mut text = String::new();
+    for (name, write, usual) in SECTIONS {
+        if everything || (default && usual) || asked(name) {
+            if !text.is_empty() {
+                text.push_str("\r\n");
+            }
+            text.push_str("# ");
+            text.push_str(name);
+            text.push_str("\r\n");
+            write(session, &mut text);
+        }
+    }
+    reply.verbatim(text.as_bytes());
+    Ok(())
+}
+
+/// Appends one line `field:value`.
+fn line(text: &mut String, field: &str, value: impl std::fmt::Display) {
+    // Writing to a string cannot fail.
+    let _ = write!(text, "{field}:{value}\r\n");
+}
+
+fn server(session: &Session, text: &mut String) {
+    let shared = &session.shared;
+    let uptime_seconds = shared.started.elapsed().as_secs();
+    line(text, "redis_version", REDIS_VERSION);
+    line(text, "whered_version", shared.options.version);
+    line(text, "redis_mode", "standalone");
+    line(text, "os", std::env::consts::OS);
+    line(text, "arch_bits", usize::BITS);
+    line(text, "multiplexing_api", "epoll");
+    line(text, "process_id", std::process::id());
+    line(text, "run_id", &shared.options.run_id);
+    line(text, "tcp_port", shared.port);
+    line(text, "server_time_usec", session.engine().now_millis() * 1000);
+    line(text, "uptime_in_seconds", uptime_seconds);
+    line(text, "uptime_in_days", uptime_seconds / 86_400);
+    line(text, "io_threads_active", shared.options.threads.max(1));
+}
+
+fn clients(session: &Session, text: &mut String) {
+    let shared = &session.shared;
+    let open = shared.clients.open();
+    let listening = open.iter().filter(|client| client.is_subscriber()).count();
+    line(text, "connected_clients", shared.counters.connections_open.load(Ordering::Relaxed));
+    line(text, "cluster_connections", 0);
+    line(text, "maxclients", shared.settings.max_clients.load(Ordering::Relaxed));
+    line(text, "client_buffers_bytes", shared.counters.buffer_bytes.load(Ordering::Relaxed));
+    line(text, "blocked_clients", 0);
+    line(text, "tracking_clients", 0);
+    line(text, "pubsub_clients", listening);
+}
+
+fn memory(session: &Session, text: &mut String) {
+    let account = &session.shared.memory;
+    let used = account.used_bytes();
+    line(text, "used_memory", used);
+    line(text, "used_memory_human", human(used));
+    line(text, "used_memory_rss", used);
+    line(text, "used_memory_peak", account.peak_bytes());
+    let limit = session.shared.settings.max_memory_bytes.load(Ordering::Relaxed);
+    line(text, "maxmemory", limit);
+    line(text, "maxmemory_human", human(limit));
+    line(text, "maxmemory_policy", "noeviction");
+    line(text, "mem_allocator", "mimalloc");
+}
+
+/// Bytes for people: `1.50M`.
+fn human(bytes: u64) -> String {
+    let units = [("T", 1u64 << 40), ("G", 1 << 30), ("M", 1 << 20), ("K", 1 << 10)];
+    match units.iter().find(|(_, size)| bytes >= *size) {
+        Some((unit, size)) => format!("{:.2}{unit}", bytes as f64 / *size as f64),
+        None => format!("{bytes}B"),
+    }
+}
+
+fn persistence(session: &Session, text: &mut String) {
+    line(text, "loading", 0);
+    let Some(stats) = session.engine().journal_stats() else {
+        return line(text, "aof_enabled", 0);
+    };
+    let poisoned = session.engine().journal_poisoned();
+    line(text, "aof_enabled", 1);
+    line(text, "aof_last_write_status", if poisoned.is_none() { "ok" } else { "err" });
+    line(text, "journal_groups", stats.groups);
+    line(text, "journal_frames", stats.frames);
+    line(text, "journal_bytes", stats.bytes);
+    line(text, "journal_poisoned", u8::from(poisoned.is_some()));
+    if let Some(reason) = poisoned {
+        let reason = reason.replace(['\r', '\n'], " ");
+        line(text, "journal_error", reason);
+        line(text, "journal_note", "memory may hold writes that were not acknowledged");
+    }
+}
+
+fn stats(session: &Session, text: &mut String) {
+    let counters = &session.shared.counters;
+    let fields = [
+        ("total_connections_received", &counters.connections_accepted),
+        ("total_commands_processed", &counters.commands),
+        ("total_net_input_bytes", &counters.input_bytes),
+        ("total_net_output_bytes", &counters.output_bytes),
+        ("rejected_connections", &counters.connections_rejected),
+        ("total_error_replies", &counters.errors),
+        ("client_query_buffer_limit_disconnections", &counters.query_limit_closed),
+        ("client_output_buffer_limit_disconnections", &counters.output_limit_closed),
+        ("client_buffers_limit_disconnections", &counters.buffers_limit_closed),
+        ("client_idle_disconnections", &counters.idle_closed),
+        ("tls_handshake_failures", &counters.tls_failed),
+        ("published_messages", &counters.published),
+    ];
+    for (field, counter) in fields {
+        line(text, field, counter.load(Ordering::Relaxed));
+    }
+    line(text, "pubsub_channels", session.shared.pubsub.channel_count());
+    line(text, "pubsub_patterns", session.shared.pubsub.pattern_count());
+    line(text, "slowlog_len", session.shared.slowlog.len());
+}
+
+/// User and system time of this process, from the fields 14 and 15 of this file in ticks of a
+/// hundredth of a second (proc(5)); the name before them may hold anything but ends with `)`.
+fn processor(_: &Session, text: &mut String) {
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    let behind_name = stat.rsplit(')').next().unwrap_or_default();
+    let mut fields = behind_name.split_ascii_whitespace().skip(11);
+    for field in ["used_cpu_user", "used_cpu_sys"] {
+        let ticks: f64 = fields.next().and_then(|ticks| ticks.parse().ok()).unwrap_or(0.0);
+        line(text, field, format_args!("{:.6}", ticks / 100.0));
+    }
+}
+
+/// The commands that were called or refused, with their figures.
+fn used_commands(session: &Session) -> Vec<(&'static Entry, Totals)> {
+    entries()
+        .iter()
+        .map(|entry| (entry, session.shared.statistics.total(entry.number)))
+        .filter(|(_, totals)| totals.calls + totals.rejected > 0)
+        .collect()
+}
+
+fn command_stats(session: &Session, text: &mut String) {
+    for (entry, totals) in used_commands(session) {
+        let Totals { calls, nanoseconds, failed, rejected, .. } = totals;
+        let micros = nanoseconds as f64 / 1000.0;
+        let each = if calls > 0 { micros / calls as f64 } else { 0.0 };
+        let field = format!("cmdstat_{}", entry.command.name);
+        let value = format_args!(
+            "calls={calls},usec={micros:.0},usec_per_call={each:.2},rejected_calls={rejected},\
+             failed_calls={failed}"
+        );
+        line(text, &field, value);
+    }
+}
+
+fn error_stats(session: &Session, text: &mut String) {
+    for (code, count) in session.shared.statistics.errors() {
+        line(text, &format!("errorstat_{code}"), format_args!("count={count}"));
+    }
+}
+
+fn latency_stats(session: &Session, text: &mut String) {
+    for (entry, totals) in used_commands(session) {
+        if totals.calls > 0 {
+            let field = format!("latency_percentiles_usec_{}", entry.command.name);
+            let [p50, p99, p999] = [0.5, 0.99, 0.999].map(|part| totals.quantile_micros(part));
+            line(text, &field, format_args!("p50={p50}.000,p99={p99}.000,p99.9={p999}.000"));
+        }
+    }
+}
+
+fn replication(_: &Session, text: &mut String) {
+    line(text, "role", "master");
+    line(text, "connected_slaves", 0);
+}
+
+fn keyspace(session: &Session, text: &mut String) {
+    for number in 0..DATABASE_COUNT {
+        let keys = session.engine().keyspace().len(number);
+        if keys > 0 {
+            line(text, &format!("db{number}"), format_args!("keys={keys},expires=0,avg_ttl=0"));
+        }
+    }
+}

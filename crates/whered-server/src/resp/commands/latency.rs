@@ -1,0 +1,124 @@
+//! `LATENCY`: how long commands take. There is no monitor of events, so that `LATEST` and
+//! `HISTORY` are always empty; the histograms are those of `/metrics`.
+
+use super::registry::{entries, find_any};
+use super::{Action, Command, Entry, Flag, Members, Outcome};
+use crate::resp::protocol::Args;
+use crate::resp::reply::Reply;
+use crate::resp::session::Session;
+use crate::resp::statistics::Totals;
+
+const LATENCY: Command = Command {
+    name: "",
+    arity: 2,
+    flags: &[Flag::Admin, Flag::Dangerous],
+    group: "server",
+    keys: (0, 0, 0),
+    members: Members::None,
+    syntax: "",
+    summary: "",
+    cost: "O(1)",
+    since: "2.8.13",
+    action: Action::Subcommands(&[]),
+};
+
+pub(super) const COMMANDS: &[Command] = &[Command {
+    name: "latency",
+    arity: -2,
+    flags: &[],
+    syntax: "subcommand ...",
+    summary: "A container for commands about latencies",
+    cost: "Depends on the subcommand.",
+    action: Action::Subcommands(SUBCOMMANDS),
+    ..LATENCY
+}];
+
+const SUBCOMMANDS: &[Command] = &[
+    Command {
+        name: "latency|help",
+        flags: &[],
+        summary: "Shows what LATENCY can do",
+        action: Action::Run(|_, _, reply| {
+            super::introspection::help("LATENCY", SUBCOMMANDS, reply);
+            Ok(())
+        }),
+        ..LATENCY
+    },
+    Command {
+        name: "latency|histogram",
+        arity: -2,
+        syntax: "[command [command ...]]",
+        summary: "Gives how many calls of commands took up to 1, 2, 4, ... microseconds",
+        cost: "O(N) with N commands",
+        since: "7.0.0",
+        action: Action::Run(histogram),
+        ..LATENCY
+    },
+    Command {
+        name: "latency|history",
+        arity: 3,
+        syntax: "event",
+        summary: "Gives no event: none is monitored",
+        action: Action::Run(|_, _, reply| {
+            reply.array(0);
+            Ok(())
+        }),
+        ..LATENCY
+    },
+    Command {
+        name: "latency|latest",
+        summary: "Gives no event: none is monitored",
+        action: Action::Run(|_, _, reply| {
+            reply.array(0);
+            Ok(())
+        }),
+        ..LATENCY
+    },
+    Command {
+        name: "latency|reset",
+        arity: -2,
+        syntax: "[event [event ...]]",
+        summary: "Gives how many events were reset, which is none",
+        action: Action::Run(|_, _, reply| {
+            reply.count(0);
+            Ok(())
+        }),
+        ..LATENCY
+    },
+];
+
+fn histogram(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
+    let mut wanted: Vec<&Entry> = Vec::new();
+    for name in args.from(2) {
+        // A container stands for its subcommands.
+        if let Some(entry) = find_any(name) {
+            wanted.push(entry);
+            wanted.extend(entry.subcommands());
+        }
+    }
+    if args.len() == 2 {
+        wanted.extend(entries());
+    }
+    let called: Vec<(&Entry, Totals)> = wanted
+        .into_iter()
+        .map(|entry| (entry, session.shared.statistics.total(entry.number)))
+        .filter(|(_, totals)| totals.calls > 0)
+        .collect();
+    reply.map(called.len());
+    for (entry, totals) in called {
+        reply.bulk(entry.command.name.as_bytes());
+        reply.map(2);
+        reply.bulk(b"calls");
+        reply.count(totals.calls as usize);
+        reply.bulk(b"histogram_usec");
+        let filled = || totals.buckets.iter().enumerate().filter(|(_, count)| **count > 0);
+        reply.map(filled().count());
+        let mut sum = 0;
+        for (bucket, count) in filled() {
+            sum += count;
+            reply.count(Totals::bound_micros(bucket) as usize);
+            reply.count(sum as usize);
+        }
+    }
+    Ok(())
+}

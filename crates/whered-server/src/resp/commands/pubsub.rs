@@ -1,0 +1,200 @@
+//! Channels: `SUBSCRIBE PSUBSCRIBE UNSUBSCRIBE PUNSUBSCRIBE PUBLISH PUBSUB`.
+//!
+//! For: the replies, which are pushes: RESP3 marks them, in RESP2 they look like arrays.
+//! Not for: who gets a message (`resp/pubsub`), nor for what a listener may not do (`admission`).
+//!
+//! A message to the publisher's own connection comes before the reply to `PUBLISH`, as in Redis;
+//! inside `EXEC` it comes after the transaction's reply.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::{Action, Command, Flag, Members, Outcome};
+use crate::resp::protocol::Args;
+use crate::resp::pubsub::By;
+use crate::resp::reply::Reply;
+use crate::resp::session::Session;
+
+const PUBSUB: Command = Command {
+    name: "",
+    arity: -2,
+    flags: &[Flag::PubSub],
+    group: "pubsub",
+    keys: (0, 0, 0),
+    members: Members::None,
+    syntax: "",
+    summary: "",
+    cost: "O(N) with N channels or patterns given",
+    since: "2.0.0",
+    action: Action::Subcommands(&[]),
+};
+
+pub(super) const COMMANDS: &[Command] = &[
+    Command {
+        name: "psubscribe",
+        syntax: "pattern [pattern ...]",
+        summary: "Listens to the channels that patterns fit",
+        action: Action::Run(|session, args, reply| subscribe(session, args, reply, By::Pattern)),
+        ..PUBSUB
+    },
+    Command {
+        name: "publish",
+        arity: 3,
+        flags: &[Flag::PubSub, Flag::Fast],
+        syntax: "channel message",
+        summary: "Sends a message to the listeners of a channel, and gives how many there are",
+        cost: "O(N+M) with N listeners and M patterns of all listeners",
+        action: Action::Run(publish),
+        ..PUBSUB
+    },
+    Command {
+        name: "pubsub",
+        flags: &[],
+        syntax: "subcommand ...",
+        summary: "A container for commands about channels",
+        cost: "Depends on the subcommand.",
+        since: "2.8.0",
+        action: Action::Subcommands(SUBCOMMANDS),
+        ..PUBSUB
+    },
+    Command {
+        name: "punsubscribe",
+        arity: -1,
+        syntax: "[pattern [pattern ...]]",
+        summary: "Listens no more to patterns, or to any",
+        action: Action::Run(|session, args, reply| unsubscribe(session, args, reply, By::Pattern)),
+        ..PUBSUB
+    },
+    Command {
+        name: "subscribe",
+        syntax: "channel [channel ...]",
+        summary: "Listens to channels",
+        action: Action::Run(|session, args, reply| subscribe(session, args, reply, By::Channel)),
+        ..PUBSUB
+    },
+    Command {
+        name: "unsubscribe",
+        arity: -1,
+        syntax: "[channel [channel ...]]",
+        summary: "Listens no more to channels, or to any",
+        action: Action::Run(|session, args, reply| unsubscribe(session, args, reply, By::Channel)),
+        ..PUBSUB
+    },
+];
+
+const SUBCOMMANDS: &[Command] = &[
+    Command {
+        name: "pubsub|channels",
+        syntax: "[pattern]",
+        summary: "Gives the channels that somebody listens to by name",
+        cost: "O(N) with N channels",
+        since: "2.8.0",
+        action: Action::Run(|session, args, reply| {
+            if args.len() > 3 {
+                return Err(super::unknown_or_wrong_arity(args.at(1), "PUBSUB"));
+            }
+            let channels = session.shared.pubsub.channels(args.get(2));
+            reply.array(channels.len());
+            channels.iter().for_each(|channel| reply.bulk(channel));
+            Ok(())
+        }),
+        ..PUBSUB
+    },
+    Command {
+        name: "pubsub|help",
+        arity: 2,
+        flags: &[],
+        summary: "Shows what PUBSUB can do",
+        cost: "O(1)",
+        since: "6.2.0",
+        action: Action::Run(|_, _, reply| {
+            super::introspection::help("PUBSUB", SUBCOMMANDS, reply);
+            Ok(())
+        }),
+        ..PUBSUB
+    },
+    Command {
+        name: "pubsub|numpat",
+        arity: 2,
+        summary: "Gives the number of different patterns",
+        cost: "O(1)",
+        since: "2.8.0",
+        action: Action::Run(|session, _, reply| {
+            reply.count(session.shared.pubsub.pattern_count());
+            Ok(())
+        }),
+        ..PUBSUB
+    },
+    Command {
+        name: "pubsub|numsub",
+        syntax: "[channel [channel ...]]",
+        summary: "Gives for each channel how many listen to it by name",
+        since: "2.8.0",
+        action: Action::Run(|session, args, reply| {
+            reply.array(2 * (args.len() - 2));
+            for channel in args.from(2) {
+                reply.bulk(channel);
+                reply.count(session.shared.pubsub.listener_count(channel));
+            }
+            Ok(())
+        }),
+        ..PUBSUB
+    },
+];
+
+fn publish(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
+    let shared = Arc::clone(&session.shared);
+    let limit = shared.settings.pubsub_output.hard();
+    let count = shared.pubsub.publish(args.at(1), args.at(2), limit);
+    shared.counters.published.fetch_add(1, Ordering::Relaxed);
+    if session.subscription_count() > 0 && !session.in_exec {
+        session.client.take_post(usize::MAX, |message| reply.pushed(message));
+    }
+    reply.count(count);
+    Ok(())
+}
+
+fn subscribe(session: &mut Session, args: Args<'_>, reply: &mut Reply, by: By) -> Outcome {
+    for name in args.from(1) {
+        let names = session.names_mut(by);
+        if names.insert(name.into()) {
+            session.shared.pubsub.subscribe(by, name, &session.client);
+        }
+        session.note_subscriptions();
+        confirm(session, reply, by, "subscribe", Some(name));
+    }
+    Ok(())
+}
+
+fn unsubscribe(session: &mut Session, args: Args<'_>, reply: &mut Reply, by: By) -> Outcome {
+    let names: Vec<Box<[u8]>> = if args.len() > 1 {
+        args.from(1).map(Box::from).collect()
+    } else {
+        session.names_mut(by).iter().cloned().collect()
+    };
+    for name in &names {
+        if session.names_mut(by).remove(name) {
+            session.shared.pubsub.unsubscribe(by, name, &session.client);
+        }
+        session.note_subscriptions();
+        // What was published until now comes before the confirmation, and nothing after it.
+        session.client.take_post(usize::MAX, |message| reply.pushed(message));
+        confirm(session, reply, by, "unsubscribe", Some(name));
+    }
+    if names.is_empty() {
+        confirm(session, reply, by, "unsubscribe", None);
+    }
+    Ok(())
+}
+
+/// What a connection is told about one name: the deed, the name, and how many names it has left.
+fn confirm(session: &Session, reply: &mut Reply, by: By, deed: &str, name: Option<&[u8]>) {
+    let sign = if by == By::Pattern { "p" } else { "" };
+    reply.push(3);
+    reply.bulk([sign, deed].concat().as_bytes());
+    match name {
+        Some(name) => reply.bulk(name),
+        None => reply.null(),
+    }
+    reply.count(session.subscription_count());
+}

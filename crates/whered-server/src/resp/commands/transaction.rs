@@ -1,0 +1,233 @@
+//! Transactions: `MULTI EXEC DISCARD WATCH UNWATCH`.
+//!
+//! For: queueing commands, running them in a row, and giving them up when a watched key changed.
+//! Not for: how the queue lies in memory (`resp/transaction`), who is kept out (`resp/gate`).
+//!
+//! The replies of a transaction are one reply: it is held until the last write in it is durable.
+//! Whether a write has changed its keys is told by the command and its reply: what answers `:0`
+//! and only removes or sets a time has changed nothing; all else counts as a change, which may
+//! give up a transaction for nothing and never keeps one that is stale.
+
+use std::sync::Arc;
+
+use super::keys_of::keys_of;
+use super::{Action, Command, Entry, Failure, Flag, Members, Outcome, call, entries};
+use crate::resp::protocol::Args;
+use crate::resp::reply::Reply;
+use crate::resp::session::Session;
+
+const TRANSACTION: Command = Command {
+    name: "",
+    arity: 1,
+    flags: &[Flag::Fast],
+    group: "transactions",
+    keys: (0, 0, 0),
+    members: Members::None,
+    syntax: "",
+    summary: "",
+    cost: "O(1)",
+    since: "1.2.0",
+    action: Action::Subcommands(&[]),
+};
+
+pub(super) const COMMANDS: &[Command] = &[
+    Command {
+        name: "discard",
+        summary: "Forgets the commands queued since MULTI",
+        cost: "O(N) with N queued commands",
+        since: "2.0.0",
+        action: Action::Run(|session, _, reply| {
+            if !session.transaction.is_open() {
+                return Err(Failure::text("ERR DISCARD without MULTI"));
+            }
+            discard(session);
+            reply.ok();
+            Ok(())
+        }),
+        ..TRANSACTION
+    },
+    Command {
+        name: "exec",
+        flags: &[Flag::NoSlowlog],
+        summary: "Runs the commands queued since MULTI, without a foreign write between them",
+        cost: "What the queued commands cost",
+        action: Action::Run(exec),
+        ..TRANSACTION
+    },
+    Command {
+        name: "multi",
+        summary: "Begins a transaction: the commands that follow are queued",
+        action: Action::Run(|session, _, reply| {
+            if session.transaction.is_open() {
+                return Err(Failure::text("ERR MULTI calls can not be nested"));
+            }
+            session.transaction.open();
+            session.client.set_queued(Some(0));
+            reply.ok();
+            Ok(())
+        }),
+        ..TRANSACTION
+    },
+    Command {
+        name: "unwatch",
+        summary: "Forgets the watched keys",
+        cost: "O(N) with N watched keys",
+        since: "2.2.0",
+        action: Action::Run(|session, _, reply| {
+            unwatch(session);
+            reply.ok();
+            Ok(())
+        }),
+        ..TRANSACTION
+    },
+    Command {
+        name: "watch",
+        arity: -2,
+        keys: (1, -1, 1),
+        syntax: "key [key ...]",
+        summary: "Makes EXEC do nothing when one of the keys changes until then",
+        cost: "O(1) a key",
+        since: "2.2.0",
+        action: Action::Run(watch),
+        ..TRANSACTION
+    },
+];
+
+/// Whether a command runs at once although a transaction is open.
+pub(super) fn is_immediate(command: &Command) -> bool {
+    matches!(command.name, "exec" | "discard" | "multi" | "watch" | "quit" | "reset")
+}
+
+/// Puts a request into the queue.
+pub(super) fn queue(
+    session: &mut Session,
+    entry: &'static Entry,
+    args: Args<'_>,
+    reply: &mut Reply,
+) {
+    let limit =
+        session.shared.settings.query_limit_bytes.load(std::sync::atomic::Ordering::Relaxed);
+    let Some(queue) = session.transaction.queue() else { return };
+    let size_bytes: usize = args.from(0).map(<[u8]>::len).sum();
+    if queue.size_bytes().saturating_add(size_bytes) > limit {
+        let failure = Failure::text("ERR the transaction is longer than the limit of a query");
+        return super::admission::reject(session, Some(entry), &failure, reply);
+    }
+    queue.push(entry.number, args);
+    queue.writes |= entry.writes;
+    queue.denies_oom |= entry.grows;
+    let count = queue.len();
+    session.client.set_queued(Some(count));
+    session.command = entry.command.name;
+    reply.simple("QUEUED");
+}
+
+/// Forgets the queue and the watched keys.
+pub(super) fn discard(session: &mut Session) {
+    session.transaction.take();
+    session.client.set_queued(None);
+    unwatch(session);
+}
+
+/// After a write: raises the flags of whoever watches what it has changed.
+pub(super) fn touch(session: &Session, entry: &Entry, args: Args<'_>, reply: &[u8]) {
+    const CHANGE_NOTHING_WITH_ZERO: [&str; 14] = [
+        "copy",
+        "del",
+        "expire",
+        "expireat",
+        "georadius",
+        "georadiusbymember",
+        "persist",
+        "pexpire",
+        "pexpireat",
+        "renamenx",
+        "unlink",
+        "zrem",
+        "zremrangebyrank",
+        "zremrangebyscore",
+    ];
+    let (watches, name) = (&session.shared.watches, entry.command.name);
+    // A search that stores nothing removes what was there: that is a change.
+    let stores = name.starts_with("georadius");
+    if reply == b":0\r\n" && CHANGE_NOTHING_WITH_ZERO.contains(&name) && !stores {
+        return;
+    }
+    match name {
+        // A key that existed and does not any more is noticed by EXEC itself.
+        "flushall" | "flushdb" => {}
+        // It may name another database, and is rare.
+        "copy" => watches_of_every_number(session, args),
+        _ => {
+            for (key, _) in keys_of(entry.command, args) {
+                watches.touch(session.number, key);
+            }
+        }
+    }
+}
+
+fn watches_of_every_number(session: &Session, args: Args<'_>) {
+    if let Some(key) = args.get(2) {
+        for number in 0..whered_engine::DATABASE_COUNT {
+            session.shared.watches.touch(number, key);
+        }
+    }
+}
+
+fn unwatch(session: &mut Session) {
+    let shared = Arc::clone(&session.shared);
+    session.transaction.unwatch(&shared.watches);
+}
+
+fn watch(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
+    if session.transaction.is_open() {
+        return Err(Failure::text("ERR WATCH inside MULTI is not allowed"));
+    }
+    let (shared, number) = (Arc::clone(&session.shared), session.number);
+    for key in args.from(1) {
+        let exists = || shared.engine.keyspace().exists(number, key);
+        session.transaction.watch(&shared.watches, number, key, exists);
+    }
+    reply.ok();
+    Ok(())
+}
+
+fn exec(session: &mut Session, _: Args<'_>, reply: &mut Reply) -> Outcome {
+    let Some(queue) = session.transaction.take() else {
+        return Err(Failure::text("ERR EXEC without MULTI"));
+    };
+    session.client.set_queued(None);
+    if queue.failed {
+        unwatch(session);
+        let text = "EXECABORT Transaction discarded because of previous errors.";
+        return Err(Failure::text(text));
+    }
+    let shared = Arc::clone(&session.shared);
+    // From here on to the end nobody else writes. A keyspace that can keep writers out by itself
+    // takes the gate's place in this line.
+    let _closed = shared.gate.close();
+    let exists = |number: usize, key: &[u8]| shared.engine.keyspace().exists(number, key);
+    let stale = session.transaction.is_stale(exists);
+    unwatch(session);
+    if stale {
+        reply.null_array();
+        return Ok(());
+    }
+    let start = reply.out.len();
+    reply.array(queue.len());
+    let limit = session.output_limit().hard();
+    session.in_exec = true;
+    for (number, args) in queue.requests() {
+        call(session, &entries()[number], args, reply);
+        // The next reply must follow, so a long one is not left for later.
+        reply.refill(usize::MAX);
+        // The rest must run, but its replies would only take memory: the connection is closed.
+        if reply.out.len() - start > limit {
+            session.overflowed = true;
+            reply.out.truncate(start);
+        }
+    }
+    session.in_exec = false;
+    session.command = "exec";
+    Ok(())
+}
