@@ -13,6 +13,7 @@ use crate::lookup::Index;
 use crate::mapping::{MappedFile, Mapping, keeping_errno};
 use crate::metadata;
 use crate::status::{Failure, code, guarded};
+use crate::value::{get, section};
 use std::ffi::{CStr, CString, c_char};
 use std::ptr::null;
 use std::sync::Arc;
@@ -29,6 +30,14 @@ const SEPARATOR_BYTES: u64 = 16;
 /// What the path cache beside a tree may take: so little that asking it in vain costs next to
 /// nothing.
 const TREE_CACHE_BYTES: usize = 256 << 10;
+
+/// The paths that most hosts ask for.
+const USUAL_PATHS: [[Option<&CStr>; 4]; 4] = [
+    [Some(c"country"), Some(c"iso_code"), None, None],
+    [Some(c"city"), Some(c"names"), Some(c"en"), None],
+    [Some(c"location"), Some(c"latitude"), None, None],
+    [Some(c"location"), Some(c"longitude"), None, None],
+];
 
 /// A structure that owns nothing: what callers see after a failure.
 const CLOSED: MMDB_s = MMDB_s {
@@ -125,10 +134,32 @@ fn open(path: &CStr, mmdb: &mut MMDB_s) -> Result<(), Failure> {
     // About one line for each record of some size; a small file needs no more than its own size.
     let (cache, answers) = match &index {
         Index::Tree => (Cache::new(TREE_CACHE_BYTES.min(bytes.len())), None),
-        Index::Compiled(index) => (None, Answers::new(index.row_count())),
+        Index::Compiled(index) => (None, answers(index, mmdb)),
     };
     mmdb.file_content = file.keep(database, index, cache, answers).as_ptr();
     Ok(())
+}
+
+/// The answers beside an index, with those of the usual paths already in it: a host that forks after
+/// opening then shares them.
+fn answers(index: &DatabaseIndex, mmdb: &MMDB_s) -> Option<Answers> {
+    let answers = Answers::new(index.row_count())?;
+    // SAFETY: `fill_sizes` has set the data section.
+    let section = unsafe { section(mmdb) };
+    for path in USUAL_PATHS {
+        let pointers = path.map(|name| name.map_or(null(), CStr::as_ptr));
+        for row in 1..index.row_count() as u32 {
+            let Some(record) = index.record_of_row(row) else { continue };
+            let names = path.iter().flatten().copied();
+            let answer = get(&section, record.to_u32(), names);
+            // SAFETY: C strings, and a null pointer behind them.
+            unsafe {
+                answers.set((row, record.to_u32()), pointers.as_ptr(), mmdb.data_section, &answer);
+            }
+        }
+    }
+    answers.wait_for_callers();
+    Some(answers)
 }
 
 /// The form of the index that `WHERED_MMDB` asks for, if it asks for one.
