@@ -7,7 +7,7 @@
 //! ```text
 //! lines   one for each record, by the number of its row in the index: 64 bytes, 16 a path
 //!         | key, value | key, value | key, value | key, value |              paths 0 to 3
-//!         and as many lines again for paths 4 to 7
+//!         and as many lines again for paths 4 to 7, and for paths 8 to 11
 //! key     entry: 30 bits | where the field stands: 30 bits | type: 4 bits      0: free
 //! value   a number of 64 bits; or a smaller number, or the size, or the ten-thousandths of a
 //!         double, beside the offset of the next

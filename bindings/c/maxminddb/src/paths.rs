@@ -19,8 +19,8 @@ use std::ffi::{CStr, c_char};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering::Relaxed};
 
-/// How many paths have a number.
-pub(crate) const PATHS: usize = 8;
+/// How many paths have a number: eight of a host's own beside the four usual ones.
+pub(crate) const PATHS: usize = 12;
 const PLACES: usize = 32;
 const HINTS: usize = 32;
 const NO_HINT: u8 = u8::MAX;
