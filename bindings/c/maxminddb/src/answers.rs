@@ -1,24 +1,32 @@
 //! Whole answers of a few paths, by record: what `MMDB_aget_value` said before, said again.
 //!
 //! For databases that are opened with an index; beside a tree stands the smaller `cache.rs`. Not
-//! for values of more than 64 bits, nor for numbers of 64 bits behind a pointer, which are walked.
+//! for values of more than 64 bits, nor for numbers of 64 bits behind a pointer, which are walked,
+//! but for doubles that are a whole number of ten-thousandths, as coordinates are.
 //!
 //! ```text
-//! lines   one for each hash of an entry's offset: 64 bytes, 16 for each of paths 0 to 3
-//!         | key, value | key, value | key, value | key, value |
-//!         and as many lines again for paths 4 to 7
+//! lines   one for each record, by the number of its row in the index: 64 bytes, 16 a path
+//!         | key, value | key, value | key, value | key, value |              paths 0 to 3
+//!         and as many lines again for paths 4 to 7, and for paths 8 to 11
 //! key     entry: 30 bits | where the field stands: 30 bits | type: 4 bits      0: free
-//! value   a number of 64 bits; or a smaller number, or the size, beside the offset of the next
+//! value   a number of 64 bits; or a smaller number, or the size, or the ten-thousandths of a
+//!         double, beside the offset of the next
 //! ```
+//!
+//! A caller names an entry by its offset. A lookup leaves the row in the unused octets beside it; if
+//! they come back with the entry, nothing has to be searched. The key says whether they did.
 //!
 //! Invariants: a pair of words is written once: whoever exchanges the free key for [`BUSY`] writes
 //! the value and then the key, so that a reader who sees the key sees its value. Nothing is thrown
-//! out; an entry that finds its two lines taken is walked each time. An answer is only kept if it
-//! reads back as it was. Memory comes from the kernel and is touched only where entries are asked.
+//! out. An answer is only kept if it reads back as it was. Memory comes from the kernel and is
+//! touched only where entries are asked.
 //!
-//! Cost: a line of memory for all of a record's first four paths, and no lock.
+//! Cost: a line of memory for all of a record's first four paths, and no lock. An answer is stored
+//! in words of 64 bits straight where the caller wants it: in smaller pieces, or copied, it would be
+//! read in larger pieces than it was written in, and the processor waits for each such read until
+//! everything before it is done.
 
-use crate::abi::{MMDB_entry_data_s, Payload};
+use crate::abi::{Int, MMDB_entry_data_s};
 use crate::paths::{PATHS, Paths};
 use crate::status::Failure;
 use std::ffi::c_char;
@@ -29,12 +37,16 @@ use whered_mmdb::fields::Kind;
 const PLANES: usize = PATHS / SLOTS;
 const SLOTS: usize = 4;
 const LINE_BYTES: usize = 64;
-const MOST_LINES: usize = 1 << 20;
 
 /// A key that leads to nothing yet, of the type that no value has.
 const BUSY: u64 = 1;
-/// The type that stands for "the path does not match the data".
-const NO_MATCH: u32 = 12;
+/// The type that stands for "the path does not match the data", which differs from that of a text
+/// in one bit; it is that of numbers of 128 bits, which are not kept.
+const NO_MATCH: u32 = 10;
+const NO_MATCH_BIT: u32 = NO_MATCH ^ STRING;
+/// The type that stands for a double by its ten-thousandths, which no value has.
+const DECIMAL: u32 = 13;
+const DECIMAL_PARTS: f64 = 10_000.0;
 /// Entries and fields from here on are not kept.
 const OFFSETS: u32 = 1 << 30;
 
@@ -45,16 +57,14 @@ type Slot = [AtomicU64; 2];
 pub(crate) struct Answers {
     paths: Paths,
     lines: NonNull<Slot>,
-    /// A power of two.
     line_count: usize,
 }
 
 type Answer = Result<MMDB_entry_data_s, Failure>;
 
 impl Answers {
-    /// Room for the answers of so many records; `None` if there is no memory.
-    pub(crate) fn new(records: usize) -> Option<Answers> {
-        let line_count = records.clamp(2, MOST_LINES).next_power_of_two();
+    /// Room for the answers of so many rows; `None` if there is no memory.
+    pub(crate) fn new(line_count: usize) -> Option<Answers> {
         let size_bytes = PLANES * line_count * LINE_BYTES;
         let protection = libc::PROT_READ | libc::PROT_WRITE;
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
@@ -70,75 +80,92 @@ impl Answers {
         Some(Answers { paths: Paths::default(), lines, line_count })
     }
 
-    /// The two places where the answer of an entry and path may stand.
+    /// The place where the answer of a row and path stands.
     ///
     /// # Safety
     ///
     /// `path` is an array of C strings that ends with a null pointer.
     #[inline(always)]
-    unsafe fn slots(&self, entry: u32, path: *const *const c_char) -> Option<[&Slot; 2]> {
+    unsafe fn slot(&self, row: u32, path: *const *const c_char) -> Option<&Slot> {
         // SAFETY: the caller's promise.
         let number = unsafe { self.paths.number(path) }?;
-        if entry >= OFFSETS {
+        let line = row as usize;
+        if line >= self.line_count {
             return None;
         }
-        let hash = (u64::from(entry).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize;
-        let line = hash & (self.line_count - 1);
         let (plane, slot) = (number / SLOTS * self.line_count, number % SLOTS);
-        // SAFETY: planes and lines are below their numbers, and so are the slots in a line (the
-        // number of lines is even); atomics may be shared.
-        let at = |line| unsafe { self.lines.add((plane + line) * SLOTS + slot).as_ref() };
-        Some([at(line), at(line ^ 1)])
+        // SAFETY: planes and lines are below their numbers, and so are the slots in a line; atomics
+        // may be shared.
+        Some(unsafe { self.lines.add((plane + line) * SLOTS + slot).as_ref() })
     }
 
-    /// What is known of the value of an entry at a path, of a data section that begins at `data`.
+    /// Tells what is known of the value of an entry at a path, of a data section that begins at
+    /// `data`, with the status that goes with it; `None`, and nothing told, if it is not kept or
+    /// `row` is not that of the entry.
     ///
     /// # Safety
     ///
-    /// `path` is an array of C strings that ends with a null pointer.
+    /// `path` is an array of C strings that ends with a null pointer, `told` a place for the answer.
     #[inline(always)]
-    pub(crate) unsafe fn get(
+    pub(crate) unsafe fn tell(
         &self,
-        entry: u32,
+        (row, entry): (u32, u32),
         path: *const *const c_char,
         data: *const u8,
-    ) -> Option<Answer> {
+        told: *mut MMDB_entry_data_s,
+    ) -> Option<Int> {
         // SAFETY: the caller's promise.
-        let slots = unsafe { self.slots(entry, path) }?;
-        for [key, value] in slots {
-            let key = key.load(Acquire);
-            if (key >> 34) as u32 == entry && key > BUSY {
-                return Some(unpacked(key, value.load(Relaxed), data));
-            }
+        let [key, value] = unsafe { self.slot(row, path) }?;
+        let key = key.load(Acquire);
+        if key >> 34 != u64::from(entry) || key <= BUSY {
+            return None;
         }
-        None
+        let words = Words::unpacked(key, value.load(Relaxed), data);
+        // SAFETY: the caller's promise.
+        unsafe { words.write(told) };
+        Some(words.status())
+    }
+
+    /// Who asks for a path from now on is a caller of the library.
+    pub(crate) fn wait_for_callers(&self) {
+        self.paths.forget_asked();
+    }
+
+    /// Asks for the memory of a row's answers, if any path was asked for.
+    #[inline(always)]
+    pub(crate) fn prefetch(&self, row: u32) {
+        #[cfg(target_arch = "x86_64")]
+        if self.paths.is_asked() {
+            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+            let line = self.lines.as_ptr().wrapping_add(row as usize * SLOTS);
+            // SAFETY: a prefetch is a hint and never faults.
+            unsafe { _mm_prefetch::<_MM_HINT_T0>(line.cast()) };
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        let _ = row;
     }
 
     /// Keeps an answer, if it has room for it.
     ///
     /// # Safety
     ///
-    /// As [`get`](Answers::get).
+    /// As [`tell`](Answers::tell).
     pub(crate) unsafe fn set(
         &self,
-        entry: u32,
+        (row, entry): (u32, u32),
         path: *const *const c_char,
         data: *const u8,
         answer: &Answer,
     ) {
         // SAFETY: the caller's promise.
-        let Some(slots) = (unsafe { self.slots(entry, path) }) else { return };
+        let Some([key, value]) = (unsafe { self.slot(row, path) }) else { return };
+        if entry >= OFFSETS {
+            return;
+        }
         let Some((packed_key, packed_value)) = packed(entry, answer, data) else { return };
-        for [key, value] in slots {
-            let seen = key.load(Acquire);
-            if seen > BUSY && (seen >> 34) as u32 == entry {
-                return;
-            }
-            if seen == 0 && key.compare_exchange(0, BUSY, Acquire, Relaxed).is_ok() {
-                value.store(packed_value, Relaxed);
-                key.store(packed_key, Release);
-                return;
-            }
+        if key.compare_exchange(0, BUSY, Acquire, Relaxed).is_ok() {
+            value.store(packed_value, Relaxed);
+            key.store(packed_key, Release);
         }
     }
 }
@@ -160,17 +187,33 @@ fn packed(entry: u32, answer: &Answer, data: *const u8) -> Option<(u64, u64)> {
         return None;
     }
     let payload = bits(told)?;
-    let low = match told.r#type {
-        DOUBLE | UINT64 => None,
-        _ if told.data_size != 0 => Some(told.data_size),
-        STRING | BYTES => Some(0),
-        _ => Some(u32::try_from(payload).ok()?),
+    let wanted = Words {
+        has_data: 1,
+        payload,
+        places: u64::from(told.offset_to_next) << 32 | u64::from(told.offset),
+        kind: u64::from(told.r#type) << 32 | u64::from(told.data_size),
     };
-    let value = low.map_or(payload, |low| u64::from(told.offset_to_next) << 32 | u64::from(low));
-    let words = (key(told.offset, told.r#type), value);
-    let back = unpacked(words.0, words.1, data).ok()?;
-    let places = |it: &MMDB_entry_data_s| (it.offset, it.offset_to_next, it.data_size, it.r#type);
-    (places(&back) == places(told) && bits(&back) == Some(payload)).then_some(words)
+    let beside_next = |low: u32| u64::from(told.offset_to_next) << 32 | u64::from(low);
+    let (kind, value) = match told.r#type {
+        DOUBLE => match decimal(f64::from_bits(payload)) {
+            Some(parts) => (DECIMAL, beside_next(parts.cast_unsigned())),
+            None => (DOUBLE, payload),
+        },
+        UINT64 => (UINT64, payload),
+        kind if told.data_size != 0 => (kind, beside_next(told.data_size)),
+        kind @ (STRING | BYTES) => (kind, beside_next(0)),
+        kind => (kind, beside_next(u32::try_from(payload).ok()?)),
+    };
+    let words = (key(told.offset, kind), value);
+    (Words::unpacked(words.0, words.1, data) == wanted).then_some(words)
+}
+
+/// A double as ten-thousandths, if that says it.
+fn decimal(number: f64) -> Option<i32> {
+    let parts = (number * DECIMAL_PARTS).round();
+    // What is too large or no number comes back as another one.
+    let parts = parts as i32;
+    ((f64::from(parts) / DECIMAL_PARTS).to_bits() == number.to_bits()).then_some(parts)
 }
 
 /// The payload as the number that its bytes are; `None` for 128 bits.
@@ -193,42 +236,105 @@ fn bits(told: &MMDB_entry_data_s) -> Option<u64> {
     }
 }
 
-/// The answer that two words say.
-#[inline(always)]
-fn unpacked(key: u64, value: u64, data: *const u8) -> Answer {
-    let (at, kind) = ((key >> 4) as u32 & (OFFSETS - 1), key as u32 & 15);
-    let (low, next) = (value as u32, (value >> 32) as u32);
-    let mut payload = Payload { uint128: 0 };
-    let (mut next, mut data_size) = (next, 0);
-    match kind {
-        NO_MATCH => return Err(Failure::LookupPathDoesNotMatchData),
-        STRING | BYTES => {
-            data_size = low;
+/// An answer in words as they lie in [`MMDB_entry_data_s`]; all zero if the path does not match.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Words {
+    has_data: u64,
+    payload: u64,
+    /// The offset, and the next one's above it.
+    places: u64,
+    /// The size, and the type above it.
+    kind: u64,
+}
+
+// How `Words::write` sees the structure, whose other bytes are unused or the payload's upper half.
+const _: () = {
+    use std::mem::offset_of;
+    assert!(cfg!(target_endian = "little"));
+    assert!(offset_of!(MMDB_entry_data_s, has_data) == 0);
+    assert!(offset_of!(MMDB_entry_data_s, payload) == 16);
+    assert!(offset_of!(MMDB_entry_data_s, offset) == 32);
+    assert!(offset_of!(MMDB_entry_data_s, offset_to_next) == 36);
+    assert!(offset_of!(MMDB_entry_data_s, data_size) == 40);
+    assert!(offset_of!(MMDB_entry_data_s, r#type) == 44);
+};
+
+impl Words {
+    /// The answer that a key and its value say.
+    #[inline(always)]
+    fn unpacked(key: u64, value: u64, data: *const u8) -> Words {
+        let (at, kind) = ((key >> 4) as u32 & (OFFSETS - 1), key as u32 & 15);
+        let low = value as u32;
+        // Whether a record has a text is not to be predicted: no branch is taken on it here.
+        if kind & !NO_MATCH_BIT == STRING {
+            let is_there = u64::from(kind == STRING);
+            let mask = is_there.wrapping_neg();
             // A string of no bytes leads to a text of ours, whose address no key holds.
-            payload.bytes = data.wrapping_add(at as usize + head_bytes(low));
+            let text = data.wrapping_add(at as usize + head_bytes(low)).addr() as u64;
+            return Words {
+                has_data: is_there,
+                payload: text & mask,
+                places: (value >> 32 << 32 | u64::from(at)) & mask,
+                kind: (u64::from(STRING) << 32 | u64::from(low)) & mask,
+            };
         }
-        DOUBLE => {
-            payload.uint64 = value;
-            next = at + 9;
+        if kind == DECIMAL {
+            let number = f64::from(low.cast_signed()) / DECIMAL_PARTS;
+            return Words {
+                has_data: 1,
+                payload: number.to_bits(),
+                places: value >> 32 << 32 | u64::from(at),
+                kind: u64::from(DOUBLE) << 32,
+            };
         }
-        UINT64 => {
-            payload.uint64 = value;
-            next = at + 2 + (8 - value.leading_zeros() / 8);
-        }
-        kind if kind == Kind::Map as u32 || kind == Kind::Array as u32 => data_size = low,
-        kind if kind == Kind::Uint16 as u32 => payload.uint16 = low as u16,
-        kind if kind == Kind::Boolean as u32 => payload.boolean = low != 0,
-        _ => payload.uint32 = low,
+        Words::unpacked_other(at, kind, value, data)
     }
-    let (offset, offset_to_next) = (at, next);
-    Ok(MMDB_entry_data_s {
-        has_data: true,
-        payload,
-        offset,
-        offset_to_next,
-        data_size,
-        r#type: kind,
-    })
+
+    #[inline(never)]
+    fn unpacked_other(at: u32, kind: u32, value: u64, data: *const u8) -> Words {
+        let (low, mut next) = (value as u32, (value >> 32) as u32);
+        let (mut payload, mut data_size) = (u64::from(low), 0);
+        if kind == BYTES {
+            data_size = low;
+            payload = data.wrapping_add(at as usize + head_bytes(low)).addr() as u64;
+        } else if kind == DOUBLE {
+            payload = value;
+            next = at + 9;
+        } else if kind == UINT64 {
+            payload = value;
+            next = at + 2 + (8 - value.leading_zeros() / 8);
+        } else if kind == Kind::Map as u32 || kind == Kind::Array as u32 {
+            (data_size, payload) = (low, 0);
+        }
+        Words {
+            has_data: 1,
+            payload,
+            places: u64::from(next) << 32 | u64::from(at),
+            kind: u64::from(kind) << 32 | u64::from(data_size),
+        }
+    }
+
+    #[inline(always)]
+    fn status(self) -> Int {
+        let no_match = Failure::LookupPathDoesNotMatchData as Int;
+        no_match & (self.has_data as Int).wrapping_sub(1)
+    }
+
+    /// # Safety
+    ///
+    /// `told` is a place for the structure.
+    #[inline(always)]
+    unsafe fn write(self, told: *mut MMDB_entry_data_s) {
+        let words = told.cast::<u64>();
+        // SAFETY: the caller's promise; the assertions above say where which member is.
+        unsafe {
+            words.write_unaligned(self.has_data);
+            words.add(2).write_unaligned(self.payload);
+            words.add(3).write_unaligned(0);
+            words.add(4).write_unaligned(self.places);
+            words.add(5).write_unaligned(self.kind);
+        }
+    }
 }
 
 /// How many bytes stand before the text of a string of this size.

@@ -16,7 +16,7 @@ use crate::status::{Failure, code, guarded};
 use std::ffi::{CStr, c_char};
 use std::net::IpAddr;
 use std::ptr::{null, null_mut};
-use whered_mmdb::{Branch, Database, DatabaseIndex, MmdbError};
+use whered_mmdb::{Branch, DatabaseIndex};
 
 /// What answers lookups. An index gives the very branch that the tree gives.
 #[derive(Debug)]
@@ -28,25 +28,14 @@ pub(crate) enum Index {
 }
 
 impl Index {
-    /// The branch of an address whose first bit is the highest of the 128.
-    #[inline]
-    fn find(&self, database: &Database, address: u128, is_ipv4: bool) -> Result<Branch, MmdbError> {
-        let index = match self {
-            Index::Tree => return walk(database, address, is_ipv4),
-            Index::Compiled(index) => index,
-        };
-        let found = match is_ipv4 {
-            true => index.lookup4((address >> 96) as u32),
-            false => index.lookup6(address),
-        };
-        Ok(Branch { record: index.record(found), depth_bits: found.length_bits })
+    /// The compiled tree, if there is one.
+    #[inline(always)]
+    pub(crate) fn compiled(&self) -> Option<&DatabaseIndex> {
+        match self {
+            Index::Tree => None,
+            Index::Compiled(index) => Some(index),
+        }
     }
-}
-
-/// Not inlined, so that a lookup in an index has little to save and restore.
-#[inline(never)]
-fn walk(database: &Database, address: u128, is_ipv4: bool) -> Result<Branch, MmdbError> {
-    database.walk(address, is_ipv4)
 }
 
 /// The bytes between the tree and the data section, which record numbers count too.
@@ -87,35 +76,95 @@ impl Address {
 
 /// # Safety
 ///
-/// `mmdb` is an open database.
-#[inline]
-unsafe fn find(mmdb: *const MMDB_s, address: &Address) -> (MMDB_lookup_result_s, Int) {
-    let entry = MMDB_entry_s { mmdb, offset: 0 };
-    let mut result = MMDB_lookup_result_s { found_entry: false, entry, netmask: 0 };
+/// `mmdb` is an open database, and there is a place for the status.
+#[inline(always)]
+unsafe fn find(mmdb: *const MMDB_s, address: &Address, status: *mut Int) -> Told {
     // SAFETY: the caller's promise.
-    let (mmdb, mapping) = unsafe { (&*mmdb, Mapping::of((*mmdb).file_content)) };
-    if !address.is_ipv4 && mmdb.depth == 32 {
-        return (result, code(Err(Failure::Ipv6LookupInIpv4Database)));
+    let (opened, mapping) = unsafe { (&*mmdb, Mapping::of((*mmdb).file_content)) };
+    let Some(index) = mapping.index.compiled() else {
+        // SAFETY: as above.
+        return unsafe { walk(mmdb, mapping, address, status) };
+    };
+    let (found, above) = match address.is_ipv4 {
+        true => (index.lookup4((address.bits >> 96) as u32), opened.ipv4_start_node.netmask),
+        // SAFETY: as above.
+        false if opened.depth == 32 => return unsafe { walk(mmdb, mapping, address, status) },
+        false => (index.lookup6(address.bits), 0),
+    };
+    if let Some(answers) = mapping.answers() {
+        answers.prefetch(found.row);
     }
-    match mapping.index.find(&mapping.database, address.bits, address.is_ipv4) {
-        Ok(branch) => {
-            // In a tree of version 6 an IPv4 address begins below ::/96.
-            let above = if address.is_ipv4 { mmdb.ipv4_start_node.netmask } else { 0 };
-            result.netmask = above + u16::from(branch.depth_bits);
-            if let Some(id) = branch.record {
-                result.found_entry = true;
-                result.entry.offset = id.to_u32();
-            }
-            (result, 0)
-        }
-        Err(error) => (result, code(Err(error.into()))),
+    // SAFETY: as above.
+    unsafe { status.write(0) };
+    Told {
+        found_entry: u64::from(found.is_record()),
+        mmdb,
+        offset: u64::from(found.row) << 32 | u64::from(index.offset_or_zero(found)),
+        netmask: u64::from(above + u16::from(found.length_bits)),
     }
 }
 
-fn broken(mmdb: *const MMDB_s) -> (MMDB_lookup_result_s, Int) {
-    let entry = MMDB_entry_s { mmdb, offset: 0 };
-    let result = MMDB_lookup_result_s { found_entry: false, entry, netmask: 0 };
-    (result, code(Err(Failure::CorruptSearchTree)))
+/// The same by the file's tree. Not inlined, so that a lookup in an index has little to save and
+/// restore.
+///
+/// # Safety
+///
+/// As [`find`].
+#[inline(never)]
+unsafe fn walk(
+    mmdb: *const MMDB_s,
+    mapping: &Mapping,
+    address: &Address,
+    status: *mut Int,
+) -> Told {
+    // SAFETY: the caller's promise.
+    let opened = unsafe { &*mmdb };
+    let walked = match !address.is_ipv4 && opened.depth == 32 {
+        true => Err(Failure::Ipv6LookupInIpv4Database),
+        false => guarded(
+            || Err(Failure::CorruptSearchTree),
+            || mapping.database.walk(address.bits, address.is_ipv4).map_err(Failure::from),
+        ),
+    };
+    // SAFETY: as above.
+    unsafe { status.write(code(walked.map(|_| ()))) };
+    let Ok(Branch { record, depth_bits }) = walked else { return Told::nothing(mmdb) };
+    // In a tree of version 6 an IPv4 address begins below ::/96.
+    let above = if address.is_ipv4 { opened.ipv4_start_node.netmask } else { 0 };
+    Told {
+        found_entry: u64::from(record.is_some()),
+        mmdb,
+        offset: record.map_or(0, |id| u64::from(id.to_u32())),
+        netmask: u64::from(above + u16::from(depth_bits)),
+    }
+}
+
+/// [`MMDB_lookup_result_s`] in words of 64 bits, which processors hand on from a store to a load of
+/// any part of it without waiting. Beside the offset, in octets that the structure does not use,
+/// stands the row of an index, for `answers.rs`.
+#[repr(C)]
+pub(crate) struct Told {
+    found_entry: u64,
+    mmdb: *const MMDB_s,
+    offset: u64,
+    netmask: u64,
+}
+
+const _: () = {
+    use std::mem::offset_of;
+    assert!(cfg!(target_endian = "little"));
+    assert!(size_of::<Told>() == size_of::<MMDB_lookup_result_s>());
+    assert!(align_of::<Told>() == align_of::<MMDB_lookup_result_s>());
+    assert!(offset_of!(MMDB_lookup_result_s, found_entry) == 0);
+    assert!(offset_of!(MMDB_lookup_result_s, entry.mmdb) == 8);
+    assert!(offset_of!(MMDB_lookup_result_s, entry.offset) == 16);
+    assert!(offset_of!(MMDB_lookup_result_s, netmask) == 24);
+};
+
+impl Told {
+    fn nothing(mmdb: *const MMDB_s) -> Told {
+        Told { found_entry: 0, mmdb, offset: 0, netmask: 0 }
+    }
 }
 
 /// Looks up a socket address; its port does not count.
@@ -129,13 +178,9 @@ pub(crate) unsafe extern "C" fn MMDB_lookup_sockaddr(
     mmdb: *const MMDB_s,
     sockaddr: *const libc::sockaddr,
     mmdb_error: *mut Int,
-) -> MMDB_lookup_result_s {
+) -> Told {
     // SAFETY: the caller keeps the contract above.
-    unsafe {
-        let (result, status) = guarded(|| broken(mmdb), || find(mmdb, &Address::read(sockaddr)));
-        mmdb_error.write(status);
-        result
-    }
+    unsafe { find(mmdb, &Address::read(sockaddr), mmdb_error) }
 }
 
 /// Looks up an address in text form.
@@ -150,21 +195,19 @@ pub(crate) unsafe extern "C" fn MMDB_lookup_string(
     ipstr: *const c_char,
     gai_error: *mut Int,
     mmdb_error: *mut Int,
-) -> MMDB_lookup_result_s {
+) -> Told {
     // SAFETY: the caller keeps the contract above.
     unsafe {
         let plain = if ipstr.is_null() { None } else { Address::parse(CStr::from_ptr(ipstr)) };
         gai_error.write(0);
         if let Some(address) = plain {
-            let (result, status) = guarded(|| broken(mmdb), || find(mmdb, &address));
-            mmdb_error.write(status);
-            return result;
+            return find(mmdb, &address, mmdb_error);
         }
         let mut addresses = null_mut();
         let status = resolve(ipstr, &mut addresses);
         gai_error.write(status);
         if status != 0 {
-            return broken(mmdb).0;
+            return Told::nothing(mmdb);
         }
         let result = MMDB_lookup_sockaddr(mmdb, (*addresses).ai_addr, mmdb_error);
         libc::freeaddrinfo(addresses);

@@ -186,6 +186,12 @@ impl Mapping {
         unsafe { Mapping::of(content) }.answers.as_ref()
     }
 
+    /// The answers kept beside the index.
+    #[inline(always)]
+    pub(crate) fn answers(&self) -> Option<&Answers> {
+        self.answers.as_ref()
+    }
+
     /// Unmaps the file and forgets what hung on it.
     ///
     /// # Safety

@@ -13,6 +13,7 @@ use crate::lookup::Index;
 use crate::mapping::{MappedFile, Mapping, keeping_errno};
 use crate::metadata;
 use crate::status::{Failure, code, guarded};
+use crate::value::{get, section};
 use std::ffi::{CStr, CString, c_char};
 use std::ptr::null;
 use std::sync::Arc;
@@ -29,6 +30,14 @@ const SEPARATOR_BYTES: u64 = 16;
 /// What the path cache beside a tree may take: so little that asking it in vain costs next to
 /// nothing.
 const TREE_CACHE_BYTES: usize = 256 << 10;
+
+/// The paths that most hosts ask for.
+const USUAL_PATHS: [[Option<&CStr>; 4]; 4] = [
+    [Some(c"country"), Some(c"iso_code"), None, None],
+    [Some(c"city"), Some(c"names"), Some(c"en"), None],
+    [Some(c"location"), Some(c"latitude"), None, None],
+    [Some(c"location"), Some(c"longitude"), None, None],
+];
 
 /// A structure that owns nothing: what callers see after a failure.
 const CLOSED: MMDB_s = MMDB_s {
@@ -121,14 +130,43 @@ fn open(path: &CStr, mmdb: &mut MMDB_s) -> Result<(), Failure> {
     if mmdb.metadata.ip_version == 6 {
         mmdb.ipv4_start_node = ipv4_start_node(&database);
     }
-    let index = form_asked_for().map_or(Index::Tree, |form| compile(&database, form, path));
+    let kept = form_asked_for().and_then(|form| kept_index(&database, path, form));
+    let is_kept = kept.is_some();
+    let built = || compile(&database, form_asked_for()?);
+    let index = kept.or_else(built).map_or(Index::Tree, |index| Index::Compiled(Box::new(index)));
     // About one line for each record of some size; a small file needs no more than its own size.
     let (cache, answers) = match &index {
         Index::Tree => (Cache::new(TREE_CACHE_BYTES.min(bytes.len())), None),
-        Index::Compiled(index) => (None, Answers::new(index.row_count())),
+        Index::Compiled(index) => (None, answers(index, mmdb, is_kept)),
     };
     mmdb.file_content = file.keep(database, index, cache, answers).as_ptr();
     Ok(())
+}
+
+/// The answers beside an index. Whoever builds an index waits for it, and so the answers of the usual
+/// paths are put there too, which a host that forks after opening then shares; beside an index that
+/// was kept in a file they are kept as they are asked for, so that opening stays quick.
+fn answers(index: &DatabaseIndex, mmdb: &MMDB_s, is_kept: bool) -> Option<Answers> {
+    let answers = Answers::new(index.row_count())?;
+    if is_kept {
+        return Some(answers);
+    }
+    // SAFETY: `fill_sizes` has set the data section.
+    let section = unsafe { section(mmdb) };
+    for path in USUAL_PATHS {
+        let pointers = path.map(|name| name.map_or(null(), CStr::as_ptr));
+        for row in 1..index.row_count() as u32 {
+            let Some(record) = index.record_of_row(row) else { continue };
+            let names = path.iter().flatten().copied();
+            let answer = get(&section, record.to_u32(), names);
+            // SAFETY: C strings, and a null pointer behind them.
+            unsafe {
+                answers.set((row, record.to_u32()), pointers.as_ptr(), mmdb.data_section, &answer);
+            }
+        }
+    }
+    answers.wait_for_callers();
+    Some(answers)
 }
 
 /// The form of the index that `WHERED_MMDB` asks for, if it asks for one.
@@ -140,24 +178,20 @@ fn form_asked_for() -> Option<IndexForm> {
     }
 }
 
-/// Takes the index that lies beside the file, or else compiles the tree. Records are read in the
-/// file, so no field is decoded before it is asked. A tree that cannot be compiled is walked: it
-/// may be broken where nobody asks.
-fn compile(database: &Database, form: IndexForm, path: &CStr) -> Index {
-    let options = IndexOptions { form, fields: Vec::new() };
-    let index = kept_index(database, path)
-        .filter(|kept| kept.form() == form)
-        .or_else(|| DatabaseIndex::build(database, &options).ok());
-    index.map_or(Index::Tree, |index| Index::Compiled(Box::new(index)))
+/// Compiles the tree. Records are read in the file, so no field is decoded before it is asked. A
+/// tree that cannot be compiled is walked: it may be broken where nobody asks.
+fn compile(database: &Database, form: IndexForm) -> Option<DatabaseIndex> {
+    DatabaseIndex::build(database, &IndexOptions { form, fields: Vec::new() }).ok()
 }
 
 /// The index that `whered db index` has written beside a database, mapped: processes share it, and
-/// opening costs two checksums. One of another database, or a damaged one, is as none.
-fn kept_index(database: &Database, path: &CStr) -> Option<DatabaseIndex> {
+/// opening costs two checksums. One of another database or form, or a damaged one, is as none.
+fn kept_index(database: &Database, path: &CStr, form: IndexForm) -> Option<DatabaseIndex> {
     let name = CString::new([path.to_bytes(), b".index"].concat()).ok()?;
     // That there is none is no failure that a host should hear of.
     let file = keeping_errno(|| MappedFile::open(&name)).ok()?;
-    DatabaseIndex::from_bytes(Arc::new(file), database).ok()
+    let kept = DatabaseIndex::from_bytes(Arc::new(file), database).ok()?;
+    (kept.form() == form).then_some(kept)
 }
 
 /// Where the metadata begins: behind the last marker of the file's last 128 KiB.

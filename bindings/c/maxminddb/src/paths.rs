@@ -1,31 +1,57 @@
 //! The few paths whose answers are remembered, each with a small number.
 //!
-//! Not for answers (see `cache.rs` and `answers.rs`). A path takes the place that its hash says,
-//! once for the life of the mapping, and numbers are given in order of arrival; a path that finds
-//! its place taken by another, or comes after the last number, has none.
+//! Not for answers (see `answers.rs`). A path takes the place that its hash says, once for the life
+//! of the mapping, and numbers are given in order of arrival; a path that finds its place taken by
+//! another, or comes after the last number, has none.
+//!
+//! ```text
+//! hints    by the addresses of the first two names: which place was right last time
+//!    │
+//! places   by the hash of the names: | number | names, 16 octets each | ...
+//! ```
 //!
 //! Invariants: the whole path is compared at each question, since callers may change the text in
-//! their memory. Cost: one pass over the path; nothing is locked once a path is known.
+//! their memory; so a hint is never more than that. Cost: for constant names of up to 15 octets
+//! some ten instructions a name, for others one pass over them; nothing is locked once a path is
+//! known.
 
 use std::ffi::{CStr, c_char};
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering::Relaxed};
 
-/// How many paths have a number.
-pub(crate) const PATHS: usize = 8;
+/// How many paths have a number: eight of a host's own beside the four usual ones.
+pub(crate) const PATHS: usize = 12;
 const PLACES: usize = 32;
+const HINTS: usize = 32;
+const NO_HINT: u8 = u8::MAX;
+/// Names that are compared at once: their number, and their octets with the zero.
+const BLOCKS: usize = 4;
+const BLOCK_BYTES: usize = 16;
+const PAGE_BYTES: usize = 4096;
 
 /// The known paths; see the file's head.
 #[derive(Default)]
 pub(crate) struct Paths {
-    places: [OnceLock<Known>; PLACES],
+    places: [OnceLock<Box<Known>>; PLACES],
+    hints: [AtomicU8; HINTS],
     count: AtomicUsize,
+    is_asked: AtomicBool,
 }
 
 struct Known {
     number: usize,
     /// The names one after the other, each with its zero byte.
     text: Box<[u8]>,
+    /// The same for paths of few short names, each name in a block of its own; else none.
+    blocks: [Block; BLOCKS],
+    block_count: usize,
+}
+
+/// A short name, and which octets of it count.
+#[derive(Clone, Copy, Default)]
+struct Block {
+    octets: [u8; BLOCK_BYTES],
+    mask: u32,
 }
 
 impl Paths {
@@ -34,10 +60,40 @@ impl Paths {
     /// # Safety
     ///
     /// `path` is an array of C strings that ends with a null pointer.
-    #[inline]
+    #[inline(always)]
     pub(crate) unsafe fn number(&self, path: *const *const c_char) -> Option<usize> {
+        // SAFETY: the caller's promise: behind a name there is another one or the null pointer.
+        unsafe {
+            let first = *path;
+            let second = if first.is_null() { first } else { *path.add(1) };
+            let hint = (first.addr().wrapping_add(second.addr() >> 1) >> 2) % HINTS;
+            let hint = self.hints.get(hint)?;
+            match self.places.get(usize::from(hint.load(Relaxed))).and_then(OnceLock::get) {
+                Some(known) if known.is_at_once(path) => Some(known.number),
+                _ => self.number_by_text(path, hint),
+            }
+        }
+    }
+
+    /// Whether a caller has asked for a path that is known.
+    #[inline(always)]
+    pub(crate) fn is_asked(&self) -> bool {
+        self.is_asked.load(Relaxed)
+    }
+
+    /// From now on, whoever asks for a path is a caller.
+    pub(crate) fn forget_asked(&self) {
+        self.is_asked.store(false, Relaxed);
+        self.hints.iter().for_each(|hint| hint.store(NO_HINT, Relaxed));
+    }
+
+    /// # Safety
+    ///
+    /// As [`Paths::number`].
+    #[inline(never)]
+    unsafe fn number_by_text(&self, path: *const *const c_char, hint: &AtomicU8) -> Option<usize> {
         // SAFETY: the caller's promise: texts until the null pointer, at least one byte each.
-        let place = unsafe {
+        unsafe {
             let mut hash = 0_usize;
             let mut next = path;
             while !(*next).is_null() {
@@ -46,15 +102,18 @@ impl Paths {
                 hash = hash.wrapping_mul(31) + usize::from(first) + 3 * usize::from(second);
                 next = next.add(1);
             }
-            self.places.get((hash ^ (hash >> 3) ^ (hash >> 7)) % PLACES)?
-        };
-        // SAFETY: as above.
-        unsafe {
-            let known = match place.get() {
+            let place = (hash ^ (hash >> 3) ^ (hash >> 7)) % PLACES;
+            let at = self.places.get(place)?;
+            let known = match at.get() {
                 Some(known) => known,
-                None => self.learn(place, path)?,
+                None => self.learn(at, path)?,
             };
-            (known.number < PATHS && is_same(&known.text, path)).then_some(known.number)
+            if known.number >= PATHS || !is_same(&known.text, path) {
+                return None;
+            }
+            hint.store(place as u8, Relaxed);
+            self.is_asked.store(true, Relaxed);
+            Some(known.number)
         }
     }
 
@@ -64,7 +123,7 @@ impl Paths {
     #[cold]
     unsafe fn learn<'a>(
         &self,
-        place: &'a OnceLock<Known>,
+        place: &'a OnceLock<Box<Known>>,
         path: *const *const c_char,
     ) -> Option<&'a Known> {
         if self.count.load(Relaxed) >= PATHS {
@@ -73,8 +132,89 @@ impl Paths {
         Some(place.get_or_init(|| {
             // SAFETY: the caller's promise.
             let text = unsafe { copy(path) };
-            Known { number: self.count.fetch_add(1, Relaxed), text }
+            Box::new(Known::new(self.count.fetch_add(1, Relaxed), text))
         }))
+    }
+}
+
+impl Known {
+    fn new(number: usize, text: Box<[u8]>) -> Known {
+        let mut known = Known { number, text, blocks: Default::default(), block_count: 0 };
+        let names = || known.text.split_inclusive(|byte| *byte == 0);
+        // A path without a number is compared nowhere.
+        let is_short = number < PATHS && names().all(|name| name.len() < BLOCK_BYTES);
+        if is_short && (1..=BLOCKS).contains(&names().count()) {
+            for (block, name) in known.blocks.iter_mut().zip(names()) {
+                for (octet, byte) in block.octets.iter_mut().zip(name) {
+                    *octet = *byte;
+                }
+                block.mask = (1 << name.len()) - 1;
+            }
+            known.block_count = names().count();
+        }
+        known
+    }
+
+    /// Whether this is the path, as far as it can be told by whole blocks.
+    ///
+    /// # Safety
+    ///
+    /// As [`Paths::number`].
+    #[inline(always)]
+    unsafe fn is_at_once(&self, path: *const *const c_char) -> bool {
+        let blocks = self.blocks.get(..self.block_count).unwrap_or_default();
+        let mut next = path;
+        for block in blocks {
+            // SAFETY: names until the null pointer; a block that does not cross a page's end can
+            // be read wherever its first octet can.
+            unsafe {
+                let name = *next;
+                if name.is_null() || name.addr() % PAGE_BYTES > PAGE_BYTES - BLOCK_BYTES {
+                    return false;
+                }
+                if !block.is_at(name.cast()) {
+                    return false;
+                }
+                next = next.add(1);
+            }
+        }
+        // SAFETY: all names before this pointer were there.
+        !blocks.is_empty() && unsafe { (*next).is_null() }
+    }
+}
+
+impl Block {
+    /// Whether this name stands there, its zero included.
+    ///
+    /// # Safety
+    ///
+    /// The processor can read a block there, whether or not all of it belongs to the text.
+    #[inline(always)]
+    unsafe fn is_at(&self, name: *const u8) -> bool {
+        #[cfg(target_arch = "x86_64")]
+        {
+            use std::arch::x86_64::{__m128i, _mm_cmpeq_epi8, _mm_loadu_si128, _mm_movemask_epi8};
+            // SAFETY: SSE2 is part of x86-64; the caller's promise. The read is the processor's,
+            // not the language's, since it may go beyond the caller's text.
+            let same = unsafe {
+                let there: __m128i;
+                std::arch::asm!(
+                    "movdqu {there}, [{name}]",
+                    there = out(xmm_reg) there,
+                    name = in(reg) name,
+                    options(pure, readonly, nostack, preserves_flags)
+                );
+                let known = _mm_loadu_si128(self.octets.as_ptr().cast());
+                _mm_movemask_epi8(_mm_cmpeq_epi8(known, there))
+            };
+            same as u32 & self.mask == self.mask
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        {
+            let length = self.mask.trailing_ones() as usize;
+            // SAFETY: octets are read until one differs, and the zero is among them.
+            (0..length).all(|place| unsafe { *name.add(place) == self.octets[place] })
+        }
     }
 }
 
@@ -151,5 +291,39 @@ mod tests {
                 assert!(number(&paths, &[name]).is_none_or(|number| number < PATHS));
             }
         }
+    }
+
+    #[test]
+    fn a_path_is_known_wherever_its_names_lie_and_another_text_there_is_another_path() {
+        let paths = Paths::default();
+        // Two pages and a bit: names that cross a page's end are among those compared.
+        let mut memory = vec![0_u8; 3 * PAGE_BYTES];
+        for start in 0..2 * PAGE_BYTES {
+            let name = &mut memory[start..start + 5];
+            name.copy_from_slice(b"city\0");
+            let text: *const c_char = name.as_ptr().cast();
+            let asked = [text, c"names".as_ptr(), text, std::ptr::null()];
+            // SAFETY: C strings, and a null pointer behind them.
+            unsafe {
+                assert_eq!(paths.number(asked.as_ptr()), Some(0));
+                assert_eq!(paths.number(asked.as_ptr()), Some(0));
+                memory[start + 3] = b'i';
+                assert_eq!(paths.number(asked.as_ptr()), None);
+            }
+        }
+    }
+
+    #[test]
+    fn a_path_that_another_one_begins_with_is_another_path() {
+        let paths = Paths::default();
+        let names = [c"a", c"b", c"c", c"d", c"e"];
+        for count in 1..=names.len() {
+            for _ in 0..2 {
+                let known = number(&paths, &names[..count]);
+                assert!(known.is_none_or(|number| number == count - 1), "{count} names");
+            }
+        }
+        assert_eq!(number(&paths, &[c"a name of more than 16 octets"]), Some(names.len()));
+        assert_eq!(number(&paths, &[c"a name of more than 16 octets"]), Some(names.len()));
     }
 }

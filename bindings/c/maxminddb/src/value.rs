@@ -15,6 +15,7 @@ use crate::mapping::Mapping;
 use crate::status::{Failure, code, guarded};
 use std::arch::naked_asm;
 use std::ffi::{CStr, c_char};
+use whered_mmdb::RecordId;
 use whered_mmdb::fields::{Budget, Field, Kind, Scalar, Section, Token};
 
 /// The data section that a caller's structure describes.
@@ -57,7 +58,7 @@ impl Steps for CPath {
     }
 }
 
-impl<const N: usize> Steps for std::array::IntoIter<&'static CStr, N> {
+impl<T: Iterator<Item = &'static CStr>> Steps for T {
     fn next(&mut self) -> Option<&CStr> {
         Iterator::next(self)
     }
@@ -168,16 +169,66 @@ unsafe fn get_cached(
 /// As `MMDB_aget_value`.
 #[inline(never)]
 unsafe fn find_first(
-    start: &MMDB_entry_s,
+    start: *const MMDB_entry_s,
+    entry_data: *mut MMDB_entry_data_s,
     path: *const *const c_char,
-) -> Result<MMDB_entry_data_s, Failure> {
+) -> Int {
     // SAFETY: the caller's promise.
     unsafe {
-        let found = guarded(|| Err(Failure::InvalidData), || get_cached(start, path));
-        if let Some(answers) = Mapping::answers_of((*start.mmdb).file_content) {
-            answers.set(start.offset, path, (*start.mmdb).data_section, &found);
+        let (start, data) = (&*start, (*(*start).mmdb).data_section);
+        let kept = Mapping::answers_of((*start.mmdb).file_content).and_then(|answers| {
+            let index = Mapping::of((*start.mmdb).file_content).index.compiled()?;
+            Some((answers, (index.row_of(RecordId::from_u32(start.offset))?, start.offset)))
+        });
+        if let Some((answers, entry)) = kept
+            && let Some(status) = answers.tell(entry, path, data, entry_data)
+        {
+            return status;
         }
-        found
+        let found = guarded(|| Err(Failure::InvalidData), || get_cached(start, path));
+        if let Some((answers, entry)) = kept {
+            answers.set(entry, path, data, &found);
+        }
+        match found {
+            Ok(found) => {
+                entry_data.write(found);
+                0
+            }
+            Err(failure) => {
+                entry_data.write(MMDB_entry_data_s::NOTHING);
+                code(Err(failure))
+            }
+        }
+    }
+}
+
+/// The row that a lookup left beside an entry's offset, or whatever else stands there.
+///
+/// # Safety
+///
+/// An entry can be read there.
+#[inline(always)]
+unsafe fn row_beside(start: *const MMDB_entry_s) -> u32 {
+    const _: () = assert!(size_of::<MMDB_entry_s>() == 16);
+    #[cfg(target_arch = "x86_64")]
+    {
+        let row: u32;
+        // SAFETY: the four octets behind the offset belong to the structure. They may never have
+        // been written, so the processor reads them, not the language.
+        unsafe {
+            std::arch::asm!(
+                "mov {row:e}, [{start} + 12]",
+                row = out(reg) row,
+                start = in(reg) start,
+                options(pure, readonly, nostack, preserves_flags)
+            );
+        }
+        row
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    {
+        let _ = start;
+        u32::MAX
     }
 }
 
@@ -274,27 +325,18 @@ pub(crate) unsafe extern "C" fn MMDB_aget_value(
 ) -> Int {
     // SAFETY: the caller keeps the contract above.
     unsafe {
-        let (mmdb, offset) = ((*start).mmdb, (*start).offset);
-        let answers = Mapping::answers_of((*mmdb).file_content);
-        let data = (*mmdb).data_section;
-        let found = match answers.and_then(|answers| answers.get(offset, path, data)) {
-            Some(found) => found,
-            None => find_first(&*start, path),
-        };
-        match found {
-            Ok(found) => {
-                entry_data.write(found);
-                0
-            }
-            Err(failure) => {
-                entry_data.write(MMDB_entry_data_s::NOTHING);
-                code(Err(failure))
-            }
+        let (mmdb, entry) = ((*start).mmdb, (row_beside(start), (*start).offset));
+        if let Some(answers) = Mapping::answers_of((*mmdb).file_content)
+            && let Some(status) = answers.tell(entry, path, (*mmdb).data_section, entry_data)
+        {
+            return status;
         }
+        find_first(start, entry_data, path)
     }
 }
 
 unsafe extern "C" {
+    #[cfg(not(target_arch = "x86_64"))]
     fn whered_get_value();
     fn whered_vget_value();
 }
@@ -317,10 +359,44 @@ macro_rules! jump_to {
 /// # Safety
 ///
 /// As `MMDB_aget_value`; the path's names follow one by one, then a null pointer.
+#[cfg(not(target_arch = "x86_64"))]
 #[unsafe(no_mangle)]
 #[unsafe(naked)]
 pub(crate) unsafe extern "C" fn MMDB_get_value() {
     jump_to!(whered_get_value)
+}
+
+/// `MMDB_get_value(start, entry_data, ...)`, without a copy of the path: the names in registers are
+/// put below those on the stack, where together they are the array that `MMDB_aget_value` wants.
+///
+/// ```text
+/// before  | return | name 5 | name 6 | ... | 0
+/// then    | return | unused | name 1 | name 2 | name 3 | name 4 | name 5 | name 6 | ... | 0
+/// ```
+///
+/// # Safety
+///
+/// As `MMDB_aget_value`; the path's names follow one by one, then a null pointer.
+#[cfg(target_arch = "x86_64")]
+#[unsafe(no_mangle)]
+#[unsafe(naked)]
+pub(crate) unsafe extern "C" fn MMDB_get_value() {
+    naked_asm!(
+        "pop r11",
+        "push r9",
+        "push r8",
+        "push rcx",
+        "push rdx",
+        "mov rdx, rsp",
+        "sub rsp, 8",
+        "push r11",
+        "call {}",
+        "pop r11",
+        "add rsp, 40",
+        "push r11",
+        "ret",
+        sym MMDB_aget_value,
+    )
 }
 
 /// `MMDB_vget_value(start, entry_data, va_list)`.

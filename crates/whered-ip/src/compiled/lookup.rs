@@ -29,13 +29,12 @@ impl PrefixIndex {
     }
 
     /// The match of an IPv4 address, given as a number (192.0.2.1 is 0xc000_0201).
-    #[inline]
+    #[inline(always)]
     pub fn lookup4(&self, address: u32) -> Option<Match> {
         let slot = match self.path {
             #[cfg(target_arch = "x86_64")]
-            // SAFETY: the token says that the instructions are there.
-            Path::Avx2(processor) => unsafe { self.slot4_avx2(processor, address) },
-            Path::Scalar => self.ipv4.slot(Scalar, address),
+            Path::Avx2(processor) => self.ipv4.slot(processor, address),
+            Path::Scalar => self.slot4_scalar(address),
         };
         self.match4(slot)
     }
@@ -52,10 +51,9 @@ impl PrefixIndex {
         self.match6(slot, address)
     }
 
-    #[cfg(target_arch = "x86_64")]
-    #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
-    fn slot4_avx2(&self, processor: Avx2, address: u32) -> Slot {
-        self.ipv4.slot(processor, address)
+    #[inline(never)]
+    fn slot4_scalar(&self, address: u32) -> Slot {
+        self.ipv4.slot(Scalar, address)
     }
 
     #[cfg(target_arch = "x86_64")]

@@ -11,6 +11,8 @@
 
 #[cfg(target_arch = "x86_64")]
 use super::Avx2;
+#[cfg(target_arch = "x86_64")]
+use std::arch::asm;
 
 /// The primitives of one kind of processor.
 pub(crate) trait Processor: Copy {
@@ -40,8 +42,12 @@ impl Processor for Scalar {
 impl Processor for Avx2 {
     #[inline(always)]
     fn ones(self, bits: u64) -> u32 {
-        // SAFETY: the token says that POPCNT is there.
-        unsafe { x86_64::ones(bits) }
+        let ones: u64;
+        // SAFETY: the token says that POPCNT is there; it reads and writes these registers only.
+        unsafe {
+            asm!("popcnt {}, {}", out(reg) ones, in(reg) bits, options(pure, nomem, nostack));
+        }
+        ones as u32
     }
 
     #[inline(always)]
@@ -57,12 +63,6 @@ mod x86_64 {
         __m256i, _mm256_castsi256_ps, _mm256_cmpgt_epi64, _mm256_loadu_si256, _mm256_movemask_ps,
         _mm256_packs_epi32, _mm256_set1_epi64x,
     };
-
-    #[inline]
-    #[target_feature(enable = "popcnt")]
-    pub(super) fn ones(bits: u64) -> u32 {
-        bits.count_ones()
-    }
 
     #[inline]
     #[target_feature(enable = "avx2,popcnt")]

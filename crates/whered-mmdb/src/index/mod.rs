@@ -154,7 +154,7 @@ impl DatabaseIndex {
 
     /// What an IPv4 address has, given as a number (192.0.2.1 is 0xc000_0201).
     #[must_use]
-    #[inline]
+    #[inline(always)]
     pub fn lookup4(&self, address: u32) -> Found {
         self.networks.lookup4(address).into()
     }
@@ -205,6 +205,28 @@ impl DatabaseIndex {
     #[inline]
     pub fn record(&self, found: Found) -> Option<RecordId> {
         self.rows.record(found.row)
+    }
+
+    /// The record's number (its offset in the data section), or 0 if the answer has no record: for
+    /// callers that keep both apart by [`Found::is_record`], without a branch.
+    #[must_use]
+    #[inline]
+    pub fn offset_or_zero(&self, found: Found) -> u32 {
+        self.rows.offset_or_zero(found.row)
+    }
+
+    /// The record of a row, by the row's number.
+    #[must_use]
+    #[inline]
+    pub fn record_of_row(&self, row: u32) -> Option<RecordId> {
+        self.rows.record(row)
+    }
+
+    /// The number of a record's row; `None` if no address leads to that record. Takes some twenty
+    /// steps of a binary search.
+    #[must_use]
+    pub fn row_of(&self, record: RecordId) -> Option<u32> {
+        self.rows.row_of(record)
     }
 
     /// The fields that rows have, in the order of their columns.

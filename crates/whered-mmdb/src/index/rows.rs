@@ -272,6 +272,18 @@ impl Rows {
         (number != 0).then_some(RecordId::from_u32(*id))
     }
 
+    /// Row 0 has the number 0.
+    #[inline]
+    pub(super) fn offset_or_zero(&self, number: u32) -> u32 {
+        self.ids.get(number as usize).copied().unwrap_or(0)
+    }
+
+    /// Records come in rising order; row 0 has none.
+    pub(super) fn row_of(&self, record: RecordId) -> Option<u32> {
+        let records = self.ids.get(1..)?;
+        records.binary_search(&record.to_u32()).ok().map(|place| place as u32 + 1)
+    }
+
     #[inline]
     pub(super) fn prefetch(&self, numbers: impl Iterator<Item = u32>) {
         for number in numbers {
