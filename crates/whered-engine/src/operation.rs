@@ -16,6 +16,14 @@
 //!   MoveSite        pool | site | longitude f64 | latitude f64
 //!   SetSiteHealthy  pool | site | healthy u8
 //!   RemoveSite      pool | site
+//!   AddScores       number u8 | key | { score f64 | member }*
+//!   RemoveRanks     number u8 | key | first u64 | end u64
+//!   SetText         number u8 | key | expires_at_millis u64 (0: never) | text
+//!   StoreScores     number u8 | key | { score f64 | member }*      in the place of what was there
+//!   SetExpiry       number u8 | key | expires_at_millis u64 (0: never)
+//!   Rename, Copy    from_number u8 | to_number u8 | from key | to key
+//!   SwapNumbers     number u8 | other number u8
+//!   Batch           { kind u16 | payload as bytes }*               all or nothing
 //! text and bytes = length u32 | bytes;  address = 4 or 6 u8 | octets;  prefix = address | length u8
 //! ```
 //! All numbers are little endian. A reader refuses what it does not know, naming kind and offset.
@@ -80,6 +88,72 @@ pub(crate) enum Operation<'a> {
         pool: &'a str,
         site: &'a str,
     },
+    /// Adds members with scores, or gives them these scores; makes the key when it is absent.
+    AddScores {
+        number: u8,
+        key: &'a [u8],
+        scores: Cow<'a, [(&'a [u8], f64)]>,
+    },
+    /// Removes the members that have these ranks at that moment.
+    RemoveRanks {
+        number: u8,
+        key: &'a [u8],
+        first: u64,
+        end: u64,
+    },
+    /// Puts a text in the place of whatever the key held.
+    SetText {
+        number: u8,
+        key: &'a [u8],
+        expires_at_millis: Option<u64>,
+        text: &'a [u8],
+    },
+    /// Puts a sorted set in the place of whatever the key held, without an expiry time.
+    StoreScores {
+        number: u8,
+        key: &'a [u8],
+        scores: Cow<'a, [(&'a [u8], f64)]>,
+    },
+    SetExpiry {
+        number: u8,
+        key: &'a [u8],
+        expires_at_millis: Option<u64>,
+    },
+    /// Moves a key with its expiry time to where another may have been.
+    Rename(KeyPair<'a>),
+    /// Copies a key with its expiry time to where another may have been.
+    Copy(KeyPair<'a>),
+    SwapNumbers {
+        number: u8,
+        other: u8,
+    },
+    /// Operations of the keyspace that are found together or not at all.
+    Batch(Vec<Operation<'a>>),
+}
+
+/// Where a key comes from and where it goes to.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct KeyPair<'a> {
+    pub(crate) from_number: u8,
+    pub(crate) to_number: u8,
+    pub(crate) from: &'a [u8],
+    pub(crate) to: &'a [u8],
+}
+
+/// The frame kind of a batch.
+pub(crate) const BATCH_KIND: u16 = 19;
+
+/// The beginning of a batch's payload.
+pub(crate) fn batch_head() -> Vec<u8> {
+    vec![VERSION]
+}
+
+/// Appends an encoded operation to a batch's payload.
+pub(crate) fn push_to_batch(batch: &mut Vec<u8>, kind: u16, payload: &[u8]) {
+    let mut out = Encoder(std::mem::take(batch));
+    out.0.extend_from_slice(&kind.to_le_bytes());
+    out.bytes(payload);
+    *batch = out.0;
 }
 
 impl<'a> Operation<'a> {
@@ -96,6 +170,15 @@ impl<'a> Operation<'a> {
             Operation::MoveSite { .. } => 8,
             Operation::SetSiteHealthy { .. } => 9,
             Operation::RemoveSite { .. } => 10,
+            Operation::AddScores { .. } => 11,
+            Operation::RemoveRanks { .. } => 12,
+            Operation::SetText { .. } => 13,
+            Operation::StoreScores { .. } => 14,
+            Operation::SetExpiry { .. } => 15,
+            Operation::Rename(_) => 16,
+            Operation::Copy(_) => 17,
+            Operation::SwapNumbers { .. } => 18,
+            Operation::Batch(_) => BATCH_KIND,
         }
     }
 
@@ -124,6 +207,18 @@ impl<'a> Operation<'a> {
             Operation::MoveSite { pool, site, .. } => 8 + pool.len() + site.len() + 16,
             Operation::SetSiteHealthy { pool, site, .. } => 8 + pool.len() + site.len() + 1,
             Operation::RemoveSite { pool, site } => 8 + pool.len() + site.len(),
+            Operation::AddScores { key, scores, .. }
+            | Operation::StoreScores { key, scores, .. } => {
+                5 + key.len() + scores.iter().map(|(m, _)| 12 + m.len()).sum::<usize>()
+            }
+            Operation::RemoveRanks { key, .. } => 5 + key.len() + 16,
+            Operation::SetText { key, text, .. } => 5 + key.len() + 8 + 4 + text.len(),
+            Operation::SetExpiry { key, .. } => 5 + key.len() + 8,
+            Operation::Rename(pair) | Operation::Copy(pair) => 10 + pair.from.len() + pair.to.len(),
+            Operation::SwapNumbers { .. } => 2,
+            Operation::Batch(operations) => {
+                operations.iter().map(|operation| 6 + operation.size_bytes()).sum()
+            }
         }
     }
 
@@ -131,6 +226,16 @@ impl<'a> Operation<'a> {
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut out = Encoder(Vec::with_capacity(self.size_bytes()));
         out.u8(VERSION);
+        if (11..=BATCH_KIND).contains(&self.kind()) {
+            self.encode_values(&mut out);
+        } else {
+            self.encode_first_kinds(&mut out);
+        }
+        debug_assert_eq!(out.0.len(), self.size_bytes(), "size_bytes must be exact");
+        out.0
+    }
+
+    fn encode_first_kinds(&self, out: &mut Encoder) {
         match self {
             Operation::AddPoints { number, key, points } => {
                 out.u8(*number);
@@ -178,9 +283,55 @@ impl<'a> Operation<'a> {
                 out.bytes(pool.as_bytes());
                 out.bytes(site.as_bytes());
             }
+            _ => {}
         }
-        debug_assert_eq!(out.0.len(), self.size_bytes(), "size_bytes must be exact");
-        out.0
+    }
+
+    fn encode_values(&self, out: &mut Encoder) {
+        match self {
+            Operation::AddScores { number, key, scores }
+            | Operation::StoreScores { number, key, scores } => {
+                out.u8(*number);
+                out.bytes(key);
+                for (member, score) in scores.iter() {
+                    out.u64(score.to_bits());
+                    out.bytes(member);
+                }
+            }
+            Operation::RemoveRanks { number, key, first, end } => {
+                out.u8(*number);
+                out.bytes(key);
+                out.u64(*first);
+                out.u64(*end);
+            }
+            Operation::SetText { number, key, expires_at_millis, text } => {
+                out.u8(*number);
+                out.bytes(key);
+                out.u64(expires_at_millis.unwrap_or(0));
+                out.bytes(text);
+            }
+            Operation::SetExpiry { number, key, expires_at_millis } => {
+                out.u8(*number);
+                out.bytes(key);
+                out.u64(expires_at_millis.unwrap_or(0));
+            }
+            Operation::Rename(pair) | Operation::Copy(pair) => {
+                out.u8(pair.from_number);
+                out.u8(pair.to_number);
+                out.bytes(pair.from);
+                out.bytes(pair.to);
+            }
+            Operation::SwapNumbers { number, other } => {
+                out.u8(*number);
+                out.u8(*other);
+            }
+            Operation::Batch(operations) => {
+                for operation in operations {
+                    push_to_batch(&mut out.0, operation.kind(), &operation.encode());
+                }
+            }
+            _ => {}
+        }
     }
 
     /// Reads a payload of the given kind.
@@ -199,7 +350,11 @@ impl<'a> Operation<'a> {
             1..=4 => input.keyspace_operation(),
             5 | 6 => input.prefix_operation(),
             7..=10 => input.site_operation(),
-            _ => Err(format!("operation of unknown kind {kind}; this program knows 1 to 10")),
+            11..=18 => input.value_operation(),
+            BATCH_KIND => input.batch(),
+            _ => Err(format!(
+                "operation of unknown kind {kind}; this program knows 1 to {BATCH_KIND}"
+            )),
         }?;
         let left = payload.len() - input.offset;
         if left > 0 { Err(input.wrong(&format!("{left} bytes too many"))) } else { Ok(operation) }
@@ -356,6 +511,64 @@ impl<'a> Decoder<'a> {
             3 => Operation::DeleteKeys { number, keys: self.list(Self::bytes)?.into() },
             _ => Operation::Flush { number },
         })
+    }
+
+    fn value_operation(&mut self) -> Result<Operation<'a>, String> {
+        let number = self.number(false)?;
+        if self.kind >= 16 {
+            return self.pair_operation(number);
+        }
+        let key = self.bytes()?;
+        Ok(match self.kind {
+            11 => Operation::AddScores { number, key, scores: self.scores()? },
+            12 => {
+                let (first, end) = (self.u64()?, self.u64()?);
+                Operation::RemoveRanks { number, key, first, end }
+            }
+            13 => {
+                let expires_at_millis = self.expiry()?;
+                Operation::SetText { number, key, expires_at_millis, text: self.bytes()? }
+            }
+            14 => Operation::StoreScores { number, key, scores: self.scores()? },
+            _ => Operation::SetExpiry { number, key, expires_at_millis: self.expiry()? },
+        })
+    }
+
+    fn pair_operation(&mut self, from_number: u8) -> Result<Operation<'a>, String> {
+        let to_number = self.number(false)?;
+        if self.kind == 18 {
+            return Ok(Operation::SwapNumbers { number: from_number, other: to_number });
+        }
+        let (from, to) = (self.bytes()?, self.bytes()?);
+        let pair = KeyPair { from_number, to_number, from, to };
+        Ok(if self.kind == 16 { Operation::Rename(pair) } else { Operation::Copy(pair) })
+    }
+
+    fn scores(&mut self) -> Result<Cow<'a, [(&'a [u8], f64)]>, String> {
+        let scores = self.list(|input| {
+            let score = f64::from_bits(input.u64()?);
+            if score.is_nan() {
+                return Err(input.wrong("a score that is no number"));
+            }
+            Ok((input.bytes()?, score))
+        })?;
+        Ok(scores.into())
+    }
+
+    fn expiry(&mut self) -> Result<Option<u64>, String> {
+        Ok(Some(self.u64()?).filter(|at| *at != 0))
+    }
+
+    fn batch(&mut self) -> Result<Operation<'a>, String> {
+        let operations = self.list(|input| {
+            let kind = u16::from_le_bytes(input.array()?);
+            if !matches!(kind, 1..=4 | 11..=18) {
+                return Err(input.wrong(&format!("an operation of kind {kind} in a batch")));
+            }
+            let payload = input.bytes()?;
+            Operation::decode(kind, payload).map_err(|reason| input.wrong(&reason))
+        })?;
+        Ok(Operation::Batch(operations))
     }
 
     fn prefixes(&mut self) -> Result<Cow<'a, [Prefix]>, String> {

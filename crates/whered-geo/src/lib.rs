@@ -24,6 +24,7 @@ pub mod distance;
 pub mod place;
 pub mod points;
 pub mod region;
+pub mod score;
 pub mod search;
 pub mod shape;
 

@@ -26,6 +26,7 @@
 
 mod commands;
 mod connection;
+mod double;
 mod glob;
 mod holds;
 mod number;

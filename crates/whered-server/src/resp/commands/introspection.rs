@@ -408,9 +408,11 @@ fn replication(_: &Session, text: &mut String) {
 
 fn keyspace(session: &Session, text: &mut String) {
     for number in 0..DATABASE_COUNT {
-        let keys = session.engine().keyspace().len(number);
+        let keyspace = session.engine().keyspace();
+        let (keys, expires) = (keyspace.len(number), keyspace.expiring_len(number));
         if keys > 0 {
-            line(text, &format!("db{number}"), format_args!("keys={keys},expires=0,avg_ttl=0"));
+            let fields = format_args!("keys={keys},expires={expires},avg_ttl=0");
+            line(text, &format!("db{number}"), fields);
         }
     }
 }

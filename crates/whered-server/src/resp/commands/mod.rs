@@ -14,15 +14,24 @@
 
 mod cidr;
 mod connection;
+mod expiry;
 mod geo;
+mod geo_area;
 mod geosearch;
 mod introspection;
 mod ip;
 mod keys;
+mod object;
 mod sorted_set;
+mod sorted_set_range;
+mod sorted_set_write;
 mod steer;
+mod text;
+mod transfer;
 
 use std::sync::LazyLock;
+
+use whered_engine::{DATABASE_COUNT, Ordered};
 
 use super::number;
 use super::protocol::Args;
@@ -83,12 +92,18 @@ pub(crate) enum Flag {
 }
 
 /// Every command, by family.
-static FAMILIES: [&[Command]; 9] = [
+static FAMILIES: &[&[Command]] = &[
     connection::COMMANDS,
     keys::COMMANDS,
+    transfer::COMMANDS,
+    expiry::COMMANDS,
+    object::COMMANDS,
+    text::COMMANDS,
     geo::COMMANDS,
     geosearch::COMMANDS,
     sorted_set::COMMANDS,
+    sorted_set_range::COMMANDS,
+    sorted_set_write::COMMANDS,
     ip::COMMANDS,
     cidr::COMMANDS,
     steer::COMMANDS,
@@ -98,6 +113,9 @@ static FAMILIES: [&[Command]; 9] = [
 const SYNTAX_ERROR: Failure = Failure::text("ERR syntax error");
 const NOT_AN_INTEGER: Failure = Failure::text("ERR value is not an integer or out of range");
 const NOT_A_FLOAT: Failure = Failure::text("ERR value is not a valid float");
+
+const WRONG_KIND: Failure =
+    Failure::text("WRONGTYPE Operation against a key holding the wrong kind of value");
 
 /// Every command of the table.
 pub(crate) fn all() -> impl Iterator<Item = &'static Command> {
@@ -268,6 +286,35 @@ fn integer(text: &[u8]) -> Result<i64, Failure> {
 
 fn float(text: &[u8]) -> Result<f64, Failure> {
     number::float(text).ok_or(NOT_A_FLOAT)
+}
+
+/// Reads a sorted set of either kind; `None` without the key.
+///
+/// # Errors
+/// The key holds something else, or what `read` gives.
+fn read_ordered<R>(
+    session: &Session,
+    key: &[u8],
+    read: impl FnOnce(Option<Ordered<'_>>) -> Result<R, Failure>,
+) -> Result<R, Failure> {
+    session.engine().keyspace().read(session.number, key, |value| {
+        let ordered = value.map(|value| value.ordered().ok_or(WRONG_KIND)).transpose()?;
+        read(ordered)
+    })
+}
+
+/// A numbered database, as `MOVE` and `COPY` name it.
+fn database_number(text: &[u8]) -> Result<usize, Failure> {
+    let index = integer(text)?;
+    if i32::try_from(index).is_err() {
+        return Err(Failure::made(format!(
+            "ERR value is out of range, value must between {} and {}",
+            i32::MIN,
+            i32::MAX
+        )));
+    }
+    let number = usize::try_from(index).ok().filter(|number| *number < DATABASE_COUNT);
+    number.ok_or(Failure::text("ERR DB index is out of range"))
 }
 
 /// A name of ours: databases, sets, pools and sites are named in UTF-8.
