@@ -40,7 +40,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 pub use found::Found;
-pub use members::{AddCondition, Added, Increment, ScoreRules};
+pub use members::{AddCondition, Added, Increment, Popped, ScoreRules};
 pub use whole::{ExpiryCondition, Renamed, SetText, TextExpiry, TextSet};
 
 use crate::clock::Clock;
@@ -176,9 +176,9 @@ impl Keyspace {
         let from = random >> 16;
         let in_order = keys.by_hash.range(from..).chain(keys.by_hash.range(..from));
         let mut candidates = in_order.flat_map(|(_, same_hash)| same_hash);
-        let is_live =
-            |key: &&Box<[u8]>| keys.get(key).is_some_and(|entry| !entry.is_over(|| now_millis));
-        candidates.find(is_live).map(|key| key.to_vec())
+        let live =
+            candidates.find(|key| keys.get(key).is_some_and(|entry| !entry.is_over(|| now_millis)));
+        live.map(|key| key.to_vec())
     }
 
     /// One step of an iteration: about `count` keys from `cursor` on with what they hold, and the

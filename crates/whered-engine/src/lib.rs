@@ -67,8 +67,8 @@ pub use generation::Generation;
 pub use keyspace::sorted_set::SortedSet;
 pub use keyspace::value::{Data, Kind, Members, Ordered, Value};
 pub use keyspace::{
-    AddCondition, Added, DATABASE_COUNT, ExpiryCondition, Found, Increment, Keyspace, Renamed,
-    ScoreRules, SetText, TextExpiry, TextSet,
+    AddCondition, Added, DATABASE_COUNT, ExpiryCondition, Found, Increment, Keyspace, Popped,
+    Renamed, ScoreRules, SetText, TextExpiry, TextSet,
 };
 pub use log::{Durability, Ticket, Written};
 pub use pool::{

@@ -44,13 +44,24 @@ fn the_same_commands_get_the_same_bytes_as_from_redis() {
         Err(_) => FIXED_SEEDS.into_iter().chain([fresh_seed()]).collect(),
     };
     let mut known: BTreeMap<Known, usize> = BTreeMap::new();
+    let mut answered: BTreeMap<String, [usize; 2]> = BTreeMap::new();
     let mut commands = 0;
     for seed in seeds {
         println!("seed {seed} (WHERED_SEED={seed} repeats it)");
         let mut run = Run::new(&peer, seed);
         commands += run.all(&mut known);
+        for (words, failed) in &run.answered {
+            answered.entry(words.clone()).or_default()[usize::from(*failed)] += 1;
+        }
     }
     println!("{commands} commands compared; known differences: {known:?}");
+    for (name, [fine, failed]) in &answered {
+        println!("{name}: {fine} answered, {failed} refused");
+    }
+    for name in generator::NAMES {
+        let counts = answered.get(name).copied().unwrap_or_default();
+        assert!(counts[0] > 0, "{name} was never answered: the generator does not test it");
+    }
 }
 
 fn fresh_seed() -> u64 {
@@ -67,6 +78,8 @@ struct Run {
     /// What was sent, and whether it may have changed something.
     history: Vec<(Words, bool)>,
     number: usize,
+    /// The names of the commands that were sent, and whether they were refused.
+    answered: Vec<(String, bool)>,
     /// Results that were stored, and those among them that differ without a reason in sight.
     stored: usize,
     others: usize,
@@ -78,8 +91,8 @@ impl Run {
         let ours = door.client();
         let mut theirs = Client::connect(peer.address);
         assert_eq!(theirs.ask(&["FLUSHALL"]), "+OK\r\n");
-        let history = Vec::new();
-        Run { seed, door, ours, theirs, history, number: 0, stored: 0, others: 0 }
+        let (history, answered) = (Vec::new(), Vec::new());
+        Run { seed, door, ours, theirs, history, number: 0, answered, stored: 0, others: 0 }
     }
 
     fn all(&mut self, known: &mut BTreeMap<Known, usize>) -> usize {
@@ -103,6 +116,8 @@ impl Run {
         for (words, (ours, theirs)) in batch.iter().zip(replies) {
             let failed = matches!(theirs.value, Value::Error(_));
             self.history.push((words.clone(), !failed && !generator::only_reads(words)));
+            let name = words[0].to_ascii_lowercase();
+            self.answered.push((String::from_utf8_lossy(&name).into_owned(), failed));
             let setting = Setting { engine: &self.door.engine, number: self.number };
             match compare::compare(&setting, words, &ours, &theirs) {
                 Compared::Same => {}
@@ -137,7 +152,10 @@ impl Run {
         }
         let may_differ = |word: &Vec<u8>| {
             let word = word.to_ascii_lowercase();
-            word == b"count" || word == b"frommember" || word == b"georadiusbymember"
+            word == b"count"
+                || word == b"bylex"
+                || word == b"frommember"
+                || word == b"georadiusbymember"
         };
         let spoilt = !words.iter().any(may_differ);
         self.others += usize::from(spoilt);

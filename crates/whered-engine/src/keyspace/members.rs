@@ -54,6 +54,9 @@ pub struct ScoreRules {
     pub only_less: bool,
 }
 
+/// Members and their scores, in the order of their removal.
+pub type Popped = Vec<(Vec<u8>, f64)>;
+
 /// What became of an increment.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Increment {
@@ -201,7 +204,7 @@ impl Keyspace {
         key: &[u8],
         count: usize,
         highest: bool,
-    ) -> Result<Written<Vec<(Vec<u8>, f64)>>, WriteError> {
+    ) -> Result<Written<Popped>, WriteError> {
         let choose = |ordered: Ordered<'_>| {
             let count = count.min(ordered.len());
             if highest { ordered.len() - count..ordered.len() } else { 0..count }
@@ -339,7 +342,11 @@ impl ScoreRules {
     fn allows(self, old: Option<f64>, new: f64) -> bool {
         match (self.condition, old) {
             (AddCondition::OnlyNew, Some(_)) | (AddCondition::OnlyExisting, None) => false,
-            (_, Some(old)) => !(self.only_greater && new <= old) && !(self.only_less && new >= old),
+            (_, Some(old)) => {
+                let too_small = self.only_greater && new <= old;
+                let too_large = self.only_less && new >= old;
+                !too_small && !too_large
+            }
             _ => true,
         }
     }

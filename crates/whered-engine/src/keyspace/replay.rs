@@ -15,14 +15,14 @@ impl Keyspace {
                     for (member, cell) in points.iter() {
                         value.insert_point(member, *cell);
                     }
-                })
+                });
             }
             Operation::AddScores { number, key, scores } => {
                 self.replay_change(*number, key, |value| {
                     for (member, score) in scores.iter() {
                         value.insert(member, *score);
                     }
-                })
+                });
             }
             Operation::RemoveMembers { number, key, members } => {
                 self.replay_change(*number, key, |value| {

@@ -293,7 +293,7 @@ pub enum Members<'a> {
     Scores(sorted_set::Entries<'a>),
 }
 
-fn with_score<'a>((member, cell): (&'a [u8], Cell)) -> (&'a [u8], f64) {
+fn with_score((member, cell): (&[u8], Cell)) -> (&[u8], f64) {
     (member, cell.bits() as f64)
 }
 

@@ -79,9 +79,9 @@ impl ExpiryCondition {
         let old_millis = old.map(|at| i64::try_from(at).unwrap_or(i64::MAX));
         match old_millis {
             Some(old) => {
-                !self.only_new
-                    && !(self.only_later && at_millis <= old)
-                    && !(self.only_earlier && at_millis >= old)
+                let too_early = self.only_later && at_millis <= old;
+                let too_late = self.only_earlier && at_millis >= old;
+                !self.only_new && !too_early && !too_late
             }
             None => !self.only_existing && !self.only_later,
         }
@@ -398,21 +398,21 @@ impl Keyspace {
         let live = |keys: &Keys, key: &[u8]| {
             keys.get(key).filter(|entry| !entry.is_over(|| now_millis)).map(|e| e.slot.kind)
         };
-        self.with_two(number, to_number, |mut maps| {
+        let (value, ticket, replaced) = self.with_two(number, to_number, |mut maps| {
             let (found, taken) = (live(maps.from(), from), live(maps.to(), to).is_some());
             let (value, transfer) = match choose(found, taken) {
                 Ok(chosen) => chosen,
-                Err(value) => return Ok(Written { value, ticket: room.unused() }),
+                Err(value) => return (value, room.unused(), None),
             };
-            let (operation, old) = match transfer {
+            let (operation, replaced) = match transfer {
                 Transfer::Rename => (Operation::Rename(pair), maps.rename(from, to)),
                 Transfer::Copy => (Operation::Copy(pair), maps.copy(from, to)),
             };
-            let ticket = room.append(&operation);
-            drop(maps);
-            drop(old);
-            Ok(Written { value, ticket })
-        })
+            (value, room.append(&operation), replaced)
+        });
+        // Freed here, where no lock is held any more.
+        drop(replaced);
+        Ok(Written { value, ticket })
     }
 
     /// Exchanges the keys of two numbered databases.

@@ -180,7 +180,7 @@ impl Reply {
     /// Any score of a sorted set.
     pub(crate) fn double(&mut self, value: f64) {
         // Cells, and most other scores, need no text to be made.
-        if value >= 0.0 && value < 1e17 && value.trunc() == value && value.is_sign_positive() {
+        if (0.0..1e17).contains(&value) && value.trunc() == value && value.is_sign_positive() {
             return self.score(value as u64);
         }
         self.number(double::print(value).as_bytes());

@@ -10,10 +10,12 @@
 //!    against the whole collection, and taking the points outside the boxes away must give the
 //!    reply of Redis.
 //! 5. *Times and sizes*: what is left of a key's life may differ by the time between the two
-//!    servers; `RANDOMKEY`, idle times and memory are compared in kind only.
+//!    servers; `RANDOMKEY`, idle times, references and memory are compared in kind only.
 //! 6. *Stored results*, counted: a stored result may differ as the searched one may; it is
 //!    compared as a whole, and removed on both sides where it differs.
-//! 7. *Antipodes*, counted: the distance of two antipodes can be no number in Redis, which prints
+//! 7. *Ranges by member*, counted: where scores differ they have no meaning, and the answer of Redis
+//!    for a large set depends on its random numbers.
+//! 8. *Antipodes*, counted: the distance of two antipodes can be no number in Redis, which prints
 //!    that as the smallest integer with four decimals.
 
 use std::collections::BTreeMap;
@@ -39,6 +41,8 @@ pub(crate) enum Known {
     /// Rule 6.
     StoredOther,
     /// Rule 7.
+    RandomByLex,
+    /// Rule 8.
     NoNumberForAntipodes,
 }
 
@@ -69,11 +73,12 @@ pub(crate) fn compare(
     }
     match words[0].to_ascii_lowercase().as_slice() {
         b"info" | b"client" | b"command" | b"hello" => same_shape(&ours.value, &theirs.value),
-        b"randomkey" | b"object" | b"memory" if !words_are(words, "encoding", "refcount") => {
+        b"randomkey" | b"object" | b"memory" if !is_encoding(words) => {
             same_shape(&ours.value, &theirs.value)
         }
         b"ttl" | b"expiretime" => same_time(&ours.value, &theirs.value, 1),
         b"pttl" | b"pexpiretime" => same_time(&ours.value, &theirs.value, 5_000),
+        b"zrange" if is_random_by_lex(setting, words) => Compared::Known(Known::RandomByLex),
         b"zscan" => same_scan_of_members(words, &ours.value, &theirs.value),
         b"georadius" | b"georadius_ro" | b"georadiusbymember" | b"georadiusbymember_ro" => {
             same_search(setting, words, ours, theirs)
@@ -97,9 +102,21 @@ fn same_shape(ours: &Value, theirs: &Value) -> Compared {
     different("the kinds of reply differ")
 }
 
-fn words_are(words: &Words, first: &str, second: &str) -> bool {
-    words.get(1).is_some_and(|word| {
-        word.eq_ignore_ascii_case(first.as_bytes()) || word.eq_ignore_ascii_case(second.as_bytes())
+fn is_encoding(words: &Words) -> bool {
+    words.get(1).is_some_and(|word| word.eq_ignore_ascii_case(b"encoding"))
+}
+
+/// Whether a range by member is asked of a large set whose scores differ.
+fn is_random_by_lex(setting: &Setting<'_>, words: &Words) -> bool {
+    if !words.iter().any(|word| word.eq_ignore_ascii_case(b"bylex")) {
+        return false;
+    }
+    setting.engine.keyspace().read(setting.number, &words[1], |value| {
+        let members =
+            value.filter(|value| value.is_large()).and_then(whered_engine::Value::ordered);
+        let ends =
+            members.and_then(|members| members.iter().next().zip(members.iter().next_back()));
+        ends.is_some_and(|(first, last)| first.1 != last.1)
     })
 }
 
@@ -274,7 +291,7 @@ fn same_search(setting: &Setting<'_>, words: &Words, ours: &Reply, theirs: &Repl
         return different("a search gives an array");
     };
     setting.engine.keyspace().read(setting.number, &words[1], |value| {
-        let Some(members) = value.and_then(|value| value.ordered()) else {
+        let Some(members) = value.and_then(whered_engine::Value::ordered) else {
             return different("there is no key");
         };
         let asked = asked(words, members);

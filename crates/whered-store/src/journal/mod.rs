@@ -222,8 +222,10 @@ impl Reservation<'_> {
 
 impl Journal {
     /// Takes room back that was detached from a reservation of this journal.
+    #[expect(clippy::needless_pass_by_value, reason = "room is taken back once: it must be gone")]
     pub fn attach(&self, room: DetachedReservation) -> Reservation<'_> {
-        Reservation { shared: &self.shared, charge_bytes: room.charge_bytes }
+        let DetachedReservation { charge_bytes } = room;
+        Reservation { shared: &self.shared, charge_bytes }
     }
 }
 

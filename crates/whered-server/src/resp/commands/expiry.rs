@@ -186,7 +186,7 @@ fn remaining(
     session: &mut Session,
     args: Args<'_>,
     reply: &mut Reply,
-    unit_millis: i64,
+    unit_millis: u64,
     absolute: bool,
 ) -> Outcome {
     let keyspace = session.engine().keyspace();
@@ -195,10 +195,9 @@ fn remaining(
         Some(None) => -1,
         Some(Some(at)) => {
             let from = if absolute { 0 } else { keyspace.now_millis() };
-            let millis = i64::try_from(at.saturating_sub(from)).unwrap_or(i64::MAX);
-            // Seconds are rounded to the nearest; the last half second of all time overflows in
-            // Redis, and so here.
-            millis.wrapping_add(unit_millis / 2) / unit_millis
+            let millis = at.saturating_sub(from);
+            // Seconds are rounded to the nearest.
+            i64::try_from((millis + unit_millis / 2) / unit_millis).unwrap_or(i64::MAX)
         }
     };
     reply.integer(value);

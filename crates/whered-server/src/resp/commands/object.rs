@@ -2,6 +2,8 @@
 //!
 //! Encodings are those that Redis would use; memory is what the value takes here.
 
+use whered_engine::Value;
+
 use super::{Action, Command, Failure, Flag, Outcome, SYNTAX_ERROR, integer};
 use crate::resp::protocol::Args;
 use crate::resp::reply::Reply;
@@ -32,7 +34,6 @@ pub(super) const COMMANDS: &[Command] = &[
         cost: "Depends on the subcommand.",
         since: "4.0.0",
         action: Action::Subcommands(MEMORY),
-        ..OBJECT_COMMAND
     },
     Command {
         name: "object",
@@ -53,7 +54,7 @@ const OBJECT: &[Command] = &[
         summary: "Gives the form in which Redis would keep a value",
         action: Action::Run(|session, args, reply| {
             let keyspace = session.engine().keyspace();
-            match keyspace.inspect(session.number, args.at(2), |value| value.encoding()) {
+            match keyspace.inspect(session.number, args.at(2), Value::encoding) {
                 Some(encoding) => reply.bulk(encoding.as_bytes()),
                 None => reply.null(),
             }

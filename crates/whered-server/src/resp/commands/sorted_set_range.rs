@@ -172,7 +172,7 @@ fn range(session: &mut Session, args: Args<'_>, reply: &mut Reply, form: Form) -
         };
         match limits.ranks(members, &options) {
             Some(ranks) if options.reverse => {
-                write(members.iter_ranks(ranks).rev(), &options, reply)
+                write(members.iter_ranks(ranks).rev(), &options, reply);
             }
             Some(ranks) => write(members.iter_ranks(ranks), &options, reply),
             None => write(limits.members(members, &options).into_iter(), &options, reply),
