@@ -46,7 +46,7 @@ def test_any_scores_are_kept_and_ranged_over(client):
     assert dict(client.zscan_iter("scores")) == {b"half": 2.5, b"third": 1 / 3, b"big": 1e20}
     assert client.zadd("scores", {"half": 1}, gt=True, ch=True) == 0
     assert client.zremrangebyscore("scores", 1e19, "inf") == 1
-    assert client.zpopmin("scores")[0][0] in (b"third", [b"third", 1 / 3])
+    assert client.zpopmin("scores", 1)[0][0] == b"third"
     assert client.object("encoding", "scores") == b"listpack"
 
 

@@ -78,6 +78,9 @@ impl Keyspace {
     }
 
     /// Reads a value under its shared lock; `None` when the key does not exist.
+    ///
+    /// Inside of `read` nothing else may be asked of the keyspace: a transaction that waits for
+    /// this value keeps all others out meanwhile.
     pub fn read<R>(&self, number: usize, key: &[u8], read: impl FnOnce(Option<&Value>) -> R) -> R {
         let passage = self.gate.pass();
         let Some(slot) = self.live_slot(number, key) else {
