@@ -43,6 +43,7 @@ fn the_same_commands_get_the_same_bytes_as_from_redis() {
         Ok(seed) => vec![seed.parse().expect("WHERED_SEED is a number")],
         Err(_) => FIXED_SEEDS.into_iter().chain([fresh_seed()]).collect(),
     };
+    let several = seeds.len() > 1;
     let mut known: BTreeMap<Known, usize> = BTreeMap::new();
     let mut answered: BTreeMap<String, [usize; 2]> = BTreeMap::new();
     let mut commands = 0;
@@ -55,10 +56,11 @@ fn the_same_commands_get_the_same_bytes_as_from_redis() {
         }
     }
     println!("{commands} commands compared; known differences: {known:?}");
-    for (name, [fine, failed]) in &answered {
+    for (name, [fine, failed]) in answered.iter().filter(|(_, [fine, _])| *fine > 0) {
         println!("{name}: {fine} answered, {failed} refused");
     }
-    for name in generator::NAMES {
+    // One seed alone may go without a rare one.
+    for name in generator::NAMES.into_iter().filter(|_| several) {
         let counts = answered.get(name).copied().unwrap_or_default();
         assert!(counts[0] > 0, "{name} was never answered: the generator does not test it");
     }
