@@ -36,6 +36,71 @@ def test_a_geo_key_is_a_sorted_set(client):
     assert client.exists("Sicily") == 0
 
 
+def test_any_scores_are_kept_and_ranged_over(client):
+    assert client.zadd("scores", {"half": 0.5, "third": 1 / 3, "big": 1e20}) == 3
+    assert client.zrange("scores", 0, -1, withscores=True)[0][0] == b"third"
+    assert client.zscore("scores", "third") == 1 / 3
+    assert client.zincrby("scores", 2, "half") == 2.5
+    assert client.zrangebyscore("scores", "(0", 3) == [b"third", b"half"]
+    assert client.zcount("scores", "-inf", "+inf") == 3
+    assert dict(client.zscan_iter("scores")) == {b"half": 2.5, b"third": 1 / 3, b"big": 1e20}
+    assert client.zadd("scores", {"half": 1}, gt=True, ch=True) == 0
+    assert client.zremrangebyscore("scores", 1e19, "inf") == 1
+    assert client.zpopmin("scores", 1)[0][0] == b"third"
+    assert client.object("encoding", "scores") == b"listpack"
+
+
+def test_results_are_stored(client):
+    client.geoadd("Sicily", [13.361389, 38.115556, "Palermo", 15.087269, 37.502669, "Catania"])
+    wanted = {"longitude": 15, "latitude": 37, "radius": 200, "unit": "km"}
+    assert client.geosearchstore("near", "Sicily", storedist=True, **wanted) == 2
+    assert client.zscore("near", "Catania") == pytest.approx(56.4412578701582)
+    assert client.georadius("Sicily", 15, 37, 100, unit="km", store="again") == 1
+    assert client.geopos("again", "Catania")[0] == pytest.approx((15.087267458438873, 37.50266842333162))
+    assert client.georadiusbymember("Sicily", "Palermo", 1, unit="km") == [b"Palermo"]
+
+
+def test_texts_and_their_end(client):
+    assert client.set("text", "one", nx=True) is True
+    assert client.set("text", "two", nx=True) is None
+    assert client.set("text", "two", ex=100, get=True) == b"one"
+    assert 98 <= client.ttl("text") <= 100
+    assert client.persist("text") is True
+    assert client.ttl("text") == -1
+    assert client.pexpire("text", 30) is True
+    while client.exists("text"):
+        pass
+    assert client.get("text") is None
+    assert client.ttl("text") == -2
+    client.set("text", "three")
+    with pytest.raises(redis.ResponseError, match="WRONGTYPE"):
+        client.zadd("text", {"m": 1})
+
+
+def test_keys_get_other_names(client):
+    client.set("a", "1")
+    assert client.rename("a", "b") is True
+    assert client.copy("b", "c") is True
+    assert client.renamenx("b", "c") is False
+    assert client.type("c") == b"string"
+    assert client.touch("b", "c", "a") == 2
+    assert client.memory_usage("b") > 0
+    with pytest.raises(redis.ResponseError, match="no such key"):
+        client.rename("a", "b")
+
+
+def test_a_visitors_surroundings_are_searched(client):
+    client.geoadd("sites", [-97.822, 37.751, "middle", 8.68, 50.11, "fra"])
+    found = client.execute_command("GEOSEARCH", "sites", "FROMIP", "city", "8.8.8.8", "BYRADIUS", 30000, "km", "ASC")
+    assert len(found) == 2
+    with pytest.raises(redis.ResponseError, match="no such database 'nowhere'"):
+        client.execute_command("GEOSEARCH", "sites", "FROMIP", "nowhere", "8.8.8.8", "BYRADIUS", 1, "km")
+    with pytest.raises(redis.ResponseError, match="is not an IP address"):
+        client.execute_command("GEOSEARCH", "sites", "FROMIP", "city", "eight", "BYRADIUS", 1, "km")
+    with pytest.raises(redis.ResponseError, match="has no place for 0.0.0.0"):
+        client.execute_command("GEOSEARCH", "sites", "FROMIP", "city", "0.0.0.0", "BYRADIUS", 1, "km")
+
+
 def test_keys_are_scanned_whole(client):
     with client.pipeline(transaction=False) as pipeline:
         for number in range(1000):

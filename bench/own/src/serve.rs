@@ -7,7 +7,7 @@ use std::sync::Arc;
 use whered_dns::{Choice, Context, Name, Transport, Zone, Zones, answer};
 use whered_engine::geo::{Cell, Place};
 use whered_engine::{
-    AddCondition, Engine, EngineOptions, PolicyStep, PoolSource, Setup, Site, WhenAllDown,
+    AddCondition, Engine, EngineOptions, PolicyStep, PoolSource, Setup, Site, Value, WhenAllDown,
 };
 
 use crate::Prepared;
@@ -158,7 +158,10 @@ pub(crate) fn add_points() -> Prepared {
                     .add_points(0, b"key", &one, AddCondition::Always)
                     .expect("no journal, no error");
             }
-            keyspace.read(0, b"key", |points| points.map_or(0, |points| points.len() as u64))
+            keyspace.read(0, b"key", |value| {
+                let points = value.and_then(Value::points);
+                points.map_or(0, |points| points.len() as u64)
+            })
         }),
     }
 }

@@ -14,7 +14,7 @@ use whered_store::{
     DataDirectory, DirectoryStorage, Entry, Journal, JournalOptions, JournalStats, RecoveryReport,
 };
 
-use crate::clock;
+use crate::clock::{self, Clock};
 use crate::databases::{NamedDatabase, ReloadFailure};
 use crate::error::{EngineError, WriteError};
 use crate::generation::Generation;
@@ -35,6 +35,8 @@ pub struct EngineOptions {
     pub journal: JournalOptions,
     /// What the configuration names.
     pub setup: Setup,
+    /// What tells the time to keys that expire.
+    pub clock: Clock,
 }
 
 /// What opening found.
@@ -105,7 +107,7 @@ impl Engine {
         // Replaying needs the places that operations go to, and those need the log that is only
         // there after replaying: so replay collects into stand-ins that take no log.
         let unlogged = Arc::new(Log::new(None, 0));
-        let keyspace = Keyspace::new(Arc::clone(&unlogged));
+        let keyspace = Keyspace::new(Arc::clone(&unlogged), options.clock);
         let prefix_sets = PrefixSets::new(unlogged);
         let mut replay = |entry: Entry<'_>| -> Result<(), String> {
             let operation = Operation::decode(entry.kind, entry.payload)?;

@@ -22,6 +22,8 @@ pub enum WriteError {
         /// The name that was given.
         name: String,
     },
+    /// The key holds another kind of value than the write is for.
+    WrongKind,
     /// The write contradicts a rule; the text says which and what is allowed.
     Refused(String),
 }
@@ -35,6 +37,9 @@ impl fmt::Display for WriteError {
             | WriteError::TooLarge(reason)
             | WriteError::Refused(reason) => f.write_str(reason),
             WriteError::NoSuch { what, name } => write!(f, "no such {what} '{name}'"),
+            WriteError::WrongKind => {
+                f.write_str("Operation against a key holding the wrong kind of value")
+            }
         }
     }
 }

@@ -98,9 +98,10 @@ impl Engine {
             "count": search.count,
         });
         let mut reasons = Reasons::new(question, None);
-        self.keyspace().read(number, key, |points| {
+        self.keyspace().read(number, key, |value| {
             let mut hits = Vec::new();
-            if let Some(points) = points {
+            // A key that holds other scores than cells is no collection: nothing is near it.
+            if let Some(points) = value.and_then(|value| value.points()) {
                 points.search(search, &mut hits);
             }
             let name = |hit: &Hit<'_>| String::from_utf8_lossy(hit.member).into_owned();

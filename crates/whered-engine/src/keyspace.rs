@@ -1,73 +1,75 @@
-//! Collections by key, in sixteen numbered databases, as Redis users know them.
+//! Values by key, in sixteen numbered databases, as Redis users know them.
 //!
 //! Not for: what a command looks like or how a reply is written (the doors), how points lie in
 //! memory (`whered-geo`).
 //!
 //! ```text
-//! numbers[0..16] : RwLock ─> Keys { collections: key -> RwLock<Points>,
-//!                                   by_hash: hash -> keys with that hash }   (SCAN's order)
+//! gate ─> numbers[0..16] : RwLock<Keys> ─> key ─> Arc<Slot> ─> RwLock<Value>
+//!  │       keyspace/keys.rs: the map, SCAN's order, expiry        keyspace/value.rs
+//!  └ a transaction holds it alone (keyspace/gate.rs)
+//!
+//! reads and sweeping: here      members: keyspace/members.rs      whole keys: keyspace/whole.rs
 //! ```
 //!
 //! Invariants:
-//! - a collection in the map is never empty: the last member's removal removes the key;
-//! - every key stands in `by_hash` exactly once;
-//! - whoever changes a collection holds the map shared and the collection exclusively; whoever
-//!   makes or removes a key holds the map exclusively. So a removed collection is never written
-//!   to, and the journal's order is the order of effects.
+//! - a sorted set in the map is never empty: the last member's removal removes the key;
+//! - whoever changes a value holds the map shared and the value exclusively; whoever makes,
+//!   replaces or removes a key holds the map exclusively. So a value whose key is gone is never
+//!   written to, although readers may still hold it, and the journal's order is the order of
+//!   effects;
+//! - locks are taken in the order gate, maps by ascending number, value. A reader gives gate and
+//!   map back as soon as it has the value; a writer that meets a value in use gives the map back
+//!   while it waits, a few times, so that a long search holds up nobody but that value's writers;
+//! - expiry: a key whose time is over is invisible at once. It goes by a removal of its own in the
+//!   journal, made by the next writer of that key or by [`Keyspace::sweep`]. Replaying asks no
+//!   clock: what was not removed before the end is there again, invisible, and swept.
 //!
-//! At the same time: readers of one collection share it; writers of different collections do not
-//! meet. Costs: a lookup is one hash probe and the point index's own cost; SCAN is O(keys given).
+//! At the same time: readers of one value share it; writers of different values do not meet.
+//! Costs: a lookup is one hash probe and the value's own cost; SCAN is O(keys given).
 
-use std::borrow::Cow;
-use std::collections::hash_map::DefaultHasher;
-use std::collections::{BTreeMap, HashMap};
-use std::hash::{Hash, Hasher};
+mod found;
+mod gate;
+mod keys;
+mod members;
+mod replay;
+pub(crate) mod sorted_set;
+pub(crate) mod value;
+mod whole;
+
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use whered_geo::{Cell, Inserted, Points};
+pub use found::Found;
+pub use members::{AddCondition, Added, Increment, Popped, ScoreRules};
+pub use whole::{ExpiryCondition, Renamed, SetText, TextExpiry, TextSet};
 
+use crate::clock::Clock;
 use crate::error::WriteError;
-use crate::log::{Log, Room, Written};
-use crate::operation::{ALL_NUMBERS, Operation};
+use crate::log::{Log, Ticket, Written};
+use gate::Gate;
+use keys::{Entry, Keys, Slot};
+use value::{Kind, Value};
 
 /// How many numbered databases there are.
 pub const DATABASE_COUNT: usize = 16;
 
-/// Which members an addition may touch (`NX`, `XX`).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum AddCondition {
-    /// New members are added, known ones are moved.
-    Always,
-    /// Known members stay where they are.
-    OnlyNew,
-    /// Unknown members are not added.
-    OnlyExisting,
-}
-
-/// What an addition did.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Added {
-    /// Members that were not there before.
-    pub added: usize,
-    /// Members that were there and have another cell now.
-    pub moved: usize,
-}
-
 /// All keys of all numbered databases.
+///
+/// Every method panics when `number` is not below [`DATABASE_COUNT`].
 pub struct Keyspace {
     numbers: [RwLock<Keys>; DATABASE_COUNT],
+    gate: Gate,
     log: Arc<Log>,
-}
-
-#[derive(Default)]
-struct Keys {
-    collections: HashMap<Box<[u8]>, RwLock<Points>>,
-    by_hash: BTreeMap<u64, Vec<Box<[u8]>>>,
+    clock: Clock,
+    /// The clock in seconds, as it was when it was last asked; for idle times only.
+    seconds: Arc<AtomicU32>,
 }
 
 impl Keyspace {
-    pub(crate) fn new(log: Arc<Log>) -> Keyspace {
-        Keyspace { numbers: std::array::from_fn(|_| RwLock::default()), log }
+    pub(crate) fn new(log: Arc<Log>, clock: Clock) -> Keyspace {
+        let seconds = Arc::new(AtomicU32::new((clock.now_millis() / 1000) as u32));
+        let numbers = std::array::from_fn(|_| RwLock::new(Keys::new(&seconds)));
+        Keyspace { numbers, gate: Gate::new(), log, clock, seconds }
     }
 
     /// The same keys, from now on kept in this log.
@@ -75,21 +77,77 @@ impl Keyspace {
         Keyspace { log: Arc::clone(log), ..self }
     }
 
-    /// Reads a collection under its shared lock; `None` when the key does not exist.
+    /// Reads a value under its shared lock; `None` when the key does not exist.
     ///
-    /// # Panics
-    /// When `number` is not below [`DATABASE_COUNT`], here and in every method.
-    pub fn read<R>(&self, number: usize, key: &[u8], read: impl FnOnce(Option<&Points>) -> R) -> R {
-        let keys = self.shared(number);
-        match keys.collections.get(key) {
-            Some(collection) => read(Some(&shared(collection))),
-            None => read(None),
-        }
+    /// Inside of `read` nothing else may be asked of the keyspace: a transaction that waits for
+    /// this value keeps all others out meanwhile.
+    pub fn read<R>(&self, number: usize, key: &[u8], read: impl FnOnce(Option<&Value>) -> R) -> R {
+        let passage = self.gate.pass();
+        let Some(slot) = self.live_slot(number, key) else {
+            drop(passage);
+            return read(None);
+        };
+        self.note_use(&slot);
+        let value = shared(&slot.value);
+        // From here on a transaction cannot change what is read before this is over.
+        drop(passage);
+        // The value may have lost its last member, and its key, since it was found.
+        read(Some(&*value).filter(|value| !value.is_empty()))
     }
 
-    /// The number of keys. O(1).
+    /// Reads a value as [`Keyspace::read`] does, which then does not count as a use of it.
+    pub fn inspect<R>(
+        &self,
+        number: usize,
+        key: &[u8],
+        read: impl FnOnce(&Value) -> R,
+    ) -> Option<R> {
+        let passage = self.gate.pass();
+        let slot = self.live_slot(number, key)?;
+        let value = shared(&slot.value);
+        drop(passage);
+        Some(read(&value))
+    }
+
+    /// What kind of value a key holds; `None` when it does not exist. O(1).
+    pub fn kind(&self, number: usize, key: &[u8]) -> Option<Kind> {
+        let _passage = self.gate.pass();
+        self.shared(number).get(key).filter(|entry| !self.is_over(entry)).map(|e| e.slot.kind)
+    }
+
+    /// Whether the key exists. O(1).
+    pub fn exists(&self, number: usize, key: &[u8]) -> bool {
+        self.kind(number, key).is_some()
+    }
+
+    /// When a key's time is over, in milliseconds since 1970: `None` when there is no such key,
+    /// `Some(None)` when it stays.
+    pub fn expires_at_millis(&self, number: usize, key: &[u8]) -> Option<Option<u64>> {
+        let _passage = self.gate.pass();
+        let keys = self.shared(number);
+        keys.get(key).filter(|entry| !self.is_over(entry)).map(Entry::expires_at_millis)
+    }
+
+    /// For how many seconds a key has not been used; a sweep behind at most.
+    pub fn idle_seconds(&self, number: usize, key: &[u8]) -> Option<u32> {
+        let _passage = self.gate.pass();
+        let slot = self.live_slot(number, key)?;
+        self.now_millis();
+        let used = slot.used_seconds.load(Ordering::Relaxed);
+        Some(self.seconds.load(Ordering::Relaxed).saturating_sub(used))
+    }
+
+    /// Counts a use of a key, and says whether it exists.
+    pub fn touch(&self, number: usize, key: &[u8]) -> bool {
+        let _passage = self.gate.pass();
+        let slot = self.live_slot(number, key);
+        slot.inspect(|slot| self.note_use(slot)).is_some()
+    }
+
+    /// The number of keys; those whose time is over count until they are swept. O(1).
     pub fn len(&self, number: usize) -> usize {
-        self.shared(number).collections.len()
+        let _passage = self.gate.pass();
+        self.shared(number).entries.len()
     }
 
     /// Whether there is no key. O(1).
@@ -97,169 +155,127 @@ impl Keyspace {
         self.len(number) == 0
     }
 
-    /// Whether the key exists. O(1).
-    pub fn exists(&self, number: usize, key: &[u8]) -> bool {
-        self.shared(number).collections.contains_key(key)
+    /// The number of keys that have an expiry time. O(1).
+    pub fn expiring_len(&self, number: usize) -> usize {
+        let _passage = self.gate.pass();
+        self.shared(number).expiring_len()
     }
 
     /// Every key, in no particular order. O(keys).
     pub fn keys(&self, number: usize) -> Vec<Vec<u8>> {
-        self.shared(number).collections.keys().map(|key| key.to_vec()).collect()
+        let _passage = self.gate.pass();
+        let now_millis = self.now_millis();
+        let keys = self.shared(number);
+        let live = keys.entries.iter().filter(|(_, entry)| !entry.is_over(|| now_millis));
+        live.map(|(key, _)| key.to_vec()).collect()
     }
 
-    /// One step of an iteration: about `count` keys from `cursor` on, and the cursor of the next
-    /// step (0 at the end).
+    /// Some key, chosen by a random number. O(log keys).
+    pub fn random_key(&self, number: usize, random: u64) -> Option<Vec<u8>> {
+        let _passage = self.gate.pass();
+        let now_millis = self.now_millis();
+        let keys = self.shared(number);
+        // The hashes have 48 bits.
+        let from = random >> 16;
+        let in_order = keys.by_hash.range(from..).chain(keys.by_hash.range(..from));
+        let mut candidates = in_order.flat_map(|(_, same_hash)| same_hash);
+        let live =
+            candidates.find(|key| keys.get(key).is_some_and(|entry| !entry.is_over(|| now_millis)));
+        live.map(|key| key.to_vec())
+    }
+
+    /// One step of an iteration: about `count` keys from `cursor` on with what they hold, and the
+    /// cursor of the next step (0 at the end).
     ///
     /// A key that is there during the whole iteration is given exactly once; one that comes or
     /// goes meanwhile may or may not be given. Keys with equal hashes are given together, so a
     /// step may hold a few more than `count`.
-    pub fn scan(&self, number: usize, cursor: u64, count: usize) -> (u64, Vec<Vec<u8>>) {
+    pub fn scan(&self, number: usize, cursor: u64, count: usize) -> (u64, Vec<(Vec<u8>, Kind)>) {
+        let _passage = self.gate.pass();
+        let now_millis = self.now_millis();
         let keys = self.shared(number);
         let mut found = Vec::new();
+        let mut seen = 0;
         for (hash, same_hash) in keys.by_hash.range(cursor..) {
-            if found.len() >= count.max(1) {
+            if seen >= count.max(1) {
                 return (*hash, found);
             }
-            found.extend(same_hash.iter().map(|key| key.to_vec()));
+            seen += same_hash.len();
+            let live = same_hash.iter().filter_map(|key| {
+                let entry = keys.get(key).filter(|entry| !entry.is_over(|| now_millis))?;
+                Some((key.to_vec(), entry.slot.kind))
+            });
+            found.extend(live);
         }
         (0, found)
     }
 
-    /// Adds or moves members; all of them become visible together.
+    /// Runs operations with nobody else's between them, kept in the journal all or none, and
+    /// gives the ticket that the replies to all of them wait for.
+    ///
+    /// Everything that `act` does with this keyspace on this thread is part of it; others wait
+    /// until it is over, so it must not wait for anything itself. Reads that have begun before may
+    /// still be going on and see nothing of it. Called inside of itself it only runs `act`.
+    pub fn isolated<R>(&self, act: impl FnOnce() -> R) -> Written<R> {
+        if self.gate.is_held_here() {
+            return Written { value: act(), ticket: Ticket::NONE };
+        }
+        let _alone = self.gate.hold_alone();
+        self.log.begin_batch();
+        // What was applied before a panic is appended all the same.
+        let batch = EndOfBatch { log: &self.log };
+        let value = act();
+        std::mem::forget(batch);
+        Written { value, ticket: self.log.end_batch() }
+    }
+
+    /// Removes keys whose time is over, up to `limit`, and gives how many there were.
     ///
     /// # Errors
-    /// [`WriteError`] when the journal has no room or has failed; then nothing was applied.
-    pub fn add_points(
-        &self,
-        number: usize,
-        key: &[u8],
-        points: &[(&[u8], Cell)],
-        condition: AddCondition,
-    ) -> Result<Written<Added>, WriteError> {
-        let whole = add_operation(number, key, points);
-        let room = self.log.reserve(whole.size_bytes())?;
+    /// [`WriteError`] when the journal has no room or has failed; some may have been removed.
+    pub fn sweep(&self, limit: usize) -> Result<usize, WriteError> {
+        let now_millis = self.now_millis();
+        let mut removed = 0;
+        for number in 0..DATABASE_COUNT {
+            let passage = self.gate.pass();
+            let over = self.shared(number).over(now_millis, limit - removed);
+            if !over.is_empty() {
+                let names: Vec<&[u8]> = over.iter().map(|key| &**key).collect();
+                removed += self.remove_over(number, &names, now_millis)?;
+            }
+            drop(passage);
+        }
+        Ok(removed)
+    }
+
+    /// Milliseconds since 1970 by the keyspace's clock.
+    pub fn now_millis(&self) -> u64 {
+        let now_millis = self.clock.now_millis();
+        let seconds = (now_millis / 1000) as u32;
+        if self.seconds.load(Ordering::Relaxed) != seconds {
+            self.seconds.store(seconds, Ordering::Relaxed);
+        }
+        now_millis
+    }
+
+    /// The key's slot, unless its time is over. The map is given back at once.
+    fn live_slot(&self, number: usize, key: &[u8]) -> Option<Arc<Slot>> {
         let keys = self.shared(number);
-        if let Some(collection) = keys.collections.get(key) {
-            let collection = &mut exclusive(collection);
-            return Ok(add_to(collection, room, number, key, points, condition));
-        }
-        drop(keys);
-        if condition == AddCondition::OnlyExisting && !self.exists(number, key) {
-            return Ok(Written { value: Added::default(), ticket: room.unused() });
-        }
-        // The key may have come into being since, or gone again: either case is taken here.
-        let mut keys = self.exclusive(number);
-        let written = add_to(keys.collection_mut(key), room, number, key, points, condition);
-        keys.remove_if_empty(key);
-        Ok(written)
+        let entry = keys.get(key).filter(|entry| !self.is_over(entry))?;
+        Some(Arc::clone(&entry.slot))
     }
 
-    /// Removes members and gives how many were there; an emptied collection's key vanishes.
-    ///
-    /// # Errors
-    /// As [`Keyspace::add_points`].
-    pub fn remove_members(
-        &self,
-        number: usize,
-        key: &[u8],
-        members: &[&[u8]],
-    ) -> Result<Written<usize>, WriteError> {
-        let operation = Operation::RemoveMembers {
-            number: number_byte(number),
-            key,
-            members: Cow::Borrowed(members),
-        };
-        let room = self.log.reserve(operation.size_bytes())?;
-        let keys = self.shared(number);
-        let Some(collection) = keys.collections.get(key) else {
-            return Ok(Written { value: 0, ticket: room.unused() });
-        };
-        let mut collection = exclusive(collection);
-        if members.len() < collection.len() {
-            let removed = remove_all(&mut collection, members);
-            let ticket = if removed == 0 { room.unused() } else { room.append(&operation) };
-            return Ok(Written { value: removed, ticket });
+    /// The clock is asked only for keys that have an expiry time.
+    fn is_over(&self, entry: &Entry) -> bool {
+        entry.is_over(|| self.now_millis())
+    }
+
+    fn note_use(&self, slot: &Slot) {
+        let seconds = self.seconds.load(Ordering::Relaxed);
+        // Written only when it changes: readers share the cache line.
+        if slot.used_seconds.load(Ordering::Relaxed) != seconds {
+            slot.used_seconds.store(seconds, Ordering::Relaxed);
         }
-        // The collection might become empty, and only the map's owner may remove a key.
-        drop(collection);
-        drop(keys);
-        let mut keys = self.exclusive(number);
-        let removed = keys.remove_members(key, members);
-        let ticket = if removed == 0 { room.unused() } else { room.append(&operation) };
-        Ok(Written { value: removed, ticket })
-    }
-
-    /// Removes keys and gives how many there were.
-    ///
-    /// # Errors
-    /// As [`Keyspace::add_points`].
-    pub fn delete_keys(
-        &self,
-        number: usize,
-        names: &[&[u8]],
-    ) -> Result<Written<usize>, WriteError> {
-        let operation =
-            Operation::DeleteKeys { number: number_byte(number), keys: Cow::Borrowed(names) };
-        let room = self.log.reserve(operation.size_bytes())?;
-        let mut keys = self.exclusive(number);
-        let removed: Vec<_> = names.iter().filter_map(|key| keys.remove(key)).collect();
-        let count = removed.len();
-        let ticket = if count == 0 { room.unused() } else { room.append(&operation) };
-        drop(keys);
-        // Freeing millions of points takes long and needs no lock.
-        drop(removed);
-        Ok(Written { value: count, ticket })
-    }
-
-    /// Removes every key of one numbered database, or of all.
-    ///
-    /// # Errors
-    /// As [`Keyspace::add_points`].
-    pub fn flush(&self, number: Option<usize>) -> Result<Written<()>, WriteError> {
-        let operation = Operation::Flush { number: number.map_or(ALL_NUMBERS, number_byte) };
-        let room = self.log.reserve(operation.size_bytes())?;
-        let range = number.map_or(0..DATABASE_COUNT, |number| number..number + 1);
-        // Locked in ascending order, and all of them at once: one point in time for all.
-        let mut locked: Vec<_> = range.map(|number| self.exclusive(number)).collect();
-        let emptied: Vec<Keys> =
-            locked.iter_mut().map(|keys| std::mem::take(&mut **keys)).collect();
-        let ticket = room.append(&operation);
-        drop(locked);
-        // Freeing millions of points takes long and needs no lock.
-        drop(emptied);
-        Ok(Written { value: (), ticket })
-    }
-
-    /// Replays an operation at start; gives `false` when it is not one of ours.
-    pub(crate) fn replay(&self, operation: &Operation<'_>) -> bool {
-        match operation {
-            Operation::AddPoints { number, key, points } => {
-                let mut keys = self.exclusive(usize::from(*number));
-                let collection = keys.collection_mut(key);
-                for (member, cell) in points.iter() {
-                    collection.insert(member, *cell);
-                }
-                // An addition without points makes no key.
-                keys.remove_if_empty(key);
-            }
-            Operation::RemoveMembers { number, key, members } => {
-                self.exclusive(usize::from(*number)).remove_members(key, members);
-            }
-            Operation::DeleteKeys { number, keys } => {
-                let mut owner = self.exclusive(usize::from(*number));
-                for key in keys.iter() {
-                    owner.remove(key);
-                }
-            }
-            Operation::Flush { number: ALL_NUMBERS } => {
-                (0..DATABASE_COUNT).for_each(|number| *self.exclusive(number) = Keys::default());
-            }
-            Operation::Flush { number } => {
-                *self.exclusive(usize::from(*number)) = Keys::default();
-            }
-            _ => return false,
-        }
-        true
     }
 
     fn shared(&self, number: usize) -> RwLockReadGuard<'_, Keys> {
@@ -271,120 +287,20 @@ impl Keyspace {
     }
 }
 
-impl Keys {
-    /// The key's collection, made when absent.
-    fn collection_mut(&mut self, key: &[u8]) -> &mut Points {
-        if !self.collections.contains_key(key) {
-            self.by_hash.entry(scan_hash(key)).or_default().push(key.into());
-        }
-        let collection =
-            self.collections.entry(key.into()).or_insert_with(|| RwLock::new(Points::new()));
-        collection.get_mut().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn remove_members(&mut self, key: &[u8], members: &[&[u8]]) -> usize {
-        let Some(collection) = self.collections.get_mut(key) else {
-            return 0;
-        };
-        let collection = collection.get_mut().unwrap_or_else(PoisonError::into_inner);
-        let removed = remove_all(collection, members);
-        self.remove_if_empty(key);
-        removed
-    }
-
-    fn remove_if_empty(&mut self, key: &[u8]) {
-        if self.collections.get(key).is_some_and(|collection| shared(collection).is_empty()) {
-            self.remove(key);
-        }
-    }
-
-    /// Takes a key out. The caller may free its collection after giving the map's lock back.
-    fn remove(&mut self, key: &[u8]) -> Option<RwLock<Points>> {
-        let collection = self.collections.remove(key)?;
-        let hash = scan_hash(key);
-        let same_hash = self.by_hash.get_mut(&hash).expect("every key stands in by_hash");
-        same_hash.retain(|other| **other != *key);
-        if same_hash.is_empty() {
-            self.by_hash.remove(&hash);
-        }
-        Some(collection)
-    }
+/// Ends a batch when its transaction panics.
+struct EndOfBatch<'a> {
+    log: &'a Log,
 }
 
-/// Applies an addition to its collection and appends what took effect.
-fn add_to(
-    collection: &mut Points,
-    room: Room<'_>,
-    number: usize,
-    key: &[u8],
-    points: &[(&[u8], Cell)],
-    condition: AddCondition,
-) -> Written<Added> {
-    let (added, kept) = apply_points(collection, points, condition);
-    let ticket = if added == Added::default() {
-        room.unused()
-    } else {
-        room.append(&add_operation(number, key, kept.as_deref().unwrap_or(points)))
-    };
-    Written { value: added, ticket }
-}
-
-/// The points of a conditional addition that took effect.
-type Kept<'a> = Vec<(&'a [u8], Cell)>;
-
-/// Applies an addition. With a condition, the second value holds the points that took effect:
-/// the journal keeps effects, not conditions.
-fn apply_points<'a>(
-    collection: &mut Points,
-    points: &[(&'a [u8], Cell)],
-    condition: AddCondition,
-) -> (Added, Option<Kept<'a>>) {
-    let mut added = Added::default();
-    let mut kept = (condition != AddCondition::Always).then(Vec::new);
-    for (member, cell) in points {
-        let allowed = match condition {
-            AddCondition::Always => true,
-            AddCondition::OnlyNew => collection.cell(member).is_none(),
-            AddCondition::OnlyExisting => collection.cell(member).is_some(),
-        };
-        if !allowed {
-            continue;
-        }
-        if let Some(kept) = &mut kept {
-            kept.push((*member, *cell));
-        }
-        match collection.insert(member, *cell) {
-            Inserted::New => added.added += 1,
-            Inserted::Moved => added.moved += 1,
-            Inserted::Unchanged => {}
-        }
+impl Drop for EndOfBatch<'_> {
+    fn drop(&mut self) {
+        self.log.end_batch();
     }
-    (added, kept)
-}
-
-fn remove_all(collection: &mut Points, members: &[&[u8]]) -> usize {
-    members.iter().filter(|member| collection.remove(member)).count()
-}
-
-fn add_operation<'a>(
-    number: usize,
-    key: &'a [u8],
-    points: &'a [(&'a [u8], Cell)],
-) -> Operation<'a> {
-    Operation::AddPoints { number: number_byte(number), key, points: Cow::Borrowed(points) }
 }
 
 fn number_byte(number: usize) -> u8 {
     assert!(number < DATABASE_COUNT, "doors allow database numbers 0 to 15 only");
     number as u8
-}
-
-/// SCAN's order. Never 0, which means "start" and "end"; 48 bits, so that clients that keep
-/// cursors in doubles or signed integers are safe.
-fn scan_hash(key: &[u8]) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    key.hash(&mut hasher);
-    (hasher.finish() >> 16).max(1)
 }
 
 // A panic inside a lock would leave a half-done change behind; the point index has none that

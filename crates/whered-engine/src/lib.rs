@@ -18,7 +18,7 @@
 //! # Example
 //! ```
 //! use whered_engine::geo::{Cell, Order, Place, Search, Shape};
-//! use whered_engine::{AddCondition, Engine, EngineOptions};
+//! use whered_engine::{AddCondition, Engine, EngineOptions, Value};
 //!
 //! let (engine, _) = Engine::open(EngineOptions::default())?;
 //! let palermo = Cell::from_place(Place::new(13.361389, 38.115556)?);
@@ -31,8 +31,9 @@
 //!     any: false,
 //! };
 //! let found = engine.keyspace().read(0, b"Sicily", |points| {
+//!     let points = points.and_then(Value::points).expect("the key was just made");
 //!     let mut hits = Vec::new();
-//!     points.expect("the key was just made").search(&search, &mut hits);
+//!     points.search(&search, &mut hits);
 //!     hits.len()
 //! });
 //! assert_eq!(found, 1);
@@ -48,12 +49,14 @@ mod generation;
 mod keyspace;
 mod log;
 mod operation;
+mod places;
 mod pool;
 mod prefix_sets;
 mod setup;
 mod site_changes;
 mod steering;
 
+pub use clock::Clock;
 pub use databases::{
     AccessMode, DatabaseSource, DatabaseStatus, FileState, MemoryUse, NamedDatabase, ReloadFailure,
     ReloadMode, open_database_file, open_index_file, read_database_file, read_file,
@@ -61,7 +64,12 @@ pub use databases::{
 pub use engine::{Engine, EngineOptions, OpenReport, ReloadReport};
 pub use error::{EngineError, ExplainError, WriteError};
 pub use generation::Generation;
-pub use keyspace::{AddCondition, Added, DATABASE_COUNT, Keyspace};
+pub use keyspace::sorted_set::SortedSet;
+pub use keyspace::value::{Data, Kind, Members, Ordered, Value};
+pub use keyspace::{
+    AddCondition, Added, DATABASE_COUNT, ExpiryCondition, Found, Increment, Keyspace, Popped,
+    Renamed, ScoreRules, SetText, TextExpiry, TextSet,
+};
 pub use log::{Durability, Ticket, Written};
 pub use pool::{
     ADDRESSES_PER_SITE_MAX, PolicyStep, Pool, PoolSource, SITES_PER_POOL_MAX, Site, WhenAllDown,

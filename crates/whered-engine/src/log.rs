@@ -15,13 +15,18 @@
 //! reply reports a state that earlier, perhaps not yet durable, writes have made.
 //!
 //! Without a data directory there is no journal: every ticket is [`Ticket::NONE`].
+//!
+//! A batch collects what one thread appends, and becomes one entry at its end: a transaction is
+//! found whole or not at all after a crash. Its owner keeps all others away from what it changes
+//! until the batch is appended; only the keyspace can do that, so only its operations take part.
 
+use std::cell::RefCell;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use whered_store::{Journal, Reservation};
+use whered_store::{DetachedReservation, Journal, Reservation};
 
 use crate::error::WriteError;
-use crate::operation::Operation;
+use crate::operation::{BATCH_KIND, Operation, batch_head, push_to_batch};
 
 /// Proof of a write's place in the journal; its reply is due when that place is durable.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
@@ -52,6 +57,28 @@ pub struct Written<T> {
     pub ticket: Ticket,
 }
 
+thread_local! {
+    /// The batch that this thread collects, if it does.
+    static BATCH: RefCell<Option<Batch>> = const { RefCell::new(None) };
+}
+
+/// What a transaction has appended so far.
+struct Batch {
+    /// The address of the log that the batch belongs to.
+    log: usize,
+    /// Kind and payload of the only operation; a batch of one is written as that operation.
+    single: Option<(u16, Vec<u8>)>,
+    count: usize,
+    /// The payload of the entry that all of them become.
+    payload: Vec<u8>,
+    /// Room for all that was reserved so far, used or not.
+    room: Option<DetachedReservation>,
+    room_bytes: usize,
+}
+
+/// What one operation takes in a batch beside its payload: kind and length.
+const BATCHED_BYTES: usize = 6;
+
 /// The journal, or its absence.
 pub(crate) struct Log {
     journal: Option<Journal>,
@@ -73,7 +100,73 @@ impl Log {
             Some(journal) => Some(journal.reserve(payload_size_bytes)?),
             None => None,
         };
-        Ok(Room { log: self, reservation })
+        Ok(Room { log: self, reservation, is_batched: false })
+    }
+
+    /// As [`Log::reserve`], in the batch of this thread if it collects one.
+    pub(crate) fn reserve_batched(
+        &self,
+        payload_size_bytes: usize,
+    ) -> Result<Room<'_>, WriteError> {
+        let Some(journal) = &self.journal else {
+            return self.reserve(payload_size_bytes);
+        };
+        let grown = BATCH.with_borrow_mut(|batch| {
+            let batch = batch.as_mut().filter(|batch| batch.log == self.address())?;
+            Some(self.grow(journal, batch, payload_size_bytes))
+        });
+        match grown {
+            None => self.reserve(payload_size_bytes),
+            Some(grown) => grown.map(|()| Room { log: self, reservation: None, is_batched: true }),
+        }
+    }
+
+    /// Reserves room for all of the batch and one operation more, and only then gives the old
+    /// room back: what is applied already keeps its room whatever happens.
+    fn grow(
+        &self,
+        journal: &Journal,
+        batch: &mut Batch,
+        payload_size_bytes: usize,
+    ) -> Result<(), WriteError> {
+        let room_bytes = batch.room_bytes + BATCHED_BYTES + payload_size_bytes;
+        let larger = journal.reserve(room_bytes)?;
+        if let Some(old) = batch.room.replace(larger.detach()) {
+            drop(journal.attach(old));
+        }
+        batch.room_bytes = room_bytes;
+        Ok(())
+    }
+
+    /// Collects what this thread appends, until [`Log::end_batch`].
+    pub(crate) fn begin_batch(&self) {
+        let payload = batch_head();
+        let room_bytes = payload.len();
+        let log = self.address();
+        let (single, count, room) = (None, 0, None);
+        BATCH.set(Some(Batch { log, single, count, payload, room, room_bytes }));
+    }
+
+    /// Appends what was collected as one entry.
+    pub(crate) fn end_batch(&self) -> Ticket {
+        let (Some(batch), Some(journal)) = (BATCH.take(), &self.journal) else {
+            return Ticket::NONE;
+        };
+        let room = batch.room.map(|room| journal.attach(room));
+        let (Some(room), 1..) = (room, batch.count) else {
+            return self.latest();
+        };
+        let (kind, payload) = batch.single.unwrap_or((BATCH_KIND, batch.payload));
+        self.appended(journal.append(room, kind, &payload))
+    }
+
+    fn appended(&self, sequence: u64) -> Ticket {
+        self.last_appended.fetch_max(sequence, Ordering::AcqRel);
+        Ticket(sequence)
+    }
+
+    fn address(&self) -> usize {
+        std::ptr::from_ref(self).addr()
     }
 
     /// A ticket for everything appended so far.
@@ -112,22 +205,37 @@ impl Log {
 pub(crate) struct Room<'a> {
     log: &'a Log,
     reservation: Option<Reservation<'a>>,
+    is_batched: bool,
 }
 
 impl Room<'_> {
     /// Appends an applied operation. The caller still holds the lock it was applied under.
     pub(crate) fn append(self, operation: &Operation<'_>) -> Ticket {
+        if self.is_batched {
+            BATCH.with_borrow_mut(|batch| {
+                let batch = batch.as_mut().expect("the batch outlives the rooms in it");
+                batch.push(operation.kind(), operation.encode());
+            });
+            // Whoever ends the batch gets its ticket.
+            return Ticket::NONE;
+        }
         let (Some(journal), Some(reservation)) = (self.log.journal(), self.reservation) else {
             return Ticket::NONE;
         };
         let payload = operation.encode();
-        let sequence = journal.append(reservation, operation.kind(), &payload);
-        self.log.last_appended.fetch_max(sequence, Ordering::AcqRel);
-        Ticket(sequence)
+        self.log.appended(journal.append(reservation, operation.kind(), &payload))
     }
 
     /// The operation changed nothing: the reply waits for what came before it.
     pub(crate) fn unused(self) -> Ticket {
         self.log.latest()
+    }
+}
+
+impl Batch {
+    fn push(&mut self, kind: u16, payload: Vec<u8>) {
+        push_to_batch(&mut self.payload, kind, &payload);
+        self.count += 1;
+        self.single = (self.count == 1).then_some((kind, payload));
     }
 }

@@ -16,17 +16,29 @@
 //!   MoveSite        pool | site | longitude f64 | latitude f64
 //!   SetSiteHealthy  pool | site | healthy u8
 //!   RemoveSite      pool | site
+//!   AddScores       number u8 | key | { score f64 | member }*
+//!   RemoveRanks     number u8 | key | first u64 | end u64
+//!   SetText         number u8 | key | expires_at_millis u64 (0: never) | text
+//!   StoreScores     number u8 | key | { score f64 | member }*      in the place of what was there
+//!   SetExpiry       number u8 | key | expires_at_millis u64 (0: never)
+//!   Rename, Copy    from_number u8 | to_number u8 | from key | to key
+//!   SwapNumbers     number u8 | other number u8
+//!   Batch           { kind u16 | payload as bytes }*               all or nothing
 //! text and bytes = length u32 | bytes;  address = 4 or 6 u8 | octets;  prefix = address | length u8
 //! ```
 //! All numbers are little endian. A reader refuses what it does not know, naming kind and offset.
 
 use std::borrow::Cow;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use whered_geo::{Cell, Place};
 use whered_ip::Prefix;
 
 use crate::pool::Site;
+use decode::Decoder;
+use encode::Encoder;
+
+mod decode;
+mod encode;
 
 const VERSION: u8 = 1;
 /// The `number` of a [`Operation::Flush`] that empties every numbered database.
@@ -80,6 +92,75 @@ pub(crate) enum Operation<'a> {
         pool: &'a str,
         site: &'a str,
     },
+    /// Adds members with scores, or gives them these scores; makes the key when it is absent.
+    AddScores {
+        number: u8,
+        key: &'a [u8],
+        scores: Scores<'a>,
+    },
+    /// Removes the members that have these ranks at that moment.
+    RemoveRanks {
+        number: u8,
+        key: &'a [u8],
+        first: u64,
+        end: u64,
+    },
+    /// Puts a text in the place of whatever the key held.
+    SetText {
+        number: u8,
+        key: &'a [u8],
+        expires_at_millis: Option<u64>,
+        text: &'a [u8],
+    },
+    /// Puts a sorted set in the place of whatever the key held, without an expiry time.
+    StoreScores {
+        number: u8,
+        key: &'a [u8],
+        scores: Scores<'a>,
+    },
+    SetExpiry {
+        number: u8,
+        key: &'a [u8],
+        expires_at_millis: Option<u64>,
+    },
+    /// Moves a key with its expiry time to where another may have been.
+    Rename(KeyPair<'a>),
+    /// Copies a key with its expiry time to where another may have been.
+    Copy(KeyPair<'a>),
+    SwapNumbers {
+        number: u8,
+        other: u8,
+    },
+    /// Operations of the keyspace that are found together or not at all.
+    Batch(Vec<Operation<'a>>),
+}
+
+/// Members with their scores.
+pub(crate) type Scores<'a> = Cow<'a, [(&'a [u8], f64)]>;
+
+/// Where a key comes from and where it goes to.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct KeyPair<'a> {
+    pub(crate) from_number: u8,
+    pub(crate) to_number: u8,
+    pub(crate) from: &'a [u8],
+    pub(crate) to: &'a [u8],
+}
+
+/// The frame kind of a batch.
+pub(crate) const BATCH_KIND: u16 = 19;
+
+/// The beginning of a batch's payload.
+pub(crate) fn batch_head() -> Vec<u8> {
+    vec![VERSION]
+}
+
+/// Appends an encoded operation to a batch's payload.
+pub(crate) fn push_to_batch(batch: &mut Vec<u8>, kind: u16, payload: &[u8]) {
+    let mut out = Encoder(std::mem::take(batch));
+    out.0.extend_from_slice(&kind.to_le_bytes());
+    out.bytes(payload);
+    *batch = out.0;
 }
 
 impl<'a> Operation<'a> {
@@ -96,6 +177,15 @@ impl<'a> Operation<'a> {
             Operation::MoveSite { .. } => 8,
             Operation::SetSiteHealthy { .. } => 9,
             Operation::RemoveSite { .. } => 10,
+            Operation::AddScores { .. } => 11,
+            Operation::RemoveRanks { .. } => 12,
+            Operation::SetText { .. } => 13,
+            Operation::StoreScores { .. } => 14,
+            Operation::SetExpiry { .. } => 15,
+            Operation::Rename(_) => 16,
+            Operation::Copy(_) => 17,
+            Operation::SwapNumbers { .. } => 18,
+            Operation::Batch(_) => BATCH_KIND,
         }
     }
 
@@ -124,6 +214,18 @@ impl<'a> Operation<'a> {
             Operation::MoveSite { pool, site, .. } => 8 + pool.len() + site.len() + 16,
             Operation::SetSiteHealthy { pool, site, .. } => 8 + pool.len() + site.len() + 1,
             Operation::RemoveSite { pool, site } => 8 + pool.len() + site.len(),
+            Operation::AddScores { key, scores, .. }
+            | Operation::StoreScores { key, scores, .. } => {
+                5 + key.len() + scores.iter().map(|(m, _)| 12 + m.len()).sum::<usize>()
+            }
+            Operation::RemoveRanks { key, .. } => 5 + key.len() + 16,
+            Operation::SetText { key, text, .. } => 5 + key.len() + 8 + 4 + text.len(),
+            Operation::SetExpiry { key, .. } => 5 + key.len() + 8,
+            Operation::Rename(pair) | Operation::Copy(pair) => 10 + pair.from.len() + pair.to.len(),
+            Operation::SwapNumbers { .. } => 2,
+            Operation::Batch(operations) => {
+                operations.iter().map(|operation| 6 + operation.size_bytes()).sum()
+            }
         }
     }
 
@@ -131,53 +233,10 @@ impl<'a> Operation<'a> {
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut out = Encoder(Vec::with_capacity(self.size_bytes()));
         out.u8(VERSION);
-        match self {
-            Operation::AddPoints { number, key, points } => {
-                out.u8(*number);
-                out.bytes(key);
-                for (member, cell) in points.iter() {
-                    out.u64(cell.bits());
-                    out.bytes(member);
-                }
-            }
-            Operation::RemoveMembers { number, key, members } => {
-                out.u8(*number);
-                out.bytes(key);
-                members.iter().for_each(|member| out.bytes(member));
-            }
-            Operation::DeleteKeys { number, keys } => {
-                out.u8(*number);
-                keys.iter().for_each(|key| out.bytes(key));
-            }
-            Operation::Flush { number } => out.u8(*number),
-            Operation::AddPrefixes { set, expires_at_millis, value, prefixes } => {
-                out.bytes(set.as_bytes());
-                out.u64(expires_at_millis.unwrap_or(0));
-                out.u8(u8::from(value.is_some()));
-                if let Some(value) = value {
-                    out.bytes(value);
-                }
-                prefixes.iter().for_each(|prefix| out.prefix(prefix));
-            }
-            Operation::RemovePrefixes { set, prefixes } => {
-                out.bytes(set.as_bytes());
-                prefixes.iter().for_each(|prefix| out.prefix(prefix));
-            }
-            Operation::PutSite { pool, site } => out.site(pool, site),
-            Operation::MoveSite { pool, site, place } => {
-                out.bytes(pool.as_bytes());
-                out.bytes(site.as_bytes());
-                out.place(place);
-            }
-            Operation::SetSiteHealthy { pool, site, healthy } => {
-                out.bytes(pool.as_bytes());
-                out.bytes(site.as_bytes());
-                out.u8(u8::from(*healthy));
-            }
-            Operation::RemoveSite { pool, site } => {
-                out.bytes(pool.as_bytes());
-                out.bytes(site.as_bytes());
-            }
+        if (11..=BATCH_KIND).contains(&self.kind()) {
+            self.encode_values(&mut out);
+        } else {
+            self.encode_first_kinds(&mut out);
         }
         debug_assert_eq!(out.0.len(), self.size_bytes(), "size_bytes must be exact");
         out.0
@@ -199,206 +258,14 @@ impl<'a> Operation<'a> {
             1..=4 => input.keyspace_operation(),
             5 | 6 => input.prefix_operation(),
             7..=10 => input.site_operation(),
-            _ => Err(format!("operation of unknown kind {kind}; this program knows 1 to 10")),
+            11..=18 => input.value_operation(),
+            BATCH_KIND => input.batch(),
+            _ => Err(format!(
+                "operation of unknown kind {kind}; this program knows 1 to {BATCH_KIND}"
+            )),
         }?;
         let left = payload.len() - input.offset;
         if left > 0 { Err(input.wrong(&format!("{left} bytes too many"))) } else { Ok(operation) }
-    }
-}
-
-struct Encoder(Vec<u8>);
-
-impl Encoder {
-    fn u8(&mut self, value: u8) {
-        self.0.push(value);
-    }
-
-    fn u64(&mut self, value: u64) {
-        self.0.extend_from_slice(&value.to_le_bytes());
-    }
-
-    /// A length and the bytes. The journal refuses frames above its limit, far below 4 GiB.
-    fn bytes(&mut self, bytes: &[u8]) {
-        let length = u32::try_from(bytes.len()).expect("reserve() refuses payloads of this size");
-        self.0.extend_from_slice(&length.to_le_bytes());
-        self.0.extend_from_slice(bytes);
-    }
-
-    fn address(&mut self, address: IpAddr) {
-        match address {
-            IpAddr::V4(v4) => {
-                self.u8(4);
-                self.0.extend_from_slice(&v4.octets());
-            }
-            IpAddr::V6(v6) => {
-                self.u8(6);
-                self.0.extend_from_slice(&v6.octets());
-            }
-        }
-    }
-
-    fn prefix(&mut self, prefix: &Prefix) {
-        self.address(prefix.address());
-        self.u8(prefix.length_bits());
-    }
-
-    fn place(&mut self, place: &Place) {
-        self.u64(place.longitude_degrees.to_bits());
-        self.u64(place.latitude_degrees.to_bits());
-    }
-
-    fn site(&mut self, pool: &str, site: &Site) {
-        self.bytes(pool.as_bytes());
-        self.bytes(site.name.as_bytes());
-        self.place(&site.place);
-        self.u8(u8::from(site.healthy));
-        site.addresses.iter().for_each(|address| self.address(*address));
-    }
-}
-
-struct Decoder<'a> {
-    bytes: &'a [u8],
-    offset: usize,
-    kind: u16,
-}
-
-impl<'a> Decoder<'a> {
-    fn take(&mut self, count: usize) -> Result<&'a [u8], String> {
-        let end = self.offset.checked_add(count).filter(|end| *end <= self.bytes.len());
-        let taken = end.and_then(|end| self.bytes.get(self.offset..end));
-        let taken = taken.ok_or_else(|| {
-            let left = self.bytes.len() - self.offset;
-            self.wrong(&format!("{count} bytes expected, {left} left"))
-        })?;
-        self.offset += count;
-        Ok(taken)
-    }
-
-    fn wrong(&self, what: &str) -> String {
-        format!("operation of kind {}, byte {}: {what}", self.kind, self.offset)
-    }
-
-    fn at_end(&self) -> bool {
-        self.offset == self.bytes.len()
-    }
-
-    fn u8(&mut self) -> Result<u8, String> {
-        Ok(self.array::<1>()?[0])
-    }
-
-    fn array<const N: usize>(&mut self) -> Result<[u8; N], String> {
-        let taken = self.take(N)?;
-        Ok(taken.try_into().expect("take() returns as many bytes as asked for"))
-    }
-
-    fn u64(&mut self) -> Result<u64, String> {
-        Ok(u64::from_le_bytes(self.array()?))
-    }
-
-    fn bytes(&mut self) -> Result<&'a [u8], String> {
-        let length = u32::from_le_bytes(self.array()?);
-        self.take(length as usize)
-    }
-
-    fn text(&mut self) -> Result<&'a str, String> {
-        let bytes = self.bytes()?;
-        std::str::from_utf8(bytes).map_err(|_| self.wrong("a name that is not UTF-8"))
-    }
-
-    fn number(&mut self, all_allowed: bool) -> Result<u8, String> {
-        let number = self.u8()?;
-        if number < 16 || (all_allowed && number == ALL_NUMBERS) {
-            Ok(number)
-        } else {
-            Err(self.wrong(&format!("database number {number}; allowed: 0 to 15")))
-        }
-    }
-
-    fn cell(&mut self) -> Result<Cell, String> {
-        let bits = self.u64()?;
-        Cell::from_bits(bits).ok_or_else(|| self.wrong(&format!("cell {bits} has over 52 bits")))
-    }
-
-    fn address(&mut self) -> Result<IpAddr, String> {
-        match self.u8()? {
-            4 => Ok(Ipv4Addr::from(self.array::<4>()?).into()),
-            6 => Ok(Ipv6Addr::from(self.array::<16>()?).into()),
-            other => Err(self.wrong(&format!("address family {other}; allowed: 4, 6"))),
-        }
-    }
-
-    fn list<T>(
-        &mut self,
-        mut item: impl FnMut(&mut Self) -> Result<T, String>,
-    ) -> Result<Vec<T>, String> {
-        let mut items = Vec::new();
-        while !self.at_end() {
-            items.push(item(self)?);
-        }
-        Ok(items)
-    }
-
-    fn keyspace_operation(&mut self) -> Result<Operation<'a>, String> {
-        let number = self.number(self.kind == 4)?;
-        Ok(match self.kind {
-            1 => {
-                let key = self.bytes()?;
-                let points = self.list(|input| {
-                    let cell = input.cell()?;
-                    Ok((input.bytes()?, cell))
-                })?;
-                Operation::AddPoints { number, key, points: points.into() }
-            }
-            2 => {
-                let key = self.bytes()?;
-                Operation::RemoveMembers { number, key, members: self.list(Self::bytes)?.into() }
-            }
-            3 => Operation::DeleteKeys { number, keys: self.list(Self::bytes)?.into() },
-            _ => Operation::Flush { number },
-        })
-    }
-
-    fn prefixes(&mut self) -> Result<Cow<'a, [Prefix]>, String> {
-        let prefixes = self.list(|input| {
-            let address = input.address()?;
-            let length_bits = input.u8()?;
-            Prefix::new(address, length_bits).map_err(|error| input.wrong(&error.to_string()))
-        })?;
-        Ok(prefixes.into())
-    }
-
-    fn prefix_operation(&mut self) -> Result<Operation<'a>, String> {
-        let set = self.text()?;
-        if self.kind == 6 {
-            return Ok(Operation::RemovePrefixes { set, prefixes: self.prefixes()? });
-        }
-        let expires_at_millis = Some(self.u64()?).filter(|at| *at != 0);
-        let value = if self.u8()? == 1 { Some(self.bytes()?) } else { None };
-        Ok(Operation::AddPrefixes { set, expires_at_millis, value, prefixes: self.prefixes()? })
-    }
-
-    fn site_operation(&mut self) -> Result<Operation<'a>, String> {
-        let pool = self.text()?;
-        let site = self.text()?;
-        Ok(match self.kind {
-            7 => {
-                let place = self.place()?;
-                let healthy = self.u8()? == 1;
-                let addresses = self.list(Self::address)?;
-                let site = Site { name: site.to_owned(), place, addresses, healthy };
-                Operation::PutSite { pool, site: Cow::Owned(site) }
-            }
-            8 => Operation::MoveSite { pool, site, place: self.place()? },
-            9 => Operation::SetSiteHealthy { pool, site, healthy: self.u8()? == 1 },
-            _ => Operation::RemoveSite { pool, site },
-        })
-    }
-
-    fn place(&mut self) -> Result<Place, String> {
-        let longitude_degrees = f64::from_bits(self.u64()?);
-        let latitude_degrees = f64::from_bits(self.u64()?);
-        Place::new_geographic(longitude_degrees, latitude_degrees)
-            .map_err(|error| self.wrong(&error.to_string()))
     }
 }
 

@@ -14,7 +14,7 @@ fn samples() -> Vec<Operation<'static>> {
     let points: Vec<(&[u8], Cell)> = vec![(b"a", cell(1)), (b"", cell((1 << 52) - 1))];
     let members: Vec<&[u8]> = vec![b"a", b"\r\n"];
     let prefixes = vec![prefix("10.0.0.0/8"), prefix("2001:db8::/32")];
-    vec![
+    let mut samples = vec![
         Operation::AddPoints { number: 3, key: b"k", points: points.into() },
         Operation::RemoveMembers { number: 0, key: b"k", members: members.clone().into() },
         Operation::DeleteKeys { number: 15, keys: members.into() },
@@ -36,7 +36,30 @@ fn samples() -> Vec<Operation<'static>> {
         Operation::PutSite { pool: "www", site: Cow::Owned(site) },
         Operation::SetSiteHealthy { pool: "www", site: "fra", healthy: false },
         Operation::RemoveSite { pool: "www", site: "fra" },
-    ]
+    ];
+    samples.extend(values());
+    samples
+}
+
+fn values() -> Vec<Operation<'static>> {
+    let scores: Vec<(&[u8], f64)> = vec![(b"a", -1.5), (b"", f64::INFINITY)];
+    let pair = KeyPair { from_number: 1, to_number: 2, from: b"k", to: b"" };
+    let values = vec![
+        Operation::AddScores { number: 3, key: b"k", scores: scores.clone().into() },
+        Operation::RemoveRanks { number: 0, key: b"k", first: 1, end: u64::MAX },
+        Operation::SetText { number: 1, key: b"k", expires_at_millis: Some(9), text: b"\r\n" },
+        Operation::SetText { number: 1, key: b"k", expires_at_millis: None, text: b"" },
+        Operation::StoreScores { number: 15, key: b"", scores: scores.into() },
+        Operation::SetExpiry { number: 0, key: b"k", expires_at_millis: Some(1) },
+        Operation::SetExpiry { number: 0, key: b"k", expires_at_millis: None },
+        Operation::Rename(pair),
+        Operation::Copy(pair),
+        Operation::SwapNumbers { number: 4, other: 5 },
+    ];
+    let mut all = values.clone();
+    all.push(Operation::Batch(values));
+    all.push(Operation::Batch(Vec::new()));
+    all
 }
 
 #[test]
@@ -79,7 +102,44 @@ fn bytes_behind_the_end_of_an_operation_are_refused() {
 
 #[test]
 fn an_unknown_kind_or_version_is_an_error_that_says_what_is_known() {
-    assert!(Operation::decode(99, &[1]).unwrap_err().contains("knows 1 to 10"));
+    assert!(Operation::decode(99, &[1]).unwrap_err().contains("knows 1 to 19"));
     assert!(Operation::decode(1, &[9]).unwrap_err().contains("reads version 1"));
     assert!(Operation::decode(1, &[]).unwrap_err().contains("byte 0"));
+}
+
+#[test]
+fn a_batch_takes_no_batch_and_nothing_that_is_not_of_the_keyspace() {
+    let inner = Operation::Batch(Vec::new());
+    let site = Operation::RemoveSite { pool: "www", site: "fra" };
+    for operation in [inner, site] {
+        let payload = Operation::Batch(vec![operation]).encode();
+        assert!(Operation::decode(BATCH_KIND, &payload).unwrap_err().contains("in a batch"));
+    }
+}
+
+#[test]
+fn a_score_that_is_no_number_is_refused() {
+    let scores: Vec<(&[u8], f64)> = vec![(b"a", f64::NAN)];
+    let payload = Operation::AddScores { number: 0, key: b"k", scores: scores.into() }.encode();
+    assert!(Operation::decode(11, &payload).unwrap_err().contains("no number"));
+}
+
+/// Payloads as the first release has written them: they stay readable for ever.
+#[test]
+fn journals_of_the_first_kinds_still_read_the_same() {
+    let add = b"\x01\x03\x01\0\0\0k\x07\0\0\0\0\0\0\0\x01\0\0\0m";
+    let read = format!("{:?}", Operation::decode(1, add).expect("a kept payload"));
+    let points: Vec<(&[u8], Cell)> = vec![(b"m", Cell::from_bits(7).unwrap())];
+    let expected = Operation::AddPoints { number: 3, key: b"k", points: points.into() };
+    assert_eq!(read, format!("{expected:?}"));
+    let remove = b"\x01\x00\x01\0\0\0k\x01\0\0\0m";
+    assert!(matches!(Operation::decode(2, remove), Ok(Operation::RemoveMembers { .. })));
+    assert!(matches!(
+        Operation::decode(3, b"\x01\x0f\x01\0\0\0k"),
+        Ok(Operation::DeleteKeys { .. })
+    ));
+    assert!(matches!(
+        Operation::decode(4, b"\x01\xff"),
+        Ok(Operation::Flush { number: ALL_NUMBERS })
+    ));
 }

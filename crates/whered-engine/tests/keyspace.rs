@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use support::{Folder, open};
 use whered_engine::geo::Cell;
-use whered_engine::{AddCondition, Engine, Setup};
+use whered_engine::{AddCondition, Engine, Setup, Value};
 
 type Twin = BTreeMap<(usize, Vec<u8>), BTreeMap<Vec<u8>, u64>>;
 
@@ -96,7 +96,7 @@ fn assert_equal(engine: &Engine, twin: &Twin) {
         let mut cursor = 0;
         loop {
             let (next, keys) = keyspace.scan(number, cursor, 1);
-            for key in keys {
+            for (key, _) in keys {
                 assert!(scanned.insert(key), "a key is given once");
             }
             cursor = next;
@@ -107,8 +107,8 @@ fn assert_equal(engine: &Engine, twin: &Twin) {
         assert_eq!(scanned, expected);
     }
     for ((number, key), members) in twin {
-        keyspace.read(*number, key, |points| {
-            let points = points.expect("the key exists");
+        keyspace.read(*number, key, |value| {
+            let points = value.and_then(Value::points).expect("the key exists");
             let found: BTreeMap<Vec<u8>, u64> =
                 points.iter().map(|(member, cell)| (member.to_vec(), cell.bits())).collect();
             assert_eq!(&found, members);

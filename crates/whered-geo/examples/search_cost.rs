@@ -11,7 +11,7 @@
 
 use std::hint::black_box;
 
-use whered_geo::{BulkCursor, Cell, Found, Order, Place, Points, Search, Shape};
+use whered_geo::{Cell, Found, FoundCursor, Order, Place, Points, Search, Shape};
 
 /// Longitude, latitude, weight.
 const METROS: [(f64, f64, f64); 24] = [
@@ -104,7 +104,7 @@ fn answer(points: &Points, search: &Search, found: &mut Found, reply: &mut Vec<u
     points.find(search, found);
     reply.clear();
     if search.order == Order::Unsorted {
-        let mut cursor = BulkCursor::default();
+        let mut cursor = FoundCursor::default();
         while let Some(bulks) = found.next_bulks(points, &mut cursor) {
             reply.extend_from_slice(bulks);
         }

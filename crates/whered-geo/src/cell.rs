@@ -83,17 +83,21 @@ impl Cell {
     /// The standard geohash of the centre as GEOHASH prints it: latitude cut from -90 to 90, ten
     /// characters of 5 bits and a final `0`, since 52 bits do not fill the eleventh.
     pub fn geohash(self) -> [u8; 11] {
-        let centre = self.place();
-        let x = step_of(centre.longitude_degrees, LONGITUDE_LIMIT_DEGREES, STEPS);
-        let y = step_of(centre.latitude_degrees, POLE_LATITUDE_DEGREES, STEPS);
-        let bits = interleave(x, y);
-        let mut text = [b'0'; 11];
-        for (index, letter) in text.iter_mut().take(10).enumerate() {
-            let shift = 2 * STEPS as usize - 5 * (index + 1);
-            *letter = ALPHABET[(bits >> shift) as usize & 31];
-        }
-        text
+        geohash_of(self.place())
     }
+}
+
+/// The geohash of a place, as [`Cell::geohash`] gives it for the centre of a cell.
+pub(crate) fn geohash_of(place: Place) -> [u8; 11] {
+    let x = step_of(place.longitude_degrees, LONGITUDE_LIMIT_DEGREES, STEPS);
+    let y = step_of(place.latitude_degrees, POLE_LATITUDE_DEGREES, STEPS);
+    let bits = interleave(x, y);
+    let mut text = [b'0'; 11];
+    for (index, letter) in text.iter_mut().take(10).enumerate() {
+        let shift = 2 * STEPS as usize - 5 * (index + 1);
+        *letter = ALPHABET[(bits >> shift) as usize & 31];
+    }
+    text
 }
 
 /// The longitude and latitude steps of a place when each axis is cut into `2^step` parts. Equal

@@ -25,13 +25,14 @@ pub mod place;
 pub mod points;
 pub mod polygon;
 pub mod region;
+pub mod score;
 pub mod search;
 pub mod shape;
 mod simd;
 
 pub use cell::Cell;
 pub use place::{Place, PlaceError};
-pub use points::found::{BulkCursor, Found, FoundHit};
+pub use points::found::{Found, FoundCursor, FoundHit};
 pub use points::naive::NaivePoints;
 pub use points::{Inserted, Points, Tree};
 pub use polygon::Polygon;

@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 
 use proptest::prelude::*;
 use whered_geo::{
-    BulkCursor, Cell, Found, Hit, NaivePoints, Order, Place, Points, Polygon, Search, Shape,
+    Cell, Found, FoundCursor, Hit, NaivePoints, Order, Place, Points, Polygon, Search, Shape,
 };
 
 #[derive(Clone, Debug)]
@@ -128,7 +128,7 @@ fn assert_same(points: &Points, twin: &NaivePoints, search: &Search) {
     let mut found = Found::new();
     points.find(search, &mut found);
     assert_eq!(found.len(), expected.len());
-    let (mut reply, mut cursor) = (Vec::new(), BulkCursor::default());
+    let (mut reply, mut cursor) = (Vec::new(), FoundCursor::default());
     while let Some(bulks) = found.next_bulks(points, &mut cursor) {
         assert!(!bulks.is_empty());
         reply.extend_from_slice(bulks);

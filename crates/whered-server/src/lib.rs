@@ -27,6 +27,7 @@ mod reload;
 pub mod resp;
 mod runtime;
 mod server;
+mod sweep;
 
 pub use config::{Config, ConfigError, DnsConfig, HttpConfig, JournalConfig, RespConfig};
 pub use server::{Server, ServerError};

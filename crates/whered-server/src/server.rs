@@ -27,6 +27,7 @@ use crate::metrics::Metrics;
 use crate::reload::{Reloader, with_lowest_priority};
 use crate::resp::{RespDoor, RespOptions};
 use crate::runtime;
+use crate::sweep::Sweeper;
 
 /// A running server. Dropping it without [`Server::stop`] does not wait for anything.
 ///
@@ -46,6 +47,7 @@ pub struct Server {
     engine: Arc<Engine>,
     doors: Doors,
     reloader: Reloader,
+    sweeper: Sweeper,
     config: Config,
 }
 
@@ -70,21 +72,25 @@ impl Server {
             journal: journal_options(&config.journal),
             setup: config.to_setup(),
             data_dir: config.data_dir.clone(),
+            ..EngineOptions::default()
         };
         let (engine, report) = Engine::open(options)?;
         tracing::info!("{report}");
         let config_that_fits = descriptors::fitted(config.clone());
-        let started = Doors::start(&engine, &config_that_fits).and_then(|doors| {
-            match Reloader::start(&engine) {
-                Ok(reloader) => Ok((doors, reloader)),
-                Err(error) => {
-                    doors.stop();
-                    Err(error)
+        let started =
+            Doors::start(&engine, &config_that_fits).and_then(|doors| {
+                match start_helpers(&engine) {
+                    Ok(helpers) => Ok((doors, helpers)),
+                    Err(error) => {
+                        doors.stop();
+                        Err(error)
+                    }
                 }
-            }
-        });
+            });
         match started {
-            Ok((doors, reloader)) => Ok(Server { engine, doors, reloader, config }),
+            Ok((doors, (reloader, sweeper))) => {
+                Ok(Server { engine, doors, reloader, sweeper, config })
+            }
             Err(error) => {
                 engine.close()?;
                 Err(error.into())
@@ -152,6 +158,7 @@ impl Server {
     pub fn stop(self) -> Result<(), ServerError> {
         self.reloader.stop();
         self.doors.stop();
+        self.sweeper.stop();
         Ok(self.engine.close()?)
     }
 }
@@ -205,6 +212,18 @@ impl Doors {
                 scope.spawn(|| dns.stop());
             }
         });
+    }
+}
+
+/// What runs beside the doors: the watching of files, and the removal of keys that expire.
+fn start_helpers(engine: &Arc<Engine>) -> io::Result<(Reloader, Sweeper)> {
+    let reloader = Reloader::start(engine)?;
+    match Sweeper::start(engine) {
+        Ok(sweeper) => Ok((reloader, sweeper)),
+        Err(error) => {
+            reloader.stop();
+            Err(error)
+        }
     }
 }
 

@@ -276,7 +276,8 @@ fn resp3_has_its_own_forms() {
 }
 
 fn score(door: &Door) -> String {
-    let cell = door.engine.keyspace().read(0, b"k", |points| points.and_then(|p| p.cell(b"m")));
+    let cell =
+        door.engine.keyspace().read(0, b"k", |value| value.and_then(|v| v.points()?.cell(b"m")));
     cell.expect("it was added").bits().to_string()
 }
 

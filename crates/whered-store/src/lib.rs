@@ -48,8 +48,8 @@ mod storage;
 pub use directory::DataDirectory;
 pub use error::StoreError;
 pub use journal::{
-    Entry, Journal, JournalCore, JournalOptions, JournalStats, KIND_MAX, PAYLOAD_SIZE_BYTES_MAX,
-    RecoveryReport, Reservation, SEGMENT_SIZE_BYTES_MAX, SEGMENT_SIZE_BYTES_MIN, SyncPolicy,
-    TornTail,
+    DetachedReservation, Entry, Journal, JournalCore, JournalOptions, JournalStats, KIND_MAX,
+    PAYLOAD_SIZE_BYTES_MAX, RecoveryReport, Reservation, SEGMENT_SIZE_BYTES_MAX,
+    SEGMENT_SIZE_BYTES_MIN, SyncPolicy, TornTail,
 };
 pub use storage::{DirectoryStorage, SimulatedDisk, Storage, StorageFile};

@@ -12,7 +12,7 @@
 //!
 //! Spans are places, not references: they are good for the collection that was searched until it
 //! changes, and for a frozen view of it for as long as that lives. A reply can so be streamed
-//! from a view after the lock is gone, a piece at a time, from a [`BulkCursor`] that the door keeps.
+//! from a view after the lock is gone, a piece at a time, from a [`FoundCursor`] that the door keeps.
 //!
 //! Invariants: no span is empty; `count` is the sum of their lengths; if there are distances,
 //! there is one for each hit, in order.
@@ -21,6 +21,7 @@
 use std::ops::Range;
 
 use super::Tree;
+use super::outside::member_of;
 use super::walk::LeafAt;
 use crate::cell::Cell;
 use crate::place::Place;
@@ -29,7 +30,7 @@ use crate::search::Hit;
 /// The hits of one search, in order. Made by [`Points::find`].
 ///
 /// ```
-/// use whered_geo::{BulkCursor, Cell, Found, Order, Place, Points, Search, Shape};
+/// use whered_geo::{FoundCursor, Cell, Found, Order, Place, Points, Search, Shape};
 /// let mut points = Points::new();
 /// points.insert(b"palermo", Cell::from_place(Place::new(13.361389, 38.115556)?));
 /// points.insert(b"catania", Cell::from_place(Place::new(15.087269, 37.502669)?));
@@ -40,7 +41,7 @@ use crate::search::Hit;
 /// points.find(&search, &mut found);
 /// let mut reply = format!("*{}\r\n", found.len()).into_bytes();
 /// reply.reserve(found.bulk_bytes(&points));
-/// let mut cursor = BulkCursor::default();
+/// let mut cursor = FoundCursor::default();
 /// while let Some(bulks) = found.next_bulks(&points, &mut cursor) {
 ///     reply.extend_from_slice(bulks);
 /// }
@@ -63,18 +64,34 @@ pub(super) struct Span {
     pub(super) end: u32,
 }
 
-/// How far the pieces of a [`Found`] have been taken.
+/// How far the hits of a [`Found`] have been taken, as pieces or one by one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct BulkCursor {
+pub struct FoundCursor {
     span: usize,
-    /// Entries of that span that have been taken.
+    /// Hits of that span that have been taken.
     taken: u32,
+    /// Hits of all spans that have been taken.
+    hits: usize,
+}
+
+impl FoundCursor {
+    /// How many hits have been taken.
+    pub fn hits(&self) -> usize {
+        self.hits
+    }
+
+    fn pass(&mut self, span: &Span, count: u32) {
+        self.hits += count as usize;
+        self.taken += count;
+        if span.start + self.taken == span.end {
+            (self.span, self.taken) = (self.span + 1, 0);
+        }
+    }
 }
 
 /// One hit, whose parts are computed when asked for.
 #[derive(Clone, Copy, Debug)]
 pub struct FoundHit<'a> {
-    member: &'a [u8],
     bulk: &'a [u8],
     cell: Cell,
     center: Place,
@@ -99,46 +116,45 @@ impl Found {
 
     /// The bytes of all pieces together: of all members as RESP bulk strings.
     pub fn bulk_bytes(&self, points: &Tree) -> usize {
-        let mut cursor = BulkCursor::default();
+        let mut cursor = FoundCursor::default();
         std::iter::from_fn(|| self.next_bulks(points, &mut cursor)).map(<[u8]>::len).sum()
     }
 
     /// The next members as RESP bulk strings, some hundred of them in one piece where they lie
     /// together; `None` after the last. `points` is what was searched, or a frozen view of it.
     #[inline]
-    pub fn next_bulks<'a>(&self, points: &'a Tree, cursor: &mut BulkCursor) -> Option<&'a [u8]> {
+    pub fn next_bulks<'a>(&self, points: &'a Tree, cursor: &mut FoundCursor) -> Option<&'a [u8]> {
         let span = self.spans.get(cursor.span)?;
         let leaf = points.leaf_at(span.at);
-        if cursor.taken == 0
-            && let Some(piece) = leaf.bulks(span.slots())
-        {
-            cursor.span += 1;
+        let slots = span.start + cursor.taken..span.end;
+        if let Some(piece) = leaf.bulks(slots.start as usize..slots.end as usize) {
+            cursor.pass(span, slots.end - slots.start);
             return Some(piece);
         }
         // A long member is among them: one by one.
-        let slot = span.start + cursor.taken;
-        *cursor = if slot + 1 == span.end {
-            BulkCursor { span: cursor.span + 1, taken: 0 }
-        } else {
-            BulkCursor { taken: cursor.taken + 1, ..*cursor }
-        };
-        Some(leaf.bulk(slot as usize, &points.outside))
+        cursor.pass(span, 1);
+        Some(leaf.bulk(slots.start as usize, &points.outside))
+    }
+
+    /// The next hit; `None` after the last. `points` is what was searched, or a frozen view of it.
+    pub fn next_hit<'a>(&self, points: &'a Tree, cursor: &mut FoundCursor) -> Option<FoundHit<'a>> {
+        let span = self.spans.get(cursor.span)?;
+        let leaf = points.leaf_at(span.at);
+        let slot = (span.start + cursor.taken) as usize;
+        let distance_meters = self.distances.get(cursor.hits).copied();
+        cursor.pass(span, 1);
+        Some(FoundHit {
+            bulk: leaf.bulk(slot, &points.outside),
+            cell: Cell::from_stored_bits(leaf.cell_bits(slot)),
+            center: self.center.unwrap_or(Place { longitude_degrees: 0.0, latitude_degrees: 0.0 }),
+            distance_meters,
+        })
     }
 
     /// The hits one by one, for replies that tell more than the member.
     pub fn hits<'a>(&self, points: &'a Tree) -> impl Iterator<Item = FoundHit<'a>> {
-        let center = self.center.unwrap_or(Place { longitude_degrees: 0.0, latitude_degrees: 0.0 });
-        let entries = self.spans.iter().flat_map(|span| {
-            let leaf = points.leaf_at(span.at);
-            span.slots().map(move |slot| (leaf, slot))
-        });
-        entries.enumerate().map(move |(index, (leaf, slot))| FoundHit {
-            member: leaf.member(slot, &points.outside),
-            bulk: leaf.bulk(slot, &points.outside),
-            cell: Cell::from_stored_bits(leaf.cell_bits(slot)),
-            center,
-            distance_meters: self.distances.get(index).copied(),
-        })
+        let mut cursor = FoundCursor::default();
+        std::iter::from_fn(move || self.next_hit(points, &mut cursor))
     }
 
     /// Empties it for another search.
@@ -205,7 +221,7 @@ impl Span {
 impl<'a> FoundHit<'a> {
     /// The member's name.
     pub fn member(&self) -> &'a [u8] {
-        self.member
+        member_of(self.bulk)
     }
 
     /// The member as a RESP bulk string.
@@ -232,7 +248,7 @@ impl<'a> FoundHit<'a> {
 impl<'a> From<FoundHit<'a>> for Hit<'a> {
     fn from(hit: FoundHit<'a>) -> Hit<'a> {
         Hit {
-            member: hit.member,
+            member: hit.member(),
             cell: hit.cell,
             place: hit.place(),
             distance_meters: hit.distance_meters(),

@@ -16,8 +16,8 @@ use axum::extract::{Path, State};
 use axum::http::Uri;
 use axum::response::Response;
 use serde::Serialize;
-use whered_engine::Engine;
 use whered_engine::geo::{Hit, Order, Place, Search, Shape};
+use whered_engine::{Engine, Value};
 
 use super::error::HttpError;
 use super::query::Parameters;
@@ -104,10 +104,12 @@ fn answer(
     let key = name.as_bytes();
     // One more than an answer holds tells whether there are more.
     let bounded = Search { count: search.count.or(Some(HITS_MAX + 1)), ..search.clone() };
-    let body = engine.keyspace().read(NUMBER, key, |points| {
+    let body = engine.keyspace().read(NUMBER, key, |value| {
         let missing = || HttpError::not_found("name", format!("no such collection '{name}'"));
         let mut hits = Vec::new();
-        points.ok_or_else(missing)?.search(&bounded, &mut hits);
+        // A key that holds something else is no collection.
+        let points = value.and_then(Value::points).ok_or_else(missing)?;
+        points.search(&bounded, &mut hits);
         if hits.len() > HITS_MAX {
             let message = format!("more than {HITS_MAX} hits; ask for a count of 1 to {HITS_MAX}");
             return Err(HttpError::bad_request("count", message));

@@ -29,6 +29,7 @@ mod clients;
 mod commands;
 mod connection;
 mod decimal;
+mod double;
 mod gate;
 mod glob;
 mod holds;

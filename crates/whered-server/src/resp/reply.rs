@@ -16,6 +16,7 @@ use std::borrow::Cow;
 use whered_engine::{Ticket, WriteError};
 
 use super::decimal::Decimal;
+use super::double;
 
 /// The version of the protocol that a client has chosen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -45,6 +46,7 @@ impl Failure {
 impl From<WriteError> for Failure {
     fn from(error: WriteError) -> Failure {
         Failure::made(match &error {
+            WriteError::WrongKind => format!("WRONGTYPE {error}"),
             WriteError::Full(_) | WriteError::Poisoned(_) => {
                 format!("MISCONF {error}; writes are refused, reads go on")
             }
@@ -223,6 +225,15 @@ impl Reply {
         self.number(Decimal::integer(value).as_bytes());
     }
 
+    /// Any score of a sorted set.
+    pub(crate) fn double(&mut self, value: f64) {
+        // Cells, and most other scores, need no text to be made.
+        if (0.0..1e17).contains(&value) && value.trunc() == value && value.is_sign_positive() {
+            return self.score(value as u64);
+        }
+        self.number(double::print(value).as_bytes());
+    }
+
     /// A longitude or latitude: up to 17 decimals without trailing zeros.
     pub(crate) fn coordinate(&mut self, degrees: f64) {
         self.number(Decimal::coordinate(degrees).as_bytes());
@@ -231,20 +242,6 @@ impl Reply {
     /// A distance: a string with four decimals in both protocols.
     pub(crate) fn distance(&mut self, value: f64) {
         self.bulk(Decimal::distance(value).as_bytes());
-    }
-
-    /// The value of an array's beginning that was written with [`Reply::mark_array`].
-    pub(crate) fn fill_array(&mut self, mark: usize, len: usize) {
-        // The elements are moved by the few bytes of the header, which only now is known.
-        let mut header = vec![b'*'];
-        append_digits(&mut header, len as u64);
-        header.extend_from_slice(b"\r\n");
-        self.out.splice(mark..mark, header);
-    }
-
-    /// A place for the beginning of an array whose length is not known yet.
-    pub(crate) fn mark_array(&self) -> usize {
-        self.out.len()
     }
 
     fn number(&mut self, text: &[u8]) {

@@ -9,16 +9,22 @@
 //!    none of the boxes is not found there. The scan is right. Every hit of whered is then checked
 //!    against the whole collection, and taking the points outside the boxes away must give the
 //!    reply of Redis.
-//! 5. *Antipodes*, counted: the distance of two antipodes can be no number in Redis, which prints
+//! 5. *Times and sizes*: what is left of a key's life may differ by the time between the two
+//!    servers; `RANDOMKEY`, idle times, references and memory are compared in kind only.
+//! 6. *Stored results*, counted: a stored result may differ as the searched one may; it is
+//!    compared as a whole, and removed on both sides where it differs.
+//! 7. *Ranges by member*, counted: where scores differ they have no meaning, and the answer of Redis
+//!    for a large set depends on its random numbers.
+//! 8. *Antipodes*, counted: the distance of two antipodes can be no number in Redis, which prints
 //!    that as the smallest integer with four decimals.
 
 use std::collections::BTreeMap;
 
-use whered_engine::Engine;
 use whered_engine::geo::boxes::Boxes;
-use whered_engine::geo::{Cell, Place, Points, Shape};
+use whered_engine::geo::{Place, Points, Shape};
+use whered_engine::{Engine, Ordered};
 
-use crate::generator::Words;
+use crate::generator::{Words, destination};
 use crate::support::client::{Reply, Value};
 
 /// Where the command was executed, for looking behind the replies.
@@ -32,7 +38,11 @@ pub(crate) struct Setting<'a> {
 pub(crate) enum Known {
     /// Rule 4.
     MissedByRedis,
-    /// Rule 5.
+    /// Rule 6.
+    StoredOther,
+    /// Rule 7.
+    RandomByLex,
+    /// Rule 8.
     NoNumberForAntipodes,
 }
 
@@ -58,8 +68,21 @@ pub(crate) fn compare(
     if failed(ours) || failed(theirs) {
         return different("one is an error, or the errors differ");
     }
+    if destination(words).is_some() {
+        return Compared::Known(Known::StoredOther);
+    }
     match words[0].to_ascii_lowercase().as_slice() {
         b"info" | b"client" | b"command" | b"hello" => same_shape(&ours.value, &theirs.value),
+        b"randomkey" | b"object" | b"memory" if !is_encoding(words) => {
+            same_shape(&ours.value, &theirs.value)
+        }
+        b"ttl" | b"expiretime" => same_time(&ours.value, &theirs.value, 1),
+        b"pttl" | b"pexpiretime" => same_time(&ours.value, &theirs.value, 5_000),
+        b"zrange" if is_random_by_lex(setting, words) => Compared::Known(Known::RandomByLex),
+        b"zscan" => same_scan_of_members(words, &ours.value, &theirs.value),
+        b"georadius" | b"georadius_ro" | b"georadiusbymember" | b"georadiusbymember_ro" => {
+            same_search(setting, words, ours, theirs)
+        }
         b"keys" => same_set(&ours.value, &theirs.value),
         b"scan" => same_scan(words, &ours.value, &theirs.value),
         b"geosearch" => same_search(setting, words, ours, theirs),
@@ -77,6 +100,56 @@ fn same_shape(ours: &Value, theirs: &Value) -> Compared {
         return Compared::Same;
     }
     different("the kinds of reply differ")
+}
+
+fn is_encoding(words: &Words) -> bool {
+    words.get(1).is_some_and(|word| word.eq_ignore_ascii_case(b"encoding"))
+}
+
+/// Whether a range by member is asked of a large set whose scores differ.
+fn is_random_by_lex(setting: &Setting<'_>, words: &Words) -> bool {
+    if !words.iter().any(|word| word.eq_ignore_ascii_case(b"bylex")) {
+        return false;
+    }
+    setting.engine.keyspace().read(setting.number, &words[1], |value| {
+        let members =
+            value.filter(|value| value.is_large()).and_then(whered_engine::Value::ordered);
+        let ends =
+            members.and_then(|members| members.iter().next().zip(members.iter().next_back()));
+        ends.is_some_and(|(first, last)| first.1 != last.1)
+    })
+}
+
+fn same_time(ours: &Value, theirs: &Value, tolerance: i64) -> Compared {
+    match (ours, theirs) {
+        (Value::Integer(ours), Value::Integer(theirs))
+            if *ours > 0 && *theirs > 0 && ours.abs_diff(*theirs) <= tolerance.unsigned_abs() =>
+        {
+            Compared::Same
+        }
+        _ => different("the times differ"),
+    }
+}
+
+/// As [`same_scan`], with a score behind each member.
+fn same_scan_of_members(words: &Words, ours: &Value, theirs: &Value) -> Compared {
+    let pairs = |value: &Value| match value {
+        Value::Array(parts) => match parts.as_slice() {
+            [cursor, Value::Array(items)] => {
+                let pair = |pair: &[Value]| Value::Array(pair.to_vec());
+                Some(vec![cursor.clone(), Value::Array(items.chunks(2).map(pair).collect())])
+            }
+            _ => None,
+        },
+        _ => None,
+    };
+    match (pairs(ours), pairs(theirs)) {
+        (Some(ours), Some(theirs)) => {
+            let words = vec![words[0].clone(), words[2].clone()];
+            same_scan(&words, &Value::Array(ours), &Value::Array(theirs))
+        }
+        _ => different("a scan gives a cursor and pairs"),
+    }
 }
 
 fn same_set(ours: &Value, theirs: &Value) -> Compared {
@@ -120,7 +193,7 @@ struct Asked {
     bare: bool,
 }
 
-fn asked(words: &Words, points: &Points) -> Asked {
+fn asked(words: &Words, members: Ordered<'_>) -> Asked {
     let mut asked = Asked {
         center: None,
         shape: None,
@@ -138,10 +211,23 @@ fn asked(words: &Words, points: &Points) -> Asked {
         _ => 1.0,
     };
     let mut at = 2;
+    let command = text(&words[0]).to_ascii_lowercase();
+    if command.starts_with("georadius") {
+        let by_member = command.starts_with("georadiusbymember");
+        at = if by_member { 3 } else { 4 };
+        asked.center = if by_member {
+            members.place(&words[2])
+        } else {
+            Place::new(number(2), number(3)).ok()
+        };
+        let radius_meters = number(at) * unit(at + 1);
+        asked.shape = Some(Shape::Circle { radius_meters });
+        at += 2;
+    }
     while at < words.len() {
         at += match text(&words[at]).to_ascii_lowercase().as_str() {
             "frommember" => {
-                asked.center = points.cell(&words[at + 1]).map(Cell::place);
+                asked.center = members.place(&words[at + 1]);
                 2
             }
             "fromlonlat" => {
@@ -204,11 +290,14 @@ fn same_search(setting: &Setting<'_>, words: &Words, ours: &Reply, theirs: &Repl
     let (Value::Array(our_items), Value::Array(their_items)) = (&ours.value, &theirs.value) else {
         return different("a search gives an array");
     };
-    setting.engine.keyspace().read(setting.number, &words[1], |points| {
-        let Some(points) = points else {
+    setting.engine.keyspace().read(setting.number, &words[1], |value| {
+        let Some(members) = value.and_then(whered_engine::Value::ordered) else {
             return different("there is no key");
         };
-        let asked = asked(words, points);
+        let asked = asked(words, members);
+        let Ordered::Points(points) = members else {
+            return same_search_of_scores(&asked, ours, theirs);
+        };
         let (Some(center), Some(shape)) = (asked.center, asked.shape.clone()) else {
             return different("the search could not be read");
         };
@@ -239,6 +328,21 @@ fn same_search(setting: &Setting<'_>, words: &Words, ours: &Reply, theirs: &Repl
             _ => different("a hit is not a point inside the shape"),
         }
     })
+}
+
+/// In a plain sorted set both look into the same boxes: only equal distances may be turned round,
+/// and `COUNT` may take others of them.
+fn same_search_of_scores(asked: &Asked, ours: &Reply, theirs: &Reply) -> Compared {
+    let (Value::Array(our_items), Value::Array(their_items)) = (&ours.value, &theirs.value) else {
+        return different("a search gives an array");
+    };
+    if !asked.ascending && !asked.descending {
+        return different("the unsorted hits differ");
+    }
+    if asked.count == Some(our_items.len()) && our_items.len() == their_items.len() {
+        return Compared::Same;
+    }
+    same_set(&ours.value, &theirs.value)
 }
 
 fn same_items(

@@ -7,18 +7,37 @@
 pub(crate) type Words = Vec<Vec<u8>>;
 
 /// The commands that never change data, whatever their arguments.
-const READS: [&str; 19] = [
+const READS: [&str; 38] = [
     "geopos",
     "geodist",
     "geohash",
     "geosearch",
+    "georadius_ro",
+    "georadiusbymember_ro",
     "zcard",
+    "zcount",
     "zscore",
+    "zmscore",
+    "zrank",
+    "zrevrank",
     "zrange",
+    "zrevrange",
+    "zrangebyscore",
+    "zrevrangebyscore",
+    "zscan",
+    "get",
+    "ttl",
+    "pttl",
+    "expiretime",
+    "pexpiretime",
+    "object",
+    "memory",
     "exists",
+    "touch",
     "type",
     "keys",
     "scan",
+    "randomkey",
     "dbsize",
     "ping",
     "echo",
@@ -28,6 +47,80 @@ const READS: [&str; 19] = [
     "auth",
     "client",
 ];
+
+/// Commands that must be answered now and then, so that their tests mean something.
+pub(crate) const NAMES: [&str; 66] = [
+    "geoadd",
+    "geopos",
+    "geodist",
+    "geohash",
+    "geosearch",
+    "geosearchstore",
+    "georadius",
+    "georadius_ro",
+    "georadiusbymember",
+    "georadiusbymember_ro",
+    "zadd",
+    "zincrby",
+    "zrem",
+    "zremrangebyrank",
+    "zremrangebyscore",
+    "zpopmin",
+    "zpopmax",
+    "zcard",
+    "zcount",
+    "zscore",
+    "zmscore",
+    "zrank",
+    "zrevrank",
+    "zrange",
+    "zrevrange",
+    "zrangebyscore",
+    "zrevrangebyscore",
+    "zrangestore",
+    "zscan",
+    "set",
+    "get",
+    "expire",
+    "pexpire",
+    "expireat",
+    "pexpireat",
+    "persist",
+    "ttl",
+    "pttl",
+    "expiretime",
+    "pexpiretime",
+    "rename",
+    "renamenx",
+    "copy",
+    "move",
+    "swapdb",
+    "del",
+    "unlink",
+    "exists",
+    "touch",
+    "type",
+    "keys",
+    "scan",
+    "randomkey",
+    "dbsize",
+    "object",
+    "memory",
+    "flushall",
+    "flushdb",
+    "ping",
+    "echo",
+    "info",
+    "command",
+    "hello",
+    "client",
+    "select",
+    "reset",
+];
+
+/// The searches, whose replies are looked into.
+const SEARCHES: [&str; 5] =
+    ["geosearch", "georadius", "georadius_ro", "georadiusbymember", "georadiusbymember_ro"];
 
 /// A source of batches; the same seed gives the same batches.
 pub(crate) struct Generator {
@@ -53,11 +146,20 @@ impl Generator {
             if is(&words[0], "quit") || is(&words[0], "monitor") {
                 continue;
             }
+            if ends_soon(&words) {
+                continue;
+            }
             if searched && !only_reads(&words) {
                 break;
             }
-            searched |= is(&words[0], "geosearch");
+            searched |= SEARCHES.iter().any(|name| is(&words[0], name));
+            searched |= words.iter().any(|word| is(word, "bylex"));
+            let stores = destination(&words).is_some();
             batch.push(words);
+            // What was stored is compared before it is used.
+            if stores {
+                break;
+            }
         }
         batch
     }
@@ -90,16 +192,21 @@ impl Generator {
 
     fn command(&mut self) -> Words {
         match self.below(100) {
-            0..25 => self.geoadd(),
-            25..50 => self.geosearch(),
-            50..57 => self.members("GEOPOS"),
-            57..61 => self.members("GEOHASH"),
-            61..67 => self.geodist(),
-            67..79 => self.zrange(),
-            79..83 => self.zrem(),
-            83..85 => vec![b"ZSCORE".to_vec(), self.key(), self.member()],
-            85 => vec![b"ZCARD".to_vec(), self.key()],
-            86..92 => self.keys_command(),
+            0..16 => self.geoadd(),
+            16..32 => self.geosearch(),
+            32..38 => self.georadius(),
+            38..41 => self.storing(),
+            41..45 => self.members("GEOPOS"),
+            45..47 => self.members("GEOHASH"),
+            47..51 => self.geodist(),
+            51..58 => self.zrange(),
+            58..64 => self.older_range(),
+            64..74 => self.sorted_set_write(),
+            74..80 => self.sorted_set_read(),
+            80..84 => self.text(),
+            84..89 => self.expiry(),
+            89..94 => self.keys_command(),
+            94..97 => self.transfer(),
             _ => self.connection_command(),
         }
     }
@@ -111,6 +218,9 @@ impl Generator {
             2 => b"bin\0\r\nkey".to_vec(),
             // One place for all: here a range of members is defined.
             3 | 4 => b"same".to_vec(),
+            5 | 6 => format!("text:{}", self.below(3)).into_bytes(),
+            7 | 8 => b"scores".to_vec(),
+            9 => b"large".to_vec(),
             number => format!("key:{}", number % 4).into_bytes(),
         }
     }
@@ -225,6 +335,72 @@ impl Generator {
         }
     }
 
+    /// An older form of the search.
+    fn georadius(&mut self) -> Words {
+        let read_only = self.one_in(3);
+        let by_member = self.one_in(2);
+        let name = match (by_member, read_only) {
+            (true, true) => "georadiusbymember_ro",
+            (true, false) => "GEORADIUSBYMEMBER",
+            (false, true) => "georadius_ro",
+            (false, false) => "GEORADIUS",
+        };
+        let mut words = vec![name.into(), self.key()];
+        if by_member {
+            words.push(self.member());
+        } else {
+            let (longitude, latitude) = self.place();
+            words.extend([self.number(longitude), self.number(latitude)]);
+        }
+        words.extend([self.size(), self.unit_name()]);
+        if self.one_in(2) {
+            words.push(self.pick(&["ASC", "DESC", "asc"]).into());
+        }
+        for option in ["WITHDIST", "WITHCOORD", "WITHHASH"] {
+            if self.one_in(3) {
+                words.push(option.into());
+            }
+        }
+        if self.one_in(3) {
+            words.extend([b"COUNT".to_vec(), (1 + self.below(20)).to_string().into()]);
+            if self.one_in(3) {
+                words.push(b"ANY".to_vec());
+            }
+        }
+        if self.one_in(20) {
+            words.extend([b"STORE".to_vec(), b"stored".to_vec()]);
+        }
+        words
+    }
+
+    /// A search or range whose result goes to a key: small, and away from the poles, where Redis
+    /// finds all that there is.
+    fn storing(&mut self) -> Words {
+        let destination = self.pick(&["stored", "key:1", "text:1"]).as_bytes().to_vec();
+        if self.one_in(3) {
+            let mut words = self.zrange();
+            words.retain(|word| !is(word, "withscores"));
+            words.splice(0..1, [b"ZRANGESTORE".to_vec(), destination]);
+            return words;
+        }
+        let longitude = self.number(13.0);
+        let latitude = self.number(52.0);
+        let radius = (1 + self.below(300)).to_string().into_bytes();
+        let unit = self.pick(&["km", "mi"]).as_bytes().to_vec();
+        if self.one_in(2) {
+            let mut words = vec![b"GEOSEARCHSTORE".to_vec(), destination, self.key()];
+            words.extend([b"FROMLONLAT".to_vec(), longitude, latitude]);
+            words.extend([b"BYRADIUS".to_vec(), radius, unit]);
+            if self.one_in(2) {
+                words.push(b"STOREDIST".to_vec());
+            }
+            return words;
+        }
+        let mut words = vec![b"georadius".to_vec(), self.key(), longitude, latitude, radius, unit];
+        words.extend([self.pick(&["STORE", "storedist"]).into(), destination]);
+        words
+    }
+
     fn unit_name(&mut self) -> Vec<u8> {
         self.pick(&["m", "km", "KM", "ft", "mi", "M"]).into()
     }
@@ -275,6 +451,182 @@ impl Generator {
         words
     }
 
+    /// `ZRANGEBYSCORE` and the like.
+    fn older_range(&mut self) -> Words {
+        let kind = usize::from(self.one_in(2));
+        let names = [["ZREVRANGE", "zrevrange"], ["ZRANGEBYSCORE", "zrevrangebyscore"]];
+        let mut words = vec![self.pick(&names[kind]).into(), self.key()];
+        words.extend([self.limit(kind), self.limit(kind)]);
+        if self.one_in(2) {
+            words.push(b"WITHSCORES".to_vec());
+        }
+        if kind == 1 && self.one_in(3) {
+            let (offset, count) = (self.below(12) as i64 - 2, self.below(12) as i64 - 2);
+            words.extend(["LIMIT".into(), offset.to_string().into(), count.to_string().into()]);
+        }
+        words
+    }
+
+    fn score(&mut self) -> Vec<u8> {
+        let number = self.next();
+        match self.below(12) {
+            0 => self.pick(&["inf", "-inf", "1e300", "0x10", "1e18", "123456789012345678"]).into(),
+            1 => format!("{}.25", number as i64 % 100).into(),
+            2 => format!("{}", self.unit()).into(),
+            3 => (number as i64 % 50).to_string().into(),
+            4 => format!("{:e}", self.unit() * 1e20).into(),
+            5..8 => (number % 20).to_string().into(),
+            _ => (number >> 12).to_string().into(),
+        }
+    }
+
+    fn sorted_set_write(&mut self) -> Words {
+        match self.below(20) {
+            0..9 => self.zadd(),
+            9..12 => vec!["ZINCRBY".into(), self.key(), self.score(), self.member()],
+            12..15 => self.zrem(),
+            15 => {
+                vec!["ZREMRANGEBYRANK".into(), self.key(), self.limit(0), self.limit(0)]
+            }
+            16 => {
+                vec!["ZREMRANGEBYSCORE".into(), self.key(), self.limit(1), self.limit(1)]
+            }
+            _ => {
+                let mut words = vec![self.pick(&["ZPOPMIN", "zpopmax"]).into(), self.key()];
+                if self.one_in(2) {
+                    words.push(self.below(5).to_string().into());
+                }
+                words
+            }
+        }
+    }
+
+    fn zadd(&mut self) -> Words {
+        // Enough members for the large form of a sorted set.
+        if self.one_in(10) {
+            let mut words: Words = vec!["ZADD".into(), "large".into()];
+            for _ in 0..60 {
+                let score = self.below(1000).to_string();
+                words.extend([score.into(), format!("large {}", self.below(300)).into()]);
+            }
+            return words;
+        }
+        let mut words = vec!["ZADD".into(), self.key()];
+        for option in ["NX", "XX", "gt", "LT", "ch"] {
+            if self.one_in(7) {
+                words.push(option.into());
+            }
+        }
+        let increments = self.one_in(6);
+        if increments {
+            words.push(b"INCR".to_vec());
+        }
+        let pairs = if increments { 1 } else { 1 + self.below(6) * self.below(2) };
+        for _ in 0..pairs {
+            words.extend([self.score(), self.member()]);
+        }
+        words
+    }
+
+    fn sorted_set_read(&mut self) -> Words {
+        match self.below(12) {
+            0 | 1 => vec!["ZSCORE".into(), self.key(), self.member()],
+            2 => vec!["ZCARD".into(), self.key()],
+            3 | 4 => vec!["ZCOUNT".into(), self.key(), self.limit(1), self.limit(1)],
+            5 | 6 => self.members("ZMSCORE"),
+            7 => vec!["ZRANK".into(), self.key(), self.member()],
+            8 => vec!["zrevrank".into(), self.key(), self.member()],
+            _ => {
+                let mut words = vec!["ZSCAN".into(), self.key(), "0".into()];
+                words.extend([b"COUNT".to_vec(), b"1000".to_vec()]);
+                if self.one_in(2) {
+                    let pattern = self.pick(&["*", "m1*", "[", "?[0-4]", "nosuch"]);
+                    words.extend([b"MATCH".to_vec(), pattern.into()]);
+                }
+                words
+            }
+        }
+    }
+
+    fn text(&mut self) -> Words {
+        let key =
+            if self.one_in(4) { self.key() } else { format!("text:{}", self.below(3)).into() };
+        if self.one_in(3) {
+            return vec!["GET".into(), key];
+        }
+        let value = match self.below(6) {
+            0 => vec![b'x'; 30 + self.below(30)],
+            1 => Vec::new(),
+            2 => self.below(20_000).to_string().into_bytes(),
+            _ => self.odd_word(),
+        };
+        let mut words = vec!["SET".into(), key, value];
+        for option in ["NX", "xx", "GET", "KEEPTTL"] {
+            if self.one_in(6) {
+                words.push(option.into());
+            }
+        }
+        if self.one_in(4) {
+            let option = self.pick(&["EX", "px", "EXAT", "pxat"]);
+            words.extend([option.into(), self.far_time(option)]);
+        }
+        words
+    }
+
+    /// A time in the future that does not come during a test.
+    fn far_time(&mut self, option: &str) -> Vec<u8> {
+        let option = option.to_ascii_lowercase();
+        let base = match (option.ends_with("at"), option.starts_with('p')) {
+            (true, true) => 4_102_444_800_000,
+            (true, false) => 4_102_444_800,
+            _ => 20_000_000,
+        };
+        (base + self.below(1_000_000)).to_string().into()
+    }
+
+    fn expiry(&mut self) -> Words {
+        let reads = ["TTL", "PTTL", "expiretime", "pexpiretime"];
+        match self.below(10) {
+            0..5 => {
+                let option = self.pick(&["EXPIRE", "pexpire", "EXPIREAT", "pexpireat"]);
+                let time = match self.below(8) {
+                    0 => self.pick(&["0", "-1", "-9223372036854775808"]).into(),
+                    _ => self.far_time(option),
+                };
+                let mut words = vec![option.into(), self.key(), time];
+                for option in ["NX", "XX", "gt", "LT"] {
+                    if self.one_in(5) {
+                        words.push(option.into());
+                    }
+                }
+                words
+            }
+            5 => vec!["PERSIST".into(), self.key()],
+            _ => vec![self.pick(&reads).into(), self.key()],
+        }
+    }
+
+    fn transfer(&mut self) -> Words {
+        let name = self.pick(&["RENAME", "renamenx", "COPY", "COPY", "MOVE", "SWAPDB"]);
+        let mut words = vec![name.into()];
+        match name {
+            "MOVE" => words.extend([self.key(), self.below(3).to_string().into()]),
+            "SWAPDB" => {
+                words.extend([self.below(2).to_string().into(), self.below(2).to_string().into()]);
+            }
+            _ => words.extend([self.key(), self.key()]),
+        }
+        if name == "COPY" {
+            if self.one_in(3) {
+                words.extend(["DB".into(), self.below(3).to_string().into()]);
+            }
+            if self.one_in(2) {
+                words.push(b"replace".to_vec());
+            }
+        }
+        words
+    }
+
     fn limit(&mut self, kind: usize) -> Vec<u8> {
         let number = self.next() as i64;
         match kind {
@@ -299,14 +651,27 @@ impl Generator {
             let keys = (0..count).map(|_| generator.key());
             std::iter::once(name.into()).chain(keys.collect::<Vec<_>>()).collect()
         };
-        match self.below(24) {
+        match self.below(32) {
+            24 | 25 => many(self, "TOUCH"),
+            26 => vec![b"RANDOMKEY".to_vec()],
+            27..30 => {
+                let name = self.pick(&["ENCODING", "refcount", "IDLETIME", "FREQ"]);
+                vec![b"OBJECT".to_vec(), name.into(), self.key()]
+            }
+            30 | 31 => {
+                let mut words = vec![b"MEMORY".to_vec(), b"USAGE".to_vec(), self.key()];
+                if self.one_in(3) {
+                    words.extend([b"SAMPLES".to_vec(), self.below(5).to_string().into()]);
+                }
+                words
+            }
             0 => many(self, "DEL"),
             1 => many(self, "UNLINK"),
             2..8 => many(self, "EXISTS"),
             8..12 => vec![b"TYPE".to_vec(), self.key()],
             12..15 => vec![b"KEYS".to_vec(), self.pattern()],
             15..20 => self.scan(),
-            20..23 => vec![b"DBSIZE".to_vec()],
+            20..=22 => vec![b"DBSIZE".to_vec()],
             _ if self.one_in(4) => {
                 let mut words = vec![self.pick(&["FLUSHALL", "FLUSHDB"]).into()];
                 if self.one_in(2) {
@@ -449,7 +814,38 @@ impl Generator {
 
 /// Whether a command cannot change data.
 pub(crate) fn only_reads(words: &Words) -> bool {
-    READS.iter().any(|name| is(&words[0], name))
+    let reads = READS.iter().chain(&SEARCHES).any(|name| is(&words[0], name));
+    reads && destination(words).is_none()
+}
+
+/// The key that a result goes to, if the command stores one.
+pub(crate) fn destination(words: &Words) -> Option<&Vec<u8>> {
+    if is(&words[0], "geosearchstore") || is(&words[0], "zrangestore") {
+        return words.get(1);
+    }
+    if !is(&words[0], "georadius") && !is(&words[0], "georadiusbymember") {
+        return None;
+    }
+    let stores = |word: &Vec<u8>| is(word, "store") || is(word, "storedist");
+    // The last one counts.
+    let at = words.iter().rposition(stores)?;
+    words.get(at + 1)
+}
+
+/// Whether a key could end while the test runs, and not in the same moment in both servers.
+fn ends_soon(words: &Words) -> bool {
+    let at = if is(&words[0], "set") { 3 } else { 2 };
+    let names = ["set", "expire", "pexpire", "expireat", "pexpireat"];
+    if !names.iter().any(|name| is(&words[0], name)) || words.len() <= at {
+        return false;
+    }
+    let is_absolute = words.iter().any(|word| is(word, "exat"));
+    let far = if is_absolute { 4_000_000_000 } else { 10_000_000 };
+    let far = if words.iter().any(|word| is(word, "pxat")) { 4_000_000_000_000 } else { far };
+    words[at..].iter().any(|word| {
+        let number = std::str::from_utf8(word).ok().and_then(|word| word.parse::<i64>().ok());
+        number.is_some_and(|number| (1..far).contains(&number))
+    })
 }
 
 fn is(word: &[u8], name: &str) -> bool {

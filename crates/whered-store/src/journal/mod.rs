@@ -203,6 +203,32 @@ impl Journal {
     }
 }
 
+/// Room of a journal without the borrow of it, for whoever collects several changes into one entry.
+///
+/// It does not give itself back: [`Journal::attach`] must get it sooner or later, or the room stays
+/// reserved until the journal is closed.
+#[derive(Debug)]
+#[must_use]
+pub struct DetachedReservation {
+    charge_bytes: u64,
+}
+
+impl Reservation<'_> {
+    /// The room without the borrow of its journal.
+    pub fn detach(mut self) -> DetachedReservation {
+        DetachedReservation { charge_bytes: std::mem::take(&mut self.charge_bytes) }
+    }
+}
+
+impl Journal {
+    /// Takes room back that was detached from a reservation of this journal.
+    #[expect(clippy::needless_pass_by_value, reason = "room is taken back once: it must be gone")]
+    pub fn attach(&self, room: DetachedReservation) -> Reservation<'_> {
+        let DetachedReservation { charge_bytes } = room;
+        Reservation { shared: &self.shared, charge_bytes }
+    }
+}
+
 impl Drop for Journal {
     fn drop(&mut self) {
         // Nobody is there to hear of an error; the next recovery will find out.

@@ -3,10 +3,11 @@
 //! Not for: searches (`geosearch`). The order of the checks is that of Redis 7.0.15, because a
 //! request with two mistakes gets the error of the first one found.
 
-use whered_engine::AddCondition;
-use whered_engine::geo::{Cell, Place, Points};
+use whered_engine::geo::score::geohash_of_score;
+use whered_engine::geo::{Cell, Place};
+use whered_engine::{AddCondition, Ordered};
 
-use super::{Action, Command, Failure, Flag, Members, Outcome, SYNTAX_ERROR, float};
+use super::{Action, Command, Failure, Flag, Members, Outcome, SYNTAX_ERROR, float, read_ordered};
 use crate::resp::protocol::Args;
 use crate::resp::reply::Reply;
 use crate::resp::session::Session;
@@ -124,12 +125,10 @@ fn distance(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome
         5 => unit_meters(args.at(4))?,
         _ => return Err(SYNTAX_ERROR),
     };
-    let keyspace = session.engine().keyspace();
-    let meters = keyspace.read(session.number, args.at(1), |points| {
-        let points = points?;
-        let place = |index| points.cell(args.at(index)).map(Cell::place);
-        Some(place(2)?.distance_meters(place(3)?))
-    });
+    let meters = read_ordered(session, args.at(1), |members| {
+        let place = |index| members.and_then(|members| members.place(args.at(index)));
+        Ok(place(2).zip(place(3)).map(|(first, second)| first.distance_meters(second)))
+    })?;
     match meters {
         Some(meters) => reply.distance(meters / unit_meters),
         None => reply.null(),
@@ -138,34 +137,39 @@ fn distance(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome
 }
 
 fn geohash(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
-    each_cell(session, args, reply, |reply, cell| match cell {
-        Some(cell) => reply.bulk(&cell.geohash()),
-        None => reply.null(),
-    });
-    Ok(())
+    each_member(session, args, reply, |reply, members, member| {
+        let hash = members.and_then(|members| match members {
+            Ordered::Points(points) => points.cell(member).map(Cell::geohash),
+            Ordered::Scores(set) => set.score(member).map(geohash_of_score),
+        });
+        match hash {
+            Some(hash) => reply.bulk(&hash),
+            None => reply.null(),
+        }
+    })
 }
 
 fn positions(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
-    each_cell(session, args, reply, |reply, cell| match cell {
-        Some(cell) => write_place(reply, cell.place()),
-        None => reply.null_array(),
-    });
-    Ok(())
+    each_member(session, args, reply, |reply, members, member| {
+        match members.and_then(|members| members.place(member)) {
+            Some(place) => write_place(reply, place),
+            None => reply.null_array(),
+        }
+    })
 }
 
 /// Writes one element for each member that was named.
-fn each_cell(
+fn each_member(
     session: &Session,
     args: Args<'_>,
     reply: &mut Reply,
-    write: impl Fn(&mut Reply, Option<Cell>),
-) {
-    reply.array(args.len() - 2);
-    session.engine().keyspace().read(session.number, args.at(1), |points: Option<&Points>| {
-        for member in args.from(2) {
-            write(reply, points.and_then(|points| points.cell(member)));
-        }
-    });
+    write: impl Fn(&mut Reply, Option<Ordered<'_>>, &[u8]),
+) -> Outcome {
+    read_ordered(session, args.at(1), |members| {
+        reply.array(args.len() - 2);
+        args.from(2).for_each(|member| write(reply, members, member));
+        Ok(())
+    })
 }
 
 /// A place as an array of longitude and latitude.

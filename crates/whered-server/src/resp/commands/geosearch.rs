@@ -1,219 +1,221 @@
-//! `GEOSEARCH`: the points of a collection inside a circle or a box.
+//! The searches: `GEOSEARCH GEOSEARCHSTORE GEORADIUS GEORADIUSBYMEMBER` and their `_RO` forms.
 //!
-//! Not for: which points those are and in which order (`whered-geo`). Here are the options with
-//! the errors of Redis 7.0.15 in its order, and the form of the reply.
+//! Not for: their options (`geo_area`), which points are found and in which order (`whered-geo`).
+//! Here are the forms of the reply, and results that go to a key.
+//!
+//! A stored result is what was found at one moment, put at a later one; in a transaction there is
+//! nothing between the two.
 
-use whered_engine::geo::{Hit, Order, Place, Points, Search, Shape};
+use whered_engine::geo::{self, Hit, Search};
+use whered_engine::{Data, Found, Value};
 
-use super::geo::{place, unit_meters, write_place};
-use super::{Action, Command, Failure, Flag, Members, Outcome, SYNTAX_ERROR, integer, number};
+use super::found;
+use super::geo_area::{Asked, Form, Reader, Start, Storing};
+use super::{Action, Command, Failure, Flag, Members, Outcome, WRONG_KIND};
 use crate::resp::protocol::Args;
 use crate::resp::reply::Reply;
 use crate::resp::session::Session;
 
-pub(super) const COMMANDS: &[Command] = &[Command {
-    name: "geosearch",
+const SEARCH: Command = Command {
+    name: "",
     arity: -7,
     flags: &[Flag::ReadOnly],
     group: "geo",
     keys: (1, 1, 1),
     members: Members::None,
-    syntax: "key FROMMEMBER member|FROMLONLAT longitude latitude \
-             BYRADIUS radius M|KM|FT|MI|BYBOX width height M|KM|FT|MI [ASC|DESC] \
-             [COUNT count [ANY]] [WITHCOORD] [WITHDIST] [WITHHASH] [EXPLAIN]",
-    summary: "Gives the members inside a circle or a box",
+    syntax: "",
+    summary: "",
     cost: "O(N+log(M)) with N points near the shape and M members of the collection",
-    since: "6.2.0",
-    action: Action::Run(search),
-}];
+    since: "3.2.0",
+    action: Action::Subcommands(&[]),
+};
 
-/// The options as they are read; errors that depend on all of them come at the end.
-#[derive(Default)]
-struct Options<'a> {
-    from_member: Option<&'a [u8]>,
-    from_place: Option<Place>,
-    shape: Option<Shape>,
-    unit_meters: f64,
-    order: Order,
-    count: usize,
-    any: bool,
-    with_distance: bool,
-    with_hash: bool,
-    with_place: bool,
-    explain: bool,
-}
+pub(super) const COMMANDS: &[Command] = &[
+    Command {
+        name: "georadius",
+        arity: -6,
+        flags: &[Flag::Write],
+        syntax: "key longitude latitude radius M|KM|FT|MI [WITHCOORD] [WITHDIST] [WITHHASH] \
+                 [COUNT count [ANY]] [ASC|DESC] [STORE key|STOREDIST key]",
+        summary: "Gives the members inside a circle around a place, or stores them",
+        action: Action::Run(|session, args, reply| {
+            let form = Form { start: Start::Place, options: 6, storing: Storing::IfAsked, ..FORM };
+            run(session, args, reply, form)
+        }),
+        ..SEARCH
+    },
+    Command {
+        name: "georadius_ro",
+        arity: -6,
+        syntax: "key longitude latitude radius M|KM|FT|MI [WITHCOORD] [WITHDIST] [WITHHASH] \
+                 [COUNT count [ANY]] [ASC|DESC]",
+        summary: "Gives the members inside a circle around a place",
+        since: "3.2.10",
+        action: Action::Run(|session, args, reply| {
+            let form = Form { start: Start::Place, options: 6, ..FORM };
+            run(session, args, reply, form)
+        }),
+        ..SEARCH
+    },
+    Command {
+        name: "georadiusbymember",
+        arity: -5,
+        flags: &[Flag::Write],
+        syntax: "key member radius M|KM|FT|MI [WITHCOORD] [WITHDIST] [WITHHASH] \
+                 [COUNT count [ANY]] [ASC|DESC] [STORE key|STOREDIST key]",
+        summary: "Gives the members inside a circle around a member, or stores them",
+        action: Action::Run(|session, args, reply| {
+            let form = Form { start: Start::Member, options: 5, storing: Storing::IfAsked, ..FORM };
+            run(session, args, reply, form)
+        }),
+        ..SEARCH
+    },
+    Command {
+        name: "georadiusbymember_ro",
+        arity: -5,
+        syntax: "key member radius M|KM|FT|MI [WITHCOORD] [WITHDIST] [WITHHASH] \
+                 [COUNT count [ANY]] [ASC|DESC]",
+        summary: "Gives the members inside a circle around a member",
+        since: "3.2.10",
+        action: Action::Run(|session, args, reply| {
+            let form = Form { start: Start::Member, options: 5, ..FORM };
+            run(session, args, reply, form)
+        }),
+        ..SEARCH
+    },
+    Command {
+        name: "geosearch",
+        syntax: "key FROMMEMBER member|FROMLONLAT longitude latitude|FROMIP database address \
+                 BYRADIUS radius M|KM|FT|MI|BYBOX width height M|KM|FT|MI [ASC|DESC] \
+                 [COUNT count [ANY]] [WITHCOORD] [WITHDIST] [WITHHASH] [EXPLAIN]",
+        summary: "Gives the members inside a circle, a box or a polygon (which has its own centre); FROMIP measures from where a \
+                  database says that an address is",
+        since: "6.2.0",
+        action: Action::Run(|session, args, reply| run(session, args, reply, FORM)),
+        ..SEARCH
+    },
+    Command {
+        name: "geosearchstore",
+        arity: -8,
+        flags: &[Flag::Write],
+        keys: (1, 2, 1),
+        syntax: "destination source FROMMEMBER member|FROMLONLAT longitude latitude|FROMIP \
+                 database address BYRADIUS radius M|KM|FT|MI|BYBOX width height M|KM|FT|MI \
+                 [ASC|DESC] [COUNT count [ANY]] [STOREDIST]",
+        summary: "Stores the members inside a circle, a box or a polygon, or their distances",
+        since: "6.2.0",
+        action: Action::Run(|session, args, reply| {
+            let form = Form { source: 2, options: 3, storing: Storing::Always, ..FORM };
+            run(session, args, reply, form)
+        }),
+        ..SEARCH
+    },
+];
 
-fn search(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
-    let keyspace = session.engine().keyspace();
-    let (options, search) = keyspace.read(session.number, args.at(1), |points| {
-        let options = read_options(args, points)?;
-        let search = options.search(points);
-        match &search {
-            Some(search) if !options.explain => write_found(&options, points, search, reply),
-            None if !options.explain => reply.array(0),
-            _ => {}
+/// The form of `GEOSEARCH`.
+const FORM: Form = Form { start: Start::Options, source: 1, options: 2, storing: Storing::Never };
+
+/// Members with the scores that a key gets.
+type Stored = Vec<(Vec<u8>, f64)>;
+
+fn run(session: &mut Session, args: Args<'_>, reply: &mut Reply, form: Form) -> Outcome {
+    let engine = session.engine();
+    let source = args.at(form.source);
+    let (asked, stored) = engine.keyspace().read(session.number, source, |value| {
+        let members = value.map(|value| value.ordered().ok_or(WRONG_KIND)).transpose()?;
+        let asked = Reader { form, args, members, engine }.read()?;
+        let search = asked.search();
+        if asked.store.is_some() {
+            let stored = value.zip(search).map(|(value, search)| stored(&asked, value, &search));
+            return Ok::<_, Failure>((asked, stored.unwrap_or_default()));
         }
-        Ok::<_, Failure>((options, search))
+        match (value, search) {
+            _ if asked.explain => {}
+            (Some(value), Some(search)) => write_found(&asked, value, &search, reply),
+            _ => reply.array(0),
+        }
+        Ok((asked, Stored::new()))
     })?;
-    if options.explain {
+    if let Some(destination) = asked.store {
+        return store(session, reply, destination, &stored);
+    }
+    if asked.explain {
         // Without the key a member has no place, and there is nothing to explain.
-        let search = search.ok_or(Failure::text("ERR could not decode requested zset member"))?;
-        let reasons = session.engine().explain_near(session.number, args.at(1), &search);
+        let missing = Failure::text("ERR could not decode requested zset member");
+        let search = asked.search().ok_or(missing)?;
+        let reasons = engine.explain_near(session.number, source, &search);
         reply.bulk(reasons.to_string().as_bytes());
     }
     Ok(())
 }
 
-fn read_options<'a>(args: Args<'a>, points: Option<&Points>) -> Result<Options<'a>, Failure> {
-    let mut options = Options::default();
-    let mut at = 2;
-    while at < args.len() {
-        let used = read_flag(&mut options, args, at);
-        at += match used {
-            0 => read_option(&mut options, args, at, points)?,
-            used => used,
-        };
-    }
-    check(&options, args)?;
-    Ok(options)
+fn store(session: &Session, reply: &mut Reply, destination: &[u8], stored: &Stored) -> Outcome {
+    let scores: Vec<(&[u8], f64)> =
+        stored.iter().map(|(member, score)| (member.as_slice(), *score)).collect();
+    let keyspace = session.engine().keyspace();
+    let written = keyspace.store_scores(session.number, destination, &scores)?;
+    reply.hold(written.ticket);
+    reply.count(scores.len());
+    Ok(())
 }
 
-/// Reads an option without values; gives how many arguments it took.
-fn read_flag(options: &mut Options<'_>, args: Args<'_>, at: usize) -> usize {
-    match () {
-        () if args.is(at, "withdist") => options.with_distance = true,
-        () if args.is(at, "withhash") => options.with_hash = true,
-        () if args.is(at, "withcoord") => options.with_place = true,
-        () if args.is(at, "any") => options.any = true,
-        () if args.is(at, "asc") => options.order = Order::Ascending,
-        () if args.is(at, "desc") => options.order = Order::Descending,
-        () if args.is(at, "explain") && at + 1 == args.len() => options.explain = true,
-        () => return 0,
-    }
-    1
+/// What a search finds, in either kind of sorted set.
+enum Findings<'a> {
+    Hits(Vec<Hit<'a>>),
+    Found(Vec<Found<'a>>),
 }
 
-/// Reads an option with values; gives how many arguments it took.
-fn read_option<'a>(
-    options: &mut Options<'a>,
-    args: Args<'a>,
-    at: usize,
-    points: Option<&Points>,
-) -> Result<usize, Failure> {
-    let left = args.len() - 1 - at;
-    if args.is(at, "count") && left >= 1 {
-        let count = integer(args.at(at + 1))?;
-        if count <= 0 {
-            return Err(Failure::text("ERR COUNT must be > 0"));
+fn find<'a>(value: &'a Value, search: &Search) -> Findings<'a> {
+    match value.data() {
+        Data::Collection(points) => {
+            let mut hits = Vec::new();
+            points.search(search, &mut hits);
+            Findings::Hits(hits)
         }
-        options.count = count as usize;
-        return Ok(2);
+        Data::SortedSet(set) => Findings::Found(set.search(search)),
+        Data::Text(_) => Findings::Hits(Vec::new()),
     }
-    if args.is(at, "frommember") && left >= 1 && options.from_place.is_none() {
-        let member = args.at(at + 1);
-        if points.is_some_and(|points| points.cell(member).is_none()) {
-            return Err(Failure::text("ERR could not decode requested zset member"));
-        }
-        options.from_member = Some(member);
-        return Ok(2);
-    }
-    if args.is(at, "fromlonlat") && left >= 2 && options.from_member.is_none() {
-        options.from_place = Some(place(args, at + 1)?);
-        return Ok(3);
-    }
-    if args.is(at, "byradius") && left >= 2 && !matches!(options.shape, Some(Shape::Box { .. })) {
-        options.read_circle(args, at + 1)?;
-        return Ok(3);
-    }
-    if args.is(at, "bybox") && left >= 3 && !matches!(options.shape, Some(Shape::Circle { .. })) {
-        options.read_box(args, at + 1)?;
-        return Ok(4);
-    }
-    Err(SYNTAX_ERROR)
 }
 
-fn check(options: &Options<'_>, args: Args<'_>) -> Outcome {
-    let missing = if options.from_member.is_none() && options.from_place.is_none() {
-        "exactly one of FROMMEMBER or FROMLONLAT can be specified for "
-    } else if options.shape.is_none() {
-        "exactly one of BYRADIUS and BYBOX can be specified for "
-    } else if options.any && options.count == 0 {
-        return Err(Failure::text("ERR the ANY argument requires COUNT argument"));
-    } else {
-        return Ok(());
+fn stored(asked: &Asked<'_>, value: &Value, search: &Search) -> Stored {
+    let kept = |member: &[u8], score: f64, distance_meters: f64| {
+        let distance = distance_meters / asked.beside.unit_meters;
+        (member.to_vec(), if asked.store_distance { distance } else { score })
     };
-    // The command is named as the client has written it.
-    let mut text = [b"ERR ", missing.as_bytes()].concat();
-    text.extend_from_slice(args.at(0));
-    Err(Failure::made(text))
-}
-
-impl Options<'_> {
-    fn read_circle(&mut self, args: Args<'_>, at: usize) -> Outcome {
-        let need = Failure::text("ERR need numeric radius");
-        let radius = number::float(args.at(at)).ok_or(need)?;
-        if radius < 0.0 {
-            return Err(Failure::text("ERR radius cannot be negative"));
+    match find(value, search) {
+        Findings::Hits(hits) => {
+            let score = |hit: &Hit<'_>| hit.cell.bits() as f64;
+            hits.iter().map(|hit| kept(hit.member, score(hit), hit.distance_meters)).collect()
         }
-        self.unit_meters = unit_meters(args.at(at + 1))?;
-        self.shape = Some(Shape::Circle { radius_meters: radius * self.unit_meters });
-        Ok(())
-    }
-
-    fn read_box(&mut self, args: Args<'_>, at: usize) -> Outcome {
-        let need = Failure::text("ERR need numeric width");
-        let width = number::float(args.at(at)).ok_or(need)?;
-        let need = Failure::text("ERR need numeric height");
-        let height = number::float(args.at(at + 1)).ok_or(need)?;
-        if height < 0.0 || width < 0.0 {
-            return Err(Failure::text("ERR height or width cannot be negative"));
+        Findings::Found(found) => {
+            found.iter().map(|hit| kept(hit.member, hit.score, hit.distance_meters)).collect()
         }
-        self.unit_meters = unit_meters(args.at(at + 2))?;
-        self.shape = Some(Shape::Box {
-            width_meters: width * self.unit_meters,
-            height_meters: height * self.unit_meters,
-        });
-        Ok(())
-    }
-
-    /// The search that the options describe; `None` when it starts from a member of a key that
-    /// does not exist.
-    fn search(&self, points: Option<&Points>) -> Option<Search> {
-        let center = match (self.from_place, self.from_member) {
-            (Some(place), _) => place,
-            (None, member) => points?.cell(member?)?.place(),
-        };
-        Some(Search {
-            center,
-            shape: self.shape.clone()?,
-            order: self.order,
-            count: (self.count > 0).then_some(self.count),
-            any: self.any,
-        })
     }
 }
 
-fn write_found(options: &Options<'_>, points: Option<&Points>, search: &Search, reply: &mut Reply) {
-    let mut hits: Vec<Hit<'_>> = Vec::new();
-    if let Some(points) = points {
-        points.search(search, &mut hits);
+fn write_found(asked: &Asked<'_>, value: &Value, search: &Search, reply: &mut Reply) {
+    match value.data() {
+        Data::Collection(points) => {
+            let mut found = geo::Found::new();
+            points.find(search, &mut found);
+            reply.array(found.len());
+            found::write_found(asked.beside, points, found, reply);
+        }
+        Data::SortedSet(set) => {
+            let found = set.search(search);
+            reply.array(found.len());
+            for hit in &found {
+                let member = |reply: &mut Reply| reply.bulk(hit.member);
+                let hash = cut_to_integer(hit.score);
+                asked.beside.write(reply, member, || hit.distance_meters, hash, hit.place);
+            }
+        }
+        Data::Text(_) => reply.array(0),
     }
-    reply.array(hits.len());
-    let extras = [options.with_distance, options.with_hash, options.with_place];
-    let extras = extras.iter().filter(|with| **with).count();
-    for hit in &hits {
-        if extras > 0 {
-            reply.array(1 + extras);
-        }
-        reply.bulk(hit.member);
-        if options.with_distance {
-            reply.distance(hit.distance_meters / options.unit_meters);
-        }
-        if options.with_hash {
-            reply.integer(hit.cell.bits() as i64);
-        }
-        if options.with_place {
-            write_place(reply, hit.place);
-        }
-    }
+}
+
+/// A score as C on x86-64 cuts it to a signed integer: what does not fit is the smallest one.
+fn cut_to_integer(score: f64) -> i64 {
+    const TWO_63: f64 = 9_223_372_036_854_775_808.0;
+    if (-TWO_63..TWO_63).contains(&score) { score as i64 } else { i64::MIN }
 }

@@ -231,7 +231,9 @@ fn keyspace(session: &Session, text: &mut String) {
     for number in 0..DATABASE_COUNT {
         let keys = session.engine().keyspace().len(number);
         if keys > 0 {
-            line(text, &format!("db{number}"), format_args!("keys={keys},expires=0,avg_ttl=0"));
+            let expires = session.engine().keyspace().expiring_len(number);
+            let fields = format_args!("keys={keys},expires={expires},avg_ttl=0");
+            line(text, &format!("db{number}"), fields);
         }
     }
 }

@@ -1,7 +1,11 @@
 //! Commands about keys, whatever they hold:
-//! `DEL UNLINK EXISTS TYPE KEYS SCAN DBSIZE FLUSHALL FLUSHDB`.
+//! `DEL UNLINK EXISTS TOUCH TYPE KEYS SCAN RANDOMKEY DBSIZE FLUSHALL FLUSHDB SWAPDB`.
 //!
-//! Every key is a collection. Databases, prefix sets and pools are no keys and are not seen here.
+//! Databases, prefix sets and pools are no keys and are not seen here.
+
+use std::hash::{BuildHasher, RandomState};
+
+use whered_engine::{DATABASE_COUNT, Kind};
 
 use super::{Action, Command, Failure, Flag, Members, Outcome, SYNTAX_ERROR, integer, number};
 use crate::resp::glob;
@@ -91,6 +95,14 @@ pub(super) const COMMANDS: &[Command] = &[
         ..KEYS
     },
     Command {
+        name: "randomkey",
+        flags: &[Flag::ReadOnly],
+        summary: "Gives some key",
+        cost: "O(log(N)) with N keys",
+        action: Action::Run(random_key),
+        ..KEYS
+    },
+    Command {
         name: "scan",
         arity: -2,
         flags: &[Flag::ReadOnly],
@@ -102,14 +114,36 @@ pub(super) const COMMANDS: &[Command] = &[
         ..KEYS
     },
     Command {
+        name: "swapdb",
+        arity: 3,
+        flags: &[Flag::Write, Flag::Fast, Flag::Dangerous],
+        group: "server",
+        syntax: "index1 index2",
+        summary: "Exchanges the keys of two numbered databases",
+        since: "4.0.0",
+        action: Action::Run(swap),
+        ..KEYS
+    },
+    Command {
+        name: "touch",
+        arity: -2,
+        keys: (1, -1, 1),
+        syntax: "key [key ...]",
+        summary: "Counts the keys that exist, and that as a use of each",
+        cost: "O(N) with N keys",
+        since: "3.2.1",
+        action: Action::Run(touch),
+        ..KEYS
+    },
+    Command {
         name: "type",
         arity: 2,
         keys: (1, 1, 1),
         syntax: "key",
-        summary: "Says what a key holds: zset or none",
+        summary: "Says what a key holds: zset, string or none",
         action: Action::Run(|session, args, reply| {
-            let exists = session.engine().keyspace().exists(session.number, args.at(1));
-            reply.simple(if exists { "zset" } else { "none" });
+            let kind = session.engine().keyspace().kind(session.number, args.at(1));
+            reply.simple(kind.map_or("none", kind_name));
             Ok(())
         }),
         ..KEYS
@@ -147,6 +181,47 @@ fn exists(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
     Ok(())
 }
 
+fn touch(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
+    let keyspace = session.engine().keyspace();
+    reply.count(args.from(1).filter(|key| keyspace.touch(session.number, key)).count());
+    Ok(())
+}
+
+/// What `TYPE` says.
+pub(super) fn kind_name(kind: Kind) -> &'static str {
+    match kind {
+        Kind::SortedSet => "zset",
+        Kind::Text => "string",
+    }
+}
+
+fn random_key(session: &mut Session, _: Args<'_>, reply: &mut Reply) -> Outcome {
+    // The standard library seeds each hasher from the system's random numbers.
+    let random = RandomState::new().hash_one(session.client.id);
+    match session.engine().keyspace().random_key(session.number, random) {
+        Some(key) => reply.bulk(&key),
+        None => reply.null(),
+    }
+    Ok(())
+}
+
+fn swap(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
+    let index = |at: usize, error: &'static str| {
+        let index = number::integer(args.at(at)).and_then(|index| i32::try_from(index).ok());
+        index.ok_or(Failure::text(error))
+    };
+    let first = index(1, "ERR invalid first DB index")?;
+    let second = index(2, "ERR invalid second DB index")?;
+    let number = |index: i32| {
+        let number = usize::try_from(index).ok().filter(|number| *number < DATABASE_COUNT);
+        number.ok_or(Failure::text("ERR DB index is out of range"))
+    };
+    let written = session.engine().keyspace().swap_numbers(number(first)?, number(second)?)?;
+    reply.hold(written.ticket);
+    reply.ok();
+    Ok(())
+}
+
 fn flush(
     session: &mut Session,
     args: Args<'_>,
@@ -175,7 +250,7 @@ fn keys(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
 
 fn scan(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
     let cursor = number::cursor(args.at(1)).ok_or(Failure::text("ERR invalid cursor"))?;
-    let (mut count, mut pattern, mut kind_fits) = (10, None, true);
+    let (mut count, mut pattern, mut kind) = (10, None, None);
     let mut at = 2;
     while at < args.len() {
         let Some(value) = args.get(at + 1) else {
@@ -189,17 +264,20 @@ fn scan(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
         } else if args.is(at, "match") {
             pattern = Some(value);
         } else if args.is(at, "type") {
-            kind_fits = number::until_zero(value).eq_ignore_ascii_case(b"zset");
+            kind = Some(number::until_zero(value));
         } else {
             return Err(SYNTAX_ERROR);
         }
         at += 2;
     }
     let (next, mut keys) = session.engine().keyspace().scan(session.number, cursor, count);
-    keys.retain(|key| kind_fits && pattern.is_none_or(|pattern| glob::matches(pattern, key)));
+    keys.retain(|(key, found)| {
+        kind.is_none_or(|kind| kind.eq_ignore_ascii_case(kind_name(*found).as_bytes()))
+            && pattern.is_none_or(|pattern| glob::matches(pattern, key))
+    });
     reply.array(2);
     reply.bulk(next.to_string().as_bytes());
     reply.array(keys.len());
-    keys.iter().for_each(|key| reply.bulk(key));
+    keys.iter().for_each(|(key, _)| reply.bulk(key));
     Ok(())
 }

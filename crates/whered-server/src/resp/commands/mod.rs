@@ -24,7 +24,10 @@ mod cidr;
 mod client;
 mod config;
 mod connection;
+mod expiry;
+mod found;
 mod geo;
+mod geo_area;
 mod geosearch;
 mod info;
 mod introspection;
@@ -32,15 +35,22 @@ mod ip;
 mod keys;
 mod keys_of;
 mod latency;
+mod object;
 mod parameters;
 mod pubsub;
 mod registry;
 mod scripting;
 mod slowlog;
 mod sorted_set;
+mod sorted_set_range;
+mod sorted_set_write;
 mod steer;
+mod text;
 mod transaction;
+mod transfer;
 mod warm;
+
+use whered_engine::{DATABASE_COUNT, Ordered};
 
 use super::number;
 use super::protocol::Args;
@@ -116,7 +126,7 @@ pub(crate) enum Flag {
 }
 
 /// Every command, by family.
-static FAMILIES: [&[Command]; 18] = [
+static FAMILIES: &[&[Command]] = &[
     connection::COMMANDS,
     client::COMMANDS,
     acl::COMMANDS,
@@ -126,9 +136,15 @@ static FAMILIES: [&[Command]; 18] = [
     slowlog::COMMANDS,
     latency::COMMANDS,
     keys::COMMANDS,
+    transfer::COMMANDS,
+    expiry::COMMANDS,
+    object::COMMANDS,
+    text::COMMANDS,
     geo::COMMANDS,
     geosearch::COMMANDS,
     sorted_set::COMMANDS,
+    sorted_set_range::COMMANDS,
+    sorted_set_write::COMMANDS,
     ip::COMMANDS,
     cidr::COMMANDS,
     steer::COMMANDS,
@@ -140,6 +156,9 @@ static FAMILIES: [&[Command]; 18] = [
 const SYNTAX_ERROR: Failure = Failure::text("ERR syntax error");
 const NOT_AN_INTEGER: Failure = Failure::text("ERR value is not an integer or out of range");
 const NOT_A_FLOAT: Failure = Failure::text("ERR value is not a valid float");
+
+const WRONG_KIND: Failure =
+    Failure::text("WRONGTYPE Operation against a key holding the wrong kind of value");
 
 /// Executes one request and writes its reply.
 pub(crate) fn execute(session: &mut Session, args: Args<'_>, reply: &mut Reply) {
@@ -348,6 +367,35 @@ fn integer(text: &[u8]) -> Result<i64, Failure> {
 
 fn float(text: &[u8]) -> Result<f64, Failure> {
     number::float(text).ok_or(NOT_A_FLOAT)
+}
+
+/// Reads a sorted set of either kind; `None` without the key.
+///
+/// # Errors
+/// The key holds something else, or what `read` gives.
+fn read_ordered<R>(
+    session: &Session,
+    key: &[u8],
+    read: impl FnOnce(Option<Ordered<'_>>) -> Result<R, Failure>,
+) -> Result<R, Failure> {
+    session.engine().keyspace().read(session.number, key, |value| {
+        let ordered = value.map(|value| value.ordered().ok_or(WRONG_KIND)).transpose()?;
+        read(ordered)
+    })
+}
+
+/// A numbered database, as `MOVE` and `COPY` name it.
+fn database_number(text: &[u8]) -> Result<usize, Failure> {
+    let index = integer(text)?;
+    if i32::try_from(index).is_err() {
+        return Err(Failure::made(format!(
+            "ERR value is out of range, value must between {} and {}",
+            i32::MIN,
+            i32::MAX
+        )));
+    }
+    let number = usize::try_from(index).ok().filter(|number| *number < DATABASE_COUNT);
+    number.ok_or(Failure::text("ERR DB index is out of range"))
 }
 
 /// A name of ours: databases, sets, pools and sites are named in UTF-8.

@@ -6,7 +6,7 @@ use std::path::Path;
 use super::*;
 
 /// The families in the page's order, with their headings.
-const GROUPS: [(&str, &str); 11] = [
+const GROUPS: [(&str, &str); 12] = [
     ("ip", "Databases of addresses"),
     ("cidr", "Prefix sets"),
     ("steer", "Pools and sites"),
@@ -15,6 +15,7 @@ const GROUPS: [(&str, &str); 11] = [
     ("generic", "Keys"),
     ("transactions", "Transactions"),
     ("pubsub", "Channels"),
+    ("string", "Texts"),
     ("connection", "Connections"),
     ("server", "The server"),
     ("scripting", "Scripts and functions"),
@@ -35,8 +36,26 @@ names of databases, prefix sets, pools and sites are UTF-8 and are told apart by
 not exist is an empty collection, as in Redis.
 - A write is answered when it is durable ([durability.md](durability.md)). A write that the \
 journal refuses begins with `-MISCONF`, and nothing of it was applied.
+- A key holds a collection of points, a sorted set with other scores, or a text. The first two are \
+one thing to clients (`TYPE` says `zset`): a collection becomes a plain sorted set when a score \
+comes that is no cell (by `ZADD`, `ZINCRBY`, `STOREDIST`), and GEO commands read the scores of that \
+as Redis does. A command for another kind of value gets `-WRONGTYPE`.
+- Expiry times are kept in milliseconds since 1970, also over restarts. A key whose time is over is \
+invisible at once; its memory is freed within a second or so.
 - `EXPLAIN` as the last word gives the reasons in the answer's place \
 ([explain.md](explain.md)).
+
+What differs from Redis 7.0:
+
+- A search finds every point inside the shape, also the few near the poles and at the limits of the \
+globe that Redis misses. The distance of antipodes is a number.
+- `ZADD` takes the score `-0` for `0`; Redis tells them apart in sets of more than 128 members.
+- `ZSCAN` goes in the order of the scores, and gives members with one score in one step: one whose \
+score changes during the iteration may be given twice or not at all.
+- `GEOSEARCHSTORE`, `ZRANGESTORE` and `GEORADIUS ... STORE` put what was found a moment before; \
+another client's write may come between the two, except in a transaction.
+- `SET` with a time that is over removes the key at once.
+- `OBJECT ENCODING` and `REFCOUNT` say what Redis would; `MEMORY USAGE` says what is used here.
 ";
 
 /// Every command, each container followed by its subcommands.

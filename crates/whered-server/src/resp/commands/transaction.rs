@@ -203,8 +203,8 @@ fn exec(session: &mut Session, _: Args<'_>, reply: &mut Reply) -> Outcome {
         return Err(Failure::text(text));
     }
     let shared = Arc::clone(&session.shared);
-    // From here on to the end nobody else writes. A keyspace that can keep writers out by itself
-    // takes the gate's place in this line.
+    // From here on to the end nobody else writes: the gate keeps out prefix sets and sites too, and
+    // orders writes with the flags of WATCH.
     let _closed = shared.gate.close();
     let exists = |number: usize, key: &[u8]| shared.engine.keyspace().exists(number, key);
     let stale = session.transaction.is_stale(exists);
@@ -217,16 +217,20 @@ fn exec(session: &mut Session, _: Args<'_>, reply: &mut Reply) -> Outcome {
     reply.array(queue.len());
     let limit = session.output_limit().hard();
     session.in_exec = true;
-    for (number, args) in queue.requests() {
-        call(session, &entries()[number], args, reply);
-        // The next reply must follow, so a long one is not left for later.
-        reply.refill(usize::MAX);
-        // The rest must run, but its replies would only take memory: the connection is closed.
-        if reply.out.len() - start > limit {
-            session.overflowed = true;
-            reply.out.truncate(start);
+    // The keyspace keeps all writes of the transaction together, in the journal too.
+    let written = shared.engine.keyspace().isolated(|| {
+        for (number, args) in queue.requests() {
+            call(session, &entries()[number], args, reply);
+            // The next reply must follow, so a long one is not left for later.
+            reply.refill(usize::MAX);
+            // The rest must run, but its replies would only take memory: the connection is closed.
+            if reply.out.len() - start > limit {
+                session.overflowed = true;
+                reply.out.truncate(start);
+            }
         }
-    }
+    });
+    reply.hold(written.ticket);
     session.in_exec = false;
     session.command = "exec";
     Ok(())

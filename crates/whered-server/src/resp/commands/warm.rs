@@ -8,6 +8,7 @@
 //! Cost: some of the lookups' own instructions a second time; next to nothing for small
 //! collections, which are in the caches anyway.
 
+use whered_engine::Value;
 use whered_engine::geo::Cell;
 
 use super::geo::{leading_options, place};
@@ -74,8 +75,8 @@ impl<'a> Wanted<'a> {
     fn fetch(&mut self, session: &Session) {
         let (named, points) = (&mut self.named, &mut self.points);
         if named.len() + points.len() > 1 {
-            session.engine().keyspace().read(session.number, self.key, |collection| {
-                if let Some(collection) = collection {
+            session.engine().keyspace().read(session.number, self.key, |value| {
+                if let Some(collection) = value.and_then(Value::points) {
                     collection.warm(named);
                     collection.warm_points(points);
                 }

@@ -1,0 +1,410 @@
+//! Writes to the members of a sorted set, whichever kind it is.
+//!
+//! For: adding, moving, incrementing and removing members, with the conditions of `GEOADD` and
+//! `ZADD`, and what of it the journal keeps: the effects, not the conditions.
+//! Not for: reads (`keyspace`), writes of whole keys (`whole`).
+//!
+//! Locks and invariants: the head of `keyspace`. Cost: the value's own for each member.
+
+use std::borrow::Cow;
+use std::ops::Range;
+use std::sync::{Arc, PoisonError, RwLockWriteGuard, TryLockError};
+
+use whered_geo::{Cell, Inserted};
+
+use super::keys::{Keys, Slot};
+use super::value::{Kind, Ordered, Value};
+use super::{Keyspace, exclusive, number_byte, shared};
+use crate::error::WriteError;
+use crate::log::{Room, Written};
+use crate::operation::Operation;
+
+/// How often a writer gives the map back to wait for a value in use, before it keeps the map.
+const POLITE_WAITS: usize = 4;
+
+/// Which members an addition may touch (`NX`, `XX`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum AddCondition {
+    /// New members are added, known ones are moved.
+    #[default]
+    Always,
+    /// Known members stay where they are.
+    OnlyNew,
+    /// Unknown members are not added.
+    OnlyExisting,
+}
+
+/// What an addition did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Added {
+    /// Members that were not there before.
+    pub added: usize,
+    /// Members that were there and have another score now.
+    pub moved: usize,
+}
+
+/// Which scores `ZADD` may give to which members.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct ScoreRules {
+    /// `NX`, `XX`.
+    pub condition: AddCondition,
+    /// `GT`: a known member's score only grows.
+    pub only_greater: bool,
+    /// `LT`: a known member's score only shrinks.
+    pub only_less: bool,
+}
+
+/// Members and their scores, in the order of their removal.
+pub type Popped = Vec<(Vec<u8>, f64)>;
+
+/// What became of an increment.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Increment {
+    /// The member's score now.
+    Score(f64),
+    /// The rules forbid it.
+    Refused,
+    /// Infinity and its opposite have no sum. Nothing was changed.
+    NotANumber,
+}
+
+impl Keyspace {
+    /// Adds or moves points; all of them become visible together.
+    ///
+    /// # Errors
+    /// [`WriteError`] when the key holds a text, or the journal has no room or has failed; then
+    /// nothing was applied.
+    pub fn add_points(
+        &self,
+        number: usize,
+        key: &[u8],
+        points: &[(&[u8], Cell)],
+        condition: AddCondition,
+    ) -> Result<Written<Added>, WriteError> {
+        let makes = condition != AddCondition::OnlyExisting;
+        let act = |value: &mut Value, room: Room<'_>| {
+            let (added, kept) = apply_points(value, points, condition);
+            if added == Added::default() {
+                return Written { value: added, ticket: room.unused() };
+            }
+            let ticket = room.append(&add_points(number, key, kept.as_deref().unwrap_or(points)));
+            Written { value: added, ticket }
+        };
+        let size_bytes = add_points(number, key, points).size_bytes();
+        self.change(number, key, size_bytes, makes, |_| false, act)
+    }
+
+    /// Adds members with scores or gives them these scores; all become visible together.
+    ///
+    /// # Errors
+    /// As [`Keyspace::add_points`].
+    pub fn add_scores(
+        &self,
+        number: usize,
+        key: &[u8],
+        scores: &[(&[u8], f64)],
+        rules: ScoreRules,
+    ) -> Result<Written<Added>, WriteError> {
+        let makes = rules.condition != AddCondition::OnlyExisting;
+        let act = |value: &mut Value, room: Room<'_>| {
+            let (added, kept) = apply_scores(value, scores, rules);
+            if added == Added::default() {
+                return Written { value: added, ticket: room.unused() };
+            }
+            Written { value: added, ticket: room.append(&add_scores(number, key, &kept)) }
+        };
+        let size_bytes = add_scores(number, key, scores).size_bytes();
+        self.change(number, key, size_bytes, makes, |_| false, act)
+    }
+
+    /// Adds a number to a member's score; an unknown member begins at 0.
+    ///
+    /// # Errors
+    /// As [`Keyspace::add_points`].
+    pub fn increment(
+        &self,
+        number: usize,
+        key: &[u8],
+        member: &[u8],
+        by: f64,
+        rules: ScoreRules,
+    ) -> Result<Written<Increment>, WriteError> {
+        let makes = rules.condition != AddCondition::OnlyExisting;
+        let act = |value: &mut Value, room: Room<'_>| {
+            let old = value.ordered().and_then(|ordered| ordered.score(member));
+            let score = old.map_or(by, |old| old + by);
+            let outcome = match rules.allows(old, score) {
+                _ if score.is_nan() && rules.condition != AddCondition::OnlyNew => {
+                    Increment::NotANumber
+                }
+                true => Increment::Score(score),
+                false => Increment::Refused,
+            };
+            let changed = outcome == Increment::Score(score)
+                && value.insert(member, score) != Inserted::Unchanged;
+            let ticket = if changed {
+                room.append(&add_scores(number, key, &[(member, score)]))
+            } else {
+                room.unused()
+            };
+            Written { value: Some(outcome), ticket }
+        };
+        let size_bytes = add_scores(number, key, &[(member, by)]).size_bytes();
+        let written = self.change(number, key, size_bytes, makes, |_| false, act)?;
+        let value = written.value.unwrap_or(Increment::Refused);
+        Ok(Written { value, ticket: written.ticket })
+    }
+
+    /// Removes members and gives how many were there; an emptied key vanishes.
+    ///
+    /// # Errors
+    /// As [`Keyspace::add_points`].
+    pub fn remove_members(
+        &self,
+        number: usize,
+        key: &[u8],
+        members: &[&[u8]],
+    ) -> Result<Written<usize>, WriteError> {
+        let operation = Operation::RemoveMembers {
+            number: number_byte(number),
+            key,
+            members: Cow::Borrowed(members),
+        };
+        let may_empty = |value: &Value| len(value) <= members.len();
+        let act = |value: &mut Value, room: Room<'_>| {
+            let removed = members.iter().filter(|member| value.remove(member)).count();
+            let ticket = if removed == 0 { room.unused() } else { room.append(&operation) };
+            Written { value: removed, ticket }
+        };
+        self.change(number, key, operation.size_bytes(), false, may_empty, act)
+    }
+
+    /// Removes the members with the ranks that `choose` gives, and gives how many there were.
+    /// `choose` may be called twice, and must give ranks that exist.
+    ///
+    /// # Errors
+    /// As [`Keyspace::add_points`].
+    pub fn remove_ranks(
+        &self,
+        number: usize,
+        key: &[u8],
+        choose: impl Fn(Ordered<'_>) -> Range<usize>,
+    ) -> Result<Written<usize>, WriteError> {
+        let removed = self.take_ranks(number, key, choose, |_, ranks| ranks.len())?;
+        Ok(removed)
+    }
+
+    /// Removes the lowest members, or the highest, and gives them in the order of their removal.
+    ///
+    /// # Errors
+    /// As [`Keyspace::add_points`].
+    pub fn pop(
+        &self,
+        number: usize,
+        key: &[u8],
+        count: usize,
+        highest: bool,
+    ) -> Result<Written<Popped>, WriteError> {
+        let choose = |ordered: Ordered<'_>| {
+            let count = count.min(ordered.len());
+            if highest { ordered.len() - count..ordered.len() } else { 0..count }
+        };
+        self.take_ranks(number, key, choose, |ordered, ranks| {
+            let owned = |(member, score): (&[u8], f64)| (member.to_vec(), score);
+            let members = ordered.iter_ranks(ranks);
+            if highest { members.rev().map(owned).collect() } else { members.map(owned).collect() }
+        })
+    }
+
+    /// Removes ranks after `look` has seen them.
+    fn take_ranks<T: Default>(
+        &self,
+        number: usize,
+        key: &[u8],
+        choose: impl Fn(Ordered<'_>) -> Range<usize>,
+        look: impl Fn(Ordered<'_>, Range<usize>) -> T,
+    ) -> Result<Written<T>, WriteError> {
+        let operation = |ranks: &Range<usize>| Operation::RemoveRanks {
+            number: number_byte(number),
+            key,
+            first: ranks.start as u64,
+            end: ranks.end as u64,
+        };
+        let ranks = |value: &Value| value.ordered().map_or(0..0, &choose);
+        let act = |value: &mut Value, room: Room<'_>| {
+            let ranks = ranks(value);
+            if ranks.is_empty() {
+                return Written { value: T::default(), ticket: room.unused() };
+            }
+            let seen = value.ordered().map(|ordered| look(ordered, ranks.clone()));
+            value.remove_ranks(ranks.clone());
+            Written { value: seen.unwrap_or_default(), ticket: room.append(&operation(&ranks)) }
+        };
+        let may_empty = |value: &Value| ranks(value).len() == len(value);
+        self.change(number, key, operation(&(0..0)).size_bytes(), false, may_empty, act)
+    }
+
+    /// Changes a sorted set, which is made first when it is absent and `makes` says so. When
+    /// `may_empty` says so, the map is held exclusively, so that the key can go.
+    fn change<T: Default>(
+        &self,
+        number: usize,
+        key: &[u8],
+        size_bytes: usize,
+        makes: bool,
+        may_empty: impl Fn(&Value) -> bool,
+        act: impl FnOnce(&mut Value, Room<'_>) -> Written<T>,
+    ) -> Result<Written<T>, WriteError> {
+        let _passage = self.gate.pass();
+        self.remove_if_over(number, key)?;
+        let room = self.log.reserve_batched(size_bytes)?;
+        let mut waits = 0;
+        loop {
+            let keys = self.shared(number);
+            let Some(slot) = sorted_slot(&keys, key)? else {
+                break;
+            };
+            let Some(mut value) = write_or_wait(slot, waits) else {
+                let slot = Arc::clone(slot);
+                drop(keys);
+                drop(exclusive(&slot.value));
+                waits += 1;
+                continue;
+            };
+            if may_empty(&value) {
+                break;
+            }
+            self.note_use(slot);
+            return Ok(act(&mut value, room));
+        }
+        let unchanged = |room: Room<'_>| Written { value: T::default(), ticket: room.unused() };
+        if !makes && !self.shared(number).entries.contains_key(key) {
+            return Ok(unchanged(room));
+        }
+        // The key may have come into being since, or gone again: either case is taken here.
+        let mut keys = self.exclusive(number);
+        if sorted_slot(&keys, key)?.is_none() && !makes {
+            return Ok(unchanged(room));
+        }
+        let slot = keys.slot_or_empty(key);
+        let written = act(&mut exclusive(&slot.value), room);
+        self.note_use(&slot);
+        let removed = keys.remove_if_empty(key);
+        drop(keys);
+        // Freeing a large index takes long and needs no lock.
+        drop((removed, slot));
+        Ok(written)
+    }
+}
+
+impl Keys {
+    /// Removes a sorted set that has lost its last member. The caller frees it.
+    pub(super) fn remove_if_empty(&mut self, key: &[u8]) -> Option<Arc<Slot>> {
+        let is_empty = self.get(key).is_some_and(|entry| shared(&entry.slot.value).is_empty());
+        if is_empty { self.remove(key).map(|entry| entry.slot) } else { None }
+    }
+}
+
+/// The slot of a sorted set; `None` without the key.
+fn sorted_slot<'a>(keys: &'a Keys, key: &[u8]) -> Result<Option<&'a Arc<Slot>>, WriteError> {
+    match keys.get(key).map(|entry| &entry.slot) {
+        Some(slot) if slot.kind != Kind::SortedSet => Err(WriteError::WrongKind),
+        slot => Ok(slot),
+    }
+}
+
+/// The value's lock, if it is free or enough has been waited for it.
+fn write_or_wait(slot: &Slot, waits: usize) -> Option<RwLockWriteGuard<'_, Value>> {
+    if waits == POLITE_WAITS {
+        return Some(exclusive(&slot.value));
+    }
+    match slot.value.try_write() {
+        Ok(value) => Some(value),
+        Err(TryLockError::Poisoned(poisoned)) => Some(PoisonError::into_inner(poisoned)),
+        Err(TryLockError::WouldBlock) => None,
+    }
+}
+
+fn len(value: &Value) -> usize {
+    value.ordered().map_or(0, Ordered::len)
+}
+
+fn add_points<'a>(number: usize, key: &'a [u8], points: &'a [(&'a [u8], Cell)]) -> Operation<'a> {
+    Operation::AddPoints { number: number_byte(number), key, points: Cow::Borrowed(points) }
+}
+
+fn add_scores<'a>(number: usize, key: &'a [u8], scores: &'a [(&'a [u8], f64)]) -> Operation<'a> {
+    Operation::AddScores { number: number_byte(number), key, scores: Cow::Borrowed(scores) }
+}
+
+impl ScoreRules {
+    /// Whether a member with this score, or none yet, may get that score.
+    fn allows(self, old: Option<f64>, new: f64) -> bool {
+        match (self.condition, old) {
+            (AddCondition::OnlyNew, Some(_)) | (AddCondition::OnlyExisting, None) => false,
+            (_, Some(old)) => {
+                let too_small = self.only_greater && new <= old;
+                let too_large = self.only_less && new >= old;
+                !too_small && !too_large
+            }
+            _ => true,
+        }
+    }
+}
+
+/// Applies additions with scores, and gives those that took effect.
+fn apply_scores<'a>(
+    value: &mut Value,
+    scores: &[(&'a [u8], f64)],
+    rules: ScoreRules,
+) -> (Added, Vec<(&'a [u8], f64)>) {
+    let mut added = Added::default();
+    let mut kept = Vec::new();
+    for (member, score) in scores {
+        let old = value.ordered().and_then(|ordered| ordered.score(member));
+        if !rules.allows(old, *score) {
+            continue;
+        }
+        match value.insert(member, *score) {
+            Inserted::New => added.added += 1,
+            Inserted::Moved => added.moved += 1,
+            Inserted::Unchanged => continue,
+        }
+        kept.push((*member, *score));
+    }
+    (added, kept)
+}
+
+/// The points of a conditional addition that took effect.
+type Kept<'a> = Vec<(&'a [u8], Cell)>;
+
+/// Applies an addition. With a condition, the second value holds the points that took effect:
+/// the journal keeps effects, not conditions.
+fn apply_points<'a>(
+    value: &mut Value,
+    points: &[(&'a [u8], Cell)],
+    condition: AddCondition,
+) -> (Added, Option<Kept<'a>>) {
+    let mut added = Added::default();
+    let mut kept = (condition != AddCondition::Always).then(Vec::new);
+    for (member, cell) in points {
+        let knows = |value: &Value| value.ordered().is_some_and(|o| o.score(member).is_some());
+        let allowed = match condition {
+            AddCondition::Always => true,
+            AddCondition::OnlyNew => !knows(value),
+            AddCondition::OnlyExisting => knows(value),
+        };
+        if !allowed {
+            continue;
+        }
+        if let Some(kept) = &mut kept {
+            kept.push((*member, *cell));
+        }
+        match value.insert_point(member, *cell) {
+            Inserted::New => added.added += 1,
+            Inserted::Moved => added.moved += 1,
+            Inserted::Unchanged => {}
+        }
+    }
+    (added, kept)
+}

@@ -1,0 +1,99 @@
+//! Replaying the journal's operations at start.
+//!
+//! Each operation does here exactly what it did when it was appended; the clock is not asked.
+
+use super::value::Value;
+use super::{DATABASE_COUNT, Keyspace, exclusive};
+use crate::operation::{ALL_NUMBERS, KeyPair, Operation};
+
+impl Keyspace {
+    /// Replays an operation at start; gives `false` when it is not one of ours.
+    pub(crate) fn replay(&self, operation: &Operation<'_>) -> bool {
+        match operation {
+            Operation::AddPoints { number, key, points } => {
+                self.replay_change(*number, key, |value| {
+                    for (member, cell) in points.iter() {
+                        value.insert_point(member, *cell);
+                    }
+                });
+            }
+            Operation::AddScores { number, key, scores } => {
+                self.replay_change(*number, key, |value| {
+                    for (member, score) in scores.iter() {
+                        value.insert(member, *score);
+                    }
+                });
+            }
+            Operation::RemoveMembers { number, key, members } => {
+                self.replay_change(*number, key, |value| {
+                    for member in members.iter() {
+                        value.remove(member);
+                    }
+                });
+            }
+            Operation::RemoveRanks { number, key, first, end } => {
+                let rank = |rank: u64| usize::try_from(rank).unwrap_or(usize::MAX);
+                self.replay_change(*number, key, |value| {
+                    value.remove_ranks(rank(*first)..rank(*end));
+                });
+            }
+            Operation::Batch(operations) => {
+                return operations.iter().all(|operation| self.replay(operation));
+            }
+            _ => return self.replay_whole(operation),
+        }
+        true
+    }
+
+    fn replay_whole(&self, operation: &Operation<'_>) -> bool {
+        match operation {
+            Operation::DeleteKeys { number, keys } => {
+                let mut owner = self.exclusive(usize::from(*number));
+                for key in keys.iter() {
+                    owner.remove(key);
+                }
+            }
+            Operation::Flush { number: ALL_NUMBERS } => {
+                for number in 0..DATABASE_COUNT {
+                    self.exclusive(number).take();
+                }
+            }
+            Operation::Flush { number } => {
+                self.exclusive(usize::from(*number)).take();
+            }
+            Operation::SetText { number, key, expires_at_millis, text } => {
+                let value = Value::of_text(text);
+                self.exclusive(usize::from(*number)).put(key, value, *expires_at_millis);
+            }
+            Operation::StoreScores { number, key, scores } => {
+                let value = Value::of_scores(scores.iter().copied());
+                self.exclusive(usize::from(*number)).put(key, value, None);
+            }
+            Operation::SetExpiry { number, key, expires_at_millis } => {
+                self.exclusive(usize::from(*number)).set_expiry(key, *expires_at_millis);
+            }
+            Operation::Rename(KeyPair { from_number, to_number, from, to }) => {
+                let (from_number, to_number) = (usize::from(*from_number), usize::from(*to_number));
+                self.with_two(from_number, to_number, |mut maps| maps.rename(from, to));
+            }
+            Operation::Copy(KeyPair { from_number, to_number, from, to }) => {
+                let (from_number, to_number) = (usize::from(*from_number), usize::from(*to_number));
+                self.with_two(from_number, to_number, |mut maps| maps.copy(from, to));
+            }
+            Operation::SwapNumbers { number, other } => {
+                let (number, other) = (usize::from(*number), usize::from(*other));
+                self.with_two(number, other, |mut maps| maps.swap());
+            }
+            _ => return false,
+        }
+        true
+    }
+
+    /// A change without members makes no key, and one that takes the last member removes it.
+    fn replay_change(&self, number: u8, key: &[u8], change: impl FnOnce(&mut Value)) {
+        let mut keys = self.exclusive(usize::from(number));
+        let slot = keys.slot_or_empty(key);
+        change(&mut exclusive(&slot.value));
+        keys.remove_if_empty(key);
+    }
+}

@@ -1,0 +1,218 @@
+//! Bytes to operations; the layout is drawn at the head of `operation`.
+//!
+//! Nothing read is trusted: what does not fit is an error that names the kind and the byte.
+//! Cost: texts are borrowed from the payload; lists are collected once.
+
+use std::borrow::Cow;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use whered_geo::{Cell, Place};
+use whered_ip::Prefix;
+
+use super::{ALL_NUMBERS, KeyPair, Operation, Scores};
+use crate::pool::Site;
+
+/// Reads a payload from its beginning.
+pub(super) struct Decoder<'a> {
+    pub(super) bytes: &'a [u8],
+    pub(super) offset: usize,
+    pub(super) kind: u16,
+}
+
+impl<'a> Decoder<'a> {
+    fn take(&mut self, count: usize) -> Result<&'a [u8], String> {
+        let end = self.offset.checked_add(count).filter(|end| *end <= self.bytes.len());
+        let taken = end.and_then(|end| self.bytes.get(self.offset..end));
+        let taken = taken.ok_or_else(|| {
+            let left = self.bytes.len() - self.offset;
+            self.wrong(&format!("{count} bytes expected, {left} left"))
+        })?;
+        self.offset += count;
+        Ok(taken)
+    }
+
+    pub(super) fn wrong(&self, what: &str) -> String {
+        format!("operation of kind {}, byte {}: {what}", self.kind, self.offset)
+    }
+
+    fn at_end(&self) -> bool {
+        self.offset == self.bytes.len()
+    }
+
+    pub(super) fn u8(&mut self) -> Result<u8, String> {
+        Ok(self.array::<1>()?[0])
+    }
+
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], String> {
+        let taken = self.take(N)?;
+        Ok(taken.try_into().expect("take() returns as many bytes as asked for"))
+    }
+
+    fn u64(&mut self) -> Result<u64, String> {
+        Ok(u64::from_le_bytes(self.array()?))
+    }
+
+    fn bytes(&mut self) -> Result<&'a [u8], String> {
+        let length = u32::from_le_bytes(self.array()?);
+        self.take(length as usize)
+    }
+
+    fn text(&mut self) -> Result<&'a str, String> {
+        let bytes = self.bytes()?;
+        std::str::from_utf8(bytes).map_err(|_| self.wrong("a name that is not UTF-8"))
+    }
+
+    fn number(&mut self, all_allowed: bool) -> Result<u8, String> {
+        let number = self.u8()?;
+        if number < 16 || (all_allowed && number == ALL_NUMBERS) {
+            Ok(number)
+        } else {
+            Err(self.wrong(&format!("database number {number}; allowed: 0 to 15")))
+        }
+    }
+
+    fn cell(&mut self) -> Result<Cell, String> {
+        let bits = self.u64()?;
+        Cell::from_bits(bits).ok_or_else(|| self.wrong(&format!("cell {bits} has over 52 bits")))
+    }
+
+    fn address(&mut self) -> Result<IpAddr, String> {
+        match self.u8()? {
+            4 => Ok(Ipv4Addr::from(self.array::<4>()?).into()),
+            6 => Ok(Ipv6Addr::from(self.array::<16>()?).into()),
+            other => Err(self.wrong(&format!("address family {other}; allowed: 4, 6"))),
+        }
+    }
+
+    fn list<T>(
+        &mut self,
+        mut item: impl FnMut(&mut Self) -> Result<T, String>,
+    ) -> Result<Vec<T>, String> {
+        let mut items = Vec::new();
+        while !self.at_end() {
+            items.push(item(self)?);
+        }
+        Ok(items)
+    }
+
+    pub(super) fn keyspace_operation(&mut self) -> Result<Operation<'a>, String> {
+        let number = self.number(self.kind == 4)?;
+        Ok(match self.kind {
+            1 => {
+                let key = self.bytes()?;
+                let points = self.list(|input| {
+                    let cell = input.cell()?;
+                    Ok((input.bytes()?, cell))
+                })?;
+                Operation::AddPoints { number, key, points: points.into() }
+            }
+            2 => {
+                let key = self.bytes()?;
+                Operation::RemoveMembers { number, key, members: self.list(Self::bytes)?.into() }
+            }
+            3 => Operation::DeleteKeys { number, keys: self.list(Self::bytes)?.into() },
+            _ => Operation::Flush { number },
+        })
+    }
+
+    pub(super) fn value_operation(&mut self) -> Result<Operation<'a>, String> {
+        let number = self.number(false)?;
+        if self.kind >= 16 {
+            return self.pair_operation(number);
+        }
+        let key = self.bytes()?;
+        Ok(match self.kind {
+            11 => Operation::AddScores { number, key, scores: self.scores()? },
+            12 => {
+                let (first, end) = (self.u64()?, self.u64()?);
+                Operation::RemoveRanks { number, key, first, end }
+            }
+            13 => {
+                let expires_at_millis = self.expiry()?;
+                Operation::SetText { number, key, expires_at_millis, text: self.bytes()? }
+            }
+            14 => Operation::StoreScores { number, key, scores: self.scores()? },
+            _ => Operation::SetExpiry { number, key, expires_at_millis: self.expiry()? },
+        })
+    }
+
+    fn pair_operation(&mut self, from_number: u8) -> Result<Operation<'a>, String> {
+        let to_number = self.number(false)?;
+        if self.kind == 18 {
+            return Ok(Operation::SwapNumbers { number: from_number, other: to_number });
+        }
+        let (from, to) = (self.bytes()?, self.bytes()?);
+        let pair = KeyPair { from_number, to_number, from, to };
+        Ok(if self.kind == 16 { Operation::Rename(pair) } else { Operation::Copy(pair) })
+    }
+
+    fn scores(&mut self) -> Result<Scores<'a>, String> {
+        let scores = self.list(|input| {
+            let score = f64::from_bits(input.u64()?);
+            if score.is_nan() {
+                return Err(input.wrong("a score that is no number"));
+            }
+            Ok((input.bytes()?, score))
+        })?;
+        Ok(scores.into())
+    }
+
+    fn expiry(&mut self) -> Result<Option<u64>, String> {
+        Ok(Some(self.u64()?).filter(|at| *at != 0))
+    }
+
+    pub(super) fn batch(&mut self) -> Result<Operation<'a>, String> {
+        let operations = self.list(|input| {
+            let kind = u16::from_le_bytes(input.array()?);
+            if !matches!(kind, 1..=4 | 11..=18) {
+                return Err(input.wrong(&format!("an operation of kind {kind} in a batch")));
+            }
+            let payload = input.bytes()?;
+            Operation::decode(kind, payload).map_err(|reason| input.wrong(&reason))
+        })?;
+        Ok(Operation::Batch(operations))
+    }
+
+    fn prefixes(&mut self) -> Result<Cow<'a, [Prefix]>, String> {
+        let prefixes = self.list(|input| {
+            let address = input.address()?;
+            let length_bits = input.u8()?;
+            Prefix::new(address, length_bits).map_err(|error| input.wrong(&error.to_string()))
+        })?;
+        Ok(prefixes.into())
+    }
+
+    pub(super) fn prefix_operation(&mut self) -> Result<Operation<'a>, String> {
+        let set = self.text()?;
+        if self.kind == 6 {
+            return Ok(Operation::RemovePrefixes { set, prefixes: self.prefixes()? });
+        }
+        let expires_at_millis = Some(self.u64()?).filter(|at| *at != 0);
+        let value = if self.u8()? == 1 { Some(self.bytes()?) } else { None };
+        Ok(Operation::AddPrefixes { set, expires_at_millis, value, prefixes: self.prefixes()? })
+    }
+
+    pub(super) fn site_operation(&mut self) -> Result<Operation<'a>, String> {
+        let pool = self.text()?;
+        let site = self.text()?;
+        Ok(match self.kind {
+            7 => {
+                let place = self.place()?;
+                let healthy = self.u8()? == 1;
+                let addresses = self.list(Self::address)?;
+                let site = Site { name: site.to_owned(), place, addresses, healthy };
+                Operation::PutSite { pool, site: Cow::Owned(site) }
+            }
+            8 => Operation::MoveSite { pool, site, place: self.place()? },
+            9 => Operation::SetSiteHealthy { pool, site, healthy: self.u8()? == 1 },
+            _ => Operation::RemoveSite { pool, site },
+        })
+    }
+
+    fn place(&mut self) -> Result<Place, String> {
+        let longitude_degrees = f64::from_bits(self.u64()?);
+        let latitude_degrees = f64::from_bits(self.u64()?);
+        Place::new_geographic(longitude_degrees, latitude_degrees)
+            .map_err(|error| self.wrong(&error.to_string()))
+    }
+}

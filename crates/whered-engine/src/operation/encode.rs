@@ -1,0 +1,163 @@
+//! Operations to bytes; the layout is drawn at the head of `operation`.
+//!
+//! Invariant: what is written is exactly `Operation::size_bytes` long. Cost: a copy of the bytes.
+
+use std::net::IpAddr;
+
+use whered_geo::Place;
+use whered_ip::Prefix;
+
+use super::{Operation, push_to_batch};
+use crate::pool::Site;
+
+impl Operation<'_> {
+    pub(super) fn encode_first_kinds(&self, out: &mut Encoder) {
+        match self {
+            Operation::AddPoints { number, key, points } => {
+                out.u8(*number);
+                out.bytes(key);
+                for (member, cell) in points.iter() {
+                    out.u64(cell.bits());
+                    out.bytes(member);
+                }
+            }
+            Operation::RemoveMembers { number, key, members } => {
+                out.u8(*number);
+                out.bytes(key);
+                members.iter().for_each(|member| out.bytes(member));
+            }
+            Operation::DeleteKeys { number, keys } => {
+                out.u8(*number);
+                keys.iter().for_each(|key| out.bytes(key));
+            }
+            Operation::Flush { number } => out.u8(*number),
+            Operation::AddPrefixes { set, expires_at_millis, value, prefixes } => {
+                out.bytes(set.as_bytes());
+                out.u64(expires_at_millis.unwrap_or(0));
+                out.u8(u8::from(value.is_some()));
+                if let Some(value) = value {
+                    out.bytes(value);
+                }
+                prefixes.iter().for_each(|prefix| out.prefix(prefix));
+            }
+            Operation::RemovePrefixes { set, prefixes } => {
+                out.bytes(set.as_bytes());
+                prefixes.iter().for_each(|prefix| out.prefix(prefix));
+            }
+            Operation::PutSite { pool, site } => out.site(pool, site),
+            Operation::MoveSite { pool, site, place } => {
+                out.bytes(pool.as_bytes());
+                out.bytes(site.as_bytes());
+                out.place(place);
+            }
+            Operation::SetSiteHealthy { pool, site, healthy } => {
+                out.bytes(pool.as_bytes());
+                out.bytes(site.as_bytes());
+                out.u8(u8::from(*healthy));
+            }
+            Operation::RemoveSite { pool, site } => {
+                out.bytes(pool.as_bytes());
+                out.bytes(site.as_bytes());
+            }
+            _ => {}
+        }
+    }
+
+    pub(super) fn encode_values(&self, out: &mut Encoder) {
+        match self {
+            Operation::AddScores { number, key, scores }
+            | Operation::StoreScores { number, key, scores } => {
+                out.u8(*number);
+                out.bytes(key);
+                for (member, score) in scores.iter() {
+                    out.u64(score.to_bits());
+                    out.bytes(member);
+                }
+            }
+            Operation::RemoveRanks { number, key, first, end } => {
+                out.u8(*number);
+                out.bytes(key);
+                out.u64(*first);
+                out.u64(*end);
+            }
+            Operation::SetText { number, key, expires_at_millis, text } => {
+                out.u8(*number);
+                out.bytes(key);
+                out.u64(expires_at_millis.unwrap_or(0));
+                out.bytes(text);
+            }
+            Operation::SetExpiry { number, key, expires_at_millis } => {
+                out.u8(*number);
+                out.bytes(key);
+                out.u64(expires_at_millis.unwrap_or(0));
+            }
+            Operation::Rename(pair) | Operation::Copy(pair) => {
+                out.u8(pair.from_number);
+                out.u8(pair.to_number);
+                out.bytes(pair.from);
+                out.bytes(pair.to);
+            }
+            Operation::SwapNumbers { number, other } => {
+                out.u8(*number);
+                out.u8(*other);
+            }
+            Operation::Batch(operations) => {
+                for operation in operations {
+                    push_to_batch(&mut out.0, operation.kind(), &operation.encode());
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Collects the bytes of a payload.
+pub(super) struct Encoder(pub(super) Vec<u8>);
+
+impl Encoder {
+    pub(super) fn u8(&mut self, value: u8) {
+        self.0.push(value);
+    }
+
+    pub(super) fn u64(&mut self, value: u64) {
+        self.0.extend_from_slice(&value.to_le_bytes());
+    }
+
+    /// A length and the bytes. The journal refuses frames above its limit, far below 4 GiB.
+    pub(super) fn bytes(&mut self, bytes: &[u8]) {
+        let length = u32::try_from(bytes.len()).expect("reserve() refuses payloads of this size");
+        self.0.extend_from_slice(&length.to_le_bytes());
+        self.0.extend_from_slice(bytes);
+    }
+
+    pub(super) fn address(&mut self, address: IpAddr) {
+        match address {
+            IpAddr::V4(v4) => {
+                self.u8(4);
+                self.0.extend_from_slice(&v4.octets());
+            }
+            IpAddr::V6(v6) => {
+                self.u8(6);
+                self.0.extend_from_slice(&v6.octets());
+            }
+        }
+    }
+
+    pub(super) fn prefix(&mut self, prefix: &Prefix) {
+        self.address(prefix.address());
+        self.u8(prefix.length_bits());
+    }
+
+    pub(super) fn place(&mut self, place: &Place) {
+        self.u64(place.longitude_degrees.to_bits());
+        self.u64(place.latitude_degrees.to_bits());
+    }
+
+    pub(super) fn site(&mut self, pool: &str, site: &Site) {
+        self.bytes(pool.as_bytes());
+        self.bytes(site.name.as_bytes());
+        self.place(&site.place);
+        self.u8(u8::from(site.healthy));
+        site.addresses.iter().for_each(|address| self.address(*address));
+    }
+}

@@ -1,0 +1,413 @@
+//! Sorted sets, texts, expiry times, names and transactions against a plain map, over random
+//! operations, restarts and a clock that is turned by hand.
+
+mod support;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use support::Folder;
+use whered_engine::{
+    AddCondition, Clock, Engine, EngineOptions, ExpiryCondition, Increment, Keyspace, Kind,
+    Renamed, ScoreRules, SetText, TextExpiry, Value, WriteError,
+};
+
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % bound
+    }
+}
+
+#[derive(Clone, PartialEq, Debug)]
+enum Held {
+    Scores(BTreeMap<Vec<u8>, f64>),
+    Text(Vec<u8>),
+}
+
+/// What a key holds and when it ends.
+type Twin = BTreeMap<(usize, Vec<u8>), (Held, Option<u64>)>;
+
+/// An engine whose keys take the time from `now`.
+fn open(folder: &Folder, now: &Arc<AtomicU64>) -> Arc<Engine> {
+    let now = Arc::clone(now);
+    let options = EngineOptions {
+        data_dir: Some(folder.path().to_owned()),
+        clock: Clock::from_fn(move || now.load(Ordering::Relaxed)),
+        ..EngineOptions::default()
+    };
+    Engine::open(options).expect("the engine opens").0
+}
+
+/// What the keyspace holds, as the twin keeps it.
+fn held(keyspace: &Keyspace) -> Twin {
+    let mut all = Twin::new();
+    for number in 0..3 {
+        for key in keyspace.keys(number) {
+            let value = keyspace.inspect(number, &key, |value| match value.kind() {
+                Kind::Text => Held::Text(value.text().expect("a text").to_vec()),
+                Kind::SortedSet => {
+                    let members = value.ordered().expect("a sorted set").iter();
+                    Held::Scores(members.map(|(m, score)| (m.to_vec(), score)).collect())
+                }
+            });
+            let ends = keyspace.expires_at_millis(number, &key).expect("the key exists");
+            all.insert((number, key), (value.expect("the key exists"), ends));
+        }
+    }
+    all
+}
+
+fn drop_over(twin: &mut Twin, now: u64) {
+    twin.retain(|_, (_, ends)| ends.is_none_or(|at| now <= at));
+}
+
+/// Adds scores to the twin's key and says how many were new; `None` for a text.
+fn add(twin: &mut Twin, at: &(usize, Vec<u8>), scores: &[(&[u8], f64)]) -> Option<usize> {
+    let (held, _) = twin.entry(at.clone()).or_insert_with(|| (Held::Scores(BTreeMap::new()), None));
+    let Held::Scores(members) = held else {
+        return None;
+    };
+    Some(scores.iter().filter(|(m, score)| members.insert(m.to_vec(), *score).is_none()).count())
+}
+
+fn sorted(members: &BTreeMap<Vec<u8>, f64>) -> Vec<Vec<u8>> {
+    let mut all: Vec<_> = members.iter().collect();
+    all.sort_by(|a, b| a.1.total_cmp(b.1).then(a.0.cmp(b.0)));
+    all.into_iter().map(|(member, _)| member.clone()).collect()
+}
+
+/// One random operation on both sides, its answers compared.
+fn step(random: &mut Random, keyspace: &Keyspace, twin: &mut Twin, now: u64) {
+    drop_over(twin, now);
+    let at = (random.below(3) as usize, format!("key{}", random.below(5)).into_bytes());
+    match random.below(24) {
+        0..=10 => change_members(random, keyspace, twin, &at),
+        11..=13 => set(random, keyspace, twin, &at, now),
+        14..=17 => expire(random, keyspace, twin, &at, now),
+        18..=21 => transfer(random, keyspace, twin, &at),
+        22 => {
+            let answer = keyspace.delete_keys(at.0, &[&at.1]).expect("room").value;
+            assert_eq!(answer, usize::from(twin.remove(&at).is_some()));
+        }
+        _ => {
+            let scores: Vec<(&[u8], f64)> = vec![(b"a", 0.25), (b"b", 7.0)];
+            keyspace.store_scores(at.0, &at.1, &scores).expect("room");
+            twin.remove(&at);
+            add(twin, &at, &scores);
+        }
+    }
+}
+
+fn change_members(
+    random: &mut Random,
+    keyspace: &Keyspace,
+    twin: &mut Twin,
+    at: &(usize, Vec<u8>),
+) {
+    let members: Vec<Vec<u8>> =
+        (0..=random.below(3)).map(|_| format!("m{}", random.below(9)).into_bytes()).collect();
+    let kind = random.below(11);
+    if kind < 8 {
+        let scores: Vec<(&[u8], f64)> =
+            members.iter().map(|m| (&m[..], random.below(90) as f64 / 2.0)).collect();
+        let answer = keyspace.add_scores(at.0, &at.1, &scores, ScoreRules::default());
+        match add(twin, at, &scores) {
+            Some(new) => assert_eq!(answer.expect("room").value.added, new),
+            None => assert!(matches!(answer, Err(WriteError::WrongKind))),
+        }
+        return;
+    }
+    let answer = if kind == 10 {
+        let popped = keyspace.pop(at.0, &at.1, 2, true);
+        popped.map(|written| written.value.into_iter().map(|(member, _)| member).collect())
+    } else {
+        let names: Vec<&[u8]> = members.iter().map(Vec::as_slice).collect();
+        let removed = keyspace.remove_members(at.0, &at.1, &names);
+        removed.map(|written| vec![Vec::new(); written.value])
+    };
+    let Some((Held::Scores(held), _)) = twin.get_mut(at) else {
+        assert_eq!(answer.is_err(), twin.contains_key(at));
+        assert!(answer.is_err() || answer.is_ok_and(|gone: Vec<Vec<u8>>| gone.is_empty()));
+        return;
+    };
+    let answer = answer.expect("room");
+    if kind == 10 {
+        let gone: Vec<_> = sorted(held).into_iter().rev().take(2).collect();
+        assert_eq!(answer, gone);
+        held.retain(|member, _| !gone.contains(member));
+    } else {
+        let gone = members.iter().filter(|member| held.remove(*member).is_some()).count();
+        assert_eq!(answer.len(), gone);
+    }
+    if held.is_empty() {
+        twin.remove(at);
+    }
+}
+
+fn transfer(random: &mut Random, keyspace: &Keyspace, twin: &mut Twin, at: &(usize, Vec<u8>)) {
+    let (number, key) = (at.0, &at.1);
+    let other = (random.below(3) as usize, format!("key{}", random.below(5)).into_bytes());
+    match random.below(4) {
+        0 => {
+            let answer = keyspace.rename(number, key, &other.1, false).expect("room").value;
+            let known = twin.contains_key(at);
+            assert_eq!(answer, if known { Renamed::Done } else { Renamed::NoSuchKey });
+            if let Some(held) = twin.remove(at) {
+                twin.insert((number, other.1), held);
+            }
+        }
+        1 => {
+            let answer = keyspace.copy((number, key), (other.0, &other.1), true).expect("room");
+            let held = twin.get(at).cloned();
+            assert_eq!(answer.value, held.is_some());
+            held.map(|held| twin.insert(other, held));
+        }
+        2 => {
+            let answer = keyspace.move_key(number, key, other.0).expect("room").value;
+            let to = (other.0, key.clone());
+            let moves = twin.contains_key(at) && !twin.contains_key(&to);
+            assert_eq!(answer, moves);
+            if moves && let Some(held) = twin.remove(at) {
+                twin.insert(to, held);
+            }
+        }
+        _ => {
+            keyspace.swap_numbers(number, other.0).expect("room");
+            let swapped = |n: usize| match n {
+                n if n == number => other.0,
+                n if n == other.0 => number,
+                n => n,
+            };
+            let all = std::mem::take(twin).into_iter();
+            *twin = all.map(|((n, key), held)| ((swapped(n), key), held)).collect();
+        }
+    }
+}
+
+fn set(random: &mut Random, keyspace: &Keyspace, twin: &mut Twin, at: &(usize, Vec<u8>), now: u64) {
+    let text = random.below(1000).to_string().into_bytes();
+    let expiry = match random.below(3) {
+        0 => TextExpiry::Keep,
+        1 => TextExpiry::At(now + random.below(60)),
+        _ => TextExpiry::Never,
+    };
+    let condition = match random.below(3) {
+        0 => AddCondition::OnlyNew,
+        1 => AddCondition::OnlyExisting,
+        _ => AddCondition::Always,
+    };
+    let set = SetText { text: &text, condition, expiry, wants_old: false };
+    let answer = keyspace.set_text(at.0, &at.1, &set).expect("room").value;
+    let known = twin.contains_key(at);
+    let done = match condition {
+        AddCondition::OnlyNew => !known,
+        AddCondition::OnlyExisting => known,
+        AddCondition::Always => true,
+    };
+    assert_eq!(answer.done, done);
+    if !done {
+        return;
+    }
+    let ends = match expiry {
+        TextExpiry::Keep => twin.get(at).and_then(|(_, ends)| *ends),
+        TextExpiry::At(ends) => Some(ends),
+        TextExpiry::Never => None,
+    };
+    twin.insert(at.clone(), (Held::Text(text), ends));
+    // A time that is over removes the key, kept or not.
+    if ends == Some(now) {
+        twin.remove(at);
+    }
+}
+
+fn expire(
+    random: &mut Random,
+    keyspace: &Keyspace,
+    twin: &mut Twin,
+    at: &(usize, Vec<u8>),
+    now: u64,
+) {
+    if random.below(5) == 0 {
+        let answer = keyspace.persist(at.0, &at.1).expect("room").value;
+        let ends = twin.get_mut(at).map(|(_, ends)| ends);
+        assert_eq!(answer, ends.is_some_and(|ends| ends.take().is_some()));
+        return;
+    }
+    let ends = now as i64 + random.below(80) as i64 - 5;
+    let only_later = random.below(3) == 0;
+    let condition = ExpiryCondition { only_later, ..ExpiryCondition::default() };
+    let answer = keyspace.set_expiry(at.0, &at.1, ends, condition).expect("room").value;
+    let old = twin.get(at).map(|(_, ends)| *ends);
+    let allowed = match old {
+        None => false,
+        Some(old) => !only_later || old.is_some_and(|old| ends > old as i64),
+    };
+    assert_eq!(answer, allowed);
+    if allowed && ends <= now as i64 {
+        twin.remove(at);
+    } else if allowed && let Some((_, slot)) = twin.get_mut(at) {
+        *slot = Some(ends as u64);
+    }
+}
+
+#[test]
+fn random_operations_answer_like_a_map_and_survive_restarts_and_time() {
+    for seed in 1..=6 {
+        let folder = Folder::new();
+        let now = Arc::new(AtomicU64::new(1_000_000));
+        let mut random = Random(seed);
+        let mut twin = Twin::new();
+        for _ in 0..5 {
+            let engine = open(&folder, &now);
+            let keyspace = engine.keyspace();
+            drop_over(&mut twin, now.load(Ordering::Relaxed));
+            assert_eq!(held(keyspace), twin, "seed {seed}, after a restart");
+            for _ in 0..300 {
+                let time = now.fetch_add(random.below(4), Ordering::Relaxed);
+                let time = time.max(now.load(Ordering::Relaxed));
+                if random.below(8) == 0 {
+                    // A transaction is a few operations in one entry of the journal.
+                    keyspace.isolated(|| {
+                        for _ in 0..4 {
+                            step(&mut random, keyspace, &mut twin, time);
+                        }
+                    });
+                } else {
+                    step(&mut random, keyspace, &mut twin, time);
+                }
+                if random.below(10) == 0 {
+                    keyspace.sweep(3).expect("room");
+                }
+            }
+            drop_over(&mut twin, now.load(Ordering::Relaxed));
+            assert_eq!(held(keyspace), twin, "seed {seed}");
+            engine.close().expect("the journal closes");
+            // Keys end while nobody runs, too.
+            now.fetch_add(20, Ordering::Relaxed);
+        }
+    }
+}
+
+#[test]
+fn a_key_whose_time_is_over_is_invisible_at_once_and_swept_in_steps() {
+    let folder = Folder::new();
+    let now = Arc::new(AtomicU64::new(5_000));
+    let engine = open(&folder, &now);
+    let keyspace = engine.keyspace();
+    let always = ExpiryCondition::default();
+    for number in 0..10_u8 {
+        keyspace.add_scores(0, &[number], &[(b"m", 1.0)], ScoreRules::default()).expect("room");
+        assert!(keyspace.set_expiry(0, &[number], 6_000, always).expect("room").value);
+    }
+    now.store(6_000, Ordering::Relaxed);
+    assert!(keyspace.exists(0, &[0]), "in its last millisecond it is still there");
+    now.store(6_001, Ordering::Relaxed);
+    assert!(!keyspace.exists(0, &[0]));
+    assert!(keyspace.keys(0).is_empty() && keyspace.scan(0, 0, 100).1.is_empty());
+    assert_eq!(keyspace.random_key(0, 7), None);
+    assert!(keyspace.read(0, &[0], |value| value.is_none()));
+    assert_eq!(keyspace.delete_keys(0, &[&[9]]).expect("room").value, 0);
+    assert_eq!((keyspace.len(0), keyspace.expiring_len(0)), (9, 9), "memory is not freed yet");
+    // What is written to it is a new key, also after a restart.
+    keyspace.add_scores(0, &[1], &[(b"new", 2.0)], ScoreRules::default()).expect("room");
+    assert_eq!(keyspace.expires_at_millis(0, &[1]), Some(None));
+    assert_eq!(keyspace.sweep(5), Ok(5));
+    assert_eq!(keyspace.sweep(5), Ok(3));
+    assert_eq!(keyspace.sweep(5), Ok(0));
+    assert_eq!(keyspace.len(0), 1);
+    engine.close().expect("the journal closes");
+    drop(engine);
+    let engine = open(&folder, &now);
+    let found = engine.keyspace().read(0, &[1], |value| {
+        value.and_then(Value::ordered).map(|members| (members.len(), members.score(b"new")))
+    });
+    assert_eq!(found, Some((1, Some(2.0))));
+    assert_eq!(engine.keyspace().len(0), 1);
+}
+
+#[test]
+fn a_transaction_is_one_entry_and_nobody_comes_between() {
+    let folder = Folder::new();
+    let now = Arc::new(AtomicU64::new(1));
+    let engine = open(&folder, &now);
+    let keyspace = engine.keyspace();
+    let rules = ScoreRules::default();
+    let transfers = 2_000;
+    keyspace.add_scores(0, b"a", &[(b"m", 0.0)], rules).expect("room");
+    keyspace.add_scores(1, b"b", &[(b"m", 0.0)], rules).expect("room");
+    let score = |number, key: &[u8]| {
+        keyspace.read(number, key, |value| value?.ordered()?.score(b"m")).expect("it is there")
+    };
+    std::thread::scope(|scope| {
+        for by in [1.0, -3.0] {
+            scope.spawn(move || {
+                for _ in 0..transfers {
+                    keyspace.isolated(|| {
+                        let first = keyspace.increment(0, b"a", b"m", by, rules).expect("room");
+                        let second = keyspace.increment(1, b"b", b"m", -by, rules).expect("room");
+                        let (Increment::Score(a), Increment::Score(b)) =
+                            (first.value, second.value)
+                        else {
+                            panic!("the numbers are finite");
+                        };
+                        assert_eq!(a + b, 0.0);
+                    });
+                }
+            });
+        }
+        scope.spawn(|| {
+            for _ in 0..transfers {
+                let sum = keyspace.isolated(|| score(0, b"a") + score(1, b"b"));
+                assert_eq!(sum.value, 0.0, "half of a transaction was seen");
+            }
+        });
+        scope.spawn(|| {
+            for number in 0..transfers {
+                let key = format!("other{number}").into_bytes();
+                keyspace.add_scores(2, &key, &[(b"m", 0.5)], rules).expect("room");
+            }
+        });
+    });
+    let ticket = keyspace.isolated(|| drop(keyspace.delete_keys(2, &[b"nothing"]))).ticket;
+    engine.wait_durable(ticket).expect("it is durable");
+    let frames = engine.journal_stats().expect("there is a journal").frames;
+    assert_eq!(frames, 2 + 3 * transfers as u64, "each transaction of two writes is one entry");
+    engine.close().expect("the journal closes");
+    drop(engine);
+    let engine = open(&folder, &now);
+    let keyspace = engine.keyspace();
+    let score = |number, key: &[u8]| keyspace.read(number, key, |v| v?.ordered()?.score(b"m"));
+    assert_eq!((score(0, b"a"), score(1, b"b")), (Some(-4_000.0), Some(4_000.0)));
+    assert_eq!(keyspace.len(2), transfers);
+}
+
+#[test]
+fn a_long_read_keeps_neither_other_keys_nor_the_removal_of_its_own_waiting() {
+    let (engine, _) = Engine::open(EngineOptions::default()).expect("memory only");
+    let keyspace = engine.keyspace();
+    let rules = ScoreRules::default();
+    keyspace.add_scores(0, b"read", &[(b"m", 1.0)], rules).expect("room");
+    let writer = keyspace.read(0, b"read", |value| {
+        let members = value.and_then(Value::ordered).expect("it is there");
+        std::thread::scope(|scope| {
+            // All of this ends while the read goes on, or the test would hang here.
+            let done = scope.spawn(|| {
+                keyspace.add_scores(0, b"new", &[(b"m", 1.0)], rules).expect("room");
+                keyspace.rename(0, b"read", b"renamed", false).expect("room");
+                keyspace.delete_keys(0, &[b"renamed"]).expect("room");
+                keyspace.add_scores(0, b"read", &[(b"other", 2.0)], rules).expect("room");
+                keyspace.len(0)
+            });
+            assert_eq!(done.join().expect("no panic"), 2);
+        });
+        members.score(b"m")
+    });
+    assert_eq!(writer, Some(1.0), "what is read stays as it was");
+    let now = keyspace.read(0, b"read", |value| value?.ordered()?.score(b"m"));
+    assert_eq!(now, None);
+}

@@ -1,0 +1,134 @@
+//! What a search has found as a reply, at once or in parts.
+//!
+//! For: the members of a collection as they lie in its leaves, and what is told beside each.
+//! Not for: plain sorted sets, whose searches are short (`geosearch` writes them).
+//!
+//! ```text
+//! few hits    leaves ──copy──► reply                          under the collection's lock
+//! many hits   frozen view + spans ──► reply.rest ──copy──► 256 KiB ──► socket ──► next part
+//! ```
+//!
+//! A long reply so takes little memory and little time at once, however slow its client is: other
+//! clients have their turns between the parts, and writers never wait. While it is under way, the
+//! frozen view makes writers copy the leaves that they change.
+//! Cost: a copy of the members' bytes, twice: into the buffer that is sent, and out of it.
+
+use whered_engine::geo::{Found, FoundCursor, Place, Points, Tree};
+
+use super::geo::write_place;
+use crate::resp::reply::{Reply, Rest};
+
+/// A reply with more hits is given in parts.
+const MOST_HITS_AT_ONCE: usize = 4096;
+/// The most bytes that are told beside a member, for the limit of a part.
+const MOST_BESIDE_BYTES: usize = 160;
+
+/// What is told beside each member.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Beside {
+    pub(super) distance: bool,
+    pub(super) hash: bool,
+    pub(super) place: bool,
+    /// What distances are divided by.
+    pub(super) unit_meters: f64,
+}
+
+impl Default for Beside {
+    /// Nothing; distances in meters.
+    fn default() -> Beside {
+        Beside { distance: false, hash: false, place: false, unit_meters: 1.0 }
+    }
+}
+
+impl Beside {
+    fn count(self) -> usize {
+        [self.distance, self.hash, self.place].iter().filter(|with| **with).count()
+    }
+
+    /// Writes one hit; `member` writes its name.
+    pub(super) fn write(
+        self,
+        reply: &mut Reply,
+        member: impl FnOnce(&mut Reply),
+        distance_meters: impl FnOnce() -> f64,
+        hash: i64,
+        place: Place,
+    ) {
+        let extras = self.count();
+        if extras > 0 {
+            reply.array(1 + extras);
+        }
+        member(reply);
+        if self.distance {
+            reply.distance(distance_meters() / self.unit_meters);
+        }
+        if self.hash {
+            reply.integer(hash);
+        }
+        if self.place {
+            write_place(reply, place);
+        }
+    }
+}
+
+/// Writes all hits behind the array's header, or leaves the rest of them for later.
+pub(super) fn write_found(beside: Beside, points: &Points, found: Found, reply: &mut Reply) {
+    let mut cursor = FoundCursor::default();
+    if found.len() <= MOST_HITS_AT_ONCE {
+        return write_part(beside, points, &found, &mut cursor, reply, usize::MAX);
+    }
+    let protocol = reply.beside();
+    reply.rest =
+        Some(Box::new(Remaining { beside, view: points.freeze(), found, cursor, protocol }));
+}
+
+/// Writes hits until about so many bytes are there.
+fn write_part(
+    beside: Beside,
+    view: &Tree,
+    found: &Found,
+    cursor: &mut FoundCursor,
+    reply: &mut Reply,
+    wanted_bytes: usize,
+) {
+    let end = reply.out.len().saturating_add(wanted_bytes);
+    if beside.count() == 0 {
+        while reply.out.len() < end
+            && let Some(bulks) = found.next_bulks(view, cursor)
+        {
+            reply.out.extend_from_slice(bulks);
+        }
+        return;
+    }
+    while reply.out.len() < end.saturating_sub(MOST_BESIDE_BYTES)
+        && let Some(hit) = found.next_hit(view, cursor)
+    {
+        let member = |reply: &mut Reply| reply.out.extend_from_slice(hit.bulk());
+        let hash = hit.cell().bits() as i64;
+        beside.write(reply, member, || hit.distance_meters(), hash, hit.place());
+    }
+}
+
+/// The hits of a long reply that have not been written yet.
+struct Remaining {
+    beside: Beside,
+    view: Tree,
+    found: Found,
+    cursor: FoundCursor,
+    /// Says which protocol the client speaks; its buffer is borrowed from the connection.
+    protocol: Reply,
+}
+
+impl Rest for Remaining {
+    fn append(&mut self, out: &mut Vec<u8>, wanted_bytes: usize) {
+        std::mem::swap(out, &mut self.protocol.out);
+        let wanted_bytes = wanted_bytes.max(2 * MOST_BESIDE_BYTES);
+        let (found, cursor) = (&self.found, &mut self.cursor);
+        write_part(self.beside, &self.view, found, cursor, &mut self.protocol, wanted_bytes);
+        std::mem::swap(out, &mut self.protocol.out);
+    }
+
+    fn is_finished(&self) -> bool {
+        self.cursor.hits() == self.found.len()
+    }
+}

@@ -1,0 +1,125 @@
+//! Plain strings: `SET GET`. Clients and their tools keep marks and locks in them.
+//!
+//! The order of the checks is that of Redis 7.0.15.
+
+use whered_engine::{AddCondition, SetText, TextExpiry};
+
+use super::expiry::Time;
+use super::{Action, Command, Failure, Flag, Members, Outcome, SYNTAX_ERROR, WRONG_KIND, integer};
+use crate::resp::protocol::Args;
+use crate::resp::reply::Reply;
+use crate::resp::session::Session;
+
+const TEXT: Command = Command {
+    name: "",
+    arity: 2,
+    flags: &[Flag::ReadOnly, Flag::Fast],
+    group: "string",
+    keys: (1, 1, 1),
+    members: Members::None,
+    syntax: "key",
+    summary: "",
+    cost: "O(1)",
+    since: "1.0.0",
+    action: Action::Subcommands(&[]),
+};
+
+pub(super) const COMMANDS: &[Command] = &[
+    Command { name: "get", summary: "Gives the text of a key", action: Action::Run(get), ..TEXT },
+    Command {
+        name: "set",
+        arity: -3,
+        flags: &[Flag::Write],
+        syntax: "key value [NX|XX] [GET] [EX seconds|PX milliseconds|EXAT unix-time-seconds|PXAT \
+                 unix-time-milliseconds|KEEPTTL]",
+        summary: "Puts a text in the place of whatever a key holds",
+        action: Action::Run(set),
+        ..TEXT
+    },
+];
+
+fn get(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
+    session.engine().keyspace().read(session.number, args.at(1), |value| {
+        match value {
+            Some(value) => reply.bulk(value.text().ok_or(WRONG_KIND)?),
+            None => reply.null(),
+        }
+        Ok(())
+    })
+}
+
+/// The options as they are read.
+#[derive(Default)]
+struct Options<'a> {
+    only_new: bool,
+    only_existing: bool,
+    wants_old: bool,
+    keeps_expiry: bool,
+    expiry: Option<(&'static str, &'a [u8])>,
+}
+
+fn set(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
+    let options = read_options(args)?;
+    let keyspace = session.engine().keyspace();
+    let expiry = match options.expiry {
+        Some((option, text)) => TextExpiry::At(expires_at(option, text, keyspace.now_millis())?),
+        None if options.keeps_expiry => TextExpiry::Keep,
+        None => TextExpiry::Never,
+    };
+    let condition = match (options.only_new, options.only_existing) {
+        (true, _) => AddCondition::OnlyNew,
+        (_, true) => AddCondition::OnlyExisting,
+        _ => AddCondition::Always,
+    };
+    let set = SetText { text: args.at(2), condition, expiry, wants_old: options.wants_old };
+    let written = keyspace.set_text(session.number, args.at(1), &set)?;
+    reply.hold(written.ticket);
+    match written.value.old {
+        Some(old) => reply.bulk(&old),
+        None if written.value.done && !options.wants_old => reply.ok(),
+        None => reply.null(),
+    }
+    Ok(())
+}
+
+fn read_options(args: Args<'_>) -> Result<Options<'_>, Failure> {
+    let mut options = Options::default();
+    let mut at = 3;
+    while at < args.len() {
+        let time = ["ex", "px", "exat", "pxat"].into_iter().find(|option| args.is(at, option));
+        match time {
+            // The same option may come twice; the last one counts.
+            Some(option)
+                if !options.keeps_expiry
+                    && at + 1 < args.len()
+                    && options.expiry.is_none_or(|(other, _)| other == option) =>
+            {
+                options.expiry = Some((option, args.at(at + 1)));
+                at += 1;
+            }
+            Some(_) => return Err(SYNTAX_ERROR),
+            None if args.is(at, "nx") && !options.only_existing => options.only_new = true,
+            None if args.is(at, "xx") && !options.only_new => options.only_existing = true,
+            None if args.is(at, "get") => options.wants_old = true,
+            None if args.is(at, "keepttl") && options.expiry.is_none() => {
+                options.keeps_expiry = true;
+            }
+            None => return Err(SYNTAX_ERROR),
+        }
+        at += 1;
+    }
+    Ok(options)
+}
+
+fn expires_at(option: &str, text: &[u8], now_millis: u64) -> Result<u64, Failure> {
+    let time = Time {
+        unit_millis: if option.starts_with('e') { 1000 } else { 1 },
+        is_absolute: option.ends_with("at"),
+        name: "set",
+    };
+    let value = integer(text)?;
+    if value <= 0 {
+        return Err(time.invalid());
+    }
+    u64::try_from(time.millis(value, now_millis)?).map_err(|_| time.invalid())
+}
