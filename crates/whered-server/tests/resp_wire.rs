@@ -130,12 +130,25 @@ fn a_reader_that_stops_is_closed_at_the_output_limit() {
     });
     add_many(&door, 30_000);
     let mut client = door.client();
-    client.send(SEARCH_MANY);
+    client.send(b"ZRANGE many 0 -1 WITHSCORES\r\n");
     let rest = client.rest();
     assert!(rest.len() < 1_500_000, "{} bytes came", rest.len());
     let closed = &door.door.counters().output_limit_closed;
     assert_eq!(closed.load(std::sync::atomic::Ordering::Relaxed), 1);
     assert_eq!(door.client().ask(&["PING"]), "+PONG\r\n");
+}
+
+#[test]
+fn a_search_longer_than_the_output_limit_is_served_in_parts() {
+    let door = Door::with(EngineOptions::default(), |options| {
+        options.output_buffer_limit_bytes = 1024 * 1024;
+    });
+    add_many(&door, 30_000);
+    let mut client = door.client();
+    client.send(SEARCH_MANY);
+    assert!(client.reply().bytes.len() > 1_500_000);
+    let closed = &door.door.counters().output_limit_closed;
+    assert_eq!(closed.load(std::sync::atomic::Ordering::Relaxed), 0);
 }
 
 #[test]

@@ -23,7 +23,7 @@
 //!
 //! Cost of a turn: at most one read and one write, and what the commands cost.
 
-use std::io;
+use std::io::{self, IoSlice};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -43,6 +43,9 @@ use super::stream::Stream;
 const COMMANDS_PER_TURN: usize = 1024;
 /// After so many bytes of new replies a turn ends.
 const OUTPUT_PER_TURN_BYTES: usize = 256 * 1024;
+/// The most that one turn sends of a long reply as it lies in memory, in so many pieces.
+const PIECES_PER_TURN_BYTES: usize = 512 * 1024;
+const MOST_PIECES: usize = 512;
 /// Buffers that have grown beyond this are given back when they are empty.
 pub(super) const KEPT_BYTES: usize = 64 * 1024;
 /// Whatever the limit of unsent replies: with more than this nothing is read.
@@ -214,7 +217,9 @@ impl Connection {
         self.behind = progress != Progress::Starved;
         self.take_post();
         self.release();
-        self.reply.refill(self.sent + OUTPUT_PER_TURN_BYTES);
+        if !self.sends_pieces() {
+            self.reply.refill(self.sent + OUTPUT_PER_TURN_BYTES);
+        }
         if self.is_beyond_limits() || self.write().is_err() {
             return Next::Close;
         }
@@ -223,7 +228,8 @@ impl Connection {
     }
 
     fn next(&mut self, progress: Progress) -> Next {
-        let sendable = self.sendable_end() > self.sent || self.stream.has_unsent();
+        let sendable =
+            self.sendable_end() > self.sent || self.stream.has_unsent() || self.sends_pieces();
         self.standing_since = match self.standing_since {
             since @ Some(_) if sendable => since,
             _ => (sendable && !self.writable).then(Instant::now),
@@ -235,7 +241,7 @@ impl Connection {
         }
         let can_read = self.readable && !self.draining && !self.session.closing;
         let can_go_on = match progress {
-            Progress::More if self.reply.rest.is_some() => self.reply.out.len() == self.sent,
+            Progress::More if self.reply.rest.is_some() => self.unsent() == 0 && self.writable,
             Progress::More => !self.is_full(),
             Progress::Starved => (can_read || self.has_post) && !self.is_full(),
             Progress::Paused => false,
@@ -471,17 +477,28 @@ impl Connection {
             }
         }
         let end = self.sendable_end();
-        if self.sent == end || !self.writable {
+        let with_pieces = self.sends_pieces();
+        if !self.writable || (self.sent == end && !with_pieces) {
             return Ok(());
         }
-        match self.stream.write(&self.reply.out[self.sent..end]) {
-            Ok(0) => return Err(Closed),
-            Ok(count) => {
+        let written = if with_pieces {
+            self.write_pieces()
+        } else {
+            let asked = end - self.sent;
+            self.stream.write(&self.reply.out[self.sent..end]).map(|count| (count, asked))
+        };
+        match written {
+            Ok((0, _)) => return Err(Closed),
+            Ok((count, asked)) => {
                 let counters = &self.session.shared.counters;
                 counters.output_bytes.fetch_add(count as u64, Ordering::Relaxed);
-                self.writable = !self.stream.is_blocked_after(count, end - self.sent);
-                self.sent += count;
+                self.writable = !self.stream.is_blocked_after(count, asked);
                 self.standing_since = None;
+                let own = count.min(end - self.sent);
+                self.sent += own;
+                if with_pieces {
+                    self.reply.rest_sent(count - own);
+                }
                 self.drop_sent();
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.writable = false,
@@ -489,6 +506,26 @@ impl Connection {
             Err(_) => return Err(Closed),
         }
         Ok(())
+    }
+
+    /// Whether the rest of a long reply is sent as it lies, behind what is in the output.
+    fn sends_pieces(&self) -> bool {
+        let has_pieces = self.reply.rest.as_ref().is_some_and(|rest| rest.has_pieces());
+        has_pieces && self.holds.is_empty() && self.stream.takes_pieces()
+    }
+
+    /// Writes the output and the next pieces of a long reply; gives how many bytes were taken of
+    /// how many.
+    fn write_pieces(&mut self) -> io::Result<(usize, usize)> {
+        let mut pieces = Vec::with_capacity(MOST_PIECES);
+        if self.unsent() > 0 {
+            pieces.push(IoSlice::new(&self.reply.out[self.sent..]));
+        }
+        if let Some(rest) = &self.reply.rest {
+            rest.pieces(&mut pieces, PIECES_PER_TURN_BYTES, MOST_PIECES);
+        }
+        let asked = pieces.iter().map(|piece| piece.len()).sum();
+        Ok((self.stream.write_pieces(&pieces)?, asked))
     }
 
     fn drop_sent(&mut self) {

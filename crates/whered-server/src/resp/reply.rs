@@ -12,6 +12,7 @@
 //! Cost: a copy of the bytes; numbers are printed without allocation.
 
 use std::borrow::Cow;
+use std::io::IoSlice;
 
 use whered_engine::{Ticket, WriteError};
 
@@ -55,11 +56,24 @@ impl From<WriteError> for Failure {
     }
 }
 
+/// How much room is made at once for the rest of a reply.
+const RESERVED_BYTES: usize = 512 * 1024;
+
 /// The rest of a reply that is too long to be written at once: its connection asks for the next
 /// part when the client has taken the last one.
 pub(crate) trait Rest: Send {
     /// Appends at least one byte and about `wanted_bytes`, unless nothing is left.
     fn append(&mut self, out: &mut Vec<u8>, wanted_bytes: usize);
+
+    /// Whether the rest lies in memory as it is to be sent.
+    fn has_pieces(&self) -> bool;
+
+    /// Adds the next pieces as they lie in memory, about `wanted_bytes` of them and at most
+    /// `most_pieces`. Only for a rest that has pieces.
+    fn pieces<'a>(&'a self, pieces: &mut Vec<IoSlice<'a>>, wanted_bytes: usize, most_pieces: usize);
+
+    /// So many bytes of the pieces have been sent.
+    fn sent(&mut self, bytes: usize);
 
     /// Whether nothing is left.
     fn is_finished(&self) -> bool;
@@ -102,11 +116,24 @@ impl Reply {
 
     /// Appends parts of the rest until so many bytes are there or nothing is left.
     pub(crate) fn refill(&mut self, wanted_len: usize) {
+        if self.rest.is_some() {
+            self.out.reserve(wanted_len.saturating_sub(self.out.len()).min(RESERVED_BYTES));
+        }
         while self.out.len() < wanted_len
             && let Some(rest) = &mut self.rest
         {
             let wanted_bytes = wanted_len - self.out.len();
             rest.append(&mut self.out, wanted_bytes);
+            if rest.is_finished() {
+                self.rest = None;
+            }
+        }
+    }
+
+    /// So many bytes of the rest's pieces have been sent.
+    pub(crate) fn rest_sent(&mut self, bytes: usize) {
+        if let Some(rest) = &mut self.rest {
+            rest.sent(bytes);
             if rest.is_finished() {
                 self.rest = None;
             }

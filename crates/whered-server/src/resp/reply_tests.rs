@@ -82,6 +82,16 @@ impl Rest for Countdown {
         self.0 -= count;
     }
 
+    fn has_pieces(&self) -> bool {
+        false
+    }
+
+    fn pieces<'a>(&'a self, _: &mut Vec<IoSlice<'a>>, _: usize, _: usize) {}
+
+    fn sent(&mut self, bytes: usize) {
+        assert_eq!(bytes, 0, "there were no pieces");
+    }
+
     fn is_finished(&self) -> bool {
         self.0 == 0
     }

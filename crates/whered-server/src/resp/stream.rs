@@ -11,7 +11,7 @@
 //! Invariants: a plain short read has emptied the socket; with TLS nothing follows from a short
 //! read, so that reading goes on to `WouldBlock`. What rustls holds is bounded by its own limits.
 
-use std::io::{self, Read, Write};
+use std::io::{self, IoSlice, Read, Write};
 use std::sync::Arc;
 
 use mio::event::Source;
@@ -71,6 +71,23 @@ impl Stream {
             Stream::Tcp(socket) => socket.write(bytes),
             Stream::Unix(socket) => socket.write(bytes),
             Stream::Tls(tls) => tls.write(bytes),
+        }
+    }
+
+    /// Whether pieces can be written as they lie; TLS copies them in any case.
+    pub(crate) fn takes_pieces(&self) -> bool {
+        !matches!(self, Stream::Tls(_))
+    }
+
+    /// Writes what can be written now of pieces that follow each other.
+    ///
+    /// # Errors
+    /// As [`Stream::read`].
+    pub(crate) fn write_pieces(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
+        match self {
+            Stream::Tcp(socket) => socket.write_vectored(pieces),
+            Stream::Unix(socket) => socket.write_vectored(pieces),
+            Stream::Tls(tls) => tls.write(pieces.first().map_or(&[], |piece| &piece[..])),
         }
     }
 

@@ -5,13 +5,16 @@
 //!
 //! ```text
 //! few hits    leaves ──copy──► reply                          under the collection's lock
-//! many hits   frozen view + spans ──► reply.rest ──copy──► 256 KiB ──► socket ──► next part
+//! many hits   frozen view + spans ──► reply.rest ──pieces as they lie──► socket ──► next part
+//!             with more beside each member, or TLS: ──copy──► 256 KiB ──► socket ──► next part
 //! ```
 //!
 //! A long reply so takes little memory and little time at once, however slow its client is: other
 //! clients have their turns between the parts, and writers never wait. While it is under way, the
 //! frozen view makes writers copy the leaves that they change.
-//! Cost: a copy of the members' bytes, twice: into the buffer that is sent, and out of it.
+//! Cost: for members alone no copy but the kernel's own.
+
+use std::io::IoSlice;
 
 use whered_engine::geo::{Found, FoundCursor, Place, Points, Tree};
 
@@ -77,9 +80,8 @@ pub(super) fn write_found(beside: Beside, points: &Points, found: Found, reply: 
     if found.len() <= MOST_HITS_AT_ONCE {
         return write_part(beside, points, &found, &mut cursor, reply, usize::MAX);
     }
-    let protocol = reply.beside();
-    reply.rest =
-        Some(Box::new(Remaining { beside, view: points.freeze(), found, cursor, protocol }));
+    let (view, protocol) = (points.freeze(), reply.beside());
+    reply.rest = Some(Box::new(Remaining { beside, view, found, cursor, begun: 0, protocol }));
 }
 
 /// Writes hits until about so many bytes are there.
@@ -115,17 +117,68 @@ struct Remaining {
     view: Tree,
     found: Found,
     cursor: FoundCursor,
+    /// How many bytes of the piece at the cursor have been sent.
+    begun: usize,
     /// Says which protocol the client speaks; its buffer is borrowed from the connection.
     protocol: Reply,
 }
 
+impl Remaining {
+    /// The pieces from the cursor on, the first without what was sent of it, each with the cursor
+    /// behind it.
+    fn pieces_from_here(&self) -> impl Iterator<Item = (&[u8], FoundCursor)> {
+        let (mut cursor, mut begun) = (self.cursor, self.begun);
+        std::iter::from_fn(move || {
+            let piece = self.found.next_bulks(&self.view, &mut cursor)?;
+            Some((&piece[std::mem::take(&mut begun)..], cursor))
+        })
+    }
+}
+
 impl Rest for Remaining {
     fn append(&mut self, out: &mut Vec<u8>, wanted_bytes: usize) {
+        if self.begun > 0
+            && let Some(piece) = self.found.next_bulks(&self.view, &mut self.cursor)
+        {
+            out.extend_from_slice(&piece[std::mem::take(&mut self.begun)..]);
+        }
         std::mem::swap(out, &mut self.protocol.out);
         let wanted_bytes = wanted_bytes.max(2 * MOST_BESIDE_BYTES);
         let (found, cursor) = (&self.found, &mut self.cursor);
         write_part(self.beside, &self.view, found, cursor, &mut self.protocol, wanted_bytes);
         std::mem::swap(out, &mut self.protocol.out);
+    }
+
+    fn has_pieces(&self) -> bool {
+        self.beside.count() == 0
+    }
+
+    fn pieces<'a>(
+        &'a self,
+        pieces: &mut Vec<IoSlice<'a>>,
+        wanted_bytes: usize,
+        most_pieces: usize,
+    ) {
+        let mut bytes = 0;
+        for (piece, _) in self.pieces_from_here() {
+            if bytes >= wanted_bytes || pieces.len() >= most_pieces {
+                return;
+            }
+            bytes += piece.len();
+            pieces.push(IoSlice::new(piece));
+        }
+    }
+
+    fn sent(&mut self, bytes: usize) {
+        let (mut left, mut reached, mut begun) = (bytes, self.cursor, self.begun);
+        for (piece, behind) in self.pieces_from_here() {
+            if left < piece.len() {
+                break;
+            }
+            left -= piece.len();
+            (reached, begun) = (behind, 0);
+        }
+        (self.cursor, self.begun) = (reached, begun + left);
     }
 
     fn is_finished(&self) -> bool {
