@@ -157,10 +157,9 @@ A <
 B PUBLISH old second
 A <
 B PUBLISH other third
-A PSUBSCRIBE n* *
+A PSUBSCRIBE n* x*
 A <
 B PUBLISH news both
-A <
 A <
 A <
 B PUBSUB NUMPAT
