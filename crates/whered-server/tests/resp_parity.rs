@@ -157,7 +157,7 @@ A <
 B PUBLISH old second
 A <
 B PUBLISH other third
-A PSUBSCRIBE n* x*
+A PSUBSCRIBE x* *
 A <
 B PUBLISH news both
 A <
