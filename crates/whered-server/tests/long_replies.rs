@@ -86,7 +86,7 @@ fn a_client_that_does_not_read_holds_up_neither_readers_nor_writers() {
     for _ in 0..50 {
         idle.send(&request(&ALL));
     }
-    std::thread::sleep(Duration::from_millis(100));
+    while !writer.ask(&["CLIENT", "LIST"]).contains("cmd=geosearch") {}
     let start = Instant::now();
     for _ in 0..100 {
         assert_eq!(writer.ask(&["GEOADD", "k", "CH", "1", "1", "point:7"]).len(), 4);
