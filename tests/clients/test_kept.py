@@ -1,6 +1,7 @@
 """What was acknowledged is kept: `kill -9` under load, a disk that is really full, one that fails."""
 
 import os
+import random
 import subprocess
 import threading
 
@@ -148,3 +149,103 @@ def test_a_failing_disk_poisons_the_journal_and_reads_go_on(serve):
         assert {f"m{number}" for number in range(acknowledged)} <= members
         assert "later" not in members
         assert client.geoadd("k", [1, 1, "later"]) == 1
+
+
+KEYS_OF_A_WRITER = 4
+
+
+def random_operation(random, writer):
+    """Some command that makes, changes, replaces or removes keys of one writer."""
+    key, other = (f"{writer}:{random.randrange(KEYS_OF_A_WRITER)}" for _ in range(2))
+    member = f"member:{random.randrange(30)}"
+    place = [f"{random.uniform(-179, 179):.4f}", f"{random.uniform(-80, 80):.4f}"]
+    far = ["FROMLONLAT", *place, "BYRADIUS", "9000", "km"]
+    return random.choice(
+        [
+            ["GEOADD", key, *place, member],
+            ["GEOADD", key, *place, member, *place, "another"],
+            ["GEOADD", key, "NX", *place, member],
+            ["ZADD", key, f"{random.uniform(-9, 9):.3f}", member],
+            ["ZINCRBY", key, "1.5", member],
+            ["ZREM", key, member, "another"],
+            ["ZREMRANGEBYRANK", key, "0", "1"],
+            ["ZPOPMAX", key],
+            ["RENAME", key, other],
+            ["COPY", key, other, "REPLACE"],
+            ["GEOSEARCHSTORE", key, other, *far],
+            ["GEOSEARCHSTORE", key, other, *far, "STOREDIST"],
+            ["GEORADIUS", key, *place, "9000", "km", "STORE", other],
+            ["ZRANGESTORE", key, other, "0", "5"],
+            # Either far away or over: nothing ends while the two servers are compared.
+            ["EXPIRE", key, random.choice(["100000", "200000", "-1"])],
+            ["PERSIST", key],
+            ["SET", key, f"text:{random.randrange(1000)}"],
+            ["DEL", key],
+        ]
+    )
+
+
+def run_together(client, operations):
+    """As one transaction, unless it is a single one; commands that fail are part of the game."""
+    with client.pipeline(transaction=len(operations) > 1) as pipe:
+        for operation in operations:
+            pipe.execute_command(*operation)
+        pipe.execute(raise_on_error=False)
+
+
+def change_until_killed(port, writer, seed, units):
+    """Runs random operations, alone and in transactions; the last unit is not acknowledged."""
+    numbers = random.Random(seed)
+    try:
+        with redis.Redis(port=port, socket_timeout=5, retry=None) as client:
+            while True:
+                count = numbers.choice([1, 1, 1, 2, 5, 12])
+                units.append([random_operation(numbers, writer) for _ in range(count)])
+                run_together(client, units[-1])
+    except redis.RedisError:
+        pass
+
+
+def keys_of(client, writer):
+    found = {}
+    for number in range(KEYS_OF_A_WRITER):
+        key = f"{writer}:{number}"
+        kind = client.type(key)
+        value = client.get(key) if kind == b"string" else client.zrange(key, 0, -1, withscores=True)
+        found[key] = (kind, value, client.ttl(key) > 0)
+    return found
+
+
+def test_whole_keys_and_transactions_are_kept_as_they_were_acknowledged(serve):
+    server = serve("--data-dir", "data")
+    # What they do is asked of a second server, which is not killed and keeps nothing.
+    twin = serve()
+    with redis.Redis(port=twin.resp) as twin_client:
+        for round_number in range(ROUNDS):
+            units = {writer: [] for writer in range(WRITERS)}
+            threads = [
+                threading.Thread(
+                    target=change_until_killed,
+                    args=(server.resp, writer, 10 * round_number + writer, units[writer]),
+                )
+                for writer in range(WRITERS)
+            ]
+            for thread in threads:
+                thread.start()
+            # Each round dies after another amount of work, not after an amount of time.
+            while len(units[0]) < 50 + 17 * round_number:
+                threads[0].join(0.001)
+                assert threads[0].is_alive()
+            server.kill()
+            for thread in threads:
+                thread.join()
+            server.start()
+            with redis.Redis(port=server.resp) as client:
+                for writer in range(WRITERS):
+                    for unit in units[writer][:-1]:
+                        run_together(twin_client, unit)
+                    found = keys_of(client, writer)
+                    if found != keys_of(twin_client, writer):
+                        # The last unit was written, but its acknowledgement did not arrive.
+                        run_together(twin_client, units[writer][-1])
+                    assert found == keys_of(twin_client, writer), (round_number, writer)

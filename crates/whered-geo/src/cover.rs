@@ -374,7 +374,7 @@ fn side_of_polygon(polygon: &Polygon, quad: &Quad) -> Side {
         east: longitude(quad.east.x),
         north: latitude(quad.north.y),
     };
-    if polygon.edges().any(|(a, b)| frame.may_touch(a, b, LINE_MARGIN_DEGREES)) {
+    if polygon.may_touch(&frame, LINE_MARGIN_DEGREES) {
         return Side::Edge;
     }
     let middle = Place {

@@ -99,7 +99,7 @@ impl Search {
     }
 
     /// The order that comes of the options: a count without `any` means the nearest.
-    pub(crate) fn effective_order(&self) -> Order {
+    pub fn effective_order(&self) -> Order {
         match self.order {
             Order::Unsorted if self.count.is_some() && !self.any => Order::Ascending,
             order => order,

@@ -114,6 +114,11 @@ impl Found {
         self.count == 0
     }
 
+    /// Bytes of memory held: places and distances, not the members themselves.
+    pub fn memory_bytes(&self) -> usize {
+        self.spans.capacity() * size_of::<Span>() + self.distances.capacity() * size_of::<f64>()
+    }
+
     /// The bytes of all pieces together: of all members as RESP bulk strings.
     pub fn bulk_bytes(&self, points: &Tree) -> usize {
         let mut cursor = FoundCursor::default();

@@ -275,7 +275,7 @@ impl Connection {
             counters.output_limit_closed.fetch_add(1, Ordering::Relaxed);
             return true;
         }
-        let own = self.input.size_bytes() + self.reply.out.capacity();
+        let own = self.buffers();
         if own < LARGE_BUFFERS_BYTES {
             return false;
         }
@@ -288,13 +288,20 @@ impl Connection {
         too_much
     }
 
+    /// What its input, its replies, the places of hits that are still to be told, and the queue of
+    /// its transaction take.
+    fn buffers(&self) -> usize {
+        let queued = self.session.transaction.size_bytes();
+        self.input.size_bytes() + self.reply.size_bytes() + queued
+    }
+
     /// Tells the register and the door's sum what the buffers take now.
     fn count_buffers(&mut self) {
         let client = &self.session.client;
         client.input_bytes.store(self.input.len(), Ordering::Relaxed);
         client.input_size.store(self.input.size_bytes(), Ordering::Relaxed);
         client.output_bytes.store(self.reply.out.len() - self.sent, Ordering::Relaxed);
-        let now = self.input.size_bytes() + self.reply.out.capacity();
+        let now = self.buffers();
         let all = &self.session.shared.counters.buffer_bytes;
         if now > self.counted_bytes {
             all.fetch_add((now - self.counted_bytes) as u64, Ordering::Relaxed);

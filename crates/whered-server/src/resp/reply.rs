@@ -77,6 +77,9 @@ pub(crate) trait Rest: Send {
 
     /// Whether nothing is left.
     fn is_finished(&self) -> bool;
+
+    /// The memory that it takes until then.
+    fn size_bytes(&self) -> usize;
 }
 
 impl Failure {
@@ -138,6 +141,11 @@ impl Reply {
                 self.rest = None;
             }
         }
+    }
+
+    /// The memory that the replies and what is left of them take.
+    pub(crate) fn size_bytes(&self) -> usize {
+        self.out.capacity() + self.rest.as_ref().map_or(0, |rest| rest.size_bytes())
     }
 
     /// The reply of the present command must wait for this write.

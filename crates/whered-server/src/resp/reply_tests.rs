@@ -95,6 +95,10 @@ impl Rest for Countdown {
     fn is_finished(&self) -> bool {
         self.0 == 0
     }
+
+    fn size_bytes(&self) -> usize {
+        0
+    }
 }
 
 #[test]

@@ -10,6 +10,8 @@
 //!
 //! Invariant: the queue is no longer than the limit of a query; beyond it the transaction fails.
 
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 
@@ -20,7 +22,7 @@ use super::watch::{Flag, Watches};
 #[derive(Default)]
 pub(crate) struct Transaction {
     queue: Option<Queue>,
-    watched: Vec<Watched>,
+    watched: BTreeMap<(usize, Box<[u8]>), Existed>,
     changed: Flag,
 }
 
@@ -37,12 +39,8 @@ pub(crate) struct Queue {
     pub(crate) denies_oom: bool,
 }
 
-struct Watched {
-    number: usize,
-    key: Box<[u8]>,
-    /// Whether it existed then: a key that has expired since was changed.
-    existed: bool,
-}
+/// Whether a watched key existed when it was: one that has expired since was changed.
+type Existed = bool;
 
 impl Queue {
     /// Adds a request, by its command's number.
@@ -96,6 +94,11 @@ impl Transaction {
         self.queue = Some(Queue::default());
     }
 
+    /// The memory that the queue takes.
+    pub(crate) fn size_bytes(&self) -> usize {
+        self.queue.as_ref().map_or(0, Queue::size_bytes)
+    }
+
     /// What was queued, while one is open.
     pub(crate) fn queue(&mut self) -> Option<&mut Queue> {
         self.queue.as_mut()
@@ -121,12 +124,12 @@ impl Transaction {
         key: &[u8],
         exists: impl FnOnce() -> bool,
     ) {
-        if self.watched.iter().any(|watched| watched.number == number && *watched.key == *key) {
+        let Entry::Vacant(place) = self.watched.entry((number, key.into())) else {
             return;
-        }
+        };
         watches.add(number, key, &self.changed);
         // Looked at afterwards: a change between the two raises the flag.
-        self.watched.push(Watched { number, key: key.into(), existed: exists() });
+        place.insert(exists());
     }
 
     /// Watches nothing any more.
@@ -134,8 +137,8 @@ impl Transaction {
         if self.watched.is_empty() {
             return;
         }
-        for watched in std::mem::take(&mut self.watched) {
-            watches.remove(watched.number, &watched.key, &self.changed);
+        for (number, key) in std::mem::take(&mut self.watched).into_keys() {
+            watches.remove(number, &key, &self.changed);
         }
         // A write that has found the old flag may still raise it; the next watch has its own.
         self.changed = Flag::default();
@@ -144,6 +147,6 @@ impl Transaction {
     /// Whether a watched key was changed; asked with the gate closed.
     pub(crate) fn is_stale(&self, exists: impl Fn(usize, &[u8]) -> bool) -> bool {
         self.changed.load(Ordering::SeqCst)
-            || self.watched.iter().any(|it| it.existed && !exists(it.number, &it.key))
+            || self.watched.iter().any(|((number, key), existed)| *existed && !exists(*number, key))
     }
 }

@@ -64,6 +64,13 @@ impl Watches {
         }
     }
 
+    /// All keys of a database were changed at once. O(watched keys).
+    pub(crate) fn touch_all(&self, number: usize) {
+        let keys = self.lock();
+        let touched = keys.iter().filter(|((of, _), _)| *of == number);
+        touched.flat_map(|(_, flags)| flags).for_each(|flag| flag.store(true, Ordering::SeqCst));
+    }
+
     fn lock(&self) -> MutexGuard<'_, Keys> {
         self.keys.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -16,7 +16,7 @@
 
 use std::io::IoSlice;
 
-use whered_engine::geo::{Found, FoundCursor, Place, Points, Tree};
+use whered_engine::geo::{Found, FoundCursor, Place, Tree};
 
 use super::geo::write_place;
 use crate::resp::reply::{Reply, Rest};
@@ -74,13 +74,14 @@ impl Beside {
     }
 }
 
-/// Writes all hits behind the array's header, or leaves the rest of them for later.
-pub(super) fn write_found(beside: Beside, points: &Points, found: Found, reply: &mut Reply) {
+/// Writes all hits behind the array's header, or leaves the rest of them for later. `view` is what
+/// was searched, frozen or under the collection's lock.
+pub(super) fn write_found(beside: Beside, view: &Tree, found: Found, reply: &mut Reply) {
     let mut cursor = FoundCursor::default();
     if found.len() <= MOST_HITS_AT_ONCE {
-        return write_part(beside, points, &found, &mut cursor, reply, usize::MAX);
+        return write_part(beside, view, &found, &mut cursor, reply, usize::MAX);
     }
-    let (view, protocol) = (points.freeze(), reply.beside());
+    let (view, protocol) = (view.clone(), reply.beside());
     reply.rest = Some(Box::new(Remaining { beside, view, found, cursor, begun: 0, protocol }));
 }
 
@@ -183,5 +184,9 @@ impl Rest for Remaining {
 
     fn is_finished(&self) -> bool {
         self.cursor.hits() == self.found.len()
+    }
+
+    fn size_bytes(&self) -> usize {
+        self.found.memory_bytes()
     }
 }

@@ -15,6 +15,11 @@ use super::geo::{place, unit_meters};
 use super::{Failure, Outcome, SYNTAX_ERROR, address, cut, integer, name, number};
 use crate::resp::protocol::Args;
 
+/// Edges that go from end to end of a polygon and lie close to each other everywhere leave no whole
+/// cell, and then every point is tested against every edge: with so many edges and a million
+/// points that takes more than a second. Of a coast's edges few lie near a point.
+const MOST_VERTICES: usize = 10_000;
+
 /// Which of the commands it is: where its arguments stand and what it may do.
 #[derive(Clone, Copy)]
 pub(super) struct Form {
@@ -268,6 +273,11 @@ impl<'a> Reader<'a, '_> {
         let Some(count) = usize::try_from(count).ok().filter(|count| *count <= left / 2) else {
             return Err(too_few);
         };
+        if count > MOST_VERTICES {
+            return Err(Failure::made(format!(
+                "ERR a polygon of more than {MOST_VERTICES} vertices is not searched"
+            )));
+        }
         let vertex = |index: usize| place(self.args, at + 1 + 2 * index);
         let vertices: Vec<Place> = (0..count).map(vertex).collect::<Result<_, _>>()?;
         let polygon = Polygon::new(&vertices).ok_or(too_few)?;
@@ -313,6 +323,12 @@ impl<'a> Reader<'a, '_> {
 }
 
 impl Asked<'_> {
+    /// The score that a member gets which is stored.
+    pub(super) fn stored_score(&self, score: f64, distance_meters: impl Fn() -> f64) -> f64 {
+        let distance = || distance_meters() / self.beside.unit_meters;
+        if self.store_distance { distance() } else { score }
+    }
+
     /// The search that the options describe; `None` when it starts from a member of a key that
     /// does not exist.
     pub(super) fn search(&self) -> Option<Search> {

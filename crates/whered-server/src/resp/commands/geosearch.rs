@@ -6,7 +6,7 @@
 //! A stored result is what was found at one moment, put at a later one; in a transaction there is
 //! nothing between the two.
 
-use whered_engine::geo::{self, Hit, Search};
+use whered_engine::geo::{self, FoundHit, Order, Search, Shape, Tree};
 use whered_engine::{Data, Found, Value};
 
 use super::found;
@@ -121,23 +121,34 @@ type Stored = Vec<(Vec<u8>, f64)>;
 fn run(session: &mut Session, args: Args<'_>, reply: &mut Reply, form: Form) -> Outcome {
     let engine = session.engine();
     let source = args.at(form.source);
-    let (asked, stored) = engine.keyspace().read(session.number, source, |value| {
+    let (asked, stored, long) = engine.keyspace().read(session.number, source, |value| {
         let members = value.map(|value| value.ordered().ok_or(WRONG_KIND)).transpose()?;
         let asked = Reader { form, args, members, engine }.read()?;
         let search = asked.search();
+        if let (Some(Data::Collection(points)), Some(search)) = (value.map(Value::data), &search)
+            && !asked.explain
+            && (asked.store.is_some() || may_be_long(search))
+        {
+            let long = Some((points.freeze(), search.clone()));
+            return Ok((asked, Stored::new(), long));
+        }
         if asked.store.is_some() {
             let stored = value.zip(search).map(|(value, search)| stored(&asked, value, &search));
-            return Ok::<_, Failure>((asked, stored.unwrap_or_default()));
+            return Ok::<_, Failure>((asked, stored.unwrap_or_default(), None));
         }
         match (value, search) {
             _ if asked.explain => {}
             (Some(value), Some(search)) => write_found(&asked, value, &search, reply),
             _ => reply.array(0),
         }
-        Ok((asked, Stored::new()))
+        Ok((asked, Stored::new(), None))
     })?;
     if let Some(destination) = asked.store {
-        return store(session, reply, destination, &stored);
+        let of_view = long.map(|(view, search)| stored_of(&asked, &view, &search));
+        return store(session, reply, destination, &of_view.unwrap_or(stored));
+    }
+    if let Some((view, search)) = long {
+        write_hits(&asked, &view, &search, reply);
     }
     if asked.explain {
         // Without the key a member has no place, and there is nothing to explain.
@@ -159,48 +170,46 @@ fn store(session: &Session, reply: &mut Reply, destination: &[u8], stored: &Stor
     Ok(())
 }
 
-/// What a search finds, in either kind of sorted set.
-enum Findings<'a> {
-    Hits(Vec<Hit<'a>>),
-    Found(Vec<Found<'a>>),
+/// Whether a search may take long however few points lie near its centre. It then runs on a frozen
+/// view: whoever waits for the collection's lock waits for nothing but the freezing.
+fn may_be_long(search: &Search) -> bool {
+    const FEW_HITS: usize = 1000;
+    const FEW_VERTICES: usize = 16;
+    let many = search.count.is_none_or(|count| count > FEW_HITS);
+    let sorts = search.effective_order() != Order::Unsorted && many;
+    sorts || matches!(&search.shape, Shape::Polygon(it) if it.vertices().len() > FEW_VERTICES)
 }
 
-fn find<'a>(value: &'a Value, search: &Search) -> Findings<'a> {
-    match value.data() {
-        Data::Collection(points) => {
-            let mut hits = Vec::new();
-            points.search(search, &mut hits);
-            Findings::Hits(hits)
-        }
-        Data::SortedSet(set) => Findings::Found(set.search(search)),
-        Data::Text(_) => Findings::Hits(Vec::new()),
-    }
-}
-
-fn stored(asked: &Asked<'_>, value: &Value, search: &Search) -> Stored {
-    let kept = |member: &[u8], score: f64, distance_meters: f64| {
-        let distance = distance_meters / asked.beside.unit_meters;
-        (member.to_vec(), if asked.store_distance { distance } else { score })
+/// What a key gets of what a search of points finds.
+fn stored_of(asked: &Asked<'_>, view: &Tree, search: &Search) -> Stored {
+    let mut found = geo::Found::new();
+    view.find(search, &mut found);
+    let hit = |hit: FoundHit<'_>| {
+        let score = hit.cell().bits() as f64;
+        (hit.member().to_vec(), asked.stored_score(score, || hit.distance_meters()))
     };
-    match find(value, search) {
-        Findings::Hits(hits) => {
-            let score = |hit: &Hit<'_>| hit.cell.bits() as f64;
-            hits.iter().map(|hit| kept(hit.member, score(hit), hit.distance_meters)).collect()
-        }
-        Findings::Found(found) => {
-            found.iter().map(|hit| kept(hit.member, hit.score, hit.distance_meters)).collect()
-        }
-    }
+    found.hits(view).map(hit).collect()
+}
+
+/// The same of a sorted set of other scores.
+fn stored(asked: &Asked<'_>, value: &Value, search: &Search) -> Stored {
+    let Data::SortedSet(set) = value.data() else {
+        return Stored::new();
+    };
+    let score = |hit: &Found<'_>| asked.stored_score(hit.score, || hit.distance_meters);
+    set.search(search).iter().map(|hit| (hit.member.to_vec(), score(hit))).collect()
+}
+
+fn write_hits(asked: &Asked<'_>, view: &Tree, search: &Search, reply: &mut Reply) {
+    let mut found = geo::Found::new();
+    view.find(search, &mut found);
+    reply.array(found.len());
+    found::write_found(asked.beside, view, found, reply);
 }
 
 fn write_found(asked: &Asked<'_>, value: &Value, search: &Search, reply: &mut Reply) {
     match value.data() {
-        Data::Collection(points) => {
-            let mut found = geo::Found::new();
-            points.find(search, &mut found);
-            reply.array(found.len());
-            found::write_found(asked.beside, points, found, reply);
-        }
+        Data::Collection(points) => write_hits(asked, points, search, reply),
         Data::SortedSet(set) => {
             let found = set.search(search);
             reply.array(found.len());

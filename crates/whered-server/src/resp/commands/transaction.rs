@@ -131,13 +131,14 @@ pub(super) fn discard(session: &mut Session) {
 
 /// After a write: raises the flags of whoever watches what it has changed.
 pub(super) fn touch(session: &Session, entry: &Entry, args: Args<'_>, reply: &[u8]) {
-    const CHANGE_NOTHING_WITH_ZERO: [&str; 14] = [
+    const CHANGE_NOTHING_WITH_ZERO: [&str; 15] = [
         "copy",
         "del",
         "expire",
         "expireat",
         "georadius",
         "georadiusbymember",
+        "move",
         "persist",
         "pexpire",
         "pexpireat",
@@ -156,8 +157,13 @@ pub(super) fn touch(session: &Session, entry: &Entry, args: Args<'_>, reply: &[u
     match name {
         // A key that existed and does not any more is noticed by EXEC itself.
         "flushall" | "flushdb" => {}
-        // It may name another database, and is rare.
-        "copy" => watches_of_every_number(session, args),
+        // They may name another database, and are rare.
+        "copy" => watches_of_every_number(session, args.get(2)),
+        "move" => watches_of_every_number(session, args.get(1)),
+        "swapdb" => {
+            let numbers = [args.at(1), args.at(2)].map(crate::resp::number::integer);
+            numbers.iter().flatten().for_each(|number| watches.touch_all(*number as usize));
+        }
         _ => {
             for (key, _) in keys_of(entry.command, args) {
                 watches.touch(session.number, key);
@@ -166,8 +172,8 @@ pub(super) fn touch(session: &Session, entry: &Entry, args: Args<'_>, reply: &[u
     }
 }
 
-fn watches_of_every_number(session: &Session, args: Args<'_>) {
-    if let Some(key) = args.get(2) {
+fn watches_of_every_number(session: &Session, key: Option<&[u8]>) {
+    if let Some(key) = key {
         for number in 0..whered_engine::DATABASE_COUNT {
             session.shared.watches.touch(number, key);
         }
@@ -222,10 +228,11 @@ fn exec(session: &mut Session, _: Args<'_>, reply: &mut Reply) -> Outcome {
         for (number, args) in queue.requests() {
             call(session, &entries()[number], args, reply);
             // The next reply must follow, so a long one is not left for later.
-            reply.refill(usize::MAX);
+            reply.refill(start.saturating_add(limit).saturating_add(1));
             // The rest must run, but its replies would only take memory: the connection is closed.
             if reply.out.len() - start > limit {
                 session.overflowed = true;
+                reply.rest = None;
                 reply.out.truncate(start);
             }
         }
