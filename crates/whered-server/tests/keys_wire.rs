@@ -103,3 +103,33 @@ fn a_long_walk_through_a_large_set_gives_every_member_once() {
     found.dedup();
     assert_eq!(found.len(), 400, "none is given twice");
 }
+
+#[test]
+fn of_several_polygons_the_last_one_counts() {
+    let door = Door::in_memory();
+    let mut client = door.client();
+    assert_eq!(client.ask(&["GEOADD", "k", "1", "1", "first", "11", "11", "last"]), ":2\r\n");
+    let line = "GEOSEARCH k BYPOLYGON 3 0 0 4 0 0 4 BYPOLYGON 3 10 10 14 10 10 14";
+    let words: Vec<&str> = line.split(' ').collect();
+    assert_eq!(client.ask(&words), "*1\r\n$4\r\nlast\r\n");
+}
+
+#[test]
+fn the_key_that_a_search_stores_into_is_the_last_one_named() {
+    let door = Door::in_memory();
+    let mut client = door.client();
+    let mut case = |line: &str, expected: &str| {
+        let words: Vec<&str> = line.split(' ').collect();
+        assert_eq!(client.ask(&words), expected, "{line}");
+    };
+    case("GEOADD k 1 1 m", ":1\r\n");
+    case("GEORADIUS k 1 1 1 km STORE first STOREDIST last", ":1\r\n");
+    case("EXISTS first last", ":1\r\n");
+    case("EXISTS last", ":1\r\n");
+    let keys = "*2\r\n$1\r\nk\r\n$4\r\nlast\r\n";
+    case("COMMAND GETKEYS GEORADIUS k 1 1 1 km STORE first STOREDIST last", keys);
+    case("COMMAND GETKEYS GEORADIUS k 1 1 1 km STORE first ASC STORE last", keys);
+    case("COMMAND GETKEYS GEORADIUSBYMEMBER k m 1 km STOREDIST first STORE last", keys);
+    case("COMMAND GETKEYS GEORADIUS k 1 1 1 km STORE STORE", "*2\r\n$1\r\nk\r\n$5\r\nSTORE\r\n");
+    case("COMMAND GETKEYS GEORADIUS k 1 1 1 km ASC STORE", "*1\r\n$1\r\nk\r\n");
+}

@@ -430,12 +430,13 @@ impl Connection {
     /// its place, so that nothing behind it leaves earlier than the write is durable.
     fn finish_command(&mut self, from: usize, mode_before: ReplyMode) {
         let ticket = self.reply.take_ticket();
+        let is_notice = self.reply.take_notice();
         let mode = self.session.replies;
         let skipped = mode_before == ReplyMode::SkipNext && mode == ReplyMode::SkipNext;
         if skipped {
             self.session.replies = ReplyMode::On;
         }
-        if skipped || mode == ReplyMode::Off {
+        if (skipped || mode == ReplyMode::Off) && !is_notice {
             self.reply.out.truncate(from);
             self.reply.rest = None;
         }

@@ -104,12 +104,14 @@ pub(crate) struct Reply {
     /// How they are written.
     pub(crate) protocol: Protocol,
     ticket: Ticket,
+    is_notice: bool,
 }
 
 impl Reply {
     /// No replies yet, in RESP2.
     pub(crate) fn new() -> Reply {
-        Reply { out: Vec::new(), rest: None, protocol: Protocol::Resp2, ticket: Ticket::NONE }
+        let (ticket, protocol) = (Ticket::NONE, Protocol::Resp2);
+        Reply { out: Vec::new(), rest: None, protocol, ticket, is_notice: false }
     }
 
     /// A part of this reply that is written before it is known where it stands.
@@ -156,6 +158,17 @@ impl Reply {
     /// What the present command's reply has to wait for; asked once a command.
     pub(crate) fn take_ticket(&mut self) -> Ticket {
         std::mem::replace(&mut self.ticket, Ticket::NONE)
+    }
+
+    /// What the present command writes is a notice about channels: a client that wants no replies
+    /// gets it all the same.
+    pub(crate) fn mark_notice(&mut self) {
+        self.is_notice = true;
+    }
+
+    /// Whether the present command's reply is such a notice; asked once a command.
+    pub(crate) fn take_notice(&mut self) -> bool {
+        std::mem::take(&mut self.is_notice)
     }
 
     /// `+OK`.

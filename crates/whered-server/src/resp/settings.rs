@@ -25,6 +25,9 @@ pub(crate) struct Settings {
     pub(crate) query_limit_bytes: AtomicUsize,
     /// What all connections' buffers may take together; 0: as much as there is.
     pub(crate) buffers_limit_bytes: AtomicUsize,
+    /// What Redis would keep packed; without effect here, but asked back for.
+    pub(crate) small_set_len: AtomicU64,
+    pub(crate) small_set_member_bytes: AtomicU64,
     pub(crate) normal_output: OutputLimit,
     pub(crate) pubsub_output: OutputLimit,
 }
@@ -76,6 +79,8 @@ impl Settings {
             slowlog_len: AtomicUsize::new(options.slowlog_max_len),
             query_limit_bytes: AtomicUsize::new(options.query_buffer_limit_bytes),
             buffers_limit_bytes: AtomicUsize::new(options.client_buffers_limit_bytes),
+            small_set_len: AtomicU64::new(128),
+            small_set_member_bytes: AtomicU64::new(64),
             normal_output: OutputLimit::new(options.output_buffer_limit_bytes, 0, 0),
             // A listener that stays behind by a quarter for a minute is gone, as in Redis.
             pubsub_output: OutputLimit::new(pubsub, pubsub / 4, 60),

@@ -12,7 +12,8 @@
 //! write that began before `WATCH` may raise the flag although its effect was seen: then a
 //! transaction is repeated for nothing, which its client must expect anyhow.
 //!
-//! Cost: one atomic load for each write while nobody watches anything.
+//! Cost: one atomic load for each write while nobody watches anything; `SWAPDB` looks at every
+//! watched key.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -64,11 +65,14 @@ impl Watches {
         }
     }
 
-    /// All keys of a database were changed at once. O(watched keys).
-    pub(crate) fn touch_all(&self, number: usize) {
-        let keys = self.lock();
-        let touched = keys.iter().filter(|((of, _), _)| *of == number);
-        touched.flat_map(|(_, flags)| flags).for_each(|flag| flag.store(true, Ordering::SeqCst));
+    /// Two databases have changed places: what is watched in one of them has changed if there is
+    /// something under its name in either.
+    pub(crate) fn touch_swapped(&self, numbers: [usize; 2], exists: impl Fn(usize, &[u8]) -> bool) {
+        for ((number, key), flags) in self.lock().iter() {
+            if numbers.contains(number) && numbers.iter().any(|&it| exists(it, key)) {
+                flags.iter().for_each(|flag| flag.store(true, Ordering::SeqCst));
+            }
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, Keys> {

@@ -226,7 +226,9 @@ impl<'a> Reader<'a, '_> {
             return Ok(4);
         }
         let has_center = asked.from_member || asked.from_place;
-        if self.args.is(at, "bypolygon") && left >= 2 && asked.area.is_none() && !has_center {
+        // As with the other areas, of several the last one counts.
+        let is_free = !has_box && !has_circle && !has_center;
+        if self.args.is(at, "bypolygon") && left >= 2 && is_free {
             return self.read_polygon(asked, at + 1, left - 1);
         }
         Err(SYNTAX_ERROR)

@@ -44,13 +44,25 @@ pub(super) fn keys_of<'a>(command: &Command, args: Args<'a>) -> Vec<(&'a [u8], A
         if let Some((_, own)) = keys.first_mut() {
             *own = Access::Read;
         }
-        for at in from..args.len().saturating_sub(1) {
-            if args.is(at, "store") || args.is(at, "storedist") {
-                keys.push((args.at(at + 1), Access::Overwrite));
-            }
+        if let Some(target) = stored_key(args, from) {
+            keys.push((target, Access::Overwrite));
         }
     }
     keys
+}
+
+/// Of several targets the last one is stored into. (Redis 7.0.15 names the first of each word here
+/// but stores as Valkey 9 and we do; permissions and watched keys need what is stored into.)
+fn stored_key(args: Args<'_>, from: usize) -> Option<&[u8]> {
+    let (mut at, mut target) = (from, None);
+    while at + 1 < args.len() {
+        if args.is(at, "store") || args.is(at, "storedist") {
+            at += 1;
+            target = Some(args.at(at));
+        }
+        at += 1;
+    }
+    target
 }
 
 fn access(command: &Command, order: usize) -> Access {

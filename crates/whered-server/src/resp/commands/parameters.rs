@@ -163,6 +163,11 @@ pub(super) const PARAMETERS: &[Parameter] = &[
         let socket = session.shared.options.unix_socket.as_ref();
         socket.map_or_else(|| "0".to_owned(), |socket| format!("{:o}", socket.permissions))
     }),
+    // Kept for those who set them on connecting: there is one form of sorted sets here.
+    number!("zset-max-listpack-entries", small_set_len, 0..=i64::MAX),
+    memory!("zset-max-listpack-value", small_set_member_bytes),
+    number!("zset-max-ziplist-entries", small_set_len, 0..=i64::MAX),
+    memory!("zset-max-ziplist-value", small_set_member_bytes),
 ];
 
 /// More entries would be a memory leak by another name.

@@ -13,7 +13,7 @@ use super::{Action, Command, Flag, Members, Outcome};
 use crate::resp::protocol::Args;
 use crate::resp::pubsub::By;
 use crate::resp::reply::Reply;
-use crate::resp::session::Session;
+use crate::resp::session::{ReplyMode, Session};
 
 const PUBSUB: Command = Command {
     name: "",
@@ -147,7 +147,9 @@ fn publish(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome 
     let limit = shared.settings.pubsub_output.hard();
     let count = shared.pubsub.publish(args.at(1), args.at(2), limit);
     shared.counters.published.fetch_add(1, Ordering::Relaxed);
-    if session.subscription_count() > 0 && !session.in_exec {
+    // Without replies messages must not stand in this one: they would go with it.
+    let has_reply = session.replies == ReplyMode::On;
+    if session.subscription_count() > 0 && !session.in_exec && has_reply {
         session.client.take_post(usize::MAX, |message| reply.pushed(message));
     }
     reply.count(count);
@@ -189,6 +191,10 @@ fn unsubscribe(session: &mut Session, args: Args<'_>, reply: &mut Reply, by: By)
 
 /// What a connection is told about one name: the deed, the name, and how many names it has left.
 fn confirm(session: &Session, reply: &mut Reply, by: By, deed: &str, name: Option<&[u8]>) {
+    // Within a transaction it is a part of the reply to EXEC.
+    if !session.in_exec {
+        reply.mark_notice();
+    }
     let sign = if by == By::Pattern { "p" } else { "" };
     reply.push(3);
     reply.bulk([sign, deed].concat().as_bytes());

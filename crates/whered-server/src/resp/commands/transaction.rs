@@ -157,13 +157,10 @@ pub(super) fn touch(session: &Session, entry: &Entry, args: Args<'_>, reply: &[u
     match name {
         // A key that existed and does not any more is noticed by EXEC itself.
         "flushall" | "flushdb" => {}
-        // They may name another database, and are rare.
-        "copy" => watches_of_every_number(session, args.get(2)),
-        "move" => watches_of_every_number(session, args.get(1)),
-        "swapdb" => {
-            let numbers = [args.at(1), args.at(2)].map(crate::resp::number::integer);
-            numbers.iter().flatten().for_each(|number| watches.touch_all(*number as usize));
-        }
+        // It may name another database, and is rare.
+        "copy" => watches_of_every_number(session, args, 2),
+        "move" => watches_of_every_number(session, args, 1),
+        "swapdb" => watches_of_swapped(session, args),
         _ => {
             for (key, _) in keys_of(entry.command, args) {
                 watches.touch(session.number, key);
@@ -172,11 +169,26 @@ pub(super) fn touch(session: &Session, entry: &Entry, args: Args<'_>, reply: &[u
     }
 }
 
-fn watches_of_every_number(session: &Session, key: Option<&[u8]>) {
-    if let Some(key) = key {
+fn watches_of_every_number(session: &Session, args: Args<'_>, at: usize) {
+    if let Some(key) = args.get(at) {
         for number in 0..whered_engine::DATABASE_COUNT {
             session.shared.watches.touch(number, key);
         }
+    }
+}
+
+/// What the keys' names stand for has changed in both databases, without a word about any key.
+fn watches_of_swapped(session: &Session, args: Args<'_>) {
+    let number = |at: usize| {
+        let index = args.get(at).and_then(super::number::integer)?;
+        usize::try_from(index).ok().filter(|number| *number < whered_engine::DATABASE_COUNT)
+    };
+    // A request that was refused has swapped nothing.
+    if let (Some(one), Some(other)) = (number(1), number(2))
+        && one != other
+    {
+        let keyspace = session.engine().keyspace();
+        session.shared.watches.touch_swapped([one, other], |it, key| keyspace.exists(it, key));
     }
 }
 
