@@ -93,6 +93,14 @@ impl<'a> Args<'a> {
         Args { bytes: self.bytes, spans: &self.spans[count..] }
     }
 
+    /// The first `count` arguments, if there are so many.
+    pub(crate) fn first(&self, count: usize) -> impl ExactSizeIterator<Item = &'a [u8]> + use<'a> {
+        let bytes = self.bytes;
+        self.spans[..count.min(self.spans.len())]
+            .iter()
+            .map(move |(start, end)| &bytes[*start..*end])
+    }
+
     /// The same arguments without the last one.
     pub(crate) fn without_last(&self) -> Args<'a> {
         Args { bytes: self.bytes, spans: &self.spans[..self.spans.len() - 1] }
