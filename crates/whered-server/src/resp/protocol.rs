@@ -56,6 +56,11 @@ impl<'a> Args<'a> {
         Args { bytes, spans }
     }
 
+    /// Whether both are one request, byte for byte, of those found ahead of time.
+    pub(crate) fn is_same(&self, other: Args<'_>) -> bool {
+        self.bytes == other.bytes && self.spans == other.spans
+    }
+
     /// How many there are, the command's name included.
     pub(crate) fn len(&self) -> usize {
         self.spans.len()

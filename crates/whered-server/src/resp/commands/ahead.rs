@@ -30,11 +30,21 @@ pub(crate) enum Members {
     Points,
 }
 
+/// A request that asks only where members are.
+#[derive(Clone, Copy)]
+pub(super) struct Asking<'a> {
+    pub(super) args: Args<'a>,
+    /// How many members it names.
+    pub(super) count: usize,
+    /// The request before it asks the same, byte for byte: members are found once for both.
+    pub(super) repeats: bool,
+}
+
 /// The members of requests with the same key.
 struct Wanted<'a> {
     key: &'a [u8],
-    /// Requests that ask only where members are, and how many members each.
-    asking: Vec<(Args<'a>, usize)>,
+    /// Requests that ask only where members are.
+    asking: Vec<Asking<'a>>,
     /// Their members.
     asked: Vec<&'a [u8]>,
     named: Vec<&'a [u8]>,
@@ -88,8 +98,12 @@ impl<'a> Wanted<'a> {
         };
         let count = |most: Option<usize>| most.unwrap_or(usize::MAX).min(args.len() - 2);
         if let (Members::Asked(most), true) = (members, self.may_answer) {
-            self.asked.extend(args.skip(2).first(count(most)));
-            self.asking.push((args, count(most)));
+            let count = count(most);
+            let repeats = self.asking.last().is_some_and(|last| last.args.is_same(args));
+            if !repeats {
+                self.asked.extend(args.skip(2).first(count));
+            }
+            self.asking.push(Asking { args, count, repeats });
             return;
         }
         if self.may_answer {

@@ -24,6 +24,7 @@ use whered_engine::geo::score::{geohash_of_score, place_of_score};
 use whered_engine::geo::{Cell, Place};
 use whered_engine::{Keyspace, Ordered, Value};
 
+use super::ahead::Asking;
 use super::{Failure, WRONG_KIND};
 use crate::resp::protocol::Args;
 use crate::resp::session::Session;
@@ -97,7 +98,7 @@ impl LookedUp {
         keyspace: &Keyspace,
         (number, key): (usize, &[u8]),
         members: &[&[u8]],
-        requests: impl Iterator<Item = (Args<'a>, usize)>,
+        requests: impl Iterator<Item = Asking<'a>>,
     ) -> bool {
         let cells = &mut self.cells;
         cells.clear();
@@ -108,12 +109,13 @@ impl LookedUp {
         if !is_collection {
             return false;
         }
-        let mut end = self.found.len();
+        let mut range = self.found.len()..self.found.len();
         self.found.extend(cells.iter().map(|cell| cell.map(Standing::Cell)));
-        self.ahead.extend(requests.map(|(args, count)| {
-            let start = end;
-            end += count;
-            Ahead { address: address(args), found: start..end }
+        self.ahead.extend(requests.map(|Asking { args, count, repeats }| {
+            if !repeats {
+                range = range.end..range.end + count;
+            }
+            Ahead { address: address(args), found: range.clone() }
         }));
         true
     }
