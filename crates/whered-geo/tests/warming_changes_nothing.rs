@@ -15,7 +15,6 @@ fn any_members_and_cells_may_be_warmed_in_any_collection() {
         let names: Vec<String> = (0..100).map(|id| (id * 1000).to_string()).collect();
         let mut members: Vec<&[u8]> = names.iter().map(String::as_bytes).collect();
         members.extend([&[b'x'; 3000][..], &b""[..], &b"nobody"[..]]);
-        points.warm(&members);
         let targets: Vec<(&[u8], Cell)> = members
             .iter()
             .enumerate()
@@ -23,9 +22,9 @@ fn any_members_and_cells_may_be_warmed_in_any_collection() {
             .collect();
         points.warm_points(&targets);
         assert_eq!(points.len() as u64, count + 1);
-        let mut found = Vec::new();
+        let mut found = vec![None];
         points.cells_batch(&members, &mut found);
         let alone: Vec<_> = members.iter().map(|member| points.cell(member)).collect();
-        assert_eq!(found, alone);
+        assert_eq!(found[1..], alone);
     }
 }

@@ -20,14 +20,39 @@ impl Points {
         Some(Cell::from_stored_bits(found.bits))
     }
 
-    /// The cells of many members; `found` is cleared first and then has one item for each. Faster
-    /// than one by one, since all of a batch wait for memory together.
+    /// The cells of many members, appended to `found` in their order. Faster than one by one, since
+    /// all of a batch wait for memory together.
     pub fn cells_batch(&self, members: &[&[u8]], found: &mut Vec<Option<Cell>>) {
-        found.clear();
         found.reserve(members.len());
         for batch in members.chunks(BATCH) {
-            self.warm(batch);
-            found.extend(batch.iter().map(|member| self.cell(member)));
+            self.append_cells(batch, found);
+        }
+    }
+
+    /// The stages of `warm.rs`, and at their end the entries are there to be compared.
+    fn append_cells(&self, members: &[&[u8]], found: &mut Vec<Option<Cell>>) {
+        let mut codes = [None; BATCH];
+        self.codes(members.len(), |index| members[index], &mut codes);
+        let leaves = self.leaves_near(&codes);
+        // An entry's slot in its leaf, if the code led to the right one.
+        let mut slots = [0; BATCH];
+        for ((slot, leaf), code) in slots.iter_mut().zip(leaves).zip(codes) {
+            let (Some(leaf), Some(bits)) = (leaf, code) else { continue };
+            *slot = leaf.keys().rank(bits);
+            leaf.prefetch_offset(*slot);
+        }
+        for (leaf, slot) in leaves.iter().zip(slots) {
+            leaf.iter().for_each(|leaf| leaf.prefetch_text(slot));
+        }
+        for (index, member) in members.iter().enumerate() {
+            found.push(match (codes[index], leaves[index]) {
+                (None, _) => None,
+                (Some(bits), Some(leaf)) if leaf.has(slots[index], bits, member, &self.outside) => {
+                    Some(Cell::from_stored_bits(bits))
+                }
+                // Several members in one cell, a code of two members, a cell at the very limit.
+                _ => self.cell(member),
+            });
         }
     }
 

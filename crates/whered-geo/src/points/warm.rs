@@ -21,55 +21,26 @@ use super::{Points, members};
 use crate::cell::Cell;
 
 /// What is known of one lookup between two stages: the cell it leads to.
-type Target = Option<u64>;
+pub(super) type Target = Option<u64>;
 
 impl Points {
-    /// Brings near what looking up these members will read.
-    pub fn warm(&self, members: &[&[u8]]) {
-        for batch in members.chunks(BATCH) {
-            self.warm_stages(batch.len(), |index| batch[index], |_| None);
-        }
-    }
-
     /// Brings near what inserting these members into these cells, or moving them there, will
     /// read and change.
     pub fn warm_points(&self, points: &[(&[u8], Cell)]) {
         for batch in points.chunks(BATCH) {
-            self.warm_stages(batch.len(), |index| batch[index].0, |index| Some(batch[index].1));
+            self.warm_batch(batch);
         }
     }
 
-    fn warm_stages<'m>(
-        &self,
-        count: usize,
-        member: impl Fn(usize) -> &'m [u8],
-        cell: impl Fn(usize) -> Option<Cell>,
-    ) {
-        let mut hashes = [0; BATCH];
-        for (index, hash) in hashes[..count].iter_mut().enumerate() {
-            *hash = self.members.hash(member(index));
-            self.members.prefetch(*hash);
-        }
+    fn warm_batch(&self, points: &[(&[u8], Cell)]) {
+        let count = points.len();
         // The first half are the cells where members are, the other half where they go.
         let mut targets: [Target; 2 * BATCH] = [None; 2 * BATCH];
-        for index in 0..count {
-            targets[BATCH + index] = cell(index).map(Cell::bits);
-            // A cell beyond the ordinary ones is not worth a guess: it is warmed as its alias.
-            targets[index] = self.members.find(hashes[index], Some).map(|(_, code)| code);
+        self.codes(count, |index| points[index].0, &mut targets);
+        for (target, (_, cell)) in targets[BATCH..].iter_mut().zip(points) {
+            *target = Some(cell.bits());
         }
-        let mut branches: [Option<&Branch<Leaf>>; 2 * BATCH] = [None; 2 * BATCH];
-        for (branch, target) in branches.iter_mut().zip(targets) {
-            *branch = target.and_then(|bits| self.tree.lowest_branch(bits));
-            branch.iter().for_each(|branch| branch.prefetch_columns());
-        }
-        branches.iter().flatten().for_each(|branch| branch.prefetch_firsts());
-        let mut leaves: [Option<&Leaf>; 2 * BATCH] = [None; 2 * BATCH];
-        for ((leaf, branch), target) in leaves.iter_mut().zip(branches).zip(targets) {
-            let (Some(branch), Some(bits)) = (branch, target) else { continue };
-            let found = &branch.children()[child_before(branch, bits)];
-            found.prefetch_keys();
-            *leaf = Some(found);
-        }
+        let leaves = self.leaves_near(&targets);
         // Both leaves of a move are edited, and are mostly one if it is a short move.
         for index in 0..count {
             let (from, to) = (index, BATCH + index);
@@ -81,11 +52,46 @@ impl Points {
                     leaf.prefetch_edit(from);
                     other.prefetch_edit(to);
                 }
-                (Some((leaf, bits)), None) => leaf.prefetch_text(bits),
                 (None, Some((leaf, bits))) => leaf.prefetch_edit(bits),
-                (None, None) => {}
+                (_, None) => {}
             }
         }
+    }
+
+    /// What the table has for these members: the cells where they are if they are anywhere, but
+    /// for those beyond the ordinary cells, and for members whose codes are alike.
+    pub(super) fn codes<'m>(
+        &self,
+        count: usize,
+        member: impl Fn(usize) -> &'m [u8],
+        codes: &mut [Target],
+    ) {
+        let mut hashes = [0; BATCH];
+        for (index, hash) in hashes[..count].iter_mut().enumerate() {
+            *hash = self.members.hash(member(index));
+            self.members.prefetch(*hash);
+        }
+        for (code, hash) in codes.iter_mut().zip(&hashes[..count]) {
+            *code = self.members.find(*hash, Some).map(|(_, code)| code);
+        }
+    }
+
+    /// The leaves where these cells begin, whose headers and keys have been asked for.
+    pub(super) fn leaves_near<const N: usize>(&self, targets: &[Target; N]) -> [Option<&Leaf>; N] {
+        let mut branches: [Option<&Branch<Leaf>>; N] = [None; N];
+        for (branch, target) in branches.iter_mut().zip(targets) {
+            *branch = target.and_then(|bits| self.tree.lowest_branch(bits));
+            branch.iter().for_each(|branch| branch.prefetch_columns());
+        }
+        branches.iter().flatten().for_each(|branch| branch.prefetch_firsts());
+        let mut leaves: [Option<&Leaf>; N] = [None; N];
+        for ((leaf, branch), target) in leaves.iter_mut().zip(branches).zip(targets) {
+            let (Some(branch), Some(bits)) = (branch, *target) else { continue };
+            let found = &branch.children()[child_before(branch, bits)];
+            found.prefetch_keys();
+            *leaf = Some(found);
+        }
+        leaves
     }
 }
 

@@ -401,6 +401,7 @@ impl Connection {
             count += 1;
         }
         self.parser.forget_ahead();
+        self.session.looked_up.forget();
         if count > 0 {
             let shared = &self.session.shared;
             shared.counters.commands.fetch_add(count as u64, Ordering::Relaxed);
@@ -421,7 +422,7 @@ impl Connection {
         if self.session.authenticated && self.parser.is_used_up() {
             let requests = self.parser.look_ahead(self.input.filled());
             if requests.len() > 1 {
-                commands::warm(&self.session, requests);
+                commands::look_ahead(&mut self.session, requests);
             }
         }
     }

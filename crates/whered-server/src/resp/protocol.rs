@@ -56,6 +56,11 @@ impl<'a> Args<'a> {
         Args { bytes, spans }
     }
 
+    /// Whether both are one request, byte for byte, of those found ahead of time.
+    pub(crate) fn is_same(&self, other: Args<'_>) -> bool {
+        self.bytes == other.bytes && self.spans == other.spans
+    }
+
     /// How many there are, the command's name included.
     pub(crate) fn len(&self) -> usize {
         self.spans.len()
@@ -91,6 +96,14 @@ impl<'a> Args<'a> {
     /// The same arguments without the first `count`.
     pub(crate) fn skip(&self, count: usize) -> Args<'a> {
         Args { bytes: self.bytes, spans: &self.spans[count..] }
+    }
+
+    /// The first `count` arguments, if there are so many.
+    pub(crate) fn first(&self, count: usize) -> impl ExactSizeIterator<Item = &'a [u8]> + use<'a> {
+        let bytes = self.bytes;
+        self.spans[..count.min(self.spans.len())]
+            .iter()
+            .map(move |(start, end)| &bytes[*start..*end])
     }
 
     /// The same arguments without the last one.

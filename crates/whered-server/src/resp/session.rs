@@ -17,7 +17,7 @@ use whered_engine::{Durability, Engine, Ticket};
 
 use super::RespOptions;
 use super::clients::{Client, Clients};
-use super::commands;
+use super::commands::{self, LookedUp};
 use super::gate::Gate;
 use super::memory::MemoryAccount;
 use super::pause::Pause;
@@ -181,6 +181,7 @@ pub(crate) struct Session {
     pub(crate) channels: BTreeSet<Box<[u8]>>,
     pub(crate) patterns: BTreeSet<Box<[u8]>>,
     pub(crate) meter: Meter,
+    pub(crate) looked_up: LookedUp,
 }
 
 impl Session {
@@ -201,6 +202,7 @@ impl Session {
             channels: BTreeSet::new(),
             patterns: BTreeSet::new(),
             meter: Meter::new(shared.statistics.of_worker(client.origin.worker)),
+            looked_up: LookedUp::default(),
             client,
         }
     }

@@ -190,10 +190,23 @@ impl Leaf {
         whered_cpu::prefetch(&self.blob, 0);
     }
 
-    /// Asks for the text of the entry in this cell; the keys should be there.
-    pub(super) fn prefetch_text(&self, bits: u64) {
-        let slot = self.keys().rank(bits);
-        self.prefetch_entries(slot..slot);
+    /// Asks for where an entry's text is said to be; the header should be there.
+    pub(super) fn prefetch_offset(&self, slot: usize) {
+        let at = self.offsets_at(self.len()) + OFFSET_BYTES * slot;
+        whered_cpu::prefetch(&self.blob, at / 8);
+    }
+
+    /// Asks for an entry's text; its offset should be there.
+    pub(super) fn prefetch_text(&self, slot: usize) {
+        let at = self.size() - self.offset(slot);
+        whered_cpu::prefetch(&self.blob, at / 8);
+        // An ordinary text may go on in the next line.
+        whered_cpu::prefetch(&self.blob, at / 8 + 2);
+    }
+
+    /// Whether the entry in this slot is this one; the slot may be the one after the last.
+    pub(super) fn has(&self, slot: usize, bits: u64, member: &[u8], outside: &Outside) -> bool {
+        self.is_tie(slot, bits) && self.member(slot, outside) == member
     }
 
     /// Asks for all that an insertion into this cell, or a removal from it, moves; the keys should

@@ -3,11 +3,11 @@
 //! Not for: searches (`geosearch`). The order of the checks is that of Redis 7.0.15, because a
 //! request with two mistakes gets the error of the first one found.
 
-use whered_engine::geo::score::geohash_of_score;
+use whered_engine::AddCondition;
 use whered_engine::geo::{Cell, Place};
-use whered_engine::{AddCondition, Ordered};
 
-use super::{Action, Command, Failure, Flag, Members, Outcome, SYNTAX_ERROR, float, read_ordered};
+use super::look_up::look_up;
+use super::{Action, Command, Failure, Flag, Members, Outcome, SYNTAX_ERROR, float};
 use crate::resp::protocol::Args;
 use crate::resp::reply::Reply;
 use crate::resp::session::Session;
@@ -18,7 +18,7 @@ const GEO: Command = Command {
     flags: &[Flag::ReadOnly],
     group: "geo",
     keys: (1, 1, 1),
-    members: Members::Named(2, None),
+    members: Members::Asked(None),
     syntax: "key [member [member ...]]",
     summary: "",
     cost: "O(N) with N members",
@@ -41,7 +41,7 @@ pub(super) const COMMANDS: &[Command] = &[
     Command {
         name: "geodist",
         arity: -4,
-        members: Members::Named(2, Some(3)),
+        members: Members::Asked(Some(2)),
         syntax: "key member1 member2 [M|KM|FT|MI]",
         summary: "Gives the distance between two members",
         cost: "O(1)",
@@ -125,10 +125,8 @@ fn distance(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome
         5 => unit_meters(args.at(4))?,
         _ => return Err(SYNTAX_ERROR),
     };
-    let meters = read_ordered(session, args.at(1), |members| {
-        let place = |index| members.and_then(|members| members.place(args.at(index)));
-        Ok(place(2).zip(place(3)).map(|(first, second)| first.distance_meters(second)))
-    })?;
+    let found = look_up(session, args, 2)?;
+    let meters = found[0].zip(found[1]).map(|(a, b)| a.place().distance_meters(b.place()));
     match meters {
         Some(meters) => reply.distance(meters / unit_meters),
         None => reply.null(),
@@ -137,39 +135,27 @@ fn distance(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome
 }
 
 fn geohash(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
-    each_member(session, args, reply, |reply, members, member| {
-        let hash = members.and_then(|members| match members {
-            Ordered::Points(points) => points.cell(member).map(Cell::geohash),
-            Ordered::Scores(set) => set.score(member).map(geohash_of_score),
-        });
-        match hash {
-            Some(hash) => reply.bulk(&hash),
+    let found = look_up(session, args, args.len() - 2)?;
+    reply.array(found.len());
+    for standing in found {
+        match standing {
+            Some(standing) => reply.bulk(&standing.geohash()),
             None => reply.null(),
         }
-    })
+    }
+    Ok(())
 }
 
 fn positions(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
-    each_member(session, args, reply, |reply, members, member| {
-        match members.and_then(|members| members.place(member)) {
-            Some(place) => write_place(reply, place),
+    let found = look_up(session, args, args.len() - 2)?;
+    reply.array(found.len());
+    for standing in found {
+        match standing {
+            Some(standing) => write_place(reply, standing.place()),
             None => reply.null_array(),
         }
-    })
-}
-
-/// Writes one element for each member that was named.
-fn each_member(
-    session: &Session,
-    args: Args<'_>,
-    reply: &mut Reply,
-    write: impl Fn(&mut Reply, Option<Ordered<'_>>, &[u8]),
-) -> Outcome {
-    read_ordered(session, args.at(1), |members| {
-        reply.array(args.len() - 2);
-        args.from(2).for_each(|member| write(reply, members, member));
-        Ok(())
-    })
+    }
+    Ok(())
 }
 
 /// A place as an array of longitude and latitude.

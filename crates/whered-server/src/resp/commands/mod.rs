@@ -20,6 +20,7 @@
 
 mod acl;
 mod admission;
+mod ahead;
 mod cidr;
 mod client;
 mod config;
@@ -35,6 +36,7 @@ mod ip;
 mod keys;
 mod keys_of;
 mod latency;
+mod look_up;
 mod object;
 mod parameters;
 mod pubsub;
@@ -48,7 +50,6 @@ mod steer;
 mod text;
 mod transaction;
 mod transfer;
-mod warm;
 
 use whered_engine::{DATABASE_COUNT, Ordered};
 
@@ -56,8 +57,9 @@ use super::number;
 use super::protocol::Args;
 use super::reply::{Failure, Reply};
 use super::session::Session;
-use warm::Members;
-pub(crate) use warm::warm;
+use ahead::Members;
+pub(crate) use ahead::look_ahead;
+pub(crate) use look_up::LookedUp;
 
 pub(crate) use acl::allowed_by;
 pub(crate) use registry::{Entry, all, by_name, count, entries, name_of};

@@ -6,6 +6,7 @@
 
 use whered_engine::{Ordered, Value};
 
+use super::look_up::{Standing, look_up};
 use super::sorted_set_range::ScoreRange;
 use super::{
     Action, Command, Failure, Flag, Members, Outcome, SYNTAX_ERROR, WRONG_KIND, integer, number,
@@ -56,7 +57,7 @@ pub(super) const COMMANDS: &[Command] = &[
     },
     Command {
         name: "zmscore",
-        members: Members::Named(2, None),
+        members: Members::Asked(None),
         arity: -3,
         syntax: "key member [member ...]",
         summary: "Gives members' scores",
@@ -67,7 +68,7 @@ pub(super) const COMMANDS: &[Command] = &[
     },
     Command {
         name: "zrank",
-        members: Members::Named(2, Some(2)),
+        members: Members::Named(Some(1)),
         summary: "Gives how many members stand before one",
         cost: "O(log(N)) with N members",
         since: "2.0.0",
@@ -76,7 +77,7 @@ pub(super) const COMMANDS: &[Command] = &[
     },
     Command {
         name: "zrevrank",
-        members: Members::Named(2, Some(2)),
+        members: Members::Named(Some(1)),
         summary: "Gives how many members stand behind one",
         cost: "O(log(N)) with N members",
         since: "2.0.0",
@@ -96,7 +97,7 @@ pub(super) const COMMANDS: &[Command] = &[
     },
     Command {
         name: "zscore",
-        members: Members::Named(2, Some(2)),
+        members: Members::Asked(Some(1)),
         summary: "Gives a member's score; that of a point is its cell",
         action: Action::Run(score),
         ..SORTED_SET
@@ -111,26 +112,23 @@ fn count(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
     })
 }
 
-fn write_score(reply: &mut Reply, members: Option<Ordered<'_>>, member: &[u8]) {
-    match members.and_then(|members| members.score(member)) {
-        Some(score) => reply.double(score),
+fn write_score(reply: &mut Reply, standing: Option<Standing>) {
+    match standing {
+        Some(standing) => reply.double(standing.score()),
         None => reply.null(),
     }
 }
 
 fn score(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
-    read_ordered(session, args.at(1), |members| {
-        write_score(reply, members, args.at(2));
-        Ok(())
-    })
+    write_score(reply, look_up(session, args, 1)?[0]);
+    Ok(())
 }
 
 fn scores(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
-    read_ordered(session, args.at(1), |members| {
-        reply.array(args.len() - 2);
-        args.from(2).for_each(|member| write_score(reply, members, member));
-        Ok(())
-    })
+    let found = look_up(session, args, args.len() - 2)?;
+    reply.array(found.len());
+    found.iter().for_each(|standing| write_score(reply, *standing));
+    Ok(())
 }
 
 fn rank(session: &mut Session, args: Args<'_>, reply: &mut Reply, reverse: bool) -> Outcome {

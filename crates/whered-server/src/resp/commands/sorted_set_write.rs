@@ -59,7 +59,7 @@ pub(super) const COMMANDS: &[Command] = &[
     },
     Command {
         name: "zrem",
-        members: Members::Named(2, None),
+        members: Members::Named(None),
         arity: -3,
         syntax: "key member [member ...]",
         summary: "Removes members",
