@@ -368,7 +368,8 @@ A CONFIG GET APPENDONLY
 A CONFIG GET save
 A CONFIG GET timeou? timeout
 A CONFIG GET Timeout
-A CONFIG GET zset-max-listpack-entries zset-max-ziplist-value
+A CONFIG GET zset-max-listpack-entries
+A CONFIG GET zset-max-ziplist-value
 A CONFIG SET zset-max-ziplist-entries 64 zset-max-listpack-value 1kb
 A CONFIG GET zset-max-listpack-entries zset-max-listpack-value
 A CONFIG SET zset-max-listpack-entries -1
