@@ -371,7 +371,8 @@ A CONFIG GET Timeout
 A CONFIG GET zset-max-listpack-entries
 A CONFIG GET zset-max-ziplist-value
 A CONFIG SET zset-max-ziplist-entries 64 zset-max-listpack-value 1kb
-A CONFIG GET zset-max-listpack-entries zset-max-listpack-value
+A CONFIG GET zset-max-listpack-entries
+A CONFIG GET zset-max-listpack-value
 A CONFIG SET zset-max-listpack-entries -1
 A CONFIG SET zset-max-listpack-entries 128 zset-max-listpack-value 64
 A CONFIG GET slowlog-max-len
