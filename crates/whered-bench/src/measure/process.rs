@@ -7,6 +7,10 @@
 use std::fs;
 use std::io;
 
+/// No Linux has greater process numbers.
+#[cfg(target_os = "linux")]
+const PROCESS_NUMBERS_END: u32 = 1 << 22;
+
 /// The nanoseconds that all threads of a process have run so far, those that ended included.
 ///
 /// # Errors
@@ -15,6 +19,10 @@ use std::io;
 #[cfg(target_os = "linux")]
 #[allow(unsafe_code, reason = "the standard library does not have other processes' clocks")]
 pub fn process_cpu_nanoseconds(pid: u32) -> io::Result<u64> {
+    // The number becomes part of the clock's name, where a greater one would be cut.
+    if pid == 0 || pid > PROCESS_NUMBERS_END {
+        return Err(io::Error::from_raw_os_error(libc::ESRCH));
+    }
     let mut clock: libc::clockid_t = 0;
     // SAFETY: `clock` is a valid place for a clock's name for the whole call.
     let code = unsafe { libc::clock_getcpuclockid(pid as libc::pid_t, &raw mut clock) };
