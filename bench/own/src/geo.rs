@@ -1,7 +1,7 @@
 //! Places: cells, distances, the point index.
 //! Inputs come from `random` with a fixed seed for each operation; see `main` for the contract.
 
-use whered_geo::{Cell, Hit, Order, Place, Points, Search, Shape};
+use whered_geo::{Cell, Found, Order, Place, Points, Search, Shape};
 
 use crate::Prepared;
 use crate::random::Random;
@@ -95,13 +95,14 @@ fn searches(seed: u64, radius_meters: f64, order: Order, count: Option<usize>) -
     Prepared {
         operations: centers.len() as u64,
         run: Box::new(move || {
-            let mut hits: Vec<Hit<'_>> = Vec::new();
+            let mut found = Found::new();
             let mut sum = 0u64;
             for center in &centers {
                 let shape = Shape::Circle { radius_meters };
                 let search = Search { center: *center, shape, order, count, any: false };
-                points.search(&search, &mut hits);
-                sum = hits.iter().fold(sum, |sum, hit| sum.wrapping_add(hit.cell.bits()));
+                // As the doors search: a distance is computed only for who asks for it.
+                points.find(&search, &mut found);
+                sum = found.hits(&points).fold(sum, |sum, hit| sum.wrapping_add(hit.cell().bits()));
             }
             sum
         }),
