@@ -49,7 +49,7 @@ is_there() {
 # The package that brings a thing: package_of MANAGER THING. Empty: this manager has none.
 package_of() {
     case "$1:$2" in
-    *:curl | *:valgrind | *:strace | *:make | *:git) echo "$2" ;;
+    *:curl | *:valgrind | *:strace | *:make | *:git | *:openssl | *:zstd) echo "$2" ;;
     apt-get:cc) echo 'gcc libc6-dev' ;;
     apk:cc) echo build-base ;;
     dnf:cc) echo gcc ;;
@@ -206,7 +206,7 @@ make_venv() {
 
 for_run=(cc curl redis-cli dig)
 for_test=("${for_run[@]}" redis-server mmdblookup geoiplookup legacy-database legacy-headers valgrind
-    strace python-venv maxminddb.h python-maxminddb nginx nginx-geoip2 named pkg-config cmake)
+    strace python-venv maxminddb.h python-maxminddb nginx nginx-geoip2 named pkg-config cmake openssl zstd)
 
 case "${1:-}" in
 run)

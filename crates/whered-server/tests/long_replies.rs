@@ -2,8 +2,6 @@
 
 mod support;
 
-use std::time::{Duration, Instant};
-
 use support::Door;
 use support::client::{Client, Value, request as request_of};
 
@@ -88,13 +86,12 @@ fn a_client_that_does_not_read_holds_up_neither_readers_nor_writers() {
     }
     // The first reply has begun, and the client takes nothing of it.
     idle.stream.peek(&mut [0]).expect("the server answers");
-    let start = Instant::now();
+    // Whoever waited for the idle client would run into the time limit of its own connection.
     for _ in 0..100 {
         assert_eq!(writer.ask(&["GEOADD", "k", "CH", "1", "1", "point:7"]).len(), 4);
         assert_eq!(writer.ask(&["PING"]), "+PONG\r\n");
         assert_eq!(writer.ask(&["GEOADD", "k", "CH", "2", "1", "point:7"]).len(), 4);
     }
-    assert!(start.elapsed() < Duration::from_secs(20), "nobody waits for an idle client");
     // What was found then is what it gets now, however the points have moved since.
     let first = array(idle.reply().value);
     assert_eq!(first.len(), POINTS);

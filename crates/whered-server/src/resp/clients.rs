@@ -129,8 +129,8 @@ pub(crate) struct Words {
     /// The name that `CLIENT SETNAME` has given; empty when there is none.
     pub(crate) name: Vec<u8>,
     /// What `CLIENT SETINFO` has told.
-    pub(crate) library: Vec<u8>,
-    pub(crate) library_version: Vec<u8>,
+    pub(crate) lib_name: Vec<u8>,
+    pub(crate) lib_version: Vec<u8>,
     pub(crate) user: Arc<str>,
     /// The name of the last command of the last turn.
     pub(crate) command: &'static str,
@@ -140,8 +140,8 @@ impl Default for Words {
     fn default() -> Words {
         Words {
             name: Vec::new(),
-            library: Vec::new(),
-            library_version: Vec::new(),
+            lib_name: Vec::new(),
+            lib_version: Vec::new(),
             user: Arc::from("default"),
             command: "NULL",
         }

@@ -10,7 +10,7 @@
 //!
 //! A finite number is `mantissa * 2^-exponent` with a mantissa below 2^53. Its fraction times 10^17
 //! is below 2^120: one product of 128 bits and a shift, rounded half to even, give exactly what the
-//! C library prints. Cost: some 15 ns a coordinate; no division but by constants, no allocation.
+//! C library prints. Cost: no division but by constants, no allocation.
 
 /// 10^17: as many decimals as a coordinate has.
 const COORDINATE_SCALE: u64 = 100_000_000_000_000_000;

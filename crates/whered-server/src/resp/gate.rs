@@ -1,8 +1,9 @@
 //! The gate: while a transaction runs on one thread, no other thread writes.
 //!
 //! For: `EXEC`, whose commands follow each other without a foreign write between them.
-//! Not for: what one command changes at once (the engine's own locks do that), nor for readers,
-//! who may see a transaction half done.
+//! Not for: what one command changes at once (the engine's own locks do that), nor for readers: the
+//! keyspace keeps those of keys out by itself, those of prefix sets and sites may see a transaction
+//! half done.
 //!
 //! ```text
 //! worker 0  [lock 0] ← each write of worker 0 takes it for its own time: no other core touches it

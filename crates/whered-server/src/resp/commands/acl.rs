@@ -4,24 +4,12 @@
 //! `+name -name +container|subcommand +@category -@category`, `+@all` and `-@all`.
 
 use super::registry::{entries, find_any};
-use super::{Action, Command, Entry, Failure, Flag, Members, Outcome};
+use super::{Action, Command, Entry, Failure, Flag, OPERATOR, Outcome};
 use crate::resp::protocol::Args;
 use crate::resp::reply::Reply;
 use crate::resp::users::{self, User};
 
-const ACL_COMMAND: Command = Command {
-    name: "",
-    arity: 2,
-    flags: &[Flag::Admin, Flag::Dangerous],
-    group: "server",
-    keys: (0, 0, 0),
-    members: Members::None,
-    syntax: "",
-    summary: "",
-    cost: "O(N) with N users",
-    since: "6.0.0",
-    action: Action::Subcommands(&[]),
-};
+const ACL_COMMAND: Command = Command { cost: "O(N) with N users", since: "6.0.0", ..OPERATOR };
 
 pub(super) const COMMANDS: &[Command] = &[Command {
     name: "acl",

@@ -241,7 +241,7 @@ fn set_info(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome
         )));
     }
     session.client.set_words(|words| {
-        *(if is_name { &mut words.library } else { &mut words.library_version }) = value.to_vec();
+        *(if is_name { &mut words.lib_name } else { &mut words.lib_version }) = value.to_vec();
     });
     reply.ok();
     Ok(())
@@ -432,14 +432,14 @@ fn describe(client: &Client) -> Vec<u8> {
         words.user,
         load(&client.protocol),
     );
-    let library = [b" lib-name=", words.library.as_slice(), b" lib-ver="].concat();
+    let library = [b" lib-name=", words.lib_name.as_slice(), b" lib-ver="].concat();
     let parts: [&[u8]; 7] = [
         start.as_bytes(),
         b" name=",
         &words.name,
         end.as_bytes(),
         &library,
-        &words.library_version,
+        &words.lib_version,
         b"\n",
     ];
     parts.concat()

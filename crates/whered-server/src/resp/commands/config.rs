@@ -4,25 +4,13 @@
 //! them or none.
 
 use super::parameters::{PARAMETERS, Parameter};
-use super::{Action, Command, Failure, Flag, Members, Outcome, cut, wrong_arity};
+use super::{Action, Command, Failure, Flag, OPERATOR, Outcome, cut, wrong_arity};
 use crate::resp::glob;
 use crate::resp::protocol::Args;
 use crate::resp::reply::Reply;
 use crate::resp::session::Session;
 
-const CONFIG_COMMAND: Command = Command {
-    name: "",
-    arity: 2,
-    flags: &[Flag::Admin, Flag::Dangerous],
-    group: "server",
-    keys: (0, 0, 0),
-    members: Members::None,
-    syntax: "",
-    summary: "",
-    cost: "O(1)",
-    since: "2.0.0",
-    action: Action::Subcommands(&[]),
-};
+const CONFIG_COMMAND: Command = Command { since: "2.0.0", ..OPERATOR };
 
 pub(super) const COMMANDS: &[Command] = &[Command {
     name: "config",

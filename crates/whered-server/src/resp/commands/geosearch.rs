@@ -87,9 +87,11 @@ pub(super) const COMMANDS: &[Command] = &[
         name: "geosearch",
         syntax: "key FROMMEMBER member|FROMLONLAT longitude latitude|FROMIP database address \
                  BYRADIUS radius M|KM|FT|MI|BYBOX width height M|KM|FT|MI [ASC|DESC] \
-                 [COUNT count [ANY]] [WITHCOORD] [WITHDIST] [WITHHASH] [EXPLAIN]",
-        summary: "Gives the members inside a circle, a box or a polygon (which has its own centre); FROMIP measures from where a \
-                  database says that an address is",
+                 [COUNT count [ANY]] [WITHCOORD] [WITHDIST] [WITHHASH] [EXPLAIN]; \
+                 or BYPOLYGON vertices longitude latitude [longitude latitude ...] without FROM",
+        summary: "Gives the members inside a circle, a box, or a polygon of up to 10000 vertices, \
+                  which has its own centre; FROMIP measures from where a database says that an \
+                  address is",
         since: "6.2.0",
         action: Action::Run(|session, args, reply| run(session, args, reply, FORM)),
         ..SEARCH
@@ -101,7 +103,8 @@ pub(super) const COMMANDS: &[Command] = &[
         keys: (1, 2, 1),
         syntax: "destination source FROMMEMBER member|FROMLONLAT longitude latitude|FROMIP \
                  database address BYRADIUS radius M|KM|FT|MI|BYBOX width height M|KM|FT|MI \
-                 [ASC|DESC] [COUNT count [ANY]] [STOREDIST]",
+                 [ASC|DESC] [COUNT count [ANY]] [STOREDIST]; or BYPOLYGON vertices longitude \
+                 latitude [longitude latitude ...] without FROM",
         summary: "Stores the members inside a circle, a box or a polygon, or their distances",
         since: "6.2.0",
         action: Action::Run(|session, args, reply| {

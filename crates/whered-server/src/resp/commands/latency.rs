@@ -2,25 +2,13 @@
 //! `HISTORY` are always empty; the histograms are those of `/metrics`.
 
 use super::registry::{entries, find_any};
-use super::{Action, Command, Entry, Flag, Members, Outcome};
+use super::{Action, Command, Entry, OPERATOR, Outcome};
 use crate::resp::protocol::Args;
 use crate::resp::reply::Reply;
 use crate::resp::session::Session;
 use crate::resp::statistics::Totals;
 
-const LATENCY: Command = Command {
-    name: "",
-    arity: 2,
-    flags: &[Flag::Admin, Flag::Dangerous],
-    group: "server",
-    keys: (0, 0, 0),
-    members: Members::None,
-    syntax: "",
-    summary: "",
-    cost: "O(1)",
-    since: "2.8.13",
-    action: Action::Subcommands(&[]),
-};
+const LATENCY: Command = Command { since: "2.8.13", ..OPERATOR };
 
 pub(super) const COMMANDS: &[Command] = &[Command {
     name: "latency",

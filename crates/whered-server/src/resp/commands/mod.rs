@@ -155,6 +155,21 @@ static FAMILIES: &[&[Command]] = &[
     scripting::COMMANDS,
 ];
 
+/// What the subcommands of the operator's containers have in common.
+const OPERATOR: Command = Command {
+    name: "",
+    arity: 2,
+    flags: &[Flag::Admin, Flag::Dangerous],
+    group: "server",
+    keys: (0, 0, 0),
+    members: Members::None,
+    syntax: "",
+    summary: "",
+    cost: "O(1)",
+    since: "",
+    action: Action::Subcommands(&[]),
+};
+
 const SYNTAX_ERROR: Failure = Failure::text("ERR syntax error");
 const NOT_AN_INTEGER: Failure = Failure::text("ERR value is not an integer or out of range");
 const NOT_A_FLOAT: Failure = Failure::text("ERR value is not a valid float");

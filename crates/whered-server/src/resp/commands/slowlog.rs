@@ -1,24 +1,12 @@
 //! `SLOWLOG`: the commands that took long, newest first.
 //! Not for: what is entered and how it is cut (`resp/slowlog`), nor for timing (`resp/statistics`).
 
-use super::{Action, Command, Failure, Flag, Members, Outcome, number};
+use super::{Action, Command, Failure, OPERATOR, Outcome, number};
 use crate::resp::protocol::Args;
 use crate::resp::reply::Reply;
 use crate::resp::session::Session;
 
-const SLOWLOG: Command = Command {
-    name: "",
-    arity: 2,
-    flags: &[Flag::Admin, Flag::Dangerous],
-    group: "server",
-    keys: (0, 0, 0),
-    members: Members::None,
-    syntax: "",
-    summary: "",
-    cost: "O(1)",
-    since: "2.2.12",
-    action: Action::Subcommands(&[]),
-};
+const SLOWLOG: Command = Command { since: "2.2.12", ..OPERATOR };
 
 pub(super) const COMMANDS: &[Command] = &[Command {
     name: "slowlog",

@@ -67,8 +67,8 @@ fn all_and_subcommands() -> impl Iterator<Item = &'static Command> {
 const NOTES: [(&str, &str); 3] = [
     (
         "transactions",
-        "The queued commands run without a foreign write between them; other clients' reads may see \
-         a transaction half done. The replies leave together, when the last write is durable. A key \
+        "The queued commands run without a foreign write between them, and no other client reads a \
+         key meanwhile; reads of prefix sets and sites may see a transaction half done. The replies leave together, when the last write is durable. A key \
          counts as changed for `WATCH` when a command wrote to it, even the same value.",
     ),
     (
