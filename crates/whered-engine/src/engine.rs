@@ -4,18 +4,17 @@
 //! exclude each other (`control`); readers never wait for either.
 
 use std::borrow::Cow;
-use std::fmt;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arc_swap::ArcSwap;
 use whered_geo::Place;
-use whered_store::{
-    DataDirectory, DirectoryStorage, Entry, Journal, JournalOptions, JournalStats, RecoveryReport,
-};
+use whered_store::{DataDirectory, Journal, JournalOptions, JournalStats, Storage};
 
 use crate::clock::{self, Clock};
 use crate::databases::{NamedDatabase, ReloadFailure};
+use crate::durability::open::{Opened, Parts};
+use crate::durability::{self, OpenReport, ShowProgress, SnapshotOptions, Snapshots};
 use crate::error::{EngineError, WriteError};
 use crate::generation::Generation;
 use crate::keyspace::Keyspace;
@@ -37,31 +36,10 @@ pub struct EngineOptions {
     pub setup: Setup,
     /// What tells the time to keys that expire.
     pub clock: Clock,
-}
-
-/// What opening found.
-#[derive(Debug, Default)]
-pub struct OpenReport {
-    /// What recovery read from the journal; `None` without a data directory.
-    pub recovery: Option<RecoveryReport>,
-}
-
-impl fmt::Display for OpenReport {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Some(recovery) = &self.recovery else {
-            return f.write_str("no data directory: nothing is kept");
-        };
-        let RecoveryReport { entries, segments, bytes, torn_tail, .. } = recovery;
-        write!(f, "replayed {entries} journal entries, {bytes} bytes in {segments} segments")?;
-        match torn_tail {
-            Some(torn) => write!(
-                f,
-                "; cut {} unacknowledged bytes of a torn tail in {} at byte {}",
-                torn.cut_bytes, torn.file, torn.offset_bytes
-            ),
-            None => Ok(()),
-        }
-    }
+    /// When snapshots are due.
+    pub snapshots: SnapshotOptions,
+    /// Told how far the start is; `None` for nobody.
+    pub progress: Option<ShowProgress>,
 }
 
 /// What a reload did.
@@ -80,18 +58,19 @@ pub struct ReloadReport {
 /// All data and its durability.
 pub struct Engine {
     current: ArcSwap<Generation>,
-    control: Mutex<Control>,
-    keyspace: Keyspace,
-    prefix_sets: PrefixSets,
-    log: Arc<Log>,
-    /// Held for the engine's life, so that no second process opens the same data.
-    _data_directory: Option<DataDirectory>,
+    pub(crate) control: Mutex<Control>,
+    pub(crate) keyspace: Keyspace,
+    pub(crate) prefix_sets: PrefixSets,
+    pub(crate) log: Arc<Log>,
+    pub(crate) snapshots: Snapshots,
+    /// Held for the engine's life, so that no second process opens the same data; and its files.
+    pub(crate) directory: Option<(DataDirectory, Arc<dyn Storage>)>,
 }
 
 /// What the next generation is built from.
-struct Control {
+pub(crate) struct Control {
     setup: Setup,
-    changes: SiteChanges,
+    pub(crate) changes: SiteChanges,
 }
 
 impl Engine {
@@ -109,35 +88,33 @@ impl Engine {
         let unlogged = Arc::new(Log::new(None, 0));
         let keyspace = Keyspace::new(Arc::clone(&unlogged), options.clock);
         let prefix_sets = PrefixSets::new(unlogged);
-        let mut replay = |entry: Entry<'_>| -> Result<(), String> {
-            let operation = Operation::decode(entry.kind, entry.payload)?;
-            let applied = keyspace.replay(&operation)
-                || prefix_sets.replay(&operation)
-                || changes.record(&operation);
-            assert!(applied, "every operation belongs to one of the three");
-            Ok(())
+        let show = options.progress.unwrap_or_else(|| Box::new(|_| {}));
+        let parts =
+            Parts { keyspace: &keyspace, prefix_sets: &prefix_sets, changes: &mut changes };
+        let opened = match &options.data_dir {
+            Some(path) => Some(durability::open::open(path, options.journal, parts, &show)?),
+            None => None,
         };
-        let (data_directory, journal, recovery) = match &options.data_dir {
-            None => (None, None, None),
-            Some(path) => {
-                let directory = DataDirectory::lock(path)?;
-                let storage = Arc::new(DirectoryStorage::new(path));
-                let (journal, report) = Journal::open(storage, options.journal, &mut replay)?;
-                (Some(directory), Some(journal), Some(report))
+        let (directory, journal, report) = match opened {
+            Some(Opened { directory, storage, journal, report }) => {
+                (Some((directory, storage)), Some(journal), report)
             }
+            None => (None, None, OpenReport::default()),
         };
-        let last_sequence = recovery.as_ref().map_or(0, |report| report.last_sequence);
+        let last_sequence = report.recovery.as_ref().map_or(0, |found| found.last_sequence);
         let log = Arc::new(Log::new(journal, last_sequence));
         let generation = Generation::build(1, &options.setup, &changes, loaded)?;
+        let loaded_bytes = report.snapshot.map(|snapshot| snapshot.bytes);
         let engine = Engine {
             current: ArcSwap::from_pointee(generation),
             control: Mutex::new(Control { setup: options.setup, changes }),
             keyspace: keyspace.with_log(&log),
             prefix_sets: prefix_sets.with_log(&log),
             log,
-            _data_directory: data_directory,
+            snapshots: Snapshots::new(options.snapshots, loaded_bytes),
+            directory,
         };
-        Ok((Arc::new(engine), OpenReport { recovery }))
+        Ok((Arc::new(engine), report))
     }
 
     /// The generation that serves now. Take it once per query or batch.
@@ -326,7 +303,7 @@ impl Engine {
         Ok(Written { value: more_sites, ticket: room.append(operation) })
     }
 
-    fn control(&self) -> MutexGuard<'_, Control> {
+    pub(crate) fn control(&self) -> MutexGuard<'_, Control> {
         self.control.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -9,6 +9,7 @@
 //!  └ a transaction holds it alone (keyspace/gate.rs)
 //!
 //! reads and sweeping: here      members: keyspace/members.rs      whole keys: keyspace/whole.rs
+//! what a snapshot takes: keyspace/saving.rs
 //! ```
 //!
 //! Invariants:
@@ -32,6 +33,7 @@ mod gate;
 mod keys;
 mod members;
 mod replay;
+pub(crate) mod saving;
 pub(crate) mod sorted_set;
 pub(crate) mod value;
 mod whole;
@@ -48,6 +50,7 @@ use crate::error::WriteError;
 use crate::log::{Log, Ticket, Written};
 use gate::Gate;
 use keys::{Entry, Keys, Slot};
+use saving::Saving;
 use value::{Kind, Value};
 
 /// How many numbered databases there are.
@@ -59,6 +62,7 @@ pub const DATABASE_COUNT: usize = 16;
 pub struct Keyspace {
     numbers: [RwLock<Keys>; DATABASE_COUNT],
     gate: Gate,
+    saving: Saving,
     log: Arc<Log>,
     clock: Clock,
     /// The clock in seconds, as it was when it was last asked; for idle times only.
@@ -68,8 +72,9 @@ pub struct Keyspace {
 impl Keyspace {
     pub(crate) fn new(log: Arc<Log>, clock: Clock) -> Keyspace {
         let seconds = Arc::new(AtomicU32::new((clock.now_millis() / 1000) as u32));
-        let numbers = std::array::from_fn(|_| RwLock::new(Keys::new(&seconds)));
-        Keyspace { numbers, gate: Gate::new(), log, clock, seconds }
+        let saving = Saving::default();
+        let numbers = std::array::from_fn(|_| RwLock::new(Keys::new(&seconds, saving.epoch())));
+        Keyspace { numbers, gate: Gate::new(), saving, log, clock, seconds }
     }
 
     /// The same keys, from now on kept in this log.

@@ -42,6 +42,7 @@
 
 mod clock;
 mod databases;
+mod durability;
 mod engine;
 mod error;
 mod explain;
@@ -61,7 +62,11 @@ pub use databases::{
     AccessMode, DatabaseSource, DatabaseStatus, FileState, MemoryUse, NamedDatabase, ReloadFailure,
     ReloadMode, open_database_file, open_index_file, read_database_file, read_file,
 };
-pub use engine::{Engine, EngineOptions, OpenReport, ReloadReport};
+pub use durability::{
+    LoadReport, OpenReport, ShowProgress, SnapshotOptions, SnapshotProgress, SnapshotReport,
+    SnapshotStatus, StartProgress,
+};
+pub use engine::{Engine, EngineOptions, ReloadReport};
 pub use error::{EngineError, ExplainError, WriteError};
 pub use generation::Generation;
 pub use keyspace::sorted_set::SortedSet;

@@ -169,6 +169,11 @@ impl Log {
         std::ptr::from_ref(self).addr()
     }
 
+    /// The sequence of what was appended last.
+    pub(crate) fn last_sequence(&self) -> u64 {
+        self.last_appended.load(Ordering::Acquire)
+    }
+
     /// A ticket for everything appended so far.
     pub(crate) fn latest(&self) -> Ticket {
         match &self.journal {

@@ -34,8 +34,8 @@ use whered_geo::{Cell, Place};
 use whered_ip::Prefix;
 
 use crate::pool::Site;
-use decode::Decoder;
-use encode::Encoder;
+pub(crate) use decode::Decoder;
+pub(crate) use encode::Encoder;
 
 mod decode;
 mod encode;

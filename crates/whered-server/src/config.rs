@@ -20,6 +20,7 @@ mod section;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use toml::de::DeTable;
 use whered_engine::store::SyncPolicy;
@@ -32,7 +33,7 @@ use crate::resp::{PasswordHash, RespOptions, TlsOptions, UnixSocketOptions, User
 
 const TOP: Keys = Keys {
     title: "the top level",
-    allowed: &["data_dir", "resp", "http", "dns", "journal", "database", "zone", "pool"],
+    allowed: &["data_dir", "resp", "http", "dns", "journal", "snapshot", "database", "zone", "pool"],
     later: &["ruleset", "feed", "table", "capture"],
 };
 
@@ -70,6 +71,8 @@ pub struct Config {
     pub dns: DnsConfig,
     /// `[journal]`.
     pub journal: JournalConfig,
+    /// `[snapshot]`.
+    pub snapshot: SnapshotConfig,
     /// `[[database]]`.
     pub databases: Vec<DatabaseSource>,
     /// `[[zone]]`.
@@ -152,6 +155,19 @@ pub struct JournalConfig {
     pub sync: SyncPolicy,
     /// The size of one journal file; `None`: the journal's own default.
     pub segment_size_bytes: Option<u64>,
+    /// How much may wait for the disk before writers wait; `None`: the journal's own default.
+    pub group_size_bytes: Option<usize>,
+    /// How long a group waits for more before it is written; `None`: not at all.
+    pub group_delay: Option<Duration>,
+}
+
+/// When snapshots are made without anybody's asking.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SnapshotConfig {
+    /// By how much the journal grows before one is due; `None`: the engine's own default.
+    pub journal_size_bytes: Option<u64>,
+    /// How old the last one becomes before one is due; `None`: the engine's own default.
+    pub interval: Option<Duration>,
 }
 
 impl Config {
@@ -173,6 +189,7 @@ impl Config {
         resp::read_resp(&top, &mut config.resp)?;
         doors::read_http(&top, &mut config.http)?;
         doors::read_journal(&top, &mut config.journal)?;
+        doors::read_snapshot(&top, &mut config.snapshot)?;
         Ok(config)
     }
 
@@ -198,6 +215,7 @@ impl Config {
             && self.resp == other.resp
             && self.http == other.http
             && self.journal == other.journal
+            && self.snapshot == other.snapshot
             && dns(self) == dns(other)
     }
 
@@ -287,7 +305,12 @@ impl Default for DnsConfig {
 
 impl Default for JournalConfig {
     fn default() -> Self {
-        JournalConfig { sync: SyncPolicy::Always, segment_size_bytes: None }
+        JournalConfig {
+            sync: SyncPolicy::Always,
+            segment_size_bytes: None,
+            group_size_bytes: None,
+            group_delay: None,
+        }
     }
 }
 

@@ -23,10 +23,12 @@ mod descriptors;
 pub mod dns;
 mod http;
 mod metrics;
+mod progress;
 mod reload;
 pub mod resp;
 mod runtime;
 mod server;
+mod snapshots;
 mod sweep;
 
 pub use config::{Config, ConfigError, DnsConfig, HttpConfig, JournalConfig, RespConfig};

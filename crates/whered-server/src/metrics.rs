@@ -49,6 +49,7 @@ impl Metrics {
         self.add_resp(&mut registry);
         self.add_data(&mut registry);
         self.add_journal(&mut registry);
+        self.add_snapshots(&mut registry);
         let mut out = String::new();
         text::encode(&mut out, &registry)?;
         Ok(out)
@@ -176,6 +177,41 @@ impl Metrics {
             gauge.set(Duration::from_nanos(nanoseconds).as_secs_f64());
             registry.register(name, help, gauge);
         }
+    }
+}
+
+impl Metrics {
+    fn add_snapshots(&self, registry: &mut Registry) {
+        if self.engine.journal_stats().is_none() {
+            return;
+        }
+        let status = self.engine.snapshot_status();
+        let help = "Snapshots completed since the start";
+        register_count(registry, "snapshots", help, status.completed);
+        let running = status.running;
+        let gauges = [
+            ("snapshot_running", "1 while a snapshot is being made", u64::from(running.is_some())),
+            ("snapshot_failed", "1 when the last one failed", u64::from(status.last_error.is_some())),
+            (
+                "snapshot_running_bytes",
+                "What the one that is being made holds so far",
+                running.map_or(0, |running| running.bytes),
+            ),
+            ("snapshot_last_bytes", "What the last one holds", status.last_bytes),
+            (
+                "snapshot_last_timestamp_seconds",
+                "When the last one was complete, since 1970",
+                status.last_millis / 1000,
+            ),
+        ];
+        for (name, help, value) in gauges {
+            let gauge = <Gauge>::default();
+            gauge.set(i64::try_from(value).unwrap_or(i64::MAX));
+            registry.register(name, help, gauge);
+        }
+        let seconds = FloatGauge::default();
+        seconds.set(status.last_elapsed.unwrap_or_default().as_secs_f64());
+        registry.register("snapshot_last_seconds", "How long the last one took", seconds);
     }
 }
 

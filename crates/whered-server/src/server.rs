@@ -17,16 +17,18 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use whered_engine::store::{JournalOptions, SyncPolicy};
-use whered_engine::{Engine, EngineError, EngineOptions};
+use whered_engine::{Engine, EngineError, EngineOptions, SnapshotOptions};
 
-use crate::config::{Config, JournalConfig, RespConfig};
+use crate::config::{Config, JournalConfig, RespConfig, SnapshotConfig};
 use crate::descriptors;
 use crate::dns::DnsDoor;
 use crate::http::{HttpCounters, HttpDoor};
 use crate::metrics::Metrics;
 use crate::reload::{Reloader, with_lowest_priority};
+use crate::progress;
 use crate::resp::{RespDoor, RespOptions};
 use crate::runtime;
+use crate::snapshots::Snapshotter;
 use crate::sweep::Sweeper;
 
 /// A running server. Dropping it without [`Server::stop`] does not wait for anything.
@@ -46,8 +48,7 @@ use crate::sweep::Sweeper;
 pub struct Server {
     engine: Arc<Engine>,
     doors: Doors,
-    reloader: Reloader,
-    sweeper: Sweeper,
+    helpers: Helpers,
     config: Config,
 }
 
@@ -72,6 +73,8 @@ impl Server {
             journal: journal_options(&config.journal),
             setup: config.to_setup(),
             data_dir: config.data_dir.clone(),
+            snapshots: snapshot_options(&config.snapshot),
+            progress: Some(progress::log_progress()),
             ..EngineOptions::default()
         };
         let (engine, report) = Engine::open(options)?;
@@ -79,7 +82,7 @@ impl Server {
         let config_that_fits = descriptors::fitted(config.clone());
         let started =
             Doors::start(&engine, &config_that_fits).and_then(|doors| {
-                match start_helpers(&engine) {
+                match Helpers::start(&engine) {
                     Ok(helpers) => Ok((doors, helpers)),
                     Err(error) => {
                         doors.stop();
@@ -88,9 +91,7 @@ impl Server {
                 }
             });
         match started {
-            Ok((doors, (reloader, sweeper))) => {
-                Ok(Server { engine, doors, reloader, sweeper, config })
-            }
+            Ok((doors, helpers)) => Ok(Server { engine, doors, helpers, config }),
             Err(error) => {
                 engine.close()?;
                 Err(error.into())
@@ -137,7 +138,7 @@ impl Server {
         let unchanged = config.has_same_doors(&self.config);
         let setup = config.into_setup();
         let report = with_lowest_priority(|| self.engine.reload(setup))?;
-        self.reloader.configured();
+        self.helpers.reloader.configured();
         let mut line = format!(
             "generation {} with {} databases, {} zones, {} pools",
             report.generation, report.databases, report.zones, report.pools
@@ -156,9 +157,11 @@ impl Server {
     /// # Errors
     /// The journal could not be brought to the disk.
     pub fn stop(self) -> Result<(), ServerError> {
-        self.reloader.stop();
+        let Helpers { reloader, sweeper, snapshotter } = self.helpers;
+        reloader.stop();
         self.doors.stop();
-        self.sweeper.stop();
+        sweeper.stop();
+        snapshotter.stop();
         Ok(self.engine.close()?)
     }
 }
@@ -215,14 +218,30 @@ impl Doors {
     }
 }
 
-/// What runs beside the doors: the watching of files, and the removal of keys that expire.
-fn start_helpers(engine: &Arc<Engine>) -> io::Result<(Reloader, Sweeper)> {
-    let reloader = Reloader::start(engine)?;
-    match Sweeper::start(engine) {
-        Ok(sweeper) => Ok((reloader, sweeper)),
-        Err(error) => {
-            reloader.stop();
-            Err(error)
+/// What runs beside the doors: the watching of files, the removal of keys that expire, snapshots.
+struct Helpers {
+    reloader: Reloader,
+    sweeper: Sweeper,
+    snapshotter: Snapshotter,
+}
+
+impl Helpers {
+    fn start(engine: &Arc<Engine>) -> io::Result<Helpers> {
+        let reloader = Reloader::start(engine)?;
+        let sweeper = match Sweeper::start(engine) {
+            Ok(sweeper) => sweeper,
+            Err(error) => {
+                reloader.stop();
+                return Err(error);
+            }
+        };
+        match Snapshotter::start(engine) {
+            Ok(snapshotter) => Ok(Helpers { reloader, sweeper, snapshotter }),
+            Err(error) => {
+                reloader.stop();
+                sweeper.stop();
+                Err(error)
+            }
         }
     }
 }
@@ -282,6 +301,23 @@ fn journal_options(config: &JournalConfig) -> JournalOptions {
     let mut options = JournalOptions { sync: config.sync, ..JournalOptions::default() };
     if let Some(size_bytes) = config.segment_size_bytes {
         options.segment_size_bytes = size_bytes;
+    }
+    if let Some(size_bytes) = config.group_size_bytes {
+        options.group_size_bytes_max = size_bytes;
+    }
+    if let Some(delay) = config.group_delay {
+        options.group_delay_max = delay;
+    }
+    options
+}
+
+fn snapshot_options(config: &SnapshotConfig) -> SnapshotOptions {
+    let mut options = SnapshotOptions::default();
+    if let Some(size_bytes) = config.journal_size_bytes {
+        options.journal_size_bytes = size_bytes;
+    }
+    if let Some(interval) = config.interval {
+        options.interval = interval;
     }
     options
 }

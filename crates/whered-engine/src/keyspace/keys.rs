@@ -20,12 +20,18 @@ use std::hash::{Hash, Hasher};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, RwLock};
 
+use super::saving::Saved;
 use super::value::{Kind, Value};
 
 /// See the file's header.
 pub(super) struct Keys {
     /// The coarse clock of the keyspace, in seconds; what is put is used at that moment.
     seconds: Arc<AtomicU32>,
+    /// The number of the latest snapshot; what is put need not be saved by it.
+    epoch: Arc<AtomicU32>,
+    /// Which numbered database this was when the latest snapshot began; `None` when it was not
+    /// there then. `SWAPDB` carries it along.
+    pub(super) origin: Option<u8>,
     pub(super) entries: HashMap<Box<[u8]>, Entry>,
     pub(super) by_hash: BTreeMap<u64, Vec<Box<[u8]>>>,
     expiring: BTreeSet<(u64, Box<[u8]>)>,
@@ -43,6 +49,8 @@ pub(super) struct Slot {
     pub(super) kind: Kind,
     /// When it was used last, in seconds of the keyspace's own coarse clock.
     pub(super) used_seconds: AtomicU32,
+    /// How far a snapshot is with it.
+    pub(super) saved: Saved,
 }
 
 impl Entry {
@@ -57,9 +65,11 @@ impl Entry {
 }
 
 impl Keys {
-    pub(super) fn new(seconds: &Arc<AtomicU32>) -> Keys {
+    pub(super) fn new(seconds: &Arc<AtomicU32>, epoch: &Arc<AtomicU32>) -> Keys {
         Keys {
             seconds: Arc::clone(seconds),
+            epoch: Arc::clone(epoch),
+            origin: None,
             entries: HashMap::new(),
             by_hash: BTreeMap::new(),
             expiring: BTreeSet::new(),
@@ -68,7 +78,7 @@ impl Keys {
 
     /// Takes all keys out.
     pub(super) fn take(&mut self) -> Keys {
-        let empty = Keys::new(&self.seconds);
+        let empty = Keys::new(&self.seconds, &self.epoch);
         std::mem::replace(self, empty)
     }
 
@@ -101,7 +111,8 @@ impl Keys {
     ) -> Option<Arc<Slot>> {
         let kind = value.kind();
         let used_seconds = AtomicU32::new(self.seconds.load(Ordering::Relaxed));
-        let slot = Slot { value: RwLock::new(value), kind, used_seconds };
+        let saved = Saved::born(self.epoch.load(Ordering::Relaxed));
+        let slot = Slot { value: RwLock::new(value), kind, used_seconds, saved };
         self.put_slot(key, Arc::new(slot), expires_at_millis)
     }
 

@@ -12,7 +12,7 @@ use std::sync::{Arc, PoisonError, RwLockWriteGuard, TryLockError};
 
 use whered_geo::{Cell, Inserted};
 
-use super::keys::{Keys, Slot};
+use super::keys::{Entry, Keys, Slot};
 use super::value::{Kind, Ordered, Value};
 use super::{Keyspace, exclusive, number_byte, shared};
 use crate::error::WriteError;
@@ -82,7 +82,7 @@ impl Keyspace {
         condition: AddCondition,
     ) -> Result<Written<Added>, WriteError> {
         let makes = condition != AddCondition::OnlyExisting;
-        let act = |value: &mut Value, room: Room<'_>| {
+        let act = |value: &mut Value, room: Room<'_>, _: Held<'_>| {
             let (added, kept) = apply_points(value, points, condition);
             if added == Added::default() {
                 return Written { value: added, ticket: room.unused() };
@@ -106,7 +106,7 @@ impl Keyspace {
         rules: ScoreRules,
     ) -> Result<Written<Added>, WriteError> {
         let makes = rules.condition != AddCondition::OnlyExisting;
-        let act = |value: &mut Value, room: Room<'_>| {
+        let act = |value: &mut Value, room: Room<'_>, _: Held<'_>| {
             let (added, kept) = apply_scores(value, scores, rules);
             if added == Added::default() {
                 return Written { value: added, ticket: room.unused() };
@@ -130,7 +130,7 @@ impl Keyspace {
         rules: ScoreRules,
     ) -> Result<Written<Increment>, WriteError> {
         let makes = rules.condition != AddCondition::OnlyExisting;
-        let act = |value: &mut Value, room: Room<'_>| {
+        let act = |value: &mut Value, room: Room<'_>, _: Held<'_>| {
             let old = value.ordered().and_then(|ordered| ordered.score(member));
             let score = old.map_or(by, |old| old + by);
             let outcome = match rules.allows(old, score) {
@@ -171,7 +171,7 @@ impl Keyspace {
             members: Cow::Borrowed(members),
         };
         let may_empty = |value: &Value| len(value) <= members.len();
-        let act = |value: &mut Value, room: Room<'_>| {
+        let act = |value: &mut Value, room: Room<'_>, _: Held<'_>| {
             let removed = members.iter().filter(|member| value.remove(member)).count();
             let ticket = if removed == 0 { room.unused() } else { room.append(&operation) };
             Written { value: removed, ticket }
@@ -231,14 +231,21 @@ impl Keyspace {
             end: ranks.end as u64,
         };
         let ranks = |value: &Value| value.ordered().map_or(0..0, &choose);
-        let act = |value: &mut Value, room: Room<'_>| {
+        let act = |value: &mut Value, room: Room<'_>, held: Held<'_>| {
             let ranks = ranks(value);
             if ranks.is_empty() {
                 return Written { value: T::default(), ticket: room.unused() };
             }
+            let is_exact = self.saving.is_exact(held.keys, key);
             let seen = value.ordered().map(|ordered| look(ordered, ranks.clone()));
             value.remove_ranks(ranks.clone());
-            Written { value: seen.unwrap_or_default(), ticket: room.append(&operation(&ranks)) }
+            let ticket = room.append(&operation(&ranks));
+            if !is_exact {
+                let expires_at_millis = held.keys.get(key).and_then(Entry::expires_at_millis);
+                let number = number_byte(number);
+                self.saving.register_image(number, key, expires_at_millis, held.slot);
+            }
+            Written { value: seen.unwrap_or_default(), ticket }
         };
         let may_empty = |value: &Value| ranks(value).len() == len(value);
         self.change(number, key, operation(&(0..0)).size_bytes(), false, may_empty, act)
@@ -253,7 +260,7 @@ impl Keyspace {
         size_bytes: usize,
         makes: bool,
         may_empty: impl Fn(&Value) -> bool,
-        act: impl FnOnce(&mut Value, Room<'_>) -> Written<T>,
+        act: impl FnOnce(&mut Value, Room<'_>, Held<'_>) -> Written<T>,
     ) -> Result<Written<T>, WriteError> {
         let _passage = self.gate.pass();
         self.remove_if_over(number, key)?;
@@ -275,7 +282,8 @@ impl Keyspace {
                 break;
             }
             self.note_use(slot);
-            return Ok(act(&mut value, room));
+            let held = Held { keys: &keys, slot };
+            return Ok(act(&mut value, room, held));
         }
         let unchanged = |room: Room<'_>| Written { value: T::default(), ticket: room.unused() };
         if !makes && !self.shared(number).entries.contains_key(key) {
@@ -287,7 +295,8 @@ impl Keyspace {
             return Ok(unchanged(room));
         }
         let slot = keys.slot_or_empty(key);
-        let written = act(&mut exclusive(&slot.value), room);
+        let held = Held { keys: &keys, slot: &slot };
+        let written = act(&mut exclusive(&slot.value), room, held);
         self.note_use(&slot);
         let removed = keys.remove_if_empty(key);
         drop(keys);
@@ -295,6 +304,13 @@ impl Keyspace {
         drop((removed, slot));
         Ok(written)
     }
+}
+
+/// What is locked around a change.
+#[derive(Clone, Copy)]
+struct Held<'a> {
+    keys: &'a Keys,
+    slot: &'a Arc<Slot>,
 }
 
 impl Keys {

@@ -2,8 +2,12 @@
 //!
 //! Each operation does here exactly what it did when it was appended; the clock is not asked.
 
-use super::value::Value;
-use super::{DATABASE_COUNT, Keyspace, exclusive};
+use std::sync::Arc;
+
+use super::saving::Image;
+use super::value::{Ordered, Value};
+use super::{DATABASE_COUNT, Keyspace, exclusive, shared};
+use crate::durability::replay::Pending;
 use crate::operation::{ALL_NUMBERS, KeyPair, Operation};
 
 impl Keyspace {
@@ -31,6 +35,7 @@ impl Keyspace {
                     }
                 });
             }
+            Operation::RemoveRanks { number, key, .. } if self.use_image(*number, key) => {}
             Operation::RemoveRanks { number, key, first, end } => {
                 let rank = |rank: u64| usize::try_from(rank).unwrap_or(usize::MAX);
                 self.replay_change(*number, key, |value| {
@@ -42,6 +47,58 @@ impl Keyspace {
             }
             _ => return self.replay_whole(operation),
         }
+        true
+    }
+
+    /// How many members the sorted set of this key has.
+    pub(crate) fn members_len(&self, number: u8, key: &[u8]) -> usize {
+        let keys = self.shared(usize::from(number));
+        let slot = keys.get(key).map(|entry| Arc::clone(&entry.slot));
+        slot.map_or(0, |slot| shared(&slot.value).ordered().map_or(0, Ordered::len))
+    }
+
+    /// Applies collected changes of one key.
+    pub(crate) fn replay_pending(&self, number: u8, key: &[u8], pending: &Pending) {
+        self.replay_change(number, key, |value| value.apply_pending(pending));
+    }
+
+    /// Puts what was loaded from a snapshot; an empty value makes no key.
+    pub(crate) fn put_loaded(
+        &self,
+        number: u8,
+        key: &[u8],
+        value: Value,
+        expires_at_millis: Option<u64>,
+    ) {
+        let mut keys = self.exclusive(usize::from(number));
+        if value.is_empty() {
+            keys.remove(key);
+        } else {
+            keys.put(key, value, expires_at_millis);
+        }
+    }
+
+    /// Keeps an image for the operation that it stands for.
+    pub(crate) fn keep_image(&self, number: u8, key: &[u8], image: Image) {
+        self.saving.images().entry((number, key.into())).or_default().push_back(image);
+    }
+
+    /// Forgets all images: what comes now is applied to exact values.
+    pub(crate) fn forget_images(&self) {
+        self.saving.images().clear();
+    }
+
+    /// Puts the image in the place of what an operation would do; `false` when there is none.
+    fn use_image(&self, number: u8, key: &[u8]) -> bool {
+        let mut images = self.saving.images();
+        let Some(queue) = images.get_mut(&(number, Box::from(key))) else {
+            return false;
+        };
+        let Some(Image { value, expires_at_millis }) = queue.pop_front() else {
+            return false;
+        };
+        drop(images);
+        self.put_loaded(number, key, value, expires_at_millis);
         true
     }
 
@@ -76,6 +133,7 @@ impl Keyspace {
                 let (from_number, to_number) = (usize::from(*from_number), usize::from(*to_number));
                 self.with_two(from_number, to_number, |mut maps| maps.rename(from, to));
             }
+            Operation::Copy(pair) if self.use_image(pair.to_number, pair.to) => {}
             Operation::Copy(KeyPair { from_number, to_number, from, to }) => {
                 let (from_number, to_number) = (usize::from(*from_number), usize::from(*to_number));
                 self.with_two(from_number, to_number, |mut maps| maps.copy(from, to));

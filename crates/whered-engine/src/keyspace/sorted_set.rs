@@ -111,6 +111,15 @@ impl SortedSet {
         Entries { chunks: &self.chunks, front, back, ranks: start..end }
     }
 
+    /// The members that come after a place in the order, whether or not a member stands there.
+    pub fn iter_after(&self, score: f64, member: &[u8]) -> Entries<'_> {
+        let rank = match self.position_of(score, member) {
+            Ok((chunk, slot)) => self.rank_at(chunk, slot) + 1,
+            Err((chunk, slot)) => self.rank_at(chunk, slot),
+        };
+        self.iter_ranks(rank..self.len())
+    }
+
     /// About how many bytes of memory it holds.
     pub fn memory_bytes(&self) -> usize {
         // A shared text has two counters before it; a slot of the hash has one byte of control.
@@ -313,6 +322,11 @@ mod tests {
             assert_eq!(set.rank_of_limit(limit, true), up_to);
         }
         for (rank, (member, score)) in expected.iter().enumerate().step_by(97) {
+            let after = set.iter_after(*score, member).map(owned);
+            assert!(after.eq(expected[rank + 1..].iter().cloned()));
+            let behind_it = [&member[..], b"!"].concat();
+            let after = set.iter_after(*score, &behind_it).map(owned);
+            assert!(after.eq(expected[rank + 1..].iter().cloned()));
             assert_eq!(set.rank(member), Some(rank));
             assert_eq!(set.score(member), Some(*score));
         }

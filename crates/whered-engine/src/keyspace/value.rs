@@ -19,6 +19,7 @@ use whered_geo::score::{cell_of_score, place_of_score};
 use whered_geo::{Cell, Inserted, Place, Points};
 
 use super::sorted_set::{self, SortedSet};
+use crate::durability::replay::Pending;
 
 /// From how many members on Redis keeps a sorted set in its large form.
 const SMALL_SET_LEN: usize = 128;
@@ -171,6 +172,27 @@ impl Value {
         };
         self.note_size(member);
         inserted
+    }
+
+    /// Applies changes that were collected at a start.
+    pub(crate) fn apply_pending(&mut self, pending: &Pending) {
+        for (member, cell) in pending.iter() {
+            match cell {
+                Some(cell) => {
+                    self.insert_point(member, cell);
+                }
+                None => {
+                    self.remove(member);
+                }
+            }
+        }
+    }
+
+    /// A value that was loaded.
+    pub(crate) fn of_loaded(data: Data) -> Value {
+        let mut value = Value { data, is_large: false };
+        value.note_size(b"");
+        value
     }
 
     /// Removes a member and says whether it was there.

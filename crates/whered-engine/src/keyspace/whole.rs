@@ -404,11 +404,17 @@ impl Keyspace {
                 Ok(chosen) => chosen,
                 Err(value) => return (value, room.unused(), None),
             };
+            let is_exact = self.saving.is_exact(maps.from(), from);
             let (operation, replaced) = match transfer {
                 Transfer::Rename => (Operation::Rename(pair), maps.rename(from, to)),
                 Transfer::Copy => (Operation::Copy(pair), maps.copy(from, to)),
             };
-            (value, room.append(&operation), replaced)
+            let ticket = room.append(&operation);
+            if let (Transfer::Copy, false, Some(entry)) = (transfer, is_exact, maps.to().get(to)) {
+                let expires_at_millis = entry.expires_at_millis();
+                self.saving.register_image(pair.to_number, to, expires_at_millis, &entry.slot);
+            }
+            (value, ticket, replaced)
         });
         // Freed here, where no lock is held any more.
         drop(replaced);
@@ -454,6 +460,7 @@ enum NewExpiry {
     Over,
 }
 
+#[derive(Clone, Copy)]
 enum Transfer {
     Rename,
     Copy,

@@ -13,10 +13,10 @@ use super::{ALL_NUMBERS, KeyPair, Operation, Scores};
 use crate::pool::Site;
 
 /// Reads a payload from its beginning.
-pub(super) struct Decoder<'a> {
-    pub(super) bytes: &'a [u8],
-    pub(super) offset: usize,
-    pub(super) kind: u16,
+pub(crate) struct Decoder<'a> {
+    pub(crate) bytes: &'a [u8],
+    pub(crate) offset: usize,
+    pub(crate) kind: u16,
 }
 
 impl<'a> Decoder<'a> {
@@ -31,15 +31,15 @@ impl<'a> Decoder<'a> {
         Ok(taken)
     }
 
-    pub(super) fn wrong(&self, what: &str) -> String {
+    pub(crate) fn wrong(&self, what: &str) -> String {
         format!("operation of kind {}, byte {}: {what}", self.kind, self.offset)
     }
 
-    fn at_end(&self) -> bool {
+    pub(crate) fn at_end(&self) -> bool {
         self.offset == self.bytes.len()
     }
 
-    pub(super) fn u8(&mut self) -> Result<u8, String> {
+    pub(crate) fn u8(&mut self) -> Result<u8, String> {
         Ok(self.array::<1>()?[0])
     }
 
@@ -48,12 +48,20 @@ impl<'a> Decoder<'a> {
         Ok(taken.try_into().expect("take() returns as many bytes as asked for"))
     }
 
+    pub(crate) fn u16(&mut self) -> Result<u16, String> {
+        Ok(u16::from_le_bytes(self.array()?))
+    }
+
+    pub(crate) fn u32(&mut self) -> Result<u32, String> {
+        Ok(u32::from_le_bytes(self.array()?))
+    }
+
     fn u64(&mut self) -> Result<u64, String> {
         Ok(u64::from_le_bytes(self.array()?))
     }
 
-    fn bytes(&mut self) -> Result<&'a [u8], String> {
-        let length = u32::from_le_bytes(self.array()?);
+    pub(crate) fn bytes(&mut self) -> Result<&'a [u8], String> {
+        let length = self.u32()?;
         self.take(length as usize)
     }
 
@@ -62,7 +70,7 @@ impl<'a> Decoder<'a> {
         std::str::from_utf8(bytes).map_err(|_| self.wrong("a name that is not UTF-8"))
     }
 
-    fn number(&mut self, all_allowed: bool) -> Result<u8, String> {
+    pub(crate) fn number(&mut self, all_allowed: bool) -> Result<u8, String> {
         let number = self.u8()?;
         if number < 16 || (all_allowed && number == ALL_NUMBERS) {
             Ok(number)
@@ -146,7 +154,7 @@ impl<'a> Decoder<'a> {
         Ok(if self.kind == 16 { Operation::Rename(pair) } else { Operation::Copy(pair) })
     }
 
-    fn scores(&mut self) -> Result<Scores<'a>, String> {
+    pub(crate) fn scores(&mut self) -> Result<Scores<'a>, String> {
         let scores = self.list(|input| {
             let score = f64::from_bits(input.u64()?);
             if score.is_nan() {
@@ -157,13 +165,13 @@ impl<'a> Decoder<'a> {
         Ok(scores.into())
     }
 
-    fn expiry(&mut self) -> Result<Option<u64>, String> {
+    pub(crate) fn expiry(&mut self) -> Result<Option<u64>, String> {
         Ok(Some(self.u64()?).filter(|at| *at != 0))
     }
 
     pub(super) fn batch(&mut self) -> Result<Operation<'a>, String> {
         let operations = self.list(|input| {
-            let kind = u16::from_le_bytes(input.array()?);
+            let kind = input.u16()?;
             if !matches!(kind, 1..=4 | 11..=18) {
                 return Err(input.wrong(&format!("an operation of kind {kind} in a batch")));
             }

@@ -112,19 +112,19 @@ impl Operation<'_> {
 }
 
 /// Collects the bytes of a payload.
-pub(super) struct Encoder(pub(super) Vec<u8>);
+pub(crate) struct Encoder(pub(crate) Vec<u8>);
 
 impl Encoder {
-    pub(super) fn u8(&mut self, value: u8) {
+    pub(crate) fn u8(&mut self, value: u8) {
         self.0.push(value);
     }
 
-    pub(super) fn u64(&mut self, value: u64) {
+    pub(crate) fn u64(&mut self, value: u64) {
         self.0.extend_from_slice(&value.to_le_bytes());
     }
 
     /// A length and the bytes. The journal refuses frames above its limit, far below 4 GiB.
-    pub(super) fn bytes(&mut self, bytes: &[u8]) {
+    pub(crate) fn bytes(&mut self, bytes: &[u8]) {
         let length = u32::try_from(bytes.len()).expect("reserve() refuses payloads of this size");
         self.0.extend_from_slice(&length.to_le_bytes());
         self.0.extend_from_slice(bytes);

@@ -7,12 +7,13 @@
 
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
+use std::time::Duration;
 
 use whered_engine::store::SyncPolicy;
 
 use super::error::ConfigError;
 use super::section::{Found, Keys, Section};
-use super::{DnsConfig, HttpConfig, JournalConfig};
+use super::{DnsConfig, HttpConfig, JournalConfig, SnapshotConfig};
 
 const HTTP: Keys =
     Keys { title: "[http]", allowed: &["listen", "token", "max_connections"], later: &["tls"] };
@@ -21,17 +22,30 @@ const DNS: Keys = Keys {
     allowed: &["listen", "database", "udp_size", "threads", "max_tcp_connections"],
     later: &["cookies", "rate_limit", "transfers"],
 };
-const JOURNAL: Keys =
-    Keys { title: "[journal]", allowed: &["sync", "segment_size_bytes"], later: &["snapshot"] };
+const JOURNAL: Keys = Keys {
+    title: "[journal]",
+    allowed: &["sync", "segment_size_bytes", "group_size_bytes", "group_delay_micros"],
+    later: &[],
+};
+const SNAPSHOT: Keys =
+    Keys { title: "[snapshot]", allowed: &["journal_size_bytes", "interval_seconds"], later: &[] };
 
 /// The tables of this module.
 #[cfg(test)]
-pub(super) const TABLES: [&Keys; 3] = [&HTTP, &DNS, &JOURNAL];
+pub(super) const TABLES: [&Keys; 4] = [&HTTP, &DNS, &JOURNAL, &SNAPSHOT];
 
 pub(super) const THREADS: RangeInclusive<u64> = 1..=256;
 pub(super) const CONNECTIONS: RangeInclusive<u64> = 1..=1_000_000;
 /// What the journal takes as it is.
 const SEGMENT_BYTES: RangeInclusive<u64> = 8 * 1024..=2 * 1024 * 1024 * 1024;
+/// A group holds at least one large entry; more than a segment gains nothing.
+const GROUP_BYTES: RangeInclusive<u64> = 64 * 1024..=1024 * 1024 * 1024;
+/// Nobody wants to wait for an acknowledgement for longer than a second.
+const GROUP_DELAY_MICROS: RangeInclusive<u64> = 0..=1_000_000;
+/// 0 is never.
+const SNAPSHOT_BYTES: RangeInclusive<u64> = 0..=1 << 50;
+/// 0 is never; a year is the most.
+const INTERVAL_SECONDS: RangeInclusive<u64> = 0..=366 * 24 * 3600;
 /// RFC 1035 section 4.2.1 below; what reassembles on every path above.
 const UDP_SIZE: RangeInclusive<u64> = 512..=4096;
 
@@ -94,6 +108,29 @@ pub(super) fn read_journal(
     }
     if let Some(size) = section.integer("segment_size_bytes", SEGMENT_BYTES)? {
         config.segment_size_bytes = Some(size.value);
+    }
+    if let Some(size) = section.integer("group_size_bytes", GROUP_BYTES)? {
+        config.group_size_bytes = Some(size.value as usize);
+    }
+    if let Some(delay) = section.integer("group_delay_micros", GROUP_DELAY_MICROS)? {
+        config.group_delay = Some(Duration::from_micros(delay.value));
+    }
+    Ok(())
+}
+
+/// Reads `[snapshot]`.
+pub(super) fn read_snapshot(
+    top: &Section<'_>,
+    config: &mut SnapshotConfig,
+) -> Result<(), ConfigError> {
+    let Some(section) = top.table("snapshot", &SNAPSHOT)? else {
+        return Ok(());
+    };
+    if let Some(size) = section.integer("journal_size_bytes", SNAPSHOT_BYTES)? {
+        config.journal_size_bytes = Some(size.value);
+    }
+    if let Some(seconds) = section.integer("interval_seconds", INTERVAL_SECONDS)? {
+        config.interval = Some(Duration::from_secs(seconds.value));
     }
     Ok(())
 }

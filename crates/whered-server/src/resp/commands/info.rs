@@ -3,6 +3,7 @@
 
 use std::fmt::Write as _;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use whered_engine::DATABASE_COUNT;
 
@@ -134,6 +135,27 @@ fn persistence(session: &Session, text: &mut String) {
         return line(text, "aof_enabled", 0);
     };
     let poisoned = session.engine().journal_poisoned();
+    let snapshot = session.engine().snapshot_status();
+    let elapsed_seconds = |elapsed: Option<Duration>| elapsed.map_or(-1, |e| e.as_secs() as i64);
+    let status = if snapshot.last_error.is_none() { "ok" } else { "err" };
+    line(text, "rdb_bgsave_in_progress", u8::from(snapshot.running.is_some()));
+    line(text, "rdb_last_save_time", snapshot.last_millis / 1000);
+    line(text, "rdb_last_bgsave_status", status);
+    line(text, "rdb_last_bgsave_time_sec", elapsed_seconds(snapshot.last_elapsed));
+    line(
+        text,
+        "rdb_current_bgsave_time_sec",
+        elapsed_seconds(snapshot.running.map(|running| running.elapsed)),
+    );
+    line(text, "rdb_saves", snapshot.completed);
+    line(text, "snapshot_last_bytes", snapshot.last_bytes);
+    if let Some(running) = snapshot.running {
+        line(text, "snapshot_current_keys", running.keys);
+        line(text, "snapshot_current_bytes", running.bytes);
+    }
+    if let Some(reason) = snapshot.last_error {
+        line(text, "snapshot_error", reason.replace(['\r', '\n'], " "));
+    }
     line(text, "aof_enabled", 1);
     line(text, "aof_last_write_status", if poisoned.is_none() { "ok" } else { "err" });
     line(text, "journal_groups", stats.groups);

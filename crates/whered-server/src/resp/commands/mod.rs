@@ -39,6 +39,7 @@ mod latency;
 mod look_up;
 mod object;
 mod parameters;
+mod persistence;
 mod pubsub;
 mod registry;
 mod scripting;
@@ -137,6 +138,7 @@ static FAMILIES: &[&[Command]] = &[
     config::COMMANDS,
     slowlog::COMMANDS,
     latency::COMMANDS,
+    persistence::COMMANDS,
     keys::COMMANDS,
     transfer::COMMANDS,
     expiry::COMMANDS,

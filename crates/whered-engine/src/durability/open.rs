@@ -1,0 +1,181 @@
+//! Opening a data directory: the newest snapshot, the journal after it, and a word on both.
+//!
+//! For: what is found at a start, and what is refused. Not for: files (`whered-store`), blocks
+//! (`load.rs`), entries (`replay.rs`).
+//!
+//! Invariants: when the newest snapshot, or the journal that it needs, is damaged, nothing is
+//! touched and the error says which file it is; an older snapshot is never taken in silence.
+
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use whered_store::{
+    DataDirectory, Journal, JournalOptions, RecoveryReport, SnapshotInfo, SnapshotReader,
+    Snapshots, Storage, Wanted,
+};
+
+use super::load;
+use super::replay::Replay;
+use crate::error::EngineError;
+use crate::keyspace::Keyspace;
+use crate::operation::Operation;
+use crate::prefix_sets::PrefixSets;
+use crate::site_changes::SiteChanges;
+
+/// How far a start is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StartProgress {
+    /// Reading the snapshot: bytes so far, and of how many.
+    Snapshot {
+        /// Read so far.
+        bytes: u64,
+        /// To be read.
+        total_bytes: u64,
+    },
+    /// Replaying the journal: entries so far.
+    Journal {
+        /// Replayed so far.
+        entries: u64,
+    },
+}
+
+/// Called often, from several threads, during a start.
+pub type ShowProgress = Box<dyn Fn(StartProgress) + Send + Sync>;
+
+/// How many entries are replayed between two words on the progress.
+const ENTRIES_PER_WORD: u64 = 1 << 16;
+
+/// What a start has loaded from a snapshot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LoadReport {
+    /// Everything up to this sequence is in it.
+    pub start_sequence: u64,
+    /// The size of its blocks.
+    pub bytes: u64,
+    /// How long reading took.
+    pub elapsed: Duration,
+}
+
+/// What opening found.
+#[derive(Debug, Default)]
+pub struct OpenReport {
+    /// The snapshot that was loaded, if there is one.
+    pub snapshot: Option<LoadReport>,
+    /// What recovery read from the journal; `None` without a data directory.
+    pub recovery: Option<RecoveryReport>,
+    /// How long that took.
+    pub replay_elapsed: Duration,
+}
+
+impl fmt::Display for OpenReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(recovery) = &self.recovery else {
+            return f.write_str("no data directory: nothing is kept");
+        };
+        if let Some(LoadReport { start_sequence, bytes, elapsed }) = &self.snapshot {
+            let seconds = elapsed.as_secs_f64();
+            write!(f, "loaded the snapshot at entry {start_sequence}, {bytes} bytes, in {seconds:.2} s; ")?;
+        }
+        let RecoveryReport { entries, segments, bytes, torn_tail, .. } = recovery;
+        let seconds = self.replay_elapsed.as_secs_f64();
+        write!(
+            f,
+            "replayed {entries} journal entries, {bytes} bytes in {segments} segments, in {seconds:.2} s"
+        )?;
+        match torn_tail {
+            Some(torn) => write!(
+                f,
+                "; cut {} unacknowledged bytes of a torn tail in {} at byte {}",
+                torn.cut_bytes, torn.file, torn.offset_bytes
+            ),
+            None => Ok(()),
+        }
+    }
+}
+
+/// What is held while the engine lives.
+pub(crate) struct Opened {
+    pub(crate) directory: DataDirectory,
+    pub(crate) storage: Arc<dyn Storage>,
+    pub(crate) journal: Journal,
+    pub(crate) report: OpenReport,
+}
+
+/// The parts of the engine that are read back.
+pub(crate) struct Parts<'a> {
+    pub(crate) keyspace: &'a Keyspace,
+    pub(crate) prefix_sets: &'a PrefixSets,
+    pub(crate) changes: &'a mut SiteChanges,
+}
+
+/// Locks the directory and reads everything back.
+///
+/// # Errors
+/// It is in use, or the newest snapshot or the journal is damaged, foreign or newer.
+pub(crate) fn open(
+    path: &Path,
+    options: JournalOptions,
+    parts: Parts<'_>,
+    show: &ShowProgress,
+) -> Result<Opened, EngineError> {
+    let directory = DataDirectory::lock(path)?;
+    let storage: Arc<dyn Storage> = Arc::new(directory.storage());
+    let Parts { keyspace, prefix_sets, changes } = parts;
+    let newest = newest(&*storage)?;
+    let mut wanted = Wanted::all();
+    let mut snapshot = None;
+    if let Some(info) = &newest {
+        wanted = info.wanted();
+        let start = Instant::now();
+        let reader = SnapshotReader::open(&*storage, info)?;
+        let settings = load::load(&reader, keyspace, &|bytes, total_bytes| {
+            show(StartProgress::Snapshot { bytes, total_bytes });
+        })?;
+        for (kind, payload) in &settings {
+            let operation = Operation::decode(*kind, payload).map_err(EngineError::new)?;
+            let applied = prefix_sets.replay(&operation) || changes.record(&operation);
+            if !applied {
+                return Err(EngineError::new(format!(
+                    "the snapshot at entry {} has an operation of kind {kind} among its settings",
+                    info.start_sequence
+                )));
+            }
+        }
+        let bytes = info.blocks.iter().map(|block| block.length_bytes).sum();
+        let (start_sequence, elapsed) = (info.start_sequence, start.elapsed());
+        snapshot = Some(LoadReport { start_sequence, bytes, elapsed });
+    }
+    let start = Instant::now();
+    let mut replay = Replay::new(keyspace, prefix_sets, changes);
+    let mut entries = 0;
+    let mut apply = |entry: whered_store::Entry<'_>| {
+        entries += 1;
+        if entries % ENTRIES_PER_WORD == 0 {
+            show(StartProgress::Journal { entries });
+        }
+        replay.apply(entry)
+    };
+    let (journal, recovery) =
+        Journal::open(Arc::clone(&storage), options, wanted, &mut apply)?;
+    replay.flush();
+    keyspace.forget_images();
+    let replay_elapsed = start.elapsed();
+    let report = OpenReport { snapshot, recovery: Some(recovery), replay_elapsed };
+    Ok(Opened { directory, storage, journal, report })
+}
+
+/// The newest snapshot, which must be good.
+fn newest(storage: &dyn Storage) -> Result<Option<SnapshotInfo>, EngineError> {
+    let mut found = Snapshots::find(storage)?;
+    let newest_good = found.complete.first().map_or(0, |info| info.start_sequence);
+    if let Some(bad) = found.bad.iter().find(|bad| bad.start_sequence >= newest_good) {
+        return Err(EngineError::new(format!(
+            "{}; nothing was changed; 'whered repair' keeps what is left",
+            bad.error
+        )));
+    }
+    Snapshots::remove_leftovers(storage, &found)?;
+    if found.complete.is_empty() { Ok(None) } else { Ok(Some(found.complete.swap_remove(0))) }
+}

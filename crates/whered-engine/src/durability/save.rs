@@ -1,0 +1,248 @@
+//! Writing a snapshot: every value in small steps, while everybody goes on writing.
+//!
+//! ```text
+//! begin (S) ──> settings ──> keys, large values in pieces of about 1 MiB ──> end (E) ──> manifest
+//!                            what operations register on the way comes first
+//! ```
+//!
+//! For: which bytes go into which block. Not for: why a snapshot of many moments is right (the
+//! head of `keyspace/saving.rs`), when one is made (`durability`).
+//!
+//! At the same time: holds one value's lock shared for a piece, nothing while it writes.
+//! Cost: one pass over all data; memory for one block and the leaves of one piece.
+
+use std::borrow::Cow;
+use std::sync::atomic::Ordering;
+
+use whered_geo::{PAGES_VERSION, PagePosition};
+use whered_store::SnapshotWriter;
+
+use super::Snapshots;
+use super::format::{
+    Body, POINTS_KIND, Record, SCORES_KIND, SETTINGS_KIND, VALUES_KIND, encode_row, item_head,
+    score_of,
+};
+use crate::error::EngineError;
+use crate::keyspace::Keyspace;
+use crate::keyspace::saving::{ToSave, Walk};
+use crate::keyspace::value::{Data, Value};
+use crate::operation::{Encoder, Operation, push_to_batch};
+use crate::prefix_sets::PrefixSets;
+use crate::site_changes::SiteChanges;
+
+/// About how large a block becomes.
+const BLOCK_BYTES: usize = 1 << 20;
+/// From how many members on a sorted set is written in pieces of its own.
+const LARGE_LEN: usize = 512;
+/// How many keys are taken at once.
+const KEYS_AT_ONCE: usize = 256;
+
+/// Writes one snapshot.
+pub(super) struct Saver<'a> {
+    keyspace: &'a Keyspace,
+    writer: SnapshotWriter,
+    /// Values that are to become a block.
+    values: Encoder,
+    next_item: u32,
+    /// Where the progress is told.
+    progress: &'a Snapshots,
+}
+
+/// What one step has read of a plain sorted set.
+enum Piece {
+    /// Go on after this one.
+    More((f64, Vec<u8>)),
+    /// That was the end.
+    End,
+    /// It is another kind of value now.
+    Changed,
+}
+
+impl<'a> Saver<'a> {
+    pub(super) fn new(
+        keyspace: &'a Keyspace,
+        writer: SnapshotWriter,
+        progress: &'a Snapshots,
+    ) -> Saver<'a> {
+        Saver { keyspace, writer, values: Encoder(Vec::new()), next_item: 1, progress }
+    }
+
+    /// Writes sites and prefix sets.
+    pub(super) fn save_settings(
+        &mut self,
+        sites: &SiteChanges,
+        prefix_sets: &PrefixSets,
+    ) -> Result<(), EngineError> {
+        let mut block = Vec::new();
+        for operation in sites.operations() {
+            push_to_batch(&mut block, operation.kind(), &operation.encode());
+        }
+        for name in prefix_sets.names() {
+            let made = Operation::AddPrefixes {
+                set: &name,
+                expires_at_millis: None,
+                value: None,
+                prefixes: Cow::Borrowed(&[]),
+            };
+            push_to_batch(&mut block, made.kind(), &made.encode());
+            prefix_sets.read(&name, |set| {
+                for member in set.iter(0) {
+                    let operation = Operation::AddPrefixes {
+                        set: &name,
+                        expires_at_millis: member.expires_at_millis,
+                        value: member.value,
+                        prefixes: Cow::Borrowed(std::slice::from_ref(&member.prefix)),
+                    };
+                    push_to_batch(&mut block, operation.kind(), &operation.encode());
+                }
+            });
+            if block.len() >= BLOCK_BYTES {
+                self.write(SETTINGS_KIND, &[&std::mem::take(&mut block)])?;
+            }
+        }
+        if block.is_empty() { Ok(()) } else { self.write(SETTINGS_KIND, &[&block]) }
+    }
+
+    /// Writes all keys that were there when the snapshot began, and what is registered meanwhile.
+    pub(super) fn save_keys(&mut self, walk: &mut Walk) -> Result<(), EngineError> {
+        loop {
+            let found = self.keyspace.next_to_save(walk, KEYS_AT_ONCE);
+            if found.is_empty() {
+                return self.flush_values();
+            }
+            for to_save in &found {
+                self.save_value(to_save)?;
+                self.progress.keys.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// The file, when all is written.
+    pub(super) fn into_writer(self) -> SnapshotWriter {
+        self.writer
+    }
+
+    fn save_value(&mut self, to_save: &ToSave) -> Result<(), EngineError> {
+        enum Form {
+            Done,
+            Points,
+            Scores,
+        }
+        loop {
+            let values = &mut self.values;
+            let form = to_save.read_last(self.keyspace, |value| match value.data() {
+                Data::Collection(points) if points.len() >= LARGE_LEN => (false, Form::Points),
+                Data::SortedSet(set) if set.len() >= LARGE_LEN => (false, Form::Scores),
+                _ => {
+                    record(to_save, small_body(value)).encode(values);
+                    (true, Form::Done)
+                }
+            });
+            let item = self.next_item;
+            self.next_item += 1;
+            let body = match form {
+                Form::Done => None,
+                Form::Points if self.save_points(to_save, item)? => Some(Body::PointsItem(item)),
+                Form::Scores if self.save_scores(to_save, item)? => Some(Body::ScoresItem(item)),
+                // It has changed its kind: what was written of it is left behind unnamed.
+                Form::Points | Form::Scores => continue,
+            };
+            if let Some(body) = body {
+                record(to_save, body).encode(&mut self.values);
+            }
+            return if self.values.0.len() >= BLOCK_BYTES { self.flush_values() } else { Ok(()) };
+        }
+    }
+
+    /// Writes a point index piece by piece; `false` when it is none any more.
+    fn save_points(&mut self, to_save: &ToSave, item: u32) -> Result<bool, EngineError> {
+        let head = item_head(item, u32::from(PAGES_VERSION));
+        let mut position = PagePosition::default();
+        loop {
+            let pages = to_save.read_last(self.keyspace, |value| {
+                let Some(points) = value.points() else {
+                    return (false, None);
+                };
+                let pages = points.pages(&position, BLOCK_BYTES);
+                (pages.is_last(), Some(pages))
+            });
+            let Some(pages) = pages else {
+                return Ok(false);
+            };
+            let mut pieces: Vec<&[u8]> = vec![&head];
+            pieces.extend(pages.pieces());
+            self.write(POINTS_KIND, &pieces)?;
+            match pages.into_next() {
+                Some(next) => position = next,
+                None => return Ok(true),
+            }
+        }
+    }
+
+    /// Writes a plain sorted set piece by piece; `false` when it is none any more.
+    fn save_scores(&mut self, to_save: &ToSave, item: u32) -> Result<bool, EngineError> {
+        let head = item_head(item, 0);
+        let mut after: Option<(f64, Vec<u8>)> = None;
+        loop {
+            let mut rows = Encoder(Vec::with_capacity(BLOCK_BYTES + 64));
+            let piece = to_save.read_last(self.keyspace, |value| {
+                let Data::SortedSet(set) = value.data() else {
+                    return (false, Piece::Changed);
+                };
+                let mut entries = match &after {
+                    None => set.iter_ranks(0..set.len()),
+                    Some((score, member)) => set.iter_after(*score, member),
+                };
+                for (member, score) in entries.by_ref() {
+                    encode_row(&mut rows, member, score);
+                    if rows.0.len() >= BLOCK_BYTES && entries.len() > 0 {
+                        return (false, Piece::More((score, member.to_vec())));
+                    }
+                }
+                (true, Piece::End)
+            });
+            self.write(SCORES_KIND, &[&head, &rows.0])?;
+            match piece {
+                Piece::More(place) => after = Some(place),
+                Piece::End => return Ok(true),
+                Piece::Changed => return Ok(false),
+            }
+        }
+    }
+
+    fn flush_values(&mut self) -> Result<(), EngineError> {
+        if self.values.0.is_empty() {
+            return Ok(());
+        }
+        let values = std::mem::take(&mut self.values.0);
+        self.write(VALUES_KIND, &[&values])
+    }
+
+    fn write(&mut self, kind: u16, pieces: &[&[u8]]) -> Result<(), EngineError> {
+        if self.progress.stopping.load(Ordering::Acquire) {
+            return Err(EngineError::new("the engine is about to be closed"));
+        }
+        self.writer.write_block(kind, pieces)?;
+        let bytes: usize = pieces.iter().map(|piece| piece.len()).sum();
+        self.progress.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+fn record<'a>(to_save: &'a ToSave, body: Body<'a>) -> Record<'a> {
+    let ToSave { role, number, key, expires_at_millis, .. } = to_save;
+    let (role, number, expires_at_millis) = (*role, *number, *expires_at_millis);
+    Record { role, number, key, expires_at_millis, body }
+}
+
+fn small_body(value: &Value) -> Body<'_> {
+    match value.data() {
+        Data::Text(text) => Body::Text(text),
+        Data::Collection(points) if points.len() == 0 => Body::Nothing,
+        Data::Collection(points) => {
+            Body::Scores(points.iter().map(|(member, cell)| (member, score_of(cell))).collect())
+        }
+        Data::SortedSet(set) if set.is_empty() => Body::Nothing,
+        Data::SortedSet(set) => Body::Scores(set.iter_ranks(0..set.len()).collect()),
+    }
+}

@@ -1,0 +1,150 @@
+//! Making a snapshot of a running engine, and trimming the journal after it.
+//!
+//! For: the order of the steps, on which a restart rests. Not for: what is written (`save.rs`).
+//!
+//! ```text
+//! 1 begin: everything up to S is in memory           gate held alone for a moment
+//! 2 a new journal segment begins near S, so that the old ones can go later
+//! 3 values are written
+//! 4 end at E                                         gate held alone for a moment
+//! 5 the journal is synced up to E                    whatever its policy
+//! 6 manifest; snapshots beyond the second and segments before the older one's S are removed
+//! ```
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use whered_store::{BackupReport, SnapshotWriter, Snapshots as Files};
+
+use super::save::Saver;
+use super::{SnapshotReport, SnapshotStatus};
+use crate::engine::Engine;
+use crate::error::EngineError;
+use crate::keyspace::saving::Walk;
+
+/// How many snapshots are kept.
+const KEPT: usize = 2;
+
+const NO_DIRECTORY: &str = "there is no data directory to keep a snapshot in";
+
+impl Engine {
+    /// Makes a snapshot now, in the caller's thread, while everybody goes on writing.
+    ///
+    /// # Errors
+    /// There is no data directory, one is being made already, the disk is full or broken, or the
+    /// journal has failed. What was there before is there still.
+    pub fn snapshot(&self) -> Result<SnapshotReport, EngineError> {
+        let Some(_making) = self.snapshots.try_make() else {
+            return Err(EngineError::new("a snapshot is being made already"));
+        };
+        if self.keyspace.is_isolated_here() {
+            return Err(EngineError::new("a snapshot cannot be made inside of a transaction"));
+        }
+        self.snapshots.begin(self.journal_bytes());
+        let result = self.make_snapshot();
+        if result.is_err() {
+            self.keyspace.abandon_saving();
+        }
+        let told = result.as_ref().map(|report| report.bytes).map_err(ToString::to_string);
+        let elapsed = self.snapshots.end(told);
+        result.map(|report| SnapshotReport { elapsed, ..report })
+    }
+
+    /// Asks for a snapshot by whoever waits in [`Engine::wait_for_snapshot_request`].
+    ///
+    /// # Errors
+    /// There is no data directory, or one is being made already: the reason.
+    pub fn request_snapshot(&self) -> Result<(), String> {
+        if self.directory.is_none() {
+            return Err(NO_DIRECTORY.to_owned());
+        }
+        if self.snapshots.shown().running.is_some() {
+            return Err("Background save already in progress".to_owned());
+        }
+        self.snapshots.ask();
+        Ok(())
+    }
+
+    /// Waits until a snapshot is requested, or the time is over; gives whether one is.
+    pub fn wait_for_snapshot_request(&self, timeout: Duration) -> bool {
+        self.snapshots.wait_asked(timeout)
+    }
+
+    /// Gives up the snapshot that is being made, and makes none any more.
+    pub fn stop_snapshots(&self) {
+        self.snapshots.stopping.store(true, Ordering::Release);
+        self.snapshots.ask();
+    }
+
+    /// Makes a copy of the data that an engine can be opened with, while everybody goes on
+    /// writing: what was durable when this was called is in it.
+    ///
+    /// # Errors
+    /// There is no data directory, the target is not empty, or whatever the system reports.
+    pub fn backup(&self, target: &Path) -> Result<BackupReport, EngineError> {
+        let (Some((directory, _)), Some(journal)) = (&self.directory, self.log.journal()) else {
+            return Err(EngineError::new(NO_DIRECTORY));
+        };
+        // No snapshot may remove files meanwhile.
+        let _still = self.snapshots.hold_still();
+        journal.roll()?;
+        Ok(whered_store::backup(directory.path(), target)?)
+    }
+
+    /// What is known about snapshots.
+    pub fn snapshot_status(&self) -> SnapshotStatus {
+        self.snapshots.shown()
+    }
+
+    /// Whether it is time for a snapshot, by the journal's size or the last one's age.
+    pub fn snapshot_due(&self) -> bool {
+        self.directory.is_some() && self.snapshots.is_due(self.journal_bytes())
+    }
+
+    /// What the journal has taken since the engine was opened.
+    fn journal_bytes(&self) -> u64 {
+        self.journal_stats().map_or(0, |stats| stats.bytes)
+    }
+
+    fn make_snapshot(&self) -> Result<SnapshotReport, EngineError> {
+        let (Some((_, storage)), Some(journal)) = (&self.directory, self.log.journal()) else {
+            return Err(EngineError::new(NO_DIRECTORY));
+        };
+        let start_sequence = self.keyspace.begin_saving(|| self.log.last_sequence());
+        let mut report = SnapshotReport { start_sequence, ..SnapshotReport::default() };
+        let writer = match SnapshotWriter::create(Arc::clone(storage), start_sequence) {
+            Ok(writer) => writer,
+            // Nothing was written since the last one: that is as good.
+            Err(error) if error.is_existing() => {
+                self.keyspace.abandon_saving();
+                report.end_sequence = start_sequence;
+                report.bytes = self.snapshots.shown().last_bytes;
+                return Ok(report);
+            }
+            Err(error) => return Err(error.into()),
+        };
+        journal.roll()?;
+        let snapshots = &self.snapshots;
+        let mut saver = Saver::new(&self.keyspace, writer, snapshots);
+        let changes = self.control().changes.clone();
+        saver.save_settings(&changes, &self.prefix_sets)?;
+        let mut walk = Walk::default();
+        let end_sequence = loop {
+            saver.save_keys(&mut walk)?;
+            if let Some(end) = self.keyspace.end_saving(|| self.log.last_sequence()) {
+                break end;
+            }
+        };
+        journal.sync(end_sequence)?;
+        let info = saver.into_writer().finish(end_sequence)?;
+        if let Some(unneeded) = Files::remove_old(&**storage, KEPT)? {
+            journal.remove_before(unneeded)?;
+        }
+        report.end_sequence = end_sequence;
+        report.keys = snapshots.keys.load(Ordering::Relaxed);
+        report.bytes = info.data_size_bytes;
+        Ok(report)
+    }
+}

@@ -1,0 +1,285 @@
+//! What a snapshot takes from the keyspace while everybody goes on writing.
+//!
+//! For: which values a snapshot still has to save, and under which name. Not for: the bytes it
+//! writes (`durability/save.rs`), the journal.
+//!
+//! A snapshot begins at a sequence S. It takes values later than that, some of them piece by
+//! piece, and relies on the journal after S: a restart loads what was saved and applies the
+//! journal from S on. That is right because an operation sets members, scores, texts and expiry
+//! times to what they shall be, whatever they were, so that applying it to what it has changed
+//! already does nothing. Four things need care:
+//!
+//! | what happens meanwhile | what is done |
+//! | --- | --- |
+//! | a key comes to be, or is replaced | its slot bears the snapshot's number and is not saved: the journal tells of it |
+//! | a key that is not saved yet gets another name | it is *registered* under its old name |
+//! | a key is copied, or loses members by rank, before it is saved | what became of it is registered as an *image*: replaying puts the image there instead of applying the operation |
+//! | two numbered databases are exchanged | their maps remember which ones they were (`Keys::origin`) |
+//!
+//! Why an image may be younger than its operation: what has happened since is applied to it again.
+//! Why a saved value needs none: after the operations up to the moment of its saving, a replayed
+//! value is exactly what it was then.
+//!
+//! Locks: beginning and ending hold the gate alone; everything else is registered under the lock
+//! that the operation holds, so images of one key stand in the order of their operations.
+//! Cost: for writers one atomic load at renaming, copying and removing by rank.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::keys::{Keys, Slot};
+use super::value::Value;
+use super::{DATABASE_COUNT, Keyspace, shared};
+
+/// How far snapshots are with a slot.
+#[derive(Debug)]
+pub(crate) struct Saved {
+    /// The snapshot that has it in hand, or in whose time it was born.
+    epoch: AtomicU32,
+    /// How often it stands among what is still to be saved.
+    outstanding: AtomicU32,
+}
+
+impl Saved {
+    pub(super) fn born(epoch: u32) -> Saved {
+        Saved { epoch: AtomicU32::new(epoch), outstanding: AtomicU32::new(0) }
+    }
+}
+
+/// Why a value is saved.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Role {
+    /// It was there when the snapshot began.
+    Base,
+    /// An operation has left it behind that cannot be applied to a value of a later time.
+    Image,
+}
+
+/// A value to be saved and the name it goes by in the snapshot.
+pub(crate) struct ToSave {
+    pub(crate) role: Role,
+    pub(crate) number: u8,
+    pub(crate) key: Box<[u8]>,
+    pub(crate) expires_at_millis: Option<u64>,
+    slot: Arc<Slot>,
+}
+
+/// Where the walk through all keys is.
+#[derive(Default)]
+pub(crate) struct Walk {
+    origin: u8,
+    cursor: u64,
+}
+
+/// The keyspace's side of the snapshot that is being made.
+#[derive(Default)]
+pub(crate) struct Saving {
+    epoch: Arc<AtomicU32>,
+    is_running: AtomicBool,
+    registered: Mutex<Vec<ToSave>>,
+    /// At a start, what operations are to be replaced by.
+    images: Mutex<Images>,
+}
+
+/// Images by database and key, in the order of their operations.
+type Images = HashMap<(u8, Box<[u8]>), VecDeque<Image>>;
+
+/// What an operation has left behind.
+pub(crate) struct Image {
+    pub(crate) value: Value,
+    pub(crate) expires_at_millis: Option<u64>,
+}
+
+impl Saving {
+    pub(super) fn images(&self) -> MutexGuard<'_, Images> {
+        self.images.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn epoch(&self) -> &Arc<AtomicU32> {
+        &self.epoch
+    }
+
+    fn is_running(&self) -> bool {
+        self.is_running.load(Ordering::Acquire)
+    }
+
+    fn registered(&self) -> MutexGuard<'_, Vec<ToSave>> {
+        self.registered.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes a slot into the snapshot's hand; `false` when it is there already or need not be.
+    fn claim(&self, slot: &Slot) -> bool {
+        let epoch = self.epoch.load(Ordering::Relaxed);
+        let is_new = slot.saved.epoch.swap(epoch, Ordering::AcqRel) != epoch;
+        if is_new {
+            slot.saved.outstanding.fetch_add(1, Ordering::AcqRel);
+        }
+        is_new
+    }
+
+    /// Has a key saved under the name that it is about to lose. The caller holds the map.
+    pub(super) fn before_rename(&self, keys: &Keys, key: &[u8]) {
+        if !self.is_running() {
+            return;
+        }
+        let (Some(number), Some(entry)) = (keys.origin, keys.get(key)) else {
+            return;
+        };
+        if self.claim(&entry.slot) {
+            self.register(Role::Base, number, key, entry.expires_at_millis(), &entry.slot);
+        }
+    }
+
+    /// Whether an operation that rests on this value can be applied again as it is when the
+    /// snapshot's journal is replayed. The caller holds the map, and the value unless it is to be
+    /// copied.
+    pub(super) fn is_exact(&self, keys: &Keys, key: &[u8]) -> bool {
+        self.before_rename(keys, key);
+        let outstanding =
+            |slot: &Arc<Slot>| slot.saved.outstanding.load(Ordering::Acquire);
+        !self.is_running() || keys.get(key).is_none_or(|entry| outstanding(&entry.slot) == 0)
+    }
+
+    /// Has saved what an operation has made of a key. The caller still holds what it changed.
+    pub(super) fn register_image(
+        &self,
+        number: u8,
+        key: &[u8],
+        expires_at_millis: Option<u64>,
+        slot: &Arc<Slot>,
+    ) {
+        slot.saved.outstanding.fetch_add(1, Ordering::AcqRel);
+        self.register(Role::Image, number, key, expires_at_millis, slot);
+    }
+
+    fn register(
+        &self,
+        role: Role,
+        number: u8,
+        key: &[u8],
+        expires_at_millis: Option<u64>,
+        slot: &Arc<Slot>,
+    ) {
+        let (key, slot) = (key.into(), Arc::clone(slot));
+        self.registered().push(ToSave { role, number, key, expires_at_millis, slot });
+    }
+}
+
+impl ToSave {
+    /// Reads the value, in one of several steps or in the only one, without holding anybody up for
+    /// longer than `read` takes.
+    pub(crate) fn read<R>(&self, keyspace: &Keyspace, read: impl FnOnce(&Value) -> R) -> R {
+        let passage = keyspace.gate.pass();
+        let value = shared(&self.slot.value);
+        drop(passage);
+        read(&value)
+    }
+
+    /// As [`ToSave::read`], for the last step: what happens later can be applied to what was saved.
+    pub(crate) fn read_last<R>(
+        &self,
+        keyspace: &Keyspace,
+        read: impl FnOnce(&Value) -> (bool, R),
+    ) -> R {
+        self.read(keyspace, |value| {
+            let (is_last, result) = read(value);
+            if is_last {
+                self.slot.saved.outstanding.fetch_sub(1, Ordering::AcqRel);
+            }
+            result
+        })
+    }
+}
+
+impl Keyspace {
+    /// Whether this thread is inside of [`Keyspace::isolated`].
+    pub(crate) fn is_isolated_here(&self) -> bool {
+        self.gate.is_held_here()
+    }
+
+    /// Begins a snapshot between two operations; `note` sees no operation half done.
+    pub(crate) fn begin_saving<R>(&self, note: impl FnOnce() -> R) -> R {
+        let _alone = self.gate.hold_alone();
+        for number in 0..DATABASE_COUNT {
+            self.exclusive(number).origin = Some(number as u8);
+        }
+        self.saving.registered().clear();
+        self.saving.epoch.fetch_add(1, Ordering::AcqRel);
+        self.saving.is_running.store(true, Ordering::Release);
+        note()
+    }
+
+    /// Up to `limit` values that are still to be saved, what is registered first; none when there
+    /// are no more for now.
+    pub(crate) fn next_to_save(&self, walk: &mut Walk, limit: usize) -> Vec<ToSave> {
+        let registered = std::mem::take(&mut *self.saving.registered());
+        if !registered.is_empty() {
+            return registered;
+        }
+        while usize::from(walk.origin) < DATABASE_COUNT {
+            let found = self.walk_on(walk, limit);
+            if !found.is_empty() {
+                return found;
+            }
+        }
+        Vec::new()
+    }
+
+    /// One step of the walk through the keys of one database, which may have another number now.
+    fn walk_on(&self, walk: &mut Walk, limit: usize) -> Vec<ToSave> {
+        let passage = self.gate.pass();
+        let mut found = Vec::new();
+        let find = || {
+            (0..DATABASE_COUNT).find(|number| self.shared(*number).origin == Some(walk.origin))
+        };
+        let Some(number) = find() else {
+            drop(passage);
+            // Databases may have been exchanged during the search. Alone it is certain.
+            let _alone = self.gate.hold_alone();
+            if find().is_none() {
+                *walk = Walk { origin: walk.origin + 1, cursor: 0 };
+            }
+            return found;
+        };
+        let keys = self.shared(number);
+        if keys.origin != Some(walk.origin) {
+            return found;
+        }
+        let mut seen = 0;
+        for (hash, same_hash) in keys.by_hash.range(walk.cursor..) {
+            if seen >= limit {
+                walk.cursor = *hash;
+                return found;
+            }
+            seen += same_hash.len();
+            for key in same_hash {
+                let Some(entry) = keys.get(key) else { continue };
+                if self.saving.claim(&entry.slot) {
+                    let (expires_at_millis, slot) =
+                        (entry.expires_at_millis(), Arc::clone(&entry.slot));
+                    let (role, number, key) = (Role::Base, walk.origin, key.clone());
+                    found.push(ToSave { role, number, key, expires_at_millis, slot });
+                }
+            }
+        }
+        *walk = Walk { origin: walk.origin + 1, cursor: 0 };
+        found
+    }
+
+    /// Ends a snapshot between two operations, unless something was registered since.
+    pub(crate) fn end_saving<R>(&self, note: impl FnOnce() -> R) -> Option<R> {
+        let _alone = self.gate.hold_alone();
+        if !self.saving.registered().is_empty() {
+            return None;
+        }
+        self.saving.is_running.store(false, Ordering::Release);
+        Some(note())
+    }
+
+    /// Gives a snapshot up.
+    pub(crate) fn abandon_saving(&self) {
+        self.saving.is_running.store(false, Ordering::Release);
+        self.saving.registered().clear();
+    }
+}
