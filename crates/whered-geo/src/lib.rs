@@ -34,7 +34,9 @@ pub use cell::Cell;
 pub use place::{Place, PlaceError};
 pub use points::found::{Found, FoundCursor, FoundHit};
 pub use points::naive::NaivePoints;
-pub use points::{Inserted, Points, Tree};
+pub use points::{
+    Inserted, PAGES_VERSION, PageError, PagePosition, Pages, Points, PointsLoader, Tree,
+};
 pub use polygon::Polygon;
 pub use search::{Hit, Order, Search};
 pub use shape::Shape;

@@ -282,6 +282,22 @@ impl<C> Branch<C> {
 }
 
 impl<C: Node> Branch<C> {
+    /// A branch over these children.
+    pub(super) fn of_children(children: impl ExactSizeIterator<Item = C>) -> Branch<C> {
+        let room = children.len().next_multiple_of(ROOM);
+        let mut branch = Branch {
+            firsts: Vec::with_capacity(room),
+            counts: Vec::with_capacity(room),
+            children: Vec::with_capacity(room),
+        };
+        for child in children {
+            branch.firsts.push(child.first());
+            branch.counts.push(child.count());
+            branch.children.push(child);
+        }
+        branch
+    }
+
     /// The last child that begins at or before the wanted entry, or the first child; `None` if
     /// there is no child.
     pub(super) fn child_for(&self, bits: u64, member: &[u8], outside: &Outside) -> Option<usize> {

@@ -23,6 +23,8 @@
 //! vain for each million of members. A part of 1/4096 of the members grows at a time, so that no insertion waits
 //! for all of them.
 
+pub(super) mod bulk;
+
 use super::hash::Key;
 
 /// Bits of a cell in a slot.
@@ -68,6 +70,11 @@ pub(super) fn bits_of(cell_code: u64) -> impl Iterator<Item = u64> {
 impl Members {
     pub(super) fn new() -> Members {
         Members { key: Key::random(), parts: vec![Part::default()], len: 0 }
+    }
+
+    /// What names are hashed with.
+    pub(super) fn key(&self) -> &Key {
+        &self.key
     }
 
     /// The hash of a member's name in this table.
@@ -210,6 +217,12 @@ struct Part {
 }
 
 impl Part {
+    /// An empty part of so many buckets.
+    fn of_size(size: usize) -> Part {
+        let spare = (size / 16).min(4);
+        Part { buckets: vec![Bucket::default(); size], homes: size - spare, used: 0 }
+    }
+
     /// The bucket where a member with this code is looked for first.
     fn home(&self, code: u32) -> usize {
         ((u64::from(code) * self.homes as u64) >> CODE_BITS) as usize
@@ -238,10 +251,8 @@ impl Part {
 
     /// Moves all members to the next larger size.
     fn grow(&mut self) {
-        let size = larger_size(self.buckets.len());
-        let spare = (size / 16).min(4);
-        let buckets = vec![Bucket::default(); size];
-        let mut grown = Part { buckets, homes: size - spare, used: self.used };
+        let mut grown = Part::of_size(larger_size(self.buckets.len()));
+        grown.used = self.used;
         for bucket in &self.buckets {
             for index in 0..bucket.count() {
                 grown.put(bucket.code(index), bucket.slots[index] & CELL_MASK);

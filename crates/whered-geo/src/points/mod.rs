@@ -34,11 +34,13 @@ pub mod found;
 mod hash;
 pub mod iter;
 mod leaf;
+mod loader;
 mod lookup;
 mod members;
 pub mod naive;
 mod nearest;
 mod outside;
+mod pages;
 mod search;
 mod tree;
 mod update;
@@ -47,7 +49,9 @@ mod warm;
 
 use std::ops::Deref;
 
+pub use loader::{PageError, PointsLoader};
 use members::Members;
+pub use pages::{PAGES_VERSION, PagePosition, Pages};
 pub use tree::Tree;
 
 /// An ordered index of named points.

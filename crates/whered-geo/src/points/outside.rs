@@ -69,6 +69,46 @@ pub(super) fn member_of(bulk: &[u8]) -> &[u8] {
     &bulk[digits + 2..bulk.len() - 2]
 }
 
+/// Whether this is a bulk string as [`Text::Inside`] writes it, to the byte.
+pub(super) fn is_inside_bulk(text: &[u8]) -> bool {
+    let size = text.len();
+    // The size of the whole tells that of the member, and so every byte before it.
+    let is_headed = match size {
+        6..=15 => text[..4] == [b'$', b'0' + (size - 6) as u8, b'\r', b'\n'],
+        17..=106 => is_headed(text, size - 7, 2),
+        108..=1007 => is_headed(text, size - 8, 3),
+        1009.. => size - 9 <= LONGEST_INSIDE_BYTES && is_headed(text, size - 9, 4),
+        _ => false,
+    };
+    is_headed && text.ends_with(b"\r\n")
+}
+
+/// Whether a text begins with this length of so many digits.
+fn is_headed(text: &[u8], length: usize, digits: usize) -> bool {
+    let mut rest = length;
+    let is_length = text[1..=digits].iter().rev().all(|&byte| {
+        let digit = b'0' + (rest % 10) as u8;
+        rest /= 10;
+        byte == digit
+    });
+    text[0] == b'$' && is_length && text[digits + 1..digits + 3] == *b"\r\n"
+}
+
+/// Whether this is a long member's bulk string, to the byte.
+pub(super) fn is_long_bulk(text: &[u8]) -> bool {
+    let digits = text.iter().take(20).take_while(|&&byte| byte != b'\r').count().saturating_sub(1);
+    let Some(length) = text.len().checked_sub(digits + 5) else { return false };
+    length > LONGEST_INSIDE_BYTES
+        && bulk_size(length) == text.len()
+        && is_headed(text, length, digits)
+        && text.ends_with(b"\r\n")
+}
+
+/// Whether this is what stands for a long member.
+pub(super) fn is_long_mark(text: &[u8]) -> bool {
+    text.len() == 5 && text[0] == OUTSIDE_MARK
+}
+
 fn bulk_size(member_size: usize) -> usize {
     member_size.checked_ilog10().unwrap_or(0) as usize + 6 + member_size
 }
@@ -97,14 +137,21 @@ pub(crate) struct Outside {
 type Shelf = Vec<Option<Arc<[u8]>>>;
 
 impl Outside {
+    pub(super) const EMPTY: Outside = Outside { shelves: Vec::new(), free: Vec::new(), bytes: 0 };
+
     pub(super) fn member(&self, number: u32) -> &[u8] {
         member_of(self.bulk(number))
     }
 
     /// A long member as a RESP bulk string.
     pub(super) fn bulk(&self, number: u32) -> &[u8] {
+        self.shared(number)
+    }
+
+    /// The long member itself, to be kept.
+    pub(super) fn shared(&self, number: u32) -> &Arc<[u8]> {
         let place = &self.shelves[number as usize / SHELF_PLACES][number as usize % SHELF_PLACES];
-        place.as_deref().expect("a leaf has only numbers of members that exist")
+        place.as_ref().expect("a leaf has only numbers of members that exist")
     }
 
     pub(super) fn insert(&mut self, member: &[u8]) -> u32 {

@@ -20,7 +20,7 @@
 
 use std::sync::Arc;
 
-use super::branch::{Branch, Effects, Entry, Node, own};
+use super::branch::{Branch, Effects, Entry, MOST_CHILDREN, Node, own};
 use super::leaf::Leaf;
 use super::outside::{Outside, Text};
 
@@ -90,6 +90,17 @@ impl Tree {
     /// frozen view shares with its collection is counted by both.
     pub fn memory_bytes(&self) -> usize {
         self.bytes + self.root.memory_bytes() + self.outside.memory_bytes()
+    }
+
+    /// A tree over these leaves, none of which is empty, each of which ends before the next one
+    /// begins, and in none of which a member is long.
+    pub(super) fn from_leaves(leaves: Vec<Leaf>) -> Tree {
+        let len = leaves.iter().map(Leaf::len).sum();
+        let mut bytes = leaves.iter().map(Node::memory_bytes).sum();
+        let lowest: Vec<Lowest> = branches_over(leaves, &mut bytes);
+        let middle: Vec<Middle> = branches_over(lowest, &mut bytes);
+        let root = Arc::new(Branch::of_children(middle.into_iter()));
+        Tree { root, outside: Arc::default(), len, bytes }
     }
 
     /// The leaf that a position is in, which is not the end.
@@ -193,4 +204,22 @@ impl Tree {
         self.bytes = self.bytes.wrapping_add(effects.bytes).wrapping_sub(root_growth);
         effects
     }
+}
+
+/// Branches over all children, as alike as can be and with some room for more.
+fn branches_over<C: Node>(children: Vec<C>, bytes: &mut usize) -> Vec<Arc<Branch<C>>> {
+    const CHILDREN: usize = MOST_CHILDREN / 8 * 7;
+    let (mut left, mut branches_left) = (children.len(), children.len().div_ceil(CHILDREN));
+    let mut children = children.into_iter();
+    let mut branches = Vec::with_capacity(branches_left);
+    while branches_left > 0 {
+        let count = left.div_ceil(branches_left);
+        let some: Vec<C> = children.by_ref().take(count).collect();
+        let branch = Arc::new(Branch::of_children(some.into_iter()));
+        *bytes += Node::memory_bytes(&branch);
+        branches.push(branch);
+        left -= count;
+        branches_left -= 1;
+    }
+    branches
 }

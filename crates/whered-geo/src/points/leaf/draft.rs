@@ -87,8 +87,9 @@ impl Draft {
     pub(in crate::points) fn finish(mut self) -> Leaf {
         assert!(self.filled == self.count && self.offset == 0, "a draft is written in full");
         let (count, base) = (self.count as u64, self.base);
-        let header = count | u64::from(self.is_wide) << 16 | (self.long_count as u64) << 32;
-        self.blob()[..2].copy_from_slice(&[header, base]);
+        let words = u64::from(short(self.blob.len()));
+        let kind = u64::from(self.is_wide) << 16 | (self.long_count as u64) << 32;
+        self.blob()[..2].copy_from_slice(&[count | kind | words << 48, base]);
         Leaf { blob: self.blob }
     }
 
@@ -133,6 +134,28 @@ impl Draft {
 
     fn blob(&mut self) -> &mut [u64] {
         Arc::get_mut(&mut self.blob).expect("nobody else has a draft's blob")
+    }
+}
+
+impl Draft {
+    /// A copy of a leaf without some of its entries, which ascend and are not all.
+    pub(in crate::points) fn without(leaf: &Leaf, gone: impl Iterator<Item = usize>) -> Leaf {
+        let mut runs: Vec<Range<usize>> = Vec::new();
+        let mut start = 0;
+        for slot in gone.chain([leaf.len()]) {
+            runs.push(start..slot);
+            start = slot + 1;
+        }
+        runs.retain(|run| !run.is_empty());
+        let text_size = |run: &Range<usize>| leaf.offset(run.start) - leaf.offset(run.end);
+        let text_bytes = runs.iter().map(text_size).sum();
+        let count = runs.iter().map(ExactSizeIterator::len).sum();
+        let (first, last) = (leaf.cell_bits(runs[0].start), runs[runs.len() - 1].end - 1);
+        let mut draft = Draft::new(count, text_bytes, first, leaf.cell_bits(last));
+        for run in runs {
+            draft.append(leaf, run);
+        }
+        draft.finish()
     }
 }
 

@@ -5,7 +5,8 @@
 //! long members (`outside.rs`).
 //!
 //! ```text
-//! u16    │ count │ wide? │ long │ -    │ 8 bytes; `long` = entries whose text is outside
+//! u16    │ count │ wide? │ long │ words │ 8 bytes; `long` = entries whose text is outside,
+//!                                         `words` = length of the blob, 8 bytes each
 //! u64    │ base                        │ the smallest cell that a narrow key can say
 //! keys   │ d0 │ d1 │ d2 │ ...            u32, cell - base; u64 cells if the leaf spans 2^32
 //! u16    │ o0 │ o1 │ o2 │ ...            where each text begins, counted from the blob's end
@@ -26,6 +27,7 @@
 
 mod draft;
 mod edit;
+mod stored;
 
 use std::cmp::Ordering;
 use std::ops::Range;
@@ -35,6 +37,7 @@ use bytemuck::cast_slice;
 
 use super::outside::{self, Outside};
 pub(super) use draft::Draft;
+pub(super) use stored::{LeafFault, words_of};
 
 /// The most entries of a leaf.
 pub(super) const MOST_ENTRIES: usize = 256;

@@ -1,0 +1,240 @@
+//! The table of all members of leaves that came back, and the members that are there twice.
+//!
+//! For: naming every entry of the leaves once. Not for: how a table is filled
+//! (`members/bulk.rs`).
+//!
+//! ```text
+//! leaves ──names hashed──► rows ──► parts ──► members with equal hashes, by cell
+//!                                             ──looked at──► table put right, stale entries
+//! leaves ◄───────────────────────────────────────────────── rewritten without those
+//! ```
+//!
+//! Invariant: afterwards a member has one entry in the leaves and one slot in the table.
+//! Concurrency: leaves are read by all threads, each of which has its share of them; parts are
+//! taken one by one.
+//! Cost: one pass over all texts; some microseconds for a member that is there twice.
+
+use std::sync::Mutex;
+use std::thread;
+
+use crate::points::hash::Key;
+use crate::points::leaf::{Draft, Leaf};
+use crate::points::members::bulk::{self, Filled, HashKey, Row, Rows, Suspect};
+use crate::points::members::{self, Members};
+
+/// An entry of the leaves.
+#[derive(Clone, Copy, Debug)]
+struct EntryAt<'a> {
+    key: HashKey,
+    member: &'a [u8],
+    bits: u64,
+    at: LeafSlot,
+}
+
+/// A leaf's index and a slot there.
+type LeafSlot = (u32, u16);
+
+/// The leaves, which are in order and without overlaps, with one entry for each member, and their
+/// table. Of a member's entries, that of the largest cell stays.
+pub(super) fn build(mut leaves: Vec<Leaf>, threads: usize) -> (Vec<Leaf>, Members) {
+    let count = leaves.iter().map(Leaf::len).sum();
+    let (members, stale) =
+        if count < bulk::FEWEST { few(&leaves) } else { many(&leaves, count, threads) };
+    drop_entries(&mut leaves, stale);
+    (leaves, members)
+}
+
+/// The table filled one by one.
+fn few(leaves: &[Leaf]) -> (Members, Vec<LeafSlot>) {
+    let (mut members, mut stale) = (Members::new(), Vec::new());
+    let entries = (0..leaves.len()).flat_map(|index| entries_of(leaves, index, members.key()));
+    let all = entries.collect();
+    for same in by_member(all).chunk_by(is_same_member) {
+        settle(same, &mut members, &mut stale);
+    }
+    (members, stale)
+}
+
+/// The table filled by parts.
+fn many(leaves: &[Leaf], count: usize, threads: usize) -> (Members, Vec<LeafSlot>) {
+    let key = Key::random();
+    let rows = scatter(leaves, count, threads, &key);
+    let (parts, mut suspects) = fill(rows, threads);
+    let mut members = Members::of_parts(key, parts);
+    suspects.sort_unstable();
+    suspects.dedup();
+    let found = by_member(entries_of_suspects(leaves, &suspects, members.key()));
+    suspects.sort_unstable_by_key(|suspect| suspect.key);
+    for of_one_hash in suspects.chunk_by(|a, b| a.key == b.key) {
+        members.remove_suspects(of_one_hash);
+    }
+    let mut stale = Vec::new();
+    for same in found.chunk_by(is_same_member) {
+        settle(same, &mut members, &mut stale);
+    }
+    (members, stale)
+}
+
+/// Puts a member into the table with the last of its entries; the others are stale.
+fn settle(entries: &[EntryAt<'_>], members: &mut Members, stale: &mut Vec<LeafSlot>) {
+    if let Some((last, others)) = entries.split_last() {
+        members.insert(members.hash(last.member), last.bits);
+        stale.extend(others.iter().map(|entry| entry.at));
+    }
+}
+
+fn is_same_member(a: &EntryAt<'_>, b: &EntryAt<'_>) -> bool {
+    a.key == b.key && a.member == b.member
+}
+
+/// Sorts entries so that those of a member follow each other, the largest cell last.
+fn by_member(mut entries: Vec<EntryAt<'_>>) -> Vec<EntryAt<'_>> {
+    entries.sort_unstable_by(|a, b| (a.key, a.member, a.bits).cmp(&(b.key, b.member, b.bits)));
+    entries
+}
+
+fn entries_of<'a>(
+    leaves: &'a [Leaf],
+    index: usize,
+    key: &Key,
+) -> impl Iterator<Item = EntryAt<'a>> + use<'a> {
+    let key = key.clone();
+    leaves[index].short_entries().enumerate().map(move |(slot, (bits, member))| EntryAt {
+        key: bulk::key_of(key.hash(member)),
+        member,
+        bits,
+        at: (index as u32, slot as u16),
+    })
+}
+
+/// Hashes all names; each thread has a share of the leaves and rows of its own.
+fn scatter(leaves: &[Leaf], count: usize, threads: usize, key: &Key) -> Vec<Rows> {
+    let share = leaves.len().div_ceil(threads.max(1)).max(1);
+    let room = count / leaves.len().div_ceil(share).max(1);
+    let scatter_share = |leaves: &[Leaf]| {
+        let mut rows = Rows::new(room);
+        for leaf in leaves {
+            for (bits, member) in leaf.short_entries() {
+                rows.push(key.hash(member), bits);
+            }
+        }
+        rows
+    };
+    let mut shares = leaves.chunks(share);
+    let own = shares.next().unwrap_or_default();
+    thread::scope(|scope| {
+        let scatter_share = &scatter_share;
+        let others: Vec<_> =
+            shares.map(|leaves| scope.spawn(move || scatter_share(leaves))).collect();
+        let own = scatter_share(own);
+        let others = others.into_iter().map(|other| other.join().expect("hashing cannot fail"));
+        std::iter::once(own).chain(others).collect()
+    })
+}
+
+/// Fills all parts, and tells which members may be there twice.
+fn fill(rows: Vec<Rows>, threads: usize) -> (Vec<Filled>, Vec<Suspect>) {
+    let mut rows: Vec<_> = rows.into_iter().map(Rows::into_rows).collect();
+    let by_part = (0..bulk::PARTS).map(|number| {
+        let of_part: Vec<Row> = rows.iter_mut().filter_map(Iterator::next).collect();
+        (number, of_part)
+    });
+    let work = Mutex::new(by_part.collect::<Vec<_>>().into_iter());
+    let fill_some = || {
+        let (mut parts, mut suspects) = (Vec::new(), Vec::new());
+        loop {
+            let next = work.lock().expect("taking work cannot fail").next();
+            let Some((number, of_part)) = next else { return (parts, suspects) };
+            parts.push(Filled::new(number, &of_part, &mut suspects));
+        }
+    };
+    thread::scope(|scope| {
+        let others: Vec<_> = (1..threads).map(|_| scope.spawn(fill_some)).collect();
+        let (mut parts, mut suspects) = fill_some();
+        for other in others {
+            let (more_parts, more_suspects) = other.join().expect("filling cannot fail");
+            parts.extend(more_parts);
+            suspects.extend(more_suspects);
+        }
+        (parts, suspects)
+    })
+}
+
+/// The entries whose cells and hashes are suspected; `suspects` is sorted.
+fn entries_of_suspects<'a>(
+    leaves: &'a [Leaf],
+    suspects: &[Suspect],
+    key: &Key,
+) -> Vec<EntryAt<'a>> {
+    let firsts: Vec<u64> = leaves.iter().map(Leaf::first).collect();
+    let mut found = Vec::new();
+    // All suspects of a cell at once: a cell may have any number of entries.
+    for of_cell in suspects.chunk_by(|a, b| a.cell_code == b.cell_code) {
+        for bits in members::bits_of(of_cell[0].cell_code) {
+            let from = firsts.partition_point(|&first| first < bits).saturating_sub(1);
+            let beginning = firsts.iter().enumerate().skip(from);
+            for (index, _) in beginning.take_while(|&(_, &first)| first <= bits) {
+                let of_leaf = entries_in_cell(leaves, index, bits, key);
+                found.extend(of_leaf.filter(|entry| {
+                    of_cell.binary_search_by_key(&entry.key, |suspect| suspect.key).is_ok()
+                }));
+            }
+        }
+    }
+    found
+}
+
+fn entries_in_cell<'a>(
+    leaves: &'a [Leaf],
+    index: usize,
+    bits: u64,
+    key: &Key,
+) -> impl Iterator<Item = EntryAt<'a>> {
+    let (leaf, key) = (&leaves[index], key.clone());
+    let from = leaf.keys().rank(bits);
+    (from..leaf.len()).take_while(move |&slot| leaf.cell_bits(slot) == bits).map(move |slot| {
+        let member = leaf.short_member(slot);
+        let key = bulk::key_of(key.hash(member));
+        EntryAt { key, member, bits, at: (index as u32, slot as u16) }
+    })
+}
+
+/// Rewrites the leaves without some of their entries.
+fn drop_entries(leaves: &mut Vec<Leaf>, mut stale: Vec<LeafSlot>) {
+    stale.sort_unstable();
+    let mut emptied = Vec::new();
+    for of_leaf in stale.chunk_by(|a, b| a.0 == b.0) {
+        let leaf = &mut leaves[of_leaf[0].0 as usize];
+        if of_leaf.len() == leaf.len() {
+            emptied.push(of_leaf[0].0);
+        } else {
+            *leaf = Draft::without(leaf, of_leaf.iter().map(|&(_, slot)| usize::from(slot)));
+        }
+    }
+    let (mut emptied, mut index) = (emptied.into_iter().peekable(), 0);
+    leaves.retain(|_| {
+        let is_emptied = emptied.next_if_eq(&index).is_some();
+        index += 1;
+        !is_emptied
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn leaves_lose_what_is_stale_and_go_when_nothing_is_left() {
+        let leaf = |from: u64, count: u64| {
+            let entries: Vec<_> = (from..from + count).map(|bits| (bits, &b"m"[..])).collect();
+            Leaf::of_entries(&entries).unwrap()
+        };
+        let mut leaves = vec![leaf(0, 8), leaf(10, 2), leaf(20, 3), leaf(30, 1)];
+        let stale = vec![(3, 0), (1, 1), (0, 0), (0, 4), (0, 3), (0, 2), (0, 1), (1, 0), (2, 2)];
+        drop_entries(&mut leaves, stale);
+        let cells: Vec<u64> =
+            leaves.iter().flat_map(|leaf| leaf.short_entries().map(|(bits, _)| bits)).collect();
+        assert_eq!(cells, [5, 6, 7, 20, 21]);
+        assert_eq!(leaves.len(), 2);
+    }
+}
