@@ -12,8 +12,9 @@ use whered_geo::Place;
 use whered_store::{DataDirectory, Journal, JournalOptions, JournalStats, Storage};
 
 use crate::clock::{self, Clock};
-use crate::databases::{NamedDatabase, ReloadFailure};
-use crate::durability::open::{Opened, Parts};
+use crate::account::MemoryReport;
+use crate::databases::{MemoryUse, NamedDatabase, ReloadFailure};
+use crate::durability::open::Parts;
 use crate::durability::{self, OpenReport, ShowProgress, SnapshotOptions, Snapshots};
 use crate::error::{EngineError, WriteError};
 use crate::generation::Generation;
@@ -91,15 +92,15 @@ impl Engine {
         let show = options.progress.unwrap_or_else(|| Box::new(|_| {}));
         let parts =
             Parts { keyspace: &keyspace, prefix_sets: &prefix_sets, changes: &mut changes };
-        let opened = match &options.data_dir {
-            Some(path) => Some(durability::open::open(path, options.journal, parts, &show)?),
-            None => None,
-        };
-        let (directory, journal, report) = match opened {
-            Some(Opened { directory, storage, journal, report }) => {
+        let (directory, journal, report) = match &options.data_dir {
+            None => (None, None, OpenReport::default()),
+            Some(path) => {
+                let directory = DataDirectory::lock(path)?;
+                let storage: Arc<dyn Storage> = Arc::new(directory.storage());
+                let (journal, report) =
+                    durability::open::open(&storage, options.journal, parts, &show)?;
                 (Some((directory, storage)), Some(journal), report)
             }
-            None => (None, None, OpenReport::default()),
         };
         let last_sequence = report.recovery.as_ref().map_or(0, |found| found.last_sequence);
         let log = Arc::new(Log::new(journal, last_sequence));
@@ -262,6 +263,21 @@ impl Engine {
     /// The journal's counters; `None` without a data directory.
     pub fn journal_stats(&self) -> Option<JournalStats> {
         self.log.journal().map(Journal::stats)
+    }
+
+    /// What the engine's memory is taken by. Costs a look at each prefix set and database.
+    pub fn memory(&self) -> MemoryReport {
+        let of_database = |named: &Arc<NamedDatabase>| {
+            let MemoryUse { file_bytes, index_bytes, columns_bytes } = named.memory_use();
+            file_bytes + index_bytes + columns_bytes
+        };
+        let databases_bytes: u64 = self.generation().databases().iter().map(of_database).sum();
+        MemoryReport {
+            keys_bytes: self.keyspace.memory_bytes(),
+            prefix_sets_bytes: self.prefix_sets.memory_bytes() as u64,
+            databases_bytes,
+            journal_bytes: self.log.journal().map_or(0, |journal| journal.memory_bytes() as u64),
+        }
     }
 
     /// Milliseconds since 1970, as expiry times count.

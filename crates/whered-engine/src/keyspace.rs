@@ -45,6 +45,7 @@ pub use found::Found;
 pub use members::{AddCondition, Added, Increment, Popped, ScoreRules};
 pub use whole::{ExpiryCondition, Renamed, SetText, TextExpiry, TextSet};
 
+use crate::account::Account;
 use crate::clock::Clock;
 use crate::error::WriteError;
 use crate::log::{Log, Ticket, Written};
@@ -63,6 +64,7 @@ pub struct Keyspace {
     numbers: [RwLock<Keys>; DATABASE_COUNT],
     gate: Gate,
     saving: Saving,
+    account: Arc<Account>,
     log: Arc<Log>,
     clock: Clock,
     /// The clock in seconds, as it was when it was last asked; for idle times only.
@@ -72,9 +74,9 @@ pub struct Keyspace {
 impl Keyspace {
     pub(crate) fn new(log: Arc<Log>, clock: Clock) -> Keyspace {
         let seconds = Arc::new(AtomicU32::new((clock.now_millis() / 1000) as u32));
-        let saving = Saving::default();
-        let numbers = std::array::from_fn(|_| RwLock::new(Keys::new(&seconds, saving.epoch())));
-        Keyspace { numbers, gate: Gate::new(), saving, log, clock, seconds }
+        let (saving, account) = (Saving::default(), Arc::default());
+        let numbers = std::array::from_fn(|_| RwLock::new(Keys::new(&seconds, saving.epoch(), &account)));
+        Keyspace { numbers, gate: Gate::new(), saving, account, log, clock, seconds }
     }
 
     /// The same keys, from now on kept in this log.
@@ -232,6 +234,11 @@ impl Keyspace {
         let value = act();
         std::mem::forget(batch);
         Written { value, ticket: self.log.end_batch() }
+    }
+
+    /// What keys and values take, those included that readers still hold.
+    pub fn memory_bytes(&self) -> u64 {
+        self.account.total_bytes()
     }
 
     /// Removes keys whose time is over, up to `limit`, and gives how many there were.

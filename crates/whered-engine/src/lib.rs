@@ -40,6 +40,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod account;
 mod clock;
 mod databases;
 mod durability;
@@ -57,6 +58,7 @@ mod setup;
 mod site_changes;
 mod steering;
 
+pub use account::MemoryReport;
 pub use clock::Clock;
 pub use databases::{
     AccessMode, DatabaseSource, DatabaseStatus, FileState, MemoryUse, NamedDatabase, ReloadFailure,

@@ -43,6 +43,15 @@ impl PrefixSets {
         self.sets.read().unwrap_or_else(PoisonError::into_inner).keys().cloned().collect()
     }
 
+    /// What all sets take. One shared lock for each.
+    pub fn memory_bytes(&self) -> usize {
+        let sets = self.sets.read().unwrap_or_else(PoisonError::into_inner);
+        let of_set = |set: &RwLock<PrefixSet>| {
+            set.read().unwrap_or_else(PoisonError::into_inner).memory_bytes()
+        };
+        sets.values().map(of_set).sum()
+    }
+
     /// Reads a set under its shared lock; `None` when there is no such set.
     pub fn read<R>(&self, set: &str, read: impl FnOnce(&PrefixSet) -> R) -> Option<R> {
         let sets = self.sets.read().unwrap_or_else(PoisonError::into_inner);

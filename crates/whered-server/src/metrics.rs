@@ -50,6 +50,7 @@ impl Metrics {
         self.add_data(&mut registry);
         self.add_journal(&mut registry);
         self.add_snapshots(&mut registry);
+        self.add_memory(&mut registry);
         let mut out = String::new();
         text::encode(&mut out, &registry)?;
         Ok(out)
@@ -181,6 +182,20 @@ impl Metrics {
 }
 
 impl Metrics {
+    fn add_memory(&self, registry: &mut Registry) {
+        let memory = self.engine.memory();
+        let parts = Gauges::default();
+        for (part, bytes) in [
+            ("keys", memory.keys_bytes),
+            ("prefix_sets", memory.prefix_sets_bytes),
+            ("databases", memory.databases_bytes),
+            ("journal", memory.journal_bytes),
+        ] {
+            parts.set([("part", part)], bytes);
+        }
+        parts.register(registry, "memory_bytes", "What the data's account has, by part");
+    }
+
     fn add_snapshots(&self, registry: &mut Registry) {
         if self.engine.journal_stats().is_none() {
             return;

@@ -78,7 +78,7 @@ impl fmt::Display for SnapshotReport {
 /// What is known about snapshots, for `INFO` and metrics.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SnapshotStatus {
-    /// One is being made: since when, values and bytes so far.
+    /// One is being made: since when, and bytes so far.
     pub running: Option<SnapshotProgress>,
     /// When the last good one was complete, in milliseconds since 1970; 0 for never.
     pub last_millis: u64,
@@ -97,8 +97,6 @@ pub struct SnapshotStatus {
 pub struct SnapshotProgress {
     /// For how long it has been going on.
     pub elapsed: Duration,
-    /// Values so far.
-    pub keys: u64,
     /// Bytes so far.
     pub bytes: u64,
 }
@@ -114,7 +112,6 @@ pub(crate) struct Snapshots {
     asking: Condvar,
     /// The engine is about to be closed: none is begun, and the one that is made ends.
     pub(crate) stopping: AtomicBool,
-    pub(crate) keys: AtomicU64,
     pub(crate) bytes: AtomicU64,
 }
 
@@ -140,7 +137,6 @@ impl Snapshots {
             asked: Mutex::new(false),
             asking: Condvar::new(),
             stopping: AtomicBool::new(false),
-            keys: AtomicU64::new(0),
             bytes: AtomicU64::new(0),
         }
     }
@@ -174,7 +170,6 @@ impl Snapshots {
 
     /// Notes that one begins; `journal_bytes` is what the journal has taken so far.
     pub(crate) fn begin(&self, journal_bytes: u64) {
-        self.keys.store(0, Ordering::Relaxed);
         self.bytes.store(0, Ordering::Relaxed);
         let mut status = self.status();
         status.since = Some(Instant::now());
@@ -203,7 +198,6 @@ impl Snapshots {
         let status = self.status();
         let running = status.since.map(|since| SnapshotProgress {
             elapsed: since.elapsed(),
-            keys: self.keys.load(Ordering::Relaxed),
             bytes: self.bytes.load(Ordering::Relaxed),
         });
         SnapshotStatus { running, ..status.shown.clone() }
@@ -234,3 +228,7 @@ impl Snapshots {
 
 /// How long a failed snapshot is not tried again for its size or age.
 const RETRY_AFTER: Duration = Duration::from_secs(60);
+
+#[cfg(test)]
+#[path = "durability_tests.rs"]
+mod tests;

@@ -7,12 +7,11 @@
 //! touched and the error says which file it is; an older snapshot is never taken in silence.
 
 use std::fmt;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use whered_store::{
-    DataDirectory, Journal, JournalOptions, RecoveryReport, SnapshotInfo, SnapshotReader,
+    Journal, JournalOptions, RecoveryReport, SnapshotInfo, SnapshotReader,
     Snapshots, Storage, Wanted,
 };
 
@@ -95,13 +94,6 @@ impl fmt::Display for OpenReport {
     }
 }
 
-/// What is held while the engine lives.
-pub(crate) struct Opened {
-    pub(crate) directory: DataDirectory,
-    pub(crate) storage: Arc<dyn Storage>,
-    pub(crate) journal: Journal,
-    pub(crate) report: OpenReport,
-}
 
 /// The parts of the engine that are read back.
 pub(crate) struct Parts<'a> {
@@ -110,26 +102,24 @@ pub(crate) struct Parts<'a> {
     pub(crate) changes: &'a mut SiteChanges,
 }
 
-/// Locks the directory and reads everything back.
+/// Reads everything back.
 ///
 /// # Errors
-/// It is in use, or the newest snapshot or the journal is damaged, foreign or newer.
+/// The newest snapshot or the journal is damaged, foreign or newer.
 pub(crate) fn open(
-    path: &Path,
+    storage: &Arc<dyn Storage>,
     options: JournalOptions,
     parts: Parts<'_>,
     show: &ShowProgress,
-) -> Result<Opened, EngineError> {
-    let directory = DataDirectory::lock(path)?;
-    let storage: Arc<dyn Storage> = Arc::new(directory.storage());
+) -> Result<(Journal, OpenReport), EngineError> {
     let Parts { keyspace, prefix_sets, changes } = parts;
-    let newest = newest(&*storage)?;
+    let newest = newest(&**storage)?;
     let mut wanted = Wanted::all();
     let mut snapshot = None;
     if let Some(info) = &newest {
         wanted = info.wanted();
         let start = Instant::now();
-        let reader = SnapshotReader::open(&*storage, info)?;
+        let reader = SnapshotReader::open(&**storage, info)?;
         let settings = load::load(&reader, keyspace, &|bytes, total_bytes| {
             show(StartProgress::Snapshot { bytes, total_bytes });
         })?;
@@ -158,12 +148,12 @@ pub(crate) fn open(
         replay.apply(entry)
     };
     let (journal, recovery) =
-        Journal::open(Arc::clone(&storage), options, wanted, &mut apply)?;
+        Journal::open(Arc::clone(storage), options, wanted, &mut apply)?;
     replay.flush();
     keyspace.forget_images();
     let replay_elapsed = start.elapsed();
     let report = OpenReport { snapshot, recovery: Some(recovery), replay_elapsed };
-    Ok(Opened { directory, storage, journal, report })
+    Ok((journal, report))
 }
 
 /// The newest snapshot, which must be good.

@@ -12,12 +12,10 @@
 //! Cost: one pass over all data; memory for one block and the leaves of one piece.
 
 use std::borrow::Cow;
-use std::sync::atomic::Ordering;
 
 use whered_geo::{PAGES_VERSION, PagePosition};
 use whered_store::SnapshotWriter;
 
-use super::Snapshots;
 use super::format::{
     Body, POINTS_KIND, Record, SCORES_KIND, SETTINGS_KIND, VALUES_KIND, encode_row, item_head,
     score_of,
@@ -30,12 +28,22 @@ use crate::operation::{Encoder, Operation, push_to_batch};
 use crate::prefix_sets::PrefixSets;
 use crate::site_changes::SiteChanges;
 
-/// About how large a block becomes.
-const BLOCK_BYTES: usize = 1 << 20;
-/// From how many members on a sorted set is written in pieces of its own.
-const LARGE_LEN: usize = 512;
-/// How many keys are taken at once.
-const KEYS_AT_ONCE: usize = 256;
+/// How the work is cut.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sizes {
+    /// About how large a block becomes.
+    pub(super) block_bytes: usize,
+    /// From how many members on a sorted set is written in pieces of its own.
+    pub(super) large_len: usize,
+    /// How many keys are taken at once.
+    pub(super) keys_at_once: usize,
+}
+
+impl Default for Sizes {
+    fn default() -> Sizes {
+        Sizes { block_bytes: 1 << 20, large_len: 512, keys_at_once: 256 }
+    }
+}
 
 /// Writes one snapshot.
 pub(super) struct Saver<'a> {
@@ -44,8 +52,10 @@ pub(super) struct Saver<'a> {
     /// Values that are to become a block.
     values: Encoder,
     next_item: u32,
-    /// Where the progress is told.
-    progress: &'a Snapshots,
+    sizes: Sizes,
+    /// Told of each block before it is written; an error ends the snapshot.
+    before_block: &'a mut dyn FnMut(usize) -> Result<(), EngineError>,
+    keys: u64,
 }
 
 /// What one step has read of a plain sorted set.
@@ -62,9 +72,11 @@ impl<'a> Saver<'a> {
     pub(super) fn new(
         keyspace: &'a Keyspace,
         writer: SnapshotWriter,
-        progress: &'a Snapshots,
+        sizes: Sizes,
+        before_block: &'a mut dyn FnMut(usize) -> Result<(), EngineError>,
     ) -> Saver<'a> {
-        Saver { keyspace, writer, values: Encoder(Vec::new()), next_item: 1, progress }
+        let values = Encoder(Vec::new());
+        Saver { keyspace, writer, values, next_item: 1, sizes, before_block, keys: 0 }
     }
 
     /// Writes sites and prefix sets.
@@ -96,7 +108,7 @@ impl<'a> Saver<'a> {
                     push_to_batch(&mut block, operation.kind(), &operation.encode());
                 }
             });
-            if block.len() >= BLOCK_BYTES {
+            if block.len() >= self.sizes.block_bytes {
                 self.write(SETTINGS_KIND, &[&std::mem::take(&mut block)])?;
             }
         }
@@ -106,20 +118,20 @@ impl<'a> Saver<'a> {
     /// Writes all keys that were there when the snapshot began, and what is registered meanwhile.
     pub(super) fn save_keys(&mut self, walk: &mut Walk) -> Result<(), EngineError> {
         loop {
-            let found = self.keyspace.next_to_save(walk, KEYS_AT_ONCE);
+            let found = self.keyspace.next_to_save(walk, self.sizes.keys_at_once);
             if found.is_empty() {
                 return self.flush_values();
             }
             for to_save in &found {
                 self.save_value(to_save)?;
-                self.progress.keys.fetch_add(1, Ordering::Relaxed);
+                self.keys += 1;
             }
         }
     }
 
-    /// The file, when all is written.
-    pub(super) fn into_writer(self) -> SnapshotWriter {
-        self.writer
+    /// The file, when all is written, and how many values it holds.
+    pub(super) fn into_writer(self) -> (SnapshotWriter, u64) {
+        (self.writer, self.keys)
     }
 
     fn save_value(&mut self, to_save: &ToSave) -> Result<(), EngineError> {
@@ -128,11 +140,12 @@ impl<'a> Saver<'a> {
             Points,
             Scores,
         }
+        let large_len = self.sizes.large_len;
         loop {
             let values = &mut self.values;
             let form = to_save.read_last(self.keyspace, |value| match value.data() {
-                Data::Collection(points) if points.len() >= LARGE_LEN => (false, Form::Points),
-                Data::SortedSet(set) if set.len() >= LARGE_LEN => (false, Form::Scores),
+                Data::Collection(points) if points.len() >= large_len => (false, Form::Points),
+                Data::SortedSet(set) if set.len() >= large_len => (false, Form::Scores),
                 _ => {
                     record(to_save, small_body(value)).encode(values);
                     (true, Form::Done)
@@ -150,7 +163,7 @@ impl<'a> Saver<'a> {
             if let Some(body) = body {
                 record(to_save, body).encode(&mut self.values);
             }
-            return if self.values.0.len() >= BLOCK_BYTES { self.flush_values() } else { Ok(()) };
+            return if self.values.0.len() >= self.sizes.block_bytes { self.flush_values() } else { Ok(()) };
         }
     }
 
@@ -163,7 +176,7 @@ impl<'a> Saver<'a> {
                 let Some(points) = value.points() else {
                     return (false, None);
                 };
-                let pages = points.pages(&position, BLOCK_BYTES);
+                let pages = points.pages(&position, self.sizes.block_bytes);
                 (pages.is_last(), Some(pages))
             });
             let Some(pages) = pages else {
@@ -184,7 +197,7 @@ impl<'a> Saver<'a> {
         let head = item_head(item, 0);
         let mut after: Option<(f64, Vec<u8>)> = None;
         loop {
-            let mut rows = Encoder(Vec::with_capacity(BLOCK_BYTES + 64));
+            let mut rows = Encoder(Vec::with_capacity(self.sizes.block_bytes + 64));
             let piece = to_save.read_last(self.keyspace, |value| {
                 let Data::SortedSet(set) = value.data() else {
                     return (false, Piece::Changed);
@@ -195,7 +208,7 @@ impl<'a> Saver<'a> {
                 };
                 for (member, score) in entries.by_ref() {
                     encode_row(&mut rows, member, score);
-                    if rows.0.len() >= BLOCK_BYTES && entries.len() > 0 {
+                    if rows.0.len() >= self.sizes.block_bytes && entries.len() > 0 {
                         return (false, Piece::More((score, member.to_vec())));
                     }
                 }
@@ -219,13 +232,8 @@ impl<'a> Saver<'a> {
     }
 
     fn write(&mut self, kind: u16, pieces: &[&[u8]]) -> Result<(), EngineError> {
-        if self.progress.stopping.load(Ordering::Acquire) {
-            return Err(EngineError::new("the engine is about to be closed"));
-        }
-        self.writer.write_block(kind, pieces)?;
-        let bytes: usize = pieces.iter().map(|piece| piece.len()).sum();
-        self.progress.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
-        Ok(())
+        (self.before_block)(pieces.iter().map(|piece| piece.len()).sum())?;
+        Ok(self.writer.write_block(kind, pieces)?)
     }
 }
 

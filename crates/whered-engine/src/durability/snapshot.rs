@@ -16,13 +16,17 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use whered_store::{BackupReport, SnapshotWriter, Snapshots as Files};
+use whered_store::{BackupReport, Journal, SnapshotWriter, Storage, Snapshots as Files};
 
-use super::save::Saver;
+use super::save::{Saver, Sizes};
 use super::{SnapshotReport, SnapshotStatus};
 use crate::engine::Engine;
 use crate::error::EngineError;
+use crate::keyspace::Keyspace;
 use crate::keyspace::saving::Walk;
+use crate::log::Log;
+use crate::prefix_sets::PrefixSets;
+use crate::site_changes::SiteChanges;
 
 /// How many snapshots are kept.
 const KEPT: usize = 2;
@@ -112,39 +116,82 @@ impl Engine {
         let (Some((_, storage)), Some(journal)) = (&self.directory, self.log.journal()) else {
             return Err(EngineError::new(NO_DIRECTORY));
         };
-        let start_sequence = self.keyspace.begin_saving(|| self.log.last_sequence());
-        let mut report = SnapshotReport { start_sequence, ..SnapshotReport::default() };
-        let writer = match SnapshotWriter::create(Arc::clone(storage), start_sequence) {
-            Ok(writer) => writer,
-            // Nothing was written since the last one: that is as good.
-            Err(error) if error.is_existing() => {
-                self.keyspace.abandon_saving();
-                report.end_sequence = start_sequence;
-                report.bytes = self.snapshots.shown().last_bytes;
-                return Ok(report);
-            }
-            Err(error) => return Err(error.into()),
-        };
-        journal.roll()?;
         let snapshots = &self.snapshots;
-        let mut saver = Saver::new(&self.keyspace, writer, snapshots);
-        let changes = self.control().changes.clone();
-        saver.save_settings(&changes, &self.prefix_sets)?;
-        let mut walk = Walk::default();
-        let end_sequence = loop {
-            saver.save_keys(&mut walk)?;
-            if let Some(end) = self.keyspace.end_saving(|| self.log.last_sequence()) {
-                break end;
+        let mut before_block = |bytes: usize| {
+            snapshots.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+            match snapshots.stopping.load(Ordering::Acquire) {
+                true => Err(EngineError::new("the engine is about to be closed")),
+                false => Ok(()),
             }
         };
-        journal.sync(end_sequence)?;
-        let info = saver.into_writer().finish(end_sequence)?;
-        if let Some(unneeded) = Files::remove_old(&**storage, KEPT)? {
-            journal.remove_before(unneeded)?;
-        }
-        report.end_sequence = end_sequence;
-        report.keys = snapshots.keys.load(Ordering::Relaxed);
-        report.bytes = info.data_size_bytes;
-        Ok(report)
+        let parts = Saved {
+            keyspace: &self.keyspace,
+            prefix_sets: &self.prefix_sets,
+            changes: &|| self.control().changes.clone(),
+            log: &self.log,
+        };
+        let made = make(storage, journal, &parts, Sizes::default(), &mut before_block)?;
+        // Nothing was written since the last one: that is as good.
+        let unchanged = SnapshotReport { bytes: snapshots.shown().last_bytes, ..made.report };
+        Ok(if made.is_new { made.report } else { unchanged })
     }
+}
+
+/// What a snapshot is made of.
+pub(super) struct Saved<'a> {
+    pub(super) keyspace: &'a Keyspace,
+    pub(super) prefix_sets: &'a PrefixSets,
+    pub(super) changes: &'a dyn Fn() -> SiteChanges,
+    pub(super) log: &'a Log,
+}
+
+/// What has become of it.
+pub(super) struct Made {
+    pub(super) report: SnapshotReport,
+    /// Nothing was written since the last one, which is left as it is.
+    pub(super) is_new: bool,
+}
+
+/// Makes a snapshot and removes what it makes superfluous.
+///
+/// # Errors
+/// The disk's, or those of `before_block`; the caller then abandons saving.
+pub(super) fn make(
+    storage: &Arc<dyn Storage>,
+    journal: &Journal,
+    saved: &Saved<'_>,
+    sizes: Sizes,
+    before_block: &mut dyn FnMut(usize) -> Result<(), EngineError>,
+) -> Result<Made, EngineError> {
+    let Saved { keyspace, prefix_sets, changes, log } = saved;
+    let start_sequence = keyspace.begin_saving(|| log.last_sequence());
+    let mut report =
+        SnapshotReport { start_sequence, end_sequence: start_sequence, ..SnapshotReport::default() };
+    let writer = match SnapshotWriter::create(Arc::clone(storage), start_sequence) {
+        Ok(writer) => writer,
+        Err(error) if error.is_existing() => {
+            keyspace.abandon_saving();
+            return Ok(Made { report, is_new: false });
+        }
+        Err(error) => return Err(error.into()),
+    };
+    journal.roll()?;
+    let mut saver = Saver::new(keyspace, writer, sizes, before_block);
+    saver.save_settings(&changes(), prefix_sets)?;
+    let mut walk = Walk::default();
+    report.end_sequence = loop {
+        saver.save_keys(&mut walk)?;
+        if let Some(end_sequence) = keyspace.end_saving(|| log.last_sequence()) {
+            break end_sequence;
+        }
+    };
+    // Some of what was saved is as late as that: without the journal up to there it is worthless.
+    journal.sync()?;
+    let (writer, keys) = saver.into_writer();
+    let info = writer.finish(report.end_sequence)?;
+    if let Some(unneeded) = Files::remove_old(&**storage, KEPT)? {
+        journal.remove_before(unneeded)?;
+    }
+    (report.keys, report.bytes) = (keys, info.data_size_bytes);
+    Ok(Made { report, is_new: true })
 }

@@ -17,11 +17,13 @@
 use std::collections::hash_map::DefaultHasher;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::{Hash, Hasher};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, RwLock};
 
 use super::saving::Saved;
+use super::shared;
 use super::value::{Kind, Value};
+use crate::account::Account;
 
 /// See the file's header.
 pub(super) struct Keys {
@@ -29,6 +31,7 @@ pub(super) struct Keys {
     seconds: Arc<AtomicU32>,
     /// The number of the latest snapshot; what is put need not be saved by it.
     epoch: Arc<AtomicU32>,
+    account: Arc<Account>,
     /// Which numbered database this was when the latest snapshot began; `None` when it was not
     /// there then. `SWAPDB` carries it along.
     pub(super) origin: Option<u8>,
@@ -51,6 +54,44 @@ pub(super) struct Slot {
     pub(super) used_seconds: AtomicU32,
     /// How far a snapshot is with it.
     pub(super) saved: Saved,
+    account: Arc<Account>,
+    /// What the account has of it.
+    accounted_bytes: AtomicU64,
+    /// What its key takes beside it.
+    key_bytes: u32,
+}
+
+/// What a key takes in the maps beside its own bytes, of which there are two copies: entries of
+/// two maps, an allocation for each key's text, and the slot.
+const KEY_OVERHEAD_BYTES: usize = 2 * 48 + 3 * 16 + size_of::<Slot>();
+
+impl Slot {
+    fn new(value: Value, keys: &Keys, key: &[u8]) -> Slot {
+        let slot = Slot {
+            kind: value.kind(),
+            value: RwLock::new(value),
+            used_seconds: AtomicU32::new(keys.seconds.load(Ordering::Relaxed)),
+            saved: Saved::born(keys.epoch.load(Ordering::Relaxed)),
+            account: Arc::clone(&keys.account),
+            accounted_bytes: AtomicU64::new(0),
+            key_bytes: (KEY_OVERHEAD_BYTES + 2 * key.len()) as u32,
+        };
+        slot.settle(&shared(&slot.value));
+        slot
+    }
+
+    /// Brings the account up to date. The caller holds the value.
+    pub(super) fn settle(&self, value: &Value) {
+        let bytes = u64::from(self.key_bytes) + value.memory_bytes() as u64;
+        let before = self.accounted_bytes.swap(bytes, Ordering::Relaxed);
+        self.account.add(bytes as i64 - before as i64);
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        self.account.add(-(*self.accounted_bytes.get_mut() as i64));
+    }
 }
 
 impl Entry {
@@ -65,10 +106,15 @@ impl Entry {
 }
 
 impl Keys {
-    pub(super) fn new(seconds: &Arc<AtomicU32>, epoch: &Arc<AtomicU32>) -> Keys {
+    pub(super) fn new(
+        seconds: &Arc<AtomicU32>,
+        epoch: &Arc<AtomicU32>,
+        account: &Arc<Account>,
+    ) -> Keys {
         Keys {
             seconds: Arc::clone(seconds),
             epoch: Arc::clone(epoch),
+            account: Arc::clone(account),
             origin: None,
             entries: HashMap::new(),
             by_hash: BTreeMap::new(),
@@ -78,7 +124,7 @@ impl Keys {
 
     /// Takes all keys out.
     pub(super) fn take(&mut self) -> Keys {
-        let empty = Keys::new(&self.seconds, &self.epoch);
+        let empty = Keys::new(&self.seconds, &self.epoch, &self.account);
         std::mem::replace(self, empty)
     }
 
@@ -109,11 +155,8 @@ impl Keys {
         value: Value,
         expires_at_millis: Option<u64>,
     ) -> Option<Arc<Slot>> {
-        let kind = value.kind();
-        let used_seconds = AtomicU32::new(self.seconds.load(Ordering::Relaxed));
-        let saved = Saved::born(self.epoch.load(Ordering::Relaxed));
-        let slot = Slot { value: RwLock::new(value), kind, used_seconds, saved };
-        self.put_slot(key, Arc::new(slot), expires_at_millis)
+        let slot = Arc::new(Slot::new(value, self, key));
+        self.put_slot(key, slot, expires_at_millis)
     }
 
     /// Puts a slot that another key has held.

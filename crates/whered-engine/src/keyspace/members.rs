@@ -283,7 +283,9 @@ impl Keyspace {
             }
             self.note_use(slot);
             let held = Held { keys: &keys, slot };
-            return Ok(act(&mut value, room, held));
+            let written = act(&mut value, room, held);
+            slot.settle(&value);
+            return Ok(written);
         }
         let unchanged = |room: Room<'_>| Written { value: T::default(), ticket: room.unused() };
         if !makes && !self.shared(number).entries.contains_key(key) {
@@ -296,7 +298,10 @@ impl Keyspace {
         }
         let slot = keys.slot_or_empty(key);
         let held = Held { keys: &keys, slot: &slot };
-        let written = act(&mut exclusive(&slot.value), room, held);
+        let mut value = exclusive(&slot.value);
+        let written = act(&mut value, room, held);
+        slot.settle(&value);
+        drop(value);
         self.note_use(&slot);
         let removed = keys.remove_if_empty(key);
         drop(keys);

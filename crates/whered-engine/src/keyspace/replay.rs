@@ -151,7 +151,10 @@ impl Keyspace {
     fn replay_change(&self, number: u8, key: &[u8], change: impl FnOnce(&mut Value)) {
         let mut keys = self.exclusive(usize::from(number));
         let slot = keys.slot_or_empty(key);
-        change(&mut exclusive(&slot.value));
+        let mut value = exclusive(&slot.value);
+        change(&mut value);
+        slot.settle(&value);
+        drop(value);
         keys.remove_if_empty(key);
     }
 }

@@ -29,11 +29,22 @@ const CHUNK_LEN: usize = 512;
 type Entry = (f64, Arc<[u8]>);
 
 /// See the file's header.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub struct SortedSet {
     scores: HashMap<Arc<[u8]>, f64>,
     chunks: Vec<Vec<Entry>>,
     text_bytes: usize,
+    /// The room of all chunks together, in entries.
+    capacity: usize,
+}
+
+impl Clone for SortedSet {
+    fn clone(&self) -> SortedSet {
+        let chunks = self.chunks.clone();
+        // A copied chunk has no room left over.
+        let capacity = chunks.iter().map(Vec::capacity).sum();
+        SortedSet { scores: self.scores.clone(), chunks, text_bytes: self.text_bytes, capacity }
+    }
 }
 
 impl SortedSet {
@@ -120,12 +131,12 @@ impl SortedSet {
         self.iter_ranks(rank..self.len())
     }
 
-    /// About how many bytes of memory it holds.
+    /// About how many bytes of memory it holds. O(1).
     pub fn memory_bytes(&self) -> usize {
         // A shared text has two counters before it; a slot of the hash has one byte of control.
         let entry_bytes = size_of::<Entry>();
         let texts = self.text_bytes + self.len() * 2 * size_of::<usize>();
-        let chunks: usize = self.chunks.iter().map(|chunk| chunk.capacity() * entry_bytes).sum();
+        let chunks = self.capacity * entry_bytes;
         size_of::<SortedSet>() + texts + chunks + self.scores.capacity() * (entry_bytes + 1)
     }
 
@@ -135,13 +146,17 @@ impl SortedSet {
         };
         let Some(entries) = self.chunks.get_mut(chunk) else {
             self.chunks.push(vec![(score, member)]);
+            self.capacity += self.chunks[chunk].capacity();
             return;
         };
+        self.capacity -= entries.capacity();
         entries.insert(slot, (score, member));
+        self.capacity += entries.capacity();
         if entries.len() > CHUNK_LEN {
             // What is added at the end stays at the end: full chunks are left behind then.
             let at = if slot + 1 == entries.len() { CHUNK_LEN } else { CHUNK_LEN / 2 };
             let upper = entries.split_off(at);
+            self.capacity += upper.capacity();
             self.chunks.insert(chunk + 1, upper);
         }
     }
@@ -151,7 +166,7 @@ impl SortedSet {
         let (chunk, slot) = found.expect("both sides hold the same members");
         self.chunks[chunk].remove(slot);
         if self.chunks[chunk].is_empty() {
-            self.chunks.remove(chunk);
+            self.capacity -= self.chunks.remove(chunk).capacity();
         } else if self.chunks[chunk].len() < CHUNK_LEN / 8 {
             self.join(chunk);
         }
@@ -164,8 +179,10 @@ impl SortedSet {
             return;
         };
         if left.len() + right.len() <= CHUNK_LEN / 2 {
+            self.capacity -= left.capacity();
             left.append(right);
-            self.chunks.remove(lower + 1);
+            self.capacity += left.capacity();
+            self.capacity -= self.chunks.remove(lower + 1).capacity();
         }
     }
 
@@ -300,6 +317,7 @@ mod tests {
 
     fn assert_equal(set: &SortedSet, twin: &BTreeMap<Vec<u8>, f64>, random: &mut Random) {
         let expected = sorted(twin);
+        assert_eq!(set.capacity, set.chunks.iter().map(Vec::capacity).sum::<usize>());
         let owned = |(member, score): (&[u8], f64)| (member.to_vec(), score);
         assert_eq!(set.len(), expected.len());
         assert_eq!(set.iter_ranks(0..usize::MAX).map(owned).collect::<Vec<_>>(), expected);

@@ -1,19 +1,27 @@
-//! How much memory the process takes, for `maxmemory`: one figure for all doors, cached.
+//! How much memory is in use, for `maxmemory`: one figure for all doors, cached.
 //!
-//! The figure is the process's resident memory, which has everything in it that the machine has
-//! to give: collections, databases, buffers. Reading it costs a system call and some microseconds,
-//! so it is read again only when it is older than `FRESH`, by whoever asks first.
+//! The figure is the engine's account (keys, prefix sets, databases, what waits for the disk) and
+//! the buffers of clients. It follows every write at once, which the process's resident memory
+//! does not: that one is told beside it. Adding it up costs a microsecond or so, so it is added up
+//! again only when it is older than `FRESH`, by whoever asks first.
 //!
-//! At the same time: any thread may ask; one of them reads, the others take the last value.
+//! At the same time: any thread may ask; one of them adds up, the others take the last value.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use whered_engine::Engine;
+
+use super::session::RespCounters;
+
 /// How old the figure may be.
-const FRESH: Duration = Duration::from_millis(20);
+const FRESH: Duration = Duration::from_millis(2);
 
 /// The cached figure.
 pub(crate) struct MemoryAccount {
+    engine: Arc<Engine>,
+    counters: Arc<RespCounters>,
     started: Instant,
     used_bytes: AtomicU64,
     peak_bytes: AtomicU64,
@@ -22,8 +30,10 @@ pub(crate) struct MemoryAccount {
 }
 
 impl MemoryAccount {
-    pub(crate) fn new() -> MemoryAccount {
+    pub(crate) fn new(engine: &Arc<Engine>, counters: &Arc<RespCounters>) -> MemoryAccount {
         MemoryAccount {
+            engine: Arc::clone(engine),
+            counters: Arc::clone(counters),
             started: Instant::now(),
             used_bytes: AtomicU64::new(0),
             peak_bytes: AtomicU64::new(0),
@@ -38,8 +48,8 @@ impl MemoryAccount {
         let is_fresh = read_at > 0 && now.saturating_sub(read_at) < FRESH.as_nanos() as u64;
         let order = Ordering::Relaxed;
         if !is_fresh && self.read_at.compare_exchange(read_at, now, order, order).is_ok() {
-            // Where it cannot be read nothing is known, and nothing refused.
-            let used = resident_bytes().unwrap_or(0);
+            let buffers = self.counters.buffer_bytes.load(Ordering::Relaxed);
+            let used = self.engine.memory().total_bytes() + buffers;
             self.used_bytes.store(used, Ordering::Relaxed);
             self.peak_bytes.fetch_max(used, Ordering::Relaxed);
         }
@@ -52,8 +62,8 @@ impl MemoryAccount {
     }
 }
 
-/// The second number of this file counts resident pages of 4 KiB (proc(5)).
-fn resident_bytes() -> Option<u64> {
+/// What the process has in memory, wherever it is from. The second number of this file counts resident pages of 4 KiB (proc(5)).
+pub(crate) fn resident_bytes() -> Option<u64> {
     let statm = std::fs::read_to_string("/proc/self/statm").ok()?;
     Some(statm.split(' ').nth(1)?.parse::<u64>().ok()? * 4096)
 }

@@ -118,9 +118,11 @@ impl Shared {
             let allowed = commands::allowed_by(&user.commands).unwrap_or_default();
             User::new(user, allowed)
         });
+        let counters = Arc::default();
         Shared {
             settings: Settings::new(&options),
-            counters: Arc::default(),
+            memory: MemoryAccount::new(&engine, &counters),
+            counters,
             statistics: Arc::new(Statistics::new(workers, commands::count())),
             clients: Clients::default(),
             users: Users::new(default, others),
@@ -129,7 +131,6 @@ impl Shared {
             gate: Gate::new(workers),
             pause: Pause::default(),
             slowlog: SlowLog::default(),
-            memory: MemoryAccount::new(),
             started: Instant::now(),
             engine,
             options,

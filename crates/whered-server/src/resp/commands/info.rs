@@ -10,6 +10,7 @@ use whered_engine::DATABASE_COUNT;
 use super::introspection::REDIS_VERSION;
 use super::registry::{Entry, entries};
 use super::{Action, Command, Flag, Members, Outcome};
+use crate::resp::memory::resident_bytes;
 use crate::resp::protocol::Args;
 use crate::resp::reply::Reply;
 use crate::resp::session::Session;
@@ -111,13 +112,20 @@ fn memory(session: &Session, text: &mut String) {
     let used = account.used_bytes();
     line(text, "used_memory", used);
     line(text, "used_memory_human", human(used));
-    line(text, "used_memory_rss", used);
+    let resident = resident_bytes().unwrap_or(used);
+    line(text, "used_memory_rss", resident);
     line(text, "used_memory_peak", account.peak_bytes());
     let limit = session.shared.settings.max_memory_bytes.load(Ordering::Relaxed);
     line(text, "maxmemory", limit);
     line(text, "maxmemory_human", human(limit));
     line(text, "maxmemory_policy", "noeviction");
+    line(text, "mem_fragmentation_ratio", format_args!("{:.2}", resident as f64 / used.max(1) as f64));
     line(text, "mem_allocator", "mimalloc");
+    let engine = session.engine().memory();
+    line(text, "used_memory_keys", engine.keys_bytes);
+    line(text, "used_memory_prefix_sets", engine.prefix_sets_bytes);
+    line(text, "used_memory_databases", engine.databases_bytes);
+    line(text, "used_memory_journal", engine.journal_bytes);
 }
 
 /// Bytes for people: `1.50M`.
@@ -150,7 +158,6 @@ fn persistence(session: &Session, text: &mut String) {
     line(text, "rdb_saves", snapshot.completed);
     line(text, "snapshot_last_bytes", snapshot.last_bytes);
     if let Some(running) = snapshot.running {
-        line(text, "snapshot_current_keys", running.keys);
         line(text, "snapshot_current_bytes", running.bytes);
     }
     if let Some(reason) = snapshot.last_error {

@@ -1,0 +1,326 @@
+//! Snapshots against the simplest twin there is: the same data in memory.
+//!
+//! Operations of all kinds are drawn between any two blocks of a snapshot with tiny blocks, so that
+//! every value is caught half written, renamed, copied, emptied, exchanged and replaced. What is
+//! read back must be what memory holds, and after a crash too.
+
+use std::sync::Arc;
+
+use whered_geo::Cell;
+use whered_ip::Prefix;
+use whered_store::{Journal, JournalOptions, SimulatedDisk, Storage};
+
+use super::open::{Parts, open};
+use super::save::Sizes;
+use super::snapshot::{Saved, make};
+use crate::clock::Clock;
+use crate::error::EngineError;
+use crate::keyspace::value::Data;
+use crate::keyspace::{AddCondition, Keyspace, ScoreRules, SetText, TextExpiry};
+use crate::log::{Log, Ticket};
+use crate::prefix_sets::PrefixSets;
+use crate::site_changes::SiteChanges;
+
+const TINY: Sizes = Sizes { block_bytes: 300, large_len: 12, keys_at_once: 2 };
+/// The databases that are used.
+const NUMBERS: u64 = 3;
+/// After any time that a test runs at.
+const FAR_MILLIS: u64 = 4_000_000_000_000;
+
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % bound
+    }
+
+    fn number(&mut self) -> usize {
+        self.below(NUMBERS) as usize
+    }
+
+    fn key(&mut self) -> Vec<u8> {
+        format!("key{}", self.below(9)).into_bytes()
+    }
+
+    fn member(&mut self) -> Vec<u8> {
+        let long = if self.below(40) == 0 { "x".repeat(1100) } else { String::new() };
+        format!("m{}{long}", self.below(60)).into_bytes()
+    }
+
+    /// Mostly cells, so that collections stay collections for a while.
+    fn score(&mut self) -> f64 {
+        let cell = (self.below(1 << 26) << 26 | self.below(1 << 26)) as f64;
+        if self.below(300) == 0 { cell + 0.5 } else { cell }
+    }
+}
+
+/// A disk, and what lies on it as memory has it.
+struct World {
+    disk: SimulatedDisk,
+    storage: Arc<dyn Storage>,
+    keyspace: Keyspace,
+    prefix_sets: PrefixSets,
+    changes: SiteChanges,
+    log: Arc<Log>,
+}
+
+type Dump = Vec<(usize, Vec<u8>, Option<u64>, Vec<(Vec<u8>, u64)>, Vec<u8>)>;
+
+impl World {
+    fn open(disk: SimulatedDisk) -> World {
+        let storage: Arc<dyn Storage> = Arc::new(disk.clone());
+        let unlogged = Arc::new(Log::new(None, 0));
+        let keyspace = Keyspace::new(Arc::clone(&unlogged), Clock::default());
+        let prefix_sets = PrefixSets::new(unlogged);
+        let mut changes = SiteChanges::default();
+        let parts =
+            Parts { keyspace: &keyspace, prefix_sets: &prefix_sets, changes: &mut changes };
+        let options = JournalOptions { segment_size_bytes: 1 << 14, ..JournalOptions::default() };
+        let silent: super::ShowProgress = Box::new(|_| {});
+        let (journal, report) = open(&storage, options, parts, &silent).expect("it opens");
+        let last_sequence = report.recovery.map_or(0, |recovery| recovery.last_sequence);
+        let log = Arc::new(Log::new(Some(journal), last_sequence));
+        let (keyspace, prefix_sets) = (keyspace.with_log(&log), prefix_sets.with_log(&log));
+        World { disk, storage, keyspace, prefix_sets, changes, log }
+    }
+
+    fn journal(&self) -> &Journal {
+        self.log.journal().expect("it has one")
+    }
+
+    fn dump(&self) -> (Dump, Vec<String>) {
+        let mut dump = Vec::new();
+        for number in 0..NUMBERS as usize {
+            let mut keys = self.keyspace.keys(number);
+            keys.sort();
+            for key in keys {
+                let expires = self.keyspace.expires_at_millis(number, &key).flatten();
+                let (rows, text) = self
+                    .keyspace
+                    .inspect(number, &key, |value| {
+                        let rows = value.ordered().map(|ordered| {
+                            ordered.iter().map(|(m, s)| (m.to_vec(), s.to_bits())).collect()
+                        });
+                        let is_points = matches!(value.data(), Data::Collection(_));
+                        if let Some(points) = value.points() {
+                            assert_eq!(points.iter().count(), points.len());
+                        }
+                        let text = value.text().map_or(vec![u8::from(is_points)], <[u8]>::to_vec);
+                        (rows.unwrap_or_default(), text)
+                    })
+                    .expect("the key is there");
+                // Which kind of sorted set it is does not show; all but that must be equal.
+                let text = if text.len() == 1 { Vec::new() } else { text };
+                dump.push((number, key, expires, rows, text));
+            }
+        }
+        let mut prefixes = Vec::new();
+        for name in self.prefix_sets.names() {
+            prefixes.push(name.clone());
+            self.prefix_sets.read(&name, |set| {
+                prefixes.extend(set.iter(0).map(|member| format!("{name} {member:?}")));
+            });
+        }
+        (dump, prefixes)
+    }
+
+    /// One operation of any kind; refusals are fine.
+    fn act(&self, random: &mut Random) {
+        let (keyspace, number, key) = (&self.keyspace, random.number(), random.key());
+        let always = AddCondition::Always;
+        let _: Option<Ticket> = match random.below(40) {
+            0..10 => {
+                let members: Vec<Vec<u8>> = (0..=random.below(6)).map(|_| random.member()).collect();
+                let cell = |random: &mut Random| {
+                    let bits = random.below(1 << 26) << 26 | random.below(1 << 26);
+                    Cell::from_bits(bits).expect("52 bits")
+                };
+                let points: Vec<(&[u8], Cell)> =
+                    members.iter().map(|member| (&member[..], cell(random))).collect();
+                keyspace.add_points(number, &key, &points, always).ok().map(|w| w.ticket)
+            }
+            10..16 => {
+                let rows: Vec<(Vec<u8>, f64)> =
+                    (0..=random.below(6)).map(|_| (random.member(), random.score())).collect();
+                let rows: Vec<(&[u8], f64)> = rows.iter().map(|(m, s)| (&m[..], *s)).collect();
+                let rules = ScoreRules::default();
+                keyspace.add_scores(number, &key, &rows, rules).ok().map(|w| w.ticket)
+            }
+            16..20 => {
+                let members: Vec<Vec<u8>> = (0..=random.below(9)).map(|_| random.member()).collect();
+                let members: Vec<&[u8]> = members.iter().map(|member| &member[..]).collect();
+                keyspace.remove_members(number, &key, &members).ok().map(|w| w.ticket)
+            }
+            20..23 => {
+                let first = random.below(20) as usize;
+                let end = first + random.below(20) as usize;
+                let written = keyspace.remove_ranks(number, &key, |ordered| {
+                    first.min(ordered.len())..end.min(ordered.len())
+                });
+                written.ok().map(|w| w.ticket)
+            }
+            23 => keyspace.pop(number, &key, 1 + random.below(80) as usize, true).ok().map(|w| w.ticket),
+            24..26 => keyspace.delete_keys(number, &[&key]).ok().map(|w| w.ticket),
+            26..28 => {
+                let text = format!("text {}", random.below(1000));
+                let expiry = match random.below(3) {
+                    0 => TextExpiry::Keep,
+                    1 => TextExpiry::At(FAR_MILLIS + random.below(100)),
+                    _ => TextExpiry::Never,
+                };
+                let set = SetText { text: text.as_bytes(), condition: always, expiry, wants_old: false };
+                keyspace.set_text(number, &key, &set).ok().map(|w| w.ticket)
+            }
+            28 => {
+                let rows: Vec<(Vec<u8>, f64)> =
+                    (0..random.below(40)).map(|n| (format!("s{n}").into_bytes(), random.score())).collect();
+                let rows: Vec<(&[u8], f64)> = rows.iter().map(|(m, s)| (&m[..], *s)).collect();
+                keyspace.store_scores(number, &key, &rows).ok().map(|w| w.ticket)
+            }
+            29..31 => {
+                let at = (FAR_MILLIS + random.below(1000)) as i64;
+                let condition = crate::keyspace::ExpiryCondition::default();
+                keyspace.set_expiry(number, &key, at, condition).ok().map(|w| w.ticket)
+            }
+            31 => keyspace.persist(number, &key).ok().map(|w| w.ticket),
+            32..34 => {
+                let to = random.key();
+                keyspace.rename(number, &key, &to, false).ok().map(|w| w.ticket)
+            }
+            34..36 => {
+                let (to_number, to) = (random.number(), random.key());
+                keyspace.copy((number, &key), (to_number, &to), true).ok().map(|w| w.ticket)
+            }
+            36 => keyspace.move_key(number, &key, random.number()).ok().map(|w| w.ticket),
+            37 if random.below(4) == 0 => {
+                keyspace.swap_numbers(number, random.number()).ok().map(|w| w.ticket)
+            }
+            38 if random.below(12) == 0 => keyspace.flush(Some(number)).ok().map(|w| w.ticket),
+            38 => {
+                let text = format!("10.{}.0.0/16", random.below(30));
+                let prefix: Prefix = text.parse().expect("a prefix");
+                let set = format!("set{}", random.below(2));
+                if random.below(3) == 0 {
+                    self.prefix_sets.remove(&set, &[prefix]).ok().map(|w| w.ticket)
+                } else {
+                    let at = (random.below(2) == 0).then_some(FAR_MILLIS);
+                    self.prefix_sets.add(&set, &[prefix], Some(b"v"), at).ok().map(|w| w.ticket)
+                }
+            }
+            39 => {
+                let count = random.below(4);
+                let written = keyspace.isolated(|| (0..count).for_each(|_| self.act_in_batch(random)));
+                Some(written.ticket)
+            }
+            _ => None,
+        };
+    }
+
+    /// Operations that transactions are made of.
+    fn act_in_batch(&self, random: &mut Random) {
+        let (keyspace, number, key, to) =
+            (&self.keyspace, random.number(), random.key(), random.key());
+        match random.below(4) {
+            0 => drop(keyspace.copy((number, &key), (number, &to), true)),
+            1 => drop(keyspace.rename(number, &key, &to, false)),
+            2 => drop(keyspace.remove_ranks(number, &key, |ordered| 0..ordered.len().min(3))),
+            _ => {
+                let rows = [(&b"batched"[..], random.score())];
+                drop(keyspace.add_scores(number, &key, &rows, ScoreRules::default()));
+            }
+        }
+    }
+
+    /// Makes a snapshot; `between` is called before each block.
+    fn snapshot(
+        &self,
+        between: &mut dyn FnMut() -> Result<(), EngineError>,
+    ) -> Result<(), EngineError> {
+        let parts = Saved {
+            keyspace: &self.keyspace,
+            prefix_sets: &self.prefix_sets,
+            changes: &|| self.changes.clone(),
+            log: &self.log,
+        };
+        let made = make(&self.storage, self.journal(), &parts, TINY, &mut |_| between());
+        if made.is_err() {
+            self.keyspace.abandon_saving();
+        }
+        made.map(drop)
+    }
+
+    fn wait(&self) {
+        self.journal().sync().expect("the disk works");
+    }
+}
+
+fn assert_same(world: &World, other: &World, what: &str) {
+    let ((keys, prefixes), (other_keys, other_prefixes)) = (world.dump(), other.dump());
+    for (expected, found) in keys.iter().zip(&other_keys) {
+        assert_eq!(expected, found, "{what}");
+    }
+    assert_eq!(keys.len(), other_keys.len(), "{what}");
+    assert_eq!(prefixes, other_prefixes, "{what}");
+}
+
+#[test]
+fn what_is_read_back_is_what_memory_held_whatever_happened_during_snapshots() {
+    for seed in 0..60 {
+        let mut random = Random(seed);
+        let mut world = World::open(SimulatedDisk::new(seed));
+        for round in 0..3 {
+            for _ in 0..random.below(200) {
+                world.act(&mut random);
+            }
+            for _ in 0..=random.below(3) {
+                let eager = random.below(6);
+                world
+                    .snapshot(&mut || {
+                        for _ in 0..random.below(eager + 1) {
+                            world.act(&mut random);
+                        }
+                        Ok(())
+                    })
+                    .expect("nothing is wrong with the disk");
+                for _ in 0..random.below(20) {
+                    world.act(&mut random);
+                }
+            }
+            world.wait();
+            // A crash loses nothing of this, and the next process goes on from it.
+            let other = World::open(world.disk.crash(random.below(u64::MAX >> 33)));
+            assert_same(&world, &other, &format!("seed {seed}, round {round}"));
+            world = other;
+        }
+    }
+}
+
+#[test]
+fn a_crash_in_the_middle_of_a_snapshot_loses_nothing() {
+    for seed in 0..40 {
+        let mut random = Random(seed);
+        let world = World::open(SimulatedDisk::new(seed));
+        for _ in 0..300 {
+            world.act(&mut random);
+        }
+        world.snapshot(&mut || Ok(())).expect("nothing is wrong with the disk");
+        let crash_at = random.below(60);
+        let mut block = 0;
+        let _ = world.snapshot(&mut || {
+            world.act(&mut random);
+            block += 1;
+            if block == crash_at {
+                world.wait();
+                let other = World::open(world.disk.crash(seed));
+                assert_same(&world, &other, &format!("seed {seed}"));
+                return Err(EngineError::new("that was all"));
+            }
+            Ok(())
+        });
+        // One that was given up does not stand in the way of the next.
+        world.snapshot(&mut || Ok(())).expect("nothing is wrong with the disk");
+        world.wait();
+        assert_same(&world, &World::open(world.disk.crash(seed + 1)), &format!("seed {seed}"));
+    }
+}
