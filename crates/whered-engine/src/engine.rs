@@ -12,6 +12,7 @@ use arc_swap::ArcSwap;
 use whered_geo::Place;
 use whered_store::{
     DataDirectory, DirectoryStorage, Entry, Journal, JournalOptions, JournalStats, RecoveryReport,
+    Wanted,
 };
 
 use crate::clock::{self, Clock};
@@ -122,7 +123,8 @@ impl Engine {
             Some(path) => {
                 let directory = DataDirectory::lock(path)?;
                 let storage = Arc::new(DirectoryStorage::new(path));
-                let (journal, report) = Journal::open(storage, options.journal, &mut replay)?;
+                let (journal, report) =
+                    Journal::open(storage, options.journal, Wanted::all(), &mut replay)?;
                 (Some(directory), Some(journal), Some(report))
             }
         };
