@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use libfuzzer_sys::fuzz_target;
 use whered_store::{
-    JournalCore, JournalOptions, RecoveryReport, SimulatedDisk, StoreError, SyncPolicy,
+    JournalCore, JournalOptions, RecoveryReport, SimulatedDisk, StoreError, SyncPolicy, Wanted,
 };
 
 const FIRST_SEGMENT: &str = "journal-00000000000000000001.log";
@@ -45,11 +45,12 @@ fn open(disk: &SimulatedDisk) -> Result<(JournalCore, RecoveryReport, Entries), 
         ..JournalOptions::default()
     };
     let mut entries = Entries::new();
-    let (core, report) = JournalCore::open(Arc::new(disk.clone()), &options, &mut |entry| {
-        assert_eq!(entry.sequence, entries.len() as u64 + 1, "sequences are consecutive");
-        entries.push((entry.kind, entry.payload.to_vec()));
-        Ok(())
-    })?;
+    let (core, report) =
+        JournalCore::open(Arc::new(disk.clone()), &options, Wanted::all(), &mut |entry| {
+            assert_eq!(entry.sequence, entries.len() as u64 + 1, "sequences are consecutive");
+            entries.push((entry.kind, entry.payload.to_vec()));
+            Ok(())
+        })?;
     assert_eq!(report.entries, entries.len() as u64);
     assert_eq!(report.last_sequence, entries.len() as u64);
     Ok((core, report, entries))

@@ -11,8 +11,8 @@ use arc_swap::ArcSwap;
 use whered_geo::Place;
 use whered_store::{DataDirectory, Journal, JournalOptions, JournalStats, Storage};
 
-use crate::clock::{self, Clock};
 use crate::account::MemoryReport;
+use crate::clock::{self, Clock};
 use crate::databases::{MemoryUse, NamedDatabase, ReloadFailure};
 use crate::durability::open::Parts;
 use crate::durability::{self, OpenReport, ShowProgress, SnapshotOptions, Snapshots};
@@ -90,8 +90,7 @@ impl Engine {
         let keyspace = Keyspace::new(Arc::clone(&unlogged), options.clock);
         let prefix_sets = PrefixSets::new(unlogged);
         let show = options.progress.unwrap_or_else(|| Box::new(|_| {}));
-        let parts =
-            Parts { keyspace: &keyspace, prefix_sets: &prefix_sets, changes: &mut changes };
+        let parts = Parts { keyspace: &keyspace, prefix_sets: &prefix_sets, changes: &mut changes };
         let (directory, journal, report) = match &options.data_dir {
             None => (None, None, OpenReport::default()),
             Some(path) => {
@@ -276,7 +275,7 @@ impl Engine {
             keys_bytes: self.keyspace.memory_bytes(),
             prefix_sets_bytes: self.prefix_sets.memory_bytes() as u64,
             databases_bytes,
-            journal_bytes: self.log.journal().map_or(0, |journal| journal.memory_bytes() as u64),
+            journal_bytes: self.journal_stats().map_or(0, |stats| stats.memory_bytes as u64),
         }
     }
 

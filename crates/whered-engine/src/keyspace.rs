@@ -75,7 +75,8 @@ impl Keyspace {
     pub(crate) fn new(log: Arc<Log>, clock: Clock) -> Keyspace {
         let seconds = Arc::new(AtomicU32::new((clock.now_millis() / 1000) as u32));
         let (saving, account) = (Saving::default(), Arc::default());
-        let numbers = std::array::from_fn(|_| RwLock::new(Keys::new(&seconds, saving.epoch(), &account)));
+        let numbers =
+            std::array::from_fn(|_| RwLock::new(Keys::new(&seconds, saving.epoch(), &account)));
         Keyspace { numbers, gate: Gate::new(), saving, account, log, clock, seconds }
     }
 

@@ -83,9 +83,10 @@ impl SiteChanges {
     /// Operations that record all of this again.
     pub(crate) fn operations(&self) -> impl Iterator<Item = Operation<'_>> {
         self.by_site.iter().flat_map(|((pool, site), change)| {
-            let put = change.put.as_ref().map(|put| {
-                Operation::PutSite { pool, site: std::borrow::Cow::Borrowed(put) }
-            });
+            let put = change
+                .put
+                .as_ref()
+                .map(|put| Operation::PutSite { pool, site: std::borrow::Cow::Borrowed(put) });
             let moved = change.place.map(|place| Operation::MoveSite { pool, site, place });
             let healthy =
                 change.healthy.map(|healthy| Operation::SetSiteHealthy { pool, site, healthy });

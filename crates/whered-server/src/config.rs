@@ -33,7 +33,9 @@ use crate::resp::{PasswordHash, RespOptions, TlsOptions, UnixSocketOptions, User
 
 const TOP: Keys = Keys {
     title: "the top level",
-    allowed: &["data_dir", "resp", "http", "dns", "journal", "snapshot", "database", "zone", "pool"],
+    allowed: &[
+        "data_dir", "resp", "http", "dns", "journal", "snapshot", "database", "zone", "pool",
+    ],
     later: &["ruleset", "feed", "table", "capture"],
 };
 

@@ -206,7 +206,11 @@ impl Metrics {
         let running = status.running;
         let gauges = [
             ("snapshot_running", "1 while a snapshot is being made", u64::from(running.is_some())),
-            ("snapshot_failed", "1 when the last one failed", u64::from(status.last_error.is_some())),
+            (
+                "snapshot_failed",
+                "1 when the last one failed",
+                u64::from(status.last_error.is_some()),
+            ),
             (
                 "snapshot_running_bytes",
                 "What the one that is being made holds so far",

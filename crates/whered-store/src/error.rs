@@ -37,6 +37,7 @@ enum Kind {
     Foreign,
     Newer,
     Refused,
+    Exists,
     Io,
 }
 
@@ -104,6 +105,13 @@ impl StoreError {
         self.0.kind == Kind::Refused
     }
 
+    /// Whether what was to be made is there already: a snapshot that starts at the same sequence
+    /// (nothing was changed since), or files where an empty directory is needed.
+    #[must_use]
+    pub fn is_existing(&self) -> bool {
+        self.0.kind == Kind::Exists
+    }
+
     /// The file that the error is about, as a path for a person.
     #[must_use]
     pub fn file(&self) -> Option<&str> {
@@ -114,6 +122,11 @@ impl StoreError {
     #[must_use]
     pub fn offset_bytes(&self) -> Option<u64> {
         self.0.offset_bytes
+    }
+
+    /// Whether the system reported it, rather than what was found in a file.
+    pub(crate) fn is_io(&self) -> bool {
+        matches!(self.0.kind, Kind::Io | Kind::Full)
     }
 
     fn new(kind: Kind, message: String) -> StoreError {
@@ -162,6 +175,10 @@ impl StoreError {
              which takes up to {size_bytes_max}"
         );
         StoreError::new(Kind::TooLarge, message)
+    }
+
+    pub(crate) fn exists(message: String) -> StoreError {
+        StoreError::new(Kind::Exists, message)
     }
 
     pub(crate) fn closed() -> StoreError {

@@ -1,30 +1,34 @@
-//! Journal files as framed, checksummed bytes, with recovery and a simulated disk.
+//! Journal and snapshot files as checksummed bytes, with recovery and a simulated disk.
 //!
 //! What this crate is for: keeping entries (a number, a kind, some bytes) on disk so that every
-//! entry that was acknowledged is there after a crash, exactly once and in order. What it is not
-//! for: it never knows what the bytes of an entry mean; snapshots and spools get modules of their
-//! own beside [`Journal`].
+//! entry that was acknowledged is there after a crash, exactly once and in order; and keeping blocks
+//! that spare a restart most of those entries. What it is not for: it never knows what the bytes of
+//! an entry or a block mean; spools get a module of their own beside [`Journal`].
 //!
 //! ```text
 //!   data directory
 //!   ├── LOCK                              held by flock, names the process   -> DataDirectory
 //!   ├── journal-00000000000000000001.log  a segment, full                    -> journal/segment.rs
 //!   ├── journal-00000000000000048213.log  the segment being written
-//!   └── journal-spare-3.new               preallocated, has no entries yet   -> journal/spare.rs
+//!   ├── journal-spare-3.new               preallocated, has no entries yet   -> journal/spare.rs
+//!   ├── snapshot-00000000000000047000.data       blocks                      -> snapshot/writer.rs
+//!   └── snapshot-00000000000000047000.manifest   makes them count            -> snapshot/format.rs
 //!
 //!   callers ── reserve, append ──> Intake (group in memory) ── journal thread ──> Writer ──> Storage
 //! ```
 //!
 //! To follow a write, start at [`Journal::reserve`]; to follow a restart, at `journal/recovery.rs`,
-//! whose header states the rule that tells a torn tail from damage.
+//! whose header states the rule that tells a torn tail from damage; for snapshots, at
+//! `snapshot/mod.rs`.
 //!
 //! ```
 //! use std::sync::Arc;
-//! use whered_store::{Journal, JournalOptions, SimulatedDisk};
+//! use whered_store::{Journal, JournalOptions, SimulatedDisk, Wanted};
 //!
 //! let disk = SimulatedDisk::new(1);
+//! let options = JournalOptions::default();
 //! let (journal, report) =
-//!     Journal::open(Arc::new(disk.clone()), JournalOptions::default(), &mut |_| Ok(()))?;
+//!     Journal::open(Arc::new(disk.clone()), options.clone(), Wanted::all(), &mut |_| Ok(()))?;
 //! assert_eq!(report.entries, 0);
 //! let reservation = journal.reserve(5)?;          // space on disk is allocated: cannot fail later
 //! let sequence = journal.append(reservation, 7, b"hello");
@@ -32,7 +36,7 @@
 //! journal.close()?;
 //!
 //! let mut seen = Vec::new();
-//! Journal::open(Arc::new(disk.crash(2)), JournalOptions::default(), &mut |entry| {
+//! Journal::open(Arc::new(disk.crash(2)), options, Wanted::all(), &mut |entry| {
 //!     seen.push((entry.sequence, entry.kind, entry.payload.to_vec()));
 //!     Ok(())
 //! })?;
@@ -43,6 +47,7 @@
 mod directory;
 mod error;
 mod journal;
+mod snapshot;
 mod storage;
 
 pub use directory::DataDirectory;
@@ -50,6 +55,9 @@ pub use error::StoreError;
 pub use journal::{
     DetachedReservation, Entry, Journal, JournalCore, JournalOptions, JournalStats, KIND_MAX,
     PAYLOAD_SIZE_BYTES_MAX, RecoveryReport, Reservation, SEGMENT_SIZE_BYTES_MAX,
-    SEGMENT_SIZE_BYTES_MIN, SyncPolicy, TornTail,
+    SEGMENT_SIZE_BYTES_MIN, SyncPolicy, TornTail, Wanted,
+};
+pub use snapshot::{
+    BadSnapshot, BlockInfo, Found, SnapshotInfo, SnapshotReader, SnapshotWriter, Snapshots,
 };
 pub use storage::{DirectoryStorage, SimulatedDisk, Storage, StorageFile};

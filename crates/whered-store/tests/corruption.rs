@@ -4,7 +4,7 @@ mod support;
 
 use std::sync::Arc;
 use support::{Entries, last_segment, open, small_options};
-use whered_store::{JournalCore, SimulatedDisk, StoreError};
+use whered_store::{JournalCore, SimulatedDisk, StoreError, Wanted};
 
 /// A cleanly closed journal of two segments.
 fn two_segments() -> (SimulatedDisk, Entries) {
@@ -213,7 +213,7 @@ fn a_mark_inside_a_payload_convinces_nobody() {
 #[test]
 fn a_refusal_of_the_replay_names_the_entry() {
     let (disk, _) = two_segments();
-    let result = JournalCore::open(Arc::new(disk), &small_options(), &mut |entry| {
+    let result = JournalCore::open(Arc::new(disk), &small_options(), Wanted::all(), &mut |entry| {
         if entry.sequence == 3 { Err("no such kind".to_owned()) } else { Ok(()) }
     });
     let error = result.err().unwrap();

@@ -10,11 +10,13 @@ use std::sync::mpsc;
 use support::{Random, open, small_options};
 use whered_store::{
     DataDirectory, Journal, JournalOptions, PAYLOAD_SIZE_BYTES_MAX, SimulatedDisk, Storage,
-    SyncPolicy,
+    SyncPolicy, Wanted,
 };
 
 fn start(disk: &SimulatedDisk, options: JournalOptions) -> Journal {
-    Journal::open(Arc::new(disk.clone()), options, &mut |_| Ok(())).expect("the disk is healthy").0
+    Journal::open(Arc::new(disk.clone()), options, Wanted::all(), &mut |_| Ok(()))
+        .expect("the disk is healthy")
+        .0
 }
 
 fn put(journal: &Journal, payload: &[u8]) -> u64 {
@@ -290,7 +292,7 @@ fn a_journal_on_the_real_file_system_comes_back() {
     for round in 0..4_u64 {
         let mut found = 0;
         let (journal, report) =
-            Journal::open(Arc::clone(&storage), small_options(), &mut |entry| {
+            Journal::open(Arc::clone(&storage), small_options(), Wanted::all(), &mut |entry| {
                 assert_eq!(entry.payload, entry.sequence.to_le_bytes().repeat(40));
                 found += 1;
                 Ok(())

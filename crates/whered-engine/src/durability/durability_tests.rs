@@ -31,7 +31,8 @@ struct Random(u64);
 
 impl Random {
     fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % bound
     }
 
@@ -74,8 +75,7 @@ impl World {
         let keyspace = Keyspace::new(Arc::clone(&unlogged), Clock::default());
         let prefix_sets = PrefixSets::new(unlogged);
         let mut changes = SiteChanges::default();
-        let parts =
-            Parts { keyspace: &keyspace, prefix_sets: &prefix_sets, changes: &mut changes };
+        let parts = Parts { keyspace: &keyspace, prefix_sets: &prefix_sets, changes: &mut changes };
         let options = JournalOptions { segment_size_bytes: 1 << 14, ..JournalOptions::default() };
         let silent: super::ShowProgress = Box::new(|_| {});
         let (journal, report) = open(&storage, options, parts, &silent).expect("it opens");
@@ -131,7 +131,8 @@ impl World {
         let always = AddCondition::Always;
         let _: Option<Ticket> = match random.below(40) {
             0..10 => {
-                let members: Vec<Vec<u8>> = (0..=random.below(6)).map(|_| random.member()).collect();
+                let members: Vec<Vec<u8>> =
+                    (0..=random.below(6)).map(|_| random.member()).collect();
                 let cell = |random: &mut Random| {
                     let bits = random.below(1 << 26) << 26 | random.below(1 << 26);
                     Cell::from_bits(bits).expect("52 bits")
@@ -148,7 +149,8 @@ impl World {
                 keyspace.add_scores(number, &key, &rows, rules).ok().map(|w| w.ticket)
             }
             16..20 => {
-                let members: Vec<Vec<u8>> = (0..=random.below(9)).map(|_| random.member()).collect();
+                let members: Vec<Vec<u8>> =
+                    (0..=random.below(9)).map(|_| random.member()).collect();
                 let members: Vec<&[u8]> = members.iter().map(|member| &member[..]).collect();
                 keyspace.remove_members(number, &key, &members).ok().map(|w| w.ticket)
             }
@@ -160,7 +162,10 @@ impl World {
                 });
                 written.ok().map(|w| w.ticket)
             }
-            23 => keyspace.pop(number, &key, 1 + random.below(80) as usize, true).ok().map(|w| w.ticket),
+            23 => keyspace
+                .pop(number, &key, 1 + random.below(80) as usize, true)
+                .ok()
+                .map(|w| w.ticket),
             24..26 => keyspace.delete_keys(number, &[&key]).ok().map(|w| w.ticket),
             26..28 => {
                 let text = format!("text {}", random.below(1000));
@@ -169,12 +174,14 @@ impl World {
                     1 => TextExpiry::At(FAR_MILLIS + random.below(100)),
                     _ => TextExpiry::Never,
                 };
-                let set = SetText { text: text.as_bytes(), condition: always, expiry, wants_old: false };
+                let set =
+                    SetText { text: text.as_bytes(), condition: always, expiry, wants_old: false };
                 keyspace.set_text(number, &key, &set).ok().map(|w| w.ticket)
             }
             28 => {
-                let rows: Vec<(Vec<u8>, f64)> =
-                    (0..random.below(40)).map(|n| (format!("s{n}").into_bytes(), random.score())).collect();
+                let rows: Vec<(Vec<u8>, f64)> = (0..random.below(40))
+                    .map(|n| (format!("s{n}").into_bytes(), random.score()))
+                    .collect();
                 let rows: Vec<(&[u8], f64)> = rows.iter().map(|(m, s)| (&m[..], *s)).collect();
                 keyspace.store_scores(number, &key, &rows).ok().map(|w| w.ticket)
             }
@@ -210,7 +217,8 @@ impl World {
             }
             39 => {
                 let count = random.below(4);
-                let written = keyspace.isolated(|| (0..count).for_each(|_| self.act_in_batch(random)));
+                let written =
+                    keyspace.isolated(|| (0..count).for_each(|_| self.act_in_batch(random)));
                 Some(written.ticket)
             }
             _ => None,
@@ -266,7 +274,7 @@ fn assert_same(world: &World, other: &World, what: &str) {
 
 #[test]
 fn what_is_read_back_is_what_memory_held_whatever_happened_during_snapshots() {
-    for seed in 0..60 {
+    for seed in 0..100 {
         let mut random = Random(seed);
         let mut world = World::open(SimulatedDisk::new(seed));
         for round in 0..3 {

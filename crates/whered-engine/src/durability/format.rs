@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! kind 1  values     { role u8 | form u8 | number u8 | expires_at_millis u64 (0: never) | key | body }*
-//!                    role: 0 base, 1 image (see `keyspace/saving.rs`; in the order of operations)
+//!                    role: 0 base, 1 image, 2 exact (see `keyspace/saving.rs`; images and exact
+//!                          ones stand in the order of the operations)
 //!                    form: 0 none (the key went)   body: -
 //!                          1 text                  body: bytes
 //!                          2 scores                body: bytes = { score f64 | member }*
@@ -59,6 +60,7 @@ impl Record<'_> {
         out.u8(match self.role {
             Role::Base => 0,
             Role::Image => 1,
+            Role::Exact => 2,
         });
         out.u8(match self.body {
             Body::Nothing => 0,
@@ -101,7 +103,8 @@ pub(super) fn decode_values<'a>(
         let role = match input.u8()? {
             0 => Role::Base,
             1 => Role::Image,
-            other => return Err(input.wrong(&format!("role {other}; allowed: 0, 1"))),
+            2 => Role::Exact,
+            other => return Err(input.wrong(&format!("role {other}; allowed: 0 to 2"))),
         };
         let form = input.u8()?;
         let number = input.number(false)?;

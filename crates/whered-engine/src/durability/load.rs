@@ -126,9 +126,7 @@ fn take_block(
 ) -> Result<(), EngineError> {
     let kind = reader.blocks()[index].kind;
     let bytes = reader.read_block(index, words)?;
-    let wrong = |reason: String| {
-        EngineError::from(reader.refuse(index, &reason))
-    };
+    let wrong = |reason: String| EngineError::from(reader.refuse(index, &reason));
     match kind {
         VALUES_KIND => decode_values(bytes, |record| aside.take_record(index, record, keyspace)),
         SETTINGS_KIND => decode_settings(bytes, |kind, payload| {
@@ -229,7 +227,10 @@ impl Aside {
             };
             match role {
                 Role::Base => keyspace.put_loaded(number, &key, value, expires_at_millis),
-                Role::Image => keyspace.keep_image(number, &key, Image { value, expires_at_millis }),
+                Role::Image | Role::Exact => {
+                    let value = (role == Role::Image).then_some(value);
+                    keyspace.keep_image(number, &key, Image { value, expires_at_millis });
+                }
             }
         }
         self.settings.sort_by_key(|(place, _)| *place);

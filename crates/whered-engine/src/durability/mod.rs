@@ -128,8 +128,7 @@ impl Snapshots {
     pub(crate) fn new(options: SnapshotOptions, loaded_bytes: Option<u64>) -> Snapshots {
         let last_bytes = loaded_bytes.unwrap_or(0);
         let shown = SnapshotStatus { last_bytes, ..SnapshotStatus::default() };
-        let status =
-            Status { since: None, last_end: Instant::now(), shown, journal_bytes: 0 };
+        let status = Status { since: None, last_end: Instant::now(), shown, journal_bytes: 0 };
         Snapshots {
             options,
             making: Mutex::new(()),

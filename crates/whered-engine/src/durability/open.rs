@@ -11,8 +11,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use whered_store::{
-    Journal, JournalOptions, RecoveryReport, SnapshotInfo, SnapshotReader,
-    Snapshots, Storage, Wanted,
+    Journal, JournalOptions, RecoveryReport, SnapshotInfo, SnapshotReader, Snapshots, Storage,
+    Wanted,
 };
 
 use super::load;
@@ -75,7 +75,10 @@ impl fmt::Display for OpenReport {
         };
         if let Some(LoadReport { start_sequence, bytes, elapsed }) = &self.snapshot {
             let seconds = elapsed.as_secs_f64();
-            write!(f, "loaded the snapshot at entry {start_sequence}, {bytes} bytes, in {seconds:.2} s; ")?;
+            write!(
+                f,
+                "loaded the snapshot at entry {start_sequence}, {bytes} bytes, in {seconds:.2} s; "
+            )?;
         }
         let RecoveryReport { entries, segments, bytes, torn_tail, .. } = recovery;
         let seconds = self.replay_elapsed.as_secs_f64();
@@ -93,7 +96,6 @@ impl fmt::Display for OpenReport {
         }
     }
 }
-
 
 /// The parts of the engine that are read back.
 pub(crate) struct Parts<'a> {
@@ -147,8 +149,7 @@ pub(crate) fn open(
         }
         replay.apply(entry)
     };
-    let (journal, recovery) =
-        Journal::open(Arc::clone(storage), options, wanted, &mut apply)?;
+    let (journal, recovery) = Journal::open(Arc::clone(storage), options, wanted, &mut apply)?;
     replay.flush();
     keyspace.forget_images();
     let replay_elapsed = start.elapsed();

@@ -22,7 +22,7 @@ use super::format::{
 };
 use crate::error::EngineError;
 use crate::keyspace::Keyspace;
-use crate::keyspace::saving::{ToSave, Walk};
+use crate::keyspace::saving::{Role, ToSave, Walk};
 use crate::keyspace::value::{Data, Value};
 use crate::operation::{Encoder, Operation, push_to_batch};
 use crate::prefix_sets::PrefixSets;
@@ -124,9 +124,15 @@ impl<'a> Saver<'a> {
             }
             for to_save in &found {
                 self.save_value(to_save)?;
-                self.keys += 1;
+                self.keys += u64::from(to_save.role == Role::Base);
             }
         }
+    }
+
+    /// Writes what was registered last: no values.
+    pub(super) fn save_rest(&mut self, rest: &[ToSave]) -> Result<(), EngineError> {
+        rest.iter().try_for_each(|to_save| self.save_value(to_save))?;
+        self.flush_values()
     }
 
     /// The file, when all is written, and how many values it holds.
@@ -143,7 +149,7 @@ impl<'a> Saver<'a> {
         let large_len = self.sizes.large_len;
         loop {
             let values = &mut self.values;
-            let form = to_save.read_last(self.keyspace, |value| match value.data() {
+            let form = to_save.read(self.keyspace, |value| match value.data() {
                 Data::Collection(points) if points.len() >= large_len => (false, Form::Points),
                 Data::SortedSet(set) if set.len() >= large_len => (false, Form::Scores),
                 _ => {
@@ -151,6 +157,10 @@ impl<'a> Saver<'a> {
                     (true, Form::Done)
                 }
             });
+            let Some(form) = form else {
+                record(to_save, Body::Nothing).encode(&mut self.values);
+                return Ok(());
+            };
             let item = self.next_item;
             self.next_item += 1;
             let body = match form {
@@ -163,7 +173,11 @@ impl<'a> Saver<'a> {
             if let Some(body) = body {
                 record(to_save, body).encode(&mut self.values);
             }
-            return if self.values.0.len() >= self.sizes.block_bytes { self.flush_values() } else { Ok(()) };
+            return if self.values.0.len() >= self.sizes.block_bytes {
+                self.flush_values()
+            } else {
+                Ok(())
+            };
         }
     }
 
@@ -172,14 +186,14 @@ impl<'a> Saver<'a> {
         let head = item_head(item, u32::from(PAGES_VERSION));
         let mut position = PagePosition::default();
         loop {
-            let pages = to_save.read_last(self.keyspace, |value| {
+            let pages = to_save.read(self.keyspace, |value| {
                 let Some(points) = value.points() else {
                     return (false, None);
                 };
                 let pages = points.pages(&position, self.sizes.block_bytes);
                 (pages.is_last(), Some(pages))
             });
-            let Some(pages) = pages else {
+            let Some(pages) = pages.flatten() else {
                 return Ok(false);
             };
             let mut pieces: Vec<&[u8]> = vec![&head];
@@ -198,7 +212,7 @@ impl<'a> Saver<'a> {
         let mut after: Option<(f64, Vec<u8>)> = None;
         loop {
             let mut rows = Encoder(Vec::with_capacity(self.sizes.block_bytes + 64));
-            let piece = to_save.read_last(self.keyspace, |value| {
+            let piece = to_save.read(self.keyspace, |value| {
                 let Data::SortedSet(set) = value.data() else {
                     return (false, Piece::Changed);
                 };
@@ -206,7 +220,7 @@ impl<'a> Saver<'a> {
                     None => set.iter_ranks(0..set.len()),
                     Some((score, member)) => set.iter_after(*score, member),
                 };
-                for (member, score) in entries.by_ref() {
+                while let Some((member, score)) = entries.next() {
                     encode_row(&mut rows, member, score);
                     if rows.0.len() >= self.sizes.block_bytes && entries.len() > 0 {
                         return (false, Piece::More((score, member.to_vec())));
@@ -216,9 +230,9 @@ impl<'a> Saver<'a> {
             });
             self.write(SCORES_KIND, &[&head, &rows.0])?;
             match piece {
-                Piece::More(place) => after = Some(place),
-                Piece::End => return Ok(true),
-                Piece::Changed => return Ok(false),
+                Some(Piece::More(place)) => after = Some(place),
+                Some(Piece::End) => return Ok(true),
+                Some(Piece::Changed) | None => return Ok(false),
             }
         }
     }

@@ -11,12 +11,11 @@
 //! 6 manifest; snapshots beyond the second and segments before the older one's S are removed
 //! ```
 
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use whered_store::{BackupReport, Journal, SnapshotWriter, Storage, Snapshots as Files};
+use whered_store::{Journal, SnapshotWriter, Snapshots as Files, Storage};
 
 use super::save::{Saver, Sizes};
 use super::{SnapshotReport, SnapshotStatus};
@@ -80,21 +79,6 @@ impl Engine {
     pub fn stop_snapshots(&self) {
         self.snapshots.stopping.store(true, Ordering::Release);
         self.snapshots.ask();
-    }
-
-    /// Makes a copy of the data that an engine can be opened with, while everybody goes on
-    /// writing: what was durable when this was called is in it.
-    ///
-    /// # Errors
-    /// There is no data directory, the target is not empty, or whatever the system reports.
-    pub fn backup(&self, target: &Path) -> Result<BackupReport, EngineError> {
-        let (Some((directory, _)), Some(journal)) = (&self.directory, self.log.journal()) else {
-            return Err(EngineError::new(NO_DIRECTORY));
-        };
-        // No snapshot may remove files meanwhile.
-        let _still = self.snapshots.hold_still();
-        journal.roll()?;
-        Ok(whered_store::backup(directory.path(), target)?)
     }
 
     /// What is known about snapshots.
@@ -165,8 +149,11 @@ pub(super) fn make(
 ) -> Result<Made, EngineError> {
     let Saved { keyspace, prefix_sets, changes, log } = saved;
     let start_sequence = keyspace.begin_saving(|| log.last_sequence());
-    let mut report =
-        SnapshotReport { start_sequence, end_sequence: start_sequence, ..SnapshotReport::default() };
+    let mut report = SnapshotReport {
+        start_sequence,
+        end_sequence: start_sequence,
+        ..SnapshotReport::default()
+    };
     let writer = match SnapshotWriter::create(Arc::clone(storage), start_sequence) {
         Ok(writer) => writer,
         Err(error) if error.is_existing() => {
@@ -181,7 +168,8 @@ pub(super) fn make(
     let mut walk = Walk::default();
     report.end_sequence = loop {
         saver.save_keys(&mut walk)?;
-        if let Some(end_sequence) = keyspace.end_saving(|| log.last_sequence()) {
+        if let Some((end_sequence, rest)) = keyspace.end_saving(|| log.last_sequence()) {
+            saver.save_rest(&rest)?;
             break end_sequence;
         }
     };

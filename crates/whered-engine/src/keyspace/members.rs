@@ -240,11 +240,9 @@ impl Keyspace {
             let seen = value.ordered().map(|ordered| look(ordered, ranks.clone()));
             value.remove_ranks(ranks.clone());
             let ticket = room.append(&operation(&ranks));
-            if !is_exact {
-                let expires_at_millis = held.keys.get(key).and_then(Entry::expires_at_millis);
-                let number = number_byte(number);
-                self.saving.register_image(number, key, expires_at_millis, held.slot);
-            }
+            let expires_at_millis = held.keys.get(key).and_then(Entry::expires_at_millis);
+            let number = number_byte(number);
+            self.saving.after_operation(is_exact, number, key, expires_at_millis, held.slot);
             Written { value: seen.unwrap_or_default(), ticket }
         };
         let may_empty = |value: &Value| ranks(value).len() == len(value);

@@ -98,6 +98,9 @@ impl Keyspace {
             return false;
         };
         drop(images);
+        let Some(value) = value else {
+            return false;
+        };
         self.put_loaded(number, key, value, expires_at_millis);
         true
     }

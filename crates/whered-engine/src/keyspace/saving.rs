@@ -16,6 +16,9 @@
 //! | a key is copied, or loses members by rank, before it is saved | what became of it is registered as an *image*: replaying puts the image there instead of applying the operation |
 //! | two numbered databases are exchanged | their maps remember which ones they were (`Keys::origin`) |
 //!
+//! Every copy and every removal by rank is registered, those that need no image as *exact*, so that
+//! a restart can tell which of several on one key an image belongs to.
+//!
 //! Why an image may be younger than its operation: what has happened since is applied to it again.
 //! Why a saved value needs none: after the operations up to the moment of its saving, a replayed
 //! value is exactly what it was then.
@@ -54,6 +57,8 @@ pub(crate) enum Role {
     Base,
     /// An operation has left it behind that cannot be applied to a value of a later time.
     Image,
+    /// No value: such an operation can be applied as it is.
+    Exact,
 }
 
 /// A value to be saved and the name it goes by in the snapshot.
@@ -62,7 +67,7 @@ pub(crate) struct ToSave {
     pub(crate) number: u8,
     pub(crate) key: Box<[u8]>,
     pub(crate) expires_at_millis: Option<u64>,
-    slot: Arc<Slot>,
+    slot: Option<Arc<Slot>>,
 }
 
 /// Where the walk through all keys is.
@@ -85,9 +90,9 @@ pub(crate) struct Saving {
 /// Images by database and key, in the order of their operations.
 type Images = HashMap<(u8, Box<[u8]>), VecDeque<Image>>;
 
-/// What an operation has left behind.
+/// What an operation has left behind; without a value it is applied as it is.
 pub(crate) struct Image {
-    pub(crate) value: Value,
+    pub(crate) value: Option<Value>,
     pub(crate) expires_at_millis: Option<u64>,
 }
 
@@ -136,19 +141,28 @@ impl Saving {
     /// copied.
     pub(super) fn is_exact(&self, keys: &Keys, key: &[u8]) -> bool {
         self.before_rename(keys, key);
-        let outstanding =
-            |slot: &Arc<Slot>| slot.saved.outstanding.load(Ordering::Acquire);
+        let outstanding = |slot: &Arc<Slot>| slot.saved.outstanding.load(Ordering::Acquire);
         !self.is_running() || keys.get(key).is_none_or(|entry| outstanding(&entry.slot) == 0)
     }
 
-    /// Has saved what an operation has made of a key. The caller still holds what it changed.
-    pub(super) fn register_image(
+    /// Has saved what an operation has made of a key, unless it `is_exact`. The caller still holds
+    /// what it changed.
+    pub(super) fn after_operation(
         &self,
+        is_exact: bool,
         number: u8,
         key: &[u8],
         expires_at_millis: Option<u64>,
         slot: &Arc<Slot>,
     ) {
+        if !self.is_running() {
+            return;
+        }
+        if is_exact {
+            let (role, key) = (Role::Exact, key.into());
+            self.registered().push(ToSave { role, number, key, expires_at_millis, slot: None });
+            return;
+        }
         slot.saved.outstanding.fetch_add(1, Ordering::AcqRel);
         self.register(Role::Image, number, key, expires_at_millis, slot);
     }
@@ -161,34 +175,29 @@ impl Saving {
         expires_at_millis: Option<u64>,
         slot: &Arc<Slot>,
     ) {
-        let (key, slot) = (key.into(), Arc::clone(slot));
+        let (key, slot) = (key.into(), Some(Arc::clone(slot)));
         self.registered().push(ToSave { role, number, key, expires_at_millis, slot });
     }
 }
 
 impl ToSave {
-    /// Reads the value, in one of several steps or in the only one, without holding anybody up for
-    /// longer than `read` takes.
-    pub(crate) fn read<R>(&self, keyspace: &Keyspace, read: impl FnOnce(&Value) -> R) -> R {
-        let passage = keyspace.gate.pass();
-        let value = shared(&self.slot.value);
-        drop(passage);
-        read(&value)
-    }
-
-    /// As [`ToSave::read`], for the last step: what happens later can be applied to what was saved.
-    pub(crate) fn read_last<R>(
+    /// Reads the value, without holding anybody up for longer than `read` takes; that says whether
+    /// it was the last step, after which operations can be applied to what was saved. `None` where
+    /// there is no value.
+    pub(crate) fn read<R>(
         &self,
         keyspace: &Keyspace,
         read: impl FnOnce(&Value) -> (bool, R),
-    ) -> R {
-        self.read(keyspace, |value| {
-            let (is_last, result) = read(value);
-            if is_last {
-                self.slot.saved.outstanding.fetch_sub(1, Ordering::AcqRel);
-            }
-            result
-        })
+    ) -> Option<R> {
+        let slot = self.slot.as_ref()?;
+        let passage = keyspace.gate.pass();
+        let value = shared(&slot.value);
+        drop(passage);
+        let (is_last, result) = read(&value);
+        if is_last {
+            slot.saved.outstanding.fetch_sub(1, Ordering::AcqRel);
+        }
+        Some(result)
     }
 }
 
@@ -230,9 +239,8 @@ impl Keyspace {
     fn walk_on(&self, walk: &mut Walk, limit: usize) -> Vec<ToSave> {
         let passage = self.gate.pass();
         let mut found = Vec::new();
-        let find = || {
-            (0..DATABASE_COUNT).find(|number| self.shared(*number).origin == Some(walk.origin))
-        };
+        let find =
+            || (0..DATABASE_COUNT).find(|number| self.shared(*number).origin == Some(walk.origin));
         let Some(number) = find() else {
             drop(passage);
             // Databases may have been exchanged during the search. Alone it is certain.
@@ -257,7 +265,7 @@ impl Keyspace {
                 let Some(entry) = keys.get(key) else { continue };
                 if self.saving.claim(&entry.slot) {
                     let (expires_at_millis, slot) =
-                        (entry.expires_at_millis(), Arc::clone(&entry.slot));
+                        (entry.expires_at_millis(), Some(Arc::clone(&entry.slot)));
                     let (role, number, key) = (Role::Base, walk.origin, key.clone());
                     found.push(ToSave { role, number, key, expires_at_millis, slot });
                 }
@@ -267,14 +275,16 @@ impl Keyspace {
         found
     }
 
-    /// Ends a snapshot between two operations, unless something was registered since.
-    pub(crate) fn end_saving<R>(&self, note: impl FnOnce() -> R) -> Option<R> {
+    /// Ends a snapshot between two operations, unless a value was registered since; gives what is
+    /// registered and is none.
+    pub(crate) fn end_saving<R>(&self, note: impl FnOnce() -> R) -> Option<(R, Vec<ToSave>)> {
         let _alone = self.gate.hold_alone();
-        if !self.saving.registered().is_empty() {
+        let mut registered = self.saving.registered();
+        if registered.iter().any(|to_save| to_save.slot.is_some()) {
             return None;
         }
         self.saving.is_running.store(false, Ordering::Release);
-        Some(note())
+        Some((note(), std::mem::take(&mut *registered)))
     }
 
     /// Gives a snapshot up.

@@ -410,9 +410,9 @@ impl Keyspace {
                 Transfer::Copy => (Operation::Copy(pair), maps.copy(from, to)),
             };
             let ticket = room.append(&operation);
-            if let (Transfer::Copy, false, Some(entry)) = (transfer, is_exact, maps.to().get(to)) {
-                let expires_at_millis = entry.expires_at_millis();
-                self.saving.register_image(pair.to_number, to, expires_at_millis, &entry.slot);
+            if let (Transfer::Copy, Some(entry)) = (transfer, maps.to().get(to)) {
+                let (slot, expires_at_millis) = (&entry.slot, entry.expires_at_millis());
+                self.saving.after_operation(is_exact, pair.to_number, to, expires_at_millis, slot);
             }
             (value, ticket, replaced)
         });

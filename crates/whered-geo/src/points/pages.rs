@@ -196,6 +196,11 @@ impl Pages {
         self.frames.is_empty()
     }
 
+    /// Whether the walk ends with these.
+    pub fn is_last(&self) -> bool {
+        self.next.is_none()
+    }
+
     /// Where the walk goes on; `None` at its end.
     pub fn into_next(self) -> Option<PagePosition> {
         self.next

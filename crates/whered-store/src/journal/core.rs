@@ -1,9 +1,9 @@
 //! The journal without its thread: opening, and a single-threaded journal of the same pieces.
 //!
 //! ```text
-//!   Parts = Intake (memory) + Writer (disk) + SpareMaker (space)
+//!   Parts = Intake (memory) + Writer (disk) + SpareMaker (space) + Segments (names)
 //!   Journal     = Mutex<Intake>, Mutex<SpareMaker>, and a thread that owns the Writer
-//!   JournalCore = all three in one hand
+//!   JournalCore = all in one hand
 //! ```
 //!
 //! [`JournalCore`] is for simulations, where every step must come from a seed, and for programs
@@ -15,8 +15,9 @@ use std::sync::Arc;
 use super::JournalOptions;
 use super::frame::PAYLOAD_SIZE_BYTES_MAX;
 use super::intake::{Intake, charge_bytes};
-use super::recovery::{Recovered, RecoveryReport, Replay, Unwitnessed, cut, recover};
+use super::recovery::{Recovered, RecoveryReport, Replay, Unwitnessed, Wanted, cut, recover};
 use super::segment::{SEGMENT_SIZE_BYTES_MAX, SEGMENT_SIZE_BYTES_MIN};
+use super::segments::Segments;
 use super::spare::SpareMaker;
 use super::writer::{OpenSegment, Writer};
 use crate::error::StoreError;
@@ -27,6 +28,7 @@ pub(crate) struct Parts {
     pub(crate) intake: Intake,
     pub(crate) writer: Writer,
     pub(crate) spares: SpareMaker,
+    pub(crate) segments: Segments,
 }
 
 impl Parts {
@@ -34,24 +36,30 @@ impl Parts {
     pub(crate) fn open(
         storage: Arc<dyn Storage>,
         options: &JournalOptions,
+        wanted: Wanted,
         replay: Replay<'_>,
     ) -> Result<(Parts, RecoveryReport), StoreError> {
         let segment_size_bytes =
             options.segment_size_bytes.clamp(SEGMENT_SIZE_BYTES_MIN, SEGMENT_SIZE_BYTES_MAX);
         let mut spares =
             SpareMaker::new(Arc::clone(&storage), segment_size_bytes, options.full_retry_interval);
-        let Recovered { report, last, leftovers } = recover(&*storage, replay)?;
+        let Recovered { report, last, mut firsts, leftovers } = recover(&*storage, wanted, replay)?;
         remove_leftovers(&*storage, &leftovers)?;
         let segment = match last {
             Some((segment, unwitnessed)) => {
                 settle(&*storage, &segment, &unwitnessed, &report)?;
                 segment
             }
-            None => OpenSegment::begin(&*storage, spares.make(0)?, 1)?,
+            None => {
+                firsts.push(1);
+                OpenSegment::begin(&*storage, spares.make(0)?, 1)?
+            }
         };
-        let intake = Intake::new(report.last_sequence + 1, segment.free_bytes());
+        let first_sequence = segment.header.first_sequence;
+        let intake = Intake::new(report.last_sequence + 1, first_sequence, segment.free_bytes());
+        let segments = Segments::new(Arc::clone(&storage), firsts);
         let writer = Writer::new(storage, segment, report.last_sequence);
-        Ok((Parts { intake, writer, spares }, report))
+        Ok((Parts { intake, writer, spares, segments }, report))
     }
 }
 
@@ -105,11 +113,12 @@ pub(crate) fn charge(frames: usize, payload_size_bytes: usize) -> Result<u64, St
 ///
 /// ```
 /// use std::sync::Arc;
-/// use whered_store::{JournalCore, JournalOptions, SimulatedDisk};
+/// use whered_store::{JournalCore, JournalOptions, SimulatedDisk, Wanted};
 ///
 /// let disk = SimulatedDisk::new(1);
 /// let options = JournalOptions::default();
-/// let (mut journal, _) = JournalCore::open(Arc::new(disk), &options, &mut |_| Ok(()))?;
+/// let (mut journal, _) =
+///     JournalCore::open(Arc::new(disk), &options, Wanted::all(), &mut |_| Ok(()))?;
 /// assert_eq!(journal.append(3, b"payload")?, 1);
 /// assert_eq!(journal.durable_sequence(), 0);
 /// journal.write()?;
@@ -123,7 +132,7 @@ pub struct JournalCore {
 }
 
 impl JournalCore {
-    /// Opens the journal and replays its entries in order.
+    /// Opens the journal and replays the wanted entries in order.
     ///
     /// # Errors
     ///
@@ -131,9 +140,10 @@ impl JournalCore {
     pub fn open(
         storage: Arc<dyn Storage>,
         options: &JournalOptions,
+        wanted: Wanted,
         replay: Replay<'_>,
     ) -> Result<(JournalCore, RecoveryReport), StoreError> {
-        let (parts, report) = Parts::open(storage, options, replay)?;
+        let (parts, report) = Parts::open(storage, options, wanted, replay)?;
         Ok((JournalCore { parts, failed: None }, report))
     }
 
@@ -152,10 +162,7 @@ impl JournalCore {
         }
         let charge = charge(1, payload.len())?;
         while let Err(wanted) = self.parts.intake.admit(charge) {
-            let spare = self.parts.spares.make(wanted)?;
-            if let Some(smaller) = self.parts.intake.install_spare(spare) {
-                self.parts.spares.discard(smaller);
-            }
+            self.extend(wanted)?;
         }
         Ok(self.parts.intake.append(charge, &[(kind, payload)]))
     }
@@ -167,8 +174,45 @@ impl JournalCore {
     /// Whatever the storage reports; nothing more is written after that.
     pub fn write(&mut self) -> Result<(), StoreError> {
         while let Some(group) = self.parts.intake.take() {
+            let begun = group.segment.is_some().then_some(group.first_sequence);
             let result = self.guarded(|writer| writer.write(group))?;
             self.parts.intake.recycle(result);
+            if let Some(first_sequence) = begun {
+                self.parts.segments.push(first_sequence);
+            }
+        }
+        Ok(())
+    }
+
+    /// As [`Journal::roll`](super::Journal::roll).
+    ///
+    /// # Errors
+    ///
+    /// No space, or whatever the storage reports.
+    pub fn roll(&mut self) -> Result<u64, StoreError> {
+        let first_sequence = loop {
+            match self.parts.intake.roll() {
+                Ok(first_sequence) => break first_sequence,
+                Err(wanted) => self.extend(wanted)?,
+            }
+        };
+        self.write()?;
+        Ok(first_sequence)
+    }
+
+    /// As [`Journal::remove_before`](super::Journal::remove_before).
+    ///
+    /// # Errors
+    ///
+    /// Whatever the storage reports.
+    pub fn remove_before(&mut self, sequence: u64) -> Result<usize, StoreError> {
+        self.parts.segments.remove_before(sequence)
+    }
+
+    fn extend(&mut self, wanted: u64) -> Result<(), StoreError> {
+        let spare = self.parts.spares.make(wanted)?;
+        if let Some(smaller) = self.parts.intake.install_spare(spare) {
+            self.parts.spares.discard(smaller);
         }
         Ok(())
     }

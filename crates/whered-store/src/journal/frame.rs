@@ -45,6 +45,16 @@ pub(crate) const FRAME_HEADER_BYTES: usize = 18;
 /// The bytes of a whole mark.
 pub(crate) const MARK_BYTES: usize = FRAME_HEADER_BYTES + 8;
 
+/// What a segment's salt makes of every checksum's start.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Seed(u32);
+
+impl Seed {
+    pub(crate) fn of(salt: u64) -> Seed {
+        Seed(crc32c::crc32c(&salt.to_le_bytes()))
+    }
+}
+
 /// What the bytes at one place are.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Parsed<'a> {
@@ -87,18 +97,19 @@ pub(crate) fn mark_bytes(mark: Mark) -> Vec<u8> {
 
 /// Fills in the checksums of consecutive frames that this process made.
 pub(crate) fn seal(bytes: &mut [u8], salt: u64) {
+    let seed = Seed::of(salt);
     let mut rest = bytes;
     while !rest.is_empty() {
         let length = read_u32(rest, 0) as usize;
         let (frame, after) = rest.split_at_mut(FRAME_HEADER_BYTES + length);
-        let checksum = checksum(frame, salt);
+        let checksum = checksum(frame, seed);
         frame[4..8].copy_from_slice(&checksum.to_le_bytes());
         rest = after;
     }
 }
 
 /// Reads what is at the start of `bytes`, which end where the segment ends.
-pub(crate) fn parse(bytes: &[u8], salt: u64) -> Parsed<'_> {
+pub(crate) fn parse(bytes: &[u8], seed: Seed) -> Parsed<'_> {
     if bytes.len() < FRAME_HEADER_BYTES {
         // Too short for a frame; the caller checks that such a rest is zero, as every end.
         return Parsed::End;
@@ -114,7 +125,7 @@ pub(crate) fn parse(bytes: &[u8], salt: u64) -> Parsed<'_> {
     let Some(frame) = bytes.get(..FRAME_HEADER_BYTES + length) else {
         return Parsed::Invalid("its length reaches beyond the file");
     };
-    if checksum(frame, salt) != stored {
+    if checksum(frame, seed) != stored {
         return Parsed::Invalid("its checksum is wrong");
     }
     let sequence = read_u64(frame, 8);
@@ -138,13 +149,13 @@ pub(crate) fn parse(bytes: &[u8], salt: u64) -> Parsed<'_> {
 ///
 /// One pass; a checksum is taken only where length and kind are those of a mark, and always over
 /// the 26 bytes of one, so that no content makes the search slow.
-pub(crate) fn find_highest_mark(bytes: &[u8], salt: u64) -> Option<Mark> {
+pub(crate) fn find_highest_mark(bytes: &[u8], seed: Seed) -> Option<Mark> {
     let mut highest: Option<Mark> = None;
     for window in bytes.windows(MARK_BYTES) {
         if window[..4] != [8, 0, 0, 0] || window[16..18] != [0xff, 0xff] {
             continue;
         }
-        if let Parsed::Mark(mark) = parse(window, salt)
+        if let Parsed::Mark(mark) = parse(window, seed)
             && highest.is_none_or(|other| other.durable_sequence < mark.durable_sequence)
         {
             highest = Some(mark);
@@ -153,8 +164,7 @@ pub(crate) fn find_highest_mark(bytes: &[u8], salt: u64) -> Option<Mark> {
     highest
 }
 
-fn checksum(frame: &[u8], salt: u64) -> u32 {
-    let seed = crc32c::crc32c(&salt.to_le_bytes());
+fn checksum(frame: &[u8], Seed(seed): Seed) -> u32 {
     let seed = crc32c::crc32c_append(seed, &frame[..4]);
     crc32c::crc32c_append(seed, &frame[8..]).max(1)
 }

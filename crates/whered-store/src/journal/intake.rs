@@ -45,6 +45,8 @@ pub(crate) struct Group {
 /// See the file's header.
 pub(crate) struct Intake {
     next_sequence: u64,
+    /// The first sequence of the segment that is being filled.
+    segment_first_sequence: u64,
     free_bytes: u64,
     reserved_bytes: u64,
     reservations: u64,
@@ -56,9 +58,10 @@ pub(crate) struct Intake {
 
 impl Intake {
     /// An intake whose current segment has `free_bytes` for groups.
-    pub(crate) fn new(next_sequence: u64, free_bytes: u64) -> Intake {
+    pub(crate) fn new(next_sequence: u64, segment_first_sequence: u64, free_bytes: u64) -> Intake {
         Intake {
             next_sequence,
+            segment_first_sequence,
             free_bytes,
             reserved_bytes: 0,
             reservations: 0,
@@ -67,6 +70,12 @@ impl Intake {
             buffered_bytes: 0,
             recycled: Vec::new(),
         }
+    }
+
+    /// The room of all buffers.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        let of_groups = self.groups.iter().map(|group| group.bytes.capacity());
+        self.recycled.capacity() + of_groups.sum::<usize>()
     }
 
     /// Reserves if there is room; says what capacity a spare must have if not.
@@ -85,7 +94,26 @@ impl Intake {
         reserved_bytes <= self.free_bytes || reserved_bytes <= self.spare_capacity_bytes()
     }
 
-    fn spare_capacity_bytes(&self) -> u64 {
+    /// Ends the current segment: the next group begins the spare, even if it stays without entries.
+    /// Returns the new segment's first sequence (the present one's while that has no entries), or
+    /// says what capacity a spare must have.
+    pub(crate) fn roll(&mut self) -> Result<u64, u64> {
+        if self.segment_first_sequence == self.next_sequence {
+            return Ok(self.next_sequence);
+        }
+        // All that is reserved must fit behind the mark of the group that begins the segment.
+        let wanted = self.reserved_bytes + MARK_BYTES as u64;
+        match self.spare.take_if(|spare| spare.capacity_bytes() >= wanted) {
+            Some(spare) => {
+                self.free_bytes = spare.capacity_bytes() - MARK_BYTES as u64;
+                self.open_group(Some(spare));
+                Ok(self.next_sequence)
+            }
+            None => Err(wanted),
+        }
+    }
+
+    pub(crate) fn spare_capacity_bytes(&self) -> u64 {
         self.spare.as_ref().map_or(0, Spare::capacity_bytes)
     }
 
@@ -160,6 +188,9 @@ impl Intake {
         bytes.resize(MARK_BYTES, 0);
         self.buffered_bytes += MARK_BYTES;
         let first_sequence = self.next_sequence;
+        if segment.is_some() {
+            self.segment_first_sequence = first_sequence;
+        }
         let last_sequence = first_sequence - 1;
         self.groups.push_back(Group { segment, bytes, first_sequence, last_sequence });
     }

@@ -66,7 +66,7 @@ proptest! {
     fn every_reserved_append_finds_its_place_in_any_order(steps in steps(), free in 0..5000_u64) {
         let disk = Arc::new(SimulatedDisk::new(1));
         let mut spares = SpareMaker::new(disk, SEGMENT_SIZE_BYTES_MIN, Duration::ZERO);
-        let mut intake = Intake::new(1, free);
+        let mut intake = Intake::new(1, 1, free);
         let mut follower = Follower { left_bytes: free, next_sequence: 1 };
         let mut open: Vec<usize> = Vec::new();
         for step in steps {

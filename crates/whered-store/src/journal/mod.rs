@@ -1,7 +1,7 @@
 //! The journal: entries from many threads, written in groups by one thread.
 //!
 //! For: making numbered entries durable and getting them back. Not for: their meaning; snapshots;
-//! removing old segments (a later issue: snapshot code does that).
+//! knowing which entries nobody needs any more ([`Journal::remove_before`] is told).
 //!
 //! ```text
 //!   worker: reserve ──> (engine applies) ──> append ──> go on; the reply is held back
@@ -15,6 +15,7 @@
 //! | --- | --- |
 //! | `frame.rs` | bytes of a frame and of the mark before each group |
 //! | `segment.rs` | name and header of a segment |
+//! | `segments.rs` | which segments there are; removing old ones |
 //! | `spare.rs` | preallocated space |
 //! | `intake.rs` | memory side: reservations and groups |
 //! | `writer.rs` | disk side: positions, syncs, change of segment |
@@ -22,7 +23,7 @@
 //! | `core.rs` | opening; the journal without a thread |
 //! | `thread.rs` | the journal thread and what it shares with the callers |
 //!
-//! Invariants: sequences start at 1 and are consecutive; an entry's space is allocated before its
+//! Invariants: sequences of a data directory start at 1 and are consecutive; an entry's space is allocated before its
 //! append; nothing is written after an error. Concurrency: every method may be called from every
 //! thread. Cost: `reserve` and `append` take one short mutex each, `append` one copy of the payload;
 //! `durable_sequence` is one atomic load.
@@ -33,6 +34,7 @@ mod intake;
 mod options;
 mod recovery;
 mod segment;
+mod segments;
 mod spare;
 mod thread;
 mod writer;
@@ -40,7 +42,7 @@ mod writer;
 pub use self::core::JournalCore;
 pub use frame::{Entry, KIND_MAX, PAYLOAD_SIZE_BYTES_MAX};
 pub use options::{JournalOptions, JournalStats, SyncPolicy};
-pub use recovery::{RecoveryReport, TornTail};
+pub use recovery::{RecoveryReport, TornTail, Wanted};
 pub use segment::{SEGMENT_SIZE_BYTES_MAX, SEGMENT_SIZE_BYTES_MIN};
 
 use std::sync::{Arc, Mutex};
@@ -68,23 +70,26 @@ pub struct Reservation<'a> {
 }
 
 impl Journal {
-    /// Opens the journal, hands every entry to `replay` in order, and starts the journal thread.
+    /// Opens the journal, hands every wanted entry to `replay` in order, and starts the journal
+    /// thread.
     ///
     /// When this returns an error, nothing was written (unless the error is one of writing itself).
     ///
     /// # Errors
     ///
-    /// Damage, with file and byte ([`StoreError::is_damaged`]); a file that is not ours or is from
+    /// Damage, with file and byte ([`StoreError::is_damaged`]), which includes wanted entries that are
+    /// missing; a file that is not ours or is from
     /// a newer version; an error text of `replay`; no space for a first segment; whatever the
     /// system reports.
     pub fn open(
         storage: Arc<dyn Storage>,
         options: JournalOptions,
+        wanted: Wanted,
         replay: &mut dyn FnMut(Entry<'_>) -> Result<(), String>,
     ) -> Result<(Journal, RecoveryReport), StoreError> {
-        let (parts, report) = Parts::open(storage, &options, replay)?;
-        let Parts { intake, writer, spares } = parts;
-        let shared = Arc::new(Shared::new(options, intake, spares));
+        let (parts, report) = Parts::open(storage, &options, wanted, replay)?;
+        let Parts { intake, writer, spares, segments } = parts;
+        let shared = Arc::new(Shared::new(options, intake, spares, segments));
         let for_thread = Arc::clone(&shared);
         let handle = std::thread::Builder::new()
             .name("journal".to_owned())
@@ -163,6 +168,38 @@ impl Journal {
     /// The journal was poisoned or closed before that; the entry may or may not be on the disk.
     pub fn wait_durable(&self, sequence: u64) -> Result<(), StoreError> {
         self.shared.wait_durable(sequence)
+    }
+
+    /// Waits until everything appended so far is on stable storage, whatever the sync policy;
+    /// returns the sequence up to which that is so. A snapshot needs this before it is finished.
+    ///
+    /// # Errors
+    ///
+    /// As [`Journal::wait_durable`].
+    pub fn sync(&self) -> Result<u64, StoreError> {
+        self.shared.sync()
+    }
+
+    /// Begins a new segment, so that the ones before are never written again (a backup may link
+    /// them); waits until it is begun and everything before is on stable storage. Returns the new
+    /// segment's first sequence. Does nothing when the present segment has no entries.
+    ///
+    /// # Errors
+    ///
+    /// No space for another segment; as [`Journal::wait_durable`].
+    pub fn roll(&self) -> Result<u64, StoreError> {
+        self.shared.roll()
+    }
+
+    /// Removes the segments that hold only entries up to `sequence`, durably, the oldest first;
+    /// returns how many. The segment being written always stays. Costs two waits for the disk for
+    /// each, in the caller's thread; appends go on meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the system reports; a later call goes on where this one ended.
+    pub fn remove_before(&self, sequence: u64) -> Result<usize, StoreError> {
+        self.shared.segments.remove_before(sequence)
     }
 
     /// Adds a function that the journal thread calls after each group became durable, and when the

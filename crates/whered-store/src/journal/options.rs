@@ -63,6 +63,9 @@ pub struct JournalOptions {
     pub segment_size_bytes: u64,
     /// How much may wait in memory for the disk before `reserve` waits.
     pub group_size_bytes_max: usize,
+    /// How long a group may wait for more before it is written. Zero, the default: a group grows
+    /// only while the one before it is on its way.
+    pub group_delay_max: Duration,
     /// How long a refusal for lack of space is repeated without asking the system again.
     pub full_retry_interval: Duration,
 }
@@ -73,6 +76,7 @@ impl Default for JournalOptions {
             sync: SyncPolicy::Always,
             segment_size_bytes: 64 << 20,
             group_size_bytes_max: 16 << 20,
+            group_delay_max: Duration::ZERO,
             full_retry_interval: Duration::from_millis(250),
         }
     }
@@ -93,6 +97,10 @@ pub struct JournalStats {
     pub last_sync_nanoseconds: u64,
     /// How long the longest took.
     pub maximum_sync_nanoseconds: u64,
+    /// Segments that are there, the one being written included.
+    pub segments: usize,
+    /// What waits for the disk, and the buffers it waits in.
+    pub memory_bytes: usize,
     /// The error after which no writes are taken.
     pub poisoned: Option<String>,
 }

@@ -27,8 +27,17 @@
 //! damage in what was written since looks like a torn tail.
 //!
 //! A witness can be lost together with the entries that it vouches for (a zeroed block at the very
-//! end): that too looks like a torn tail. The check for missing files rests on consecutive sequences and the sizes in the headers. What it
-//! cannot see: the removal of the last segments as whole files.
+//! end): that too looks like a torn tail. The check for missing files rests on consecutive sequences
+//! and the sizes in the headers. What it cannot see: the removal of the last segments as whole files,
+//! unless a snapshot knows better.
+//!
+//! # Behind a snapshot
+//!
+//! The caller may have everything up to a sequence from a snapshot ([`Wanted::after`]). Segments
+//! wholly before are not read, and may be gone; entries up to it in the first segment that is read
+//! are checked and not handed out. The snapshot also proves that entries up to
+//! [`Wanted::through`] were safely written: a journal that ends before that is damaged, even where
+//! its end looks like a torn tail.
 //!
 //! # After a failed sync
 //!
@@ -36,21 +45,50 @@
 //! [`Unwitnessed`]). What no mark vouches for is therefore written again when the journal is
 //! opened; marks can be believed, since they were written after a sync that did not fail.
 //!
-//! Cost: one read of all segments, one at a time in memory, and one checksum pass. The search for
-//! marks is one more pass over the tail, only when there is one.
+//! Cost: one read of the segments and one checksum pass. While a segment is handed out, a thread
+//! reads the next one: two are in memory. The search for marks is one more pass over the tail, only
+//! when there is one.
 
 use std::collections::VecDeque;
+use std::sync::mpsc;
+use std::thread::Scope;
 
-use super::frame::{Entry, Parsed, find_highest_mark, parse};
+use super::frame::{Entry, Parsed, Seed, find_highest_mark, parse};
 use super::segment::{
     FileName, HEADER_BYTES, HEADER_USED_BYTES, SEGMENT_SIZE_BYTES_MAX, SegmentHeader, segment_name,
 };
 use super::writer::OpenSegment;
 use crate::error::StoreError;
-use crate::storage::{Storage, StorageFile};
+use crate::storage::Storage;
+
+/// Smaller segments are read when it is their turn: a thread would cost more than it saves.
+const READ_AHEAD_BYTES_MIN: usize = 1 << 20;
 
 /// The function that gets every entry; its error text ends the opening.
 pub(crate) type Replay<'a> = &'a mut dyn FnMut(Entry<'_>) -> Result<(), String>;
+
+/// Which entries the opener of a journal needs; the default is all.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Wanted {
+    /// Entries up to this sequence are known already and are not handed out.
+    pub after: u64,
+    /// Entries up to this sequence are known to have been durable: a journal without them is
+    /// damaged.
+    pub through: u64,
+}
+
+impl Wanted {
+    /// All entries from the first one on.
+    #[must_use]
+    pub fn all() -> Wanted {
+        Wanted::default()
+    }
+
+    /// The sequence that the journal must reach.
+    fn least(self) -> u64 {
+        self.after.max(self.through)
+    }
+}
 
 /// What was found in the journal when it was opened.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -83,6 +121,8 @@ pub(crate) struct Recovered {
     pub(crate) report: RecoveryReport,
     /// The last segment and the end of it that no mark vouches for; none in a new directory.
     pub(crate) last: Option<(OpenSegment, Unwitnessed)>,
+    /// The first sequences of all segments that are there, read or not.
+    pub(crate) firsts: Vec<u64>,
     /// Spares that a crash left behind.
     pub(crate) leftovers: Vec<String>,
 }
@@ -105,31 +145,145 @@ struct Scanned {
     unwitnessed_from: usize,
 }
 
-/// Reads everything and replays every entry; changes nothing.
-pub(crate) fn recover(storage: &dyn Storage, replay: Replay<'_>) -> Result<Recovered, StoreError> {
+/// Reads what is needed and replays every wanted entry; changes nothing.
+pub(crate) fn recover(
+    storage: &dyn Storage,
+    wanted: Wanted,
+    replay: Replay<'_>,
+) -> Result<Recovered, StoreError> {
     let (firsts, leftovers) = list(storage)?;
-    let mut report = RecoveryReport::default();
+    let needed = needed_segments(storage, &firsts, wanted)?;
+    let last_sequence = needed.first().map_or(0, |first| first - 1);
+    let mut report = RecoveryReport { last_sequence, ..RecoveryReport::default() };
     let mut last = None;
-    for (index, &first_sequence) in firsts.iter().enumerate() {
-        let next_first = firsts.get(index + 1).copied();
-        let mut segment = load(storage, first_sequence, next_first.is_none())?;
-        check_follows(&segment, &report)?;
-        let Scanned { end, unwitnessed_from } = segment.scan(&mut report, next_first, replay)?;
+    read_ahead(storage, needed, &mut |mut segment, next_first| {
+        let Scanned { end, unwitnessed_from } =
+            segment.scan(&mut report, next_first, wanted.after, replay)?;
         report.segments += 1;
         report.bytes += end as u64;
         if let Some(next_first) = next_first {
             segment.check_complete(end, &report, next_first)?;
-        } else {
-            report.torn_tail = segment.judge_tail(end, &report)?;
-            segment.open.position_bytes = end as u64;
-            let unwitnessed = Unwitnessed {
-                offset_bytes: unwitnessed_from as u64,
-                bytes: segment.bytes[unwitnessed_from..end].to_vec(),
-            };
-            last = Some((segment.open, unwitnessed));
+            return Ok(Some(segment.bytes));
         }
+        segment.check_reaches(end, &report, wanted)?;
+        report.torn_tail = segment.judge_tail(end, &report)?;
+        segment.open.position_bytes = end as u64;
+        let unwitnessed = Unwitnessed {
+            offset_bytes: unwitnessed_from as u64,
+            bytes: segment.bytes[unwitnessed_from..end].to_vec(),
+        };
+        last = Some((segment.open, unwitnessed));
+        Ok(None)
+    })?;
+    Ok(Recovered { report, last, firsts, leftovers })
+}
+
+/// The segments from the one on that has the first wanted entry, or could have it next.
+fn needed_segments<'a>(
+    storage: &dyn Storage,
+    firsts: &'a [u64],
+    wanted: Wanted,
+) -> Result<&'a [u64], StoreError> {
+    let Some(&oldest) = firsts.first() else {
+        if wanted.least() == 0 {
+            return Ok(firsts);
+        }
+        let what = format!(
+            "no segment of the journal is here, and the snapshot at entry {} is worth nothing \
+             without the entries after it (it has parts of those up to {})",
+            wanted.after,
+            wanted.least()
+        );
+        return Err(StoreError::damaged(&storage.describe(""), 0, &what));
+    };
+    if oldest > wanted.after.saturating_add(1) {
+        let path = storage.describe(&segment_name(oldest));
+        let missing = missing(wanted.after.saturating_add(1), oldest - 1);
+        let what = format!("it starts with entry {oldest}, and {missing} missing");
+        return Err(StoreError::damaged(&path, 16, &what));
     }
-    Ok(Recovered { report, last, leftovers })
+    let skipped = firsts.partition_point(|&first| first <= wanted.after.saturating_add(1)) - 1;
+    Ok(&firsts[skipped..])
+}
+
+/// The subject of a sentence about entries that are not there.
+fn missing(first: u64, last: u64) -> String {
+    if first == last {
+        format!("entry {first} is")
+    } else {
+        format!("entries {first} to {last} are")
+    }
+}
+
+/// What is done with each segment and the first sequence of the next; its buffer may come back.
+type Visit<'a> = &'a mut dyn FnMut(Loaded, Option<u64>) -> Result<Option<Vec<u8>>, StoreError>;
+
+/// Gives the segments to `visit` in order; where they are large, a thread reads the next one
+/// meanwhile.
+fn read_ahead(storage: &dyn Storage, firsts: &[u64], visit: Visit<'_>) -> Result<(), StoreError> {
+    let Some((&first, others)) = firsts.split_first() else {
+        return Ok(());
+    };
+    let loaded = load(storage, first, others.is_empty(), Vec::new())?;
+    if !others.is_empty() && loaded.bytes.len() >= READ_AHEAD_BYTES_MIN {
+        return std::thread::scope(|scope| {
+            let ahead = ReadAhead::start(scope, storage, others)?;
+            ahead.visit_all(loaded, others, visit)
+        });
+    }
+    let mut buffer = visit(loaded, others.first().copied())?;
+    for (index, &first) in others.iter().enumerate() {
+        let next = others.get(index + 1).copied();
+        let loaded = load(storage, first, next.is_none(), buffer.take().unwrap_or_default())?;
+        buffer = visit(loaded, next)?;
+    }
+    Ok(())
+}
+
+/// The ends of the channels to the thread that reads segments.
+struct ReadAhead {
+    loaded: mpsc::Receiver<Result<Loaded, StoreError>>,
+    recycle: mpsc::Sender<Vec<u8>>,
+}
+
+impl ReadAhead {
+    fn start<'scope>(
+        scope: &'scope Scope<'scope, '_>,
+        storage: &'scope dyn Storage,
+        firsts: &'scope [u64],
+    ) -> Result<ReadAhead, StoreError> {
+        // The channel has no room of its own: one segment is visited, one is ready.
+        let (sender, loaded) = mpsc::sync_channel(0);
+        let (recycle, recycled) = mpsc::channel::<Vec<u8>>();
+        let read = move || {
+            for (index, &first) in firsts.iter().enumerate() {
+                let buffer = recycled.try_recv().unwrap_or_default();
+                let loaded = load(storage, first, index + 1 == firsts.len(), buffer);
+                let failed = loaded.is_err();
+                if sender.send(loaded).is_err() || failed {
+                    return;
+                }
+            }
+        };
+        std::thread::Builder::new()
+            .name("journal reader".to_owned())
+            .spawn_scoped(scope, read)
+            .map_err(|error| StoreError::io("cannot start a thread to read the journal", &error))?;
+        Ok(ReadAhead { loaded, recycle })
+    }
+
+    fn visit_all(self, first: Loaded, others: &[u64], visit: Visit<'_>) -> Result<(), StoreError> {
+        let mut loaded = first;
+        for &next in others {
+            if let Some(buffer) = visit(loaded, Some(next))? {
+                // The thread may have ended: it needs no more buffers then.
+                let _ = self.recycle.send(buffer);
+            }
+            loaded = self.loaded.recv().expect("the thread sends every segment or an error")?;
+        }
+        visit(loaded, None)?;
+        Ok(())
+    }
 }
 
 /// Zeroes the torn tail. It is certain only after the next sync of the file.
@@ -172,12 +326,18 @@ fn list(storage: &dyn Storage) -> Result<(Vec<u64>, Vec<String>), StoreError> {
 /// A segment in memory.
 struct Loaded {
     open: OpenSegment,
+    seed: Seed,
     path: String,
     bytes: Vec<u8>,
 }
 
-/// Reads a segment's file and checks all but its frames.
-fn load(storage: &dyn Storage, first_sequence: u64, may_write: bool) -> Result<Loaded, StoreError> {
+/// Reads a segment's file into the buffer and checks all but its frames.
+fn load(
+    storage: &dyn Storage,
+    first_sequence: u64,
+    may_write: bool,
+    mut buffer: Vec<u8>,
+) -> Result<Loaded, StoreError> {
     let name = segment_name(first_sequence);
     let path = storage.describe(&name);
     let cannot_read = |error| StoreError::io(&format!("cannot read {path}"), &error);
@@ -198,11 +358,13 @@ fn load(storage: &dyn Storage, first_sequence: u64, may_write: bool) -> Result<L
         return Err(StoreError::damaged(&path, 16, &what));
     }
     check_size(&path, size_bytes, header.size_bytes)?;
-    let bytes = read_all(&*file, size_bytes).map_err(cannot_read)?;
+    buffer.resize(size_bytes as usize, 0);
+    file.read_at(0, &mut buffer).map_err(cannot_read)?;
     Ok(Loaded {
+        seed: Seed::of(header.salt),
         open: OpenSegment { name, file, header, position_bytes: HEADER_BYTES },
         path,
-        bytes,
+        bytes: buffer,
     })
 }
 
@@ -217,29 +379,13 @@ fn check_size(path: &str, found: u64, stated: u64) -> Result<(), StoreError> {
     Ok(())
 }
 
-fn read_all(file: &dyn StorageFile, size_bytes: u64) -> std::io::Result<Vec<u8>> {
-    let mut bytes = vec![0; size_bytes as usize];
-    file.read_at(0, &mut bytes)?;
-    Ok(bytes)
-}
-
-fn check_follows(segment: &Loaded, report: &RecoveryReport) -> Result<(), StoreError> {
-    let first = segment.open.header.first_sequence;
-    let expected = report.last_sequence + 1;
-    if first == expected {
-        return Ok(());
-    }
-    // Segments after the first are checked against their predecessor by `check_complete`.
-    let what = format!("it starts with entry {first}, and the segment with entry 1 is missing");
-    Err(StoreError::damaged(&segment.path, 16, &what))
-}
-
 impl Loaded {
-    /// Replays the valid frames.
+    /// Checks the valid frames and replays those after `after`.
     fn scan(
         &self,
         report: &mut RecoveryReport,
         next_first: Option<u64>,
+        after: u64,
         replay: Replay<'_>,
     ) -> Result<Scanned, StoreError> {
         let mut offset = HEADER_BYTES as usize;
@@ -249,13 +395,12 @@ impl Loaded {
         let mut passed: VecDeque<(u64, usize)> = VecDeque::new();
         while next_first != Some(report.last_sequence + 1) {
             let rest = &self.bytes[offset..];
-            match parse(rest, self.open.header.salt) {
+            match parse(rest, self.seed) {
                 Parsed::Entry(entry) if entry.sequence == report.last_sequence + 1 => {
-                    replay(entry).map_err(|reason| {
-                        let what = format!("entry {}: {reason}", entry.sequence);
-                        StoreError::refused(&self.path, offset as u64, &what)
-                    })?;
-                    report.entries += 1;
+                    if entry.sequence > after {
+                        replay(entry).map_err(|reason| self.refusal(offset, entry, &reason))?;
+                        report.entries += 1;
+                    }
                     report.last_sequence = entry.sequence;
                     offset += super::frame::FRAME_HEADER_BYTES + entry.payload.len();
                 }
@@ -273,6 +418,32 @@ impl Loaded {
             }
         }
         Ok(Scanned { end: offset, unwitnessed_from })
+    }
+
+    fn refusal(&self, offset: usize, entry: Entry<'_>, reason: &str) -> StoreError {
+        let what = format!("entry {}: {reason}", entry.sequence);
+        StoreError::refused(&self.path, offset as u64, &what)
+    }
+
+    /// The last segment must reach what a snapshot has seen.
+    fn check_reaches(
+        &self,
+        end: usize,
+        report: &RecoveryReport,
+        wanted: Wanted,
+    ) -> Result<(), StoreError> {
+        let (last, least) = (report.last_sequence, wanted.least());
+        if last >= least {
+            return Ok(());
+        }
+        let what = format!(
+            "the journal ends here ({}) and the snapshot at entry {} proves that entries up to \
+             {least} were safely written: {} missing",
+            self.fault(end, last + 1),
+            wanted.after,
+            missing(last + 1, least)
+        );
+        Err(StoreError::damaged(&self.path, end as u64, &what))
     }
 
     /// A segment that is followed by another must reach up to it.
@@ -314,7 +485,7 @@ impl Loaded {
         let tail = &self.bytes[end..=end + last];
         // A mark may end in zeros, which are not part of the tail.
         let searched = &self.bytes[end..self.bytes.len().min(end + last + 1 + 8)];
-        if let Some(mark) = find_highest_mark(searched, self.open.header.salt)
+        if let Some(mark) = find_highest_mark(searched, self.seed)
             && mark.durable_sequence >= expected
         {
             let what = format!(
@@ -334,7 +505,7 @@ impl Loaded {
 
     /// What is wrong with the bytes at a place where the entry `expected` should be.
     fn fault(&self, offset: usize, expected: u64) -> String {
-        match parse(&self.bytes[offset..], self.open.header.salt) {
+        match parse(&self.bytes[offset..], self.seed) {
             Parsed::Entry(Entry { sequence, .. }) => format!("found is entry {sequence}"),
             Parsed::Mark(mark) if mark.next_sequence == expected => "found is a mark".to_owned(),
             Parsed::Mark(mark) => format!("found is a mark for entry {}", mark.next_sequence),

@@ -4,13 +4,14 @@
 //!   Shared.state    Mutex: Intake, flags.   Held for a copy at most, never during input or output.
 //!   Shared.spares   Mutex: SpareMaker.      Held while space is allocated; taken before state.
 //!   Shared.durable  Atomic: what may be acknowledged.
+//!   Shared.synced   Atomic: what is on stable storage, whatever the policy.
 //!   work            Condvar: the journal thread sleeps here when there is nothing to write.
 //!   progress        Condvar: callers sleep here, for durability or for room in memory.
 //! ```
 //!
 //! The thread takes the group that was filled, writes and syncs it while the next one fills, then
 //! publishes and wakes. Without work it sleeps; with `everysec` and unsynced bytes it sleeps until
-//! the second is over. Wake-ups cost a system call and are made only when somebody sleeps.
+//! the second is over. With a group delay it lets a young, small group wait. Wake-ups cost a system call and are made only when somebody sleeps.
 //!
 //! With `everysec` and `off` an entry counts as durable when it is appended, so `durable` is
 //! published under the state's mutex there; with `always` only this thread publishes.
@@ -20,6 +21,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::intake::{Group, Intake};
+use super::segments::Segments;
 use super::spare::SpareMaker;
 use super::writer::Writer;
 use super::{JournalOptions, JournalStats, SyncPolicy};
@@ -37,6 +39,8 @@ pub(crate) type Wake = Box<dyn Fn() + Send + Sync>;
 pub(crate) struct Shared {
     options: JournalOptions,
     durable: AtomicU64,
+    synced: AtomicU64,
+    pub(crate) segments: Segments,
     state: Mutex<State>,
     spares: Mutex<SpareMaker>,
     work: Condvar,
@@ -48,11 +52,17 @@ pub(crate) struct Shared {
 struct State {
     intake: Intake,
     poisoned: Option<String>,
+    /// When the group that is taken next was begun; noted only when groups may wait.
+    filling_since: Option<Instant>,
+    /// What somebody waits for to be synced.
+    sync_wanted: u64,
     /// When `close` was called.
     closing: Option<Instant>,
     /// The journal thread has ended: nothing more will be written.
     ended: bool,
     thread_sleeps: bool,
+    /// It sleeps only so that the group grows: an append need not wake it.
+    thread_delays: bool,
     callers_sleeping: usize,
 }
 
@@ -70,19 +80,30 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Shared {
-    pub(crate) fn new(options: JournalOptions, intake: Intake, spares: SpareMaker) -> Shared {
+    pub(crate) fn new(
+        options: JournalOptions,
+        intake: Intake,
+        spares: SpareMaker,
+        segments: Segments,
+    ) -> Shared {
         let durable = AtomicU64::new(intake.last_sequence());
+        let synced = AtomicU64::new(intake.last_sequence());
         let state = State {
             intake,
             poisoned: None,
+            filling_since: None,
+            sync_wanted: 0,
             closing: None,
             ended: false,
             thread_sleeps: false,
+            thread_delays: false,
             callers_sleeping: 0,
         };
         Shared {
             options,
             durable,
+            synced,
+            segments,
             state: Mutex::new(state),
             spares: Mutex::new(spares),
             work: Condvar::new(),
@@ -114,7 +135,7 @@ impl Shared {
         let mut state = lock(&self.state);
         loop {
             state.check_open()?;
-            if state.intake.buffered_bytes() < self.options.group_size_bytes_max.max(1) {
+            if !self.is_full(&state) {
                 return Ok(state);
             }
             state = self.sleep_until_progress(state);
@@ -134,12 +155,74 @@ impl Shared {
         if lock(&self.state).intake.has_room(wanted) {
             return Ok(());
         }
+        self.install(&mut spares, wanted)
+    }
+
+    /// Begins a new segment and waits until everything before it is on stable storage.
+    pub(crate) fn roll(&self) -> Result<u64, StoreError> {
+        let (mut state, first_sequence) = loop {
+            let wanted = {
+                let mut state = lock(&self.state);
+                state.check_open()?;
+                match state.intake.roll() {
+                    Ok(first_sequence) => break (state, first_sequence),
+                    Err(wanted) => wanted,
+                }
+            };
+            self.extend_spare(wanted)?;
+        };
+        state.sync_wanted = state.sync_wanted.max(first_sequence - 1);
+        self.wake_thread(state);
+        self.wait_until(|| {
+            self.segments.newest() >= first_sequence && self.is_synced(first_sequence - 1)
+        })?;
+        Ok(first_sequence)
+    }
+
+    /// Makes sure of a spare of this capacity.
+    fn extend_spare(&self, wanted: u64) -> Result<(), StoreError> {
+        let mut spares = lock(&self.spares);
+        if lock(&self.state).intake.spare_capacity_bytes() < wanted {
+            self.install(&mut spares, wanted)?;
+        }
+        Ok(())
+    }
+
+    fn install(&self, spares: &mut SpareMaker, wanted: u64) -> Result<(), StoreError> {
         let spare = spares.make(wanted)?;
         let smaller = lock(&self.state).intake.install_spare(spare);
         if let Some(smaller) = smaller {
             spares.discard(smaller);
         }
         Ok(())
+    }
+
+    /// Waits until everything appended so far is on stable storage, whatever the policy.
+    pub(crate) fn sync(&self) -> Result<u64, StoreError> {
+        let mut state = lock(&self.state);
+        let sequence = state.intake.last_sequence();
+        if !self.is_synced(sequence) {
+            state.sync_wanted = state.sync_wanted.max(sequence);
+            self.wake_thread(state);
+            self.wait_until(|| self.is_synced(sequence))?;
+        }
+        Ok(sequence)
+    }
+
+    fn is_synced(&self, sequence: u64) -> bool {
+        self.synced.load(Ordering::Acquire) >= sequence
+    }
+
+    /// Sleeps until the journal thread has made something true.
+    fn wait_until(&self, done: impl Fn() -> bool) -> Result<(), StoreError> {
+        let mut state = lock(&self.state);
+        loop {
+            if done() {
+                return Ok(());
+            }
+            state.check_alive()?;
+            state = self.sleep_until_progress(state);
+        }
     }
 
     pub(crate) fn append(&self, charge_bytes: u64, entries: &[(u16, &[u8])]) -> u64 {
@@ -149,8 +232,18 @@ impl Shared {
         if self.options.sync != SyncPolicy::Always && alive {
             self.durable.store(sequence, Ordering::Release);
         }
-        self.wake_thread(state);
+        if !self.options.group_delay_max.is_zero() {
+            state.filling_since.get_or_insert_with(Instant::now);
+        }
+        if !state.thread_delays || self.is_full(&state) {
+            self.wake_thread(state);
+        }
         sequence
+    }
+
+    /// Whether callers have to wait until something is written.
+    fn is_full(&self, state: &State) -> bool {
+        state.intake.buffered_bytes() >= self.options.group_size_bytes_max.max(1)
     }
 
     pub(crate) fn release(&self, charge_bytes: u64) {
@@ -173,14 +266,7 @@ impl Shared {
         if self.durable_sequence() >= sequence {
             return Ok(());
         }
-        let mut state = lock(&self.state);
-        loop {
-            if self.durable_sequence() >= sequence {
-                return Ok(());
-            }
-            state.check_alive()?;
-            state = self.sleep_until_progress(state);
-        }
+        self.wait_until(|| self.durable_sequence() >= sequence)
     }
 
     pub(crate) fn add_waker(&self, wake: Wake) {
@@ -193,7 +279,9 @@ impl Shared {
 
     pub(crate) fn stats(&self) -> JournalStats {
         let poisoned = self.poisoned();
-        JournalStats { poisoned, ..lock(&self.stats).clone() }
+        let segments = self.segments.count();
+        let memory_bytes = lock(&self.state).intake.memory_bytes();
+        JournalStats { poisoned, segments, memory_bytes, ..lock(&self.stats).clone() }
     }
 
     pub(crate) fn start_closing(&self) {
@@ -224,14 +312,29 @@ impl Shared {
         self.tell_progress();
     }
 
-    /// Sleeps until there is something to do; `sync_due` is when unsynced bytes must be synced.
-    fn next_work(&self, sync_due: Option<Instant>) -> Work {
+    /// Until when the group that is filled may wait for more.
+    fn delay_until(&self, state: &State) -> Option<Instant> {
+        let since = state.filling_since?;
+        let is_urgent =
+            state.closing.is_some() || self.is_full(state) || !self.is_synced(state.sync_wanted);
+        let until = since + self.options.group_delay_max;
+        (!is_urgent && until > Instant::now()).then_some(until)
+    }
+
+    /// Sleeps until there is something to do. `sync_due` is when unsynced bytes must be synced,
+    /// `written` the sequence up to which there is nothing to write.
+    fn next_work(&self, sync_due: Option<Instant>, written: u64) -> Work {
         let mut state = lock(&self.state);
         loop {
-            if sync_due.is_some_and(|due| due <= Instant::now()) {
+            let sync_is_wanted = state.sync_wanted <= written && !self.is_synced(state.sync_wanted);
+            if sync_is_wanted || sync_due.is_some_and(|due| due <= Instant::now()) {
                 return Work::Sync;
             }
-            if let Some(group) = state.intake.take() {
+            let delay_until = self.delay_until(&state);
+            if delay_until.is_none()
+                && let Some(group) = state.intake.take()
+            {
+                state.filling_since = None;
                 self.wake_callers(&state);
                 return Work::Write(group);
             }
@@ -241,8 +344,9 @@ impl Shared {
                 return Work::Close;
             }
             let grace_over = state.closing.map(|at| at + CLOSING_GRACE);
-            let wake_at = [sync_due, grace_over].into_iter().flatten().min();
+            let wake_at = [sync_due, grace_over, delay_until].into_iter().flatten().min();
             state.thread_sleeps = true;
+            state.thread_delays = delay_until.is_some();
             state = match wake_at {
                 None => self.work.wait(state).unwrap_or_else(PoisonError::into_inner),
                 Some(at) => {
@@ -252,6 +356,7 @@ impl Shared {
                 }
             };
             state.thread_sleeps = false;
+            state.thread_delays = false;
         }
     }
 
@@ -261,12 +366,7 @@ impl Shared {
         let low_bytes = self.options.segment_size_bytes / 2;
         if lock(&self.state).intake.wants_spare(low_bytes) {
             let mut spares = lock(&self.spares);
-            if let Ok(spare) = spares.make(0) {
-                let smaller = lock(&self.state).intake.install_spare(spare);
-                if let Some(smaller) = smaller {
-                    spares.discard(smaller);
-                }
-            }
+            let _ = self.install(&mut spares, 0);
         }
     }
 }
@@ -337,17 +437,24 @@ struct Worker<'a> {
 impl Worker<'_> {
     fn run(&mut self) -> Result<(), StoreError> {
         loop {
-            match self.shared.next_work(self.sync_due) {
+            match self.shared.next_work(self.sync_due, self.writer.written_sequence()) {
                 Work::Write(group) => self.write(group)?,
-                Work::Sync => self.sync()?,
+                Work::Sync => {
+                    self.sync()?;
+                    self.shared.tell_progress();
+                }
                 Work::Close => return self.close(),
             }
         }
     }
 
     fn write(&mut self, group: Group) -> Result<(), StoreError> {
-        let frames = group.last_sequence - group.first_sequence + 1;
+        let frames = group.last_sequence + 1 - group.first_sequence;
+        let begun = group.segment.is_some().then_some(group.first_sequence);
         let bytes = self.writer.write(group)?;
+        if let Some(first_sequence) = begun {
+            self.shared.segments.push(first_sequence);
+        }
         {
             let mut stats = lock(&self.shared.stats);
             stats.groups += 1;
@@ -366,15 +473,21 @@ impl Worker<'_> {
             }
             SyncPolicy::Off => {}
         }
+        self.publish_synced();
         self.shared.tell_progress();
         self.shared.extend_ahead();
         Ok(())
+    }
+
+    fn publish_synced(&self) {
+        self.shared.synced.store(self.writer.durable_sequence(), Ordering::Release);
     }
 
     fn sync(&mut self) -> Result<(), StoreError> {
         self.sync_due = None;
         let start = Instant::now();
         self.writer.sync()?;
+        self.publish_synced();
         let nanoseconds = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
         let mut stats = lock(&self.shared.stats);
         stats.syncs += 1;

@@ -158,6 +158,11 @@ impl Writer {
         Ok(())
     }
 
+    /// The highest sequence that was written.
+    pub(crate) fn written_sequence(&self) -> u64 {
+        self.written_sequence
+    }
+
     /// The highest sequence on stable storage.
     pub(crate) fn durable_sequence(&self) -> u64 {
         self.durable_sequence

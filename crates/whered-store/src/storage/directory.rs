@@ -1,12 +1,16 @@
-//! The real file system: one directory, through std, with `fallocate` through libc.
+//! The real file system: one directory, through std; `fallocate`, `pwritev` and `sync_file_range`
+//! through libc.
 //!
 //! Preallocation: `fallocate` allocates blocks that read as zeros. Where the file system does not
 //! know it (or on another system than Linux), zeros are written instead, which costs one write of
 //! the whole file. No state but the path: calls may run at the same time.
 
+use std::any::Any;
 use std::fs::{self, File, OpenOptions};
 use std::hash::BuildHasher;
 use std::io;
+#[cfg(target_os = "linux")]
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
@@ -67,6 +71,14 @@ impl Storage for DirectoryStorage {
         fs::remove_file(self.path.join(name))
     }
 
+    fn link(&self, name: &str, into: &dyn Storage, new_name: &str) -> io::Result<()> {
+        let into: &dyn Any = into;
+        let Some(into) = into.downcast_ref::<DirectoryStorage>() else {
+            return Err(io::Error::from(io::ErrorKind::Unsupported));
+        };
+        fs::hard_link(self.path.join(name), into.path.join(new_name))
+    }
+
     fn sync_directory(&self) -> io::Result<()> {
         File::open(&self.path)?.sync_all()
     }
@@ -94,6 +106,16 @@ impl StorageFile for File {
         self.write_all_at(bytes, offset_bytes)
     }
 
+    #[cfg(target_os = "linux")]
+    fn write_gathered_at(&self, offset_bytes: u64, pieces: &[&[u8]]) -> io::Result<()> {
+        linux::write_gathered_at(self, offset_bytes, pieces)
+    }
+
+    #[cfg(target_os = "linux")]
+    fn write_back(&self, range: Range<u64>, wait: bool) -> io::Result<()> {
+        linux::write_back(self, range, wait)
+    }
+
     fn sync_data(&self) -> io::Result<()> {
         File::sync_data(self)
     }
@@ -103,34 +125,23 @@ impl StorageFile for File {
     }
 }
 
-#[cfg(target_os = "linux")]
 fn allocate(file: &File, size_bytes: u64) -> io::Result<()> {
-    let length = libc::off_t::try_from(size_bytes)
-        .map_err(|_| io::Error::from(io::ErrorKind::FileTooLarge))?;
-    loop {
-        match fallocate(file, length) {
-            Ok(()) => return Ok(()),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => {
-                return write_zeros(file, size_bytes);
-            }
-            Err(error) => return Err(error),
+    // The system call takes no length of zero.
+    if size_bytes == 0 { Ok(()) } else { allocate_some(file, size_bytes) }
+}
+
+#[cfg(target_os = "linux")]
+fn allocate_some(file: &File, size_bytes: u64) -> io::Result<()> {
+    match linux::allocate(file, size_bytes) {
+        Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => {
+            write_zeros(file, size_bytes)
         }
+        result => result,
     }
 }
 
-#[cfg(target_os = "linux")]
-#[allow(unsafe_code, reason = "std has no call that allocates a file's blocks")]
-fn fallocate(file: &File, length_bytes: libc::off_t) -> io::Result<()> {
-    use std::os::fd::AsRawFd;
-    // SAFETY: the call takes numbers only; the descriptor is open because `file` is borrowed for
-    // the whole call, and a wrong length is reported by the kernel, not undefined.
-    let result = unsafe { libc::fallocate(file.as_raw_fd(), 0, 0, length_bytes) };
-    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
-}
-
 #[cfg(not(target_os = "linux"))]
-fn allocate(file: &File, size_bytes: u64) -> io::Result<()> {
+fn allocate_some(file: &File, size_bytes: u64) -> io::Result<()> {
     write_zeros(file, size_bytes)
 }
 
@@ -145,6 +156,10 @@ fn write_zeros(file: &File, size_bytes: u64) -> io::Result<()> {
     }
     Ok(())
 }
+
+#[cfg(target_os = "linux")]
+#[path = "linux.rs"]
+mod linux;
 
 #[cfg(test)]
 #[path = "directory_tests.rs"]

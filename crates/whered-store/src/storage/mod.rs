@@ -1,4 +1,4 @@
-//! What the journal asks of a disk: a flat directory of preallocated files.
+//! What journal and snapshots ask of a disk: a flat directory of preallocated or growing files.
 //!
 //! Two implementations: [`DirectoryStorage`], the real file system, and [`SimulatedDisk`], which
 //! loses, tears and reorders writes on purpose. The traits promise no more than a careful reader
@@ -9,7 +9,8 @@
 //! - a name that was created, renamed or removed is certain only after `sync_directory`;
 //! - sectors of one write may reach the disk in any order, and not all of them.
 //!
-//! Not for: locking (see [`crate::DataDirectory`]), directories within directories.
+//! Not for: locking (see [`crate::DataDirectory`]), directories within directories (a backup is a
+//! second storage, to which files are linked).
 
 mod directory;
 mod simulated;
@@ -17,10 +18,12 @@ mod simulated;
 pub use directory::DirectoryStorage;
 pub use simulated::SimulatedDisk;
 
+use std::any::Any;
 use std::io;
+use std::ops::Range;
 
 /// A flat directory of files. All calls may come from several threads at once.
-pub trait Storage: Send + Sync {
+pub trait Storage: Any + Send + Sync {
     /// The names of all files, in no order.
     ///
     /// # Errors
@@ -28,7 +31,8 @@ pub trait Storage: Send + Sync {
     /// Whatever the system reports.
     fn list(&self) -> io::Result<Vec<String>>;
 
-    /// Makes a new file of `size_bytes` zeros whose space is really allocated.
+    /// Makes a new file of `size_bytes` zeros whose space is really allocated. A file that is to
+    /// grow starts with none; its writes may then fail for lack of room.
     ///
     /// # Errors
     ///
@@ -57,7 +61,16 @@ pub trait Storage: Send + Sync {
     /// Whatever the system reports.
     fn remove(&self, name: &str) -> io::Result<()>;
 
-    /// Waits until creations, renames and removals so far would survive a crash.
+    /// Gives a file another name in another directory as well: both are the same file from then on.
+    /// The name is certain after the other's `sync_directory`.
+    ///
+    /// # Errors
+    ///
+    /// [`io::ErrorKind::CrossesDevices`] or [`io::ErrorKind::Unsupported`] when only a copy can be
+    /// made; [`io::ErrorKind::AlreadyExists`]; whatever else the system reports.
+    fn link(&self, name: &str, into: &dyn Storage, new_name: &str) -> io::Result<()>;
+
+    /// Waits until creations, renames, links and removals here so far would survive a crash.
     ///
     /// # Errors
     ///
@@ -93,6 +106,31 @@ pub trait StorageFile: Send + Sync {
     ///
     /// Whatever the system reports; some of the bytes may then be written.
     fn write_at(&self, offset_bytes: u64, bytes: &[u8]) -> io::Result<()>;
+
+    /// Writes the pieces one after another from `offset_bytes` on.
+    ///
+    /// # Errors
+    ///
+    /// As [`StorageFile::write_at`].
+    fn write_gathered_at(&self, offset_bytes: u64, pieces: &[&[u8]]) -> io::Result<()> {
+        let mut offset_bytes = offset_bytes;
+        for piece in pieces {
+            self.write_at(offset_bytes, piece)?;
+            offset_bytes += piece.len() as u64;
+        }
+        Ok(())
+    }
+
+    /// Lets the system begin to write the range to the disk, or waits until it was handed over.
+    /// A help against piles of unwritten bytes; it makes nothing certain.
+    ///
+    /// # Errors
+    ///
+    /// A write that failed. As after a failed sync, nothing is known of the file then.
+    fn write_back(&self, range: Range<u64>, wait: bool) -> io::Result<()> {
+        let _ = (range, wait);
+        Ok(())
+    }
 
     /// Waits until all written bytes would survive a crash.
     ///

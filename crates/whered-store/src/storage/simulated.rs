@@ -7,6 +7,7 @@
 //!           durable bytes (what certainly survives)
 //!           dirty: sector -> every content it had since the last sync
 //!   names:  current, durable, and the changes between them in order
+//!           ("sub/name" where a handle is of a directory beside, as a backup's)
 //! ```
 //!
 //! What [`SimulatedDisk::crash`] makes of it: each dirty sector independently becomes its durable
@@ -14,13 +15,15 @@
 //! not synced has any size; each change of a name since the last directory sync happened or not,
 //! independently, a rename at once or not at all.
 //!
-//! Faults on request: no room beyond a byte budget, an error on the n-th sync (after which the
-//! dirty sectors are forgotten, as Linux does, with some of them written), a power cut before the
+//! Faults on request: no room beyond a byte budget, an error on the n-th sync or waited write-back
+//! (after which the dirty sectors are forgotten, as Linux does, with some of them written), a power cut before the
 //! n-th operation, changed bytes. Everything random comes from the seeds. Handles are clones of one
 //! disk; a mutex guards it.
 
-use std::collections::BTreeMap;
+use std::any::Any;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
+use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::{Storage, StorageFile};
@@ -44,6 +47,8 @@ const SECTOR_BYTES: usize = 512;
 #[derive(Clone)]
 pub struct SimulatedDisk {
     state: Arc<Mutex<State>>,
+    /// What the names of this handle's directory begin with.
+    prefix: String,
 }
 
 #[derive(Default)]
@@ -82,7 +87,17 @@ impl SimulatedDisk {
     }
 
     fn of(state: State) -> SimulatedDisk {
-        SimulatedDisk { state: Arc::new(Mutex::new(state)) }
+        SimulatedDisk { state: Arc::new(Mutex::new(state)), prefix: String::new() }
+    }
+
+    /// Another directory of the same disk; files can be linked from one to the other.
+    #[must_use]
+    pub fn directory(&self, name: &str) -> SimulatedDisk {
+        SimulatedDisk { state: Arc::clone(&self.state), prefix: format!("{}{name}/", self.prefix) }
+    }
+
+    fn full_name(&self, name: &str) -> String {
+        format!("{}{name}", self.prefix)
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -96,14 +111,15 @@ impl SimulatedDisk {
         let mut random = seed;
         let names = state.names_after_crash(&mut random);
         let files = state.files.iter().map(|file| file.after_crash(&mut random)).collect();
-        SimulatedDisk::of(State {
+        let disk = SimulatedDisk::of(State {
             random,
             files,
             durable_names: names.clone(),
             names,
             capacity_bytes: state.capacity_bytes,
             ..State::default()
-        })
+        });
+        SimulatedDisk { prefix: self.prefix.clone(), ..disk }
     }
 
     /// The disk as the next process finds it when only the process died: nothing is lost.
@@ -142,17 +158,19 @@ impl SimulatedDisk {
         self.lock().syncs
     }
 
-    /// All names, in order.
+    /// All names of this directory, in order.
     #[must_use]
     pub fn names(&self) -> Vec<String> {
-        self.lock().names.keys().cloned().collect()
+        let state = self.lock();
+        let names = state.names.keys().filter_map(|name| own_name(name, &self.prefix));
+        names.map(str::to_owned).collect()
     }
 
     /// A file's bytes as a reader sees them now.
     #[must_use]
     pub fn read(&self, name: &str) -> Option<Vec<u8>> {
         let state = self.lock();
-        let file = *state.names.get(name)?;
+        let file = *state.names.get(&self.full_name(name))?;
         Some(state.files[file].current.clone())
     }
 
@@ -163,8 +181,8 @@ impl SimulatedDisk {
             FileState { current: bytes.to_vec(), durable: bytes.to_vec(), ..FileState::default() };
         state.files.push(file);
         let index = state.files.len() - 1;
-        state.names.insert(name.to_owned(), index);
-        state.durable_names.insert(name.to_owned(), index);
+        state.names.insert(self.full_name(name), index);
+        state.durable_names.insert(self.full_name(name), index);
     }
 
     /// Changes one bit of a file behind everybody's back, durably. False: there is no such byte.
@@ -201,7 +219,9 @@ impl State {
     }
 
     fn used_bytes(&self) -> u64 {
-        self.names.values().map(|&file| self.files[file].current.len() as u64).sum()
+        // A file with two names is there once.
+        let files: BTreeSet<usize> = self.names.values().copied().collect();
+        files.into_iter().map(|file| self.files[file].current.len() as u64).sum()
     }
 
     fn names_after_crash(&self, random: &mut u64) -> BTreeMap<String, usize> {
@@ -214,17 +234,37 @@ impl State {
         names
     }
 
-    fn sync(&mut self, file: usize) -> io::Result<()> {
+    /// Counts a sync; when it is the one that fails, some sectors were written and none is tried
+    /// again.
+    fn try_sync(&mut self, file: usize) -> io::Result<()> {
         self.step()?;
         self.syncs += 1;
-        let fails = self.failing_sync == Some(self.syncs);
-        let file = &mut self.files[file];
-        if fails {
-            // Some sectors were written; none is tried again.
-            file.durable = file.after_crash(&mut self.random).durable;
-            file.dirty.clear();
-            return Err(io::Error::other("simulated input/output error"));
+        if self.failing_sync != Some(self.syncs) {
+            return Ok(());
         }
+        let file = &mut self.files[file];
+        file.durable = file.after_crash(&mut self.random).durable;
+        file.dirty.clear();
+        Err(io::Error::other("simulated input/output error"))
+    }
+
+    fn check_capacity(&self, more_bytes: u64) -> io::Result<()> {
+        match self.capacity_bytes {
+            Some(most) if self.used_bytes() + more_bytes > most => {
+                Err(io::Error::from(io::ErrorKind::StorageFull))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn change_names(&mut self, change: NameChange) {
+        change.apply(&mut self.names);
+        self.name_changes.push(change);
+    }
+
+    fn sync(&mut self, file: usize) -> io::Result<()> {
+        self.try_sync(file)?;
+        let file = &mut self.files[file];
         let FileState { current, durable, dirty } = file;
         durable.resize(current.len(), 0);
         for sector in std::mem::take(dirty).into_keys() {
@@ -236,6 +276,15 @@ impl State {
 }
 
 impl NameChange {
+    /// The name in whose directory the change is.
+    fn name(&self) -> &str {
+        match self {
+            NameChange::Add(name, _) | NameChange::Rename(name, ..) | NameChange::Remove(name) => {
+                name
+            }
+        }
+    }
+
     fn apply(&self, names: &mut BTreeMap<String, usize>) {
         match self {
             NameChange::Add(name, file) => {
@@ -285,6 +334,11 @@ impl FileState {
     }
 }
 
+/// The name as the directory with this prefix has it, if it is one of its own.
+fn own_name<'a>(name: &'a str, prefix: &str) -> Option<&'a str> {
+    name.strip_prefix(prefix).filter(|rest| !rest.contains('/'))
+}
+
 fn sector_range(sector: usize, length: usize) -> std::ops::Range<usize> {
     let start = (sector * SECTOR_BYTES).min(length);
     start..(start + SECTOR_BYTES).min(length)
@@ -307,17 +361,15 @@ impl Storage for SimulatedDisk {
     fn create(&self, name: &str, size_bytes: u64) -> io::Result<Box<dyn StorageFile>> {
         let mut state = self.lock();
         state.step()?;
-        if state.names.contains_key(name) {
+        let name = self.full_name(name);
+        if state.names.contains_key(&name) {
             return Err(io::Error::from(io::ErrorKind::AlreadyExists));
         }
-        if state.capacity_bytes.is_some_and(|most| state.used_bytes() + size_bytes > most) {
-            return Err(io::Error::from(io::ErrorKind::StorageFull));
-        }
+        state.check_capacity(size_bytes)?;
         let current = vec![0; size_bytes as usize];
         state.files.push(FileState { current, ..FileState::default() });
         let file = state.files.len() - 1;
-        state.names.insert(name.to_owned(), file);
-        state.name_changes.push(NameChange::Add(name.to_owned(), file));
+        state.change_names(NameChange::Add(name, file));
         drop(state);
         Ok(Box::new(SimulatedFile { disk: self.clone(), file }))
     }
@@ -325,7 +377,7 @@ impl Storage for SimulatedDisk {
     fn open(&self, name: &str, _may_write: bool) -> io::Result<Box<dyn StorageFile>> {
         let state = self.lock();
         state.check_power()?;
-        let file = state.find(name)?;
+        let file = state.find(&self.full_name(name))?;
         drop(state);
         Ok(Box::new(SimulatedFile { disk: self.clone(), file }))
     }
@@ -333,33 +385,53 @@ impl Storage for SimulatedDisk {
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
         let mut state = self.lock();
         state.step()?;
-        let file = state.find(from)?;
-        let change = NameChange::Rename(from.to_owned(), to.to_owned(), file);
-        change.apply(&mut state.names);
-        state.name_changes.push(change);
+        let (from, to) = (self.full_name(from), self.full_name(to));
+        let file = state.find(&from)?;
+        state.change_names(NameChange::Rename(from, to, file));
         Ok(())
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {
         let mut state = self.lock();
         state.step()?;
-        state.find(name)?;
-        let change = NameChange::Remove(name.to_owned());
-        change.apply(&mut state.names);
-        state.name_changes.push(change);
+        let name = self.full_name(name);
+        state.find(&name)?;
+        state.change_names(NameChange::Remove(name));
+        Ok(())
+    }
+
+    fn link(&self, name: &str, into: &dyn Storage, new_name: &str) -> io::Result<()> {
+        let into: &dyn Any = into;
+        let into = into
+            .downcast_ref::<SimulatedDisk>()
+            .filter(|into| Arc::ptr_eq(&self.state, &into.state))
+            .ok_or_else(|| io::Error::from(io::ErrorKind::CrossesDevices))?;
+        let mut state = self.lock();
+        state.step()?;
+        let file = state.find(&self.full_name(name))?;
+        let new_name = into.full_name(new_name);
+        if state.names.contains_key(&new_name) {
+            return Err(io::Error::from(io::ErrorKind::AlreadyExists));
+        }
+        state.change_names(NameChange::Add(new_name, file));
         Ok(())
     }
 
     fn sync_directory(&self) -> io::Result<()> {
         let mut state = self.lock();
         state.step()?;
-        state.name_changes.clear();
-        state.durable_names = state.names.clone();
+        for change in std::mem::take(&mut state.name_changes) {
+            if own_name(change.name(), &self.prefix).is_some() {
+                change.apply(&mut state.durable_names);
+            } else {
+                state.name_changes.push(change);
+            }
+        }
         Ok(())
     }
 
     fn describe(&self, name: &str) -> String {
-        format!("simulated/{name}")
+        format!("simulated/{}{name}", self.prefix)
     }
 
     fn random(&self) -> u64 {
@@ -396,8 +468,19 @@ impl StorageFile for SimulatedFile {
         state.step()?;
         let offset = usize::try_from(offset_bytes)
             .map_err(|_| io::Error::from(io::ErrorKind::FileTooLarge))?;
+        let end = offset.saturating_add(bytes.len());
+        let growth = end.saturating_sub(state.files[self.file].current.len());
+        if growth > 0 {
+            state.check_capacity(growth as u64)?;
+        }
         state.files[self.file].write(offset, bytes);
         Ok(())
+    }
+
+    fn write_back(&self, _range: Range<u64>, wait: bool) -> io::Result<()> {
+        // Any dirty sector may be written at any time, so a beginning changes nothing here.
+        let mut state = self.disk.lock();
+        if wait { state.try_sync(self.file) } else { state.step() }
     }
 
     fn sync_data(&self) -> io::Result<()> {

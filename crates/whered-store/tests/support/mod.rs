@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use whered_store::{
-    JournalCore, JournalOptions, RecoveryReport, SimulatedDisk, StoreError, SyncPolicy,
+    JournalCore, JournalOptions, RecoveryReport, SimulatedDisk, StoreError, SyncPolicy, Wanted,
 };
 
 /// Kind and payload of each entry, in order.
@@ -48,7 +48,7 @@ pub(crate) fn open(
 ) -> Result<(JournalCore, RecoveryReport, Entries), StoreError> {
     let mut entries = Entries::new();
     let (core, report) =
-        JournalCore::open(Arc::new(disk.clone()), &small_options(), &mut |entry| {
+        JournalCore::open(Arc::new(disk.clone()), &small_options(), Wanted::all(), &mut |entry| {
             assert_eq!(entry.sequence, entries.len() as u64 + 1);
             entries.push((entry.kind, entry.payload.to_vec()));
             Ok(())

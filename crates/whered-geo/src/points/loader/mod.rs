@@ -131,6 +131,16 @@ impl PointsLoader {
         Ok(())
     }
 
+    /// How many entries were taken; members that came twice count twice. O(leaves).
+    pub fn len(&self) -> usize {
+        self.long.len() + self.leaves.iter().map(|loaded| loaded.leaf.len()).sum::<usize>()
+    }
+
+    /// Whether nothing was taken.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
     /// Takes over what another loader has.
     pub fn join(&mut self, other: PointsLoader) {
         self.leaves.extend(other.leaves);

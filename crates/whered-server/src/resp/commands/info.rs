@@ -119,7 +119,11 @@ fn memory(session: &Session, text: &mut String) {
     line(text, "maxmemory", limit);
     line(text, "maxmemory_human", human(limit));
     line(text, "maxmemory_policy", "noeviction");
-    line(text, "mem_fragmentation_ratio", format_args!("{:.2}", resident as f64 / used.max(1) as f64));
+    line(
+        text,
+        "mem_fragmentation_ratio",
+        format_args!("{:.2}", resident as f64 / used.max(1) as f64),
+    );
     line(text, "mem_allocator", "mimalloc");
     let engine = session.engine().memory();
     line(text, "used_memory_keys", engine.keys_bytes);

@@ -1,0 +1,77 @@
+//! Which segments there are, and the removal of those that nobody needs any more.
+//!
+//! ```text
+//!   firsts:  | 1 | 4711 | 9000 | 12345 |     the last one is being written and always stays
+//!   remove_before(9500):   the segments 1 and 4711 hold nothing above 9500 and go; 9000 stays
+//! ```
+//!
+//! Not for: knowing who needs entries; the caller says it. Invariants: segments go oldest first, and
+//! each removal is certain before the next one begins, so that no crash leaves a gap.
+//!
+//! Any thread may call; the list is locked for moments, never during input or output.
+
+use std::sync::{Arc, Mutex};
+
+use super::segment::segment_name;
+use super::thread::lock;
+use crate::error::StoreError;
+use crate::storage::Storage;
+
+/// See the file's header.
+pub(crate) struct Segments {
+    storage: Arc<dyn Storage>,
+    firsts: Mutex<Vec<u64>>,
+    /// Held during a removal: one at a time.
+    removing: Mutex<()>,
+}
+
+impl Segments {
+    pub(crate) fn new(storage: Arc<dyn Storage>, firsts: Vec<u64>) -> Segments {
+        Segments { storage, firsts: Mutex::new(firsts), removing: Mutex::new(()) }
+    }
+
+    /// Notes that the segment with this first sequence is the one being written now.
+    pub(crate) fn push(&self, first_sequence: u64) {
+        lock(&self.firsts).push(first_sequence);
+    }
+
+    /// The first sequence of the segment being written.
+    pub(crate) fn newest(&self) -> u64 {
+        lock(&self.firsts).last().copied().unwrap_or(0)
+    }
+
+    /// How many there are.
+    pub(crate) fn count(&self) -> usize {
+        lock(&self.firsts).len()
+    }
+
+    /// The oldest segment if it holds only entries up to `sequence`.
+    fn oldest_before(&self, sequence: u64) -> Option<u64> {
+        let firsts = lock(&self.firsts);
+        let (oldest, next) = (*firsts.first()?, *firsts.get(1)?);
+        (next <= sequence.saturating_add(1)).then_some(oldest)
+    }
+
+    /// Removes all segments that hold only entries up to `sequence`; returns how many.
+    pub(crate) fn remove_before(&self, sequence: u64) -> Result<usize, StoreError> {
+        let _one_at_a_time = lock(&self.removing);
+        let mut removed = 0;
+        while let Some(oldest) = self.oldest_before(sequence) {
+            let name = segment_name(oldest);
+            let remove = || {
+                match self.storage.remove(&name) {
+                    // An attempt before this one may have failed at the sync only.
+                    Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+                    result => result?,
+                }
+                self.storage.sync_directory()
+            };
+            remove().map_err(|error| {
+                StoreError::io(&format!("cannot remove {}", self.storage.describe(&name)), &error)
+            })?;
+            lock(&self.firsts).remove(0);
+            removed += 1;
+        }
+        Ok(removed)
+    }
+}
