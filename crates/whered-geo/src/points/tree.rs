@@ -86,8 +86,8 @@ impl Tree {
         self.len == 0
     }
 
-    /// Bytes of memory held, spare room included, without the allocator's own overhead. What a
-    /// frozen view shares with its collection is counted by both.
+    /// Bytes of memory held, spare room included and as the allocator rounds them. What a frozen
+    /// view shares with its collection is counted by both.
     pub fn memory_bytes(&self) -> usize {
         self.bytes + self.root.memory_bytes() + self.outside.memory_bytes()
     }
