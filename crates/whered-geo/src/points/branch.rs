@@ -297,17 +297,21 @@ impl<C> Branch<C> {
 }
 
 impl<C: Node> Branch<C> {
-    /// A branch over these children.
-    pub(super) fn of_children(children: impl ExactSizeIterator<Item = C>) -> Branch<C> {
+    /// A branch over children with their first cells and numbers of entries; adds their memory.
+    pub(super) fn of_children(
+        children: impl ExactSizeIterator<Item = (u64, usize, C)>,
+        bytes: &mut usize,
+    ) -> Branch<C> {
         let room = children.len().next_multiple_of(ROOM);
         let mut branch = Branch {
             firsts: Vec::with_capacity(room),
             counts: Vec::with_capacity(room),
             children: Vec::with_capacity(room),
         };
-        for child in children {
-            branch.firsts.push(child.first());
-            branch.counts.push(child.count());
+        for (first, count, child) in children {
+            *bytes += child.memory_bytes();
+            branch.firsts.push(first);
+            branch.counts.push(count);
             branch.children.push(child);
         }
         branch

@@ -111,6 +111,15 @@ pub(super) fn is_long_mark(text: &[u8]) -> bool {
     text.len() == 5 && text[0] == OUTSIDE_MARK
 }
 
+/// The member within a bulk string that lies inside a leaf: the size of the whole tells how many
+/// digits its length has.
+#[inline]
+pub(super) fn inside_member_of(bulk: &[u8]) -> &[u8] {
+    let size = bulk.len();
+    let digits = 1 + usize::from(size > 15) + usize::from(size > 106) + usize::from(size > 1007);
+    &bulk[digits + 3..size - 2]
+}
+
 fn bulk_size(member_size: usize) -> usize {
     member_size.checked_ilog10().unwrap_or(0) as usize + 6 + member_size
 }
