@@ -1,8 +1,8 @@
 //! What a large collection costs: memory for each point, and processor time for each change.
 //!
 //! For: the figures in `docs/design/points.md`. Not for: searches, or a comparison with rivals.
-//! Usage: `points [COUNT]`, ten million if not said; built with `--features mimalloc` it has
-//! the program's allocator, otherwise the system's.
+//! Usage: `points [COUNT]`, ten million if not said, or `points pages [COUNT]` (`pages.rs`); built
+//! with `--features mimalloc` it has the program's allocator, otherwise the system's.
 //!
 //! ```text
 //! insert in random order ─► look up ─► move 200 m ─► move anywhere ─► the same under a frozen view
@@ -13,6 +13,9 @@
 //! cells are made beforehand.
 
 #![allow(clippy::print_stdout, reason = "the figures are what it is run for")]
+
+#[path = "../pages.rs"]
+mod pages;
 
 use std::fs;
 
@@ -68,19 +71,28 @@ impl Changes {
 }
 
 fn main() {
-    let count: usize = std::env::args().nth(1).map_or(10_000_000, |count| {
-        count.parse().expect("the first argument is the number of points")
+    let mut words = std::env::args().skip(1).peekable();
+    let is_pages = words.next_if(|word| word == "pages").is_some();
+    let count: usize = words.next().map_or(10_000_000, |count| {
+        count.parse().expect("the last argument is the number of points")
     });
+    if is_pages {
+        let empty_bytes = resident_bytes();
+        let mut points = Points::new();
+        load(&mut points, count);
+        pages::measure(points, empty_bytes);
+    } else {
+        measure_changes(count);
+    }
+}
+
+fn measure_changes(count: usize) {
     let some = (count / 10).min(1_000_000);
     let empty_bytes = resident_bytes();
     let mut points = Points::new();
     let many = count - 2 * some;
     load(&mut points, many);
-    let report = |points: &Points, when: &str| {
-        let each = |bytes: usize| bytes as f64 / points.len() as f64;
-        let (held, resident) = (points.memory_bytes(), resident_bytes() - empty_bytes);
-        println!("{when}: {:.2} bytes a point held, {:.2} resident", each(held), each(resident));
-    };
+    let report = |points: &Points, when: &str| report_bytes(points, when, empty_bytes);
     report(&points, "after random inserts");
     load_last(&mut points, many, some);
     look_up(&points, count, some);
@@ -125,6 +137,12 @@ fn main() {
         drop(view);
     }
     report(&points, "after moves under frozen views");
+}
+
+fn report_bytes(points: &Points, when: &str, empty_bytes: usize) {
+    let each = |bytes: usize| bytes as f64 / points.len() as f64;
+    let (held, resident) = (points.memory_bytes(), resident_bytes() - empty_bytes);
+    println!("{when}: {:.2} bytes a point held, {:.2} resident", each(held), each(resident));
 }
 
 /// Inserts points in commands.
@@ -231,6 +249,14 @@ impl Clock {
         let first = text.split(' ').next();
         first.and_then(|number| number.parse().ok()).expect("Linux counts processor time")
     }
+}
+
+/// Processor time of all threads, those that have ended too, in steps of 10 ms.
+fn process_seconds() -> f64 {
+    let text = fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    let fields = text.rsplit(')').next().unwrap_or_default().split(' ');
+    let ticks: u64 = fields.skip(12).take(2).filter_map(|field| field.parse::<u64>().ok()).sum();
+    ticks as f64 / 100.0
 }
 
 fn resident_bytes() -> usize {

@@ -19,20 +19,17 @@
 use std::sync::Arc;
 
 use super::leaf::{Leaf, MOST_ENTRIES};
+use super::memory;
 use super::outside::{Outside, Text};
 use super::tree::Position;
 
 /// The most children of a branch.
 pub(super) const MOST_CHILDREN: usize = 128;
-/// Memory of a child in its branch: first cell, count, and a reference of two words.
-const CHILD_BYTES: usize = 32;
-/// Memory of a branch without its children: its three columns, its counts and their overhead.
-const BRANCH_BYTES: usize = 128;
 /// How many children a branch makes room for at a time.
 const ROOM: usize = 8;
 
 /// An inner node.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Branch<C> {
     firsts: Vec<u64>,
     counts: Vec<usize>,
@@ -241,6 +238,21 @@ pub(super) fn own<C: Node>(branch: &mut Arc<Branch<C>>) -> &mut Branch<C> {
     Arc::make_mut(branch)
 }
 
+/// A copy has as much room, so that the account of the tree holds for it too.
+impl<C: Clone> Clone for Branch<C> {
+    fn clone(&self) -> Branch<C> {
+        let mut copy = Branch {
+            firsts: Vec::with_capacity(self.firsts.capacity()),
+            counts: Vec::with_capacity(self.counts.capacity()),
+            children: Vec::with_capacity(self.children.capacity()),
+        };
+        copy.firsts.extend_from_slice(&self.firsts);
+        copy.counts.extend_from_slice(&self.counts);
+        copy.children.extend_from_slice(&self.children);
+        copy
+    }
+}
+
 impl<C> Default for Branch<C> {
     fn default() -> Branch<C> {
         Branch { firsts: Vec::new(), counts: Vec::new(), children: Vec::new() }
@@ -275,24 +287,31 @@ impl<C> Branch<C> {
         }
     }
 
-    /// Bytes of the branch; what is spare is rounded, so that a copy counts as much.
+    /// What the allocator takes for the branch and its columns.
     pub(super) fn memory_bytes(&self) -> usize {
-        BRANCH_BYTES + self.children.len().next_multiple_of(ROOM) * CHILD_BYTES
+        memory::allocated_shared(size_of::<Self>())
+            + memory::allocated_room::<u64>(self.firsts.capacity())
+            + memory::allocated_room::<usize>(self.counts.capacity())
+            + memory::allocated_room::<C>(self.children.capacity())
     }
 }
 
 impl<C: Node> Branch<C> {
-    /// A branch over these children.
-    pub(super) fn of_children(children: impl ExactSizeIterator<Item = C>) -> Branch<C> {
+    /// A branch over children with their first cells and numbers of entries; adds their memory.
+    pub(super) fn of_children(
+        children: impl ExactSizeIterator<Item = (u64, usize, C)>,
+        bytes: &mut usize,
+    ) -> Branch<C> {
         let room = children.len().next_multiple_of(ROOM);
         let mut branch = Branch {
             firsts: Vec::with_capacity(room),
             counts: Vec::with_capacity(room),
             children: Vec::with_capacity(room),
         };
-        for child in children {
-            branch.firsts.push(child.first());
-            branch.counts.push(child.count());
+        for (first, count, child) in children {
+            *bytes += child.memory_bytes();
+            branch.firsts.push(first);
+            branch.counts.push(count);
             branch.children.push(child);
         }
         branch

@@ -26,6 +26,7 @@
 pub(super) mod bulk;
 
 use super::hash::Key;
+use super::memory;
 
 /// Bits of a cell in a slot.
 pub(super) const CELL_BITS: u32 = 52;
@@ -46,6 +47,8 @@ pub(super) struct Members {
     key: Key,
     parts: Vec<Part>,
     len: usize,
+    /// What the allocator takes for the parts' buckets.
+    bytes: usize,
 }
 
 /// Where a member stands, until the table is next changed.
@@ -69,7 +72,7 @@ pub(super) fn bits_of(cell_code: u64) -> impl Iterator<Item = u64> {
 
 impl Members {
     pub(super) fn new() -> Members {
-        Members { key: Key::random(), parts: vec![Part::default()], len: 0 }
+        Members { key: Key::random(), parts: vec![Part::default()], len: 0, bytes: 0 }
     }
 
     /// What names are hashed with.
@@ -116,7 +119,13 @@ impl Members {
     /// Adds a member that is not in the table.
     pub(super) fn insert(&mut self, hash: u64, bits: u64) {
         let part = self.part_of(hash);
-        self.parts[part].insert(code_of(hash), bits & CELL_MASK);
+        let part = &mut self.parts[part];
+        let buckets = part.buckets.len();
+        part.insert(code_of(hash), bits & CELL_MASK);
+        if part.buckets.len() != buckets {
+            self.bytes -= memory::allocated_room::<Bucket>(buckets);
+            self.bytes += part.memory_bytes();
+        }
         self.len += 1;
     }
 
@@ -128,7 +137,7 @@ impl Members {
     /// Replaces the one part by many; all members are named once more.
     pub(super) fn deal_out<'a>(&mut self, members: impl Iterator<Item = (&'a [u8], u64)>) {
         self.parts = vec![Part::default(); 1 << PART_BITS];
-        self.len = 0;
+        (self.len, self.bytes) = (0, 0);
         for (member, bits) in members {
             self.insert(self.hash(member), bits);
         }
@@ -146,10 +155,17 @@ impl Members {
         self.len -= 1;
     }
 
-    /// Heap bytes of the table.
+    /// What the allocator takes for the table.
     pub(super) fn memory_bytes(&self) -> usize {
-        let buckets: usize = self.parts.iter().map(|part| part.buckets.capacity()).sum();
-        buckets * size_of::<Bucket>() + self.parts.capacity() * size_of::<Part>()
+        memory::allocated_room::<Part>(self.parts.capacity()) + self.bytes
+    }
+
+    /// The same, added up anew.
+    #[cfg(test)]
+    pub(super) fn recounted_bytes(&self) -> usize {
+        let buckets = |part: &Part| memory::allocated_room::<Bucket>(part.buckets.capacity());
+        let all: usize = self.parts.iter().map(buckets).sum();
+        memory::allocated_room::<Part>(self.parts.capacity()) + all
     }
 
     fn part_of(&self, hash: u64) -> usize {
@@ -221,6 +237,11 @@ impl Part {
     fn of_size(size: usize) -> Part {
         let spare = (size / 16).min(4);
         Part { buckets: vec![Bucket::default(); size], homes: size - spare, used: 0 }
+    }
+
+    /// What the allocator takes for the buckets, which have no spare room beyond their number.
+    fn memory_bytes(&self) -> usize {
+        memory::allocated_room::<Bucket>(self.buckets.len())
     }
 
     /// The bucket where a member with this code is looked for first.

@@ -37,6 +37,7 @@ mod leaf;
 mod loader;
 mod lookup;
 mod members;
+mod memory;
 pub mod naive;
 mod nearest;
 mod outside;
@@ -118,8 +119,8 @@ impl Points {
         self.tree.clone()
     }
 
-    /// Bytes of memory held, spare room included, without the allocator's own overhead and
-    /// without what only frozen views hold.
+    /// Bytes of memory held, spare room included and as the allocator rounds them, without what
+    /// only frozen views and pages hold. Every change keeps the sum up, so that asking is free.
     pub fn memory_bytes(&self) -> usize {
         size_of::<Points>() + self.tree.memory_bytes() + self.members.memory_bytes()
     }

@@ -15,6 +15,8 @@
 
 use std::sync::Arc;
 
+use super::memory;
+
 /// A longer member is kept outside its leaf.
 pub(super) const LONGEST_INSIDE_BYTES: usize = 1024;
 
@@ -109,6 +111,15 @@ pub(super) fn is_long_mark(text: &[u8]) -> bool {
     text.len() == 5 && text[0] == OUTSIDE_MARK
 }
 
+/// The member within a bulk string that lies inside a leaf: the size of the whole tells how many
+/// digits its length has.
+#[inline]
+pub(super) fn inside_member_of(bulk: &[u8]) -> &[u8] {
+    let size = bulk.len();
+    let digits = 1 + usize::from(size > 15) + usize::from(size > 106) + usize::from(size > 1007);
+    &bulk[digits + 3..size - 2]
+}
+
 fn bulk_size(member_size: usize) -> usize {
     member_size.checked_ilog10().unwrap_or(0) as usize + 6 + member_size
 }
@@ -157,7 +168,7 @@ impl Outside {
     pub(super) fn insert(&mut self, member: &[u8]) -> u32 {
         let mut bulk: Arc<[u8]> = std::iter::repeat_n(0, bulk_size(member.len())).collect();
         write_bulk(member, Arc::get_mut(&mut bulk).expect("nobody else has it yet"));
-        self.bytes += bulk.len();
+        self.bytes += memory::allocated_shared(bulk.len());
         if let Some(number) = self.free.pop() {
             let shelf = Arc::make_mut(&mut self.shelves[number as usize / SHELF_PLACES]);
             shelf[number as usize % SHELF_PLACES] = Some(bulk);
@@ -176,15 +187,20 @@ impl Outside {
     pub(super) fn remove(&mut self, number: u32) {
         let shelf = Arc::make_mut(&mut self.shelves[number as usize / SHELF_PLACES]);
         let bulk = shelf[number as usize % SHELF_PLACES].take();
-        self.bytes -= bulk.expect("a long member is removed once").len();
+        let size = bulk.expect("a long member is removed once").len();
+        self.bytes -= memory::allocated_shared(size);
         self.free.push(number);
     }
 
-    /// Heap bytes of the long members and their table.
+    /// What the allocator takes for the long members and their table, which is shared itself.
     pub(super) fn memory_bytes(&self) -> usize {
-        let last = self.shelves.last().map_or(0, |shelf| shelf.capacity());
-        let places = self.shelves.len().saturating_sub(1) * SHELF_PLACES + last;
-        let shelves = self.shelves.capacity() * 8 + self.shelves.len() * size_of::<Shelf>();
-        self.bytes + places * 16 + shelves + self.free.capacity() * 4
+        let places = memory::allocated_room::<Option<Arc<[u8]>>>;
+        let last = self.shelves.last().map_or(0, |shelf| places(shelf.capacity()));
+        let full = self.shelves.len().saturating_sub(1) * places(SHELF_PLACES);
+        let shelves = self.shelves.len() * memory::allocated_shared(size_of::<Shelf>());
+        let own = memory::allocated_shared(size_of::<Outside>())
+            + memory::allocated_room::<Arc<Shelf>>(self.shelves.capacity())
+            + memory::allocated_room::<u32>(self.free.capacity());
+        self.bytes + last + full + shelves + own
     }
 }

@@ -86,21 +86,22 @@ impl Tree {
         self.len == 0
     }
 
-    /// Bytes of memory held, spare room included, without the allocator's own overhead. What a
-    /// frozen view shares with its collection is counted by both.
+    /// Bytes of memory held, spare room included and as the allocator rounds them. What a frozen
+    /// view shares with its collection is counted by both.
     pub fn memory_bytes(&self) -> usize {
         self.bytes + self.root.memory_bytes() + self.outside.memory_bytes()
     }
 
     /// A tree over these leaves, none of which is empty, each of which ends before the next one
     /// begins, and in none of which a member is long.
-    pub(super) fn from_leaves(leaves: Vec<Leaf>) -> Tree {
-        let len = leaves.iter().map(Leaf::len).sum();
-        let mut bytes = leaves.iter().map(Node::memory_bytes).sum();
+    /// They come with their first cells and numbers of entries, so that they are not read.
+    pub(super) fn from_leaves(leaves: impl ExactSizeIterator<Item = (u64, usize, Leaf)>) -> Tree {
+        let mut bytes = 0;
         let lowest: Vec<Lowest> = branches_over(leaves, &mut bytes);
-        let middle: Vec<Middle> = branches_over(lowest, &mut bytes);
-        let root = Arc::new(Branch::of_children(middle.into_iter()));
-        Tree { root, outside: Arc::default(), len, bytes }
+        let middle: Vec<Middle> = branches_over(with_columns(lowest), &mut bytes);
+        let root = Branch::of_children(with_columns(middle), &mut bytes);
+        let len = root.counts().iter().sum();
+        Tree { root: Arc::new(root), outside: Arc::default(), len, bytes }
     }
 
     /// The leaf that a position is in, which is not the end.
@@ -206,18 +207,22 @@ impl Tree {
     }
 }
 
+/// Nodes with what their branch says of them.
+fn with_columns<C: Node>(nodes: Vec<C>) -> impl ExactSizeIterator<Item = (u64, usize, C)> {
+    nodes.into_iter().map(|node| (node.first(), node.count(), node))
+}
+
 /// Branches over all children, as alike as can be and with some room for more.
-fn branches_over<C: Node>(children: Vec<C>, bytes: &mut usize) -> Vec<Arc<Branch<C>>> {
+fn branches_over<C: Node>(
+    mut children: impl ExactSizeIterator<Item = (u64, usize, C)>,
+    bytes: &mut usize,
+) -> Vec<Arc<Branch<C>>> {
     const CHILDREN: usize = MOST_CHILDREN / 8 * 7;
     let (mut left, mut branches_left) = (children.len(), children.len().div_ceil(CHILDREN));
-    let mut children = children.into_iter();
     let mut branches = Vec::with_capacity(branches_left);
     while branches_left > 0 {
         let count = left.div_ceil(branches_left);
-        let some: Vec<C> = children.by_ref().take(count).collect();
-        let branch = Arc::new(Branch::of_children(some.into_iter()));
-        *bytes += Node::memory_bytes(&branch);
-        branches.push(branch);
+        branches.push(Arc::new(Branch::of_children(children.by_ref().take(count), bytes)));
         left -= count;
         branches_left -= 1;
     }

@@ -184,7 +184,7 @@ impl Leaf {
     }
 
     /// The cell of the last entry.
-    pub(super) fn last(&self) -> u64 {
+    pub(in crate::points) fn last(&self) -> u64 {
         self.cell_bits(self.len() - 1)
     }
 

@@ -35,6 +35,7 @@ use std::sync::Arc;
 
 use bytemuck::cast_slice;
 
+use super::memory;
 use super::outside::{self, Outside};
 pub(super) use draft::Draft;
 pub(super) use stored::{LeafFault, words_of};
@@ -174,9 +175,9 @@ impl Leaf {
         slot < self.len() && self.cell_bits(slot) == bits
     }
 
-    /// Bytes of the blob, room for growth included.
+    /// What the allocator takes for the blob, room for growth included.
     pub(super) fn memory_bytes(&self) -> usize {
-        self.size() + COUNTS_BYTES
+        memory::allocated_shared(self.size())
     }
 
     /// Asks for the header and the keys, before anything of the leaf was read.

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use bytemuck::cast_slice;
 
-use super::{Draft, HEADER_BYTES, Leaf, MOST_ENTRIES, MOST_TEXT_BYTES, OFFSET_BYTES};
+use super::{Draft, HEADER_BYTES, Keys, Leaf, MOST_ENTRIES, MOST_TEXT_BYTES, OFFSET_BYTES};
 use crate::cell::{Cell, OVERFLOW_BITS};
 use crate::points::outside::{self, Text};
 
@@ -81,6 +81,32 @@ impl Leaf {
     /// The words of the leaf, which say how many they are.
     pub(in crate::points) fn words(&self) -> &[u64] {
         &self.blob
+    }
+
+    /// Calls with the slot, cell and member of each entry of a leaf that has no long members.
+    /// Several times as fast as asking entry by entry.
+    #[inline]
+    pub(in crate::points) fn for_each_short<'a>(&'a self, mut f: impl FnMut(usize, u64, &'a [u8])) {
+        let bytes: &[u8] = cast_slice(&self.blob);
+        let ends = self.offsets().iter().skip(1).chain(&[0]);
+        let mut start = bytes.len() - self.text_bytes();
+        let mut visit = |slot: usize, bits: u64, end: u16| {
+            let end = bytes.len() - usize::from(end);
+            f(slot, bits, outside::inside_member_of(&bytes[start..end]));
+            start = end;
+        };
+        match self.keys() {
+            Keys::Narrow { base, deltas } => {
+                for (slot, (&delta, &end)) in deltas.iter().zip(ends).enumerate() {
+                    visit(slot, base + u64::from(delta), end);
+                }
+            }
+            Keys::Wide(cells) => {
+                for (slot, (&bits, &end)) in cells.iter().zip(ends).enumerate() {
+                    visit(slot, bits, end);
+                }
+            }
+        }
     }
 
     /// Whether all members lie outside.

@@ -23,6 +23,7 @@
 mod overlaps;
 mod table;
 
+use std::cmp::Ordering;
 use std::error::Error;
 use std::fmt;
 use std::sync::Arc;
@@ -44,6 +45,10 @@ pub struct PointsLoader {
 struct LoadedLeaf {
     leaf: Leaf,
     page_number: u64,
+    /// What is in the leaf, so that only leaves that touch are looked at again.
+    first: u64,
+    last: u64,
+    count: usize,
 }
 
 #[derive(Debug)]
@@ -119,7 +124,7 @@ impl PointsLoader {
     fn load_frame(&mut self, page_number: u64, frame: &[u64]) -> Result<(), Fault> {
         if words_of(frame[0]) > 0 {
             let leaf = Leaf::from_stored(frame).map_err(Fault::Leaf)?;
-            self.leaves.extend(leaf.map(|leaf| LoadedLeaf { leaf, page_number }));
+            self.leaves.extend(leaf.map(|leaf| LoadedLeaf::new(leaf, page_number)));
             return Ok(());
         }
         let cell = Cell::from_bits(frame[1]).ok_or(Fault::Long)?;
@@ -149,9 +154,10 @@ impl PointsLoader {
 
     /// The collection, its table made by so many threads at most, this one among them.
     pub fn finish(mut self, threads: usize) -> Points {
-        self.leaves.sort_by(|a, b| a.order().cmp(&b.order()));
+        self.leaves.sort_by(LoadedLeaf::order);
         let leaves = overlaps::resolve(self.leaves);
         let (leaves, members) = table::build(leaves, threads);
+        let leaves = leaves.into_iter().map(|loaded| (loaded.first, loaded.count, loaded.leaf));
         let mut points = Points { tree: Tree::from_leaves(leaves), members };
         self.long.sort_by_key(|long| long.page_number);
         for long in self.long {
@@ -162,9 +168,16 @@ impl PointsLoader {
 }
 
 impl LoadedLeaf {
-    /// What leaves are sorted by: the first entry, then the page.
-    fn order(&self) -> (u64, &[u8], u64) {
-        (self.leaf.first(), self.leaf.short_member(0), self.page_number)
+    fn new(leaf: Leaf, page_number: u64) -> LoadedLeaf {
+        let (first, last, count) = (leaf.first(), leaf.last(), leaf.len());
+        LoadedLeaf { leaf, page_number, first, last, count }
+    }
+
+    /// Leaves are sorted by the first entry, then by the page.
+    fn order(&self, other: &LoadedLeaf) -> Ordering {
+        let of_members = || self.leaf.short_member(0).cmp(other.leaf.short_member(0));
+        let of_pages = || self.page_number.cmp(&other.page_number);
+        self.first.cmp(&other.first).then_with(of_members).then_with(of_pages)
     }
 }
 
@@ -181,11 +194,6 @@ impl Leaf {
     /// A member of a leaf that has no long ones.
     fn short_member(&self, slot: usize) -> &[u8] {
         self.member(slot, &NOTHING_OUTSIDE)
-    }
-
-    /// The entries of a leaf that has no long members.
-    fn short_entries(&self) -> impl Iterator<Item = (u64, &[u8])> {
-        (0..self.len()).map(|slot| (self.cell_bits(slot), self.short_member(slot)))
     }
 }
 

@@ -31,14 +31,14 @@ struct Entry<'a> {
 }
 
 /// The leaves, in order and without overlaps.
-pub(super) fn resolve(leaves: Vec<LoadedLeaf>) -> Vec<Leaf> {
+pub(super) fn resolve(leaves: Vec<LoadedLeaf>) -> Vec<LoadedLeaf> {
     let mut resolved = Vec::with_capacity(leaves.len());
     let mut run: Vec<LoadedLeaf> = Vec::new();
     // The last entry of the run, as the leaf of the run that has it.
     let mut last = 0;
     for leaf in leaves {
         if let Some(reaching) = run.get(last)
-            && reaching.last_entry() < leaf.first_entry()
+            && reaching.ends_before(&leaf)
         {
             finish_run(&mut run, &mut resolved);
             last = 0;
@@ -54,33 +54,29 @@ pub(super) fn resolve(leaves: Vec<LoadedLeaf>) -> Vec<Leaf> {
 }
 
 impl LoadedLeaf {
-    fn first_entry(&self) -> (u64, &[u8]) {
-        (self.leaf.first(), self.leaf.short_member(0))
+    fn ends_before(&self, next: &LoadedLeaf) -> bool {
+        let are_members_sorted = || self.last_entry().1 < next.leaf.short_member(0);
+        self.last < next.first || self.last == next.first && are_members_sorted()
     }
 
     fn last_entry(&self) -> (u64, &[u8]) {
-        let slot = self.leaf.len() - 1;
-        (self.leaf.cell_bits(slot), self.leaf.short_member(slot))
+        (self.last, self.leaf.short_member(self.count - 1))
     }
 }
 
-fn finish_run(run: &mut Vec<LoadedLeaf>, resolved: &mut Vec<Leaf>) {
+fn finish_run(run: &mut Vec<LoadedLeaf>, resolved: &mut Vec<LoadedLeaf>) {
     if run.len() > 1 {
         rewrite(run, resolved);
         run.clear();
     }
-    resolved.extend(run.pop().map(|loaded| loaded.leaf));
+    resolved.extend(run.pop());
 }
 
-fn rewrite(run: &[LoadedLeaf], resolved: &mut Vec<Leaf>) {
+fn rewrite(run: &[LoadedLeaf], resolved: &mut Vec<LoadedLeaf>) {
     let mut entries: Vec<Entry<'_>> = Vec::new();
-    for LoadedLeaf { leaf, page_number } in run {
-        let of_leaf = leaf.short_entries();
-        entries.extend(of_leaf.map(|(bits, member)| Entry {
-            member,
-            bits,
-            page_number: *page_number,
-        }));
+    for LoadedLeaf { leaf, page_number, .. } in run {
+        let page_number = *page_number;
+        leaf.for_each_short(|_, bits, member| entries.push(Entry { member, bits, page_number }));
     }
     // The latest first, and of one page the larger cell, as between runs.
     entries.sort_by(|a, b| {
@@ -94,12 +90,17 @@ fn rewrite(run: &[LoadedLeaf], resolved: &mut Vec<Leaf>) {
     for entry in &entries {
         let size = Text::Inside(entry.member).size();
         if batch.len() >= ENTRIES || text_bytes + size > TEXT_BYTES {
-            resolved.extend(Leaf::of_entries(&batch));
+            finish_leaf(&batch, resolved);
             batch.clear();
             text_bytes = 0;
         }
         batch.push((entry.bits, entry.member));
         text_bytes += size;
     }
-    resolved.extend(Leaf::of_entries(&batch));
+    finish_leaf(&batch, resolved);
+}
+
+fn finish_leaf(entries: &[(u64, &[u8])], resolved: &mut Vec<LoadedLeaf>) {
+    // Its page does not matter any more.
+    resolved.extend(Leaf::of_entries(entries).map(|leaf| LoadedLeaf::new(leaf, 0)));
 }

@@ -17,6 +17,7 @@
 use std::sync::Mutex;
 use std::thread;
 
+use super::LoadedLeaf;
 use crate::points::hash::Key;
 use crate::points::leaf::{Draft, Leaf};
 use crate::points::members::bulk::{self, Filled, HashKey, Row, Rows, Suspect};
@@ -36,8 +37,8 @@ type LeafSlot = (u32, u16);
 
 /// The leaves, which are in order and without overlaps, with one entry for each member, and their
 /// table. Of a member's entries, that of the largest cell stays.
-pub(super) fn build(mut leaves: Vec<Leaf>, threads: usize) -> (Vec<Leaf>, Members) {
-    let count = leaves.iter().map(Leaf::len).sum();
+pub(super) fn build(mut leaves: Vec<LoadedLeaf>, threads: usize) -> (Vec<LoadedLeaf>, Members) {
+    let count = leaves.iter().map(|loaded| loaded.count).sum();
     let (members, stale) =
         if count < bulk::FEWEST { few(&leaves) } else { many(&leaves, count, threads) };
     drop_entries(&mut leaves, stale);
@@ -45,10 +46,15 @@ pub(super) fn build(mut leaves: Vec<Leaf>, threads: usize) -> (Vec<Leaf>, Member
 }
 
 /// The table filled one by one.
-fn few(leaves: &[Leaf]) -> (Members, Vec<LeafSlot>) {
+fn few(leaves: &[LoadedLeaf]) -> (Members, Vec<LeafSlot>) {
     let (mut members, mut stale) = (Members::new(), Vec::new());
-    let entries = (0..leaves.len()).flat_map(|index| entries_of(leaves, index, members.key()));
-    let all = entries.collect();
+    let mut all = Vec::new();
+    for (index, loaded) in leaves.iter().enumerate() {
+        loaded.leaf.for_each_short(|slot, bits, member| {
+            let key = bulk::key_of(members.hash(member));
+            all.push(EntryAt { key, member, bits, at: (index as u32, slot as u16) });
+        });
+    }
     for same in by_member(all).chunk_by(is_same_member) {
         settle(same, &mut members, &mut stale);
     }
@@ -56,7 +62,7 @@ fn few(leaves: &[Leaf]) -> (Members, Vec<LeafSlot>) {
 }
 
 /// The table filled by parts.
-fn many(leaves: &[Leaf], count: usize, threads: usize) -> (Members, Vec<LeafSlot>) {
+fn many(leaves: &[LoadedLeaf], count: usize, threads: usize) -> (Members, Vec<LeafSlot>) {
     let key = Key::random();
     let rows = scatter(leaves, count, threads, &key);
     let (parts, mut suspects) = fill(rows, threads);
@@ -93,30 +99,14 @@ fn by_member(mut entries: Vec<EntryAt<'_>>) -> Vec<EntryAt<'_>> {
     entries
 }
 
-fn entries_of<'a>(
-    leaves: &'a [Leaf],
-    index: usize,
-    key: &Key,
-) -> impl Iterator<Item = EntryAt<'a>> + use<'a> {
-    let key = key.clone();
-    leaves[index].short_entries().enumerate().map(move |(slot, (bits, member))| EntryAt {
-        key: bulk::key_of(key.hash(member)),
-        member,
-        bits,
-        at: (index as u32, slot as u16),
-    })
-}
-
 /// Hashes all names; each thread has a share of the leaves and rows of its own.
-fn scatter(leaves: &[Leaf], count: usize, threads: usize, key: &Key) -> Vec<Rows> {
+fn scatter(leaves: &[LoadedLeaf], count: usize, threads: usize, key: &Key) -> Vec<Rows> {
     let share = leaves.len().div_ceil(threads.max(1)).max(1);
     let room = count / leaves.len().div_ceil(share).max(1);
-    let scatter_share = |leaves: &[Leaf]| {
+    let scatter_share = |leaves: &[LoadedLeaf]| {
         let mut rows = Rows::new(room);
-        for leaf in leaves {
-            for (bits, member) in leaf.short_entries() {
-                rows.push(key.hash(member), bits);
-            }
+        for loaded in leaves {
+            loaded.leaf.for_each_short(|_, bits, member| rows.push(key.hash(member), bits));
         }
         rows
     };
@@ -162,19 +152,18 @@ fn fill(rows: Vec<Rows>, threads: usize) -> (Vec<Filled>, Vec<Suspect>) {
 
 /// The entries whose cells and hashes are suspected; `suspects` is sorted.
 fn entries_of_suspects<'a>(
-    leaves: &'a [Leaf],
+    leaves: &'a [LoadedLeaf],
     suspects: &[Suspect],
     key: &Key,
 ) -> Vec<EntryAt<'a>> {
-    let firsts: Vec<u64> = leaves.iter().map(Leaf::first).collect();
     let mut found = Vec::new();
     // All suspects of a cell at once: a cell may have any number of entries.
     for of_cell in suspects.chunk_by(|a, b| a.cell_code == b.cell_code) {
         for bits in members::bits_of(of_cell[0].cell_code) {
-            let from = firsts.partition_point(|&first| first < bits).saturating_sub(1);
-            let beginning = firsts.iter().enumerate().skip(from);
-            for (index, _) in beginning.take_while(|&(_, &first)| first <= bits) {
-                let of_leaf = entries_in_cell(leaves, index, bits, key);
+            let from = leaves.partition_point(|loaded| loaded.first < bits).saturating_sub(1);
+            let beginning = leaves.iter().enumerate().skip(from);
+            for (index, loaded) in beginning.take_while(|(_, loaded)| loaded.first <= bits) {
+                let of_leaf = entries_in_cell(&loaded.leaf, index, bits, key);
                 found.extend(of_leaf.filter(|entry| {
                     of_cell.binary_search_by_key(&entry.key, |suspect| suspect.key).is_ok()
                 }));
@@ -185,12 +174,12 @@ fn entries_of_suspects<'a>(
 }
 
 fn entries_in_cell<'a>(
-    leaves: &'a [Leaf],
+    leaf: &'a Leaf,
     index: usize,
     bits: u64,
     key: &Key,
 ) -> impl Iterator<Item = EntryAt<'a>> {
-    let (leaf, key) = (&leaves[index], key.clone());
+    let key = key.clone();
     let from = leaf.keys().rank(bits);
     (from..leaf.len()).take_while(move |&slot| leaf.cell_bits(slot) == bits).map(move |slot| {
         let member = leaf.short_member(slot);
@@ -200,15 +189,16 @@ fn entries_in_cell<'a>(
 }
 
 /// Rewrites the leaves without some of their entries.
-fn drop_entries(leaves: &mut Vec<Leaf>, mut stale: Vec<LeafSlot>) {
+fn drop_entries(leaves: &mut Vec<LoadedLeaf>, mut stale: Vec<LeafSlot>) {
     stale.sort_unstable();
     let mut emptied = Vec::new();
     for of_leaf in stale.chunk_by(|a, b| a.0 == b.0) {
-        let leaf = &mut leaves[of_leaf[0].0 as usize];
-        if of_leaf.len() == leaf.len() {
+        let loaded = &mut leaves[of_leaf[0].0 as usize];
+        if of_leaf.len() == loaded.count {
             emptied.push(of_leaf[0].0);
         } else {
-            *leaf = Draft::without(leaf, of_leaf.iter().map(|&(_, slot)| usize::from(slot)));
+            let gone = of_leaf.iter().map(|&(_, slot)| usize::from(slot));
+            *loaded = LoadedLeaf::new(Draft::without(&loaded.leaf, gone), loaded.page_number);
         }
     }
     let (mut emptied, mut index) = (emptied.into_iter().peekable(), 0);
@@ -227,13 +217,13 @@ mod tests {
     fn leaves_lose_what_is_stale_and_go_when_nothing_is_left() {
         let leaf = |from: u64, count: u64| {
             let entries: Vec<_> = (from..from + count).map(|bits| (bits, &b"m"[..])).collect();
-            Leaf::of_entries(&entries).unwrap()
+            LoadedLeaf::new(Leaf::of_entries(&entries).unwrap(), 0)
         };
         let mut leaves = vec![leaf(0, 8), leaf(10, 2), leaf(20, 3), leaf(30, 1)];
         let stale = vec![(3, 0), (1, 1), (0, 0), (0, 4), (0, 3), (0, 2), (0, 1), (1, 0), (2, 2)];
         drop_entries(&mut leaves, stale);
-        let cells: Vec<u64> =
-            leaves.iter().flat_map(|leaf| leaf.short_entries().map(|(bits, _)| bits)).collect();
+        let mut cells = Vec::new();
+        leaves.iter().for_each(|leaf| leaf.leaf.for_each_short(|_, bits, _| cells.push(bits)));
         assert_eq!(cells, [5, 6, 7, 20, 21]);
         assert_eq!(leaves.len(), 2);
     }

@@ -195,9 +195,10 @@ impl Members {
     /// A table of filled parts, one for each number.
     pub(in crate::points) fn of_parts(key: Key, filled: Vec<Filled>) -> Members {
         assert_eq!(filled.len(), PARTS, "there is a part for each number");
-        let mut members = Members { key, parts: vec![Part::default(); PARTS], len: 0 };
+        let mut members = Members { key, parts: vec![Part::default(); PARTS], len: 0, bytes: 0 };
         for Filled { number, part } in filled {
             members.len += part.used;
+            members.bytes += part.memory_bytes();
             members.parts[number] = part;
         }
         members
