@@ -23,6 +23,8 @@
 //! vain for each million of members. A part of 1/4096 of the members grows at a time, so that no insertion waits
 //! for all of them.
 
+pub(super) mod bulk;
+
 use super::hash::Key;
 
 /// Bits of a cell in a slot.

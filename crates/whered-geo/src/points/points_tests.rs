@@ -10,10 +10,10 @@ use crate::cell::Cell;
 
 impl Points {
     /// Fails unless every invariant in the header of `mod.rs` holds.
-    fn assert_sound(&self) {
+    pub(super) fn assert_sound(&self) {
         self.tree.assert_sound();
         for (member, cell) in self {
-            assert_eq!(self.cell(member), Some(cell));
+            assert_eq!(self.cell(member), Some(cell), "{}", member.escape_ascii());
         }
     }
 }

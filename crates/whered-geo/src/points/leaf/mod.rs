@@ -26,6 +26,7 @@
 
 mod draft;
 mod edit;
+mod merge;
 
 use std::cmp::Ordering;
 use std::ops::Range;
@@ -35,6 +36,7 @@ use bytemuck::cast_slice;
 
 use super::outside::{self, Outside};
 pub(super) use draft::Draft;
+pub(super) use merge::{Edit, Merged, Merger};
 
 /// The most entries of a leaf.
 pub(super) const MOST_ENTRIES: usize = 256;
