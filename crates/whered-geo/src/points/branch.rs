@@ -16,6 +16,8 @@
 //! are waited for once and not 128 times.
 //! Cost: an edit walks three branches down and up; a split moves 64 children.
 
+mod bulk;
+
 use std::sync::Arc;
 
 use super::leaf::{Leaf, MOST_ENTRIES};

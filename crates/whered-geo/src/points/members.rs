@@ -24,6 +24,7 @@
 //! for all of them.
 
 pub(super) mod bulk;
+pub(super) mod groups;
 
 use super::hash::Key;
 use super::memory;
@@ -163,9 +164,13 @@ impl Members {
     /// The same, added up anew.
     #[cfg(test)]
     pub(super) fn recounted_bytes(&self) -> usize {
+        memory::allocated_room::<Part>(self.parts.capacity()) + self.parts_bytes()
+    }
+
+    /// What the allocator takes for all parts.
+    fn parts_bytes(&self) -> usize {
         let buckets = |part: &Part| memory::allocated_room::<Bucket>(part.buckets.capacity());
-        let all: usize = self.parts.iter().map(buckets).sum();
-        memory::allocated_room::<Part>(self.parts.capacity()) + all
+        self.parts.iter().map(buckets).sum()
     }
 
     fn part_of(&self, hash: u64) -> usize {

@@ -30,6 +30,7 @@
 //! | `freeze`, `memory_bytes` | constant |
 
 mod branch;
+pub mod bulk;
 pub mod found;
 mod hash;
 pub mod iter;

@@ -15,7 +15,7 @@ impl Points {
         let bytes = size_of::<Points>() + self.tree.memory_bytes() + self.members.recounted_bytes();
         assert_eq!(self.memory_bytes(), bytes);
         for (member, cell) in self {
-            assert_eq!(self.cell(member), Some(cell));
+            assert_eq!(self.cell(member), Some(cell), "{}", member.escape_ascii());
         }
     }
 }

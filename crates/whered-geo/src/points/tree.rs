@@ -18,6 +18,8 @@
 //! Cost: a position is found by four binary searches; rank and position by rank add up to 128
 //! counts on each of three levels.
 
+pub(super) mod bulk;
+
 use std::sync::Arc;
 
 use super::branch::{Branch, Effects, Entry, MOST_CHILDREN, Node, own};

@@ -22,9 +22,7 @@ impl Points {
         let Some((slot, found)) = found else {
             self.tree.insert(to, bits, member);
             self.members.insert(hash, bits);
-            if self.members.is_to_be_dealt_out() {
-                self.members.deal_out(self.tree.iter().map(|(member, cell)| (member, cell.bits())));
-            }
+            self.deal_out_if_due();
             return Inserted::New;
         };
         self.members.replace(slot, bits);
@@ -40,5 +38,12 @@ impl Points {
         self.members.remove(slot);
         self.tree.remove(found.position);
         true
+    }
+
+    /// Divides the table if it has become large.
+    pub(super) fn deal_out_if_due(&mut self) {
+        if self.members.is_to_be_dealt_out() {
+            self.members.deal_out(self.tree.iter().map(|(member, cell)| (member, cell.bits())));
+        }
     }
 }

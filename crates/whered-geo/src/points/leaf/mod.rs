@@ -27,6 +27,7 @@
 
 mod draft;
 mod edit;
+mod merge;
 mod stored;
 
 use std::cmp::Ordering;
@@ -38,6 +39,7 @@ use bytemuck::cast_slice;
 use super::memory;
 use super::outside::{self, Outside};
 pub(super) use draft::Draft;
+pub(super) use merge::{Edit, Merged, Merger};
 pub(super) use stored::{LeafFault, words_of};
 
 /// The most entries of a leaf.
