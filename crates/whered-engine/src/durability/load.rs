@@ -75,7 +75,7 @@ pub(crate) fn load(
     keyspace: &Keyspace,
     progress: &(dyn Fn(u64, u64) + Sync),
 ) -> Result<Vec<Setting>, EngineError> {
-    let threads = std::thread::available_parallelism().map_or(1, NonZero::get).min(THREADS_MAX);
+    let threads = threads();
     let blocks = reader.blocks();
     let total_bytes: u64 = blocks.iter().map(|block| block.length_bytes).sum();
     let (next, done_bytes) = (AtomicUsize::new(0), AtomicU64::new(0));
@@ -115,6 +115,11 @@ pub(crate) fn load(
     let mut aside = asides.remove(0);
     asides.into_iter().for_each(|other| aside.join(other));
     aside.finish(keyspace, threads)
+}
+
+/// How many threads a start uses.
+pub(super) fn threads() -> usize {
+    std::thread::available_parallelism().map_or(1, NonZero::get).min(THREADS_MAX)
 }
 
 fn take_block(

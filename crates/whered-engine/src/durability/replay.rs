@@ -15,9 +15,10 @@
 
 use std::collections::HashMap;
 
-use whered_geo::Cell;
+use whered_geo::{Cell, Change};
 use whered_store::Entry;
 
+use super::load::threads;
 use crate::keyspace::Keyspace;
 use crate::operation::Operation;
 use crate::prefix_sets::PrefixSets;
@@ -33,6 +34,7 @@ pub(crate) struct Replay<'a> {
     pub(crate) changes: &'a mut SiteChanges,
     pending: HashMap<(u8, Box<[u8]>), Pending>,
     pending_len: usize,
+    threads: usize,
 }
 
 /// Changes of one collection, in order.
@@ -53,10 +55,14 @@ impl Pending {
     }
 
     /// The changes in order.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (&[u8], Option<Cell>)> {
-        let starts = std::iter::once(0).chain(self.changes.iter().map(|(end, _)| *end));
-        let members = starts.zip(&self.changes);
-        members.map(|(start, (end, cell))| (&self.members[start..*end], *cell))
+    pub(crate) fn changes(&self) -> Vec<Change<'_>> {
+        let mut start = 0;
+        let change = |(end, cell): &(usize, Option<Cell>)| {
+            let member = &self.members[start..*end];
+            start = *end;
+            Change { member, cell: *cell }
+        };
+        self.changes.iter().map(change).collect()
     }
 }
 
@@ -66,7 +72,14 @@ impl<'a> Replay<'a> {
         prefix_sets: &'a PrefixSets,
         changes: &'a mut SiteChanges,
     ) -> Replay<'a> {
-        Replay { keyspace, prefix_sets, changes, pending: HashMap::new(), pending_len: 0 }
+        Replay {
+            keyspace,
+            prefix_sets,
+            changes,
+            pending: HashMap::new(),
+            pending_len: 0,
+            threads: threads(),
+        }
     }
 
     /// Applies an entry, perhaps later.
@@ -138,7 +151,7 @@ impl<'a> Replay<'a> {
     pub(crate) fn flush(&mut self) {
         self.pending_len = 0;
         for ((number, key), pending) in self.pending.drain() {
-            self.keyspace.replay_pending(number, &key, &pending);
+            self.keyspace.replay_pending(number, &key, &pending, self.threads);
         }
     }
 }

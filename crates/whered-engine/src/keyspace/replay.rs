@@ -58,8 +58,8 @@ impl Keyspace {
     }
 
     /// Applies collected changes of one key.
-    pub(crate) fn replay_pending(&self, number: u8, key: &[u8], pending: &Pending) {
-        self.replay_change(number, key, |value| value.apply_pending(pending));
+    pub(crate) fn replay_pending(&self, number: u8, key: &[u8], pending: &Pending, threads: usize) {
+        self.replay_change(number, key, |value| value.apply_pending(pending, threads));
     }
 
     /// Puts what was loaded from a snapshot; an empty value makes no key.

@@ -16,7 +16,7 @@ use std::iter::FusedIterator;
 use std::ops::Range;
 
 use whered_geo::score::{cell_of_score, place_of_score};
-use whered_geo::{Cell, Inserted, Place, Points};
+use whered_geo::{Cell, Change, Inserted, Place, Points};
 
 use super::sorted_set::{self, SortedSet};
 use crate::durability::replay::Pending;
@@ -174,16 +174,19 @@ impl Value {
         inserted
     }
 
-    /// Applies changes that were collected at a start.
-    pub(crate) fn apply_pending(&mut self, pending: &Pending) {
-        for (member, cell) in pending.iter() {
+    /// Applies changes that were collected at a start, by so many threads.
+    pub(crate) fn apply_pending(&mut self, pending: &Pending, threads: usize) {
+        if let Data::Collection(points) = &mut self.data {
+            points.apply_bulk(&pending.changes(), threads);
+            let added = pending.changes().into_iter().filter(|change| change.cell.is_some());
+            let longest = added.map(|change| change.member).max_by_key(|member| member.len());
+            self.note_size(longest.unwrap_or_default());
+            return;
+        }
+        for Change { member, cell } in pending.changes() {
             match cell {
-                Some(cell) => {
-                    self.insert_point(member, cell);
-                }
-                None => {
-                    self.remove(member);
-                }
+                Some(cell) => drop(self.insert_point(member, cell)),
+                None => drop(self.remove(member)),
             }
         }
     }
