@@ -19,7 +19,9 @@
 //! | `spare.rs` | preallocated space |
 //! | `intake.rs` | memory side: reservations and groups |
 //! | `writer.rs` | disk side: positions, syncs, change of segment |
+//! | `load.rs` | finding segments and reading them |
 //! | `recovery.rs` | what a new process finds; the rule for torn tails and damage |
+//! | `examine.rs` | what a repair sees |
 //! | `core.rs` | opening; the journal without a thread |
 //! | `thread.rs` | the journal thread and what it shares with the callers |
 //!
@@ -29,15 +31,17 @@
 //! `durable_sequence` is one atomic load.
 
 mod core;
+pub(crate) mod examine;
 mod frame;
 mod intake;
+pub(crate) mod load;
 mod options;
-mod recovery;
-mod segment;
+pub(crate) mod recovery;
+pub(crate) mod segment;
 mod segments;
-mod spare;
+pub(crate) mod spare;
 mod thread;
-mod writer;
+pub(crate) mod writer;
 
 pub use self::core::JournalCore;
 pub use frame::{Entry, KIND_MAX, PAYLOAD_SIZE_BYTES_MAX};
