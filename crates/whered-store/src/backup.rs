@@ -25,7 +25,8 @@ use crate::journal::recovery::{needed_segments, recover};
 use crate::journal::segment::segment_name;
 use crate::repair::begin_segment;
 use crate::snapshot::format::{data_name, manifest_name};
-use crate::snapshot::{SnapshotInfo, SnapshotReader, Snapshots};
+use crate::snapshot::set::find;
+use crate::snapshot::{SnapshotInfo, SnapshotReader};
 use crate::storage::Storage;
 
 /// How much is copied at a time.
@@ -159,7 +160,7 @@ fn snapshot_names(newest: Option<&SnapshotInfo>) -> impl Iterator<Item = String>
 
 /// The newest snapshot; a bad one that is newer than all complete ones is an error.
 fn newest_snapshot(storage: &dyn Storage) -> Result<Option<SnapshotInfo>, StoreError> {
-    let found = Snapshots::find(storage)?;
+    let found = find(storage)?;
     let newest = found.complete.into_iter().next();
     let start = newest.as_ref().map_or(0, |info| info.start_sequence);
     match found.bad.into_iter().next() {

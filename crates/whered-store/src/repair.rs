@@ -29,7 +29,7 @@ use std::time::Duration;
 use crate::error::StoreError;
 use crate::journal::Wanted;
 use crate::journal::examine::{Examined, examine, reach};
-use crate::journal::load::refuse_incomplete;
+use crate::journal::load::{load_any_size, refuse_incomplete};
 use crate::journal::recovery::recover;
 use crate::journal::segment::{SEGMENT_SIZE_BYTES_MIN, segment_name};
 use crate::journal::spare::SpareMaker;
@@ -247,9 +247,10 @@ impl Work<'_> {
         } else {
             (self.say)(&format!("kept: the journal up to entry {last}, without a snapshot"));
         }
-        // What lies beyond the last good entry of a cut segment nobody can count.
+        // How much lies beyond the last good entry nobody can count.
         let faulty = segments.get(way.segments.clone()).unwrap_or_default().last();
-        let in_doubt = faulty.is_some_and(|segment| segment.fault.is_some());
+        let in_doubt =
+            faulty.is_some_and(|segment| !segment.is_complete) || way.segments.end < segments.len();
         let known = segments.iter().map(|segment| segment.last_sequence).max().unwrap_or(0);
         let known = known.max(way.end_sequence()).max(last + u64::from(in_doubt));
         if known > last {
@@ -314,26 +315,28 @@ impl Work<'_> {
                 self.set_aside(&segment_name(segment.first_sequence))?;
             }
         }
-        let last = segments.get(way.segments.clone()).unwrap_or_default().last();
-        match last {
-            Some(Examined { first_sequence, end_bytes: Some(end), fault: Some(_), .. }) => {
-                self.cut_segment(*first_sequence, *end)
+        let needed = segments.get(way.segments.clone()).unwrap_or_default();
+        for segment in needed {
+            if let Examined { first_sequence, end_bytes: Some(end), fault: Some(_), .. } = segment {
+                self.cut_segment(*first_sequence, *end)?;
             }
-            Some(_) => Ok(()),
-            None if way.last_sequence == 0 => Ok(()),
-            None => self.begin_segment(way.last_sequence + 1),
         }
+        if needed.is_empty() && way.last_sequence > 0 {
+            self.begin_segment(way.last_sequence + 1)?;
+        }
+        Ok(())
     }
 
     /// Puts a copy of the segment that ends at `end` in its place; the old one is kept.
     fn cut_segment(&mut self, first_sequence: u64, end: u64) -> Result<(), StoreError> {
         let name = segment_name(first_sequence);
-        let mut bytes = self.read(&name)?;
-        if bytes[end as usize..].iter().all(|&byte| byte == 0) {
-            return Ok(());
-        }
+        let buffer = Vec::new();
+        let (loaded, _) = load_any_size(&**self.storage, first_sequence, false, buffer)?;
+        let mut bytes = loaded.bytes;
         self.keep_a_copy(&name)?;
-        bytes[end as usize..].fill(0);
+        // What was read may be shorter than the segment should be, or have more behind its end.
+        bytes.truncate(end as usize);
+        bytes.resize(loaded.open.header.size_bytes as usize, 0);
         self.make(REPAIRED_SEGMENT, &bytes, &name)
     }
 

@@ -3,7 +3,7 @@
 //! Not for: opening (`recovery.rs` ends at the first damage), or changing anything. The rules of
 //! what is damage are the same. Cost: reads every segment once, one at a time.
 
-use super::load::{list, load};
+use super::load::{list, load_any_size};
 use super::recovery::RecoveryReport;
 use crate::error::StoreError;
 use crate::storage::Storage;
@@ -16,7 +16,9 @@ pub(crate) struct Examined {
     pub(crate) last_sequence: u64,
     /// Where the good frames end; `None` when not even the header can be believed.
     pub(crate) end_bytes: Option<u64>,
-    /// What is wrong at that place. A torn tail is not.
+    /// Whether the entries go up to the next segment's first, or to a clean end or a torn tail.
+    pub(crate) is_complete: bool,
+    /// What is wrong with the file. A torn tail is not.
     pub(crate) fault: Option<StoreError>,
 }
 
@@ -30,15 +32,16 @@ pub(crate) fn examine(storage: &dyn Storage) -> Result<Vec<Examined>, StoreError
     for (index, &first_sequence) in firsts.iter().enumerate() {
         let next_first = firsts.get(index + 1).copied();
         let last_sequence = first_sequence - 1;
-        match load(storage, first_sequence, false, std::mem::take(&mut buffer)) {
+        match load_any_size(storage, first_sequence, false, std::mem::take(&mut buffer)) {
             Err(error) if error.is_newer() => return Err(error),
             Err(error) => segments.push(Examined {
                 first_sequence,
                 last_sequence,
                 end_bytes: None,
+                is_complete: false,
                 fault: Some(error),
             }),
-            Ok(loaded) => {
+            Ok((loaded, wrong_size)) => {
                 let mut report = RecoveryReport { last_sequence, ..RecoveryReport::default() };
                 let end = loaded.scan(&mut report, next_first, 0, &mut |_| Ok(()))?.end;
                 let fault = match next_first {
@@ -49,7 +52,9 @@ pub(crate) fn examine(storage: &dyn Storage) -> Result<Vec<Examined>, StoreError
                     first_sequence,
                     last_sequence: report.last_sequence,
                     end_bytes: Some(end as u64),
-                    fault,
+                    // A file that was cut shows no damage of frames where it ends.
+                    is_complete: fault.is_none() && (next_first.is_some() || wrong_size.is_none()),
+                    fault: fault.or(wrong_size),
                 });
                 buffer = loaded.bytes;
             }
@@ -71,7 +76,7 @@ pub(crate) fn reach(segments: &[Examined], after: u64) -> (u64, std::ops::Range<
         return (after, start..start);
     }
     let mut last = start;
-    while segments[last].fault.is_none()
+    while segments[last].is_complete
         && segments.get(last + 1).is_some_and(|next| next.end_bytes.is_some())
     {
         last += 1;

@@ -68,8 +68,19 @@ pub(crate) fn load(
     storage: &dyn Storage,
     first_sequence: u64,
     may_write: bool,
-    mut buffer: Vec<u8>,
+    buffer: Vec<u8>,
 ) -> Result<Loaded, StoreError> {
+    let (loaded, wrong_size) = load_any_size(storage, first_sequence, may_write, buffer)?;
+    wrong_size.map_or(Ok(loaded), Err)
+}
+
+/// As [`load`]; a file that was cut or made longer is read as it is, and the error comes beside.
+pub(crate) fn load_any_size(
+    storage: &dyn Storage,
+    first_sequence: u64,
+    may_write: bool,
+    mut buffer: Vec<u8>,
+) -> Result<(Loaded, Option<StoreError>), StoreError> {
     let name = segment_name(first_sequence);
     let path = storage.describe(&name);
     let cannot_read = |error| StoreError::io(&format!("cannot read {path}"), &error);
@@ -89,15 +100,21 @@ pub(crate) fn load(
         );
         return Err(StoreError::damaged(&path, 16, &what));
     }
-    check_size(&path, size_bytes, header.size_bytes)?;
+    let wrong_size = check_size(&path, size_bytes, header.size_bytes).err();
+    if let Some(error) = &wrong_size
+        && size_bytes.max(header.size_bytes) > SEGMENT_SIZE_BYTES_MAX
+    {
+        return Err(error.clone());
+    }
     buffer.resize(size_bytes as usize, 0);
     file.read_at(0, &mut buffer).map_err(cannot_read)?;
-    Ok(Loaded {
+    let loaded = Loaded {
         seed: Seed::of(header.salt),
         open: OpenSegment { name, file, header, position_bytes: HEADER_BYTES },
         path,
         bytes: buffer,
-    })
+    };
+    Ok((loaded, wrong_size))
 }
 
 fn check_size(path: &str, found: u64, stated: u64) -> Result<(), StoreError> {

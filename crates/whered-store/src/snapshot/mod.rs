@@ -35,7 +35,7 @@
 
 pub(crate) mod format;
 mod reader;
-mod set;
+pub(crate) mod set;
 mod writer;
 
 pub use reader::SnapshotReader;
