@@ -121,7 +121,7 @@ fn journal(storage: &Arc<dyn Storage>, entries: u64) -> Result<(), StoreError> {
 }
 
 fn snapshot(storage: &Arc<dyn Storage>, megabytes: usize) -> Result<(), StoreError> {
-    let bytes: Vec<u8> = (0..BLOCK_BYTES).map(|index| (index * 31 >> 4) as u8).collect();
+    let bytes: Vec<u8> = (0..BLOCK_BYTES).map(|index| ((index * 31) >> 4) as u8).collect();
     let pieces: Vec<&[u8]> = bytes.chunks(PIECE_BYTES).collect();
     let amount = (megabytes * BLOCK_BYTES) as f64;
     report("snapshot", "MB", amount, || {
