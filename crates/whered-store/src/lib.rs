@@ -19,7 +19,8 @@
 //!
 //! To follow a write, start at [`Journal::reserve`]; to follow a restart, at `journal/recovery.rs`,
 //! whose header states the rule that tells a torn tail from damage; for snapshots, at
-//! `snapshot/mod.rs`.
+//! `snapshot/mod.rs`. [`repair`] is for a directory that is refused, [`backup`] and [`restore`] for
+//! copies.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -44,12 +45,15 @@
 //! # Ok::<(), whered_store::StoreError>(())
 //! ```
 
+mod backup;
 mod directory;
 mod error;
 mod journal;
+mod repair;
 mod snapshot;
 mod storage;
 
+pub use backup::{Contents, backup, restore, verify};
 pub use directory::DataDirectory;
 pub use error::StoreError;
 pub use journal::{
@@ -57,6 +61,7 @@ pub use journal::{
     PAYLOAD_SIZE_BYTES_MAX, RecoveryReport, Reservation, SEGMENT_SIZE_BYTES_MAX,
     SEGMENT_SIZE_BYTES_MIN, SyncPolicy, TornTail, Wanted,
 };
+pub use repair::{Repaired, repair};
 pub use snapshot::{
     BadSnapshot, BlockInfo, Found, SnapshotInfo, SnapshotReader, SnapshotWriter, Snapshots,
 };

@@ -15,6 +15,7 @@ use std::sync::Arc;
 use super::JournalOptions;
 use super::frame::PAYLOAD_SIZE_BYTES_MAX;
 use super::intake::{Intake, charge_bytes};
+use super::load::refuse_incomplete;
 use super::recovery::{Recovered, RecoveryReport, Replay, Unwitnessed, Wanted, cut, recover};
 use super::segment::{SEGMENT_SIZE_BYTES_MAX, SEGMENT_SIZE_BYTES_MIN};
 use super::segments::Segments;
@@ -43,6 +44,7 @@ impl Parts {
             options.segment_size_bytes.clamp(SEGMENT_SIZE_BYTES_MIN, SEGMENT_SIZE_BYTES_MAX);
         let mut spares =
             SpareMaker::new(Arc::clone(&storage), segment_size_bytes, options.full_retry_interval);
+        refuse_incomplete(&*storage)?;
         let Recovered { report, last, mut firsts, leftovers } = recover(&*storage, wanted, replay)?;
         remove_leftovers(&*storage, &leftovers)?;
         let segment = match last {

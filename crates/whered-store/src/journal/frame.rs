@@ -19,6 +19,8 @@
 //! Not for: where frames go (`intake.rs`, `writer.rs`). Pure functions; each costs one pass over
 //! the bytes it is given.
 
+use super::checksum::Crc32c;
+
 /// An entry as recovery hands it out; the payload is borrowed from the segment being read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry<'a> {
@@ -47,11 +49,14 @@ pub(crate) const MARK_BYTES: usize = FRAME_HEADER_BYTES + 8;
 
 /// What a segment's salt makes of every checksum's start.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Seed(u32);
+pub(crate) struct Seed {
+    sum: u32,
+    crc32c: Crc32c,
+}
 
 impl Seed {
     pub(crate) fn of(salt: u64) -> Seed {
-        Seed(crc32c::crc32c(&salt.to_le_bytes()))
+        Seed { sum: crc32c::crc32c(&salt.to_le_bytes()), crc32c: Crc32c::new() }
     }
 }
 
@@ -109,6 +114,7 @@ pub(crate) fn seal(bytes: &mut [u8], salt: u64) {
 }
 
 /// Reads what is at the start of `bytes`, which end where the segment ends.
+#[inline]
 pub(crate) fn parse(bytes: &[u8], seed: Seed) -> Parsed<'_> {
     if bytes.len() < FRAME_HEADER_BYTES {
         // Too short for a frame; the caller checks that such a rest is zero, as every end.
@@ -164,9 +170,10 @@ pub(crate) fn find_highest_mark(bytes: &[u8], seed: Seed) -> Option<Mark> {
     highest
 }
 
-fn checksum(frame: &[u8], Seed(seed): Seed) -> u32 {
-    let seed = crc32c::crc32c_append(seed, &frame[..4]);
-    crc32c::crc32c_append(seed, &frame[8..]).max(1)
+#[inline]
+fn checksum(frame: &[u8], seed: Seed) -> u32 {
+    let length = read_u32(frame, 0).to_le_bytes();
+    seed.crc32c.append(seed.sum, length, &frame[8..]).max(1)
 }
 
 fn read_u32(bytes: &[u8], offset: usize) -> u32 {

@@ -14,12 +14,15 @@
 //! | file | thing |
 //! | --- | --- |
 //! | `frame.rs` | bytes of a frame and of the mark before each group |
+//! | `checksum.rs` | the sum of short frames |
 //! | `segment.rs` | name and header of a segment |
 //! | `segments.rs` | which segments there are; removing old ones |
 //! | `spare.rs` | preallocated space |
 //! | `intake.rs` | memory side: reservations and groups |
 //! | `writer.rs` | disk side: positions, syncs, change of segment |
+//! | `load.rs` | finding segments and reading them |
 //! | `recovery.rs` | what a new process finds; the rule for torn tails and damage |
+//! | `examine.rs` | what a repair sees |
 //! | `core.rs` | opening; the journal without a thread |
 //! | `thread.rs` | the journal thread and what it shares with the callers |
 //!
@@ -28,16 +31,19 @@
 //! thread. Cost: `reserve` and `append` take one short mutex each, `append` one copy of the payload;
 //! `durable_sequence` is one atomic load.
 
+mod checksum;
 mod core;
+pub(crate) mod examine;
 mod frame;
 mod intake;
+pub(crate) mod load;
 mod options;
-mod recovery;
-mod segment;
+pub(crate) mod recovery;
+pub(crate) mod segment;
 mod segments;
-mod spare;
+pub(crate) mod spare;
 mod thread;
-mod writer;
+pub(crate) mod writer;
 
 pub use self::core::JournalCore;
 pub use frame::{Entry, KIND_MAX, PAYLOAD_SIZE_BYTES_MAX};

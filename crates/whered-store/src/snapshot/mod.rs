@@ -33,9 +33,9 @@
 //! Concurrency: one writer at a time in a directory; readers are for several threads. Cost: one
 //! write and one checksum pass a block; dirty pages stay below some tens of megabytes.
 
-mod format;
+pub(crate) mod format;
 mod reader;
-mod set;
+pub(crate) mod set;
 mod writer;
 
 pub use reader::SnapshotReader;

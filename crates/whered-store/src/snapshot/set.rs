@@ -18,6 +18,7 @@ use super::SnapshotInfo;
 use super::format::{FileName, data_name, decode_manifest, manifest_name};
 use super::reader::SnapshotReader;
 use crate::error::StoreError;
+use crate::journal::load::refuse_incomplete;
 use crate::storage::Storage;
 
 /// The largest manifest that is read: more than forty million blocks.
@@ -51,40 +52,11 @@ impl Snapshots {
     ///
     /// # Errors
     ///
-    /// A file whose name is nearly that of a snapshot ([`StoreError::is_foreign`]); whatever the
-    /// system reports. Damage is not an error here: it is in [`Found::bad`].
+    /// A file whose name is nearly that of a snapshot ([`StoreError::is_foreign`]); a backup that did
+    /// not end; whatever the system reports. Damage is not an error here: it is in [`Found::bad`].
     pub fn find(storage: &dyn Storage) -> Result<Found, StoreError> {
-        let names = storage.list().map_err(|error| {
-            StoreError::io(&format!("cannot list {}", storage.describe("")), &error)
-        })?;
-        let mut found = Found::default();
-        let mut manifests = Vec::new();
-        let mut data = Vec::new();
-        for name in names {
-            match FileName::parse(&name) {
-                FileName::Manifest(sequence) => manifests.push(sequence),
-                FileName::Data(sequence) => data.push(sequence),
-                FileName::NewManifest => found.leftovers.push(name),
-                FileName::Odd => {
-                    let what = "its name is nearly that of a snapshot, which has twenty digits; \
-                                move it away";
-                    return Err(StoreError::foreign(&storage.describe(&name), 0, what));
-                }
-                FileName::Other => {}
-            }
-        }
-        manifests.sort_unstable_by(|a, b| b.cmp(a));
-        data.retain(|sequence| !manifests.contains(sequence));
-        found.leftovers.extend(data.into_iter().map(data_name));
-        found.leftovers.sort_unstable();
-        for start_sequence in manifests {
-            match look_at(storage, start_sequence) {
-                Ok(info) => found.complete.push(info),
-                Err(error) if error.is_io() => return Err(error),
-                Err(error) => found.bad.push(BadSnapshot { start_sequence, error }),
-            }
-        }
-        Ok(found)
+        refuse_incomplete(storage)?;
+        find(storage)
     }
 
     /// Removes what [`Snapshots::find`] called leftovers. Not while a snapshot is being written.
@@ -117,6 +89,41 @@ impl Snapshots {
         }
         Ok(found.complete.get(keep - 1).map(|info| info.start_sequence))
     }
+}
+
+/// As [`Snapshots::find`], also in a copy that is not finished yet.
+pub(crate) fn find(storage: &dyn Storage) -> Result<Found, StoreError> {
+    let names = storage.list().map_err(|error| {
+        StoreError::io(&format!("cannot list {}", storage.describe("")), &error)
+    })?;
+    let mut found = Found::default();
+    let mut manifests = Vec::new();
+    let mut data = Vec::new();
+    for name in names {
+        match FileName::parse(&name) {
+            FileName::Manifest(sequence) => manifests.push(sequence),
+            FileName::Data(sequence) => data.push(sequence),
+            FileName::NewManifest => found.leftovers.push(name),
+            FileName::Odd => {
+                let what = "its name is nearly that of a snapshot, which has twenty digits; \
+                                move it away";
+                return Err(StoreError::foreign(&storage.describe(&name), 0, what));
+            }
+            FileName::Other => {}
+        }
+    }
+    manifests.sort_unstable_by(|a, b| b.cmp(a));
+    data.retain(|sequence| !manifests.contains(sequence));
+    found.leftovers.extend(data.into_iter().map(data_name));
+    found.leftovers.sort_unstable();
+    for start_sequence in manifests {
+        match look_at(storage, start_sequence) {
+            Ok(info) => found.complete.push(info),
+            Err(error) if error.is_io() => return Err(error),
+            Err(error) => found.bad.push(BadSnapshot { start_sequence, error }),
+        }
+    }
+    Ok(found)
 }
 
 /// The manifest goes first and for certain: it must never stand there without its data.

@@ -1,6 +1,8 @@
 //! What several tests of the journal need: numbers from a seed, and a journal read as a list.
 #![allow(dead_code, reason = "each test file uses its own part")]
 
+pub(crate) mod keeper;
+
 use std::sync::Arc;
 
 use whered_store::{
