@@ -9,7 +9,7 @@
 
 use std::time::{Duration, Instant};
 
-use whered_geo::{Cell, PagePosition, Points, PointsLoader};
+use whered_geo::{Cell, Inserted, PagePosition, Points, PointsLoader};
 
 use crate::{Changes, numbered, process_seconds, random, report_bytes};
 
@@ -55,18 +55,13 @@ fn export(points: &mut Points, one_in: usize) -> Vec<Page> {
         in_steps += step;
         longest = longest.max(step);
         next = page.into_next();
-        if one_in > 0 {
+        if let Some(moved) = points.len().checked_div(one_in) {
             let (count, salt) = (points.len() as u64, pages.len() as u64);
-            let moved = points.len() / one_in / estimated_pages;
-            let changes = Changes::new(moved, |index| {
+            let changes = Changes::new(moved / estimated_pages, |index| {
                 let number = random(salt, index) % count + 1;
                 (number, numbered(1 << 40)(random(salt + 1, index) % count).1)
             });
-            changes.apply(
-                points,
-                16,
-                &[whered_geo::Inserted::Moved, whered_geo::Inserted::Unchanged],
-            );
+            changes.apply(points, 16, &[Inserted::Moved, Inserted::Unchanged]);
         }
         pages.push(words);
     }

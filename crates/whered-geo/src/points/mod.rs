@@ -120,8 +120,9 @@ impl Points {
         self.tree.clone()
     }
 
-    /// Bytes of memory held, spare room included and as the allocator rounds them, without what
-    /// only frozen views and pages hold. Every change keeps the sum up, so that asking is free.
+    /// Bytes of memory taken, spare room and what the allocator makes of it included, without
+    /// what only frozen views and pages hold. Every change keeps the sum up: asking is free. The
+    /// resident set of a process is within a tenth of it, which `docs/design/points.md` measures.
     pub fn memory_bytes(&self) -> usize {
         size_of::<Points>() + self.tree.memory_bytes() + self.members.memory_bytes()
     }

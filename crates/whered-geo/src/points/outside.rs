@@ -192,6 +192,19 @@ impl Outside {
         self.free.push(number);
     }
 
+    /// What the allocator takes for the texts, added up anew.
+    #[cfg(test)]
+    pub(super) fn recounted_text_bytes(&self) -> usize {
+        let bulks = self.shelves.iter().flat_map(|shelf| shelf.iter().flatten());
+        bulks.map(|bulk| memory::allocated_shared(bulk.len())).sum()
+    }
+
+    /// What the allocator takes for the texts, as it has been kept up.
+    #[cfg(test)]
+    pub(super) fn text_bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// What the allocator takes for the long members and their table, which is shared itself.
     pub(super) fn memory_bytes(&self) -> usize {
         let places = memory::allocated_room::<Option<Arc<[u8]>>>;

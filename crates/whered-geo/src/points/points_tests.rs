@@ -22,7 +22,7 @@ impl Points {
 
 impl Tree {
     fn assert_sound(&self) {
-        let (mut bytes, mut len) = (self.root.memory_bytes() + self.outside.memory_bytes(), 0);
+        let (mut bytes, mut len) = (0, 0);
         for (index, middle) in self.root.children().iter().enumerate() {
             assert_eq!(self.root.firsts()[index], middle.first());
             assert_eq!(self.root.counts()[index], middle.count());
@@ -37,7 +37,9 @@ impl Tree {
             }
         }
         assert_eq!(self.len(), len);
-        assert_eq!(self.memory_bytes(), bytes);
+        assert_eq!(self.outside.text_bytes(), self.outside.recounted_text_bytes());
+        let beside = self.root.memory_bytes() + self.outside.memory_bytes();
+        assert_eq!(self.memory_bytes(), memory::with_holes(bytes) + beside);
         let entries: Vec<(Cell, &[u8])> =
             self.iter().map(|(member, cell)| (cell, member)).collect();
         assert_eq!(entries.len(), self.len());
@@ -139,5 +141,36 @@ fn huge_members_lie_outside_and_are_freed() {
     points.assert_sound();
     assert!(points.remove(&huge));
     assert!(points.memory_bytes() - before < 4096);
+    points.assert_sound();
+}
+
+#[test]
+fn the_account_of_memory_is_right_after_every_kind_of_change() {
+    let mut random = Random(11);
+    let mut points = Points::new();
+    let mut views = Vec::new();
+    for round in 0..60_000u64 {
+        let member = match random.below(50) {
+            0 => vec![b'x'; 1000 + random.below(60) as usize],
+            1 => vec![b'y'; 1 << random.below(14)],
+            _ => random.below(20_000).to_string().into_bytes(),
+        };
+        // Growing for the first third, shrinking in the last.
+        if random.below(60_000) < round * 2 / 3 {
+            points.remove(&member);
+        } else {
+            let bits = [77, random.below(1 << 12), random.below(1 << 30) << 20];
+            points.insert(&member, cell(bits[random.below(3) as usize]));
+        }
+        match random.below(2_000) {
+            0 => views.push(points.freeze()),
+            1 => views.clear(),
+            _ => {}
+        }
+        if round % 6_000 == 0 {
+            points.assert_sound();
+            points.clone().assert_sound();
+        }
+    }
     points.assert_sound();
 }

@@ -24,6 +24,7 @@ use std::sync::Arc;
 
 use super::branch::{Branch, Effects, Entry, MOST_CHILDREN, Node, own};
 use super::leaf::Leaf;
+use super::memory;
 use super::outside::{Outside, Text};
 
 type Lowest = Arc<Branch<Leaf>>;
@@ -88,10 +89,10 @@ impl Tree {
         self.len == 0
     }
 
-    /// Bytes of memory held, spare room included and as the allocator rounds them. What a frozen
-    /// view shares with its collection is counted by both.
+    /// Bytes of memory taken, spare room and what the allocator makes of it included. What a
+    /// frozen view shares with its collection is counted by both.
     pub fn memory_bytes(&self) -> usize {
-        self.bytes + self.root.memory_bytes() + self.outside.memory_bytes()
+        memory::with_holes(self.bytes) + self.root.memory_bytes() + self.outside.memory_bytes()
     }
 
     /// A tree over these leaves, none of which is empty, each of which ends before the next one

@@ -41,7 +41,7 @@ pub(super) fn build(mut leaves: Vec<LoadedLeaf>, threads: usize) -> (Vec<LoadedL
     let count = leaves.iter().map(|loaded| loaded.count).sum();
     let (members, stale) =
         if count < bulk::FEWEST { few(&leaves) } else { many(&leaves, count, threads) };
-    drop_entries(&mut leaves, stale);
+    drop_entries(&mut leaves, stale, threads);
     (leaves, members)
 }
 
@@ -69,7 +69,10 @@ fn many(leaves: &[LoadedLeaf], count: usize, threads: usize) -> (Members, Vec<Le
     let mut members = Members::of_parts(key, parts);
     suspects.sort_unstable();
     suspects.dedup();
-    let found = by_member(entries_of_suspects(leaves, &suspects, members.key()));
+    // A cell whose suspects are in two shares is walked through twice, each time for its own.
+    let shares = suspects.chunks(share_of(suspects.len(), threads));
+    let found = on_threads(shares, |some| entries_of_suspects(leaves, some, members.key()));
+    let found = by_member(found.concat());
     suspects.sort_unstable_by_key(|suspect| suspect.key);
     for of_one_hash in suspects.chunk_by(|a, b| a.key == b.key) {
         members.remove_suspects(of_one_hash);
@@ -101,23 +104,36 @@ fn by_member(mut entries: Vec<EntryAt<'_>>) -> Vec<EntryAt<'_>> {
 
 /// Hashes all names; each thread has a share of the leaves and rows of its own.
 fn scatter(leaves: &[LoadedLeaf], count: usize, threads: usize, key: &Key) -> Vec<Rows> {
-    let share = leaves.len().div_ceil(threads.max(1)).max(1);
+    let share = share_of(leaves.len(), threads);
     let room = count / leaves.len().div_ceil(share).max(1);
-    let scatter_share = |leaves: &[LoadedLeaf]| {
+    on_threads(leaves.chunks(share), |leaves| {
         let mut rows = Rows::new(room);
         for loaded in leaves {
             loaded.leaf.for_each_short(|_, bits, member| rows.push(key.hash(member), bits));
         }
         rows
-    };
-    let mut shares = leaves.chunks(share);
-    let own = shares.next().unwrap_or_default();
+    })
+}
+
+/// How many of so many things each thread has, but for the last.
+fn share_of(count: usize, threads: usize) -> usize {
+    count.div_ceil(threads.max(1)).max(1)
+}
+
+/// Does each share of the work on a thread of its own, the first on this one.
+fn on_threads<T: Send, R: Send>(
+    mut shares: impl Iterator<Item = T>,
+    work: impl Fn(T) -> R + Sync,
+) -> Vec<R> {
+    let Some(own) = shares.next() else { return Vec::new() };
     thread::scope(|scope| {
-        let scatter_share = &scatter_share;
-        let others: Vec<_> =
-            shares.map(|leaves| scope.spawn(move || scatter_share(leaves))).collect();
-        let own = scatter_share(own);
-        let others = others.into_iter().map(|other| other.join().expect("hashing cannot fail"));
+        let work = &work;
+        let others: Vec<_> = shares.map(|share| scope.spawn(move || work(share))).collect();
+        let own = work(own);
+        let others = others.into_iter().map(|other| match other.join() {
+            Ok(result) => result,
+            Err(panic) => std::panic::resume_unwind(panic),
+        });
         std::iter::once(own).chain(others).collect()
     })
 }
@@ -130,24 +146,20 @@ fn fill(rows: Vec<Rows>, threads: usize) -> (Vec<Filled>, Vec<Suspect>) {
         (number, of_part)
     });
     let work = Mutex::new(by_part.collect::<Vec<_>>().into_iter());
-    let fill_some = || {
+    let filled = on_threads(0..threads.max(1), |_| {
         let (mut parts, mut suspects) = (Vec::new(), Vec::new());
         loop {
             let next = work.lock().expect("taking work cannot fail").next();
             let Some((number, of_part)) = next else { return (parts, suspects) };
             parts.push(Filled::new(number, &of_part, &mut suspects));
         }
-    };
-    thread::scope(|scope| {
-        let others: Vec<_> = (1..threads).map(|_| scope.spawn(fill_some)).collect();
-        let (mut parts, mut suspects) = fill_some();
-        for other in others {
-            let (more_parts, more_suspects) = other.join().expect("filling cannot fail");
-            parts.extend(more_parts);
-            suspects.extend(more_suspects);
-        }
-        (parts, suspects)
-    })
+    });
+    let (mut parts, mut suspects) = (Vec::with_capacity(bulk::PARTS), Vec::new());
+    for (some_parts, some_suspects) in filled {
+        parts.extend(some_parts);
+        suspects.extend(some_suspects);
+    }
+    (parts, suspects)
 }
 
 /// The entries whose cells and hashes are suspected; `suspects` is sorted.
@@ -189,11 +201,35 @@ fn entries_in_cell<'a>(
 }
 
 /// Rewrites the leaves without some of their entries.
-fn drop_entries(leaves: &mut Vec<LoadedLeaf>, mut stale: Vec<LeafSlot>) {
+fn drop_entries(leaves: &mut Vec<LoadedLeaf>, mut stale: Vec<LeafSlot>, threads: usize) {
+    if stale.is_empty() {
+        return;
+    }
     stale.sort_unstable();
+    let share = share_of(leaves.len(), threads);
+    let mut rest = &stale[..];
+    let shares = leaves.chunks_mut(share).enumerate().map(|(number, leaves)| {
+        let first = number * share;
+        let count = rest.partition_point(|&(index, _)| (index as usize) < first + leaves.len());
+        let (own, others) = rest.split_at(count);
+        rest = others;
+        (first, leaves, own)
+    });
+    let emptied = on_threads(shares, |(first, leaves, stale)| drop_some(leaves, first, stale));
+    let (mut emptied, mut index) = (emptied.into_iter().flatten().peekable(), 0);
+    leaves.retain(|_| {
+        let is_emptied = emptied.next_if_eq(&index).is_some();
+        index += 1;
+        !is_emptied
+    });
+}
+
+/// The same for neighbouring leaves from this index on; those that would be empty are left, and
+/// told.
+fn drop_some(leaves: &mut [LoadedLeaf], first: usize, stale: &[LeafSlot]) -> Vec<u32> {
     let mut emptied = Vec::new();
     for of_leaf in stale.chunk_by(|a, b| a.0 == b.0) {
-        let loaded = &mut leaves[of_leaf[0].0 as usize];
+        let loaded = &mut leaves[of_leaf[0].0 as usize - first];
         if of_leaf.len() == loaded.count {
             emptied.push(of_leaf[0].0);
         } else {
@@ -201,12 +237,7 @@ fn drop_entries(leaves: &mut Vec<LoadedLeaf>, mut stale: Vec<LeafSlot>) {
             *loaded = LoadedLeaf::new(Draft::without(&loaded.leaf, gone), loaded.page_number);
         }
     }
-    let (mut emptied, mut index) = (emptied.into_iter().peekable(), 0);
-    leaves.retain(|_| {
-        let is_emptied = emptied.next_if_eq(&index).is_some();
-        index += 1;
-        !is_emptied
-    });
+    emptied
 }
 
 #[cfg(test)]
@@ -219,12 +250,14 @@ mod tests {
             let entries: Vec<_> = (from..from + count).map(|bits| (bits, &b"m"[..])).collect();
             LoadedLeaf::new(Leaf::of_entries(&entries).unwrap(), 0)
         };
-        let mut leaves = vec![leaf(0, 8), leaf(10, 2), leaf(20, 3), leaf(30, 1)];
         let stale = vec![(3, 0), (1, 1), (0, 0), (0, 4), (0, 3), (0, 2), (0, 1), (1, 0), (2, 2)];
-        drop_entries(&mut leaves, stale);
-        let mut cells = Vec::new();
-        leaves.iter().for_each(|leaf| leaf.leaf.for_each_short(|_, bits, _| cells.push(bits)));
-        assert_eq!(cells, [5, 6, 7, 20, 21]);
-        assert_eq!(leaves.len(), 2);
+        for threads in 1..6 {
+            let mut leaves = vec![leaf(0, 8), leaf(10, 2), leaf(20, 3), leaf(30, 1)];
+            drop_entries(&mut leaves, stale.clone(), threads);
+            let mut cells = Vec::new();
+            leaves.iter().for_each(|leaf| leaf.leaf.for_each_short(|_, bits, _| cells.push(bits)));
+            assert_eq!(cells, [5, 6, 7, 20, 21]);
+            assert_eq!(leaves.len(), 2);
+        }
     }
 }
