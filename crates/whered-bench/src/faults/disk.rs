@@ -18,9 +18,10 @@ pub(super) enum Cut {
 }
 
 /// ext4 on a file of its own.
-pub(super) struct LoopDisk {
+pub struct LoopDisk {
     device: PathBuf,
-    pub(super) mount: PathBuf,
+    /// Where it is mounted.
+    pub mount: PathBuf,
     is_mounted: bool,
 }
 
@@ -30,7 +31,7 @@ impl LoopDisk {
     /// # Errors
     ///
     /// The reason why this cannot be done here.
-    pub(super) fn new(folder: &Path, size_bytes: u64) -> Result<LoopDisk, String> {
+    pub fn new(folder: &Path, size_bytes: u64) -> Result<LoopDisk, String> {
         let fault = |error: std::io::Error| format!("{}: {error}", folder.display());
         let (image, mount) = (folder.join("image"), folder.join("mount"));
         fs::create_dir_all(&mount).map_err(fault)?;
@@ -59,6 +60,31 @@ impl LoopDisk {
     pub(super) fn mount_again(&mut self) -> Result<(), String> {
         self.detach()?;
         self.attach()
+    }
+
+    /// Writes everything out.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the system reports.
+    pub fn sync(&self) -> Result<(), String> {
+        command("sync", &["--file-system", &text(&self.mount)]).map(drop)
+    }
+
+    /// The bytes that the device was given to write so far, by its own count.
+    ///
+    /// # Errors
+    ///
+    /// The system does not tell.
+    pub fn written_bytes(&self) -> Result<u64, String> {
+        const SECTOR_BYTES: u64 = 512;
+        let name = self.device.file_name().unwrap_or_default();
+        let path = Path::new("/sys/block").join(name).join("stat");
+        let stat = fs::read_to_string(&path).unwrap_or_default();
+        // The seventh number: sectors written.
+        let sectors = stat.split_whitespace().nth(6).and_then(|text| text.parse::<u64>().ok());
+        let sectors = sectors.ok_or_else(|| format!("{} does not tell", path.display()))?;
+        Ok(sectors * SECTOR_BYTES)
     }
 
     /// Cuts the power.

@@ -41,6 +41,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::Random;
+pub use disk::LoopDisk;
 use victim::Setup;
 
 /// A kind of fault.

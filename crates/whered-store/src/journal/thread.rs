@@ -12,6 +12,10 @@
 //! publishes and wakes. Without work it sleeps; with `everysec` and unsynced bytes it sleeps until
 //! the second is over. Wake-ups cost a system call and are made only when somebody sleeps.
 //!
+//! With `everysec` and `off` nobody waits for the write, so the thread lets a group grow for a moment
+//! (`GATHER_TIME`) or to a size (`GATHER_BYTES`): a write and two switches of threads for every few
+//! entries cost as much processor time as the entries' own work (bench/record, journal-*).
+//!
 //! With `everysec` and `off` an entry counts as durable when it is appended, so `durable` is
 //! published under the state's mutex there; with `always` only this thread publishes.
 
@@ -27,6 +31,12 @@ use crate::error::StoreError;
 
 /// The time between syncs with `everysec`.
 const SYNC_INTERVAL: Duration = Duration::from_secs(1);
+
+/// How long a group may grow before it is written, where nobody waits for it.
+const GATHER_TIME: Duration = Duration::from_millis(2);
+
+/// The size at which a group is written at once all the same.
+const GATHER_BYTES: usize = 256 << 10;
 
 /// How long `close` waits for reservations that other threads hold.
 const CLOSING_GRACE: Duration = Duration::from_secs(1);
@@ -52,8 +62,19 @@ struct State {
     closing: Option<Instant>,
     /// The journal thread has ended: nothing more will be written.
     ended: bool,
-    thread_sleeps: bool,
+    sleep: Sleep,
     callers_sleeping: usize,
+}
+
+/// What the journal thread sleeps for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Sleep {
+    /// It is awake.
+    No,
+    /// Anything to do.
+    ForWork,
+    /// A moment, or so many bytes.
+    ForBytes(usize),
 }
 
 /// What the journal thread does next.
@@ -77,7 +98,7 @@ impl Shared {
             poisoned: None,
             closing: None,
             ended: false,
-            thread_sleeps: false,
+            sleep: Sleep::No,
             callers_sleeping: 0,
         };
         Shared {
@@ -149,7 +170,11 @@ impl Shared {
         if self.options.sync != SyncPolicy::Always && alive {
             self.durable.store(sequence, Ordering::Release);
         }
-        self.wake_thread(state);
+        match state.sleep {
+            Sleep::No => {}
+            Sleep::ForBytes(bytes) if state.intake.buffered_bytes() < bytes => {}
+            Sleep::ForWork | Sleep::ForBytes(_) => self.wake_thread(state),
+        }
         sequence
     }
 
@@ -163,7 +188,7 @@ impl Shared {
     }
 
     fn wake_thread(&self, mut state: MutexGuard<'_, State>) {
-        if std::mem::take(&mut state.thread_sleeps) {
+        if std::mem::replace(&mut state.sleep, Sleep::No) != Sleep::No {
             drop(state);
             self.work.notify_one();
         }
@@ -227,22 +252,27 @@ impl Shared {
     /// Sleeps until there is something to do; `sync_due` is when unsynced bytes must be synced.
     fn next_work(&self, sync_due: Option<Instant>) -> Work {
         let mut state = lock(&self.state);
+        // When the group that is filled now is to be written at the latest.
+        let mut gather_until: Option<Instant> = None;
         loop {
             if sync_due.is_some_and(|due| due <= Instant::now()) {
                 return Work::Sync;
             }
-            if let Some(group) = state.intake.take() {
+            let gathers = state.intake.buffered_bytes() > 0 && self.gathers(&state, gather_until);
+            if gathers {
+                gather_until.get_or_insert_with(|| Instant::now() + GATHER_TIME);
+            } else if let Some(group) = state.intake.take() {
                 self.wake_callers(&state);
                 return Work::Write(group);
-            }
-            if state.may_end() {
+            } else if state.may_end() {
                 // From here on nothing that is appended counts as durable.
                 state.ended = true;
                 return Work::Close;
             }
             let grace_over = state.closing.map(|at| at + CLOSING_GRACE);
-            let wake_at = [sync_due, grace_over].into_iter().flatten().min();
-            state.thread_sleeps = true;
+            let wake_at = [sync_due, grace_over, gather_until].into_iter().flatten().min();
+            state.sleep =
+                if gathers { Sleep::ForBytes(self.gather_bytes()) } else { Sleep::ForWork };
             state = match wake_at {
                 None => self.work.wait(state).unwrap_or_else(PoisonError::into_inner),
                 Some(at) => {
@@ -251,8 +281,21 @@ impl Shared {
                     result.unwrap_or_else(PoisonError::into_inner).0
                 }
             };
-            state.thread_sleeps = false;
+            state.sleep = Sleep::No;
         }
+    }
+
+    /// Whether what waits may wait a little longer for more.
+    fn gathers(&self, state: &State, until: Option<Instant>) -> bool {
+        self.options.sync != SyncPolicy::Always
+            && state.closing.is_none()
+            && state.intake.buffered_bytes() < self.gather_bytes()
+            && until.is_none_or(|until| Instant::now() < until)
+    }
+
+    /// Never so much that callers wait for room while the thread waits for more.
+    fn gather_bytes(&self) -> usize {
+        GATHER_BYTES.min(self.options.group_size_bytes_max)
     }
 
     /// Allocates the next segment while the current one still has room, so that no caller waits
@@ -378,6 +421,7 @@ impl Worker<'_> {
         let nanoseconds = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
         let mut stats = lock(&self.shared.stats);
         stats.syncs += 1;
+        stats.sync_nanoseconds = stats.sync_nanoseconds.saturating_add(nanoseconds);
         stats.last_sync_nanoseconds = nanoseconds;
         stats.maximum_sync_nanoseconds = stats.maximum_sync_nanoseconds.max(nanoseconds);
         Ok(())
