@@ -45,7 +45,7 @@ run: ## build the release program and start the demo server
 # ---- testing: the steps of `make test`, in its order ----
 
 .PHONY: test
-test: install fmt-check clippy tidy unit simd build fuzz-check clients bindings story examples bench-check ## everything that CI runs
+test: install fmt-check clippy tidy unit simd build fuzz-check faults-check clients bindings story examples bench-check ## everything that CI runs
 	$(call step,all steps passed)
 
 .PHONY: install
@@ -109,6 +109,12 @@ build: ## build the debug program
 fuzz-check:
 	$(call step,fuzz targets: they compile)
 	@scripts/fuzz.sh check
+
+.PHONY: faults-check
+faults-check: build
+	$(call step,faults: a few on the real system)
+	'$(TARGET_DIR)/debug/whered' bench faults --rounds 12 --minutes 1 \
+		--kinds kill,power,full,failing
 
 .PHONY: clients
 clients: build venv ## tests by real foreign clients (tests/clients)
@@ -174,6 +180,16 @@ bench-geo: ## searches and moves beside redis-server with POINTS=1000000; writes
 		--target-dir '$(TARGET_DIR)'
 	'$(TARGET_DIR)/release/whered-versus-geo' --whered '$(TARGET_DIR)/release/whered' \
 		--points '$(POINTS)' --redis-dump '$(BENCH_DATA)/redis-mapped-1-$(POINTS).rdb' \
+		--record bench/record --date "$$(date -u +%F)"
+
+# How long `make faults` stays with each kind of fault.
+MINUTES := 5
+
+.PHONY: faults
+faults: ## kill servers and fail their disks for MINUTES=5 each, the release program; writes bench/record
+	@scripts/install-tools.sh test
+	cargo build --release --package whered --locked
+	'$(TARGET_DIR)/release/whered' bench faults --minutes '$(MINUTES)' \
 		--record bench/record --date "$$(date -u +%F)"
 
 .PHONY: fuzz

@@ -6,6 +6,7 @@
 //! ```text
 //! data     seed ──► city.mmdb, asn.mmdb
 //! lookup   file ──► lists of addresses, engines ──► rounds ──► table, JSON
+//! faults   servers that are killed, cut off, filled up ──► what they have kept
 //! measure  clock, pinning, statistics, the machine's description
 //! ```
 //!
@@ -13,6 +14,7 @@
 //! the same addresses on every machine.
 
 pub mod data;
+pub mod faults;
 pub mod geo;
 pub mod lookup;
 pub mod measure;

@@ -3,15 +3,17 @@
 //! Not for: what is made and how it is measured (`whered-bench`).
 
 use std::fs;
+use std::hash::{BuildHasher, RandomState};
 use std::io::{self, Write};
 use std::path::PathBuf;
+use std::time::Duration;
 
 use whered_bench::data::{self, Made, Scale};
-use whered_bench::{geo, lookup};
+use whered_bench::{faults, geo, lookup};
 
 use crate::cli::{
-    BenchDataArguments, BenchGeoArguments, BenchLookupArguments, DataScale, ReportFormat,
-    WorldChoice,
+    BenchDataArguments, BenchFaultsArguments, BenchGeoArguments, BenchLookupArguments, DataScale,
+    ReportFormat, WorldChoice,
 };
 use crate::db::replace_file;
 use crate::outcome::{Failure, Outcome, complain};
@@ -80,6 +82,48 @@ pub(crate) fn geo(arguments: &BenchGeoArguments) -> Result<Outcome, Failure> {
     Ok(Outcome::Found)
 }
 
+/// `whered bench faults`.
+pub(crate) fn faults(arguments: BenchFaultsArguments) -> Result<Outcome, Failure> {
+    let kinds = if arguments.kinds.is_empty() {
+        faults::Kind::ALL.to_vec()
+    } else {
+        let kinds = arguments.kinds.iter().map(|name| {
+            let allowed = faults::Kind::ALL.map(faults::Kind::name).join(", ");
+            faults::Kind::from_name(name)
+                .ok_or_else(|| Failure::Message(format!("--kinds {name}; allowed: {allowed}")))
+        });
+        kinds.collect::<Result<_, _>>()?
+    };
+    if !(0.0..=100_000.0).contains(&arguments.minutes) {
+        let text = format!("--minutes {}; allowed: 0 to 100000", arguments.minutes);
+        return Err(Failure::Message(text));
+    }
+    let folder = format!("whered-faults-{}", std::process::id());
+    let parent = arguments.scratch.unwrap_or_else(std::env::temp_dir);
+    let options = faults::Options {
+        binary: own_file()?,
+        scratch: parent.join(folder),
+        seed: arguments.seed.unwrap_or_else(|| RandomState::new().hash_one(0_u8) >> 16),
+        kinds,
+        time: Duration::from_secs_f64(arguments.minutes * 60.0),
+        rounds: arguments.rounds,
+    };
+    let tallies = faults::run(&options, &|line| complain(line)).map_err(Failure::Message)?;
+    let page = faults::to_markdown(&options, &tallies, arguments.date.as_deref());
+    write!(io::stdout(), "{page}")?;
+    if let (Some(folder), Some(date)) = (arguments.record, arguments.date) {
+        let machine = whered_bench::measure::Machine::this().short_name();
+        let path = folder.join(format!("faults-{date}-{machine}.md"));
+        fs::write(&path, page).map_err(|error| Failure::file(&path, error))?;
+    }
+    Ok(Outcome::Found)
+}
+
+fn own_file() -> Result<PathBuf, Failure> {
+    std::env::current_exe()
+        .map_err(|error| Failure::Message(format!("this program's own file: {error}")))
+}
+
 fn geo_options(arguments: &BenchGeoArguments, scratch: PathBuf) -> Result<geo::Options, Failure> {
     Ok(geo::Options {
         points: arguments.points,
@@ -95,8 +139,7 @@ fn geo_options(arguments: &BenchGeoArguments, scratch: PathBuf) -> Result<geo::O
         server_core: arguments.server_core,
         driver_core: arguments.driver_core,
         server: arguments.server.zip(arguments.pid),
-        binary: std::env::current_exe()
-            .map_err(|error| Failure::Message(format!("this program's own file: {error}")))?,
+        binary: own_file()?,
         scratch,
     })
 }

@@ -347,6 +347,8 @@ pub(crate) enum BenchCommand {
     Lookup(BenchLookupArguments),
     /// Measure searches, single members and moves of a RESP server with made-up points
     Geo(BenchGeoArguments),
+    /// Kill servers, cut off and fill up their disks, and look whether they kept everything
+    Faults(BenchFaultsArguments),
 }
 
 #[derive(Args)]
@@ -416,6 +418,31 @@ pub(crate) struct BenchGeoArguments {
     /// Write everything as JSON, too
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
+}
+
+#[derive(Args)]
+pub(crate) struct BenchFaultsArguments {
+    /// Only these faults, separated by commas: kill, power, full, failing, stalled
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub(crate) kinds: Vec<String>,
+    /// How long each kind goes on
+    #[arg(long, value_name = "MINUTES", default_value_t = 1.0)]
+    pub(crate) minutes: f64,
+    /// How many faults of each kind are enough; 0: as many as there is time for
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) rounds: u64,
+    /// What random choices are made with; another one each time without it
+    #[arg(long, value_name = "N")]
+    pub(crate) seed: Option<u64>,
+    /// Where servers may write
+    #[arg(long, value_name = "DIR")]
+    pub(crate) scratch: Option<PathBuf>,
+    /// Write what was survived as a page into this folder
+    #[arg(long, value_name = "DIR", requires = "date")]
+    pub(crate) record: Option<PathBuf>,
+    /// The date in the page's name
+    #[arg(long, value_name = "YYYY-MM-DD")]
+    pub(crate) date: Option<String>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -41,6 +41,12 @@ impl Script {
         self.ends.is_empty()
     }
 
+    /// The bytes of all commands.
+    #[must_use]
+    pub fn size_bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
     /// The place in [`bytes`](Script::bytes) where a command begins.
     pub(super) fn start(&self, command: usize) -> usize {
         if command == 0 { 0 } else { self.ends[command - 1] }

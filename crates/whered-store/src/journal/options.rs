@@ -93,6 +93,8 @@ pub struct JournalStats {
     pub bytes: u64,
     /// Syncs of groups done.
     pub syncs: u64,
+    /// How long all of them took together.
+    pub sync_nanoseconds: u64,
     /// How long the last sync took.
     pub last_sync_nanoseconds: u64,
     /// How long the longest took.

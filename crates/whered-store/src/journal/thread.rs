@@ -11,7 +11,12 @@
 //!
 //! The thread takes the group that was filled, writes and syncs it while the next one fills, then
 //! publishes and wakes. Without work it sleeps; with `everysec` and unsynced bytes it sleeps until
-//! the second is over. With a group delay it lets a young, small group wait. Wake-ups cost a system call and are made only when somebody sleeps.
+//! the second is over. With a group delay it lets a young, small group wait. Wake-ups cost a
+//! system call and are made only when somebody sleeps.
+//!
+//! With `everysec` and `off` nobody waits for the write, so the thread lets a group grow for a moment
+//! (`GATHER_TIME`) or to a size (`GATHER_BYTES`): a write and two switches of threads for every few
+//! entries cost as much processor time as the entries' own work (bench/record, journal-*).
 //!
 //! With `everysec` and `off` an entry counts as durable when it is appended, so `durable` is
 //! published under the state's mutex there; with `always` only this thread publishes.
@@ -29,6 +34,12 @@ use crate::error::StoreError;
 
 /// The time between syncs with `everysec`.
 const SYNC_INTERVAL: Duration = Duration::from_secs(1);
+
+/// How long a group may grow before it is written, where nobody waits for it.
+const GATHER_TIME: Duration = Duration::from_millis(2);
+
+/// The size at which a group is written at once all the same.
+const GATHER_BYTES: usize = 256 << 10;
 
 /// How long `close` waits for reservations that other threads hold.
 const CLOSING_GRACE: Duration = Duration::from_secs(1);
@@ -52,18 +63,25 @@ pub(crate) struct Shared {
 struct State {
     intake: Intake,
     poisoned: Option<String>,
-    /// When the group that is taken next was begun; noted only when groups may wait.
-    filling_since: Option<Instant>,
     /// What somebody waits for to be synced.
     sync_wanted: u64,
     /// When `close` was called.
     closing: Option<Instant>,
     /// The journal thread has ended: nothing more will be written.
     ended: bool,
-    thread_sleeps: bool,
-    /// It sleeps only so that the group grows: an append need not wake it.
-    thread_delays: bool,
+    sleep: Sleep,
     callers_sleeping: usize,
+}
+
+/// What the journal thread sleeps for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Sleep {
+    /// It is awake.
+    No,
+    /// Anything to do.
+    ForWork,
+    /// A moment, or so many bytes.
+    ForBytes(usize),
 }
 
 /// What the journal thread does next.
@@ -91,12 +109,10 @@ impl Shared {
         let state = State {
             intake,
             poisoned: None,
-            filling_since: None,
             sync_wanted: 0,
             closing: None,
             ended: false,
-            thread_sleeps: false,
-            thread_delays: false,
+            sleep: Sleep::No,
             callers_sleeping: 0,
         };
         Shared {
@@ -232,11 +248,10 @@ impl Shared {
         if self.options.sync != SyncPolicy::Always && alive {
             self.durable.store(sequence, Ordering::Release);
         }
-        if !self.options.group_delay_max.is_zero() {
-            state.filling_since.get_or_insert_with(Instant::now);
-        }
-        if !state.thread_delays || self.is_full(&state) {
-            self.wake_thread(state);
+        match state.sleep {
+            Sleep::No => {}
+            Sleep::ForBytes(bytes) if state.intake.buffered_bytes() < bytes => {}
+            Sleep::ForWork | Sleep::ForBytes(_) => self.wake_thread(state),
         }
         sequence
     }
@@ -256,7 +271,7 @@ impl Shared {
     }
 
     fn wake_thread(&self, mut state: MutexGuard<'_, State>) {
-        if std::mem::take(&mut state.thread_sleeps) {
+        if std::mem::replace(&mut state.sleep, Sleep::No) != Sleep::No {
             drop(state);
             self.work.notify_one();
         }
@@ -312,41 +327,32 @@ impl Shared {
         self.tell_progress();
     }
 
-    /// Until when the group that is filled may wait for more.
-    fn delay_until(&self, state: &State) -> Option<Instant> {
-        let since = state.filling_since?;
-        let is_urgent =
-            state.closing.is_some() || self.is_full(state) || !self.is_synced(state.sync_wanted);
-        let until = since + self.options.group_delay_max;
-        (!is_urgent && until > Instant::now()).then_some(until)
-    }
-
     /// Sleeps until there is something to do. `sync_due` is when unsynced bytes must be synced,
     /// `written` the sequence up to which there is nothing to write.
     fn next_work(&self, sync_due: Option<Instant>, written: u64) -> Work {
         let mut state = lock(&self.state);
+        // When the group that is filled now is to be written at the latest.
+        let mut gather_until: Option<Instant> = None;
         loop {
             let sync_is_wanted = state.sync_wanted <= written && !self.is_synced(state.sync_wanted);
             if sync_is_wanted || sync_due.is_some_and(|due| due <= Instant::now()) {
                 return Work::Sync;
             }
-            let delay_until = self.delay_until(&state);
-            if delay_until.is_none()
-                && let Some(group) = state.intake.take()
-            {
-                state.filling_since = None;
+            let gathers = state.intake.buffered_bytes() > 0 && self.gathers(&state, gather_until);
+            if gathers {
+                gather_until.get_or_insert_with(|| Instant::now() + self.gather_time());
+            } else if let Some(group) = state.intake.take() {
                 self.wake_callers(&state);
                 return Work::Write(group);
-            }
-            if state.may_end() {
+            } else if state.may_end() {
                 // From here on nothing that is appended counts as durable.
                 state.ended = true;
                 return Work::Close;
             }
             let grace_over = state.closing.map(|at| at + CLOSING_GRACE);
-            let wake_at = [sync_due, grace_over, delay_until].into_iter().flatten().min();
-            state.thread_sleeps = true;
-            state.thread_delays = delay_until.is_some();
+            let wake_at = [sync_due, grace_over, gather_until].into_iter().flatten().min();
+            state.sleep =
+                if gathers { Sleep::ForBytes(self.gather_bytes()) } else { Sleep::ForWork };
             state = match wake_at {
                 None => self.work.wait(state).unwrap_or_else(PoisonError::into_inner),
                 Some(at) => {
@@ -355,9 +361,31 @@ impl Shared {
                     result.unwrap_or_else(PoisonError::into_inner).0
                 }
             };
-            state.thread_sleeps = false;
-            state.thread_delays = false;
+            state.sleep = Sleep::No;
         }
+    }
+
+    /// Whether what waits may wait a little longer for more.
+    fn gathers(&self, state: &State, until: Option<Instant>) -> bool {
+        !self.gather_time().is_zero()
+            && state.closing.is_none()
+            && self.is_synced(state.sync_wanted)
+            && state.intake.buffered_bytes() < self.gather_bytes()
+            && until.is_none_or(|until| Instant::now() < until)
+    }
+
+    /// How long a group may wait: for as long as it was configured, and where nobody waits for it,
+    /// a moment in any case.
+    fn gather_time(&self) -> Duration {
+        let delay = self.options.group_delay_max;
+        if self.options.sync == SyncPolicy::Always { delay } else { delay.max(GATHER_TIME) }
+    }
+
+    /// The size at which it waits no more; never so much that callers wait for room while the
+    /// thread waits for more.
+    fn gather_bytes(&self) -> usize {
+        let most = self.options.group_size_bytes_max.max(1);
+        if self.options.sync == SyncPolicy::Always { most } else { most.min(GATHER_BYTES) }
     }
 
     /// Allocates the next segment while the current one still has room, so that no caller waits
@@ -491,6 +519,7 @@ impl Worker<'_> {
         let nanoseconds = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
         let mut stats = lock(&self.shared.stats);
         stats.syncs += 1;
+        stats.sync_nanoseconds = stats.sync_nanoseconds.saturating_add(nanoseconds);
         stats.last_sync_nanoseconds = nanoseconds;
         stats.maximum_sync_nanoseconds = stats.maximum_sync_nanoseconds.max(nanoseconds);
         Ok(())

@@ -172,6 +172,8 @@ fn persistence(session: &Session, text: &mut String) {
     line(text, "journal_groups", stats.groups);
     line(text, "journal_frames", stats.frames);
     line(text, "journal_bytes", stats.bytes);
+    line(text, "journal_syncs", stats.syncs);
+    line(text, "journal_sync_microseconds", stats.sync_nanoseconds / 1000);
     line(text, "journal_poisoned", u8::from(poisoned.is_some()));
     if let Some(reason) = poisoned {
         let reason = reason.replace(['\r', '\n'], " ");
