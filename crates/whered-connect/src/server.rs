@@ -73,6 +73,17 @@ impl Server {
         self.number
     }
 
+    /// Asks for something whose answer is one line, and waits for it.
+    ///
+    /// # Errors
+    ///
+    /// The server's refusal, or whatever is wrong with the connection.
+    pub fn command(&mut self, words: &[&str]) -> Result<String, ConnectError> {
+        let mut command = Cmd::new();
+        command.arg(words);
+        self.query(&command)
+    }
+
     /// Chooses a numbered database.
     pub(crate) fn select(&mut self, number: i64) -> Result<(), ConnectError> {
         if self.number != number {

@@ -37,6 +37,20 @@ pub(crate) enum Command {
     /// Work with database files
     #[command(subcommand)]
     Db(DbCommand),
+    /// Copy the data of a running server, which goes on meanwhile
+    Backup(BackupArguments),
+    /// Check a backup and make a data directory of it
+    Restore {
+        /// The backup
+        backup: PathBuf,
+        /// The new data directory; empty or not there yet
+        data_dir: PathBuf,
+    },
+    /// Keep what can be kept of a damaged data directory; exit code 1 if anything was changed
+    Repair {
+        /// The data directory, which no server may use meanwhile
+        data_dir: PathBuf,
+    },
     /// Make benchmark data and measure
     #[command(subcommand)]
     Bench(BenchCommand),
@@ -64,6 +78,18 @@ pub(crate) enum DbCommand {
         /// A .mmdb or legacy GeoIP .dat file
         file: PathBuf,
     },
+}
+
+#[derive(Args)]
+pub(crate) struct BackupArguments {
+    /// Where the copy goes; empty or not there yet; on the server's machine
+    pub(crate) directory: PathBuf,
+    /// The server: redis://[USER:PASSWORD@]HOST[:PORT] or unix:///PATH
+    #[arg(long, value_name = "URL", default_value = "redis://127.0.0.1:6380")]
+    pub(crate) from: String,
+    /// A data directory that no server uses, instead of a server's
+    #[arg(long, value_name = "DIR", conflicts_with = "from")]
+    pub(crate) data_dir: Option<PathBuf>,
 }
 
 #[derive(Args)]

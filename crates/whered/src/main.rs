@@ -11,6 +11,7 @@ mod addresses;
 mod bench;
 mod check;
 mod cli;
+mod data;
 mod db;
 mod demo;
 mod enrich;
@@ -40,6 +41,9 @@ fn main() -> ExitCode {
         Command::Lookup(arguments) => lookup::run(&arguments),
         Command::Enrich(arguments) => enrich::run(&arguments),
         Command::Check { file } => check::run(&file),
+        Command::Backup(arguments) => data::backup(&arguments),
+        Command::Restore { backup, data_dir } => data::restore(&backup, &data_dir),
+        Command::Repair { data_dir } => data::repair(&data_dir),
         Command::Import(ImportCommand::Redis(arguments)) => import::redis(&arguments),
         Command::Import(ImportCommand::Points(arguments)) => import::points(&arguments),
         Command::Db(DbCommand::Info { file }) => db::info(&file),

@@ -11,11 +11,12 @@
 //! 6 manifest; snapshots beyond the second and segments before the older one's S are removed
 //! ```
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use whered_store::{Journal, SnapshotWriter, Snapshots as Files, Storage};
+use whered_store::{Contents, DataDirectory, Journal, SnapshotWriter, Snapshots as Files, Storage};
 
 use super::save::{Saver, Sizes};
 use super::{SnapshotReport, SnapshotStatus};
@@ -79,6 +80,23 @@ impl Engine {
     pub fn stop_snapshots(&self) {
         self.snapshots.stopping.store(true, Ordering::Release);
         self.snapshots.ask();
+    }
+
+    /// Makes a copy of the data that an engine can be opened with, while everybody goes on
+    /// writing: what was acknowledged before this was called is in it.
+    ///
+    /// # Errors
+    /// There is no data directory, the target is not empty, or whatever the system reports.
+    pub fn backup(&self, target: &Path) -> Result<Contents, EngineError> {
+        let (Some((_, storage)), Some(journal)) = (&self.directory, self.log.journal()) else {
+            return Err(EngineError::new(NO_DIRECTORY));
+        };
+        // No snapshot may remove files meanwhile.
+        let _still = self.snapshots.hold_still();
+        let target = DataDirectory::lock(target)?;
+        journal.roll()?;
+        let files: Arc<dyn Storage> = Arc::new(target.storage());
+        Ok(whered_store::backup(&**storage, &files)?)
     }
 
     /// What is known about snapshots.

@@ -1,7 +1,9 @@
-//! `SAVE`, `BGSAVE`, `LASTSAVE`, `BGREWRITEAOF`: snapshots on request.
+//! `SAVE`, `BGSAVE`, `LASTSAVE`, `BGREWRITEAOF`, `BACKUP`: snapshots on request.
 //!
 //! A snapshot takes the place of both of Redis's files: it makes a start fast and the journal
 //! short. So `BGREWRITEAOF` asks for one, too.
+
+use std::path::Path;
 
 use super::{Action, Command, OPERATOR, Outcome, SYNTAX_ERROR};
 use crate::resp::protocol::Args;
@@ -11,6 +13,15 @@ use crate::resp::session::Session;
 const OF_REDIS: Command = Command { arity: 1, since: "1.0.0", ..OPERATOR };
 
 pub(super) const COMMANDS: &[Command] = &[
+    Command {
+        name: "backup",
+        arity: 2,
+        syntax: "directory",
+        summary: "Makes a copy of the data, by hard links where it can, that a server can start from",
+        cost: "O(N) with N files; O(bytes) on another file system",
+        action: Action::Run(backup),
+        ..OPERATOR
+    },
     Command {
         name: "bgrewriteaof",
         summary: "Asks for a snapshot, after which the journal is short",
@@ -66,6 +77,24 @@ fn ask(session: &Session, reply: &mut Reply, started: &str) -> Outcome {
 fn save(session: &mut Session, _: Args<'_>, reply: &mut Reply) -> Outcome {
     match session.engine().snapshot() {
         Ok(_) => reply.ok(),
+        Err(error) => return Err(Failure::made(format!("ERR {error}"))),
+    }
+    Ok(())
+}
+
+fn backup(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
+    let Ok(directory) = std::str::from_utf8(args.at(1)) else {
+        return Err(Failure::text("ERR the directory's name is not UTF-8"));
+    };
+    if !Path::new(directory).is_absolute() {
+        return Err(Failure::made(format!(
+            "ERR the directory '{directory}' is relative to nothing; allowed: an absolute path"
+        )));
+    }
+    match session.engine().backup(Path::new(directory)) {
+        Ok(contents) => {
+            reply.simple(&format!("backed up to entry {}", contents.last_sequence));
+        }
         Err(error) => return Err(Failure::made(format!("ERR {error}"))),
     }
     Ok(())
