@@ -162,11 +162,26 @@ impl World {
                 });
                 written.ok().map(|w| w.ticket)
             }
+            23..39 => self.act_on_whole(random, number, &key),
+            39 => {
+                let count = random.below(4);
+                let written =
+                    keyspace.isolated(|| (0..count).for_each(|_| self.act_in_batch(random)));
+                Some(written.ticket)
+            }
+            _ => None,
+        };
+    }
+
+    /// One operation on a whole key, or on a prefix set.
+    fn act_on_whole(&self, random: &mut Random, number: usize, key: &[u8]) -> Option<Ticket> {
+        let (keyspace, always) = (&self.keyspace, AddCondition::Always);
+        match 23 + random.below(16) {
             23 => keyspace
-                .pop(number, &key, 1 + random.below(80) as usize, true)
+                .pop(number, key, 1 + random.below(80) as usize, true)
                 .ok()
                 .map(|w| w.ticket),
-            24..26 => keyspace.delete_keys(number, &[&key]).ok().map(|w| w.ticket),
+            24..26 => keyspace.delete_keys(number, &[key]).ok().map(|w| w.ticket),
             26..28 => {
                 let text = format!("text {}", random.below(1000));
                 let expiry = match random.below(3) {
@@ -176,30 +191,30 @@ impl World {
                 };
                 let set =
                     SetText { text: text.as_bytes(), condition: always, expiry, wants_old: false };
-                keyspace.set_text(number, &key, &set).ok().map(|w| w.ticket)
+                keyspace.set_text(number, key, &set).ok().map(|w| w.ticket)
             }
             28 => {
                 let rows: Vec<(Vec<u8>, f64)> = (0..random.below(40))
                     .map(|n| (format!("s{n}").into_bytes(), random.score()))
                     .collect();
                 let rows: Vec<(&[u8], f64)> = rows.iter().map(|(m, s)| (&m[..], *s)).collect();
-                keyspace.store_scores(number, &key, &rows).ok().map(|w| w.ticket)
+                keyspace.store_scores(number, key, &rows).ok().map(|w| w.ticket)
             }
             29..31 => {
                 let at = (FAR_MILLIS + random.below(1000)) as i64;
                 let condition = crate::keyspace::ExpiryCondition::default();
-                keyspace.set_expiry(number, &key, at, condition).ok().map(|w| w.ticket)
+                keyspace.set_expiry(number, key, at, condition).ok().map(|w| w.ticket)
             }
-            31 => keyspace.persist(number, &key).ok().map(|w| w.ticket),
+            31 => keyspace.persist(number, key).ok().map(|w| w.ticket),
             32..34 => {
                 let to = random.key();
-                keyspace.rename(number, &key, &to, false).ok().map(|w| w.ticket)
+                keyspace.rename(number, key, &to, false).ok().map(|w| w.ticket)
             }
             34..36 => {
                 let (to_number, to) = (random.number(), random.key());
-                keyspace.copy((number, &key), (to_number, &to), true).ok().map(|w| w.ticket)
+                keyspace.copy((number, key), (to_number, &to), true).ok().map(|w| w.ticket)
             }
-            36 => keyspace.move_key(number, &key, random.number()).ok().map(|w| w.ticket),
+            36 => keyspace.move_key(number, key, random.number()).ok().map(|w| w.ticket),
             37 if random.below(4) == 0 => {
                 keyspace.swap_numbers(number, random.number()).ok().map(|w| w.ticket)
             }
@@ -215,14 +230,8 @@ impl World {
                     self.prefix_sets.add(&set, &[prefix], Some(b"v"), at).ok().map(|w| w.ticket)
                 }
             }
-            39 => {
-                let count = random.below(4);
-                let written =
-                    keyspace.isolated(|| (0..count).for_each(|_| self.act_in_batch(random)));
-                Some(written.ticket)
-            }
             _ => None,
-        };
+        }
     }
 
     /// Operations that transactions are made of.
