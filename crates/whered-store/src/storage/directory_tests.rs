@@ -54,3 +54,27 @@ fn names_are_listed_renamed_and_removed() {
     assert!(storage.open("b", false).is_err());
     fs::remove_dir_all(path).unwrap();
 }
+
+#[test]
+fn a_file_grows_by_gathered_pieces_and_is_linked() {
+    let (path, storage) = storage("grows");
+    let (other_path, other) = self::storage("grows-other");
+    let file = storage.create("a", 0).unwrap();
+    // More pieces than one system call takes, some of them empty.
+    let pieces: Vec<Vec<u8>> = (0..3000).map(|index| vec![index as u8; index % 7]).collect();
+    let slices: Vec<&[u8]> = pieces.iter().map(Vec::as_slice).collect();
+    file.write_gathered_at(64, &slices).unwrap();
+    let mut found = vec![0; file.size_bytes().unwrap() as usize];
+    file.read_at(0, &mut found).unwrap();
+    assert_eq!(found[64..], pieces.concat());
+    assert_eq!(found[..64], [0; 64]);
+    for wait in [false, true] {
+        file.write_back(0..found.len() as u64, wait).unwrap();
+        file.write_back(5..5, wait).unwrap();
+    }
+    storage.link("a", &other, "b").unwrap();
+    assert_eq!(storage.link("a", &other, "b").unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+    assert_eq!(fs::read(other_path.join("b")).unwrap(), found);
+    fs::remove_dir_all(path).unwrap();
+    fs::remove_dir_all(other_path).unwrap();
+}

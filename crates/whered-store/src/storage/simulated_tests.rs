@@ -62,3 +62,43 @@ fn a_budget_refuses_and_a_power_cut_ends_everything() {
     assert!(file.read_at(0, &mut [0]).is_err());
     assert!(disk.list().is_err());
 }
+
+#[test]
+fn a_growing_file_meets_the_budget_and_a_failed_write_back_forgets() {
+    let disk = SimulatedDisk::new(1);
+    disk.set_capacity_bytes(Some(512 * 64));
+    let file = disk.create("a", 0).unwrap();
+    file.write_gathered_at(512, &[&[1; 512 * 32], &[], &[2; 512 * 30]]).unwrap();
+    assert_eq!(file.size_bytes().unwrap(), 512 * 63);
+    let error = file.write_at(512 * 63, &[3; 513]).unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::StorageFull);
+    disk.sync_directory().unwrap();
+    file.write_back(0..512 * 63, false).unwrap();
+    disk.fail_sync(1);
+    assert!(file.write_back(0..512 * 63, true).is_err());
+    file.sync_all().unwrap();
+    let found = disk.crash(1).read("a").unwrap();
+    assert!(found[512..].contains(&0) && found.contains(&1));
+}
+
+#[test]
+fn a_link_is_the_same_file_in_another_directory_and_certain_after_its_sync() {
+    let disk = SimulatedDisk::new(1);
+    let beside = disk.directory("beside");
+    disk.create("a", 512).unwrap().sync_all().unwrap();
+    disk.sync_directory().unwrap();
+    disk.link("a", &beside, "b").unwrap();
+    assert_eq!(disk.link("a", &beside, "b").unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+    let elsewhere = SimulatedDisk::new(1);
+    assert_eq!(disk.link("a", &elsewhere, "b").unwrap_err().kind(), io::ErrorKind::CrossesDevices);
+    assert_eq!((disk.names(), beside.names()), (vec!["a".to_owned()], vec!["b".to_owned()]));
+    beside.open("b", true).unwrap().write_at(0, b"x").unwrap();
+    assert_eq!(disk.read("a").unwrap()[0], b'x');
+    let found: BTreeSet<usize> =
+        (0..30).map(|seed| disk.crash(seed).directory("beside").names().len()).collect();
+    assert_eq!(found, BTreeSet::from([0, 1]));
+    disk.sync_directory().unwrap();
+    assert!((0..30).any(|seed| disk.crash(seed).directory("beside").names().is_empty()));
+    beside.sync_directory().unwrap();
+    assert!((0..30).all(|seed| disk.crash(seed).directory("beside").names() == ["b"]));
+}
