@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use whered_geo::{Cell, Inserted, PagePosition, Points, PointsLoader};
 
-use crate::{Changes, numbered, process_seconds, random, report_bytes};
+use crate::{Changes, numbered, process_seconds, random, report_bytes, resident_bytes};
 
 /// As much as a snapshot's block has.
 const PAGE_BYTES: usize = 1 << 20;
@@ -83,6 +83,7 @@ fn bytes_of(words: &mut [u64]) -> &mut [u8] {
 }
 
 fn import(pages: &[Page], threads: usize) -> Points {
+    let resident_before = resident_bytes();
     let (start, start_seconds) = (Instant::now(), process_seconds());
     let share = pages.len().div_ceil(threads);
     let loaders: Vec<PointsLoader> = std::thread::scope(|scope| {
@@ -100,11 +101,13 @@ fn import(pages: &[Page], threads: usize) -> Points {
     let points = loader.finish(threads);
     println!(
         "import of {} points, {threads} threads: {:.3} s ({:.3} s of it checking and copying), \
-         {:.2} s of processor",
+         {:.2} s of processor, {:.1} bytes a point more resident for {:.1} of the account",
         points.len(),
         start.elapsed().as_secs_f64(),
         loading.as_secs_f64(),
         process_seconds() - start_seconds,
+        resident_bytes().saturating_sub(resident_before) as f64 / points.len() as f64,
+        points.memory_bytes() as f64 / points.len() as f64,
     );
     points
 }

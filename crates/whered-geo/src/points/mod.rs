@@ -17,6 +17,8 @@
 //! - a branch repeats the first cell and the number of entries of each child;
 //! - `members` has one slot for each entry, with its cell.
 //!
+//! Pages of leaves lead out of the process and back (`pages.rs`, `loader/mod.rs`).
+//!
 //! Concurrency: a plain value; shared for reading, exclusive for writing. [`Points::freeze`] gives
 //! a view that any thread may keep and read while the collection changes.
 //!
@@ -28,6 +30,7 @@
 //! | `iter*` | two jumps, then constant for each entry |
 //! | `search` | a walk for each box, then the entries of the boxes |
 //! | `freeze`, `memory_bytes` | constant |
+//! | `pages` | a walk to a leaf, then a counted reference for each leaf |
 
 mod branch;
 pub mod bulk;

@@ -118,6 +118,7 @@ impl Tree {
         // A leaf that ends before the position has been given already.
         let mut at = if at == self.end() { at } else { self.normalised(at) };
         while at != self.end() {
+            self.prefetch_ahead(at);
             let leaf = self.leaf(at);
             if !pages.frames.is_empty() && pages.bytes + size_of_val(leaf.words()) > bytes_max {
                 pages.next = Some(self.page_position(at));

@@ -112,6 +112,13 @@ impl Tree {
         &self.root.children()[at.index(3)].children()[at.index(2)].children()[at.index(1)]
     }
 
+    /// Asks for what a new reference touches of a leaf some places after this one.
+    pub(super) fn prefetch_ahead(&self, at: Position) {
+        const AHEAD: usize = 12;
+        let branch = &self.root.children()[at.index(3)].children()[at.index(2)];
+        branch.children().get(at.index(1) + AHEAD).iter().for_each(|leaf| leaf.prefetch_header());
+    }
+
     /// The first position of the next leaf; the end after the last one.
     pub(crate) fn next_leaf(&self, at: Position) -> Position {
         let (top, middle, lowest) = (at.index(3), at.index(2), at.index(1));
