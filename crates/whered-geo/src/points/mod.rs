@@ -26,6 +26,7 @@
 //! | --- | --- |
 //! | `cell` | one hash, one table probe, one walk to a leaf |
 //! | `insert`, `remove` | as `cell`, and one or two leaves are edited; a leaf split now and then |
+//! | `apply_bulk` | each leaf that changes is read and written once, on several threads |
 //! | `rank`, `iter_from_rank` | up to 128 additions on each of three levels |
 //! | `iter*` | two jumps, then constant for each entry |
 //! | `search` | a walk for each box, then the entries of the boxes |

@@ -32,6 +32,8 @@ struct Mix {
 
 type Owned = Vec<(Vec<u8>, Option<u64>)>;
 
+type Entries = Vec<(Vec<u8>, Cell)>;
+
 fn batch(random: &mut Random, count: usize, mix: Mix) -> Owned {
     let change = |random: &mut Random| {
         let number = random.below(mix.members);
@@ -78,7 +80,7 @@ fn assert_same(points: &Points, twin: &Twin) {
     points.members.assert_sound(points.len());
 }
 
-fn entries(view: &Tree) -> Vec<(Vec<u8>, Cell)> {
+fn entries(view: &Tree) -> Entries {
     view.iter().map(|(member, cell)| (member.to_vec(), cell)).collect()
 }
 
@@ -86,7 +88,7 @@ fn entries(view: &Tree) -> Vec<(Vec<u8>, Cell)> {
 fn run(seed: u64, rounds: usize, sizes: &[usize], mixes: &[Mix]) {
     let mut random = Random(seed);
     let (mut points, mut twin) = (Points::new(), Twin::new());
-    let mut held: Option<(Tree, Vec<(Vec<u8>, Cell)>)> = None;
+    let mut held: Option<(Tree, Entries)> = None;
     for round in 0..rounds {
         let mix = mixes[random.below(mixes.len() as u64) as usize];
         let size = sizes[random.below(sizes.len() as u64) as usize];

@@ -29,7 +29,7 @@ pub(in crate::points) fn work_off<T: Send, K: Send>(
         kept
     };
     scope(|scope| {
-        let started = (0..others).map_while(|_| Builder::new().spawn_scoped(scope, &run).ok());
+        let started = (0..others).map_while(|_| Builder::new().spawn_scoped(scope, run).ok());
         let started: Vec<_> = started.collect();
         let mut kept = vec![run()];
         for thread in started {

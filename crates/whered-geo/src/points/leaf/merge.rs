@@ -98,10 +98,11 @@ impl Merger {
         outside: &Outside,
         missed: &mut Vec<Edit<'e>>,
     ) -> Merged {
-        if edits.len() <= FEW_EDITS && leaf.len() > FEW_EDITS && leaf.len() < MOST_ENTRIES {
-            if let Some(merged) = few(leaf, edits, outside, missed) {
-                return merged;
-            }
+        if edits.len() <= FEW_EDITS
+            && leaf.len() > FEW_EDITS
+            && let Some(merged) = few(leaf, edits, outside, missed)
+        {
+            return merged;
         }
         self.clear();
         // Slots before this one have been copied or left out.

@@ -14,11 +14,14 @@
 //! Cost: one or two cache lines a member, which can be asked for beforehand.
 
 use super::{
-    BUCKET_SLOTS, CELL_BITS, CELL_MASK, CODE_BITS, Members, PART_BITS, Part, bits_of, code_of,
+    BUCKET_SLOTS, Bucket, CELL_BITS, CELL_MASK, CODE_BITS, Members, PART_BITS, Part, TAG_BITS,
+    bits_of,
 };
 
 /// As many slots of one code are taken out; more are left to be looked at one by one.
 pub(in crate::points) const MOST_TAKEN: usize = 4;
+
+const CODE_MASK: u32 = (1 << CODE_BITS) - 1;
 
 /// Parts that belong to one thread for a while.
 #[derive(Debug)]
@@ -45,11 +48,11 @@ impl Members {
         self.parts.len()
     }
 
-    /// The bits of a hash that part and slot have of it: the table cannot tell members apart that
-    /// are alike in these.
-    pub(in crate::points) fn telling_bits(&self) -> u64 {
+    /// What part and slot have of a hash: the table cannot tell members apart for which this is
+    /// the same.
+    pub(in crate::points) fn telling(&self, hash: u64) -> u32 {
         let bits = CODE_BITS + if self.parts.len() == 1 { 0 } else { PART_BITS };
-        ((1 << bits) - 1) << (64 - PART_BITS - CODE_BITS)
+        ((hash >> (64 - PART_BITS - CODE_BITS)) & ((1 << bits) - 1)) as u32
     }
 
     /// All parts in so many groups, a power of two and not more than there are parts.
@@ -65,24 +68,27 @@ impl Members {
     }
 }
 
-/// The group of a hash if there are so many.
-pub(in crate::points) fn group_of(hash: u64, groups: usize) -> usize {
-    ((hash >> 32) as usize * groups) >> 32
+/// The group of a member if there are so many.
+pub(in crate::points) fn group_of(telling: u32, groups: usize) -> usize {
+    (telling as usize * groups) >> (PART_BITS + CODE_BITS)
 }
 
 impl Group<'_> {
     /// Asks for the bucket where a search begins.
     #[inline]
-    pub(in crate::points) fn prefetch(&self, hash: u64) {
-        let part = &self.parts[self.part_of(hash)];
-        whered_cpu::prefetch(&part.buckets, part.home(code_of(hash)));
+    pub(in crate::points) fn prefetch(&self, telling: u32) {
+        let part = &self.parts[self.part_of(telling)];
+        let home = part.home(telling & CODE_MASK);
+        whered_cpu::prefetch(&part.buckets, home);
+        // A third of the searches go on.
+        whered_cpu::prefetch(&part.buckets, home + 1);
     }
 
-    /// Takes out all slots of a hash, and puts one in for a cell if there is one. `None` if the
+    /// Takes out all slots of a member, and puts one in for a cell if there is one. `None` if the
     /// slots leave open where the member is; nothing has been changed then.
     #[inline]
-    pub(in crate::points) fn exchange(&mut self, hash: u64, bits: Option<u64>) -> Option<Taken> {
-        let (part, code) = (self.part_of(hash), code_of(hash));
+    pub(in crate::points) fn exchange(&mut self, telling: u32, bits: Option<u64>) -> Option<Taken> {
+        let (part, code) = (self.part_of(telling), telling & CODE_MASK);
         let part = &mut self.parts[part];
         let (taken, place) = part.slots_of(code)?;
         match (place, bits) {
@@ -100,21 +106,37 @@ impl Group<'_> {
         Some(taken)
     }
 
-    fn part_of(&self, hash: u64) -> usize {
-        (hash >> (64 - PART_BITS)) as usize & (self.parts.len() - 1)
+    fn part_of(&self, telling: u32) -> usize {
+        (telling >> CODE_BITS) as usize & (self.parts.len() - 1)
+    }
+}
+
+impl Bucket {
+    /// The slots with a code, one bit each. All are compared, so that no branch depends on how many
+    /// are in use.
+    #[inline]
+    fn matches(&self, code: u32) -> u32 {
+        let (tag, more) = (u64::from(code) & ((1 << TAG_BITS) - 1), (code >> TAG_BITS) as u8);
+        let mut matches = 0;
+        for index in 0..BUCKET_SLOTS {
+            let is_match = (self.slots[index] >> CELL_BITS == tag) & (self.more[index] == more);
+            matches |= u32::from(is_match) << index;
+        }
+        matches & ((1 << self.count()) - 1)
     }
 }
 
 impl Part {
     /// The cells of all slots with a code, and where the first of them is.
+    #[inline]
     fn slots_of(&self, code: u32) -> Option<(Taken, Option<(usize, usize)>)> {
         let (mut taken, mut place) = (Taken::default(), None);
         for (number, bucket) in self.buckets.iter().enumerate().skip(self.home(code)) {
-            for (index, &slot) in bucket.filled().iter().enumerate() {
-                if !bucket.has_code(index, slot, code) {
-                    continue;
-                }
-                let cell = slot & CELL_MASK;
+            let mut matches = bucket.matches(code);
+            while matches != 0 {
+                let index = matches.trailing_zeros() as usize;
+                matches &= matches - 1;
+                let cell = bucket.slots[index] & CELL_MASK;
                 let is_open = taken.count == MOST_TAKEN
                     || taken.cells().contains(&cell)
                     || bits_of(cell).nth(1).is_some();
@@ -157,7 +179,7 @@ impl Members {
     /// Fails unless there are so many slots, and each part and bucket says how many it has.
     pub(in crate::points) fn assert_sound(&self, len: usize) {
         assert_eq!(self.len, len);
-        let used = |part: &Part| part.buckets.iter().map(super::Bucket::count).sum::<usize>();
+        let used = |part: &Part| part.buckets.iter().map(Bucket::count).sum::<usize>();
         assert!(self.parts.iter().all(|part| part.used == used(part)));
         assert_eq!(self.parts.iter().map(used).sum::<usize>(), len);
     }

@@ -53,11 +53,42 @@ impl Lanes<'_> {
     }
 }
 
+/// Edits of one lane as they come, in blocks: a block that is full is never copied.
+#[derive(Debug, Default)]
+pub(in crate::points) struct LaneEdits<'e> {
+    full: Vec<Vec<Edit<'e>>>,
+    last: Vec<Edit<'e>>,
+}
+
+impl<'e> LaneEdits<'e> {
+    /// Adds an edit; blocks have room for so many.
+    #[inline]
+    pub(in crate::points) fn push(&mut self, edit: Edit<'e>, block: usize) {
+        if self.last.len() == self.last.capacity() {
+            let full = std::mem::replace(&mut self.last, Vec::with_capacity(block));
+            if !full.is_empty() {
+                self.full.push(full);
+            }
+        }
+        self.last.push(edit);
+        // A block is new memory, which comes slowly; the next edit for this lane is far off.
+        whered_cpu::prefetch(&self.last, self.last.len() + 2);
+    }
+
+    fn is_empty(&self) -> bool {
+        self.last.is_empty()
+    }
+
+    fn append_to(&self, edits: &mut Vec<Edit<'e>>) {
+        self.full.iter().chain([&self.last]).for_each(|block| edits.extend_from_slice(block));
+    }
+}
+
 /// What is to be done in a lane.
 struct Task<'t, 'e> {
     lane: usize,
     branch: &'t mut Lowest,
-    edits: Vec<&'t [Edit<'e>]>,
+    edits: Vec<&'t LaneEdits<'e>>,
 }
 
 /// What a thread keeps from lane to lane, and what it found.
@@ -109,10 +140,10 @@ impl Tree {
     /// nothing.
     pub(in crate::points) fn apply<'e>(
         &mut self,
-        pieces: &[Vec<Vec<Edit<'e>>>],
+        pieces: &[Vec<LaneEdits<'e>>],
         threads: usize,
     ) -> Vec<Edit<'e>> {
-        if pieces.iter().flatten().all(Vec::is_empty) {
+        if pieces.iter().flatten().all(LaneEdits::is_empty) {
             return Vec::new();
         }
         let outside = Arc::clone(&self.outside);
@@ -135,7 +166,7 @@ impl Tree {
             growth.bytes = growth.bytes.wrapping_sub(middle_bytes(middle));
             for (lane, branch) in lanes.zip(own(middle).children_mut()) {
                 if is_edited(lane) {
-                    let edits = pieces.iter().map(|piece| piece[lane].as_slice()).collect();
+                    let edits = pieces.iter().map(|piece| &piece[lane]).collect();
                     tasks.push(Task { lane, branch, edits });
                 }
             }
@@ -184,7 +215,7 @@ impl Tree {
             middles.extend(cut_off);
             middles.retain(|middle| !middle.children().is_empty());
             let middles: Vec<Middle> = middles.into_iter().map(Arc::new).collect();
-            let bytes: usize = middles.iter().map(|middle| middle_bytes(middle)).sum();
+            let bytes: usize = middles.iter().map(middle_bytes).sum();
             growth.bytes = growth.bytes.wrapping_add(bytes);
             others.push((index, middles));
         }
@@ -203,17 +234,18 @@ fn middle_bytes(middle: &Middle) -> usize {
 
 impl<'e> Kept<'e> {
     fn work(&mut self, task: Task<'_, 'e>, outside: &Outside) {
+        let Task { lane, branch, edits } = task;
         self.edits.clear();
-        task.edits.iter().for_each(|edits| self.edits.extend_from_slice(edits));
+        edits.into_iter().for_each(|edits| edits.append_to(&mut self.edits));
         self.edits.sort_unstable_by(Edit::order);
-        let branch = own(task.branch);
+        let branch = own(branch);
         self.growth.before(branch);
         branch.apply(&self.edits, outside, &mut self.merger, &mut self.missed);
         let more = branch.cut_off();
         self.growth.after(branch);
         more.iter().for_each(|branch| self.growth.after(branch));
         if !more.is_empty() {
-            self.more.push((task.lane, more));
+            self.more.push((lane, more));
         }
     }
 }
