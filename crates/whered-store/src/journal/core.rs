@@ -50,7 +50,7 @@ impl Parts {
             None => OpenSegment::begin(&*storage, spares.make(0)?, 1)?,
         };
         let intake = Intake::new(report.last_sequence + 1, segment.free_bytes());
-        let writer = Writer::new(storage, segment, report.last_sequence);
+        let writer = Writer::new(storage, segment, report.last_sequence, options.sync);
         Ok((Parts { intake, writer, spares }, report))
     }
 }
