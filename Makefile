@@ -182,6 +182,16 @@ bench-geo: ## searches and moves beside redis-server with POINTS=1000000; writes
 		--points '$(POINTS)' --redis-dump '$(BENCH_DATA)/redis-mapped-1-$(POINTS).rdb' \
 		--record bench/record --date "$$(date -u +%F)"
 
+.PHONY: bench-journal
+bench-journal: ## durable moves beside redis-server; writes bench/record
+	@scripts/install-tools.sh bench
+	cargo build --release --package whered --locked
+	cargo build --release --manifest-path bench/versus/Cargo.toml --bin whered-versus-journal \
+		--target-dir '$(TARGET_DIR)'
+	@mkdir -p '$(BENCH_DATA)'
+	'$(TARGET_DIR)/release/whered-versus-journal' --whered '$(TARGET_DIR)/release/whered' \
+		--scratch '$(BENCH_DATA)' --record bench/record --date "$$(date -u +%F)"
+
 # How long `make faults` stays with each kind of fault.
 MINUTES := 5
 

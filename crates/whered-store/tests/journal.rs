@@ -234,6 +234,50 @@ fn everysec_syncs_without_being_asked() {
 }
 
 #[test]
+fn a_group_that_gathers_is_written_when_nothing_follows_and_when_it_is_large() {
+    for sync in [SyncPolicy::EverySecond, SyncPolicy::Off] {
+        let disk = SimulatedDisk::new(31);
+        let options = JournalOptions { sync, ..JournalOptions::default() };
+        let journal = start(&disk, options);
+        let (written, progress) = mpsc::channel();
+        journal.on_progress(Box::new(move || {
+            let _ = written.send(());
+        }));
+        for (count, payload) in [(1, vec![1; 10]), (3, vec![2; 300_000]), (500, vec![3; 100])] {
+            let before = journal.stats().frames;
+            for _ in 0..count {
+                put(&journal, &payload);
+            }
+            while journal.stats().frames < before + count {
+                // Nobody asks for it: it is written by itself, or this waits for ever.
+                progress.recv_timeout(std::time::Duration::from_secs(20)).expect("it is written");
+            }
+        }
+    }
+}
+
+#[test]
+fn zeros_ahead_fill_a_segment_to_its_end_and_change_nothing_that_comes_back() {
+    let disk = SimulatedDisk::new(33);
+    let options = JournalOptions { segment_size_bytes: 600 << 10, ..JournalOptions::default() };
+    let journal = start(&disk, options);
+    // Several stretches of zeros in a segment, and several segments.
+    for number in 0..90_u64 {
+        let sequence = put(&journal, &[number.to_le_bytes().as_slice(), &[9; 30_000]].concat());
+        journal.wait_durable(sequence).unwrap();
+        if number % 30 == 7 {
+            let (_, _, entries) = open(&disk.crash(number)).unwrap();
+            assert_eq!(entries.len() as u64, number + 1);
+        }
+    }
+    let (_, report, entries) = open(&disk.crash(34)).unwrap();
+    assert!(report.torn_tail.is_none());
+    let numbers: Vec<&[u8]> = entries.iter().map(|(_, payload)| &payload[..8]).collect();
+    let expected: Vec<[u8; 8]> = (0..90_u64).map(u64::to_le_bytes).collect();
+    assert_eq!(numbers, expected.iter().map(<[u8; 8]>::as_slice).collect::<Vec<_>>());
+}
+
+#[test]
 fn little_room_in_memory_makes_callers_wait_and_not_fail() {
     let disk = SimulatedDisk::new(1);
     let journal = start(&disk, JournalOptions { group_size_bytes_max: 1, ..small_options() });

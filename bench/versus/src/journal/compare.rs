@@ -110,6 +110,7 @@ fn measure(options: &Options) -> Result<String, String> {
         Ok::<Server, String>(server)
     };
     let mut page = head(options);
+    let mut ratios = Vec::new();
     let pairs = [
         ("always", (true, "always"), (false, "always")),
         ("everysec", (true, "everysec"), (false, "everysec")),
@@ -118,7 +119,7 @@ fn measure(options: &Options) -> Result<String, String> {
     for (what, one, other) in pairs {
         let folder = options.scratch.join(what.replace(' ', "-"));
         let servers = [start(one.0, one.1, &folder)?, start(other.0, other.1, &folder)?];
-        pair(options, &mut page, what, &moves, &points, &servers)?;
+        ratios.push(pair(options, &mut page, what, &moves, &points, &servers)?);
         drop(servers);
         let _ = fs::remove_dir_all(&folder);
     }
@@ -131,13 +132,43 @@ fn measure(options: &Options) -> Result<String, String> {
         let time = Duration::from_secs_f64(options.seconds * 2.0);
         let folder = options.scratch.join("loop");
         match written::measure(&folder, &moves, (&points, options.points), time, &start) {
-            Ok(written) => page.push_str(&written_row(&written)),
+            Ok(written) => {
+                page.push_str(&written_row(&written));
+                if let Some(bytes) = written.journal_bytes {
+                    ratios.push(written.device_bytes as f64 / bytes as f64);
+                }
+            }
             Err(reason) => {
                 let _ = writeln!(page, "\nnot measured: {reason}");
             }
         }
     }
+    page.push_str(&bars(&ratios));
     Ok(page)
+}
+
+/// What is wanted of each ratio, in the order in which they are found.
+fn bars(ratios: &[f64]) -> String {
+    const BARS: [(&str, usize, f64, f64); 3] = [
+        ("durable moves at `always`: times Redis's", 0, 10.0, 30.0),
+        ("moves at `everysec`: of the rate at `off`", 2, 0.90, 0.97),
+        ("bytes to the device per byte of frames", 3, 3.0, 2.0),
+    ];
+    let mut out = String::from(
+        "\n## Bars\n\n| measure | measured | wanted | reach for | |\n| --- | ---: | ---: | ---: | --- |\n",
+    );
+    for (what, place, wanted, reach_for) in BARS {
+        let Some(ratio) = ratios.get(place) else { continue };
+        // The last one is better the smaller it is.
+        let meets = |bar: f64| if wanted > reach_for { *ratio <= bar } else { *ratio >= bar };
+        let verdict = match (meets(reach_for), meets(wanted)) {
+            (true, _) => "reached",
+            (_, true) => "met",
+            _ => "missed",
+        };
+        let _ = writeln!(out, "| {what} | {ratio:.2} | {wanted} | {reach_for} | {verdict} |");
+    }
+    out
 }
 
 fn head(options: &Options) -> String {
@@ -167,7 +198,7 @@ fn pair(
     moves: &Class,
     points: &Points,
     servers: &[Server; 2],
-) -> Result<(), String> {
+) -> Result<f64, String> {
     let _ = writeln!(page, "\n## {what}\n");
     let probe = probe(options)?;
     let rounds = Rounds { count: options.rounds, time: Duration::from_secs_f64(options.seconds) };
@@ -207,7 +238,7 @@ fn pair(
         quantile(&probe, 0.9)
     );
     eprintln!("{what}: ratio {ratio:.2}, cpu {cpu:.2}");
-    Ok(())
+    Ok(ratio)
 }
 
 fn row_line(row: &Row) -> String {

@@ -60,7 +60,7 @@ impl Parts {
         let first_sequence = segment.header.first_sequence;
         let intake = Intake::new(report.last_sequence + 1, first_sequence, segment.free_bytes());
         let segments = Segments::new(Arc::clone(&storage), firsts);
-        let writer = Writer::new(storage, segment, report.last_sequence);
+        let writer = Writer::new(storage, segment, report.last_sequence, options.sync);
         Ok((Parts { intake, writer, spares, segments }, report))
     }
 }

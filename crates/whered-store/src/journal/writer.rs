@@ -7,17 +7,35 @@
 //!   are; the name is made durable before a frame goes there;
 //! - after any error nothing more is written: what is on the disk is unknown then.
 //!
+//! **Zeros ahead.** Space from `fallocate` reads as zeros, but its blocks are marked as never written,
+//! and the first sync after a write to them must change that mark: a transaction of the file system's
+//! own journal for each group. So with `always` zeros are written ahead of the groups, a stretch at a
+//! time, by the sync that has to pay for such a transaction anyhow; all other syncs only overwrite.
+//! Zeros over zeros change nothing that recovery reads, whichever of them reach the disk. The price
+//! is that each byte is written twice.
+//!
+//! ```text
+//!   | groups ......... | group | zeros written ahead | never written      |
+//!                      ^ position     zeroed_bytes ──^
+//! ```
+//!
 //! Not for: threads, waiting, deciding when to sync. One owner at a time. A group costs one pass for
-//! the checksums and one write; a change of segment costs three syncs.
+//! the checksums and one write, and zeros now and then; a change of segment costs three syncs.
 
 use std::sync::Arc;
 
+use super::SyncPolicy;
 use super::frame::{MARK_BYTES, Mark, mark_bytes, seal};
 use super::intake::Group;
 use super::segment::{HEADER_BYTES, SegmentHeader, segment_name};
 use super::spare::{SEGMENT_OVERHEAD_BYTES, Spare};
 use crate::error::StoreError;
 use crate::storage::{Storage, StorageFile};
+
+/// How far zeros are written ahead of the groups (bench/record, journal-*).
+const ZERO_AHEAD_BYTES: u64 = 256 << 10;
+
+static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 
 /// See the file's header.
 pub(crate) struct Writer {
@@ -27,6 +45,10 @@ pub(crate) struct Writer {
     durable_sequence: u64,
     /// What the last closing mark covers: a second close in a row writes nothing.
     closed_sequence: u64,
+    /// Whether a sync follows each group, so that zeros ahead are worth writing.
+    writes_ahead: bool,
+    /// Up to where the segment's blocks are known to have been written.
+    zeroed_bytes: u64,
 }
 
 /// The segment that is being written.
@@ -73,6 +95,7 @@ impl Writer {
         storage: Arc<dyn Storage>,
         segment: OpenSegment,
         last_sequence: u64,
+        sync: SyncPolicy,
     ) -> Writer {
         Writer {
             storage,
@@ -80,6 +103,8 @@ impl Writer {
             written_sequence: last_sequence,
             durable_sequence: last_sequence,
             closed_sequence: last_sequence,
+            writes_ahead: sync == SyncPolicy::Always,
+            zeroed_bytes: 0,
         }
     }
 
@@ -88,6 +113,7 @@ impl Writer {
         if let Some(spare) = group.segment {
             self.sync()?;
             self.segment = OpenSegment::begin(&*self.storage, spare, group.first_sequence)?;
+            self.zeroed_bytes = 0;
         }
         let mut bytes = group.bytes;
         let mark =
@@ -95,7 +121,28 @@ impl Writer {
         bytes[..MARK_BYTES].copy_from_slice(&mark_bytes(mark));
         self.write_sealed(&mut bytes)?;
         self.written_sequence = group.last_sequence;
+        self.write_ahead()?;
         Ok(bytes)
+    }
+
+    /// Writes zeros behind the group where it has reached blocks that were never written.
+    fn write_ahead(&mut self) -> Result<(), StoreError> {
+        let segment = &self.segment;
+        if !self.writes_ahead || segment.position_bytes <= self.zeroed_bytes {
+            return Ok(());
+        }
+        let end_bytes = (segment.position_bytes + ZERO_AHEAD_BYTES).min(segment.header.size_bytes);
+        let mut at_bytes = segment.position_bytes;
+        while at_bytes < end_bytes {
+            let length = (end_bytes - at_bytes).min(ZEROS.len() as u64);
+            segment.file.write_at(at_bytes, &ZEROS[..length as usize]).map_err(|error| {
+                let path = self.storage.describe(&segment.name);
+                StoreError::io(&format!("cannot write {path}"), &error)
+            })?;
+            at_bytes += length;
+        }
+        self.zeroed_bytes = end_bytes;
+        Ok(())
     }
 
     fn write_sealed(&mut self, bytes: &mut [u8]) -> Result<(), StoreError> {
