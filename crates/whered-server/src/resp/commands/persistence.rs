@@ -19,6 +19,7 @@ pub(super) const COMMANDS: &[Command] = &[
         syntax: "directory",
         summary: "Makes a copy of the data, by hard links where it can, that a server can start from",
         cost: "O(N) with N files; O(bytes) on another file system",
+        since: "0.1.0",
         action: Action::Run(backup),
         ..OPERATOR
     },
