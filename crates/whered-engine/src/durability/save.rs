@@ -260,7 +260,7 @@ fn record<'a>(to_save: &'a ToSave, body: Body<'a>) -> Record<'a> {
 fn small_body(value: &Value) -> Body<'_> {
     match value.data() {
         Data::Text(text) => Body::Text(text),
-        Data::Collection(points) if points.len() == 0 => Body::Nothing,
+        Data::Collection(points) if points.is_empty() => Body::Nothing,
         Data::Collection(points) => {
             Body::Scores(points.iter().map(|(member, cell)| (member, score_of(cell))).collect())
         }
