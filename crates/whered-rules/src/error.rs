@@ -57,7 +57,7 @@ impl fmt::Display for Problem {
 /// assert_eq!(error.problems()[0].line, 1);
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct RulesError(Box<Vec<Problem>>);
+pub struct RulesError(Box<[Problem]>);
 
 impl RulesError {
     /// The problems, in the order in which they were found; never none.
@@ -67,7 +67,7 @@ impl RulesError {
 
     /// An error of one problem.
     pub(crate) fn one(file: &Arc<str>, line: u32, column: u32, message: String) -> RulesError {
-        RulesError(Box::new(vec![Problem { file: Arc::clone(file), line, column, message }]))
+        RulesError(Box::new([Problem { file: Arc::clone(file), line, column, message }]))
     }
 }
 
@@ -117,7 +117,7 @@ impl Problems {
 
     pub(crate) fn extend(&mut self, other: RulesError) {
         let room = LIMIT.saturating_sub(self.list.len());
-        self.list.extend(other.0.into_iter().take(room));
+        self.list.extend(other.0.into_vec().into_iter().take(room));
     }
 
     /// The error, if anything was noted; in the order of lines.
@@ -126,7 +126,7 @@ impl Problems {
             return Ok(());
         }
         self.list.sort_by_key(|problem| (problem.line, problem.column));
-        Err(RulesError(Box::new(self.list)))
+        Err(RulesError(self.list.into()))
     }
 }
 

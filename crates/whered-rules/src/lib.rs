@@ -1,10 +1,11 @@
 //! Ordered packet rules: which rule does this packet meet?
 //!
-//! For: the model of a ruleset ([`Ruleset`]), reading and writing it ([`text`]), and the evaluator
-//! that everything else is compared with ([`naive`]).
+//! For: the model of a ruleset ([`Ruleset`]), reading and writing it ([`text`]), its normal form
+//! without chains ([`normal`]), and the evaluator that everything else is compared with
+//! ([`naive`]).
 //!
-//! Not for: files (it takes text), sockets, databases. What live sets and places hold is asked
-//! through [`naive::Sets`].
+//! Not for: files (it takes text), sockets, databases. What needs a database is asked through
+//! [`normal::Places`]; what a live set holds now, through [`naive::Sets`].
 //!
 //! Concurrency: plain data; a ruleset never changes once it is built.
 //!
@@ -35,6 +36,7 @@ mod error;
 mod model;
 pub mod naive;
 pub mod names;
+pub mod normal;
 mod packet;
 #[cfg(test)]
 mod random;

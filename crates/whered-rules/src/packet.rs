@@ -31,7 +31,7 @@ impl Family {
     /// The largest address as a number.
     pub fn largest(self) -> u128 {
         match self {
-            Family::Ipv4 => u32::MAX as u128,
+            Family::Ipv4 => u32::MAX.into(),
             Family::Ipv6 => u128::MAX,
         }
     }

@@ -165,7 +165,8 @@ fn test(random: &mut Random, shape: Shape) -> Test {
         17 if shape.sets => Test::Set(side, (*random.pick(&["office", "blocked"])).to_owned()),
         18 if shape.places => Test::Place(predicate(random, side)),
         19 if shape.marks_tested => {
-            let mask = random.below(4) as u32;
+            // Few gaps become ranges, many become a bit.
+            let mask = random.below(4) as u32 | if random.chance(5) { !7 } else { 0 };
             Test::Mark { value: mask & random.below(4) as u32, mask }
         }
         _ if shape.family.is_none() && random.chance(3) => Test::Family(family(random, shape)),
@@ -242,8 +243,8 @@ pub(crate) fn packet(random: &mut Random, shape: Shape) -> Packet<'static> {
         icmp_code: random.below(5) as u8,
         tcp_flags: random.below(16) as u8,
         state: *random.pick(&State::ALL),
-        input: *random.pick(&INTERFACES),
-        output: *random.pick(&INTERFACES),
+        input: random.pick::<&str>(&INTERFACES),
+        output: random.pick::<&str>(&INTERFACES),
         dscp: random.below(5) as u8,
         mark: random.below(5) as u32,
     }

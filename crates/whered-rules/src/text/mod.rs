@@ -21,5 +21,4 @@ mod write;
 mod text_tests;
 
 pub use parse::read;
-pub(crate) use write::condition_text;
-pub use write::write;
+pub use write::{condition_text, write};
