@@ -1,7 +1,7 @@
 //! Ordered packet rules: which rule does this packet meet?
 //!
-//! For: the model of a ruleset ([`Ruleset`]), reading and writing it ([`text`]), its normal form
-//! without chains ([`normal`]), and the evaluator that everything else is compared with
+//! For: the model of a ruleset ([`Ruleset`]), reading and writing it ([`text`], [`iptables`],
+//! [`classbench`]), its normal form without chains ([`normal`]), what is useless in it ([`check`]), and the evaluator that everything else is compared with
 //! ([`naive`]).
 //!
 //! Not for: files (it takes text), sockets, databases. What needs a database is asked through
@@ -32,7 +32,12 @@
 //! assert_eq!(ruleset.rule(outcome.rule.expect("a rule decided")).origin.line, 3);
 //! # Ok::<(), whered_rules::RulesError>(())
 //! ```
+pub mod check;
+pub mod classbench;
 mod error;
+pub mod iptables;
+#[cfg(test)]
+mod kernel;
 mod model;
 pub mod naive;
 pub mod names;

@@ -109,9 +109,9 @@ pub struct Packet<'a> {
     pub source_port: u16,
     /// The destination port; looked at only where [`has_ports`](Packet::has_ports).
     pub destination_port: u16,
-    /// The ICMP type; looked at only for protocols 1 and 58.
+    /// The ICMP type; looked at only for protocol 1 of IPv4 and 58 of IPv6.
     pub icmp_type: u8,
-    /// The ICMP code; looked at only for protocols 1 and 58.
+    /// The ICMP code; looked at only for protocol 1 of IPv4 and 58 of IPv6.
     pub icmp_code: u8,
     /// The TCP flags, FIN = 1 to CWR = 128; looked at only for protocol 6.
     pub tcp_flags: u8,

@@ -166,9 +166,9 @@ pub enum Test {
     Port(Side, Vec<(u16, u16)>),
     /// One port or the other is one of these (iptables' `multiport --ports`).
     EitherPort(Vec<(u16, u16)>),
-    /// The type and code of ICMP (protocol 1).
+    /// The type and code of ICMP: IPv4, protocol 1.
     Icmp(Vec<IcmpMatch>),
-    /// The type and code of ICMPv6 (protocol 58).
+    /// The type and code of ICMPv6: IPv6, protocol 58.
     Icmpv6(Vec<IcmpMatch>),
     /// `flags & mask == compare`.
     TcpFlags {
@@ -199,8 +199,8 @@ impl Test {
     pub fn applies(&self, packet: &Packet<'_>) -> bool {
         match self {
             Test::Port(..) | Test::EitherPort(_) => packet.has_ports(),
-            Test::Icmp(_) => packet.protocol == 1,
-            Test::Icmpv6(_) => packet.protocol == 58,
+            Test::Icmp(_) => packet.protocol == 1 && packet.family() == Family::Ipv4,
+            Test::Icmpv6(_) => packet.protocol == 58 && packet.family() == Family::Ipv6,
             Test::TcpFlags { .. } => packet.protocol == 6,
             _ => true,
         }

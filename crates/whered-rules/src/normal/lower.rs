@@ -123,6 +123,14 @@ impl<'r> Lowering<'r> {
     /// The conjunctions of one condition, which exclude each other.
     fn condition(&self, condition: &Condition) -> Vec<Conjunction> {
         let negated = condition.negated;
+        let icmp_family = match &condition.test {
+            Test::Icmp(_) => Family::Ipv4,
+            Test::Icmpv6(_) => Family::Ipv6,
+            _ => self.domain.family,
+        };
+        if icmp_family != self.domain.family {
+            return Vec::new();
+        }
         let guard = match &condition.test {
             Test::Port(..) | Test::EitherPort(_) => self.port_protocols.clone(),
             Test::Icmp(_) => Ranges::single(1, 1),

@@ -227,7 +227,50 @@ pub struct Key {
     pub places: [u32; 2],
 }
 
+impl NormalForm {
+    /// A key of which every number is 0, to be filled by [`Key::set`].
+    pub fn empty_key(&self) -> Key {
+        Key {
+            source: 0,
+            destination: 0,
+            protocol: 0,
+            source_port: 0,
+            destination_port: 0,
+            icmp: 0,
+            tcp_flags: 0,
+            input: 0,
+            output: 0,
+            state: 0,
+            dscp: 0,
+            mark: 0,
+            bits: vec![false; self.bits.len()],
+            places: [0; 2],
+        }
+    }
+}
+
 impl Key {
+    /// Sets the number in one field, which must not be larger than the field allows.
+    pub fn set(&mut self, field: Field, number: u128) {
+        match field {
+            Field::Source => self.source = number,
+            Field::Destination => self.destination = number,
+            Field::Protocol => self.protocol = number as u8,
+            Field::SourcePort => self.source_port = number as u16,
+            Field::DestinationPort => self.destination_port = number as u16,
+            Field::Icmp => self.icmp = number as u16,
+            Field::TcpFlags => self.tcp_flags = number as u8,
+            Field::Input => self.input = number as u16,
+            Field::Output => self.output = number as u16,
+            Field::State => self.state = number as u8,
+            Field::Dscp => self.dscp = number as u8,
+            Field::Mark => self.mark = number as u32,
+            Field::Bit(bit) => self.bits[usize::from(bit)] = number != 0,
+            Field::Place(Side::Source) => self.places[0] = number as u32,
+            Field::Place(Side::Destination) => self.places[1] = number as u32,
+        }
+    }
+
     /// The number in one field.
     pub fn value(&self, field: Field) -> u128 {
         match field {

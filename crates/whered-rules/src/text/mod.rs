@@ -21,4 +21,7 @@ mod write;
 mod text_tests;
 
 pub use parse::read;
+pub(crate) use parse::read_counters;
+pub(crate) use tests_of_rule::read_address;
+pub(crate) use write::{Counted, Quoted};
 pub use write::{condition_text, write};
