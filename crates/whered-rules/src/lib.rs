@@ -1,8 +1,9 @@
 //! Ordered packet rules: which rule does this packet meet?
 //!
 //! For: the model of a ruleset ([`Ruleset`]), reading and writing it ([`text`], [`iptables`],
-//! [`classbench`]), its normal form without chains ([`normal`]), what is useless in it ([`check`]), and the evaluator that everything else is compared with
-//! ([`naive`]).
+//! [`nft`], [`classbench`]), its normal form without chains ([`normal`]), what is useless in it
+//! ([`check`]), expected answers ([`cases`]), and the evaluator that everything else is compared
+//! with ([`naive`]).
 //!
 //! Not for: files (it takes text), sockets, databases. What needs a database is asked through
 //! [`normal::Places`]; what a live set holds now, through [`naive::Sets`].
@@ -32,6 +33,7 @@
 //! assert_eq!(ruleset.rule(outcome.rule.expect("a rule decided")).origin.line, 3);
 //! # Ok::<(), whered_rules::RulesError>(())
 //! ```
+pub mod cases;
 pub mod check;
 pub mod classbench;
 mod error;
@@ -41,6 +43,7 @@ mod kernel;
 mod model;
 pub mod naive;
 pub mod names;
+pub mod nft;
 pub mod normal;
 mod packet;
 #[cfg(test)]

@@ -10,6 +10,8 @@
 
 /// Protocol names; the first name of a number is the one that is written.
 const PROTOCOLS: &[(&str, u8)] = &[
+    ("hopopt", 0),
+    ("ip", 0),
     ("icmp", 1),
     ("igmp", 2),
     ("ggp", 3),
@@ -159,6 +161,7 @@ const TCP_FLAGS: [&str; 8] = ["fin", "syn", "rst", "psh", "ack", "urg", "ece", "
 const DSCP: &[(&str, u8)] = &[
     ("cs0", 0),
     ("be", 0),
+    ("lephb", 1),
     ("cs1", 8),
     ("af11", 10),
     ("af12", 12),

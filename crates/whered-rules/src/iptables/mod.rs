@@ -22,4 +22,5 @@ mod rule;
 mod write;
 
 pub use read::{Options, OtherTables, read};
+pub(crate) use write::to_address;
 pub use write::{write, write_sets};
