@@ -1,0 +1,26 @@
+//! The format of `iptables-save` and `ip6tables-save`.
+//!
+//! For: reading a table with its counters ([`read`]), writing one that `iptables-restore` takes
+//! ([`write`]), and the sets beside it for `ipset restore` ([`write_sets`]).
+//! Not for: tables at once; a ruleset is one table.
+//!
+//! ```text
+//! *filter
+//! :INPUT DROP [0:0]                           chain, policy (- for a chain that is jumped to)
+//! [5:420] -A INPUT -s 10.0.0.0/8 -p tcp -m multiport --dports 22,80:89 -j ACCEPT
+//! COMMIT
+//! ```
+//!
+//! Invariants: what cannot be expressed in either direction is a problem that names the line;
+//! what is written decides as the ruleset does, rule lists being split into several lines.
+//! Concurrency: pure functions. Cost: linear.
+
+#[cfg(test)]
+mod iptables_tests;
+mod read;
+mod rule;
+mod write;
+
+pub use read::{Options, OtherTables, read};
+pub(crate) use write::to_address;
+pub use write::{write, write_sets};

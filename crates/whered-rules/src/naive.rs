@@ -1,0 +1,124 @@
+//! The evaluator that everything else is compared with: rule by rule, chain by chain.
+//!
+//! For: being obviously right. Every faster form must give the same [`Outcome`].
+//! Not for: speed.
+//!
+//! It walks the chains as they were written, asks each condition of the packet itself, and shares
+//! no code with the normal form. A packet's mark is the one it came with: a ruleset that tests a
+//! mark which it sets itself is refused when it is compiled (`normal`).
+//!
+//! Concurrency: pure. Cost: linear in the rules met.
+
+use std::net::IpAddr;
+
+use crate::model::{Action, ChainId, Condition, Predicate, RuleId, Ruleset, Test, Verdict};
+use crate::packet::Packet;
+
+/// What sets and places hold now.
+pub trait Sets {
+    /// Whether the live set of this name holds the address; an unknown set holds none.
+    fn contains(&self, set: &str, address: IpAddr) -> bool;
+
+    /// Whether the predicate is true of the address (of its side, negation left out).
+    fn is_at(&self, predicate: &Predicate, address: IpAddr) -> bool;
+}
+
+/// No live sets and no places: every one is empty.
+#[derive(Clone, Copy, Debug)]
+pub struct NoSets;
+
+impl Sets for NoSets {
+    fn contains(&self, _set: &str, _address: IpAddr) -> bool {
+        false
+    }
+
+    fn is_at(&self, _predicate: &Predicate, _address: IpAddr) -> bool {
+        false
+    }
+}
+
+/// What became of a packet.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Outcome {
+    /// The end of it.
+    pub verdict: Verdict,
+    /// The rule that decided; `None` when a policy did. A `return` from the chain that packets
+    /// enter is a decision by that chain's policy.
+    pub rule: Option<RuleId>,
+    /// The log, mark and continue rules met before, in order.
+    pub met: Vec<RuleId>,
+    /// The jump, goto and return rules met before, in order: what the kernel counts as well.
+    pub passed: Vec<RuleId>,
+}
+
+/// Evaluates a packet: the first rule that decides, and what was met before.
+///
+/// A packet of a family that the ruleset is not about gets [`Verdict::Continue`].
+pub fn evaluate(ruleset: &Ruleset, packet: &Packet<'_>, sets: &dyn Sets) -> Outcome {
+    let mut outcome =
+        Outcome { verdict: Verdict::Continue, rule: None, met: Vec::new(), passed: Vec::new() };
+    if ruleset.family().is_some_and(|family| family != packet.family()) {
+        return outcome;
+    }
+    let mut callers: Vec<(ChainId, usize)> = Vec::new();
+    let (mut chain, mut position) = (ruleset.entry(), 0);
+    loop {
+        let Some(&id) = ruleset.chain(chain).rules.get(position) else {
+            match callers.pop() {
+                Some(caller) => (chain, position) = caller,
+                None => break,
+            }
+            continue;
+        };
+        position += 1;
+        let rule = ruleset.rule(id);
+        if !rule.conditions.iter().all(|condition| is_met(ruleset, condition, packet, sets)) {
+            continue;
+        }
+        if let Some(verdict) = rule.action.verdict() {
+            (outcome.verdict, outcome.rule) = (verdict, Some(id));
+            return outcome;
+        }
+        if rule.action.is_noted() {
+            outcome.met.push(id);
+            continue;
+        }
+        outcome.passed.push(id);
+        match rule.action {
+            Action::Jump(target) => {
+                callers.push((chain, position));
+                (chain, position) = (target, 0);
+            }
+            Action::Goto(target) => (chain, position) = (target, 0),
+            _ => position = usize::MAX,
+        }
+    }
+    if let Some(policy) = &ruleset.chain(ruleset.entry()).policy {
+        outcome.verdict = policy.clone();
+    }
+    outcome
+}
+
+/// Whether the packet meets one condition.
+pub fn is_met(
+    ruleset: &Ruleset,
+    condition: &Condition,
+    packet: &Packet<'_>,
+    sets: &dyn Sets,
+) -> bool {
+    if !condition.test.applies(packet) {
+        return false;
+    }
+    let holds = match &condition.test {
+        Test::Set(side, name) => {
+            let address = side.address(packet);
+            match ruleset.set_named(name).and_then(|set| set.elements.as_ref()) {
+                Some(elements) => elements.iter().any(|element| element.contains(address)),
+                None => sets.contains(name, address),
+            }
+        }
+        Test::Place(predicate) => sets.is_at(predicate, predicate.side.address(packet)),
+        test => test.holds_alone(packet).unwrap_or(false),
+    };
+    holds != condition.negated
+}

@@ -1,0 +1,25 @@
+//! nftables: reads `nft -j list ruleset`, writes what `nft -f` takes.
+//!
+//! For: [`read`] of one table in JSON, [`write`] of a ruleset as text.
+//! Not for: reading nft's text language.
+//!
+//! ```text
+//! {"nftables": [ {"table": ..}, {"set": ..}, {"chain": ..}, {"rule": {"expr": [match, .., verdict]}} ]}
+//! ```
+//!
+//! A rule that does several things (`log accept`) becomes several of ours, one for each; a verdict
+//! map becomes a rule for each of its elements, which exclude each other.
+//!
+//! Invariants: what cannot be expressed in either direction is a problem that names its place;
+//! what is written decides as the ruleset does.
+//! Concurrency: pure functions. Cost: linear.
+
+mod fields;
+mod json;
+#[cfg(test)]
+mod nft_tests;
+mod read;
+mod write;
+
+pub use read::{Options, read};
+pub use write::write;

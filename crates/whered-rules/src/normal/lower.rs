@@ -1,0 +1,288 @@
+//! Turns the conditions of one rule into conjunctions of ranges.
+//!
+//! For: everything about conditions that needs no chains: negation, families, names.
+//! Not for: jumps and returns (`flatten`).
+//!
+//! Invariants: the conjunctions of one rule exclude each other; together they hold for exactly
+//! the packets of the family that meet the rule's conditions. All but "either port" become one.
+//!
+//! Concurrency: plain data. Cost: linear in the conditions' ranges.
+
+use std::collections::HashMap;
+
+use super::Bit;
+use super::conjunction::{Conjunction, Domain, Field};
+use super::interfaces::InterfaceTable;
+use super::places::{PlaceTable, Places, side_index};
+use crate::error::{Problems, RulesError};
+use crate::model::{Condition, IcmpMatch, Origin, Rule, Ruleset, Side, Test, ranges_of_addresses};
+use crate::packet::{Family, PORT_PROTOCOLS};
+use crate::ranges::Ranges;
+
+/// How many ranges one test of a mark may become; above that it is a bit.
+const MARK_RANGES_LIMIT: u64 = 16;
+
+/// What the whole ruleset gives to the lowering of each rule.
+pub(super) struct Lowering<'r> {
+    pub(super) ruleset: &'r Ruleset,
+    pub(super) domain: Domain,
+    pub(super) interfaces: InterfaceTable,
+    pub(super) bits: Vec<Bit>,
+    set_numbers: HashMap<(Side, &'r str), u16>,
+    mark_numbers: HashMap<(u32, u32), u16>,
+    pub(super) places: [PlaceTable; 2],
+    port_protocols: Ranges,
+}
+
+impl<'r> Lowering<'r> {
+    /// Collects interfaces, sets and places of all rules.
+    pub(super) fn new(
+        ruleset: &'r Ruleset,
+        family: Family,
+        places: &dyn Places,
+    ) -> Result<Lowering<'r>, RulesError> {
+        let first = &ruleset.chain(ruleset.entry()).origin;
+        let Some(interfaces) = InterfaceTable::of(ruleset) else {
+            let message = "found more than 65000 different interfaces".to_owned();
+            return Err(RulesError::one(&first.file, first.line, 0, message));
+        };
+        let places = resolve(ruleset, family, places)?;
+        let largest = |side: usize| (places[side].class_count() - 1) as u32;
+        let domain = Domain {
+            family,
+            largest_interface: interfaces.largest(),
+            largest_class: [largest(0), largest(1)],
+        };
+        let protocols = PORT_PROTOCOLS.iter().map(|&number| (number.into(), number.into()));
+        let mut lowering = Lowering {
+            ruleset,
+            domain,
+            interfaces,
+            bits: Vec::new(),
+            set_numbers: HashMap::new(),
+            mark_numbers: HashMap::new(),
+            places,
+            port_protocols: Ranges::new(protocols.collect()),
+        };
+        for rule in ruleset.rules() {
+            for condition in &rule.conditions {
+                match &condition.test {
+                    Test::Set(side, name) => lowering.number_set(*side, name, &rule.origin)?,
+                    Test::Mark { value, mask } if mark_ranges(*value, *mask).is_none() => {
+                        lowering.number_mark(*value, *mask, &rule.origin)?;
+                    }
+                    _ => {}
+                }
+            }
+        }
+        Ok(lowering)
+    }
+
+    fn number_set(&mut self, side: Side, name: &'r str, at: &Origin) -> Result<(), RulesError> {
+        if self.set_numbers.contains_key(&(side, name)) {
+            return Ok(());
+        }
+        let declared = self.ruleset.set_named(name).and_then(|set| set.elements.as_ref());
+        let elements = declared.map(|items| ranges_of_addresses(items, self.domain.family));
+        let number = self.number_bit(Bit::Set { side, name: name.to_owned(), elements }, at)?;
+        self.set_numbers.insert((side, name), number);
+        Ok(())
+    }
+
+    fn number_mark(&mut self, value: u32, mask: u32, at: &Origin) -> Result<(), RulesError> {
+        if !self.mark_numbers.contains_key(&(value, mask)) {
+            let number = self.number_bit(Bit::Mark { value, mask }, at)?;
+            self.mark_numbers.insert((value, mask), number);
+        }
+        Ok(())
+    }
+
+    fn number_bit(&mut self, bit: Bit, at: &Origin) -> Result<u16, RulesError> {
+        let Ok(number) = u16::try_from(self.bits.len()) else {
+            let message = "found more than 65536 different sets and marks".to_owned();
+            return Err(RulesError::one(&at.file, at.line, 0, message));
+        };
+        self.bits.push(bit);
+        Ok(number)
+    }
+
+    /// The conjunctions of a rule's conditions; those that `keep` refuses are left out.
+    pub(super) fn rule(&self, rule: &Rule, keep: impl Fn(&Test) -> bool) -> Vec<Conjunction> {
+        let mut boxes = vec![Conjunction::always()];
+        for condition in rule.conditions.iter().filter(|condition| keep(&condition.test)) {
+            let either = self.condition(condition);
+            let mut next = Vec::with_capacity(boxes.len() * either.len());
+            for one in &boxes {
+                next.extend(either.iter().filter_map(|other| one.intersect(other)));
+            }
+            boxes = next;
+        }
+        boxes
+    }
+
+    /// The conjunctions of one condition, which exclude each other.
+    fn condition(&self, condition: &Condition) -> Vec<Conjunction> {
+        let negated = condition.negated;
+        let icmp_family = match &condition.test {
+            Test::Icmp(_) => Family::Ipv4,
+            Test::Icmpv6(_) => Family::Ipv6,
+            _ => self.domain.family,
+        };
+        if icmp_family != self.domain.family {
+            return Vec::new();
+        }
+        let guard = match &condition.test {
+            Test::Port(..) | Test::EitherPort(_) => self.port_protocols.clone(),
+            Test::Icmp(_) => Ranges::single(1, 1),
+            Test::Icmpv6(_) => Ranges::single(58, 58),
+            Test::TcpFlags { .. } => Ranges::single(6, 6),
+            _ => Ranges::single(0, 255),
+        };
+        let Some(guarded) = self.and(Conjunction::always(), Field::Protocol, &guard, false) else {
+            return Vec::new();
+        };
+        if let Test::EitherPort(list) = &condition.test {
+            return self.either_port(&guarded, &numbers(list), negated);
+        }
+        let (field, ranges) = match &condition.test {
+            Test::Family(family) => {
+                let meets = (*family == self.domain.family) != negated;
+                return if meets { vec![Conjunction::always()] } else { Vec::new() };
+            }
+            Test::Address(side, items) => {
+                let field = match side {
+                    Side::Source => Field::Source,
+                    Side::Destination => Field::Destination,
+                };
+                (field, ranges_of_addresses(items, self.domain.family))
+            }
+            Test::Set(side, name) => {
+                (Field::Bit(self.set_numbers[&(*side, name.as_str())]), Ranges::single(1, 1))
+            }
+            Test::Place(predicate) => {
+                let table = &self.places[side_index(predicate.side)];
+                (Field::Place(predicate.side), table.classes_of(&predicate.to_string()))
+            }
+            Test::Protocol(list) => (Field::Protocol, numbers(list)),
+            Test::Port(Side::Source, list) => (Field::SourcePort, numbers(list)),
+            Test::Port(Side::Destination, list) => (Field::DestinationPort, numbers(list)),
+            Test::Icmp(list) | Test::Icmpv6(list) => (Field::Icmp, icmp_numbers(list)),
+            Test::TcpFlags { mask, compare } => {
+                let fitting = (0u8..=255).filter(|flags| flags & mask == *compare);
+                (Field::TcpFlags, Ranges::new(fitting.map(|n| (n.into(), n.into())).collect()))
+            }
+            Test::Input(list) => (Field::Input, self.interfaces.numbers_of(list)),
+            Test::Output(list) => (Field::Output, self.interfaces.numbers_of(list)),
+            Test::State(list) => {
+                let states = list.iter().map(|&state| (state as u128, state as u128));
+                (Field::State, Ranges::new(states.collect()))
+            }
+            Test::Dscp(list) => (Field::Dscp, numbers(list)),
+            Test::Mark { value, mask } => match mark_ranges(*value, *mask) {
+                Some(ranges) => (Field::Mark, ranges),
+                None => (Field::Bit(self.mark_numbers[&(*value, *mask)]), Ranges::single(1, 1)),
+            },
+            Test::EitherPort(_) => return Vec::new(),
+        };
+        self.and(guarded, field, &ranges, negated).into_iter().collect()
+    }
+
+    fn and(
+        &self,
+        all: Conjunction,
+        field: Field,
+        ranges: &Ranges,
+        negated: bool,
+    ) -> Option<Conjunction> {
+        if negated {
+            let largest = self.domain.largest(field);
+            return all.and(field, &ranges.complement(largest), &self.domain);
+        }
+        all.and(field, ranges, &self.domain)
+    }
+
+    /// Source port in the list; or not, and then destination port in it.
+    fn either_port(
+        &self,
+        guarded: &Conjunction,
+        ports: &Ranges,
+        negated: bool,
+    ) -> Vec<Conjunction> {
+        let source = |out| self.and(guarded.clone(), Field::SourcePort, ports, out);
+        let outside = source(true);
+        let then = outside.and_then(|all| self.and(all, Field::DestinationPort, ports, negated));
+        let first = if negated { None } else { source(false) };
+        first.into_iter().chain(then).collect()
+    }
+}
+
+/// Asks for every place once and makes the classes of both sides.
+fn resolve(
+    ruleset: &Ruleset,
+    family: Family,
+    places: &dyn Places,
+) -> Result<[PlaceTable; 2], RulesError> {
+    let mut problems = Problems::new(&ruleset.chain(ruleset.entry()).origin.file);
+    let mut lists: [Vec<(String, Ranges)>; 2] = [Vec::new(), Vec::new()];
+    let mut seen = std::collections::HashSet::new();
+    for rule in ruleset.rules() {
+        for condition in &rule.conditions {
+            let Test::Place(predicate) = &condition.test else { continue };
+            let text = predicate.to_string();
+            if !seen.insert(text.clone()) {
+                continue;
+            }
+            match places.resolve(predicate, family) {
+                Ok(ranges) => {
+                    let inside = ranges.intersect(&Ranges::single(0, family.largest()));
+                    lists[side_index(predicate.side)].push((text, inside));
+                }
+                Err(message) => problems.push(rule.origin.line, 0, message),
+            }
+        }
+    }
+    problems.finish()?;
+    Ok(lists.map(PlaceTable::build))
+}
+
+fn numbers<T: Into<u128> + Copy>(list: &[(T, T)]) -> Ranges {
+    Ranges::new(list.iter().map(|&(first, last)| (first.into(), last.into())).collect())
+}
+
+fn icmp_numbers(list: &[IcmpMatch]) -> Ranges {
+    let mut ranges = Vec::new();
+    for item in list {
+        for icmp_type in item.types.0..=item.types.1 {
+            let base = u128::from(icmp_type) << 8;
+            ranges.push((base | u128::from(item.codes.0), base | u128::from(item.codes.1)));
+        }
+    }
+    Ranges::new(ranges)
+}
+
+/// The marks of which the masked bits are the value: a range for each setting of the free bits
+/// above the lowest masked one; `None` if those are too many.
+fn mark_ranges(value: u32, mask: u32) -> Option<Ranges> {
+    if value & !mask != 0 {
+        return Some(Ranges::empty());
+    }
+    if mask == 0 {
+        return Some(Ranges::single(0, u32::MAX.into()));
+    }
+    let low = (1u32 << mask.trailing_zeros()) - 1;
+    let free = !mask & !low;
+    if 1u64 << free.count_ones() > MARK_RANGES_LIMIT {
+        return None;
+    }
+    let mut ranges = Vec::new();
+    let mut setting = 0u32;
+    loop {
+        let first = value | setting;
+        ranges.push((first.into(), (first | low).into()));
+        // Counts through the free bits only.
+        setting = setting.wrapping_sub(free) & free;
+        if setting == 0 {
+            return Some(Ranges::new(ranges));
+        }
+    }
+}

@@ -1,0 +1,299 @@
+//! The normal form: a ruleset without chains, names and negation.
+//!
+//! For: the classifier's input, and everything that reasons about rules (the analysis). One
+//! normal form is of one address family.
+//! Not for: fast matching; [`NormalForm::evaluate`] is a plain scan, for tests and rare use.
+//!
+//! ```text
+//! chains, jumps, returns, not, names        one ordered list of conjunctions
+//! ─────────────────────────────────         ────────────────────────────────────────────
+//! input: state new  jump office             protocol 6..6, state 1..1, source ...  Decide
+//! office: not src 10/8  return         ->   source ..., place of source 3..7       Note
+//!         tcp dport {22 80-89} accept       (nothing: always)                      Policy
+//! ```
+//!
+//! Each condition is a sorted list of disjoint inclusive ranges over one field's numbers. Sets
+//! are one field of one bit each, asked before; places are one field a side, whose numbers
+//! are classes of addresses (see [`PlaceTable`]); interfaces are numbers of [`InterfaceTable`].
+//!
+//! Invariants: the first `Decide` or `Policy` rule whose conditions hold gives the verdict, and
+//! the `Note` and `Pass` rules before it are the ones met: exactly as [`crate::naive::evaluate`]
+//! finds them. A packet meets at most one of the entries that one call of one rule became. No
+//! condition is empty, and none allows everything.
+//!
+//! Concurrency: plain immutable data. Cost: flattening is linear in its result, which is bounded
+//! by [`Options`].
+
+mod conjunction;
+mod flatten;
+mod interfaces;
+mod lower;
+#[cfg(test)]
+mod normal_tests;
+mod places;
+
+use std::net::IpAddr;
+
+pub use conjunction::{Conjunction, Domain, Field};
+pub use interfaces::InterfaceTable;
+pub use places::{NoPlaces, PlaceTable, Places};
+
+use crate::error::RulesError;
+use crate::model::{RuleId, Ruleset, Side, Verdict};
+use crate::naive::{Outcome, Sets};
+use crate::packet::{Family, Packet, address_number};
+use crate::ranges::Ranges;
+
+/// How a ruleset is flattened.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Whether jumps, gotos and returns get entries of their own ([`Effect::Pass`]), so that they
+    /// can be counted as the kernel counts them.
+    pub count_passes: bool,
+    /// How many entries there may be. A ruleset that would become more is refused.
+    pub entries_limit: usize,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options { count_passes: false, entries_limit: 1 << 20 }
+    }
+}
+
+/// What an entry of the normal form does.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub enum Effect {
+    /// Ends the evaluation.
+    Decide(Verdict),
+    /// Ends it with the policy: a `return` from the chain that packets enter.
+    Policy,
+    /// A log, mark or continue rule: noted, and on.
+    Note,
+    /// A jump, goto or return, only to be counted.
+    Pass,
+}
+
+/// An entry of the normal form.
+#[derive(Clone, PartialEq, Debug)]
+pub struct NormalRule {
+    /// What must hold; nothing means always.
+    pub conditions: Conjunction,
+    /// What happens then.
+    pub effect: Effect,
+    /// The rule it comes from.
+    pub rule: RuleId,
+}
+
+/// A question that is answered by one bit before the classifier: number n is [`Field::Bit`]`(n)`.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Bit {
+    /// Whether a set holds an address.
+    Set {
+        /// Which address is looked up.
+        side: Side,
+        /// In which set.
+        name: String,
+        /// What it holds, if the file says so; `None` for a live set.
+        elements: Option<Ranges>,
+    },
+    /// Whether `mark & mask == value`, where that would be too many ranges of [`Field::Mark`].
+    Mark {
+        /// What the bits shall be.
+        value: u32,
+        /// The bits looked at.
+        mask: u32,
+    },
+}
+
+/// A ruleset for one family, without chains.
+#[derive(Clone, Debug)]
+pub struct NormalForm {
+    /// Of which family.
+    pub family: Family,
+    /// The entries in order.
+    pub rules: Vec<NormalRule>,
+    /// What becomes of packets that no entry decides.
+    pub policy: Verdict,
+    /// How large the numbers of each field can get.
+    pub domain: Domain,
+    /// The numbers of interfaces.
+    pub interfaces: InterfaceTable,
+    /// The questions to be answered by a bit, by the number of their field.
+    pub bits: Vec<Bit>,
+    /// The classes of source and destination addresses.
+    pub places: [PlaceTable; 2],
+}
+
+impl NormalForm {
+    /// Flattens a ruleset for packets of one family.
+    ///
+    /// # Errors
+    ///
+    /// When a mark is tested that an earlier rule sets, a place cannot be resolved, a mark's mask
+    /// has too many gaps, or the result would exceed the limit; each names its line or chain.
+    pub fn build(
+        ruleset: &Ruleset,
+        family: Family,
+        places: &dyn Places,
+        options: Options,
+    ) -> Result<NormalForm, RulesError> {
+        flatten::flatten(ruleset, family, places, options)
+    }
+
+    /// The numbers of a packet in every field of this normal form.
+    pub fn key(&self, packet: &Packet<'_>, sets: &dyn Sets) -> Key {
+        let bit = |bit: &Bit| match bit {
+            Bit::Set { side, elements: Some(elements), .. } => {
+                elements.contains(address_number(side.address(packet)))
+            }
+            Bit::Set { side, name, elements: None } => sets.contains(name, side.address(packet)),
+            Bit::Mark { value, mask } => packet.mark & mask == *value,
+        };
+        Key {
+            source: address_number(packet.source),
+            destination: address_number(packet.destination),
+            protocol: packet.protocol,
+            source_port: packet.source_port,
+            destination_port: packet.destination_port,
+            icmp: u16::from(packet.icmp_type) << 8 | u16::from(packet.icmp_code),
+            tcp_flags: packet.tcp_flags,
+            input: self.interfaces.number(packet.input),
+            output: self.interfaces.number(packet.output),
+            state: packet.state as u8,
+            dscp: packet.dscp,
+            mark: packet.mark,
+            bits: self.bits.iter().map(bit).collect(),
+            places: [self.class(0, packet.source), self.class(1, packet.destination)],
+        }
+    }
+
+    fn class(&self, side: usize, address: IpAddr) -> u32 {
+        self.places[side].class(address_number(address))
+    }
+
+    /// Scans the entries in order.
+    pub fn evaluate(&self, key: &Key) -> Outcome {
+        let mut outcome = Outcome {
+            verdict: self.policy.clone(),
+            rule: None,
+            met: Vec::new(),
+            passed: Vec::new(),
+        };
+        for entry in self.rules.iter().filter(|entry| key.meets(&entry.conditions)) {
+            match &entry.effect {
+                Effect::Decide(verdict) => {
+                    (outcome.verdict, outcome.rule) = (verdict.clone(), Some(entry.rule));
+                    return outcome;
+                }
+                Effect::Policy => return outcome,
+                Effect::Note => outcome.met.push(entry.rule),
+                Effect::Pass => outcome.passed.push(entry.rule),
+            }
+        }
+        outcome
+    }
+}
+
+/// A packet as numbers, one for each field.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Key {
+    /// The source address.
+    pub source: u128,
+    /// The destination address.
+    pub destination: u128,
+    /// The protocol.
+    pub protocol: u8,
+    /// The source port.
+    pub source_port: u16,
+    /// The destination port.
+    pub destination_port: u16,
+    /// The ICMP type times 256, plus the code.
+    pub icmp: u16,
+    /// The TCP flags.
+    pub tcp_flags: u8,
+    /// The number of the interface it came in by.
+    pub input: u16,
+    /// The number of the interface it leaves by.
+    pub output: u16,
+    /// The state, as [`crate::State`] numbers it.
+    pub state: u8,
+    /// The DSCP field.
+    pub dscp: u8,
+    /// The mark.
+    pub mark: u32,
+    /// The answer to each question of [`NormalForm::bits`].
+    pub bits: Vec<bool>,
+    /// The classes of source and destination.
+    pub places: [u32; 2],
+}
+
+impl NormalForm {
+    /// A key of which every number is 0, to be filled by [`Key::set`].
+    pub fn empty_key(&self) -> Key {
+        Key {
+            source: 0,
+            destination: 0,
+            protocol: 0,
+            source_port: 0,
+            destination_port: 0,
+            icmp: 0,
+            tcp_flags: 0,
+            input: 0,
+            output: 0,
+            state: 0,
+            dscp: 0,
+            mark: 0,
+            bits: vec![false; self.bits.len()],
+            places: [0; 2],
+        }
+    }
+}
+
+impl Key {
+    /// Sets the number in one field, which must not be larger than the field allows.
+    pub fn set(&mut self, field: Field, number: u128) {
+        match field {
+            Field::Source => self.source = number,
+            Field::Destination => self.destination = number,
+            Field::Protocol => self.protocol = number as u8,
+            Field::SourcePort => self.source_port = number as u16,
+            Field::DestinationPort => self.destination_port = number as u16,
+            Field::Icmp => self.icmp = number as u16,
+            Field::TcpFlags => self.tcp_flags = number as u8,
+            Field::Input => self.input = number as u16,
+            Field::Output => self.output = number as u16,
+            Field::State => self.state = number as u8,
+            Field::Dscp => self.dscp = number as u8,
+            Field::Mark => self.mark = number as u32,
+            Field::Bit(bit) => self.bits[usize::from(bit)] = number != 0,
+            Field::Place(Side::Source) => self.places[0] = number as u32,
+            Field::Place(Side::Destination) => self.places[1] = number as u32,
+        }
+    }
+
+    /// The number in one field.
+    pub fn value(&self, field: Field) -> u128 {
+        match field {
+            Field::Source => self.source,
+            Field::Destination => self.destination,
+            Field::Protocol => self.protocol.into(),
+            Field::SourcePort => self.source_port.into(),
+            Field::DestinationPort => self.destination_port.into(),
+            Field::Icmp => self.icmp.into(),
+            Field::TcpFlags => self.tcp_flags.into(),
+            Field::Input => self.input.into(),
+            Field::Output => self.output.into(),
+            Field::State => self.state.into(),
+            Field::Dscp => self.dscp.into(),
+            Field::Mark => self.mark.into(),
+            Field::Bit(number) => u128::from(self.bits[usize::from(number)]),
+            Field::Place(Side::Source) => self.places[0].into(),
+            Field::Place(Side::Destination) => self.places[1].into(),
+        }
+    }
+
+    /// Whether all conditions hold.
+    pub fn meets(&self, conditions: &Conjunction) -> bool {
+        conditions.iter().all(|(field, ranges)| ranges.contains(self.value(*field)))
+    }
+}

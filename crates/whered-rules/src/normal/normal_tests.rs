@@ -1,0 +1,137 @@
+//! The normal form against the walk through the chains, and its limits.
+
+use super::*;
+use crate::model::{Predicate, Verdict};
+use crate::naive;
+use crate::packet::Packet;
+use crate::random::{self, Random, Shape, World};
+use crate::text;
+
+/// Resolves a predicate by asking the world about each address that packets can have.
+impl Places for World {
+    fn resolve(&self, predicate: &Predicate, family: Family) -> Result<Ranges, String> {
+        let base = match family {
+            Family::Ipv4 => 0x0a00_0000u128,
+            Family::Ipv6 => 0x2001_0db8 << 96,
+        };
+        let address = |number: u128| match family {
+            Family::Ipv4 => IpAddr::V4((number as u32).into()),
+            Family::Ipv6 => IpAddr::V6(number.into()),
+        };
+        let numbers = (base..base + 16).filter(|&number| self.is_at(predicate, address(number)));
+        Ok(Ranges::new(numbers.map(|number| (number, number)).collect()))
+    }
+}
+
+#[test]
+fn a_scan_of_the_normal_form_is_the_walk_through_the_chains() {
+    let options = Options { count_passes: true, ..Options::default() };
+    let (mut met, mut passed, mut decided, mut entries) = (0, 0, 0, 0);
+    for seed in 0..4000 {
+        let mut random = Random::new(seed);
+        let ruleset = random::ruleset(&mut random, Shape::FULL);
+        let world = World::new(&mut random);
+        let forms = Family::BOTH.map(|family| {
+            NormalForm::build(&ruleset, family, &world, options).expect("no marks are set")
+        });
+        entries += forms[0].rules.len();
+        for _ in 0..60 {
+            let packet = random::packet(&mut random, Shape::FULL);
+            let expected = naive::evaluate(&ruleset, &packet, &world);
+            let form = &forms[usize::from(!packet.source.is_ipv4())];
+            let found = form.evaluate(&form.key(&packet, &world));
+            assert_eq!(found, expected, "seed {seed} {packet:?}\n{}", text::write(&ruleset));
+            met += found.met.len();
+            passed += found.passed.len();
+            decided += usize::from(found.rule.is_some());
+        }
+    }
+    // The random world is of use only if all of it happens often.
+    assert!(met > 10_000 && passed > 10_000 && decided > 50_000, "{met} {passed} {decided}");
+    assert!(entries > 10_000, "{entries}");
+}
+
+#[test]
+fn entries_of_one_rule_exclude_each_other_and_hold_no_empty_or_full_conditions() {
+    for seed in 0..500 {
+        let mut random = Random::new(seed);
+        let ruleset = random::ruleset(&mut random, Shape::FULL);
+        let world = World::new(&mut random);
+        let form = NormalForm::build(&ruleset, Family::Ipv4, &world, Options::default())
+            .expect("no marks are set");
+        for entry in &form.rules {
+            for (field, ranges) in entry.conditions.iter() {
+                assert!(!ranges.is_empty());
+                assert!(ranges.as_slice() != [(0, form.domain.largest(*field))], "{field:?}");
+                assert!(
+                    ranges.as_slice().iter().all(|&(_, last)| last <= form.domain.largest(*field))
+                );
+            }
+        }
+    }
+}
+
+fn build(rules: &str) -> Result<NormalForm, RulesError> {
+    let ruleset = text::read("f", rules).expect("a good file");
+    NormalForm::build(&ruleset, Family::Ipv4, &NoPlaces, Options::default())
+}
+
+#[test]
+fn a_mark_that_was_set_cannot_be_tested_later() {
+    let same = "chain a policy drop {\n dport 80 set-mark 0x10/0xf0\n mark 0x10/0x30 accept\n}\n";
+    assert_eq!(
+        build(same).expect_err("set in line 2").to_string(),
+        "f:3: found a test of the mark that the rule at f:2 sets: allowed is a test of bits that \
+         no earlier rule sets"
+    );
+    let called =
+        "chain a policy drop {\n mark 0 jump b\n}\nchain b {\n set-mark 1\n mark 1 accept\n}\n";
+    assert!(build(called).expect_err("set in line 5").to_string().starts_with("f:6: found a test"));
+    let others = [
+        // Other bits.
+        "chain a policy drop {\n set-mark 0x10/0xf0\n mark 1/0xf accept\n}\n",
+        // Other packets.
+        "chain a policy drop {\n proto tcp set-mark 1\n proto udp mark 1 accept\n}\n",
+        // Tested before.
+        "chain a policy drop {\n mark 1 accept\n set-mark 1\n}\n",
+    ];
+    for rules in others {
+        build(rules).unwrap_or_else(|error| panic!("{rules}: {error}"));
+    }
+}
+
+#[test]
+fn growth_is_bounded_and_the_chain_is_named() {
+    let mut rules = "chain a policy drop {\n jump b\n}\nchain b {\n".to_owned();
+    for n in 0..40 {
+        rules += &format!(" src @a{n} dst @b{n} return\n");
+    }
+    rules += " accept\n}\n";
+    let error = build(&rules).expect_err("2 to the 40th");
+    assert!(error.to_string().starts_with("f:4: chain \"b\" grows too large"), "{error}");
+    // Returns on one field do not grow at all.
+    let mut rules = "chain a policy drop {\n jump b\n}\nchain b {\n".to_owned();
+    for n in 0..200 {
+        rules += &format!(" src 10.{n}.0.0/16 return\n");
+    }
+    rules += " accept\n}\n";
+    assert_eq!(build(&rules).expect("one entry").rules.len(), 1);
+}
+
+#[test]
+fn what_cannot_be_resolved_is_an_error_of_each_line() {
+    let rules =
+        "chain a policy drop {\n src.country = DE accept\n drop\n not dst.asn in {1 2} accept\n}\n";
+    let error = build(rules).expect_err("there is no database");
+    let lines: Vec<u32> = error.problems().iter().map(|problem| problem.line).collect();
+    assert_eq!(lines, [2, 4]);
+}
+
+#[test]
+fn a_ruleset_of_one_family_leaves_the_other_alone() {
+    let rules = "family ipv6\nchain a policy drop {\n accept\n}\n";
+    let form = build(rules).expect("a good ruleset");
+    let packet = Packet::default();
+    let outcome = form.evaluate(&form.key(&packet, &naive::NoSets));
+    assert_eq!((outcome.verdict, outcome.rule), (Verdict::Continue, None));
+}
