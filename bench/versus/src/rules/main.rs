@@ -1,7 +1,7 @@
 //! Ordered rules: whered's classifier beside DPDK's rte_acl, one run, the same packets, equal answers.
 //!
 //! ```text
-//! whered-versus-rules [--huge] [--rounds N] [--seed N] FILE|acl:16384|fw:16384|ipc:16384 ...
+//! whered-versus-rules [--huge] [--rounds N] [--seed N] [--more SECONDS] FILE|acl:16384|fw:16384|ipc:16384 ...
 //! ```
 //!
 //! Not for prefix sets. A file is one of ClassBench's; a name with a number comes from our own
@@ -11,13 +11,12 @@ mod acl;
 
 use acl::{Acl, AclPacket};
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use whered_bench::measure::{median, median_of_ratios, thread_cpu_nanoseconds};
 use whered_bench::rules::{
     FiveTuple, Proportions, Shape, generate, lower, packets, read_classbench,
 };
-use whered_rules::classify::plan::{Split, experiment};
+use whered_rules::classify::plan::{Budget, Planner};
 use whered_rules::classify::{Compiled, Field, Met, NO_RULE, Packet};
 
 /// Packets of a batch, both sides.
@@ -35,7 +34,7 @@ fn main() -> ExitCode {
 
 /// Measures every ruleset that is named.
 fn run(mut arguments: impl Iterator<Item = String>) -> Result<(), String> {
-    let (mut huge, mut rounds, mut seed) = (false, 15, 1);
+    let (mut huge, mut rounds, mut seed, mut more) = (false, 15, 1, 0);
     let mut names = Vec::new();
     while let Some(argument) = arguments.next() {
         let mut number = |what: &str| {
@@ -45,6 +44,7 @@ fn run(mut arguments: impl Iterator<Item = String>) -> Result<(), String> {
         match argument.as_str() {
             "--huge" => huge = true,
             "--rounds" => rounds = number("--rounds")?,
+            "--more" => more = number("--more")?,
             "--seed" => seed = number("--seed")?,
             _ => names.push(argument),
         }
@@ -53,7 +53,7 @@ fn run(mut arguments: impl Iterator<Item = String>) -> Result<(), String> {
     for name in names {
         let rules = ruleset(&name, seed)?;
         println!("{name}: {}", Proportions::of(&rules));
-        measure(&rules, rounds, seed)?;
+        measure(&rules, rounds, seed, more)?;
     }
     Ok(())
 }
@@ -93,8 +93,8 @@ fn now() -> Result<u64, String> {
 }
 
 /// Both sides on one ruleset.
-fn measure(rules: &[FiveTuple], rounds: u64, seed: u64) -> Result<(), String> {
-    let lowered = Arc::new(lower(rules).map_err(|error| error.to_string())?);
+fn measure(rules: &[FiveTuple], rounds: u64, seed: u64, more: u64) -> Result<(), String> {
+    let lowered = lower(rules).map_err(|error| error.to_string())?;
     let packets = packets(&lowered, 1 << 16, seed);
     let theirs: Vec<AclPacket> = packets.iter().map(their_packet).collect();
     let pointers: Vec<*const u8> =
@@ -104,13 +104,20 @@ fn measure(rules: &[FiveTuple], rounds: u64, seed: u64) -> Result<(), String> {
     let mut acl = Acl::build(rules, 0).ok_or("rte_acl does not build")?;
     let algorithm = fastest(&mut acl, &pointers, &mut results)?;
     println!("  rte_acl built in {:.2} s, way {algorithm}", start.elapsed().as_secs_f64());
-    for split in [Split::One(1), Split::Narrower, Split::Wide(24), Split::Wide(31)] {
+    let epoch = Instant::now();
+    let clock = || epoch.elapsed();
+    let start = Instant::now();
+    let mut planner = Planner::new(lowered, Budget::default(), &clock);
+    println!("  built in {:.2} s: {}", start.elapsed().as_secs_f64(), planner.info());
+    compare(planner.compiled(), &acl, &packets, &pointers, rounds)?;
+    if more > 0 {
         let start = Instant::now();
-        let Some(ours) = experiment(&lowered, split, 4, 16, 128 << 20) else { continue };
-        let built = start.elapsed().as_secs_f64();
-        let bytes = ours.memory_bytes() as f64 / 1e6;
-        print!("  {split:?} built in {built:.2} s, {bytes:.1} MB: ");
-        compare(&ours, &acl, &packets, &pointers, rounds)?;
+        planner.plan_more(Duration::from_secs(more), &clock);
+        println!("  after {:.2} s more: {}", start.elapsed().as_secs_f64(), planner.info());
+        for (candidate, trial) in &planner.info().tried {
+            println!("    {candidate}: {trial:?}");
+        }
+        compare(planner.compiled(), &acl, &packets, &pointers, rounds)?;
     }
     Ok(())
 }
@@ -162,7 +169,7 @@ fn compare(
         }
     }
     println!(
-        "batch {:.1} ns ({:.1} M/s), single {:.1} ns ({:.1} M/s), rte_acl {:.1} ns ({:.1} M/s): {:.2}x",
+        "    batch {:.1} ns ({:.1} M/s), single {:.1} ns ({:.1} M/s), rte_acl {:.1} ns ({:.1} M/s): {:.2}x",
         median(&batch),
         1e3 / median(&batch),
         median(&single),

@@ -19,6 +19,7 @@
 //! disjoint; `high` of a lane that a box does not ask about is the lane's greatest value.
 
 use super::rule::{Family, Field, Packet, Rule, Rules};
+use super::simd::Line;
 
 /// Lanes of a box, and numbers of a packet that are compared.
 pub(crate) const LANES: usize = 16;
@@ -110,6 +111,11 @@ impl Lanes {
             (Some(field), family) => field.max(family) as u32,
             (None, _) => u32::MAX,
         }
+    }
+
+    /// The lane of a field.
+    pub(crate) fn lane(&self, field: Field) -> Option<usize> {
+        self.fields.iter().position(|one| *one == Some(field))
     }
 
     /// The range of a condition as numbers of its lane.
@@ -228,6 +234,23 @@ impl Boxes {
     pub(crate) fn used(&self) -> u16 {
         let fields = self.lanes.fields.iter().enumerate();
         fields.filter(|(_, field)| field.is_some()).fold(0, |bits, (lane, _)| bits | 1 << lane)
+    }
+
+    /// The ends of all boxes for the primitives: a line each (low ends, high ends), or two.
+    pub(crate) fn records(&self) -> Vec<Line> {
+        let mut lines = Vec::with_capacity(self.len() * if self.lanes.narrow { 1 } else { 2 });
+        for extent in &self.ends {
+            if self.lanes.narrow {
+                let mut line = Line([0; 16]);
+                line.0[..8].copy_from_slice(&extent.low[..8]);
+                line.0[8..].copy_from_slice(&extent.high[..8]);
+                lines.push(line);
+            } else {
+                lines.push(Line(extent.low));
+                lines.push(Line(extent.high));
+            }
+        }
+        lines
     }
 
     /// Adds the boxes of one rule.

@@ -2,7 +2,7 @@
 
 use super::compiled::{AnyPacket, Compiled, Met};
 use super::naive;
-use super::plan::{Split, experiment};
+use super::plan::{Candidate, Split, experiment};
 use super::random::Random;
 use super::rule::{Condition, Family, Field, NO_RULE, Rule, Rules};
 use super::samples::Samples;
@@ -133,14 +133,25 @@ pub(crate) fn check<A: AnyPacket>(compiled: &Compiled, packets: &[A]) {
     }
 }
 
+/// Every form, with limits drawn at random.
+fn candidates(random: &mut Random) -> Vec<Candidate> {
+    let splits =
+        [Split::One, Split::Source, Split::Narrower, Split::Wide(24), Split::NarrowDestination(16)];
+    let mut list = vec![Candidate::Tuples];
+    list.extend(splits.map(|split| Candidate::Graph {
+        split,
+        leaf: 1 + random.below(6) as usize,
+        root_bits: 1 + random.below(16) as u32,
+    }));
+    list
+}
+
 fn check_kind(kind: Kind, rounds: u64, each: usize) {
     for seed in 0..rounds {
         let mut random = Random(seed);
         let rules = random_rules(&mut random, kind);
-        for split in [Split::One(0), Split::One(3), Split::Narrower, Split::Wide(24)] {
-            let leaf = 1 + random.below(6) as usize;
-            let bits = 1 + random.below(16) as u32;
-            let Some(compiled) = experiment(&rules, split, leaf, bits, 2 << 20) else { continue };
+        for candidate in candidates(&mut random) {
+            let Some(compiled) = experiment(&rules, candidate, 2 << 20) else { continue };
             let mut samples = Samples::new(&rules, seed);
             match kind.family {
                 Family::V4 => {
@@ -157,7 +168,7 @@ fn check_kind(kind: Kind, rounds: u64, each: usize) {
 }
 
 #[test]
-fn graphs_answer_as_the_scan_does() {
+fn every_form_answers_as_the_scan_does() {
     for family in [Family::V4, Family::V6] {
         for more_fields in [false, true] {
             for passing in [false, true] {
@@ -170,7 +181,7 @@ fn graphs_answer_as_the_scan_does() {
 #[test]
 fn one_rule_and_no_rule_are_rulesets_too() {
     let none = Arc::new(Rules::new(Family::V4, Vec::new()).expect("valid"));
-    let compiled = experiment(&none, Split::Narrower, 4, 16, 2 << 20).expect("small");
+    let compiled = experiment(&none, Candidate::Tuples, 0).expect("small");
     check(&compiled, &[super::Packet::new(1, 2); 3]);
     check_kind(Kind { family: Family::V4, count: 1, more_fields: true, passing: true }, 40, 70);
 }

@@ -19,6 +19,7 @@ use super::rule::{Family, NO_RULE, Packet, Packet6, Rules, Values};
 #[cfg(target_arch = "x86_64")]
 use super::simd::{OnAvx2, OnAvx512};
 use super::simd::{Processor, Scalar};
+use super::tuples::Tuples;
 use std::sync::Arc;
 
 /// How often each rule decided, counted by one thread.
@@ -109,6 +110,8 @@ impl AnyPacket for Packet6 {
 pub(crate) enum Form {
     /// Cut dimension by dimension.
     Dag(Dag),
+    /// Hash tables.
+    Tuples(Tuples),
 }
 
 /// A compiled ruleset.
@@ -139,9 +142,19 @@ impl Compiled {
     pub fn memory_bytes(&self) -> usize {
         let form = match &self.form {
             Form::Dag(dag) => dag.memory_bytes(),
+            Form::Tuples(tuples) => tuples.memory_bytes(),
         };
         let starts = self.lanes.sources.memory_bytes() + self.lanes.destinations.memory_bytes();
         form + starts + self.rule.len() * 4
+    }
+
+    /// Nodes passed and boxes compared for a packet, at most.
+    pub fn accesses<A: AnyPacket>(&self, packet: &A) -> (usize, usize) {
+        let keys = self.lanes.gather(packet.fields(), packet.addresses());
+        match &self.form {
+            Form::Dag(dag) => dag.accesses(&keys),
+            Form::Tuples(tuples) => (tuples.tables(), 0),
+        }
     }
 
     /// The first terminal rule that matches. Rules met before it are put behind what is in `met`.
@@ -226,6 +239,9 @@ impl Compiled {
         let ask = |number: u32| self.ask(packet, number);
         let best = match &self.form {
             Form::Dag(dag) => dag.find(processor, keys, ask, |number| met.push(number)),
+            Form::Tuples(tuples) => {
+                tuples.find(processor, keys, ask, |_| true, |number| met.push(number))
+            }
         };
         if self.passing {
             self.tidy_met(best, from, met);
@@ -307,6 +323,9 @@ impl Compiled {
         let ask = |place: usize, number: u32| self.ask(&packets[place], number);
         match &self.form {
             Form::Dag(dag) => dag.find_batch(processor, packets.len(), keys, ask, found),
+            Form::Tuples(tuples) => {
+                tuples.find_batch(processor, packets.len(), keys, ask, found);
+            }
         }
     }
 

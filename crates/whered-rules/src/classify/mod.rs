@@ -9,6 +9,7 @@ mod random;
 mod rule;
 mod samples;
 mod simd;
+mod tuples;
 
 pub use compiled::{AnyPacket, Compiled, Hits, Met};
 pub use naive::{Explanation, Miss, Outcome};

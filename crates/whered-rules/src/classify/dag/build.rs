@@ -79,8 +79,12 @@ struct Builder<'a> {
 impl Builder<'_> {
     /// The first table of a group and all below it.
     fn root(&mut self, group: &Group) -> Result<Root, Stopped> {
-        let lane = group.first;
-        let intervals = self.cut(&group.boxes, self.boxes.used(), lane)?;
+        let used = self.boxes.used();
+        let Some(lane) = group.first.or_else(|| self.choose(&group.boxes, used)) else {
+            let to = self.set(&group.boxes, used)?;
+            return Ok(Root { lane: 0, shift: 31, table: vec![to; 2] });
+        };
+        let intervals = self.cut(&group.boxes, used, lane)?;
         let max = self.boxes.lanes.max(lane);
         let width = 32 - max.leading_zeros();
         let wanted = (intervals.len() as u32 * 4).next_power_of_two().trailing_zeros();

@@ -157,6 +157,25 @@ impl Dag {
         }
     }
 
+    /// Nodes passed and boxes compared on the way of a packet that matches none of its leaves.
+    pub(crate) fn accesses(&self, keys: &Keys) -> (usize, usize) {
+        let (mut nodes, mut boxes) = (0, 0);
+        for root in &self.roots {
+            let mut to = root.table[(keys.0[root.lane] >> root.shift) as usize];
+            while to < LIST {
+                to = self.step(crate::classify::simd::Scalar, keys, to);
+                nodes += 1;
+            }
+            let mut at = to & !TAG;
+            boxes += usize::from(to != EMPTY);
+            while to & TAG == LIST && self.mark(at) & LAST == 0 {
+                at += 1;
+                boxes += 1;
+            }
+        }
+        (nodes, boxes)
+    }
+
     /// From a node to what it leads to.
     #[inline(always)]
     fn step<P: Processor>(&self, processor: P, keys: &Keys, to: u32) -> u32 {

@@ -62,7 +62,8 @@ const BOX: u32 = PASSING - 1;
 #[derive(Clone, Debug)]
 pub(crate) struct Group {
     pub(crate) boxes: Vec<u32>,
-    pub(crate) first: usize,
+    /// The lane that is cut first; none leaves it to the builder.
+    pub(crate) first: Option<usize>,
 }
 
 /// Where the graph of one group begins.
@@ -96,19 +97,7 @@ impl Dag {
     fn assemble(roots: Vec<Root>, mut lines: Vec<Line>, lists: &[u32], boxes: &Boxes) -> Dag {
         let narrow = boxes.lanes.narrow;
         let records = lines.len();
-        let record_lines = if narrow { 1 } else { 2 };
-        lines.reserve_exact(boxes.len() * record_lines + lists.len() / 16 + 1);
-        for extent in &boxes.ends {
-            if narrow {
-                let mut line = Line([0; 16]);
-                line.0[..8].copy_from_slice(&extent.low[..8]);
-                line.0[8..].copy_from_slice(&extent.high[..8]);
-                lines.push(line);
-            } else {
-                lines.push(Line(extent.low));
-                lines.push(Line(extent.high));
-            }
-        }
+        lines.extend(boxes.records());
         let marks = lines.len();
         for part in lists.chunks(16) {
             let mut line = Line([EMPTY; 16]);
