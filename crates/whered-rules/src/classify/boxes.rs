@@ -78,7 +78,8 @@ impl Lanes {
             }
         }
         used.sort_unstable();
-        let in_place = used.iter().all(|field| field.word() < LANES);
+        // A set's bit is not a word of its own.
+        let in_place = !used.iter().any(|field| matches!(field, Field::Set(_)));
         let mut fields = [None; LANES];
         if in_place {
             used.iter().for_each(|&field| fields[field.word()] = Some(field));
@@ -133,7 +134,7 @@ impl Lanes {
     pub(crate) fn gather(&self, packet: &Packet, addresses: Option<(u128, u128)>) -> Keys {
         let mut keys = Keys([0; LANES]);
         if self.in_place {
-            keys.0.copy_from_slice(&packet.words[..LANES]);
+            keys.0 = packet.words;
         } else {
             for (key, field) in keys.0.iter_mut().zip(self.fields) {
                 let Some(field) = field else { break };

@@ -29,7 +29,7 @@ const USUAL: [Field; 6] = [
 ];
 
 /// Fields past the sixteenth, so that some are asked of the rule itself.
-const MORE: [Field; 14] = [
+const MORE: [Field; 12] = [
     Field::State,
     Field::InInterface,
     Field::OutInterface,
@@ -39,11 +39,9 @@ const MORE: [Field; 14] = [
     Field::Mark,
     Field::Set(0),
     Field::Set(3),
-    Field::Set(40),
+    Field::Set(31),
     Field::Place(0),
     Field::Place(1),
-    Field::Place(12),
-    Field::Place(13),
 ];
 
 /// Few distinct values, so that rules meet: ranges that nest, touch, cross and repeat.

@@ -215,6 +215,44 @@ impl Compiled {
         }
     }
 
+    /// Whether some rule does not end the search.
+    pub(crate) fn has_passing(&self) -> bool {
+        self.passing
+    }
+
+    /// The first terminal rule that matches and whose bit in `dead` is not set, by hash tables: the
+    /// graphs have dropped what a dead rule hid.
+    pub(crate) fn find_alive<A: AnyPacket>(
+        &self,
+        packet: &A,
+        dead: &[u64],
+        met: &mut Vec<u32>,
+    ) -> Option<u32> {
+        let Form::Tuples(tuples) = &self.form else { return None };
+        let alive = |number: u32| {
+            let rule = self.rule[number as usize];
+            dead[rule as usize / 64] >> (rule % 64) & 1 == 0
+        };
+        let keys = self.lanes.gather(packet.fields(), packet.addresses());
+        let from = met.len();
+        let ask = |number| self.ask(packet, number);
+        let best = match whered_cpu::path() {
+            #[cfg(target_arch = "x86_64")]
+            whered_cpu::Path::Avx512(proof) => {
+                tuples.find(OnAvx2(proof.avx2()), &keys, ask, alive, |number| met.push(number))
+            }
+            #[cfg(target_arch = "x86_64")]
+            whered_cpu::Path::Avx2(proof) => {
+                tuples.find(OnAvx2(proof), &keys, ask, alive, |number| met.push(number))
+            }
+            whered_cpu::Path::Scalar => {
+                tuples.find(Scalar, &keys, ask, alive, |number| met.push(number))
+            }
+        };
+        self.tidy_met(best, from, met);
+        self.rule.get(best as usize).copied()
+    }
+
     /// Why every earlier rule did not match, and the one that did.
     pub fn explain<A: AnyPacket>(&self, packet: &A) -> Explanation {
         naive::explain(self.rules.list(), packet)
@@ -274,7 +312,7 @@ impl Compiled {
     #[inline(always)]
     fn keys_in_place<'p, A: AnyPacket>(&self, packet: &'p A) -> Option<&'p Keys> {
         if A::FAMILY == Family::V4 && self.lanes.in_place {
-            let words: &[u32; LANES] = packet.fields().words.first_chunk()?;
+            let words: &[u32; LANES] = &packet.fields().words;
             // SAFETY: `Keys` is these words and nothing else, and a packet is as aligned as it is.
             return Some(unsafe { &*words.as_ptr().cast::<Keys>() });
         }

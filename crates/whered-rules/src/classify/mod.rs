@@ -3,6 +3,7 @@ mod boxes;
 mod compiled;
 mod dag;
 mod hash;
+mod live;
 mod naive;
 pub mod plan;
 mod random;
@@ -12,6 +13,7 @@ mod simd;
 mod tuples;
 
 pub use compiled::{AnyPacket, Compiled, Hits, Met};
+pub use live::{ChangeError, Live, RuleId, Snapshot};
 pub use naive::{Explanation, Miss, Outcome};
 pub use rule::{
     Condition, Family, Field, NO_RULE, PLACES, Packet, Packet6, Rule, RuleError, Rules, SETS,
@@ -20,3 +22,5 @@ pub use samples::Samples;
 
 #[cfg(test)]
 mod classify_tests;
+#[cfg(test)]
+mod live_tests;

@@ -21,8 +21,9 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Packets that a candidate is measured with.
-const SAMPLES: usize = 4096;
+/// Packets that a candidate is measured with: as many as there are rules, within these bounds, so
+/// that large forms are not found in the caches whole.
+const SAMPLES: (usize, usize) = (4096, 32_768);
 
 /// How rules are put into groups, each with a graph of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -150,9 +151,8 @@ fn candidates() -> Vec<Candidate> {
     list.extend(
         [NarrowSource(16), NarrowDestination(16), Wide(31), Wide(16)].map(|s| graph(s, 4, 16)),
     );
-    for (leaf, bits) in [(8, 16), (4, 20), (2, 16), (8, 20), (2, 20), (12, 18), (3, 18), (6, 18)] {
-        let splits =
-            [Wide(24), Destination, One, Narrower, NarrowSource(16), NarrowDestination(16), Source];
+    for (leaf, bits) in [(8, 16), (4, 20), (2, 16), (8, 20), (12, 18)] {
+        let splits = [Wide(24), Destination, Narrower, NarrowSource(16), One, Source];
         list.extend(splits.map(|split| graph(split, leaf, bits)));
     }
     list
@@ -267,7 +267,7 @@ impl Planner {
     }
 
     /// Goes on for about so long, as far as there is something left to try; true if a better form
-    /// was found. A candidate that ran out of time is tried again when the others are through.
+    /// was found. A split that exploded is tried again with larger leaves only.
     pub fn plan_more(&mut self, time: Duration, clock: &dyn Fn() -> Duration) -> bool {
         let start = clock();
         let before = Arc::clone(&self.best);
@@ -289,10 +289,22 @@ impl Planner {
         &self.info
     }
 
+    /// Whether the same split exploded before, and leaves as small cannot help.
+    fn is_hopeless(&self, candidate: Candidate) -> bool {
+        let Candidate::Graph { split, leaf, .. } = candidate else { return false };
+        self.info.tried.iter().any(|&(one, trial)| match (one, trial) {
+            (_, Trial::Measured(..)) | (Candidate::Tuples, _) => false,
+            (Candidate::Graph { split: tried, leaf: of, .. }, _) => tried == split && leaf < of * 2,
+        })
+    }
+
     /// Tries the next candidate; false when none is left.
     fn try_next(&mut self, time: Duration, clock: &dyn Fn() -> Duration) -> bool {
         let Some(&candidate) = self.waiting.get(self.next) else { return false };
         self.next += 1;
+        if self.is_hopeless(candidate) {
+            return true;
+        }
         let start = clock();
         let stop = || clock().saturating_sub(start) > time;
         let result = match build(&self.rules, &self.boxes, candidate, self.bytes, &stop) {
@@ -317,13 +329,14 @@ impl Planner {
 /// Nanoseconds a packet in batches, the best of some rounds.
 fn measure(compiled: &Compiled, clock: &dyn Fn() -> Duration) -> f64 {
     let mut samples = Samples::new(compiled.rules(), 11);
+    let count = compiled.rules().list().len().clamp(SAMPLES.0, SAMPLES.1);
     match compiled.rules().family() {
         Family::V4 => {
-            let packets: Vec<_> = (0..SAMPLES).map(|_| samples.packet()).collect();
+            let packets: Vec<_> = (0..count).map(|_| samples.packet()).collect();
             measure_on(compiled, &packets, clock)
         }
         Family::V6 => {
-            let packets: Vec<_> = (0..SAMPLES).map(|_| samples.packet6()).collect();
+            let packets: Vec<_> = (0..count).map(|_| samples.packet6()).collect();
             measure_on(compiled, &packets, clock)
         }
     }

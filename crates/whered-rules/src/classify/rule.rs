@@ -3,15 +3,17 @@
 //! For: plain data that any rule format can be lowered to. Not for: chains, names, files and lines;
 //! a rule is known by its place in the list. Negation, lists and masks are already ranges here.
 //!
-//! A packet is two cache lines of 32-bit words, one word a field; rules that ask for the first
-//! eight fields only are answered from half a line:
+//! A packet is one cache line of 32-bit words, one word a field:
 //!
 //! ```text
 //! word 0       1            2            3          4         5          6      7
 //!      source  destination  source port  dest port  protocol  TCP flags  state  in-interface
-//! word 8              9          10         11    12    13-15  16-17     18-31
-//!      out-interface  ICMP type  ICMP code  DSCP  mark  -      set bits  place classes
+//! word 8              9          10         11    12    13        14-15
+//!      out-interface  ICMP type  ICMP code  DSCP  mark  set bits  place classes
 //! ```
+//!
+//! Two place classes are enough for any number of predicates: one numbers the source by what all
+//! predicates about it say, the other the destination. Of live sets, a ruleset may ask for 32.
 //!
 //! IPv6 addresses do not fit a word: [`Packet6`] carries them beside the packet, and the compiled
 //! form puts the numbers of their intervals into words 0 and 1.
@@ -24,15 +26,15 @@ use std::fmt;
 /// The answer in batches for a packet that no terminal rule matches.
 pub const NO_RULE: u32 = u32::MAX;
 /// Words of a packet.
-pub(crate) const WORDS: usize = 32;
+pub(crate) const WORDS: usize = 16;
 /// The word of the first set bits.
-const SET_WORD: usize = 16;
+const SET_WORD: usize = 13;
 /// The word of the first place class.
-const PLACE_WORD: usize = 18;
+const PLACE_WORD: usize = 14;
 /// How many live sets a ruleset may ask for.
-pub const SETS: u8 = 64;
+pub const SETS: u8 = 32;
 /// How many place classes a packet carries.
-pub const PLACES: u8 = 14;
+pub const PLACES: u8 = 2;
 
 /// What a condition is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -103,7 +105,7 @@ impl Field {
             Field::IcmpCode => 10,
             Field::Dscp => 11,
             Field::Mark => 12,
-            Field::Set(set) => SET_WORD + usize::from(set / 32),
+            Field::Set(_) => SET_WORD,
             Field::Place(place) => PLACE_WORD + usize::from(place),
         }
     }
@@ -155,6 +157,13 @@ pub struct RuleError {
     kind: &'static str,
 }
 
+impl RuleError {
+    /// A fault of the rule at a place.
+    pub(crate) fn new(rule: usize, field: Field, kind: &'static str) -> RuleError {
+        RuleError { rule, field, kind }
+    }
+}
+
 impl fmt::Display for RuleError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "rule {}: {:?}: {}", self.rule, self.field, self.kind)
@@ -189,6 +198,11 @@ impl Rules {
         Ok(Rules { family, rules })
     }
 
+    /// Rules that were checked one by one.
+    pub(crate) fn checked(family: Family, rules: Vec<Rule>) -> Rules {
+        Rules { family, rules }
+    }
+
     /// The family.
     pub fn family(&self) -> Family {
         self.family
@@ -219,8 +233,10 @@ pub(crate) fn normalise(rule: &mut Rule, family: Family) -> Result<(), (Field, &
 /// The fault of a condition, if it has one.
 fn check(condition: &Condition, family: Family) -> Result<(), &'static str> {
     match condition.field {
-        Field::Set(set) if set >= SETS => return Err("a packet has 64 set bits"),
-        Field::Place(place) if place >= PLACES => return Err("a packet has 14 place classes"),
+        Field::Set(set) if set >= SETS => return Err("allowed are the sets 0 to 31"),
+        Field::Place(place) if place >= PLACES => {
+            return Err("allowed are the place classes 0 and 1");
+        }
         _ => {}
     }
     let max = condition.field.max(family);
@@ -278,7 +294,7 @@ impl Packet {
             Field::Set(set) => {
                 let set = set.min(SETS - 1);
                 let word = &mut self.words[Field::Set(set).word()];
-                *word = *word & !(1 << (set % 32)) | value << (set % 32);
+                *word = *word & !(1 << set) | value << set;
             }
             Field::Place(place) => self.words[Field::Place(place.min(PLACES - 1)).word()] = value,
             _ => self.words[field.word()] = value,
@@ -286,9 +302,8 @@ impl Packet {
     }
 
     /// Sets all membership bits at once, bit N for set N.
-    pub fn set_members(&mut self, bits: u64) {
-        self.words[SET_WORD] = bits as u32;
-        self.words[SET_WORD + 1] = (bits >> 32) as u32;
+    pub fn set_members(&mut self, bits: u32) {
+        self.words[SET_WORD] = bits;
     }
 
     /// The value of a field.
