@@ -45,7 +45,7 @@ impl Dag {
         for root in &self.roots {
             let mut to = root.table[(keys.0[root.lane] >> root.shift) as usize];
             while to < LIST {
-                to = self.step(processor, keys, to);
+                to = step(&self.lines, processor, keys, to);
             }
             best = self.compare(processor, keys, to, best, &ask, &mut passed);
         }
@@ -77,6 +77,7 @@ impl Dag {
         count: usize,
         keys: &impl Fn(usize) -> &'k Keys,
     ) -> [u32; BATCH] {
+        let lines = self.lines.as_slice();
         let mut to = [EMPTY; BATCH];
         let mut walking = [0u8; BATCH];
         let mut left = 0;
@@ -86,18 +87,20 @@ impl Dag {
             *to = slot as u32;
         }
         for (place, to) in to.iter_mut().enumerate().take(count) {
-            *to = root.table[*to as usize];
-            self.prefetch(*to);
+            let next = root.table[*to as usize];
+            *to = next;
+            prefetch_node(lines, next, 0);
             walking[left % BATCH] = place as u8;
-            left += usize::from(*to < LIST);
+            left += usize::from(next < LIST);
         }
         while left > 0 {
             let mut still = 0;
             for turn in 0..left {
                 let place = walking[turn % BATCH] as usize % BATCH;
-                let next = self.step(processor, keys(place), to[place]);
+                let from = to[place];
+                let next = step(lines, processor, keys(place), from);
                 to[place] = next;
-                self.prefetch(next);
+                prefetch_node(lines, next, from);
                 walking[still % BATCH] = place as u8;
                 still += usize::from(next < LIST);
             }
@@ -120,6 +123,10 @@ impl Dag {
         let mut marks = [0u32; BATCH];
         let mut places = [0u32; BATCH];
         let mut left = 0;
+        for &to in to {
+            let list = self.parts.lists + (to & !TAG) as usize / 16;
+            prefetch(&self.lines, if to & TAG == LIST { list } else { self.record(to) });
+        }
         for (place, &to) in to.iter().enumerate() {
             let is_list = to & TAG == LIST;
             let at = if is_list { to & !TAG } else { 0 };
@@ -163,7 +170,7 @@ impl Dag {
         for root in &self.roots {
             let mut to = root.table[(keys.0[root.lane] >> root.shift) as usize];
             while to < LIST {
-                to = self.step(crate::classify::simd::Scalar, keys, to);
+                to = step(&self.lines, crate::classify::simd::Scalar, keys, to);
                 nodes += 1;
             }
             let mut at = to & !TAG;
@@ -176,39 +183,17 @@ impl Dag {
         (nodes, boxes)
     }
 
-    /// From a node to what it leads to.
-    #[inline(always)]
-    fn step<P: Processor>(&self, processor: P, keys: &Keys, to: u32) -> u32 {
-        let at = (to & !TAG) as usize;
-        let large = (to >> 30) as usize;
-        let line = &self.lines[at];
-        let key = keys.0[line.0[0] as usize % 16];
-        let rank = processor.rank(line, 0xfe | (large * 0xff00) as u16, key);
-        let child = (8 << large) + rank;
-        self.lines[at + child / 16].0[child % 16]
-    }
-
-    /// Asks for what a reference leads to.
-    #[inline(always)]
-    fn prefetch(&self, to: u32) {
-        let tag = (to >> 30) as usize;
-        let at = (to & self.parts.masks[tag]) as usize >> self.parts.shifts[tag];
-        let line = self.parts.starts[tag] + at;
-        prefetch(&self.lines, line);
-        prefetch(&self.lines, line + usize::from(tag == 1));
-    }
-
     /// A mark of a list.
     #[inline(always)]
     fn mark(&self, at: u32) -> u32 {
         let at = at as usize;
-        self.lines[self.parts.starts[2] + at / 16].0[at % 16]
+        self.lines[self.parts.lists + at / 16].0[at % 16]
     }
 
     /// The place of a mark's record.
     #[inline(always)]
     fn record(&self, mark: u32) -> usize {
-        self.parts.starts[3] + (((mark & BOX) as usize) << u32::from(!self.narrow))
+        self.parts.records + (((mark & BOX) as usize) << u32::from(!self.narrow))
     }
 
     /// The first terminal box of a leaf that matches, if it is before `best`.
@@ -259,4 +244,25 @@ impl Dag {
             processor.inside16(keys, &pair[0], &pair[1])
         }
     }
+}
+
+/// From a node to what it leads to.
+#[inline(always)]
+fn step<P: Processor>(lines: &[Line], processor: P, keys: &Keys, to: u32) -> u32 {
+    let at = (to & !TAG) as usize;
+    let large = (to >> 30) as usize;
+    let line = &lines[at];
+    let key = keys.0[line.0[0] as usize % 16];
+    let rank = processor.rank(line, 0xfe | (large * 0xff00) as u16, key);
+    let child = (8 << large) + rank;
+    lines[at + child / 16].0[child % 16]
+}
+
+/// Asks for a node's lines; for a leaf, for those of the node `from` that are there already.
+#[inline(always)]
+fn prefetch_node(lines: &[Line], to: u32, from: u32) {
+    let node = if to < LIST { to } else { from };
+    let at = (node & !TAG) as usize;
+    prefetch(lines, at);
+    prefetch(lines, at + (node >> 30) as usize);
 }

@@ -84,12 +84,11 @@ pub(crate) struct Dag {
     narrow: bool,
 }
 
-/// Where in the lines a reference leads, by its tag: `starts + (reference & masks) >> shifts`.
+/// Where in the lines the lists and the records begin.
 #[derive(Clone, Copy, Debug)]
 struct Parts {
-    starts: [usize; 4],
-    masks: [u32; 4],
-    shifts: [u32; 4],
+    lists: usize,
+    records: usize,
 }
 
 impl Dag {
@@ -107,11 +106,7 @@ impl Dag {
         // A batch reads the mark behind the last one before it sees that it was the last, and the
         // record of no box at all.
         lines.push(Line([EMPTY; 16]));
-        let parts = Parts {
-            starts: [0, 0, marks, records],
-            masks: [!TAG, !TAG, !TAG, BOX],
-            shifts: [0, 0, 4, 0],
-        };
+        let parts = Parts { lists: marks, records };
         Dag { roots, lines, parts, narrow }
     }
 
