@@ -328,33 +328,40 @@ impl Compiled {
         met: &mut Met,
     ) {
         let mut found = Found::new();
+        let mut gathered = [Keys([0; LANES]); BATCH];
         let chunks = packets.chunks(BATCH).zip(answers.chunks_mut(BATCH));
-        if A::FAMILY == Family::V4 && self.lanes.in_place {
-            for (turn, (packets, answers)) in chunks.enumerate() {
-                let keys = |place: usize| {
-                    self.keys_in_place(&packets[place]).expect("lanes are words, as was asked")
-                };
-                self.chunk(processor, packets, keys, &mut found);
-                self.answer(turn, answers, &mut found, met);
-            }
-        } else {
-            let mut gathered = [Keys([0; LANES]); BATCH];
-            for (turn, (packets, answers)) in chunks.enumerate() {
-                for (keys, packet) in gathered.iter_mut().zip(packets) {
-                    *keys = self.lanes.gather(packet.fields(), packet.addresses());
+        for (turn, (packets, answers)) in chunks.enumerate() {
+            let keys = match self.batch_in_place(packets) {
+                Some(keys) => keys,
+                None => {
+                    for (keys, packet) in gathered.iter_mut().zip(packets) {
+                        *keys = self.lanes.gather(packet.fields(), packet.addresses());
+                    }
+                    &gathered
                 }
-                self.chunk(processor, packets, |place| &gathered[place], &mut found);
-                self.answer(turn, answers, &mut found, met);
-            }
+            };
+            self.chunk(processor, packets, keys, &mut found);
+            self.answer(turn, answers, &mut found, met);
         }
     }
 
+    /// A whole batch's own words as keys, where lanes are words.
     #[inline(always)]
-    fn chunk<'k, A: AnyPacket, P: Processor>(
+    fn batch_in_place<'p, A: AnyPacket>(&self, packets: &'p [A]) -> Option<&'p [Keys; BATCH]> {
+        if A::FAMILY == Family::V4 && self.lanes.in_place && packets.len() == BATCH {
+            // SAFETY: the only packet of this family is `Packet`, which is as large and as aligned
+            // as `Keys` and has the same numbers in it; there are as many as the array has.
+            return Some(unsafe { &*packets.as_ptr().cast::<[Keys; BATCH]>() });
+        }
+        None
+    }
+
+    #[inline(always)]
+    fn chunk<A: AnyPacket, P: Processor>(
         &self,
         processor: P,
         packets: &[A],
-        keys: impl Fn(usize) -> &'k Keys,
+        keys: &[Keys; BATCH],
         found: &mut Found,
     ) {
         found.boxes[..packets.len()].fill(NO_BOX);

@@ -14,7 +14,7 @@ mod tuples;
 
 pub use compiled::{AnyPacket, Compiled, Hits, Met};
 pub use live::{ChangeError, Live, RuleId, Snapshot};
-pub use naive::{Explanation, Miss, Outcome};
+pub use naive::{Explanation, Miss, Outcome, scan};
 pub use rule::{
     Condition, Family, Field, NO_RULE, PLACES, Packet, Packet6, Rule, RuleError, Rules, SETS,
 };

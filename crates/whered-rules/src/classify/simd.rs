@@ -13,6 +13,13 @@ use super::boxes::Keys;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Line(pub(crate) [u32; 16]);
 
+/// The numbers of lines, one behind the other.
+#[inline(always)]
+pub(crate) fn numbers(lines: &[Line]) -> &[u32] {
+    // SAFETY: a line is sixteen numbers and nothing else, and its alignment is theirs or more.
+    unsafe { std::slice::from_raw_parts(lines.as_ptr().cast(), lines.len() * 16) }
+}
+
 /// The primitives of one kind of processor.
 pub(crate) trait Processor: Copy {
     /// How many of the numbers of a line that `places` has a bit for are at most `key`.

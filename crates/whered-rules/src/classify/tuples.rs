@@ -145,32 +145,32 @@ impl Tuples {
 
     /// The same for up to [`BATCH`] packets, all of them alive.
     #[inline(always)]
-    pub(crate) fn find_batch<'k, P: Processor>(
+    pub(crate) fn find_batch<P: Processor>(
         &self,
         processor: P,
         count: usize,
-        keys: impl Fn(usize) -> &'k Keys,
+        keys: &[Keys; BATCH],
         ask: impl Fn(usize, u32) -> bool,
         found: &mut Found,
     ) {
         for table in &self.tables {
             let mut slots = [0u32; BATCH];
             for (place, slot) in slots.iter_mut().enumerate().take(count) {
-                *slot = (hash(self.bits(table, keys(place))) >> table.turn) as u32;
+                *slot = (hash(self.bits(table, &keys[place])) >> table.turn) as u32;
                 prefetch(&table.slots, *slot as usize);
             }
             for (place, &slot) in slots.iter().enumerate().take(count) {
                 if table.first >= found.boxes[place] {
                     continue;
                 }
-                let start = table.probe(self.bits(table, keys(place)), slot as usize);
+                let start = table.probe(self.bits(table, &keys[place]), slot as usize);
                 if start == 0 {
                     continue;
                 }
                 let Found { boxes, passed } = &mut *found;
                 boxes[place] = self.compare(
                     processor,
-                    keys(place),
+                    &keys[place],
                     start,
                     boxes[place],
                     &|number| ask(place, number),

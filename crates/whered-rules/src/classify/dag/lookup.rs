@@ -8,7 +8,7 @@
 
 use super::{BATCH, BOX, Dag, EMPTY, LAST, LIST, PASSING, Root, SLOW, SURE, TAG};
 use crate::classify::boxes::Keys;
-use crate::classify::simd::{Line, Processor};
+use crate::classify::simd::{Line, Processor, numbers};
 use whered_cpu::prefetch;
 
 /// What was found for a batch, over all groups.
@@ -54,35 +54,35 @@ impl Dag {
 
     /// The same for up to [`BATCH`] packets; `keys` and `ask` know them by their place.
     #[inline(always)]
-    pub(crate) fn find_batch<'k, P: Processor>(
+    pub(crate) fn find_batch<P: Processor>(
         &self,
         processor: P,
         count: usize,
-        keys: impl Fn(usize) -> &'k Keys,
+        keys: &[Keys; BATCH],
         ask: impl Fn(usize, u32) -> bool,
         found: &mut Found,
     ) {
         for root in &self.roots {
-            let to = self.walk_batch(processor, root, count, &keys);
-            self.compare_batch(processor, &to[..count], &keys, &ask, found);
+            let to = self.walk_batch(processor, root, count, keys);
+            self.compare_batch(processor, &to[..count], keys, &ask, found);
         }
     }
 
     /// Brings every packet to its leaf.
     #[inline(always)]
-    fn walk_batch<'k, P: Processor>(
+    fn walk_batch<P: Processor>(
         &self,
         processor: P,
         root: &Root,
         count: usize,
-        keys: &impl Fn(usize) -> &'k Keys,
+        keys: &[Keys; BATCH],
     ) -> [u32; BATCH] {
         let lines = self.lines.as_slice();
         let mut to = [EMPTY; BATCH];
         let mut walking = [0u8; BATCH];
         let mut left = 0;
         for (place, to) in to.iter_mut().enumerate().take(count) {
-            let slot = (keys(place).0[root.lane] >> root.shift) as usize;
+            let slot = (keys[place % BATCH].0[root.lane] >> root.shift) as usize;
             prefetch(&root.table, slot);
             *to = slot as u32;
         }
@@ -98,7 +98,7 @@ impl Dag {
             for turn in 0..left {
                 let place = walking[turn % BATCH] as usize % BATCH;
                 let from = to[place];
-                let next = step(lines, processor, keys(place), from);
+                let next = step(lines, processor, &keys[place % BATCH], from);
                 to[place] = next;
                 prefetch_node(lines, next, from);
                 walking[still % BATCH] = place as u8;
@@ -111,11 +111,11 @@ impl Dag {
 
     /// Compares the boxes of every packet's leaf: one of each in every round.
     #[inline(always)]
-    fn compare_batch<'k, P: Processor>(
+    fn compare_batch<P: Processor>(
         &self,
         processor: P,
         to: &[u32],
-        keys: &impl Fn(usize) -> &'k Keys,
+        keys: &[Keys; BATCH],
         ask: &impl Fn(usize, u32) -> bool,
         found: &mut Found,
     ) {
@@ -142,7 +142,8 @@ impl Dag {
             for turn in 0..left {
                 let place = comparing[turn % BATCH] as usize % BATCH;
                 let mark = marks[place];
-                let mut holds = (mark & SURE != 0) | self.inside(processor, keys(place), mark);
+                let mut holds =
+                    (mark & SURE != 0) | self.inside(processor, &keys[place % BATCH], mark);
                 if mark & (SLOW | PASSING) != 0 {
                     holds = holds && (mark & SLOW == 0 || ask(place, mark & BOX));
                     if holds && mark & PASSING != 0 {
@@ -187,7 +188,7 @@ impl Dag {
     #[inline(always)]
     fn mark(&self, at: u32) -> u32 {
         let at = at as usize;
-        self.lines[self.parts.lists + at / 16].0[at % 16]
+        numbers(&self.lines)[self.parts.lists * 16 + at]
     }
 
     /// The place of a mark's record.
@@ -254,8 +255,7 @@ fn step<P: Processor>(lines: &[Line], processor: P, keys: &Keys, to: u32) -> u32
     let line = &lines[at];
     let key = keys.0[line.0[0] as usize % 16];
     let rank = processor.rank(line, 0xfe | (large * 0xff00) as u16, key);
-    let child = (8 << large) + rank;
-    lines[at + child / 16].0[child % 16]
+    numbers(lines)[at * 16 + (8 << large) + rank]
 }
 
 /// Asks for a node's lines; for a leaf, for those of the node `from` that are there already.
