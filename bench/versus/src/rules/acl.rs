@@ -1,4 +1,6 @@
-//! rte_acl through `c/acl.c`. Not for: deciding what is measured.
+//! rte_acl through `c/acl.c`: tables, packets in its layout, answers.
+//!
+//! Not for: deciding what is measured. One thread only, as DPDK is started here.
 #![allow(unsafe_code, reason = "DPDK is a C library")]
 
 use whered_bench::rules::FiveTuple;

@@ -1,4 +1,6 @@
 //! The rules as the classifier takes them, and packets for them.
+//!
+//! Not for: names and lines; the verdict of a rule is its place.
 
 use super::{FiveTuple, addresses};
 use whered_rules::classify::{Condition, Family, Field, Packet, Rule, RuleError, Rules, Samples};

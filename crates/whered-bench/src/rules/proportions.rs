@@ -1,4 +1,6 @@
 //! What a ruleset is like, counted: so that a reader can judge whom it suits.
+//!
+//! Not for: drawing rules (`shapes.rs`). Cost: a hash table of each field.
 
 use super::FiveTuple;
 use std::collections::{HashMap, HashSet};

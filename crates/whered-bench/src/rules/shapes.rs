@@ -1,4 +1,7 @@
 //! Drawing rules of a shape.
+//!
+//! Not for: counting what came out (`proportions.rs`). The proportions are those of the published
+//! parameter files acl1, fw1 and ipc1, rounded; the flags of TCP are left out.
 
 use super::{FiveTuple, addresses};
 use crate::Random;
@@ -228,7 +231,7 @@ fn ports(random: &mut Random, kinds: &[u64; 4]) -> (u16, u16) {
 
 /// A place below `count`, early ones more often: the square of a fraction.
 fn skewed(random: &mut Random, count: usize) -> usize {
-    let fraction = random.below(1 << 20) as f64 / (1 << 20) as f64;
+    let fraction = random.below(1 << 20) as f64 / f64::from(1u32 << 20);
     ((fraction * fraction.sqrt()) * count as f64) as usize
 }
 

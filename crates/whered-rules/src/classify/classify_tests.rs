@@ -2,11 +2,13 @@
 
 use super::compiled::{AnyPacket, Compiled, Met};
 use super::naive;
-use super::plan::{Candidate, Split, experiment};
+use super::plan::{Budget, Candidate, Planner, Split, Trial, experiment};
 use super::random::Random;
 use super::rule::{Condition, Family, Field, NO_RULE, Rule, Rules};
 use super::samples::Samples;
+use std::cell::Cell;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// What random rules are like.
 #[derive(Clone, Copy, Debug)]
@@ -182,4 +184,98 @@ fn one_rule_and_no_rule_are_rulesets_too() {
     let compiled = experiment(&none, Candidate::Tuples, 0).expect("small");
     check(&compiled, &[super::Packet::new(1, 2); 3]);
     check_kind(Kind { family: Family::V4, count: 1, more_fields: true, passing: true }, 40, 70);
+}
+
+#[test]
+fn explanations_agree_with_the_fast_path() {
+    for (passing, more_fields) in [(false, false), (true, false), (true, true)] {
+        let kind = Kind { family: Family::V4, count: 120, more_fields, passing };
+        let rules = random_rules(&mut Random(44), kind);
+        let compiled = experiment(&rules, Candidate::Tuples, 0).expect("always");
+        let graph = Candidate::Graph { split: Split::Narrower, leaf: 4, root_bits: 12 };
+        let graph = experiment(&rules, graph, 64 << 20);
+        assert!(more_fields || graph.is_some(), "six fields fit");
+        let mut samples = Samples::new(&rules, 5);
+        for _ in 0..10_000 {
+            let packet = samples.packet();
+            let told = compiled.explain(&packet);
+            for compiled in [Some(&compiled), graph.as_ref()].into_iter().flatten() {
+                let mut met = Vec::new();
+                assert_eq!(compiled.find(&packet, &mut met), told.outcome.rule);
+                assert_eq!(met, told.outcome.met);
+            }
+            let last = told.outcome.rule.map_or(rules.list().len(), |rule| rule as usize);
+            assert_eq!(told.misses.len() + told.outcome.met.len(), last, "every earlier rule");
+            for miss in told.misses {
+                let conditions = &rules.list()[miss.rule as usize].conditions;
+                let missed = conditions.iter().find(|one| one.field == miss.field);
+                assert!(!missed.expect("its own condition").holds(miss.value));
+            }
+        }
+    }
+}
+
+/// A clock that runs so far with every look at it.
+fn ticking(step: Duration) -> impl Fn() -> Duration {
+    let now = Cell::new(Duration::ZERO);
+    move || {
+        now.set(now.get() + step);
+        now.get()
+    }
+}
+
+#[test]
+fn a_plan_answers_whatever_its_budget_and_says_what_was_tried() {
+    let kind = Kind { family: Family::V4, count: 300, more_fields: false, passing: false };
+    let rules = random_rules(&mut Random(8), kind);
+    let mut samples = Samples::new(&rules, 6);
+    let packets: Vec<_> = (0..2000).map(|_| samples.packet()).collect();
+    for bytes in [0, 100_000, 64 << 20] {
+        for milliseconds in [0, 1, 100] {
+            let time = Duration::from_millis(milliseconds);
+            let clock = ticking(Duration::from_micros(10));
+            let mut planner = Planner::new(Rules::clone(&rules), Budget { time, bytes }, &clock);
+            check(planner.compiled(), &packets);
+            planner.plan_more(time, &clock);
+            check(planner.compiled(), &packets);
+            let info = planner.info();
+            assert!(matches!(info.tried[0], (Candidate::Tuples, Trial::Measured(_))));
+            if bytes == 0 {
+                assert_eq!(info.form, Candidate::Tuples, "nothing else fits");
+            }
+            if bytes == 0 && milliseconds == 100 {
+                assert!(info.to_string().contains("would not have fitted into memory"), "{info}");
+            }
+        }
+    }
+}
+
+#[test]
+fn rules_that_are_not_ranges_are_refused_by_place_and_field() {
+    let fault = |field, ranges: &[(u128, u128)]| {
+        let condition = Condition { field, ranges: ranges.to_vec() };
+        let rules = vec![
+            Rule { conditions: vec![], terminal: true, verdict: 0 },
+            Rule { conditions: vec![condition], terminal: true, verdict: 0 },
+        ];
+        Rules::new(Family::V4, rules).expect_err("a fault").to_string()
+    };
+    let port = Field::SourcePort;
+    assert_eq!(fault(port, &[(2, 1)]), "rule 1: SourcePort: a range ends before it starts");
+    assert_eq!(fault(port, &[(0, 65_536)]), "rule 1: SourcePort: a range leaves the field");
+    let unsorted = "rule 1: SourcePort: ranges are not sorted and disjoint";
+    assert_eq!(fault(port, &[(5, 9), (9, 10)]), unsorted);
+    assert_eq!(fault(Field::Set(32), &[(0, 1)]), "rule 1: Set(32): allowed are the sets 0 to 31");
+    assert!(fault(Field::Place(2), &[]).contains("allowed are the place classes 0 and 1"));
+}
+
+/// Minutes long in a debug build: `cargo test --release -p whered-rules -- --ignored`.
+#[test]
+#[ignore = "millions of packets"]
+fn millions_of_packets_are_answered_as_the_scan_does() {
+    for family in [Family::V4, Family::V6] {
+        for (more_fields, passing) in [(false, false), (true, true)] {
+            check_kind(Kind { family, count: 250, more_fields, passing }, 20, 20_000);
+        }
+    }
 }

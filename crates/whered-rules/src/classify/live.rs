@@ -228,7 +228,7 @@ impl Live {
                 None => inserted.push(Inserted { id, before, rule: rule.clone() }),
             }
         }
-        if count % 64 != 0 {
+        if !count.is_multiple_of(64) {
             dead[count / 64] &= (1 << (count % 64)) - 1;
         }
         let any = dead.iter().any(|&word| word != 0);

@@ -95,7 +95,7 @@ impl Builder<'_> {
         let mut table = Vec::with_capacity(1 << bits);
         let mut next = 0;
         for slot in 0..1u64 << bits {
-            let (from, to) = (slot << shift, (slot + 1 << shift) - 1);
+            let (from, to) = (slot << shift, ((slot + 1) << shift) - 1);
             while next + 1 < intervals.len() && u64::from(intervals[next + 1].start) <= from {
                 next += 1;
             }
