@@ -1,6 +1,6 @@
 //! The classifier alone: what a packet costs as rules grow, and while they change.
 //!
-//! For: `cargo run --release -p whered-own-bench --bin rules -- [seed|growth|changes|large]`. Not for
+//! For: `cargo run --release -p whered-own-bench --bin rules -- [seed|growth|changes|large|hits N]`. Not for
 //! rivals (`bench/versus`). Times are wall time of one thread; every answer is checked by the scan
 //! for a part of the packets.
 #![allow(clippy::print_stdout, reason = "a table on standard output is what this is for")]
@@ -9,7 +9,7 @@ use std::hint::black_box;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use whered_bench::rules::{Shape, generate, lower, packets};
-use whered_rules::classify::plan::{Budget, Planner};
+use whered_rules::classify::plan::{Budget, Candidate, Planner, Split, experiment};
 use whered_rules::classify::{
     Condition, Family, Field, Hits, Live, Met, NO_RULE, Packet, Rule, RuleId, Rules, scan,
 };
@@ -29,6 +29,32 @@ fn main() {
     if is("large") {
         large();
     }
+    // For valgrind: what counting adds is the difference between 1 and 2, what lookups take between
+    // 0 and 1.
+    if wanted.as_deref() == Some("hits") {
+        let part = std::env::args().nth(2).and_then(|text| text.parse().ok());
+        hits(part.unwrap_or(2));
+    }
+}
+
+/// Ten passes over some packets: none of it (0), lookups (1), lookups and counters (2).
+fn hits(part: u32) {
+    let rules = Arc::new(lower(&generate(Shape::Acl, 4096, 1)).expect("valid"));
+    let packets = packets(&rules, 1 << 12, 3);
+    let graph = Candidate::Graph { split: Split::Source, leaf: 4, root_bits: 16 };
+    let compiled = experiment(&rules, graph, 64 << 20).expect("it fits");
+    let mut hits = Hits::new(rules.list().len());
+    let mut answers = [0; 64];
+    let mut met = Met::default();
+    for _ in 0..if part == 0 { 0 } else { 10 } {
+        for packets in packets.chunks(64) {
+            compiled.find_batch(packets, &mut answers[..packets.len()], &mut met);
+            if part == 2 {
+                hits.add(&answers[..packets.len()]);
+            }
+        }
+    }
+    black_box(hits.undecided());
 }
 
 /// Compiles within a budget.
