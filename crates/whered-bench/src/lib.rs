@@ -7,6 +7,7 @@
 //! data     seed ──► city.mmdb, asn.mmdb
 //! lookup   file ──► lists of addresses, engines ──► rounds ──► table, JSON
 //! faults   servers that are killed, cut off, filled up ──► what they have kept
+//! rules    shape, seed ──► rulesets like ClassBench's
 //! measure  clock, pinning, statistics, the machine's description
 //! ```
 //!
@@ -19,5 +20,6 @@ pub mod geo;
 pub mod lookup;
 pub mod measure;
 mod random;
+pub mod rules;
 
 pub use random::Random;

@@ -2,7 +2,7 @@
 //!
 //! For: the model of a ruleset ([`Ruleset`]), reading and writing it ([`text`], [`iptables`],
 //! [`nft`], [`classbench`]), its normal form without chains ([`normal`]), what is useless in it
-//! ([`check`]), expected answers ([`cases`]), and the evaluator that everything else is compared
+//! ([`check`]), the compiled form ([`compile`], over [`classify`]), expected answers ([`cases`]), and the evaluator that everything else is compared
 //! with ([`naive`]).
 //!
 //! Not for: files (it takes text), sockets, databases. What needs a database is asked through
@@ -36,6 +36,8 @@
 pub mod cases;
 pub mod check;
 pub mod classbench;
+pub mod classify;
+pub mod compile;
 mod error;
 pub mod iptables;
 #[cfg(test)]

@@ -69,7 +69,7 @@ const TABLE: &[(&str, &[&str])] = &[
     ("whered-geo", &["whered-cpu"]),
     ("whered-store", &[]),
     ("whered-mmdb", &["whered-ip"]),
-    ("whered-rules", &["whered-ip"]),
+    ("whered-rules", &["whered-cpu", "whered-ip"]),
     ("whered-dns", &["whered-ip"]),
     ("whered-feeds", &["whered-geo"]),
     ("whered-capture", &["whered-ip"]),

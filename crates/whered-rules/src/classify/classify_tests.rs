@@ -1,0 +1,281 @@
+//! Every form against the scan, on random rules and packets.
+
+use super::compiled::{AnyPacket, Compiled, Met};
+use super::naive;
+use super::plan::{Budget, Candidate, Planner, Split, Trial, experiment};
+use super::random::Random;
+use super::rule::{Condition, Family, Field, NO_RULE, Rule, Rules};
+use super::samples::Samples;
+use std::cell::Cell;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What random rules are like.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Kind {
+    pub(crate) family: Family,
+    pub(crate) count: u64,
+    /// Fields beyond the usual six.
+    pub(crate) more_fields: bool,
+    /// Rules that do not end the search.
+    pub(crate) passing: bool,
+}
+
+const USUAL: [Field; 6] = [
+    Field::Source,
+    Field::Destination,
+    Field::SourcePort,
+    Field::DestinationPort,
+    Field::Protocol,
+    Field::TcpFlags,
+];
+
+/// Fields past the sixteenth, so that some are asked of the rule itself.
+const MORE: [Field; 12] = [
+    Field::State,
+    Field::InInterface,
+    Field::OutInterface,
+    Field::IcmpType,
+    Field::IcmpCode,
+    Field::Dscp,
+    Field::Mark,
+    Field::Set(0),
+    Field::Set(3),
+    Field::Set(31),
+    Field::Place(0),
+    Field::Place(1),
+];
+
+/// Few distinct values, so that rules meet: ranges that nest, touch, cross and repeat.
+fn random_ranges(random: &mut Random, field: Field, family: Family) -> Vec<(u128, u128)> {
+    let max = field.max(family);
+    if matches!(field, Field::Source | Field::Destination) {
+        let bits = if family == Family::V4 { 32 } else { 128 };
+        let length = [0, 1, 8, 12, 16, 22, 24, 31, bits][random.below(9) as usize];
+        let base = u128::from(random.below(6)) * (max / 6) + u128::from(random.below(5));
+        let host = max.checked_shr(length).unwrap_or(0) & max;
+        return vec![(base & !host, base & !host | host)];
+    }
+    let mut ranges = Vec::new();
+    let mut from = 0;
+    for _ in 0..1 + random.below(3) {
+        if from > max {
+            break;
+        }
+        let low = from + random.within((0, (max - from).min(9)));
+        let high = match random.below(4) {
+            0 => max,
+            1 => low,
+            _ => (low + random.within((0, 5))).min(max),
+        };
+        ranges.push((low, high));
+        from = high.saturating_add(2);
+    }
+    ranges
+}
+
+pub(crate) fn random_rule(random: &mut Random, kind: Kind) -> Rule {
+    let mut conditions = Vec::new();
+    let mut add = |random: &mut Random, field| {
+        conditions.push(Condition { field, ranges: random_ranges(random, field, kind.family) });
+    };
+    for field in USUAL {
+        if random.below(5) < 2 {
+            add(random, field);
+        }
+    }
+    for field in MORE.iter().filter(|_| kind.more_fields) {
+        if random.below(8) == 0 {
+            add(random, *field);
+        }
+    }
+    let terminal = !kind.passing || random.below(3) != 0;
+    Rule { conditions, terminal, verdict: random.below(4) as u32 }
+}
+
+pub(crate) fn random_rules(random: &mut Random, kind: Kind) -> Arc<Rules> {
+    let count = 1 + random.below(kind.count);
+    let rules = (0..count).map(|_| random_rule(random, kind)).collect();
+    Arc::new(Rules::new(kind.family, rules).expect("random rules are valid"))
+}
+
+/// Every path of this processor.
+pub(crate) fn paths() -> Vec<whered_cpu::Path> {
+    let mut paths = vec![whered_cpu::Path::Scalar];
+    #[cfg(target_arch = "x86_64")]
+    {
+        paths.extend(whered_cpu::Avx2::new().map(whered_cpu::Path::Avx2));
+        paths.extend(whered_cpu::Avx512::new().map(whered_cpu::Path::Avx512));
+    }
+    paths
+}
+
+/// Single and batch, on all paths, against the scan.
+pub(crate) fn check<A: AnyPacket>(compiled: &Compiled, packets: &[A]) {
+    let rules = compiled.rules();
+    let mut answers = vec![0; packets.len()];
+    let mut met = Met::default();
+    let expected: Vec<_> = packets.iter().map(|one| naive::scan(rules.list(), one)).collect();
+    for path in paths() {
+        compiled.find_batch_path(path, packets, &mut answers, &mut met);
+        let mut pairs = Vec::new();
+        for (place, expected) in expected.iter().enumerate() {
+            let rule = expected.rule.unwrap_or(NO_RULE);
+            assert_eq!(answers[place], rule, "packet {place} on {path:?}");
+            pairs.extend(expected.met.iter().map(|&rule| (place as u32, rule)));
+        }
+        assert_eq!(met.pairs, pairs, "{path:?}");
+    }
+    for (packet, expected) in packets.iter().zip(expected) {
+        let mut met = vec![77];
+        assert_eq!(compiled.find(packet, &mut met), expected.rule);
+        assert_eq!(met[1..], expected.met);
+    }
+}
+
+/// Every form, with limits drawn at random.
+fn candidates(random: &mut Random) -> Vec<Candidate> {
+    let splits =
+        [Split::One, Split::Source, Split::Narrower, Split::Wide(24), Split::NarrowDestination(16)];
+    let mut list = vec![Candidate::Tuples];
+    list.extend(splits.map(|split| Candidate::Graph {
+        split,
+        leaf: 1 + random.below(6) as usize,
+        root_bits: 1 + random.below(16) as u32,
+    }));
+    list
+}
+
+fn check_kind(kind: Kind, rounds: u64, each: usize) {
+    for seed in 0..rounds {
+        let mut random = Random(seed);
+        let rules = random_rules(&mut random, kind);
+        for candidate in candidates(&mut random) {
+            let Some(compiled) = experiment(&rules, candidate, 2 << 20) else { continue };
+            let mut samples = Samples::new(&rules, seed);
+            match kind.family {
+                Family::V4 => {
+                    let packets: Vec<_> = (0..each).map(|_| samples.packet()).collect();
+                    check(&compiled, &packets);
+                }
+                Family::V6 => {
+                    let packets: Vec<_> = (0..each).map(|_| samples.packet6()).collect();
+                    check(&compiled, &packets);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn every_form_answers_as_the_scan_does() {
+    for family in [Family::V4, Family::V6] {
+        for more_fields in [false, true] {
+            for passing in [false, true] {
+                check_kind(Kind { family, count: 60, more_fields, passing }, 12, 300);
+            }
+        }
+    }
+}
+
+#[test]
+fn one_rule_and_no_rule_are_rulesets_too() {
+    let none = Arc::new(Rules::new(Family::V4, Vec::new()).expect("valid"));
+    let compiled = experiment(&none, Candidate::Tuples, 0).expect("small");
+    check(&compiled, &[super::Packet::new(1, 2); 3]);
+    check_kind(Kind { family: Family::V4, count: 1, more_fields: true, passing: true }, 40, 70);
+}
+
+#[test]
+fn explanations_agree_with_the_fast_path() {
+    for (passing, more_fields) in [(false, false), (true, false), (true, true)] {
+        let kind = Kind { family: Family::V4, count: 120, more_fields, passing };
+        let rules = random_rules(&mut Random(44), kind);
+        let compiled = experiment(&rules, Candidate::Tuples, 0).expect("always");
+        let graph = Candidate::Graph { split: Split::Narrower, leaf: 4, root_bits: 12 };
+        let graph = experiment(&rules, graph, 64 << 20);
+        assert!(more_fields || graph.is_some(), "six fields fit");
+        let mut samples = Samples::new(&rules, 5);
+        for _ in 0..10_000 {
+            let packet = samples.packet();
+            let told = compiled.explain(&packet);
+            for compiled in [Some(&compiled), graph.as_ref()].into_iter().flatten() {
+                let mut met = Vec::new();
+                assert_eq!(compiled.find(&packet, &mut met), told.outcome.rule);
+                assert_eq!(met, told.outcome.met);
+            }
+            let last = told.outcome.rule.map_or(rules.list().len(), |rule| rule as usize);
+            assert_eq!(told.misses.len() + told.outcome.met.len(), last, "every earlier rule");
+            for miss in told.misses {
+                let conditions = &rules.list()[miss.rule as usize].conditions;
+                let missed = conditions.iter().find(|one| one.field == miss.field);
+                assert!(!missed.expect("its own condition").holds(miss.value));
+            }
+        }
+    }
+}
+
+/// A clock that runs so far with every look at it.
+fn ticking(step: Duration) -> impl Fn() -> Duration {
+    let now = Cell::new(Duration::ZERO);
+    move || {
+        now.set(now.get() + step);
+        now.get()
+    }
+}
+
+#[test]
+fn a_plan_answers_whatever_its_budget_and_says_what_was_tried() {
+    let kind = Kind { family: Family::V4, count: 300, more_fields: false, passing: false };
+    let rules = random_rules(&mut Random(8), kind);
+    let mut samples = Samples::new(&rules, 6);
+    let packets: Vec<_> = (0..2000).map(|_| samples.packet()).collect();
+    for bytes in [0, 100_000, 64 << 20] {
+        for milliseconds in [0, 1, 100] {
+            let time = Duration::from_millis(milliseconds);
+            let clock = ticking(Duration::from_micros(10));
+            let mut planner = Planner::new(Rules::clone(&rules), Budget { time, bytes }, &clock);
+            check(planner.compiled(), &packets);
+            planner.plan_more(time, &clock);
+            check(planner.compiled(), &packets);
+            let info = planner.info();
+            assert!(matches!(info.tried[0], (Candidate::Tuples, Trial::Measured(_))));
+            if bytes == 0 {
+                assert_eq!(info.form, Candidate::Tuples, "nothing else fits");
+            }
+            if bytes == 0 && milliseconds == 100 {
+                assert!(info.to_string().contains("would not have fitted into memory"), "{info}");
+            }
+        }
+    }
+}
+
+#[test]
+fn rules_that_are_not_ranges_are_refused_by_place_and_field() {
+    let fault = |field, ranges: &[(u128, u128)]| {
+        let condition = Condition { field, ranges: ranges.to_vec() };
+        let rules = vec![
+            Rule { conditions: vec![], terminal: true, verdict: 0 },
+            Rule { conditions: vec![condition], terminal: true, verdict: 0 },
+        ];
+        Rules::new(Family::V4, rules).expect_err("a fault").to_string()
+    };
+    let port = Field::SourcePort;
+    assert_eq!(fault(port, &[(2, 1)]), "rule 1: SourcePort: a range ends before it starts");
+    assert_eq!(fault(port, &[(0, 65_536)]), "rule 1: SourcePort: a range leaves the field");
+    let unsorted = "rule 1: SourcePort: ranges are not sorted and disjoint";
+    assert_eq!(fault(port, &[(5, 9), (9, 10)]), unsorted);
+    assert_eq!(fault(Field::Set(32), &[(0, 1)]), "rule 1: Set(32): allowed are the sets 0 to 31");
+    assert!(fault(Field::Place(2), &[]).contains("allowed are the place classes 0 and 1"));
+}
+
+/// Minutes long in a debug build: `cargo test --release -p whered-rules -- --ignored`.
+#[test]
+#[ignore = "millions of packets"]
+fn millions_of_packets_are_answered_as_the_scan_does() {
+    for family in [Family::V4, Family::V6] {
+        for (more_fields, passing) in [(false, false), (true, true)] {
+            check_kind(Kind { family, count: 250, more_fields, passing }, 20, 20_000);
+        }
+    }
+}

@@ -1,0 +1,439 @@
+//! A ruleset compiled into one form, and the calls that ask it.
+//!
+//! For: [`Compiled`]. Not for: choosing the form ([`super::plan`]), nor for changes
+//! ([`super::live`]).
+//!
+//! ```text
+//! packet ─► lanes (its own words, or gathered) ─► form: first terminal box ─► rule
+//!                                                   └► boxes met on the way ─► rules
+//! ```
+//!
+//! Concurrency: plain data, never changed; any number of threads may ask. Counters belong to the
+//! caller, one [`Hits`] a thread.
+#![allow(unsafe_code, reason = "code compiled for a processor is called behind its proof")]
+
+use super::boxes::{Boxes, Keys, LANES, Lanes};
+use super::dag::{BATCH, Dag, Found, NO_BOX};
+use super::naive::{self, Explanation};
+use super::rule::{Family, NO_RULE, Packet, Packet6, Rules, Values};
+#[cfg(target_arch = "x86_64")]
+use super::simd::{OnAvx2, OnAvx512};
+use super::simd::{Processor, Scalar};
+use super::tuples::Tuples;
+use std::sync::Arc;
+
+/// How often each rule decided, counted by one thread.
+#[derive(Clone, Debug, Default)]
+pub struct Hits {
+    /// By rule; the last one is for packets that no rule decided.
+    pub(crate) counts: Vec<u64>,
+}
+
+impl Hits {
+    /// Counters for a ruleset, all zero.
+    pub fn new(rules: usize) -> Hits {
+        Hits { counts: vec![0; rules + 1] }
+    }
+
+    /// How often a rule decided.
+    pub fn of(&self, rule: usize) -> u64 {
+        self.counts.get(rule).copied().unwrap_or(0)
+    }
+
+    /// How many packets no rule decided.
+    pub fn undecided(&self) -> u64 {
+        self.counts.last().copied().unwrap_or(0)
+    }
+
+    /// Counts the answers of a batch.
+    #[inline]
+    pub fn add(&mut self, answers: &[u32]) {
+        let last = self.counts.len().saturating_sub(1);
+        for &answer in answers {
+            if let Some(count) = self.counts.get_mut((answer as usize).min(last)) {
+                *count += 1;
+            }
+        }
+    }
+}
+
+/// The rules met by a batch that do not end the search: packet and rule, in order.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Met {
+    /// Packets by their place in the batch, with each rule they met.
+    pub pairs: Vec<(u32, u32)>,
+}
+
+mod sealed {
+    pub trait Sealed {}
+    impl Sealed for super::Packet {}
+    impl Sealed for super::Packet6 {}
+}
+
+/// A packet of either family: [`Packet`] or [`Packet6`].
+#[allow(private_bounds, reason = "how packets are read is nobody's business outside")]
+pub trait AnyPacket: sealed::Sealed + Values + Copy {
+    /// The family.
+    const FAMILY: Family;
+    #[doc(hidden)]
+    fn fields(&self) -> &Packet;
+    #[doc(hidden)]
+    fn addresses(&self) -> Option<(u128, u128)>;
+}
+
+impl AnyPacket for Packet {
+    const FAMILY: Family = Family::V4;
+    #[inline(always)]
+    fn fields(&self) -> &Packet {
+        self
+    }
+    #[inline(always)]
+    fn addresses(&self) -> Option<(u128, u128)> {
+        None
+    }
+}
+
+impl AnyPacket for Packet6 {
+    const FAMILY: Family = Family::V6;
+    #[inline(always)]
+    fn fields(&self) -> &Packet {
+        &self.fields
+    }
+    #[inline(always)]
+    fn addresses(&self) -> Option<(u128, u128)> {
+        Some((self.source, self.destination))
+    }
+}
+
+/// The form of a compiled ruleset.
+#[derive(Clone, Debug)]
+pub(crate) enum Form {
+    /// Cut dimension by dimension.
+    Dag(Dag),
+    /// Hash tables.
+    Tuples(Tuples),
+}
+
+/// A compiled ruleset.
+#[derive(Clone, Debug)]
+pub struct Compiled {
+    rules: Arc<Rules>,
+    lanes: Lanes,
+    /// The rule of each box.
+    rule: Vec<u32>,
+    /// Some rule does not end the search.
+    passing: bool,
+    form: Form,
+}
+
+impl Compiled {
+    /// Puts a form around its rules.
+    pub(crate) fn new(rules: Arc<Rules>, boxes: &Boxes, form: Form) -> Compiled {
+        let passing = boxes.terminal.iter().any(|&terminal| !terminal);
+        Compiled { rules, lanes: boxes.lanes.clone(), rule: boxes.rule.clone(), passing, form }
+    }
+
+    /// The rules that were compiled.
+    pub fn rules(&self) -> &Arc<Rules> {
+        &self.rules
+    }
+
+    /// Bytes that lookups may touch, without the rules themselves.
+    pub fn memory_bytes(&self) -> usize {
+        let form = match &self.form {
+            Form::Dag(dag) => dag.memory_bytes(),
+            Form::Tuples(tuples) => tuples.memory_bytes(),
+        };
+        let starts = self.lanes.sources.memory_bytes() + self.lanes.destinations.memory_bytes();
+        form + starts + self.rule.len() * 4
+    }
+
+    /// Nodes passed and boxes compared for a packet, at most.
+    pub fn accesses<A: AnyPacket>(&self, packet: &A) -> (usize, usize) {
+        let keys = self.lanes.gather(packet.fields(), packet.addresses());
+        match &self.form {
+            Form::Dag(dag) => dag.accesses(&keys),
+            Form::Tuples(tuples) => (tuples.tables(), 0),
+        }
+    }
+
+    /// The first terminal rule that matches. Rules met before it are put behind what is in `met`.
+    ///
+    /// # Panics
+    ///
+    /// When the packet is of the other family than the rules.
+    pub fn find<A: AnyPacket>(&self, packet: &A, met: &mut Vec<u32>) -> Option<u32> {
+        assert!(self.rules.family() == A::FAMILY, "a packet of the rules' family");
+        match whered_cpu::path() {
+            whered_cpu::Path::Scalar => self.find_on(Scalar, packet, met),
+            #[cfg(target_arch = "x86_64")]
+            whered_cpu::Path::Avx2(proof) => {
+                // SAFETY: the proof says that the processor has what the function is compiled for.
+                unsafe { find_avx2(self, OnAvx2(proof), packet, met) }
+            }
+            #[cfg(target_arch = "x86_64")]
+            whered_cpu::Path::Avx512(proof) => {
+                // SAFETY: the proof says that the processor has what the function is compiled for.
+                unsafe { find_avx512(self, OnAvx512(proof), packet, met) }
+            }
+        }
+    }
+
+    /// The same for many packets: `answers` gets the rule of each, or [`NO_RULE`]; `met` loses what
+    /// it held.
+    ///
+    /// # Panics
+    ///
+    /// When the packets are of the other family than the rules, or `answers` is of another length.
+    pub fn find_batch<A: AnyPacket>(&self, packets: &[A], answers: &mut [u32], met: &mut Met) {
+        assert!(self.rules.family() == A::FAMILY, "packets of the rules' family");
+        assert_eq!(packets.len(), answers.len(), "an answer for each packet");
+        self.find_batch_path(whered_cpu::path(), packets, answers, met);
+    }
+
+    /// The batch on a path of choice, for tests.
+    pub(crate) fn find_batch_path<A: AnyPacket>(
+        &self,
+        path: whered_cpu::Path,
+        packets: &[A],
+        answers: &mut [u32],
+        met: &mut Met,
+    ) {
+        met.pairs.clear();
+        match path {
+            whered_cpu::Path::Scalar => self.batch_on(Scalar, packets, answers, met),
+            #[cfg(target_arch = "x86_64")]
+            whered_cpu::Path::Avx2(proof) => {
+                // SAFETY: the proof says that the processor has what the function is compiled for.
+                unsafe { batch_avx2(self, OnAvx2(proof), packets, answers, met) }
+            }
+            #[cfg(target_arch = "x86_64")]
+            whered_cpu::Path::Avx512(proof) => {
+                // SAFETY: the proof says that the processor has what the function is compiled for.
+                unsafe { batch_avx512(self, OnAvx512(proof), packets, answers, met) }
+            }
+        }
+    }
+
+    /// Whether some rule does not end the search.
+    pub(crate) fn has_passing(&self) -> bool {
+        self.passing
+    }
+
+    /// The first terminal rule that matches and whose bit in `dead` is not set, by hash tables: the
+    /// graphs have dropped what a dead rule hid.
+    pub(crate) fn find_alive<A: AnyPacket>(
+        &self,
+        packet: &A,
+        dead: &[u64],
+        met: &mut Vec<u32>,
+    ) -> Option<u32> {
+        let Form::Tuples(tuples) = &self.form else { return None };
+        let alive = |number: u32| {
+            let rule = self.rule[number as usize];
+            dead[rule as usize / 64] >> (rule % 64) & 1 == 0
+        };
+        let keys = self.lanes.gather(packet.fields(), packet.addresses());
+        let from = met.len();
+        let ask = |number| self.ask(packet, number);
+        let best = match whered_cpu::path() {
+            #[cfg(target_arch = "x86_64")]
+            whered_cpu::Path::Avx512(proof) => {
+                tuples.find(OnAvx2(proof.avx2()), &keys, ask, alive, |number| met.push(number))
+            }
+            #[cfg(target_arch = "x86_64")]
+            whered_cpu::Path::Avx2(proof) => {
+                tuples.find(OnAvx2(proof), &keys, ask, alive, |number| met.push(number))
+            }
+            whered_cpu::Path::Scalar => {
+                tuples.find(Scalar, &keys, ask, alive, |number| met.push(number))
+            }
+        };
+        self.tidy_met(best, from, met);
+        self.rule.get(best as usize).copied()
+    }
+
+    /// Why every earlier rule did not match, and the one that did.
+    pub fn explain<A: AnyPacket>(&self, packet: &A) -> Explanation {
+        naive::explain(self.rules.list(), packet)
+    }
+
+    #[inline(always)]
+    fn find_on<A: AnyPacket, P: Processor>(
+        &self,
+        processor: P,
+        packet: &A,
+        met: &mut Vec<u32>,
+    ) -> Option<u32> {
+        let gathered;
+        let keys = match self.keys_in_place(packet) {
+            Some(keys) => keys,
+            None => {
+                gathered = self.lanes.gather(packet.fields(), packet.addresses());
+                &gathered
+            }
+        };
+        let from = met.len();
+        let ask = |number: u32| self.ask(packet, number);
+        let best = match &self.form {
+            Form::Dag(dag) => dag.find(processor, keys, ask, |number| met.push(number)),
+            Form::Tuples(tuples) => {
+                tuples.find(processor, keys, ask, |_| true, |number| met.push(number))
+            }
+        };
+        if self.passing {
+            self.tidy_met(best, from, met);
+        }
+        self.rule.get(best as usize).copied()
+    }
+
+    /// Turns the boxes behind `from` that come before the best one into rules, in order.
+    #[cold]
+    fn tidy_met(&self, best: u32, from: usize, met: &mut Vec<u32>) {
+        let mut place = from;
+        while place < met.len() {
+            if met[place] > best {
+                met.swap_remove(place);
+            } else {
+                met[place] = self.rule[met[place] as usize];
+                place += 1;
+            }
+        }
+        met[from..].sort_unstable();
+    }
+
+    /// Whether the rule of a box matches.
+    #[inline(always)]
+    fn ask<A: AnyPacket>(&self, packet: &A, number: u32) -> bool {
+        naive::matches(&self.rules.list()[self.rule[number as usize] as usize], packet)
+    }
+
+    /// The packet's own words as keys, where lanes are words.
+    #[inline(always)]
+    fn keys_in_place<'p, A: AnyPacket>(&self, packet: &'p A) -> Option<&'p Keys> {
+        if A::FAMILY == Family::V4 && self.lanes.in_place {
+            let words: &[u32; LANES] = &packet.fields().words;
+            // SAFETY: `Keys` is these words and nothing else, and a packet is as aligned as it is.
+            return Some(unsafe { &*words.as_ptr().cast::<Keys>() });
+        }
+        None
+    }
+
+    #[inline(always)]
+    fn batch_on<A: AnyPacket, P: Processor>(
+        &self,
+        processor: P,
+        packets: &[A],
+        answers: &mut [u32],
+        met: &mut Met,
+    ) {
+        let mut found = Found::new();
+        let mut gathered = [Keys([0; LANES]); BATCH];
+        let chunks = packets.chunks(BATCH).zip(answers.chunks_mut(BATCH));
+        for (turn, (packets, answers)) in chunks.enumerate() {
+            let keys = match self.batch_in_place(packets) {
+                Some(keys) => keys,
+                None => {
+                    for (keys, packet) in gathered.iter_mut().zip(packets) {
+                        *keys = self.lanes.gather(packet.fields(), packet.addresses());
+                    }
+                    &gathered
+                }
+            };
+            self.chunk(processor, packets, keys, &mut found);
+            self.answer(turn, answers, &mut found, met);
+        }
+    }
+
+    /// A whole batch's own words as keys, where lanes are words.
+    #[inline(always)]
+    fn batch_in_place<'p, A: AnyPacket>(&self, packets: &'p [A]) -> Option<&'p [Keys; BATCH]> {
+        if A::FAMILY == Family::V4 && self.lanes.in_place && packets.len() == BATCH {
+            // SAFETY: the only packet of this family is `Packet`, which is as large and as aligned
+            // as `Keys` and has the same numbers in it; there are as many as the array has.
+            return Some(unsafe { &*packets.as_ptr().cast::<[Keys; BATCH]>() });
+        }
+        None
+    }
+
+    #[inline(always)]
+    fn chunk<A: AnyPacket, P: Processor>(
+        &self,
+        processor: P,
+        packets: &[A],
+        keys: &[Keys; BATCH],
+        found: &mut Found,
+    ) {
+        found.boxes[..packets.len()].fill(NO_BOX);
+        let ask = |place: usize, number: u32| self.ask(&packets[place], number);
+        match &self.form {
+            Form::Dag(dag) => dag.find_batch(processor, packets.len(), keys, ask, found),
+            Form::Tuples(tuples) => {
+                tuples.find_batch(processor, packets.len(), keys, ask, found);
+            }
+        }
+    }
+
+    /// Boxes become rules.
+    #[inline(always)]
+    fn answer(&self, turn: usize, answers: &mut [u32], found: &mut Found, met: &mut Met) {
+        for (answer, &number) in answers.iter_mut().zip(&found.boxes) {
+            *answer = self.rule.get(number as usize).copied().unwrap_or(NO_RULE);
+        }
+        if !found.passed.is_empty() {
+            let boxes = found.boxes;
+            found.passed.retain(|&(place, number)| number < boxes[place as usize]);
+            found.passed.sort_unstable();
+            let pairs = found.passed.drain(..).map(|(place, number)| {
+                ((turn * BATCH) as u32 + u32::from(place), self.rule[number as usize])
+            });
+            met.pairs.extend(pairs);
+        }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+fn find_avx2<A: AnyPacket>(
+    compiled: &Compiled,
+    processor: OnAvx2,
+    packet: &A,
+    met: &mut Vec<u32>,
+) -> Option<u32> {
+    compiled.find_on(processor, packet, met)
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,avx512f,avx512bw,avx512vl,avx512dq,bmi1,bmi2,lzcnt,popcnt")]
+fn find_avx512<A: AnyPacket>(
+    compiled: &Compiled,
+    processor: OnAvx512,
+    packet: &A,
+    met: &mut Vec<u32>,
+) -> Option<u32> {
+    compiled.find_on(processor, packet, met)
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+fn batch_avx2<A: AnyPacket>(
+    compiled: &Compiled,
+    processor: OnAvx2,
+    packets: &[A],
+    answers: &mut [u32],
+    met: &mut Met,
+) {
+    compiled.batch_on(processor, packets, answers, met);
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,avx512f,avx512bw,avx512vl,avx512dq,bmi1,bmi2,lzcnt,popcnt")]
+fn batch_avx512<A: AnyPacket>(
+    compiled: &Compiled,
+    processor: OnAvx512,
+    packets: &[A],
+    answers: &mut [u32],
+    met: &mut Met,
+) {
+    compiled.batch_on(processor, packets, answers, met);
+}

@@ -1,0 +1,386 @@
+//! Choosing the form of a ruleset: candidates are built under a budget and measured.
+//!
+//! For: [`Planner`]. Not for: threads and clocks; the owner calls, with a clock, from where it likes.
+//!
+//! ```text
+//! first:  tuple space (always there) ─► graphs, most promising first, until the seconds are over
+//! more:   graphs that ran out of time or memory before, wider tables, other leaves
+//! every candidate: built ─► timed in batches on 4,096 packets drawn from the rules ─► the best stays
+//! ```
+//!
+//! What a graph costs cannot be told from tables: the same rules, split in another way, take a
+//! hundred times the memory and are slower or faster. So it is tried.
+
+use super::boxes::Boxes;
+use super::compiled::{AnyPacket, Compiled, Form, Met};
+use super::dag::{Dag, Group, Limits, Stopped};
+use super::rule::{Family, Field, NO_RULE, Rules};
+use super::samples::Samples;
+use super::tuples::Tuples;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Packets that a candidate is measured with: as many as there are rules, within these bounds, so
+/// that large forms are not found in the caches whole.
+const SAMPLES: (usize, usize) = (4096, 32_768);
+
+/// How rules are put into groups, each with a graph of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Split {
+    /// All in one; the builder chooses the first lane.
+    One,
+    /// All in one, the source first.
+    Source,
+    /// All in one, the destination first.
+    Destination,
+    /// By the narrower of the two addresses.
+    Narrower,
+    /// The same, with rules that leave so many bits of both addresses open in a third group.
+    Wide(u32),
+    /// Rules that leave fewer than so many bits of the source open, and the others.
+    NarrowSource(u32),
+    /// Rules that leave fewer than so many bits of the destination open, and the others.
+    NarrowDestination(u32),
+}
+
+/// A form that may be tried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Candidate {
+    /// Hash tables.
+    Tuples,
+    /// Graphs.
+    Graph {
+        /// How rules are grouped.
+        split: Split,
+        /// Sets of at most so many boxes are compared one by one.
+        leaf: usize,
+        /// Bits of the first table, at most.
+        root_bits: u32,
+    },
+}
+
+impl fmt::Display for Candidate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Candidate::Tuples => f.write_str("tuples"),
+            Candidate::Graph { split, leaf, root_bits } => {
+                write!(
+                    f,
+                    "graph, split {split:?}, leaves up to {leaf}, first table {root_bits} bits"
+                )
+            }
+        }
+    }
+}
+
+/// What a form costs, measured on synthetic packets of its rules.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Cost {
+    /// Nanoseconds a packet in batches.
+    pub batch_nanoseconds: f64,
+    /// Nanoseconds a packet in single calls.
+    pub single_nanoseconds: f64,
+    /// Bytes that lookups may touch.
+    pub bytes: usize,
+}
+
+impl Cost {
+    /// What is compared: batches are the rule, single calls count for an eighth.
+    fn weight(&self) -> f64 {
+        self.batch_nanoseconds + self.single_nanoseconds / 8.0
+    }
+}
+
+/// What became of a candidate.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Trial {
+    /// It was built and measured.
+    Measured(Cost),
+    /// It would have taken more memory than allowed.
+    TooLarge,
+    /// It would have taken longer than allowed.
+    TooSlow,
+}
+
+/// What compiling may take.
+#[derive(Clone, Copy, Debug)]
+pub struct Budget {
+    /// Time until something good must stand.
+    pub time: Duration,
+    /// Bytes of the result; building may take twice as many for a while.
+    pub bytes: usize,
+}
+
+impl Default for Budget {
+    fn default() -> Budget {
+        Budget { time: Duration::from_secs(2), bytes: 512 << 20 }
+    }
+}
+
+/// Which form stands, why, and what else was tried.
+#[derive(Clone, Debug)]
+pub struct Info {
+    /// The form.
+    pub form: Candidate,
+    /// What it costs.
+    pub cost: Cost,
+    /// Everything tried, in order.
+    pub tried: Vec<(Candidate, Trial)>,
+}
+
+impl fmt::Display for Info {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Info { form, cost, tried } = self;
+        let large = tried.iter().filter(|one| one.1 == Trial::TooLarge).count();
+        let slow = tried.iter().filter(|one| one.1 == Trial::TooSlow).count();
+        let Cost { batch_nanoseconds, single_nanoseconds, bytes } = cost;
+        write!(f, "{form}: {batch_nanoseconds:.1} ns a packet in batches, ")?;
+        write!(f, "{single_nanoseconds:.1} ns singly, {bytes} bytes; ")?;
+        write!(f, "the fastest of {} tried", tried.len() - large - slow)?;
+        if large > 0 {
+            write!(f, ", {large} more would not have fitted into memory")?;
+        }
+        if slow > 0 {
+            write!(f, ", {slow} more would have taken too long to build")?;
+        }
+        Ok(())
+    }
+}
+
+/// Compiles a ruleset, and goes on looking for something better when asked to.
+#[derive(Clone, Debug)]
+pub struct Planner {
+    rules: Arc<Rules>,
+    boxes: Arc<Boxes>,
+    best: Arc<Compiled>,
+    info: Info,
+    bytes: usize,
+    next: usize,
+    waiting: Vec<Candidate>,
+}
+
+/// The order in which graphs are tried.
+fn candidates() -> Vec<Candidate> {
+    use Split::{Destination, NarrowDestination, NarrowSource, Narrower, One, Source, Wide};
+    let graph = |split, leaf, root_bits| Candidate::Graph { split, leaf, root_bits };
+    let mut list = vec![graph(Wide(24), 4, 16)];
+    list.extend([One, Destination, Narrower, Source].map(|split| graph(split, 4, 16)));
+    list.extend(
+        [NarrowSource(16), NarrowDestination(16), Wide(31), Wide(16)].map(|s| graph(s, 4, 16)),
+    );
+    for (leaf, bits) in [(8, 16), (4, 20), (2, 16), (8, 20), (12, 18)] {
+        let splits = [Wide(24), Destination, Narrower, NarrowSource(16), One, Source];
+        list.extend(splits.map(|split| graph(split, leaf, bits)));
+    }
+    list
+}
+
+/// The groups of a split.
+fn groups(boxes: &Boxes, split: Split) -> Vec<Group> {
+    let all: Vec<u32> = (0..boxes.len() as u32).collect();
+    let source = boxes.lanes.lane(Field::Source);
+    let destination = boxes.lanes.lane(Field::Destination);
+    let (Some(from), Some(to)) = (source, destination) else {
+        return vec![Group { boxes: all, first: source.or(destination) }];
+    };
+    let open = |number: u32, lane: usize| {
+        let extent = &boxes.ends[number as usize];
+        32 - (extent.high[lane] - extent.low[lane]).leading_zeros()
+    };
+    let by = |list: Vec<u32>, holds: &dyn Fn(u32) -> bool| -> (Vec<u32>, Vec<u32>) {
+        list.into_iter().partition(|&number| holds(number))
+    };
+    let narrower = |list: Vec<u32>| {
+        let (a, b) = by(list, &|number| open(number, from) <= open(number, to));
+        vec![Group { boxes: a, first: Some(from) }, Group { boxes: b, first: Some(to) }]
+    };
+    let mut groups = match split {
+        Split::One => vec![Group { boxes: all, first: None }],
+        Split::Source => vec![Group { boxes: all, first: source }],
+        Split::Destination => vec![Group { boxes: all, first: destination }],
+        Split::Narrower => narrower(all),
+        Split::Wide(bits) => {
+            let wide = |number| open(number, from) >= bits && open(number, to) >= bits;
+            let (wide, rest) = by(all, &wide);
+            let mut groups = narrower(rest);
+            groups.push(Group { boxes: wide, first: None });
+            groups
+        }
+        Split::NarrowSource(bits) => {
+            let (a, b) = by(all, &|number| open(number, from) < bits);
+            vec![Group { boxes: a, first: source }, Group { boxes: b, first: destination }]
+        }
+        Split::NarrowDestination(bits) => {
+            let (a, b) = by(all, &|number| open(number, to) < bits);
+            vec![Group { boxes: a, first: destination }, Group { boxes: b, first: source }]
+        }
+    };
+    groups.retain(|group| !group.boxes.is_empty());
+    groups
+}
+
+/// Builds one candidate.
+fn build(
+    rules: &Arc<Rules>,
+    boxes: &Boxes,
+    candidate: Candidate,
+    bytes: usize,
+    stop: &dyn Fn() -> bool,
+) -> Result<Compiled, Stopped> {
+    let form = match candidate {
+        Candidate::Tuples => Form::Tuples(Tuples::build(boxes)),
+        Candidate::Graph { split, leaf, root_bits } => {
+            let limits = Limits { bytes, building_bytes: bytes * 2, leaf, root_bits, stop };
+            Form::Dag(Dag::build(boxes, &groups(boxes, split), &limits)?)
+        }
+    };
+    Ok(Compiled::new(rules.clone(), boxes, form))
+}
+
+/// Builds one candidate without a limit of time, for experiments and tests.
+pub fn experiment(rules: &Arc<Rules>, candidate: Candidate, bytes: usize) -> Option<Compiled> {
+    build(rules, &Boxes::of(rules), candidate, bytes, &|| false).ok()
+}
+
+impl Planner {
+    /// Compiles within the budget's time. `clock` tells the time since any moment.
+    ///
+    /// The tuple space is built whatever the budget says, so that there always is an answer; it
+    /// takes some milliseconds and about 100 bytes a range.
+    pub fn new(rules: Rules, budget: Budget, clock: &dyn Fn() -> Duration) -> Planner {
+        let rules = Arc::new(rules);
+        let boxes = Arc::new(Boxes::of(&rules));
+        let tuples = Form::Tuples(Tuples::build(&boxes));
+        let best = Compiled::new(rules.clone(), &boxes, tuples);
+        let cost = measure(&best, clock);
+        let form = Candidate::Tuples;
+        let tried = vec![(form, Trial::Measured(cost))];
+        let mut planner = Planner {
+            rules,
+            boxes,
+            best: Arc::new(best),
+            info: Info { form, cost, tried },
+            bytes: budget.bytes,
+            next: 0,
+            waiting: candidates(),
+        };
+        // A first graph may take all the time; the others a third of what is left, so that one
+        // that explodes does not keep the rest from being tried.
+        let start = clock();
+        let mut first = true;
+        while let Some(left) = budget.time.checked_sub(clock().saturating_sub(start)) {
+            let share = if first { left } else { left / 3 };
+            // What is left is not enough for as much as the last one took.
+            if left < budget.time / 10 || !planner.try_next(share, clock) {
+                break;
+            }
+            first = false;
+            if planner.next >= 9 {
+                break;
+            }
+        }
+        planner
+    }
+
+    /// Goes on for about so long, as far as there is something left to try; true if a better form
+    /// was found. A split that exploded is tried again with larger leaves only.
+    pub fn plan_more(&mut self, time: Duration, clock: &dyn Fn() -> Duration) -> bool {
+        let start = clock();
+        let before = Arc::clone(&self.best);
+        while let Some(left) = time.checked_sub(clock().saturating_sub(start)) {
+            if !self.try_next(left / 3, clock) {
+                break;
+            }
+        }
+        !Arc::ptr_eq(&before, &self.best)
+    }
+
+    /// The best form so far.
+    pub fn compiled(&self) -> &Arc<Compiled> {
+        &self.best
+    }
+
+    /// Which form stands, why, and what else was tried.
+    pub fn info(&self) -> &Info {
+        &self.info
+    }
+
+    /// Whether the same split exploded before, and leaves as small cannot help.
+    fn is_hopeless(&self, candidate: Candidate) -> bool {
+        let Candidate::Graph { split, leaf, .. } = candidate else { return false };
+        self.info.tried.iter().any(|&(one, trial)| match (one, trial) {
+            (_, Trial::Measured(..)) | (Candidate::Tuples, _) => false,
+            (Candidate::Graph { split: tried, leaf: of, .. }, _) => tried == split && leaf < of * 2,
+        })
+    }
+
+    /// Tries the next candidate; false when none is left.
+    fn try_next(&mut self, time: Duration, clock: &dyn Fn() -> Duration) -> bool {
+        let Some(&candidate) = self.waiting.get(self.next) else { return false };
+        self.next += 1;
+        if self.is_hopeless(candidate) {
+            return true;
+        }
+        let start = clock();
+        let stop = || clock().saturating_sub(start) > time;
+        let result = match build(&self.rules, &self.boxes, candidate, self.bytes, &stop) {
+            Err(Stopped::Memory) => Trial::TooLarge,
+            Err(Stopped::Time) => Trial::TooSlow,
+            Ok(compiled) => {
+                let cost = measure(&compiled, clock);
+                if cost.bytes <= self.bytes && cost.weight() < self.info.cost.weight() {
+                    self.best = Arc::new(compiled);
+                    (self.info.form, self.info.cost) = (candidate, cost);
+                }
+                Trial::Measured(cost)
+            }
+        };
+        self.info.tried.push((candidate, result));
+        true
+    }
+}
+
+/// What a form costs, the best of some rounds.
+fn measure(compiled: &Compiled, clock: &dyn Fn() -> Duration) -> Cost {
+    let mut samples = Samples::new(compiled.rules(), 11);
+    let count = compiled.rules().list().len().clamp(SAMPLES.0, SAMPLES.1);
+    match compiled.rules().family() {
+        Family::V4 => {
+            let packets: Vec<_> = (0..count).map(|_| samples.packet()).collect();
+            measure_on(compiled, &packets, clock)
+        }
+        Family::V6 => {
+            let packets: Vec<_> = (0..count).map(|_| samples.packet6()).collect();
+            measure_on(compiled, &packets, clock)
+        }
+    }
+}
+
+fn measure_on<A: AnyPacket>(
+    compiled: &Compiled,
+    packets: &[A],
+    clock: &dyn Fn() -> Duration,
+) -> Cost {
+    let mut answers = vec![0; packets.len()];
+    let mut met = Met::default();
+    let mut passed = Vec::new();
+    let (mut batch, mut single) = (Duration::MAX, Duration::MAX);
+    for _ in 0..4 {
+        let start = clock();
+        compiled.find_batch(packets, &mut answers, &mut met);
+        batch = batch.min(clock().saturating_sub(start));
+        let start = clock();
+        for (packet, answer) in packets.iter().zip(&mut answers) {
+            passed.clear();
+            *answer = compiled.find(packet, &mut passed).unwrap_or(NO_RULE);
+        }
+        single = single.min(clock().saturating_sub(start));
+    }
+    let each = |time: Duration| time.as_secs_f64() * 1e9 / packets.len() as f64;
+    Cost {
+        batch_nanoseconds: each(batch),
+        single_nanoseconds: each(single),
+        bytes: compiled.memory_bytes(),
+    }
+}

@@ -1,0 +1,77 @@
+//! Synthetic packets of a ruleset: meant by some rule, or by none.
+//!
+//! For: measuring compiled forms on what a ruleset is about, and for tests. Not for: traffic as it
+//! is; who has a trace should measure with it.
+//!
+//! Nine packets of ten are drawn from a random rule, each field at the low end, the high end or
+//! anywhere in one of its ranges; one of ten has nothing but random fields.
+
+use super::random::Random;
+use super::rule::{Condition, Family, Field, Packet, Packet6, Rules};
+
+/// Draws packets for a ruleset.
+#[derive(Clone, Debug)]
+pub struct Samples<'a> {
+    rules: &'a Rules,
+    fields: Vec<Field>,
+    random: Random,
+}
+
+impl<'a> Samples<'a> {
+    /// A stream that is the same for the same rules and seed.
+    pub fn new(rules: &'a Rules, seed: u64) -> Samples<'a> {
+        let mut fields: Vec<Field> = Vec::new();
+        for condition in rules.list().iter().flat_map(|rule| &rule.conditions) {
+            if !fields.contains(&condition.field) {
+                fields.push(condition.field);
+            }
+        }
+        Samples { rules, fields, random: Random(seed) }
+    }
+
+    /// The next packet, with its addresses as 128-bit numbers beside it.
+    fn draw(&mut self) -> (Packet, u128, u128) {
+        let mut packet = Packet::new(0, 0);
+        let (mut source, mut destination) = (0, 0);
+        let list = self.rules.list();
+        let meant = !list.is_empty() && self.random.below(10) != 0;
+        let rule = self.random.below(list.len().max(1) as u64) as usize;
+        let conditions: &[Condition] = if meant { &list[rule].conditions } else { &[] };
+        for &field in &self.fields {
+            let whole = (0, field.max(self.rules.family()));
+            let ranges = conditions.iter().find(|one| one.field == field).map(|one| &one.ranges);
+            let range = match ranges {
+                Some(ranges) if !ranges.is_empty() => {
+                    ranges[self.random.below(ranges.len() as u64) as usize]
+                }
+                _ => whole,
+            };
+            let value = match self.random.below(4) {
+                0 if range != whole => range.0,
+                1 if range != whole => range.1,
+                _ => self.random.within(range),
+            };
+            match field {
+                Field::Source => source = value,
+                Field::Destination => destination = value,
+                _ => packet.set(field, value as u32),
+            }
+        }
+        (packet, source, destination)
+    }
+
+    /// The next packet of an IPv4 ruleset.
+    pub fn packet(&mut self) -> Packet {
+        let (mut packet, source, destination) = self.draw();
+        debug_assert!(self.rules.family() == Family::V4);
+        packet.set(Field::Source, source as u32);
+        packet.set(Field::Destination, destination as u32);
+        packet
+    }
+
+    /// The next packet of an IPv6 ruleset.
+    pub fn packet6(&mut self) -> Packet6 {
+        let (fields, source, destination) = self.draw();
+        Packet6 { fields, source, destination }
+    }
+}

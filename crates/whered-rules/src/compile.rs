@@ -1,0 +1,325 @@
+//! A ruleset compiled for matching: from a packet to the rule that decides, and why.
+//!
+//! For: putting the normal form and the classifier together. Not for: either's own work, reading
+//! files, threads and clocks: the time is an argument.
+//!
+//! ```text
+//! Ruleset ──normal──► entries for IPv4 ──► classify::Planner ─┐
+//!                     entries for IPv6 ──► classify::Planner ─┼─► Matcher
+//! Packet + live sets ──► one cache line of numbers ───────────┘──► Outcome, as naive gives it
+//! ```
+//!
+//! An ICMP message has no ports, so its type and code stand where the source port of others does;
+//! conditions on either hold only for their own protocols, so that nobody can mistake them.
+//!
+//! Invariants: [`Matcher::find`] equals [`crate::naive::evaluate`] for every packet, and
+//! [`Matcher::find_batch`] equals it one by one. A matcher is immutable but for [`Matcher::plan_more`].
+//! Cost: a packet's numbers take a hash lookup for each interface name that rules ask for, a binary
+//! search for each side with places, and a question for each live set; the rest is the classifier's.
+
+use std::time::Duration;
+
+use crate::classify::plan::{Budget, Planner};
+use crate::classify::{self, Condition, Met, Rule, Rules};
+use crate::error::RulesError;
+use crate::model::{RuleId, Ruleset, Side};
+use crate::naive::{Outcome, Sets};
+use crate::normal::{Effect, Field, Key, NormalForm, NormalRule, Options, Places};
+use crate::packet::{Family, Packet};
+
+/// How many packets are answered together.
+pub const BATCH: usize = 64;
+
+/// Protocols whose messages have a type and a code.
+const ICMP_PROTOCOLS: [u8; 2] = [1, 58];
+
+/// A compiled ruleset for packets of both families.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::{Duration, Instant};
+/// use whered_rules::classify::plan::Budget;
+/// use whered_rules::compile::Matcher;
+/// use whered_rules::{Packet, Verdict, naive, normal, text};
+///
+/// let rules = "chain input policy drop {\n    proto tcp dport {22 80-89} accept\n}\n";
+/// let ruleset = text::read("edge.rules", rules)?;
+/// let start = Instant::now();
+/// let budget = Budget { time: Duration::from_millis(20), ..Budget::default() };
+/// let matcher = Matcher::build(&ruleset, &normal::NoPlaces, budget, &|| start.elapsed())?;
+/// let packet = Packet { protocol: 6, destination_port: 80, ..Packet::default() };
+/// assert_eq!(matcher.find(&packet, &naive::NoSets).verdict, Verdict::Accept);
+/// # Ok::<(), whered_rules::RulesError>(())
+/// ```
+#[derive(Debug)]
+pub struct Matcher {
+    families: [OfFamily; 2],
+}
+
+#[derive(Debug)]
+struct OfFamily {
+    form: NormalForm,
+    planner: Planner,
+}
+
+/// How a packet was decided, in the numbers of a family's entries.
+struct Answer {
+    decided: Option<u32>,
+    met: Vec<u32>,
+}
+
+impl Matcher {
+    /// Flattens and compiles a ruleset.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`NormalForm::build`], and more live sets or marks with gaps than a packet has room
+    /// for.
+    pub fn build(
+        ruleset: &Ruleset,
+        places: &dyn Places,
+        budget: Budget,
+        clock: &dyn Fn() -> Duration,
+    ) -> Result<Matcher, RulesError> {
+        let of_family = |family| {
+            let form = NormalForm::build(ruleset, family, places, Options::default())?;
+            let bits = form.bits.len();
+            if bits > usize::from(classify::SETS) {
+                let at = &ruleset.chain(ruleset.entry()).origin;
+                let message = format!(
+                    "found {bits} different sets and marks to be looked at, with their sides; \
+                     allowed are {}",
+                    classify::SETS
+                );
+                return Err(RulesError::one(&at.file, at.line, 0, message));
+            }
+            let rules = form.rules.iter().map(lowered).collect();
+            let rules = Rules::new(family_of(family), rules)
+                .expect("conditions of the normal form are sorted, disjoint and within fields");
+            Ok(OfFamily { form, planner: Planner::new(rules, budget, clock) })
+        };
+        let [v4, v6] = Family::BOTH;
+        Ok(Matcher { families: [of_family(v4)?, of_family(v6)?] })
+    }
+
+    /// Looks for better forms for so long; gives whether one was found.
+    pub fn plan_more(&mut self, time: Duration, clock: &dyn Fn() -> Duration) -> bool {
+        // Most rulesets are about one family; the other one's plan is perfect at once.
+        let [v4, v6] = &mut self.families;
+        let found = v4.planner.plan_more(time, clock);
+        v6.planner.plan_more(time, clock) || found
+    }
+
+    /// The plan of a family: which form, why, bytes, nanoseconds.
+    pub fn info(&self, family: Family) -> &classify::plan::Info {
+        self.of(family).planner.info()
+    }
+
+    /// What the compiled forms take.
+    pub fn memory_bytes(&self) -> usize {
+        self.families.iter().map(|one| one.planner.compiled().memory_bytes()).sum()
+    }
+
+    /// The fate of one packet.
+    pub fn find(&self, packet: &Packet<'_>, sets: &dyn Sets) -> Outcome {
+        let one = self.of(packet.family());
+        let key = one.form.key(packet, sets);
+        let mut met = Vec::new();
+        let compiled = one.planner.compiled();
+        let decided = match packet.family() {
+            Family::Ipv4 => compiled.find(&packet_of(&key), &mut met),
+            Family::Ipv6 => compiled.find(&packet6_of(&key), &mut met),
+        };
+        one.outcome(&Answer { decided, met })
+    }
+
+    /// The fates of packets, in order.
+    pub fn find_batch(&self, packets: &[Packet<'_>], sets: &dyn Sets) -> Vec<Outcome> {
+        let mut outcomes: Vec<Option<Outcome>> = vec![None; packets.len()];
+        for family in Family::BOTH {
+            let of_family = |place: &usize| packets[*place].family() == family;
+            let places: Vec<usize> = (0..packets.len()).filter(of_family).collect();
+            for places in places.chunks(BATCH) {
+                let one = self.of(family);
+                let keys: Vec<Key> =
+                    places.iter().map(|&place| one.form.key(&packets[place], sets)).collect();
+                for (&place, answer) in places.iter().zip(one.answers(family, &keys)) {
+                    outcomes[place] = Some(one.outcome(&answer));
+                }
+            }
+        }
+        outcomes.into_iter().flatten().collect()
+    }
+
+    fn of(&self, family: Family) -> &OfFamily {
+        match family {
+            Family::Ipv4 => &self.families[0],
+            Family::Ipv6 => &self.families[1],
+        }
+    }
+}
+
+impl OfFamily {
+    fn answers(&self, family: Family, keys: &[Key]) -> Vec<Answer> {
+        let mut decided = vec![classify::NO_RULE; keys.len()];
+        let mut met = Met::default();
+        let compiled = self.planner.compiled();
+        match family {
+            Family::Ipv4 => {
+                let packets: Vec<_> = keys.iter().map(packet_of).collect();
+                compiled.find_batch(&packets, &mut decided, &mut met);
+            }
+            Family::Ipv6 => {
+                let packets: Vec<_> = keys.iter().map(packet6_of).collect();
+                compiled.find_batch(&packets, &mut decided, &mut met);
+            }
+        }
+        let mut answers: Vec<Answer> = decided
+            .into_iter()
+            .map(|rule| Answer {
+                decided: Some(rule).filter(|rule| *rule != classify::NO_RULE),
+                met: Vec::new(),
+            })
+            .collect();
+        for (place, rule) in met.pairs {
+            answers[place as usize].met.push(rule);
+        }
+        answers
+    }
+
+    fn outcome(&self, answer: &Answer) -> Outcome {
+        let entry = |number: u32| &self.form.rules[number as usize];
+        let mut outcome = Outcome {
+            verdict: self.form.policy.clone(),
+            rule: None,
+            met: answer.met.iter().map(|&number| entry(number).rule).collect::<Vec<RuleId>>(),
+            passed: Vec::new(),
+        };
+        if let Some(NormalRule { effect: Effect::Decide(verdict), rule, .. }) =
+            answer.decided.map(entry)
+        {
+            (outcome.verdict, outcome.rule) = (verdict.clone(), Some(*rule));
+        }
+        outcome
+    }
+}
+
+fn family_of(family: Family) -> classify::Family {
+    match family {
+        Family::Ipv4 => classify::Family::V4,
+        Family::Ipv6 => classify::Family::V6,
+    }
+}
+
+/// An entry of the normal form as the classifier takes it.
+fn lowered(entry: &NormalRule) -> Rule {
+    let conditions = entry.conditions.iter().map(|(field, ranges)| Condition {
+        field: field_of(*field),
+        ranges: ranges.as_slice().to_vec(),
+    });
+    let terminal = matches!(entry.effect, Effect::Decide(_) | Effect::Policy);
+    Rule { conditions: conditions.collect(), terminal, verdict: 0 }
+}
+
+fn field_of(field: Field) -> classify::Field {
+    match field {
+        Field::Source => classify::Field::Source,
+        Field::Destination => classify::Field::Destination,
+        Field::Protocol => classify::Field::Protocol,
+        Field::SourcePort | Field::Icmp => classify::Field::SourcePort,
+        Field::DestinationPort => classify::Field::DestinationPort,
+        Field::TcpFlags => classify::Field::TcpFlags,
+        Field::Input => classify::Field::InInterface,
+        Field::Output => classify::Field::OutInterface,
+        Field::State => classify::Field::State,
+        Field::Dscp => classify::Field::Dscp,
+        Field::Mark => classify::Field::Mark,
+        Field::Bit(number) => classify::Field::Set(number as u8),
+        Field::Place(Side::Source) => classify::Field::Place(0),
+        Field::Place(Side::Destination) => classify::Field::Place(1),
+    }
+}
+
+/// The fields beside the addresses.
+fn fill(packet: &mut classify::Packet, key: &Key) {
+    use classify::Field as To;
+    let is_icmp = ICMP_PROTOCOLS.contains(&key.protocol);
+    let first = if is_icmp { key.icmp } else { key.source_port };
+    packet.set(To::SourcePort, first.into());
+    packet.set(To::DestinationPort, key.destination_port.into());
+    packet.set(To::Protocol, key.protocol.into());
+    packet.set(To::TcpFlags, key.tcp_flags.into());
+    packet.set(To::State, key.state.into());
+    packet.set(To::InInterface, key.input.into());
+    packet.set(To::OutInterface, key.output.into());
+    packet.set(To::Dscp, key.dscp.into());
+    packet.set(To::Mark, key.mark);
+    packet.set(To::Place(0), key.places[0]);
+    packet.set(To::Place(1), key.places[1]);
+    let bits = key.bits.iter().enumerate();
+    packet.set_members(bits.map(|(number, &bit)| u32::from(bit) << number).sum());
+}
+
+fn packet_of(key: &Key) -> classify::Packet {
+    let mut packet = classify::Packet::new(key.source as u32, key.destination as u32);
+    fill(&mut packet, key);
+    packet
+}
+
+fn packet6_of(key: &Key) -> classify::Packet6 {
+    let mut packet = classify::Packet6::new(key.source, key.destination);
+    fill(&mut packet.fields, key);
+    packet
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use super::*;
+    use crate::naive;
+    use crate::random::{self, Random, Shape, World};
+    use crate::text;
+
+    #[test]
+    fn compiled_rulesets_decide_as_the_walk_through_their_chains_does() {
+        let start = Instant::now();
+        let budget = Budget { time: Duration::from_millis(2), ..Budget::default() };
+        let mut met = 0;
+        for seed in 0..150 {
+            let mut random = Random::new(seed);
+            let ruleset = random::ruleset(&mut random, Shape::FULL);
+            let world = World::new(&mut random);
+            let matcher = Matcher::build(&ruleset, &world, budget, &|| start.elapsed())
+                .expect("no marks are set");
+            let packets: Vec<_> =
+                (0..150).map(|_| random::packet(&mut random, Shape::FULL)).collect();
+            let found = matcher.find_batch(&packets, &world);
+            for (packet, outcome) in packets.iter().zip(found) {
+                // What is only passed through is not compiled: nobody decides by it.
+                let walked = naive::evaluate(&ruleset, packet, &world);
+                let expected = Outcome { passed: Vec::new(), ..walked };
+                let text = || format!("seed {seed} {packet:?}\n{}", text::write(&ruleset));
+                assert_eq!(outcome, expected, "{}", text());
+                assert_eq!(matcher.find(packet, &world), expected, "{}", text());
+                met += outcome.met.len();
+            }
+        }
+        assert!(met > 1000, "{met}");
+    }
+
+    #[test]
+    fn more_sets_than_a_packet_has_room_for_are_refused_with_their_number() {
+        let tests: Vec<String> =
+            (0..40).map(|number| format!("    src @s{number} drop\n")).collect();
+        let rules = format!("chain input policy accept {{\n{}}}\n", tests.concat());
+        let Ok(ruleset) = text::read("a.rules", &rules) else { panic!("{rules}") };
+        let start = Instant::now();
+        let built = Matcher::build(&ruleset, &crate::normal::NoPlaces, Budget::default(), &|| {
+            start.elapsed()
+        });
+        let message = built.expect_err("40 sets do not fit").to_string();
+        assert!(message.contains("found 40 different sets") && message.contains("32"), "{message}");
+    }
+}
