@@ -168,8 +168,13 @@ impl Engine {
         let Some(index) = current.databases().iter().position(same) else {
             return Ok(current.number());
         };
-        loaded.status.note_success();
-        let next = current.with_changed_database(index, loaded);
+        let status = Arc::clone(&loaded.status);
+        let next = current.with_changed_database(index, loaded).map_err(|error| {
+            let failure = ReloadFailure::of_content(error.to_string());
+            status.note_failure(&failure);
+            failure
+        })?;
+        status.note_success();
         let number = next.number();
         self.current.store(Arc::new(next));
         Ok(number)

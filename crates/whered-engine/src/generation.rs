@@ -11,10 +11,12 @@
 use std::sync::Arc;
 
 use whered_dns::{Answer, Choice, Client, Name, Zone, Zones};
+use whered_rules::Ruleset;
 
 use crate::databases::NamedDatabase;
 use crate::error::EngineError;
 use crate::pool::{Pool, Site};
+use crate::rulesets::{NamedRuleset, RulesetSource};
 use crate::setup::{Loaded, Setup};
 use crate::site_changes::SiteChanges;
 use crate::steering::Steering;
@@ -28,6 +30,7 @@ pub struct Generation {
     zones: Arc<Zones>,
     pools: Vec<Arc<Pool>>,
     steering: Vec<Arc<Steering>>,
+    rulesets: Vec<Arc<NamedRuleset>>,
 }
 
 impl Generation {
@@ -49,6 +52,10 @@ impl Generation {
         let place_database = place_database(setup, &databases)?;
         let pools: Vec<_> = setup.pools.iter().map(|p| Arc::new(changes.apply(p))).collect();
         let zones = Arc::new(build_zones(&loaded.zones, &pools)?);
+        let compile = |(source, ruleset): &(RulesetSource, Arc<Ruleset>)| {
+            NamedRuleset::compile(source, ruleset, &databases, place_database).map(Arc::new)
+        };
+        let rulesets = loaded.rulesets.iter().map(compile).collect::<Result<_, _>>()?;
         let mut generation = Generation {
             number,
             databases,
@@ -57,6 +64,7 @@ impl Generation {
             zones,
             pools,
             steering: Vec::new(),
+            rulesets,
         };
         generation.steering =
             generation.pools.iter().map(|pool| generation.new_steering(pool)).collect();
@@ -91,15 +99,20 @@ impl Generation {
             zones,
             pools,
             steering,
+            rulesets: self.rulesets.clone(),
         })
     }
 
-    /// The next generation after one database was loaded again; all else is shared.
+    /// The next generation after one database was loaded again; rulesets are compiled with its
+    /// places, all else is shared.
+    ///
+    /// # Errors
+    /// A ruleset asks for something that the database has no longer.
     pub(crate) fn with_changed_database(
         &self,
         index: usize,
         mut named: NamedDatabase,
-    ) -> Generation {
+    ) -> Result<Generation, EngineError> {
         let number = self.number + 1;
         named.generation = number;
         let mut databases = self.databases.clone();
@@ -112,12 +125,17 @@ impl Generation {
             zones: Arc::clone(&self.zones),
             pools: self.pools.clone(),
             steering: self.steering.clone(),
+            rulesets: Vec::new(),
         };
+        let compile = |named: &Arc<NamedRuleset>| {
+            named.compile_again(&generation.databases, self.place_database).map(Arc::new)
+        };
+        generation.rulesets = self.rulesets.iter().map(compile).collect::<Result<_, _>>()?;
         if self.place_database == Some(index) {
             generation.steering =
                 generation.pools.iter().map(|pool| generation.new_steering(pool)).collect();
         }
-        generation
+        Ok(generation)
     }
 
     /// The generation's number: one more at every change.
@@ -153,6 +171,16 @@ impl Generation {
     /// The pool of that name.
     pub fn pool(&self, name: &str) -> Option<&Arc<Pool>> {
         self.pool_index(name).map(|index| &self.pools[index])
+    }
+
+    /// The rulesets, in the configuration's order.
+    pub fn rulesets(&self) -> &[Arc<NamedRuleset>] {
+        &self.rulesets
+    }
+
+    /// The ruleset of that name.
+    pub fn ruleset(&self, name: &str) -> Option<&Arc<NamedRuleset>> {
+        self.rulesets.iter().find(|named| named.name == name)
     }
 
     pub(crate) fn pool_index(&self, name: &str) -> Option<usize> {

@@ -54,6 +54,7 @@ mod operation;
 mod places;
 mod pool;
 mod prefix_sets;
+mod rulesets;
 mod setup;
 mod site_changes;
 mod steering;
@@ -82,9 +83,11 @@ pub use pool::{
     ADDRESSES_PER_SITE_MAX, PolicyStep, Pool, PoolSource, SITES_PER_POOL_MAX, Site, WhenAllDown,
 };
 pub use prefix_sets::PrefixSets;
+pub use rulesets::{NamedRuleset, RulesetSource};
 pub use setup::{Setup, ZoneSource};
 
 pub use whered_geo as geo;
 pub use whered_ip as ip;
 pub use whered_mmdb as mmdb;
+pub use whered_rules as rules;
 pub use whered_store as store;

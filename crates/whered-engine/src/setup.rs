@@ -8,11 +8,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use whered_dns::{Name, Zone};
+use whered_rules::Ruleset;
 
 use crate::databases::{DatabaseSource, NamedDatabase, read_file};
 use crate::error::EngineError;
 use crate::generation::Generation;
 use crate::pool::PoolSource;
+use crate::rulesets::{self, RulesetSource};
 
 /// A DNS zone to load.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,6 +34,8 @@ pub struct Setup {
     pub zones: Vec<ZoneSource>,
     /// Pools.
     pub pools: Vec<PoolSource>,
+    /// Rulesets.
+    pub rulesets: Vec<RulesetSource>,
     /// The database that DNS takes clients' places from; the first one when not named.
     pub place_database: Option<String>,
 }
@@ -40,6 +44,7 @@ pub struct Setup {
 pub(crate) struct Loaded {
     pub(crate) databases: Vec<NamedDatabase>,
     pub(crate) zones: Vec<Arc<Zone>>,
+    pub(crate) rulesets: Vec<(RulesetSource, Arc<Ruleset>)>,
 }
 
 impl Loaded {
@@ -58,8 +63,15 @@ impl Loaded {
         };
         let databases = setup.databases.iter().map(read_database).collect::<Result<_, _>>()?;
         let zones = setup.zones.iter().map(read_zone).collect::<Result<_, _>>()?;
-        Ok(Loaded { databases, zones })
+        let rulesets = setup.rulesets.iter().map(read_ruleset).collect::<Result<_, _>>()?;
+        Ok(Loaded { databases, zones, rulesets })
     }
+}
+
+fn read_ruleset(source: &RulesetSource) -> Result<(RulesetSource, Arc<Ruleset>), EngineError> {
+    let bytes = read_file(&source.path)
+        .map_err(|error| EngineError::new(format!("{}: {error}", source.path.display())))?;
+    Ok((source.clone(), Arc::new(rulesets::read(source, &bytes)?)))
 }
 
 fn read_zone(source: &ZoneSource) -> Result<Arc<Zone>, EngineError> {

@@ -10,6 +10,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::file::FileState;
 
+use crate::clock;
+
 /// How a database's new file is noticed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ReloadMode {
@@ -63,6 +65,13 @@ pub struct ReloadFailure {
     pub file: Option<FileState>,
     /// Whether the file was changed while it was read: it will be tried again.
     pub is_changing: bool,
+}
+
+impl ReloadFailure {
+    /// A file that can be read, and that what rests on it cannot use.
+    pub(crate) fn of_content(message: String) -> ReloadFailure {
+        ReloadFailure { message, at_millis: clock::now_millis(), file: None, is_changing: false }
+    }
 }
 
 impl fmt::Display for ReloadFailure {
