@@ -6,6 +6,7 @@
 //! ```text
 //! data     seed ──► city.mmdb, asn.mmdb
 //! lookup   file ──► lists of addresses, engines ──► rounds ──► table, JSON
+//! sets     seed ──► prefixes by published lengths, addresses
 //! measure  clock, pinning, statistics, the machine's description
 //! ```
 //!
@@ -17,5 +18,6 @@ pub mod geo;
 pub mod lookup;
 pub mod measure;
 mod random;
+pub mod sets;
 
 pub use random::Random;

@@ -95,7 +95,8 @@ fn check_against_scan(blocks: &[(Block, u32)], random: &mut Random, more: usize)
         let near = sixes.get(random.below(1 + sixes.len() as u64) as usize).copied().unwrap_or(0);
         sixes.push(near ^ u128::from(random.next()) >> random.below(64));
     }
-    for form in [None, Some(CompiledForm::Intervals), Some(CompiledForm::Rank)] {
+    let forms = [CompiledForm::Intervals, CompiledForm::Halves, CompiledForm::Rank].map(Some);
+    for form in forms.into_iter().chain([None]) {
         let set = CompiledSet::build_as(form, blocks.iter().copied());
         check4(&set, &fours, |address| scan(blocks, v4(address)));
         check6(&set, &sixes, |address| scan(blocks, v6(address)));
@@ -135,6 +136,26 @@ fn ranges_that_overlap_in_every_way_answer_as_a_scan_does() {
 }
 
 #[test]
+fn lists_of_every_length_in_one_neighbourhood_answer_as_a_scan_does() {
+    // Around one comparison, one line of guides, and more; beginning at every place of a line.
+    let mut random = Random(5);
+    for (count, before) in
+        [(31, 0), (32, 1), (33, 7), (64, 31), (65, 3), (100, 16), (1023, 5), (1025, 30), (2600, 9)]
+    {
+        let hosts = (0..before).chain((0..count).map(|n| 0x0a01_0000 + n * 13));
+        let blocks: Vec<_> = hosts.zip(1..).map(|(host, n)| (v4_prefix(host, 32), n)).collect();
+        let set = CompiledSet::build_as(Some(CompiledForm::Halves), blocks.iter().copied());
+        let addresses: Vec<u32> = (0..40_000).map(|n| 0x0a01_0000 - 200 + n).collect();
+        let expected = |address: u32| {
+            let place = blocks.binary_search_by_key(&v4(address), |(block, _)| block.first());
+            place.map_or(0, |place| blocks[place].1)
+        };
+        check4(&set, &addresses, expected);
+        check_against_scan(&blocks[..blocks.len().min(40)], &mut random, 10);
+    }
+}
+
+#[test]
 fn whole_families_and_the_last_addresses_can_be_members() {
     let blocks: Vec<(Block, u32)> =
         ["0.0.0.0/0", "255.255.255.255", "0.0.0.0", "::/0", "::", "::1"]
@@ -153,7 +174,7 @@ fn whole_families_and_the_last_addresses_can_be_members() {
 fn check_against_map(map: &PrefixMap<u32>, fours: &[u32], sixes: &[u128]) {
     let blocks = || map.iter().map(|(prefix, answer)| (prefix.into(), *answer));
     let longest = |address| map.longest_match(address).map_or(0, |(_, answer)| *answer);
-    for form in [CompiledForm::Intervals, CompiledForm::Rank] {
+    for form in [CompiledForm::Intervals, CompiledForm::Halves, CompiledForm::Rank] {
         let set = CompiledSet::build_as(Some(form), blocks());
         check4(&set, fours, |address| longest(v4(address)));
         check6(&set, sixes, |address| longest(v6(address)));
@@ -203,8 +224,11 @@ fn a_large_table_answers_as_the_live_map_does_after_updates_too() {
 #[test]
 fn the_form_follows_from_the_data_and_is_explained() {
     let list = CompiledSet::members((0..1000_u32).map(|n| v4_prefix(n << 12, 32)));
-    assert_eq!(list.form(), CompiledForm::Intervals);
-    assert!(list.explain().contains("wide tree of 2000 intervals"), "{}", list.explain());
+    assert_eq!(list.form(), CompiledForm::Halves);
+    assert!(list.explain().contains("2000 intervals by upper half"), "{}", list.explain());
+    let few = CompiledSet::members((0..100_u32).map(|n| v4_prefix(n << 12, 32)));
+    assert_eq!(few.form(), CompiledForm::Intervals);
+    assert!(few.explain().contains("wide tree of 200 intervals"), "{}", few.explain());
     let table = CompiledSet::build((0..300_000_u32).map(|n| (v4_prefix(n << 9, 24), n % 100 + 1)));
     assert_eq!(table.form(), CompiledForm::Rank);
     assert!(table.explain().contains("answers of 16 bits"), "{}", table.explain());

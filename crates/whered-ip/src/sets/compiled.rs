@@ -18,6 +18,7 @@ use std::fmt;
 use std::net::IpAddr;
 
 use super::Block;
+use super::halves::Halves4;
 use super::intervals::{ANSWER_MAX, Intervals4, Intervals6};
 use super::rank::{self, Rank4};
 use super::sweep::{Intervals, NOTHING, Span};
@@ -26,6 +27,8 @@ use crate::simd::{Compare, Scalar, WidePath, wide_path};
 #[cfg(target_arch = "x86_64")]
 use whered_cpu::{Avx2, Avx512};
 
+/// From how many intervals on the table of upper halves pays: below, the tree has two levels.
+const HALVES_INTERVALS_MIN: usize = 17 * 16;
 /// From how many intervals on the bit map of all /24 pays: below, the tree is as near and smaller.
 const RANK_INTERVALS_MIN: usize = 1 << 18;
 /// At most one interval in so many may lie inside a /24 for the bit map.
@@ -58,6 +61,7 @@ pub struct CompiledSet {
 
 enum Ipv4Form {
     Intervals(Intervals4),
+    Halves(Halves4),
     Rank(Rank4),
 }
 
@@ -66,6 +70,8 @@ enum Ipv4Form {
 pub enum CompiledForm {
     /// Elementary intervals in a 17-way tree.
     Intervals,
+    /// Elementary intervals by the upper half of the address, with sorted lists of lower halves.
+    Halves,
     /// Rank in a bit map of all /24.
     Rank,
 }
@@ -145,6 +151,7 @@ impl CompiledSet {
         }
         let ipv4 = match form {
             CompiledForm::Intervals => Ipv4Form::Intervals(Intervals4::build(&ipv4)),
+            CompiledForm::Halves => Ipv4Form::Halves(Halves4::build(&ipv4)),
             CompiledForm::Rank => Ipv4Form::Rank(Rank4::build(&ipv4)),
         };
         CompiledSet { ipv4, ipv6, blocks, reason, path: wide_path() }
@@ -155,6 +162,7 @@ impl CompiledSet {
     pub fn form(&self) -> CompiledForm {
         match &self.ipv4 {
             Ipv4Form::Intervals(_) => CompiledForm::Intervals,
+            Ipv4Form::Halves(_) => CompiledForm::Halves,
             Ipv4Form::Rank(_) => CompiledForm::Rank,
         }
     }
@@ -176,6 +184,7 @@ impl CompiledSet {
     pub fn memory_bytes(&self) -> usize {
         let ipv4 = match &self.ipv4 {
             Ipv4Form::Intervals(intervals) => intervals.memory_bytes(),
+            Ipv4Form::Halves(halves) => halves.memory_bytes(),
             Ipv4Form::Rank(rank) => rank.memory_bytes(),
         };
         ipv4 + self.ipv6.memory_bytes()
@@ -197,6 +206,11 @@ impl CompiledSet {
                 "wide tree of {} intervals, {} levels of 17 ways, {path}, {} bytes, because {reason}",
                 form.len(),
                 form.depth(),
+                form.memory_bytes()
+            ),
+            Ipv4Form::Halves(form) => format!(
+                "{} intervals by upper half and sorted lower halves, {path}, {} bytes, because {reason}",
+                form.len(),
                 form.memory_bytes()
             ),
             Ipv4Form::Rank(form) => format!(
@@ -303,6 +317,7 @@ impl CompiledSet {
     fn answer4(&self, processor: impl Compare, address: u32) -> u32 {
         match &self.ipv4 {
             Ipv4Form::Intervals(form) => form.answer(processor, address),
+            Ipv4Form::Halves(form) => form.answer(processor, address),
             Ipv4Form::Rank(form) => form.answer(address),
         }
     }
@@ -312,6 +327,7 @@ impl CompiledSet {
         for (addresses, found) in addresses.chunks(LANES).zip(found.chunks_mut(LANES)) {
             match &self.ipv4 {
                 Ipv4Form::Intervals(form) => form.answers(processor, addresses, found),
+                Ipv4Form::Halves(form) => form.answers(processor, addresses, found),
                 Ipv4Form::Rank(form) => form.answers(addresses, found),
             }
         }
@@ -374,14 +390,17 @@ entries!(
 fn suited_form(intervals: &Intervals<u32>) -> (CompiledForm, String) {
     let count = intervals.0.len();
     if count < RANK_INTERVALS_MIN {
-        let reason = format!("there are fewer than {RANK_INTERVALS_MIN} intervals");
-        return (CompiledForm::Intervals, reason);
+        let (form, below) = match count {
+            0..HALVES_INTERVALS_MIN => (CompiledForm::Intervals, HALVES_INTERVALS_MIN),
+            _ => (CompiledForm::Halves, RANK_INTERVALS_MIN),
+        };
+        return (form, format!("there are fewer than {below} intervals"));
     }
     let deep = rank::deep_len(intervals);
     let reason =
         format!("intervals begin inside {deep} of the /24s, and there are {count} of them");
     let is_routing_like = deep <= count / RANK_DEEP_SHARE;
-    (if is_routing_like { CompiledForm::Rank } else { CompiledForm::Intervals }, reason)
+    (if is_routing_like { CompiledForm::Rank } else { CompiledForm::Halves }, reason)
 }
 
 impl fmt::Debug for CompiledSet {

@@ -32,7 +32,7 @@ const DEEP: u32 = 1 << 31;
 pub(super) const ANSWER_MAX: u32 = DEEP - 1;
 
 /// What the intervals answer, by rank.
-enum Answers {
+pub(super) enum Answers {
     /// The two take turns, the first of them at even ranks.
     Turns([u32; 2]),
     /// One each.
@@ -40,7 +40,7 @@ enum Answers {
 }
 
 impl Answers {
-    fn of(intervals: &[(u32, u32)]) -> Answers {
+    pub(super) fn of(intervals: &[(u32, u32)]) -> Answers {
         let first = intervals.first().map_or(NOTHING, |(_, answer)| *answer);
         let second = intervals.get(1).map_or(first, |(_, answer)| *answer);
         let turns = [first, second];
@@ -48,6 +48,38 @@ impl Answers {
             return Answers::Turns(turns);
         }
         Answers::Each(section(intervals.iter().map(|(_, answer)| *answer).collect()))
+    }
+
+    pub(super) fn memory_bytes(&self) -> usize {
+        match self {
+            Answers::Turns(_) => 0,
+            Answers::Each(each) => bytes_of(each).len(),
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn get(&self, rank: u32) -> u32 {
+        match self {
+            Answers::Turns(turns) => turns[rank as usize % 2],
+            Answers::Each(each) => each[rank as usize],
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn get_many(&self, ranks: &[u32], found: &mut [u32]) {
+        match self {
+            Answers::Turns([even, odd]) => {
+                for (found, rank) in found.iter_mut().zip(ranks) {
+                    // No branch: which of the two it is cannot be guessed.
+                    *found = even ^ ((even ^ odd) & 0_u32.wrapping_sub(rank & 1));
+                }
+            }
+            Answers::Each(each) => {
+                for (found, rank) in found.iter_mut().zip(ranks) {
+                    *found = each[*rank as usize];
+                }
+            }
+        }
     }
 }
 
@@ -74,11 +106,7 @@ impl Intervals4 {
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
-        let answers = match &self.answers {
-            Answers::Turns(_) => 0,
-            Answers::Each(each) => bytes_of(each).len(),
-        };
-        self.tree.memory_bytes() + answers
+        self.tree.memory_bytes() + self.answers.memory_bytes()
     }
 
     pub(super) fn depth(&self) -> usize {
@@ -92,11 +120,7 @@ impl Intervals4 {
 
     #[inline(always)]
     pub(super) fn answer(&self, processor: impl Compare, address: u32) -> u32 {
-        let rank = self.tree.rank(processor, address);
-        match &self.answers {
-            Answers::Turns(turns) => turns[rank as usize % 2],
-            Answers::Each(each) => each[rank as usize],
-        }
+        self.answers.get(self.tree.rank(processor, address))
     }
 
     /// The answers of at most [`LANES`] addresses.
@@ -104,23 +128,7 @@ impl Intervals4 {
     pub(super) fn answers(&self, processor: impl Compare, addresses: &[u32], found: &mut [u32]) {
         let mut ranks = [0; LANES];
         self.tree.ranks(processor, addresses, &mut ranks);
-        let ranks = &ranks[..addresses.len().min(LANES)];
-        match &self.answers {
-            Answers::Turns([even, odd]) => {
-                for (found, rank) in found.iter_mut().zip(ranks) {
-                    // No branch: which of the two it is cannot be guessed.
-                    *found = even ^ ((even ^ odd) & 0_u32.wrapping_sub(rank & 1));
-                }
-            }
-            Answers::Each(each) => {
-                for rank in ranks {
-                    prefetch(each, *rank as usize);
-                }
-                for (found, rank) in found.iter_mut().zip(ranks) {
-                    *found = each[*rank as usize];
-                }
-            }
-        }
+        self.answers.get_many(&ranks[..addresses.len().min(LANES)], found);
     }
 }
 

@@ -9,6 +9,7 @@
 
 mod block;
 mod compiled;
+mod halves;
 mod intervals;
 mod rank;
 mod sweep;

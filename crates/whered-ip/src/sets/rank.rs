@@ -23,7 +23,6 @@ use super::intervals::section;
 use super::sweep::{Intervals, NOTHING};
 use super::wide_tree::LANES;
 use crate::image::{Section, bytes_of};
-use crate::simd::prefetch;
 
 const BLOCKS: usize = 1 << 18;
 /// Marks a deep /24 among answers of 16 and of 32 bits.
@@ -180,24 +179,29 @@ impl Rank4 {
         self.bounds[list as usize] as usize..self.bounds[list as usize + 1] as usize
     }
 
-    /// The answers of at most [`LANES`] addresses, in stages so that waits overlap.
+    /// The answers of at most [`LANES`] addresses, in two stages of reads that do not wait for each
+    /// other; asking for the lines beforehand took longer.
     #[inline(always)]
     pub(super) fn answers(&self, addresses: &[u32], found: &mut [u32]) {
-        for address in addresses {
-            prefetch(&self.blocks, (address >> 14) as usize);
-        }
-        let mut places = [0; LANES];
+        let mut places = [0_u32; LANES];
         for (place, address) in places.iter_mut().zip(addresses) {
-            *place = self.place(*address);
-            match &self.answers {
-                Answers::Narrow(answers) => prefetch(answers, *place),
-                Answers::Wide(answers) => prefetch(answers, *place),
-            }
+            *place = self.place(*address) as u32;
         }
+        let places = &places[..addresses.len().min(LANES)];
         let mut any_deep = 0;
-        for (found, place) in found.iter_mut().zip(&places[..addresses.len().min(LANES)]) {
-            *found = self.answers.get(*place);
-            any_deep |= *found;
+        match &self.answers {
+            Answers::Narrow(answers) => {
+                for (found, place) in found.iter_mut().zip(places) {
+                    *found = widened(answers[*place as usize]);
+                    any_deep |= *found;
+                }
+            }
+            Answers::Wide(answers) => {
+                for (found, place) in found.iter_mut().zip(places) {
+                    *found = answers[*place as usize];
+                    any_deep |= *found;
+                }
+            }
         }
         if any_deep & DEEP32 != 0 {
             self.go_deep(addresses, found);
@@ -230,12 +234,15 @@ impl Answers {
     #[inline(always)]
     fn get(&self, place: usize) -> u32 {
         match self {
-            Answers::Narrow(answers) => {
-                let answer = u32::from(answers[place]);
-                // The mark moves up, the rest stays.
-                (answer & !u32::from(DEEP16)) | (answer & u32::from(DEEP16)) << 16
-            }
+            Answers::Narrow(answers) => widened(answers[place]),
             Answers::Wide(answers) => answers[place],
         }
     }
+}
+
+/// A narrow answer with its mark in the highest of 32 bits.
+#[inline(always)]
+fn widened(answer: u16) -> u32 {
+    let answer = u32::from(answer);
+    (answer & !u32::from(DEEP16)) | (answer & u32::from(DEEP16)) << 16
 }
