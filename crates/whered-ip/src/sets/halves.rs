@@ -40,6 +40,8 @@ pub(super) struct Halves4 {
     guides: Section<u16>,
     answers: Answers,
     count: usize,
+    /// Whether no /16 has more lows than one comparison takes.
+    is_short: bool,
 }
 
 /// A part of `lows` in which the place of an address is still to be found.
@@ -58,6 +60,7 @@ impl Halves4 {
             starts.resize(starts.len().max(upper + 1), place as u32);
         }
         starts.resize(UPPERS + 1, boundaries.len() as u32);
+        let is_short = starts.windows(2).all(|pair| pair[1] - pair[0] <= LINE as u32);
         let mut lows: Vec<u16> = boundaries.iter().map(|(start, _)| *start as u16).collect();
         let guides: Vec<u16> =
             lows.chunks_exact(LINE).filter_map(|line| line.last().copied()).collect();
@@ -69,6 +72,7 @@ impl Halves4 {
             guides: section([guides.as_slice(), &spare].concat()),
             answers: Answers::of(&intervals.0),
             count: intervals.0.len(),
+            is_short,
         }
     }
 
@@ -85,8 +89,10 @@ impl Halves4 {
     #[inline(always)]
     fn part(&self, address: u32) -> Part {
         let upper = (address >> 16) as usize;
-        let (start, end) = (self.starts[upper], self.starts[upper + 1]);
-        Part { start, count: end.wrapping_sub(start) }
+        match self.starts[upper..upper + 2] {
+            [start, end] => Part { start, count: end.wrapping_sub(start) },
+            _ => Part::default(),
+        }
     }
 
     /// Makes a part of more than 32 shorter: at most 32 lows, before which all are not above.
@@ -138,6 +144,15 @@ impl Halves4 {
     /// The answers of at most [`LANES`] addresses, in stages so that waits overlap.
     #[inline(always)]
     pub(super) fn answers(&self, processor: impl Compare, addresses: &[u32], found: &mut [u32]) {
+        if self.is_short {
+            // Nothing to find first, and small enough to be near: stages would only cost.
+            let mut ranks = [0; LANES];
+            for (rank, address) in ranks.iter_mut().zip(addresses) {
+                let Part { start, count } = self.part(*address);
+                *rank = start + not_above(processor, &self.lows, start, count, *address as u16);
+            }
+            return self.answers.get_many(&ranks[..addresses.len().min(LANES)], found);
+        }
         let mut parts = [Part::default(); LANES];
         let mut longest = 0;
         for (part, address) in parts.iter_mut().zip(addresses) {

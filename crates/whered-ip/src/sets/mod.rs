@@ -11,9 +11,11 @@ mod block;
 mod compiled;
 mod halves;
 mod intervals;
+mod live;
 mod rank;
 mod sweep;
 mod wide_tree;
 
 pub use block::{Block, BlockError};
 pub use compiled::{CompiledForm, CompiledSet};
+pub use live::{LiveIpv4, LiveMatch, LiveReader};
