@@ -45,4 +45,6 @@ pub use prefix::{Prefix, PrefixError, PrefixErrorKind};
 pub use prefix_map::naive;
 pub use prefix_map::{AllMatches, Iter, PrefixMap};
 pub use prefix_set::{PrefixMatch, PrefixSet};
-pub use sets::{Block, BlockError, CompiledForm, CompiledSet, LiveIpv4, LiveMatch, LiveReader};
+pub use sets::{
+    AddressRanges, Block, BlockError, CompiledForm, CompiledSet, LiveIpv4, LiveMatch, LiveReader,
+};

@@ -150,7 +150,7 @@ impl Block {
         let size_less_one = self.size_less_one();
         let host_bits = (u128::BITS - size_less_one.leading_zeros()) as u8;
         let longest = if self.is_ipv4() { 32 } else { 128 };
-        let is_power = host_bits == 128 || size_less_one + 1 == 1 << host_bits;
+        let is_power = size_less_one & size_less_one.wrapping_add(1) == 0;
         let prefix = Prefix::new(self.first, longest - host_bits).ok()?;
         (is_power && prefix.address() == self.first).then_some(prefix)
     }
@@ -260,7 +260,15 @@ mod tests {
 
     #[test]
     fn texts_come_back() {
-        for text in ["10.0.0.0/8", "0.0.0.0/0", "::/0", "10.0.0.5-10.0.0.9", "::1-::5", "::1/128"] {
+        for text in [
+            "10.0.0.0/8",
+            "0.0.0.0/0",
+            "::/0",
+            "10.0.0.5-10.0.0.9",
+            "::1-::5",
+            "::1/128",
+            "::-8000::",
+        ] {
             assert_eq!(block(text).to_string(), text);
         }
         assert_eq!(block("10.0.0.0-10.255.255.255").to_string(), "10.0.0.0/8");

@@ -23,6 +23,8 @@ pub(crate) trait Number: Copy + Ord + std::fmt::Debug {
     const ZERO: Self;
     /// The next address; `None` behind the last one.
     fn next(self) -> Option<Self>;
+    /// The address before; of the first one itself.
+    fn before(self) -> Self;
     /// How far apart two addresses are; `high` is not below `low`.
     fn distance(low: Self, high: Self) -> Self;
 }
@@ -32,6 +34,10 @@ impl Number for u32 {
 
     fn next(self) -> Option<u32> {
         self.checked_add(1)
+    }
+
+    fn before(self) -> u32 {
+        self.saturating_sub(1)
     }
 
     fn distance(low: u32, high: u32) -> u32 {
@@ -44,6 +50,10 @@ impl Number for u128 {
 
     fn next(self) -> Option<u128> {
         self.checked_add(1)
+    }
+
+    fn before(self) -> u128 {
+        self.saturating_sub(1)
     }
 
     fn distance(low: u128, high: u128) -> u128 {
