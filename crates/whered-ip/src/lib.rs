@@ -47,4 +47,5 @@ pub use prefix_map::{AllMatches, Iter, PrefixMap};
 pub use prefix_set::{PrefixMatch, PrefixSet};
 pub use sets::{
     AddressRanges, Block, BlockError, CompiledForm, CompiledSet, LiveIpv4, LiveMatch, LiveReader,
+    SetEntry, SetFormat, SetTextError, read_set,
 };

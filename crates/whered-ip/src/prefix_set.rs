@@ -295,6 +295,12 @@ impl PrefixSet {
         }
     }
 
+    /// The longest other prefix in memory that covers this one, expired or not: what a live table
+    /// shows where this one is taken away.
+    pub fn outer_prefix(&self, prefix: &Prefix) -> Option<Prefix> {
+        self.members.outer(prefix).map(|(outer, _)| outer)
+    }
+
     /// All live members that hold the address, the largest first.
     pub fn all_matches(
         &self,

@@ -22,6 +22,7 @@ fn prefix(address: u32, length_bits: u8) -> Prefix {
 fn remove(map: &mut PrefixMap<u32>, live: &mut LiveIpv4, gone: Prefix) {
     if map.remove(&gone).is_some() {
         let outer = map.all_matches(gone.address()).filter(|(outer, _)| outer.covers(&gone)).last();
+        assert_eq!(map.outer(&gone), outer, "outside of {gone}");
         live.remove(gone, outer.map(|(outer, answer)| (outer, *answer)));
     }
 }

@@ -9,6 +9,7 @@
 
 mod block;
 mod compiled;
+mod formats;
 mod halves;
 mod intervals;
 mod live;
@@ -19,5 +20,6 @@ mod wide_tree;
 
 pub use block::{Block, BlockError};
 pub use compiled::{CompiledForm, CompiledSet};
+pub use formats::{SetEntry, SetFormat, SetTextError, read_set};
 pub use live::{LiveIpv4, LiveMatch, LiveReader};
 pub use ranges::AddressRanges;
