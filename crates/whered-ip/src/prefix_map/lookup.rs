@@ -94,6 +94,15 @@ impl<V> PrefixMap<V> {
     pub fn outer(&self, prefix: &Prefix) -> Option<(Prefix, &V)> {
         let trace = self.trace(prefix);
         let home = usize::from(prefix.length_bits() / 8);
+        let end = &self.nodes[trace.path[trace.depth]];
+        if trace.depth < home
+            && let Some(Link::Entry(entry)) = end.link(trace.octets[trace.depth])
+        {
+            let Entry { prefix: outer, value } = &self.entries[entry];
+            if outer != prefix && outer.covers(prefix) {
+                return Some((*outer, value));
+            }
+        }
         for depth in (0..=trace.depth).rev() {
             let node = &self.nodes[trace.path[depth]];
             // At its own node only shorter ones count, above it all of them.

@@ -206,6 +206,18 @@ impl From<Prefix> for Block {
     }
 }
 
+impl From<&Prefix> for Block {
+    fn from(prefix: &Prefix) -> Block {
+        Block::from(*prefix)
+    }
+}
+
+impl From<&Block> for Block {
+    fn from(block: &Block) -> Block {
+        *block
+    }
+}
+
 impl From<IpAddr> for Block {
     fn from(address: IpAddr) -> Block {
         Block { first: address, last: address }
