@@ -49,14 +49,19 @@ fn timed<T>(what: &str, work: impl FnOnce() -> T) -> T {
     done
 }
 
+/// In no order.
+fn shuffled<T>(mut things: Vec<T>) -> Vec<T> {
+    let mut random = Random::new(2);
+    for place in (1..things.len()).rev() {
+        things.swap(place, random.below(place as u64 + 1) as usize);
+    }
+    things
+}
+
 fn load() {
     let list = sets::blocklist(LINES, 1);
-    let mut shuffled: Vec<String> = list.iter().map(|net| prefix(*net).to_string()).collect();
-    let mut random = Random::new(2);
-    for place in (1..shuffled.len()).rev() {
-        shuffled.swap(place, random.below(place as u64 + 1) as usize);
-    }
-    let text = format!("# a list\n{}\n", shuffled.join("\n"));
+    let lines = shuffled(list.iter().map(|net| prefix(*net).to_string()).collect());
+    let text = format!("# a list\n{}\n", lines.join("\n"));
     let compiled = timed("load/500k-lines-shuffled/compiled", || {
         let mut blocks = Vec::with_capacity(LINES);
         read_set(SetFormat::Plain, text.as_bytes(), |entry| blocks.push(entry.block))
@@ -114,6 +119,7 @@ fn live(seconds: f64) {
         }
     });
     println!("live table: {} bytes, set: {} bytes", live.memory_bytes(), set.memory_bytes());
+    let table = shuffled(table);
     let addresses = sets::uniform(1 << 20, 5);
     let (is_done, count) = (AtomicBool::new(false), AtomicU64::new(0));
     let reader = live.reader();
@@ -134,7 +140,7 @@ fn live(seconds: f64) {
             alone.push(rate(from, since));
             let (from, since, mut pairs) = (count.load(Ordering::Relaxed), Instant::now(), 0_u64);
             while since.elapsed() < part {
-                change(&mut set, &mut live, &table, &mut random);
+                change(&mut live, &table, &mut random);
                 pairs += COMMAND as u64;
             }
             beside.push(rate(from, since));
@@ -158,17 +164,15 @@ fn live(seconds: f64) {
     }
 }
 
-/// One command: prefixes go, and come back; each change is seen at once.
-fn change(set: &mut PrefixSet, live: &mut LiveIpv4, table: &[Prefix], random: &mut Random) {
+/// One command: its prefixes go, and come back; each change is seen at once.
+fn change(live: &mut LiveIpv4, table: &[Prefix], random: &mut Random) {
+    // Commands bring their prefixes with them, one beside the other.
     let first = random.below((table.len() - COMMAND) as u64) as usize;
-    let stride = 7919;
-    for n in 0..COMMAND {
-        let gone = table[(first + n * stride) % table.len()];
-        assert!(set.remove(gone, 0));
-        let outer = set.outer_prefix(&gone);
-        live.remove(gone, outer.map(|outer| (outer, 1)));
-        set.insert(gone, None, None, 0);
-        live.insert(gone, 1);
+    let chosen = &table[first..first + COMMAND];
+    live.warm(chosen);
+    for gone in chosen {
+        assert_eq!(live.remove(gone), Some(1));
+        assert_eq!(live.insert(*gone, 1), None);
     }
     if live.retired_words() > 1 << 16 {
         // The one reader has gone on by far more than a lookup since.

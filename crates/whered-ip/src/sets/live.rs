@@ -1,8 +1,9 @@
 //! IPv4 prefixes that change millions of times a second while they are asked.
 //!
 //! For: the busy sets: one writer changes cells in place, readers on other threads never wait and
-//! see each change at once. Not for: ranges (give their prefixes), IPv6, values, expiries (the
-//! writer's), or sets that rest (a `CompiledSet` is a fraction of the size).
+//! see each change at once. Not for: ranges (give their prefixes), IPv6, values, expiries (a
+//! `PrefixSet`'s, which the owner brings up to date later), or sets that rest (a `CompiledSet` is a
+//! fraction of the size). What is there and what is around it is in `live_members`.
 //!
 //! ```text
 //! address   | 16 bits | 8 bits | 4 bits | 4 bits |
@@ -28,12 +29,15 @@
 //! Concurrency: any number of [`LiveReader`]s beside the one [`LiveIpv4`]. Cost: a lookup one to
 //! four reads; a change as many writes as the prefix has cells at its level: 1 to 256, up to 65,536
 //! and all blocks below for /0 to /8. Memory: 256 KiB, 1 KiB for each /16 with longer prefixes, 64
-//! octets for each /24 and /28 with longer ones.
+//! octets for each /24 and /28 with longer ones; 4 MiB and 16 to 32 bytes a prefix for the writer.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 
+use super::live_members::LiveMembers;
+use super::wide_tree::LANES;
 use crate::Prefix;
+use crate::simd::prefetch;
 
 const CHILD: u32 = 1 << 31;
 const ANSWER_BITS: u32 = 25;
@@ -93,6 +97,38 @@ impl Cells {
     }
 }
 
+impl Cells {
+    /// What `find` finds for at most [`LANES`] addresses, as answers alone; the second reads of all
+    /// are asked for before the first of them is made.
+    #[inline(always)]
+    fn find_lanes(&self, addresses: &[u32], found: &mut [u32]) {
+        for (found, address) in found.iter_mut().zip(addresses) {
+            *found = self.root[(address >> 16) as usize].load(Ordering::Acquire);
+            if *found & CHILD != 0 {
+                self.warm((*found & !CHILD) + (address >> 8 & 0xff));
+            }
+        }
+        for (found, address) in found.iter_mut().zip(addresses) {
+            let mut cell = *found;
+            for level in 1..SHIFTS.len() {
+                if cell & CHILD == 0 {
+                    break;
+                }
+                cell = self.load((cell & !CHILD) + place_in(*address, level));
+            }
+            *found = if cell & CHILD == 0 { cell & ANSWER_MAX } else { 0 };
+        }
+    }
+
+    /// Asks for a word before it is read.
+    #[inline(always)]
+    fn warm(&self, number: u32) {
+        if let Some(word) = self.word(number) {
+            prefetch(std::slice::from_ref(word), 0);
+        }
+    }
+}
+
 fn matched(cell: u32) -> Option<LiveMatch> {
     // A child here is a cell that changed while it was read for the fourth time: cannot be.
     (cell != 0 && cell & CHILD == 0).then_some(LiveMatch {
@@ -120,8 +156,8 @@ impl LiveReader {
     /// When the two slices differ in length.
     pub fn answers4(&self, addresses: &[u32], found: &mut [u32]) {
         assert_eq!(addresses.len(), found.len(), "one answer an address");
-        for (found, address) in found.iter_mut().zip(addresses) {
-            *found = matched(self.0.find(*address)).map_or(0, |found| found.answer);
+        for (addresses, found) in addresses.chunks(LANES).zip(found.chunks_mut(LANES)) {
+            self.0.find_lanes(addresses, found);
         }
     }
 }
@@ -132,8 +168,7 @@ impl std::fmt::Debug for LiveReader {
     }
 }
 
-/// The one writer of a live table. It keeps no list of its prefixes: whoever has them (a
-/// `PrefixSet`, say) tells what a removed one leaves.
+/// The one writer of a live table of IPv4 prefixes.
 ///
 /// # Examples
 ///
@@ -147,12 +182,13 @@ impl std::fmt::Debug for LiveReader {
 /// live.insert(narrow, 2);
 /// let address = 0x0a01_0203;
 /// assert_eq!(reader.lookup4(address), Some(LiveMatch { length_bits: 20, answer: 2 }));
-/// live.remove(narrow, Some((wide, 1)));
+/// assert_eq!(live.remove(&narrow), Some(2));
 /// assert_eq!(reader.lookup4(address), Some(LiveMatch { length_bits: 8, answer: 1 }));
 /// # Ok::<(), whered_ip::PrefixError>(())
 /// ```
 pub struct LiveIpv4 {
     cells: Arc<Cells>,
+    members: LiveMembers,
     /// How many prefixes end in each block or below; by the block's first word over 16.
     residents: Vec<u32>,
     /// Where the next block that was never used begins.
@@ -176,6 +212,7 @@ impl LiveIpv4 {
         let cells = Cells { root, chunks: [const { OnceLock::new() }; CHUNKS] };
         LiveIpv4 {
             cells: Arc::new(cells),
+            members: LiveMembers::new(),
             residents: Vec::new(),
             end: 0,
             free: Default::default(),
@@ -195,46 +232,78 @@ impl LiveIpv4 {
         let chunks = self.cells.chunks.iter().filter_map(OnceLock::get).map(|words| words.len());
         let spare: usize = self.free.iter().chain(&self.retired).map(Vec::capacity).sum();
         let words = chunks.sum::<usize>() + ROOT_CELLS as usize + self.residents.capacity() + spare;
-        words * size_of::<u32>()
+        words * size_of::<u32>() + self.members.memory_bytes()
     }
 
-    /// Adds an IPv4 prefix that was not there, with its answer: 1 to 2^25 - 1. An IPv6 prefix
-    /// changes nothing.
+    /// How many prefixes there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.members.len()
+    }
+
+    /// Whether there is no prefix.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.members.len() == 0
+    }
+
+    /// The answer of this very prefix, if it is there.
+    #[must_use]
+    pub fn get(&self, prefix: &Prefix) -> Option<u32> {
+        let span = Span::of(*prefix)?;
+        self.members.get(span.first, prefix.length_bits())
+    }
+
+    /// Asks for the memory that changes of these prefixes will read, so that the waits overlap: for
+    /// commands that have many, or come many together.
+    pub fn warm(&self, prefixes: &[Prefix]) {
+        for prefix in prefixes {
+            let Some(span) = Span::of(*prefix) else { continue };
+            self.members.warm(span.first, prefix.length_bits());
+            prefetch(&self.cells.root, span.place(0) as usize);
+        }
+        for span in prefixes.iter().filter_map(|prefix| Span::of(*prefix)) {
+            let cell = self.cells.root[span.place(0) as usize].load(Ordering::Relaxed);
+            if cell & CHILD != 0 {
+                self.cells.warm((cell & !CHILD) + span.place(1));
+                prefetch(&self.residents, (cell & !CHILD) as usize / 16);
+            }
+        }
+    }
+
+    /// Adds an IPv4 prefix with its answer, 1 to 2^25 - 1, or gives one that is there another
+    /// answer; returns the answer that it had. An IPv6 prefix changes nothing.
     ///
     /// # Panics
     ///
     /// When the answer is out of its bounds, or 2^31 cells are not enough.
-    pub fn insert(&mut self, prefix: Prefix, answer: u32) {
+    pub fn insert(&mut self, prefix: Prefix, answer: u32) -> Option<u32> {
         assert!((1..=ANSWER_MAX).contains(&answer), "answers are 1 to 2^25 - 1, not {answer}");
-        let Some(span) = Span::of(prefix) else { return };
+        let span = Span::of(prefix)?;
         let cell = u32::from(prefix.length_bits()) << ANSWER_BITS | answer;
+        let old = self.members.insert(span.first, prefix.length_bits(), answer);
+        if old.is_some() {
+            self.rewrite(&span, u32::from(prefix.length_bits()), cell);
+            return old;
+        }
         let base = self.descend(&span, true);
         let (first, last) = span.cells(base);
         for number in first..=last {
             self.overlay(base.is_none(), number, cell, span.level);
         }
+        None
     }
 
-    /// Gives a prefix that is there another answer.
-    ///
-    /// # Panics
-    ///
-    /// As [`insert`](Self::insert).
-    pub fn replace(&mut self, prefix: Prefix, answer: u32) {
-        assert!((1..=ANSWER_MAX).contains(&answer), "answers are 1 to 2^25 - 1, not {answer}");
-        let cell = u32::from(prefix.length_bits()) << ANSWER_BITS | answer;
-        self.rewrite(prefix, cell);
-    }
-
-    /// Takes away a prefix that is there; `outer` is the longest of the others that cover it.
-    pub fn remove(&mut self, prefix: Prefix, outer: Option<(Prefix, u32)>) {
-        let cell = outer.map_or(0, |(outer, answer)| {
-            u32::from(outer.length_bits()) << ANSWER_BITS | answer & ANSWER_MAX
-        });
-        self.rewrite(prefix, cell);
-        if let Some(span) = Span::of(prefix) {
-            self.leave(&span);
-        }
+    /// Takes a prefix away; returns the answer that it had, if it was there.
+    pub fn remove(&mut self, prefix: &Prefix) -> Option<u32> {
+        let span = Span::of(*prefix)?;
+        let length = prefix.length_bits();
+        let old = self.members.remove(span.first, length)?;
+        let outer = self.members.outer(span.first, length);
+        let cell = outer.map_or(0, |(outer, answer)| u32::from(outer) << ANSWER_BITS | answer);
+        self.rewrite(&span, u32::from(length), cell);
+        self.leave(&span);
+        Some(old)
     }
 
     /// How many words of memory wait for [`reclaim`](Self::reclaim).
@@ -272,18 +341,11 @@ impl LiveIpv4 {
     }
 
     /// Puts a cell wherever this very prefix is.
-    fn rewrite(&mut self, prefix: Prefix, cell: u32) {
-        let Some(span) = Span::of(prefix) else { return };
-        let base = self.descend(&span, false);
+    fn rewrite(&mut self, span: &Span, length: u32, cell: u32) {
+        let base = self.descend(span, false);
         let (first, last) = span.cells(base);
         for number in first..=last {
-            self.exchange(
-                base.is_none(),
-                number,
-                u32::from(prefix.length_bits()),
-                cell,
-                span.level,
-            );
+            self.exchange(base.is_none(), number, length, cell, span.level);
         }
     }
 

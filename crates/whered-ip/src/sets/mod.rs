@@ -13,6 +13,7 @@ mod formats;
 mod halves;
 mod intervals;
 mod live;
+mod live_members;
 mod ranges;
 mod rank;
 mod sweep;
