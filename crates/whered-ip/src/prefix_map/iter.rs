@@ -31,10 +31,9 @@ impl<V> PrefixMap<V> {
             frames.push(Frame::new(&self.nodes[ROOT_IPV6], ROOT_IPV6));
         }
         let mut number = root_of(after.is_ipv4());
-        for depth in 0..=home.min(15) {
+        for (depth, octet) in octets.into_iter().enumerate().take(home + 1) {
             let node = &self.nodes[number];
             let mut frame = Frame::new(node, number);
-            let octet = octets[depth];
             if depth == home {
                 let index = base_index(octet, after.length_bits() % 8);
                 keep_above(&mut frame.places, PLACE_OF_INDEX[usize::from(index)]);

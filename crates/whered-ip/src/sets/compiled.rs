@@ -4,8 +4,8 @@
 //! values and expiries (the caller's, found by the number), or names.
 //!
 //! ```text
-//! blocks, smallest wins ──► elementary intervals ──┬─ IPv4 ──► wide tree, or rank by /24
-//!  (prefixes and ranges)                           └─ IPv6 ──► wide tree
+//! blocks, smallest wins ──► elementary intervals ──┬─ IPv4 ──► wide tree, halves, or rank by /24
+//!  (prefixes and ranges)                           └─ IPv6 ──► wide tree, or cells by leading bits
 //! ```
 //!
 //! Which of the IPv4 forms it is follows from the data alone; [`CompiledSet::explain`] says which
@@ -145,7 +145,7 @@ impl CompiledSet {
         let ipv4 = Intervals::of(spans.ipv4);
         let ipv6 = Intervals6::build(&Intervals::of(spans.ipv6));
         let (suited, mut reason) = suited_form(&ipv4);
-        let form = form.unwrap_or_else(|| suited);
+        let form = form.unwrap_or(suited);
         if form != suited {
             reason = "it was asked for".to_owned();
         }
@@ -221,10 +221,9 @@ impl CompiledSet {
         };
         let form = &self.ipv6;
         format!(
-            "IPv4: {ipv4}\nIPv6: wide tree of {} intervals, {} levels of 9 ways, {} lists below /64, \
-             {path}, {} bytes",
+            "IPv4: {ipv4}\nIPv6: {} intervals in {}, {} lists below /64, {path}, {} bytes",
             form.len(),
-            form.depth(),
+            form.ways(),
             form.deep_len(),
             form.memory_bytes()
         )

@@ -67,9 +67,9 @@ impl Halves4 {
         let spare = [u16::MAX; LINE];
         lows.extend(spare);
         Halves4 {
-            starts: section(starts),
-            lows: section(lows),
-            guides: section([guides.as_slice(), &spare].concat()),
+            starts: section(&starts),
+            lows: section(&lows),
+            guides: section(&[guides.as_slice(), &spare].concat()),
             answers: Answers::of(&intervals.0),
             count: intervals.0.len(),
             is_short,

@@ -1,7 +1,7 @@
 //! Elementary intervals in wide trees: the compiled form of lists, ranges and IPv6.
 //!
-//! For: IPv4 by 17-way lines of 32-bit boundaries; IPv6 by 9-way lines of the upper 64 bits and,
-//! where boundaries differ in the lower ones only, by short sorted lists. Not for: overlaps
+//! For: IPv4 by 17-way lines of 32-bit boundaries; IPv6 by the upper 64 bits, in 9-way lines or (large
+//! sets) by `cells`, and, where boundaries differ in the lower ones only, by short sorted lists. Not for: overlaps
 //! (`sweep` has removed them).
 //!
 //! ```text
@@ -20,9 +20,10 @@
 
 use std::ops::Range;
 
+use super::cells::Cells6;
 use super::sweep::{Intervals, NOTHING};
 use super::wide_tree::{LANES, WideTree};
-use crate::image::{Image, Section, bytes_of};
+use crate::image::{Image, Plain, Section, bytes_of};
 use crate::simd::{Compare, prefetch};
 
 /// Marks an answer that is a list of lower bits.
@@ -47,7 +48,8 @@ impl Answers {
         if intervals.iter().enumerate().all(|(rank, (_, answer))| *answer == turns[rank % 2]) {
             return Answers::Turns(turns);
         }
-        Answers::Each(section(intervals.iter().map(|(_, answer)| *answer).collect()))
+        let each: Vec<u32> = intervals.iter().map(|(_, answer)| *answer).collect();
+        Answers::Each(section(&each))
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
@@ -83,8 +85,9 @@ impl Answers {
     }
 }
 
-pub(super) fn section<T: crate::image::Plain>(items: Vec<T>) -> Section<T> {
-    let (image, places) = Image::with_sections(&[bytes_of(&items)]);
+/// Numbers in memory of their own, in huge pages where they are many.
+pub(super) fn section<T: Plain>(items: &[T]) -> Section<T> {
+    let (image, places) = Image::with_sections(&[bytes_of(items)]);
     image.section(places[0].clone()).expect("laid out just now")
 }
 
@@ -132,9 +135,19 @@ impl Intervals4 {
     }
 }
 
+/// From how many boundaries on the table of the first 16 bits pays: below, the tree has three levels
+/// and is a fraction of the size.
+const CELLS_BOUNDARIES_MIN: usize = 8 * 81;
+
+/// The boundaries among the upper 64 bits.
+enum Ranks6 {
+    Tree(WideTree<[u64; 8]>),
+    Cells(Cells6),
+}
+
 /// IPv6.
 pub(super) struct Intervals6 {
-    tree: WideTree<[u64; 8]>,
+    ranks: Ranks6,
     answers: Section<u32>,
     /// Where each list of lower bits begins among `lows`; one more than there are lists.
     bounds: Section<u32>,
@@ -202,26 +215,39 @@ impl Intervals6 {
         }
         let Draft { tops, mut bounds, lows, low_answers } = draft;
         bounds.push(u32::try_from(lows.len()).expect("fewer intervals than 2^32"));
+        let boundaries: Vec<u64> = tops[1..].iter().map(|(start, _)| *start).collect();
+        let answers: Vec<u32> = tops.iter().map(|(_, answer)| *answer).collect();
         Intervals6 {
-            tree: WideTree::build(tops[1..].iter().map(|(start, _)| *start)),
-            answers: section(tops.iter().map(|(_, answer)| *answer).collect()),
-            bounds: section(bounds),
-            lows: section(lows),
-            low_answers: section(low_answers),
+            ranks: match boundaries.len() {
+                0..CELLS_BOUNDARIES_MIN => Ranks6::Tree(WideTree::build(boundaries.into_iter())),
+                _ => Ranks6::Cells(Cells6::build(&boundaries)),
+            },
+            answers: section(&answers),
+            bounds: section(&bounds),
+            lows: section(&lows),
+            low_answers: section(&low_answers),
             count: intervals.0.len(),
         }
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
-        self.tree.memory_bytes()
+        let ranks = match &self.ranks {
+            Ranks6::Tree(tree) => tree.memory_bytes(),
+            Ranks6::Cells(cells) => cells.memory_bytes(),
+        };
+        ranks
             + bytes_of(&self.answers).len()
             + bytes_of(&self.bounds).len()
             + bytes_of(&self.lows).len()
             + bytes_of(&self.low_answers).len()
     }
 
-    pub(super) fn depth(&self) -> usize {
-        self.tree.depth()
+    /// How the boundaries are found, for people.
+    pub(super) fn ways(&self) -> String {
+        match &self.ranks {
+            Ranks6::Tree(tree) => format!("a wide tree of {} levels of 9 ways", tree.depth()),
+            Ranks6::Cells(_) => "cells by leading bits".to_owned(),
+        }
     }
 
     /// How many intervals there are.
@@ -236,7 +262,11 @@ impl Intervals6 {
 
     #[inline(always)]
     pub(super) fn answer(&self, processor: impl Compare, address: u128) -> u32 {
-        let rank = self.tree.rank(processor, (address >> 64) as u64);
+        let high = (address >> 64) as u64;
+        let rank = match &self.ranks {
+            Ranks6::Tree(tree) => tree.rank(processor, high),
+            Ranks6::Cells(cells) => cells.rank(processor, high),
+        };
         let answer = self.answers[rank as usize];
         if answer & DEEP == 0 { answer } else { self.deep(answer & !DEEP, address as u64) }
     }
@@ -261,7 +291,10 @@ impl Intervals6 {
         }
         let mut ranks = [0; LANES];
         let count = addresses.len().min(LANES);
-        self.tree.ranks(processor, &highs[..count], &mut ranks);
+        match &self.ranks {
+            Ranks6::Tree(tree) => tree.ranks(processor, &highs[..count], &mut ranks),
+            Ranks6::Cells(cells) => cells.ranks(processor, &highs[..count], &mut ranks),
+        }
         for rank in &ranks[..count] {
             prefetch(&self.answers, *rank as usize);
         }

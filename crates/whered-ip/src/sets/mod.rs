@@ -8,6 +8,7 @@
 //! Concurrency and cost: see the files.
 
 mod block;
+mod cells;
 mod compiled;
 mod formats;
 mod halves;

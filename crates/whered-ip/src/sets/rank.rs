@@ -127,11 +127,11 @@ impl Rank4 {
         draft.fill(1 << 24, before);
         draft.bounds.push(draft.lows.len() as u32);
         Rank4 {
-            blocks: section(draft.blocks),
-            answers: Answers::of(draft.answers),
-            bounds: section(draft.bounds),
-            lows: section(draft.lows),
-            low_answers: section(draft.low_answers),
+            blocks: section(&draft.blocks),
+            answers: Answers::of(&draft.answers),
+            bounds: section(&draft.bounds),
+            lows: section(&draft.lows),
+            low_answers: section(&draft.low_answers),
         }
     }
 
@@ -221,13 +221,14 @@ impl Rank4 {
 
 impl Answers {
     /// Narrow if all answers and lists fit beside the mark.
-    fn of(answers: Vec<u32>) -> Answers {
+    fn of(answers: &[u32]) -> Answers {
         let widest = answers.iter().map(|answer| answer & !DEEP32).max();
         if widest.is_some_and(|widest| widest >= u32::from(DEEP16)) {
             return Answers::Wide(section(answers));
         }
         let narrow = |answer: &u32| *answer as u16 | ((answer >> 16) as u16 & DEEP16);
-        Answers::Narrow(section(answers.iter().map(narrow).collect()))
+        let narrow: Vec<u16> = answers.iter().map(narrow).collect();
+        Answers::Narrow(section(&narrow))
     }
 
     /// With the mark of a list in the highest of 32 bits.

@@ -18,12 +18,10 @@ pub(super) fn read<'a>(
     let mut tokens = Tokens { text, at: 0 };
     while let Some((_, token)) = tokens.next() {
         match token {
-            b"elements" => {
-                // `elements = {`; the word alone is somebody's name.
-                if tokens.next().is_some_and(|(_, token)| token == b"=") {
-                    tokens.expect(b"{")?;
-                    elements(&mut tokens, each)?;
-                }
+            // `elements = {`; the word alone is somebody's name.
+            b"elements" if tokens.next().is_some_and(|(_, token)| token == b"=") => {
+                tokens.expect(b"{")?;
+                elements(&mut tokens, each)?;
             }
             b"element" => {
                 while let Some((_, token)) = tokens.next() {
