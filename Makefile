@@ -176,6 +176,14 @@ bench-geo: ## searches and moves beside redis-server with POINTS=1000000; writes
 		--points '$(POINTS)' --redis-dump '$(BENCH_DATA)/redis-mapped-1-$(POINTS).rdb' \
 		--record bench/record --date "$$(date -u +%F)"
 
+.PHONY: bench-sets
+bench-sets: ## prefix sets beside DPDK, the tree of 2007 and two crates; writes bench/record
+	@scripts/install-tools.sh bench
+	cargo build --release --manifest-path bench/versus/Cargo.toml --bin whered-versus-sets \
+		--features dpdk --target-dir '$(TARGET_DIR)'
+	'$(TARGET_DIR)/release/whered-versus-sets' --core '$(BENCH_CORE)' \
+		--record bench/record --date "$$(date -u +%F)"
+
 .PHONY: fuzz
 fuzz: ## run each fuzz target for SECONDS=60 seconds (needs nightly and cargo-fuzz)
 	@scripts/fuzz.sh run '$(SECONDS)'

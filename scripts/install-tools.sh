@@ -37,6 +37,7 @@ can_be_root() {
 is_there() {
     case "$1" in
     python-venv) python3 -c 'import ensurepip, venv' > /dev/null 2>&1 || [ -x .venv/bin/python ] ;;
+    dpdk-headers) pkg-config --exists libdpdk ;;
     legacy-database) [ -f /usr/share/GeoIP/GeoIP.dat ] ;;
     legacy-headers) cc -include GeoIPCity.h -x c -fsyntax-only /dev/null > /dev/null 2>&1 ;;
     maxminddb.h) echo '#include <maxminddb.h>' | cc -E - > /dev/null 2>&1 ;;
@@ -71,6 +72,9 @@ package_of() {
     dnf:legacy-headers) echo GeoIP-devel ;;
     apk:legacy-headers) echo geoip-dev ;;
     brew:legacy-headers) echo geoip ;;
+    apt-get:dpdk-headers) echo libdpdk-dev ;;
+    dnf:dpdk-headers) echo dpdk-devel ;;
+    apk:dpdk-headers) echo dpdk-dev ;;
     apt-get:maxminddb.h) echo libmaxminddb-dev ;;
     dnf:maxminddb.h) echo libmaxminddb-devel ;;
     apk:maxminddb.h) echo libmaxminddb-dev ;;
@@ -223,7 +227,7 @@ test)
     ;;
 bench)
     need_cargo
-    provide cc maxminddb.h legacy-headers legacy-database redis-server
+    provide cc pkg-config maxminddb.h legacy-headers legacy-database redis-server dpdk-headers
     ;;
 venv)
     make_venv

@@ -197,7 +197,7 @@ fn a_large_table_answers_as_the_live_map_does_after_updates_too() {
                 [8, 16, 19, 20, 22, 23, 24, 24, 24, 24, 24, 32, 29][random.below(13) as usize];
             let prefix = Prefix::new(v4(random.next() as u32), length).expect("a length");
             map.insert(prefix, answer);
-            let high = 0x2000 + random.below(64) as u128;
+            let high = 0x2000 + u128::from(random.below(64));
             let address = high << 112 | u128::from(random.next()) << 48;
             let length =
                 [20, 29, 32, 40, 44, 48, 48, 48, 56, 64, 80, 128][random.below(12) as usize];

@@ -46,8 +46,8 @@ impl Cells6 {
         let mut done = 0;
         for root in 0..ROOTS as u64 {
             let count = numbers[done..].partition_point(|number| number >> 48 <= root);
-            // About one number a cell, where they lie evenly.
-            let bits = count.checked_ilog2().map_or(0, |log| (log + 1).min(BITS_MAX));
+            // One or two numbers a cell, where they lie evenly.
+            let bits = count.checked_ilog2().map_or(0, |log| log.min(BITS_MAX));
             roots.push((cells.len() as u32) << 5 | bits);
             for cell in 0..1_u64 << bits {
                 let first = root << 48 | cell.unbounded_shl(48 - bits);
@@ -138,8 +138,13 @@ impl Cells6 {
             let (start, end) = self.part(*cell);
             *rank = start as u32;
             let is_long = end - start > KEYS;
-            prefetch(&self.keys, start);
-            prefetch(&self.guides, start / KEYS);
+            // What is asked for in vain takes the place of what is needed: one of the two.
+            if is_long {
+                prefetch(&self.guides, start / KEYS);
+            } else {
+                prefetch(&self.keys, start);
+                prefetch(&self.keys, start + KEYS - 1);
+            }
             long[long_count % LANES] = lane as u8;
             long_count += usize::from(is_long);
         }

@@ -21,6 +21,7 @@
 use std::ops::Range;
 
 use super::cells::Cells6;
+use super::rank::Answers as MarkedAnswers;
 use super::sweep::{Intervals, NOTHING};
 use super::wide_tree::{LANES, WideTree};
 use crate::image::{Image, Plain, Section, bytes_of};
@@ -148,7 +149,7 @@ enum Ranks6 {
 /// IPv6.
 pub(super) struct Intervals6 {
     ranks: Ranks6,
-    answers: Section<u32>,
+    answers: MarkedAnswers,
     /// Where each list of lower bits begins among `lows`; one more than there are lists.
     bounds: Section<u32>,
     lows: Section<u64>,
@@ -222,7 +223,7 @@ impl Intervals6 {
                 0..CELLS_BOUNDARIES_MIN => Ranks6::Tree(WideTree::build(boundaries.into_iter())),
                 _ => Ranks6::Cells(Cells6::build(&boundaries)),
             },
-            answers: section(&answers),
+            answers: MarkedAnswers::of(&answers),
             bounds: section(&bounds),
             lows: section(&lows),
             low_answers: section(&low_answers),
@@ -236,7 +237,7 @@ impl Intervals6 {
             Ranks6::Cells(cells) => cells.memory_bytes(),
         };
         ranks
-            + bytes_of(&self.answers).len()
+            + self.answers.memory_bytes()
             + bytes_of(&self.bounds).len()
             + bytes_of(&self.lows).len()
             + bytes_of(&self.low_answers).len()
@@ -267,7 +268,7 @@ impl Intervals6 {
             Ranks6::Tree(tree) => tree.rank(processor, high),
             Ranks6::Cells(cells) => cells.rank(processor, high),
         };
-        let answer = self.answers[rank as usize];
+        let answer = self.answers.get(rank as usize);
         if answer & DEEP == 0 { answer } else { self.deep(answer & !DEEP, address as u64) }
     }
 
@@ -296,11 +297,11 @@ impl Intervals6 {
             Ranks6::Cells(cells) => cells.ranks(processor, &highs[..count], &mut ranks),
         }
         for rank in &ranks[..count] {
-            prefetch(&self.answers, *rank as usize);
+            self.answers.warm(*rank as usize);
         }
         let mut any_deep = 0;
         for (found, rank) in found.iter_mut().zip(&ranks[..count]) {
-            *found = self.answers[*rank as usize];
+            *found = self.answers.get(*rank as usize);
             any_deep |= *found;
         }
         if any_deep & DEEP != 0 {

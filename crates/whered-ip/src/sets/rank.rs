@@ -29,8 +29,8 @@ const BLOCKS: usize = 1 << 18;
 const DEEP16: u16 = 1 << 15;
 const DEEP32: u32 = 1 << 31;
 
-/// Answers as narrow as they fit.
-enum Answers {
+/// Answers, or marked lists, as narrow as they fit.
+pub(super) enum Answers {
     Narrow(Section<u16>),
     Wide(Section<u32>),
 }
@@ -136,10 +136,7 @@ impl Rank4 {
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
-        let answers = match &self.answers {
-            Answers::Narrow(answers) => bytes_of(answers).len(),
-            Answers::Wide(answers) => bytes_of(answers).len(),
-        };
+        let answers = self.answers.memory_bytes();
         let deep =
             bytes_of(&self.bounds).len() + self.lows.len() + bytes_of(&self.low_answers).len();
         bytes_of(&self.blocks).len() + answers + deep
@@ -221,7 +218,7 @@ impl Rank4 {
 
 impl Answers {
     /// Narrow if all answers and lists fit beside the mark.
-    fn of(answers: &[u32]) -> Answers {
+    pub(super) fn of(answers: &[u32]) -> Answers {
         let widest = answers.iter().map(|answer| answer & !DEEP32).max();
         if widest.is_some_and(|widest| widest >= u32::from(DEEP16)) {
             return Answers::Wide(section(answers));
@@ -231,9 +228,25 @@ impl Answers {
         Answers::Narrow(section(&narrow))
     }
 
+    pub(super) fn memory_bytes(&self) -> usize {
+        match self {
+            Answers::Narrow(answers) => bytes_of(answers).len(),
+            Answers::Wide(answers) => bytes_of(answers).len(),
+        }
+    }
+
+    /// Asks for an answer's line.
+    #[inline(always)]
+    pub(super) fn warm(&self, place: usize) {
+        match self {
+            Answers::Narrow(answers) => answers.prefetch(place),
+            Answers::Wide(answers) => answers.prefetch(place),
+        }
+    }
+
     /// With the mark of a list in the highest of 32 bits.
     #[inline(always)]
-    fn get(&self, place: usize) -> u32 {
+    pub(super) fn get(&self, place: usize) -> u32 {
         match self {
             Answers::Narrow(answers) => widened(answers[place]),
             Answers::Wide(answers) => answers[place],
