@@ -315,7 +315,7 @@ mod tests {
             let block = block(text);
             let prefixes: Vec<Prefix> = block.prefixes().collect();
             assert!(prefixes.len() <= 254);
-            assert_eq!(prefixes.first().map(|p| p.address()), Some(block.first()));
+            assert_eq!(prefixes.first().map(Prefix::address), Some(block.first()));
             assert_eq!(Block::from(*prefixes.last().unwrap()).last(), block.last());
             let sizes = prefixes.iter().map(|p| Block::from(*p).size_less_one());
             let total = sizes.fold(prefixes.len() as u128 - 1, u128::wrapping_add);

@@ -145,10 +145,15 @@ impl Halves4 {
     #[inline(always)]
     pub(super) fn answers(&self, processor: impl Compare, addresses: &[u32], found: &mut [u32]) {
         if self.is_short {
-            // Nothing to find first, and small enough to be near: stages would only cost.
+            // Nothing to find first, and small enough to be near: stages would only cost. An array
+            // of this length needs no check of a place that has 16 bits.
+            let starts: &[u32; UPPERS + 1] =
+                self.starts.first_chunk().expect("one more than uppers");
             let mut ranks = [0; LANES];
             for (rank, address) in ranks.iter_mut().zip(addresses) {
-                let Part { start, count } = self.part(*address);
+                let upper = (address >> 16) as usize;
+                let (start, end) = (starts[upper], starts[upper + 1]);
+                let count = end.wrapping_sub(start);
                 *rank = start + not_above(processor, &self.lows, start, count, *address as u16);
             }
             return self.answers.get_many(&ranks[..addresses.len().min(LANES)], found);
@@ -189,7 +194,7 @@ impl Halves4 {
 #[inline(always)]
 fn not_above(processor: impl Compare, sorted: &[u16], start: u32, count: u32, number: u16) -> u32 {
     let start = start as usize;
-    let line = sorted[start..start + LINE].first_chunk().expect("a line's length");
-    let inside = ((1_u64 << count) - 1) as u32;
+    let line = sorted.get(start..).and_then(<[u16]>::first_chunk).expect("spare numbers follow");
+    let inside = ((1_u64 << (count & 63)) - 1) as u32;
     (processor.not_above32(line, number) & inside).count_ones()
 }
