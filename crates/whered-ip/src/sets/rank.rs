@@ -177,7 +177,7 @@ impl Rank4 {
     }
 
     /// The answers of at most [`LANES`] addresses, in two stages of reads that do not wait for each
-    /// other; asking for the lines beforehand took longer.
+    /// other.
     #[inline(always)]
     pub(super) fn answers(&self, addresses: &[u32], found: &mut [u32]) {
         let mut places = [0_u32; LANES];
