@@ -202,6 +202,14 @@ faults: ## kill servers and fail their disks for MINUTES=5 each, the release pro
 	'$(TARGET_DIR)/release/whered' bench faults --minutes '$(MINUTES)' \
 		--record bench/record --date "$$(date -u +%F)"
 
+.PHONY: bench-sets
+bench-sets: ## prefix sets beside DPDK, the tree of 2007 and two crates; writes bench/record
+	@scripts/install-tools.sh bench
+	cargo build --release --manifest-path bench/versus/Cargo.toml --bin whered-versus-sets \
+		--features dpdk --target-dir '$(TARGET_DIR)'
+	'$(TARGET_DIR)/release/whered-versus-sets' --core '$(BENCH_CORE)' \
+		--record bench/record --date "$$(date -u +%F)"
+
 .PHONY: fuzz
 fuzz: ## run each fuzz target for SECONDS=60 seconds (needs nightly and cargo-fuzz)
 	@scripts/fuzz.sh run '$(SECONDS)'

@@ -37,9 +37,9 @@ can_be_root() {
 is_there() {
     case "$1" in
     python-venv) python3 -c 'import ensurepip, venv' > /dev/null 2>&1 || [ -x .venv/bin/python ] ;;
+    dpdk-headers) pkg-config --exists libdpdk ;;
     legacy-database) [ -f /usr/share/GeoIP/GeoIP.dat ] ;;
     legacy-headers) cc -include GeoIPCity.h -x c -fsyntax-only /dev/null > /dev/null 2>&1 ;;
-    dpdk-headers) [ -f /usr/include/dpdk/rte_acl.h ] ;;
     maxminddb.h) echo '#include <maxminddb.h>' | cc -E - > /dev/null 2>&1 ;;
     python-maxminddb) /usr/bin/python3 -c 'from maxminddb import extension' > /dev/null 2>&1 ;;
     nginx-geoip2) [ -f /usr/lib/nginx/modules/ngx_http_geoip2_module.so ] ;;
@@ -74,6 +74,7 @@ package_of() {
     brew:legacy-headers) echo geoip ;;
     apt-get:dpdk-headers) echo libdpdk-dev ;;
     dnf:dpdk-headers) echo dpdk-devel ;;
+    apk:dpdk-headers) echo dpdk-dev ;;
     apt-get:maxminddb.h) echo libmaxminddb-dev ;;
     dnf:maxminddb.h) echo libmaxminddb-devel ;;
     apk:maxminddb.h) echo libmaxminddb-dev ;;
@@ -226,7 +227,7 @@ test)
     ;;
 bench)
     need_cargo
-    provide cc maxminddb.h legacy-headers dpdk-headers legacy-database redis-server
+    provide cc pkg-config maxminddb.h legacy-headers dpdk-headers legacy-database redis-server
     ;;
 venv)
     make_venv

@@ -11,6 +11,16 @@ fn main() {
         .flag("-std=gnu11")
         .warnings(true)
         .compile("rivals");
+    // The tree of 2007 as its author would build it today.
+    cc::Build::new()
+        .file("c/seed_tree.c")
+        .opt_level(3)
+        .flag("-march=native")
+        .warnings(true)
+        .compile("seed_tree");
+    if std::env::var_os("CARGO_FEATURE_DPDK").is_some() {
+        dpdk();
+    }
     println!("cargo::rustc-link-lib=GeoIP");
     println!("cargo::rustc-link-lib=dl");
     if std::env::var_os("CARGO_FEATURE_DPDK").is_some() {
@@ -32,5 +42,31 @@ fn dpdk() {
         .compile("dpdk-rivals");
     for library in ["rte_acl", "rte_eal"] {
         println!("cargo::rustc-link-arg-bin=whered-versus-rules=-l{library}");
+    }
+}
+
+/// DPDK where Debian puts it; only the one program that uses it is linked with it.
+fn dpdk() {
+    let flags =
+        std::process::Command::new("pkg-config").args(["--cflags-only-I", "libdpdk"]).output();
+    let flags = flags.expect("pkg-config is installed").stdout;
+    let mut build = cc::Build::new();
+    for flag in String::from_utf8_lossy(&flags).split_whitespace() {
+        build.flag(flag);
+    }
+    build
+        .file("c/dpdk.c")
+        .opt_level(3)
+        .flag("-march=native")
+        .flag("-include")
+        .flag("rte_config.h")
+        .warnings(true)
+        .cargo_metadata(false)
+        .compile("dpdk_rivals");
+    let out = std::env::var("OUT_DIR").expect("cargo says where to");
+    let link = |flag: &str| println!("cargo::rustc-link-arg-bin=whered-versus-sets={flag}");
+    link(&format!("{out}/libdpdk_rivals.a"));
+    for library in ["rte_fib", "rte_lpm", "rte_eal"] {
+        link(&format!("-l{library}"));
     }
 }

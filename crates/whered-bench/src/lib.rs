@@ -8,6 +8,7 @@
 //! lookup   file ──► lists of addresses, engines ──► rounds ──► table, JSON
 //! faults   servers that are killed, cut off, filled up ──► what they have kept
 //! rules    shape, seed ──► rulesets like ClassBench's
+//! sets     seed ──► prefixes by published lengths, addresses
 //! measure  clock, pinning, statistics, the machine's description
 //! ```
 //!
@@ -21,5 +22,6 @@ pub mod lookup;
 pub mod measure;
 mod random;
 pub mod rules;
+pub mod sets;
 
 pub use random::Random;

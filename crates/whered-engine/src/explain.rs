@@ -55,7 +55,7 @@ impl Engine {
         let entry = self.prefix_sets().read(set, |members| {
             members.longest_match(address, now).map(|found| {
                 let value = found.value.map(|value| String::from_utf8_lossy(value).into_owned());
-                let prefix = found.prefix.to_string();
+                let prefix = found.block.to_string();
                 (
                     prefix.clone(),
                     json!({

@@ -157,7 +157,7 @@ fn insert_all(
 }
 
 fn remove_all(members: &mut PrefixSet, prefixes: &[Prefix], now_millis: u64) -> usize {
-    prefixes.iter().filter(|prefix| members.remove(prefix, now_millis)).count()
+    prefixes.iter().filter(|prefix| members.remove(*prefix, now_millis)).count()
 }
 
 #[cfg(test)]

@@ -116,6 +116,8 @@ pub unsafe trait Plain: Copy + Send + Sync + 'static {}
 // SAFETY: numbers.
 unsafe impl Plain for u8 {}
 // SAFETY: numbers.
+unsafe impl Plain for u16 {}
+// SAFETY: numbers.
 unsafe impl Plain for u32 {}
 // SAFETY: numbers.
 unsafe impl Plain for u64 {}

@@ -35,6 +35,7 @@ pub mod image;
 mod prefix;
 mod prefix_map;
 mod prefix_set;
+mod sets;
 mod simd;
 pub mod text;
 
@@ -44,3 +45,7 @@ pub use prefix::{Prefix, PrefixError, PrefixErrorKind};
 pub use prefix_map::naive;
 pub use prefix_map::{AllMatches, Iter, PrefixMap};
 pub use prefix_set::{PrefixMatch, PrefixSet};
+pub use sets::{
+    AddressRanges, Block, BlockError, CompiledForm, CompiledSet, LiveIpv4, LiveMatch, LiveReader,
+    SetEntry, SetFormat, SetTextError, read_set,
+};

@@ -1,10 +1,10 @@
 //! Prefix sets: values, expiry, and agreement with a naive twin that knows the time.
 
+use std::cmp::Reverse;
 use std::net::IpAddr;
 
 use proptest::prelude::*;
-use whered_ip::naive::NaiveMap;
-use whered_ip::{Prefix, PrefixMatch, PrefixSet};
+use whered_ip::{Block, Prefix, PrefixMatch, PrefixSet};
 
 mod support;
 
@@ -22,7 +22,7 @@ fn a_member_is_live_below_its_expiry_and_gone_at_it() {
     let host = prefix("192.0.2.1");
     assert!(set.insert(host, None, Some(100), 0));
     for (now_millis, live) in [(0, true), (99, true), (100, false), (u64::MAX, false)] {
-        assert_eq!(set.get(&host, now_millis).is_some(), live);
+        assert_eq!(set.get(host, now_millis).is_some(), live);
         assert_eq!(set.longest_match(host.address(), now_millis).is_some(), live);
         assert_eq!(set.all_matches(host.address(), now_millis).count(), usize::from(live));
         assert_eq!(set.iter(now_millis).count(), usize::from(live));
@@ -51,14 +51,14 @@ fn insert_says_whether_the_prefix_is_new_and_replaces_value_and_expiry() {
     assert!(set.insert(net, Some(b"a"), Some(100), 0));
     assert!(!set.insert(net, Some(b"b"), None, 50), "still live");
     assert_eq!(
-        set.get(&net, 1000),
-        Some(PrefixMatch { prefix: net, value: Some(b"b"), expires_at_millis: None })
+        set.get(net, 1000),
+        Some(PrefixMatch { block: net.into(), value: Some(b"b"), expires_at_millis: None })
     );
     assert_eq!(set.remove_expired(1000, 9), 0, "the old expiry was replaced");
     assert!(!set.insert(net, None, Some(2000), 1000));
-    assert_eq!(set.get(&net, 1999).unwrap().value, None);
+    assert_eq!(set.get(net, 1999).unwrap().value, None);
     assert!(set.insert(net, Some(b""), None, 2000), "had expired, so it is new");
-    assert_eq!(set.get(&net, 2000).unwrap().value, Some(&b""[..]));
+    assert_eq!(set.get(net, 2000).unwrap().value, Some(&b""[..]));
     assert_eq!((set.len(), set.next_expiry_millis()), (1, None));
 }
 
@@ -66,12 +66,12 @@ fn insert_says_whether_the_prefix_is_new_and_replaces_value_and_expiry() {
 fn remove_says_whether_a_live_member_went_and_forgets_expired_ones_too() {
     let mut set = PrefixSet::new();
     let net = prefix("10.0.0.0/8");
-    assert!(!set.remove(&net, 0));
+    assert!(!set.remove(net, 0));
     set.insert(net, None, Some(5), 0);
-    assert!(!set.remove(&net, 5), "it was expired");
+    assert!(!set.remove(net, 5), "it was expired");
     assert!(set.is_empty());
     set.insert(net, None, Some(5), 0);
-    assert!(set.remove(&net, 4));
+    assert!(set.remove(net, 4));
     assert_eq!(set.next_expiry_millis(), None);
 }
 
@@ -111,8 +111,11 @@ fn an_ipv4_mapped_address_meets_ipv6_members_only() {
     assert_eq!(set.longest_match(address("::ffff:10.0.0.1"), 0), None);
     set.insert(prefix("::ffff:10.0.0.0/104"), None, None, 0);
     let found = set.longest_match(address("::ffff:10.0.0.1"), 0).unwrap();
-    assert_eq!(found.prefix, prefix("::ffff:10.0.0.0/104"));
-    assert_eq!(set.longest_match(address("10.0.0.1"), 0).unwrap().prefix, prefix("10.0.0.0/8"));
+    assert_eq!(found.block, prefix("::ffff:10.0.0.0/104").into());
+    assert_eq!(
+        set.longest_match(address("10.0.0.1"), 0).unwrap().block,
+        prefix("10.0.0.0/8").into()
+    );
 }
 
 #[test]
@@ -123,16 +126,36 @@ fn memory_counts_values_and_goes_back_when_they_go() {
     set.insert(net, Some(&[7; 5000]), Some(10), 0);
     set.insert(net, Some(&[7; 9000]), Some(20), 0);
     assert!((9000..14_000).contains(&set.memory_bytes()));
-    set.remove(&net, 0);
+    set.remove(net, 0);
     assert!(set.memory_bytes() < empty_bytes + 1000);
 }
 
 #[derive(Clone, Debug)]
 enum Step {
-    Insert(Prefix, Option<Vec<u8>>, Option<u64>),
-    Remove(Prefix),
+    Insert(Block, Option<Vec<u8>>, Option<u64>),
+    Remove(Block),
     Wait(u64),
     RemoveExpired(usize),
+}
+
+/// A prefix, or a range around and across one.
+fn block() -> impl Strategy<Value = Block> {
+    let range = (support::prefix(), 0..4u8, 0..4u8).prop_map(|(prefix, below, above)| {
+        let ends = Block::from(prefix);
+        let (first, last) = match (ends.first(), ends.last()) {
+            (IpAddr::V4(first), IpAddr::V4(last)) => (
+                IpAddr::V4(first.to_bits().saturating_sub(below.into()).into()),
+                IpAddr::V4(last.to_bits().saturating_add(above.into()).into()),
+            ),
+            (IpAddr::V6(first), IpAddr::V6(last)) => (
+                IpAddr::V6(first.to_bits().saturating_sub(below.into()).into()),
+                IpAddr::V6(last.to_bits().saturating_add(above.into()).into()),
+            ),
+            other => other,
+        };
+        Block::from_ends(first, last).expect("wider than a block")
+    });
+    prop_oneof![3 => support::prefix().prop_map(Block::from), 1 => range]
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -140,14 +163,14 @@ fn step() -> impl Strategy<Value = Step> {
     // Expiries tie, lie in the past, or are never.
     let lasting = prop::option::weighted(0.7, 0..6u64);
     prop_oneof![
-        6 => (support::prefix(), value, lasting).prop_map(|(p, v, e)| Step::Insert(p, v, e)),
-        2 => support::prefix().prop_map(Step::Remove),
+        6 => (block(), value, lasting).prop_map(|(b, v, e)| Step::Insert(b, v, e)),
+        2 => block().prop_map(Step::Remove),
         2 => (0..3u64).prop_map(Step::Wait),
         1 => (0..4usize).prop_map(Step::RemoveExpired),
     ]
 }
 
-type Naive = NaiveMap<(Option<Vec<u8>>, Option<u64>)>;
+type Naive = std::collections::BTreeMap<Block, (Option<Vec<u8>>, Option<u64>)>;
 
 fn is_live(expires_at_millis: Option<u64>, now_millis: u64) -> bool {
     match expires_at_millis {
@@ -159,9 +182,8 @@ fn is_live(expires_at_millis: Option<u64>, now_millis: u64) -> bool {
 fn compare(set: &PrefixSet, naive: &Naive, addresses: &[IpAddr], now_millis: u64) {
     let live: Vec<PrefixMatch<'_>> = naive
         .iter()
-        .into_iter()
-        .map(|(prefix, (value, expires_at_millis))| PrefixMatch {
-            prefix,
+        .map(|(block, (value, expires_at_millis))| PrefixMatch {
+            block: *block,
             value: value.as_deref(),
             expires_at_millis: *expires_at_millis,
         })
@@ -169,14 +191,28 @@ fn compare(set: &PrefixSet, naive: &Naive, addresses: &[IpAddr], now_millis: u64
         .collect();
     assert_eq!(set.iter(now_millis).collect::<Vec<_>>(), live);
     assert_eq!((set.len(), set.live_len(now_millis)), (naive.len(), live.len()));
+    for after in live
+        .iter()
+        .map(|found| found.block)
+        .chain(naive.keys().copied())
+        .chain(addresses.iter().map(|address| Block::from(*address)))
+    {
+        let behind: Vec<_> = live.iter().filter(|found| found.block > after).copied().collect();
+        assert_eq!(set.iter_after(after, now_millis).collect::<Vec<_>>(), behind, "{after}");
+    }
+    let (compiled, members) = (set.compile(now_millis), set.compile_members(now_millis));
     let mut batch = Vec::new();
     set.longest_match_batch(addresses, now_millis, &mut batch);
     for (address, batched) in addresses.iter().zip(batch) {
         let mut holding: Vec<_> = live.clone();
-        holding.retain(|found| found.prefix.contains(*address));
-        holding.sort_by_key(|found| found.prefix.length_bits());
+        holding.retain(|found| found.block.contains(*address));
+        holding.sort_by_key(|found| (Reverse(found.block.size_less_one()), found.block.first()));
         assert_eq!(set.longest_match(*address, now_millis), holding.last().copied());
         assert_eq!(batched, holding.last().copied());
+        let place = compiled.lookup(*address).map(|answer| live[answer as usize - 1]);
+        assert_eq!(place, holding.last().copied());
+        assert_eq!(members.lookup(*address), holding.last().map(|_| 1));
+        assert_eq!(set.addresses(now_millis).contains(*address), !holding.is_empty());
         assert_eq!(set.all_matches(*address, now_millis).collect::<Vec<_>>(), holding);
     }
 }
@@ -190,33 +226,32 @@ proptest! {
         let (mut set, mut naive, mut now_millis) = (PrefixSet::new(), Naive::new(), 10u64);
         for step in steps {
             match step {
-                Step::Insert(prefix, value, lasting) => {
+                Step::Insert(block, value, lasting) => {
                     // An offset of 0 to 5 on a clock two steps behind: some are born expired.
                     let expires = lasting.map(|lasting| now_millis - 2 + lasting);
-                    let new = set.insert(prefix, value.as_deref(), expires, now_millis);
-                    let old = naive.insert(prefix, (value, expires));
+                    let new = set.insert(block, value.as_deref(), expires, now_millis);
+                    let old = naive.insert(block, (value, expires));
                     prop_assert_eq!(new, !old.is_some_and(|(_, at)| is_live(at, now_millis)));
                 }
-                Step::Remove(prefix) => {
-                    let old = naive.remove(&prefix);
+                Step::Remove(block) => {
+                    let old = naive.remove(&block);
                     prop_assert_eq!(
-                        set.remove(&prefix, now_millis),
+                        set.remove(block, now_millis),
                         old.is_some_and(|(_, at)| is_live(at, now_millis))
                     );
                 }
                 Step::Wait(millis) => now_millis += millis,
                 Step::RemoveExpired(limit) => {
-                    let mut due: Vec<(u64, Prefix)> = naive
+                    let mut due: Vec<(u64, Block)> = naive
                         .iter()
-                        .into_iter()
-                        .filter_map(|(prefix, (_, at))| Some(((*at)?, prefix)))
+                        .filter_map(|(block, (_, at))| Some(((*at)?, *block)))
                         .filter(|(at, _)| *at <= now_millis)
                         .collect();
                     due.sort();
                     due.truncate(limit);
                     prop_assert_eq!(set.remove_expired(now_millis, limit), due.len());
-                    for (_, prefix) in due {
-                        naive.remove(&prefix);
+                    for (_, block) in due {
+                        naive.remove(&block);
                     }
                 }
             }

@@ -90,6 +90,35 @@ impl<V> PrefixMap<V> {
         AllMatches { map: self, address, leaf: descent.leaf, descent, depth: 0, lengths }
     }
 
+    /// The longest other prefix that covers this one, with its value.
+    pub fn outer(&self, prefix: &Prefix) -> Option<(Prefix, &V)> {
+        let trace = self.trace(prefix);
+        let home = usize::from(prefix.length_bits() / 8);
+        let end = &self.nodes[trace.path[trace.depth]];
+        if trace.depth < home
+            && let Some(Link::Entry(entry)) = end.link(trace.octets[trace.depth])
+        {
+            let Entry { prefix: outer, value } = &self.entries[entry];
+            if outer != prefix && outer.covers(prefix) {
+                return Some((*outer, value));
+            }
+        }
+        for depth in (0..=trace.depth).rev() {
+            let node = &self.nodes[trace.path[depth]];
+            // At its own node only shorter ones count, above it all of them.
+            let index = match prefix.length_bits() % 8 {
+                0 if depth == home => continue,
+                bits if depth == home => base_index(trace.octets[depth], bits) >> 1,
+                _ => base_index(trace.octets[depth], 7),
+            };
+            if let Some((_, entry)) = node.longest_from(index) {
+                let Entry { prefix, value } = &self.entries[entry];
+                return Some((*prefix, value));
+            }
+        }
+        None
+    }
+
     /// The value of this very prefix.
     pub fn get(&self, prefix: &Prefix) -> Option<&V> {
         let entry = self.trace(prefix).entry?;

@@ -204,7 +204,7 @@ fn write_match(reply: &mut Reply, found: &PrefixMatch<'_>, with_value: bool) {
     if with_value {
         reply.array(2);
     }
-    reply.bulk(found.prefix.to_string().as_bytes());
+    reply.bulk(found.block.to_string().as_bytes());
     if with_value {
         match found.value {
             Some(value) => reply.bulk(value),

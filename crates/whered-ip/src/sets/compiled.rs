@@ -1,0 +1,413 @@
+//! A set compiled for lookups: never changed, asked for numbers.
+//!
+//! For: what answers while a set is large or busy. Not for: changes (`PrefixSet`, `LiveIpv4`),
+//! values and expiries (the caller's, found by the number), or names.
+//!
+//! ```text
+//! blocks, smallest wins ──► elementary intervals ──┬─ IPv4 ──► wide tree, halves, or rank by /24
+//!  (prefixes and ranges)                           └─ IPv6 ──► wide tree, or cells by leading bits
+//! ```
+//!
+//! Which of the IPv4 forms it is follows from the data alone; [`CompiledSet::explain`] says which
+//! and why. `docs/design/prefix-sets.md` has the measurements.
+//!
+//! Concurrency: never changes; any number of readers, no locks. Cost: see the forms.
+#![allow(unsafe_code, reason = "code for more than the baseline is entered behind its token")]
+
+use std::fmt;
+use std::net::IpAddr;
+
+use super::Block;
+use super::halves::Halves4;
+use super::intervals::{ANSWER_MAX, Intervals4, Intervals6};
+use super::rank::{self, Rank4};
+use super::sweep::{Intervals, NOTHING, Span};
+use super::wide_tree::LANES;
+use crate::simd::{Compare, Scalar, WidePath, wide_path};
+#[cfg(target_arch = "x86_64")]
+use whered_cpu::{Avx2, Avx512};
+
+/// From how many intervals on the table of upper halves pays: below, the tree has two levels.
+const HALVES_INTERVALS_MIN: usize = 17 * 16;
+/// From how many intervals on the bit map of all /24 pays: below, the tree is as near and smaller.
+const RANK_INTERVALS_MIN: usize = 1 << 18;
+/// At most one interval in so many may lie inside a /24 for the bit map.
+const RANK_DEEP_SHARE: usize = 8;
+
+/// Blocks of addresses compiled into the form that suits them; of the blocks that hold an address
+/// the smallest one answers, with a number that the caller gave it.
+///
+/// # Examples
+///
+/// ```
+/// use whered_ip::{Block, CompiledSet};
+///
+/// let wide: Block = "10.0.0.0/8".parse()?;
+/// let narrow: Block = "10.0.0.5-10.0.0.9".parse()?;
+/// let set = CompiledSet::build([(wide, 1), (narrow, 2)]);
+/// assert_eq!(set.lookup("10.0.0.7".parse()?), Some(2));
+/// assert_eq!(set.lookup("10.0.0.10".parse()?), Some(1));
+/// assert_eq!(set.lookup("11.0.0.0".parse()?), None);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct CompiledSet {
+    ipv4: Ipv4Form,
+    ipv6: Intervals6,
+    blocks: usize,
+    /// Why IPv4 has its form.
+    reason: String,
+    path: WidePath,
+}
+
+enum Ipv4Form {
+    Intervals(Intervals4),
+    Halves(Halves4),
+    Rank(Rank4),
+}
+
+/// The form of the IPv4 part of a [`CompiledSet`].
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum CompiledForm {
+    /// Elementary intervals in a 17-way tree.
+    Intervals,
+    /// Elementary intervals by the upper half of the address, with sorted lists of lower halves.
+    Halves,
+    /// Rank in a bit map of all /24.
+    Rank,
+}
+
+/// Blocks of both families, as they are compiled.
+#[derive(Default)]
+pub(crate) struct Spans {
+    pub(crate) ipv4: Vec<Span<u32>>,
+    pub(crate) ipv6: Vec<Span<u128>>,
+}
+
+impl Spans {
+    pub(crate) fn push(&mut self, block: Block, answer: u32) {
+        match (block.first(), block.last()) {
+            (IpAddr::V4(first), IpAddr::V4(last)) => {
+                let (first, last) = (first.to_bits(), last.to_bits());
+                self.ipv4.push(Span { first, last, answer });
+            }
+            (IpAddr::V6(first), IpAddr::V6(last)) => {
+                let (first, last) = (first.to_bits(), last.to_bits());
+                self.ipv6.push(Span { first, last, answer });
+            }
+            // A block has one family.
+            _ => {}
+        }
+    }
+}
+
+impl CompiledSet {
+    /// Compiles blocks with their numbers: 1 to 2^31 - 1.
+    ///
+    /// Blocks may nest and overlap: the smallest one answers, of equally small ones the one that
+    /// begins later, of equal ones the last one given. Neighbours with the same number are one
+    /// interval inside, so that a set asked for membership only gets one number for all blocks.
+    /// About 50 ns a block, sorted; memory 24 bytes (IPv6: 80) a block more meanwhile.
+    ///
+    /// # Panics
+    ///
+    /// When a number is zero or too large.
+    #[must_use]
+    pub fn build(blocks: impl IntoIterator<Item = (Block, u32)>) -> CompiledSet {
+        Self::build_as(None, blocks)
+    }
+
+    /// As [`build`](Self::build), in the given form of IPv4 rather than the one that suits it.
+    ///
+    /// # Panics
+    ///
+    /// As [`build`](Self::build).
+    #[must_use]
+    pub fn build_as(
+        form: Option<CompiledForm>,
+        blocks: impl IntoIterator<Item = (Block, u32)>,
+    ) -> CompiledSet {
+        let mut spans = Spans::default();
+        for (block, answer) in blocks {
+            assert!((1..=ANSWER_MAX).contains(&answer), "answers are 1 to 2^31 - 1, not {answer}");
+            spans.push(block, answer);
+        }
+        Self::of_spans(form, spans)
+    }
+
+    /// Compiles blocks for membership only: all of them answer 1.
+    #[must_use]
+    pub fn members(blocks: impl IntoIterator<Item = Block>) -> CompiledSet {
+        Self::build(blocks.into_iter().map(|block| (block, 1)))
+    }
+
+    pub(crate) fn of_spans(form: Option<CompiledForm>, spans: Spans) -> CompiledSet {
+        let blocks = spans.ipv4.len() + spans.ipv6.len();
+        let ipv4 = Intervals::of(spans.ipv4);
+        let ipv6 = Intervals6::build(&Intervals::of(spans.ipv6));
+        let (suited, mut reason) = suited_form(&ipv4);
+        let form = form.unwrap_or(suited);
+        if form != suited {
+            reason = "it was asked for".to_owned();
+        }
+        let ipv4 = match form {
+            CompiledForm::Intervals => Ipv4Form::Intervals(Intervals4::build(&ipv4)),
+            CompiledForm::Halves => Ipv4Form::Halves(Halves4::build(&ipv4)),
+            CompiledForm::Rank => Ipv4Form::Rank(Rank4::build(&ipv4)),
+        };
+        CompiledSet { ipv4, ipv6, blocks, reason, path: wide_path() }
+    }
+
+    /// The form of the IPv4 part.
+    #[must_use]
+    pub fn form(&self) -> CompiledForm {
+        match &self.ipv4 {
+            Ipv4Form::Intervals(_) => CompiledForm::Intervals,
+            Ipv4Form::Halves(_) => CompiledForm::Halves,
+            Ipv4Form::Rank(_) => CompiledForm::Rank,
+        }
+    }
+
+    /// How many blocks it was compiled from.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.blocks
+    }
+
+    /// Whether it was compiled from no blocks.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.blocks == 0
+    }
+
+    /// How many bytes the tables take.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        let ipv4 = match &self.ipv4 {
+            Ipv4Form::Intervals(intervals) => intervals.memory_bytes(),
+            Ipv4Form::Halves(halves) => halves.memory_bytes(),
+            Ipv4Form::Rank(rank) => rank.memory_bytes(),
+        };
+        ipv4 + self.ipv6.memory_bytes()
+    }
+
+    /// Form, size and reason for people, one line a family.
+    #[must_use]
+    pub fn explain(&self) -> String {
+        let path = match self.path {
+            WidePath::Scalar => "scalar",
+            #[cfg(target_arch = "x86_64")]
+            WidePath::Avx2(_) => "AVX2",
+            #[cfg(target_arch = "x86_64")]
+            WidePath::Avx512(_) => "AVX-512",
+        };
+        let reason = &self.reason;
+        let ipv4 = match &self.ipv4 {
+            Ipv4Form::Intervals(form) => format!(
+                "wide tree of {} intervals, {} levels of 17 ways, {path}, {} bytes, because {reason}",
+                form.len(),
+                form.depth(),
+                form.memory_bytes()
+            ),
+            Ipv4Form::Halves(form) => format!(
+                "{} intervals by upper half and sorted lower halves, {path}, {} bytes, because {reason}",
+                form.len(),
+                form.memory_bytes()
+            ),
+            Ipv4Form::Rank(form) => format!(
+                "rank by /24 with answers of {} bits, {} bytes, because {reason}",
+                form.answer_bits(),
+                form.memory_bytes()
+            ),
+        };
+        let form = &self.ipv6;
+        format!(
+            "IPv4: {ipv4}\nIPv6: {} intervals in {}, {} lists below /64, {path}, {} bytes",
+            form.len(),
+            form.ways(),
+            form.deep_len(),
+            form.memory_bytes()
+        )
+    }
+
+    /// The number of the smallest block that holds the address.
+    #[inline]
+    #[must_use]
+    pub fn lookup(&self, address: IpAddr) -> Option<u32> {
+        let answer = match address {
+            IpAddr::V4(v4) => self.lookup4(v4.to_bits()),
+            IpAddr::V6(v6) => self.lookup6(v6.to_bits()),
+        };
+        (answer != NOTHING).then_some(answer)
+    }
+
+    /// The number for an IPv4 address given as a number; 0 if no block holds it.
+    #[inline]
+    #[must_use]
+    pub fn lookup4(&self, address: u32) -> u32 {
+        match self.path {
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: the token says that the instructions are there.
+            WidePath::Avx512(processor) => unsafe { self.answer4_avx512(processor, address) },
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: the token says that the instructions are there.
+            WidePath::Avx2(processor) => unsafe { self.answer4_avx2(processor, address) },
+            WidePath::Scalar => self.answer4(Scalar, address),
+        }
+    }
+
+    /// The number for an IPv6 address given as a number; 0 if no block holds it.
+    #[inline]
+    #[must_use]
+    pub fn lookup6(&self, address: u128) -> u32 {
+        match self.path {
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: the token says that the instructions are there.
+            WidePath::Avx512(processor) => unsafe { self.answer6_avx512(processor, address) },
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: the token says that the instructions are there.
+            WidePath::Avx2(processor) => unsafe { self.answer6_avx2(processor, address) },
+            WidePath::Scalar => self.ipv6.answer(Scalar, address),
+        }
+    }
+
+    /// Looks up many IPv4 addresses at once: `found[n]` becomes what `lookup4` says of
+    /// `addresses[n]`. They go side by side, 64 at a time.
+    ///
+    /// # Panics
+    ///
+    /// When the two slices differ in length.
+    pub fn lookup4_batch(&self, addresses: &[u32], found: &mut [u32]) {
+        assert_eq!(addresses.len(), found.len(), "one answer an address");
+        match self.path {
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: the token says that the instructions are there.
+            WidePath::Avx512(processor) => unsafe {
+                self.answers4_avx512(processor, addresses, found);
+            },
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: the token says that the instructions are there.
+            WidePath::Avx2(processor) => unsafe { self.answers4_avx2(processor, addresses, found) },
+            WidePath::Scalar => self.answers4(Scalar, addresses, found),
+        }
+    }
+
+    /// Looks up many IPv6 addresses at once: `found[n]` becomes what `lookup6` says of
+    /// `addresses[n]`.
+    ///
+    /// # Panics
+    ///
+    /// When the two slices differ in length.
+    pub fn lookup6_batch(&self, addresses: &[u128], found: &mut [u32]) {
+        assert_eq!(addresses.len(), found.len(), "one answer an address");
+        match self.path {
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: the token says that the instructions are there.
+            WidePath::Avx512(processor) => unsafe {
+                self.answers6_avx512(processor, addresses, found);
+            },
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: the token says that the instructions are there.
+            WidePath::Avx2(processor) => unsafe { self.answers6_avx2(processor, addresses, found) },
+            WidePath::Scalar => self.answers6(Scalar, addresses, found),
+        }
+    }
+
+    #[inline(always)]
+    fn answer4(&self, processor: impl Compare, address: u32) -> u32 {
+        match &self.ipv4 {
+            Ipv4Form::Intervals(form) => form.answer(processor, address),
+            Ipv4Form::Halves(form) => form.answer(processor, address),
+            Ipv4Form::Rank(form) => form.answer(address),
+        }
+    }
+
+    #[inline(always)]
+    fn answers4(&self, processor: impl Compare, addresses: &[u32], found: &mut [u32]) {
+        for (addresses, found) in addresses.chunks(LANES).zip(found.chunks_mut(LANES)) {
+            match &self.ipv4 {
+                Ipv4Form::Intervals(form) => form.answers(processor, addresses, found),
+                Ipv4Form::Halves(form) => form.answers(processor, addresses, found),
+                Ipv4Form::Rank(form) => form.answers(addresses, found),
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn answers6(&self, processor: impl Compare, addresses: &[u128], found: &mut [u32]) {
+        for (addresses, found) in addresses.chunks(LANES).zip(found.chunks_mut(LANES)) {
+            self.ipv6.answers(processor, addresses, found);
+        }
+    }
+}
+
+/// One entry for each question and each processor beyond the baseline.
+macro_rules! entries {
+    ($processor:ty, $features:literal, $one4:ident, $one6:ident, $many4:ident, $many6:ident) => {
+        #[cfg(target_arch = "x86_64")]
+        impl CompiledSet {
+            #[target_feature(enable = $features)]
+            fn $one4(&self, processor: $processor, address: u32) -> u32 {
+                self.answer4(processor, address)
+            }
+
+            #[target_feature(enable = $features)]
+            fn $one6(&self, processor: $processor, address: u128) -> u32 {
+                self.ipv6.answer(processor, address)
+            }
+
+            #[target_feature(enable = $features)]
+            fn $many4(&self, processor: $processor, addresses: &[u32], found: &mut [u32]) {
+                self.answers4(processor, addresses, found);
+            }
+
+            #[target_feature(enable = $features)]
+            fn $many6(&self, processor: $processor, addresses: &[u128], found: &mut [u32]) {
+                self.answers6(processor, addresses, found);
+            }
+        }
+    };
+}
+
+entries!(
+    Avx2,
+    "avx2,bmi1,bmi2,lzcnt,popcnt",
+    answer4_avx2,
+    answer6_avx2,
+    answers4_avx2,
+    answers6_avx2
+);
+entries!(
+    Avx512,
+    "avx512f,avx512bw,avx512dq,avx512vl,avx2,bmi1,bmi2,lzcnt,popcnt",
+    answer4_avx512,
+    answer6_avx512,
+    answers4_avx512,
+    answers6_avx512
+);
+
+/// The form that suits these intervals, and why.
+fn suited_form(intervals: &Intervals<u32>) -> (CompiledForm, String) {
+    let count = intervals.0.len();
+    if count < RANK_INTERVALS_MIN {
+        let (form, below) = match count {
+            0..HALVES_INTERVALS_MIN => (CompiledForm::Intervals, HALVES_INTERVALS_MIN),
+            _ => (CompiledForm::Halves, RANK_INTERVALS_MIN),
+        };
+        return (form, format!("there are fewer than {below} intervals"));
+    }
+    let deep = rank::deep_len(intervals);
+    let reason =
+        format!("intervals begin inside {deep} of the /24s, and there are {count} of them");
+    let is_routing_like = deep <= count / RANK_DEEP_SHARE;
+    (if is_routing_like { CompiledForm::Rank } else { CompiledForm::Halves }, reason)
+}
+
+impl fmt::Debug for CompiledSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CompiledSet")
+            .field("form", &self.form())
+            .field("len", &self.blocks)
+            .field("memory_bytes", &self.memory_bytes())
+            .finish_non_exhaustive()
+    }
+}

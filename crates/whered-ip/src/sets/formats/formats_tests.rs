@@ -1,0 +1,159 @@
+//! One table of texts against entries, one of mistakes against messages, and bytes cut and changed.
+
+use super::*;
+
+/// Each entry as `block value seconds`.
+fn entries(format: SetFormat, text: &str) -> Result<Vec<String>, String> {
+    let mut found = Vec::new();
+    let each = |entry: SetEntry<'_>| {
+        let value = entry.value.map(|value| format!(" {}", String::from_utf8_lossy(&value)));
+        let seconds = entry.ttl_seconds.map(|seconds| format!(" {seconds}s"));
+        let (value, seconds) = (value.unwrap_or_default(), seconds.unwrap_or_default());
+        found.push(format!("{}{value}{seconds}", entry.block));
+    };
+    match read_set(format, text.as_bytes(), each) {
+        Ok(()) => Ok(found),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+const TEXTS: &[(SetFormat, &str, &[&str])] = &[
+    (
+        SetFormat::Plain,
+        "# list\r\n\n 192.0.2.1 # why\r\n192.0.2.0/24;x\n192.0.2.5 - 192.0.2.9\n2001:db8::/32\n::1-::9",
+        &["192.0.2.1/32", "192.0.2.0/24", "192.0.2.5-192.0.2.9", "2001:db8::/32", "::1-::9"],
+    ),
+    (SetFormat::Plain, "", &[]),
+    (
+        SetFormat::Ipset,
+        "create s hash:net family inet hashsize 1024 maxelem 65536 timeout 0\n\
+         add s 192.0.2.0/24 timeout 60 comment \"bad hosts\"\nadd s 192.0.2.1 packets 1 bytes 2\n\
+         add s 192.0.2.7 timeout 0\nadd t 192.0.2.5-192.0.2.9\n",
+        &["192.0.2.0/24 bad hosts 60s", "192.0.2.1/32", "192.0.2.7/32", "192.0.2.5-192.0.2.9"],
+    ),
+    (
+        SetFormat::Nft,
+        "table ip t {\n\tset s {\n\t\ttype ipv4_addr\n\t\tflags interval,timeout # all\n\
+         \t\telements = { 192.0.2.0/24, 192.0.2.5-192.0.2.9 timeout 1h expires 59m1s500ms,\n\
+         \t\t\t 192.0.2.77 counter packets 3 bytes 4 comment \"a, b\", ::1 timeout 10ms }\n\t}\n}\n\
+         add element ip t s { 10.0.0.1 }",
+        &[
+            "192.0.2.0/24",
+            "192.0.2.5-192.0.2.9 3541s",
+            "192.0.2.77/32 a, b",
+            "::1/128 1s",
+            "10.0.0.1/32",
+        ],
+    ),
+    (
+        SetFormat::NftJson,
+        r#"{"nftables": [{"metainfo": {"version": "1.0.6", "x": [1, -2.5e3, null]}},
+            {"set": {"name": "s", "flags": ["interval"], "elem": ["192.0.2.1",
+              {"prefix": {"addr": "192.0.2.0", "len": 24}}, {"range": ["192.0.2.5", "192.0.2.9"]},
+              {"elem": {"val": {"prefix": {"addr": "::", "len": 8}}, "timeout": 60, "expires": 5,
+                        "comment": "x\u0041\"y"}}]}},
+            {"add": {"element": {"elem": ["10.0.0.1"]}}}]}"#,
+        &["192.0.2.1/32", "192.0.2.0/24", "192.0.2.5-192.0.2.9", "::/8 xA\"y 5s", "10.0.0.1/32"],
+    ),
+    (
+        SetFormat::Csv,
+        "network,geoname_id,is_anycast\r\n192.0.2.0/24,77,0\r\n\"2001:db8::/32\",\"a, b\",\r\n::/8,,\n",
+        &["192.0.2.0/24 77", "2001:db8::/32 a, b", "::/8"],
+    ),
+    (
+        SetFormat::Json,
+        r#" ["192.0.2.1", {"prefix": "192.0.2.0/24", "value": "x", "seconds": 60},
+             {"value": {"a": 1}, "prefix": "192.0.2.5-192.0.2.9"}] "#,
+        &["192.0.2.1/32", "192.0.2.0/24 x 60s", "192.0.2.5-192.0.2.9 {\"a\": 1}"],
+    ),
+    (SetFormat::Json, "[]", &[]),
+];
+
+#[test]
+fn every_format_gives_its_entries_in_order() {
+    for (format, text, expected) in TEXTS {
+        assert_eq!(entries(*format, text).unwrap(), *expected, "{format:?}");
+    }
+}
+
+#[test]
+fn mistakes_say_where_what_and_what_is_allowed() {
+    let cases = [
+        (SetFormat::Plain, "10.0.0.1\n  10.0.0.300\n", "line 2, column 3: found \"10.0.0.300\""),
+        (
+            SetFormat::Plain,
+            "::/129",
+            "line 1, column 4: found \"129\": allowed is a length of 0 to 128",
+        ),
+        (
+            SetFormat::Plain,
+            "10.0.0.0/08",
+            "column 10: found \"08\": allowed is a length of 0 to 32 bits",
+        ),
+        (
+            SetFormat::Plain,
+            "10.0.0.9-10.0.0.1",
+            "allowed is a range that goes upwards in one family",
+        ),
+        (
+            SetFormat::Ipset,
+            "create s\nflush s",
+            "line 2, column 1: found \"flush\": allowed is create",
+        ),
+        (SetFormat::Ipset, "add s 10.0.0.1,tcp:80", "column 7: found \"10.0.0.1,tcp:80\""),
+        (SetFormat::Ipset, "add s 10.0.0.1 nomatch", "found \"nomatch\": allowed is timeout"),
+        (
+            SetFormat::Ipset,
+            "add s 10.0.0.1 timeout x",
+            "found \"x\": allowed is a number of seconds",
+        ),
+        (SetFormat::Ipset, "add s", "column 6: the text ends: allowed is add NAME ENTRY"),
+        (SetFormat::Nft, "elements = { 10.0.0.1 : accept }", "found \":\": allowed is timeout"),
+        (
+            SetFormat::Nft,
+            "elements = { 10.0.0.1 timeout 5x }",
+            "found \"5x\": allowed is a duration",
+        ),
+        (SetFormat::Nft, "elements = { 10.0.0.1", "column 22: the text ends"),
+        (
+            SetFormat::NftJson,
+            r#"{"nftables": [{"set": {"elem": [{"prefix": {"addr": "::", "len": 129}}]}}]}"#,
+            "allowed is addr, and len of 0 to 32",
+        ),
+        (SetFormat::Csv, "a,b\n", "line 1, column 1: found \"a,b\": allowed is a header"),
+        (SetFormat::Csv, "network\n10.0.0.0/40\n", "line 2, column 10: found \"40\""),
+        (SetFormat::Json, r#"["10.0.0.1" "10.0.0.2"]"#, "column 13: found"),
+        (
+            SetFormat::Json,
+            r#"[{"net": "10.0.0.1"}]"#,
+            "column 4: found \"net\": allowed is prefix, value",
+        ),
+        (SetFormat::Json, r#"["10.0.0.1"] x"#, "found \"x\": allowed is nothing after"),
+    ];
+    for (format, text, expected) in cases {
+        let error = entries(format, text).unwrap_err();
+        assert!(error.contains(expected), "{format:?} {text}: {error}");
+    }
+    let deep = "[".repeat(100_000);
+    assert!(
+        entries(SetFormat::NftJson, &format!("{{\"x\": {deep}"))
+            .unwrap_err()
+            .contains("32 brackets")
+    );
+    assert!("xml".parse::<SetFormat>().unwrap_err().contains("plain, ipset, nft"));
+    assert_eq!("nft-json".parse(), Ok(SetFormat::NftJson));
+}
+
+#[test]
+fn texts_that_are_cut_or_changed_anywhere_never_panic() {
+    for (format, text, _) in TEXTS {
+        for end in 0..text.len() {
+            let _ = read_set(*format, &text.as_bytes()[..end], drop);
+            for byte in [0, b'"', b'\\', b'{', b'}', b',', b'/', b'-', 0xff] {
+                let mut changed = text.as_bytes().to_vec();
+                changed[end] = byte;
+                let _ = read_set(*format, &changed, drop);
+            }
+        }
+    }
+}

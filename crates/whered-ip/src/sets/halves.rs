@@ -1,0 +1,200 @@
+//! IPv4 by the upper half of the address and sorted lists of the lower halves: the compiled form
+//! of lists.
+//!
+//! For: hundreds to millions of intervals anywhere. Not for: a handful of them, for which the
+//! table of upper halves is too much (`intervals` has a tree).
+//!
+//! ```text
+//! address    | 16 bits: upper | 16 bits: lower |
+//!
+//! starts     | s0 | s1 | ... | s65536 |      where the boundaries of each upper half begin
+//!                  ▼
+//! lows       ... | l l l l l l | ...         their lower halves, sorted; 32 fit into 64 octets
+//!
+//! rank = starts[upper] + how many lows up to starts[upper + 1] are not above lower
+//!   ──► answers[rank]; where two answers take turns: rank odd or even, no table
+//! ```
+//!
+//! One comparison tells the place among up to 32 lows. Of longer lists every 32nd low stands in a
+//! list of *guides* too, in which the same comparison finds the 32 that matter: one more line up to
+//! 1,024 lows in a /16. Beyond, halving comes before.
+//!
+//! Invariants: starts do not fall; 32 lows more than there are may be read. Concurrency: never
+//! changes. Cost: two reads and one comparison; 256 KiB, and 2 bytes a boundary (6 with answers).
+
+use super::intervals::{Answers, section};
+use super::sweep::Intervals;
+use super::wide_tree::LANES;
+use crate::image::{Section, bytes_of};
+use crate::simd::{Compare, prefetch};
+
+/// How many lows one comparison takes.
+const LINE: usize = 32;
+const UPPERS: usize = 1 << 16;
+
+/// The form.
+pub(super) struct Halves4 {
+    starts: Section<u32>,
+    lows: Section<u16>,
+    /// Every 32nd low: the last one of each whole 32 since the beginning of `lows`.
+    guides: Section<u16>,
+    answers: Answers,
+    count: usize,
+    /// Whether no /16 has more lows than one comparison takes.
+    is_short: bool,
+}
+
+/// A part of `lows` in which the place of an address is still to be found.
+#[derive(Clone, Copy, Default)]
+struct Part {
+    start: u32,
+    count: u32,
+}
+
+impl Halves4 {
+    pub(super) fn build(intervals: &Intervals<u32>) -> Halves4 {
+        let boundaries = &intervals.0[1..];
+        let mut starts = Vec::with_capacity(UPPERS + 1);
+        for (place, (start, _)) in boundaries.iter().enumerate() {
+            let upper = (start >> 16) as usize;
+            starts.resize(starts.len().max(upper + 1), place as u32);
+        }
+        starts.resize(UPPERS + 1, boundaries.len() as u32);
+        let is_short = starts.windows(2).all(|pair| pair[1] - pair[0] <= LINE as u32);
+        let mut lows: Vec<u16> = boundaries.iter().map(|(start, _)| *start as u16).collect();
+        let guides: Vec<u16> =
+            lows.chunks_exact(LINE).filter_map(|line| line.last().copied()).collect();
+        let spare = [u16::MAX; LINE];
+        lows.extend(spare);
+        Halves4 {
+            starts: section(&starts),
+            lows: section(&lows),
+            guides: section(&[guides.as_slice(), &spare].concat()),
+            answers: Answers::of(&intervals.0),
+            count: intervals.0.len(),
+            is_short,
+        }
+    }
+
+    pub(super) fn memory_bytes(&self) -> usize {
+        let lows = bytes_of(&self.lows).len() + bytes_of(&self.guides).len();
+        bytes_of(&self.starts).len() + lows + self.answers.memory_bytes()
+    }
+
+    /// How many intervals there are.
+    pub(super) fn len(&self) -> usize {
+        self.count
+    }
+
+    #[inline(always)]
+    fn part(&self, address: u32) -> Part {
+        let upper = (address >> 16) as usize;
+        match self.starts[upper..upper + 2] {
+            [start, end] => Part { start, count: end.wrapping_sub(start) },
+            _ => Part::default(),
+        }
+    }
+
+    /// Makes a part of more than 32 shorter: at most 32 lows, before which all are not above.
+    #[inline(always)]
+    fn narrowed(&self, processor: impl Compare, part: Part, low: u16) -> Part {
+        let Part { start, count } = part;
+        // The guides of whole lines inside the part.
+        let first = start.div_ceil(LINE as u32);
+        let end = (start + count) / LINE as u32;
+        let (mut at, mut left) = (first, end.saturating_sub(first));
+        while left > LINE as u32 {
+            let half = left / 2;
+            let is_past = self.guides[(at + half - 1) as usize] <= low;
+            at += if is_past { half } else { 0 };
+            left -= half;
+        }
+        let past = first.max(at) + not_above(processor, &self.guides, at, left, low);
+        // Lines up to `past` are passed; what is left is the next line, or the list's ragged ends.
+        let from = if past == first { start } else { past * LINE as u32 };
+        let to = if past == first { first * LINE as u32 } else { from };
+        let to = (to.max(from) + LINE as u32).min(start + count);
+        // A ragged beginning and the line behind it are more than one comparison: which of them?
+        if to - from > LINE as u32 {
+            let is_past = self.lows[(first * LINE as u32 - 1) as usize] <= low;
+            let middle = first * LINE as u32;
+            return if is_past {
+                Part { start: middle, count: to - middle }
+            } else {
+                Part { start: from, count: middle - from }
+            };
+        }
+        Part { start: from, count: to - from }
+    }
+
+    #[inline(always)]
+    fn rank(&self, processor: impl Compare, address: u32) -> u32 {
+        let mut part = self.part(address);
+        if part.count > LINE as u32 {
+            part = self.narrowed(processor, part, address as u16);
+        }
+        part.start + not_above(processor, &self.lows, part.start, part.count, address as u16)
+    }
+
+    #[inline(always)]
+    pub(super) fn answer(&self, processor: impl Compare, address: u32) -> u32 {
+        self.answers.get(self.rank(processor, address))
+    }
+
+    /// The answers of at most [`LANES`] addresses, in stages so that waits overlap.
+    #[inline(always)]
+    pub(super) fn answers(&self, processor: impl Compare, addresses: &[u32], found: &mut [u32]) {
+        if self.is_short {
+            // Nothing to find first, and small enough to be near: stages would only cost. An array
+            // of this length needs no check of a place that has 16 bits.
+            let starts: &[u32; UPPERS + 1] =
+                self.starts.first_chunk().expect("one more than uppers");
+            let mut ranks = [0; LANES];
+            for (rank, address) in ranks.iter_mut().zip(addresses) {
+                let upper = (address >> 16) as usize;
+                let (start, end) = (starts[upper], starts[upper + 1]);
+                let count = end.wrapping_sub(start);
+                *rank = start + not_above(processor, &self.lows, start, count, *address as u16);
+            }
+            return self.answers.get_many(&ranks[..addresses.len().min(LANES)], found);
+        }
+        let mut parts = [Part::default(); LANES];
+        let mut longest = 0;
+        for (part, address) in parts.iter_mut().zip(addresses) {
+            *part = self.part(*address);
+            longest = longest.max(part.count);
+            prefetch(&self.lows, part.start as usize);
+        }
+        if longest > LINE as u32 {
+            self.narrow(processor, addresses, &mut parts);
+        }
+        let mut ranks = [0; LANES];
+        for ((rank, part), address) in ranks.iter_mut().zip(&parts).zip(addresses) {
+            let low = *address as u16;
+            *rank = part.start + not_above(processor, &self.lows, part.start, part.count, low);
+        }
+        self.answers.get_many(&ranks[..addresses.len().min(LANES)], found);
+    }
+
+    #[inline(always)]
+    fn narrow(&self, processor: impl Compare, addresses: &[u32], parts: &mut [Part; LANES]) {
+        for part in parts.iter().filter(|part| part.count > LINE as u32) {
+            prefetch(&self.guides, part.start as usize / LINE);
+        }
+        for (part, address) in parts.iter_mut().zip(addresses) {
+            if part.count > LINE as u32 {
+                *part = self.narrowed(processor, *part, *address as u16);
+                prefetch(&self.lows, part.start as usize);
+            }
+        }
+    }
+}
+
+/// How many of `count`, at most 32, sorted numbers from `start` on are not above this one.
+#[inline(always)]
+fn not_above(processor: impl Compare, sorted: &[u16], start: u32, count: u32, number: u16) -> u32 {
+    let start = start as usize;
+    let line = sorted.get(start..).and_then(<[u16]>::first_chunk).expect("spare numbers follow");
+    let inside = ((1_u64 << (count & 63)) - 1) as u32;
+    (processor.not_above32(line, number) & inside).count_ones()
+}

@@ -1,0 +1,27 @@
+//! Sets of address blocks: what they are compiled into, how they change while they are asked, how
+//! they are reckoned with, and the texts that they come in.
+//!
+//! ```text
+//! texts (formats) ──► blocks ──► PrefixSet (the entries)  ──► CompiledSet (immutable, fast)
+//! ```
+//!
+//! Concurrency and cost: see the files.
+
+mod block;
+mod cells;
+mod compiled;
+mod formats;
+mod halves;
+mod intervals;
+mod live;
+mod live_members;
+mod ranges;
+mod rank;
+mod sweep;
+mod wide_tree;
+
+pub use block::{Block, BlockError};
+pub use compiled::{CompiledForm, CompiledSet};
+pub use formats::{SetEntry, SetFormat, SetTextError, read_set};
+pub use live::{LiveIpv4, LiveMatch, LiveReader};
+pub use ranges::AddressRanges;
