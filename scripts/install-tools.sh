@@ -87,6 +87,9 @@ package_of() {
     apk:nginx-geoip2) echo nginx-mod-http-geoip2 ;;
     apt-get:named) echo bind9 ;;
     *:named) echo bind ;;
+    *:unshare) echo util-linux ;;
+    *:iptables) echo iptables ;;
+    *:nft) echo nftables ;;
     *:pkg-config) echo pkg-config ;;
     *:cmake) echo cmake ;;
     apt-get:python-venv) echo 'python3 python3-venv' ;;
@@ -210,7 +213,8 @@ make_venv() {
 
 for_run=(cc curl redis-cli dig)
 for_test=("${for_run[@]}" redis-server mmdblookup geoiplookup legacy-database legacy-headers valgrind
-    strace python-venv maxminddb.h python-maxminddb nginx nginx-geoip2 named pkg-config cmake openssl zstd)
+    strace python-venv maxminddb.h python-maxminddb nginx nginx-geoip2 named pkg-config cmake openssl zstd
+    unshare iptables nft)
 
 case "${1:-}" in
 run)

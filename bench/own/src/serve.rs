@@ -134,6 +134,7 @@ fn pool_engine() -> Arc<Engine> {
             ],
         }],
         place_database: None,
+        ..Setup::default()
     };
     let (engine, _) = Engine::open(EngineOptions { setup, ..EngineOptions::default() })
         .expect("the engine opens");

@@ -1,6 +1,8 @@
 //! Real ClassBench sets, where the data lies beside the project; skipped with a word otherwise,
 //! unless `WHERED_REQUIRE` contains `shared`.
 
+#![allow(clippy::print_stdout, reason = "who reads the tests' output shall know")]
+
 use std::io::Read;
 use std::path::PathBuf;
 use std::time::Instant;

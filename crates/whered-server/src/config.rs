@@ -24,7 +24,7 @@ use std::time::Duration;
 
 use toml::de::DeTable;
 use whered_engine::store::SyncPolicy;
-use whered_engine::{DatabaseSource, PoolSource, Setup, ZoneSource};
+use whered_engine::{DatabaseSource, PoolSource, RulesetSource, Setup, ZoneSource};
 
 pub use self::error::ConfigError;
 use self::error::Document;
@@ -34,9 +34,10 @@ use crate::resp::{PasswordHash, RespOptions, TlsOptions, UnixSocketOptions, User
 const TOP: Keys = Keys {
     title: "the top level",
     allowed: &[
-        "data_dir", "resp", "http", "dns", "journal", "snapshot", "database", "zone", "pool",
+        "data_dir", "resp", "http", "dns", "journal", "snapshot", "database", "ruleset", "zone",
+        "pool",
     ],
-    later: &["ruleset", "feed", "table", "capture"],
+    later: &["feed", "table", "capture"],
 };
 
 const RESP_PORT: u16 = 6380;
@@ -79,6 +80,8 @@ pub struct Config {
     pub databases: Vec<DatabaseSource>,
     /// `[[zone]]`.
     pub zones: Vec<ZoneSource>,
+    /// `[[ruleset]]`.
+    pub rulesets: Vec<RulesetSource>,
     /// `[[pool]]` with `[[pool.site]]`.
     pub pools: Vec<PoolSource>,
 }
@@ -184,8 +187,10 @@ impl Config {
         let databases = named::read_databases(&top)?;
         let zones = named::read_zones(&top)?;
         let pools = named::read_pools(&top, &zones)?;
+        let rulesets = named::read_rulesets(&top)?;
         let data_dir = top.filled_text("data_dir")?.map(|found| beside(path, found.value));
-        let mut config = Config { data_dir, databases, zones, pools, ..Config::default() };
+        let mut config =
+            Config { data_dir, databases, zones, pools, rulesets, ..Config::default() };
         let names: Vec<_> = config.databases.iter().map(|source| source.name.as_str()).collect();
         doors::read_dns(&top, &mut config.dns, &names)?;
         resp::read_resp(&top, &mut config.resp)?;
@@ -206,6 +211,7 @@ impl Config {
             databases: self.databases,
             zones: self.zones,
             pools: self.pools,
+            rulesets: self.rulesets,
             place_database: self.dns.database,
         }
     }

@@ -97,17 +97,25 @@ impl<'a> Saver<'a> {
                 prefixes: Cow::Borrowed(&[]),
             };
             push_to_batch(&mut block, made.kind(), &made.encode());
-            prefix_sets.read(&name, |set| {
+            let read = prefix_sets.read(&name, |set| {
                 for member in set.iter(0) {
+                    let Some(prefix) = member.block.as_prefix() else {
+                        return Err(EngineError::new(format!(
+                            "prefix set '{name}' holds the range {}, which no operation tells of",
+                            member.block
+                        )));
+                    };
                     let operation = Operation::AddPrefixes {
                         set: &name,
                         expires_at_millis: member.expires_at_millis,
                         value: member.value,
-                        prefixes: Cow::Borrowed(std::slice::from_ref(&member.prefix)),
+                        prefixes: Cow::Borrowed(std::slice::from_ref(&prefix)),
                     };
                     push_to_batch(&mut block, operation.kind(), &operation.encode());
                 }
+                Ok(())
             });
+            read.unwrap_or(Ok(()))?;
             if block.len() >= self.sizes.block_bytes {
                 self.write(SETTINGS_KIND, &[&std::mem::take(&mut block)])?;
             }

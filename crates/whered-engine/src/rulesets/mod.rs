@@ -22,8 +22,8 @@ use std::time::{Duration, Instant};
 
 use whered_rules::classify::plan::Budget;
 use whered_rules::compile::Matcher;
-use whered_rules::naive::{Outcome, Sets};
-use whered_rules::{Packet, Predicate, RulesError, Ruleset, iptables, nft, text};
+use whered_rules::naive::{Outcome, Sets, is_met};
+use whered_rules::{Packet, Predicate, RuleId, RulesError, Ruleset, iptables, nft, text};
 
 use crate::clock;
 use crate::databases::NamedDatabase;
@@ -57,6 +57,8 @@ pub struct NamedRuleset {
     /// How long compiling took.
     pub compile_time: Duration,
     matcher: Matcher,
+    databases: Vec<Arc<NamedDatabase>>,
+    default: Option<usize>,
 }
 
 impl NamedRuleset {
@@ -76,6 +78,8 @@ impl NamedRuleset {
             ruleset: Arc::clone(ruleset),
             compile_time: start.elapsed(),
             matcher: matcher.map_err(|error| refused(&error))?,
+            databases: databases.to_vec(),
+            default,
         })
     }
 
@@ -90,12 +94,47 @@ impl NamedRuleset {
 
     /// Which rule a packet meets.
     pub fn find(&self, packet: &Packet<'_>, sets: &PrefixSets) -> Outcome {
-        self.matcher.find(packet, &LiveSets { sets, now_millis: clock::now_millis() })
+        self.matcher.find(packet, &self.live(sets))
     }
 
     /// Which rules packets meet, in order.
     pub fn find_batch(&self, packets: &[Packet<'_>], sets: &PrefixSets) -> Vec<Outcome> {
-        self.matcher.find_batch(packets, &LiveSets { sets, now_millis: clock::now_millis() })
+        self.matcher.find_batch(packets, &self.live(sets))
+    }
+
+    /// Why a packet meets the rule that decides: what became of it, and for each rule of the first
+    /// chain before that one the first condition that does not hold.
+    pub fn explain(&self, packet: &Packet<'_>, sets: &PrefixSets) -> String {
+        let live = self.live(sets);
+        let ruleset = &self.ruleset;
+        let fate = self.matcher.find(packet, &live);
+        let line = |rule: RuleId| {
+            let origin = &ruleset.rule(rule).origin;
+            format!("{}:{}", origin.file, origin.line)
+        };
+        let mut text = match fate.rule {
+            Some(rule) => format!("{} by {}", fate.verdict, line(rule)),
+            None => format!("{} by the policy", fate.verdict),
+        };
+        for rule in &fate.met {
+            text.push_str(&format!("\n{}: met on the way", line(*rule)));
+        }
+        for &rule in &ruleset.chain(ruleset.entry()).rules {
+            if Some(rule) == fate.rule {
+                break;
+            }
+            let conditions = &ruleset.rule(rule).conditions;
+            let failed = conditions.iter().find(|one| !is_met(ruleset, one, packet, &live));
+            if let Some(failed) = failed {
+                text.push_str(&format!("\n{}: not {}", line(rule), text::condition_text(failed)));
+            }
+        }
+        text
+    }
+
+    fn live<'a>(&'a self, sets: &'a PrefixSets) -> LiveSets<'a> {
+        let places = DatabasePlaces { databases: &self.databases, default: self.default };
+        LiveSets { sets, places, now_millis: clock::now_millis() }
     }
 
     /// How it is compiled.
@@ -132,6 +171,7 @@ fn refused(error: &RulesError) -> EngineError {
 /// The prefix sets of one moment.
 struct LiveSets<'a> {
     sets: &'a PrefixSets,
+    places: DatabasePlaces<'a>,
     now_millis: u64,
 }
 
@@ -142,8 +182,7 @@ impl Sets for LiveSets<'_> {
         self.sets.read(set, found).unwrap_or(false)
     }
 
-    fn is_at(&self, _predicate: &Predicate, _address: IpAddr) -> bool {
-        // Places are classes of addresses by now; nobody asks for them one by one.
-        false
+    fn is_at(&self, predicate: &Predicate, address: IpAddr) -> bool {
+        self.places.is_at(predicate, address)
     }
 }

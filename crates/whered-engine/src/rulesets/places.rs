@@ -35,33 +35,57 @@ pub(crate) struct DatabasePlaces<'a> {
     pub(crate) default: Option<usize>,
 }
 
+/// Whether a record makes a predicate true.
+type Holds<'a> = Box<dyn Fn(RecordId) -> Result<bool, MmdbError> + 'a>;
+
 impl Places for DatabasePlaces<'_> {
     fn resolve(&self, predicate: &Predicate, family: Family) -> Result<Ranges, String> {
+        let (database, holds) = self.test(predicate)?;
+        networks_where(database, family, holds)
+    }
+}
+
+impl DatabasePlaces<'_> {
+    /// Whether a predicate is true of one address; what cannot be read is not.
+    pub(crate) fn is_at(&self, predicate: &Predicate, address: IpAddr) -> bool {
+        let Ok((database, holds)) = self.test(predicate) else {
+            return false;
+        };
+        let found = database.lookup(address).ok().and_then(|found| found.record);
+        found.is_some_and(|record| holds(record).unwrap_or(false))
+    }
+
+    fn test<'b>(
+        &'b self,
+        predicate: &'b Predicate,
+    ) -> Result<(&'b NamedDatabase, Holds<'b>), String> {
+        let comparison = predicate.comparison;
         match &predicate.subject {
             Subject::Field { path, values } => {
                 let (database, path) = self.find(path)?;
-                let holds = |record: RecordId| {
+                let holds = move |record: RecordId| {
                     let value = database.field(record, &path)?;
-                    Ok(value.is_some_and(|value| {
-                        values.iter().any(|wanted| compare(&value, predicate.comparison, wanted))
-                    }))
+                    let fits = |value: &Value| {
+                        values.iter().any(|wanted| compare(value, comparison, wanted))
+                    };
+                    Ok(value.as_ref().is_some_and(fits))
                 };
-                networks_where(database, family, holds)
+                Ok((database, Box::new(holds)))
             }
             Subject::Distance { point, meters } => {
                 let place = place_of(point)?;
                 let database = self.default_database()?;
                 let longitude: FieldPath = constant_path("location.longitude");
                 let latitude: FieldPath = constant_path("location.latitude");
-                let holds = |record: RecordId| {
+                let holds = move |record: RecordId| {
                     let number = |path| database.database().number(record, path);
                     let at = number(&longitude)?.zip(number(&latitude)?);
                     let at = at.and_then(|(x, y)| Place::new_geographic(x, y).ok());
-                    Ok(at.is_some_and(|at| {
-                        matches(at.distance_meters(place), predicate.comparison, *meters)
-                    }))
+                    let is_near =
+                        |at: Place| matches(at.distance_meters(place), comparison, *meters);
+                    Ok(at.is_some_and(is_near))
                 };
-                networks_where(database, family, holds)
+                Ok((database, Box::new(holds)))
             }
         }
     }
@@ -115,7 +139,7 @@ impl DatabasePlaces<'_> {
 fn networks_where(
     named: &NamedDatabase,
     family: Family,
-    holds: impl Fn(RecordId) -> Result<bool, MmdbError>,
+    holds: Holds<'_>,
 ) -> Result<Ranges, String> {
     let wrong = |error: MmdbError| format!("database '{}': {error}", named.name);
     let mut known: HashMap<RecordId, bool> = HashMap::new();

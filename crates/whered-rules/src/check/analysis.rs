@@ -29,8 +29,14 @@ use crate::packet::Family;
 /// How many other rules a finding names.
 const NAMED: usize = 8;
 
-/// How many random points of an entry are tried before the exact search.
-const POINTS: usize = 4;
+/// How many random points of an entry are tried first, and how many more where it is not plain
+/// that its rule is of no use; only then comes the exact search.
+const FIRST_POINTS: usize = 4;
+const MORE_POINTS: usize = 12;
+
+/// How many earlier entries are looked at for saying that they, and not later ones, make a rule
+/// useless; it is useless either way.
+const MANY: usize = 200;
 
 /// What is known of a rule so far, over all its entries.
 #[derive(Clone, Default)]
@@ -58,7 +64,7 @@ pub(super) fn rules(
     effort: Effort,
 ) -> Result<Report, RulesError> {
     let mut states = vec![State::default(); ruleset.rules().len()];
-    let mut steps = Steps::new(effort.steps);
+    let steps = Steps::new(effort.steps);
     let bases: Vec<String> =
         ruleset.base_chains().map(|id| ruleset.chain(id).name.clone()).collect();
     for base in bases {
@@ -72,7 +78,7 @@ pub(super) fn rules(
             let analysis = Analysis::new(&form, effort);
             for entry in 0..form.rules.len() {
                 let state = &mut states[form.rules[entry].rule.index()];
-                analysis.entry(entry, state, &mut steps);
+                analysis.entry(entry, state, &steps);
             }
         }
     }
@@ -167,17 +173,58 @@ impl<'f> Analysis<'f> {
         }
     }
 
-    fn entry(&self, entry: usize, state: &mut State, steps: &mut Steps) {
+    fn entry(&self, entry: usize, state: &mut State, steps: &Steps) {
         state.exists = true;
         self.overlaps(entry, state);
         // A jump or a note is of use as soon as it is met.
-        let matters = matches!(self.form.rules[entry].effect, Effect::Decide(_));
-        if state.useful || (state.decides && !matters) {
-            state.useful |= !matters;
+        if state.useful {
             return;
         }
         let mut points = Points::new(entry);
-        for _ in 0..POINTS {
+        if self.points_show_use(entry, FIRST_POINTS, &mut points, state) {
+            return;
+        }
+        let after = After::new(self, entry);
+        if after.all_same && (state.decides || self.many_before(entry)) {
+            state.decides = true;
+            state.after.extend(self.rule_of(after.end));
+            return;
+        }
+        if !after.all_same && self.points_show_use(entry, MORE_POINTS, &mut points, state) {
+            return;
+        }
+        steps.begin(self.effort.steps_for_each);
+        if self.search(entry, &after, state, steps).is_err() {
+            // Of no use either way, if later ones do the same; only by whom first is not known.
+            state.decides |= after.all_same;
+            state.undecided |= !after.all_same;
+        }
+        steps.end();
+    }
+
+    /// Whether so many earlier entries might decide parts of this one, and none all of it, that
+    /// asking whether they leave anything is not worth its time.
+    fn many_before(&self, entry: usize) -> bool {
+        let (mut count, mut covered) = (0, false);
+        let conditions = self.conditions(entry);
+        self.candidates.scan(&bounds(conditions), 0..entry, |other| {
+            covered = self.decides(other) && self.conditions(other).covers(conditions);
+            count += usize::from(self.decides(other));
+            covered
+        });
+        !covered && count > MANY
+    }
+
+    /// Tries random points of an entry: whether one shows that its rule is of use.
+    fn points_show_use(
+        &self,
+        entry: usize,
+        count: usize,
+        points: &mut Points,
+        state: &mut State,
+    ) -> bool {
+        let matters = matches!(self.form.rules[entry].effect, Effect::Decide(_));
+        for _ in 0..count {
             let point = points.next(self.conditions(entry), self);
             if self.decided_before(entry, &point) {
                 continue;
@@ -185,17 +232,10 @@ impl<'f> Analysis<'f> {
             state.decides = true;
             if !matters || self.fares_otherwise(entry, &point) {
                 state.useful = true;
-                return;
+                return true;
             }
         }
-        steps.begin(self.effort.steps_for_each);
-        let found = if matters {
-            self.search(entry, state, steps)
-        } else {
-            self.search_decided(entry, state, steps).map(|left| state.useful |= !left.is_empty())
-        };
-        state.undecided |= found.is_err();
-        steps.end();
+        false
     }
 
     /// Whether an earlier entry decides this single point.
@@ -234,82 +274,88 @@ impl<'f> Analysis<'f> {
         notes || self.verdict(Some(entry)) != self.verdict(other)
     }
 
-    /// The exact search for an entry with a verdict: would all of it fare the same without its
-    /// rule; and if not, would all that earlier entries leave of it?
-    fn search(&self, entry: usize, state: &mut State, steps: &mut Steps) -> Result<(), OutOfSteps> {
-        let conditions = self.conditions(entry);
-        let range = entry + 1..self.form.rules.len();
-        let mut after = self.overlapping(entry, range, |other| !self.is_transparent(entry, other));
-        // Nothing gets past an entry that covers this one and decides.
-        let covers =
-            |other: &usize| self.decides(*other) && self.conditions(*other).covers(conditions);
-        let cover = after.iter().position(covers);
-        after.truncate(cover.map_or(after.len(), |cover| cover + 1));
-        let end = cover.map(|cover| after[cover]);
-        let all_same = !after.iter().any(|&other| self.differs(entry, Some(other)))
-            && !self.differs(entry, end);
-        let left = self.search_decided(entry, state, steps);
-        if all_same {
-            // That is an answer even if what comes before took too many steps.
-            state.decides |= left.map_or(true, |left| !left.is_empty());
-            state.after.extend(self.is_after(end));
-            return Ok(());
-        }
-        let left = left?;
-        state.decides |= !left.is_empty();
-        for part in left {
-            let same = walk(self.form, &part, &after, steps, &mut |decider, _| {
-                if self.differs(entry, decider) {
-                    return false;
+    /// The exact search: is anything of the entry left by those before it, and would that fare
+    /// otherwise without its rule?
+    fn search(
+        &self,
+        entry: usize,
+        after: &After,
+        state: &mut State,
+        steps: &Steps,
+    ) -> Result<(), OutOfSteps> {
+        let before = self.before(entry);
+        let (mut left, mut useful, mut others) = (false, false, BTreeSet::new());
+        let mut ran_out = false;
+        let matters = matches!(self.form.rules[entry].effect, Effect::Decide(_));
+        let walked =
+            walk(self.form, self.conditions(entry), &before, steps, &mut |decider, part| {
+                if decider.is_some() {
+                    return true;
                 }
-                state.after.extend(self.is_after(decider));
-                true
-            })?;
-            if !same {
-                state.useful = true;
-                return Ok(());
-            }
+                left = true;
+                let same = match after.all_same {
+                    true => return false,
+                    false => walk(self.form, part, &after.entries, steps, &mut |decider, _| {
+                        others.extend(self.rule_of(decider));
+                        !self.differs(entry, decider)
+                    }),
+                };
+                useful = !matters || matches!(same, Ok(false));
+                ran_out = same.is_err();
+                !useful && !ran_out
+            });
+        state.decides |= left;
+        state.useful |= useful;
+        if after.all_same {
+            // Whatever comes before: without the rule nothing would change.
+            state.after.extend(self.rule_of(after.end));
+        }
+        if ran_out {
+            return Err(OutOfSteps);
+        }
+        walked?;
+        state.after.extend(others);
+        if !left {
+            self.name_deciders(entry, before, state, steps)?;
         }
         Ok(())
     }
 
-    fn is_after(&self, decider: Option<usize>) -> Option<RuleId> {
-        decider.map(|decider| self.form.rules[decider].rule)
-    }
-
-    /// What earlier entries leave of this one; if nothing, notes who decides it.
-    fn search_decided(
-        &self,
-        entry: usize,
-        state: &mut State,
-        steps: &mut Steps,
-    ) -> Result<Vec<Conjunction>, OutOfSteps> {
+    /// The earlier entries that decide parts of this one: those that leave the fewest pieces
+    /// first; one alone if it covers the whole.
+    fn before(&self, entry: usize) -> Vec<usize> {
         let conditions = self.conditions(entry);
         let mut before = self.overlapping(entry, 0..entry, |other| self.decides(other));
         let covers = |other: &usize| self.conditions(*other).covers(conditions);
-        let cover = before.iter().position(covers);
-        before.truncate(cover.map_or(before.len(), |cover| cover + 1));
-        let mut left = Vec::new();
-        if cover.is_none() {
-            // The widest first: they leave the fewest pieces.
-            let mut widest = before.clone();
-            widest.sort_by_key(|&other| (self.conditions(other).len(), other));
-            walk(self.form, conditions, &widest, steps, &mut |decider, part| {
-                if decider.is_none() {
-                    left.push(part.clone());
-                }
-                true
-            })?;
+        if let Some(cover) = before.iter().position(covers) {
+            before.truncate(cover + 1);
+            before.reverse();
+        } else {
+            before.sort_by_key(|&other| (self.conditions(other).len(), other));
         }
-        if left.is_empty() {
-            let matters = matches!(self.form.rules[entry].effect, Effect::Decide(_));
-            walk(self.form, conditions, &before, steps, &mut |decider, _| {
-                state.before.extend(self.is_after(decider));
-                state.differs |= !matters || self.verdict(decider) != self.verdict(Some(entry));
-                true
-            })?;
-        }
-        Ok(left)
+        before
+    }
+
+    /// Notes who decides the parts of an entry that earlier ones decide whole.
+    fn name_deciders(
+        &self,
+        entry: usize,
+        mut before: Vec<usize>,
+        state: &mut State,
+        steps: &Steps,
+    ) -> Result<(), OutOfSteps> {
+        before.sort_unstable();
+        let matters = matches!(self.form.rules[entry].effect, Effect::Decide(_));
+        walk(self.form, self.conditions(entry), &before, steps, &mut |decider, _| {
+            state.before.extend(self.rule_of(decider));
+            state.differs |= !matters || self.verdict(decider) != self.verdict(Some(entry));
+            true
+        })?;
+        Ok(())
+    }
+
+    fn rule_of(&self, entry: Option<usize>) -> Option<RuleId> {
+        entry.map(|entry| self.form.rules[entry].rule)
     }
 
     /// The entries in `range` that overlap with this one and that `fits` takes, in order.
@@ -353,6 +399,51 @@ impl<'f> Analysis<'f> {
             }
             state.overlaps.len() >= most
         });
+    }
+}
+
+/// What would have a part in the fate of an entry's packets if its rule were not there.
+struct After {
+    /// In order; the last one may cover all that is left.
+    entries: Vec<usize>,
+    /// The one that covers all, if there is one.
+    end: Option<usize>,
+    /// Whether each does what the entry does, so that no search is needed. Never for entries that
+    /// are of use as soon as they are met.
+    all_same: bool,
+}
+
+impl After {
+    fn new(analysis: &Analysis<'_>, entry: usize) -> After {
+        if !matches!(analysis.form.rules[entry].effect, Effect::Decide(_)) {
+            return After { entries: Vec::new(), end: None, all_same: false };
+        }
+        let conditions = analysis.conditions(entry);
+        let range = entry + 1..analysis.form.rules.len();
+        let (mut end, mut all_same) = (None, true);
+        analysis.candidates.scan(&bounds(conditions), range.clone(), |other| {
+            if analysis.is_transparent(entry, other) {
+                return false;
+            }
+            let covers = analysis.decides(other) && analysis.conditions(other).covers(conditions);
+            end = covers.then_some(other);
+            // Those that do the same need not even overlap.
+            let differs = analysis.differs(entry, Some(other));
+            all_same = !differs || !analysis.conditions(other).overlaps(conditions);
+            covers || !all_same
+        });
+        all_same &= !analysis.differs(entry, end);
+        if all_same {
+            return After { entries: Vec::new(), end, all_same };
+        }
+        let mut entries =
+            analysis.overlapping(entry, range, |other| !analysis.is_transparent(entry, other));
+        let covers = |other: &usize| {
+            analysis.decides(*other) && analysis.conditions(*other).covers(conditions)
+        };
+        let cover = entries.iter().position(covers);
+        entries.truncate(cover.map_or(entries.len(), |cover| cover + 1));
+        After { entries, end, all_same }
     }
 }
 

@@ -13,12 +13,14 @@
 //! Invariants: an answer is exact; when the steps run out there is none.
 //! Concurrency: none. Cost: counted in steps, one for each box and entry looked at.
 
+use std::cell::Cell;
+
 use crate::normal::{Conjunction, Domain, NormalForm};
 
-/// Steps that are left.
+/// Steps that are left; shared by the questions within a question.
 pub(super) struct Steps {
-    left: usize,
-    all: usize,
+    left: Cell<usize>,
+    all: Cell<usize>,
 }
 
 /// The steps ran out.
@@ -27,22 +29,24 @@ pub(super) struct OutOfSteps;
 
 impl Steps {
     pub(super) fn new(all: usize) -> Steps {
-        Steps { left: 0, all }
+        Steps { left: Cell::new(0), all: Cell::new(all) }
     }
 
     /// Begins a question that may take so many steps, of those that are left for all.
-    pub(super) fn begin(&mut self, most: usize) {
-        self.left = most.min(self.all);
-        self.all -= self.left;
+    pub(super) fn begin(&self, most: usize) {
+        let given = most.min(self.all.get());
+        self.left.set(given);
+        self.all.set(self.all.get() - given);
     }
 
     /// Gives back what a question did not need.
-    pub(super) fn end(&mut self) {
-        self.all += std::mem::take(&mut self.left);
+    pub(super) fn end(&self) {
+        self.all.set(self.all.get() + self.left.take());
     }
 
-    fn take(&mut self, count: usize) -> Result<(), OutOfSteps> {
-        self.left = self.left.checked_sub(count).ok_or(OutOfSteps)?;
+    fn take(&self, count: usize) -> Result<(), OutOfSteps> {
+        let left = self.left.get().checked_sub(count).ok_or(OutOfSteps)?;
+        self.left.set(left);
         Ok(())
     }
 }
@@ -54,7 +58,7 @@ pub(super) fn walk(
     form: &NormalForm,
     region: &Conjunction,
     entries: &[usize],
-    steps: &mut Steps,
+    steps: &Steps,
     decide: &mut dyn FnMut(Option<usize>, &Conjunction) -> bool,
 ) -> Result<bool, OutOfSteps> {
     let domain: &Domain = &form.domain;

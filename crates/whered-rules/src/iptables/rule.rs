@@ -442,6 +442,9 @@ impl RuleReader {
         }
         self.at += 1;
         let value = self.next("a value")?;
+        if value.text.is_empty() && option != "--log-prefix" {
+            return Err(wrong(&value, "a value that is not empty"));
+        }
         Ok(Some(Arc::from(value.text)))
     }
 

@@ -92,7 +92,11 @@ impl fmt::Display for Point {
             Point::At { longitude_degrees, latitude_degrees } => {
                 write!(f, "{longitude_degrees} {latitude_degrees}")
             }
-            Point::Named(name) => f.write_str(name),
+            // In quotes, a name is never taken for a number.
+            Point::Named(name) if name.starts_with(|c: char| c.is_ascii_alphabetic()) => {
+                write_value(f, name)
+            }
+            Point::Named(name) => write!(f, "{}", crate::text::Quoted(name)),
         }
     }
 }
@@ -125,8 +129,7 @@ impl fmt::Display for Predicate {
 fn write_value(f: &mut fmt::Formatter<'_>, value: &str) -> fmt::Result {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | ':');
     if !value.is_empty() && value.chars().all(is_plain) {
-        f.write_str(value)
-    } else {
-        write!(f, "\"{value}\"")
+        return f.write_str(value);
     }
+    write!(f, "{}", crate::text::Quoted(value))
 }

@@ -129,7 +129,10 @@ impl Reader<'_> {
     }
 
     fn name(&self, node: &Node, key: &str) -> Result<String, Wrong> {
-        node.text_at(key).map_or_else(|| wrong(node, "a name"), |name| Ok(name.to_owned()))
+        match node.text_at(key).filter(|name| !name.is_empty()) {
+            Some(name) => Ok(name.to_owned()),
+            None => wrong(node, "a name"),
+        }
     }
 
     fn set(&mut self, node: &Node) -> Result<(), Wrong> {
@@ -250,7 +253,8 @@ impl Reader<'_> {
                     }
                 }
                 let text = |key| inner.text_at(key).map(Arc::from);
-                let action = Action::Log { prefix: text("prefix"), level: text("level") };
+                let level = text("level").filter(|level: &Arc<str>| !level.is_empty());
+                let action = Action::Log { prefix: text("prefix"), level };
                 self.emit(open, &action);
             }
             "mangle" => {
@@ -385,7 +389,7 @@ fn implied_by_reject(inner: &Node) -> Option<Test> {
 
 /// In iptables' words where it has one.
 fn reject_with(inner: &Node) -> Option<Arc<str>> {
-    let kind = inner.text_at("type")?;
+    let kind = inner.text_at("type").filter(|kind| !kind.is_empty())?;
     let Some(what) = inner.text_at("expr") else { return Some(kind.replace(' ', "-").into()) };
     let text = match kind {
         "icmp" if what == "prot-unreachable" => "icmp-proto-unreachable".to_owned(),

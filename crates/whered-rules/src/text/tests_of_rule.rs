@@ -289,7 +289,8 @@ impl<'t> Parser<'t> {
     /// A longitude and a latitude, or a name.
     fn point(&mut self) -> Step<Point> {
         let first = self.name("a longitude and a latitude, or a point's name")?;
-        let Some(longitude_degrees) = read_decimal(&first.text) else {
+        let number = read_decimal(&first.text).filter(|_| first.kind == Kind::Word);
+        let Some(longitude_degrees) = number else {
             return Ok(Point::Named(first.text.into_owned()));
         };
         if !(-180.0..=180.0).contains(&longitude_degrees) {

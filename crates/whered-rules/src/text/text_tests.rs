@@ -45,8 +45,8 @@ chain input policy drop [7:700] {
     sport 1-1023 port {53 123} in eth+ out not_a_keyword reject with icmp-host-prohibited
     icmp {echo-request 3/4 9-10/0-2} icmpv6 135 flags syn of {syn ack rst fin} return
     flags none of all mark 0x10/0xf0 dscp {ef 8-10} set-mark 1/0xff
-    src.country in {DE "New Zealand"} dst.asn != 64512 src.city.confidence >= 50 site fra
-    distance(src, 8.68 50.11) < 500 km  not distance(dst, fra) >= 2 mi jump office
+    src.country in {DE "New Zealand"} dst.asn != "6\"4" src.city.confidence >= 50 site fra
+    distance(src, 8.68 50.11) < 500 km  not distance(dst, fra) >= 2 mi distance(dst, "8 \"x\"") > 1 m jump office
     continue
     goto office
 }

@@ -12,8 +12,8 @@ use std::str::FromStr;
 use whered_engine::geo::Place;
 use whered_engine::mmdb::FieldPath;
 use whered_engine::{
-    ADDRESSES_PER_SITE_MAX, DatabaseSource, PolicyStep, PoolSource, SITES_PER_POOL_MAX, Site,
-    WhenAllDown, ZoneSource,
+    ADDRESSES_PER_SITE_MAX, DatabaseSource, PolicyStep, PoolSource, RulesetSource,
+    SITES_PER_POOL_MAX, Site, WhenAllDown, ZoneSource,
 };
 
 use super::doors::defined;
@@ -26,6 +26,7 @@ const DATABASE: Keys = Keys {
     later: &[],
 };
 const ZONE: Keys = Keys { title: "[[zone]]", allowed: &["name", "path"], later: &["reload"] };
+const RULESET: Keys = Keys { title: "[[ruleset]]", allowed: &["name", "path"], later: &["reload"] };
 const POOL: Keys = Keys {
     title: "[[pool]]",
     allowed: &["name", "owners", "policy", "answers", "ttl_seconds", "when_all_down", "site"],
@@ -41,7 +42,7 @@ const AT: Keys =
 
 /// The tables of this module that have a section in the documentation.
 #[cfg(test)]
-pub(super) const TABLES: [&Keys; 4] = [&DATABASE, &ZONE, &POOL, &SITE];
+pub(super) const TABLES: [&Keys; 5] = [&DATABASE, &RULESET, &ZONE, &POOL, &SITE];
 
 /// The policy of a pool that names none.
 const POLICY: [PolicyStep; 2] = [PolicyStep::Healthy, PolicyStep::Nearest];
@@ -102,6 +103,16 @@ fn read_fields(section: &Section<'_>) -> Result<Option<Vec<FieldPath>>, ConfigEr
         fields.push(path);
     }
     Ok(Some(fields))
+}
+
+/// Reads every `[[ruleset]]`.
+pub(super) fn read_rulesets(top: &Section<'_>) -> Result<Vec<RulesetSource>, ConfigError> {
+    let mut names = Names::new("ruleset");
+    let read = |section: &Section<'_>| {
+        let (name, path) = name_and_path(section, &mut names)?;
+        Ok(RulesetSource { name, path })
+    };
+    top.tables("ruleset", &RULESET)?.iter().map(read).collect()
 }
 
 /// Reads every `[[zone]]`.

@@ -42,6 +42,7 @@ mod parameters;
 mod persistence;
 mod pubsub;
 mod registry;
+mod rules;
 mod scripting;
 mod slowlog;
 mod sorted_set;
@@ -139,6 +140,7 @@ static FAMILIES: &[&[Command]] = &[
     slowlog::COMMANDS,
     latency::COMMANDS,
     persistence::COMMANDS,
+    rules::COMMANDS,
     keys::COMMANDS,
     transfer::COMMANDS,
     expiry::COMMANDS,
