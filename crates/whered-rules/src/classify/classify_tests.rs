@@ -137,7 +137,7 @@ pub(crate) fn check<A: AnyPacket>(compiled: &Compiled, packets: &[A]) {
 fn candidates(random: &mut Random) -> Vec<Candidate> {
     let splits =
         [Split::One, Split::Source, Split::Narrower, Split::Wide(24), Split::NarrowDestination(16)];
-    let mut list = vec![Candidate::Tuples];
+    let mut list = vec![Candidate::Tuples, Candidate::Vectors];
     list.extend(splits.map(|split| Candidate::Graph {
         split,
         leaf: 1 + random.below(6) as usize,
@@ -181,8 +181,10 @@ fn every_form_answers_as_the_scan_does() {
 #[test]
 fn one_rule_and_no_rule_are_rulesets_too() {
     let none = Arc::new(Rules::new(Family::V4, Vec::new()).expect("valid"));
-    let compiled = experiment(&none, Candidate::Tuples, 0).expect("small");
-    check(&compiled, &[super::Packet::new(1, 2); 3]);
+    for candidate in [Candidate::Tuples, Candidate::Vectors] {
+        let compiled = experiment(&none, candidate, 4096).expect("small");
+        check(&compiled, &[super::Packet::new(1, 2); 3]);
+    }
     check_kind(Kind { family: Family::V4, count: 1, more_fields: true, passing: true }, 40, 70);
 }
 

@@ -20,6 +20,7 @@ use super::rule::{Family, NO_RULE, Packet, Packet6, Rules, Values};
 use super::simd::{OnAvx2, OnAvx512};
 use super::simd::{Processor, Scalar};
 use super::tuples::Tuples;
+use super::vectors::Vectors;
 use std::sync::Arc;
 
 /// How often each rule decided, counted by one thread.
@@ -112,6 +113,8 @@ pub(crate) enum Form {
     Dag(Dag),
     /// Hash tables.
     Tuples(Tuples),
+    /// Bit vectors.
+    Vectors(Vectors),
 }
 
 /// A compiled ruleset.
@@ -143,6 +146,7 @@ impl Compiled {
         let form = match &self.form {
             Form::Dag(dag) => dag.memory_bytes(),
             Form::Tuples(tuples) => tuples.memory_bytes(),
+            Form::Vectors(vectors) => vectors.memory_bytes(),
         };
         let starts = self.lanes.sources.memory_bytes() + self.lanes.destinations.memory_bytes();
         form + starts + self.rule.len() * 4
@@ -154,6 +158,7 @@ impl Compiled {
         match &self.form {
             Form::Dag(dag) => dag.accesses(&keys),
             Form::Tuples(tuples) => (tuples.tables(), 0),
+            Form::Vectors(_) => (0, 0),
         }
     }
 
@@ -280,6 +285,7 @@ impl Compiled {
             Form::Tuples(tuples) => {
                 tuples.find(processor, keys, ask, |_| true, |number| met.push(number))
             }
+            Form::Vectors(vectors) => vectors.find(keys, ask, |number| met.push(number)),
         };
         if self.passing {
             self.tidy_met(best, from, met);
@@ -371,6 +377,7 @@ impl Compiled {
             Form::Tuples(tuples) => {
                 tuples.find_batch(processor, packets.len(), keys, ask, found);
             }
+            Form::Vectors(vectors) => vectors.find_batch(packets.len(), keys, ask, found),
         }
     }
 

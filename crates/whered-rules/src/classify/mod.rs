@@ -8,6 +8,7 @@
 //!
 //! ```text
 //! Rules ─► boxes ─┬─► tuples: hash tables, built in milliseconds, no rule dropped
+//!                 ├─► vectors: a bit for each box, intersected, where rules overlap in every way
 //!                 └─► dag: graphs cut dimension by dimension, the fastest where they fit
 //! plan: builds candidates under a budget, measures each on packets of the rules, keeps the best
 //! live: one compiled base, a small compiled overlay of inserted rules, a bit for each deleted one
@@ -52,6 +53,7 @@ mod rule;
 mod samples;
 mod simd;
 mod tuples;
+mod vectors;
 
 pub use compiled::{AnyPacket, Compiled, Hits, Met};
 pub use live::{ChangeError, Live, RuleId, Snapshot};

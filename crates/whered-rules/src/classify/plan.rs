@@ -3,7 +3,7 @@
 //! For: [`Planner`]. Not for: threads and clocks; the owner calls, with a clock, from where it likes.
 //!
 //! ```text
-//! first:  tuple space (always there) ─► graphs, most promising first, until the seconds are over
+//! first:  tuple space (always there) ─► a graph, bit vectors, graphs, most promising first, until the seconds are over
 //! more:   graphs that ran out of time or memory before, wider tables, other leaves
 //! every candidate: built ─► timed in batches on 4,096 packets drawn from the rules ─► the best stays
 //! ```
@@ -17,10 +17,13 @@ use super::dag::{Dag, Group, Limits, Stopped};
 use super::rule::{Family, Field, NO_RULE, Rules};
 use super::samples::Samples;
 use super::tuples::Tuples;
+use super::vectors::Vectors;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// Candidates that are tried before anybody waits no longer.
+const FIRST: usize = 10;
 /// Packets that a candidate is measured with: as many as there are rules, within these bounds, so
 /// that large forms are not found in the caches whole.
 const SAMPLES: (usize, usize) = (4096, 32_768);
@@ -49,6 +52,8 @@ pub enum Split {
 pub enum Candidate {
     /// Hash tables.
     Tuples,
+    /// Bit vectors.
+    Vectors,
     /// Graphs.
     Graph {
         /// How rules are grouped.
@@ -64,6 +69,7 @@ impl fmt::Display for Candidate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Candidate::Tuples => f.write_str("tuples"),
+            Candidate::Vectors => f.write_str("vectors"),
             Candidate::Graph { split, leaf, root_bits } => {
                 write!(
                     f,
@@ -164,7 +170,7 @@ pub struct Planner {
 fn candidates() -> Vec<Candidate> {
     use Split::{Destination, NarrowDestination, NarrowSource, Narrower, One, Source, Wide};
     let graph = |split, leaf, root_bits| Candidate::Graph { split, leaf, root_bits };
-    let mut list = vec![graph(Wide(24), 4, 16)];
+    let mut list = vec![graph(Wide(24), 4, 16), Candidate::Vectors];
     list.extend([One, Destination, Narrower, Source].map(|split| graph(split, 4, 16)));
     list.extend(
         [NarrowSource(16), NarrowDestination(16), Wide(31), Wide(16)].map(|s| graph(s, 4, 16)),
@@ -230,6 +236,7 @@ fn build(
 ) -> Result<Compiled, Stopped> {
     let form = match candidate {
         Candidate::Tuples => Form::Tuples(Tuples::build(boxes)),
+        Candidate::Vectors => Form::Vectors(Vectors::build(boxes, bytes, stop)?),
         Candidate::Graph { split, leaf, root_bits } => {
             let limits = Limits { bytes, building_bytes: bytes * 2, leaf, root_bits, stop };
             Form::Dag(Dag::build(boxes, &groups(boxes, split), &limits)?)
@@ -276,7 +283,7 @@ impl Planner {
                 break;
             }
             first = false;
-            if planner.next >= 9 {
+            if planner.next >= FIRST {
                 break;
             }
         }
@@ -310,7 +317,7 @@ impl Planner {
     fn is_hopeless(&self, candidate: Candidate) -> bool {
         let Candidate::Graph { split, leaf, .. } = candidate else { return false };
         self.info.tried.iter().any(|&(one, trial)| match (one, trial) {
-            (_, Trial::Measured(..)) | (Candidate::Tuples, _) => false,
+            (_, Trial::Measured(..)) | (Candidate::Tuples | Candidate::Vectors, _) => false,
             (Candidate::Graph { split: tried, leaf: of, .. }, _) => tried == split && leaf < of * 2,
         })
     }
