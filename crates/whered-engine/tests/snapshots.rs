@@ -358,6 +358,15 @@ fn a_snapshot_is_due_by_the_journals_size_and_by_age() {
     (0..3).for_each(|_| add_points(&engine, b"points", 0..LARGE, &mut random));
     assert!(engine.snapshot_due());
 
+    // What has to be replayed counts: a server that is often started would never make one else.
+    (0..9).for_each(|_| add_points(&engine, b"points", 0..LARGE, &mut random));
+    engine.close().expect("the disk works");
+    drop(engine);
+    let engine = opened("size", SnapshotOptions { journal_size_bytes: 10_000, ..never.clone() });
+    assert!(engine.snapshot_due());
+    engine.snapshot().expect("the disk works");
+    assert!(!engine.snapshot_due());
+
     let interval = Duration::from_millis(1);
     let engine = opened("age", SnapshotOptions { interval, ..never });
     std::thread::sleep(interval);
