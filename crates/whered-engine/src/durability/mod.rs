@@ -121,14 +121,25 @@ struct Status {
     last_end: Instant,
     shown: SnapshotStatus,
     /// What the journal had taken when the last one began.
-    journal_bytes: u64,
+    journal_bytes: i64,
+    /// The last entry of the journal then.
+    sequence: u64,
 }
 
 impl Snapshots {
-    pub(crate) fn new(options: SnapshotOptions, loaded_bytes: Option<u64>) -> Snapshots {
-        let last_bytes = loaded_bytes.unwrap_or(0);
-        let shown = SnapshotStatus { last_bytes, ..SnapshotStatus::default() };
-        let status = Status { since: None, last_end: Instant::now(), shown, journal_bytes: 0 };
+    /// The memory of an engine that has just read what the report says.
+    pub(crate) fn new(options: SnapshotOptions, report: &OpenReport) -> Snapshots {
+        let LoadReport { start_sequence, bytes, .. } = report.snapshot.unwrap_or_default();
+        let shown = SnapshotStatus { last_bytes: bytes, ..SnapshotStatus::default() };
+        // What had to be replayed counts as what this process has written.
+        let replayed_bytes = report.recovery.as_ref().map_or(0, |found| found.bytes);
+        let status = Status {
+            since: None,
+            last_end: Instant::now(),
+            shown,
+            journal_bytes: -i64::try_from(replayed_bytes).unwrap_or(i64::MAX),
+            sequence: start_sequence,
+        };
         Snapshots {
             options,
             making: Mutex::new(()),
@@ -167,12 +178,12 @@ impl Snapshots {
         std::mem::take(&mut *waited.unwrap_or_else(PoisonError::into_inner).0)
     }
 
-    /// Notes that one begins; `journal_bytes` is what the journal has taken so far.
-    pub(crate) fn begin(&self, journal_bytes: u64) {
+    /// Notes that one begins, what the journal has taken so far, and its last entry.
+    pub(crate) fn begin(&self, journal_bytes: u64, sequence: u64) {
         self.bytes.store(0, Ordering::Relaxed);
         let mut status = self.status();
         status.since = Some(Instant::now());
-        status.journal_bytes = journal_bytes;
+        (status.journal_bytes, status.sequence) = (journal_bytes as i64, sequence);
     }
 
     /// Notes how it went.
@@ -203,20 +214,21 @@ impl Snapshots {
     }
 
     /// Whether it is time for one. After a failure the next one waits for a minute.
-    pub(crate) fn is_due(&self, journal_bytes: u64) -> bool {
+    pub(crate) fn is_due(&self, journal_bytes: u64, sequence: u64) -> bool {
         let status = self.status();
-        if status.since.is_some() {
+        // The journal's bytes grow by its own marks, too: only entries say that there is something.
+        if status.since.is_some() || sequence <= status.sequence {
             return false;
         }
         let age = status.last_end.elapsed();
         if status.shown.last_error.is_some() && age < RETRY_AFTER {
             return false;
         }
-        let grown_bytes = journal_bytes.saturating_sub(status.journal_bytes);
+        let grown_bytes = (journal_bytes as i64).saturating_sub(status.journal_bytes) as u64;
         let SnapshotOptions { journal_size_bytes, interval } = self.options;
         let is_long = journal_size_bytes > 0
             && grown_bytes >= journal_size_bytes.max(status.shown.last_bytes);
-        let is_old = !interval.is_zero() && grown_bytes > 0 && age >= interval;
+        let is_old = !interval.is_zero() && age >= interval;
         is_long || is_old
     }
 

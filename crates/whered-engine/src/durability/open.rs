@@ -47,11 +47,11 @@ pub type ShowProgress = Box<dyn Fn(StartProgress) + Send + Sync>;
 const ENTRIES_PER_WORD: u64 = 1 << 16;
 
 /// What a start has loaded from a snapshot.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LoadReport {
     /// Everything up to this sequence is in it.
     pub start_sequence: u64,
-    /// The size of its blocks.
+    /// How large it is.
     pub bytes: u64,
     /// How long reading took.
     pub elapsed: Duration,
@@ -135,8 +135,8 @@ pub(crate) fn open(
                 )));
             }
         }
-        let bytes = info.blocks.iter().map(|block| block.length_bytes).sum();
-        let (start_sequence, elapsed) = (info.start_sequence, start.elapsed());
+        let (start_sequence, bytes) = (info.start_sequence, info.data_size_bytes);
+        let elapsed = start.elapsed();
         snapshot = Some(LoadReport { start_sequence, bytes, elapsed });
     }
     let start = Instant::now();

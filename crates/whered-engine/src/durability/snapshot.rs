@@ -46,7 +46,7 @@ impl Engine {
         if self.keyspace.is_isolated_here() {
             return Err(EngineError::new("a snapshot cannot be made inside of a transaction"));
         }
-        self.snapshots.begin(self.journal_bytes());
+        self.snapshots.begin(self.journal_bytes(), self.log.last_sequence());
         let result = self.make_snapshot();
         if result.is_err() {
             self.keyspace.abandon_saving();
@@ -106,7 +106,8 @@ impl Engine {
 
     /// Whether it is time for a snapshot, by the journal's size or the last one's age.
     pub fn snapshot_due(&self) -> bool {
-        self.directory.is_some() && self.snapshots.is_due(self.journal_bytes())
+        self.directory.is_some()
+            && self.snapshots.is_due(self.journal_bytes(), self.log.last_sequence())
     }
 
     /// What the journal has taken since the engine was opened.

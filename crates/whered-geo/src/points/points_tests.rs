@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::branch::{Branch, MOST_CHILDREN, Node};
-use super::leaf::MOST_ENTRIES;
+use super::leaf::{Leaf, MOST_ENTRIES};
 use super::walk::Cursor;
 use super::*;
 use crate::cell::Cell;
@@ -31,6 +31,8 @@ impl Tree {
                 bytes += check(lowest);
                 for leaf in lowest.children() {
                     assert!((1..=MOST_ENTRIES).contains(&leaf.len()));
+                    // Whoever has made it, it can be written to a disk and read back.
+                    assert!(Leaf::from_stored(leaf.words()).is_ok());
                     bytes += leaf.memory_bytes();
                     len += leaf.len();
                 }

@@ -267,7 +267,8 @@ impl Merger {
             0 => 0,
             _ => starts.iter().filter(is_long).count(),
         };
-        blob[0] = count as u64 | u64::from(is_wide) << 16 | (long_count as u64) << 32;
+        let kind = u64::from(is_wide) << 16 | (long_count as u64) << 32;
+        blob[0] = count as u64 | kind | (blob.len() as u64) << 48;
         blob[1] = base;
         let offsets_at = if is_wide {
             blob[2..2 + count].copy_from_slice(cells);
