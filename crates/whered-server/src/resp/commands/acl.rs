@@ -117,6 +117,7 @@ const CATEGORIES: [&str; 24] = [
     "scripting",
     "ip",
     "cidr",
+    "rules",
     "steer",
 ];
 
@@ -158,6 +159,7 @@ pub(super) fn categories(command: &Command) -> Vec<&'static str> {
         "scripting" => Some("@scripting"),
         "ip" => Some("@ip"),
         "cidr" => Some("@cidr"),
+        "rules" => Some("@rules"),
         "steer" => Some("@steer"),
         _ => None,
     };

@@ -6,9 +6,10 @@ use std::path::Path;
 use super::*;
 
 /// The families in the page's order, with their headings.
-const GROUPS: [(&str, &str); 12] = [
+const GROUPS: [(&str, &str); 13] = [
     ("ip", "Databases of addresses"),
     ("cidr", "Prefix sets"),
+    ("rules", "Rulesets"),
     ("steer", "Pools and sites"),
     ("geo", "Collections of points"),
     ("sorted-set", "Collections as sorted sets"),
