@@ -93,7 +93,7 @@ const ACL: &[Command] = &[
 ];
 
 /// Every category, those of Redis first.
-const CATEGORIES: [&str; 24] = [
+const CATEGORIES: [&str; 25] = [
     "keyspace",
     "read",
     "write",
