@@ -64,7 +64,7 @@ pub(crate) fn fill(engine: &Engine) -> Result<(), Failure> {
         let (prefix, value) = row.split_once(',').expect("embedded rows have two cells");
         let prefix: Prefix = prefix.parse().expect("embedded prefixes are right");
         let now = engine.now_millis();
-        let known = sets.read(PREFIX_SET, |set| set.get(&prefix, now).is_some());
+        let known = sets.read(PREFIX_SET, |set| set.get(prefix, now).is_some());
         if known != Some(true) {
             sets.add(PREFIX_SET, &[prefix], Some(value.as_bytes()), None).map_err(Failure::new)?;
         }

@@ -41,7 +41,7 @@ type Holds<'a> = Box<dyn Fn(RecordId) -> Result<bool, MmdbError> + 'a>;
 impl Places for DatabasePlaces<'_> {
     fn resolve(&self, predicate: &Predicate, family: Family) -> Result<Ranges, String> {
         let (database, holds) = self.test(predicate)?;
-        networks_where(database, family, holds)
+        networks_where(database, family, &holds)
     }
 }
 
@@ -139,7 +139,7 @@ impl DatabasePlaces<'_> {
 fn networks_where(
     named: &NamedDatabase,
     family: Family,
-    holds: Holds<'_>,
+    holds: &Holds<'_>,
 ) -> Result<Ranges, String> {
     let wrong = |error: MmdbError| format!("database '{}': {error}", named.name);
     let mut known: HashMap<RecordId, bool> = HashMap::new();
