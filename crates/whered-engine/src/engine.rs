@@ -104,14 +104,13 @@ impl Engine {
         let last_sequence = report.recovery.as_ref().map_or(0, |found| found.last_sequence);
         let log = Arc::new(Log::new(journal, last_sequence));
         let generation = Generation::build(1, &options.setup, &changes, loaded)?;
-        let loaded_bytes = report.snapshot.map(|snapshot| snapshot.bytes);
         let engine = Engine {
             current: ArcSwap::from_pointee(generation),
             control: Mutex::new(Control { setup: options.setup, changes }),
             keyspace: keyspace.with_log(&log),
             prefix_sets: prefix_sets.with_log(&log),
             log,
-            snapshots: Snapshots::new(options.snapshots, loaded_bytes),
+            snapshots: Snapshots::new(options.snapshots, &report),
             directory,
         };
         Ok((Arc::new(engine), report))

@@ -436,3 +436,23 @@ fn a_queue_that_is_popped_while_a_snapshot_is_made_is_saved_about_once() {
     world.wait();
     assert_same(&world, &World::open(world.disk.crash(1)), "popped");
 }
+
+#[test]
+fn a_snapshot_is_due_for_what_a_start_replayed_and_again_after_one_that_failed() {
+    let options =
+        super::SnapshotOptions { journal_size_bytes: 1000, ..super::SnapshotOptions::default() };
+    let recovery = whered_store::RecoveryReport { bytes: 900, ..Default::default() };
+    let opened = super::OpenReport { recovery: Some(recovery), ..Default::default() };
+    let snapshots = super::Snapshots::new(options, &opened);
+    assert!(!snapshots.is_due(99));
+    assert!(snapshots.is_due(100), "the process before has written most of it");
+    snapshots.begin(100);
+    assert!(!snapshots.is_due(100), "one is being made");
+    snapshots.end(Err("the disk is full".to_owned()));
+    assert!(!snapshots.is_due(100), "not at once");
+    snapshots.status().last_end -= super::RETRY_AFTER;
+    assert!(snapshots.is_due(100), "the journal is as long as it was");
+    snapshots.begin(200);
+    snapshots.end(Ok(10));
+    assert!(!snapshots.is_due(1199) && snapshots.is_due(1200));
+}

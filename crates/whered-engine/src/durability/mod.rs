@@ -34,8 +34,8 @@ use crate::clock;
 /// When snapshots are made without anybody's asking.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SnapshotOptions {
-    /// A snapshot is due when the journal has grown by this much since the last one, and by as
-    /// much as the last one is large. 0: never for its size.
+    /// A snapshot is due when the journal has grown by this much since the last one, in this process
+    /// or before, and by as much as the last one is large. 0: never for its size.
     pub journal_size_bytes: u64,
     /// A snapshot is due when the last one is so old and something was written since. Zero: never
     /// for its age.
@@ -120,15 +120,25 @@ struct Status {
     /// When the last one ended, or the engine was opened.
     last_end: Instant,
     shown: SnapshotStatus,
-    /// What the journal had taken when the last one began.
+    /// What the journal had taken when the last good one began.
     journal_bytes: u64,
+    /// What it had taken when the one that is being made began.
+    begun_bytes: u64,
+    /// What a start had to replay, which no good one has taken over since.
+    replayed_bytes: u64,
 }
 
 impl Snapshots {
-    pub(crate) fn new(options: SnapshotOptions, loaded_bytes: Option<u64>) -> Snapshots {
-        let last_bytes = loaded_bytes.unwrap_or(0);
-        let shown = SnapshotStatus { last_bytes, ..SnapshotStatus::default() };
-        let status = Status { since: None, last_end: Instant::now(), shown, journal_bytes: 0 };
+    pub(crate) fn new(options: SnapshotOptions, opened: &OpenReport) -> Snapshots {
+        let last_bytes = opened.snapshot.map_or(0, |snapshot| snapshot.bytes);
+        let status = Status {
+            since: None,
+            last_end: Instant::now(),
+            shown: SnapshotStatus { last_bytes, ..SnapshotStatus::default() },
+            journal_bytes: 0,
+            begun_bytes: 0,
+            replayed_bytes: opened.recovery.as_ref().map_or(0, |recovery| recovery.bytes),
+        };
         Snapshots {
             options,
             making: Mutex::new(()),
@@ -172,7 +182,7 @@ impl Snapshots {
         self.bytes.store(0, Ordering::Relaxed);
         let mut status = self.status();
         status.since = Some(Instant::now());
-        status.journal_bytes = journal_bytes;
+        status.begun_bytes = journal_bytes;
     }
 
     /// Notes how it went.
@@ -183,6 +193,8 @@ impl Snapshots {
         status.shown.last_elapsed = Some(elapsed);
         match result {
             Ok(bytes) => {
+                status.journal_bytes = status.begun_bytes;
+                status.replayed_bytes = 0;
                 status.shown.last_millis = clock::now_millis();
                 status.shown.last_bytes = bytes;
                 status.shown.last_error = None;
@@ -214,8 +226,9 @@ impl Snapshots {
         }
         let grown_bytes = journal_bytes.saturating_sub(status.journal_bytes);
         let SnapshotOptions { journal_size_bytes, interval } = self.options;
-        let is_long = journal_size_bytes > 0
-            && grown_bytes >= journal_size_bytes.max(status.shown.last_bytes);
+        let long_bytes = grown_bytes + status.replayed_bytes;
+        let is_long =
+            journal_size_bytes > 0 && long_bytes >= journal_size_bytes.max(status.shown.last_bytes);
         let is_old = !interval.is_zero() && grown_bytes > 0 && age >= interval;
         is_long || is_old
     }
