@@ -62,6 +62,7 @@ fn setup(folder: &Folder, rows: &[(&str, Option<(f64, f64)>)]) -> Setup {
             ],
         }],
         place_database: Some("city".to_owned()),
+        ..Setup::default()
     }
 }
 

@@ -159,9 +159,10 @@ impl Server {
     pub fn stop(self) -> Result<(), ServerError> {
         let Helpers { reloader, sweeper, snapshotter } = self.helpers;
         reloader.stop();
+        // Before the doors: one of them may be waiting for a snapshot that `SAVE` makes.
+        snapshotter.stop();
         self.doors.stop();
         sweeper.stop();
-        snapshotter.stop();
         Ok(self.engine.close()?)
     }
 }

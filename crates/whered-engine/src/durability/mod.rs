@@ -34,8 +34,8 @@ use crate::clock;
 /// When snapshots are made without anybody's asking.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SnapshotOptions {
-    /// A snapshot is due when the journal has grown by this much since the last one, and by as
-    /// much as the last one is large. 0: never for its size.
+    /// A snapshot is due when the journal has grown by this much since the last one, in this process
+    /// or before, and by as much as the last one is large. 0: never for its size.
     pub journal_size_bytes: u64,
     /// A snapshot is due when the last one is so old and something was written since. Zero: never
     /// for its age.
@@ -120,10 +120,13 @@ struct Status {
     /// When the last one ended, or the engine was opened.
     last_end: Instant,
     shown: SnapshotStatus,
-    /// What the journal had taken when the last one began.
+    /// What the journal had taken when the last good one began; below zero what a start has
+    /// replayed, which counts as what this process has written.
     journal_bytes: i64,
     /// The last entry of the journal then.
     sequence: u64,
+    /// The same two of the one that is being made.
+    begun: (i64, u64),
 }
 
 impl Snapshots {
@@ -131,7 +134,6 @@ impl Snapshots {
     pub(crate) fn new(options: SnapshotOptions, report: &OpenReport) -> Snapshots {
         let LoadReport { start_sequence, bytes, .. } = report.snapshot.unwrap_or_default();
         let shown = SnapshotStatus { last_bytes: bytes, ..SnapshotStatus::default() };
-        // What had to be replayed counts as what this process has written.
         let replayed_bytes = report.recovery.as_ref().map_or(0, |found| found.bytes);
         let status = Status {
             since: None,
@@ -139,6 +141,7 @@ impl Snapshots {
             shown,
             journal_bytes: -i64::try_from(replayed_bytes).unwrap_or(i64::MAX),
             sequence: start_sequence,
+            begun: (0, 0),
         };
         Snapshots {
             options,
@@ -183,7 +186,7 @@ impl Snapshots {
         self.bytes.store(0, Ordering::Relaxed);
         let mut status = self.status();
         status.since = Some(Instant::now());
-        (status.journal_bytes, status.sequence) = (journal_bytes as i64, sequence);
+        status.begun = (journal_bytes as i64, sequence);
     }
 
     /// Notes how it went.
@@ -194,6 +197,7 @@ impl Snapshots {
         status.shown.last_elapsed = Some(elapsed);
         match result {
             Ok(bytes) => {
+                (status.journal_bytes, status.sequence) = status.begun;
                 status.shown.last_millis = clock::now_millis();
                 status.shown.last_bytes = bytes;
                 status.shown.last_error = None;

@@ -120,6 +120,7 @@ pub(crate) fn open(
     let mut snapshot = None;
     if let Some(info) = &newest {
         wanted = info.wanted();
+        keyspace.begin_replaying_early();
         let start = Instant::now();
         let reader = SnapshotReader::open(&**storage, info)?;
         let settings = load::load(&reader, keyspace, &|bytes, total_bytes| {
@@ -140,7 +141,8 @@ pub(crate) fn open(
         snapshot = Some(LoadReport { start_sequence, bytes, elapsed });
     }
     let start = Instant::now();
-    let mut replay = Replay::new(keyspace, prefix_sets, changes);
+    let early_until = newest.as_ref().map(|info| info.end_sequence);
+    let mut replay = Replay::new(keyspace, prefix_sets, changes, early_until);
     let mut entries = 0;
     let mut apply = |entry: whered_store::Entry<'_>| {
         entries += 1;
@@ -150,8 +152,7 @@ pub(crate) fn open(
         replay.apply(entry)
     };
     let (journal, recovery) = Journal::open(Arc::clone(storage), options, wanted, &mut apply)?;
-    replay.flush();
-    keyspace.forget_images();
+    replay.finish();
     let replay_elapsed = start.elapsed();
     let report = OpenReport { snapshot, recovery: Some(recovery), replay_elapsed };
     Ok((journal, report))

@@ -34,6 +34,8 @@ pub(crate) struct Replay<'a> {
     pub(crate) changes: &'a mut SiteChanges,
     pending: HashMap<(u8, Box<[u8]>), Pending>,
     pending_len: usize,
+    /// Values may be as late as this entry, until it is replayed.
+    early_until: Option<u64>,
     threads: usize,
 }
 
@@ -71,6 +73,7 @@ impl<'a> Replay<'a> {
         keyspace: &'a Keyspace,
         prefix_sets: &'a PrefixSets,
         changes: &'a mut SiteChanges,
+        early_until: Option<u64>,
     ) -> Replay<'a> {
         Replay {
             keyspace,
@@ -78,6 +81,7 @@ impl<'a> Replay<'a> {
             changes,
             pending: HashMap::new(),
             pending_len: 0,
+            early_until,
             threads: threads(),
         }
     }
@@ -88,6 +92,9 @@ impl<'a> Replay<'a> {
     /// It cannot be read; the text says where it is wrong.
     pub(crate) fn apply(&mut self, entry: Entry<'_>) -> Result<(), String> {
         let operation = Operation::decode(entry.kind, entry.payload)?;
+        if self.early_until.is_some_and(|until| entry.sequence > until) {
+            self.finish();
+        }
         self.apply_operation(&operation);
         Ok(())
     }
@@ -147,8 +154,16 @@ impl<'a> Replay<'a> {
         }
     }
 
+    /// Applies what is pending; all values are exact then.
+    pub(crate) fn finish(&mut self) {
+        self.flush();
+        if self.early_until.take().is_some() {
+            self.keyspace.end_replaying_early();
+        }
+    }
+
     /// Applies what is pending.
-    pub(crate) fn flush(&mut self) {
+    fn flush(&mut self) {
         self.pending_len = 0;
         for ((number, key), pending) in self.pending.drain() {
             self.keyspace.replay_pending(number, &key, &pending, self.threads);

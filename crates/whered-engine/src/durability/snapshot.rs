@@ -46,6 +46,7 @@ impl Engine {
         if self.keyspace.is_isolated_here() {
             return Err(EngineError::new("a snapshot cannot be made inside of a transaction"));
         }
+        let _ending = EndOfPanic { engine: self };
         self.snapshots.begin(self.journal_bytes(), self.log.last_sequence());
         let result = self.make_snapshot();
         if result.is_err() {
@@ -91,6 +92,10 @@ impl Engine {
         let (Some((_, storage)), Some(journal)) = (&self.directory, self.log.journal()) else {
             return Err(EngineError::new(NO_DIRECTORY));
         };
+        if self.keyspace.is_isolated_here() {
+            // A snapshot that is being made would wait for its end, and it for the snapshot's.
+            return Err(EngineError::new("a backup cannot be made inside of a transaction"));
+        }
         // No snapshot may remove files meanwhile.
         let _still = self.snapshots.hold_still();
         let target = DataDirectory::lock(target)?;
@@ -137,6 +142,21 @@ impl Engine {
         // Nothing was written since the last one: that is as good.
         let unchanged = SnapshotReport { bytes: snapshots.shown().last_bytes, ..made.report };
         Ok(if made.is_new { made.report } else { unchanged })
+    }
+}
+
+/// Ends a snapshot that panics: no operation may be registered for it for ever, and another may be
+/// made.
+struct EndOfPanic<'a> {
+    engine: &'a Engine,
+}
+
+impl Drop for EndOfPanic<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.engine.keyspace.abandon_saving();
+            self.engine.snapshots.end(Err("making it has panicked".to_owned()));
+        }
     }
 }
 

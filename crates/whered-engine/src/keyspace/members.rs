@@ -14,13 +14,17 @@ use whered_geo::{Cell, Inserted};
 
 use super::keys::{Entry, Keys, Slot};
 use super::value::{Kind, Ordered, Value};
+use super::whole::delete_operation;
 use super::{Keyspace, exclusive, number_byte, shared};
 use crate::error::WriteError;
-use crate::log::{Room, Written};
+use crate::log::{Room, Ticket, Written};
 use crate::operation::Operation;
 
 /// How often a writer gives the map back to wait for a value in use, before it keeps the map.
 const POLITE_WAITS: usize = 4;
+
+/// How long names of members may be together for the journal to keep them in the place of ranks.
+const NAMES_BYTES_MAX: usize = 64 << 10;
 
 /// Which members an addition may touch (`NX`, `XX`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -165,15 +169,15 @@ impl Keyspace {
         key: &[u8],
         members: &[&[u8]],
     ) -> Result<Written<usize>, WriteError> {
-        let operation = Operation::RemoveMembers {
-            number: number_byte(number),
-            key,
-            members: Cow::Borrowed(members),
-        };
+        let operation = remove_members(number, key, members);
         let may_empty = |value: &Value| len(value) <= members.len();
         let act = |value: &mut Value, room: Room<'_>, _: Held<'_>| {
             let removed = members.iter().filter(|member| value.remove(member)).count();
-            let ticket = if removed == 0 { room.unused() } else { room.append(&operation) };
+            let ticket = match removed {
+                0 => room.unused(),
+                _ if value.is_empty() => room.append(&delete_operation(number, &[key])),
+                _ => room.append(&operation),
+            };
             Written { value: removed, ticket }
         };
         self.change(number, key, operation.size_bytes(), false, may_empty, act)
@@ -224,29 +228,74 @@ impl Keyspace {
         choose: impl Fn(Ordered<'_>) -> Range<usize>,
         look: impl Fn(Ordered<'_>, Range<usize>) -> T,
     ) -> Result<Written<T>, WriteError> {
-        let operation = |ranks: &Range<usize>| Operation::RemoveRanks {
-            number: number_byte(number),
-            key,
-            first: ranks.start as u64,
-            end: ranks.end as u64,
-        };
         let ranks = |value: &Value| value.ordered().map_or(0..0, &choose);
-        let act = |value: &mut Value, room: Room<'_>, held: Held<'_>| {
-            let ranks = ranks(value);
-            if ranks.is_empty() {
-                return Written { value: T::default(), ticket: room.unused() };
-            }
-            let is_exact = self.saving.is_exact(held.keys, key);
-            let seen = value.ordered().map(|ordered| look(ordered, ranks.clone()));
-            value.remove_ranks(ranks.clone());
-            let ticket = room.append(&operation(&ranks));
-            let expires_at_millis = held.keys.get(key).and_then(Entry::expires_at_millis);
-            let number = number_byte(number);
-            self.saving.after_operation(is_exact, number, key, expires_at_millis, held.slot);
-            Written { value: seen.unwrap_or_default(), ticket }
-        };
         let may_empty = |value: &Value| ranks(value).len() == len(value);
-        self.change(number, key, operation(&(0..0)).size_bytes(), false, may_empty, act)
+        let mut room_bytes = remove_ranks(number, key, &(0..0)).size_bytes();
+        loop {
+            let act = |value: &mut Value, room: Room<'_>, held: Held<'_>| {
+                let ranks = ranks(value);
+                if ranks.is_empty() {
+                    return Written { value: (T::default(), 0), ticket: room.unused() };
+                }
+                let removal = self.removal(key, value, &ranks, held);
+                let wanted_bytes = removal.size_bytes(number, key);
+                if wanted_bytes > room_bytes {
+                    return Written { value: (T::default(), wanted_bytes), ticket: room.unused() };
+                }
+                let seen = value.ordered().map(|ordered| look(ordered, ranks.clone()));
+                value.remove_ranks(ranks.clone());
+                let ticket = self.append_removal(number, key, removal, room, held);
+                Written { value: (seen.unwrap_or_default(), 0), ticket }
+            };
+            let written = self.change(number, key, room_bytes, false, may_empty, act)?;
+            let Written { value: (value, wanted_bytes), ticket } = written;
+            if wanted_bytes <= room_bytes {
+                return Ok(Written { value, ticket });
+            }
+            room_bytes = wanted_bytes;
+        }
+    }
+
+    /// How the journal is to tell of a removal by rank: see the head of `saving`.
+    fn removal(&self, key: &[u8], value: &Value, ranks: &Range<usize>, held: Held<'_>) -> Removal {
+        if ranks.len() == len(value) {
+            return Removal::Key;
+        }
+        let (ranks, is_exact) = (ranks.clone(), self.saving.is_exact(held.keys, key));
+        if is_exact || ranks.len() > NAMES_BYTES_MAX {
+            return Removal::Ranks { ranks, is_exact };
+        }
+        let members = value.ordered().map(|ordered| ordered.iter_ranks(ranks.clone()));
+        let names: Vec<Vec<u8>> =
+            members.into_iter().flatten().map(|(member, _)| member.to_vec()).collect();
+        if names.iter().map(Vec::len).sum::<usize>() > NAMES_BYTES_MAX {
+            return Removal::Ranks { ranks, is_exact };
+        }
+        Removal::Members(names)
+    }
+
+    fn append_removal(
+        &self,
+        number: usize,
+        key: &[u8],
+        removal: Removal,
+        room: Room<'_>,
+        held: Held<'_>,
+    ) -> Ticket {
+        match removal {
+            Removal::Key => room.append(&delete_operation(number, &[key])),
+            Removal::Members(names) => {
+                let names: Vec<&[u8]> = names.iter().map(|name| &name[..]).collect();
+                room.append(&remove_members(number, key, &names))
+            }
+            Removal::Ranks { ranks, is_exact } => {
+                let ticket = room.append(&remove_ranks(number, key, &ranks));
+                let expires_at_millis = held.keys.get(key).and_then(Entry::expires_at_millis);
+                let number = number_byte(number);
+                self.saving.after_operation(is_exact, number, key, expires_at_millis, held.slot);
+                ticket
+            }
+        }
     }
 
     /// Changes a sorted set, which is made first when it is absent and `makes` says so. When
@@ -309,6 +358,29 @@ impl Keyspace {
     }
 }
 
+/// What the journal keeps of a removal by rank.
+enum Removal {
+    /// The key goes with its last member.
+    Key,
+    /// The ranks, which `is_exact` allows or an image makes good.
+    Ranks { ranks: Range<usize>, is_exact: bool },
+    /// The names of the members.
+    Members(Vec<Vec<u8>>),
+}
+
+impl Removal {
+    /// The room that it takes in the journal, if it is more than that of ranks.
+    fn size_bytes(&self, number: usize, key: &[u8]) -> usize {
+        match self {
+            Removal::Key | Removal::Ranks { .. } => 0,
+            Removal::Members(names) => {
+                let names: Vec<&[u8]> = names.iter().map(|name| &name[..]).collect();
+                remove_members(number, key, &names).size_bytes()
+            }
+        }
+    }
+}
+
 /// What is locked around a change.
 #[derive(Clone, Copy)]
 struct Held<'a> {
@@ -346,6 +418,15 @@ fn write_or_wait(slot: &Slot, waits: usize) -> Option<RwLockWriteGuard<'_, Value
 
 fn len(value: &Value) -> usize {
     value.ordered().map_or(0, Ordered::len)
+}
+
+fn remove_members<'a>(number: usize, key: &'a [u8], members: &'a [&'a [u8]]) -> Operation<'a> {
+    Operation::RemoveMembers { number: number_byte(number), key, members: Cow::Borrowed(members) }
+}
+
+fn remove_ranks<'a>(number: usize, key: &'a [u8], ranks: &Range<usize>) -> Operation<'a> {
+    let (first, end) = (ranks.start as u64, ranks.end as u64);
+    Operation::RemoveRanks { number: number_byte(number), key, first, end }
 }
 
 fn add_points<'a>(number: usize, key: &'a [u8], points: &'a [(&'a [u8], Cell)]) -> Operation<'a> {

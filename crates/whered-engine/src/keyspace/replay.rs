@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use super::keys::Entry;
 use super::saving::Image;
 use super::value::{Ordered, Value};
 use super::{DATABASE_COUNT, Keyspace, exclusive, shared};
@@ -62,7 +63,7 @@ impl Keyspace {
         self.replay_change(number, key, |value| value.apply_pending(pending, threads));
     }
 
-    /// Puts what was loaded from a snapshot; an empty value makes no key.
+    /// Puts what was loaded from a snapshot, or an image.
     pub(crate) fn put_loaded(
         &self,
         number: u8,
@@ -71,7 +72,7 @@ impl Keyspace {
         expires_at_millis: Option<u64>,
     ) {
         let mut keys = self.exclusive(usize::from(number));
-        if value.is_empty() {
+        if value.is_empty() && !self.saving.is_replaying_early() {
             keys.remove(key);
         } else {
             keys.put(key, value, expires_at_millis);
@@ -83,9 +84,22 @@ impl Keyspace {
         self.saving.images().entry((number, key.into())).or_default().push_back(image);
     }
 
-    /// Forgets all images: what comes now is applied to exact values.
-    pub(crate) fn forget_images(&self) {
+    /// From now on values may be of a later time than the entries that are replayed.
+    pub(crate) fn begin_replaying_early(&self) {
+        self.saving.set_replaying_early(true);
+    }
+
+    /// What comes now is applied to exact values: no images, no keys without members. O(keys).
+    pub(crate) fn end_replaying_early(&self) {
         self.saving.images().clear();
+        self.saving.set_replaying_early(false);
+        for number in 0..DATABASE_COUNT {
+            let mut keys = self.exclusive(number);
+            let is_empty = |entry: &Entry| shared(&entry.slot.value).is_empty();
+            let empty = keys.entries.iter().filter(|(_, entry)| is_empty(entry));
+            let empty: Vec<Box<[u8]>> = empty.map(|(key, _)| key.clone()).collect();
+            empty.iter().for_each(|key| drop(keys.remove(key)));
+        }
     }
 
     /// Puts the image in the place of what an operation would do; `false` when there is none.
@@ -150,7 +164,8 @@ impl Keyspace {
         true
     }
 
-    /// A change without members makes no key, and one that takes the last member removes it.
+    /// A change without members makes no key, and one that takes the last member removes it, but
+    /// not while that may only seem so.
     fn replay_change(&self, number: u8, key: &[u8], change: impl FnOnce(&mut Value)) {
         let mut keys = self.exclusive(usize::from(number));
         let slot = keys.slot_or_empty(key);
@@ -158,6 +173,8 @@ impl Keyspace {
         change(&mut value);
         slot.settle(&value);
         drop(value);
-        keys.remove_if_empty(key);
+        if !self.saving.is_replaying_early() {
+            keys.remove_if_empty(key);
+        }
     }
 }

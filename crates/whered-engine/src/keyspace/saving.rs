@@ -7,17 +7,25 @@
 //! piece, and relies on the journal after S: a restart loads what was saved and applies the
 //! journal from S on. That is right because an operation sets members, scores, texts and expiry
 //! times to what they shall be, whatever they were, so that applying it to what it has changed
-//! already does nothing. Four things need care:
+//! already does nothing. Five things need care:
 //!
 //! | what happens meanwhile | what is done |
 //! | --- | --- |
 //! | a key comes to be, or is replaced | its slot bears the snapshot's number and is not saved: the journal tells of it |
 //! | a key that is not saved yet gets another name | it is *registered* under its old name |
-//! | a key is copied, or loses members by rank, before it is saved | what became of it is registered as an *image*: replaying puts the image there instead of applying the operation |
+//! | a key loses members by rank before it is saved | the journal names the members |
+//! | a key is copied before it is saved, or loses too many members by rank to name them | what became of it is registered as an *image*: replaying puts the image there instead of applying the operation |
 //! | two numbered databases are exchanged | their maps remember which ones they were (`Keys::origin`) |
 //!
-//! Every copy and every removal by rank is registered, those that need no image as *exact*, so that
-//! a restart can tell which of several on one key an image belongs to.
+//! Every copy and every removal by rank that the journal has is registered, those that need no image
+//! as *exact*, so that a restart can tell which of several on one key an image belongs to. Members are
+//! named where they can be because a queue is popped thousands of times while it is saved: with an
+//! image for each the snapshot would never end.
+//!
+//! A replayed value may be without members for a while although it never was, or be saved without any
+//! because it lost them later. So up to the snapshot's end an emptied key stays, with its expiry
+//! time, and can be renamed and copied. That it went is told by the journal: whoever takes a key's
+//! last member appends the removal of the key.
 //!
 //! Why an image may be younger than its operation: what has happened since is applied to it again.
 //! Why a saved value needs none: after the operations up to the moment of its saving, a replayed
@@ -28,25 +36,43 @@
 //! Cost: for writers one atomic load at renaming, copying and removing by rank.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::keys::{Keys, Slot};
 use super::value::Value;
 use super::{DATABASE_COUNT, Keyspace, shared};
 
-/// How far snapshots are with a slot.
+/// How far snapshots are with a slot: in the upper half the one that has it in hand, or in whose
+/// time it was born; in the lower half how often it stands among what that one has still to save.
+///
+/// One number, so that nobody finds it in hand and not outstanding, and so that a snapshot that was
+/// given up leaves nothing outstanding for the next.
 #[derive(Debug)]
-pub(crate) struct Saved {
-    /// The snapshot that has it in hand, or in whose time it was born.
-    epoch: AtomicU32,
-    /// How often it stands among what is still to be saved.
-    outstanding: AtomicU32,
-}
+pub(crate) struct Saved(AtomicU64);
 
 impl Saved {
     pub(super) fn born(epoch: u32) -> Saved {
-        Saved { epoch: AtomicU32::new(epoch), outstanding: AtomicU32::new(0) }
+        Saved(AtomicU64::new(u64::from(epoch) << 32))
+    }
+
+    /// Takes it into a snapshot's hand, outstanding once; `false` when it is there already.
+    fn claim(&self, epoch: u32) -> bool {
+        let claimed = u64::from(epoch) << 32 | 1;
+        let claim = |saved: u64| (saved >> 32 != u64::from(epoch)).then_some(claimed);
+        self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, claim).is_ok()
+    }
+
+    fn is_outstanding(&self) -> bool {
+        self.0.load(Ordering::Acquire) as u32 != 0
+    }
+
+    fn add_outstanding(&self) {
+        self.0.fetch_add(1, Ordering::AcqRel);
+    }
+
+    fn remove_outstanding(&self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
@@ -85,6 +111,8 @@ pub(crate) struct Saving {
     registered: Mutex<Vec<ToSave>>,
     /// At a start, what operations are to be replaced by.
     images: Mutex<Images>,
+    /// At a start, values may be of a later time than the journal's entry: emptied keys stay.
+    is_replaying_early: AtomicBool,
 }
 
 /// Images by database and key, in the order of their operations.
@@ -101,6 +129,14 @@ impl Saving {
         self.images.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    pub(super) fn is_replaying_early(&self) -> bool {
+        self.is_replaying_early.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn set_replaying_early(&self, is_early: bool) {
+        self.is_replaying_early.store(is_early, Ordering::Relaxed);
+    }
+
     pub(super) fn epoch(&self) -> &Arc<AtomicU32> {
         &self.epoch
     }
@@ -115,12 +151,7 @@ impl Saving {
 
     /// Takes a slot into the snapshot's hand; `false` when it is there already or need not be.
     fn claim(&self, slot: &Slot) -> bool {
-        let epoch = self.epoch.load(Ordering::Relaxed);
-        let is_new = slot.saved.epoch.swap(epoch, Ordering::AcqRel) != epoch;
-        if is_new {
-            slot.saved.outstanding.fetch_add(1, Ordering::AcqRel);
-        }
-        is_new
+        slot.saved.claim(self.epoch.load(Ordering::Relaxed))
     }
 
     /// Has a key saved under the name that it is about to lose. The caller holds the map.
@@ -141,8 +172,7 @@ impl Saving {
     /// copied.
     pub(super) fn is_exact(&self, keys: &Keys, key: &[u8]) -> bool {
         self.before_rename(keys, key);
-        let outstanding = |slot: &Arc<Slot>| slot.saved.outstanding.load(Ordering::Acquire);
-        !self.is_running() || keys.get(key).is_none_or(|entry| outstanding(&entry.slot) == 0)
+        !self.is_running() || keys.get(key).is_none_or(|entry| !entry.slot.saved.is_outstanding())
     }
 
     /// Has saved what an operation has made of a key, unless it `is_exact`. The caller still holds
@@ -163,7 +193,7 @@ impl Saving {
             self.registered().push(ToSave { role, number, key, expires_at_millis, slot: None });
             return;
         }
-        slot.saved.outstanding.fetch_add(1, Ordering::AcqRel);
+        slot.saved.add_outstanding();
         self.register(Role::Image, number, key, expires_at_millis, slot);
     }
 
@@ -195,7 +225,7 @@ impl ToSave {
         drop(passage);
         let (is_last, result) = read(&value);
         if is_last {
-            slot.saved.outstanding.fetch_sub(1, Ordering::AcqRel);
+            slot.saved.remove_outstanding();
         }
         Some(result)
     }

@@ -504,6 +504,7 @@ impl TwoMaps<'_> {
     }
 }
 
-fn delete_operation<'a>(number: usize, names: &'a [&'a [u8]]) -> Operation<'a> {
+/// The removal of whole keys.
+pub(super) fn delete_operation<'a>(number: usize, names: &'a [&'a [u8]]) -> Operation<'a> {
     Operation::DeleteKeys { number: number_byte(number), keys: Cow::Borrowed(names) }
 }
