@@ -387,6 +387,22 @@ fn a_snapshot_is_due_by_the_journals_size_and_by_age() {
     in_memory.request_snapshot().expect_err("there is no directory");
 }
 
+#[test]
+fn neither_is_made_inside_of_a_transaction() {
+    let folder = Folder::new();
+    let (engine, _) = open(&folder.path().join("data"));
+    add_scores(&engine, b"scores", 0..10);
+    let target = folder.path().join("backup");
+    let (snapshot, backup) =
+        engine.keyspace().isolated(|| (engine.snapshot(), engine.backup(&target))).value;
+    let error = snapshot.expect_err("it would wait for ever").to_string();
+    assert_eq!(error, "a snapshot cannot be made inside of a transaction");
+    let error = backup.expect_err("it would wait for ever").to_string();
+    assert_eq!(error, "a backup cannot be made inside of a transaction");
+    assert!(!target.exists());
+    engine.snapshot().expect("the disk works");
+}
+
 /// What one thread does beside snapshots: all kinds of operations on keys that others use too.
 fn write_anything(engine: &Engine, seed: u64) {
     let (keyspace, mut random) = (engine.keyspace(), Random(seed));
