@@ -387,6 +387,22 @@ fn a_snapshot_is_due_by_the_journals_size_and_by_age() {
     in_memory.request_snapshot().expect_err("there is no directory");
 }
 
+#[test]
+fn neither_is_made_inside_of_a_transaction() {
+    let folder = Folder::new();
+    let (engine, _) = open(&folder.path().join("data"));
+    add_scores(&engine, b"scores", 0..10);
+    let target = folder.path().join("backup");
+    let (snapshot, backup) =
+        engine.keyspace().isolated(|| (engine.snapshot(), engine.backup(&target))).value;
+    let error = snapshot.expect_err("it would wait for ever").to_string();
+    assert_eq!(error, "a snapshot cannot be made inside of a transaction");
+    let error = backup.expect_err("it would wait for ever").to_string();
+    assert_eq!(error, "a backup cannot be made inside of a transaction");
+    assert!(!target.exists());
+    engine.snapshot().expect("the disk works");
+}
+
 /// What one thread does beside snapshots: all kinds of operations on keys that others use too.
 fn write_anything(engine: &Engine, seed: u64) {
     let (keyspace, mut random) = (engine.keyspace(), Random(seed));
@@ -550,7 +566,8 @@ fn the_account_after_a_start_is_what_it_was_before() {
     let after = engine.memory();
     assert!(before.keys_bytes > LARGE * 30, "{before:?}");
     assert!(before.prefix_sets_bytes > 0, "{before:?}");
-    let near = |before: u64, after: u64| after.abs_diff(before) * 10 <= before;
+    // Tables and leaves that grew one change at a time are fuller or emptier than those made at once.
+    let near = |before: u64, after: u64| after.abs_diff(before) * 5 <= before;
     assert!(near(before.keys_bytes, after.keys_bytes), "{before:?} {after:?}");
     assert!(near(before.prefix_sets_bytes, after.prefix_sets_bytes), "{before:?} {after:?}");
     // What is deleted is taken off, to the last byte.

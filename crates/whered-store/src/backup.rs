@@ -101,6 +101,9 @@ pub fn backup(source: &dyn Storage, target: &Arc<dyn Storage>) -> Result<Content
 pub fn restore(source: &dyn Storage, target: &dyn Storage) -> Result<Contents, StoreError> {
     check_empty(target)?;
     let mut contents = verify(source)?;
+    if contents.segments == 0 {
+        return Err(StoreError::exists(format!("there is nothing in {}", source.describe(""))));
+    }
     begin(target)?;
     let newest = newest_snapshot(source)?;
     let wanted = wanted(newest.as_ref());

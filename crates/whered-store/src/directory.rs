@@ -5,6 +5,9 @@
 //! clean up. The file contains the process number as text, so that a second opener can name the
 //! holder. The file is never removed: a removed lock file could be locked twice.
 //!
+//! A directory that has files, and none of ours among them, is another program's: it is refused
+//! before anything is written there. Folders in it are nobody's business.
+//!
 //! Not for: what else lies in the directory (see [`crate::Journal`]).
 
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -12,6 +15,7 @@ use std::io::{self, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 
 use crate::error::StoreError;
+use crate::journal::load::INCOMPLETE;
 use crate::storage::DirectoryStorage;
 
 const LOCK_FILE: &str = "LOCK";
@@ -38,11 +42,15 @@ impl DataDirectory {
     /// # Errors
     ///
     /// One line each: another process holds it ([`StoreError::holder_pid`] says which), the path
-    /// is not a directory, or the directory cannot be written.
+    /// is not a directory, it has files of another program only ([`StoreError::is_foreign`]), or the
+    /// directory cannot be written.
     pub fn lock(path: impl AsRef<Path>) -> Result<DataDirectory, StoreError> {
         let path = path.as_ref();
         create(path)?;
         let shown = path.display().to_string();
+        if let Some(name) = foreign_file(path).map_err(|error| cannot_read(&shown, &error))? {
+            return Err(StoreError::foreign_directory(&shown, &name));
+        }
         let mut file = OpenOptions::new()
             .read(true)
             .write(true)
@@ -79,6 +87,29 @@ impl DataDirectory {
     }
 }
 
+/// The first file, by name, of a directory that has some and none of ours.
+fn foreign_file(path: &Path) -> io::Result<Option<String>> {
+    let mut first: Option<String> = None;
+    for entry in fs::read_dir(path)? {
+        let entry = entry?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let is_pid = |text: String| text.trim().parse::<u32>().is_ok();
+        let is_lock = name == LOCK_FILE;
+        let is_ours = ["journal-", "snapshot-"].iter().any(|prefix| name.starts_with(prefix))
+            || name == INCOMPLETE
+            || is_lock && fs::read_to_string(entry.path()).is_ok_and(is_pid);
+        if is_ours {
+            return Ok(None);
+        }
+        // Other programs have files of that name, too; an empty one may be of ours.
+        let counts = !is_lock && !name.starts_with('.') && entry.file_type()?.is_file();
+        if counts && first.as_ref().is_none_or(|first| name < *first) {
+            first = Some(name);
+        }
+    }
+    Ok(first)
+}
+
 fn create(path: &Path) -> Result<(), StoreError> {
     let shown = path.display();
     match fs::metadata(path) {
@@ -106,6 +137,10 @@ fn create_durably(path: &Path) -> io::Result<()> {
         File::open(parent)?.sync_all()?;
     }
     Ok(())
+}
+
+fn cannot_read(shown: &str, error: &io::Error) -> StoreError {
+    StoreError::io(&format!("cannot read the data directory {shown}"), error)
 }
 
 fn cannot_write(shown: &str, error: &io::Error) -> StoreError {

@@ -87,7 +87,7 @@ impl StoreError {
         self.0.kind == Kind::Damaged
     }
 
-    /// Whether a file bears a name of ours and is not ours.
+    /// Whether a file bears a name of ours and is not ours, or a whole directory is not.
     #[must_use]
     pub fn is_foreign(&self) -> bool {
         self.0.kind == Kind::Foreign
@@ -191,6 +191,15 @@ impl StoreError {
 
     pub(crate) fn foreign(file: &str, offset_bytes: u64, what: &str) -> StoreError {
         StoreError::at(Kind::Foreign, file, offset_bytes, what)
+    }
+
+    /// A directory of another program, of which one file is named.
+    pub(crate) fn foreign_directory(directory: &str, file: &str) -> StoreError {
+        let message = format!(
+            "the directory {directory} has files and none of whered's (found {file}); allowed: an \
+             empty directory or a data directory of whered"
+        );
+        StoreError::new(Kind::Foreign, message)
     }
 
     pub(crate) fn newer(file: &str, offset_bytes: u64, what: &str) -> StoreError {

@@ -328,6 +328,39 @@ fn a_data_directory_has_one_holder_and_the_second_learns_its_pid() {
 }
 
 #[test]
+fn a_directory_of_another_program_is_refused_and_stays_as_it_is() {
+    let path = std::env::temp_dir().join(format!("whered-store-foreign-{}", std::process::id()));
+    let put = |name: &str, bytes: &[u8]| std::fs::write(path.join(name), bytes).unwrap();
+    let names = || {
+        let entries = std::fs::read_dir(&path).unwrap();
+        let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name()).collect();
+        names.sort();
+        names
+    };
+    // Folders, and files that hide, are nobody's business.
+    std::fs::create_dir_all(path.join("lost+found")).unwrap();
+    put(".keep", b"");
+    drop(DataDirectory::lock(&path).unwrap());
+    // What was ours once stays ours, whatever is put beside it.
+    put("dump.rdb", b"REDIS0011");
+    drop(DataDirectory::lock(&path).unwrap());
+    // Other programs lock with a file of that name, too.
+    for lock in [None, Some(&b""[..]), Some(b"somebody")] {
+        std::fs::remove_file(path.join("LOCK")).unwrap();
+        if let Some(lock) = lock {
+            put("LOCK", lock);
+        }
+        let before = names();
+        let error = DataDirectory::lock(&path).err().unwrap();
+        assert!(error.is_foreign() && error.to_string().contains("found dump.rdb"), "{error}");
+        assert_eq!(error.to_string().lines().count(), 1);
+        assert_eq!(names(), before);
+        put("LOCK", lock.unwrap_or_default());
+    }
+    std::fs::remove_dir_all(path).unwrap();
+}
+
+#[test]
 fn a_journal_on_the_real_file_system_comes_back() {
     let path = std::env::temp_dir().join(format!("whered-store-journal-{}", std::process::id()));
     let _ = std::fs::remove_dir_all(&path);

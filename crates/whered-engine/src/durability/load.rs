@@ -25,6 +25,7 @@ use super::format::{
     Body, POINTS_KIND, Record, SCORES_KIND, SETTINGS_KIND, VALUES_KIND, decode_rows,
     decode_settings, decode_values, split_item,
 };
+use super::open::refusal;
 use crate::error::EngineError;
 use crate::keyspace::Keyspace;
 use crate::keyspace::saving::{Image, Role};
@@ -130,7 +131,7 @@ fn take_block(
     aside: &mut Aside,
 ) -> Result<(), EngineError> {
     let kind = reader.blocks()[index].kind;
-    let bytes = reader.read_block(index, words)?;
+    let bytes = reader.read_block(index, words).map_err(refusal)?;
     let wrong = |reason: String| EngineError::from(reader.refuse(index, &reason));
     match kind {
         VALUES_KIND => decode_values(bytes, |record| aside.take_record(index, record, keyspace)),

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use whered_store::{
     Journal, JournalOptions, RecoveryReport, SnapshotInfo, SnapshotReader, Snapshots, Storage,
-    Wanted,
+    StoreError, Wanted,
 };
 
 use super::load;
@@ -122,7 +122,7 @@ pub(crate) fn open(
         wanted = info.wanted();
         keyspace.begin_replaying_early();
         let start = Instant::now();
-        let reader = SnapshotReader::open(&**storage, info)?;
+        let reader = SnapshotReader::open(&**storage, info).map_err(refusal)?;
         let settings = load::load(&reader, keyspace, &|bytes, total_bytes| {
             show(StartProgress::Snapshot { bytes, total_bytes });
         })?;
@@ -151,11 +151,20 @@ pub(crate) fn open(
         }
         replay.apply(entry)
     };
-    let (journal, recovery) = Journal::open(Arc::clone(storage), options, wanted, &mut apply)?;
+    let opened = Journal::open(Arc::clone(storage), options, wanted, &mut apply);
+    let (journal, recovery) = opened.map_err(refusal)?;
     replay.finish();
     let replay_elapsed = start.elapsed();
     let report = OpenReport { snapshot, recovery: Some(recovery), replay_elapsed };
     Ok((journal, report))
+}
+
+/// Why the start is refused; for damage with a word on what can be done.
+pub(super) fn refusal(error: StoreError) -> EngineError {
+    if !error.is_damaged() {
+        return error.into();
+    }
+    EngineError::new(format!("{error}; nothing was changed; 'whered repair' keeps what is left"))
 }
 
 /// The newest snapshot, which must be good.
@@ -163,10 +172,7 @@ fn newest(storage: &dyn Storage) -> Result<Option<SnapshotInfo>, EngineError> {
     let mut found = Snapshots::find(storage)?;
     let newest_good = found.complete.first().map_or(0, |info| info.start_sequence);
     if let Some(bad) = found.bad.iter().find(|bad| bad.start_sequence >= newest_good) {
-        return Err(EngineError::new(format!(
-            "{}; nothing was changed; 'whered repair' keeps what is left",
-            bad.error
-        )));
+        return Err(refusal(bad.error.clone()));
     }
     Snapshots::remove_leftovers(storage, &found)?;
     if found.complete.is_empty() { Ok(None) } else { Ok(Some(found.complete.swap_remove(0))) }

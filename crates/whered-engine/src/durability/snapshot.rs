@@ -87,13 +87,14 @@ impl Engine {
     /// writing: what was acknowledged before this was called is in it.
     ///
     /// # Errors
-    /// There is no data directory, the target is not empty, or whatever the system reports.
+    /// There is no data directory, the target is not empty, the caller is inside of a transaction, or
+    /// whatever the system reports.
     pub fn backup(&self, target: &Path) -> Result<Contents, EngineError> {
         let (Some((_, storage)), Some(journal)) = (&self.directory, self.log.journal()) else {
             return Err(EngineError::new(NO_DIRECTORY));
         };
+        // A snapshot that is being made could not end before the transaction does.
         if self.keyspace.is_isolated_here() {
-            // A snapshot that is being made would wait for its end, and it for the snapshot's.
             return Err(EngineError::new("a backup cannot be made inside of a transaction"));
         }
         // No snapshot may remove files meanwhile.

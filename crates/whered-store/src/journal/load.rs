@@ -26,7 +26,7 @@ pub(crate) fn refuse_incomplete(storage: &dyn Storage) -> Result<(), StoreError>
         return Ok(());
     }
     let what = "a backup or restore to this directory did not end; empty it and make it anew";
-    Err(StoreError::damaged(&storage.describe(INCOMPLETE), 0, what))
+    Err(StoreError::refused(&storage.describe(INCOMPLETE), 0, what))
 }
 
 /// Smaller segments are read when it is their turn: a thread would cost more than it saves.

@@ -334,7 +334,7 @@ impl Loaded {
         {
             let what = format!(
                 "the frame of entry {expected} is damaged ({}), and later bytes prove that entries \
-                 up to {} were safely written; restore the file or move the journal away",
+                 up to {} were safely written",
                 self.fault(end, expected),
                 mark.durable_sequence
             );

@@ -1,7 +1,8 @@
 //! Whether a request may run now: what holds for all commands, in the order in which Redis asks.
 //!
 //! ```text
-//! arity ─> logged in? ─> permitted? ─> memory left? ─> a listener's command?
+//! arity ─> logged in? ─> permitted? ─> may stand in a transaction? ─> memory left?
+//!       ─> a listener's command?
 //!   any refusal: the transaction, if one is open, fails, and EXEC says why it was refused
 //! ```
 //!
@@ -33,6 +34,9 @@ pub(super) fn admit(session: &mut Session, entry: &'static Entry, args: Args<'_>
     }
     if !session.user.may_all() && !command.has(Flag::NoAuth) {
         check_permissions(session, entry, args)?;
+    }
+    if session.transaction.is_open() && transaction::is_refused(command) {
+        return Err(Failure::text("ERR Command not allowed inside a transaction"));
     }
     if session.shared.has_memory_limit() {
         let queued = session.transaction.is_open() && !transaction::is_immediate(command);

@@ -98,6 +98,12 @@ pub(super) fn is_immediate(command: &Command) -> bool {
     matches!(command.name, "exec" | "discard" | "multi" | "watch" | "quit" | "reset")
 }
 
+/// Whether a command waits for something that cannot happen while a transaction keeps all others
+/// out, or would keep them out for long.
+pub(super) fn is_refused(command: &Command) -> bool {
+    matches!(command.name, "backup" | "save")
+}
+
 /// Puts a request into the queue.
 pub(super) fn queue(
     session: &mut Session,
