@@ -300,6 +300,14 @@ impl Keyspace {
     }
 }
 
+#[cfg(test)]
+impl Keyspace {
+    /// What [`Keyspace::memory_bytes`] should be while nobody holds values.
+    pub(crate) fn recounted_bytes(&self) -> u64 {
+        (0..DATABASE_COUNT).map(|number| self.shared(number).recounted_bytes()).sum()
+    }
+}
+
 /// Ends a batch when its transaction panics.
 struct EndOfBatch<'a> {
     log: &'a Log,

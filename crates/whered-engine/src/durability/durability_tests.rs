@@ -274,6 +274,9 @@ impl World {
 }
 
 fn assert_same(world: &World, other: &World, what: &str) {
+    for keyspace in [&world.keyspace, &other.keyspace] {
+        assert_eq!(keyspace.memory_bytes(), keyspace.recounted_bytes(), "{what}: the account");
+    }
     let ((keys, prefixes), (other_keys, other_prefixes)) = (world.dump(), other.dump());
     for (expected, found) in keys.iter().zip(&other_keys) {
         assert_eq!(expected, found, "{what}");
@@ -455,4 +458,38 @@ fn a_snapshot_is_due_for_what_a_start_replayed_and_again_after_one_that_failed()
     snapshots.begin(200, 200);
     snapshots.end(Ok(10));
     assert!(!snapshots.is_due(1199, 1199) && snapshots.is_due(1200, 1200));
+}
+
+#[test]
+fn threads_that_write_while_snapshots_are_made_lose_nothing() {
+    for seed in 0..12 {
+        let world = World::open(SimulatedDisk::new(seed));
+        let is_over = std::sync::atomic::AtomicBool::new(false);
+        let ordering = std::sync::atomic::Ordering::Relaxed;
+        std::thread::scope(|scope| {
+            for thread in 0..3 {
+                let (world, is_over) = (&world, &is_over);
+                scope.spawn(move || {
+                    let mut random = Random(1000 * seed + thread, [60, 3][seed as usize % 2]);
+                    while !is_over.load(ordering) {
+                        world.act(&mut random);
+                    }
+                });
+            }
+            for round in 0..6 {
+                let mut blocks = 0;
+                let made = world.snapshot(&mut || {
+                    blocks += 1;
+                    match round == 3 && blocks > 5 {
+                        true => Err(EngineError::new("it is given up")),
+                        false => Ok(()),
+                    }
+                });
+                assert!(made.is_ok() || round == 3, "{made:?}");
+            }
+            is_over.store(true, ordering);
+        });
+        world.wait();
+        assert_same(&world, &World::open(world.disk.crash(seed)), &format!("seed {seed}"));
+    }
 }

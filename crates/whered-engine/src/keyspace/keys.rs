@@ -222,3 +222,13 @@ pub(super) fn scan_hash(key: &[u8]) -> u64 {
     key.hash(&mut hasher);
     (hasher.finish() >> 16).max(1)
 }
+
+#[cfg(test)]
+impl Keys {
+    /// What the account should have of these keys while nobody else holds values.
+    pub(super) fn recounted_bytes(&self) -> u64 {
+        let bytes =
+            |slot: &Slot| u64::from(slot.key_bytes) + shared(&slot.value).memory_bytes() as u64;
+        self.entries.values().map(|entry| bytes(&entry.slot)).sum()
+    }
+}
