@@ -132,3 +132,31 @@ impl<R: Read> Source<R> {
         self.offset
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wanted_length_alone_never_allocates() {
+        let mut source = Source::new(&[7; 1000][..]);
+        assert_eq!(source.fill(RECORD_SIZE_MAX_BYTES).expect("bytes").len(), 1000);
+        assert_eq!(source.buffer.len(), BUFFER_SIZE_BYTES);
+
+        let bytes = vec![7; 3 << 20];
+        let mut source = Source::new(&bytes[..]);
+        assert_eq!(source.fill(RECORD_SIZE_MAX_BYTES).expect("bytes").len(), 3 << 20);
+        assert!(source.buffer.len() <= 8 << 20, "at most twice of what came");
+    }
+
+    #[test]
+    fn lines_end_at_the_end_too() {
+        let mut source = Source::new(&b"one\r\n\ntwo"[..]);
+        let mut lines = Vec::new();
+        while let Some(place) = source.take_line().expect("lines") {
+            lines.push(source.bytes(place.expect("a short one")).to_vec());
+        }
+        assert_eq!(lines, [&b"one"[..], b"", b"two"]);
+        assert_eq!(source.offset(), 9);
+    }
+}
