@@ -19,6 +19,7 @@ fn main() -> io::Result<()> {
     dat()?;
     rows()?;
     resp()?;
+    capture()?;
     commands()
 }
 
@@ -292,6 +293,61 @@ fn rows() -> io::Result<()> {
         save("rows", name, &[&[16], text.as_bytes()])?;
     }
     Ok(())
+}
+
+/// Behind the byte that chooses: a capture or a log of every format, told by its first bytes.
+fn capture() -> io::Result<()> {
+    const CHOICE: &[u8] = &[0xff];
+    let fields = "ts\tid.orig_h\tid.orig_p\tid.resp_h\tid.resp_p\tproto\tconn_state";
+    let zeek = format!(
+        "#separator \\x09\n#unset_field\t-\n#fields\t{fields}\n\
+         1.5\t10.0.0.1\t1\t10.0.0.2\t2\ttcp\tSF\n-\t::1\t8\t::2\t0\ticmp\tOTH\n#close\n"
+    );
+    let json = "{\"ts\":1.5,\"id.orig_h\":\"::1\",\"id.orig_p\":1,\"id.resp_h\":\"::2\",\
+         \"id.resp_p\":2,\"proto\":\"udp\",\"conn_state\":\"S0\",\"orig_pkts\":1}\n";
+    let table = "src,dst,proto,sport,dport,state,in,tcp_flags,dscp,time,bytes\n\
+         10.0.0.1,\"10.0.0.2\",tcp,1,2,new,\"e\"\"0\",SYN|ACK,af11,1970-01-01T00:00:00Z,9\n";
+    let lines = "10.0.0.1 10.0.0.2 tcp 1 2 in=eth0\n::1 ::2 icmp 128 0\n";
+    for (name, text) in
+        [("zeek", zeek.as_str()), ("zeek-json", json), ("csv", table), ("lines", lines)]
+    {
+        save("capture", name, &[CHOICE, text.as_bytes()])?;
+    }
+    let words = |numbers: &[u32]| -> Vec<u8> {
+        numbers.iter().flat_map(|number| number.to_le_bytes()).collect()
+    };
+    // UDP over IPv4 behind a tag, and over IPv6 behind a fragment header.
+    let ports = [0, 53, 1, 187, 0, 8, 0, 0];
+    let addresses = [10, 0, 0, 1, 10, 0, 0, 2];
+    let tag = [0x81, 0, 0, 5, 8, 0];
+    let four = [0x45, 0, 0, 28, 0, 0, 0, 0, 64, 17, 0, 0];
+    let tagged = [&[2; 12][..], &tag, &four, &addresses, &ports].concat();
+    let six = [0x60, 0, 0, 0, 0, 16, 44, 64];
+    let fragment = [17, 0, 0, 1, 0, 0, 0, 9];
+    let fragmented = [&[2; 12][..], &[0x86, 0xdd], &six, &[7; 32], &fragment, &ports].concat();
+    let head = words(&[0xa1b2_c3d4, 0x0004_0002, 0, 0, 65_535, 1]);
+    let record = |frame: &[u8]| {
+        let size = frame.len() as u32;
+        [words(&[1, 2, size, size]), frame.to_vec()].concat()
+    };
+    save("capture", "pcap", &[CHOICE, &head, &record(&tagged), &record(&fragmented)])?;
+
+    let section = words(&[0x0a0d_0d0a, 28, 0x1a2b_3c4d, 1, u32::MAX, u32::MAX, 28]);
+    let options = [&[2, 0, 4, 0][..], b"eth0", &[9, 0, 1, 0, 9, 0, 0, 0, 0, 0, 0, 0]].concat();
+    let interface = [words(&[1, 40, 1, 0]), options, words(&[40])].concat();
+    let padded = tagged.len().next_multiple_of(4);
+    let total = (32 + padded + 8) as u32;
+    let size = tagged.len() as u32;
+    let mut enhanced = words(&[6, total, 0, 1, 2, size, size]);
+    enhanced.extend(&tagged);
+    enhanced.resize(28 + padded, 0);
+    enhanced.extend(words(&[4 << 16 | 2, 2, total]));
+    let total = (16 + padded) as u32;
+    let mut simple = words(&[3, total, size]);
+    simple.extend(&tagged);
+    simple.resize(12 + padded, 0);
+    simple.extend(words(&[total]));
+    save("capture", "pcapng", &[CHOICE, &section, &interface, &enhanced, &simple])
 }
 
 /// Behind one byte for the password and the pieces: pipelines, inline requests, garbage.
