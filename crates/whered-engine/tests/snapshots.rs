@@ -11,7 +11,7 @@ use std::net::Ipv4Addr;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use support::Folder;
 use whered_engine::geo::{Cell, Place};
@@ -330,6 +330,14 @@ fn an_empty_engine_can_be_saved_and_opened() {
     assert_same(&empty, &engine, "emptied");
 }
 
+/// Lets an age be reached.
+fn wait(age: Duration) {
+    let start = Instant::now();
+    while start.elapsed() <= age {
+        std::thread::yield_now();
+    }
+}
+
 #[test]
 fn a_snapshot_is_due_by_the_journals_size_and_by_age() {
     let folder = Folder::new();
@@ -369,13 +377,13 @@ fn a_snapshot_is_due_by_the_journals_size_and_by_age() {
 
     let interval = Duration::from_millis(1);
     let engine = opened("age", SnapshotOptions { interval, ..never });
-    std::thread::sleep(interval);
+    wait(interval);
     assert!(!engine.snapshot_due(), "nothing was written");
     add_scores(&engine, b"scores", 0..10);
-    std::thread::sleep(interval);
+    wait(interval);
     assert!(engine.snapshot_due());
     engine.snapshot().expect("the disk works");
-    std::thread::sleep(interval);
+    wait(interval);
     assert!(!engine.snapshot_due(), "nothing was written since");
 
     let in_memory = Engine::open(EngineOptions::default()).expect("the engine opens").0;
