@@ -220,7 +220,7 @@ fn a_summary_counts_every_rule_over_many_batches() {
     let expected = "        1000 noted a:6 (input 2)\n        \
         1000 accept a:8 (input 4)\n        \
         1000 drop policy of input\n\
-        2000 packets; 5 rules met none\n";
+        2000 packets; 5 rules met no packet\n";
     assert_eq!((code, out.as_str()), (0, expected), "{told}");
     // One by one they are decided the same way, and live sets are told.
     let (_, lines, _) = folder.run(&["match", "--rules", "a"], &packets);
@@ -229,4 +229,20 @@ fn a_summary_counts_every_rule_over_many_batches() {
     fs::write(folder.0.join("live"), live).expect("the tests' folder can be written");
     let (_, _, told) = folder.run(&["match", "--rules", "live"], one);
     assert_eq!(told, "whered: live: set \"blocked\" is live; it is taken as empty\n");
+}
+
+#[test]
+fn many_wrong_lines_are_counted_and_packets_of_the_other_family_are_named() {
+    let rules = "family ipv4\nchain input policy drop {\n}\n";
+    let folder = Folder::new("many", &[("v4", rules)]);
+    let packets = format!("{}::1 ::2 tcp\n", "odd\n".repeat(500));
+    let (code, out, told) = folder.run(&["match", "--rules", "v4"], &packets);
+    let expected = "::1 ::2 tcp 0 0: continue since the rules are of the other family\n";
+    assert_eq!((code, out.as_str(), told.lines().count()), (2, expected, 102));
+    assert!(told.ends_with("500 lines were no packets\n"), "{told}");
+    let summary = ["match", "--rules", "v4", "--summary", "--format", "csv"];
+    let (_, out, _) = folder.run(&summary, "::1 ::2 tcp\n1.1.1.1 2.2.2.2 tcp\n");
+    let expected =
+        "decided,noted,chain,rule,file,line,action\n1,0,input,,,,drop\n1,0,,,,,continue\n";
+    assert_eq!(out, expected);
 }

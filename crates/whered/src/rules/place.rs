@@ -53,6 +53,12 @@ impl<'a> Places<'a> {
         self.ruleset.family().is_some_and(|family| family != packet.family())
     }
 
+    /// The chain whose policy decides about a packet that no rule decides; none does about a
+    /// packet of the other family.
+    pub(super) fn policy_chain(&self, packet: &Packet<'_>) -> Option<&'a str> {
+        (!self.is_foreign(packet)).then(|| self.entry())
+    }
+
     /// Who decided: a rule, the policy, or nobody.
     pub(super) fn decider(&self, packet: &Packet<'_>, outcome: &Outcome) -> String {
         match outcome.rule {

@@ -8,7 +8,8 @@
 //! json   {"number":1,"source":...,"verdict":"accept","chain":"input","rule":3,"at":"edge.rules:4","met":[]}
 //! ```
 //!
-//! A packet that no rule decides has the chain of the policy and no rule.
+//! A packet that no rule decides has the chain of the policy and no rule; one of the other family
+//! than the rules', no chain either.
 //! Cost: a summary is as large as the ruleset.
 
 use std::io::{self, Write};
@@ -109,15 +110,26 @@ impl Report<'_> {
             out,
             "{number},{source},{destination},{protocol},{source_port},{destination_port},"
         )?;
-        write!(out, "{},{},", cell(&outcome.verdict.to_string()), self.place_cells(outcome.rule))?;
+        write!(
+            out,
+            "{},{},",
+            cell(&outcome.verdict.to_string()),
+            self.place_cells(packet, outcome)
+        )?;
         let met: Vec<String> = outcome.met.iter().map(|id| self.places.line(*id)).collect();
         writeln!(out, "{}", cell(&met.join(" ")))
     }
 
     /// `chain,rule,file,line`.
-    fn place_cells(&self, rule: Option<RuleId>) -> String {
+    fn place_cells(&self, packet: &Packet<'_>, outcome: &Outcome) -> String {
+        let chain = self.places.policy_chain(packet);
+        self.rule_cells(outcome.rule, chain.unwrap_or_default())
+    }
+
+    /// The same of a rule, or of the policy of a chain.
+    fn rule_cells(&self, rule: Option<RuleId>, policy_chain: &str) -> String {
         let Some(id) = rule else {
-            return format!("{},,,", cell(self.places.entry()));
+            return format!("{},,,", cell(policy_chain));
         };
         let origin = &self.places.ruleset.rule(id).origin;
         let (chain, number) = (cell(self.places.chain(id)), self.places.number(id));
@@ -140,7 +152,10 @@ impl Report<'_> {
             "source_port": packet.source_port,
             "destination_port": packet.destination_port,
             "verdict": outcome.verdict.to_string(),
-            "chain": outcome.rule.map_or(self.places.entry(), |id| self.places.chain(id)),
+            "chain": match outcome.rule {
+                Some(id) => Some(self.places.chain(id)),
+                None => self.places.policy_chain(packet),
+            },
             "rule": outcome.rule.map(|id| self.places.number(id)),
             "at": outcome.rule.map(|id| self.places.line(id)),
             "met": met,
@@ -166,9 +181,21 @@ impl Report<'_> {
         let policy = &ruleset.chain(ruleset.entry()).policy;
         let policy = policy.as_ref().map_or("continue".to_owned(), ToString::to_string);
         self.count(counts.policy, 0, None, &policy, out)?;
+        let Counts { packets, foreign, .. } = counts;
+        match self.format {
+            MatchFormat::Csv if *foreign > 0 => writeln!(out, "{foreign},0,,,,,continue")?,
+            MatchFormat::Json if *foreign > 0 => {
+                writeln!(
+                    out,
+                    "{}",
+                    json!({"decided": foreign, "noted": 0, "chain": null,
+                    "rule": null, "at": null, "action": "continue"})
+                )?;
+            }
+            _ => {}
+        }
         if self.format == MatchFormat::Text {
-            let Counts { packets, foreign, .. } = counts;
-            write!(out, "{packets} packets; {idle} rules met none")?;
+            write!(out, "{packets} packets; {idle} rules met no packet")?;
             if *foreign > 0 {
                 write!(out, "; {foreign} packets of the other family")?;
             }
@@ -187,7 +214,7 @@ impl Report<'_> {
     ) -> io::Result<()> {
         match self.format {
             MatchFormat::Csv => {
-                let place = self.place_cells(rule);
+                let place = self.rule_cells(rule, self.places.entry());
                 writeln!(out, "{decided},{noted},{place},{}", cell(action))
             }
             MatchFormat::Json => {

@@ -6,7 +6,7 @@
 //! PacketSource ──up to 64──► Matcher::find_batch ──► Report
 //! ```
 //!
-//! A wrong line is told at once and ends nothing. Answers do not wait for packets that are not
+//! A wrong line is told at once (after a hundred they are counted) and ends nothing. Answers do not wait for packets that are not
 //! there yet: a batch is also full when the source would have to wait.
 //! Cost: compiling the rules takes up to half a second; memory does not grow with the input.
 
@@ -31,6 +31,9 @@ use crate::outcome::{Failure, Outcome, complain};
 
 /// How long a good form of the rules may be looked for.
 const PLAN_TIME: Duration = Duration::from_millis(500);
+
+/// How many wrong lines are told; a hostile input shall not become a hostile report.
+const WRONG_TOLD_MAX: u64 = 100;
 
 /// Matches everything. Failed if a line was no packet; the others are answered nevertheless.
 pub(crate) fn run(arguments: &MatchArguments) -> Result<Outcome, Failure> {
@@ -93,7 +96,13 @@ fn sweep(
             Item::Packet(record) => batch.push(record),
             Item::Wrong(what) => {
                 wrong += 1;
-                complain(&what);
+                match wrong {
+                    ..=WRONG_TOLD_MAX => complain(&what),
+                    _ if wrong == WRONG_TOLD_MAX + 1 => {
+                        complain("more lines are no packets; they are only counted");
+                    }
+                    _ => {}
+                }
             }
         }
         let waits = source.may_wait();
@@ -112,6 +121,9 @@ fn sweep(
     drop(progress);
     report.end(&mut out)?;
     out.flush()?;
+    if wrong > WRONG_TOLD_MAX {
+        complain(&format!("{wrong} lines were no packets"));
+    }
     Ok(if wrong == 0 { Outcome::Found } else { Outcome::Failed })
 }
 
