@@ -81,6 +81,14 @@ impl Case {
         Packet { input: &self.input, output: &self.output, ..self.packet }
     }
 
+    /// The line of the rule that shall decide, where the case says one.
+    pub fn expected_line(&self) -> Option<u32> {
+        match self.rule_line? {
+            Expected::Line(line) => Some(line),
+            Expected::Policy => None,
+        }
+    }
+
     /// Asks the rules and compares.
     pub fn ask(&self, ruleset: &Ruleset, sets: &dyn Sets) -> Answer {
         let outcome = naive::evaluate(ruleset, &self.packet(), sets);
@@ -240,14 +248,21 @@ fn case(names: &[String], record: &csv::StringRecord, line: u32) -> Result<Case,
     Ok(case)
 }
 
-/// Sets one field of the packet; the error is what is allowed there.
-fn set_field(packet: &mut Packet<'_>, field: &str, text: &str) -> Result<(), &'static str> {
+/// Sets the field of a packet that a column is about, but for the interfaces, which a packet
+/// borrows. The two addresses are not compared with each other.
+///
+/// # Errors
+///
+/// What is allowed there.
+pub fn set_field(packet: &mut Packet<'_>, field: &str, text: &str) -> Result<(), &'static str> {
+    const ADDRESS: &str = "an IPv4 or IPv6 address";
     const ICMP: &str = "an ICMP type, as 8 or 3/1";
     const PORT: &str = "a port from 0 to 65535";
     let octet = |text| names::parse_number(text).and_then(|number| u8::try_from(number).ok());
     let port = || names::parse_number(text).and_then(|number| u16::try_from(number).ok());
     match field {
-        "source" => packet.source = text.parse().map_err(|_| "an IPv4 or IPv6 address")?,
+        "source" => packet.source = text.parse().map_err(|_| ADDRESS)?,
+        "destination" => packet.destination = text.parse().map_err(|_| ADDRESS)?,
         "protocol" => {
             packet.protocol = names::protocol_number(text).ok_or("a protocol's name or number")?;
         }
@@ -271,7 +286,8 @@ fn set_field(packet: &mut Packet<'_>, field: &str, text: &str) -> Result<(), &'s
             packet.dscp =
                 names::dscp_number(text).ok_or("a DSCP class or a number from 0 to 63")?;
         }
-        _ => packet.mark = names::parse_number(text).ok_or("a mark, as 1 or 0x10")?,
+        "mark" => packet.mark = names::parse_number(text).ok_or("a mark, as 1 or 0x10")?,
+        _ => return Err("a field of packets"),
     }
     Ok(())
 }

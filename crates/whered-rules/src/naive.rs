@@ -55,6 +55,17 @@ pub struct Outcome {
 ///
 /// A packet of a family that the ruleset is not about gets [`Verdict::Continue`].
 pub fn evaluate(ruleset: &Ruleset, packet: &Packet<'_>, sets: &dyn Sets) -> Outcome {
+    walk(ruleset, packet, sets, &mut |_, _| {})
+}
+
+/// Evaluates a packet and tells of each rule that was asked, in that order: its id and, unless
+/// the packet meets it, which of its conditions is the first that does not hold.
+pub fn walk(
+    ruleset: &Ruleset,
+    packet: &Packet<'_>,
+    sets: &dyn Sets,
+    asked: &mut dyn FnMut(RuleId, Option<usize>),
+) -> Outcome {
     let mut outcome =
         Outcome { verdict: Verdict::Continue, rule: None, met: Vec::new(), passed: Vec::new() };
     if ruleset.family().is_some_and(|family| family != packet.family()) {
@@ -72,7 +83,10 @@ pub fn evaluate(ruleset: &Ruleset, packet: &Packet<'_>, sets: &dyn Sets) -> Outc
         };
         position += 1;
         let rule = ruleset.rule(id);
-        if !rule.conditions.iter().all(|condition| is_met(ruleset, condition, packet, sets)) {
+        let unmet = |condition| !is_met(ruleset, condition, packet, sets);
+        let unmet = rule.conditions.iter().position(unmet);
+        asked(id, unmet);
+        if unmet.is_some() {
             continue;
         }
         if let Some(verdict) = rule.action.verdict() {
@@ -121,4 +135,51 @@ pub fn is_met(
         test => test.holds_alone(packet).unwrap_or(false),
     };
     holds != condition.negated
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use super::*;
+    use crate::classify::plan::Budget;
+    use crate::compile::Matcher;
+    use crate::random::{self, Random, Shape, World};
+
+    #[test]
+    fn what_a_walk_tells_is_what_the_compiled_form_decides() {
+        let start = Instant::now();
+        let budget = Budget { time: Duration::from_millis(2), ..Budget::default() };
+        let (mut packets, mut unmet_told) = (0, 0);
+        for seed in 1000..1100 {
+            let mut random = Random::new(seed);
+            let ruleset = random::ruleset(&mut random, Shape::FULL);
+            let world = World::new(&mut random);
+            let matcher = Matcher::build(&ruleset, &world, budget, &|| start.elapsed())
+                .expect("no marks are set");
+            for _ in 0..110 {
+                let packet = random::packet(&mut random, Shape::FULL);
+                let mut met = Vec::new();
+                walk(&ruleset, &packet, &world, &mut |id, unmet| {
+                    let holds = |condition| is_met(&ruleset, condition, &packet, &world);
+                    let conditions = &ruleset.rule(id).conditions;
+                    let before = &conditions[..unmet.unwrap_or(conditions.len())];
+                    assert!(before.iter().all(holds), "seed {seed} {id:?}");
+                    match unmet {
+                        Some(place) => assert!(!holds(&conditions[place]), "seed {seed} {id:?}"),
+                        None => met.push(id),
+                    }
+                    unmet_told += usize::from(unmet.is_some());
+                });
+                let found = matcher.find(&packet, &world);
+                let decides = |id: &RuleId| ruleset.rule(*id).action.verdict().is_some();
+                let last = met.last().copied().filter(decides);
+                assert_eq!(found.rule, last, "seed {seed} {packet:?}");
+                met.retain(|id| ruleset.rule(*id).action.is_noted());
+                assert_eq!(found.met, met, "seed {seed} {packet:?}");
+                packets += 1;
+            }
+        }
+        assert!(packets >= 10_000 && unmet_told > 10_000, "{packets} {unmet_told}");
+    }
 }

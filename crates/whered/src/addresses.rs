@@ -84,7 +84,8 @@ fn each_line(
     Ok(())
 }
 
-fn skip_line(input: &mut impl BufRead) -> io::Result<()> {
+/// Reads over what is left of a line.
+pub(crate) fn skip_line(input: &mut impl BufRead) -> io::Result<()> {
     loop {
         let bytes = input.fill_buf()?;
         let end = bytes.iter().position(|byte| *byte == b'\n');

@@ -9,6 +9,10 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use whered_engine::AccessMode;
 
 pub(crate) use crate::import::flags::{ImportCommand, ImportPointsArguments, ImportRedisArguments};
+pub(crate) use crate::rules::flags::{
+    MatchArguments, RulesCheckArguments, RulesCommand, RulesConvertArguments,
+    RulesExplainArguments, RulesTestArguments,
+};
 
 /// Answers where: IP addresses, places nearby, prefixes, and place-aware DNS, from memory.
 #[derive(Parser)]
@@ -34,6 +38,11 @@ pub(crate) enum Command {
     /// Bring points from elsewhere into a running server
     #[command(subcommand)]
     Import(ImportCommand),
+    /// Check, test, explain and convert packet rules
+    #[command(subcommand)]
+    Rules(RulesCommand),
+    /// Say which rule each packet of a list meets; exit code 2 if a line was no packet
+    Match(MatchArguments),
     /// Work with database files
     #[command(subcommand)]
     Db(DbCommand),

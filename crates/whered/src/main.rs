@@ -18,6 +18,7 @@ mod enrich;
 mod import;
 mod lookup;
 mod outcome;
+mod rules;
 mod serve;
 
 use std::process::ExitCode;
@@ -25,7 +26,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use clap::error::ErrorKind;
 
-use crate::cli::{BenchCommand, Cli, Command, DbCommand, ImportCommand};
+use crate::cli::{BenchCommand, Cli, Command, DbCommand, ImportCommand, RulesCommand};
 use crate::outcome::{Failure, Outcome};
 
 #[global_allocator]
@@ -40,6 +41,11 @@ fn main() -> ExitCode {
         Command::Serve(arguments) => serve::run(arguments),
         Command::Lookup(arguments) => lookup::run(&arguments),
         Command::Enrich(arguments) => enrich::run(&arguments),
+        Command::Rules(RulesCommand::Check(arguments)) => rules::check(&arguments),
+        Command::Rules(RulesCommand::Test(arguments)) => rules::test(&arguments),
+        Command::Rules(RulesCommand::Explain(arguments)) => rules::explain(&arguments),
+        Command::Rules(RulesCommand::Convert(arguments)) => rules::convert(&arguments),
+        Command::Match(arguments) => rules::find(&arguments),
         Command::Check { file } => check::run(&file),
         Command::Backup(arguments) => data::backup(&arguments),
         Command::Restore { backup, data_dir } => data::restore(&backup, &data_dir),

@@ -24,4 +24,4 @@ pub use parse::read;
 pub(crate) use parse::read_counters;
 pub(crate) use tests_of_rule::read_address;
 pub(crate) use write::{Counted, Quoted};
-pub use write::{condition_text, write};
+pub use write::{condition_text, rule_text, write};

@@ -28,6 +28,14 @@ pub fn condition_text(condition: &Condition) -> String {
     out
 }
 
+/// One rule as the format writes it, without counters and comment, for explanations.
+pub fn rule_text(ruleset: &Ruleset, rule: &Rule) -> String {
+    let mut out = String::new();
+    let plain = Rule { counters: None, comment: None, ..rule.clone() };
+    write_rule(ruleset, &plain, &mut out).expect("writing to a string cannot fail");
+    out
+}
+
 fn write_all(ruleset: &Ruleset, out: &mut String) -> fmt::Result {
     if !ruleset.name.is_empty() {
         writeln!(out, "ruleset {}", Name(&ruleset.name))?;

@@ -19,7 +19,7 @@ mod find;
 mod input;
 mod output;
 mod pipeline;
-mod progress;
+pub(crate) mod progress;
 mod split;
 mod work;
 mod write;

@@ -1,0 +1,65 @@
+//! `whered rules check`: what is wrong, useless or doubtful in files of rules.
+//!
+//! Not for: the analysis (`whered_rules::check`).
+
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
+
+use whered_rules::check::{Effort, check};
+use whered_rules::normal::NoPlaces;
+
+use super::load::{self, Options};
+use crate::cli::RulesCheckArguments;
+use crate::outcome::{Failure, Outcome, complain};
+
+/// Checks every file; problems go to standard error, findings to standard output.
+pub(crate) fn run(arguments: &RulesCheckArguments) -> Result<Outcome, Failure> {
+    let mut out = BufWriter::new(io::stdout().lock());
+    let (mut found, mut failed) = (false, false);
+    for path in &arguments.files {
+        match one(path, Options::from(&arguments.read), &mut out)? {
+            Outcome::Found => {}
+            Outcome::NotFound => found = true,
+            Outcome::Failed => failed = true,
+        }
+    }
+    out.flush()?;
+    Ok(match (failed, found) {
+        (true, _) => Outcome::Failed,
+        (false, true) => Outcome::NotFound,
+        (false, false) => Outcome::Found,
+    })
+}
+
+/// A file that cannot be read does not keep the next one from being checked.
+fn one(path: &Path, options: Options<'_>, out: &mut impl Write) -> Result<Outcome, Failure> {
+    let ruleset = match load::ruleset(path, options) {
+        Ok(ruleset) => ruleset,
+        Err(wrong) => return told(wrong),
+    };
+    if let Err(failed) = load::refuse_places(&ruleset) {
+        return Ok(failed);
+    }
+    let report = match check(&ruleset, &NoPlaces, Effort::default()) {
+        Ok(report) => report,
+        Err(error) => return told(error.into()),
+    };
+    for finding in &report.findings {
+        writeln!(out, "{finding}")?;
+    }
+    if report.undecided > 0 {
+        let (name, count) = (load::shown(path), report.undecided);
+        complain(&format!("{name}: {count} rules could be proved neither useful nor useless"));
+    }
+    Ok(if report.findings.is_empty() { Outcome::Found } else { Outcome::NotFound })
+}
+
+fn told(wrong: load::Wrong) -> Result<Outcome, Failure> {
+    match wrong.tell() {
+        Err(Failure::Message(message)) => {
+            complain(&message);
+            Ok(Outcome::Failed)
+        }
+        other => other,
+    }
+}

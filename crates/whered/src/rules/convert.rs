@@ -1,0 +1,56 @@
+//! `whered rules convert`: rules in another format, on standard output.
+//!
+//! Not for: the formats (`whered-rules`). What a format cannot express is an error that names the
+//! line; then nothing is written.
+
+use std::io::{self, Write};
+
+use whered_rules::{Family, Ruleset, iptables, nft, text};
+
+use super::flags::TargetFormat;
+use super::load::{self, Options};
+use crate::cli::RulesConvertArguments;
+use crate::outcome::{Failure, Outcome, complain};
+
+/// Reads, then writes all or nothing.
+pub(crate) fn run(arguments: &RulesConvertArguments) -> Result<Outcome, Failure> {
+    let has_family = matches!(arguments.to, TargetFormat::Iptables | TargetFormat::Ipset);
+    if arguments.family.is_some() && !has_family {
+        return Err(Failure::new("--family is for --to iptables and --to ipset"));
+    }
+    let ruleset = match load::ruleset(&arguments.file, Options::from(&arguments.read)) {
+        Ok(ruleset) => ruleset,
+        Err(wrong) => return wrong.tell(),
+    };
+    let written = match arguments.to {
+        TargetFormat::Own => Ok(text::write(&ruleset)),
+        TargetFormat::Nft => nft::write(&ruleset),
+        TargetFormat::Iptables => iptables::write(&ruleset, family_of(&ruleset, arguments)?),
+        TargetFormat::Ipset => Ok(iptables::write_sets(&ruleset, family_of(&ruleset, arguments)?)),
+    };
+    match written {
+        Ok(written) => {
+            io::stdout().write_all(written.as_bytes())?;
+            Ok(Outcome::Found)
+        }
+        Err(error) => load::Wrong::from(error).tell(),
+    }
+}
+
+/// iptables and ipset are of one family each; what is not written is told.
+fn family_of(ruleset: &Ruleset, arguments: &RulesConvertArguments) -> Result<Family, Failure> {
+    let file = load::shown(&arguments.file);
+    match (ruleset.family(), arguments.family.map(Family::from)) {
+        (Some(own), Some(wanted)) if own != wanted => Err(Failure::Message(format!(
+            "{file}: found --family {}: these rules are about {}",
+            wanted.name(),
+            own.name()
+        ))),
+        (_, Some(family)) | (Some(family), None) => Ok(family),
+        (None, None) => {
+            let other = "--family ipv6 writes those of the other family";
+            complain(&format!("{file}: written for ipv4; {other}"));
+            Ok(Family::Ipv4)
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! `whered rules explain`: what becomes of one packet, and why no earlier rule decided.
+//!
+//! Not for: deciding (`whered_rules::naive::walk`).
+
+use std::io::{self, BufWriter, Write};
+
+use whered_rules::naive::{NoSets, walk};
+use whered_rules::{Packet, text};
+
+use super::load::{self, Options};
+use super::place::Places;
+use crate::cli::RulesExplainArguments;
+use crate::outcome::{Failure, Outcome};
+
+/// Prints the verdict and who gave it, then every rule that was asked before, in order.
+pub(crate) fn run(arguments: &RulesExplainArguments) -> Result<Outcome, Failure> {
+    let packet = packet_of(arguments);
+    if packet.source.is_ipv4() != packet.destination.is_ipv4() {
+        let found = packet.destination;
+        let message = format!("found --dst {found}: allowed is an address of the source's family");
+        return Err(Failure::Message(message));
+    }
+    let ruleset = match load::ruleset(&arguments.file, Options::from(&arguments.read)) {
+        Ok(ruleset) => ruleset,
+        Err(wrong) => return wrong.tell(),
+    };
+    if let Err(failed) = load::refuse_places(&ruleset) {
+        return Ok(failed);
+    }
+    load::tell_live_sets(&ruleset);
+    let places = Places::new(&ruleset);
+    let mut asked = Vec::new();
+    let outcome = walk(&ruleset, &packet, &NoSets, &mut |id, unmet| asked.push((id, unmet)));
+    let mut out = BufWriter::new(io::stdout().lock());
+    let rule_text = |id| text::rule_text(&ruleset, ruleset.rule(id));
+    write!(out, "{} {}", outcome.verdict, places.decider(&packet, &outcome))?;
+    match outcome.rule {
+        Some(id) => writeln!(out, ": {}", rule_text(id))?,
+        None => writeln!(out)?,
+    }
+    for (id, unmet) in asked {
+        let place = places.rule(id);
+        match unmet {
+            Some(number) => {
+                let condition = &ruleset.rule(id).conditions[number];
+                let condition = text::condition_text(condition);
+                writeln!(out, "  {place}: does not hold: {condition}")?;
+            }
+            None if outcome.rule == Some(id) => {}
+            None => writeln!(out, "  {place}: met on the way: {}", rule_text(id))?,
+        }
+    }
+    out.flush()?;
+    Ok(Outcome::Found)
+}
+
+fn packet_of(arguments: &RulesExplainArguments) -> Packet<'_> {
+    Packet {
+        source: arguments.src,
+        destination: arguments.dst,
+        protocol: arguments.proto,
+        source_port: arguments.sport,
+        destination_port: arguments.dport,
+        icmp_type: arguments.icmp.0,
+        icmp_code: arguments.icmp.1,
+        tcp_flags: arguments.flags,
+        state: arguments.state,
+        input: &arguments.input,
+        output: &arguments.output,
+        dscp: arguments.dscp,
+        mark: arguments.mark,
+    }
+}

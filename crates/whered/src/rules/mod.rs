@@ -1,0 +1,22 @@
+//! `whered rules` and `whered match`: packet rules on the command line.
+//!
+//! Not for: formats, analysis and matching (`whered-rules`); captures. There is no server here and
+//! no database: live sets are taken as empty, which is told, and a rule that asks for a place is an
+//! error.
+
+mod check;
+mod convert;
+mod explain;
+pub(crate) mod flags;
+mod load;
+mod packets;
+mod place;
+mod report;
+mod sweep;
+mod test;
+
+pub(crate) use check::run as check;
+pub(crate) use convert::run as convert;
+pub(crate) use explain::run as explain;
+pub(crate) use sweep::run as find;
+pub(crate) use test::run as test;

@@ -1,0 +1,70 @@
+//! How rules and policies are named to people: chain and number in it, file and line.
+//!
+//! Not for: what they say (`whered_rules::text`).
+
+use whered_rules::naive::Outcome;
+use whered_rules::{Packet, RuleId, Ruleset};
+
+/// Where the rules of a ruleset stand.
+pub(super) struct Places<'a> {
+    pub(super) ruleset: &'a Ruleset,
+    /// For each rule its number in its chain, from 1, as `iptables -L --line-numbers` counts.
+    numbers: Vec<u32>,
+}
+
+impl<'a> Places<'a> {
+    pub(super) fn new(ruleset: &'a Ruleset) -> Places<'a> {
+        let mut numbers = vec![0; ruleset.rules().len()];
+        for chain in ruleset.chains() {
+            for (id, number) in chain.rules.iter().zip(1..) {
+                numbers[id.index()] = number;
+            }
+        }
+        Places { ruleset, numbers }
+    }
+
+    /// The chain's name of a rule.
+    pub(super) fn chain(&self, id: RuleId) -> &'a str {
+        &self.ruleset.chain(self.ruleset.rule(id).chain).name
+    }
+
+    /// Its number in the chain.
+    pub(super) fn number(&self, id: RuleId) -> u32 {
+        self.numbers[id.index()]
+    }
+
+    /// `edge.rules:4`.
+    pub(super) fn line(&self, id: RuleId) -> String {
+        self.ruleset.rule(id).origin.to_string()
+    }
+
+    /// `edge.rules:4 (input 3)`.
+    pub(super) fn rule(&self, id: RuleId) -> String {
+        format!("{} ({} {})", self.line(id), self.chain(id), self.number(id))
+    }
+
+    /// The chain whose policy decides when no rule does.
+    pub(super) fn entry(&self) -> &'a str {
+        &self.ruleset.chain(self.ruleset.entry()).name
+    }
+
+    /// Whether the rules are about packets of the other family only.
+    pub(super) fn is_foreign(&self, packet: &Packet<'_>) -> bool {
+        self.ruleset.family().is_some_and(|family| family != packet.family())
+    }
+
+    /// The chain whose policy decides about a packet that no rule decides; none does about a
+    /// packet of the other family.
+    pub(super) fn policy_chain(&self, packet: &Packet<'_>) -> Option<&'a str> {
+        (!self.is_foreign(packet)).then(|| self.entry())
+    }
+
+    /// Who decided: a rule, the policy, or nobody.
+    pub(super) fn decider(&self, packet: &Packet<'_>, outcome: &Outcome) -> String {
+        match outcome.rule {
+            Some(id) => format!("by {}", self.rule(id)),
+            None if self.is_foreign(packet) => "since the rules are of the other family".to_owned(),
+            None => format!("by the policy of {}", self.entry()),
+        }
+    }
+}

@@ -1,0 +1,251 @@
+//! What `whered match` prints: a line a packet, or how many each rule decided and noted.
+//!
+//! Not for: matching.
+//!
+//! ```text
+//! text   10.1.2.3 192.0.2.1 tcp 40000 22: accept by edge.rules:4 (input 3), met edge.rules:2 (input 1)
+//! csv    number,source,...,verdict,chain,rule,file,line,met
+//! json   {"number":1,"source":...,"verdict":"accept","chain":"input","rule":3,"at":"edge.rules:4","met":[]}
+//! ```
+//!
+//! A packet that no rule decides has the chain of the policy and no rule; one of the other family
+//! than the rules', no chain either.
+//! Cost: a summary is as large as the ruleset.
+
+use std::io::{self, Write};
+
+use serde_json::json;
+use whered_rules::naive::Outcome;
+use whered_rules::{Packet, RuleId, names};
+
+use super::flags::MatchFormat;
+use super::place::Places;
+
+/// Prints one packet's fate, or counts it.
+pub(super) struct Report<'a> {
+    pub(super) places: &'a Places<'a>,
+    pub(super) format: MatchFormat,
+    /// What is counted instead of printed.
+    pub(super) counts: Option<Counts>,
+}
+
+/// How many packets each rule decided and noted.
+pub(super) struct Counts {
+    decided: Vec<u64>,
+    noted: Vec<u64>,
+    policy: u64,
+    foreign: u64,
+    packets: u64,
+}
+
+impl Counts {
+    pub(super) fn new(rules: usize) -> Counts {
+        Counts { decided: vec![0; rules], noted: vec![0; rules], policy: 0, foreign: 0, packets: 0 }
+    }
+}
+
+impl Report<'_> {
+    /// The line that names the columns, where there is one.
+    pub(super) fn begin(&self, out: &mut impl Write) -> io::Result<()> {
+        if self.format != MatchFormat::Csv {
+            return Ok(());
+        }
+        out.write_all(match self.counts {
+            Some(_) => b"decided,noted,chain,rule,file,line,action\n",
+            None => {
+                b"number,source,destination,protocol,source_port,destination_port,verdict,chain,rule,file,line,met\n"
+            }
+        })
+    }
+
+    pub(super) fn packet(
+        &mut self,
+        number: u64,
+        packet: &Packet<'_>,
+        outcome: &Outcome,
+        out: &mut impl Write,
+    ) -> io::Result<()> {
+        if let Some(counts) = &mut self.counts {
+            counts.packets += 1;
+            match outcome.rule {
+                Some(id) => counts.decided[id.index()] += 1,
+                None if self.places.is_foreign(packet) => counts.foreign += 1,
+                None => counts.policy += 1,
+            }
+            outcome.met.iter().for_each(|id| counts.noted[id.index()] += 1);
+            return Ok(());
+        }
+        match self.format {
+            MatchFormat::Text => self.text(packet, outcome, out),
+            MatchFormat::Csv => self.csv(number, packet, outcome, out),
+            MatchFormat::Json => self.json(number, packet, outcome, out),
+        }
+    }
+
+    fn text(&self, packet: &Packet<'_>, outcome: &Outcome, out: &mut impl Write) -> io::Result<()> {
+        let protocol = protocol(packet.protocol);
+        write!(out, "{} {} {protocol}", packet.source, packet.destination)?;
+        if packet.has_ports() {
+            write!(out, " {} {}", packet.source_port, packet.destination_port)?;
+        } else if matches!(packet.protocol, 1 | 58) {
+            write!(out, " {}/{}", packet.icmp_type, packet.icmp_code)?;
+        }
+        write!(out, ": {} {}", outcome.verdict, self.places.decider(packet, outcome))?;
+        for id in &outcome.met {
+            write!(out, ", met {}", self.places.rule(*id))?;
+        }
+        writeln!(out)
+    }
+
+    fn csv(
+        &self,
+        number: u64,
+        packet: &Packet<'_>,
+        outcome: &Outcome,
+        out: &mut impl Write,
+    ) -> io::Result<()> {
+        let Packet { source, destination, source_port, destination_port, .. } = packet;
+        let protocol = protocol(packet.protocol);
+        write!(
+            out,
+            "{number},{source},{destination},{protocol},{source_port},{destination_port},"
+        )?;
+        write!(
+            out,
+            "{},{},",
+            cell(&outcome.verdict.to_string()),
+            self.place_cells(packet, outcome)
+        )?;
+        let met: Vec<String> = outcome.met.iter().map(|id| self.places.line(*id)).collect();
+        writeln!(out, "{}", cell(&met.join(" ")))
+    }
+
+    /// `chain,rule,file,line`.
+    fn place_cells(&self, packet: &Packet<'_>, outcome: &Outcome) -> String {
+        let chain = self.places.policy_chain(packet);
+        self.rule_cells(outcome.rule, chain.unwrap_or_default())
+    }
+
+    /// The same of a rule, or of the policy of a chain.
+    fn rule_cells(&self, rule: Option<RuleId>, policy_chain: &str) -> String {
+        let Some(id) = rule else {
+            return format!("{},,,", cell(policy_chain));
+        };
+        let origin = &self.places.ruleset.rule(id).origin;
+        let (chain, number) = (cell(self.places.chain(id)), self.places.number(id));
+        format!("{chain},{number},{},{}", cell(&origin.file), origin.line)
+    }
+
+    fn json(
+        &self,
+        number: u64,
+        packet: &Packet<'_>,
+        outcome: &Outcome,
+        out: &mut impl Write,
+    ) -> io::Result<()> {
+        let met: Vec<String> = outcome.met.iter().map(|id| self.places.line(*id)).collect();
+        let object = json!({
+            "number": number,
+            "source": packet.source,
+            "destination": packet.destination,
+            "protocol": packet.protocol,
+            "source_port": packet.source_port,
+            "destination_port": packet.destination_port,
+            "verdict": outcome.verdict.to_string(),
+            "chain": match outcome.rule {
+                Some(id) => Some(self.places.chain(id)),
+                None => self.places.policy_chain(packet),
+            },
+            "rule": outcome.rule.map(|id| self.places.number(id)),
+            "at": outcome.rule.map(|id| self.places.line(id)),
+            "met": met,
+        });
+        writeln!(out, "{object}")
+    }
+
+    /// The counts, if that is what was asked for.
+    pub(super) fn end(&self, out: &mut impl Write) -> io::Result<()> {
+        let Some(counts) = &self.counts else { return Ok(()) };
+        let ruleset = self.places.ruleset;
+        let mut idle = 0;
+        for (index, rule) in ruleset.rules().iter().enumerate() {
+            let id = RuleId(index as u32);
+            let (decided, noted) = (counts.decided[index], counts.noted[index]);
+            let action = rule.action.verdict().map_or("noted".to_owned(), |it| it.to_string());
+            if decided + noted == 0 {
+                idle += u64::from(rule.action.verdict().is_some() || rule.action.is_noted());
+                continue;
+            }
+            self.count(decided, noted, Some(id), &action, out)?;
+        }
+        let policy = &ruleset.chain(ruleset.entry()).policy;
+        let policy = policy.as_ref().map_or("continue".to_owned(), ToString::to_string);
+        self.count(counts.policy, 0, None, &policy, out)?;
+        let Counts { packets, foreign, .. } = counts;
+        match self.format {
+            MatchFormat::Csv if *foreign > 0 => writeln!(out, "{foreign},0,,,,,continue")?,
+            MatchFormat::Json if *foreign > 0 => {
+                writeln!(
+                    out,
+                    "{}",
+                    json!({"decided": foreign, "noted": 0, "chain": null,
+                    "rule": null, "at": null, "action": "continue"})
+                )?;
+            }
+            _ => {}
+        }
+        if self.format == MatchFormat::Text {
+            write!(out, "{packets} packets; {idle} rules met no packet")?;
+            if *foreign > 0 {
+                write!(out, "; {foreign} packets of the other family")?;
+            }
+            writeln!(out)?;
+        }
+        Ok(())
+    }
+
+    fn count(
+        &self,
+        decided: u64,
+        noted: u64,
+        rule: Option<RuleId>,
+        action: &str,
+        out: &mut impl Write,
+    ) -> io::Result<()> {
+        match self.format {
+            MatchFormat::Csv => {
+                let place = self.rule_cells(rule, self.places.entry());
+                writeln!(out, "{decided},{noted},{place},{}", cell(action))
+            }
+            MatchFormat::Json => {
+                let object = json!({
+                    "decided": decided,
+                    "noted": noted,
+                    "chain": rule.map_or(self.places.entry(), |id| self.places.chain(id)),
+                    "rule": rule.map(|id| self.places.number(id)),
+                    "at": rule.map(|id| self.places.line(id)),
+                    "action": action,
+                });
+                writeln!(out, "{object}")
+            }
+            MatchFormat::Text => {
+                let policy = || format!("policy of {}", self.places.entry());
+                let place = rule.map_or_else(policy, |id| self.places.rule(id));
+                writeln!(out, "{:>12} {action} {place}", decided + noted)
+            }
+        }
+    }
+}
+
+fn protocol(number: u8) -> String {
+    names::protocol_name(number).map_or_else(|| number.to_string(), str::to_owned)
+}
+
+/// A cell of CSV, in quotes where it needs them.
+fn cell(text: &str) -> String {
+    if text.contains([',', '"', '\n', '\r']) {
+        format!("\"{}\"", text.replace('"', "\"\""))
+    } else {
+        text.to_owned()
+    }
+}
