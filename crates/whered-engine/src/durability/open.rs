@@ -140,17 +140,20 @@ pub(crate) fn open(
         snapshot = Some(LoadReport { start_sequence, bytes, elapsed });
     }
     let start = Instant::now();
-    let mut replay = Replay::new(keyspace, prefix_sets, changes);
-    let mut entries = 0;
-    let mut apply = |entry: whered_store::Entry<'_>| {
-        entries += 1;
-        if entries % ENTRIES_PER_WORD == 0 {
-            show(StartProgress::Journal { entries });
-        }
-        replay.apply(entry)
-    };
-    let (journal, recovery) = Journal::open(Arc::clone(storage), options, wanted, &mut apply)?;
-    replay.flush();
+    let (journal, recovery) = std::thread::scope(|scope| {
+        let mut replay = Replay::new(keyspace, prefix_sets, changes, scope);
+        let mut entries = 0;
+        let mut apply = |entry: whered_store::Entry<'_>| {
+            entries += 1;
+            if entries % ENTRIES_PER_WORD == 0 {
+                show(StartProgress::Journal { entries });
+            }
+            replay.apply(entry)
+        };
+        let opened = Journal::open(Arc::clone(storage), options, wanted, &mut apply)?;
+        replay.flush();
+        Ok::<_, EngineError>(opened)
+    })?;
     keyspace.forget_images();
     let replay_elapsed = start.elapsed();
     let report = OpenReport { snapshot, recovery: Some(recovery), replay_elapsed };
