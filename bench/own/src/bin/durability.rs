@@ -278,7 +278,7 @@ impl Driver {
             self.line()?;
             for degrees in &mut degrees {
                 self.line()?;
-                *degrees = self.line()?.parse()?;
+                *degrees = self.text_line()?.parse()?;
             }
             places.push(Place { longitude_degrees: degrees[0], latitude_degrees: degrees[1] });
         }
@@ -317,13 +317,19 @@ impl Driver {
         Ok(String::from_utf8_lossy(&text).into_owned())
     }
 
+    /// A line of a reply that says what comes; errors are such lines, too.
     fn line(&mut self) -> Outcome<String> {
+        let line = self.text_line()?;
+        if line.starts_with('-') { Err(line.into()) } else { Ok(line) }
+    }
+
+    fn text_line(&mut self) -> Outcome<String> {
         let mut line = String::new();
         if self.control.read_line(&mut line)? == 0 {
             return Err("the server closed the connection".into());
         }
         line.truncate(line.trim_end().len());
-        if line.starts_with('-') { Err(line.into()) } else { Ok(line) }
+        Ok(line)
     }
 }
 

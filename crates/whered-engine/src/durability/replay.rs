@@ -329,7 +329,7 @@ mod tests {
                         .zip(&members)
                         .map(|(n, name)| (name.as_bytes(), cell(n).expect("it has few bits")))
                         .collect();
-                    let members: Vec<&[u8]> = members.iter().map(|name| name.as_bytes()).collect();
+                    let members: Vec<&[u8]> = members.iter().map(String::as_bytes).collect();
                     let operation = match below(200) {
                         0 => Operation::DeleteKeys { number, keys: Cow::Owned(vec![key]) },
                         1..5 => {
