@@ -218,6 +218,7 @@ impl Driver {
 
     /// Sends batches over all connections in turn, at a rate if there is one, until there are no
     /// more or `go_on` says so. `next` is told how many moves were made before.
+    #[allow(clippy::disallowed_methods, reason = "a rate is held by waiting for the clock")]
     fn run(
         &mut self,
         next: &mut dyn FnMut(u64) -> Option<Vec<u8>>,
