@@ -34,7 +34,7 @@ use whered_geo::{Cell, Place};
 use whered_ip::Prefix;
 
 use crate::pool::Site;
-pub(crate) use decode::Decoder;
+pub(crate) use decode::{AddedPoints, Decoder};
 pub(crate) use encode::Encoder;
 
 mod decode;
@@ -147,6 +147,8 @@ pub(crate) struct KeyPair<'a> {
     pub(crate) to: &'a [u8],
 }
 
+/// The frame kind of [`Operation::AddPoints`].
+pub(crate) const ADD_POINTS_KIND: u16 = 1;
 /// The frame kind of a batch.
 pub(crate) const BATCH_KIND: u16 = 19;
 
@@ -167,7 +169,7 @@ impl<'a> Operation<'a> {
     /// The frame kind; numbers are for ever.
     pub(crate) fn kind(&self) -> u16 {
         match self {
-            Operation::AddPoints { .. } => 1,
+            Operation::AddPoints { .. } => ADD_POINTS_KIND,
             Operation::RemoveMembers { .. } => 2,
             Operation::DeleteKeys { .. } => 3,
             Operation::Flush { .. } => 4,

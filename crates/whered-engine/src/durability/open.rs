@@ -142,18 +142,21 @@ pub(crate) fn open(
     }
     let start = Instant::now();
     let early_until = newest.as_ref().map(|info| info.end_sequence);
-    let mut replay = Replay::new(keyspace, prefix_sets, changes, early_until);
-    let mut entries = 0;
-    let mut apply = |entry: whered_store::Entry<'_>| {
-        entries += 1;
-        if entries % ENTRIES_PER_WORD == 0 {
-            show(StartProgress::Journal { entries });
-        }
-        replay.apply(entry)
-    };
-    let opened = Journal::open(Arc::clone(storage), options, wanted, &mut apply);
-    let (journal, recovery) = opened.map_err(refusal)?;
-    replay.finish();
+    let (journal, recovery) = std::thread::scope(|scope| {
+        let mut replay = Replay::new(keyspace, prefix_sets, changes, early_until, scope);
+        let mut entries = 0;
+        let mut apply = |entry: whered_store::Entry<'_>| {
+            entries += 1;
+            if entries % ENTRIES_PER_WORD == 0 {
+                show(StartProgress::Journal { entries });
+            }
+            replay.apply(entry)
+        };
+        let opened = Journal::open(Arc::clone(storage), options, wanted, &mut apply);
+        let opened = opened.map_err(refusal)?;
+        replay.finish();
+        Ok::<_, EngineError>(opened)
+    })?;
     let replay_elapsed = start.elapsed();
     let report = OpenReport { snapshot, recovery: Some(recovery), replay_elapsed };
     Ok((journal, report))

@@ -11,77 +11,148 @@
 //!
 //! Invariant: pending changes never take the last member of a key, because a key that loses it
 //! goes, with its expiry time: such a removal is applied by itself.
-//! Cost: memory for up to [`PENDING_MAX`] changes and their members.
+//! Concurrency: one thread applies what was collected while this one collects more; whatever else
+//! is applied waits for it.
+//! Cost: memory for twice [`PENDING_MAX`] changes: 12 bytes each beside the members' names, and for
+//! those that are being applied what a batch takes.
 
 use std::collections::HashMap;
+use std::panic::resume_unwind;
+use std::thread::{Scope, ScopedJoinHandle};
 
 use whered_geo::{Cell, Change};
 use whered_store::Entry;
 
 use super::load::threads;
 use crate::keyspace::Keyspace;
-use crate::operation::Operation;
+use crate::operation::{AddedPoints, Operation};
 use crate::prefix_sets::PrefixSets;
 use crate::site_changes::SiteChanges;
 
-/// How many changes are collected before they are applied.
-const PENDING_MAX: usize = 4 << 20;
+/// How many changes are collected before they are applied: one for so many members of the
+/// collections that they are for, within limits. The more there are, the more of them lie in each
+/// leaf that is rewritten; of what is small enough for that anyway, more would only cost memory.
+const MEMBERS_A_CHANGE: usize = 8;
+const PENDING_MIN: usize = 1 << 20;
+const PENDING_MAX: usize = 8 << 20;
+/// How many bytes of members are collected before they are applied.
+const PENDING_BYTES_MAX: usize = 256 << 20;
+/// How many keys have pending changes before all of them are forgotten.
+const KEYS_MAX: usize = 4096;
+
+/// Stands for no cell: it has more bits than any.
+const REMOVED: u64 = u64::MAX;
 
 /// Applies the journal's entries to what they are about.
-pub(crate) struct Replay<'a> {
-    pub(crate) keyspace: &'a Keyspace,
-    pub(crate) prefix_sets: &'a PrefixSets,
-    pub(crate) changes: &'a mut SiteChanges,
-    pending: HashMap<(u8, Box<[u8]>), Pending>,
+pub(crate) struct Replay<'scope, 'env> {
+    keyspace: &'env Keyspace,
+    prefix_sets: &'env PrefixSets,
+    changes: &'env mut SiteChanges,
+    scope: &'scope Scope<'scope, 'env>,
+    /// Applies what was collected before, while more is collected.
+    applying: Option<ScopedJoinHandle<'scope, ()>>,
+    pending: Vec<Pending>,
+    /// The one that the last operation was about: most are about the same.
+    last: usize,
+    /// Where each key's is.
+    places: HashMap<(u8, Box<[u8]>), usize>,
     pending_len: usize,
     /// Values may be as late as this entry, until it is replayed.
     early_until: Option<u64>,
+    /// So many are applied.
+    pending_max: usize,
+    /// The least that `pending_max` is.
+    pending_min: usize,
+    pending_bytes: usize,
     threads: usize,
 }
 
 /// Changes of one collection, in order.
 #[derive(Debug, Default)]
 pub(crate) struct Pending {
+    number: u8,
+    key: Box<[u8]>,
     members: Vec<u8>,
-    /// The end of each member's bytes, and its new cell; `None` removes it.
-    changes: Vec<(usize, Option<Cell>)>,
+    /// The end of each member's bytes. A journal's payload has at most 576 MiB, and
+    /// [`PENDING_BYTES_MAX`] is the most before it.
+    ends: Vec<u32>,
+    /// The bits of each member's new cell, or [`REMOVED`].
+    cells: Vec<u64>,
     /// How many members the collection has at least before the changes, and how many go.
     len_before: usize,
     removals: usize,
 }
 
 impl Pending {
+    fn is_of(&self, number: u8, key: &[u8]) -> bool {
+        self.number == number && *self.key == *key
+    }
+
+    #[inline]
     fn push(&mut self, member: &[u8], cell: Option<Cell>) {
         self.members.extend_from_slice(member);
-        self.changes.push((self.members.len(), cell));
+        self.ends.push(u32::try_from(self.members.len()).expect("there are limits, see there"));
+        self.cells.push(cell.map_or(REMOVED, Cell::bits));
     }
 
     /// The changes in order.
     pub(crate) fn changes(&self) -> Vec<Change<'_>> {
         let mut start = 0;
-        let change = |(end, cell): &(usize, Option<Cell>)| {
-            let member = &self.members[start..*end];
-            start = *end;
-            Change { member, cell: *cell }
+        let change = |(&end, &bits): (&u32, &u64)| {
+            let member = &self.members[start..end as usize];
+            start = end as usize;
+            Change { member, cell: Cell::from_bits(bits) }
         };
-        self.changes.iter().map(change).collect()
+        self.ends.iter().zip(&self.cells).map(change).collect()
+    }
+
+    /// What is collected, if there is anything; the key stays known, and how many members it will
+    /// have at least.
+    fn take(&mut self) -> Option<Pending> {
+        if self.is_empty() {
+            return None;
+        }
+        let (number, key) = (self.number, self.key.clone());
+        let len_before = self.len_before.saturating_sub(self.removals);
+        let later = Pending { number, key, len_before, ..Pending::default() };
+        Some(std::mem::replace(self, later))
+    }
+
+    fn apply(&self, keyspace: &Keyspace, threads: usize) {
+        keyspace.replay_pending(self.number, &self.key, self, threads);
+    }
+
+    fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    fn is_empty(&self) -> bool {
+        self.ends.is_empty()
     }
 }
 
-impl<'a> Replay<'a> {
+impl<'scope, 'env> Replay<'scope, 'env> {
     pub(crate) fn new(
-        keyspace: &'a Keyspace,
-        prefix_sets: &'a PrefixSets,
-        changes: &'a mut SiteChanges,
+        keyspace: &'env Keyspace,
+        prefix_sets: &'env PrefixSets,
+        changes: &'env mut SiteChanges,
         early_until: Option<u64>,
-    ) -> Replay<'a> {
+        scope: &'scope Scope<'scope, 'env>,
+    ) -> Replay<'scope, 'env> {
         Replay {
             keyspace,
             prefix_sets,
             changes,
-            pending: HashMap::new(),
+            scope,
+            applying: None,
+            pending: Vec::new(),
+            last: 0,
+            places: HashMap::new(),
             pending_len: 0,
             early_until,
+            pending_max: PENDING_MIN,
+            pending_min: PENDING_MIN,
+            pending_bytes: 0,
             threads: threads(),
         }
     }
@@ -91,29 +162,34 @@ impl<'a> Replay<'a> {
     /// # Errors
     /// It cannot be read; the text says where it is wrong.
     pub(crate) fn apply(&mut self, entry: Entry<'_>) -> Result<(), String> {
-        let operation = Operation::decode(entry.kind, entry.payload)?;
         if self.early_until.is_some_and(|until| entry.sequence > until) {
             self.finish();
         }
-        self.apply_operation(&operation);
+        // Nearly all entries of a journal are of this kind: no list is made of one.
+        if let Some(added) = AddedPoints::decode(entry.kind, entry.payload) {
+            let mut added = added?;
+            let pending = self.pending_of(added.number, added.key);
+            let (len, bytes) = (pending.len(), pending.members.len());
+            while let Some((member, cell)) = added.next()? {
+                pending.push(member, Some(cell));
+            }
+            let (len, bytes) = (pending.len() - len, pending.members.len() - bytes);
+            self.note(len, bytes);
+            return Ok(());
+        }
+        self.apply_operation(&Operation::decode(entry.kind, entry.payload)?);
         Ok(())
     }
 
     fn apply_operation(&mut self, operation: &Operation<'_>) {
         match operation {
-            Operation::AddPoints { number, key, points } => {
-                let added = points.iter().map(|(member, cell)| (*member, Some(*cell)));
-                self.collect(*number, key, added, 0);
-            }
             Operation::RemoveMembers { number, key, members } => {
-                let pending = self.pending.get(&(*number, Box::from(*key)));
-                let len = match pending {
-                    Some(pending) => pending.len_before.saturating_sub(pending.removals),
-                    None => self.keyspace.members_len(*number, key),
-                };
+                let pending = self.pending_of(*number, key);
+                let len = pending.len_before.saturating_sub(pending.removals);
                 if len > members.len() {
-                    let removed = members.iter().map(|member| (*member, None));
-                    self.collect(*number, key, removed, members.len());
+                    members.iter().for_each(|member| pending.push(member, None));
+                    pending.removals += members.len();
+                    self.note(members.len(), members.iter().map(|member| member.len()).sum());
                 } else {
                     self.flush();
                     self.apply_now(operation);
@@ -133,25 +209,56 @@ impl<'a> Replay<'a> {
         assert!(applied, "every operation belongs to one of the three");
     }
 
-    fn collect<'b>(
-        &mut self,
-        number: u8,
-        key: &[u8],
-        changes: impl Iterator<Item = (&'b [u8], Option<Cell>)>,
-        removals: usize,
-    ) {
-        let keyspace = self.keyspace;
-        let pending = self.pending.entry((number, Box::from(key))).or_insert_with(|| Pending {
-            len_before: keyspace.members_len(number, key),
-            ..Pending::default()
-        });
-        let before = pending.changes.len();
-        changes.for_each(|(member, cell)| pending.push(member, cell));
-        pending.removals += removals;
-        self.pending_len += pending.changes.len() - before;
-        if self.pending_len >= PENDING_MAX {
-            self.flush();
+    #[inline]
+    fn pending_of(&mut self, number: u8, key: &[u8]) -> &mut Pending {
+        if !self.pending.get(self.last).is_some_and(|pending| pending.is_of(number, key)) {
+            self.last = self.place_of(number, key);
         }
+        &mut self.pending[self.last]
+    }
+
+    fn place_of(&mut self, number: u8, key: &[u8]) -> usize {
+        let key: Box<[u8]> = key.into();
+        if let Some(&place) = self.places.get(&(number, key.clone())) {
+            return place;
+        }
+        let (len_before, place) = (self.keyspace.members_len(number, &key), self.pending.len());
+        self.pending_max = self.pending_max.max(self.max_for(len_before));
+        self.places.insert((number, key.clone()), place);
+        self.pending.push(Pending { number, key, len_before, ..Pending::default() });
+        place
+    }
+
+    /// Notes what was collected, and applies it when it is much.
+    #[inline]
+    fn note(&mut self, len: usize, bytes: usize) {
+        self.pending_len += len;
+        self.pending_bytes += bytes;
+        if self.pending_len >= self.pending_max || self.pending_bytes >= PENDING_BYTES_MAX {
+            self.hand_over();
+        }
+    }
+
+    /// Has what is pending applied by another thread, when that has ended what it had before.
+    fn hand_over(&mut self) {
+        if self.pending.len() > KEYS_MAX {
+            self.flush();
+            return;
+        }
+        (self.pending_len, self.pending_bytes) = (0, 0);
+        self.wait();
+        // The keys stay known: how many members they have cannot be asked while they change.
+        let mut batches = Vec::with_capacity(self.pending.len());
+        let mut members = 0;
+        for pending in &mut self.pending {
+            pending.len_before = self.keyspace.members_len(pending.number, &pending.key);
+            members += pending.len_before;
+            batches.extend(pending.take());
+        }
+        self.pending_max = self.max_for(members);
+        let (keyspace, threads) = (self.keyspace, self.threads);
+        let apply = move || batches.iter().for_each(|batch| batch.apply(keyspace, threads));
+        self.applying = Some(self.scope.spawn(apply));
     }
 
     /// Applies what is pending; all values are exact then.
@@ -164,9 +271,123 @@ impl<'a> Replay<'a> {
 
     /// Applies what is pending.
     fn flush(&mut self) {
-        self.pending_len = 0;
-        for ((number, key), pending) in self.pending.drain() {
-            self.keyspace.replay_pending(number, &key, &pending, self.threads);
+        self.wait();
+        (self.pending_len, self.pending_bytes) = (0, 0);
+        self.pending_max = self.pending_min;
+        self.places.clear();
+        let pending = self.pending.drain(..).filter(|pending| !pending.is_empty());
+        pending.for_each(|pending| pending.apply(self.keyspace, self.threads));
+    }
+
+    fn wait(&mut self) {
+        if let Some(applying) = self.applying.take() {
+            applying.join().unwrap_or_else(|panic| resume_unwind(panic));
         }
+    }
+
+    /// How many changes are collected for collections with so many members.
+    fn max_for(&self, members: usize) -> usize {
+        (members / MEMBERS_A_CHANGE).clamp(self.pending_min, PENDING_MAX)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::borrow::Cow;
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::clock::Clock;
+    use crate::log::Log;
+
+    type Found = Vec<(Vec<u8>, Option<u64>, Vec<(Vec<u8>, u64)>)>;
+
+    fn found(keyspace: &Keyspace) -> Found {
+        let mut keys = keyspace.keys(0);
+        keys.sort();
+        let members = |key: &[u8]| {
+            let rows = keyspace.inspect(0, key, |value| {
+                let ordered = value.ordered().expect("all values are points");
+                ordered.iter().map(|(member, score)| (member.to_vec(), score.to_bits())).collect()
+            });
+            rows.expect("the key is there")
+        };
+        let expires = |key: &[u8]| keyspace.expires_at_millis(0, key).flatten();
+        keys.into_iter().map(|key| (key.clone(), expires(&key), members(&key))).collect()
+    }
+
+    #[test]
+    fn what_is_collected_makes_what_each_operation_by_itself_makes() {
+        let unlogged = Arc::new(Log::new(None, 0));
+        let mut state = 7_u64;
+        let mut below = |limit: u64| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (state >> 33) % limit
+        };
+        for (round, pending_min) in [1, 3, 20, 20, 200, PENDING_MIN].into_iter().enumerate() {
+            let keyspaces =
+                [(); 2].map(|()| Keyspace::new(Arc::clone(&unlogged), Clock::default()));
+            let [bulk, single] = &keyspaces;
+            let prefix_sets = PrefixSets::new(Arc::clone(&unlogged));
+            let mut changes = SiteChanges::default();
+            std::thread::scope(|scope| {
+                let mut replay = Replay::new(bulk, &prefix_sets, &mut changes, None, scope);
+                (replay.pending_min, replay.pending_max) = (pending_min, pending_min);
+                for step in 0..3000 {
+                    let key = [b"a", b"b", b"c"][below(3) as usize];
+                    let (number, key) = (0, &key[..]);
+                    // Few enough that collections are emptied now and then.
+                    let members: Vec<String> =
+                        (0..=below(3)).map(|_| below(8 << (round % 3)).to_string()).collect();
+                    let cell = |n: usize| Cell::from_bits((step * 31 + n as u64) << 20);
+                    let points: Vec<(&[u8], Cell)> = (0..)
+                        .zip(&members)
+                        .map(|(n, name)| (name.as_bytes(), cell(n).expect("it has few bits")))
+                        .collect();
+                    let members: Vec<&[u8]> = members.iter().map(String::as_bytes).collect();
+                    let operation = match below(200) {
+                        0 => Operation::DeleteKeys { number, keys: Cow::Owned(vec![key]) },
+                        1..5 => {
+                            let expires_at_millis = Some(u64::MAX >> 8 | step);
+                            Operation::SetExpiry { number, key, expires_at_millis }
+                        }
+                        5..100 => Operation::RemoveMembers { number, key, members: members.into() },
+                        _ => Operation::AddPoints { number, key, points: points.into() },
+                    };
+                    let payload = operation.encode();
+                    let (sequence, kind) = (step + 1, operation.kind());
+                    replay.apply(Entry { sequence, kind, payload: &payload }).expect("it is read");
+                    assert!(single.replay(&operation));
+                }
+                replay.flush();
+            });
+            assert_eq!(found(bulk), found(single), "at most {pending_min} changes at once");
+        }
+    }
+
+    #[test]
+    fn added_points_that_cannot_be_read_are_refused_in_the_words_of_all_operations() {
+        let points = vec![(&b"member"[..], Cell::MIN), (b"m", Cell::MAX)];
+        let operation = Operation::AddPoints { number: 0, key: b"key", points: points.into() };
+        let payload = operation.encode();
+        let unlogged = Arc::new(Log::new(None, 0));
+        let keyspace = Keyspace::new(Arc::clone(&unlogged), Clock::default());
+        let prefix_sets = PrefixSets::new(unlogged);
+        let mut changes = SiteChanges::default();
+        std::thread::scope(|scope| {
+            let mut replay = Replay::new(&keyspace, &prefix_sets, &mut changes, None, scope);
+            let mut check = |payload: &[u8]| {
+                let entry = Entry { sequence: 1, kind: 1, payload };
+                assert_eq!(replay.apply(entry).err(), Operation::decode(1, payload).err());
+            };
+            for at in 0..payload.len() {
+                check(&payload[..at]);
+                for value in [0, 1, 0x7f, 0xff] {
+                    let mut changed = payload.clone();
+                    changed[at] = value;
+                    check(&changed);
+                }
+            }
+        });
     }
 }

@@ -176,14 +176,15 @@ impl Value {
 
     /// Applies changes that were collected at a start, by so many threads.
     pub(crate) fn apply_pending(&mut self, pending: &Pending, threads: usize) {
+        let changes = pending.changes();
         if let Data::Collection(points) = &mut self.data {
-            points.apply_bulk(&pending.changes(), threads);
-            let added = pending.changes().into_iter().filter(|change| change.cell.is_some());
+            points.apply_bulk(&changes, threads);
+            let added = changes.iter().filter(|change| change.cell.is_some());
             let longest = added.map(|change| change.member).max_by_key(|member| member.len());
             self.note_size(longest.unwrap_or_default());
             return;
         }
-        for Change { member, cell } in pending.changes() {
+        for Change { member, cell } in changes {
             match cell {
                 Some(cell) => drop(self.insert_point(member, cell)),
                 None => drop(self.remove(member)),

@@ -9,7 +9,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use whered_geo::{Cell, Place};
 use whered_ip::Prefix;
 
-use super::{ALL_NUMBERS, KeyPair, Operation, Scores};
+use super::{ADD_POINTS_KIND, ALL_NUMBERS, KeyPair, Operation, Scores, VERSION};
 use crate::pool::Site;
 
 /// Reads a payload from its beginning.
@@ -20,6 +20,7 @@ pub(crate) struct Decoder<'a> {
 }
 
 impl<'a> Decoder<'a> {
+    #[inline]
     fn take(&mut self, count: usize) -> Result<&'a [u8], String> {
         let end = self.offset.checked_add(count).filter(|end| *end <= self.bytes.len());
         let taken = end.and_then(|end| self.bytes.get(self.offset..end));
@@ -39,10 +40,12 @@ impl<'a> Decoder<'a> {
         self.offset == self.bytes.len()
     }
 
+    #[inline]
     pub(crate) fn u8(&mut self) -> Result<u8, String> {
         Ok(self.array::<1>()?[0])
     }
 
+    #[inline]
     fn array<const N: usize>(&mut self) -> Result<[u8; N], String> {
         let taken = self.take(N)?;
         Ok(taken.try_into().expect("take() returns as many bytes as asked for"))
@@ -52,14 +55,17 @@ impl<'a> Decoder<'a> {
         Ok(u16::from_le_bytes(self.array()?))
     }
 
+    #[inline]
     pub(crate) fn u32(&mut self) -> Result<u32, String> {
         Ok(u32::from_le_bytes(self.array()?))
     }
 
+    #[inline]
     fn u64(&mut self) -> Result<u64, String> {
         Ok(u64::from_le_bytes(self.array()?))
     }
 
+    #[inline]
     pub(crate) fn bytes(&mut self) -> Result<&'a [u8], String> {
         let length = self.u32()?;
         self.take(length as usize)
@@ -70,6 +76,7 @@ impl<'a> Decoder<'a> {
         std::str::from_utf8(bytes).map_err(|_| self.wrong("a name that is not UTF-8"))
     }
 
+    #[inline]
     pub(crate) fn number(&mut self, all_allowed: bool) -> Result<u8, String> {
         let number = self.u8()?;
         if number < 16 || (all_allowed && number == ALL_NUMBERS) {
@@ -79,6 +86,7 @@ impl<'a> Decoder<'a> {
         }
     }
 
+    #[inline]
     fn cell(&mut self) -> Result<Cell, String> {
         let bits = self.u64()?;
         Cell::from_bits(bits).ok_or_else(|| self.wrong(&format!("cell {bits} has over 52 bits")))
@@ -222,5 +230,41 @@ impl<'a> Decoder<'a> {
         let latitude_degrees = f64::from_bits(self.u64()?);
         Place::new_geographic(longitude_degrees, latitude_degrees)
             .map_err(|error| self.wrong(&error.to_string()))
+    }
+}
+
+/// The points of an [`Operation::AddPoints`] one after the other, for whoever has millions of such
+/// operations and needs no list of any.
+pub(crate) struct AddedPoints<'a> {
+    pub(crate) number: u8,
+    pub(crate) key: &'a [u8],
+    input: Decoder<'a>,
+}
+
+impl<'a> AddedPoints<'a> {
+    /// Reads a payload; `None` if it is of another kind, or of a version that
+    /// [`Operation::decode`] refuses.
+    #[inline]
+    pub(crate) fn decode(kind: u16, payload: &'a [u8]) -> Option<Result<AddedPoints<'a>, String>> {
+        if kind != ADD_POINTS_KIND || payload.first() != Some(&VERSION) {
+            return None;
+        }
+        let mut input = Decoder { bytes: payload, offset: 1, kind };
+        let mut head = || Ok((input.number(false)?, input.bytes()?));
+        let head = head();
+        Some(head.map(|(number, key)| AddedPoints { number, key, input }))
+    }
+
+    /// The next member and its cell.
+    ///
+    /// # Errors
+    /// The rest is not that of an operation; the text is that of [`Operation::decode`].
+    #[inline]
+    pub(crate) fn next(&mut self) -> Result<Option<(&'a [u8], Cell)>, String> {
+        if self.input.at_end() {
+            return Ok(None);
+        }
+        let cell = self.input.cell()?;
+        Ok(Some((self.input.bytes()?, cell)))
     }
 }
