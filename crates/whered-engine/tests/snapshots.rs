@@ -146,7 +146,7 @@ fn add_points(engine: &Engine, key: &[u8], range: std::ops::Range<u64>, random: 
 fn add_scores(engine: &Engine, key: &[u8], range: std::ops::Range<u64>) {
     let odd = [f64::NEG_INFINITY, -1.5, -0.0, 0.1, 1e-300, 4e15 + 0.5, 1e300, f64::INFINITY];
     let names: Vec<String> = range.map(|n| format!("{n:05}")).collect();
-    let score = |n: usize| odd[n % odd.len()] + if n % 3 == 0 { n as f64 } else { 0.0 };
+    let score = |n: usize| odd[n % odd.len()] + if n.is_multiple_of(3) { n as f64 } else { 0.0 };
     let rows: Vec<(&[u8], f64)> =
         names.iter().enumerate().map(|(n, name)| (name.as_bytes(), score(n))).collect();
     let added = engine.keyspace().add_scores(0, key, &rows, ScoreRules::default());
