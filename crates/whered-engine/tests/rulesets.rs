@@ -31,8 +31,8 @@ fn engine(folder: &Folder, rules: &str) -> Result<std::sync::Arc<Engine>, String
 }
 
 fn packet(source: &str, protocol: u8, port: u16) -> Packet<'static> {
-    let source: IpAddr = source.parse().unwrap();
-    let destination = "203.0.113.1".parse().unwrap();
+    let source: IpAddr = source.parse().expect("an address");
+    let destination = "203.0.113.1".parse().expect("an address");
     Packet { source, destination, protocol, destination_port: port, ..Packet::default() }
 }
 
@@ -79,7 +79,7 @@ fn a_ruleset_that_is_wrong_is_refused_with_its_place_and_the_old_one_serves_on()
         path: current.ruleset("edge").unwrap().source.path.clone(),
     };
     let setup = Setup { rulesets: vec![source], ..Setup::default() };
-    let error = engine.reload(setup).err().expect("there is no such database").to_string();
+    let error = engine.reload(setup).expect_err("there is no such database").to_string();
     assert!(error.contains("edge.rules:2:") && error.contains("nosuch"), "{error}");
     let packet = packet("198.51.100.7", 17, 53);
     let generation = engine.generation();
