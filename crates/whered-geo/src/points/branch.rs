@@ -291,10 +291,27 @@ impl<C> Branch<C> {
 
     /// What the allocator takes for the branch and its columns.
     pub(super) fn memory_bytes(&self) -> usize {
+        Self::bytes_of_room(self.room())
+    }
+
+    /// The room of each column, on which the branch's memory depends alone.
+    pub(super) fn room(&self) -> [usize; 3] {
+        [self.firsts.capacity(), self.counts.capacity(), self.children.capacity()]
+    }
+
+    /// How much more memory the branch has than with this room, modulo 2^64.
+    pub(super) fn growth_since(&self, room: [usize; 3]) -> usize {
+        if self.room() == room {
+            return 0;
+        }
+        self.memory_bytes().wrapping_sub(Self::bytes_of_room(room))
+    }
+
+    fn bytes_of_room([firsts, counts, children]: [usize; 3]) -> usize {
         memory::allocated_shared(size_of::<Self>())
-            + memory::allocated_room::<u64>(self.firsts.capacity())
-            + memory::allocated_room::<usize>(self.counts.capacity())
-            + memory::allocated_room::<C>(self.children.capacity())
+            + memory::allocated_room::<u64>(firsts)
+            + memory::allocated_room::<usize>(counts)
+            + memory::allocated_room::<C>(children)
     }
 }
 

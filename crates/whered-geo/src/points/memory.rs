@@ -31,10 +31,9 @@ pub(super) const fn allocated(bytes: usize, alignment: usize) -> usize {
         return bytes.next_multiple_of(PAGE_BYTES);
     }
     let words = bytes.div_ceil(8);
-    if words <= 8 {
-        return words.next_multiple_of(2) * 8;
-    }
-    words.next_multiple_of(1 << ((words - 1).ilog2() - 2)) * 8
+    // Steps are powers of two, which a compiler that does not know them would divide by.
+    let step = if words <= 8 { 2 } else { 1 << ((words - 1).ilog2() - 2) };
+    ((words + step - 1) & !(step - 1)) * 8
 }
 
 /// Bytes taken for a vector's room.

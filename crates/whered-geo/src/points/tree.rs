@@ -198,10 +198,10 @@ impl Tree {
             return;
         }
         let mut effects = Effects::default();
-        let before = root.memory_bytes();
+        let room = root.room();
         root.insert(at, entry, &mut effects);
         // The root counts itself.
-        let root_growth = root.memory_bytes().wrapping_sub(before);
+        let root_growth = root.growth_since(room);
         self.bytes = self.bytes.wrapping_add(effects.bytes).wrapping_sub(root_growth);
     }
 
@@ -209,9 +209,9 @@ impl Tree {
         self.len -= 1;
         let mut effects = Effects::default();
         let root = own(&mut self.root);
-        let before = root.memory_bytes();
+        let room = root.room();
         root.remove(at, &mut effects);
-        let root_growth = root.memory_bytes().wrapping_sub(before);
+        let root_growth = root.growth_since(room);
         self.bytes = self.bytes.wrapping_add(effects.bytes).wrapping_sub(root_growth);
         effects
     }
