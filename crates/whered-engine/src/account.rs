@@ -13,17 +13,12 @@
 //! what a slow reader still holds counts.
 //! Cost: a change adds to a cache line of its thread's own; the sum reads all lanes.
 
-use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use crate::lane::lane_of;
 
 /// How many lanes there are; threads beyond that share them.
 const LANES: usize = 16;
-
-thread_local! {
-    static LANE: usize = {
-        static NEXT: AtomicUsize = AtomicUsize::new(0);
-        NEXT.fetch_add(1, Ordering::Relaxed) % LANES
-    };
-}
 
 /// See the file's header.
 #[derive(Default)]
@@ -40,7 +35,7 @@ impl Account {
     /// Something became larger, or smaller.
     pub(crate) fn add(&self, difference_bytes: i64) {
         if difference_bytes != 0 {
-            let lane = LANE.with(|lane| *lane);
+            let lane = lane_of(LANES);
             self.lanes[lane].0.fetch_add(difference_bytes, Ordering::Relaxed);
         }
     }

@@ -103,8 +103,8 @@ impl Generation {
         })
     }
 
-    /// The next generation after one database was loaded again; rulesets are compiled with its
-    /// places, all else is shared.
+    /// The next generation after one database was loaded again; rulesets that ask for places
+    /// are compiled with its, all else is shared.
     ///
     /// # Errors
     /// A ruleset asks for something that the database has no longer.
@@ -128,6 +128,9 @@ impl Generation {
             rulesets: Vec::new(),
         };
         let compile = |named: &Arc<NamedRuleset>| {
+            if !named.has_places() {
+                return Ok(Arc::clone(named));
+            }
             named.compile_again(&generation.databases, self.place_database).map(Arc::new)
         };
         generation.rulesets = self.rulesets.iter().map(compile).collect::<Result<_, _>>()?;

@@ -49,6 +49,7 @@ mod error;
 mod explain;
 mod generation;
 mod keyspace;
+mod lane;
 mod log;
 mod operation;
 mod places;

@@ -39,6 +39,7 @@ pub mod classbench;
 pub mod classify;
 pub mod compile;
 mod error;
+mod format;
 pub mod iptables;
 #[cfg(test)]
 mod kernel;
@@ -54,6 +55,7 @@ mod ranges;
 pub mod text;
 
 pub use error::{Problem, RulesError};
+pub use format::Format;
 pub use model::*;
 pub use packet::{Family, Packet, State};
 pub use ranges::Ranges;

@@ -103,7 +103,9 @@ pub(crate) fn load(
         }
     };
     let mut asides: Vec<Aside> = std::thread::scope(|scope| {
-        let others: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
+        // Where the system gives no more threads, those that are there do it all.
+        let begin = |_| std::thread::Builder::new().spawn_scoped(scope, work).ok();
+        let others: Vec<_> = (1..threads).map_while(begin).collect();
         let mut asides = vec![work()];
         for other in others {
             asides.push(other.join().expect("reading a snapshot does not panic"));

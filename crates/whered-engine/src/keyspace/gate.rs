@@ -16,17 +16,14 @@
 //! alone is one lock for each lane.
 
 use std::cell::Cell;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use crate::lane::lane_of;
 
 /// How many lanes there are; threads beyond that share them.
 const LANES: usize = 32;
 
 thread_local! {
-    static LANE: usize = {
-        static NEXT: AtomicUsize = AtomicUsize::new(0);
-        NEXT.fetch_add(1, Ordering::Relaxed) % LANES
-    };
     /// The address of the gate that this thread holds alone; 0 for none.
     static HELD: Cell<usize> = const { Cell::new(0) };
 }
@@ -61,7 +58,7 @@ impl Gate {
         if self.is_held_here() {
             return Passage { _lane: None };
         }
-        let lane = &self.lanes[LANE.with(|lane| *lane)].0;
+        let lane = &self.lanes[lane_of(LANES)].0;
         Passage { _lane: Some(lane.read().unwrap_or_else(PoisonError::into_inner)) }
     }
 

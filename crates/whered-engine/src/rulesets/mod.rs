@@ -22,8 +22,9 @@ use std::time::{Duration, Instant};
 
 use whered_rules::classify::plan::Budget;
 use whered_rules::compile::Matcher;
-use whered_rules::naive::{Outcome, Sets, is_met};
-use whered_rules::{Packet, Predicate, RuleId, RulesError, Ruleset, iptables, nft, text};
+use whered_rules::naive::{self, Outcome, Sets};
+use whered_rules::{Format, Packet, Predicate, RuleId, RulesError, Ruleset, Test};
+use whered_rules::{classbench, iptables, nft, text};
 
 use crate::clock;
 use crate::databases::NamedDatabase;
@@ -41,7 +42,7 @@ const PLAN_BYTES: usize = 512 << 20;
 pub struct RulesetSource {
     /// The name that questions use.
     pub name: String,
-    /// The file: whered's own format, `iptables-save` or `nft -j list ruleset`.
+    /// The file: whered's own format, `iptables-save`, `nft -j list ruleset` or ClassBench.
     pub path: PathBuf,
 }
 
@@ -102,34 +103,37 @@ impl NamedRuleset {
         self.matcher.find_batch(packets, &self.live(sets))
     }
 
-    /// Why a packet meets the rule that decides: what became of it, and for each rule of the first
-    /// chain before that one the first condition that does not hold.
+    /// Why a packet meets the rule that decides: what became of it, and each rule that was asked
+    /// before, in the order of the asking, with the first condition that does not hold.
     pub fn explain(&self, packet: &Packet<'_>, sets: &PrefixSets) -> String {
-        let live = self.live(sets);
         let ruleset = &self.ruleset;
-        let fate = self.matcher.find(packet, &live);
         let line = |rule: RuleId| {
             let origin = &ruleset.rule(rule).origin;
             format!("{}:{}", origin.file, origin.line)
         };
+        let mut asked = Vec::new();
+        let fate = naive::walk(ruleset, packet, &self.live(sets), &mut |rule, unmet| {
+            asked.push((rule, unmet));
+        });
         let mut text = match fate.rule {
             Some(rule) => format!("{} by {}", fate.verdict, line(rule)),
             None => format!("{} by the policy", fate.verdict),
         };
-        for rule in &fate.met {
-            text.push_str(&format!("\n{}: met on the way", line(*rule)));
-        }
-        for &rule in &ruleset.chain(ruleset.entry()).rules {
-            if Some(rule) == fate.rule {
-                break;
-            }
-            let conditions = &ruleset.rule(rule).conditions;
-            let failed = conditions.iter().find(|one| !is_met(ruleset, one, packet, &live));
-            if let Some(failed) = failed {
-                text.push_str(&format!("\n{}: not {}", line(rule), text::condition_text(failed)));
-            }
+        for (rule, unmet) in asked {
+            let told = match unmet.and_then(|index| ruleset.rule(rule).conditions.get(index)) {
+                Some(condition) => format!("not {}", text::condition_text(condition)),
+                None if Some(rule) == fate.rule => continue,
+                None => "met on the way".to_owned(),
+            };
+            text.push_str(&format!("\n{}: {told}", line(rule)));
         }
         text
+    }
+
+    /// Whether it asks for places, which a reload of a database changes.
+    pub(crate) fn has_places(&self) -> bool {
+        let conditions = self.ruleset.rules().iter().flat_map(|rule| &rule.conditions);
+        conditions.into_iter().any(|condition| matches!(condition.test, Test::Place(_)))
     }
 
     fn live<'a>(&'a self, sets: &'a PrefixSets) -> LiveSets<'a> {
@@ -149,12 +153,11 @@ pub(crate) fn read(source: &RulesetSource, bytes: &[u8]) -> Result<Ruleset, Engi
     let Ok(rules) = std::str::from_utf8(bytes) else {
         return Err(EngineError::new(format!("{file}: it is no text in UTF-8")));
     };
-    let is_comment = |line: &&str| !line.is_empty() && !line.starts_with('#');
-    let first = rules.lines().map(str::trim).find(is_comment).unwrap_or_default();
-    let read = match first.as_bytes().first() {
-        Some(b'*') => iptables::read(&file, rules, iptables::Options::default()),
-        Some(b'{') => nft::read(&file, rules, nft::Options::default()),
-        _ => text::read(&file, rules),
+    let read = match Format::of(rules) {
+        Format::Iptables => iptables::read(&file, rules, iptables::Options::default()),
+        Format::Nft => nft::read(&file, rules, nft::Options::default()),
+        Format::Classbench => classbench::read(&file, rules, classbench::Flags::Read),
+        Format::Own => text::read(&file, rules),
     };
     read.map_err(|error| refused(&error))
 }

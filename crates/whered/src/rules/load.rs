@@ -10,7 +10,7 @@ use std::io::{self, Read};
 use std::path::Path;
 
 use whered_rules::iptables::OtherTables;
-use whered_rules::{Family, RulesError, Ruleset, Test, classbench, iptables, nft, text};
+use whered_rules::{Family, Format, RulesError, Ruleset, Test, classbench, iptables, nft, text};
 
 use super::flags::{ReadArguments, RulesFormat};
 use crate::outcome::{Failure, Outcome, complain};
@@ -115,13 +115,11 @@ pub(super) fn ruleset(path: &Path, options: Options<'_>) -> Result<Ruleset, Wron
 
 /// The format by the first line that is no remark.
 fn guess(rules: &str) -> RulesFormat {
-    let is_remark = |line: &str| line.is_empty() || line.starts_with('#');
-    let first = rules.lines().map(str::trim).find(|line| !is_remark(line)).unwrap_or_default();
-    match first.as_bytes().first() {
-        Some(b'*' | b':') => RulesFormat::Iptables,
-        Some(b'{') => RulesFormat::Nft,
-        Some(b'@') => RulesFormat::Classbench,
-        _ => RulesFormat::Own,
+    match Format::of(rules) {
+        Format::Iptables => RulesFormat::Iptables,
+        Format::Nft => RulesFormat::Nft,
+        Format::Classbench => RulesFormat::Classbench,
+        Format::Own => RulesFormat::Own,
     }
 }
 
