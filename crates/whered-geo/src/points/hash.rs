@@ -14,7 +14,7 @@
 use std::hash::{BuildHasher, RandomState};
 
 /// A random key.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Key([u64; 3]);
 
 impl Key {

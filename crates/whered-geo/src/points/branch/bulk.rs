@@ -13,6 +13,7 @@
 //! Cost: what its leaves cost; a column more where leaves have divided.
 
 use super::{Branch, Effects, MOST_CHILDREN, Node, ROOM};
+use crate::points::bulk::name::Texts;
 use crate::points::leaf::{Edit, Leaf, Merged, Merger};
 use crate::points::outside::Outside;
 
@@ -24,30 +25,28 @@ const AHEAD: usize = 2;
 impl Branch<Leaf> {
     /// Applies edits that belong below this branch, in order. Removals that find nothing are
     /// appended to `missed`. The branch may have no children afterwards, or too many.
-    pub(in crate::points) fn apply<'e>(
+    pub(in crate::points) fn apply(
         &mut self,
-        edits: &[Edit<'e>],
+        edits: &[Edit],
+        texts: Texts<'_>,
         outside: &Outside,
         merger: &mut Merger,
-        missed: &mut Vec<Edit<'e>>,
+        missed: &mut Vec<Edit>,
     ) {
         if self.children.is_empty() {
-            *self = Branch::of(merger.gather(edits, missed));
+            *self = Branch::of(merger.gather(edits, texts, missed));
             return;
         }
         let mut ends = Vec::with_capacity(self.children.len());
-        self.share_out(edits, outside, &mut ends);
+        self.share_out(edits, texts, outside, &mut ends);
         let mut divided: Vec<(usize, Vec<Leaf>)> = Vec::new();
         let mut start = 0;
         for (number, &(index, end)) in ends.iter().enumerate() {
             if let Some(&(later, _)) = ends.get(number + AHEAD) {
                 self.children[later].prefetch_all();
             }
-            if let Some(&(_, next_end)) = ends.get(number + 1) {
-                edits[end..next_end].iter().for_each(|edit| whered_cpu::prefetch(edit.member(), 0));
-            }
             let leaf = &mut self.children[index];
-            match merger.merge(leaf, &edits[start..end], outside, missed) {
+            match merger.merge(leaf, &edits[start..end], texts, outside, missed) {
                 Merged::Unchanged => {}
                 Merged::Changed => {
                     self.firsts[index] = leaf.first();
@@ -62,18 +61,25 @@ impl Branch<Leaf> {
     }
 
     /// The leaves that edits belong to, and where the edits of each end.
-    fn share_out(&self, edits: &[Edit<'_>], outside: &Outside, ends: &mut Vec<(usize, usize)>) {
+    fn share_out(
+        &self,
+        edits: &[Edit],
+        texts: Texts<'_>,
+        outside: &Outside,
+        ends: &mut Vec<(usize, usize)>,
+    ) {
         let mut start = 0;
         while let Some(edit) = edits.get(start) {
-            let index = self.child_for(edit.bits(), edit.member(), outside).unwrap_or(0);
+            let index = self.child_for(edit.bits(), edit.member(texts), outside).unwrap_or(0);
             let mut end = start + 1;
             match self.firsts.get(index + 1) {
                 None => end = edits.len(),
                 Some(&first) => {
                     let next = &self.children[index + 1];
-                    let is_before = |edit: &Edit<'_>| {
+                    let is_before = |edit: &Edit| {
                         edit.bits() < first
-                            || edit.bits() == first && edit.member() < next.first_member(outside)
+                            || edit.bits() == first
+                                && edit.member(texts) < next.first_member(outside)
                     };
                     while edits.get(end).is_some_and(is_before) {
                         end += 1;

@@ -84,18 +84,36 @@ fn entries(view: &Tree) -> Entries {
     view.iter().map(|(member, cell)| (member.to_vec(), cell)).collect()
 }
 
+/// Applies a batch in one round, however small it is: with one thread as a batch that is kept for as
+/// long as it has the right number of rows, with more as a list.
+fn apply_in_a_round(points: &mut Points, kept: &mut ChangeBatch, batch: &Owned, threads: usize) {
+    if threads == 1 {
+        if kept.row_count() != points.rows_wanted() || kept.key != *points.members.key() {
+            *kept = points.change_batch();
+        }
+        changes(batch).iter().for_each(|change| kept.push(change.member, change.cell));
+        points.apply_round(std::slice::from_mut(kept), threads);
+        kept.clear();
+    } else {
+        let mut batches = Vec::new();
+        points.collect(&changes(batch), threads, &mut batches);
+        points.apply_round(&mut batches, threads);
+    }
+}
+
 /// Random batches of all sizes on one collection, beside its twin, with views held now and then.
 fn run(seed: u64, rounds: usize, sizes: &[usize], mixes: &[Mix]) {
     let mut random = Random(seed);
     let (mut points, mut twin) = (Points::new(), Twin::new());
     let mut held: Option<(Tree, Entries)> = None;
+    let mut kept = points.change_batch();
     for round in 0..rounds {
         let mix = mixes[random.below(mixes.len() as u64) as usize];
         let size = sizes[random.below(sizes.len() as u64) as usize];
         let batch = batch(&mut random, size, mix);
         apply_to_twin(&mut twin, &batch);
         let threads = 1 + random.below(3) as usize;
-        points.apply_round(&changes(&batch), threads);
+        apply_in_a_round(&mut points, &mut kept, &batch, threads);
         assert_same(&points, &twin);
         if let Some((view, then)) = &held {
             assert_eq!(&entries(view), then);
@@ -163,7 +181,8 @@ fn members_that_the_table_cannot_tell_apart_are_told_apart() {
         let count = [1, 2, 5, 200][round % 4];
         let batch: Owned = (0..count).map(|_| change(&mut random)).collect();
         apply_to_twin(&mut twin, &batch);
-        points.apply_round(&changes(&batch), 2);
+        let mut kept = points.change_batch();
+        apply_in_a_round(&mut points, &mut kept, &batch, 1 + round % 2);
         assert_same(&points, &twin);
     }
 }
@@ -206,4 +225,26 @@ fn a_batch_that_changes_nothing_leaves_every_leaf_where_it_is() {
         std::ptr::from_ref(tree.leaf(tree.first_from(1 << 50)).bulk(0, &tree.outside))
     };
     assert_eq!(leaf(&view), leaf(&points));
+}
+
+#[test]
+fn a_batch_may_be_of_another_collection_or_of_one_that_has_grown() {
+    let mut random = Random(8);
+    let mix = Mix { members: 200_000, removals: 10, cell_bits: 52 };
+    let (mut points, mut twin) = (Points::new(), Twin::new());
+    let mut kept = [Points::new().change_batch(), points.change_batch()];
+    for (round, size) in [10, 700, 100_000, 30_000, 300_000, 300, 400_000].into_iter().enumerate() {
+        for kept in &mut kept {
+            let batch = batch(&mut random, size, mix);
+            apply_to_twin(&mut twin, &batch);
+            changes(&batch).iter().for_each(|change| kept.push(change.member, change.cell));
+            let longest =
+                batch.iter().filter(|(_, bits)| bits.is_some()).map(|(name, _)| name.len());
+            assert_eq!(kept.longest_added_bytes(), longest.max().unwrap_or(0));
+            assert_eq!((kept.len(), kept.is_empty()), (size, false));
+            points.apply_batch(kept, 1 + round % 2);
+            assert_same(&points, &twin);
+            assert!(kept.is_empty() && kept.names_bytes() == 0);
+        }
+    }
 }

@@ -14,14 +14,14 @@
 //! Concurrency: a blob that somebody else holds is never written, a new one is made.
 //! Cost: one binary search for each edit, one pass over the leaf's bytes and one back.
 
-use std::cmp::Ordering;
 use std::ops::Range;
 use std::sync::Arc;
 
 use bytemuck::cast_slice_mut;
 
 use super::draft::blob_words;
-use super::{HEADER_BYTES, Keys, Leaf, MOST_ENTRIES, MOST_TEXT_BYTES, OFFSET_BYTES};
+use super::{Edit, HEADER_BYTES, Keys, Leaf, MOST_ENTRIES, MOST_TEXT_BYTES, OFFSET_BYTES};
+use crate::points::bulk::name::Texts;
 use crate::points::outside::{Outside, Text, number_of};
 
 /// Entries of a leaf that is made among others at once: a sixteenth is left for later ones.
@@ -29,44 +29,6 @@ const ENTRIES_MADE: usize = MOST_ENTRIES / 16 * 15;
 const TEXT_BYTES_MADE: usize = MOST_TEXT_BYTES / 16 * 15;
 /// So few edits are made one by one, if they find the leaf unshared.
 const FEW_EDITS: usize = 2;
-
-/// An entry that comes or goes; the member lies inside.
-#[derive(Clone, Copy, Debug)]
-pub(in crate::points) struct Edit<'a> {
-    /// The cell, and in the lowest bit whether the entry comes.
-    key: u64,
-    member: &'a [u8],
-}
-
-impl<'a> Edit<'a> {
-    pub(in crate::points) fn insertion(bits: u64, member: &'a [u8]) -> Edit<'a> {
-        Edit { key: bits << 1 | 1, member }
-    }
-
-    pub(in crate::points) fn removal(bits: u64, member: &'a [u8]) -> Edit<'a> {
-        Edit { key: bits << 1, member }
-    }
-
-    pub(in crate::points) fn bits(&self) -> u64 {
-        self.key >> 1
-    }
-
-    pub(in crate::points) fn member(&self) -> &'a [u8] {
-        self.member
-    }
-
-    fn is_insertion(&self) -> bool {
-        self.key & 1 != 0
-    }
-
-    /// The order in which a leaf is edited: that of the entries; what goes before what comes.
-    pub(in crate::points) fn order(&self, other: &Edit<'_>) -> Ordering {
-        if self.bits() != other.bits() {
-            return self.key.cmp(&other.key);
-        }
-        self.member.cmp(other.member).then(self.key.cmp(&other.key))
-    }
-}
 
 /// What became of a leaf.
 #[derive(Debug)]
@@ -91,16 +53,17 @@ pub(in crate::points) struct Merger {
 
 impl Merger {
     /// Applies edits, which ascend, to a leaf. Removals that find nothing are appended to `missed`.
-    pub(in crate::points) fn merge<'e>(
+    pub(in crate::points) fn merge(
         &mut self,
         leaf: &mut Leaf,
-        edits: &[Edit<'e>],
+        edits: &[Edit],
+        texts: Texts<'_>,
         outside: &Outside,
-        missed: &mut Vec<Edit<'e>>,
+        missed: &mut Vec<Edit>,
     ) -> Merged {
         if edits.len() <= FEW_EDITS
             && leaf.len() > FEW_EDITS
-            && let Some(merged) = few(leaf, edits, outside, missed)
+            && let Some(merged) = few(leaf, edits, texts, outside, missed)
         {
             return merged;
         }
@@ -110,10 +73,10 @@ impl Merger {
         let mut edits = edits.iter();
         let mut is_changed = false;
         while let Some(edit) = edits.next() {
-            match leaf.find(edit.bits(), edit.member, outside) {
+            match leaf.find(edit.bits(), edit.member(texts), outside) {
                 Ok(slot) if !edit.is_insertion() => {
                     let next = edits.as_slice().first();
-                    if next.is_some_and(|next| edit.is_undone_by(next)) {
+                    if next.is_some_and(|next| edit.is_undone_by(next, texts)) {
                         edits.next();
                         continue;
                     }
@@ -124,7 +87,7 @@ impl Merger {
                 Err(slot) if edit.is_insertion() => {
                     self.copy(leaf, done..slot);
                     done = slot;
-                    self.push(edit.bits(), edit.member);
+                    self.push(edit.bits(), edit.member(texts));
                     is_changed = true;
                 }
                 Ok(_) => {}
@@ -143,15 +106,16 @@ impl Merger {
     }
 
     /// Leaves of nothing but what edits bring.
-    pub(in crate::points) fn gather<'e>(
+    pub(in crate::points) fn gather(
         &mut self,
-        edits: &[Edit<'e>],
-        missed: &mut Vec<Edit<'e>>,
+        edits: &[Edit],
+        texts: Texts<'_>,
+        missed: &mut Vec<Edit>,
     ) -> Vec<Leaf> {
         self.clear();
         for edit in edits {
             if edit.is_insertion() {
-                self.push(edit.bits(), edit.member);
+                self.push(edit.bits(), edit.member(texts));
             } else {
                 missed.push(*edit);
             }
@@ -292,36 +256,30 @@ impl Merger {
     }
 }
 
-impl Edit<'_> {
-    /// Whether the next edit puts the same entry back.
-    fn is_undone_by(&self, next: &Edit<'_>) -> bool {
-        next.key == self.key | 1 && next.member == self.member
-    }
-}
-
 /// Applies a few edits in place. `None` if that is not the way, and nothing has been done.
-fn few<'e>(
+fn few(
     leaf: &mut Leaf,
-    edits: &[Edit<'e>],
+    edits: &[Edit],
+    texts: Texts<'_>,
     outside: &Outside,
-    missed: &mut Vec<Edit<'e>>,
+    missed: &mut Vec<Edit>,
 ) -> Option<Merged> {
-    let more: usize = edits.iter().map(|edit| Text::Inside(edit.member).size()).sum();
+    let more: usize = edits.iter().map(|edit| Text::Inside(edit.member(texts)).size()).sum();
     if leaf.len() + edits.len() > MOST_ENTRIES || leaf.text_bytes() + more > MOST_TEXT_BYTES {
         return None;
     }
     if let [edit, next] = edits
-        && edit.is_undone_by(next)
-        && leaf.find(edit.bits(), edit.member, outside).is_ok()
+        && edit.is_undone_by(next, texts)
+        && leaf.find(edit.bits(), edit.member(texts), outside).is_ok()
     {
         return Some(Merged::Unchanged);
     }
     let mut merged = Merged::Unchanged;
     for edit in edits {
-        match leaf.find(edit.bits(), edit.member, outside) {
+        match leaf.find(edit.bits(), edit.member(texts), outside) {
             Ok(slot) if !edit.is_insertion() => Leaf::remove(leaf, slot),
             Err(slot) if edit.is_insertion() => {
-                Leaf::insert(leaf, slot, edit.bits(), Text::Inside(edit.member));
+                Leaf::insert(leaf, slot, edit.bits(), Text::Inside(edit.member(texts)));
             }
             Ok(_) => continue,
             Err(_) => {

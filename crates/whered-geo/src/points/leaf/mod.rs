@@ -27,6 +27,7 @@
 
 mod draft;
 mod edit;
+mod edits;
 mod merge;
 mod stored;
 
@@ -39,7 +40,8 @@ use bytemuck::cast_slice;
 use super::memory;
 use super::outside::{self, Outside};
 pub(super) use draft::Draft;
-pub(super) use merge::{Edit, Merged, Merger};
+pub(super) use edits::{Edit, Sorter};
+pub(super) use merge::{Merged, Merger};
 pub(super) use stored::{LeafFault, words_of};
 
 /// The most entries of a leaf.

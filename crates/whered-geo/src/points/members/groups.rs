@@ -21,7 +21,9 @@ use super::{
 /// As many slots of one code are taken out; more are left to be looked at one by one.
 pub(in crate::points) const MOST_TAKEN: usize = 4;
 
+/// A slot has the lower bits of a hash's upper half.
 const CODE_MASK: u32 = (1 << CODE_BITS) - 1;
+const _: () = assert!(PART_BITS + CODE_BITS == u32::BITS);
 
 /// Parts that belong to one thread for a while.
 #[derive(Debug)]
@@ -48,11 +50,10 @@ impl Members {
         self.parts.len()
     }
 
-    /// What part and slot have of a hash: the table cannot tell members apart for which this is
-    /// the same.
-    pub(in crate::points) fn telling(&self, hash: u64) -> u32 {
-        let bits = CODE_BITS + if self.parts.len() == 1 { 0 } else { PART_BITS };
-        ((hash >> (64 - PART_BITS - CODE_BITS)) & ((1 << bits) - 1)) as u32
+    /// Which bits of a hash's upper half part and slot have: the table cannot tell members apart
+    /// for which these are the same.
+    pub(in crate::points) fn telling_mask(&self) -> u32 {
+        if self.parts.len() == 1 { CODE_MASK } else { u32::MAX }
     }
 
     /// All parts in so many groups, a power of two and not more than there are parts.
@@ -66,11 +67,6 @@ impl Members {
         self.len = self.len.wrapping_add(more);
         self.bytes = self.parts_bytes();
     }
-}
-
-/// The group of a member if there are so many.
-pub(in crate::points) fn group_of(telling: u32, groups: usize) -> usize {
-    (telling as usize * groups) >> (PART_BITS + CODE_BITS)
 }
 
 impl Group<'_> {

@@ -15,8 +15,10 @@ use std::sync::Arc;
 
 use super::{Lowest, Middle, Tree};
 use crate::points::branch::{Branch, Node, own};
+use crate::points::bulk::name::{Name, Texts};
+use crate::points::bulk::rows::Rows;
 use crate::points::bulk::work_off;
-use crate::points::leaf::{Edit, Leaf, Merger};
+use crate::points::leaf::{Edit, Leaf, Merger, Sorter};
 use crate::points::outside::Outside;
 
 /// The lowest branches in their order, each of which one thread edits.
@@ -35,10 +37,10 @@ impl Lanes<'_> {
 
     /// The lane of an entry.
     #[inline]
-    pub(in crate::points) fn lane(&self, bits: u64, member: &[u8]) -> usize {
+    pub(in crate::points) fn lane(&self, bits: u64, name: &Name, texts: Texts<'_>) -> usize {
         let at = self.firsts.partition_point(|&first| first < bits);
         if self.firsts.get(at) == Some(&bits) {
-            return self.lane_among_equals(at, bits, member);
+            return self.lane_among_equals(at, bits, name.bytes(texts));
         }
         at.saturating_sub(1)
     }
@@ -53,50 +55,18 @@ impl Lanes<'_> {
     }
 }
 
-/// Edits of one lane as they come, in blocks: a block that is full is never copied.
-#[derive(Debug, Default)]
-pub(in crate::points) struct LaneEdits<'e> {
-    full: Vec<Vec<Edit<'e>>>,
-    last: Vec<Edit<'e>>,
-}
-
-impl<'e> LaneEdits<'e> {
-    /// Adds an edit; blocks have room for so many.
-    #[inline]
-    pub(in crate::points) fn push(&mut self, edit: Edit<'e>, block: usize) {
-        if self.last.len() == self.last.capacity() {
-            let full = std::mem::replace(&mut self.last, Vec::with_capacity(block));
-            if !full.is_empty() {
-                self.full.push(full);
-            }
-        }
-        self.last.push(edit);
-        // A block is new memory, which comes slowly; the next edit for this lane is far off.
-        whered_cpu::prefetch(&self.last, self.last.len() + 2);
-    }
-
-    fn is_empty(&self) -> bool {
-        self.last.is_empty()
-    }
-
-    fn append_to(&self, edits: &mut Vec<Edit<'e>>) {
-        self.full.iter().chain([&self.last]).for_each(|block| edits.extend_from_slice(block));
-    }
-}
-
 /// What is to be done in a lane.
-struct Task<'t, 'e> {
+struct Task<'t> {
     lane: usize,
     branch: &'t mut Lowest,
-    edits: Vec<&'t LaneEdits<'e>>,
 }
 
 /// What a thread keeps from lane to lane, and what it found.
 #[derive(Default)]
-struct Kept<'e> {
+struct Kept {
     merger: Merger,
-    edits: Vec<Edit<'e>>,
-    missed: Vec<Edit<'e>>,
+    sorter: Sorter,
+    missed: Vec<Edit>,
     /// Branches to be put in after those of lanes.
     more: Vec<(usize, Vec<Branch<Leaf>>)>,
     growth: Growth,
@@ -138,12 +108,14 @@ impl Tree {
 
     /// Applies edits, given by lane, in any number of pieces. Returns the removals that found
     /// nothing.
-    pub(in crate::points) fn apply<'e>(
+    pub(in crate::points) fn apply(
         &mut self,
-        pieces: &[Vec<LaneEdits<'e>>],
+        pieces: &[Rows<Edit>],
+        texts: Texts<'_>,
         threads: usize,
-    ) -> Vec<Edit<'e>> {
-        if pieces.iter().flatten().all(LaneEdits::is_empty) {
+    ) -> Vec<Edit> {
+        let is_edited = |lane: usize| pieces.iter().any(|piece| piece.len(lane) > 0);
+        if !(0..pieces.first().map_or(0, Rows::count)).any(is_edited) {
             return Vec::new();
         }
         let outside = Arc::clone(&self.outside);
@@ -158,7 +130,6 @@ impl Tree {
         for (index, middle) in root.children_mut().iter_mut().enumerate() {
             let lanes = next_lane..next_lane + middle.children().len();
             next_lane = lanes.end;
-            let is_edited = |lane: usize| pieces.iter().any(|piece| !piece[lane].is_empty());
             if !lanes.clone().any(is_edited) {
                 continue;
             }
@@ -166,24 +137,24 @@ impl Tree {
             growth.bytes = growth.bytes.wrapping_sub(middle_bytes(middle));
             for (lane, branch) in lanes.zip(own(middle).children_mut()) {
                 if is_edited(lane) {
-                    let edits = pieces.iter().map(|piece| &piece[lane]).collect();
-                    tasks.push(Task { lane, branch, edits });
+                    tasks.push(Task { lane, branch });
                 }
             }
         }
         let kept = work_off(threads, tasks, Kept::default, |kept, task| {
-            kept.work(task, &outside);
+            kept.sorter.sort(pieces.iter().flat_map(|piece| piece.blocks(task.lane)), texts);
+            kept.work(task, texts, &outside);
         });
         self.gather(touched, kept, growth)
     }
 
     /// Writes the upper branches anew, with what the threads have left to be put in.
-    fn gather<'e>(
+    fn gather(
         &mut self,
         touched: Vec<(usize, usize)>,
-        kept: Vec<Kept<'e>>,
+        kept: Vec<Kept>,
         mut growth: Growth,
-    ) -> Vec<Edit<'e>> {
+    ) -> Vec<Edit> {
         let (mut missed, mut more) = (Vec::new(), Vec::new());
         for one in kept {
             growth.entries = growth.entries.wrapping_add(one.growth.entries);
@@ -232,15 +203,14 @@ fn middle_bytes(middle: &Middle) -> usize {
     if is_empty { 0 } else { Node::memory_bytes(middle) }
 }
 
-impl<'e> Kept<'e> {
-    fn work(&mut self, task: Task<'_, 'e>, outside: &Outside) {
-        let Task { lane, branch, edits } = task;
-        self.edits.clear();
-        edits.into_iter().for_each(|edits| edits.append_to(&mut self.edits));
-        self.edits.sort_unstable_by(Edit::order);
+impl Kept {
+    /// Applies the edits that have been sorted.
+    fn work(&mut self, task: Task<'_>, texts: Texts<'_>, outside: &Outside) {
+        let Task { lane, branch } = task;
         let branch = own(branch);
         self.growth.before(branch);
-        branch.apply(&self.edits, outside, &mut self.merger, &mut self.missed);
+        let edits = self.sorter.sorted();
+        branch.apply(edits, texts, outside, &mut self.merger, &mut self.missed);
         let more = branch.cut_off();
         self.growth.after(branch);
         more.iter().for_each(|branch| self.growth.after(branch));

@@ -1,0 +1,176 @@
+//! Changes that are collected to be applied together, dealt out by hash as they come.
+//!
+//! For: whoever reads changes one after the other, a journal above all. Not for: applying them
+//! (`mod.rs`).
+//!
+//! ```text
+//! Record  │ hash 32 │ cell, or that it goes │ Name │      28 bytes, in the row of its hash
+//! ```
+//!
+//! Invariants: a row has its records in the order of the changes, so that all changes of a member
+//! are in one row in their order.
+//! Concurrency: a plain value; made on one thread while another one applies a batch.
+//! Cost: a hash and 28 bytes a change; the memory is kept when a batch has been applied.
+
+use super::name::{Name, Texts};
+use super::rows::Rows;
+use super::{Change, Points};
+use crate::cell::Cell;
+use crate::points::hash::Key;
+use crate::points::leaf::Edit;
+
+/// A row for so many members: with a change for each eight of them, as many records as lie in the
+/// caches together with their part of the table.
+const MEMBERS_A_ROW: usize = 32 << 10;
+const MOST_ROWS: usize = 2048;
+
+/// Changes of one collection, in order; made by [`Points::change_batch`].
+#[derive(Clone, Debug)]
+pub struct ChangeBatch {
+    pub(super) key: Key,
+    rows: Rows<Record>,
+    /// Names that are too long for a record.
+    pub(super) text: Vec<u8>,
+    /// Which of the texts this one is.
+    number: u8,
+    len: usize,
+    bytes: usize,
+    longest_added: usize,
+    /// Memory for edits, by thread.
+    pub(super) spare: Vec<Rows<Edit>>,
+}
+
+/// A change.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Record {
+    hash: u32,
+    cell_low: u32,
+    /// The upper bits of the cell, and flags.
+    cell_high: u32,
+    pub(super) name: Name,
+}
+
+const GOES: u32 = 1 << 31;
+const APART: u32 = 1 << 30;
+
+impl Record {
+    /// The upper half of the name's hash.
+    pub(super) fn hash(&self) -> u32 {
+        self.hash
+    }
+
+    /// The cell's bits, if the member is to have one.
+    #[inline]
+    pub(super) fn bits(&self) -> Option<u64> {
+        let high = u64::from(self.cell_high & !(GOES | APART));
+        (self.cell_high & GOES == 0).then_some(high << 32 | u64::from(self.cell_low))
+    }
+
+    /// Takes over what a later change of the same member says.
+    pub(super) fn follow(&mut self, later: &Record) {
+        self.cell_low = later.cell_low;
+        self.cell_high = later.cell_high | self.cell_high & APART;
+    }
+
+    /// Notes that the table may take the member for another one of the batch.
+    pub(super) fn set_apart(&mut self) {
+        self.cell_high |= APART;
+    }
+
+    /// The change as it came.
+    pub(super) fn change<'a>(&'a self, texts: Texts<'a>) -> Change<'a> {
+        let cell = self.bits().and_then(Cell::from_bits);
+        Change { member: self.name.bytes(texts), cell }
+    }
+
+    pub(super) fn is_apart(&self) -> bool {
+        self.cell_high & APART != 0
+    }
+}
+
+impl Points {
+    /// An empty batch for changes of this collection. It may be applied to others as well, or when
+    /// the collection has grown: that only takes longer.
+    pub fn change_batch(&self) -> ChangeBatch {
+        self.numbered_batch(0)
+    }
+
+    /// The rows of a batch for this collection.
+    pub(super) fn rows_wanted(&self) -> usize {
+        (self.len() / MEMBERS_A_ROW).next_power_of_two().min(MOST_ROWS)
+    }
+
+    /// A batch whose long names are in the text with this number.
+    pub(super) fn numbered_batch(&self, number: u8) -> ChangeBatch {
+        ChangeBatch {
+            key: self.members.key().clone(),
+            rows: Rows::new(self.rows_wanted()),
+            text: Vec::new(),
+            number,
+            len: 0,
+            bytes: 0,
+            longest_added: 0,
+            spare: Vec::new(),
+        }
+    }
+}
+
+impl ChangeBatch {
+    /// Appends a change: where the member is to be, or `None` if it is to go.
+    #[inline]
+    pub fn push(&mut self, member: &[u8], cell: Option<Cell>) {
+        let hash = (self.key.hash(member) >> 32) as u32;
+        let name = Name::new(member, &mut self.text, self.number);
+        let bits = cell.map_or(u64::from(GOES) << 32, Cell::bits);
+        let (cell_low, cell_high) = (bits as u32, (bits >> 32) as u32);
+        let row = (u64::from(hash) * self.rows.count() as u64) >> 32;
+        self.rows.push(row as usize, Record { hash, cell_low, cell_high, name });
+        self.len += 1;
+        self.bytes += member.len();
+        if cell.is_some() && member.len() > self.longest_added {
+            self.longest_added = member.len();
+        }
+    }
+
+    /// The number of changes.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The bytes of all names.
+    pub fn names_bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// The length of the longest name of those that are to have a cell.
+    pub fn longest_added_bytes(&self) -> usize {
+        self.longest_added
+    }
+
+    /// Forgets all changes and keeps the memory.
+    pub fn clear(&mut self) {
+        self.rows.clear(self.rows.count());
+        self.text.clear();
+        (self.len, self.bytes, self.longest_added) = (0, 0, 0);
+    }
+
+    pub(super) fn row_count(&self) -> usize {
+        self.rows.count()
+    }
+
+    /// The records of a row, in pieces.
+    pub(super) fn row(&self, row: usize) -> impl Iterator<Item = &[Record]> + Clone {
+        self.rows.blocks(row)
+    }
+
+    /// The changes; those of each member are in order.
+    pub(super) fn changes<'a>(&'a self, texts: Texts<'a>) -> Vec<Change<'a>> {
+        let records = (0..self.row_count()).flat_map(|row| self.row(row)).flatten();
+        records.map(|record| record.change(texts)).collect()
+    }
+}

@@ -1,0 +1,96 @@
+//! Members' names as a batch carries them from stage to stage.
+//!
+//! For: comparing and writing nearly all names without going to where they came from, which
+//! would be a cache miss each time. Not for: what stands in a leaf (`outside.rs`).
+//!
+//! ```text
+//! Name  │ up to 15 bytes, then zeros                │ length │
+//!       │ begins at (u64) │ length (u32) │ text │ - │ 255    │      in one of some texts
+//! ```
+//!
+//! Cost: 16 bytes; a longer name is looked up in its text.
+
+/// The names that are not in a [`Name`] themselves: one text for each part of a batch.
+pub(in crate::points) type Texts<'a> = &'a [&'a [u8]];
+
+/// A longer name is in a text.
+const LONGEST: usize = 15;
+const ELSEWHERE: u8 = u8::MAX;
+
+/// A name, or where it is.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(in crate::points) struct Name([u8; 16]);
+
+impl Name {
+    /// Makes a name; a long one is appended to `text`, which will be the one with this number.
+    #[inline]
+    pub(in crate::points) fn new(member: &[u8], text: &mut Vec<u8>, text_number: u8) -> Name {
+        let mut name = [0; 16];
+        if member.len() <= LONGEST {
+            name[..member.len()].copy_from_slice(member);
+            name[15] = member.len() as u8;
+            return Name(name);
+        }
+        let size = u32::try_from(member.len()).expect("a payload has less than 4 GiB");
+        name[..8].copy_from_slice(&(text.len() as u64).to_le_bytes());
+        name[8..12].copy_from_slice(&size.to_le_bytes());
+        name[12] = text_number;
+        name[15] = ELSEWHERE;
+        text.extend_from_slice(member);
+        Name(name)
+    }
+
+    /// The name's bytes.
+    #[inline]
+    pub(in crate::points) fn bytes<'a>(&'a self, texts: Texts<'a>) -> &'a [u8] {
+        if self.is_elsewhere() {
+            return self.text(texts);
+        }
+        // The mask says what the compiler cannot know, and saves a comparison.
+        &self.0[..usize::from(self.0[15] & 15)]
+    }
+
+    /// Whether the bytes are the same.
+    #[inline]
+    pub(in crate::points) fn is_same(&self, other: &Name, texts: Texts<'_>) -> bool {
+        self == other
+            || self.is_elsewhere() && other.is_elsewhere() && self.text(texts) == other.text(texts)
+    }
+
+    fn is_elsewhere(&self) -> bool {
+        self.0[15] == ELSEWHERE
+    }
+
+    #[cold]
+    fn text<'a>(&self, texts: Texts<'a>) -> &'a [u8] {
+        let [start, size_and_number] = [0, 8].map(|at| {
+            u64::from_le_bytes(self.0[at..at + 8].try_into().expect("the range has eight bytes"))
+        });
+        let (start, size) = (start as usize, size_and_number as u32 as usize);
+        &texts[usize::from(self.0[12])][start..start + size]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_all_lengths_come_back_and_are_told_apart() {
+        let members: Vec<Vec<u8>> =
+            (0..40).flat_map(|size| [vec![0; size], vec![255; size], vec![b'a'; size]]).collect();
+        let (mut first, mut second) = (Vec::new(), b"before".to_vec());
+        let names: Vec<[Name; 2]> = members
+            .iter()
+            .map(|member| [Name::new(member, &mut first, 0), Name::new(member, &mut second, 1)])
+            .collect();
+        let texts = [&*first, &*second];
+        for (member, [one, other]) in members.iter().zip(&names) {
+            assert_eq!(one.bytes(&texts), member);
+            assert_eq!(other.bytes(&texts), member);
+            for (member2, [third, _]) in members.iter().zip(&names) {
+                assert_eq!(other.is_same(third, &texts), member == member2);
+            }
+        }
+    }
+}
