@@ -32,7 +32,7 @@ mod simd;
 
 pub use cell::Cell;
 pub use place::{Place, PlaceError};
-pub use points::bulk::Change;
+pub use points::bulk::{Change, ChangeBatch};
 pub use points::found::{Found, FoundCursor, FoundHit};
 pub use points::naive::NaivePoints;
 pub use points::{

@@ -96,6 +96,16 @@ impl<T: Copy + Default> Rows<T> {
         row.last = block;
     }
 
+    /// Asks for a block, which lies where no processor would guess.
+    #[inline]
+    fn prefetch(&self, block: u32) {
+        let (chunk, start) = place(self.chunk_bits, block);
+        let Some(chunk) = self.chunks.get(chunk) else { return };
+        for at in (start..start + BLOCK).step_by(2) {
+            whered_cpu::prefetch(chunk, at);
+        }
+    }
+
     /// The items of a row in order, in pieces.
     pub(in crate::points) fn blocks(&self, row: usize) -> impl Iterator<Item = &[T]> + Clone {
         let Row { first, len, .. } = self.rows[row];
@@ -108,6 +118,7 @@ impl<T: Copy + Default> Rows<T> {
             let (chunk, start) = place(self.chunk_bits, block);
             left -= count;
             block = self.next[block as usize];
+            self.prefetch(block);
             Some(&self.chunks[chunk][start..start + count])
         })
     }

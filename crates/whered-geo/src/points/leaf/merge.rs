@@ -11,13 +11,15 @@
 //! ```
 //!
 //! Invariants: `cells` and `starts` have one item for each entry; texts lie one after the other.
+//! Runs are copied in whole chunks: what is behind the last entry means nothing.
 //! Concurrency: a blob that somebody else holds is never written, a new one is made.
-//! Cost: one binary search for each edit, one pass over the leaf's bytes and one back.
+//! Cost: one pass over the leaf's bytes and one back.
 
+use std::cmp::Ordering;
 use std::ops::Range;
 use std::sync::Arc;
 
-use bytemuck::cast_slice_mut;
+use bytemuck::{cast_slice, cast_slice_mut};
 
 use super::draft::blob_words;
 use super::{Edit, HEADER_BYTES, Keys, Leaf, MOST_ENTRIES, MOST_TEXT_BYTES, OFFSET_BYTES};
@@ -44,11 +46,118 @@ pub(in crate::points) enum Merged {
 /// Columns for the entries of a leaf and what is to be added; kept from leaf to leaf.
 #[derive(Debug, Default)]
 pub(in crate::points) struct Merger {
+    /// The first `count` are in use, and so is `text` up to `text_len`.
     cells: Vec<u64>,
     /// Where each text begins.
     starts: Vec<u32>,
     text: Vec<u8>,
+    count: usize,
+    text_len: usize,
     long_count: usize,
+}
+
+/// A leaf whose header has been read.
+struct Old<'l> {
+    leaf: &'l Leaf,
+    keys: Keys<'l>,
+    offsets: &'l [u16],
+    bytes: &'l [u8],
+}
+
+impl<'l> Old<'l> {
+    fn new(leaf: &'l Leaf) -> Old<'l> {
+        let (keys, offsets) = (leaf.keys(), leaf.offsets());
+        Old { leaf, keys, offsets, bytes: cast_slice(&leaf.blob) }
+    }
+
+    /// Where an entry is (`Ok`) or would be inserted (`Err`); all before `from` are before it.
+    #[inline]
+    fn find(
+        &self,
+        from: usize,
+        bits: u64,
+        member: &[u8],
+        outside: &Outside,
+    ) -> Result<usize, usize> {
+        let slot = self.keys.skip(from, bits);
+        if !self.leaf.is_tie(slot, bits) {
+            return Err(slot);
+        }
+        if self.leaf.is_tie(slot + 1, bits) {
+            return self.leaf.find(bits, member, outside);
+        }
+        match self.leaf.member(slot, outside).cmp(member) {
+            Ordering::Equal => Ok(slot),
+            Ordering::Less => Err(slot + 1),
+            Ordering::Greater => Err(slot),
+        }
+    }
+
+    /// Where a text begins in the blob; the blob's end after the last one.
+    fn text_at(&self, slot: usize) -> usize {
+        self.bytes.len() - self.offsets.get(slot).map_or(0, |&offset| usize::from(offset))
+    }
+}
+
+impl Keys<'_> {
+    /// The first slot from `from` on whose cell is not below this one.
+    #[inline]
+    fn skip(&self, from: usize, bits: u64) -> usize {
+        match *self {
+            Keys::Narrow { base, deltas } => match bits.checked_sub(base).map(u32::try_from) {
+                None => from,
+                Some(Err(_)) => deltas.len(),
+                Some(Ok(wanted)) => skip(deltas, from, wanted),
+            },
+            Keys::Wide(cells) => skip(cells, from, bits),
+        }
+    }
+}
+
+/// Edits of a batch are some entries apart: looking on from the last one takes fewer steps than
+/// halving the leaf, and none that the processor would guess wrong more than once.
+#[inline]
+fn skip<T: Copy + PartialOrd>(keys: &[T], from: usize, wanted: T) -> usize {
+    const FAR: usize = 32;
+    let mut at = from;
+    while keys.get(at + FAR - 1).is_some_and(|key| *key < wanted) {
+        at += FAR;
+    }
+    while let Some(some) = keys[at..].first_chunk::<CHUNK>() {
+        let below = some.iter().filter(|key| **key < wanted).count();
+        at += below;
+        if below < CHUNK {
+            return at;
+        }
+    }
+    at + keys[at..].iter().take_while(|key| **key < wanted).count()
+}
+
+/// Items that are copied or compared at once.
+const CHUNK: usize = 8;
+/// Bytes of text that are copied at once.
+const TEXT_CHUNK: usize = 32;
+
+/// Copies items and, up to the end of a chunk, what comes after them. A call for each short run
+/// would take longer than its copy.
+#[inline]
+fn copy_in_chunks<const N: usize, S: Copy, T>(
+    to: &mut [T],
+    from: &[S],
+    run: Range<usize>,
+    make: impl Fn(S) -> T,
+) {
+    for (at, start) in run.clone().step_by(N).enumerate() {
+        let to = &mut to[at * N..];
+        match (from[start..].first_chunk::<N>(), to.first_chunk_mut::<N>()) {
+            (Some(some), Some(room)) => *room = some.map(&make),
+            _ => {
+                for (room, &item) in to.iter_mut().zip(&from[start..run.end]) {
+                    *room = make(item);
+                }
+            }
+        }
+    }
 }
 
 impl Merger {
@@ -67,27 +176,29 @@ impl Merger {
         {
             return merged;
         }
-        self.clear();
+        self.clear(leaf.len(), leaf.text_bytes(), edits, texts);
+        let old = Old::new(leaf);
         // Slots before this one have been copied or left out.
         let mut done = 0;
         let mut edits = edits.iter();
         let mut is_changed = false;
         while let Some(edit) = edits.next() {
-            match leaf.find(edit.bits(), edit.member(texts), outside) {
+            let member = edit.member(texts);
+            match old.find(done, edit.bits(), member, outside) {
                 Ok(slot) if !edit.is_insertion() => {
                     let next = edits.as_slice().first();
                     if next.is_some_and(|next| edit.is_undone_by(next, texts)) {
                         edits.next();
                         continue;
                     }
-                    self.copy(leaf, done..slot);
+                    self.copy(&old, done..slot);
                     done = slot + 1;
                     is_changed = true;
                 }
                 Err(slot) if edit.is_insertion() => {
-                    self.copy(leaf, done..slot);
+                    self.copy(&old, done..slot);
                     done = slot;
-                    self.push(edit.bits(), edit.member(texts));
+                    self.push(edit.bits(), member);
                     is_changed = true;
                 }
                 Ok(_) => {}
@@ -97,8 +208,8 @@ impl Merger {
         if !is_changed {
             return Merged::Unchanged;
         }
-        self.copy(leaf, done..leaf.len());
-        if self.cells.is_empty() || self.is_too_much() {
+        self.copy(&old, done..old.offsets.len());
+        if self.count == 0 || self.is_too_much() {
             return Merged::Divided(self.leaves());
         }
         self.write_to(leaf);
@@ -112,7 +223,7 @@ impl Merger {
         texts: Texts<'_>,
         missed: &mut Vec<Edit>,
     ) -> Vec<Leaf> {
-        self.clear();
+        self.clear(0, 0, edits, texts);
         for edit in edits {
             if edit.is_insertion() {
                 self.push(edit.bits(), edit.member(texts));
@@ -123,52 +234,71 @@ impl Merger {
         self.leaves()
     }
 
-    fn clear(&mut self) {
-        self.cells.clear();
-        self.starts.clear();
-        self.text.clear();
-        self.long_count = 0;
+    /// Empties the columns, with room for so many entries and bytes and what edits bring.
+    fn clear(&mut self, entries: usize, text_bytes: usize, edits: &[Edit], texts: Texts<'_>) {
+        (self.count, self.text_len, self.long_count) = (0, 0, 0);
+        let entries = entries + edits.len() + CHUNK;
+        if self.cells.len() < entries {
+            self.cells.resize(entries, 0);
+            self.starts.resize(entries, 0);
+        }
+        let sizes = edits.iter().map(|edit| Text::Inside(edit.member(texts)).size());
+        let bytes = text_bytes + sizes.sum::<usize>() + TEXT_CHUNK;
+        if self.text.len() < bytes {
+            self.text.resize(bytes, 0);
+        }
     }
 
     fn is_too_much(&self) -> bool {
-        self.cells.len() > MOST_ENTRIES || self.text.len() > MOST_TEXT_BYTES
+        self.count > MOST_ENTRIES || self.text_len > MOST_TEXT_BYTES
     }
 
     /// Copies entries of a leaf.
     #[inline]
-    fn copy(&mut self, leaf: &Leaf, slots: Range<usize>) {
+    fn copy(&mut self, old: &Old<'_>, slots: Range<usize>) {
         if slots.is_empty() {
             return;
         }
-        match leaf.keys() {
+        let cells = &mut self.cells[self.count..];
+        match old.keys {
             Keys::Narrow { base, deltas } => {
-                self.cells.extend(deltas[slots.clone()].iter().map(|&d| base + u64::from(d)));
+                let cell = |delta| base + u64::from(delta);
+                copy_in_chunks::<CHUNK, _, _>(cells, deltas, slots.clone(), cell);
             }
-            Keys::Wide(cells) => self.cells.extend_from_slice(&cells[slots.clone()]),
+            Keys::Wide(from) => {
+                copy_in_chunks::<CHUNK, _, _>(cells, from, slots.clone(), |cell| cell);
+            }
         }
-        let offsets = &leaf.offsets()[slots.clone()];
+        let text = old.text_at(slots.start)..old.text_at(slots.end);
         // Offsets fall from the first text on as the starts rise.
-        let shift = self.text.len() as u32 + u32::from(offsets[0]);
-        self.starts.extend(offsets.iter().map(|&offset| shift - u32::from(offset)));
-        if leaf.long_count() > 0 {
-            let is_long = |&slot: &usize| leaf.outside_number(slot).is_some();
+        let shift = self.text_len as u32 + u32::from(old.offsets[slots.start]);
+        let starts = &mut self.starts[self.count..];
+        let start = |offset| shift - u32::from(offset);
+        copy_in_chunks::<CHUNK, _, _>(starts, old.offsets, slots.clone(), start);
+        if old.leaf.long_count() > 0 {
+            let is_long = |&slot: &usize| old.leaf.outside_number(slot).is_some();
             self.long_count += slots.clone().filter(is_long).count();
         }
-        self.text.extend_from_slice(leaf.text(slots));
+        self.count += slots.len();
+        let room = &mut self.text[self.text_len..];
+        self.text_len += text.len();
+        copy_in_chunks::<TEXT_CHUNK, _, _>(room, old.bytes, text, |byte| byte);
     }
 
     fn push(&mut self, bits: u64, member: &[u8]) {
-        let (start, text) = (self.text.len(), Text::Inside(member));
-        self.cells.push(bits);
-        self.starts.push(start as u32);
-        self.text.resize(start + text.size(), 0);
-        text.write(&mut self.text[start..]);
+        let text = Text::Inside(member);
+        self.cells[self.count] = bits;
+        self.starts[self.count] = self.text_len as u32;
+        self.count += 1;
+        let end = self.text_len + text.size();
+        text.write(&mut self.text[self.text_len..end]);
+        self.text_len = end;
     }
 
     /// All entries as leaves of about equal sizes.
     fn leaves(&self) -> Vec<Leaf> {
-        let count = self.cells.len();
-        let by_text = self.text.len().div_ceil(TEXT_BYTES_MADE);
+        let count = self.count;
+        let by_text = self.text_len.div_ceil(TEXT_BYTES_MADE);
         let wanted = count.div_ceil(ENTRIES_MADE).max(by_text);
         let most = count.div_ceil(wanted.max(1));
         let mut leaves = Vec::with_capacity(wanted);
@@ -194,7 +324,7 @@ impl Merger {
 
     /// Makes the leaf have all entries, in its own memory if that has the right size.
     fn write_to(&self, leaf: &mut Leaf) {
-        let all = 0..self.cells.len();
+        let all = 0..self.count;
         let bytes = self.bytes(&all);
         let held = leaf.blob.len();
         // As `Leaf::remove` does: a sixteenth of room may be left over.
@@ -207,7 +337,7 @@ impl Merger {
 
     /// Where a text begins, or where the last one ends.
     fn start(&self, entry: usize) -> usize {
-        self.starts.get(entry).map_or(self.text.len(), |&start| start as usize)
+        if entry == self.count { self.text_len } else { self.starts[entry] as usize }
     }
 
     fn is_wide(&self, entries: &Range<usize>) -> bool {
