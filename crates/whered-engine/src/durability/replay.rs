@@ -13,14 +13,14 @@
 //! goes, with its expiry time: such a removal is applied by itself.
 //! Concurrency: one thread applies what was collected while this one collects more; whatever else
 //! is applied waits for it.
-//! Cost: memory for twice [`PENDING_MAX`] changes: 12 bytes each beside the members' names, and for
-//! those that are being applied what a batch takes.
+//! Cost: memory for twice [`PENDING_MAX`] changes of 28 bytes, names of more than 15 bytes beside them,
+//! and 48 bytes for each that is being applied; all of it is used again.
 
 use std::collections::HashMap;
 use std::panic::resume_unwind;
 use std::thread::{Scope, ScopedJoinHandle};
 
-use whered_geo::{Cell, Change};
+use whered_geo::ChangeBatch;
 use whered_store::Entry;
 
 use super::load::threads;
@@ -40,9 +40,6 @@ const PENDING_BYTES_MAX: usize = 256 << 20;
 /// How many keys have pending changes before all of them are forgotten.
 const KEYS_MAX: usize = 4096;
 
-/// Stands for no cell: it has more bits than any.
-const REMOVED: u64 = u64::MAX;
-
 /// Applies the journal's entries to what they are about.
 pub(crate) struct Replay<'scope, 'env> {
     keyspace: &'env Keyspace,
@@ -50,7 +47,7 @@ pub(crate) struct Replay<'scope, 'env> {
     changes: &'env mut SiteChanges,
     scope: &'scope Scope<'scope, 'env>,
     /// Applies what was collected before, while more is collected.
-    applying: Option<ScopedJoinHandle<'scope, ()>>,
+    applying: Option<ScopedJoinHandle<'scope, Vec<Taken>>>,
     pending: Vec<Pending>,
     /// The one that the last operation was about: most are about the same.
     last: usize,
@@ -68,16 +65,13 @@ pub(crate) struct Replay<'scope, 'env> {
 }
 
 /// Changes of one collection, in order.
-#[derive(Debug, Default)]
-pub(crate) struct Pending {
+#[derive(Debug)]
+struct Pending {
     number: u8,
     key: Box<[u8]>,
-    members: Vec<u8>,
-    /// The end of each member's bytes. A journal's payload has at most 576 MiB, and
-    /// [`PENDING_BYTES_MAX`] is the most before it.
-    ends: Vec<u32>,
-    /// The bits of each member's new cell, or [`REMOVED`].
-    cells: Vec<u64>,
+    batch: ChangeBatch,
+    /// The batch that was applied before, for the next time.
+    spare: Option<ChangeBatch>,
     /// How many members the collection has at least before the changes, and how many go.
     len_before: usize,
     removals: usize,
@@ -88,47 +82,28 @@ impl Pending {
         self.number == number && *self.key == *key
     }
 
-    #[inline]
-    fn push(&mut self, member: &[u8], cell: Option<Cell>) {
-        self.members.extend_from_slice(member);
-        self.ends.push(u32::try_from(self.members.len()).expect("there are limits, see there"));
-        self.cells.push(cell.map_or(REMOVED, Cell::bits));
-    }
-
-    /// The changes in order.
-    pub(crate) fn changes(&self) -> Vec<Change<'_>> {
-        let mut start = 0;
-        let change = |(&end, &bits): (&u32, &u64)| {
-            let member = &self.members[start..end as usize];
-            start = end as usize;
-            Change { member, cell: Cell::from_bits(bits) }
-        };
-        self.ends.iter().zip(&self.cells).map(change).collect()
-    }
-
-    /// What is collected, if there is anything; the key stays known, and how many members it will
-    /// have at least.
-    fn take(&mut self) -> Option<Pending> {
-        if self.is_empty() {
+    /// What is collected, if there is anything; the key stays known, and how many members it has
+    /// at least. The keyspace must not be changing.
+    fn take(&mut self, place: usize, keyspace: &Keyspace) -> Option<Taken> {
+        self.len_before = keyspace.members_len(self.number, &self.key);
+        if self.batch.is_empty() {
             return None;
         }
-        let (number, key) = (self.number, self.key.clone());
-        let len_before = self.len_before.saturating_sub(self.removals);
-        let later = Pending { number, key, len_before, ..Pending::default() };
-        Some(std::mem::replace(self, later))
+        self.len_before = self.len_before.saturating_sub(std::mem::take(&mut self.removals));
+        let empty = self.spare.take();
+        let empty = empty.unwrap_or_else(|| keyspace.change_batch(self.number, &self.key));
+        let batch = std::mem::replace(&mut self.batch, empty);
+        Some(Taken { place, number: self.number, key: self.key.clone(), batch })
     }
+}
 
-    fn apply(&self, keyspace: &Keyspace, threads: usize) {
-        keyspace.replay_pending(self.number, &self.key, self, threads);
-    }
-
-    fn len(&self) -> usize {
-        self.ends.len()
-    }
-
-    fn is_empty(&self) -> bool {
-        self.ends.is_empty()
-    }
+/// Changes that are being applied, and the place of the [`Pending`] that they come from.
+#[derive(Debug)]
+struct Taken {
+    place: usize,
+    number: u8,
+    key: Box<[u8]>,
+    batch: ChangeBatch,
 }
 
 impl<'scope, 'env> Replay<'scope, 'env> {
@@ -169,11 +144,11 @@ impl<'scope, 'env> Replay<'scope, 'env> {
         if let Some(added) = AddedPoints::decode(entry.kind, entry.payload) {
             let mut added = added?;
             let pending = self.pending_of(added.number, added.key);
-            let (len, bytes) = (pending.len(), pending.members.len());
+            let (len, bytes) = (pending.batch.len(), pending.batch.names_bytes());
             while let Some((member, cell)) = added.next()? {
-                pending.push(member, Some(cell));
+                pending.batch.push(member, Some(cell));
             }
-            let (len, bytes) = (pending.len() - len, pending.members.len() - bytes);
+            let (len, bytes) = (pending.batch.len() - len, pending.batch.names_bytes() - bytes);
             self.note(len, bytes);
             return Ok(());
         }
@@ -187,7 +162,7 @@ impl<'scope, 'env> Replay<'scope, 'env> {
                 let pending = self.pending_of(*number, key);
                 let len = pending.len_before.saturating_sub(pending.removals);
                 if len > members.len() {
-                    members.iter().for_each(|member| pending.push(member, None));
+                    members.iter().for_each(|member| pending.batch.push(member, None));
                     pending.removals += members.len();
                     self.note(members.len(), members.iter().map(|member| member.len()).sum());
                 } else {
@@ -225,7 +200,9 @@ impl<'scope, 'env> Replay<'scope, 'env> {
         let (len_before, place) = (self.keyspace.members_len(number, &key), self.pending.len());
         self.pending_max = self.pending_max.max(self.max_for(len_before));
         self.places.insert((number, key.clone()), place);
-        self.pending.push(Pending { number, key, len_before, ..Pending::default() });
+        let batch = self.keyspace.change_batch(number, &key);
+        let (spare, removals) = (None, 0);
+        self.pending.push(Pending { number, key, batch, spare, len_before, removals });
         place
     }
 
@@ -248,17 +225,19 @@ impl<'scope, 'env> Replay<'scope, 'env> {
         (self.pending_len, self.pending_bytes) = (0, 0);
         self.wait();
         // The keys stay known: how many members they have cannot be asked while they change.
-        let mut batches = Vec::with_capacity(self.pending.len());
-        let mut members = 0;
-        for pending in &mut self.pending {
-            pending.len_before = self.keyspace.members_len(pending.number, &pending.key);
-            members += pending.len_before;
-            batches.extend(pending.take());
-        }
+        let keyspace = self.keyspace;
+        let pending = self.pending.iter_mut().enumerate();
+        let mut batches: Vec<Taken> =
+            pending.filter_map(|(place, pending)| pending.take(place, keyspace)).collect();
+        let members = self.pending.iter().map(|pending| pending.len_before).sum();
         self.pending_max = self.max_for(members);
-        let (keyspace, threads) = (self.keyspace, self.threads);
-        let apply = move || batches.iter().for_each(|batch| batch.apply(keyspace, threads));
-        self.applying = Some(self.scope.spawn(apply));
+        let threads = self.threads;
+        self.applying = Some(self.scope.spawn(move || {
+            for Taken { number, key, batch, .. } in &mut batches {
+                keyspace.replay_pending(*number, key, batch, threads);
+            }
+            batches
+        }));
     }
 
     /// Applies what is pending; all values are exact then.
@@ -275,13 +254,19 @@ impl<'scope, 'env> Replay<'scope, 'env> {
         (self.pending_len, self.pending_bytes) = (0, 0);
         self.pending_max = self.pending_min;
         self.places.clear();
-        let pending = self.pending.drain(..).filter(|pending| !pending.is_empty());
-        pending.for_each(|pending| pending.apply(self.keyspace, self.threads));
+        for Pending { number, key, mut batch, .. } in self.pending.drain(..) {
+            if !batch.is_empty() {
+                self.keyspace.replay_pending(number, &key, &mut batch, self.threads);
+            }
+        }
     }
 
+    /// Waits for the other thread, and takes back the memory of what it has applied.
     fn wait(&mut self) {
-        if let Some(applying) = self.applying.take() {
-            applying.join().unwrap_or_else(|panic| resume_unwind(panic));
+        let Some(applying) = self.applying.take() else { return };
+        let applied = applying.join().unwrap_or_else(|panic| resume_unwind(panic));
+        for Taken { place, batch, .. } in applied {
+            self.pending[place].spare = Some(batch);
         }
     }
 
@@ -295,6 +280,8 @@ impl<'scope, 'env> Replay<'scope, 'env> {
 mod tests {
     use std::borrow::Cow;
     use std::sync::Arc;
+
+    use whered_geo::Cell;
 
     use super::*;
     use crate::clock::Clock;

@@ -4,11 +4,12 @@
 
 use std::sync::Arc;
 
+use whered_geo::{ChangeBatch, Points};
+
 use super::keys::Entry;
 use super::saving::Image;
 use super::value::{Ordered, Value};
 use super::{DATABASE_COUNT, Keyspace, exclusive, shared};
-use crate::durability::replay::Pending;
 use crate::operation::{ALL_NUMBERS, KeyPair, Operation};
 
 impl Keyspace {
@@ -58,9 +59,23 @@ impl Keyspace {
         slot.map_or(0, |slot| shared(&slot.value).ordered().map_or(0, Ordered::len))
     }
 
-    /// Applies collected changes of one key.
-    pub(crate) fn replay_pending(&self, number: u8, key: &[u8], pending: &Pending, threads: usize) {
-        self.replay_change(number, key, |value| value.apply_pending(pending, threads));
+    /// An empty batch for changes of this key's collection.
+    pub(crate) fn change_batch(&self, number: u8, key: &[u8]) -> ChangeBatch {
+        let keys = self.shared(usize::from(number));
+        let slot = keys.get(key).map(|entry| Arc::clone(&entry.slot));
+        let batch = slot.and_then(|slot| shared(&slot.value).change_batch());
+        batch.unwrap_or_else(|| Points::new().change_batch())
+    }
+
+    /// Applies collected changes of one key; the batch is empty afterwards.
+    pub(crate) fn replay_pending(
+        &self,
+        number: u8,
+        key: &[u8],
+        batch: &mut ChangeBatch,
+        threads: usize,
+    ) {
+        self.replay_change(number, key, |value| value.apply_batch(batch, threads));
     }
 
     /// Puts what was loaded from a snapshot, or an image.

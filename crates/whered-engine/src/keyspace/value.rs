@@ -16,10 +16,9 @@ use std::iter::FusedIterator;
 use std::ops::Range;
 
 use whered_geo::score::{cell_of_score, place_of_score};
-use whered_geo::{Cell, Change, Inserted, Place, Points};
+use whered_geo::{Cell, Change, ChangeBatch, Inserted, Place, Points};
 
 use super::sorted_set::{self, SortedSet};
-use crate::durability::replay::Pending;
 
 /// From how many members on Redis keeps a sorted set in its large form.
 const SMALL_SET_LEN: usize = 128;
@@ -174,22 +173,27 @@ impl Value {
         inserted
     }
 
-    /// Applies changes that were collected at a start, by so many threads.
-    pub(crate) fn apply_pending(&mut self, pending: &Pending, threads: usize) {
-        let changes = pending.changes();
+    /// An empty batch for changes of a collection.
+    pub(crate) fn change_batch(&self) -> Option<ChangeBatch> {
+        match &self.data {
+            Data::Collection(points) => Some(points.change_batch()),
+            _ => None,
+        }
+    }
+
+    /// Applies changes that were collected at a start, by so many threads, and empties the batch.
+    pub(crate) fn apply_batch(&mut self, batch: &mut ChangeBatch, threads: usize) {
         if let Data::Collection(points) = &mut self.data {
-            points.apply_bulk(&changes, threads);
-            let added = changes.iter().filter(|change| change.cell.is_some());
-            let longest = added.map(|change| change.member).max_by_key(|member| member.len());
-            self.note_size(longest.unwrap_or_default());
+            let longest = batch.longest_added_bytes();
+            points.apply_batch(batch, threads);
+            self.note_len(longest);
             return;
         }
-        for Change { member, cell } in changes {
-            match cell {
-                Some(cell) => drop(self.insert_point(member, cell)),
-                None => drop(self.remove(member)),
-            }
-        }
+        batch.for_each(|Change { member, cell }| match cell {
+            Some(cell) => drop(self.insert_point(member, cell)),
+            None => drop(self.remove(member)),
+        });
+        batch.clear();
     }
 
     /// A value that was loaded.
@@ -219,7 +223,11 @@ impl Value {
     }
 
     fn note_size(&mut self, member: &[u8]) {
-        self.is_large |= member.len() > SMALL_SET_MEMBER_BYTES
+        self.note_len(member.len());
+    }
+
+    fn note_len(&mut self, member_bytes: usize) {
+        self.is_large |= member_bytes > SMALL_SET_MEMBER_BYTES
             || self.ordered().is_some_and(|ordered| ordered.len() > SMALL_SET_LEN);
     }
 }

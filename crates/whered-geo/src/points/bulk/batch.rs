@@ -83,6 +83,12 @@ impl Record {
         Change { member: self.name.bytes(texts), cell }
     }
 
+    /// The same, for a batch with one text.
+    fn change_of<'a>(&'a self, text: &'a [u8]) -> Change<'a> {
+        let cell = self.bits().and_then(Cell::from_bits);
+        Change { member: self.name.bytes_of(text), cell }
+    }
+
     pub(super) fn is_apart(&self) -> bool {
         self.cell_high & APART != 0
     }
@@ -168,9 +174,11 @@ impl ChangeBatch {
         self.rows.blocks(row)
     }
 
-    /// The changes; those of each member are in order.
-    pub(super) fn changes<'a>(&'a self, texts: Texts<'a>) -> Vec<Change<'a>> {
-        let records = (0..self.row_count()).flat_map(|row| self.row(row)).flatten();
-        records.map(|record| record.change(texts)).collect()
+    /// Calls with all changes; those of each member are in order.
+    pub fn for_each<'a>(&'a self, mut f: impl FnMut(Change<'a>)) {
+        // A batch that others may see has one text.
+        for record in (0..self.row_count()).flat_map(|row| self.row(row)).flatten() {
+            f(record.change_of(&self.text));
+        }
     }
 }

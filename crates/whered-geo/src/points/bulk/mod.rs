@@ -108,14 +108,19 @@ impl Points {
     /// ```
     pub fn apply_batch(&mut self, batch: &mut ChangeBatch, threads: usize) {
         let is_round = batch.len() <= self.most_in_round() && !self.are_few(batch.len());
-        if is_round && batch.key == *self.members.key() {
+        // With too few rows there is too little to do at once for the threads.
+        let has_rows = batch.row_count() * 2 >= self.rows_wanted();
+        if is_round && has_rows && batch.key == *self.members.key() {
             self.apply_round(std::slice::from_mut(batch), threads);
         } else {
-            let text = std::mem::take(&mut batch.text);
-            self.apply_bulk(&batch.changes(&[&text]), threads);
-            batch.text = text;
+            let mut changes = Vec::with_capacity(batch.len());
+            batch.for_each(|change| changes.push(change));
+            self.apply_bulk(&changes, threads);
         }
         batch.clear();
+        if batch.row_count() * 2 < self.rows_wanted() || batch.key != *self.members.key() {
+            *batch = self.change_batch();
+        }
     }
 
     fn most_in_round(&self) -> usize {

@@ -10,6 +10,8 @@
 //!
 //! Cost: 16 bytes; a longer name is looked up in its text.
 
+use std::ops::Range;
+
 /// The names that are not in a [`Name`] themselves: one text for each part of a batch.
 pub(in crate::points) type Texts<'a> = &'a [&'a [u8]];
 
@@ -50,6 +52,14 @@ impl Name {
         &self.0[..usize::from(self.0[15] & 15)]
     }
 
+    /// The name's bytes, if it is in this text or itself.
+    pub(in crate::points) fn bytes_of<'a>(&'a self, text: &'a [u8]) -> &'a [u8] {
+        match self.is_elsewhere() {
+            true => &text[self.range()],
+            false => &self.0[..usize::from(self.0[15] & 15)],
+        }
+    }
+
     /// Whether the bytes are the same.
     #[inline]
     pub(in crate::points) fn is_same(&self, other: &Name, texts: Texts<'_>) -> bool {
@@ -63,11 +73,15 @@ impl Name {
 
     #[cold]
     fn text<'a>(&self, texts: Texts<'a>) -> &'a [u8] {
-        let [start, size_and_number] = [0, 8].map(|at| {
+        &texts[usize::from(self.0[12])][self.range()]
+    }
+
+    fn range(&self) -> Range<usize> {
+        let number = |at: usize| {
             u64::from_le_bytes(self.0[at..at + 8].try_into().expect("the range has eight bytes"))
-        });
-        let (start, size) = (start as usize, size_and_number as u32 as usize);
-        &texts[usize::from(self.0[12])][start..start + size]
+        };
+        let (start, size) = (number(0) as usize, number(8) as u32 as usize);
+        start..start + size
     }
 }
 

@@ -24,7 +24,7 @@ use bytemuck::{cast_slice, cast_slice_mut};
 use super::draft::blob_words;
 use super::{Edit, HEADER_BYTES, Keys, Leaf, MOST_ENTRIES, MOST_TEXT_BYTES, OFFSET_BYTES};
 use crate::points::bulk::name::Texts;
-use crate::points::outside::{Outside, Text, number_of};
+use crate::points::outside::{Outside, Text, inside_member_of, number_of};
 
 /// Entries of a leaf that is made among others at once: a sixteenth is left for later ones.
 const ENTRIES_MADE: usize = MOST_ENTRIES / 16 * 15;
@@ -80,13 +80,18 @@ impl<'l> Old<'l> {
         outside: &Outside,
     ) -> Result<usize, usize> {
         let slot = self.keys.skip(from, bits);
-        if !self.leaf.is_tie(slot, bits) {
+        if !self.keys.has(slot, bits) {
             return Err(slot);
         }
-        if self.leaf.is_tie(slot + 1, bits) {
+        if self.keys.has(slot + 1, bits) {
             return self.leaf.find(bits, member, outside);
         }
-        match self.leaf.member(slot, outside).cmp(member) {
+        let text = &self.bytes[self.text_at(slot)..self.text_at(slot + 1)];
+        let there = match number_of(text) {
+            Some(number) => outside.member(number),
+            None => inside_member_of(text),
+        };
+        match there.cmp(member) {
             Ordering::Equal => Ok(slot),
             Ordering::Less => Err(slot + 1),
             Ordering::Greater => Err(slot),
@@ -100,6 +105,17 @@ impl<'l> Old<'l> {
 }
 
 impl Keys<'_> {
+    /// Whether a slot has this cell; there may be no such slot.
+    #[inline]
+    fn has(&self, slot: usize, bits: u64) -> bool {
+        match *self {
+            Keys::Narrow { base, deltas } => {
+                deltas.get(slot).is_some_and(|&delta| base + u64::from(delta) == bits)
+            }
+            Keys::Wide(cells) => cells.get(slot) == Some(&bits),
+        }
+    }
+
     /// The first slot from `from` on whose cell is not below this one.
     #[inline]
     fn skip(&self, from: usize, bits: u64) -> usize {
@@ -150,7 +166,11 @@ fn copy_in_chunks<const N: usize, S: Copy, T>(
     for (at, start) in run.clone().step_by(N).enumerate() {
         let to = &mut to[at * N..];
         match (from[start..].first_chunk::<N>(), to.first_chunk_mut::<N>()) {
-            (Some(some), Some(room)) => *room = some.map(&make),
+            (Some(some), Some(room)) => {
+                for (room, &item) in room.iter_mut().zip(some) {
+                    *room = make(item);
+                }
+            }
             _ => {
                 for (room, &item) in to.iter_mut().zip(&from[start..run.end]) {
                     *room = make(item);
