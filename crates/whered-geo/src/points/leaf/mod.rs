@@ -123,7 +123,7 @@ impl Leaf {
         let text = self.text(slot..slot + 1);
         match outside::number_of(text) {
             Some(number) => outside.member(number),
-            None => outside::member_of(text),
+            None => outside::inside_member_of(text),
         }
     }
 
