@@ -452,34 +452,3 @@ impl Leaf {
 }
 
 const _: () = assert!(MOST_TEXT_BYTES <= u16::MAX as usize);
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn looking_on_ends_where_halving_does() {
-        for count in [0, 1, 7, 8, 9, 31, 32, 33, 100, 256] {
-            let keys: Vec<u32> = (0..count).map(|number| number / 3 * 5).collect();
-            for from in 0..=keys.len() {
-                for wanted in [0, 1, 5, 6, 40, 41, 160, 161, 424, 425, u32::MAX] {
-                    let rank = keys.partition_point(|&key| key < wanted);
-                    assert_eq!(skip(&keys, from, wanted), rank.max(from));
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn a_run_is_copied_whole_and_nothing_before_it_is_touched() {
-        let from: Vec<u8> = (1..=40).collect();
-        for start in 0..=40 {
-            for end in start..=40 {
-                let mut to = [0; 60];
-                copy_in_chunks::<8, _, _>(&mut to[5..], &from, start..end, |item| item);
-                assert_eq!(to[..5], [0; 5]);
-                assert_eq!(to[5..5 + end - start], from[start..end]);
-            }
-        }
-    }
-}
