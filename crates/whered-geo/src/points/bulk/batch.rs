@@ -4,7 +4,8 @@
 //! (`mod.rs`).
 //!
 //! ```text
-//! Record  │ hash 32 │ cell, or that it goes │ Name │      28 bytes, in the row of its hash
+//! Record  │ hash 32 │ cell, or that it goes │ Name │      28 bytes, in the row of its hash;
+//!                                                       the first few are a list until then
 //! ```
 //!
 //! Invariants: a row has its records in the order of the changes, so that all changes of a member
@@ -24,10 +25,18 @@ use crate::points::leaf::Edit;
 const MEMBERS_A_ROW: usize = 32 << 10;
 const MOST_ROWS: usize = 2048;
 
+/// So many records are a list before they are dealt out to rows, which takes memory for each row.
+const FEW_RECORDS: usize = 512;
+
 /// Changes of one collection, in order; made by [`Points::change_batch`].
 #[derive(Clone, Debug)]
 pub struct ChangeBatch {
     pub(super) key: Key,
+    /// The first records, until there are too many.
+    few: Vec<Record>,
+    is_dealt_out: bool,
+    /// How many rows there are, or will be.
+    row_count: usize,
     rows: Rows<Record>,
     /// Names that are too long for a record.
     pub(super) text: Vec<u8>,
@@ -72,6 +81,12 @@ impl Record {
         self.cell_high = later.cell_high | self.cell_high & APART;
     }
 
+    /// The row of the record, of so many.
+    #[inline]
+    fn row(&self, rows: usize) -> usize {
+        ((u64::from(self.hash) * rows as u64) >> 32) as usize
+    }
+
     /// Notes that the table may take the member for another one of the batch.
     pub(super) fn set_apart(&mut self) {
         self.cell_high |= APART;
@@ -110,7 +125,10 @@ impl Points {
     pub(super) fn numbered_batch(&self, number: u8) -> ChangeBatch {
         ChangeBatch {
             key: self.members.key().clone(),
-            rows: Rows::new(self.rows_wanted()),
+            few: Vec::new(),
+            is_dealt_out: false,
+            row_count: self.rows_wanted(),
+            rows: Rows::new(0),
             text: Vec::new(),
             number,
             len: 0,
@@ -129,12 +147,37 @@ impl ChangeBatch {
         let name = Name::new(member, &mut self.text, self.number);
         let bits = cell.map_or(u64::from(GOES) << 32, Cell::bits);
         let (cell_low, cell_high) = (bits as u32, (bits >> 32) as u32);
-        let row = (u64::from(hash) * self.rows.count() as u64) >> 32;
-        self.rows.push(row as usize, Record { hash, cell_low, cell_high, name });
+        let record = Record { hash, cell_low, cell_high, name };
+        if self.is_dealt_out {
+            self.rows.push(record.row(self.row_count), record);
+        } else {
+            self.push_to_few(record);
+        }
         self.len += 1;
         self.bytes += member.len();
         if cell.is_some() && member.len() > self.longest_added {
             self.longest_added = member.len();
+        }
+    }
+
+    fn push_to_few(&mut self, record: Record) {
+        self.few.push(record);
+        if self.few.len() == FEW_RECORDS {
+            self.deal_out();
+        }
+    }
+
+    /// Sees to it that all records are in rows.
+    pub(super) fn deal_out(&mut self) {
+        if self.is_dealt_out {
+            return;
+        }
+        self.is_dealt_out = true;
+        if self.rows.count() == 0 {
+            self.rows = Rows::new(self.row_count);
+        }
+        for record in self.few.drain(..) {
+            self.rows.push(record.row(self.row_count), record);
         }
     }
 
@@ -160,16 +203,20 @@ impl ChangeBatch {
 
     /// Forgets all changes and keeps the memory.
     pub fn clear(&mut self) {
-        self.rows.clear(self.rows.count());
+        if self.is_dealt_out {
+            self.rows.clear(self.row_count);
+        }
+        self.is_dealt_out = false;
+        self.few.clear();
         self.text.clear();
         (self.len, self.bytes, self.longest_added) = (0, 0, 0);
     }
 
     pub(super) fn row_count(&self) -> usize {
-        self.rows.count()
+        self.row_count
     }
 
-    /// The records of a row, in pieces.
+    /// The records of a row, in pieces, when they have been dealt out.
     pub(super) fn row(&self, row: usize) -> impl Iterator<Item = &[Record]> + Clone {
         self.rows.blocks(row)
     }
@@ -177,7 +224,9 @@ impl ChangeBatch {
     /// Calls with all changes; those of each member are in order.
     pub fn for_each<'a>(&'a self, mut f: impl FnMut(Change<'a>)) {
         // A batch that others may see has one text.
-        for record in (0..self.row_count()).flat_map(|row| self.row(row)).flatten() {
+        let count = if self.is_dealt_out { self.row_count } else { 0 };
+        let rows = (0..count).flat_map(|row| self.row(row));
+        for record in self.few.iter().chain(rows.flatten()) {
             f(record.change_of(&self.text));
         }
     }
