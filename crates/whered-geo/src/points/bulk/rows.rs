@@ -68,7 +68,7 @@ impl<T: Copy + Default> Rows<T> {
     #[inline]
     pub(in crate::points) fn push(&mut self, row: usize, item: T) {
         let len = self.rows[row].len as usize;
-        if len % BLOCK == 0 {
+        if len.is_multiple_of(BLOCK) {
             self.add_block(row);
         }
         let row = &mut self.rows[row];
