@@ -97,3 +97,78 @@ fn text(tokens: &[Token<'_>], wire: &mut Vec<u8>) -> Option<()> {
     }
     (!tokens.is_empty()).then_some(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::lexer::Lexer;
+    use super::super::rdata::{DataReader, check};
+    use super::*;
+    use crate::name::Name;
+
+    /// Every text of few pieces, by either way.
+    #[test]
+    fn what_is_taken_here_reads_the_same_in_domain() {
+        let pieces = [
+            "0",
+            "1",
+            "01",
+            "65535",
+            "65536",
+            "+1",
+            "-1",
+            "256",
+            "www",
+            "www.",
+            "@",
+            ".",
+            "*",
+            "a..b",
+            "1.2.3.4",
+            "1.2.3",
+            "01.2.3.4",
+            "1.2.3.4.",
+            "::",
+            "::1",
+            "::ffff:1.2.3.4",
+            "1:2:3:4:5:6:7:8",
+            "0aF0",
+            "0a0",
+            "xx",
+            "\\#",
+            "\\065",
+            "a\\.b",
+            "\"q\"",
+            "\"\"",
+            "\"a b\"",
+            "\"@\"",
+            "\"x\"y",
+        ];
+        let types = [1, 2, 5, 12, 39, 15, 16, 28, 33, 43].map(RecordType);
+        let origin: Name = "example.com".parse().unwrap();
+        let mut reader = DataReader::new(&origin);
+        let mut taken = 0;
+        let mut compare = |text: &str| {
+            let mut tokens = Vec::new();
+            let text = format!("x {text}");
+            assert!(Lexer::new(text.as_bytes()).next_entry(&mut tokens).unwrap());
+            for record_type in types {
+                let mut wire = Vec::new();
+                if read(record_type, &tokens[1..], origin.as_wire(), &mut wire).is_some() {
+                    let expected = reader.read(record_type, &tokens[1..]).ok();
+                    assert_eq!(expected.as_ref(), Some(&wire), "{record_type} {text}");
+                    assert_eq!(check(record_type, &wire), Ok(()));
+                    taken += 1;
+                }
+            }
+        };
+        for a in pieces {
+            compare(a);
+            for b in pieces {
+                compare(&format!("{a} {b}"));
+                compare(&format!("{a} 1 2 {b}"));
+                compare(&format!("1 {a} 2 {b}"));
+            }
+        }
+        assert!(taken > 1000, "{taken}");
+    }
+}
