@@ -159,10 +159,11 @@ pub fn answer(
     let mut names =
         NAMES.take().unwrap_or_else(|| Box::new([LowerName::root(), LowerName::root()]));
     let [name, target] = &mut *names;
-    let Some(request) = Request::read(query, name) else {
+    let mut request = Request::EMPTY;
+    if !request.read(query, name) {
         reply.clear();
         return Outcome::Silent;
-    };
+    }
     reply.resize(size_max(&request, context), 0);
     let (size, outcome) = answer_request(zones, &request, context, choose, [name, target], reply);
     reply.truncate(size);
@@ -181,7 +182,7 @@ fn size_max(request: &Request<'_>, context: &Context<'_>) -> usize {
     if context.transport == Transport::Tcp {
         return u16::MAX.into();
     }
-    let size = request.edns.map_or(0, |edns| edns.size.min(context.udp_size_max));
+    let size = request.edns.as_ref().map_or(0, |edns| edns.size.min(context.udp_size_max));
     usize::from(size).max(UDP_SIZE_MIN)
 }
 
@@ -202,7 +203,7 @@ pub(crate) fn answer_request(
     let mut options = Options { server_id: context.server_id, cookie: None };
     let mut has_cookie = false;
     if let (Some(secrets), Some(cookie)) =
-        (context.cookies, request.edns.and_then(|edns| edns.cookie))
+        (context.cookies, request.edns.as_ref().and_then(|edns| edns.cookie))
     {
         let (good, option) = secrets.answer(cookie, context.source, context.now_seconds);
         (has_cookie, options.cookie) = (good, Some(option));
@@ -260,6 +261,7 @@ impl Spot {
 }
 
 /// What one name led to.
+#[allow(clippy::large_enum_variant, reason = "it lives on the stack, and aliases are rare")]
 enum Step {
     Done(Rcode),
     /// The name is delegated: NS are in the authority section.
@@ -280,7 +282,7 @@ struct Target {
 
 impl<'a> Resolver<'a, '_> {
     /// Answers the question, alias after alias.
-    #[inline]
+    #[inline(always)]
     fn resolve(
         &mut self,
         question: &Question<'_>,
@@ -330,7 +332,7 @@ impl<'a> Resolver<'a, '_> {
         Rcode::NOERROR
     }
 
-    #[inline]
+    #[inline(always)]
     fn first_step(&mut self, name: &LowerName, question_type: RecordType) -> Step {
         let Some(located) = self.located(name, question_type) else {
             return Step::Done(Rcode::REFUSED);
@@ -343,6 +345,7 @@ impl<'a> Resolver<'a, '_> {
         step
     }
 
+    #[cold]
     fn next_step(&mut self, name: &LowerName, question_type: RecordType, target: &Target) -> Step {
         let Some(located) = self.located(name, question_type) else {
             return Step::Done(Rcode::NOERROR);
@@ -353,7 +356,7 @@ impl<'a> Resolver<'a, '_> {
 
     /// Where the name is. DS at an apex is the upper zone's to answer, when that is served too
     /// (RFC 4035, 3.1.4.1).
-    #[inline]
+    #[inline(always)]
     fn located(&self, name: &LowerName, question_type: RecordType) -> Option<Located<'a>> {
         let located = self.zones.locate(name)?;
         let is_apex = || located.place.node.is_some_and(|node| node.owner().is_empty());
@@ -370,7 +373,7 @@ impl<'a> Resolver<'a, '_> {
 
     /// Where the zone's origin stands when the name stands at `name`. An alias writes its target
     /// whole, or down to the origin of its own zone `from`.
-    #[inline]
+    #[inline(always)]
     fn spot(
         &self,
         name: usize,
@@ -392,7 +395,7 @@ impl<'a> Resolver<'a, '_> {
     }
 
     /// RFC 1034, 4.3.2, 3 for one name.
-    #[inline]
+    #[inline(always)]
     fn step(
         &mut self,
         located: &Located<'a>,
@@ -400,7 +403,7 @@ impl<'a> Resolver<'a, '_> {
         spot: Spot,
         question_type: RecordType,
     ) -> Step {
-        if let Some(node) = located.place.node {
+        if let Some(node) = &located.place.node {
             if let Some(cut) = node.cut() {
                 let is_own = cut == node.place && located.is_exact;
                 if !(is_own && question_type == RecordType::DS) {
@@ -409,7 +412,7 @@ impl<'a> Resolver<'a, '_> {
                 }
             }
             if node.has(HAS_DNAME) && !located.is_exact {
-                return self.redirect(located, &node, name, spot);
+                return self.redirect(located, node, name, spot);
             }
         }
         if located.is_exact {
@@ -468,7 +471,7 @@ impl<'a> Resolver<'a, '_> {
 
     /// Lets the caller choose one of a pool's answers.
     fn choose(&mut self, pool: usize, question_type: RecordType) -> Option<Rrset<'a>> {
-        let subnet = self.request.edns.and_then(|edns| edns.subnet);
+        let subnet = self.request.edns.as_ref().and_then(|edns| edns.subnet);
         let told = subnet.and_then(|subnet| Some((subnet, subnet.client_address()?)));
         let client = match told {
             Some((subnet, address)) => {

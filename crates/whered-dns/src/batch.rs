@@ -24,7 +24,7 @@ use crate::zone::{NodeRef, Zone};
 use crate::zones::Zones;
 
 /// How many queries are taken together; more are taken in turns.
-pub const BATCH_SIZE: usize = 64;
+pub const BATCH_SIZE: usize = 32;
 
 /// One query of a batch.
 #[derive(Debug, Clone, Copy)]
@@ -122,10 +122,10 @@ pub fn answer_batch(
 ) {
     for (turn, queries) in queries.chunks(BATCH_SIZE).enumerate() {
         let first = turn * BATCH_SIZE;
-        let mut requests: [Option<Request<'_>>; BATCH_SIZE] = [const { None }; BATCH_SIZE];
+        let mut requests: [Request<'_>; BATCH_SIZE] = [const { Request::EMPTY }; BATCH_SIZE];
         let names = workspace.names.iter_mut();
         for ((query, request), name) in queries.iter().zip(&mut requests).zip(names) {
-            *request = Request::read(query.bytes, name);
+            request.read(query.bytes, name);
         }
         if zones.has_large() {
             prefetch(zones, requests.get(..queries.len()).unwrap_or_default(), &workspace.names);
@@ -133,10 +133,10 @@ pub fn answer_batch(
         let items = queries.iter().zip(&requests).zip(&mut workspace.names);
         for (index, ((query, request), name)) in items.enumerate() {
             let index = first + index;
-            let Some(request) = request else {
+            if !request.has_header {
                 out.answered(index, 0, Outcome::Silent);
                 continue;
-            };
+            }
             let context = Context { source: query.source, ..*context };
             let room = out.room(index);
             let names = [&mut *name, &mut workspace.target];
@@ -172,10 +172,10 @@ fn alike(zones: &Zones, name: &LowerName, outcome: &Outcome) -> u64 {
 }
 
 /// Asks for the memory that the answers will read, stage by stage over the whole batch.
-fn prefetch(zones: &Zones, requests: &[Option<Request<'_>>], names: &[LowerName]) {
+fn prefetch(zones: &Zones, requests: &[Request<'_>], names: &[LowerName]) {
     let mut places: [Option<(&Zone, usize)>; BATCH_SIZE] = [None; BATCH_SIZE];
     for ((request, name), place) in requests.iter().zip(names).zip(&mut places) {
-        if !request.as_ref().is_some_and(|request| request.question.is_some()) {
+        if request.question.is_none() {
             continue;
         }
         if let Some((zone, labels)) = zones.zone_around(name) {

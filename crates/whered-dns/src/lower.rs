@@ -71,8 +71,8 @@ impl LowerName {
             at = next;
         }
         (self.length, self.count) = (at as u8 + 1, count as u8);
+        self.hash(bytes);
         self.lower(bytes, at + 1);
-        self.hash();
         Some(at + 1)
     }
 
@@ -96,8 +96,10 @@ impl LowerName {
         }
     }
 
+    /// Hashes what is read, not what was just written: a processor waits for its own stores when it
+    /// loads across two of them.
     #[inline]
-    fn hash(&mut self) {
+    fn hash(&mut self, source: &[u8]) {
         let count = usize::from(self.count);
         let mut hash = HASH_OF_ROOT;
         let starts = self.starts.get(..count).unwrap_or_default();
@@ -105,7 +107,7 @@ impl LowerName {
             *root = hash;
         }
         for (&start, slot) in starts.iter().rev().zip(self.hashes.iter_mut().skip(1)) {
-            hash = hash_label(hash, &self.bytes, start.into());
+            hash = hash_label(hash, source, start.into());
             *slot = hash;
         }
     }
@@ -150,29 +152,42 @@ impl LowerName {
 fn to_lower(word: u64) -> u64 {
     const ONES: u64 = 0x0101_0101_0101_0101;
     let low_bits = word & (ONES * 0x7f);
-    let above_z = low_bits + ONES * (0x7f - b'Z' as u64);
-    let from_a = low_bits + ONES * (0x80 - b'A' as u64);
+    // A sum reaches bit 7 in the bytes above `Z` (0x5a), and from `A` (0x41) on.
+    let above_z = low_bits + ONES * (0x7f - 0x5a);
+    let from_a = low_bits + ONES * (0x80 - 0x41);
     let upper = (from_a ^ above_z) & !word & (ONES * 0x80);
     word | (upper >> 2)
 }
 
-/// The hash of the label that starts at `start` below the name with hash `parent`.
+/// The hash of the label that starts at `start`, in lower case, below the name with hash `parent`.
 #[inline]
-fn hash_label(parent: u64, bytes: &[u8; BYTES_SIZE], start: usize) -> u64 {
-    let length = usize::from(bytes.get(start).copied().unwrap_or(0));
+fn hash_label(parent: u64, source: &[u8], start: usize) -> u64 {
+    let length = usize::from(source.get(start).copied().unwrap_or(0));
     let mut hash = parent ^ (length as u64).rotate_left(56);
     let (mut at, mut left) = (start + 1, length);
     while left > 0 {
-        let word = bytes.get(at..at + 8).and_then(<[u8]>::first_chunk).copied();
-        let mut word = u64::from_le_bytes(word.unwrap_or_default());
+        let mut word = match source.get(at..).and_then(<[u8]>::first_chunk) {
+            Some(word) => u64::from_le_bytes(*word),
+            None => last_word(source.get(at..).unwrap_or_default()),
+        };
         if left < 8 {
             word &= (1 << (left * 8)) - 1;
         }
-        hash = mix(hash, word);
+        hash = mix(hash, to_lower(word));
         at += 8;
         left = left.saturating_sub(8);
     }
     hash
+}
+
+/// Fewer than eight bytes as a word.
+#[cold]
+fn last_word(bytes: &[u8]) -> u64 {
+    let mut word = [0; 8];
+    if let Some(part) = word.get_mut(..bytes.len()) {
+        part.copy_from_slice(bytes);
+    }
+    u64::from_le_bytes(word)
 }
 
 #[inline]

@@ -78,7 +78,7 @@ impl<'r, 'q> Reply<'r, 'q> {
         size_max: usize,
     ) -> Reply<'r, 'q> {
         let fits = (1..=SERVER_ID_SIZE_MAX).contains(&options.server_id.len());
-        if !fits || !request.edns.is_some_and(|edns| edns.wants_server_id) {
+        if !fits || !request.edns.as_ref().is_some_and(|edns| edns.wants_server_id) {
             options.server_id = &[];
         }
         let size_max = size_max.min(room.len());
@@ -198,7 +198,8 @@ impl<'r, 'q> Reply<'r, 'q> {
         authoritative: bool,
         scope_length_bits: u8,
     ) -> usize {
-        if let Some(edns) = self.request.edns {
+        let request = self.request;
+        if let Some(edns) = &request.edns {
             let size = self.opt_size() - OPT_SIZE;
             let [extended, _] = (rcode.0 << 4).to_be_bytes();
             let [u0, u1] = SERVER_UDP_SIZE.to_be_bytes();
@@ -215,23 +216,20 @@ impl<'r, 'q> Reply<'r, 'q> {
             | u16::from(self.truncated) << 9
             | (rcode.0 & 15);
         let [answers, authorities, additionals] = self.counts;
-        let words = [
-            header.id,
-            flags,
-            self.request.question.is_some().into(),
-            answers,
-            authorities,
-            additionals + u16::from(self.request.edns.is_some()),
-        ];
-        for (place, word) in self.room.as_chunks_mut::<2>().0.iter_mut().zip(words) {
-            *place = word.to_be_bytes();
+        let additionals = additionals + u16::from(self.request.edns.is_some());
+        let questions = u16::from(self.request.question.is_some());
+        let words = [header.id, flags, questions, answers, authorities, additionals];
+        let [[i0, i1], [f0, f1], [q0, q1], [a0, a1], [n0, n1], [r0, r1]] =
+            words.map(u16::to_be_bytes);
+        if let Some(head) = self.room.first_chunk_mut() {
+            *head = [i0, i1, f0, f1, q0, q1, a0, a1, n0, n1, r0, r1];
         }
         self.at
     }
 
     #[cold]
     fn append_options(&mut self, scope_length_bits: u8) {
-        if let Some(subnet) = self.request.edns.and_then(|edns| edns.subnet) {
+        if let Some(subnet) = self.request.edns.as_ref().and_then(|edns| edns.subnet) {
             self.append(&subnet.head(scope_length_bits));
             self.append(subnet.address);
         }

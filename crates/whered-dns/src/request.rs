@@ -40,7 +40,7 @@ impl Header {
 }
 
 /// What the query's OPT record says (RFC 6891).
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 pub(crate) struct Edns<'q> {
     pub(crate) size: u16,
     version: u8,
@@ -68,23 +68,34 @@ pub(crate) struct Request<'q> {
     pub(crate) edns: Option<Edns<'q>>,
     /// What the reply says of a query that cannot be answered.
     pub(crate) fault: Option<Rcode>,
+    pub(crate) has_header: bool,
 }
 
 impl<'q> Request<'q> {
-    /// Reads a query, and its question's name into `name` for lookups. None when it has no readable
-    /// header. With a fault the reply is an error.
+    /// What is read into.
+    pub(crate) const EMPTY: Request<'static> = Request {
+        header: Header { id: 0, flags: 0, counts: [0; 4] },
+        question: None,
+        edns: None,
+        fault: None,
+        has_header: false,
+    };
+
+    /// Reads a query into an empty request, and its question's name into `name` for lookups. False
+    /// when it has no readable header. With a fault the reply is an error.
     #[inline]
-    pub(crate) fn read(query: &'q [u8], name: &mut LowerName) -> Option<Request<'q>> {
-        let (head, rest) = query.split_first_chunk::<HEADER_SIZE>()?;
-        let word = |at: usize| {
-            let bytes = head.get(at..at + 2).and_then(<[u8]>::first_chunk).copied();
-            u16::from_be_bytes(bytes.unwrap_or_default())
+    pub(crate) fn read(&mut self, query: &'q [u8], name: &mut LowerName) -> bool {
+        let Some((head, rest)) = query.split_first_chunk::<HEADER_SIZE>() else {
+            return false;
         };
-        let header =
-            Header { id: word(0), flags: word(2), counts: [word(4), word(6), word(8), word(10)] };
-        let mut request = Request { header, question: None, edns: None, fault: None };
-        request.fault = request.read_body(&mut Bytes { rest }, name).err();
-        Some(request)
+        let &[i0, i1, f0, f1, q0, q1, a0, a1, n0, n1, r0, r1] = head;
+        let words = [[q0, q1], [a0, a1], [n0, n1], [r0, r1]];
+        self.header.id = u16::from_be_bytes([i0, i1]);
+        self.header.flags = u16::from_be_bytes([f0, f1]);
+        self.header.counts = words.map(u16::from_be_bytes);
+        self.has_header = true;
+        self.fault = self.read_body(&mut Bytes { rest }, name).err();
+        true
     }
 
     fn read_body(&mut self, bytes: &mut Bytes<'q>, name: &mut LowerName) -> Result<(), Rcode> {
@@ -112,9 +123,8 @@ impl<'q> Request<'q> {
                 if self.edns.is_some() || !record.is_root {
                     return Err(Rcode::FORMERR);
                 }
-                let (edns, options) = Edns::read(&record);
-                self.edns = Some(edns);
-                verdict = options;
+                let edns = self.edns.insert(Edns::new(&record));
+                verdict = edns.read(&record);
             }
         }
         verdict
@@ -133,26 +143,33 @@ impl<'q> Question<'q> {
 }
 
 impl<'q> Edns<'q> {
-    /// Reads an OPT record and says whether its options are well-formed. An unknown version's
-    /// options are not looked at.
-    fn read(record: &Record<'q>) -> (Edns<'q>, Result<(), Rcode>) {
+    fn new(record: &Record<'q>) -> Edns<'q> {
         let [_, version, flags, _] = record.ttl.to_be_bytes();
-        let mut edns = Edns {
+        Edns {
             size: record.class,
             version,
             dnssec_ok: flags & 0x80 != 0,
             subnet: None,
             wants_server_id: false,
             cookie: None,
-        };
-        if edns.version != 0 {
-            return (edns, Err(Rcode::BADVERS));
         }
-        let read = edns.read_options(record.data).ok_or(Rcode::FORMERR);
+    }
+
+    /// Reads the options and says whether they are well-formed. An unknown version's are not
+    /// looked at.
+    #[inline]
+    fn read(&mut self, record: &Record<'q>) -> Result<(), Rcode> {
+        if self.version != 0 {
+            return Err(Rcode::BADVERS);
+        }
+        if record.data.is_empty() {
+            return Ok(());
+        }
+        let read = self.read_options(record.data).ok_or(Rcode::FORMERR);
         if read.is_err() {
-            (edns.subnet, edns.cookie) = (None, None);
+            (self.subnet, self.cookie) = (None, None);
         }
-        (edns, read)
+        read
     }
 
     fn read_options(&mut self, data: &'q [u8]) -> Option<()> {

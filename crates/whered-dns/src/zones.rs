@@ -165,7 +165,7 @@ impl Zones {
     }
 
     /// The deepest zone around a name, and the number of its origin's labels.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn zone_around(&self, name: &LowerName) -> Option<(u32, usize)> {
         let counts = self.origins.label_counts;
         let count = name.label_count();
@@ -180,7 +180,7 @@ impl Zones {
         None
     }
 
-    #[inline]
+    #[inline(always)]
     fn probe_origin(&self, hash: u64, lower_wire: &[u8]) -> Option<u32> {
         let slots = &self.origins.slots;
         let mask = slots.len().wrapping_sub(1);
@@ -195,7 +195,7 @@ impl Zones {
     }
 
     /// Finds a name, or what is closest above it in its zone.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn locate(&self, name: &LowerName) -> Option<Located<'_>> {
         let (zone, apex_labels) = self.zone_around(name)?;
         let served = self.served(zone);

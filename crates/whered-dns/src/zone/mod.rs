@@ -154,7 +154,7 @@ impl Zone {
     ///
     /// It begins where most owners are, so that a host of a flat zone takes one search, and goes
     /// down or up from there; below a delegation it does not go.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn closest(&self, name: &LowerName, apex_labels: usize) -> (Node<'_>, usize) {
         let below = name.label_count() - apex_labels;
         let mut depth = below.min(self.parts.usual_depth.into());
@@ -177,7 +177,7 @@ impl Zone {
     }
 
     /// The owner that the name's last `labels` labels are.
-    #[inline]
+    #[inline(always)]
     fn probe(&self, name: &LowerName, labels: usize) -> Option<Node<'_>> {
         let suffix = name.suffix(labels);
         let relative = suffix.get(..suffix.len() - self.lower_origin.len())?;
