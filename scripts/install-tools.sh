@@ -87,6 +87,8 @@ package_of() {
     apk:nginx-geoip2) echo nginx-mod-http-geoip2 ;;
     apt-get:named) echo bind9 ;;
     *:named) echo bind ;;
+    *:nsd) echo nsd ;;
+    *:knotd) echo knot ;;
     *:unshare) echo util-linux ;;
     *:iptables) echo iptables ;;
     *:nft) echo nftables ;;
@@ -213,7 +215,7 @@ make_venv() {
 
 for_run=(cc curl redis-cli dig)
 for_test=("${for_run[@]}" redis-server mmdblookup geoiplookup legacy-database legacy-headers valgrind
-    strace python-venv maxminddb.h python-maxminddb nginx nginx-geoip2 named pkg-config cmake openssl zstd
+    strace python-venv maxminddb.h python-maxminddb nginx nginx-geoip2 named nsd knotd pkg-config cmake openssl zstd
     unshare iptables nft)
 
 case "${1:-}" in

@@ -13,8 +13,9 @@
 #![deny(clippy::indexing_slicing)]
 
 use crate::code::{Rcode, RecordType};
+use crate::cookie::OPTION_COOKIE;
 use crate::ecs::{OPTION_SUBNET, Subnet};
-use crate::name::LowerName;
+use crate::lower::LowerName;
 
 pub(crate) const HEADER_SIZE: usize = 12;
 const OPTION_NSID: u16 = 3;
@@ -39,7 +40,7 @@ impl Header {
 }
 
 /// What the query's OPT record says (RFC 6891).
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 pub(crate) struct Edns<'q> {
     pub(crate) size: u16,
     version: u8,
@@ -47,13 +48,15 @@ pub(crate) struct Edns<'q> {
     pub(crate) subnet: Option<Subnet<'q>>,
     /// The client asks which server this is (RFC 5001).
     pub(crate) wants_server_id: bool,
+    /// The client's cookie, and the one that a server gave it (RFC 7873).
+    pub(crate) cookie: Option<&'q [u8]>,
 }
 
-/// A question as it stands in the query, and ready for lookups.
+/// A question as it stands in the query.
+#[derive(Clone, Copy)]
 pub(crate) struct Question<'q> {
     /// Name, type and class with the name's case kept.
     pub(crate) bytes: &'q [u8],
-    pub(crate) name: LowerName,
     pub(crate) record_type: RecordType,
     pub(crate) class: u16,
 }
@@ -63,26 +66,43 @@ pub(crate) struct Request<'q> {
     pub(crate) header: Header,
     pub(crate) question: Option<Question<'q>>,
     pub(crate) edns: Option<Edns<'q>>,
+    /// What the reply says of a query that cannot be answered.
+    pub(crate) fault: Option<Rcode>,
+    pub(crate) has_header: bool,
 }
 
 impl<'q> Request<'q> {
-    /// Reads a query. None when it has no readable header. With a fault the reply is an error.
-    pub(crate) fn read(query: &'q [u8]) -> Option<(Request<'q>, Result<(), Rcode>)> {
-        let mut bytes = Bytes { rest: query };
-        let mut word = || bytes.u16();
-        let (id, flags) = (word()?, word()?);
-        let counts = [word()?, word()?, word()?, word()?];
-        let header = Header { id, flags, counts };
-        let mut request = Request { header, question: None, edns: None };
-        let verdict = request.read_body(&mut bytes);
-        Some((request, verdict))
+    /// What is read into.
+    pub(crate) const EMPTY: Request<'static> = Request {
+        header: Header { id: 0, flags: 0, counts: [0; 4] },
+        question: None,
+        edns: None,
+        fault: None,
+        has_header: false,
+    };
+
+    /// Reads a query into an empty request, and its question's name into `name` for lookups. False
+    /// when it has no readable header. With a fault the reply is an error.
+    #[inline]
+    pub(crate) fn read(&mut self, query: &'q [u8], name: &mut LowerName) -> bool {
+        let Some((head, rest)) = query.split_first_chunk::<HEADER_SIZE>() else {
+            return false;
+        };
+        let &[i0, i1, f0, f1, q0, q1, a0, a1, n0, n1, r0, r1] = head;
+        let words = [[q0, q1], [a0, a1], [n0, n1], [r0, r1]];
+        self.header.id = u16::from_be_bytes([i0, i1]);
+        self.header.flags = u16::from_be_bytes([f0, f1]);
+        self.header.counts = words.map(u16::from_be_bytes);
+        self.has_header = true;
+        self.fault = self.read_body(&mut Bytes { rest }, name).err();
+        true
     }
 
-    fn read_body(&mut self, bytes: &mut Bytes<'q>) -> Result<(), Rcode> {
+    fn read_body(&mut self, bytes: &mut Bytes<'q>, name: &mut LowerName) -> Result<(), Rcode> {
         let [question_count, answer_count, authority_count, additional_count] = self.header.counts;
         let is_query = self.header.flags & 0x7800 == 0;
         if question_count == 1 {
-            self.question = Question::read(bytes);
+            self.question = Question::read(bytes, name);
         }
         if !is_query {
             return Err(Rcode::NOTIMP);
@@ -103,9 +123,8 @@ impl<'q> Request<'q> {
                 if self.edns.is_some() || !record.is_root {
                     return Err(Rcode::FORMERR);
                 }
-                let (edns, options) = Edns::read(&record);
-                self.edns = Some(edns);
-                verdict = options;
+                let edns = self.edns.insert(Edns::new(&record));
+                verdict = edns.read(&record);
             }
         }
         verdict
@@ -113,37 +132,44 @@ impl<'q> Request<'q> {
 }
 
 impl<'q> Question<'q> {
-    fn read(bytes: &mut Bytes<'q>) -> Option<Question<'q>> {
-        let start = bytes.rest;
-        let name = LowerName::read(start)?;
-        let size = name.as_wire().len() + 4;
-        let question = start.get(..size)?;
-        bytes.take(size - 4)?;
-        let (record_type, class) = (RecordType(bytes.u16()?), bytes.u16()?);
-        Some(Question { bytes: question, name, record_type, class })
+    #[inline]
+    fn read(bytes: &mut Bytes<'q>, name: &mut LowerName) -> Option<Question<'q>> {
+        let length = name.read(bytes.rest)?;
+        let question = bytes.take(length + 4)?;
+        let &[t0, t1, c0, c1] = question.last_chunk()?;
+        let record_type = RecordType(u16::from_be_bytes([t0, t1]));
+        Some(Question { bytes: question, record_type, class: u16::from_be_bytes([c0, c1]) })
     }
 }
 
 impl<'q> Edns<'q> {
-    /// Reads an OPT record and says whether its options are well-formed. An unknown version's
-    /// options are not looked at.
-    fn read(record: &Record<'q>) -> (Edns<'q>, Result<(), Rcode>) {
+    fn new(record: &Record<'q>) -> Edns<'q> {
         let [_, version, flags, _] = record.ttl.to_be_bytes();
-        let mut edns = Edns {
+        Edns {
             size: record.class,
             version,
             dnssec_ok: flags & 0x80 != 0,
             subnet: None,
             wants_server_id: false,
-        };
-        if edns.version != 0 {
-            return (edns, Err(Rcode::BADVERS));
+            cookie: None,
         }
-        let read = edns.read_options(record.data).ok_or(Rcode::FORMERR);
+    }
+
+    /// Reads the options and says whether they are well-formed. An unknown version's are not
+    /// looked at.
+    #[inline]
+    fn read(&mut self, record: &Record<'q>) -> Result<(), Rcode> {
+        if self.version != 0 {
+            return Err(Rcode::BADVERS);
+        }
+        if record.data.is_empty() {
+            return Ok(());
+        }
+        let read = self.read_options(record.data).ok_or(Rcode::FORMERR);
         if read.is_err() {
-            edns.subnet = None;
+            (self.subnet, self.cookie) = (None, None);
         }
-        (edns, read)
+        read
     }
 
     fn read_options(&mut self, data: &'q [u8]) -> Option<()> {
@@ -155,6 +181,9 @@ impl<'q> Edns<'q> {
                 OPTION_SUBNET if self.subnet.is_some() => return None,
                 OPTION_SUBNET => self.subnet = Some(Subnet::read(data)?),
                 OPTION_NSID => self.wants_server_id = true,
+                OPTION_COOKIE if self.cookie.is_some() => {}
+                OPTION_COOKIE if matches!(data.len(), 8 | 16..=40) => self.cookie = Some(data),
+                OPTION_COOKIE => return None,
                 _ => {}
             }
         }

@@ -1,0 +1,216 @@
+//! Batches: the same answers as one by one, in any mix, from zones that fit a cache and that do not.
+#![allow(clippy::unwrap_used, reason = "a failed step of a test is a failed test")]
+
+mod harness;
+
+use std::net::IpAddr;
+
+use harness::{query, zone};
+use whered_dns::message::Message;
+use whered_dns::{
+    Answers, Choice, Context, CookieSecrets, Outcome, Query, RateLimit, Rcode, RecordType,
+    Transport, Workspace, Zones, answer, answer_batch,
+};
+
+#[derive(Default)]
+struct Told {
+    room: Vec<u8>,
+    replies: Vec<(usize, Vec<u8>, Outcome)>,
+}
+
+impl Answers for Told {
+    fn room(&mut self, _: usize) -> &mut [u8] {
+        self.room.resize(4096, 0xaa);
+        &mut self.room
+    }
+
+    fn answered(&mut self, index: usize, size_bytes: usize, outcome: Outcome) {
+        let reply = self.room.get(..size_bytes).unwrap_or_default().to_vec();
+        self.replies.push((index, reply, outcome));
+    }
+}
+
+fn choose(_: usize, _: &whered_dns::Client) -> Choice {
+    Choice { answer: Some(1), scope_length_bits: 20 }
+}
+
+/// The small zones of the tests, and one of 20,000 names of all kinds.
+fn zones() -> Zones {
+    let mut text = "$TTL 60\n@ SOA ns hm 1 2 3 4 5\n@ NS ns\n*.wild TXT w\n".to_owned();
+    text += "$GENERATE 1-9000 host$ A 192.0.2.1\n$GENERATE 1-9000 cut$ NS ns.cut$\n";
+    text += "$GENERATE 1-9000 ns.cut$ AAAA 2001:db8::$\n$GENERATE 1-99 alias$ CNAME host$\n";
+    let net = "$TTL 60\n@ SOA ns hm 1 2 3 4 5\n@ NS ns\nwww A 192.0.2.80\n";
+    let com = include_str!("data/example.com.zone");
+    let zones = Zones::builder().add_zone(zone("large.example", &text));
+    let zones = zones.add_zone(zone("example.com", com)).add_zone(zone("example.net", net));
+    zones.add_pool(harness::pool("www", &["pool.example.com"])).build().unwrap()
+}
+
+fn queries() -> Vec<Vec<u8>> {
+    let mut queries = vec![vec![], vec![0; 12], b"rubbish, longer than a header".to_vec()];
+    for n in (0..9100).step_by(37) {
+        for name in [
+            format!("host{n}.large.example"),
+            format!("x.CUT{n}.large.example"),
+            format!("no{n}.large.example"),
+            format!("alias{n}.large.example"),
+            format!("a{n}.wild.large.example"),
+        ] {
+            queries.push(query(&name, RecordType::A).edns(1232).build());
+        }
+        for name in ["pool", "www", "alias2", "q.wild", "x.sub", "cross"] {
+            queries.push(query(&format!("{name}.example.com"), RecordType::A).build());
+        }
+        queries.push(query("example.org", RecordType::A).build());
+    }
+    queries
+}
+
+#[test]
+fn a_batch_answers_as_each_query_alone() {
+    let zones = zones();
+    let source: IpAddr = "192.0.2.1".parse().unwrap();
+    let context = Context::new(Transport::Udp, source);
+    let queries = queries();
+    let batch: Vec<Query<'_>> = queries.iter().map(|bytes| Query { bytes, source }).collect();
+    let mut workspace = Workspace::new();
+    for size in [1, 7, 64, 1000] {
+        for batch in batch.chunks(size) {
+            let mut told = Told::default();
+            answer_batch(&zones, &context, batch, 0, &mut choose, &mut workspace, &mut told);
+            assert_eq!(told.replies.len(), batch.len());
+            for (place, (index, reply, outcome)) in told.replies.iter().enumerate() {
+                let mut alone = Vec::new();
+                let bytes = batch[place].bytes;
+                let expected = answer(&zones, bytes, &context, &mut choose, &mut alone);
+                assert_eq!((*index, outcome, reply), (place, &expected, &alone));
+            }
+        }
+    }
+}
+
+#[test]
+fn generated_names_are_there() {
+    let zones = zones();
+    let ask = |name: &str, record_type| {
+        harness::ask(&zones, &query(name, record_type).build(), Transport::Udp).message
+    };
+    let first = ask("host9000.large.example", RecordType::A);
+    assert_eq!((first.rcode(), first.answers.len()), (Rcode::NOERROR, 1));
+    assert_eq!(ask("host9001.large.example", RecordType::A).rcode(), Rcode::NXDOMAIN);
+    let cut = ask("a.b.cut77.large.example", RecordType::A);
+    assert_eq!(
+        harness::lines(&cut.authorities),
+        ["cut77.large.example. 60 NS ns.cut77.large.example."]
+    );
+    assert_eq!(harness::lines(&cut.additionals), ["ns.cut77.large.example. 60 AAAA 2001:db8::77"]);
+}
+
+#[test]
+fn a_small_room_truncates() {
+    struct Small([u8; 600], usize);
+    impl Answers for Small {
+        fn room(&mut self, _: usize) -> &mut [u8] {
+            &mut self.0
+        }
+        fn answered(&mut self, _: usize, size_bytes: usize, _: Outcome) {
+            self.1 = size_bytes;
+        }
+    }
+    let mut text = "$TTL 60\n@ SOA ns hm 1 2 3 4 5\n@ NS ns\n".to_owned();
+    text += "$GENERATE 1-50 many A 192.0.2.$\n";
+    let zones = Zones::builder().add_zone(zone("example", &text)).build().unwrap();
+    let source = "192.0.2.1".parse().unwrap();
+    let bytes = query("many.example", RecordType::A).edns(1232).build();
+    let mut small = Small([0; 600], 0);
+    let context = Context::new(Transport::Udp, source);
+    let batch = [Query { bytes: &bytes, source }];
+    answer_batch(&zones, &context, &batch, 0, &mut choose, &mut Workspace::new(), &mut small);
+    let message = Message::read(&small.0[..small.1]).unwrap();
+    assert!(message.is_truncated() && message.answers.is_empty() && message.edns.is_some());
+}
+
+#[test]
+fn a_flood_from_one_network_is_cut_down_and_cookies_pass() {
+    let zones = zones();
+    let secrets = CookieSecrets::new([3; 16]);
+    let source: IpAddr = "192.0.2.1".parse().unwrap();
+    let mut context = Context::new(Transport::Udp, source);
+    (context.cookies, context.now_seconds) = (Some(&secrets), 1_800_000_000);
+    let limit = RateLimit { answers_per_second: 5, slip: 2, ..RateLimit::default() };
+    let mut workspace = Workspace::new().with_rate_limit(limit);
+    let plain = query("www.example.com", RecordType::A).build();
+    let mut ask = |bytes: &[u8]| {
+        let batch = [Query { bytes, source }; 30];
+        let mut told = Told::default();
+        answer_batch(&zones, &context, &batch, 0, &mut choose, &mut workspace, &mut told);
+        told.replies.into_iter().map(|(_, reply, _)| reply).collect::<Vec<_>>()
+    };
+    let replies = ask(&plain);
+    let whole = replies.iter().filter(|reply| reply.len() > plain.len()).count();
+    let silent = replies.iter().filter(|reply| reply.is_empty()).count();
+    assert_eq!((whole, silent), (10, 10), "a burst, then every other one is dropped");
+    for slipped in &replies[10..] {
+        if !slipped.is_empty() {
+            let message = Message::read(slipped).unwrap();
+            assert!(message.is_truncated() && message.answers.is_empty());
+        }
+    }
+    // A client cookie gets a server cookie, which shows the address to be real.
+    let first = query("host1.large.example", RecordType::A).option(10, &[9; 8]).build();
+    let edns = Message::read(&ask(&first)[0]).unwrap().edns.unwrap();
+    let (10, cookie) = &edns.options[0] else { panic!("{edns:?}") };
+    let known = query("www.example.com", RecordType::A).option(10, cookie).build();
+    let replies = ask(&known);
+    assert!(replies.iter().all(|reply| !reply.is_empty()), "no limit with a cookie");
+    let broken = query("www.example.com", RecordType::A).option(10, &[9; 7]).build();
+    let mut reply = Vec::new();
+    answer(&zones, &broken, &context, &mut choose, &mut reply);
+    assert_eq!(Message::read(&reply).unwrap().rcode(), Rcode::FORMERR);
+}
+
+#[test]
+fn chaos_tells_what_it_is_given() {
+    let zones = zones();
+    let mut context = Context::new(Transport::Udp, "192.0.2.1".parse().unwrap());
+    (context.server_id, context.version) = (b"fra1", b"whered");
+    let ask = |context: &Context<'_>, name: &str| {
+        let mut reply = Vec::new();
+        let query = query(name, RecordType::TXT).class(3).build();
+        answer(&zones, &query, context, &mut choose, &mut reply);
+        let message = Message::read(&reply).unwrap();
+        (message.rcode(), message.answers.first().map(|record| record.data.clone()))
+    };
+    assert_eq!(ask(&context, "ID.server"), (Rcode::NOERROR, Some(b"\x04fra1".to_vec())));
+    assert_eq!(ask(&context, "hostname.bind"), (Rcode::NOERROR, Some(b"\x04fra1".to_vec())));
+    assert_eq!(ask(&context, "version.bind"), (Rcode::NOERROR, Some(b"\x06whered".to_vec())));
+    assert_eq!(ask(&context, "version.server"), (Rcode::NOERROR, Some(b"\x06whered".to_vec())));
+    assert_eq!(ask(&context, "other.bind"), (Rcode::REFUSED, None));
+    let silent = Context::new(Transport::Udp, "192.0.2.1".parse().unwrap());
+    assert_eq!(ask(&silent, "version.bind"), (Rcode::REFUSED, None));
+}
+
+#[test]
+fn a_dname_moves_a_subtree() {
+    let text = "$TTL 60\n@ SOA ns hm 1 2 3 4 5\n@ NS ns\nold 30 DNAME new\nx.new A 192.0.2.9\n\
+                old TXT here\n*.w CNAME x.old\naway DNAME far.other.\nlong DNAME ";
+    let label = "l".repeat(60);
+    let text = format!("{text}{label}.{label}.{label}.{label}.\n");
+    let zones = Zones::builder().add_zone(zone("example", &text)).build().unwrap();
+    let ask = |name: &str, record_type| {
+        let asked = harness::ask(&zones, &query(name, record_type).build(), Transport::Udp);
+        (asked.message.rcode(), harness::lines(&asked.message.answers))
+    };
+    let (rcode, answers) = ask("X.old.example", RecordType::A);
+    assert_eq!(rcode, Rcode::NOERROR);
+    let moved = ["X.old.example. 30 CNAME x.new.example.", "x.new.example. 60 A 192.0.2.9"];
+    assert_eq!((answers.len(), &answers[0][..], &answers[2][..]), (3, moved[0], moved[1]));
+    assert!(answers[1].starts_with("old.example. 30 DNAME"), "{answers:?}");
+    assert_eq!(ask("y.old.example", RecordType::A).0, Rcode::NXDOMAIN);
+    assert_eq!(ask("old.example", RecordType::TXT).1.len(), 1, "the owner itself stays");
+    assert_eq!(ask("old.example", RecordType::A).1.len(), 0);
+    assert_eq!(ask("a.b.away.example", RecordType::A).1.len(), 2);
+    assert_eq!(ask("q.w.example", RecordType::A).1.len(), 4, "by way of an alias");
+    let (rcode, answers) = ask("a.long-enough-to-be-too-much.long.example", RecordType::A);
+    assert_eq!((rcode, answers.len()), (Rcode::YXDOMAIN, 1));
+}
