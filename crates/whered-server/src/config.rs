@@ -29,6 +29,7 @@ use whered_engine::{DatabaseSource, PoolSource, RulesetSource, Setup, ZoneSource
 pub use self::error::ConfigError;
 use self::error::Document;
 use self::section::{Keys, Section};
+use crate::dns::udp::Receiving;
 use crate::resp::{PasswordHash, RespOptions, TlsOptions, UnixSocketOptions, UserOptions};
 
 const TOP: Keys = Keys {
@@ -147,8 +148,10 @@ pub struct DnsConfig {
     pub database: Option<String>,
     /// The largest answer by UDP, in bytes.
     pub udp_size: u16,
-    /// UDP threads for each address; `None`: one a core.
+    /// UDP threads, each with a socket of every address; `None`: one a core.
     pub threads: Option<usize>,
+    /// How UDP threads take datagrams.
+    pub receiving: Receiving,
     /// TCP connections at the same time.
     pub max_tcp_connections: usize,
 }
@@ -306,6 +309,7 @@ impl Default for DnsConfig {
             database: None,
             udp_size: UDP_SIZE,
             threads: None,
+            receiving: Receiving::default(),
             max_tcp_connections: 1024,
         }
     }

@@ -85,6 +85,8 @@ impl Metrics {
         queries.register(registry, "dns_queries", "DNS queries answered, by response code");
         silent.register(registry, "dns_silent", "DNS messages that got no answer");
         refused.register(registry, "dns_unsent", "DNS answers that the system did not take");
+        let help = "DNS messages that the system dropped, as the receive buffers were full";
+        register_count(registry, "dns_dropped", help, dns.dropped());
     }
 
     fn add_resp(&self, registry: &mut Registry) {

@@ -14,12 +14,21 @@ use whered_engine::store::SyncPolicy;
 use super::error::ConfigError;
 use super::section::{Found, Keys, Section};
 use super::{DnsConfig, HttpConfig, JournalConfig, SnapshotConfig};
+use crate::dns::mmsg::{BATCH_SIZE_MAX, Calls};
 
 const HTTP: Keys =
     Keys { title: "[http]", allowed: &["listen", "token", "max_connections"], later: &["tls"] };
 const DNS: Keys = Keys {
     title: "[dns]",
-    allowed: &["listen", "database", "udp_size", "threads", "max_tcp_connections"],
+    allowed: &[
+        "listen",
+        "database",
+        "udp_size",
+        "udp_batch",
+        "udp_calls",
+        "threads",
+        "max_tcp_connections",
+    ],
     later: &["cookies", "rate_limit", "transfers"],
 };
 const JOURNAL: Keys = Keys {
@@ -46,6 +55,8 @@ const GROUP_DELAY_MICROS: RangeInclusive<u64> = 0..=1_000_000;
 const SNAPSHOT_BYTES: RangeInclusive<u64> = 0..=1 << 50;
 /// 0 is never; a year is the most.
 const INTERVAL_SECONDS: RangeInclusive<u64> = 0..=366 * 24 * 3600;
+/// One by one below; above, what a call takes without the others' waiting long.
+const UDP_BATCH: RangeInclusive<u64> = 1..=BATCH_SIZE_MAX as u64;
 /// RFC 1035 section 4.2.1 below; what reassembles on every path above.
 const UDP_SIZE: RangeInclusive<u64> = 512..=4096;
 
@@ -88,6 +99,17 @@ pub(super) fn read_dns(
         config.udp_size = size.value as u16;
     }
     config.threads = section.integer("threads", THREADS)?.map(|found| found.value as usize);
+    set(&mut config.receiving.batch, section.integer("udp_batch", UDP_BATCH)?);
+    if let Some(calls) = section.text("udp_calls")? {
+        config.receiving.calls = match calls.value {
+            "many" => Calls::Many,
+            "single" => Calls::Single,
+            other => {
+                let found = format!("is '{other}'");
+                return Err(section.refuse(&calls.span, "udp_calls", &found, "many, single"));
+            }
+        };
+    }
     set(&mut config.max_tcp_connections, section.integer("max_tcp_connections", CONNECTIONS)?);
     Ok(())
 }

@@ -8,8 +8,12 @@
 //! A thread only ever adds to its own; whoever asks adds them up. Cost: one relaxed addition on
 //! a line that nobody else writes.
 
+use std::io;
+use std::net::UdpSocket;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::udp;
 
 /// Response codes 0 to 23 (RFC 6895 section 2.3 with BADVERS to BADCOOKIE); others count as
 /// the last, which is assigned but never answered here.
@@ -47,6 +51,8 @@ impl Counters {
 pub(crate) struct DnsCounters {
     udp: Vec<Arc<Counters>>,
     tcp: Arc<Counters>,
+    /// The threads' sockets once more, to ask the kernel what it has dropped.
+    sockets: Vec<UdpSocket>,
 }
 
 /// Sums over threads.
@@ -61,9 +67,19 @@ pub(crate) struct Totals {
 }
 
 impl DnsCounters {
-    /// Counters for so many UDP threads.
-    pub(crate) fn new(udp_threads: usize) -> DnsCounters {
-        DnsCounters { udp: (0..udp_threads).map(|_| Arc::default()).collect(), tcp: Arc::default() }
+    /// Counters for UDP threads with these sockets.
+    ///
+    /// # Errors
+    /// The system has no descriptor left.
+    pub(crate) fn new(threads: &[Vec<UdpSocket>]) -> io::Result<DnsCounters> {
+        let udp = threads.iter().map(|_| Arc::default()).collect();
+        let sockets = threads.iter().flatten().map(UdpSocket::try_clone);
+        Ok(DnsCounters { udp, tcp: Arc::default(), sockets: sockets.collect::<Result<_, _>>()? })
+    }
+
+    /// How many datagrams the kernel has dropped for want of room.
+    pub(crate) fn dropped(&self) -> u64 {
+        self.sockets.iter().filter_map(udp::dropped).sum()
     }
 
     /// Those of one UDP thread.
@@ -108,7 +124,7 @@ mod tests {
 
     #[test]
     fn threads_are_added_up_and_unknown_codes_share_the_last_place() {
-        let counters = DnsCounters::new(2);
+        let counters = DnsCounters::new(&[Vec::new(), Vec::new()]).unwrap();
         counters.udp_thread(0).answered(0);
         counters.udp_thread(1).answered(0);
         counters.udp_thread(1).answered(4000);

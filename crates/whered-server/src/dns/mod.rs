@@ -3,12 +3,12 @@
 //! Not for: what an answer says (`whered-dns`), which site is chosen (the engine).
 //!
 //! ```text
-//! address ─┬─ socket ─ thread whered-dns-0 ─ batch of 32 ─┐
-//!          ├─ socket ─ thread whered-dns-1 ─ ...          ├─> Answerer: one generation a batch
-//!          └─ listener ─ thread whered-dns-tcp ───────────┘        └─> whered_dns::answer
+//! addresses ─┬─ a socket each ─ thread whered-dns-0 ─ batch of 32 ─┐
+//!            ├─ a socket each ─ thread whered-dns-1 ─ ...          ├─> Answerer: one generation a batch
+//!            └─ listeners ───── thread whered-dns-tcp ─────────────┘        └─> whered_dns::answer
 //! ```
 //!
-//! At the same time: every UDP thread has its own socket of the shared port, its own buffers and
+//! At the same time: every UDP thread has its own socket of each shared port, its own buffers and
 //! its own counters. No thread waits for another one.
 
 pub mod mmsg;
@@ -17,6 +17,7 @@ pub mod udp;
 mod control;
 mod counters;
 mod tcp;
+mod turns;
 
 use std::io;
 use std::net::{SocketAddr, TcpListener, UdpSocket};
@@ -33,6 +34,7 @@ use whered_engine::{Engine, Generation};
 use self::counters::Counters;
 pub(crate) use self::counters::{DnsCounters, Totals};
 use self::mmsg::{Batch, Datagram};
+use self::udp::Receiving;
 use crate::config::DnsConfig;
 use crate::runtime::{self, RuntimeThread};
 
@@ -55,15 +57,16 @@ impl DnsDoor {
     /// An address cannot be bound; the text names it.
     pub(crate) fn start(engine: &Arc<Engine>, config: &DnsConfig) -> io::Result<DnsDoor> {
         let threads = config.threads.unwrap_or_else(runtime::core_count);
-        let counters = Arc::new(DnsCounters::new(threads * config.listen.len()));
-        let (mut addresses, mut sockets, mut listeners) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut addresses, mut listeners) = (Vec::new(), Vec::new());
+        let mut sockets: Vec<Vec<UdpSocket>> = (0..threads).map(|_| Vec::new()).collect();
         for address in &config.listen {
             let bound = Bound::new(*address, threads)
                 .map_err(|error| runtime::named("DNS", *address, &error))?;
             addresses.push(bound.listener.local_addr()?);
             listeners.push(bound.listener);
-            sockets.extend(bound.sockets);
+            sockets.iter_mut().zip(bound.sockets).for_each(|(own, socket)| own.push(socket));
         }
+        let counters = Arc::new(DnsCounters::new(&sockets)?);
         let answerer =
             |counters| Answerer { engine: Arc::clone(engine), udp_size: config.udp_size, counters };
         let (tcp_answerer, limit) = (answerer(counters.tcp_thread()), config.max_tcp_connections);
@@ -72,11 +75,12 @@ impl DnsDoor {
         })?;
         let stop = StopOnDrop(Arc::default());
         let mut door = DnsDoor { addresses, stop, udp_threads: Vec::new(), tcp_thread, counters };
-        for (index, socket) in sockets.into_iter().enumerate() {
+        for (index, sockets) in sockets.into_iter().enumerate() {
             let stop = Arc::clone(&door.stop.0);
             let answerer = answerer(door.counters.udp_thread(index));
             let thread = Builder::new().name(format!("whered-dns-{index}"));
-            match thread.spawn(move || serve_udp(&socket, &stop, &answerer)) {
+            let receiving = config.receiving;
+            match thread.spawn(move || serve_udp(&sockets, receiving, &stop, &answerer)) {
                 Ok(thread) => door.udp_threads.push(thread),
                 Err(error) => {
                     door.stop();
@@ -178,20 +182,20 @@ impl Answerer {
 }
 
 /// One UDP thread. A panic loses the batch that made it and no more.
-fn serve_udp(socket: &UdpSocket, stop: &AtomicBool, answerer: &Answerer) {
+fn serve_udp(sockets: &[UdpSocket], receiving: Receiving, stop: &AtomicBool, answerer: &Answerer) {
     while !stop.load(Ordering::Relaxed) {
         let served = catch_unwind(AssertUnwindSafe(|| {
             let answer = |datagrams: &[Datagram<'_>], batch: &mut Batch| {
                 answerer.answer_batch(datagrams, batch);
             };
-            udp::serve(socket, stop, answer, |count| {
+            udp::serve(sockets, receiving, stop, answer, |count| {
                 answerer.counters.refused(count);
             })
         }));
         match served {
             Ok(Ok(())) => {}
             Ok(Err(error)) => {
-                tracing::error!("a DNS thread gives up its socket: {error}");
+                tracing::error!("a DNS thread gives up its sockets: {error}");
                 return;
             }
             Err(_) => tracing::error!("a batch of DNS messages made an answer panic"),
