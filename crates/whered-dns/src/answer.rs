@@ -1,43 +1,48 @@
-//! From query bytes to answer bytes: one pure function.
+//! From query bytes to answer bytes: what one reply says.
 //!
-//! Not for: sockets, clocks, limits on rates, where a client is (the caller's `choose` knows).
+//! Not for: sockets, clocks, where a client is (the caller's `choose` knows), several queries at
+//! once (`batch.rs`), limits on rates (`limit.rs`).
 //!
 //! ```text
-//! query ─ request.rs: header, question into a LowerName on the stack, EDNS ─ error? ─► reply
+//! query ─ request.rs: header, question into a LowerName, EDNS ─ fault? ─► reply
 //!            │
-//!            ▼ zones.locate: one hash probe
-//!         slot ─ pool? ─► choose(pool, client) ─► its rrset, precompiled      ┐
+//!            ▼ zones.locate: the zone, then one search in its index
+//!         place ─ pool? ─► choose(pool, client) ─► its rrset, precompiled     ┐
 //!            │ └ rrset of the type ─► precompiled                             ├─► reply.rs
-//!            │ rare: cut ─► referral · CNAME ─► again with its target         │   copy, pointers,
+//!            │ rare: cut ─► referral · CNAME, DNAME ─► again with the target  │   copy, pointers,
 //!            │       wildcard ─► as its node, owner = the question's name     │   OPT, header
 //!            └ nothing ─► NODATA or NXDOMAIN with the SOA                     ┘
 //! ```
 //!
 //! Choices made here: ANY is answered by one HINFO (RFC 8482, 4.2), or by the CNAME; transfers are
-//! REFUSED; every class but IN is REFUSED; an alias chain is followed inside the served zones for
-//! [`CHAIN_LENGTH_MAX`] links and ends where it meets a name again; the response code is that of
-//! the chain's end (RFC 6604), AA is that of its beginning. Answers are minimal: the additional
-//! section has only glue. A pool without a choice is NODATA.
-//! Concurrency: none inside; the zones are shared and immutable. Cost: no allocation once the reply
-//! has grown; a missing name costs a probe per label.
+//! REFUSED; of the classes, IN is served and CHAOS for the server's own names, the rest is REFUSED;
+//! an alias chain is followed inside the served zones for [`CHAIN_LENGTH_MAX`] links and ends where
+//! it meets a name again; the response code is that of the chain's end (RFC 6604), AA is that of
+//! its beginning. A DNAME gives a CNAME with its own TTL, or YXDOMAIN. Answers are minimal: the
+//! additional section has only glue. A pool without a choice is NODATA.
+//! Concurrency: none inside; the zones are shared and immutable. Cost: no allocation.
 #![deny(clippy::indexing_slicing)]
 
+use std::cell::Cell;
 use std::net::IpAddr;
 use std::sync::LazyLock;
 
 use crate::code::{Rcode, RecordType};
-use crate::index::Slot;
-use crate::name::{LowerName, Name};
-use crate::reply::{QUESTION_OFFSET, Reply, Section};
+use crate::cookie::CookieSecrets;
+use crate::lower::LowerName;
+use crate::name::NAME_SIZE_MAX;
+use crate::reply::{Names, Options, QUESTION_OFFSET, Reply, Section};
 use crate::request::{Question, Request};
-use crate::zone::{RECORD_HEAD_SIZE, Rrset, Zone};
-use crate::zones::{Located, Zones};
+use crate::zone::layout::{HAS_DATA, HAS_DNAME, NewRrset, RECORD_HEAD_SIZE};
+use crate::zone::{Around, Node, OwnedRrset, Rrset, compile};
+use crate::zones::{Located, Place, Zones};
 
 /// How many aliases are followed in one answer.
 pub const CHAIN_LENGTH_MAX: usize = 16;
 /// The smallest limit of a UDP reply (RFC 1035, 2.3.4).
 const UDP_SIZE_MIN: usize = 512;
 const CLASS_IN: u16 = 1;
+const CLASS_CHAOS: u16 = 3;
 
 /// The client for whom a pool's answer is chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,15 +83,30 @@ pub struct Context<'a> {
     pub source: IpAddr,
     /// The server's own limit for UDP replies in bytes, usually 1232.
     pub udp_size_max: u16,
-    /// What NSID is answered with (RFC 5001); empty or above 128 bytes: not answered.
+    /// What NSID (RFC 5001) and `id.server.` and `hostname.bind.` in CHAOS are answered with; empty
+    /// or above 128 bytes: not answered.
     pub server_id: &'a [u8],
+    /// What `version.server.` and `version.bind.` in CHAOS are answered with; as `server_id`.
+    pub version: &'a [u8],
+    /// What cookies are made with (RFC 7873); none: they are ignored.
+    pub cookies: Option<&'a CookieSecrets>,
+    /// Unix time, which only cookies need.
+    pub now_seconds: u32,
 }
 
 impl Context<'_> {
-    /// A context with the usual limit of 1232 bytes and without a server id.
+    /// A context with the usual limit of 1232 bytes, without a server id, version and cookies.
     #[must_use]
     pub fn new(transport: Transport, source: IpAddr) -> Context<'static> {
-        Context { transport, source, udp_size_max: 1232, server_id: &[] }
+        Context {
+            transport,
+            source,
+            udp_size_max: 1232,
+            server_id: &[],
+            version: &[],
+            cookies: None,
+            now_seconds: 0,
+        }
     }
 }
 
@@ -101,6 +121,10 @@ pub enum Outcome {
         question_type: Option<RecordType>,
         /// The pool that was asked to choose.
         pool: Option<usize>,
+        /// The zone that the question's name belongs to, in the order in which they were added.
+        zone: Option<usize>,
+        /// The query had a cookie that this server had given to its source: no spoofed address.
+        has_cookie: bool,
     },
     /// Nothing is to be sent: the bytes are too few for a header, or are a response themselves.
     Silent,
@@ -131,42 +155,79 @@ pub fn answer(
     choose: &mut dyn FnMut(usize, &Client) -> Choice,
     reply: &mut Vec<u8>,
 ) -> Outcome {
-    reply.clear();
-    let Some((request, verdict)) = Request::read(query) else {
+    // Taken out while it is used, so that `choose` may answer something itself.
+    let mut names =
+        NAMES.take().unwrap_or_else(|| Box::new([LowerName::root(), LowerName::root()]));
+    let [name, target] = &mut *names;
+    let Some(request) = Request::read(query, name) else {
+        reply.clear();
         return Outcome::Silent;
     };
-    if request.header.is_response() {
-        return Outcome::Silent;
-    }
-    let size_max = size_max(&request, context);
-    let writer = Reply::begin(reply, &request, context.server_id, size_max);
-    let mut resolver = Resolver {
-        zones,
-        request: &request,
-        context,
-        choose,
-        reply: writer,
-        authoritative: false,
-        pool: None,
-        scope_length_bits: 0,
-    };
-    let rcode = match (verdict, &request.question) {
-        (Err(rcode), _) => rcode,
-        (Ok(()), Some(question)) => resolver.resolve(question),
-        (Ok(()), None) => Rcode::FORMERR,
-    };
-    let Resolver { reply, authoritative, pool, scope_length_bits, .. } = resolver;
-    reply.finish(rcode, authoritative, scope_length_bits);
-    let question_type = request.question.as_ref().map(|question| question.record_type);
-    Outcome::Answered { rcode, question_type, pool }
+    reply.resize(size_max(&request, context), 0);
+    let (size, outcome) = answer_request(zones, &request, context, choose, [name, target], reply);
+    reply.truncate(size);
+    NAMES.set(Some(names));
+    outcome
 }
 
+thread_local! {
+    /// The names of the last query of this thread: their memory is used again.
+    static NAMES: Cell<Option<Box<[LowerName; 2]>>> = const { Cell::new(None) };
+}
+
+/// The most bytes that a reply may have.
+#[inline]
 fn size_max(request: &Request<'_>, context: &Context<'_>) -> usize {
     if context.transport == Transport::Tcp {
         return u16::MAX.into();
     }
     let size = request.edns.map_or(0, |edns| edns.size.min(context.udp_size_max));
     usize::from(size).max(UDP_SIZE_MIN)
+}
+
+/// Answers what has been read, into `room`; a room smaller than the limit is the limit. `target`
+/// is for names that aliases lead to. Gives the reply's size, 0 when nothing is to be sent.
+#[inline]
+pub(crate) fn answer_request(
+    zones: &Zones,
+    request: &Request<'_>,
+    context: &Context<'_>,
+    choose: &mut dyn FnMut(usize, &Client) -> Choice,
+    [name, target]: [&mut LowerName; 2],
+    room: &mut [u8],
+) -> (usize, Outcome) {
+    if request.header.is_response() {
+        return (0, Outcome::Silent);
+    }
+    let mut options = Options { server_id: context.server_id, cookie: None };
+    let mut has_cookie = false;
+    if let (Some(secrets), Some(cookie)) =
+        (context.cookies, request.edns.and_then(|edns| edns.cookie))
+    {
+        let (good, option) = secrets.answer(cookie, context.source, context.now_seconds);
+        (has_cookie, options.cookie) = (good, Some(option));
+    }
+    let writer = Reply::begin(room, request, options, size_max(request, context));
+    let mut resolver = Resolver {
+        zones,
+        request,
+        context,
+        choose,
+        reply: writer,
+        authoritative: false,
+        pool: None,
+        zone: None,
+        scope_length_bits: 0,
+    };
+    let rcode = match (request.fault, &request.question) {
+        (Some(rcode), _) => rcode,
+        (None, Some(question)) => resolver.resolve(question, name, target),
+        (None, None) => Rcode::FORMERR,
+    };
+    let Resolver { reply, authoritative, pool, zone, scope_length_bits, .. } = resolver;
+    let size = reply.finish(rcode, authoritative, scope_length_bits);
+    let question_type = request.question.as_ref().map(|question| question.record_type);
+    (size, Outcome::Answered { rcode, question_type, pool, zone, has_cookie })
 }
 
 /// The state of one answer.
@@ -178,191 +239,235 @@ struct Resolver<'a, 'q> {
     reply: Reply<'a, 'q>,
     authoritative: bool,
     pool: Option<usize>,
+    zone: Option<usize>,
     scope_length_bits: u8,
 }
 
 /// Where a name and its zone's origin stand in the reply.
 #[derive(Clone, Copy)]
-struct Place {
+struct Spot {
     name: usize,
     name_length: usize,
     origin: usize,
 }
 
+impl Spot {
+    /// For an rrset of `node` that is given as the name's.
+    fn names(&self, node: &Node<'_>, origin_length: usize) -> Names {
+        let owner_length = node.owner().len() + origin_length;
+        Names { owner: self.name, origin: self.origin, owner_length }
+    }
+}
+
 /// What one name led to.
-enum Step<'a> {
+enum Step {
     Done(Rcode),
     /// The name is delegated: NS are in the authority section.
     Referred,
     /// An alias: its target, and where that stands in the reply.
-    Follow {
-        target: &'a Name,
-        at: usize,
-        zone: u32,
-        origin: usize,
-    },
+    Follow(Target),
+}
+
+/// Where an alias leads.
+struct Target {
+    wire: [u8; NAME_SIZE_MAX],
+    length: usize,
+    /// Where it stands in the reply.
+    at: usize,
+    /// The zone whose origin ends it as a pointer, and where that stands.
+    from: Option<(u32, usize)>,
 }
 
 impl<'a> Resolver<'a, '_> {
     /// Answers the question, alias after alias.
-    fn resolve(&mut self, question: &Question<'_>) -> Rcode {
-        if let Some(rcode) = refuse(question) {
+    #[inline]
+    fn resolve(
+        &mut self,
+        question: &Question<'_>,
+        name: &LowerName,
+        target_name: &mut LowerName,
+    ) -> Rcode {
+        if let Some(rcode) = self.refuse(question, name) {
             return rcode;
         }
         let question_type = question.record_type;
-        let mut met: [&[u8]; CHAIN_LENGTH_MAX] = [&[]; CHAIN_LENGTH_MAX];
-        let mut step = self.first_step(&question.name, question_type);
-        let mut target_name;
-        for link in 0..CHAIN_LENGTH_MAX {
-            let (target, at, zone, origin) = match step {
-                Step::Done(rcode) => return rcode,
-                Step::Referred => return Rcode::NOERROR,
-                Step::Follow { target, at, zone, origin } => (target, at, zone, origin),
-            };
-            let wire = target.as_wire();
-            let seen = met.iter().take(link).any(|met| met.eq_ignore_ascii_case(wire));
-            if seen || question.name.as_wire().eq_ignore_ascii_case(wire) {
-                return Rcode::NOERROR;
-            }
-            if let Some(place) = met.get_mut(link) {
-                *place = wire;
-            }
-            target_name = LowerName::read(wire).unwrap_or_else(LowerName::root);
-            step = self.next_step(&target_name, question_type, at, zone, origin);
-        }
-        match step {
+        match self.first_step(name, question_type) {
             Step::Done(rcode) => rcode,
-            Step::Referred | Step::Follow { .. } => Rcode::NOERROR,
+            Step::Referred => Rcode::NOERROR,
+            Step::Follow(target) => self.follow(name, target, question_type, target_name),
         }
     }
 
-    fn first_step(&mut self, name: &LowerName, question_type: RecordType) -> Step<'a> {
-        let located = self.zones.locate(name);
-        let Some(slot) = self.answering_slot(&located, question_type) else {
+    #[cold]
+    fn follow(
+        &mut self,
+        name: &LowerName,
+        target: Target,
+        question_type: RecordType,
+        target_name: &mut LowerName,
+    ) -> Rcode {
+        // Names that were met, by their hashes.
+        let mut met = [name.hash_of(name.label_count()); CHAIN_LENGTH_MAX + 1];
+        let mut target = target;
+        for link in 1..=CHAIN_LENGTH_MAX {
+            let wire = target.wire.get(..target.length).unwrap_or_default();
+            if target_name.read(wire).is_none() {
+                return Rcode::SERVFAIL;
+            }
+            let hash = target_name.hash_of(target_name.label_count());
+            if met.iter().take(link).any(|met| *met == hash) {
+                return Rcode::NOERROR;
+            }
+            if let Some(place) = met.get_mut(link) {
+                *place = hash;
+            }
+            match self.next_step(target_name, question_type, &target) {
+                Step::Done(rcode) => return rcode,
+                Step::Referred => return Rcode::NOERROR,
+                Step::Follow(next) => target = next,
+            }
+        }
+        Rcode::NOERROR
+    }
+
+    #[inline]
+    fn first_step(&mut self, name: &LowerName, question_type: RecordType) -> Step {
+        let Some(located) = self.located(name, question_type) else {
             return Step::Done(Rcode::REFUSED);
         };
+        self.zone = Some(located.zone as usize);
         let length = name.as_wire().len();
-        let place = self.place(QUESTION_OFFSET, length, &slot, None);
-        let step = self.step(&located, &slot, place, question_type);
+        let spot = self.spot(QUESTION_OFFSET, length, &located, None);
+        let step = self.step(&located, name, spot, question_type);
         self.authoritative = !matches!(step, Step::Referred);
         step
     }
 
-    fn next_step(
-        &mut self,
-        name: &LowerName,
-        question_type: RecordType,
-        at: usize,
-        zone: u32,
-        origin: usize,
-    ) -> Step<'a> {
-        let located = self.zones.locate(name);
-        let Some(slot) = self.answering_slot(&located, question_type) else {
+    fn next_step(&mut self, name: &LowerName, question_type: RecordType, target: &Target) -> Step {
+        let Some(located) = self.located(name, question_type) else {
             return Step::Done(Rcode::NOERROR);
         };
-        let place = self.place(at, name.as_wire().len(), &slot, Some((zone, origin)));
-        self.step(&located, &slot, place, question_type)
+        let spot = self.spot(target.at, name.as_wire().len(), &located, target.from);
+        self.step(&located, name, spot, question_type)
     }
 
-    /// The node that decides: the name's own, or its closest encloser. DS at an apex is the upper
-    /// zone's to answer, when that is served too (RFC 4035, 3.1.4.1).
-    fn answering_slot(&self, located: &Located, question_type: RecordType) -> Option<Slot> {
-        match located {
-            Located::Exact(slot) if question_type == RecordType::DS => {
-                Some(self.zones.delegation_of(slot).unwrap_or(*slot))
-            }
-            Located::Exact(slot) => Some(*slot),
-            Located::Below { encloser, .. } => Some(*encloser),
-            Located::Outside => None,
+    /// Where the name is. DS at an apex is the upper zone's to answer, when that is served too
+    /// (RFC 4035, 3.1.4.1).
+    #[inline]
+    fn located(&self, name: &LowerName, question_type: RecordType) -> Option<Located<'a>> {
+        let located = self.zones.locate(name)?;
+        let is_apex = || located.place.node.is_some_and(|node| node.owner().is_empty());
+        if question_type == RecordType::DS
+            && located.is_exact
+            && is_apex()
+            && let Some((zone, node)) = self.zones.delegation_of(located.zone)
+        {
+            let node = Some(self.zones.zone_at(zone).node(node));
+            return Some(Located { zone, place: Place { node, pool: None }, ..located });
         }
+        Some(located)
     }
 
     /// Where the zone's origin stands when the name stands at `name`. An alias writes its target
     /// whole, or down to the origin of its own zone `from`.
-    fn place(
+    #[inline]
+    fn spot(
         &self,
         name: usize,
         name_length: usize,
-        slot: &Slot,
+        located: &Located<'_>,
         from: Option<(u32, usize)>,
-    ) -> Place {
-        let origin_length = self.zones.zone_of(slot).origin().as_wire().len();
+    ) -> Spot {
+        let origin_length = self.origin_length(located.zone);
         let origin = match from {
-            Some((zone, origin)) if zone == slot.zone => origin,
+            Some((zone, origin)) if zone == located.zone => origin,
             _ => name + name_length.saturating_sub(origin_length),
         };
-        Place { name, name_length, origin }
+        Spot { name, name_length, origin }
     }
 
-    /// The delegation that keeps this zone from answering for the node.
-    fn cut(&self, slot: &Slot, question_type: RecordType) -> Option<Slot> {
-        let cut = self.zones.node(slot).cut?;
-        let is_own = cut == slot.node && question_type == RecordType::DS;
-        (!is_own).then(|| Slot::new(slot.zone as usize, cut as usize, None))
+    #[inline]
+    fn origin_length(&self, zone: u32) -> usize {
+        self.zones.zone_at(zone).lower_origin().len()
     }
 
     /// RFC 1034, 4.3.2, 3 for one name.
+    #[inline]
     fn step(
         &mut self,
-        located: &Located,
-        slot: &Slot,
-        place: Place,
+        located: &Located<'a>,
+        name: &LowerName,
+        spot: Spot,
         question_type: RecordType,
-    ) -> Step<'a> {
-        let encloser_type = match located {
-            // Below a delegation DS is the lower zone's as everything else.
-            Located::Below { .. } => RecordType::ANY,
-            _ => question_type,
-        };
-        if let Some(cut) = self.cut(slot, encloser_type) {
-            self.refer(&cut, place);
-            return Step::Referred;
-        }
-        match located {
-            Located::Exact(_) => self.node(slot, place, question_type),
-            Located::Below { wildcard: Some(wildcard), .. } => {
-                self.node(wildcard, place, question_type)
+    ) -> Step {
+        if let Some(node) = located.place.node {
+            if let Some(cut) = node.cut() {
+                let is_own = cut == node.place && located.is_exact;
+                if !(is_own && question_type == RecordType::DS) {
+                    self.refer(located.zone, &self.zones.zone_at(located.zone).node(cut), spot);
+                    return Step::Referred;
+                }
             }
-            _ => {
-                self.deny(slot, place);
+            if node.has(HAS_DNAME) && !located.is_exact {
+                return self.redirect(located, &node, name, spot);
+            }
+        }
+        if located.is_exact {
+            return self.node(located.zone, &located.place, spot, question_type);
+        }
+        match self.zones.wildcard(name, located) {
+            Some(place) => self.node(located.zone, &place, spot, question_type),
+            None => {
+                self.deny(located.zone, spot);
                 Step::Done(Rcode::NXDOMAIN)
             }
         }
     }
 
     /// Answers from a node that this zone has authority over.
-    fn node(&mut self, slot: &Slot, place: Place, question_type: RecordType) -> Step<'a> {
+    #[inline]
+    fn node(
+        &mut self,
+        zone: u32,
+        place: &Place<'a>,
+        spot: Spot,
+        question_type: RecordType,
+    ) -> Step {
         let is_address = matches!(question_type, RecordType::A | RecordType::AAAA);
-        if let (Some(pool), true) = (slot.pool(), is_address) {
+        if let (Some(pool), true) = (place.pool, is_address) {
             match self.choose(pool, question_type) {
-                Some(rrset) => self.put_answer(rrset, place),
-                None => self.deny(slot, place),
+                Some(rrset) => self.put_answer(&rrset, spot),
+                None => self.deny(zone, spot),
             }
             return Step::Done(Rcode::NOERROR);
         }
-        let node = self.zones.node(slot);
-        if let Some(rrset) = node.rrset(question_type) {
-            self.put_answer(rrset, place);
-            return Step::Done(Rcode::NOERROR);
+        if let Some(node) = &place.node {
+            let origin_length = self.origin_length(zone);
+            if let Some(rrset) = node.rrset(question_type) {
+                self.reply.put(Section::Answer, &rrset, spot.names(node, origin_length));
+                return Step::Done(Rcode::NOERROR);
+            }
+            if let Some(rrset) = node.rrset(RecordType::CNAME) {
+                return self.alias(&rrset, node, zone, spot, question_type);
+            }
         }
-        if let Some(rrset) = node.rrset(RecordType::CNAME) {
-            return self.alias(rrset, slot.zone, place, question_type);
-        }
-        let has_data = !node.rrsets.is_empty() || slot.pool().is_some();
+        let has_data = place.pool.is_some() || place.node.is_some_and(|node| node.has(HAS_DATA));
         if question_type == RecordType::ANY && has_data {
-            self.put_answer(&ANY_ANSWER, place);
+            self.put_answer(&ANY_ANSWER.get(), spot);
         } else {
-            self.deny(slot, place);
+            self.deny(zone, spot);
         }
         Step::Done(Rcode::NOERROR)
     }
 
-    fn put_answer(&mut self, rrset: &Rrset, place: Place) {
-        self.reply.put(Section::Answer, rrset, place.name, place.origin);
+    /// Puts an rrset that has no names in it.
+    fn put_answer(&mut self, rrset: &Rrset<'_>, spot: Spot) {
+        let names = Names { owner: spot.name, origin: spot.origin, owner_length: spot.name_length };
+        self.reply.put(Section::Answer, rrset, names);
     }
 
     /// Lets the caller choose one of a pool's answers.
-    fn choose(&mut self, pool: usize, question_type: RecordType) -> Option<&'a Rrset> {
+    fn choose(&mut self, pool: usize, question_type: RecordType) -> Option<Rrset<'a>> {
         let subnet = self.request.edns.and_then(|edns| edns.subnet);
         let told = subnet.and_then(|subnet| Some((subnet, subnet.client_address()?)));
         let client = match told {
@@ -385,68 +490,175 @@ impl<'a> Resolver<'a, '_> {
     }
 
     /// Puts an alias and says where it leads. A question for ANY ends with it.
+    #[cold]
     fn alias(
         &mut self,
-        rrset: &'a Rrset,
+        rrset: &Rrset<'_>,
+        node: &Node<'_>,
         zone: u32,
-        place: Place,
+        spot: Spot,
         question_type: RecordType,
-    ) -> Step<'a> {
-        let start = self.reply.put(Section::Answer, rrset, place.name, place.origin);
-        match (start, &rrset.target) {
-            (Some(start), Some(target)) if question_type != RecordType::ANY => {
-                // A target that is the origin itself is nothing but a pointer to it.
-                let is_origin = rrset.points.first() == Some(&(RECORD_HEAD_SIZE as u32));
-                let at = if is_origin { place.origin } else { start + RECORD_HEAD_SIZE };
-                Step::Follow { target, at, zone, origin: place.origin }
+    ) -> Step {
+        let names = spot.names(node, self.origin_length(zone));
+        let start = self.reply.put(Section::Answer, rrset, names);
+        let (Some(start), true) = (start, question_type != RecordType::ANY) else {
+            return Step::Done(Rcode::NOERROR);
+        };
+        let mut target = Target {
+            wire: [0; NAME_SIZE_MAX],
+            length: 0,
+            at: start + RECORD_HEAD_SIZE,
+            from: Some((zone, spot.origin)),
+        };
+        // The target ends in the one pointer that there may be, to the zone's origin.
+        let point = rrset.points().next();
+        let end = point.unwrap_or(rrset.wire.len());
+        let labels = rrset.wire.get(RECORD_HEAD_SIZE..end).unwrap_or_default();
+        let origin: &[u8] = match point {
+            Some(_) => self.zones.zone_at(zone).lower_origin(),
+            None => &[],
+        };
+        target.append(labels);
+        target.append(origin);
+        if point == Some(RECORD_HEAD_SIZE) {
+            // A target that is the origin itself is nothing but a pointer to it.
+            target.at = spot.origin;
+        }
+        if point.is_none() {
+            target.from = None;
+        }
+        Step::Follow(target)
+    }
+
+    /// Puts a DNAME and the CNAME that it makes of the name (RFC 6672, 3.1).
+    #[cold]
+    fn redirect(
+        &mut self,
+        located: &Located<'_>,
+        node: &Node<'_>,
+        name: &LowerName,
+        spot: Spot,
+    ) -> Step {
+        let Some(rrset) = node.rrset(RecordType::DNAME) else {
+            return Step::Done(Rcode::SERVFAIL);
+        };
+        let origin_length = self.origin_length(located.zone);
+        let prefix_length = name.start_of(located.labels);
+        let owner_spot = Spot {
+            name: if located.labels == 0 {
+                spot.name + spot.name_length - 1
+            } else {
+                spot.name + prefix_length
+            },
+            ..spot
+        };
+        self.reply.put(Section::Answer, &rrset, owner_spot.names(node, origin_length));
+        let mut target = Target { wire: [0; NAME_SIZE_MAX], length: 0, at: 0, from: None };
+        let prefix = name.as_wire().get(..prefix_length).unwrap_or_default();
+        if prefix.len() + rrset.first_data().len() > NAME_SIZE_MAX {
+            return Step::Done(Rcode::YXDOMAIN);
+        }
+        target.append(prefix);
+        target.append(rrset.first_data());
+        let wire = target.wire.get(..target.length).unwrap_or_default();
+        let ttl_seconds = rrset.ttl_seconds();
+        match self.reply.put_record(RecordType::CNAME, ttl_seconds, spot.name, wire) {
+            Some(start) => {
+                target.at = start + RECORD_HEAD_SIZE;
+                Step::Follow(target)
             }
-            _ => Step::Done(Rcode::NOERROR),
+            None => Step::Done(Rcode::NOERROR),
         }
     }
 
     /// The SOA of the zone, with the TTL of negative answers.
-    fn deny(&mut self, slot: &Slot, place: Place) {
-        let soa = self.zones.zone_of(slot).negative_soa();
-        self.reply.put(Section::Authority, soa, place.origin, place.origin);
+    #[inline]
+    fn deny(&mut self, zone: u32, spot: Spot) {
+        let zone = self.zones.zone_at(zone);
+        let owner_length = zone.lower_origin().len();
+        let names = Names { owner: spot.origin, origin: spot.origin, owner_length };
+        self.reply.put(Section::Authority, &zone.negative_soa(), names);
     }
 
     /// A referral: the delegation's NS, and the addresses that only this zone can tell (RFC 9471:
     /// those that do not fit set TC).
-    fn refer(&mut self, cut: &Slot, place: Place) {
-        let zone: &Zone = self.zones.zone_of(cut);
-        let node = self.zones.node(cut);
-        let Some(servers) = node.rrset(RecordType::NS) else {
+    #[inline]
+    fn refer(&mut self, zone: u32, cut: &Node<'a>, spot: Spot) {
+        let Some(servers) = cut.rrset(RecordType::NS) else {
             return;
         };
-        let owner = place.name + place.name_length - node.owner.as_wire().len();
-        let Some(start) = self.reply.put(Section::Authority, servers, owner, place.origin) else {
+        let zone = self.zones.zone_at(zone);
+        let owner_length = cut.owner().len() + zone.lower_origin().len();
+        let owner = spot.name + spot.name_length.saturating_sub(owner_length);
+        let names = Names { owner, origin: spot.origin, owner_length };
+        let Some(start) = self.reply.put(Section::Authority, &servers, names) else {
             return;
         };
-        for glue in &node.glue {
-            let Some(host) = zone.nodes().get(glue.node as usize) else {
-                continue;
-            };
-            let owner = start + glue.target_offset as usize;
+        for (target, host) in cut.glue() {
+            let host = zone.node(host);
+            let names = Names { owner: start + target, origin: spot.origin, owner_length: 0 };
             for record_type in [RecordType::A, RecordType::AAAA] {
                 if let Some(rrset) = host.rrset(record_type) {
-                    self.reply.put(Section::Additional, rrset, owner, place.origin);
+                    self.reply.put(Section::Additional, &rrset, names);
                 }
             }
         }
     }
-}
 
-/// The questions that no zone is asked about.
-fn refuse(question: &Question<'_>) -> Option<Rcode> {
-    match question.record_type {
-        RecordType::OPT | RecordType::TSIG | RecordType::TKEY => Some(Rcode::FORMERR),
-        RecordType::AXFR | RecordType::IXFR => Some(Rcode::REFUSED),
-        _ => (question.class != CLASS_IN).then_some(Rcode::REFUSED),
+    /// The questions that no zone is asked about.
+    #[inline]
+    fn refuse(&mut self, question: &Question<'_>, name: &LowerName) -> Option<Rcode> {
+        match (question.class, question.record_type) {
+            (_, RecordType::OPT | RecordType::TSIG | RecordType::TKEY) => Some(Rcode::FORMERR),
+            (_, RecordType::AXFR | RecordType::IXFR) => Some(Rcode::REFUSED),
+            (CLASS_IN, _) => None,
+            (CLASS_CHAOS, _) => Some(self.chaos(question, name)),
+            _ => Some(Rcode::REFUSED),
+        }
+    }
+
+    /// The server's own names (RFC 4892).
+    #[cold]
+    fn chaos(&mut self, question: &Question<'_>, name: &LowerName) -> Rcode {
+        let text = match name.as_wire() {
+            b"\x07version\x04bind\x00" | b"\x07version\x06server\x00" => self.context.version,
+            b"\x08hostname\x04bind\x00" | b"\x02id\x06server\x00" => self.context.server_id,
+            _ => &[],
+        };
+        let is_text = matches!(question.record_type, RecordType::TXT | RecordType::ANY);
+        let mut data = [0; CHAOS_TEXT_SIZE_MAX + 1];
+        let Some((length, place)) = data.split_first_mut() else {
+            return Rcode::SERVFAIL;
+        };
+        let Some(place) = place.get_mut(..text.len()).filter(|place| is_text && !place.is_empty())
+        else {
+            return Rcode::REFUSED;
+        };
+        place.copy_from_slice(text);
+        *length = text.len() as u8;
+        let data = data.get(..=text.len()).unwrap_or_default();
+        self.reply.put_chaos(data);
+        self.authoritative = true;
+        Rcode::NOERROR
     }
 }
 
+impl Target {
+    fn append(&mut self, bytes: &[u8]) {
+        if let Some(place) = self.wire.get_mut(self.length..self.length + bytes.len()) {
+            place.copy_from_slice(bytes);
+            self.length += bytes.len();
+        }
+    }
+}
+
+const CHAOS_TEXT_SIZE_MAX: usize = 128;
+
 /// `HINFO "RFC8482" ""` for an hour.
-static ANY_ANSWER: LazyLock<Rrset> = LazyLock::new(|| {
+static ANY_ANSWER: LazyLock<OwnedRrset> = LazyLock::new(|| {
+    let mut rrset = NewRrset::default();
     let data = std::iter::once(&b"\x07RFC8482\x00"[..]);
-    Rrset::compile(RecordType::HINFO, 3600, data, &Name::root())
+    let around = Around { owner: &[0], relative_length: 0 };
+    compile(&mut rrset, RecordType::HINFO, 3600, data, around);
+    rrset.to_owned()
 });

@@ -63,12 +63,16 @@ impl Rcode {
     pub const NOERROR: Rcode = Rcode(0);
     /// The query could not be read.
     pub const FORMERR: Rcode = Rcode(1);
+    /// Something is wrong with this server.
+    pub const SERVFAIL: Rcode = Rcode(2);
     /// The name does not exist.
     pub const NXDOMAIN: Rcode = Rcode(3);
     /// Not done here: opcodes other than QUERY.
     pub const NOTIMP: Rcode = Rcode(4);
     /// Not for this server: names outside its zones.
     pub const REFUSED: Rcode = Rcode(5);
+    /// A DNAME makes a name that is too long.
+    pub const YXDOMAIN: Rcode = Rcode(6);
     /// An EDNS version above 0.
     pub const BADVERS: Rcode = Rcode(16);
 }
@@ -78,9 +82,11 @@ impl fmt::Display for Rcode {
         match self.0 {
             0 => f.write_str("NOERROR"),
             1 => f.write_str("FORMERR"),
+            2 => f.write_str("SERVFAIL"),
             3 => f.write_str("NXDOMAIN"),
             4 => f.write_str("NOTIMP"),
             5 => f.write_str("REFUSED"),
+            6 => f.write_str("YXDOMAIN"),
             16 => f.write_str("BADVERS"),
             other => write!(f, "RCODE{other}"),
         }

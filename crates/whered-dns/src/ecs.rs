@@ -73,13 +73,12 @@ impl<'q> Subnet<'q> {
         4 + 4 + self.address.len()
     }
 
-    /// Writes the option into a reply.
-    pub(crate) fn write(&self, scope_length_bits: u8, reply: &mut Vec<u8>) {
-        reply.extend_from_slice(&OPTION_SUBNET.to_be_bytes());
-        reply.extend_from_slice(&(4 + self.address.len() as u16).to_be_bytes());
-        reply.extend_from_slice(&self.family.to_be_bytes());
-        reply.extend_from_slice(&[self.source_length_bits, scope_length_bits]);
-        reply.extend_from_slice(self.address);
+    /// The option's code, length and first bytes in a reply; the address follows.
+    pub(crate) fn head(&self, scope_length_bits: u8) -> [u8; 8] {
+        let [c0, c1] = OPTION_SUBNET.to_be_bytes();
+        let [l0, l1] = (4 + self.address.len() as u16).to_be_bytes();
+        let [f0, f1] = self.family.to_be_bytes();
+        [c0, c1, l0, l1, f0, f1, self.source_length_bits, scope_length_bits]
     }
 }
 

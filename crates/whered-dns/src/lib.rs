@@ -1,4 +1,5 @@
-//! Names, messages, zones, and one pure function from query bytes to answer bytes: [`answer`].
+//! Names, messages, zones, and one pure function from query bytes to answer bytes: [`answer`], and
+//! the same for many at once: [`answer_batch`].
 //!
 //! Not for: sockets, files, clocks, and where a place comes from. Files are bytes handed in
 //! (`$INCLUDE` is a callback); which of a pool's answers a client gets is the caller's `choose`.
@@ -14,9 +15,12 @@
 #![forbid(unsafe_code)]
 
 mod answer;
+mod batch;
 mod code;
+mod cookie;
 mod ecs;
-mod index;
+mod limit;
+mod lower;
 pub mod message;
 mod name;
 mod reply;
@@ -25,7 +29,10 @@ mod zone;
 mod zones;
 
 pub use answer::{CHAIN_LENGTH_MAX, Choice, Client, Context, Outcome, Transport, answer};
+pub use batch::{Answers, BATCH_SIZE, Query, Workspace, answer_batch};
 pub use code::{Rcode, RecordType};
+pub use cookie::CookieSecrets;
+pub use limit::RateLimit;
 pub use name::{NAME_SIZE_MAX, Name, NameError};
 pub use zone::{Zone, ZoneError};
 pub use zones::{Answer, Pool, PoolOwnerReason, Zones, ZonesBuilder, ZonesError};

@@ -1,12 +1,10 @@
-//! Domain names: the owned form that zones and configuration use, and the form a question is read
-//! into.
+//! Domain names as zones and configuration own them.
 //!
-//! Not for: names inside messages with compression pointers (`message.rs` reads those).
+//! Not for: names inside messages with compression pointers (`message.rs` reads those), the form
+//! that lookups want (`lower.rs`).
 //!
 //! ```text
 //! Name       wire:  03 w w w 07 e x a m p l e 03 c o m 00     case as it was written
-//! LowerName  bytes: the same in lower case, in a fixed array on the stack
-//!            starts: 0  4  12  16                             where each label begins
 //! ```
 //!
 //! Invariants: at most 255 bytes with the root's zero, labels of 1 to 63 bytes. A length byte is
@@ -66,43 +64,8 @@ impl Name {
     ///
     /// Says what is wrong with the name: empty label, too long, bad escape.
     pub fn from_text(text: &[u8], origin: Option<&Name>) -> Result<Name, NameError> {
-        match text {
-            b"" => return Err(NameError::Empty),
-            b"." => return Ok(Name::root()),
-            _ => {}
-        }
         let mut wire = Vec::with_capacity(text.len() + 2);
-        let mut rest = text;
-        let mut absolute = false;
-        while !rest.is_empty() {
-            let label_start = wire.len();
-            wire.push(0);
-            absolute = false;
-            while let Some((byte, is_dot, after)) = next_byte(rest)? {
-                rest = after;
-                if is_dot {
-                    absolute = true;
-                    break;
-                }
-                wire.push(byte);
-            }
-            let length = wire.len() - label_start - 1;
-            match length {
-                0 => return Err(NameError::EmptyLabel),
-                1..=LABEL_SIZE_MAX => {}
-                _ => return Err(NameError::LabelTooLong { length }),
-            }
-            if let Some(slot) = wire.get_mut(label_start) {
-                *slot = length as u8;
-            }
-        }
-        match origin {
-            Some(origin) if !absolute => wire.extend_from_slice(&origin.wire),
-            _ => wire.push(0),
-        }
-        if wire.len() > NAME_SIZE_MAX {
-            return Err(NameError::TooLong { length: wire.len() });
-        }
+        append_text(text, origin.map_or(&[0], Name::as_wire), &mut wire)?;
         Ok(Name { wire: wire.into() })
     }
 
@@ -147,6 +110,56 @@ impl Name {
     pub fn is_wildcard(&self) -> bool {
         self.wire.starts_with(b"\x01*")
     }
+}
+
+/// Appends the wire form of a name's text to `wire`; a name without a dot at its end continues with
+/// `origin`, a name in wire form. What was there before stays; after an error, rubbish may follow.
+///
+/// # Errors
+///
+/// As [`Name::from_text`].
+pub(crate) fn append_text(text: &[u8], origin: &[u8], wire: &mut Vec<u8>) -> Result<(), NameError> {
+    let begin = wire.len();
+    match text {
+        b"" => return Err(NameError::Empty),
+        b"." => {
+            wire.push(0);
+            return Ok(());
+        }
+        _ => {}
+    }
+    let mut rest = text;
+    let mut absolute = false;
+    while !rest.is_empty() {
+        let label_start = wire.len();
+        wire.push(0);
+        absolute = false;
+        // Nearly every label is of plain bytes, which are taken together.
+        let plain = rest.iter().position(|byte| matches!(byte, b'.' | b'\\'));
+        let (run, tail) = rest.split_at(plain.unwrap_or(rest.len()));
+        wire.extend_from_slice(run);
+        rest = tail;
+        while let Some((byte, is_dot, after)) = next_byte(rest)? {
+            rest = after;
+            if is_dot {
+                absolute = true;
+                break;
+            }
+            wire.push(byte);
+        }
+        let length = wire.len() - label_start - 1;
+        match length {
+            0 => return Err(NameError::EmptyLabel),
+            1..=LABEL_SIZE_MAX => {}
+            _ => return Err(NameError::LabelTooLong { length }),
+        }
+        if let Some(slot) = wire.get_mut(label_start) {
+            *slot = length as u8;
+        }
+    }
+    wire.extend_from_slice(if absolute { &[0] } else { origin });
+    let length = wire.len() - begin;
+    if length > NAME_SIZE_MAX { Err(NameError::TooLong { length }) } else { Ok(()) }
 }
 
 /// A byte of a name's text: the byte, whether it is a dot between labels, the text behind it.
@@ -260,7 +273,6 @@ impl PartialOrd for Name {
 }
 
 /// Where the labels of one name begin.
-#[derive(Clone)]
 struct Starts {
     at: [u8; LABEL_COUNT_MAX],
     count: u8,
@@ -370,84 +382,6 @@ impl fmt::Display for NameError {
 }
 
 impl std::error::Error for NameError {}
-
-/// A name in lower case on the stack, with what a lookup needs: label starts and hashes.
-#[derive(Clone)]
-pub(crate) struct LowerName {
-    bytes: [u8; NAME_SIZE_MAX],
-    length: u8,
-    starts: Starts,
-}
-
-impl LowerName {
-    /// Reads the uncompressed name that `bytes` begin with. A compression pointer is no label.
-    pub(crate) fn read(bytes: &[u8]) -> Option<LowerName> {
-        let length = wire_name_length(bytes)?;
-        let source = bytes.get(..length)?;
-        let mut name = LowerName {
-            bytes: [0; NAME_SIZE_MAX],
-            length: length as u8,
-            starts: Starts::of(source),
-        };
-        let target = name.bytes.get_mut(..length)?;
-        target.copy_from_slice(source);
-        target.make_ascii_lowercase();
-        Some(name)
-    }
-
-    /// The root.
-    pub(crate) fn root() -> LowerName {
-        let starts = Starts { at: [0; LABEL_COUNT_MAX], count: 0 };
-        LowerName { bytes: [0; NAME_SIZE_MAX], length: 1, starts }
-    }
-
-    pub(crate) fn as_wire(&self) -> &[u8] {
-        self.bytes.get(..usize::from(self.length)).unwrap_or_default()
-    }
-
-    /// The hash of the whole name; equals what [`hash_name`] says of the same name in any case.
-    pub(crate) fn hash(&self) -> u64 {
-        self.starts.labels_from_the_root(&self.bytes).fold(HASH_OF_ROOT, hash_below)
-    }
-
-    /// Every proper ancestor and its hash, the root first, as suffixes of the wire form.
-    pub(crate) fn ancestors(&self) -> impl Iterator<Item = (&[u8], u64)> {
-        let count = usize::from(self.starts.count);
-        let starts = self.starts.at.get(..count).unwrap_or_default();
-        let root = usize::from(self.length).saturating_sub(1);
-        let starts = std::iter::once(root).chain(starts.iter().rev().map(|&start| start.into()));
-        let labels = self.starts.labels_from_the_root(&self.bytes);
-        let hashes =
-            std::iter::once(HASH_OF_ROOT).chain(labels.scan(HASH_OF_ROOT, |hash, label| {
-                *hash = hash_below(*hash, label);
-                Some(*hash)
-            }));
-        let suffix = |(start, hash)| (self.as_wire().get(start..).unwrap_or_default(), hash);
-        starts.zip(hashes).map(suffix).take(count)
-    }
-}
-
-/// The hash of the root, from which every name's hash grows label by label.
-pub(crate) const HASH_OF_ROOT: u64 = 0x9e37_79b9_7f4a_7c15;
-
-/// The hash of `label` (lower case) below the name with hash `parent`.
-pub(crate) fn hash_below(parent: u64, label: &[u8]) -> u64 {
-    let mut hash = parent ^ (label.len() as u64).rotate_left(56);
-    for chunk in label.chunks(8) {
-        let mut word = [0; 8];
-        if let Some(part) = word.get_mut(..chunk.len()) {
-            part.copy_from_slice(chunk);
-        }
-        hash = (hash ^ u64::from_le_bytes(word)).wrapping_mul(0xd6e8_feb8_6659_fd93);
-        hash ^= hash >> 32;
-    }
-    hash
-}
-
-/// The hash of a name in wire form, in any case.
-pub(crate) fn hash_name(name: &Name) -> u64 {
-    LowerName::read(name.as_wire()).map_or(HASH_OF_ROOT, |name| name.hash())
-}
 
 #[cfg(test)]
 #[path = "name_tests.rs"]

@@ -9,19 +9,27 @@
 //!
 //! Truncation (RFC 2181, 9): rrsets are written whole and in order; the first one that does not fit
 //! sets TC, and nothing follows but OPT. A single rrset that is too large leaves its section empty.
-//! Invariants: the reply is never longer than the limit; pointers point backwards, below 16384.
-//! Cost: one copy per rrset, one 2-byte write per pointer. No allocation once the vector has grown.
+//! Invariants: the reply is never longer than the limit, nor than the room; pointers point
+//! backwards, below 16384.
+//! Cost: one copy per rrset. An rrset is compiled for the place behind a question for its owner;
+//! only elsewhere its pointers are written, one by one. No allocation.
 #![deny(clippy::indexing_slicing)]
 
 use crate::code::{Rcode, RecordType};
+use crate::cookie::OPTION_SIZE as COOKIE_SIZE;
 use crate::request::{HEADER_SIZE, Request};
-use crate::zone::{RECORD_HEAD_SIZE, Rrset};
+use crate::zone::Rrset;
+use crate::zone::layout::RECORD_HEAD_SIZE;
 
 /// Where the question's name stands in every reply.
 pub(crate) const QUESTION_OFFSET: usize = HEADER_SIZE;
 const POINTER_OFFSET_MAX: usize = 0x3fff;
+/// How far into an rrset its own pointers may point; `compile.rs` keeps to it.
+const OWN_POINTER_MAX: usize = POINTER_OFFSET_MAX / 8;
 const OPT_SIZE: usize = 11;
 const SERVER_ID_SIZE_MAX: usize = 128;
+/// The size of UDP queries that this server is ready to take.
+const SERVER_UDP_SIZE: u16 = 1232;
 
 /// The sections after the question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,44 +39,62 @@ pub(crate) enum Section {
     Additional,
 }
 
+/// Where an rrset's names stand in the reply.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Names {
+    /// What stands as its owner.
+    pub(crate) owner: usize,
+    /// Its zone's origin.
+    pub(crate) origin: usize,
+    /// The size of the owner for which it was compiled, in wire form.
+    pub(crate) owner_length: usize,
+}
+
+/// What OPT says beside the response code.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Options<'a> {
+    pub(crate) server_id: &'a [u8],
+    pub(crate) cookie: Option<[u8; COOKIE_SIZE]>,
+}
+
 /// A reply that is being written.
 pub(crate) struct Reply<'r, 'q> {
-    bytes: &'r mut Vec<u8>,
+    room: &'r mut [u8],
+    at: usize,
     request: &'r Request<'q>,
-    server_id: &'r [u8],
+    options: Options<'r>,
     size_max: usize,
-    answer_count: u16,
-    authority_count: u16,
-    additional_count: u16,
+    counts: [u16; 3],
     truncated: bool,
 }
 
 impl<'r, 'q> Reply<'r, 'q> {
     /// Starts with room for the header, and the question if there is one.
+    #[inline]
     pub(crate) fn begin(
-        bytes: &'r mut Vec<u8>,
+        room: &'r mut [u8],
         request: &'r Request<'q>,
-        server_id: &'r [u8],
+        mut options: Options<'r>,
         size_max: usize,
     ) -> Reply<'r, 'q> {
-        bytes.clear();
-        bytes.extend_from_slice(&[0; HEADER_SIZE]);
-        if let Some(question) = &request.question {
-            bytes.extend_from_slice(question.bytes);
+        let fits = (1..=SERVER_ID_SIZE_MAX).contains(&options.server_id.len());
+        if !fits || !request.edns.is_some_and(|edns| edns.wants_server_id) {
+            options.server_id = &[];
         }
-        let fits = (1..=SERVER_ID_SIZE_MAX).contains(&server_id.len());
-        let wanted = request.edns.is_some_and(|edns| edns.wants_server_id);
+        let size_max = size_max.min(room.len());
         let mut reply = Reply {
-            bytes,
+            room,
+            at: HEADER_SIZE,
             request,
-            server_id: if fits && wanted { server_id } else { &[] },
+            options,
             size_max,
-            answer_count: 0,
-            authority_count: 0,
-            additional_count: 0,
+            counts: [0; 3],
             truncated: false,
         };
-        reply.size_max -= reply.opt_size();
+        reply.size_max = size_max.saturating_sub(reply.opt_size());
+        if let Some(question) = &request.question {
+            reply.append(question.bytes);
+        }
         reply
     }
 
@@ -77,66 +103,110 @@ impl<'r, 'q> Reply<'r, 'q> {
             return 0;
         };
         let subnet = edns.subnet.map_or(0, |subnet| subnet.size());
-        let server_id = if self.server_id.is_empty() { 0 } else { 4 + self.server_id.len() };
-        OPT_SIZE + subnet + server_id
+        let server_id = match self.options.server_id.len() {
+            0 => 0,
+            length => 4 + length,
+        };
+        OPT_SIZE + subnet + server_id + self.options.cookie.map_or(0, |cookie| cookie.len())
     }
 
-    /// Appends an rrset whose owner stands at `owner` and whose zone's origin at `origin` in the
-    /// reply. Gives where its wire begins; none when it did not fit, now or before.
+    #[inline]
+    fn append(&mut self, bytes: &[u8]) {
+        if let Some(place) = self.room.get_mut(self.at..self.at + bytes.len()) {
+            place.copy_from_slice(bytes);
+            self.at += bytes.len();
+        }
+    }
+
+    /// Appends an rrset. Gives where its wire begins; none when it did not fit, now or before.
+    #[inline]
     pub(crate) fn put(
         &mut self,
         section: Section,
-        rrset: &Rrset,
-        owner: usize,
-        origin: usize,
+        rrset: &Rrset<'_>,
+        names: Names,
     ) -> Option<usize> {
-        let start = self.bytes.len();
-        let reachable = owner.max(origin) <= POINTER_OFFSET_MAX;
-        if self.truncated || !reachable || start + rrset.wire.len() > self.size_max {
+        let start = self.at;
+        let in_reach = || {
+            let origin = names.origin <= POINTER_OFFSET_MAX;
+            rrset.points().next().is_none()
+                || (origin && start <= POINTER_OFFSET_MAX - OWN_POINTER_MAX)
+        };
+        let fits = start + rrset.wire.len() <= self.size_max;
+        if self.truncated || !fits || names.owner > POINTER_OFFSET_MAX || !in_reach() {
             self.truncated = true;
             return None;
         }
-        self.bytes.extend_from_slice(&rrset.wire);
-        let wire = self.bytes.get_mut(start..)?;
-        for &point in &rrset.points {
-            set_pointer(wire, point as usize, origin);
+        self.append(rrset.wire);
+        let compiled_for = QUESTION_OFFSET + names.owner_length + 4;
+        if names.owner != QUESTION_OFFSET || start != compiled_for {
+            let wire = self.room.get_mut(start..self.at)?;
+            adapt(wire, rrset, names, start);
         }
-        if owner != QUESTION_OFFSET {
-            let mut at = 0;
-            while let Some(head) = wire.get(at..).and_then(|rest| rest.first_chunk()) {
-                let head: &[u8; RECORD_HEAD_SIZE] = head;
-                let [.., high, low] = *head;
-                set_pointer(wire, at, owner);
-                at += RECORD_HEAD_SIZE + usize::from(u16::from_be_bytes([high, low]));
-            }
-        }
-        match section {
-            Section::Answer => self.answer_count += rrset.count,
-            Section::Authority => self.authority_count += rrset.count,
-            Section::Additional => self.additional_count += rrset.count,
+        if let Some(count) = self.counts.get_mut(section as usize) {
+            *count += rrset.count;
         }
         Some(start)
     }
 
-    /// Appends OPT and writes the header.
-    pub(crate) fn finish(self, rcode: Rcode, authoritative: bool, scope_length_bits: u8) {
-        let mut additional_count = self.additional_count;
-        if let Some(edns) = &self.request.edns {
-            additional_count += 1;
+    /// Appends one record to the answer section whose data are written as they are.
+    pub(crate) fn put_record(
+        &mut self,
+        record_type: RecordType,
+        ttl_seconds: u32,
+        owner: usize,
+        data: &[u8],
+    ) -> Option<usize> {
+        self.put_record_of(1, record_type, ttl_seconds, owner, data)
+    }
+
+    /// Answers a question of class CHAOS by one text.
+    pub(crate) fn put_chaos(&mut self, data: &[u8]) {
+        self.put_record_of(3, RecordType::TXT, 0, QUESTION_OFFSET, data);
+    }
+
+    fn put_record_of(
+        &mut self,
+        class: u8,
+        record_type: RecordType,
+        ttl_seconds: u32,
+        owner: usize,
+        data: &[u8],
+    ) -> Option<usize> {
+        let start = self.at;
+        let size = RECORD_HEAD_SIZE + data.len();
+        if self.truncated || owner > POINTER_OFFSET_MAX || start + size > self.size_max {
+            self.truncated = true;
+            return None;
+        }
+        self.append(&pointer(owner));
+        self.append(&record_type.0.to_be_bytes());
+        self.append(&[0, class]);
+        self.append(&ttl_seconds.to_be_bytes());
+        self.append(&(data.len() as u16).to_be_bytes());
+        self.append(data);
+        let [answers, ..] = &mut self.counts;
+        *answers += 1;
+        Some(start)
+    }
+
+    /// Appends OPT and writes the header. Gives the reply's size.
+    #[inline]
+    pub(crate) fn finish(
+        mut self,
+        rcode: Rcode,
+        authoritative: bool,
+        scope_length_bits: u8,
+    ) -> usize {
+        if let Some(edns) = self.request.edns {
             let size = self.opt_size() - OPT_SIZE;
             let [extended, _] = (rcode.0 << 4).to_be_bytes();
-            self.bytes.push(0);
-            self.bytes.extend_from_slice(&RecordType::OPT.0.to_be_bytes());
-            self.bytes.extend_from_slice(&SERVER_UDP_SIZE.to_be_bytes());
-            self.bytes.extend_from_slice(&[extended, 0, u8::from(edns.dnssec_ok) << 7, 0]);
-            self.bytes.extend_from_slice(&(size as u16).to_be_bytes());
-            if let Some(subnet) = edns.subnet {
-                subnet.write(scope_length_bits, self.bytes);
-            }
-            if !self.server_id.is_empty() {
-                self.bytes.extend_from_slice(&[0, 3]);
-                self.bytes.extend_from_slice(&(self.server_id.len() as u16).to_be_bytes());
-                self.bytes.extend_from_slice(self.server_id);
+            let [u0, u1] = SERVER_UDP_SIZE.to_be_bytes();
+            let [s0, s1] = (size as u16).to_be_bytes();
+            let dnssec_ok = u8::from(edns.dnssec_ok) << 7;
+            self.append(&[0, 0, 41, u0, u1, extended, 0, dnssec_ok, 0, s0, s1]);
+            if size > 0 {
+                self.append_options(scope_length_bits);
             }
         }
         let header = &self.request.header;
@@ -144,25 +214,77 @@ impl<'r, 'q> Reply<'r, 'q> {
             | u16::from(authoritative) << 10
             | u16::from(self.truncated) << 9
             | (rcode.0 & 15);
+        let [answers, authorities, additionals] = self.counts;
         let words = [
             header.id,
             flags,
             self.request.question.is_some().into(),
-            self.answer_count,
-            self.authority_count,
-            additional_count,
+            answers,
+            authorities,
+            additionals + u16::from(self.request.edns.is_some()),
         ];
-        for (place, word) in self.bytes.chunks_exact_mut(2).zip(words) {
-            place.copy_from_slice(&word.to_be_bytes());
+        for (place, word) in self.room.as_chunks_mut::<2>().0.iter_mut().zip(words) {
+            *place = word.to_be_bytes();
+        }
+        self.at
+    }
+
+    #[cold]
+    fn append_options(&mut self, scope_length_bits: u8) {
+        if let Some(subnet) = self.request.edns.and_then(|edns| edns.subnet) {
+            self.append(&subnet.head(scope_length_bits));
+            self.append(subnet.address);
+        }
+        if !self.options.server_id.is_empty() {
+            self.append(&[0, 3]);
+            self.append(&(self.options.server_id.len() as u16).to_be_bytes());
+            self.append(self.options.server_id);
+        }
+        if let Some(cookie) = self.options.cookie {
+            self.append(&cookie);
         }
     }
 }
 
-/// The size of UDP queries that this server is ready to take.
-const SERVER_UDP_SIZE: u16 = 1232;
-
-fn set_pointer(wire: &mut [u8], at: usize, target: usize) {
-    if let Some(place) = wire.get_mut(at..at + 2) {
-        place.copy_from_slice(&(0xc000 | target as u16).to_be_bytes());
+/// Writes the pointers of an rrset anew that stands elsewhere than it was compiled for.
+fn adapt(wire: &mut [u8], rrset: &Rrset<'_>, names: Names, start: usize) {
+    let owner_end = QUESTION_OFFSET + names.owner_length;
+    for point in rrset.points() {
+        let Some(place) = wire.get_mut(point..point + 2).and_then(<[u8]>::first_chunk_mut) else {
+            continue;
+        };
+        let compiled = usize::from(u16::from_be_bytes(*place)) & POINTER_OFFSET_MAX;
+        *place = pointer(match compiled {
+            QUESTION_OFFSET => names.owner,
+            _ if compiled < owner_end => names.origin,
+            _ => compiled - (owner_end + 4) + start,
+        });
     }
+    if names.owner == QUESTION_OFFSET {
+        return;
+    }
+    let mut at = 0;
+    while let Some(head) = wire.get_mut(at..).and_then(<[u8]>::first_chunk_mut) {
+        let head: &mut [u8; RECORD_HEAD_SIZE] = head;
+        let [high, low, .., length_high, length_low] = head;
+        [*high, *low] = pointer(names.owner);
+        at += RECORD_HEAD_SIZE + usize::from(u16::from_be_bytes([*length_high, *length_low]));
+    }
+}
+
+#[inline]
+fn pointer(target: usize) -> [u8; 2] {
+    (0xc000 | target as u16).to_be_bytes()
+}
+
+/// Turns a whole reply into one that says nothing but to ask again by TCP. Gives its new size.
+pub(crate) fn truncate(reply: &mut [u8], question_size: usize) -> usize {
+    let [_, _, flags, _, _, _, counts @ ..] = reply else {
+        return 0;
+    };
+    *flags |= 2;
+    for byte in counts.iter_mut().take(6) {
+        *byte = 0;
+    }
+    HEADER_SIZE + question_size
 }

@@ -13,8 +13,9 @@
 #![deny(clippy::indexing_slicing)]
 
 use crate::code::{Rcode, RecordType};
+use crate::cookie::OPTION_COOKIE;
 use crate::ecs::{OPTION_SUBNET, Subnet};
-use crate::name::LowerName;
+use crate::lower::LowerName;
 
 pub(crate) const HEADER_SIZE: usize = 12;
 const OPTION_NSID: u16 = 3;
@@ -47,13 +48,15 @@ pub(crate) struct Edns<'q> {
     pub(crate) subnet: Option<Subnet<'q>>,
     /// The client asks which server this is (RFC 5001).
     pub(crate) wants_server_id: bool,
+    /// The client's cookie, and the one that a server gave it (RFC 7873).
+    pub(crate) cookie: Option<&'q [u8]>,
 }
 
-/// A question as it stands in the query, and ready for lookups.
+/// A question as it stands in the query.
+#[derive(Clone, Copy)]
 pub(crate) struct Question<'q> {
     /// Name, type and class with the name's case kept.
     pub(crate) bytes: &'q [u8],
-    pub(crate) name: LowerName,
     pub(crate) record_type: RecordType,
     pub(crate) class: u16,
 }
@@ -63,26 +66,32 @@ pub(crate) struct Request<'q> {
     pub(crate) header: Header,
     pub(crate) question: Option<Question<'q>>,
     pub(crate) edns: Option<Edns<'q>>,
+    /// What the reply says of a query that cannot be answered.
+    pub(crate) fault: Option<Rcode>,
 }
 
 impl<'q> Request<'q> {
-    /// Reads a query. None when it has no readable header. With a fault the reply is an error.
-    pub(crate) fn read(query: &'q [u8]) -> Option<(Request<'q>, Result<(), Rcode>)> {
-        let mut bytes = Bytes { rest: query };
-        let mut word = || bytes.u16();
-        let (id, flags) = (word()?, word()?);
-        let counts = [word()?, word()?, word()?, word()?];
-        let header = Header { id, flags, counts };
-        let mut request = Request { header, question: None, edns: None };
-        let verdict = request.read_body(&mut bytes);
-        Some((request, verdict))
+    /// Reads a query, and its question's name into `name` for lookups. None when it has no readable
+    /// header. With a fault the reply is an error.
+    #[inline]
+    pub(crate) fn read(query: &'q [u8], name: &mut LowerName) -> Option<Request<'q>> {
+        let (head, rest) = query.split_first_chunk::<HEADER_SIZE>()?;
+        let word = |at: usize| {
+            let bytes = head.get(at..at + 2).and_then(<[u8]>::first_chunk).copied();
+            u16::from_be_bytes(bytes.unwrap_or_default())
+        };
+        let header =
+            Header { id: word(0), flags: word(2), counts: [word(4), word(6), word(8), word(10)] };
+        let mut request = Request { header, question: None, edns: None, fault: None };
+        request.fault = request.read_body(&mut Bytes { rest }, name).err();
+        Some(request)
     }
 
-    fn read_body(&mut self, bytes: &mut Bytes<'q>) -> Result<(), Rcode> {
+    fn read_body(&mut self, bytes: &mut Bytes<'q>, name: &mut LowerName) -> Result<(), Rcode> {
         let [question_count, answer_count, authority_count, additional_count] = self.header.counts;
         let is_query = self.header.flags & 0x7800 == 0;
         if question_count == 1 {
-            self.question = Question::read(bytes);
+            self.question = Question::read(bytes, name);
         }
         if !is_query {
             return Err(Rcode::NOTIMP);
@@ -113,14 +122,13 @@ impl<'q> Request<'q> {
 }
 
 impl<'q> Question<'q> {
-    fn read(bytes: &mut Bytes<'q>) -> Option<Question<'q>> {
-        let start = bytes.rest;
-        let name = LowerName::read(start)?;
-        let size = name.as_wire().len() + 4;
-        let question = start.get(..size)?;
-        bytes.take(size - 4)?;
-        let (record_type, class) = (RecordType(bytes.u16()?), bytes.u16()?);
-        Some(Question { bytes: question, name, record_type, class })
+    #[inline]
+    fn read(bytes: &mut Bytes<'q>, name: &mut LowerName) -> Option<Question<'q>> {
+        let length = name.read(bytes.rest)?;
+        let question = bytes.take(length + 4)?;
+        let &[t0, t1, c0, c1] = question.last_chunk()?;
+        let record_type = RecordType(u16::from_be_bytes([t0, t1]));
+        Some(Question { bytes: question, record_type, class: u16::from_be_bytes([c0, c1]) })
     }
 }
 
@@ -135,13 +143,14 @@ impl<'q> Edns<'q> {
             dnssec_ok: flags & 0x80 != 0,
             subnet: None,
             wants_server_id: false,
+            cookie: None,
         };
         if edns.version != 0 {
             return (edns, Err(Rcode::BADVERS));
         }
         let read = edns.read_options(record.data).ok_or(Rcode::FORMERR);
         if read.is_err() {
-            edns.subnet = None;
+            (edns.subnet, edns.cookie) = (None, None);
         }
         (edns, read)
     }
@@ -155,6 +164,9 @@ impl<'q> Edns<'q> {
                 OPTION_SUBNET if self.subnet.is_some() => return None,
                 OPTION_SUBNET => self.subnet = Some(Subnet::read(data)?),
                 OPTION_NSID => self.wants_server_id = true,
+                OPTION_COOKIE if self.cookie.is_some() => {}
+                OPTION_COOKIE if matches!(data.len(), 8 | 16..=40) => self.cookie = Some(data),
+                OPTION_COOKIE => return None,
                 _ => {}
             }
         }

@@ -3,16 +3,19 @@
 //! Not for: what is answered (`answer.rs`), choosing among a pool's answers (the caller).
 //!
 //! ```text
-//! Zones  index: hash of owner -> (zone, node, pool)     one probe for a name that exists
-//!        zones: [Arc<Zone> + extra nodes]               extra: pool owners without own records
+//! Zones  origins: hash of origin -> zone          asked for each number of labels that origins have
+//!        zones: [Arc<Zone> + overlay + delegation]
+//!                            └ names at which pools answer, and the empty names above those that
+//!                              the zone does not have; none for most zones
 //!        pools: [answer 0: A rrset, AAAA rrset | answer 1 ...]   in wire form, at build
 //! ```
 //!
-//! Invariants: a name belongs to the deepest zone around it: nodes of a zone at or below the apex
-//! of another served zone are not in the index (glue of the upper zone, for one). Every name
-//! between an indexed owner and its apex is indexed.
-//! Concurrency: immutable once built. Cost: building is linear in all names; a missing name costs
-//! a probe for each of its labels and one for the wildcard.
+//! Invariants: a name belongs to the deepest zone around it; what an upper zone has there (glue,
+//! for one) is not found. Every name between an overlay's owner and the apex is in the zone or in
+//! the overlay.
+//! Concurrency: immutable once built. Cost: building is linear in the zones and pools; a generation
+//! shares the zones that did not change. Finding a name: a search among the origins, which stay in
+//! the cache, and then usually one in the zone.
 #![deny(clippy::indexing_slicing)]
 
 use std::collections::{HashMap, HashSet};
@@ -21,9 +24,10 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
 use crate::code::RecordType;
-use crate::index::{NameIndex, Slot};
-use crate::name::{LowerName, Name, hash_below, hash_name};
-use crate::zone::{Node, Rrset, TTL_SECONDS_MAX, Zone};
+use crate::lower::{LowerName, hash_of_wildcard};
+use crate::name::Name;
+use crate::zone::layout::{HAS_ALIAS, HAS_WILDCARD, NewRrset};
+use crate::zone::{Around, Node, NodeRef, OwnedRrset, Rrset, TTL_SECONDS_MAX, Zone, compile};
 
 /// A set of answers of which one is chosen for each client: replaces the zone's own A and AAAA at
 /// its owners. Other types at these owners stay the zone's.
@@ -70,32 +74,64 @@ pub struct Answer {
 #[derive(Debug, Default)]
 pub struct Zones {
     zones: Vec<Served>,
-    index: NameIndex,
+    origins: Origins,
     pools: Vec<CompiledPool>,
+    has_large: bool,
 }
 
 #[derive(Debug)]
 struct Served {
     zone: Arc<Zone>,
-    extra: Vec<Node>,
+    overlay: Option<Box<Overlay>>,
     /// The delegation of this zone in another served zone, for DS (RFC 4035, 3.1.4.1).
-    delegation: Option<Slot>,
+    delegation: Option<(u32, NodeRef)>,
+}
+
+/// The names of pools in one zone: hash to owner, and whether a pool answers there.
+#[derive(Debug, Default)]
+struct Overlay {
+    names: HashMap<u64, (Box<[u8]>, Option<usize>)>,
+}
+
+impl Overlay {
+    fn find(&self, hash: u64, lower_wire: &[u8]) -> Option<Option<usize>> {
+        let (owner, pool) = self.names.get(&hash)?;
+        (**owner == *lower_wire).then_some(*pool)
+    }
+}
+
+/// The zones by origin.
+#[derive(Debug, Default)]
+struct Origins {
+    /// Zone + 1, or 0; by hash, open addressing, at most half full.
+    slots: Box<[u32]>,
+    /// Bit n: some origin has n labels.
+    label_counts: u128,
 }
 
 #[derive(Debug)]
 struct CompiledPool {
     name: String,
-    answers: Vec<[Option<Rrset>; 2]>,
+    answers: Vec<[Option<OwnedRrset>; 2]>,
+}
+
+/// Where the answer to a name is.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Place<'z> {
+    /// The owner's records; none when only a pool knows the name.
+    pub(crate) node: Option<Node<'z>>,
+    pub(crate) pool: Option<usize>,
 }
 
 /// What [`Zones::locate`] finds.
-pub(crate) enum Located {
-    /// The name itself.
-    Exact(Slot),
-    /// The name does not exist; its closest encloser does, and maybe a wildcard below that.
-    Below { encloser: Slot, wildcard: Option<Slot> },
-    /// No zone around the name.
-    Outside,
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Located<'z> {
+    pub(crate) zone: u32,
+    /// The name, or its closest encloser.
+    pub(crate) place: Place<'z>,
+    /// How many labels that has.
+    pub(crate) labels: usize,
+    pub(crate) is_exact: bool,
 }
 
 impl Zones {
@@ -128,47 +164,83 @@ impl Zones {
         self.pools.get(index).map(|pool| pool.name.as_str())
     }
 
-    /// Finds a name: one probe when it exists.
-    pub(crate) fn locate(&self, name: &LowerName) -> Located {
-        if let Some(slot) = self.probe(name.hash(), name.as_wire()) {
-            return Located::Exact(slot);
-        }
-        let mut closest = None;
-        for (suffix, hash) in name.ancestors() {
-            if let Some(slot) = self.probe(hash, suffix) {
-                closest = Some((slot, suffix, hash));
+    /// The deepest zone around a name, and the number of its origin's labels.
+    #[inline]
+    pub(crate) fn zone_around(&self, name: &LowerName) -> Option<(u32, usize)> {
+        let counts = self.origins.label_counts;
+        let count = name.label_count();
+        let mut left = if count < 127 { counts & ((2 << count) - 1) } else { counts };
+        while left != 0 {
+            let labels = 127 - left.leading_zeros() as usize;
+            if let Some(zone) = self.probe_origin(name.hash_of(labels), name.suffix(labels)) {
+                return Some((zone, labels));
             }
+            left ^= 1 << labels;
         }
-        let Some((encloser, suffix, hash)) = closest else {
-            return Located::Outside;
-        };
-        let wildcard = self.index.find(hash_below(hash, b"*"), |slot| {
-            let owner = self.node(slot).owner.as_wire();
-            owner.strip_prefix(b"\x01*").is_some_and(|rest| rest.eq_ignore_ascii_case(suffix))
-        });
-        Located::Below { encloser, wildcard }
+        None
     }
 
     #[inline]
-    fn probe(&self, hash: u64, lower_wire: &[u8]) -> Option<Slot> {
-        self.index
-            .find(hash, |slot| self.node(slot).owner.as_wire().eq_ignore_ascii_case(lower_wire))
+    fn probe_origin(&self, hash: u64, lower_wire: &[u8]) -> Option<u32> {
+        let slots = &self.origins.slots;
+        let mask = slots.len().wrapping_sub(1);
+        let mut at = hash as usize & mask;
+        loop {
+            let zone = slots.get(at)?.checked_sub(1)?;
+            if self.zones.get(zone as usize)?.zone.lower_origin() == lower_wire {
+                return Some(zone);
+            }
+            at = (at + 1) & mask;
+        }
     }
 
-    pub(crate) fn zone_of(&self, slot: &Slot) -> &Zone {
-        &self.served(slot).zone
+    /// Finds a name, or what is closest above it in its zone.
+    #[inline]
+    pub(crate) fn locate(&self, name: &LowerName) -> Option<Located<'_>> {
+        let (zone, apex_labels) = self.zone_around(name)?;
+        let served = self.served(zone);
+        let (node, depth) = served.zone.closest(name, apex_labels);
+        let labels = apex_labels + depth;
+        let place = Place { node: Some(node), pool: None };
+        let is_exact = labels == name.label_count();
+        let mut located = Located { zone, place, labels, is_exact };
+        if let Some(overlay) = &served.overlay
+            && node.cut().is_none()
+        {
+            overlay.look(name, &mut located);
+        }
+        Some(located)
     }
 
-    pub(crate) fn node(&self, slot: &Slot) -> &Node {
-        let served = self.served(slot);
-        let (nodes, index) = (served.zone.nodes(), slot.node as usize);
-        let node = nodes.get(index).or_else(|| served.extra.get(index - nodes.len()));
-        node.expect("the index points at nodes only")
+    /// What answers for names below an encloser that do not exist (RFC 4592).
+    #[inline]
+    pub(crate) fn wildcard(&self, name: &LowerName, located: &Located<'_>) -> Option<Place<'_>> {
+        let served = self.served(located.zone);
+        let labels = located.labels;
+        let has_one = located.place.node.is_some_and(|node| node.has(HAS_WILDCARD));
+        let node = if has_one { served.zone.wildcard(name, labels) } else { None };
+        let pool = served.overlay.as_ref().and_then(|overlay| {
+            let (owner, pool) = overlay.names.get(&hash_of_wildcard(name.hash_of(labels)))?;
+            let is_it = owner.strip_prefix(b"\x01*") == Some(name.suffix(labels));
+            is_it.then_some(*pool)
+        });
+        let exists = node.is_some() || pool.is_some();
+        exists.then_some(Place { node, pool: pool.flatten() })
+    }
+
+    /// Whether some zone is larger than caches.
+    pub(crate) fn has_large(&self) -> bool {
+        self.has_large
+    }
+
+    #[inline]
+    pub(crate) fn zone_at(&self, zone: u32) -> &Zone {
+        &self.served(zone).zone
     }
 
     /// The delegation above an apex, when another served zone has it.
-    pub(crate) fn delegation_of(&self, slot: &Slot) -> Option<Slot> {
-        self.served(slot).delegation.filter(|_| slot.node == 0)
+    pub(crate) fn delegation_of(&self, zone: u32) -> Option<(u32, NodeRef)> {
+        self.served(zone).delegation
     }
 
     /// A pool's answer of one family.
@@ -177,13 +249,53 @@ impl Zones {
         pool: usize,
         answer: usize,
         record_type: RecordType,
-    ) -> Option<&Rrset> {
+    ) -> Option<Rrset<'_>> {
         let [ipv4, ipv6] = self.pools.get(pool)?.answers.get(answer)?;
-        if record_type == RecordType::A { ipv4.as_ref() } else { ipv6.as_ref() }
+        let rrset = if record_type == RecordType::A { ipv4 } else { ipv6 };
+        rrset.as_ref().map(OwnedRrset::get)
     }
 
-    fn served(&self, slot: &Slot) -> &Served {
-        self.zones.get(slot.zone as usize).expect("the index points at zones only")
+    #[inline]
+    fn served(&self, zone: u32) -> &Served {
+        self.zones.get(zone as usize).expect("the origins point at zones only")
+    }
+}
+
+impl Overlay {
+    /// Puts what pools add to what the zone has: a deeper name, or a pool at the one found.
+    #[cold]
+    fn look(&self, name: &LowerName, located: &mut Located<'_>) {
+        for labels in (located.labels..=name.label_count()).rev() {
+            let Some(pool) = self.find(name.hash_of(labels), name.suffix(labels)) else {
+                continue;
+            };
+            if labels > located.labels {
+                located.place.node = None;
+            }
+            located.place.pool = pool;
+            located.labels = labels;
+            located.is_exact = labels == name.label_count();
+            return;
+        }
+    }
+}
+
+impl Origins {
+    fn build(zones: &[Arc<Zone>]) -> Origins {
+        let size = (zones.len() * 2).next_power_of_two();
+        let mut origins = Origins { slots: vec![0; size].into_boxed_slice(), label_counts: 0 };
+        for (zone, number) in zones.iter().zip(1..) {
+            let origin = LowerName::of(zone.origin());
+            origins.label_counts |= 1 << origin.label_count();
+            let mut at = origin.hash_of(origin.label_count()) as usize & (size - 1);
+            while origins.slots.get(at).is_some_and(|&slot| slot != 0) {
+                at = (at + 1) & (size - 1);
+            }
+            if let Some(slot) = origins.slots.get_mut(at) {
+                *slot = number;
+            }
+        }
+        origins
     }
 }
 
@@ -222,22 +334,15 @@ impl ZonesBuilder {
             }
         }
         let attachments = Attachments::gather(&self.zones, &origins, &self.pools)?;
-        let mut entries = Vec::new();
         let mut zones: Vec<Served> = Vec::new();
         for (index, zone) in self.zones.iter().enumerate() {
-            let extra = attachments.extra_nodes(index, zone);
-            let inner = inner_apexes(zone, &origins);
-            for (at, node) in zone.nodes().iter().chain(&extra).enumerate() {
-                if inner.is_empty() || !is_at_or_below(&node.owner, &inner) {
-                    let pool = attachments.pools.get(&node.owner).map(|&(_, pool)| pool);
-                    entries.push((hash_name(&node.owner), Slot::new(index, at, pool)));
-                }
-            }
+            let overlay = attachments.overlay(index, zone).map(Box::new);
             let delegation = delegation_of(zone, &self.zones, &origins);
-            zones.push(Served { zone: Arc::clone(zone), extra, delegation });
+            zones.push(Served { zone: Arc::clone(zone), overlay, delegation });
         }
         let pools = self.pools.into_iter().map(CompiledPool::new).collect();
-        Ok(Zones { zones, index: NameIndex::build(&entries), pools })
+        let has_large = self.zones.iter().any(|zone| zone.is_large());
+        Ok(Zones { zones, origins: Origins::build(&self.zones), pools, has_large })
     }
 }
 
@@ -253,30 +358,15 @@ fn zone_around(name: &Name, origins: &HashMap<Name, usize>) -> Option<usize> {
     None
 }
 
-/// The apexes of other zones inside `zone`.
-fn inner_apexes<'a>(zone: &Zone, origins: &'a HashMap<Name, usize>) -> HashSet<&'a Name> {
-    let inner = |origin: &&Name| *origin != zone.origin() && origin.is_within(zone.origin());
-    origins.keys().filter(inner).collect()
-}
-
-fn is_at_or_below(name: &Name, apexes: &HashSet<&Name>) -> bool {
-    let mut at = Some(name.clone());
-    while let Some(name) = at {
-        if apexes.contains(&name) {
-            return true;
-        }
-        at = name.parent();
-    }
-    false
-}
-
 /// Where the closest zone above `zone` delegates it.
-fn delegation_of(zone: &Zone, zones: &[Arc<Zone>], origins: &HashMap<Name, usize>) -> Option<Slot> {
+fn delegation_of(
+    zone: &Zone,
+    zones: &[Arc<Zone>],
+    origins: &HashMap<Name, usize>,
+) -> Option<(u32, NodeRef)> {
     let upper = zone_around(&zone.origin().parent()?, origins)?;
-    let upper_zone = zones.get(upper)?;
-    let node = upper_zone.find(zone.origin())?;
-    let is_cut = upper_zone.nodes().get(node)?.cut == Some(node as u32);
-    is_cut.then(|| Slot::new(upper, node, None))
+    let node = zones.get(upper)?.find(zone.origin())?;
+    (node.cut() == Some(node.place)).then_some((upper as u32, node.place))
 }
 
 /// The pools by owner, checked.
@@ -317,33 +407,37 @@ impl Attachments {
         Ok(Attachments { pools: attached })
     }
 
-    /// Nodes for pool owners that the zone does not have, and for the empty names above them.
-    fn extra_nodes(&self, zone_index: usize, zone: &Zone) -> Vec<Node> {
-        let mut names = HashSet::new();
-        for (owner, _) in self.pools.iter().filter(|(_, (zone, _))| *zone == zone_index) {
-            let mut at = Some(owner.clone());
-            while let Some(name) = at
+    /// The names of pools in one zone, and the empty names above those that it does not have.
+    fn overlay(&self, zone_index: usize, zone: &Zone) -> Option<Overlay> {
+        let mut overlay = Overlay::default();
+        let mut add = |name: &Name, pool: Option<usize>| {
+            let lower = LowerName::of(name);
+            let hash = lower.hash_of(lower.label_count());
+            let entry = overlay.names.entry(hash).or_insert((lower.as_wire().into(), None));
+            entry.1 = pool.or(entry.1);
+        };
+        for (owner, &(_, pool)) in self.pools.iter().filter(|(_, (zone, _))| *zone == zone_index) {
+            add(owner, Some(pool));
+            let mut above = owner.parent();
+            while let Some(name) = above
                 && zone.find(&name).is_none()
             {
-                at = name.parent();
-                names.insert(name);
+                add(&name, None);
+                above = name.parent();
             }
         }
-        let mut names: Vec<Name> = names.into_iter().collect();
-        names.sort();
-        names.into_iter().map(Node::empty).collect()
+        (!overlay.names.is_empty()).then_some(overlay)
     }
 }
 
 fn check_pool_owner(zone: &Zone, owner: &Name) -> Result<(), PoolOwnerReason> {
     let mut at = Some(owner.clone());
     while let Some(name) = at {
-        if let Some(node) = zone.find(&name).and_then(|node| zone.nodes().get(node)) {
-            let cut = node.cut.and_then(|cut| zone.nodes().get(cut as usize));
-            if let Some(cut) = cut {
-                return Err(PoolOwnerReason::Delegated(cut.owner.clone()));
+        if let Some(node) = zone.find(&name) {
+            if let Some(cut) = node.cut() {
+                return Err(PoolOwnerReason::Delegated(zone.name_of(&zone.node(cut))));
             }
-            if name == *owner && node.rrset(RecordType::CNAME).is_some() {
+            if name == *owner && node.has(HAS_ALIAS) {
                 return Err(PoolOwnerReason::HasAlias);
             }
             return Ok(());
@@ -359,8 +453,11 @@ impl CompiledPool {
             let mut seen = HashSet::new();
             data.retain(|data| seen.insert(data.clone()));
             let bytes = data.iter().map(Vec::as_slice);
-            let rrset = || Rrset::compile(record_type, pool.ttl_seconds, bytes, &Name::root());
-            (!data.is_empty()).then(rrset)
+            let mut rrset = NewRrset::default();
+            // Addresses have no names in them, so that it does not matter where they are.
+            let around = Around { owner: &[0], relative_length: 0 };
+            compile(&mut rrset, record_type, pool.ttl_seconds, bytes, around);
+            (!data.is_empty()).then(|| rrset.to_owned())
         };
         let answers = pool.answers.iter().map(|answer| {
             let ipv4 = answer.ipv4.iter().map(|address| address.octets().to_vec()).collect();

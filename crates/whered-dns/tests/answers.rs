@@ -313,8 +313,11 @@ fn the_table_of_answers_holds() {
             assert_eq!(lines(&message.additionals), case.additional, "{claim}: additional");
             assert!(!message.is_truncated() && message.edns.is_none(), "{claim}");
             let question_type = Some(case.record_type);
-            let outcome = Outcome::Answered { rcode: case.rcode, question_type, pool: None };
-            assert_eq!(asked.outcome, outcome, "{claim}");
+            let Outcome::Answered { rcode, question_type: told, pool: None, .. } = asked.outcome
+            else {
+                panic!("{claim}: {:?}", asked.outcome);
+            };
+            assert_eq!((rcode, told), (case.rcode, question_type), "{claim}");
         }
     }
 }
@@ -368,7 +371,7 @@ fn other_opcodes_are_not_implemented() {
 
 #[test]
 fn classes_other_than_in_are_refused() {
-    for class in [3, 4, 255] {
+    for class in [2, 3, 4, 255] {
         let query = query("www.example.com", T::A).class(class).build();
         assert_eq!(ask(&zones(), &query, Transport::Udp).message.rcode(), Rcode::REFUSED);
     }

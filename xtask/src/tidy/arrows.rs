@@ -70,7 +70,7 @@ const TABLE: &[(&str, &[&str])] = &[
     ("whered-store", &[]),
     ("whered-mmdb", &["whered-ip"]),
     ("whered-rules", &["whered-cpu", "whered-ip"]),
-    ("whered-dns", &["whered-ip"]),
+    ("whered-dns", &["whered-cpu", "whered-ip"]),
     ("whered-feeds", &["whered-geo"]),
     ("whered-capture", &["whered-ip"]),
     ("whered-engine", LEVEL_0_TO_1),

@@ -1,15 +1,26 @@
-//! Makes a zone of records: sorts, checks, compiles.
+//! Makes a zone of what was read: checks, compiles, lays out.
 //!
-//! Not for: syntax (`master.rs`).
+//! Not for: syntax (`master.rs`), the form of blocks (`layout.rs`).
 //!
-//! The steps, each over the whole zone: sort by owner and type; take the records of one owner
-//! together, check what may stand beside what, compile each rrset; add the empty non-terminals;
-//! mark what lies at or below a delegation; list each delegation's glue.
+//! The steps, each over the whole zone: add the empty non-terminals; gather each owner's records
+//! by type; check what may stand beside what and above what; mark what lies at or below a
+//! delegation; write each owner's block, its rrsets compiled; tell delegations where their glue is.
+//! Cost: linear but for the sorting of one owner's types; a zone of a million names and a half of
+//! records takes about a second, reading included (`bench/own`, `dns load`).
 
+use std::collections::HashSet;
+
+use super::compile::{Around, compile};
+use super::draft::{APEX, Draft, NONE, Record};
 use super::error::{Place, ZoneError};
-use super::master::{Record, TTL_SECONDS_MAX};
-use super::rdata::{RECORD_HEAD_SIZE, Rrset, names_in};
-use super::{Glue, Node, Zone};
+use super::index::NameIndex;
+use super::layout::{
+    Arena, ArenaWriter, HAS_ALIAS, HAS_CHILDREN, HAS_DATA, HAS_DNAME, HAS_WILDCARD, NewRrset,
+    NodeRef, OwnedRrset,
+};
+use super::master::TTL_SECONDS_MAX;
+use super::rdata::names_in;
+use super::{Parts, Zone};
 use crate::code::RecordType;
 use crate::name::Name;
 
@@ -20,197 +31,317 @@ const WARNING_COUNT_MAX: usize = 100;
 /// # Errors
 ///
 /// See [`Zone::from_master_file`].
-pub(crate) fn build(
-    origin: &Name,
-    mut records: Vec<Record>,
-    end: &Place,
-) -> Result<Zone, ZoneError> {
-    records.sort_by(|a, b| a.owner.cmp(&b.owner).then(a.record_type.cmp(&b.record_type)));
-    let apex = records.partition_point(|record| record.owner <= *origin);
-    let apex = &records[..apex];
-    let soas: Vec<_> = apex.iter().filter(|record| record.record_type == RecordType::SOA).collect();
-    let soa = match soas[..] {
-        [] => {
-            return Err(ZoneError::new(end, "no SOA", format!("one SOA at {origin}")));
-        }
-        [soa] => soa,
-        [_, second, ..] => {
-            return Err(ZoneError::new(&second.place, "a second SOA", "one SOA in a zone"));
-        }
-    };
-    if !apex.iter().any(|record| record.record_type == RecordType::NS) {
-        let allowed = format!("NS records at {origin}");
-        return Err(ZoneError::new(&soa.place, "a zone without NS", allowed));
+pub(super) fn build(mut draft: Draft, end: &Place) -> Result<Zone, ZoneError> {
+    draft.complete();
+    let (order, starts) = draft.by_owner();
+    let mut builder =
+        Builder { draft, order, starts, flags: Vec::new(), cuts: Vec::new(), warnings: Vec::new() };
+    let (serial, negative_soa) = builder.check_apex(end)?;
+    builder.mark()?;
+    let (arena, nodes, record_count) = builder.lay_out(end)?;
+    let Builder { draft, warnings, .. } = builder;
+    let owners = &draft.owners;
+    let index =
+        NameIndex::build(owners.iter().zip(&nodes).map(|(owner, node)| (owner.hash, *node)));
+    let mut by_depth = [0_usize; 128];
+    for owner in owners.iter().skip(1) {
+        by_depth[usize::from(owner.depth)] += 1;
     }
-    let tail: &[u8; 20] = soa.data.last_chunk().expect("the reader checked the SOA's form");
-    let word = |at: usize| u32::from_be_bytes([tail[at], tail[at + 1], tail[at + 2], tail[at + 3]]);
-    let negative_ttl_seconds = soa.ttl_seconds.min(word(16)).min(TTL_SECONDS_MAX);
-    let negative_soa =
-        Rrset::compile(RecordType::SOA, negative_ttl_seconds, std::iter::once(&*soa.data), origin);
-    let serial = word(0);
-    let mut warnings = Vec::new();
-    let (mut nodes, record_count) = compile_nodes(origin, &records, &mut warnings)?;
-    mark_cuts(origin, &mut nodes);
-    list_glue(origin, &mut nodes);
-    Ok(Zone { origin: origin.clone(), serial, record_count, nodes, negative_soa, warnings })
+    let most = (1..128).rev().max_by_key(|&depth| by_depth[depth]).unwrap_or(1);
+    let parts = Parts { arena, index, apex: nodes[0], usual_depth: most as u8 };
+    let lower_origin = draft.lower_origin().as_wire().into();
+    let name_count = owners.len();
+    Ok(Zone {
+        origin: draft.origin,
+        lower_origin,
+        serial,
+        record_count,
+        name_count,
+        parts,
+        negative_soa,
+        warnings,
+    })
 }
 
-/// Compiles the sorted records into sorted nodes with the empty non-terminals between them.
-fn compile_nodes(
-    origin: &Name,
-    records: &[Record],
-    warnings: &mut Vec<ZoneError>,
-) -> Result<(Vec<Node>, usize), ZoneError> {
-    let mut nodes: Vec<Node> = Vec::new();
-    let mut record_count = 0;
-    for group in records.chunk_by(|a, b| a.owner == b.owner) {
-        let owner = &group[0].owner;
-        check_owner(origin, group)?;
-        add_ancestors(owner, &mut nodes);
-        let mut rrsets = Vec::new();
-        for records in group.chunk_by(|a, b| a.record_type == b.record_type) {
-            let kept = distinct(records, warnings);
-            let ttl_seconds = lowest_ttl(&kept, warnings);
-            record_count += kept.len();
-            let data = kept.iter().map(|record| &*record.data);
-            rrsets.push(Rrset::compile(records[0].record_type, ttl_seconds, data, origin));
-        }
-        let mut node = Node::empty(owner.clone());
-        node.rrsets = rrsets.into();
-        nodes.push(node);
-    }
-    Ok((nodes, record_count))
+struct Builder {
+    draft: Draft,
+    /// Records by owner and type, and where each owner's begin.
+    order: Vec<u32>,
+    starts: Vec<u32>,
+    flags: Vec<u8>,
+    /// The topmost delegation at or above each owner.
+    cuts: Vec<u32>,
+    warnings: Vec<ZoneError>,
 }
 
-/// Adds the nodes between `owner` and the last node's line of ancestors, in order.
-fn add_ancestors(owner: &Name, nodes: &mut Vec<Node>) {
-    let Some(last) = nodes.last() else { return };
-    let mut missing = Vec::new();
-    let mut above = owner.parent();
-    while let Some(name) = above {
-        // In sorted order, a name that exists already is the last node or above it.
-        if last.owner.is_within(&name) {
-            break;
-        }
-        above = name.parent();
-        missing.push(name);
+impl Builder {
+    /// An owner's records, by type.
+    fn records(&self, owner: u32) -> Vec<Record> {
+        let range = self.starts[owner as usize] as usize..self.starts[owner as usize + 1] as usize;
+        self.order[range].iter().map(|&number| self.draft.records[number as usize]).collect()
     }
-    nodes.extend(missing.into_iter().rev().map(Node::empty));
-}
 
-/// Checks what may stand at one owner.
-fn check_owner(origin: &Name, group: &[Record]) -> Result<(), ZoneError> {
-    let owner = &group[0].owner;
-    for record in group {
-        let place = &record.place;
-        match record.record_type {
-            RecordType::SOA if owner != origin => {
-                return Err(ZoneError::new(place, "a SOA below the apex", "one SOA at the apex"));
+    /// One SOA and some NS. Gives the serial and the SOA with the TTL of negative answers.
+    fn check_apex(&self, end: &Place) -> Result<(u32, OwnedRrset), ZoneError> {
+        let origin = &self.draft.origin;
+        let apex = self.records(APEX);
+        let soas: Vec<_> =
+            apex.iter().filter(|record| record.record_type == RecordType::SOA).collect();
+        let soa = match soas[..] {
+            [] => {
+                return Err(ZoneError::new(end, "no SOA", format!("one SOA at {origin}")));
             }
-            RecordType::NS | RecordType::DNAME if owner.is_wildcard() => {
-                let found = format!("{} at a wildcard", record.record_type);
-                return Err(ZoneError::new(place, found, "other types at a wildcard"));
+            [soa] => soa,
+            [_, second, ..] => {
+                let place = self.draft.place_of(second);
+                return Err(ZoneError::new(&place, "a second SOA", "one SOA in a zone"));
             }
-            RecordType::DNAME => {
-                let allowed = "CNAME records; DNAME is not served yet";
-                return Err(ZoneError::new(place, "a DNAME", allowed));
-            }
-            _ => {}
+        };
+        if !apex.iter().any(|record| record.record_type == RecordType::NS) {
+            let allowed = format!("NS records at {origin}");
+            return Err(ZoneError::new(&self.draft.place_of(soa), "a zone without NS", allowed));
         }
+        let data = self.draft.data_of(soa);
+        let tail: &[u8; 20] = data.last_chunk().expect("the reader checked the SOA's form");
+        let word =
+            |at: usize| u32::from_be_bytes([tail[at], tail[at + 1], tail[at + 2], tail[at + 3]]);
+        let ttl_seconds = soa.ttl_seconds.min(word(16)).min(TTL_SECONDS_MAX);
+        let mut rrset = NewRrset::default();
+        let around = Around { owner: origin.as_wire(), relative_length: 0 };
+        compile(&mut rrset, RecordType::SOA, ttl_seconds, std::iter::once(data), around);
+        Ok((word(0), rrset.to_owned()))
     }
-    let is_alias = |record: &&Record| record.record_type == RecordType::CNAME;
-    if let Some(alias) = group.iter().find(is_alias) {
+
+    /// Sets flags and delegations, owners above before those below, and checks each owner.
+    fn mark(&mut self) -> Result<(), ZoneError> {
+        let count = self.draft.owners.len();
+        self.flags = vec![0; count];
+        self.cuts = vec![NONE; count];
+        for owner in 0..count as u32 {
+            let records = self.records(owner);
+            self.check_owner(owner, &records)?;
+            let has = |wanted| records.iter().any(|record| record.record_type == wanted);
+            let flag = |condition: bool, flag: u8| if condition { flag } else { 0 };
+            self.flags[owner as usize] |= flag(!records.is_empty(), HAS_DATA)
+                | flag(has(RecordType::CNAME), HAS_ALIAS)
+                | flag(has(RecordType::DNAME), HAS_DNAME);
+            if owner != APEX && has(RecordType::NS) {
+                self.cuts[owner as usize] = owner;
+            }
+            let Some(parent) =
+                self.flags.get_mut(self.draft.owners[owner as usize].parent as usize)
+            else {
+                continue;
+            };
+            let name = self.draft.name_of(&self.draft.owners[owner as usize]);
+            *parent |= HAS_CHILDREN | flag(name.starts_with(b"\x01*"), HAS_WILDCARD);
+        }
+        let mut by_depth: Vec<u32> = (0..count as u32).collect();
+        by_depth.sort_by_key(|&owner| self.draft.owners[owner as usize].depth);
+        for owner in by_depth {
+            let parent = self.draft.owners[owner as usize].parent as usize;
+            let Some(&cut) = self.cuts.get(parent) else { continue };
+            if cut != NONE {
+                self.cuts[owner as usize] = cut;
+            } else if self.flags[parent] & HAS_DNAME != 0 {
+                return Err(self.below_dname(owner));
+            }
+        }
+        Ok(())
+    }
+
+    fn below_dname(&self, owner: u32) -> ZoneError {
+        let mut owner = owner;
+        // An empty non-terminal has no place: some record below it has.
+        while self.flags[owner as usize] & HAS_DATA == 0 {
+            let below = self.draft.owners.iter().position(|other| other.parent == owner);
+            owner = below.expect("what has no records is above something that has") as u32;
+        }
+        let found = format!("{} below a DNAME", self.draft.full_name(owner));
+        let place = self.draft.place_of(&self.records(owner)[0]);
+        ZoneError::new(&place, found, "nothing below a DNAME (RFC 6672, 2.4)")
+    }
+
+    /// Checks what may stand at one owner.
+    fn check_owner(&self, owner: u32, records: &[Record]) -> Result<(), ZoneError> {
+        let is_wildcard =
+            self.draft.name_of(&self.draft.owners[owner as usize]).starts_with(b"\x01*");
+        let has = |wanted| records.iter().any(|record| record.record_type == wanted);
+        let mut last_dname: Option<&Record> = None;
+        for record in records {
+            let fail = |found: String, allowed| {
+                Err(ZoneError::new(&self.draft.place_of(record), found, allowed))
+            };
+            match record.record_type {
+                RecordType::SOA if owner != APEX => {
+                    return fail("a SOA below the apex".into(), "one SOA at the apex");
+                }
+                RecordType::NS | RecordType::DNAME if is_wildcard => {
+                    let found = format!("{} at a wildcard", record.record_type);
+                    return fail(found, "other types at a wildcard");
+                }
+                RecordType::DNAME if owner != APEX && has(RecordType::NS) => {
+                    let found = "DNAME and NS at one name".into();
+                    return fail(found, "either of them below the apex (RFC 6672, 2.3)");
+                }
+                RecordType::DNAME => {
+                    if last_dname.is_some_and(|last| !self.says_the_same(last, record)) {
+                        return fail("a second DNAME".into(), "one DNAME (RFC 6672, 2.4)");
+                    }
+                    last_dname = Some(record);
+                }
+                _ => {}
+            }
+        }
+        self.check_alias(owner, records)
+    }
+
+    /// A CNAME stands alone.
+    fn check_alias(&self, owner: u32, records: &[Record]) -> Result<(), ZoneError> {
+        let is_alias = |record: &&Record| record.record_type == RecordType::CNAME;
+        let Some(alias) = records.iter().find(is_alias) else {
+            return Ok(());
+        };
         // RRSIG, NSEC and KEY may stand beside an alias (RFC 4034, 4035).
         let beside = |record: &&Record| match record.record_type {
-            RecordType::CNAME => record.data != alias.data && !same_names(record, alias),
+            RecordType::CNAME => !self.says_the_same(record, alias),
             other => !matches!(other.0, 25 | 46 | 47),
         };
-        if let Some(other) = group.iter().find(beside) {
-            let late = if other.place.line >= alias.place.line { other } else { alias };
-            let found = format!("CNAME and {} at {owner}", other.record_type);
-            return Err(ZoneError::new(&late.place, found, "a CNAME alone"));
-        }
-    }
-    Ok(())
-}
-
-fn same_names(a: &Record, b: &Record) -> bool {
-    let [a, b] = [a, b].map(|record| names_in(record.record_type, &record.data));
-    !a.is_empty() && a == b
-}
-
-/// The records without those that say the same twice (names compared without case).
-fn distinct<'a>(records: &'a [Record], warnings: &mut Vec<ZoneError>) -> Vec<&'a Record> {
-    let mut seen = std::collections::HashSet::new();
-    let mut kept = Vec::with_capacity(records.len());
-    for record in records {
-        let has_names = !names_in(record.record_type, &record.data).is_empty();
-        // Labels' lengths and the numbers around names may change under lowering as well, so the
-        // lowered bytes only serve as the key for types whose data are nothing but names.
-        let only_names = has_names && matches!(record.record_type.0, 2..=5 | 7..=9 | 12);
-        let key = if only_names { record.data.to_ascii_lowercase() } else { record.data.to_vec() };
-        if seen.insert(key) {
-            kept.push(record);
-        } else if warnings.len() < WARNING_COUNT_MAX {
-            let found = format!("{} of {} a second time", record.record_type, record.owner);
-            warnings.push(ZoneError::new(&record.place, found, "each record once"));
-        }
-    }
-    kept
-}
-
-fn lowest_ttl(records: &[&Record], warnings: &mut Vec<ZoneError>) -> u32 {
-    let lowest = records.iter().map(|record| record.ttl_seconds).min().unwrap_or_default();
-    if let Some(other) = records.iter().find(|record| record.ttl_seconds != lowest)
-        && warnings.len() < WARNING_COUNT_MAX
-    {
-        let (owner, ttl) = (&other.owner, other.ttl_seconds);
-        let found = format!("the TTL {ttl} in {} of {owner}", other.record_type);
-        let allowed = format!("one TTL for all ({lowest} is served)");
-        warnings.push(ZoneError::new(&other.place, found, allowed));
-    }
-    lowest
-}
-
-/// Marks every node at or below a delegation with the topmost delegation above it.
-fn mark_cuts(origin: &Name, nodes: &mut [Node]) {
-    let mut cut: Option<(u32, Name)> = None;
-    for (index, node) in nodes.iter_mut().enumerate() {
-        if cut.as_ref().is_some_and(|(_, top)| !node.owner.is_within(top)) {
-            cut = None;
-        }
-        if cut.is_none() && node.owner != *origin && node.rrset(RecordType::NS).is_some() {
-            cut = Some((index as u32, node.owner.clone()));
-        }
-        node.cut = cut.as_ref().map(|&(index, _)| index);
-    }
-}
-
-/// Lists, for each delegation, the servers whose addresses only this zone can tell.
-fn list_glue(origin: &Name, nodes: &mut [Node]) {
-    for index in 0..nodes.len() {
-        if nodes[index].cut != Some(index as u32) {
-            continue;
-        }
-        let Some(rrset) = nodes[index].rrset(RecordType::NS) else {
-            continue;
+        let Some(other) = records.iter().find(beside) else {
+            return Ok(());
         };
-        let mut glue: Vec<Glue> = Vec::new();
-        let mut at = 0;
-        while let Some(head) = rrset.wire.get(at..at + RECORD_HEAD_SIZE) {
-            let length = usize::from(u16::from_be_bytes([head[10], head[11]]));
-            let start = at + RECORD_HEAD_SIZE;
-            at = start + length;
-            let wire = match rrset.points.binary_search(&(at as u32 - 2)) {
-                Ok(_) => &[&rrset.wire[start..at - 2], origin.as_wire()].concat(),
-                Err(_) => &rrset.wire[start..at],
-            };
-            let server = Name::from_wire(wire).expect("compiled from a checked name");
-            let found = nodes.binary_search_by(|node| node.owner.cmp(&server)).ok();
-            if let Some(node) = found.filter(|&node| nodes[node].cut.is_some()) {
-                glue.push(Glue { node: node as u32, target_offset: start as u32 });
+        let [other_place, alias_place] = [other, alias].map(|record| self.draft.place_of(record));
+        let late = if other_place.line >= alias_place.line { other_place } else { alias_place };
+        let owner = self.draft.full_name(owner);
+        let found = format!("CNAME and {} at {owner}", other.record_type);
+        Err(ZoneError::new(&late, found, "a CNAME alone"))
+    }
+
+    fn says_the_same(&self, a: &Record, b: &Record) -> bool {
+        let [first, second] = [a, b].map(|record| self.draft.data_of(record));
+        // Data that are one name have no bytes but of names: lengths are below every letter.
+        let one_name = matches!(a.record_type.0, 2..=5 | 7..=9 | 12 | 39);
+        first == second || (one_name && first.eq_ignore_ascii_case(second))
+    }
+
+    /// Writes every block. Gives where each owner's is, and how many records there are.
+    fn lay_out(&mut self, end: &Place) -> Result<(Arena, Vec<NodeRef>, usize), ZoneError> {
+        let size = self.draft.records.len() * 48 + self.draft.owners.len() * 32;
+        let mut writer = ArenaWriter::with_capacity(size);
+        let mut nodes = Vec::with_capacity(self.draft.owners.len());
+        let (mut record_count, mut rrset) = (0, NewRrset::default());
+        let mut glue: Vec<(usize, usize, u32)> = Vec::new();
+        let mut owner_wire = Vec::new();
+        for owner in 0..self.draft.owners.len() as u32 {
+            let relative = self.draft.name_of(&self.draft.owners[owner as usize]);
+            let relative_length = relative.len();
+            owner_wire.clear();
+            owner_wire.extend_from_slice(relative);
+            owner_wire.extend_from_slice(self.draft.origin.as_wire());
+            let node = writer.begin(self.flags[owner as usize], &owner_wire[..relative_length]);
+            nodes.push(node.ok_or_else(|| ZoneError::new(end, "a zone above 32 GiB", "less"))?);
+            let records = self.records(owner);
+            let around = Around { owner: &owner_wire, relative_length };
+            for records in records.chunk_by(|a, b| a.record_type == b.record_type) {
+                let kept = self.distinct(records);
+                let ttl_seconds = self.lowest_ttl(&kept);
+                record_count += kept.len();
+                let data = kept.iter().map(|record| self.draft.data_of(record));
+                compile(&mut rrset, records[0].record_type, ttl_seconds, data, around).ok_or_else(
+                    || {
+                        let found = format!("{} records of one type", kept.len());
+                        let place = self.draft.place_of(&records[0]);
+                        ZoneError::new(&place, found, "no more than one message holds (64 KiB)")
+                    },
+                )?;
+                writer.rrset(&rrset);
+                if rrset.record_type == RecordType::NS && self.cuts[owner as usize] == owner {
+                    let servers = self.glue_of(&kept, &rrset);
+                    let targets: Vec<u16> = servers.iter().map(|&(target, _)| target).collect();
+                    if !targets.is_empty() {
+                        let list = writer.glue(&targets);
+                        let entries = servers.iter().enumerate();
+                        glue.extend(entries.map(|(index, &(_, host))| (list, index, host)));
+                    }
+                }
+            }
+            writer.end();
+        }
+        for (node, &cut) in nodes.iter().zip(&self.cuts).filter(|&(_, &cut)| cut != NONE) {
+            writer.set_cut(*node, nodes[cut as usize]);
+        }
+        for (list, index, host) in glue {
+            writer.set_glue(list, index, nodes[host as usize]);
+        }
+        Ok((writer.finish(), nodes, record_count))
+    }
+
+    /// Of a delegation's servers those whose addresses only this zone can tell: where their names
+    /// stand in the wire, and their numbers.
+    fn glue_of(&mut self, records: &[Record], rrset: &NewRrset) -> Vec<(u16, u32)> {
+        let (mut at, mut servers) = (0, Vec::new());
+        for record in records {
+            let target = at + super::layout::RECORD_HEAD_SIZE;
+            let length = &rrset.wire[target - 2..target];
+            at = target + usize::from(u16::from_be_bytes([length[0], length[1]]));
+            let name = self.draft.data_of(record).to_vec();
+            if let Some(host) = self.draft.find(&name)
+                && self.cuts[host as usize] != NONE
+            {
+                servers.push((target as u16, host));
             }
         }
-        nodes[index].glue = glue.into();
+        servers
+    }
+
+    /// The records without those that say the same twice (names compared without case).
+    fn distinct(&mut self, records: &[Record]) -> Vec<Record> {
+        if records.len() == 1 {
+            return records.to_vec();
+        }
+        let mut seen = HashSet::new();
+        let mut kept = Vec::with_capacity(records.len());
+        let mut again = Vec::new();
+        for record in records {
+            let data = self.draft.data_of(record);
+            // Labels' lengths and the numbers around names may change under lowering as well, so
+            // the lowered bytes only serve as the key for types whose data are nothing but names.
+            let has_names = !names_in(record.record_type, data).is_empty();
+            let only_names = has_names && matches!(record.record_type.0, 2..=5 | 7..=9 | 12);
+            let key = if only_names { data.to_ascii_lowercase() } else { data.to_vec() };
+            if seen.insert(key) {
+                kept.push(*record);
+            } else {
+                again.push(*record);
+            }
+        }
+        for record in again {
+            let allowed = "each record once";
+            self.warn(
+                &record,
+                |name| format!("{} of {name} a second time", record.record_type),
+                allowed,
+            );
+        }
+        kept
+    }
+
+    fn lowest_ttl(&mut self, records: &[Record]) -> u32 {
+        let lowest = records.iter().map(|record| record.ttl_seconds).min().unwrap_or_default();
+        if let Some(other) = records.iter().find(|record| record.ttl_seconds != lowest) {
+            let allowed = format!("one TTL for all ({lowest} is served)");
+            let found = |name: &crate::name::Name| {
+                format!("the TTL {} in {} of {name}", other.ttl_seconds, other.record_type)
+            };
+            self.warn(other, found, &allowed);
+        }
+        lowest
+    }
+
+    fn warn(&mut self, record: &Record, found: impl Fn(&Name) -> String, allowed: &str) {
+        if self.warnings.len() < WARNING_COUNT_MAX {
+            let found = found(&self.draft.full_name(record.owner));
+            self.warnings.push(ZoneError::new(&self.draft.place_of(record), found, allowed));
+        }
     }
 }

@@ -2,23 +2,24 @@
 //!
 //! Not for: whether the records make a zone (`build.rs`).
 //!
-//! Entries and their places come from `lexer.rs`; the `domain` crate reads the record data; the
-//! fields in front and the directives are read here, so that every mistake has its column and so
+//! Entries and their places come from `lexer.rs`; record data are read by `plain.rs` or else by the
+//! `domain` crate; the fields in front and the directives are read here, so that every mistake has its column and so
 //! that TTLs may have units (`1h30m`). `$INCLUDE` asks the caller for the bytes: at most
 //! [`INCLUDE_DEPTH_MAX`] deep and [`INCLUDE_COUNT_MAX`] in all, so that a file that includes itself
 //! ends in an error.
 //! Cost: linear; memory about that of the text.
 
-use std::sync::Arc;
-
 use domain::base::Rtype;
 use domain::base::iana::Class;
 
+use super::draft::Draft;
 use super::error::{Place, ZoneError};
+use super::generate::{self, GENERATED_COUNT_MAX, Range};
 use super::lexer::{LexError, Lexer, Token};
+use super::plain;
 use super::rdata::{self, DataReader};
 use crate::code::RecordType;
-use crate::name::Name;
+use crate::name::{Name, append_text};
 
 const INCLUDE_DEPTH_MAX: usize = 8;
 const INCLUDE_COUNT_MAX: usize = 1024;
@@ -28,62 +29,56 @@ pub(crate) const TTL_SECONDS_MAX: u32 = 0x7fff_ffff;
 /// The callback that gives the bytes of an included file.
 pub(crate) type Include<'a> = &'a mut dyn FnMut(&str) -> Result<Vec<u8>, String>;
 
-/// One record as the file has it.
-#[derive(Debug)]
-pub(crate) struct Record {
-    pub(crate) owner: Name,
-    pub(crate) record_type: RecordType,
-    pub(crate) ttl_seconds: u32,
-    pub(crate) data: Box<[u8]>,
-    pub(crate) place: Place,
-}
-
 /// What is carried from entry to entry.
 struct Reader<'a> {
     include: Include<'a>,
     include_count: usize,
-    records: Vec<Record>,
+    generated_count: u64,
+    draft: Draft,
     default_ttl_seconds: Option<u32>,
     last_ttl_seconds: Option<u32>,
-    zone: Name,
+    /// An owner or data in wire form; used again and again.
+    wire: Vec<u8>,
 }
 
 /// What `$INCLUDE` does not change in the file around it.
 struct Scope {
-    file: Option<Arc<str>>,
+    file: u16,
+    file_name: Option<std::sync::Arc<str>>,
     origin: Name,
-    owner: Option<Name>,
-    data: DataReader,
+    owner: Option<u32>,
+    data: Option<DataReader>,
 }
 
 /// Reads all records of a master file and of what it includes, and the place of the text's end.
-pub(crate) fn read(
+pub(super) fn read(
     origin: &Name,
     text: &[u8],
     include: Include<'_>,
-) -> Result<(Vec<Record>, Place), ZoneError> {
+) -> Result<(Draft, Place), ZoneError> {
     let mut reader = Reader {
         include,
         include_count: 0,
-        records: Vec::new(),
+        generated_count: 0,
+        draft: Draft::new(origin),
         default_ttl_seconds: None,
         last_ttl_seconds: None,
-        zone: origin.clone(),
+        wire: Vec::new(),
     };
-    let end = reader.file(None, origin.clone(), text, 0)?;
-    Ok((reader.records, end))
+    let end = reader.file(0, origin.clone(), text, 0)?;
+    Ok((reader.draft, end))
 }
 
 impl Reader<'_> {
     fn file(
         &mut self,
-        file: Option<Arc<str>>,
+        file: u16,
         origin: Name,
         text: &[u8],
         depth: usize,
     ) -> Result<Place, ZoneError> {
-        let data = DataReader::new(&origin);
-        let mut scope = Scope { file, origin, owner: None, data };
+        let file_name = self.draft.file(file);
+        let mut scope = Scope { file, file_name, origin, owner: None, data: None };
         let mut lexer = Lexer::new(text);
         let mut tokens = Vec::new();
         loop {
@@ -91,10 +86,10 @@ impl Reader<'_> {
                 Ok(true) => self.entry(&mut scope, &tokens, depth)?,
                 Ok(false) => {
                     let (line, column) = lexer.place();
-                    return Ok(Place { file: scope.file, line, column });
+                    return Ok(Place { file: scope.file_name, line, column });
                 }
                 Err(LexError { line, column, found, allowed }) => {
-                    let place = Place { file: scope.file, line, column };
+                    let place = Place { file: scope.file_name, line, column };
                     return Err(ZoneError::new(&place, found, allowed));
                 }
             }
@@ -113,25 +108,49 @@ impl Reader<'_> {
         if !first.spaced && !first.quoted && first.raw.starts_with(b"$") {
             return self.directive(scope, first, rest, depth);
         }
+        self.record(scope, tokens)
+    }
+
+    /// Reads `[owner] [TTL] [class] type data`.
+    fn record(&mut self, scope: &mut Scope, tokens: &[Token<'_>]) -> Result<(), ZoneError> {
+        let Some((first, rest)) = tokens.split_first() else {
+            return Ok(());
+        };
         let (owner, rest) = if first.spaced {
             let found = "a record without an owner, and none before it";
-            let owner = scope.owner.clone();
-            (owner.ok_or_else(|| scope.error(first, found, "an owner name"))?, tokens)
+            let owner = scope.owner.ok_or_else(|| scope.error(first, found, "an owner name"))?;
+            (owner, tokens)
         } else {
-            let owner = scope.name(first)?;
-            if !owner.is_within(&self.zone) {
-                let allowed = format!("names at and below {}", self.zone);
-                return Err(scope.error(first, format!("the owner {owner}"), allowed));
-            }
-            scope.owner = Some(owner.clone());
+            let owner = self.owner(scope, first)?;
+            scope.owner = Some(owner);
             (owner, rest)
         };
         let (ttl_seconds, record_type, data) = self.fields(scope, first, rest)?;
-        let data = self.data(scope, record_type, data)?;
-        let ttl_seconds = self.effective_ttl(scope, first, ttl_seconds, record_type, &data)?;
-        let place = scope.place(first);
-        self.records.push(Record { owner, record_type, ttl_seconds, data, place });
-        Ok(())
+        self.data(scope, record_type, data)?;
+        let ttl_seconds = self.effective_ttl(scope, first, ttl_seconds, record_type)?;
+        let place = (scope.file, first.line, first.column);
+        let added = self.draft.add(owner, (record_type, ttl_seconds), &self.wire, place);
+        added.ok_or_else(|| {
+            let allowed = "data and names of at most 4 GiB each, data of at most 65535 bytes";
+            scope.error(first, "a record for which there is no room", allowed)
+        })
+    }
+
+    fn owner(&mut self, scope: &Scope, token: &Token<'_>) -> Result<u32, ZoneError> {
+        self.wire.clear();
+        if token.raw == b"@" && !token.quoted {
+            self.wire.extend_from_slice(scope.origin.as_wire());
+        } else if append_text(token.raw, scope.origin.as_wire(), &mut self.wire).is_err() {
+            // Asked again for the words of the mistake.
+            scope.name(token)?;
+        }
+        self.draft.owner(&self.wire).ok_or_else(|| {
+            let found = match Name::from_wire(&self.wire) {
+                Ok(owner) => format!("the owner {owner}"),
+                Err(error) => error.to_string(),
+            };
+            scope.error(token, found, format!("names at and below {}", self.draft.origin))
+        })
     }
 
     /// Reads `[TTL] [class] type` in either order. Gives the tokens from the type on.
@@ -146,12 +165,15 @@ impl Reader<'_> {
         let mut last = first;
         for (index, token) in tokens.iter().enumerate() {
             last = token;
+            if let Some(record_type) = frequent_type(token.raw) {
+                return Ok((ttl_seconds, record_type, &tokens[index..]));
+            }
             let text = token.text();
             if ttl_seconds.is_none() && text.starts_with(|c: char| c.is_ascii_digit()) {
                 ttl_seconds = Some(scope.ttl(token)?);
             } else if let Ok(record_type) = text.parse::<Rtype>() {
                 let record_type = RecordType(record_type.to_int());
-                if matches!(record_type.0, 0 | 41 | 128..=255) && record_type.0 != 128 {
+                if matches!(record_type.0, 0 | 41 | 129..=255 | 0xffff) {
                     let found = format!("the type {record_type}, which is no data");
                     return Err(scope.error(token, found, "a type of data"));
                 }
@@ -169,51 +191,20 @@ impl Reader<'_> {
         Err(scope.error(last, "a record that ends before its type", ALLOWED))
     }
 
+    /// Reads data into `self.wire`.
     fn data(
-        &self,
+        &mut self,
         scope: &mut Scope,
         record_type: RecordType,
         tokens: &[Token<'_>],
-    ) -> Result<Box<[u8]>, ZoneError> {
+    ) -> Result<(), ZoneError> {
         let (type_token, tokens) = tokens.split_first().expect("the type was read from here");
-        // What `domain` would take for a name is stricter here: it reads empty labels.
-        let is_generic = tokens.first().is_some_and(|token| token.raw == b"\\#");
-        for token in rdata::name_tokens(record_type).iter().filter_map(|&at| tokens.get(at)) {
-            if !is_generic {
-                scope.name(token)?;
-            }
+        self.wire.clear();
+        let plain = plain::read(record_type, tokens, scope.origin.as_wire(), &mut self.wire);
+        if plain.is_none() {
+            self.wire = scope.odd_data(record_type, type_token, tokens)?;
         }
-        let numbers = match record_type {
-            RecordType::SOA if tokens.len() == 7 => Some(scope.soa_numbers(tokens)?),
-            _ => None,
-        };
-        let plain: Vec<Token<'_>>;
-        let mut given = tokens;
-        if let Some(numbers) = &numbers {
-            let times = tokens[3..].iter().zip(numbers);
-            let times = times.map(|(token, number)| Token { raw: number.as_bytes(), ..*token });
-            plain = tokens[..3].iter().copied().chain(times).collect();
-            given = &plain;
-        }
-        let what = || format!("data of type {record_type}");
-        let data = scope.data.read(record_type, given).map_err(|error| match error.token {
-            None => {
-                let last = tokens.last().unwrap_or(type_token);
-                scope.error(last, format!("{} that end too early here", what()), what())
-            }
-            Some(index) => match tokens.get(index) {
-                Some(token) => {
-                    let found = format!("\"{}\": {}", token.text(), error.message);
-                    scope.error(token, found, what())
-                }
-                None => scope.error(type_token, error.message, what()),
-            },
-        })?;
-        rdata::check(record_type, &data).map_err(|allowed| {
-            let token = tokens.first().unwrap_or(type_token);
-            scope.error(token, format!("{} of another form", what()), allowed)
-        })?;
-        Ok(data.into())
+        Ok(())
     }
 
     /// The TTL of a record: its own, `$TTL`, the last one stated, or the SOA's minimum.
@@ -223,12 +214,11 @@ impl Reader<'_> {
         first: &Token<'_>,
         own: Option<u32>,
         record_type: RecordType,
-        data: &[u8],
     ) -> Result<u32, ZoneError> {
         if own.is_some() {
             self.last_ttl_seconds = own;
         } else if record_type == RecordType::SOA && self.last_ttl_seconds.is_none() {
-            let minimum = data.last_chunk().map(|bytes| u32::from_be_bytes(*bytes));
+            let minimum = self.wire.last_chunk().map(|bytes| u32::from_be_bytes(*bytes));
             self.last_ttl_seconds = minimum.map(|minimum| minimum.min(TTL_SECONDS_MAX));
         }
         own.or(self.default_ttl_seconds).or(self.last_ttl_seconds).ok_or_else(|| {
@@ -248,7 +238,7 @@ impl Reader<'_> {
         match (name.to_ascii_uppercase().as_str(), tokens) {
             ("$ORIGIN", [origin]) => {
                 scope.origin = scope.name(origin)?;
-                scope.data = DataReader::new(&scope.origin);
+                scope.data = None;
                 Ok(())
             }
             ("$TTL", [ttl]) => {
@@ -260,6 +250,13 @@ impl Reader<'_> {
                 let origin = scope.name(origin)?;
                 self.include(scope, path, origin, depth)
             }
+            ("$GENERATE", [range, line @ ..]) if line.len() >= 3 => {
+                self.generate(scope, range, line)
+            }
+            ("$GENERATE", _) => {
+                let allowed = "$GENERATE first-last[/step] owner [TTL] [IN] type data";
+                Err(scope.error(directive, "$GENERATE", allowed))
+            }
             ("$ORIGIN", _) => Err(scope.error(directive, "$ORIGIN", "$ORIGIN name")),
             ("$TTL", _) => Err(scope.error(directive, "$TTL", "$TTL seconds")),
             ("$INCLUDE", _) => {
@@ -267,7 +264,7 @@ impl Reader<'_> {
             }
             _ => {
                 let found = format!("the directive {name}");
-                Err(scope.error(directive, found, "$ORIGIN, $TTL and $INCLUDE"))
+                Err(scope.error(directive, found, "$ORIGIN, $TTL, $INCLUDE and $GENERATE"))
             }
         }
     }
@@ -288,14 +285,116 @@ impl Reader<'_> {
         let text = (self.include)(&file).map_err(|reason| {
             scope.error(path, format!("\"{file}\": {reason}"), "a file that can be read")
         })?;
-        self.file(Some(file.into()), origin, &text, depth + 1)?;
+        let file = self.draft.add_file(&file);
+        self.file(file, origin, &text, depth + 1)?;
+        Ok(())
+    }
+
+    fn generate(
+        &mut self,
+        scope: &mut Scope,
+        range: &Token<'_>,
+        line: &[Token<'_>],
+    ) -> Result<(), ZoneError> {
+        let parsed = Range::parse(&range.text()).ok_or_else(|| {
+            let found = format!("the range \"{}\"", range.text());
+            scope.error(range, found, "first-last or first-last/step, up to 2147483647")
+        })?;
+        self.generated_count += parsed.count();
+        if self.generated_count > GENERATED_COUNT_MAX {
+            let allowed = format!("{GENERATED_COUNT_MAX} lines in all");
+            return Err(scope.error(range, "too many generated lines", allowed));
+        }
+        let mut texts: Vec<Vec<u8>> = vec![Vec::new(); line.len()];
+        for number in parsed.numbers() {
+            for (token, text) in line.iter().zip(&mut texts) {
+                text.clear();
+                generate::expand(token, number, text).ok_or_else(|| {
+                    let found = format!("\"{}\"", token.text());
+                    let allowed = "$ or ${offset[,width[,base]]}, base d, o, x, X, n or N, \
+                                   and no number below 0";
+                    scope.error(token, found, allowed)
+                })?;
+            }
+            let tokens = line.iter().zip(&texts).map(|(token, raw)| Token { raw, ..*token });
+            let mut tokens: Vec<Token<'_>> = tokens.collect();
+            if let Some(owner) = tokens.first_mut() {
+                owner.spaced = false;
+            }
+            self.record(scope, &tokens)?;
+        }
         Ok(())
     }
 }
 
+/// The types that most records have; the rest is `domain`'s to know.
+fn frequent_type(text: &[u8]) -> Option<RecordType> {
+    Some(match text {
+        b"A" => RecordType::A,
+        b"NS" => RecordType::NS,
+        b"AAAA" => RecordType::AAAA,
+        b"CNAME" => RecordType::CNAME,
+        b"PTR" => RecordType::PTR,
+        b"MX" => RecordType::MX,
+        b"TXT" => RecordType::TXT,
+        b"DS" => RecordType::DS,
+        b"SRV" => RecordType::SRV,
+        _ => return None,
+    })
+}
+
 impl Scope {
     fn place(&self, token: &Token<'_>) -> Place {
-        Place { file: self.file.clone(), line: token.line, column: token.column }
+        Place { file: self.file_name.clone(), line: token.line, column: token.column }
+    }
+
+    /// Reads data through the `domain` crate.
+    fn odd_data(
+        &mut self,
+        record_type: RecordType,
+        type_token: &Token<'_>,
+        tokens: &[Token<'_>],
+    ) -> Result<Vec<u8>, ZoneError> {
+        // What `domain` would take for a name is stricter here: it reads empty labels.
+        let is_generic = tokens.first().is_some_and(|token| token.raw == b"\\#");
+        for token in rdata::name_tokens(record_type).iter().filter_map(|&at| tokens.get(at)) {
+            if !is_generic {
+                self.name(token)?;
+            }
+        }
+        let numbers = match record_type {
+            RecordType::SOA if tokens.len() == 7 => Some(self.soa_numbers(tokens)?),
+            _ => None,
+        };
+        let plain: Vec<Token<'_>>;
+        let mut given = tokens;
+        if let Some(numbers) = &numbers {
+            let times = tokens[3..].iter().zip(numbers);
+            let times = times.map(|(token, number)| Token { raw: number.as_bytes(), ..*token });
+            plain = tokens[..3].iter().copied().chain(times).collect();
+            given = &plain;
+        }
+        let what = || format!("data of type {record_type}");
+        let reader = self.data.get_or_insert_with(|| DataReader::new(&self.origin));
+        let read = reader.read(record_type, given);
+        let data = read.map_err(|error| match error.token {
+            None => {
+                let last = tokens.last().unwrap_or(type_token);
+                self.error(last, format!("{} that end too early here", what()), what())
+            }
+            Some(index) => match tokens.get(index) {
+                Some(token) => {
+                    let found = format!("\"{}\": {}", token.text(), error.message);
+                    self.error(token, found, what())
+                }
+                None => self.error(type_token, error.message, what()),
+            },
+        })?;
+        rdata::check(record_type, &data).map_err(|allowed| {
+            let token = tokens.first().unwrap_or(type_token);
+            self.error(token, format!("{} of another form", what()), allowed)
+        })?;
+        Ok(data)
     }
 
     fn error(
@@ -333,6 +432,10 @@ impl Scope {
 }
 
 impl Token<'_> {
+    pub(super) fn utf8(&self) -> Option<&str> {
+        std::str::from_utf8(self.raw).ok()
+    }
+
     fn text(&self) -> std::borrow::Cow<'_, str> {
         String::from_utf8_lossy(self.raw)
     }

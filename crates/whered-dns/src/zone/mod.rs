@@ -1,33 +1,44 @@
 //! One zone: every owner with its rrsets in wire form, read from a master file and checked.
 //!
-//! Not for: finding names among several zones, pools (`zones.rs`), files (bytes are handed in).
+//! Not for: finding the zone of a name, pools (`zones.rs`), files (bytes are handed in).
 //!
 //! ```text
-//! Zone   origin, nodes sorted as RFC 4034 says (the apex is node 0), the SOA for negative answers
-//! Node   owner | rrsets by type, each with its wire (see `rdata.rs`) | cut | glue
-//!          a.example.com      A AAAA        cut: none
-//!          sub.example.com    NS            cut: this node       glue: nodes of ns.sub
-//!          ns.sub.example.com A             cut: sub             (never answered with authority)
-//!          ent.example.com    -             an empty non-terminal: there is x.ent.example.com
+//! text ─ lexer ─ master ─> Draft ─ build ─> arena: a block for each owner      (layout.rs)
+//!                                           index: hash of the owner -> block  (index.rs)
+//!   a.example.com      A AAAA        cut: none
+//!   sub.example.com    NS            cut: itself          glue: the block of ns.sub
+//!   ns.sub.example.com A             cut: sub             (never answered with authority)
+//!   ent.example.com    -             an empty non-terminal: there is x.ent.example.com
 //! ```
 //!
 //! Invariants: one SOA and at least one NS at the apex; every name between an owner and the apex is
-//! a node; a CNAME stands alone; no two equal records; one TTL in an rrset; nodes are sorted.
+//! an owner; a CNAME stands alone; nothing is below a DNAME; no two equal records; one TTL in an
+//! rrset.
 //! Concurrency: immutable once built, shared freely.
-//! Cost: building is a sort of the records; finding a node here is a binary search (answers use the
-//! hash index of `zones.rs`).
+//! Cost: an owner that exists takes one search in the index and reads one block. Nothing is kept
+//! for a record beside its wire; a zone of a million delegations and hosts takes some 60 bytes a
+//! record (`bench/own`, `dns load`).
 
-pub(crate) mod build;
+mod build;
+mod compile;
+mod draft;
 mod error;
+mod generate;
+mod index;
+pub(crate) mod layout;
 mod lexer;
 mod master;
+mod plain;
 pub(crate) mod rdata;
 
+pub(crate) use compile::{Around, compile};
 pub use error::ZoneError;
+use index::NameIndex;
+use layout::{Arena, HAS_CHILDREN};
+pub(crate) use layout::{Node, NodeRef, OwnedRrset, Rrset};
 pub(crate) use master::TTL_SECONDS_MAX;
-pub(crate) use rdata::{RECORD_HEAD_SIZE, Rrset};
 
-use crate::code::RecordType;
+use crate::lower::{LowerName, hash_of_wildcard};
 use crate::name::Name;
 
 /// One zone, immutable: its owners and their rrsets, precompiled for replies.
@@ -46,46 +57,26 @@ pub struct Zone {
     origin: Name,
     serial: u32,
     record_count: usize,
-    nodes: Vec<Node>,
-    negative_soa: Rrset,
+    name_count: usize,
+    lower_origin: Box<[u8]>,
+    parts: Parts,
+    negative_soa: OwnedRrset,
     warnings: Vec<ZoneError>,
 }
 
-/// One name of a zone.
+/// What lookups read.
 #[derive(Debug)]
-pub(crate) struct Node {
-    pub(crate) owner: Name,
-    /// By type, ascending.
-    pub(crate) rrsets: Box<[Rrset]>,
-    /// The delegation at or above this node.
-    pub(crate) cut: Option<u32>,
-    /// Of a delegation: addresses of its servers that lie below a cut of this zone.
-    pub(crate) glue: Box<[Glue]>,
-}
-
-/// One server of a delegation that needs glue.
-#[derive(Debug)]
-pub(crate) struct Glue {
-    /// The node with the addresses.
-    pub(crate) node: u32,
-    /// Where the server's name stands in the wire of the NS rrset.
-    pub(crate) target_offset: u32,
-}
-
-impl Node {
-    /// A node without records.
-    pub(crate) fn empty(owner: Name) -> Node {
-        Node { owner, rrsets: Box::default(), cut: None, glue: Box::default() }
-    }
-
-    pub(crate) fn rrset(&self, record_type: RecordType) -> Option<&Rrset> {
-        self.rrsets.iter().find(|rrset| rrset.record_type == record_type)
-    }
+struct Parts {
+    arena: Arena,
+    index: NameIndex,
+    apex: NodeRef,
+    /// How many labels below the apex most owners are.
+    usual_depth: u8,
 }
 
 impl Zone {
-    /// Reads a zone from a master file (RFC 1035, 5): `$ORIGIN`, `$TTL`, `$INCLUDE` through the
-    /// callback, TTLs with units, every type that the `domain` crate reads, others as `\#` data
+    /// Reads a zone from a master file (RFC 1035, 5): `$ORIGIN`, `$TTL`, `$GENERATE`, `$INCLUDE`
+    /// through the callback, TTLs with units, every type that the `domain` crate reads, others as `\#` data
     /// (RFC 3597). Class IN only.
     ///
     /// Duplicate records are dropped and an rrset with several TTLs gets the lowest one;
@@ -94,14 +85,15 @@ impl Zone {
     /// # Errors
     ///
     /// The first mistake with its place: syntax, an owner outside the zone, no SOA or more than
-    /// one, no NS at the apex, a CNAME beside other data, NS, DNAME or SOA where they cannot be.
+    /// one, no NS at the apex, a CNAME beside other data, NS, DNAME or SOA where they cannot be,
+    /// owners below a DNAME, more records of one owner and type than a message holds.
     pub fn from_master_file(
         origin: &Name,
         text: &[u8],
         include: &mut dyn FnMut(&str) -> Result<Vec<u8>, String>,
     ) -> Result<Zone, ZoneError> {
-        let (records, end) = master::read(origin, text, include)?;
-        build::build(origin, records, &end)
+        let (draft, end) = master::read(origin, text, include)?;
+        build::build(draft, &end)
     }
 
     /// The zone's name.
@@ -128,17 +120,137 @@ impl Zone {
         &self.warnings
     }
 
-    pub(crate) fn nodes(&self) -> &[Node] {
-        &self.nodes
+    /// How many names exist, empty non-terminals included.
+    #[must_use]
+    pub fn name_count(&self) -> usize {
+        self.name_count
+    }
+
+    /// The memory that the zone holds for lookups, in bytes.
+    #[must_use]
+    pub fn size_bytes(&self) -> usize {
+        self.parts.arena.size_bytes() + self.parts.index.size_bytes()
     }
 
     /// The SOA with the TTL of negative answers (RFC 2308, 5).
-    pub(crate) fn negative_soa(&self) -> &Rrset {
-        &self.negative_soa
+    #[inline]
+    pub(crate) fn negative_soa(&self) -> Rrset<'_> {
+        self.negative_soa.get()
     }
 
-    /// The index of the node with this owner. Cost: a binary search.
-    pub(crate) fn find(&self, owner: &Name) -> Option<usize> {
-        self.nodes.binary_search_by(|node| node.owner.cmp(owner)).ok()
+    /// The origin in wire form, in lower case.
+    #[inline]
+    pub(crate) fn lower_origin(&self) -> &[u8] {
+        &self.lower_origin
+    }
+
+    #[inline]
+    pub(crate) fn node(&self, place: NodeRef) -> Node<'_> {
+        self.parts.arena.node(place)
+    }
+
+    /// The owner that is the name, or that is the closest above it; and how many labels it has
+    /// below the apex. `apex_labels` is the number of the origin's, which the name must end with.
+    ///
+    /// It begins where most owners are, so that a host of a flat zone takes one search, and goes
+    /// down or up from there; below a delegation it does not go.
+    #[inline]
+    pub(crate) fn closest(&self, name: &LowerName, apex_labels: usize) -> (Node<'_>, usize) {
+        let below = name.label_count() - apex_labels;
+        let mut depth = below.min(self.parts.usual_depth.into());
+        let mut found = loop {
+            if depth == 0 {
+                break self.node(self.parts.apex);
+            }
+            match self.probe(name, apex_labels + depth) {
+                Some(node) => break node,
+                None => depth -= 1,
+            }
+        };
+        while depth < below && found.has(HAS_CHILDREN) && found.cut().is_none() {
+            match self.probe(name, apex_labels + depth + 1) {
+                Some(node) => (found, depth) = (node, depth + 1),
+                None => break,
+            }
+        }
+        (found, depth)
+    }
+
+    /// The owner that the name's last `labels` labels are.
+    #[inline]
+    fn probe(&self, name: &LowerName, labels: usize) -> Option<Node<'_>> {
+        let suffix = name.suffix(labels);
+        let relative = suffix.get(..suffix.len() - self.lower_origin.len())?;
+        let is_name = |place| self.node(place).owner() == relative;
+        self.parts.index.find(name.hash_of(labels), is_name).map(|place| self.node(place))
+    }
+
+    /// The wildcard below the name's last `labels` labels.
+    #[inline]
+    pub(crate) fn wildcard(&self, name: &LowerName, labels: usize) -> Option<Node<'_>> {
+        let suffix = name.suffix(labels);
+        let relative = suffix.get(..suffix.len() - self.lower_origin.len())?;
+        let is_name = |place| self.node(place).owner().strip_prefix(b"\x01*") == Some(relative);
+        let found = self.parts.index.find(hash_of_wildcard(name.hash_of(labels)), is_name);
+        found.map(|place| self.node(place))
+    }
+
+    /// The owner with this name, if it is one.
+    pub(crate) fn find(&self, name: &Name) -> Option<Node<'_>> {
+        let (name, origin) = (LowerName::of(name), LowerName::of(&self.origin));
+        let labels = origin.label_count();
+        let within = name.label_count() >= labels && name.suffix(labels) == origin.as_wire();
+        match name.label_count() {
+            _ if !within => None,
+            count if count == labels => Some(self.node(self.parts.apex)),
+            count => self.probe(&name, count),
+        }
+    }
+
+    /// The whole name of one of its owners.
+    pub(crate) fn name_of(&self, node: &Node<'_>) -> Name {
+        let wire = [node.owner(), self.origin.as_wire()].concat();
+        Name::from_wire(&wire).expect("an owner was read as a name")
+    }
+
+    /// Asks for the slots that [`Zone::closest`] reads first.
+    #[inline]
+    pub(crate) fn prefetch_slot(&self, name: &LowerName, apex_labels: usize) {
+        self.parts.index.prefetch(name.hash_of(self.first_labels(name, apex_labels)));
+    }
+
+    /// Asks for the block that [`Zone::closest`] reads first; the slots are read now.
+    #[inline]
+    pub(crate) fn prefetch_node(&self, name: &LowerName, apex_labels: usize) -> Option<NodeRef> {
+        let hash = name.hash_of(self.first_labels(name, apex_labels));
+        let place = self.parts.index.find(hash, |_| true)?;
+        self.parts.arena.prefetch(place);
+        Some(place)
+    }
+
+    /// Asks for the glue of a delegation; its block is read now.
+    #[inline]
+    pub(crate) fn prefetch_glue(&self, place: NodeRef) {
+        let node = self.node(place);
+        if node.cut() == Some(place) {
+            for (_, host) in node.glue() {
+                self.parts.arena.prefetch(host);
+            }
+        }
+    }
+
+    #[inline]
+    fn first_labels(&self, name: &LowerName, apex_labels: usize) -> usize {
+        let below = name.label_count() - apex_labels;
+        apex_labels + below.min(self.parts.usual_depth.into())
+    }
+
+    /// Whether lookups wait for memory rather than for a cache.
+    #[inline]
+    pub(crate) fn is_large(&self) -> bool {
+        self.size_bytes() > LARGE_BYTES
     }
 }
+
+/// About half of a core's second cache level.
+const LARGE_BYTES: usize = 512 * 1024;

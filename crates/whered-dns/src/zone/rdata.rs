@@ -1,19 +1,8 @@
-//! Record data: from text to wire form (through the `domain` crate), the form of the types that
-//! answers look into, and rrsets compiled for the reply.
+//! Record data from text to wire form, through the `domain` crate, and the form of the types that
+//! answers look into.
 //!
-//! Not for: owners, TTLs, directives (`master.rs`).
-//!
-//! ```text
-//! an rrset's wire: [C0 0C | type | class | TTL | length | data] [C0 0C | ...]
-//!                   owner: a pointer to the question's name          data of a name: its labels
-//!                                                                    down to the zone's origin,
-//!                                                                    then 2 bytes at a `point`
-//! ```
-//!
-//! A reply copies the wire and writes the pointer to the origin at each point. Compression is thus:
-//! owners point at the question, at the alias that led there, or at a suffix of either; names in
-//! the data of RFC 1035's types point at the zone's origin; nothing else is compressed
-//! (RFC 3597, 4).
+//! Not for: owners, TTLs, directives (`master.rs`); the types that most records have, when there is
+//! nothing odd about them (`plain.rs`).
 
 use domain::base::Rtype;
 use domain::base::rdata::ComposeRecordData;
@@ -23,54 +12,9 @@ use super::lexer::Token;
 use crate::code::RecordType;
 use crate::name::{Name, wire_name_length};
 
-/// All records of one owner and type, compiled.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Rrset {
-    pub(crate) record_type: RecordType,
-    pub(crate) count: u16,
-    pub(crate) wire: Box<[u8]>,
-    /// Where in `wire` a pointer to the zone's origin belongs.
-    pub(crate) points: Box<[u32]>,
-    /// Where a CNAME leads.
-    pub(crate) target: Option<Name>,
-}
-
-/// The bytes of a record before its data: owner pointer, type, class, TTL, length.
-pub(crate) const RECORD_HEAD_SIZE: usize = 12;
-
-impl Rrset {
-    /// Compiles records. Their data must have passed [`check`].
-    pub(crate) fn compile<'a>(
-        record_type: RecordType,
-        ttl_seconds: u32,
-        data: impl Iterator<Item = &'a [u8]>,
-        origin: &Name,
-    ) -> Rrset {
-        let (mut wire, mut points) = (Vec::new(), Vec::new());
-        let mut target = None;
-        let mut count = 0_u16;
-        for data in data {
-            count = count.saturating_add(1);
-            wire.extend_from_slice(&[0xc0, 12]);
-            wire.extend_from_slice(&record_type.0.to_be_bytes());
-            wire.extend_from_slice(&[0, 1]);
-            wire.extend_from_slice(&ttl_seconds.to_be_bytes());
-            wire.extend_from_slice(&[0, 0]);
-            let start = wire.len();
-            append_compressed(record_type, data, origin, &mut wire, &mut points);
-            let length = (wire.len() - start) as u16;
-            wire[start - 2..start].copy_from_slice(&length.to_be_bytes());
-            if record_type == RecordType::CNAME {
-                target = Name::from_wire(data).ok();
-            }
-        }
-        Rrset { record_type, count, wire: wire.into(), points: points.into(), target }
-    }
-}
-
 /// The names in the data of a type: bytes in front, how many names, bytes behind. None for types
 /// that have none or that nobody here looks into.
-fn name_layout(record_type: RecordType) -> Option<(usize, usize, usize)> {
+pub(crate) fn name_layout(record_type: RecordType) -> Option<(usize, usize, usize)> {
     match record_type.0 {
         // NS, MD, MF, CNAME, MB, MG, MR, PTR, DNAME
         2..=5 | 7..=9 | 12 | 39 => Some((0, 1, 0)),
@@ -95,35 +39,6 @@ pub(crate) fn name_tokens(record_type: RecordType) -> &'static [usize] {
         35 => &[5],
         _ => &[],
     }
-}
-
-fn append_compressed(
-    record_type: RecordType,
-    data: &[u8],
-    origin: &Name,
-    wire: &mut Vec<u8>,
-    points: &mut Vec<u32>,
-) {
-    let layout = name_layout(record_type).filter(|_| record_type.0 < 16);
-    let Some((front, names, _)) = layout.filter(|_| origin.as_wire().len() > 1) else {
-        wire.extend_from_slice(data);
-        return;
-    };
-    wire.extend_from_slice(&data[..front]);
-    let mut rest = &data[front..];
-    for _ in 0..names {
-        let length = wire_name_length(rest).expect("the names were checked before compiling");
-        let name = Name::from_wire(&rest[..length]).expect("the names were checked");
-        if name.is_within(origin) {
-            wire.extend_from_slice(&rest[..length - origin.as_wire().len()]);
-            points.push(wire.len() as u32);
-            wire.extend_from_slice(&[0xc0, 0]);
-        } else {
-            wire.extend_from_slice(&rest[..length]);
-        }
-        rest = &rest[length..];
-    }
-    wire.extend_from_slice(rest);
 }
 
 /// The names in checked data, in order.
@@ -172,7 +87,7 @@ pub(crate) fn check(record_type: RecordType, data: &[u8]) -> Result<(), &'static
     if fits { Ok(()) } else { Err("data of this type's form (RFC 1035, 3.3 and 3.4)") }
 }
 
-/// Reads record data in text form. Made once for each origin.
+/// Reads record data in text form. Made once for each origin that needs it.
 pub(crate) struct DataReader {
     template: Zonefile,
     origin: String,

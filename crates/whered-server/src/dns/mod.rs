@@ -172,7 +172,7 @@ impl Answerer {
         reply: &mut Vec<u8>,
     ) {
         let context =
-            Context { transport, source: source.ip(), udp_size_max: self.udp_size, server_id: &[] };
+            Context { udp_size_max: self.udp_size, ..Context::new(transport, source.ip()) };
         let mut choose = |pool, client: &_| generation.steer(pool, client);
         match whered_dns::answer(generation.zones(), query, &context, &mut choose, reply) {
             Outcome::Answered { rcode, .. } => self.counters.answered(rcode.0),

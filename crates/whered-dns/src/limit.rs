@@ -1,0 +1,191 @@
+//! How many alike answers a client network gets in a second (response rate limiting), so that this
+//! server is no use for flooding somebody whose address was forged.
+//!
+//! Not for: clocks; queries (they cost us, not others).
+//!
+//! ```text
+//! table: [ key u32 | tokens u16 | slips u16 | time u64 ]  by hash of (network, kind, name)
+//! ```
+//!
+//! A bucket belongs to whom its key says; another one that hashes there takes it over and begins
+//! anew. So memory is fixed, and a client can only lose a limit by this, not gain one.
+//! At the same time: one limiter for each thread; each limits what its thread sends.
+//! Cost: one cache line for each answer.
+#![deny(clippy::indexing_slicing)]
+
+use std::net::IpAddr;
+
+use crate::answer::Outcome;
+
+const TABLE_SIZE: usize = 1 << 16;
+
+/// What is allowed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RateLimit {
+    /// Alike answers a second to one network; bursts of as many again pass. At least 1.
+    pub answers_per_second: u16,
+    /// Errors and NXDOMAIN of one zone a second to one network. At least 1.
+    pub errors_per_second: u16,
+    /// Every how manieth answer above the limit is sent truncated instead of dropped, so that a
+    /// client whose address is forged can still ask by TCP: 0 for none, 1 for all.
+    pub slip: u16,
+    /// The length of an IPv4 network, usually 24.
+    pub ipv4_prefix_length_bits: u8,
+    /// The length of an IPv6 network, usually 56.
+    pub ipv6_prefix_length_bits: u8,
+}
+
+impl Default for RateLimit {
+    fn default() -> Self {
+        RateLimit {
+            answers_per_second: 200,
+            errors_per_second: 200,
+            slip: 2,
+            ipv4_prefix_length_bits: 24,
+            ipv6_prefix_length_bits: 56,
+        }
+    }
+}
+
+/// What is to be done with an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    Send,
+    /// Send it without its records and with TC set.
+    Slip,
+    Drop,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Bucket {
+    key: u32,
+    /// Thousandths of an answer that may still be sent.
+    tokens: u32,
+    slips: u16,
+    used: bool,
+    millis: u64,
+}
+
+/// See the head of this file.
+#[derive(Debug)]
+pub(crate) struct RateLimiter {
+    limit: RateLimit,
+    buckets: Box<[Bucket]>,
+}
+
+impl RateLimiter {
+    pub(crate) fn new(limit: RateLimit) -> RateLimiter {
+        RateLimiter { limit, buckets: vec![Bucket::default(); TABLE_SIZE].into_boxed_slice() }
+    }
+
+    /// Judges an answer; `alike` tells what it is about.
+    pub(crate) fn judge(
+        &mut self,
+        source: IpAddr,
+        alike: u64,
+        outcome: &Outcome,
+        now_millis: u64,
+    ) -> Verdict {
+        let Outcome::Answered { rcode, has_cookie: false, .. } = outcome else {
+            // A cookie shows that the address is the sender's own.
+            return Verdict::Send;
+        };
+        let rate = match rcode.0 {
+            0 => self.limit.answers_per_second,
+            _ => self.limit.errors_per_second,
+        };
+        let rate = u64::from(rate.max(1));
+        let hash = mix(mix(self.network(source), alike), rcode.0.into());
+        let Some(bucket) = self.buckets.get_mut(hash as usize % TABLE_SIZE) else {
+            return Verdict::Send;
+        };
+        let key = (hash >> 32) as u32;
+        let full = (rate * 2000) as u32;
+        if !bucket.used || bucket.key != key {
+            *bucket = Bucket { key, tokens: full, slips: 0, used: true, millis: now_millis };
+        }
+        let passed = now_millis.saturating_sub(bucket.millis).min(2000);
+        bucket.tokens = (bucket.tokens + (passed * rate) as u32).min(full);
+        bucket.millis = now_millis;
+        if bucket.tokens >= 1000 {
+            bucket.tokens -= 1000;
+            return Verdict::Send;
+        }
+        bucket.slips = bucket.slips.wrapping_add(1);
+        match self.limit.slip {
+            0 => Verdict::Drop,
+            slip if bucket.slips % slip == 0 => Verdict::Slip,
+            _ => Verdict::Drop,
+        }
+    }
+
+    fn network(&self, source: IpAddr) -> u64 {
+        match source.to_canonical() {
+            IpAddr::V4(address) => {
+                let spare = 32 - u32::from(self.limit.ipv4_prefix_length_bits.min(32));
+                u64::from(u32::from(address).checked_shr(spare).unwrap_or(0)) << 1
+            }
+            IpAddr::V6(address) => {
+                let spare = 128 - u32::from(self.limit.ipv6_prefix_length_bits.min(128));
+                let network = u128::from(address).checked_shr(spare).unwrap_or(0);
+                mix(network as u64, (network >> 64) as u64) | 1
+            }
+        }
+    }
+}
+
+fn mix(a: u64, b: u64) -> u64 {
+    let product = u128::from(a ^ 0x9e37_79b9_7f4a_7c15) * u128::from(b ^ 0xd6e8_feb8_6659_fd93);
+    (product >> 64) as u64 ^ product as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::code::Rcode;
+
+    fn outcome(rcode: Rcode, has_cookie: bool) -> Outcome {
+        Outcome::Answered { rcode, question_type: None, pool: None, zone: None, has_cookie }
+    }
+
+    fn limiter(slip: u16) -> RateLimiter {
+        RateLimiter::new(RateLimit {
+            answers_per_second: 10,
+            errors_per_second: 5,
+            slip,
+            ..RateLimit::default()
+        })
+    }
+
+    #[test]
+    fn a_network_gets_its_rate_and_no_more() {
+        let mut limiter = limiter(0);
+        let mut sent = |source: &str, alike, millis| {
+            let source = source.parse().unwrap();
+            limiter.judge(source, alike, &outcome(Rcode::NOERROR, false), millis) == Verdict::Send
+        };
+        let first = (0..100).filter(|_| sent("192.0.2.1", 7, 0)).count();
+        assert_eq!(first, 20, "a burst of two seconds' worth");
+        assert!(!sent("192.0.2.200", 7, 0), "the same network");
+        assert!(sent("192.0.3.1", 7, 0), "another network");
+        assert!(sent("192.0.2.1", 8, 0), "another name");
+        let later: usize = (1..=50).map(|step| usize::from(sent("192.0.2.1", 7, step * 20))).sum();
+        assert_eq!(later, 10, "ten in a second");
+        assert!(sent("2001:db8::1", 7, 0) && sent("2001:db8:0:100::1", 7, 0));
+    }
+
+    #[test]
+    fn some_slip_and_cookies_pass() {
+        let mut limiter = limiter(2);
+        let source = "192.0.2.1".parse().unwrap();
+        let verdicts: Vec<_> = (0..14)
+            .map(|_| limiter.judge(source, 1, &outcome(Rcode::NXDOMAIN, false), 0))
+            .collect();
+        let (sent, over) = verdicts.split_at(10);
+        assert!(sent.iter().all(|verdict| *verdict == Verdict::Send));
+        assert_eq!(over, [Verdict::Drop, Verdict::Slip, Verdict::Drop, Verdict::Slip]);
+        let with_cookie = outcome(Rcode::NXDOMAIN, true);
+        assert_eq!(limiter.judge(source, 1, &with_cookie, 0), Verdict::Send);
+        assert_eq!(limiter.judge(source, 1, &outcome(Rcode::NOERROR, false), 0), Verdict::Send);
+    }
+}

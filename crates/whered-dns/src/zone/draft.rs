@@ -1,0 +1,268 @@
+//! A zone while it is read: owners told apart by hash, records as plain numbers, all texts in two
+//! pieces of memory.
+//!
+//! Not for: whether they make a zone (`build.rs`).
+//!
+//! ```text
+//! owners   [name's place, length | labels | hash | parent]    0 is the apex
+//! names    owner names without the origin, in lower case, one after another
+//! table    hash -> owner, open addressing, at most two thirds full
+//! records  [owner | type | TTL | data's place, length | file, line, column]   as they were read
+//! data     record data in wire form, names written out
+//! ```
+//!
+//! Cost: a record takes 28 bytes and its data, an owner 24 bytes and its name.
+
+use std::sync::Arc;
+
+use super::error::Place;
+use crate::code::RecordType;
+use crate::lower::LowerName;
+use crate::name::Name;
+
+pub(super) const NONE: u32 = u32::MAX;
+/// The number of the apex among the owners.
+pub(super) const APEX: u32 = 0;
+
+/// See the head of this file.
+pub(super) struct Draft {
+    pub(super) origin: Name,
+    lower_origin: LowerName,
+    pub(super) owners: Vec<Owner>,
+    names: Vec<u8>,
+    table: Vec<u32>,
+    pub(super) records: Vec<Record>,
+    data: Vec<u8>,
+    files: Vec<Arc<str>>,
+    scratch: Box<LowerName>,
+}
+
+/// One owner.
+#[derive(Clone, Copy)]
+pub(super) struct Owner {
+    pub(super) hash: u64,
+    name: u32,
+    /// The owner one label above; [`NONE`] until it is looked for.
+    pub(super) parent: u32,
+    length: u8,
+    /// How many labels below the apex.
+    pub(super) depth: u8,
+}
+
+/// One record as the file has it.
+#[derive(Clone, Copy)]
+pub(super) struct Record {
+    pub(super) owner: u32,
+    pub(super) ttl_seconds: u32,
+    data: u32,
+    line: u32,
+    column: u32,
+    data_length: u16,
+    file: u16,
+    pub(super) record_type: RecordType,
+}
+
+impl Draft {
+    pub(super) fn new(origin: &Name) -> Draft {
+        let lower_origin = LowerName::of(origin);
+        let labels = lower_origin.label_count();
+        let hash = lower_origin.hash_of(labels);
+        let mut draft = Draft {
+            origin: origin.clone(),
+            lower_origin,
+            owners: vec![Owner { hash, name: 0, parent: NONE, length: 0, depth: 0 }],
+            names: Vec::new(),
+            table: vec![NONE; 64],
+            records: Vec::new(),
+            data: Vec::new(),
+            files: Vec::new(),
+            scratch: Box::new(LowerName::root()),
+        };
+        draft.enter(APEX);
+        draft
+    }
+
+    pub(super) fn lower_origin(&self) -> &LowerName {
+        &self.lower_origin
+    }
+
+    /// The number of an owner, which is new or not; none when it is not within the zone.
+    pub(super) fn owner(&mut self, wire: &[u8]) -> Option<u32> {
+        self.scratch.read(wire)?;
+        let labels = self.lower_origin.label_count();
+        let depth = self.scratch.label_count().checked_sub(labels)?;
+        if self.scratch.suffix(labels) != self.lower_origin.as_wire() {
+            return None;
+        }
+        Some(self.intern(depth))
+    }
+
+    /// The owner with this name, if there is one.
+    pub(super) fn find(&mut self, wire: &[u8]) -> Option<u32> {
+        self.scratch.read(wire)?;
+        let labels = self.lower_origin.label_count();
+        let depth = self.scratch.label_count().checked_sub(labels)?;
+        if self.scratch.suffix(labels) != self.lower_origin.as_wire() {
+            return None;
+        }
+        self.probe(depth)
+    }
+
+    /// The owner that the lowest `depth` labels of the scratch name below the apex make.
+    fn probe(&self, depth: usize) -> Option<u32> {
+        let labels = self.lower_origin.label_count();
+        let hash = self.scratch.hash_of(labels + depth);
+        let relative = self.relative(depth);
+        let mut at = hash as usize & (self.table.len() - 1);
+        while self.table[at] != NONE {
+            let owner = &self.owners[self.table[at] as usize];
+            if owner.hash == hash && self.name_of(owner) == relative {
+                return Some(self.table[at]);
+            }
+            at = (at + 1) & (self.table.len() - 1);
+        }
+        None
+    }
+
+    fn relative(&self, depth: usize) -> &[u8] {
+        let suffix = self.scratch.suffix(self.lower_origin.label_count() + depth);
+        &suffix[..suffix.len() - self.lower_origin.as_wire().len()]
+    }
+
+    fn intern(&mut self, depth: usize) -> u32 {
+        if let Some(owner) = self.probe(depth) {
+            return owner;
+        }
+        let name = self.names.len() as u32;
+        let labels = self.lower_origin.label_count();
+        let suffix = self.scratch.suffix(labels + depth);
+        let length = suffix.len() - self.lower_origin.as_wire().len();
+        self.names.extend_from_slice(&suffix[..length]);
+        let (hash, number) = (self.scratch.hash_of(labels + depth), self.owners.len() as u32);
+        let (length, depth) = (length as u8, depth as u8);
+        self.owners.push(Owner { hash, name, parent: NONE, length, depth });
+        self.enter(number);
+        number
+    }
+
+    /// Enters the newest owner into the table.
+    fn enter(&mut self, number: u32) {
+        if self.owners.len() * 3 > self.table.len() * 2 {
+            self.table = vec![NONE; self.table.len() * 2];
+            for number in 0..self.owners.len() as u32 {
+                self.place(number);
+            }
+        } else {
+            self.place(number);
+        }
+    }
+
+    fn place(&mut self, number: u32) {
+        let mask = self.table.len() - 1;
+        let mut at = self.owners[number as usize].hash as usize & mask;
+        while self.table[at] != NONE {
+            at = (at + 1) & mask;
+        }
+        self.table[at] = number;
+    }
+
+    /// Finds every owner's parent and adds those that are missing: the empty non-terminals.
+    pub(super) fn complete(&mut self) {
+        let mut number = 1;
+        while number < self.owners.len() {
+            let owner = self.owners[number];
+            let parent = if owner.depth == 1 {
+                APEX
+            } else {
+                let mut wire = self.name_of(&owner).to_vec();
+                wire.extend_from_slice(self.lower_origin.as_wire());
+                self.scratch.read(&wire);
+                self.intern(usize::from(owner.depth) - 1)
+            };
+            self.owners[number].parent = parent;
+            number += 1;
+        }
+    }
+
+    /// An owner's name without the origin, in lower case.
+    pub(super) fn name_of(&self, owner: &Owner) -> &[u8] {
+        &self.names[owner.name as usize..owner.name as usize + usize::from(owner.length)]
+    }
+
+    /// An owner's whole name.
+    pub(super) fn full_name(&self, owner: u32) -> Name {
+        let relative = self.name_of(&self.owners[owner as usize]);
+        let wire = [relative, self.origin.as_wire()].concat();
+        Name::from_wire(&wire).expect("an owner was read as a name")
+    }
+
+    /// Adds a record. None when texts are larger than their places can tell (4 GiB).
+    pub(super) fn add(
+        &mut self,
+        owner: u32,
+        (record_type, ttl_seconds): (RecordType, u32),
+        data: &[u8],
+        place: (u16, u32, u32),
+    ) -> Option<()> {
+        let at = u32::try_from(self.data.len()).ok()?;
+        u32::try_from(self.names.len()).ok()?;
+        self.data.extend_from_slice(data);
+        let (file, line, column) = place;
+        let data_length = u16::try_from(data.len()).ok()?;
+        self.records.push(Record {
+            owner,
+            ttl_seconds,
+            data: at,
+            line,
+            column,
+            data_length,
+            file,
+            record_type,
+        });
+        Some(())
+    }
+
+    pub(super) fn data_of(&self, record: &Record) -> &[u8] {
+        &self.data[record.data as usize..record.data as usize + usize::from(record.data_length)]
+    }
+
+    /// The number of an included file, for places. The zone's own text is 0.
+    pub(super) fn add_file(&mut self, name: &str) -> u16 {
+        self.files.push(name.into());
+        self.files.len() as u16
+    }
+
+    pub(super) fn file(&self, number: u16) -> Option<Arc<str>> {
+        self.files.get(usize::from(number).checked_sub(1)?).cloned()
+    }
+
+    pub(super) fn place_of(&self, record: &Record) -> Place {
+        Place { file: self.file(record.file), line: record.line, column: record.column }
+    }
+
+    /// Numbers of the records, those of one owner together, by type and then as they were read;
+    /// and where each owner's begin, with the end behind the last.
+    pub(super) fn by_owner(&self) -> (Vec<u32>, Vec<u32>) {
+        let mut starts = vec![0_u32; self.owners.len() + 1];
+        for record in &self.records {
+            starts[record.owner as usize + 1] += 1;
+        }
+        for owner in 0..self.owners.len() {
+            starts[owner + 1] += starts[owner];
+        }
+        let mut next = starts.clone();
+        let mut order = vec![0_u32; self.records.len()];
+        for (number, record) in self.records.iter().enumerate() {
+            let place = &mut next[record.owner as usize];
+            order[*place as usize] = number as u32;
+            *place += 1;
+        }
+        for range in starts.windows(2) {
+            let own = &mut order[range[0] as usize..range[1] as usize];
+            if own.len() > 1 {
+                own.sort_by_key(|&number| self.records[number as usize].record_type);
+            }
+        }
+        (order, starts)
+    }
+}
