@@ -265,21 +265,21 @@ mod tests {
         let socket = udp::bind("127.0.0.1:0".parse().unwrap()).unwrap();
         let address = socket.local_addr().unwrap();
         let stop = AtomicBool::new(false);
+        let (sockets, stopped) = ([socket], &stop);
         std::thread::scope(|scope| {
             let handle = |datagrams: &[whered_server::dns::mmsg::Datagram<'_>],
                           batch: &mut whered_server::dns::mmsg::Batch| {
                 echo::pad(datagrams, batch, 90);
                 for (index, datagram) in datagrams.iter().enumerate() {
                     match datagram.payload[1] % 32 {
-                        3 => batch.answer_mut(index).clear(),
-                        4 | 5 => batch.answer_mut(index)[12] ^= 1,
+                        3 => batch.set_size(index, 0),
+                        4 | 5 => batch.room(index)[12] ^= 1,
                         _ => {}
                     }
                 }
             };
-            scope.spawn(|| {
-                let sockets = [socket];
-                udp::serve(&sockets, Receiving::default(), &stop, handle, |_| {}).unwrap();
+            scope.spawn(move || {
+                udp::serve(&sockets, Receiving::default(), stopped, handle, |_| {}).unwrap();
             });
             let mut driver = Driver::new(&queries, address, 2, true).unwrap();
             let tally = driver.closed_loop(Duration::from_millis(300), || Ok(())).unwrap();

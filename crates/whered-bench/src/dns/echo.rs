@@ -10,13 +10,14 @@ use std::sync::atomic::AtomicBool;
 use whered_server::dns::mmsg::{Batch, Datagram};
 use whered_server::dns::udp::{self, Receiving};
 
-/// Answers every datagram with itself and as many zero bytes as are missing.
+/// Answers every datagram with itself and as many other bytes as are missing.
 pub fn pad(datagrams: &[Datagram<'_>], batch: &mut Batch, size_bytes: usize) {
-    for (answer, datagram) in batch.answers_mut().iter_mut().zip(datagrams) {
-        answer.extend_from_slice(datagram.payload);
-        if !answer.is_empty() && answer.len() < size_bytes {
-            answer.resize(size_bytes, 0);
+    for (index, datagram) in datagrams.iter().enumerate() {
+        let payload = datagram.payload;
+        if let Some(room) = batch.room(index).get_mut(..payload.len()) {
+            room.copy_from_slice(payload);
         }
+        batch.set_size(index, if payload.is_empty() { 0 } else { payload.len().max(size_bytes) });
     }
 }
 

@@ -223,7 +223,7 @@ impl Ours<'_> {
         let listen: Vec<_> = listen.iter().map(|address| format!("\"{address}\"")).collect();
         let text = format!(
             "[resp]\nlisten = []\n[http]\nlisten = []\n[dns]\nlisten = [{}]\nthreads = {}\n\
-             udp_batch = {}\nudp_calls = \"{}\"\n[[zone]]\nname = \"{}\"\npath = {zone:?}\n",
+             udp_batch = {}\nudp_calls = \"{}\"\ncookies = false\nrate_limit = 0\n[[zone]]\nname = \"{}\"\npath = {zone:?}\n",
             listen.join(", "),
             self.threads,
             self.receiving.batch,

@@ -7,7 +7,7 @@
 //! Receiver: [ N x 4160 bytes ]  [ N senders ]  [ N control buffers ]  [ N headers ]  made once
 //!               │ recvmmsg fills; the headers' pointers are set anew for each call
 //!               v
-//! Datagram { payload, source }  ──handler──>  Batch: [ N x Vec<u8> ]  made once
+//! Datagram { payload, source }  ──handler──>  Batch: [ N x 4160 bytes ]  made once
 //!                                                 │ sendmmsg, to the same senders
 //!                                                 v  from the address asked
 //! ```
@@ -72,31 +72,37 @@ pub struct Datagram<'a> {
 /// The answers to one batch, by the index of the datagram.
 #[derive(Debug)]
 pub struct Batch {
-    answers: Vec<Vec<u8>>,
+    rooms: Vec<[u8; BUFFER_STRIDE]>,
+    sizes: Vec<usize>,
 }
 
 impl Batch {
     /// A batch without answers, for so many of them.
     pub fn new(size: usize) -> Batch {
-        Batch { answers: (0..size).map(|_| Vec::with_capacity(BUFFER_STRIDE)).collect() }
+        Batch { rooms: vec![[0; BUFFER_STRIDE]; size], sizes: vec![0; size] }
     }
 
-    /// Where all answers go, by the index of the datagram; what stays empty is not sent.
-    pub fn answers_mut(&mut self) -> &mut [Vec<u8>] {
-        &mut self.answers
-    }
-
-    /// Where the answer to the datagram of that index goes; what stays empty is not sent.
+    /// Where the answer to the datagram of that index is written.
     ///
     /// # Panics
     /// When the index is not below the batch's size.
-    pub fn answer_mut(&mut self, index: usize) -> &mut Vec<u8> {
-        &mut self.answers[index]
+    #[inline]
+    pub fn room(&mut self, index: usize) -> &mut [u8] {
+        &mut self.rooms[index][..DATAGRAM_SIZE_MAX]
+    }
+
+    /// How much of the room is the answer; 0, as it is before, sends nothing.
+    ///
+    /// # Panics
+    /// As [`Batch::room`].
+    #[inline]
+    pub fn set_size(&mut self, index: usize, size_bytes: usize) {
+        self.sizes[index] = size_bytes.min(DATAGRAM_SIZE_MAX);
     }
 
     /// Forgets every answer and keeps the memory.
     pub fn clear(&mut self) {
-        self.answers.iter_mut().for_each(Vec::clear);
+        self.sizes.fill(0);
     }
 }
 
@@ -195,12 +201,13 @@ impl Receiver {
     /// again, so these are counted and not retried.
     pub fn send(&mut self, socket: &UdpSocket, batch: &mut Batch) -> usize {
         let mut count = 0;
-        let answers = batch.answers.iter_mut().zip(&mut self.senders).take(self.received);
+        let answers = batch.rooms.iter_mut().zip(&batch.sizes);
+        let answers = answers.zip(&mut self.senders).take(self.received);
         let headers = self.vectors.iter_mut().zip(&mut self.headers);
-        let answers = answers.filter(|(answer, _)| !answer.is_empty());
-        for ((answer, sender), (vector, header)) in answers.zip(headers) {
-            vector.iov_base = answer.as_mut_ptr().cast();
-            vector.iov_len = answer.len();
+        let answers = answers.filter(|((_, size), _)| **size > 0);
+        for (((room, size), sender), (vector, header)) in answers.zip(headers) {
+            vector.iov_base = room.as_mut_ptr().cast();
+            vector.iov_len = *size;
             let header = &mut header.msg_hdr;
             header.msg_iov = vector;
             header.msg_iovlen = 1;

@@ -25,7 +25,9 @@ fn echo(socket: &UdpSocket, count: usize) {
         batch.clear();
         receiver.with_datagrams(|datagrams| {
             for (index, datagram) in datagrams.iter().enumerate() {
-                batch.answer_mut(index).extend(datagram.payload.to_ascii_uppercase());
+                let size = datagram.payload.len();
+                batch.room(index)[..size].copy_from_slice(&datagram.payload.to_ascii_uppercase());
+                batch.set_size(index, size);
             }
         });
         assert_eq!(receiver.send(socket, &mut batch), 0);

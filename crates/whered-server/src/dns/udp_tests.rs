@@ -10,7 +10,9 @@ const WAIT: Duration = Duration::from_secs(5);
 
 fn capitals(datagrams: &[Datagram<'_>], batch: &mut Batch) {
     for (index, datagram) in datagrams.iter().enumerate() {
-        batch.answer_mut(index).extend(datagram.payload.to_ascii_uppercase());
+        let size = datagram.payload.len();
+        batch.room(index)[..size].copy_from_slice(&datagram.payload.to_ascii_uppercase());
+        batch.set_size(index, size);
     }
 }
 
