@@ -4,7 +4,7 @@
 //! Not for measuring. Each has its files in a folder of its own and ends with its value.
 //!
 //! A receive buffer is set in each configuration that has a word for it; for Knot and PowerDNS,
-//! which have none, the run raises the system's default (`net.core.rmem_default`).
+//! which have none, and gdnsd, which takes no more than 1 MB, the run raises the system's default (`net.core.rmem_default`).
 
 use std::fs;
 use std::net::SocketAddr;
@@ -105,7 +105,7 @@ impl Place<'_> {
         fs::copy(zone, zones.join(origin))?;
         let text = format!(
             "options => {{\n listen => {}\n dns_port => {}\n udp_threads => 1\n\
-             \x20tcp_threads => 1\n udp_rcvbuf => 4194304\n udp_sndbuf => 4194304\n\
+             \x20tcp_threads => 1\n\
              \x20disable_cookies => true\n max_edns_response => 1232\n\
              \x20run_dir => \"{own}/run\"\n state_dir => \"{own}/state\"\n}}\n",
             address.ip(),
