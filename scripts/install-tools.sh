@@ -89,6 +89,9 @@ package_of() {
     *:named) echo bind ;;
     *:nsd) echo nsd ;;
     *:knotd) echo knot ;;
+    *:gdnsd) echo gdnsd ;;
+    apt-get:pdns_server) echo 'pdns-server pdns-backend-bind' ;;
+    *:pdns_server) echo pdns ;;
     *:unshare) echo util-linux ;;
     *:iptables) echo iptables ;;
     *:nft) echo nftables ;;
@@ -233,7 +236,8 @@ test)
     ;;
 bench)
     need_cargo
-    provide cc pkg-config maxminddb.h legacy-headers dpdk-headers legacy-database redis-server
+    provide cc pkg-config maxminddb.h legacy-headers dpdk-headers legacy-database redis-server \
+        nsd knotd gdnsd named pdns_server
     ;;
 venv)
     make_venv

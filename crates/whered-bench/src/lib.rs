@@ -5,6 +5,7 @@
 //!
 //! ```text
 //! data     seed ──► city.mmdb, asn.mmdb
+//! dns      zones, questions ──► servers beside an echo ──► processor time a question
 //! lookup   file ──► lists of addresses, engines ──► rounds ──► table, JSON
 //! faults   servers that are killed, cut off, filled up ──► what they have kept
 //! rules    shape, seed ──► rulesets like ClassBench's
@@ -16,6 +17,7 @@
 //! the same addresses on every machine.
 
 pub mod data;
+pub mod dns;
 pub mod faults;
 pub mod geo;
 pub mod lookup;

@@ -4,10 +4,12 @@
 //! exclude each other (`control`); readers never wait for either.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arc_swap::ArcSwap;
+use whered_dns::{Name, Zone};
 use whered_geo::Place;
 use whered_store::{DataDirectory, Journal, JournalOptions, JournalStats, Storage};
 
@@ -23,7 +25,7 @@ use crate::log::{Durability, Log, Ticket, Written};
 use crate::operation::Operation;
 use crate::pool::Site;
 use crate::prefix_sets::PrefixSets;
-use crate::setup::{Loaded, Setup};
+use crate::setup::{Loaded, Setup, ZoneSource, read_zone};
 use crate::site_changes::SiteChanges;
 
 /// How to open an engine.
@@ -56,9 +58,27 @@ pub struct ReloadReport {
     pub pools: usize,
 }
 
+/// A zone that was read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ZoneReport {
+    /// The serial number of its SOA.
+    pub serial: u32,
+    /// How many records it has.
+    pub records: usize,
+    /// The number of the generation that serves now.
+    pub generation: u64,
+}
+
+impl ZoneReport {
+    fn new(zone: &Zone, generation: u64) -> ZoneReport {
+        ZoneReport { serial: zone.serial(), records: zone.record_count(), generation }
+    }
+}
+
 /// All data and its durability.
 pub struct Engine {
     current: ArcSwap<Generation>,
+    zone_failures: Mutex<BTreeMap<String, String>>,
     pub(crate) control: Mutex<Control>,
     pub(crate) keyspace: Keyspace,
     pub(crate) prefix_sets: PrefixSets,
@@ -106,6 +126,7 @@ impl Engine {
         let generation = Generation::build(1, &options.setup, &changes, loaded)?;
         let engine = Engine {
             current: ArcSwap::from_pointee(generation),
+            zone_failures: Mutex::default(),
             control: Mutex::new(Control { setup: options.setup, changes }),
             keyspace: keyspace.with_log(&log),
             prefix_sets: prefix_sets.with_log(&log),
@@ -139,6 +160,7 @@ impl Engine {
         generation.databases().iter().for_each(|named| named.status.note_success());
         control.setup = setup;
         self.current.store(Arc::new(generation));
+        self.zone_failures.lock().unwrap_or_else(PoisonError::into_inner).clear();
         Ok(report)
     }
 
@@ -177,6 +199,63 @@ impl Engine {
         let number = next.number();
         self.current.store(Arc::new(next));
         Ok(number)
+    }
+
+    /// Loads one zone anew and swaps it in; everything else is shared with the generation before.
+    ///
+    /// # Errors
+    /// No such zone; its file cannot be read or is wrong, with the place: the zone serves on as
+    /// before, and [`Engine::zone_failures`] says so until a good file is taken.
+    pub fn reload_zone(&self, name: &str) -> Result<ZoneReport, EngineError> {
+        let (index, source) = self.zone_source(name)?;
+        let taken = read_zone(&source).and_then(|zone| {
+            // Reading took its time without the lock: the configuration may have been reloaded.
+            let control = self.control();
+            let current = self.generation();
+            if control.setup.zones.get(index) != Some(&source) {
+                return Ok(ZoneReport::new(&zone, current.number()));
+            }
+            let next = current.with_changed_zone(index, Arc::clone(&zone))?;
+            let report = ZoneReport::new(&zone, next.number());
+            self.current.store(Arc::new(next));
+            Ok(report)
+        });
+        let mut failures = self.zone_failures.lock().unwrap_or_else(PoisonError::into_inner);
+        match &taken {
+            Ok(_) => failures.remove(&source.name),
+            Err(error) => failures.insert(source.name.clone(), error.to_string()),
+        };
+        taken
+    }
+
+    /// Reads a zone's file without serving it.
+    ///
+    /// # Errors
+    /// As [`Engine::reload_zone`].
+    pub fn check_zone(&self, name: &str) -> Result<ZoneReport, EngineError> {
+        let (_, source) = self.zone_source(name)?;
+        let zone = read_zone(&source)?;
+        Ok(ZoneReport::new(&zone, self.generation().number()))
+    }
+
+    /// The zones of the configuration, in its order.
+    pub fn zone_sources(&self) -> Vec<ZoneSource> {
+        self.control().setup.zones.clone()
+    }
+
+    /// The zones whose newest file was refused, and why.
+    pub fn zone_failures(&self) -> BTreeMap<String, String> {
+        self.zone_failures.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn zone_source(&self, name: &str) -> Result<(usize, ZoneSource), EngineError> {
+        let unknown = || EngineError::new(format!("no such zone '{name}'"));
+        let origin: Name = name.parse().map_err(|_| unknown())?;
+        let sources = self.zone_sources();
+        let is_it =
+            |source: &ZoneSource| source.name.parse::<Name>().is_ok_and(|own| own == origin);
+        let index = sources.iter().position(is_it).ok_or_else(unknown)?;
+        Ok((index, sources[index].clone()))
     }
 
     /// The collections.

@@ -141,6 +141,30 @@ impl Generation {
         Ok(generation)
     }
 
+    /// The next generation after one zone was loaded again; all else is shared.
+    ///
+    /// # Errors
+    /// As [`Generation::build`].
+    pub(crate) fn with_changed_zone(
+        &self,
+        index: usize,
+        zone: Arc<Zone>,
+    ) -> Result<Generation, EngineError> {
+        let mut zone_list = self.zone_list.clone();
+        zone_list[index] = zone;
+        let zones = Arc::new(build_zones(&zone_list, &self.pools)?);
+        Ok(Generation {
+            number: self.number + 1,
+            databases: self.databases.clone(),
+            place_database: self.place_database,
+            zone_list,
+            zones,
+            pools: self.pools.clone(),
+            steering: self.steering.clone(),
+            rulesets: self.rulesets.clone(),
+        })
+    }
+
     /// The generation's number: one more at every change.
     pub fn number(&self) -> u64 {
         self.number

@@ -74,7 +74,11 @@ fn read_ruleset(source: &RulesetSource) -> Result<(RulesetSource, Arc<Ruleset>),
     Ok((source.clone(), Arc::new(rulesets::read(source, &bytes)?)))
 }
 
-fn read_zone(source: &ZoneSource) -> Result<Arc<Zone>, EngineError> {
+/// Reads the file of a zone and all that it includes.
+///
+/// # Errors
+/// It cannot be read or is wrong, with the place.
+pub(crate) fn read_zone(source: &ZoneSource) -> Result<Arc<Zone>, EngineError> {
     let wrong = |error: &dyn std::fmt::Display| {
         EngineError::new(format!("{}: {error}", source.path.display()))
     };

@@ -23,12 +23,16 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use toml::de::DeTable;
+use whered_dns::RateLimit;
+use whered_engine::ip::Prefix;
 use whered_engine::store::SyncPolicy;
 use whered_engine::{DatabaseSource, PoolSource, RulesetSource, Setup, ZoneSource};
 
 pub use self::error::ConfigError;
 use self::error::Document;
 use self::section::{Keys, Section};
+use crate::dns::QueryLogOptions;
+use crate::dns::udp::Receiving;
 use crate::resp::{PasswordHash, RespOptions, TlsOptions, UnixSocketOptions, UserOptions};
 
 const TOP: Keys = Keys {
@@ -147,10 +151,29 @@ pub struct DnsConfig {
     pub database: Option<String>,
     /// The largest answer by UDP, in bytes.
     pub udp_size: u16,
-    /// UDP threads for each address; `None`: one a core.
+    /// UDP threads, each with a socket of every address; `None`: one a core.
     pub threads: Option<usize>,
+    /// How UDP threads take datagrams.
+    pub receiving: Receiving,
     /// TCP connections at the same time.
     pub max_tcp_connections: usize,
+    /// Whether clients get cookies (RFC 7873).
+    pub cookies: bool,
+    /// What cookies are made with; `None`: something random at each start.
+    pub cookie_secret: Option<[u8; 16]>,
+    /// Alike answers a second to one network; 0: without limit. `None`: 200 where others than this
+    /// machine can ask.
+    pub rate_limit: Option<u16>,
+    /// Every how manieth answer above that is sent truncated.
+    pub rate_limit_slip: u16,
+    /// What `id.server` and NSID are answered with; empty: nothing.
+    pub server_id: String,
+    /// What `version.bind` is answered with; empty: nothing.
+    pub version: String,
+    /// Balancers, which tell for whom they ask (PROXY protocol 2).
+    pub proxy_from: Vec<Prefix>,
+    /// Where queries are logged.
+    pub query_log: Option<QueryLogOptions>,
 }
 
 /// How writes are kept.
@@ -254,6 +277,23 @@ impl Config {
     }
 }
 
+impl DnsConfig {
+    /// How many answers a network gets, if that is limited.
+    pub(crate) fn rate_limit(&self) -> Option<RateLimit> {
+        let is_open = self.listen.iter().any(|address| !address.ip().is_loopback());
+        let usual = RateLimit::default();
+        let otherwise = if is_open { usual.answers_per_second } else { 0 };
+        let answers_per_second = self.rate_limit.unwrap_or(otherwise);
+        let slip = self.rate_limit_slip;
+        (answers_per_second > 0).then_some(RateLimit {
+            answers_per_second,
+            errors_per_second: answers_per_second,
+            slip,
+            ..usual
+        })
+    }
+}
+
 impl RespConfig {
     /// Whether `AUTH` has to give something.
     pub(crate) fn has_password(&self) -> bool {
@@ -306,7 +346,16 @@ impl Default for DnsConfig {
             database: None,
             udp_size: UDP_SIZE,
             threads: None,
+            receiving: Receiving::default(),
             max_tcp_connections: 1024,
+            cookies: true,
+            cookie_secret: None,
+            rate_limit: None,
+            rate_limit_slip: RateLimit::default().slip,
+            server_id: String::new(),
+            version: String::new(),
+            proxy_from: Vec::new(),
+            query_log: None,
         }
     }
 }

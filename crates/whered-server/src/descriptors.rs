@@ -55,7 +55,8 @@ fn own_count(config: &Config) -> u64 {
     let unix = usize::from(config.resp.unix_socket.is_some());
     let listeners = (config.resp.listen.len() + tls + unix) as u64;
     let resp = threads(config.resp.threads) * (listeners + 1);
-    let dns = threads(config.dns.threads) * config.dns.listen.len() as u64;
+    // Each socket twice (the metrics ask it too), and what the thread waits with.
+    let dns = threads(config.dns.threads) * (config.dns.listen.len() as u64 * 2 + 3);
     OWN + OWN_PER_THREAD * (resp + dns) + config.http.listen.len() as u64
 }
 

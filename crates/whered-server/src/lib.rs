@@ -30,6 +30,7 @@ mod runtime;
 mod server;
 mod snapshots;
 mod sweep;
+mod zone_watch;
 
 pub use config::{Config, ConfigError, DnsConfig, HttpConfig, JournalConfig, RespConfig};
 pub use server::{Server, ServerError};

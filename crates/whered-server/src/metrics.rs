@@ -72,19 +72,34 @@ impl Metrics {
         http.register(registry, "http_requests", "HTTP requests by route and status");
         let Some(dns) = &self.dns else { return };
         let (queries, silent, refused) = <(Counters, Counters, Counters)>::default();
-        for (transport, Totals { answered, silent: unanswered, refused: lost }) in
-            [("udp", dns.udp()), ("tcp", dns.tcp())]
-        {
+        let (by_zone, by_site) = <(Counters, Counters)>::default();
+        for (transport, totals) in [("udp", dns.udp()), ("tcp", dns.tcp())] {
+            let Totals { answered, silent: unanswered, refused: lost, zones, sites } = totals;
             for (rcode, count) in answered {
                 let rcode = whered_dns::Rcode(rcode).to_string();
                 queries.add([("transport", transport), ("rcode", &rcode)], count);
+            }
+            for ((zone, rcode), count) in zones {
+                let rcode = whered_dns::Rcode(rcode).to_string();
+                let labels = [("transport", transport), ("zone", &*zone), ("rcode", &*rcode)];
+                by_zone.add(labels, count);
+            }
+            for ((pool, site), count) in sites {
+                by_site.add([("pool", &*pool), ("site", &*site)], count);
             }
             silent.add([("transport", transport)], unanswered);
             refused.add([("transport", transport)], lost);
         }
         queries.register(registry, "dns_queries", "DNS queries answered, by response code");
+        by_zone.register(registry, "dns_zone_queries", "DNS queries answered, by zone");
+        let help = "Answers of pools, by site; without a name: no site";
+        by_site.register(registry, "dns_pool_answers", help);
         silent.register(registry, "dns_silent", "DNS messages that got no answer");
         refused.register(registry, "dns_unsent", "DNS answers that the system did not take");
+        let help = "DNS queries that the query log had no room for";
+        register_count(registry, "dns_unlogged", help, dns.unlogged());
+        let help = "DNS messages that the system dropped, as the receive buffers were full";
+        register_count(registry, "dns_dropped", help, dns.dropped());
     }
 
     fn add_resp(&self, registry: &mut Registry) {
@@ -137,6 +152,18 @@ impl Metrics {
         number.set(generation.number() as i64);
         registry.register("generation", "The number of the generation that serves", number);
         add_databases(registry, generation.databases());
+        let (records, refused) = <(Gauges, Gauges)>::default();
+        let failures = self.engine.zone_failures();
+        for zone in generation.zones().zones() {
+            let name = zone.origin().to_string();
+            records.set([("zone", &*name)], zone.record_count() as u64);
+            let is_it =
+                |failed: &String| failed.trim_end_matches('.') == name.trim_end_matches('.');
+            refused.set([("zone", &*name)], u64::from(failures.keys().any(is_it)));
+        }
+        records.register(registry, "zone_records", "Records in each zone");
+        let help = "1 when the newest file of the zone was refused and an older one serves";
+        refused.register(registry, "zone_refused", help);
         let keys = Gauges::default();
         for number in 0..DATABASE_COUNT {
             keys.set([("number", &*number.to_string())], self.engine.keyspace().len(number) as u64);

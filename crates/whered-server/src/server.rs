@@ -30,6 +30,7 @@ use crate::resp::{RespDoor, RespOptions};
 use crate::runtime;
 use crate::snapshots::Snapshotter;
 use crate::sweep::Sweeper;
+use crate::zone_watch::ZoneWatch;
 
 /// A running server. Dropping it without [`Server::stop`] does not wait for anything.
 ///
@@ -157,8 +158,9 @@ impl Server {
     /// # Errors
     /// The journal could not be brought to the disk.
     pub fn stop(self) -> Result<(), ServerError> {
-        let Helpers { reloader, sweeper, snapshotter } = self.helpers;
+        let Helpers { reloader, sweeper, snapshotter, zones } = self.helpers;
         reloader.stop();
+        zones.stop();
         // Before the doors: one of them may be waiting for a snapshot that `SAVE` makes.
         snapshotter.stop();
         self.doors.stop();
@@ -224,6 +226,7 @@ struct Helpers {
     reloader: Reloader,
     sweeper: Sweeper,
     snapshotter: Snapshotter,
+    zones: ZoneWatch,
 }
 
 impl Helpers {
@@ -236,8 +239,16 @@ impl Helpers {
                 return Err(error);
             }
         };
-        match Snapshotter::start(engine) {
-            Ok(snapshotter) => Ok(Helpers { reloader, sweeper, snapshotter }),
+        let rest =
+            Snapshotter::start(engine).and_then(|snapshotter| match ZoneWatch::start(engine) {
+                Ok(zones) => Ok((snapshotter, zones)),
+                Err(error) => {
+                    snapshotter.stop();
+                    Err(error)
+                }
+            });
+        match rest {
+            Ok((snapshotter, zones)) => Ok(Helpers { reloader, sweeper, snapshotter, zones }),
             Err(error) => {
                 reloader.stop();
                 sweeper.stop();

@@ -9,11 +9,12 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use whered_bench::data::{self, Made, Scale};
-use whered_bench::{faults, geo, lookup};
+use whered_bench::{dns as bench_dns, faults, geo, lookup};
+use whered_server::dns::udp::{Calls, Receiving};
 
 use crate::cli::{
-    BenchDataArguments, BenchFaultsArguments, BenchGeoArguments, BenchLookupArguments, DataScale,
-    ReportFormat, WorldChoice,
+    BenchDataArguments, BenchDnsArguments, BenchFaultsArguments, BenchGeoArguments,
+    BenchLookupArguments, DataScale, ReportFormat, WorldChoice,
 };
 use crate::db::replace_file;
 use crate::outcome::{Failure, Outcome, complain};
@@ -80,6 +81,78 @@ pub(crate) fn geo(arguments: &BenchGeoArguments) -> Result<Outcome, Failure> {
         fs::write(path, text).map_err(|error| Failure::file(path, error))?;
     }
     Ok(Outcome::Found)
+}
+
+/// `whered bench dns`.
+pub(crate) fn dns(arguments: &BenchDnsArguments) -> Result<Outcome, Failure> {
+    if let Some(address) = arguments.echo {
+        let calls = match arguments.udp_calls.as_str() {
+            "many" => Calls::Many,
+            "single" => Calls::Single,
+            other => {
+                let text = format!("--udp-calls {other}; allowed: many, single");
+                return Err(Failure::Message(text));
+            }
+        };
+        let receiving = Receiving { batch: arguments.udp_batch, calls };
+        bench_dns::echo::serve(address, receiving, arguments.echo_size).map_err(Failure::new)?;
+        return Ok(Outcome::Found);
+    }
+    let scratch = std::env::temp_dir().join(format!("whered-bench-dns-{}", std::process::id()));
+    let report = bench_dns::run(&dns_options(arguments, scratch.clone())?, &|line| complain(line));
+    // What is left there is nobody's data, and it may never have been made.
+    let _ = fs::remove_dir_all(&scratch);
+    let report = report.map_err(Failure::Message)?;
+    write!(io::stdout(), "{}", report.to_markdown())?;
+    if let Some(path) = &arguments.json {
+        let text = format!("{}\n", report.to_json());
+        fs::write(path, text).map_err(|error| Failure::file(path, error))?;
+    }
+    Ok(Outcome::Found)
+}
+
+fn dns_options(
+    arguments: &BenchDnsArguments,
+    scratch: PathBuf,
+) -> Result<bench_dns::Options, Failure> {
+    use bench_dns::{Mix, Part, Shape};
+    let part = |name: &String| {
+        let allowed = Part::ALL.map(Part::name).join(", ");
+        Part::from_name(name)
+            .ok_or_else(|| Failure::Message(format!("--parts {name}; allowed: {allowed}")))
+    };
+    let shape = |name: &String| match name.as_str() {
+        "small" => Ok(Shape::Small),
+        "large" => Ok(Shape::Large),
+        other => Err(Failure::Message(format!("--zones {other}; allowed: small, large"))),
+    };
+    let mut parts: Vec<_> = arguments.parts.iter().map(part).collect::<Result<_, _>>()?;
+    let mut shapes: Vec<_> = arguments.zones.iter().map(shape).collect::<Result<_, _>>()?;
+    if arguments.no_net {
+        parts = vec![Part::NoNet];
+    } else if parts.is_empty() {
+        parts = Part::ALL.to_vec();
+    }
+    if shapes.is_empty() {
+        shapes = vec![Shape::Small, Shape::Large];
+    }
+    if arguments.queries < 64 || arguments.rounds == 0 || arguments.seconds <= 0.0 {
+        let text = "--queries from 64 on, --rounds from 1 on, --seconds above 0";
+        return Err(Failure::Message(text.to_owned()));
+    }
+    Ok(bench_dns::Options {
+        binary: own_file()?,
+        scratch,
+        parts,
+        shapes,
+        mixes: Mix::ALL.to_vec(),
+        queries: arguments.queries,
+        rounds: arguments.rounds,
+        time: Duration::from_secs_f64(arguments.seconds),
+        server_core: arguments.server_core,
+        driver_core: arguments.driver_core,
+        seed: arguments.seed,
+    })
 }
 
 /// `whered bench faults`.

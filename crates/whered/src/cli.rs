@@ -121,6 +121,9 @@ pub(crate) struct ServeArguments {
     /// DNS listening address (UDP and TCP); may be repeated
     #[arg(long, value_name = "ADDR", value_parser = parse_listen)]
     pub(crate) dns: Vec<SocketAddr>,
+    /// DNS datagrams that one system call takes, 1 to 64; 1: one by one, as others do
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=64))]
+    pub(crate) udp_batch: Option<u8>,
 }
 
 #[derive(Args)]
@@ -382,6 +385,8 @@ pub(crate) enum BenchCommand {
     Lookup(BenchLookupArguments),
     /// Measure searches, single members and moves of a RESP server with made-up points
     Geo(BenchGeoArguments),
+    /// Measure DNS over UDP beside an echo with the same system calls
+    Dns(BenchDnsArguments),
     /// Kill servers, cut off and fill up their disks, and look whether they kept everything
     Faults(BenchFaultsArguments),
 }
@@ -453,6 +458,52 @@ pub(crate) struct BenchGeoArguments {
     /// Write everything as JSON, too
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
+}
+
+#[derive(Args)]
+pub(crate) struct BenchDnsArguments {
+    /// Only these, separated by commas: no-net, answers, loops, turns, threads, reloads
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub(crate) parts: Vec<String>,
+    /// Only question bytes to answer bytes, without sockets; the same as --parts no-net
+    #[arg(long, conflicts_with = "parts")]
+    pub(crate) no_net: bool,
+    /// Only these zones, separated by commas: small (1,000 names), large (1 million)
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub(crate) zones: Vec<String>,
+    /// Distinct questions of each mix
+    #[arg(long, value_name = "N", default_value_t = 1 << 20)]
+    pub(crate) queries: usize,
+    /// Rounds of each measurement
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    pub(crate) rounds: usize,
+    /// Seconds of a round
+    #[arg(long, value_name = "SECONDS", default_value_t = 1.0)]
+    pub(crate) seconds: f64,
+    /// The core that servers are held to
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) server_core: usize,
+    /// The core that the driver is held to
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) driver_core: usize,
+    /// What the questions are drawn with
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Write everything as JSON, too
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
+    /// Measure nothing: send everything that comes to this address back, until killed
+    #[arg(long, value_name = "ADDR", value_parser = parse_listen)]
+    pub(crate) echo: Option<SocketAddr>,
+    /// How long the echo's answers are at least, in bytes
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) echo_size: usize,
+    /// Datagrams that the echo takes at a time
+    #[arg(long, value_name = "N", default_value_t = 32)]
+    pub(crate) udp_batch: usize,
+    /// With one system call, or with one for each: many, single
+    #[arg(long, value_name = "NAME", default_value = "many")]
+    pub(crate) udp_calls: String,
 }
 
 #[derive(Args)]

@@ -62,6 +62,7 @@ fn main() -> ExitCode {
         Command::Bench(BenchCommand::Data(arguments)) => bench::data(&arguments),
         Command::Bench(BenchCommand::Lookup(arguments)) => bench::lookup(arguments),
         Command::Bench(BenchCommand::Geo(arguments)) => bench::geo(&arguments),
+        Command::Bench(BenchCommand::Dns(arguments)) => bench::dns(&arguments),
         Command::Bench(BenchCommand::Faults(arguments)) => bench::faults(arguments),
     };
     finish(outcome)

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use whered_engine::read_file;
+use whered_server::dns::udp::{Calls, Receiving};
 use whered_server::{Config, Server};
 
 use crate::cli::ServeArguments;
@@ -105,6 +106,10 @@ impl Source {
         lay_over(&mut config.resp.listen, &self.arguments.resp);
         lay_over(&mut config.http.listen, &self.arguments.http);
         lay_over(&mut config.dns.listen, &self.arguments.dns);
+        if let Some(batch) = self.arguments.udp_batch {
+            let calls = if batch == 1 { Calls::Single } else { Calls::Many };
+            config.dns.receiving = Receiving { batch: batch.into(), calls };
+        }
         Ok(config)
     }
 }

@@ -14,13 +14,32 @@ use whered_engine::store::SyncPolicy;
 use super::error::ConfigError;
 use super::section::{Found, Keys, Section};
 use super::{DnsConfig, HttpConfig, JournalConfig, SnapshotConfig};
+use crate::dns::QueryLogOptions;
+use crate::dns::mmsg::{BATCH_SIZE_MAX, Calls};
 
 const HTTP: Keys =
     Keys { title: "[http]", allowed: &["listen", "token", "max_connections"], later: &["tls"] };
 const DNS: Keys = Keys {
     title: "[dns]",
-    allowed: &["listen", "database", "udp_size", "threads", "max_tcp_connections"],
-    later: &["cookies", "rate_limit", "transfers"],
+    allowed: &[
+        "listen",
+        "database",
+        "udp_size",
+        "udp_batch",
+        "udp_calls",
+        "threads",
+        "max_tcp_connections",
+        "cookies",
+        "cookie_secret",
+        "rate_limit",
+        "rate_limit_slip",
+        "server_id",
+        "version",
+        "proxy_from",
+        "query_log",
+        "query_log_sample",
+    ],
+    later: &["transfers"],
 };
 const JOURNAL: Keys = Keys {
     title: "[journal]",
@@ -46,6 +65,15 @@ const GROUP_DELAY_MICROS: RangeInclusive<u64> = 0..=1_000_000;
 const SNAPSHOT_BYTES: RangeInclusive<u64> = 0..=1 << 50;
 /// 0 is never; a year is the most.
 const INTERVAL_SECONDS: RangeInclusive<u64> = 0..=366 * 24 * 3600;
+/// 0 is without limit.
+const RATE_LIMIT: RangeInclusive<u64> = 0..=u16::MAX as u64;
+/// 0 is never.
+const SLIP: RangeInclusive<u64> = 0..=100;
+const SAMPLE: RangeInclusive<u64> = 1..=1_000_000_000;
+/// What whered-dns answers with.
+const SELF_TEXT_MAX: usize = 128;
+/// One by one below; above, what a call takes without the others' waiting long.
+const UDP_BATCH: RangeInclusive<u64> = 1..=BATCH_SIZE_MAX as u64;
 /// RFC 1035 section 4.2.1 below; what reassembles on every path above.
 const UDP_SIZE: RangeInclusive<u64> = 512..=4096;
 
@@ -88,8 +116,86 @@ pub(super) fn read_dns(
         config.udp_size = size.value as u16;
     }
     config.threads = section.integer("threads", THREADS)?.map(|found| found.value as usize);
+    set(&mut config.receiving.batch, section.integer("udp_batch", UDP_BATCH)?);
+    if let Some(calls) = section.text("udp_calls")? {
+        config.receiving.calls = match calls.value {
+            "many" => Calls::Many,
+            "single" => Calls::Single,
+            other => {
+                let found = format!("is '{other}'");
+                return Err(section.refuse(&calls.span, "udp_calls", &found, "many, single"));
+            }
+        };
+    }
     set(&mut config.max_tcp_connections, section.integer("max_tcp_connections", CONNECTIONS)?);
+    read_dns_limits(&section, config)?;
+    read_dns_views(&section, config)
+}
+
+/// What keeps the server from being used against others: cookies and limits.
+fn read_dns_limits(section: &Section<'_>, config: &mut DnsConfig) -> Result<(), ConfigError> {
+    if let Some(cookies) = section.flag("cookies")? {
+        config.cookies = cookies;
+    }
+    if let Some(digits) = section.text("cookie_secret")? {
+        let Some(secret) = hexadecimal(digits.value) else {
+            let allowed = "32 hexadecimal digits, the same on all servers of one address";
+            return Err(section.refuse(
+                &digits.span,
+                "cookie_secret",
+                "is something else",
+                allowed,
+            ));
+        };
+        config.cookie_secret = Some(secret);
+    }
+    if let Some(limit) = section.integer("rate_limit", RATE_LIMIT)? {
+        config.rate_limit = Some(limit.value as u16);
+    }
+    if let Some(slip) = section.integer("rate_limit_slip", SLIP)? {
+        config.rate_limit_slip = slip.value as u16;
+    }
     Ok(())
+}
+
+/// What clients are told of the server, and what is told of them.
+fn read_dns_views(section: &Section<'_>, config: &mut DnsConfig) -> Result<(), ConfigError> {
+    for (key, target) in [("server_id", &mut config.server_id), ("version", &mut config.version)] {
+        if let Some(text) = section.text(key)? {
+            if text.value.len() > SELF_TEXT_MAX {
+                let found = format!("has {} bytes", text.value.len());
+                let allowed = format!("up to {SELF_TEXT_MAX}");
+                return Err(section.refuse(&text.span, key, &found, &allowed));
+            }
+            text.value.clone_into(target);
+        }
+    }
+    let example = "addresses and prefixes such as \"192.0.2.7\" or \"2001:db8::/32\"";
+    if let Some(texts) = section.texts("proxy_from", example)? {
+        config.proxy_from.clear();
+        for text in texts.value {
+            let Ok(prefix) = text.value.parse() else {
+                let found = format!("holds '{}'", text.value);
+                return Err(section.refuse(&text.span, "proxy_from", &found, example));
+            };
+            config.proxy_from.push(prefix);
+        }
+    }
+    let sample = section.integer("query_log_sample", SAMPLE)?;
+    if let Some(path) = section.filled_text("query_log")? {
+        let sample = sample.map_or(1, |found| found.value);
+        let path = match path.value {
+            "-" => "-".into(),
+            named => super::beside(section.document.path, named),
+        };
+        config.query_log = Some(QueryLogOptions { path, sample });
+    }
+    Ok(())
+}
+
+fn hexadecimal(digits: &str) -> Option<[u8; 16]> {
+    let value = u128::from_str_radix(digits, 16).ok()?;
+    (digits.len() == 32 && !digits.starts_with('+')).then(|| value.to_be_bytes())
 }
 
 /// Reads `[journal]`.

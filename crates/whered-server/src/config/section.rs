@@ -123,6 +123,11 @@ impl<'a> Section<'a> {
             .ok_or_else(|| self.refuse(&found.span, key, &format!("is {}", found.value), &allowed))
     }
 
+    /// `true` or `false`.
+    pub(super) fn flag(&self, key: &str) -> Result<Option<bool>, ConfigError> {
+        Ok(self.typed(key, "true or false", DeValue::as_bool)?.map(|found| found.value))
+    }
+
     /// An array of strings. `what` says what kind of strings, for the message.
     pub(super) fn texts(
         &self,

@@ -11,8 +11,10 @@
 use std::io;
 use std::mem;
 use std::net::{Ipv6Addr, UdpSocket};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, RawFd};
 use std::ptr;
+
+use socket2::Socket;
 
 /// Room for one packet information message of either family.
 pub(super) const SIZE_BYTES: usize = 64;
@@ -90,24 +92,62 @@ impl Control {
 ///
 /// # Errors
 /// The system's.
-#[allow(unsafe_code, reason = "setsockopt is a system call")]
 pub(super) fn ask_for_destinations(socket: &UdpSocket, ipv6: bool) -> io::Result<()> {
     let (level, name) = if ipv6 {
         (libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO)
     } else {
         (libc::IPPROTO_IP, libc::IP_PKTINFO)
     };
-    let on: libc::c_int = 1;
-    // SAFETY: the descriptor is open as long as `socket` is borrowed; the value is one c_int that
+    set_integer(socket.as_raw_fd(), level, name, 1)
+}
+
+/// Sets the receive buffer beyond the system's limit, which root may do; whether it was done.
+pub(super) fn force_receive_buffer(socket: &Socket, size_bytes: usize) -> bool {
+    let size = libc::c_int::try_from(size_bytes).unwrap_or(libc::c_int::MAX);
+    set_integer(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, size).is_ok()
+}
+
+#[allow(unsafe_code, reason = "setsockopt is a system call")]
+fn set_integer(
+    descriptor: RawFd,
+    level: libc::c_int,
+    name: libc::c_int,
+    value: libc::c_int,
+) -> io::Result<()> {
+    // SAFETY: a descriptor that is not open is an error of the call; the value is one c_int that
     // lives across the call, and its size is given.
     let result = unsafe {
         libc::setsockopt(
-            socket.as_raw_fd(),
+            descriptor,
             level,
             name,
-            ptr::from_ref(&on).cast(),
-            mem::size_of_val(&on) as libc::socklen_t,
+            ptr::from_ref(&value).cast(),
+            mem::size_of_val(&value) as libc::socklen_t,
         )
     };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// The places of the kernel's answer to `SO_MEMINFO`, and the one of the drops (`sock_diag.h`).
+const MEMINFO_PLACES: usize = 9;
+const MEMINFO_DROPS: usize = 8;
+
+/// How many datagrams were dropped for want of room; `None` where the system does not tell.
+#[allow(unsafe_code, reason = "getsockopt is a system call")]
+pub(super) fn dropped(descriptor: RawFd) -> Option<u64> {
+    let mut places = [0_u32; MEMINFO_PLACES];
+    let mut size = mem::size_of_val(&places) as libc::socklen_t;
+    // SAFETY: a descriptor that is not open is an error of the call, which writes at the most
+    // `size` bytes into an array of that size.
+    let result = unsafe {
+        libc::getsockopt(
+            descriptor,
+            libc::SOL_SOCKET,
+            libc::SO_MEMINFO,
+            places.as_mut_ptr().cast(),
+            &raw mut size,
+        )
+    };
+    let is_whole = result == 0 && size as usize == mem::size_of_val(&places);
+    is_whole.then_some(u64::from(places[MEMINFO_DROPS]))
 }

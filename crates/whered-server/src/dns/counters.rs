@@ -1,44 +1,169 @@
-//! How many questions came and what became of them, by transport and response code.
+//! How many questions came and what became of them: by transport and response code, by zone, by
+//! pool and site.
 //!
 //! ```text
 //! DnsCounters ─> udp: one Counters for each thread (its own cache lines, no sharing)
 //!            └─> tcp: one Counters for the one thread
+//! Counters ─ by name ─> Codes of a zone, count of a site
+//!               └── Tallies: the same by the index that this generation gives them
 //! ```
 //!
-//! A thread only ever adds to its own; whoever asks adds them up. Cost: one relaxed addition on
-//! a line that nobody else writes.
+//! Invariant: a counter is added to by one thread only, so that an addition is a load and a store;
+//! whoever asks adds the threads up. Names are looked up when the generation changes, not for each
+//! query. A zone that is gone keeps its counts.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::io;
+use std::net::UdpSocket;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use whered_dns::Outcome;
+use whered_engine::Generation;
+
+use super::udp;
 
 /// Response codes 0 to 23 (RFC 6895 section 2.3 with BADVERS to BADCOOKIE); others count as
 /// the last, which is assigned but never answered here.
 const RCODES: usize = 24;
 
+/// A count that one thread adds to.
+#[derive(Debug, Default)]
+struct Count(AtomicU64);
+
+impl Count {
+    #[inline]
+    fn add(&self, more: u64) {
+        self.0.store(self.0.load(Ordering::Relaxed) + more, Ordering::Relaxed);
+    }
+
+    fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+type ByCode = [Count; RCODES];
+
 /// The counts of one thread.
 #[repr(align(128))]
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
-    answered: [AtomicU64; RCODES],
-    silent: AtomicU64,
-    refused: AtomicU64,
+    answered: ByCode,
+    silent: Count,
+    refused: Count,
+    named: Mutex<Named>,
+}
+
+#[derive(Debug, Default)]
+struct Named {
+    zones: BTreeMap<String, Arc<ByCode>>,
+    sites: BTreeMap<(String, String), Arc<Count>>,
 }
 
 impl Counters {
-    /// A question was answered with that code.
-    pub(crate) fn answered(&self, rcode: u16) {
-        let index = usize::from(rcode).min(RCODES - 1);
-        self.answered[index].fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// A message was no question and got no answer.
-    pub(crate) fn silent(&self) {
-        self.silent.fetch_add(1, Ordering::Relaxed);
-    }
-
     /// The system did not take that many answers.
     pub(crate) fn refused(&self, count: usize) {
-        self.refused.fetch_add(count as u64, Ordering::Relaxed);
+        self.refused.add(count as u64);
+    }
+
+    fn named(&self) -> MutexGuard<'_, Named> {
+        self.named.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What a thread adds to, by the indexes of one generation.
+pub(super) struct Tallies {
+    generation: u64,
+    codes: Codes,
+    sites: Sites,
+}
+
+/// By response code, for all and for each zone.
+pub(super) struct Codes {
+    counters: Arc<Counters>,
+    zones: Vec<Arc<ByCode>>,
+}
+
+/// By pool and site; the last one of a pool is for no site.
+pub(super) struct Sites(Vec<Vec<Arc<Count>>>);
+
+/// What stands in the place of the site when a pool has none to give.
+const NO_SITE: &str = "";
+
+impl Tallies {
+    pub(super) fn new(counters: Arc<Counters>) -> Tallies {
+        let codes = Codes { counters, zones: Vec::new() };
+        Tallies { generation: 0, codes, sites: Sites(Vec::new()) }
+    }
+
+    pub(super) fn counters(&self) -> &Arc<Counters> {
+        &self.codes.counters
+    }
+
+    /// Both halves, which are added to by different hands.
+    pub(super) fn parts(&mut self) -> (&Sites, &mut Codes) {
+        (&self.sites, &mut self.codes)
+    }
+
+    /// Takes the indexes of a generation, unless they are known.
+    #[inline]
+    pub(super) fn follow(&mut self, generation: &Generation) {
+        if generation.number() != self.generation {
+            self.take(generation);
+        }
+    }
+
+    #[cold]
+    fn take(&mut self, generation: &Generation) {
+        self.generation = generation.number();
+        let counters = Arc::clone(self.counters());
+        let mut named = counters.named();
+        self.codes.zones = generation
+            .zones()
+            .zones()
+            .map(|zone| {
+                let name = zone.origin().to_string();
+                Arc::clone(named.zones.entry(name).or_default())
+            })
+            .collect();
+        let mut of_site = |pool: &str, site: &str| {
+            let name = (pool.to_owned(), site.to_owned());
+            Arc::clone(named.sites.entry(name).or_default())
+        };
+        self.sites.0 = generation
+            .pools()
+            .iter()
+            .map(|pool| {
+                let sites = pool.sites.iter().map(|site| site.name.as_str()).chain([NO_SITE]);
+                sites.map(|site| of_site(&pool.name, site)).collect()
+            })
+            .collect();
+    }
+}
+
+impl Sites {
+    /// A pool has chosen an answer, which is a site's.
+    #[inline]
+    pub(super) fn chosen(&self, pool: usize, answer: Option<usize>) {
+        let Some(sites) = self.0.get(pool) else { return };
+        let last = sites.len() - 1;
+        sites[answer.unwrap_or(last).min(last)].add(1);
+    }
+}
+
+impl Codes {
+    /// Something has become of a query.
+    #[inline]
+    pub(super) fn count(&self, outcome: &Outcome) {
+        let Outcome::Answered { rcode, zone, .. } = *outcome else {
+            self.counters.silent.add(1);
+            return;
+        };
+        let index = usize::from(rcode.0).min(RCODES - 1);
+        self.counters.answered[index].add(1);
+        if let Some(codes) = zone.and_then(|zone| self.zones.get(zone)) {
+            codes[index].add(1);
+        }
     }
 }
 
@@ -47,6 +172,10 @@ impl Counters {
 pub(crate) struct DnsCounters {
     udp: Vec<Arc<Counters>>,
     tcp: Arc<Counters>,
+    /// The threads' sockets once more, to ask the kernel what it has dropped.
+    sockets: Vec<UdpSocket>,
+    /// Queries that the log had no room for.
+    pub(super) unlogged: Arc<AtomicU64>,
 }
 
 /// Sums over threads.
@@ -58,12 +187,32 @@ pub(crate) struct Totals {
     pub(crate) silent: u64,
     /// Answers that the system did not take.
     pub(crate) refused: u64,
+    /// Response codes by zone.
+    pub(crate) zones: BTreeMap<(String, u16), u64>,
+    /// Answers by pool and site; no site's name is empty but for that of no site.
+    pub(crate) sites: BTreeMap<(String, String), u64>,
 }
 
 impl DnsCounters {
-    /// Counters for so many UDP threads.
-    pub(crate) fn new(udp_threads: usize) -> DnsCounters {
-        DnsCounters { udp: (0..udp_threads).map(|_| Arc::default()).collect(), tcp: Arc::default() }
+    /// Counters for UDP threads with these sockets.
+    ///
+    /// # Errors
+    /// The system has no descriptor left.
+    pub(crate) fn new(threads: &[Vec<UdpSocket>]) -> io::Result<DnsCounters> {
+        let udp = threads.iter().map(|_| Arc::default()).collect();
+        let sockets = threads.iter().flatten().map(UdpSocket::try_clone);
+        let sockets = sockets.collect::<Result<_, _>>()?;
+        Ok(DnsCounters { udp, sockets, ..DnsCounters::default() })
+    }
+
+    /// How many datagrams the kernel has dropped for want of room.
+    pub(crate) fn dropped(&self) -> u64 {
+        self.sockets.iter().filter_map(udp::dropped).sum()
+    }
+
+    /// How many queries the log had no room for.
+    pub(crate) fn unlogged(&self) -> u64 {
+        self.unlogged.load(Ordering::Relaxed)
     }
 
     /// Those of one UDP thread.
@@ -88,35 +237,59 @@ impl DnsCounters {
 }
 
 fn total(threads: &[Arc<Counters>]) -> Totals {
-    let sum = |read: &dyn Fn(&Counters) -> &AtomicU64| -> u64 {
-        threads.iter().map(|thread| read(thread).load(Ordering::Relaxed)).sum()
+    let sum = |read: &dyn Fn(&Counters) -> &Count| -> u64 {
+        threads.iter().map(|thread| read(thread).get()).sum()
     };
     let answered = (0..RCODES as u16)
         .map(|rcode| (rcode, sum(&|thread| &thread.answered[usize::from(rcode)])))
         .filter(|(_, count)| *count > 0)
         .collect();
-    Totals {
+    let mut totals = Totals {
         answered,
         silent: sum(&|thread| &thread.silent),
         refused: sum(&|thread| &thread.refused),
+        ..Totals::default()
+    };
+    for thread in threads {
+        let named = thread.named();
+        for (zone, codes) in &named.zones {
+            for (rcode, count) in (0_u16..).zip(codes.iter()).filter(|(_, count)| count.get() > 0) {
+                *totals.zones.entry((zone.clone(), rcode)).or_default() += count.get();
+            }
+        }
+        for (names, count) in &named.sites {
+            *totals.sites.entry(names.clone()).or_default() += count.get();
+        }
     }
+    totals
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use whered_dns::Rcode;
+
+    fn answered(rcode: u16) -> Outcome {
+        let (question_type, pool, zone) = (None, None, None);
+        let rcode = Rcode(rcode);
+        Outcome::Answered { rcode, question_type, pool, zone, has_cookie: false }
+    }
 
     #[test]
     fn threads_are_added_up_and_unknown_codes_share_the_last_place() {
-        let counters = DnsCounters::new(2);
-        counters.udp_thread(0).answered(0);
-        counters.udp_thread(1).answered(0);
-        counters.udp_thread(1).answered(4000);
-        counters.udp_thread(1).silent();
-        counters.tcp_thread().answered(3);
-        counters.tcp_thread().refused(2);
-        let udp = Totals { answered: vec![(0, 2), (23, 1)], silent: 1, refused: 0 };
+        let counters = DnsCounters::new(&[Vec::new(), Vec::new()]).unwrap();
+        let mut first = Tallies::new(counters.udp_thread(0));
+        let mut second = Tallies::new(counters.udp_thread(1));
+        first.parts().1.count(&answered(0));
+        second.parts().1.count(&answered(0));
+        second.parts().1.count(&answered(4000));
+        second.parts().1.count(&Outcome::Silent);
+        let mut stream = Tallies::new(counters.tcp_thread());
+        stream.parts().1.count(&answered(3));
+        stream.counters().refused(2);
+        let udp = Totals { answered: vec![(0, 2), (23, 1)], silent: 1, ..Totals::default() };
         assert_eq!(counters.udp(), udp);
-        assert_eq!(counters.tcp(), Totals { answered: vec![(3, 1)], silent: 0, refused: 2 });
+        let tcp = Totals { answered: vec![(3, 1)], refused: 2, ..Totals::default() };
+        assert_eq!(counters.tcp(), tcp);
     }
 }

@@ -1,23 +1,25 @@
-//! Many datagrams with one system call: `recvmmsg` and `sendmmsg` behind safe types.
+//! Many datagrams with one system call: `recvmmsg` and `sendmmsg` behind safe types; and one with
+//! one call, `recvmsg` and `sendmsg`, so that the two can be compared.
 //!
-//! Not for: what a datagram means, when to stop (`udp`).
+//! Not for: what a datagram means, when to stop (`udp`), whose turn it is (`turns`).
 //!
 //! ```text
-//! Receiver: [ 32 x 4096 bytes ]  [ 32 senders ]  [ 32 control buffers ]     made once
-//!               │ recvmmsg fills; pointers are built on the stack for each call
+//! Receiver: [ N x 4160 bytes ]  [ N senders ]  [ N control buffers ]  [ N headers ]  made once
+//!               │ recvmmsg fills; the headers' pointers are set anew for each call
 //!               v
-//! Datagram { payload, source, destination }  ──handler──>  Batch: [ 32 x Vec<u8> ]  made once
-//!                                                              │ sendmmsg, to the same senders
-//!                                                              v  from the address asked
+//! Datagram { payload, source }  ──handler──>  Batch: [ N x 4160 bytes ]  made once
+//!                                                 │ sendmmsg, to the same senders
+//!                                                 v  from the address asked
 //! ```
 //!
 //! Invariants:
 //! - the first `received` entries of every array belong to the last call;
-//! - no pointer into the buffers outlives the call that it was built for;
+//! - no pointer in a header is used after the call that it was set for;
 //! - an empty answer is not sent.
 //!
 //! At the same time: one thread for one `Receiver` and `Batch`; sockets may be shared.
-//! Cost: one system call for up to 32 datagrams each way, no allocation after the start.
+//! Cost: one system call for up to N datagrams each way, no allocation after the start. Buffers lie
+//! 65 cache lines apart: at 64 all of a batch would share one set of the first cache.
 
 use std::io;
 use std::mem;
@@ -27,11 +29,36 @@ use std::ptr;
 
 use super::control::{self, Control};
 
-/// The most datagrams that one call receives or sends.
+/// How many datagrams one call receives or sends unless told otherwise.
 pub const BATCH_SIZE: usize = 32;
+
+/// The most that can be asked for.
+pub const BATCH_SIZE_MAX: usize = 64;
 
 /// The longest datagram that is received; a longer one arrives as an empty payload.
 pub const DATAGRAM_SIZE_MAX: usize = 4096;
+
+/// From the beginning of one buffer to the next.
+const BUFFER_STRIDE: usize = DATAGRAM_SIZE_MAX + 64;
+
+/// Whether one system call takes one datagram or many.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Calls {
+    /// `recvmmsg` and `sendmmsg`.
+    #[default]
+    Many,
+    /// `recvmsg` and `sendmsg`.
+    Single,
+}
+
+/// What a call does when nothing is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WhenEmpty {
+    /// It waits, at the most for the socket's read timeout.
+    Wait,
+    /// It gives `WouldBlock`.
+    Return,
+}
 
 /// One received datagram.
 #[derive(Clone, Copy, Debug)]
@@ -45,39 +72,47 @@ pub struct Datagram<'a> {
 /// The answers to one batch, by the index of the datagram.
 #[derive(Debug)]
 pub struct Batch {
-    answers: Vec<Vec<u8>>,
+    rooms: Vec<[u8; BUFFER_STRIDE]>,
+    sizes: Vec<usize>,
 }
 
 impl Batch {
-    /// A batch without answers.
-    pub fn new() -> Batch {
-        Batch { answers: (0..BATCH_SIZE).map(|_| Vec::with_capacity(DATAGRAM_SIZE_MAX)).collect() }
+    /// A batch without answers, for so many of them.
+    pub fn new(size: usize) -> Batch {
+        Batch { rooms: vec![[0; BUFFER_STRIDE]; size], sizes: vec![0; size] }
     }
 
-    /// Where the answer to the datagram of that index goes; what stays empty is not sent.
+    /// Where the answer to the datagram of that index is written.
     ///
     /// # Panics
-    /// When the index is not below [`BATCH_SIZE`].
-    pub fn answer_mut(&mut self, index: usize) -> &mut Vec<u8> {
-        &mut self.answers[index]
+    /// When the index is not below the batch's size.
+    #[inline]
+    pub fn room(&mut self, index: usize) -> &mut [u8] {
+        &mut self.rooms[index][..DATAGRAM_SIZE_MAX]
+    }
+
+    /// How much of the room is the answer; 0, as it is before, sends nothing.
+    ///
+    /// # Panics
+    /// As [`Batch::room`].
+    #[inline]
+    pub fn set_size(&mut self, index: usize, size_bytes: usize) {
+        self.sizes[index] = size_bytes.min(DATAGRAM_SIZE_MAX);
     }
 
     /// Forgets every answer and keeps the memory.
     pub fn clear(&mut self) {
-        self.answers.iter_mut().for_each(Vec::clear);
-    }
-}
-
-impl Default for Batch {
-    fn default() -> Self {
-        Batch::new()
+        self.sizes.fill(0);
     }
 }
 
 /// The buffers that datagrams are received into.
 pub struct Receiver {
-    bytes: Vec<[u8; DATAGRAM_SIZE_MAX]>,
+    calls: Calls,
+    bytes: Vec<[u8; BUFFER_STRIDE]>,
     senders: Vec<Sender>,
+    vectors: Vec<libc::iovec>,
+    headers: Vec<libc::mmsghdr>,
     received: usize,
 }
 
@@ -91,8 +126,9 @@ struct Sender {
 }
 
 impl Receiver {
-    /// Buffers for one thread.
-    pub fn new() -> Receiver {
+    /// Buffers for one thread: `size` datagrams at a time, at the most [`BATCH_SIZE_MAX`].
+    pub fn new(size: usize, calls: Calls) -> Receiver {
+        let size = if calls == Calls::Single { 1 } else { size.clamp(1, BATCH_SIZE_MAX) };
         let sender = || Sender {
             name: empty_name(),
             name_size: 0,
@@ -101,25 +137,31 @@ impl Receiver {
             control: Control::new(),
         };
         Receiver {
-            bytes: vec![[0; DATAGRAM_SIZE_MAX]; BATCH_SIZE],
-            senders: (0..BATCH_SIZE).map(|_| sender()).collect(),
+            calls,
+            bytes: vec![[0; BUFFER_STRIDE]; size],
+            senders: (0..size).map(|_| sender()).collect(),
+            vectors: vec![EMPTY_VECTOR; size],
+            headers: vec![EMPTY_HEADER; size],
             received: 0,
         }
     }
 
-    /// Waits for one datagram, then takes whatever else is there already.
+    /// How many datagrams one call can take.
+    pub fn size(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Takes what is there already, and waits for one datagram if it is told to.
     ///
     /// # Errors
-    /// The system's; `WouldBlock` when the socket's read timeout passed.
-    pub fn receive(&mut self, socket: &UdpSocket) -> io::Result<usize> {
+    /// The system's; `WouldBlock` when nothing is there and it may not wait (any longer).
+    pub fn receive(&mut self, socket: &UdpSocket, when_empty: WhenEmpty) -> io::Result<usize> {
         self.received = 0;
-        let mut vectors = [EMPTY_VECTOR; BATCH_SIZE];
-        let mut headers = [EMPTY_HEADER; BATCH_SIZE];
         let buffers = self.bytes.iter_mut().zip(&mut self.senders);
-        for ((vector, header), (bytes, sender)) in vectors.iter_mut().zip(&mut headers).zip(buffers)
-        {
+        let headers = self.vectors.iter_mut().zip(&mut self.headers);
+        for ((vector, header), (bytes, sender)) in headers.zip(buffers) {
             vector.iov_base = bytes.as_mut_ptr().cast();
-            vector.iov_len = bytes.len();
+            vector.iov_len = DATAGRAM_SIZE_MAX;
             header.msg_hdr.msg_iov = vector;
             header.msg_hdr.msg_iovlen = 1;
             header.msg_hdr.msg_name = ptr::from_mut(&mut sender.name).cast();
@@ -127,8 +169,11 @@ impl Receiver {
             header.msg_hdr.msg_control = sender.control.as_mut_ptr();
             header.msg_hdr.msg_controllen = control::SIZE_BYTES as _;
         }
-        let count = receive_many(socket, &mut headers)?;
-        for (header, sender) in headers.iter().zip(&mut self.senders).take(count) {
+        let count = match self.calls {
+            Calls::Many => receive_many(socket, &mut self.headers, when_empty)?,
+            Calls::Single => receive_one(socket, &mut self.headers, when_empty)?,
+        };
+        for (header, sender) in self.headers.iter().zip(&mut self.senders).take(count) {
             let whole = header.msg_hdr.msg_flags & libc::MSG_TRUNC == 0;
             sender.payload_size = if whole { header.msg_len as usize } else { 0 };
             sender.name_size = header.msg_hdr.msg_namelen;
@@ -142,7 +187,7 @@ impl Receiver {
     /// Gives the received datagrams to `handle` without allocating.
     pub fn with_datagrams<R>(&self, handle: impl FnOnce(&[Datagram<'_>]) -> R) -> R {
         let unspecified = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
-        let mut datagrams = [Datagram { payload: &[], source: unspecified }; BATCH_SIZE];
+        let mut datagrams = [Datagram { payload: &[], source: unspecified }; BATCH_SIZE_MAX];
         let buffers = self.bytes.iter().zip(&self.senders).take(self.received);
         for (datagram, (bytes, sender)) in datagrams.iter_mut().zip(buffers) {
             *datagram = Datagram { payload: &bytes[..sender.payload_size], source: sender.source };
@@ -155,31 +200,25 @@ impl Receiver {
     /// Gives how many the system refused (such as an unreachable network): DNS clients ask
     /// again, so these are counted and not retried.
     pub fn send(&mut self, socket: &UdpSocket, batch: &mut Batch) -> usize {
-        let mut vectors = [EMPTY_VECTOR; BATCH_SIZE];
-        let mut headers = [EMPTY_HEADER; BATCH_SIZE];
         let mut count = 0;
-        let answers = batch.answers.iter_mut().zip(&mut self.senders).take(self.received);
-        for (answer, sender) in answers.filter(|(answer, _)| !answer.is_empty()) {
-            let (vector, header) = (&mut vectors[count], &mut headers[count].msg_hdr);
-            vector.iov_base = answer.as_mut_ptr().cast();
-            vector.iov_len = answer.len();
+        let answers = batch.rooms.iter_mut().zip(&batch.sizes);
+        let answers = answers.zip(&mut self.senders).take(self.received);
+        let headers = self.vectors.iter_mut().zip(&mut self.headers);
+        let answers = answers.filter(|((_, size), _)| **size > 0);
+        for (((room, size), sender), (vector, header)) in answers.zip(headers) {
+            vector.iov_base = room.as_mut_ptr().cast();
+            vector.iov_len = *size;
+            let header = &mut header.msg_hdr;
             header.msg_iov = vector;
             header.msg_iovlen = 1;
             header.msg_name = ptr::from_mut(&mut sender.name).cast();
             header.msg_namelen = sender.name_size;
-            if let Some((control, size_bytes)) = sender.control.for_answer() {
-                header.msg_control = control;
-                header.msg_controllen = size_bytes as _;
-            }
+            let (control, size_bytes) = sender.control.for_answer().unwrap_or((ptr::null_mut(), 0));
+            header.msg_control = control;
+            header.msg_controllen = size_bytes as _;
             count += 1;
         }
-        send_all(socket, &mut headers[..count])
-    }
-}
-
-impl Default for Receiver {
-    fn default() -> Self {
-        Receiver::new()
+        send_all(socket, &mut self.headers[..count], self.calls)
     }
 }
 
@@ -199,7 +238,15 @@ fn empty_name() -> libc::sockaddr_storage {
 }
 
 #[allow(unsafe_code, reason = "recvmmsg is a system call")]
-fn receive_many(socket: &UdpSocket, headers: &mut [libc::mmsghdr]) -> io::Result<usize> {
+fn receive_many(
+    socket: &UdpSocket,
+    headers: &mut [libc::mmsghdr],
+    when_empty: WhenEmpty,
+) -> io::Result<usize> {
+    let flags = match when_empty {
+        WhenEmpty::Wait => libc::MSG_WAITFORONE,
+        WhenEmpty::Return => libc::MSG_DONTWAIT,
+    };
     // SAFETY: the descriptor is open as long as `socket` is borrowed. `headers` holds as many
     // headers as its length says; `Receiver::receive`, the only caller, has pointed each at a
     // vector, a payload, a name and a control buffer of the lengths given, all of which are
@@ -209,19 +256,38 @@ fn receive_many(socket: &UdpSocket, headers: &mut [libc::mmsghdr]) -> io::Result
             socket.as_raw_fd(),
             headers.as_mut_ptr(),
             headers.len() as libc::c_uint,
-            libc::MSG_WAITFORONE as _,
+            flags as _,
             ptr::null_mut(),
         )
     };
     usize::try_from(count).map_err(|_| io::Error::last_os_error())
 }
 
+#[allow(unsafe_code, reason = "recvmsg is a system call")]
+fn receive_one(
+    socket: &UdpSocket,
+    headers: &mut [libc::mmsghdr],
+    when_empty: WhenEmpty,
+) -> io::Result<usize> {
+    let Some(header) = headers.first_mut() else { return Ok(0) };
+    let flags = if when_empty == WhenEmpty::Wait { 0 } else { libc::MSG_DONTWAIT };
+    // SAFETY: as in `receive_many`, for the first header alone.
+    let size = unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut header.msg_hdr, flags) };
+    header.msg_len = libc::c_uint::try_from(size).map_err(|_| io::Error::last_os_error())?;
+    Ok(1)
+}
+
 /// Sends every message; gives how many were refused.
-fn send_all(socket: &UdpSocket, headers: &mut [libc::mmsghdr]) -> usize {
+fn send_all(socket: &UdpSocket, headers: &mut [libc::mmsghdr], calls: Calls) -> usize {
     let mut sent = 0;
     let mut refused = 0;
     while sent < headers.len() {
-        match send_many(socket, &mut headers[sent..]) {
+        let rest = &mut headers[sent..];
+        let taken = match calls {
+            Calls::Many => send_many(socket, rest),
+            Calls::Single => send_one(socket, rest),
+        };
+        match taken {
             // The kernel never takes nothing without an error; counted as a refusal all the
             // same, so that this loop ends whatever happens.
             Ok(0) => {
@@ -248,6 +314,14 @@ fn send_many(socket: &UdpSocket, headers: &mut [libc::mmsghdr]) -> io::Result<us
         libc::sendmmsg(socket.as_raw_fd(), headers.as_mut_ptr(), headers.len() as libc::c_uint, 0)
     };
     usize::try_from(count).map_err(|_| io::Error::last_os_error())
+}
+
+#[allow(unsafe_code, reason = "sendmsg is a system call")]
+fn send_one(socket: &UdpSocket, headers: &[libc::mmsghdr]) -> io::Result<usize> {
+    let Some(header) = headers.first() else { return Ok(0) };
+    // SAFETY: as in `send_many`, for the first header alone.
+    let size = unsafe { libc::sendmsg(socket.as_raw_fd(), &raw const header.msg_hdr, 0) };
+    if size < 0 { Err(io::Error::last_os_error()) } else { Ok(1) }
 }
 
 /// Reads the address that the kernel has written.

@@ -3,7 +3,7 @@
 use std::net::UdpSocket;
 use std::time::Duration;
 
-use super::{BATCH_SIZE, Batch, DATAGRAM_SIZE_MAX, Receiver};
+use super::{BATCH_SIZE, Batch, Calls, DATAGRAM_SIZE_MAX, Receiver, WhenEmpty};
 use crate::dns::udp;
 
 const WAIT: Duration = Duration::from_secs(5);
@@ -17,14 +17,17 @@ fn client_of(address: &str) -> UdpSocket {
 /// Receives until `count` datagrams have been answered by an echo in capitals.
 fn echo(socket: &UdpSocket, count: usize) {
     socket.set_read_timeout(Some(WAIT)).unwrap();
-    let (mut receiver, mut batch) = (Receiver::new(), Batch::new());
+    let (mut receiver, mut batch) =
+        (Receiver::new(BATCH_SIZE, Calls::Many), Batch::new(BATCH_SIZE));
     let mut seen = 0;
     while seen < count {
-        seen += receiver.receive(socket).unwrap();
+        seen += receiver.receive(socket, WhenEmpty::Wait).unwrap();
         batch.clear();
         receiver.with_datagrams(|datagrams| {
             for (index, datagram) in datagrams.iter().enumerate() {
-                batch.answer_mut(index).extend(datagram.payload.to_ascii_uppercase());
+                let size = datagram.payload.len();
+                batch.room(index)[..size].copy_from_slice(&datagram.payload.to_ascii_uppercase());
+                batch.set_size(index, size);
             }
         });
         assert_eq!(receiver.send(socket, &mut batch), 0);
@@ -97,6 +100,6 @@ fn the_ipv6_wildcard_answers_too() {
 #[test]
 fn a_quiet_socket_reports_that_it_would_block() {
     let server = udp::bind("127.0.0.1:0".parse().unwrap()).unwrap();
-    let error = Receiver::new().receive(&server).unwrap_err();
+    let error = Receiver::new(4, Calls::Many).receive(&server, WhenEmpty::Wait).unwrap_err();
     assert_eq!(error.kind(), std::io::ErrorKind::WouldBlock);
 }

@@ -3,36 +3,45 @@
 //! Not for: what an answer says (`whered-dns`), which site is chosen (the engine).
 //!
 //! ```text
-//! address ─┬─ socket ─ thread whered-dns-0 ─ batch of 32 ─┐
-//!          ├─ socket ─ thread whered-dns-1 ─ ...          ├─> Answerer: one generation a batch
-//!          └─ listener ─ thread whered-dns-tcp ───────────┘        └─> whered_dns::answer
+//! addresses ─┬─ a socket each ─ thread whered-dns-0 ─ batch of 32 ─┐
+//!            ├─ a socket each ─ thread whered-dns-1 ─ ...          ├─> Answerer: one generation a batch
+//!            └─ listeners ───── thread whered-dns-tcp ─────────────┘        └─> whered_dns::answer
 //! ```
 //!
-//! At the same time: every UDP thread has its own socket of the shared port, its own buffers and
+//! At the same time: every UDP thread has its own socket of each shared port, its own buffers and
 //! its own counters. No thread waits for another one.
 
 pub mod mmsg;
 pub mod udp;
 
+mod answerer;
 mod control;
 mod counters;
+mod proxy;
+mod query_log;
 mod tcp;
+mod turns;
 
 use std::io;
 use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{Builder, JoinHandle};
+use std::time::Instant;
 
+use ring::rand::{SecureRandom, SystemRandom};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
-use whered_dns::{Context, Outcome, Transport};
-use whered_engine::{Engine, Generation};
+use whered_dns::CookieSecrets;
+use whered_engine::Engine;
 
-use self::counters::Counters;
+use self::answerer::{Answerer, Shared};
 pub(crate) use self::counters::{DnsCounters, Totals};
 use self::mmsg::{Batch, Datagram};
+use self::query_log::QueryLog;
+pub use self::query_log::QueryLogOptions;
+use self::udp::Receiving;
 use crate::config::DnsConfig;
 use crate::runtime::{self, RuntimeThread};
 
@@ -45,6 +54,7 @@ pub(crate) struct DnsDoor {
     stop: StopOnDrop,
     udp_threads: Vec<JoinHandle<()>>,
     tcp_thread: RuntimeThread,
+    log_thread: Option<JoinHandle<()>>,
     counters: Arc<DnsCounters>,
 }
 
@@ -55,28 +65,31 @@ impl DnsDoor {
     /// An address cannot be bound; the text names it.
     pub(crate) fn start(engine: &Arc<Engine>, config: &DnsConfig) -> io::Result<DnsDoor> {
         let threads = config.threads.unwrap_or_else(runtime::core_count);
-        let counters = Arc::new(DnsCounters::new(threads * config.listen.len()));
-        let (mut addresses, mut sockets, mut listeners) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut addresses, mut listeners) = (Vec::new(), Vec::new());
+        let mut sockets: Vec<Vec<UdpSocket>> = (0..threads).map(|_| Vec::new()).collect();
         for address in &config.listen {
             let bound = Bound::new(*address, threads)
                 .map_err(|error| runtime::named("DNS", *address, &error))?;
             addresses.push(bound.listener.local_addr()?);
             listeners.push(bound.listener);
-            sockets.extend(bound.sockets);
+            sockets.iter_mut().zip(bound.sockets).for_each(|(own, socket)| own.push(socket));
         }
-        let answerer =
-            |counters| Answerer { engine: Arc::clone(engine), udp_size: config.udp_size, counters };
-        let (tcp_answerer, limit) = (answerer(counters.tcp_thread()), config.max_tcp_connections);
+        let counters = Arc::new(DnsCounters::new(&sockets)?);
+        let (shared, log_thread) = shared(engine, config, &counters)?;
+        let tcp_answerer = Answerer::new(Arc::clone(&shared), counters.tcp_thread());
+        let (tcp_shared, limit) = (Arc::clone(&shared), config.max_tcp_connections);
         let tcp_thread = RuntimeThread::start("whered-dns-tcp", 1, move |stop| {
-            serve_tcp(listeners, tcp_answerer, limit, stop)
+            serve_tcp(listeners, tcp_answerer, tcp_shared, limit, stop)
         })?;
         let stop = StopOnDrop(Arc::default());
-        let mut door = DnsDoor { addresses, stop, udp_threads: Vec::new(), tcp_thread, counters };
-        for (index, socket) in sockets.into_iter().enumerate() {
+        let udp_threads = Vec::new();
+        let mut door = DnsDoor { addresses, stop, udp_threads, tcp_thread, log_thread, counters };
+        for (index, sockets) in sockets.into_iter().enumerate() {
             let stop = Arc::clone(&door.stop.0);
-            let answerer = answerer(door.counters.udp_thread(index));
+            let answerer = Answerer::new(Arc::clone(&shared), door.counters.udp_thread(index));
             let thread = Builder::new().name(format!("whered-dns-{index}"));
-            match thread.spawn(move || serve_udp(&socket, &stop, &answerer)) {
+            let receiving = config.receiving;
+            match thread.spawn(move || serve_udp(&sockets, receiving, &stop, answerer)) {
                 Ok(thread) => door.udp_threads.push(thread),
                 Err(error) => {
                     door.stop();
@@ -106,7 +119,48 @@ impl DnsDoor {
                 tracing::error!("a DNS thread has panicked");
             }
         }
+        // All that log are gone now, so that the writer ends when it has written.
+        if self.log_thread.is_some_and(|thread| thread.join().is_err()) {
+            tracing::error!("the thread that writes the query log has panicked");
+        }
     }
+}
+
+/// What all threads answer with, and the thread that writes the query log.
+fn shared(
+    engine: &Arc<Engine>,
+    config: &DnsConfig,
+    counters: &DnsCounters,
+) -> io::Result<(Arc<Shared>, Option<JoinHandle<()>>)> {
+    let (log, log_thread) = match &config.query_log {
+        None => (None, None),
+        Some(options) => {
+            let (log, thread) = QueryLog::start(options, Arc::clone(&counters.unlogged))?;
+            (Some(log), Some(thread))
+        }
+    };
+    let cookies = match (config.cookies, config.cookie_secret) {
+        (false, _) => None,
+        (true, Some(secret)) => Some(CookieSecrets::new(secret)),
+        (true, None) => {
+            let mut secret = [0; 16];
+            let filled = SystemRandom::new().fill(&mut secret);
+            filled.map_err(|_| io::Error::other("no random numbers for DNS cookies"))?;
+            Some(CookieSecrets::new(secret))
+        }
+    };
+    let shared = Shared {
+        engine: Arc::clone(engine),
+        udp_size: config.udp_size,
+        server_id: config.server_id.clone().into_bytes(),
+        version: config.version.clone().into_bytes(),
+        cookies,
+        rate_limit: config.rate_limit(),
+        proxies: config.proxy_from.clone(),
+        log,
+        started: Instant::now(),
+    };
+    Ok((Arc::new(shared), log_thread))
 }
 
 /// What the UDP threads look at. They end when the door goes, stopped or just dropped.
@@ -142,56 +196,25 @@ impl Bound {
     }
 }
 
-/// Answers messages of either transport.
-struct Answerer {
-    engine: Arc<Engine>,
-    udp_size: u16,
-    counters: Arc<Counters>,
-}
-
-impl Answerer {
-    /// Answers a batch from one generation.
-    fn answer_batch(&self, datagrams: &[Datagram<'_>], batch: &mut Batch) {
-        let generation = self.engine.generation();
-        for (index, datagram) in datagrams.iter().enumerate() {
-            let reply = batch.answer_mut(index);
-            self.answer(&generation, Transport::Udp, datagram.payload, datagram.source, reply);
-        }
-    }
-
-    fn answer(
-        &self,
-        generation: &Generation,
-        transport: Transport,
-        query: &[u8],
-        source: SocketAddr,
-        reply: &mut Vec<u8>,
-    ) {
-        let context =
-            Context { udp_size_max: self.udp_size, ..Context::new(transport, source.ip()) };
-        let mut choose = |pool, client: &_| generation.steer(pool, client);
-        match whered_dns::answer(generation.zones(), query, &context, &mut choose, reply) {
-            Outcome::Answered { rcode, .. } => self.counters.answered(rcode.0),
-            Outcome::Silent => self.counters.silent(),
-        }
-    }
-}
-
 /// One UDP thread. A panic loses the batch that made it and no more.
-fn serve_udp(socket: &UdpSocket, stop: &AtomicBool, answerer: &Answerer) {
+fn serve_udp(
+    sockets: &[UdpSocket],
+    receiving: Receiving,
+    stop: &AtomicBool,
+    mut answerer: Answerer,
+) {
+    let refused = Arc::clone(answerer.counters());
     while !stop.load(Ordering::Relaxed) {
         let served = catch_unwind(AssertUnwindSafe(|| {
             let answer = |datagrams: &[Datagram<'_>], batch: &mut Batch| {
-                answerer.answer_batch(datagrams, batch);
+                answerer.answer_datagrams(datagrams, batch);
             };
-            udp::serve(socket, stop, answer, |count| {
-                answerer.counters.refused(count);
-            })
+            udp::serve(sockets, receiving, stop, answer, |count| refused.refused(count))
         }));
         match served {
             Ok(Ok(())) => {}
             Ok(Err(error)) => {
-                tracing::error!("a DNS thread gives up its socket: {error}");
+                tracing::error!("a DNS thread gives up its sockets: {error}");
                 return;
             }
             Err(_) => tracing::error!("a batch of DNS messages made an answer panic"),
@@ -202,10 +225,12 @@ fn serve_udp(socket: &UdpSocket, stop: &AtomicBool, answerer: &Answerer) {
 async fn serve_tcp(
     listeners: Vec<TcpListener>,
     answerer: Answerer,
+    shared: Arc<Shared>,
     limit: usize,
     stop: watch::Receiver<bool>,
 ) {
-    let answerer = Arc::new(answerer);
+    // All connections are tasks of one thread, so that nobody waits for this lock.
+    let answerer = Arc::new(Mutex::new(answerer));
     let limit = Arc::new(Semaphore::new(limit));
     let mut serving = JoinSet::new();
     for listener in listeners {
@@ -218,10 +243,13 @@ async fn serve_tcp(
         };
         let answerer = Arc::clone(&answerer);
         let answer = move |query: &[u8], source, reply: &mut Vec<u8>| {
-            let generation = answerer.engine.generation();
-            answerer.answer(&generation, Transport::Tcp, query, source, reply);
+            let mut answerer = answerer.lock().unwrap_or_else(PoisonError::into_inner);
+            answerer.answer_message(query, source, reply);
         };
-        serving.spawn(tcp::serve(listener, answer, Arc::clone(&limit), stop.clone()));
+        let shared = Arc::clone(&shared);
+        let is_proxy = move |peer| shared.is_proxy(peer);
+        let (limit, stop) = (Arc::clone(&limit), stop.clone());
+        serving.spawn(tcp::serve(listener, answer, is_proxy, limit, stop));
     }
     while serving.join_next().await.is_some() {}
 }

@@ -13,7 +13,7 @@
 //! At the same time: one task for each connection, all on one thread.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,6 +22,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout, timeout_at};
+
+use super::proxy::{self, Header};
 
 /// How long a client may take for its next whole message, and for reading its answers.
 pub(crate) const IDLE: Duration = Duration::from_secs(10);
@@ -48,6 +50,7 @@ impl<F: Fn(&[u8], SocketAddr, &mut Vec<u8>) + Clone + Send + 'static> Answer for
 pub(crate) async fn serve(
     listener: TcpListener,
     answer: impl Answer,
+    is_proxy: impl Fn(IpAddr) -> bool,
     limit: Arc<Semaphore>,
     mut stop: watch::Receiver<bool>,
 ) {
@@ -70,9 +73,9 @@ pub(crate) async fn serve(
         let Ok(permit) = Arc::clone(&limit).try_acquire_owned() else {
             continue;
         };
-        let (answer, stop) = (answer.clone(), stop.clone());
+        let (answer, stop, is_proxy) = (answer.clone(), stop.clone(), is_proxy(peer.ip()));
         connections.spawn(async move {
-            if let Err(error) = converse(stream, peer, answer, stop).await {
+            if let Err(error) = converse(stream, peer, is_proxy, answer, stop).await {
                 tracing::trace!("DNS connection of {peer}: {error}");
             }
             drop(permit);
@@ -84,12 +87,24 @@ pub(crate) async fn serve(
 
 async fn converse(
     mut stream: TcpStream,
-    peer: SocketAddr,
+    mut peer: SocketAddr,
+    is_proxy: bool,
     answer: impl Answer,
     mut stop: watch::Receiver<bool>,
 ) -> io::Result<()> {
     stream.set_nodelay(true)?;
     let (mut input, mut output, mut reply) = (Vec::new(), Vec::new(), Vec::new());
+    if is_proxy {
+        let read = read_proxy_header(&mut stream, &mut input);
+        let header = tokio::select! {
+            header = timeout(IDLE, read) => header??,
+            () = stopped(&mut stop) => return Ok(()),
+        };
+        // A balancer that asks for itself stays who it is.
+        if let Some(source) = header {
+            peer.set_ip(source);
+        }
+    }
     loop {
         let deadline = Instant::now() + IDLE;
         while first_message(&input).is_none() {
@@ -115,6 +130,26 @@ async fn converse(
         input.drain(..consumed);
         timeout(IDLE, stream.write_all(&output)).await??;
         output.clear();
+    }
+}
+
+/// Takes the header that a balancer begins with; gives for whom it asks.
+async fn read_proxy_header(
+    stream: &mut TcpStream,
+    input: &mut Vec<u8>,
+) -> io::Result<Option<IpAddr>> {
+    loop {
+        match proxy::read(input) {
+            Header::Whole { source, size_bytes } => {
+                input.drain(..size_bytes);
+                return Ok(source);
+            }
+            Header::Wrong => return Err(io::Error::other("no PROXY header")),
+            Header::Unfinished => {}
+        }
+        if stream.read_buf(input).await? == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
     }
 }
 
@@ -158,12 +193,19 @@ mod tests {
                 tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
             runtime.block_on(async {
                 let listener = TcpListener::from_std(listener).unwrap();
-                let answer = |message: &[u8], _, reply: &mut Vec<u8>| {
+                let answer = |message: &[u8], peer: SocketAddr, reply: &mut Vec<u8>| {
+                    if message == b"who" {
+                        reply.extend(peer.ip().to_string().into_bytes());
+                        return;
+                    }
                     if message != b"silent" {
                         reply.extend(message.to_ascii_uppercase());
                     }
                 };
-                serve(listener, answer, Arc::new(Semaphore::new(connections)), stop).await;
+                let limit = Arc::new(Semaphore::new(connections));
+                // Whoever comes from this address speaks for others.
+                let is_proxy = |peer: IpAddr| peer.to_string() == "127.0.0.2";
+                serve(listener, answer, is_proxy, limit, stop).await;
             });
         });
         (address, sender, thread)
@@ -199,6 +241,30 @@ mod tests {
         let mut bytes = vec![0; message.len() + LENGTH_BYTES];
         client.read_exact(&mut bytes).unwrap();
         assert_eq!(bytes, framed(&[&message.to_ascii_uppercase()]));
+    }
+
+    #[test]
+    fn a_balancers_connection_begins_with_for_whom_it_asks() {
+        let (address, _stop, _thread) = start(4);
+        let connect = || {
+            let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None);
+            let socket = socket.unwrap();
+            socket.bind(&"127.0.0.2:0".parse::<SocketAddr>().unwrap().into()).unwrap();
+            socket.connect(&address.into()).unwrap();
+            std::net::TcpStream::from(socket)
+        };
+        let header = b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x0c\xc0\0\x02\x07\x7f\0\0\x01\0\x01\0\x35";
+        let expected = framed(&[b"192.0.2.7", b"192.0.2.7"]);
+        let mut client = connect();
+        for byte in [&header[..], &framed(&[b"who", b"who"])].concat().chunks(1) {
+            client.write_all(byte).unwrap();
+        }
+        let mut bytes = vec![0; expected.len()];
+        client.read_exact(&mut bytes).unwrap();
+        assert_eq!(bytes, expected);
+        let mut bare = connect();
+        bare.write_all(&framed(&[b"who"])).unwrap();
+        assert_eq!(bare.read(&mut bytes).unwrap_or(0), 0);
     }
 
     #[test]

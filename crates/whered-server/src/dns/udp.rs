@@ -3,18 +3,27 @@
 //! Not for: what is answered: the loop runs over any function, an echo as well as DNS, so that
 //! the ceiling of this machine can be measured with the same batches, buffers and threads.
 //!
-//! At the same time: one thread for each socket; all sockets of one address share its port
-//! (`SO_REUSEPORT`), and the kernel spreads clients over them.
+//! ```text
+//! one socket, many a call:   recvmmsg (waits) ─> handler ─> sendmmsg ─> again
+//! otherwise:   turns (epoll) ─> one bounded batch of one socket ─> turns
+//! ```
+//!
+//! At the same time: one thread for each set of sockets; the sockets of one address in all sets
+//! share its port (`SO_REUSEPORT`), and the kernel spreads clients over them.
+//! Cost: with one socket two system calls a batch and nothing else.
 
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
+use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use socket2::{Domain, Protocol, Socket, Type};
 
 use super::control;
-use super::mmsg::{Batch, Datagram, Receiver};
+pub use super::mmsg::Calls;
+use super::mmsg::{BATCH_SIZE, Batch, Datagram, Receiver, WhenEmpty};
+use super::turns::Turns;
 
 /// What is asked of the kernel for unread datagrams: with the default, bursts are lost.
 const RECEIVE_BUFFER_BYTES: usize = 4 * 1024 * 1024;
@@ -24,6 +33,21 @@ const STOP_LATENCY: Duration = Duration::from_millis(100);
 
 /// After so many failures in a row a socket is given up.
 const FAILURES_MAX: usize = 1000;
+
+/// How datagrams are taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Receiving {
+    /// How many of one socket before it is another one's turn.
+    pub batch: usize,
+    /// Whether with one system call or with one for each.
+    pub calls: Calls,
+}
+
+impl Default for Receiving {
+    fn default() -> Self {
+        Receiving { batch: BATCH_SIZE, calls: Calls::Many }
+    }
+}
 
 /// Opens one socket of an address that several may share.
 ///
@@ -38,15 +62,36 @@ pub fn bind(address: SocketAddr) -> io::Result<UdpSocket> {
         socket.set_only_v6(true)?;
     }
     socket.set_reuse_port(true)?;
-    // The kernel grants less when its limit (net.core.rmem_max) is lower.
-    socket.set_recv_buffer_size(RECEIVE_BUFFER_BYTES)?;
+    if !control::force_receive_buffer(&socket, RECEIVE_BUFFER_BYTES) {
+        // The kernel grants less when its limit (net.core.rmem_max) is lower.
+        socket.set_recv_buffer_size(RECEIVE_BUFFER_BYTES)?;
+    }
     socket.bind(&address.into())?;
     let socket = UdpSocket::from(socket);
+    prepare(&socket)?;
+    Ok(socket)
+}
+
+/// Gives a bound socket what the loop needs of it.
+///
+/// # Errors
+/// The system's.
+pub(super) fn prepare(socket: &UdpSocket) -> io::Result<()> {
+    let address = socket.local_addr()?;
     socket.set_read_timeout(Some(STOP_LATENCY))?;
     if address.ip().is_unspecified() {
-        control::ask_for_destinations(&socket, ipv6)?;
+        control::ask_for_destinations(socket, address.is_ipv6())?;
     }
-    Ok(socket)
+    Ok(())
+}
+
+/// How many datagrams the kernel has dropped so far because the socket's buffer was full; `None`
+/// where the system does not tell.
+///
+/// The counter is asked for when somebody wants to know it. As a control message with each datagram
+/// (`SO_RXQ_OVFL`) it would cost the loop something and the asker a datagram.
+pub fn dropped(socket: &UdpSocket) -> Option<u64> {
+    control::dropped(socket.as_raw_fd())
 }
 
 /// Receives, answers and sends until `stop` is set; returns within a tenth of a second then.
@@ -54,37 +99,112 @@ pub fn bind(address: SocketAddr) -> io::Result<UdpSocket> {
 /// `refused` is told how many answers of a batch the system did not take.
 ///
 /// # Errors
-/// The socket fails again and again.
+/// A socket fails again and again, or there is nothing to wait with.
 pub fn serve(
-    socket: &UdpSocket,
+    sockets: &[UdpSocket],
+    receiving: Receiving,
     stop: &AtomicBool,
     mut answer: impl FnMut(&[Datagram<'_>], &mut Batch),
     mut refused: impl FnMut(usize),
 ) -> io::Result<()> {
-    let mut receiver = Receiver::new();
-    let mut batch = Batch::new();
-    let mut failures = 0;
-    while !stop.load(Ordering::Relaxed) {
-        match receiver.receive(socket) {
-            Ok(_) => failures = 0,
-            Err(error) if is_pause(&error) => continue,
-            Err(error) if failures < FAILURES_MAX => {
-                failures += 1;
-                tracing::debug!("a DNS socket failed to receive: {error}");
-                continue;
+    let receiver = Receiver::new(receiving.batch, receiving.calls);
+    let batch = Batch::new(receiver.size());
+    let mut worker = Worker { receiver, batch, failures: 0 };
+    match (sockets, receiving.calls) {
+        ([socket], Calls::Many) => {
+            while !stop.load(Ordering::Relaxed) {
+                worker.turn(socket, WhenEmpty::Wait, &mut answer, &mut refused)?;
             }
-            Err(error) => return Err(error),
+            Ok(())
         }
-        batch.clear();
-        receiver.with_datagrams(|datagrams| answer(datagrams, &mut batch));
-        let lost = receiver.send(socket, &mut batch);
-        if lost > 0 {
-            refused(lost);
+        _ => serve_in_turns(&mut worker, sockets, receiving, stop, answer, refused),
+    }
+}
+
+fn serve_in_turns(
+    worker: &mut Worker,
+    sockets: &[UdpSocket],
+    receiving: Receiving,
+    stop: &AtomicBool,
+    mut answer: impl FnMut(&[Datagram<'_>], &mut Batch),
+    mut refused: impl FnMut(usize),
+) -> io::Result<()> {
+    let mut turns = Turns::new(sockets)?;
+    // With many a call one call is a turn; one by one a turn is as many calls.
+    let calls_max = receiving.batch.max(1).div_ceil(worker.receiver.size());
+    while !stop.load(Ordering::Relaxed) {
+        let index = match turns.next(STOP_LATENCY) {
+            Ok(Some(index)) => index,
+            Ok(None) => continue,
+            Err(error) if is_pause(&error) => continue,
+            Err(error) => return Err(error),
+        };
+        for _ in 0..calls_max {
+            let turn =
+                worker.turn(&sockets[index], WhenEmpty::Return, &mut answer, &mut refused)?;
+            match turn {
+                Turn::Received(count) if count == worker.receiver.size() => {}
+                Turn::Failed => break,
+                Turn::Received(_) | Turn::Empty => {
+                    turns.went_quiet(index);
+                    break;
+                }
+            }
         }
     }
     Ok(())
 }
 
+/// The buffers of one thread.
+struct Worker {
+    receiver: Receiver,
+    batch: Batch,
+    failures: usize,
+}
+
+/// What a call has found.
+enum Turn {
+    Received(usize),
+    Empty,
+    /// The system had an error to tell, such as an answer that nobody took; there may be more.
+    Failed,
+}
+
+impl Worker {
+    /// Receives once, and answers that.
+    fn turn(
+        &mut self,
+        socket: &UdpSocket,
+        when_empty: WhenEmpty,
+        answer: &mut impl FnMut(&[Datagram<'_>], &mut Batch),
+        refused: &mut impl FnMut(usize),
+    ) -> io::Result<Turn> {
+        let count = match self.receiver.receive(socket, when_empty) {
+            Ok(count) => count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(Turn::Failed),
+            Err(error) if is_pause(&error) => return Ok(Turn::Empty),
+            Err(error) if self.failures < FAILURES_MAX => {
+                self.failures += 1;
+                tracing::debug!("a DNS socket failed to receive: {error}");
+                return Ok(Turn::Failed);
+            }
+            Err(error) => return Err(error),
+        };
+        self.failures = 0;
+        self.batch.clear();
+        self.receiver.with_datagrams(|datagrams| answer(datagrams, &mut self.batch));
+        let lost = self.receiver.send(socket, &mut self.batch);
+        if lost > 0 {
+            refused(lost);
+        }
+        Ok(Turn::Received(count))
+    }
+}
+
 fn is_pause(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
 }
+
+#[cfg(test)]
+#[path = "udp_tests.rs"]
+mod tests;

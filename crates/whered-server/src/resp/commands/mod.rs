@@ -52,6 +52,7 @@ mod steer;
 mod text;
 mod transaction;
 mod transfer;
+mod zone;
 
 use whered_engine::{DATABASE_COUNT, Ordered};
 
@@ -154,6 +155,7 @@ static FAMILIES: &[&[Command]] = &[
     ip::COMMANDS,
     cidr::COMMANDS,
     steer::COMMANDS,
+    zone::COMMANDS,
     introspection::COMMANDS,
     info::COMMANDS,
     scripting::COMMANDS,

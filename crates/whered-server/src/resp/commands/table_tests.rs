@@ -6,11 +6,12 @@ use std::path::Path;
 use super::*;
 
 /// The families in the page's order, with their headings.
-const GROUPS: [(&str, &str); 13] = [
+const GROUPS: [(&str, &str); 14] = [
     ("ip", "Databases of addresses"),
     ("cidr", "Prefix sets"),
     ("rules", "Rulesets"),
     ("steer", "Pools and sites"),
+    ("zone", "Zones"),
     ("geo", "Collections of points"),
     ("sorted-set", "Collections as sorted sets"),
     ("generic", "Keys"),

@@ -1,0 +1,171 @@
+//! The run: for each zone all servers are started, each mix is driven in turn, and the bars of
+//! issue 7 are stated.
+//!
+//! ```text
+//! echo  whered  nsd  knot  gdnsd  bind  pdns     one core, one thread each; the driver on another
+//! ```
+
+use std::fs;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde_json::json;
+use whered_bench::dns::{
+    self, Mix, Options as OwnOptions, Ours, Part, Queries, Report, Shape, Target, comparison,
+    rounds,
+};
+use whered_bench::measure::pin_to_core;
+use whered_server::dns::udp::Receiving;
+
+use crate::bars::{self, Compared};
+use crate::servers;
+
+const SERVER_CORE: usize = 0;
+const DRIVER_CORE: usize = 1;
+const RMEM_DEFAULT: &str = "/proc/sys/net/core/rmem_default";
+
+/// What the command line says.
+pub(crate) struct Options {
+    own: OwnOptions,
+    rivals: Vec<String>,
+    record: Option<PathBuf>,
+    date: String,
+}
+
+impl Options {
+    /// Reads `--name value` pairs.
+    pub(crate) fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Options, String> {
+        let mut options = Options {
+            own: OwnOptions {
+                binary: PathBuf::from("target/release/whered"),
+                scratch: std::env::temp_dir(),
+                parts: Part::ALL.into_iter().filter(|part| *part != Part::Answers).collect(),
+                shapes: vec![Shape::Small, Shape::Large],
+                mixes: Mix::ALL.to_vec(),
+                queries: 1 << 20,
+                rounds: 7,
+                time: Duration::from_millis(500),
+                server_core: SERVER_CORE,
+                driver_core: DRIVER_CORE,
+                seed: 1,
+            },
+            rivals: servers::NAMES.map(str::to_owned).to_vec(),
+            record: None,
+            date: "undated".to_owned(),
+        };
+        while let Some(name) = arguments.next() {
+            let value = arguments.next().unwrap_or_default();
+            let odd = || format!("\"{name} {value}\"; the head of main.rs says what is allowed");
+            match name.as_str() {
+                "--whered" => options.own.binary = value.into(),
+                "--scratch" => options.own.scratch = value.into(),
+                "--record" => options.record = Some(value.into()),
+                "--date" => options.date = value,
+                "--queries" => options.own.queries = value.parse().map_err(|_| odd())?,
+                "--rounds" => options.own.rounds = value.parse().map_err(|_| odd())?,
+                "--seconds" => {
+                    let seconds: f64 = value.parse().map_err(|_| odd())?;
+                    options.own.time = Duration::try_from_secs_f64(seconds).map_err(|_| odd())?;
+                }
+                "--only" => options.rivals = value.split(',').map(str::to_owned).collect(),
+                "--parts" => {
+                    let parts = value.split(',').map(|name| Part::from_name(name).ok_or_else(odd));
+                    options.own.parts = parts.collect::<Result<_, _>>()?;
+                }
+                "--zones" => {
+                    let shape = |name: &str| match name {
+                        "small" => Ok(Shape::Small),
+                        "large" => Ok(Shape::Large),
+                        _ => Err(odd()),
+                    };
+                    options.own.shapes = value.split(',').map(shape).collect::<Result<_, _>>()?;
+                }
+                _ => return Err(odd()),
+            }
+        }
+        if options.own.queries < 64 || options.own.rounds == 0 || options.own.time.is_zero() {
+            return Err("allowed: 64 queries and more, 1 round and more, some time".into());
+        }
+        options.own.scratch.push(format!("whered-versus-dns-{}", std::process::id()));
+        Ok(options)
+    }
+}
+
+/// Measures and prints, and keeps a record where that is asked for.
+pub(crate) fn run(options: &Options) -> Result<(), String> {
+    let default = raise_buffers();
+    let measured = measure(options);
+    if let Some(before) = default {
+        // The system's own value again; it was readable and writable a moment ago.
+        let _ = fs::write(RMEM_DEFAULT, before);
+    }
+    if measured.is_ok() {
+        // What is left there is nobody's data; after a failure the logs are wanted.
+        let _ = fs::remove_dir_all(&options.own.scratch);
+    }
+    let (report, compared) = measured?;
+    let page = format!("{}\n{}", bars::to_markdown(&report, &compared), report.to_markdown());
+    println!("{page}");
+    if let Some(folder) = &options.record {
+        let name = format!("dns-{}-{}", options.date, report.machine.short_name());
+        let fault = |error: std::io::Error| format!("{}: {error}", folder.display());
+        let text = format!("# DNS over UDP beside rivals, {}\n\n{page}", options.date);
+        fs::write(folder.join(format!("{name}.md")), text).map_err(fault)?;
+        let all = json!({ "date": options.date, "report": report.to_json() });
+        fs::write(folder.join(format!("{name}.json")), format!("{all:#}\n")).map_err(fault)?;
+    }
+    Ok(())
+}
+
+fn measure(options: &Options) -> Result<(Report, Vec<Compared>), String> {
+    let own = &options.own;
+    pin_to_core(own.driver_core).map_err(|error| format!("core {}: {error}", own.driver_core))?;
+    let mut compared = Vec::new();
+    let mut sections = Vec::new();
+    for &shape in &own.shapes {
+        let mut targets = vec![ours(own).start(shape)?];
+        for name in &options.rivals {
+            eprintln!("starting {name}, {}", shape.name());
+            targets.push(servers::start(name, &own.scratch, shape, own.server_core)?);
+        }
+        for &mix in &own.mixes {
+            eprintln!("{}, {}", shape.name(), mix.name());
+            let queries = Queries::new(shape, mix, own.queries, own.seed);
+            let size = rounds::reply_size(&targets[0], &queries)?;
+            let echo = ours(own).start_echo(shape, size)?;
+            let all: Vec<&Target> = std::iter::once(&echo).chain(&targets).collect();
+            let figures = rounds::run(&all, &queries, own.rounds, own.time)?;
+            let title = format!("{}, {}, answers of {size} bytes", shape.name(), mix.name());
+            sections.push(comparison(&title, &figures));
+            compared.push(Compared { shape, mix, figures });
+        }
+    }
+    // The rivals have ended: the other parts have the machine for themselves.
+    let mut report = dns::run(own, &|line| eprintln!("{line}"))?;
+    sections.append(&mut report.sections);
+    report.sections = sections;
+    Ok((report, compared))
+}
+
+fn ours(own: &OwnOptions) -> Ours<'_> {
+    Ours {
+        binary: &own.binary,
+        folder: &own.scratch,
+        threads: 1,
+        receiving: Receiving::default(),
+        cores: std::slice::from_ref(&own.server_core),
+        more: &[],
+    }
+}
+
+/// Gives sockets of servers that do not ask for a size 4 MB; what it was before.
+fn raise_buffers() -> Option<String> {
+    let before = fs::read_to_string(RMEM_DEFAULT).ok()?;
+    match fs::write(RMEM_DEFAULT, "4194304") {
+        Ok(()) => Some(before),
+        Err(error) => {
+            eprintln!("{RMEM_DEFAULT} stays as it is ({error}): Knot and PowerDNS may lose more");
+            None
+        }
+    }
+}

@@ -1,0 +1,361 @@
+//! The measurements of `whered bench dns`, each giving its lines.
+//!
+//! Not for: driving (`driver.rs`, `rounds.rs`), and rivals (`bench/versus`).
+
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use whered_dns::{
+    Answers, Choice, Context, Outcome, Query, Transport, Workspace, Zone, Zones, answer,
+    answer_batch,
+};
+use whered_server::dns::udp::{Calls, Receiving};
+
+use super::Options;
+use super::driver::{Driver, Tally};
+use super::rounds::{self, Figures};
+use super::target::{Ours, Target, calls_name, free_address};
+use super::world::{Mix, Queries, Shape, zone_text};
+use crate::measure::{median, quantile, thread_cpu_nanoseconds};
+
+/// A headed list of lines, and the same as JSON.
+#[derive(Clone, Debug)]
+pub struct Section {
+    /// What was measured.
+    pub title: String,
+    /// Rows of cells; the first is the head.
+    pub rows: Vec<Vec<String>>,
+    /// The figures.
+    pub json: Value,
+}
+
+/// Answers beside the echo: every zone and mix.
+pub(super) fn answers(options: &Options) -> Result<Vec<Section>, String> {
+    let mut sections = Vec::new();
+    for &shape in &options.shapes {
+        let ours = ours(options, Receiving::default(), 1).start(shape)?;
+        for &mix in &options.mixes {
+            let queries = Queries::new(shape, mix, options.queries, options.seed);
+            let size = rounds::reply_size(&ours, &queries)?;
+            let echo = ours_echo(options, Receiving::default(), shape, size)?;
+            let targets = [&echo, &ours];
+            let figures = rounds::run(&targets, &queries, options.rounds, options.time)?;
+            let title = format!("{}, {}, answers of {size} bytes", shape.name(), mix.name());
+            sections.push(comparison(&title, &figures));
+        }
+    }
+    Ok(sections)
+}
+
+/// A table of servers; the first is the floor.
+#[must_use]
+pub fn comparison(title: &str, figures: &[Figures]) -> Section {
+    let head = ["server", "queries/s", "CPU ns/query", "above echo", "rate to echo", "lost"];
+    let mut rows = vec![head.map(str::to_owned).to_vec()];
+    let mut lines = Vec::new();
+    let floor = &figures[0];
+    for own in figures {
+        let (rate, cpu, above) = (own.rate(), own.cpu_nanoseconds(), own.above(floor));
+        let ratio = own.rate_ratio(floor);
+        rows.push(vec![
+            own.name.clone(),
+            format!("{rate:.0}"),
+            format!("{cpu:.0}"),
+            format!("{above:.0}"),
+            format!("{ratio:.3}"),
+            own.lost.to_string(),
+        ]);
+        lines.push(json!({
+            "server": own.name, "rate": rate, "cpu_nanoseconds": cpu, "above_echo": above,
+            "rate_to_echo": ratio, "lost": own.lost, "reply_bytes": own.reply_bytes,
+            "cpu_rounds": own.cpu, "rate_rounds": own.per_second,
+        }));
+    }
+    Section { title: title.to_owned(), rows, json: json!({ "title": title, "servers": lines }) }
+}
+
+/// The seed's table: how many are received after one event, and with how many calls.
+pub(super) fn loops(options: &Options) -> Result<Vec<Section>, String> {
+    let shape = Shape::Small;
+    let queries = Queries::new(shape, Mix::Mixed, options.queries, options.seed);
+    let ways: Vec<Receiving> = [1, 2, 5, 10, 20]
+        .map(|batch| Receiving { batch, calls: Calls::Single })
+        .into_iter()
+        .chain([8, 16, 32, 64].map(|batch| Receiving { batch, calls: Calls::Many }))
+        .collect();
+    let mut sections = Vec::new();
+    for is_echo in [true, false] {
+        let mut targets = Vec::new();
+        for way in &ways {
+            let mut target = match is_echo {
+                true => ours_echo(options, *way, shape, 90)?,
+                false => ours(options, *way, 1).start(shape)?,
+            };
+            target.name = format!("{} {}", calls_name(way.calls), way.batch);
+            targets.push(target);
+        }
+        let targets: Vec<&Target> = targets.iter().collect();
+        let figures = rounds::run(&targets, &queries, options.rounds, options.time)?;
+        let what = if is_echo { "the echo" } else { "whered, 1,000 names, mix" };
+        let title = format!("Receives after one event: {what}");
+        let head = ["calls, at the most", "queries/s", "CPU ns/query", "CPU to one an event"];
+        let mut rows = vec![head.map(str::to_owned).to_vec()];
+        let mut lines = Vec::new();
+        for own in &figures {
+            let (rate, cpu) = (own.rate(), own.cpu_nanoseconds());
+            let ratio = 1.0 / own.cpu_ratio(&figures[0]);
+            rows.push(vec![
+                own.name.clone(),
+                format!("{rate:.0}"),
+                format!("{cpu:.0}"),
+                format!("{ratio:.3}"),
+            ]);
+            lines.push(json!({ "way": own.name, "rate": rate, "cpu_nanoseconds": cpu,
+                "cpu_to_one": ratio }));
+        }
+        let json = json!({ "title": title, "ways": lines });
+        sections.push(Section { title, rows, json });
+    }
+    Ok(sections)
+}
+
+/// How long a query on the second socket takes while the first one is flooded.
+pub(super) fn turns(options: &Options) -> Result<Vec<Section>, String> {
+    let shape = Shape::Small;
+    let queries = Queries::new(shape, Mix::Mixed, options.queries.min(200_000), options.seed);
+    let title = "Delay of a query on the second socket while the first is flooded".to_owned();
+    let head = ["calls, at the most", "median us", "p99 us", "worst us", "queries/s on the first"];
+    let mut rows = vec![head.map(str::to_owned).to_vec()];
+    let mut lines = Vec::new();
+    let single = [1, 5, 20].map(|batch| Receiving { batch, calls: Calls::Single });
+    let many = [1, 2, 4, 8, 16, 32, 64].map(|batch| Receiving { batch, calls: Calls::Many });
+    for way in single.into_iter().chain(many) {
+        let second = free_address()?;
+        let more = [second];
+        let own = Ours { more: &more, ..ours(options, way, 1) };
+        let target = own.start(shape)?;
+        let (tally, delays) = flooded(&target, second, &queries, options.time)
+            .map_err(|error| format!("{}: {error}", target.name))?;
+        let name = format!("{} {}", calls_name(way.calls), way.batch);
+        let (rate, middle) = (tally.answered as f64 / tally.seconds, median(&delays));
+        let (late, worst) = (quantile(&delays, 0.99), quantile(&delays, 1.0));
+        rows.push(vec![
+            name.clone(),
+            format!("{middle:.0}"),
+            format!("{late:.0}"),
+            format!("{worst:.0}"),
+            format!("{rate:.0}"),
+        ]);
+        lines.push(json!({ "way": name, "median_micros": middle, "p99_micros": late,
+            "worst_micros": worst, "probes": delays.len(), "rate": rate }));
+    }
+    let json = json!({ "title": title, "ways": lines });
+    Ok(vec![Section { title, rows, json }])
+}
+
+/// Floods one address and asks another one question after the other; gives their delays in
+/// microseconds.
+fn flooded(
+    target: &Target,
+    second: SocketAddr,
+    queries: &Queries,
+    time: Duration,
+) -> io::Result<(Tally, Vec<f64>)> {
+    let probe = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
+    probe.connect(second)?;
+    probe.set_nonblocking(true)?;
+    let mut driver = Driver::new(queries, target.address, 16, false)?;
+    let (mut delays, mut asked, mut reply) = (Vec::new(), None::<Instant>, [0; 1500]);
+    let tally = driver.closed_loop(time, || {
+        match asked {
+            Some(at) if probe.recv(&mut reply).is_ok() => {
+                delays.push(at.elapsed().as_secs_f64() * 1e6);
+                asked = None;
+            }
+            // A probe that is lost counts with all the time that it has waited.
+            Some(at) if at.elapsed() > Duration::from_millis(500) => {
+                delays.push(at.elapsed().as_secs_f64() * 1e6);
+                asked = None;
+            }
+            Some(_) => {}
+            None => {
+                probe.send(queries.get(delays.len() % queries.len()))?;
+                asked = Some(Instant::now());
+            }
+        }
+        Ok(())
+    })?;
+    Ok((tally, delays))
+}
+
+/// One thread beside two, with all cores for the server.
+pub(super) fn threads(options: &Options) -> Result<Vec<Section>, String> {
+    let shape = Shape::Small;
+    let queries = Queries::new(shape, Mix::Mixed, options.queries, options.seed);
+    let cores = [options.server_core, options.driver_core];
+    let mut targets = Vec::new();
+    for threads in [1, 2] {
+        let own = Ours { cores: &cores, ..ours(options, Receiving::default(), threads) };
+        let mut target = own.start(shape)?;
+        target.name = format!("{threads} threads");
+        targets.push(target);
+    }
+    let targets: Vec<&Target> = targets.iter().collect();
+    let figures = rounds::run(&targets, &queries, options.rounds, options.time)?;
+    let mut section = comparison(
+        "Threads, on both cores beside the driver; the first line is the floor",
+        &figures,
+    );
+    section.rows[0][3] = "above one".to_owned();
+    section.rows[0][4] = "rate to one".to_owned();
+    Ok(vec![section])
+}
+
+/// Questions lost while the zone is read anew again and again, at 30 percent of the full rate.
+pub(super) fn reloads(options: &Options) -> Result<Vec<Section>, String> {
+    let title = "Questions lost during reloads (SIGHUP), open loop at 30 % load".to_owned();
+    let head = ["zone", "reloads", "asked", "lost", "wrong", "queries/s"];
+    let mut rows = vec![head.map(str::to_owned).to_vec()];
+    let mut lines = Vec::new();
+    for &shape in &options.shapes {
+        let (count, pause) = match shape {
+            Shape::Small => (100, Duration::from_millis(50)),
+            Shape::Large => (5, Duration::from_secs(8)),
+        };
+        let queries = Queries::new(shape, Mix::Mixed, options.queries, options.seed);
+        let target = ours(options, Receiving::default(), 1).start(shape)?;
+        let fault = |error: io::Error| format!("{}: {error}", target.name);
+        let mut driver = Driver::new(&queries, target.address, 128, false).map_err(fault)?;
+        let full = driver.closed_loop(Duration::from_millis(500), || Ok(())).map_err(fault)?;
+        let rate = full.answered as f64 / full.seconds * 0.3;
+        let (mut done, mut last) = (0, Instant::now());
+        let tally = driver.open_loop(rate, pause * (count + 1), || {
+            if done < count && last.elapsed() >= pause {
+                (done, last) = (done + 1, Instant::now());
+                target.hang_up()?;
+            }
+            Ok(())
+        });
+        let tally = tally.map_err(fault)?;
+        let asked = tally.answered + tally.lost + tally.wrong;
+        rows.push(vec![
+            shape.name().to_owned(),
+            done.to_string(),
+            asked.to_string(),
+            tally.lost.to_string(),
+            tally.wrong.to_string(),
+            format!("{rate:.0}"),
+        ]);
+        lines.push(json!({ "zone": shape.name(), "reloads": done, "asked": asked,
+            "lost": tally.lost, "wrong": tally.wrong, "rate": rate }));
+    }
+    let json = json!({ "title": title, "zones": lines });
+    Ok(vec![Section { title, rows, json }])
+}
+
+/// Question bytes to answer bytes alone, on the calling thread.
+pub(super) fn no_net(options: &Options) -> Result<Vec<Section>, String> {
+    let title = "Without the network, one core".to_owned();
+    let head = ["zone", "mix", "queries/s", "CPU ns/query"];
+    let mut rows = vec![head.map(str::to_owned).to_vec()];
+    let mut lines = Vec::new();
+    for &shape in &options.shapes {
+        let zones = zones(shape)?;
+        for &mix in &options.mixes {
+            let queries = Queries::new(shape, mix, options.queries, options.seed);
+            let rounds = (0..options.rounds).map(|_| answer_all(&zones, &queries));
+            let rounds = rounds.collect::<Result<Vec<f64>, String>>()?;
+            let cpu = median(&rounds);
+            rows.push(vec![
+                shape.name().to_owned(),
+                mix.name().to_owned(),
+                format!("{:.0}", 1e9 / cpu),
+                format!("{cpu:.0}"),
+            ]);
+            lines.push(json!({ "zone": shape.name(), "mix": mix.name(),
+                "cpu_nanoseconds": cpu }));
+        }
+    }
+    let json = json!({ "title": title, "lines": lines });
+    Ok(vec![Section { title, rows, json }])
+}
+
+fn zones(shape: Shape) -> Result<Zones, String> {
+    let fault = |error: &dyn std::fmt::Display| format!("the zone {}: {error}", shape.origin());
+    let origin = shape.origin().parse().map_err(|error: whered_dns::NameError| fault(&error))?;
+    let text = zone_text(shape);
+    let mut include = |_: &str| Err("no file is included".into());
+    let zone = Zone::from_master_file(&origin, text.as_bytes(), &mut include);
+    let zone = zone.map_err(|error| fault(&error))?;
+    Zones::builder().add_zone(zone).build().map_err(|error| fault(&error))
+}
+
+/// Nanoseconds a question.
+fn answer_all(zones: &Zones, queries: &Queries) -> Result<f64, String> {
+    let context = Context::new(Transport::Udp, Ipv4Addr::LOCALHOST.into());
+    let mut choose = |_, _: &_| Choice { answer: None, scope_length_bits: 0 };
+    let (mut reply, mut workspace) = (Vec::with_capacity(1500), Workspace::new());
+    let mut out = Discarded { rooms: vec![[0; 1280]; ROUND], reply_bytes: 0 };
+    let source = context.source;
+    let clock = || thread_cpu_nanoseconds().map_err(|error| error.to_string());
+    let before = clock()?;
+    for first in (0..queries.len() - ROUND).step_by(ROUND) {
+        let batch: [Query<'_>; ROUND] =
+            std::array::from_fn(|place| Query { bytes: queries.get(first + place), source });
+        answer_batch(zones, &context, &batch, 0, &mut choose, &mut workspace, &mut out);
+    }
+    let used = clock()? - before;
+    // Beside the clock, one in a thousand: the whole answer is looked at.
+    for index in (0..queries.len()).step_by(1000) {
+        answer(zones, queries.get(index), &context, &mut choose, &mut reply);
+        if !queries.is_answer(index, &reply, false) {
+            return Err(format!("question {index} got a wrong answer"));
+        }
+    }
+    let answered = (queries.len() - ROUND).next_multiple_of(ROUND);
+    if out.reply_bytes < answered * queries.size_bytes() {
+        return Err("the answers are too short".to_owned());
+    }
+    Ok(used as f64 / answered as f64)
+}
+
+/// As many as the server takes at a time.
+const ROUND: usize = 32;
+
+/// Where answers go that nobody waits for.
+struct Discarded {
+    rooms: Vec<[u8; 1280]>,
+    reply_bytes: usize,
+}
+
+impl Answers for Discarded {
+    fn room(&mut self, index: usize) -> &mut [u8] {
+        &mut self.rooms[index]
+    }
+
+    fn answered(&mut self, _: usize, size_bytes: usize, _: Outcome) {
+        self.reply_bytes += size_bytes;
+    }
+}
+
+fn ours(options: &Options, receiving: Receiving, threads: usize) -> Ours<'_> {
+    Ours {
+        binary: &options.binary,
+        folder: &options.scratch,
+        threads,
+        receiving,
+        cores: std::slice::from_ref(&options.server_core),
+        more: &[],
+    }
+}
+
+fn ours_echo(
+    options: &Options,
+    receiving: Receiving,
+    shape: Shape,
+    size_bytes: usize,
+) -> Result<Target, String> {
+    ours(options, receiving, 1).start_echo(shape, size_bytes)
+}

@@ -1,0 +1,309 @@
+//! Zones and questions made from a seed.
+//!
+//! For: our own measurements and those of rivals: a zone is a plain master file.
+//! Not for: sending anything (`driver.rs`).
+//!
+//! ```text
+//! hosts        hxxxxxxxxx.<origin>  A                     question: the name itself
+//! delegations  dxxxxx.<origin>      NS NS, elsewhere      question: www.dxxxxx.<origin>
+//! missing      nxxxxxxxxx.<origin>  -                     question: the name itself
+//!
+//! Queries: [ query 0 | query 1 | ... ]    one size for all, the id is the index's low 16 bits
+//! ```
+//!
+//! Invariants: every question of a set has the same length, so that one system call can send many
+//! (`UDP_SEGMENT`); no two are equal: where a zone has fewer names than there are questions, they
+//! differ in the case of their letters, as resolvers ask (0x20).
+
+use std::collections::HashSet;
+use std::fmt::Write;
+
+use crate::Random;
+
+/// Which zone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// 1,000 names: 900 hosts and 100 delegations.
+    Small,
+    /// As a top-level domain: 1 million names, half of them delegations; 1.5 million records.
+    Large,
+}
+
+impl Shape {
+    /// Its name in tables.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Shape::Small => "1,000 names",
+            Shape::Large => "1 M names",
+        }
+    }
+
+    /// The zone's name.
+    #[must_use]
+    pub fn origin(self) -> &'static str {
+        match self {
+            Shape::Small => "small.test",
+            Shape::Large => "large.test",
+        }
+    }
+
+    fn hosts(self) -> u64 {
+        match self {
+            Shape::Small => 900,
+            Shape::Large => 500_000,
+        }
+    }
+
+    fn delegations(self) -> u64 {
+        match self {
+            Shape::Small => 100,
+            Shape::Large => 500_000,
+        }
+    }
+}
+
+/// What is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mix {
+    /// Hosts.
+    Hit,
+    /// Names that are not there.
+    Missing,
+    /// Names below a delegation.
+    Referral,
+    /// Half hosts, a quarter of each of the others.
+    Mixed,
+}
+
+impl Mix {
+    /// All of them, in the order of the tables.
+    pub const ALL: [Mix; 4] = [Mix::Hit, Mix::Missing, Mix::Referral, Mix::Mixed];
+
+    /// Its name in tables.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Mix::Hit => "hit",
+            Mix::Missing => "NXDOMAIN",
+            Mix::Referral => "referral",
+            Mix::Mixed => "mix",
+        }
+    }
+}
+
+/// What a right answer looks like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Expected {
+    /// NOERROR with an answer.
+    Hit,
+    /// NXDOMAIN.
+    Missing,
+    /// NOERROR with name servers in the authority section.
+    Referral,
+}
+
+/// The master file of a zone.
+#[must_use]
+pub fn zone_text(shape: Shape) -> String {
+    let origin = shape.origin();
+    let records = shape.hosts() + 2 * shape.delegations();
+    let mut text = String::with_capacity(records as usize * 48);
+    text.push_str("$TTL 3600\n");
+    // Writing to a string cannot fail.
+    let _ = writeln!(text, "$ORIGIN {origin}.");
+    text.push_str("@ SOA ns1 hostmaster 1 7200 900 1209600 900\n@ NS ns1\n@ NS ns2\n");
+    text.push_str("ns1 A 192.0.2.1\nns2 A 192.0.2.2\n");
+    for number in 0..shape.hosts() {
+        let [_, second, third, fourth] = (number as u32).to_be_bytes();
+        let _ = writeln!(text, "{} A 10.{second}.{third}.{fourth}", label('h', 10, number));
+    }
+    for number in 0..shape.delegations() {
+        let name = label('d', 6, number);
+        let provider = number * 7919 % 10_000;
+        let _ = writeln!(text, "{name} NS ns1.p{provider:04}.example.");
+        let _ = writeln!(text, "{name} NS ns2.p{provider:04}.example.");
+    }
+    text
+}
+
+/// A label of a fixed length that looks like nothing in particular; another one for each number
+/// below 36 to the power of 5.
+fn label(kind: char, length: usize, number: u64) -> String {
+    const DIGITS: &[u8; 36] = b"abcdefghijklmnopqrstuvwxyz0123456789";
+    // A number that is prime to 36 scatters neighbours and keeps all apart.
+    let space = 36_u64.pow(5);
+    let mut rest = (number * 14_776_337 + 11) % space;
+    let mut text = String::from(kind);
+    for place in 1..length {
+        if place == 6 {
+            rest = (number * 31 + 7) % space;
+        }
+        text.push(char::from(DIGITS[(rest % 36) as usize]));
+        rest /= 36;
+    }
+    text
+}
+
+/// Prepared questions.
+#[derive(Debug, Clone)]
+pub struct Queries {
+    bytes: Vec<u8>,
+    size_bytes: usize,
+    expected: Vec<Expected>,
+}
+
+impl Queries {
+    /// Makes distinct questions of a mix.
+    #[must_use]
+    pub fn new(shape: Shape, mix: Mix, count: usize, seed: u64) -> Queries {
+        let mut random = Random::new(seed);
+        let mut queries = Queries { bytes: Vec::new(), size_bytes: 0, expected: Vec::new() };
+        let mut seen = HashSet::with_capacity(count);
+        while queries.len() < count {
+            let expected = match (mix, random.below(4)) {
+                (Mix::Hit, _) | (Mix::Mixed, 0 | 1) => Expected::Hit,
+                (Mix::Missing, _) | (Mix::Mixed, 2) => Expected::Missing,
+                _ => Expected::Referral,
+            };
+            let name = match expected {
+                Expected::Hit => label('h', 10, random.below(shape.hosts())),
+                Expected::Missing => label('n', 10, random.below(1 << 25)),
+                Expected::Referral => {
+                    format!("www.{}", label('d', 6, random.below(shape.delegations())))
+                }
+            };
+            let mut name = format!("{name}.{}", shape.origin()).into_bytes();
+            let cases = random.next_u64();
+            for (place, letter) in name.iter_mut().enumerate() {
+                if cases >> (place % 64) & 1 == 1 {
+                    *letter = letter.to_ascii_uppercase();
+                }
+            }
+            if seen.insert(name.clone()) {
+                queries.push(&name, expected);
+            }
+        }
+        queries
+    }
+
+    fn push(&mut self, name: &[u8], expected: Expected) {
+        let (start, id) = (self.bytes.len(), self.expected.len() as u16);
+        self.bytes.extend(id.to_be_bytes());
+        // No recursion desired; one question and OPT.
+        self.bytes.extend([0, 0, 0, 1, 0, 0, 0, 0, 0, 1]);
+        for label in name.split(|byte| *byte == b'.') {
+            self.bytes.push(label.len() as u8);
+            self.bytes.extend(label);
+        }
+        self.bytes.extend([0, 0, 1, 0, 1]);
+        // OPT: root, type 41, 1232 bytes, no flags, no options.
+        self.bytes.extend([0, 0, 41, 4, 208, 0, 0, 0, 0, 0, 0]);
+        self.size_bytes = self.bytes.len() - start;
+        self.expected.push(expected);
+    }
+
+    /// How many.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.expected.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.expected.is_empty()
+    }
+
+    /// The size of each.
+    #[must_use]
+    pub fn size_bytes(&self) -> usize {
+        self.size_bytes
+    }
+
+    /// One question.
+    ///
+    /// # Panics
+    ///
+    /// When there is no such question.
+    #[must_use]
+    pub fn get(&self, index: usize) -> &[u8] {
+        self.run(index, 1)
+    }
+
+    /// Several that follow one another.
+    ///
+    /// # Panics
+    ///
+    /// When there are not so many.
+    #[must_use]
+    pub fn run(&self, first: usize, count: usize) -> &[u8] {
+        &self.bytes[first * self.size_bytes..(first + count) * self.size_bytes]
+    }
+
+    /// Whether the bytes are a right answer to a question. A `mirror` sends the question itself
+    /// back, with anything behind it.
+    #[must_use]
+    pub fn is_answer(&self, index: usize, reply: &[u8], is_mirror: bool) -> bool {
+        const HEADER: usize = 12;
+        const OPT: usize = 11;
+        let query = self.get(index);
+        let question = &query[HEADER..query.len() - OPT];
+        let end = HEADER + question.len();
+        if reply.len() < end || reply[..2] != query[..2] || reply[HEADER..end] != *question {
+            return false;
+        }
+        if is_mirror {
+            return true;
+        }
+        let count = |at: usize| u16::from_be_bytes([reply[at], reply[at + 1]]);
+        let (flags, answers, authorities) = (count(2), count(6), count(8));
+        let (is_reply, truncated, rcode) = (flags & 0x8000 != 0, flags & 0x200 != 0, flags & 15);
+        let fits = match self.expected[index] {
+            Expected::Hit => rcode == 0 && answers > 0,
+            Expected::Missing => rcode == 3 && answers == 0 && authorities > 0,
+            Expected::Referral => rcode == 0 && answers == 0 && authorities > 0,
+        };
+        is_reply && !truncated && fits
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_are_distinct_and_of_one_length() {
+        for (kind, length) in [('h', 10), ('d', 6)] {
+            let labels: HashSet<_> =
+                (0..500_000).map(|number| label(kind, length, number)).collect();
+            assert_eq!(labels.len(), 500_000);
+            assert!(labels.iter().all(|label| label.len() == length));
+        }
+    }
+
+    #[test]
+    fn the_library_gives_the_answers_that_are_expected() {
+        use whered_dns::{Choice, Context, Transport, Zone, Zones, answer};
+        let shape = Shape::Small;
+        let origin = shape.origin().parse().unwrap();
+        let text = zone_text(shape);
+        let mut include = |_: &str| Err("no".into());
+        let zone = Zone::from_master_file(&origin, text.as_bytes(), &mut include).unwrap();
+        let zones = Zones::builder().add_zone(zone).build().unwrap();
+        let context = Context::new(Transport::Udp, "192.0.2.9".parse().unwrap());
+        let mut choose = |_, _: &_| Choice { answer: None, scope_length_bits: 0 };
+        let mut reply = Vec::new();
+        for mix in Mix::ALL {
+            let queries = Queries::new(shape, mix, 5000, 7);
+            for index in 0..queries.len() {
+                answer(&zones, queries.get(index), &context, &mut choose, &mut reply);
+                assert!(queries.is_answer(index, &reply, false), "{mix:?} {index}");
+                assert!(queries.is_answer(index, queries.get(index), true));
+                assert!(!queries.is_answer((index + 1) % queries.len(), &reply, false));
+                reply[3] ^= 2;
+                assert!(!queries.is_answer(index, &reply, false));
+            }
+        }
+    }
+}

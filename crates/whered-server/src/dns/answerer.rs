@@ -1,0 +1,168 @@
+//! From messages of either transport to answers: one generation a batch, everything counted.
+//!
+//! Not for: sockets (`udp`, `tcp`), what an answer says (`whered-dns`).
+//!
+//! ```text
+//! Shared (settings, engine, log) ──one each thread──> Answerer: workspace, tallies
+//!   datagrams ─ PROXY header? ─> Query ─> whered_dns::answer_batch ─> Batch
+//!                                              └─> counters, query log
+//! ```
+//!
+//! At the same time: one `Answerer` for each thread; nothing in it is shared but counters that only
+//! it adds to. Cost beside the answers: a clock and a generation for each batch.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use whered_dns::{
+    Answers, Client, Context, CookieSecrets, Outcome, Query, RateLimit, Transport, Workspace,
+    answer_batch,
+};
+use whered_engine::ip::Prefix;
+use whered_engine::{Engine, Generation};
+
+use super::counters::{Counters, Tallies};
+use super::mmsg::{BATCH_SIZE_MAX, Batch, Datagram};
+use super::proxy;
+use super::query_log::{Entry, QueryLog};
+
+/// What all threads answer with.
+pub(super) struct Shared {
+    pub(super) engine: Arc<Engine>,
+    pub(super) udp_size: u16,
+    pub(super) server_id: Vec<u8>,
+    pub(super) version: Vec<u8>,
+    pub(super) cookies: Option<CookieSecrets>,
+    pub(super) rate_limit: Option<RateLimit>,
+    pub(super) proxies: Vec<Prefix>,
+    pub(super) log: Option<QueryLog>,
+    pub(super) started: Instant,
+}
+
+impl Shared {
+    /// Whether a peer speaks for others, each message with a PROXY header.
+    pub(super) fn is_proxy(&self, peer: IpAddr) -> bool {
+        self.proxies.iter().any(|prefix| prefix.contains(peer.to_canonical()))
+    }
+}
+
+/// The answers of one thread.
+pub(super) struct Answerer {
+    shared: Arc<Shared>,
+    tallies: Tallies,
+    workspace: Workspace,
+}
+
+impl Answerer {
+    pub(super) fn new(shared: Arc<Shared>, counters: Arc<Counters>) -> Answerer {
+        let workspace = match shared.rate_limit {
+            Some(limit) => Workspace::new().with_rate_limit(limit),
+            None => Workspace::new(),
+        };
+        Answerer { shared, tallies: Tallies::new(counters), workspace }
+    }
+
+    /// What it counts with.
+    pub(super) fn counters(&self) -> &Arc<Counters> {
+        self.tallies.counters()
+    }
+
+    /// Answers datagrams from one generation.
+    pub(super) fn answer_datagrams(&mut self, datagrams: &[Datagram<'_>], batch: &mut Batch) {
+        let Answerer { shared, tallies, workspace } = self;
+        let generation = shared.engine.generation();
+        tallies.follow(&generation);
+        let nothing = Query { bytes: &[], source: IpAddr::from([0, 0, 0, 0]) };
+        let mut queries = [nothing; BATCH_SIZE_MAX];
+        for (query, datagram) in queries.iter_mut().zip(datagrams) {
+            *query = Query { bytes: datagram.payload, source: datagram.source.ip() };
+            if !shared.proxies.is_empty() && shared.is_proxy(query.source) {
+                let (source, bytes) = proxy::of_datagram(datagram.payload, query.source);
+                *query = Query { bytes, source };
+            }
+        }
+        let queries = &queries[..datagrams.len().min(BATCH_SIZE_MAX)];
+        let context = Context {
+            udp_size_max: shared.udp_size,
+            server_id: &shared.server_id,
+            version: &shared.version,
+            cookies: shared.cookies.as_ref(),
+            now_seconds: unix_seconds(shared),
+            ..Context::new(Transport::Udp, nothing.source)
+        };
+        let now_millis = match shared.rate_limit {
+            Some(_) => shared.started.elapsed().as_millis() as u64,
+            None => 0,
+        };
+        let (sites, counts) = tallies.parts();
+        let mut choose = |pool, client: &Client| {
+            let choice = generation.steer(pool, client);
+            sites.chosen(pool, choice.answer);
+            choice
+        };
+        let log = shared.log.as_ref();
+        let mut out = Out { batch, queries, counts, log, generation: &generation };
+        let zones = generation.zones();
+        answer_batch(zones, &context, queries, now_millis, &mut choose, workspace, &mut out);
+    }
+
+    /// Answers one message of a stream.
+    pub(super) fn answer_message(&mut self, query: &[u8], source: SocketAddr, reply: &mut Vec<u8>) {
+        let Answerer { shared, tallies, .. } = self;
+        let generation = shared.engine.generation();
+        tallies.follow(&generation);
+        let context = Context {
+            server_id: &shared.server_id,
+            version: &shared.version,
+            cookies: shared.cookies.as_ref(),
+            now_seconds: unix_seconds(shared),
+            ..Context::new(Transport::Tcp, source.ip())
+        };
+        let (sites, counts) = tallies.parts();
+        let mut choose = |pool, client: &Client| {
+            let choice = generation.steer(pool, client);
+            sites.chosen(pool, choice.answer);
+            choice
+        };
+        let outcome = whered_dns::answer(generation.zones(), query, &context, &mut choose, reply);
+        counts.count(&outcome);
+        if let Some(log) = &shared.log {
+            let query = Query { bytes: query, source: source.ip() };
+            log.put("tcp", || Entry::new(&query, &outcome, reply.len(), &generation));
+        }
+    }
+}
+
+/// Only cookies want to know.
+fn unix_seconds(shared: &Shared) -> u32 {
+    let now =
+        shared.cookies.as_ref().and_then(|_| SystemTime::now().duration_since(UNIX_EPOCH).ok());
+    now.map_or(0, |since| since.as_secs() as u32)
+}
+
+/// Where the answers of a batch go.
+struct Out<'a, 'q> {
+    batch: &'a mut Batch,
+    queries: &'a [Query<'q>],
+    counts: &'a mut super::counters::Codes,
+    log: Option<&'a QueryLog>,
+    generation: &'a Generation,
+}
+
+impl Answers for Out<'_, '_> {
+    #[inline]
+    fn room(&mut self, index: usize) -> &mut [u8] {
+        self.batch.room(index)
+    }
+
+    #[inline]
+    fn answered(&mut self, index: usize, size_bytes: usize, outcome: Outcome) {
+        self.batch.set_size(index, size_bytes);
+        self.counts.count(&outcome);
+        if let Some(log) = self.log {
+            let query = &self.queries[index];
+            log.put("udp", || Entry::new(query, &outcome, size_bytes, self.generation));
+        }
+    }
+}

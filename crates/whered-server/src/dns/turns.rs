@@ -1,0 +1,120 @@
+//! Whose turn it is: several sockets on one thread, each with one bounded batch before the next.
+//!
+//! Not for: receiving and sending (`mmsg`), when to stop (`udp`).
+//!
+//! ```text
+//! system ──edge──> [ready, ready, quiet]  ──next()──> socket 0, socket 1, socket 0, ...
+//!                         ^ cleared by went_quiet() when a call found less than it had room for
+//! ```
+//!
+//! Invariants: every socket that has datagrams has its turn before any other one has its second;
+//! the system is asked once a round, and without waiting while anybody is ready. A socket is taken for quiet only
+//! when a call has found it empty, since the system tells of each arrival once.
+//!
+//! Cost: one `epoll_wait` a round, which is shared by the datagrams of all its batches.
+
+use std::io;
+use std::net::UdpSocket;
+use std::os::fd::AsRawFd;
+use std::time::Duration;
+
+use mio::unix::SourceFd;
+use mio::{Events, Interest, Poll, Token};
+
+/// The sockets of one thread and what is known of them.
+pub(super) struct Turns {
+    poll: Poll,
+    events: Events,
+    ready: Vec<bool>,
+    next: usize,
+}
+
+impl Turns {
+    /// Asks the system to tell of datagrams on these sockets.
+    ///
+    /// # Errors
+    /// The system's, such as that it has no descriptor left.
+    pub(super) fn new(sockets: &[UdpSocket]) -> io::Result<Turns> {
+        let poll = Poll::new()?;
+        for (index, socket) in sockets.iter().enumerate() {
+            let descriptor = socket.as_raw_fd();
+            poll.registry().register(
+                &mut SourceFd(&descriptor),
+                Token(index),
+                Interest::READABLE,
+            )?;
+        }
+        let events = Events::with_capacity(sockets.len().max(1));
+        // What came before the registration is told too; to look once more costs nothing.
+        Ok(Turns { poll, events, ready: vec![true; sockets.len()], next: 0 })
+    }
+
+    /// The socket whose turn it is; `None` when nothing came for so long.
+    ///
+    /// # Errors
+    /// The system's.
+    pub(super) fn next(&mut self, patience: Duration) -> io::Result<Option<usize>> {
+        if let Some(found) = self.next_ready() {
+            return Ok(Some(found));
+        }
+        self.next = 0;
+        let is_any_ready = self.ready.contains(&true);
+        let patience = if is_any_ready { Duration::ZERO } else { patience };
+        self.poll.poll(&mut self.events, Some(patience))?;
+        for event in &self.events {
+            if let Some(ready) = self.ready.get_mut(event.token().0) {
+                *ready = true;
+            }
+        }
+        Ok(self.next_ready())
+    }
+
+    /// A call has found nothing on the socket, or less than it had room for.
+    pub(super) fn went_quiet(&mut self, index: usize) {
+        self.ready[index] = false;
+    }
+
+    /// The next one of this round.
+    fn next_ready(&mut self) -> Option<usize> {
+        let later = self.ready.iter().enumerate().skip(self.next);
+        let found = later.into_iter().find(|(_, ready)| **ready).map(|(index, _)| index)?;
+        self.next = found + 1;
+        Some(found)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SHORT: Duration = Duration::from_millis(1);
+
+    fn sockets(count: usize) -> Vec<UdpSocket> {
+        (0..count).map(|_| UdpSocket::bind("127.0.0.1:0").unwrap()).collect()
+    }
+
+    #[test]
+    fn busy_sockets_alternate_and_a_quiet_one_is_left_out_until_something_comes() {
+        let sockets = sockets(3);
+        let mut turns = Turns::new(&sockets).unwrap();
+        turns.next(SHORT).unwrap();
+        turns.went_quiet(0);
+        for expected in [1, 2, 1, 2] {
+            assert_eq!(turns.next(SHORT).unwrap(), Some(expected));
+        }
+        let client = UdpSocket::bind("127.0.0.1:0").unwrap();
+        client.send_to(b"here", sockets[0].local_addr().unwrap()).unwrap();
+        // The round that is under way may go on without it; the next one may not.
+        let round: Vec<_> = (0..3).map(|_| turns.next(SHORT).unwrap()).collect();
+        assert!(round.contains(&Some(0)), "{round:?}");
+    }
+
+    #[test]
+    fn nothing_on_any_socket_is_told_after_the_patience() {
+        let sockets = sockets(2);
+        let mut turns = Turns::new(&sockets).unwrap();
+        turns.went_quiet(0);
+        turns.went_quiet(1);
+        assert_eq!(turns.next(SHORT).unwrap(), None);
+    }
+}

@@ -1,0 +1,71 @@
+//! Zones of the configuration: `ZONE.CHECK ZONE.LIST ZONE.RELOAD`.
+//!
+//! Not for: making zones, which the configuration does. A reload reads the file on the worker that
+//! was asked; a zone of a million names takes it some seconds.
+
+use whered_engine::ZoneReport;
+
+use super::{Action, Command, Failure, Flag, Members, Outcome, name};
+use crate::resp::protocol::Args;
+use crate::resp::reply::Reply;
+use crate::resp::session::Session;
+
+const ZONE: Command = Command {
+    name: "",
+    arity: 2,
+    flags: &[Flag::Admin],
+    group: "zone",
+    keys: (0, 0, 0),
+    members: Members::None,
+    syntax: "zone",
+    summary: "",
+    cost: "O(N) with N records of the zone",
+    since: "0.1.0",
+    action: Action::Subcommands(&[]),
+};
+
+pub(super) const COMMANDS: &[Command] = &[
+    Command {
+        name: "zone.check",
+        summary: "Reads a zone's file without serving it; gives its serial number and records",
+        action: Action::Run(|session, args, reply| {
+            finish(session.engine().check_zone(name(args.at(1))?), reply)
+        }),
+        ..ZONE
+    },
+    Command {
+        name: "zone.list",
+        arity: 1,
+        flags: &[Flag::ReadOnly, Flag::Fast],
+        syntax: "",
+        summary: "Gives the names of the zones",
+        cost: "O(N) with N zones",
+        action: Action::Run(list),
+        ..ZONE
+    },
+    Command {
+        name: "zone.reload",
+        summary: "Reads a zone's file and serves it; gives its serial number and records",
+        action: Action::Run(|session, args, reply| {
+            finish(session.engine().reload_zone(name(args.at(1))?), reply)
+        }),
+        ..ZONE
+    },
+];
+
+fn finish(report: Result<ZoneReport, whered_engine::EngineError>, reply: &mut Reply) -> Outcome {
+    let report = report.map_err(|error| Failure::made(format!("ERR {error}")))?;
+    reply.array(2);
+    reply.integer(report.serial.into());
+    reply.count(report.records);
+    Ok(())
+}
+
+fn list(session: &mut Session, _args: Args<'_>, reply: &mut Reply) -> Outcome {
+    let sources = session.engine().zone_sources();
+    reply.array(sources.len());
+    for source in &sources {
+        reply.bulk(source.name.as_bytes());
+    }
+    Ok(())
+}
