@@ -24,7 +24,7 @@ use std::time::Duration;
 
 use toml::de::DeTable;
 use whered_engine::store::SyncPolicy;
-use whered_engine::{DatabaseSource, PoolSource, RulesetSource, Setup, ZoneSource};
+use whered_engine::{DatabaseSource, PoolSource, RulesOptions, RulesetSource, Setup, ZoneSource};
 
 pub use self::error::ConfigError;
 use self::error::Document;
@@ -34,8 +34,8 @@ use crate::resp::{PasswordHash, RespOptions, TlsOptions, UnixSocketOptions, User
 const TOP: Keys = Keys {
     title: "the top level",
     allowed: &[
-        "data_dir", "resp", "http", "dns", "journal", "snapshot", "database", "ruleset", "zone",
-        "pool",
+        "data_dir", "resp", "http", "dns", "journal", "snapshot", "rules", "database", "ruleset",
+        "zone", "pool",
     ],
     later: &["feed", "table", "capture"],
 };
@@ -82,6 +82,8 @@ pub struct Config {
     pub zones: Vec<ZoneSource>,
     /// `[[ruleset]]`.
     pub rulesets: Vec<RulesetSource>,
+    /// `[rules]`.
+    pub rules: RulesOptions,
     /// `[[pool]]` with `[[pool.site]]`.
     pub pools: Vec<PoolSource>,
 }
@@ -197,6 +199,7 @@ impl Config {
         doors::read_http(&top, &mut config.http)?;
         doors::read_journal(&top, &mut config.journal)?;
         doors::read_snapshot(&top, &mut config.snapshot)?;
+        doors::read_rules(&top, &mut config.rules)?;
         Ok(config)
     }
 
@@ -212,6 +215,7 @@ impl Config {
             zones: self.zones,
             pools: self.pools,
             rulesets: self.rulesets,
+            rules: self.rules,
             place_database: self.dns.database,
         }
     }

@@ -27,6 +27,7 @@ use crate::metrics::Metrics;
 use crate::progress;
 use crate::reload::{Reloader, with_lowest_priority};
 use crate::resp::{RespDoor, RespOptions};
+use crate::rules::Tender;
 use crate::runtime;
 use crate::snapshots::Snapshotter;
 use crate::sweep::Sweeper;
@@ -157,8 +158,9 @@ impl Server {
     /// # Errors
     /// The journal could not be brought to the disk.
     pub fn stop(self) -> Result<(), ServerError> {
-        let Helpers { reloader, sweeper, snapshotter } = self.helpers;
+        let Helpers { reloader, sweeper, snapshotter, tender } = self.helpers;
         reloader.stop();
+        tender.stop();
         // Before the doors: one of them may be waiting for a snapshot that `SAVE` makes.
         snapshotter.stop();
         self.doors.stop();
@@ -219,11 +221,13 @@ impl Doors {
     }
 }
 
-/// What runs beside the doors: the watching of files, the removal of keys that expire, snapshots.
+/// What runs beside the doors: the watching of files, the removal of keys that expire, snapshots, the
+/// tending of rulesets.
 struct Helpers {
     reloader: Reloader,
     sweeper: Sweeper,
     snapshotter: Snapshotter,
+    tender: Tender,
 }
 
 impl Helpers {
@@ -236,11 +240,20 @@ impl Helpers {
                 return Err(error);
             }
         };
-        match Snapshotter::start(engine) {
-            Ok(snapshotter) => Ok(Helpers { reloader, sweeper, snapshotter }),
+        let snapshotter = match Snapshotter::start(engine) {
+            Ok(snapshotter) => snapshotter,
             Err(error) => {
                 reloader.stop();
                 sweeper.stop();
+                return Err(error);
+            }
+        };
+        match Tender::start(engine) {
+            Ok(tender) => Ok(Helpers { reloader, sweeper, snapshotter, tender }),
+            Err(error) => {
+                reloader.stop();
+                sweeper.stop();
+                snapshotter.stop();
                 Err(error)
             }
         }
