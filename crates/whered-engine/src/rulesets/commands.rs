@@ -33,6 +33,7 @@ pub struct SetRules {
     pub is_new: bool,
 }
 
+#[allow(clippy::needless_pass_by_value, reason = "map_err gives the error away")]
 fn refused(error: impl ToString) -> WriteError {
     WriteError::Refused(error.to_string())
 }
