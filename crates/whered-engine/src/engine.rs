@@ -14,6 +14,7 @@ use whered_geo::Place;
 use whered_store::{DataDirectory, Journal, JournalOptions, JournalStats, Storage};
 
 use crate::account::MemoryReport;
+use crate::changes::Changes;
 use crate::clock::{self, Clock};
 use crate::databases::{MemoryUse, NamedDatabase, ReloadFailure};
 use crate::durability::open::Parts;
@@ -25,8 +26,10 @@ use crate::log::{Durability, Log, Ticket, Written};
 use crate::operation::Operation;
 use crate::pool::Site;
 use crate::prefix_sets::PrefixSets;
-use crate::setup::{Loaded, Setup, ZoneSource, read_zone};
-use crate::site_changes::SiteChanges;
+use crate::rulesets::NamedRuleset;
+use crate::rulesets::RulesOptions;
+use crate::rulesets::tend::Bell;
+use crate::setup::{self, Loaded, Setup, ZoneSource, read_zone};
 
 /// How to open an engine.
 #[derive(Default)]
@@ -84,6 +87,7 @@ pub struct Engine {
     pub(crate) prefix_sets: PrefixSets,
     pub(crate) log: Arc<Log>,
     pub(crate) snapshots: Snapshots,
+    pub(crate) bell: Bell,
     /// Held for the engine's life, so that no second process opens the same data; and its files.
     pub(crate) directory: Option<(DataDirectory, Arc<dyn Storage>)>,
 }
@@ -91,7 +95,19 @@ pub struct Engine {
 /// What the next generation is built from.
 pub(crate) struct Control {
     setup: Setup,
-    pub(crate) changes: SiteChanges,
+    pub(crate) changes: Changes,
+}
+
+impl Control {
+    /// Whether the configuration defines a ruleset of this name.
+    pub(crate) fn has_ruleset(&self, name: &str) -> bool {
+        self.setup.rulesets.iter().any(|source| source.name == name)
+    }
+
+    /// What rulesets are compiled with.
+    pub(crate) fn rules_options(&self) -> RulesOptions {
+        self.setup.rules
+    }
 }
 
 impl Engine {
@@ -103,7 +119,7 @@ impl Engine {
     pub fn open(options: EngineOptions) -> Result<(Arc<Engine>, OpenReport), EngineError> {
         // Files come first: a mistake in one must not leave a new, empty directory behind.
         let loaded = Loaded::read(&options.setup, None)?;
-        let mut changes = SiteChanges::default();
+        let mut changes = Changes::default();
         // Replaying needs the places that operations go to, and those need the log that is only
         // there after replaying: so replay collects into stand-ins that take no log.
         let unlogged = Arc::new(Log::new(None, 0));
@@ -123,7 +139,7 @@ impl Engine {
         };
         let last_sequence = report.recovery.as_ref().map_or(0, |found| found.last_sequence);
         let log = Arc::new(Log::new(journal, last_sequence));
-        let generation = Generation::build(1, &options.setup, &changes, loaded)?;
+        let generation = Generation::build(1, &options.setup, &changes, loaded, None)?;
         let engine = Engine {
             current: ArcSwap::from_pointee(generation),
             zone_failures: Mutex::default(),
@@ -132,6 +148,7 @@ impl Engine {
             prefix_sets: prefix_sets.with_log(&log),
             log,
             snapshots: Snapshots::new(options.snapshots, &report),
+            bell: Bell::default(),
             directory,
         };
         Ok((Arc::new(engine), report))
@@ -149,8 +166,10 @@ impl Engine {
     pub fn reload(&self, setup: Setup) -> Result<ReloadReport, EngineError> {
         let loaded = Loaded::read(&setup, Some(&*self.generation()))?;
         let mut control = self.control();
-        let number = self.current.load().number() + 1;
-        let generation = Generation::build(number, &setup, &control.changes, loaded)?;
+        let current = self.generation();
+        let number = current.number() + 1;
+        let old = Some(&*current);
+        let generation = Generation::build(number, &setup, &control.changes, loaded, old)?;
         let report = ReloadReport {
             generation: number,
             databases: setup.databases.len(),
@@ -158,8 +177,11 @@ impl Engine {
             pools: setup.pools.len(),
         };
         generation.databases().iter().for_each(|named| named.status.note_success());
+        for file in generation.rulesets().iter().filter_map(|named| named.file.as_ref()) {
+            file.status.note_success();
+        }
         control.setup = setup;
-        self.current.store(Arc::new(generation));
+        self.serve(generation);
         self.zone_failures.lock().unwrap_or_else(PoisonError::into_inner).clear();
         Ok(report)
     }
@@ -197,7 +219,7 @@ impl Engine {
         })?;
         status.note_success();
         let number = next.number();
-        self.current.store(Arc::new(next));
+        self.serve(next);
         Ok(number)
     }
 
@@ -217,7 +239,7 @@ impl Engine {
             }
             let next = current.with_changed_zone(index, Arc::clone(&zone))?;
             let report = ZoneReport::new(&zone, next.number());
-            self.current.store(Arc::new(next));
+            self.serve(next);
             Ok(report)
         });
         let mut failures = self.zone_failures.lock().unwrap_or_else(PoisonError::into_inner);
@@ -256,6 +278,62 @@ impl Engine {
             |source: &ZoneSource| source.name.parse::<Name>().is_ok_and(|own| own == origin);
         let index = sources.iter().position(is_it).ok_or_else(unknown)?;
         Ok((index, sources[index].clone()))
+    }
+
+    /// Reads the file of one ruleset anew and swaps it in, as [`Engine::reload_database`] does.
+    ///
+    /// # Errors
+    /// The file cannot be read or is wrong; the old ruleset serves on, and its status says so.
+    pub fn reload_ruleset(&self, name: &str) -> Result<u64, ReloadFailure> {
+        let current = self.generation();
+        let Some(file) = current.ruleset(name).and_then(|named| named.file.as_ref()) else {
+            return Ok(current.number());
+        };
+        let status = Arc::clone(&file.status);
+        let refused = |error: EngineError| {
+            let failure = ReloadFailure::of_content(error.to_string());
+            status.note_failure(&failure);
+            failure
+        };
+        let read = setup::read_ruleset(&file.source, Arc::clone(&status)).map_err(refused)?;
+        let state = read.state;
+        let refused = |error: EngineError| {
+            let failure = ReloadFailure::of_content(error.to_string());
+            let failure = ReloadFailure { file: Some(state), ..failure };
+            status.note_failure(&failure);
+            failure
+        };
+        let options = self.control().rules_options();
+        // Compiling takes its time without the lock: databases may have been reloaded.
+        let compile = |generation: &Generation| {
+            NamedRuleset::compile_file(&read, &generation.surroundings(options)).map_err(refused)
+        };
+        let mut compiled = compile(&current)?;
+        let control = self.control();
+        if !control.setup.rulesets.contains(&read.source) {
+            return Ok(self.generation().number());
+        }
+        let latest = self.generation();
+        if compiled.has_places() && !Arc::ptr_eq(&latest, &current) {
+            compiled = compile(&latest)?;
+        }
+        status.note_success();
+        let next = latest.with_ruleset(name, Some(Arc::new(compiled)));
+        let number = next.number();
+        self.serve(next);
+        Ok(number)
+    }
+
+    /// Swaps a generation in; rulesets that were compiled again go on counting. The caller holds
+    /// `control`.
+    pub(crate) fn serve(&self, next: Generation) {
+        let old = self.current.swap(Arc::new(next));
+        for named in self.current.load().rulesets() {
+            match old.ruleset(&named.name) {
+                Some(before) if named.continues(before) => named.inherit(before),
+                _ => {}
+            }
+        }
     }
 
     /// The collections.
@@ -386,8 +464,8 @@ impl Engine {
     ) -> Result<Written<isize>, WriteError> {
         let room = self.log.reserve(operation.size_bytes())?;
         let mut control = self.control();
-        control.changes.check(operation, &control.setup.pools)?;
-        let mut changes = control.changes.clone();
+        control.changes.sites.check(operation, &control.setup.pools)?;
+        let mut changes = control.changes.sites.clone();
         changes.record(operation);
         let current = self.generation();
         let index = current.pool_index(pool).expect("check() has found the pool in the setup");
@@ -396,8 +474,8 @@ impl Engine {
             .map_err(|error| WriteError::Refused(error.to_string()))?;
         let count = |generation: &Generation| generation.pools()[index].sites.len() as isize;
         let more_sites = count(&next) - count(&current);
-        control.changes = changes;
-        self.current.store(Arc::new(next));
+        control.changes.sites = changes;
+        self.serve(next);
         Ok(Written { value: more_sites, ticket: room.append(operation) })
     }
 

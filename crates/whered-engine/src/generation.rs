@@ -11,14 +11,13 @@
 use std::sync::Arc;
 
 use whered_dns::{Answer, Choice, Client, Name, Zone, Zones};
-use whered_rules::Ruleset;
 
+use crate::changes::Changes;
 use crate::databases::NamedDatabase;
 use crate::error::EngineError;
 use crate::pool::{Pool, Site};
-use crate::rulesets::{NamedRuleset, RulesetSource};
+use crate::rulesets::{NamedRuleset, Numbered, ReadFile, RulesOptions, Surroundings};
 use crate::setup::{Loaded, Setup};
-use crate::site_changes::SiteChanges;
 use crate::steering::Steering;
 
 /// Databases, zones and pools of one moment.
@@ -31,6 +30,8 @@ pub struct Generation {
     pools: Vec<Arc<Pool>>,
     steering: Vec<Arc<Steering>>,
     rulesets: Vec<Arc<NamedRuleset>>,
+    /// Rulesets set by command that do not serve, and why.
+    resting: Vec<(String, String)>,
 }
 
 impl Generation {
@@ -41,8 +42,9 @@ impl Generation {
     pub(crate) fn build(
         number: u64,
         setup: &Setup,
-        changes: &SiteChanges,
+        changes: &Changes,
         loaded: Loaded,
+        old: Option<&Generation>,
     ) -> Result<Generation, EngineError> {
         let in_generation = |mut named: NamedDatabase| {
             named.generation = number;
@@ -50,12 +52,11 @@ impl Generation {
         };
         let databases: Vec<_> = loaded.databases.into_iter().map(in_generation).collect();
         let place_database = place_database(setup, &databases)?;
-        let pools: Vec<_> = setup.pools.iter().map(|p| Arc::new(changes.apply(p))).collect();
+        let pools: Vec<_> = setup.pools.iter().map(|p| Arc::new(changes.sites.apply(p))).collect();
         let zones = Arc::new(build_zones(&loaded.zones, &pools)?);
-        let compile = |(source, ruleset): &(RulesetSource, Arc<Ruleset>)| {
-            NamedRuleset::compile(source, ruleset, &databases, place_database).map(Arc::new)
-        };
-        let rulesets = loaded.rulesets.iter().map(compile).collect::<Result<_, _>>()?;
+        let around =
+            Surroundings { databases: &databases, default: place_database, options: setup.rules };
+        let (rulesets, resting) = rulesets(&loaded.rulesets, changes, &around, old)?;
         let mut generation = Generation {
             number,
             databases,
@@ -65,6 +66,7 @@ impl Generation {
             pools,
             steering: Vec::new(),
             rulesets,
+            resting,
         };
         generation.steering =
             generation.pools.iter().map(|pool| generation.new_steering(pool)).collect();
@@ -100,7 +102,38 @@ impl Generation {
             pools,
             steering,
             rulesets: self.rulesets.clone(),
+            resting: self.resting.clone(),
         })
+    }
+
+    /// The next generation with a ruleset in the place of the one of that name, or without it.
+    pub(crate) fn with_ruleset(&self, name: &str, named: Option<Arc<NamedRuleset>>) -> Generation {
+        let mut rulesets = self.rulesets.clone();
+        let mut resting = self.resting.clone();
+        resting.retain(|(resting, _)| resting != name);
+        match (rulesets.iter().position(|old| old.name == name), named) {
+            (Some(index), Some(named)) => rulesets[index] = named,
+            (Some(index), None) => drop(rulesets.remove(index)),
+            (None, Some(named)) => {
+                // Those of files come first, in the configuration's order.
+                let before =
+                    |old: &Arc<NamedRuleset>| old.file.is_some() || *old.name < *named.name;
+                let index = rulesets.partition_point(before);
+                rulesets.insert(index, named);
+            }
+            (None, None) => {}
+        }
+        Generation {
+            number: self.number + 1,
+            databases: self.databases.clone(),
+            place_database: self.place_database,
+            zone_list: self.zone_list.clone(),
+            zones: Arc::clone(&self.zones),
+            pools: self.pools.clone(),
+            steering: self.steering.clone(),
+            rulesets,
+            resting,
+        }
     }
 
     /// The next generation after one database was loaded again; rulesets that ask for places
@@ -126,12 +159,13 @@ impl Generation {
             pools: self.pools.clone(),
             steering: self.steering.clone(),
             rulesets: Vec::new(),
+            resting: self.resting.clone(),
         };
         let compile = |named: &Arc<NamedRuleset>| {
             if !named.has_places() {
                 return Ok(Arc::clone(named));
             }
-            named.compile_again(&generation.databases, self.place_database).map(Arc::new)
+            named.compile_again(&generation.surroundings(named.options())).map(Arc::new)
         };
         generation.rulesets = self.rulesets.iter().map(compile).collect::<Result<_, _>>()?;
         if self.place_database == Some(index) {
@@ -210,6 +244,17 @@ impl Generation {
         self.rulesets.iter().find(|named| named.name == name)
     }
 
+    /// Why a ruleset that a command has set does not serve.
+    pub fn resting(&self, name: &str) -> Option<&str> {
+        let found = self.resting.iter().find(|(resting, _)| resting == name)?;
+        Some(&found.1)
+    }
+
+    /// What rulesets are compiled with.
+    pub(crate) fn surroundings(&self, options: RulesOptions) -> Surroundings<'_> {
+        Surroundings { databases: &self.databases, default: self.place_database, options }
+    }
+
     pub(crate) fn pool_index(&self, name: &str) -> Option<usize> {
         self.pools.iter().position(|pool| pool.name == name)
     }
@@ -229,6 +274,52 @@ impl Generation {
     fn new_steering(&self, pool: &Arc<Pool>) -> Arc<Steering> {
         Arc::new(Steering::new(Arc::clone(pool), self.default_database().cloned()))
     }
+}
+
+/// Rulesets that serve, and those that rest with the reason.
+type Rulesets = (Vec<Arc<NamedRuleset>>, Vec<(String, String)>);
+
+/// The rulesets of files, then those of commands. One that is what it was stays as it is.
+fn rulesets(
+    files: &[ReadFile],
+    changes: &Changes,
+    around: &Surroundings<'_>,
+    old: Option<&Generation>,
+) -> Result<Rulesets, EngineError> {
+    let known = |name: &str| old.and_then(|old| old.ruleset(name));
+    let mut rulesets = Vec::new();
+    for file in files {
+        let same = known(&file.source.name).filter(|named| named.is_of(file, around));
+        rulesets.push(match same {
+            Some(named) => Arc::clone(named),
+            None => Arc::new(NamedRuleset::compile_file(file, around)?),
+        });
+    }
+    let mut resting = Vec::new();
+    for (name, draft) in changes.rules.iter() {
+        if files.iter().any(|file| file.source.name == name) {
+            let reason = "the configuration defines a ruleset of this name";
+            resting.push((name.to_owned(), reason.to_owned()));
+            continue;
+        }
+        let same = known(name).filter(|named| named.file.is_none() && named.is_fit_for(around));
+        if let Some(named) = same {
+            rulesets.push(Arc::clone(named));
+            continue;
+        }
+        let (ruleset, numbers) = draft.to_ruleset().expect("it was checked when it was changed");
+        let numbered = Numbered { ruleset: Arc::new(ruleset), numbers };
+        match NamedRuleset::compile(name, numbered, around) {
+            Ok(named) => rulesets.push(Arc::new(named)),
+            // At a start there is nothing that could serve on, and one ruleset is no reason to have
+            // no server.
+            Err(error) if old.is_none() => resting.push((name.to_owned(), error.to_string())),
+            Err(error) => {
+                return Err(EngineError::new(format!("ruleset '{name}', set by command: {error}")));
+            }
+        }
+    }
+    Ok((rulesets, resting))
 }
 
 fn place_database(

@@ -41,6 +41,7 @@
 //! ```
 
 mod account;
+mod changes;
 mod clock;
 mod databases;
 mod durability;
@@ -84,7 +85,9 @@ pub use pool::{
     ADDRESSES_PER_SITE_MAX, PolicyStep, Pool, PoolSource, SITES_PER_POOL_MAX, Site, WhenAllDown,
 };
 pub use prefix_sets::PrefixSets;
-pub use rulesets::{NamedRuleset, RulesetSource};
+pub use rulesets::{
+    Background, Edition, NamedRuleset, RulesOptions, RulesetFile, RulesetSource, SetRules,
+};
 pub use setup::{Setup, ZoneSource};
 
 pub use whered_geo as geo;

@@ -23,6 +23,11 @@
 //!   SetExpiry       number u8 | key | expires_at_millis u64 (0: never)
 //!   Rename, Copy    from_number u8 | to_number u8 | from key | to key
 //!   SwapNumbers     number u8 | other number u8
+//!   SetRules        ruleset | format u8 | next_number u32 (0: numbers go by the text) | text | { number u32 }*
+//!   UnsetRules      ruleset
+//!   InsertRule      ruleset | number u32 | chain u32 | next u32 (0: last) | text
+//!   DeleteRule      ruleset | number u32
+//!   ReplaceRule     ruleset | number u32 | text
 //!   Batch           { kind u16 | payload as bytes }*               all or nothing
 //! text and bytes = length u32 | bytes;  address = 4 or 6 u8 | octets;  prefix = address | length u8
 //! ```
@@ -32,6 +37,7 @@ use std::borrow::Cow;
 
 use whered_geo::{Cell, Place};
 use whered_ip::Prefix;
+use whered_rules::{Format, Spot};
 
 use crate::pool::Site;
 pub(crate) use decode::{AddedPoints, Decoder};
@@ -39,6 +45,7 @@ pub(crate) use encode::Encoder;
 
 mod decode;
 mod encode;
+mod rules;
 
 const VERSION: u8 = 1;
 /// The `number` of a [`Operation::Flush`] that empties every numbered database.
@@ -131,6 +138,33 @@ pub(crate) enum Operation<'a> {
         number: u8,
         other: u8,
     },
+    /// Puts a whole ruleset in the place of whatever had the name.
+    SetRules {
+        ruleset: &'a str,
+        format: Format,
+        text: Cow<'a, str>,
+        /// Numbers by the order of the text, and the next one; `None`: they are counted from 1.
+        numbers: Option<(Cow<'a, [u32]>, u32)>,
+    },
+    UnsetRules {
+        ruleset: &'a str,
+    },
+    InsertRule {
+        ruleset: &'a str,
+        /// The number it gets: one that was given already makes the operation one of the past.
+        number: u32,
+        spot: Spot,
+        text: &'a str,
+    },
+    DeleteRule {
+        ruleset: &'a str,
+        number: u32,
+    },
+    ReplaceRule {
+        ruleset: &'a str,
+        number: u32,
+        text: &'a str,
+    },
     /// Operations of the keyspace that are found together or not at all.
     Batch(Vec<Operation<'a>>),
 }
@@ -188,6 +222,11 @@ impl<'a> Operation<'a> {
             Operation::Copy(_) => 17,
             Operation::SwapNumbers { .. } => 18,
             Operation::Batch(_) => BATCH_KIND,
+            Operation::SetRules { .. } => 32,
+            Operation::UnsetRules { .. } => 33,
+            Operation::InsertRule { .. } => 34,
+            Operation::DeleteRule { .. } => 35,
+            Operation::ReplaceRule { .. } => 36,
         }
     }
 
@@ -228,6 +267,11 @@ impl<'a> Operation<'a> {
             Operation::Batch(operations) => {
                 operations.iter().map(|operation| 6 + operation.size_bytes()).sum()
             }
+            Operation::SetRules { .. }
+            | Operation::UnsetRules { .. }
+            | Operation::InsertRule { .. }
+            | Operation::DeleteRule { .. }
+            | Operation::ReplaceRule { .. } => self.rules_size_bytes(),
         }
     }
 
@@ -235,7 +279,9 @@ impl<'a> Operation<'a> {
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut out = Encoder(Vec::with_capacity(self.size_bytes()));
         out.u8(VERSION);
-        if (11..=BATCH_KIND).contains(&self.kind()) {
+        if rules::KINDS.contains(&self.kind()) {
+            self.encode_rules(&mut out);
+        } else if (11..=BATCH_KIND).contains(&self.kind()) {
             self.encode_values(&mut out);
         } else {
             self.encode_first_kinds(&mut out);
@@ -262,8 +308,9 @@ impl<'a> Operation<'a> {
             7..=10 => input.site_operation(),
             11..=18 => input.value_operation(),
             BATCH_KIND => input.batch(),
+            32..=36 => input.rules_operation(),
             _ => Err(format!(
-                "operation of unknown kind {kind}; this program knows 1 to {BATCH_KIND}"
+                "operation of unknown kind {kind}; this program knows 1 to {BATCH_KIND} and 32 to 36"
             )),
         }?;
         let left = payload.len() - input.offset;

@@ -38,7 +38,30 @@ fn samples() -> Vec<Operation<'static>> {
         Operation::RemoveSite { pool: "www", site: "fra" },
     ];
     samples.extend(values());
+    samples.extend(rules());
     samples
+}
+
+fn rules() -> Vec<Operation<'static>> {
+    use whered_rules::ChainId;
+    let set = |numbers| Operation::SetRules {
+        ruleset: "edge",
+        format: Format::Nft,
+        text: "{}\n".into(),
+        numbers,
+    };
+    let spot = Spot { chain: ChainId(2), next: Some(7) };
+    let last = Spot { chain: ChainId(0), next: None };
+    vec![
+        set(None),
+        set(Some((vec![3, 1].into(), 9))),
+        set(Some((Vec::new().into(), 1))),
+        Operation::UnsetRules { ruleset: "edge" },
+        Operation::InsertRule { ruleset: "edge", number: 9, spot, text: "drop" },
+        Operation::InsertRule { ruleset: "", number: 1, spot: last, text: "" },
+        Operation::DeleteRule { ruleset: "edge", number: u32::MAX },
+        Operation::ReplaceRule { ruleset: "edge", number: 3, text: "accept" },
+    ]
 }
 
 fn values() -> Vec<Operation<'static>> {
@@ -102,7 +125,7 @@ fn bytes_behind_the_end_of_an_operation_are_refused() {
 
 #[test]
 fn an_unknown_kind_or_version_is_an_error_that_says_what_is_known() {
-    assert!(Operation::decode(99, &[1]).unwrap_err().contains("knows 1 to 19"));
+    assert!(Operation::decode(99, &[1]).unwrap_err().contains("knows 1 to 19 and 32 to 36"));
     assert!(Operation::decode(1, &[9]).unwrap_err().contains("reads version 1"));
     assert!(Operation::decode(1, &[]).unwrap_err().contains("byte 0"));
 }

@@ -8,13 +8,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use whered_dns::{Name, Zone};
-use whered_rules::Ruleset;
 
-use crate::databases::{DatabaseSource, NamedDatabase, read_file};
+use crate::databases::{DatabaseSource, DatabaseStatus, FileState, NamedDatabase, read_file};
 use crate::error::EngineError;
 use crate::generation::Generation;
 use crate::pool::PoolSource;
-use crate::rulesets::{self, RulesetSource};
+use crate::rulesets::{self, ReadFile, RulesOptions, RulesetSource};
 
 /// A DNS zone to load.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,6 +35,8 @@ pub struct Setup {
     pub pools: Vec<PoolSource>,
     /// Rulesets.
     pub rulesets: Vec<RulesetSource>,
+    /// What compiled rulesets may take.
+    pub rules: RulesOptions,
     /// The database that DNS takes clients' places from; the first one when not named.
     pub place_database: Option<String>,
 }
@@ -44,7 +45,7 @@ pub struct Setup {
 pub(crate) struct Loaded {
     pub(crate) databases: Vec<NamedDatabase>,
     pub(crate) zones: Vec<Arc<Zone>>,
-    pub(crate) rulesets: Vec<(RulesetSource, Arc<Ruleset>)>,
+    pub(crate) rulesets: Vec<ReadFile>,
 }
 
 impl Loaded {
@@ -63,15 +64,31 @@ impl Loaded {
         };
         let databases = setup.databases.iter().map(read_database).collect::<Result<_, _>>()?;
         let zones = setup.zones.iter().map(read_zone).collect::<Result<_, _>>()?;
+        let read_ruleset = |source: &RulesetSource| {
+            let known = current.and_then(|generation| generation.ruleset(&source.name));
+            let known = known.and_then(|named| named.file.as_ref());
+            read_ruleset(source, known.map(|file| Arc::clone(&file.status)).unwrap_or_default())
+        };
         let rulesets = setup.rulesets.iter().map(read_ruleset).collect::<Result<_, _>>()?;
         Ok(Loaded { databases, zones, rulesets })
     }
 }
 
-fn read_ruleset(source: &RulesetSource) -> Result<(RulesetSource, Arc<Ruleset>), EngineError> {
-    let bytes = read_file(&source.path)
-        .map_err(|error| EngineError::new(format!("{}: {error}", source.path.display())))?;
-    Ok((source.clone(), Arc::new(rulesets::read(source, &bytes)?)))
+/// Reads one ruleset's file.
+///
+/// # Errors
+/// It cannot be read, or is wrong, with the place.
+pub(crate) fn read_ruleset(
+    source: &RulesetSource,
+    status: Arc<DatabaseStatus>,
+) -> Result<ReadFile, EngineError> {
+    let unreadable =
+        |error: std::io::Error| EngineError::new(format!("{}: {error}", source.path.display()));
+    // A file that changes after this look is read again, since the watcher compares with it.
+    let state = FileState::of(&source.path).map_err(unreadable)?;
+    let bytes = read_file(&source.path).map_err(unreadable)?;
+    let ruleset = Arc::new(rulesets::read(source, &bytes)?);
+    Ok(ReadFile { source: source.clone(), state, status, ruleset })
 }
 
 /// Reads the file of a zone and all that it includes.

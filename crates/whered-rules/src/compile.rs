@@ -17,6 +17,7 @@
 //! Cost: a packet's numbers take a hash lookup for each interface name that rules ask for, a binary
 //! search for each side with places, and a question for each live set; the rest is the classifier's.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::classify::plan::{Budget, Planner};
@@ -24,7 +25,7 @@ use crate::classify::{self, Condition, Met, Rule, Rules};
 use crate::error::RulesError;
 use crate::model::{RuleId, Ruleset, Side};
 use crate::naive::{Outcome, Sets};
-use crate::normal::{Effect, Field, Key, NormalForm, NormalRule, Options, Places};
+use crate::normal::{Conjunction, Effect, Field, Key, NormalForm, NormalRule, Options, Places};
 use crate::packet::{Family, Packet};
 
 /// How many packets are answered together.
@@ -52,15 +53,15 @@ const ICMP_PROTOCOLS: [u8; 2] = [1, 58];
 /// assert_eq!(matcher.find(&packet, &naive::NoSets).verdict, Verdict::Accept);
 /// # Ok::<(), whered_rules::RulesError>(())
 /// ```
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Matcher {
-    families: [OfFamily; 2],
+    pub(crate) families: [OfFamily; 2],
 }
 
-#[derive(Debug)]
-struct OfFamily {
-    form: NormalForm,
-    planner: Planner,
+#[derive(Clone, Debug)]
+pub(crate) struct OfFamily {
+    pub(crate) form: Arc<NormalForm>,
+    pub(crate) planner: Planner,
 }
 
 /// How a packet was decided, in the numbers of a family's entries.
@@ -97,7 +98,7 @@ impl Matcher {
             let rules = form.rules.iter().map(lowered).collect();
             let rules = Rules::new(family_of(family), rules)
                 .expect("conditions of the normal form are sorted, disjoint and within fields");
-            Ok(OfFamily { form, planner: Planner::new(rules, budget, clock) })
+            Ok(OfFamily { form: Arc::new(form), planner: Planner::new(rules, budget, clock) })
         };
         let [v4, v6] = Family::BOTH;
         Ok(Matcher { families: [of_family(v4)?, of_family(v6)?] })
@@ -114,6 +115,16 @@ impl Matcher {
     /// The plan of a family: which form, why, bytes, nanoseconds.
     pub fn info(&self, family: Family) -> &classify::plan::Info {
         self.of(family).planner.info()
+    }
+
+    /// Whether nothing is left to be tried.
+    pub fn is_planned(&self) -> bool {
+        self.families.iter().all(|one| one.planner.is_done())
+    }
+
+    /// Whether the slowest form stands for a family because those that would be faster do not fit.
+    pub fn is_short_of_memory(&self, family: Family) -> bool {
+        self.of(family).planner.is_short_of_memory()
     }
 
     /// What the compiled forms take.
@@ -152,7 +163,7 @@ impl Matcher {
         outcomes.into_iter().flatten().collect()
     }
 
-    fn of(&self, family: Family) -> &OfFamily {
+    pub(crate) fn of(&self, family: Family) -> &OfFamily {
         match family {
             Family::Ipv4 => &self.families[0],
             Family::Ipv6 => &self.families[1],
@@ -214,11 +225,16 @@ fn family_of(family: Family) -> classify::Family {
 
 /// An entry of the normal form as the classifier takes it.
 fn lowered(entry: &NormalRule) -> Rule {
-    let conditions = entry.conditions.iter().map(|(field, ranges)| Condition {
+    classified(&entry.conditions, &entry.effect)
+}
+
+/// Conditions and what happens then, as the classifier takes them.
+pub(crate) fn classified(conditions: &Conjunction, effect: &Effect) -> Rule {
+    let conditions = conditions.iter().map(|(field, ranges)| Condition {
         field: field_of(*field),
         ranges: ranges.as_slice().to_vec(),
     });
-    let terminal = matches!(entry.effect, Effect::Decide(_) | Effect::Policy);
+    let terminal = matches!(effect, Effect::Decide(_) | Effect::Policy);
     Rule { conditions: conditions.collect(), terminal, verdict: 0 }
 }
 
@@ -261,13 +277,13 @@ fn fill(packet: &mut classify::Packet, key: &Key) {
     packet.set_members(bits.map(|(number, &bit)| u32::from(bit) << number).sum());
 }
 
-fn packet_of(key: &Key) -> classify::Packet {
+pub(crate) fn packet_of(key: &Key) -> classify::Packet {
     let mut packet = classify::Packet::new(key.source as u32, key.destination as u32);
     fill(&mut packet, key);
     packet
 }
 
-fn packet6_of(key: &Key) -> classify::Packet6 {
+pub(crate) fn packet6_of(key: &Key) -> classify::Packet6 {
     let mut packet = classify::Packet6::new(key.source, key.destination);
     fill(&mut packet.fields, key);
     packet

@@ -43,6 +43,7 @@ mod format;
 pub mod iptables;
 #[cfg(test)]
 mod kernel;
+pub mod live;
 mod model;
 pub mod naive;
 pub mod names;

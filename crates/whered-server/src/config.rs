@@ -26,7 +26,7 @@ use toml::de::DeTable;
 use whered_dns::RateLimit;
 use whered_engine::ip::Prefix;
 use whered_engine::store::SyncPolicy;
-use whered_engine::{DatabaseSource, PoolSource, RulesetSource, Setup, ZoneSource};
+use whered_engine::{DatabaseSource, PoolSource, RulesOptions, RulesetSource, Setup, ZoneSource};
 
 pub use self::error::ConfigError;
 use self::error::Document;
@@ -38,8 +38,8 @@ use crate::resp::{PasswordHash, RespOptions, TlsOptions, UnixSocketOptions, User
 const TOP: Keys = Keys {
     title: "the top level",
     allowed: &[
-        "data_dir", "resp", "http", "dns", "journal", "snapshot", "database", "ruleset", "zone",
-        "pool",
+        "data_dir", "resp", "http", "dns", "journal", "snapshot", "rules", "database", "ruleset",
+        "zone", "pool",
     ],
     later: &["feed", "table", "capture"],
 };
@@ -86,6 +86,8 @@ pub struct Config {
     pub zones: Vec<ZoneSource>,
     /// `[[ruleset]]`.
     pub rulesets: Vec<RulesetSource>,
+    /// `[rules]`.
+    pub rules: RulesOptions,
     /// `[[pool]]` with `[[pool.site]]`.
     pub pools: Vec<PoolSource>,
 }
@@ -220,6 +222,7 @@ impl Config {
         doors::read_http(&top, &mut config.http)?;
         doors::read_journal(&top, &mut config.journal)?;
         doors::read_snapshot(&top, &mut config.snapshot)?;
+        doors::read_rules(&top, &mut config.rules)?;
         Ok(config)
     }
 
@@ -235,6 +238,7 @@ impl Config {
             zones: self.zones,
             pools: self.pools,
             rulesets: self.rulesets,
+            rules: self.rules,
             place_database: self.dns.database,
         }
     }

@@ -26,6 +26,7 @@ mod metrics;
 mod progress;
 mod reload;
 pub mod resp;
+mod rules;
 mod runtime;
 mod server;
 mod snapshots;

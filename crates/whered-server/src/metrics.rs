@@ -18,7 +18,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
-use whered_engine::{DATABASE_COUNT, Engine, NamedDatabase};
+use whered_engine::{DATABASE_COUNT, Engine, NamedDatabase, NamedRuleset};
 
 use crate::dns::{DnsCounters, Totals};
 use crate::http::HttpCounters;
@@ -48,6 +48,7 @@ impl Metrics {
         self.add_doors(&mut registry);
         self.add_resp(&mut registry);
         self.add_data(&mut registry);
+        add_rulesets(&mut registry, self.engine.generation().rulesets());
         self.add_journal(&mut registry);
         self.add_snapshots(&mut registry);
         self.add_memory(&mut registry);
@@ -291,6 +292,40 @@ fn add_databases(registry: &mut Registry, databases: &[Arc<NamedDatabase>]) {
     reloads.register(registry, "database_reloads", "New files of the database that were taken");
     let help = "New files of the database that were refused";
     failures.register(registry, "database_reload_failures", help);
+}
+
+fn add_rulesets(registry: &mut Registry, rulesets: &[Arc<NamedRuleset>]) {
+    let (packets, bytes, folds) = <(Counters, Counters, Counters)>::default();
+    let (rules, waiting, folding, memory) = <(Gauges, Gauges, Gauges, Gauges)>::default();
+    let (planned, refused) = <(Gauges, Gauges)>::default();
+    for named in rulesets {
+        let labels = [("ruleset", &*named.name)];
+        for (verdict, count) in named.verdicts() {
+            let labels = [("ruleset", &*named.name), ("verdict", verdict)];
+            packets.add(labels, count.packets);
+            bytes.add(labels, count.bytes);
+        }
+        let (edition, background) = (named.edition(), named.background());
+        rules.set(labels, edition.rules() as u64);
+        waiting.set(labels, edition.changes() as u64);
+        memory.set(labels, edition.memory_bytes() as u64);
+        folds.add(labels, background.folds);
+        folding.set(labels, u64::from(background.is_folding));
+        planned.set(labels, background.planned.as_secs());
+        let failure = named.file.as_ref().and_then(|file| file.status.last_failure());
+        refused.set(labels, u64::from(failure.is_some()));
+    }
+    packets.register(registry, "rules_packets", "Packets matched, by ruleset and verdict");
+    bytes.register(registry, "rules_bytes", "Their bytes, where they were told");
+    rules.register(registry, "rules", "Rules of each ruleset");
+    waiting.register(registry, "rules_changes_waiting", "Changes not yet compiled into the rest");
+    memory.register(registry, "rules_memory_bytes", "Compiled forms and counters");
+    folds.register(registry, "rules_folds", "How often changes were compiled into the rest");
+    folding.register(registry, "rules_folding", "1 while that is being done");
+    let help = "How long a faster form was looked for since the last compilation";
+    planned.register(registry, "rules_planned_seconds", help);
+    let help = "1 when the newest file of the ruleset was refused and an older one serves";
+    refused.register(registry, "rules_refused", help);
 }
 
 /// A histogram for each family of commands.

@@ -27,6 +27,7 @@ use crate::metrics::Metrics;
 use crate::progress;
 use crate::reload::{Reloader, with_lowest_priority};
 use crate::resp::{RespDoor, RespOptions};
+use crate::rules::Tender;
 use crate::runtime;
 use crate::snapshots::Snapshotter;
 use crate::sweep::Sweeper;
@@ -158,13 +159,9 @@ impl Server {
     /// # Errors
     /// The journal could not be brought to the disk.
     pub fn stop(self) -> Result<(), ServerError> {
-        let Helpers { reloader, sweeper, snapshotter, zones } = self.helpers;
-        reloader.stop();
-        zones.stop();
         // Before the doors: one of them may be waiting for a snapshot that `SAVE` makes.
-        snapshotter.stop();
+        self.helpers.stop();
         self.doors.stop();
-        sweeper.stop();
         Ok(self.engine.close()?)
     }
 }
@@ -221,40 +218,45 @@ impl Doors {
     }
 }
 
-/// What runs beside the doors: the watching of files, the removal of keys that expire, snapshots.
-struct Helpers {
-    reloader: Reloader,
-    sweeper: Sweeper,
-    snapshotter: Snapshotter,
-    zones: ZoneWatch,
-}
+/// The threads beside the doors: what follows files, folds, plans, sweeps and saves. They are
+/// stopped in the order in which they were started.
+#[derive(Default)]
+struct Helpers(Vec<Box<dyn FnOnce() + Send + Sync>>);
 
 impl Helpers {
     fn start(engine: &Arc<Engine>) -> io::Result<Helpers> {
-        let reloader = Reloader::start(engine)?;
-        let sweeper = match Sweeper::start(engine) {
-            Ok(sweeper) => sweeper,
+        let mut helpers = Helpers::default();
+        match helpers.start_all(engine) {
+            Ok(()) => Ok(helpers),
             Err(error) => {
-                reloader.stop();
-                return Err(error);
-            }
-        };
-        let rest =
-            Snapshotter::start(engine).and_then(|snapshotter| match ZoneWatch::start(engine) {
-                Ok(zones) => Ok((snapshotter, zones)),
-                Err(error) => {
-                    snapshotter.stop();
-                    Err(error)
-                }
-            });
-        match rest {
-            Ok((snapshotter, zones)) => Ok(Helpers { reloader, sweeper, snapshotter, zones }),
-            Err(error) => {
-                reloader.stop();
-                sweeper.stop();
+                helpers.stop();
                 Err(error)
             }
         }
+    }
+
+    fn start_all(&mut self, engine: &Arc<Engine>) -> io::Result<()> {
+        let reloader = Reloader::start(engine)?;
+        self.stop_with(|| reloader.stop());
+        let zones = ZoneWatch::start(engine)?;
+        self.stop_with(|| zones.stop());
+        let tender = Tender::start(engine)?;
+        self.stop_with(|| tender.stop());
+        let folder = Folder::start(engine)?;
+        self.stop_with(|| folder.stop());
+        let sweeper = Sweeper::start(engine)?;
+        self.stop_with(|| sweeper.stop());
+        let snapshotter = Snapshotter::start(engine)?;
+        self.stop_with(|| snapshotter.stop());
+        Ok(())
+    }
+
+    fn stop_with(&mut self, stop: impl FnOnce() + Send + Sync + 'static) {
+        self.0.push(Box::new(stop));
+    }
+
+    fn stop(self) {
+        self.0.into_iter().for_each(|stop| stop());
     }
 }
 

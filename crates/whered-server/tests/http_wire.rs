@@ -250,7 +250,9 @@ fn unknown_paths_and_methods_have_the_same_form_of_error() {
             "POST {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{{}}"
         );
         let reply = send(server.http_addresses()[0], &text);
-        let expected = "method not allowed; allowed: GET, HEAD".to_owned();
+        let expected =
+            "method not allowed; allowed: GET, HEAD, and POST for /v1/rules/{name}/match"
+                .to_owned();
         assert_eq!(reply.error(), (405, expected, json!("method")), "{path}");
     }
     let long = format!("/v1/ip/{}", "1".repeat(9000));
@@ -380,4 +382,62 @@ fn a_stop_does_not_wait_for_idle_connections() {
     let begun = std::time::Instant::now();
     server.stop().unwrap();
     assert!(begun.elapsed() < Duration::from_secs(5));
+}
+
+fn post(server: &Server, path: &str, body: &str) -> world::http::Reply {
+    let length = body.len();
+    let text = format!(
+        "POST {path} HTTP/1.1\r\nHost: whered\r\nConnection: close\r\n\
+         Content-Length: {length}\r\n\r\n{body}"
+    );
+    send(server.http_addresses()[0], &text)
+}
+
+#[test]
+fn packets_are_matched_and_rulesets_described() {
+    let server = world::start("http_rules");
+    let rules = "chain input policy drop {\n    log\n    proto tcp dport 80 accept\n}\n";
+    server.engine().set_rules("edge", None, rules).unwrap();
+    let web = r#"{"src":"10.0.0.1","dst":"192.0.2.1","proto":"tcp","dport":80,"length":60}"#;
+    let reply = post(&server, "/v1/rules/edge/match", web);
+    let accepted = json!({ "verdict": "accept", "rule": 2, "at": "edge:3", "met": [1] });
+    assert_eq!((reply.status, reply.json()), (200, accepted.clone()));
+    let other = r#"{"src":"10.0.0.1","dst":"192.0.2.1","proto":1,"icmp":"8/0","state":"new"}"#;
+    let reply = post(&server, "/v1/rules/edge/match", &format!("[{web},{other}]"));
+    let dropped = json!({ "verdict": "drop", "rule": null, "at": null, "met": [1] });
+    assert_eq!(reply.json(), json!([accepted, dropped]));
+    let one = get(&server, "/v1/rules/edge").json();
+    assert_eq!(one["counters"]["policy"], json!({ "packets": 1, "bytes": 0 }));
+    assert_eq!(one["counters"]["rules"][1], json!({ "rule": 2, "packets": 2, "bytes": 120 }));
+    assert_eq!((&one["rules"], &one["source"]), (&json!(2), &json!("command")));
+    let list = get(&server, "/v1/rules").json();
+    assert_eq!(list["rulesets"][0]["name"], json!("edge"));
+    let metrics = get(&server, "/metrics").body;
+    for line in [
+        "whered_rules_packets_total{ruleset=\"edge\",verdict=\"accept\"} 2",
+        "whered_rules_packets_total{ruleset=\"edge\",verdict=\"drop\"} 1",
+        "whered_rules_bytes_total{ruleset=\"edge\",verdict=\"accept\"} 120",
+        "whered_rules{ruleset=\"edge\"} 2",
+    ] {
+        assert!(metrics.contains(line), "{line}");
+    }
+    for (body, status, message) in [
+        ("{", 400, "it is no JSON"),
+        ("3", 400, "it is no object with src, dst and proto"),
+        ("{}", 400, "a packet needs src, dst and proto"),
+        (r#"[{"src":1}]"#, 400, "packet 0: 'src' is 1; allowed: an IP address"),
+        (r#"{"who":1}"#, 400, "unknown member 'who'"),
+        (r#"{"dport":65536}"#, 400, "'dport' is 65536; allowed: a number from 0 to 65535"),
+        (r#"{"flags":"syn,x"}"#, 400, "'flags' has 'x'"),
+        (r#"{"src":"::1","dst":"1.1.1.1","proto":6}"#, 400, "of different families"),
+    ] {
+        let reply = post(&server, "/v1/rules/edge/match", body);
+        let found = reply.json()["error"]["message"].as_str().unwrap().to_owned();
+        assert!(reply.status == status && found.contains(message), "{body}: {found}");
+    }
+    let many = format!("[{}]", vec!["0"; 10_001].join(","));
+    assert_eq!(post(&server, "/v1/rules/edge/match", &many).status, 400);
+    assert_eq!(post(&server, "/v1/rules/none/match", web).status, 404);
+    assert_eq!(get(&server, "/v1/rules/none").status, 404);
+    server.stop().unwrap();
 }

@@ -340,3 +340,36 @@ fn ask_by_http(server: &Server, networks: u32, seen: &Seen) {
         seen.lookups.fetch_add(40, Ordering::Relaxed);
     }
 }
+
+#[test]
+fn a_ruleset_follows_its_file_and_keeps_the_old_rules_when_it_is_wrong() {
+    let folder = world::folder("reload_rules");
+    let path = folder.join("edge.rules");
+    let rules =
+        |verdict: &str| format!("chain input policy drop {{\n    proto tcp {verdict}\n}}\n");
+    fs::write(&path, rules("accept")).unwrap();
+    let text = format!(
+        "[resp]\nlisten = []\n[http]\nlisten = ['127.0.0.1:0']\n[dns]\nlisten = []\n\
+         [rules]\nmemory_bytes = 1048576\n\
+         [[ruleset]]\nname = 'edge'\npath = '{}'\nreload = 'notify'\n",
+        path.display()
+    );
+    let config = Config::from_toml(&text, Path::new("reload.toml")).unwrap();
+    let server = Server::start(config).unwrap();
+    let info = |key: &str| get(&server, "/v1/rules/edge").json()[key].clone();
+    assert_eq!(info("bytes_limit"), 1_048_576);
+    let shown = || server.engine().generation().ruleset("edge").unwrap().edition().to_ruleset().0;
+    let has = |word: &str| whered_engine::rules::text::write(&shown()).contains(word);
+    assert!(has("accept"));
+    rename_over(&path, rules("reject").as_bytes());
+    wait_until("the new rules serve", || has("reject"));
+    fs::write(&path, rules("nonsense")).unwrap();
+    wait_until("the wrong file is told", || info("reload_failures") == 1);
+    let refused = info("refused");
+    assert!(refused.as_str().unwrap().contains("edge.rules:2:15: "), "{refused}");
+    assert!(has("reject"), "the old rules serve on");
+    fs::write(&path, rules("drop")).unwrap();
+    wait_until("the right file serves", || !has("reject"));
+    assert!(info("refused").is_null() && info("reloads").as_u64() >= Some(2));
+    server.stop().unwrap();
+}

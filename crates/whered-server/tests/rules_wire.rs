@@ -18,7 +18,7 @@ chain input policy drop {
 fn packets_are_matched_explained_and_wrong_words_refused() {
     let path = std::env::temp_dir().join(format!("whered-rules-{}.rules", std::process::id()));
     std::fs::write(&path, RULES).expect("a temporary file can be written");
-    let source = RulesetSource { name: "edge".to_owned(), path: path.clone() };
+    let source = RulesetSource::new("edge", path.clone());
     let setup = Setup { rulesets: vec![source], ..Setup::default() };
     let door = Door::with(EngineOptions { setup, ..EngineOptions::default() }, |_| {});
     let mut client = door.client();
@@ -63,8 +63,91 @@ fn packets_are_matched_explained_and_wrong_words_refused() {
             "-ERR a packet needs SRC, DST and PROTO\r\n",
         ),
         ("RULES.MATCH edge SRC 1.1.1.1 DST 1.1.1.1 PROTO tcp WHO", "-ERR syntax error\r\n"),
+        (
+            "RULES.DELETE edge 1",
+            "-ERR ruleset 'edge' is defined by the configuration; change its file, or set another \
+             name\r\n",
+        ),
+        ("RULES.COUNTERS edge ALL", "-ERR syntax error\r\n"),
     ] {
         assert_eq!(ask(words), error, "{words}");
     }
     std::fs::remove_file(&path).expect("it is still there");
+}
+
+#[test]
+fn rules_are_set_changed_counted_and_removed_by_command() {
+    let door = Door::with(EngineOptions::default(), |_| {});
+    let mut client = door.client();
+    let bulk = |text: &str| format!("${}\r\n{text}\r\n", text.len());
+    let text = "chain input policy drop {\n    proto tcp dport 80 accept\n    log\n}\n";
+    let mut ask = |words: &[&str]| client.ask(words);
+    assert_eq!(ask(&["RULES.SET", "edge", "OWN", text]), ":2\r\n");
+    let found = |words: &str| -> Vec<String> { words.split(' ').map(str::to_owned).collect() };
+    let web = found("RULES.MATCH edge SRC 10.1.2.3 DST 192.0.2.1 PROTO tcp DPORT 80 LENGTH 60");
+    let web: Vec<&str> = web.iter().map(String::as_str).collect();
+    let decided = |verdict: &str, rule: u32, at: &str| {
+        format!("*3\r\n{}:{rule}\r\n{}", bulk(verdict), bulk(at))
+    };
+    assert_eq!(ask(&web), decided("accept", 1, "edge:2"));
+    let insert = ["RULES.INSERT", "edge", "BEFORE", "1", "src 10.1.0.0/16 drop"];
+    assert_eq!(ask(&insert), ":3\r\n");
+    assert_eq!(ask(&web), decided("drop", 3, "inserted:3"));
+    assert_eq!(ask(&["RULES.REPLACE", "edge", "3", "src 10.0.0.0/8 reject"]), "+OK\r\n");
+    assert_eq!(ask(&web), decided("reject", 3, "inserted:3"));
+    assert_eq!(ask(&["RULES.DELETE", "edge", "3"]), "+OK\r\n");
+    assert_eq!(ask(&web), decided("accept", 1, "edge:2"));
+    let last = ["RULES.INSERT", "edge", "POSITION", "3", "CHAIN", "input", "proto udp accept"];
+    assert_eq!(ask(&last), ":4\r\n");
+    let rows = |policy: &str, rows: &[(u32, u32, u32)]| {
+        let rows: Vec<String> = rows
+            .iter()
+            .map(|(number, packets, bytes)| {
+                format!("*3\r\n:{number}\r\n:{packets}\r\n:{bytes}\r\n")
+            })
+            .collect();
+        let head = format!("*4\r\n{}*2\r\n{policy}{}", bulk("policy"), bulk("rules"));
+        format!("{head}*{}\r\n{}", rows.len(), rows.concat())
+    };
+    let counted = rows(":0\r\n:0\r\n", &[(1, 2, 120), (2, 0, 0), (4, 0, 0)]);
+    assert_eq!(ask(&["RULES.COUNTERS", "edge"]), counted);
+    assert_eq!(ask(&["RULES.COUNTERS", "edge", "RESET"]), counted);
+    let zero = rows(":0\r\n:0\r\n", &[(1, 0, 0), (2, 0, 0), (4, 0, 0)]);
+    assert_eq!(ask(&["RULES.COUNTERS", "edge"]), zero);
+    let info = ask(&["RULES.INFO", "edge"]);
+    assert!(info.contains("command") && info.contains("changes_waiting"), "{info}");
+    let shown = ask(&["RULES.GET", "edge"]);
+    assert!(shown.contains("proto tcp dport 80 accept") && shown.contains("udp"), "{shown}");
+    for (words, error) in [
+        (
+            &["RULES.SET", "edge", "OWN", "chain input policy drop {\n    dport 70000 drop\n}\n"][..],
+            "-ERR edge:2:11: found \"70000\"",
+        ),
+        (&["RULES.SET", "edge", "XML", text], "-ERR 'XML' is not a format: own, iptables,"),
+        (&["RULES.SET", "edge", "IPTABLES", "*filter\n-A X -j NO\n"], "-ERR edge:2"),
+        (&["RULES.INSERT", "edge", "BEFORE", "9", "drop"], "-ERR no rule 9\r\n"),
+        (&["RULES.INSERT", "edge", "BEFORE", "x", "drop"], "-ERR 'x' is not a rule's number\r\n"),
+        (
+            &["RULES.INSERT", "edge", "POSITION", "9", "drop"],
+            "-ERR no such position: allowed are 1",
+        ),
+        (
+            &["RULES.INSERT", "edge", "POSITION", "1", "CHAIN", "x", "drop"],
+            "-ERR no chain \"x\"\r\n",
+        ),
+        (&["RULES.INSERT", "edge", "AFTER", "1", "sport x drop"], "-ERR rule:1:7: found \"x\""),
+        (&["RULES.INSERT", "edge", "NEAR", "1", "drop"], "-ERR syntax error\r\n"),
+        (&["RULES.INSERT", "edge", "AFTER", "1", "jump x"], "-ERR rule:1: found \"x\": allowed"),
+        (&["RULES.DELETE", "edge", "3"], "-ERR no rule 3\r\n"),
+        (&["RULES.DELETE", "none", "3"], "-ERR no such ruleset 'none'\r\n"),
+        (&["RULES.RELOAD", "edge"], "-ERR ruleset 'edge' was set by command, it has no file\r\n"),
+    ] {
+        let reply = ask(words);
+        assert!(reply.starts_with(error), "{words:?}: {reply}");
+        assert_eq!(reply.matches("\r\n").count(), 1, "{words:?}: {reply}");
+    }
+    assert_eq!(ask(&web), decided("accept", 1, "edge:2"), "the old rules serve on");
+    assert_eq!(ask(&["RULES.UNSET", "edge"]), "+OK\r\n");
+    assert_eq!(ask(&["RULES.UNSET", "edge"]), "-ERR no such ruleset 'edge'\r\n");
+    assert_eq!(ask(&["RULES.LIST"]), "*0\r\n");
 }

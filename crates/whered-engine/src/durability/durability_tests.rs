@@ -13,13 +13,13 @@ use whered_store::{Journal, JournalOptions, SimulatedDisk, Storage};
 use super::open::{Parts, open};
 use super::save::Sizes;
 use super::snapshot::{Saved, make};
+use crate::changes::Changes;
 use crate::clock::Clock;
 use crate::error::EngineError;
 use crate::keyspace::value::Data;
 use crate::keyspace::{AddCondition, Keyspace, ScoreRules, SetText, TextExpiry};
 use crate::log::{Log, Ticket};
 use crate::prefix_sets::PrefixSets;
-use crate::site_changes::SiteChanges;
 
 const TINY: Sizes = Sizes { block_bytes: 300, large_len: 12, keys_at_once: 2 };
 /// The databases that are used.
@@ -63,7 +63,7 @@ struct World {
     storage: Arc<dyn Storage>,
     keyspace: Keyspace,
     prefix_sets: PrefixSets,
-    changes: SiteChanges,
+    changes: Changes,
     log: Arc<Log>,
 }
 
@@ -75,7 +75,7 @@ impl World {
         let unlogged = Arc::new(Log::new(None, 0));
         let keyspace = Keyspace::new(Arc::clone(&unlogged), Clock::default());
         let prefix_sets = PrefixSets::new(unlogged);
-        let mut changes = SiteChanges::default();
+        let mut changes = Changes::default();
         let parts = Parts { keyspace: &keyspace, prefix_sets: &prefix_sets, changes: &mut changes };
         let options = JournalOptions { segment_size_bytes: 1 << 14, ..JournalOptions::default() };
         let silent: super::ShowProgress = Box::new(|_| {});

@@ -17,11 +17,11 @@ use whered_store::{
 
 use super::load;
 use super::replay::Replay;
+use crate::changes::Changes;
 use crate::error::EngineError;
 use crate::keyspace::Keyspace;
 use crate::operation::Operation;
 use crate::prefix_sets::PrefixSets;
-use crate::site_changes::SiteChanges;
 
 /// How far a start is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,7 +101,7 @@ impl fmt::Display for OpenReport {
 pub(crate) struct Parts<'a> {
     pub(crate) keyspace: &'a Keyspace,
     pub(crate) prefix_sets: &'a PrefixSets,
-    pub(crate) changes: &'a mut SiteChanges,
+    pub(crate) changes: &'a mut Changes,
 }
 
 /// Reads everything back.
@@ -128,7 +128,8 @@ pub(crate) fn open(
         })?;
         for (kind, payload) in &settings {
             let operation = Operation::decode(*kind, payload).map_err(EngineError::new)?;
-            let applied = prefix_sets.replay(&operation) || changes.record(&operation);
+            let applied = prefix_sets.replay(&operation)
+                || changes.record(&operation).map_err(EngineError::new)?;
             if !applied {
                 return Err(EngineError::new(format!(
                     "the snapshot at entry {} has an operation of kind {kind} among its settings",

@@ -24,10 +24,10 @@ use whered_geo::ChangeBatch;
 use whered_store::Entry;
 
 use super::load::threads;
+use crate::changes::Changes;
 use crate::keyspace::Keyspace;
 use crate::operation::{AddedPoints, Operation};
 use crate::prefix_sets::PrefixSets;
-use crate::site_changes::SiteChanges;
 
 /// How many changes are collected before they are applied: one for so many members of the
 /// collections that they are for, within limits. The more there are, the more of them lie in each
@@ -44,7 +44,7 @@ const KEYS_MAX: usize = 4096;
 pub(crate) struct Replay<'scope, 'env> {
     keyspace: &'env Keyspace,
     prefix_sets: &'env PrefixSets,
-    changes: &'env mut SiteChanges,
+    changes: &'env mut Changes,
     scope: &'scope Scope<'scope, 'env>,
     /// Applies what was collected before, while more is collected.
     applying: Option<ScopedJoinHandle<'scope, Vec<Taken>>>,
@@ -110,7 +110,7 @@ impl<'scope, 'env> Replay<'scope, 'env> {
     pub(crate) fn new(
         keyspace: &'env Keyspace,
         prefix_sets: &'env PrefixSets,
-        changes: &'env mut SiteChanges,
+        changes: &'env mut Changes,
         early_until: Option<u64>,
         scope: &'scope Scope<'scope, 'env>,
     ) -> Replay<'scope, 'env> {
@@ -152,11 +152,10 @@ impl<'scope, 'env> Replay<'scope, 'env> {
             self.note(len, bytes);
             return Ok(());
         }
-        self.apply_operation(&Operation::decode(entry.kind, entry.payload)?);
-        Ok(())
+        self.apply_operation(&Operation::decode(entry.kind, entry.payload)?)
     }
 
-    fn apply_operation(&mut self, operation: &Operation<'_>) {
+    fn apply_operation(&mut self, operation: &Operation<'_>) -> Result<(), String> {
         match operation {
             Operation::RemoveMembers { number, key, members } => {
                 let pending = self.pending_of(*number, key);
@@ -165,23 +164,25 @@ impl<'scope, 'env> Replay<'scope, 'env> {
                     members.iter().for_each(|member| pending.batch.push(member, None));
                     pending.removals += members.len();
                     self.note(members.len(), members.iter().map(|member| member.len()).sum());
+                    Ok(())
                 } else {
                     self.flush();
-                    self.apply_now(operation);
+                    self.apply_now(operation)
                 }
             }
             _ => {
                 self.flush();
-                self.apply_now(operation);
+                self.apply_now(operation)
             }
         }
     }
 
-    fn apply_now(&mut self, operation: &Operation<'_>) {
+    fn apply_now(&mut self, operation: &Operation<'_>) -> Result<(), String> {
         let applied = self.keyspace.replay(operation)
             || self.prefix_sets.replay(operation)
-            || self.changes.record(operation);
+            || self.changes.record(operation)?;
         assert!(applied, "every operation belongs to one of the three");
+        Ok(())
     }
 
     #[inline]
@@ -316,7 +317,7 @@ mod tests {
                 [(); 2].map(|()| Keyspace::new(Arc::clone(&unlogged), Clock::default()));
             let [bulk, single] = &keyspaces;
             let prefix_sets = PrefixSets::new(Arc::clone(&unlogged));
-            let mut changes = SiteChanges::default();
+            let mut changes = Changes::default();
             std::thread::scope(|scope| {
                 let mut replay = Replay::new(bulk, &prefix_sets, &mut changes, None, scope);
                 (replay.pending_min, replay.pending_max) = (pending_min, pending_min);
@@ -360,7 +361,7 @@ mod tests {
         let unlogged = Arc::new(Log::new(None, 0));
         let keyspace = Keyspace::new(Arc::clone(&unlogged), Clock::default());
         let prefix_sets = PrefixSets::new(unlogged);
-        let mut changes = SiteChanges::default();
+        let mut changes = Changes::default();
         std::thread::scope(|scope| {
             let mut replay = Replay::new(&keyspace, &prefix_sets, &mut changes, None, scope);
             let mut check = |payload: &[u8]| {

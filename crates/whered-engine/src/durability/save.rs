@@ -20,13 +20,13 @@ use super::format::{
     Body, POINTS_KIND, Record, SCORES_KIND, SETTINGS_KIND, VALUES_KIND, encode_row, item_head,
     score_of,
 };
+use crate::changes::Changes;
 use crate::error::EngineError;
 use crate::keyspace::Keyspace;
 use crate::keyspace::saving::{Role, ToSave, Walk};
 use crate::keyspace::value::{Data, Value};
 use crate::operation::{Encoder, Operation, push_to_batch};
 use crate::prefix_sets::PrefixSets;
-use crate::site_changes::SiteChanges;
 
 /// How the work is cut.
 #[derive(Clone, Copy, Debug)]
@@ -79,14 +79,14 @@ impl<'a> Saver<'a> {
         Saver { keyspace, writer, values, next_item: 1, sizes, before_block, keys: 0 }
     }
 
-    /// Writes sites and prefix sets.
+    /// Writes sites, rulesets and prefix sets.
     pub(super) fn save_settings(
         &mut self,
-        sites: &SiteChanges,
+        changes: &Changes,
         prefix_sets: &PrefixSets,
     ) -> Result<(), EngineError> {
         let mut block = Vec::new();
-        for operation in sites.operations() {
+        for operation in changes.operations() {
             push_to_batch(&mut block, operation.kind(), &operation.encode());
         }
         for name in prefix_sets.names() {

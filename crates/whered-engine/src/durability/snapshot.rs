@@ -20,13 +20,13 @@ use whered_store::{Contents, DataDirectory, Journal, SnapshotWriter, Snapshots a
 
 use super::save::{Saver, Sizes};
 use super::{SnapshotReport, SnapshotStatus};
+use crate::changes::Changes;
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::keyspace::Keyspace;
 use crate::keyspace::saving::Walk;
 use crate::log::Log;
 use crate::prefix_sets::PrefixSets;
-use crate::site_changes::SiteChanges;
 
 /// How many snapshots are kept.
 const KEPT: usize = 2;
@@ -165,7 +165,7 @@ impl Drop for EndOfPanic<'_> {
 pub(super) struct Saved<'a> {
     pub(super) keyspace: &'a Keyspace,
     pub(super) prefix_sets: &'a PrefixSets,
-    pub(super) changes: &'a dyn Fn() -> SiteChanges,
+    pub(super) changes: &'a dyn Fn() -> Changes,
     pub(super) log: &'a Log,
 }
 

@@ -71,7 +71,7 @@ impl<'a> Decoder<'a> {
         self.take(length as usize)
     }
 
-    fn text(&mut self) -> Result<&'a str, String> {
+    pub(super) fn text(&mut self) -> Result<&'a str, String> {
         let bytes = self.bytes()?;
         std::str::from_utf8(bytes).map_err(|_| self.wrong("a name that is not UTF-8"))
     }
@@ -100,7 +100,7 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    fn list<T>(
+    pub(super) fn list<T>(
         &mut self,
         mut item: impl FnMut(&mut Self) -> Result<T, String>,
     ) -> Result<Vec<T>, String> {

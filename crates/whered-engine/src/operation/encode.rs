@@ -119,6 +119,10 @@ impl Encoder {
         self.0.push(value);
     }
 
+    pub(crate) fn u32(&mut self, value: u32) {
+        self.0.extend_from_slice(&value.to_le_bytes());
+    }
+
     pub(crate) fn u64(&mut self, value: u64) {
         self.0.extend_from_slice(&value.to_le_bytes());
     }

@@ -1,41 +1,67 @@
-//! Named rulesets: read from files, compiled with the places of this generation's databases.
+//! Named rulesets: from files or by command, compiled with the places of this generation's databases,
+//! changed rule by rule while packets are matched.
 //!
 //! For: which rule a packet meets, by name of the ruleset. Not for: formats and the classifier
 //! (`whered-rules`), captures.
 //!
 //! ```text
-//! file ──> Ruleset ──(places of the databases)──> Matcher        one generation
-//! packet ──> Matcher, live prefix sets ──> Outcome
+//! file or command ──> Ruleset ──(places of the databases)──> Edition ──(swapped by pointer)──> readers
+//! packet ──> Edition, live prefix sets ──> Decision, counters
 //! ```
 //!
 //! Invariants: a generation's rulesets are compiled with that generation's databases; live sets
-//! are looked up for each packet, so that a change of a set decides at once.
-//! Cost: compiling takes up to [`PLAN_TIME`] a ruleset; a match costs what `whered-rules` says and
-//! a lookup in each live set that the ruleset asks for.
+//! are looked up for each packet, so that a change of a set decides at once. Readers never wait: they
+//! take the edition that stands; who changes it holds `tended`.
+//! Cost: compiling takes up to [`PLAN_TIME`] a ruleset; a match costs what `whered-rules` says, a lookup
+//! in each live set that the ruleset asks for, and an addition for each counter.
 
+mod commands;
+pub(crate) mod counters;
+pub(crate) mod kept;
 mod places;
+pub(crate) mod tend;
 
+use std::cell::OnceCell;
+use std::collections::HashMap;
 use std::net::IpAddr;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use arc_swap::ArcSwap;
 use whered_rules::classify::plan::Budget;
-use whered_rules::compile::Matcher;
-use whered_rules::naive::{self, Outcome, Sets};
-use whered_rules::{Format, Packet, Predicate, RuleId, RulesError, Ruleset, Test};
-use whered_rules::{classbench, iptables, nft, text};
+use whered_rules::live::{Change, Decision, LiveRules};
+use whered_rules::naive::{self, Sets};
+use whered_rules::{
+    Counters as Count, Family, Format, Packet, Predicate, Rule, RulesError, Ruleset, Test, text,
+};
 
 use crate::clock;
-use crate::databases::NamedDatabase;
+use crate::databases::{DatabaseStatus, FileState, NamedDatabase, ReloadMode};
 use crate::error::EngineError;
 use crate::prefix_sets::PrefixSets;
+use counters::{Counters, POLICY, Totals, VERDICTS};
 use places::DatabasePlaces;
+use tend::Tended;
 
-/// How long a good plan may take to be found.
+pub use commands::SetRules;
+
+/// How long a good plan may take to be found before the ruleset serves.
 const PLAN_TIME: Duration = Duration::from_millis(500);
-/// What all compiled forms of a ruleset may take.
-const PLAN_BYTES: usize = 512 << 20;
+
+/// What compiled rulesets may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RulesOptions {
+    /// Bytes of one ruleset's compiled form for each family; building it may take twice as many for a
+    /// while. Where no faster form fits, hash tables stand, whatever they take.
+    pub memory_bytes: usize,
+}
+
+impl Default for RulesOptions {
+    fn default() -> RulesOptions {
+        RulesOptions { memory_bytes: 256 << 20 }
+    }
+}
 
 /// A ruleset to load.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,6 +70,59 @@ pub struct RulesetSource {
     pub name: String,
     /// The file: whered's own format, `iptables-save`, `nft -j list ruleset` or ClassBench.
     pub path: PathBuf,
+    /// Whether it follows its file.
+    pub reload: ReloadMode,
+}
+
+impl RulesetSource {
+    /// A ruleset that follows its file.
+    pub fn new(name: impl Into<String>, path: impl Into<PathBuf>) -> RulesetSource {
+        RulesetSource { name: name.into(), path: path.into(), reload: ReloadMode::Notify }
+    }
+}
+
+/// What a ruleset is compiled with.
+#[derive(Clone)]
+pub(crate) struct Surroundings<'a> {
+    pub(crate) databases: &'a [Arc<NamedDatabase>],
+    /// The one that predicates mean which name none.
+    pub(crate) default: Option<usize>,
+    pub(crate) options: RulesOptions,
+}
+
+/// A ruleset and the numbers of its rules, read and not compiled.
+#[derive(Clone)]
+pub(crate) struct Numbered {
+    pub(crate) ruleset: Arc<Ruleset>,
+    pub(crate) numbers: Vec<u32>,
+}
+
+impl Numbered {
+    /// The rules numbered as they are written.
+    pub(crate) fn as_written(ruleset: Arc<Ruleset>) -> Numbered {
+        let numbers = (1..=ruleset.rules().len() as u32).collect();
+        Numbered { ruleset, numbers }
+    }
+}
+
+/// A file, read.
+#[derive(Clone)]
+pub(crate) struct ReadFile {
+    pub(crate) source: RulesetSource,
+    pub(crate) state: FileState,
+    pub(crate) status: Arc<DatabaseStatus>,
+    pub(crate) ruleset: Arc<Ruleset>,
+}
+
+/// Where a ruleset is from.
+#[derive(Clone, Debug)]
+pub struct RulesetFile {
+    /// What the configuration says.
+    pub source: RulesetSource,
+    /// The file that was read.
+    pub state: FileState,
+    /// What became of its reloads.
+    pub status: Arc<DatabaseStatus>,
 }
 
 /// A compiled ruleset and its name.
@@ -51,99 +130,314 @@ pub struct RulesetSource {
 pub struct NamedRuleset {
     /// The name that questions use.
     pub name: String,
-    /// What it was loaded from.
-    pub source: RulesetSource,
-    /// The rules as they were written.
-    pub ruleset: Arc<Ruleset>,
-    /// How long compiling took.
+    /// Its file; `None` for one that was set by command.
+    pub file: Option<RulesetFile>,
+    /// How long compiling took before it served.
     pub compile_time: Duration,
-    matcher: Matcher,
+    edition: ArcSwap<Edition>,
+    tended: Mutex<Tended>,
+    options: RulesOptions,
+}
+
+/// A ruleset at one moment: take it once for a packet or a batch, and for what is told about it.
+#[derive(Debug)]
+pub struct Edition {
+    live: LiveRules,
+    counters: Arc<Counters>,
     databases: Vec<Arc<NamedDatabase>>,
     default: Option<usize>,
 }
 
 impl NamedRuleset {
-    pub(crate) fn compile(
-        source: &RulesetSource,
-        ruleset: &Arc<Ruleset>,
-        databases: &[Arc<NamedDatabase>],
-        default: Option<usize>,
+    pub(crate) fn compile_file(
+        file: &ReadFile,
+        around: &Surroundings<'_>,
     ) -> Result<NamedRuleset, EngineError> {
+        let ReadFile { source, state, status, ruleset } = file.clone();
+        let numbered = Numbered::as_written(ruleset);
+        let name = source.name.clone();
+        let mut named = NamedRuleset::compile(&name, numbered, around).map_err(|e| refused(&e))?;
+        named.file = Some(RulesetFile { source, state, status });
+        Ok(named)
+    }
+
+    /// Compiles a ruleset; what its rules have counted when they were written is where they start.
+    pub(crate) fn compile(
+        name: &str,
+        numbered: Numbered,
+        around: &Surroundings<'_>,
+    ) -> Result<NamedRuleset, RulesError> {
         let start = Instant::now();
-        let budget = Budget { time: PLAN_TIME, bytes: PLAN_BYTES };
-        let places = DatabasePlaces { databases, default };
-        let matcher = Matcher::build(ruleset, &places, budget, &|| start.elapsed());
+        let mut totals = Totals::default();
+        let Numbered { ruleset, numbers } = &numbered;
+        for (rule, &number) in ruleset.rules().iter().zip(numbers) {
+            if let Some(count) = rule.counters {
+                totals.start(number, count);
+            }
+        }
+        if let Some(count) = ruleset.chain(ruleset.entry()).counters {
+            totals.start(POLICY, count);
+        }
+        let edition = Edition::compile(numbered, around, PLAN_TIME)?;
         Ok(NamedRuleset {
-            name: source.name.clone(),
-            source: source.clone(),
-            ruleset: Arc::clone(ruleset),
+            name: name.to_owned(),
+            file: None,
             compile_time: start.elapsed(),
-            matcher: matcher.map_err(|error| refused(&error))?,
-            databases: databases.to_vec(),
-            default,
+            edition: ArcSwap::from_pointee(edition),
+            tended: Mutex::new(Tended::new(totals)),
+            options: around.options,
         })
     }
 
-    /// The same ruleset with the places of other databases.
+    /// The same ruleset with the places of other databases; its counters start where they are.
     pub(crate) fn compile_again(
         &self,
-        databases: &[Arc<NamedDatabase>],
-        default: Option<usize>,
+        around: &Surroundings<'_>,
     ) -> Result<NamedRuleset, EngineError> {
-        NamedRuleset::compile(&self.source, &self.ruleset, databases, default)
+        let start = Instant::now();
+        let edition = self.edition.load_full();
+        let (ruleset, numbers) = edition.live.to_ruleset();
+        let numbered = Numbered { ruleset: Arc::new(ruleset), numbers };
+        let next = Edition::compile(numbered, around, PLAN_TIME).map_err(|e| refused(&e))?;
+        Ok(NamedRuleset {
+            name: self.name.clone(),
+            file: self.file.clone(),
+            compile_time: start.elapsed(),
+            edition: ArcSwap::from_pointee(next),
+            // What was counted is taken over when it serves.
+            tended: Mutex::new(Tended::new(Totals::default())),
+            options: self.options,
+        })
     }
 
-    /// Which rule a packet meets.
-    pub fn find(&self, packet: &Packet<'_>, sets: &PrefixSets) -> Outcome {
-        self.matcher.find(packet, &self.live(sets))
+    /// The ruleset as it is now.
+    pub fn edition(&self) -> Arc<Edition> {
+        self.edition.load_full()
     }
 
-    /// Which rules packets meet, in order.
-    pub fn find_batch(&self, packets: &[Packet<'_>], sets: &PrefixSets) -> Vec<Outcome> {
-        self.matcher.find_batch(packets, &self.live(sets))
-    }
-
-    /// Why a packet meets the rule that decides: what became of it, and each rule that was asked
-    /// before, in the order of the asking, with the first condition that does not hold.
-    pub fn explain(&self, packet: &Packet<'_>, sets: &PrefixSets) -> String {
-        let ruleset = &self.ruleset;
-        let line = |rule: RuleId| {
-            let origin = &ruleset.rule(rule).origin;
-            format!("{}:{}", origin.file, origin.line)
-        };
-        let mut asked = Vec::new();
-        let fate = naive::walk(ruleset, packet, &self.live(sets), &mut |rule, unmet| {
-            asked.push((rule, unmet));
-        });
-        let mut text = match fate.rule {
-            Some(rule) => format!("{} by {}", fate.verdict, line(rule)),
-            None => format!("{} by the policy", fate.verdict),
-        };
-        for (rule, unmet) in asked {
-            let told = match unmet.and_then(|index| ruleset.rule(rule).conditions.get(index)) {
-                Some(condition) => format!("not {}", text::condition_text(condition)),
-                None if Some(rule) == fate.rule => continue,
-                None => "met on the way".to_owned(),
-            };
-            text.push_str(&format!("\n{}: {told}", line(rule)));
-        }
-        text
+    /// Which rule a packet meets; counted, with so many bytes.
+    pub fn find(&self, packet: &Packet<'_>, bytes: u64, sets: &PrefixSets) -> Decision {
+        self.edition.load().find(packet, bytes, sets)
     }
 
     /// Whether it asks for places, which a reload of a database changes.
     pub(crate) fn has_places(&self) -> bool {
-        let conditions = self.ruleset.rules().iter().flat_map(|rule| &rule.conditions);
-        conditions.into_iter().any(|condition| matches!(condition.test, Test::Place(_)))
+        // A place that no compiled rule asks for is never in a rule put in since.
+        has_places(self.edition.load().live.compiled_ruleset())
     }
 
-    fn live<'a>(&'a self, sets: &'a PrefixSets) -> LiveSets<'a> {
+    /// What each rule has counted, by its number in the order of the chains, and the policy of the
+    /// chain that packets enter; with `reset` it is told and then forgotten.
+    pub fn counts(&self, reset: bool) -> (Vec<(u32, Count)>, Count) {
+        let mut tended = self.tended();
+        let edition = self.edition.load_full();
+        let tallies: HashMap<u32, u32> = edition.live.tally_of_rules().collect();
+        tended.totals.settle(&|number| tallies.contains_key(&number));
+        let (_, numbers) = edition.live.to_ruleset();
+        let mut take = |number: u32, tally: u32| {
+            let count = tended.totals.of(&edition.counters, number, tally);
+            if reset {
+                tended.totals.forget(number, count);
+            }
+            count
+        };
+        let policy = take(POLICY, 0);
+        let told = numbers.iter().map(|number| (*number, take(*number, tallies[number])));
+        (told.collect(), policy)
+    }
+
+    /// How many packets had each verdict; never reset.
+    pub fn verdicts(&self) -> [(&'static str, Count); VERDICTS.len()] {
+        let tended = self.tended();
+        let counts = tended.totals.by_verdict(&self.edition.load().counters);
+        std::array::from_fn(|verdict| (VERDICTS[verdict], counts[verdict]))
+    }
+
+    /// What is done about it in the background.
+    pub fn background(&self) -> Background {
+        self.tended().background()
+    }
+
+    /// Whether this is the same file in the same state, compiled with what is there now.
+    pub(crate) fn is_of(&self, read: &ReadFile, around: &Surroundings<'_>) -> bool {
+        let same = |file: &RulesetFile| file.source == read.source && file.state == read.state;
+        self.file.as_ref().is_some_and(same) && self.is_fit_for(around)
+    }
+
+    /// Whether nothing would be compiled otherwise.
+    pub(crate) fn is_fit_for(&self, around: &Surroundings<'_>) -> bool {
+        !self.has_places() && self.options == around.options
+    }
+
+    /// Whether this is another compilation of the same rules.
+    pub(crate) fn continues(&self, old: &Arc<NamedRuleset>) -> bool {
+        let same_file = match (&self.file, &old.file) {
+            (None, None) => true,
+            (Some(new), Some(old)) => new.source.path == old.source.path,
+            _ => false,
+        };
+        let is_other = !std::ptr::eq(self, Arc::as_ptr(old));
+        is_other && same_file && self.edition().to_ruleset() == old.edition().to_ruleset()
+    }
+
+    /// What it is compiled with.
+    pub fn options(&self) -> RulesOptions {
+        self.options
+    }
+
+    fn tended(&self) -> MutexGuard<'_, Tended> {
+        self.tended.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What the background has done for a ruleset.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Background {
+    /// How often changes were compiled into the rest.
+    pub folds: u64,
+    /// Whether that is being done.
+    pub is_folding: bool,
+    /// How long a better form was looked for since the last compilation.
+    pub planned: Duration,
+    /// How often one was found.
+    pub improvements: u64,
+}
+
+impl Edition {
+    fn compile(
+        numbered: Numbered,
+        around: &Surroundings<'_>,
+        time: Duration,
+    ) -> Result<Edition, RulesError> {
+        let start = Instant::now();
+        let budget = Budget { time, bytes: around.options.memory_bytes };
+        let Surroundings { databases, default, .. } = around.clone();
+        let places = DatabasePlaces { databases, default };
+        let Numbered { ruleset, numbers } = numbered;
+        let live = LiveRules::build(&ruleset, numbers, &places, budget, &|| start.elapsed())?;
+        let counters = Arc::new(Counters::new(live.len()));
+        counters.note(0, ruleset.chain(ruleset.entry()).policy.as_ref());
+        for (rule, tally) in ruleset.rules().iter().zip(1..) {
+            counters.note(tally, rule.action.verdict().as_ref());
+        }
+        // Databases are held for rules that ask for places, and for no others.
+        let databases = if has_places(&ruleset) { databases.to_vec() } else { Vec::new() };
+        Ok(Edition { live, counters, databases, default })
+    }
+
+    /// The same with other rules over the same compilation.
+    fn with(&self, live: LiveRules) -> Edition {
+        let (counters, databases) = (Arc::clone(&self.counters), self.databases.clone());
+        Edition { live, counters, databases, default: self.default }
+    }
+
+    /// This with a change, unless all has to be compiled anew.
+    fn changed(&self, change: &Change) -> Option<Edition> {
+        let live = self.live.changed(change)?;
+        let fits = self.counters.has_room_for(live.tallies());
+        if !fits || live.changes() > tend::CHANGES_MAX {
+            return None;
+        }
+        if let Change::Insert { rule, .. } | Change::Replace { rule, .. } = change {
+            self.counters.note(live.tallies() - 1, rule.action.verdict().as_ref());
+        }
+        Some(self.with(live))
+    }
+
+    /// Which rule a packet meets; counted, with so many bytes.
+    #[inline]
+    pub fn find(&self, packet: &Packet<'_>, bytes: u64, sets: &PrefixSets) -> Decision {
+        let lane = self.counters.lane();
+        self.live.find(packet, &self.sets(sets), |tally| lane.add(tally, bytes))
+    }
+
+    /// Which rules packets meet, in order; counted, each with its bytes.
+    ///
+    /// # Panics
+    /// When there are fewer bytes than packets.
+    pub fn find_batch(
+        &self,
+        packets: &[Packet<'_>],
+        bytes: &[u64],
+        sets: &PrefixSets,
+    ) -> Vec<Decision> {
+        assert!(bytes.len() >= packets.len(), "the length of each packet");
+        let lane = self.counters.lane();
+        let count = |place: usize, tally| lane.add(tally, bytes[place]);
+        self.live.find_batch(packets, &self.sets(sets), count)
+    }
+
+    /// The rule of a number.
+    pub fn rule(&self, number: u32) -> Option<&Rule> {
+        self.live.rule(number)
+    }
+
+    /// How many rules there are.
+    pub fn rules(&self) -> usize {
+        self.live.len()
+    }
+
+    /// The rules as they are, and their numbers by their ids. Costs a copy.
+    pub fn to_ruleset(&self) -> (Ruleset, Vec<u32>) {
+        self.live.to_ruleset()
+    }
+
+    /// The chains and sets, and the rules that were compiled; not those put in and taken out since.
+    pub fn compiled_ruleset(&self) -> &Ruleset {
+        self.live.compiled_ruleset()
+    }
+
+    /// Changes that are not yet compiled into the rest.
+    pub fn changes(&self) -> usize {
+        self.live.changes()
+    }
+
+    /// What compiled forms and counters take.
+    pub fn memory_bytes(&self) -> usize {
+        self.live.memory_bytes() + self.counters.memory_bytes()
+    }
+
+    /// The plan of a family in words: which form, why, bytes, nanoseconds.
+    pub fn plan(&self, family: Family) -> String {
+        self.live.matcher().info(family).to_string()
+    }
+
+    /// Whether the slowest form stands for a family because no faster one fits into the budget.
+    pub fn is_short_of_memory(&self, family: Family) -> bool {
+        self.live.matcher().is_short_of_memory(family)
+    }
+
+    /// Why a packet meets the rule that decides: what became of it, and each rule that was asked
+    /// before, in the order of the asking, with the first condition that does not hold. Not counted.
+    pub fn explain(&self, packet: &Packet<'_>, sets: &PrefixSets) -> String {
+        let (ruleset, _) = self.live.to_ruleset();
+        let line = |rule: whered_rules::RuleId| ruleset.rule(rule).origin.to_string();
+        let mut asked = Vec::new();
+        let fate = naive::walk(&ruleset, packet, &self.sets(sets), &mut |rule, unmet| {
+            asked.push((rule, unmet));
+        });
+        let mut told = match fate.rule {
+            Some(rule) => format!("{} by {}", fate.verdict, line(rule)),
+            None => format!("{} by the policy", fate.verdict),
+        };
+        for (rule, unmet) in asked {
+            let reason = match unmet.and_then(|index| ruleset.rule(rule).conditions.get(index)) {
+                Some(condition) => format!("not {}", text::condition_text(condition)),
+                None if Some(rule) == fate.rule => continue,
+                None => "met on the way".to_owned(),
+            };
+            told.push_str(&format!("\n{}: {reason}", line(rule)));
+        }
+        told
+    }
+
+    fn around(&self, options: RulesOptions) -> Surroundings<'_> {
+        Surroundings { databases: &self.databases, default: self.default, options }
+    }
+
+    fn sets<'a>(&'a self, sets: &'a PrefixSets) -> LiveSets<'a> {
         let places = DatabasePlaces { databases: &self.databases, default: self.default };
-        LiveSets { sets, places, now_millis: clock::now_millis() }
-    }
-
-    /// How it is compiled.
-    pub fn matcher(&self) -> &Matcher {
-        &self.matcher
+        LiveSets { sets, places, now_millis: OnceCell::new() }
     }
 }
 
@@ -153,35 +447,31 @@ pub(crate) fn read(source: &RulesetSource, bytes: &[u8]) -> Result<Ruleset, Engi
     let Ok(rules) = std::str::from_utf8(bytes) else {
         return Err(EngineError::new(format!("{file}: it is no text in UTF-8")));
     };
-    let read = match Format::of(rules) {
-        Format::Iptables => iptables::read(&file, rules, iptables::Options::default()),
-        Format::Nft => nft::read(&file, rules, nft::Options::default()),
-        Format::Classbench => classbench::read(&file, rules, classbench::Flags::Read),
-        Format::Own => text::read(&file, rules),
-    };
-    read.map_err(|error| refused(&error))
+    kept::read_text(&file, Format::of(rules), rules).map_err(|error| refused(&error))
 }
 
 /// The first problem stands for all of them: an error is one line.
 fn refused(error: &RulesError) -> EngineError {
-    match error.problems() {
-        [first] => EngineError::new(first.to_string()),
-        [first, rest @ ..] => EngineError::new(format!("{first} (and {} more)", rest.len())),
-        [] => EngineError::new("the ruleset is refused"),
-    }
+    EngineError::new(error.to_string())
+}
+
+fn has_places(ruleset: &Ruleset) -> bool {
+    let mut conditions = ruleset.rules().iter().flat_map(|rule| &rule.conditions);
+    conditions.any(|condition| matches!(condition.test, Test::Place(_)))
 }
 
 /// The prefix sets of one moment.
 struct LiveSets<'a> {
     sets: &'a PrefixSets,
     places: DatabasePlaces<'a>,
-    now_millis: u64,
+    /// Asked for once, by the first set that is.
+    now_millis: OnceCell<u64>,
 }
 
 impl Sets for LiveSets<'_> {
     fn contains(&self, set: &str, address: IpAddr) -> bool {
-        let found =
-            |set: &whered_ip::PrefixSet| set.longest_match(address, self.now_millis).is_some();
+        let now_millis = *self.now_millis.get_or_init(clock::now_millis);
+        let found = |set: &whered_ip::PrefixSet| set.longest_match(address, now_millis).is_some();
         self.sets.read(set, found).unwrap_or(false)
     }
 

@@ -60,8 +60,8 @@ impl std::error::Error for ChangeError {}
 struct Base {
     compiled: Arc<Compiled>,
     /// The same rules as tuple space, for what deletions uncover.
-    whole: Compiled,
-    ids: Vec<RuleId>,
+    whole: Arc<Compiled>,
+    ids: Arc<[RuleId]>,
 }
 
 /// A rule inserted since.
@@ -100,8 +100,8 @@ impl Live {
         assert_eq!(ids.len(), compiled.rules().list().len(), "a name for each rule");
         let rules = compiled.rules().clone();
         let boxes = Boxes::of(&rules);
-        let whole = Compiled::new(rules, &boxes, Form::Tuples(Tuples::build(&boxes)));
-        let base = Arc::new(Base { compiled, whole, ids });
+        let whole = Arc::new(Compiled::new(rules, &boxes, Form::Tuples(Tuples::build(&boxes))));
+        let base = Arc::new(Base { compiled, whole, ids: ids.into() });
         Live { base, dead: None, inserted: Arc::new([]), overlay: None }
     }
 
@@ -195,6 +195,65 @@ impl Live {
         let mut dead = self.dead.as_ref().map_or_else(|| vec![0; words], |dead| dead.to_vec());
         dead[slot / 64] |= 1 << (slot % 64);
         Ok(Live { dead: Some(dead.into()), ..self.clone() })
+    }
+
+    /// With these slots of the base dead, and no others.
+    ///
+    /// # Panics
+    ///
+    /// When the base has no such slot.
+    pub fn with_dead(&self, slots: impl IntoIterator<Item = u32>) -> Live {
+        let mut dead = vec![0; self.base.ids.len().div_ceil(64)];
+        for slot in slots {
+            dead[slot as usize / 64] |= 1 << (slot % 64);
+        }
+        let any = dead.iter().any(|&word| word != 0);
+        Live { dead: any.then(|| dead.into()), ..self.clone() }
+    }
+
+    /// With these rules inserted, and no others: each with the base slot that it comes before, in
+    /// their order. Costs the compilation of the overlay.
+    ///
+    /// # Errors
+    ///
+    /// A rule's conditions are at fault.
+    ///
+    /// # Panics
+    ///
+    /// When the slots fall.
+    pub fn with_inserted(&self, rules: Vec<(RuleId, u32, Rule)>) -> Result<Live, ChangeError> {
+        assert!(rules.is_sorted_by_key(|one| one.1), "inserted rules in their order");
+        let mut inserted = Vec::with_capacity(rules.len());
+        for (id, before, mut rule) in rules {
+            normalise(&mut rule, self.family()).map_err(|(field, kind)| {
+                ChangeError::Rule(RuleError::new(inserted.len(), field, kind))
+            })?;
+            inserted.push(Inserted { id, before, rule });
+        }
+        Ok(self.with(inserted))
+    }
+
+    /// The same with another form of the base, compiled from the same rules.
+    ///
+    /// # Panics
+    ///
+    /// When it has another number of rules.
+    pub fn with_form(&self, compiled: Arc<Compiled>) -> Live {
+        assert_eq!(self.base.ids.len(), compiled.rules().list().len(), "the same rules");
+        let Base { whole, ids, .. } = &*self.base;
+        let base = Base { compiled, whole: Arc::clone(whole), ids: Arc::clone(ids) };
+        Live { base: Arc::new(base), ..self.clone() }
+    }
+
+    /// How many slots the base has; inserted rules have the slots behind.
+    pub fn base_slots(&self) -> usize {
+        self.base.ids.len()
+    }
+
+    /// What the forms take: the base's, the one for what deletions uncover, the overlay's.
+    pub fn memory_bytes(&self) -> usize {
+        let overlay = self.overlay.as_ref().map_or(0, |overlay| overlay.memory_bytes());
+        self.base.compiled.memory_bytes() + self.base.whole.memory_bytes() + overlay
     }
 
     /// The rules as they are, in order.

@@ -313,6 +313,22 @@ impl Planner {
         &self.info
     }
 
+    /// Whether everything was tried.
+    pub fn is_done(&self) -> bool {
+        self.next >= self.waiting.len()
+    }
+
+    /// What the result may take.
+    pub fn budget_bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Whether the slowest form stands because those that would be faster do not fit.
+    pub fn is_short_of_memory(&self) -> bool {
+        let is_large = |&(_, trial): &(Candidate, Trial)| trial == Trial::TooLarge;
+        self.info.form == Candidate::Tuples && self.info.tried.iter().any(is_large)
+    }
+
     /// Whether the same split exploded before, and leaves as small cannot help.
     fn is_hopeless(&self, candidate: Candidate) -> bool {
         let Candidate::Graph { split, leaf, .. } = candidate else { return false };

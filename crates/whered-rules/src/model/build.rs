@@ -189,6 +189,48 @@ impl RulesetBuilder {
         })
     }
 
+    /// Asks of a ruleset that was put together otherwise what only the whole shows.
+    pub(super) fn check(ruleset: &Ruleset) -> Result<(), RulesError> {
+        let file = &ruleset.chain(ruleset.entry()).origin.file;
+        let mut problems = Problems::new(file);
+        let builder = RulesetBuilder {
+            file: Arc::clone(file),
+            name: String::new(),
+            family: None,
+            chains: ruleset.chains.clone(),
+            chain_ids: HashMap::new(),
+            declared: vec![true; ruleset.chains.len()],
+            order: Vec::new(),
+            rules: ruleset.rules.clone(),
+            sets: Vec::new(),
+            entry: None,
+        };
+        builder.check_targets(&mut problems);
+        if problems.is_empty() {
+            builder.check_depth(&mut problems);
+        }
+        problems.finish()
+    }
+
+    /// The chains of another ruleset, without their rules, for reading a rule by itself.
+    pub(crate) fn with_chains_of(file: &str, ruleset: &Ruleset) -> RulesetBuilder {
+        let mut builder = RulesetBuilder::new(file);
+        for (chain, index) in ruleset.chains.iter().zip(0..) {
+            builder.chain_ids.insert(chain.name.clone(), ChainId(index));
+            builder.chains.push(Chain { rules: Vec::new(), ..chain.clone() });
+            builder.declared.push(true);
+        }
+        builder
+    }
+
+    /// The one rule that was added, when the chains that it calls are there.
+    pub(crate) fn into_rule(mut self) -> Result<Rule, RulesError> {
+        let mut problems = Problems::new(&self.file);
+        self.check_targets(&mut problems);
+        problems.finish()?;
+        Ok(self.rules.pop().expect("a rule was read"))
+    }
+
     /// A chain that was mentioned before its declaration has too low a number until now.
     fn number_chains_as_declared(&mut self) {
         let mut new_ids = vec![ChainId(0); self.chains.len()];

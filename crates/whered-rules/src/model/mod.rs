@@ -21,6 +21,7 @@
 mod action;
 mod build;
 mod condition;
+mod edit;
 mod place;
 
 use std::fmt;
@@ -31,6 +32,7 @@ pub use build::RulesetBuilder;
 pub use condition::{
     AddressItem, Condition, IcmpMatch, InterfacePattern, Side, Test, ranges_of_addresses,
 };
+pub use edit::{At, Draft, EditError, INSERTED, Spot, Undo};
 pub use place::{Comparison, Point, Predicate, Subject};
 
 use crate::packet::Family;

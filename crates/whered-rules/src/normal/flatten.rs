@@ -47,27 +47,33 @@ pub(super) fn flatten(
         lowering,
         options,
         entries: Vec::new(),
+        starts: Vec::new(),
         ranges: 0,
         steps: 0,
         marks: Vec::new(),
         mark_pairs: 0,
     };
     let mut policy = Verdict::Continue;
+    let entry_rules = ruleset.chain(ruleset.entry()).rules.len();
     if concerned {
         flattening.chain(ruleset.entry(), vec![Conjunction::always()], true)?;
         if let Some(of_entry) = &ruleset.chain(ruleset.entry()).policy {
             policy = of_entry.clone();
         }
     }
-    let Flattening { lowering, entries, .. } = flattening;
+    let Flattening { lowering, entries, mut starts, .. } = flattening;
     let Lowering { domain, interfaces, bits, places, .. } = lowering;
-    Ok(NormalForm { family, rules: entries, policy, domain, interfaces, bits, places })
+    starts.resize(entry_rules + 1, entries.len() as u32);
+    let (interfaces, places) = (interfaces.into_owned(), places.into_owned());
+    Ok(NormalForm { family, rules: entries, starts, policy, domain, interfaces, bits, places })
 }
 
 struct Flattening<'r> {
     lowering: Lowering<'r>,
     options: Options,
     entries: Vec<NormalRule>,
+    /// Where the entries of each rule of the entry chain begin.
+    starts: Vec<u32>,
     ranges: usize,
     steps: usize,
     /// Who has set which bits of the mark so far, and under which conditions.
@@ -86,6 +92,9 @@ impl Flattening<'_> {
         let ruleset = self.lowering.ruleset;
         for &rule_id in &ruleset.chain(id).rules {
             let rule = ruleset.rule(rule_id);
+            if is_entry {
+                self.starts.push(self.entries.len() as u32);
+            }
             self.check_mark(rule, &paths)?;
             let own = self.lowering.rule(rule, |_| true);
             let met = self.both(&paths, &own, id)?;

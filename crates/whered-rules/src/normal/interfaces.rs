@@ -57,6 +57,16 @@ impl InterfaceTable {
         found.map_or(0, |&(_, number)| number)
     }
 
+    /// Whether a pattern has a number.
+    pub(super) fn knows(&self, pattern: &InterfacePattern) -> bool {
+        match pattern {
+            InterfacePattern::Exact(name) => self.exact.contains_key(name),
+            InterfacePattern::Begins(start) => {
+                start.is_empty() || self.beginnings.iter().any(|(known, _)| known == start)
+            }
+        }
+    }
+
     /// The largest number.
     pub fn largest(&self) -> u16 {
         (self.exact.len() + self.beginnings.len()) as u16

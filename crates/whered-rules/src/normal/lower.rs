@@ -8,12 +8,13 @@
 //!
 //! Concurrency: plain data. Cost: linear in the conditions' ranges.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 
-use super::Bit;
 use super::conjunction::{Conjunction, Domain, Field};
 use super::interfaces::InterfaceTable;
 use super::places::{PlaceTable, Places, side_index};
+use super::{Bit, NormalForm};
 use crate::error::{Problems, RulesError};
 use crate::model::{Condition, IcmpMatch, Origin, Rule, Ruleset, Side, Test, ranges_of_addresses};
 use crate::packet::{Family, PORT_PROTOCOLS};
@@ -26,11 +27,11 @@ const MARK_RANGES_LIMIT: u64 = 16;
 pub(super) struct Lowering<'r> {
     pub(super) ruleset: &'r Ruleset,
     pub(super) domain: Domain,
-    pub(super) interfaces: InterfaceTable,
+    pub(super) interfaces: Cow<'r, InterfaceTable>,
     pub(super) bits: Vec<Bit>,
     set_numbers: HashMap<(Side, &'r str), u16>,
     mark_numbers: HashMap<(u32, u32), u16>,
-    pub(super) places: [PlaceTable; 2],
+    pub(super) places: Cow<'r, [PlaceTable; 2]>,
     port_protocols: Ranges,
 }
 
@@ -53,16 +54,15 @@ impl<'r> Lowering<'r> {
             largest_interface: interfaces.largest(),
             largest_class: [largest(0), largest(1)],
         };
-        let protocols = PORT_PROTOCOLS.iter().map(|&number| (number.into(), number.into()));
         let mut lowering = Lowering {
             ruleset,
             domain,
-            interfaces,
+            interfaces: Cow::Owned(interfaces),
             bits: Vec::new(),
             set_numbers: HashMap::new(),
             mark_numbers: HashMap::new(),
-            places,
-            port_protocols: Ranges::new(protocols.collect()),
+            places: Cow::Owned(places),
+            port_protocols: port_protocols(),
         };
         for rule in ruleset.rules() {
             for condition in &rule.conditions {
@@ -76,6 +76,49 @@ impl<'r> Lowering<'r> {
             }
         }
         Ok(lowering)
+    }
+
+    /// The same for rules that are put in later, with the tables that a form has.
+    pub(super) fn again(ruleset: &'r Ruleset, form: &'r NormalForm) -> Lowering<'r> {
+        let (mut set_numbers, mut mark_numbers) = (HashMap::new(), HashMap::new());
+        for (bit, number) in form.bits.iter().zip(0..) {
+            match bit {
+                Bit::Set { side, name, .. } => {
+                    set_numbers.insert((*side, name.as_str()), number);
+                }
+                Bit::Mark { value, mask } => {
+                    mark_numbers.insert((*value, *mask), number);
+                }
+            }
+        }
+        Lowering {
+            ruleset,
+            domain: form.domain,
+            interfaces: Cow::Borrowed(&form.interfaces),
+            bits: Vec::new(),
+            set_numbers,
+            mark_numbers,
+            places: Cow::Borrowed(&form.places),
+            port_protocols: port_protocols(),
+        }
+    }
+
+    /// Whether everything that a rule asks for has a number.
+    pub(super) fn knows(&self, rule: &Rule) -> bool {
+        rule.conditions.iter().all(|condition| match &condition.test {
+            Test::Set(side, name) => self.set_numbers.contains_key(&(*side, name.as_str())),
+            Test::Place(predicate) => {
+                self.places[side_index(predicate.side)].knows(&predicate.to_string())
+            }
+            Test::Mark { value, mask } => {
+                mark_ranges(*value, *mask).is_some()
+                    || self.mark_numbers.contains_key(&(*value, *mask))
+            }
+            Test::Input(list) | Test::Output(list) => {
+                list.iter().all(|pattern| self.interfaces.knows(pattern))
+            }
+            _ => true,
+        })
     }
 
     fn number_set(&mut self, side: Side, name: &'r str, at: &Origin) -> Result<(), RulesError> {
@@ -243,6 +286,11 @@ fn resolve(
     }
     problems.finish()?;
     Ok(lists.map(PlaceTable::build))
+}
+
+/// The protocols that have ports.
+fn port_protocols() -> Ranges {
+    Ranges::new(PORT_PROTOCOLS.iter().map(|&number| (number.into(), number.into())).collect())
 }
 
 fn numbers<T: Into<u128> + Copy>(list: &[(T, T)]) -> Ranges {

@@ -36,10 +36,11 @@ use std::net::IpAddr;
 
 pub use conjunction::{Conjunction, Domain, Field};
 pub use interfaces::InterfaceTable;
+use lower::Lowering;
 pub use places::{NoPlaces, PlaceTable, Places};
 
 use crate::error::RulesError;
-use crate::model::{RuleId, Ruleset, Side, Verdict};
+use crate::model::{Rule, RuleId, Ruleset, Side, Verdict};
 use crate::naive::{Outcome, Sets};
 use crate::packet::{Family, Packet, address_number};
 use crate::ranges::Ranges;
@@ -112,6 +113,10 @@ pub struct NormalForm {
     pub family: Family,
     /// The entries in order.
     pub rules: Vec<NormalRule>,
+    /// Where the entries of each rule of the chain that packets enter begin, and the end: what a
+    /// rule of that chain became, calls of other chains included, stands together, and does not
+    /// depend on its neighbours.
+    pub starts: Vec<u32>,
     /// What becomes of packets that no entry decides.
     pub policy: Verdict,
     /// How large the numbers of each field can get.
@@ -138,6 +143,14 @@ impl NormalForm {
         options: Options,
     ) -> Result<NormalForm, RulesError> {
         flatten::flatten(ruleset, family, places, options)
+    }
+
+    /// What a rule of the chain that packets enter becomes when it is put in later: conjunctions that
+    /// exclude each other. `None` when it asks for an interface, a set, a mark or a place that no rule
+    /// of this form asks for, since what is numbered then is another thing.
+    pub fn lower(&self, ruleset: &Ruleset, rule: &Rule) -> Option<Vec<Conjunction>> {
+        let lowering = Lowering::again(ruleset, self);
+        lowering.knows(rule).then(|| lowering.rule(rule, |_| true))
     }
 
     /// The numbers of a packet in every field of this normal form.

@@ -120,6 +120,11 @@ impl PlaceTable {
         self.truths.len()
     }
 
+    /// Whether the classes tell where a predicate, by its text, is true.
+    pub(super) fn knows(&self, predicate: &str) -> bool {
+        self.predicates.contains_key(predicate)
+    }
+
     /// The classes where a predicate, by its text, is true.
     pub(super) fn classes_of(&self, predicate: &str) -> Ranges {
         let Some(&number) = self.predicates.get(predicate) else { return Ranges::empty() };

@@ -20,8 +20,8 @@ mod write;
 #[cfg(test)]
 mod text_tests;
 
-pub use parse::read;
 pub(crate) use parse::read_counters;
+pub use parse::{read, read_rule};
 pub(crate) use tests_of_rule::read_address;
 pub(crate) use write::{Counted, Quoted};
 pub use write::{condition_text, rule_text, write};

@@ -11,7 +11,9 @@ use std::sync::Arc;
 
 use super::lex::{Kind, Token, split};
 use crate::error::{Problems, RulesError};
-use crate::model::{Action, AddressItem, ChainId, Counters, Ruleset, RulesetBuilder, Verdict};
+use crate::model::{
+    Action, AddressItem, ChainId, Counters, Rule, Ruleset, RulesetBuilder, Verdict,
+};
 use crate::names::parse_number;
 use crate::packet::Family;
 
@@ -39,6 +41,25 @@ pub fn read(file: &str, text: &str) -> Result<Ruleset, RulesError> {
     // no line was lost; a lost line may have been the missing chain.
     parser.problems.finish()?;
     parser.builder.build()
+}
+
+/// Reads one rule by itself, for a ruleset whose chains it may call; `file` is the name that problems
+/// carry. Chain and origin are for the caller to set.
+///
+/// # Errors
+///
+/// The problems of the text, with line and column.
+pub fn read_rule(file: &str, text: &str, of: &Ruleset) -> Result<Rule, RulesError> {
+    let mut problems = Problems::new(&file.into());
+    let tokens = split(text, &mut problems);
+    let builder = RulesetBuilder::with_chains_of(file, of);
+    let mut parser = Parser { tokens, at: 0, problems, builder };
+    // A rule that was noted as wrong is told below.
+    if parser.rule(of.entry()).is_ok() && parser.peek().kind != Kind::FileEnd {
+        let _noted: Step<()> = parser.refuse("one rule");
+    }
+    parser.problems.finish()?;
+    parser.builder.into_rule()
 }
 
 pub(super) struct Parser<'t> {

@@ -9,6 +9,7 @@ use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
+use whered_engine::RulesOptions;
 use whered_engine::store::SyncPolicy;
 
 use super::error::ConfigError;
@@ -49,9 +50,11 @@ const JOURNAL: Keys = Keys {
 const SNAPSHOT: Keys =
     Keys { title: "[snapshot]", allowed: &["journal_size_bytes", "interval_seconds"], later: &[] };
 
+const RULES: Keys = Keys { title: "[rules]", allowed: &["memory_bytes"], later: &[] };
+
 /// The tables of this module.
 #[cfg(test)]
-pub(super) const TABLES: [&Keys; 4] = [&HTTP, &DNS, &JOURNAL, &SNAPSHOT];
+pub(super) const TABLES: [&Keys; 5] = [&HTTP, &DNS, &JOURNAL, &SNAPSHOT, &RULES];
 
 pub(super) const THREADS: RangeInclusive<u64> = 1..=256;
 pub(super) const CONNECTIONS: RangeInclusive<u64> = 1..=1_000_000;
@@ -74,6 +77,8 @@ const SAMPLE: RangeInclusive<u64> = 1..=1_000_000_000;
 const SELF_TEXT_MAX: usize = 128;
 /// One by one below; above, what a call takes without the others' waiting long.
 const UDP_BATCH: RangeInclusive<u64> = 1..=BATCH_SIZE_MAX as u64;
+/// Less holds no ruleset worth compiling; more than a TiB nobody means.
+const RULES_BYTES: RangeInclusive<u64> = 64 * 1024..=1 << 40;
 /// RFC 1035 section 4.2.1 below; what reassembles on every path above.
 const UDP_SIZE: RangeInclusive<u64> = 512..=4096;
 
@@ -237,6 +242,14 @@ pub(super) fn read_snapshot(
     }
     if let Some(seconds) = section.integer("interval_seconds", INTERVAL_SECONDS)? {
         config.interval = Some(Duration::from_secs(seconds.value));
+    }
+    Ok(())
+}
+
+/// Reads `[rules]`.
+pub(super) fn read_rules(top: &Section<'_>, options: &mut RulesOptions) -> Result<(), ConfigError> {
+    if let Some(section) = top.table("rules", &RULES)? {
+        set(&mut options.memory_bytes, section.integer("memory_bytes", RULES_BYTES)?);
     }
     Ok(())
 }

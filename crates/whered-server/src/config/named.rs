@@ -26,7 +26,8 @@ const DATABASE: Keys = Keys {
     later: &[],
 };
 const ZONE: Keys = Keys { title: "[[zone]]", allowed: &["name", "path"], later: &["reload"] };
-const RULESET: Keys = Keys { title: "[[ruleset]]", allowed: &["name", "path"], later: &["reload"] };
+const RULESET: Keys =
+    Keys { title: "[[ruleset]]", allowed: &["name", "path", "reload"], later: &[] };
 const POOL: Keys = Keys {
     title: "[[pool]]",
     allowed: &["name", "owners", "policy", "answers", "ttl_seconds", "when_all_down", "site"],
@@ -110,7 +111,11 @@ pub(super) fn read_rulesets(top: &Section<'_>) -> Result<Vec<RulesetSource>, Con
     let mut names = Names::new("ruleset");
     let read = |section: &Section<'_>| {
         let (name, path) = name_and_path(section, &mut names)?;
-        Ok(RulesetSource { name, path })
+        let mut source = RulesetSource::new(name, path);
+        if let Some(reload) = read_choice(section, "reload")? {
+            source.reload = reload;
+        }
+        Ok(source)
     };
     top.tables("ruleset", &RULESET)?.iter().map(read).collect()
 }

@@ -9,7 +9,7 @@
 //!
 //! At the same time: one thread runs all connections; searches run on up to [`SEARCHES`] others.
 //! Limits: connections (configured), [`URI_BYTES_MAX`] of path and query, [`REQUEST_TIME`] for
-//! an answer, [`listen::PROGRESS`] between answers; request bodies are not read.
+//! an answer, [`listen::PROGRESS`] between answers; request bodies are read by one route, up to 2 MB.
 
 mod counters;
 mod databases;
@@ -19,6 +19,7 @@ mod listen;
 mod near;
 mod query;
 mod refusal;
+mod rules;
 
 use std::io;
 use std::net::SocketAddr;
@@ -30,7 +31,7 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
-use axum::routing::get;
+use axum::routing::{get, post};
 use serde_json::json;
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
@@ -137,14 +138,19 @@ fn router(door: Arc<Door>) -> Router {
         .route("/v1/databases/{name}", get(databases::one))
         .route("/v1/databases/{name}/networks", get(databases::networks))
         .route("/v1/collections/{name}/near", get(near::near))
+        .route("/v1/rules", get(rules::list))
+        .route("/v1/rules/{name}", get(rules::one))
+        .route("/v1/rules/{name}/match", post(rules::find))
         .fallback(async || {
             let message = "no such path; paths: /healthz, /metrics, /v1/ip/{address}, \
                            /v1/databases, /v1/databases/{name}, \
-                           /v1/databases/{name}/networks, /v1/collections/{name}/near";
+                           /v1/databases/{name}/networks, /v1/collections/{name}/near, \
+                           /v1/rules, /v1/rules/{name}, /v1/rules/{name}/match";
             HttpError::new(StatusCode::NOT_FOUND, Some("path"), message)
         })
         .method_not_allowed_fallback(async || {
-            let message = "method not allowed; allowed: GET, HEAD";
+            let message = "method not allowed; allowed: GET, HEAD, and POST for \
+                           /v1/rules/{name}/match";
             HttpError::new(StatusCode::METHOD_NOT_ALLOWED, Some("method"), message)
         })
         .layer(middleware::from_fn_with_state(Arc::clone(&door), guard))
@@ -186,6 +192,9 @@ fn route_of(path: &str) -> &'static str {
         ["", "v1", "databases", _] => "/v1/databases/{name}",
         ["", "v1", "databases", _, "networks"] => "/v1/databases/{name}/networks",
         ["", "v1", "collections", _, "near"] => "/v1/collections/{name}/near",
+        ["", "v1", "rules"] => "/v1/rules",
+        ["", "v1", "rules", _] => "/v1/rules/{name}",
+        ["", "v1", "rules", _, "match"] => "/v1/rules/{name}/match",
         _ => "other",
     }
 }

@@ -1,11 +1,11 @@
-//! Databases follow their files: a thread that watches, and one that builds.
+//! Databases and rulesets follow their files: a thread that watches, and one that builds.
 //!
 //! Not for: SIGHUP (the program asks [`crate::Server::reload`]), nor for reading files (the engine
 //! opens and verifies them). Lookups know nothing of this: they take the generation that serves.
 //!
 //! ```text
 //! inotify ──event──┐                       ┌── name ──> builder (lowest priority)
-//!                  ├─> watcher: stat, wait ┤                │ engine.reload_database
+//!                  ├─> watcher: stat, wait ┤                │ engine.reload_database, _ruleset
 //! clock ───tick────┘   until it is quiet   └── outcome <────┘
 //! ```
 //!
@@ -21,6 +21,7 @@ mod folders;
 mod priority;
 mod watcher;
 
+use std::fmt;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -29,7 +30,24 @@ use std::thread::{Builder, JoinHandle};
 
 use whered_engine::{Engine, ReloadFailure};
 
+pub(crate) use priority::lower as lower_priority;
 pub(crate) use priority::with_lowest_priority;
+
+/// What follows a file; names of each kind are told apart.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Name {
+    Database(String),
+    Ruleset(String),
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Name::Database(name) => write!(f, "database '{name}'"),
+            Name::Ruleset(name) => write!(f, "ruleset '{name}'"),
+        }
+    }
+}
 
 /// What the watcher is told.
 enum Message {
@@ -38,17 +56,20 @@ enum Message {
     /// The configuration was reloaded.
     Configured,
     /// The builder is done.
-    Built { name: String, outcome: Result<u64, ReloadFailure> },
+    Built { name: Name, outcome: Result<u64, ReloadFailure> },
     /// The server stops.
     Stop,
 }
 
-/// Loads a database. A panic, which no file should lead to, costs this load only.
-fn build(engine: &Engine, name: &str) -> Result<u64, ReloadFailure> {
-    let load = AssertUnwindSafe(|| engine.reload_database(name));
+/// Loads a database or a ruleset. A panic, which no file should lead to, costs this load only.
+fn build(engine: &Engine, name: &Name) -> Result<u64, ReloadFailure> {
+    let load = AssertUnwindSafe(|| match name {
+        Name::Database(name) => engine.reload_database(name),
+        Name::Ruleset(name) => engine.reload_ruleset(name),
+    });
     catch_unwind(load).unwrap_or_else(|_| {
         Err(ReloadFailure {
-            message: format!("database '{name}': loading it has failed inside the server"),
+            message: format!("{name}: loading it has failed inside the server"),
             at_millis: engine.now_millis(),
             file: None,
             is_changing: false,
@@ -69,7 +90,7 @@ impl Reloader {
     /// The system has no thread left.
     pub(crate) fn start(engine: &Arc<Engine>) -> io::Result<Reloader> {
         let (messages, received) = mpsc::channel();
-        let (jobs, names) = mpsc::channel::<String>();
+        let (jobs, names) = mpsc::channel::<Name>();
         let (builder_engine, built) = (Arc::clone(engine), messages.clone());
         Builder::new().name("whered-build".to_owned()).spawn(move || {
             priority::lower();

@@ -6,7 +6,7 @@
 
 /// Gives the calling thread the lowest priority, where the system has one for threads.
 #[allow(unsafe_code, reason = "setpriority is a system call")]
-pub(super) fn lower() {
+pub(crate) fn lower() {
     #[cfg(target_os = "linux")]
     {
         const LOWEST: libc::c_int = 19;
@@ -14,7 +14,7 @@ pub(super) fn lower() {
         let result = unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, LOWEST) };
         if result != 0 {
             let error = std::io::Error::last_os_error();
-            tracing::warn!("databases are built at full priority: {error}");
+            tracing::warn!("a thread of the background has full priority: {error}");
         }
     }
 }

@@ -1,7 +1,7 @@
-//! The watcher's loop: events and ticks come in, names of databases to load go out.
+//! The watcher's loop: events and ticks come in, names of databases and rulesets to load go out.
 //!
 //! Not for: when a state is tried ([`super::candidate`]), which folders matter
-//! ([`super::folders`]). Cost: a `stat` for each database and look; a busy folder makes no more
+//! ([`super::folders`]). Cost: a `stat` for each file and look; a busy folder makes no more
 //! looks than one in [`EVENT_PAUSE`].
 
 use std::collections::BTreeMap;
@@ -12,11 +12,10 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
 use notify::{EventKind, RecommendedWatcher, RecursiveMode, Watcher as _, event::AccessKind};
-use whered_engine::{Engine, FileState, NamedDatabase, ReloadFailure, ReloadMode};
+use whered_engine::{Engine, FileState, Generation, ReloadFailure, ReloadMode};
 
-use super::Message;
 use super::candidate::{Candidate, Seen, Step};
-use super::folders;
+use super::{Message, Name, folders};
 
 /// How often `poll` looks.
 const POLL_TIME: Duration = Duration::from_secs(1);
@@ -28,9 +27,9 @@ const EVENT_PAUSE: Duration = Duration::from_millis(20);
 /// Between looks.
 pub(super) struct Watcher {
     engine: Arc<Engine>,
-    jobs: Sender<String>,
+    jobs: Sender<Name>,
     messages: Sender<Message>,
-    files: BTreeMap<String, Watched>,
+    files: BTreeMap<Name, Watched>,
     /// `None` where the system has no more of it: the databases are looked at every second.
     system: Option<RecommendedWatcher>,
     /// The folders that are watched, with what tells a new folder of the same name.
@@ -40,7 +39,35 @@ pub(super) struct Watcher {
     building: bool,
 }
 
-/// One database's file.
+/// What a generation says about one file.
+struct Served {
+    name: Name,
+    path: PathBuf,
+    reload: ReloadMode,
+    state: FileState,
+}
+
+/// Every file that a generation was read from.
+fn served(generation: &Generation) -> Vec<Served> {
+    let databases = generation.databases().iter().map(|named| Served {
+        name: Name::Database(named.name.clone()),
+        path: named.source.path.clone(),
+        reload: named.source.reload,
+        state: named.file,
+    });
+    let rulesets = generation.rulesets().iter().filter_map(|named| {
+        let file = named.file.as_ref()?;
+        Some(Served {
+            name: Name::Ruleset(named.name.clone()),
+            path: file.source.path.clone(),
+            reload: file.source.reload,
+            state: file.state,
+        })
+    });
+    databases.chain(rulesets).collect()
+}
+
+/// One file.
 struct Watched {
     candidate: Candidate,
     due: Instant,
@@ -51,7 +78,7 @@ struct Watched {
 impl Watcher {
     pub(super) fn new(
         engine: Arc<Engine>,
-        jobs: Sender<String>,
+        jobs: Sender<Name>,
         messages: Sender<Message>,
     ) -> Watcher {
         let (files, folders) = (BTreeMap::new(), BTreeMap::new());
@@ -85,12 +112,12 @@ impl Watcher {
         }
     }
 
-    /// Takes the databases that the generation has now.
+    /// Takes the files that the generation has now.
     fn configure(&mut self) {
-        let generation = self.engine.generation();
+        let served = served(&self.engine.generation());
         let mut known = std::mem::take(&mut self.files);
-        for named in generation.databases() {
-            if named.source.reload != ReloadMode::Off {
+        for named in &served {
+            if named.reload != ReloadMode::Off {
                 let file = known.remove(&named.name).unwrap_or_else(|| Watched {
                     candidate: Candidate::default(),
                     due: Instant::now(),
@@ -99,16 +126,15 @@ impl Watcher {
                 self.files.insert(named.name.clone(), Watched { due: Instant::now(), ..file });
             }
         }
-        self.watch_folders(generation.databases());
+        self.watch_folders(&served);
     }
 
-    /// Databases that are told of changes are looked at then.
+    /// Files that are told of changes are looked at then.
     fn bring_forward(&mut self, at: Instant) {
         self.moved = true;
-        let generation = self.engine.generation();
-        for (name, file) in &mut self.files {
-            let mode = generation.database(name).map(|named| named.source.reload);
-            if mode == Some(ReloadMode::Notify) {
+        for named in served(&self.engine.generation()) {
+            let file = self.files.get_mut(&named.name);
+            if let (Some(file), ReloadMode::Notify) = (file, named.reload) {
                 file.due = file.due.min(at);
             }
         }
@@ -116,21 +142,21 @@ impl Watcher {
 
     /// Looks at every file whose time has come.
     fn look(&mut self) {
-        let (generation, now) = (self.engine.generation(), Instant::now());
+        let (served, now) = (served(&self.engine.generation()), Instant::now());
         // Folders come before files: what changes after a look is told by then.
         if self.moved && self.files.values().any(|file| file.due <= now) {
             self.moved = false;
-            self.watch_folders(generation.databases());
+            self.watch_folders(&served);
         }
-        for (name, file) in &mut self.files {
-            let Some(named) = generation.database(name) else { continue };
+        for named in &served {
+            let Some(file) = self.files.get_mut(&named.name) else { continue };
             if file.due > now {
                 continue;
             }
-            let is_told = named.source.reload == ReloadMode::Notify && self.system.is_some();
+            let is_told = named.reload == ReloadMode::Notify && self.system.is_some();
             let regularly = now + if is_told { UNTOLD_TIME } else { POLL_TIME };
-            let seen = FileState::of(&named.source.path).ok();
-            file.due = match file.candidate.look(seen, named.file, now) {
+            let seen = FileState::of(&named.path).ok();
+            file.due = match file.candidate.look(seen, named.state, now) {
                 Step::Nothing => regularly,
                 // Whoever polls looks once a second and no more.
                 Step::LookAt(at) => {
@@ -144,7 +170,7 @@ impl Watcher {
                 Step::Load => {
                     file.tried = seen;
                     // A builder that is gone has ended the process's reloading; nothing to do.
-                    self.building = self.jobs.send(name.clone()).is_ok();
+                    self.building = self.jobs.send(named.name.clone()).is_ok();
                     regularly
                 }
             };
@@ -152,25 +178,31 @@ impl Watcher {
     }
 
     /// Tells the log what became of a load.
-    fn built(&mut self, name: &str, outcome: Result<u64, ReloadFailure>) {
+    fn built(&mut self, name: &Name, outcome: Result<u64, ReloadFailure>) {
         self.building = false;
         let file = self.files.get_mut(name);
         match outcome {
             Ok(number) => {
-                if let Some(named) = self.engine.generation().database(name) {
-                    let milliseconds = named.load_time.as_millis();
-                    let (path, state) = (named.source.path.display(), named.file);
+                let generation = self.engine.generation();
+                if let Some(found) = served(&generation).into_iter().find(|one| one.name == *name) {
+                    let time = match name {
+                        Name::Database(name) => generation.database(name).map(|n| n.load_time),
+                        Name::Ruleset(name) => generation.ruleset(name).map(|n| n.compile_time),
+                    };
+                    let milliseconds = time.unwrap_or_default().as_millis();
+                    let Served { path, state, .. } = found;
                     tracing::info!(
-                        "database '{name}' loaded anew in {milliseconds} ms as generation \
-                         {number}: {path} ({state})"
+                        "{name} loaded anew in {milliseconds} ms as generation {number}: {} \
+                         ({state})",
+                        path.display()
                     );
                 }
             }
             Err(failure) => {
                 if failure.is_changing {
-                    tracing::debug!("database '{name}' is still being written: {failure}");
+                    tracing::debug!("{name} is still being written: {failure}");
                 } else {
-                    tracing::error!("database '{name}' serves on as before: {failure}");
+                    tracing::error!("{name} serves on as before: {failure}");
                 }
                 if let Some(file) = file {
                     match failure.is_changing {
@@ -185,10 +217,10 @@ impl Watcher {
     }
 
     /// Watches the folders that lead to the files now, and those only.
-    fn watch_folders(&mut self, databases: &[Arc<NamedDatabase>]) {
-        let told = databases.iter().filter(|named| named.source.reload == ReloadMode::Notify);
+    fn watch_folders(&mut self, served: &[Served]) {
+        let told = served.iter().filter(|named| named.reload == ReloadMode::Notify);
         let wanted: BTreeMap<PathBuf, (u64, u64)> = told
-            .flat_map(|named| folders::on_the_way(&named.source.path))
+            .flat_map(|named| folders::on_the_way(&named.path))
             .filter_map(|folder| identity(&folder).map(|identity| (folder, identity)))
             .collect();
         if wanted == self.folders {

@@ -1,10 +1,12 @@
-//! Rulesets: `RULES.MATCH RULES.MMATCH RULES.EXPLAIN RULES.INFO RULES.LIST`.
+//! Rulesets: `RULES.MATCH MMATCH EXPLAIN INFO LIST GET COUNTERS`, and their changes: `RULES.SET UNSET
+//! INSERT DELETE REPLACE RELOAD`.
 //!
-//! Not for: reading rulesets, which the configuration names. A packet is given by words:
+//! Not for: what a change does (the engine does it). A ruleset of the configuration is its file's;
+//! commands change those that commands have set. A packet is given by words:
 //!
 //! ```text
 //! SRC a DST a PROTO p [SPORT n] [DPORT n] [ICMP type/code] [FLAGS syn,ack] [STATE s]
-//!     [IN interface] [OUT interface] [DSCP n] [MARK n]
+//!     [IN interface] [OUT interface] [DSCP n] [MARK n] [LENGTH bytes]
 //! ```
 //!
 //! In `RULES.MMATCH` each `SRC` begins the next packet.
@@ -12,9 +14,10 @@
 use std::str::FromStr;
 use std::sync::Arc;
 
-use whered_engine::NamedRuleset;
-use whered_engine::rules::naive::Outcome as Fate;
-use whered_engine::rules::{Family, Packet, State, names};
+use serde_json::Value;
+use whered_engine::rules::live::Decision;
+use whered_engine::rules::{At, Format, Packet, State, names, text};
+use whered_engine::{Edition, NamedRuleset, Ticket};
 
 use super::{
     Action, Command, Failure, Flag, Members, Outcome, SYNTAX_ERROR, address, name, no_such,
@@ -22,6 +25,7 @@ use super::{
 use crate::resp::protocol::Args;
 use crate::resp::reply::Reply;
 use crate::resp::session::Session;
+use crate::rules;
 
 const RULES: Command = Command {
     name: "",
@@ -31,7 +35,7 @@ const RULES: Command = Command {
     keys: (0, 0, 0),
     members: Members::None,
     syntax: "ruleset SRC address DST address PROTO protocol [SPORT n] [DPORT n] [ICMP type/code] \
-             [FLAGS names] [STATE state] [IN interface] [OUT interface] [DSCP n] [MARK n]",
+             [FLAGS names] [STATE state] [IN interface] [OUT interface] [DSCP n] [MARK n] [LENGTH bytes]",
     summary: "",
     cost: "O(1), nearly whatever the number of rules",
     since: "0.1.0",
@@ -40,10 +44,45 @@ const RULES: Command = Command {
 
 pub(super) const COMMANDS: &[Command] = &[
     Command {
+        name: "rules.counters",
+        arity: -2,
+        syntax: "ruleset [RESET]",
+        summary: "Gives the packets and bytes that each rule and the policy have counted",
+        cost: "O(N) with N rules",
+        action: Action::Run(counters),
+        ..RULES
+    },
+    Command {
+        name: "rules.delete",
+        arity: 3,
+        flags: &[Flag::Write, Flag::Fast],
+        syntax: "ruleset number",
+        summary: "Takes a rule out of a ruleset",
+        cost: "O(N) with N rules; all are compiled when the rule's chain is one that is called",
+        action: Action::Run(|session, args, reply| {
+            let number = rule_number(args.at(2))?;
+            finish(reply, session.engine().delete_rule(name(args.at(1))?, number)?.ticket)
+        }),
+        ..RULES
+    },
+    Command {
         name: "rules.explain",
-        summary: "Tells why a packet meets the rule that decides about it",
+        summary: "Tells why a packet meets the rule that decides",
         cost: "O(N) with N rules",
         action: Action::Run(explain),
+        ..RULES
+    },
+    Command {
+        name: "rules.get",
+        arity: 2,
+        syntax: "ruleset",
+        summary: "Gives the rules as they are now, as text",
+        cost: "O(N) with N rules",
+        action: Action::Run(|session, args, reply| {
+            let (ruleset, _) = named(session, args)?.edition().to_ruleset();
+            reply.verbatim(text::write(&ruleset).as_bytes());
+            Ok(())
+        }),
         ..RULES
     },
     Command {
@@ -53,6 +92,16 @@ pub(super) const COMMANDS: &[Command] = &[
         summary: "Tells where a ruleset is from and how it is compiled",
         cost: "O(1)",
         action: Action::Run(info),
+        ..RULES
+    },
+    Command {
+        name: "rules.insert",
+        arity: -5,
+        flags: &[Flag::Write, Flag::Fast],
+        syntax: "ruleset BEFORE number|AFTER number|POSITION position [CHAIN chain] rule",
+        summary: "Puts a rule into a ruleset, and gives its number",
+        cost: "O(N) with N rules; all are compiled when the chain is one that is called",
+        action: Action::Run(insert),
         ..RULES
     },
     Command {
@@ -83,43 +132,95 @@ pub(super) const COMMANDS: &[Command] = &[
         action: Action::Run(find_many),
         ..RULES
     },
+    Command {
+        name: "rules.reload",
+        arity: 2,
+        flags: &[Flag::Admin],
+        syntax: "ruleset",
+        summary: "Reads a ruleset's file again; a wrong one leaves the old rules",
+        cost: "O(N) with N rules, which are compiled",
+        action: Action::Run(reload),
+        ..RULES
+    },
+    Command {
+        name: "rules.replace",
+        arity: 4,
+        flags: &[Flag::Write, Flag::Fast],
+        syntax: "ruleset number rule",
+        summary: "Puts another rule in a rule's place",
+        cost: "O(N) with N rules; all are compiled when the rule's chain is one that is called",
+        action: Action::Run(|session, args, reply| {
+            let (number, rule) = (rule_number(args.at(2))?, utf8(args.at(3))?);
+            let written = session.engine().replace_rule(name(args.at(1))?, number, rule)?;
+            finish(reply, written.ticket)
+        }),
+        ..RULES
+    },
+    Command {
+        name: "rules.set",
+        arity: 4,
+        flags: &[Flag::Write, Flag::DenyOom],
+        syntax: "ruleset OWN|IPTABLES|NFT|CLASSBENCH|AUTO text",
+        summary: "Sets a whole ruleset, and gives how many rules it has",
+        cost: "O(N) with N rules, which are compiled",
+        action: Action::Run(set),
+        ..RULES
+    },
+    Command {
+        name: "rules.unset",
+        arity: 2,
+        flags: &[Flag::Write, Flag::Fast],
+        syntax: "ruleset",
+        summary: "Removes a ruleset that RULES.SET has set",
+        cost: "O(1)",
+        action: Action::Run(|session, args, reply| {
+            finish(reply, session.engine().unset_rules(name(args.at(1))?)?.ticket)
+        }),
+        ..RULES
+    },
 ];
 
+fn finish(reply: &mut Reply, ticket: Ticket) -> Outcome {
+    reply.hold(ticket);
+    reply.ok();
+    Ok(())
+}
+
 fn find(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
-    let ruleset = named(session, args)?;
-    let (packet, rest) = read_packet(args.skip(2))?;
+    let edition = named(session, args)?.edition();
+    let (packet, bytes, rest) = read_packet(args.skip(2))?;
     if rest.len() > 0 {
         return Err(SYNTAX_ERROR);
     }
-    let fate = ruleset.find(&packet, session.engine().prefix_sets());
-    write_fate(&ruleset, &fate, reply);
+    let decision = edition.find(&packet, bytes, session.engine().prefix_sets());
+    write_decision(&edition, &decision, reply);
     Ok(())
 }
 
 fn find_many(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
-    let ruleset = named(session, args)?;
-    let mut packets = Vec::new();
+    let edition = named(session, args)?.edition();
+    let (mut packets, mut lengths) = (Vec::new(), Vec::new());
     let mut rest = args.skip(2);
     while rest.len() > 0 {
-        let (packet, later) = read_packet(rest)?;
+        let (packet, bytes, later) = read_packet(rest)?;
         packets.push(packet);
+        lengths.push(bytes);
         rest = later;
     }
-    let fates = ruleset.find_batch(&packets, session.engine().prefix_sets());
-    reply.array(fates.len());
-    fates.iter().for_each(|fate| write_fate(&ruleset, fate, reply));
+    let decisions = edition.find_batch(&packets, &lengths, session.engine().prefix_sets());
+    reply.array(decisions.len());
+    decisions.iter().for_each(|decision| write_decision(&edition, decision, reply));
     Ok(())
 }
 
-/// Verdict, rule number from 1 and `file:line`; nulls where the policy decided.
-fn write_fate(named: &NamedRuleset, fate: &Fate, reply: &mut Reply) {
+/// Verdict, rule number and `file:line`; nulls where the policy decided.
+fn write_decision(edition: &Edition, decision: &Decision, reply: &mut Reply) {
     reply.array(3);
-    reply.bulk(fate.verdict.to_string().as_bytes());
-    match fate.rule {
-        Some(rule) => {
-            let origin = &named.ruleset.rule(rule).origin;
-            reply.count(rule.index() + 1);
-            reply.bulk(format!("{}:{}", origin.file, origin.line).as_bytes());
+    reply.bulk(decision.verdict.to_string().as_bytes());
+    match decision.rule.and_then(|number| Some((number, edition.rule(number)?))) {
+        Some((number, rule)) => {
+            reply.count(number as usize);
+            reply.bulk(rule.origin.to_string().as_bytes());
         }
         None => {
             reply.null();
@@ -130,44 +231,133 @@ fn write_fate(named: &NamedRuleset, fate: &Fate, reply: &mut Reply) {
 
 fn explain(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
     let ruleset = named(session, args)?;
-    let (packet, rest) = read_packet(args.skip(2))?;
+    let (packet, _, rest) = read_packet(args.skip(2))?;
     if rest.len() > 0 {
         return Err(SYNTAX_ERROR);
     }
-    let reasons = ruleset.explain(&packet, session.engine().prefix_sets());
+    let reasons = ruleset.edition().explain(&packet, session.engine().prefix_sets());
     reply.verbatim(reasons.as_bytes());
     Ok(())
 }
 
 fn info(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
-    let named = named(session, args)?;
-    let matcher = named.matcher();
-    let fields = [
-        ("file", named.source.path.display().to_string()),
-        ("rules", named.ruleset.rules().len().to_string()),
-        ("chains", named.ruleset.chains().len().to_string()),
-        ("compile_seconds", format!("{:.3}", named.compile_time.as_secs_f64())),
-        ("bytes", matcher.memory_bytes().to_string()),
-        ("ipv4", matcher.info(Family::Ipv4).to_string()),
-        ("ipv6", matcher.info(Family::Ipv6).to_string()),
-    ];
-    reply.map(fields.len());
-    for (field, value) in fields {
+    let ruleset = named(session, args)?;
+    let pairs = rules::describe(&ruleset);
+    reply.map(pairs.len());
+    for (field, value) in pairs {
         reply.bulk(field.as_bytes());
-        reply.bulk(value.as_bytes());
+        match value {
+            Value::Null => reply.null(),
+            Value::String(text) => reply.bulk(text.as_bytes()),
+            other => reply.bulk(other.to_string().as_bytes()),
+        }
     }
+    Ok(())
+}
+
+/// `policy` with packets and bytes, and `rules` with number, packets and bytes of each in order.
+fn counters(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
+    let is_reset = match args.len() {
+        2 => false,
+        3 if args.is(2, "reset") => true,
+        _ => return Err(SYNTAX_ERROR),
+    };
+    let (rules, policy) = named(session, args)?.counts(is_reset);
+    reply.map(2);
+    reply.bulk(b"policy");
+    reply.array(2);
+    let write = |reply: &mut Reply, count: u64| {
+        reply.integer(i64::try_from(count).unwrap_or(i64::MAX));
+    };
+    write(reply, policy.packets);
+    write(reply, policy.bytes);
+    reply.bulk(b"rules");
+    reply.array(rules.len());
+    for (number, count) in rules {
+        reply.array(3);
+        reply.count(number as usize);
+        write(reply, count.packets);
+        write(reply, count.bytes);
+    }
+    Ok(())
+}
+
+fn set(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
+    const ALLOWED: &str = "a format: own, iptables, nft, classbench, auto";
+    let format = match args.at(2).to_ascii_lowercase().as_slice() {
+        b"own" => Some(Format::Own),
+        b"iptables" => Some(Format::Iptables),
+        b"nft" => Some(Format::Nft),
+        b"classbench" => Some(Format::Classbench),
+        b"auto" => None,
+        _ => return Err(not(args.at(2), ALLOWED)),
+    };
+    let written = session.engine().set_rules(name(args.at(1))?, format, utf8(args.at(3))?)?;
+    reply.hold(written.ticket);
+    reply.count(written.value.rules);
+    Ok(())
+}
+
+fn insert(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
+    let (at, rule) = if args.is(2, "before") {
+        (At::Before(rule_number(args.at(3))?), 4)
+    } else if args.is(2, "after") {
+        (At::After(rule_number(args.at(3))?), 4)
+    } else if args.is(2, "position") {
+        let position = number(args.at(3), "a position from 1 on")?;
+        match args.len() > 5 && args.is(4, "chain") {
+            true => (At::Position(Some(name(args.at(5))?), position), 6),
+            false => (At::Position(None, position), 4),
+        }
+    } else {
+        return Err(SYNTAX_ERROR);
+    };
+    if args.len() != rule + 1 {
+        return Err(SYNTAX_ERROR);
+    }
+    let rule = utf8(args.at(rule))?;
+    let written = session.engine().insert_rule(name(args.at(1))?, at, rule)?;
+    reply.hold(written.ticket);
+    reply.count(written.value as usize);
+    Ok(())
+}
+
+fn reload(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
+    let named = named(session, args)?;
+    if named.file.is_none() {
+        let name = &named.name;
+        return Err(Failure::made(format!(
+            "ERR ruleset '{name}' was set by command, it has no file"
+        )));
+    }
+    session
+        .engine()
+        .reload_ruleset(&named.name)
+        .map_err(|failure| Failure::made(format!("ERR {failure}; the old rules serve on")))?;
+    reply.ok();
     Ok(())
 }
 
 fn named(session: &Session, args: Args<'_>) -> Result<Arc<NamedRuleset>, Failure> {
     let ruleset = name(args.at(1))?;
     let generation = session.engine().generation();
-    generation.ruleset(ruleset).cloned().ok_or_else(|| no_such("ruleset", ruleset))
+    generation.ruleset(ruleset).cloned().ok_or_else(|| match generation.resting(ruleset) {
+        Some(reason) => Failure::made(format!("ERR ruleset '{ruleset}' rests: {reason}")),
+        None => no_such("ruleset", ruleset),
+    })
 }
 
-/// A packet, and the words from the next `SRC` on.
-fn read_packet<'a>(words: Args<'a>) -> Result<(Packet<'a>, Args<'a>), Failure> {
-    let mut packet = Packet::default();
+fn rule_number(text: &[u8]) -> Result<u32, Failure> {
+    number(text, "a rule's number")
+}
+
+fn utf8(text: &[u8]) -> Result<&str, Failure> {
+    std::str::from_utf8(text).map_err(|_| Failure::text("ERR the rules are no text in UTF-8"))
+}
+
+/// A packet with its length, and the words from the next `SRC` on.
+fn read_packet<'a>(words: Args<'a>) -> Result<(Packet<'a>, u64, Args<'a>), Failure> {
+    let (mut packet, mut bytes) = (Packet::default(), 0);
     let (mut has_source, mut has_destination, mut has_protocol) = (false, false, false);
     let mut at = 0;
     while at < words.len() {
@@ -200,6 +390,7 @@ fn read_packet<'a>(words: Args<'a>) -> Result<(Packet<'a>, Args<'a>), Failure> {
                 }
             }
             b"mark" => packet.mark = number(value, "a number from 0 to 4294967295")?,
+            b"length" => bytes = u64::from(number::<u32>(value, "a number of bytes")?),
             _ => return Err(SYNTAX_ERROR),
         }
         at += 2;
@@ -210,7 +401,7 @@ fn read_packet<'a>(words: Args<'a>) -> Result<(Packet<'a>, Args<'a>), Failure> {
     if packet.source.is_ipv4() != packet.destination.is_ipv4() {
         return Err(Failure::text("ERR SRC and DST are of different families"));
     }
-    Ok((packet, words.skip(at)))
+    Ok((packet, bytes, words.skip(at)))
 }
 
 fn not(value: &[u8], allowed: &str) -> Failure {

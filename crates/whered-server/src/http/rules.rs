@@ -1,0 +1,217 @@
+//! `GET /v1/rules`, `GET /v1/rules/{name}` and `POST /v1/rules/{name}/match`.
+//!
+//! The first gives every ruleset's description, the second one description with what each rule has
+//! counted. The third takes one packet as an object, or an array of up to [`PACKETS_MAX`]:
+//!
+//! ```text
+//! {"src": "10.0.0.1", "dst": "192.0.2.1", "proto": "tcp", "dport": 80, "state": "new", "length": 60}
+//!   ──> {"verdict": "accept", "rule": 3, "at": "edge.rules:4", "met": [1]}
+//! ```
+//!
+//! `proto` is a name or a number, `icmp` is `"TYPE/CODE"`, `flags` are names with commas; what is not
+//! said is 0, no interface, untracked. Rules are set and changed by RESP: HTTP changes no data.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use axum::body::Bytes;
+use axum::extract::rejection::{BytesRejection, PathRejection};
+use axum::extract::{Path, State};
+use axum::http::{StatusCode, Uri};
+use axum::response::Response;
+use serde_json::{Map, Value, json};
+use whered_engine::rules::live::Decision;
+use whered_engine::rules::{Counters, Packet, State as Connection, names};
+use whered_engine::{Edition, Generation, NamedRuleset};
+
+use super::error::HttpError;
+use super::query::Parameters;
+use super::{Door, json_response};
+use crate::rules;
+
+/// The most packets of one request.
+const PACKETS_MAX: usize = 10_000;
+
+type Name = Result<Path<String>, PathRejection>;
+
+/// Answers the list.
+pub(crate) async fn list(State(door): State<Arc<Door>>, uri: Uri) -> Result<Response, HttpError> {
+    Parameters::read(&uri, &[])?;
+    let generation = door.engine.generation();
+    let all: Vec<Value> =
+        generation.rulesets().iter().map(|named| Value::Object(description(named))).collect();
+    let body = json!({ "generation": generation.number(), "rulesets": all });
+    Ok(json_response(body.to_string().into_bytes()))
+}
+
+/// Answers one description.
+pub(crate) async fn one(
+    State(door): State<Arc<Door>>,
+    name: Name,
+    uri: Uri,
+) -> Result<Response, HttpError> {
+    let Path(name) = name.map_err(|error| HttpError::bad_request("name", error.body_text()))?;
+    Parameters::read(&uri, &[])?;
+    let generation = door.engine.generation();
+    let named = found(&generation, &name)?;
+    let (rules, policy) = named.counts(false);
+    let shown = |count: Counters| json!({ "packets": count.packets, "bytes": count.bytes });
+    let of_rule = |(number, Counters { packets, bytes }): (u32, Counters)| json!({ "rule": number, "packets": packets, "bytes": bytes });
+    let rules: Vec<Value> = rules.into_iter().map(of_rule).collect();
+    let mut body = description(named);
+    body.insert("counters".to_owned(), json!({ "policy": shown(policy), "rules": rules }));
+    Ok(json_response(Value::Object(body).to_string().into_bytes()))
+}
+
+/// Answers which rules packets meet.
+pub(crate) async fn find(
+    State(door): State<Arc<Door>>,
+    name: Name,
+    uri: Uri,
+    body: Result<Bytes, BytesRejection>,
+) -> Result<Response, HttpError> {
+    let Path(name) = name.map_err(|error| HttpError::bad_request("name", error.body_text()))?;
+    Parameters::read(&uri, &[])?;
+    let body = body.map_err(|error| {
+        HttpError::new(StatusCode::PAYLOAD_TOO_LARGE, Some("body"), error.body_text())
+    })?;
+    let asked: Value =
+        serde_json::from_slice(&body).map_err(|error| wrong(format!("it is no JSON: {error}")))?;
+    let generation = door.engine.generation();
+    let edition = found(&generation, &name)?.edition();
+    let sets = door.engine.prefix_sets();
+    let answer: Value = match &asked {
+        Value::Array(list) if list.len() > PACKETS_MAX => {
+            return Err(wrong(format!("more than {PACKETS_MAX} packets")));
+        }
+        Value::Array(list) => {
+            let (mut packets, mut lengths) = (Vec::new(), Vec::new());
+            for (place, one) in list.iter().enumerate() {
+                let (packet, bytes) =
+                    read_packet(one).map_err(|error| wrong(format!("packet {place}: {error}")))?;
+                packets.push(packet);
+                lengths.push(bytes);
+            }
+            let decisions = edition.find_batch(&packets, &lengths, sets);
+            decisions.iter().map(|decision| shown(&edition, decision)).collect()
+        }
+        one => {
+            let (packet, bytes) = read_packet(one).map_err(wrong)?;
+            shown(&edition, &edition.find(&packet, bytes, sets))
+        }
+    };
+    Ok(json_response(answer.to_string().into_bytes()))
+}
+
+fn wrong(message: impl Into<String>) -> HttpError {
+    HttpError::bad_request("body", message)
+}
+
+fn description(named: &NamedRuleset) -> Map<String, Value> {
+    rules::describe(named).into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
+}
+
+fn found<'a>(generation: &'a Generation, name: &str) -> Result<&'a NamedRuleset, HttpError> {
+    generation.ruleset(name).map(|named| &**named).ok_or_else(|| {
+        let message = match generation.resting(name) {
+            Some(reason) => format!("ruleset '{name}' rests: {reason}"),
+            None => format!("no such ruleset '{name}'"),
+        };
+        HttpError::not_found("name", message)
+    })
+}
+
+fn shown(edition: &Edition, decision: &Decision) -> Value {
+    let at = decision.rule.and_then(|number| edition.rule(number));
+    json!({
+        "verdict": decision.verdict.to_string(),
+        "rule": decision.rule,
+        "at": at.map(|rule| rule.origin.to_string()),
+        "met": decision.met,
+    })
+}
+
+/// A packet and its length.
+fn read_packet(value: &Value) -> Result<(Packet<'_>, u64), String> {
+    let Value::Object(members) = value else {
+        return Err("it is no object with src, dst and proto".to_owned());
+    };
+    let (mut packet, mut bytes) = (Packet::default(), 0);
+    let mut has = [false; 3];
+    for (key, value) in members {
+        match key.as_str() {
+            "src" => (packet.source, has[0]) = (address(key, value)?, true),
+            "dst" => (packet.destination, has[1]) = (address(key, value)?, true),
+            "proto" => (packet.protocol, has[2]) = (protocol(value)?, true),
+            "sport" => packet.source_port = number(key, value, 65_535)? as u16,
+            "dport" => packet.destination_port = number(key, value, 65_535)? as u16,
+            "icmp" => (packet.icmp_type, packet.icmp_code) = icmp(value)?,
+            "flags" => packet.tcp_flags = flags(word(key, value)?)?,
+            "state" => {
+                let name = word(key, value)?;
+                packet.state = Connection::from_name(name).ok_or_else(|| {
+                    let allowed = "invalid, new, established, related, untracked";
+                    format!("'state' is '{name}'; allowed: {allowed}")
+                })?;
+            }
+            "in" => packet.input = word(key, value)?,
+            "out" => packet.output = word(key, value)?,
+            "dscp" => packet.dscp = number(key, value, 63)? as u8,
+            "mark" => packet.mark = number(key, value, u32::MAX.into())? as u32,
+            "length" => bytes = number(key, value, u32::MAX.into())?,
+            other => {
+                let allowed = "src, dst, proto, sport, dport, icmp, flags, state, in, out, dscp, \
+                               mark, length";
+                return Err(format!("unknown member '{other}'; allowed: {allowed}"));
+            }
+        }
+    }
+    if has != [true; 3] {
+        return Err("a packet needs src, dst and proto".to_owned());
+    }
+    if packet.source.is_ipv4() != packet.destination.is_ipv4() {
+        return Err("src and dst are of different families".to_owned());
+    }
+    Ok((packet, bytes))
+}
+
+fn word<'a>(key: &str, value: &'a Value) -> Result<&'a str, String> {
+    value.as_str().ok_or_else(|| format!("'{key}' is {value}; allowed: a string"))
+}
+
+fn number(key: &str, value: &Value, max: u64) -> Result<u64, String> {
+    let found = value.as_u64().filter(|number| *number <= max);
+    found.ok_or_else(|| format!("'{key}' is {value}; allowed: a number from 0 to {max}"))
+}
+
+fn address(key: &str, value: &Value) -> Result<IpAddr, String> {
+    let read = value.as_str().and_then(|text| text.parse().ok());
+    read.ok_or_else(|| format!("'{key}' is {value}; allowed: an IP address"))
+}
+
+fn protocol(value: &Value) -> Result<u8, String> {
+    match value {
+        Value::String(name) => names::protocol_number(name),
+        other => other.as_u64().and_then(|number| u8::try_from(number).ok()),
+    }
+    .ok_or_else(|| format!("'proto' is {value}; allowed: a name such as \"tcp\", 0 to 255"))
+}
+
+fn icmp(value: &Value) -> Result<(u8, u8), String> {
+    let read = || {
+        let (kind, code) = value.as_str()?.split_once('/')?;
+        Some((kind.parse().ok()?, code.parse().ok()?))
+    };
+    read().ok_or_else(|| format!("'icmp' is {value}; allowed: type and code such as \"8/0\""))
+}
+
+fn flags(list: &str) -> Result<u8, String> {
+    let words = list.split(',').filter(|word| !word.is_empty());
+    words.fold(Ok(0), |all, word| match names::tcp_flag(word) {
+        Some(bit) => Ok(all? | bit),
+        None => {
+            let allowed = "fin, syn, rst, psh, ack, urg, ece, cwr";
+            Err(format!("'flags' has '{word}'; allowed: {allowed}"))
+        }
+    })
+}
