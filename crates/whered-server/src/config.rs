@@ -34,8 +34,8 @@ use crate::resp::{PasswordHash, RespOptions, TlsOptions, UnixSocketOptions, User
 const TOP: Keys = Keys {
     title: "the top level",
     allowed: &[
-        "data_dir", "resp", "http", "dns", "journal", "snapshot", "database", "ruleset", "zone",
-        "pool",
+        "data_dir", "resp", "http", "dns", "journal", "snapshot", "sets", "database", "ruleset",
+        "zone", "pool",
     ],
     later: &["feed", "table", "capture"],
 };
@@ -76,6 +76,8 @@ pub struct Config {
     pub journal: JournalConfig,
     /// `[snapshot]`.
     pub snapshot: SnapshotConfig,
+    /// `[sets]`.
+    pub sets: SetsConfig,
     /// `[[database]]`.
     pub databases: Vec<DatabaseSource>,
     /// `[[zone]]`.
@@ -175,6 +177,13 @@ pub struct SnapshotConfig {
     pub interval: Option<Duration>,
 }
 
+/// Where prefix sets may be loaded from.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SetsConfig {
+    /// The only directory whose files `CIDR.LOAD` reads; `None`: it reads none.
+    pub directory: Option<PathBuf>,
+}
+
 impl Config {
     /// Reads a configuration; `path` is the file's name, for messages and relative paths.
     ///
@@ -197,6 +206,7 @@ impl Config {
         doors::read_http(&top, &mut config.http)?;
         doors::read_journal(&top, &mut config.journal)?;
         doors::read_snapshot(&top, &mut config.snapshot)?;
+        doors::read_sets(&top, path, &mut config.sets)?;
         Ok(config)
     }
 
@@ -213,6 +223,7 @@ impl Config {
             pools: self.pools,
             rulesets: self.rulesets,
             place_database: self.dns.database,
+            sets_directory: self.sets.directory,
         }
     }
 

@@ -22,6 +22,7 @@ use whered_engine::{Engine, EngineError, EngineOptions, SnapshotOptions};
 use crate::config::{Config, JournalConfig, RespConfig, SnapshotConfig};
 use crate::descriptors;
 use crate::dns::DnsDoor;
+use crate::folding::Folder;
 use crate::http::{HttpCounters, HttpDoor};
 use crate::metrics::Metrics;
 use crate::progress;
@@ -157,8 +158,9 @@ impl Server {
     /// # Errors
     /// The journal could not be brought to the disk.
     pub fn stop(self) -> Result<(), ServerError> {
-        let Helpers { reloader, sweeper, snapshotter } = self.helpers;
+        let Helpers { reloader, sweeper, folder, snapshotter } = self.helpers;
         reloader.stop();
+        folder.stop();
         // Before the doors: one of them may be waiting for a snapshot that `SAVE` makes.
         snapshotter.stop();
         self.doors.stop();
@@ -219,10 +221,12 @@ impl Doors {
     }
 }
 
-/// What runs beside the doors: the watching of files, the removal of keys that expire, snapshots.
+/// What runs beside the doors: the watching of files, the removal of keys that expire, the folding
+/// of prefix sets, snapshots.
 struct Helpers {
     reloader: Reloader,
     sweeper: Sweeper,
+    folder: Folder,
     snapshotter: Snapshotter,
 }
 
@@ -236,11 +240,20 @@ impl Helpers {
                 return Err(error);
             }
         };
-        match Snapshotter::start(engine) {
-            Ok(snapshotter) => Ok(Helpers { reloader, sweeper, snapshotter }),
+        let folder = match Folder::start(engine) {
+            Ok(folder) => folder,
             Err(error) => {
                 reloader.stop();
                 sweeper.stop();
+                return Err(error);
+            }
+        };
+        match Snapshotter::start(engine) {
+            Ok(snapshotter) => Ok(Helpers { reloader, sweeper, folder, snapshotter }),
+            Err(error) => {
+                reloader.stop();
+                sweeper.stop();
+                folder.stop();
                 Err(error)
             }
         }

@@ -288,7 +288,7 @@ fn metrics_count_what_was_asked_and_show_the_data() {
     config.data_dir = Some(folder.join("data"));
     let server = Server::start(config).unwrap();
     add(&server, b"cities", &CITIES);
-    let prefix = "192.0.2.0/24".parse().unwrap();
+    let prefix: whered_engine::ip::Prefix = "192.0.2.0/24".parse().unwrap();
     let written = server.engine().prefix_sets().add("blocked", &[prefix], None, None).unwrap();
     server.engine().wait_durable(written.ticket).unwrap();
     get(&server, "/v1/ip/192.0.2.1");

@@ -180,8 +180,7 @@ struct LiveSets<'a> {
 
 impl Sets for LiveSets<'_> {
     fn contains(&self, set: &str, address: IpAddr) -> bool {
-        let found =
-            |set: &whered_ip::PrefixSet| set.longest_match(address, self.now_millis).is_some();
+        let found = |set: &whered_ip::LayeredSet| set.contains(address, self.now_millis);
         self.sets.read(set, found).unwrap_or(false)
     }
 

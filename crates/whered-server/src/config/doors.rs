@@ -7,13 +7,14 @@
 
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
+use std::path::Path;
 use std::time::Duration;
 
 use whered_engine::store::SyncPolicy;
 
 use super::error::ConfigError;
 use super::section::{Found, Keys, Section};
-use super::{DnsConfig, HttpConfig, JournalConfig, SnapshotConfig};
+use super::{DnsConfig, HttpConfig, JournalConfig, SetsConfig, SnapshotConfig, beside};
 
 const HTTP: Keys =
     Keys { title: "[http]", allowed: &["listen", "token", "max_connections"], later: &["tls"] };
@@ -30,9 +31,11 @@ const JOURNAL: Keys = Keys {
 const SNAPSHOT: Keys =
     Keys { title: "[snapshot]", allowed: &["journal_size_bytes", "interval_seconds"], later: &[] };
 
+const SETS: Keys = Keys { title: "[sets]", allowed: &["directory"], later: &[] };
+
 /// The tables of this module.
 #[cfg(test)]
-pub(super) const TABLES: [&Keys; 4] = [&HTTP, &DNS, &JOURNAL, &SNAPSHOT];
+pub(super) const TABLES: [&Keys; 5] = [&HTTP, &DNS, &JOURNAL, &SNAPSHOT, &SETS];
 
 pub(super) const THREADS: RangeInclusive<u64> = 1..=256;
 pub(super) const CONNECTIONS: RangeInclusive<u64> = 1..=1_000_000;
@@ -132,6 +135,20 @@ pub(super) fn read_snapshot(
     if let Some(seconds) = section.integer("interval_seconds", INTERVAL_SECONDS)? {
         config.interval = Some(Duration::from_secs(seconds.value));
     }
+    Ok(())
+}
+
+/// Reads `[sets]`; a relative directory starts from the configuration's own.
+pub(super) fn read_sets(
+    top: &Section<'_>,
+    path: &Path,
+    config: &mut SetsConfig,
+) -> Result<(), ConfigError> {
+    let Some(section) = top.table("sets", &SETS)? else {
+        return Ok(());
+    };
+    let directory = section.filled_text("directory")?;
+    config.directory = directory.map(|found| beside(path, found.value));
     Ok(())
 }
 

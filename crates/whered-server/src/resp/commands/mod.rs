@@ -22,6 +22,7 @@ mod acl;
 mod admission;
 mod ahead;
 mod cidr;
+mod cidr_whole;
 mod client;
 mod config;
 mod connection;
@@ -153,6 +154,7 @@ static FAMILIES: &[&[Command]] = &[
     sorted_set_write::COMMANDS,
     ip::COMMANDS,
     cidr::COMMANDS,
+    cidr_whole::COMMANDS,
     steer::COMMANDS,
     introspection::COMMANDS,
     info::COMMANDS,
