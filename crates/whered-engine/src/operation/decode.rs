@@ -222,17 +222,18 @@ impl<'a> Decoder<'a> {
 
     fn members(&mut self) -> Result<MemberList, String> {
         let count = self.u32()?;
-        let mut attributes = Vec::new();
-        for _ in 0..count {
-            attributes.push(self.attribute()?);
-        }
         let mut members = MemberList::new();
+        let mut numbers = Vec::new();
+        for _ in 0..count {
+            let (value, expires_at_millis) = self.attribute()?;
+            numbers.push(members.attribute(value, expires_at_millis));
+        }
         while !self.at_end() {
-            let number = if count > 1 { self.u32()? } else { 0 };
-            let Some((value, expires_at_millis)) = attributes.get(number as usize) else {
-                return Err(self.wrong(&format!("attribute {number} of {count}")));
+            let place = if count > 1 { self.u32()? } else { 0 };
+            let Some(number) = numbers.get(place as usize) else {
+                return Err(self.wrong(&format!("attribute {place} of {count}")));
             };
-            members.push(self.block()?, *value, *expires_at_millis);
+            members.push_with(self.block()?, *number);
         }
         Ok(members)
     }

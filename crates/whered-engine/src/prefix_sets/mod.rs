@@ -48,6 +48,10 @@ pub struct PrefixSets {
     log: Arc<Log>,
 }
 
+/// The members of the set that is being read from a snapshot.
+#[derive(Default)]
+pub(crate) struct Restoring(Option<(String, MemberList)>);
+
 impl PrefixSets {
     pub(crate) fn new(log: Arc<Log>) -> PrefixSets {
         let sets = ArcSwap::from_pointee(Named::new());
@@ -208,6 +212,31 @@ impl PrefixSets {
         }
         self.touch();
         true
+    }
+
+    /// As [`PrefixSets::replay`], for what a snapshot has: the members of a set, which stand there
+    /// one piece after the other, are compiled once. The last set is finished by `finish_restoring`.
+    pub(crate) fn restore(&self, restoring: &mut Restoring, operation: &Operation<'_>) -> bool {
+        let Operation::LoadMembers { set, replaces: false, members } = operation else {
+            self.finish_restoring(restoring);
+            return self.replay(operation);
+        };
+        match &mut restoring.0 {
+            Some((name, all)) if name == set => all.append(members),
+            _ => {
+                self.finish_restoring(restoring);
+                restoring.0 = Some(((*set).to_owned(), MemberList::clone(members)));
+            }
+        }
+        true
+    }
+
+    /// Puts the set that was collected last.
+    pub(crate) fn finish_restoring(&self, restoring: &mut Restoring) {
+        if let Some((set, members)) = restoring.0.take() {
+            let members = Cow::Owned(members);
+            self.replay(&Operation::LoadMembers { set: &set, replaces: false, members });
+        }
     }
 
     fn touch(&self) {

@@ -11,7 +11,7 @@
 //! (`whered_ip::LayeredSet`).
 //!
 //! Invariants: only who holds `writer` puts a version in place. Whoever replaces the compiled layer
-//! makes a fold under way worthless, which it notices by the layer that it began with.
+//! makes a fold under way worthless, which it notices by its notes: they are gone, or another fold's.
 //!
 //! Cost: a change copies what `LayeredSet` says; a set with more changes than half of its members is
 //! folded by its writer, so that a start or an engine without a background thread stays linear.
@@ -39,8 +39,9 @@ pub(super) struct NamedSet {
 
 #[derive(Default)]
 struct Writer {
-    /// What has changed since a fold began, while one is under way.
-    noted: Option<Vec<Noted>>,
+    /// What has changed since the fold with this number began, while one is under way.
+    noted: Option<(u64, Vec<Noted>)>,
+    folds_begun: u64,
     /// Since when changes wait for being folded.
     pending_since: Option<Instant>,
     last_fold: Option<LastFold>,
@@ -141,25 +142,26 @@ impl NamedSet {
     /// Compiles the changes in while everybody goes on reading and writing; `false` when somebody
     /// else does that, or has replaced the set meanwhile.
     pub(super) fn fold(&self) -> bool {
-        let begin = {
+        let (begin, number) = {
             let mut writer = self.writer();
             if writer.noted.is_some() {
                 return false;
             }
-            writer.noted = Some(Vec::new());
-            self.version()
+            writer.folds_begun += 1;
+            writer.noted = Some((writer.folds_begun, Vec::new()));
+            (self.version(), writer.folds_begun)
         };
         let at = Instant::now();
         let now_millis = clock::now_millis();
         let mut folded = begin.fold(now_millis);
         loop {
             let mut writer = self.writer();
-            let is_ours = self.current.load().has_base_of(&begin);
-            let Some(noted) = writer.noted.take().filter(|_| is_ours) else {
+            let is_ours = |(of, _): &mut (u64, Vec<Noted>)| *of == number;
+            let Some((_, noted)) = writer.noted.take_if(is_ours) else {
                 return false;
             };
             if noted.len() > REPEATED_UNDER_LOCK {
-                writer.noted = Some(Vec::new());
+                writer.noted = Some((number, Vec::new()));
                 drop(writer);
                 repeat(&mut folded, noted, now_millis);
                 continue;
@@ -218,7 +220,7 @@ impl Change<'_> {
         value: Option<Arc<[u8]>>,
         expires_at_millis: Option<u64>,
     ) -> bool {
-        if let Some(noted) = &mut self.writer.noted {
+        if let Some((_, noted)) = &mut self.writer.noted {
             noted.push(Noted::Inserted(block, value.clone(), expires_at_millis));
         }
         self.next.insert_shared(block, value, expires_at_millis, self.now_millis)
@@ -228,7 +230,7 @@ impl Change<'_> {
     pub(super) fn remove_all(&mut self, blocks: &[Block]) -> usize {
         let mut removed = 0;
         for block in blocks {
-            if let Some(noted) = &mut self.writer.noted {
+            if let Some((_, noted)) = &mut self.writer.noted {
                 noted.push(Noted::Removed(*block));
             }
             removed += usize::from(self.next.remove(*block, self.now_millis));

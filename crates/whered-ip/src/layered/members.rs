@@ -56,7 +56,7 @@ pub struct MemberList {
     pub(super) ipv6: Vec<(u128, u128, u32)>,
     pub(super) attributes: Vec<Attribute>,
     known: HashMap<Attribute, u32>,
-    /// The attribute of the member that came last.
+    /// The attribute that was asked for last.
     last: u32,
 }
 
@@ -93,31 +93,47 @@ impl MemberList {
     ///
     /// When there would be 2^32 different pairs of value and expiry.
     pub fn push(&mut self, block: Block, value: Option<&[u8]>, expires_at_millis: Option<u64>) {
+        let number = self.attribute(value, expires_at_millis);
+        self.push_with(block, number);
+    }
+
+    /// The number of a pair of value and expiry, for [`push_with`](Self::push_with).
+    ///
+    /// # Panics
+    ///
+    /// When there would be 2^32 different pairs.
+    pub fn attribute(&mut self, value: Option<&[u8]>, expires_at_millis: Option<u64>) -> u32 {
         let last = &self.attributes[self.last as usize];
         if last.value.as_deref() != value || last.expires_at_millis != expires_at_millis {
-            self.last = self.number_of(value, expires_at_millis);
+            let attribute = Attribute { value: value.map(Arc::from), expires_at_millis };
+            let next = u32::try_from(self.attributes.len()).expect("fewer than 2^32 are different");
+            let number = *self.known.entry(attribute.clone()).or_insert(next);
+            if number == next {
+                self.attributes.push(attribute);
+            }
+            self.last = number;
         }
+        self.last
+    }
+
+    /// Adds a member with a pair of value and expiry that is known by its number.
+    ///
+    /// # Panics
+    ///
+    /// When no pair has that number.
+    pub fn push_with(&mut self, block: Block, number: u32) {
+        assert!((number as usize) < self.attributes.len(), "{number} is no attribute's number");
         match (block.first(), block.last()) {
             (IpAddr::V4(first), IpAddr::V4(last)) => {
                 let key = u64::from(first.to_bits()) << 32 | u64::from(!last.to_bits());
-                self.ipv4.push((key, self.last));
+                self.ipv4.push((key, number));
             }
             (IpAddr::V6(first), IpAddr::V6(last)) => {
-                self.ipv6.push((first.to_bits(), !last.to_bits(), self.last));
+                self.ipv6.push((first.to_bits(), !last.to_bits(), number));
             }
             // A block has one family.
             _ => {}
         }
-    }
-
-    fn number_of(&mut self, value: Option<&[u8]>, expires_at_millis: Option<u64>) -> u32 {
-        let attribute = Attribute { value: value.map(Arc::from), expires_at_millis };
-        let next = u32::try_from(self.attributes.len()).expect("fewer than 2^32 are different");
-        let number = *self.known.entry(attribute.clone()).or_insert(next);
-        if number == next {
-            self.attributes.push(attribute);
-        }
-        number
     }
 
     /// Brings the members into the order of [`Block`]; of equal blocks the last one stays.
@@ -154,9 +170,13 @@ impl MemberList {
 
     /// Adds all members of another list behind these.
     pub fn append(&mut self, other: &MemberList) {
+        let numbers: Vec<u32> = other
+            .attributes
+            .iter()
+            .map(|a| self.attribute(a.value.as_deref(), a.expires_at_millis))
+            .collect();
         for (block, number) in other.iter() {
-            let attribute = &other.attributes[number as usize];
-            self.push(block, attribute.value.as_deref(), attribute.expires_at_millis);
+            self.push_with(block, numbers[number as usize]);
         }
     }
 

@@ -7,7 +7,8 @@
 //! json     [                                    one member a line
 //! ```
 //!
-//! ipset and nft keep families apart, and so do these texts. ipset has no ranges of IPv6 and no
+//! ipset and nft keep families apart, and so do these texts. nft merges members that overlap, and one
+//! of them that expires may take others with it: summarise such sets first. ipset has no ranges of IPv6 and no
 //! prefix of no bits: both are written as the prefixes that they consist of. Values become comments,
 //! without what the format cannot hold; `plain` has neither values nor expiries.
 //!
@@ -242,7 +243,10 @@ fn comment(member: &PrefixMatch<'_>, out: &mut Vec<u8>) {
         }
         shown.push(c);
     }
-    print(out, format_args!(" comment \"{shown}\""));
+    // ipset takes no empty one.
+    if !shown.is_empty() {
+        print(out, format_args!(" comment \"{shown}\""));
+    }
 }
 
 /// Appends a text as JSON has it between quotes.
