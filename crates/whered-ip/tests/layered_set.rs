@@ -163,3 +163,73 @@ fn a_change_that_has_been_taken_back_leaves_what_was_there() {
     assert_eq!(found.block.to_string(), "10.0.0.0/8");
     assert_eq!((set.len(), set.fold(0).len()), (1, 1));
 }
+
+/// A block somewhere in a part of the space of each family, so that blocks meet.
+fn somewhere(random: &mut impl FnMut(u64) -> u64) -> Block {
+    let (offset, more) = (random(1 << 26), random(1 << 12));
+    let (first, last): (IpAddr, IpAddr) = if random(2) == 0 {
+        let first = 0x0a00_0000 + offset as u32;
+        (IpAddr::V4(first.into()), IpAddr::V4((first + more as u32).into()))
+    } else {
+        let first = 0x2001_0db8_u128 << 96 | u128::from(offset) << (64 + random(12));
+        let last = first | u128::from(more) << (60 + random(24));
+        (IpAddr::V6(first.into()), IpAddr::V6(last.into()))
+    };
+    if random(4) == 0 {
+        return Block::from_ends(first, last).expect("upwards");
+    }
+    let longest = if first.is_ipv4() { 32 } else { 128 };
+    let length = longest - random(if first.is_ipv4() { 20 } else { 90 }) as u8;
+    whered_ip::Prefix::new(first, length).expect("a length of the family").into()
+}
+
+/// Above large sets the filter of changes has a finer half.
+#[test]
+fn a_large_set_with_changes_agrees_with_a_plain_one() {
+    let mut state = 11_u64;
+    let mut random = |limit: u64| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (state >> 33) % limit
+    };
+    let (mut list, mut plain) = (MemberList::new(), whered_ip::PrefixSet::new());
+    for _ in 0..30_000 {
+        let block = somewhere(&mut random);
+        list.push(block, None, None);
+        plain.insert(block, None, None, 0);
+    }
+    let mut set = LayeredSet::build(list);
+    assert!(set.len() > 1 << 14);
+    let members: Vec<Block> = set.iter(0).map(|member| member.block).collect();
+    for round in 0..3000 {
+        if random(3) == 0 {
+            let gone = members[random(members.len() as u64) as usize];
+            assert_eq!(set.remove(gone, 0), plain.remove(gone, 0));
+        } else {
+            let block = somewhere(&mut random);
+            let value = [random(3) as u8];
+            assert_eq!(
+                set.insert(block, Some(&value), None, 0),
+                plain.insert(block, Some(&value), None, 0)
+            );
+        }
+        let near = somewhere(&mut random);
+        for address in [near.first(), near.last()] {
+            assert_eq!(set.longest_match(address, 0), plain.longest_match(address, 0), "{round}");
+            assert_eq!(set.contains(address, 0), plain.longest_match(address, 0).is_some());
+        }
+    }
+    let addresses: Vec<IpAddr> = members.iter().map(Block::last).collect();
+    let (mut found, mut expected) = (Vec::new(), Vec::new());
+    set.longest_match_batch(&addresses, 0, &mut found);
+    plain.longest_match_batch(&addresses, 0, &mut expected);
+    assert_eq!(found, expected);
+    let ipv4: Vec<IpAddr> = addresses.into_iter().filter(IpAddr::is_ipv4).collect();
+    set.longest_match_batch(&ipv4, 0, &mut found);
+    plain.longest_match_batch(&ipv4, 0, &mut expected);
+    assert_eq!(found, expected);
+    assert_eq!(
+        set.counts().ranges,
+        plain.iter(0).filter(|m| m.block.as_prefix().is_none()).count()
+    );
+    assert!(set.fold(0).iter(0).eq(plain.iter(0)));
+}

@@ -10,8 +10,9 @@
 //!   10.0.0.0/8 came ─┬─ 10.0.0.4/30 piece of 10.0.0.3-10.0.0.9 ...
 //!                    └─ 10.128.0.0/9 went
 //!
-//! filter       a bit for each upper 16 bits of IPv4 addresses (IPv6: of a hash of the upper 32)
-//!              that a change concerns; shared by all copies, bits are only ever set
+//! filter       short: a bit for each upper 16 bits (IPv6: a hash of the upper 32) of addresses that a
+//!              change concerns; long, above large sets: a bit for a hash of the upper 24 (48), for
+//!              changes within one upper 16 (32); shared by all copies, bits are only ever set
 //! ```
 //!
 //! A change copies the nodes on its way that others still look at. Ranges lie at each of the
@@ -35,7 +36,11 @@ use crate::{Block, Prefix};
 /// What became of a member: what it carries now, or `None` when it went.
 pub(super) type Change = Option<Attribute>;
 
-const FILTER_WORDS: usize = (1 << 16) / 64;
+const SHORT_WORDS: usize = (1 << 16) / 64;
+/// So many changes set one bit in eight: as many as large sets have before they are folded.
+const LONG_BITS: u32 = 19;
+/// Sets below this size are folded long before the short bits are all set.
+const LONG_MEMBERS_MIN: usize = 1 << 14;
 
 #[derive(Clone, Default, Debug)]
 pub(super) struct Changes {
@@ -69,7 +74,9 @@ struct RangeChange {
 
 #[derive(Debug)]
 struct Filter {
-    words: Box<[AtomicU64]>,
+    short: Box<[AtomicU64]>,
+    /// Empty, or 2^19 bits.
+    long: Box<[AtomicU64]>,
     /// A prefix of IPv6 shorter than 32 bits has changed.
     is_wide6: AtomicBool,
 }
@@ -89,7 +96,8 @@ impl Changes {
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
-        self.bytes + self.filter.as_ref().map_or(0, |_| FILTER_WORDS * 8)
+        let words = |filter: &Arc<Filter>| filter.short.len() + filter.long.len();
+        self.bytes + self.filter.as_ref().map_or(0, words) * 8
     }
 
     /// Whether a change may concern the address.
@@ -97,7 +105,7 @@ impl Changes {
     pub(super) fn may_touch(&self, address: IpAddr) -> bool {
         let Some(filter) = &self.filter else { return false };
         match address {
-            IpAddr::V4(v4) => filter.has(v4.to_bits() >> 16),
+            IpAddr::V4(v4) => filter.has4(v4.to_bits()),
             IpAddr::V6(v6) => filter.has6(v6.to_bits()),
         }
     }
@@ -105,12 +113,14 @@ impl Changes {
     /// Whether a change may concern the IPv4 address.
     #[inline]
     pub(super) fn may_touch4(&self, address: u32) -> bool {
-        self.filter.as_ref().is_some_and(|filter| filter.has(address >> 16))
+        self.filter.as_ref().is_some_and(|filter| filter.has4(address))
     }
 
-    /// Notes what became of a block; what was noted before is forgotten.
-    pub(super) fn put(&mut self, block: Block, change: Change) {
-        let filter = self.filter.get_or_insert_with(|| Arc::new(Filter::new()));
+    /// Notes what became of a block; what was noted before is forgotten. `base_len` is the size of
+    /// the layer below.
+    pub(super) fn put(&mut self, block: Block, change: Change, base_len: usize) {
+        let is_long = base_len >= LONG_MEMBERS_MIN;
+        let filter = self.filter.get_or_insert_with(|| Arc::new(Filter::new(is_long)));
         filter.set(&block);
         let root = if block.is_ipv4() { &mut self.ipv4 } else { &mut self.ipv6 };
         self.has_expiries |= change.as_ref().is_some_and(|a| a.expires_at_millis.is_some());
@@ -270,31 +280,41 @@ fn node_at<'a>(mut slot: &'a mut Option<Arc<Node>>, prefix: &Prefix) -> &'a mut 
 }
 
 impl Filter {
-    fn new() -> Filter {
-        let words = (0..FILTER_WORDS).map(|_| AtomicU64::new(0)).collect();
-        Filter { words, is_wide6: AtomicBool::new(false) }
+    fn new(is_long: bool) -> Filter {
+        let words = |count: usize| (0..count).map(|_| AtomicU64::new(0)).collect();
+        let long = words(if is_long { (1 << LONG_BITS) / 64 } else { 0 });
+        Filter { short: words(SHORT_WORDS), long, is_wide6: AtomicBool::new(false) }
     }
 
     #[inline]
-    fn has(&self, number: u32) -> bool {
-        let word = self.words[number as usize / 64 % FILTER_WORDS].load(Ordering::Relaxed);
-        word >> (number % 64) & 1 != 0
+    fn has4(&self, address: u32) -> bool {
+        has(&self.short, address >> 16) || has(&self.long, hashed(address >> 8, LONG_BITS))
     }
 
     #[inline]
     fn has6(&self, address: u128) -> bool {
-        self.is_wide6.load(Ordering::Relaxed) || self.has(hashed(address))
+        self.is_wide6.load(Ordering::Relaxed)
+            || has(&self.short, hashed((address >> 96) as u32, 16))
+            || has(&self.long, long6(address))
     }
 
     fn set(&self, block: &Block) {
+        let is_long = !self.long.is_empty();
         match (block.first(), block.last()) {
             (IpAddr::V4(first), IpAddr::V4(last)) => {
-                (first.to_bits() >> 16..=last.to_bits() >> 16).for_each(|n| self.set_bit(n));
+                let (first, last) = (first.to_bits(), last.to_bits());
+                if is_long && first >> 16 == last >> 16 && last - first < 0xffff {
+                    (first >> 8..=last >> 8).for_each(|n| set(&self.long, hashed(n, LONG_BITS)));
+                } else {
+                    (first >> 16..=last >> 16).for_each(|n| set(&self.short, n));
+                }
             }
             (IpAddr::V6(first), IpAddr::V6(last)) => {
                 let (first, last) = (first.to_bits(), last.to_bits());
-                if first >> 96 == last >> 96 {
-                    self.set_bit(hashed(first));
+                if is_long && first >> 80 == last >> 80 {
+                    set(&self.long, long6(first));
+                } else if first >> 96 == last >> 96 {
+                    set(&self.short, hashed((first >> 96) as u32, 16));
                 } else {
                     // Readers see it by whatever made the change visible to them.
                     self.is_wide6.store(true, Ordering::Relaxed);
@@ -304,17 +324,31 @@ impl Filter {
             _ => {}
         }
     }
+}
 
-    fn set_bit(&self, number: u32) {
-        let word = &self.words[number as usize / 64 % FILTER_WORDS];
-        let bit = 1 << (number % 64);
-        if word.load(Ordering::Relaxed) & bit == 0 {
-            word.fetch_or(bit, Ordering::Relaxed);
-        }
+#[inline]
+fn has(words: &[AtomicU64], number: u32) -> bool {
+    let word = words.get(number as usize / 64);
+    word.is_some_and(|word| word.load(Ordering::Relaxed) >> (number % 64) & 1 != 0)
+}
+
+fn set(words: &[AtomicU64], number: u32) {
+    let bit = 1 << (number % 64);
+    if let Some(word) = words.get(number as usize / 64)
+        && word.load(Ordering::Relaxed) & bit == 0
+    {
+        word.fetch_or(bit, Ordering::Relaxed);
     }
 }
 
-/// 16 bits of the upper 32.
-fn hashed(address: u128) -> u32 {
-    ((address >> 96) as u32).wrapping_mul(0x9e37_79b1) >> 16
+/// So many bits of a number's hash.
+#[inline]
+fn hashed(number: u32, bits: u32) -> u32 {
+    number.wrapping_mul(0x9e37_79b1) >> (32 - bits)
+}
+
+#[inline]
+fn long6(address: u128) -> u32 {
+    let upper = (address >> 80) as u64;
+    (upper.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - LONG_BITS)) as u32
 }

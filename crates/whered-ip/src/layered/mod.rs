@@ -252,7 +252,7 @@ impl LayeredSet {
             return !was_live;
         }
         self.len += usize::from(is_new);
-        self.changes.put(block, Some(attribute));
+        self.changes.put(block, Some(attribute), self.base.len());
         !was_live
     }
 
@@ -264,7 +264,7 @@ impl LayeredSet {
         };
         let was_live = old.is_live(now_millis);
         self.len -= 1;
-        self.changes.put(block, None);
+        self.changes.put(block, None, self.base.len());
         was_live
     }
 
@@ -295,7 +295,12 @@ impl LayeredSet {
     #[inline]
     #[must_use]
     pub fn contains(&self, address: IpAddr, now_millis: u64) -> bool {
-        self.longest_match(address, now_millis).is_some()
+        if self.changes.may_touch(address) {
+            return self.best(address, now_millis).is_some();
+        }
+        // As `longest_match`, without a look at the member's ends.
+        let Some(place) = self.base.smallest(address) else { return false };
+        self.base.attribute(place).is_live(now_millis) || self.best(address, now_millis).is_some()
     }
 
     /// The best of all members that hold the address.
@@ -355,7 +360,8 @@ impl LayeredSet {
                 *number = leading_number(*address);
             }
             self.base.places4(numbers, places);
-            for ((number, place), address) in numbers.iter().zip(places).zip(addresses) {
+            places.iter().for_each(|place| self.base.warm4(*place));
+            for ((number, place), address) in numbers.iter().zip(&*places).zip(addresses) {
                 found.push(self.settled(*number, *place, *address, now_millis));
             }
         }

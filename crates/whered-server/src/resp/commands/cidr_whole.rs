@@ -34,7 +34,8 @@ const STORE: Command = Command {
 pub(super) const COMMANDS: &[Command] = &[
     Command {
         name: "cidr.complement",
-        summary: "Stores the addresses that the sets lack, in the families that they have, as the fewest ranges; gives how many",
+        summary: "Stores the addresses that the sets lack, in the families that they have, as the \
+                  fewest ranges; gives how many",
         action: Action::Run(|session, args, reply| {
             store(session, args, reply, SetOperation::Complement)
         }),
@@ -42,7 +43,8 @@ pub(super) const COMMANDS: &[Command] = &[
     },
     Command {
         name: "cidr.diff",
-        summary: "Stores the addresses of the first set that the others lack, as the fewest ranges; gives how many",
+        summary: "Stores the addresses of the first set that the others lack, as the fewest \
+                  ranges; gives how many",
         action: Action::Run(|session, args, reply| {
             store(session, args, reply, SetOperation::Difference)
         }),
@@ -80,8 +82,10 @@ pub(super) const COMMANDS: &[Command] = &[
         name: "cidr.load",
         arity: -4,
         flags: &[Flag::Write],
-        syntax: "set FILE name|BULK text [REPLACE] [FORMAT plain|ipset|nft|nft-json|csv|json] [VALUE value] [EX seconds]",
-        summary: "Adds the members of a text, or puts them in the place of all others, in one step; gives how many the text has. Files lie in `directory` of `[sets]`",
+        syntax: "set FILE name|BULK text [REPLACE] [FORMAT plain|ipset|nft|nft-json|csv|json] \
+                 [VALUE value] [EX seconds]",
+        summary: "Adds the members of a text, or puts them in the place of all others, in one \
+                  step; gives how many the text has. Files lie in `directory` of `[sets]`",
         cost: "O(N log N) with N members",
         action: Action::Run(load),
         ..CIDR
