@@ -71,7 +71,7 @@ fn no_member_of_both_lists_is_missing_while_one_replaces_the_other() {
         }
         is_done.store(true, Ordering::Relaxed);
     });
-    assert_eq!(sets.read("s", |set| set.len()), Some(4000));
+    assert_eq!(sets.read("s", whered_engine::ip::LayeredSet::len), Some(4000));
 }
 
 #[test]
