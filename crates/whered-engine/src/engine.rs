@@ -137,6 +137,7 @@ impl Engine {
                 (Some((directory, storage)), Some(journal), report)
             }
         };
+        prefix_sets.fold_all();
         let last_sequence = report.recovery.as_ref().map_or(0, |found| found.last_sequence);
         let log = Arc::new(Log::new(journal, last_sequence));
         let generation = Generation::build(1, &options.setup, &changes, loaded, None)?;
@@ -344,6 +345,11 @@ impl Engine {
     /// The prefix sets.
     pub fn prefix_sets(&self) -> &PrefixSets {
         &self.prefix_sets
+    }
+
+    /// Where files of prefix sets may lie, if anywhere.
+    pub(crate) fn sets_directory(&self) -> Option<PathBuf> {
+        self.control().setup.sets_directory.clone()
     }
 
     /// Adds a site to a pool, or replaces one; gives whether it is new.

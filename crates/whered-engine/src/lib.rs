@@ -6,8 +6,8 @@
 //!
 //! ```text
 //!             ┌────────────── Engine ───────────────────────────────────────────┐
-//!  reads ───> │ Generation (swapped by pointer): databases, zones, pools        │
-//!             │ Keyspace, PrefixSets (live, under locks)                        │
+//!  reads ───> │ Generation, PrefixSets (swapped by pointer)                     │
+//!             │ Keyspace (live, under locks)                                    │
 //!  writes ──> │   reserve ─> apply ─> append ──> Log ──> whered-store journal   │ ──> disk
 //!             └──────────────────────────────────────────────── Ticket <────────┘
 //! ```
@@ -84,7 +84,7 @@ pub use log::{Durability, Ticket, Written};
 pub use pool::{
     ADDRESSES_PER_SITE_MAX, PolicyStep, Pool, PoolSource, SITES_PER_POOL_MAX, Site, WhenAllDown,
 };
-pub use prefix_sets::PrefixSets;
+pub use prefix_sets::{LoadOptions, PrefixSets, SetInfo, SetOperation};
 pub use rulesets::{
     Background, Edition, NamedRuleset, RulesOptions, RulesetFile, RulesetSource, SetRules,
 };

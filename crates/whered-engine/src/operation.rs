@@ -29,14 +29,18 @@
 //!   DeleteRule      ruleset | number u32
 //!   ReplaceRule     ruleset | number u32 | text
 //!   Batch           { kind u16 | payload as bytes }*               all or nothing
+//!   AddPrefixes     (kind 24) as above with { block }*, where some are ranges; RemovePrefixes (25), too
+//!   LoadMembers     set | replaces u8 | count u32 | { expires_at_millis u64 | has_value u8 [value] }*
+//!                   | { attribute u32, unless count is 1 | block }*      all members at once
 //! text and bytes = length u32 | bytes;  address = 4 or 6 u8 | octets;  prefix = address | length u8
+//! block = prefix, or 14 or 16 u8 | octets of the first and of the last address
 //! ```
 //! All numbers are little endian. A reader refuses what it does not know, naming kind and offset.
 
 use std::borrow::Cow;
 
 use whered_geo::{Cell, Place};
-use whered_ip::Prefix;
+use whered_ip::{Block, MemberList};
 use whered_rules::{Format, Spot};
 
 use crate::pool::Site;
@@ -75,11 +79,17 @@ pub(crate) enum Operation<'a> {
         set: &'a str,
         expires_at_millis: Option<u64>,
         value: Option<&'a [u8]>,
-        prefixes: Cow<'a, [Prefix]>,
+        blocks: Cow<'a, [Block]>,
     },
     RemovePrefixes {
         set: &'a str,
-        prefixes: Cow<'a, [Prefix]>,
+        blocks: Cow<'a, [Block]>,
+    },
+    /// Puts these members into a set, or into the place of all that it had.
+    LoadMembers {
+        set: &'a str,
+        replaces: bool,
+        members: Cow<'a, MemberList>,
     },
     PutSite {
         pool: &'a str,
@@ -186,6 +196,11 @@ pub(crate) const ADD_POINTS_KIND: u16 = 1;
 /// The frame kind of a batch.
 pub(crate) const BATCH_KIND: u16 = 19;
 
+/// The frame kinds of operations on prefix sets in which there are ranges, and of a load.
+const ADD_RANGES_KIND: u16 = 24;
+const REMOVE_RANGES_KIND: u16 = 25;
+const LOAD_MEMBERS_KIND: u16 = 26;
+
 /// The beginning of a batch's payload.
 pub(crate) fn batch_head() -> Vec<u8> {
     vec![VERSION]
@@ -199,6 +214,20 @@ pub(crate) fn push_to_batch(batch: &mut Vec<u8>, kind: u16, payload: &[u8]) {
     *batch = out.0;
 }
 
+fn has_ranges(blocks: &[Block]) -> bool {
+    blocks.iter().any(|block| block.as_prefix().is_none())
+}
+
+/// How many bytes a block takes in a payload.
+fn block_bytes(block: &Block) -> usize {
+    match (block.is_ipv4(), block.as_prefix().is_some()) {
+        (true, true) => 6,
+        (false, true) => 18,
+        (true, false) => 9,
+        (false, false) => 33,
+    }
+}
+
 impl<'a> Operation<'a> {
     /// The frame kind; numbers are for ever.
     pub(crate) fn kind(&self) -> u16 {
@@ -207,8 +236,11 @@ impl<'a> Operation<'a> {
             Operation::RemoveMembers { .. } => 2,
             Operation::DeleteKeys { .. } => 3,
             Operation::Flush { .. } => 4,
+            Operation::AddPrefixes { blocks, .. } if has_ranges(blocks) => ADD_RANGES_KIND,
             Operation::AddPrefixes { .. } => 5,
+            Operation::RemovePrefixes { blocks, .. } if has_ranges(blocks) => REMOVE_RANGES_KIND,
             Operation::RemovePrefixes { .. } => 6,
+            Operation::LoadMembers { .. } => LOAD_MEMBERS_KIND,
             Operation::PutSite { .. } => 7,
             Operation::MoveSite { .. } => 8,
             Operation::SetSiteHealthy { .. } => 9,
@@ -233,7 +265,6 @@ impl<'a> Operation<'a> {
     /// The payload's exact size, for the reservation.
     pub(crate) fn size_bytes(&self) -> usize {
         let listed = |items: &[&[u8]]| items.iter().map(|item| 4 + item.len()).sum::<usize>();
-        let prefix = |prefix: &Prefix| if prefix.is_ipv4() { 6 } else { 18 };
         1 + match self {
             Operation::AddPoints { key, points, .. } => {
                 5 + key.len() + points.iter().map(|(m, _)| 12 + m.len()).sum::<usize>()
@@ -241,12 +272,19 @@ impl<'a> Operation<'a> {
             Operation::RemoveMembers { key, members, .. } => 5 + key.len() + listed(members),
             Operation::DeleteKeys { keys, .. } => 1 + listed(keys),
             Operation::Flush { .. } => 1,
-            Operation::AddPrefixes { set, value, prefixes, .. } => {
+            Operation::AddPrefixes { set, value, blocks, .. } => {
                 let value = value.map_or(0, |v| 4 + v.len());
-                4 + set.len() + 8 + 1 + value + prefixes.iter().map(prefix).sum::<usize>()
+                4 + set.len() + 8 + 1 + value + blocks.iter().map(block_bytes).sum::<usize>()
             }
-            Operation::RemovePrefixes { set, prefixes } => {
-                4 + set.len() + prefixes.iter().map(prefix).sum::<usize>()
+            Operation::RemovePrefixes { set, blocks } => {
+                4 + set.len() + blocks.iter().map(block_bytes).sum::<usize>()
+            }
+            Operation::LoadMembers { set, members, .. } => {
+                let attributes = members.attributes();
+                let number_bytes = if attributes.len() == 1 { 0 } else { 4 };
+                let values = attributes.map(|(value, _)| 9 + value.map_or(0, |v| 4 + v.len()));
+                let blocks = members.iter().map(|(block, _)| number_bytes + block_bytes(&block));
+                4 + set.len() + 5 + values.sum::<usize>() + blocks.sum::<usize>()
             }
             Operation::PutSite { pool, site } => {
                 let addresses = site.addresses.iter().map(|a| if a.is_ipv4() { 5 } else { 17 });
@@ -304,13 +342,14 @@ impl<'a> Operation<'a> {
         }
         let operation = match kind {
             1..=4 => input.keyspace_operation(),
-            5 | 6 => input.prefix_operation(),
+            5 | 6 | ADD_RANGES_KIND..=LOAD_MEMBERS_KIND => input.prefix_operation(),
             7..=10 => input.site_operation(),
             11..=18 => input.value_operation(),
             BATCH_KIND => input.batch(),
             32..=36 => input.rules_operation(),
             _ => Err(format!(
-                "operation of unknown kind {kind}; this program knows 1 to {BATCH_KIND} and 32 to 36"
+                "operation of unknown kind {kind}; this program knows 1 to {BATCH_KIND}, \
+                 {ADD_RANGES_KIND} to {LOAD_MEMBERS_KIND} and 32 to 36"
             )),
         }?;
         let left = payload.len() - input.offset;

@@ -4,7 +4,7 @@ use super::*;
 
 fn samples() -> Vec<Operation<'static>> {
     let cell = |bits| Cell::from_bits(bits).expect("a 52-bit number");
-    let prefix = |text: &str| text.parse::<Prefix>().expect("a prefix");
+    let block = |text: &str| text.parse::<Block>().expect("a block");
     let site = Site {
         name: "fra".to_owned(),
         place: Place { longitude_degrees: 8.68, latitude_degrees: 50.11 },
@@ -13,7 +13,10 @@ fn samples() -> Vec<Operation<'static>> {
     };
     let points: Vec<(&[u8], Cell)> = vec![(b"a", cell(1)), (b"", cell((1 << 52) - 1))];
     let members: Vec<&[u8]> = vec![b"a", b"\r\n"];
-    let prefixes = vec![prefix("10.0.0.0/8"), prefix("2001:db8::/32")];
+    let blocks = vec![block("10.0.0.0/8"), block("2001:db8::/32")];
+    let ranges = vec![block("10.0.0.3-10.0.0.9"), block("::1-::7"), block("10.0.0.0/8")];
+    let plain = loaded(&ranges, &[None]);
+    let valued = loaded(&ranges, &[None, Some(b"x"), Some(b"")]);
     let mut samples = vec![
         Operation::AddPoints { number: 3, key: b"k", points: points.into() },
         Operation::RemoveMembers { number: 0, key: b"k", members: members.clone().into() },
@@ -23,15 +26,25 @@ fn samples() -> Vec<Operation<'static>> {
             set: "s",
             expires_at_millis: Some(77),
             value: Some(b"v"),
-            prefixes: prefixes.clone().into(),
+            blocks: blocks.clone().into(),
         },
         Operation::AddPrefixes {
             set: "s",
             expires_at_millis: None,
             value: None,
-            prefixes: prefixes.clone().into(),
+            blocks: blocks.clone().into(),
         },
-        Operation::RemovePrefixes { set: "s", prefixes: prefixes.into() },
+        Operation::RemovePrefixes { set: "s", blocks: blocks.into() },
+        Operation::AddPrefixes {
+            set: "s",
+            expires_at_millis: Some(7),
+            value: Some(b""),
+            blocks: ranges.clone().into(),
+        },
+        Operation::RemovePrefixes { set: "", blocks: ranges.into() },
+        Operation::LoadMembers { set: "s", replaces: true, members: Cow::Owned(plain) },
+        Operation::LoadMembers { set: "s", replaces: false, members: Cow::Owned(valued) },
+        Operation::LoadMembers { set: "s", replaces: true, members: Cow::default() },
         Operation::MoveSite { pool: "www", site: "fra", place: site.place },
         Operation::PutSite { pool: "www", site: Cow::Owned(site) },
         Operation::SetSiteHealthy { pool: "www", site: "fra", healthy: false },
@@ -62,6 +75,14 @@ fn rules() -> Vec<Operation<'static>> {
         Operation::DeleteRule { ruleset: "edge", number: u32::MAX },
         Operation::ReplaceRule { ruleset: "edge", number: 3, text: "accept" },
     ]
+}
+
+fn loaded(blocks: &[Block], values: &[Option<&[u8]>]) -> MemberList {
+    let mut list = MemberList::new();
+    for (place, block) in blocks.iter().enumerate() {
+        list.push(*block, values[place % values.len()], None);
+    }
+    list
 }
 
 fn values() -> Vec<Operation<'static>> {

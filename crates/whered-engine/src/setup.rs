@@ -39,6 +39,8 @@ pub struct Setup {
     pub rules: RulesOptions,
     /// The database that DNS takes clients' places from; the first one when not named.
     pub place_database: Option<String>,
+    /// Where files of prefix sets may lie; `None`: none is read.
+    pub sets_directory: Option<PathBuf>,
 }
 
 /// The files of a setup, read and checked.

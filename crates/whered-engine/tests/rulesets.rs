@@ -52,7 +52,7 @@ fn a_ruleset_knows_places_and_live_sets() {
     assert_eq!(verdict(&packet("198.51.100.7", 6, 443)), Verdict::Drop);
     assert_eq!(verdict(&packet("198.51.100.7", 17, 53)), Verdict::Accept);
     // A change of the set decides at once.
-    let prefix = ["192.0.2.0/28".parse().unwrap()];
+    let prefix: [whered_engine::ip::Block; 1] = ["192.0.2.0/28".parse().unwrap()];
     engine.prefix_sets().add("blocked", &prefix, None, None).unwrap();
     assert_eq!(verdict(&packet("192.0.2.7", 6, 443)), Verdict::Drop);
     assert_eq!(verdict(&packet("192.0.2.77", 6, 443)), Verdict::Accept);

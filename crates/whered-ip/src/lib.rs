@@ -32,6 +32,7 @@
 //! ```
 mod compiled;
 pub mod image;
+mod layered;
 mod prefix;
 mod prefix_map;
 mod prefix_set;
@@ -40,6 +41,7 @@ mod simd;
 pub mod text;
 
 pub use compiled::{IndexError, IndexForm, Match, PrefixIndex, Target};
+pub use layered::{LayeredSet, MemberCounts, MemberList};
 pub use prefix::{Prefix, PrefixError, PrefixErrorKind};
 #[doc(hidden)]
 pub use prefix_map::naive;
@@ -47,5 +49,5 @@ pub use prefix_map::{AllMatches, Iter, PrefixMap};
 pub use prefix_set::{PrefixMatch, PrefixSet};
 pub use sets::{
     AddressRanges, Block, BlockError, CompiledForm, CompiledSet, LiveIpv4, LiveMatch, LiveReader,
-    SetEntry, SetFormat, SetTextError, read_set,
+    SetEntry, SetFormat, SetTextError, SetWriter, read_set,
 };

@@ -108,7 +108,7 @@ impl<'a> PrefixMatch<'a> {
     }
 
     /// Matches are better the smaller they are, of equally small ones the later.
-    fn rank(&self) -> (Reverse<u128>, IpAddr) {
+    pub(crate) fn rank(&self) -> (Reverse<u128>, IpAddr) {
         (Reverse(self.block.size_less_one()), self.block.first())
     }
 }

@@ -38,7 +38,8 @@ use crate::resp::{PasswordHash, RespOptions, TlsOptions, UnixSocketOptions, User
 const TOP: Keys = Keys {
     title: "the top level",
     allowed: &[
-        "data_dir", "resp", "http", "dns", "journal", "snapshot", "rules", "database", "ruleset",
+        "data_dir", "resp", "http", "dns", "journal", "snapshot", "sets", "rules", "database",
+        "ruleset",
         "zone", "pool",
     ],
     later: &["feed", "table", "capture"],
@@ -80,6 +81,8 @@ pub struct Config {
     pub journal: JournalConfig,
     /// `[snapshot]`.
     pub snapshot: SnapshotConfig,
+    /// `[sets]`.
+    pub sets: SetsConfig,
     /// `[[database]]`.
     pub databases: Vec<DatabaseSource>,
     /// `[[zone]]`.
@@ -200,6 +203,13 @@ pub struct SnapshotConfig {
     pub interval: Option<Duration>,
 }
 
+/// Where prefix sets may be loaded from.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SetsConfig {
+    /// The only directory whose files `CIDR.LOAD` reads; `None`: it reads none.
+    pub directory: Option<PathBuf>,
+}
+
 impl Config {
     /// Reads a configuration; `path` is the file's name, for messages and relative paths.
     ///
@@ -223,6 +233,7 @@ impl Config {
         doors::read_journal(&top, &mut config.journal)?;
         doors::read_snapshot(&top, &mut config.snapshot)?;
         doors::read_rules(&top, &mut config.rules)?;
+        doors::read_sets(&top, path, &mut config.sets)?;
         Ok(config)
     }
 
@@ -240,6 +251,7 @@ impl Config {
             rulesets: self.rulesets,
             rules: self.rules,
             place_database: self.dns.database,
+            sets_directory: self.sets.directory,
         }
     }
 

@@ -134,7 +134,7 @@ fn unknown_keys_are_refused_with_the_allowed_ones() {
     refuses(
         "datadir = 1\n",
         "1:1: unknown key 'datadir' in the top level; allowed: data_dir, resp, http, dns, \
-         journal, snapshot, rules, database, ruleset, zone, pool",
+         journal, snapshot, sets, rules, database, ruleset, zone, pool",
     );
     refuses(
         "[[database]]\nname = 'a'\npath = 'b'\nüber = 1\n",
@@ -207,7 +207,8 @@ fn a_wrong_mode_reload_or_field_is_refused_with_what_is_allowed() {
 
 #[test]
 fn keys_of_later_versions_are_told_apart_from_unknown_ones() {
-    let top = "data_dir, resp, http, dns, journal, snapshot, rules, database, ruleset, zone, pool";
+    let top =
+        "data_dir, resp, http, dns, journal, snapshot, sets, rules, database, ruleset, zone, pool";
     for table in ["feed", "table"] {
         refuses(
             &format!("[[{table}]]\nname = 'a'\n"),

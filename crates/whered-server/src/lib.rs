@@ -21,6 +21,7 @@ mod config;
 mod databases;
 mod descriptors;
 pub mod dns;
+mod folding;
 mod http;
 mod metrics;
 mod progress;

@@ -22,6 +22,7 @@ use whered_engine::{Engine, EngineError, EngineOptions, SnapshotOptions};
 use crate::config::{Config, JournalConfig, RespConfig, SnapshotConfig};
 use crate::descriptors;
 use crate::dns::DnsDoor;
+use crate::folding::Folder;
 use crate::http::{HttpCounters, HttpDoor};
 use crate::metrics::Metrics;
 use crate::progress;
@@ -220,13 +221,15 @@ impl Doors {
 
 /// The threads beside the doors: what follows files, folds, plans, sweeps and saves. They are
 /// stopped in the order in which they were started.
-#[derive(Default)]
-struct Helpers(Vec<Box<dyn FnOnce() + Send + Sync>>);
+struct Helpers {
+    reloader: Reloader,
+    others: Vec<Box<dyn FnOnce() + Send + Sync>>,
+}
 
 impl Helpers {
     fn start(engine: &Arc<Engine>) -> io::Result<Helpers> {
-        let mut helpers = Helpers::default();
-        match helpers.start_all(engine) {
+        let mut helpers = Helpers { reloader: Reloader::start(engine)?, others: Vec::new() };
+        match helpers.start_others(engine) {
             Ok(()) => Ok(helpers),
             Err(error) => {
                 helpers.stop();
@@ -235,9 +238,7 @@ impl Helpers {
         }
     }
 
-    fn start_all(&mut self, engine: &Arc<Engine>) -> io::Result<()> {
-        let reloader = Reloader::start(engine)?;
-        self.stop_with(|| reloader.stop());
+    fn start_others(&mut self, engine: &Arc<Engine>) -> io::Result<()> {
         let zones = ZoneWatch::start(engine)?;
         self.stop_with(|| zones.stop());
         let tender = Tender::start(engine)?;
@@ -252,11 +253,12 @@ impl Helpers {
     }
 
     fn stop_with(&mut self, stop: impl FnOnce() + Send + Sync + 'static) {
-        self.0.push(Box::new(stop));
+        self.others.push(Box::new(stop));
     }
 
     fn stop(self) {
-        self.0.into_iter().for_each(|stop| stop());
+        self.reloader.stop();
+        self.others.into_iter().for_each(|stop| stop());
     }
 }
 

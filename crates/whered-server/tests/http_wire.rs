@@ -284,13 +284,41 @@ fn a_token_opens_everything_but_healthz() {
 }
 
 #[test]
+fn prefix_sets_are_told_and_asked() {
+    let folder = world::folder("http_sets");
+    let server = Server::start(world::config(&folder, "")).unwrap();
+    let blocks: Vec<whered_engine::ip::Block> =
+        ["10.0.0.0/8", "10.0.0.3-10.0.0.9"].map(|text| text.parse().unwrap()).to_vec();
+    server.engine().prefix_sets().add("a b", &blocks, Some(b"lab"), None).unwrap();
+    assert_eq!(get(&server, "/v1/sets").json()["sets"], serde_json::json!(["a b"]));
+    let told = get(&server, "/v1/sets/a%20b").json();
+    assert_eq!((&told["members"], &told["ranges"]), (&2.into(), &1.into()));
+    let found = get(&server, "/v1/sets/a%20b/match?addr=10.0.0.4").json();
+    assert_eq!(found["match"]["prefix"], "10.0.0.3-10.0.0.9");
+    assert_eq!(found["match"]["value"], "lab");
+    let all = get(&server, "/v1/sets/a%20b/match?addr=10.0.0.4&all=1").json();
+    assert_eq!(all["matches"][1]["prefix"], "10.0.0.0/8");
+    assert!(get(&server, "/v1/sets/a%20b/match?addr=11.0.0.4").json()["match"].is_null());
+    for (path, status) in [
+        ("/v1/sets/nosuch/match?addr=10.0.0.1", 404),
+        ("/v1/sets/nosuch", 404),
+        ("/v1/sets/a%20b/match", 400),
+        ("/v1/sets/a%20b/match?addr=ten", 400),
+        ("/v1/sets/a%20b?x=1", 400),
+    ] {
+        assert_eq!(get(&server, path).error().0, status, "{path}");
+    }
+    server.stop().unwrap();
+}
+
+#[test]
 fn metrics_count_what_was_asked_and_show_the_data() {
     let folder = world::folder("http_metrics");
     let mut config = world::config(&folder, "");
     config.data_dir = Some(folder.join("data"));
     let server = Server::start(config).unwrap();
     add(&server, b"cities", &CITIES);
-    let prefix = "192.0.2.0/24".parse().unwrap();
+    let prefix: whered_engine::ip::Prefix = "192.0.2.0/24".parse().unwrap();
     let written = server.engine().prefix_sets().add("blocked", &[prefix], None, None).unwrap();
     server.engine().wait_durable(written.ticket).unwrap();
     get(&server, "/v1/ip/192.0.2.1");

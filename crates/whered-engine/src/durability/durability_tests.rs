@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use whered_geo::Cell;
-use whered_ip::Prefix;
+use whered_ip::{Block, MemberList, Prefix};
 use whered_store::{Journal, JournalOptions, SimulatedDisk, Storage};
 
 use super::open::{Parts, open};
@@ -220,19 +220,42 @@ impl World {
                 keyspace.swap_numbers(number, random.number()).ok().map(|w| w.ticket)
             }
             38 if random.below(12) == 0 => keyspace.flush(Some(number)).ok().map(|w| w.ticket),
-            38 => {
-                let text = format!("10.{}.0.0/16", random.below(30));
-                let prefix: Prefix = text.parse().expect("a prefix");
-                let set = format!("set{}", random.below(2));
-                if random.below(3) == 0 {
-                    self.prefix_sets.remove(&set, &[prefix]).ok().map(|w| w.ticket)
-                } else {
-                    let at = (random.below(2) == 0).then_some(FAR_MILLIS);
-                    self.prefix_sets.add(&set, &[prefix], Some(b"v"), at).ok().map(|w| w.ticket)
-                }
-            }
+            38 => self.act_on_sets(random),
             _ => None,
         }
+    }
+
+    /// One operation on a prefix set, with prefixes and ranges.
+    fn act_on_sets(&self, random: &mut Random) -> Option<Ticket> {
+        let block = |random: &mut Random| -> Block {
+            let n = random.below(30);
+            let text = match random.below(4) {
+                0 => format!("10.{n}.0.3-10.{n}.1.9"),
+                1 => format!("2001:db8:{n}::1-2001:db8:{n}::9"),
+                _ => format!("10.{n}.0.0/16"),
+            };
+            text.parse().expect("a block")
+        };
+        let set = format!("set{}", random.below(2));
+        let at = (random.below(2) == 0).then_some(FAR_MILLIS);
+        let sets = &self.prefix_sets;
+        let one = block(random);
+        let ticket = match random.below(6) {
+            0 | 1 => sets.remove(&set, &[one]).ok()?.ticket,
+            2 | 3 => sets.add(&set, &[one], Some(b"v"), at).ok()?.ticket,
+            4 => {
+                let mut list = MemberList::new();
+                for n in 0..random.below(20) {
+                    list.push(block(random), (n % 3 == 0).then_some(b"w"), at);
+                }
+                sets.load(&set, list, random.below(2) == 0).ok()?.ticket
+            }
+            _ => {
+                sets.fold_all();
+                return None;
+            }
+        };
+        Some(ticket)
     }
 
     /// Operations that transactions are made of.

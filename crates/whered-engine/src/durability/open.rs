@@ -21,7 +21,7 @@ use crate::changes::Changes;
 use crate::error::EngineError;
 use crate::keyspace::Keyspace;
 use crate::operation::Operation;
-use crate::prefix_sets::PrefixSets;
+use crate::prefix_sets::{PrefixSets, Restoring};
 
 /// How far a start is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -126,9 +126,10 @@ pub(crate) fn open(
         let settings = load::load(&reader, keyspace, &|bytes, total_bytes| {
             show(StartProgress::Snapshot { bytes, total_bytes });
         })?;
+        let mut restoring = Restoring::default();
         for (kind, payload) in &settings {
             let operation = Operation::decode(*kind, payload).map_err(EngineError::new)?;
-            let applied = prefix_sets.replay(&operation)
+            let applied = prefix_sets.restore(&mut restoring, &operation)
                 || changes.record(&operation).map_err(EngineError::new)?;
             if !applied {
                 return Err(EngineError::new(format!(
@@ -137,6 +138,7 @@ pub(crate) fn open(
                 )));
             }
         }
+        prefix_sets.finish_restoring(&mut restoring);
         let (start_sequence, bytes) = (info.start_sequence, info.data_size_bytes);
         let elapsed = start.elapsed();
         snapshot = Some(LoadReport { start_sequence, bytes, elapsed });

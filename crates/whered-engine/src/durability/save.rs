@@ -14,6 +14,7 @@
 use std::borrow::Cow;
 
 use whered_geo::{PAGES_VERSION, PagePosition};
+use whered_ip::MemberList;
 use whered_store::SnapshotWriter;
 
 use super::format::{
@@ -27,6 +28,9 @@ use crate::keyspace::saving::{Role, ToSave, Walk};
 use crate::keyspace::value::{Data, Value};
 use crate::operation::{Encoder, Operation, push_to_batch};
 use crate::prefix_sets::PrefixSets;
+
+/// What a member of a prefix set takes in a block at most, without its value.
+const MEMBER_BYTES: usize = 50;
 
 /// How the work is cut.
 #[derive(Clone, Copy, Debug)]
@@ -90,32 +94,27 @@ impl<'a> Saver<'a> {
             push_to_batch(&mut block, operation.kind(), &operation.encode());
         }
         for name in prefix_sets.names() {
-            let made = Operation::AddPrefixes {
+            let none = Operation::AddPrefixes {
                 set: &name,
                 expires_at_millis: None,
                 value: None,
-                prefixes: Cow::Borrowed(&[]),
+                blocks: Cow::Borrowed(&[]),
             };
-            push_to_batch(&mut block, made.kind(), &made.encode());
-            let read = prefix_sets.read(&name, |set| {
-                for member in set.iter(0) {
-                    let Some(prefix) = member.block.as_prefix() else {
-                        return Err(EngineError::new(format!(
-                            "prefix set '{name}' holds the range {}, which no operation tells of",
-                            member.block
-                        )));
-                    };
-                    let operation = Operation::AddPrefixes {
-                        set: &name,
-                        expires_at_millis: member.expires_at_millis,
-                        value: member.value,
-                        prefixes: Cow::Borrowed(std::slice::from_ref(&prefix)),
-                    };
-                    push_to_batch(&mut block, operation.kind(), &operation.encode());
+            push_to_batch(&mut block, none.kind(), &none.encode());
+            // A version is held for as long as it takes: nobody waits for it.
+            let Some(version) = prefix_sets.version(&name) else { continue };
+            let mut members = MemberList::new();
+            let mut bytes = 0;
+            for member in version.iter(0) {
+                members.push(member.block, member.value, member.expires_at_millis);
+                bytes += MEMBER_BYTES + member.value.map_or(0, <[u8]>::len);
+                if bytes >= self.sizes.block_bytes {
+                    push_members(&mut block, &name, std::mem::take(&mut members));
+                    self.write(SETTINGS_KIND, &[&std::mem::take(&mut block)])?;
+                    bytes = 0;
                 }
-                Ok(())
-            });
-            read.unwrap_or(Ok(()))?;
+            }
+            push_members(&mut block, &name, members);
             if block.len() >= self.sizes.block_bytes {
                 self.write(SETTINGS_KIND, &[&std::mem::take(&mut block)])?;
             }
@@ -256,6 +255,15 @@ impl<'a> Saver<'a> {
     fn write(&mut self, kind: u16, pieces: &[&[u8]]) -> Result<(), EngineError> {
         (self.before_block)(pieces.iter().map(|piece| piece.len()).sum())?;
         Ok(self.writer.write_block(kind, pieces)?)
+    }
+}
+
+/// Members of a set as one operation.
+fn push_members(block: &mut Vec<u8>, set: &str, members: MemberList) {
+    if !members.is_empty() {
+        let members = Cow::Owned(members);
+        let operation = Operation::LoadMembers { set, replaces: false, members };
+        push_to_batch(block, operation.kind(), &operation.encode());
     }
 }
 

@@ -7,9 +7,12 @@ use std::borrow::Cow;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use whered_geo::{Cell, Place};
-use whered_ip::Prefix;
+use whered_ip::{Block, MemberList, Prefix};
 
-use super::{ADD_POINTS_KIND, ALL_NUMBERS, KeyPair, Operation, Scores, VERSION};
+use super::{
+    ADD_POINTS_KIND, ADD_RANGES_KIND, ALL_NUMBERS, KeyPair, LOAD_MEMBERS_KIND, Operation,
+    REMOVE_RANGES_KIND, Scores, VERSION,
+};
 use crate::pool::Site;
 
 /// Reads a payload from its beginning.
@@ -189,23 +192,68 @@ impl<'a> Decoder<'a> {
         Ok(Operation::Batch(operations))
     }
 
-    fn prefixes(&mut self) -> Result<Cow<'a, [Prefix]>, String> {
-        let prefixes = self.list(|input| {
-            let address = input.address()?;
-            let length_bits = input.u8()?;
-            Prefix::new(address, length_bits).map_err(|error| input.wrong(&error.to_string()))
-        })?;
-        Ok(prefixes.into())
+    fn block(&mut self) -> Result<Block, String> {
+        let (first, last) = match self.bytes.get(self.offset) {
+            Some(14) if self.kind >= ADD_RANGES_KIND => {
+                self.u8()?;
+                let [first, last] = [self.array::<4>()?, self.array::<4>()?];
+                (IpAddr::from(first), IpAddr::from(last))
+            }
+            Some(16) if self.kind >= ADD_RANGES_KIND => {
+                self.u8()?;
+                let [first, last] = [self.array::<16>()?, self.array::<16>()?];
+                (IpAddr::from(first), IpAddr::from(last))
+            }
+            _ => {
+                let address = self.address()?;
+                let length_bits = self.u8()?;
+                let prefix = Prefix::new(address, length_bits);
+                return prefix.map(Block::from).map_err(|error| self.wrong(&error.to_string()));
+            }
+        };
+        Block::from_ends(first, last).map_err(|error| self.wrong(&error.to_string()))
+    }
+
+    fn attribute(&mut self) -> Result<(Option<&'a [u8]>, Option<u64>), String> {
+        let expires_at_millis = self.expiry()?;
+        let value = if self.u8()? == 1 { Some(self.bytes()?) } else { None };
+        Ok((value, expires_at_millis))
+    }
+
+    fn members(&mut self) -> Result<MemberList, String> {
+        let count = self.u32()?;
+        let mut members = MemberList::new();
+        let mut numbers = Vec::new();
+        for _ in 0..count {
+            let (value, expires_at_millis) = self.attribute()?;
+            numbers.push(members.attribute(value, expires_at_millis));
+        }
+        while !self.at_end() {
+            let place = if count > 1 { self.u32()? } else { 0 };
+            let Some(number) = numbers.get(place as usize) else {
+                return Err(self.wrong(&format!("attribute {place} of {count}")));
+            };
+            members.push_with(self.block()?, *number);
+        }
+        Ok(members)
     }
 
     pub(super) fn prefix_operation(&mut self) -> Result<Operation<'a>, String> {
         let set = self.text()?;
-        if self.kind == 6 {
-            return Ok(Operation::RemovePrefixes { set, prefixes: self.prefixes()? });
+        if self.kind == LOAD_MEMBERS_KIND {
+            let replaces = self.u8()? == 1;
+            return Ok(Operation::LoadMembers {
+                set,
+                replaces,
+                members: Cow::Owned(self.members()?),
+            });
         }
-        let expires_at_millis = Some(self.u64()?).filter(|at| *at != 0);
-        let value = if self.u8()? == 1 { Some(self.bytes()?) } else { None };
-        Ok(Operation::AddPrefixes { set, expires_at_millis, value, prefixes: self.prefixes()? })
+        if matches!(self.kind, 6 | REMOVE_RANGES_KIND) {
+            return Ok(Operation::RemovePrefixes { set, blocks: self.list(Self::block)?.into() });
+        }
+        let (value, expires_at_millis) = self.attribute()?;
+        let blocks = self.list(Self::block)?.into();
+        Ok(Operation::AddPrefixes { set, expires_at_millis, value, blocks })
     }
 
     pub(super) fn site_operation(&mut self) -> Result<Operation<'a>, String> {

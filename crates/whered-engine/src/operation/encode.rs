@@ -5,7 +5,7 @@
 use std::net::IpAddr;
 
 use whered_geo::Place;
-use whered_ip::Prefix;
+use whered_ip::{Block, MemberList};
 
 use super::{Operation, push_to_batch};
 use crate::pool::Site;
@@ -31,18 +31,19 @@ impl Operation<'_> {
                 keys.iter().for_each(|key| out.bytes(key));
             }
             Operation::Flush { number } => out.u8(*number),
-            Operation::AddPrefixes { set, expires_at_millis, value, prefixes } => {
+            Operation::AddPrefixes { set, expires_at_millis, value, blocks } => {
                 out.bytes(set.as_bytes());
-                out.u64(expires_at_millis.unwrap_or(0));
-                out.u8(u8::from(value.is_some()));
-                if let Some(value) = value {
-                    out.bytes(value);
-                }
-                prefixes.iter().for_each(|prefix| out.prefix(prefix));
+                out.attribute(*value, *expires_at_millis);
+                blocks.iter().for_each(|block| out.block(block));
             }
-            Operation::RemovePrefixes { set, prefixes } => {
+            Operation::RemovePrefixes { set, blocks } => {
                 out.bytes(set.as_bytes());
-                prefixes.iter().for_each(|prefix| out.prefix(prefix));
+                blocks.iter().for_each(|block| out.block(block));
+            }
+            Operation::LoadMembers { set, replaces, members } => {
+                out.bytes(set.as_bytes());
+                out.u8(u8::from(*replaces));
+                out.members(members);
             }
             Operation::PutSite { pool, site } => out.site(pool, site),
             Operation::MoveSite { pool, site, place } => {
@@ -147,9 +148,46 @@ impl Encoder {
         }
     }
 
-    pub(super) fn prefix(&mut self, prefix: &Prefix) {
-        self.address(prefix.address());
-        self.u8(prefix.length_bits());
+    pub(super) fn block(&mut self, block: &Block) {
+        match (block.as_prefix(), block.first(), block.last()) {
+            (Some(prefix), ..) => {
+                self.address(prefix.address());
+                self.u8(prefix.length_bits());
+            }
+            (None, IpAddr::V4(first), IpAddr::V4(last)) => {
+                self.u8(14);
+                self.0.extend_from_slice(&first.octets());
+                self.0.extend_from_slice(&last.octets());
+            }
+            (None, IpAddr::V6(first), IpAddr::V6(last)) => {
+                self.u8(16);
+                self.0.extend_from_slice(&first.octets());
+                self.0.extend_from_slice(&last.octets());
+            }
+            // A block has one family.
+            _ => {}
+        }
+    }
+
+    fn attribute(&mut self, value: Option<&[u8]>, expires_at_millis: Option<u64>) {
+        self.u64(expires_at_millis.unwrap_or(0));
+        self.u8(u8::from(value.is_some()));
+        if let Some(value) = value {
+            self.bytes(value);
+        }
+    }
+
+    fn members(&mut self, members: &MemberList) {
+        let attributes = members.attributes();
+        let count = u32::try_from(attributes.len()).expect("a list has fewer than 2^32 attributes");
+        self.0.extend_from_slice(&count.to_le_bytes());
+        attributes.for_each(|(value, expires)| self.attribute(value, expires));
+        for (block, attribute) in members.iter() {
+            if count > 1 {
+                self.0.extend_from_slice(&attribute.to_le_bytes());
+            }
+            self.block(&block);
+        }
     }
 
     pub(super) fn place(&mut self, place: &Place) {

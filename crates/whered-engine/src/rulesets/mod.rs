@@ -471,7 +471,7 @@ struct LiveSets<'a> {
 impl Sets for LiveSets<'_> {
     fn contains(&self, set: &str, address: IpAddr) -> bool {
         let now_millis = *self.now_millis.get_or_init(clock::now_millis);
-        let found = |set: &whered_ip::PrefixSet| set.longest_match(address, now_millis).is_some();
+        let found = |set: &whered_ip::LayeredSet| set.contains(address, now_millis);
         self.sets.read(set, found).unwrap_or(false)
     }
 

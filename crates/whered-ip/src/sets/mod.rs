@@ -22,6 +22,6 @@ mod wide_tree;
 
 pub use block::{Block, BlockError};
 pub use compiled::{CompiledForm, CompiledSet};
-pub use formats::{SetEntry, SetFormat, SetTextError, read_set};
+pub use formats::{SetEntry, SetFormat, SetTextError, SetWriter, read_set};
 pub use live::{LiveIpv4, LiveMatch, LiveReader};
 pub use ranges::AddressRanges;

@@ -7,6 +7,7 @@
 
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
+use std::path::Path;
 use std::time::Duration;
 
 use whered_engine::RulesOptions;
@@ -14,7 +15,7 @@ use whered_engine::store::SyncPolicy;
 
 use super::error::ConfigError;
 use super::section::{Found, Keys, Section};
-use super::{DnsConfig, HttpConfig, JournalConfig, SnapshotConfig};
+use super::{DnsConfig, HttpConfig, JournalConfig, SetsConfig, SnapshotConfig, beside};
 use crate::dns::QueryLogOptions;
 use crate::dns::mmsg::{BATCH_SIZE_MAX, Calls};
 
@@ -51,10 +52,11 @@ const SNAPSHOT: Keys =
     Keys { title: "[snapshot]", allowed: &["journal_size_bytes", "interval_seconds"], later: &[] };
 
 const RULES: Keys = Keys { title: "[rules]", allowed: &["memory_bytes"], later: &[] };
+const SETS: Keys = Keys { title: "[sets]", allowed: &["directory"], later: &[] };
 
 /// The tables of this module.
 #[cfg(test)]
-pub(super) const TABLES: [&Keys; 5] = [&HTTP, &DNS, &JOURNAL, &SNAPSHOT, &RULES];
+pub(super) const TABLES: [&Keys; 6] = [&HTTP, &DNS, &JOURNAL, &SNAPSHOT, &SETS, &RULES];
 
 pub(super) const THREADS: RangeInclusive<u64> = 1..=256;
 pub(super) const CONNECTIONS: RangeInclusive<u64> = 1..=1_000_000;
@@ -251,6 +253,20 @@ pub(super) fn read_rules(top: &Section<'_>, options: &mut RulesOptions) -> Resul
     if let Some(section) = top.table("rules", &RULES)? {
         set(&mut options.memory_bytes, section.integer("memory_bytes", RULES_BYTES)?);
     }
+    Ok(())
+}
+
+/// Reads `[sets]`; a relative directory starts from the configuration's own.
+pub(super) fn read_sets(
+    top: &Section<'_>,
+    path: &Path,
+    config: &mut SetsConfig,
+) -> Result<(), ConfigError> {
+    let Some(section) = top.table("sets", &SETS)? else {
+        return Ok(());
+    };
+    let directory = section.filled_text("directory")?;
+    config.directory = directory.map(|found| beside(path, found.value));
     Ok(())
 }
 

@@ -20,6 +20,7 @@ mod near;
 mod query;
 mod refusal;
 mod rules;
+mod sets;
 
 use std::io;
 use std::net::SocketAddr;
@@ -141,11 +142,15 @@ fn router(door: Arc<Door>) -> Router {
         .route("/v1/rules", get(rules::list))
         .route("/v1/rules/{name}", get(rules::one))
         .route("/v1/rules/{name}/match", post(rules::find))
+        .route("/v1/sets", get(sets::list))
+        .route("/v1/sets/{name}", get(sets::one))
+        .route("/v1/sets/{name}/match", get(sets::matches))
         .fallback(async || {
             let message = "no such path; paths: /healthz, /metrics, /v1/ip/{address}, \
                            /v1/databases, /v1/databases/{name}, \
                            /v1/databases/{name}/networks, /v1/collections/{name}/near, \
-                           /v1/rules, /v1/rules/{name}, /v1/rules/{name}/match";
+                           /v1/rules, /v1/rules/{name}, /v1/rules/{name}/match, /v1/sets, \
+                           /v1/sets/{name}, /v1/sets/{name}/match";
             HttpError::new(StatusCode::NOT_FOUND, Some("path"), message)
         })
         .method_not_allowed_fallback(async || {
@@ -191,6 +196,9 @@ fn route_of(path: &str) -> &'static str {
         ["", "v1", "databases"] => "/v1/databases",
         ["", "v1", "databases", _] => "/v1/databases/{name}",
         ["", "v1", "databases", _, "networks"] => "/v1/databases/{name}/networks",
+        ["", "v1", "sets"] => "/v1/sets",
+        ["", "v1", "sets", _] => "/v1/sets/{name}",
+        ["", "v1", "sets", _, "match"] => "/v1/sets/{name}/match",
         ["", "v1", "collections", _, "near"] => "/v1/collections/{name}/near",
         ["", "v1", "rules"] => "/v1/rules",
         ["", "v1", "rules", _] => "/v1/rules/{name}",

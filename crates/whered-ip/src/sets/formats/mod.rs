@@ -24,6 +24,7 @@ mod ipset;
 mod json;
 mod nft;
 mod plain;
+mod write;
 
 use std::borrow::Cow;
 use std::fmt;
@@ -31,6 +32,7 @@ use std::str::FromStr;
 
 use super::Block;
 use crate::text;
+pub use write::SetWriter;
 
 /// A format of set texts.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]

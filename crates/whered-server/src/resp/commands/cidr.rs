@@ -1,9 +1,10 @@
-//! Prefix sets: `CIDR.ADD CIDR.REM CIDR.MATCH CIDR.MMATCH CIDR.COUNT CIDR.LIST`.
+//! Prefix sets: `CIDR.ADD CIDR.REM CIDR.MATCH CIDR.MMATCH CIDR.ISMEMBER CIDR.COUNT CIDR.CARD
+//! CIDR.LIST`. Whole sets are in `cidr_whole`.
 //!
-//! A set is made by its first `CIDR.ADD` and stays when its last prefix goes. Sets are no keys:
+//! A set is made by its first `CIDR.ADD` and stays when its last member goes. Sets are no keys:
 //! `DEL` and `FLUSHALL` do not see them.
 
-use whered_engine::ip::{Prefix, PrefixMatch};
+use whered_engine::ip::{Block, PrefixMatch};
 
 use super::{
     Action, Command, Failure, Flag, Members, Outcome, SYNTAX_ERROR, address, cut, explained,
@@ -13,7 +14,7 @@ use crate::resp::protocol::Args;
 use crate::resp::reply::Reply;
 use crate::resp::session::Session;
 
-const CIDR: Command = Command {
+pub(super) const CIDR: Command = Command {
     name: "",
     arity: -3,
     flags: &[Flag::ReadOnly, Flag::Fast],
@@ -31,19 +32,37 @@ pub(super) const COMMANDS: &[Command] = &[
     Command {
         name: "cidr.add",
         flags: &[Flag::Write, Flag::Fast],
-        syntax: "set [VALUE value] [EX seconds] prefix [prefix ...]",
-        summary: "Adds prefixes to a set, and gives how many are new",
+        syntax: "set [VALUE value] [EX seconds] prefix|range [prefix|range ...]",
+        summary: "Adds prefixes and ranges such as 10.0.0.3-10.0.0.9 to a set, and gives how many are new",
         cost: "O(N) with N prefixes",
         action: Action::Run(add),
+        ..CIDR
+    },
+    Command {
+        name: "cidr.card",
+        arity: 2,
+        syntax: "set",
+        summary: "The same as `CIDR.COUNT`",
+        cost: "O(1), or O(N) when some of the N members have expiry times",
+        action: Action::Run(count),
         ..CIDR
     },
     Command {
         name: "cidr.count",
         arity: 2,
         syntax: "set",
-        summary: "Gives the number of prefixes that have not expired",
-        cost: "O(1), or O(N) when some of the N prefixes have expiry times",
+        summary: "Gives the number of prefixes and ranges that have not expired",
+        cost: "O(1), or O(N) when some of the N members have expiry times",
         action: Action::Run(count),
+        ..CIDR
+    },
+    Command {
+        name: "cidr.ismember",
+        arity: 3,
+        syntax: "set prefix|range",
+        summary: "Gives 1 when this very prefix or range is a member, otherwise 0",
+        cost: "O(log N) with N members",
+        action: Action::Run(is_member),
         ..CIDR
     },
     Command {
@@ -62,7 +81,7 @@ pub(super) const COMMANDS: &[Command] = &[
     Command {
         name: "cidr.match",
         syntax: "set address [ALL] [WITHVALUE] [EXPLAIN]",
-        summary: "Gives the longest prefix of a set that holds an address, or all of them",
+        summary: "Gives the longest prefix or smallest range of a set that holds an address, or all of them",
         action: Action::Run(match_one),
         ..CIDR
     },
@@ -77,18 +96,18 @@ pub(super) const COMMANDS: &[Command] = &[
     Command {
         name: "cidr.rem",
         flags: &[Flag::Write, Flag::Fast],
-        syntax: "set prefix [prefix ...]",
-        summary: "Removes prefixes from a set, and gives how many there were",
+        syntax: "set prefix|range [prefix|range ...]",
+        summary: "Removes prefixes and ranges from a set, and gives how many there were",
         cost: "O(N) with N prefixes",
         action: Action::Run(remove),
         ..CIDR
     },
 ];
 
-fn prefix(text: &[u8]) -> Result<Prefix, Failure> {
-    let read = std::str::from_utf8(text).map(str::parse::<Prefix>);
+pub(super) fn block(text: &[u8]) -> Result<Block, Failure> {
+    let read = std::str::from_utf8(text).map(str::parse::<Block>);
     match read {
-        Ok(Ok(prefix)) => Ok(prefix),
+        Ok(Ok(block)) => Ok(block),
         Ok(Err(error)) => Err(Failure::made(format!("ERR {error}"))),
         Err(_) => {
             let shown = cut(text, 128).escape_ascii();
@@ -97,8 +116,22 @@ fn prefix(text: &[u8]) -> Result<Prefix, Failure> {
     }
 }
 
-fn prefixes(args: Args<'_>, first: usize) -> Result<Vec<Prefix>, Failure> {
-    args.from(first).map(prefix).collect()
+fn blocks(args: Args<'_>, first: usize) -> Result<Vec<Block>, Failure> {
+    args.from(first).map(block).collect()
+}
+
+/// The time that is so many seconds from now.
+pub(super) fn expiry(
+    session: &Session,
+    seconds: &[u8],
+    command: &'static str,
+) -> Result<u64, Failure> {
+    let seconds = u64::try_from(integer(seconds)?).ok().filter(|seconds| *seconds > 0);
+    let expiry = seconds
+        .and_then(|seconds| seconds.checked_mul(1000))
+        .and_then(|millis| millis.checked_add(session.engine().now_millis()));
+    let wrong = || Failure::made(format!("ERR invalid expire time in '{command}' command"));
+    expiry.ok_or_else(wrong)
 }
 
 fn add(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
@@ -109,13 +142,7 @@ fn add(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
         if args.is(first, "value") {
             value = Some(args.at(first + 1));
         } else if args.is(first, "ex") {
-            let seconds = integer(args.at(first + 1))?;
-            let millis = u64::try_from(seconds).ok().filter(|seconds| *seconds > 0);
-            let expiry = millis
-                .and_then(|seconds| seconds.checked_mul(1000))
-                .and_then(|millis| millis.checked_add(session.engine().now_millis()));
-            let wrong = Failure::text("ERR invalid expire time in 'cidr.add' command");
-            expires_at_millis = Some(expiry.ok_or(wrong)?);
+            expires_at_millis = Some(expiry(session, args.at(first + 1), "cidr.add")?);
         } else {
             break;
         }
@@ -124,16 +151,16 @@ fn add(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
     if first >= args.len() {
         return Err(wrong_arity("cidr.add"));
     }
-    let prefixes = prefixes(args, first)?;
-    let written = session.engine().prefix_sets().add(set, &prefixes, value, expires_at_millis)?;
+    let blocks = blocks(args, first)?;
+    let written = session.engine().prefix_sets().add(set, &blocks, value, expires_at_millis)?;
     reply.hold(written.ticket);
     reply.count(written.value);
     Ok(())
 }
 
 fn remove(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
-    let prefixes = prefixes(args, 2)?;
-    let written = session.engine().prefix_sets().remove(name(args.at(1))?, &prefixes)?;
+    let blocks = blocks(args, 2)?;
+    let written = session.engine().prefix_sets().remove(name(args.at(1))?, &blocks)?;
     reply.hold(written.ticket);
     reply.count(written.value);
     Ok(())
@@ -144,6 +171,15 @@ fn count(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
     let now = session.engine().now_millis();
     let count = session.engine().prefix_sets().read(set, |members| members.live_len(now));
     reply.count(count.ok_or_else(|| no_such("prefix set", set))?);
+    Ok(())
+}
+
+fn is_member(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
+    let (set, block) = (name(args.at(1))?, block(args.at(2))?);
+    let now = session.engine().now_millis();
+    let found =
+        session.engine().prefix_sets().read(set, |members| members.get(block, now).is_some());
+    reply.count(usize::from(found.ok_or_else(|| no_such("prefix set", set))?));
     Ok(())
 }
 
@@ -189,8 +225,10 @@ fn match_many(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outco
     let now = session.engine().now_millis();
     let found = session.engine().prefix_sets().read(set, |members| {
         reply.array(addresses.len());
-        for address in addresses {
-            match members.longest_match(address, now) {
+        let mut found = Vec::new();
+        members.longest_match_batch(&addresses, now, &mut found);
+        for found in found {
+            match found {
                 Some(found) => write_match(reply, &found, false),
                 None => reply.null(),
             }
@@ -200,7 +238,7 @@ fn match_many(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outco
 }
 
 /// A prefix, or an array of a prefix and its value.
-fn write_match(reply: &mut Reply, found: &PrefixMatch<'_>, with_value: bool) {
+pub(super) fn write_match(reply: &mut Reply, found: &PrefixMatch<'_>, with_value: bool) {
     if with_value {
         reply.array(2);
     }

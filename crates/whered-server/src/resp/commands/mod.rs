@@ -22,6 +22,7 @@ mod acl;
 mod admission;
 mod ahead;
 mod cidr;
+mod cidr_whole;
 mod client;
 mod config;
 mod connection;
@@ -154,6 +155,7 @@ static FAMILIES: &[&[Command]] = &[
     sorted_set_write::COMMANDS,
     ip::COMMANDS,
     cidr::COMMANDS,
+    cidr_whole::COMMANDS,
     steer::COMMANDS,
     zone::COMMANDS,
     introspection::COMMANDS,

@@ -66,7 +66,15 @@ fn all_and_subcommands() -> impl Iterator<Item = &'static Command> {
 }
 
 /// What stands below a heading, where the rows do not say it.
-const NOTES: [(&str, &str); 3] = [
+const NOTES: [(&str, &str); 4] = [
+    (
+        "cidr",
+        "Members are prefixes and ranges, kept as given; the smallest live one that holds an address \
+         is its match. A text of `CIDR.LOAD` counts as a whole or, with a mistake, not at all; \
+         with `REPLACE` every reader finds all old members or all new ones, and so does a restart. \
+         `VALUE` and `EX` are for members that bring none. An export is the set of one moment. \
+         `CIDR.SCAN` gives what is there during all of the iteration once.",
+    ),
     (
         "transactions",
         "The queued commands run without a foreign write between them, and no other client reads a \

@@ -1,0 +1,275 @@
+//! The named prefix sets: changed by command, read by every door without waiting.
+//!
+//! ```text
+//! ArcSwap<name -> NamedSet>                a set stays when its last member goes: it is a named thing
+//!                  ├─ ArcSwap<LayeredSet>  what readers look in: a compiled layer and the changes
+//!                  └─ Mutex                one writer: next version ──> readers ──> journal
+//! ```
+//!
+//! A change makes the next version of a set and puts it in place before its reply: readers never
+//! wait, and whoever was answered finds what he wrote. A background thread folds changes into the
+//! compiled layer (`fold`); a load makes a whole new version beside the old one. Expired members are
+//! invisible at once and go with the next fold; the journal keeps absolute expiry times.
+//!
+//! Invariants: an operation is appended under the lock of the set's writer, so that the journal's
+//! order is the order of versions. A load is one entry of the journal: all of it or nothing.
+
+mod algebra;
+mod fold;
+mod set;
+mod text;
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arc_swap::ArcSwap;
+use whered_ip::{Block, LayeredSet, MemberList};
+
+use crate::clock;
+use crate::error::WriteError;
+use crate::log::{Log, Written};
+use crate::operation::Operation;
+pub use algebra::SetOperation;
+use set::NamedSet;
+pub use set::SetInfo;
+pub use text::LoadOptions;
+
+type Named = BTreeMap<String, Arc<NamedSet>>;
+
+/// All prefix sets by name.
+pub struct PrefixSets {
+    sets: ArcSwap<Named>,
+    /// Held by who makes a set.
+    making: Mutex<()>,
+    /// Some set may have to be folded.
+    is_touched: AtomicBool,
+    log: Arc<Log>,
+}
+
+/// The members of the set that is being read from a snapshot.
+#[derive(Default)]
+pub(crate) struct Restoring(Option<(String, MemberList)>);
+
+impl PrefixSets {
+    pub(crate) fn new(log: Arc<Log>) -> PrefixSets {
+        let sets = ArcSwap::from_pointee(Named::new());
+        PrefixSets { sets, making: Mutex::new(()), is_touched: AtomicBool::new(false), log }
+    }
+
+    /// The same sets, from now on kept in this log.
+    pub(crate) fn with_log(self, log: &Arc<Log>) -> PrefixSets {
+        PrefixSets { log: Arc::clone(log), ..self }
+    }
+
+    /// The names, sorted.
+    pub fn names(&self) -> Vec<String> {
+        self.sets.load().keys().cloned().collect()
+    }
+
+    /// What all sets take.
+    pub fn memory_bytes(&self) -> usize {
+        self.sets.load().values().map(|set| set.current().memory_bytes()).sum()
+    }
+
+    /// Looks in a set as it is now; `None` when there is no such set. Never waits.
+    #[inline]
+    pub fn read<R>(&self, set: &str, read: impl FnOnce(&LayeredSet) -> R) -> Option<R> {
+        let sets = self.sets.load();
+        let current = sets.get(set)?.current();
+        Some(read(&current))
+    }
+
+    /// A set as it is now, which stays so however long it is held.
+    pub fn version(&self, set: &str) -> Option<Arc<LayeredSet>> {
+        Some(self.sets.load().get(set)?.version())
+    }
+
+    /// What a set is made of and when it was folded.
+    pub fn info(&self, set: &str) -> Option<SetInfo> {
+        Some(self.sets.load().get(set)?.info(clock::now_millis()))
+    }
+
+    /// Adds prefixes and ranges, all with the same value and expiry, and gives how many are new
+    /// members. The set is made when it does not exist.
+    ///
+    /// # Errors
+    /// [`WriteError`] when the journal has no room or has failed; then nothing was applied.
+    pub fn add<B: Into<Block> + Copy>(
+        &self,
+        set: &str,
+        blocks: &[B],
+        value: Option<&[u8]>,
+        expires_at_millis: Option<u64>,
+    ) -> Result<Written<usize>, WriteError> {
+        // The journal's 0 means "never": an expiry at the beginning of time is one later there.
+        let expires_at_millis = expires_at_millis.map(|at| at.max(1));
+        let blocks: Vec<Block> = blocks.iter().map(|block| (*block).into()).collect();
+        let operation = Operation::AddPrefixes {
+            set,
+            expires_at_millis,
+            value,
+            blocks: Cow::Borrowed(&blocks),
+        };
+        let room = self.log.reserve(operation.size_bytes())?;
+        let now_millis = clock::now_millis();
+        let named = self.make(set);
+        Ok(named.change(now_millis, |change| {
+            let new = change.insert_all(&blocks, value, expires_at_millis);
+            self.touch();
+            Written { value: new, ticket: change.publish(|| room.append(&operation)) }
+        }))
+    }
+
+    /// Removes prefixes and ranges and gives how many were members.
+    ///
+    /// # Errors
+    /// As [`PrefixSets::add`], and `NoSuch` when there is no such set.
+    pub fn remove<B: Into<Block> + Copy>(
+        &self,
+        set: &str,
+        blocks: &[B],
+    ) -> Result<Written<usize>, WriteError> {
+        let blocks: Vec<Block> = blocks.iter().map(|block| (*block).into()).collect();
+        let operation = Operation::RemovePrefixes { set, blocks: Cow::Borrowed(&blocks) };
+        let room = self.log.reserve(operation.size_bytes())?;
+        let now_millis = clock::now_millis();
+        let named = self.existing(set)?;
+        Ok(named.change(now_millis, |change| {
+            let removed = change.remove_all(&blocks);
+            self.touch();
+            if removed == 0 {
+                // Perhaps expired members went, which nobody could see.
+                return Written { value: 0, ticket: change.publish(|| room.unused()) };
+            }
+            Written { value: removed, ticket: change.publish(|| room.append(&operation)) }
+        }))
+    }
+
+    /// Puts members into a set, or into the place of all that it had, in one step: at every moment
+    /// readers find the old members or the new ones. Gives how many members the list has.
+    ///
+    /// # Errors
+    /// As [`PrefixSets::add`], and `TooLarge` for more than a journal entry holds (some 90 million
+    /// IPv4 members).
+    pub fn load(
+        &self,
+        set: &str,
+        mut members: MemberList,
+        replaces: bool,
+    ) -> Result<Written<usize>, WriteError> {
+        members.sort();
+        let operation = Operation::LoadMembers { set, replaces, members: Cow::Borrowed(&members) };
+        let room = self.log.reserve(operation.size_bytes())?;
+        // The long part happens beside the set: no writer waits for it.
+        let whole = replaces.then(|| LayeredSet::of_sorted(&members));
+        let named = self.make(set);
+        Ok(named.change(clock::now_millis(), |change| {
+            match whole {
+                Some(whole) => change.replace(whole),
+                None => change.merge(&members),
+            }
+            self.touch();
+            Written { value: members.len(), ticket: change.publish(|| room.append(&operation)) }
+        }))
+    }
+
+    /// Replays an operation at start; gives `false` when it is not one of ours.
+    pub(crate) fn replay(&self, operation: &Operation<'_>) -> bool {
+        let now_millis = clock::now_millis();
+        match operation {
+            Operation::AddPrefixes { set, expires_at_millis, value, blocks } => {
+                self.make(set).change(now_millis, |change| {
+                    change.insert_all(blocks, *value, *expires_at_millis);
+                    change.publish(|| ());
+                });
+            }
+            Operation::RemovePrefixes { set, blocks } => {
+                // Where there is no set there is nothing to remove, and that is no mistake.
+                if let Ok(named) = self.existing(set) {
+                    named.change(now_millis, |change| {
+                        change.remove_all(blocks);
+                        change.publish(|| ());
+                    });
+                }
+            }
+            Operation::LoadMembers { set, replaces, members } => {
+                let mut members = Cow::clone(members);
+                if !members.is_sorted() {
+                    members.to_mut().sort();
+                }
+                self.make(set).change(now_millis, |change| {
+                    if *replaces {
+                        change.replace(LayeredSet::of_sorted(&members));
+                    } else {
+                        change.merge(&members);
+                    }
+                    change.publish(|| ());
+                });
+            }
+            _ => return false,
+        }
+        self.touch();
+        true
+    }
+
+    /// As [`PrefixSets::replay`], for what a snapshot has: the members of a set, which stand there
+    /// one piece after the other, are compiled once. The last set is finished by `finish_restoring`.
+    pub(crate) fn restore(&self, restoring: &mut Restoring, operation: &Operation<'_>) -> bool {
+        let Operation::LoadMembers { set, replaces: false, members } = operation else {
+            self.finish_restoring(restoring);
+            return self.replay(operation);
+        };
+        match &mut restoring.0 {
+            Some((name, all)) if name == set => all.append(members),
+            _ => {
+                self.finish_restoring(restoring);
+                restoring.0 = Some(((*set).to_owned(), MemberList::clone(members)));
+            }
+        }
+        true
+    }
+
+    /// Puts the set that was collected last.
+    pub(crate) fn finish_restoring(&self, restoring: &mut Restoring) {
+        if let Some((set, members)) = restoring.0.take() {
+            let members = Cow::Owned(members);
+            self.replay(&Operation::LoadMembers { set: &set, replaces: false, members });
+        }
+    }
+
+    fn touch(&self) {
+        self.is_touched.store(true, Ordering::Release);
+    }
+
+    fn existing(&self, set: &str) -> Result<Arc<NamedSet>, WriteError> {
+        let found = self.sets.load().get(set).map(Arc::clone);
+        found.ok_or_else(|| WriteError::NoSuch { what: "prefix set", name: set.to_owned() })
+    }
+
+    fn make(&self, set: &str) -> Arc<NamedSet> {
+        if let Some(known) = self.sets.load().get(set) {
+            return Arc::clone(known);
+        }
+        let _making = self.making.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut sets = Named::clone(&self.sets.load());
+        let made = Arc::clone(sets.entry(set.to_owned()).or_default());
+        self.sets.store(Arc::new(sets));
+        made
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn replaying_a_removal_from_a_set_that_does_not_exist_removes_nothing() {
+        let sets = PrefixSets::new(Arc::new(Log::new(None, 0)));
+        let blocks: [Block; 1] = ["10.0.0.0/8".parse().unwrap()];
+        let removal = Operation::RemovePrefixes { set: "s", blocks: Cow::Borrowed(&blocks) };
+        assert!(sets.replay(&removal), "it is an operation of ours");
+        assert!(sets.names().is_empty());
+    }
+}

@@ -1,0 +1,140 @@
+//! Texts into sets: given as bytes, or in files of one directory.
+//!
+//! For: reading a whole text before anything of it counts, and choosing files that may be read.
+//! Not for: formats (`whered_ip::read_set`), sending a set out (the doors, with `SetWriter`).
+//!
+//! Files are read from the directory that the configuration names (`[sets] directory`) and from
+//! nowhere else: a name is relative, without `..`, and what it leads to lies inside, links followed.
+//!
+//! Cost: reading takes some 40 ns a line, and happens beside the set.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::path::{Component, Path};
+
+use whered_ip::{MemberList, SetFormat, read_set};
+
+use super::PrefixSets;
+use crate::clock;
+use crate::engine::Engine;
+use crate::error::WriteError;
+use crate::log::Written;
+
+/// The largest file that is read.
+const FILE_BYTES_MAX: u64 = 1 << 30;
+
+/// How a text becomes members.
+#[derive(Clone, Copy, Debug)]
+pub struct LoadOptions<'a> {
+    /// The format of the text.
+    pub format: SetFormat,
+    /// Whether the members take the place of all that the set had.
+    pub replaces: bool,
+    /// The value of members that bring none.
+    pub value: Option<&'a [u8]>,
+    /// The expiry of members that bring none.
+    pub expires_at_millis: Option<u64>,
+}
+
+impl Default for LoadOptions<'_> {
+    fn default() -> Self {
+        let (replaces, value, expires_at_millis) = (false, None, None);
+        LoadOptions { format: SetFormat::Plain, replaces, value, expires_at_millis }
+    }
+}
+
+impl PrefixSets {
+    /// Puts the members of a text into a set, all of them or none; gives how many the text has.
+    ///
+    /// # Errors
+    /// `Refused` with line and column of the first mistake in the text; otherwise as
+    /// [`PrefixSets::load`].
+    pub fn load_text(
+        &self,
+        set: &str,
+        text: &[u8],
+        how: &LoadOptions<'_>,
+    ) -> Result<Written<usize>, WriteError> {
+        let members = read(text, how).map_err(WriteError::Refused)?;
+        self.load(set, members, how.replaces)
+    }
+}
+
+impl Engine {
+    /// As [`PrefixSets::load_text`], from a file of the directory for sets.
+    ///
+    /// # Errors
+    /// `Refused` also when no directory is configured, or the file cannot be read or lies outside.
+    pub fn load_set_file(
+        &self,
+        set: &str,
+        file: &str,
+        how: &LoadOptions<'_>,
+    ) -> Result<Written<usize>, WriteError> {
+        let directory = self.sets_directory().ok_or_else(|| {
+            WriteError::Refused(
+                "files of sets are not allowed: 'directory' of [sets] in the configuration says \
+                 where they may lie"
+                    .to_owned(),
+            )
+        })?;
+        let text = read_file(&directory, file).map_err(WriteError::Refused)?;
+        let members = read(&text, how);
+        let members = members.map_err(|error| WriteError::Refused(format!("'{file}': {error}")))?;
+        self.prefix_sets().load(set, members, how.replaces)
+    }
+}
+
+fn read(text: &[u8], how: &LoadOptions<'_>) -> Result<MemberList, String> {
+    let now_millis = clock::now_millis();
+    let mut members = MemberList::new();
+    let mut too_long = false;
+    let result = read_set(how.format, text, |entry| {
+        let expires_at_millis = match entry.ttl_seconds {
+            None => how.expires_at_millis,
+            Some(seconds) => {
+                let at = seconds.checked_mul(1000).and_then(|ms| ms.checked_add(now_millis));
+                too_long |= at.is_none();
+                at
+            }
+        };
+        // The journal's 0 means "never".
+        let expires_at_millis = expires_at_millis.map(|at| at.max(1));
+        members.push(entry.block, entry.value.as_deref().or(how.value), expires_at_millis);
+    });
+    result.map_err(|error| error.to_string())?;
+    if too_long {
+        return Err("a member lasts longer than times are counted".to_owned());
+    }
+    Ok(members)
+}
+
+fn read_file(directory: &Path, file: &str) -> Result<Vec<u8>, String> {
+    let path = Path::new(file);
+    let is_plain = path.components().all(|part| matches!(part, Component::Normal(_)));
+    if file.is_empty() || !is_plain || file.contains('\0') {
+        return Err(format!(
+            "'{}' is no name of a file for sets: allowed is one inside of 'directory' of [sets], \
+             without '..'",
+            file.escape_debug()
+        ));
+    }
+    let failed = |error: std::io::Error| format!("'{}': {error}", file.escape_debug());
+    let root = directory.canonicalize().map_err(failed)?;
+    let found = root.join(path).canonicalize().map_err(failed)?;
+    if !found.starts_with(&root) {
+        return Err(format!("'{file}' leads out of 'directory' of [sets]"));
+    }
+    // Looked at before it is opened: opening a pipe would wait for its writer.
+    let is_file = std::fs::metadata(&found).map_err(failed)?.is_file();
+    if !is_file {
+        return Err(format!("'{file}' is no regular file"));
+    }
+    let opened = File::open(&found).map_err(failed)?;
+    let mut text = Vec::new();
+    opened.take(FILE_BYTES_MAX + 1).read_to_end(&mut text).map_err(failed)?;
+    if text.len() as u64 > FILE_BYTES_MAX {
+        return Err(format!("'{file}' has more than {FILE_BYTES_MAX} bytes"));
+    }
+    Ok(text)
+}

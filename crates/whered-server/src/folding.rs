@@ -1,0 +1,50 @@
+//! Folding changes of prefix sets into their compiled layers.
+//!
+//! For: the thread that does it. Not for: which sets and when (`PrefixSets::fold_due`).
+//! Cost: fifty looks at a flag a second while nothing changes; while something does, at most half of
+//! a core or so, since a fold begins after many changes only.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use whered_engine::Engine;
+
+/// How often it looks.
+const PERIOD: Duration = Duration::from_millis(20);
+
+/// The running thread.
+pub(crate) struct Folder {
+    stop: Sender<()>,
+    thread: JoinHandle<()>,
+}
+
+impl Folder {
+    /// Starts the thread.
+    ///
+    /// # Errors
+    /// The system gives no thread.
+    pub(crate) fn start(engine: &Arc<Engine>) -> io::Result<Folder> {
+        let (stop, stopped) = channel();
+        let engine = Arc::clone(engine);
+        let thread = std::thread::Builder::new()
+            .name("folder".to_owned())
+            .spawn(move || run(&engine, &stopped))?;
+        Ok(Folder { stop, thread })
+    }
+
+    /// Ends the thread, after the fold that is under way.
+    pub(crate) fn stop(self) {
+        // A thread that has ended by itself does not listen any more, and has nothing to tell.
+        let _ = self.stop.send(());
+        let _ = self.thread.join();
+    }
+}
+
+fn run(engine: &Engine, stopped: &Receiver<()>) {
+    while stopped.recv_timeout(PERIOD) == Err(RecvTimeoutError::Timeout) {
+        engine.prefix_sets().fold_due();
+    }
+}

@@ -1,0 +1,343 @@
+//! Whole prefix sets: `CIDR.LOAD CIDR.EXPORT CIDR.SCAN CIDR.INFO CIDR.UNION CIDR.INTER CIDR.DIFF
+//! CIDR.COMPLEMENT CIDR.SUMMARISE`.
+//!
+//! For: sets from and to texts, sets made of sets, what a set consists of.
+//! Not for: single members (`cidr`), formats (`whered-ip`), the files' rules (the engine).
+//!
+//! ```text
+//! LOAD     text ─> all members, or line and column of the first mistake ─> the set, in one step
+//! EXPORT   version held ─> counted once ─> $length ─> written part by part as the client takes it
+//! ```
+//!
+//! Cost: a load reads and compiles in the worker that runs the command, some 0.2 us a line, and the
+//! worker's other clients wait for it; an export takes that long once, and little memory.
+
+use std::io::IoSlice;
+use std::sync::Arc;
+
+use whered_engine::ip::{Block, LayeredSet, SetFormat, SetWriter};
+use whered_engine::{LoadOptions, SetOperation};
+
+use super::cidr::{CIDR, block, expiry, write_match};
+use super::{Action, Command, Failure, Flag, Outcome, SYNTAX_ERROR, cut, integer, name, no_such};
+use crate::resp::protocol::Args;
+use crate::resp::reply::{Reply, Rest};
+use crate::resp::session::Session;
+
+const STORE: Command = Command {
+    flags: &[Flag::Write],
+    syntax: "destination set [set ...]",
+    cost: "O(N) with N members",
+    ..CIDR
+};
+
+pub(super) const COMMANDS: &[Command] = &[
+    Command {
+        name: "cidr.complement",
+        summary: "Stores the addresses that the sets lack, in the families that they have, as the \
+                  fewest ranges; gives how many",
+        action: Action::Run(|session, args, reply| {
+            store(session, args, reply, SetOperation::Complement)
+        }),
+        ..STORE
+    },
+    Command {
+        name: "cidr.diff",
+        summary: "Stores the addresses of the first set that the others lack, as the fewest \
+                  ranges; gives how many",
+        action: Action::Run(|session, args, reply| {
+            store(session, args, reply, SetOperation::Difference)
+        }),
+        ..STORE
+    },
+    Command {
+        name: "cidr.export",
+        arity: -2,
+        flags: &[Flag::ReadOnly],
+        syntax: "set [FORMAT plain|ipset|nft|json]",
+        summary: "Gives a set as a text that `CIDR.LOAD` and other programs read",
+        cost: "O(N) with N members",
+        action: Action::Run(export),
+        ..CIDR
+    },
+    Command {
+        name: "cidr.info",
+        arity: 2,
+        flags: &[Flag::ReadOnly],
+        syntax: "set",
+        summary: "Gives what a set consists of, how it is compiled and why",
+        cost: "O(N) with N changes that are not compiled yet",
+        action: Action::Run(info),
+        ..CIDR
+    },
+    Command {
+        name: "cidr.inter",
+        summary: "Stores the addresses that all sets have, as the fewest ranges; gives how many",
+        action: Action::Run(|session, args, reply| {
+            store(session, args, reply, SetOperation::Intersection)
+        }),
+        ..STORE
+    },
+    Command {
+        name: "cidr.load",
+        arity: -4,
+        flags: &[Flag::Write],
+        syntax: "set FILE name|BULK text [REPLACE] [FORMAT plain|ipset|nft|nft-json|csv|json] \
+                 [VALUE value] [EX seconds]",
+        summary: "Adds the members of a text, or puts them in the place of all others, in one \
+                  step; gives how many the text has. Files lie in `directory` of `[sets]`",
+        cost: "O(N log N) with N members",
+        action: Action::Run(load),
+        ..CIDR
+    },
+    Command {
+        name: "cidr.scan",
+        arity: -3,
+        flags: &[Flag::ReadOnly],
+        syntax: "set cursor [COUNT count] [WITHVALUES]",
+        summary: "Iterates over the members in their order: begins and ends with the cursor 0",
+        cost: "O(1) for a call, O(N) for all members",
+        action: Action::Run(scan),
+        ..CIDR
+    },
+    Command {
+        name: "cidr.summarise",
+        summary: "Stores the fewest prefixes that have the addresses of the sets; gives how many",
+        action: Action::Run(|session, args, reply| {
+            store(session, args, reply, SetOperation::Summary)
+        }),
+        ..STORE
+    },
+    Command {
+        name: "cidr.union",
+        summary: "Stores the members of all sets with their values and expiries; gives how many",
+        action: Action::Run(|session, args, reply| {
+            store(session, args, reply, SetOperation::Union)
+        }),
+        ..STORE
+    },
+];
+
+/// How many members a step of `CIDR.SCAN` gives when nothing is said, and at most.
+const SCAN_COUNT: usize = 10;
+const SCAN_COUNT_MAX: usize = 10_000;
+/// Shorter texts are written at once.
+const EXPORTED_AT_ONCE_BYTES: usize = 64 * 1024;
+
+fn store(
+    session: &mut Session,
+    args: Args<'_>,
+    reply: &mut Reply,
+    operation: SetOperation,
+) -> Outcome {
+    let set = name(args.at(1))?;
+    let sources = args.from(2).map(name).collect::<Result<Vec<_>, _>>()?;
+    let written = session.engine().prefix_sets().store(set, operation, &sources)?;
+    reply.hold(written.ticket);
+    reply.count(written.value);
+    Ok(())
+}
+
+fn format(text: &[u8]) -> Result<SetFormat, Failure> {
+    let word = String::from_utf8_lossy(cut(text, 64)).to_ascii_lowercase();
+    word.parse().map_err(|error: String| Failure::made(format!("ERR {error}")))
+}
+
+fn load(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
+    let set = name(args.at(1))?;
+    let source = args.at(3);
+    let mut how = LoadOptions::default();
+    let mut at = 4;
+    while at < args.len() {
+        let value = || args.get(at + 1).ok_or(SYNTAX_ERROR);
+        at += match () {
+            () if args.is(at, "replace") => {
+                how.replaces = true;
+                1
+            }
+            () if args.is(at, "format") => {
+                how.format = format(value()?)?;
+                2
+            }
+            () if args.is(at, "value") => {
+                how.value = Some(value()?);
+                2
+            }
+            () if args.is(at, "ex") => {
+                how.expires_at_millis = Some(expiry(session, value()?, "cidr.load")?);
+                2
+            }
+            () => return Err(SYNTAX_ERROR),
+        };
+    }
+    let engine = session.engine();
+    let written = if args.is(2, "bulk") {
+        engine.prefix_sets().load_text(set, source, &how)?
+    } else if args.is(2, "file") {
+        engine.load_set_file(set, name(source)?, &how)?
+    } else {
+        return Err(SYNTAX_ERROR);
+    };
+    reply.hold(written.ticket);
+    reply.count(written.value);
+    Ok(())
+}
+
+fn export(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
+    let set = name(args.at(1))?;
+    let format = match args.len() {
+        2 => SetFormat::Plain,
+        4 if args.is(2, "format") => format(args.at(3))?,
+        _ => return Err(SYNTAX_ERROR),
+    };
+    let engine = session.engine();
+    let version = engine.prefix_sets().version(set).ok_or_else(|| no_such("prefix set", set))?;
+    let now_millis = engine.now_millis();
+    let writer = || {
+        let refusal =
+            Failure::text("ERR this format is only read: allowed is plain, ipset, nft, json");
+        SetWriter::new(format, set, version.len(), now_millis).ok_or(refusal)
+    };
+    let mut counting = Exported::new(writer()?, Arc::clone(&version), now_millis);
+    let mut text = Vec::new();
+    counting.append(&mut text, EXPORTED_AT_ONCE_BYTES);
+    if counting.is_finished() {
+        reply.bulk(text.strip_suffix(b"\r\n").unwrap_or(&text));
+        return Ok(());
+    }
+    let mut length_bytes = text.len();
+    while !counting.is_finished() {
+        text.clear();
+        counting.append(&mut text, EXPORTED_AT_ONCE_BYTES);
+        length_bytes += text.len();
+    }
+    // The last part has the line's end that is no part of a bulk.
+    reply.out.extend_from_slice(format!("${}\r\n", length_bytes - 2).as_bytes());
+    reply.rest = Some(Box::new(Exported::new(writer()?, version, now_millis)));
+    Ok(())
+}
+
+/// The rest of an export, at the end of which its line ends.
+struct Exported {
+    writer: SetWriter,
+    version: Arc<LayeredSet>,
+    now_millis: u64,
+    after: Option<Block>,
+    is_finished: bool,
+}
+
+impl Exported {
+    fn new(writer: SetWriter, version: Arc<LayeredSet>, now_millis: u64) -> Exported {
+        Exported { writer, version, now_millis, after: None, is_finished: false }
+    }
+}
+
+impl Rest for Exported {
+    fn append(&mut self, out: &mut Vec<u8>, wanted_bytes: usize) {
+        let end = out.len().saturating_add(wanted_bytes.max(1));
+        let mut members: Box<dyn Iterator<Item = _>> = match self.after {
+            None => Box::new(self.version.iter(self.now_millis)),
+            Some(after) => Box::new(self.version.iter_after(after, self.now_millis)),
+        };
+        while out.len() < end {
+            let Some(member) = members.next() else {
+                self.writer.end(out);
+                out.extend_from_slice(b"\r\n");
+                self.is_finished = true;
+                return;
+            };
+            self.writer.member(&member, out);
+            self.after = Some(member.block);
+        }
+    }
+
+    fn has_pieces(&self) -> bool {
+        false
+    }
+
+    fn pieces<'a>(&'a self, _: &mut Vec<IoSlice<'a>>, _: usize, _: usize) {}
+
+    fn sent(&mut self, _: usize) {}
+
+    fn is_finished(&self) -> bool {
+        self.is_finished
+    }
+
+    fn size_bytes(&self) -> usize {
+        // The version is nearly always the set's own.
+        size_of::<Exported>()
+    }
+}
+
+fn scan(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
+    let set = name(args.at(1))?;
+    let after = match args.at(2) {
+        b"0" => None,
+        text => Some(block(text)?),
+    };
+    let (mut count, mut with_values) = (SCAN_COUNT, false);
+    let mut at = 3;
+    while at < args.len() {
+        if args.is(at, "withvalues") {
+            with_values = true;
+            at += 1;
+        } else if args.is(at, "count") && at + 1 < args.len() {
+            let wanted = usize::try_from(integer(args.at(at + 1))?).ok().filter(|n| *n > 0);
+            count = wanted.ok_or(SYNTAX_ERROR)?.min(SCAN_COUNT_MAX);
+            at += 2;
+        } else {
+            return Err(SYNTAX_ERROR);
+        }
+    }
+    let now = session.engine().now_millis();
+    let found = session.engine().prefix_sets().read(set, |members| {
+        let mut found: Vec<_> = match after {
+            None => members.iter(now).take(count + 1).collect(),
+            Some(after) => members.iter_after(after, now).take(count + 1).collect(),
+        };
+        let has_more = found.len() > count;
+        found.truncate(count);
+        reply.array(2);
+        match found.last().filter(|_| has_more) {
+            Some(last) => reply.bulk(last.block.to_string().as_bytes()),
+            None => reply.bulk(b"0"),
+        }
+        reply.array(found.len());
+        found.iter().for_each(|found| write_match(reply, found, with_values));
+    });
+    found.ok_or_else(|| no_such("prefix set", set))
+}
+
+fn info(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
+    let set = name(args.at(1))?;
+    let info = session.engine().prefix_sets().info(set);
+    let info = info.ok_or_else(|| no_such("prefix set", set))?;
+    let (ago, took) = info.last_fold.unzip();
+    let seconds = |duration: Option<std::time::Duration>| {
+        duration.map_or(String::new(), |duration| format!("{:.3}", duration.as_secs_f64()))
+    };
+    let at = |millis: Option<u64>| millis.map_or(String::new(), |millis| millis.to_string());
+    let fields = [
+        ("members", info.live.to_string()),
+        ("ipv4", info.counts.ipv4.to_string()),
+        ("ipv6", info.counts.ipv6.to_string()),
+        ("ranges", info.counts.ranges.to_string()),
+        ("expiring", info.counts.expiring.to_string()),
+        ("expired", info.expired.to_string()),
+        ("first_expiry_millis", at(info.expiry_bounds.map(|(first, _)| first))),
+        ("last_expiry_millis", at(info.expiry_bounds.map(|(_, last)| last))),
+        ("bytes", info.memory_bytes.to_string()),
+        ("compiled_bytes", info.compiled_bytes.to_string()),
+        ("form", info.form),
+        ("pending", info.pending.to_string()),
+        ("folds", info.folds.to_string()),
+        ("last_fold_seconds_ago", seconds(ago)),
+        ("last_fold_seconds", seconds(took)),
+    ];
+    reply.map(fields.len());
+    for (field, value) in fields {
+        reply.bulk(field.as_bytes());
+        reply.bulk(value.as_bytes());
+    }
+    Ok(())
+}

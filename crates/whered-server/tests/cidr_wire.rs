@@ -1,0 +1,189 @@
+//! `CIDR.*` on whole sets through a connection: ranges, loads, exports, algebra.
+
+mod support;
+
+use support::Door;
+use support::client::{Client, Value};
+use whered_engine::{EngineOptions, Setup};
+
+fn bulk(text: &str) -> String {
+    format!("${}\r\n{text}\r\n", text.len())
+}
+
+fn ask(client: &mut Client, words: &str) -> String {
+    let words: Vec<&str> = words.split(' ').collect();
+    client.ask(&words)
+}
+
+#[test]
+fn ranges_are_members_as_they_were_given() {
+    let door = Door::in_memory();
+    let mut client = door.client();
+    let mut case = |words: &str, reply: &str| assert_eq!(ask(&mut client, words), reply, "{words}");
+    case("CIDR.ADD s VALUE lab 10.0.0.3-10.0.0.9 10.0.0.0/8", ":2\r\n");
+    case("CIDR.ADD s 10.0.0.3-10.0.0.9", ":0\r\n");
+    case("CIDR.MATCH s 10.0.0.9", &bulk("10.0.0.3-10.0.0.9"));
+    case(
+        "CIDR.MATCH s 10.0.0.10 WITHVALUE",
+        &format!("*2\r\n{}{}", bulk("10.0.0.0/8"), bulk("lab")),
+    );
+    let both = format!("*2\r\n{}{}", bulk("10.0.0.3-10.0.0.9"), bulk("10.0.0.0/8"));
+    case("CIDR.MATCH s 10.0.0.3 ALL", &both);
+    case("CIDR.ISMEMBER s 10.0.0.3-10.0.0.9", ":1\r\n");
+    case("CIDR.ISMEMBER s 10.0.0.3-10.0.0.8", ":0\r\n");
+    case("CIDR.ISMEMBER s 10.0.0.4", ":0\r\n");
+    case("CIDR.ISMEMBER s 10.0.0.0-10.255.255.255", ":1\r\n");
+    case("CIDR.CARD s", ":2\r\n");
+    case("CIDR.REM s 10.0.0.3-10.0.0.9", ":1\r\n");
+    case("CIDR.MATCH s 10.0.0.4", &bulk("10.0.0.0/8"));
+    case(
+        "CIDR.ADD s 10.0.0.9-10.0.0.3",
+        "-ERR a range goes from 10.0.0.9 to 10.0.0.3: allowed is upwards\r\n",
+    );
+    case("CIDR.ISMEMBER nosuch 10.0.0.4", "-ERR no such prefix set 'nosuch'\r\n");
+}
+
+#[test]
+fn an_expired_member_is_invisible_at_once() {
+    let door = Door::in_memory();
+    let sets = door.engine.prefix_sets();
+    let wide: whered_engine::ip::Block = "10.0.0.0/8".parse().unwrap();
+    let narrow: whered_engine::ip::Block = "10.1.0.0/16".parse().unwrap();
+    sets.add("s", &[wide], None, None).unwrap();
+    sets.add("s", &[narrow], None, Some(door.engine.now_millis() - 1)).unwrap();
+    let mut client = door.client();
+    for _ in 0..2 {
+        assert_eq!(ask(&mut client, "CIDR.MATCH s 10.1.0.1"), bulk("10.0.0.0/8"));
+        assert_eq!(
+            ask(&mut client, "CIDR.MMATCH s 10.1.0.1"),
+            format!("*1\r\n{}", bulk("10.0.0.0/8"))
+        );
+        assert_eq!(ask(&mut client, "CIDR.COUNT s"), ":1\r\n");
+        sets.fold_all();
+    }
+    assert_eq!(ask(&mut client, "CIDR.ADD s EX 100 10.1.0.0/16"), ":1\r\n");
+    assert_eq!(ask(&mut client, "CIDR.MATCH s 10.1.0.1"), bulk("10.1.0.0/16"));
+}
+
+#[test]
+fn texts_are_loaded_as_a_whole_and_exported_again() {
+    let door = Door::in_memory();
+    let mut client = door.client();
+    assert_eq!(
+        client.ask(&["CIDR.LOAD", "s", "BULK", "# list\n10.0.0.0/8\n10.0.0.3-10.0.0.9\n::1\n"]),
+        ":3\r\n"
+    );
+    assert_eq!(ask(&mut client, "CIDR.EXPORT s"), bulk("10.0.0.0/8\n10.0.0.3-10.0.0.9\n::1\n"));
+    assert_eq!(
+        client.ask(&["CIDR.LOAD", "s", "bulk", "10.0.0.0/8\n10.0.0.0/99\n", "replace"]),
+        "-ERR line 2, column 10: found \"99\": allowed is a length of 0 to 32 bits\r\n"
+    );
+    assert_eq!(ask(&mut client, "CIDR.CARD s"), ":3\r\n");
+    let json = r#"[{"prefix": "192.0.2.1", "value": "x"}]"#;
+    assert_eq!(
+        client.ask(&["CIDR.LOAD", "s", "BULK", json, "REPLACE", "FORMAT", "json"]),
+        ":1\r\n"
+    );
+    assert_eq!(
+        ask(&mut client, "CIDR.EXPORT s FORMAT json"),
+        bulk("[\n{\"prefix\":\"192.0.2.1\",\"value\":\"x\"}\n]\n")
+    );
+    for format in ["plain", "ipset", "nft", "json"] {
+        let text = ask(&mut client, &format!("CIDR.EXPORT s FORMAT {format}"));
+        let text = text.split_once("\r\n").expect("a length").1.trim_end();
+        assert_eq!(
+            client.ask(&["CIDR.LOAD", "t", "BULK", text, "REPLACE", "FORMAT", format]),
+            ":1\r\n"
+        );
+        assert_eq!(ask(&mut client, "CIDR.MATCH t 192.0.2.1"), bulk("192.0.2.1/32"));
+    }
+    for (words, error) in [
+        ("CIDR.EXPORT s FORMAT csv", "-ERR this format is only read"),
+        ("CIDR.EXPORT s FORMAT x", "-ERR \"x\" is no format of sets: allowed is plain,"),
+        ("CIDR.EXPORT s x", "-ERR syntax error"),
+        ("CIDR.EXPORT nosuch", "-ERR no such prefix set"),
+        ("CIDR.LOAD s x y", "-ERR syntax error"),
+        ("CIDR.LOAD s BULK y FORMAT", "-ERR syntax error"),
+        ("CIDR.LOAD s BULK 10.0.0.1 EX 0", "-ERR invalid expire time in 'cidr.load' command"),
+        ("CIDR.LOAD s FILE list", "-ERR files of sets are not allowed: 'directory' of [sets]"),
+    ] {
+        let found = ask(&mut client, words);
+        assert!(found.starts_with(error), "{words}: {found}");
+    }
+}
+
+#[test]
+fn a_large_set_is_exported_part_by_part_and_scanned_step_by_step() {
+    let door = Door::in_memory();
+    let mut client = door.client();
+    let lines: Vec<String> =
+        (0..60_000).map(|n| format!("10.{}.{}.{}", n >> 12, n >> 4 & 255, n & 15)).collect();
+    let text = format!("{}\n", lines.join("\n"));
+    assert_eq!(client.ask(&["CIDR.LOAD", "s", "BULK", &text]), ":60000\r\n");
+    // Some that are not compiled yet.
+    assert_eq!(ask(&mut client, "CIDR.ADD s 9.0.0.0/8 10.1.0.0/16"), ":2\r\n");
+    client.send(b"CIDR.EXPORT s\r\nPING\r\n");
+    let exported = client.reply();
+    let Value::Bulk(exported) = exported.value else { panic!("a bulk was expected") };
+    assert_eq!(client.reply().bytes, b"+PONG\r\n");
+    let exported = String::from_utf8(exported).expect("a text");
+    assert_eq!(exported.lines().count(), 60_002);
+    assert!(exported.starts_with("9.0.0.0/8\n10.0.0.0\n"), "{}", &exported[..60]);
+    assert_eq!(client.ask(&["CIDR.LOAD", "copy", "BULK", &exported]), ":60002\r\n");
+    let (mut cursor, mut found) = ("0".to_owned(), Vec::new());
+    loop {
+        let words = ["CIDR.SCAN", "copy", &cursor, "COUNT", "7000"];
+        client.send(&support::client::request(&words.map(str::as_bytes)));
+        let Value::Array(parts) = client.reply().value else { panic!("an array was expected") };
+        let [Value::Bulk(next), Value::Array(members)] = &parts[..] else { panic!("two parts") };
+        found.extend(members.iter().map(|member| match member {
+            Value::Bulk(block) => String::from_utf8(block.clone()).expect("a text"),
+            _ => panic!("a bulk was expected"),
+        }));
+        cursor = String::from_utf8(next.clone()).expect("a text");
+        if cursor == "0" {
+            break;
+        }
+    }
+    assert_eq!(found.len(), 60_002);
+    assert_eq!(found[1], "10.0.0.0/32");
+    assert!(ask(&mut client, "CIDR.SCAN s ten").starts_with("-ERR"));
+    let info = ask(&mut client, "CIDR.INFO s");
+    for word in ["members", "60002", "pending", "because", "last_fold_seconds"] {
+        assert!(info.contains(word), "no {word} in {info}");
+    }
+}
+
+#[test]
+fn sets_are_made_of_sets() {
+    let door = Door::in_memory();
+    let mut client = door.client();
+    let mut case = |words: &str, reply: &str| assert_eq!(ask(&mut client, words), reply, "{words}");
+    case("CIDR.ADD a 10.0.0.0/9 10.128.0.0/9", ":2\r\n");
+    case("CIDR.ADD b 10.1.0.0/16 192.0.2.0/24", ":2\r\n");
+    case("CIDR.UNION u a b", ":4\r\n");
+    case("CIDR.SUMMARISE u u", ":2\r\n");
+    case("CIDR.EXPORT u", &bulk("10.0.0.0/8\n192.0.2.0/24\n"));
+    case("CIDR.INTER i a b", ":1\r\n");
+    case("CIDR.EXPORT i", &bulk("10.1.0.0/16\n"));
+    case("CIDR.DIFF d b a", ":1\r\n");
+    case("CIDR.EXPORT d", &bulk("192.0.2.0/24\n"));
+    case("CIDR.COMPLEMENT c a", ":2\r\n");
+    case("CIDR.EXPORT c", &bulk("0.0.0.0-9.255.255.255\n11.0.0.0-255.255.255.255\n"));
+    case("CIDR.UNION u nosuch", "-ERR no such prefix set 'nosuch'\r\n");
+}
+
+#[test]
+fn files_come_from_the_configured_directory() {
+    let folder = std::env::temp_dir().join(format!("whered-cidr-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder can be made");
+    std::fs::write(folder.join("list"), "10.0.0.0/8\n192.0.2.1\n").expect("it can be written");
+    let setup = Setup { sets_directory: Some(folder.clone()), ..Setup::default() };
+    let door = Door::with(EngineOptions { setup, ..EngineOptions::default() }, |_| {});
+    let mut client = door.client();
+    assert_eq!(ask(&mut client, "CIDR.LOAD s FILE list VALUE bad EX 60"), ":2\r\n");
+    let found = ask(&mut client, "CIDR.MATCH s 192.0.2.1 WITHVALUE");
+    assert_eq!(found, format!("*2\r\n{}{}", bulk("192.0.2.1/32"), bulk("bad")));
+    assert!(ask(&mut client, "CIDR.LOAD s FILE ../list").contains("no name of a file"));
+    std::fs::remove_dir_all(&folder).expect("it is ours");
+}
