@@ -84,7 +84,7 @@ pub use pool::{
     ADDRESSES_PER_SITE_MAX, PolicyStep, Pool, PoolSource, SITES_PER_POOL_MAX, Site, WhenAllDown,
 };
 pub use prefix_sets::PrefixSets;
-pub use rulesets::{NamedRuleset, RulesetSource};
+pub use rulesets::{FilePlaces, NamedRuleset, RulesetSource};
 pub use setup::{Setup, ZoneSource};
 
 pub use whered_geo as geo;

@@ -13,6 +13,7 @@
 //! Cost: compiling takes up to [`PLAN_TIME`] a ruleset; a match costs what `whered-rules` says and
 //! a lookup in each live set that the ruleset asks for.
 
+mod files;
 mod places;
 
 use std::net::IpAddr;
@@ -30,6 +31,7 @@ use crate::clock;
 use crate::databases::NamedDatabase;
 use crate::error::EngineError;
 use crate::prefix_sets::PrefixSets;
+pub use files::FilePlaces;
 use places::DatabasePlaces;
 
 /// How long a good plan may take to be found.
