@@ -86,9 +86,9 @@ fn sets_that_cannot_hold_members_are_refused_in_one_line() {
     let script = r#"
 nft 'add table ip t; add set ip t single { type ipv4_addr; };
     add set ip t ends { type ipv4_addr; flags interval, timeout; timeout 5s; };
-    add set ip t ports { type inet_service; }; add map ip t map { type ipv4_addr : verdict; }'
+    add set ip t ports { type inet_service; }; add map ip t verdicts { type ipv4_addr : verdict; }'
 ipset create hosts hash:ip; ipset create ports bitmap:port range 1-9
-for to in nft:ip/t/single nft:ip/t/ends nft:ip/t/ports nft:ip/t/map nft:ip/t/none ipset:hosts \
+for to in nft:ip/t/single nft:ip/t/ends nft:ip/t/ports nft:ip/t/verdicts nft:ip/t/none ipset:hosts \
     ipset:ports ipset:none; do
     echo 10.0.0.0/8 | $WHERED sync --file /dev/stdin --to $to --once 2>&1
     echo "code $?"
@@ -101,7 +101,7 @@ done
         "nft set ip/t/single: cannot hold 10.0.0.0/8; allowed: a set with 'flags interval'",
         "nft set ip/t/ends: found a timeout of the set",
         "nft set ip/t/ports: holds no addresses",
-        "nft set ip/t/map: found a map",
+        "nft set ip/t/verdicts: found a map",
         "nft set ip/t/none: there is no such set; allowed: --create",
         "ipset hosts: cannot hold 10.0.0.0/8; allowed: a set of hash:net",
         "ipset ports: found type bitmap:port",
