@@ -219,6 +219,12 @@ bench-sets: ## prefix sets beside DPDK, the tree of 2007 and two crates; writes 
 	'$(TARGET_DIR)/release/whered-versus-sets' --core '$(BENCH_CORE)' \
 		--record bench/record --date "$$(date -u +%F)"
 
+.PHONY: bench-sync
+bench-sync: ## 500,000 members into this kernel, a thousand changes a second, probes (root)
+	@scripts/install-tools.sh test
+	cargo build --release --package whered --locked
+	@for kind in nft ipset; do '$(TARGET_DIR)/release/whered' bench sync --kind "$$kind"; done
+
 .PHONY: fuzz
 fuzz: ## run each fuzz target for SECONDS=60 seconds (needs nightly and cargo-fuzz)
 	@scripts/fuzz.sh run '$(SECONDS)'

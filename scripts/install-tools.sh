@@ -95,6 +95,9 @@ package_of() {
     *:unshare) echo util-linux ;;
     *:iptables) echo iptables ;;
     *:nft) echo nftables ;;
+    *:ipset) echo ipset ;;
+    dnf:ip) echo iproute ;;
+    *:ip) echo iproute2 ;;
     *:pkg-config) echo pkg-config ;;
     *:cmake) echo cmake ;;
     apt-get:python-venv) echo 'python3 python3-venv' ;;
@@ -219,7 +222,7 @@ make_venv() {
 for_run=(cc curl redis-cli dig)
 for_test=("${for_run[@]}" redis-server mmdblookup geoiplookup legacy-database legacy-headers valgrind
     strace python-venv maxminddb.h python-maxminddb nginx nginx-geoip2 named nsd knotd pkg-config cmake openssl zstd
-    unshare iptables nft)
+    unshare iptables nft ipset ip)
 
 case "${1:-}" in
 run)

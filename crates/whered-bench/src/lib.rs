@@ -10,6 +10,7 @@
 //! faults   servers that are killed, cut off, filled up ──► what they have kept
 //! rules    shape, seed ──► rulesets like ClassBench's
 //! sets     seed ──► prefixes by published lengths, addresses
+//! sync     kernel's sets that are followed while packets probe them
 //! measure  clock, pinning, statistics, the machine's description
 //! ```
 //!
@@ -25,5 +26,6 @@ pub mod measure;
 mod random;
 pub mod rules;
 pub mod sets;
+pub mod sync;
 
 pub use random::Random;

@@ -108,6 +108,13 @@ impl<R: Read> Capture<R> {
         }
     }
 
+    /// Whether bytes have come that were not understood yet; without any, the next record may have to
+    /// be waited for.
+    #[must_use]
+    pub fn has_buffered(&self) -> bool {
+        self.context.source.has_buffered()
+    }
+
     /// How many bytes have been read and understood, for a progress bar.
     #[must_use]
     pub fn offset_bytes(&self) -> u64 {

@@ -53,6 +53,13 @@ impl Format {
         }
     }
 
+    /// The format of a source that begins so, if it is one: text without a packet's line yet is none.
+    #[must_use]
+    pub fn of_head(head: &[u8]) -> Option<Format> {
+        let binary = binary_format(head).ok().flatten();
+        binary.or_else(|| text_format(head, true).ok().flatten())
+    }
+
     /// The format of this name.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Format> {

@@ -68,6 +68,11 @@ impl<R: Read> Source<R> {
         }
     }
 
+    /// Whether there are bytes that were not taken away.
+    pub(crate) fn has_buffered(&self) -> bool {
+        self.start < self.end
+    }
+
     /// Takes bytes away that were filled before.
     #[inline]
     pub(crate) fn consume(&mut self, count: usize) {

@@ -1,7 +1,9 @@
-//! Outbound data clients: what brings other people's points into a running server.
+//! Outbound data clients: what brings other people's points into a running server, and a server's
+//! prefix sets into the kernel.
 //!
 //! For: `copy`, which copies GEO keys of a running Redis or Valkey, and `points`, which loads files
-//! of points. Both write over RESP into whatever speaks it, whered or Redis.
+//! of points. Both write over RESP into whatever speaks it, whered or Redis. And `sync`, which keeps
+//! sets of the kernel's packet filter in step with a prefix set.
 //! Not for: listening, terminals, exit codes, indexes. Progress is told through a closure; how it
 //! is shown is the caller's affair.
 //!
@@ -9,16 +11,17 @@
 //!  Redis ── ZSCAN ──> copy ──┐
 //!                            ├── ZADD, GEOADD, pipelined ──> server
 //!  file ── records ─> points ┘
+//!
+//!  server or file ── members ──> sync ── netlink, ipset ──> kernel
 //! ```
 //!
 //! At once: one thread a job. The request for the next page is on its way while the last one is
 //! written, so that source and target work side by side.
-#![forbid(unsafe_code)]
-
 pub mod copy;
 mod error;
 pub mod points;
 mod server;
+pub mod sync;
 
 pub use error::ConnectError;
 pub use server::Server;

@@ -86,7 +86,8 @@ pub use pool::{
 };
 pub use prefix_sets::{LoadOptions, PrefixSets, SetInfo, SetOperation};
 pub use rulesets::{
-    Background, Edition, NamedRuleset, RulesOptions, RulesetFile, RulesetSource, SetRules,
+    Background, Edition, FilePlaces, NamedRuleset, RulesOptions, RulesetFile, RulesetSource,
+    SetRules,
 };
 pub use setup::{Setup, ZoneSource};
 

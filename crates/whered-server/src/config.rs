@@ -39,8 +39,7 @@ const TOP: Keys = Keys {
     title: "the top level",
     allowed: &[
         "data_dir", "resp", "http", "dns", "journal", "snapshot", "sets", "rules", "database",
-        "ruleset",
-        "zone", "pool",
+        "ruleset", "zone", "pool",
     ],
     later: &["feed", "table", "capture"],
 };

@@ -9,12 +9,12 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use whered_bench::data::{self, Made, Scale};
-use whered_bench::{dns as bench_dns, faults, geo, lookup};
+use whered_bench::{dns as bench_dns, faults, geo, lookup, sync};
 use whered_server::dns::udp::{Calls, Receiving};
 
 use crate::cli::{
     BenchDataArguments, BenchDnsArguments, BenchFaultsArguments, BenchGeoArguments,
-    BenchLookupArguments, DataScale, ReportFormat, WorldChoice,
+    BenchLookupArguments, BenchSyncArguments, DataScale, ReportFormat, SetKind, WorldChoice,
 };
 use crate::db::replace_file;
 use crate::outcome::{Failure, Outcome, complain};
@@ -190,6 +190,46 @@ pub(crate) fn faults(arguments: BenchFaultsArguments) -> Result<Outcome, Failure
         fs::write(&path, page).map_err(|error| Failure::file(&path, error))?;
     }
     Ok(Outcome::Found)
+}
+
+/// `whered bench sync`: found if no packet slipped through.
+pub(crate) fn sync(arguments: &BenchSyncArguments) -> Result<Outcome, Failure> {
+    if !sync::is_private().map_err(Failure::Message)? {
+        return in_own_namespace();
+    }
+    let scratch = std::env::temp_dir().join(format!("whered-sync-{}", std::process::id()));
+    let options = sync::Options {
+        binary: own_file()?,
+        scratch: scratch.clone(),
+        kind: match arguments.kind {
+            SetKind::Nft => sync::Kind::Nft,
+            SetKind::Ipset => sync::Kind::Ipset,
+        },
+        members: arguments.members,
+        rate: arguments.rate,
+        seconds: arguments.seconds,
+        seed: arguments.seed,
+    };
+    let report = sync::run(&options);
+    // The list is nobody's, and may never have been written.
+    let _ = fs::remove_dir_all(&scratch);
+    let report = report.map_err(Failure::Message)?;
+    writeln!(io::stdout(), "{}\n{}", sync::HEADER, report.to_row())?;
+    Ok(if report.is_tight() { Outcome::Found } else { Outcome::NotFound })
+}
+
+/// The same command once more, where links and sets are nobody else's.
+fn in_own_namespace() -> Result<Outcome, Failure> {
+    let mut command = std::process::Command::new("unshare");
+    command.arg("-n").arg(own_file()?).args(std::env::args_os().skip(1));
+    let status = command
+        .status()
+        .map_err(|error| Failure::Message(format!("the program 'unshare': {error}")))?;
+    match status.code() {
+        Some(0) => Ok(Outcome::Found),
+        Some(1) => Ok(Outcome::NotFound),
+        _ => Ok(Outcome::Failed),
+    }
 }
 
 fn own_file() -> Result<PathBuf, Failure> {

@@ -14,6 +14,8 @@ pub(crate) use crate::rules::flags::{
     RulesExplainArguments, RulesTestArguments,
 };
 
+pub(crate) use crate::sync::SyncArguments;
+
 /// Answers where: IP addresses, places nearby, prefixes, and place-aware DNS, from memory.
 #[derive(Parser)]
 #[command(name = "whered", version, arg_required_else_help = true)]
@@ -41,8 +43,11 @@ pub(crate) enum Command {
     /// Check, test, explain and convert packet rules
     #[command(subcommand)]
     Rules(RulesCommand),
-    /// Say which rule each packet of a list meets; exit code 2 if a line was no packet
+    /// Say which rule each packet of a capture or a list meets; exit code 2 if a line was no packet
+    /// or the capture broke
     Match(MatchArguments),
+    /// Keep sets of the kernel's packet filter in step with a prefix set
+    Sync(SyncArguments),
     /// Work with database files
     #[command(subcommand)]
     Db(DbCommand),
@@ -387,6 +392,9 @@ pub(crate) enum BenchCommand {
     Geo(BenchGeoArguments),
     /// Measure DNS over UDP beside an echo with the same system calls
     Dns(BenchDnsArguments),
+    /// Write a large set into this kernel, in a network namespace of its own, and change it while
+    /// packets try to slip through
+    Sync(BenchSyncArguments),
     /// Kill servers, cut off and fill up their disks, and look whether they kept everything
     Faults(BenchFaultsArguments),
 }
@@ -531,6 +539,33 @@ pub(crate) struct BenchFaultsArguments {
     pub(crate) date: Option<String>,
 }
 
+#[derive(Args)]
+pub(crate) struct BenchSyncArguments {
+    /// Which kind of set
+    #[arg(long, value_enum, default_value_t = SetKind::Nft)]
+    pub(crate) kind: SetKind,
+    /// Members that are listed all the time
+    #[arg(long, value_name = "N", default_value_t = 500_000, value_parser = parse_members)]
+    pub(crate) members: usize,
+    /// Changes of the list a second
+    #[arg(long, value_name = "N", default_value_t = 1_000)]
+    pub(crate) rate: usize,
+    /// How long changes go on
+    #[arg(long, value_name = "SECONDS", default_value_t = 20.0)]
+    pub(crate) seconds: f64,
+    /// What members are drawn with
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) seed: u64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum SetKind {
+    /// A set of nf_tables
+    Nft,
+    /// An ipset, asked by iptables
+    Ipset,
+}
+
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum WorldChoice {
     /// In cities, towns, and thinly everywhere on land
@@ -575,6 +610,11 @@ fn parse_record_size(text: &str) -> Result<u16, String> {
         "32" => Ok(32),
         _ => Err("allowed: 24, 28, 32".to_owned()),
     }
+}
+
+fn parse_members(text: &str) -> Result<usize, String> {
+    let members = text.parse().ok().filter(|members| (100..=10_000_000).contains(members));
+    members.ok_or_else(|| "allowed: 100 to 10000000".to_owned())
 }
 
 fn parse_threads(text: &str) -> Result<usize, String> {

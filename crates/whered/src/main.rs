@@ -20,6 +20,8 @@ mod lookup;
 mod outcome;
 mod rules;
 mod serve;
+mod sync;
+mod unpack;
 
 use std::process::ExitCode;
 
@@ -46,6 +48,7 @@ fn main() -> ExitCode {
         Command::Rules(RulesCommand::Explain(arguments)) => rules::explain(&arguments),
         Command::Rules(RulesCommand::Convert(arguments)) => rules::convert(&arguments),
         Command::Match(arguments) => rules::find(&arguments),
+        Command::Sync(arguments) => sync::run(&arguments),
         Command::Check { file } => check::run(&file),
         Command::Backup(arguments) => data::backup(&arguments),
         Command::Restore { backup, data_dir } => data::restore(&backup, &data_dir),
@@ -63,6 +66,7 @@ fn main() -> ExitCode {
         Command::Bench(BenchCommand::Lookup(arguments)) => bench::lookup(arguments),
         Command::Bench(BenchCommand::Geo(arguments)) => bench::geo(&arguments),
         Command::Bench(BenchCommand::Dns(arguments)) => bench::dns(&arguments),
+        Command::Bench(BenchCommand::Sync(arguments)) => bench::sync(&arguments),
         Command::Bench(BenchCommand::Faults(arguments)) => bench::faults(arguments),
     };
     finish(outcome)

@@ -43,6 +43,10 @@ impl Folder {
 
     /// Exit code, standard output, standard error.
     fn run(&self, arguments: &[&str], input: &str) -> (i32, String, String) {
+        self.run_bytes(arguments, input.as_bytes())
+    }
+
+    fn run_bytes(&self, arguments: &[&str], input: &[u8]) -> (i32, String, String) {
         let mut child = Command::new(env!("CARGO_BIN_EXE_whered"))
             .args(arguments)
             .current_dir(&self.0)
@@ -53,7 +57,7 @@ impl Folder {
             .expect("the program was built");
         if let Some(mut pipe) = child.stdin.take() {
             // A program that does not read its input closes it.
-            let _closed = pipe.write_all(input.as_bytes());
+            let _closed = pipe.write_all(input);
         }
         let done = child.wait_with_output().expect("the program ends");
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -86,7 +90,7 @@ fn check_tells_findings_on_one_side_and_all_problems_on_the_other() {
     }
     let (code, _, problems) = folder.run(&["rules", "check", "place"], "");
     let expected = "whered: place:2: found \"src.country = DE\": there is no database to find \
-        places in here\n";
+        places in: allowed is --db [NAME=]FILE\n";
     assert_eq!((code, problems.as_str()), (2, expected));
     let clean = "chain input policy drop {\n    src 10.0.0.0/8 accept\n}\n";
     let (code, out, _) = folder.run(&["rules", "check", "-"], clean);
@@ -242,7 +246,72 @@ fn many_wrong_lines_are_counted_and_packets_of_the_other_family_are_named() {
     assert!(told.ends_with("500 lines were no packets\n"), "{told}");
     let summary = ["match", "--rules", "v4", "--summary", "--format", "csv"];
     let (_, out, _) = folder.run(&summary, "::1 ::2 tcp\n1.1.1.1 2.2.2.2 tcp\n");
-    let expected =
-        "decided,noted,chain,rule,file,line,action\n1,0,input,,,,drop\n1,0,,,,,continue\n";
+    let expected = "decided,noted,bytes,chain,rule,file,line,action\n1,0,0,input,,,,drop\n1,0,0,,,,,continue\n";
     assert_eq!(out, expected);
+}
+
+/// A capture of so many UDP packets from 8.8.8.8 to 192.0.2.1, port 53, of 28 octets each.
+fn capture(count: usize) -> Vec<u8> {
+    let mut file = [0xa1b2_c3d4_u32, 0x0004_0002, 0, 0, 65_535, 101].map(u32::to_le_bytes).concat();
+    let packet = [
+        0x45, 0, 0, 28, 0, 0, 0, 0, 64, 17, 0, 0, 8, 8, 8, 8, 192, 0, 2, 1, 4, 0, 0, 53, 0, 8, 0, 0,
+    ];
+    for _ in 0..count {
+        file.extend([1_u32, 0, 28, 28].map(u32::to_le_bytes).concat());
+        file.extend(packet);
+    }
+    file
+}
+
+#[test]
+fn captures_are_matched_and_a_broken_one_gives_the_results_so_far() {
+    let rules = "chain input policy drop {\n    proto udp dport 53 accept\n}\n";
+    let folder = Folder::new("captures", &[("r", rules)]);
+    let summary = ["match", "--rules", "r", "--summary"];
+    let whole = capture(5000);
+    let (code, out, told) = folder.run_bytes(&summary, &whole);
+    let expected = "        5000          140000 accept r:2 (input 1)\n           0               0 \
+        drop policy of input\n5000 packets; 0 rules met no packet\n";
+    assert_eq!((code, out.as_str(), told.as_str()), (0, expected, ""));
+    let (code, out, told) = folder.run_bytes(&summary, &whole[..whole.len() - 5]);
+    assert_eq!(code, 2);
+    assert!(out.contains("4999 packets"), "{out}");
+    let place = format!("packet 5000 at byte {}", 24 + 4999 * 44);
+    assert!(told.contains(&place) && told.lines().count() == 1, "{told}");
+    let lines = ["match", "--rules", "r", "--format", "csv"];
+    let (_, out, _) = folder.run_bytes(&lines, &capture(2));
+    assert!(out.ends_with("\n2,8.8.8.8,192.0.2.1,udp,1024,53,accept,input,1,r,2,\n"), "{out}");
+    // Flows, with their state and their bytes.
+    let zeek = "#separator \\x09\n#fields\tts\tid.orig_h\tid.orig_p\tid.resp_h\tid.resp_p\tproto\t\
+        orig_bytes\tresp_bytes\n1.0\t8.8.8.8\t1\t192.0.2.1\t53\tudp\t10\t20\n";
+    let (code, out, told) = folder.run(&summary, zeek);
+    assert!(code == 0 && out.contains("accept r:2"), "{out} {told}");
+    let (code, out, told) = folder.run_bytes(&lines, &[0, 1, 2, 3, 4, 5]);
+    assert_eq!((code, out.as_str()), (2, ""));
+    assert!(told.contains("no known kind"), "{told}");
+}
+
+#[test]
+fn places_in_rules_are_those_of_the_databases_named() {
+    let rules = "chain input policy drop {\n    src.country = DE accept\n}\n";
+    let rows = "network,country.iso_code\n10.0.0.0/8,DE\n11.0.0.0/8,FR\n";
+    let cases = "source,verdict\n10.1.1.1,accept\n11.1.1.1,drop\n";
+    let folder = Folder::new("db", &[("r", rules), ("rows.csv", rows), ("cases.csv", cases)]);
+    let (code, _, told) = folder.run(&["db", "build", "rows.csv", "c.mmdb"], "");
+    assert_eq!(code, 0, "{told}");
+    let packets = "10.1.1.1 192.0.2.1 udp\n11.1.1.1 192.0.2.1 udp\n";
+    let (code, out, told) = folder.run(&["match", "--rules", "r", "--db", "c.mmdb"], packets);
+    let expected = "10.1.1.1 192.0.2.1 udp 0 0: accept by r:2 (input 1)\n\
+        11.1.1.1 192.0.2.1 udp 0 0: drop by the policy of input\n";
+    assert_eq!((code, out.as_str()), (0, expected), "{told}");
+    let (code, out, _) = folder.run(&["rules", "test", "r", "cases.csv", "--db", "c.mmdb"], "");
+    assert_eq!(code, 0, "{out}");
+    let explain = ["rules", "explain", "r", "--src", "11.1.1.1", "--dst", "192.0.2.1", "--proto"];
+    let (_, out, _) = folder.run(&[&explain[..], &["udp", "--db", "c.mmdb"]].concat(), "");
+    assert!(out.contains("does not hold: src.country = DE"), "{out}");
+    let (code, out, told) = folder.run(&["rules", "check", "r", "--db", "geo=c.mmdb"], "");
+    assert_eq!((code, out.as_str()), (0, ""), "{told}");
+    let named = "chain input policy drop {\n    src.asn:country = DE accept\n}\n";
+    let (code, _, told) = folder.run(&["rules", "check", "-", "--db", "geo=c.mmdb"], named);
+    assert!(code == 2 && told.contains("standard input:2"), "{told}");
 }

@@ -75,7 +75,7 @@ const TABLE: &[(&str, &[&str])] = &[
     ("whered-capture", &["whered-ip"]),
     ("whered-engine", LEVEL_0_TO_1),
     ("whered-server", &["whered-engine", "whered-dns"]),
-    ("whered-connect", &["whered-engine", "whered-feeds", "whered-geo"]),
+    ("whered-connect", &["whered-engine", "whered-feeds", "whered-geo", "whered-ip"]),
     ("whered-bench", LEVEL_0_TO_3),
     ("whered", LEVEL_0_TO_3_AND_BENCH),
 ];

@@ -17,6 +17,7 @@
 
 mod commands;
 pub(crate) mod counters;
+mod files;
 pub(crate) mod kept;
 mod places;
 pub(crate) mod tend;
@@ -41,6 +42,7 @@ use crate::databases::{DatabaseStatus, FileState, NamedDatabase, ReloadMode};
 use crate::error::EngineError;
 use crate::prefix_sets::PrefixSets;
 use counters::{Counters, POLICY, Totals, VERDICTS};
+pub use files::FilePlaces;
 use places::DatabasePlaces;
 use tend::Tended;
 

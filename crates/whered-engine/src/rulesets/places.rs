@@ -55,6 +55,11 @@ impl DatabasePlaces<'_> {
         found.is_some_and(|record| holds(record).unwrap_or(false))
     }
 
+    /// Whether a predicate can be asked at all.
+    pub(super) fn check(&self, predicate: &Predicate) -> Result<(), String> {
+        self.test(predicate).map(drop)
+    }
+
     fn test<'b>(
         &'b self,
         predicate: &'b Predicate,

@@ -41,10 +41,19 @@ pub(crate) struct Column {
 
 /// Opens `[NAME=]FILE` for each; the name is the file's without its extension unless it is given.
 pub(crate) fn open_databases(arguments: &[String]) -> Result<Vec<Named>, Failure> {
-    let mut databases: Vec<Named> = Vec::new();
+    let open = |(name, path): (String, PathBuf)| {
+        let database = read_database_file(&path).map_err(Failure::new)?;
+        Ok(Named { name, path, database })
+    };
+    names_and_paths(arguments)?.into_iter().map(open).collect()
+}
+
+/// The names and paths of `[NAME=]FILE` for each; no name comes twice.
+pub(crate) fn names_and_paths(arguments: &[String]) -> Result<Vec<(String, PathBuf)>, Failure> {
+    let mut named: Vec<(String, PathBuf)> = Vec::new();
     for argument in arguments {
         let (name, path) = name_and_path(argument);
-        if databases.iter().any(|known| known.name == name) {
+        if named.iter().any(|(known, _)| *known == name) {
             let shown = name.escape_debug();
             return Err(Failure::Message(format!(
                 "--db {}: a second database with the name '{shown}'; name it: --db NAME={}",
@@ -52,10 +61,9 @@ pub(crate) fn open_databases(arguments: &[String]) -> Result<Vec<Named>, Failure
                 path.display(),
             )));
         }
-        let database = read_database_file(&path).map_err(Failure::new)?;
-        databases.push(Named { name, path, database });
+        named.push((name, path));
     }
-    Ok(databases)
+    Ok(named)
 }
 
 fn name_and_path(argument: &str) -> (String, PathBuf) {

@@ -1,27 +1,23 @@
 //! Files and standard input, as they are or unpacked, read in blocks of whole records.
 //!
-//! Not for what records mean. Compression is told by the first bytes, never by the name: gzip
-//! (RFC 1952, of any number of members) and Zstandard (RFC 8878, of any number of frames).
+//! Not for what records mean. Compression is told by the first bytes (`unpack`).
 //!
 //! A block is as long as asked, and longer only for a record that is longer itself; one beyond
 //! [`RECORD_BYTES_MAX`] ends the run with an error. Standard input that is not packed is handed on
 //! as it comes, so that a live log is not held back.
 
 use std::fs::File;
-use std::io::{self, BufReader, Read};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-
-use flate2::read::MultiGzDecoder;
+use std::sync::atomic::AtomicU64;
 
 use super::detect::Layout;
 use super::split::last_record_end;
+use crate::unpack::unpacked;
 
 /// The longest record.
 pub(crate) const RECORD_BYTES_MAX: usize = 64 << 20;
-/// What an unpacker reads at once.
-const PACKED_BYTES: usize = 256 << 10;
 /// How many bytes decide what a first file is.
 const DETECTED_BYTES: usize = 256 << 10;
 /// What editors put before UTF-8.
@@ -47,20 +43,6 @@ struct Current {
     reader: Box<dyn Read + Send>,
     is_live: bool,
     is_at_end: bool,
-}
-
-/// Counts the bytes of a file as they are on the disk.
-struct Counted<R> {
-    inner: R,
-    count: Arc<AtomicU64>,
-}
-
-impl<R: Read> Read for Counted<R> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let read = self.inner.read(buffer)?;
-        self.count.fetch_add(read as u64, Ordering::Relaxed);
-        Ok(read)
-    }
 }
 
 impl Input {
@@ -123,20 +105,7 @@ impl Input {
             }
             Box::new(file)
         };
-        let mut file = Counted { inner: file, count: self.progress.clone() };
-        let mut magic = Vec::new();
-        file.by_ref().take(4).read_to_end(&mut magic).map_err(fail)?;
-        let is_packed = magic.starts_with(&[0x1f, 0x8b]) || magic == [0x28, 0xb5, 0x2f, 0xfd];
-        let is_gzip = magic.first() == Some(&0x1f);
-        let whole = io::Cursor::new(magic).chain(file);
-        let reader: Box<dyn Read + Send> = if !is_packed {
-            Box::new(whole)
-        } else if is_gzip {
-            Box::new(MultiGzDecoder::new(BufReader::with_capacity(PACKED_BYTES, whole)))
-        } else {
-            let packed = BufReader::with_capacity(PACKED_BYTES, whole);
-            Box::new(zstd::Decoder::with_buffer(packed).map_err(fail)?)
-        };
+        let (reader, is_packed) = unpacked(file, self.progress.clone()).map_err(fail)?;
         let is_live = is_standard_input && !is_packed;
         self.current = Some(Current { name, reader, is_live, is_at_end: false });
         self.skip_mark()?;

@@ -14,7 +14,7 @@
 mod address;
 mod cells;
 mod detect;
-mod fields;
+pub(crate) mod fields;
 mod find;
 mod input;
 mod output;

@@ -5,8 +5,8 @@
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
+use whered_engine::FilePlaces;
 use whered_rules::check::{Effort, check};
-use whered_rules::normal::NoPlaces;
 
 use super::load::{self, Options};
 use crate::cli::RulesCheckArguments;
@@ -15,9 +15,10 @@ use crate::outcome::{Failure, Outcome, complain};
 /// Checks every file; problems go to standard error, findings to standard output.
 pub(crate) fn run(arguments: &RulesCheckArguments) -> Result<Outcome, Failure> {
     let mut out = BufWriter::new(io::stdout().lock());
+    let places = load::places(&arguments.db)?;
     let (mut found, mut failed) = (false, false);
     for path in &arguments.files {
-        match one(path, Options::from(&arguments.read), &mut out)? {
+        match one(path, Options::from(&arguments.read), &places, &mut out)? {
             Outcome::Found => {}
             Outcome::NotFound => found = true,
             Outcome::Failed => failed = true,
@@ -32,15 +33,20 @@ pub(crate) fn run(arguments: &RulesCheckArguments) -> Result<Outcome, Failure> {
 }
 
 /// A file that cannot be read does not keep the next one from being checked.
-fn one(path: &Path, options: Options<'_>, out: &mut impl Write) -> Result<Outcome, Failure> {
+fn one(
+    path: &Path,
+    options: Options<'_>,
+    places: &FilePlaces,
+    out: &mut impl Write,
+) -> Result<Outcome, Failure> {
     let ruleset = match load::ruleset(path, options) {
         Ok(ruleset) => ruleset,
         Err(wrong) => return told(wrong),
     };
-    if let Err(failed) = load::refuse_places(&ruleset) {
+    if let Err(failed) = load::refuse_places(&ruleset, places) {
         return Ok(failed);
     }
-    let report = match check(&ruleset, &NoPlaces, Effort::default()) {
+    let report = match check(&ruleset, places, Effort::default()) {
         Ok(report) => report,
         Err(error) => return told(error.into()),
     };

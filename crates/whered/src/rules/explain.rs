@@ -4,10 +4,10 @@
 
 use std::io::{self, BufWriter, Write};
 
-use whered_rules::naive::{NoSets, walk};
+use whered_rules::naive::walk;
 use whered_rules::{Packet, text};
 
-use super::load::{self, Options};
+use super::load::{self, FileSets, Options};
 use super::place::Places;
 use crate::cli::RulesExplainArguments;
 use crate::outcome::{Failure, Outcome};
@@ -24,13 +24,15 @@ pub(crate) fn run(arguments: &RulesExplainArguments) -> Result<Outcome, Failure>
         Ok(ruleset) => ruleset,
         Err(wrong) => return wrong.tell(),
     };
-    if let Err(failed) = load::refuse_places(&ruleset) {
+    let file_places = load::places(&arguments.db)?;
+    if let Err(failed) = load::refuse_places(&ruleset, &file_places) {
         return Ok(failed);
     }
     load::tell_live_sets(&ruleset);
     let places = Places::new(&ruleset);
     let mut asked = Vec::new();
-    let outcome = walk(&ruleset, &packet, &NoSets, &mut |id, unmet| asked.push((id, unmet)));
+    let outcome =
+        walk(&ruleset, &packet, &FileSets(&file_places), &mut |id, unmet| asked.push((id, unmet)));
     let mut out = BufWriter::new(io::stdout().lock());
     let rule_text = |id| text::rule_text(&ruleset, ruleset.rule(id));
     write!(out, "{} {}", outcome.verdict, places.decider(&packet, &outcome))?;

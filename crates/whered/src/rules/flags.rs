@@ -43,6 +43,9 @@ pub(crate) struct RulesCheckArguments {
     /// Files of rules; - for standard input
     #[arg(value_name = "FILE", required = true)]
     pub(crate) files: Vec<PathBuf>,
+    /// Database file that places in rules are found in (.mmdb or legacy GeoIP .dat); may be repeated
+    #[arg(long, value_name = "[NAME=]FILE")]
+    pub(crate) db: Vec<String>,
     #[command(flatten)]
     pub(crate) read: ReadArguments,
 }
@@ -55,6 +58,9 @@ pub(crate) struct RulesTestArguments {
     /// CSV whose header names the packet's fields and what is expected: verdict, line
     #[arg(value_name = "CASES")]
     pub(crate) cases: PathBuf,
+    /// Database file that places in rules are found in (.mmdb or legacy GeoIP .dat); may be repeated
+    #[arg(long, value_name = "[NAME=]FILE")]
+    pub(crate) db: Vec<String>,
     #[command(flatten)]
     pub(crate) read: ReadArguments,
 }
@@ -64,6 +70,9 @@ pub(crate) struct RulesExplainArguments {
     /// The rules; - for standard input
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
+    /// Database file that places in rules are found in (.mmdb or legacy GeoIP .dat); may be repeated
+    #[arg(long, value_name = "[NAME=]FILE")]
+    pub(crate) db: Vec<String>,
     #[command(flatten)]
     pub(crate) read: ReadArguments,
     /// Source address
@@ -125,10 +134,14 @@ pub(crate) struct MatchArguments {
     /// The rules
     #[arg(long, value_name = "FILE")]
     pub(crate) rules: PathBuf,
-    /// Packets, one a line: SRC DST PROTO [SPORT DPORT], of ICMP [TYPE/CODE]; or CSV whose header
-    /// names the fields; without it or with -, standard input
+    /// A capture (pcap, pcapng), Zeek's conn.log, or packets one a line: SRC DST PROTO [SPORT DPORT],
+    /// of ICMP [TYPE/CODE]; or CSV whose header names the fields; each plain or packed by gzip or
+    /// zstd; without it or with -, standard input
     #[arg(value_name = "FILE")]
     pub(crate) packets: Option<PathBuf>,
+    /// Database file that places in rules are found in (.mmdb or legacy GeoIP .dat); may be repeated
+    #[arg(long, value_name = "[NAME=]FILE")]
+    pub(crate) db: Vec<String>,
     /// What the rules are written in; without it, their first line says so
     #[arg(long, value_enum)]
     pub(crate) rules_format: Option<RulesFormat>,
@@ -141,10 +154,13 @@ pub(crate) struct MatchArguments {
     /// Leave the rules of iptables' other tables out, which may change what this one sees
     #[arg(long)]
     pub(crate) skip_tables: bool,
+    /// What connection tracking says of packets of a capture, which do not tell it
+    #[arg(long, value_name = "STATE", default_value = "untracked", value_parser = parse_state)]
+    pub(crate) state: State,
     /// How to print
     #[arg(long, value_enum, default_value_t = MatchFormat::Text)]
     pub(crate) format: MatchFormat,
-    /// Print only how many packets each rule decided and noted
+    /// Print only how many packets and bytes each rule decided and noted
     #[arg(long)]
     pub(crate) summary: bool,
 }

@@ -7,12 +7,18 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::{self, Read};
+use std::net::IpAddr;
 use std::path::Path;
 
+use whered_engine::FilePlaces;
 use whered_rules::iptables::OtherTables;
-use whered_rules::{Family, Format, RulesError, Ruleset, Test, classbench, iptables, nft, text};
+use whered_rules::naive::Sets;
+use whered_rules::{
+    Family, Format, Predicate, RulesError, Ruleset, Test, classbench, iptables, nft, text,
+};
 
 use super::flags::{ReadArguments, RulesFormat};
+use crate::enrich::fields::names_and_paths;
 use crate::outcome::{Failure, Outcome, complain};
 
 /// How a file is read.
@@ -143,21 +149,44 @@ fn read_iptables(name: &str, rules: &str, options: Options<'_>) -> Result<Rulese
     read(Family::Ipv4).or_else(|error| read(Family::Ipv6).map_err(|_| error))
 }
 
-/// Refuses rules that ask where an address is: every one of them has its line.
-pub(super) fn refuse_places(ruleset: &Ruleset) -> Result<(), Outcome> {
+/// Opens the databases of `--db`.
+pub(super) fn places(arguments: &[String]) -> Result<FilePlaces, Failure> {
+    FilePlaces::open(names_and_paths(arguments)?).map_err(Failure::new)
+}
+
+/// Refuses rules that ask where an address is and cannot be answered: every one of them has its
+/// line.
+pub(super) fn refuse_places(ruleset: &Ruleset, places: &FilePlaces) -> Result<(), Outcome> {
     let mut refused = false;
     for rule in ruleset.rules() {
         for condition in &rule.conditions {
-            if let Test::Place(predicate) = &condition.test {
-                complain(&format!(
-                    "{}: found \"{predicate}\": there is no database to find places in here",
-                    rule.origin
-                ));
-                refused = true;
-            }
+            let Test::Place(predicate) = &condition.test else { continue };
+            let what = match places.check(predicate) {
+                _ if places.is_empty() => format!(
+                    "found \"{predicate}\": there is no database to find places in: allowed is \
+                     --db [NAME=]FILE"
+                ),
+                Ok(()) => continue,
+                Err(what) => what,
+            };
+            complain(&format!("{}: {what}", rule.origin));
+            refused = true;
         }
     }
     if refused { Err(Outcome::Failed) } else { Ok(()) }
+}
+
+/// What rules may ask that are matched without a server: places of files, and no live sets.
+pub(super) struct FileSets<'a>(pub(super) &'a FilePlaces);
+
+impl Sets for FileSets<'_> {
+    fn contains(&self, _set: &str, _address: IpAddr) -> bool {
+        false
+    }
+
+    fn is_at(&self, predicate: &Predicate, address: IpAddr) -> bool {
+        self.0.is_at(predicate, address)
+    }
 }
 
 /// Tells which sets are taken as empty, since only a server knows what they hold.

@@ -16,6 +16,7 @@
 //! Cost: linear; a line is at most [`LINE_BYTES_MAX`] bytes.
 
 use std::io::{self, BufRead, Read};
+use std::sync::Arc;
 
 use whered_rules::{Packet, cases, names};
 
@@ -28,7 +29,7 @@ const LINE_BYTES_MAX: usize = 4000;
 const SHOWN_CHARACTERS_MAX: usize = 60;
 
 /// The columns that packets have, by the names that cases use, and their short names.
-const COLUMNS: [(&str, &str); 12] = [
+const COLUMNS: [(&str, &str); 13] = [
     ("source", "src"),
     ("destination", "dst"),
     ("protocol", "proto"),
@@ -41,20 +42,24 @@ const COLUMNS: [(&str, &str); 12] = [
     ("out", "out"),
     ("dscp", "dscp"),
     ("mark", "mark"),
+    ("bytes", "bytes"),
 ];
 
 /// A packet that owns its texts, and where it came from.
 pub(super) struct Record {
     /// The line, or the number of the packet in a capture, from 1.
     pub(super) number: u64,
-    packet: Packet<'static>,
-    input: String,
-    output: String,
+    pub(super) packet: Packet<'static>,
+    pub(super) input: Option<Arc<str>>,
+    pub(super) output: Option<Arc<str>>,
+    /// Its bytes, or those of a flow, where they are told.
+    pub(super) bytes: Option<u64>,
 }
 
 impl Record {
     pub(super) fn packet(&self) -> Packet<'_> {
-        Packet { input: &self.input, output: &self.output, ..self.packet }
+        let [input, output] = [&self.input, &self.output].map(|it| it.as_deref().unwrap_or(""));
+        Packet { input, output, ..self.packet }
     }
 }
 
@@ -66,15 +71,17 @@ pub(super) enum Item {
 }
 
 /// Gives packets one after the other.
-pub(super) trait PacketSource {
+pub(super) trait PacketSource: Send {
     /// The next item; `None` at the end.
     fn next(&mut self) -> Result<Option<Item>, Failure>;
 
-    /// How many bytes of the input were read.
-    fn read_bytes(&self) -> u64;
-
     /// Whether the next item may have to be waited for, so that answers should not wait with it.
     fn may_wait(&self) -> bool;
+
+    /// What is to be told at the end.
+    fn remarks(&self) -> Vec<String> {
+        Vec::new()
+    }
 }
 
 /// What a line holds.
@@ -90,13 +97,12 @@ pub(super) struct Lines<R> {
     input: io::BufReader<R>,
     layout: Option<Layout>,
     number: u64,
-    read_bytes: u64,
 }
 
 impl<R: Read> Lines<R> {
     pub(super) fn new(name: String, input: R) -> Lines<R> {
         let input = io::BufReader::with_capacity(1 << 16, input);
-        Lines { name, input, layout: None, number: 0, read_bytes: 0 }
+        Lines { name, input, layout: None, number: 0 }
     }
 
     /// The next line without the blanks around it; `None` at the end.
@@ -109,7 +115,6 @@ impl<R: Read> Lines<R> {
             return Ok(None);
         }
         self.number += 1;
-        self.read_bytes += read as u64;
         if !line.ends_with(b"\n") && line.len() > LINE_BYTES_MAX {
             skip_line(&mut self.input).map_err(fail)?;
             return Ok(Some(Err("found a line of more than 4000 bytes: allowed is a packet")));
@@ -160,15 +165,16 @@ impl<R: Read> Lines<R> {
             Layout::Columns(columns) => of_cells(line, columns),
         };
         match read {
-            Ok((packet, input, output)) => {
-                Item::Packet(Record { number: self.number, packet, input, output })
+            Ok(parsed) => {
+                let Parsed { packet, input, output, bytes } = parsed;
+                Item::Packet(Record { number: self.number, packet, input, output, bytes })
             }
             Err(what) => Item::Wrong(format!("{}:{}: {what}", self.name, self.number)),
         }
     }
 }
 
-impl<R: Read> PacketSource for Lines<R> {
+impl<R: Read + Send> PacketSource for Lines<R> {
     fn next(&mut self) -> Result<Option<Item>, Failure> {
         while let Some(line) = self.line()? {
             let line = match line {
@@ -196,19 +202,21 @@ impl<R: Read> PacketSource for Lines<R> {
         Ok(None)
     }
 
-    fn read_bytes(&self) -> u64 {
-        self.read_bytes
-    }
-
     fn may_wait(&self) -> bool {
         self.input.buffer().is_empty()
     }
 }
 
-/// A packet and the interfaces it came in and leaves by; or what is wrong.
-type Parsed = Result<(Packet<'static>, String, String), String>;
+/// A packet, the interfaces it came in and leaves by, and its bytes.
+#[derive(Default)]
+struct Parsed {
+    packet: Packet<'static>,
+    input: Option<Arc<str>>,
+    output: Option<Arc<str>>,
+    bytes: Option<u64>,
+}
 
-fn of_words(line: &str) -> Parsed {
+fn of_words(line: &str) -> Result<Parsed, String> {
     const ALLOWED: &str = "SRC DST PROTO [SPORT DPORT], or of ICMP [TYPE/CODE]";
     let words: Vec<&str> = line.split_whitespace().collect();
     let is_icmp = |name: &str| matches!(names::protocol_number(name), Some(1 | 58));
@@ -223,16 +231,15 @@ fn of_words(line: &str) -> Parsed {
     for (field, word) in fields.zip(words) {
         cases::set_field(&mut packet, field, word).map_err(|allowed| found(word, allowed))?;
     }
-    checked(packet, String::new(), String::new())
+    checked(Parsed { packet, ..Parsed::default() })
 }
 
-fn of_cells(line: &str, columns: &[Option<&str>]) -> Parsed {
+fn of_cells(line: &str, columns: &[Option<&str>]) -> Result<Parsed, String> {
     let count = cells(line).count();
     if count != columns.len() {
         return Err(format!("found {count} cells: allowed are {}", columns.len()));
     }
-    let mut packet = Packet::default();
-    let (mut input, mut output) = (String::new(), String::new());
+    let mut parsed = Parsed::default();
     for (cell, column) in cells(line).zip(columns) {
         match column {
             None => {}
@@ -240,22 +247,27 @@ fn of_cells(line: &str, columns: &[Option<&str>]) -> Parsed {
                 return Err(found(cell, "an IPv4 or IPv6 address"));
             }
             Some(_) if cell.is_empty() => {}
-            Some("in") => cell.clone_into(&mut input),
-            Some("out") => cell.clone_into(&mut output),
+            Some("in") => parsed.input = Some(Arc::from(cell)),
+            Some("out") => parsed.output = Some(Arc::from(cell)),
+            Some("bytes") => {
+                let bytes = cell.parse().map_err(|_| found(cell, "a number of bytes"))?;
+                parsed.bytes = Some(bytes);
+            }
             Some(field) => {
-                let set = cases::set_field(&mut packet, field, cell);
+                let set = cases::set_field(&mut parsed.packet, field, cell);
                 set.map_err(|allowed| found(cell, allowed))?;
             }
         }
     }
-    checked(packet, input, output)
+    checked(parsed)
 }
 
-fn checked(packet: Packet<'static>, input: String, output: String) -> Parsed {
-    if packet.source.is_ipv4() != packet.destination.is_ipv4() {
-        return Err(found(&packet.destination.to_string(), "an address of the source's family"));
+fn checked(parsed: Parsed) -> Result<Parsed, String> {
+    let Packet { source, destination, .. } = parsed.packet;
+    if source.is_ipv4() != destination.is_ipv4() {
+        return Err(found(&destination.to_string(), "an address of the source's family"));
     }
-    Ok((packet, input, output))
+    Ok(parsed)
 }
 
 /// The cells of a line of CSV; no value of a packet holds a comma or a quote.

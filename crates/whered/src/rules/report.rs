@@ -19,6 +19,7 @@ use whered_rules::naive::Outcome;
 use whered_rules::{Packet, RuleId, names};
 
 use super::flags::MatchFormat;
+use super::packets::Record;
 use super::place::Places;
 
 /// Prints one packet's fate, or counts it.
@@ -36,11 +37,38 @@ pub(super) struct Counts {
     policy: u64,
     foreign: u64,
     packets: u64,
+    /// The bytes of the packets that each rule decided, with the policy's and the other family's.
+    bytes: Bytes,
+}
+
+#[derive(Default)]
+struct Bytes {
+    decided: Vec<u64>,
+    policy: u64,
+    foreign: u64,
+    /// Whether any packet told its bytes.
+    are_told: bool,
 }
 
 impl Counts {
     pub(super) fn new(rules: usize) -> Counts {
-        Counts { decided: vec![0; rules], noted: vec![0; rules], policy: 0, foreign: 0, packets: 0 }
+        let bytes = Bytes { decided: vec![0; rules], ..Bytes::default() };
+        let (decided, noted) = (vec![0; rules], vec![0; rules]);
+        Counts { decided, noted, policy: 0, foreign: 0, packets: 0, bytes }
+    }
+
+    fn count(&mut self, outcome: &Outcome, is_foreign: bool, told: Option<u64>) {
+        self.packets += 1;
+        let bytes = told.unwrap_or(0);
+        self.bytes.are_told |= told.is_some();
+        let (packets, sum) = match outcome.rule {
+            Some(id) => (&mut self.decided[id.index()], &mut self.bytes.decided[id.index()]),
+            None if is_foreign => (&mut self.foreign, &mut self.bytes.foreign),
+            None => (&mut self.policy, &mut self.bytes.policy),
+        };
+        *packets += 1;
+        *sum = sum.saturating_add(bytes);
+        outcome.met.iter().for_each(|id| self.noted[id.index()] += 1);
     }
 }
 
@@ -51,7 +79,7 @@ impl Report<'_> {
             return Ok(());
         }
         out.write_all(match self.counts {
-            Some(_) => b"decided,noted,chain,rule,file,line,action\n",
+            Some(_) => b"decided,noted,bytes,chain,rule,file,line,action\n",
             None => {
                 b"number,source,destination,protocol,source_port,destination_port,verdict,chain,rule,file,line,met\n"
             }
@@ -60,21 +88,16 @@ impl Report<'_> {
 
     pub(super) fn packet(
         &mut self,
-        number: u64,
+        record: &Record,
         packet: &Packet<'_>,
         outcome: &Outcome,
         out: &mut impl Write,
     ) -> io::Result<()> {
         if let Some(counts) = &mut self.counts {
-            counts.packets += 1;
-            match outcome.rule {
-                Some(id) => counts.decided[id.index()] += 1,
-                None if self.places.is_foreign(packet) => counts.foreign += 1,
-                None => counts.policy += 1,
-            }
-            outcome.met.iter().for_each(|id| counts.noted[id.index()] += 1);
+            counts.count(outcome, self.places.is_foreign(packet), record.bytes);
             return Ok(());
         }
+        let number = record.number;
         match self.format {
             MatchFormat::Text => self.text(packet, outcome, out),
             MatchFormat::Csv => self.csv(number, packet, outcome, out),
@@ -176,19 +199,22 @@ impl Report<'_> {
                 idle += u64::from(rule.action.verdict().is_some() || rule.action.is_noted());
                 continue;
             }
-            self.count(decided, noted, Some(id), &action, out)?;
+            let bytes = counts.bytes.decided[index];
+            self.count(&Line { decided, noted, bytes, rule: Some(id), action: &action }, out)?;
         }
         let policy = &ruleset.chain(ruleset.entry()).policy;
         let policy = policy.as_ref().map_or("continue".to_owned(), ToString::to_string);
-        self.count(counts.policy, 0, None, &policy, out)?;
+        let (decided, bytes) = (counts.policy, counts.bytes.policy);
+        self.count(&Line { decided, noted: 0, bytes, rule: None, action: &policy }, out)?;
         let Counts { packets, foreign, .. } = counts;
+        let bytes = counts.bytes.foreign;
         match self.format {
-            MatchFormat::Csv if *foreign > 0 => writeln!(out, "{foreign},0,,,,,continue")?,
+            MatchFormat::Csv if *foreign > 0 => writeln!(out, "{foreign},0,{bytes},,,,,continue")?,
             MatchFormat::Json if *foreign > 0 => {
                 writeln!(
                     out,
                     "{}",
-                    json!({"decided": foreign, "noted": 0, "chain": null,
+                    json!({"decided": foreign, "noted": 0, "bytes": bytes, "chain": null,
                     "rule": null, "at": null, "action": "continue"})
                 )?;
             }
@@ -204,23 +230,18 @@ impl Report<'_> {
         Ok(())
     }
 
-    fn count(
-        &self,
-        decided: u64,
-        noted: u64,
-        rule: Option<RuleId>,
-        action: &str,
-        out: &mut impl Write,
-    ) -> io::Result<()> {
+    fn count(&self, line: &Line<'_>, out: &mut impl Write) -> io::Result<()> {
+        let Line { decided, noted, bytes, rule, action } = *line;
         match self.format {
             MatchFormat::Csv => {
                 let place = self.rule_cells(rule, self.places.entry());
-                writeln!(out, "{decided},{noted},{place},{}", cell(action))
+                writeln!(out, "{decided},{noted},{bytes},{place},{}", cell(action))
             }
             MatchFormat::Json => {
                 let object = json!({
                     "decided": decided,
                     "noted": noted,
+                    "bytes": bytes,
                     "chain": rule.map_or(self.places.entry(), |id| self.places.chain(id)),
                     "rule": rule.map(|id| self.places.number(id)),
                     "at": rule.map(|id| self.places.line(id)),
@@ -231,10 +252,23 @@ impl Report<'_> {
             MatchFormat::Text => {
                 let policy = || format!("policy of {}", self.places.entry());
                 let place = rule.map_or_else(policy, |id| self.places.rule(id));
-                writeln!(out, "{:>12} {action} {place}", decided + noted)
+                write!(out, "{:>12} ", decided + noted)?;
+                if self.counts.as_ref().is_some_and(|counts| counts.bytes.are_told) {
+                    write!(out, "{bytes:>15} ")?;
+                }
+                writeln!(out, "{action} {place}")
             }
         }
     }
+}
+
+/// What a summary says of a rule or a policy.
+struct Line<'a> {
+    decided: u64,
+    noted: u64,
+    bytes: u64,
+    rule: Option<RuleId>,
+    action: &'a str,
 }
 
 fn protocol(number: u8) -> String {

@@ -3,26 +3,29 @@
 //! Not for: reading lines (`packets`), printing (`report`), matching (`whered-rules`).
 //!
 //! ```text
-//! PacketSource ──up to 64──► Matcher::find_batch ──► Report
+//! thread: PacketSource ──up to 1,024──► thread: Matcher::find_batch (64 each) ──► Report
 //! ```
 //!
-//! A wrong line is told at once (after a hundred they are counted) and ends nothing. Answers do not wait for packets that are not
+//! A wrong line is told at once (after a hundred they are counted) and ends nothing; a capture that
+//! breaks ends with its place, behind the results so far. Answers do not wait for packets that are not
 //! there yet: a batch is also full when the source would have to wait.
 //! Cost: compiling the rules takes up to half a second; memory does not grow with the input.
 
-use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::Path;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{self, Receiver, SyncSender};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use whered_rules::classify::plan::Budget;
 use whered_rules::compile::{BATCH, Matcher};
 use whered_rules::naive::NoSets;
-use whered_rules::normal::NoPlaces;
 use whered_rules::{Packet, Ruleset};
 
+use super::captures::{self, Opened};
 use super::load::{self, Options};
-use super::packets::{Item, Lines, PacketSource, Record};
+use super::packets::{Item, PacketSource, Record};
 use super::place::Places;
 use super::report::{Counts, Report};
 use crate::cli::MatchArguments;
@@ -31,6 +34,12 @@ use crate::outcome::{Failure, Outcome, complain};
 
 /// How long a good form of the rules may be looked for.
 const PLAN_TIME: Duration = Duration::from_millis(500);
+
+/// How many packets the threads hand over at once, and how often one may be ahead of the other.
+const SENT_TOGETHER: usize = 16 * BATCH;
+const SENT_AHEAD: usize = 16;
+
+type Spare = Vec<Record>;
 
 /// How many wrong lines are told; a hostile input shall not become a hostile report.
 const WRONG_TOLD_MAX: u64 = 100;
@@ -52,33 +61,73 @@ pub(crate) fn run(arguments: &MatchArguments) -> Result<Outcome, Failure> {
         Ok(ruleset) => ruleset,
         Err(wrong) => return wrong.tell(),
     };
-    if let Err(failed) = load::refuse_places(&ruleset) {
+    let file_places = load::places(&arguments.db)?;
+    if let Err(failed) = load::refuse_places(&ruleset, &file_places) {
         return Ok(failed);
     }
     let start = Instant::now();
     let budget = Budget { time: PLAN_TIME, ..Budget::default() };
-    let matcher = match Matcher::build(&ruleset, &NoPlaces, budget, &|| start.elapsed()) {
+    let matcher = match Matcher::build(&ruleset, &file_places, budget, &|| start.elapsed()) {
         Ok(matcher) => matcher,
         Err(error) => return load::Wrong::from(error).tell(),
     };
     load::tell_live_sets(&ruleset);
-    let name = load::shown(packets);
-    if packets == standard {
-        let source = Lines::new(name, io::stdin().lock());
-        return sweep(&ruleset, &matcher, source, None, arguments);
+    let opened = captures::open(packets, arguments.state)?;
+    sweep(&ruleset, &matcher, opened, arguments)
+}
+
+/// What the thread that reads says to the one that matches.
+enum Message {
+    /// Packets, and whether the next ones may be a while.
+    Packets(Vec<Record>, bool),
+    Wrong(String),
+    /// The source ended early.
+    Failed(Failure),
+    /// What is to be told at the end.
+    Remarks(Vec<String>),
+}
+
+/// Reads everything and sends it in batches, until nobody listens any more.
+fn read(mut source: Box<dyn PacketSource>, sender: &SyncSender<Message>, spare: &Receiver<Spare>) {
+    let mut batch: Spare = Vec::with_capacity(SENT_TOGETHER);
+    loop {
+        let mut is_over = false;
+        let other = match source.next() {
+            Ok(Some(Item::Packet(record))) => {
+                batch.push(record);
+                None
+            }
+            Ok(Some(Item::Wrong(what))) => Some(Message::Wrong(what)),
+            Ok(None) => {
+                is_over = true;
+                Some(Message::Remarks(source.remarks()))
+            }
+            Err(failure) => {
+                is_over = true;
+                let remarks = Message::Remarks(source.remarks());
+                let _gone = sender.send(remarks).is_err();
+                Some(Message::Failed(failure))
+            }
+        };
+        let waits = is_over || source.may_wait();
+        if batch.len() == SENT_TOGETHER || (waits && !batch.is_empty()) {
+            let next = spare.try_recv().unwrap_or_default();
+            let full = std::mem::replace(&mut batch, next);
+            if sender.send(Message::Packets(full, waits)).is_err() {
+                return;
+            }
+        }
+        let is_heard = other.is_none_or(|message| sender.send(message).is_ok());
+        if is_over || !is_heard {
+            return;
+        }
     }
-    let fail = |error: io::Error| Failure::file(packets, error);
-    let file = File::open(packets).map_err(fail)?;
-    let about = file.metadata().map_err(fail)?;
-    let size_bytes = about.is_file().then_some(about.len());
-    sweep(&ruleset, &matcher, Lines::new(name, file), size_bytes, arguments)
 }
 
 fn sweep(
     ruleset: &Ruleset,
     matcher: &Matcher,
-    mut source: impl PacketSource,
-    size_bytes: Option<u64>,
+    opened: Opened,
     arguments: &MatchArguments,
 ) -> Result<Outcome, Failure> {
     let places = Places::new(ruleset);
@@ -87,14 +136,34 @@ fn sweep(
     let mut out = BufWriter::with_capacity(1 << 16, io::stdout().lock());
     // Lines on the same terminal would tear the bar.
     let has_bar = arguments.summary || !io::stdout().is_terminal();
+    let Opened { source, read_bytes, size_bytes } = opened;
     let progress = has_bar.then(|| Progress::new(size_bytes));
-    let mut batch: Vec<Record> = Vec::with_capacity(BATCH);
+    let (sender, messages) = mpsc::sync_channel(SENT_AHEAD);
+    let (give_back, spare) = mpsc::channel();
+    // Nobody waits for its end: it may be waiting for input that never comes.
+    thread::spawn(move || read(source, &sender, &spare));
     let (mut packets, mut wrong) = (0, 0u64);
+    let mut remarks = Vec::new();
+    let mut failed = None;
     report.begin(&mut out)?;
-    while let Some(item) = source.next()? {
-        match item {
-            Item::Packet(record) => batch.push(record),
-            Item::Wrong(what) => {
+    for message in messages {
+        match message {
+            Message::Packets(mut records, waits) => {
+                packets += records.len() as u64;
+                for batch in records.chunks(BATCH) {
+                    answer(matcher, &mut report, batch, &mut out)?;
+                }
+                if let Some(progress) = &progress {
+                    progress.set(read_bytes.load(Ordering::Relaxed), packets);
+                }
+                if waits {
+                    out.flush()?;
+                }
+                records.clear();
+                // The reader may have ended.
+                let _gone = give_back.send(records).is_err();
+            }
+            Message::Wrong(what) => {
                 wrong += 1;
                 match wrong {
                     ..=WRONG_TOLD_MAX => complain(&what),
@@ -104,41 +173,34 @@ fn sweep(
                     _ => {}
                 }
             }
-        }
-        let waits = source.may_wait();
-        if batch.len() == BATCH || waits {
-            packets += batch.len() as u64;
-            answer(matcher, &mut report, &mut batch, &mut out)?;
-            if let Some(progress) = &progress {
-                progress.set(source.read_bytes(), packets);
-            }
-            if waits {
-                out.flush()?;
-            }
+            Message::Remarks(told) => remarks = told,
+            Message::Failed(failure) => failed = Some(failure),
         }
     }
-    answer(matcher, &mut report, &mut batch, &mut out)?;
     drop(progress);
     report.end(&mut out)?;
     out.flush()?;
+    remarks.iter().for_each(|remark| complain(remark));
     if wrong > WRONG_TOLD_MAX {
         complain(&format!("{wrong} lines were no packets"));
+    }
+    if let Some(failure) = failed {
+        return Err(failure);
     }
     Ok(if wrong == 0 { Outcome::Found } else { Outcome::Failed })
 }
 
-/// Matches what has come together, and empties it.
+/// Matches what has come together.
 fn answer(
     matcher: &Matcher,
     report: &mut Report<'_>,
-    batch: &mut Vec<Record>,
+    batch: &[Record],
     out: &mut impl Write,
-) -> Result<(), Failure> {
+) -> io::Result<()> {
     let packets: Vec<Packet<'_>> = batch.iter().map(Record::packet).collect();
     let outcomes = matcher.find_batch(&packets, &NoSets);
     for ((record, packet), outcome) in batch.iter().zip(&packets).zip(&outcomes) {
-        report.packet(record.number, packet, outcome, out)?;
+        report.packet(record, packet, outcome, out)?;
     }
-    batch.clear();
     Ok(())
 }

@@ -5,10 +5,10 @@
 use std::io::{self, BufWriter, Write};
 
 use whered_rules::cases::{self, Answer, Case};
-use whered_rules::naive::{NoSets, is_met};
+use whered_rules::naive::{Sets, is_met};
 use whered_rules::{Ruleset, text};
 
-use super::load::{self, Options};
+use super::load::{self, FileSets, Options};
 use super::place::Places;
 use crate::cli::RulesTestArguments;
 use crate::outcome::{Failure, Outcome};
@@ -19,7 +19,8 @@ pub(crate) fn run(arguments: &RulesTestArguments) -> Result<Outcome, Failure> {
         Ok(ruleset) => ruleset,
         Err(wrong) => return wrong.tell(),
     };
-    if let Err(failed) = load::refuse_places(&ruleset) {
+    let file_places = load::places(&arguments.db)?;
+    if let Err(failed) = load::refuse_places(&ruleset, &file_places) {
         return Ok(failed);
     }
     let name = load::shown(&arguments.cases);
@@ -32,10 +33,10 @@ pub(crate) fn run(arguments: &RulesTestArguments) -> Result<Outcome, Failure> {
     let mut out = BufWriter::new(io::stdout().lock());
     let mut failed = 0;
     for case in &cases {
-        let answer = case.ask(&ruleset, &NoSets);
+        let answer = case.ask(&ruleset, &FileSets(&file_places));
         if let Some(difference) = &answer.difference {
             failed += 1;
-            let why = why(&places, case, &answer);
+            let why = why(&places, case, &answer, &FileSets(&file_places));
             writeln!(out, "{name}:{}: {difference}; {why}", answer.line)?;
         }
     }
@@ -45,7 +46,7 @@ pub(crate) fn run(arguments: &RulesTestArguments) -> Result<Outcome, Failure> {
 }
 
 /// What decided, and what kept the expected rule from deciding.
-fn why(places: &Places<'_>, case: &Case, answer: &Answer) -> String {
+fn why(places: &Places<'_>, case: &Case, answer: &Answer, sets: &dyn Sets) -> String {
     let ruleset = places.ruleset;
     let packet = case.packet();
     let mut why = format!("decided {}", places.decider(&packet, &answer.outcome));
@@ -53,17 +54,17 @@ fn why(places: &Places<'_>, case: &Case, answer: &Answer) -> String {
         why.push_str(&format!(": {}", text::rule_text(ruleset, ruleset.rule(id))));
     }
     if let Some(line) = case.expected_line() {
-        why.push_str(&format!("; line {line} {}", fate_of_line(ruleset, case, line)));
+        why.push_str(&format!("; line {line} {}", fate_of_line(ruleset, case, line, sets)));
     }
     why
 }
 
-fn fate_of_line(ruleset: &Ruleset, case: &Case, line: u32) -> String {
+fn fate_of_line(ruleset: &Ruleset, case: &Case, line: u32, sets: &dyn Sets) -> String {
     let Some(rule) = ruleset.rules().iter().find(|rule| rule.origin.line == line) else {
         return "has no rule".to_owned();
     };
     let packet = case.packet();
-    let unmet = |condition: &&_| !is_met(ruleset, condition, &packet, &NoSets);
+    let unmet = |condition: &&_| !is_met(ruleset, condition, &packet, sets);
     match rule.conditions.iter().find(unmet) {
         Some(condition) => format!("does not hold: {}", text::condition_text(condition)),
         None => "holds, but was not the one that decided".to_owned(),

@@ -1,0 +1,239 @@
+//! A prefix set kept in step with a live set of the kernel's packet filter.
+//!
+//! For: `whered sync`: sets of nf_tables over netlink, ipsets by their program. Not for: rules that
+//! ask these sets, terminals, signals.
+//!
+//! ```text
+//! Source ──members──► pieces_of ──wanted──┐
+//!  a server's set                         ├─ Difference ──► Sink ──► the kernel
+//!  a list in a file            held ──────┘      (first, or after a fault: everything at once)
+//! ```
+//!
+//! Invariants: a member that was listed before a change and is listed after it is never missing
+//! between: nf_tables gets one transaction; an ipset gets additions first, or is filled beside the
+//! old one and swapped. The sink's set belongs to us: what others put there goes.
+//! A source that fails changes nothing.
+//!
+//! At once: one thread. Cost: reading and sorting the members at each change, some 60 ms for 500,000;
+//! what the kernel does is in `docs/design/sync.md`.
+
+mod ipset;
+mod netlink;
+mod nft;
+mod pieces;
+mod program;
+mod source;
+mod target;
+
+use std::io::{self, Write};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+pub use ipset::Ipset;
+pub use nft::NftSet;
+pub use pieces::{Difference, Family, Member, Piece, pieces_of};
+pub use source::{FileSource, ServerSource, Source, format_of};
+pub use target::Target;
+
+use crate::error::ConnectError;
+
+/// What can be written as a person would type it.
+#[derive(Clone, Copy, Debug)]
+pub enum Transaction<'a> {
+    /// Everything anew.
+    Replace(&'a [Piece]),
+    /// What differs.
+    Change(&'a Difference),
+}
+
+/// A set of the kernel.
+pub trait Sink {
+    /// What it is, for messages.
+    fn name(&self) -> String;
+
+    /// The family of its addresses.
+    fn family(&self) -> Family;
+
+    /// Looks at the set, or makes it; to be called before it is replaced.
+    ///
+    /// # Errors
+    ///
+    /// If it is not there, not permitted, or of a kind that cannot hold members.
+    fn prepare(&mut self) -> Result<(), ConnectError>;
+
+    /// The pieces as this set can hold them.
+    ///
+    /// # Errors
+    ///
+    /// If one of them cannot be held, which is named.
+    fn shape(&self, pieces: Vec<Piece>) -> Result<Vec<Piece>, ConnectError>;
+
+    /// Whether the set drops a piece by itself when it ends.
+    fn ends_itself(&self, piece: &Piece, now_millis: u64) -> bool;
+
+    /// Holds these pieces and nothing else, at once.
+    ///
+    /// # Errors
+    ///
+    /// What the kernel refused; then the set is as before.
+    fn replace(&mut self, pieces: &[Piece], now_millis: u64) -> Result<(), ConnectError>;
+
+    /// Changes the set.
+    ///
+    /// # Errors
+    ///
+    /// What the kernel refused.
+    fn change(&mut self, difference: &Difference, now_millis: u64) -> Result<(), ConnectError>;
+
+    /// Whether it is still the set that was written last.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be asked.
+    fn is_intact(&mut self) -> Result<bool, ConnectError>;
+
+    /// Writes a transaction as text.
+    ///
+    /// # Errors
+    ///
+    /// Those of the writer.
+    fn write(&self, what: Transaction<'_>, now_millis: u64, out: &mut dyn Write) -> io::Result<()>;
+}
+
+/// What a step did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Step {
+    /// Nothing had changed.
+    Same,
+    /// The whole set was written.
+    Replaced {
+        /// How many pieces it has.
+        pieces: usize,
+    },
+    /// The set was changed.
+    Changed {
+        /// Pieces added, or held until another time.
+        added: usize,
+        /// Pieces removed.
+        removed: usize,
+    },
+}
+
+/// A sink, and what it holds.
+pub struct Follower {
+    sink: Box<dyn Sink>,
+    held: Option<Vec<Piece>>,
+}
+
+impl Follower {
+    /// A follower that knows nothing of its set yet: its first step replaces it.
+    #[must_use]
+    pub fn new(sink: Box<dyn Sink>) -> Follower {
+        Follower { sink, held: None }
+    }
+
+    /// The set.
+    #[must_use]
+    pub fn sink(&self) -> &dyn Sink {
+        &*self.sink
+    }
+
+    /// Looks at the set before anything is written.
+    ///
+    /// # Errors
+    ///
+    /// As [`Sink::prepare`].
+    pub fn prepare(&mut self) -> Result<(), ConnectError> {
+        self.sink.prepare()
+    }
+
+    /// Forgets what is held if the set is not the one that was written, so that the next step
+    /// replaces it. Gives whether it is.
+    ///
+    /// # Errors
+    ///
+    /// If the set cannot be asked.
+    pub fn check(&mut self) -> Result<bool, ConnectError> {
+        let is_intact = self.held.is_none() || self.sink.is_intact()?;
+        if !is_intact {
+            self.held = None;
+        }
+        Ok(is_intact)
+    }
+
+    /// Brings the set in step with the members.
+    ///
+    /// A change that the kernel refuses, since somebody else has changed the set, becomes a
+    /// replacement.
+    ///
+    /// # Errors
+    ///
+    /// What the kernel refused; the next step begins anew.
+    pub fn step(&mut self, members: &[Member], now_millis: u64) -> Result<Step, ConnectError> {
+        let mut wanted = self.wanted(members, now_millis)?;
+        if let Some(held) = &self.held {
+            let difference = self.difference(held, &mut wanted, now_millis);
+            if difference.is_empty() {
+                self.held = Some(wanted);
+                return Ok(Step::Same);
+            }
+            if self.sink.change(&difference, now_millis).is_ok() {
+                self.held = Some(wanted);
+                let added = difference.add.len() + difference.renew.len();
+                return Ok(Step::Changed { added, removed: difference.remove.len() });
+            }
+        }
+        self.held = None;
+        self.sink.prepare()?;
+        // Whether it could be held is known only now that the set has been looked at.
+        let wanted = self.wanted(members, now_millis)?;
+        self.sink.replace(&wanted, now_millis)?;
+        let pieces = wanted.len();
+        self.held = Some(wanted);
+        Ok(Step::Replaced { pieces })
+    }
+
+    /// Writes what a step would do, and takes it as done.
+    ///
+    /// # Errors
+    ///
+    /// A member that the set cannot hold, or the writer's errors.
+    pub fn rehearse(
+        &mut self,
+        members: &[Member],
+        now_millis: u64,
+        out: &mut dyn Write,
+    ) -> Result<(), ConnectError> {
+        let mut wanted = self.wanted(members, now_millis)?;
+        let written = match &self.held {
+            None => self.sink.write(Transaction::Replace(&wanted), now_millis, out),
+            Some(held) => {
+                let difference = self.difference(held, &mut wanted, now_millis);
+                self.sink.write(Transaction::Change(&difference), now_millis, out)
+            }
+        };
+        self.held = Some(wanted);
+        written.map_err(|error| ConnectError::new(format!("output: {error}")))
+    }
+
+    fn wanted(&self, members: &[Member], now_millis: u64) -> Result<Vec<Piece>, ConnectError> {
+        self.sink.shape(pieces_of(members, self.sink.family(), now_millis))
+    }
+
+    fn difference(&self, held: &[Piece], wanted: &mut [Piece], now_millis: u64) -> Difference {
+        let mut difference = Difference::between(held, wanted);
+        // What has ended by itself is not there to be removed.
+        let is_there = |piece: &Piece| {
+            piece.until_millis.is_none_or(|until| until > now_millis)
+                || !self.sink.ends_itself(piece, now_millis)
+        };
+        difference.remove.retain(is_there);
+        difference
+    }
+}
+
+/// The time, in milliseconds since 1970.
+#[must_use]
+pub fn now_millis() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,288 @@
+//! Where members come from: a list in a file, or a set of a running server.
+//!
+//! Not for: what is done with them.
+//!
+//! Invariant: a source that cannot be read whole gives an error and no members; half a list is never
+//! taken for a list. A file is read when its folder tells of a change and it has been left alone for
+//! [`QUIET`]; writers that rename a whole file into place are seen at once and never half done.
+//! Cost: a list of 500,000 lines takes some 40 ms; a server sends the whole set at each look.
+
+use std::fs::{self, Metadata};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{self, Receiver};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use notify::{RecommendedWatcher, RecursiveMode, Watcher as _};
+use redis::Value;
+use whered_ip::{SetFormat, read_set};
+
+use super::{Member, now_millis};
+use crate::Server;
+use crate::error::ConnectError;
+
+/// How long nobody must have written to a file.
+const QUIET: Duration = Duration::from_millis(20);
+
+/// Where members come from.
+pub trait Source {
+    /// What it is, for messages.
+    fn name(&self) -> String;
+
+    /// Waits until something may have changed, but no longer than this.
+    fn wait(&mut self, at_most: Duration);
+
+    /// The members; nothing if they are those of the last reading.
+    ///
+    /// # Errors
+    ///
+    /// If they cannot be read whole.
+    fn read(&mut self) -> Result<Option<Vec<Member>>, ConnectError>;
+}
+
+/// A list in a file.
+pub struct FileSource {
+    path: PathBuf,
+    format: Option<SetFormat>,
+    seen: Option<Stamp>,
+    notices: Option<(RecommendedWatcher, Receiver<()>)>,
+}
+
+/// What tells one state of a file from another.
+#[derive(Clone, PartialEq, Eq)]
+struct Stamp {
+    modified: Option<SystemTime>,
+    size_bytes: u64,
+    inode: u64,
+}
+
+impl Stamp {
+    fn of(about: &Metadata) -> Stamp {
+        #[cfg(unix)]
+        let inode = std::os::unix::fs::MetadataExt::ino(about);
+        #[cfg(not(unix))]
+        let inode = 0;
+        Stamp { modified: about.modified().ok(), size_bytes: about.len(), inode }
+    }
+
+    /// Since when the list's times to live count.
+    fn millis(&self) -> u64 {
+        let since = self.modified.and_then(|time| time.duration_since(UNIX_EPOCH).ok());
+        since.and_then(|since| u64::try_from(since.as_millis()).ok()).unwrap_or_else(now_millis)
+    }
+}
+
+impl FileSource {
+    /// A list; without a format, its first bytes say what it is.
+    #[must_use]
+    pub fn new(path: &Path, format: Option<SetFormat>) -> FileSource {
+        // Without notices the file is looked at when the waiting is over.
+        let notices = watched(path).ok();
+        FileSource { path: path.to_owned(), format, seen: None, notices }
+    }
+}
+
+/// Notices of the file's folder: a file that is replaced by another one has no notices of its own.
+fn watched(path: &Path) -> notify::Result<(RecommendedWatcher, Receiver<()>)> {
+    let (sender, receiver) = mpsc::channel();
+    let name = path.file_name().map(ToOwned::to_owned);
+    let mut watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
+        let is_ours = event.is_ok_and(|event| {
+            !event.kind.is_access()
+                && event.paths.iter().any(|path| path.file_name() == name.as_deref())
+        });
+        if is_ours {
+            // Nobody is left to tell when that fails.
+            let _sent = sender.send(());
+        }
+    })?;
+    let folder = match path.parent() {
+        Some(folder) if folder != Path::new("") => folder,
+        _ => Path::new("."),
+    };
+    watcher.watch(folder, RecursiveMode::NonRecursive)?;
+    Ok((watcher, receiver))
+}
+
+impl Source for FileSource {
+    fn name(&self) -> String {
+        self.path.display().to_string()
+    }
+
+    fn wait(&mut self, at_most: Duration) {
+        match &self.notices {
+            Some((_, receiver)) => {
+                if receiver.recv_timeout(at_most).is_ok() {
+                    while receiver.try_recv().is_ok() {}
+                }
+            }
+            None => std::thread::park_timeout(at_most),
+        }
+    }
+
+    fn read(&mut self) -> Result<Option<Vec<Member>>, ConnectError> {
+        let fail =
+            |error: io::Error| ConnectError::new(format!("{}: {error}", self.path.display()));
+        let start = Instant::now();
+        loop {
+            let stamp = Stamp::of(&fs::metadata(&self.path).map_err(fail)?);
+            if self.seen.as_ref() == Some(&stamp) {
+                return Ok(None);
+            }
+            let age = stamp.modified.and_then(|time| time.elapsed().ok()).unwrap_or(QUIET);
+            // A clock that has been set back must not hold anybody.
+            if age < QUIET && start.elapsed() < QUIET {
+                std::thread::park_timeout(QUIET);
+                continue;
+            }
+            let text = fs::read(&self.path).map_err(fail)?;
+            let after = Stamp::of(&fs::metadata(&self.path).map_err(fail)?);
+            if after != stamp && start.elapsed() < QUIET * 50 {
+                continue;
+            }
+            let format = self.format.unwrap_or_else(|| format_of(&text));
+            let members = members(format, &text, stamp.millis())
+                .map_err(|what| ConnectError::new(format!("{}: {what}", self.path.display())))?;
+            self.seen = Some(stamp);
+            return Ok(Some(members));
+        }
+    }
+}
+
+/// The members of a text whose times to live begin at a time.
+fn members(format: SetFormat, text: &[u8], since: u64) -> Result<Vec<Member>, String> {
+    let mut members = Vec::new();
+    let read = read_set(format, text, |entry| {
+        let millis = entry.ttl_seconds.map(|seconds| seconds.saturating_mul(1000));
+        let until_millis = millis.map(|millis| millis.saturating_add(since));
+        members.push(Member { block: entry.block, until_millis });
+    });
+    read.map(|()| members).map_err(|error| error.to_string())
+}
+
+/// What a text seems to be by its first word.
+#[must_use]
+pub fn format_of(text: &[u8]) -> SetFormat {
+    let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text).trim_ascii_start();
+    let begins = |words: &[&str]| words.iter().any(|word| text.starts_with(word.as_bytes()));
+    match () {
+        () if begins(&["{"]) && !begins(&["{\"nftables\"", "{ \"nftables\""]) => SetFormat::Json,
+        () if begins(&["{"]) => SetFormat::NftJson,
+        () if begins(&["["]) => SetFormat::Json,
+        () if begins(&["create ", "add "]) => SetFormat::Ipset,
+        () if begins(&["table ", "set ", "elements"]) => SetFormat::Nft,
+        () if begins(&["network,"]) => SetFormat::Csv,
+        () => SetFormat::Plain,
+    }
+}
+
+/// A set of a running server, asked for whole at each look.
+pub struct ServerSource {
+    url: String,
+    set: String,
+    server: Option<Server>,
+    seen: Option<Vec<u8>>,
+    is_new: bool,
+}
+
+impl ServerSource {
+    /// A set of the server at this URL; it is connected to when it is read.
+    #[must_use]
+    pub fn new(url: &str, set: &str) -> ServerSource {
+        let (url, set) = (url.to_owned(), set.to_owned());
+        ServerSource { url, set, server: None, seen: None, is_new: true }
+    }
+
+    fn text(&mut self) -> Result<Vec<u8>, ConnectError> {
+        let server = match &mut self.server {
+            Some(server) => server,
+            None => self.server.insert(Server::open(&self.url)?),
+        };
+        let mut command = redis::cmd("CIDR.EXPORT");
+        command.arg(&self.set).arg("FORMAT").arg("json");
+        let value = server.query::<Value>(&command);
+        let value = match value {
+            Ok(value) => value,
+            Err(error) => {
+                self.server = None;
+                return Err(error);
+            }
+        };
+        let mut text = Vec::new();
+        gather(value, &mut text);
+        Ok(text)
+    }
+}
+
+/// A reply in one piece or in many.
+fn gather(value: Value, text: &mut Vec<u8>) {
+    match value {
+        Value::BulkString(bytes) => text.extend(bytes),
+        Value::VerbatimString { text: words, .. } => text.extend(words.into_bytes()),
+        Value::SimpleString(words) => text.extend(words.into_bytes()),
+        Value::Array(parts) => parts.into_iter().for_each(|part| gather(part, text)),
+        _ => {}
+    }
+}
+
+impl Source for ServerSource {
+    fn name(&self) -> String {
+        // What stands before the @ may be a password.
+        let shown = self.url.rsplit('@').next().unwrap_or_default();
+        format!("{} of {shown}", self.set)
+    }
+
+    fn wait(&mut self, at_most: Duration) {
+        std::thread::park_timeout(at_most);
+    }
+
+    fn read(&mut self) -> Result<Option<Vec<Member>>, ConnectError> {
+        let text = self.text()?;
+        if !std::mem::take(&mut self.is_new) && self.seen.as_ref() == Some(&text) {
+            return Ok(None);
+        }
+        let found = members(SetFormat::Json, &text, now_millis())
+            .map_err(|what| ConnectError::new(format!("{}: {what}", self.name())))?;
+        self.seen = Some(text);
+        Ok(Some(found))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn formats_are_told_by_the_first_word() {
+        for (text, format) in [
+            ("# a list\n10.0.0.1", SetFormat::Plain),
+            ("create s hash:net", SetFormat::Ipset),
+            ("add s 10.0.0.1", SetFormat::Ipset),
+            ("table inet t {", SetFormat::Nft),
+            ("{\"nftables\": []}", SetFormat::NftJson),
+            ("[\"10.0.0.1\"]", SetFormat::Json),
+            ("network,geoname_id\n", SetFormat::Csv),
+        ] {
+            assert_eq!(format_of(text.as_bytes()), format, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_file_is_read_once_for_each_change_and_a_bad_one_gives_nothing() {
+        let path = std::env::temp_dir().join(format!("whered-sync-{}", std::process::id()));
+        fs::write(&path, "10.0.0.1\n10.0.0.0/8\n").expect("the temporary folder can be written");
+        let mut source = FileSource::new(&path, None);
+        assert_eq!(source.read().expect("a list").map(|members| members.len()), Some(2));
+        assert_eq!(source.read().expect("a list"), None);
+        fs::write(&path, "add s 10.0.0.1 timeout 60\n").expect("written");
+        source.wait(Duration::from_secs(5));
+        let members = source.read().expect("a list").expect("a change");
+        let left = members[0].until_millis.expect("an end") - now_millis();
+        assert!((50_000..=60_000).contains(&left), "{left}");
+        fs::write(&path, "10.0.0.1\nten\n").expect("written");
+        let error = source.read().expect_err("no list").to_string();
+        assert!(error.contains("line 2, column 1: found \"ten\""), "{error}");
+        fs::remove_file(&path).expect("it is there");
+        assert!(source.read().is_err());
+    }
+}

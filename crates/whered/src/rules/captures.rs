@@ -1,0 +1,164 @@
+//! Packets and flows out of captures, and what kind of source a file is.
+//!
+//! For: pcap, pcapng and Zeek's `conn.log`, plain or packed. Not for: lines and CSV, which people
+//! write and whose mistakes end nothing (`packets`), nor for the formats themselves
+//! (`whered-capture`).
+//!
+//! ```text
+//! file ─ unpacked ─ first bytes: a capture? ─┬─ yes ─► Captured
+//!                                            └─ no ──► Lines
+//! ```
+//!
+//! Invariants: a capture that breaks ends with one line that has packet and offset; what came before
+//! has been given. Frames without an IP packet are counted, and told at the end.
+
+use std::fs::File;
+use std::io::{self, Cursor, Read};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use whered_capture::{Capture, Format, Interface, PacketRecord};
+use whered_rules::{Packet, State};
+
+use super::load::shown;
+use super::packets::{Item, Lines, PacketSource, Record};
+use crate::outcome::Failure;
+use crate::unpack::{Stream, unpacked};
+
+/// How many bytes decide what a source is.
+const HEAD_BYTES: usize = 64 << 10;
+
+/// A source, and what a progress bar wants to know.
+pub(super) struct Opened {
+    pub(super) source: Box<dyn PacketSource>,
+    pub(super) read_bytes: Arc<AtomicU64>,
+    pub(super) size_bytes: Option<u64>,
+}
+
+/// Opens a file, or standard input for `-`. Packets of captures have the given state where theirs is
+/// not told.
+pub(super) fn open(path: &Path, state: State) -> Result<Opened, Failure> {
+    let name = shown(path);
+    let fail = |error: io::Error| Failure::Message(format!("{name}: {error}"));
+    let (stream, size_bytes): (Stream, _) = if path == Path::new("-") {
+        (Box::new(io::stdin()), None)
+    } else {
+        let file = File::open(path).map_err(fail)?;
+        let about = file.metadata().map_err(fail)?;
+        let size_bytes = about.is_file().then_some(about.len());
+        (Box::new(file), size_bytes)
+    };
+    let read_bytes = Arc::new(AtomicU64::new(0));
+    let (mut stream, _) = unpacked(stream, read_bytes.clone()).map_err(fail)?;
+    let head = head(&mut stream).map_err(fail)?;
+    let format = Format::of_head(&head);
+    let is_text = !head.contains(&0);
+    let whole: Stream = Box::new(Cursor::new(head).chain(stream));
+    let source: Box<dyn PacketSource> = match format {
+        Some(Format::Pcap | Format::PcapNg | Format::ZeekTsv | Format::ZeekJson) => {
+            let capture = Capture::new(whole)
+                .map_err(|error| Failure::Message(format!("{name}: {error}")))?;
+            Box::new(Captured { name, capture, state, names: Vec::new(), later_fragments: 0 })
+        }
+        Some(Format::Csv | Format::Lines) | None if is_text => Box::new(Lines::new(name, whole)),
+        _ => {
+            let allowed = "pcap, pcapng, Zeek's conn.log, CSV or lines, plain or packed by gzip or \
+                           zstd";
+            return Err(Failure::Message(format!(
+                "{name}: found bytes of no known kind: allowed is {allowed}"
+            )));
+        }
+    };
+    Ok(Opened { source, read_bytes, size_bytes })
+}
+
+/// The first bytes: no more is waited for than tells one format from another.
+fn head(stream: &mut Stream) -> io::Result<Vec<u8>> {
+    let mut head = vec![0; HEAD_BYTES];
+    let mut filled = 0;
+    while filled < 4 {
+        let Some(room) = head.get_mut(filled..) else { break };
+        match stream.read(room) {
+            Ok(0) => break,
+            Ok(count) => filled += count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    head.truncate(filled);
+    Ok(head)
+}
+
+/// The packets of a capture.
+struct Captured {
+    name: String,
+    capture: Capture<Stream>,
+    state: State,
+    /// The names of interfaces by their numbers, so that packets share them.
+    names: Vec<Option<Arc<str>>>,
+    later_fragments: u64,
+}
+
+impl Captured {
+    fn interface(&mut self, interface: Option<Interface>) -> Option<Arc<str>> {
+        let interface = interface?;
+        let place = interface.index();
+        if self.names.len() <= place {
+            self.names.resize(place + 1, None);
+        }
+        let known = self.names.get_mut(place)?;
+        if known.is_none() {
+            *known = self.capture.interface_name(interface).map(Arc::from);
+        }
+        known.clone()
+    }
+
+    fn record(&mut self, found: &PacketRecord) -> Record {
+        self.later_fragments += u64::from(found.is_later_fragment);
+        let told = found.state.and_then(|state| State::from_name(state.name()));
+        let packet = Packet {
+            source: found.source,
+            destination: found.destination,
+            protocol: found.protocol,
+            source_port: found.source_port.unwrap_or(0),
+            destination_port: found.destination_port.unwrap_or(0),
+            icmp_type: found.icmp_type.unwrap_or(0),
+            icmp_code: found.icmp_code.unwrap_or(0),
+            tcp_flags: found.tcp_flags.unwrap_or(0),
+            state: told.unwrap_or(self.state),
+            dscp: found.dscp.unwrap_or(0),
+            ..Packet::default()
+        };
+        let (input, output) = (self.interface(found.input), self.interface(found.output));
+        Record { number: found.number, packet, input, output, bytes: found.bytes }
+    }
+}
+
+impl PacketSource for Captured {
+    fn next(&mut self) -> Result<Option<Item>, Failure> {
+        match self.capture.next() {
+            None => Ok(None),
+            Some(Ok(found)) => Ok(Some(Item::Packet(self.record(&found)))),
+            Some(Err(error)) => Err(Failure::Message(format!("{}: {error}", self.name))),
+        }
+    }
+
+    fn may_wait(&self) -> bool {
+        !self.capture.has_buffered()
+    }
+
+    fn remarks(&self) -> Vec<String> {
+        let mut remarks = Vec::new();
+        if self.capture.totals().skipped_sum() > 0 {
+            remarks.push(format!("{}: {}", self.name, self.capture.totals()));
+        }
+        if self.later_fragments > 0 {
+            remarks.push(format!(
+                "{}: {} later fragments, which have no ports, are taken as of port 0",
+                self.name, self.later_fragments
+            ));
+        }
+        remarks
+    }
+}
