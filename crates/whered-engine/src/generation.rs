@@ -83,27 +83,13 @@ impl Generation {
         pool: Pool,
     ) -> Result<Generation, EngineError> {
         let answers_differ = answers(&pool) != answers(&self.pools[index]);
-        let pool = Arc::new(pool);
-        let mut pools = self.pools.clone();
-        let mut steering = self.steering.clone();
-        steering[index] = self.new_steering(&pool);
-        pools[index] = pool;
-        let zones = if answers_differ {
-            Arc::new(build_zones(&self.zone_list, &pools)?)
-        } else {
-            Arc::clone(&self.zones)
-        };
-        Ok(Generation {
-            number: self.number + 1,
-            databases: self.databases.clone(),
-            place_database: self.place_database,
-            zone_list: self.zone_list.clone(),
-            zones,
-            pools,
-            steering,
-            rulesets: self.rulesets.clone(),
-            resting: self.resting.clone(),
-        })
+        let mut next = self.next();
+        next.pools[index] = Arc::new(pool);
+        next.steering[index] = self.new_steering(&next.pools[index]);
+        if answers_differ {
+            next.zones = Arc::new(build_zones(&next.zone_list, &next.pools)?);
+        }
+        Ok(next)
     }
 
     /// The next generation with a ruleset in the place of the one of that name, or without it.
@@ -123,17 +109,7 @@ impl Generation {
             }
             (None, None) => {}
         }
-        Generation {
-            number: self.number + 1,
-            databases: self.databases.clone(),
-            place_database: self.place_database,
-            zone_list: self.zone_list.clone(),
-            zones: Arc::clone(&self.zones),
-            pools: self.pools.clone(),
-            steering: self.steering.clone(),
-            rulesets,
-            resting,
-        }
+        Generation { rulesets, resting, ..self.next() }
     }
 
     /// The next generation after one database was loaded again; rulesets that ask for places
@@ -146,21 +122,9 @@ impl Generation {
         index: usize,
         mut named: NamedDatabase,
     ) -> Result<Generation, EngineError> {
-        let number = self.number + 1;
-        named.generation = number;
-        let mut databases = self.databases.clone();
-        databases[index] = Arc::new(named);
-        let mut generation = Generation {
-            number,
-            databases,
-            place_database: self.place_database,
-            zone_list: self.zone_list.clone(),
-            zones: Arc::clone(&self.zones),
-            pools: self.pools.clone(),
-            steering: self.steering.clone(),
-            rulesets: Vec::new(),
-            resting: self.resting.clone(),
-        };
+        let mut generation = self.next();
+        named.generation = generation.number;
+        generation.databases[index] = Arc::new(named);
         let compile = |named: &Arc<NamedRuleset>| {
             if !named.has_places() {
                 return Ok(Arc::clone(named));
@@ -187,16 +151,22 @@ impl Generation {
         let mut zone_list = self.zone_list.clone();
         zone_list[index] = zone;
         let zones = Arc::new(build_zones(&zone_list, &self.pools)?);
-        Ok(Generation {
+        Ok(Generation { zone_list, zones, ..self.next() })
+    }
+
+    /// The next generation, which shares everything.
+    fn next(&self) -> Generation {
+        Generation {
             number: self.number + 1,
             databases: self.databases.clone(),
             place_database: self.place_database,
-            zone_list,
-            zones,
+            zone_list: self.zone_list.clone(),
+            zones: Arc::clone(&self.zones),
             pools: self.pools.clone(),
             steering: self.steering.clone(),
             rulesets: self.rulesets.clone(),
-        })
+            resting: self.resting.clone(),
+        }
     }
 
     /// The generation's number: one more at every change.
