@@ -18,9 +18,6 @@ fn main() {
         .flag("-march=native")
         .warnings(true)
         .compile("seed_tree");
-    if std::env::var_os("CARGO_FEATURE_DPDK").is_some() {
-        dpdk();
-    }
     println!("cargo::rustc-link-lib=GeoIP");
     println!("cargo::rustc-link-lib=dl");
     if std::env::var_os("CARGO_FEATURE_DPDK").is_some() {
@@ -28,25 +25,16 @@ fn main() {
     }
 }
 
-/// DPDK's side, with the flags that its own pkg-config file asks for.
+/// DPDK where Debian puts it; only the programs that use it are linked with it.
 fn dpdk() {
-    cc::Build::new()
-        .file("c/acl.c")
-        .opt_level(2)
-        .flag("-std=gnu11")
-        .flag("-march=corei7")
-        .flag("-include")
-        .flag("rte_config.h")
-        .include("/usr/include/dpdk")
-        .include("/usr/include/x86_64-linux-gnu/dpdk")
-        .compile("dpdk-rivals");
-    for library in ["rte_acl", "rte_eal"] {
-        println!("cargo::rustc-link-arg-bin=whered-versus-rules=-l{library}");
-    }
+    println!("cargo::rerun-if-changed=c");
+    side("dpdk.c", "whered-versus-sets", &["rte_fib", "rte_lpm", "rte_eal"]);
+    side("acl.c", "whered-versus-rules", &["rte_acl", "rte_eal"]);
 }
 
-/// DPDK where Debian puts it; only the one program that uses it is linked with it.
-fn dpdk() {
+/// Compiles a C side with the flags that DPDK's own pkg-config file asks for, and links it into a
+/// program.
+fn side(file: &str, program: &str, libraries: &[&str]) {
     let flags =
         std::process::Command::new("pkg-config").args(["--cflags-only-I", "libdpdk"]).output();
     let flags = flags.expect("pkg-config is installed").stdout;
@@ -54,19 +42,20 @@ fn dpdk() {
     for flag in String::from_utf8_lossy(&flags).split_whitespace() {
         build.flag(flag);
     }
+    let name = format!("{}_rivals", file.trim_end_matches(".c"));
     build
-        .file("c/dpdk.c")
+        .file(format!("c/{file}"))
         .opt_level(3)
         .flag("-march=native")
         .flag("-include")
         .flag("rte_config.h")
         .warnings(true)
         .cargo_metadata(false)
-        .compile("dpdk_rivals");
+        .compile(&name);
     let out = std::env::var("OUT_DIR").expect("cargo says where to");
-    let link = |flag: &str| println!("cargo::rustc-link-arg-bin=whered-versus-sets={flag}");
-    link(&format!("{out}/libdpdk_rivals.a"));
-    for library in ["rte_fib", "rte_lpm", "rte_eal"] {
+    let link = |flag: &str| println!("cargo::rustc-link-arg-bin={program}={flag}");
+    link(&format!("{out}/lib{name}.a"));
+    for library in libraries {
         link(&format!("-l{library}"));
     }
 }

@@ -63,6 +63,7 @@ fn main() -> ExitCode {
         Command::Bench(BenchCommand::Lookup(arguments)) => bench::lookup(arguments),
         Command::Bench(BenchCommand::Geo(arguments)) => bench::geo(&arguments),
         Command::Bench(BenchCommand::Faults(arguments)) => bench::faults(arguments),
+        Command::Bench(BenchCommand::Rules(arguments)) => bench::rules(arguments),
     };
     finish(outcome)
 }
