@@ -12,8 +12,9 @@
 //! finds it asks the rule itself. IPv6 addresses are numbered by the intervals between all ends of
 //! ranges in the ruleset ([`Ends`]), so that lanes 0 and 1 are 32-bit numbers there too.
 //!
-//! Lanes are words of the packet where the rules ask for its first eight (or sixteen) words only:
-//! then nothing is copied. Otherwise they are gathered into a line of their own.
+//! Lanes are words of the packet where the rules ask for its first eight words only, or for more
+//! than eight fields without sets: then nothing is copied. Otherwise they are gathered into a line of
+//! their own, so that up to eight fields are one comparison whichever they are.
 //!
 //! Invariants: boxes are in the order of their rules; the boxes of one rule that are not slow are
 //! disjoint; `high` of a lane that a box does not ask about is the lane's greatest value.
@@ -63,9 +64,31 @@ pub(crate) struct Lanes {
     pub(crate) in_place: bool,
     /// No lane past the eighth is used.
     pub(crate) narrow: bool,
+    /// Where lanes that are gathered come from.
+    from: [From; LANES],
     /// IPv6: the intervals of the two addresses.
     pub(crate) sources: Starts,
     pub(crate) destinations: Starts,
+}
+
+/// The bits of a packet's word that a lane is.
+#[derive(Clone, Copy, Debug, Default)]
+struct From {
+    word: u32,
+    shift: u32,
+    mask: u32,
+}
+
+impl From {
+    fn of(field: Option<Field>) -> From {
+        match field {
+            None => From::default(),
+            Some(Field::Set(set)) => {
+                From { word: Field::Set(set).word() as u32, shift: u32::from(set % 32), mask: 1 }
+            }
+            Some(field) => From { word: field.word() as u32, shift: 0, mask: u32::MAX },
+        }
+    }
 }
 
 impl Lanes {
@@ -78,8 +101,10 @@ impl Lanes {
             }
         }
         used.sort_unstable();
-        // A set's bit is not a word of its own.
-        let in_place = !used.iter().any(|field| matches!(field, Field::Set(_)));
+        // A set's bit is not a word of its own, and a box of eight lanes is one line instead of two.
+        let has_sets = used.iter().any(|field| matches!(field, Field::Set(_)));
+        let is_near = used.iter().all(|field| field.word() < LANES / 2);
+        let in_place = !has_sets && (is_near || used.len() > LANES / 2);
         let mut fields = [None; LANES];
         if in_place {
             used.iter().for_each(|&field| fields[field.word()] = Some(field));
@@ -99,6 +124,7 @@ impl Lanes {
             fields,
             in_place,
             narrow,
+            from: fields.map(From::of),
             sources: starts(Field::Source),
             destinations: starts(Field::Destination),
         }
@@ -136,9 +162,9 @@ impl Lanes {
         if self.in_place {
             keys.0 = packet.words;
         } else {
-            for (key, field) in keys.0.iter_mut().zip(self.fields) {
-                let Some(field) = field else { break };
-                *key = packet.get(field);
+            let used = if self.narrow { LANES / 2 } else { LANES };
+            for (key, from) in keys.0[..used].iter_mut().zip(&self.from) {
+                *key = packet.words[from.word as usize % LANES] >> (from.shift % 32) & from.mask;
             }
         }
         if let Some((source, destination)) = addresses {
