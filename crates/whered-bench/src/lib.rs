@@ -7,7 +7,7 @@
 //! data     seed ──► city.mmdb, asn.mmdb
 //! lookup   file ──► lists of addresses, engines ──► rounds ──► table, JSON
 //! faults   servers that are killed, cut off, filled up ──► what they have kept
-//! rules    shape, seed ──► rulesets like ClassBench's
+//! rules    shape, seed ──► rulesets like ClassBench's; sets and rules as they grow ──► page, JSON, chart
 //! sets     seed ──► prefixes by published lengths, addresses
 //! measure  clock, pinning, statistics, the machine's description
 //! ```

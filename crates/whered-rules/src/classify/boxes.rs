@@ -20,7 +20,7 @@
 //! disjoint; `high` of a lane that a box does not ask about is the lane's greatest value.
 
 use super::rule::{Family, Field, Packet, Rule, Rules};
-use super::simd::Line;
+use super::simd::{Line, Processor, Scalar, Sources};
 
 /// Lanes of a box, and numbers of a packet that are compared.
 pub(crate) const LANES: usize = 16;
@@ -65,30 +65,24 @@ pub(crate) struct Lanes {
     /// No lane past the eighth is used.
     pub(crate) narrow: bool,
     /// Where lanes that are gathered come from.
-    from: [From; LANES],
+    from: Sources,
     /// IPv6: the intervals of the two addresses.
     pub(crate) sources: Starts,
     pub(crate) destinations: Starts,
 }
 
-/// The bits of a packet's word that a lane is.
-#[derive(Clone, Copy, Debug, Default)]
-struct From {
-    word: u32,
-    shift: u32,
-    mask: u32,
-}
-
-impl From {
-    fn of(field: Option<Field>) -> From {
-        match field {
-            None => From::default(),
-            Some(Field::Set(set)) => {
-                From { word: Field::Set(set).word() as u32, shift: u32::from(set % 32), mask: 1 }
-            }
-            Some(field) => From { word: field.word() as u32, shift: 0, mask: u32::MAX },
-        }
+/// Which bits of which word of a packet each lane is.
+fn sources(fields: &[Option<Field>; LANES]) -> Sources {
+    let mut from = Sources { words: Line([0; 16]), shifts: Line([0; 16]), masks: Line([0; 16]) };
+    for (lane, field) in fields.iter().enumerate() {
+        let Some(field) = field else { continue };
+        from.words.0[lane] = field.word() as u32;
+        (from.shifts.0[lane], from.masks.0[lane]) = match field {
+            Field::Set(set) => (u32::from(set % 32), 1),
+            _ => (0, u32::MAX),
+        };
     }
+    from
 }
 
 impl Lanes {
@@ -124,7 +118,7 @@ impl Lanes {
             fields,
             in_place,
             narrow,
-            from: fields.map(From::of),
+            from: sources(&fields),
             sources: starts(Field::Source),
             destinations: starts(Field::Destination),
         }
@@ -157,16 +151,17 @@ impl Lanes {
     /// The numbers of a packet whose lanes are not its words; words 0 and 1 of an IPv6 packet are
     /// given apart.
     #[inline]
-    pub(crate) fn gather(&self, packet: &Packet, addresses: Option<(u128, u128)>) -> Keys {
-        let mut keys = Keys([0; LANES]);
-        if self.in_place {
-            keys.0 = packet.words;
+    pub(crate) fn gather<P: Processor>(
+        &self,
+        processor: P,
+        packet: &Packet,
+        addresses: Option<(u128, u128)>,
+    ) -> Keys {
+        let mut keys = if self.in_place {
+            Keys(packet.words)
         } else {
-            let used = if self.narrow { LANES / 2 } else { LANES };
-            for (key, from) in keys.0[..used].iter_mut().zip(&self.from) {
-                *key = packet.words[from.word as usize % LANES] >> (from.shift % 32) & from.mask;
-            }
-        }
+            processor.gather(&packet.words, &self.from)
+        };
         if let Some((source, destination)) = addresses {
             for (key, field) in keys.0.iter_mut().zip(self.fields) {
                 match field {
@@ -177,6 +172,16 @@ impl Lanes {
             }
         }
         keys
+    }
+}
+
+impl Lanes {
+    /// [`gather`](Lanes::gather) for a single packet, word by word and without vectors: a class of
+    /// places that is still on its way from memory then holds up what needs it, not the whole walk,
+    /// as one wide read of words just written would.
+    #[inline(never)]
+    pub(crate) fn gather_one(&self, packet: &Packet, addresses: Option<(u128, u128)>) -> Keys {
+        self.gather(Scalar, packet, addresses)
     }
 }
 

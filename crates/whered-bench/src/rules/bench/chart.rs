@@ -160,18 +160,13 @@ fn line(
         out,
         "<path d=\"{path}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"2\"{dashes}/>"
     );
-    // A name moves away from the others that end near by.
-    let mut y = up.place(cost) + 4.0;
-    while let Some(near) = ends.iter().find(|end| (**end - y).abs() < 11.5) {
-        y = if y <= *near && up.place(cost) > *near - 40.0 { near - 12.0 } else { near + 12.0 };
-        if ends.len() > 40 {
-            break;
-        }
-        if y < TOP {
-            y = HEIGHT - BOTTOM - 12.0 * ends.len() as f64;
-            break;
-        }
-    }
+    // A name moves away from the others that end near by: the nearest free place, up or down.
+    let wanted = up.place(cost) + 4.0;
+    let is_free =
+        |y: f64| (TOP..HEIGHT).contains(&y) && ends.iter().all(|end| (end - y).abs() > 11.5);
+    let mut places =
+        (0..40).flat_map(|step| [wanted + 6.0 * f64::from(step), wanted - 6.0 * f64::from(step)]);
+    let y = places.find(|y| is_free(*y)).unwrap_or(wanted);
     ends.push(y);
     let _ = writeln!(
         out,
@@ -196,10 +191,13 @@ mod tests {
             points: vec![(16.0, cost), (16_384.0, cost * 3.0)],
             is_rival: name.starts_with('r'),
         };
-        let list = vec![series("ours", 3.0), series("rival <1>", 3.1), series("rival 2", 40_000.0)];
+        let mut list =
+            vec![series("ours", 3.0), series("rival <1>", 3.1), series("rival 2", 40_000.0)];
+        // Many that end at one place are moved apart, or written over each other in the end.
+        list.extend((0..90).map(|_| series("ours", 3.0)));
         let panel = Panel { title: "a & b".to_owned(), across: "rules".to_owned(), series: list };
         let svg = to_svg("both", &[panel.clone(), Panel { series: Vec::new(), ..panel }]);
-        assert_eq!(svg.matches("stroke-width=\"2\"").count(), 3);
+        assert_eq!(svg.matches("stroke-width=\"2\"").count(), 93);
         assert_eq!(svg.matches("stroke-dasharray").count(), 2);
         assert_eq!(svg.matches("rival &lt;1&gt;").count(), 1);
         assert!(svg.contains("a &amp; b") && svg.contains(">16384<") && !svg.contains("NaN"));
