@@ -20,7 +20,7 @@
 //! disjoint; `high` of a lane that a box does not ask about is the lane's greatest value.
 
 use super::rule::{Family, Field, Packet, Rule, Rules};
-use super::simd::{Line, Processor, Scalar, Sources};
+use super::simd::{Line, Processor, Sources};
 
 /// Lanes of a box, and numbers of a packet that are compared.
 pub(crate) const LANES: usize = 16;
@@ -172,16 +172,6 @@ impl Lanes {
             }
         }
         keys
-    }
-}
-
-impl Lanes {
-    /// [`gather`](Lanes::gather) for a single packet, word by word and without vectors: a class of
-    /// places that is still on its way from memory then holds up what needs it, not the whole walk,
-    /// as one wide read of words just written would.
-    #[inline(never)]
-    pub(crate) fn gather_one(&self, packet: &Packet, addresses: Option<(u128, u128)>) -> Keys {
-        self.gather(Scalar, packet, addresses)
     }
 }
 

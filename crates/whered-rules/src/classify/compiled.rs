@@ -274,7 +274,7 @@ impl Compiled {
         let keys = match self.keys_in_place(packet) {
             Some(keys) => keys,
             None => {
-                gathered = self.lanes.gather_one(packet.fields(), packet.addresses());
+                gathered = self.lanes.gather(processor, packet.fields(), packet.addresses());
                 &gathered
             }
         };
