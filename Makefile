@@ -225,6 +225,20 @@ bench-sync: ## 500,000 members into this kernel, a thousand changes a second, pr
 	cargo build --release --package whered --locked
 	@for kind in nft ipset; do '$(TARGET_DIR)/release/whered' bench sync --kind "$$kind"; done
 
+# ClassBench's own rulesets, NAME.rules.gz; measured where the folder is.
+CLASSBENCH := ../shared/data/classbench
+
+.PHONY: bench-rules
+bench-rules: ## rules and sets as they grow beside DPDK, the tree of 2007 and the kernel; writes bench/record
+	@scripts/install-tools.sh bench
+	cargo build --release --package whered --locked
+	cargo build --release --manifest-path bench/versus/Cargo.toml --bin whered-versus-rules \
+		--features dpdk --target-dir '$(TARGET_DIR)'
+	@$(MAKE) --no-print-directory '$(BENCH_DATA)/city.mmdb'
+	'$(TARGET_DIR)/release/whered-versus-rules' --core '$(BENCH_CORE)' \
+		--data '$(BENCH_DATA)' --classbench '$(CLASSBENCH)' \
+		--record bench/record --date "$$(date -u +%F)"
+
 .PHONY: fuzz
 fuzz: ## run each fuzz target for SECONDS=60 seconds (needs nightly and cargo-fuzz)
 	@scripts/fuzz.sh run '$(SECONDS)'

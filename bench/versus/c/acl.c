@@ -11,6 +11,9 @@
 #include <rte_acl.h>
 #include <rte_eal.h>
 #include <rte_log.h>
+#include <rte_memory.h>
+
+#include <sys/mman.h>
 
 /* The same in Rust, `Tuple`. */
 struct tuple {
@@ -30,13 +33,39 @@ static struct rte_acl_field_def fields[5] = {
     {RTE_ACL_FIELD_TYPE_RANGE, 2, 4, 3, 14},
 };
 
-/* Starts DPDK without devices; with huge pages if they are to be had. Zero, or less on failure. */
-int acl_start(int huge, int megabytes) {
+static int advise_segment(const struct rte_memseg_list *list, const struct rte_memseg *segment, void *unused) {
+    (void)list;
+    (void)unused;
+    madvise(segment->addr, segment->len, MADV_HUGEPAGE);
+    return 0;
+}
+
+static int advise_list(const struct rte_memseg_list *list, void *unused) {
+    (void)unused;
+    madvise(list->base_va, list->len, MADV_HUGEPAGE);
+    return 0;
+}
+
+/* Starts DPDK without devices, in small pages (0), in memory that is offered to the kernel for huge
+ * ones (1), or in reserved huge ones (2). Zero, or less on failure. */
+int acl_start(int pages, int megabytes) {
     char memory[16];
     snprintf(memory, sizeof memory, "%d", megabytes);
-    char *with[] = {"versus", "--no-pci", "--no-shconf", "--no-telemetry", "--log-level=1", "--force-max-simd-bitwidth=512", "-m", memory, NULL};
-    char *without[] = {"versus", "--no-pci", "--no-shconf", "--no-telemetry", "--log-level=1", "--force-max-simd-bitwidth=512", "-m", memory, "--no-huge", NULL};
-    return huge ? rte_eal_init(8, with) : rte_eal_init(9, without);
+    char *arguments[] = {"versus",      "--no-pci",  "--no-shconf",
+                         "--no-telemetry", "--log-level=1", "--force-max-simd-bitwidth=512",
+                         "-m",          memory,      pages == 2 ? NULL : "--no-huge",
+                         NULL};
+    if (rte_eal_init(pages == 2 ? 8 : 9, arguments) < 0) return -1;
+    if (pages == 1) {
+        rte_memseg_list_walk(advise_list, NULL);
+        rte_memseg_walk(advise_segment, NULL);
+    }
+    return 0;
+}
+
+const char *acl_version(void) {
+    extern const char *rte_version(void);
+    return rte_version();
 }
 
 /* Builds the tables; earlier rules win. */

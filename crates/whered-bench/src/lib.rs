@@ -8,7 +8,7 @@
 //! dns      zones, questions ──► servers beside an echo ──► processor time a question
 //! lookup   file ──► lists of addresses, engines ──► rounds ──► table, JSON
 //! faults   servers that are killed, cut off, filled up ──► what they have kept
-//! rules    shape, seed ──► rulesets like ClassBench's
+//! rules    shape, seed ──► rulesets like ClassBench's; sets and rules as they grow ──► page, JSON, chart
 //! sets     seed ──► prefixes by published lengths, addresses
 //! sync     kernel's sets that are followed while packets probe them
 //! measure  clock, pinning, statistics, the machine's description

@@ -72,6 +72,40 @@ fn a_ruleset_knows_places_and_live_sets() {
 }
 
 #[test]
+fn many_predicates_are_resolved_together_and_hold_where_each_does_alone() {
+    let folder = Folder::new();
+    let rules = "\
+chain input policy drop {
+    distance(src, 8.68 50.11) < 500 km distance(dst, 8.68 50.11) < 500 km accept
+    distance(src, -74 40.7) < 100 km not distance(dst, 8.68 50.11) < 7000 km reject
+    distance(dst, -74 40.7) < 100 km log \"x\"
+    not distance(src, 8.68 50.11) < 500 km accept
+}
+";
+    let engine = engine(&folder, rules).expect("the rules are right");
+    let generation = engine.generation();
+    let edge = generation.ruleset("edge").expect("it is configured");
+    let addresses = ["192.0.2.7", "198.51.100.7", "203.0.113.7", "192.0.1.255", "192.0.3.0"];
+    let addresses = addresses.map(|text| text.parse::<IpAddr>().expect("an address"));
+    let mut lines = std::collections::BTreeSet::new();
+    for source in addresses {
+        for destination in addresses {
+            let packet = Packet { source, destination, ..Packet::default() };
+            let found = edge.find(&packet, engine.prefix_sets());
+            assert_eq!(edge.find_batch(&[packet; 3], engine.prefix_sets()), vec![found.clone(); 3]);
+            let why = edge.explain(&packet, engine.prefix_sets());
+            let line = found.rule.map(|rule| edge.ruleset.rule(rule).origin.line);
+            let expected =
+                line.map_or("by the policy".to_owned(), |line| format!("edge.rules:{line}"));
+            let first = why.lines().next().expect("a line");
+            assert!(first.ends_with(&expected), "{source} {destination}: {line:?}, {why}");
+            lines.insert(line);
+        }
+    }
+    assert!(lines.len() >= 3, "{lines:?}");
+}
+
+#[test]
 fn a_ruleset_that_is_wrong_is_refused_with_its_place_and_the_old_one_serves_on() {
     let folder = Folder::new();
     let error = engine(&folder, "chain input policy drop {\n    src nowhere accept\n}\n").err();

@@ -14,8 +14,9 @@
 //!
 //! Invariants: [`Matcher::find`] equals [`crate::naive::evaluate`] for every packet, and
 //! [`Matcher::find_batch`] equals it one by one. A matcher is immutable but for [`Matcher::plan_more`].
-//! Cost: a packet's numbers take a hash lookup for each interface name that rules ask for, a binary
-//! search for each side with places, and a question for each live set; the rest is the classifier's.
+//! Cost: a packet's numbers take a hash lookup for each interface name that rules ask for, a lookup in
+//! a compiled prefix set for each side with places (batches look them up together), and a question for
+//! each live set; the rest is the classifier's.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -153,8 +154,8 @@ impl Matcher {
             let places: Vec<usize> = (0..packets.len()).filter(of_family).collect();
             for places in places.chunks(BATCH) {
                 let one = self.of(family);
-                let keys: Vec<Key> =
-                    places.iter().map(|&place| one.form.key(&packets[place], sets)).collect();
+                let of_family: Vec<_> = places.iter().map(|&place| &packets[place]).collect();
+                let keys = one.form.keys(&of_family, sets);
                 for (&place, answer) in places.iter().zip(one.answers(family, &keys)) {
                     outcomes[place] = Some(one.outcome(&answer));
                 }

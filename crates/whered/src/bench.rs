@@ -9,12 +9,14 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use whered_bench::data::{self, Made, Scale};
+use whered_bench::rules::bench as rules_bench;
 use whered_bench::{dns as bench_dns, faults, geo, lookup, sync};
 use whered_server::dns::udp::{Calls, Receiving};
 
 use crate::cli::{
     BenchDataArguments, BenchDnsArguments, BenchFaultsArguments, BenchGeoArguments,
-    BenchLookupArguments, BenchSyncArguments, DataScale, ReportFormat, SetKind, WorldChoice,
+    BenchLookupArguments, BenchRulesArguments, BenchSyncArguments, DataScale, ReportFormat,
+    SetKind, WorldChoice,
 };
 use crate::db::replace_file;
 use crate::outcome::{Failure, Outcome, complain};
@@ -230,6 +232,45 @@ fn in_own_namespace() -> Result<Outcome, Failure> {
         Some(1) => Ok(Outcome::NotFound),
         _ => Ok(Outcome::Failed),
     }
+}
+
+/// `whered bench rules`.
+pub(crate) fn rules(arguments: BenchRulesArguments) -> Result<Outcome, Failure> {
+    if let Some(core) = arguments.core {
+        whered_bench::measure::pin_to_core(core)
+            .map_err(|error| Failure::Message(format!("--core {core}: {error}")))?;
+    }
+    let settings = [
+        ("addresses", arguments.addresses.to_string()),
+        ("packets", arguments.packets.to_string()),
+        ("rounds", arguments.rounds.to_string()),
+        ("seed", arguments.seed.to_string()),
+    ];
+    let options = rules_bench::Options {
+        only: (!arguments.only.is_empty()).then(|| arguments.only.join(",")),
+        addresses: arguments.addresses.max(1),
+        packets: arguments.packets.max(1),
+        rounds: arguments.rounds.max(1),
+        seed: arguments.seed,
+        plan_seconds: arguments.plan_seconds,
+        data: arguments.data,
+        classbench: arguments.classbench,
+        parts: None,
+    };
+    let show = |text: &str| complain(text.lines().next().unwrap_or_default());
+    let report =
+        rules_bench::run(&options, &rules_bench::NoRivals, &show).map_err(Failure::Message)?;
+    write!(io::stdout(), "{}", report.to_markdown("Rules and sets as they grow", &settings))?;
+    let files = [
+        (arguments.json, format!("{:#}\n", report.to_json(&settings))),
+        (arguments.svg, report.to_svg()),
+    ];
+    for (path, text) in files {
+        if let Some(path) = path {
+            fs::write(&path, text).map_err(|error| Failure::file(&path, error))?;
+        }
+    }
+    Ok(Outcome::Found)
 }
 
 fn own_file() -> Result<PathBuf, Failure> {

@@ -397,6 +397,45 @@ pub(crate) enum BenchCommand {
     Sync(BenchSyncArguments),
     /// Kill servers, cut off and fill up their disks, and look whether they kept everything
     Faults(BenchFaultsArguments),
+    /// Measure prefix sets and rules as their number grows, beside the kernel's where it is allowed
+    Rules(BenchRulesArguments),
+}
+
+#[derive(Args)]
+pub(crate) struct BenchRulesArguments {
+    /// Only sections with one of these in their names: cidrs-4096, seed-, acl-, places-, kernel-
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub(crate) only: Vec<String>,
+    /// Addresses asked of each prefix set
+    #[arg(long, value_name = "N", default_value_t = 40_000_000)]
+    pub(crate) addresses: usize,
+    /// Packets asked of each ruleset in every round
+    #[arg(long, value_name = "N", default_value_t = 65_536)]
+    pub(crate) packets: usize,
+    /// Rounds of each section
+    #[arg(long, value_name = "N", default_value_t = 15)]
+    pub(crate) rounds: usize,
+    /// Seconds of further planning at 16 k rules
+    #[arg(long, value_name = "N", default_value_t = 15)]
+    pub(crate) plan_seconds: u64,
+    /// A folder with city.mmdb and asn.mmdb, as `whered bench data` writes it, for rules with places
+    #[arg(long, value_name = "DIR")]
+    pub(crate) data: Option<PathBuf>,
+    /// A folder with ClassBench's own rulesets, NAME.rules.gz
+    #[arg(long, value_name = "DIR")]
+    pub(crate) classbench: Option<PathBuf>,
+    /// The core that is used; without it, the system chooses
+    #[arg(long, value_name = "N")]
+    pub(crate) core: Option<usize>,
+    /// What everything is drawn with
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// A file for the figures as JSON
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
+    /// A file for the chart
+    #[arg(long, value_name = "FILE")]
+    pub(crate) svg: Option<PathBuf>,
 }
 
 #[derive(Args)]

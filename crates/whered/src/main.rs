@@ -68,6 +68,7 @@ fn main() -> ExitCode {
         Command::Bench(BenchCommand::Dns(arguments)) => bench::dns(&arguments),
         Command::Bench(BenchCommand::Sync(arguments)) => bench::sync(&arguments),
         Command::Bench(BenchCommand::Faults(arguments)) => bench::faults(arguments),
+        Command::Bench(BenchCommand::Rules(arguments)) => bench::rules(arguments),
     };
     finish(outcome)
 }

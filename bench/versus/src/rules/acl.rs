@@ -22,7 +22,8 @@ struct Tuple {
 struct Context([u8; 0]);
 
 unsafe extern "C" {
-    fn acl_start(huge: i32, megabytes: i32) -> i32;
+    fn acl_start(pages: i32, megabytes: i32) -> i32;
+    fn acl_version() -> *const std::ffi::c_char;
     fn acl_build(tuples: *const Tuple, count: u32, most_bytes: u64) -> *mut Context;
     fn acl_choose(context: *mut Context, algorithm: i32) -> i32;
     fn acl_classify(
@@ -54,11 +55,50 @@ impl AclPacket {
     }
 }
 
+/// Which pages DPDK's memory is in.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Pages {
+    /// 4 KiB.
+    Small,
+    /// Offered to the kernel for huge pages, as ours is.
+    Advised,
+    /// Reserved ones of hugetlbfs.
+    Huge,
+}
+
+impl Pages {
+    /// The pages of that name.
+    pub(crate) fn named(name: &str) -> Result<Pages, String> {
+        match name {
+            "small" => Ok(Pages::Small),
+            "advised" => Ok(Pages::Advised),
+            "huge" => Ok(Pages::Huge),
+            _ => Err(format!("--pages {name}; allowed: small, advised, huge")),
+        }
+    }
+
+    /// For the record.
+    pub(crate) fn about(self) -> &'static str {
+        match self {
+            Pages::Small => "4 KiB",
+            Pages::Advised => "madvise(MADV_HUGEPAGE), as ours",
+            Pages::Huge => "hugetlbfs",
+        }
+    }
+}
+
 /// Starts DPDK, once in a process.
-pub(crate) fn start(huge: bool) -> Result<(), String> {
+pub(crate) fn start(pages: Pages) -> Result<(), String> {
     // SAFETY: called once, before anything else of DPDK.
-    let code = unsafe { acl_start(i32::from(huge), 3000) };
+    let code = unsafe { acl_start(pages as i32, 3000) };
     if code < 0 { Err("DPDK does not start".to_owned()) } else { Ok(()) }
+}
+
+/// DPDK's own name and version.
+pub(crate) fn version() -> String {
+    // SAFETY: a constant text of the library's.
+    let text = unsafe { std::ffi::CStr::from_ptr(acl_version()) };
+    text.to_string_lossy().into_owned()
 }
 
 /// rte_acl's tables.

@@ -13,6 +13,7 @@
 //! are for so many rules, and how protocols and ports are drawn: wild, one of the common numbers, the
 //! upper range 1,024-65,535, or an arbitrary range. What came out is counted by [`Proportions`].
 
+pub mod bench;
 mod lower;
 mod proportions;
 mod shapes;

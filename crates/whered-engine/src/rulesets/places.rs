@@ -7,7 +7,8 @@
 //! country, asn, city:city.names.en ──> database and field path ──> each network's value ──> ranges
 //! ```
 //!
-//! Cost: one walk over the database for each predicate and family, each record read once.
+//! Cost: one walk over each database that is asked, for each family; of each record every field that
+//! predicates ask for is read once. Some 0.3 s for 3.7 million networks.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -35,62 +36,125 @@ pub(crate) struct DatabasePlaces<'a> {
     pub(crate) default: Option<usize>,
 }
 
-/// Whether a record makes a predicate true.
-type Holds<'a> = Box<dyn Fn(RecordId) -> Result<bool, MmdbError> + 'a>;
+/// What a predicate asks of a record.
+enum Question<'a> {
+    /// A field's value fits one of these.
+    Field { path: FieldPath, values: &'a [String] },
+    /// Its place is so far from this one.
+    Distance { place: Place, meters: f64 },
+}
+
+/// A predicate and the database that knows.
+struct Asked<'a> {
+    named: &'a NamedDatabase,
+    question: Question<'a>,
+    comparison: Comparison,
+}
+
+impl Asked<'_> {
+    /// Whether a record makes it true.
+    fn holds(&self, record: RecordId) -> Result<bool, MmdbError> {
+        match &self.question {
+            Question::Field { path, .. } => {
+                let value = self.named.field(record, path)?;
+                Ok(value.is_some_and(|value| self.fits(&value)))
+            }
+            Question::Distance { place, meters } => {
+                let at = place_of_record(self.named, record)?;
+                let is_near =
+                    |at: Place| matches(at.distance_meters(*place), self.comparison, *meters);
+                Ok(at.is_some_and(is_near))
+            }
+        }
+    }
+
+    fn fits(&self, value: &Value) -> bool {
+        match &self.question {
+            Question::Field { values, .. } => {
+                values.iter().any(|wanted| compare(value, self.comparison, wanted))
+            }
+            Question::Distance { .. } => false,
+        }
+    }
+}
+
+fn place_of_record(named: &NamedDatabase, record: RecordId) -> Result<Option<Place>, MmdbError> {
+    let number = |path: &str| named.database().number(record, &constant_path(path));
+    let at = number("location.longitude")?.zip(number("location.latitude")?);
+    Ok(at.and_then(|(x, y)| Place::new_geographic(x, y).ok()))
+}
 
 impl Places for DatabasePlaces<'_> {
     fn resolve(&self, predicate: &Predicate, family: Family) -> Result<Ranges, String> {
-        let (database, holds) = self.test(predicate)?;
-        networks_where(database, family, &holds)
+        let answer = self.resolve_all(&[predicate], family).pop();
+        answer.unwrap_or_else(|| Ok(Ranges::empty()))
+    }
+
+    fn resolve_all(
+        &self,
+        predicates: &[&Predicate],
+        family: Family,
+    ) -> Vec<Result<Ranges, String>> {
+        let asked: Vec<_> = predicates.iter().map(|predicate| self.asked(predicate)).collect();
+        let mut answers: Vec<Result<Ranges, String>> = asked
+            .iter()
+            .map(|one| one.as_ref().map(|_| Ranges::empty()).map_err(Clone::clone))
+            .collect();
+        for named in self.databases {
+            let is_of = |one: &Asked<'_>| std::ptr::eq(one.named, &**named);
+            let of_it: Vec<(usize, &Asked<'_>)> = asked
+                .iter()
+                .enumerate()
+                .filter_map(|(number, one)| {
+                    Some((number, one.as_ref().ok().filter(|one| is_of(one))?))
+                })
+                .collect();
+            if of_it.is_empty() {
+                continue;
+            }
+            match networks_where(named, family, &of_it) {
+                Ok(lists) => {
+                    for ((number, _), ranges) in of_it.iter().zip(lists) {
+                        answers[*number] = Ok(Ranges::new(ranges));
+                    }
+                }
+                Err(error) => {
+                    let message = format!("database '{}': {error}", named.name);
+                    of_it.iter().for_each(|(number, _)| answers[*number] = Err(message.clone()));
+                }
+            }
+        }
+        answers
     }
 }
 
 impl DatabasePlaces<'_> {
     /// Whether a predicate is true of one address; what cannot be read is not.
     pub(crate) fn is_at(&self, predicate: &Predicate, address: IpAddr) -> bool {
-        let Ok((database, holds)) = self.test(predicate) else {
+        let Ok(asked) = self.asked(predicate) else {
             return false;
         };
-        let found = database.lookup(address).ok().and_then(|found| found.record);
-        found.is_some_and(|record| holds(record).unwrap_or(false))
+        let found = asked.named.lookup(address).ok().and_then(|found| found.record);
+        found.is_some_and(|record| asked.holds(record).unwrap_or(false))
     }
 
     /// Whether a predicate can be asked at all.
     pub(super) fn check(&self, predicate: &Predicate) -> Result<(), String> {
-        self.test(predicate).map(drop)
+        self.asked(predicate).map(drop)
     }
 
-    fn test<'b>(
-        &'b self,
-        predicate: &'b Predicate,
-    ) -> Result<(&'b NamedDatabase, Holds<'b>), String> {
+    fn asked<'b>(&'b self, predicate: &'b Predicate) -> Result<Asked<'b>, String> {
         let comparison = predicate.comparison;
         match &predicate.subject {
             Subject::Field { path, values } => {
-                let (database, path) = self.find(path)?;
-                let holds = move |record: RecordId| {
-                    let value = database.field(record, &path)?;
-                    let fits = |value: &Value| {
-                        values.iter().any(|wanted| compare(value, comparison, wanted))
-                    };
-                    Ok(value.as_ref().is_some_and(fits))
-                };
-                Ok((database, Box::new(holds)))
+                let (named, path) = self.find(path)?;
+                Ok(Asked { named, question: Question::Field { path, values }, comparison })
             }
             Subject::Distance { point, meters } => {
                 let place = place_of(point)?;
-                let database = self.default_database()?;
-                let longitude: FieldPath = constant_path("location.longitude");
-                let latitude: FieldPath = constant_path("location.latitude");
-                let holds = move |record: RecordId| {
-                    let number = |path| database.database().number(record, path);
-                    let at = number(&longitude)?.zip(number(&latitude)?);
-                    let at = at.and_then(|(x, y)| Place::new_geographic(x, y).ok());
-                    let is_near =
-                        |at: Place| matches(at.distance_meters(place), comparison, *meters);
-                    Ok(at.is_some_and(is_near))
-                };
-                Ok((database, Box::new(holds)))
+                let named = self.default_database()?;
+                let question = Question::Distance { place, meters: *meters };
+                Ok(Asked { named, question, comparison })
             }
         }
     }
@@ -140,29 +204,69 @@ impl DatabasePlaces<'_> {
     }
 }
 
-/// The networks of one family whose record makes `holds` true; each record is asked once.
+/// What one database is asked, with each field that predicates ask for once.
+struct Questions<'a> {
+    named: &'a NamedDatabase,
+    /// A field, and the predicates about it by their place in the list.
+    fields: Vec<(&'a FieldPath, Vec<(u32, &'a Asked<'a>)>)>,
+    others: Vec<(u32, &'a Asked<'a>)>,
+}
+
+impl<'a> Questions<'a> {
+    fn new(named: &'a NamedDatabase, asked: &[(usize, &'a Asked<'a>)]) -> Questions<'a> {
+        let mut questions = Questions { named, fields: Vec::new(), others: Vec::new() };
+        for (&(_, one), place) in asked.iter().zip(0..) {
+            let Question::Field { path, .. } = &one.question else {
+                questions.others.push((place, one));
+                continue;
+            };
+            match questions.fields.iter_mut().find(|(known, _)| *known == path) {
+                Some((_, list)) => list.push((place, one)),
+                None => questions.fields.push((path, vec![(place, one)])),
+            }
+        }
+        questions
+    }
+
+    /// Which predicates a record makes true.
+    fn truths(&self, record: RecordId) -> Result<Vec<u32>, MmdbError> {
+        let mut truths = Vec::new();
+        for (path, list) in &self.fields {
+            let Some(value) = self.named.field(record, path)? else { continue };
+            truths.extend(list.iter().filter(|(_, one)| one.fits(&value)).map(|(place, _)| *place));
+        }
+        for (place, one) in &self.others {
+            if one.holds(record)? {
+                truths.push(*place);
+            }
+        }
+        Ok(truths)
+    }
+}
+
+/// For each predicate the networks of one family whose record makes it true; each record is asked
+/// once.
 fn networks_where(
     named: &NamedDatabase,
     family: Family,
-    holds: &Holds<'_>,
-) -> Result<Ranges, String> {
-    let wrong = |error: MmdbError| format!("database '{}': {error}", named.name);
-    let mut known: HashMap<RecordId, bool> = HashMap::new();
-    let mut ranges: Vec<(u128, u128)> = Vec::new();
+    asked: &[(usize, &Asked<'_>)],
+) -> Result<Vec<Vec<(u128, u128)>>, MmdbError> {
+    let questions = Questions::new(named, asked);
+    let mut known: HashMap<RecordId, Box<[u32]>> = HashMap::new();
+    let mut lists: Vec<Vec<(u128, u128)>> = vec![Vec::new(); asked.len()];
     for item in named.database().networks() {
-        let (prefix, record) = item.map_err(wrong)?;
-        if prefix.is_ipv4() != (family == Family::Ipv4) {
-            continue;
+        let (prefix, record) = item?;
+        match (prefix.is_ipv4(), family) {
+            // Networks come in the order of addresses, those of IPv4 first.
+            (false, Family::Ipv4) => break,
+            (true, Family::Ipv6) => continue,
+            _ => {}
         }
-        let is_in = match known.get(&record) {
-            Some(known) => *known,
-            None => {
-                let is_in = holds(record).map_err(wrong)?;
-                known.insert(record, is_in);
-                is_in
-            }
+        let truths = match known.get(&record) {
+            Some(known) => known,
+            None => &*known.entry(record).or_insert(questions.truths(record)?.into()),
         };
-        if !is_in {
+        if truths.is_empty() {
             continue;
         }
         let (first, bits) = match prefix.address() {
@@ -171,13 +275,16 @@ fn networks_where(
         };
         let free_bits = bits - u32::from(prefix.length_bits());
         let last = first | u128::MAX.checked_shr(128 - free_bits).unwrap_or(0);
-        // Neighbours are joined here: the sorted list stays short.
-        match ranges.last_mut() {
-            Some((_, end)) if end.checked_add(1) == Some(first) => *end = last,
-            _ => ranges.push((first, last)),
+        for &place in truths {
+            let ranges = &mut lists[place as usize];
+            // Neighbours are joined here: the sorted list stays short.
+            match ranges.last_mut() {
+                Some((_, end)) if end.checked_add(1) == Some(first) => *end = last,
+                _ => ranges.push((first, last)),
+            }
         }
     }
-    Ok(Ranges::new(ranges))
+    Ok(lists)
 }
 
 fn constant_path(text: &str) -> FieldPath {

@@ -12,14 +12,15 @@
 //! finds it asks the rule itself. IPv6 addresses are numbered by the intervals between all ends of
 //! ranges in the ruleset ([`Ends`]), so that lanes 0 and 1 are 32-bit numbers there too.
 //!
-//! Lanes are words of the packet where the rules ask for its first eight (or sixteen) words only:
-//! then nothing is copied. Otherwise they are gathered into a line of their own.
+//! Lanes are words of the packet where the rules ask for its first eight words only, or for more
+//! than eight fields without sets: then nothing is copied. Otherwise they are gathered into a line of
+//! their own, so that up to eight fields are one comparison whichever they are.
 //!
 //! Invariants: boxes are in the order of their rules; the boxes of one rule that are not slow are
 //! disjoint; `high` of a lane that a box does not ask about is the lane's greatest value.
 
 use super::rule::{Family, Field, Packet, Rule, Rules};
-use super::simd::Line;
+use super::simd::{Line, Processor, Sources};
 
 /// Lanes of a box, and numbers of a packet that are compared.
 pub(crate) const LANES: usize = 16;
@@ -63,9 +64,25 @@ pub(crate) struct Lanes {
     pub(crate) in_place: bool,
     /// No lane past the eighth is used.
     pub(crate) narrow: bool,
+    /// Where lanes that are gathered come from.
+    from: Sources,
     /// IPv6: the intervals of the two addresses.
     pub(crate) sources: Starts,
     pub(crate) destinations: Starts,
+}
+
+/// Which bits of which word of a packet each lane is.
+fn sources(fields: &[Option<Field>; LANES]) -> Sources {
+    let mut from = Sources { words: Line([0; 16]), shifts: Line([0; 16]), masks: Line([0; 16]) };
+    for (lane, field) in fields.iter().enumerate() {
+        let Some(field) = field else { continue };
+        from.words.0[lane] = field.word() as u32;
+        (from.shifts.0[lane], from.masks.0[lane]) = match field {
+            Field::Set(set) => (u32::from(set % 32), 1),
+            _ => (0, u32::MAX),
+        };
+    }
+    from
 }
 
 impl Lanes {
@@ -78,8 +95,10 @@ impl Lanes {
             }
         }
         used.sort_unstable();
-        // A set's bit is not a word of its own.
-        let in_place = !used.iter().any(|field| matches!(field, Field::Set(_)));
+        // A set's bit is not a word of its own, and a box of eight lanes is one line instead of two.
+        let has_sets = used.iter().any(|field| matches!(field, Field::Set(_)));
+        let is_near = used.iter().all(|field| field.word() < LANES / 2);
+        let in_place = !has_sets && (is_near || used.len() > LANES / 2);
         let mut fields = [None; LANES];
         if in_place {
             used.iter().for_each(|&field| fields[field.word()] = Some(field));
@@ -99,6 +118,7 @@ impl Lanes {
             fields,
             in_place,
             narrow,
+            from: sources(&fields),
             sources: starts(Field::Source),
             destinations: starts(Field::Destination),
         }
@@ -131,16 +151,17 @@ impl Lanes {
     /// The numbers of a packet whose lanes are not its words; words 0 and 1 of an IPv6 packet are
     /// given apart.
     #[inline]
-    pub(crate) fn gather(&self, packet: &Packet, addresses: Option<(u128, u128)>) -> Keys {
-        let mut keys = Keys([0; LANES]);
-        if self.in_place {
-            keys.0 = packet.words;
+    pub(crate) fn gather<P: Processor>(
+        &self,
+        processor: P,
+        packet: &Packet,
+        addresses: Option<(u128, u128)>,
+    ) -> Keys {
+        let mut keys = if self.in_place {
+            Keys(packet.words)
         } else {
-            for (key, field) in keys.0.iter_mut().zip(self.fields) {
-                let Some(field) = field else { break };
-                *key = packet.get(field);
-            }
-        }
+            processor.gather(&packet.words, &self.from)
+        };
         if let Some((source, destination)) = addresses {
             for (key, field) in keys.0.iter_mut().zip(self.fields) {
                 match field {

@@ -154,7 +154,7 @@ impl Compiled {
 
     /// Nodes passed and boxes compared for a packet, at most.
     pub fn accesses<A: AnyPacket>(&self, packet: &A) -> (usize, usize) {
-        let keys = self.lanes.gather(packet.fields(), packet.addresses());
+        let keys = self.lanes.gather(Scalar, packet.fields(), packet.addresses());
         match &self.form {
             Form::Dag(dag) => dag.accesses(&keys),
             Form::Tuples(tuples) => (tuples.tables(), 0),
@@ -238,7 +238,7 @@ impl Compiled {
             let rule = self.rule[number as usize];
             dead[rule as usize / 64] >> (rule % 64) & 1 == 0
         };
-        let keys = self.lanes.gather(packet.fields(), packet.addresses());
+        let keys = self.lanes.gather(Scalar, packet.fields(), packet.addresses());
         let from = met.len();
         let ask = |number| self.ask(packet, number);
         let best = match whered_cpu::path() {
@@ -274,7 +274,7 @@ impl Compiled {
         let keys = match self.keys_in_place(packet) {
             Some(keys) => keys,
             None => {
-                gathered = self.lanes.gather(packet.fields(), packet.addresses());
+                gathered = self.lanes.gather(processor, packet.fields(), packet.addresses());
                 &gathered
             }
         };
@@ -341,7 +341,7 @@ impl Compiled {
                 Some(keys) => keys,
                 None => {
                     for (keys, packet) in gathered.iter_mut().zip(packets) {
-                        *keys = self.lanes.gather(packet.fields(), packet.addresses());
+                        *keys = self.lanes.gather(processor, packet.fields(), packet.addresses());
                     }
                     &gathered
                 }

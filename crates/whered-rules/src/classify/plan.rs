@@ -23,7 +23,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// Candidates that are tried before anybody waits no longer.
-const FIRST: usize = 10;
+const FIRST: usize = 12;
 /// Packets that a candidate is measured with: as many as there are rules, within these bounds, so
 /// that large forms are not found in the caches whole.
 const SAMPLES: (usize, usize) = (4096, 32_768);
@@ -172,6 +172,8 @@ fn candidates() -> Vec<Candidate> {
     let graph = |split, leaf, root_bits| Candidate::Graph { split, leaf, root_bits };
     let mut list = vec![graph(Wide(24), 4, 16), Candidate::Vectors];
     list.extend([One, Destination, Narrower, Source].map(|split| graph(split, 4, 16)));
+    // Fields of many values that few rules ask for, such as places, are better left to the leaves.
+    list.extend([graph(Wide(24), 8, 16), graph(Source, 8, 16)]);
     list.extend(
         [NarrowSource(16), NarrowDestination(16), Wide(31), Wide(16)].map(|s| graph(s, 4, 16)),
     );
@@ -329,10 +331,11 @@ impl Planner {
         self.info.form == Candidate::Tuples && self.info.tried.iter().any(is_large)
     }
 
-    /// Whether the same split exploded before, and leaves as small cannot help.
+    /// Whether it was tried, or the same split exploded before and leaves as small cannot help.
     fn is_hopeless(&self, candidate: Candidate) -> bool {
         let Candidate::Graph { split, leaf, .. } = candidate else { return false };
         self.info.tried.iter().any(|&(one, trial)| match (one, trial) {
+            _ if one == candidate => true,
             (_, Trial::Measured(..)) | (Candidate::Tuples | Candidate::Vectors, _) => false,
             (Candidate::Graph { split: tried, leaf: of, .. }, _) => tried == split && leaf < of * 2,
         })

@@ -13,11 +13,22 @@ use super::boxes::Keys;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Line(pub(crate) [u32; 16]);
 
+// SAFETY: sixteen numbers, which fill a line wholly.
+unsafe impl whered_ip::image::Plain for Line {}
+
 /// The numbers of lines, one behind the other.
 #[inline(always)]
 pub(crate) fn numbers(lines: &[Line]) -> &[u32] {
     // SAFETY: a line is sixteen numbers and nothing else, and its alignment is theirs or more.
     unsafe { std::slice::from_raw_parts(lines.as_ptr().cast(), lines.len() * 16) }
+}
+
+/// Where each of sixteen keys comes from: a word of a packet, moved right and masked.
+#[derive(Clone, Debug)]
+pub(crate) struct Sources {
+    pub(crate) words: Line,
+    pub(crate) shifts: Line,
+    pub(crate) masks: Line,
 }
 
 /// The primitives of one kind of processor.
@@ -28,6 +39,16 @@ pub(crate) trait Processor: Copy {
     fn inside8(self, keys: &Keys, ends: &Line) -> bool;
     /// Whether all sixteen keys lie between two lines.
     fn inside16(self, keys: &Keys, low: &Line, high: &Line) -> bool;
+    /// The keys that come from these places of a packet's words.
+    #[inline(always)]
+    fn gather(self, words: &[u32; 16], from: &Sources) -> Keys {
+        let mut keys = Keys([0; 16]);
+        for (lane, key) in keys.0.iter_mut().enumerate() {
+            let word = words[from.words.0[lane] as usize % 16];
+            *key = word >> (from.shifts.0[lane] % 32) & from.masks.0[lane];
+        }
+        keys
+    }
 }
 
 /// What every machine has.
@@ -62,7 +83,7 @@ pub(crate) use x86_64::{OnAvx2, OnAvx512};
 
 #[cfg(target_arch = "x86_64")]
 mod x86_64 {
-    use super::{Keys, Line, Processor};
+    use super::{Keys, Line, Processor, Sources};
     use std::arch::x86_64::*;
     use whered_cpu::{Avx2, Avx512};
 
@@ -118,6 +139,12 @@ mod x86_64 {
         fn inside16(self, keys: &Keys, low: &Line, high: &Line) -> bool {
             // SAFETY: the proof in `self` says that AVX-512 F is there.
             unsafe { avx512_inside16(keys, low, high) }
+        }
+
+        #[inline(always)]
+        fn gather(self, words: &[u32; 16], from: &Sources) -> Keys {
+            // SAFETY: the proof in `self` says that AVX-512 F is there.
+            unsafe { avx512_gather(words, from) }
         }
     }
 
@@ -188,6 +215,18 @@ mod x86_64 {
 
     #[inline]
     #[target_feature(enable = "avx512f")]
+    fn avx512_gather(words: &[u32; 16], from: &Sources) -> Keys {
+        let words = _mm512_permutexvar_epi32(sixteen(&from.words.0), sixteen(words));
+        let moved = _mm512_srlv_epi32(words, sixteen(&from.shifts.0));
+        let masked = _mm512_and_si512(moved, sixteen(&from.masks.0));
+        let mut keys = Keys([0; 16]);
+        // SAFETY: sixteen numbers are written, of sixteen.
+        unsafe { _mm512_storeu_si512(keys.0.as_mut_ptr().cast(), masked) };
+        keys
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx512f")]
     fn avx512_inside16(keys: &Keys, low: &Line, high: &Line) -> bool {
         let keys = sixteen(&keys.0);
         let from = _mm512_cmple_epu32_mask(sixteen(&low.0), keys);
@@ -224,6 +263,24 @@ mod tests {
                 let wide = processor.inside16(&keys, &low, &high);
                 assert_eq!(wide, Scalar.inside16(&keys, &low, &high), "lane {lane}, {key}");
             }
+        }
+    }
+
+    #[test]
+    #[cfg(target_arch = "x86_64")]
+    fn vectors_gather_as_numbers_do() {
+        let words: [u32; 16] =
+            std::array::from_fn(|word| 0x9e37_79b9u32.wrapping_mul(word as u32 + 1));
+        let line = |of: &dyn Fn(u32) -> u32| Line(std::array::from_fn(|lane| of(lane as u32)));
+        let from = Sources {
+            words: line(&|lane| lane * 7 % 16),
+            shifts: line(&|lane| lane * 5 % 32),
+            masks: line(&|lane| if lane % 3 == 0 { u32::MAX } else { lane % 2 }),
+        };
+        let expected = Scalar.gather(&words, &from).0;
+        assert_eq!(expected[3], words[5] >> 15);
+        if let Some(proof) = whered_cpu::Avx512::new() {
+            assert_eq!(OnAvx512(proof).gather(&words, &from).0, expected);
         }
     }
 

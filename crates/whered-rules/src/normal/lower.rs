@@ -266,26 +266,32 @@ fn resolve(
     places: &dyn Places,
 ) -> Result<[PlaceTable; 2], RulesError> {
     let mut problems = Problems::new(&ruleset.chain(ruleset.entry()).origin.file);
-    let mut lists: [Vec<(String, Ranges)>; 2] = [Vec::new(), Vec::new()];
     let mut seen = std::collections::HashSet::new();
+    let mut asked = Vec::new();
     for rule in ruleset.rules() {
         for condition in &rule.conditions {
             let Test::Place(predicate) = &condition.test else { continue };
             let text = predicate.to_string();
-            if !seen.insert(text.clone()) {
-                continue;
-            }
-            match places.resolve(predicate, family) {
-                Ok(ranges) => {
-                    let inside = ranges.intersect(&Ranges::single(0, family.largest()));
-                    lists[side_index(predicate.side)].push((text, inside));
-                }
-                Err(message) => problems.push(rule.origin.line, 0, message),
+            if seen.insert(text.clone()) {
+                asked.push((predicate, text, rule.origin.line));
             }
         }
     }
+    let predicates: Vec<_> = asked.iter().map(|(predicate, ..)| *predicate).collect();
+    let mut lists: [Vec<(String, Ranges)>; 2] = [Vec::new(), Vec::new()];
+    for (answer, (predicate, text, line)) in
+        places.resolve_all(&predicates, family).into_iter().zip(asked)
+    {
+        match answer {
+            Ok(ranges) => {
+                let inside = ranges.intersect(&Ranges::single(0, family.largest()));
+                lists[side_index(predicate.side)].push((text, inside));
+            }
+            Err(message) => problems.push(line, 0, message),
+        }
+    }
     problems.finish()?;
-    Ok(lists.map(PlaceTable::build))
+    Ok(lists.map(|list| PlaceTable::build(list, family)))
 }
 
 /// The protocols that have ports.

@@ -155,6 +155,33 @@ impl NormalForm {
 
     /// The numbers of a packet in every field of this normal form.
     pub fn key(&self, packet: &Packet<'_>, sets: &dyn Sets) -> Key {
+        let places = [self.class(0, packet.source), self.class(1, packet.destination)];
+        self.key_at(packet, sets, places)
+    }
+
+    /// The numbers of many packets, whose places are looked up together.
+    pub fn keys(&self, packets: &[&Packet<'_>], sets: &dyn Sets) -> Vec<Key> {
+        let classes = self
+            .places
+            .each_ref()
+            .map(|table| if table.is_empty() { Vec::new() } else { vec![0; packets.len()] });
+        let [mut sources, mut destinations] = classes;
+        let of = |address: fn(&Packet<'_>) -> IpAddr| -> Vec<u128> {
+            packets.iter().map(|packet| address_number(address(packet))).collect()
+        };
+        if !sources.is_empty() {
+            self.places[0].classes(&of(|packet| packet.source), &mut sources);
+        }
+        if !destinations.is_empty() {
+            self.places[1].classes(&of(|packet| packet.destination), &mut destinations);
+        }
+        let class = |list: &[u32], place: usize| list.get(place).copied().unwrap_or(0);
+        let places = |place| [class(&sources, place), class(&destinations, place)];
+        let each = packets.iter().enumerate();
+        each.map(|(place, packet)| self.key_at(packet, sets, places(place))).collect()
+    }
+
+    fn key_at(&self, packet: &Packet<'_>, sets: &dyn Sets, places: [u32; 2]) -> Key {
         let bit = |bit: &Bit| match bit {
             Bit::Set { side, elements: Some(elements), .. } => {
                 elements.contains(address_number(side.address(packet)))
@@ -176,7 +203,7 @@ impl NormalForm {
             dscp: packet.dscp,
             mark: packet.mark,
             bits: self.bits.iter().map(bit).collect(),
-            places: [self.class(0, packet.source), self.class(1, packet.destination)],
+            places,
         }
     }
 

@@ -206,9 +206,9 @@ fn icmp(value: &Value) -> Result<(u8, u8), String> {
 }
 
 fn flags(list: &str) -> Result<u8, String> {
-    let words = list.split(',').filter(|word| !word.is_empty());
-    words.fold(Ok(0), |all, word| match names::tcp_flag(word) {
-        Some(bit) => Ok(all? | bit),
+    let mut words = list.split(',').filter(|word| !word.is_empty());
+    words.try_fold(0, |all, word| match names::tcp_flag(word) {
+        Some(bit) => Ok(all | bit),
         None => {
             let allowed = "fin, syn, rst, psh, ack, urg, ece, cwr";
             Err(format!("'flags' has '{word}'; allowed: {allowed}"))

@@ -62,7 +62,7 @@ impl Dag {
             roots.push(builder.root(group)?);
         }
         let Nodes { lines, lists, .. } = builder.nodes;
-        Ok(Dag::assemble(roots, lines, &lists, boxes))
+        Ok(Dag::assemble(&roots, lines, &lists, boxes))
     }
 }
 
@@ -78,7 +78,7 @@ struct Builder<'a> {
 
 impl Builder<'_> {
     /// The first table of a group and all below it.
-    fn root(&mut self, group: &Group) -> Result<Root, Stopped> {
+    fn root(&mut self, group: &Group) -> Result<Root<Vec<u32>>, Stopped> {
         let used = self.boxes.used();
         let Some(lane) = group.first.or_else(|| self.choose(&group.boxes, used)) else {
             let to = self.set(&group.boxes, used)?;

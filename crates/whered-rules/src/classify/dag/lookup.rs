@@ -10,6 +10,7 @@ use super::{BATCH, BOX, Dag, EMPTY, LAST, LIST, PASSING, Root, SLOW, SURE, TAG};
 use crate::classify::boxes::Keys;
 use crate::classify::simd::{Line, Processor, numbers};
 use whered_cpu::prefetch;
+use whered_ip::image::Section;
 
 /// What was found for a batch, over all groups.
 pub(crate) struct Found {
@@ -73,11 +74,11 @@ impl Dag {
     fn walk_batch<P: Processor>(
         &self,
         processor: P,
-        root: &Root,
+        root: &Root<Section<u32>>,
         count: usize,
         keys: &[Keys; BATCH],
     ) -> [u32; BATCH] {
-        let lines = self.lines.as_slice();
+        let lines: &[Line] = &self.lines;
         let mut to = [EMPTY; BATCH];
         let mut walking = [0u8; BATCH];
         let mut left = 0;

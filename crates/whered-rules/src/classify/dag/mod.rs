@@ -21,6 +21,8 @@
 //! rules behind one that matches all that is left are dropped. Once a set is small, no more is cut:
 //! its boxes are compared whole, a box being two vector comparisons whatever its number of lanes.
 //!
+//! All tables and lines are one piece of memory, in huge pages where the kernel gives them.
+//!
 //! Invariants: every node's first interval starts at the least value that reaches it; boxes in a
 //! list rise; a list's last mark says so; a terminal box that is sure ends its list.
 //!
@@ -32,6 +34,7 @@ mod nodes;
 
 use super::boxes::Boxes;
 use super::simd::Line;
+use whered_ip::image::{Image, Section, bytes_of};
 
 pub(crate) use build::{Limits, Stopped};
 pub(crate) use lookup::{Found, NO_BOX};
@@ -68,18 +71,18 @@ pub(crate) struct Group {
 
 /// Where the graph of one group begins.
 #[derive(Clone, Debug)]
-struct Root {
+struct Root<T> {
     lane: usize,
     shift: u32,
-    table: Vec<u32>,
+    table: T,
 }
 
 /// The graphs of all groups.
 #[derive(Clone, Debug)]
 pub(crate) struct Dag {
-    roots: Vec<Root>,
+    roots: Vec<Root<Section<u32>>>,
     /// Nodes, then records, then lists.
-    lines: Vec<Line>,
+    lines: Section<Line>,
     parts: Parts,
     narrow: bool,
 }
@@ -93,7 +96,12 @@ struct Parts {
 
 impl Dag {
     /// Puts nodes, lists and the records of all boxes into one piece.
-    fn assemble(roots: Vec<Root>, mut lines: Vec<Line>, lists: &[u32], boxes: &Boxes) -> Dag {
+    fn assemble(
+        roots: &[Root<Vec<u32>>],
+        mut lines: Vec<Line>,
+        lists: &[u32],
+        boxes: &Boxes,
+    ) -> Dag {
         let narrow = boxes.lanes.narrow;
         let records = lines.len();
         lines.extend(boxes.records());
@@ -107,6 +115,17 @@ impl Dag {
         // record of no box at all.
         lines.push(Line([EMPTY; 16]));
         let parts = Parts { lists: marks, records };
+        let tables = roots.iter().map(|root| bytes_of(&root.table));
+        let sections: Vec<&[u8]> = std::iter::once(bytes_of(&lines)).chain(tables).collect();
+        let (image, places) = Image::with_sections(&sections);
+        let whole = "a section begins at a cache line and is as long as what was copied there";
+        let roots = roots.iter().zip(&places[1..]).map(|(root, place)| Root {
+            lane: root.lane,
+            shift: root.shift,
+            table: image.section(place.clone()).expect(whole),
+        });
+        let roots = roots.collect();
+        let lines = image.section(places[0].clone()).expect(whole);
         Dag { roots, lines, parts, narrow }
     }
 

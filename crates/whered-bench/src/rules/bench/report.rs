@@ -1,0 +1,196 @@
+//! What a run found, as a page, as JSON and as a chart.
+//!
+//! Not for measuring.
+
+use super::bars::bars;
+use super::chart::{Panel, Series, to_svg};
+use super::rounds::Table;
+use crate::measure::{Machine, median, quantile};
+use serde_json::{Value, json};
+use std::fmt::Write;
+use std::fs;
+use std::path::Path;
+
+/// All tables of a run.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    /// What was measured.
+    pub tables: Vec<Table>,
+    /// What was not, and why.
+    pub left_out: Vec<(String, String)>,
+}
+
+/// A setting and its value.
+pub type Setting = (&'static str, String);
+
+impl Report {
+    /// The table of a section.
+    #[must_use]
+    pub fn table(&self, name: &str) -> Option<&Table> {
+        self.tables.iter().find(|table| table.name == name)
+    }
+
+    /// The page.
+    #[must_use]
+    pub fn to_markdown(&self, title: &str, settings: &[Setting]) -> String {
+        let mut out = format!("# {title}\n\n{}\n\n", Machine::this().to_line());
+        for (name, value) in settings {
+            let _ = writeln!(out, "- {name}: {value}");
+        }
+        out.push_str("\n## Bars\n\n");
+        out.push_str("| measure | measured | owed | reach for | | |\n");
+        out.push_str("| --- | ---: | ---: | ---: | --- | --- |\n");
+        for bar in bars(self) {
+            let sign = if bar.at_most { "at most " } else { "" };
+            let reach_for = bar.reach_for.map_or(String::new(), |value| value.to_string());
+            let (measure, unit, owed) = (&bar.measure, bar.unit, bar.owed);
+            let _ = writeln!(
+                out,
+                "| {measure} | {:.2} {unit} | {sign}{owed} | {reach_for} | {} | {} |",
+                bar.measured,
+                bar.verdict(),
+                bar.beside
+            );
+        }
+        for table in &self.tables {
+            let _ = write!(out, "\n{}", table_to_markdown(table));
+        }
+        if !self.left_out.is_empty() {
+            out.push_str("\n## Left out\n\n");
+            for (name, reason) in &self.left_out {
+                let _ = writeln!(out, "- {name}: {reason}");
+            }
+        }
+        out
+    }
+
+    /// The same for programs.
+    #[must_use]
+    pub fn to_json(&self, settings: &[Setting]) -> Value {
+        let settings: serde_json::Map<_, _> =
+            settings.iter().map(|(name, value)| ((*name).to_owned(), json!(value))).collect();
+        let bar = |bar: super::Bar| {
+            json!({
+                "measure": bar.measure,
+                "measured": bar.measured,
+                "unit": bar.unit,
+                "owed": bar.owed,
+                "reach_for": bar.reach_for,
+                "at_most": bar.at_most,
+                "verdict": bar.verdict(),
+            })
+        };
+        json!({
+            "machine": Machine::this().to_json(),
+            "settings": settings,
+            "bars": bars(self).into_iter().map(bar).collect::<Vec<_>>(),
+            "tables": self.tables.iter().map(Table::to_json).collect::<Vec<_>>(),
+            "left_out": self.left_out.iter().map(|(name, _)| name).collect::<Vec<_>>(),
+        })
+    }
+
+    /// Cost against N: the question of 2007, and rules like ClassBench's.
+    #[must_use]
+    pub fn to_svg(&self) -> String {
+        let line = |name: &str, prefix: &str, engine: &str, less: Option<&str>| Series {
+            name: name.to_owned(),
+            points: self.points(prefix, engine, less),
+            is_rival: !engine.starts_with("whered"),
+        };
+        let base = Some("last rule only");
+        let question = [
+            line("iptables rules", "kernel-", "iptables rules", base),
+            line("nft rules", "kernel-", "nft rules", base),
+            line("iptables and ipset", "kernel-", "iptables and ipset", base),
+            line("nft set", "kernel-", "nft set", base),
+            line("rules, whered single", "seed-", "whered single", None),
+            line("rules, whered batch", "seed-", "whered batch", None),
+            line("set, tree of 2007", "cidrs-", "seed-tree index", None),
+            line("set, whered batch", "cidrs-", "whered batch", None),
+        ];
+        let mut classes = Vec::new();
+        for shape in ["acl", "fw", "ipc"] {
+            let prefix = format!("{shape}-");
+            classes.push(line(&format!("{shape}, rte_acl"), &prefix, "rte_acl", None));
+            classes.push(line(&format!("{shape}, whered batch"), &prefix, "whered batch", None));
+        }
+        let drawn = |series: Vec<Series>| {
+            series.into_iter().filter(|series| !series.points.is_empty()).collect()
+        };
+        let panels = [
+            Panel {
+                title: "N addresses that never match: cost of a packet".to_owned(),
+                across: "N (the kernel's cost is what N adds to a send)".to_owned(),
+                series: drawn(question.into()),
+            },
+            Panel {
+                title: "Rules over five fields, batches of 64".to_owned(),
+                across: "rules".to_owned(),
+                series: drawn(classes),
+            },
+        ];
+        to_svg("Cost of a packet against the number of rules", &panels)
+    }
+
+    /// Size and median cost of the fastest engine whose name begins so, over all sections so named;
+    /// less another row's cost if one is given, but no less than a nanosecond.
+    fn points(&self, prefix: &str, engine: &str, less: Option<&str>) -> Vec<(f64, f64)> {
+        let point = |table: &Table| {
+            let size: usize = table.name.strip_prefix(prefix)?.parse().ok()?;
+            let cost = table.cost_of(engine)?;
+            let less = less.and_then(|name| table.cost(name)).unwrap_or_default();
+            Some((size as f64, (cost - less).max(1.0)))
+        };
+        self.tables.iter().filter_map(point).collect()
+    }
+
+    /// Writes page, JSON and chart as `rules-DATE-MACHINE` into a folder.
+    ///
+    /// # Errors
+    ///
+    /// A file that cannot be written.
+    pub fn write(
+        &self,
+        folder: &Path,
+        date: &str,
+        title: &str,
+        settings: &[Setting],
+    ) -> Result<(), String> {
+        let name = format!("rules-{date}-{}", Machine::this().short_name());
+        let chart = format!("\n![Cost against N]({name}.svg)\n");
+        let files = [
+            ("md", self.to_markdown(title, settings) + &chart),
+            ("json", format!("{:#}\n", self.to_json(settings))),
+            ("svg", self.to_svg()),
+        ];
+        for (kind, text) in files {
+            let path = folder.join(format!("{name}.{kind}"));
+            fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))?;
+        }
+        Ok(())
+    }
+}
+
+/// One table with its rows.
+#[must_use]
+pub(super) fn table_to_markdown(table: &Table) -> String {
+    let mut out = format!("## {}\n\n{} entries. {}\n", table.name, table.entries, table.note);
+    for (name, value) in &table.facts {
+        let _ = write!(out, "\n{name}: {value:.2}\n");
+    }
+    out.push_str(
+        "\n| engine | M/s | ns | quarters | bytes |\n| --- | ---: | ---: | ---: | ---: |\n",
+    );
+    for row in &table.rows {
+        let cost = median(&row.nanoseconds);
+        let (low, high) = (quantile(&row.nanoseconds, 0.25), quantile(&row.nanoseconds, 0.75));
+        let bytes = if row.bytes == 0 { "-".to_owned() } else { row.bytes.to_string() };
+        let _ = writeln!(
+            out,
+            "| {} | {:.2} | {cost:.1} | {low:.1}-{high:.1} | {bytes} |",
+            row.name,
+            1e3 / cost
+        );
+    }
+    out
+}
