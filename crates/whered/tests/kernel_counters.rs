@@ -291,6 +291,7 @@ fn convert(rules: &str, to: &str) -> String {
 }
 
 /// Loads, sends, and compares.
+#[allow(clippy::print_stdout, reason = "a skipped backend says so")]
 fn judge(rules: &str, seed: u64) {
     let rules = marked(rules);
     let ruleset = text::read("standard input", &rules).unwrap_or_else(|e| panic!("{e}\n{rules}"));
@@ -298,7 +299,7 @@ fn judge(rules: &str, seed: u64) {
     let mut expected = ours(&ruleset, &packets);
     expected.retain(|_, count| *count > 0);
     let socket = Socket::new(Domain::IPV4, Type::RAW, Some(Protocol::from(255))).expect("root");
-    let mut compare = |backend: &str, count: &dyn Fn() -> BTreeMap<u32, u64>| {
+    let compare = |backend: &str, count: &dyn Fn() -> BTreeMap<u32, u64>| {
         for packet in &packets {
             let IpAddr::V4(to) = packet.destination else { continue };
             let to = SockAddr::from(SocketAddrV4::new(to, 0));
