@@ -19,17 +19,15 @@ fn main() {
         .warnings(true)
         .compile("seed_tree");
     if std::env::var_os("CARGO_FEATURE_DPDK").is_some() {
-        dpdk();
+        dpdk_acl();
+        dpdk_sets();
     }
     println!("cargo::rustc-link-lib=GeoIP");
     println!("cargo::rustc-link-lib=dl");
-    if std::env::var_os("CARGO_FEATURE_DPDK").is_some() {
-        dpdk();
-    }
 }
 
-/// DPDK's side, with the flags that its own pkg-config file asks for.
-fn dpdk() {
+/// DPDK's classifier, with the flags that its own pkg-config file asks for.
+fn dpdk_acl() {
     cc::Build::new()
         .file("c/acl.c")
         .opt_level(2)
@@ -45,8 +43,8 @@ fn dpdk() {
     }
 }
 
-/// DPDK where Debian puts it; only the one program that uses it is linked with it.
-fn dpdk() {
+/// DPDK's tables, where Debian puts them; only the one program that uses them is linked with them.
+fn dpdk_sets() {
     let flags =
         std::process::Command::new("pkg-config").args(["--cflags-only-I", "libdpdk"]).output();
     let flags = flags.expect("pkg-config is installed").stdout;
