@@ -33,7 +33,12 @@ impl Points {
     fn append_cells(&self, members: &[&[u8]], found: &mut Vec<Option<Cell>>) {
         let mut codes = [None; BATCH];
         self.codes(members.len(), |index| members[index], &mut codes);
-        let leaves = self.leaves_near(&codes);
+        let leaves = self.leaves_of(&codes);
+        leaves.iter().flatten().for_each(|leaf| leaf.prefetch_samples());
+        for (leaf, code) in leaves.iter().zip(codes) {
+            let (Some(leaf), Some(bits)) = (leaf, code) else { continue };
+            leaf.prefetch_part(bits);
+        }
         // An entry's slot in its leaf, if the code led to the right one.
         let mut slots = [0; BATCH];
         for ((slot, leaf), code) in slots.iter_mut().zip(leaves).zip(codes) {

@@ -6,8 +6,9 @@
 //! ```text
 //! stage   1 hash all            ask for the table's buckets
 //!         2 read the buckets    walk to the lowest branches, ask for them and their first cells
-//!         3 walk to the leaves  ask for their headers and keys
-//!         4 search the keys     ask for the texts, or for all that an edit moves
+//!         3 find the children   ask for where their leaves are
+//!         4 walk to the leaves  ask for their headers and keys, or for some of the keys
+//!         5 search the keys     ask for the texts, or for all that an edit moves
 //! ```
 //!
 //! One access to memory takes as long as a whole lookup computes, and each stage depends on the one
@@ -40,7 +41,8 @@ impl Points {
         for (target, (_, cell)) in targets[BATCH..].iter_mut().zip(points) {
             *target = Some(cell.bits());
         }
-        let leaves = self.leaves_near(&targets);
+        let leaves = self.leaves_of(&targets);
+        leaves.iter().flatten().for_each(|leaf| leaf.prefetch_keys());
         // Both leaves of a move are edited, and are mostly one if it is a short move.
         for index in 0..count {
             let (from, to) = (index, BATCH + index);
@@ -76,20 +78,23 @@ impl Points {
         }
     }
 
-    /// The leaves where these cells begin, whose headers and keys have been asked for.
-    pub(super) fn leaves_near<const N: usize>(&self, targets: &[Target; N]) -> [Option<&Leaf>; N] {
+    /// The leaves where these cells begin. Nothing of the leaves themselves has been asked for.
+    pub(super) fn leaves_of<const N: usize>(&self, targets: &[Target; N]) -> [Option<&Leaf>; N] {
         let mut branches: [Option<&Branch<Leaf>>; N] = [None; N];
         for (branch, target) in branches.iter_mut().zip(targets) {
             *branch = target.and_then(|bits| self.tree.lowest_branch(bits));
             branch.iter().for_each(|branch| branch.prefetch_columns());
         }
         branches.iter().flatten().for_each(|branch| branch.prefetch_firsts());
-        let mut leaves: [Option<&Leaf>; N] = [None; N];
-        for ((leaf, branch), target) in leaves.iter_mut().zip(branches).zip(targets) {
+        let mut places = [0; N];
+        for ((place, branch), target) in places.iter_mut().zip(branches).zip(targets) {
             let (Some(branch), Some(bits)) = (branch, *target) else { continue };
-            let found = &branch.children()[child_before(branch, bits)];
-            found.prefetch_keys();
-            *leaf = Some(found);
+            *place = child_before(branch, bits);
+            whered_cpu::prefetch(branch.children(), *place);
+        }
+        let mut leaves = [None; N];
+        for ((leaf, branch), place) in leaves.iter_mut().zip(branches).zip(places) {
+            *leaf = branch.map(|branch| &branch.children()[place]);
         }
         leaves
     }

@@ -28,6 +28,12 @@ const PAIRS: [[u8; 2]; 100] = {
     pairs
 };
 
+/// The two digits of a number below 100.
+#[inline]
+pub(super) fn pair(number: u64) -> &'static [u8; 2] {
+    &PAIRS[number as usize]
+}
+
 /// The text of one number. Digits are written from the end of the buffer towards its beginning.
 pub(super) struct Decimal {
     /// A sign, 17 digits, a point, 17 decimals; or a sign and 20 digits.

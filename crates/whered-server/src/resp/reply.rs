@@ -16,8 +16,11 @@ use std::io::IoSlice;
 
 use whered_engine::{Ticket, WriteError};
 
-use super::decimal::Decimal;
+use super::decimal::{self, Decimal};
 use super::double;
+
+/// A kind, twenty digits and the line's end.
+const MOST_HEADER_BYTES: usize = 23;
 
 /// The version of the protocol that a client has chosen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -205,6 +208,7 @@ impl Reply {
 
     /// A string of bytes.
     pub(crate) fn bulk(&mut self, bytes: &[u8]) {
+        self.out.reserve(bytes.len() + MOST_HEADER_BYTES + 2);
         self.header(b'$', bytes.len());
         self.out.extend_from_slice(bytes);
         self.end_line();
@@ -329,6 +333,8 @@ pub(crate) fn append_error(out: &mut Vec<u8>, text: &[u8]) {
 fn append_digits(out: &mut Vec<u8>, value: u64) {
     if value < 10 {
         out.push(b'0' + value as u8);
+    } else if value < 100 {
+        out.extend_from_slice(decimal::pair(value));
     } else {
         out.extend_from_slice(Decimal::integer(value).as_bytes());
     }

@@ -47,6 +47,9 @@ pub(super) const MOST_ENTRIES: usize = 256;
 /// The most bytes of text in a leaf with more than one entry.
 pub(super) const MOST_TEXT_BYTES: usize = 32 << 10;
 
+/// Into so many parts the keys are cut where not all of them are asked for.
+const PARTS: usize = 4;
+
 const HEADER_BYTES: usize = 16;
 const OFFSET_BYTES: usize = 2;
 /// The reference counts in front of a shared blob.
@@ -189,6 +192,30 @@ impl Leaf {
         for word in (0..self.blob.len() / 5 + 2).step_by(8) {
             whered_cpu::prefetch(&self.blob, word);
         }
+    }
+
+    /// Asks for the header and the keys that [`Leaf::prefetch_part`] reads, before anything of the
+    /// leaf was read.
+    pub(super) fn prefetch_samples(&self) {
+        let keys = self.blob.len() / 5;
+        for part in 0..PARTS {
+            whered_cpu::prefetch(&self.blob, 2 + keys * part / PARTS);
+        }
+    }
+
+    /// Asks for the part of the keys where a cell is found, of four parts; the samples should be
+    /// there.
+    pub(super) fn prefetch_part(&self, bits: u64) {
+        let (count, first_word) = (self.len(), HEADER_BYTES / 8);
+        let per_word = 8 / self.key_bytes();
+        let guessed = (self.blob.len() / 5 * per_word).min(count);
+        let sample = |part: usize| guessed * part / PARTS;
+        let part = (1..PARTS).take_while(|&part| self.cell_bits(sample(part)) < bits).count();
+        let end = if part + 1 == PARTS { count } else { sample(part + 1) };
+        for slot in (sample(part)..end).step_by(8 * per_word) {
+            whered_cpu::prefetch(&self.blob, first_word + slot / per_word);
+        }
+        whered_cpu::prefetch(&self.blob, first_word + end / per_word);
     }
 
     /// Asks for the header only.
