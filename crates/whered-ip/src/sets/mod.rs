@@ -17,6 +17,7 @@ mod live;
 mod live_members;
 mod ranges;
 mod rank;
+mod steps;
 mod sweep;
 mod wide_tree;
 
