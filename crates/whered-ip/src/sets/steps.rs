@@ -505,7 +505,7 @@ mod tests {
                 // Below one /32, at its beginning and at its end, and among the /32 of one /16.
                 check((0..count).map(|n| 0x2001_0db8 << 96 | n << 80), answer_of);
                 check((0..count).map(|n| 0x2001_0db8_ffff << 80 | (0xffff - n) << 80), answer_of);
-                check((0..count).map(|n| 0x2a00 << 112 | n * 1_637 % 65_536 << 96), answer_of);
+                check((0..count).map(|n| 0x2a00 << 112 | (n * 1_637 % 65_536) << 96), answer_of);
             }
         }
     }
