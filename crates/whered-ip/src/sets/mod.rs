@@ -10,6 +10,7 @@
 mod block;
 mod cells;
 mod compiled;
+mod displaced;
 mod formats;
 mod halves;
 mod intervals;

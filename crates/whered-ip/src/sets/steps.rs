@@ -23,6 +23,7 @@
 //! whole lines. Concurrency: never changes. Cost: two lines of `upper`, which are near, and two or
 //! three of `lower`; 256 KiB, and 4 to 6 bytes a boundary.
 
+use super::displaced::Displaced;
 use super::intervals::section;
 use super::sweep::{Intervals, NOTHING};
 use super::wide_tree::LANES;
@@ -40,9 +41,13 @@ const BLOCK_VALUES: usize = 32;
 const ROOTS: usize = 1 << 16;
 /// The bits behind the third step.
 const LIST_BITS: u32 = 80;
+/// /32 that follow each other with one value are known one by one if they are no more.
+const KNOWN_RUN_MAX: u64 = 1;
 
 /// The form.
 pub(super) struct Steps6 {
+    /// What the first two steps find for the /32 that the set knows.
+    known: Option<Displaced>,
     roots: Section<u32>,
     upper: Section<u16>,
     lower: Section<u16>,
@@ -248,12 +253,14 @@ impl Steps6 {
             1 << 16,
             |first, rest| upper.append(first, rest),
         );
+        let known = Displaced::build(&known_of(&by_32), by_32[0].1);
         let mut roots = Vec::with_capacity(ROOTS);
         for (place, (_, value)) in by_16.iter().enumerate() {
             let end = by_16.get(place + 1).map_or(ROOTS as u64, |(start, _)| *start);
             roots.resize(end as usize, *value);
         }
         Steps6 {
+            known,
             roots: section(&roots),
             upper: upper.into_section(),
             lower: lower.into_section(),
@@ -268,7 +275,9 @@ impl Steps6 {
     pub(super) fn memory_bytes(&self) -> usize {
         let steps = bytes_of(&self.roots).len() + bytes_of(&self.upper).len();
         let lists = bytes_of(&self.bounds).len() + bytes_of(&self.lows).len();
-        steps + bytes_of(&self.lower).len() + lists + bytes_of(&self.low_answers).len()
+        let known = self.known.as_ref().map_or(0, Displaced::memory_bytes);
+        let lower = bytes_of(&self.lower).len() + bytes_of(&self.low_answers).len();
+        steps + lower + lists + known
     }
 
     /// How many intervals there are.
@@ -292,17 +301,37 @@ impl Steps6 {
 
     #[inline(always)]
     fn answer_as<const IS_NARROW: bool>(&self, processor: impl Compare, address: u128) -> u32 {
-        let [first, second, third] = keys_of(address);
-        let mut value = self.root(first);
-        if value & DEEP != 0 {
-            let place = past_guides::<false>(processor, &self.upper, value, second);
-            value = value_of::<false>(processor, &self.upper, place, second);
-        }
+        let [_, _, third] = keys_of(address);
+        let mut value = self.value_of_32(processor, address);
         if value & DEEP != 0 {
             let place = past_guides::<IS_NARROW>(processor, &self.lower, value, third);
             value = value_of::<IS_NARROW>(processor, &self.lower, place, third);
         }
         if value & DEEP == 0 { value } else { self.listed(value & !DEEP, address) }
+    }
+
+    /// What the first 32 bits tell: an answer, or a block of `lower`.
+    #[inline(always)]
+    fn value_of_32(&self, processor: impl Compare, address: u128) -> u32 {
+        if let Some(known) = &self.known {
+            let key = (address >> 96) as u32;
+            let (value, is_known) = known.at(known.place(key), key);
+            if is_known {
+                return value;
+            }
+        }
+        self.step_twice(processor, address)
+    }
+
+    #[inline(always)]
+    fn step_twice(&self, processor: impl Compare, address: u128) -> u32 {
+        let [first, second, _] = keys_of(address);
+        let value = self.root(first);
+        if value & DEEP == 0 {
+            return value;
+        }
+        let place = past_guides::<false>(processor, &self.upper, value, second);
+        value_of::<false>(processor, &self.upper, place, second)
     }
 
     #[inline(always)]
@@ -340,34 +369,49 @@ impl Steps6 {
         found: &mut [u32],
     ) {
         let mut places = [0_u32; LANES];
-        for ((place, found), address) in places.iter_mut().zip(found.iter_mut()).zip(addresses) {
-            let [first, second, _] = keys_of(*address);
-            *found = self.root(first);
-            let at = past_guides::<false>(processor, &self.upper, block_or_none(*found), second);
+        let Some(known) = &self.known else {
+            for (found, address) in found.iter_mut().zip(addresses) {
+                *found = self.answer_as::<IS_NARROW>(processor, *address);
+            }
+            return;
+        };
+        for (place, address) in places.iter_mut().zip(addresses) {
+            let at = known.place((address >> 96) as u32);
             *place = at as u32;
-            prefetch(&self.upper, at);
+            known.prefetch(at);
         }
-        let mut guided = [0_u8; LANES];
-        let mut guided_count = 0;
+        let (mut strange, mut strange_count) = ([0_u8; LANES], 0);
         for (lane, ((place, found), address)) in
             places.iter_mut().zip(found.iter_mut()).zip(addresses).enumerate()
         {
-            let [_, second, _] = keys_of(*address);
-            let value = value_of::<false>(processor, &self.upper, *place as usize, second);
-            *found = if *found & DEEP == 0 { *found } else { value };
-            let value = block_or_none(*found);
-            let at = place_of(value);
+            let (value, is_known) = known.at(*place as usize, (address >> 96) as u32);
+            *found = value;
+            let at = place_of(block_or_none(value));
             *place = at as u32;
             prefetch(&self.lower, at);
+            strange[strange_count % LANES] = lane as u8;
+            strange_count += usize::from(!is_known);
+        }
+        for lane in &strange[..strange_count] {
+            let lane = usize::from(*lane);
+            found[lane] = self.step_twice(processor, addresses[lane]);
+            let at = place_of(block_or_none(found[lane]));
+            places[lane] = at as u32;
+            prefetch(&self.lower, at);
+        }
+        let (mut guided, mut guided_count) = ([0_u8; LANES], 0);
+        for (lane, found) in found.iter().enumerate() {
             guided[guided_count % LANES] = lane as u8;
-            guided_count += usize::from(value >> PLACE_BITS & 3 != 0);
+            guided_count += usize::from(block_or_none(*found) >> PLACE_BITS & 3 != 0);
         }
         for lane in &guided[..guided_count] {
             let lane = usize::from(*lane);
             let [_, _, third] = keys_of(addresses[lane]);
             let at = past_guides::<IS_NARROW>(processor, &self.lower, found[lane], third);
             places[lane] = at as u32;
+            // Keys of a full block take a line, and its values another.
             prefetch(&self.lower, at);
+            prefetch(&self.lower, at + LINE);
         }
         let mut any = 0;
         for ((place, found), address) in places.iter().zip(found.iter_mut()).zip(addresses) {
@@ -393,6 +437,18 @@ impl Steps6 {
             }
         }
     }
+}
+
+/// The /32 that have a value of their own or share it with a few, but for nothing at all.
+fn known_of(by_32: &[(u64, u32)]) -> Vec<(u32, u32)> {
+    let mut known = Vec::new();
+    for pair in by_32.windows(2) {
+        let ((start, value), (end, _)) = (pair[0], pair[1]);
+        if value != NOTHING && end - start <= KNOWN_RUN_MAX {
+            known.extend((start..end).map(|key| (key as u32, value)));
+        }
+    }
+    known
 }
 
 /// The three steps of an address.
