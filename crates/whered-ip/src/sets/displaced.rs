@@ -25,6 +25,8 @@ const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
 const SLOT_FACTOR: u32 = 0x9e37_79b1;
 /// Keys that share a displacement, on average at most.
 const SHARERS: usize = 4;
+/// More keys than this share one only where somebody chose them to: not worth trying.
+const SHARERS_MAX: usize = 64;
 /// How many displacements are tried before there are more slots.
 const TRIALS: u32 = 4096;
 
@@ -68,6 +70,9 @@ impl Displaced {
         let mut sharers: Vec<Vec<(u32, u32)>> = vec![Vec::new(); lists];
         for pair in pairs {
             sharers[(product(pair.0) >> shift) as usize].push(*pair);
+        }
+        if sharers.iter().any(|sharers| sharers.len() > SHARERS_MAX) {
+            return None;
         }
         let mut order: Vec<usize> = (0..lists).collect();
         order.sort_by_key(|list| std::cmp::Reverse(sharers[*list].len()));
@@ -131,6 +136,13 @@ impl Displaced {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn keys_chosen_to_meet_are_refused_at_once() {
+        let meeting = (1..u32::MAX).filter(|key| product(*key) >> 53 == 0).take(5_000);
+        let pairs: Vec<(u32, u32)> = meeting.map(|key| (key, 1)).collect();
+        assert!(pairs.len() == 5_000 && Displaced::build(&pairs, 0).is_none());
+    }
 
     #[test]
     fn each_key_has_its_value_and_no_other_key_has_one() {

@@ -7,6 +7,7 @@
 //! ```text
 //! address  | 16 bits | 16 bits | 16 bits | 80 bits |
 //!
+//! known    the value of each /32 that has one of its own: one read (`displaced`); else
 //! roots    a value for each of the first 16 bits
 //! value    0 | answer                              for all of these addresses
 //!          1 | guides: 2 bits | place: 29 bits     a block tells more (behind 48 bits: a list)
@@ -20,8 +21,8 @@
 //! does not belong to the block is masked out. Values behind 48 bits have 16 bits where all fit.
 //!
 //! Invariants: place 0 is a block without keys; all children but the last are full; all data are
-//! whole lines. Concurrency: never changes. Cost: two lines of `upper`, which are near, and two or
-//! three of `lower`; 256 KiB, and 4 to 6 bytes a boundary.
+//! whole lines. Concurrency: never changes. Cost: one line of `known`, or three of `roots` and
+//! `upper`, and one to three of `lower`; 256 KiB, and 5 to 8 bytes a boundary.
 
 use super::displaced::Displaced;
 use super::intervals::section;
