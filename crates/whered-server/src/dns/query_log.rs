@@ -140,7 +140,8 @@ impl QueryLog {
 
     /// Logs a query if it is its turn and there is room.
     pub(super) fn put(&self, transport: &'static str, entry: impl FnOnce() -> Entry) {
-        if self.sample > 1 && !self.seen.fetch_add(1, Ordering::Relaxed).is_multiple_of(self.sample) {
+        if self.sample > 1 && !self.seen.fetch_add(1, Ordering::Relaxed).is_multiple_of(self.sample)
+        {
             return;
         }
         let entry = Entry { transport, ..entry() };
