@@ -46,6 +46,20 @@ const TYPES: [RecordType; 14] = [
     RecordType(65280),
 ];
 
+/// Owners of data that only one type has.
+const RARE_TYPES: [(&str, u16); 10] = [
+    ("hinfo.feature.test", 13),
+    ("minfo.feature.test", 14),
+    ("rp.feature.test", 17),
+    ("afs.feature.test", 18),
+    ("naptr.feature.test", 35),
+    ("kx.feature.test", 36),
+    ("sshfp.feature.test", 44),
+    ("tlsa.feature.test", 52),
+    ("svc.feature.test", 65),
+    ("spf.feature.test", 99),
+];
+
 /// Numbers from a seed (xorshift).
 struct Random(u64);
 
@@ -309,6 +323,10 @@ fn answers_are_those_of_nsd_or_knot() {
             queries.push(harness::query(&owner.to_string(), record_type).edns(1232).build());
         }
         queries.push(harness::query(&owner.to_string(), RecordType::ANY).build());
+    }
+    for (owner, kind) in RARE_TYPES {
+        queries.push(harness::query(owner, RecordType(kind)).edns(1232).build());
+        queries.push(harness::query(owner, RecordType(kind)).dnssec_ok().build());
     }
     let named = queries.len();
     queries.extend(broken(&names));
