@@ -146,7 +146,9 @@ fn bytes_behind_the_end_of_an_operation_are_refused() {
 
 #[test]
 fn an_unknown_kind_or_version_is_an_error_that_says_what_is_known() {
-    assert!(Operation::decode(99, &[1]).unwrap_err().contains("knows 1 to 19 and 32 to 36"));
+    assert!(
+        Operation::decode(99, &[1]).unwrap_err().contains("knows 1 to 19, 24 to 26 and 32 to 36")
+    );
     assert!(Operation::decode(1, &[9]).unwrap_err().contains("reads version 1"));
     assert!(Operation::decode(1, &[]).unwrap_err().contains("byte 0"));
 }

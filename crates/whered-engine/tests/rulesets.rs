@@ -84,17 +84,18 @@ chain input policy drop {
 ";
     let engine = engine(&folder, rules).expect("the rules are right");
     let generation = engine.generation();
-    let edge = generation.ruleset("edge").expect("it is configured");
+    let edge = generation.ruleset("edge").expect("it is configured").edition();
     let addresses = ["192.0.2.7", "198.51.100.7", "203.0.113.7", "192.0.1.255", "192.0.3.0"];
     let addresses = addresses.map(|text| text.parse::<IpAddr>().expect("an address"));
     let mut lines = std::collections::BTreeSet::new();
     for source in addresses {
         for destination in addresses {
             let packet = Packet { source, destination, ..Packet::default() };
-            let found = edge.find(&packet, engine.prefix_sets());
-            assert_eq!(edge.find_batch(&[packet; 3], engine.prefix_sets()), vec![found.clone(); 3]);
+            let found = edge.find(&packet, 0, engine.prefix_sets());
+            let together = edge.find_batch(&[packet; 3], &[0; 3], engine.prefix_sets());
+            assert!(together.iter().all(|other| *other == found), "{together:?}, {found:?}");
             let why = edge.explain(&packet, engine.prefix_sets());
-            let line = found.rule.map(|rule| edge.ruleset.rule(rule).origin.line);
+            let line = found.rule.and_then(|rule| Some(edge.rule(rule)?.origin.line));
             let expected =
                 line.map_or("by the policy".to_owned(), |line| format!("edge.rules:{line}"));
             let first = why.lines().next().expect("a line");

@@ -156,6 +156,40 @@ fn lists_of_every_length_in_one_neighbourhood_answer_as_a_scan_does() {
 }
 
 #[test]
+fn members_alone_answer_as_a_scan_does_where_whole_upper_halves_are_of_one_answer() {
+    let mut random = Random(6);
+    for count in [0, 1, 40, 400] {
+        let around = (0..count).map(|_| v4_prefix(random.next() as u32, 12 + random.below(21)));
+        let mut blocks: Vec<(Block, u32)> = around.map(|block| (block, 1)).collect();
+        // Networks that begin or end exactly where an upper half does.
+        for at in [0, 1 << 16, 0xfffe_0000, u32::MAX, 0xffff_0000, 0x0a00_ffff] {
+            blocks.push((Block::from_ends(v4(at), v4(at | 0xff)).expect("upwards"), 1));
+        }
+        check_against_scan(&blocks, &mut random, 5_003);
+    }
+}
+
+#[test]
+fn crowded_and_empty_stretches_of_a_table_answer_as_the_live_map_does() {
+    // Blocks of every number of answers, and so with every padding before them.
+    let mut random = Random(7);
+    for widest in [30_000, 1 << 20] {
+        let mut map = PrefixMap::new();
+        for upper in 0..200_u32 {
+            for _ in 0..upper {
+                let address = (upper * 3) << 16 | random.below(1 << 16) as u32;
+                let length = if random.below(40) == 0 { 29 } else { 22 + random.below(3) as u8 };
+                let prefix = Prefix::new(v4(address), length).expect("a length");
+                map.insert(prefix, 1 + random.below(widest) as u32);
+            }
+        }
+        let near = |n: u32| (n % 600) << 16 | n.wrapping_mul(0x9e37_79b9) >> 16;
+        let fours: Vec<u32> = (0..200_000).map(near).collect();
+        check_against_map(&map, &fours, &[]);
+    }
+}
+
+#[test]
 fn whole_families_and_the_last_addresses_can_be_members() {
     let blocks: Vec<(Block, u32)> =
         ["0.0.0.0/0", "255.255.255.255", "0.0.0.0", "::/0", "::", "::1"]

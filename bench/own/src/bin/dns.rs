@@ -197,7 +197,7 @@ fn measure(what: &str, names: u64, rounds: usize) {
         let mut best = [f64::MAX; 2];
         for _ in 0..rounds {
             let mut sum = 0;
-            let mut time = |work: &mut dyn FnMut()| {
+            let time = |work: &mut dyn FnMut()| {
                 // Small sets are gone through again, so that every measurement takes long enough.
                 let times = (QUERIES as usize / queries.len()).max(1);
                 let before = thread_cpu_nanoseconds().expect("the thread has a clock");

@@ -209,7 +209,7 @@ fn changes(seconds: f64) {
         }
         is_done.store(true, Ordering::Relaxed);
     });
-    assert_eq!(sets.read("s", |set| set.len()), Some(MEMBERS));
+    assert_eq!(sets.read("s", whered_engine::ip::LayeredSet::len), Some(MEMBERS));
 }
 
 /// One command of removals and one of additions; each is seen at once.

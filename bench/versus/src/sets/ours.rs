@@ -2,7 +2,7 @@
 //!
 //! Not for timing. Batches are of at most 64 addresses in arrival order, as the bars want it.
 
-use super::rounds::{Engine, weighed};
+use super::rounds::{Engine, weighed, weighed_group};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::rc::Rc;
 use whered_bench::sets::{Prefix4, Prefix6};
@@ -37,9 +37,7 @@ pub(crate) fn compiled4(
         for (group, addresses) in addresses.chunks(BATCH).enumerate() {
             let found = &mut found[..addresses.len()];
             set.lookup4_batch(addresses, found);
-            for (place, answer) in found.iter().enumerate() {
-                sum = weighed(sum, group * BATCH + place, *answer);
-            }
+            sum = weighed_group(sum, group * BATCH, found);
         }
         sum
     });
@@ -66,9 +64,7 @@ pub(crate) fn compiled6(prefixes: &[(Prefix6, u32)]) -> (Vec<Engine<[u8; 16]>>, 
             }
             let found = &mut found[..addresses.len()];
             set.lookup6_batch(&numbers[..addresses.len()], found);
-            for (place, answer) in found.iter().enumerate() {
-                sum = weighed(sum, group * BATCH + place, *answer);
-            }
+            sum = weighed_group(sum, group * BATCH, found);
         }
         sum
     });

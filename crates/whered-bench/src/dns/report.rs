@@ -1,4 +1,6 @@
 //! The result as text, Markdown and JSON.
+//!
+//! Not for: what is measured (`mod.rs`), or the bars against rivals, which `bench/versus` adds.
 
 use std::fmt::Write;
 

@@ -5,7 +5,7 @@
 //!
 //! ```text
 //! blocks, smallest wins ──► elementary intervals ──┬─ IPv4 ──► wide tree, halves, or rank by /24
-//!  (prefixes and ranges)                           └─ IPv6 ──► wide tree, or cells by leading bits
+//!  (prefixes and ranges)                           └─ IPv6 ──► wide tree, steps, or cells by bits
 //! ```
 //!
 //! Which of the IPv4 forms it is follows from the data alone; [`CompiledSet::explain`] says which
@@ -21,6 +21,7 @@ use super::Block;
 use super::halves::Halves4;
 use super::intervals::{ANSWER_MAX, Intervals4, Intervals6};
 use super::rank::{self, Rank4};
+use super::steps::{self, Steps6};
 use super::sweep::{Intervals, NOTHING, Span};
 use super::wide_tree::LANES;
 use crate::simd::{Compare, Scalar, WidePath, wide_path};
@@ -33,6 +34,10 @@ const HALVES_INTERVALS_MIN: usize = 17 * 16;
 const RANK_INTERVALS_MIN: usize = 1 << 18;
 /// At most one interval in so many may lie inside a /24 for the bit map.
 const RANK_DEEP_SHARE: usize = 8;
+/// From how many intervals of IPv6 on steps of 16 bits pay: below, a tree of three levels is near.
+const STEPS_INTERVALS_MIN: usize = 8 * 81;
+/// At most one interval in so many may begin inside a /48 for them.
+const STEPS_DEEP_SHARE: usize = 8;
 
 /// Blocks of addresses compiled into the form that suits them; of the blocks that hold an address
 /// the smallest one answers, with a number that the caller gave it.
@@ -52,7 +57,7 @@ const RANK_DEEP_SHARE: usize = 8;
 /// ```
 pub struct CompiledSet {
     ipv4: Ipv4Form,
-    ipv6: Intervals6,
+    ipv6: Ipv6Form,
     blocks: usize,
     /// Why IPv4 has its form.
     reason: String,
@@ -63,6 +68,11 @@ enum Ipv4Form {
     Intervals(Intervals4),
     Halves(Halves4),
     Rank(Rank4),
+}
+
+enum Ipv6Form {
+    Intervals(Intervals6),
+    Steps(Steps6),
 }
 
 /// The form of the IPv4 part of a [`CompiledSet`].
@@ -143,7 +153,7 @@ impl CompiledSet {
     pub(crate) fn of_spans(form: Option<CompiledForm>, spans: Spans) -> CompiledSet {
         let blocks = spans.ipv4.len() + spans.ipv6.len();
         let ipv4 = Intervals::of(spans.ipv4);
-        let ipv6 = Intervals6::build(&Intervals::of(spans.ipv6));
+        let ipv6 = Ipv6Form::build(&Intervals::of(spans.ipv6));
         let (suited, mut reason) = suited_form(&ipv4);
         let form = form.unwrap_or(suited);
         if form != suited {
@@ -219,14 +229,17 @@ impl CompiledSet {
                 form.memory_bytes()
             ),
         };
-        let form = &self.ipv6;
-        format!(
-            "IPv4: {ipv4}\nIPv6: {} intervals in {}, {} lists below /64, {path}, {} bytes",
-            form.len(),
-            form.ways(),
-            form.deep_len(),
-            form.memory_bytes()
-        )
+        let (count, ways, lists) = match &self.ipv6 {
+            Ipv6Form::Intervals(form) => {
+                (form.len(), form.ways(), format!("{} lists below /64", form.deep_len()))
+            }
+            Ipv6Form::Steps(form) => {
+                let ways = "steps of 16 bits".to_owned();
+                (form.len(), ways, format!("{} lists below /48", form.deep_len()))
+            }
+        };
+        let bytes = self.ipv6.memory_bytes();
+        format!("IPv4: {ipv4}\nIPv6: {count} intervals in {ways}, {lists}, {path}, {bytes} bytes")
     }
 
     /// The number of the smallest block that holds the address.
@@ -244,6 +257,12 @@ impl CompiledSet {
     #[inline]
     #[must_use]
     pub fn lookup4(&self, address: u32) -> u32 {
+        // Before the choice of a path, since most addresses of most lists end here.
+        if let Ipv4Form::Halves(form) = &self.ipv4
+            && let Some(answer) = form.told(address)
+        {
+            return answer;
+        }
         match self.path {
             #[cfg(target_arch = "x86_64")]
             // SAFETY: the token says that the instructions are there.
@@ -279,6 +298,12 @@ impl CompiledSet {
     pub fn lookup4_batch(&self, addresses: &[u32], found: &mut [u32]) {
         assert_eq!(addresses.len(), found.len(), "one answer an address");
         match self.path {
+            // Compilers for AVX-512 gather what `told` says, which takes longer than loads.
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: the token says that the instructions are there, and those of AVX2 with them.
+            WidePath::Avx512(processor) if self.is_told() => unsafe {
+                self.answers4_avx2(processor.avx2(), addresses, found);
+            },
             #[cfg(target_arch = "x86_64")]
             // SAFETY: the token says that the instructions are there.
             WidePath::Avx512(processor) => unsafe {
@@ -312,6 +337,12 @@ impl CompiledSet {
         }
     }
 
+    /// Whether most upper halves tell the answer.
+    #[cfg(target_arch = "x86_64")]
+    fn is_told(&self) -> bool {
+        matches!(&self.ipv4, Ipv4Form::Halves(form) if form.is_told())
+    }
+
     #[inline(always)]
     fn answer4(&self, processor: impl Compare, address: u32) -> u32 {
         match &self.ipv4 {
@@ -336,6 +367,41 @@ impl CompiledSet {
     fn answers6(&self, processor: impl Compare, addresses: &[u128], found: &mut [u32]) {
         for (addresses, found) in addresses.chunks(LANES).zip(found.chunks_mut(LANES)) {
             self.ipv6.answers(processor, addresses, found);
+        }
+    }
+}
+
+impl Ipv6Form {
+    fn build(intervals: &Intervals<u128>) -> Ipv6Form {
+        let count = intervals.0.len();
+        let is_routing_like = steps::deep_len(intervals) <= count / STEPS_DEEP_SHARE;
+        if count >= STEPS_INTERVALS_MIN && is_routing_like {
+            Ipv6Form::Steps(Steps6::build(intervals))
+        } else {
+            Ipv6Form::Intervals(Intervals6::build(intervals))
+        }
+    }
+
+    fn memory_bytes(&self) -> usize {
+        match self {
+            Ipv6Form::Intervals(form) => form.memory_bytes(),
+            Ipv6Form::Steps(form) => form.memory_bytes(),
+        }
+    }
+
+    #[inline(always)]
+    fn answer(&self, processor: impl Compare, address: u128) -> u32 {
+        match self {
+            Ipv6Form::Intervals(form) => form.answer(processor, address),
+            Ipv6Form::Steps(form) => form.answer(processor, address),
+        }
+    }
+
+    #[inline(always)]
+    fn answers(&self, processor: impl Compare, addresses: &[u128], found: &mut [u32]) {
+        match self {
+            Ipv6Form::Intervals(form) => form.answers(processor, addresses, found),
+            Ipv6Form::Steps(form) => form.answers(processor, addresses, found),
         }
     }
 }

@@ -10,6 +10,7 @@
 mod block;
 mod cells;
 mod compiled;
+mod displaced;
 mod formats;
 mod halves;
 mod intervals;
@@ -17,6 +18,7 @@ mod live;
 mod live_members;
 mod ranges;
 mod rank;
+mod steps;
 mod sweep;
 mod wide_tree;
 

@@ -176,13 +176,17 @@ impl Rank4 {
         self.bounds[list as usize] as usize..self.bounds[list as usize + 1] as usize
     }
 
-    /// The answers of at most [`LANES`] addresses, in two stages of reads that do not wait for each
-    /// other.
+    /// The answers of at most [`LANES`] addresses, in three stages: each asks for the lines that the
+    /// next one reads, so that none of them waits for another's.
     #[inline(always)]
     pub(super) fn answers(&self, addresses: &[u32], found: &mut [u32]) {
+        for address in addresses {
+            self.blocks.prefetch((address >> 14) as usize);
+        }
         let mut places = [0_u32; LANES];
         for (place, address) in places.iter_mut().zip(addresses) {
             *place = self.place(*address) as u32;
+            self.answers.warm(*place as usize);
         }
         let places = &places[..addresses.len().min(LANES)];
         let mut any_deep = 0;

@@ -77,8 +77,10 @@ pub(super) fn open(path: &Path, state: State) -> Result<Opened, Failure> {
 fn head(stream: &mut Stream) -> io::Result<Vec<u8>> {
     let mut head = vec![0; HEAD_BYTES];
     let mut filled = 0;
-    while filled < 4 {
-        let Some(room) = head.get_mut(filled..) else { break };
+    // A text tells its kind in its first line.
+    let tells = |head: &[u8]| head.len() >= 4 && (head.contains(&b'\n') || head.contains(&0));
+    while !tells(&head[..filled]) {
+        let Some(room) = head.get_mut(filled..).filter(|room| !room.is_empty()) else { break };
         match stream.read(room) {
             Ok(0) => break,
             Ok(count) => filled += count,

@@ -23,7 +23,7 @@ use std::sync::Arc;
 use whered_engine::rules::Packet;
 use whered_engine::rules::classify::{self, Field};
 use whered_engine::{
-    DatabaseSource, Engine as Data, EngineOptions, Generation, NamedRuleset, RulesetSource, Setup,
+    DatabaseSource, Edition, Engine as Data, EngineOptions, Generation, RulesetSource, Setup,
 };
 
 /// Packets of a batch.
@@ -55,9 +55,10 @@ pub(super) fn measure(
     let mut facts = Vec::new();
     for name in ["without", "with"] {
         let ruleset = generation.ruleset(name).ok_or("the ruleset is not there")?;
-        check_by_walk(&data, ruleset, &packets)?;
-        engines.extend(ours(&data, ruleset, &packets));
-        let info = ruleset.matcher().info(whered_engine::rules::Family::Ipv4);
+        let edition = ruleset.edition();
+        check_by_walk(&data, &edition, &packets)?;
+        engines.extend(ours(&data, name, &edition, &packets));
+        let info = edition.plan(whered_engine::rules::Family::Ipv4);
         let _ = write!(note, "{name}: {info}\n\n");
         facts.push((format!("{name}: seconds"), ruleset.compile_time.as_secs_f64()));
     }
@@ -106,7 +107,7 @@ fn compiled(
     let file = |name: &str, conditions: &[String]| {
         let path = scratch.join(format!("{name}.rules"));
         fs::write(&path, text_of(rules, conditions)).map_err(|error| error.to_string())?;
-        Ok::<_, String>(RulesetSource { name: name.to_owned(), path })
+        Ok::<_, String>(RulesetSource::new(name, path))
     };
     let data = open(vec![file("without", &[])?, file("with", &conditions)?])?;
     let generation = data.generation();
@@ -191,22 +192,12 @@ fn whole(packet: &classify::Packet) -> Packet<'static> {
     }
 }
 
-fn check_by_walk(
-    data: &Data,
-    ruleset: &NamedRuleset,
-    packets: &[Packet<'_>],
-) -> Result<(), String> {
+fn check_by_walk(data: &Data, edition: &Edition, packets: &[Packet<'_>]) -> Result<(), String> {
     for packet in &packets[..WALKED.min(packets.len())] {
-        let outcome = ruleset.find(packet, data.prefix_sets());
-        let why = ruleset.explain(packet, data.prefix_sets());
-        let expected = match outcome.rule {
-            Some(rule) => format!(
-                "{}:{}",
-                ruleset.source.path.display(),
-                ruleset.ruleset.rule(rule).origin.line
-            ),
-            None => "the policy".to_owned(),
-        };
+        let outcome = edition.find(packet, 0, data.prefix_sets());
+        let why = edition.explain(packet, data.prefix_sets());
+        let rule = outcome.rule.and_then(|number| edition.rule(number));
+        let expected = rule.map_or("the policy".to_owned(), |rule| rule.origin.to_string());
         let first = why.lines().next().unwrap_or_default();
         if !first.ends_with(&expected) {
             return Err(format!("{packet:?}: the matcher says {expected}, the walk {first}"));
@@ -218,18 +209,18 @@ fn check_by_walk(
 /// Batches and single calls through the engine.
 fn ours<'a>(
     data: &'a Data,
-    ruleset: &Arc<NamedRuleset>,
+    name: &str,
+    edition: &Arc<Edition>,
     packets: &'a [Packet<'a>],
 ) -> Vec<Engine<'a>> {
-    let bytes = ruleset.matcher().memory_bytes();
-    let (in_batches, singly) = (Arc::clone(ruleset), Arc::clone(ruleset));
-    let number =
-        |rule: Option<whered_engine::rules::RuleId>| rule.map_or(0, |rule| rule.index() as u32 + 1);
-    let name = &ruleset.name;
+    let bytes = edition.memory_bytes();
+    let (in_batches, singly) = (Arc::clone(edition), Arc::clone(edition));
+    // Rules are numbered from one on.
+    let number = |rule: Option<u32>| rule.unwrap_or(0);
     let batch = Engine::new(format!("{name} places, batch"), bytes, move |part: Range<usize>| {
         let mut sum = 0;
         for (group, packets) in packets[part].chunks(BATCH).enumerate() {
-            let outcomes = in_batches.find_batch(packets, data.prefix_sets());
+            let outcomes = in_batches.find_batch(packets, &[0; BATCH], data.prefix_sets());
             for (place, outcome) in outcomes.iter().enumerate() {
                 sum = weighed(sum, group * BATCH + place, number(outcome.rule));
             }
@@ -239,7 +230,7 @@ fn ours<'a>(
     let single = Engine::new(format!("{name} places, single"), bytes, move |part: Range<usize>| {
         let each = packets[part].iter().enumerate();
         each.fold(0, |sum, (place, packet)| {
-            weighed(sum, place, number(singly.find(packet, data.prefix_sets()).rule))
+            weighed(sum, place, number(singly.find(packet, 0, data.prefix_sets()).rule))
         })
     });
     vec![batch, single]
