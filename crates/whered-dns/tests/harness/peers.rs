@@ -1,5 +1,6 @@
 //! NSD and Knot as processes of this test, what a reply says, and where we differ on purpose.
 #![allow(unreachable_pub, reason = "each test program uses a part")]
+#![allow(clippy::disallowed_methods, reason = "other programs tell nobody that they are ready")]
 
 use std::fmt;
 use std::fs;
@@ -231,6 +232,9 @@ pub enum Seen {
     Rubbish(Vec<u8>),
 }
 
+/// Its code and its data.
+type EdnsOption = (u16, Vec<u8>);
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Said {
     pub rcode: Rcode,
@@ -240,7 +244,7 @@ pub struct Said {
     pub authorities: Vec<Record>,
     pub additionals: Vec<Record>,
     /// Version, DO and the options.
-    pub edns: Option<(u8, bool, Vec<(u16, Vec<u8>)>)>,
+    pub edns: Option<(u8, bool, Vec<EdnsOption>)>,
 }
 
 impl Seen {
@@ -287,7 +291,7 @@ impl Seen {
 }
 
 /// Both explain some codes (RFC 8914), in words and numbers that differ; we explain none.
-fn without_extended_error(options: &[(u16, Vec<u8>)]) -> Vec<(u16, Vec<u8>)> {
+fn without_extended_error(options: &[EdnsOption]) -> Vec<EdnsOption> {
     const OPTION_EXTENDED_ERROR: u16 = 15;
     options.iter().filter(|(code, _)| *code != OPTION_EXTENDED_ERROR).cloned().collect()
 }
