@@ -14,7 +14,8 @@ use std::sync::LazyLock;
 use libfuzzer_sys::fuzz_target;
 use whered_dns::message::Message;
 use whered_dns::{
-    Answer, Choice, Client, Context, Name, Outcome, Pool, Transport, Zone, Zones, answer,
+    Answer, Choice, Client, Context, CookieSecrets, Name, Outcome, Pool, Transport, Zone, Zones,
+    answer,
 };
 
 const COM: &[u8] = include_bytes!("../../crates/whered-dns/tests/data/example.com.zone");
@@ -55,6 +56,8 @@ fn zone(origin: &str, text: &[u8]) -> Zone {
     Zone::from_master_file(&name(origin), text, &mut |_| Err("none".into())).expect("a zone")
 }
 
+static COOKIES: LazyLock<CookieSecrets> = LazyLock::new(|| CookieSecrets::new([7; 16]));
+
 fuzz_target!(|input: &[u8]| {
     let Some((&[switches, scope_length_bits, high, low], query)) = input.split_first_chunk() else {
         return;
@@ -70,7 +73,14 @@ fuzz_target!(|input: &[u8]| {
     let udp_size_max = u16::from_be_bytes([high, low]);
 
     let ask = |transport: Transport, limit: usize| {
-        let context = Context { udp_size_max, server_id, ..Context::new(transport, source) };
+        let context = Context {
+            udp_size_max,
+            server_id,
+            version: b"fuzzed",
+            cookies: Some(&COOKIES),
+            now_seconds: 1_800_000_000,
+            ..Context::new(transport, source)
+        };
         let mut calls = 0;
         let mut choose = |_: usize, client: &Client| {
             calls += 1;

@@ -15,7 +15,8 @@
 //! ```
 //!
 //! Choices made here: ANY is answered by one HINFO (RFC 8482, 4.2), or by the CNAME; transfers are
-//! REFUSED; of the classes, IN is served and CHAOS for the server's own names, the rest is REFUSED;
+//! REFUSED (AXFR, which datagrams do not have, is NOTIMP there); of the classes, IN is served, for
+//! ANY too, and CHAOS for the server's own names, the rest is REFUSED;
 //! an alias chain is followed inside the served zones for [`CHAIN_LENGTH_MAX`] links and ends where
 //! it meets a name again; the response code is that of the chain's end (RFC 6604), AA is that of
 //! its beginning. A DNAME gives a CNAME with its own TTL, or YXDOMAIN. Answers are minimal: the
@@ -43,6 +44,7 @@ pub const CHAIN_LENGTH_MAX: usize = 16;
 const UDP_SIZE_MIN: usize = 512;
 const CLASS_IN: u16 = 1;
 const CLASS_CHAOS: u16 = 3;
+const CLASS_ANY: u16 = 255;
 
 /// The client for whom a pool's answer is chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -126,7 +128,8 @@ pub enum Outcome {
         /// The query had a cookie that this server had given to its source: no spoofed address.
         has_cookie: bool,
     },
-    /// Nothing is to be sent: the bytes are too few for a header, or are a response themselves.
+    /// Nothing is to be sent: the bytes are too few for a header or a question, or are a response
+    /// themselves.
     Silent,
 }
 
@@ -200,14 +203,7 @@ pub(crate) fn answer_request(
     if request.header.is_response() {
         return (0, Outcome::Silent);
     }
-    let mut options = Options { server_id: context.server_id, cookie: None };
-    let mut has_cookie = false;
-    if let (Some(secrets), Some(cookie)) =
-        (context.cookies, request.edns.as_ref().and_then(|edns| edns.cookie))
-    {
-        let (good, option) = secrets.answer(cookie, context.source, context.now_seconds);
-        (has_cookie, options.cookie) = (good, Some(option));
-    }
+    let (options, has_cookie) = options(request, context);
     let writer = Reply::begin(room, request, options, size_max(request, context));
     let mut resolver = Resolver {
         zones,
@@ -229,6 +225,34 @@ pub(crate) fn answer_request(
     let size = reply.finish(rcode, authoritative, scope_length_bits);
     let question_type = request.question.as_ref().map(|question| question.record_type);
     (size, Outcome::Answered { rcode, question_type, pool, zone, has_cookie })
+}
+
+/// What the reply's OPT says, and whether the client showed a good cookie.
+#[inline]
+fn options<'a>(request: &Request<'_>, context: &Context<'a>) -> (Options<'a>, bool) {
+    let mut options = Options { server_id: context.server_id, cookie: None };
+    let cookie = request.edns.as_ref().and_then(|edns| edns.cookie);
+    let (Some(secrets), Some(cookie)) = (context.cookies, cookie) else {
+        return (options, false);
+    };
+    let (is_good, option) = secrets.answer(cookie, context.source, context.now_seconds);
+    options.cookie = Some(option);
+    (options, is_good)
+}
+
+/// The reply that says nothing but to ask again by TCP, or with the cookie that it gives. Gives its
+/// size.
+#[cold]
+pub(crate) fn answer_truncated(
+    request: &Request<'_>,
+    context: &Context<'_>,
+    rcode: Rcode,
+    room: &mut [u8],
+) -> usize {
+    let (options, _) = options(request, context);
+    let mut reply = Reply::begin(room, request, options, size_max(request, context));
+    reply.truncate();
+    reply.finish(rcode, false, 0)
 }
 
 /// The state of one answer.
@@ -412,7 +436,7 @@ impl<'a> Resolver<'a, '_> {
                 }
             }
             if node.has(HAS_DNAME) && !located.is_exact {
-                return self.redirect(located, node, name, spot);
+                return self.redirect(located, node, name, spot, question_type);
             }
         }
         if located.is_exact {
@@ -533,7 +557,8 @@ impl<'a> Resolver<'a, '_> {
         Step::Follow(target)
     }
 
-    /// Puts a DNAME and the CNAME that it makes of the name (RFC 6672, 3.1).
+    /// Puts a DNAME and the CNAME that it makes of the name (RFC 6672, 3.1), which is what a
+    /// question for CNAME asked for.
     #[cold]
     fn redirect(
         &mut self,
@@ -541,6 +566,7 @@ impl<'a> Resolver<'a, '_> {
         node: &Node<'_>,
         name: &LowerName,
         spot: Spot,
+        question_type: RecordType,
     ) -> Step {
         let Some(rrset) = node.rrset(RecordType::DNAME) else {
             return Step::Done(Rcode::SERVFAIL);
@@ -566,11 +592,11 @@ impl<'a> Resolver<'a, '_> {
         let wire = target.wire.get(..target.length).unwrap_or_default();
         let ttl_seconds = rrset.ttl_seconds();
         match self.reply.put_record(RecordType::CNAME, ttl_seconds, spot.name, wire) {
-            Some(start) => {
+            Some(start) if question_type != RecordType::CNAME => {
                 target.at = start + RECORD_HEAD_SIZE;
                 Step::Follow(target)
             }
-            None => Step::Done(Rcode::NOERROR),
+            _ => Step::Done(Rcode::NOERROR),
         }
     }
 
@@ -612,9 +638,11 @@ impl<'a> Resolver<'a, '_> {
     #[inline]
     fn refuse(&mut self, question: &Question<'_>, name: &LowerName) -> Option<Rcode> {
         match (question.class, question.record_type) {
-            (_, RecordType::OPT | RecordType::TSIG | RecordType::TKEY) => Some(Rcode::FORMERR),
+            (_, RecordType::AXFR) if self.context.transport == Transport::Udp => {
+                Some(Rcode::NOTIMP)
+            }
             (_, RecordType::AXFR | RecordType::IXFR) => Some(Rcode::REFUSED),
-            (CLASS_IN, _) => None,
+            (CLASS_IN | CLASS_ANY, _) => None,
             (CLASS_CHAOS, _) => Some(self.chaos(question, name)),
             _ => Some(Rcode::REFUSED),
         }
@@ -641,7 +669,6 @@ impl<'a> Resolver<'a, '_> {
         *length = text.len() as u8;
         let data = data.get(..=text.len()).unwrap_or_default();
         self.reply.put_chaos(data);
-        self.authoritative = true;
         Rcode::NOERROR
     }
 }

@@ -15,10 +15,10 @@
 
 use std::net::IpAddr;
 
-use crate::answer::{Choice, Client, Context, Outcome, answer_request};
+use crate::answer::{Choice, Client, Context, Outcome, answer_request, answer_truncated};
+use crate::code::Rcode;
 use crate::limit::{RateLimit, RateLimiter, Verdict};
 use crate::lower::LowerName;
-use crate::reply;
 use crate::request::Request;
 use crate::zone::{NodeRef, Zone};
 use crate::zones::Zones;
@@ -133,7 +133,7 @@ pub fn answer_batch(
         let items = queries.iter().zip(&requests).zip(&mut workspace.names);
         for (index, ((query, request), name)) in items.enumerate() {
             let index = first + index;
-            if !request.has_header {
+            if !request.is_answerable {
                 out.answered(index, 0, Outcome::Silent);
                 continue;
             }
@@ -149,8 +149,11 @@ pub fn answer_batch(
                     Verdict::Send => {}
                     Verdict::Drop => size = 0,
                     Verdict::Slip => {
-                        let question = request.question.map_or(0, |question| question.bytes.len());
-                        size = reply::truncate(room, question);
+                        let rcode = match outcome {
+                            Outcome::Answered { rcode, .. } => rcode,
+                            Outcome::Silent => Rcode::NOERROR,
+                        };
+                        size = answer_truncated(request, &context, rcode, room);
                     }
                 }
             }

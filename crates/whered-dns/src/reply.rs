@@ -118,6 +118,11 @@ impl<'r, 'q> Reply<'r, 'q> {
         }
     }
 
+    /// Sets TC: nothing follows but OPT.
+    pub(crate) fn truncate(&mut self) {
+        self.truncated = true;
+    }
+
     /// Appends an rrset. Gives where its wire begins; none when it did not fit, now or before.
     #[inline]
     pub(crate) fn put(
@@ -273,16 +278,4 @@ fn adapt(wire: &mut [u8], rrset: &Rrset<'_>, names: Names, start: usize) {
 #[inline]
 fn pointer(target: usize) -> [u8; 2] {
     (0xc000 | target as u16).to_be_bytes()
-}
-
-/// Turns a whole reply into one that says nothing but to ask again by TCP. Gives its new size.
-pub(crate) fn truncate(reply: &mut [u8], question_size: usize) -> usize {
-    let [_, _, flags, _, _, _, counts @ ..] = reply else {
-        return 0;
-    };
-    *flags |= 2;
-    for byte in counts.iter_mut().take(6) {
-        *byte = 0;
-    }
-    HEADER_SIZE + question_size
 }

@@ -9,7 +9,7 @@
 //! qd an ns ar                                                   [code u16 | length u16 | data] ...
 //! ```
 //!
-//! Bytes behind the last record are ignored. Cost: linear in the query, no allocation.
+//! Bytes behind the last record are a fault. Cost: linear in the query, no allocation.
 #![deny(clippy::indexing_slicing)]
 
 use crate::code::{Rcode, RecordType};
@@ -33,9 +33,14 @@ impl Header {
         self.flags & 0x8000 != 0
     }
 
-    /// The reply's flags: response, the query's opcode, RD and CD.
+    fn is_query(self) -> bool {
+        self.flags & 0x7800 == 0
+    }
+
+    /// The reply's flags: response, the query's opcode and RD. CD is a matter of resolvers
+    /// (RFC 4035, 3.1.6).
     pub(crate) fn reply_flags(self) -> u16 {
-        0x8000 | (self.flags & 0x7910)
+        0x8000 | (self.flags & 0x7900)
     }
 }
 
@@ -68,7 +73,8 @@ pub(crate) struct Request<'q> {
     pub(crate) edns: Option<Edns<'q>>,
     /// What the reply says of a query that cannot be answered.
     pub(crate) fault: Option<Rcode>,
-    pub(crate) has_header: bool,
+    /// Without it nothing is to be sent.
+    pub(crate) is_answerable: bool,
 }
 
 impl<'q> Request<'q> {
@@ -78,11 +84,12 @@ impl<'q> Request<'q> {
         question: None,
         edns: None,
         fault: None,
-        has_header: false,
+        is_answerable: false,
     };
 
     /// Reads a query into an empty request, and its question's name into `name` for lookups. False
-    /// when it has no readable header. With a fault the reply is an error.
+    /// when nothing is to be sent: there is no header, or neither a question that can be read nor
+    /// the opcode of queries. With a fault the reply is an error.
     #[inline]
     pub(crate) fn read(&mut self, query: &'q [u8], name: &mut LowerName) -> bool {
         let Some((head, rest)) = query.split_first_chunk::<HEADER_SIZE>() else {
@@ -93,41 +100,57 @@ impl<'q> Request<'q> {
         self.header.id = u16::from_be_bytes([i0, i1]);
         self.header.flags = u16::from_be_bytes([f0, f1]);
         self.header.counts = words.map(u16::from_be_bytes);
-        self.has_header = true;
-        self.fault = self.read_body(&mut Bytes { rest }, name).err();
-        true
+        let [question_count, ..] = self.header.counts;
+        let mut bytes = Bytes { rest };
+        if question_count == 1 {
+            self.question = Question::read(&mut bytes, name);
+        }
+        self.is_answerable = self.question.is_some() || self.header.is_query();
+        if self.is_answerable {
+            self.fault = self.read_rest(&mut bytes).err();
+        }
+        self.is_answerable
     }
 
-    fn read_body(&mut self, bytes: &mut Bytes<'q>, name: &mut LowerName) -> Result<(), Rcode> {
-        let [question_count, answer_count, authority_count, additional_count] = self.header.counts;
-        let is_query = self.header.flags & 0x7800 == 0;
-        if question_count == 1 {
-            self.question = Question::read(bytes, name);
-        }
-        if !is_query {
-            return Err(Rcode::NOTIMP);
-        }
+    /// Reads what follows the question.
+    #[inline]
+    fn read_rest(&mut self, bytes: &mut Bytes<'q>) -> Result<(), Rcode> {
+        let [_, answer_count, authority_count, additional_count] = self.header.counts;
         let question = self.question.as_ref().ok_or(Rcode::FORMERR)?;
+        let is_query = self.header.is_query();
         // Only an incremental transfer says something in the authority section (RFC 1995, 3).
         let authority_may_be = question.record_type == RecordType::IXFR;
-        if answer_count != 0 || (authority_count != 0 && !authority_may_be) {
+        if is_query && (answer_count != 0 || (authority_count != 0 && !authority_may_be)) {
             return Err(Rcode::FORMERR);
         }
-        for _ in 0..authority_count {
+        for _ in 0..u32::from(answer_count) + u32::from(authority_count) {
             Record::read(bytes).ok_or(Rcode::FORMERR)?;
         }
+        let verdict = self.read_additional(bytes, additional_count);
+        let Some(verdict) = verdict.filter(|_| bytes.rest.is_empty()) else {
+            // An OPT record in such company counts for nothing.
+            self.edns = None;
+            return Err(Rcode::FORMERR);
+        };
+        if is_query { verdict } else { Err(Rcode::NOTIMP) }
+    }
+
+    /// Reads the records of the additional section, of which OPT has a verdict. None when they are
+    /// no records or have more than one OPT.
+    #[inline]
+    fn read_additional(&mut self, bytes: &mut Bytes<'q>, count: u16) -> Option<Result<(), Rcode>> {
         let mut verdict = Ok(());
-        for _ in 0..additional_count {
-            let record = Record::read(bytes).ok_or(Rcode::FORMERR)?;
+        for _ in 0..count {
+            let record = Record::read(bytes)?;
             if record.record_type == RecordType::OPT.0 {
                 if self.edns.is_some() || !record.is_root {
-                    return Err(Rcode::FORMERR);
+                    return None;
                 }
                 let edns = self.edns.insert(Edns::new(&record));
                 verdict = edns.read(&record);
             }
         }
-        verdict
+        Some(verdict)
     }
 }
 

@@ -137,7 +137,7 @@ const DATA: &[Case] = &[
     Case {
         rcode: Rcode::REFUSED,
         authoritative: false,
-        ..found("transfers are REFUSED", "example.com", T::AXFR, &[])
+        ..found("transfers are REFUSED", "example.com", T::IXFR, &[])
     },
 ];
 
@@ -355,10 +355,10 @@ fn names_in_data_end_in_a_pointer_to_the_origin() {
 }
 
 #[test]
-fn id_rd_and_cd_are_copied_and_ra_is_clear() {
+fn id_and_rd_are_copied_and_cd_and_ra_are_clear() {
     let query = query("www.example.com", T::A).id(0xbeef).flags(0x0110).build();
     let message = ask(&zones(), &query, Transport::Udp).message;
-    assert_eq!((message.id, message.flags), (0xbeef, 0x8510));
+    assert_eq!((message.id, message.flags), (0xbeef, 0x8500));
 }
 
 #[test]
@@ -370,11 +370,20 @@ fn other_opcodes_are_not_implemented() {
 }
 
 #[test]
-fn classes_other_than_in_are_refused() {
-    for class in [2, 3, 4, 255] {
+fn classes_other_than_in_and_any_are_refused() {
+    for class in [2, 3, 4, 254] {
         let query = query("www.example.com", T::A).class(class).build();
         assert_eq!(ask(&zones(), &query, Transport::Udp).message.rcode(), Rcode::REFUSED);
     }
+    let query = query("www.example.com", T::A).class(255).build();
+    assert!(!ask(&zones(), &query, Transport::Udp).message.answers.is_empty());
+}
+
+#[test]
+fn full_transfers_are_refused_and_are_nothing_for_datagrams() {
+    let query = query("example.com", T::AXFR).build();
+    assert_eq!(ask(&zones(), &query, Transport::Udp).message.rcode(), Rcode::NOTIMP);
+    assert_eq!(ask(&zones(), &query, Transport::Tcp).message.rcode(), Rcode::REFUSED);
 }
 
 #[test]
@@ -395,6 +404,7 @@ fn what_cannot_be_read_is_a_format_error() {
     change("a label of a reserved kind", 12, 0x40);
     change("an owner at OPT", 33, 1);
     change("OPT data cut short", 43, 4);
+    change("bytes behind the last record", 11, 0);
     for length in 13..good.len() {
         cases.push(("cut short", good[..length].to_vec()));
     }
@@ -413,14 +423,16 @@ fn two_opts_are_a_format_error() {
     bytes[11] = 2;
     let message = ask(&zones(), &bytes, Transport::Udp).message;
     assert_eq!(message.rcode(), Rcode::FORMERR);
-    assert!(message.edns.is_some());
+    assert!(message.edns.is_none());
 }
 
 #[test]
 fn silence_for_what_is_no_query() {
     let context = whered_dns::Context::new(Transport::Udp, "192.0.2.1".parse().unwrap());
     let response = query("www.example.com", T::A).flags(0x8000).build();
-    for bytes in [&[][..], &[0; 11], &response] {
+    let mut update = query("www.example.com", T::A).flags(0x2800).build();
+    update.pop();
+    for bytes in [&[][..], &[0; 11], &response, &update] {
         let mut reply = vec![1];
         let mut choose = |_: usize, _: &whered_dns::Client| whered_dns::Choice {
             answer: None,

@@ -163,6 +163,15 @@ fn a_flood_from_one_network_is_cut_down_and_cookies_pass() {
     let known = query("www.example.com", RecordType::A).option(10, cookie).build();
     let replies = ask(&known);
     assert!(replies.iter().all(|reply| !reply.is_empty()), "no limit with a cookie");
+    // Who has none yet learns it from a truncated answer as well.
+    let replies = ask(&query("www.example.com", RecordType::A).option(10, &[9; 8]).build());
+    for slipped in replies.iter().filter(|reply| !reply.is_empty()) {
+        let message = Message::read(slipped).unwrap();
+        assert!(message.is_truncated() && message.answers.is_empty());
+        let options = message.edns.unwrap().options;
+        assert_eq!((options.len(), options[0].0, options[0].1.len()), (1, 10, 24));
+    }
+    assert!(replies.iter().any(|reply| !reply.is_empty()), "some slip");
     let broken = query("www.example.com", RecordType::A).option(10, &[9; 7]).build();
     let mut reply = Vec::new();
     answer(&zones, &broken, &context, &mut choose, &mut reply);
@@ -210,6 +219,8 @@ fn a_dname_moves_a_subtree() {
     assert_eq!(ask("old.example", RecordType::TXT).1.len(), 1, "the owner itself stays");
     assert_eq!(ask("old.example", RecordType::A).1.len(), 0);
     assert_eq!(ask("a.b.away.example", RecordType::A).1.len(), 2);
+    let (rcode, answers) = ask("y.old.example", RecordType::CNAME);
+    assert_eq!((rcode, answers.len()), (Rcode::NOERROR, 2), "the CNAME that was asked for");
     assert_eq!(ask("q.w.example", RecordType::A).1.len(), 4, "by way of an alias");
     let (rcode, answers) = ask("a.long-enough-to-be-too-much.long.example", RecordType::A);
     assert_eq!((rcode, answers.len()), (Rcode::YXDOMAIN, 1));

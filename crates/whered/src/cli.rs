@@ -13,6 +13,7 @@ pub(crate) use crate::rules::flags::{
     MatchArguments, RulesCheckArguments, RulesCommand, RulesConvertArguments,
     RulesExplainArguments, RulesTestArguments,
 };
+pub(crate) use crate::zone::flags::ZoneCommand;
 
 pub(crate) use crate::sync::SyncArguments;
 
@@ -43,6 +44,9 @@ pub(crate) enum Command {
     /// Check, test, explain and convert packet rules
     #[command(subcommand)]
     Rules(RulesCommand),
+    /// Check DNS zones
+    #[command(subcommand)]
+    Zone(ZoneCommand),
     /// Say which rule each packet of a capture or a list meets; exit code 2 if a line was no packet
     /// or the capture broke
     Match(MatchArguments),

@@ -22,13 +22,14 @@ mod rules;
 mod serve;
 mod sync;
 mod unpack;
+mod zone;
 
 use std::process::ExitCode;
 
 use clap::Parser;
 use clap::error::ErrorKind;
 
-use crate::cli::{BenchCommand, Cli, Command, DbCommand, ImportCommand, RulesCommand};
+use crate::cli::{BenchCommand, Cli, Command, DbCommand, ImportCommand, RulesCommand, ZoneCommand};
 use crate::outcome::{Failure, Outcome};
 
 #[global_allocator]
@@ -47,6 +48,7 @@ fn main() -> ExitCode {
         Command::Rules(RulesCommand::Test(arguments)) => rules::test(&arguments),
         Command::Rules(RulesCommand::Explain(arguments)) => rules::explain(&arguments),
         Command::Rules(RulesCommand::Convert(arguments)) => rules::convert(&arguments),
+        Command::Zone(ZoneCommand::Check(arguments)) => zone::check(&arguments),
         Command::Match(arguments) => rules::find(&arguments),
         Command::Sync(arguments) => sync::run(&arguments),
         Command::Check { file } => check::run(&file),

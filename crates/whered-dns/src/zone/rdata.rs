@@ -33,11 +33,24 @@ pub(crate) fn name_tokens(record_type: RecordType) -> &'static [usize] {
         2..=5 | 7..=9 | 12 | 39 | 47 => &[0],
         // SOA, MINFO, RP
         6 | 14 | 17 => &[0, 1],
-        // MX, AFSDB, RT, KX, SVCB, HTTPS
-        15 | 18 | 21 | 36 | 64 | 65 => &[1],
+        // MX, AFSDB, RT, KX, SVCB, HTTPS, LP
+        15 | 18 | 21 | 36 | 64 | 65 | 107 => &[1],
         33 => &[3],
         35 => &[5],
         _ => &[],
+    }
+}
+
+/// A type that `domain` reads and whose data have the same form; the type itself for most.
+fn same_form(record_type: RecordType) -> Rtype {
+    match record_type.0 {
+        // RP
+        17 => Rtype::MINFO,
+        // AFSDB, RT, KX, LP
+        18 | 21 | 36 | 107 => Rtype::MX,
+        // SPF
+        99 => Rtype::TXT,
+        other => Rtype::from_int(other),
     }
 }
 
@@ -124,7 +137,8 @@ impl DataReader {
     ) -> Result<Vec<u8>, DataError> {
         self.text.clear();
         self.starts.clear();
-        self.text.extend_from_slice(format!(". 0 IN TYPE{}", record_type.0).as_bytes());
+        let form = same_form(record_type);
+        self.text.extend_from_slice(format!(". 0 IN TYPE{}", form.to_int()).as_bytes());
         for (index, token) in tokens.iter().enumerate() {
             if token.spaced || index == 0 {
                 self.text.push(b' ');
@@ -144,7 +158,7 @@ impl DataReader {
         source.extend_from_slice(&self.text);
         let mut wire = Vec::new();
         match source.next_entry() {
-            Ok(Some(Entry::Record(record))) if record.rtype() == Rtype::from_int(record_type.0) => {
+            Ok(Some(Entry::Record(record))) if record.rtype() == form => {
                 record.data().compose_rdata(&mut wire).map_err(|_| DataError {
                     token: Some(0),
                     message: "data of more than 65535 bytes".into(),

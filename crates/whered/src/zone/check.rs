@@ -1,0 +1,85 @@
+//! `whered zone check`: what is wrong or odd in master files, with file, line and column.
+//!
+//! Not for: the reading itself (`whered-dns`).
+
+use std::fs;
+use std::io::{self, BufWriter, Read, Write};
+use std::path::Path;
+
+use whered_dns::{Name, Zone, ZoneError};
+
+use super::flags::ZoneCheckArguments;
+use crate::outcome::{Failure, Outcome, complain};
+
+/// Checks every file; mistakes go to standard error, oddities and sums to standard output.
+pub(crate) fn run(arguments: &ZoneCheckArguments) -> Result<Outcome, Failure> {
+    let mut out = BufWriter::new(io::stdout().lock());
+    let (mut odd, mut failed) = (false, false);
+    for path in &arguments.files {
+        match one(path, arguments.origin.as_deref()) {
+            Ok(zone) => {
+                for warning in zone.warnings() {
+                    writeln!(out, "{}", placed(path, warning))?;
+                }
+                odd |= !zone.warnings().is_empty();
+                let (origin, serial) = (zone.origin(), zone.serial());
+                let (records, names) = (zone.record_count(), zone.name_count());
+                writeln!(
+                    out,
+                    "{}: ok: {origin} serial {serial}, {records} records, {names} names",
+                    shown(path)
+                )?;
+            }
+            Err(message) => {
+                complain(&message);
+                failed = true;
+            }
+        }
+    }
+    out.flush()?;
+    Ok(match (failed, odd) {
+        (true, _) => Outcome::Failed,
+        (false, true) => Outcome::NotFound,
+        (false, false) => Outcome::Found,
+    })
+}
+
+fn one(path: &Path, origin: Option<&str>) -> Result<Zone, String> {
+    let name = origin.or_else(|| name_of(path)).ok_or_else(|| {
+        format!("{}: --origin is needed: the file's name is none of a zone", shown(path))
+    })?;
+    let origin: Name =
+        name.parse().map_err(|error| format!("{}: origin '{name}': {error}", shown(path)))?;
+    let text = if path == Path::new("-") {
+        let mut text = Vec::new();
+        io::stdin().lock().read_to_end(&mut text).map(|_| text)
+    } else {
+        fs::read(path)
+    };
+    let text = text.map_err(|error| format!("{}: {error}", shown(path)))?;
+    let folder = path.parent().unwrap_or(Path::new("."));
+    let mut include = |included: &str| {
+        let path = folder.join(included);
+        fs::read(&path).map_err(|error| format!("{}: {error}", path.display()))
+    };
+    Zone::from_master_file(&origin, &text, &mut include).map_err(|error| placed(path, &error))
+}
+
+/// `example.com` of `example.com.zone`.
+fn name_of(path: &Path) -> Option<&str> {
+    let name = path.file_name()?.to_str()?;
+    let name = name.strip_suffix(".zone").or_else(|| name.strip_suffix(".db")).unwrap_or(name);
+    (name != "-" && !name.is_empty()).then_some(name)
+}
+
+/// `file:line:column: found ...`; an included file is named in the place of the zone's own.
+fn placed(path: &Path, error: &ZoneError) -> String {
+    match error.file() {
+        Some(_) => error.to_string(),
+        None => format!("{}:{error}", shown(path)),
+    }
+}
+
+fn shown(path: &Path) -> String {
+    if path == Path::new("-") { "standard input".to_owned() } else { path.display().to_string() }
+}

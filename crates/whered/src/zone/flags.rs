@@ -1,0 +1,24 @@
+//! The flags of `whered zone`, defined once as all flags are.
+//!
+//! Not for doing anything.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+#[derive(Subcommand)]
+pub(crate) enum ZoneCommand {
+    /// Read master files as the server would; exit code 1 if anything is odd, 2 if anything is
+    /// wrong
+    Check(ZoneCheckArguments),
+}
+
+#[derive(Args)]
+pub(crate) struct ZoneCheckArguments {
+    /// Master files; - for standard input
+    #[arg(value_name = "FILE", required = true)]
+    pub(crate) files: Vec<PathBuf>,
+    /// The zone's name; without it, the file's name without .zone or .db at its end
+    #[arg(long, value_name = "NAME")]
+    pub(crate) origin: Option<String>,
+}

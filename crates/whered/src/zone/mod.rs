@@ -1,0 +1,8 @@
+//! `whered zone`: DNS zones on the command line.
+//!
+//! Not for: what master files mean (`whered-dns`); serving them.
+
+mod check;
+pub(crate) mod flags;
+
+pub(crate) use check::run as check;
