@@ -292,10 +292,9 @@ impl Rbldnsd {
         socket.connect(address).expect("an address");
         let rbldnsd = Rbldnsd { child, socket };
         let deadline = Instant::now() + Duration::from_secs(10);
-        while rbldnsd.ask(&query(ORIGIN, RecordType::SOA), Duration::from_millis(200)).is_none() {
+        while !is_served(address) {
             let log = || std::fs::read_to_string(folder.path().join("log"));
             assert!(Instant::now() < deadline, "no answer: {:?}", log());
-            std::thread::sleep(Duration::from_millis(50));
         }
         Some(rbldnsd)
     }
@@ -307,6 +306,15 @@ impl Rbldnsd {
         let size = self.socket.recv(&mut bytes).ok()?;
         Some(Message::read(&bytes[..size]).expect("a reply"))
     }
+}
+
+/// Whether an answer comes in time, to a socket of its own: a late one is for nobody. It is not
+/// connected, so that a port without a server is silence too, and waited for.
+fn is_served(address: SocketAddr) -> bool {
+    let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+    socket.set_read_timeout(Some(Duration::from_millis(200))).expect("a time");
+    socket.send_to(&query(ORIGIN, RecordType::SOA), address).expect("it is sent");
+    socket.recv(&mut [0; 512]).is_ok()
 }
 
 impl Drop for Rbldnsd {
