@@ -89,6 +89,7 @@ package_of() {
     *:named) echo bind ;;
     *:nsd) echo nsd ;;
     *:knotd) echo knot ;;
+    *:rbldnsd) echo rbldnsd ;;
     *:gdnsd) echo gdnsd ;;
     apt-get:pdns_server) echo 'pdns-server pdns-backend-bind' ;;
     *:pdns_server) echo pdns ;;
@@ -221,8 +222,8 @@ make_venv() {
 
 for_run=(cc curl redis-cli dig)
 for_test=("${for_run[@]}" redis-server mmdblookup geoiplookup legacy-database legacy-headers valgrind
-    strace python-venv maxminddb.h python-maxminddb nginx nginx-geoip2 named nsd knotd pkg-config cmake openssl zstd
-    unshare iptables nft ipset ip)
+    strace python-venv maxminddb.h python-maxminddb nginx nginx-geoip2 named nsd knotd rbldnsd pkg-config cmake openssl
+    zstd unshare iptables nft ipset ip)
 
 case "${1:-}" in
 run)

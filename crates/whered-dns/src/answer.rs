@@ -20,7 +20,8 @@
 //! an alias chain is followed inside the served zones for [`CHAIN_LENGTH_MAX`] links and ends where
 //! it meets a name again; the response code is that of the chain's end (RFC 6604), AA is that of
 //! its beginning. A DNAME gives a CNAME with its own TTL, or YXDOMAIN. Answers are minimal: the
-//! additional section has only glue. A pool without a choice is NODATA.
+//! additional section has only glue. A pool without a choice is NODATA. In a reversed zone a part of
+//! an address is NODATA, since addresses may be below it.
 //! Concurrency: none inside; the zones are shared and immutable. Cost: no allocation.
 #![deny(clippy::indexing_slicing)]
 
@@ -34,6 +35,7 @@ use crate::lower::LowerName;
 use crate::name::NAME_SIZE_MAX;
 use crate::reply::{Names, Options, QUESTION_OFFSET, Reply, Section};
 use crate::request::{Question, Request};
+use crate::reversed::{Reversed, Synthesise, Synthesised};
 use crate::zone::layout::{HAS_DATA, HAS_DNAME, NewRrset, RECORD_HEAD_SIZE};
 use crate::zone::{Around, Node, OwnedRrset, Rrset, compile};
 use crate::zones::{Located, Place, Zones};
@@ -94,6 +96,8 @@ pub struct Context<'a> {
     pub cookies: Option<&'a CookieSecrets>,
     /// Unix time, which only cookies need.
     pub now_seconds: u32,
+    /// Who knows the addresses of reversed zones; none: such zones have their own records only.
+    pub synthesise: Option<&'a dyn Synthesise>,
 }
 
 impl Context<'_> {
@@ -108,6 +112,7 @@ impl Context<'_> {
             version: &[],
             cookies: None,
             now_seconds: 0,
+            synthesise: None,
         }
     }
 }
@@ -177,6 +182,8 @@ pub fn answer(
 thread_local! {
     /// The names of the last query of this thread: their memory is used again.
     static NAMES: Cell<Option<Box<[LowerName; 2]>>> = const { Cell::new(None) };
+    /// What was synthesised last; as above.
+    static DATA: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
 /// The most bytes that a reply may have.
@@ -439,6 +446,11 @@ impl<'a> Resolver<'a, '_> {
                 return self.redirect(located, node, name, spot, question_type);
             }
         }
+        if self.zones.is_reversed(located.zone)
+            && let Some(rcode) = self.synthesise(located, name, spot, question_type)
+        {
+            return Step::Done(rcode);
+        }
         if located.is_exact {
             return self.node(located.zone, &located.place, spot, question_type);
         }
@@ -485,6 +497,55 @@ impl<'a> Resolver<'a, '_> {
             self.deny(zone, spot);
         }
         Step::Done(Rcode::NOERROR)
+    }
+
+    /// Answers for an address below the apex of a reversed zone. None: the zone itself has records
+    /// there, or it is no address, or nothing is there and a wildcard may answer.
+    #[inline(never)]
+    fn synthesise(
+        &mut self,
+        located: &Located<'_>,
+        name: &LowerName,
+        spot: Spot,
+        question_type: RecordType,
+    ) -> Option<Rcode> {
+        let place = &located.place;
+        let has_data = place.pool.is_some() || place.node.is_some_and(|node| node.has(HAS_DATA));
+        if located.is_exact && has_data {
+            return None;
+        }
+        let source = self.context.synthesise?;
+        let origin_length = self.origin_length(located.zone);
+        let labels = name.as_wire().get(..name.as_wire().len() - origin_length)?;
+        let reversed = Reversed::read(labels)?;
+        let mut data = DATA.take();
+        data.clear();
+        let found = match reversed.address {
+            Some(address) => {
+                source.synthesise(located.zone as usize, address, question_type, &mut data)
+            }
+            None => Synthesised::NoData,
+        };
+        let rcode = match found {
+            Synthesised::Record { ttl_seconds } => {
+                self.reply.put_record(question_type, ttl_seconds, spot.name, &data);
+                Some(Rcode::NOERROR)
+            }
+            Synthesised::NoData
+                if question_type == RecordType::ANY && reversed.address.is_some() =>
+            {
+                self.put_answer(&ANY_ANSWER.get(), spot);
+                Some(Rcode::NOERROR)
+            }
+            Synthesised::Absent if !reversed.is_partial && !located.is_exact => None,
+            Synthesised::NoData | Synthesised::Absent => {
+                self.deny(located.zone, spot);
+                Some(Rcode::NOERROR)
+            }
+            Synthesised::Failed => Some(Rcode::SERVFAIL),
+        };
+        DATA.set(data);
+        rcode
     }
 
     /// Puts an rrset that has no names in it.

@@ -2,7 +2,8 @@
 //! the same for many at once: [`answer_batch`].
 //!
 //! Not for: sockets, files, clocks, and where a place comes from. Files are bytes handed in
-//! (`$INCLUDE` is a callback); which of a pool's answers a client gets is the caller's `choose`.
+//! (`$INCLUDE` is a callback); which of a pool's answers a client gets is the caller's `choose`, and
+//! what stands at a zone's reversed addresses is the caller's [`Synthesise`].
 //!
 //! ```text
 //! master file ─► Zone ┐
@@ -25,6 +26,7 @@ pub mod message;
 mod name;
 mod reply;
 mod request;
+mod reversed;
 mod zone;
 mod zones;
 
@@ -34,5 +36,6 @@ pub use code::{Rcode, RecordType};
 pub use cookie::CookieSecrets;
 pub use limit::RateLimit;
 pub use name::{NAME_SIZE_MAX, Name, NameError};
+pub use reversed::{Synthesise, Synthesised};
 pub use zone::{Zone, ZoneError};
 pub use zones::{Answer, Pool, PoolOwnerReason, Zones, ZonesBuilder, ZonesError};

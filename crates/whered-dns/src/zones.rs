@@ -83,6 +83,8 @@ pub struct Zones {
 struct Served {
     zone: Arc<Zone>,
     overlay: Option<Box<Overlay>>,
+    /// Names below the apex are addresses that the caller knows.
+    is_reversed: bool,
     /// The delegation of this zone in another served zone, for DS (RFC 4035, 3.1.4.1).
     delegation: Option<(u32, NodeRef)>,
 }
@@ -238,6 +240,12 @@ impl Zones {
         &self.served(zone).zone
     }
 
+    /// Whether names below the apex are addresses that the caller knows.
+    #[inline]
+    pub(crate) fn is_reversed(&self, zone: u32) -> bool {
+        self.served(zone).is_reversed
+    }
+
     /// The delegation above an apex, when another served zone has it.
     pub(crate) fn delegation_of(&self, zone: u32) -> Option<(u32, NodeRef)> {
         self.served(zone).delegation
@@ -303,6 +311,8 @@ impl Origins {
 #[derive(Debug, Default)]
 pub struct ZonesBuilder {
     zones: Vec<Arc<Zone>>,
+    /// Those of the zones whose names are addresses.
+    reversed: HashSet<usize>,
     pools: Vec<Pool>,
 }
 
@@ -312,6 +322,14 @@ impl ZonesBuilder {
     pub fn add_zone(mut self, zone: impl Into<Arc<Zone>>) -> ZonesBuilder {
         self.zones.push(zone.into());
         self
+    }
+
+    /// Adds a zone below whose apex addresses stand backwards; what is there is told by
+    /// [`Context::synthesise`](crate::Context::synthesise). Records of the zone go before it.
+    #[must_use]
+    pub fn add_reversed_zone(mut self, zone: impl Into<Arc<Zone>>) -> ZonesBuilder {
+        self.reversed.insert(self.zones.len());
+        self.add_zone(zone)
     }
 
     /// Adds a pool; its index is the number of pools before it.
@@ -338,7 +356,8 @@ impl ZonesBuilder {
         for (index, zone) in self.zones.iter().enumerate() {
             let overlay = attachments.overlay(index, zone).map(Box::new);
             let delegation = delegation_of(zone, &self.zones, &origins);
-            zones.push(Served { zone: Arc::clone(zone), overlay, delegation });
+            let is_reversed = self.reversed.contains(&index);
+            zones.push(Served { zone: Arc::clone(zone), overlay, is_reversed, delegation });
         }
         let pools = self.pools.into_iter().map(CompiledPool::new).collect();
         let has_large = self.zones.iter().any(|zone| zone.is_large());

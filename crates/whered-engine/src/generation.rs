@@ -16,6 +16,7 @@ use crate::changes::Changes;
 use crate::databases::NamedDatabase;
 use crate::error::EngineError;
 use crate::pool::{Pool, Site};
+use crate::reversed::ReversedSource;
 use crate::rulesets::{NamedRuleset, Numbered, ReadFile, RulesOptions, Surroundings};
 use crate::setup::{Loaded, Setup};
 use crate::steering::Steering;
@@ -26,6 +27,8 @@ pub struct Generation {
     databases: Vec<Arc<NamedDatabase>>,
     place_database: Option<usize>,
     zone_list: Vec<Arc<Zone>>,
+    /// For each zone what answers at the addresses below its apex.
+    reversed: Arc<[Option<ReversedSource>]>,
     zones: Arc<Zones>,
     pools: Vec<Arc<Pool>>,
     steering: Vec<Arc<Steering>>,
@@ -53,7 +56,8 @@ impl Generation {
         let databases: Vec<_> = loaded.databases.into_iter().map(in_generation).collect();
         let place_database = place_database(setup, &databases)?;
         let pools: Vec<_> = setup.pools.iter().map(|p| Arc::new(changes.sites.apply(p))).collect();
-        let zones = Arc::new(build_zones(&loaded.zones, &pools)?);
+        let reversed = reversed(setup, &databases)?;
+        let zones = Arc::new(build_zones(&loaded.zones, &reversed, &pools)?);
         let around =
             Surroundings { databases: &databases, default: place_database, options: setup.rules };
         let (rulesets, resting) = rulesets(&loaded.rulesets, changes, &around, old)?;
@@ -62,6 +66,7 @@ impl Generation {
             databases,
             place_database,
             zone_list: loaded.zones,
+            reversed,
             zones,
             pools,
             steering: Vec::new(),
@@ -87,7 +92,7 @@ impl Generation {
         next.pools[index] = Arc::new(pool);
         next.steering[index] = self.new_steering(&next.pools[index]);
         if answers_differ {
-            next.zones = Arc::new(build_zones(&next.zone_list, &next.pools)?);
+            next.zones = Arc::new(build_zones(&next.zone_list, &next.reversed, &next.pools)?);
         }
         Ok(next)
     }
@@ -150,7 +155,7 @@ impl Generation {
     ) -> Result<Generation, EngineError> {
         let mut zone_list = self.zone_list.clone();
         zone_list[index] = zone;
-        let zones = Arc::new(build_zones(&zone_list, &self.pools)?);
+        let zones = Arc::new(build_zones(&zone_list, &self.reversed, &self.pools)?);
         Ok(Generation { zone_list, zones, ..self.next() })
     }
 
@@ -161,6 +166,7 @@ impl Generation {
             databases: self.databases.clone(),
             place_database: self.place_database,
             zone_list: self.zone_list.clone(),
+            reversed: Arc::clone(&self.reversed),
             zones: Arc::clone(&self.zones),
             pools: self.pools.clone(),
             steering: self.steering.clone(),
@@ -192,6 +198,11 @@ impl Generation {
     /// All zones with the pools attached.
     pub fn zones(&self) -> &Zones {
         &self.zones
+    }
+
+    /// What answers at the addresses below each zone's apex.
+    pub(crate) fn reversed(&self) -> &[Option<ReversedSource>] {
+        &self.reversed
     }
 
     /// The pools; the index is the one that [`whered_dns::answer`] asks with.
@@ -307,10 +318,34 @@ fn place_database(
     }
 }
 
-fn build_zones(zones: &[Arc<Zone>], pools: &[Arc<Pool>]) -> Result<Zones, EngineError> {
+/// What answers below each zone's apex; databases must be there.
+fn reversed(
+    setup: &Setup,
+    databases: &[Arc<NamedDatabase>],
+) -> Result<Arc<[Option<ReversedSource>]>, EngineError> {
+    let checked = setup.zones.iter().map(|zone| {
+        if let Some(ReversedSource::DatabaseTxt(source)) = &zone.reversed
+            && !databases.iter().any(|database| database.name == source.database)
+        {
+            let (zone, database) = (&zone.name, &source.database);
+            return Err(EngineError::new(format!("zone '{zone}': no such database '{database}'")));
+        }
+        Ok(zone.reversed.clone())
+    });
+    checked.collect()
+}
+
+fn build_zones(
+    zones: &[Arc<Zone>],
+    reversed: &[Option<ReversedSource>],
+    pools: &[Arc<Pool>],
+) -> Result<Zones, EngineError> {
     let mut builder = Zones::builder();
-    for zone in zones {
-        builder = builder.add_zone(Arc::clone(zone));
+    for (index, zone) in zones.iter().enumerate() {
+        builder = match reversed.get(index) {
+            Some(Some(_)) => builder.add_reversed_zone(Arc::clone(zone)),
+            _ => builder.add_zone(Arc::clone(zone)),
+        };
     }
     for pool in pools {
         let owners = pool.owners.iter().map(|owner| {

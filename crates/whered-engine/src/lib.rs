@@ -56,6 +56,7 @@ mod operation;
 mod places;
 mod pool;
 mod prefix_sets;
+mod reversed;
 mod rulesets;
 mod setup;
 mod site_changes;
@@ -85,6 +86,9 @@ pub use pool::{
     ADDRESSES_PER_SITE_MAX, PolicyStep, Pool, PoolSource, SITES_PER_POOL_MAX, Site, WhenAllDown,
 };
 pub use prefix_sets::{LoadOptions, PrefixSets, SetInfo, SetOperation};
+pub use reversed::{
+    BlocklistSource, DatabaseTxtSource, LiveZones, REVERSED_TEXT_SIZE_MAX, ReversedSource, TxtField,
+};
 pub use rulesets::{
     Background, Edition, FilePlaces, NamedRuleset, RulesOptions, RulesetFile, RulesetSource,
     SetRules,

@@ -13,6 +13,7 @@ use crate::databases::{DatabaseSource, DatabaseStatus, FileState, NamedDatabase,
 use crate::error::EngineError;
 use crate::generation::Generation;
 use crate::pool::PoolSource;
+use crate::reversed::ReversedSource;
 use crate::rulesets::{self, ReadFile, RulesOptions, RulesetSource};
 
 /// A DNS zone to load.
@@ -22,6 +23,8 @@ pub struct ZoneSource {
     pub name: String,
     /// The master file (RFC 1035).
     pub path: PathBuf,
+    /// What answers at the addresses that stand backwards below the apex.
+    pub reversed: Option<ReversedSource>,
 }
 
 /// Everything that a generation is built from.

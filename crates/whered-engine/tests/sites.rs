@@ -48,7 +48,11 @@ fn site(name: &str, longitude: f64, latitude: f64, last: u8) -> Site {
 fn setup(folder: &Folder, rows: &[(&str, Option<(f64, f64)>)]) -> Setup {
     Setup {
         databases: vec![database("city", folder.file("city.mmdb", &place_database(rows)))],
-        zones: vec![ZoneSource { name: "example.com".to_owned(), path: folder.file("zone", ZONE) }],
+        zones: vec![ZoneSource {
+            name: "example.com".to_owned(),
+            path: folder.file("zone", ZONE),
+            reversed: None,
+        }],
         pools: vec![PoolSource {
             name: "www".to_owned(),
             owners: vec!["www.example.com".to_owned()],

@@ -16,6 +16,7 @@ mod doors;
 mod error;
 mod named;
 mod resp;
+mod reversed;
 mod section;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -219,7 +220,8 @@ impl Config {
         let tree = DeTable::parse(text).map_err(|error| document.syntax_error(&error))?;
         let top = Section::open(&document, tree.get_ref(), tree.span(), &TOP)?;
         let databases = named::read_databases(&top)?;
-        let zones = named::read_zones(&top)?;
+        let names: Vec<_> = databases.iter().map(|source| source.name.as_str()).collect();
+        let zones = named::read_zones(&top, &names)?;
         let pools = named::read_pools(&top, &zones)?;
         let rulesets = named::read_rulesets(&top)?;
         let data_dir = top.filled_text("data_dir")?.map(|found| beside(path, found.value));

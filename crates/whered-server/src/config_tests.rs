@@ -1,9 +1,13 @@
 //! Every mistake of a configuration gives its exact line, and a right one is read as it stands.
 
+use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 
 use whered_engine::store::SyncPolicy;
-use whered_engine::{AccessMode, DatabaseSource, PolicyStep, ReloadMode, WhenAllDown};
+use whered_engine::{
+    AccessMode, BlocklistSource, DatabaseSource, DatabaseTxtSource, PolicyStep, ReloadMode,
+    ReversedSource, TxtField, WhenAllDown,
+};
 
 use super::Config;
 
@@ -419,7 +423,64 @@ fn a_pool_needs_owners_and_sites() {
         &format!("{zone}[[pool]]\nname = 'www'\nowners = ['example.com']\n"),
         "4:1: no [[pool.site]] in [[pool]]; at least one is needed",
     );
-    refuses("[[zone]]\nname = 'example.com'\n", "1:1: no 'path' in [[zone]]; its keys: name, path");
+    refuses(
+        "[[zone]]\nname = 'example.com'\n",
+        "1:1: no 'path' in [[zone]]; its keys: name, path, blocklist, database_txt",
+    );
+}
+
+#[test]
+fn a_zone_may_be_a_blocklist_or_tell_of_a_database() {
+    let zone = "[[zone]]\nname = 'bl.example.com'\npath = 'z'\n";
+    let database = "[[database]]\nname = 'asn'\npath = 'a'\n";
+    let read = |text: &str| Config::from_toml(text, Path::new("whered.toml")).unwrap().zones;
+    let zones = read(&format!("{zone}blocklist = {{ set = 'bad' }}\n"));
+    let blocklist = BlocklistSource {
+        set: "bad".to_owned(),
+        address: Ipv4Addr::new(127, 0, 0, 2),
+        text: None,
+        ttl_seconds: 300,
+    };
+    assert_eq!(zones[0].reversed, Some(ReversedSource::Blocklist(blocklist)));
+    let lookup =
+        "database_txt = { database = 'asn', fields = ['@network', 'a.b'], ttl_seconds = 5 }";
+    let zones = read(&format!("{database}{zone}{lookup}\n"));
+    let lookup = DatabaseTxtSource {
+        database: "asn".to_owned(),
+        fields: vec![TxtField::Network, TxtField::Path("a.b".parse().unwrap())],
+        ttl_seconds: 5,
+    };
+    assert_eq!(zones[0].reversed, Some(ReversedSource::DatabaseTxt(lookup)));
+    for (line, expected) in [
+        (
+            "blocklist = {}",
+            "4:13: no 'set' in blocklist of [[zone]]; its keys: set, address, text, ttl_seconds",
+        ),
+        (
+            "blocklist = { set = 'bad', address = '192.0.2.1' }",
+            "4:38: 'address' in blocklist of [[zone]] is '192.0.2.1'; allowed: an address in 127.0.0.0/8",
+        ),
+        (
+            "database_txt = { database = 'asn', fields = [] }",
+            "4:29: 'database' in database_txt of [[zone]] names 'asn', which no [[database]] defines; \
+             allowed: nothing, as none is defined",
+        ),
+    ] {
+        refuses(&format!("{zone}{line}\n"), expected);
+    }
+    let wrong =
+        |fields: &str| format!("{database}{zone}database_txt = {{ database = 'asn', {fields} }}\n");
+    let title = "database_txt of [[zone]]";
+    refuses(
+        &wrong("fields = []"),
+        &format!("7:45: 'fields' in {title} has 0 fields; allowed: 1 to 64"),
+    );
+    refuses(
+        &wrong("fields = ['a..b']"),
+        &format!(
+            "7:46: 'fields' in {title} has 'a..b'; allowed: @network, or names between single dots"
+        ),
+    );
 }
 
 #[test]

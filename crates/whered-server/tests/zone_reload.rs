@@ -95,3 +95,49 @@ fn a_zone_follows_its_file() {
         assert!(begun.elapsed() < Duration::from_secs(30));
     }
 }
+
+/// The answer to A of one name: the rcode, and the data if there are any.
+fn listed(message: &[u8]) -> (Rcode, Option<Vec<u8>>) {
+    let message = Message::read(message).unwrap();
+    (message.rcode(), message.answers.first().map(|record| record.data.clone()))
+}
+
+#[test]
+fn a_blocklist_follows_its_set_by_udp_and_tcp() {
+    let folder = std::env::temp_dir().join(format!("whered-blocklist-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let path = folder.join("bl.zone");
+    std::fs::write(&path, zone(1, "192.0.2.1")).unwrap();
+    let text = "[resp]\nlisten = [\"127.0.0.1:0\"]\nthreads = 1\n[http]\nlisten = []\n\
+                [dns]\nlisten = [\"127.0.0.1:0\"]\nthreads = 1\n\
+                [[zone]]\nname = \"bl.example.com\"\npath = \"bl.zone\"\n\
+                blocklist = { set = \"bad\" }\n";
+    let config = Config::from_toml(text, &folder.join("whered.toml")).unwrap();
+    let running = Running { server: Server::start(config).unwrap(), path };
+    let (dns, resp) = (running.server.dns_addresses()[0], running.server.resp_addresses()[0]);
+    let name = "77.2.0.192.bl.example.com".parse().unwrap();
+    let query = Query::new(&name, RecordType::A).build();
+    let by_udp = || {
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        socket.set_read_timeout(Some(WAIT)).unwrap();
+        socket.send_to(&query, dns).unwrap();
+        let mut bytes = [0; 1500];
+        let size = socket.recv(&mut bytes).unwrap();
+        listed(&bytes[..size])
+    };
+    let by_tcp = || {
+        let mut stream = TcpStream::connect(dns).unwrap();
+        stream.set_read_timeout(Some(WAIT)).unwrap();
+        let framed = [&(query.len() as u16).to_be_bytes()[..], &query].concat();
+        stream.write_all(&framed).unwrap();
+        let mut size = [0; 2];
+        stream.read_exact(&mut size).unwrap();
+        let mut bytes = vec![0; u16::from_be_bytes(size).into()];
+        stream.read_exact(&mut bytes).unwrap();
+        listed(&bytes)
+    };
+    assert_eq!((by_udp(), by_tcp()), ((Rcode::NXDOMAIN, None), (Rcode::NXDOMAIN, None)));
+    assert_eq!(ask(resp, "CIDR.ADD bad 192.0.2.0/24"), ":1\r\n");
+    let expected = (Rcode::NOERROR, Some(vec![127, 0, 0, 2]));
+    assert_eq!((by_udp(), by_tcp()), (expected.clone(), expected));
+}

@@ -18,6 +18,7 @@ use whered_engine::{
 
 use super::doors::defined;
 use super::error::ConfigError;
+use super::reversed;
 use super::section::{Found, Keys, Section};
 
 const DATABASE: Keys = Keys {
@@ -25,7 +26,11 @@ const DATABASE: Keys = Keys {
     allowed: &["name", "path", "mode", "reload", "fields"],
     later: &[],
 };
-const ZONE: Keys = Keys { title: "[[zone]]", allowed: &["name", "path"], later: &["reload"] };
+const ZONE: Keys = Keys {
+    title: "[[zone]]",
+    allowed: &["name", "path", "blocklist", "database_txt"],
+    later: &["reload"],
+};
 const RULESET: Keys =
     Keys { title: "[[ruleset]]", allowed: &["name", "path", "reload"], later: &[] };
 const POOL: Keys = Keys {
@@ -43,15 +48,16 @@ const AT: Keys =
 
 /// The tables of this module that have a section in the documentation.
 #[cfg(test)]
-pub(super) const TABLES: [&Keys; 5] = [&DATABASE, &RULESET, &ZONE, &POOL, &SITE];
+pub(super) const TABLES: [&Keys; 7] =
+    [&DATABASE, &RULESET, &ZONE, &reversed::BLOCKLIST, &reversed::DATABASE_TXT, &POOL, &SITE];
 
 /// The policy of a pool that names none.
 const POLICY: [PolicyStep; 2] = [PolicyStep::Healthy, PolicyStep::Nearest];
 const TTL_SECONDS: u64 = 30;
 /// Columns of one database.
-const FIELDS_MAX: usize = 64;
+pub(super) const FIELDS_MAX: usize = 64;
 /// RFC 2181 section 8.
-const TTL_SECONDS_MAX: u64 = 0x7fff_ffff;
+pub(super) const TTL_SECONDS_MAX: u64 = 0x7fff_ffff;
 
 /// Reads every `[[database]]`.
 pub(super) fn read_databases(top: &Section<'_>) -> Result<Vec<DatabaseSource>, ConfigError> {
@@ -120,15 +126,19 @@ pub(super) fn read_rulesets(top: &Section<'_>) -> Result<Vec<RulesetSource>, Con
     top.tables("ruleset", &RULESET)?.iter().map(read).collect()
 }
 
-/// Reads every `[[zone]]`.
-pub(super) fn read_zones(top: &Section<'_>) -> Result<Vec<ZoneSource>, ConfigError> {
+/// Reads every `[[zone]]`; a database that one is served from must be among those.
+pub(super) fn read_zones(
+    top: &Section<'_>,
+    databases: &[&str],
+) -> Result<Vec<ZoneSource>, ConfigError> {
     let mut names = Names::new("zone");
     let read = |section: &Section<'_>| {
         let origin = section.required_text("name")?;
         check_domain(section, "name", &origin)?;
         names.add(section, "name", &origin, &folded(origin.value))?;
         let path = path_of(section)?;
-        Ok(ZoneSource { name: origin.value.to_owned(), path })
+        let reversed = reversed::read_reversed(section, databases)?;
+        Ok(ZoneSource { name: origin.value.to_owned(), path, reversed })
     };
     top.tables("zone", &ZONE)?.iter().map(read).collect()
 }

@@ -16,8 +16,8 @@ use std::sync::Arc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use whered_dns::{
-    Answers, Client, Context, CookieSecrets, Outcome, Query, RateLimit, Transport, Workspace,
-    answer_batch,
+    Answers, Client, Context, CookieSecrets, Outcome, Query, RateLimit, Synthesise, Transport,
+    Workspace, answer_batch,
 };
 use whered_engine::ip::Prefix;
 use whered_engine::{Engine, Generation};
@@ -83,12 +83,14 @@ impl Answerer {
             }
         }
         let queries = &queries[..datagrams.len().min(BATCH_SIZE_MAX)];
+        let live = shared.engine.live_zones(&generation);
         let context = Context {
             udp_size_max: shared.udp_size,
             server_id: &shared.server_id,
             version: &shared.version,
             cookies: shared.cookies.as_ref(),
             now_seconds: unix_seconds(shared),
+            synthesise: live.as_ref().map(|live| live as &dyn Synthesise),
             ..Context::new(Transport::Udp, nothing.source)
         };
         let now_millis = match shared.rate_limit {
@@ -112,11 +114,13 @@ impl Answerer {
         let Answerer { shared, tallies, .. } = self;
         let generation = shared.engine.generation();
         tallies.follow(&generation);
+        let live = shared.engine.live_zones(&generation);
         let context = Context {
             server_id: &shared.server_id,
             version: &shared.version,
             cookies: shared.cookies.as_ref(),
             now_seconds: unix_seconds(shared),
+            synthesise: live.as_ref().map(|live| live as &dyn Synthesise),
             ..Context::new(Transport::Tcp, source.ip())
         };
         let (sites, counts) = tallies.parts();
