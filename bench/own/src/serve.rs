@@ -119,7 +119,11 @@ fn pool_engine() -> Arc<Engine> {
     };
     let setup = Setup {
         databases: vec![whered_engine::DatabaseSource::new("city", database)],
-        zones: vec![whered_engine::ZoneSource { name: "bench.example".to_owned(), path: zone }],
+        zones: vec![whered_engine::ZoneSource {
+            name: "bench.example".to_owned(),
+            path: zone,
+            reversed: None,
+        }],
         pools: vec![PoolSource {
             name: "www".to_owned(),
             owners: vec!["www.bench.example".to_owned()],
