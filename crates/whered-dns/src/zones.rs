@@ -1,6 +1,6 @@
 //! All zones of one generation with the pools attached to their names, and how a name is found.
 //!
-//! Not for: what is answered (`answer.rs`), choosing among a pool's answers (the caller).
+//! Not for: what is answered (`resolve.rs`), choosing among a pool's answers (the caller).
 //!
 //! ```text
 //! Zones  origins: hash of origin -> zone          asked for each number of labels that origins have

@@ -2,6 +2,8 @@
 //!
 //! Not for: what is made and how it is measured (`whered-bench`).
 
+pub(crate) mod flags;
+
 use std::fs;
 use std::hash::{BuildHasher, RandomState};
 use std::io::{self, Write};
@@ -13,13 +15,13 @@ use whered_bench::rules::bench as rules_bench;
 use whered_bench::{dns as bench_dns, faults, geo, lookup, sync};
 use whered_server::dns::udp::{Calls, Receiving};
 
-use crate::cli::{
+use crate::db::replace_file;
+use crate::outcome::{Failure, Outcome, complain};
+use flags::{
     BenchDataArguments, BenchDnsArguments, BenchFaultsArguments, BenchGeoArguments,
     BenchLookupArguments, BenchRulesArguments, BenchSyncArguments, DataScale, ReportFormat,
     SetKind, WorldChoice,
 };
-use crate::db::replace_file;
-use crate::outcome::{Failure, Outcome, complain};
 
 /// `whered bench data --out DIR`.
 pub(crate) fn data(arguments: &BenchDataArguments) -> Result<Outcome, Failure> {

@@ -14,8 +14,10 @@
 //! what is written decides as the ruleset does.
 //! Concurrency: pure functions. Cost: linear.
 
+mod choices;
 mod fields;
 mod json;
+mod names;
 #[cfg(test)]
 mod nft_tests;
 mod read;
