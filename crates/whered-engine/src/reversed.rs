@@ -304,7 +304,7 @@ mod tests {
             to_strings(&mut data);
             data
         };
-        assert_eq!(put("see $ for $$5 $"), b"\x1fsee 192.0.2.7 for $5 192.0.2.7".to_vec());
+        assert_eq!(put("see $ for $$5 $"), b"\x1esee 192.0.2.7 for $5 192.0.2.7".to_vec());
         assert_eq!(put(""), [0]);
         for length in [255, 256, 1019, 1020, 1021, 90_000] {
             let data = put(&"x".repeat(length));
