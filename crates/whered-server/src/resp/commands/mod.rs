@@ -191,6 +191,8 @@ pub(crate) fn execute(session: &mut Session, args: Args<'_>, reply: &mut Reply) 
     if args.is(0, "quit") {
         session.command = "quit";
         session.closing = true;
+        // Nothing is published to a client any more that has read the reply.
+        session.unsubscribe_all();
         return reply.ok();
     }
     let entry = match find(args) {
