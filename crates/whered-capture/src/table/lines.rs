@@ -8,7 +8,7 @@
 
 use std::io::Read;
 
-use super::{Column, Draft, Field, next_line, set, skip_mark};
+use super::{Column, Draft, Field, next_content, set, skip_mark};
 use crate::capture::Context;
 use crate::error::{CaptureError, ErrorKind, Place, quoted};
 use crate::record::PacketRecord;
@@ -36,48 +36,44 @@ impl Lines {
         &mut self,
         context: &mut Context<R>,
     ) -> Result<Option<PacketRecord>, CaptureError> {
-        while let Some(line) = next_line(context)? {
-            let line = context.source.bytes(line);
-            let content = line.trim_ascii_start();
-            if content.is_empty() || content.starts_with(b"#") {
+        let Some(line) = next_content(context)? else {
+            return Ok(None);
+        };
+        let line = context.source.bytes(line);
+        let mut draft = Draft::new();
+        let mut words = &WORDS[..];
+        let mut start = 0;
+        for word in line.split(u8::is_ascii_whitespace) {
+            let column_number = start + 1;
+            start += word.len() + 1;
+            if word.is_empty() {
                 continue;
             }
-            let mut draft = Draft::new();
-            let mut words = &WORDS[..];
-            let mut start = 0;
-            for word in line.split(u8::is_ascii_whitespace) {
-                let column_number = start + 1;
-                start += word.len() + 1;
-                if word.is_empty() {
-                    continue;
+            let wrong = || {
+                let place = Place::Line(context.line, column_number);
+                CaptureError::new(ErrorKind::Malformed, place, quoted(word), ALLOWED)
+            };
+            let (column, bytes, shift) = match memchr::memchr(b'=', word) {
+                Some(at) => {
+                    words = &[];
+                    let column = Column::from_name(&word[..at]).ok_or_else(wrong)?;
+                    (column, &word[at + 1..], at + 1)
                 }
-                let wrong = || {
-                    let place = Place::Line(context.line, column_number);
-                    CaptureError::new(ErrorKind::Malformed, place, quoted(word), ALLOWED)
-                };
-                let (column, bytes, shift) = match memchr::memchr(b'=', word) {
-                    Some(at) => {
-                        words = &[];
-                        let column = Column::from_name(&word[..at]).ok_or_else(wrong)?;
-                        (column, &word[at + 1..], at + 1)
-                    }
-                    None => {
-                        let (&column, rest) = words.split_first().ok_or_else(wrong)?;
-                        words = rest;
-                        (column, word, 0)
-                    }
-                };
-                let field = Field { bytes, column: column_number + shift };
-                set(context.line, &mut context.interfaces, &mut draft, column, &field)?;
-            }
-            let end = line.len() + 1;
-            let mut record = draft.finish().map_err(|(found, allowed)| {
-                let place = Place::Line(context.line, end);
-                CaptureError::new(ErrorKind::Malformed, place, found, allowed)
-            })?;
-            record.number = context.totals.count_record();
-            return Ok(Some(record));
+                None => {
+                    let (&column, rest) = words.split_first().ok_or_else(wrong)?;
+                    words = rest;
+                    (column, word, 0)
+                }
+            };
+            let field = Field { bytes, column: column_number + shift };
+            set(context.line, &mut context.interfaces, &mut draft, column, &field)?;
         }
-        Ok(None)
+        let end = line.len() + 1;
+        let mut record = draft.finish().map_err(|(found, allowed)| {
+            let place = Place::Line(context.line, end);
+            CaptureError::new(ErrorKind::Malformed, place, found, allowed)
+        })?;
+        record.number = context.totals.count_record();
+        Ok(Some(record))
     }
 }

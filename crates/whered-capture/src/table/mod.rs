@@ -42,6 +42,19 @@ pub(crate) fn next_line<R: Read>(
     }
 }
 
+/// The next line of a text that is neither empty nor a comment.
+pub(crate) fn next_content<R: Read>(
+    context: &mut Context<R>,
+) -> Result<Option<Range<usize>>, CaptureError> {
+    while let Some(line) = next_line(context)? {
+        let content = context.source.bytes(line.clone()).trim_ascii_start();
+        if !content.is_empty() && !content.starts_with(b"#") {
+            return Ok(Some(line));
+        }
+    }
+    Ok(None)
+}
+
 /// Takes away the mark that some systems put in front of UTF-8.
 pub(crate) fn skip_mark<R: Read>(source: &mut Source<R>) -> Result<(), CaptureError> {
     const MARK: &[u8] = b"\xef\xbb\xbf";

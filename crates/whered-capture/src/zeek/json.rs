@@ -15,7 +15,7 @@ use super::{Extra, FlowState, STATES_ALLOWED};
 use crate::capture::Context;
 use crate::error::{CaptureError, ErrorKind, Place, one_line, quoted};
 use crate::record::PacketRecord;
-use crate::table::{Column, Draft, next_line, skip_mark, time};
+use crate::table::{Column, Draft, next_content, skip_mark, time};
 use crate::totals::Skip;
 
 pub(crate) struct ZeekJson;
@@ -52,12 +52,8 @@ impl ZeekJson {
         &mut self,
         context: &mut Context<R>,
     ) -> Result<Option<PacketRecord>, CaptureError> {
-        while let Some(line) = next_line(context)? {
+        while let Some(line) = next_content(context)? {
             let line = context.source.bytes(line);
-            let content = line.trim_ascii_start();
-            if content.is_empty() || content.starts_with(b"#") {
-                continue;
-            }
             let number = context.line;
             let wrong = |column, found: String, allowed: &str| {
                 let place = Place::Line(number, column);
