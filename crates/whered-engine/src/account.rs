@@ -56,6 +56,10 @@ pub struct MemoryReport {
     pub prefix_sets_bytes: u64,
     /// IP databases: files, indexes and columns in memory.
     pub databases_bytes: u64,
+    /// Rulesets: compiled forms and counters.
+    pub rulesets_bytes: u64,
+    /// Zones of master files.
+    pub zones_bytes: u64,
     /// Writes that wait for the disk, and the buffers they wait in.
     pub journal_bytes: u64,
 }
@@ -63,7 +67,15 @@ pub struct MemoryReport {
 impl MemoryReport {
     /// All of it.
     pub fn total_bytes(&self) -> u64 {
-        let MemoryReport { keys_bytes, prefix_sets_bytes, databases_bytes, journal_bytes } = self;
-        keys_bytes + prefix_sets_bytes + databases_bytes + journal_bytes
+        let MemoryReport {
+            keys_bytes,
+            prefix_sets_bytes,
+            databases_bytes,
+            rulesets_bytes,
+            zones_bytes,
+            journal_bytes,
+        } = self;
+        let files = databases_bytes + rulesets_bytes + zones_bytes;
+        keys_bytes + prefix_sets_bytes + files + journal_bytes
     }
 }

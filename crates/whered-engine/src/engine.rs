@@ -431,17 +431,22 @@ impl Engine {
         self.log.journal().map(Journal::stats)
     }
 
-    /// What the engine's memory is taken by. Costs a look at each prefix set and database.
+    /// What the engine's memory is taken by. Costs a look at each prefix set, database,
+    /// ruleset and zone.
     pub fn memory(&self) -> MemoryReport {
         let of_database = |named: &Arc<NamedDatabase>| {
             let MemoryUse { file_bytes, index_bytes, columns_bytes } = named.memory_use();
             file_bytes + index_bytes + columns_bytes
         };
-        let databases_bytes: u64 = self.generation().databases().iter().map(of_database).sum();
+        let generation = self.generation();
+        let rulesets = generation.rulesets().iter();
+        let zones = generation.zones().zones();
         MemoryReport {
             keys_bytes: self.keyspace.memory_bytes(),
             prefix_sets_bytes: self.prefix_sets.memory_bytes() as u64,
-            databases_bytes,
+            databases_bytes: generation.databases().iter().map(of_database).sum(),
+            rulesets_bytes: rulesets.map(|named| named.edition().memory_bytes() as u64).sum(),
+            zones_bytes: zones.map(|zone| zone.size_bytes() as u64).sum(),
             journal_bytes: self.journal_stats().map_or(0, |stats| stats.memory_bytes as u64),
         }
     }

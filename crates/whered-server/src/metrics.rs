@@ -217,6 +217,8 @@ impl Metrics {
             ("keys", memory.keys_bytes),
             ("prefix_sets", memory.prefix_sets_bytes),
             ("databases", memory.databases_bytes),
+            ("rulesets", memory.rulesets_bytes),
+            ("zones", memory.zones_bytes),
             ("journal", memory.journal_bytes),
         ] {
             parts.set([("part", part)], bytes);

@@ -233,27 +233,33 @@ impl Compiled {
         dead: &[u64],
         met: &mut Vec<u32>,
     ) -> Option<u32> {
+        match whered_cpu::path() {
+            #[cfg(target_arch = "x86_64")]
+            whered_cpu::Path::Avx512(proof) => {
+                self.alive_on(OnAvx2(proof.avx2()), packet, dead, met)
+            }
+            #[cfg(target_arch = "x86_64")]
+            whered_cpu::Path::Avx2(proof) => self.alive_on(OnAvx2(proof), packet, dead, met),
+            whered_cpu::Path::Scalar => self.alive_on(Scalar, packet, dead, met),
+        }
+    }
+
+    fn alive_on<A: AnyPacket, P: Processor>(
+        &self,
+        processor: P,
+        packet: &A,
+        dead: &[u64],
+        met: &mut Vec<u32>,
+    ) -> Option<u32> {
         let Form::Tuples(tuples) = &self.form else { return None };
         let alive = |number: u32| {
             let rule = self.rule[number as usize];
             dead[rule as usize / 64] >> (rule % 64) & 1 == 0
         };
-        let keys = self.lanes.gather(Scalar, packet.fields(), packet.addresses());
+        let keys = self.lanes.gather(processor, packet.fields(), packet.addresses());
         let from = met.len();
         let ask = |number| self.ask(packet, number);
-        let best = match whered_cpu::path() {
-            #[cfg(target_arch = "x86_64")]
-            whered_cpu::Path::Avx512(proof) => {
-                tuples.find(OnAvx2(proof.avx2()), &keys, ask, alive, |number| met.push(number))
-            }
-            #[cfg(target_arch = "x86_64")]
-            whered_cpu::Path::Avx2(proof) => {
-                tuples.find(OnAvx2(proof), &keys, ask, alive, |number| met.push(number))
-            }
-            whered_cpu::Path::Scalar => {
-                tuples.find(Scalar, &keys, ask, alive, |number| met.push(number))
-            }
-        };
+        let best = tuples.find(processor, &keys, ask, alive, |number| met.push(number));
         self.tidy_met(best, from, met);
         self.rule.get(best as usize).copied()
     }

@@ -120,6 +120,12 @@ mod x86_64 {
                     && avx2_inside(&keys.0, 8, &low.0, 8, &high.0, 8)
             }
         }
+
+        #[inline(always)]
+        fn gather(self, words: &[u32; 16], from: &Sources) -> Keys {
+            // SAFETY: the proof in `self` says that AVX2 is there.
+            unsafe { avx2_gather(words, from) }
+        }
     }
 
     impl Processor for OnAvx512 {
@@ -187,6 +193,25 @@ mod x86_64 {
         let from = _mm256_cmpeq_epi32(_mm256_max_epu32(eight(low, low_at), keys), keys);
         let to = _mm256_cmpeq_epi32(_mm256_min_epu32(eight(high, high_at), keys), keys);
         _mm256_movemask_epi8(_mm256_and_si256(from, to)) == -1
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    fn avx2_gather(words: &[u32; 16], from: &Sources) -> Keys {
+        let mut keys = Keys([0; 16]);
+        for at in [0, 8] {
+            let places = eight(&from.words.0, at);
+            // A permutation looks at the lower three bits of a place; the fourth says which half.
+            let near = _mm256_permutevar8x32_epi32(eight(words, 0), places);
+            let far = _mm256_permutevar8x32_epi32(eight(words, 8), places);
+            let is_far = _mm256_cmpgt_epi32(places, _mm256_set1_epi32(7));
+            let word = _mm256_blendv_epi8(near, far, is_far);
+            let moved = _mm256_srlv_epi32(word, eight(&from.shifts.0, at));
+            let masked = _mm256_and_si256(moved, eight(&from.masks.0, at));
+            // SAFETY: eight numbers are written from the first or the ninth on, of sixteen.
+            unsafe { _mm256_storeu_si256(keys.0.as_mut_ptr().add(at).cast(), masked) };
+        }
+        keys
     }
 
     /// The sixteen numbers of a line.
@@ -279,6 +304,9 @@ mod tests {
         };
         let expected = Scalar.gather(&words, &from).0;
         assert_eq!(expected[3], words[5] >> 15);
+        if let Some(proof) = whered_cpu::Avx2::new() {
+            assert_eq!(OnAvx2(proof).gather(&words, &from).0, expected);
+        }
         if let Some(proof) = whered_cpu::Avx512::new() {
             assert_eq!(OnAvx512(proof).gather(&words, &from).0, expected);
         }

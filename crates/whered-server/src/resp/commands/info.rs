@@ -129,6 +129,8 @@ fn memory(session: &Session, text: &mut String) {
     line(text, "used_memory_keys", engine.keys_bytes);
     line(text, "used_memory_prefix_sets", engine.prefix_sets_bytes);
     line(text, "used_memory_databases", engine.databases_bytes);
+    line(text, "used_memory_rulesets", engine.rulesets_bytes);
+    line(text, "used_memory_zones", engine.zones_bytes);
     line(text, "used_memory_journal", engine.journal_bytes);
 }
 
