@@ -46,7 +46,13 @@ pub struct EngineOptions {
     pub snapshots: SnapshotOptions,
     /// Told how far the start is; `None` for nobody.
     pub progress: Option<ShowProgress>,
+    /// Called when all files are read and before the data directory is locked: whoever holds it is
+    /// to give it up then. A reason that it gives ends the start.
+    pub before_data: Option<BeforeData>,
 }
+
+/// What is done before the data directory is opened.
+pub type BeforeData = Box<dyn FnOnce() -> Result<(), String>>;
 
 /// What a reload did.
 #[derive(Debug)]
@@ -119,6 +125,9 @@ impl Engine {
     pub fn open(options: EngineOptions) -> Result<(Arc<Engine>, OpenReport), EngineError> {
         // Files come first: a mistake in one must not leave a new, empty directory behind.
         let loaded = Loaded::read(&options.setup, None)?;
+        if let Some(before_data) = options.before_data {
+            before_data().map_err(EngineError::new)?;
+        }
         let mut changes = Changes::default();
         // Replaying needs the places that operations go to, and those need the log that is only
         // there after replaying: so replay collects into stand-ins that take no log.
@@ -463,6 +472,19 @@ impl Engine {
     pub fn close(&self) -> Result<(), EngineError> {
         match self.log.journal() {
             Some(journal) => Ok(journal.close()?),
+            None => Ok(()),
+        }
+    }
+
+    /// Closes the journal and gives the data directory up for another process, while this one still
+    /// answers from memory. Nothing may be saved any more: who makes snapshots must have ended.
+    ///
+    /// # Errors
+    /// As [`Engine::close`]; the directory is held then.
+    pub fn give_up_data(&self) -> Result<(), EngineError> {
+        self.close()?;
+        match &self.directory {
+            Some((directory, _)) => Ok(directory.give_up()?),
             None => Ok(()),
         }
     }

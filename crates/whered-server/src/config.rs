@@ -39,8 +39,8 @@ use crate::resp::{PasswordHash, RespOptions, TlsOptions, UnixSocketOptions, User
 const TOP: Keys = Keys {
     title: "the top level",
     allowed: &[
-        "data_dir", "resp", "http", "dns", "journal", "snapshot", "sets", "rules", "database",
-        "ruleset", "zone", "pool",
+        "data_dir", "server", "resp", "http", "dns", "journal", "snapshot", "sets", "rules",
+        "database", "ruleset", "zone", "pool",
     ],
     later: &["feed", "table", "capture"],
 };
@@ -71,6 +71,8 @@ const UDP_SIZE: u16 = 1232;
 pub struct Config {
     /// Where the journal lies; `None`: nothing is kept.
     pub data_dir: Option<PathBuf>,
+    /// `[server]`.
+    pub server: ServerConfig,
     /// `[resp]`.
     pub resp: RespConfig,
     /// `[http]`.
@@ -93,6 +95,15 @@ pub struct Config {
     pub rules: RulesOptions,
     /// `[[pool]]` with `[[pool.site]]`.
     pub pools: Vec<PoolSource>,
+}
+
+/// The process itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ServerConfig {
+    /// Who it becomes once its sockets are bound; `None`: it stays who it is.
+    pub user: Option<String>,
+    /// The group of that; `None`: the user's own.
+    pub group: Option<String>,
 }
 
 /// The door for Redis clients.
@@ -229,6 +240,7 @@ impl Config {
             Config { data_dir, databases, zones, pools, rulesets, ..Config::default() };
         let names: Vec<_> = config.databases.iter().map(|source| source.name.as_str()).collect();
         doors::read_dns(&top, &mut config.dns, &names)?;
+        doors::read_server(&top, &mut config.server)?;
         resp::read_resp(&top, &mut config.resp)?;
         doors::read_http(&top, &mut config.http)?;
         doors::read_journal(&top, &mut config.journal)?;
@@ -260,6 +272,7 @@ impl Config {
     pub(crate) fn has_same_doors(&self, other: &Config) -> bool {
         let dns = |config: &Config| DnsConfig { database: None, ..config.dns.clone() };
         self.data_dir == other.data_dir
+            && self.server == other.server
             && self.resp == other.resp
             && self.http == other.http
             && self.journal == other.journal

@@ -22,8 +22,10 @@ mod databases;
 mod descriptors;
 pub mod dns;
 mod folding;
+mod handover;
 mod http;
 mod metrics;
+mod privileges;
 mod progress;
 mod reload;
 pub mod resp;
@@ -31,8 +33,12 @@ mod rules;
 mod runtime;
 mod server;
 mod snapshots;
+mod sockets;
 mod sweep;
 mod zone_watch;
 
-pub use config::{Config, ConfigError, DnsConfig, HttpConfig, JournalConfig, RespConfig};
+pub use config::{
+    Config, ConfigError, DnsConfig, HttpConfig, JournalConfig, RespConfig, ServerConfig,
+};
+pub use handover::{HandedOver, Successor};
 pub use server::{Server, ServerError};

@@ -74,14 +74,6 @@ pub(crate) fn core_count() -> usize {
     available_parallelism().map_or(1, usize::from)
 }
 
-/// Binds a TCP listener to every address, ready for a runtime.
-///
-/// # Errors
-/// The first that cannot be bound, with the door's name and the address.
-pub(crate) fn bind_all(door: &str, addresses: &[SocketAddr]) -> io::Result<Vec<TcpListener>> {
-    addresses.iter().map(|address| bind(*address).map_err(|e| named(door, *address, &e))).collect()
-}
-
 /// Binds one TCP listener.
 ///
 /// # Errors

@@ -1,7 +1,7 @@
 //! The server: one engine, its doors, and their orderly end.
 //!
 //! ```text
-//! start:  engine ─> RESP ─> DNS ─> HTTP (serves the others' metrics) ─> watching of files
+//! start:  sockets ─> engine ─> RESP ─> DNS ─> HTTP (serves the others' metrics) ─> watching of files
 //! stop:   watching ─> doors (each answers what it has read) ─> engine closes the journal
 //! ```
 //!
@@ -13,24 +13,27 @@ use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use whered_engine::store::{JournalOptions, SyncPolicy};
-use whered_engine::{Engine, EngineError, EngineOptions, SnapshotOptions};
+use whered_engine::{BeforeData, Engine, EngineError, EngineOptions, SnapshotOptions};
 
 use crate::config::{Config, JournalConfig, RespConfig, SnapshotConfig};
 use crate::descriptors;
 use crate::dns::DnsDoor;
 use crate::folding::Folder;
+use crate::handover::{HandOver, Handed, Predecessor};
 use crate::http::{HttpCounters, HttpDoor};
 use crate::metrics::Metrics;
+use crate::privileges;
 use crate::progress;
 use crate::reload::{Reloader, with_lowest_priority};
 use crate::resp::{RespDoor, RespOptions};
 use crate::rules::Tender;
 use crate::runtime;
 use crate::snapshots::Snapshotter;
+use crate::sockets::Sockets;
 use crate::sweep::Sweeper;
 use crate::zone_watch::ZoneWatch;
 
@@ -49,17 +52,20 @@ use crate::zone_watch::ZoneWatch;
 /// # Ok::<(), whered_server::ServerError>(())
 /// ```
 pub struct Server {
-    engine: Arc<Engine>,
-    doors: Doors,
-    helpers: Helpers,
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) doors: Doors,
+    pub(crate) helpers: Helpers,
     config: Config,
+    /// What a reload has brought since.
+    pub(crate) latest: Mutex<Config>,
+    pub(crate) handover: HandOver,
 }
 
 #[derive(Default)]
-struct Doors {
-    resp: Option<RespDoor>,
-    dns: Option<DnsDoor>,
-    http: Option<HttpDoor>,
+pub(crate) struct Doors {
+    pub(crate) resp: Option<RespDoor>,
+    pub(crate) dns: Option<DnsDoor>,
+    pub(crate) http: Option<HttpDoor>,
 }
 
 impl Server {
@@ -69,35 +75,68 @@ impl Server {
     /// One line: a door that anybody could walk through, a file or the journal that cannot be
     /// read, an address that cannot be bound.
     pub fn start(config: Config) -> Result<Server, ServerError> {
+        Server::start_after(config, None, Handed::default())
+    }
+
+    /// As [`Server::start`], in the place of the process that serves from the same data directory,
+    /// if there is one: with its sockets, so that no question is lost. It goes on until
+    /// [`Server::dismiss_predecessor`].
+    ///
+    /// # Errors
+    /// As [`Server::start`]; the other process serves on then. There is no data directory.
+    pub fn take_over(config: Config) -> Result<Server, ServerError> {
+        let Some(data_dir) = &config.data_dir else {
+            return Err(ServerError::new(
+                "taking over needs a data_dir: a running server is met there",
+            ));
+        };
+        match Predecessor::meet(data_dir)? {
+            Some((predecessor, handed)) => Server::start_after(config, Some(predecessor), handed),
+            None => Server::start(config),
+        }
+    }
+
+    pub(crate) fn start_after(
+        config: Config,
+        predecessor: Option<Predecessor>,
+        handed: Handed,
+    ) -> Result<Server, ServerError> {
         if let Some(refusal) = config.unguarded_door() {
             return Err(ServerError::new(refusal));
         }
+        let mut fitting = descriptors::fitted(config.clone());
+        fitting.dns.cookie_secret = fitting.dns.cookie_secret.or(handed.cookie_secret);
+        // Otherwise a data directory that another process holds is told of before its ports.
+        let is_early = predecessor.is_some() || config.server.user.is_some();
+        let sockets = match is_early || !handed.sockets.is_empty() {
+            true => Some(Sockets::open(&fitting, handed.sockets)?),
+            false => None,
+        };
+        let user = privileges::become_user(&config.server, &fitting.resp)?;
+        let predecessor = predecessor.map(Arc::new);
+        let old = predecessor.clone();
         let options = EngineOptions {
             journal: journal_options(&config.journal),
             setup: config.to_setup(),
             data_dir: config.data_dir.clone(),
             snapshots: snapshot_options(&config.snapshot),
             progress: Some(progress::log_progress()),
+            before_data: old.map(|old| Box::new(move || old.take_data()) as BeforeData),
             ..EngineOptions::default()
         };
-        let (engine, report) = Engine::open(options)?;
+        let opened = Engine::open(options);
+        let (engine, report) =
+            opened.map_err(|error| ServerError::as_user(error, user.as_deref()))?;
         tracing::info!("{report}");
-        let config_that_fits = descriptors::fitted(config.clone());
-        let started =
-            Doors::start(&engine, &config_that_fits).and_then(|doors| {
-                match Helpers::start(&engine) {
-                    Ok(helpers) => Ok((doors, helpers)),
-                    Err(error) => {
-                        doors.stop();
-                        Err(error)
-                    }
-                }
-            });
-        match started {
-            Ok((doors, helpers)) => Ok(Server { engine, doors, helpers, config }),
+        match Running::start(&engine, &fitting, sockets) {
+            Ok(Running { doors, helpers, mut handover }) => {
+                handover.predecessor = predecessor;
+                let latest = Mutex::new(config.clone());
+                Ok(Server { engine, doors, helpers, config, latest, handover })
+            }
             Err(error) => {
                 engine.close()?;
-                Err(error.into())
+                Err(ServerError::as_user(error, user.as_deref()))
             }
         }
     }
@@ -139,9 +178,11 @@ impl Server {
     /// The first fault, with its place; the old generation serves on.
     pub fn reload(&self, config: Config) -> Result<String, ServerError> {
         let unchanged = config.has_same_doors(&self.config);
+        let latest = config.clone();
         let setup = config.into_setup();
         let report = with_lowest_priority(|| self.engine.reload(setup))?;
         self.helpers.reloader.configured();
+        *self.latest.lock().unwrap_or_else(PoisonError::into_inner) = latest;
         let mut line = format!(
             "generation {} with {} databases, {} zones, {} pools",
             report.generation, report.databases, report.zones, report.pools
@@ -160,6 +201,9 @@ impl Server {
     /// # Errors
     /// The journal could not be brought to the disk.
     pub fn stop(self) -> Result<(), ServerError> {
+        if let Some(waiting) = self.handover.waiting {
+            drop(waiting.stop());
+        }
         // Before the doors: one of them may be waiting for a snapshot that `SAVE` makes.
         self.helpers.stop();
         self.doors.stop();
@@ -167,10 +211,43 @@ impl Server {
     }
 }
 
+/// Everything that a start starts.
+struct Running {
+    doors: Doors,
+    helpers: Helpers,
+    handover: HandOver,
+}
+
+impl Running {
+    fn start(
+        engine: &Arc<Engine>,
+        config: &Config,
+        sockets: Option<Sockets>,
+    ) -> io::Result<Running> {
+        let sockets = match sockets {
+            Some(sockets) => sockets,
+            None => Sockets::open(config, Sockets::default())?,
+        };
+        let doors = Doors::start(engine, config, &sockets)?;
+        match Helpers::start(engine) {
+            Ok(helpers) => {
+                let cookie_secret = doors.dns.as_ref().and_then(DnsDoor::cookie_secret);
+                let handed = Handed { sockets, cookie_secret };
+                let handover = HandOver::start(config.data_dir.as_deref(), handed);
+                Ok(Running { doors, helpers, handover })
+            }
+            Err(error) => {
+                doors.stop();
+                Err(error)
+            }
+        }
+    }
+}
+
 impl Doors {
-    fn start(engine: &Arc<Engine>, config: &Config) -> io::Result<Doors> {
+    fn start(engine: &Arc<Engine>, config: &Config, sockets: &Sockets) -> io::Result<Doors> {
         let mut doors = Doors::default();
-        match doors.start_all(engine, config) {
+        match doors.start_all(engine, config, sockets) {
             Ok(()) => Ok(doors),
             Err(error) => {
                 doors.stop();
@@ -179,13 +256,18 @@ impl Doors {
         }
     }
 
-    fn start_all(&mut self, engine: &Arc<Engine>, config: &Config) -> io::Result<()> {
+    fn start_all(
+        &mut self,
+        engine: &Arc<Engine>,
+        config: &Config,
+        sockets: &Sockets,
+    ) -> io::Result<()> {
         let started = Instant::now();
         if config.resp.is_open() {
-            self.resp = Some(start_resp(engine, &config.resp, config.journal.sync)?);
+            self.resp = Some(start_resp(engine, &config.resp, config.journal.sync, sockets)?);
         }
         if !config.dns.listen.is_empty() {
-            self.dns = Some(DnsDoor::start(engine, &config.dns)?);
+            self.dns = Some(DnsDoor::start(engine, &config.dns, sockets)?);
         }
         if !config.http.listen.is_empty() {
             let counters = Arc::new(HttpCounters::default());
@@ -197,7 +279,8 @@ impl Doors {
                 dns: self.dns.as_ref().map(|door| Arc::clone(door.counters())),
                 http: Arc::clone(&counters),
             };
-            let door = HttpDoor::start(Arc::clone(engine), &config.http, counters, metrics)?;
+            let engine = Arc::clone(engine);
+            let door = HttpDoor::start(engine, &config.http, counters, metrics, sockets)?;
             self.http = Some(door);
         }
         Ok(())
@@ -221,7 +304,7 @@ impl Doors {
 
 /// The threads beside the doors: what follows files, folds, plans, sweeps and saves. They are
 /// stopped in the order in which they were started.
-struct Helpers {
+pub(crate) struct Helpers {
     reloader: Reloader,
     others: Vec<Box<dyn FnOnce() + Send + Sync>>,
 }
@@ -256,18 +339,18 @@ impl Helpers {
         self.others.push(Box::new(stop));
     }
 
-    fn stop(self) {
+    pub(crate) fn stop(self) {
         self.reloader.stop();
         self.others.into_iter().for_each(|stop| stop());
     }
 }
 
-fn start_resp(engine: &Arc<Engine>, config: &RespConfig, sync: SyncPolicy) -> io::Result<RespDoor> {
-    // The door's threads share their port, which would let a second server share it as well:
-    // binding it alone first fails when anybody is there.
-    drop(runtime::bind_all("RESP", &config.listen)?);
-    let tls = config.tls.as_ref().map_or(&[][..], |tls| &tls.listen);
-    drop(runtime::bind_all("RESP", tls)?);
+fn start_resp(
+    engine: &Arc<Engine>,
+    config: &RespConfig,
+    sync: SyncPolicy,
+    sockets: &Sockets,
+) -> io::Result<RespDoor> {
     for name in &config.plain_passwords {
         tracing::warn!(
             "the password of the user '{name}' stands in the configuration as it is; \
@@ -300,7 +383,7 @@ fn start_resp(engine: &Arc<Engine>, config: &RespConfig, sync: SyncPolicy) -> io
         version: env!("CARGO_PKG_VERSION"),
         run_id: run_id(),
     };
-    let door = RespDoor::start(Arc::clone(engine), options);
+    let door = RespDoor::start_on(Arc::clone(engine), options, sockets);
     door.map_err(|error| io::Error::new(error.kind(), format!("RESP {error}")))
 }
 
@@ -346,8 +429,17 @@ pub struct ServerError {
 }
 
 impl ServerError {
-    fn new(message: impl Into<String>) -> ServerError {
+    pub(crate) fn new(message: impl Into<String>) -> ServerError {
         ServerError { message: message.into(), holder_pid: None }
+    }
+
+    /// What was refused to the user that privileges were dropped to.
+    fn as_user(error: impl Into<ServerError>, user: Option<&str>) -> ServerError {
+        let mut error = error.into();
+        if let Some(user) = user {
+            error.message.push_str(&format!(" (as the user '{user}' of [server])"));
+        }
+        error
     }
 
     /// The process that holds the data directory, when that is what stopped the start.

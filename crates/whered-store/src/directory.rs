@@ -1,6 +1,7 @@
 //! The lock of a data directory: one process at a time.
 //!
-//! The file `LOCK` is held by an advisory lock (`flock`) for the life of the [`DataDirectory`];
+//! The file `LOCK` is held by an advisory lock (`flock`) for the life of the [`DataDirectory`], or
+//! until it is given up;
 //! the kernel releases it when the process ends in whatever way, so a crash leaves nothing to
 //! clean up. The file contains the process number as text, so that a second opener can name the
 //! holder. The file is never removed: a removed lock file could be locked twice.
@@ -33,7 +34,7 @@ const LOCK_FILE: &str = "LOCK";
 pub struct DataDirectory {
     path: PathBuf,
     /// Dropping the file releases the lock.
-    _lock: File,
+    lock: File,
 }
 
 impl DataDirectory {
@@ -71,13 +72,25 @@ impl DataDirectory {
             }
         }
         write_pid(&mut file).map_err(|error| cannot_write(&shown, &error))?;
-        Ok(DataDirectory { path: path.to_owned(), _lock: file })
+        Ok(DataDirectory { path: path.to_owned(), lock: file })
     }
 
     /// The path as it was given.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Gives the directory up for another process. Nothing may be written in it after this: journal
+    /// and snapshots must be closed before.
+    ///
+    /// # Errors
+    ///
+    /// The system's; the directory is still held then.
+    pub fn give_up(&self) -> Result<(), StoreError> {
+        let shown = self.path.display();
+        let text = || format!("cannot give up the data directory {shown}");
+        self.lock.unlock().map_err(|error| StoreError::io(&text(), &error))
     }
 
     /// The files of this directory, for [`crate::Journal::open`].

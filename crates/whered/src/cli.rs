@@ -118,6 +118,10 @@ pub(crate) struct ServeArguments {
     /// Serve embedded demonstration data
     #[arg(long, conflicts_with = "config")]
     pub(crate) demo: bool,
+    /// Take the place of the server that runs on the same data directory, its sockets and data,
+    /// without losing a question; without one, just start
+    #[arg(long)]
+    pub(crate) take_over: bool,
     /// Where the journal is kept; without it and without a configured one: nothing is kept
     #[arg(long, value_name = "DIR")]
     pub(crate) data_dir: Option<PathBuf>,

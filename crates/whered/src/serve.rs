@@ -1,21 +1,26 @@
 //! `whered serve`: starts the server, prints where it listens, and waits for signals.
 //!
 //! SIGHUP reads the configuration and its files anew (a mistake leaves everything as it was);
-//! SIGTERM and SIGINT stop cleanly. Standard output gets one line per listening address and then
+//! SIGTERM and SIGINT stop cleanly; SIGUSR2 starts a successor that takes over without losing a
+//! question. Standard output gets one line per listening address and then
 //! `ready`; everything later goes to the log on standard error.
 
+use std::fs::File;
 use std::io::{self, IsTerminal, Write};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use whered_engine::read_file;
 use whered_server::dns::udp::{Calls, Receiving};
-use whered_server::{Config, Server};
+use whered_server::{Config, HandedOver, Server, Successor};
 
 use crate::cli::ServeArguments;
 use crate::demo;
 use crate::outcome::{Failure, Outcome};
+use crate::restart::Restart;
+use crate::service_manager;
 
 /// Where the demonstration keeps its data when nothing else is said.
 const DEMO_DATA_DIR: &str = "data";
@@ -28,8 +33,9 @@ pub(crate) fn run(arguments: ServeArguments) -> Result<Outcome, Failure> {
     let runtime = runtime.map_err(Failure::new)?;
     // Signals are caught before anything is opened: none is lost while starting.
     let mut signals = runtime.block_on(async { Signals::new() }).map_err(Failure::new)?;
+    let restart = Restart::note().map_err(Failure::new)?;
     let source = Source::new(arguments)?;
-    let server = Server::start(source.config()?).map_err(Failure::new)?;
+    let mut server = source.start()?;
     if source.arguments.demo {
         demo::fill(server.engine())?;
     }
@@ -38,21 +44,44 @@ pub(crate) fn run(arguments: ServeArguments) -> Result<Outcome, Failure> {
         Ok(()) | Err(Failure::ClosedPipe) => {}
         Err(failure) => return Err(failure),
     }
-    runtime.block_on(async {
-        while signals.next().await == Asked::Reload {
-            let reloaded =
-                source.config().and_then(|config| server.reload(config).map_err(Failure::new));
-            match reloaded {
-                Ok(done) => tracing::info!("reloaded: {done}"),
-                Err(Failure::Message(why)) => {
-                    tracing::error!("not reloaded, serving on as before: {why}");
+    // In this order: the manager must know of this process before the one before it ends.
+    service_manager::ready();
+    server.dismiss_predecessor();
+    loop {
+        let asked = runtime.block_on(async {
+            tokio::select! {
+                asked = signals.next() => asked,
+                successor = server.successor() => Asked::HandOver(successor),
+            }
+        });
+        match asked {
+            Asked::Reload => reload(&source, &server),
+            Asked::Restart => restart.start(),
+            Asked::Stop => break,
+            Asked::HandOver(successor) => {
+                let give_up = || runtime.block_on(signals.has_stopped());
+                match server.hand_over(successor, give_up).map_err(Failure::new)? {
+                    HandedOver::Resumed(resumed) => {
+                        server = *resumed;
+                        service_manager::ready();
+                    }
+                    HandedOver::Done | HandedOver::Stopped => return Ok(Outcome::Found),
                 }
-                Err(Failure::ClosedPipe) => {}
             }
         }
-    });
+    }
+    service_manager::stopping();
     server.stop().map_err(Failure::new)?;
     Ok(Outcome::Found)
+}
+
+fn reload(source: &Source, server: &Server) {
+    let reloaded = source.config().and_then(|config| server.reload(config).map_err(Failure::new));
+    match reloaded {
+        Ok(done) => tracing::info!("reloaded: {done}"),
+        Err(Failure::Message(why)) => tracing::error!("not reloaded, serving on as before: {why}"),
+        Err(Failure::ClosedPipe) => {}
+    }
 }
 
 /// Reads a configuration file.
@@ -89,6 +118,27 @@ impl Source {
         Ok(Source { file, arguments })
     }
 
+    /// Starts the server, in the place of another one if that is asked.
+    fn start(&self) -> Result<Server, Failure> {
+        let config = self.config()?;
+        let user = config.server.user.clone();
+        let started = match self.arguments.take_over {
+            true => Server::take_over(config),
+            false => Server::start(config),
+        };
+        let server = started.map_err(Failure::new)?;
+        // It is read anew on SIGHUP, by whoever the process is by now.
+        if let (Some(file), Some(user)) = (&self.file, user)
+            && let Err(error) = File::open(file)
+        {
+            // Nothing was written yet, and the error above all is to be told.
+            let _ = server.stop();
+            let why = format!("{error} (as the user '{user}' of [server])");
+            return Err(Failure::file(file, why));
+        }
+        Ok(server)
+    }
+
     /// The file's configuration with the flags laid over it.
     fn config(&self) -> Result<Config, Failure> {
         let mut config = match &self.file {
@@ -114,14 +164,16 @@ impl Source {
     }
 }
 
-#[derive(PartialEq, Eq)]
 enum Asked {
     Reload,
+    Restart,
+    HandOver(Successor),
     Stop,
 }
 
 struct Signals {
     reload: Signal,
+    restart: Signal,
     terminate: Signal,
     interrupt: Signal,
 }
@@ -130,6 +182,7 @@ impl Signals {
     fn new() -> io::Result<Signals> {
         Ok(Signals {
             reload: signal(SignalKind::hangup())?,
+            restart: signal(SignalKind::user_defined2())?,
             terminate: signal(SignalKind::terminate())?,
             interrupt: signal(SignalKind::interrupt())?,
         })
@@ -138,8 +191,19 @@ impl Signals {
     async fn next(&mut self) -> Asked {
         tokio::select! {
             _ = self.reload.recv() => Asked::Reload,
+            _ = self.restart.recv() => Asked::Restart,
             _ = self.terminate.recv() => Asked::Stop,
             _ = self.interrupt.recv() => Asked::Stop,
+        }
+    }
+
+    /// Whether the process was told to stop; asked while it waits for something else.
+    async fn has_stopped(&mut self) -> bool {
+        tokio::select! {
+            biased;
+            _ = self.terminate.recv() => true,
+            _ = self.interrupt.recv() => true,
+            () = tokio::time::sleep(Duration::ZERO) => false,
         }
     }
 }

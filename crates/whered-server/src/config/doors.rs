@@ -1,4 +1,4 @@
-//! The sections of the listeners and of the journal: `[http]`, `[dns]`, `[journal]`; `[resp]` has a
+//! The sections of the process, the listeners and the journal: `[server]`, `[http]`, `[dns]`, `[journal]`; `[resp]` has a
 //! file of its own.
 //!
 //! Not for: binding or opening anything; here a value is only found right or wrong at its place.
@@ -15,7 +15,9 @@ use whered_engine::store::SyncPolicy;
 
 use super::error::ConfigError;
 use super::section::{Found, Keys, Section};
-use super::{DnsConfig, HttpConfig, JournalConfig, SetsConfig, SnapshotConfig, beside};
+use super::{
+    DnsConfig, HttpConfig, JournalConfig, ServerConfig, SetsConfig, SnapshotConfig, beside,
+};
 use crate::dns::QueryLogOptions;
 use crate::dns::mmsg::{BATCH_SIZE_MAX, Calls};
 
@@ -43,6 +45,7 @@ const DNS: Keys = Keys {
     ],
     later: &["transfers"],
 };
+const SERVER: Keys = Keys { title: "[server]", allowed: &["user", "group"], later: &[] };
 const JOURNAL: Keys = Keys {
     title: "[journal]",
     allowed: &["sync", "segment_size_bytes", "group_size_bytes", "group_delay_micros"],
@@ -56,7 +59,7 @@ const SETS: Keys = Keys { title: "[sets]", allowed: &["directory"], later: &[] }
 
 /// The tables of this module.
 #[cfg(test)]
-pub(super) const TABLES: [&Keys; 6] = [&HTTP, &DNS, &JOURNAL, &SNAPSHOT, &SETS, &RULES];
+pub(super) const TABLES: [&Keys; 7] = [&SERVER, &HTTP, &DNS, &JOURNAL, &SNAPSHOT, &SETS, &RULES];
 
 pub(super) const THREADS: RangeInclusive<u64> = 1..=256;
 pub(super) const CONNECTIONS: RangeInclusive<u64> = 1..=1_000_000;
@@ -203,6 +206,21 @@ fn read_dns_views(section: &Section<'_>, config: &mut DnsConfig) -> Result<(), C
 fn hexadecimal(digits: &str) -> Option<[u8; 16]> {
     let value = u128::from_str_radix(digits, 16).ok()?;
     (digits.len() == 32 && !digits.starts_with('+')).then(|| value.to_be_bytes())
+}
+
+/// Reads `[server]`.
+pub(super) fn read_server(top: &Section<'_>, config: &mut ServerConfig) -> Result<(), ConfigError> {
+    let Some(section) = top.table("server", &SERVER)? else {
+        return Ok(());
+    };
+    config.user = section.filled_text("user")?.map(|found| found.value.to_owned());
+    let group = section.filled_text("group")?;
+    if let (Some(group), None) = (&group, &config.user) {
+        let allowed = "both, or 'user' alone";
+        return Err(section.refuse(&group.span, "group", "stands without 'user'", allowed));
+    }
+    config.group = group.map(|found| found.value.to_owned());
+    Ok(())
 }
 
 /// Reads `[journal]`.

@@ -31,7 +31,7 @@ use std::thread::{Builder, JoinHandle};
 use std::time::Instant;
 
 use ring::rand::{SecureRandom, SystemRandom};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use whered_dns::CookieSecrets;
 use whered_engine::Engine;
@@ -41,9 +41,11 @@ pub(crate) use self::counters::{DnsCounters, Totals};
 use self::mmsg::{Batch, Datagram};
 use self::query_log::QueryLog;
 pub use self::query_log::QueryLogOptions;
+use self::tcp::{Ending, Linger};
 use self::udp::Receiving;
 use crate::config::DnsConfig;
 use crate::runtime::{self, RuntimeThread};
+use crate::sockets::{self, Kind, Sockets};
 
 /// How often a free port is looked for that is free for TCP and for UDP.
 const PORT_ATTEMPTS: usize = 32;
@@ -56,34 +58,48 @@ pub(crate) struct DnsDoor {
     tcp_thread: RuntimeThread,
     log_thread: Option<JoinHandle<()>>,
     counters: Arc<DnsCounters>,
+    cookie_secret: Option<[u8; 16]>,
+    linger: Linger,
 }
 
 impl DnsDoor {
-    /// Binds every address for UDP and TCP and starts answering.
+    /// Starts answering at sockets that are bound, for UDP and TCP.
     ///
     /// # Errors
-    /// An address cannot be bound; the text names it.
-    pub(crate) fn start(engine: &Arc<Engine>, config: &DnsConfig) -> io::Result<DnsDoor> {
+    /// The system has no thread or descriptor left; the query log cannot be written.
+    pub(crate) fn start(
+        engine: &Arc<Engine>,
+        config: &DnsConfig,
+        bound: &Sockets,
+    ) -> io::Result<DnsDoor> {
         let threads = config.threads.unwrap_or_else(runtime::core_count);
-        let (mut addresses, mut listeners) = (Vec::new(), Vec::new());
-        let mut sockets: Vec<Vec<UdpSocket>> = (0..threads).map(|_| Vec::new()).collect();
-        for address in &config.listen {
-            let bound = Bound::new(*address, threads)
-                .map_err(|error| runtime::named("DNS", *address, &error))?;
-            addresses.push(bound.listener.local_addr()?);
-            listeners.push(bound.listener);
-            sockets.iter_mut().zip(bound.sockets).for_each(|(own, socket)| own.push(socket));
-        }
+        let listeners = sockets::listeners(bound, Kind::DnsTcp, &config.listen)?;
+        let addresses = listeners.iter().map(TcpListener::local_addr).collect::<Result<_, _>>()?;
+        let sockets = bound.of(Kind::DnsUdp, &config.listen)?;
+        let sockets: Vec<Vec<UdpSocket>> = sockets::by_thread(sockets, threads);
         let counters = Arc::new(DnsCounters::new(&sockets)?);
-        let (shared, log_thread) = shared(engine, config, &counters)?;
+        let cookie_secret = cookie_secret(config)?;
+        let (shared, log_thread) = shared(engine, config, cookie_secret, &counters)?;
         let tcp_answerer = Answerer::new(Arc::clone(&shared), counters.tcp_thread());
         let (tcp_shared, limit) = (Arc::clone(&shared), config.max_tcp_connections);
+        let linger = Linger::default();
+        let tcp_linger = linger.clone();
         let tcp_thread = RuntimeThread::start("whered-dns-tcp", 1, move |stop| {
-            serve_tcp(listeners, tcp_answerer, tcp_shared, limit, stop)
+            let ending = Ending { stop, linger: tcp_linger };
+            serve_tcp(listeners, tcp_answerer, tcp_shared, limit, ending)
         })?;
         let stop = StopOnDrop(Arc::default());
         let udp_threads = Vec::new();
-        let mut door = DnsDoor { addresses, stop, udp_threads, tcp_thread, log_thread, counters };
+        let mut door = DnsDoor {
+            addresses,
+            stop,
+            udp_threads,
+            tcp_thread,
+            log_thread,
+            counters,
+            cookie_secret,
+            linger,
+        };
         for (index, sockets) in sockets.into_iter().enumerate() {
             let stop = Arc::clone(&door.stop.0);
             let answerer = Answerer::new(Arc::clone(&shared), door.counters.udp_thread(index));
@@ -110,6 +126,18 @@ impl DnsDoor {
         &self.counters
     }
 
+    /// What cookies are made with, if clients get any.
+    pub(crate) fn cookie_secret(&self) -> Option<[u8; 16]> {
+        self.cookie_secret
+    }
+
+    /// As [`DnsDoor::stop`], while a successor takes new connections: those that are there may ask
+    /// a little longer.
+    pub(crate) fn hand_over(self) {
+        self.linger.allow();
+        self.stop();
+    }
+
     /// Answers what was read, then closes.
     pub(crate) fn stop(self) {
         drop(self.stop);
@@ -130,6 +158,7 @@ impl DnsDoor {
 fn shared(
     engine: &Arc<Engine>,
     config: &DnsConfig,
+    cookie_secret: Option<[u8; 16]>,
     counters: &DnsCounters,
 ) -> io::Result<(Arc<Shared>, Option<JoinHandle<()>>)> {
     let (log, log_thread) = match &config.query_log {
@@ -139,28 +168,29 @@ fn shared(
             (Some(log), Some(thread))
         }
     };
-    let cookies = match (config.cookies, config.cookie_secret) {
-        (false, _) => None,
-        (true, Some(secret)) => Some(CookieSecrets::new(secret)),
-        (true, None) => {
-            let mut secret = [0; 16];
-            let filled = SystemRandom::new().fill(&mut secret);
-            filled.map_err(|_| io::Error::other("no random numbers for DNS cookies"))?;
-            Some(CookieSecrets::new(secret))
-        }
-    };
     let shared = Shared {
         engine: Arc::clone(engine),
         udp_size: config.udp_size,
         server_id: config.server_id.clone().into_bytes(),
         version: config.version.clone().into_bytes(),
-        cookies,
+        cookies: cookie_secret.map(CookieSecrets::new),
         rate_limit: config.rate_limit(),
         proxies: config.proxy_from.clone(),
         log,
         started: Instant::now(),
     };
     Ok((Arc::new(shared), log_thread))
+}
+
+/// What cookies are made with: what is configured, or something that nobody knows.
+fn cookie_secret(config: &DnsConfig) -> io::Result<Option<[u8; 16]>> {
+    if !config.cookies || config.cookie_secret.is_some() {
+        return Ok(config.cookie_secret.filter(|_| config.cookies));
+    }
+    let mut secret = [0; 16];
+    let filled = SystemRandom::new().fill(&mut secret);
+    filled.map_err(|_| io::Error::other("no random numbers for DNS cookies"))?;
+    Ok(Some(secret))
 }
 
 /// What the UDP threads look at. They end when the door goes, stopped or just dropped.
@@ -173,14 +203,16 @@ impl Drop for StopOnDrop {
 }
 
 /// The sockets of one address.
-struct Bound {
-    listener: TcpListener,
-    sockets: Vec<UdpSocket>,
+pub(crate) struct Bound {
+    pub(crate) listener: TcpListener,
+    pub(crate) sockets: Vec<UdpSocket>,
 }
 
 impl Bound {
+    /// Binds an address for UDP and TCP.
+    ///
     /// TCP comes first: unlike the shared UDP port it fails when another server is there.
-    fn new(address: SocketAddr, threads: usize) -> io::Result<Bound> {
+    pub(crate) fn new(address: SocketAddr, threads: usize) -> io::Result<Bound> {
         let mut attempts = if address.port() == 0 { PORT_ATTEMPTS } else { 1 };
         loop {
             let listener = runtime::bind(address)?;
@@ -227,7 +259,7 @@ async fn serve_tcp(
     answerer: Answerer,
     shared: Arc<Shared>,
     limit: usize,
-    stop: watch::Receiver<bool>,
+    ending: Ending,
 ) {
     // All connections are tasks of one thread, so that nobody waits for this lock.
     let answerer = Arc::new(Mutex::new(answerer));
@@ -248,8 +280,8 @@ async fn serve_tcp(
         };
         let shared = Arc::clone(&shared);
         let is_proxy = move |peer| shared.is_proxy(peer);
-        let (limit, stop) = (Arc::clone(&limit), stop.clone());
-        serving.spawn(tcp::serve(listener, answer, is_proxy, limit, stop));
+        let (limit, ending) = (Arc::clone(&limit), ending.clone());
+        serving.spawn(tcp::serve(listener, answer, is_proxy, limit, ending));
     }
     while serving.join_next().await.is_some() {}
 }

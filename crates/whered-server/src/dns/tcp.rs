@@ -14,7 +14,7 @@
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -39,6 +39,48 @@ const LENGTH_BYTES: usize = 2;
 /// How long to wait after the system could not accept (such as for want of descriptors).
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
+/// For how long connections may go on asking when a successor has taken the listener.
+const LINGER: Duration = Duration::from_millis(500);
+
+/// Whether connections may go on for a little when the door stops.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Linger(Arc<OnceLock<Instant>>);
+
+impl Linger {
+    /// They may; said before the stop.
+    pub(crate) fn allow(&self) {
+        // Said once; the first time counts.
+        let _ = self.0.set(Instant::now() + LINGER);
+    }
+
+    fn until(&self) -> Option<Instant> {
+        self.0.get().copied()
+    }
+}
+
+/// When and how the door stops.
+#[derive(Clone, Debug)]
+pub(crate) struct Ending {
+    pub(crate) stop: watch::Receiver<bool>,
+    pub(crate) linger: Linger,
+}
+
+impl Ending {
+    /// Waits for the stop.
+    async fn begun(&mut self) {
+        // An error means that the door is gone, which is a stop too.
+        let _ = self.stop.wait_for(|stop| *stop).await;
+    }
+
+    /// Waits until a connection is to end that has nothing to answer.
+    async fn over(&mut self) {
+        self.begun().await;
+        if let Some(end) = self.linger.until() {
+            tokio::time::sleep_until(end).await;
+        }
+    }
+}
+
 /// Answers one message into an empty buffer; what stays empty is not sent.
 pub(crate) trait Answer:
     Fn(&[u8], SocketAddr, &mut Vec<u8>) + Clone + Send + 'static
@@ -52,12 +94,12 @@ pub(crate) async fn serve(
     answer: impl Answer,
     is_proxy: impl Fn(IpAddr) -> bool,
     limit: Arc<Semaphore>,
-    mut stop: watch::Receiver<bool>,
+    mut ending: Ending,
 ) {
     let mut connections = JoinSet::new();
     loop {
         let accepted = tokio::select! {
-            () = stopped(&mut stop) => break,
+            () = ending.begun() => break,
             Some(_) = connections.join_next() => continue,
             accepted = listener.accept() => accepted,
         };
@@ -73,9 +115,9 @@ pub(crate) async fn serve(
         let Ok(permit) = Arc::clone(&limit).try_acquire_owned() else {
             continue;
         };
-        let (answer, stop, is_proxy) = (answer.clone(), stop.clone(), is_proxy(peer.ip()));
+        let (answer, ending, is_proxy) = (answer.clone(), ending.clone(), is_proxy(peer.ip()));
         connections.spawn(async move {
-            if let Err(error) = converse(stream, peer, is_proxy, answer, stop).await {
+            if let Err(error) = converse(stream, peer, is_proxy, answer, ending).await {
                 tracing::trace!("DNS connection of {peer}: {error}");
             }
             drop(permit);
@@ -90,7 +132,7 @@ async fn converse(
     mut peer: SocketAddr,
     is_proxy: bool,
     answer: impl Answer,
-    mut stop: watch::Receiver<bool>,
+    mut ending: Ending,
 ) -> io::Result<()> {
     stream.set_nodelay(true)?;
     let (mut input, mut output, mut reply) = (Vec::new(), Vec::new(), Vec::new());
@@ -98,7 +140,7 @@ async fn converse(
         let read = read_proxy_header(&mut stream, &mut input);
         let header = tokio::select! {
             header = timeout(IDLE, read) => header??,
-            () = stopped(&mut stop) => return Ok(()),
+            () = ending.over() => return Ok(()),
         };
         // A balancer that asks for itself stays who it is.
         if let Some(source) = header {
@@ -111,7 +153,7 @@ async fn converse(
             input.reserve(READ_BYTES);
             let read = tokio::select! {
                 read = timeout_at(deadline, stream.read_buf(&mut input)) => read??,
-                () = stopped(&mut stop) => return Ok(()),
+                () = ending.over() => return Ok(()),
             };
             if read == 0 {
                 return Ok(());
@@ -171,11 +213,6 @@ fn push_message(output: &mut Vec<u8>, answer: &[u8]) {
     }
 }
 
-async fn stopped(stop: &mut watch::Receiver<bool>) {
-    // An error means that the door is gone, which is a stop too.
-    let _ = stop.wait_for(|stop| *stop).await;
-}
-
 #[cfg(test)]
 mod tests {
     use std::io::{Read, Write};
@@ -205,7 +242,8 @@ mod tests {
                 let limit = Arc::new(Semaphore::new(connections));
                 // Whoever comes from this address speaks for others.
                 let is_proxy = |peer: IpAddr| peer.to_string() == "127.0.0.2";
-                serve(listener, answer, is_proxy, limit, stop).await;
+                let ending = Ending { stop, linger: Linger::default() };
+                serve(listener, answer, is_proxy, limit, ending).await;
             });
         });
         (address, sender, thread)

@@ -45,6 +45,7 @@ use self::listen::LimitedListener;
 use crate::config::HttpConfig;
 use crate::metrics::Metrics;
 use crate::runtime::RuntimeThread;
+use crate::sockets::{self, Kind, Sockets};
 
 /// Searches at the same time; more wait.
 const SEARCHES: usize = 4;
@@ -71,17 +72,18 @@ pub(crate) struct Door {
 }
 
 impl HttpDoor {
-    /// Binds every address and starts answering.
+    /// Starts answering at sockets that are bound.
     ///
     /// # Errors
-    /// An address cannot be bound; the text names it.
+    /// The system has no thread or descriptor left.
     pub(crate) fn start(
         engine: Arc<Engine>,
         config: &HttpConfig,
         counters: Arc<HttpCounters>,
         metrics: Metrics,
+        sockets: &Sockets,
     ) -> io::Result<HttpDoor> {
-        let listeners = crate::runtime::bind_all("HTTP", &config.listen)?;
+        let listeners = sockets::listeners(sockets, Kind::Http, &config.listen)?;
         let addresses = listeners.iter().map(std::net::TcpListener::local_addr);
         let addresses = addresses.collect::<io::Result<_>>()?;
         let token = config.token.clone();

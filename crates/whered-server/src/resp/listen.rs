@@ -5,6 +5,7 @@
 //! path    ──one socket────> a descriptor of worker 0, one of worker 1, ...     the first one takes
 //! ```
 //!
+//! Binding is apart from listening: sockets may have been bound by the process before this one.
 //! A path that an earlier process has left behind is taken over: a socket that refuses connections
 //! has no owner. Anything else at the path is an error, and is left alone.
 
@@ -119,7 +120,7 @@ fn accept_tcp(
 ///
 /// # Errors
 /// The system's, with the address.
-pub(crate) fn tcp(address: SocketAddr) -> io::Result<TcpListener> {
+pub(crate) fn bind_tcp(address: SocketAddr) -> io::Result<std::net::TcpListener> {
     let with_place = |error: io::Error| {
         io::Error::new(error.kind(), format!("cannot listen on {address}: {error}"))
     };
@@ -133,16 +134,16 @@ pub(crate) fn tcp(address: SocketAddr) -> io::Result<TcpListener> {
         socket.set_nonblocking(true)?;
         socket.bind(&address.into())?;
         socket.listen(BACKLOG)?;
-        Ok(TcpListener::from_std(socket.into()))
+        Ok(socket.into())
     };
     bind().map_err(with_place)
 }
 
-/// A listening Unix socket, as many descriptors of it as there are workers.
+/// A listening Unix socket.
 ///
 /// # Errors
 /// Somebody listens there already, something else is there, or the system's, with the path.
-pub(crate) fn unix(options: &UnixSocketOptions, workers: usize) -> io::Result<Vec<Listener>> {
+pub(crate) fn bind_unix(options: &UnixSocketOptions) -> io::Result<OwnedFd> {
     let path = &options.path;
     let with_place = |error: io::Error| {
         io::Error::new(error.kind(), format!("cannot listen on {}: {error}", path.display()))
@@ -159,18 +160,22 @@ pub(crate) fn unix(options: &UnixSocketOptions, workers: usize) -> io::Result<Ve
         socket.bind(&SockAddr::unix(path)?)?;
         fs::set_permissions(path, Permissions::from_mode(options.permissions))?;
         socket.listen(BACKLOG)?;
-        let name: Arc<Path> = Arc::from(path.as_path());
-        let listener = |socket: Socket| {
-            let listener = std::os::unix::net::UnixListener::from(OwnedFd::from(socket));
-            Listener::Unix(UnixListener::from_std(listener), Arc::clone(&name))
-        };
-        let mut listeners = Vec::new();
-        for _ in 0..workers {
-            listeners.push(listener(socket.try_clone()?));
-        }
-        Ok(listeners)
+        Ok(socket.into())
     };
     bind().map_err(with_place)
+}
+
+/// As many descriptors of a listening Unix socket as there are workers.
+///
+/// # Errors
+/// The system has no descriptor left.
+pub(crate) fn unix(socket: &OwnedFd, path: &Path, workers: usize) -> io::Result<Vec<Listener>> {
+    let name: Arc<Path> = Arc::from(path);
+    let listener = |socket: OwnedFd| {
+        let listener = std::os::unix::net::UnixListener::from(socket);
+        Listener::Unix(UnixListener::from_std(listener), Arc::clone(&name))
+    };
+    (0..workers).map(|_| socket.try_clone().map(listener)).collect()
 }
 
 /// Removes a socket that nobody listens on any more.

@@ -55,6 +55,7 @@ mod worker;
 use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
+use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -63,6 +64,7 @@ use whered_engine::Engine;
 
 use listen::Listener;
 pub use listen::UnixSocketOptions;
+pub(crate) use listen::{bind_tcp, bind_unix};
 pub use session::RespCounters;
 use session::Shared;
 use statistics::Statistics;
@@ -70,6 +72,8 @@ pub(crate) use statistics::Totals;
 pub use tls::TlsOptions;
 pub use users::{PasswordHash, UserOptions, hash as password_hash};
 use worker::{Signal, Worker};
+
+use crate::sockets::{self, Kind, Sockets};
 
 /// How the door is opened.
 #[derive(Clone, Debug)]
@@ -175,23 +179,38 @@ impl RespDoor {
     ///
     /// # Errors
     /// An address cannot be bound, or a thread cannot be started.
-    pub fn start(engine: Arc<Engine>, mut options: RespOptions) -> io::Result<RespDoor> {
+    pub fn start(engine: Arc<Engine>, options: RespOptions) -> io::Result<RespDoor> {
+        let sockets = Sockets::open_resp(&options)?;
+        RespDoor::start_on(engine, options, &sockets)
+    }
+
+    /// Starts serving at sockets that are bound.
+    ///
+    /// # Errors
+    /// A certificate is wrong, or the system has no thread or descriptor left.
+    pub(crate) fn start_on(
+        engine: Arc<Engine>,
+        mut options: RespOptions,
+        bound: &Sockets,
+    ) -> io::Result<RespDoor> {
         let thread_count = options.threads.max(1);
         if let Some(wrong) = wrong_user(&options.users) {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, wrong));
         }
         let mut sockets: Vec<Vec<Listener>> = Vec::new();
         sockets.resize_with(thread_count, Vec::new);
-        listen_on(&mut options.listen, &mut sockets, Listener::Tcp)?;
+        listen_on(bound, Kind::Resp, &mut options.listen, &mut sockets, Listener::Tcp)?;
         if let Some(tls) = &mut options.tls {
             let config = tls::configure(tls)?;
             let listener = |socket| Listener::Tls(socket, Arc::clone(&config));
-            listen_on(&mut tls.listen, &mut sockets, listener)?;
+            listen_on(bound, Kind::RespTls, &mut tls.listen, &mut sockets, listener)?;
         }
         let unix_path = options.unix_socket.as_ref().map(|socket| socket.path.clone());
         if let Some(unix) = &options.unix_socket {
-            let listeners = listen::unix(unix, thread_count)?;
-            sockets.iter_mut().zip(listeners).for_each(|(sockets, one)| sockets.push(one));
+            for socket in bound.of_unix(&unix.path)? {
+                let listeners = listen::unix(&socket, &unix.path, thread_count)?;
+                sockets.iter_mut().zip(listeners).for_each(|(sockets, one)| sockets.push(one));
+            }
         }
         let addresses = options.listen.clone();
         let tls_addresses = options.tls.as_ref().map_or_else(Vec::new, |tls| tls.listen.clone());
@@ -247,6 +266,13 @@ impl RespDoor {
         self.join();
     }
 
+    /// As [`RespDoor::stop`], for a successor that has the door's sockets: its Unix socket stays
+    /// where it is.
+    pub(crate) fn hand_over(mut self) {
+        self.unix_path = None;
+        self.join();
+    }
+
     fn join(&mut self) {
         self.signals.iter().for_each(|signal| signal.stop());
         for thread in self.threads.drain(..) {
@@ -267,19 +293,24 @@ impl Drop for RespDoor {
     }
 }
 
-/// Binds every address for every worker.
+/// Gives every worker a socket of every address; addresses become those that are bound.
 fn listen_on(
+    bound: &Sockets,
+    kind: Kind,
     addresses: &mut [SocketAddr],
     sockets: &mut [Vec<Listener>],
     listener: impl Fn(mio::net::TcpListener) -> Listener,
 ) -> io::Result<()> {
-    for address in addresses {
-        for sockets in &mut *sockets {
-            let socket = listen::tcp(*address)?;
-            // The first one of port 0 has picked a port, which the other threads share.
-            *address = socket.local_addr()?;
-            sockets.push(listener(socket));
+    let of_addresses = bound.of(kind, addresses)?;
+    for (address, of_address) in addresses.iter_mut().zip(&of_addresses) {
+        if let Some(first) = of_address.first() {
+            *address = sockets::address_of(first.as_fd())?;
         }
+    }
+    let by_worker = sockets::by_thread::<std::net::TcpListener>(of_addresses, sockets.len());
+    for (sockets, own) in sockets.iter_mut().zip(by_worker) {
+        let own = own.into_iter().map(mio::net::TcpListener::from_std);
+        sockets.extend(own.map(&listener));
     }
     Ok(())
 }

@@ -1,0 +1,121 @@
+//! A server that gives its place to a successor, or takes it back.
+//!
+//! Not for: what is said between the two (`mod.rs`).
+//!
+//! Invariants: DNS answers from memory until the successor serves; nothing writes after the data
+//! directory is given up. At the same time: the one that hands over is not reloaded meanwhile.
+
+use std::path::Path;
+use std::sync::{Arc, PoisonError};
+
+use tokio::sync::mpsc;
+
+use super::{Handed, Predecessor, Successor, Waiting};
+use crate::dns::DnsDoor;
+use crate::server::{Server, ServerError};
+
+/// What changes hands with other processes.
+#[derive(Default)]
+pub(crate) struct HandOver {
+    /// Who listens for a successor; nobody without a data directory.
+    pub(crate) waiting: Option<Waiting>,
+    pub(crate) successors: Option<mpsc::UnboundedReceiver<Successor>>,
+    /// The process whose place this one takes, until it is dismissed.
+    pub(crate) predecessor: Option<Arc<Predecessor>>,
+}
+
+impl HandOver {
+    /// Listens for a successor where there is a data directory to meet in.
+    pub(crate) fn start(data_dir: Option<&Path>, handed: Handed) -> HandOver {
+        let Some(data_dir) = data_dir else {
+            return HandOver::default();
+        };
+        let (sender, receiver) = mpsc::unbounded_channel();
+        match Waiting::start(data_dir, handed, sender) {
+            Ok(waiting) => {
+                HandOver { waiting: Some(waiting), successors: Some(receiver), predecessor: None }
+            }
+            Err(error) => {
+                let shown = data_dir.display();
+                tracing::warn!("nobody can take over from this process by {shown}: {error}");
+                HandOver::default()
+            }
+        }
+    }
+}
+
+/// What became of a server that was to hand over.
+pub enum HandedOver {
+    /// The successor serves; this process has nothing left to do.
+    Done,
+    /// The successor was gone before it served: this is a server in its place.
+    Resumed(Box<Server>),
+    /// It was told to give up, and is stopped.
+    Stopped,
+}
+
+impl Server {
+    /// Waits for a process that wants to take over; for ever when there is no way for one.
+    pub async fn successor(&mut self) -> Successor {
+        match &mut self.handover.successors {
+            Some(successors) => match successors.recv().await {
+                Some(successor) => successor,
+                None => std::future::pending().await,
+            },
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Sends the process away whose place this one has taken, now that this one serves; nothing for
+    /// other servers.
+    pub fn dismiss_predecessor(&mut self) {
+        if let Some(predecessor) = self.handover.predecessor.take() {
+            predecessor.dismiss();
+        }
+    }
+
+    /// Gives everything to a successor: RESP and HTTP answer what they have read and close, the
+    /// journal is closed, and DNS goes on until the successor serves. `give_up` is asked ten times a
+    /// second whether this process is to stop without waiting any longer.
+    ///
+    /// # Errors
+    /// The successor was gone, and what it had taken could not be opened again.
+    pub fn hand_over(
+        mut self,
+        successor: Successor,
+        mut give_up: impl FnMut() -> bool,
+    ) -> Result<HandedOver, ServerError> {
+        tracing::info!("handing over to another process");
+        let handed = self.handover.waiting.take().map(Waiting::stop).unwrap_or_default();
+        self.helpers.stop();
+        let (resp, http) = (self.doors.resp.take(), self.doors.http.take());
+        std::thread::scope(|scope| {
+            resp.map(|resp| scope.spawn(|| resp.hand_over()));
+            http.map(|http| scope.spawn(|| http.stop()));
+        });
+        let dns = self.doors.dns.take();
+        let mut gave_up = false;
+        let given = self.engine.give_up_data();
+        if let Err(error) = &given {
+            tracing::error!("the data cannot be handed over: {error}");
+        }
+        let serves = given.is_ok() && successor.give_data().is_ok() && {
+            successor.serves(|| {
+                gave_up = gave_up || give_up();
+                gave_up
+            })
+        };
+        // Whoever is still there sees now that nothing more comes.
+        drop(successor);
+        if serves || gave_up {
+            let stop = if serves { DnsDoor::hand_over } else { DnsDoor::stop };
+            dns.into_iter().for_each(stop);
+            return Ok(if serves { HandedOver::Done } else { HandedOver::Stopped });
+        }
+        tracing::error!("the other process was gone before it served; serving on");
+        let latest = self.latest.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let resumed = Server::start_after(latest, None, handed);
+        dns.into_iter().for_each(DnsDoor::hand_over);
+        Ok(HandedOver::Resumed(Box::new(resumed?)))
+    }
+}

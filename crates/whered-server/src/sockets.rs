@@ -1,0 +1,313 @@
+//! The listening sockets of all doors: bound at the start, or handed over by the process before.
+//!
+//! For: one place that binds, so that it can be done before privileges are dropped and given to a
+//! successor. Not for: what comes in through them (the doors), how they are handed over
+//! (`handover`).
+//!
+//! ```text
+//! (door, configured address, which of that address) ─> sockets: one, or as many as threads
+//!      dns-udp 127.0.0.1:53 0   s s s      a socket for each thread, all of one port
+//!      dns-tcp 127.0.0.1:53 0   s          one, whose connections one thread takes
+//! ```
+//!
+//! Invariants: what a door gets are copies of descriptors; the socket and what waits in it live as
+//! long as any process has a copy. A socket that was handed over is used even when there are fewer
+//! threads now: closing it would lose what waits in it.
+
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+
+use socket2::SockRef;
+
+use crate::config::{Config, RespConfig};
+use crate::dns;
+use crate::resp::{self, RespOptions, UnixSocketOptions};
+use crate::runtime;
+
+/// Which kind of socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    DnsUdp,
+    DnsTcp,
+    Resp,
+    RespTls,
+    RespUnix,
+    Http,
+}
+
+impl Kind {
+    const ALL: [Kind; 6] =
+        [Kind::DnsUdp, Kind::DnsTcp, Kind::Resp, Kind::RespTls, Kind::RespUnix, Kind::Http];
+
+    /// As messages between processes name it. Newer programs must know these names, too.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Kind::DnsUdp => "dns-udp",
+            Kind::DnsTcp => "dns-tcp",
+            Kind::Resp => "resp",
+            Kind::RespTls => "resp-tls",
+            Kind::RespUnix => "resp-unix",
+            Kind::Http => "http",
+        }
+    }
+
+    pub(crate) fn from_name(name: &str) -> Option<Kind> {
+        Kind::ALL.into_iter().find(|kind| kind.name() == name)
+    }
+}
+
+/// Where a socket belongs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Belongs {
+    pub(crate) kind: Kind,
+    /// Which of those that are configured alike: with port 0 there may be several.
+    pub(crate) number: usize,
+    /// The address or path as it is configured.
+    pub(crate) listen: String,
+}
+
+/// One listening socket.
+#[derive(Debug)]
+pub(crate) struct Listening {
+    pub(crate) belongs: Belongs,
+    pub(crate) socket: OwnedFd,
+}
+
+/// All listening sockets of a server.
+#[derive(Debug, Default)]
+pub(crate) struct Sockets(Vec<Listening>);
+
+impl Sockets {
+    /// A socket that was handed over.
+    pub(crate) fn add(&mut self, listening: Listening) {
+        self.0.push(listening);
+    }
+
+    /// Whether there is none.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Every socket.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Listening> {
+        self.0.iter()
+    }
+
+    /// The sockets of a configuration: what was handed over for it, and the rest bound anew.
+    ///
+    /// # Errors
+    /// An address that cannot be bound, with its door.
+    pub(crate) fn open(config: &Config, handed: Sockets) -> io::Result<Sockets> {
+        let mut opening = Opening { handed, opened: Sockets::default() };
+        let RespConfig { listen, unix_socket, .. } = &config.resp;
+        let tls = config.resp.tls.as_ref().map_or(&[][..], |tls| &tls.listen);
+        let threads = config.resp.threads.unwrap_or_else(runtime::core_count).max(1);
+        let shared = Shared::NotWithOthers;
+        opening.resp(Kind::Resp, listen, threads, shared)?;
+        opening.resp(Kind::RespTls, tls, threads, shared)?;
+        opening.resp_unix(unix_socket.as_ref()).map_err(|error| in_door("RESP", &error))?;
+        let threads = config.dns.threads.unwrap_or_else(runtime::core_count);
+        opening.dns(&config.dns.listen, threads)?;
+        for (number, address) in numbered(&config.http.listen) {
+            let belongs = of_address(Kind::Http, number, address);
+            if !opening.take(&belongs) {
+                let socket = runtime::bind(address)
+                    .map_err(|error| runtime::named("HTTP", address, &error))?;
+                opening.keep(&belongs, socket.into());
+            }
+        }
+        Ok(opening.opened)
+    }
+
+    /// The sockets of a RESP door alone. Its ports may be another process's, too.
+    ///
+    /// # Errors
+    /// An address that cannot be bound.
+    pub(crate) fn open_resp(options: &RespOptions) -> io::Result<Sockets> {
+        let mut opening = Opening { handed: Sockets::default(), opened: Sockets::default() };
+        let tls = options.tls.as_ref().map_or(&[][..], |tls| &tls.listen);
+        let threads = options.threads.max(1);
+        opening.resp(Kind::Resp, &options.listen, threads, Shared::WithOthers)?;
+        opening.resp(Kind::RespTls, tls, threads, Shared::WithOthers)?;
+        opening.resp_unix(options.unix_socket.as_ref())?;
+        Ok(opening.opened)
+    }
+
+    /// Copies of the sockets of each address, in the order of the addresses.
+    ///
+    /// # Errors
+    /// The system has no descriptor left.
+    pub(crate) fn of(&self, kind: Kind, listen: &[SocketAddr]) -> io::Result<Vec<Vec<OwnedFd>>> {
+        let of_one = |(number, address)| self.copies(&of_address(kind, number, address));
+        numbered(listen).map(of_one).collect()
+    }
+
+    /// The socket of a path.
+    ///
+    /// # Errors
+    /// As [`Sockets::of`].
+    pub(crate) fn of_unix(&self, path: &Path) -> io::Result<Vec<OwnedFd>> {
+        self.copies(&of_path(path))
+    }
+
+    fn copies(&self, belongs: &Belongs) -> io::Result<Vec<OwnedFd>> {
+        let own = self.0.iter().filter(|one| one.belongs == *belongs);
+        own.map(|one| one.socket.try_clone()).collect()
+    }
+}
+
+/// Sockets that are being opened.
+struct Opening {
+    handed: Sockets,
+    opened: Sockets,
+}
+
+/// Whether another process may listen at a port that this one's threads share.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Shared {
+    WithOthers,
+    NotWithOthers,
+}
+
+impl Opening {
+    fn resp(
+        &mut self,
+        kind: Kind,
+        listen: &[SocketAddr],
+        threads: usize,
+        shared: Shared,
+    ) -> io::Result<()> {
+        for (number, address) in numbered(listen) {
+            let belongs = of_address(kind, number, address);
+            let alone = shared == Shared::NotWithOthers;
+            if !self.take(&belongs) && alone {
+                // Threads share their port, which would let a second server share it as well:
+                // binding it alone first fails when anybody is there.
+                let bound = runtime::bind(address);
+                drop(bound.map_err(|error| runtime::named("RESP", address, &error))?);
+            }
+            while self.opened.count(&belongs) < threads {
+                let bound = self.opened.address(&belongs).unwrap_or(address);
+                let socket = resp::bind_tcp(bound);
+                let socket = match alone {
+                    true => socket.map_err(|error| in_door("RESP", &error))?,
+                    false => socket?,
+                };
+                self.keep(&belongs, socket.into());
+            }
+        }
+        Ok(())
+    }
+
+    fn resp_unix(&mut self, options: Option<&UnixSocketOptions>) -> io::Result<()> {
+        if let Some(options) = options {
+            let belongs = of_path(&options.path);
+            if !self.take(&belongs) {
+                self.keep(&belongs, resp::bind_unix(options)?);
+            }
+        }
+        Ok(())
+    }
+
+    fn dns(&mut self, listen: &[SocketAddr], threads: usize) -> io::Result<()> {
+        for (number, address) in numbered(listen) {
+            let udp = of_address(Kind::DnsUdp, number, address);
+            let tcp = of_address(Kind::DnsTcp, number, address);
+            let cannot = |error: io::Error| runtime::named("DNS", address, &error);
+            let has_both = self.take(&tcp) & self.take(&udp);
+            if !has_both {
+                let bound = dns::Bound::new(address, threads).map_err(cannot)?;
+                self.keep(&tcp, bound.listener.into());
+                bound.sockets.into_iter().for_each(|socket| self.keep(&udp, socket.into()));
+            }
+            while self.opened.count(&udp) < threads {
+                let bound = self.opened.address(&udp).unwrap_or(address);
+                self.keep(&udp, dns::udp::bind(bound).map_err(cannot)?.into());
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes what was handed over for this; whether there is anything.
+    fn take(&mut self, belongs: &Belongs) -> bool {
+        let handed = std::mem::take(&mut self.handed.0);
+        let (own, others) = handed.into_iter().partition(|one| one.belongs == *belongs);
+        self.handed.0 = others;
+        self.opened.0.extend(own);
+        self.opened.count(belongs) > 0
+    }
+
+    fn keep(&mut self, belongs: &Belongs, socket: OwnedFd) {
+        self.opened.add(Listening { belongs: belongs.clone(), socket });
+    }
+}
+
+impl Sockets {
+    fn count(&self, belongs: &Belongs) -> usize {
+        self.0.iter().filter(|one| one.belongs == *belongs).count()
+    }
+
+    /// Where the sockets of this are bound: with port 0 that is told by the first one.
+    fn address(&self, belongs: &Belongs) -> Option<SocketAddr> {
+        let first = self.0.iter().find(|one| one.belongs == *belongs)?;
+        address_of(first.socket.as_fd()).ok()
+    }
+}
+
+/// Where a socket is bound.
+///
+/// # Errors
+/// The system's; it has no address with a port.
+pub(crate) fn address_of(socket: BorrowedFd<'_>) -> io::Result<SocketAddr> {
+    let address = SockRef::from(&socket).local_addr()?;
+    address.as_socket().ok_or_else(|| io::Error::from(io::ErrorKind::AddrNotAvailable))
+}
+
+/// The listeners of a door whose addresses have one each.
+///
+/// # Errors
+/// As [`Sockets::of`].
+pub(crate) fn listeners(
+    sockets: &Sockets,
+    kind: Kind,
+    listen: &[SocketAddr],
+) -> io::Result<Vec<TcpListener>> {
+    let all = sockets.of(kind, listen)?;
+    Ok(all.into_iter().flatten().map(TcpListener::from).collect())
+}
+
+/// The sockets of each thread: one of every address, and what is over in turn.
+pub(crate) fn by_thread<S: From<OwnedFd>>(
+    sockets: Vec<Vec<OwnedFd>>,
+    threads: usize,
+) -> Vec<Vec<S>> {
+    let mut by_thread: Vec<Vec<S>> = (0..threads).map(|_| Vec::new()).collect();
+    for of_address in sockets {
+        for (index, socket) in of_address.into_iter().enumerate() {
+            by_thread[index % threads].push(socket.into());
+        }
+    }
+    by_thread
+}
+
+fn in_door(door: &str, error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("{door} {error}"))
+}
+
+/// Each address with how many like it stand before it.
+fn numbered(listen: &[SocketAddr]) -> impl Iterator<Item = (usize, SocketAddr)> {
+    let number = |(index, address): (usize, &SocketAddr)| {
+        (listen[..index].iter().filter(|before| *before == address).count(), *address)
+    };
+    listen.iter().enumerate().map(number)
+}
+
+fn of_address(kind: Kind, number: usize, address: SocketAddr) -> Belongs {
+    Belongs { kind, number, listen: address.to_string() }
+}
+
+fn of_path(path: &Path) -> Belongs {
+    Belongs { kind: Kind::RespUnix, number: 0, listen: path.to_string_lossy().into_owned() }
+}

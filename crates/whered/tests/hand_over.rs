@@ -1,0 +1,278 @@
+//! Restarts that lose nothing: a process hands its sockets and its data to the next one.
+//!
+//! Not for: messages between the two (`whered-server` has tests of those).
+
+mod served;
+
+use std::collections::HashSet;
+use std::fmt::Write as _;
+use std::fs;
+use std::io::{ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use served::{Served, WAIT, folder, is_running, wait_for_end};
+use whered_dns::RecordType;
+use whered_dns::message::{Message, Query};
+
+const NAMES: usize = 500;
+
+/// A server with a zone of names whose addresses tell which name it is.
+fn start(name: &str) -> Served {
+    let folder = folder(name);
+    let mut zone = "$TTL 60\n@ SOA ns hm 1 2 3 4 5\n@ NS ns\nns A 192.0.2.1\n".to_owned();
+    for number in 0..NAMES {
+        writeln!(zone, "h{number} A 10.0.{}.{}", number / 256, number % 256).expect("in memory");
+    }
+    fs::write(folder.join("example.zone"), zone).expect("the folder was just made");
+    let config = "data_dir = \"data\"\n\
+        [resp]\nlisten = [\"127.0.0.1:0\"]\nthreads = 2\nunix_socket = \"resp.sock\"\n\
+        [http]\nlisten = [\"127.0.0.1:0\"]\n\
+        [dns]\nlisten = [\"127.0.0.1:0\"]\nthreads = 2\n\
+        [[zone]]\nname = \"example.com\"\npath = \"example.zone\"\n";
+    fs::write(folder.join("whered.toml"), config).expect("the folder was just made");
+    Served::start(folder)
+}
+
+fn question(number: usize, id: u16) -> Vec<u8> {
+    let name = format!("h{}.example.com", number % NAMES).parse().expect("a name");
+    let mut query = Query::new(&name, RecordType::A).build();
+    query[..2].copy_from_slice(&id.to_be_bytes());
+    query
+}
+
+/// Whether a message is the right answer to the question of that number.
+fn is_right(message: &[u8], number: usize) -> bool {
+    let Ok(message) = Message::read(message) else {
+        return false;
+    };
+    let number = (number % NAMES) as u16;
+    let [high, low] = number.to_be_bytes();
+    message.answers.first().is_some_and(|record| record.data == [10, 0, high, low])
+}
+
+/// Questions at a steady pace, whatever comes back: how many were asked and answered.
+fn ask_by_udp(server: SocketAddr, stop: &Arc<AtomicBool>) -> JoinHandle<(usize, usize)> {
+    let stop = Arc::clone(stop);
+    std::thread::spawn(move || {
+        let socket = UdpSocket::bind("127.0.0.1:0").expect("a free port");
+        socket.connect(server).expect("loopback");
+        socket.set_nonblocking(true).expect("a socket");
+        let (mut asked, mut open, mut answered) = (0, HashSet::new(), 0);
+        let mut bytes = [0; 2000];
+        let mut receive = |open: &mut HashSet<u16>| loop {
+            match socket.recv(&mut bytes) {
+                Ok(size) => {
+                    let id = u16::from_be_bytes([bytes[0], bytes[1]]);
+                    assert!(open.remove(&id), "an answer to nothing");
+                    assert!(is_right(&bytes[..size], id.into()), "a wrong answer");
+                    answered += 1;
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return answered,
+                Err(error) => panic!("an open socket was refused: {error}"),
+            }
+        };
+        while !stop.load(Ordering::Relaxed) && asked < usize::from(u16::MAX) {
+            socket.send(&question(asked, asked as u16)).expect("loopback takes it");
+            open.insert(asked as u16);
+            asked += 1;
+            receive(&mut open);
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let begun = Instant::now();
+        while !open.is_empty() && begun.elapsed() < Duration::from_secs(2) {
+            receive(&mut open);
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        (asked, receive(&mut open))
+    })
+}
+
+/// One connection for each question: every one must be accepted and answered.
+fn ask_by_tcp(server: SocketAddr, stop: &Arc<AtomicBool>) -> JoinHandle<usize> {
+    let stop = Arc::clone(stop);
+    std::thread::spawn(move || {
+        let mut number = 0;
+        while !stop.load(Ordering::Relaxed) {
+            let mut stream = TcpStream::connect(server).expect("somebody listens");
+            stream.set_read_timeout(Some(WAIT)).expect("a socket");
+            let query = question(number, number as u16);
+            let framed = [&(query.len() as u16).to_be_bytes()[..], &query].concat();
+            stream.write_all(&framed).expect("it is open");
+            let mut size = [0; 2];
+            stream.read_exact(&mut size).expect("an answer");
+            let mut bytes = vec![0; u16::from_be_bytes(size).into()];
+            stream.read_exact(&mut bytes).expect("the whole answer");
+            assert!(is_right(&bytes, number), "a wrong answer");
+            number += 1;
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        number
+    })
+}
+
+/// Writes one member after the other, on new connections when one ends; gives those acknowledged.
+fn write_members(server: SocketAddr, stop: &Arc<AtomicBool>) -> JoinHandle<Vec<usize>> {
+    let stop = Arc::clone(stop);
+    std::thread::spawn(move || {
+        let (mut acknowledged, mut number) = (Vec::new(), 0);
+        while !stop.load(Ordering::Relaxed) {
+            let mut stream = TcpStream::connect(server).expect("somebody listens");
+            stream.set_read_timeout(Some(WAIT)).expect("a socket");
+            loop {
+                number += 1;
+                let command = format!("GEOADD places 8 50 m{number}\r\n");
+                let mut reply = [0; 4];
+                let told = stream
+                    .write_all(command.as_bytes())
+                    .and_then(|()| stream.read_exact(&mut reply));
+                if told.is_err() {
+                    break;
+                }
+                assert_eq!(&reply, b":1\r\n", "no write is refused");
+                acknowledged.push(number);
+                std::thread::sleep(Duration::from_millis(1));
+                if stop.load(Ordering::Relaxed) {
+                    break;
+                }
+            }
+        }
+        acknowledged
+    })
+}
+
+fn ask(server: SocketAddr, command: &str, end: &str) -> String {
+    let mut stream = TcpStream::connect(server).expect("somebody listens");
+    stream.set_read_timeout(Some(WAIT)).expect("a socket");
+    stream.write_all(command.as_bytes()).expect("it is open");
+    let (mut reply, mut bytes) = (String::new(), [0; 65536]);
+    while !reply.ends_with(end) {
+        match stream.read(&mut bytes).expect("a reply") {
+            0 => break,
+            size => reply.push_str(&String::from_utf8_lossy(&bytes[..size])),
+        }
+    }
+    reply
+}
+
+/// What the kernel has dropped of the server's sockets for want of room.
+fn dropped(server: SocketAddr) -> usize {
+    let metrics = ask(server, "GET /metrics HTTP/1.0\r\n\r\n", "# EOF\n");
+    let line = metrics.lines().find_map(|line| line.strip_prefix("whered_dns_dropped_total "));
+    line.expect("there is such a metric").parse().expect("a number")
+}
+
+#[test]
+fn twenty_restarts_under_load_lose_no_question_no_connection_and_no_write() {
+    let mut served = start("twenty-restarts");
+    let (dns, resp) = (served.dns, served.resp);
+    let stop = Arc::new(AtomicBool::new(false));
+    let by_udp: Vec<_> = (0..6).map(|_| ask_by_udp(dns, &stop)).collect();
+    let (by_tcp, writer) = (ask_by_tcp(dns, &stop), write_members(resp, &stop));
+    for restart in 0..20 {
+        let old = served.pid();
+        served.signal("USR2");
+        served.wait_until_ready();
+        wait_for_end(old);
+        assert_ne!(served.pid(), old);
+        assert_eq!((served.dns, served.resp), (dns, resp), "restart {restart}: {}", served.log());
+    }
+    stop.store(true, Ordering::Relaxed);
+    let totals = by_udp.into_iter().map(|thread| thread.join().expect("answers are right"));
+    let (asked, answered) = totals.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
+    let by_tcp = by_tcp.join().expect("every connection is answered");
+    let acknowledged = writer.join().expect("every write is taken");
+    let (lost, dropped) = (asked - answered, dropped(served.http));
+    println!(
+        "{asked} questions by UDP, {lost} lost, {dropped} dropped by the kernel; {by_tcp} by TCP; \
+         {} writes",
+        acknowledged.len()
+    );
+    assert!(lost <= dropped, "{lost} lost, {dropped} dropped");
+    assert!(asked > 1000 && by_tcp > 20 && acknowledged.len() > 20);
+    let members = ask(resp, "ZRANGE places 0 -1\r\nPING\r\n", "+PONG\r\n");
+    let members: HashSet<_> = members.lines().collect();
+    let missing = acknowledged.iter().filter(|number| !members.contains(&*format!("m{number}")));
+    assert_eq!(missing.count(), 0);
+}
+
+#[test]
+fn a_successor_that_fails_leaves_everything_as_it_was() {
+    let served = start("failed-successor");
+    let pid = served.pid();
+    // It fails at its files, before anything changes hands.
+    fs::write(served.folder.join("example.zone"), "nonsense\n").expect("the folder is ours");
+    served.signal("USR2");
+    served.wait_for_log("the process that was to take over: exit status: 2", 1);
+    // It fails after the data have changed hands: its directory is damaged by then. A process that
+    // asks for the data and goes without a word does just that.
+    assert_eq!((served.pid(), is_running(pid)), (pid, true));
+    assert_eq!(ask(served.resp, "PING\r\n", "\r\n"), "+PONG\r\n");
+    let socket = UdpSocket::bind("127.0.0.1:0").expect("a free port");
+    socket.set_read_timeout(Some(WAIT)).expect("a socket");
+    socket.send_to(&question(7, 7), served.dns).expect("loopback");
+    let mut bytes = [0; 2000];
+    let size = socket.recv(&mut bytes).expect("an answer");
+    assert!(is_right(&bytes[..size], 7));
+}
+
+#[test]
+fn a_successor_that_goes_with_the_data_is_done_without() {
+    use socket2::{Domain, SockAddr, Socket, Type};
+
+    let served = start("lost-successor");
+    let acknowledged = ask(served.resp, "GEOADD places 8 50 kept\r\n", "\r\n");
+    assert_eq!(acknowledged, ":1\r\n");
+    for round in 1..=2 {
+        let socket = Socket::new(Domain::UNIX, Type::SEQPACKET, None).expect("a socket");
+        let path = SockAddr::unix(served.folder.join("data/handover")).expect("a short path");
+        socket.connect(&path).expect("somebody waits for a successor");
+        socket.send(b"whered 1 take over").expect("it is open");
+        socket.send(b"data").expect("it is open");
+        served.wait_for_log("handing over to another process", round);
+        drop(socket);
+        served.wait_for_log("the other process was gone before it served; serving on", round);
+        assert_eq!(ask(served.resp, "ZCARD places\r\n", "\r\n"), ":1\r\n");
+        assert!(ask(served.http, "GET /healthz HTTP/1.0\r\n\r\n", "}").contains("200 OK"));
+        let stop = Arc::new(AtomicBool::new(false));
+        let asking = ask_by_udp(served.dns, &stop);
+        std::thread::sleep(Duration::from_millis(50));
+        stop.store(true, Ordering::Relaxed);
+        let (asked, answered) = asking.join().expect("answers are right");
+        assert_eq!((asked > 0, asked), (true, answered));
+    }
+    // It can still be stopped as any other one.
+    served.signal("TERM");
+    wait_for_end(served.pid());
+}
+
+#[test]
+fn taking_over_starts_where_nobody_serves_and_wants_a_data_directory() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_whered"));
+    let none = ["serve", "--take-over", "--resp", "127.0.0.1:0", "--http", "127.0.0.1:0"];
+    let refused = command.args(none).output().expect("the program runs");
+    let why = String::from_utf8_lossy(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(2), "{why}");
+    assert!(why.contains("taking over needs a data_dir"), "{why}");
+    let served = start("nobody-serves");
+    let old = served.pid();
+    let stopped = served.folder.clone();
+    served.signal("TERM");
+    wait_for_end(old);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_whered"));
+    command.args(["serve", "--take-over", "--config"]).arg(stopped.join("whered.toml"));
+    let log = fs::File::create(stopped.join("log")).expect("the folder is ours");
+    let mut process =
+        command.stdout(std::process::Stdio::null()).stderr(log).spawn().expect("the program runs");
+    let begun = Instant::now();
+    while served.pid() != process.id() {
+        assert!(begun.elapsed() < WAIT, "{}", served.log());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    process.kill().expect("it runs");
+    process.wait().expect("it was ours");
+}
