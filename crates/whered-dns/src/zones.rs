@@ -200,6 +200,12 @@ impl Zones {
     #[inline(always)]
     pub(crate) fn locate(&self, name: &LowerName) -> Option<Located<'_>> {
         let (zone, apex_labels) = self.zone_around(name)?;
+        Some(self.locate_in(zone, apex_labels, name))
+    }
+
+    /// Finds a name in the deepest zone around it, whose origin has so many labels.
+    #[inline(always)]
+    pub(crate) fn locate_in(&self, zone: u32, apex_labels: usize, name: &LowerName) -> Located<'_> {
         let served = self.served(zone);
         let (node, depth) = served.zone.closest(name, apex_labels);
         let labels = apex_labels + depth;
@@ -211,7 +217,7 @@ impl Zones {
         {
             overlay.look(name, &mut located);
         }
-        Some(located)
+        located
     }
 
     /// What answers for names below an encloser that do not exist (RFC 4592).
@@ -244,6 +250,12 @@ impl Zones {
     #[inline]
     pub(crate) fn is_reversed(&self, zone: u32) -> bool {
         self.served(zone).is_reversed
+    }
+
+    /// Whether pools answer in the zone.
+    #[inline]
+    pub(crate) fn has_overlay(&self, zone: u32) -> bool {
+        self.served(zone).overlay.is_some()
     }
 
     /// The delegation above an apex, when another served zone has it.
