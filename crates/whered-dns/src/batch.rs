@@ -124,7 +124,10 @@ pub fn answer_batch(
         let first = turn * BATCH_SIZE;
         let mut asked = [Asked::NOTHING; BATCH_SIZE];
         for ((query, asked), name) in queries.iter().zip(&mut asked).zip(&mut workspace.names) {
-            *asked = Asked::read(zones, query.bytes, name);
+            *asked = Asked::read(query.bytes, name);
+        }
+        for (asked, name) in asked.iter_mut().zip(&mut workspace.names).take(queries.len()) {
+            asked.find_zone(zones, name);
         }
         if zones.has_large() {
             prefetch(zones, &asked, &workspace.names);
@@ -168,18 +171,29 @@ struct Asked {
 impl Asked {
     const NOTHING: Asked = Asked { name_length: 0, apex_labels: 0, zone: 0 };
 
-    /// Reads the question's name, finds its zone and asks for what will be read first.
+    /// Reads the question's name.
     #[inline(always)]
-    fn read(zones: &Zones, query: &[u8], name: &mut LowerName) -> Asked {
-        let length = query.get(HEADER_SIZE..).and_then(|question| name.read(question));
-        let Some((length, (zone, labels))) = length.zip(zones.zone_around(name)) else {
-            return Asked::NOTHING;
-        };
-        let found = zones.zone_at(zone);
-        if found.is_large() {
-            found.prefetch_slot(name, labels);
+    fn read(query: &[u8], name: &mut LowerName) -> Asked {
+        let length = query.get(HEADER_SIZE..).and_then(|question| name.read_bytes(question));
+        Asked { name_length: length.unwrap_or(0) as u8, ..Asked::NOTHING }
+    }
+
+    /// Finds the name's zone and asks for what will be read first.
+    #[inline(always)]
+    fn find_zone(&mut self, zones: &Zones, name: &mut LowerName) {
+        if self.name_length == 0 {
+            return;
         }
-        Asked { name_length: length as u8, apex_labels: labels as u8, zone }
+        name.hash();
+        let Some((zone, labels)) = zones.zone_around(name) else {
+            *self = Asked::NOTHING;
+            return;
+        };
+        (self.zone, self.apex_labels) = (zone, labels as u8);
+        let zone = zones.zone_at(zone);
+        if zone.is_large() {
+            zone.prefetch_slot(name, labels);
+        }
     }
 
     /// The answer to a usual query.

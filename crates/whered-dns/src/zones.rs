@@ -107,8 +107,8 @@ impl Overlay {
 struct Origins {
     /// Zone + 1, or 0; by hash, open addressing, at most half full.
     slots: Box<[u32]>,
-    /// Bit n: some origin has n labels.
-    label_counts: u128,
+    /// How many labels origins have, the most first.
+    label_counts: Vec<usize>,
 }
 
 #[derive(Debug)]
@@ -169,17 +169,11 @@ impl Zones {
     /// The deepest zone around a name, and the number of its origin's labels.
     #[inline(always)]
     pub(crate) fn zone_around(&self, name: &LowerName) -> Option<(u32, usize)> {
-        let counts = self.origins.label_counts;
         let count = name.label_count();
-        let mut left = if count < 127 { counts & ((2 << count) - 1) } else { counts };
-        while left != 0 {
-            let labels = 127 - left.leading_zeros() as usize;
-            if let Some(zone) = self.probe_origin(name.hash_of(labels), name.suffix(labels)) {
-                return Some((zone, labels));
-            }
-            left ^= 1 << labels;
-        }
-        None
+        self.origins.label_counts.iter().filter(|labels| **labels <= count).find_map(|&labels| {
+            let zone = self.probe_origin(name.hash_of(labels), name.suffix(labels))?;
+            Some((zone, labels))
+        })
     }
 
     #[inline(always)]
@@ -303,10 +297,11 @@ impl Overlay {
 impl Origins {
     fn build(zones: &[Arc<Zone>]) -> Origins {
         let size = (zones.len() * 2).next_power_of_two();
-        let mut origins = Origins { slots: vec![0; size].into_boxed_slice(), label_counts: 0 };
+        let slots = vec![0; size].into_boxed_slice();
+        let mut origins = Origins { slots, label_counts: Vec::new() };
         for (zone, number) in zones.iter().zip(1..) {
             let origin = LowerName::of(zone.origin());
-            origins.label_counts |= 1 << origin.label_count();
+            origins.label_counts.push(origin.label_count());
             let mut at = origin.hash_of(origin.label_count()) as usize & (size - 1);
             while origins.slots.get(at).is_some_and(|&slot| slot != 0) {
                 at = (at + 1) & (size - 1);
@@ -315,6 +310,8 @@ impl Origins {
                 *slot = number;
             }
         }
+        origins.label_counts.sort_unstable_by(|one, other| other.cmp(one));
+        origins.label_counts.dedup();
         origins
     }
 }
