@@ -150,7 +150,7 @@ pub fn answer(
         reply.clear();
         return Outcome::Silent;
     }
-    reply.resize(size_max(&request, context), 0);
+    reply.resize(size_max(request.edns_size(), context), 0);
     let (size, outcome) = answer_request(zones, &request, context, choose, [name, target], reply);
     reply.truncate(size);
     NAMES.set(Some(names));
@@ -162,19 +162,18 @@ thread_local! {
     static NAMES: Cell<Option<Box<[LowerName; 2]>>> = const { Cell::new(None) };
 }
 
-/// The most bytes that a reply may have.
+/// The most bytes that a reply may have, by the size that OPT tells.
 #[inline]
-fn size_max(request: &Request<'_>, context: &Context<'_>) -> usize {
+pub(crate) fn size_max(edns_size: Option<u16>, context: &Context<'_>) -> usize {
     if context.transport == Transport::Tcp {
         return u16::MAX.into();
     }
-    let size = request.edns.as_ref().map_or(0, |edns| edns.size.min(context.udp_size_max));
+    let size = edns_size.map_or(0, |size| size.min(context.udp_size_max));
     usize::from(size).max(UDP_SIZE_MIN)
 }
 
 /// Answers what has been read, into `room`; a room smaller than the limit is the limit. `target`
 /// is for names that aliases lead to. Gives the reply's size, 0 when nothing is to be sent.
-#[inline]
 pub(crate) fn answer_request(
     zones: &Zones,
     request: &Request<'_>,
@@ -187,7 +186,7 @@ pub(crate) fn answer_request(
         return (0, Outcome::Silent);
     }
     let (options, has_cookie) = options(request, context);
-    let writer = Reply::begin(room, request, options, size_max(request, context));
+    let writer = Reply::begin(room, request, options, size_max(request.edns_size(), context));
     let mut resolver = Resolver::new(zones, request, context, choose, writer);
     let rcode = match (request.fault, &request.question) {
         (Some(rcode), _) => rcode,
@@ -223,7 +222,7 @@ pub(crate) fn answer_truncated(
     room: &mut [u8],
 ) -> usize {
     let (options, _) = options(request, context);
-    let mut reply = Reply::begin(room, request, options, size_max(request, context));
+    let mut reply = Reply::begin(room, request, options, size_max(request.edns_size(), context));
     reply.truncate();
     reply.finish(rcode, false, 0)
 }

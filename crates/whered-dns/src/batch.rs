@@ -3,9 +3,9 @@
 //! Not for: what a reply says (`answer.rs`, which is the same code for one query).
 //!
 //! ```text
-//! all queries: read, names lowered and hashed, zones found
+//! all queries: names lowered and hashed, zones found
 //! all in large zones:  ask for the slots ─► read them, ask for the blocks ─► ask for the glue
-//! each: answer_request, which finds everything in the cache
+//! each: usual.rs, and what that leaves alone: answer.rs; they find everything in the cache
 //! ```
 //!
 //! A slot and a block are two dependent reads of memory, of about 100 ns each; in a batch of 32
@@ -16,10 +16,10 @@
 use std::net::IpAddr;
 
 use crate::answer::{Choice, Client, Context, Outcome, answer_request, answer_truncated};
-use crate::code::Rcode;
 use crate::limit::{RateLimit, RateLimiter, Verdict};
 use crate::lower::LowerName;
-use crate::request::Request;
+use crate::request::{HEADER_SIZE, Request};
+use crate::usual::Usual;
 use crate::zone::{NodeRef, Zone};
 use crate::zones::Zones;
 
@@ -122,25 +122,27 @@ pub fn answer_batch(
 ) {
     for (turn, queries) in queries.chunks(BATCH_SIZE).enumerate() {
         let first = turn * BATCH_SIZE;
-        let mut requests: [Request<'_>; BATCH_SIZE] = [const { Request::EMPTY }; BATCH_SIZE];
-        let names = workspace.names.iter_mut();
-        for ((query, request), name) in queries.iter().zip(&mut requests).zip(names) {
-            request.read(query.bytes, name);
+        let mut asked = [Asked::NOTHING; BATCH_SIZE];
+        for ((query, asked), name) in queries.iter().zip(&mut asked).zip(&mut workspace.names) {
+            *asked = Asked::read(query.bytes, name);
+        }
+        for (asked, name) in asked.iter_mut().zip(&mut workspace.names).take(queries.len()) {
+            asked.find_zone(zones, name);
         }
         if zones.has_large() {
-            prefetch(zones, requests.get(..queries.len()).unwrap_or_default(), &workspace.names);
+            prefetch(zones, &asked, &workspace.names);
         }
-        let items = queries.iter().zip(&requests).zip(&mut workspace.names);
-        for (index, ((query, request), name)) in items.enumerate() {
+        let items = queries.iter().zip(&asked).zip(&mut workspace.names);
+        for (index, ((query, asked), name)) in items.enumerate() {
             let index = first + index;
-            if !request.is_answerable {
-                out.answered(index, 0, Outcome::Silent);
-                continue;
-            }
-            let context = Context { source: query.source, ..*context };
             let room = out.room(index);
-            let names = [&mut *name, &mut workspace.target];
-            let (mut size, outcome) = answer_request(zones, request, &context, choose, names, room);
+            let (mut size, outcome) = match asked.answer(zones, query, context, name, room) {
+                Some(answer) => answer,
+                None => {
+                    let names = [&mut *name, &mut workspace.target];
+                    answer_unusual(zones, query, context, choose, names, room)
+                }
+            };
             if let Some(limiter) = &mut workspace.limiter
                 && size > 0
             {
@@ -148,18 +150,105 @@ pub fn answer_batch(
                 match limiter.judge(query.source, alike, &outcome, now_millis) {
                     Verdict::Send => {}
                     Verdict::Drop => size = 0,
-                    Verdict::Slip => {
-                        let rcode = match outcome {
-                            Outcome::Answered { rcode, .. } => rcode,
-                            Outcome::Silent => Rcode::NOERROR,
-                        };
-                        size = answer_truncated(request, &context, rcode, room);
-                    }
+                    Verdict::Slip => size = slip(query, context, name, &outcome, room),
                 }
             }
             out.answered(index, size, outcome);
         }
     }
+}
+
+/// What the first look at a query tells.
+#[derive(Clone, Copy)]
+struct Asked {
+    /// The size of the question's name; 0 when there is none that belongs to a zone.
+    name_length: u8,
+    /// How many labels the zone's origin has.
+    apex_labels: u8,
+    zone: u32,
+}
+
+impl Asked {
+    const NOTHING: Asked = Asked { name_length: 0, apex_labels: 0, zone: 0 };
+
+    /// Reads the question's name.
+    #[inline(always)]
+    fn read(query: &[u8], name: &mut LowerName) -> Asked {
+        let length = query.get(HEADER_SIZE..).and_then(|question| name.read_bytes(question));
+        Asked { name_length: length.unwrap_or(0) as u8, ..Asked::NOTHING }
+    }
+
+    /// Finds the name's zone and asks for what will be read first.
+    #[inline(always)]
+    fn find_zone(&mut self, zones: &Zones, name: &mut LowerName) {
+        if self.name_length == 0 {
+            return;
+        }
+        name.hash();
+        let Some((zone, labels)) = zones.zone_around(name) else {
+            *self = Asked::NOTHING;
+            return;
+        };
+        (self.zone, self.apex_labels) = (zone, labels as u8);
+        let zone = zones.zone_at(zone);
+        if zone.is_large() {
+            zone.prefetch_slot(name, labels);
+        }
+    }
+
+    /// The answer to a usual query.
+    #[inline(always)]
+    fn answer(
+        self,
+        zones: &Zones,
+        query: &Query<'_>,
+        context: &Context<'_>,
+        name: &LowerName,
+        room: &mut [u8],
+    ) -> Option<(usize, Outcome)> {
+        if self.name_length == 0 {
+            return None;
+        }
+        let usual = Usual::read(query.bytes, self.name_length.into())?;
+        let located = zones.locate_in(self.zone, self.apex_labels.into(), name);
+        usual.answer(zones, name, &located, context, room)
+    }
+}
+
+/// Any answer to any query.
+#[inline(never)]
+fn answer_unusual(
+    zones: &Zones,
+    query: &Query<'_>,
+    context: &Context<'_>,
+    choose: &mut dyn FnMut(usize, &Client) -> Choice,
+    [name, target]: [&mut LowerName; 2],
+    room: &mut [u8],
+) -> (usize, Outcome) {
+    let mut request = Request::EMPTY;
+    if !request.read(query.bytes, name) {
+        return (0, Outcome::Silent);
+    }
+    let context = Context { source: query.source, ..*context };
+    answer_request(zones, &request, &context, choose, [name, target], room)
+}
+
+/// The answer that says to ask again by TCP.
+#[cold]
+fn slip(
+    query: &Query<'_>,
+    context: &Context<'_>,
+    name: &mut LowerName,
+    outcome: &Outcome,
+    room: &mut [u8],
+) -> usize {
+    let Outcome::Answered { rcode, .. } = *outcome else { return 0 };
+    let mut request = Request::EMPTY;
+    if !request.read(query.bytes, name) {
+        return 0;
+    }
+    let context = Context { source: query.source, ..*context };
+    answer_truncated(&request, &context, rcode, room)
 }
 
 /// What makes answers alike: the name that exists, or the zone of one that does not.
@@ -174,25 +263,17 @@ fn alike(zones: &Zones, name: &LowerName, outcome: &Outcome) -> u64 {
     }
 }
 
-/// Asks for the memory that the answers will read, stage by stage over the whole batch.
-fn prefetch(zones: &Zones, requests: &[Request<'_>], names: &[LowerName]) {
-    let mut places: [Option<(&Zone, usize)>; BATCH_SIZE] = [None; BATCH_SIZE];
-    for ((request, name), place) in requests.iter().zip(names).zip(&mut places) {
-        if request.question.is_none() {
-            continue;
-        }
-        if let Some((zone, labels)) = zones.zone_around(name) {
-            let zone = zones.zone_at(zone);
-            if zone.is_large() {
-                zone.prefetch_slot(name, labels);
-                *place = Some((zone, labels));
-            }
-        }
-    }
+/// Asks for the memory that the answers will read, stage by stage over the whole batch. The slots
+/// have been asked for.
+fn prefetch(zones: &Zones, asked: &[Asked], names: &[LowerName]) {
     let mut nodes: [Option<(&Zone, NodeRef)>; BATCH_SIZE] = [None; BATCH_SIZE];
-    for ((name, place), node) in names.iter().zip(&places).zip(&mut nodes) {
-        if let Some((zone, labels)) = place {
-            *node = zone.prefetch_node(name, *labels).map(|node| (*zone, node));
+    for ((asked, name), node) in asked.iter().zip(names).zip(&mut nodes) {
+        if asked.name_length > 0 {
+            let zone = zones.zone_at(asked.zone);
+            if zone.is_large() {
+                let found = zone.prefetch_node(name, asked.apex_labels.into());
+                *node = found.map(|node| (zone, node));
+            }
         }
     }
     for (zone, node) in nodes.iter().flatten() {

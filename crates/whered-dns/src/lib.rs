@@ -28,6 +28,7 @@ mod reply;
 mod request;
 mod resolve;
 mod reversed;
+mod usual;
 mod zone;
 mod zones;
 

@@ -26,7 +26,7 @@ pub(crate) const QUESTION_OFFSET: usize = HEADER_SIZE;
 const POINTER_OFFSET_MAX: usize = 0x3fff;
 /// How far into an rrset its own pointers may point; `compile.rs` keeps to it.
 const OWN_POINTER_MAX: usize = POINTER_OFFSET_MAX / 8;
-const OPT_SIZE: usize = 11;
+pub(crate) const OPT_SIZE: usize = 11;
 const SERVER_ID_SIZE_MAX: usize = 128;
 /// The size of UDP queries that this server is ready to take.
 const SERVER_UDP_SIZE: u16 = 1232;
@@ -206,11 +206,7 @@ impl<'r, 'q> Reply<'r, 'q> {
         let request = self.request;
         if let Some(edns) = &request.edns {
             let size = self.opt_size() - OPT_SIZE;
-            let [extended, _] = (rcode.0 << 4).to_be_bytes();
-            let [u0, u1] = SERVER_UDP_SIZE.to_be_bytes();
-            let [s0, s1] = (size as u16).to_be_bytes();
-            let dnssec_ok = u8::from(edns.dnssec_ok) << 7;
-            self.append(&[0, 0, 41, u0, u1, extended, 0, dnssec_ok, 0, s0, s1]);
+            self.append(&opt_record(rcode, edns.dnssec_ok, size as u16));
             if size > 0 {
                 self.append_options(scope_length_bits);
             }
@@ -247,6 +243,15 @@ impl<'r, 'q> Reply<'r, 'q> {
             self.append(&cookie);
         }
     }
+}
+
+/// OPT before its options, which have so many bytes.
+#[inline]
+pub(crate) fn opt_record(rcode: Rcode, dnssec_ok: bool, options_size: u16) -> [u8; OPT_SIZE] {
+    let [extended, _] = (rcode.0 << 4).to_be_bytes();
+    let [u0, u1] = SERVER_UDP_SIZE.to_be_bytes();
+    let [s0, s1] = options_size.to_be_bytes();
+    [0, 0, 41, u0, u1, extended, 0, u8::from(dnssec_ok) << 7, 0, s0, s1]
 }
 
 /// Writes the pointers of an rrset anew that stands elsewhere than it was compiled for.

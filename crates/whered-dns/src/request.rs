@@ -87,6 +87,11 @@ impl<'q> Request<'q> {
         is_answerable: false,
     };
 
+    /// The size that OPT tells.
+    pub(crate) fn edns_size(&self) -> Option<u16> {
+        self.edns.as_ref().map(|edns| edns.size)
+    }
+
     /// Reads a query into an empty request, and its question's name into `name` for lookups. False
     /// when nothing is to be sent: there is no header, or neither a question that can be read nor
     /// the opcode of queries. With a fault the reply is an error.

@@ -107,8 +107,8 @@ impl Overlay {
 struct Origins {
     /// Zone + 1, or 0; by hash, open addressing, at most half full.
     slots: Box<[u32]>,
-    /// Bit n: some origin has n labels.
-    label_counts: u128,
+    /// How many labels origins have, the most first.
+    label_counts: Vec<usize>,
 }
 
 #[derive(Debug)]
@@ -169,17 +169,11 @@ impl Zones {
     /// The deepest zone around a name, and the number of its origin's labels.
     #[inline(always)]
     pub(crate) fn zone_around(&self, name: &LowerName) -> Option<(u32, usize)> {
-        let counts = self.origins.label_counts;
         let count = name.label_count();
-        let mut left = if count < 127 { counts & ((2 << count) - 1) } else { counts };
-        while left != 0 {
-            let labels = 127 - left.leading_zeros() as usize;
-            if let Some(zone) = self.probe_origin(name.hash_of(labels), name.suffix(labels)) {
-                return Some((zone, labels));
-            }
-            left ^= 1 << labels;
-        }
-        None
+        self.origins.label_counts.iter().filter(|labels| **labels <= count).find_map(|&labels| {
+            let zone = self.probe_origin(name.hash_of(labels), name.suffix(labels))?;
+            Some((zone, labels))
+        })
     }
 
     #[inline(always)]
@@ -200,6 +194,12 @@ impl Zones {
     #[inline(always)]
     pub(crate) fn locate(&self, name: &LowerName) -> Option<Located<'_>> {
         let (zone, apex_labels) = self.zone_around(name)?;
+        Some(self.locate_in(zone, apex_labels, name))
+    }
+
+    /// Finds a name in the deepest zone around it, whose origin has so many labels.
+    #[inline(always)]
+    pub(crate) fn locate_in(&self, zone: u32, apex_labels: usize, name: &LowerName) -> Located<'_> {
         let served = self.served(zone);
         let (node, depth) = served.zone.closest(name, apex_labels);
         let labels = apex_labels + depth;
@@ -211,7 +211,7 @@ impl Zones {
         {
             overlay.look(name, &mut located);
         }
-        Some(located)
+        located
     }
 
     /// What answers for names below an encloser that do not exist (RFC 4592).
@@ -244,6 +244,12 @@ impl Zones {
     #[inline]
     pub(crate) fn is_reversed(&self, zone: u32) -> bool {
         self.served(zone).is_reversed
+    }
+
+    /// Whether pools answer in the zone.
+    #[inline]
+    pub(crate) fn has_overlay(&self, zone: u32) -> bool {
+        self.served(zone).overlay.is_some()
     }
 
     /// The delegation above an apex, when another served zone has it.
@@ -291,10 +297,11 @@ impl Overlay {
 impl Origins {
     fn build(zones: &[Arc<Zone>]) -> Origins {
         let size = (zones.len() * 2).next_power_of_two();
-        let mut origins = Origins { slots: vec![0; size].into_boxed_slice(), label_counts: 0 };
+        let slots = vec![0; size].into_boxed_slice();
+        let mut origins = Origins { slots, label_counts: Vec::new() };
         for (zone, number) in zones.iter().zip(1..) {
             let origin = LowerName::of(zone.origin());
-            origins.label_counts |= 1 << origin.label_count();
+            origins.label_counts.push(origin.label_count());
             let mut at = origin.hash_of(origin.label_count()) as usize & (size - 1);
             while origins.slots.get(at).is_some_and(|&slot| slot != 0) {
                 at = (at + 1) & (size - 1);
@@ -303,6 +310,8 @@ impl Origins {
                 *slot = number;
             }
         }
+        origins.label_counts.sort_unstable_by(|one, other| other.cmp(one));
+        origins.label_counts.dedup();
         origins
     }
 }

@@ -89,6 +89,57 @@ fn a_batch_answers_as_each_query_alone() {
     }
 }
 
+/// A batch takes the usual query in a straight line of its own, one query alone never does.
+#[test]
+fn the_straight_line_answers_as_the_long_way() {
+    let zones = zones();
+    let source: IpAddr = "192.0.2.1".parse().unwrap();
+    let mut originals = queries();
+    for name in ["example.com", "ns.example.com", "www.example.com", "deep.under.www.example.com"] {
+        for record_type in (0..=65).chain(248..=257).chain([u16::MAX]).map(RecordType) {
+            originals.push(query(name, record_type).edns(700).dnssec_ok().build());
+            originals.push(query(name, record_type).flags(0x0110).build());
+        }
+    }
+    let mut random = 7_u64;
+    let mut below = |bound: usize| {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (random >> 33) as usize % bound
+    };
+    let (mut workspace, mut alone) = (Workspace::new(), Vec::new());
+    let mut rcodes = std::collections::BTreeMap::<u16, usize>::new();
+    for round in 0..60_000 {
+        let mut bytes = originals[round % originals.len()].clone();
+        for _ in 0..(round / originals.len()).min(3) {
+            match below(4) {
+                _ if bytes.is_empty() => {}
+                0 => bytes.truncate(below(bytes.len()) + 1),
+                1 => bytes.push(below(256) as u8),
+                _ => {
+                    let place = below(bytes.len());
+                    bytes[place] = [0, 1, 41, 0xc0, 0x80, 0x20, below(256) as u8][below(7)];
+                }
+            }
+        }
+        let transport = if round % 7 == 0 { Transport::Tcp } else { Transport::Udp };
+        let mut context = Context::new(transport, source);
+        context.server_id = b"id";
+        context.udp_size_max = [512, 600, 1232][below(3)];
+        let mut told = Told::default();
+        let batch = [Query { bytes: &bytes, source }];
+        answer_batch(&zones, &context, &batch, 0, &mut choose, &mut workspace, &mut told);
+        let expected = answer(&zones, &bytes, &context, &mut choose, &mut alone);
+        let (_, reply, outcome) = &told.replies[0];
+        assert_eq!((outcome, reply), (&expected, &alone), "{bytes:02x?}");
+        if let Outcome::Answered { rcode, .. } = expected {
+            *rcodes.entry(rcode.0).or_default() += 1;
+        }
+    }
+    for rcode in [Rcode::NOERROR, Rcode::NXDOMAIN, Rcode::FORMERR, Rcode::REFUSED] {
+        assert!(rcodes.get(&rcode.0).is_some_and(|count| *count > 1000), "{rcodes:?}");
+    }
+}
+
 #[test]
 fn generated_names_are_there() {
     let zones = zones();

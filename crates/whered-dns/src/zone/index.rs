@@ -3,75 +3,77 @@
 //! Not for: whether the block's owner is the name; the zone compares.
 //!
 //! ```text
-//! slots: [ tag u32 | block u32 ] x about 5/3 of the names, one after another from the home place
-//!          low half of the hash        home: the hash's high bits, scaled to the number of slots
+//! slots: [ tag u32 | block u32 ] x twice the names, and a few, one after another from the home place
+//!          low half of the hash    home: the hash's high bits, scaled to twice the number of names
 //! ```
 //!
-//! Immutable once built. Cost: eight slots to a cache line; at 60 % full a search that finds
-//! nothing reads 3.6 slots on average, one that finds 1.75.
+//! A search goes on behind the last home, so that it never turns round; a free slot ends the table.
+//! Immutable once built, in huge pages if it is large. Cost: eight slots to a cache line; at half full
+//! a search that finds nothing reads 2.5 slots on average, one that finds 1.5.
 #![deny(clippy::indexing_slicing)]
+
+use whered_ip::image::{Image, Section, bytes_of};
 
 use super::layout::NodeRef;
 
 const FREE: u64 = u64::MAX;
 
 /// See the head of this file.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct NameIndex {
-    slots: Box<[u64]>,
+    slots: Section<u64>,
+    homes: usize,
 }
 
 impl NameIndex {
     /// Builds the table of distinct names.
     pub(crate) fn build(entries: impl ExactSizeIterator<Item = (u64, NodeRef)>) -> NameIndex {
-        let size = entries.len() * 5 / 3 + 2;
-        let mut index = NameIndex { slots: vec![FREE; size].into_boxed_slice() };
+        let homes = entries.len() * 2 + 2;
+        let mut slots = vec![FREE; homes];
         for (hash, node) in entries {
-            let mut at = index.home(hash);
-            while index.slots.get(at).is_some_and(|&slot| slot != FREE) {
-                at = index.after(at);
+            let mut at = home(hash, homes);
+            while slots.get(at).is_some_and(|&slot| slot != FREE) {
+                at += 1;
             }
-            if let Some(slot) = index.slots.get_mut(at) {
-                *slot = hash << 32 | u64::from(node.0);
+            let slot = hash << 32 | u64::from(node.0);
+            match slots.get_mut(at) {
+                Some(free) => *free = slot,
+                None => slots.push(slot),
             }
         }
-        index
-    }
-
-    #[inline]
-    fn home(&self, hash: u64) -> usize {
-        ((u128::from(hash) * self.slots.len() as u128) >> 64) as usize
-    }
-
-    #[inline]
-    fn after(&self, at: usize) -> usize {
-        if at + 1 < self.slots.len() { at + 1 } else { 0 }
+        slots.push(FREE);
+        let (image, places) = Image::with_sections(&[bytes_of(&slots)]);
+        let place = places.into_iter().next().expect("one section, one place");
+        let slots = image.section(place).expect("sections begin where numbers may");
+        NameIndex { slots, homes }
     }
 
     /// Asks for the slots of a hash before they are read.
     #[inline]
     pub(crate) fn prefetch(&self, hash: u64) {
-        whered_cpu::prefetch(&self.slots, self.home(hash));
+        self.slots.prefetch(home(hash, self.homes));
     }
 
     /// Finds the name with this hash for which `is_name` holds.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn find(&self, hash: u64, is_name: impl Fn(NodeRef) -> bool) -> Option<NodeRef> {
-        let mut at = self.home(hash);
-        // There is always a free slot, which ends the search.
-        loop {
-            let slot = *self.slots.get(at)?;
+        for &slot in self.slots.get(home(hash, self.homes)..)? {
             if slot == FREE {
-                return None;
+                break;
             }
             if slot >> 32 == hash & 0xffff_ffff && is_name(NodeRef(slot as u32)) {
                 return Some(NodeRef(slot as u32));
             }
-            at = self.after(at);
         }
+        None
     }
 
     pub(crate) fn size_bytes(&self) -> usize {
         size_of_val(&*self.slots)
     }
+}
+
+#[inline]
+fn home(hash: u64, homes: usize) -> usize {
+    ((u128::from(hash) * homes as u128) >> 64) as usize
 }

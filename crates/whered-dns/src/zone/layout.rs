@@ -21,6 +21,8 @@
 //! in it is one of a block. Cost: finding a type steps over the rrsets before it.
 #![deny(clippy::indexing_slicing)]
 
+use whered_ip::image::{Image, Section};
+
 use crate::code::RecordType;
 
 /// The bytes of a record before its data: owner pointer, type, class, TTL, length.
@@ -49,10 +51,10 @@ pub(crate) const HAS_DATA: u8 = 16;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct NodeRef(pub(crate) u32);
 
-/// The blocks of one zone.
-#[derive(Debug, Default)]
+/// The blocks of one zone, immutable.
+#[derive(Debug)]
 pub(crate) struct Arena {
-    bytes: Box<[u8]>,
+    bytes: Section<u8>,
 }
 
 impl Arena {
@@ -66,8 +68,8 @@ impl Arena {
     #[inline]
     pub(crate) fn prefetch(&self, place: NodeRef) {
         let at = place.0 as usize * ALIGNMENT;
-        whered_cpu::prefetch(&self.bytes, at);
-        whered_cpu::prefetch(&self.bytes, at + 64);
+        self.bytes.prefetch(at);
+        self.bytes.prefetch(at + 64);
     }
 
     pub(crate) fn size_bytes(&self) -> usize {
@@ -303,8 +305,10 @@ impl ArenaWriter {
         self.bytes.extend_from_slice(&END_TYPE.to_le_bytes());
     }
 
-    pub(crate) fn finish(mut self) -> Arena {
-        self.bytes.shrink_to_fit();
-        Arena { bytes: self.bytes.into_boxed_slice() }
+    /// Moves the blocks to where they stay: in huge pages, if they are many.
+    pub(crate) fn finish(self) -> Arena {
+        let (image, places) = Image::with_sections(&[&self.bytes]);
+        let place = places.into_iter().next().expect("one section, one place");
+        Arena { bytes: image.section(place).expect("bytes stand everywhere") }
     }
 }

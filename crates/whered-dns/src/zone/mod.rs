@@ -157,7 +157,8 @@ impl Zone {
     #[inline(always)]
     pub(crate) fn closest(&self, name: &LowerName, apex_labels: usize) -> (Node<'_>, usize) {
         let below = name.label_count() - apex_labels;
-        let mut depth = below.min(self.parts.usual_depth.into());
+        let first = below.min(self.parts.usual_depth.into());
+        let mut depth = first;
         let mut found = loop {
             if depth == 0 {
                 break self.node(self.parts.apex);
@@ -167,7 +168,8 @@ impl Zone {
                 None => depth -= 1,
             }
         };
-        while depth < below && found.has(HAS_CHILDREN) && found.cut().is_none() {
+        // What was missed on the way up is not looked for again.
+        while (first..below).contains(&depth) && found.has(HAS_CHILDREN) && found.cut().is_none() {
             match self.probe(name, apex_labels + depth + 1) {
                 Some(node) => (found, depth) = (node, depth + 1),
                 None => break,
