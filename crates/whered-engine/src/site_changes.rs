@@ -41,7 +41,8 @@ impl SiteChanges {
             let known = pool.sites.iter().position(|site| site.name == *site_name);
             let index = match (known, &change.put) {
                 (Some(index), Some(put)) => {
-                    pool.sites[index] = put.clone();
+                    let details = pool.sites[index].details.clone();
+                    pool.sites[index] = Site { details, ..put.clone() };
                     index
                 }
                 (Some(index), None) => index,
@@ -53,7 +54,7 @@ impl SiteChanges {
                 (None, None) => continue,
             };
             let site = &mut pool.sites[index];
-            site.place = change.place.unwrap_or(site.place);
+            site.place = change.place.or(site.place);
             site.healthy = change.healthy.unwrap_or(site.healthy);
         }
         pool

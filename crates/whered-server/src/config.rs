@@ -14,10 +14,13 @@
 
 mod doors;
 mod error;
+mod maps;
 mod named;
+mod pools;
 mod resp;
 mod reversed;
 mod section;
+mod sites;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -40,7 +43,7 @@ const TOP: Keys = Keys {
     title: "the top level",
     allowed: &[
         "data_dir", "server", "resp", "http", "dns", "journal", "snapshot", "sets", "rules",
-        "database", "ruleset", "zone", "pool",
+        "database", "ruleset", "zone", "map", "pool",
     ],
     later: &["feed", "table", "capture"],
 };
@@ -233,8 +236,16 @@ impl Config {
         let databases = named::read_databases(&top)?;
         let names: Vec<_> = databases.iter().map(|source| source.name.as_str()).collect();
         let zones = named::read_zones(&top, &names)?;
-        let pools = named::read_pools(&top, &zones)?;
         let rulesets = named::read_rulesets(&top)?;
+        let maps = maps::read_maps(&top, &names)?;
+        let ruleset_names: Vec<_> = rulesets.iter().map(|source| source.name.as_str()).collect();
+        let around = pools::Defined {
+            zones: &zones,
+            databases: &names,
+            rulesets: &ruleset_names,
+            maps: &maps,
+        };
+        let pools = pools::read_pools(&top, &around)?;
         let data_dir = top.filled_text("data_dir")?.map(|found| beside(path, found.value));
         let mut config =
             Config { data_dir, databases, zones, pools, rulesets, ..Config::default() };
@@ -414,6 +425,7 @@ fn beside(file: &Path, named: &str) -> PathBuf {
 #[cfg(test)]
 fn all_keys() -> impl Iterator<Item = (&'static str, &'static [&'static str])> {
     let tables = [&TOP].into_iter().chain(doors::TABLES).chain(resp::TABLES).chain(named::TABLES);
+    let tables = tables.chain(maps::TABLES).chain(pools::TABLES).chain(sites::TABLES);
     tables.map(|keys| (keys.title, keys.allowed))
 }
 

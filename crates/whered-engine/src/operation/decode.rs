@@ -264,7 +264,7 @@ impl<'a> Decoder<'a> {
                 let place = self.place()?;
                 let healthy = self.u8()? == 1;
                 let addresses = self.list(Self::address)?;
-                let site = Site { name: site.to_owned(), place, addresses, healthy };
+                let site = Site { healthy, ..Site::new(site, Some(place), addresses) };
                 Operation::PutSite { pool, site: Cow::Owned(site) }
             }
             8 => Operation::MoveSite { pool, site, place: self.place()? },

@@ -107,12 +107,8 @@ fn place(args: Args<'_>, at: usize) -> Result<Place, Failure> {
 }
 
 fn add(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
-    let site = Site {
-        name: name(args.at(2))?.to_owned(),
-        place: place(args, 3)?,
-        addresses: args.from(5).map(address).collect::<Result<Vec<IpAddr>, _>>()?,
-        healthy: true,
-    };
+    let addresses = args.from(5).map(address).collect::<Result<Vec<IpAddr>, _>>()?;
+    let site = Site::new(name(args.at(2))?, Some(place(args, 3)?), addresses);
     let written = session.engine().put_site(name(args.at(1))?, site)?;
     reply.hold(written.ticket);
     reply.count(usize::from(written.value));
@@ -135,9 +131,9 @@ fn list(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
         reply.bulk(b"name");
         reply.bulk(site.name.as_bytes());
         reply.bulk(b"longitude");
-        reply.coordinate(site.place.longitude_degrees);
+        coordinate(reply, site.place.map(|place| place.longitude_degrees));
         reply.bulk(b"latitude");
-        reply.coordinate(site.place.latitude_degrees);
+        coordinate(reply, site.place.map(|place| place.latitude_degrees));
         reply.bulk(b"healthy");
         reply.count(usize::from(site.healthy));
         reply.bulk(b"addresses");
@@ -145,6 +141,13 @@ fn list(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
         site.addresses.iter().for_each(|address| reply.bulk(address.to_string().as_bytes()));
     }
     Ok(())
+}
+
+fn coordinate(reply: &mut Reply, degrees: Option<f64>) {
+    match degrees {
+        Some(degrees) => reply.coordinate(degrees),
+        None => reply.null(),
+    }
 }
 
 fn steer(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
