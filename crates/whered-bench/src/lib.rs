@@ -8,6 +8,7 @@
 //! dns      zones, questions ──► servers beside an echo ──► processor time a question
 //! lookup   file ──► lists of addresses, engines ──► rounds ──► table, JSON
 //! faults   servers that are killed, cut off, filled up ──► what they have kept
+//! feed     seed ──► uploads of a crowd's map, the tables they become, what reads them
 //! rules    shape, seed ──► rulesets like ClassBench's; sets and rules as they grow ──► page, JSON, chart
 //! sets     seed ──► prefixes by published lengths, addresses
 //! sync     kernel's sets that are followed while packets probe them
@@ -20,6 +21,7 @@
 pub mod data;
 pub mod dns;
 pub mod faults;
+pub mod feed;
 pub mod geo;
 pub mod lookup;
 pub mod measure;
