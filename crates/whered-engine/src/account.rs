@@ -54,6 +54,8 @@ pub struct MemoryReport {
     pub keys_bytes: u64,
     /// Prefix sets.
     pub prefix_sets_bytes: u64,
+    /// Tables and what their feeds remember.
+    pub tables_bytes: u64,
     /// IP databases: files, indexes and columns in memory.
     pub databases_bytes: u64,
     /// Rulesets: compiled forms and counters.
@@ -70,12 +72,13 @@ impl MemoryReport {
         let MemoryReport {
             keys_bytes,
             prefix_sets_bytes,
+            tables_bytes,
             databases_bytes,
             rulesets_bytes,
             zones_bytes,
             journal_bytes,
         } = self;
-        let files = databases_bytes + rulesets_bytes + zones_bytes;
-        keys_bytes + prefix_sets_bytes + files + journal_bytes
+        let changed = keys_bytes + prefix_sets_bytes + tables_bytes;
+        changed + databases_bytes + rulesets_bytes + zones_bytes + journal_bytes
     }
 }

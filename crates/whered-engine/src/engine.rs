@@ -20,6 +20,7 @@ use crate::databases::{MemoryUse, NamedDatabase, ReloadFailure};
 use crate::durability::open::Parts;
 use crate::durability::{self, OpenReport, ShowProgress, SnapshotOptions, Snapshots};
 use crate::error::{EngineError, WriteError};
+use crate::feeds::Feeds;
 use crate::generation::Generation;
 use crate::keyspace::Keyspace;
 use crate::log::{Durability, Log, Ticket, Written};
@@ -91,6 +92,7 @@ pub struct Engine {
     pub(crate) control: Mutex<Control>,
     pub(crate) keyspace: Keyspace,
     pub(crate) prefix_sets: PrefixSets,
+    pub(crate) feeds: Feeds,
     pub(crate) log: Arc<Log>,
     pub(crate) snapshots: Snapshots,
     pub(crate) bell: Bell,
@@ -156,6 +158,7 @@ impl Engine {
             control: Mutex::new(Control { setup: options.setup, changes }),
             keyspace: keyspace.with_log(&log),
             prefix_sets: prefix_sets.with_log(&log),
+            feeds: Feeds::default(),
             log,
             snapshots: Snapshots::new(options.snapshots, &report),
             bell: Bell::default(),
@@ -356,6 +359,11 @@ impl Engine {
         &self.prefix_sets
     }
 
+    /// The feeds and their tables.
+    pub fn feeds(&self) -> &Feeds {
+        &self.feeds
+    }
+
     /// Where files of prefix sets may lie, if anywhere.
     pub(crate) fn sets_directory(&self) -> Option<PathBuf> {
         self.control().setup.sets_directory.clone()
@@ -453,6 +461,7 @@ impl Engine {
         MemoryReport {
             keys_bytes: self.keyspace.memory_bytes(),
             prefix_sets_bytes: self.prefix_sets.memory_bytes() as u64,
+            tables_bytes: self.feeds.memory_bytes(),
             databases_bytes: generation.databases().iter().map(of_database).sum(),
             rulesets_bytes: rulesets.map(|named| named.edition().memory_bytes() as u64).sum(),
             zones_bytes: zones.map(|zone| zone.size_bytes() as u64).sum(),
