@@ -21,6 +21,7 @@ use whered_engine::{Engine, EngineError, EngineOptions, SnapshotOptions};
 
 use crate::config::{Config, JournalConfig, RespConfig, SnapshotConfig};
 use crate::descriptors;
+use crate::feeds::{Applier, DropFolder};
 use crate::dns::DnsDoor;
 use crate::folding::Folder;
 use crate::http::{HttpCounters, HttpDoor};
@@ -85,7 +86,7 @@ impl Server {
         let config_that_fits = descriptors::fitted(config.clone());
         let started =
             Doors::start(&engine, &config_that_fits).and_then(|doors| {
-                match Helpers::start(&engine) {
+                match Helpers::start(&engine, &config) {
                     Ok(helpers) => Ok((doors, helpers)),
                     Err(error) => {
                         doors.stop();
@@ -197,7 +198,13 @@ impl Doors {
                 dns: self.dns.as_ref().map(|door| Arc::clone(door.counters())),
                 http: Arc::clone(&counters),
             };
-            let door = HttpDoor::start(Arc::clone(engine), &config.http, counters, metrics)?;
+            let door = HttpDoor::start(
+                Arc::clone(engine),
+                &config.http,
+                &config.feeds,
+                counters,
+                metrics,
+            )?;
             self.http = Some(door);
         }
         Ok(())
@@ -227,9 +234,9 @@ struct Helpers {
 }
 
 impl Helpers {
-    fn start(engine: &Arc<Engine>) -> io::Result<Helpers> {
+    fn start(engine: &Arc<Engine>, config: &Config) -> io::Result<Helpers> {
         let mut helpers = Helpers { reloader: Reloader::start(engine)?, others: Vec::new() };
-        match helpers.start_others(engine) {
+        match helpers.start_others(engine).and_then(|()| helpers.start_feeds(engine, config)) {
             Ok(()) => Ok(helpers),
             Err(error) => {
                 helpers.stop();
@@ -249,6 +256,23 @@ impl Helpers {
         self.stop_with(|| sweeper.stop());
         let snapshotter = Snapshotter::start(engine)?;
         self.stop_with(|| snapshotter.stop());
+        Ok(())
+    }
+
+    /// Drop folders are stopped before the threads that apply.
+    fn start_feeds(&mut self, engine: &Arc<Engine>, config: &Config) -> io::Result<()> {
+        for feed in &config.feeds {
+            let (Some(folder), Some(feed)) = (&feed.drop_folder, engine.feeds().get(&feed.name))
+            else {
+                continue;
+            };
+            let folder = DropFolder::start(feed, folder)?;
+            self.stop_with(|| folder.stop());
+        }
+        for feed in engine.feeds().iter() {
+            let applier = Applier::start(engine, feed)?;
+            self.stop_with(|| applier.stop());
+        }
         Ok(())
     }
 
