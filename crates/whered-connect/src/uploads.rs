@@ -135,7 +135,8 @@ impl Uploads {
         let retry_after = response.headers().get("retry-after");
         let retry_after = retry_after.and_then(|value| value.to_str().ok()?.parse().ok());
         let text = response.body_mut().with_config().limit(ANSWER_BYTES_MAX).read_to_string();
-        let body: Value = text.ok().and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
+        let body: Value =
+            text.ok().and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
         match status {
             202 => {
                 let Some(id) = body["id"].as_str() else {

@@ -66,7 +66,11 @@ pub(crate) fn push_csv_row<'a>(out: &mut Vec<u8>, cells: impl Iterator<Item = Ce
             Cell::Text(text) if text.iter().any(|byte| b",\"\r\n".contains(byte)) => {
                 out.push(b'"');
                 for byte in text {
-                    out.extend_from_slice(if *byte == b'"' { b"\"\"" } else { std::slice::from_ref(byte) });
+                    out.extend_from_slice(if *byte == b'"' {
+                        b"\"\""
+                    } else {
+                        std::slice::from_ref(byte)
+                    });
                 }
                 out.push(b'"');
             }

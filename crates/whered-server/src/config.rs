@@ -32,8 +32,8 @@ use whered_engine::store::SyncPolicy;
 use whered_engine::{DatabaseSource, PoolSource, RulesOptions, RulesetSource, Setup, ZoneSource};
 
 pub use self::error::ConfigError;
-pub use self::feeds::{FeedConfig, SinkConfig, StreamConfig};
 use self::error::Document;
+pub use self::feeds::{FeedConfig, SinkConfig, StreamConfig};
 use self::section::{Keys, Section};
 use crate::dns::QueryLogOptions;
 use crate::dns::udp::Receiving;

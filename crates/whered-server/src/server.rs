@@ -21,8 +21,8 @@ use whered_engine::{Engine, EngineError, EngineOptions, SnapshotOptions};
 
 use crate::config::{Config, JournalConfig, RespConfig, SnapshotConfig};
 use crate::descriptors;
-use crate::feeds::{Applier, DropFolder};
 use crate::dns::DnsDoor;
+use crate::feeds::{Applier, DropFolder};
 use crate::folding::Folder;
 use crate::http::{HttpCounters, HttpDoor};
 use crate::metrics::Metrics;

@@ -121,8 +121,9 @@ fn an_upload_is_acknowledged_applied_and_found_in_tables_and_the_collection() {
 #[test]
 fn tables_are_scanned_page_by_page_and_as_lines() {
     let (server, _) = start("feeds_tables");
-    let sightings: String =
-        (0..700).map(|n| format!("<sighting object=\"o{n}\" x=\"1\" y=\"2\" level=\"{n}\"/>")).collect();
+    let sightings: String = (0..700)
+        .map(|n| format!("<sighting object=\"o{n}\" x=\"1\" y=\"2\" level=\"{n}\"/>"))
+        .collect();
     let upload = format!("<upload>{sightings}</upload>");
     let reply = post(&server, "/v1/feeds/sightings", &[], upload.as_bytes());
     settled(&server, "sightings", reply.json()["id"].as_str().unwrap());
@@ -339,11 +340,21 @@ fn a_blocklist_decides_soon_after_its_upload() {
 fn resp_pushes_and_reads_tables() {
     let (server, _) = start("feeds_resp");
     let mut client = resp(&server);
-    assert_eq!(client.ask(&["FEED.LIST"]), "*3\r\n$9\r\nsightings\r\n$7\r\nblocked\r\n$6\r\nclosed\r\n");
+    assert_eq!(
+        client.ask(&["FEED.LIST"]),
+        "*3\r\n$9\r\nsightings\r\n$7\r\nblocked\r\n$6\r\nclosed\r\n"
+    );
     // The replies of a pipeline come in order, the pushes when they are durable.
-    let mut requests = client::request(&[b"FEED.PUSH", b"sightings", b"KEY", b"a", UPLOAD.as_bytes()]);
+    let mut requests =
+        client::request(&[b"FEED.PUSH", b"sightings", b"KEY", b"a", UPLOAD.as_bytes()]);
     requests.extend(client::request(&[b"PING"]));
-    requests.extend(client::request(&[b"FEED.PUSH", b"sightings", b"KEY", b"a", UPLOAD.as_bytes()]));
+    requests.extend(client::request(&[
+        b"FEED.PUSH",
+        b"sightings",
+        b"KEY",
+        b"a",
+        UPLOAD.as_bytes(),
+    ]));
     requests.extend(client::request(&[b"SET", b"a", b"b"]));
     client.send(&requests);
     let first = client.reply().bytes;
@@ -358,7 +369,10 @@ fn resp_pushes_and_reads_tables() {
     let row = "*5\r\n$1\r\n7\r\n:2\r\n:4\r\n$4\r\nvein\r\n:1700000100000\r\n";
     assert_eq!(client.ask(&["TABLE.GET", "objects", "7"]), row);
     assert_eq!(client.ask(&["TABLE.GET", "objects", "none"]), "*-1\r\n");
-    assert_eq!(client.ask(&["TABLE.SCAN", "objects", "0"]), format!("*2\r\n$1\r\n0\r\n*1\r\n{row}"));
+    assert_eq!(
+        client.ask(&["TABLE.SCAN", "objects", "0"]),
+        format!("*2\r\n$1\r\n0\r\n*1\r\n{row}")
+    );
     assert_eq!(client.ask(&["TABLE.TOP", "objects", "level", "5"]), format!("*1\r\n{row}"));
     let info = client.ask(&["TABLE.INFO", "objects"]);
     assert!(info.contains("*3\r\n$6\r\nmember\r\n$4\r\ntext\r\n$3\r\nkey\r\n"), "{info}");

@@ -88,7 +88,8 @@ struct Job<'a> {
 pub(crate) fn run(arguments: &IngestArguments) -> Result<Outcome, Failure> {
     let uploads = Uploads::new(&arguments.url, arguments.token.as_deref()).map_err(Failure::new)?;
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
-    let call = if arguments.again { format!("-{now:x}-{:x}", std::process::id()) } else { String::new() };
+    let call =
+        if arguments.again { format!("-{now:x}-{:x}", std::process::id()) } else { String::new() };
     let job = Job {
         arguments,
         uploads,
@@ -258,7 +259,8 @@ fn table(feeds: &[Value]) -> String {
     let mut text = String::new();
     for row in &rows {
         for (at, (cell, width)) in row.iter().zip(&widths).enumerate() {
-            let cell = if at == 0 { format!("{cell:<width$}") } else { format!("  {cell:>width$}") };
+            let cell =
+                if at == 0 { format!("{cell:<width$}") } else { format!("  {cell:>width$}") };
             text.push_str(&cell);
         }
         text.push('\n');

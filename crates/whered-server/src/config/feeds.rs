@@ -11,16 +11,14 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use whered_engine::feeds::formats::{
-    FieldKind, Format, ItemsSource, Mapping, MappingSource, Zone,
-};
+use whered_engine::feeds::formats::{FieldKind, Format, ItemsSource, Mapping, MappingSource, Zone};
 use whered_engine::feeds::{FeedInput, FeedLimits, FeedSource, SetTarget};
 
+use super::beside;
 use super::error::ConfigError;
 use super::feed_tables;
 use super::named::Names;
 use super::section::{Found, Keys, Section};
-use super::beside;
 
 /// A feed: what the engine does with uploads, and the ways in and out beside it.
 #[derive(Clone, Debug, PartialEq)]
@@ -183,11 +181,7 @@ fn read_feed(
 }
 
 /// What can be a folder, a part of a path and a label.
-fn check_name(
-    section: &Section<'_>,
-    key: &str,
-    name: &Found<&str>,
-) -> Result<(), ConfigError> {
+fn check_name(section: &Section<'_>, key: &str, name: &Found<&str>) -> Result<(), ConfigError> {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
     let is_right = name.value.len() <= NAME_BYTES_MAX
         && name.value.bytes().all(is_plain)
@@ -257,7 +251,9 @@ fn read_prefixes(
     }
     for key in ["collection", "table"] {
         if into.is_some_and(|into| into.has(key)) {
-            let message = format!("'{key}' in into of [[feed]] stands beside a 'set'; allowed: one of the two");
+            let message = format!(
+                "'{key}' in into of [[feed]] stands beside a 'set'; allowed: one of the two"
+            );
             return Err(section.document.error(&set.span, message));
         }
     }
@@ -357,18 +353,13 @@ fn read_mapping(section: &Section<'_>) -> Result<Mapping, ConfigError> {
     };
     source.compile().map_err(|error| {
         let key = if error.key() == "zone" { "map" } else { error.key() };
-        let message = format!(
-            "'{key}' in [[feed]]: {}; allowed: {}",
-            error.found(),
-            error.allowed()
-        );
+        let message =
+            format!("'{key}' in [[feed]]: {}; allowed: {}", error.found(), error.allowed());
         section.document.error(&section.place_of(key), message)
     })
 }
 
-fn read_fields(
-    section: &Section<'_>,
-) -> Result<Vec<(String, String, FieldKind)>, ConfigError> {
+fn read_fields(section: &Section<'_>) -> Result<Vec<(String, String, FieldKind)>, ConfigError> {
     let example = "a table such as { level = { path = \"@level\", type = \"integer\" }, name = \
                    \"@name\" }";
     let Some(entries) = section.entries("fields", example)? else { return Ok(Vec::new()) };
@@ -516,3 +507,7 @@ fn read_url(section: &Section<'_>, schemes: &[&str]) -> Result<String, ConfigErr
     let allowed = format!("a URL that begins with {}", schemes.join(", "));
     Err(section.refuse(&url.span, "url", "is none of the known kinds", &allowed))
 }
+
+#[cfg(test)]
+#[path = "feeds_tests.rs"]
+mod tests;

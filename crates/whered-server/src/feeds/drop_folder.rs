@@ -62,8 +62,11 @@ impl DropFolder {
     pub(crate) fn start(feed: &Arc<Feed>, folder: &Path) -> io::Result<DropFolder> {
         for needed in [folder.to_path_buf(), folder.join(DONE), folder.join(FAILED)] {
             fs::create_dir_all(&needed).map_err(|error| {
-                let message =
-                    format!("the drop folder of the feed '{}': {}: {error}", feed.name(), needed.display());
+                let message = format!(
+                    "the drop folder of the feed '{}': {}: {error}",
+                    feed.name(),
+                    needed.display()
+                );
                 io::Error::new(error.kind(), message)
             })?;
         }
@@ -116,9 +119,7 @@ fn watcher(folder: &Path, messages: Sender<Message>) -> Option<RecommendedWatche
         Ok(system)
     });
     let shown = folder.display();
-    watched
-        .inspect_err(|error| tracing::warn!("{shown} is looked at every second: {error}"))
-        .ok()
+    watched.inspect_err(|error| tracing::warn!("{shown} is looked at every second: {error}")).ok()
 }
 
 /// What is known of a file that nobody has called complete.
@@ -182,8 +183,10 @@ impl Work {
                 return FAILED_TIME;
             }
         };
-        let mut paths: Vec<PathBuf> =
-            entries.filter_map(|entry| Some(entry.ok()?.path())).filter(|path| is_meant(path)).collect();
+        let mut paths: Vec<PathBuf> = entries
+            .filter_map(|entry| Some(entry.ok()?.path()))
+            .filter(|path| is_meant(path))
+            .collect();
         // The order of names is the order in which most writers number their files.
         paths.sort();
         let mut known = std::mem::take(&mut self.seen);
@@ -217,7 +220,11 @@ impl Work {
                 self.put(path, DONE).map(drop)
             }
             Ok(Fate::Failed(reason)) => {
-                tracing::warn!("{} is no upload of the feed '{}': {reason}", path.display(), self.feed.name());
+                tracing::warn!(
+                    "{} is no upload of the feed '{}': {reason}",
+                    path.display(),
+                    self.feed.name()
+                );
                 self.put(path, FAILED).and_then(|moved| tell_reason(&moved, &reason))
             }
             Ok(Fate::Gone) => Ok(()),

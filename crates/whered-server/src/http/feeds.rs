@@ -81,7 +81,8 @@ impl Uploads {
             let wake = Arc::clone(&progress);
             feed.on_progress(Box::new(move || wake.notify_waiters()));
             let limits = &feed.source().limits;
-            let upload_bytes_max = usize::try_from(limits.upload_size_bytes_max).unwrap_or(usize::MAX);
+            let upload_bytes_max =
+                usize::try_from(limits.upload_size_bytes_max).unwrap_or(usize::MAX);
             bodies = bodies.max(upload_bytes_max.saturating_mul(2));
             let door = FeedDoor {
                 feed: Arc::clone(feed),
@@ -155,8 +156,9 @@ async fn take(
     let pushed = if upload.bytes().len() > LARGE_BYTES {
         let feed = Arc::clone(&feed_door.feed);
         let key = key.map(str::to_owned);
-        let pushing =
-            tokio::task::spawn_blocking(move || spool(&feed, upload.bytes(), encoding, key.as_deref()));
+        let pushing = tokio::task::spawn_blocking(move || {
+            spool(&feed, upload.bytes(), encoding, key.as_deref())
+        });
         pushing.await.map_err(|_| super::internal_error())?
     } else {
         spool(&feed_door.feed, upload.bytes(), encoding, key)
@@ -225,7 +227,8 @@ fn read_key(headers: &HeaderMap) -> Result<Option<&str>, HttpError> {
     let text = value.to_str().ok().map(str::trim);
     let text = text.filter(|text| (1..=KEY_BYTES_MAX).contains(&text.len()));
     text.map(Some).ok_or_else(|| {
-        let message = format!("the key is no text of 1 to {KEY_BYTES_MAX} visible ASCII characters");
+        let message =
+            format!("the key is no text of 1 to {KEY_BYTES_MAX} visible ASCII characters");
         HttpError::bad_request("Idempotency-Key", message)
     })
 }

@@ -63,7 +63,10 @@ impl axum::serve::Listener for LimitedListener {
                 continue;
             };
             let clock = Box::pin(sleep_until(Instant::now() + PROGRESS));
-            return (LimitedStream { stream, clock, read_bytes: 0, instead: None, _permit: permit }, peer);
+            return (
+                LimitedStream { stream, clock, read_bytes: 0, instead: None, _permit: permit },
+                peer,
+            );
         }
     }
 

@@ -51,16 +51,15 @@ enum Lines {
 /// Answers the list.
 pub(crate) async fn list(State(door): State<Arc<Door>>, uri: Uri) -> Result<Response, HttpError> {
     Parameters::read(&uri, &[])?;
-    let all: Vec<Value> = door.engine.feeds().tables().iter().map(|table| describe(table)).collect();
+    let all: Vec<Value> =
+        door.engine.feeds().tables().iter().map(|table| describe(table)).collect();
     Ok(json_response(json!({ "tables": all }).to_string().into_bytes()))
 }
 
 /// What is said of a table.
 fn describe(table: &Table) -> Value {
     let schema = table.schema();
-    let shown = |column: &whered_engine::tables::Column| {
-        json!({ "name": column.name, "kind": column.kind.name() })
-    };
+    let shown = |column: &whered_engine::tables::Column| json!({ "name": column.name, "kind": column.kind.name() });
     let mut body = Map::new();
     body.insert("name".to_owned(), table.name().into());
     body.insert("feed".to_owned(), table.feed().into());
@@ -245,9 +244,9 @@ fn unescaped(part: &str) -> Result<Vec<u8>, HttpError> {
             continue;
         }
         let digits = rest.get(..2).and_then(|two| std::str::from_utf8(two).ok());
-        let byte = digits.and_then(|two| u8::from_str_radix(two, 16).ok()).ok_or_else(|| {
-            HttpError::bad_request("key", "a lone '%' in the path; allowed: %25")
-        })?;
+        let byte = digits
+            .and_then(|two| u8::from_str_radix(two, 16).ok())
+            .ok_or_else(|| HttpError::bad_request("key", "a lone '%' in the path; allowed: %25"))?;
         bytes.push(byte);
         rest = &rest[2..];
     }

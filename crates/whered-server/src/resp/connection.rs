@@ -35,7 +35,7 @@ use super::commands;
 use super::holds::Holds;
 use super::input::Input;
 use super::protocol::{Parsed, Parser, ProtocolError};
-use super::reply::{Failure, Reply, append_error};
+use super::reply::{Awaited, Failure, Reply, append_error};
 use super::session::{ReplyMode, Session, Shared};
 use super::stream::Stream;
 

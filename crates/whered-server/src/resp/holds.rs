@@ -45,9 +45,8 @@ impl Write for Awaited {
         match (self, earlier) {
             (Awaited::Journal(_), Awaited::Journal(_)) => true,
             (Awaited::Spool(one, _), Awaited::Spool(other, _)) => one == other,
-            (Awaited::Journal(_), Awaited::Spool(..)) | (Awaited::Spool(..), Awaited::Journal(_)) => {
-                false
-            }
+            (Awaited::Journal(_), Awaited::Spool(..))
+            | (Awaited::Spool(..), Awaited::Journal(_)) => false,
         }
     }
 }
@@ -74,9 +73,7 @@ impl<T: Write> Holds<T> {
         let (start, end) = (self.base + start as u64, self.base + end as u64);
         match self.holds.back_mut() {
             // Of unwanted replies in a row only the last write counts: it is durable last.
-            Some(last)
-                if last.start == end && last.end == end && ticket.follows(last.ticket) =>
-            {
+            Some(last) if last.start == end && last.end == end && ticket.follows(last.ticket) => {
                 last.ticket = ticket;
             }
             _ => self.holds.push_back(Hold { start, end, ticket }),

@@ -55,5 +55,10 @@ pub(crate) fn get(server: &Server, path: &str) -> Reply {
 pub(crate) fn unchunked(body: &str) -> String {
     let is_length = |line: &&str| line.ends_with('\r') && line.trim_end().len() < 8;
     let lines = body.split('\n').filter(|line| !is_length(line) && *line != "\r");
-    lines.map(|line| line.trim_end_matches('\r')).collect::<Vec<_>>().join("\n").trim_end().to_owned()
+    lines
+        .map(|line| line.trim_end_matches('\r'))
+        .collect::<Vec<_>>()
+        .join("\n")
+        .trim_end()
+        .to_owned()
 }

@@ -7,7 +7,9 @@
 use serde_json::Value;
 use whered_engine::feeds::{Encoding, Feed, PushError, Upload, UploadStatus};
 
-use super::{Action, Command, Failure, Flag, Members, Outcome, SYNTAX_ERROR, integer, name, no_such};
+use super::{
+    Action, Command, Failure, Flag, Members, Outcome, SYNTAX_ERROR, integer, name, no_such,
+};
 use crate::feeds::describe;
 use crate::resp::protocol::Args;
 use crate::resp::reply::Reply;

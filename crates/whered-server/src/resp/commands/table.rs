@@ -11,7 +11,9 @@ use std::sync::Arc;
 
 use whered_engine::tables::{Cell, Table};
 
-use super::{Action, Command, Failure, Flag, Members, Outcome, SYNTAX_ERROR, integer, name, no_such};
+use super::{
+    Action, Command, Failure, Flag, Members, Outcome, SYNTAX_ERROR, integer, name, no_such,
+};
 use crate::cells;
 use crate::resp::protocol::Args;
 use crate::resp::reply::Reply;
@@ -165,7 +167,10 @@ fn info(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
     reply.bulk(b"columns");
     reply.array(width(&table));
     let parts = [(&schema.key, "key"), (&schema.columns, "value")];
-    for (column, part) in parts.into_iter().flat_map(|(columns, part)| columns.iter().map(move |column| (column, part))) {
+    for (column, part) in parts
+        .into_iter()
+        .flat_map(|(columns, part)| columns.iter().map(move |column| (column, part)))
+    {
         reply.array(3);
         reply.bulk(column.name.as_bytes());
         reply.bulk(column.kind.name().as_bytes());
