@@ -211,8 +211,8 @@ fn a_wrong_mode_reload_or_field_is_refused_with_what_is_allowed() {
 
 #[test]
 fn keys_of_later_versions_are_told_apart_from_unknown_ones() {
-    let top =
-        "data_dir, resp, http, dns, journal, snapshot, sets, rules, database, ruleset, zone, pool";
+    let top = "data_dir, resp, http, dns, journal, snapshot, sets, rules, database, ruleset, zone, pool, \
+         feed";
     for table in ["capture"] {
         refuses(
             &format!("[[{table}]]\nname = 'a'\n"),

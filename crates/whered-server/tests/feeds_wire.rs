@@ -184,6 +184,7 @@ fn every_refusal_has_its_status_and_says_what_is_allowed() {
     assert!(headers.contains("www-authenticate: bearer"), "{headers}");
     let wrong = ["Authorization: Bearer other"];
     assert_eq!(refused("/v1/feeds/closed", &wrong, b"{\"id\":1}").0, 403);
+    assert_eq!(refused("/v1/feeds/clos%65d", &[], b"{\"id\":1}").0, 401, "another way to write it");
     let right = ["Authorization: Bearer s3cret"];
     assert_eq!(post(&server, "/v1/feeds/closed", &right, b"{\"id\":1}").status, 202);
     for (path, status) in [

@@ -78,10 +78,11 @@ impl DropFolder {
             seen: BTreeMap::new(),
             quiet_time: if system.is_some() { QUIET_TIME } else { LOOK_TIME },
             said: String::new(),
+            _system: system,
         };
         let thread = std::thread::Builder::new()
             .name(format!("drop-{}", feed.name()))
-            .spawn(move || work.run(&received, system))?;
+            .spawn(move || work.run(&received))?;
         Ok(DropFolder { messages, thread })
     }
 
@@ -159,10 +160,12 @@ struct Work {
     quiet_time: Duration,
     /// The last trouble that the log has.
     said: String,
+    /// Gives notices while it is there.
+    _system: Option<RecommendedWatcher>,
 }
 
 impl Work {
-    fn run(mut self, received: &Receiver<Message>, _system: Option<RecommendedWatcher>) {
+    fn run(mut self, received: &Receiver<Message>) {
         let mut pause = Duration::ZERO;
         loop {
             let waited = received.recv_timeout(pause);

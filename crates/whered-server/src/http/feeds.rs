@@ -36,6 +36,7 @@ use whered_engine::{Durability, Engine};
 use super::body::{self, BodyAccount};
 use super::error::HttpError;
 use super::query::Parameters;
+use super::tables::unescaped;
 use super::{Door, has_token, json_response};
 use crate::config::FeedConfig;
 use crate::feeds::describe;
@@ -104,7 +105,10 @@ impl Uploads {
             ["", "v1", "feeds", name, "uploads", _] => (name, false),
             _ => return Access::AsElsewhere,
         };
-        match self.feeds.get(name).and_then(|feed| feed.token.as_deref()) {
+        // The same name as the route's, however it is written.
+        let name = unescaped(name).ok().and_then(|name| String::from_utf8(name).ok());
+        let feed = name.and_then(|name| self.feeds.get(&name));
+        match feed.and_then(|feed| feed.token.as_deref()) {
             None => Access::AsElsewhere,
             Some(token) if has_token(token, headers) => Access::Open,
             Some(_) if is_upload => Access::WithTokenOnly,
@@ -151,8 +155,8 @@ async fn take(
     let upload = body::read(body, feed_door.upload_bytes_max, &door.uploads.bodies).await?;
     // Held until the upload is on the disk.
     let kib = upload.bytes().len().div_ceil(1024).min(SPOOLING_BYTES / 1024);
-    let _permit = feed_door.spooling.acquire_many(kib as u32).await;
-    let _permit = _permit.map_err(|_| super::internal_error())?;
+    let permit = feed_door.spooling.acquire_many(kib as u32).await;
+    let permit = permit.map_err(|_| super::internal_error())?;
     let pushed = if upload.bytes().len() > LARGE_BYTES {
         let feed = Arc::clone(&feed_door.feed);
         let key = key.map(str::to_owned);
@@ -165,6 +169,7 @@ async fn take(
     };
     let pushed = pushed.map_err(|error| refused(&error))?;
     wait(feed_door, &pushed).await?;
+    drop(permit);
     let location = format!("/v1/feeds/{name}/uploads/{}", pushed.id);
     let body = json!({
         "id": pushed.id.to_string(),

@@ -234,7 +234,7 @@ pub(crate) async fn row(State(door): State<Arc<Door>>, uri: Uri) -> Result<Respo
 }
 
 /// A part of a path without its escapes.
-fn unescaped(part: &str) -> Result<Vec<u8>, HttpError> {
+pub(super) fn unescaped(part: &str) -> Result<Vec<u8>, HttpError> {
     let mut bytes = Vec::with_capacity(part.len());
     let mut rest = part.as_bytes();
     while let Some((&byte, after)) = rest.split_first() {
