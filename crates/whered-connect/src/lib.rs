@@ -3,7 +3,8 @@
 //!
 //! For: `copy`, which copies GEO keys of a running Redis or Valkey, and `points`, which loads files
 //! of points. Both write over RESP into whatever speaks it, whered or Redis. And `sync`, which keeps
-//! sets of the kernel's packet filter in step with a prefix set.
+//! sets of the kernel's packet filter in step with a prefix set. And `uploads`, which brings uploads to
+//! feeds over HTTP.
 //! Not for: listening, terminals, exit codes, indexes. Progress is told through a closure; how it
 //! is shown is the caller's affair.
 //!
@@ -22,6 +23,7 @@ mod error;
 pub mod points;
 mod server;
 pub mod sync;
+pub mod uploads;
 
 pub use error::ConnectError;
 pub use server::Server;

@@ -17,10 +17,12 @@
 //! request, at `http::guard`; a start or stop, at [`Server::start`]. Everything listens on
 //! loopback unless told otherwise.
 
+mod cells;
 mod config;
 mod databases;
 mod descriptors;
 pub mod dns;
+mod feeds;
 mod folding;
 mod handover;
 mod http;
@@ -38,7 +40,8 @@ mod sweep;
 mod zone_watch;
 
 pub use config::{
-    Config, ConfigError, DnsConfig, HttpConfig, JournalConfig, RespConfig, ServerConfig,
+    Config, ConfigError, DnsConfig, FeedConfig, HttpConfig, JournalConfig, RespConfig,
+    ServerConfig, SinkConfig, StreamConfig,
 };
 pub use handover::{HandedOver, Successor};
 pub use server::{Server, ServerError};

@@ -22,6 +22,7 @@ use whered_engine::{BeforeData, Engine, EngineError, EngineOptions, SnapshotOpti
 use crate::config::{Config, JournalConfig, RespConfig, SnapshotConfig};
 use crate::descriptors;
 use crate::dns::DnsDoor;
+use crate::feeds::{Applier, DropFolder};
 use crate::folding::Folder;
 use crate::handover::{HandOver, Handed, Predecessor};
 use crate::http::{HttpCounters, HttpDoor};
@@ -229,7 +230,7 @@ impl Running {
             None => Sockets::open(config, Sockets::default())?,
         };
         let doors = Doors::start(engine, config, &sockets)?;
-        match Helpers::start(engine) {
+        match Helpers::start(engine, config) {
             Ok(helpers) => {
                 let cookie_secret = doors.dns.as_ref().and_then(DnsDoor::cookie_secret);
                 let handed = Handed { sockets, cookie_secret };
@@ -280,7 +281,7 @@ impl Doors {
                 http: Arc::clone(&counters),
             };
             let engine = Arc::clone(engine);
-            let door = HttpDoor::start(engine, &config.http, counters, metrics, sockets)?;
+            let door = HttpDoor::start(engine, config, counters, metrics, sockets)?;
             self.http = Some(door);
         }
         Ok(())
@@ -310,9 +311,9 @@ pub(crate) struct Helpers {
 }
 
 impl Helpers {
-    fn start(engine: &Arc<Engine>) -> io::Result<Helpers> {
+    fn start(engine: &Arc<Engine>, config: &Config) -> io::Result<Helpers> {
         let mut helpers = Helpers { reloader: Reloader::start(engine)?, others: Vec::new() };
-        match helpers.start_others(engine) {
+        match helpers.start_others(engine).and_then(|()| helpers.start_feeds(engine, config)) {
             Ok(()) => Ok(helpers),
             Err(error) => {
                 helpers.stop();
@@ -332,6 +333,23 @@ impl Helpers {
         self.stop_with(|| sweeper.stop());
         let snapshotter = Snapshotter::start(engine)?;
         self.stop_with(|| snapshotter.stop());
+        Ok(())
+    }
+
+    /// Drop folders are stopped before the threads that apply.
+    fn start_feeds(&mut self, engine: &Arc<Engine>, config: &Config) -> io::Result<()> {
+        for feed in &config.feeds {
+            let (Some(folder), Some(feed)) = (&feed.drop_folder, engine.feeds().get(&feed.name))
+            else {
+                continue;
+            };
+            let folder = DropFolder::start(feed, folder)?;
+            self.stop_with(|| folder.stop());
+        }
+        for feed in engine.feeds().iter() {
+            let applier = Applier::start(engine, feed)?;
+            self.stop_with(|| applier.stop());
+        }
         Ok(())
     }
 

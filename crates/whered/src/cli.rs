@@ -10,6 +10,7 @@ use whered_engine::AccessMode;
 
 pub(crate) use crate::bench::flags::BenchCommand;
 pub(crate) use crate::import::flags::{ImportCommand, ImportPointsArguments, ImportRedisArguments};
+pub(crate) use crate::ingest::{FeedsArguments, IngestArguments};
 pub(crate) use crate::rules::flags::{
     MatchArguments, RulesCheckArguments, RulesCommand, RulesConvertArguments,
     RulesExplainArguments, RulesTestArguments,
@@ -41,6 +42,11 @@ pub(crate) enum Command {
     /// Bring points from elsewhere into a running server
     #[command(subcommand)]
     Import(ImportCommand),
+    /// Send files to a feed of a running server, each once however often this is called; exit code
+    /// 2 if any was refused
+    Ingest(IngestArguments),
+    /// Say how the feeds of a running server are: backlog, lag, records, groups on the disk
+    Feeds(FeedsArguments),
     /// Check, test, explain and convert packet rules
     #[command(subcommand)]
     Rules(RulesCommand),

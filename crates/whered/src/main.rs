@@ -16,6 +16,7 @@ mod db;
 mod demo;
 mod enrich;
 mod import;
+mod ingest;
 mod lookup;
 mod outcome;
 mod restart;
@@ -46,6 +47,8 @@ fn main() -> ExitCode {
         Command::Serve(arguments) => serve::run(arguments),
         Command::Lookup(arguments) => lookup::run(&arguments),
         Command::Enrich(arguments) => enrich::run(&arguments),
+        Command::Ingest(arguments) => ingest::run(&arguments),
+        Command::Feeds(arguments) => ingest::list(&arguments),
         Command::Rules(RulesCommand::Check(arguments)) => rules::check(&arguments),
         Command::Rules(RulesCommand::Test(arguments)) => rules::test(&arguments),
         Command::Rules(RulesCommand::Explain(arguments)) => rules::explain(&arguments),
