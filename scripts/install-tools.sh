@@ -41,6 +41,7 @@ is_there() {
     legacy-database) [ -f /usr/share/GeoIP/GeoIP.dat ] ;;
     legacy-headers) cc -include GeoIPCity.h -x c -fsyntax-only /dev/null > /dev/null 2>&1 ;;
     maxminddb.h) echo '#include <maxminddb.h>' | cc -E - > /dev/null 2>&1 ;;
+    postgres) ls /usr/lib/postgresql/*/bin/postgres > /dev/null 2>&1 || command -v postgres > /dev/null ;;
     python-maxminddb) /usr/bin/python3 -c 'from maxminddb import extension' > /dev/null 2>&1 ;;
     nginx-geoip2) [ -f /usr/lib/nginx/modules/ngx_http_geoip2_module.so ] ;;
     *) command -v "$1" > /dev/null ;;
@@ -57,6 +58,9 @@ package_of() {
     apt-get:redis-cli) echo redis-tools ;;
     apt-get:redis-server) echo redis-server ;;
     *:redis-cli | *:redis-server) echo redis ;;
+    *:mariadbd) echo mariadb-server ;;
+    apt-get:postgres) echo postgresql ;;
+    *:postgres) echo postgresql-server ;;
     apt-get:dig) echo bind9-dnsutils ;;
     dnf:dig) echo bind-utils ;;
     apk:dig) echo bind-tools ;;
@@ -221,7 +225,7 @@ make_venv() {
 }
 
 for_run=(cc curl redis-cli dig)
-for_test=("${for_run[@]}" redis-server mmdblookup geoiplookup legacy-database legacy-headers valgrind
+for_test=("${for_run[@]}" redis-server mariadbd postgres mmdblookup geoiplookup legacy-database legacy-headers valgrind
     strace python-venv maxminddb.h python-maxminddb nginx nginx-geoip2 named nsd knotd rbldnsd pkg-config cmake openssl
     zstd unshare iptables nft ipset ip)
 

@@ -29,6 +29,12 @@ impl ConnectError {
         ConnectError(Box::new(Fault { message, is_refusal }))
     }
 
+    /// What a SQL server or its connection says, with the server's name in front.
+    #[cfg(any(feature = "mysql", feature = "postgres"))]
+    pub(crate) fn of_server(server: &str, words: &str) -> ConnectError {
+        ConnectError::new(format!("{server}: {}", one_line(words)))
+    }
+
     /// Whether a server answered with an error, so that the connection still works.
     pub(crate) fn is_refusal(&self) -> bool {
         self.0.is_refusal

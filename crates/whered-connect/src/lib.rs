@@ -18,15 +18,29 @@
 //!
 //! At once: one thread a job. The request for the next page is on its way while the last one is
 //! written, so that source and target work side by side.
+#[cfg(any(feature = "mysql", feature = "export"))]
+mod calendar;
 pub mod copy;
 mod error;
+#[cfg(feature = "export")]
+pub mod export;
 pub mod points;
+#[cfg(any(feature = "mysql", feature = "postgres", feature = "export"))]
+pub mod rows;
 mod server;
+#[cfg(any(feature = "mysql", feature = "postgres"))]
+pub mod sinks;
+#[cfg(any(feature = "mysql", feature = "postgres", feature = "streams"))]
+mod stop;
+#[cfg(feature = "streams")]
+pub mod streams;
 pub mod sync;
 pub mod uploads;
 
 pub use error::ConnectError;
 pub use server::Server;
+#[cfg(any(feature = "mysql", feature = "postgres", feature = "streams"))]
+pub use stop::Stop;
 
 /// How far a job is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -8,7 +8,10 @@
 
 use std::time::Duration;
 
-use redis::{Client, Cmd, Connection, ConnectionLike, FromRedisValue, IntoConnectionInfo, Value};
+use redis::{
+    Client, Cmd, Connection, ConnectionInfo, ConnectionLike, FromRedisValue, IntoConnectionInfo,
+    Value,
+};
 
 use crate::error::ConnectError;
 
@@ -34,21 +37,7 @@ impl Server {
     /// A URL that is none, nobody there, a password that is missing or wrong, no such database,
     /// something that is not a Redis: one line each, in which the password never stands.
     pub fn open(url: &str) -> Result<Server, ConnectError> {
-        // What stands before the @ may be a password.
-        let shown = url.rsplit('@').next().unwrap_or_default();
-        let wrong = |why: &str| {
-            ConnectError::new(format!(
-                "'{shown}' is no URL of a server{why}; allowed: {ALLOWED_URL}"
-            ))
-        };
-        let info = url.into_connection_info().map_err(|error| {
-            let is_tls = url.starts_with("rediss://") || url.starts_with("valkeys://");
-            match error.detail() {
-                _ if is_tls => wrong(" that can be reached: TLS is not built in"),
-                Some(detail) => wrong(&format!(" ({detail})")),
-                None => wrong(""),
-            }
-        })?;
+        let info = connection_info(url)?;
         let name = info.addr().to_string();
         let number = info.redis_settings().db();
         let fail = |error| ConnectError::from_redis(&name, &error);
@@ -61,6 +50,16 @@ impl Server {
         let patient = server.connection.set_read_timeout(Some(PATIENCE));
         patient.map_err(|error| ConnectError::from_redis(&server.name, &error))?;
         Ok(server)
+    }
+
+    /// Whether a URL is one, without connecting.
+    ///
+    /// # Errors
+    ///
+    /// One line, in which the password does not stand.
+    #[cfg(feature = "streams")]
+    pub(crate) fn check_url(url: &str) -> Result<(), ConnectError> {
+        connection_info(url).map(|_| ())
     }
 
     /// Host and port, or the socket's path.
@@ -129,4 +128,21 @@ impl Server {
     pub fn is_open(&self) -> bool {
         self.connection.is_open()
     }
+}
+
+/// Reads a URL.
+fn connection_info(url: &str) -> Result<ConnectionInfo, ConnectError> {
+    // What stands before the @ may be a password.
+    let shown = url.rsplit('@').next().unwrap_or_default();
+    let wrong = |why: &str| {
+        ConnectError::new(format!("'{shown}' is no URL of a server{why}; allowed: {ALLOWED_URL}"))
+    };
+    url.into_connection_info().map_err(|error| {
+        let is_tls = url.starts_with("rediss://") || url.starts_with("valkeys://");
+        match error.detail() {
+            _ if is_tls => wrong(" that can be reached: TLS is not built in"),
+            Some(detail) => wrong(&format!(" ({detail})")),
+            None => wrong(""),
+        }
+    })
 }
