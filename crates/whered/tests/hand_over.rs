@@ -2,6 +2,7 @@
 //!
 //! Not for: messages between the two (`whered-server` has tests of those).
 
+#![allow(clippy::disallowed_methods, reason = "what is waited for shows only to those who ask")]
 #![allow(clippy::print_stdout, reason = "the long test tells what it did")]
 
 mod served;
