@@ -14,6 +14,7 @@
 use std::cell::Cell;
 use std::net::IpAddr;
 
+use crate::challenges::Challenges;
 use crate::code::{Rcode, RecordType};
 use crate::cookie::CookieSecrets;
 use crate::lower::LowerName;
@@ -75,10 +76,12 @@ pub struct Context<'a> {
     pub version: &'a [u8],
     /// What cookies are made with (RFC 7873); none: they are ignored.
     pub cookies: Option<&'a CookieSecrets>,
-    /// Unix time, which only cookies need.
+    /// Unix time, which only cookies and challenges need.
     pub now_seconds: u32,
     /// Who knows the addresses of reversed zones; none: such zones have their own records only.
     pub synthesise: Option<&'a dyn Synthesise>,
+    /// Tokens at names of ACME challenges.
+    pub challenges: Option<&'a Challenges>,
 }
 
 impl Context<'_> {
@@ -94,6 +97,7 @@ impl Context<'_> {
             cookies: None,
             now_seconds: 0,
             synthesise: None,
+            challenges: None,
         }
     }
 }

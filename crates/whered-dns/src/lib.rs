@@ -17,6 +17,7 @@
 
 mod answer;
 mod batch;
+mod challenges;
 mod code;
 mod cookie;
 mod ecs;
@@ -35,6 +36,7 @@ mod zones;
 
 pub use answer::{ANSWERS_MAX, Choice, Client, Context, Outcome, Transport, answer};
 pub use batch::{Answers, BATCH_SIZE, Query, Workspace, answer_batch};
+pub use challenges::{CHALLENGES_MAX, Challenges};
 pub use code::{Rcode, RecordType};
 pub use cookie::CookieSecrets;
 pub use limit::RateLimit;

@@ -154,6 +154,13 @@ impl<'r, 'q> Reply<'r, 'q> {
         Some(start)
     }
 
+    /// Appends an rrset to the additional section if there is room for it: it is not missed otherwise.
+    pub(crate) fn put_if_room(&mut self, rrset: &Rrset<'_>, names: Names) {
+        if self.at + rrset.wire.len() <= self.size_max {
+            self.put(Section::Additional, rrset, names);
+        }
+    }
+
     /// Appends one record to the answer section whose data are written as they are.
     pub(crate) fn put_record(
         &mut self,

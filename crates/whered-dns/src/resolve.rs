@@ -18,7 +18,8 @@
 //! an alias chain is followed inside the served zones for [`CHAIN_LENGTH_MAX`] links and ends where
 //! it meets a name again; the response code is that of the chain's end (RFC 6604), AA is that of
 //! its beginning. A DNAME gives a CNAME with its own TTL, or YXDOMAIN. Answers are minimal: the
-//! additional section has only glue. A pool without a choice is NODATA. In a reversed zone a part of
+//! additional section has only addresses of name servers that the zone has, in referrals and answers of
+//! NS (RFC 9471: glue that does not fit sets TC, other addresses are left out). A pool without a choice is NODATA. In a reversed zone a part of
 //! an address is NODATA, since addresses may be below it.
 //! Concurrency: none inside; the zones are shared and immutable. Cost: no allocation.
 #![deny(clippy::indexing_slicing)]
@@ -27,6 +28,7 @@ use std::cell::Cell;
 use std::sync::LazyLock;
 
 use crate::answer::{Choice, Client, Context, Transport};
+use crate::challenges::Challenges;
 use crate::code::{Rcode, RecordType};
 use crate::lower::LowerName;
 use crate::name::NAME_SIZE_MAX;
@@ -253,6 +255,11 @@ impl<'a, 'q> Resolver<'a, 'q> {
                 return self.redirect(located, node, name, spot, question_type);
             }
         }
+        if let Some(challenges) = self.context.challenges
+            && let Some(rcode) = self.challenge(challenges, located, name, spot, question_type)
+        {
+            return Step::Done(rcode);
+        }
         if self.zones.is_reversed(located.zone)
             && let Some(rcode) = self.synthesise(located, name, spot, question_type)
         {
@@ -290,7 +297,10 @@ impl<'a, 'q> Resolver<'a, 'q> {
         if let Some(node) = &place.node {
             let origin_length = self.origin_length(zone);
             if let Some(rrset) = node.rrset(question_type) {
-                self.reply.put(Section::Answer, &rrset, spot.names(node, origin_length));
+                let put = self.reply.put(Section::Answer, &rrset, spot.names(node, origin_length));
+                if question_type == RecordType::NS {
+                    self.add_addresses(zone, node, put, spot);
+                }
                 return Step::Done(Rcode::NOERROR);
             }
             if let Some(rrset) = node.rrset(RecordType::CNAME) {
@@ -304,6 +314,52 @@ impl<'a, 'q> Resolver<'a, 'q> {
             self.deny(zone, spot);
         }
         Step::Done(Rcode::NOERROR)
+    }
+
+    /// Answers with the tokens of a name that has some. None: it has none, or the zone answers all
+    /// the same, by an alias or with another type that it has there.
+    #[cold]
+    #[inline(never)]
+    fn challenge(
+        &mut self,
+        challenges: &Challenges,
+        located: &Located<'a>,
+        name: &LowerName,
+        spot: Spot,
+        question_type: RecordType,
+    ) -> Option<Rcode> {
+        let now_millis = u64::from(self.context.now_seconds) * 1000;
+        let own = located.place.node.filter(|_| located.is_exact);
+        if !Challenges::may_own(name.as_wire()) {
+            let is_above = !located.is_exact
+                && self.zones.wildcard(name, located).is_none()
+                && challenges.is_any_below(name.as_wire(), now_millis);
+            return is_above.then(|| {
+                self.deny(located.zone, spot);
+                Rcode::NOERROR
+            });
+        }
+        if own.is_some_and(|node| node.rrset(RecordType::CNAME).is_some()) {
+            return None;
+        }
+        let mut tokens = challenges.find(name.as_wire(), now_millis).peekable();
+        tokens.peek()?;
+        match question_type {
+            RecordType::TXT => {
+                let mut data = DATA.take();
+                for token in tokens {
+                    data.clear();
+                    data.push(token.len() as u8);
+                    data.extend_from_slice(token.as_bytes());
+                    self.reply.put_record(question_type, 0, spot.name, &data);
+                }
+                DATA.set(data);
+            }
+            RecordType::ANY => self.put_answer(&ANY_ANSWER.get(), spot),
+            _ if own.is_some() => return None,
+            _ => self.deny(located.zone, spot),
+        }
+        Some(Rcode::NOERROR)
     }
 
     /// Answers for an address below the apex of a reversed zone. None: the zone itself has records
@@ -477,26 +533,38 @@ impl<'a, 'q> Resolver<'a, 'q> {
         self.reply.put(Section::Authority, &zone.negative_soa(), names);
     }
 
-    /// A referral: the delegation's NS, and the addresses that only this zone can tell (RFC 9471:
-    /// those that do not fit set TC).
+    /// A referral: the delegation's NS, and their addresses.
     #[inline]
-    fn refer(&mut self, zone: u32, cut: &Node<'a>, spot: Spot) {
+    fn refer(&mut self, zone_index: u32, cut: &Node<'a>, spot: Spot) {
         let Some(servers) = cut.rrset(RecordType::NS) else {
             return;
         };
-        let zone = self.zones.zone_at(zone);
+        let zone = self.zones.zone_at(zone_index);
         let owner_length = cut.owner().len() + zone.lower_origin().len();
         let owner = spot.name + spot.name_length.saturating_sub(owner_length);
         let names = Names { owner, origin: spot.origin, owner_length };
-        let Some(start) = self.reply.put(Section::Authority, &servers, names) else {
+        let start = self.reply.put(Section::Authority, &servers, names);
+        self.add_addresses(zone_index, cut, start, spot);
+    }
+
+    /// Adds the addresses that the zone has of the servers in an NS rrset, which was put at `start`.
+    /// What nobody else can tell sets TC if it does not fit; the rest is left out then.
+    #[inline]
+    fn add_addresses(&mut self, zone: u32, node: &Node<'a>, start: Option<usize>, spot: Spot) {
+        let Some(start) = start else {
             return;
         };
-        for (target, host) in cut.glue() {
+        let zone = self.zones.zone_at(zone);
+        for (target, host) in node.glue() {
             let host = zone.node(host);
             let names = Names { owner: start + target, origin: spot.origin, owner_length: 0 };
             for record_type in [RecordType::A, RecordType::AAAA] {
-                if let Some(rrset) = host.rrset(record_type) {
-                    self.reply.put(Section::Additional, &rrset, names);
+                match host.rrset(record_type) {
+                    Some(rrset) if host.cut().is_none() => self.reply.put_if_room(&rrset, names),
+                    Some(rrset) => {
+                        self.reply.put(Section::Additional, &rrset, names);
+                    }
+                    None => {}
                 }
             }
         }

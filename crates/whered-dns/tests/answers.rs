@@ -20,8 +20,14 @@ struct Case {
 
 const SOA: &[&str] = &["example.com. 300 SOA ..."];
 const WWW: [&str; 2] = ["www.example.com. 3600 A 192.0.2.10", "www.example.com. 3600 A 192.0.2.11"];
-const GLUE: &[&str] =
-    &["ns.sub.example.com. 3600 A 192.0.2.53", "ns.sub.example.com. 3600 AAAA 2001:db8::53"];
+const NS1: [&str; 2] =
+    ["ns1.example.com. 3600 A 192.0.2.1", "ns1.example.com. 3600 AAAA 2001:db8::1"];
+const GLUE: &[&str] = &[
+    "ns.sub.example.com. 3600 A 192.0.2.53",
+    "ns.sub.example.com. 3600 AAAA 2001:db8::53",
+    NS1[0],
+    NS1[1],
+];
 const SUB: &[&str] =
     &["sub.example.com. 3600 NS ns.sub.example.com.", "sub.example.com. 3600 NS ns1.example.com."];
 
@@ -66,12 +72,15 @@ const DATA: &[Case] = &[
     found("A", "www.example.com", T::A, &WWW),
     found("AAAA", "www.example.com", T::AAAA, &["www.example.com. 3600 AAAA 2001:db8::10"]),
     found("an own TTL", "mail.example.com", T::A, &["mail.example.com. 300 A 192.0.2.25"]),
-    found(
-        "NS at the apex",
-        "example.com",
-        T::NS,
-        &["example.com. 3600 NS ns.other.example.", "example.com. 3600 NS ns1.example.com."],
-    ),
+    Case {
+        additional: &NS1,
+        ..found(
+            "NS at the apex",
+            "example.com",
+            T::NS,
+            &["example.com. 3600 NS ns.other.example.", "example.com. 3600 NS ns1.example.com."],
+        )
+    },
     found("SOA at the apex", "example.com", T::SOA, &["example.com. 3600 SOA ..."]),
     found("MX", "example.com", T::MX, &["example.com. 3600 MX mail.example.com."]),
     found(

@@ -111,6 +111,9 @@ fn twin(zones: &[Plain], question: &Name, question_type: RecordType) -> Reply {
         let found = zone.at(&source, question_type);
         if !found.is_empty() {
             reply.answer.extend(found.iter().map(|data| key(&name, question_type, data)));
+            if question_type == RecordType::NS {
+                found.iter().for_each(|server| add_addresses(zone, server, &mut reply));
+            }
             return reply;
         }
         let Some(alias) = zone.at(&source, RecordType::CNAME).first().copied() else {
@@ -138,11 +141,15 @@ fn deny(zone: &Plain, reply: &mut Reply) {
 fn refer(zone: &Plain, cut: &Name, reply: &mut Reply) {
     for server in zone.at(cut, RecordType::NS) {
         reply.authority.insert(key(cut, RecordType::NS, server));
-        let server = Name::from_wire(server).unwrap();
-        if server.is_within(&zone.origin) && zone.cut(&server).is_some() {
-            for glue in zone.at(&server, RecordType::A) {
-                reply.additional.insert(key(&server, RecordType::A, glue));
-            }
+        add_addresses(zone, server, reply);
+    }
+}
+
+fn add_addresses(zone: &Plain, server: &[u8], reply: &mut Reply) {
+    let server = Name::from_wire(server).unwrap();
+    if server.is_within(&zone.origin) {
+        for address in zone.at(&server, RecordType::A) {
+            reply.additional.insert(key(&server, RecordType::A, address));
         }
     }
 }

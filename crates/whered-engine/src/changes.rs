@@ -1,31 +1,56 @@
 //! What commands have changed about things that generations are built from.
 //!
 //! For: keeping it through restarts: operations are recorded here when they are made or replayed, and
-//! written out again for snapshots. Not for: applying it (`site_changes`, `rulesets`).
-//! Cost: a copy costs a pointer for each ruleset.
+//! written out again for snapshots. Not for: applying it (`site_changes`, `rulesets`, `challenges`).
+//! Cost: a copy costs a pointer for each ruleset and a token for each challenge.
+
+use whered_dns::{Challenges, Name};
 
 use crate::operation::Operation;
 use crate::rulesets::kept::KeptRules;
 use crate::site_changes::SiteChanges;
 
-/// Changes of sites, and rulesets.
+/// Changes of sites, rulesets, and challenges.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Changes {
     pub(crate) sites: SiteChanges,
     pub(crate) rules: KeptRules,
+    pub(crate) challenges: Challenges,
 }
 
 impl Changes {
-    /// Records an operation; gives `false` when it is about neither.
+    /// Records an operation; gives `false` when it is about none of these.
     ///
     /// # Errors
-    /// A change of a ruleset that cannot be made: one line.
+    /// A change that cannot be made: one line.
     pub(crate) fn record(&mut self, operation: &Operation<'_>) -> Result<bool, String> {
-        Ok(self.sites.record(operation) || self.rules.record(operation)?)
+        Ok(self.sites.record(operation)
+            || self.rules.record(operation)?
+            || self.record_challenge(operation)?)
     }
 
     /// Operations that record all of this again.
     pub(crate) fn operations(&self) -> impl Iterator<Item = Operation<'_>> {
-        self.sites.operations().chain(self.rules.operations())
+        let challenges = self.challenges.iter().map(|(owner, token, expires_at_millis)| {
+            let owner = owner.to_string().into();
+            Operation::SetChallenge { owner, token, expires_at_millis }
+        });
+        self.sites.operations().chain(self.rules.operations()).chain(challenges)
+    }
+
+    fn record_challenge(&mut self, operation: &Operation<'_>) -> Result<bool, String> {
+        let read = |owner: &str| {
+            owner.parse::<Name>().map_err(|error| format!("the challenge of '{owner}': {error}"))
+        };
+        match operation {
+            Operation::SetChallenge { owner, token, expires_at_millis } => {
+                self.challenges.set(&read(owner)?, token, *expires_at_millis);
+            }
+            Operation::RemoveChallenge { owner, token } => {
+                self.challenges.remove(&read(owner)?, *token);
+            }
+            _ => return Ok(false),
+        }
+        Ok(true)
     }
 }

@@ -14,6 +14,7 @@ use whered_geo::Place;
 use whered_store::{DataDirectory, Journal, JournalOptions, JournalStats, Storage};
 
 use crate::account::MemoryReport;
+use crate::challenges::LiveChallenges;
 use crate::changes::Changes;
 use crate::clock::{self, Clock};
 use crate::databases::{MemoryUse, NamedDatabase, ReloadFailure};
@@ -96,6 +97,9 @@ pub struct Engine {
     pub(crate) log: Arc<Log>,
     pub(crate) snapshots: Snapshots,
     pub(crate) bell: Bell,
+    pub(crate) live_challenges: LiveChallenges,
+    /// The files that each zone's own includes, as they were when it was last read.
+    zone_includes: Mutex<BTreeMap<String, Vec<PathBuf>>>,
     /// Held for the engine's life, so that no second process opens the same data; and its files.
     pub(crate) directory: Option<(DataDirectory, Arc<dyn Storage>)>,
 }
@@ -151,6 +155,9 @@ impl Engine {
         prefix_sets.fold_all();
         let last_sequence = report.recovery.as_ref().map_or(0, |found| found.last_sequence);
         let log = Arc::new(Log::new(journal, last_sequence));
+        let zone_includes = Mutex::new(loaded.zone_includes.clone());
+        let live_challenges = LiveChallenges::default();
+        live_challenges.show(&changes.challenges);
         let generation = Generation::build(1, &options.setup, &changes, loaded, None)?;
         let engine = Engine {
             current: ArcSwap::from_pointee(generation),
@@ -162,6 +169,8 @@ impl Engine {
             log,
             snapshots: Snapshots::new(options.snapshots, &report),
             bell: Bell::default(),
+            live_challenges,
+            zone_includes,
             directory,
         };
         Ok((Arc::new(engine), report))
@@ -178,6 +187,7 @@ impl Engine {
     /// The first fault, with its place; the old generation serves on.
     pub fn reload(&self, setup: Setup) -> Result<ReloadReport, EngineError> {
         let loaded = Loaded::read(&setup, Some(&*self.generation()))?;
+        let zone_includes = loaded.zone_includes.clone();
         let mut control = self.control();
         let current = self.generation();
         let number = current.number() + 1;
@@ -195,6 +205,7 @@ impl Engine {
         }
         control.setup = setup;
         self.serve(generation);
+        *self.zone_includes() = zone_includes;
         self.zone_failures.lock().unwrap_or_else(PoisonError::into_inner).clear();
         Ok(report)
     }
@@ -243,7 +254,11 @@ impl Engine {
     /// before, and [`Engine::zone_failures`] says so until a good file is taken.
     pub fn reload_zone(&self, name: &str) -> Result<ZoneReport, EngineError> {
         let (index, source) = self.zone_source(name)?;
-        let taken = read_zone(&source).and_then(|zone| {
+        let mut includes = Vec::new();
+        let read = read_zone(&source, &mut includes);
+        // Of a wrong file, too: the mistake may be mended in one that it includes.
+        self.zone_includes().insert(source.name.clone(), includes);
+        let taken = read.and_then(|zone| {
             // Reading took its time without the lock: the configuration may have been reloaded.
             let control = self.control();
             let current = self.generation();
@@ -269,13 +284,23 @@ impl Engine {
     /// As [`Engine::reload_zone`].
     pub fn check_zone(&self, name: &str) -> Result<ZoneReport, EngineError> {
         let (_, source) = self.zone_source(name)?;
-        let zone = read_zone(&source)?;
+        let zone = read_zone(&source, &mut Vec::new())?;
         Ok(ZoneReport::new(&zone, self.generation().number()))
     }
 
     /// The zones of the configuration, in its order.
     pub fn zone_sources(&self) -> Vec<ZoneSource> {
         self.control().setup.zones.clone()
+    }
+
+    /// The files that are read for a zone: its own, and what that includes.
+    pub fn zone_files(&self, source: &ZoneSource) -> Vec<PathBuf> {
+        let own = std::iter::once(source.path.clone());
+        own.chain(self.zone_includes().get(&source.name).cloned().unwrap_or_default()).collect()
+    }
+
+    fn zone_includes(&self) -> MutexGuard<'_, BTreeMap<String, Vec<PathBuf>>> {
+        self.zone_includes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The zones whose newest file was refused, and why.
@@ -489,13 +514,13 @@ impl Engine {
     /// answers from memory. Nothing may be saved any more: who makes snapshots must have ended.
     ///
     /// # Errors
-    /// As [`Engine::close`]; the directory is held then.
+    /// As [`Engine::close`]; the directory is free then, too, for whoever opens it next.
     pub fn give_up_data(&self) -> Result<(), EngineError> {
-        self.close()?;
-        match &self.directory {
-            Some((directory, _)) => Ok(directory.give_up()?),
-            None => Ok(()),
+        let closed = self.close();
+        if let Some((directory, _)) = &self.directory {
+            directory.give_up()?;
         }
+        closed
     }
 
     /// Changes one site and gives how many sites more the pool has now.

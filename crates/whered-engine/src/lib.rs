@@ -41,6 +41,7 @@
 //! ```
 
 mod account;
+mod challenges;
 mod changes;
 mod clock;
 mod databases;

@@ -28,6 +28,8 @@
 //!   InsertRule      ruleset | number u32 | chain u32 | next u32 (0: last) | text
 //!   DeleteRule      ruleset | number u32
 //!   ReplaceRule     ruleset | number u32 | text
+//!   SetChallenge    owner | token | expires_at_millis u64
+//!   RemoveChallenge owner | has_token u8 [token]
 //!   Batch           { kind u16 | payload as bytes }*               all or nothing
 //!   AddPrefixes     (kind 24) as above with { block }*, where some are ranges; RemovePrefixes (25), too
 //!   LoadMembers     set | replaces u8 | count u32 | { expires_at_millis u64 | has_value u8 [value] }*
@@ -175,6 +177,17 @@ pub(crate) enum Operation<'a> {
         number: u32,
         text: &'a str,
     },
+    /// Adds a token of an ACME challenge, or gives it a new end.
+    SetChallenge {
+        owner: Cow<'a, str>,
+        token: &'a str,
+        expires_at_millis: u64,
+    },
+    /// Removes one token of an owner, or all.
+    RemoveChallenge {
+        owner: Cow<'a, str>,
+        token: Option<&'a str>,
+    },
     /// Operations of the keyspace that are found together or not at all.
     Batch(Vec<Operation<'a>>),
 }
@@ -200,6 +213,10 @@ pub(crate) const BATCH_KIND: u16 = 19;
 const ADD_RANGES_KIND: u16 = 24;
 const REMOVE_RANGES_KIND: u16 = 25;
 const LOAD_MEMBERS_KIND: u16 = 26;
+
+/// The frame kinds of operations on ACME challenges.
+const SET_CHALLENGE_KIND: u16 = 48;
+const REMOVE_CHALLENGE_KIND: u16 = 49;
 
 /// The beginning of a batch's payload.
 pub(crate) fn batch_head() -> Vec<u8> {
@@ -259,6 +276,8 @@ impl<'a> Operation<'a> {
             Operation::InsertRule { .. } => 34,
             Operation::DeleteRule { .. } => 35,
             Operation::ReplaceRule { .. } => 36,
+            Operation::SetChallenge { .. } => SET_CHALLENGE_KIND,
+            Operation::RemoveChallenge { .. } => REMOVE_CHALLENGE_KIND,
         }
     }
 
@@ -310,6 +329,10 @@ impl<'a> Operation<'a> {
             | Operation::InsertRule { .. }
             | Operation::DeleteRule { .. }
             | Operation::ReplaceRule { .. } => self.rules_size_bytes(),
+            Operation::SetChallenge { owner, token, .. } => 8 + owner.len() + token.len() + 8,
+            Operation::RemoveChallenge { owner, token } => {
+                4 + owner.len() + 1 + token.map_or(0, |token| 4 + token.len())
+            }
         }
     }
 
@@ -347,9 +370,11 @@ impl<'a> Operation<'a> {
             11..=18 => input.value_operation(),
             BATCH_KIND => input.batch(),
             32..=36 => input.rules_operation(),
+            SET_CHALLENGE_KIND | REMOVE_CHALLENGE_KIND => input.challenge_operation(),
             _ => Err(format!(
                 "operation of unknown kind {kind}; this program knows 1 to {BATCH_KIND}, \
-                 {ADD_RANGES_KIND} to {LOAD_MEMBERS_KIND} and 32 to 36"
+                 {ADD_RANGES_KIND} to {LOAD_MEMBERS_KIND}, 32 to 36, {SET_CHALLENGE_KIND} and \
+                 {REMOVE_CHALLENGE_KIND}"
             )),
         }?;
         let left = payload.len() - input.offset;

@@ -46,6 +46,13 @@ fn samples() -> Vec<Operation<'static>> {
         Operation::PutSite { pool: "www", site: Cow::Owned(site) },
         Operation::SetSiteHealthy { pool: "www", site: "fra", healthy: false },
         Operation::RemoveSite { pool: "www", site: "fra" },
+        Operation::SetChallenge {
+            owner: "_acme-challenge.".into(),
+            token: "",
+            expires_at_millis: 9,
+        },
+        Operation::RemoveChallenge { owner: "".into(), token: Some("t") },
+        Operation::RemoveChallenge { owner: "x".into(), token: None },
     ];
     samples.extend(values());
     samples.extend(rules());
@@ -144,7 +151,9 @@ fn bytes_behind_the_end_of_an_operation_are_refused() {
 #[test]
 fn an_unknown_kind_or_version_is_an_error_that_says_what_is_known() {
     assert!(
-        Operation::decode(99, &[1]).unwrap_err().contains("knows 1 to 19, 24 to 26 and 32 to 36")
+        Operation::decode(99, &[1])
+            .unwrap_err()
+            .contains("knows 1 to 19, 24 to 26, 32 to 36, 48 and 49")
     );
     assert!(Operation::decode(1, &[9]).unwrap_err().contains("reads version 1"));
     assert!(Operation::decode(1, &[]).unwrap_err().contains("byte 0"));

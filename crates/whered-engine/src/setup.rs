@@ -4,6 +4,7 @@
 //! caller's old generation serves on. How the bytes of databases are held is said in
 //! [`crate::databases`]; zones are read whole.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -53,6 +54,8 @@ pub struct Setup {
 pub(crate) struct Loaded {
     pub(crate) databases: Vec<NamedDatabase>,
     pub(crate) zones: Vec<Arc<Zone>>,
+    /// What the zones' files include, by zone.
+    pub(crate) zone_includes: BTreeMap<String, Vec<PathBuf>>,
     pub(crate) rulesets: Vec<ReadFile>,
 }
 
@@ -71,14 +74,19 @@ impl Loaded {
             })
         };
         let databases = setup.databases.iter().map(read_database).collect::<Result<_, _>>()?;
-        let zones = setup.zones.iter().map(read_zone).collect::<Result<_, _>>()?;
+        let mut zone_includes = BTreeMap::new();
+        let zones = setup
+            .zones
+            .iter()
+            .map(|source| read_zone(source, zone_includes.entry(source.name.clone()).or_default()));
+        let zones = zones.collect::<Result<_, _>>()?;
         let read_ruleset = |source: &RulesetSource| {
             let known = current.and_then(|generation| generation.ruleset(&source.name));
             let known = known.and_then(|named| named.file.as_ref());
             read_ruleset(source, known.map(|file| Arc::clone(&file.status)).unwrap_or_default())
         };
         let rulesets = setup.rulesets.iter().map(read_ruleset).collect::<Result<_, _>>()?;
-        Ok(Loaded { databases, zones, rulesets })
+        Ok(Loaded { databases, zones, zone_includes, rulesets })
     }
 }
 
@@ -99,11 +107,14 @@ pub(crate) fn read_ruleset(
     Ok(ReadFile { source: source.clone(), state, status, ruleset })
 }
 
-/// Reads the file of a zone and all that it includes.
+/// Reads the file of a zone and all that it includes; notes which files those are.
 ///
 /// # Errors
 /// It cannot be read or is wrong, with the place.
-pub(crate) fn read_zone(source: &ZoneSource) -> Result<Arc<Zone>, EngineError> {
+pub(crate) fn read_zone(
+    source: &ZoneSource,
+    includes: &mut Vec<PathBuf>,
+) -> Result<Arc<Zone>, EngineError> {
     let wrong = |error: &dyn std::fmt::Display| {
         EngineError::new(format!("{}: {error}", source.path.display()))
     };
@@ -112,7 +123,11 @@ pub(crate) fn read_zone(source: &ZoneSource) -> Result<Arc<Zone>, EngineError> {
     let folder = source.path.parent().unwrap_or(Path::new(".")).to_path_buf();
     let mut include = |name: &str| {
         let path = folder.join(name);
-        read_file(&path).map_err(|error| format!("{}: {error}", path.display()))
+        let read = read_file(&path).map_err(|error| format!("{}: {error}", path.display()));
+        if !includes.contains(&path) {
+            includes.push(path);
+        }
+        read
     };
     let zone = Zone::from_master_file(&origin, &text, &mut include);
     let zone = zone.map_err(|error| match error.file() {

@@ -137,7 +137,7 @@ fn unknown_keys_are_refused_with_the_allowed_ones() {
     );
     refuses(
         "datadir = 1\n",
-        "1:1: unknown key 'datadir' in the top level; allowed: data_dir, resp, http, dns, \
+        "1:1: unknown key 'datadir' in the top level; allowed: data_dir, server, resp, http, dns, \
          journal, snapshot, sets, rules, database, ruleset, zone, map, pool, feed",
     );
     refuses(
@@ -211,7 +211,7 @@ fn a_wrong_mode_reload_or_field_is_refused_with_what_is_allowed() {
 
 #[test]
 fn keys_of_later_versions_are_told_apart_from_unknown_ones() {
-    let top = "data_dir, resp, http, dns, journal, snapshot, sets, rules, database, ruleset, zone, map, \
+    let top = "data_dir, server, resp, http, dns, journal, snapshot, sets, rules, database, ruleset, zone, map, \
                pool, feed";
     for table in ["capture"] {
         refuses(

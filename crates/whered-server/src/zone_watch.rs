@@ -1,14 +1,15 @@
 //! Zones follow their files: one thread that looks once a second.
 //!
-//! Not for: SIGHUP and `ZONE.RELOAD` (those read at once); databases ([`crate::reload`]). Files that a
-//! zone includes are not looked at: touch the zone's own file after changing one of them.
+//! Not for: SIGHUP and `ZONE.RELOAD` (those read at once); databases ([`crate::reload`]).
 //!
-//! A file is read when it differs from what was read last and was the same at two looks. A wrong one
+//! A zone is read when its file, or one that it includes, differs from what was read last, and all
+//! were the same at two looks. A wrong one
 //! is not tried again until it changes; the log and the metrics say so, and the zone serves on.
-//! Cost: a `stat` for each zone and second; a zone is loaded at the lowest priority.
+//! Cost: a `stat` for each file and second; a zone is loaded at the lowest priority.
 
 use std::collections::BTreeMap;
 use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
@@ -51,18 +52,24 @@ impl ZoneWatch {
     }
 }
 
-/// What is known of one zone's file.
+/// What is known of one zone's files.
+#[derive(Default)]
 struct Known {
     /// What was read, or refused.
-    taken: Option<FileState>,
+    taken: Files,
     /// What was seen at the last look.
-    seen: Option<FileState>,
+    seen: Files,
 }
+
+/// The files of a zone, and how each one was; `None`: it was not there.
+type Files = BTreeMap<PathBuf, Option<FileState>>;
 
 fn run(engine: &Engine, stopped: &Receiver<()>) {
     let mut known = BTreeMap::new();
     loop {
         look(engine, &mut known);
+        // Nothing else looks so seldom.
+        engine.forget_challenges();
         if stopped.recv_timeout(PERIOD) != Err(RecvTimeoutError::Timeout) {
             return;
         }
@@ -71,15 +78,28 @@ fn run(engine: &Engine, stopped: &Receiver<()>) {
 
 fn look(engine: &Engine, known: &mut BTreeMap<String, Known>) {
     for source in engine.zone_sources() {
-        let seen = FileState::of(&source.path).ok();
-        // What was there at the first look is what the start has read.
-        let file = known.entry(source.name.clone()).or_insert(Known { taken: seen, seen });
-        let is_quiet = file.seen == seen;
-        file.seen = seen;
-        if !is_quiet || seen.is_none() || seen == file.taken {
+        let state = |path: PathBuf| {
+            let state = FileState::of(&path).ok();
+            (path, state)
+        };
+        let seen: Files = engine.zone_files(&source).into_iter().map(state).collect();
+        // One that it includes may be missing, which is a mistake to be told, and one to be mended.
+        let is_there = seen.get(&source.path).is_some_and(Option::is_some);
+        let zone = known.entry(source.name.clone()).or_default();
+        // What was there at the first look is what was read; what a zone no longer includes is not
+        // its concern.
+        let taken = |path: &PathBuf| zone.taken.get(path).copied();
+        zone.taken = seen
+            .iter()
+            .map(|(path, state)| (path.clone(), taken(path).unwrap_or(*state)))
+            .collect();
+        let is_quiet = zone.seen == seen;
+        let is_taken = zone.taken == seen;
+        zone.seen = seen;
+        if !is_quiet || !is_there || is_taken {
             continue;
         }
-        file.taken = seen;
+        zone.taken = zone.seen.clone();
         let name = &source.name;
         match with_lowest_priority(|| engine.reload_zone(name)) {
             Ok(report) => tracing::info!(

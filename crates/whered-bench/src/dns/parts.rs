@@ -216,7 +216,7 @@ pub(super) fn threads(options: &Options) -> Result<Vec<Section>, String> {
 /// Questions lost while the zone is read anew again and again, at 30 percent of the full rate.
 pub(super) fn reloads(options: &Options) -> Result<Vec<Section>, String> {
     let title = "Questions lost during reloads (SIGHUP), open loop at 30 % load".to_owned();
-    let head = ["zone", "reloads", "asked", "lost", "wrong", "queries/s"];
+    let head = ["zone", "reloads", "asked", "lost", "dropped", "wrong", "queries/s"];
     let mut rows = vec![head.map(str::to_owned).to_vec()];
     let mut lines = Vec::new();
     for &shape in &options.shapes {
@@ -230,6 +230,8 @@ pub(super) fn reloads(options: &Options) -> Result<Vec<Section>, String> {
         let mut driver = Driver::new(&queries, target.address, 128, false).map_err(fault)?;
         let full = driver.closed_loop(Duration::from_millis(500), || Ok(())).map_err(fault)?;
         let rate = full.answered as f64 / full.seconds * 0.3;
+        // At full speed some may be dropped: those are not counted.
+        let before = target.dropped().map_err(fault)?;
         let (mut done, mut last) = (0, Instant::now());
         let tally = driver.open_loop(rate, pause * (count + 1), || {
             if done < count && last.elapsed() >= pause {
@@ -239,17 +241,19 @@ pub(super) fn reloads(options: &Options) -> Result<Vec<Section>, String> {
             Ok(())
         });
         let tally = tally.map_err(fault)?;
+        let dropped = target.dropped().map_err(fault)? - before;
         let asked = tally.answered + tally.lost + tally.wrong;
         rows.push(vec![
             shape.name().to_owned(),
             done.to_string(),
             asked.to_string(),
             tally.lost.to_string(),
+            dropped.to_string(),
             tally.wrong.to_string(),
             format!("{rate:.0}"),
         ]);
         lines.push(json!({ "zone": shape.name(), "reloads": done, "asked": asked,
-            "lost": tally.lost, "wrong": tally.wrong, "rate": rate }));
+            "lost": tally.lost, "dropped": dropped, "wrong": tally.wrong, "rate": rate }));
     }
     let json = json!({ "title": title, "zones": lines });
     Ok(vec![Section { title, rows, json }])

@@ -101,6 +101,16 @@ impl Target {
         Ok(sum)
     }
 
+    /// How many datagrams the kernel has dropped at its port so far, for want of room.
+    ///
+    /// # Errors
+    ///
+    /// The system does not tell.
+    pub fn dropped(&self) -> io::Result<u64> {
+        let table = fs::read_to_string("/proc/net/udp")?;
+        Ok(drops_at(&table, self.address.port()))
+    }
+
     /// Tells it to read its files anew.
     ///
     /// # Errors
@@ -129,6 +139,17 @@ impl Drop for Target {
             pause(Duration::from_millis(5));
         }
     }
+}
+
+/// The drops of the sockets at a port, in the kernel's table: the last column.
+fn drops_at(table: &str, port: u16) -> u64 {
+    let of_line = |line: &str| {
+        let mut columns = line.split_whitespace();
+        let (_, own) = columns.nth(1)?.split_once(':')?;
+        let is_own = u16::from_str_radix(own, 16).ok()? == port;
+        is_own.then(|| columns.next_back()?.parse::<u64>().ok()).flatten()
+    };
+    table.lines().skip(1).filter_map(of_line).sum()
 }
 
 /// Whether somebody answers for the zone's SOA, or mirrors the question.
@@ -261,5 +282,21 @@ pub fn calls_name(calls: Calls) -> &'static str {
     match calls {
         Calls::Many => "many",
         Calls::Single => "single",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn drops_are_those_of_the_port() {
+        let table = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   \
+            uid  timeout inode ref pointer drops\n  \
+            1: 0100007F:14B4 00000000:0000 07 00000000:00000000 00:00000000 00000000 0 0 1 2 0 7\n  \
+            2: 0100007F:14B4 00000000:0000 07 00000000:00000000 00:00000000 00000000 0 0 1 2 0 5\n  \
+            3: 0100007F:14B5 0100007F:14B4 07 00000000:00000000 00:00000000 00000000 0 0 1 2 0 9\n";
+        assert_eq!((drops_at(table, 0x14b4), drops_at(table, 0x14b5)), (12, 9));
+        assert_eq!(drops_at(table, 53), 0);
     }
 }

@@ -255,7 +255,8 @@ impl Builder {
                     },
                 )?;
                 writer.rrset(&rrset);
-                if rrset.record_type == RecordType::NS && self.cuts[owner as usize] == owner {
+                let cut = self.cuts[owner as usize];
+                if rrset.record_type == RecordType::NS && (cut == owner || cut == NONE) {
                     let servers = self.glue_of(&kept, &rrset);
                     let targets: Vec<u16> = servers.iter().map(|&(target, _)| target).collect();
                     if !targets.is_empty() {
@@ -276,8 +277,8 @@ impl Builder {
         Ok((writer.finish(), nodes, record_count))
     }
 
-    /// Of a delegation's servers those whose addresses only this zone can tell: where their names
-    /// stand in the wire, and their numbers.
+    /// Of the servers of a delegation, or of the zone, those whose addresses are in this zone: where
+    /// their names stand in the wire, and their numbers.
     fn glue_of(&mut self, records: &[Record], rrset: &NewRrset) -> Vec<(u16, u32)> {
         let (mut at, mut servers) = (0, Vec::new());
         for record in records {
@@ -286,12 +287,17 @@ impl Builder {
             at = target + usize::from(u16::from_be_bytes([length[0], length[1]]));
             let name = self.draft.data_of(record).to_vec();
             if let Some(host) = self.draft.find(&name)
-                && self.cuts[host as usize] != NONE
+                && self.has_addresses(host)
             {
                 servers.push((target as u16, host));
             }
         }
         servers
+    }
+
+    fn has_addresses(&self, owner: u32) -> bool {
+        let mut records = self.records(owner).into_iter();
+        records.any(|record| matches!(record.record_type, RecordType::A | RecordType::AAAA))
     }
 
     /// The records without those that say the same twice (names compared without case).

@@ -7,7 +7,7 @@
 //!   flags u8 | owner length u8 | 0 u16 | cut u32 | owner, in lower case, without the origin
 //!   then each rrset, by type:
 //!   type u16 | count u16 | wire length u16 | point count u16 | points u16 ... | wire
-//!   then, type 0:   of a delegation, its glue: count entries of [target u16 | node u32]
+//!   then, type 0:   of servers (NS), the blocks with their addresses: count entries of [target u16 | node u32]
 //!   then, 0xffff u16: the end
 //!
 //! wire  [C0 0C | type | class | TTL | length | data] [C0 0C | ...]     as a reply has it when the
@@ -118,8 +118,8 @@ impl<'z> Node<'z> {
         }
     }
 
-    /// The servers of this delegation that have glue: where the server's name stands in the wire
-    /// of NS, and its node.
+    /// The servers of this delegation, or of the zone at its apex, whose addresses the zone has: where
+    /// the server's name stands in the wire of NS, and its node.
     #[inline]
     pub(crate) fn glue(&self) -> impl Iterator<Item = (usize, NodeRef)> + use<'z> {
         let mut rest = self.parts();

@@ -355,8 +355,6 @@ pub struct Case<'a> {
     pub ours: &'a Seen,
     pub nsd: &'a Seen,
     pub knot: &'a Seen,
-    /// Whether one of our zones has authority over a name.
-    pub has_authority: &'a dyn Fn(&Name) -> bool,
 }
 
 impl Case<'_> {
@@ -376,7 +374,6 @@ type Holds = fn(&Case<'_>) -> bool;
 /// Where we are like neither: the name of the exception, and when it holds.
 pub const EXCEPTIONS: &[(&str, Holds)] = &[
     ("ANY is one HINFO", any_is_one_hinfo),
-    ("addresses that are no glue are left out", addresses_that_are_no_glue),
     ("opcodes other than QUERY are NOTIMP", other_opcodes),
     ("IXFR is refused for every name", incremental_transfers),
     ("the client's subnet is answered", client_subnet),
@@ -410,27 +407,6 @@ fn any_is_one_hinfo(case: &Case<'_>) -> bool {
             && (is_truncated || aliases(other) == aliases(ours))
     };
     case.question_type() == Some(RecordType::ANY) && others.any(is_like)
-}
-
-/// They give the addresses of name servers with referrals and NS answers whenever the zone has
-/// them; we give those that nobody else can, and everything that they give and we do not is an
-/// address that can be asked for.
-fn addresses_that_are_no_glue(case: &Case<'_>) -> bool {
-    let Some((ours, mut others)) = case.said() else {
-        return false;
-    };
-    let is_like = |other: &Said| {
-        let is_extra = |record: &&Record| !ours.additionals.contains(record);
-        let can_be_asked_for = |record: &Record| {
-            matches!(record.record_type, RecordType::A | RecordType::AAAA)
-                && (case.has_authority)(&record.owner)
-        };
-        let rest = Said { additionals: ours.additionals.clone(), ..other.clone() };
-        rest == *ours
-            && other.additionals.iter().filter(is_extra).all(can_be_asked_for)
-            && ours.additionals.iter().all(|record| other.additionals.contains(record))
-    };
-    others.any(is_like)
 }
 
 /// NSD's NOTIMP repeats flags and no question; Knot looks at the class before the opcode. NOTIFY and

@@ -11,7 +11,7 @@ use whered_ip::{Block, MemberList, Prefix};
 
 use super::{
     ADD_POINTS_KIND, ADD_RANGES_KIND, ALL_NUMBERS, KeyPair, LOAD_MEMBERS_KIND, Operation,
-    REMOVE_RANGES_KIND, Scores, VERSION,
+    REMOVE_RANGES_KIND, SET_CHALLENGE_KIND, Scores, VERSION,
 };
 use crate::pool::Site;
 
@@ -178,6 +178,16 @@ impl<'a> Decoder<'a> {
 
     pub(crate) fn expiry(&mut self) -> Result<Option<u64>, String> {
         Ok(Some(self.u64()?).filter(|at| *at != 0))
+    }
+
+    pub(super) fn challenge_operation(&mut self) -> Result<Operation<'a>, String> {
+        let owner = self.text()?.into();
+        if self.kind == SET_CHALLENGE_KIND {
+            let (token, expires_at_millis) = (self.text()?, self.u64()?);
+            return Ok(Operation::SetChallenge { owner, token, expires_at_millis });
+        }
+        let token = if self.u8()? == 1 { Some(self.text()?) } else { None };
+        Ok(Operation::RemoveChallenge { owner, token })
     }
 
     pub(super) fn batch(&mut self) -> Result<Operation<'a>, String> {

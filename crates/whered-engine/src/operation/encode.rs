@@ -60,6 +60,16 @@ impl Operation<'_> {
                 out.bytes(pool.as_bytes());
                 out.bytes(site.as_bytes());
             }
+            Operation::SetChallenge { owner, token, expires_at_millis } => {
+                out.bytes(owner.as_bytes());
+                out.bytes(token.as_bytes());
+                out.u64(*expires_at_millis);
+            }
+            Operation::RemoveChallenge { owner, token } => {
+                out.bytes(owner.as_bytes());
+                out.u8(u8::from(token.is_some()));
+                token.iter().for_each(|token| out.bytes(token.as_bytes()));
+            }
             _ => {}
         }
     }

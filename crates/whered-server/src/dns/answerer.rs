@@ -84,13 +84,15 @@ impl Answerer {
         }
         let queries = &queries[..datagrams.len().min(BATCH_SIZE_MAX)];
         let live = shared.engine.live_zones(&generation);
+        let challenges = shared.engine.challenges();
         let context = Context {
             udp_size_max: shared.udp_size,
             server_id: &shared.server_id,
             version: &shared.version,
             cookies: shared.cookies.as_ref(),
-            now_seconds: unix_seconds(shared),
+            now_seconds: unix_seconds(shared, challenges.is_some()),
             synthesise: live.as_ref().map(|live| live as &dyn Synthesise),
+            challenges: challenges.as_deref(),
             ..Context::new(Transport::Udp, nothing.source)
         };
         let now_millis = match shared.rate_limit {
@@ -115,12 +117,14 @@ impl Answerer {
         let generation = shared.engine.generation();
         tallies.follow(&generation);
         let live = shared.engine.live_zones(&generation);
+        let challenges = shared.engine.challenges();
         let context = Context {
             server_id: &shared.server_id,
             version: &shared.version,
             cookies: shared.cookies.as_ref(),
-            now_seconds: unix_seconds(shared),
+            now_seconds: unix_seconds(shared, challenges.is_some()),
             synthesise: live.as_ref().map(|live| live as &dyn Synthesise),
+            challenges: challenges.as_deref(),
             ..Context::new(Transport::Tcp, source.ip())
         };
         let (sites, counts) = tallies.parts();
@@ -138,10 +142,12 @@ impl Answerer {
     }
 }
 
-/// Only cookies want to know.
-fn unix_seconds(shared: &Shared) -> u32 {
-    let now =
-        shared.cookies.as_ref().and_then(|_| SystemTime::now().duration_since(UNIX_EPOCH).ok());
+/// Only cookies and challenges want to know.
+fn unix_seconds(shared: &Shared, has_challenges: bool) -> u32 {
+    if shared.cookies.is_none() && !has_challenges {
+        return 0;
+    }
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).ok();
     now.map_or(0, |since| since.as_secs() as u32)
 }
 

@@ -142,7 +142,7 @@ fn wait(
             Ok((socket, _)) => socket,
             Err(error) => {
                 tracing::debug!("a successor could not be accepted: {error}");
-                std::thread::sleep(LOOK);
+                std::thread::park_timeout(LOOK);
                 continue;
             }
         };
@@ -273,7 +273,7 @@ impl Predecessor {
                 Ok(Some((text, _))) => return Err(format!("the old process says '{text}'")),
                 Ok(None) => {
                     // It ends: its lock goes a moment after its sockets.
-                    std::thread::sleep(LOOK);
+                    std::thread::park_timeout(LOOK);
                     return Ok(());
                 }
                 Err(error) if is_pause(&error) && Instant::now() < deadline => {}

@@ -238,7 +238,7 @@ impl Client {
     }
 
     /// Wakes the connection's worker, which gives it a turn.
-    fn call(&self) {
+    pub(crate) fn call(&self) {
         self.origin.signal.call(self.origin.place, self.id);
     }
 

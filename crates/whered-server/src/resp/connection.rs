@@ -243,7 +243,7 @@ impl Connection {
             Progress::More if self.reply.rest.is_some() => self.unsent() == 0 && self.writable,
             Progress::More => !self.is_full(),
             Progress::Starved => (can_read || self.has_post) && !self.is_full(),
-            Progress::Paused => false,
+            Progress::Paused | Progress::Deferred => false,
         };
         if can_go_on || (sendable && self.writable) {
             Next::Again
@@ -366,6 +366,9 @@ impl Connection {
         let start = self.reply.out.len();
         let mut count = 0;
         let mut progress = Progress::Starved;
+        if !self.finish_deferred() {
+            return Progress::Deferred;
+        }
         while !self.session.closing {
             let turn_is_over =
                 count == COMMANDS_PER_TURN || self.reply.out.len() - start > OUTPUT_PER_TURN_BYTES;
@@ -388,6 +391,12 @@ impl Connection {
                     let from = self.reply.out.len();
                     let mode = self.session.replies;
                     commands::execute(&mut self.session, args, &mut self.reply);
+                    if self.session.deferred.is_some() {
+                        self.input.used(used);
+                        count += 1;
+                        progress = Progress::Deferred;
+                        break;
+                    }
                     self.finish_command(from, mode);
                     used
                 }
@@ -413,6 +422,24 @@ impl Connection {
             self.parser.shrink();
         }
         progress
+    }
+
+    /// Writes the reply of a command whose work was done elsewhere; false while it is not done.
+    fn finish_deferred(&mut self) -> bool {
+        let Some(deferred) = &self.session.deferred else {
+            return true;
+        };
+        let Some((finish, mode)) = deferred.take() else {
+            return false;
+        };
+        self.session.deferred = None;
+        let from = self.reply.out.len();
+        if let Err(failure) = finish(&mut self.reply) {
+            commands::count_error(&self.session, &failure);
+            self.reply.error(&failure);
+        }
+        self.finish_command(from, mode);
+        true
     }
 
     /// Finds the next requests of a pipeline, so that their data are fetched together.
@@ -563,6 +590,8 @@ enum Progress {
     More,
     /// The next request waits for the end of `CLIENT PAUSE`.
     Paused,
+    /// A command is at work elsewhere; its worker is called when it is done.
+    Deferred,
     /// The input holds no complete request, or the connection closes.
     Starved,
 }

@@ -29,6 +29,7 @@ mod clients;
 mod commands;
 mod connection;
 mod decimal;
+mod deferred;
 mod double;
 mod gate;
 mod glob;

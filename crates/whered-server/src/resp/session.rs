@@ -18,6 +18,7 @@ use whered_engine::{Durability, Engine, Ticket};
 use super::RespOptions;
 use super::clients::{Client, Clients};
 use super::commands::{self, LookedUp};
+use super::deferred::Deferred;
 use super::gate::Gate;
 use super::memory::MemoryAccount;
 use super::pause::Pause;
@@ -172,6 +173,8 @@ pub(crate) struct Session {
     pub(crate) replies: ReplyMode,
     /// No further command is read; the connection is closed when its replies are sent.
     pub(crate) closing: bool,
+    /// A command whose reply is still to come; nothing behind it is executed before.
+    pub(crate) deferred: Option<Deferred>,
     /// Its replies have become too many within one command; it is closed without them.
     pub(crate) overflowed: bool,
     /// The command that ran last.
@@ -196,6 +199,7 @@ impl Session {
             user,
             replies: ReplyMode::On,
             closing: false,
+            deferred: None,
             overflowed: false,
             command: "NULL",
             transaction: Transaction::default(),

@@ -1,6 +1,7 @@
 //! A `whered serve` process for tests, whichever process serves by now.
 //!
 //! Not for: what is asked and expected (the tests themselves).
+#![allow(clippy::disallowed_methods, reason = "what is waited for shows only to those who ask")]
 #![allow(dead_code, reason = "each test binary uses a part of this")]
 
 use std::fs;

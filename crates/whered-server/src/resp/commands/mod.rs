@@ -19,6 +19,7 @@
 //! Cost: finding a command is one hash of its name and usually one comparison.
 
 mod acl;
+mod acme;
 mod admission;
 mod ahead;
 mod cidr;
@@ -162,6 +163,7 @@ static FAMILIES: &[&[Command]] = &[
     zone::COMMANDS,
     feed::COMMANDS,
     table::COMMANDS,
+    acme::COMMANDS,
     introspection::COMMANDS,
     info::COMMANDS,
     scripting::COMMANDS,
@@ -274,7 +276,7 @@ fn call(session: &mut Session, entry: &'static Entry, args: Args<'_>, reply: &mu
 /// Requests with more arguments are timed alone.
 const SHORT_ARGUMENTS: usize = 16;
 
-fn count_error(session: &Session, failure: &Failure) {
+pub(crate) fn count_error(session: &Session, failure: &Failure) {
     session.shared.counters.errors.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
     session.shared.statistics.note_error(failure.code());
 }
@@ -309,7 +311,8 @@ impl Command {
 
     /// Whether it can make the memory grow: every write does that does not only take away.
     pub(crate) fn denies_oom(&self) -> bool {
-        const ONLY_TAKE_AWAY: [&str; 20] = [
+        const ONLY_TAKE_AWAY: [&str; 21] = [
+            "acme.del",
             "cidr.rem",
             "del",
             "expire",
