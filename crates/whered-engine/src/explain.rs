@@ -146,7 +146,7 @@ impl Engine {
         if let Some((set, prefix, value)) = reason.trace.set_entry {
             reasons.set("set_entry", json!({ "set": set, "prefix": prefix, "value": value }));
         }
-        let rules = reason.trace.rules.into_iter().map(|asked| {
+        let mut rules = reason.trace.rules.into_iter().map(|asked| {
             json!({
                 "ruleset": asked.ruleset,
                 "verdict": asked.verdict,
@@ -154,12 +154,10 @@ impl Engine {
                 "origin": asked.origin,
             })
         });
-        reasons.set("rule", rules.last().unwrap_or_default());
-        let maps = reason.trace.maps.into_iter();
-        reasons.set(
-            "map",
-            maps.map(|(map, list)| json!({ "map": map, "list": list })).last().unwrap_or_default(),
-        );
+        reasons.set("rule", rules.next_back().unwrap_or_default());
+        let map = reason.trace.maps.into_iter().next_back();
+        let map = map.map(|(map, list)| json!({ "map": map, "list": list }));
+        reasons.set("map", map.unwrap_or_default());
         let candidates = reason.candidates.iter().map(|found| {
             let site = &sites[found.site];
             let healthy = Some(site.is_up());

@@ -25,6 +25,7 @@ use super::outcome::{Outcome, Outcomes};
 use super::region::{Inputs, Region, bits_of};
 use super::tiles::{Keeping, Tiles};
 use crate::clock;
+use crate::keyspace::value::Value;
 use crate::pool::WhenAllDown;
 use crate::rulesets::{Edition, SourceInputs};
 
@@ -354,7 +355,7 @@ fn standings(fixed: &Fixed, live: &Live<'_>) -> Vec<Standing> {
         return sites.iter().map(|site| Standing { is_there: true, place: site.place }).collect();
     };
     live.keyspace.read(0, from.collection.as_bytes(), |value| {
-        let members = value.and_then(|value| value.ordered());
+        let members = value.and_then(Value::ordered);
         let standing = |name: &str| {
             let place = members.and_then(|members| members.place(name.as_bytes()));
             Standing { is_there: place.is_some(), place }
