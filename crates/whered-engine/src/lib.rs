@@ -98,6 +98,7 @@ pub use rulesets::{
     SetRules,
 };
 pub use setup::{Setup, ZoneSource};
+pub use steering::Live;
 
 pub use whered_geo as geo;
 pub use whered_ip as ip;

@@ -8,8 +8,8 @@ use std::net::{IpAddr, Ipv4Addr};
 use support::{Folder, database, open, place_database, place_database_of};
 use whered_engine::geo::Place;
 use whered_engine::{
-    ADDRESSES_PER_SITE_MAX, Engine, PolicyStep, PoolSource, SITES_PER_POOL_MAX, Setup, Site,
-    WhenAllDown, WriteError, ZoneSource,
+    ADDRESSES_PER_SITE_MAX, Engine, PoolSource, SITES_PER_POOL_MAX, Setup, Site, WriteError,
+    ZoneSource,
 };
 
 const ZONE: &[u8] =
@@ -70,9 +70,9 @@ fn choose(engine: &Engine, address: IpAddr) -> (Option<String>, u8) {
         prefix_length_bits: if address.is_ipv4() { 32 } else { 128 },
         from_ecs: true,
     };
-    let choice = generation.steer(0, &client);
+    let choice = generation.steer(0, &client, &engine.live());
     (
-        choice.answer.map(|site| generation.pools()[0].sites[site].name.clone()),
+        choice.first().map(|site| generation.pools()[0].sites[site].name.clone()),
         choice.scope_length_bits,
     )
 }

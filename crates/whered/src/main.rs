@@ -23,6 +23,7 @@ mod restart;
 mod rules;
 mod serve;
 mod service_manager;
+mod steer;
 mod sync;
 mod unpack;
 mod zone;
@@ -32,7 +33,9 @@ use std::process::ExitCode;
 use clap::Parser;
 use clap::error::ErrorKind;
 
-use crate::cli::{BenchCommand, Cli, Command, DbCommand, ImportCommand, RulesCommand, ZoneCommand};
+use crate::cli::{
+    BenchCommand, Cli, Command, DbCommand, ImportCommand, RulesCommand, SteerCommand, ZoneCommand,
+};
 use crate::outcome::{Failure, Outcome};
 
 #[global_allocator]
@@ -53,6 +56,7 @@ fn main() -> ExitCode {
         Command::Rules(RulesCommand::Test(arguments)) => rules::test(&arguments),
         Command::Rules(RulesCommand::Explain(arguments)) => rules::explain(&arguments),
         Command::Rules(RulesCommand::Convert(arguments)) => rules::convert(&arguments),
+        Command::Steer(SteerCommand::Explain(arguments)) => steer::explain(&arguments),
         Command::Zone(ZoneCommand::Check(arguments)) => zone::check(&arguments),
         Command::Match(arguments) => rules::find(&arguments),
         Command::Sync(arguments) => sync::run(&arguments),

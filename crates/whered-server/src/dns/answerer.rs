@@ -85,6 +85,7 @@ impl Answerer {
         let queries = &queries[..datagrams.len().min(BATCH_SIZE_MAX)];
         let live = shared.engine.live_zones(&generation);
         let challenges = shared.engine.challenges();
+        let steered = shared.engine.live();
         let context = Context {
             udp_size_max: shared.udp_size,
             server_id: &shared.server_id,
@@ -101,8 +102,8 @@ impl Answerer {
         };
         let (sites, counts) = tallies.parts();
         let mut choose = |pool, client: &Client| {
-            let choice = generation.steer(pool, client);
-            sites.chosen(pool, choice.answer);
+            let choice = generation.steer(pool, client, &steered);
+            sites.chosen(pool, &choice);
             choice
         };
         let log = shared.log.as_ref();
@@ -118,6 +119,7 @@ impl Answerer {
         tallies.follow(&generation);
         let live = shared.engine.live_zones(&generation);
         let challenges = shared.engine.challenges();
+        let steered = shared.engine.live();
         let context = Context {
             server_id: &shared.server_id,
             version: &shared.version,
@@ -129,8 +131,8 @@ impl Answerer {
         };
         let (sites, counts) = tallies.parts();
         let mut choose = |pool, client: &Client| {
-            let choice = generation.steer(pool, client);
-            sites.chosen(pool, choice.answer);
+            let choice = generation.steer(pool, client, &steered);
+            sites.chosen(pool, &choice);
             choice
         };
         let outcome = whered_dns::answer(generation.zones(), query, &context, &mut choose, reply);
