@@ -83,6 +83,7 @@ impl Server {
         };
         let (engine, report) = Engine::open(options)?;
         tracing::info!("{report}");
+        engine.feeds().set_memory_max(config.resp.max_memory_bytes);
         let config_that_fits = descriptors::fitted(config.clone());
         let started =
             Doors::start(&engine, &config_that_fits).and_then(|doors| {
@@ -149,7 +150,7 @@ impl Server {
         );
         if !unchanged {
             line.push_str(
-                "; the doors, the journal and data_dir stay as they were until a restart",
+                "; the doors, feeds, the journal and data_dir stay as they were until a restart",
             );
         }
         Ok(line)
