@@ -129,6 +129,7 @@ impl Server {
         let (engine, report) =
             opened.map_err(|error| ServerError::as_user(error, user.as_deref()))?;
         tracing::info!("{report}");
+        engine.feeds().set_memory_max(config.resp.max_memory_bytes);
         match Running::start(&engine, &fitting, sockets) {
             Ok(Running { doors, helpers, mut handover }) => {
                 handover.predecessor = predecessor;
@@ -190,7 +191,7 @@ impl Server {
         );
         if !unchanged {
             line.push_str(
-                "; the doors, the journal and data_dir stay as they were until a restart",
+                "; the doors, feeds, the journal and data_dir stay as they were until a restart",
             );
         }
         Ok(line)

@@ -251,7 +251,8 @@ fn unknown_paths_and_methods_have_the_same_form_of_error() {
         );
         let reply = send(server.http_addresses()[0], &text);
         let expected =
-            "method not allowed; allowed: GET, HEAD, and POST for /v1/rules/{name}/match"
+            "method not allowed; allowed: GET, HEAD, and POST for /v1/rules/{name}/match and \
+             /v1/feeds/{feed}"
                 .to_owned();
         assert_eq!(reply.error(), (405, expected, json!("method")), "{path}");
     }

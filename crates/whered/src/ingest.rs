@@ -258,7 +258,7 @@ fn table(feeds: &[Value]) -> String {
     let widths: Vec<_> = (0..COLUMNS.len()).map(|column| width(column).unwrap_or(0)).collect();
     let mut text = String::new();
     for row in &rows {
-        for (at, (cell, width)) in row.iter().zip(&widths).enumerate() {
+        for (at, (cell, &width)) in row.iter().zip(&widths).enumerate() {
             let cell =
                 if at == 0 { format!("{cell:<width$}") } else { format!("  {cell:>width$}") };
             text.push_str(&cell);

@@ -49,7 +49,7 @@ const SPOOLING_BYTES: usize = 12 << 20;
 const LARGE_BYTES: usize = 1 << 20;
 /// How long a `202` waits for the disk.
 const DURABLE_TIME: Duration = Duration::from_secs(20);
-const KEY_BYTES_MAX: usize = 256;
+const KEY_BYTES_MAX: usize = 255;
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const ENCODINGS: &str = "identity, gzip, zstd";
 
@@ -289,8 +289,9 @@ fn status_name(status: &UploadStatus) -> &'static str {
     match status {
         UploadStatus::Applied { .. } => "applied",
         UploadStatus::Rejected { .. } => "rejected",
-        // An old one is not remembered for ever; it is on the disk or applied.
-        UploadStatus::Spooled | UploadStatus::Unknown => "spooled",
+        UploadStatus::Spooled => "spooled",
+        // An old one is not remembered for ever.
+        UploadStatus::Unknown => "unknown",
     }
 }
 

@@ -110,7 +110,18 @@ pub(super) const PARAMETERS: &[Parameter] = &[
             Ok(())
         }),
     },
-    memory!("maxmemory", max_memory_bytes),
+    Parameter {
+        name: "maxmemory",
+        get: |session| session.shared.settings.max_memory_bytes.load(Ordering::Relaxed).to_string(),
+        set: Some(|session, value, really| {
+            let bytes = memory_value(value).ok_or(NO_MEMORY_VALUE)?;
+            if really {
+                session.shared.settings.max_memory_bytes.store(bytes, Ordering::Relaxed);
+                session.engine().feeds().set_memory_max(bytes);
+            }
+            Ok(())
+        }),
+    },
     memory!("maxmemory-clients", buffers_limit_bytes),
     Parameter {
         name: "maxmemory-policy",
