@@ -60,6 +60,7 @@ mod reversed;
 mod rulesets;
 mod setup;
 mod site_changes;
+mod site_health;
 mod steering;
 
 pub use account::MemoryReport;
@@ -94,6 +95,7 @@ pub use rulesets::{
     SetRules,
 };
 pub use setup::{Setup, ZoneSource};
+pub use site_health::{HealthOverride, ProbeResult, Probed, SiteHealth};
 
 pub use whered_geo as geo;
 pub use whered_ip as ip;

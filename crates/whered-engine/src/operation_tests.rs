@@ -1,6 +1,7 @@
 //! Every operation survives its own encoding, and no damaged payload is read as something else.
 
 use super::*;
+use crate::site_health::SiteHealth;
 
 fn samples() -> Vec<Operation<'static>> {
     let cell = |bits| Cell::from_bits(bits).expect("a 52-bit number");
@@ -10,6 +11,7 @@ fn samples() -> Vec<Operation<'static>> {
         place: Place { longitude_degrees: 8.68, latitude_degrees: 50.11 },
         addresses: vec!["192.0.2.1".parse().unwrap(), "2001:db8::1".parse().unwrap()],
         healthy: true,
+        health: SiteHealth::default(),
     };
     let points: Vec<(&[u8], Cell)> = vec![(b"a", cell(1)), (b"", cell((1 << 52) - 1))];
     let members: Vec<&[u8]> = vec![b"a", b"\r\n"];
@@ -47,7 +49,7 @@ fn samples() -> Vec<Operation<'static>> {
         Operation::LoadMembers { set: "s", replaces: true, members: Cow::default() },
         Operation::MoveSite { pool: "www", site: "fra", place: site.place },
         Operation::PutSite { pool: "www", site: Cow::Owned(site) },
-        Operation::SetSiteHealthy { pool: "www", site: "fra", healthy: false },
+        Operation::OverrideSite { pool: "www", site: "fra", to: HealthOverride::Down },
         Operation::RemoveSite { pool: "www", site: "fra" },
     ];
     samples.extend(values());
@@ -188,4 +190,17 @@ fn journals_of_the_first_kinds_still_read_the_same() {
         Operation::decode(4, b"\x01\xff"),
         Ok(Operation::Flush { number: ALL_NUMBERS })
     ));
+}
+
+#[test]
+fn overrides_of_a_journal_without_probes_are_read_as_they_were_meant() {
+    let payload =
+        |code: u8| [&[1, 3, 0, 0, 0], &b"www"[..], &[3, 0, 0, 0], b"fra", &[code]].concat();
+    for (code, to) in
+        [(0, HealthOverride::Down), (1, HealthOverride::Up), (2, HealthOverride::Auto)]
+    {
+        let expected = Operation::OverrideSite { pool: "www", site: "fra", to };
+        assert_eq!(Operation::decode(9, &payload(code)), Ok(expected));
+    }
+    assert!(Operation::decode(9, &payload(3)).unwrap_err().contains("override"));
 }

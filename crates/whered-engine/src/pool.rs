@@ -6,6 +6,8 @@ use std::net::IpAddr;
 
 use whered_geo::Place;
 
+use crate::site_health::SiteHealth;
+
 /// The most sites of one pool. Steering's memo tells up to 65,534 apart.
 pub const SITES_PER_POOL_MAX: usize = 4096;
 
@@ -21,8 +23,10 @@ pub struct Site {
     pub place: Place,
     /// What DNS answers when it is chosen; at least one.
     pub addresses: Vec<IpAddr>,
-    /// Whether it may be chosen.
+    /// Whether it may be chosen: what `health` comes to.
     pub healthy: bool,
+    /// Why it may be chosen or not.
+    pub health: SiteHealth,
 }
 
 /// One step of a pool's policy.

@@ -12,6 +12,7 @@
 //! Everything has a default; an empty file is a server without data on the loopback ports.
 //! Relative paths start from the configuration file's folder.
 
+mod checks;
 mod doors;
 mod error;
 mod named;
@@ -34,6 +35,7 @@ use self::error::Document;
 use self::section::{Keys, Section};
 use crate::dns::QueryLogOptions;
 use crate::dns::udp::Receiving;
+use crate::health::SiteChecks;
 use crate::resp::{PasswordHash, RespOptions, TlsOptions, UnixSocketOptions, UserOptions};
 
 const TOP: Keys = Keys {
@@ -93,6 +95,8 @@ pub struct Config {
     pub rules: RulesOptions,
     /// `[[pool]]` with `[[pool.site]]`.
     pub pools: Vec<PoolSource>,
+    /// `check` of each `[[pool.site]]` that has one.
+    pub checks: Vec<SiteChecks>,
 }
 
 /// The door for Redis clients.
@@ -223,10 +227,11 @@ impl Config {
         let names: Vec<_> = databases.iter().map(|source| source.name.as_str()).collect();
         let zones = named::read_zones(&top, &names)?;
         let pools = named::read_pools(&top, &zones)?;
+        let checks = checks::read_checks(&top)?;
         let rulesets = named::read_rulesets(&top)?;
         let data_dir = top.filled_text("data_dir")?.map(|found| beside(path, found.value));
         let mut config =
-            Config { data_dir, databases, zones, pools, rulesets, ..Config::default() };
+            Config { data_dir, databases, zones, pools, checks, rulesets, ..Config::default() };
         let names: Vec<_> = config.databases.iter().map(|source| source.name.as_str()).collect();
         doors::read_dns(&top, &mut config.dns, &names)?;
         resp::read_resp(&top, &mut config.resp)?;
@@ -400,7 +405,11 @@ fn beside(file: &Path, named: &str) -> PathBuf {
 /// Every table with its keys.
 #[cfg(test)]
 fn all_keys() -> impl Iterator<Item = (&'static str, &'static [&'static str])> {
-    let tables = [&TOP].into_iter().chain(doors::TABLES).chain(resp::TABLES).chain(named::TABLES);
+    let tables = [&TOP, &checks::CHECK]
+        .into_iter()
+        .chain(doors::TABLES)
+        .chain(resp::TABLES)
+        .chain(named::TABLES);
     tables.map(|keys| (keys.title, keys.allowed))
 }
 

@@ -22,6 +22,7 @@ mod databases;
 mod descriptors;
 pub mod dns;
 mod folding;
+pub mod health;
 mod http;
 mod metrics;
 mod progress;

@@ -1,8 +1,8 @@
 //! The server: one engine, its doors, and their orderly end.
 //!
 //! ```text
-//! start:  engine ─> RESP ─> DNS ─> HTTP (serves the others' metrics) ─> watching of files
-//! stop:   watching ─> doors (each answers what it has read) ─> engine closes the journal
+//! start:  engine ─> RESP ─> DNS ─> HTTP (serves the others' metrics) ─> watching, probes
+//! stop:   watching, probes ─> doors (each answers what it has read) ─> engine closes the journal
 //! ```
 //!
 //! A failed start leaves nothing running: what was started before the failure is stopped.
@@ -19,10 +19,11 @@ use std::time::Instant;
 use whered_engine::store::{JournalOptions, SyncPolicy};
 use whered_engine::{Engine, EngineError, EngineOptions, SnapshotOptions};
 
-use crate::config::{Config, JournalConfig, RespConfig, SnapshotConfig};
+use crate::config::{Config, JournalConfig, SnapshotConfig};
 use crate::descriptors;
 use crate::dns::DnsDoor;
 use crate::folding::Folder;
+use crate::health::{self, HealthBoard, Prober};
 use crate::http::{HttpCounters, HttpDoor};
 use crate::metrics::Metrics;
 use crate::progress;
@@ -80,19 +81,19 @@ impl Server {
             progress: Some(progress::log_progress()),
             ..EngineOptions::default()
         };
+        let checks = health::prepare(&config.checks)?;
         let (engine, report) = Engine::open(options)?;
         tracing::info!("{report}");
         let config_that_fits = descriptors::fitted(config.clone());
-        let started =
-            Doors::start(&engine, &config_that_fits).and_then(|doors| {
-                match Helpers::start(&engine) {
-                    Ok(helpers) => Ok((doors, helpers)),
-                    Err(error) => {
-                        doors.stop();
-                        Err(error)
-                    }
-                }
-            });
+        let board = Arc::new(HealthBoard::default());
+        let doors = Doors::start(&engine, &config_that_fits, &board);
+        let started = doors.and_then(|doors| match Helpers::start(&engine, &board, checks) {
+            Ok(helpers) => Ok((doors, helpers)),
+            Err(error) => {
+                doors.stop();
+                Err(error)
+            }
+        });
         match started {
             Ok((doors, helpers)) => Ok(Server { engine, doors, helpers, config }),
             Err(error) => {
@@ -139,9 +140,11 @@ impl Server {
     /// The first fault, with its place; the old generation serves on.
     pub fn reload(&self, config: Config) -> Result<String, ServerError> {
         let unchanged = config.has_same_doors(&self.config);
+        let checks = health::prepare(&config.checks)?;
         let setup = config.into_setup();
         let report = with_lowest_priority(|| self.engine.reload(setup))?;
         self.helpers.reloader.configured();
+        self.helpers.prober.configure(checks);
         let mut line = format!(
             "generation {} with {} databases, {} zones, {} pools",
             report.generation, report.databases, report.zones, report.pools
@@ -168,9 +171,9 @@ impl Server {
 }
 
 impl Doors {
-    fn start(engine: &Arc<Engine>, config: &Config) -> io::Result<Doors> {
+    fn start(engine: &Arc<Engine>, config: &Config, board: &Arc<HealthBoard>) -> io::Result<Doors> {
         let mut doors = Doors::default();
-        match doors.start_all(engine, config) {
+        match doors.start_all(engine, config, board) {
             Ok(()) => Ok(doors),
             Err(error) => {
                 doors.stop();
@@ -179,10 +182,15 @@ impl Doors {
         }
     }
 
-    fn start_all(&mut self, engine: &Arc<Engine>, config: &Config) -> io::Result<()> {
+    fn start_all(
+        &mut self,
+        engine: &Arc<Engine>,
+        config: &Config,
+        board: &Arc<HealthBoard>,
+    ) -> io::Result<()> {
         let started = Instant::now();
         if config.resp.is_open() {
-            self.resp = Some(start_resp(engine, &config.resp, config.journal.sync)?);
+            self.resp = Some(start_resp(engine, config, board)?);
         }
         if !config.dns.listen.is_empty() {
             self.dns = Some(DnsDoor::start(engine, &config.dns)?);
@@ -196,6 +204,7 @@ impl Doors {
                 latencies: self.resp.as_ref().map(RespDoor::latencies),
                 dns: self.dns.as_ref().map(|door| Arc::clone(door.counters())),
                 http: Arc::clone(&counters),
+                health: Arc::clone(board),
             };
             let door = HttpDoor::start(Arc::clone(engine), &config.http, counters, metrics)?;
             self.http = Some(door);
@@ -223,12 +232,25 @@ impl Doors {
 /// stopped in the order in which they were started.
 struct Helpers {
     reloader: Reloader,
+    prober: Prober,
     others: Vec<Box<dyn FnOnce() + Send + Sync>>,
 }
 
 impl Helpers {
-    fn start(engine: &Arc<Engine>) -> io::Result<Helpers> {
-        let mut helpers = Helpers { reloader: Reloader::start(engine)?, others: Vec::new() };
+    fn start(
+        engine: &Arc<Engine>,
+        board: &Arc<HealthBoard>,
+        checks: health::Ready,
+    ) -> io::Result<Helpers> {
+        let reloader = Reloader::start(engine)?;
+        let prober = match Prober::start(engine, board, checks) {
+            Ok(prober) => prober,
+            Err(error) => {
+                reloader.stop();
+                return Err(error);
+            }
+        };
+        let mut helpers = Helpers { reloader, prober, others: Vec::new() };
         match helpers.start_others(engine) {
             Ok(()) => Ok(helpers),
             Err(error) => {
@@ -258,11 +280,17 @@ impl Helpers {
 
     fn stop(self) {
         self.reloader.stop();
+        self.prober.stop();
         self.others.into_iter().for_each(|stop| stop());
     }
 }
 
-fn start_resp(engine: &Arc<Engine>, config: &RespConfig, sync: SyncPolicy) -> io::Result<RespDoor> {
+fn start_resp(
+    engine: &Arc<Engine>,
+    config: &Config,
+    board: &Arc<HealthBoard>,
+) -> io::Result<RespDoor> {
+    let (sync, config) = (config.journal.sync, &config.resp);
     // The door's threads share their port, which would let a second server share it as well:
     // binding it alone first fails when anybody is there.
     drop(runtime::bind_all("RESP", &config.listen)?);
@@ -299,6 +327,7 @@ fn start_resp(engine: &Arc<Engine>, config: &RespConfig, sync: SyncPolicy) -> io
         },
         version: env!("CARGO_PKG_VERSION"),
         run_id: run_id(),
+        health: Arc::clone(board),
     };
     let door = RespDoor::start(Arc::clone(engine), options);
     door.map_err(|error| io::Error::new(error.kind(), format!("RESP {error}")))

@@ -14,6 +14,7 @@ use super::{
     REMOVE_RANGES_KIND, Scores, VERSION,
 };
 use crate::pool::Site;
+use crate::site_health::{HealthOverride, SiteHealth};
 
 /// Reads a payload from its beginning.
 pub(crate) struct Decoder<'a> {
@@ -264,11 +265,16 @@ impl<'a> Decoder<'a> {
                 let place = self.place()?;
                 let healthy = self.u8()? == 1;
                 let addresses = self.list(Self::address)?;
-                let site = Site { name: site.to_owned(), place, addresses, healthy };
+                let health = SiteHealth::default();
+                let site = Site { name: site.to_owned(), place, addresses, healthy, health };
                 Operation::PutSite { pool, site: Cow::Owned(site) }
             }
             8 => Operation::MoveSite { pool, site, place: self.place()? },
-            9 => Operation::SetSiteHealthy { pool, site, healthy: self.u8()? == 1 },
+            9 => {
+                let to = HealthOverride::from_code(self.u8()?);
+                let to = to.ok_or_else(|| self.wrong("an override that is none of 0, 1, 2"))?;
+                Operation::OverrideSite { pool, site, to }
+            }
             _ => Operation::RemoveSite { pool, site },
         })
     }

@@ -13,7 +13,7 @@ use whered_engine::geo::Place;
 use whered_engine::mmdb::FieldPath;
 use whered_engine::{
     ADDRESSES_PER_SITE_MAX, DatabaseSource, PolicyStep, PoolSource, RulesetSource,
-    SITES_PER_POOL_MAX, Site, WhenAllDown, ZoneSource,
+    SITES_PER_POOL_MAX, Site, SiteHealth, WhenAllDown, ZoneSource,
 };
 
 use super::doors::defined;
@@ -33,15 +33,15 @@ const ZONE: Keys = Keys {
 };
 const RULESET: Keys =
     Keys { title: "[[ruleset]]", allowed: &["name", "path", "reload"], later: &[] };
-const POOL: Keys = Keys {
+pub(super) const POOL: Keys = Keys {
     title: "[[pool]]",
     allowed: &["name", "owners", "policy", "answers", "ttl_seconds", "when_all_down", "site"],
     later: &[],
 };
-const SITE: Keys = Keys {
+pub(super) const SITE: Keys = Keys {
     title: "[[pool.site]]",
-    allowed: &["name", "at", "addresses"],
-    later: &["check", "weight"],
+    allowed: &["name", "at", "addresses", "check"],
+    later: &["weight"],
 };
 const AT: Keys =
     Keys { title: "at of [[pool.site]]", allowed: &["longitude", "latitude"], later: &[] };
@@ -300,6 +300,7 @@ fn read_sites(pool: &Section<'_>) -> Result<Vec<Site>, ConfigError> {
             place: read_place(section)?,
             addresses: read_addresses(section)?,
             healthy: true,
+            health: SiteHealth::default(),
         })
     };
     sections.iter().map(read).collect()

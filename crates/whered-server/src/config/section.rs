@@ -103,12 +103,54 @@ impl<'a> Section<'a> {
         }
     }
 
+    /// Whole numbers within a range: one, or an array of at least one.
+    pub(super) fn integers(
+        &self,
+        key: &str,
+        range: RangeInclusive<u64>,
+    ) -> Result<Option<Found<Vec<u64>>>, ConfigError> {
+        let Some(value) = self.value(key) else { return Ok(None) };
+        let elements = match value.get_ref() {
+            DeValue::Array(array) if !array.is_empty() => array.iter().collect(),
+            _ => vec![value],
+        };
+        let whole =
+            format!("a whole number, {} to {}, or an array of them", range.start(), range.end());
+        let read = |element: &Spanned<DeValue<'_>>| {
+            let number = element.get_ref().as_integer();
+            let number = number.and_then(|n| u64::from_str_radix(n.as_str(), n.radix()).ok());
+            number.filter(|number| range.contains(number)).ok_or_else(|| {
+                let found = match element.get_ref() {
+                    DeValue::Integer(number) => format!("is {number}"),
+                    other => format!("is {}", with_article(other)),
+                };
+                self.refuse(&element.span(), key, &found, &whole)
+            })
+        };
+        let numbers = elements.into_iter().map(read).collect::<Result<_, _>>()?;
+        Ok(Some(Found { value: numbers, span: value.span() }))
+    }
+
+    /// A value of whatever type.
+    pub(super) fn value(&self, key: &str) -> Option<&'a Spanned<DeValue<'a>>> {
+        self.table.get(key)
+    }
+
     /// A number with or without a fraction, within a range, that must be there.
     pub(super) fn required_number(
         &self,
         key: &str,
         range: RangeInclusive<f64>,
     ) -> Result<f64, ConfigError> {
+        self.number(key, range)?.ok_or_else(|| self.missing(key))
+    }
+
+    /// A number with or without a fraction, within a range.
+    pub(super) fn number(
+        &self,
+        key: &str,
+        range: RangeInclusive<f64>,
+    ) -> Result<Option<f64>, ConfigError> {
         let allowed = format!("{} to {}", range.start(), range.end());
         let number = format!("a number, {allowed}");
         let as_text = |value: &'a DeValue<'a>| match value {
@@ -116,10 +158,11 @@ impl<'a> Section<'a> {
             DeValue::Integer(integer) if integer.radix() == 10 => Some(integer.as_str()),
             _ => None,
         };
-        let found = self.typed(key, &number, as_text)?.ok_or_else(|| self.missing(key))?;
+        let Some(found) = self.typed(key, &number, as_text)? else { return Ok(None) };
         let parsed = found.value.parse::<f64>().ok();
-        parsed
-            .filter(|value| range.contains(value))
+        let value = parsed.filter(|value| range.contains(value));
+        value
+            .map(Some)
             .ok_or_else(|| self.refuse(&found.span, key, &format!("is {}", found.value), &allowed))
     }
 
