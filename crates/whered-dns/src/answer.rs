@@ -26,6 +26,9 @@ use crate::zones::Zones;
 /// The smallest limit of a UDP reply (RFC 1035, 2.3.4).
 const UDP_SIZE_MIN: usize = 512;
 
+/// The most of a pool's answers that are given together.
+pub const ANSWERS_MAX: usize = 16;
+
 /// The client for whom a pool's answer is chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Client {

@@ -37,6 +37,8 @@ record_types! {
     DNAME = 39, "An alias of a subtree.";
     OPT = 41, "The EDNS pseudo record.";
     DS = 43, "A delegation's signer.";
+    SVCB = 64, "Where a service is, and how it is spoken to (RFC 9460).";
+    HTTPS = 65, "The same for HTTPS.";
     TKEY = 249, "A key exchange.";
     TSIG = 250, "A transaction signature.";
     IXFR = 251, "An incremental transfer.";

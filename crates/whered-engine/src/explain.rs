@@ -105,8 +105,9 @@ impl Engine {
                 points.search(search, &mut hits);
             }
             let name = |hit: &Hit<'_>| String::from_utf8_lossy(hit.member).into_owned();
-            let candidate =
-                |hit: &Hit<'_>| candidate(&name(hit), hit.place, Some(hit.distance_meters), None);
+            let candidate = |hit: &Hit<'_>| {
+                candidate(&name(hit), Some(hit.place), Some(hit.distance_meters), None)
+            };
             reasons.set("candidates", hits.iter().map(candidate).collect());
             reasons.set("choice", hits.iter().map(name).collect());
         });
@@ -216,14 +217,14 @@ impl Reasons {
 
 fn candidate(
     name: &str,
-    place: Place,
+    place: Option<Place>,
     distance_meters: Option<f64>,
     healthy: Option<bool>,
 ) -> Value {
     json!({
         "name": name,
-        "longitude_degrees": place.longitude_degrees,
-        "latitude_degrees": place.latitude_degrees,
+        "longitude_degrees": place.map(|place| place.longitude_degrees),
+        "latitude_degrees": place.map(|place| place.latitude_degrees),
         "distance_meters": distance_meters,
         "healthy": healthy,
     })

@@ -84,7 +84,8 @@ pub use keyspace::{
 };
 pub use log::{Durability, Ticket, Written};
 pub use pool::{
-    ADDRESSES_PER_SITE_MAX, PolicyStep, Pool, PoolSource, SITES_PER_POOL_MAX, Site, WhenAllDown,
+    ADDRESSES_PER_SITE_MAX, MapSource, PolicyStep, Pool, PoolSource, SITES_PER_POOL_MAX, Site,
+    SiteDetails, SitesFrom, WhenAllDown,
 };
 pub use prefix_sets::{LoadOptions, PrefixSets, SetInfo, SetOperation};
 pub use reversed::{

@@ -1,18 +1,13 @@
 //! Every operation survives its own encoding, and no damaged payload is read as something else.
 
 use super::*;
-use crate::site_health::SiteHealth;
 
 fn samples() -> Vec<Operation<'static>> {
     let cell = |bits| Cell::from_bits(bits).expect("a 52-bit number");
     let block = |text: &str| text.parse::<Block>().expect("a block");
-    let site = Site {
-        name: "fra".to_owned(),
-        place: Place { longitude_degrees: 8.68, latitude_degrees: 50.11 },
-        addresses: vec!["192.0.2.1".parse().unwrap(), "2001:db8::1".parse().unwrap()],
-        healthy: true,
-        health: SiteHealth::default(),
-    };
+    let place = Place { longitude_degrees: 8.68, latitude_degrees: 50.11 };
+    let addresses = vec!["192.0.2.1".parse().unwrap(), "2001:db8::1".parse().unwrap()];
+    let site = Site::new("fra", Some(place), addresses);
     let points: Vec<(&[u8], Cell)> = vec![(b"a", cell(1)), (b"", cell((1 << 52) - 1))];
     let members: Vec<&[u8]> = vec![b"a", b"\r\n"];
     let blocks = vec![block("10.0.0.0/8"), block("2001:db8::/32")];
@@ -47,7 +42,7 @@ fn samples() -> Vec<Operation<'static>> {
         Operation::LoadMembers { set: "s", replaces: true, members: Cow::Owned(plain) },
         Operation::LoadMembers { set: "s", replaces: false, members: Cow::Owned(valued) },
         Operation::LoadMembers { set: "s", replaces: true, members: Cow::default() },
-        Operation::MoveSite { pool: "www", site: "fra", place: site.place },
+        Operation::MoveSite { pool: "www", site: "fra", place },
         Operation::PutSite { pool: "www", site: Cow::Owned(site) },
         Operation::OverrideSite { pool: "www", site: "fra", to: HealthOverride::Down },
         Operation::RemoveSite { pool: "www", site: "fra" },

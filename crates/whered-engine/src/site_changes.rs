@@ -44,7 +44,8 @@ impl SiteChanges {
             let known = pool.sites.iter().position(|site| site.name == *site_name);
             let index = match (known, &change.put) {
                 (Some(index), Some(put)) => {
-                    pool.sites[index] = put.clone();
+                    let details = pool.sites[index].details.clone();
+                    pool.sites[index] = Site { details, ..put.clone() };
                     index
                 }
                 (Some(index), None) => index,
@@ -56,7 +57,7 @@ impl SiteChanges {
                 (None, None) => continue,
             };
             let site = &mut pool.sites[index];
-            site.place = change.place.unwrap_or(site.place);
+            site.place = change.place.or(site.place);
             site.health.manual = change.manual;
         }
         let probed = self.probed.get(&source.name);

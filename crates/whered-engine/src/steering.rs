@@ -99,7 +99,7 @@ impl Steering {
             .map(|(index, site)| Candidate {
                 site: index,
                 eligible: self.eligible.contains(&(index as u16)),
-                distance_meters: place.map(|place| place.distance_meters(site.place)),
+                distance_meters: place.zip(site.place).map(|(a, b)| a.distance_meters(b)),
             })
             .collect()
     }
@@ -181,7 +181,10 @@ impl Steering {
         let Some(place) = place else {
             return self.eligible[0];
         };
-        let distance = |site: u16| place.distance_meters(self.pool.sites[usize::from(site)].place);
+        let distance = |site: u16| {
+            let at = self.pool.sites[usize::from(site)].place;
+            at.map_or(f64::INFINITY, |at| place.distance_meters(at))
+        };
         let by_distance = |a: &u16, b: &u16| distance(*a).total_cmp(&distance(*b));
         // `min_by` keeps the first of equals: the configuration's order breaks ties.
         self.eligible.iter().copied().min_by(by_distance).expect("steer() has seen one")

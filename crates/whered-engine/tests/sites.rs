@@ -8,8 +8,8 @@ use std::net::{IpAddr, Ipv4Addr};
 use support::{Folder, database, open, place_database, place_database_of};
 use whered_engine::geo::Place;
 use whered_engine::{
-    ADDRESSES_PER_SITE_MAX, Engine, HealthOverride, PolicyStep, PoolSource, ProbeResult, Probed,
-    SITES_PER_POOL_MAX, Setup, Site, SiteHealth, WhenAllDown, WriteError, ZoneSource,
+    ADDRESSES_PER_SITE_MAX, Engine, HealthOverride, PoolSource, ProbeResult, Probed,
+    SITES_PER_POOL_MAX, Setup, Site, SiteHealth, WriteError, ZoneSource,
 };
 
 const ZONE: &[u8] =
@@ -37,13 +37,8 @@ const ASKED: &[Ipv4Addr] = &[
 ];
 
 fn site(name: &str, longitude: f64, latitude: f64, last: u8) -> Site {
-    Site {
-        name: name.to_owned(),
-        place: Place::new(longitude, latitude).expect("a place"),
-        addresses: vec![Ipv4Addr::new(192, 0, 2, last).into()],
-        healthy: true,
-        health: SiteHealth::default(),
-    }
+    let place = Place::new(longitude, latitude).expect("a place");
+    Site::new(name, Some(place), vec![Ipv4Addr::new(192, 0, 2, last).into()])
 }
 
 fn setup(folder: &Folder, rows: &[(&str, Option<(f64, f64)>)]) -> Setup {
@@ -54,18 +49,15 @@ fn setup(folder: &Folder, rows: &[(&str, Option<(f64, f64)>)]) -> Setup {
             path: folder.file("zone", ZONE),
             reversed: None,
         }],
-        pools: vec![PoolSource {
-            name: "www".to_owned(),
-            owners: vec!["www.example.com".to_owned()],
-            policy: vec![PolicyStep::Healthy, PolicyStep::Nearest],
-            ttl_seconds: 30,
-            when_all_down: WhenAllDown::All,
-            sites: vec![
+        pools: vec![PoolSource::new(
+            "www",
+            vec!["www.example.com".to_owned()],
+            vec![
                 site("fra", 8.7, 50.1, 10),
                 site("nyc", -74.0, 40.7, 20),
                 site("tyo", 139.7, 35.7, 30),
             ],
-        }],
+        )],
         place_database: Some("city".to_owned()),
         ..Setup::default()
     }

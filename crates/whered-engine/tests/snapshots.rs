@@ -18,8 +18,8 @@ use whered_engine::geo::{Cell, Place};
 use whered_engine::ip::Prefix;
 use whered_engine::{
     AddCondition, DATABASE_COUNT, Engine, EngineOptions, ExpiryCondition, HealthOverride,
-    OpenReport, PolicyStep, PoolSource, ScoreRules, SetText, Setup, Site, SiteHealth,
-    SnapshotOptions, TextExpiry, WhenAllDown,
+    OpenReport, PolicyStep, PoolSource, ScoreRules, SetText, Setup, Site, SnapshotOptions,
+    TextExpiry,
 };
 
 /// After any time that a test runs at.
@@ -44,24 +44,14 @@ impl Random {
 }
 
 fn site(name: &str, longitude: f64, last: u8) -> Site {
-    Site {
-        name: name.to_owned(),
-        place: Place::new(longitude, 50.0).expect("a place"),
-        addresses: vec![Ipv4Addr::new(192, 0, 2, last).into()],
-        healthy: true,
-        health: SiteHealth::default(),
-    }
+    let place = Place::new(longitude, 50.0).expect("a place");
+    Site::new(name, Some(place), vec![Ipv4Addr::new(192, 0, 2, last).into()])
 }
 
 fn setup() -> Setup {
-    let pool = PoolSource {
-        name: "www".to_owned(),
-        owners: vec![],
-        policy: vec![PolicyStep::Healthy],
-        ttl_seconds: 30,
-        when_all_down: WhenAllDown::All,
-        sites: vec![site("fra", 8.7, 10), site("nyc", -74.0, 20), site("tyo", 139.7, 30)],
-    };
+    let sites = vec![site("fra", 8.7, 10), site("nyc", -74.0, 20), site("tyo", 139.7, 30)];
+    let policy = vec![PolicyStep::Healthy];
+    let pool = PoolSource { policy, ..PoolSource::new("www", vec![], sites) };
     Setup { pools: vec![pool], ..Setup::default() }
 }
 

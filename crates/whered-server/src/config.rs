@@ -15,10 +15,13 @@
 mod checks;
 mod doors;
 mod error;
+mod maps;
 mod named;
+mod pools;
 mod resp;
 mod reversed;
 mod section;
+mod sites;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -42,7 +45,7 @@ const TOP: Keys = Keys {
     title: "the top level",
     allowed: &[
         "data_dir", "resp", "http", "dns", "journal", "snapshot", "sets", "rules", "database",
-        "ruleset", "zone", "pool",
+        "ruleset", "zone", "map", "pool",
     ],
     later: &["feed", "table", "capture"],
 };
@@ -226,9 +229,17 @@ impl Config {
         let databases = named::read_databases(&top)?;
         let names: Vec<_> = databases.iter().map(|source| source.name.as_str()).collect();
         let zones = named::read_zones(&top, &names)?;
-        let pools = named::read_pools(&top, &zones)?;
         let checks = checks::read_checks(&top)?;
         let rulesets = named::read_rulesets(&top)?;
+        let maps = maps::read_maps(&top, &names)?;
+        let ruleset_names: Vec<_> = rulesets.iter().map(|source| source.name.as_str()).collect();
+        let around = pools::Defined {
+            zones: &zones,
+            databases: &names,
+            rulesets: &ruleset_names,
+            maps: &maps,
+        };
+        let pools = pools::read_pools(&top, &around)?;
         let data_dir = top.filled_text("data_dir")?.map(|found| beside(path, found.value));
         let mut config =
             Config { data_dir, databases, zones, pools, checks, rulesets, ..Config::default() };
@@ -410,6 +421,7 @@ fn all_keys() -> impl Iterator<Item = (&'static str, &'static [&'static str])> {
         .chain(doors::TABLES)
         .chain(resp::TABLES)
         .chain(named::TABLES);
+    let tables = tables.chain(maps::TABLES).chain(pools::TABLES).chain(sites::TABLES);
     tables.map(|keys| (keys.title, keys.allowed))
 }
 

@@ -101,7 +101,7 @@ fn pools_are_read_with_their_sites_and_defaults() {
     let config = Config::from_toml(WHOLE, Path::new("edge.toml")).unwrap();
     let [www, plain] = &config.pools[..] else { panic!("two pools") };
     assert_eq!((www.ttl_seconds, www.when_all_down), (10, WhenAllDown::None));
-    assert_eq!(www.sites[0].place.latitude_degrees, 50.0);
+    assert_eq!(www.sites[0].place.unwrap().latitude_degrees, 50.0);
     assert_eq!(www.sites[0].addresses.len(), 2);
     assert_eq!(www.sites[1].name, "nyc");
     assert!(www.sites.iter().all(|site| site.healthy));
@@ -139,7 +139,7 @@ fn unknown_keys_are_refused_with_the_allowed_ones() {
     refuses(
         "datadir = 1\n",
         "1:1: unknown key 'datadir' in the top level; allowed: data_dir, resp, http, dns, \
-         journal, snapshot, sets, rules, database, ruleset, zone, pool",
+         journal, snapshot, sets, rules, database, ruleset, zone, map, pool",
     );
     refuses(
         "[[database]]\nname = 'a'\npath = 'b'\nüber = 1\n",
@@ -147,8 +147,8 @@ fn unknown_keys_are_refused_with_the_allowed_ones() {
     );
     refuses(
         "[[pool]]\n[[pool.site]]\nat = { longitude = 1, lat = 2 }\nname = 'a'\n",
-        "1:1: no 'name' in [[pool]]; its keys: name, owners, policy, answers, ttl_seconds, \
-         when_all_down, site",
+        "1:1: no 'name' in [[pool]]; its keys: name, owners, policy, map, overrides, \
+         sites_from, answers, ttl_seconds, when_all_down, site",
     );
 }
 
@@ -212,8 +212,8 @@ fn a_wrong_mode_reload_or_field_is_refused_with_what_is_allowed() {
 
 #[test]
 fn keys_of_later_versions_are_told_apart_from_unknown_ones() {
-    let top =
-        "data_dir, resp, http, dns, journal, snapshot, sets, rules, database, ruleset, zone, pool";
+    let top = "data_dir, resp, http, dns, journal, snapshot, sets, rules, database, ruleset, zone, map, \
+               pool";
     for table in ["feed", "table"] {
         refuses(
             &format!("[[{table}]]\nname = 'a'\n"),
@@ -221,13 +221,9 @@ fn keys_of_later_versions_are_told_apart_from_unknown_ones() {
         );
     }
     refuses(
-        &WHOLE.replace("addresses = [\"192.0.2.20\"]", "weight = 3"),
-        "43:1: key 'weight' in [[pool.site]] is not in this version; allowed: name, at, addresses, check",
-    );
-    refuses(
-        &WHOLE.replace("\"healthy\", \"nearest\"", "\"rules:edge\", \"nearest\""),
-        "32:11: 'policy' in [[pool]] has the step 'rules:edge', which is not in this version; \
-         allowed: healthy, nearest",
+        &WHOLE.replace("addresses = [\"192.0.2.20\"]", "tags = []"),
+        "43:1: unknown key 'tags' in [[pool.site]]; allowed: name, at, group, \
+         addresses, cname, https, svcb, txt, weight, capacity, check",
     );
 }
 
@@ -380,15 +376,16 @@ fn names_that_nothing_defines_are_refused_with_the_defined_ones() {
 fn policies_answers_and_places_are_checked() {
     refuses(
         &WHOLE.replace("\"healthy\", \"nearest\"", "\"fastest\""),
-        "32:11: 'policy' in [[pool]] has the unknown step 'fastest'; allowed: healthy, nearest",
+        "32:11: 'policy' in [[pool]] has the unknown step 'fastest'; allowed: rules:NAME, \
+         map, map:NAME, healthy, nearest, failover, failover:SHARE, weighted",
     );
     refuses(
         &WHOLE.replace("\"healthy\", \"nearest\"", "\"nearest\", \"nearest\""),
         "32:22: 'policy' in [[pool]] has the step 'nearest' twice; allowed: every step once",
     );
     refuses(
-        &WHOLE.replace("answers = 1", "answers = 2"),
-        "33:11: 'answers' in [[pool]] is 2; allowed: 1 (in this version)",
+        &WHOLE.replace("answers = 1", "answers = 17"),
+        "33:11: 'answers' in [[pool]] is 17; allowed: 1 to 16",
     );
     refuses(
         &WHOLE.replace("when_all_down = \"none\"", "when_all_down = \"some\""),
@@ -415,7 +412,8 @@ fn policies_answers_and_places_are_checked() {
 #[test]
 fn a_pool_needs_owners_and_sites() {
     let zone = "[[zone]]\nname = 'example.com'\npath = 'z'\n";
-    let keys = "name, owners, policy, answers, ttl_seconds, when_all_down, site";
+    let keys = "name, owners, policy, map, overrides, sites_from, answers, ttl_seconds, \
+                when_all_down, site";
     refuses(
         &format!("{zone}[[pool]]\nname = 'www'\n"),
         &format!("4:1: no 'owners' in [[pool]]; its keys: {keys}"),

@@ -26,7 +26,7 @@ mod error;
 mod generate;
 mod index;
 pub(crate) mod layout;
-mod lexer;
+pub(crate) mod lexer;
 mod master;
 mod plain;
 pub(crate) mod rdata;

@@ -14,7 +14,7 @@ use super::{
     REMOVE_RANGES_KIND, Scores, VERSION,
 };
 use crate::pool::Site;
-use crate::site_health::{HealthOverride, SiteHealth};
+use crate::site_health::HealthOverride;
 
 /// Reads a payload from its beginning.
 pub(crate) struct Decoder<'a> {
@@ -265,8 +265,7 @@ impl<'a> Decoder<'a> {
                 let place = self.place()?;
                 let healthy = self.u8()? == 1;
                 let addresses = self.list(Self::address)?;
-                let health = SiteHealth::default();
-                let site = Site { name: site.to_owned(), place, addresses, healthy, health };
+                let site = Site { healthy, ..Site::new(site, Some(place), addresses) };
                 Operation::PutSite { pool, site: Cow::Owned(site) }
             }
             8 => Operation::MoveSite { pool, site, place: self.place()? },

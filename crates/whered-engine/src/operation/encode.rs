@@ -198,7 +198,9 @@ impl Encoder {
     pub(super) fn site(&mut self, pool: &str, site: &Site) {
         self.bytes(pool.as_bytes());
         self.bytes(site.name.as_bytes());
-        self.place(&site.place);
+        // Commands put sites with places only; one without is at no place that can be read.
+        let nowhere = Place { longitude_degrees: f64::NAN, latitude_degrees: f64::NAN };
+        self.place(&site.place.unwrap_or(nowhere));
         self.u8(u8::from(site.healthy));
         site.addresses.iter().for_each(|address| self.address(*address));
     }

@@ -43,8 +43,8 @@ const CHECKS_MAX: usize = 16;
 /// Reads the checks of every site of every pool.
 pub(super) fn read_checks(top: &Section<'_>) -> Result<Vec<SiteChecks>, ConfigError> {
     let mut all = Vec::new();
-    for pool in top.tables("pool", &super::named::POOL)? {
-        for site in pool.tables("site", &super::named::SITE)? {
+    for pool in top.tables("pool", &super::pools::POOL)? {
+        for site in pool.tables("site", &super::sites::SITE)? {
             let checks = read_of_site(&site)?;
             if checks.is_empty() {
                 continue;

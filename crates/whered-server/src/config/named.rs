@@ -1,22 +1,15 @@
-//! The repeated sections: `[[database]]`, `[[zone]]`, `[[pool]]` and `[[pool.site]]`.
+//! The repeated sections that name files: `[[database]]`, `[[ruleset]]` and `[[zone]]`.
 //!
-//! Not for: reading the files that are named (the engine does).
-//! Invariants: names are unique by kind, domain names without regard to case; a pool's owners lie
-//! in a zone that the file defines; a pool has a site, and a site has an address.
+//! Not for: reading the files that are named (the engine does), pools (`pools.rs`).
+//! Invariants: names are unique by kind, domain names without regard to case.
 
 use std::collections::BTreeMap;
-use std::net::IpAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use whered_engine::geo::Place;
 use whered_engine::mmdb::FieldPath;
-use whered_engine::{
-    ADDRESSES_PER_SITE_MAX, DatabaseSource, PolicyStep, PoolSource, RulesetSource,
-    SITES_PER_POOL_MAX, Site, SiteHealth, WhenAllDown, ZoneSource,
-};
+use whered_engine::{DatabaseSource, RulesetSource, ZoneSource};
 
-use super::doors::defined;
 use super::error::ConfigError;
 use super::reversed;
 use super::section::{Found, Keys, Section};
@@ -33,27 +26,11 @@ const ZONE: Keys = Keys {
 };
 const RULESET: Keys =
     Keys { title: "[[ruleset]]", allowed: &["name", "path", "reload"], later: &[] };
-pub(super) const POOL: Keys = Keys {
-    title: "[[pool]]",
-    allowed: &["name", "owners", "policy", "answers", "ttl_seconds", "when_all_down", "site"],
-    later: &[],
-};
-pub(super) const SITE: Keys = Keys {
-    title: "[[pool.site]]",
-    allowed: &["name", "at", "addresses", "check"],
-    later: &["weight"],
-};
-const AT: Keys =
-    Keys { title: "at of [[pool.site]]", allowed: &["longitude", "latitude"], later: &[] };
-
 /// The tables of this module that have a section in the documentation.
 #[cfg(test)]
-pub(super) const TABLES: [&Keys; 7] =
-    [&DATABASE, &RULESET, &ZONE, &reversed::BLOCKLIST, &reversed::DATABASE_TXT, &POOL, &SITE];
+pub(super) const TABLES: [&Keys; 5] =
+    [&DATABASE, &RULESET, &ZONE, &reversed::BLOCKLIST, &reversed::DATABASE_TXT];
 
-/// The policy of a pool that names none.
-const POLICY: [PolicyStep; 2] = [PolicyStep::Healthy, PolicyStep::Nearest];
-const TTL_SECONDS: u64 = 30;
 /// Columns of one database.
 pub(super) const FIELDS_MAX: usize = 64;
 /// RFC 2181 section 8.
@@ -143,30 +120,6 @@ pub(super) fn read_zones(
     top.tables("zone", &ZONE)?.iter().map(read).collect()
 }
 
-/// Reads every `[[pool]]`; owners must lie in one of the zones.
-pub(super) fn read_pools(
-    top: &Section<'_>,
-    zones: &[ZoneSource],
-) -> Result<Vec<PoolSource>, ConfigError> {
-    let mut names = Names::new("pool");
-    let mut owners = Names::new("owner");
-    let read = |section: &Section<'_>| {
-        let name = section.required_text("name")?;
-        names.add(section, "name", &name, name.value)?;
-        check_answers(section)?;
-        let ttl = section.integer("ttl_seconds", 0..=TTL_SECONDS_MAX)?;
-        Ok(PoolSource {
-            name: name.value.to_owned(),
-            owners: read_owners(section, zones, &mut owners)?,
-            policy: read_policy(section)?,
-            ttl_seconds: ttl.map_or(TTL_SECONDS, |found| found.value) as u32,
-            when_all_down: read_when_all_down(section)?,
-            sites: read_sites(section)?,
-        })
-    };
-    top.tables("pool", &POOL)?.iter().map(read).collect()
-}
-
 fn name_and_path(
     section: &Section<'_>,
     names: &mut Names,
@@ -182,7 +135,11 @@ fn path_of(section: &Section<'_>) -> Result<PathBuf, ConfigError> {
     Ok(super::beside(section.document.path, path.value))
 }
 
-fn check_domain(section: &Section<'_>, key: &str, name: &Found<&str>) -> Result<(), ConfigError> {
+pub(super) fn check_domain(
+    section: &Section<'_>,
+    key: &str,
+    name: &Found<&str>,
+) -> Result<(), ConfigError> {
     match name.value.parse::<whered_dns::Name>() {
         Ok(_) => Ok(()),
         Err(error) => {
@@ -192,167 +149,23 @@ fn check_domain(section: &Section<'_>, key: &str, name: &Found<&str>) -> Result<
     }
 }
 
-fn read_owners(
-    section: &Section<'_>,
-    zones: &[ZoneSource],
-    seen: &mut Names,
-) -> Result<Vec<String>, ConfigError> {
-    let what = "domain names such as \"www.example.com\"";
-    let Some(owners) = section.texts("owners", what)? else {
-        return Err(section.missing("owners"));
-    };
-    for owner in &owners.value {
-        check_domain(section, "owners", owner)?;
-        let inside = |zone: &ZoneSource| is_in_zone(&folded(owner.value), &folded(&zone.name));
-        if !zones.iter().any(inside) {
-            let names: Vec<_> = zones.iter().map(|zone| zone.name.as_str()).collect();
-            let found = format!("names '{}', which lies in no [[zone]]", owner.value);
-            let allowed = match names[..] {
-                [] => "nothing, as no [[zone]] is defined".to_owned(),
-                _ => format!("names in {}", defined(&names)),
-            };
-            return Err(section.refuse(&owner.span, "owners", &found, &allowed));
-        }
-        seen.add(section, "owners", owner, &folded(owner.value))?;
-    }
-    Ok(owners.value.iter().map(|owner| owner.value.to_owned()).collect())
-}
-
-fn folded(name: &str) -> String {
+/// A domain name as it is compared.
+pub(super) fn folded(name: &str) -> String {
     name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase()
 }
 
-fn is_in_zone(owner: &str, zone: &str) -> bool {
-    match owner.strip_suffix(zone) {
-        Some(rest) => zone.is_empty() || rest.is_empty() || rest.ends_with('.'),
-        None => false,
-    }
-}
-
-fn read_policy(section: &Section<'_>) -> Result<Vec<PolicyStep>, ConfigError> {
-    let allowed = "healthy, nearest";
-    let what = "policy steps: healthy, nearest";
-    let Some(texts) = section.texts("policy", what)? else {
-        return Ok(POLICY.to_vec());
-    };
-    let mut steps = Vec::with_capacity(texts.value.len());
-    for text in &texts.value {
-        let step = match text.value {
-            "healthy" => PolicyStep::Healthy,
-            "nearest" => PolicyStep::Nearest,
-            later if later.starts_with("rules:") => {
-                let found = format!("has the step '{later}', which is not in this version");
-                return Err(section.refuse(&text.span, "policy", &found, allowed));
-            }
-            other => {
-                let found = format!("has the unknown step '{other}'");
-                return Err(section.refuse(&text.span, "policy", &found, allowed));
-            }
-        };
-        if steps.contains(&step) {
-            let found = format!("has the step '{}' twice", text.value);
-            return Err(section.refuse(&text.span, "policy", &found, "every step once"));
-        }
-        steps.push(step);
-    }
-    Ok(steps)
-}
-
-fn check_answers(section: &Section<'_>) -> Result<(), ConfigError> {
-    match section.integer("answers", 0..=u64::MAX)? {
-        Some(found) if found.value != 1 => {
-            let text = format!("is {}", found.value);
-            Err(section.refuse(&found.span, "answers", &text, "1 (in this version)"))
-        }
-        _ => Ok(()),
-    }
-}
-
-fn read_when_all_down(section: &Section<'_>) -> Result<WhenAllDown, ConfigError> {
-    let key = "when_all_down";
-    match section.text(key)? {
-        None => Ok(WhenAllDown::All),
-        Some(found) => match found.value {
-            "all" => Ok(WhenAllDown::All),
-            "none" => Ok(WhenAllDown::None),
-            other => Err(section.refuse(&found.span, key, &format!("is '{other}'"), "all, none")),
-        },
-    }
-}
-
-fn read_sites(pool: &Section<'_>) -> Result<Vec<Site>, ConfigError> {
-    let sections = pool.tables("site", &SITE)?;
-    if sections.is_empty() {
-        let message = "no [[pool.site]] in [[pool]]; at least one is needed";
-        return Err(pool.document.error(&pool.span, message));
-    }
-    if let Some(section) = sections.get(SITES_PER_POOL_MAX) {
-        let message =
-            format!("too many [[pool.site]] in one [[pool]]; allowed: {SITES_PER_POOL_MAX}");
-        return Err(pool.document.error(&section.span, message));
-    }
-    let mut names = Names::new("site");
-    let read = |section: &Section<'_>| {
-        let name = section.required_text("name")?;
-        names.add(section, "name", &name, name.value)?;
-        Ok(Site {
-            name: name.value.to_owned(),
-            place: read_place(section)?,
-            addresses: read_addresses(section)?,
-            healthy: true,
-            health: SiteHealth::default(),
-        })
-    };
-    sections.iter().map(read).collect()
-}
-
-fn read_place(section: &Section<'_>) -> Result<Place, ConfigError> {
-    let Some(at) = section.table("at", &AT)? else {
-        return Err(section.missing("at"));
-    };
-    let longitude_degrees = at.required_number("longitude", -180.0..=180.0)?;
-    let latitude_degrees = at.required_number("latitude", -90.0..=90.0)?;
-    Place::new_geographic(longitude_degrees, latitude_degrees)
-        .map_err(|error| section.document.error(&at.span, error.to_string()))
-}
-
-fn read_addresses(section: &Section<'_>) -> Result<Vec<IpAddr>, ConfigError> {
-    let what = "1 to 64 IP addresses such as \"192.0.2.10\" or \"2001:db8::10\"";
-    let key = "addresses";
-    let Some(texts) = section.texts(key, what)? else {
-        return Err(section.missing(key));
-    };
-    if texts.value.is_empty() || texts.value.len() > ADDRESSES_PER_SITE_MAX {
-        let found = format!("holds {}", texts.value.len());
-        return Err(section.refuse(&texts.span, key, &found, what));
-    }
-    let mut addresses = Vec::with_capacity(texts.value.len());
-    for text in &texts.value {
-        let Ok(address) = text.value.parse::<IpAddr>() else {
-            let found = format!("holds '{}'", text.value);
-            return Err(section.refuse(&text.span, key, &found, what));
-        };
-        if addresses.contains(&address) {
-            let found = format!("holds {address} twice");
-            return Err(section.refuse(&text.span, key, &found, "every address once"));
-        }
-        addresses.push(address);
-    }
-    Ok(addresses)
-}
-
 /// Names that must be unique, with the line of their first use.
-struct Names {
+pub(super) struct Names {
     what: &'static str,
     first_lines: BTreeMap<String, usize>,
 }
 
 impl Names {
-    fn new(what: &'static str) -> Names {
+    pub(super) fn new(what: &'static str) -> Names {
         Names { what, first_lines: BTreeMap::new() }
     }
 
-    fn add(
+    pub(super) fn add(
         &mut self,
         section: &Section<'_>,
         key: &str,

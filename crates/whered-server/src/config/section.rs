@@ -158,12 +158,26 @@ impl<'a> Section<'a> {
             DeValue::Integer(integer) if integer.radix() == 10 => Some(integer.as_str()),
             _ => None,
         };
-        let Some(found) = self.typed(key, &number, as_text)? else { return Ok(None) };
-        let parsed = found.value.parse::<f64>().ok();
-        let value = parsed.filter(|value| range.contains(value));
-        value
-            .map(Some)
-            .ok_or_else(|| self.refuse(&found.span, key, &format!("is {}", found.value), &allowed))
+        let Some(found) = self.typed(key, &number, as_text)? else {
+            return Ok(None);
+        };
+        let parsed = found.value.parse::<f64>().ok().filter(|value| range.contains(value));
+        match parsed {
+            Some(value) => Ok(Some(value)),
+            None => Err(self.refuse(&found.span, key, &format!("is {}", found.value), &allowed)),
+        }
+    }
+
+    /// A number above 0, up to 1.
+    pub(super) fn share(&self, key: &str) -> Result<Option<f64>, ConfigError> {
+        let found = self.number(key, f64::NEG_INFINITY..=f64::INFINITY)?;
+        match found.filter(|share| !(*share > 0.0 && *share <= 1.0)) {
+            Some(share) => {
+                let span = self.table.get(key).map_or(self.span.clone(), Spanned::span);
+                Err(self.refuse(&span, key, &format!("is {share}"), "a share above 0, up to 1"))
+            }
+            None => Ok(found),
+        }
     }
 
     /// `true` or `false`.
@@ -190,6 +204,34 @@ impl<'a> Section<'a> {
             texts.push(Found { value, span: element.span() });
         }
         Ok(Some(Found { value: texts, span: array.span }))
+    }
+
+    /// A table of any keys, each with an array of strings.
+    pub(super) fn text_lists(
+        &self,
+        key: &str,
+        what: &str,
+    ) -> Result<Vec<(Found<&'a str>, Vec<Found<&'a str>>)>, ConfigError> {
+        let allowed = format!("a table of lists, each an array of {what}");
+        let Some(table) = self.typed(key, &allowed, DeValue::as_table)? else {
+            return Ok(Vec::new());
+        };
+        let mut lists = Vec::with_capacity(table.value.len());
+        for (name, value) in table.value {
+            let wrong = |span: Range<usize>, value: &DeValue<'_>| {
+                let found = format!("has {} for '{}'", with_article(value), name.get_ref());
+                self.refuse(&span, key, &found, &allowed)
+            };
+            let array = value.get_ref().as_array();
+            let array = array.ok_or_else(|| wrong(value.span(), value.get_ref()))?;
+            let texts = array.iter().map(|element| match element.get_ref().as_str() {
+                Some(value) => Ok(Found { value, span: element.span() }),
+                None => Err(wrong(element.span(), element.get_ref())),
+            });
+            let name = Found { value: name.get_ref().as_ref(), span: name.span() };
+            lists.push((name, texts.collect::<Result<_, _>>()?));
+        }
+        Ok(lists)
     }
 
     /// A table below this one.

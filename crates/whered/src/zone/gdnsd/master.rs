@@ -40,8 +40,9 @@ pub(super) struct Master {
 /// Converts the file of the zone `name`.
 pub(super) fn convert(path: &Path, name: &str, ttl_seconds: u64) -> Result<Master, Vec<Fault>> {
     let start = Place { file: path.into(), line: 1, column: 1 };
-    let fault = |message: String| vec![Fault { place: start.clone(), message }];
-    let zone: Name = name.parse().map_err(|error| fault(format!("zone '{name}': {error}")))?;
+    let zone: Name = name.parse().map_err(|error| {
+        vec![Fault { place: start.clone(), message: format!("zone '{name}': {error}") }]
+    })?;
     let mut writer = Writer {
         zone: zone.clone(),
         lines: vec![(format!("$TTL {ttl_seconds}"), start.clone())],
@@ -60,8 +61,9 @@ pub(super) fn convert(path: &Path, name: &str, ttl_seconds: u64) -> Result<Maste
     let none = &mut |file: &str| Err(format!("'{file}' is included still"));
     if let Err(error) = Zone::from_master_file(&zone, text.as_bytes(), none) {
         let line = error.line().saturating_sub(1);
-        let place = writer.lines.get(line).map_or(start.clone(), |(_, place)| place.clone());
-        return Err(vec![Fault { place, message: error.to_string() }]);
+        let place = writer.lines.get(line).map_or(start, |(_, place)| place.clone());
+        let message = format!("found {}; allowed: {}", error.found(), error.allowed());
+        return Err(vec![Fault { place: Place { column: error.column(), ..place }, message }]);
     }
     Ok(Master { name: name.to_owned(), text, owners: writer.owners })
 }

@@ -14,6 +14,7 @@
 
 mod maps;
 mod master;
+mod meta;
 mod resources;
 mod services;
 mod text;
@@ -28,9 +29,8 @@ use std::path::{Path, PathBuf};
 use self::maps::Map;
 use self::master::{Master, Owner};
 use self::resources::{Draft, Resources, SiteDraft};
-use self::services::Services;
 use self::text::{quoted, quoted_list};
-use self::vscf::{Data, Fault, Hash, Value};
+use self::vscf::{Fault, Value};
 use super::flags::ConvertGdnsdArguments;
 use crate::outcome::{Failure, Outcome, complain};
 
@@ -138,7 +138,8 @@ fn convert(config: &Path) -> Result<Converted, Vec<Fault>> {
     writer.pools(&zones, &resources, &mut faults);
     let toml = kept(writer.toml(&zones), &mut faults).unwrap_or_default();
     let mut notes = writer.notes;
-    (notes.sort_by(|a, b| a.place.cmp(&b.place)), notes.dedup()).1;
+    notes.sort_by(|a, b| a.place.cmp(&b.place));
+    notes.dedup();
     faults.sort_by(|a, b| a.place.cmp(&b.place));
     faults.dedup();
     if faults.is_empty() { Ok(Converted { toml, zones, notes }) } else { Err(faults) }
@@ -299,13 +300,18 @@ impl Writer<'_> {
         let used: Vec<&Map> =
             self.maps.values().filter(|map| self.used.contains(&map.name)).collect();
         let nearest = self.maps.values().filter(|map| map.coordinates.is_some());
+        let first = nearest.clone().next().map(|map| &map.database);
+        if let Some(other) = nearest.clone().find(|map| Some(&map.database) != first) {
+            let message = "maps with 'auto_dc_coords' over several databases have no counterpart";
+            return Err(Fault { place: other.place.clone(), message: message.to_owned() });
+        }
         let mut databases: Vec<&PathBuf> =
             nearest.filter_map(|map| map.database.as_ref()).collect();
         databases.extend(used.iter().filter_map(|map| map.database.as_ref()));
         let mut seen = Vec::new();
         databases.retain(|path| {
             let is_new = !seen.contains(path);
-            seen.push(path);
+            seen.push(*path);
             is_new
         });
         self.maps.values().for_each(|map| self.notes.extend(map.notes.iter().cloned()));

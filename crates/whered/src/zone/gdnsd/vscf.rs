@@ -187,6 +187,10 @@ impl Reader<'_> {
         Some(next)
     }
 
+    fn skip(&mut self) {
+        self.next();
+    }
+
     fn place(&self) -> Place {
         Place { file: Rc::clone(&self.file), line: self.line, column: self.column }
     }
@@ -336,7 +340,7 @@ impl Reader<'_> {
         let digits = self.rest.get(..3).filter(|digits| digits.bytes().all(|b| b.is_ascii_digit()));
         if let Some(digits) = digits {
             let byte = digits.parse().map_err(|_| wrong())?;
-            (0..3).for_each(|_| drop(self.next()));
+            (0..3).for_each(|_| self.skip());
             return Ok(byte);
         }
         let next = self.next().ok_or_else(wrong)?;
@@ -346,7 +350,7 @@ impl Reader<'_> {
     /// The files that `$include{path}` names.
     fn included(&mut self, may_be_many: bool) -> Result<Vec<PathBuf>, Fault> {
         let begun = self.place();
-        (0.."$include{".len()).for_each(|_| drop(self.next()));
+        (0.."$include{".len()).for_each(|_| self.skip());
         self.skip_blank();
         let named = self.string()?;
         self.skip_blank();
