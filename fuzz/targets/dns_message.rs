@@ -69,7 +69,7 @@ fuzz_target!(|input: &[u8]| {
     };
     let server_id: &[u8] = if switches & 2 == 0 { b"" } else { b"fuzz" };
     let answer_index = usize::from(switches >> 2 & 3);
-    let choice = Choice { answer: (answer_index < 3).then_some(answer_index), scope_length_bits };
+    let choice = Choice::of((answer_index < 3).then_some(answer_index), scope_length_bits);
     let udp_size_max = u16::from_be_bytes([high, low]);
 
     let ask = |transport: Transport, limit: usize| {

@@ -87,7 +87,7 @@ fn serve(origin: &Name, text: &[u8], zone: Zone) {
 
 fn ask(zones: &Zones, name: &Name, record_type: RecordType) {
     let source = IpAddr::V4(Ipv4Addr::LOCALHOST);
-    let mut choose = |_: usize, _: &_| Choice { answer: Some(0), scope_length_bits: 0 };
+    let mut choose = |_: usize, _: &_| Choice::of(Some(0), 0);
     let mut reply = Vec::new();
     let query = Query::new(name, record_type).build();
     for (transport, limit) in [(Transport::Udp, 512), (Transport::Tcp, 65_535)] {

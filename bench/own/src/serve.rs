@@ -6,9 +6,7 @@ use std::sync::Arc;
 
 use whered_dns::{Choice, Context, Name, Transport, Zone, Zones, answer};
 use whered_engine::geo::{Cell, Place};
-use whered_engine::{
-    AddCondition, Engine, EngineOptions, PolicyStep, PoolSource, Setup, Site, Value, WhenAllDown,
-};
+use whered_engine::{AddCondition, Engine, EngineOptions, PoolSource, Setup, Site, Value};
 
 use crate::Prepared;
 use crate::random::Random;
@@ -68,9 +66,7 @@ fn dns(seed: u64, name: impl Fn(u64) -> String) -> Prepared {
     let queries: Vec<_> = (0..5000).map(|_| query(&name(random.below(NAMES)), None)).collect();
     Prepared {
         operations: 5000,
-        run: Box::new(move || {
-            answered(&zones, &queries, &mut |_, _| Choice { answer: None, scope_length_bits: 0 })
-        }),
+        run: Box::new(move || answered(&zones, &queries, &mut |_, _| Choice::of(None, 0))),
     }
 }
 
@@ -98,7 +94,7 @@ pub(crate) fn dns_pool() -> Prepared {
         operations: 2000,
         run: Box::new(move || {
             answered(generation.zones(), &queries, &mut |pool, client| {
-                generation.steer(pool, client)
+                generation.steer(pool, client, &engine.live())
             })
         }),
     }
@@ -111,11 +107,10 @@ fn pool_engine() -> Arc<Engine> {
     let (database, zone) = (folder.join("city.mmdb"), folder.join("bench.zone"));
     std::fs::write(&database, crate::mmdb::city_file()).expect("room for the database");
     std::fs::write(&zone, zone_text()).expect("room for the zone");
-    let site = |number: usize, longitude: f64, latitude: f64| Site {
-        name: format!("site{number}"),
-        place: Place::new(longitude, latitude).expect("a place"),
-        addresses: vec![Ipv4Addr::new(192, 0, 2, number as u8).into()],
-        healthy: true,
+    let site = |number: usize, longitude: f64, latitude: f64| {
+        let place = Place::new(longitude, latitude).expect("a place");
+        let addresses = vec![Ipv4Addr::new(192, 0, 2, number as u8).into()];
+        Site::new(format!("site{number}"), Some(place), addresses)
     };
     let setup = Setup {
         databases: vec![whered_engine::DatabaseSource::new("city", database)],
@@ -124,19 +119,16 @@ fn pool_engine() -> Arc<Engine> {
             path: zone,
             reversed: None,
         }],
-        pools: vec![PoolSource {
-            name: "www".to_owned(),
-            owners: vec!["www.bench.example".to_owned()],
-            policy: vec![PolicyStep::Healthy, PolicyStep::Nearest],
-            ttl_seconds: 30,
-            when_all_down: WhenAllDown::All,
-            sites: vec![
+        pools: vec![PoolSource::new(
+            "www",
+            vec!["www.bench.example".to_owned()],
+            vec![
                 site(1, 8.7, 50.1),
                 site(2, -74.0, 40.7),
                 site(3, 139.7, 35.7),
                 site(4, -46.6, -23.5),
             ],
-        }],
+        )],
         place_database: None,
         ..Setup::default()
     };

@@ -41,13 +41,77 @@ pub struct Client {
     pub from_ecs: bool,
 }
 
-/// Which of a pool's answers a client gets.
+/// Which of a pool's answers a client gets, and what becomes of the query otherwise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Choice {
-    /// An index into the pool's answers. None, or an index that is not there: NODATA.
-    pub answer: Option<usize>,
-    /// For how long a prefix of the client the choice holds; told to the resolver when ECS asked.
+    answers: [u16; ANSWERS_MAX],
+    count: u8,
+    /// What is done beside or instead of answering.
+    pub verdict: ChoiceVerdict,
+    /// For how long a prefix of the client the choice holds; told to the resolver when ECS asked,
+    /// as long as the prefix that it has told at most.
     pub scope_length_bits: u8,
+}
+
+/// What becomes of a query at a pool's owner.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ChoiceVerdict {
+    /// It is answered by what was chosen; nothing: NODATA.
+    Answer,
+    /// It is refused.
+    Refuse,
+    /// No reply is sent.
+    Drop,
+}
+
+impl Choice {
+    /// One answer by its index in the pool's. None, or an index that is not there: NODATA.
+    #[must_use]
+    pub const fn of(answer: Option<usize>, scope_length_bits: u8) -> Choice {
+        let mut choice = Choice {
+            answers: [0; ANSWERS_MAX],
+            count: 0,
+            verdict: ChoiceVerdict::Answer,
+            scope_length_bits,
+        };
+        if let Some(answer) = answer {
+            choice.push(answer);
+        }
+        choice
+    }
+
+    /// No answer but a verdict.
+    #[must_use]
+    pub const fn verdict(verdict: ChoiceVerdict, scope_length_bits: u8) -> Choice {
+        Choice { verdict, ..Choice::of(None, scope_length_bits) }
+    }
+
+    /// Adds one more answer; what is above [`ANSWERS_MAX`] is left out.
+    #[inline]
+    pub const fn push(&mut self, answer: usize) {
+        let (at, most) = (self.count as usize, u16::MAX as usize);
+        if at < ANSWERS_MAX {
+            if let Some((_, rest)) = self.answers.split_at_mut_checked(at)
+                && let Some(place) = rest.first_mut()
+            {
+                *place = if answer < most { answer as u16 } else { u16::MAX };
+            }
+            self.count += 1;
+        }
+    }
+
+    /// The answers, in the order in which they are given.
+    #[inline]
+    pub fn answers(&self) -> impl ExactSizeIterator<Item = usize> + use<> {
+        self.answers.into_iter().take(self.count.into()).map(usize::from)
+    }
+
+    /// The first answer.
+    #[must_use]
+    #[inline]
+    pub fn first(&self) -> Option<usize> {
+        self.answers().next()
+    }
 }
 
 /// How the query came.
@@ -119,8 +183,9 @@ pub enum Outcome {
     Silent,
 }
 
-/// Answers one query. `reply` is cleared and filled; `choose` is called at most once, for A and
-/// AAAA at a pool's owner, with the index of the pool.
+/// Answers one query. `reply` is cleared and filled; `choose` is called with the index of the pool
+/// for A and AAAA at a pool's owner, and for what else the pool answers; only an alias that leads to
+/// another pool makes it twice.
 ///
 /// ```
 /// use whered_dns::{Choice, Context, Rcode, RecordType, Transport, Zone, Zones, answer, message};
@@ -130,7 +195,7 @@ pub enum Outcome {
 /// let query = message::Query::new(&"ns.example.com".parse()?, RecordType::A).build();
 /// let context = Context::new(Transport::Udp, "198.51.100.7".parse()?);
 /// let mut reply = Vec::new();
-/// let mut choose = |_, _: &_| Choice { answer: None, scope_length_bits: 0 };
+/// let mut choose = |_, _: &_| Choice::of(None, 0);
 /// answer(&zones, &query, &context, &mut choose, &mut reply);
 /// let message = message::Message::read(&reply)?;
 /// assert_eq!(message.rcode(), Rcode::NOERROR);
@@ -197,7 +262,10 @@ pub(crate) fn answer_request(
         (None, Some(question)) => resolver.resolve(question, name, target),
         (None, None) => Rcode::FORMERR,
     };
-    let Resolver { reply, authoritative, pool, zone, scope_length_bits, .. } = resolver;
+    let Resolver { reply, authoritative, pool, zone, scope_length_bits, is_dropped, .. } = resolver;
+    if is_dropped {
+        return (0, Outcome::Silent);
+    }
     let size = reply.finish(rcode, authoritative, scope_length_bits);
     let question_type = request.question.as_ref().map(|question| question.record_type);
     (size, Outcome::Answered { rcode, question_type, pool, zone, has_cookie })

@@ -105,7 +105,7 @@ impl std::fmt::Debug for Workspace {
 /// let source: IpAddr = "198.51.100.7".parse()?;
 /// let queries = [Query { bytes: &bytes, source }, Query { bytes: b"rubbish", source }];
 /// let mut rooms = Rooms([[0; 1232]; 2], [9; 2]);
-/// let mut choose = |_, _: &_| Choice { answer: None, scope_length_bits: 0 };
+/// let mut choose = |_, _: &_| Choice::of(None, 0);
 /// let context = Context::new(Transport::Udp, source);
 /// answer_batch(&zones, &context, &queries, 0, &mut choose, &mut Workspace::new(), &mut rooms);
 /// assert_eq!(rooms.1, [bytes.len() + 16, 0]);

@@ -59,15 +59,6 @@ impl<'q> Subnet<'q> {
         Some(Ipv6Addr::from(octets).into())
     }
 
-    /// The longest scope of the family.
-    pub(crate) fn scope_length_max_bits(&self) -> u8 {
-        match self.family {
-            1 => 32,
-            2 => 128,
-            _ => 0,
-        }
-    }
-
     /// How long the option is in a reply, its head included.
     pub(crate) fn size(&self) -> usize {
         4 + 4 + self.address.len()

@@ -32,7 +32,7 @@ mod reversed;
 mod zone;
 mod zones;
 
-pub use answer::{ANSWERS_MAX, Choice, Client, Context, Outcome, Transport, answer};
+pub use answer::{ANSWERS_MAX, Choice, ChoiceVerdict, Client, Context, Outcome, Transport, answer};
 pub use batch::{Answers, BATCH_SIZE, Query, Workspace, answer_batch};
 pub use code::{Rcode, RecordType};
 pub use cookie::CookieSecrets;

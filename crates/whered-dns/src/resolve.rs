@@ -26,7 +26,7 @@
 use std::cell::Cell;
 use std::sync::LazyLock;
 
-use crate::answer::{Choice, Client, Context, Transport};
+use crate::answer::{Choice, ChoiceVerdict, Client, Context, Transport};
 use crate::code::{Rcode, RecordType};
 use crate::lower::LowerName;
 use crate::name::NAME_SIZE_MAX;
@@ -59,6 +59,8 @@ pub(crate) struct Resolver<'a, 'q> {
     pub(crate) pool: Option<usize>,
     pub(crate) zone: Option<usize>,
     pub(crate) scope_length_bits: u8,
+    /// The pool wants no reply.
+    pub(crate) is_dropped: bool,
 }
 
 /// Where a name and its zone's origin stand in the reply.
@@ -116,6 +118,7 @@ impl<'a, 'q> Resolver<'a, 'q> {
             pool: None,
             zone: None,
             scope_length_bits: 0,
+            is_dropped: false,
         }
     }
 
@@ -279,13 +282,10 @@ impl<'a, 'q> Resolver<'a, 'q> {
         spot: Spot,
         question_type: RecordType,
     ) -> Step {
-        let is_address = matches!(question_type, RecordType::A | RecordType::AAAA);
-        if let (Some(pool), true) = (place.pool, is_address) {
-            match self.choose(pool, question_type) {
-                Some(rrset) => self.put_answer(&rrset, spot),
-                None => self.deny(zone, spot),
-            }
-            return Step::Done(Rcode::NOERROR);
+        if let Some(pool) = place.pool
+            && self.zones.pool_answers(pool, question_type)
+        {
+            return self.pool(pool, zone, spot, question_type);
         }
         if let Some(node) = &place.node {
             let origin_length = self.origin_length(zone);
@@ -294,7 +294,8 @@ impl<'a, 'q> Resolver<'a, 'q> {
                 return Step::Done(Rcode::NOERROR);
             }
             if let Some(rrset) = node.rrset(RecordType::CNAME) {
-                return self.alias(&rrset, node, zone, spot, question_type);
+                let names = spot.names(node, origin_length);
+                return self.alias(&rrset, names, zone, spot, question_type);
             }
         }
         let has_data = place.pool.is_some() || place.node.is_some_and(|node| node.has(HAS_DATA));
@@ -361,8 +362,44 @@ impl<'a, 'q> Resolver<'a, 'q> {
         self.reply.put(Section::Answer, rrset, names);
     }
 
-    /// Lets the caller choose one of a pool's answers.
-    fn choose(&mut self, pool: usize, question_type: RecordType) -> Option<Rrset<'a>> {
+    /// Answers from a pool, at its owner.
+    fn pool(&mut self, pool: usize, zone: u32, spot: Spot, question_type: RecordType) -> Step {
+        let choice = self.choose(pool);
+        match choice.verdict {
+            ChoiceVerdict::Answer => {}
+            ChoiceVerdict::Refuse => return Step::Done(Rcode::REFUSED),
+            ChoiceVerdict::Drop => {
+                self.is_dropped = true;
+                return Step::Done(Rcode::REFUSED);
+            }
+        }
+        let mut is_answered = false;
+        for answer in choice.answers() {
+            if let Some(rrset) = self.zones.pool_answer(pool, answer, question_type) {
+                self.put_answer(&rrset, spot);
+                is_answered = true;
+            }
+        }
+        if is_answered {
+            return Step::Done(Rcode::NOERROR);
+        }
+        // An alias stands alone: that of the first choice counts.
+        let first = choice.first();
+        match first.and_then(|first| self.zones.pool_answer(pool, first, RecordType::CNAME)) {
+            Some(rrset) => {
+                let owner_length = spot.name_length;
+                let names = Names { owner: spot.name, origin: spot.origin, owner_length };
+                self.alias(&rrset, names, zone, spot, question_type)
+            }
+            None => {
+                self.deny(zone, spot);
+                Step::Done(Rcode::NOERROR)
+            }
+        }
+    }
+
+    /// Lets the caller choose among a pool's answers.
+    fn choose(&mut self, pool: usize) -> Choice {
         let subnet = self.request.edns.as_ref().and_then(|edns| edns.subnet);
         let told = subnet.and_then(|subnet| Some((subnet, subnet.client_address()?)));
         let client = match told {
@@ -378,10 +415,12 @@ impl<'a, 'q> Resolver<'a, 'q> {
         let choice = (self.choose)(pool, &client);
         self.pool = Some(pool);
         if let Some((subnet, _)) = told {
-            let most = subnet.scope_length_max_bits();
-            self.scope_length_bits = choice.scope_length_bits.min(most);
+            // A resolver keeps the answer for what it has told at most (RFC 7871, 7.3.1). Where two
+            // pools chose, the longer scope holds for both.
+            let scope = choice.scope_length_bits.min(subnet.source_length_bits);
+            self.scope_length_bits = self.scope_length_bits.max(scope);
         }
-        self.zones.pool_answer(pool, choice.answer?, question_type)
+        choice
     }
 
     /// Puts an alias and says where it leads. A question for ANY ends with it.
@@ -389,14 +428,15 @@ impl<'a, 'q> Resolver<'a, 'q> {
     fn alias(
         &mut self,
         rrset: &Rrset<'_>,
-        node: &Node<'_>,
+        names: Names,
         zone: u32,
         spot: Spot,
         question_type: RecordType,
     ) -> Step {
-        let names = spot.names(node, self.origin_length(zone));
         let start = self.reply.put(Section::Answer, rrset, names);
-        let (Some(start), true) = (start, question_type != RecordType::ANY) else {
+        let (Some(start), true) =
+            (start, !matches!(question_type, RecordType::ANY | RecordType::CNAME))
+        else {
             return Step::Done(Rcode::NOERROR);
         };
         let mut target = Target {

@@ -26,11 +26,12 @@ use std::sync::Arc;
 use crate::code::RecordType;
 use crate::lower::{LowerName, hash_of_wildcard};
 use crate::name::Name;
-use crate::zone::layout::{HAS_ALIAS, HAS_WILDCARD, NewRrset};
+use crate::zone::layout::{HAS_ALIAS, HAS_DATA, HAS_WILDCARD, NewRrset};
 use crate::zone::{Around, Node, NodeRef, OwnedRrset, Rrset, TTL_SECONDS_MAX, Zone, compile};
 
-/// A set of answers of which one is chosen for each client: replaces the zone's own A and AAAA at
-/// its owners. Other types at these owners stay the zone's.
+/// A set of answers of which some are chosen for each client: replaces the zone's own A and AAAA at
+/// its owners, and the other types that any of its answers has. All else there stays the zone's.
+/// Where an answer is an alias, the owner has nothing else in its zone and is no apex.
 ///
 /// An owner may be new to its zone. It is matched by its exact name; the owner `*.example.com` is
 /// the zone's wildcard and answers wherever that wildcard is expanded.
@@ -46,13 +47,17 @@ pub struct Pool {
     pub answers: Vec<Answer>,
 }
 
-/// The addresses that are given together. An empty family is answered by NODATA.
+/// The records that are given together. A type without a record is answered by NODATA.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Answer {
     /// For A.
     pub ipv4: Vec<Ipv4Addr>,
     /// For AAAA.
     pub ipv6: Vec<Ipv6Addr>,
+    /// What the owner is an alias of, for all types that have no record here.
+    pub alias: Option<Name>,
+    /// The data of records of other types, in wire form without compression.
+    pub others: Vec<(RecordType, Vec<u8>)>,
 }
 
 /// All zones and pool attachments of one generation, immutable. The default has none.
@@ -65,7 +70,7 @@ pub struct Answer {
 ///     name: "www".into(),
 ///     owners: vec!["www.example.com".parse()?],
 ///     ttl_seconds: 30,
-///     answers: vec![Answer { ipv4: vec!["192.0.2.10".parse()?], ipv6: vec![] }],
+///     answers: vec![Answer { ipv4: vec!["192.0.2.10".parse()?], ..Answer::default() }],
 /// };
 /// let zones = Zones::builder().add_zone(zone).add_pool(pool).build()?;
 /// assert_eq!(zones.pool_name(0), Some("www"));
@@ -114,7 +119,11 @@ struct Origins {
 #[derive(Debug)]
 struct CompiledPool {
     name: String,
-    answers: Vec<[Option<OwnedRrset>; 2]>,
+    /// The types that some answer has, beside A and AAAA.
+    types: Vec<RecordType>,
+    has_alias: bool,
+    /// For each answer its records by type: A and AAAA first, if it has them.
+    answers: Vec<Box<[(RecordType, OwnedRrset)]>>,
 }
 
 /// Where the answer to a name is.
@@ -251,16 +260,27 @@ impl Zones {
         self.served(zone).delegation
     }
 
-    /// A pool's answer of one family.
+    /// Whether a pool answers a question for this type at its owners, if only by NODATA.
+    #[inline]
+    pub(crate) fn pool_answers(&self, pool: usize, record_type: RecordType) -> bool {
+        if matches!(record_type, RecordType::A | RecordType::AAAA) {
+            return true;
+        }
+        let Some(pool) = self.pools.get(pool) else { return false };
+        (pool.has_alias && record_type != RecordType::ANY) || pool.types.contains(&record_type)
+    }
+
+    /// The records of one type of a pool's answer.
+    #[inline]
     pub(crate) fn pool_answer(
         &self,
         pool: usize,
         answer: usize,
         record_type: RecordType,
     ) -> Option<Rrset<'_>> {
-        let [ipv4, ipv6] = self.pools.get(pool)?.answers.get(answer)?;
-        let rrset = if record_type == RecordType::A { ipv4 } else { ipv6 };
-        rrset.as_ref().map(OwnedRrset::get)
+        let answer = self.pools.get(pool)?.answers.get(answer)?;
+        let found = answer.iter().find(|(own, _)| *own == record_type);
+        found.map(|(_, rrset)| rrset.get())
     }
 
     #[inline]
@@ -416,6 +436,9 @@ impl Attachments {
                     .ok_or_else(|| refuse(PoolOwnerReason::OutsideEveryZone))?;
                 let zone = zones.get(zone_index).expect("the origins number the zones");
                 check_pool_owner(zone, owner).map_err(&refuse)?;
+                if pool.answers.iter().any(|answer| answer.alias.is_some()) {
+                    check_alias_owner(zone, owner).map_err(&refuse)?;
+                }
                 if let Some((_, other)) = attached.insert(owner.clone(), (zone_index, index)) {
                     let other = pools.get(other).map(|pool| pool.name.clone());
                     let reason = PoolOwnerReason::HasPool(other.unwrap_or_default());
@@ -466,6 +489,12 @@ fn check_pool_owner(zone: &Zone, owner: &Name) -> Result<(), PoolOwnerReason> {
     Ok(())
 }
 
+/// An alias stands alone at its owner (RFC 1034, 3.6.2), and no apex is alone.
+fn check_alias_owner(zone: &Zone, owner: &Name) -> Result<(), PoolOwnerReason> {
+    let has_data = zone.find(owner).is_some_and(|node| node.has(HAS_DATA));
+    if has_data { Err(PoolOwnerReason::AliasBesideData) } else { Ok(()) }
+}
+
 impl CompiledPool {
     fn new(pool: Pool) -> CompiledPool {
         let compile = |record_type, mut data: Vec<Vec<u8>>| {
@@ -478,12 +507,29 @@ impl CompiledPool {
             compile(&mut rrset, record_type, pool.ttl_seconds, bytes, around);
             (!data.is_empty()).then(|| rrset.to_owned())
         };
+        let mut types: Vec<RecordType> = Vec::new();
         let answers = pool.answers.iter().map(|answer| {
-            let ipv4 = answer.ipv4.iter().map(|address| address.octets().to_vec()).collect();
+            let ipv4: Vec<Vec<u8>> =
+                answer.ipv4.iter().map(|address| address.octets().to_vec()).collect();
             let ipv6 = answer.ipv6.iter().map(|address| address.octets().to_vec()).collect();
-            [compile(RecordType::A, ipv4), compile(RecordType::AAAA, ipv6)]
+            let mut data = vec![(RecordType::A, ipv4), (RecordType::AAAA, ipv6)];
+            let alias = answer.alias.iter().map(|alias| (RecordType::CNAME, alias.as_wire()));
+            let others = answer.others.iter().map(|(of, data)| (*of, data.as_slice()));
+            for (record_type, bytes) in alias.chain(others) {
+                match data.iter_mut().find(|(known, _)| *known == record_type) {
+                    Some((_, known)) => known.push(bytes.to_vec()),
+                    None => data.push((record_type, vec![bytes.to_vec()])),
+                }
+                if !types.contains(&record_type) {
+                    types.push(record_type);
+                }
+            }
+            let compiled = data.into_iter();
+            compiled.filter_map(|(of, data)| Some((of, compile(of, data)?))).collect()
         });
-        CompiledPool { answers: answers.collect(), name: pool.name }
+        let answers = answers.collect();
+        let has_alias = types.contains(&RecordType::CNAME);
+        CompiledPool { answers, types, has_alias, name: pool.name }
     }
 }
 
@@ -524,6 +570,8 @@ pub enum PoolOwnerReason {
     Delegated(Name),
     /// This pool has it already.
     HasPool(String),
+    /// The zone has records there, and the pool has an alias.
+    AliasBesideData,
 }
 
 impl fmt::Display for ZonesError {
@@ -546,6 +594,9 @@ impl fmt::Display for ZonesError {
                     PoolOwnerReason::Delegated(cut) => {
                         write!(f, "is delegated at {cut}; a pool answers with authority only")
                     }
+                    PoolOwnerReason::AliasBesideData => f.write_str(
+                        "has records in its zone; a pool with a CNAME needs a name without any",
+                    ),
                     PoolOwnerReason::HasPool(other) => {
                         write!(f, "already has the pool \"{other}\"; one pool is allowed")
                     }

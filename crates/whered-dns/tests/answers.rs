@@ -103,7 +103,7 @@ const DATA: &[Case] = &[
         "HTTPS",
         "svc.example.com",
         RecordType(65),
-        &["svc.example.com. 3600 TYPE65 \\x00\\x01\\x00\\x00\\x01\\x00\\x03\\x02h2"],
+        &["svc.example.com. 3600 HTTPS \\x00\\x01\\x00\\x00\\x01\\x00\\x03\\x02h2"],
     ),
     no_data("NODATA", "mail.example.com", T::AAAA),
     no_data("an empty non-terminal exists", "_udp.example.com", T::A),
@@ -434,10 +434,7 @@ fn silence_for_what_is_no_query() {
     update.pop();
     for bytes in [&[][..], &[0; 11], &response, &update] {
         let mut reply = vec![1];
-        let mut choose = |_: usize, _: &whered_dns::Client| whered_dns::Choice {
-            answer: None,
-            scope_length_bits: 0,
-        };
+        let mut choose = |_: usize, _: &whered_dns::Client| whered_dns::Choice::of(None, 0);
         let outcome = whered_dns::answer(&zones(), bytes, &context, &mut choose, &mut reply);
         assert_eq!((outcome, reply.len()), (Outcome::Silent, 0));
     }
@@ -465,10 +462,7 @@ fn a_version_above_0_is_badvers() {
 fn the_server_id_is_told_to_who_asks() {
     let mut context = whered_dns::Context::new(Transport::Udp, "192.0.2.1".parse().unwrap());
     context.server_id = b"fra1";
-    let mut choose = |_: usize, _: &whered_dns::Client| whered_dns::Choice {
-        answer: None,
-        scope_length_bits: 0,
-    };
+    let mut choose = |_: usize, _: &whered_dns::Client| whered_dns::Choice::of(None, 0);
     let mut reply = Vec::new();
     let query = query("www.example.com", T::A).option(3, b"").build();
     whered_dns::answer(&zones(), &query, &context, &mut choose, &mut reply);

@@ -31,7 +31,7 @@ impl Answers for Told {
 }
 
 fn choose(_: usize, _: &whered_dns::Client) -> Choice {
-    Choice { answer: Some(1), scope_length_bits: 20 }
+    Choice::of(Some(1), 20)
 }
 
 /// The small zones of the tests, and one of 20,000 names of all kinds.

@@ -15,7 +15,7 @@ static ZONES: LazyLock<Zones> = LazyLock::new(harness::zones);
 fn check(query: &[u8], udp_size_max: u16, transport: Transport) {
     let source: IpAddr = "2001:db8::1".parse().unwrap();
     let context = Context { udp_size_max, server_id: b"id", ..Context::new(transport, source) };
-    let mut choose = |_: usize, _: &_| Choice { answer: Some(1), scope_length_bits: 255 };
+    let mut choose = |_: usize, _: &_| Choice::of(Some(1), 255);
     let mut reply = Vec::new();
     let outcome = answer(&ZONES, query, &context, &mut choose, &mut reply);
     if outcome == Outcome::Silent {

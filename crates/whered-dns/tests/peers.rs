@@ -181,7 +181,7 @@ fn our_zones(texts: &[(&str, String)]) -> Zones {
 fn ours(zones: &Zones, query: &[u8]) -> Option<Vec<u8>> {
     let mut context = Context::new(Transport::Udp, "127.0.0.1".parse().unwrap());
     (context.server_id, context.version) = (peers::SERVER_ID, peers::VERSION);
-    let mut choose = |_: usize, _: &_| whered_dns::Choice { answer: None, scope_length_bits: 0 };
+    let mut choose = |_: usize, _: &_| whered_dns::Choice::of(None, 0);
     let mut reply = Vec::new();
     answer(zones, query, &context, &mut choose, &mut reply);
     (!reply.is_empty()).then_some(reply)

@@ -29,7 +29,7 @@ fn a_pool_replaces_the_addresses_of_its_owner_and_nothing_else() {
 fn an_empty_family_and_no_choice_are_nodata() {
     let choices = [Some(0), None, Some(99)];
     for answer in choices {
-        let choice = Choice { answer, scope_length_bits: 9 };
+        let choice = Choice::of(answer, 9);
         let query = query(POOL, RecordType::AAAA).client_subnet("192.0.2.0".parse().unwrap(), 24);
         let asked = ask_choosing(&zones(), &query.build(), Transport::Udp, choice).message;
         assert_eq!((asked.rcode(), asked.answers.len()), (Rcode::NOERROR, 0));
@@ -115,11 +115,11 @@ fn a_broken_subnet_is_a_format_error_without_an_echo() {
 }
 
 #[test]
-fn the_scope_keeps_to_its_family() {
+fn the_scope_is_not_longer_than_what_was_told() {
     let query = query(POOL, RecordType::A).client_subnet("192.0.2.0".parse().unwrap(), 24).build();
-    let choice = Choice { answer: Some(0), scope_length_bits: 200 };
+    let choice = Choice::of(Some(0), 200);
     let message = ask_choosing(&zones(), &query, Transport::Udp, choice).message;
-    assert_eq!(message.client_subnet().unwrap().scope_length_bits, 32);
+    assert_eq!(message.client_subnet().unwrap().scope_length_bits, 24);
 }
 
 #[test]
@@ -145,4 +145,93 @@ fn a_pool_that_cannot_answer_is_an_error_that_names_the_owner() {
         twice,
         "pool \"p\": the owner POOL.example.com. already has the pool \"p\"; one pool is allowed"
     );
+}
+
+/// A pool whose answers are of many kinds, at a name that the zone does not have and at one it has.
+fn kinds(owners: &[&str]) -> Result<Zones, ZonesError> {
+    let text = include_str!("data/example.com.zone");
+    let kinds = whered_dns::Pool {
+        name: "kinds".into(),
+        owners: owners.iter().map(|owner| name(owner)).collect(),
+        ttl_seconds: 30,
+        answers: vec![
+            whered_dns::Answer {
+                ipv4: vec!["198.51.100.1".parse().unwrap()],
+                others: vec![
+                    (RecordType::TXT, b"\x03one".to_vec()),
+                    (RecordType::HTTPS, vec![0, 1, 0, 0, 1, 0, 3, 2, b'h', b'2']),
+                ],
+                ..Default::default()
+            },
+            whered_dns::Answer { alias: Some(name("www.example.com")), ..Default::default() },
+            whered_dns::Answer {
+                ipv4: vec!["198.51.100.9".parse().unwrap()],
+                ..Default::default()
+            },
+        ],
+    };
+    Zones::builder().add_zone(zone("example.com", text)).add_pool(kinds).build()
+}
+
+#[test]
+fn a_pool_answers_texts_services_and_aliases() {
+    let zones = kinds(&["kinds.example.com"]).unwrap();
+    let ask = |record_type, choice| {
+        let query = query("kinds.example.com", record_type).build();
+        ask_choosing(&zones, &query, Transport::Udp, choice).message
+    };
+    let (first, alias, last) =
+        (Choice::of(Some(0), 0), Choice::of(Some(1), 0), Choice::of(Some(2), 0));
+    let text = ask(RecordType::TXT, first);
+    assert_eq!(lines(&text.answers), ["kinds.example.com. 30 TXT \\x03one"]);
+    assert_eq!(ask(RecordType::HTTPS, first).answers[0].data.len(), 10);
+    let none = ask(RecordType::TXT, last);
+    assert_eq!((none.answers.len(), none.authorities.len()), (0, 1), "this answer has no text");
+    let followed = ask(RecordType::A, alias);
+    assert!(followed.answers.len() > 1 && followed.is_authoritative(), "{:?}", followed.answers);
+    assert_eq!(followed.answers[0].record_type, RecordType::CNAME);
+    for record_type in [RecordType::CNAME, RecordType::MX] {
+        let message = ask(record_type, alias);
+        assert_eq!(message.answers[0].record_type, RecordType::CNAME);
+        assert_eq!(ask(record_type, first).answers.len(), 0);
+    }
+    assert_eq!(ask(RecordType::CNAME, alias).answers.len(), 1, "who asks for the alias has it");
+}
+
+#[test]
+fn several_answers_are_given_together_in_their_order() {
+    let zones = kinds(&["kinds.example.com"]).unwrap();
+    let mut choice = Choice::of(Some(2), 0);
+    choice.push(0);
+    choice.push(1);
+    let query = query("kinds.example.com", RecordType::A).build();
+    let message = ask_choosing(&zones, &query, Transport::Udp, choice).message;
+    let last_octets: Vec<u8> = message.answers.iter().map(|record| record.data[3]).collect();
+    assert_eq!(last_octets, [9, 1], "an alias beside others is left out");
+}
+
+#[test]
+fn a_pool_may_refuse_or_keep_silent() {
+    let ask = |verdict| {
+        let choice = Choice::verdict(verdict, 0);
+        let context = whered_dns::Context::new(Transport::Udp, "192.0.2.1".parse().unwrap());
+        let mut reply = Vec::new();
+        let query = query(POOL, RecordType::A).build();
+        let mut choose = |_: usize, _: &Client| choice;
+        whered_dns::answer(&zones(), &query, &context, &mut choose, &mut reply);
+        reply.get(3).map(|flags| flags & 15)
+    };
+    assert_eq!(ask(whered_dns::ChoiceVerdict::Refuse), Some(5));
+    assert_eq!(ask(whered_dns::ChoiceVerdict::Drop), None);
+}
+
+#[test]
+fn an_alias_is_alone_at_its_owner() {
+    for owner in ["example.com", "www.example.com"] {
+        let error = kinds(&[owner]).unwrap_err();
+        assert!(matches!(
+            error,
+            ZonesError::PoolOwner { reason: PoolOwnerReason::AliasBesideData, .. }
+        ));
+    }
 }

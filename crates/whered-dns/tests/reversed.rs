@@ -56,7 +56,7 @@ fn zones() -> Zones {
         .unwrap()
 }
 
-const NO_CHOICE: Choice = Choice { answer: None, scope_length_bits: 0 };
+const NO_CHOICE: Choice = Choice::of(None, 0);
 
 /// Asks alone and in a batch, which must be the same.
 fn ask(text: &str, record_type: RecordType) -> Message {

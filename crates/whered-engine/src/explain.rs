@@ -13,9 +13,10 @@ use crate::databases::NamedDatabase;
 use crate::engine::Engine;
 use crate::error::ExplainError;
 use crate::generation::Generation;
+use crate::steering::Outcome;
 
 /// Every key of an explanation, in the order that it is shown in.
-const KEYS: [&str; 10] = [
+const KEYS: [&str; 11] = [
     "question",
     "generation",
     "database",
@@ -23,6 +24,7 @@ const KEYS: [&str; 10] = [
     "record",
     "set_entry",
     "rule",
+    "map",
     "candidates",
     "choice",
     "scope_length_bits",
@@ -121,41 +123,70 @@ impl Engine {
     pub fn explain_steer(&self, pool: &str, client: &Client) -> Result<Value, ExplainError> {
         let generation = self.generation();
         let index = generation
-            .pool_index(pool)
+            .pool_called(pool)
             .ok_or_else(|| ExplainError::NoSuch { what: "pool", name: pool.to_owned() })?;
         let question = json!({
             "job": "steer",
-            "pool": pool,
+            "pool": generation.pools()[index].name,
             "address": client.address.to_string(),
             "prefix_length_bits": client.prefix_length_bits,
             "from_client_subnet": client.from_ecs,
         });
         let mut reasons = Reasons::new(question, Some(&generation));
-        let steering = generation.steering(index);
-        let mut place = None;
+        let (steering, live) = (generation.steering(index), self.live());
         if let Some(source) = steering.source() {
             // To steering an address whose family the database does not have is at no known place.
-            let record = match source.database().root(client.address.is_ipv4()) {
-                Some(_) => reasons.record(source, client.address)?,
-                None => {
-                    reasons.database(source);
-                    None
-                }
-            };
-            place = record.and_then(|record| steering.place_of(source.database(), record));
+            match source.database().root(client.address.is_ipv4()) {
+                Some(_) => drop(reasons.record(source, client.address)?),
+                None => reasons.database(source),
+            }
         }
+        let reason = steering.explain(client.address, &live);
         let sites = &generation.pools()[index].sites;
-        let candidates = steering.candidates(place).into_iter().map(|found| {
+        if let Some((set, prefix, value)) = reason.trace.set_entry {
+            reasons.set("set_entry", json!({ "set": set, "prefix": prefix, "value": value }));
+        }
+        let mut rules = reason.trace.rules.into_iter().map(|asked| {
+            json!({
+                "ruleset": asked.ruleset,
+                "verdict": asked.verdict,
+                "number": asked.number,
+                "origin": asked.origin,
+            })
+        });
+        reasons.set("rule", rules.next_back().unwrap_or_default());
+        let map = reason.trace.maps.into_iter().next_back();
+        let map = map.map(|(map, list)| json!({ "map": map, "list": list }));
+        reasons.set("map", map.unwrap_or_default());
+        let candidates = reason.candidates.iter().map(|found| {
             let site = &sites[found.site];
-            let mut shown =
-                candidate(&site.name, site.place, found.distance_meters, Some(site.healthy));
+            let healthy = Some(site.is_up());
+            let mut shown = candidate(&site.name, found.place, found.distance_meters, healthy);
             shown["eligible"] = json!(found.eligible);
             shown
         });
         reasons.set("candidates", candidates.collect());
-        let choice = generation.steer(index, client);
-        reasons.set("choice", json!(choice.answer.map(|site| sites[site].name.as_str())));
-        reasons.set("scope_length_bits", json!(choice.scope_length_bits));
+        let names = |list: &[u16]| -> Vec<&str> {
+            list.iter().map(|site| sites[usize::from(*site)].name.as_str()).collect()
+        };
+        let choice = match &reason.outcome {
+            Outcome::Drop => json!({ "verdict": "drop" }),
+            Outcome::Refuse => json!({ "verdict": "refuse" }),
+            Outcome::Sites(list) if reason.is_weighted => {
+                let shares = list.iter().zip(reason.shares);
+                let shares = shares.map(|(site, share)| {
+                    json!({ "name": sites[usize::from(*site)].name, "share": share })
+                });
+                shares.collect()
+            }
+            Outcome::Sites(list) => match names(list)[..] {
+                [] => Value::Null,
+                [name] => json!(name),
+                ref names => json!(names),
+            },
+        };
+        reasons.set("choice", choice);
+        reasons.set("scope_length_bits", json!(reason.scope_length_bits));
         Ok(reasons.finish())
     }
 }

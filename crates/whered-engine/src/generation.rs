@@ -19,7 +19,7 @@ use crate::pool::{Pool, Site};
 use crate::reversed::ReversedSource;
 use crate::rulesets::{NamedRuleset, Numbered, ReadFile, RulesOptions, Surroundings};
 use crate::setup::{Loaded, Setup};
-use crate::steering::Steering;
+use crate::steering::{Around, Live, Steering};
 
 /// Databases, zones and pools of one moment.
 pub struct Generation {
@@ -90,7 +90,7 @@ impl Generation {
         let answers_differ = answers(&pool) != answers(&self.pools[index]);
         let mut next = self.next();
         next.pools[index] = Arc::new(pool);
-        next.steering[index] = self.new_steering(&next.pools[index]);
+        next.steering[index] = next.new_steering(&next.pools[index]);
         if answers_differ {
             next.zones = Arc::new(build_zones(&next.zone_list, &next.reversed, &next.pools)?);
         }
@@ -106,7 +106,7 @@ impl Generation {
             let is_as_before = pool.sites.iter().map(|site| site.healthy).eq(old);
             next.pools[index] = Arc::new(pool);
             if !is_as_before {
-                next.steering[index] = self.new_steering(&next.pools[index]);
+                next.steering[index] = next.new_steering(&next.pools[index]);
             }
         }
         next
@@ -129,7 +129,13 @@ impl Generation {
             }
             (None, None) => {}
         }
-        Generation { rulesets, resting, ..self.next() }
+        let mut next = Generation { rulesets, resting, ..self.next() };
+        for index in 0..next.steering.len() {
+            if next.steering[index].asks_ruleset(name) {
+                next.steering[index] = next.new_steering(&next.pools[index]);
+            }
+        }
+        next
     }
 
     /// The next generation after one database was loaded again; rulesets that ask for places
@@ -152,10 +158,9 @@ impl Generation {
             named.compile_again(&generation.surroundings(named.options())).map(Arc::new)
         };
         generation.rulesets = self.rulesets.iter().map(compile).collect::<Result<_, _>>()?;
-        if self.place_database == Some(index) {
-            generation.steering =
-                generation.pools.iter().map(|pool| generation.new_steering(pool)).collect();
-        }
+        // A map or a ruleset may ask any database.
+        generation.steering =
+            generation.pools.iter().map(|pool| generation.new_steering(pool)).collect();
         Ok(generation)
     }
 
@@ -251,16 +256,24 @@ impl Generation {
         Surroundings { databases: &self.databases, default: self.place_database, options }
     }
 
+    /// The index of the pool of this name, or of the one that answers at this domain name.
+    pub fn pool_called(&self, name: &str) -> Option<usize> {
+        let folded = |name: &str| name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase();
+        let owns = |pool: &Arc<Pool>| pool.owners.iter().any(|owner| folded(owner) == folded(name));
+        self.pool_index(name).or_else(|| self.pools.iter().position(owns))
+    }
+
     pub(crate) fn pool_index(&self, name: &str) -> Option<usize> {
         self.pools.iter().position(|pool| pool.name == name)
     }
 
-    /// Chooses the site for a client and says how many of its leading address bits decided.
+    /// Chooses the sites for a client and says how many of its leading address bits decided.
     ///
     /// # Panics
     /// When there is no pool of that index.
-    pub fn steer(&self, pool_index: usize, client: &Client) -> Choice {
-        self.steering[pool_index].steer(client)
+    #[inline]
+    pub fn steer(&self, pool_index: usize, client: &Client, live: &Live<'_>) -> Choice {
+        self.steering[pool_index].steer(client, live)
     }
 
     pub(crate) fn steering(&self, pool_index: usize) -> &Steering {
@@ -268,7 +281,12 @@ impl Generation {
     }
 
     fn new_steering(&self, pool: &Arc<Pool>) -> Arc<Steering> {
-        Arc::new(Steering::new(Arc::clone(pool), self.default_database().cloned()))
+        let around = Around {
+            databases: &self.databases,
+            default: self.default_database(),
+            rulesets: &self.rulesets,
+        };
+        Arc::new(Steering::new(Arc::clone(pool), &around))
     }
 }
 
@@ -382,7 +400,11 @@ fn build_zones(
 /// What DNS says for each site of a pool.
 fn answers(pool: &Pool) -> Vec<Answer> {
     let of_site = |site: &Site| {
-        let mut answer = Answer::default();
+        let mut answer = Answer {
+            alias: site.details.alias.clone(),
+            others: site.details.records.clone(),
+            ..Answer::default()
+        };
         for address in &site.addresses {
             match address {
                 std::net::IpAddr::V4(v4) => answer.ipv4.push(*v4),

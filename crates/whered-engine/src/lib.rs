@@ -97,6 +97,7 @@ pub use rulesets::{
 };
 pub use setup::{Setup, ZoneSource};
 pub use site_health::{HealthOverride, ProbeResult, Probed, SiteHealth};
+pub use steering::Live;
 
 pub use whered_geo as geo;
 pub use whered_ip as ip;

@@ -67,7 +67,7 @@ fn ask(engine: &Engine, query: &[u8]) -> Message {
         synthesise: live.as_ref().map(|live| live as &dyn Synthesise),
         ..Context::new(Transport::Udp, Ipv4Addr::LOCALHOST.into())
     };
-    let mut choose = |_, _: &_| Choice { answer: None, scope_length_bits: 0 };
+    let mut choose = |_, _: &_| Choice::of(None, 0);
     let mut reply = Vec::new();
     whered_dns::answer(generation.zones(), query, &context, &mut choose, &mut reply);
     Message::read(&reply).expect("a reply")

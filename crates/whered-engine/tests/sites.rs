@@ -70,9 +70,9 @@ fn choose(engine: &Engine, address: IpAddr) -> (Option<String>, u8) {
         prefix_length_bits: if address.is_ipv4() { 32 } else { 128 },
         from_ecs: true,
     };
-    let choice = generation.steer(0, &client);
+    let choice = generation.steer(0, &client, &engine.live());
     (
-        choice.answer.map(|site| generation.pools()[0].sites[site].name.clone()),
+        choice.first().map(|site| generation.pools()[0].sites[site].name.clone()),
         choice.scope_length_bits,
     )
 }

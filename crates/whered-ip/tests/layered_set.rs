@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use proptest::prelude::*;
-use whered_ip::{Block, LayeredSet, MemberList, PrefixMatch};
+use whered_ip::{Block, LayeredSet, MemberList, Prefix, PrefixMatch};
 
 mod support;
 
@@ -75,6 +75,23 @@ fn compare(set: &LayeredSet, naive: &Naive, addresses: &[IpAddr], now_millis: u6
         assert_eq!(set.iter_after(after, now_millis).collect::<Vec<_>>(), behind, "{after}");
         let exact = live.iter().find(|found| found.block == after).copied();
         assert_eq!(set.get(after, now_millis), exact);
+    }
+    let folded = set.fold(0);
+    let wider = |prefix: Prefix| {
+        let lengths = prefix.length_bits().saturating_sub(2)..=prefix.length_bits();
+        lengths.map(move |length| Prefix::new(prefix.address(), length).expect("a shorter one"))
+    };
+    for prefix in naive.keys().flat_map(Block::prefixes).flat_map(wider) {
+        let all = Block::from(prefix);
+        let cuts = |block: &Block| {
+            let overlaps = block.contains(all.first()) || all.contains(block.first());
+            overlaps && !block.covers(&all)
+        };
+        if set.is_uniform(prefix) {
+            assert!(!live.iter().any(|found| cuts(&found.block)), "{prefix}");
+        }
+        // What has gone may still be seen there, but not after it was folded away.
+        assert_eq!(folded.is_uniform(prefix), !naive.keys().any(cuts), "{prefix}");
     }
     let mut addresses = addresses.to_vec();
     addresses.extend(naive.keys().flat_map(|block| [block.first(), block.last()]));

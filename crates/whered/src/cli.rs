@@ -14,6 +14,7 @@ pub(crate) use crate::rules::flags::{
     MatchArguments, RulesCheckArguments, RulesCommand, RulesConvertArguments,
     RulesExplainArguments, RulesTestArguments,
 };
+pub(crate) use crate::steer::SteerCommand;
 pub(crate) use crate::sync::SyncArguments;
 pub(crate) use crate::zone::flags::ZoneCommand;
 
@@ -44,6 +45,9 @@ pub(crate) enum Command {
     /// Check, test, explain and convert packet rules
     #[command(subcommand)]
     Rules(RulesCommand),
+    /// Say why clients of a pool are sent where they are
+    #[command(subcommand)]
+    Steer(SteerCommand),
     /// Check DNS zones
     #[command(subcommand)]
     Zone(ZoneCommand),

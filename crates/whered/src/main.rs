@@ -20,6 +20,7 @@ mod lookup;
 mod outcome;
 mod rules;
 mod serve;
+mod steer;
 mod sync;
 mod unpack;
 mod zone;
@@ -29,7 +30,9 @@ use std::process::ExitCode;
 use clap::Parser;
 use clap::error::ErrorKind;
 
-use crate::cli::{BenchCommand, Cli, Command, DbCommand, ImportCommand, RulesCommand, ZoneCommand};
+use crate::cli::{
+    BenchCommand, Cli, Command, DbCommand, ImportCommand, RulesCommand, SteerCommand, ZoneCommand,
+};
 use crate::outcome::{Failure, Outcome};
 
 #[global_allocator]
@@ -48,6 +51,7 @@ fn main() -> ExitCode {
         Command::Rules(RulesCommand::Test(arguments)) => rules::test(&arguments),
         Command::Rules(RulesCommand::Explain(arguments)) => rules::explain(&arguments),
         Command::Rules(RulesCommand::Convert(arguments)) => rules::convert(&arguments),
+        Command::Steer(SteerCommand::Explain(arguments)) => steer::explain(&arguments),
         Command::Zone(ZoneCommand::Check(arguments)) => zone::check(&arguments),
         Command::Zone(ZoneCommand::ConvertGdnsd(arguments)) => zone::convert_gdnsd(&arguments),
         Command::Match(arguments) => rules::find(&arguments),

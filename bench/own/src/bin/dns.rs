@@ -132,7 +132,7 @@ impl Answers for Rooms {
 }
 
 fn choose(_: usize, _: &Client) -> Choice {
-    Choice { answer: None, scope_length_bits: 0 }
+    Choice::of(None, 0)
 }
 
 fn in_batches(zones: &Zones, queries: &Queries, mut told: impl FnMut(usize, &[u8])) {

@@ -295,7 +295,7 @@ fn zones(shape: Shape) -> Result<Zones, String> {
 /// Nanoseconds a question.
 fn answer_all(zones: &Zones, queries: &Queries) -> Result<f64, String> {
     let context = Context::new(Transport::Udp, Ipv4Addr::LOCALHOST.into());
-    let mut choose = |_, _: &_| Choice { answer: None, scope_length_bits: 0 };
+    let mut choose = |_, _: &_| Choice::of(None, 0);
     let (mut reply, mut workspace) = (Vec::with_capacity(1500), Workspace::new());
     let mut out = Discarded { rooms: vec![[0; 1280]; ROUND], reply_bytes: 0 };
     let source = context.source;

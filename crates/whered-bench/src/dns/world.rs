@@ -292,7 +292,7 @@ mod tests {
         let zone = Zone::from_master_file(&origin, text.as_bytes(), &mut include).unwrap();
         let zones = Zones::builder().add_zone(zone).build().unwrap();
         let context = Context::new(Transport::Udp, "192.0.2.9".parse().unwrap());
-        let mut choose = |_, _: &_| Choice { answer: None, scope_length_bits: 0 };
+        let mut choose = |_, _: &_| Choice::of(None, 0);
         let mut reply = Vec::new();
         for mix in Mix::ALL {
             let queries = Queries::new(shape, mix, 5000, 7);

@@ -21,10 +21,11 @@ pub fn zone(origin: &str, text: &str) -> Zone {
 
 pub fn pool(pool_name: &str, owners: &[&str]) -> Pool {
     let answers = vec![
-        Answer { ipv4: vec!["198.51.100.1".parse().unwrap()], ipv6: vec![] },
+        Answer { ipv4: vec!["198.51.100.1".parse().unwrap()], ..Answer::default() },
         Answer {
             ipv4: vec!["198.51.100.2".parse().unwrap(), "198.51.100.3".parse().unwrap()],
             ipv6: vec!["2001:db8:2::1".parse().unwrap()],
+            ..Answer::default()
         },
     ];
     let owners = owners.iter().map(|owner| name(owner)).collect();
@@ -52,7 +53,7 @@ pub struct Asked {
 
 /// Asks with a chooser that takes answer 1 with scope 20.
 pub fn ask(zones: &Zones, query: &[u8], transport: Transport) -> Asked {
-    ask_choosing(zones, query, transport, Choice { answer: Some(1), scope_length_bits: 20 })
+    ask_choosing(zones, query, transport, Choice::of(Some(1), 20))
 }
 
 pub fn ask_choosing(zones: &Zones, query: &[u8], transport: Transport, choice: Choice) -> Asked {

@@ -86,6 +86,17 @@ impl PrefixSets {
         Some(self.sets.load().get(set)?.version())
     }
 
+    /// Whether a set is still at this version; `None`: whether there is none.
+    #[inline]
+    pub(crate) fn is_at(&self, set: &str, version: Option<&Arc<LayeredSet>>) -> bool {
+        let sets = self.sets.load();
+        match (sets.get(set), version) {
+            (Some(set), Some(version)) => Arc::ptr_eq(&set.current(), version),
+            (None, None) => true,
+            _ => false,
+        }
+    }
+
     /// What a set is made of and when it was folded.
     pub fn info(&self, set: &str) -> Option<SetInfo> {
         Some(self.sets.load().get(set)?.info(clock::now_millis()))

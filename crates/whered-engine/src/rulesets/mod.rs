@@ -20,6 +20,7 @@ pub(crate) mod counters;
 mod files;
 pub(crate) mod kept;
 mod places;
+mod sources;
 pub(crate) mod tend;
 
 use std::cell::OnceCell;
@@ -47,6 +48,7 @@ use places::DatabasePlaces;
 use tend::Tended;
 
 pub use commands::SetRules;
+pub(crate) use sources::SourceInputs;
 
 /// How long a good plan may take to be found before the ruleset serves.
 const PLAN_TIME: Duration = Duration::from_millis(500);
@@ -215,6 +217,12 @@ impl NamedRuleset {
     /// The ruleset as it is now.
     pub fn edition(&self) -> Arc<Edition> {
         self.edition.load_full()
+    }
+
+    /// Whether this is the ruleset as it is now.
+    #[inline]
+    pub(crate) fn is_at(&self, edition: &Arc<Edition>) -> bool {
+        Arc::ptr_eq(&self.edition.load(), edition)
     }
 
     /// Which rule a packet meets; counted, with so many bytes.

@@ -138,6 +138,13 @@ impl DatabasePlaces<'_> {
         found.is_some_and(|record| asked.holds(record).unwrap_or(false))
     }
 
+    /// The database that a predicate is about.
+    pub(crate) fn database_of(&self, predicate: &Predicate) -> Option<Arc<NamedDatabase>> {
+        let asked = self.asked(predicate).ok()?;
+        let found = self.databases.iter().find(|named| std::ptr::eq(&***named, asked.named));
+        found.map(Arc::clone)
+    }
+
     /// Whether a predicate can be asked at all.
     pub(super) fn check(&self, predicate: &Predicate) -> Result<(), String> {
         self.asked(predicate).map(drop)

@@ -23,7 +23,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::members::{Attribute, MemberList};
 use crate::simd::prefetch;
-use crate::{Block, CompiledSet, PrefixMatch};
+use crate::{Block, CompiledSet, Prefix, PrefixMatch};
 
 /// There is no outer prefix.
 const NONE: u32 = u32::MAX;
@@ -217,6 +217,17 @@ impl Base {
         self.compiled.lookup(address).map(|answer| answer as usize - 1)
     }
 
+    /// Whether a member, live or not, begins or ends within the prefix.
+    pub(super) fn has_inside(&self, prefix: Prefix) -> bool {
+        let hosts = u128::MAX.checked_shr(u32::from(prefix.length_bits())).unwrap_or(0);
+        let first = leading_bits(prefix.address());
+        let last = first | hosts;
+        match prefix.address() {
+            IpAddr::V4(_) => self.ipv4.has_inside((first >> 96) as u32, (last >> 96) as u32),
+            IpAddr::V6(_) => self.ipv6.has_inside(first, last),
+        }
+    }
+
     /// All members that hold the address, live or not, in no order.
     pub(super) fn holding(&self, address: IpAddr, mut each: impl FnMut(usize)) {
         match address {
@@ -264,6 +275,20 @@ impl<N: Bits> Family<N> {
     fn place_after(&self, first: N, last: N) -> usize {
         // The larger of blocks that begin together come first.
         self.ends.partition_point(|end| end.0 < first || end.0 == first && end.1 >= last)
+    }
+
+    /// Whether a member begins or ends between the ends of a prefix.
+    fn has_inside(&self, first: N, last: N) -> bool {
+        let from = self.ends.partition_point(|end| end.0 < first);
+        let begins = self.ends[from..].iter().take_while(|end| end.0 <= last);
+        // Those that begin with the prefix and reach its end hold all of it.
+        if begins.into_iter().any(|end| end.0 != first || end.1 < last) {
+            return true;
+        }
+        // Of those that begin before it, only ranges can end within.
+        let mut ends = false;
+        self.ranges.holding(first, &self.ends, &mut |place| ends |= self.ends[place].1 < last);
+        ends
     }
 
     fn holding(&self, address: N, mut each: impl FnMut(usize)) {

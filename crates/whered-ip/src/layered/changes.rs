@@ -192,6 +192,27 @@ impl Changes {
         }
     }
 
+    /// Whether a block that has changed begins or ends within the prefix.
+    pub(super) fn has_inside(&self, prefix: Prefix) -> bool {
+        let root = if prefix.is_ipv4() { &self.ipv4 } else { &self.ipv6 };
+        let (bits, length) = (leading_bits(prefix.address()), prefix.length_bits());
+        let mut at = root.as_deref();
+        while let Some(node) = at {
+            if node.length > length {
+                // Whatever it has, or has below it, is smaller than the prefix.
+                return leading(node.bits, length) == bits;
+            }
+            if !node.holds(bits) {
+                return false;
+            }
+            if node.length == length {
+                return node.below.iter().any(Option::is_some);
+            }
+            at = node.towards(bits);
+        }
+        false
+    }
+
     /// All changes in the order of blocks.
     pub(super) fn sorted(&self) -> Vec<(Block, &Change)> {
         let mut found = Vec::with_capacity(self.len);

@@ -32,7 +32,7 @@ mod members;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use crate::{AddressRanges, Block, CompiledSet, PrefixMatch};
+use crate::{AddressRanges, Block, CompiledSet, Prefix, PrefixMatch};
 use base::Base;
 use changes::{Change, Changes};
 use members::Attribute;
@@ -214,6 +214,19 @@ impl LayeredSet {
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
         size_of::<Self>() + self.base.memory_bytes() + self.changes.memory_bytes()
+    }
+
+    /// Whether some member has an expiry, so that answers may change without a change of the set.
+    #[must_use]
+    pub fn has_expiries(&self) -> bool {
+        self.base.expiring_len() > 0 || self.changes.has_expiries()
+    }
+
+    /// Whether no member, live or not, begins or ends within the prefix: all its addresses then
+    /// have the same match. Logarithmic in the members.
+    #[must_use]
+    pub fn is_uniform(&self, prefix: Prefix) -> bool {
+        !self.changes.has_inside(prefix) && !self.base.has_inside(prefix)
     }
 
     /// What this very block carries, live or not.

@@ -173,3 +173,21 @@ fn what_cannot_be_meant_is_refused() {
         "{https}"
     );
 }
+
+#[test]
+fn the_examples_of_the_guide_are_read() {
+    let around = FILE.split("[[map]]").next().unwrap();
+    let page = include_str!("../../../../docs/steering.md");
+    let mut count = 0;
+    for block in page.split("```toml\n").skip(1) {
+        let example = block.split("```").next().unwrap();
+        let text = if example.contains("[[zone]]") {
+            example.to_owned()
+        } else {
+            format!("{around}{example}")
+        };
+        Config::from_toml(&text, Path::new("edge.toml")).unwrap_or_else(|error| panic!("{error}"));
+        count += 1;
+    }
+    assert_eq!(count, 4);
+}

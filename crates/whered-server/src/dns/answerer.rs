@@ -84,6 +84,7 @@ impl Answerer {
         }
         let queries = &queries[..datagrams.len().min(BATCH_SIZE_MAX)];
         let live = shared.engine.live_zones(&generation);
+        let steered = shared.engine.live();
         let context = Context {
             udp_size_max: shared.udp_size,
             server_id: &shared.server_id,
@@ -99,8 +100,8 @@ impl Answerer {
         };
         let (sites, counts) = tallies.parts();
         let mut choose = |pool, client: &Client| {
-            let choice = generation.steer(pool, client);
-            sites.chosen(pool, choice.answer);
+            let choice = generation.steer(pool, client, &steered);
+            sites.chosen(pool, &choice);
             choice
         };
         let log = shared.log.as_ref();
@@ -115,6 +116,7 @@ impl Answerer {
         let generation = shared.engine.generation();
         tallies.follow(&generation);
         let live = shared.engine.live_zones(&generation);
+        let steered = shared.engine.live();
         let context = Context {
             server_id: &shared.server_id,
             version: &shared.version,
@@ -125,8 +127,8 @@ impl Answerer {
         };
         let (sites, counts) = tallies.parts();
         let mut choose = |pool, client: &Client| {
-            let choice = generation.steer(pool, client);
-            sites.chosen(pool, choice.answer);
+            let choice = generation.steer(pool, client, &steered);
+            sites.chosen(pool, &choice);
             choice
         };
         let outcome = whered_dns::answer(generation.zones(), query, &context, &mut choose, reply);

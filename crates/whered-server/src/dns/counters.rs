@@ -18,7 +18,7 @@ use std::net::UdpSocket;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use whered_dns::Outcome;
+use whered_dns::{Choice, Outcome};
 use whered_engine::Generation;
 
 use super::udp;
@@ -142,12 +142,14 @@ impl Tallies {
 }
 
 impl Sites {
-    /// A pool has chosen an answer, which is a site's.
+    /// A pool has chosen answers, which are sites'.
     #[inline]
-    pub(super) fn chosen(&self, pool: usize, answer: Option<usize>) {
+    pub(super) fn chosen(&self, pool: usize, choice: &Choice) {
         let Some(sites) = self.0.get(pool) else { return };
         let last = sites.len() - 1;
-        sites[answer.unwrap_or(last).min(last)].add(1);
+        let mut answers = choice.answers();
+        sites[answers.next().unwrap_or(last).min(last)].add(1);
+        answers.for_each(|answer| sites[answer.min(last)].add(1));
     }
 }
 

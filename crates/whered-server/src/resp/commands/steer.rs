@@ -94,7 +94,7 @@ pub(super) const COMMANDS: &[Command] = &[
         arity: -3,
         flags: &[Flag::ReadOnly, Flag::Fast],
         syntax: "pool address [EXPLAIN]",
-        summary: "Gives the site that a client is sent to",
+        summary: "Gives the site that a client of a pool, or of a name that one answers at, is sent to",
         action: Action::Run(steer),
         ..SITE
     },
@@ -195,7 +195,7 @@ fn steer(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
     }
     let generation = session.engine().generation();
     let pool_name = name(args.at(1))?;
-    let index = generation.pools().iter().position(|pool| pool.name == pool_name);
+    let index = generation.pool_called(pool_name);
     let index = index.ok_or_else(|| no_such("pool", pool_name))?;
     let address = address(args.at(2))?;
     let prefix_length_bits = if address.is_ipv4() { 32 } else { 128 };
@@ -206,10 +206,18 @@ fn steer(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
         reply.bulk(reasons.to_string().as_bytes());
         return Ok(());
     }
-    let chosen = generation.steer(index, &client).answer;
-    match chosen.and_then(|site| generation.pools()[index].sites.get(site)) {
-        Some(site) => reply.bulk(site.name.as_bytes()),
-        None => reply.null(),
+    let chosen = generation.steer(index, &client, &session.engine().live());
+    let sites = &generation.pools()[index].sites;
+    let names: Vec<&str> =
+        chosen.answers().filter_map(|site| Some(sites.get(site)?.name.as_str())).collect();
+    match names[..] {
+        [] => reply.null(),
+        [name] => reply.bulk(name.as_bytes()),
+        // Only pools of several answers give several.
+        ref names => {
+            reply.array(names.len());
+            names.iter().for_each(|name| reply.bulk(name.as_bytes()));
+        }
     }
     Ok(())
 }

@@ -1,0 +1,302 @@
+//! A pool's policy over one generation, with every name in it resolved.
+//!
+//! Not for: what moves between generations (`view.rs`).
+//!
+//! Invariants: lists hold indexes of the pool's sites, each once, in the order of preference.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use whered_ip::PrefixMap;
+use whered_mmdb::{FieldPath, RecordId};
+
+use super::region::Inputs;
+use crate::databases::NamedDatabase;
+use crate::pool::{MapSource, PolicyStep, Pool};
+use crate::rulesets::NamedRuleset;
+
+/// What a generation gives to its pools.
+pub(crate) struct Around<'a> {
+    pub(crate) databases: &'a [Arc<NamedDatabase>],
+    /// The database that clients' places come from.
+    pub(crate) default: Option<&'a Arc<NamedDatabase>>,
+    pub(crate) rulesets: &'a [Arc<NamedRuleset>],
+}
+
+/// One step, resolved.
+pub(super) enum Step {
+    /// A ruleset by its place in [`Fixed::rulesets`].
+    Rules(usize),
+    Map(Box<CompiledMap>),
+    Healthy,
+    Nearest,
+    Failover(f64),
+}
+
+/// See the head of this file.
+pub(super) struct Fixed {
+    pub(super) pool: Arc<Pool>,
+    pub(super) steps: Vec<Step>,
+    pub(super) rulesets: Vec<Arc<NamedRuleset>>,
+    pub(super) is_weighted: bool,
+    pub(super) asks_for_health: bool,
+    /// The databases that steps but rules ask.
+    pub(super) inputs: Inputs,
+    /// Where the networks of maps begin and end, IPv4 and IPv6.
+    pub(super) bounds: [Vec<u128>; 2],
+    /// Which of the databases has places, if they are asked for.
+    pub(super) places: Option<usize>,
+    /// There are more databases than inputs.
+    is_short_of_inputs: bool,
+    /// The names of sites and groups.
+    pub(super) named: HashMap<String, Box<[u16]>>,
+    pub(super) paths: Paths,
+}
+
+/// The fields that are asked for.
+pub(super) struct Paths {
+    pub(super) latitude: FieldPath,
+    pub(super) longitude: FieldPath,
+    continent: FieldPath,
+    country: FieldPath,
+    subdivision: FieldPath,
+    asn: FieldPath,
+}
+
+/// A map with the pool's sites in its lists.
+pub(super) struct CompiledMap {
+    source: Arc<MapSource>,
+    lists: HashMap<String, Box<[u16]>>,
+    networks: PrefixMap<Box<[u16]>>,
+    asns: HashMap<u32, Box<[u16]>>,
+    default: Option<Box<[u16]>>,
+    database: Option<usize>,
+    asn_database: Option<usize>,
+}
+
+impl Fixed {
+    pub(super) fn new(pool: Arc<Pool>, around: &Around<'_>) -> Fixed {
+        let path = |text: &str| text.parse().expect("a constant path");
+        let mut fixed = Fixed {
+            steps: Vec::new(),
+            rulesets: Vec::new(),
+            is_weighted: pool.policy.contains(&PolicyStep::Weighted),
+            asks_for_health: pool.policy.contains(&PolicyStep::Healthy),
+            inputs: Inputs::default(),
+            bounds: Default::default(),
+            places: None,
+            is_short_of_inputs: false,
+            named: names(&pool),
+            paths: Paths {
+                latitude: path("location.latitude"),
+                longitude: path("location.longitude"),
+                continent: path("continent.code"),
+                country: path("country.iso_code"),
+                subdivision: path("subdivisions.0.iso_code"),
+                asn: path("autonomous_system_number"),
+            },
+            pool,
+        };
+        for step in &Arc::clone(&fixed.pool).policy {
+            fixed.add(step, around);
+        }
+        fixed.bounds.iter_mut().for_each(|bounds| {
+            bounds.sort_unstable();
+            bounds.dedup();
+        });
+        fixed
+    }
+
+    /// Whether something beside the generation has a part in the choice.
+    pub(super) fn is_live(&self) -> bool {
+        let pool = &self.pool;
+        !self.rulesets.is_empty() || pool.overrides.is_some() || pool.sites_from.is_some()
+    }
+
+    /// Whether all databases that are asked are among the inputs.
+    pub(super) fn is_whole(&self) -> bool {
+        !self.is_short_of_inputs
+    }
+
+    fn add(&mut self, step: &PolicyStep, around: &Around<'_>) {
+        match step {
+            PolicyStep::Rules(name) => {
+                let found = around.rulesets.iter().find(|named| named.name == *name);
+                // One that a command has taken away says nothing.
+                if let Some(named) = found {
+                    self.steps.push(Step::Rules(self.rulesets.len()));
+                    self.rulesets.push(Arc::clone(named));
+                }
+            }
+            PolicyStep::Map(source) => {
+                let map = self.compile_map(source, around);
+                self.steps.push(Step::Map(Box::new(map)));
+            }
+            PolicyStep::Healthy => self.steps.push(Step::Healthy),
+            PolicyStep::Nearest => {
+                if let Some(named) = around.default {
+                    self.places = self.inputs.add_database(named);
+                    self.is_short_of_inputs |= self.places.is_none();
+                }
+                self.steps.push(Step::Nearest);
+            }
+            PolicyStep::Failover { threshold } => self.steps.push(Step::Failover(*threshold)),
+            PolicyStep::Weighted => {}
+        }
+    }
+
+    fn compile_map(&mut self, source: &Arc<MapSource>, around: &Around<'_>) -> CompiledMap {
+        let by_name = |name: &String| around.databases.iter().find(|named| named.name == *name);
+        let database = source.database.as_ref().and_then(by_name).or(around.default);
+        let has_numbers = |named: &&Arc<NamedDatabase>| {
+            let kind = &named.metadata().database_type;
+            kind.contains("ASN") || kind.contains("ISP")
+        };
+        let asn_database = source.asn_database.as_ref().and_then(by_name);
+        let asn_database =
+            asn_database.or_else(|| around.databases.iter().find(has_numbers)).or(database);
+        let resolve = |names: &Vec<String>| self.resolve(names);
+        let texts = [&source.subdivisions, &source.countries, &source.continents];
+        let texts = texts.into_iter().zip(["subdivision", "country", "continent"]);
+        let lists: HashMap<_, _> = texts
+            .flat_map(|(lists, what)| {
+                lists.iter().map(move |(key, names)| (format!("{what} {key}"), names))
+            })
+            .map(|(key, names)| (key, resolve(names)))
+            .collect();
+        let asns = source.asns.iter().map(|(number, names)| (*number, resolve(names))).collect();
+        let default = source.default.as_ref().map(resolve);
+        let mut networks = PrefixMap::new();
+        for (prefix, names) in &source.networks {
+            let list = self.resolve(names);
+            networks.insert(*prefix, list);
+            let first = super::region::bits_of(prefix.address());
+            let hosts = u128::MAX.checked_shr(prefix.length_bits().into()).unwrap_or(0);
+            add_bounds(
+                &mut self.bounds[usize::from(!prefix.is_ipv4())],
+                first,
+                first | hosts,
+                prefix.is_ipv4(),
+            );
+        }
+        let mut ask = |named: Option<&Arc<NamedDatabase>>, is_asked: bool| {
+            named.filter(|_| is_asked).and_then(|named| self.inputs.add_database(named))
+        };
+        CompiledMap {
+            database: ask(database, !lists.is_empty()),
+            asn_database: ask(asn_database, !source.asns.is_empty()),
+            source: Arc::clone(source),
+            lists,
+            networks,
+            asns,
+            default,
+        }
+    }
+
+    /// The sites that names of sites and groups mean.
+    fn resolve(&self, names: &[String]) -> Box<[u16]> {
+        let mut list: Vec<u16> = Vec::new();
+        for site in
+            names.iter().filter_map(|name| self.named.get(name)).flat_map(|list| list.iter())
+        {
+            if !list.contains(site) {
+                list.push(*site);
+            }
+        }
+        list.into()
+    }
+}
+
+/// Adds where a piece begins, and where what follows it does, as leading bits.
+pub(super) fn add_bounds(bounds: &mut Vec<u128>, first: u128, last: u128, is_ipv4: bool) {
+    bounds.push(first);
+    // Leading bits of IPv4 are followed by 96 that count for nothing.
+    let last = if is_ipv4 { last | (u128::MAX >> 32) } else { last };
+    bounds.extend(last.checked_add(1));
+}
+
+/// Names of sites and groups with the sites that they mean; a site goes before a group.
+fn names(pool: &Pool) -> HashMap<String, Box<[u16]>> {
+    let mut groups: HashMap<String, Vec<u16>> = HashMap::new();
+    for (site, index) in pool.sites.iter().zip(0..) {
+        groups.entry(site.group().to_owned()).or_default().push(index);
+    }
+    let mut named: HashMap<String, Box<[u16]>> =
+        groups.into_iter().map(|(name, list)| (name, list.into())).collect();
+    for (site, index) in pool.sites.iter().zip(0..) {
+        if site.group() != site.name {
+            named.insert(site.name.clone(), [index].into());
+        }
+    }
+    named
+}
+
+impl CompiledMap {
+    pub(super) fn name(&self) -> &str {
+        &self.source.name
+    }
+
+    /// The lists for a client, the smallest part first, each with what it is for.
+    pub(super) fn lists(
+        &self,
+        inputs: &Inputs,
+        paths: &Paths,
+        address: std::net::IpAddr,
+        records: &dyn Fn(usize) -> Option<RecordId>,
+        mut each: impl FnMut(&dyn Fn() -> String, &[u16]) -> bool,
+    ) {
+        if let Some((prefix, list)) = self.networks.longest_match(address)
+            && each(&|| prefix.to_string(), list)
+        {
+            return;
+        }
+        let number = self.asn_database.and_then(|database| {
+            let number =
+                inputs.databases[database].database().number(records(database)?, &paths.asn);
+            Some(number.ok()?? as u32)
+        });
+        if let Some((number, list)) = number.and_then(|n| Some((n, self.asns.get(&n)?)))
+            && each(&|| format!("AS{number}"), list)
+        {
+            return;
+        }
+        for key in self.keys(inputs, paths, records) {
+            if let Some(list) = self.lists.get(&key)
+                && each(&|| key.clone(), list)
+            {
+                return;
+            }
+        }
+        if let Some(list) = &self.default {
+            each(&|| "the default".to_owned(), list);
+        }
+    }
+
+    /// What a record says of its place: subdivision, country, continent.
+    fn keys(
+        &self,
+        inputs: &Inputs,
+        paths: &Paths,
+        records: &dyn Fn(usize) -> Option<RecordId>,
+    ) -> Vec<String> {
+        let Some(found) = self.database.and_then(|at| Some((at, records(at)?))) else {
+            return Vec::new();
+        };
+        let database = inputs.databases[found.0].database();
+        let text = |path: &FieldPath| {
+            let text = database.text(found.1, path).ok()??;
+            Some(text.to_ascii_uppercase())
+        };
+        let mut keys = Vec::with_capacity(3);
+        if let Some(country) = text(&paths.country) {
+            if !self.source.subdivisions.is_empty()
+                && let Some(part) = text(&paths.subdivision)
+            {
+                keys.push(format!("subdivision {country}-{part}"));
+            }
+            keys.push(format!("country {country}"));
+        }
+        keys.extend(text(&paths.continent).map(|continent| format!("continent {continent}")));
+        keys
+    }
+}

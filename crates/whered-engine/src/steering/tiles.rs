@@ -1,0 +1,317 @@
+//! The choice of every address and its exact scope, found as they are asked for and kept.
+//!
+//! ```text
+//! address ─ upper 16 bits (IPv6: 32) ─> block ─ binary search ─> tile: outcome, scope
+//!                                        │ not there yet: walk the regions below it once
+//!                                        └ too dense to keep: walk from the root, climb
+//! climb: while the other half of the next larger prefix comes to the same, that prefix is the scope
+//! memo:  prefix -> uniform outcome or mixed, so that no part of a tree is walked twice
+//! ```
+//!
+//! Invariants: all addresses of a scope have the outcome that is told with it, and of the next
+//! shorter prefix not all have, unless the walk that would show it was too long: then the scope is
+//! longer than need be for now, and the next question goes on where this one stopped.
+//! At the same time: any number of threads; who fills a block keeps others that ask for it waiting.
+//! Memory: 16 bytes a tile, 0.5 MB for the memo and up to 1 MB for blocks, from the first question on.
+//! Cost: two or three cache lines where a block is there; filling it at most [`FILL_STEPS`] splits.
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
+
+use super::lossy::Lossy;
+use super::region::{Inputs, Region};
+
+/// Splits while a block is filled: some milliseconds.
+const FILL_STEPS: u32 = 16_384;
+/// Splits while one question climbs: some tenths of a millisecond.
+const CLIMB_STEPS: u32 = 2_048;
+/// So many questions are answered without keeping blocks where everything may change at any time.
+const WARM_QUESTIONS: u32 = 256;
+
+const BLOCK_BITS: [u8; 2] = [16, 32];
+const BLOCKS6: usize = 1 << 14;
+const MEMO_SLOTS: usize = 1 << 15;
+/// Parts with fewer splits are not worth a place in the memo.
+const MEMO_STEPS: u32 = 4;
+const SCOPE_UNKNOWN: u8 = u8::MAX;
+/// What the memo says of a prefix that is not uniform.
+const MIXED: u64 = u32::MAX as u64;
+
+/// What all addresses of a region come to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Below {
+    /// Not all the same.
+    Mixed,
+    /// This outcome.
+    All(u32),
+    /// The walk was cut short.
+    Unknown,
+}
+
+/// What comes of a uniform region.
+pub(super) type Judge<'a> = dyn Fn(&Region) -> u32 + 'a;
+
+/// See the head of this file.
+pub(super) struct Tiles {
+    inputs: Inputs,
+    keeping: Keeping,
+    /// The outcome of all addresses where nothing tells them apart.
+    constant: OnceLock<u32>,
+    questions: AtomicU32,
+    blocks: [OnceLock<Box<[OnceLock<Block>]>>; 2],
+    memo: OnceLock<Lossy>,
+}
+
+/// All of one /16, or /32 of IPv6.
+struct Block {
+    /// Its leading bits.
+    bits: u128,
+    form: Form,
+}
+
+enum Form {
+    /// One outcome, with a scope that may be shorter than the block.
+    Uniform { outcome: u32, scope: AtomicU8 },
+    /// Tiles in order; the first begins with the block.
+    Tiles(Box<[Tile]>),
+    /// More than are kept.
+    Dense,
+}
+
+#[derive(Clone, Copy)]
+struct Tile {
+    /// The 64 bits behind those of the block.
+    start: u64,
+    outcome: u32,
+    scope: u8,
+}
+
+/// What may be kept of what was found.
+#[derive(Clone, Copy)]
+pub(super) struct Keeping {
+    /// Blocks are kept from the first question on.
+    pub(super) is_steady: bool,
+    /// Nothing is kept: answers depend on the time.
+    pub(super) is_volatile: bool,
+    /// The inputs are all that decides; otherwise an answer is good for its address alone.
+    pub(super) is_whole: bool,
+}
+
+impl Tiles {
+    pub(super) fn new(inputs: Inputs, keeping: Keeping) -> Tiles {
+        Tiles {
+            inputs,
+            keeping,
+            constant: OnceLock::new(),
+            questions: AtomicU32::new(0),
+            blocks: Default::default(),
+            memo: OnceLock::new(),
+        }
+    }
+
+    pub(super) fn inputs(&self) -> &Inputs {
+        &self.inputs
+    }
+
+    /// The outcome for an address, and its scope.
+    #[inline]
+    pub(super) fn find(&self, bits: u128, is_ipv4: bool, judge: &Judge<'_>) -> (u32, u8) {
+        let family = usize::from(!is_ipv4);
+        if !self.keeping.is_whole || self.inputs.is_empty() {
+            return self.find_plain(bits, is_ipv4, judge);
+        }
+        if let Some(block) = self.block(family, bits, judge) {
+            let length = u32::from(BLOCK_BITS[family]);
+            match &block.form {
+                Form::Tiles(tiles) => {
+                    let at = (bits << length >> 64) as u64;
+                    let next = tiles.partition_point(|tile| tile.start <= at);
+                    let tile = tiles[next - 1];
+                    return (tile.outcome, tile.scope);
+                }
+                Form::Uniform { outcome, scope } => {
+                    let known = scope.load(Ordering::Relaxed);
+                    if known != SCOPE_UNKNOWN {
+                        return (*outcome, known);
+                    }
+                    let (found, length, is_exact) = self.walk(bits, is_ipv4, judge);
+                    if is_exact {
+                        scope.store(length, Ordering::Relaxed);
+                    }
+                    return (found, length);
+                }
+                Form::Dense => {}
+            }
+        }
+        let (outcome, scope, _) = self.walk(bits, is_ipv4, judge);
+        (outcome, scope)
+    }
+
+    /// The outcome where there is nothing to walk, or too much.
+    #[cold]
+    fn find_plain(&self, bits: u128, is_ipv4: bool, judge: &Judge<'_>) -> (u32, u8) {
+        let mut region = self.inputs.root(is_ipv4);
+        if self.keeping.is_whole {
+            return (*self.constant.get_or_init(|| judge(&region)), 0);
+        }
+        while region.length < region.length_max() {
+            region = self.inputs.halves(&region, bits).0;
+        }
+        (judge(&region), region.length)
+    }
+
+    /// The block of an address, filled if need be; `None` where blocks are not kept.
+    #[inline]
+    fn block(&self, family: usize, bits: u128, judge: &Judge<'_>) -> Option<&Block> {
+        if self.keeping.is_volatile {
+            return None;
+        }
+        let length = BLOCK_BITS[family];
+        let upper = (bits >> (128 - u32::from(length))) as u32;
+        let slot = match family {
+            0 => upper as usize,
+            _ => upper.wrapping_mul(0x9e37_79b1) as usize >> (32 - BLOCKS6.ilog2()),
+        };
+        if let Some(block) = self.blocks[family].get().and_then(|blocks| blocks[slot].get()) {
+            // Another prefix of IPv6 may have come first.
+            return (block.bits >> (128 - u32::from(length)) == u128::from(upper)).then_some(block);
+        }
+        if !self.keeping.is_steady
+            && self.questions.fetch_add(1, Ordering::Relaxed).min(WARM_QUESTIONS) < WARM_QUESTIONS
+        {
+            return None;
+        }
+        let blocks = self.blocks[family].get_or_init(|| {
+            let count = if family == 0 { 1 << 16 } else { BLOCKS6 };
+            (0..count).map(|_| OnceLock::new()).collect()
+        });
+        let block = blocks[slot].get_or_init(|| self.fill(family, bits, judge));
+        (block.bits >> (128 - u32::from(length)) == u128::from(upper)).then_some(block)
+    }
+
+    /// Walks all of a block.
+    #[cold]
+    fn fill(&self, family: usize, bits: u128, judge: &Judge<'_>) -> Block {
+        let length = BLOCK_BITS[family];
+        let mut region = self.inputs.root(family == 0);
+        while region.length < length && !self.inputs.is_uniform(&region) {
+            region = self.inputs.halves(&region, bits).0;
+        }
+        let bits = bits & !(u128::MAX >> length);
+        if region.length < length {
+            let form = Form::Uniform { outcome: judge(&region), scope: SCOPE_UNKNOWN.into() };
+            return Block { bits, form };
+        }
+        let (mut tiles, mut steps) = (Vec::new(), FILL_STEPS);
+        let form = match self.gather(&region, length, &mut tiles, &mut steps, judge) {
+            Below::All(outcome) => Form::Uniform { outcome, scope: SCOPE_UNKNOWN.into() },
+            Below::Unknown => Form::Dense,
+            Below::Mixed => {
+                tiles.sort_unstable_by_key(|tile| tile.start);
+                Form::Tiles(tiles.into())
+            }
+        };
+        Block { bits, form }
+    }
+
+    /// Makes tiles of the largest uniform parts of a region that is not uniform itself.
+    fn gather(
+        &self,
+        region: &Region,
+        block_length: u8,
+        tiles: &mut Vec<Tile>,
+        steps: &mut u32,
+        judge: &Judge<'_>,
+    ) -> Below {
+        if self.inputs.is_uniform(region) {
+            return Below::All(judge(region));
+        }
+        // What a tile cannot say is as if there were too many.
+        if region.length >= block_length + 64 || *steps == 0 {
+            return Below::Unknown;
+        }
+        *steps -= 1;
+        let halves = [false, true].map(|bit| self.inputs.half(region, bit));
+        let found = [0, 1].map(|at| self.gather(&halves[at], block_length, tiles, steps, judge));
+        match found {
+            [Below::Unknown, _] | [_, Below::Unknown] => return Below::Unknown,
+            [Below::All(a), Below::All(b)] if a == b => return Below::All(a),
+            _ => {}
+        }
+        for (half, below) in halves.iter().zip(found) {
+            if let Below::All(outcome) = below {
+                let start = (half.bits << block_length >> 64) as u64;
+                tiles.push(Tile { start, outcome, scope: half.length });
+            }
+        }
+        Below::Mixed
+    }
+
+    /// Walks down to an address and climbs to its scope; says whether that is the exact one.
+    #[cold]
+    fn walk(&self, bits: u128, is_ipv4: bool, judge: &Judge<'_>) -> (u32, u8, bool) {
+        let mut region = self.inputs.root(is_ipv4);
+        let mut others = Vec::with_capacity(32);
+        while !self.inputs.is_uniform(&region) {
+            let (own, other) = self.inputs.halves(&region, bits);
+            others.push(other);
+            region = own;
+        }
+        let outcome = judge(&region);
+        let mut steps = CLIMB_STEPS;
+        let mut scope = region.length;
+        while let Some(other) = others.pop() {
+            match self.below(&other, &mut steps, judge) {
+                Below::All(same) if same == outcome => scope -= 1,
+                Below::Unknown => return (outcome, scope, false),
+                _ => break,
+            }
+        }
+        (outcome, scope, true)
+    }
+
+    /// What all addresses of a region come to.
+    fn below(&self, region: &Region, steps: &mut u32, judge: &Judge<'_>) -> Below {
+        if self.inputs.is_uniform(region) {
+            return Below::All(judge(region));
+        }
+        let memo = if self.keeping.is_volatile { None } else { memo_key(region) };
+        let memo = memo.map(|key| (self.memo.get_or_init(|| Lossy::new(MEMO_SLOTS)), key));
+        if let Some(known) = memo.and_then(|(memo, key)| memo.get(key)) {
+            return if known == MIXED { Below::Mixed } else { Below::All(known as u32) };
+        }
+        if *steps == 0 {
+            return Below::Unknown;
+        }
+        *steps -= 1;
+        let before = *steps;
+        let left = self.below(&self.inputs.half(region, false), steps, judge);
+        let below = match left {
+            Below::Mixed | Below::Unknown => left,
+            Below::All(_) => match self.below(&self.inputs.half(region, true), steps, judge) {
+                Below::Unknown => Below::Unknown,
+                right if right == left => left,
+                _ => Below::Mixed,
+            },
+        };
+        if before - *steps >= MEMO_STEPS
+            && let Some((memo, key)) = memo
+        {
+            match below {
+                Below::Mixed => memo.put(key, MIXED),
+                Below::All(outcome) => memo.put(key, outcome.into()),
+                Below::Unknown => {}
+            }
+        }
+        below
+    }
+}
+
+/// Prefixes of IPv6 longer than 56 bits have no key: little is below them.
+fn memo_key(region: &Region) -> Option<u64> {
+    let length = u64::from(region.length);
+    if region.is_ipv4 {
+        return Some((region.bits >> 96 << 32) as u64 | length << 1 | 1);
+    }
+    (region.length <= 56).then_some(((region.bits >> 72) as u64) << 8 | length << 1)
+}

@@ -1,0 +1,414 @@
+//! A pool at one moment: its policy with the sets, rules and places of sites that hold now.
+//!
+//! ```text
+//! address ─ tiles ─(not known yet)─> judge: overrides ─> rules, map, healthy, nearest, failover
+//!                                                                   └─> outcome ─> tiles
+//! ```
+//!
+//! Invariants: a view never changes; when a set, a ruleset or the place of a site does, the next
+//! question makes a new one. What is judged depends on nothing but the inputs of its tiles and, where
+//! members of sets expire, on the time.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use whered_geo::Place;
+use whered_ip::LayeredSet;
+use whered_mmdb::RecordId;
+use whered_rules::Verdict;
+
+use super::Live;
+use super::fixed::{Fixed, Step, add_bounds};
+use super::lossy::Lossy;
+use super::outcome::{Outcome, Outcomes};
+use super::region::{Inputs, Region, bits_of};
+use super::tiles::{Keeping, Tiles};
+use crate::clock;
+use crate::keyspace::value::Value;
+use crate::pool::WhenAllDown;
+use crate::rulesets::{Edition, SourceInputs};
+
+const RECORD_SLOTS: usize = 1 << 14;
+
+/// See the head of this file.
+pub(super) struct View {
+    pub(super) fixed: Arc<Fixed>,
+    rules: Vec<Rules>,
+    /// The sets that were looked at, by name; the overrides come first.
+    sets: Vec<(String, Option<Arc<LayeredSet>>)>,
+    sites: Vec<Standing>,
+    /// When the collection was looked at, in milliseconds since 1970.
+    looked_at: AtomicU64,
+    pub(super) outcomes: Outcomes,
+    tiles: Tiles,
+    /// Outcomes by record, where a record alone decides.
+    records: Option<Lossy>,
+}
+
+#[derive(Clone)]
+struct Rules {
+    edition: Arc<Edition>,
+    asked: Arc<SourceInputs>,
+}
+
+/// Whether a site may be chosen at all, and where it is.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) struct Standing {
+    pub(super) is_there: bool,
+    pub(super) place: Option<Place>,
+}
+
+/// What a judgement met on its way, for the explanation.
+#[derive(Default)]
+pub(crate) struct Trace {
+    /// The set, the member and its value.
+    pub(crate) set_entry: Option<(String, String, String)>,
+    /// Rulesets that were asked, in order.
+    pub(crate) rules: Vec<Asked>,
+    /// The map and the list.
+    pub(crate) maps: Vec<(String, String)>,
+}
+
+/// What a ruleset said.
+pub(crate) struct Asked {
+    pub(crate) ruleset: String,
+    pub(crate) verdict: String,
+    /// The rule's number; `None` for the policy.
+    pub(crate) number: Option<u32>,
+    /// Its file and line.
+    pub(crate) origin: Option<String>,
+}
+
+impl View {
+    /// The pool as it is now; of an older view what has not changed is taken over.
+    pub(super) fn new(fixed: &Arc<Fixed>, live: &Live<'_>, old: Option<&View>) -> View {
+        let rules = fixed.rulesets.iter().enumerate().map(|(index, named)| {
+            let known = old.and_then(|old| old.rules.get(index));
+            let known = known.filter(|known| named.is_at(&known.edition));
+            known.cloned().unwrap_or_else(|| {
+                let edition = named.edition();
+                Rules { asked: Arc::new(edition.source_inputs()), edition }
+            })
+        });
+        let rules: Vec<Rules> = rules.collect();
+        let mut names: Vec<&String> = fixed.pool.overrides.iter().collect();
+        names.extend(rules.iter().flat_map(|rules| &rules.asked.sets));
+        let sets: Vec<_> =
+            names.iter().map(|name| ((*name).clone(), live.prefix_sets.version(name))).collect();
+        let now_millis = if fixed.pool.sites_from.is_some() { clock::now_millis() } else { 0 };
+        let sites = standings(fixed, live);
+        let (inputs, is_whole) = inputs(fixed, &rules, &sets, &sites, old);
+        let expires = |(_, set): &(String, Option<Arc<LayeredSet>>)| {
+            set.as_ref().is_some_and(|set| set.has_expiries())
+        };
+        let is_volatile = sets.iter().any(expires);
+        let is_steady = !fixed.is_live();
+        let record_decides = rules.is_empty()
+            && sets.is_empty()
+            && fixed.bounds.iter().all(Vec::is_empty)
+            && inputs.databases.len() <= 2;
+        View {
+            fixed: Arc::clone(fixed),
+            rules,
+            sets,
+            sites,
+            looked_at: now_millis.into(),
+            outcomes: Outcomes::new(),
+            records: record_decides.then(|| Lossy::new(RECORD_SLOTS)),
+            tiles: Tiles::new(inputs, Keeping { is_steady, is_volatile, is_whole }),
+        }
+    }
+
+    /// Whether everything is still so.
+    #[inline]
+    pub(super) fn is_current(&self, live: &Live<'_>) -> bool {
+        self.fixed
+            .rulesets
+            .iter()
+            .zip(&self.rules)
+            .all(|(named, rules)| named.is_at(&rules.edition))
+            && self.sets.iter().all(|(name, set)| live.prefix_sets.is_at(name, set.as_ref()))
+            && self.fixed.pool.sites_from.as_ref().is_none_or(|from| {
+                let refresh_millis = from.refresh.as_millis() as u64;
+                let now_millis = clock::now_millis();
+                let looked_at = self.looked_at.load(Ordering::Relaxed);
+                if now_millis.wrapping_sub(looked_at) < refresh_millis.max(1) {
+                    return true;
+                }
+                // Whoever comes first looks for all.
+                let order = Ordering::Relaxed;
+                let is_first = self.looked_at.compare_exchange(looked_at, now_millis, order, order);
+                is_first.is_err() || standings(&self.fixed, live) == self.sites
+            })
+    }
+
+    /// The number of the outcome for an address, and its scope.
+    #[inline]
+    pub(super) fn find(&self, address: IpAddr, live: &Live<'_>) -> (u32, u8) {
+        let judge = |region: &Region| self.judge_region(region, live);
+        self.tiles.find(bits_of(address), address.is_ipv4(), &judge)
+    }
+
+    pub(super) fn sites(&self) -> &[Standing] {
+        &self.sites
+    }
+
+    pub(super) fn inputs(&self) -> &Inputs {
+        self.tiles.inputs()
+    }
+
+    fn judge_region(&self, region: &Region, live: &Live<'_>) -> u32 {
+        let record = |at: usize| region.record(at);
+        let key = self.records.as_ref().map(|records| {
+            let part = |at| record(at).map_or(0, |record| u64::from(record.to_u32()) + 1);
+            (records, part(0) | part(1) << 32)
+        });
+        if let Some(known) = key.and_then(|(records, key)| records.get(key)) {
+            return known as u32;
+        }
+        let outcome = self.judge(region.address(), &record, live, None);
+        let weighted = self.fixed.is_weighted.then_some(&self.fixed.pool.sites[..]);
+        let number = self.outcomes.intern(outcome, weighted);
+        if let Some((records, key)) = key {
+            records.put(key, number.into());
+        }
+        number
+    }
+
+    /// What the policy comes to for an address with these records.
+    pub(super) fn judge(
+        &self,
+        address: IpAddr,
+        records: &dyn Fn(usize) -> Option<RecordId>,
+        live: &Live<'_>,
+        mut trace: Option<&mut Trace>,
+    ) -> Outcome {
+        if let Some(list) = self.overridden(address, trace.as_deref_mut()) {
+            return self.finish(list);
+        }
+        let there = |site: &u16| self.sites[usize::from(*site)].is_there;
+        let mut list: Vec<u16> = (0..self.sites.len() as u16).filter(there).collect();
+        for step in &self.fixed.steps {
+            match step {
+                Step::Rules(index) => {
+                    let verdict = self.ask_rules(*index, address, live, trace.as_deref_mut());
+                    match verdict {
+                        Verdict::Drop => return Outcome::Drop,
+                        Verdict::Reject { .. } => return Outcome::Refuse,
+                        Verdict::Site(name) => {
+                            if let Some(list) = self.usable(&name) {
+                                return self.finish(list);
+                            }
+                        }
+                        Verdict::Accept | Verdict::Continue => {}
+                    }
+                }
+                Step::Map(map) => {
+                    let (inputs, paths) = (&self.fixed.inputs, &self.fixed.paths);
+                    map.lists(inputs, paths, address, records, |what, listed| {
+                        let left: Vec<u16> =
+                            listed.iter().copied().filter(|site| list.contains(site)).collect();
+                        if left.is_empty() {
+                            return false;
+                        }
+                        list = left;
+                        if let Some(trace) = trace.as_deref_mut() {
+                            trace.maps.push((map.name().to_owned(), what()));
+                        }
+                        true
+                    });
+                }
+                Step::Healthy => {
+                    let up: Vec<u16> =
+                        list.iter().copied().filter(|site| self.is_up(*site)).collect();
+                    if !up.is_empty() || self.fixed.pool.when_all_down == WhenAllDown::None {
+                        list = up;
+                    }
+                }
+                Step::Nearest => self.keep_nearest(&mut list, self.place_of(records)),
+                Step::Failover(threshold) => self.keep_group(&mut list, *threshold),
+            }
+        }
+        self.finish(list)
+    }
+
+    /// Where the client is, by the database of places.
+    pub(super) fn place_of(&self, records: &dyn Fn(usize) -> Option<RecordId>) -> Option<Place> {
+        let at = self.fixed.places?;
+        let (record, paths) = (records(at)?, &self.fixed.paths);
+        let database = self.fixed.inputs.databases[at].database();
+        let latitude_degrees = database.number(record, &paths.latitude).ok()??;
+        let longitude_degrees = database.number(record, &paths.longitude).ok()??;
+        Place::new_geographic(longitude_degrees, latitude_degrees).ok()
+    }
+
+    fn overridden(&self, address: IpAddr, trace: Option<&mut Trace>) -> Option<Vec<u16>> {
+        self.fixed.pool.overrides.as_ref()?;
+        let (name, set) = self.sets.first()?;
+        let found = set.as_ref()?.longest_match(address, clock::now_millis())?;
+        let value = std::str::from_utf8(found.value?).ok()?;
+        let list = self.usable(value)?;
+        if let Some(trace) = trace {
+            trace.set_entry = Some((name.clone(), found.block.to_string(), value.to_owned()));
+        }
+        Some(list)
+    }
+
+    fn ask_rules(
+        &self,
+        index: usize,
+        address: IpAddr,
+        live: &Live<'_>,
+        trace: Option<&mut Trace>,
+    ) -> Verdict {
+        let edition = &self.rules[index].edition;
+        let decision = edition.judge(address, live.prefix_sets);
+        if let Some(trace) = trace {
+            let line = decision.rule.and_then(|number| edition.rule(number));
+            trace.rules.push(Asked {
+                ruleset: self.fixed.rulesets[index].name.clone(),
+                verdict: decision.verdict.to_string(),
+                number: decision.rule,
+                origin: line.map(|rule| rule.origin.to_string()),
+            });
+        }
+        decision.verdict
+    }
+
+    /// The sites of a name that may be chosen; none is as if it had not been named.
+    fn usable(&self, name: &str) -> Option<Vec<u16>> {
+        let list = self.fixed.named.get(name)?.iter().copied();
+        let may_be = |site: &u16| {
+            self.sites[usize::from(*site)].is_there
+                && (!self.fixed.asks_for_health || self.is_up(*site))
+        };
+        let list: Vec<u16> = list.filter(may_be).collect();
+        (!list.is_empty()).then_some(list)
+    }
+
+    fn is_up(&self, site: u16) -> bool {
+        self.fixed.pool.sites[usize::from(site)].is_up()
+    }
+
+    /// Keeps as many as are answered, and those that are as near as the last of them. Where a place
+    /// is not known, the order stays.
+    fn keep_nearest(&self, list: &mut Vec<u16>, place: Option<Place>) {
+        let answers = self.fixed.pool.answers;
+        let Some(place) = place else {
+            list.truncate(answers);
+            return;
+        };
+        let distance = |site: u16| {
+            let at = self.sites[usize::from(site)].place;
+            at.map_or(f64::INFINITY, |at| place.distance_meters(at))
+        };
+        let mut by_distance: Vec<(f64, u16)> =
+            list.iter().map(|site| (distance(*site), *site)).collect();
+        // The sort is stable: the order before breaks ties.
+        by_distance.sort_by(|a, b| a.0.total_cmp(&b.0));
+        if let Some((last, _)) = by_distance.get(answers.saturating_sub(1)) {
+            let last = *last;
+            let nearer = by_distance.iter().take_while(|(distance, _)| *distance <= last).count();
+            by_distance.truncate(nearer.max(answers));
+        }
+        list.clear();
+        list.extend(by_distance.iter().map(|(_, site)| *site));
+    }
+
+    /// Keeps the first group of which enough is up, or the first of all.
+    fn keep_group(&self, list: &mut Vec<u16>, threshold: f64) {
+        let sites = &self.fixed.pool.sites;
+        let group = |site: u16| sites[usize::from(site)].group();
+        let mut groups: Vec<&str> = Vec::new();
+        for site in &*list {
+            if !groups.contains(&group(*site)) {
+                groups.push(group(*site));
+            }
+        }
+        let is_enough = |name: &&&str| {
+            let count = |up_only: bool| -> usize {
+                let of_it = sites.iter().filter(|site| site.group() == **name);
+                let of_it = of_it.filter(|site| !up_only || site.is_up());
+                of_it.map(|site| site.addresses.len().max(1)).sum()
+            };
+            let up = count(true);
+            up > 0 && up as f64 >= threshold * count(false) as f64
+        };
+        if let Some(kept) = groups.iter().find(is_enough).or(groups.first()).copied() {
+            list.retain(|site| group(*site) == kept);
+        }
+    }
+
+    fn finish(&self, mut list: Vec<u16>) -> Outcome {
+        if !self.fixed.is_weighted {
+            list.truncate(self.fixed.pool.answers);
+        }
+        Outcome::Sites(list.into())
+    }
+}
+
+/// Where sites are: in the collection, if there is one.
+fn standings(fixed: &Fixed, live: &Live<'_>) -> Vec<Standing> {
+    let sites = &fixed.pool.sites;
+    let Some(from) = &fixed.pool.sites_from else {
+        return sites.iter().map(|site| Standing { is_there: true, place: site.place }).collect();
+    };
+    live.keyspace.read(0, from.collection.as_bytes(), |value| {
+        let members = value.and_then(Value::ordered);
+        let standing = |name: &str| {
+            let place = members.and_then(|members| members.place(name.as_bytes()));
+            Standing { is_there: place.is_some(), place }
+        };
+        sites.iter().map(|site| standing(&site.name)).collect()
+    })
+}
+
+/// What the choice can depend on, and whether that is all of it.
+fn inputs(
+    fixed: &Fixed,
+    rules: &[Rules],
+    sets: &[(String, Option<Arc<LayeredSet>>)],
+    sites: &[Standing],
+    old: Option<&View>,
+) -> (Inputs, bool) {
+    let mut inputs = fixed.inputs.clone();
+    let mut is_whole = fixed.is_whole();
+    let databases = rules.iter().flat_map(|rules| &rules.asked.databases);
+    for named in databases {
+        is_whole &= inputs.add_database(named).is_some();
+    }
+    let same = |old: &&View| {
+        old.rules.len() == rules.len()
+            && old.rules.iter().zip(rules).all(|(a, b)| Arc::ptr_eq(&a.asked, &b.asked))
+    };
+    inputs.bounds = match old.filter(same) {
+        Some(old) => Arc::clone(&old.inputs().bounds),
+        None => Arc::new(bounds(fixed, rules)),
+    };
+    inputs.sets = sets.iter().filter_map(|(_, set)| set.clone()).collect();
+    let is_up = |at: usize| !fixed.asks_for_health || fixed.pool.sites[at].is_up();
+    let candidates = (0..sites.len()).filter(|at| sites[*at].is_there && is_up(*at)).count();
+    let only_nearest = |step: &Step| matches!(step, Step::Nearest | Step::Healthy);
+    let all_the_same = candidates <= 1 && fixed.steps.iter().all(only_nearest);
+    let is_none = candidates == 0 && fixed.pool.when_all_down == WhenAllDown::All;
+    if all_the_same && !is_none && fixed.pool.overrides.is_none() {
+        // Wherever a client is, there is nothing to choose from.
+        inputs = Inputs::default();
+    }
+    (inputs, is_whole)
+}
+
+fn bounds(fixed: &Fixed, rules: &[Rules]) -> [Vec<u128>; 2] {
+    let mut bounds = fixed.bounds.clone();
+    for (family, bounds) in bounds.iter_mut().enumerate() {
+        let is_ipv4 = family == 0;
+        let shift = if is_ipv4 { 96 } else { 0 };
+        for (first, last) in rules.iter().flat_map(|rules| &rules.asked.ranges[family]) {
+            add_bounds(bounds, first << shift, last << shift, is_ipv4);
+        }
+        bounds.sort_unstable();
+        bounds.dedup();
+    }
+    bounds
+}
