@@ -106,7 +106,7 @@ pub struct Engine {
 
 /// What the next generation is built from.
 pub(crate) struct Control {
-    setup: Setup,
+    pub(crate) setup: Setup,
     pub(crate) changes: Changes,
 }
 
@@ -418,21 +418,6 @@ impl Engine {
         Ok(Written { value: (), ticket: written.ticket })
     }
 
-    /// Takes a site down by hand, or up again.
-    ///
-    /// # Errors
-    /// As [`Engine::move_site`].
-    pub fn set_site_healthy(
-        &self,
-        pool: &str,
-        site: &str,
-        healthy: bool,
-    ) -> Result<Written<()>, WriteError> {
-        let operation = Operation::SetSiteHealthy { pool, site, healthy };
-        let written = self.change_site(pool, &operation)?;
-        Ok(Written { value: (), ticket: written.ticket })
-    }
-
     /// Removes a site that a command has added.
     ///
     /// # Errors
@@ -524,7 +509,7 @@ impl Engine {
     }
 
     /// Changes one site and gives how many sites more the pool has now.
-    fn change_site(
+    pub(crate) fn change_site(
         &self,
         pool: &str,
         operation: &Operation<'_>,

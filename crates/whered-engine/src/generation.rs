@@ -97,6 +97,21 @@ impl Generation {
         Ok(next)
     }
 
+    /// The next generation after the health of sites, and nothing else of them, has changed. A
+    /// pool whose sites may be chosen as before keeps its steering.
+    pub(crate) fn with_site_health(&self, changed: Vec<(usize, Pool)>) -> Generation {
+        let mut next = self.next();
+        for (index, pool) in changed {
+            let old = self.pools[index].sites.iter().map(|site| site.healthy);
+            let is_as_before = pool.sites.iter().map(|site| site.healthy).eq(old);
+            next.pools[index] = Arc::new(pool);
+            if !is_as_before {
+                next.steering[index] = next.new_steering(&next.pools[index]);
+            }
+        }
+        next
+    }
+
     /// The next generation with a ruleset in the place of the one of that name, or without it.
     pub(crate) fn with_ruleset(&self, name: &str, named: Option<Arc<NamedRuleset>>) -> Generation {
         let mut rulesets = self.rulesets.clone();

@@ -62,6 +62,7 @@ mod reversed;
 mod rulesets;
 mod setup;
 mod site_changes;
+mod site_health;
 mod steering;
 pub mod tables;
 
@@ -98,6 +99,7 @@ pub use rulesets::{
     SetRules,
 };
 pub use setup::{Setup, ZoneSource};
+pub use site_health::{HealthOverride, ProbeResult, Probed, SiteHealth};
 pub use steering::Live;
 
 pub use whered_geo as geo;

@@ -14,7 +14,7 @@
 //!   RemovePrefixes  set | { prefix }*
 //!   PutSite         pool | site | longitude f64 | latitude f64 | healthy u8 | { address }*
 //!   MoveSite        pool | site | longitude f64 | latitude f64
-//!   SetSiteHealthy  pool | site | healthy u8
+//!   OverrideSite    pool | site | override u8 (0: down, 1: up, 2: as probes say)
 //!   RemoveSite      pool | site
 //!   AddScores       number u8 | key | { score f64 | member }*
 //!   RemoveRanks     number u8 | key | first u64 | end u64
@@ -46,6 +46,7 @@ use whered_ip::{Block, MemberList};
 use whered_rules::{Format, Spot};
 
 use crate::pool::Site;
+use crate::site_health::HealthOverride;
 pub(crate) use decode::{AddedPoints, Decoder};
 pub(crate) use encode::Encoder;
 
@@ -102,10 +103,10 @@ pub(crate) enum Operation<'a> {
         site: &'a str,
         place: Place,
     },
-    SetSiteHealthy {
+    OverrideSite {
         pool: &'a str,
         site: &'a str,
-        healthy: bool,
+        to: HealthOverride,
     },
     RemoveSite {
         pool: &'a str,
@@ -260,7 +261,7 @@ impl<'a> Operation<'a> {
             Operation::LoadMembers { .. } => LOAD_MEMBERS_KIND,
             Operation::PutSite { .. } => 7,
             Operation::MoveSite { .. } => 8,
-            Operation::SetSiteHealthy { .. } => 9,
+            Operation::OverrideSite { .. } => 9,
             Operation::RemoveSite { .. } => 10,
             Operation::AddScores { .. } => 11,
             Operation::RemoveRanks { .. } => 12,
@@ -310,7 +311,7 @@ impl<'a> Operation<'a> {
                 8 + pool.len() + site.name.len() + 17 + addresses.sum::<usize>()
             }
             Operation::MoveSite { pool, site, .. } => 8 + pool.len() + site.len() + 16,
-            Operation::SetSiteHealthy { pool, site, .. } => 8 + pool.len() + site.len() + 1,
+            Operation::OverrideSite { pool, site, .. } => 8 + pool.len() + site.len() + 1,
             Operation::RemoveSite { pool, site } => 8 + pool.len() + site.len(),
             Operation::AddScores { key, scores, .. }
             | Operation::StoreScores { key, scores, .. } => {

@@ -44,7 +44,7 @@ fn samples() -> Vec<Operation<'static>> {
         Operation::LoadMembers { set: "s", replaces: true, members: Cow::default() },
         Operation::MoveSite { pool: "www", site: "fra", place },
         Operation::PutSite { pool: "www", site: Cow::Owned(site) },
-        Operation::SetSiteHealthy { pool: "www", site: "fra", healthy: false },
+        Operation::OverrideSite { pool: "www", site: "fra", to: HealthOverride::Down },
         Operation::RemoveSite { pool: "www", site: "fra" },
         Operation::SetChallenge {
             owner: "_acme-challenge.".into(),
@@ -194,4 +194,17 @@ fn journals_of_the_first_kinds_still_read_the_same() {
         Operation::decode(4, b"\x01\xff"),
         Ok(Operation::Flush { number: ALL_NUMBERS })
     ));
+}
+
+#[test]
+fn overrides_of_a_journal_without_probes_are_read_as_they_were_meant() {
+    let payload =
+        |code: u8| [&[1, 3, 0, 0, 0], &b"www"[..], &[3, 0, 0, 0], b"fra", &[code]].concat();
+    for (code, to) in
+        [(0, HealthOverride::Down), (1, HealthOverride::Up), (2, HealthOverride::Auto)]
+    {
+        let expected = Operation::OverrideSite { pool: "www", site: "fra", to };
+        assert_eq!(Operation::decode(9, &payload(code)), Ok(expected));
+    }
+    assert!(Operation::decode(9, &payload(3)).unwrap_err().contains("override"));
 }

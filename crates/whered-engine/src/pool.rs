@@ -11,6 +11,8 @@ use whered_dns::{Name, RecordType};
 use whered_geo::Place;
 use whered_ip::Prefix;
 
+use crate::site_health::SiteHealth;
+
 /// The most sites of one pool.
 pub const SITES_PER_POOL_MAX: usize = 4096;
 
@@ -26,8 +28,10 @@ pub struct Site {
     pub place: Option<Place>,
     /// What DNS answers for A and AAAA when it is chosen.
     pub addresses: Vec<IpAddr>,
-    /// Whether it may be chosen.
+    /// Whether it may be chosen: what `health` comes to.
     pub healthy: bool,
+    /// Why it may be chosen or not.
+    pub health: SiteHealth,
     /// What the configuration says beyond that.
     pub details: SiteDetails,
 }
@@ -36,7 +40,8 @@ impl Site {
     /// A site of the plainest kind, in no group.
     pub fn new(name: impl Into<String>, place: Option<Place>, addresses: Vec<IpAddr>) -> Site {
         let details = SiteDetails::default();
-        Site { name: name.into(), place, addresses, healthy: true, details }
+        let health = SiteHealth::default();
+        Site { name: name.into(), place, addresses, healthy: true, health, details }
     }
 
     /// Whether it may be chosen by a policy that asks for health.

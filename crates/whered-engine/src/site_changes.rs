@@ -3,10 +3,11 @@
 //! ```text
 //! configuration: [pool] ──┐
 //!                         ├──> Pool { sites in configuration order, then added ones by name }
-//! SiteChanges: (pool, site) -> { put, place, healthy } ──┘
+//! SiteChanges: (pool, site) -> { put, place, override } ─┘
 //! ```
 //! Changes are kept in the journal and applied whenever a generation is built, so that they
 //! survive a reload and a restart. One for a site that the configuration has dropped rests.
+//! What probes have found is laid over them too, and is not kept: a start knows nothing of it.
 
 use std::collections::BTreeMap;
 
@@ -15,11 +16,14 @@ use whered_geo::Place;
 use crate::error::WriteError;
 use crate::operation::Operation;
 use crate::pool::{ADDRESSES_PER_SITE_MAX, Pool, PoolSource, SITES_PER_POOL_MAX, Site};
+use crate::site_health::{HealthOverride, Probed};
 
 /// What commands have changed, by pool and site.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SiteChanges {
     by_site: BTreeMap<(String, String), SiteChange>,
+    /// By pool and site; sites without checks have none.
+    probed: BTreeMap<String, BTreeMap<String, Probed>>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -27,17 +31,16 @@ struct SiteChange {
     /// The whole site, when it was put by command.
     put: Option<Site>,
     place: Option<Place>,
-    healthy: Option<bool>,
+    manual: HealthOverride,
 }
 
 impl SiteChanges {
     /// The pool with every change applied.
     pub(crate) fn apply(&self, source: &PoolSource) -> Pool {
         let mut pool = source.clone();
-        for ((pool_name, site_name), change) in &self.by_site {
-            if *pool_name != source.name {
-                continue;
-            }
+        let first = (source.name.clone(), String::new());
+        let changes = self.by_site.range(first..).take_while(|((pool, _), _)| *pool == source.name);
+        for ((_, site_name), change) in changes {
             let known = pool.sites.iter().position(|site| site.name == *site_name);
             let index = match (known, &change.put) {
                 (Some(index), Some(put)) => {
@@ -55,7 +58,13 @@ impl SiteChanges {
             };
             let site = &mut pool.sites[index];
             site.place = change.place.or(site.place);
-            site.healthy = change.healthy.unwrap_or(site.healthy);
+            site.health.manual = change.manual;
+        }
+        let probed = self.probed.get(&source.name);
+        for site in &mut pool.sites {
+            let probed = probed.and_then(|probed| probed.get(&site.name));
+            site.health.probed = probed.copied().unwrap_or_default();
+            site.healthy = site.health.is_up();
         }
         pool
     }
@@ -64,14 +73,16 @@ impl SiteChanges {
     pub(crate) fn record(&mut self, operation: &Operation<'_>) -> bool {
         match operation {
             Operation::PutSite { pool, site } => {
-                let put = Some(site.clone().into_owned());
-                *self.entry(pool, &site.name) = SiteChange { put, ..SiteChange::default() };
+                let manual = if site.healthy { HealthOverride::Auto } else { HealthOverride::Down };
+                // From here on the override alone says it.
+                let put = Some(Site { healthy: true, ..site.clone().into_owned() });
+                *self.entry(pool, &site.name) = SiteChange { put, place: None, manual };
             }
             Operation::MoveSite { pool, site, place } => {
                 self.entry(pool, site).place = Some(*place);
             }
-            Operation::SetSiteHealthy { pool, site, healthy } => {
-                self.entry(pool, site).healthy = Some(*healthy);
+            Operation::OverrideSite { pool, site, to } => {
+                self.entry(pool, site).manual = *to;
             }
             Operation::RemoveSite { pool, site } => {
                 self.by_site.remove(&((*pool).to_owned(), (*site).to_owned()));
@@ -89,10 +100,24 @@ impl SiteChanges {
                 .as_ref()
                 .map(|put| Operation::PutSite { pool, site: std::borrow::Cow::Borrowed(put) });
             let moved = change.place.map(|place| Operation::MoveSite { pool, site, place });
-            let healthy =
-                change.healthy.map(|healthy| Operation::SetSiteHealthy { pool, site, healthy });
-            put.into_iter().chain(moved).chain(healthy)
+            let to = change.manual;
+            let manual =
+                (to != HealthOverride::Auto).then_some(Operation::OverrideSite { pool, site, to });
+            put.into_iter().chain(moved).chain(manual)
         })
+    }
+
+    /// Notes what probes say of a site; gives whether that is new.
+    pub(crate) fn note_probe(&mut self, pool: &str, site: &str, probed: Probed) -> bool {
+        let of_pool = self.probed.get_mut(pool);
+        if probed == Probed::Unchecked {
+            return of_pool.is_some_and(|of_pool| of_pool.remove(site).is_some());
+        }
+        let of_pool = match of_pool {
+            Some(of_pool) => of_pool,
+            None => self.probed.entry(pool.to_owned()).or_default(),
+        };
+        of_pool.insert(site.to_owned(), probed) != Some(probed)
     }
 
     fn entry(&mut self, pool: &str, site: &str) -> &mut SiteChange {
@@ -112,7 +137,7 @@ impl SiteChanges {
         let (pool_name, site_name) = match operation {
             Operation::PutSite { pool, site } => (*pool, site.name.as_str()),
             Operation::MoveSite { pool, site, .. }
-            | Operation::SetSiteHealthy { pool, site, .. }
+            | Operation::OverrideSite { pool, site, .. }
             | Operation::RemoveSite { pool, site } => (*pool, *site),
             _ => return Ok(()),
         };

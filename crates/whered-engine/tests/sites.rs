@@ -8,8 +8,8 @@ use std::net::{IpAddr, Ipv4Addr};
 use support::{Folder, database, open, place_database, place_database_of};
 use whered_engine::geo::Place;
 use whered_engine::{
-    ADDRESSES_PER_SITE_MAX, Engine, PoolSource, SITES_PER_POOL_MAX, Setup, Site, WriteError,
-    ZoneSource,
+    ADDRESSES_PER_SITE_MAX, Engine, HealthOverride, PoolSource, ProbeResult, Probed,
+    SITES_PER_POOL_MAX, Setup, Site, SiteHealth, WriteError, ZoneSource,
 };
 
 const ZONE: &[u8] =
@@ -130,10 +130,10 @@ fn the_nearest_healthy_site_is_chosen_and_the_first_one_where_nothing_is_known()
     ] {
         assert_eq!(chosen(&engine, address), site, "{address}");
     }
-    engine.set_site_healthy("www", "nyc", false).expect("room");
+    engine.override_site("www", "nyc", HealthOverride::Down).expect("room");
     assert_eq!(chosen(&engine, "10.1.2.3"), "fra");
     for site in ["fra", "tyo"] {
-        engine.set_site_healthy("www", site, false).expect("room");
+        engine.override_site("www", site, HealthOverride::Down).expect("room");
     }
     assert_eq!(chosen(&engine, "10.1.2.3"), "nyc", "when all are down, all are up");
 }
@@ -142,8 +142,8 @@ fn the_nearest_healthy_site_is_chosen_and_the_first_one_where_nothing_is_known()
 fn one_eligible_site_answers_everybody_with_scope_zero() {
     let folder = Folder::new();
     let engine = open(&folder.path().join("data"), setup(&folder, ROWS));
-    engine.set_site_healthy("www", "nyc", false).expect("room");
-    engine.set_site_healthy("www", "tyo", false).expect("room");
+    engine.override_site("www", "nyc", HealthOverride::Down).expect("room");
+    engine.override_site("www", "tyo", HealthOverride::Down).expect("room");
     assert_eq!(choose(&engine, "10.1.2.3".parse().unwrap()), (Some("fra".to_owned()), 0));
 }
 
@@ -282,4 +282,78 @@ fn the_scope_of_an_ipv6_address_is_the_shortest_prefix_that_decides() {
         let address: IpAddr = address.parse().unwrap();
         assert_eq!(choose(&engine, address), (Some(site.to_owned()), scope), "{address}");
     }
+}
+
+fn probe(engine: &Engine, site: &str, probed: Probed) -> usize {
+    engine.set_probe_results(&[ProbeResult { pool: "www", site, probed }])
+}
+
+fn health(engine: &Engine, site: &str) -> (bool, SiteHealth) {
+    let generation = engine.generation();
+    let found = generation.pools()[0].sites.iter().find(|found| found.name == site);
+    let found = found.expect("a site of that name");
+    (found.healthy, found.health)
+}
+
+#[test]
+fn probes_decide_unless_a_person_has_said_otherwise() {
+    let folder = Folder::new();
+    let engine = open(&folder.path().join("data"), setup(&folder, ROWS));
+    assert_eq!(probe(&engine, "nyc", Probed::Unknown), 0);
+    assert_eq!(chosen(&engine, "10.1.2.3"), "nyc", "nothing known yet counts as up");
+    assert_eq!(probe(&engine, "nyc", Probed::Down), 1);
+    assert_eq!(chosen(&engine, "10.1.2.3"), "fra");
+    engine.override_site("www", "nyc", HealthOverride::Up).expect("room");
+    assert_eq!(chosen(&engine, "10.1.2.3"), "nyc");
+    engine.override_site("www", "nyc", HealthOverride::Auto).expect("room");
+    assert_eq!(chosen(&engine, "10.1.2.3"), "fra");
+    assert_eq!(probe(&engine, "nyc", Probed::Up), 1);
+    assert_eq!(chosen(&engine, "10.1.2.3"), "nyc");
+    engine.override_site("www", "nyc", HealthOverride::Down).expect("room");
+    assert_eq!(chosen(&engine, "10.1.2.3"), "fra");
+    assert_eq!(probe(&engine, "nyc", Probed::Down), 0, "it was down by hand already");
+}
+
+#[test]
+fn results_that_say_nothing_new_make_no_generation_and_strangers_are_left_out() {
+    let folder = Folder::new();
+    let engine = open(&folder.path().join("data"), setup(&folder, ROWS));
+    probe(&engine, "nyc", Probed::Down);
+    let number = engine.generation().number();
+    assert_eq!(probe(&engine, "nyc", Probed::Down), 0);
+    assert_eq!(probe(&engine, "nobody", Probed::Down), 0);
+    let elsewhere = ProbeResult { pool: "elsewhere", site: "nyc", probed: Probed::Down };
+    assert_eq!(engine.set_probe_results(&[elsewhere]), 0);
+    assert_eq!(engine.generation().number(), number);
+    let results = ["fra", "nyc", "tyo"].map(|site| (site, Probed::Up));
+    let results = results.map(|(site, probed)| ProbeResult { pool: "www", site, probed });
+    assert_eq!(engine.set_probe_results(&results), 1);
+    assert_eq!(engine.generation().number(), number + 1, "many results, one generation");
+}
+
+#[test]
+fn overrides_survive_a_restart_and_results_of_probes_only_a_reload() {
+    let folder = Folder::new();
+    let data = folder.path().join("data");
+    let engine = open(&data, setup(&folder, ROWS));
+    probe(&engine, "fra", Probed::Down);
+    probe(&engine, "nyc", Probed::Up);
+    for (site, to) in [
+        ("fra", HealthOverride::Up),
+        ("nyc", HealthOverride::Down),
+        ("tyo", HealthOverride::Down),
+        ("tyo", HealthOverride::Auto),
+    ] {
+        engine.override_site("www", site, to).expect("room");
+    }
+    let with = |probed, manual| SiteHealth { probed, manual };
+    engine.reload(setup(&folder, ROWS)).expect("the same files");
+    assert_eq!(health(&engine, "fra"), (true, with(Probed::Down, HealthOverride::Up)));
+    assert_eq!(health(&engine, "nyc"), (false, with(Probed::Up, HealthOverride::Down)));
+    engine.close().expect("the journal closes");
+    drop(engine);
+    let engine = open(&data, setup(&folder, ROWS));
+    assert_eq!(health(&engine, "fra"), (true, with(Probed::Unchecked, HealthOverride::Up)));
+    assert_eq!(health(&engine, "nyc"), (false, with(Probed::Unchecked, HealthOverride::Down)));
+    assert_eq!(health(&engine, "tyo"), (true, SiteHealth::default()));
 }

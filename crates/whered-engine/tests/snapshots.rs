@@ -17,8 +17,9 @@ use support::Folder;
 use whered_engine::geo::{Cell, Place};
 use whered_engine::ip::Prefix;
 use whered_engine::{
-    AddCondition, DATABASE_COUNT, Engine, EngineOptions, ExpiryCondition, OpenReport, PolicyStep,
-    PoolSource, ScoreRules, SetText, Setup, Site, SnapshotOptions, TextExpiry,
+    AddCondition, DATABASE_COUNT, Engine, EngineOptions, ExpiryCondition, HealthOverride,
+    OpenReport, PolicyStep, PoolSource, ScoreRules, SetText, Setup, Site, SnapshotOptions,
+    TextExpiry,
 };
 
 /// After any time that a test runs at.
@@ -174,7 +175,7 @@ fn fill(engine: &Engine, random: &mut Random) {
     engine.put_site("www", site("gone", 1.0, 50)).expect("a new site");
     engine.remove_site("www", "gone").expect("a site of ours");
     engine.move_site("www", "fra", Place::new(8.5, 50.5).expect("a place")).expect("a site");
-    let last = engine.set_site_healthy("www", "nyc", false).expect("a site");
+    let last = engine.override_site("www", "nyc", HealthOverride::Down).expect("a site");
     engine.wait_durable(last.ticket).expect("the disk works");
 }
 
@@ -193,7 +194,7 @@ fn change(engine: &Engine, random: &mut Random) {
     keyspace.delete_keys(0, &[b"text 0", b"small"]).expect("there is room");
     engine.prefix_sets().remove("plain", &prefixes(20..60)).expect("there is room");
     engine.remove_site("www", "ber").expect("a site of ours");
-    let last = engine.set_site_healthy("www", "nyc", true).expect("a site");
+    let last = engine.override_site("www", "nyc", HealthOverride::Up).expect("a site");
     engine.wait_durable(last.ticket).expect("the disk works");
 }
 
@@ -456,7 +457,10 @@ fn write_anything(engine: &Engine, seed: u64) {
             match random.below(4) {
                 0 => drop(engine.put_site("www", site("extra", 1.0, random.below(99) as u8))),
                 1 => drop(engine.remove_site("www", "extra")),
-                2 => drop(engine.set_site_healthy("www", "nyc", random.below(2) == 0)),
+                2 => {
+                    let all = [HealthOverride::Auto, HealthOverride::Down, HealthOverride::Up];
+                    drop(engine.override_site("www", "nyc", all[random.below(3) as usize]));
+                }
                 _ => drop(engine.move_site("www", "tyo", place)),
             }
         }

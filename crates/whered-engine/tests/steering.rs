@@ -378,7 +378,9 @@ fn choices_and_scopes_are_those_of_the_twin() {
         let engine = engine_of(&world, &folder, &asks, true);
         for (pool, asks) in asks.iter().enumerate() {
             scopes += agrees(&engine, pool, &world, *asks, None);
-            engine.set_site_healthy(&format!("p{pool}"), "tyo", false).unwrap();
+            engine
+                .override_site(&format!("p{pool}"), "tyo", whered_engine::HealthOverride::Down)
+                .unwrap();
             scopes += agrees(&engine, pool, &world, *asks, Some(2));
         }
     }
@@ -495,7 +497,8 @@ fn failover_keeps_the_first_group_of_which_enough_is_up() {
     let (engine, _) = Engine::open(EngineOptions { setup, ..EngineOptions::default() }).unwrap();
     let said = || said(&engine, 0, "192.0.2.9".parse().unwrap());
     let set = |site: &str, healthy| {
-        engine.set_site_healthy("p", site, healthy).unwrap();
+        use whered_engine::HealthOverride::{Down, Up};
+        engine.override_site("p", site, if healthy { Up } else { Down }).unwrap();
     };
     assert_eq!(said(), ("a1 a2 a3".to_owned(), 0));
     set("a2", false);

@@ -12,6 +12,7 @@
 //! Everything has a default; an empty file is a server without data on the loopback ports.
 //! Relative paths start from the configuration file's folder.
 
+mod checks;
 mod doors;
 mod error;
 mod feed_tables;
@@ -40,6 +41,7 @@ pub use self::feeds::{FeedConfig, SinkConfig, StreamConfig};
 use self::section::{Keys, Section};
 use crate::dns::QueryLogOptions;
 use crate::dns::udp::Receiving;
+use crate::health::SiteChecks;
 use crate::resp::{PasswordHash, RespOptions, TlsOptions, UnixSocketOptions, UserOptions};
 
 const TOP: Keys = Keys {
@@ -101,6 +103,8 @@ pub struct Config {
     pub rules: RulesOptions,
     /// `[[pool]]` with `[[pool.site]]`.
     pub pools: Vec<PoolSource>,
+    /// `check` of each `[[pool.site]]` that has one.
+    pub checks: Vec<SiteChecks>,
     /// `[[feed]]`.
     pub feeds: Vec<FeedConfig>,
 }
@@ -241,6 +245,7 @@ impl Config {
         let databases = named::read_databases(&top)?;
         let names: Vec<_> = databases.iter().map(|source| source.name.as_str()).collect();
         let zones = named::read_zones(&top, &names)?;
+        let checks = checks::read_checks(&top)?;
         let rulesets = named::read_rulesets(&top)?;
         let maps = maps::read_maps(&top, &names)?;
         let ruleset_names: Vec<_> = rulesets.iter().map(|source| source.name.as_str()).collect();
@@ -254,7 +259,8 @@ impl Config {
         let feeds = feeds::read_feeds(&top)?;
         let data_dir = top.filled_text("data_dir")?.map(|found| beside(path, found.value));
         let mut config =
-            Config { data_dir, databases, zones, pools, rulesets, feeds, ..Config::default() };
+            Config { data_dir, databases, zones, pools, checks, rulesets, ..Config::default() };
+        config.feeds = feeds;
         let names: Vec<_> = config.databases.iter().map(|source| source.name.as_str()).collect();
         doors::read_dns(&top, &mut config.dns, &names)?;
         doors::read_server(&top, &mut config.server)?;
@@ -432,7 +438,11 @@ fn beside(file: &Path, named: &str) -> PathBuf {
 /// Every table with its keys.
 #[cfg(test)]
 fn all_keys() -> impl Iterator<Item = (&'static str, &'static [&'static str])> {
-    let tables = [&TOP].into_iter().chain(doors::TABLES).chain(resp::TABLES).chain(named::TABLES);
+    let tables = [&TOP, &checks::CHECK]
+        .into_iter()
+        .chain(doors::TABLES)
+        .chain(resp::TABLES)
+        .chain(named::TABLES);
     let tables = tables.chain(maps::TABLES).chain(pools::TABLES).chain(sites::TABLES);
     let tables = tables.chain(feeds::TABLES);
     tables.map(|keys| (keys.title, keys.allowed))

@@ -10,6 +10,7 @@ use whered_engine::{
 };
 
 use super::Config;
+use crate::health::{Check, Target};
 
 const WHOLE: &str = r#"
 data_dir = "data"
@@ -220,9 +221,9 @@ fn keys_of_later_versions_are_told_apart_from_unknown_ones() {
         );
     }
     refuses(
-        &WHOLE.replace("addresses = [\"192.0.2.20\"]", "check = 'tcp://192.0.2.20:443'"),
-        "43:1: key 'check' in [[pool.site]] is not in this version; allowed: name, at, group, \
-         addresses, cname, https, svcb, txt, weight, capacity",
+        &WHOLE.replace("addresses = [\"192.0.2.20\"]", "tags = []"),
+        "43:1: unknown key 'tags' in [[pool.site]]; allowed: name, at, group, \
+         addresses, cname, https, svcb, txt, weight, capacity, check",
     );
 }
 
@@ -577,5 +578,86 @@ fn every_key_stands_in_the_documentation() {
                 || page.contains(&format!("`[[{key}]]`"));
             assert!(documented, "'{key}' of {title}");
         }
+    }
+}
+
+/// The checks of the one site that has this line.
+fn checks_of(line: &str) -> Result<Vec<Check>, String> {
+    let text = WHOLE
+        .replace("addresses = [\"192.0.2.20\"]", &format!("addresses = [\"192.0.2.20\"]\n{line}"));
+    let config = Config::from_toml(&text, Path::new("conf/edge.toml"));
+    let mut config = config.map_err(|error| error.to_string())?;
+    assert_eq!(config.checks.len(), 1);
+    let site = config.checks.remove(0);
+    assert_eq!((&*site.pool, &*site.site), ("www", "nyc"));
+    Ok(site.checks)
+}
+
+#[test]
+fn checks_are_read_as_text_as_tables_and_several_of_them() {
+    let checks = checks_of("check = \"tcp://192.0.2.20:443\"").unwrap();
+    assert_eq!(checks, [Check::new(Target::parse("tcp://192.0.2.20:443").unwrap())]);
+    let checks = checks_of(
+        "check = [\"exec:/bin/true\", { url = \"https://192.0.2.20/x\", name = \"www.example.com\", \
+         status = [200, 301], body = \"ok\", ca = \"ca.pem\", interval_seconds = 0.5, \
+         timeout_seconds = 2, up_after = 4, down_after = 1 }]",
+    );
+    let [command, web] = &checks.unwrap()[..] else { panic!("two checks") };
+    assert_eq!(command.target.to_string(), "exec:/bin/true");
+    let Target::Http(http) = &web.target else { panic!("HTTP") };
+    assert_eq!(http.statuses, [200, 301]);
+    assert_eq!(http.ca.as_deref(), Some(Path::new("conf/ca.pem")));
+    assert_eq!((http.name.as_deref(), http.body.as_deref()), (Some("www.example.com"), Some("ok")));
+    assert_eq!((web.interval.as_millis(), web.timeout.as_secs()), (500, 2));
+    assert_eq!((web.up_after, web.down_after), (4, 1));
+}
+
+#[test]
+fn checks_that_ask_nothing_are_refused_with_their_place() {
+    for (line, wrong) in [
+        (
+            "check = 'tcp://192.0.2.20'",
+            "'check' in [[pool.site]] is 'tcp://192.0.2.20', which has no port",
+        ),
+        ("check = 3", "'check' in [[pool.site]] is neither text nor table"),
+        ("check = []", "'check' in [[pool.site]] holds 0; allowed: 1 to 16 checks"),
+        ("check = {}", "no 'url' in check of [[pool.site]]"),
+        (
+            "check = { url = 'http://h/', every = 3 }",
+            "unknown key 'every' in check of [[pool.site]]",
+        ),
+        (
+            "check = { url = 'http://h/', status = [] }",
+            "'status' in check of [[pool.site]] is an array",
+        ),
+        ("check = { url = 'http://h/', status = 99 }", "'status' in check of [[pool.site]] is 99"),
+        (
+            "check = { url = 'http://h/', ca = 'x' }",
+            "'ca' in check of [[pool.site]] stands beside plain HTTP",
+        ),
+        (
+            "check = { url = 'http://h/', args = ['x'] }",
+            "'args' in check of [[pool.site]] stands beside a URL",
+        ),
+        (
+            "check = { url = 'http://h/', name = 'a b' }",
+            "'name' in check of [[pool.site]] is 'a b'",
+        ),
+        (
+            "check = { url = 'tcp://h:1', body = 'x' }",
+            "'body' in check of [[pool.site]] stands beside a check",
+        ),
+        (
+            "check = { url = 'tcp://h:1', interval_seconds = 0 }",
+            "'interval_seconds' in check of [[pool.site]] is 0",
+        ),
+        (
+            "check = { url = 'tcp://h:1', up_after = 0 }",
+            "'up_after' in check of [[pool.site]] is 0",
+        ),
+    ] {
+        let error = checks_of(line).unwrap_err();
+        assert!(error.contains(wrong), "{line}: {error}");
+        assert!(error.starts_with("conf/edge.toml:4"), "{error}");
     }
 }

@@ -25,6 +25,7 @@ pub mod dns;
 mod feeds;
 mod folding;
 mod handover;
+pub mod health;
 mod http;
 mod metrics;
 mod privileges;

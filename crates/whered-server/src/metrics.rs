@@ -18,15 +18,19 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
-use whered_engine::{DATABASE_COUNT, Engine, NamedDatabase, NamedRuleset};
+use whered_engine::{
+    DATABASE_COUNT, Engine, HealthOverride, NamedDatabase, NamedRuleset, Pool, Probed,
+};
 
 use crate::dns::{DnsCounters, Totals};
 use crate::feeds;
+use crate::health::{HealthBoard, RESULTS};
 use crate::http::HttpCounters;
 use crate::resp::{Latencies, RespCounters, Totals as CommandTotals};
 
 type Labels = Vec<(&'static str, String)>;
 type FloatGauge = Gauge<f64, AtomicU64>;
+type FloatCounter = Counter<f64, AtomicU64>;
 
 /// Where the numbers are.
 pub(crate) struct Metrics {
@@ -36,6 +40,7 @@ pub(crate) struct Metrics {
     pub(crate) latencies: Option<Latencies>,
     pub(crate) dns: Option<Arc<DnsCounters>>,
     pub(crate) http: Arc<HttpCounters>,
+    pub(crate) health: Arc<HealthBoard>,
 }
 
 impl Metrics {
@@ -51,6 +56,7 @@ impl Metrics {
         self.add_data(&mut registry);
         feeds::metrics::add(&mut registry, &self.engine);
         add_rulesets(&mut registry, self.engine.generation().rulesets());
+        add_health(&mut registry, self.engine.generation().pools(), &self.health);
         self.add_journal(&mut registry);
         self.add_snapshots(&mut registry);
         self.add_memory(&mut registry);
@@ -331,6 +337,36 @@ fn add_rulesets(registry: &mut Registry, rulesets: &[Arc<NamedRuleset>]) {
     planned.register(registry, "rules_planned_seconds", help);
     let help = "1 when the newest file of the ruleset was refused and an older one serves";
     refused.register(registry, "rules_refused", help);
+}
+
+fn add_health(registry: &mut Registry, pools: &[Arc<Pool>], board: &HealthBoard) {
+    let (up, overridden) = <(Gauges, Gauges)>::default();
+    for (pool, site) in pools.iter().flat_map(|pool| pool.sites.iter().map(move |s| (pool, s))) {
+        let labels = [("pool", &*pool.name), ("site", &*site.name)];
+        up.set(labels, u64::from(site.healthy));
+        overridden.set(labels, u64::from(site.health.manual != HealthOverride::Auto));
+    }
+    up.register(registry, "site_up", "1 while the site may be chosen");
+    overridden.register(registry, "site_overridden", "1 while a person has said whether it may");
+    let (probed, checks) = <(Gauges, Counters)>::default();
+    let (last, all) = <(Family<Labels, FloatGauge>, Family<Labels, FloatCounter>)>::default();
+    for ((pool, site), report) in board.all() {
+        let labels = [("pool", &*pool), ("site", &*site)];
+        probed.set(labels, u64::from(report.probed != Probed::Down));
+        for (result, name) in RESULTS.into_iter().enumerate() {
+            let count = report.checks.iter().map(|check| check.counts[result]).sum();
+            checks.add([("pool", &*pool), ("site", &*site), ("result", name)], count);
+        }
+        let longest = report.checks.iter().map(|check| check.took).max().unwrap_or_default();
+        last.get_or_create(&owned(labels)).set(longest.as_secs_f64());
+        let in_all: Duration = report.checks.iter().map(|check| check.took_in_all).sum();
+        all.get_or_create(&owned(labels)).inc_by(in_all.as_secs_f64());
+    }
+    probed.register(registry, "site_probed_up", "0 while the site's checks say that it is down");
+    checks.register(registry, "site_checks", "Probes of the site, by result");
+    let help = "How long the last probe of the site took; of several checks the longest";
+    registry.register("site_check_duration_seconds", help, last);
+    registry.register("site_check_seconds", "How long all probes of the site took", all);
 }
 
 /// A histogram for each family of commands.

@@ -1,8 +1,8 @@
 //! The server: one engine, its doors, and their orderly end.
 //!
 //! ```text
-//! start:  sockets ─> engine ─> RESP ─> DNS ─> HTTP (serves the others' metrics) ─> watching of files
-//! stop:   watching ─> doors (each answers what it has read) ─> engine closes the journal
+//! start:  sockets ─> engine ─> RESP ─> DNS ─> HTTP (serves the others' metrics) ─> watching, probes
+//! stop:   watching, probes ─> doors (each answers what it has read) ─> engine closes the journal
 //! ```
 //!
 //! A failed start leaves nothing running: what was started before the failure is stopped.
@@ -19,12 +19,13 @@ use std::time::Instant;
 use whered_engine::store::{JournalOptions, SyncPolicy};
 use whered_engine::{BeforeData, Engine, EngineError, EngineOptions, SnapshotOptions};
 
-use crate::config::{Config, JournalConfig, RespConfig, SnapshotConfig};
+use crate::config::{Config, JournalConfig, SnapshotConfig};
 use crate::descriptors;
 use crate::dns::DnsDoor;
 use crate::feeds::{Applier, DropFolder};
 use crate::folding::Folder;
 use crate::handover::{HandOver, Handed, Predecessor};
+use crate::health::{self, HealthBoard, Prober};
 use crate::http::{HttpCounters, HttpDoor};
 use crate::metrics::Metrics;
 use crate::privileges;
@@ -125,12 +126,13 @@ impl Server {
             before_data: old.map(|old| Box::new(move || old.take_data()) as BeforeData),
             ..EngineOptions::default()
         };
+        let checks = health::prepare(&config.checks)?;
         let opened = Engine::open(options);
         let (engine, report) =
             opened.map_err(|error| ServerError::as_user(error, user.as_deref()))?;
         tracing::info!("{report}");
         engine.feeds().set_memory_max(config.resp.max_memory_bytes);
-        match Running::start(&engine, &fitting, sockets) {
+        match Running::start(&engine, &fitting, sockets, checks) {
             Ok(Running { doors, helpers, mut handover }) => {
                 handover.predecessor = predecessor;
                 let latest = Mutex::new(config.clone());
@@ -181,9 +183,11 @@ impl Server {
     pub fn reload(&self, config: Config) -> Result<String, ServerError> {
         let unchanged = config.has_same_doors(&self.config);
         let latest = config.clone();
+        let checks = health::prepare(&config.checks)?;
         let setup = config.into_setup();
         let report = with_lowest_priority(|| self.engine.reload(setup))?;
         self.helpers.reloader.configured();
+        self.helpers.prober.configure(checks);
         *self.latest.lock().unwrap_or_else(PoisonError::into_inner) = latest;
         let mut line = format!(
             "generation {} with {} databases, {} zones, {} pools",
@@ -225,13 +229,15 @@ impl Running {
         engine: &Arc<Engine>,
         config: &Config,
         sockets: Option<Sockets>,
+        checks: health::Ready,
     ) -> io::Result<Running> {
         let sockets = match sockets {
             Some(sockets) => sockets,
             None => Sockets::open(config, Sockets::default())?,
         };
-        let doors = Doors::start(engine, config, &sockets)?;
-        match Helpers::start(engine, config) {
+        let board = Arc::new(HealthBoard::default());
+        let doors = Doors::start(engine, config, &sockets, &board)?;
+        match Helpers::start(engine, config, &board, checks) {
             Ok(helpers) => {
                 let cookie_secret = doors.dns.as_ref().and_then(DnsDoor::cookie_secret);
                 let handed = Handed { sockets, cookie_secret };
@@ -247,9 +253,14 @@ impl Running {
 }
 
 impl Doors {
-    fn start(engine: &Arc<Engine>, config: &Config, sockets: &Sockets) -> io::Result<Doors> {
+    fn start(
+        engine: &Arc<Engine>,
+        config: &Config,
+        sockets: &Sockets,
+        board: &Arc<HealthBoard>,
+    ) -> io::Result<Doors> {
         let mut doors = Doors::default();
-        match doors.start_all(engine, config, sockets) {
+        match doors.start_all(engine, config, sockets, board) {
             Ok(()) => Ok(doors),
             Err(error) => {
                 doors.stop();
@@ -263,10 +274,11 @@ impl Doors {
         engine: &Arc<Engine>,
         config: &Config,
         sockets: &Sockets,
+        board: &Arc<HealthBoard>,
     ) -> io::Result<()> {
         let started = Instant::now();
         if config.resp.is_open() {
-            self.resp = Some(start_resp(engine, &config.resp, config.journal.sync, sockets)?);
+            self.resp = Some(start_resp(engine, config, sockets, board)?);
         }
         if !config.dns.listen.is_empty() {
             self.dns = Some(DnsDoor::start(engine, &config.dns, sockets)?);
@@ -280,6 +292,7 @@ impl Doors {
                 latencies: self.resp.as_ref().map(RespDoor::latencies),
                 dns: self.dns.as_ref().map(|door| Arc::clone(door.counters())),
                 http: Arc::clone(&counters),
+                health: Arc::clone(board),
             };
             let engine = Arc::clone(engine);
             let door = HttpDoor::start(engine, config, counters, metrics, sockets)?;
@@ -308,12 +321,26 @@ impl Doors {
 /// stopped in the order in which they were started.
 pub(crate) struct Helpers {
     reloader: Reloader,
+    prober: Prober,
     others: Vec<Box<dyn FnOnce() + Send + Sync>>,
 }
 
 impl Helpers {
-    fn start(engine: &Arc<Engine>, config: &Config) -> io::Result<Helpers> {
-        let mut helpers = Helpers { reloader: Reloader::start(engine)?, others: Vec::new() };
+    fn start(
+        engine: &Arc<Engine>,
+        config: &Config,
+        board: &Arc<HealthBoard>,
+        checks: health::Ready,
+    ) -> io::Result<Helpers> {
+        let reloader = Reloader::start(engine)?;
+        let prober = match Prober::start(engine, board, checks) {
+            Ok(prober) => prober,
+            Err(error) => {
+                reloader.stop();
+                return Err(error);
+            }
+        };
+        let mut helpers = Helpers { reloader, prober, others: Vec::new() };
         match helpers.start_others(engine).and_then(|()| helpers.start_feeds(engine, config)) {
             Ok(()) => Ok(helpers),
             Err(error) => {
@@ -360,16 +387,18 @@ impl Helpers {
 
     pub(crate) fn stop(self) {
         self.reloader.stop();
+        self.prober.stop();
         self.others.into_iter().for_each(|stop| stop());
     }
 }
 
 fn start_resp(
     engine: &Arc<Engine>,
-    config: &RespConfig,
-    sync: SyncPolicy,
+    config: &Config,
     sockets: &Sockets,
+    board: &Arc<HealthBoard>,
 ) -> io::Result<RespDoor> {
+    let (sync, config) = (config.journal.sync, &config.resp);
     for name in &config.plain_passwords {
         tracing::warn!(
             "the password of the user '{name}' stands in the configuration as it is; \
@@ -401,6 +430,7 @@ fn start_resp(
         },
         version: env!("CARGO_PKG_VERSION"),
         run_id: run_id(),
+        health: Arc::clone(board),
     };
     let door = RespDoor::start_on(Arc::clone(engine), options, sockets);
     door.map_err(|error| io::Error::new(error.kind(), format!("RESP {error}")))

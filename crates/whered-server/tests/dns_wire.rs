@@ -116,7 +116,7 @@ fn a_moved_site_changes_the_next_answer() {
     let question =
         query("www.example.com", RecordType::A).client_subnet("192.0.2.1".parse().unwrap(), 32);
     assert_eq!(addresses(&ask(door, &question)), ["203.0.113.1".parse::<IpAddr>().unwrap()]);
-    server.engine().set_site_healthy("www", "fra", false).unwrap();
+    server.engine().override_site("www", "fra", whered_engine::HealthOverride::Down).unwrap();
     assert_eq!(addresses(&ask(door, &question)), ["203.0.113.2".parse::<IpAddr>().unwrap()]);
     stop(server);
 }

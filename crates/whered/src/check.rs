@@ -13,6 +13,7 @@ use crate::serve::read_config;
 /// Checks the file and prints what it would serve.
 pub(crate) fn run(file: &Path) -> Result<Outcome, Failure> {
     let config = read_config(file)?;
+    whered_server::health::verify(&config.checks).map_err(|error| Failure::file(file, error))?;
     let setup = config.to_setup();
     let (databases, zones, pools) = (setup.databases.len(), setup.zones.len(), setup.pools.len());
     // An engine without a data directory loads and verifies everything and keeps nothing.

@@ -58,6 +58,7 @@ fn main() -> ExitCode {
         Command::Rules(RulesCommand::Convert(arguments)) => rules::convert(&arguments),
         Command::Steer(SteerCommand::Explain(arguments)) => steer::explain(&arguments),
         Command::Zone(ZoneCommand::Check(arguments)) => zone::check(&arguments),
+        Command::Zone(ZoneCommand::ConvertGdnsd(arguments)) => zone::convert_gdnsd(&arguments),
         Command::Match(arguments) => rules::find(&arguments),
         Command::Sync(arguments) => sync::run(&arguments),
         Command::Check { file } => check::run(&file),

@@ -14,6 +14,7 @@ use super::{
     REMOVE_RANGES_KIND, SET_CHALLENGE_KIND, Scores, VERSION,
 };
 use crate::pool::Site;
+use crate::site_health::HealthOverride;
 
 /// Reads a payload from its beginning.
 pub(crate) struct Decoder<'a> {
@@ -278,7 +279,11 @@ impl<'a> Decoder<'a> {
                 Operation::PutSite { pool, site: Cow::Owned(site) }
             }
             8 => Operation::MoveSite { pool, site, place: self.place()? },
-            9 => Operation::SetSiteHealthy { pool, site, healthy: self.u8()? == 1 },
+            9 => {
+                let to = HealthOverride::from_code(self.u8()?);
+                let to = to.ok_or_else(|| self.wrong("an override that is none of 0, 1, 2"))?;
+                Operation::OverrideSite { pool, site, to }
+            }
             _ => Operation::RemoveSite { pool, site },
         })
     }

@@ -51,10 +51,10 @@ impl Operation<'_> {
                 out.bytes(site.as_bytes());
                 out.place(place);
             }
-            Operation::SetSiteHealthy { pool, site, healthy } => {
+            Operation::OverrideSite { pool, site, to } => {
                 out.bytes(pool.as_bytes());
                 out.bytes(site.as_bytes());
-                out.u8(u8::from(*healthy));
+                out.u8(to.code());
             }
             Operation::RemoveSite { pool, site } => {
                 out.bytes(pool.as_bytes());

@@ -202,7 +202,13 @@ impl Changes {
                 // Whatever it has, or has below it, is smaller than the prefix.
                 return leading(node.bits, length) == bits;
             }
-            at = if node.holds(bits) { node.towards(bits) } else { None };
+            if !node.holds(bits) {
+                return false;
+            }
+            if node.length == length {
+                return node.below.iter().any(Option::is_some);
+            }
+            at = node.towards(bits);
         }
         false
     }

@@ -17,7 +17,7 @@ use super::named::{Names, TTL_SECONDS_MAX, check_domain, folded};
 use super::section::{Found, Keys, Section};
 use super::sites::read_sites;
 
-const POOL: Keys = Keys {
+pub(super) const POOL: Keys = Keys {
     title: "[[pool]]",
     allowed: &[
         "name",

@@ -135,6 +135,39 @@ impl<'a> Section<'a> {
         }
     }
 
+    /// Whole numbers within a range: one, or an array of at least one.
+    pub(super) fn integers(
+        &self,
+        key: &str,
+        range: RangeInclusive<u64>,
+    ) -> Result<Option<Found<Vec<u64>>>, ConfigError> {
+        let Some(value) = self.value(key) else { return Ok(None) };
+        let elements = match value.get_ref() {
+            DeValue::Array(array) if !array.is_empty() => array.iter().collect(),
+            _ => vec![value],
+        };
+        let whole =
+            format!("a whole number, {} to {}, or an array of them", range.start(), range.end());
+        let read = |element: &Spanned<DeValue<'_>>| {
+            let number = element.get_ref().as_integer();
+            let number = number.and_then(|n| u64::from_str_radix(n.as_str(), n.radix()).ok());
+            number.filter(|number| range.contains(number)).ok_or_else(|| {
+                let found = match element.get_ref() {
+                    DeValue::Integer(number) => format!("is {number}"),
+                    other => format!("is {}", with_article(other)),
+                };
+                self.refuse(&element.span(), key, &found, &whole)
+            })
+        };
+        let numbers = elements.into_iter().map(read).collect::<Result<_, _>>()?;
+        Ok(Some(Found { value: numbers, span: value.span() }))
+    }
+
+    /// A value of whatever type.
+    pub(super) fn value(&self, key: &str) -> Option<&'a Spanned<DeValue<'a>>> {
+        self.table.get(key)
+    }
+
     /// A number with or without a fraction, within a range, that must be there.
     pub(super) fn required_number(
         &self,

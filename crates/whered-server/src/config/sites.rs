@@ -13,7 +13,7 @@ use super::error::ConfigError;
 use super::named::{Names, check_domain};
 use super::section::{Keys, Section};
 
-const SITE: Keys = Keys {
+pub(super) const SITE: Keys = Keys {
     title: "[[pool.site]]",
     allowed: &[
         "name",
@@ -26,8 +26,9 @@ const SITE: Keys = Keys {
         "txt",
         "weight",
         "capacity",
+        "check",
     ],
-    later: &["check"],
+    later: &[],
 };
 const AT: Keys =
     Keys { title: "at of [[pool.site]]", allowed: &["longitude", "latitude"], later: &[] };

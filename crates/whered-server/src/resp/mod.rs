@@ -63,6 +63,8 @@ use std::thread::JoinHandle;
 
 use whered_engine::Engine;
 
+use crate::health::HealthBoard;
+
 use listen::Listener;
 pub use listen::UnixSocketOptions;
 pub(crate) use listen::{bind_tcp, bind_unix};
@@ -71,6 +73,7 @@ use session::Shared;
 use statistics::Statistics;
 pub(crate) use statistics::Totals;
 pub use tls::TlsOptions;
+pub(crate) use tls::certificates;
 pub use users::{PasswordHash, UserOptions, hash as password_hash};
 use worker::{Signal, Worker};
 
@@ -119,6 +122,8 @@ pub struct RespOptions {
     pub version: &'static str,
     /// 40 hexadecimal digits that differ at every start, for `INFO`.
     pub run_id: String,
+    /// What probes of sites have found.
+    pub health: Arc<HealthBoard>,
 }
 
 impl Default for RespOptions {
@@ -145,6 +150,7 @@ impl Default for RespOptions {
             journal_sync: "always",
             version: env!("CARGO_PKG_VERSION"),
             run_id: "0".repeat(40),
+            health: Arc::default(),
         }
     }
 }

@@ -70,7 +70,7 @@ pub(crate) fn configure(options: &TlsOptions) -> io::Result<Arc<ServerConfig>> {
     config.map(Arc::new).map_err(|error| in_file(&options.certificate, &error))
 }
 
-fn certificates(path: &Path) -> io::Result<Vec<CertificateDer<'static>>> {
+pub(crate) fn certificates(path: &Path) -> io::Result<Vec<CertificateDer<'static>>> {
     let read = CertificateDer::pem_file_iter(path).and_then(Iterator::collect);
     let certificates: Vec<_> = read.map_err(|error| in_file(path, &error))?;
     if certificates.is_empty() {

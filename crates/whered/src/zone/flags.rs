@@ -11,6 +11,9 @@ pub(crate) enum ZoneCommand {
     /// Read master files as the server would; exit code 1 if anything is odd, 2 if anything is
     /// wrong
     Check(ZoneCheckArguments),
+    /// Make a configuration and zones out of gdnsd's; nothing is written if anything in it has no
+    /// counterpart
+    ConvertGdnsd(ConvertGdnsdArguments),
 }
 
 #[derive(Args)]
@@ -21,4 +24,14 @@ pub(crate) struct ZoneCheckArguments {
     /// The zone's name; without it, the file's name without .zone or .db at its end
     #[arg(long, value_name = "NAME")]
     pub(crate) origin: Option<String>,
+}
+
+#[derive(Args)]
+pub(crate) struct ConvertGdnsdArguments {
+    /// gdnsd's folder, such as /etc/gdnsd, or its configuration file
+    #[arg(value_name = "CONFIG")]
+    pub(crate) config: PathBuf,
+    /// Where whered.toml and zones/ go; nothing there is replaced
+    #[arg(value_name = "DIR")]
+    pub(crate) out: PathBuf,
 }

@@ -4,5 +4,7 @@
 
 mod check;
 pub(crate) mod flags;
+mod gdnsd;
 
 pub(crate) use check::run as check;
+pub(crate) use gdnsd::run as convert_gdnsd;

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use whered_engine::DATABASE_COUNT;
+use whered_engine::{DATABASE_COUNT, HealthOverride, Probed, Site};
 
 use super::introspection::REDIS_VERSION;
 use super::registry::{Entry, entries};
@@ -49,6 +49,7 @@ const SECTIONS: [(&str, Section, bool); 14] = [
     ("Cluster", |_, text| line(text, "cluster_enabled", 0), true),
     ("Keyspace", keyspace, true),
     ("Feeds", feeds, true),
+    ("Sites", sites, true),
 ];
 
 fn info(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
@@ -69,6 +70,22 @@ fn info(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
     }
     reply.verbatim(text.as_bytes());
     Ok(())
+}
+
+/// A line for each pool: its sites, and what they are.
+fn sites(session: &Session, text: &mut String) {
+    for pool in session.engine().generation().pools() {
+        let count = |is: fn(&Site) -> bool| pool.sites.iter().filter(|site| is(site)).count();
+        let up = count(|site| site.healthy);
+        let unknown = count(|site| site.health.probed == Probed::Unknown);
+        let overridden = count(|site| site.health.manual != HealthOverride::Auto);
+        let sites = pool.sites.len();
+        let value = format!(
+            "sites={sites},up={up},down={},unknown={unknown},overridden={overridden}",
+            sites - up
+        );
+        line(text, &format!("pool_{}", pool.name), value);
+    }
 }
 
 /// Appends one line `field:value`.

@@ -1,4 +1,4 @@
-//! Pools and their sites: `STEER SITE.LIST SITE.ADD SITE.MOVE SITE.DOWN SITE.UP SITE.REM`.
+//! Pools and their sites: `STEER SITE.LIST SITE.ADD SITE.MOVE SITE.DOWN SITE.UP SITE.AUTO SITE.REM`.
 //!
 //! Not for: making pools, which the configuration does. `STEER` gives the site that DNS would
 //! answer with for the same client.
@@ -7,12 +7,13 @@ use std::net::IpAddr;
 
 use whered_dns::Client;
 use whered_engine::geo::Place;
-use whered_engine::{Site, Ticket};
+use whered_engine::{HealthOverride, Site, Ticket};
 
 use super::{
     Action, Command, Failure, Flag, Members, Outcome, address, explained, float, name, no_such,
     wrong_arity,
 };
+use crate::health::SiteReport;
 use crate::resp::protocol::Args;
 use crate::resp::reply::Reply;
 use crate::resp::session::Session;
@@ -41,9 +42,15 @@ pub(super) const COMMANDS: &[Command] = &[
         ..SITE
     },
     Command {
+        name: "site.auto",
+        summary: "Lets a site's checks decide again whether it is in the choice",
+        action: Action::Run(|s, args, reply| set_health(s, args, reply, HealthOverride::Auto)),
+        ..SITE
+    },
+    Command {
         name: "site.down",
-        summary: "Takes a site out of the choice",
-        action: Action::Run(|session, args, reply| set_healthy(session, args, reply, false)),
+        summary: "Takes a site out of the choice, whatever its checks say",
+        action: Action::Run(|s, args, reply| set_health(s, args, reply, HealthOverride::Down)),
         ..SITE
     },
     Command {
@@ -78,8 +85,8 @@ pub(super) const COMMANDS: &[Command] = &[
     },
     Command {
         name: "site.up",
-        summary: "Brings a site back into the choice",
-        action: Action::Run(|session, args, reply| set_healthy(session, args, reply, true)),
+        summary: "Brings a site into the choice, whatever its checks say",
+        action: Action::Run(|s, args, reply| set_health(s, args, reply, HealthOverride::Up)),
         ..SITE
     },
     Command {
@@ -115,9 +122,14 @@ fn add(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
     Ok(())
 }
 
-fn set_healthy(session: &mut Session, args: Args<'_>, reply: &mut Reply, healthy: bool) -> Outcome {
+fn set_health(
+    session: &mut Session,
+    args: Args<'_>,
+    reply: &mut Reply,
+    to: HealthOverride,
+) -> Outcome {
     let (pool, site) = (name(args.at(1))?, name(args.at(2))?);
-    let written = session.engine().set_site_healthy(pool, site, healthy)?;
+    let written = session.engine().override_site(pool, site, to)?;
     finish(reply, written.ticket)
 }
 
@@ -127,7 +139,8 @@ fn list(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
     let pool = generation.pool(pool_name).ok_or_else(|| no_such("pool", pool_name))?;
     reply.array(pool.sites.len());
     for site in &pool.sites {
-        reply.map(5);
+        let report = session.shared.options.health.site(pool_name, &site.name);
+        reply.map(8);
         reply.bulk(b"name");
         reply.bulk(site.name.as_bytes());
         reply.bulk(b"longitude");
@@ -136,11 +149,36 @@ fn list(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
         coordinate(reply, site.place.map(|place| place.latitude_degrees));
         reply.bulk(b"healthy");
         reply.count(usize::from(site.healthy));
+        reply.bulk(b"override");
+        reply.bulk(site.health.manual.name().as_bytes());
+        reply.bulk(b"probed");
+        reply.bulk(site.health.probed.name().as_bytes());
+        reply.bulk(b"checks");
+        checks(report.as_ref(), reply);
         reply.bulk(b"addresses");
         reply.array(site.addresses.len());
         site.addresses.iter().for_each(|address| reply.bulk(address.to_string().as_bytes()));
     }
     Ok(())
+}
+
+/// Each check with what its last probe has found.
+fn checks(report: Option<&SiteReport>, reply: &mut Reply) {
+    let checks = report.map_or(&[][..], |report| &report.checks);
+    reply.array(checks.len());
+    for check in checks {
+        reply.map(5);
+        reply.bulk(b"target");
+        reply.bulk(check.target.as_bytes());
+        reply.bulk(b"state");
+        reply.bulk(check.probed.name().as_bytes());
+        reply.bulk(b"last");
+        reply.bulk(check.last.as_bytes());
+        reply.bulk(b"at_millis");
+        reply.integer(i64::try_from(check.at_millis).unwrap_or(i64::MAX));
+        reply.bulk(b"took_micros");
+        reply.integer(i64::try_from(check.took.as_micros()).unwrap_or(i64::MAX));
+    }
 }
 
 fn coordinate(reply: &mut Reply, degrees: Option<f64>) {
