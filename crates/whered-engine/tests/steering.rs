@@ -47,12 +47,13 @@ impl Random {
         let octet = |random: &mut Random| [0, 1, 2, 128, 255][random.below(5) as usize];
         if is_ipv4 {
             let address = Ipv4Addr::from([0; 4].map(|_: u8| octet(self)));
-            Prefix::new(address.into(), self.below(33) as u8).unwrap()
+            Prefix::new(address.into(), self.below(33) as u8).expect("what a test gives is right")
         } else {
             let mut octets = [0_u8; 16];
             octets[..4].copy_from_slice(&[0x20, 0x01, 0x0d, 0xb8]);
             octets[4..].iter_mut().for_each(|place| *place = octet(self));
-            Prefix::new(Ipv6Addr::from(octets).into(), 28 + self.below(101) as u8).unwrap()
+            Prefix::new(Ipv6Addr::from(octets).into(), 28 + self.below(101) as u8)
+                .expect("what a test gives is right")
         }
     }
 
@@ -90,7 +91,11 @@ impl World {
         let in_ipv6 = |(prefix, place): &(Prefix, usize)| {
             let IpAddr::V4(first) = prefix.address() else { return None };
             let first = Ipv6Addr::from_bits(first.to_bits().into());
-            Some((Prefix::new(first.into(), 96 + prefix.length_bits()).unwrap(), *place))
+            Some((
+                Prefix::new(first.into(), 96 + prefix.length_bits())
+                    .expect("what a test gives is right"),
+                *place,
+            ))
         };
         let mut held = rows.clone();
         held.extend(rows.iter().filter_map(in_ipv6));
@@ -104,7 +109,7 @@ impl World {
             build_epoch_seconds: 1,
             ..WriterOptions::default()
         };
-        let mut writer = Writer::new(options).unwrap();
+        let mut writer = Writer::new(options).expect("what a test gives is right");
         // The twin knows of no ways around.
         writer.set_ipv4_aliases(false);
         // A shorter prefix written later would take longer ones' places.
@@ -125,9 +130,9 @@ impl World {
                 ("country", map(vec![("iso_code", text(country))])),
                 ("location", map(location)),
             ]);
-            writer.insert(prefix, record).unwrap();
+            writer.insert(prefix, record).expect("what a test gives is right");
         }
-        writer.finish().unwrap()
+        writer.finish().expect("what a test gives is right")
     }
 
     /// Where something may change: first addresses, and those behind last ones.
@@ -180,7 +185,7 @@ fn sites() -> Vec<Site> {
         .iter()
         .zip(1..)
         .map(|((name, longitude, latitude), last)| {
-            let place = Place::new(*longitude, *latitude).unwrap();
+            let place = Place::new(*longitude, *latitude).expect("what a test gives is right");
             Site::new(*name, Some(place), vec![Ipv4Addr::new(192, 0, 2, last).into()])
         })
         .collect();
@@ -210,6 +215,12 @@ fn members(name: &str) -> Vec<usize> {
         "asia" => vec![2, 3],
         other => SITES.iter().position(|site| site.0 == other).into_iter().collect(),
     }
+}
+
+/// Lets time pass.
+#[allow(clippy::disallowed_methods, reason = "what is waited for is the clock itself")]
+fn pause(millis: u64) {
+    std::thread::sleep(Duration::from_millis(millis));
 }
 
 /// Which parts of a world a pool asks.
@@ -270,9 +281,12 @@ fn naive(world: &World, asks: Asks, down: Option<usize>, address: IpAddr) -> Str
     let left = up(list.clone());
     let mut list = if left.is_empty() { list } else { left };
     if let Some((longitude, latitude, ..)) = place {
-        let at = Place::new(longitude, latitude).unwrap();
-        let distance =
-            |site: &usize| at.distance_meters(Place::new(SITES[*site].1, SITES[*site].2).unwrap());
+        let at = Place::new(longitude, latitude).expect("what a test gives is right");
+        let distance = |site: &usize| {
+            at.distance_meters(
+                Place::new(SITES[*site].1, SITES[*site].2).expect("what a test gives is right"),
+            )
+        };
         list.sort_by(|a, b| distance(a).total_cmp(&distance(b)));
     }
     named(&list)
@@ -323,10 +337,14 @@ fn engine_of(world: &World, folder: &Folder, asks: &[Asks], set_rules: bool) -> 
         place_database: Some("city".to_owned()),
         ..Setup::default()
     };
-    let (engine, _) = Engine::open(EngineOptions { setup, ..EngineOptions::default() }).unwrap();
+    let (engine, _) = Engine::open(EngineOptions { setup, ..EngineOptions::default() })
+        .expect("what a test gives is right");
     if set_rules {
         for (prefix, name) in &world.overrides {
-            engine.prefix_sets().add("pins", &[*prefix], Some(name.as_bytes()), None).unwrap();
+            engine
+                .prefix_sets()
+                .add("pins", &[*prefix], Some(name.as_bytes()), None)
+                .expect("what a test gives is right");
         }
     }
     engine
@@ -438,7 +456,7 @@ fn an_override_that_expires_is_gone() {
     engine.prefix_sets().add("pins", &[prefix], Some(other.as_bytes()), Some(until)).unwrap();
     assert_eq!(said(&engine, 0, client).0, other);
     while engine.now_millis() <= until {
-        std::thread::sleep(Duration::from_millis(10));
+        pause(10);
     }
     assert_eq!(said(&engine, 0, client).0, before);
 }
@@ -469,7 +487,7 @@ fn points_that_move_move_the_answers() {
         let cell = Cell::from_place(Place::new(longitude, latitude).unwrap());
         let points: [(&[u8], Cell); 1] = [(member, cell)];
         engine.keyspace().add_points(0, b"fleet", &points, AddCondition::Always).unwrap();
-        std::thread::sleep(Duration::from_millis(5));
+        pause(5);
     };
     put(b"nyc", -longitude, -latitude);
     assert_eq!(said(&engine, 0, client), ("nyc".to_owned(), 0));

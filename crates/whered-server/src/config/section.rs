@@ -71,6 +71,9 @@ impl<'a> Entry<'a> {
     }
 }
 
+/// The name of a list, and what stands in it.
+pub(super) type TextList<'a> = (Found<&'a str>, Vec<Found<&'a str>>);
+
 impl<'a> Section<'a> {
     /// Takes a table when all its keys are allowed.
     ///
@@ -275,7 +278,7 @@ impl<'a> Section<'a> {
         &self,
         key: &str,
         what: &str,
-    ) -> Result<Vec<(Found<&'a str>, Vec<Found<&'a str>>)>, ConfigError> {
+    ) -> Result<Vec<TextList<'a>>, ConfigError> {
         let allowed = format!("a table of lists, each an array of {what}");
         let Some(table) = self.typed(key, &allowed, DeValue::as_table)? else {
             return Ok(Vec::new());
