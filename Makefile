@@ -172,14 +172,17 @@ bench-lookup: ## lookups beside libmaxminddb, libGeoIP and the maxminddb crate; 
 # As many points as the public benchmark has: make bench-geo POINTS=60841557
 POINTS := 1000000
 
+# Runs of one day add up to one record: make bench-dns DNS='--parts answers --zones small'
+DNS :=
+
 .PHONY: bench-dns
-bench-dns: ## DNS over UDP beside NSD, Knot, gdnsd, BIND and PowerDNS; writes bench/record
+bench-dns: ## DNS over UDP beside NSD, Knot, gdnsd, BIND and PowerDNS; DNS='--parts ...' does a part; writes bench/record
 	@scripts/install-tools.sh bench
 	cargo build --release --package whered --locked
 	cargo build --release --manifest-path bench/versus/Cargo.toml --bin whered-versus-dns \
 		--target-dir '$(TARGET_DIR)'
 	'$(TARGET_DIR)/release/whered-versus-dns' --whered '$(TARGET_DIR)/release/whered' \
-		--record bench/record --date "$$(date -u +%F)"
+		$(DNS) --record bench/record --date "$$(date -u +%F)"
 
 .PHONY: bench-geo
 bench-geo: ## searches and moves beside redis-server with POINTS=1000000; writes bench/record

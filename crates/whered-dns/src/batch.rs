@@ -4,6 +4,7 @@
 //!
 //! ```text
 //! all queries: names lowered and hashed, zones found
+//! all in reversed zones: told to who knows the addresses
 //! all in large zones:  ask for the slots ─► read them, ask for the blocks ─► ask for the glue
 //! each: usual.rs, and what that leaves alone: answer.rs; they find everything in the cache
 //! ```
@@ -13,12 +14,13 @@
 //! At the same time: one [`Workspace`] for each thread. Cost: no allocation.
 #![deny(clippy::indexing_slicing)]
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 
 use crate::answer::{Choice, Client, Context, Outcome, answer_request, answer_truncated};
 use crate::limit::{RateLimit, RateLimiter, Verdict};
 use crate::lower::LowerName;
 use crate::request::{HEADER_SIZE, Request};
+use crate::reversed::{Reversed, Synthesise};
 use crate::usual::Usual;
 use crate::zone::{NodeRef, Zone};
 use crate::zones::Zones;
@@ -131,6 +133,11 @@ pub fn answer_batch(
         }
         if zones.has_large() {
             prefetch(zones, &asked, &workspace.names);
+        }
+        if zones.has_reversed()
+            && let Some(source) = context.synthesise
+        {
+            prefetch_addresses(zones, source, &asked, &workspace.names);
         }
         let items = queries.iter().zip(&asked).zip(&mut workspace.names);
         for (index, ((query, asked), name)) in items.enumerate() {
@@ -279,4 +286,28 @@ fn prefetch(zones: &Zones, asked: &[Asked], names: &[LowerName]) {
     for (zone, node) in nodes.iter().flatten() {
         zone.prefetch_glue(*node);
     }
+}
+
+/// Tells who knows the addresses of reversed zones which ones are asked about.
+#[inline(never)]
+fn prefetch_addresses(
+    zones: &Zones,
+    source: &dyn Synthesise,
+    asked: &[Asked],
+    names: &[LowerName],
+) {
+    let mut addresses = [(0, IpAddr::V4(Ipv4Addr::UNSPECIFIED)); BATCH_SIZE];
+    let mut count = 0;
+    for (asked, name) in asked.iter().zip(names) {
+        if asked.name_length == 0 || !zones.is_reversed(asked.zone) {
+            continue;
+        }
+        let labels = name.as_wire().get(..name.start_of(asked.apex_labels.into()));
+        let address = labels.and_then(Reversed::read).and_then(|reversed| reversed.address);
+        if let Some((address, place)) = address.zip(addresses.get_mut(count)) {
+            *place = (asked.zone as usize, address);
+            count += 1;
+        }
+    }
+    source.prefetch(addresses.get(..count).unwrap_or_default());
 }

@@ -32,6 +32,12 @@ pub trait Synthesise: fmt::Debug {
         record_type: RecordType,
         data: &mut Vec<u8>,
     ) -> Synthesised;
+
+    /// Tells, before, which addresses of which zones a batch will ask about, so that they can wait
+    /// for memory together. Whatever is done then changes no answer.
+    fn prefetch(&self, asked: &[(usize, IpAddr)]) {
+        let _ = asked;
+    }
 }
 
 /// What is at an address.

@@ -82,6 +82,7 @@ pub struct Zones {
     origins: Origins,
     pools: Vec<CompiledPool>,
     has_large: bool,
+    has_reversed: bool,
 }
 
 #[derive(Debug)]
@@ -244,6 +245,11 @@ impl Zones {
         self.has_large
     }
 
+    /// Whether there are zones whose names are addresses.
+    pub(crate) fn has_reversed(&self) -> bool {
+        self.has_reversed
+    }
+
     #[inline]
     pub(crate) fn zone_at(&self, zone: u32) -> &Zone {
         &self.served(zone).zone
@@ -390,7 +396,9 @@ impl ZonesBuilder {
         }
         let pools = self.pools.into_iter().map(CompiledPool::new).collect();
         let has_large = self.zones.iter().any(|zone| zone.is_large());
-        Ok(Zones { zones, origins: Origins::build(&self.zones), pools, has_large })
+        let has_reversed = !self.reversed.is_empty();
+        let origins = Origins::build(&self.zones);
+        Ok(Zones { zones, origins, pools, has_large, has_reversed })
     }
 }
 

@@ -3,6 +3,7 @@
 
 mod harness;
 
+use std::cell::RefCell;
 use std::net::IpAddr;
 
 use harness::{lines, query, zone};
@@ -16,9 +17,9 @@ const APEX: &str = "$TTL 60\n@ SOA ns hm 1 2 3 4 5\n@ NS ns.example.net.\n\
                     2.0.0.127 A 127.0.0.9\nwww A 192.0.2.1\n*.wild TXT \"any\"\n\
                     alias CNAME 5.113.0.203\n";
 
-/// Lists some addresses; 10.0.0.1 cannot be read.
+/// Lists some addresses; 10.0.0.1 cannot be read. Keeps what it was told before.
 #[derive(Debug)]
-struct Listed(Vec<IpAddr>);
+struct Listed(Vec<IpAddr>, RefCell<Vec<(usize, IpAddr)>>);
 
 impl Synthesise for Listed {
     fn synthesise(
@@ -41,10 +42,15 @@ impl Synthesise for Listed {
         data.extend_from_slice(&[127, 0, 0, 2]);
         Synthesised::Record { ttl_seconds: 7 }
     }
+
+    fn prefetch(&self, asked: &[(usize, IpAddr)]) {
+        self.1.borrow_mut().extend_from_slice(asked);
+    }
 }
 
 fn listed() -> Listed {
-    Listed(vec!["203.0.113.5".parse().unwrap(), "2001:db8::1".parse().unwrap()])
+    let listed = vec!["203.0.113.5".parse().unwrap(), "2001:db8::1".parse().unwrap()];
+    Listed(listed, RefCell::default())
 }
 
 fn zones() -> Zones {
@@ -96,6 +102,23 @@ fn nibbles(address: &str) -> String {
     let digits = format!("{:032X}", address.to_bits());
     let labels: Vec<String> = digits.chars().rev().map(String::from).collect();
     format!("{}.bl.example.com", labels.join("."))
+}
+
+#[test]
+fn a_batch_tells_its_addresses_before_it_asks() {
+    let (zones, listed) = (zones(), listed());
+    let source = "198.51.100.7".parse().unwrap();
+    let context = Context { synthesise: Some(&listed), ..Context::new(Transport::Udp, source) };
+    let names =
+        [LISTED, "5.113.0.203.example.com", "www.bl.example.com", "3.2.1.bl.example.com", "com"];
+    let names = names.map(str::to_owned).into_iter().chain([nibbles("2001:db8::9")]);
+    let bytes: Vec<_> = names.map(|name| query(&name, RecordType::A).build()).collect();
+    let queries: Vec<_> = bytes.iter().map(|bytes| Query { bytes, source }).collect();
+    let (mut choose, mut room) = (|_, _: &_| NO_CHOICE, Room([0; 1232], 0));
+    let mut workspace = Workspace::new();
+    answer_batch(&zones, &context, &queries, 0, &mut choose, &mut workspace, &mut room);
+    let told = ["203.0.113.5", "2001:db8::9"].map(|address| (1, address.parse().unwrap()));
+    assert_eq!(*listed.1.borrow(), told);
 }
 
 #[test]

@@ -116,6 +116,16 @@ impl Synthesise for LiveZones<'_> {
             _ => Synthesised::Absent,
         }
     }
+
+    fn prefetch(&self, asked: &[(usize, IpAddr)]) {
+        for asked in asked.chunk_by(|one, other| one.0 == other.0) {
+            let zone = asked.first().and_then(|(zone, _)| self.generation.reversed().get(*zone));
+            if let Some(Some(ReversedSource::Blocklist(source))) = zone {
+                let addresses = asked.iter().map(|(_, address)| *address);
+                self.prefix_sets.read(&source.set, |set| set.prefetch(addresses));
+            }
+        }
+    }
 }
 
 impl LiveZones<'_> {

@@ -96,6 +96,7 @@ fn compare(set: &LayeredSet, naive: &Naive, addresses: &[IpAddr], now_millis: u6
     let mut addresses = addresses.to_vec();
     addresses.extend(naive.keys().flat_map(|block| [block.first(), block.last()]));
     let mut batch = Vec::new();
+    set.prefetch(addresses.iter().copied());
     set.longest_match_batch(&addresses, now_millis, &mut batch);
     let ipv4: Vec<IpAddr> = addresses.iter().copied().filter(IpAddr::is_ipv4).collect();
     let mut batch4 = Vec::new();

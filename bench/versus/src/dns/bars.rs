@@ -5,24 +5,49 @@
 use std::fmt::Write;
 
 use serde_json::Value;
+use whered_bench::dns::Shape;
 use whered_bench::dns::rounds::Figures;
-use whered_bench::dns::{Mix, Report, Shape};
 
-/// One zone and mix with all servers; the first is the echo.
-pub(crate) struct Compared {
-    pub(crate) shape: Shape,
-    pub(crate) mix: Mix,
-    pub(crate) figures: Vec<Figures>,
+/// One zone and mix with all servers.
+struct Compared {
+    zone: String,
+    mix: String,
+    figures: Vec<Figures>,
 }
 
 impl Compared {
+    /// The figures of a section; none for one that compares no servers over a mix.
+    fn read(section: &Value) -> Option<Compared> {
+        let word = |name: &str| Some(section[name].as_str()?.to_owned());
+        let figures = section["servers"].as_array()?.iter().map(figures).collect::<Option<_>>()?;
+        Some(Compared { zone: word("zone")?, mix: word("mix")?, figures })
+    }
+
     fn of(&self, name: &str) -> Option<&Figures> {
         self.figures.iter().find(|figures| figures.name == name)
     }
 }
 
-/// The table of bars.
-pub(crate) fn to_markdown(report: &Report, compared: &[Compared]) -> String {
+fn figures(server: &Value) -> Option<Figures> {
+    let rounds = |name: &str| -> Option<Vec<f64>> {
+        server[name].as_array()?.iter().map(Value::as_f64).collect()
+    };
+    Some(Figures {
+        name: server["server"].as_str()?.to_owned(),
+        cpu: rounds("cpu_rounds")?,
+        per_second: rounds("rate_rounds")?,
+        reply_bytes: server["reply_bytes"].as_f64()?,
+        lost: server["lost"].as_u64()?,
+        wrong: 0,
+    })
+}
+
+/// The table of bars, by the figures of all sections.
+pub(crate) fn to_markdown(sections: &[&Value]) -> String {
+    let compared: Vec<Compared> =
+        sections.iter().filter_map(|section| Compared::read(section)).collect();
+    let (lists, compared): (Vec<_>, Vec<_>) =
+        compared.into_iter().partition(|one| one.zone == Shape::Blocklist.name());
     let mut text =
         String::from("| bar | at least | reach for | measured |\n| --- | --- | --- | --- |\n");
     let mut line = |bar: &str, owed: &str, reach: &str, found: Option<String>| {
@@ -30,11 +55,21 @@ pub(crate) fn to_markdown(report: &Report, compared: &[Compared]) -> String {
         // Writing to a string cannot fail.
         let _ = writeln!(text, "| {bar} | {owed} | {reach} | {found} |");
     };
+    for (shape, owed, reach) in [(Shape::Small, "8", "15"), (Shape::Large, "2.5", "4")] {
+        let bar = format!("without the network, M/s, {}", shape.name());
+        line(&bar, owed, reach, without_network(sections, shape));
+    }
     line(
         "queries/s against the echo, the worst mix",
         "0.90",
         "0.95",
-        worst(compared, None, |own, one| own.rate_ratio(one), "echo", "x", true),
+        worst(&compared, None, |own, one| own.rate_ratio(one), "echo", "x", true),
+    );
+    line(
+        "DNSBL answers from 500,000 members against the echo",
+        "0.88",
+        "0.92",
+        worst(&lists, None, |own, one| own.rate_ratio(one), "echo", "x", true),
     );
     for (shape, owed, reach) in
         [(Shape::Small, "150", "gdnsd's + 20"), (Shape::Large, "450", "350")]
@@ -43,7 +78,7 @@ pub(crate) fn to_markdown(report: &Report, compared: &[Compared]) -> String {
             &format!("CPU above the echo, ns, {}", shape.name()),
             owed,
             reach,
-            worst(compared, Some(shape), |own, one| own.above(one), "echo", " ns", false),
+            worst(&compared, Some(shape), |own, one| own.above(one), "echo", " ns", false),
         );
     }
     let rivals = [
@@ -59,12 +94,13 @@ pub(crate) fn to_markdown(report: &Report, compared: &[Compared]) -> String {
             &format!("CPU per query against {rival}, {}", shape.name()),
             owed,
             reach,
-            worst(compared, Some(shape), |own, one| own.cpu_ratio(one), rival, "x", true),
+            worst(&compared, Some(shape), |own, one| own.cpu_ratio(one), rival, "x", true),
         );
     }
-    line("batched receiving against one per event", "15 % less CPU", "20 %", batched(report));
-    line("two threads against one, CPU", "1.05x", "-", threads(report));
-    line("lost during reloads", "0", "-", reloads(report));
+    line("batched receiving against one per event", "15 % less CPU", "20 %", batched(sections));
+    line("two threads against one, CPU", "1.05x", "-", threads(sections));
+    line("p99 on a second socket at half load, 32 a call", "2x", "-", turns(sections));
+    line("lost during reloads", "0", "-", reloads(sections));
     text
 }
 
@@ -77,10 +113,10 @@ fn worst(
     unit: &str,
     more_is_better: bool,
 ) -> Option<String> {
-    let wanted = compared.iter().filter(|one| shape.is_none_or(|shape| shape == one.shape));
+    let wanted = compared.iter().filter(|one| shape.is_none_or(|shape| shape.name() == one.zone));
     let found = wanted.filter_map(|one| {
         let value = measure(one.of("whered")?, one.of(against)?);
-        Some((value, format!("{}, {}", one.shape.name(), one.mix.name())))
+        Some((value, format!("{}, {}", one.zone, one.mix)))
     });
     let mut found: Vec<(f64, String)> = found.collect();
     found.sort_by(|one, other| one.0.total_cmp(&other.0));
@@ -96,12 +132,35 @@ fn worst(
     Some(format!("**{}** ({place}); others {}", text(*value), others.join(", ")))
 }
 
-fn sections<'a>(report: &'a Report, key: &str) -> Vec<&'a Value> {
-    report.sections.iter().filter_map(|section| section.json.get(key)).collect()
+fn of_kind<'a>(sections: &[&'a Value], key: &str) -> Vec<&'a Value> {
+    sections.iter().filter_map(|section| section.get(key)).collect()
 }
 
-fn batched(report: &Report) -> Option<String> {
-    let parts: Vec<String> = sections(report, "ways")
+fn without_network(sections: &[&Value], shape: Shape) -> Option<String> {
+    let lines = of_kind(sections, "lines").into_iter().filter_map(Value::as_array).flatten();
+    let rates: Vec<String> = lines
+        .filter(|line| line["zone"] == shape.name())
+        .filter_map(|line| {
+            let rate = 1e3 / line["cpu_nanoseconds"].as_f64()?;
+            Some(format!("{rate:.1} ({})", line["mix"].as_str()?))
+        })
+        .collect();
+    (!rates.is_empty()).then(|| rates.join(", "))
+}
+
+fn turns(sections: &[&Value]) -> Option<String> {
+    let ways = of_kind(sections, "turns").into_iter().find_map(Value::as_array)?;
+    let way = ways.iter().find(|way| way["way"] == "many 32")?;
+    let [alone, half, flooded] = ["alone", "half_load", "flooded"]
+        .map(|load| way[format!("{load}_micros")][1].as_f64().unwrap_or(f64::NAN));
+    Some(format!(
+        "{:.1}x ({alone:.0} us alone, {half:.0}, {flooded:.0} when flooded)",
+        half / alone
+    ))
+}
+
+fn batched(all: &[&Value]) -> Option<String> {
+    let parts: Vec<String> = of_kind(all, "ways")
         .iter()
         .filter_map(|ways| {
             let many = ways.as_array()?.iter().find(|way| way["way"] == "many 32")?;
@@ -111,8 +170,8 @@ fn batched(report: &Report) -> Option<String> {
     (!parts.is_empty()).then(|| format!("{} (the echo, then whered)", parts.join(", ")))
 }
 
-fn threads(report: &Report) -> Option<String> {
-    let servers = sections(report, "servers");
+fn threads(all: &[&Value]) -> Option<String> {
+    let servers = of_kind(all, "servers");
     let two = servers.iter().filter_map(|servers| servers.as_array()).find_map(|servers| {
         let of = |name: &str| servers.iter().find(|server| server["server"] == name);
         Some((of("1 threads")?["cpu_nanoseconds"].as_f64()?, of("2 threads")?))
@@ -121,8 +180,8 @@ fn threads(report: &Report) -> Option<String> {
     Some(format!("{:.3}x", two["cpu_nanoseconds"].as_f64()? / one))
 }
 
-fn reloads(report: &Report) -> Option<String> {
-    let zones = sections(report, "zones");
+fn reloads(all: &[&Value]) -> Option<String> {
+    let zones = of_kind(all, "zones");
     let lines = zones.first()?.as_array()?.iter().map(|zone| {
         format!("{} of {} ({})", zone["lost"], zone["asked"], zone["zone"].as_str().unwrap_or(""))
     });

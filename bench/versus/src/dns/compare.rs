@@ -9,15 +9,13 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use serde_json::json;
 use whered_bench::dns::{
-    self, Mix, Options as OwnOptions, Ours, Part, Queries, Report, Shape, Target, comparison,
-    rounds,
+    self, Mix, Options as OwnOptions, Ours, Part, Queries, Section, Shape, Target, rounds,
 };
 use whered_bench::measure::pin_to_core;
 use whered_server::dns::udp::Receiving;
 
-use crate::bars::{self, Compared};
+use crate::record::Record;
 use crate::servers;
 
 const SERVER_CORE: usize = 0;
@@ -39,7 +37,7 @@ impl Options {
             own: OwnOptions {
                 binary: PathBuf::from("target/release/whered"),
                 scratch: std::env::temp_dir(),
-                parts: Part::ALL.into_iter().filter(|part| *part != Part::Answers).collect(),
+                parts: Part::ALL.to_vec(),
                 shapes: vec![Shape::Small, Shape::Large],
                 mixes: Mix::ALL.to_vec(),
                 queries: 1 << 20,
@@ -80,6 +78,11 @@ impl Options {
                     };
                     options.own.shapes = value.split(',').map(shape).collect::<Result<_, _>>()?;
                 }
+                "--mixes" => {
+                    let mix = |name: &str| Mix::ALL.into_iter().find(|mix| mix.name() == name);
+                    let mixes = value.split(',').map(|name| mix(name).ok_or_else(odd));
+                    options.own.mixes = mixes.collect::<Result<_, _>>()?;
+                }
                 _ => return Err(odd()),
             }
         }
@@ -103,24 +106,31 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
         // What is left there is nobody's data; after a failure the logs are wanted.
         let _ = fs::remove_dir_all(&options.own.scratch);
     }
-    let (report, compared) = measured?;
-    let page = format!("{}\n{}", bars::to_markdown(&report, &compared), report.to_markdown());
-    println!("{page}");
-    if let Some(folder) = &options.record {
-        let name = format!("dns-{}-{}", options.date, report.machine.short_name());
-        let fault = |error: std::io::Error| format!("{}: {error}", folder.display());
-        let text = format!("# DNS over UDP beside rivals, {}\n\n{page}", options.date);
-        fs::write(folder.join(format!("{name}.md")), text).map_err(fault)?;
-        let all = json!({ "date": options.date, "report": report.to_json() });
-        fs::write(folder.join(format!("{name}.json")), format!("{all:#}\n")).map_err(fault)?;
+    let mut record = measured?;
+    println!("{}", record.to_markdown());
+    match &options.record {
+        Some(folder) => record.write_into(folder),
+        None => Ok(()),
     }
-    Ok(())
 }
 
-fn measure(options: &Options) -> Result<(Report, Vec<Compared>), String> {
+fn measure(options: &Options) -> Result<Record, String> {
     let own = &options.own;
     pin_to_core(own.driver_core).map_err(|error| format!("core {}: {error}", own.driver_core))?;
-    let mut compared = Vec::new();
+    let mut record = Record::new(&options.date);
+    // The rivals have ended then: the other parts have the machine for themselves.
+    let beside = if own.parts.contains(&Part::Answers) { compare(options)? } else { Vec::new() };
+    let parts = own.parts.iter().copied().filter(|part| *part != Part::Answers).collect();
+    let report = dns::run(&OwnOptions { parts, ..own.clone() }, &|line| eprintln!("{line}"))?;
+    for section in beside.into_iter().chain(report.sections) {
+        record.put(section, &report.settings);
+    }
+    Ok(record)
+}
+
+/// Every zone and mix with all rivals.
+fn compare(options: &Options) -> Result<Vec<Section>, String> {
+    let own = &options.own;
     let mut sections = Vec::new();
     for &shape in &own.shapes {
         let mut targets = vec![ours(own).start(shape)?];
@@ -135,16 +145,10 @@ fn measure(options: &Options) -> Result<(Report, Vec<Compared>), String> {
             let echo = ours(own).start_echo(shape, size)?;
             let all: Vec<&Target> = std::iter::once(&echo).chain(&targets).collect();
             let figures = rounds::run(&all, &queries, own.rounds, own.time)?;
-            let title = format!("{}, {}, answers of {size} bytes", shape.name(), mix.name());
-            sections.push(comparison(&title, &figures));
-            compared.push(Compared { shape, mix, figures });
+            sections.push(Section::of_mix(shape, mix, size, &figures));
         }
     }
-    // The rivals have ended: the other parts have the machine for themselves.
-    let mut report = dns::run(own, &|line| eprintln!("{line}"))?;
-    sections.append(&mut report.sections);
-    report.sections = sections;
-    Ok((report, compared))
+    Ok(sections)
 }
 
 fn ours(own: &OwnOptions) -> Ours<'_> {

@@ -6,12 +6,17 @@
 //!
 //! ```text
 //! whered-versus-dns --whered target/release/whered [--zones small,large] [--queries N]
+//!                   [--mixes hit,NXDOMAIN,referral,mix] [--parts answers,no-net,...]
 //!                   [--rounds N] [--seconds S] [--only NAME,...] [--scratch DIR]
 //!                   [--record DIR --date YYYY-MM-DD]
 //! ```
+//!
+//! `--parts answers` is the comparison with rivals; the other parts are those of `whered bench dns`.
+//! Runs of one date and machine add up to one record.
 
 mod bars;
 mod compare;
+mod record;
 mod servers;
 
 use std::process::ExitCode;

@@ -87,7 +87,8 @@ impl<'q> Driver<'q> {
         })
     }
 
-    /// Asks as fast as the server answers. `beside` is called after every look at all sockets.
+    /// Asks as fast as the server answers. `beside` is called after every look at a socket, and
+    /// again and again where there is none.
     ///
     /// # Errors
     ///
@@ -106,8 +107,11 @@ impl<'q> Driver<'q> {
                 if lane.open == 0 || lane.sent.elapsed() > PATIENCE {
                     self.send(index)?;
                 }
+                beside()?;
             }
-            beside()?;
+            if self.lanes.is_empty() {
+                beside()?;
+            }
         }
         self.tally.seconds = begun.elapsed().as_secs_f64();
         self.finish()?;
@@ -138,8 +142,8 @@ impl<'q> Driver<'q> {
             } else {
                 for index in 0..self.lanes.len() {
                     self.receive(index)?;
+                    beside()?;
                 }
-                beside()?;
             }
         }
         self.tally.seconds = begun.elapsed().as_secs_f64();

@@ -19,7 +19,7 @@ mod target;
 mod world;
 
 pub use driver::{BURST, Driver, Tally};
-pub use parts::{Section, comparison};
+pub use parts::Section;
 pub use report::Report;
 pub use target::{Ours, Target, calls_name, free_address, zone_file};
 pub use world::{Expected, Mix, Queries, Shape, zone_text};
@@ -36,6 +36,8 @@ pub enum Part {
     NoNet,
     /// Every zone and mix beside the echo.
     Answers,
+    /// A prefix set as a DNSBL zone beside the echo.
+    Blocklist,
     /// One receive an event, several, and many with one call.
     Loops,
     /// The delay on a second socket.
@@ -48,8 +50,15 @@ pub enum Part {
 
 impl Part {
     /// All, in their order.
-    pub const ALL: [Part; 6] =
-        [Part::NoNet, Part::Answers, Part::Loops, Part::Turns, Part::Threads, Part::Reloads];
+    pub const ALL: [Part; 7] = [
+        Part::NoNet,
+        Part::Answers,
+        Part::Blocklist,
+        Part::Loops,
+        Part::Turns,
+        Part::Threads,
+        Part::Reloads,
+    ];
 
     /// Its name on the command line.
     #[must_use]
@@ -57,6 +66,7 @@ impl Part {
         match self {
             Part::NoNet => "no-net",
             Part::Answers => "answers",
+            Part::Blocklist => "blocklist",
             Part::Loops => "loops",
             Part::Turns => "turns",
             Part::Threads => "threads",
@@ -112,6 +122,7 @@ pub fn run(options: &Options, progress: &dyn Fn(&str)) -> Result<Report, String>
         let sections = match part {
             Part::NoNet => parts::no_net(options),
             Part::Answers => parts::answers(options),
+            Part::Blocklist => parts::blocklist(options),
             Part::Loops => parts::loops(options),
             Part::Turns => parts::turns(options),
             Part::Threads => parts::threads(options),

@@ -31,27 +31,46 @@ pub struct Section {
     pub json: Value,
 }
 
+impl Section {
+    /// A table of servers over one mix; the first is the floor, with answers of that mean size.
+    #[must_use]
+    pub fn of_mix(shape: Shape, mix: Mix, size_bytes: usize, figures: &[Figures]) -> Section {
+        let title = format!("{}, {}, answers of {size_bytes} bytes", shape.name(), mix.name());
+        let mut section = comparison(&title, figures);
+        section.json["zone"] = json!(shape.name());
+        section.json["mix"] = json!(mix.name());
+        section
+    }
+}
+
 /// Answers beside the echo: every zone and mix.
 pub(super) fn answers(options: &Options) -> Result<Vec<Section>, String> {
     let mut sections = Vec::new();
     for &shape in &options.shapes {
-        let ours = ours(options, Receiving::default(), 1).start(shape)?;
-        for &mix in &options.mixes {
-            let queries = Queries::new(shape, mix, options.queries, options.seed);
-            let size = rounds::reply_size(&ours, &queries)?;
-            let echo = ours_echo(options, Receiving::default(), shape, size)?;
-            let targets = [&echo, &ours];
-            let figures = rounds::run(&targets, &queries, options.rounds, options.time)?;
-            let title = format!("{}, {}, answers of {size} bytes", shape.name(), mix.name());
-            sections.push(comparison(&title, &figures));
-        }
+        sections.extend(beside_echo(options, shape, &options.mixes)?);
     }
     Ok(sections)
 }
 
+/// Addresses of a list of 500,000, and others, as a DNSBL zone.
+pub(super) fn blocklist(options: &Options) -> Result<Vec<Section>, String> {
+    beside_echo(options, Shape::Blocklist, &[Mix::Hit, Mix::Missing, Mix::Mixed])
+}
+
+fn beside_echo(options: &Options, shape: Shape, mixes: &[Mix]) -> Result<Vec<Section>, String> {
+    let ours = ours(options, Receiving::default(), 1).start(shape)?;
+    let section = |&mix: &Mix| {
+        let queries = Queries::new(shape, mix, options.queries, options.seed);
+        let size = rounds::reply_size(&ours, &queries)?;
+        let echo = ours_echo(options, Receiving::default(), shape, size)?;
+        let figures = rounds::run(&[&echo, &ours], &queries, options.rounds, options.time)?;
+        Ok(Section::of_mix(shape, mix, size, &figures))
+    };
+    mixes.iter().map(section).collect()
+}
+
 /// A table of servers; the first is the floor.
-#[must_use]
-pub fn comparison(title: &str, figures: &[Figures]) -> Section {
+fn comparison(title: &str, figures: &[Figures]) -> Section {
     let head = ["server", "queries/s", "CPU ns/query", "above echo", "rate to echo", "lost"];
     let mut rows = vec![head.map(str::to_owned).to_vec()];
     let mut lines = Vec::new();
@@ -121,12 +140,14 @@ pub(super) fn loops(options: &Options) -> Result<Vec<Section>, String> {
     Ok(sections)
 }
 
-/// How long a query on the second socket takes while the first one is flooded.
+/// How long a query on the second socket takes: alone, at half load on the first, and while that is
+/// flooded.
 pub(super) fn turns(options: &Options) -> Result<Vec<Section>, String> {
     let shape = Shape::Small;
     let queries = Queries::new(shape, Mix::Mixed, options.queries.min(200_000), options.seed);
-    let title = "Delay of a query on the second socket while the first is flooded".to_owned();
-    let head = ["calls, at the most", "median us", "p99 us", "worst us", "queries/s on the first"];
+    let title = "Delay of a query on the second socket, us: median and p99".to_owned();
+    let head =
+        ["calls, at the most", "alone", "p99", "half load", "p99", "flooded", "p99", "queries/s"];
     let mut rows = vec![head.map(str::to_owned).to_vec()];
     let mut lines = Vec::new();
     let single = [1, 5, 20].map(|batch| Receiving { batch, calls: Calls::Single });
@@ -134,41 +155,55 @@ pub(super) fn turns(options: &Options) -> Result<Vec<Section>, String> {
     for way in single.into_iter().chain(many) {
         let second = free_address()?;
         let more = [second];
-        let own = Ours { more: &more, ..ours(options, way, 1) };
-        let target = own.start(shape)?;
-        let (tally, delays) = flooded(&target, second, &queries, options.time)
-            .map_err(|error| format!("{}: {error}", target.name))?;
+        let target = Ours { more: &more, ..ours(options, way, 1) }.start(shape)?;
+        let delays = |load| {
+            delays(&target, second, &queries, options.time, load)
+                .map_err(|error| format!("{}: {error}", target.name))
+        };
+        let (_, alone) = delays(Load::None)?;
+        let (flood, flooded) = delays(Load::Full)?;
+        let rate = flood.answered as f64 / flood.seconds;
+        let (_, half) = delays(Load::Rate(rate / 2.0))?;
         let name = format!("{} {}", calls_name(way.calls), way.batch);
-        let (rate, middle) = (tally.answered as f64 / tally.seconds, median(&delays));
-        let (late, worst) = (quantile(&delays, 0.99), quantile(&delays, 1.0));
-        rows.push(vec![
-            name.clone(),
-            format!("{middle:.0}"),
-            format!("{late:.0}"),
-            format!("{worst:.0}"),
-            format!("{rate:.0}"),
-        ]);
-        lines.push(json!({ "way": name, "median_micros": middle, "p99_micros": late,
-            "worst_micros": worst, "probes": delays.len(), "rate": rate }));
+        let figures = [&alone, &half, &flooded].map(|list| [median(list), quantile(list, 0.99)]);
+        let cells = figures.iter().flatten().map(|figure| format!("{figure:.0}"));
+        rows.push(
+            std::iter::once(name.clone()).chain(cells).chain([format!("{rate:.0}")]).collect(),
+        );
+        let [alone, half, flooded] = figures;
+        lines.push(json!({ "way": name, "alone_micros": alone, "half_load_micros": half,
+            "flooded_micros": flooded, "rate": rate }));
     }
-    let json = json!({ "title": title, "ways": lines });
+    let json = json!({ "title": title, "turns": lines });
     Ok(vec![Section { title, rows, json }])
 }
 
-/// Floods one address and asks another one question after the other; gives their delays in
-/// microseconds.
-fn flooded(
+/// What the first socket gets meanwhile.
+#[derive(Clone, Copy)]
+enum Load {
+    None,
+    /// So many queries a second.
+    Rate(f64),
+    /// As many as are answered.
+    Full,
+}
+
+/// Asks a second address one question after the other; gives their delays in microseconds, and what
+/// became of the load on the first.
+fn delays(
     target: &Target,
     second: SocketAddr,
     queries: &Queries,
     time: Duration,
+    load: Load,
 ) -> io::Result<(Tally, Vec<f64>)> {
     let probe = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
     probe.connect(second)?;
     probe.set_nonblocking(true)?;
-    let mut driver = Driver::new(queries, target.address, 16, false)?;
+    let lanes = if matches!(load, Load::None) { 0 } else { 16 };
+    let mut driver = Driver::new(queries, target.address, lanes, false)?;
     let (mut delays, mut asked, mut reply) = (Vec::new(), None::<Instant>, [0; 1500]);
-    let tally = driver.closed_loop(time, || {
+    let beside = || {
         match asked {
             Some(at) if probe.recv(&mut reply).is_ok() => {
                 delays.push(at.elapsed().as_secs_f64() * 1e6);
@@ -186,7 +221,11 @@ fn flooded(
             }
         }
         Ok(())
-    })?;
+    };
+    let tally = match load {
+        Load::Rate(per_second) => driver.open_loop(per_second, time, beside)?,
+        Load::None | Load::Full => driver.closed_loop(time, beside)?,
+    };
     Ok((tally, delays))
 }
 
@@ -222,7 +261,7 @@ pub(super) fn reloads(options: &Options) -> Result<Vec<Section>, String> {
     for &shape in &options.shapes {
         let (count, pause) = match shape {
             Shape::Small => (100, Duration::from_millis(50)),
-            Shape::Large => (5, Duration::from_secs(8)),
+            Shape::Large | Shape::Blocklist => (5, Duration::from_secs(8)),
         };
         let queries = Queries::new(shape, Mix::Mixed, options.queries, options.seed);
         let target = ours(options, Receiving::default(), 1).start(shape)?;

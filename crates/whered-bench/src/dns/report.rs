@@ -41,7 +41,7 @@ impl Report {
         let mut text = format!("{}\n\n{}.\n", self.machine.to_line(), self.settings);
         for section in &self.sections {
             // Writing to a string cannot fail.
-            let _ = write!(text, "\n## {}\n\n{}", section.title, table(&section.rows));
+            let _ = write!(text, "\n## {}\n\n{}", section.title, section.table());
         }
         text
     }
@@ -55,6 +55,14 @@ impl Report {
             "settings": self.settings,
             "sections": sections,
         })
+    }
+}
+
+impl Section {
+    /// Its rows as a table in Markdown.
+    #[must_use]
+    pub fn table(&self) -> String {
+        table(&self.rows)
     }
 }
 

@@ -5,15 +5,16 @@
 //! in a child.
 
 use std::fs;
-use std::io;
-use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::io::{self, BufRead, BufReader, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use whered_server::dns::udp::{Calls, Receiving};
 
-use super::world::Shape;
+use super::world::{Shape, list_text};
+use crate::geo::push_command;
 use crate::measure::{cores, pin_to_cores, process_cpu_nanoseconds};
 
 /// How long a server may take to read its zone.
@@ -242,19 +243,33 @@ impl Ours<'_> {
         let path = self.folder.join(format!("whered-{}.toml", address.port()));
         let listen: Vec<_> = std::iter::once(&address).chain(self.more).collect();
         let listen: Vec<_> = listen.iter().map(|address| format!("\"{address}\"")).collect();
-        let text = format!(
-            "[resp]\nlisten = []\n[http]\nlisten = []\n[dns]\nlisten = [{}]\nthreads = {}\n\
-             udp_batch = {}\nudp_calls = \"{}\"\ncookies = false\nrate_limit = 0\n[[zone]]\nname = \"{}\"\npath = {zone:?}\n",
+        let resp = match shape {
+            Shape::Blocklist => Some(free_address()?),
+            Shape::Small | Shape::Large => None,
+        };
+        let mut text = format!(
+            "[resp]\nlisten = [{}]\n[http]\nlisten = []\n[sets]\ndirectory = {:?}\n\
+             [dns]\nlisten = [{}]\nthreads = {}\nudp_batch = {}\nudp_calls = \"{}\"\n\
+             cookies = false\nrate_limit = 0\n[[zone]]\nname = \"{}\"\npath = {zone:?}\n",
+            resp.map(|address| format!("\"{address}\"")).unwrap_or_default(),
+            self.folder,
             listen.join(", "),
             self.threads,
             self.receiving.batch,
             calls_name(self.receiving.calls),
             shape.origin(),
         );
+        if resp.is_some() {
+            text.push_str("blocklist = { set = \"listed\" }\n");
+        }
         fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))?;
         let mut command = Command::new(self.binary);
         command.arg("serve").arg("--config").arg(&path).stderr(Stdio::null());
-        Target::start("whered", &mut command, self.cores, address, shape)
+        let target = Target::start("whered", &mut command, self.cores, address, shape)?;
+        match resp.map(|resp| load_list(self.folder, resp)) {
+            None | Some(Ok(())) => Ok(target),
+            Some(Err(error)) => Err(format!("CIDR.LOAD: {error}")),
+        }
     }
 
     /// Starts the echo in this program's own loop.
@@ -273,6 +288,23 @@ impl Ours<'_> {
         let mut target = Target::start("echo", &mut command, self.cores, address, shape)?;
         target.is_mirror = true;
         Ok(target)
+    }
+}
+
+/// Loads the blocklist's set.
+fn load_list(folder: &Path, resp: SocketAddr) -> io::Result<()> {
+    let name = "listed.txt";
+    fs::write(folder.join(name), list_text())?;
+    let mut request = Vec::new();
+    push_command(&mut request, &[b"CIDR.LOAD", b"listed", b"FILE", name.as_bytes()]);
+    let mut stream = TcpStream::connect(resp)?;
+    stream.set_read_timeout(Some(START_LIMIT))?;
+    stream.write_all(&request)?;
+    let mut reply = String::new();
+    BufReader::new(stream).read_line(&mut reply)?;
+    match reply.strip_prefix(':') {
+        Some(_) => Ok(()),
+        None => Err(io::Error::other(reply.trim_end().to_owned())),
     }
 }
 

@@ -7,6 +7,7 @@
 //! hosts        hxxxxxxxxx.<origin>  A                     question: the name itself
 //! delegations  dxxxxx.<origin>      NS NS, elsewhere      question: www.dxxxxx.<origin>
 //! missing      nxxxxxxxxx.<origin>  -                     question: the name itself
+//! blocklist    ddd.ddd.ddd.ddd.<origin>                   an address of the list, or of no list
 //!
 //! Queries: [ query 0 | query 1 | ... ]    one size for all, the id is the index's low 16 bits
 //! ```
@@ -27,6 +28,8 @@ pub enum Shape {
     Small,
     /// As a top-level domain: 1 million names, half of them delegations; 1.5 million records.
     Large,
+    /// A prefix set of 500,000 addresses as a DNSBL zone.
+    Blocklist,
 }
 
 impl Shape {
@@ -36,6 +39,7 @@ impl Shape {
         match self {
             Shape::Small => "1,000 names",
             Shape::Large => "1 M names",
+            Shape::Blocklist => "500 k listed",
         }
     }
 
@@ -45,13 +49,14 @@ impl Shape {
         match self {
             Shape::Small => "small.test",
             Shape::Large => "large.test",
+            Shape::Blocklist => "list.test",
         }
     }
 
     fn hosts(self) -> u64 {
         match self {
             Shape::Small => 900,
-            Shape::Large => 500_000,
+            Shape::Large | Shape::Blocklist => 500_000,
         }
     }
 
@@ -59,6 +64,7 @@ impl Shape {
         match self {
             Shape::Small => 100,
             Shape::Large => 500_000,
+            Shape::Blocklist => 0,
         }
     }
 }
@@ -70,7 +76,7 @@ pub enum Mix {
     Hit,
     /// Names that are not there.
     Missing,
-    /// Names below a delegation.
+    /// Names below a delegation, which blocklists do not have.
     Referral,
     /// Half hosts, a quarter of each of the others.
     Mixed,
@@ -114,6 +120,9 @@ pub fn zone_text(shape: Shape) -> String {
     let _ = writeln!(text, "$ORIGIN {origin}.");
     text.push_str("@ SOA ns1 hostmaster 1 7200 900 1209600 900\n@ NS ns1\n@ NS ns2\n");
     text.push_str("ns1 A 192.0.2.1\nns2 A 192.0.2.2\n");
+    if shape == Shape::Blocklist {
+        return text;
+    }
     for number in 0..shape.hosts() {
         let [_, second, third, fourth] = (number as u32).to_be_bytes();
         let _ = writeln!(text, "{} A 10.{second}.{third}.{fourth}", label('h', 10, number));
@@ -126,6 +135,32 @@ pub fn zone_text(shape: Shape) -> String {
     }
     text
 }
+
+/// The members of the blocklist, a line each.
+pub(super) fn list_text() -> String {
+    let mut text = String::new();
+    for number in 0..Shape::Blocklist.hosts() {
+        let [first, second, third, fourth] = octets(number);
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "{first}.{second}.{third}.{fourth}");
+    }
+    text
+}
+
+/// An address of three digits in each part, another one for each number below [`ADDRESSES`].
+fn octets(number: u64) -> [u64; 4] {
+    // A number that is prime to how many there are scatters neighbours and keeps all apart.
+    let mut rest = (number * 14_776_337 + 11) % ADDRESSES;
+    let mut digit = |base| {
+        let digit = 100 + rest % base;
+        rest /= base;
+        digit
+    };
+    [digit(124), digit(156), digit(156), digit(156)]
+}
+
+/// From 100.100.100.100 to 223.255.255.255, with 100 and more in each part.
+const ADDRESSES: u64 = 124 * 156 * 156 * 156;
 
 /// A label of a fixed length that looks like nothing in particular; another one for each number
 /// below 36 to the power of 5.
@@ -164,9 +199,18 @@ impl Queries {
             let expected = match (mix, random.below(4)) {
                 (Mix::Hit, _) | (Mix::Mixed, 0 | 1) => Expected::Hit,
                 (Mix::Missing, _) | (Mix::Mixed, 2) => Expected::Missing,
+                (Mix::Mixed, _) if shape == Shape::Blocklist => Expected::Missing,
                 _ => Expected::Referral,
             };
             let name = match expected {
+                _ if shape == Shape::Blocklist => {
+                    let listed = shape.hosts();
+                    let [first, second, third, fourth] = octets(match expected {
+                        Expected::Hit => random.below(listed),
+                        _ => listed + random.below(ADDRESSES - listed),
+                    });
+                    format!("{fourth}.{third}.{second}.{first}")
+                }
                 Expected::Hit => label('h', 10, random.below(shape.hosts())),
                 Expected::Missing => label('n', 10, random.below(1 << 25)),
                 Expected::Referral => {
@@ -279,6 +323,20 @@ mod tests {
                 (0..500_000).map(|number| label(kind, length, number)).collect();
             assert_eq!(labels.len(), 500_000);
             assert!(labels.iter().all(|label| label.len() == length));
+        }
+    }
+
+    #[test]
+    fn addresses_are_distinct_and_of_one_length() {
+        let listed: HashSet<_> = list_text().lines().map(str::to_owned).collect();
+        assert_eq!(listed.len(), 500_000);
+        let queries = Queries::new(Shape::Blocklist, Mix::Mixed, 5000, 7);
+        for index in 0..queries.len() {
+            // Header, four labels of three digits, each behind its length.
+            let question = &queries.get(index)[12..28];
+            let labels = question.chunks(4).rev().map(|label| str::from_utf8(&label[1..]).unwrap());
+            let address = labels.collect::<Vec<_>>().join(".");
+            assert_eq!(listed.contains(&address), queries.expected[index] == Expected::Hit);
         }
     }
 

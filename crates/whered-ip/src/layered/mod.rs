@@ -350,6 +350,26 @@ impl LayeredSet {
         best
     }
 
+    /// Waits for the memory that lookups of these addresses will read, for all of them together.
+    /// IPv6 addresses are passed over.
+    pub fn prefetch(&self, addresses: impl Iterator<Item = IpAddr>) {
+        const AT_ONCE: usize = 32;
+        let (mut numbers, mut places) = ([0_u32; AT_ONCE], [0_u32; AT_ONCE]);
+        let mut addresses = addresses.filter(IpAddr::is_ipv4);
+        loop {
+            let mut count = 0;
+            for (number, address) in numbers.iter_mut().zip(&mut addresses) {
+                *number = leading_number(address);
+                count += 1;
+            }
+            if count == 0 {
+                return;
+            }
+            self.base.places4(&numbers[..count], &mut places[..count]);
+            places[..count].iter().for_each(|place| self.base.warm4(*place));
+        }
+    }
+
     /// Looks up many addresses at once; `found` is emptied and gets one answer an address, in
     /// the same order.
     pub fn longest_match_batch<'a>(

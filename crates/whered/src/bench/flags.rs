@@ -136,7 +136,7 @@ pub(crate) struct BenchGeoArguments {
 
 #[derive(Args)]
 pub(crate) struct BenchDnsArguments {
-    /// Only these, separated by commas: no-net, answers, loops, turns, threads, reloads
+    /// Only these, separated by commas: no-net, answers, blocklist, loops, turns, threads, reloads
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub(crate) parts: Vec<String>,
     /// Only question bytes to answer bytes, without sockets; the same as --parts no-net
