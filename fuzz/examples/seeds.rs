@@ -20,6 +20,7 @@ fn main() -> io::Result<()> {
     rows()?;
     resp()?;
     capture()?;
+    feeds()?;
     commands()
 }
 
@@ -393,4 +394,19 @@ fn commands() -> io::Result<()> {
         save("commands", &format!("{index:02}"), &[input.as_bytes()])?;
     }
     Ok(())
+}
+
+/// Behind the byte for the format: two right records of each, which teach their shape.
+fn feeds() -> io::Result<()> {
+    let xml = br#"<s m="7" x="1.5" y="2.5" t="1700000000" i="3"><c>a</c><l k="9" n="2"/></s>"#;
+    save("feeds", "xml", &[&[0], &xml[..], b"\n", xml])?;
+    let simple = br#"<s m="7" x="1.5" y="2.5" t="1700000000"/>"#;
+    save("feeds", "xml-simple", &[&[0], b"<u c=\"1\">", simple, simple, b"</u>"])?;
+    let line = br#"{"m":"7","x":1.5,"y":2.5,"t":1700000000,"l":[{"k":9,"n":2},{"k":"a"}]}"#;
+    save("feeds", "ndjson", &[&[1], &line[..], b"\n", line, b"\n"])?;
+    let rows = b"m,x,y,t,i,n\n7,1.5,2.5,1700000000,3,\n\"8\",1,2,,,\"4\"\n";
+    save("feeds", "csv", &[&[2], rows])?;
+    save("feeds", "tsv", &[&[3], b"m\tx\ty\tt\ti\tn\n7\t1\t2\t1700000000\t3\t4\n"])?;
+    let point = br#"<wpt lat="1" lon="2"><time>2023-11-14T22:13:20Z</time><name>a</name></wpt>"#;
+    save("feeds", "gpx", &[&[4], b"<gpx>", point, point, b"</gpx>"])
 }

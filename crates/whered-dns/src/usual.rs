@@ -80,6 +80,10 @@ impl<'q> Usual<'q> {
         context: &Context<'_>,
         room: &mut [u8],
     ) -> Option<(usize, Outcome)> {
+        // A token of ACME's may stand beside the zone's own records, or where it has no name.
+        if context.challenges.is_some() {
+            return None;
+        }
         let said = self.say(zones, name, located)?;
         let (middle, end) = (self.head.len(), self.head.len() + said.rrset.wire.len());
         let size = end + self.edns_size.map_or(0, |_| OPT_SIZE);
@@ -143,6 +147,8 @@ impl<'q> Usual<'q> {
             if node.has(HAS_WILDCARD | HAS_DNAME) || zones.has_overlay(located.zone) {
                 return None;
             }
+        } else if self.record_type == RecordType::NS && node.glue().next().is_some() {
+            return None;
         } else if let Some(rrset) = node.rrset(self.record_type) {
             let counts = [rrset.count, 0];
             let owner_length = name.as_wire().len();

@@ -138,8 +138,12 @@ impl<'u> RowReader<'u> {
         let (mut written, mut end_count, mut column_count) = (0, 0, 0);
         let mut is_too_long = false;
         loop {
+            // csv-core drops a byte order mark at its beginning, which is ours to drop only at that
+            // of the upload; it does not know one by its first byte.
+            let rest = &self.upload[self.at..];
+            let is_mark = self.at == start && rest.starts_with(b"\xef\xbb\xbf");
             let (result, read, wrote, ended) = self.library.read_record(
-                &self.upload[self.at..],
+                if is_mark { &rest[..1] } else { rest },
                 &mut self.decoded[written..],
                 &mut self.ends[end_count..],
             );

@@ -67,6 +67,17 @@ fn line_ends_within_quotes_belong_to_the_field() {
     );
 }
 
+/// Found by the fuzz target.
+#[test]
+fn a_byte_order_mark_is_dropped_at_the_beginning_only() {
+    let upload = b"\xef\xbb\xbf7,a\n\xef\xbb\xbf8,b\n\n\xef\xbb\xbf\n";
+    let mark = "\u{feff}";
+    assert_eq!(
+        both(&numbered(Format::Csv), upload),
+        format!("3 7 [a]\n7 {mark}8 [b]\n15 {mark} [-]\n")
+    );
+}
+
 #[test]
 fn a_quote_that_is_never_closed_ends_the_scan_behind_what_was_read() {
     let upload = "7,a\n8,\"open\n9,b\n";
