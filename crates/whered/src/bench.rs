@@ -2,6 +2,7 @@
 //!
 //! Not for: what is made and how it is measured (`whered-bench`).
 
+mod feed;
 pub(crate) mod flags;
 
 use std::fs;
@@ -17,6 +18,7 @@ use whered_server::dns::udp::{Calls, Receiving};
 
 use crate::db::replace_file;
 use crate::outcome::{Failure, Outcome, complain};
+pub(crate) use feed::feed;
 use flags::{
     BenchDataArguments, BenchDnsArguments, BenchFaultsArguments, BenchGeoArguments,
     BenchLookupArguments, BenchRulesArguments, BenchSyncArguments, DataScale, ReportFormat,

@@ -78,6 +78,7 @@ fn main() -> ExitCode {
         Command::Bench(BenchCommand::Lookup(arguments)) => bench::lookup(arguments),
         Command::Bench(BenchCommand::Geo(arguments)) => bench::geo(&arguments),
         Command::Bench(BenchCommand::Dns(arguments)) => bench::dns(&arguments),
+        Command::Bench(BenchCommand::Feed(arguments)) => bench::feed(&arguments),
         Command::Bench(BenchCommand::Sync(arguments)) => bench::sync(&arguments),
         Command::Bench(BenchCommand::Faults(arguments)) => bench::faults(arguments),
         Command::Bench(BenchCommand::Rules(arguments)) => bench::rules(arguments),

@@ -5,16 +5,27 @@
 //!
 //! ```text
 //! world         seed ──► zones, objects, points ──► sightings
-//! upload        sightings ──► XML, NDJSON, CSV of about 100 KB
+//! upload        sightings ──► XML, NDJSON, CSV of about 100 KB ──► files
 //! consolidated  sightings ──► the tables that they should become
+//! run           clients ──► bare receiver, server ──► report; the server's tables ──► compare
 //! ```
 
+pub mod bare;
+mod compare;
 mod consolidated;
+mod files;
 mod mapping;
+mod report;
+mod run;
+pub mod sending;
 mod upload;
 mod world;
 
+pub use compare::{Checked, compare};
 pub use consolidated::{Consolidated, Loot, Position};
+pub use files::{Packing, write_uploads};
 pub use mapping::mapping;
+pub use report::{FeedReport, Phase};
+pub use run::{FeedOptions, config, run};
 pub use upload::{Upload, UploadFormat, UploadOptions};
 pub use world::{Sighting, World};

@@ -19,6 +19,8 @@ pub(crate) enum BenchCommand {
     Geo(BenchGeoArguments),
     /// Measure DNS over UDP beside an echo with the same system calls
     Dns(BenchDnsArguments),
+    /// Send a crowd's uploads to a feed and look at its tables, or write them as files
+    Feed(BenchFeedArguments),
     /// Write a large set into this kernel, in a network namespace of its own, and change it while
     /// packets try to slip through
     Sync(BenchSyncArguments),
@@ -63,6 +65,69 @@ pub(crate) struct BenchRulesArguments {
     /// A file for the chart
     #[arg(long, value_name = "FILE")]
     pub(crate) svg: Option<PathBuf>,
+}
+
+#[derive(Args)]
+pub(crate) struct BenchFeedArguments {
+    /// Write the uploads into this folder instead of sending them
+    #[arg(long, value_name = "DIR")]
+    pub(crate) write: Option<PathBuf>,
+    /// Be the bare receiver, which appends whatever comes to this file
+    #[arg(long, value_name = "FILE", conflicts_with = "write")]
+    pub(crate) bare_receiver: Option<PathBuf>,
+    /// Where the bare receiver listens
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:0")]
+    pub(crate) listen: SocketAddr,
+    /// How uploads are written
+    #[arg(long, value_enum, default_value_t = UploadFormatChoice::Xml)]
+    pub(crate) format: UploadFormatChoice,
+    /// How files are packed
+    #[arg(long, value_enum, default_value_t = PackingChoice::None)]
+    pub(crate) packing: PackingChoice,
+    /// Sightings without their loot
+    #[arg(long)]
+    pub(crate) no_loot: bool,
+    /// Uploads of each phase, or files
+    #[arg(long, value_name = "N", default_value_t = 1_000)]
+    pub(crate) uploads: usize,
+    /// The size of an upload
+    #[arg(long, value_name = "BYTES", default_value_t = 100_000)]
+    pub(crate) size: usize,
+    /// Objects in the world
+    #[arg(long, value_name = "N", default_value_t = 20_000)]
+    pub(crate) objects: u32,
+    /// Clients at once
+    #[arg(long, value_name = "N", default_value_t = 64)]
+    pub(crate) clients: usize,
+    /// A folder for the server's files, on the disk that is meant; without it, a temporary one
+    #[arg(long, value_name = "DIR")]
+    pub(crate) folder: Option<PathBuf>,
+    /// The HTTP door of a server that runs already, is empty, and has the feed of examples/mobmap
+    #[arg(long, value_name = "ADDR", requires = "pid")]
+    pub(crate) server: Option<SocketAddr>,
+    /// That server's process
+    #[arg(long, value_name = "N", requires = "server")]
+    pub(crate) pid: Option<u32>,
+    /// What everything is made with
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Write everything as JSON, too
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+pub(crate) enum UploadFormatChoice {
+    Xml,
+    Ndjson,
+    Csv,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+pub(crate) enum PackingChoice {
+    None,
+    Gzip,
+    Zstd,
 }
 
 #[derive(Args)]
