@@ -26,7 +26,7 @@ fn ask(challenges: &Challenges, name: &str, record_type: RecordType) -> Message 
     };
     let query = message::Query::new(&name.parse().unwrap(), record_type).build();
     let mut reply = Vec::new();
-    let mut choose = |_, _: &_| Choice { answer: None, scope_length_bits: 0 };
+    let mut choose = |_, _: &_| Choice::of(None, 0);
     answer(&zones, &query, &context, &mut choose, &mut reply);
     // Batches have ways of their own to the same answer.
     let queries = [Query { bytes: &query, source: context.source }];

@@ -124,7 +124,7 @@ fn is_answered(zones: &Zones, owner: &Name, token: &str) -> bool {
     let context = Context { challenges: Some(&challenges), ..Context::new(Transport::Tcp, nobody) };
     let query = Query::new(owner, RecordType::TXT).build();
     let mut reply = Vec::new();
-    let mut choose = |_, _: &_| Choice { answer: None, scope_length_bits: 0 };
+    let mut choose = |_, _: &_| Choice::of(None, 0);
     answer(zones, &query, &context, &mut choose, &mut reply);
     let is_text = |message: Message| {
         let mut own = message.answers.iter().filter(|record| record.owner == *owner);

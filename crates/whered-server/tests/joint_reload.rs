@@ -80,7 +80,7 @@ fn look_inside(engine: &Engine, generation: &Generation) -> u64 {
         synthesise: live.as_ref().map(|live| live as &dyn Synthesise),
         ..Context::new(Transport::Udp, [127, 0, 0, 1].into())
     };
-    let mut choose = |_, _: &_| Choice { answer: None, scope_length_bits: 0 };
+    let mut choose = |_, _: &_| Choice::of(None, 0);
     let mut reply = Vec::new();
     answer(generation.zones(), &query(), &context, &mut choose, &mut reply);
     let number = number_of(&reply);

@@ -77,7 +77,7 @@ impl Drop for Running {
 fn watch(descriptor: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
     // SAFETY: an `OwnedFd` gives the same descriptor whenever it is asked, keeps it open until it is
     // dropped, and the watch owns it: nobody else can close it.
-    unsafe { AsyncFd::register(descriptor) }
+    unsafe { AsyncFd::register(descriptor) }.map_err(|error| error.into_parts().1)
 }
 
 /// A descriptor that can be read when the child has ended.

@@ -34,7 +34,7 @@ type Section = fn(&Session, &mut String);
 
 /// The sections in order; each writes its own lines. The last value says whether it is among those
 /// that are given when nobody asks for certain ones.
-const SECTIONS: [(&str, Section, bool); 14] = [
+const SECTIONS: [(&str, Section, bool); 15] = [
     ("Server", server, true),
     ("Clients", clients, true),
     ("Memory", memory, true),
