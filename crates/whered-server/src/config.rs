@@ -253,6 +253,7 @@ impl Config {
             rules: self.rules,
             place_database: self.dns.database,
             sets_directory: self.sets.directory,
+            feeds: Vec::new(),
         }
     }
 
