@@ -570,3 +570,45 @@ fn postgresql_holds_what_the_feed_holds() {
     sql.run("SELECT 1");
     all(&mut sql);
 }
+
+/// Prints how fast rows go: new ones, and the same again in another order, each batch a durable
+/// transaction of its own. `cargo test --release -p whered-connect --test sinks -- --ignored --nocapture`
+fn print_speed(sql: &dyn Sql) {
+    clear(sql);
+    let (feed, folder) = (Feed::new(), Folder::new("speed"));
+    feed.apply([row("first", 1, 0.0, 1, 0)]);
+    once(sql, &feed, &folder.0, false);
+    for (what, factor) in [("new", 1_u64), ("changed", 7_919)] {
+        let (mut seconds, mut rows) = (0.0, 0);
+        for batch in 0..5_u64 {
+            feed.apply((batch * 40_000..(batch + 1) * 40_000).map(|number| {
+                let member = number * factor % 200_000;
+                let longitude = number as f64 / 1_111.0 - 90.0;
+                row(&format!("object {member}"), 1, longitude, number as i64, number as i64)
+            }));
+            let memory = SinkMemory::open(&folder.0, "sightings", "sink1").expect("is writable");
+            let stop = Stop::default();
+            let mut report = |_: &SinkStatus| ();
+            let mut sink = Sink::new(options(sql, false), &feed, memory, &stop, &mut report);
+            let begin = std::time::Instant::now();
+            sink.run_once().expect("the server is there");
+            seconds += begin.elapsed().as_secs_f64();
+            rows += sink.status().rows;
+        }
+        println!("{what}: {:.0} rows/s ({rows} rows in {seconds:.2} s)", rows as f64 / seconds);
+    }
+}
+
+#[test]
+#[ignore = "measures and checks nothing"]
+fn speed_into_mariadb() {
+    let Some(peer) = support::mariadb() else { return };
+    print_speed(&MariaDb(peer));
+}
+
+#[test]
+#[ignore = "measures and checks nothing"]
+fn speed_into_postgresql() {
+    let Some(peer) = support::postgresql() else { return };
+    print_speed(&PostgreSql(peer));
+}

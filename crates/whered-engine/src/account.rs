@@ -54,6 +54,8 @@ pub struct MemoryReport {
     pub keys_bytes: u64,
     /// Prefix sets.
     pub prefix_sets_bytes: u64,
+    /// Tables and what their feeds remember.
+    pub tables_bytes: u64,
     /// IP databases: files, indexes and columns in memory.
     pub databases_bytes: u64,
     /// Writes that wait for the disk, and the buffers they wait in.
@@ -63,7 +65,13 @@ pub struct MemoryReport {
 impl MemoryReport {
     /// All of it.
     pub fn total_bytes(&self) -> u64 {
-        let MemoryReport { keys_bytes, prefix_sets_bytes, databases_bytes, journal_bytes } = self;
-        keys_bytes + prefix_sets_bytes + databases_bytes + journal_bytes
+        let MemoryReport {
+            keys_bytes,
+            prefix_sets_bytes,
+            tables_bytes,
+            databases_bytes,
+            journal_bytes,
+        } = self;
+        keys_bytes + prefix_sets_bytes + tables_bytes + databases_bytes + journal_bytes
     }
 }

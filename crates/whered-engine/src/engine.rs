@@ -20,6 +20,7 @@ use crate::databases::{MemoryUse, NamedDatabase, ReloadFailure};
 use crate::durability::open::Parts;
 use crate::durability::{self, OpenReport, ShowProgress, SnapshotOptions, Snapshots};
 use crate::error::{EngineError, WriteError};
+use crate::feeds::Feeds;
 use crate::generation::Generation;
 use crate::keyspace::Keyspace;
 use crate::log::{Durability, Log, Ticket, Written};
@@ -85,6 +86,7 @@ pub struct Engine {
     pub(crate) control: Mutex<Control>,
     pub(crate) keyspace: Keyspace,
     pub(crate) prefix_sets: PrefixSets,
+    pub(crate) feeds: Feeds,
     pub(crate) log: Arc<Log>,
     pub(crate) snapshots: Snapshots,
     pub(crate) bell: Bell,
@@ -147,6 +149,7 @@ impl Engine {
             control: Mutex::new(Control { setup: options.setup, changes }),
             keyspace: keyspace.with_log(&log),
             prefix_sets: prefix_sets.with_log(&log),
+            feeds: Feeds::default(),
             log,
             snapshots: Snapshots::new(options.snapshots, &report),
             bell: Bell::default(),
@@ -347,6 +350,11 @@ impl Engine {
         &self.prefix_sets
     }
 
+    /// The feeds and their tables.
+    pub fn feeds(&self) -> &Feeds {
+        &self.feeds
+    }
+
     /// Where files of prefix sets may lie, if anywhere.
     pub(crate) fn sets_directory(&self) -> Option<PathBuf> {
         self.control().setup.sets_directory.clone()
@@ -441,6 +449,7 @@ impl Engine {
         MemoryReport {
             keys_bytes: self.keyspace.memory_bytes(),
             prefix_sets_bytes: self.prefix_sets.memory_bytes() as u64,
+            tables_bytes: self.feeds.memory_bytes(),
             databases_bytes,
             journal_bytes: self.journal_stats().map_or(0, |stats| stats.memory_bytes as u64),
         }

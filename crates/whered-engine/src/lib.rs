@@ -48,6 +48,7 @@ mod durability;
 mod engine;
 mod error;
 mod explain;
+pub mod feeds;
 mod generation;
 mod keyspace;
 mod lane;
@@ -61,6 +62,7 @@ mod rulesets;
 mod setup;
 mod site_changes;
 mod steering;
+pub mod tables;
 
 pub use account::MemoryReport;
 pub use clock::Clock;

@@ -11,6 +11,7 @@ use whered_dns::{Name, Zone};
 
 use crate::databases::{DatabaseSource, DatabaseStatus, FileState, NamedDatabase, read_file};
 use crate::error::EngineError;
+use crate::feeds::FeedSource;
 use crate::generation::Generation;
 use crate::pool::PoolSource;
 use crate::reversed::ReversedSource;
@@ -44,6 +45,8 @@ pub struct Setup {
     pub place_database: Option<String>,
     /// Where files of prefix sets may lie; `None`: none is read.
     pub sets_directory: Option<PathBuf>,
+    /// Feeds. They are fixed when the engine is opened: a reload leaves them as they are.
+    pub feeds: Vec<FeedSource>,
 }
 
 /// The files of a setup, read and checked.

@@ -14,6 +14,8 @@
 
 mod doors;
 mod error;
+mod feed_tables;
+mod feeds;
 mod named;
 mod resp;
 mod reversed;
@@ -31,6 +33,7 @@ use whered_engine::{DatabaseSource, PoolSource, RulesOptions, RulesetSource, Set
 
 pub use self::error::ConfigError;
 use self::error::Document;
+pub use self::feeds::{FeedConfig, SinkConfig, StreamConfig};
 use self::section::{Keys, Section};
 use crate::dns::QueryLogOptions;
 use crate::dns::udp::Receiving;
@@ -40,9 +43,9 @@ const TOP: Keys = Keys {
     title: "the top level",
     allowed: &[
         "data_dir", "resp", "http", "dns", "journal", "snapshot", "sets", "rules", "database",
-        "ruleset", "zone", "pool",
+        "ruleset", "zone", "pool", "feed",
     ],
-    later: &["feed", "table", "capture"],
+    later: &["capture"],
 };
 
 const RESP_PORT: u16 = 6380;
@@ -93,6 +96,8 @@ pub struct Config {
     pub rules: RulesOptions,
     /// `[[pool]]` with `[[pool.site]]`.
     pub pools: Vec<PoolSource>,
+    /// `[[feed]]`.
+    pub feeds: Vec<FeedConfig>,
 }
 
 /// The door for Redis clients.
@@ -224,9 +229,10 @@ impl Config {
         let zones = named::read_zones(&top, &names)?;
         let pools = named::read_pools(&top, &zones)?;
         let rulesets = named::read_rulesets(&top)?;
+        let feeds = feeds::read_feeds(&top)?;
         let data_dir = top.filled_text("data_dir")?.map(|found| beside(path, found.value));
         let mut config =
-            Config { data_dir, databases, zones, pools, rulesets, ..Config::default() };
+            Config { data_dir, databases, zones, pools, rulesets, feeds, ..Config::default() };
         let names: Vec<_> = config.databases.iter().map(|source| source.name.as_str()).collect();
         doors::read_dns(&top, &mut config.dns, &names)?;
         resp::read_resp(&top, &mut config.resp)?;
@@ -253,6 +259,7 @@ impl Config {
             rules: self.rules,
             place_database: self.dns.database,
             sets_directory: self.sets.directory,
+            feeds: self.feeds.into_iter().map(|feed| feed.source).collect(),
         }
     }
 
@@ -264,6 +271,7 @@ impl Config {
             && self.http == other.http
             && self.journal == other.journal
             && self.snapshot == other.snapshot
+            && self.feeds == other.feeds
             && dns(self) == dns(other)
     }
 
@@ -401,6 +409,7 @@ fn beside(file: &Path, named: &str) -> PathBuf {
 #[cfg(test)]
 fn all_keys() -> impl Iterator<Item = (&'static str, &'static [&'static str])> {
     let tables = [&TOP].into_iter().chain(doors::TABLES).chain(resp::TABLES).chain(named::TABLES);
+    let tables = tables.chain(feeds::TABLES);
     tables.map(|keys| (keys.title, keys.allowed))
 }
 

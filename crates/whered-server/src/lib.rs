@@ -17,10 +17,12 @@
 //! request, at `http::guard`; a start or stop, at [`Server::start`]. Everything listens on
 //! loopback unless told otherwise.
 
+mod cells;
 mod config;
 mod databases;
 mod descriptors;
 pub mod dns;
+mod feeds;
 mod folding;
 mod http;
 mod metrics;
@@ -34,5 +36,8 @@ mod snapshots;
 mod sweep;
 mod zone_watch;
 
-pub use config::{Config, ConfigError, DnsConfig, HttpConfig, JournalConfig, RespConfig};
+pub use config::{
+    Config, ConfigError, DnsConfig, FeedConfig, HttpConfig, JournalConfig, RespConfig, SinkConfig,
+    StreamConfig,
+};
 pub use server::{Server, ServerError};

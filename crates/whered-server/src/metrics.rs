@@ -21,6 +21,7 @@ use prometheus_client::registry::Registry;
 use whered_engine::{DATABASE_COUNT, Engine, NamedDatabase, NamedRuleset};
 
 use crate::dns::{DnsCounters, Totals};
+use crate::feeds;
 use crate::http::HttpCounters;
 use crate::resp::{Latencies, RespCounters, Totals as CommandTotals};
 
@@ -48,6 +49,7 @@ impl Metrics {
         self.add_doors(&mut registry);
         self.add_resp(&mut registry);
         self.add_data(&mut registry);
+        feeds::metrics::add(&mut registry, &self.engine);
         add_rulesets(&mut registry, self.engine.generation().rulesets());
         self.add_journal(&mut registry);
         self.add_snapshots(&mut registry);
@@ -216,6 +218,7 @@ impl Metrics {
         for (part, bytes) in [
             ("keys", memory.keys_bytes),
             ("prefix_sets", memory.prefix_sets_bytes),
+            ("tables", memory.tables_bytes),
             ("databases", memory.databases_bytes),
             ("journal", memory.journal_bytes),
         ] {
@@ -360,28 +363,56 @@ impl EncodeMetric for Durations {
 
 /// A counter for each combination of labels.
 #[derive(Default)]
-struct Counters(Family<Labels, Counter>);
+pub(crate) struct Counters(Family<Labels, Counter>);
 
 impl Counters {
-    fn add<const N: usize>(&self, labels: [(&'static str, &str); N], count: u64) {
+    pub(crate) fn add<const N: usize>(&self, labels: [(&'static str, &str); N], count: u64) {
         self.0.get_or_create(&owned(labels)).inc_by(count);
     }
 
-    fn register(self, registry: &mut Registry, name: &str, help: &str) {
+    pub(crate) fn register(self, registry: &mut Registry, name: &str, help: &str) {
         registry.register(name, help, self.0);
     }
 }
 
 /// A gauge for each combination of labels.
 #[derive(Default)]
-struct Gauges(Family<Labels, Gauge<u64, AtomicU64>>);
+pub(crate) struct Gauges(Family<Labels, Gauge<u64, AtomicU64>>);
 
 impl Gauges {
-    fn set<const N: usize>(&self, labels: [(&'static str, &str); N], value: u64) {
+    pub(crate) fn set<const N: usize>(&self, labels: [(&'static str, &str); N], value: u64) {
         self.0.get_or_create(&owned(labels)).set(value);
     }
 
-    fn register(self, registry: &mut Registry, name: &str, help: &str) {
+    pub(crate) fn register(self, registry: &mut Registry, name: &str, help: &str) {
+        registry.register(name, help, self.0);
+    }
+}
+
+/// A gauge with a fraction for each combination of labels.
+#[derive(Default)]
+pub(crate) struct FloatGauges(Family<Labels, FloatGauge>);
+
+impl FloatGauges {
+    pub(crate) fn set<const N: usize>(&self, labels: [(&'static str, &str); N], value: f64) {
+        self.0.get_or_create(&owned(labels)).set(value);
+    }
+
+    pub(crate) fn register(self, registry: &mut Registry, name: &str, help: &str) {
+        registry.register(name, help, self.0);
+    }
+}
+
+/// A counter with a fraction for each combination of labels.
+#[derive(Default)]
+pub(crate) struct FloatCounters(Family<Labels, Counter<f64, AtomicU64>>);
+
+impl FloatCounters {
+    pub(crate) fn add<const N: usize>(&self, labels: [(&'static str, &str); N], value: f64) {
+        self.0.get_or_create(&owned(labels)).inc_by(value);
+    }
+
+    pub(crate) fn register(self, registry: &mut Registry, name: &str, help: &str) {
         registry.register(name, help, self.0);
     }
 }

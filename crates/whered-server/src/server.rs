@@ -22,6 +22,7 @@ use whered_engine::{Engine, EngineError, EngineOptions, SnapshotOptions};
 use crate::config::{Config, JournalConfig, RespConfig, SnapshotConfig};
 use crate::descriptors;
 use crate::dns::DnsDoor;
+use crate::feeds::{Applier, DropFolder};
 use crate::folding::Folder;
 use crate::http::{HttpCounters, HttpDoor};
 use crate::metrics::Metrics;
@@ -69,6 +70,18 @@ impl Server {
     /// One line: a door that anybody could walk through, a file or the journal that cannot be
     /// read, an address that cannot be bound.
     pub fn start(config: Config) -> Result<Server, ServerError> {
+        Server::start_with(config, |_| Ok(())).map(|(server, ())| server)
+    }
+
+    /// The same, with something that is done when the engine is open and nothing uses it yet: no door
+    /// and no thread of a feed. What that gives is given back.
+    ///
+    /// # Errors
+    /// Those of [`Server::start`], and the line of what is done.
+    pub fn start_with<T>(
+        config: Config,
+        first: impl FnOnce(&Arc<Engine>) -> Result<T, String>,
+    ) -> Result<(Server, T), ServerError> {
         if let Some(refusal) = config.unguarded_door() {
             return Err(ServerError::new(refusal));
         }
@@ -82,10 +95,17 @@ impl Server {
         };
         let (engine, report) = Engine::open(options)?;
         tracing::info!("{report}");
+        let given = match first(&engine) {
+            Ok(given) => given,
+            Err(why) => {
+                engine.close()?;
+                return Err(ServerError::new(why));
+            }
+        };
         let config_that_fits = descriptors::fitted(config.clone());
         let started =
             Doors::start(&engine, &config_that_fits).and_then(|doors| {
-                match Helpers::start(&engine) {
+                match Helpers::start(&engine, &config) {
                     Ok(helpers) => Ok((doors, helpers)),
                     Err(error) => {
                         doors.stop();
@@ -94,7 +114,7 @@ impl Server {
                 }
             });
         match started {
-            Ok((doors, helpers)) => Ok(Server { engine, doors, helpers, config }),
+            Ok((doors, helpers)) => Ok((Server { engine, doors, helpers, config }, given)),
             Err(error) => {
                 engine.close()?;
                 Err(error.into())
@@ -197,7 +217,13 @@ impl Doors {
                 dns: self.dns.as_ref().map(|door| Arc::clone(door.counters())),
                 http: Arc::clone(&counters),
             };
-            let door = HttpDoor::start(Arc::clone(engine), &config.http, counters, metrics)?;
+            let door = HttpDoor::start(
+                Arc::clone(engine),
+                &config.http,
+                &config.feeds,
+                counters,
+                metrics,
+            )?;
             self.http = Some(door);
         }
         Ok(())
@@ -227,9 +253,9 @@ struct Helpers {
 }
 
 impl Helpers {
-    fn start(engine: &Arc<Engine>) -> io::Result<Helpers> {
+    fn start(engine: &Arc<Engine>, config: &Config) -> io::Result<Helpers> {
         let mut helpers = Helpers { reloader: Reloader::start(engine)?, others: Vec::new() };
-        match helpers.start_others(engine) {
+        match helpers.start_others(engine).and_then(|()| helpers.start_feeds(engine, config)) {
             Ok(()) => Ok(helpers),
             Err(error) => {
                 helpers.stop();
@@ -249,6 +275,23 @@ impl Helpers {
         self.stop_with(|| sweeper.stop());
         let snapshotter = Snapshotter::start(engine)?;
         self.stop_with(|| snapshotter.stop());
+        Ok(())
+    }
+
+    /// Drop folders are stopped before the threads that apply.
+    fn start_feeds(&mut self, engine: &Arc<Engine>, config: &Config) -> io::Result<()> {
+        for feed in &config.feeds {
+            let (Some(folder), Some(feed)) = (&feed.drop_folder, engine.feeds().get(&feed.name))
+            else {
+                continue;
+            };
+            let folder = DropFolder::start(feed, folder)?;
+            self.stop_with(|| folder.stop());
+        }
+        for feed in engine.feeds().iter() {
+            let applier = Applier::start(engine, feed)?;
+            self.stop_with(|| applier.stop());
+        }
         Ok(())
     }
 

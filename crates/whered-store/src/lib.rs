@@ -3,7 +3,8 @@
 //! What this crate is for: keeping entries (a number, a kind, some bytes) on disk so that every
 //! entry that was acknowledged is there after a crash, exactly once and in order; and keeping blocks
 //! that spare a restart most of those entries. What it is not for: it never knows what the bytes of
-//! an entry or a block mean; spools get a module of their own beside [`Journal`].
+//! an entry or a block mean; a [`Spool`] is a journal whose
+//! entries are read back while more come, and go when they are done with.
 //!
 //! ```text
 //!   data directory
@@ -51,6 +52,7 @@ mod error;
 mod journal;
 mod repair;
 mod snapshot;
+mod spool;
 mod storage;
 
 pub use backup::{Contents, backup, restore, verify};
@@ -65,4 +67,5 @@ pub use repair::{Repaired, repair};
 pub use snapshot::{
     BadSnapshot, BlockInfo, Found, SnapshotInfo, SnapshotReader, SnapshotWriter, Snapshots,
 };
+pub use spool::{Spool, SpoolOptions, SpoolReader, SpoolRefusal};
 pub use storage::{DirectoryStorage, SimulatedDisk, Storage, StorageFile};

@@ -9,7 +9,10 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use whered_engine::AccessMode;
 
 pub(crate) use crate::bench::flags::BenchCommand;
+#[cfg(feature = "export")]
+pub(crate) use crate::export::ExportArguments;
 pub(crate) use crate::import::flags::{ImportCommand, ImportPointsArguments, ImportRedisArguments};
+pub(crate) use crate::ingest::{FeedsArguments, IngestArguments};
 pub(crate) use crate::rules::flags::{
     MatchArguments, RulesCheckArguments, RulesCommand, RulesConvertArguments,
     RulesExplainArguments, RulesTestArguments,
@@ -41,6 +44,15 @@ pub(crate) enum Command {
     /// Bring points from elsewhere into a running server
     #[command(subcommand)]
     Import(ImportCommand),
+    /// Write a table of a feed or a collection of a running server into a Parquet, Arrow or CSV
+    /// file; exit code 1 if there is none of that name
+    #[cfg(feature = "export")]
+    Export(ExportArguments),
+    /// Send files to a feed of a running server, each once however often this is called; exit code
+    /// 2 if any was refused
+    Ingest(IngestArguments),
+    /// Say how the feeds of a running server are: backlog, lag, records, groups on the disk
+    Feeds(FeedsArguments),
     /// Check, test, explain and convert packet rules
     #[command(subcommand)]
     Rules(RulesCommand),

@@ -15,7 +15,11 @@ mod data;
 mod db;
 mod demo;
 mod enrich;
+#[cfg(feature = "export")]
+mod export;
 mod import;
+mod ingest;
+mod links;
 mod lookup;
 mod outcome;
 mod rules;
@@ -44,6 +48,10 @@ fn main() -> ExitCode {
         Command::Serve(arguments) => serve::run(arguments),
         Command::Lookup(arguments) => lookup::run(&arguments),
         Command::Enrich(arguments) => enrich::run(&arguments),
+        #[cfg(feature = "export")]
+        Command::Export(arguments) => export::run(&arguments),
+        Command::Ingest(arguments) => ingest::run(&arguments),
+        Command::Feeds(arguments) => ingest::list(&arguments),
         Command::Rules(RulesCommand::Check(arguments)) => rules::check(&arguments),
         Command::Rules(RulesCommand::Test(arguments)) => rules::test(&arguments),
         Command::Rules(RulesCommand::Explain(arguments)) => rules::explain(&arguments),

@@ -15,6 +15,7 @@ use whered_server::{Config, Server};
 
 use crate::cli::ServeArguments;
 use crate::demo;
+use crate::links::Links;
 use crate::outcome::{Failure, Outcome};
 
 /// Where the demonstration keeps its data when nothing else is said.
@@ -29,7 +30,9 @@ pub(crate) fn run(arguments: ServeArguments) -> Result<Outcome, Failure> {
     // Signals are caught before anything is opened: none is lost while starting.
     let mut signals = runtime.block_on(async { Signals::new() }).map_err(Failure::new)?;
     let source = Source::new(arguments)?;
-    let server = Server::start(source.config()?).map_err(Failure::new)?;
+    let config = source.config()?;
+    Links::check(&config)?;
+    let (server, links) = start(config)?;
     if source.arguments.demo {
         demo::fill(server.engine())?;
     }
@@ -51,8 +54,21 @@ pub(crate) fn run(arguments: ServeArguments) -> Result<Outcome, Failure> {
             }
         }
     });
+    links.stop();
     server.stop().map_err(Failure::new)?;
     Ok(Outcome::Found)
+}
+
+/// Starts the server, and what its feeds are tied to before anything is applied.
+fn start(config: Config) -> Result<(Server, Links), Failure> {
+    let feeds = config.clone();
+    let started = Server::start_with(config, |engine| {
+        Links::start(&feeds, engine).map_err(|failure| match failure {
+            Failure::Message(why) => why,
+            Failure::ClosedPipe => "standard output is closed".to_owned(),
+        })
+    });
+    started.map_err(Failure::new)
 }
 
 /// Reads a configuration file.

@@ -341,17 +341,17 @@ fn read_addresses(section: &Section<'_>) -> Result<Vec<IpAddr>, ConfigError> {
 }
 
 /// Names that must be unique, with the line of their first use.
-struct Names {
+pub(super) struct Names {
     what: &'static str,
     first_lines: BTreeMap<String, usize>,
 }
 
 impl Names {
-    fn new(what: &'static str) -> Names {
+    pub(super) fn new(what: &'static str) -> Names {
         Names { what, first_lines: BTreeMap::new() }
     }
 
-    fn add(
+    pub(super) fn add(
         &mut self,
         section: &Section<'_>,
         key: &str,

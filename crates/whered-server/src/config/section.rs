@@ -39,6 +39,38 @@ pub(super) struct Found<T> {
     pub(super) span: Range<usize>,
 }
 
+/// A key that the file has chosen, and its value.
+pub(super) struct Entry<'a> {
+    pub(super) name: Found<&'a str>,
+    value: &'a Spanned<DeValue<'a>>,
+}
+
+impl<'a> Entry<'a> {
+    /// Its value, when that is a string.
+    pub(super) fn text(&self) -> Option<Found<&'a str>> {
+        let value = self.value.get_ref().as_str()?;
+        Some(Found { value, span: self.value.span() })
+    }
+
+    /// Its value, when that is a table.
+    ///
+    /// # Errors
+    /// A key in it that is not allowed.
+    pub(super) fn table(
+        &self,
+        document: &'a Document<'a>,
+        keys: &Keys,
+    ) -> Result<Option<Section<'a>>, ConfigError> {
+        let table = self.value.get_ref().as_table();
+        table.map(|table| Section::open(document, table, self.value.span(), keys)).transpose()
+    }
+
+    /// What kind of value it has, for a message.
+    pub(super) fn kind(&self) -> &'static str {
+        with_article(self.value.get_ref())
+    }
+}
+
 impl<'a> Section<'a> {
     /// Takes a table when all its keys are allowed.
     ///
@@ -109,18 +141,62 @@ impl<'a> Section<'a> {
         key: &str,
         range: RangeInclusive<f64>,
     ) -> Result<f64, ConfigError> {
+        self.number(key, range)?.ok_or_else(|| self.missing(key))
+    }
+
+    /// A number with or without a fraction, within a range.
+    pub(super) fn number(
+        &self,
+        key: &str,
+        range: RangeInclusive<f64>,
+    ) -> Result<Option<f64>, ConfigError> {
         let allowed = format!("{} to {}", range.start(), range.end());
         let number = format!("a number, {allowed}");
-        let as_text = |value: &'a DeValue<'a>| match value {
-            DeValue::Float(float) => Some(float.as_str()),
-            DeValue::Integer(integer) if integer.radix() == 10 => Some(integer.as_str()),
-            _ => None,
+        let Some(found) = self.typed(key, &number, number_text)? else {
+            return Ok(None);
         };
-        let found = self.typed(key, &number, as_text)?.ok_or_else(|| self.missing(key))?;
         let parsed = found.value.parse::<f64>().ok();
-        parsed
-            .filter(|value| range.contains(value))
-            .ok_or_else(|| self.refuse(&found.span, key, &format!("is {}", found.value), &allowed))
+        let right = parsed.filter(|value| range.contains(value));
+        let refuse = || self.refuse(&found.span, key, &format!("is {}", found.value), &allowed);
+        right.map(Some).ok_or_else(refuse)
+    }
+
+    /// Two numbers that differ, `[from, to]`; they must be there.
+    pub(super) fn required_pair(&self, key: &str) -> Result<(f64, f64), ConfigError> {
+        let allowed = "two numbers that differ, such as [0, 4096]";
+        let array = self.typed(key, allowed, DeValue::as_array)?;
+        let array = array.ok_or_else(|| self.missing(key))?;
+        let numbers: Vec<f64> = array
+            .value
+            .iter()
+            .filter_map(|element| number_text(element.get_ref())?.parse().ok())
+            .filter(|number: &f64| number.is_finite())
+            .collect();
+        match numbers[..] {
+            [from, to] if from != to && array.value.len() == 2 => Ok((from, to)),
+            _ => Err(self.refuse(&array.span, key, "is something else", allowed)),
+        }
+    }
+
+    /// A size in bytes: a whole number, or a text such as "64mb" (kb, mb and gb are powers of 1024).
+    pub(super) fn size(
+        &self,
+        key: &str,
+        range: RangeInclusive<u64>,
+    ) -> Result<Option<Found<u64>>, ConfigError> {
+        let allowed =
+            format!("bytes, {} to {}, or a text such as \"64mb\"", range.start(), range.end());
+        let as_text = |value: &'a DeValue<'a>| match value {
+            DeValue::Integer(integer) if integer.radix() == 10 => Some(integer.as_str()),
+            other => other.as_str(),
+        };
+        let Some(found) = self.typed(key, &allowed, as_text)? else {
+            return Ok(None);
+        };
+        match size_bytes(found.value).filter(|size| range.contains(size)) {
+            Some(value) => Ok(Some(Found { value, span: found.span })),
+            None => Err(self.refuse(&found.span, key, &format!("is '{}'", found.value), &allowed)),
+        }
     }
 
     /// `true` or `false`.
@@ -174,6 +250,39 @@ impl<'a> Section<'a> {
         array.value.iter().map(open).collect()
     }
 
+    /// The entries of a table below this one whose keys the file chooses, in the file's order.
+    pub(super) fn entries(
+        &self,
+        key: &str,
+        what: &str,
+    ) -> Result<Option<Vec<Entry<'a>>>, ConfigError> {
+        let Some(table) = self.typed(key, what, DeValue::as_table)? else {
+            return Ok(None);
+        };
+        let mut entries: Vec<_> = table
+            .value
+            .iter()
+            .map(|(name, value)| Entry {
+                name: Found { value: name.get_ref().as_ref(), span: name.span() },
+                value,
+            })
+            .collect();
+        entries.sort_by_key(|entry| entry.name.span.start);
+        Ok(Some(entries))
+    }
+
+    /// Whether the table has a key.
+    pub(super) fn has(&self, key: &str) -> bool {
+        self.table.contains_key(key)
+    }
+
+    /// Where the value of a key stands, or of the key in front of the first dot; the table's head
+    /// when there is none.
+    pub(super) fn place_of(&self, key: &str) -> Range<usize> {
+        let first = key.split('.').next().unwrap_or(key);
+        self.table.get(first).map_or_else(|| self.span.clone(), Spanned::span)
+    }
+
     /// The error that a key is missing, at the table's head.
     pub(super) fn missing(&self, key: &str) -> ConfigError {
         let message =
@@ -210,6 +319,26 @@ impl<'a> Section<'a> {
             }
         }
     }
+}
+
+/// A number as it is written.
+fn number_text<'a>(value: &'a DeValue<'a>) -> Option<&'a str> {
+    match value {
+        DeValue::Float(float) => Some(float.as_str()),
+        DeValue::Integer(integer) if integer.radix() == 10 => Some(integer.as_str()),
+        _ => None,
+    }
+}
+
+/// `64mb` as bytes.
+fn size_bytes(text: &str) -> Option<u64> {
+    let text = text.to_ascii_lowercase();
+    let units = [("kb", 10), ("mb", 20), ("gb", 30), ("b", 0)];
+    let unit = units.iter().find_map(|(unit, shift)| Some((text.strip_suffix(unit)?, *shift)));
+    let (digits, shift) = unit.unwrap_or((&text, 0));
+    let digits = digits.trim_end();
+    let number: u64 = digits.parse().ok().filter(|_| !digits.starts_with('+'))?;
+    number.checked_mul(1 << shift)
 }
 
 fn with_article(value: &DeValue<'_>) -> &'static str {

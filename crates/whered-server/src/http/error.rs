@@ -3,7 +3,7 @@
 //! `field` names the parameter or part of the request that is wrong; null when none is.
 
 use axum::Json;
-use axum::http::{StatusCode, header};
+use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
 
@@ -13,6 +13,7 @@ pub(crate) struct HttpError {
     status: StatusCode,
     message: String,
     field: Option<&'static str>,
+    header: Option<(HeaderName, HeaderValue)>,
 }
 
 impl HttpError {
@@ -32,7 +33,13 @@ impl HttpError {
         field: Option<&'static str>,
         message: impl Into<String>,
     ) -> HttpError {
-        HttpError { status, message: message.into(), field }
+        HttpError { status, message: message.into(), field, header: None }
+    }
+
+    /// The refusal with a header that says what to do.
+    pub(crate) fn with_header(mut self, name: HeaderName, value: HeaderValue) -> HttpError {
+        self.header = Some((name, value));
+        self
     }
 }
 
@@ -41,8 +48,11 @@ impl IntoResponse for HttpError {
         let body = Json(json!({ "error": { "message": self.message, "field": self.field } }));
         let mut response = (self.status, body).into_response();
         if self.status == StatusCode::UNAUTHORIZED {
-            let scheme = header::HeaderValue::from_static("Bearer");
+            let scheme = HeaderValue::from_static("Bearer");
             response.headers_mut().insert(header::WWW_AUTHENTICATE, scheme);
+        }
+        if let Some((name, value)) = self.header {
+            response.headers_mut().insert(name, value);
         }
         response
     }

@@ -1,8 +1,8 @@
 //! Connections of the HTTP door: at most so many, and none that hangs.
 //!
-//! A connection may stay open between requests, but on each one an answer must have been written
-//! within [`PROGRESS`] of the last one: that bounds idle clients, clients that send a request
-//! byte by byte, and clients that do not read, with one clock.
+//! A connection may stay open between requests, but on each one an answer must have been written, or
+//! [`PROGRESS_BYTES`] of a request read, within [`PROGRESS`] of the last time: that bounds idle
+//! clients, clients that send a request byte by byte, and clients that do not read, with one clock.
 
 use std::io;
 use std::net::SocketAddr;
@@ -21,6 +21,9 @@ use super::refusal;
 /// The longest time between two writes of a connection, and before the first one.
 pub(crate) const PROGRESS: Duration = Duration::from_secs(30);
 
+/// How much of a request counts as progress, so that a large upload may take its time.
+pub(crate) const PROGRESS_BYTES: usize = 64 * 1024;
+
 /// How long to wait after the system could not accept (such as for want of descriptors).
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
@@ -34,6 +37,8 @@ pub(crate) struct LimitedListener {
 pub(crate) struct LimitedStream {
     stream: TcpStream,
     clock: Pin<Box<Sleep>>,
+    /// What was read since the clock was set.
+    read_bytes: usize,
     /// What is sent in place of the bytes that are being written, and how much of it was.
     instead: Option<(Vec<u8>, usize)>,
     _permit: OwnedSemaphorePermit,
@@ -58,7 +63,10 @@ impl axum::serve::Listener for LimitedListener {
                 continue;
             };
             let clock = Box::pin(sleep_until(Instant::now() + PROGRESS));
-            return (LimitedStream { stream, clock, instead: None, _permit: permit }, peer);
+            return (
+                LimitedStream { stream, clock, read_bytes: 0, instead: None, _permit: permit },
+                peer,
+            );
         }
     }
 
@@ -74,6 +82,11 @@ impl LimitedStream {
             Poll::Ready(()) => Err(io::ErrorKind::TimedOut.into()),
             Poll::Pending => Ok(()),
         }
+    }
+
+    fn reset_clock(&mut self) {
+        self.clock.as_mut().reset(Instant::now() + PROGRESS);
+        self.read_bytes = 0;
     }
 
     /// Writes a whole response in place of `replaced_bytes` others, which then count as written.
@@ -105,7 +118,13 @@ impl AsyncRead for LimitedStream {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         self.check_clock(context)?;
-        Pin::new(&mut self.stream).poll_read(context, buffer)
+        let filled_before = buffer.filled().len();
+        let read = Pin::new(&mut self.stream).poll_read(context, buffer);
+        self.read_bytes += buffer.filled().len() - filled_before;
+        if self.read_bytes >= PROGRESS_BYTES {
+            self.reset_clock();
+        }
+        read
     }
 }
 
@@ -124,7 +143,7 @@ impl AsyncWrite for LimitedStream {
             None => Pin::new(&mut self.stream).poll_write(context, bytes),
         };
         if matches!(written, Poll::Ready(Ok(_))) {
-            self.clock.as_mut().reset(Instant::now() + PROGRESS);
+            self.reset_clock();
         }
         written
     }

@@ -9,11 +9,14 @@
 //!
 //! At the same time: one thread runs all connections; searches run on up to [`SEARCHES`] others.
 //! Limits: connections (configured), [`URI_BYTES_MAX`] of path and query, [`REQUEST_TIME`] for
-//! an answer, [`listen::PROGRESS`] between answers; request bodies are read by one route, up to 2 MB.
+//! an answer, [`listen::PROGRESS`] between answers; the bodies of uploads have limits of their own
+//! (`feeds`), other bodies 2 MB.
 
+mod body;
 mod counters;
 mod databases;
 mod error;
+mod feeds;
 mod ip;
 mod listen;
 mod near;
@@ -21,6 +24,7 @@ mod query;
 mod refusal;
 mod rules;
 mod sets;
+mod tables;
 
 use std::io;
 use std::net::SocketAddr;
@@ -29,7 +33,7 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
@@ -41,8 +45,9 @@ use whered_engine::Engine;
 
 pub(crate) use self::counters::HttpCounters;
 use self::error::HttpError;
+use self::feeds::{Access, Uploads};
 use self::listen::LimitedListener;
-use crate::config::HttpConfig;
+use crate::config::{FeedConfig, HttpConfig};
 use crate::metrics::Metrics;
 use crate::runtime::RuntimeThread;
 
@@ -68,6 +73,7 @@ pub(crate) struct Door {
     /// A permit for each of [`SEARCHES`]. A search is started with one in hand: a request that
     /// was given up while it waited leaves nothing behind in the runtime's queue.
     searches: Arc<Semaphore>,
+    uploads: Uploads,
 }
 
 impl HttpDoor {
@@ -78,6 +84,7 @@ impl HttpDoor {
     pub(crate) fn start(
         engine: Arc<Engine>,
         config: &HttpConfig,
+        feeds: &[FeedConfig],
         counters: Arc<HttpCounters>,
         metrics: Metrics,
     ) -> io::Result<HttpDoor> {
@@ -86,7 +93,9 @@ impl HttpDoor {
         let addresses = addresses.collect::<io::Result<_>>()?;
         let token = config.token.clone();
         let searches = Arc::new(Semaphore::new(SEARCHES));
-        let router = router(Arc::new(Door { engine, token, counters, metrics, searches }));
+        let uploads = Uploads::new(&engine, feeds);
+        let door = Door { engine, token, counters, metrics, searches, uploads };
+        let router = router(Arc::new(door));
         let limit = Arc::new(Semaphore::new(config.max_connections));
         let thread = RuntimeThread::start("whered-http", SEARCHES, |stop| {
             serve(listeners, router, limit, stop)
@@ -145,17 +154,27 @@ fn router(door: Arc<Door>) -> Router {
         .route("/v1/sets", get(sets::list))
         .route("/v1/sets/{name}", get(sets::one))
         .route("/v1/sets/{name}/match", get(sets::matches))
+        .route("/v1/feeds", get(feeds::list))
+        .route("/v1/feeds/{feed}", get(feeds::one).post(feeds::push))
+        .route("/v1/feeds/{feed}/uploads/{id}", get(feeds::upload))
+        .route("/v1/tables", get(tables::list))
+        .route("/v1/tables/{table}", get(tables::rows))
+        .route("/v1/tables/{table}/rows/{*key}", get(tables::row))
+        .route("/v1/tables/{table}/top", get(tables::top))
         .fallback(async || {
             let message = "no such path; paths: /healthz, /metrics, /v1/ip/{address}, \
                            /v1/databases, /v1/databases/{name}, \
                            /v1/databases/{name}/networks, /v1/collections/{name}/near, \
                            /v1/rules, /v1/rules/{name}, /v1/rules/{name}/match, /v1/sets, \
-                           /v1/sets/{name}, /v1/sets/{name}/match";
+                           /v1/sets/{name}, /v1/sets/{name}/match, /v1/feeds, \
+                           /v1/feeds/{feed}, /v1/feeds/{feed}/uploads/{id}, /v1/tables, \
+                           /v1/tables/{table}, /v1/tables/{table}/rows/{key}, \
+                           /v1/tables/{table}/top";
             HttpError::new(StatusCode::NOT_FOUND, Some("path"), message)
         })
         .method_not_allowed_fallback(async || {
             let message = "method not allowed; allowed: GET, HEAD, and POST for \
-                           /v1/rules/{name}/match";
+                           /v1/rules/{name}/match and /v1/feeds/{feed}";
             HttpError::new(StatusCode::METHOD_NOT_ALLOWED, Some("method"), message)
         })
         .layer(middleware::from_fn_with_state(Arc::clone(&door), guard))
@@ -171,9 +190,14 @@ async fn guard(State(door): State<Arc<Door>>, request: Request, next: Next) -> R
     let response = if too_long {
         let message = format!("path and query are longer than {URI_BYTES_MAX} bytes");
         HttpError::new(StatusCode::URI_TOO_LONG, None, message).into_response()
-    } else if route != "/healthz" && !is_allowed(door.token.as_deref(), request.headers()) {
-        let message = "the header 'Authorization: Bearer <token>' is missing or wrong";
-        HttpError::new(StatusCode::UNAUTHORIZED, Some("Authorization"), message).into_response()
+    } else if let Err(refusal) = admit(&door, &request) {
+        if is_upload(route, &request) {
+            body::drain(&mut request.into_body()).await;
+        }
+        refusal.into_response()
+    } else if is_upload(route, &request) {
+        // It takes as long as its body, which the connection's clock and its own route look after.
+        next.run(request).await
     } else {
         match tokio::time::timeout(REQUEST_TIME, next.run(request)).await {
             Ok(response) => response,
@@ -185,6 +209,33 @@ async fn guard(State(door): State<Arc<Door>>, request: Request, next: Next) -> R
     };
     door.counters.add(route, response.status());
     response
+}
+
+/// Whether a request is an upload to a feed.
+fn is_upload(route: &str, request: &Request) -> bool {
+    route == "/v1/feeds/{feed}" && request.method() == Method::POST
+}
+
+/// Asks for the token: that of the door, or for some paths that of a feed.
+fn admit(door: &Door, request: &Request) -> Result<(), HttpError> {
+    let (path, headers) = (request.uri().path(), request.headers());
+    if path == "/healthz" {
+        return Ok(());
+    }
+    let access = door.uploads.access(request.method(), path, headers);
+    let opens = match &door.token {
+        _ if access == Access::Open => true,
+        Some(token) => has_token(token, headers),
+        None => access == Access::AsElsewhere,
+    };
+    if opens {
+        return Ok(());
+    }
+    let message = "the header 'Authorization: Bearer <token>' is missing or wrong";
+    let is_wrong = access == Access::WithTokenOnly && headers.contains_key(header::AUTHORIZATION);
+    // Whoever is known but may not upload here has nothing to gain from another try.
+    let status = if is_wrong { StatusCode::FORBIDDEN } else { StatusCode::UNAUTHORIZED };
+    Err(HttpError::new(status, Some("Authorization"), message))
 }
 
 /// The route as metrics name it: never more names than there are routes.
@@ -203,12 +254,19 @@ fn route_of(path: &str) -> &'static str {
         ["", "v1", "rules"] => "/v1/rules",
         ["", "v1", "rules", _] => "/v1/rules/{name}",
         ["", "v1", "rules", _, "match"] => "/v1/rules/{name}/match",
+        ["", "v1", "feeds"] => "/v1/feeds",
+        ["", "v1", "feeds", _] => "/v1/feeds/{feed}",
+        ["", "v1", "feeds", _, "uploads", _] => "/v1/feeds/{feed}/uploads/{id}",
+        ["", "v1", "tables"] => "/v1/tables",
+        ["", "v1", "tables", _] => "/v1/tables/{table}",
+        ["", "v1", "tables", _, "top"] => "/v1/tables/{table}/top",
+        ["", "v1", "tables", _, "rows", ..] => "/v1/tables/{table}/rows/{key}",
         _ => "other",
     }
 }
 
-fn is_allowed(token: Option<&str>, headers: &HeaderMap) -> bool {
-    let Some(token) = token else { return true };
+/// Whether a request carries a token.
+fn has_token(token: &str, headers: &HeaderMap) -> bool {
     let given = headers.get(header::AUTHORIZATION).map(HeaderValue::as_bytes);
     let given = given.and_then(|value| value.split_at_checked("Bearer ".len()));
     given.is_some_and(|(scheme, given)| {
@@ -275,13 +333,12 @@ mod tests {
             headers.insert(header::AUTHORIZATION, value.parse().unwrap());
             headers
         };
-        assert!(is_allowed(None, &HeaderMap::new()));
-        assert!(is_allowed(Some("abc"), &header("Bearer abc")));
-        assert!(is_allowed(Some("abc"), &header("bearer abc")));
+        assert!(has_token("abc", &header("Bearer abc")));
+        assert!(has_token("abc", &header("bearer abc")));
         for wrong in ["Bearer ab", "Bearer abcd", "Bearer abd", "Basic abc", "abc", "Bearer "] {
-            assert!(!is_allowed(Some("abc"), &header(wrong)), "{wrong}");
+            assert!(!has_token("abc", &header(wrong)), "{wrong}");
         }
-        assert!(!is_allowed(Some("abc"), &HeaderMap::new()));
+        assert!(!has_token("abc", &HeaderMap::new()));
     }
 
     #[tokio::test]

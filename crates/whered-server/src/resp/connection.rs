@@ -28,14 +28,14 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use whered_engine::{Durability, Ticket};
+use whered_engine::Durability;
 
 use super::clients::Origin;
 use super::commands;
 use super::holds::Holds;
 use super::input::Input;
 use super::protocol::{Parsed, Parser, ProtocolError};
-use super::reply::{Failure, Reply, append_error};
+use super::reply::{Awaited, Failure, Reply, append_error};
 use super::session::{ReplyMode, Session, Shared};
 use super::stream::Stream;
 
@@ -97,7 +97,7 @@ pub(crate) struct Connection {
     input: Input,
     reply: Reply,
     sent: usize,
-    holds: Holds<Ticket>,
+    holds: Holds<Awaited>,
     readable: bool,
     writable: bool,
     /// The client has sent its last byte, or will get no further.
@@ -169,9 +169,8 @@ impl Connection {
 
     /// Whether the oldest held reply may go, one way or the other.
     pub(crate) fn is_released(&self) -> bool {
-        let engine = self.session.engine();
         let oldest = self.holds.oldest();
-        oldest.is_some_and(|ticket| engine.durability(ticket) != Durability::Pending)
+        oldest.is_some_and(|awaited| self.session.fate(awaited) != Durability::Pending)
     }
 
     /// Once a second: gives back what an idle connection does not need, and says whether it has
@@ -430,7 +429,7 @@ impl Connection {
     /// Drops the reply of a command whose reply is not wanted, and holds the reply of a write, or
     /// its place, so that nothing behind it leaves earlier than the write is durable.
     fn finish_command(&mut self, from: usize, mode_before: ReplyMode) {
-        let ticket = self.reply.take_ticket();
+        let awaited = self.reply.take_awaited();
         let is_notice = self.reply.take_notice();
         let mode = self.session.replies;
         let skipped = mode_before == ReplyMode::SkipNext && mode == ReplyMode::SkipNext;
@@ -441,10 +440,10 @@ impl Connection {
             self.reply.out.truncate(from);
             self.reply.rest = None;
         }
-        if self.session.is_durable(ticket) {
+        if self.session.fate(awaited) == Durability::Durable {
             return;
         }
-        self.holds.hold(from, self.reply.out.len(), ticket);
+        self.holds.hold(from, self.reply.out.len(), awaited);
     }
 
     /// Answers input that is no request, and closes.
@@ -455,18 +454,11 @@ impl Connection {
 
     /// Lets held replies go whose writes are durable; those whose writes are lost become errors.
     fn release(&mut self) {
-        let engine = self.session.engine();
+        let session = &self.session;
         self.holds.release(
             &mut self.reply.out,
-            |ticket| engine.durability(ticket),
-            |out| {
-                let reason = engine.journal_poisoned();
-                let reason = reason.unwrap_or_else(|| "it is closed".to_owned());
-                let text = format!(
-                    "MISCONF the journal has failed: {reason}; this write may be lost, reads go on"
-                );
-                append_error(out, text.as_bytes());
-            },
+            |awaited| session.fate(awaited),
+            |awaited, out| append_error(out, session.loss(awaited).as_bytes()),
         );
     }
 

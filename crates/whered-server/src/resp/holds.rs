@@ -19,6 +19,8 @@ use std::collections::VecDeque;
 
 use whered_engine::Durability;
 
+use super::reply::Awaited;
+
 /// The holds of one connection; `T` is what tells writes apart.
 pub(crate) struct Holds<T> {
     holds: VecDeque<Hold<T>>,
@@ -32,7 +34,24 @@ struct Hold<T> {
     ticket: T,
 }
 
-impl<T: Copy> Holds<T> {
+/// What tells writes apart.
+pub(crate) trait Write: Copy {
+    /// Whether this write, which came later, is durable no earlier than another one.
+    fn follows(self, earlier: Self) -> bool;
+}
+
+impl Write for Awaited {
+    fn follows(self, earlier: Awaited) -> bool {
+        match (self, earlier) {
+            (Awaited::Journal(_), Awaited::Journal(_)) => true,
+            (Awaited::Spool(one, _), Awaited::Spool(other, _)) => one == other,
+            (Awaited::Journal(_), Awaited::Spool(..))
+            | (Awaited::Spool(..), Awaited::Journal(_)) => false,
+        }
+    }
+}
+
+impl<T: Write> Holds<T> {
     /// Nothing is held.
     pub(crate) fn new() -> Holds<T> {
         Holds { holds: VecDeque::new(), base: 0 }
@@ -54,7 +73,9 @@ impl<T: Copy> Holds<T> {
         let (start, end) = (self.base + start as u64, self.base + end as u64);
         match self.holds.back_mut() {
             // Of unwanted replies in a row only the last write counts: it is durable last.
-            Some(last) if last.start == end && last.end == end => last.ticket = ticket,
+            Some(last) if last.start == end && last.end == end && ticket.follows(last.ticket) => {
+                last.ticket = ticket;
+            }
             _ => self.holds.push_back(Hold { start, end, ticket }),
         }
     }
@@ -74,7 +95,7 @@ impl<T: Copy> Holds<T> {
         &mut self,
         out: &mut Vec<u8>,
         fate: impl Fn(T) -> Durability,
-        write_error: impl Fn(&mut Vec<u8>),
+        write_error: impl Fn(T, &mut Vec<u8>),
     ) {
         while let Some(oldest) = self.oldest() {
             match fate(oldest) {
@@ -89,7 +110,7 @@ impl<T: Copy> Holds<T> {
         &mut self,
         out: &mut Vec<u8>,
         fate: impl Fn(T) -> Durability,
-        write_error: impl Fn(&mut Vec<u8>),
+        write_error: impl Fn(T, &mut Vec<u8>),
     ) {
         let old = std::mem::take(out);
         let mut copied = 0;
@@ -102,7 +123,7 @@ impl<T: Copy> Holds<T> {
             match fate {
                 // Whoever wanted no reply gets no error either.
                 Durability::Lost if start == end => {}
-                Durability::Lost => write_error(out),
+                Durability::Lost => write_error(hold.ticket, out),
                 Durability::Durable | Durability::Pending => {
                     out.extend_from_slice(&old[start..end]);
                 }
@@ -119,6 +140,12 @@ impl<T: Copy> Holds<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    impl Write for usize {
+        fn follows(self, _: usize) -> bool {
+            true
+        }
+    }
 
     /// Replies and the writes they wait for; the empty one is not wanted.
     const REPLIES: [(&[u8], Option<usize>); 7] = [
@@ -154,7 +181,7 @@ mod tests {
         for combination in 0..81 {
             let fate = |ticket: usize| fates[combination / 3usize.pow(ticket as u32) % 3];
             let (mut out, mut holds) = output();
-            holds.release(&mut out, fate, |out| out.extend_from_slice(b"-E"));
+            holds.release(&mut out, fate, |_, out| out.extend_from_slice(b"-E"));
             let sendable = &out[..holds.sendable_end(out.len())];
             // The naive twin: reply after reply until one is pending.
             let mut expected = Vec::new();
@@ -169,7 +196,7 @@ mod tests {
             assert_eq!(sendable, expected, "combination {combination}");
             // What was pending becomes durable: all the rest may go.
             let after = |ticket| if fate(ticket) == Pending { Durable } else { fate(ticket) };
-            holds.release(&mut out, after, |out| out.extend_from_slice(b"-E"));
+            holds.release(&mut out, after, |_, out| out.extend_from_slice(b"-E"));
             assert_eq!(holds.sendable_end(out.len()), out.len());
             assert!(holds.is_empty());
         }
@@ -184,9 +211,9 @@ mod tests {
         }
         assert_eq!(holds.holds.len(), 1);
         let fate = |ticket| if ticket < 999 { Durability::Durable } else { Durability::Pending };
-        holds.release(&mut out, fate, |_| ());
+        holds.release(&mut out, fate, |_, _| ());
         assert_eq!(holds.sendable_end(out.len()), 0);
-        holds.release(&mut out, |_| Durability::Durable, |_| ());
+        holds.release(&mut out, |_| Durability::Durable, |_, _| ());
         assert_eq!(holds.sendable_end(out.len()), 3);
     }
 }

@@ -210,6 +210,12 @@ impl RespDoor {
             signals: Arc::clone(&signals),
             threads: Vec::new(),
         };
+        for feed in shared.engine.feeds().iter() {
+            let signals = Arc::clone(&signals);
+            feed.on_progress(Box::new(move || {
+                signals.iter().for_each(|signal| signal.durable());
+            }));
+        }
         shared.engine.on_durable(Box::new(move || {
             signals.iter().for_each(|signal| signal.durable());
         }));

@@ -14,6 +14,7 @@
 use std::borrow::Cow;
 use std::io::IoSlice;
 
+use whered_engine::feeds::SpoolTicket;
 use whered_engine::{Ticket, WriteError};
 
 use super::decimal::{self, Decimal};
@@ -98,6 +99,20 @@ impl Failure {
     }
 }
 
+/// The write that a reply waits for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Awaited {
+    /// In the engine's journal.
+    Journal(Ticket),
+    /// In the spool of the feed with this number.
+    Spool(usize, SpoolTicket),
+}
+
+impl Awaited {
+    /// Nothing.
+    pub(crate) const NOTHING: Awaited = Awaited::Journal(Ticket::NONE);
+}
+
 /// The replies of one connection that have not been sent, and how they are written.
 pub(crate) struct Reply {
     /// The bytes.
@@ -106,15 +121,15 @@ pub(crate) struct Reply {
     pub(crate) rest: Option<Box<dyn Rest>>,
     /// How they are written.
     pub(crate) protocol: Protocol,
-    ticket: Ticket,
+    awaited: Awaited,
     is_notice: bool,
 }
 
 impl Reply {
     /// No replies yet, in RESP2.
     pub(crate) fn new() -> Reply {
-        let (ticket, protocol) = (Ticket::NONE, Protocol::Resp2);
-        Reply { out: Vec::new(), rest: None, protocol, ticket, is_notice: false }
+        let (awaited, protocol) = (Awaited::NOTHING, Protocol::Resp2);
+        Reply { out: Vec::new(), rest: None, protocol, awaited, is_notice: false }
     }
 
     /// A part of this reply that is written before it is known where it stands.
@@ -155,12 +170,20 @@ impl Reply {
 
     /// The reply of the present command must wait for this write.
     pub(crate) fn hold(&mut self, ticket: Ticket) {
-        self.ticket = self.ticket.max(ticket);
+        if let Awaited::Journal(other) = &mut self.awaited {
+            *other = ticket.max(*other);
+        }
+    }
+
+    /// The reply of the present command must wait for a feed's spool, and for nothing else: such a
+    /// command is no part of a transaction.
+    pub(crate) fn hold_spool(&mut self, feed: usize, ticket: SpoolTicket) {
+        self.awaited = Awaited::Spool(feed, ticket);
     }
 
     /// What the present command's reply has to wait for; asked once a command.
-    pub(crate) fn take_ticket(&mut self) -> Ticket {
-        std::mem::replace(&mut self.ticket, Ticket::NONE)
+    pub(crate) fn take_awaited(&mut self) -> Awaited {
+        std::mem::replace(&mut self.awaited, Awaited::NOTHING)
     }
 
     /// What the present command writes is a notice about channels: a client that wants no replies

@@ -23,7 +23,7 @@ use super::memory::MemoryAccount;
 use super::pause::Pause;
 use super::protocol::Args;
 use super::pubsub::{By, PubSub};
-use super::reply::Protocol;
+use super::reply::{Awaited, Protocol};
 use super::settings::{OutputLimit, Settings};
 use super::slowlog::{self, SlowLog};
 use super::statistics::{Meter, Statistics};
@@ -212,9 +212,29 @@ impl Session {
         &self.shared.engine
     }
 
-    /// Whether a write is on the disk, as the journal's policy wants it.
-    pub(crate) fn is_durable(&self, ticket: Ticket) -> bool {
-        ticket == Ticket::NONE || self.engine().durability(ticket) == Durability::Durable
+    /// What has become of a write.
+    pub(crate) fn fate(&self, awaited: Awaited) -> Durability {
+        match awaited {
+            Awaited::Journal(Ticket::NONE) => Durability::Durable,
+            Awaited::Journal(ticket) => self.engine().durability(ticket),
+            Awaited::Spool(number, ticket) => {
+                // The feeds of an engine stay as they are.
+                let feed = self.engine().feeds().iter().nth(number);
+                feed.map_or(Durability::Lost, |feed| feed.durability(ticket))
+            }
+        }
+    }
+
+    /// The error in the place of a lost write's reply.
+    pub(crate) fn loss(&self, awaited: Awaited) -> String {
+        let (what, reason) = match awaited {
+            Awaited::Journal(_) => ("journal", self.engine().journal_poisoned()),
+            Awaited::Spool(number, _) => {
+                ("spool", self.engine().feeds().iter().nth(number).and_then(|feed| feed.reason()))
+            }
+        };
+        let reason = reason.unwrap_or_else(|| "it is closed".to_owned());
+        format!("MISCONF the {what} has failed: {reason}; this write may be lost, reads go on")
     }
 
     /// How many channels and patterns it listens to.

@@ -30,9 +30,14 @@ impl Reply {
 }
 
 pub(crate) fn send(server: SocketAddr, text: &str) -> Reply {
+    send_bytes(server, text.as_bytes())
+}
+
+pub(crate) fn send_bytes(server: SocketAddr, request: &[u8]) -> Reply {
     let mut stream = TcpStream::connect(server).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
-    stream.write_all(text.as_bytes()).unwrap();
+    // A server that has refused may close before it has read everything.
+    let _ = stream.write_all(request);
     let mut bytes = Vec::new();
     stream.read_to_end(&mut bytes).unwrap();
     let text = String::from_utf8(bytes).unwrap();
@@ -44,4 +49,16 @@ pub(crate) fn send(server: SocketAddr, text: &str) -> Reply {
 pub(crate) fn get(server: &Server, path: &str) -> Reply {
     let text = format!("GET {path} HTTP/1.1\r\nHost: whered\r\nConnection: close\r\n\r\n");
     send(server.http_addresses()[0], &text)
+}
+
+/// A body without the lines of its chunks, of which no line of its own looks like one.
+pub(crate) fn unchunked(body: &str) -> String {
+    let is_length = |line: &&str| line.ends_with('\r') && line.trim_end().len() < 8;
+    let lines = body.split('\n').filter(|line| !is_length(line) && *line != "\r");
+    lines
+        .map(|line| line.trim_end_matches('\r'))
+        .collect::<Vec<_>>()
+        .join("\n")
+        .trim_end()
+        .to_owned()
 }

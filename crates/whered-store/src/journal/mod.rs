@@ -34,7 +34,7 @@
 mod checksum;
 mod core;
 pub(crate) mod examine;
-mod frame;
+pub(crate) mod frame;
 mod intake;
 pub(crate) mod load;
 mod options;
@@ -57,6 +57,7 @@ use std::thread::JoinHandle;
 use self::core::{Parts, charge};
 use crate::error::StoreError;
 use crate::storage::Storage;
+pub(crate) use thread::lock as thread_lock;
 use thread::{Shared, lock};
 
 /// A journal that is open for writing; used from many threads behind a reference or an `Arc`.
@@ -206,6 +207,11 @@ impl Journal {
     /// Whatever the system reports; a later call goes on where this one ended.
     pub fn remove_before(&self, sequence: u64) -> Result<usize, StoreError> {
         self.shared.segments.remove_before(sequence)
+    }
+
+    /// The first sequence of the segment that has this entry, or could have it next.
+    pub(crate) fn segment_holding(&self, sequence: u64) -> Option<u64> {
+        self.shared.segments.holding(sequence)
     }
 
     /// Adds a function that the journal thread calls after each group became durable, and when the

@@ -40,6 +40,13 @@ impl Segments {
         lock(&self.firsts).last().copied().unwrap_or(0)
     }
 
+    /// The first sequence of the segment that has this entry, or could have it next.
+    pub(crate) fn holding(&self, sequence: u64) -> Option<u64> {
+        let firsts = lock(&self.firsts);
+        let after = firsts.partition_point(|&first| first <= sequence);
+        Some(firsts[after.checked_sub(1)?])
+    }
+
     /// How many there are.
     pub(crate) fn count(&self) -> usize {
         lock(&self.firsts).len()

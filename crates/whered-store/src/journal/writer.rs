@@ -35,6 +35,10 @@ use crate::storage::{Storage, StorageFile};
 /// How far zeros are written ahead of the groups (bench/record, journal-*).
 const ZERO_AHEAD_BYTES: u64 = 256 << 10;
 
+/// Behind a group of this size no zeros are worth writing: they would be as many bytes again, to
+/// spare a sync that is paid for by this much already. Spools of large uploads have only such groups.
+const LARGE_GROUP_BYTES: usize = 64 << 10;
+
 static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 
 /// See the file's header.
@@ -121,7 +125,9 @@ impl Writer {
         bytes[..MARK_BYTES].copy_from_slice(&mark_bytes(mark));
         self.write_sealed(&mut bytes)?;
         self.written_sequence = group.last_sequence;
-        self.write_ahead()?;
+        if bytes.len() < LARGE_GROUP_BYTES {
+            self.write_ahead()?;
+        }
         Ok(bytes)
     }
 

@@ -34,7 +34,7 @@ type Section = fn(&Session, &mut String);
 
 /// The sections in order; each writes its own lines. The last value says whether it is among those
 /// that are given when nobody asks for certain ones.
-const SECTIONS: [(&str, Section, bool); 13] = [
+const SECTIONS: [(&str, Section, bool); 14] = [
     ("Server", server, true),
     ("Clients", clients, true),
     ("Memory", memory, true),
@@ -48,6 +48,7 @@ const SECTIONS: [(&str, Section, bool); 13] = [
     ("Latencystats", latency_stats, false),
     ("Cluster", |_, text| line(text, "cluster_enabled", 0), true),
     ("Keyspace", keyspace, true),
+    ("Feeds", feeds, true),
 ];
 
 fn info(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
@@ -128,6 +129,7 @@ fn memory(session: &Session, text: &mut String) {
     let engine = session.engine().memory();
     line(text, "used_memory_keys", engine.keys_bytes);
     line(text, "used_memory_prefix_sets", engine.prefix_sets_bytes);
+    line(text, "used_memory_tables", engine.tables_bytes);
     line(text, "used_memory_databases", engine.databases_bytes);
     line(text, "used_memory_journal", engine.journal_bytes);
 }
@@ -270,5 +272,25 @@ fn keyspace(session: &Session, text: &mut String) {
             let fields = format_args!("keys={keys},expires={expires},avg_ttl=0");
             line(text, &format!("db{number}"), fields);
         }
+    }
+}
+
+fn feeds(session: &Session, text: &mut String) {
+    for feed in session.engine().feeds().iter() {
+        let stats = feed.stats();
+        let fields = format_args!(
+            "backlog_uploads={},backlog_bytes={},lag_seconds={:.3},uploads={},rejected_uploads={},\
+             records={},rejected_records={},batches={},failed={}",
+            stats.backlog_uploads,
+            stats.backlog_bytes,
+            stats.lag.as_secs_f64(),
+            stats.uploads,
+            stats.rejected_uploads,
+            stats.records,
+            stats.rejected_records,
+            stats.batches,
+            u8::from(feed.reason().is_some())
+        );
+        line(text, &format!("feed_{}", feed.name()), fields);
     }
 }

@@ -27,6 +27,7 @@ mod client;
 mod config;
 mod connection;
 mod expiry;
+mod feed;
 mod found;
 mod geo;
 mod geo_area;
@@ -50,6 +51,7 @@ mod sorted_set;
 mod sorted_set_range;
 mod sorted_set_write;
 mod steer;
+mod table;
 mod text;
 mod transaction;
 mod transfer;
@@ -158,6 +160,8 @@ static FAMILIES: &[&[Command]] = &[
     cidr_whole::COMMANDS,
     steer::COMMANDS,
     zone::COMMANDS,
+    feed::COMMANDS,
+    table::COMMANDS,
     introspection::COMMANDS,
     info::COMMANDS,
     scripting::COMMANDS,

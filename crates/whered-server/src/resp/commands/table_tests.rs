@@ -6,12 +6,14 @@ use std::path::Path;
 use super::*;
 
 /// The families in the page's order, with their headings.
-const GROUPS: [(&str, &str); 14] = [
+const GROUPS: [(&str, &str); 16] = [
     ("ip", "Databases of addresses"),
     ("cidr", "Prefix sets"),
     ("rules", "Rulesets"),
     ("steer", "Pools and sites"),
     ("zone", "Zones"),
+    ("feed", "Feeds"),
+    ("table", "Tables"),
     ("geo", "Collections of points"),
     ("sorted-set", "Collections as sorted sets"),
     ("generic", "Keys"),
@@ -31,8 +33,8 @@ Commands that Redis has answer as Redis 7.0 does; *since* is the version of Redi
 first, and for the other commands the version of `whered`.
 
 - The name of a command or option may be written in any case. Keys and members are any bytes; the \
-names of databases, prefix sets, pools and sites are UTF-8 and are told apart by case.
-- Databases, prefix sets, pools and sites are no keys: `DEL`, `TYPE` and `FLUSHALL` do not see them.
+names of databases, prefix sets, pools, sites, feeds and tables are UTF-8 and are told apart by case.
+- Databases, prefix sets, pools, sites and tables are no keys: `DEL`, `TYPE` and `FLUSHALL` do not see them.
 - What does not exist is an error that says so: `-ERR no such database 'x'`, \
 `-ERR no such prefix set 'x'`, `-ERR no such pool 'x'`, `-ERR no such site 'x'`. A key that does \
 not exist is an empty collection, as in Redis.
@@ -66,7 +68,18 @@ fn all_and_subcommands() -> impl Iterator<Item = &'static Command> {
 }
 
 /// What stands below a heading, where the rows do not say it.
-const NOTES: [(&str, &str); 4] = [
+const NOTES: [(&str, &str); 6] = [
+    (
+        "feed",
+        "An upload is answered when it is on the disk of its feed's spool, and applied a little later; \
+         `-TRYAGAIN` says that the spool is full. A push cannot stand in a transaction.",
+    ),
+    (
+        "table",
+        "A row is an array of its cells, those of the key first, in the order of `TABLE.INFO`: whole \
+         numbers and times (milliseconds since 1970) as integers, other numbers as text, null where \
+         there is none. All that a batch of a feed does to a table is seen at once.",
+    ),
     (
         "cidr",
         "Members are prefixes and ranges, kept as given; the smallest live one that holds an address \

@@ -101,7 +101,7 @@ pub(super) fn is_immediate(command: &Command) -> bool {
 /// Whether a command waits for something that cannot happen while a transaction keeps all others
 /// out, or would keep them out for long.
 pub(super) fn is_refused(command: &Command) -> bool {
-    matches!(command.name, "backup" | "save")
+    matches!(command.name, "backup" | "feed.push" | "save")
 }
 
 /// Puts a request into the queue.

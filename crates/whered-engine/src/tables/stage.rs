@@ -1,0 +1,272 @@
+//! What a batch makes of a table's rows, beside the table.
+//!
+//! ```text
+//! table row ─ first touched ─> copy of its words ─ rules ─> words    rows[staged] = its number
+//! new key   ─ own index ─────> words of zeros    ─ rules ─> words    numbers go on from the table's
+//! touched[row] = staged, right when rows[staged] is that row
+//! staged text = 1 << 63 | offset << 24 | length, in the stage's own bytes
+//! ```
+//! For: consolidation without a lock. Not for: telling what has changed (`wire.rs`).
+//!
+//! Invariants: only the one who changes the table stages, so that a number is never wrong; all memory
+//! is used again by the next batch. Cost: 4 bytes for each row of the table, and the touched rows.
+
+use std::cmp::Ordering;
+
+use super::cell::Cell;
+use super::index::{Index, hash_of};
+use super::rows::{PRESENT_WORD, ROWS_MAX, Store};
+use super::schema::{RuleKind, ShapeColumn};
+
+/// The longest text of a column.
+pub(crate) const TEXT_BYTES_MAX: usize = 64 << 10;
+
+pub(super) const STAGED_TEXT: u64 = 1 << 63;
+const LENGTH_BITS: u32 = 24;
+
+/// See the file's header.
+#[derive(Debug, Default)]
+pub(crate) struct Stage {
+    row_words: usize,
+    /// How many rows the table has.
+    len: u32,
+    rows: Vec<u32>,
+    words: Vec<u64>,
+    touched: Vec<u32>,
+    new_index: Index,
+    /// Where the keys of new rows end, and what is staged for them.
+    new_rows: Vec<(u32, u32)>,
+    new_keys: Vec<u8>,
+    texts: Vec<u8>,
+}
+
+impl Stage {
+    /// Forgets all, and begins with the table as it is.
+    pub(crate) fn begin(&mut self, store: &Store) {
+        self.row_words = store.row_words();
+        self.len = store.len();
+        self.rows.clear();
+        self.words.clear();
+        self.touched.resize(self.len as usize, 0);
+        if !self.new_rows.is_empty() {
+            self.new_index.clear();
+        }
+        self.new_rows.clear();
+        self.new_keys.clear();
+        self.texts.clear();
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// The rows that are staged.
+    pub(super) fn rows(&self) -> &[u32] {
+        &self.rows
+    }
+
+    /// Whether a row is new, by its number.
+    pub(super) fn is_new(&self, row: u32) -> bool {
+        row >= self.len
+    }
+
+    pub(super) fn new_len(&self) -> usize {
+        self.new_rows.len()
+    }
+
+    /// The table's length when staging began.
+    pub(super) fn len_before(&self) -> u32 {
+        self.len
+    }
+
+    /// The words of a staged row.
+    #[inline]
+    pub(super) fn words(&self, staged: usize) -> &[u64] {
+        &self.words[staged * self.row_words..(staged + 1) * self.row_words]
+    }
+
+    /// The key of the n-th new row, and where that is staged.
+    pub(super) fn new_row(&self, n: usize) -> (&[u8], usize) {
+        let start = if n == 0 { 0 } else { self.new_rows[n - 1].0 as usize };
+        let (end, staged) = self.new_rows[n];
+        (&self.new_keys[start..end as usize], staged as usize)
+    }
+
+    /// A staged text, or one of the table.
+    pub(super) fn text<'a>(&'a self, store: &'a Store, word: u64) -> &'a [u8] {
+        if word & STAGED_TEXT == 0 {
+            return store.texts.get(word);
+        }
+        let length = (word & ((1 << LENGTH_BITS) - 1)) as usize;
+        let start = ((word & !STAGED_TEXT) >> LENGTH_BITS) as usize;
+        &self.texts[start..start + length]
+    }
+
+    /// Stages the row with this key, which may be new; gives where, and its number. `None`: the table
+    /// is full.
+    #[inline]
+    pub(crate) fn row_of(&mut self, store: &Store, key: &[u8]) -> Option<(usize, u32)> {
+        let hash = hash_of(key);
+        if let Some(row) = store.find(hash, key) {
+            return Some((self.existing(store, row), row));
+        }
+        let found = self.new_index.find(hash, |n| self.new_row(n as usize).0 == key);
+        if let Some(n) = found {
+            return Some((self.new_rows[n as usize].1 as usize, self.len + n));
+        }
+        let n = self.new_rows.len() as u32;
+        if n >= ROWS_MAX - self.len || self.new_keys.len() + key.len() > u32::MAX as usize {
+            return None;
+        }
+        let staged = self.rows.len();
+        self.rows.push(self.len + n);
+        self.words.resize(self.words.len() + self.row_words, 0);
+        self.new_keys.extend_from_slice(key);
+        self.new_rows.push((self.new_keys.len() as u32, staged as u32));
+        self.new_index.insert(hash, n);
+        Some((staged, self.len + n))
+    }
+
+    /// Stages a row by its number, which a batch before or this one gave.
+    #[inline]
+    pub(crate) fn numbered(&mut self, store: &Store, row: u32) -> usize {
+        match row.checked_sub(self.len) {
+            None => self.existing(store, row),
+            Some(n) => self.new_rows[n as usize].1 as usize,
+        }
+    }
+
+    #[inline]
+    fn existing(&mut self, store: &Store, row: u32) -> usize {
+        let staged = self.touched[row as usize];
+        if self.rows.get(staged as usize) == Some(&row) {
+            return staged as usize;
+        }
+        let staged = self.rows.len();
+        self.touched[row as usize] = staged as u32;
+        self.rows.push(row);
+        self.words.extend_from_slice(store.words(row));
+        staged
+    }
+
+    /// Applies a column's rule to what was seen at a time.
+    #[inline]
+    pub(crate) fn note(
+        &mut self,
+        staged: usize,
+        index: usize,
+        column: &ShapeColumn,
+        cell: Cell<'_>,
+        time: i64,
+    ) {
+        let start = staged * self.row_words;
+        let words = &mut self.words[start..start + self.row_words];
+        let is_present = words[PRESENT_WORD] >> index & 1 != 0;
+        let at = column.word;
+        let changed = match column.rule {
+            RuleKind::Count => {
+                words[at] = words[at].wrapping_add(1);
+                true
+            }
+            RuleKind::Sum => sum(&mut words[at], cell),
+            RuleKind::Min => better(&mut words[at], is_present, cell, Ordering::is_lt),
+            RuleKind::Max => better(&mut words[at], is_present, cell, Ordering::is_gt),
+            RuleKind::Mean => mean(&mut words[at..at + 2], cell),
+            RuleKind::First | RuleKind::Last => {
+                let known = words[at + 1] as i64;
+                let is_it = match column.rule {
+                    RuleKind::First => time < known,
+                    _ => time >= known,
+                };
+                let word = if is_present && !is_it { None } else { put(&mut self.texts, cell) };
+                if let Some(word) = word {
+                    words[at] = word;
+                    words[at + 1] = time as u64;
+                }
+                word.is_some()
+            }
+        };
+        words[PRESENT_WORD] |= u64::from(changed) << index;
+    }
+
+    /// Gives a column a value as it is; for rows that are adopted. A mean is one of one.
+    pub(crate) fn set(
+        &mut self,
+        staged: usize,
+        index: usize,
+        column: &ShapeColumn,
+        cell: Cell<'_>,
+    ) {
+        let Some(word) = put(&mut self.texts, cell) else { return };
+        let start = staged * self.row_words;
+        let words = &mut self.words[start..start + self.row_words];
+        words[column.word] = word;
+        if column.rule == RuleKind::Mean {
+            words[column.word + 1] = 1;
+        }
+        words[PRESENT_WORD] |= 1 << index;
+    }
+
+    pub(crate) fn memory_bytes(&self) -> usize {
+        let rows = self.rows.capacity() * 4 + self.words.capacity() * 8;
+        let new = self.new_rows.capacity() * 8 + self.new_keys.capacity();
+        let others = self.touched.capacity() * 4 + self.texts.capacity();
+        rows + new + others + self.new_index.memory_bytes()
+    }
+}
+
+/// A cell as the word of a column; `None` when it has no value.
+#[inline]
+fn put(texts: &mut Vec<u8>, cell: Cell<'_>) -> Option<u64> {
+    match cell {
+        Cell::Absent => None,
+        Cell::Integer(value) | Cell::Time(value) => Some(value as u64),
+        Cell::Number(value) => Some(value.to_bits()),
+        Cell::Text(text) => {
+            let offset = texts.len() as u64;
+            texts.extend_from_slice(text);
+            Some(STAGED_TEXT | offset << LENGTH_BITS | text.len() as u64)
+        }
+    }
+}
+
+#[inline]
+fn sum(word: &mut u64, cell: Cell<'_>) -> bool {
+    match cell {
+        Cell::Integer(value) => *word = (*word as i64).saturating_add(value) as u64,
+        Cell::Number(value) => *word = (f64::from_bits(*word) + value).to_bits(),
+        _ => return false,
+    }
+    true
+}
+
+#[inline]
+fn mean(words: &mut [u64], cell: Cell<'_>) -> bool {
+    let value = match cell {
+        Cell::Integer(value) => value as f64,
+        Cell::Number(value) => value,
+        _ => return false,
+    };
+    words[0] = (f64::from_bits(words[0]) + value).to_bits();
+    words[1] += 1;
+    true
+}
+
+/// Takes a value that is better than the one there.
+#[inline]
+fn better(
+    word: &mut u64,
+    is_present: bool,
+    cell: Cell<'_>,
+    is_better: impl Fn(Ordering) -> bool,
+) -> bool {
+    let (new, order) = match cell {
+        Cell::Integer(value) | Cell::Time(value) => (value as u64, value.cmp(&(*word as i64))),
+        Cell::Number(value) => (value.to_bits(), value.total_cmp(&f64::from_bits(*word))),
+        _ => return false,
+    };
+    if !is_present || is_better(order) {
+        *word = new;
+    }
+    true
+}

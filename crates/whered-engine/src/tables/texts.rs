@@ -1,0 +1,158 @@
+//! The texts of a table's columns, each kept once; and the bytes of its keys.
+//!
+//! ```text
+//! Texts  number ─> (bytes, how many rows have it)      free numbers are used again
+//!        bytes  ─> number
+//! Arena  | key key key ... | key key ... |             blocks of 1 MiB, never moved as a whole
+//!        where = block << 40 | offset << 20 | length
+//! ```
+//! Invariants: a text without rows is gone; a key is never removed, and lies in one block.
+//! Cost: one hash of the text for each that is put; a key costs its bytes.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// What a text takes beside its own bytes: its slot, its place in the map, its counts.
+const TEXT_OVERHEAD_BYTES: usize = 72;
+
+/// See the file's header.
+#[derive(Debug, Default)]
+pub(crate) struct Texts {
+    slots: Vec<(Arc<[u8]>, u32)>,
+    free: Vec<u32>,
+    numbers: HashMap<Arc<[u8]>, u32>,
+    bytes: usize,
+}
+
+impl Texts {
+    pub(crate) fn get(&self, number: u64) -> &[u8] {
+        self.slots.get(number as usize).map_or(&[], |(text, _)| text)
+    }
+
+    /// The number of a text for one row more.
+    pub(crate) fn put(&mut self, text: &[u8]) -> u64 {
+        if let Some(&number) = self.numbers.get(text) {
+            self.slots[number as usize].1 += 1;
+            return u64::from(number);
+        }
+        let shared: Arc<[u8]> = text.into();
+        let slot = (Arc::clone(&shared), 1);
+        let number = if let Some(number) = self.free.pop() {
+            self.slots[number as usize] = slot;
+            number
+        } else {
+            self.slots.push(slot);
+            u32::try_from(self.slots.len() - 1).expect("a table has fewer than 2^32 rows")
+        };
+        self.numbers.insert(shared, number);
+        self.bytes += text.len() + TEXT_OVERHEAD_BYTES;
+        u64::from(number)
+    }
+
+    /// One row has it no more.
+    pub(crate) fn release(&mut self, number: u64) {
+        let Some((text, rows)) = self.slots.get_mut(number as usize) else { return };
+        *rows -= 1;
+        if *rows == 0 {
+            self.bytes -= text.len() + TEXT_OVERHEAD_BYTES;
+            self.numbers.remove(&**text);
+            *text = Arc::from([]);
+            self.free.push(number as u32);
+        }
+    }
+
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.bytes
+    }
+}
+
+const BLOCK_BITS: u32 = 20;
+const BLOCK_BYTES: usize = 1 << BLOCK_BITS;
+const PART_MASK: u64 = (1 << BLOCK_BITS) - 1;
+
+/// The longest key.
+pub(crate) const KEY_BYTES_MAX: usize = 64 << 10;
+
+/// See the file's header.
+#[derive(Debug, Default)]
+pub(crate) struct Arena {
+    blocks: Vec<Vec<u8>>,
+}
+
+/// A moment in the life of an [`Arena`].
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct ArenaMark {
+    blocks: usize,
+    bytes: usize,
+}
+
+impl Arena {
+    /// The bytes at a place that [`Arena::push`] gave.
+    #[inline]
+    pub(crate) fn get(&self, place: u64) -> &[u8] {
+        let block = &self.blocks[(place >> (2 * BLOCK_BITS)) as usize];
+        let start = (place >> BLOCK_BITS & PART_MASK) as usize;
+        &block[start..start + (place & PART_MASK) as usize]
+    }
+
+    /// Keeps bytes, which are at most [`KEY_BYTES_MAX`].
+    pub(crate) fn push(&mut self, bytes: &[u8]) -> u64 {
+        assert!(bytes.len() <= KEY_BYTES_MAX, "keys are checked before they are staged");
+        let is_full = |block: &Vec<u8>| block.len() + bytes.len() > BLOCK_BYTES;
+        if self.blocks.last().is_none_or(is_full) {
+            self.blocks.push(Vec::new());
+        }
+        let number = self.blocks.len() - 1;
+        let block = &mut self.blocks[number];
+        let start = block.len() as u64;
+        block.extend_from_slice(bytes);
+        (number as u64) << (2 * BLOCK_BITS) | start << BLOCK_BITS | bytes.len() as u64
+    }
+
+    /// Where the next bytes go.
+    pub(crate) fn mark(&self) -> ArenaMark {
+        ArenaMark { blocks: self.blocks.len(), bytes: self.blocks.last().map_or(0, Vec::len) }
+    }
+
+    /// Forgets what was pushed since the mark was taken.
+    pub(crate) fn reset(&mut self, mark: ArenaMark) {
+        self.blocks.truncate(mark.blocks);
+        if let Some(block) = self.blocks.last_mut() {
+            block.truncate(mark.bytes);
+        }
+    }
+
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.blocks.iter().map(|block| block.capacity() + size_of::<Vec<u8>>()).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_is_kept_once_and_goes_with_its_last_row() {
+        let mut texts = Texts::default();
+        let (a, b) = (texts.put(b"a"), texts.put(b"b"));
+        assert_eq!(texts.put(b"a"), a);
+        texts.release(a);
+        assert_eq!(texts.get(a), b"a");
+        texts.release(a);
+        assert_eq!(texts.put(b"c"), a, "its number is used again");
+        assert_eq!((texts.get(a), texts.get(b)), (&b"c"[..], &b"b"[..]));
+        texts.release(a);
+        texts.release(b);
+        assert_eq!(texts.memory_bytes(), 0);
+    }
+
+    #[test]
+    fn keys_stay_where_they_are_over_many_blocks() {
+        let mut arena = Arena::default();
+        let keys: Vec<Vec<u8>> = (0..60_u8).map(|n| vec![n; 1000 * usize::from(n)]).collect();
+        let places: Vec<u64> = keys.iter().map(|key| arena.push(key)).collect();
+        for (key, place) in keys.iter().zip(places) {
+            assert_eq!(arena.get(place), key);
+        }
+    }
+}

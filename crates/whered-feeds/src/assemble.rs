@@ -1,0 +1,216 @@
+//! Texts by slot into a record: the one place where texts get their meaning, whichever scanner
+//! found them.
+//!
+//! For: both the quick scanners and the libraries' path, so that they can only differ in which
+//! texts they find. Not for: finding them.
+//!
+//! Rules: the member and the place that a mapping has must be there, in every record; time, fields
+//! and items may be absent, and an empty text is an absent number or time. Texts are UTF-8 already.
+//! Cost: no allocation but the first few records'; a reason is written only for a record that is
+//! refused.
+
+use whered_geo::Place;
+
+use crate::event::{Events, Item, Record, Totals, Value};
+use crate::mapping::{Mapping, PlaceRoles, Role};
+use crate::source::FieldKind;
+use crate::upload::{ITEM_COUNT_MAX, TEXT_SIZE_MAX_BYTES, shown};
+use crate::value::{TimeFault, integer, number, time_millis};
+
+/// The texts of one record.
+#[derive(Debug, Default)]
+pub(crate) struct Texts<'a> {
+    /// One for each slot of the mapping.
+    pub(crate) slots: Vec<Option<&'a [u8]>>,
+    /// Key and count of each item.
+    pub(crate) items: Vec<(Option<&'a [u8]>, Option<&'a [u8]>)>,
+}
+
+impl<'a> Texts<'a> {
+    pub(crate) fn new(slot_count: usize) -> Texts<'a> {
+        Texts { slots: vec![None; slot_count], items: Vec::new() }
+    }
+}
+
+/// The memory that records borrow while they are handed out.
+#[derive(Debug)]
+pub(crate) struct Assembler<'m, 'a> {
+    mapping: &'m Mapping,
+    values: Vec<Value<'a>>,
+    items: Vec<Item<'a>>,
+    last_zone: usize,
+}
+
+impl<'m, 'a> Assembler<'m, 'a> {
+    pub(crate) fn new(mapping: &'m Mapping) -> Assembler<'m, 'a> {
+        Assembler { mapping, values: Vec::new(), items: Vec::new(), last_zone: 0 }
+    }
+
+    /// Hands the record out, or says why not.
+    #[inline]
+    pub(crate) fn hand_out<E: Events>(
+        &mut self,
+        offset: usize,
+        texts: &Texts<'a>,
+        totals: &mut Totals,
+        events: &mut E,
+    ) {
+        match self.record(offset, texts) {
+            Ok(record) => {
+                totals.records += 1;
+                totals.items += record.items.len() as u64;
+                events.record(&record);
+            }
+            Err(reason) => reject(offset, &reason, totals, events),
+        }
+    }
+
+    #[inline]
+    fn record(&mut self, offset: usize, texts: &Texts<'a>) -> Result<Record<'_>, String> {
+        let mapping = self.mapping;
+        let member = first(&mapping.roles.member, texts).ok_or_else(|| missing("member"))?;
+        if member.is_empty() {
+            return Err("member is empty".to_owned());
+        }
+        check_size("member", member)?;
+        let place = self.place(texts)?;
+        let time_millis = match &mapping.roles.time {
+            Some(role) => time(first(role, texts))?,
+            None => None,
+        };
+        self.values.clear();
+        for field in &mapping.fields {
+            let text = first(&field.role, texts);
+            let value = value(field.kind, text).map_err(|why| format!("{}: {why}", field.name))?;
+            self.values.push(value);
+        }
+        self.items.clear();
+        for (key, count) in &texts.items {
+            self.items.push(item(*key, *count)?);
+        }
+        if self.items.len() > ITEM_COUNT_MAX {
+            return Err(format!("{} items; allowed: {ITEM_COUNT_MAX}", self.items.len()));
+        }
+        let offset_bytes = offset as u64;
+        let (fields, items) = (&self.values[..], &self.items[..]);
+        Ok(Record { offset_bytes, member, place, time_millis, fields, items })
+    }
+
+    #[inline]
+    fn place(&mut self, texts: &Texts<'a>) -> Result<Option<Place>, String> {
+        match &self.mapping.roles.place {
+            PlaceRoles::None => Ok(None),
+            PlaceRoles::Degrees { longitude, latitude } => {
+                let longitude = coordinate("longitude", longitude, texts)?;
+                let latitude = coordinate("latitude", latitude, texts)?;
+                Place::new(longitude, latitude).map(Some).map_err(|error| error.to_string())
+            }
+            PlaceRoles::Zone { zone, x, y } => {
+                let name = first(zone, texts).ok_or_else(|| missing("zone"))?;
+                let (x, y) = (coordinate("x", x, texts)?, coordinate("y", y, texts)?);
+                let zones = &self.mapping.zones;
+                // Records come from one map after the other, so the last one is likely.
+                if zones.get(self.last_zone).is_none_or(|zone| zone.name.as_bytes() != name) {
+                    self.last_zone = zones
+                        .iter()
+                        .position(|zone| zone.name.as_bytes() == name)
+                        .ok_or_else(|| format!("zone {} is not known", shown(name)))?;
+                }
+                let place = zones[self.last_zone].place(x, y);
+                place.map(Some).ok_or_else(|| format!("{x} {y} is outside zone {}", shown(name)))
+            }
+        }
+    }
+}
+
+/// Counts a record that is refused and says so.
+#[cold]
+pub(crate) fn reject<E: Events>(offset: usize, reason: &str, totals: &mut Totals, events: &mut E) {
+    totals.rejected += 1;
+    events.reject(offset as u64, reason);
+}
+
+#[inline]
+fn first<'a>(role: &Role, texts: &Texts<'a>) -> Option<&'a [u8]> {
+    role.iter().find_map(|slot| texts.slots[*slot])
+}
+
+#[cold]
+fn missing(name: &str) -> String {
+    format!("{name} is missing")
+}
+
+#[inline]
+fn check_size(name: &str, text: &[u8]) -> Result<(), String> {
+    if text.len() > TEXT_SIZE_MAX_BYTES {
+        return Err(format!("{name} of {} bytes; allowed: {TEXT_SIZE_MAX_BYTES}", text.len()));
+    }
+    Ok(())
+}
+
+#[inline]
+fn coordinate(name: &str, role: &Role, texts: &Texts<'_>) -> Result<f64, String> {
+    match first(role, texts) {
+        Some(text) => number(text).ok_or_else(|| no_number(name, text)),
+        None => Err(missing(name)),
+    }
+}
+
+#[cold]
+fn no_number(name: &str, text: &[u8]) -> String {
+    if text.trim_ascii().is_empty() {
+        return missing(name);
+    }
+    format!("{name} {} is not a number", shown(text))
+}
+
+#[inline]
+fn time(text: Option<&[u8]>) -> Result<Option<i64>, String> {
+    let Some(text) = text else { return Ok(None) };
+    match time_millis(text) {
+        Ok(millis) => Ok(Some(millis)),
+        Err(_) if text.trim_ascii().is_empty() => Ok(None),
+        Err(TimeFault::OutOfRange) => Err(format!("time {} is not in 1970 to 2199", shown(text))),
+        Err(TimeFault::NoTime) => {
+            let allowed = "seconds or milliseconds since 1970 or RFC 3339";
+            Err(format!("time {} is not a time; allowed: {allowed}", shown(text)))
+        }
+    }
+}
+
+#[inline]
+fn value(kind: FieldKind, text: Option<&[u8]>) -> Result<Value<'_>, String> {
+    let Some(text) = text else { return Ok(Value::Absent) };
+    let value = match kind {
+        FieldKind::Text => {
+            check_size("text", text)?;
+            return Ok(Value::Text(text));
+        }
+        FieldKind::Integer => integer(text).map(Value::Integer),
+        FieldKind::Number => number(text).map(Value::Number),
+        FieldKind::Time => return Ok(time(Some(text))?.map_or(Value::Absent, Value::Integer)),
+    };
+    match value {
+        Some(value) => Ok(value),
+        None if text.trim_ascii().is_empty() => Ok(Value::Absent),
+        None if kind == FieldKind::Integer => {
+            Err(format!("{} is not a whole number of 64 bits", shown(text)))
+        }
+        None => Err(format!("{} is not a number", shown(text))),
+    }
+}
+
+#[inline]
+fn item<'a>(key: Option<&'a [u8]>, count: Option<&'a [u8]>) -> Result<Item<'a>, String> {
+    let key = key.filter(|key| !key.is_empty()).ok_or_else(|| missing("an item's key"))?;
+    check_size("an item's key", key)?;
+    let count = match count {
+        None => 1,
+        Some(text) => match integer(text) {
+            Some(count) => count,
+            None if text.trim_ascii().is_empty() => 1,
+            None => return Err(format!("item count {} is not a whole number", shown(text))),
+        },
+    };
+    Ok(Item { key, count })
+}

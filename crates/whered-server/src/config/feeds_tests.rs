@@ -1,0 +1,196 @@
+//! Feeds of a configuration: a right one is read as it stands, a wrong one gives its exact line.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use whered_engine::feeds::FeedInput;
+use whered_engine::tables::RowsOf;
+
+use crate::config::Config;
+
+const FEED: &str = r#"
+[[feed]]
+name = "sightings"
+format = "xml"
+record = "upload/sighting"
+member = "@object"
+map = "@map"
+x = "@x"
+y = "@y"
+time = "@t"
+fields = { level = { path = "@level", type = "integer" }, name = "@name" }
+items = { each = "loot", key = "@item", count = "@n" }
+into = { collection = "seen", table = "loot" }
+consolidate = { merge_within_meters = 25.0 }
+token = "t0ken"
+drop_folder = "incoming"
+upload_size_max = "2mb"
+spool_size_max = 1_073_741_824
+batch_delay_millis = 0
+content_hash = true
+[[feed.zone]]
+name = "forest"
+x = [0, 4096]
+y = [0, 4096]
+west = 8.0
+south = 50.0
+east = 8.1
+north = 50.1
+[[feed.table]]
+name = "positions"
+of = "positions"
+key = ["member", "position"]
+columns = { seen = "count", longitude = "mean(longitude)", level = "last(level)" }
+[[feed.stream]]
+url = "redis://127.0.0.1:6379"
+stream = "uploads"
+field = "payload"
+[[feed.sink]]
+url = "mysql://user:password@127.0.0.1/game"
+tables = ["positions"]
+[[feed.sink]]
+name = "archive"
+url = "postgres://127.0.0.1/archive"
+adopt = true
+[[feed]]
+name = "blocked"
+format = "netset"
+into = { set = "blocked" }
+"#;
+
+/// The least that a feed has.
+const SMALL: &str = "[[feed]]\nname = 'a'\nformat = 'ndjson'\nmember = 'id'\n";
+
+#[track_caller]
+fn refuses(text: &str, line: &str) {
+    let message = Config::from_toml(text, Path::new("edge.toml")).expect_err(text).to_string();
+    assert_eq!(message, format!("edge.toml:{line}"));
+}
+
+#[test]
+fn a_feed_is_read_with_its_tables_streams_and_sinks() {
+    let config = Config::from_toml(FEED, Path::new("conf/edge.toml")).unwrap();
+    let [feed, blocked] = &config.feeds[..] else { panic!("two feeds") };
+    assert_eq!((feed.name.as_str(), feed.token.as_deref()), ("sightings", Some("t0ken")));
+    assert_eq!(feed.drop_folder, Some(PathBuf::from("conf/incoming")));
+    let source = &feed.source;
+    assert_eq!(source.collection.as_deref(), Some("seen"));
+    assert_eq!(source.merge_within_meters, Some(25.0));
+    assert_eq!(source.limits.upload_size_bytes_max, 2 << 20);
+    assert_eq!(source.limits.spool_size_bytes_max, 1 << 30);
+    assert_eq!(source.limits.batch_delay, Duration::ZERO);
+    assert!(source.limits.content_hash);
+    let [loot, positions] = &source.tables[..] else { panic!("two tables") };
+    assert_eq!(
+        (loot.of, &loot.key[..]),
+        (RowsOf::Items, &["member".to_owned(), "item".to_owned()][..])
+    );
+    let shown = |table: &whered_engine::tables::TableSource| {
+        let columns =
+            table.columns.iter().map(|column| format!("{} = {}", column.name, column.rule));
+        columns.collect::<Vec<_>>().join(", ")
+    };
+    assert_eq!(shown(loot), "count = sum(count), seen = count, last_seen = max(time)");
+    assert_eq!(positions.of, RowsOf::Positions);
+    let columns = "seen = count, longitude = mean(longitude), level = last(level)";
+    assert_eq!(shown(positions), columns, "the order of the file");
+    assert_eq!((feed.streams[0].name.as_str(), feed.streams[0].from_start), ("uploads", true));
+    assert!(!feed.streams[0].join);
+    let sinks: Vec<_> = feed.sinks.iter().map(|sink| (sink.name.as_str(), sink.adopt)).collect();
+    assert_eq!(sinks, [("sink1", false), ("archive", true)]);
+    assert!(matches!(blocked.source.input, FeedInput::Prefixes(_)));
+    let set = blocked.source.set.as_ref().unwrap();
+    assert_eq!((set.name.as_str(), set.replaces), ("blocked", true));
+    assert_eq!(config.to_setup().feeds.len(), 2);
+}
+
+#[test]
+fn a_feed_needs_a_name_a_format_and_somewhere_to_go() {
+    refuses(
+        "[[feed]]\nname = 'a/b'\n",
+        "2:8: 'name' in [[feed]] is 'a/b'; allowed: up to 64 letters, digits, '_', '-' and '.', the last not in front",
+    );
+    refuses(
+        "[[feed]]\nname = 'a'\nformat = 'yaml'\n",
+        "3:10: 'format' in [[feed]] is 'yaml'; allowed: xml, ndjson, csv, tsv, gpx, and formats of \
+         prefix lists with into = { set = ... }",
+    );
+    refuses(
+        SMALL,
+        "1:1: [[feed]] keeps nothing; allowed: into = { collection = \"...\" }, into = { table = \
+         \"...\" }, into = { set = \"...\" }, [[feed.table]]",
+    );
+    refuses(
+        &format!("{SMALL}into = {{ table = 't' }}\n{SMALL}"),
+        "7:8: 'name' in [[feed]] repeats the feed 'a' of line 2; allowed: every name once",
+    );
+    refuses(
+        &format!("{SMALL}upload_size_max = '12 apples'\ninto = {{ table = 't' }}\n"),
+        "5:19: 'upload_size_max' in [[feed]] is '12 apples'; allowed: bytes, 1024 to 1073741824, or \
+         a text such as \"64mb\"",
+    );
+    refuses(
+        "[[feed]]\nname = 'a'\nformat = 'plain'\ninto = { set = 's', table = 't' }\n",
+        "4:16: 'table' in into of [[feed]] stands beside a 'set'; allowed: one of the two",
+    );
+}
+
+#[test]
+fn mistakes_of_tables_fields_and_links_are_told_at_their_places() {
+    let table = |lines: &str| {
+        format!("{SMALL}into = {{ table = 't' }}\n[[feed.table]]\nname = 'u'\n{lines}\n")
+    };
+    refuses(
+        &table("of = 'rows'\nkey = ['member']"),
+        "8:6: 'of' in [[feed.table]] is 'rows'; allowed: records, items, positions",
+    );
+    refuses(
+        &table("key = ['member']\ncolumns = { n = 'sum' }"),
+        "9:17: 'columns' in [[feed.table]] has the rule 'sum' for 'n'; allowed: count, sum(FIELD), \
+         min(FIELD), max(FIELD), mean(FIELD), first(FIELD), last(FIELD)",
+    );
+    let message = Config::from_toml(&table("key = ['nope']"), Path::new("e")).unwrap_err();
+    assert_eq!(message.line(), Some(6), "{message}");
+    assert!(message.to_string().contains("no field 'nope'"), "{message}");
+    let message = Config::from_toml(
+        &table("key = ['member']\ncolumns = { n = 'sum(member)' }"),
+        Path::new("e"),
+    );
+    assert!(message.unwrap_err().to_string().contains("sum(member)"));
+    refuses(
+        &format!("{SMALL}fields = {{ time = 't' }}\n"),
+        "5:12: 'fields' in [[feed]] has the field 'time', which records have; allowed: a name of \
+         its own",
+    );
+    refuses(
+        &format!("{SMALL}fields = {{ a = 1 }}\n"),
+        "5:12: 'fields' in [[feed]] has a whole number for 'a'; allowed: a path such as \"@level\", \
+         or { path = ..., type = ... }",
+    );
+    refuses(
+        &format!("{SMALL}into = {{ table = 't' }}\n[[feed.sink]]\nurl = 'sqlite://x'\n"),
+        "7:7: 'url' in [[feed.sink]] is none of the known kinds; allowed: a URL that begins with \
+         mysql://, mariadb://, postgres://, postgresql://",
+    );
+    refuses(
+        &format!(
+            "{SMALL}into = {{ table = 't' }}\n[[feed.sink]]\nurl = 'mysql://x'\ntables = ['u']\n"
+        ),
+        "8:11: 'tables' in [[feed.sink]] names 'u', which this feed does not fill; allowed: t",
+    );
+    refuses(
+        &format!(
+            "{SMALL}into = {{ table = 't' }}\n[[feed.zone]]\nname = 'z'\nx = [0, 0]\ny = [0, 1]\nwest = 1\neast = 2\nsouth = 1\nnorth = 2\n"
+        ),
+        "8:5: 'x' in [[feed.zone]] is something else; allowed: two numbers that differ, such as \
+         [0, 4096]",
+    );
+}
+
+#[test]
+fn mistakes_of_the_mapping_are_told_at_their_keys() {
+    let wrong = "[[feed]]\nname = 'a'\nformat = 'ndjson'\nmember = 'id'\nlongitude = 'x'\n";
+    let error = Config::from_toml(wrong, Path::new("edge.toml")).unwrap_err();
+    assert!(error.to_string().contains("in [[feed]]"), "{error}");
+    assert!(error.to_string().contains("; allowed: "), "{error}");
+}

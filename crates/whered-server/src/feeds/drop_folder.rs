@@ -1,0 +1,370 @@
+//! The drop folder of a feed: whatever file is put there is an upload.
+//!
+//! ```text
+//! FOLDER/report.xml ─ closed or renamed in ─> spool ─ durable ─> FOLDER/done/report.xml
+//!                                               └ refused ─────> FOLDER/failed/report.xml, .reason
+//! FOLDER/.report.xml, report.xml.tmp, report.xml.part            left alone: still being written
+//! ```
+//!
+//! Not for: folders below; anything that is no plain file. What a file is packed with is told by its
+//! first bytes.
+//!
+//! Invariant: a file is applied once, over crashes between the spool and the move: its upload carries a
+//! key made of its name, size, time and content, and the key is remembered (`remember_keys_seconds`).
+//! At the same time: one thread for each folder; a file is moved by it alone.
+//! Cost: a look at the folder every [`LOOK_TIME`]. A file that was there before the server has to be the
+//! same for [`QUIET_TIME`]; where the system gives no notices, every file for [`LOOK_TIME`].
+
+use std::collections::BTreeMap;
+use std::fs::{self, File, Metadata};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use notify::event::{AccessKind, AccessMode, ModifyKind, RenameMode};
+use notify::{EventKind, RecommendedWatcher, RecursiveMode, Watcher as _};
+use whered_engine::feeds::{Encoding, Feed, PushError, Upload};
+
+/// How often the folder is looked at without a notice.
+const LOOK_TIME: Duration = Duration::from_secs(1);
+/// How long a file that nobody has called complete must be the same, where the system gives notices.
+const QUIET_TIME: Duration = Duration::from_secs(10);
+/// How long to wait after the spool has refused for a reason of its own.
+const FAILED_TIME: Duration = Duration::from_secs(5);
+const DONE: &str = "done";
+const FAILED: &str = "failed";
+const UNFINISHED: [&str; 3] = [".tmp", ".part", ".crdownload"];
+
+/// The running thread.
+pub(crate) struct DropFolder {
+    messages: Sender<Message>,
+    thread: JoinHandle<()>,
+}
+
+enum Message {
+    /// A file is complete.
+    Complete(PathBuf),
+    /// Something else has changed, or notices were lost.
+    Look,
+    Stop,
+}
+
+impl DropFolder {
+    /// Makes the folder if it is not there, and starts the thread.
+    ///
+    /// # Errors
+    /// The folder cannot be made, or the system gives no thread; the text names the folder.
+    pub(crate) fn start(feed: &Arc<Feed>, folder: &Path) -> io::Result<DropFolder> {
+        for needed in [folder.to_path_buf(), folder.join(DONE), folder.join(FAILED)] {
+            fs::create_dir_all(&needed).map_err(|error| {
+                let message = format!(
+                    "the drop folder of the feed '{}': {}: {error}",
+                    feed.name(),
+                    needed.display()
+                );
+                io::Error::new(error.kind(), message)
+            })?;
+        }
+        let (messages, received) = channel();
+        let system = watcher(folder, messages.clone());
+        let work = Work {
+            feed: Arc::clone(feed),
+            folder: folder.to_path_buf(),
+            seen: BTreeMap::new(),
+            quiet_time: if system.is_some() { QUIET_TIME } else { LOOK_TIME },
+            said: String::new(),
+        };
+        let thread = std::thread::Builder::new()
+            .name(format!("drop-{}", feed.name()))
+            .spawn(move || work.run(&received, system))?;
+        Ok(DropFolder { messages, thread })
+    }
+
+    /// Ends the thread, after the file that it is at.
+    pub(crate) fn stop(self) {
+        // A thread that has ended by itself does not listen any more.
+        let _ = self.messages.send(Message::Stop);
+        if self.thread.join().is_err() {
+            tracing::error!("the thread of a drop folder has failed");
+        }
+    }
+}
+
+/// The system's notices of files that are complete.
+fn watcher(folder: &Path, messages: Sender<Message>) -> Option<RecommendedWatcher> {
+    let handler = move |event: notify::Result<notify::Event>| {
+        let Ok(event) = event else {
+            // The receiver is gone when the server stops, here and below.
+            let _ = messages.send(Message::Look);
+            return;
+        };
+        let is_complete = matches!(
+            event.kind,
+            EventKind::Access(AccessKind::Close(AccessMode::Write))
+                | EventKind::Modify(ModifyKind::Name(RenameMode::To | RenameMode::Both))
+        );
+        if is_complete && let Some(path) = event.paths.last() {
+            let _ = messages.send(Message::Complete(path.clone()));
+        } else if event.need_rescan() {
+            let _ = messages.send(Message::Look);
+        }
+    };
+    let watched = notify::recommended_watcher(handler).and_then(|mut system| {
+        system.watch(folder, RecursiveMode::NonRecursive)?;
+        Ok(system)
+    });
+    let shown = folder.display();
+    watched.inspect_err(|error| tracing::warn!("{shown} is looked at every second: {error}")).ok()
+}
+
+/// What is known of a file that nobody has called complete.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Look {
+    size_bytes: u64,
+    modified: (i64, i64),
+    inode: u64,
+}
+
+impl Look {
+    fn of(found: &Metadata) -> Look {
+        Look {
+            size_bytes: found.len(),
+            modified: (found.mtime(), found.mtime_nsec()),
+            inode: found.ino(),
+        }
+    }
+}
+
+/// What is to be done with a file.
+enum Fate {
+    Done,
+    Failed(String),
+    /// Nothing is wrong with the file: later.
+    Later(Duration),
+    /// It is not there any more, or it is being written again.
+    Gone,
+}
+
+/// The thread's state.
+struct Work {
+    feed: Arc<Feed>,
+    folder: PathBuf,
+    /// Files that nobody has called complete, and since when they are the same.
+    seen: BTreeMap<PathBuf, (Look, Instant)>,
+    quiet_time: Duration,
+    /// The last trouble that the log has.
+    said: String,
+}
+
+impl Work {
+    fn run(mut self, received: &Receiver<Message>, _system: Option<RecommendedWatcher>) {
+        let mut pause = Duration::ZERO;
+        loop {
+            let waited = received.recv_timeout(pause);
+            pause = match waited {
+                Ok(Message::Complete(path)) => self.take(&path),
+                Ok(Message::Look) | Err(RecvTimeoutError::Timeout) => self.look(),
+                Ok(Message::Stop) | Err(RecvTimeoutError::Disconnected) => return,
+            };
+        }
+    }
+
+    /// Takes every file that has been the same for long enough; gives when to look again.
+    fn look(&mut self) -> Duration {
+        let entries = match fs::read_dir(&self.folder) {
+            Ok(entries) => entries,
+            Err(error) => {
+                self.say(&format!("{}: {error}", self.folder.display()));
+                return FAILED_TIME;
+            }
+        };
+        let mut paths: Vec<PathBuf> = entries
+            .filter_map(|entry| Some(entry.ok()?.path()))
+            .filter(|path| is_meant(path))
+            .collect();
+        // The order of names is the order in which most writers number their files.
+        paths.sort();
+        let mut known = std::mem::take(&mut self.seen);
+        for path in paths {
+            let Some(found) = plain_file(&path) else { continue };
+            let look = Look::of(&found);
+            let since = match known.remove(&path) {
+                Some((before, since)) if before == look => since,
+                _ => Instant::now(),
+            };
+            if since.elapsed() < self.quiet_time {
+                self.seen.insert(path, (look, since));
+                continue;
+            }
+            let pause = self.take(&path);
+            if pause > LOOK_TIME {
+                return pause;
+            }
+        }
+        LOOK_TIME
+    }
+
+    /// Takes one file; gives when to look again.
+    fn take(&mut self, path: &Path) -> Duration {
+        if !is_meant(path) || path.parent() != Some(&self.folder) {
+            return LOOK_TIME;
+        }
+        let moved = match self.push(path) {
+            Ok(Fate::Done) => {
+                self.said.clear();
+                self.put(path, DONE).map(drop)
+            }
+            Ok(Fate::Failed(reason)) => {
+                tracing::warn!(
+                    "{} is no upload of the feed '{}': {reason}",
+                    path.display(),
+                    self.feed.name()
+                );
+                self.put(path, FAILED).and_then(|moved| tell_reason(&moved, &reason))
+            }
+            Ok(Fate::Gone) => Ok(()),
+            Ok(Fate::Later(pause)) => return pause,
+            Err(error) => Err(error),
+        };
+        if let Err(error) = moved {
+            self.say(&format!("{}: {error}", path.display()));
+            return FAILED_TIME;
+        }
+        LOOK_TIME
+    }
+
+    fn push(&mut self, path: &Path) -> io::Result<Fate> {
+        let Some(found) = plain_file(path) else { return Ok(Fate::Gone) };
+        let limit = self.feed.source().limits.upload_size_bytes_max;
+        if found.len() > limit {
+            return Ok(Fate::Failed(format!("{} bytes; allowed: {limit}", found.len())));
+        }
+        let mut bytes = Vec::with_capacity(found.len() as usize);
+        let file = File::open(path)?;
+        let look = Look::of(&file.metadata()?);
+        file.take(limit + 1).read_to_end(&mut bytes)?;
+        if plain_file(path).map(|found| Look::of(&found)) != Some(look)
+            || bytes.len() as u64 != look.size_bytes
+        {
+            return Ok(Fate::Gone);
+        }
+        let key = key_of(path, look, &bytes);
+        let upload = Upload {
+            bytes: &bytes,
+            encoding: encoding_of(&bytes),
+            idempotency_key: Some(&key),
+            source: None,
+        };
+        let pushed = match self.feed.push(upload) {
+            Ok(pushed) => pushed,
+            Err(PushError::Full { retry_after, .. }) => {
+                return Ok(Fate::Later(retry_after.max(LOOK_TIME)));
+            }
+            Err(PushError::Failed(reason)) => {
+                self.say(&reason);
+                return Ok(Fate::Later(FAILED_TIME));
+            }
+            Err(error @ (PushError::TooLarge { .. } | PushError::Invalid(_))) => {
+                return Ok(Fate::Failed(error.to_string()));
+            }
+        };
+        match self.feed.wait(pushed.ticket) {
+            Ok(()) => Ok(Fate::Done),
+            Err(error) => {
+                self.say(&error.to_string());
+                Ok(Fate::Later(FAILED_TIME))
+            }
+        }
+    }
+
+    /// Moves a file to one of the folders below, beside what has its name there.
+    fn put(&self, path: &Path, below: &str) -> io::Result<PathBuf> {
+        let name = path.file_name().unwrap_or_default();
+        let folder = self.folder.join(below);
+        fs::create_dir_all(&folder)?;
+        let mut target = folder.join(name);
+        let mut number = 1;
+        while target.symlink_metadata().is_ok() {
+            number += 1;
+            let mut other = name.to_os_string();
+            other.push(format!(".{number}"));
+            target = folder.join(other);
+        }
+        fs::rename(path, &target)?;
+        Ok(target)
+    }
+
+    /// Tells the log of a trouble, once while it lasts.
+    fn say(&mut self, trouble: &str) {
+        if self.said != trouble {
+            tracing::error!("the drop folder of the feed '{}' waits: {trouble}", self.feed.name());
+            trouble.clone_into(&mut self.said);
+        }
+    }
+}
+
+/// A file beside the failed one that says why.
+fn tell_reason(moved: &Path, reason: &str) -> io::Result<()> {
+    let mut name = moved.as_os_str().to_os_string();
+    name.push(".reason");
+    writeln!(File::create(name)?, "{reason}")
+}
+
+/// Whether a name is that of a finished upload.
+fn is_meant(path: &Path) -> bool {
+    let Some(name) = path.file_name() else { return false };
+    let name = name.as_encoded_bytes();
+    !name.starts_with(b".") && !UNFINISHED.iter().any(|end| name.ends_with(end.as_bytes()))
+}
+
+/// What is known of a path that is a plain file itself and no link.
+fn plain_file(path: &Path) -> Option<Metadata> {
+    path.symlink_metadata().ok().filter(Metadata::is_file)
+}
+
+/// What tells this file, as it is now, from every other one.
+fn key_of(path: &Path, look: Look, bytes: &[u8]) -> String {
+    let mut hasher = DefaultHasher::new();
+    path.file_name().hash(&mut hasher);
+    bytes.hash(&mut hasher);
+    let (seconds, nanoseconds) = look.modified;
+    format!("drop-{:016x}-{}-{seconds}.{nanoseconds:09}", hasher.finish(), look.size_bytes)
+}
+
+fn encoding_of(bytes: &[u8]) -> Encoding {
+    match bytes {
+        [0x1f, 0x8b, ..] => Encoding::Gzip,
+        [0x28, 0xb5, 0x2f, 0xfd, ..] => Encoding::Zstd,
+        _ => Encoding::Identity,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_finished_files_of_the_folder_are_meant() {
+        for name in ["a.xml", "b", "c.xml.gz"] {
+            assert!(is_meant(&Path::new("/in").join(name)), "{name}");
+        }
+        for name in [".a.xml", "a.xml.tmp", "a.part"] {
+            assert!(!is_meant(&Path::new("/in").join(name)), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_file_has_another_key_when_its_name_time_or_content_is_another() {
+        let look = Look { size_bytes: 3, modified: (1, 2), inode: 5 };
+        let key = key_of(Path::new("/in/a"), look, b"abc");
+        assert_eq!(key, key_of(Path::new("/elsewhere/a"), Look { inode: 6, ..look }, b"abc"));
+        assert_ne!(key, key_of(Path::new("/in/b"), look, b"abc"));
+        assert_ne!(key, key_of(Path::new("/in/a"), look, b"abd"));
+        assert_ne!(key, key_of(Path::new("/in/a"), Look { modified: (1, 3), ..look }, b"abc"));
+    }
+}

@@ -1,0 +1,111 @@
+//! What Prometheus is told of feeds and tables.
+//!
+//! Not for: counting, which the engine does. Cost of a scrape: some short locks for each feed.
+
+use std::time::Duration;
+
+use prometheus_client::registry::Registry;
+use whered_engine::Engine;
+use whered_engine::feeds::{Feed, FeedStats};
+
+use crate::metrics::{Counters, FloatCounters, FloatGauges, Gauges};
+
+/// Adds the metrics of all feeds and tables.
+pub(crate) fn add(registry: &mut Registry, engine: &Engine) {
+    let feeds: Vec<(&Feed, FeedStats)> =
+        engine.feeds().iter().map(|feed| (&**feed, feed.stats())).collect();
+    if feeds.is_empty() {
+        return;
+    }
+    add_counts(registry, &feeds);
+    add_backlog(registry, &feeds);
+    add_spools(registry, &feeds);
+    add_links(registry, &feeds);
+    let (rows, memory) = <(Gauges, Gauges)>::default();
+    for table in engine.feeds().tables() {
+        let labels = [("feed", table.feed()), ("table", table.name())];
+        rows.set(labels, table.len() as u64);
+        memory.set(labels, table.memory_bytes() as u64);
+    }
+    rows.register(registry, "table_rows", "Rows of each table");
+    memory.register(registry, "table_memory_bytes", "Memory of each table");
+}
+
+type Read = fn(&FeedStats) -> u64;
+
+fn add_counts(registry: &mut Registry, feeds: &[(&Feed, FeedStats)]) {
+    let counters: [(&str, &str, Read); 8] = [
+        ("feed_uploads", "Uploads taken", |stats| stats.uploads),
+        ("feed_upload_bytes", "Their bytes as received", |stats| stats.upload_bytes),
+        ("feed_rejected_uploads", "Uploads of which nothing counts", |stats| {
+            stats.rejected_uploads
+        }),
+        ("feed_records", "Records applied", |stats| stats.records),
+        ("feed_rejected_records", "Records that were not right", |stats| stats.rejected_records),
+        ("feed_batches", "Batches applied", |stats| stats.batches),
+        ("feed_journal_bytes", "Bytes of batches in the journal", |stats| stats.journal_bytes),
+        ("feed_spool_bytes", "Bytes written to the spool", |stats| {
+            stats.spool.as_ref().map_or(0, |spool| spool.bytes)
+        }),
+    ];
+    for (name, help, read) in counters {
+        let counts = Counters::default();
+        feeds.iter().for_each(|(feed, stats)| counts.add([("feed", feed.name())], read(stats)));
+        counts.register(registry, name, help);
+    }
+}
+
+fn add_backlog(registry: &mut Registry, feeds: &[(&Feed, FeedStats)]) {
+    let (uploads, bytes, failed) = <(Gauges, Gauges, Gauges)>::default();
+    let lag = FloatGauges::default();
+    for (feed, stats) in feeds {
+        let labels = [("feed", feed.name())];
+        uploads.set(labels, stats.backlog_uploads);
+        bytes.set(labels, stats.backlog_bytes);
+        lag.set(labels, stats.lag.as_secs_f64());
+        failed.set(labels, u64::from(feed.reason().is_some() || stats.last_error.is_some()));
+    }
+    uploads.register(registry, "feed_backlog_uploads", "Uploads that wait to be applied");
+    bytes.register(registry, "feed_backlog_bytes", "Their bytes");
+    lag.register(registry, "feed_lag_seconds", "How long the oldest of them has waited");
+    failed.register(registry, "feed_failed", "1 when the spool or the last batch has failed");
+}
+
+fn add_spools(registry: &mut Registry, feeds: &[(&Feed, FeedStats)]) {
+    let (groups, grouped, syncs) = <(Counters, Counters, Counters)>::default();
+    let seconds = FloatCounters::default();
+    let (last, longest) = <(FloatGauges, FloatGauges)>::default();
+    for (feed, stats) in feeds {
+        let Some(spool) = &stats.spool else { continue };
+        let labels = [("feed", feed.name())];
+        groups.add(labels, spool.groups);
+        grouped.add(labels, spool.frames);
+        syncs.add(labels, spool.syncs);
+        seconds.add(labels, Duration::from_nanos(spool.sync_nanoseconds).as_secs_f64());
+        last.set(labels, Duration::from_nanos(spool.last_sync_nanoseconds).as_secs_f64());
+        longest.set(labels, Duration::from_nanos(spool.maximum_sync_nanoseconds).as_secs_f64());
+    }
+    groups.register(registry, "feed_spool_groups", "Groups of uploads written");
+    grouped.register(registry, "feed_spool_entries", "Uploads in these groups");
+    syncs.register(registry, "feed_spool_syncs", "Groups made durable");
+    seconds.register(registry, "feed_spool_sync_seconds", "How long all fdatasyncs took");
+    last.register(registry, "feed_spool_last_sync_seconds", "The last fdatasync");
+    longest.register(registry, "feed_spool_max_sync_seconds", "The longest fdatasync");
+}
+
+fn add_links(registry: &mut Registry, feeds: &[(&Feed, FeedStats)]) {
+    let (batch, rows, left_out, waits) = <(Gauges, Counters, Counters, Gauges)>::default();
+    for (feed, _) in feeds {
+        for link in feed.links() {
+            let labels = [("feed", feed.name()), ("kind", &*link.kind), ("link", &*link.name)];
+            batch.set(labels, link.batch);
+            rows.add(labels, link.rows);
+            left_out.add(labels, link.left_out);
+            waits.set(labels, u64::from(link.error.is_some()));
+        }
+    }
+    batch.register(registry, "feed_link_batch", "The batch that a sink or stream has reached");
+    rows.register(registry, "feed_link_rows", "Rows or entries handed over");
+    left_out.register(registry, "feed_link_left_out", "Rows that the other side refused");
+    waits.register(registry, "feed_link_failed", "1 while a sink or stream waits after an error");
+}

@@ -1,0 +1,139 @@
+//! The threads of feeds, and what is told of them.
+//!
+//! For: one thread for each feed that applies what is spooled, one for each drop folder. Not for: how a
+//! batch is made (`Feed::step`), the ways in by HTTP and RESP (the doors).
+//!
+//! ```text
+//! doors, folders ─> spool ─> [feed-NAME: step, step, wait for work, step ...] ─> tables, collections
+//! ```
+//!
+//! At the same time: each feed has its own thread, so that a slow one delays no other. A stop ends a
+//! thread after the batch that it is at; what is spooled then is applied by the next start.
+
+mod drop_folder;
+mod link;
+pub(crate) mod metrics;
+
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use whered_engine::Engine;
+use whered_engine::feeds::{Feed, FeedStats};
+
+pub(crate) use self::drop_folder::DropFolder;
+
+/// How long a thread waits for work before it looks whether it is to stop.
+const IDLE_TIME: Duration = Duration::from_millis(100);
+/// How long it rests after a batch that failed.
+const FAILED_TIME: Duration = Duration::from_secs(1);
+
+/// The running thread of one feed.
+pub(crate) struct Applier {
+    feed: Arc<Feed>,
+    stopping: Arc<AtomicBool>,
+    thread: JoinHandle<()>,
+}
+
+impl Applier {
+    /// Starts the thread.
+    ///
+    /// # Errors
+    /// The system gives no thread.
+    pub(crate) fn start(engine: &Arc<Engine>, feed: &Arc<Feed>) -> io::Result<Applier> {
+        let stopping = Arc::new(AtomicBool::new(false));
+        let (engine, its, asked) = (Arc::clone(engine), Arc::clone(feed), Arc::clone(&stopping));
+        let thread = std::thread::Builder::new()
+            .name(format!("feed-{}", feed.name()))
+            .spawn(move || run(&engine, &its, &asked))?;
+        Ok(Applier { feed: Arc::clone(feed), stopping, thread })
+    }
+
+    /// Ends the thread, after the batch that is under way.
+    pub(crate) fn stop(self) {
+        self.stopping.store(true, Ordering::Relaxed);
+        self.feed.stop_waiting();
+        if self.thread.join().is_err() {
+            tracing::error!("the thread of a feed has failed");
+        }
+    }
+}
+
+fn run(engine: &Engine, feed: &Feed, stopping: &AtomicBool) {
+    let mut said = String::new();
+    while !stopping.load(Ordering::Relaxed) {
+        let stepped = catch_unwind(AssertUnwindSafe(|| feed.step(engine)));
+        let error = match stepped {
+            Ok(Ok(report)) if report.uploads > 0 => {
+                said.clear();
+                continue;
+            }
+            Ok(Ok(_)) => {
+                feed.wait_for_work(IDLE_TIME);
+                continue;
+            }
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => {
+                // A fault of ours; what is spooled stays, and the other feeds go on.
+                tracing::error!("the feed '{}' stops: a batch has panicked", feed.name());
+                return;
+            }
+        };
+        if said != error {
+            tracing::error!("the feed '{}' waits: {error}", feed.name());
+            said = error;
+        }
+        rest(FAILED_TIME, stopping);
+    }
+}
+
+/// Sleeps, but no longer than until the stop.
+fn rest(time: Duration, stopping: &AtomicBool) {
+    let mut left = time;
+    while !left.is_zero() && !stopping.load(Ordering::Relaxed) {
+        let part = left.min(IDLE_TIME);
+        std::thread::sleep(part);
+        left -= part;
+    }
+}
+
+/// What is said of a feed.
+pub(crate) fn describe(feed: &Feed) -> Value {
+    let stats: FeedStats = feed.stats();
+    let spool = stats.spool.as_ref().map(|spool| {
+        json!({
+            "groups": spool.groups,
+            "bytes": spool.bytes,
+            "syncs": spool.syncs,
+            "uploads_per_sync": ratio(spool.frames, spool.syncs),
+            "mean_sync_millis": ratio(spool.sync_nanoseconds, spool.syncs) / 1e6,
+            "max_sync_millis": spool.maximum_sync_nanoseconds as f64 / 1e6,
+        })
+    });
+    json!({
+        "name": feed.name(),
+        "backlog": { "uploads": stats.backlog_uploads, "bytes": stats.backlog_bytes },
+        "lag_seconds": stats.lag.as_secs_f64(),
+        "uploads": stats.uploads,
+        "upload_bytes": stats.upload_bytes,
+        "rejected_uploads": stats.rejected_uploads,
+        "records": stats.records,
+        "rejected_records": stats.rejected_records,
+        "batches": stats.batches,
+        "journal_bytes": stats.journal_bytes,
+        "last_batch": stats.last_batch,
+        "last_error": stats.last_error,
+        "failed": feed.reason(),
+        "tables": feed.tables().iter().map(|table| table.name()).collect::<Vec<_>>(),
+        "spool": spool,
+        "links": feed.links().iter().map(link::describe).collect::<Vec<_>>(),
+    })
+}
+
+fn ratio(sum: u64, count: u64) -> f64 {
+    sum as f64 / count.max(1) as f64
+}

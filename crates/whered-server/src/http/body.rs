@@ -1,0 +1,188 @@
+//! The body of an upload: into one buffer, never more than is allowed, all of them together within
+//! one account.
+//!
+//! Not for: what an upload is (the engine); the small bodies of other routes.
+//!
+//! ```text
+//! frames of the connection ──> Vec (the only copy before the spool's)
+//!            │ longer than its limit: 413      │ all bodies together too large: 429
+//!            └ cut off: 400, nothing is kept   └ the account gets it back with the buffer
+//! ```
+//!
+//! Invariant: a buffer's capacity is in the account before it is allocated. What a client announces is
+//! believed up to [`BELIEVED_BYTES`]; beyond that the buffer grows with what has come.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use axum::body::{Body, Bytes, HttpBody};
+use axum::http::{HeaderValue, StatusCode, header};
+use tokio::time::timeout;
+
+use super::error::HttpError;
+
+/// How much of an announced length is allocated at once.
+const BELIEVED_BYTES: usize = 1 << 20;
+/// How much of a refused body is read, so that its sender comes to read the answer.
+const DRAINED_BYTES: usize = 4 << 20;
+/// How long to wait for more of a body that was refused.
+const DRAIN_TIME: Duration = Duration::from_secs(2);
+
+/// What the bodies of all requests take together.
+#[derive(Debug)]
+pub(super) struct BodyAccount {
+    used_bytes: AtomicUsize,
+    limit_bytes: usize,
+}
+
+impl BodyAccount {
+    /// An empty account.
+    pub(super) fn new(limit_bytes: usize) -> Arc<BodyAccount> {
+        Arc::new(BodyAccount { used_bytes: AtomicUsize::new(0), limit_bytes })
+    }
+
+    fn take(&self, bytes: usize) -> bool {
+        let used = self.used_bytes.fetch_add(bytes, Ordering::Relaxed);
+        let fits = used.saturating_add(bytes) <= self.limit_bytes;
+        if !fits {
+            self.used_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        }
+        fits
+    }
+}
+
+/// A body that was read, in the account while it lives.
+#[derive(Debug)]
+pub(super) struct Upload {
+    bytes: Vec<u8>,
+    account: Arc<BodyAccount>,
+    taken_bytes: usize,
+}
+
+impl Upload {
+    /// What was sent.
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    fn new(account: &Arc<BodyAccount>) -> Upload {
+        Upload { bytes: Vec::new(), account: Arc::clone(account), taken_bytes: 0 }
+    }
+
+    /// Makes room for more, to a power of two where the length was not announced.
+    fn grow(&mut self, more_bytes: usize, announced: Option<usize>, limit: usize) -> bool {
+        let needed = self.bytes.len() + more_bytes;
+        if needed <= self.bytes.capacity() {
+            return true;
+        }
+        let wanted = announced.filter(|length| (needed..=needed * 2).contains(length));
+        let wanted = wanted.unwrap_or_else(|| needed.next_power_of_two().min(limit.max(needed)));
+        let more = wanted - self.taken_bytes;
+        if !self.account.take(more) {
+            return false;
+        }
+        self.taken_bytes += more;
+        self.bytes.reserve_exact(wanted - self.bytes.len());
+        true
+    }
+}
+
+impl Drop for Upload {
+    fn drop(&mut self) {
+        self.account.used_bytes.fetch_sub(self.taken_bytes, Ordering::Relaxed);
+    }
+}
+
+/// Reads a whole body of up to `limit` bytes.
+///
+/// # Errors
+/// It is longer (413), cut off (400), or there is no room for it now (429).
+pub(super) async fn read(
+    body: &mut Body,
+    limit: usize,
+    account: &Arc<BodyAccount>,
+) -> Result<Upload, HttpError> {
+    let announced = body.size_hint().exact().and_then(|length| usize::try_from(length).ok());
+    if announced.is_some_and(|length| length > limit) {
+        return Err(too_large(limit));
+    }
+    let mut upload = Upload::new(account);
+    let believed = announced.unwrap_or(0).min(BELIEVED_BYTES);
+    if !upload.grow(believed, announced, limit) {
+        return Err(no_room());
+    }
+    while let Some(frame) = next(body).await? {
+        if upload.bytes.len() + frame.len() > limit {
+            return Err(too_large(limit));
+        }
+        if !upload.grow(frame.len(), announced, limit) {
+            return Err(no_room());
+        }
+        upload.bytes.extend_from_slice(&frame);
+    }
+    Ok(upload)
+}
+
+/// Reads some of a body that is not wanted: a connection that is closed with bytes unread is reset,
+/// and whoever sends them never sees why.
+pub(super) async fn drain(body: &mut Body) {
+    let mut read_bytes = 0;
+    while read_bytes < DRAINED_BYTES {
+        match timeout(DRAIN_TIME, next(body)).await {
+            Ok(Ok(Some(frame))) => read_bytes += frame.len(),
+            Ok(Ok(None) | Err(_)) | Err(_) => return,
+        }
+    }
+}
+
+/// The next piece; trailers are none.
+async fn next(body: &mut Body) -> Result<Option<Bytes>, HttpError> {
+    loop {
+        let frame = std::future::poll_fn(|context| Pin::new(&mut *body).poll_frame(context)).await;
+        match frame {
+            None => return Ok(None),
+            Some(Ok(frame)) => {
+                if let Ok(bytes) = frame.into_data() {
+                    return Ok(Some(bytes));
+                }
+            }
+            Some(Err(error)) => {
+                let message = format!("the body ended early or is broken: {error}");
+                return Err(HttpError::bad_request("body", message));
+            }
+        }
+    }
+}
+
+fn too_large(limit: usize) -> HttpError {
+    let message = format!("the upload is too large; allowed: {limit} bytes");
+    HttpError::new(StatusCode::PAYLOAD_TOO_LARGE, Some("body"), message)
+}
+
+fn no_room() -> HttpError {
+    let message = "too many uploads are on their way; try again";
+    HttpError::new(StatusCode::TOO_MANY_REQUESTS, None, message)
+        .with_header(header::RETRY_AFTER, HeaderValue::from_static("1"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_body_is_read_up_to_its_limit_and_given_back_to_the_account() {
+        let account = BodyAccount::new(100);
+        let read_all = async |length: usize, limit| {
+            read(&mut Body::from(vec![7; length]), limit, &account).await
+        };
+        assert_eq!(read_all(60, 60).await.expect("it fits").bytes(), vec![7; 60]);
+        assert!(read_all(61, 60).await.is_err(), "longer than allowed");
+        let held = read_all(60, 60).await.expect("the account is empty again");
+        assert!(read_all(60, 60).await.is_err(), "the account is full");
+        drop(held);
+        assert!(read_all(60, 60).await.is_ok());
+        assert_eq!(account.used_bytes.load(Ordering::Relaxed), 0);
+    }
+}

@@ -1,0 +1,338 @@
+//! `POST /v1/feeds/{feed}`, `GET /v1/feeds/{feed}/uploads/{id}`, `GET /v1/feeds`, `GET
+//! /v1/feeds/{feed}`.
+//!
+//! ```text
+//! POST ─> token ─> encoding, key ─> body (limits while it is read) ─> spool ─ fdatasync ─> 202 + id
+//!                                          │                            │
+//!                413, 429, 400 <───────────┘    422, 429, 503 <─────────┘
+//! ```
+//!
+//! For: uploads by HTTP, and what became of them. Not for: what is in them (the engine).
+//!
+//! Headers of a POST: `Content-Encoding` (identity, gzip, zstd), `Idempotency-Key` (any visible ASCII:
+//! the same upload is taken once, however often it is sent), `Authorization: Bearer` with the token of
+//! the feed or of `[http]`. A `202` says that the upload is on the disk; a client that has not seen its
+//! answer sends again with the same key. Every refusal is one of JSON with a fitting status, and 429
+//! says by `Retry-After` when to come back.
+//!
+//! At the same time: no thread waits for a disk. What is not durable yet is held below what the
+//! spool's group takes ([`SPOOLING_BYTES`]), so that the door's thread never waits for room in it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::rejection::PathRejection;
+use axum::extract::{Path, Request, State};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, header};
+use axum::response::{IntoResponse, Response};
+use serde_json::{Value, json};
+use tokio::sync::{Notify, Semaphore};
+use tokio::time::timeout;
+use whered_engine::feeds::{Encoding, Feed, PushError, Pushed, Upload, UploadStatus};
+use whered_engine::{Durability, Engine};
+
+use super::body::{self, BodyAccount};
+use super::error::HttpError;
+use super::query::Parameters;
+use super::{Door, has_token, json_response};
+use crate::config::FeedConfig;
+use crate::feeds::describe;
+
+/// What all bodies may take together, unless one upload may be larger.
+const BODIES_BYTES: usize = 256 << 20;
+/// What may wait for the disk at a time, below what the spool's group takes.
+const SPOOLING_BYTES: usize = 12 << 20;
+/// Larger uploads are spooled by a thread that may wait: copying one takes long.
+const LARGE_BYTES: usize = 1 << 20;
+/// How long a `202` waits for the disk.
+const DURABLE_TIME: Duration = Duration::from_secs(20);
+const KEY_BYTES_MAX: usize = 256;
+const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+const ENCODINGS: &str = "identity, gzip, zstd";
+
+type Name = Result<Path<String>, PathRejection>;
+
+/// The feeds as the door sees them.
+pub(crate) struct Uploads {
+    feeds: BTreeMap<String, FeedDoor>,
+    bodies: Arc<BodyAccount>,
+}
+
+struct FeedDoor {
+    feed: Arc<Feed>,
+    token: Option<String>,
+    upload_bytes_max: usize,
+    /// Wakes whoever waits for the disk.
+    progress: Arc<Notify>,
+    /// A permit for each KiB of [`SPOOLING_BYTES`].
+    spooling: Arc<Semaphore>,
+}
+
+impl Uploads {
+    /// Listens to the spools of the feeds.
+    pub(crate) fn new(engine: &Engine, configs: &[FeedConfig]) -> Uploads {
+        let mut feeds = BTreeMap::new();
+        let mut bodies = BODIES_BYTES;
+        for config in configs {
+            let Some(feed) = engine.feeds().get(&config.name) else { continue };
+            let progress = Arc::new(Notify::new());
+            let wake = Arc::clone(&progress);
+            feed.on_progress(Box::new(move || wake.notify_waiters()));
+            let limits = &feed.source().limits;
+            let upload_bytes_max =
+                usize::try_from(limits.upload_size_bytes_max).unwrap_or(usize::MAX);
+            bodies = bodies.max(upload_bytes_max.saturating_mul(2));
+            let door = FeedDoor {
+                feed: Arc::clone(feed),
+                token: config.token.clone(),
+                upload_bytes_max,
+                progress,
+                spooling: Arc::new(Semaphore::new(SPOOLING_BYTES / 1024)),
+            };
+            feeds.insert(config.name.clone(), door);
+        }
+        Uploads { feeds, bodies: BodyAccount::new(bodies) }
+    }
+
+    /// What a token opens beside that of the door.
+    pub(super) fn access(&self, method: &Method, path: &str, headers: &HeaderMap) -> Access {
+        let parts: Vec<&str> = path.split('/').collect();
+        let (name, is_upload) = match parts[..] {
+            ["", "v1", "feeds", name] => (name, method == Method::POST),
+            ["", "v1", "feeds", name, "uploads", _] => (name, false),
+            _ => return Access::AsElsewhere,
+        };
+        match self.feeds.get(name).and_then(|feed| feed.token.as_deref()) {
+            None => Access::AsElsewhere,
+            Some(token) if has_token(token, headers) => Access::Open,
+            Some(_) if is_upload => Access::WithTokenOnly,
+            Some(_) => Access::AsElsewhere,
+        }
+    }
+}
+
+/// Whether a request may go on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Access {
+    /// The token of the feed is there.
+    Open,
+    /// A token is needed: that of the feed, or that of the door if it has one.
+    WithTokenOnly,
+    /// As for any other path.
+    AsElsewhere,
+}
+
+/// Takes an upload.
+pub(crate) async fn push(
+    State(door): State<Arc<Door>>,
+    name: Name,
+    request: Request,
+) -> Result<Response, HttpError> {
+    let (parts, mut body) = request.into_parts();
+    let answer = take(&door, name, &parts, &mut body).await;
+    if answer.is_err() {
+        body::drain(&mut body).await;
+    }
+    answer
+}
+
+async fn take(
+    door: &Door,
+    name: Name,
+    parts: &Parts,
+    body: &mut axum::body::Body,
+) -> Result<Response, HttpError> {
+    Parameters::read(&parts.uri, &[])?;
+    let (name, feed_door) = found(door, name)?;
+    let encoding = read_encoding(&parts.headers)?;
+    let key = read_key(&parts.headers)?;
+    let upload = body::read(body, feed_door.upload_bytes_max, &door.uploads.bodies).await?;
+    // Held until the upload is on the disk.
+    let kib = upload.bytes().len().div_ceil(1024).min(SPOOLING_BYTES / 1024);
+    let _permit = feed_door.spooling.acquire_many(kib as u32).await;
+    let _permit = _permit.map_err(|_| super::internal_error())?;
+    let pushed = if upload.bytes().len() > LARGE_BYTES {
+        let feed = Arc::clone(&feed_door.feed);
+        let key = key.map(str::to_owned);
+        let pushing = tokio::task::spawn_blocking(move || {
+            spool(&feed, upload.bytes(), encoding, key.as_deref())
+        });
+        pushing.await.map_err(|_| super::internal_error())?
+    } else {
+        spool(&feed_door.feed, upload.bytes(), encoding, key)
+    };
+    let pushed = pushed.map_err(|error| refused(&error))?;
+    wait(feed_door, &pushed).await?;
+    let location = format!("/v1/feeds/{name}/uploads/{}", pushed.id);
+    let body = json!({
+        "id": pushed.id.to_string(),
+        "status": status_name(&feed_door.feed.status(pushed.id)),
+        "repeated": pushed.repeated,
+    });
+    let headers = [(header::LOCATION, location)];
+    Ok((StatusCode::ACCEPTED, headers, json_response(body.to_string().into_bytes()))
+        .into_response())
+}
+
+fn spool(
+    feed: &Feed,
+    bytes: &[u8],
+    encoding: Encoding,
+    idempotency_key: Option<&str>,
+) -> Result<Pushed, PushError> {
+    feed.push(Upload { bytes, encoding, idempotency_key, source: None })
+}
+
+fn found(door: &Door, name: Name) -> Result<(String, &FeedDoor), HttpError> {
+    let Path(name) = name.map_err(|error| HttpError::bad_request("feed", error.body_text()))?;
+    match door.uploads.feeds.get(&name) {
+        Some(feed) => Ok((name, feed)),
+        None => {
+            let names: Vec<_> = door.uploads.feeds.keys().map(String::as_str).collect();
+            let message = match names[..] {
+                [] => "no feed is configured".to_owned(),
+                _ => format!("no such feed '{name}'; feeds: {}", names.join(", ")),
+            };
+            Err(HttpError::not_found("feed", message))
+        }
+    }
+}
+
+fn read_encoding(headers: &HeaderMap) -> Result<Encoding, HttpError> {
+    let mut given = headers.get_all(header::CONTENT_ENCODING).iter();
+    let (Some(value), None) = (given.next(), given.next()) else {
+        // None, or several, which are one after the other.
+        let is_none = !headers.contains_key(header::CONTENT_ENCODING);
+        return if is_none { Ok(Encoding::Identity) } else { Err(wrong_encoding("several")) };
+    };
+    let name = String::from_utf8_lossy(value.as_bytes()).trim().to_ascii_lowercase();
+    match name.as_str() {
+        "identity" | "" => Ok(Encoding::Identity),
+        "gzip" | "x-gzip" => Ok(Encoding::Gzip),
+        "zstd" => Ok(Encoding::Zstd),
+        other => Err(wrong_encoding(other)),
+    }
+}
+
+fn wrong_encoding(found: &str) -> HttpError {
+    let message = format!("the encoding is '{found}'; allowed: {ENCODINGS}");
+    HttpError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, Some("Content-Encoding"), message)
+        .with_header(header::ACCEPT_ENCODING, HeaderValue::from_static(ENCODINGS))
+}
+
+fn read_key(headers: &HeaderMap) -> Result<Option<&str>, HttpError> {
+    let Some(value) = headers.get(IDEMPOTENCY_KEY) else { return Ok(None) };
+    let text = value.to_str().ok().map(str::trim);
+    let text = text.filter(|text| (1..=KEY_BYTES_MAX).contains(&text.len()));
+    text.map(Some).ok_or_else(|| {
+        let message =
+            format!("the key is no text of 1 to {KEY_BYTES_MAX} visible ASCII characters");
+        HttpError::bad_request("Idempotency-Key", message)
+    })
+}
+
+/// Waits until an upload is on the disk.
+async fn wait(door: &FeedDoor, pushed: &Pushed) -> Result<(), HttpError> {
+    let durable = async {
+        loop {
+            let progress = door.progress.notified();
+            tokio::pin!(progress);
+            // From here on no progress is missed.
+            progress.as_mut().enable();
+            match door.feed.durability(pushed.ticket) {
+                Durability::Pending => progress.await,
+                other => return other,
+            }
+        }
+    };
+    let again = "it may be kept all the same, send it again with the same Idempotency-Key";
+    let message = match timeout(DURABLE_TIME, durable).await {
+        Ok(Durability::Lost) => {
+            let reason = door.feed.reason().unwrap_or_else(|| "it is closed".to_owned());
+            format!("the spool has failed: {reason}; {again}")
+        }
+        Ok(_) => return Ok(()),
+        Err(_) => {
+            format!("the upload is not on the disk after {} s; {again}", DURABLE_TIME.as_secs())
+        }
+    };
+    Err(HttpError::new(StatusCode::SERVICE_UNAVAILABLE, None, message))
+}
+
+fn refused(error: &PushError) -> HttpError {
+    match error {
+        PushError::Full { retry_after, .. } => {
+            let seconds = retry_after.as_secs_f64().ceil().max(1.0) as u32;
+            HttpError::new(StatusCode::TOO_MANY_REQUESTS, None, error.to_string())
+                .with_header(header::RETRY_AFTER, seconds.into())
+        }
+        PushError::TooLarge { .. } => {
+            HttpError::new(StatusCode::PAYLOAD_TOO_LARGE, Some("body"), error.to_string())
+        }
+        PushError::Invalid(_) => {
+            HttpError::new(StatusCode::UNPROCESSABLE_ENTITY, Some("body"), error.to_string())
+        }
+        PushError::Failed(_) => {
+            HttpError::new(StatusCode::SERVICE_UNAVAILABLE, None, error.to_string())
+        }
+    }
+}
+
+fn status_name(status: &UploadStatus) -> &'static str {
+    match status {
+        UploadStatus::Applied { .. } => "applied",
+        UploadStatus::Rejected { .. } => "rejected",
+        // An old one is not remembered for ever; it is on the disk or applied.
+        UploadStatus::Spooled | UploadStatus::Unknown => "spooled",
+    }
+}
+
+/// Answers what became of an upload.
+pub(crate) async fn upload(
+    State(door): State<Arc<Door>>,
+    path: Result<Path<(String, String)>, PathRejection>,
+    uri: Uri,
+) -> Result<Response, HttpError> {
+    Parameters::read(&uri, &[])?;
+    let Path((name, id)) =
+        path.map_err(|error| HttpError::bad_request("path", error.body_text()))?;
+    let (_, feed_door) = found(&door, Ok(Path(name)))?;
+    let number = id.parse().map_err(|_| {
+        HttpError::bad_request("id", format!("'{id}' is no id; allowed: the id of a 202"))
+    })?;
+    let status = feed_door.feed.status(number);
+    let mut body = json!({ "id": id, "status": status_name(&status) });
+    match status {
+        UploadStatus::Spooled => {}
+        UploadStatus::Applied { records, rejected_records } => {
+            body["records"] = records.into();
+            body["rejected_records"] = rejected_records.into();
+        }
+        UploadStatus::Rejected { reason } => body["reason"] = reason.into(),
+        UploadStatus::Unknown => {
+            let message = format!("no upload '{id}' is known; old ones are forgotten");
+            return Err(HttpError::not_found("id", message));
+        }
+    }
+    Ok(json_response(body.to_string().into_bytes()))
+}
+
+/// Answers the list.
+pub(crate) async fn list(State(door): State<Arc<Door>>, uri: Uri) -> Result<Response, HttpError> {
+    Parameters::read(&uri, &[])?;
+    let all: Vec<Value> = door.uploads.feeds.values().map(|door| describe(&door.feed)).collect();
+    Ok(json_response(json!({ "feeds": all }).to_string().into_bytes()))
+}
+
+/// Answers one description.
+pub(crate) async fn one(
+    State(door): State<Arc<Door>>,
+    name: Name,
+    uri: Uri,
+) -> Result<Response, HttpError> {
+    Parameters::read(&uri, &[])?;
+    let (_, feed_door) = found(&door, name)?;
+    Ok(json_response(describe(&feed_door.feed).to_string().into_bytes()))
+}

@@ -1,0 +1,274 @@
+//! A spool: entries that wait to be worked on, in a journal of their own.
+//!
+//! ```text
+//!   append ──> Journal (group commit) ──> segments ──> SpoolReader ──> the worker
+//!                                            │  removed when all of one is done
+//!   | done, segment removed | done | waiting ... | being written |
+//!                             ^ the worker's position, which it keeps elsewhere, durably
+//! ```
+//!
+//! For: taking entries in fast, handing them out again in order with bounded memory, and taking no
+//! more than a limit. Not for: what entries mean, and the worker's position: it is durable where the
+//! effects of the work are, and is told when the spool is opened.
+//!
+//! Invariants: sequences are consecutive from 1 for the life of a spool; an entry is handed out only
+//! when it may be acknowledged; nothing is removed before [`Spool::done`] was told of all of its
+//! segment; what waits is never more than the limit and one entry.
+//!
+//! At the same time: any number of threads append; readers are independent of them, and each belongs
+//! to one thread. Cost: an append is the journal's and two short locks; reading is one read of each
+//! byte, which is still in the system's memory when the worker keeps up.
+
+mod reader;
+
+pub use reader::SpoolReader;
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::{Arc, Mutex};
+
+use crate::error::StoreError;
+use crate::journal::frame::Entry;
+use crate::journal::load::list;
+use crate::journal::thread_lock as lock;
+use crate::journal::{Journal, JournalOptions, JournalStats, RecoveryReport, Wanted};
+use crate::storage::Storage;
+
+/// How a spool is to behave.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SpoolOptions {
+    /// Of its journal. Small segments go earlier.
+    pub journal: JournalOptions,
+    /// How many bytes may wait.
+    pub size_bytes_max: u64,
+}
+
+/// Why an entry was not taken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SpoolRefusal {
+    /// So many bytes wait already.
+    Waiting {
+        /// The bytes of the entries that wait.
+        waiting_bytes: u64,
+        /// The limit.
+        allowed_bytes: u64,
+    },
+    /// The journal has refused it.
+    Store(StoreError),
+}
+
+impl fmt::Display for SpoolRefusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SpoolRefusal::Waiting { waiting_bytes, allowed_bytes } => {
+                write!(f, "{waiting_bytes} bytes wait in the spool; allowed: {allowed_bytes}")
+            }
+            SpoolRefusal::Store(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for SpoolRefusal {}
+
+impl From<StoreError> for SpoolRefusal {
+    fn from(error: StoreError) -> SpoolRefusal {
+        SpoolRefusal::Store(error)
+    }
+}
+
+/// See the file's header.
+///
+/// ```
+/// use std::sync::Arc;
+/// use whered_store::{JournalOptions, SimulatedDisk, Spool, SpoolOptions, SpoolReader};
+///
+/// let disk = SimulatedDisk::new(1);
+/// let options = SpoolOptions { journal: JournalOptions::default(), size_bytes_max: 1 << 20 };
+/// let (spool, _) = Spool::open(Arc::new(disk), options, 0, &mut |_| Ok(()))?;
+/// let sequence = spool.append(1, b"upload").expect("there is room");
+/// spool.wait_durable(sequence)?;
+/// let mut reader = SpoolReader::new(1);
+/// let entry = reader.next(&spool)?.expect("it waits");
+/// assert_eq!((entry.sequence, entry.payload), (1, &b"upload"[..]));
+/// spool.done(sequence)?;
+/// assert_eq!(spool.waiting(), (0, 0));
+/// # Ok::<(), whered_store::StoreError>(())
+/// ```
+pub struct Spool {
+    storage: Arc<dyn Storage>,
+    journal: Journal,
+    size_bytes_max: u64,
+    waiting: Mutex<Waiting>,
+}
+
+/// The entries that wait: sequence and bytes.
+#[derive(Default)]
+struct Waiting {
+    entries: VecDeque<(u64, u64)>,
+    bytes: u64,
+}
+
+impl Waiting {
+    fn push(&mut self, sequence: u64, bytes: usize) {
+        self.entries.push_back((sequence, bytes as u64));
+        self.bytes += bytes as u64;
+    }
+
+    fn forget(&mut self, sequence: u64) {
+        while let Some((_, bytes)) = self.entries.pop_front_if(|(first, _)| *first <= sequence) {
+            self.bytes -= bytes;
+        }
+    }
+}
+
+impl Spool {
+    /// Opens a spool whose entries up to `done` are done with, and hands the others to `each`.
+    ///
+    /// # Errors
+    ///
+    /// As [`Journal::open`]; entries that were done with must have been durable, so that a spool that
+    /// ends before `done` is damaged, and so is one that begins behind it.
+    pub fn open(
+        storage: Arc<dyn Storage>,
+        options: SpoolOptions,
+        done: u64,
+        each: &mut dyn FnMut(Entry<'_>) -> Result<(), String>,
+    ) -> Result<(Spool, RecoveryReport), StoreError> {
+        let SpoolOptions { journal, size_bytes_max } = options;
+        let mut waiting = Waiting::default();
+        let mut take = |entry: Entry<'_>| {
+            waiting.push(entry.sequence, entry.payload.len());
+            each(entry)
+        };
+        let wanted = Wanted { after: done, through: done };
+        let (journal, report) = Journal::open(Arc::clone(&storage), journal, wanted, &mut take)?;
+        let waiting = Mutex::new(waiting);
+        Ok((Spool { storage, journal, size_bytes_max, waiting }, report))
+    }
+
+    /// Whether a storage has a spool.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the system reports.
+    pub fn exists(storage: &dyn Storage) -> Result<bool, StoreError> {
+        Ok(!list(storage)?.0.is_empty())
+    }
+
+    /// Appends an entry; returns its sequence. It may be acknowledged when that is durable. Waits
+    /// for room in memory, never for a sync of its own.
+    ///
+    /// # Errors
+    ///
+    /// Too much waits already, the disk is full, the journal has failed, or the entry is too large.
+    pub fn append(&self, kind: u16, payload: &[u8]) -> Result<u64, SpoolRefusal> {
+        self.append_with(kind, payload, |_| ())
+    }
+
+    /// As [`Spool::append`]; `note` is called with the sequence before any later entry gets one.
+    ///
+    /// # Errors
+    ///
+    /// As [`Spool::append`].
+    pub fn append_with(
+        &self,
+        kind: u16,
+        payload: &[u8],
+        note: impl FnOnce(u64),
+    ) -> Result<u64, SpoolRefusal> {
+        self.check_room(&lock(&self.waiting), payload.len())?;
+        let reservation = self.journal.reserve(payload.len())?;
+        let mut waiting = lock(&self.waiting);
+        self.check_room(&waiting, payload.len())?;
+        let sequence = self.journal.append(reservation, kind, payload);
+        waiting.push(sequence, payload.len());
+        note(sequence);
+        Ok(sequence)
+    }
+
+    /// An empty spool takes an entry of any size.
+    fn check_room(&self, waiting: &Waiting, payload_bytes: usize) -> Result<(), SpoolRefusal> {
+        let (waiting_bytes, allowed_bytes) = (waiting.bytes, self.size_bytes_max);
+        if waiting_bytes > 0 && waiting_bytes + payload_bytes as u64 > allowed_bytes {
+            return Err(SpoolRefusal::Waiting { waiting_bytes, allowed_bytes });
+        }
+        Ok(())
+    }
+
+    /// How many entries wait, and their bytes.
+    #[must_use]
+    pub fn waiting(&self) -> (u64, u64) {
+        let waiting = lock(&self.waiting);
+        (waiting.entries.len() as u64, waiting.bytes)
+    }
+
+    /// Tells that all entries up to `sequence` are done with, durably: they count no more, and
+    /// segments that have no others are removed. Gives how many those were.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the system reports of a removal; a later call goes on where this one ended.
+    pub fn done(&self, sequence: u64) -> Result<usize, StoreError> {
+        lock(&self.waiting).forget(sequence);
+        self.journal.remove_before(sequence)
+    }
+
+    /// See [`Journal::durable_sequence`].
+    #[must_use]
+    pub fn durable_sequence(&self) -> u64 {
+        self.journal.durable_sequence()
+    }
+
+    /// See [`Journal::wait_durable`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn wait_durable(&self, sequence: u64) -> Result<(), StoreError> {
+        self.journal.wait_durable(sequence)
+    }
+
+    /// See [`Journal::sync`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn sync(&self) -> Result<u64, StoreError> {
+        self.journal.sync()
+    }
+
+    /// See [`Journal::on_progress`].
+    pub fn on_progress(&self, wake: Box<dyn Fn() + Send + Sync>) {
+        self.journal.on_progress(wake);
+    }
+
+    /// See [`Journal::poisoned`].
+    #[must_use]
+    pub fn poisoned(&self) -> Option<String> {
+        self.journal.poisoned()
+    }
+
+    /// See [`Journal::stats`].
+    #[must_use]
+    pub fn stats(&self) -> JournalStats {
+        self.journal.stats()
+    }
+
+    /// See [`Journal::roll`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn roll(&self) -> Result<u64, StoreError> {
+        self.journal.roll()
+    }
+
+    /// See [`Journal::close`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn close(&self) -> Result<(), StoreError> {
+        self.journal.close()
+    }
+}
