@@ -37,7 +37,6 @@ pub mod rows;
 mod server;
 #[cfg(any(feature = "mysql", feature = "postgres"))]
 pub mod sinks;
-#[cfg(any(feature = "mysql", feature = "postgres", feature = "streams"))]
 mod stop;
 #[cfg(feature = "streams")]
 pub mod streams;
@@ -46,7 +45,6 @@ pub mod uploads;
 
 pub use error::ConnectError;
 pub use server::Server;
-#[cfg(any(feature = "mysql", feature = "postgres", feature = "streams"))]
 pub use stop::Stop;
 
 /// How far a job is.

@@ -166,6 +166,7 @@ trait Sql {
     fn rows(&self) -> Vec<Vec<OwnedCell>>;
     fn number(&self, query: &str) -> i64;
     fn peer(&mut self) -> &mut Peer;
+    fn drop_key(&self) -> &'static str;
     /// A column for all texts.
     fn text(&self) -> &'static str;
     /// The words of this server for a column of numbers that is no good for text.
@@ -216,6 +217,10 @@ impl Sql for MariaDb {
         &mut self.0
     }
 
+    fn drop_key(&self) -> &'static str {
+        "ALTER TABLE positions DROP PRIMARY KEY"
+    }
+
     fn text(&self) -> &'static str {
         "text CHARACTER SET utf8mb4"
     }
@@ -263,6 +268,10 @@ impl Sql for PostgreSql {
 
     fn peer(&mut self) -> &mut Peer {
         &mut self.0
+    }
+
+    fn drop_key(&self) -> &'static str {
+        "ALTER TABLE positions DROP CONSTRAINT positions_pkey"
     }
 
     fn text(&self) -> &'static str {
@@ -467,11 +476,11 @@ fn another_schema_is_named_waited_for_and_caught_up_with(sql: &dyn Sql) {
         });
         assert_eq!(told.lock().expect("nobody panics with it").state, SinkState::Stopped);
     }
-    sql.run("ALTER TABLE positions DROP COLUMN member");
-    sql.run("ALTER TABLE positions ADD COLUMN member varchar(99) NULL");
+    sql.run(sql.drop_key());
     let (_, error) = once(sql, &feed, &folder.0, false);
     let error = error.expect("the key is gone");
-    assert!(error.contains("member"), "{error}");
+    let why = "table positions has no unique index of exactly the columns member, position";
+    assert!(error.contains(why), "{error}");
 }
 
 /// The server is killed again and again, and so is the sink: each of its lives ends between two
