@@ -9,7 +9,7 @@
 //! ```
 //!
 //! Invariants: a staged key stands once, since a pass sees each row once. The stage is emptied by
-//! the commit. Cost: about 5 microseconds a row of six columns on the server's side, see
+//! the commit. Cost: about 6 microseconds a row of six columns, nearly all of it the server's; see
 //! `docs/sinks.md`.
 
 use std::io::Write as _;
