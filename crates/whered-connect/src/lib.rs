@@ -4,7 +4,9 @@
 //! For: `copy`, which copies GEO keys of a running Redis or Valkey, and `points`, which loads files
 //! of points. Both write over RESP into whatever speaks it, whered or Redis. And `sync`, which keeps
 //! sets of the kernel's packet filter in step with a prefix set. And `uploads`, which brings uploads to
-//! feeds over HTTP.
+//! feeds over HTTP. For the server's own feeds: `sinks`, which hand tables on into SQL databases, and
+//! `streams`, which take uploads out of somebody's log. And `export`, which writes tables and
+//! collections into files.
 //! Not for: listening, terminals, exit codes, indexes. Progress is told through a closure; how it
 //! is shown is the caller's affair.
 //!
@@ -14,6 +16,9 @@
 //!  file ── records ─> points ┘
 //!
 //!  server or file ── members ──> sync ── netlink, ipset ──> kernel
+//!
+//!  Redis Streams ── XREAD ──> streams ──> spool of a feed ... its tables ──> sinks ── SQL ──> database
+//!  server ── TABLE.SCAN, ZSCAN ──> export ──> file
 //! ```
 //!
 //! At once: one thread a job. The request for the next page is on its way while the last one is
@@ -24,13 +29,14 @@ pub mod copy;
 mod error;
 #[cfg(feature = "export")]
 pub mod export;
+#[cfg(any(feature = "mysql", feature = "postgres", feature = "streams"))]
+pub mod feed;
 pub mod points;
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "export"))]
 pub mod rows;
 mod server;
 #[cfg(any(feature = "mysql", feature = "postgres"))]
 pub mod sinks;
-#[cfg(any(feature = "mysql", feature = "postgres", feature = "streams"))]
 mod stop;
 #[cfg(feature = "streams")]
 pub mod streams;
@@ -39,7 +45,6 @@ pub mod uploads;
 
 pub use error::ConnectError;
 pub use server::Server;
-#[cfg(any(feature = "mysql", feature = "postgres", feature = "streams"))]
 pub use stop::Stop;
 
 /// How far a job is.

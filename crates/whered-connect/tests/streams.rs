@@ -29,16 +29,7 @@ impl Spool {
         self.0.lock().expect("nobody panics with it")
     }
 
-    /// Ends the consumer when a check beside it fails, so that the test ends as well.
-struct StopOnDrop<'a>(&'a Stop);
-
-impl Drop for StopOnDrop<'_> {
-    fn drop(&mut self) {
-        self.0.stop();
-    }
-}
-
-fn texts(&self) -> Vec<String> {
+    fn texts(&self) -> Vec<String> {
         let inside = self.inside();
         let uploads = inside.uploads[..inside.durable].iter();
         uploads.map(|(_, bytes)| String::from_utf8_lossy(bytes).into_owned()).collect()

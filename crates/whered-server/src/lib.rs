@@ -45,4 +45,4 @@ pub use config::{
     ServerConfig, SinkConfig, StreamConfig,
 };
 pub use handover::{HandedOver, Successor};
-pub use server::{Server, ServerError};
+pub use server::{Server, ServerError, StartLinks, StopLinks};

@@ -61,6 +61,19 @@ pub struct Server {
     /// What a reload has brought since.
     pub(crate) latest: Mutex<Config>,
     pub(crate) handover: HandOver,
+    pub(crate) links: StartLinks,
+}
+
+/// Starts what belongs to feeds and is not the server's: clients of other servers. Called when the
+/// engine is open and no door or thread of a feed uses it yet; gives what stops them.
+pub type StartLinks =
+    Arc<dyn Fn(&Config, &Arc<Engine>) -> Result<StopLinks, String> + Send + Sync>;
+
+/// Ends what a [`StartLinks`] has started.
+pub type StopLinks = Box<dyn FnOnce() + Send + Sync>;
+
+fn no_links() -> StartLinks {
+    Arc::new(|_, _| Ok(Box::new(|| ())))
 }
 
 #[derive(Default)]
@@ -77,24 +90,34 @@ impl Server {
     /// One line: a door that anybody could walk through, a file or the journal that cannot be
     /// read, an address that cannot be bound.
     pub fn start(config: Config) -> Result<Server, ServerError> {
-        Server::start_after(config, None, Handed::default())
+        Server::start_with(config, no_links())
     }
 
-    /// As [`Server::start`], in the place of the process that serves from the same data directory,
-    /// if there is one: with its sockets, so that no question is lost. It goes on until
+    /// As [`Server::start`], with links that belong to it.
+    ///
+    /// # Errors
+    /// As [`Server::start`], and the line of the links.
+    pub fn start_with(config: Config, links: StartLinks) -> Result<Server, ServerError> {
+        Server::start_after(config, None, Handed::default(), links)
+    }
+
+    /// As [`Server::start_with`], in the place of the process that serves from the same data
+    /// directory, if there is one: with its sockets, so that no question is lost. It goes on until
     /// [`Server::dismiss_predecessor`].
     ///
     /// # Errors
-    /// As [`Server::start`]; the other process serves on then. There is no data directory.
-    pub fn take_over(config: Config) -> Result<Server, ServerError> {
+    /// As [`Server::start_with`]; the other process serves on then. There is no data directory.
+    pub fn take_over(config: Config, links: StartLinks) -> Result<Server, ServerError> {
         let Some(data_dir) = &config.data_dir else {
             return Err(ServerError::new(
                 "taking over needs a data_dir: a running server is met there",
             ));
         };
         match Predecessor::meet(data_dir)? {
-            Some((predecessor, handed)) => Server::start_after(config, Some(predecessor), handed),
-            None => Server::start(config),
+            Some((predecessor, handed)) => {
+                Server::start_after(config, Some(predecessor), handed, links)
+            }
+            None => Server::start_with(config, links),
         }
     }
 
@@ -102,6 +125,7 @@ impl Server {
         config: Config,
         predecessor: Option<Predecessor>,
         handed: Handed,
+        links: StartLinks,
     ) -> Result<Server, ServerError> {
         if let Some(refusal) = config.unguarded_door() {
             return Err(ServerError::new(refusal));
@@ -132,15 +156,19 @@ impl Server {
             opened.map_err(|error| ServerError::as_user(error, user.as_deref()))?;
         tracing::info!("{report}");
         engine.feeds().set_memory_max(config.resp.max_memory_bytes);
-        match Running::start(&engine, &fitting, sockets, checks) {
+        let started = links(&config, &engine).map_err(ServerError::new).and_then(|stop_links| {
+            let running = Running::start(&engine, &fitting, sockets, checks, stop_links);
+            running.map_err(|error| ServerError::as_user(error, user.as_deref()))
+        });
+        match started {
             Ok(Running { doors, helpers, mut handover }) => {
                 handover.predecessor = predecessor;
                 let latest = Mutex::new(config.clone());
-                Ok(Server { engine, doors, helpers, config, latest, handover })
+                Ok(Server { engine, doors, helpers, config, latest, handover, links })
             }
             Err(error) => {
                 engine.close()?;
-                Err(ServerError::as_user(error, user.as_deref()))
+                Err(error)
             }
         }
     }
@@ -230,22 +258,31 @@ impl Running {
         config: &Config,
         sockets: Option<Sockets>,
         checks: health::Ready,
+        stop_links: StopLinks,
     ) -> io::Result<Running> {
         let sockets = match sockets {
             Some(sockets) => sockets,
             None => Sockets::open(config, Sockets::default())?,
         };
         let board = Arc::new(HealthBoard::default());
-        let doors = Doors::start(engine, config, &sockets, &board)?;
-        match Helpers::start(engine, config, &board, checks) {
-            Ok(helpers) => {
+        let doors = Doors::start(engine, config, &sockets, &board);
+        let started = doors.and_then(|doors| match Helpers::start(engine, config, &board, checks) {
+            Ok(helpers) => Ok((doors, helpers)),
+            Err(error) => {
+                doors.stop();
+                Err(error)
+            }
+        });
+        match started {
+            Ok((doors, mut helpers)) => {
+                helpers.others.insert(0, stop_links);
                 let cookie_secret = doors.dns.as_ref().and_then(DnsDoor::cookie_secret);
                 let handed = Handed { sockets, cookie_secret };
                 let handover = HandOver::start(config.data_dir.as_deref(), handed);
                 Ok(Running { doors, helpers, handover })
             }
             Err(error) => {
-                doors.stop();
+                stop_links();
                 Err(error)
             }
         }
@@ -322,7 +359,7 @@ impl Doors {
 pub(crate) struct Helpers {
     reloader: Reloader,
     prober: Prober,
-    others: Vec<Box<dyn FnOnce() + Send + Sync>>,
+    others: Vec<StopLinks>,
 }
 
 impl Helpers {

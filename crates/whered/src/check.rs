@@ -7,6 +7,7 @@ use std::path::Path;
 
 use whered_engine::{Engine, EngineOptions};
 
+use crate::links::Links;
 use crate::outcome::{Failure, Outcome};
 use crate::serve::read_config;
 
@@ -14,6 +15,10 @@ use crate::serve::read_config;
 pub(crate) fn run(file: &Path) -> Result<Outcome, Failure> {
     let config = read_config(file)?;
     whered_server::health::verify(&config.checks).map_err(|error| Failure::file(file, error))?;
+    Links::check(&config).map_err(|failure| match failure {
+        Failure::Message(why) => Failure::file(file, why),
+        other => other,
+    })?;
     let setup = config.to_setup();
     let (databases, zones, pools) = (setup.databases.len(), setup.zones.len(), setup.pools.len());
     // An engine without a data directory loads and verifies everything and keeps nothing.

@@ -9,6 +9,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use whered_engine::AccessMode;
 
 pub(crate) use crate::bench::flags::BenchCommand;
+#[cfg(feature = "export")]
+pub(crate) use crate::export::ExportArguments;
 pub(crate) use crate::import::flags::{ImportCommand, ImportPointsArguments, ImportRedisArguments};
 pub(crate) use crate::ingest::{FeedsArguments, IngestArguments};
 pub(crate) use crate::rules::flags::{
@@ -43,6 +45,10 @@ pub(crate) enum Command {
     /// Bring points from elsewhere into a running server
     #[command(subcommand)]
     Import(ImportCommand),
+    /// Write a table of a feed or a collection of a running server into a Parquet, Arrow or CSV
+    /// file; exit code 1 if there is none of that name
+    #[cfg(feature = "export")]
+    Export(ExportArguments),
     /// Send files to a feed of a running server, each once however often this is called; exit code
     /// 2 if any was refused
     Ingest(IngestArguments),

@@ -15,8 +15,11 @@ mod data;
 mod db;
 mod demo;
 mod enrich;
+#[cfg(feature = "export")]
+mod export;
 mod import;
 mod ingest;
+mod links;
 mod lookup;
 mod outcome;
 mod restart;
@@ -50,6 +53,8 @@ fn main() -> ExitCode {
         Command::Serve(arguments) => serve::run(arguments),
         Command::Lookup(arguments) => lookup::run(&arguments),
         Command::Enrich(arguments) => enrich::run(&arguments),
+        #[cfg(feature = "export")]
+        Command::Export(arguments) => export::run(&arguments),
         Command::Ingest(arguments) => ingest::run(&arguments),
         Command::Feeds(arguments) => ingest::list(&arguments),
         Command::Rules(RulesCommand::Check(arguments)) => rules::check(&arguments),

@@ -18,6 +18,7 @@ use whered_server::{Config, HandedOver, Server, Successor};
 
 use crate::cli::ServeArguments;
 use crate::demo;
+use crate::links::{self, Links};
 use crate::outcome::{Failure, Outcome};
 use crate::restart::Restart;
 use crate::service_manager;
@@ -121,10 +122,11 @@ impl Source {
     /// Starts the server, in the place of another one if that is asked.
     fn start(&self) -> Result<Server, Failure> {
         let config = self.config()?;
+        Links::check(&config)?;
         let user = config.server.user.clone();
         let started = match self.arguments.take_over {
-            true => Server::take_over(config),
-            false => Server::start(config),
+            true => Server::take_over(config, links::starter()),
+            false => Server::start_with(config, links::starter()),
         };
         let server = started.map_err(Failure::new)?;
         // It is read anew on SIGHUP, by whoever the process is by now.

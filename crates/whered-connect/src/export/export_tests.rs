@@ -1,3 +1,5 @@
+//! Files are read back by the libraries that others read them with, and compared with their rows.
+
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float64Type, Int64Type, TimestampMillisecondType};
 use arrow_array::{Array, RecordBatch};

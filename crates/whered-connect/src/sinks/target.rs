@@ -1,13 +1,14 @@
 //! Which SQL server a sink writes to, as a URL says it.
 //!
 //! ```text
-//! mysql://USER:PASSWORD@HOST[:PORT]/DATABASE[?socket=PATH][&tls=on|off][&ca=FILE]
+//! mysql://USER:PASSWORD@HOST[:PORT]/DATABASE[?socket=PATH][&tls=off]
 //! postgres://USER:PASSWORD@HOST[:PORT]/DATABASE[?host=FOLDER][&tls=on|off][&ca=FILE]
 //! ```
 //!
 //! Invariants: the password stands in no message. TLS is on unless the server is on this machine or
-//! the URL says `tls=off`; certificates are checked against the well-known authorities, or those of
-//! `ca`.
+//! the URL says `tls=off`; certificates are checked against the system's authorities, or those of
+//! `ca`. The client of MySQL has no TLS here, so that a server elsewhere needs `tls=off` in so many
+//! words.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -17,7 +18,7 @@ use super::Database;
 use crate::error::ConnectError;
 
 const ALLOWED: &str = "mysql://USER:PASSWORD@HOST[:PORT]/DATABASE or \
-    postgres://USER:PASSWORD@HOST[:PORT]/DATABASE, with ?tls=on|off and ca=FILE";
+    postgres://USER:PASSWORD@HOST[:PORT]/DATABASE, with ?tls=on|off (mysql: off) and ca=FILE";
 
 /// A SQL server and a database of it.
 #[derive(Clone)]
@@ -38,7 +39,7 @@ enum Server {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Encryption {
     pub(crate) is_on: bool,
-    /// The authorities that are trusted instead of the well-known ones.
+    /// The authorities that are trusted instead of the system's.
     pub(crate) authorities: Option<PathBuf>,
 }
 
@@ -86,7 +87,12 @@ impl Target {
                     None => format!("{host}:{}", opts.get_tcp_port()),
                 };
                 let name = format!("mysql {place}/{database}");
-                let opts = super::mysql::with_limits(opts, &protect(is_local));
+                if protect(is_local).is_on {
+                    return Err(wrong(
+                        "TLS to MariaDB and MySQL is not built in; say tls=off, or use a tunnel",
+                    ));
+                }
+                let opts = super::mysql::with_limits(opts);
                 Ok(Target { server: Server::Mysql(Box::new(opts)), name })
             }
             #[cfg(feature = "postgres")]
@@ -94,21 +100,8 @@ impl Target {
                 let config = cleaned.parse::<postgres::Config>();
                 let config = config.map_err(|error| wrong(&super::postgres::words(&error)))?;
                 let database = config.get_dbname().ok_or_else(|| wrong("it names no database"))?;
-                let (mut places, mut is_local) = (Vec::new(), true);
-                for host in config.get_hosts() {
-                    match host {
-                        postgres::config::Host::Tcp(host) => {
-                            is_local &= is_this_machine(host);
-                            let is_v6 = host.contains(':');
-                            places.push(if is_v6 { format!("[{host}]") } else { host.clone() });
-                        }
-                        postgres::config::Host::Unix(path) => {
-                            places.push(path.display().to_string());
-                        }
-                    }
-                }
-                let port = config.get_ports().first().copied().unwrap_or(5432);
-                let name = format!("postgres {}:{port}/{database}", places.join(","));
+                let (places, is_local) = places(&config);
+                let name = format!("postgres {places}/{database}");
                 let server = Server::Postgres(Box::new(config), protect(is_local));
                 Ok(Target { server, name })
             }
@@ -141,6 +134,24 @@ impl fmt::Debug for Target {
     }
 }
 
+/// Where a PostgreSQL is, and whether all of that is on this machine.
+#[cfg(feature = "postgres")]
+fn places(config: &postgres::Config) -> (String, bool) {
+    let (mut places, mut is_local) = (Vec::new(), true);
+    for host in config.get_hosts() {
+        match host {
+            postgres::config::Host::Tcp(host) => {
+                is_local &= is_this_machine(host);
+                let is_v6 = host.contains(':');
+                places.push(if is_v6 { format!("[{host}]") } else { host.clone() });
+            }
+            postgres::config::Host::Unix(path) => places.push(path.display().to_string()),
+        }
+    }
+    let port = config.get_ports().first().copied().unwrap_or(5432);
+    (format!("{}:{port}", places.join(",")), is_local)
+}
+
 fn is_this_machine(host: &str) -> bool {
     let bare = host.trim_start_matches('[').trim_end_matches(']');
     host == "localhost" || bare.parse().is_ok_and(|address: IpAddr| address.is_loopback())
@@ -153,8 +164,8 @@ mod tests {
     #[test]
     fn a_url_is_read_and_shown_without_its_password() {
         let named = [
-            ("mysql://me:secret@db.example/game", "mysql db.example:3306/game"),
-            ("mariadb://me:secret@127.0.0.1:3307/game?tls=on", "mysql 127.0.0.1:3307/game"),
+            ("mysql://me:secret@db.example/game?tls=off", "mysql db.example:3306/game"),
+            ("mariadb://me:secret@127.0.0.1:3307/game", "mysql 127.0.0.1:3307/game"),
             ("mysql://me@localhost/game?socket=/tmp/s.sock", "mysql /tmp/s.sock/game"),
             ("postgres://me:secret@[::1]:5433/game?ca=/a.pem", "postgres [::1]:5433/game"),
             ("postgresql://me@%2Ftmp%2Fpg/game", "postgres /tmp/pg:5432/game"),
@@ -192,10 +203,9 @@ mod tests {
             let Server::Postgres(_, encryption) = target.server else { panic!("{url}") };
             assert_eq!(encryption.is_on, is_on, "{url}");
         }
-        for (url, is_on) in [("mysql://u@db.example/d", true), ("mysql://u@127.0.0.1/d", false)] {
-            let target = Target::parse(url).unwrap_or_else(|error| panic!("{url}: {error}"));
-            let Server::Mysql(opts) = target.server else { panic!("{url}") };
-            assert_eq!(opts.get_ssl_opts().is_some(), is_on, "{url}");
+        for url in ["mysql://u@db.example/d", "mysql://u@127.0.0.1/d?tls=on"] {
+            let error = Target::parse(url).expect_err(url).to_string();
+            assert!(error.contains("TLS to MariaDB and MySQL is not built in"), "{error}");
         }
     }
 }

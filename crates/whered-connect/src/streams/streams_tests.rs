@@ -1,3 +1,5 @@
+//! A consumer between a scripted source and a spool that fails on demand.
+
 use std::cell::RefCell;
 use std::collections::VecDeque;
 

@@ -114,7 +114,7 @@ impl Server {
         }
         tracing::error!("the other process was gone before it served; serving on");
         let latest = self.latest.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let resumed = Server::start_after(latest, None, handed);
+        let resumed = Server::start_after(latest, None, handed, self.links);
         dns.into_iter().for_each(DnsDoor::hand_over);
         Ok(HandedOver::Resumed(Box::new(resumed?)))
     }

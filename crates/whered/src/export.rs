@@ -1,0 +1,137 @@
+//! `whered export`: a table or a collection of a running server as a file.
+//!
+//! Not for: reading pages and writing columns, which is `whered-connect`'s.
+//!
+//! The file takes its name when it is whole: until then it stands beside it with `.part` behind it.
+//! Exit code 1: there is no table and no collection of that name.
+
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use whered_connect::Server;
+use whered_connect::export::{self, ExportOptions, FileFormat, What};
+
+use crate::outcome::{Failure, Outcome, complain};
+
+#[derive(Args)]
+pub(crate) struct ExportArguments {
+    /// The table of a feed, or the collection
+    #[arg(value_name = "NAME")]
+    pub(crate) name: String,
+    /// The file; - for standard output
+    #[arg(long, value_name = "FILE")]
+    pub(crate) to: PathBuf,
+    /// What the file is: parquet, arrow or csv; without it, its name says so
+    #[arg(long, value_name = "FORMAT", value_parser = parse_format)]
+    pub(crate) format: Option<FileFormat>,
+    /// The server: redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE] or unix:///PATH
+    #[arg(long, value_name = "URL", default_value = "redis://127.0.0.1:6380")]
+    pub(crate) from: String,
+    /// A table only, even if there is none of that name
+    #[arg(long, conflicts_with = "collection")]
+    pub(crate) table: bool,
+    /// A collection only, even if there is a table of that name
+    #[arg(long)]
+    pub(crate) collection: bool,
+    /// Write texts as bytes, whether they are UTF-8 or not
+    #[arg(long)]
+    pub(crate) binary: bool,
+}
+
+fn parse_format(name: &str) -> Result<FileFormat, String> {
+    FileFormat::from_name(name).ok_or_else(|| "allowed: parquet, arrow, csv".to_owned())
+}
+
+/// Writes the file.
+pub(crate) fn run(arguments: &ExportArguments) -> Result<Outcome, Failure> {
+    let by_name = || arguments.to.extension()?.to_str().and_then(FileFormat::from_name);
+    let Some(format) = arguments.format.or_else(by_name) else {
+        return Err(Failure::file(
+            &arguments.to,
+            "its name does not say what it is; allowed: .parquet, .arrow, .csv, or --format",
+        ));
+    };
+    let what = match (arguments.table, arguments.collection) {
+        (true, _) => What::Table,
+        (_, true) => What::Collection,
+        _ => What::Either,
+    };
+    let options =
+        ExportOptions { name: arguments.name.clone(), what, format, binary: arguments.binary };
+    let mut server = Server::open(&arguments.from).map_err(Failure::new)?;
+    if arguments.to == Path::new("-") {
+        let mut out = Pipe { is_closed: false };
+        let written = export(&mut server, &options, &mut out);
+        return if out.is_closed { Err(Failure::ClosedPipe) } else { written };
+    }
+    let mut name = arguments.to.clone().into_os_string();
+    name.push(".part");
+    let part = PathBuf::from(name);
+    let file = File::create(&part).map_err(|error| Failure::file(&part, error))?;
+    let mut out = BufWriter::with_capacity(1 << 20, file);
+    let written = export(&mut server, &options, &mut out);
+    let finished = written.and_then(|outcome| {
+        let file = out.into_inner().map_err(|error| Failure::file(&part, error.error()))?;
+        file.sync_all().map_err(|error| Failure::file(&part, error))?;
+        Ok(outcome)
+    });
+    if let Ok(Outcome::Found) = finished {
+        fs::rename(&part, &arguments.to).map_err(|error| Failure::file(&arguments.to, error))?;
+    } else {
+        // Half a file helps nobody; that it cannot be removed is no second failure.
+        let _ = fs::remove_file(&part);
+    }
+    finished
+}
+
+fn export(
+    server: &mut Server,
+    options: &ExportOptions,
+    out: &mut (dyn Write + Send),
+) -> Result<Outcome, Failure> {
+    let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+    if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos} of {len} rows, {per_sec}") {
+        bar.set_style(style);
+    }
+    let exported = export::export(server, options, out, &mut |progress| {
+        if !bar.is_hidden() {
+            if let Some(total) = progress.total {
+                bar.set_length(total.max(progress.done));
+            }
+            bar.set_position(progress.done);
+        }
+    });
+    bar.finish_and_clear();
+    match exported.map_err(Failure::new)? {
+        Some(_) => Ok(Outcome::Found),
+        None => {
+            complain(&format!(
+                "{}: there is no table and no collection '{}'",
+                server.name(),
+                options.name
+            ));
+            Ok(Outcome::NotFound)
+        }
+    }
+}
+
+/// Standard output, which remembers that its reader has gone.
+struct Pipe {
+    is_closed: bool,
+}
+
+impl Write for Pipe {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = io::stdout().lock().write(bytes);
+        self.is_closed |=
+            matches!(&written, Err(error) if error.kind() == io::ErrorKind::BrokenPipe);
+        written
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        io::stdout().lock().flush()
+    }
+}
