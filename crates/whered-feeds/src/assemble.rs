@@ -17,13 +17,16 @@ use crate::source::FieldKind;
 use crate::upload::{ITEM_COUNT_MAX, TEXT_SIZE_MAX_BYTES, shown};
 use crate::value::{TimeFault, integer, number, time_millis};
 
+/// The texts of an item: its key and its count.
+pub(crate) type ItemTexts<'a> = (Option<&'a [u8]>, Option<&'a [u8]>);
+
 /// The texts of one record.
 #[derive(Debug, Default)]
 pub(crate) struct Texts<'a> {
     /// One for each slot of the mapping.
     pub(crate) slots: Vec<Option<&'a [u8]>>,
     /// Key and count of each item.
-    pub(crate) items: Vec<(Option<&'a [u8]>, Option<&'a [u8]>)>,
+    pub(crate) items: Vec<ItemTexts<'a>>,
 }
 
 impl<'a> Texts<'a> {

@@ -57,7 +57,10 @@ mod event;
 mod json;
 mod mapping;
 mod rows;
+mod shape;
 mod source;
+#[cfg(test)]
+mod testing;
 mod upload;
 mod value;
 mod xml;

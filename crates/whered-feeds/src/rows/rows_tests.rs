@@ -1,0 +1,141 @@
+//! Rows against the csv crate, and rows that are wrong.
+
+use proptest::prelude::*;
+
+use crate::testing::{both, check_error, seen};
+use crate::{FieldKind, Format, Mapping, MappingSource};
+
+fn named(format: Format) -> Mapping {
+    let mut source = MappingSource::new(format);
+    source.member = "object".to_owned();
+    source.longitude = Some("x".to_owned());
+    source.latitude = Some("y".to_owned());
+    source.time = Some("t".to_owned());
+    source.fields = vec![("name".to_owned(), "name".to_owned(), FieldKind::Text)];
+    source.compile().unwrap()
+}
+
+fn numbered(format: Format) -> Mapping {
+    let mut source = MappingSource::new(format);
+    source.member = "#1".to_owned();
+    source.fields = vec![("second".to_owned(), "#2".to_owned(), FieldKind::Text)];
+    source.compile().unwrap()
+}
+
+#[test]
+fn columns_are_found_by_the_header_in_any_order() {
+    let upload =
+        "y,object,name,x,extra,t\n50.5,7,\"a, \"\"b\"\"\",8.25,,1700000000\r\n\n1,8,,2,,\n";
+    assert_eq!(
+        both(&named(Format::Csv), upload.as_bytes()),
+        "24 7 (8.25 50.5) @1700000000000 [a, \"b\"]\n61 8 (2 1) [-]\n"
+    );
+}
+
+#[test]
+fn columns_are_found_by_number_without_a_header() {
+    let upload = b"\xef\xbb\xbf7\tfirst \"row\"\n8\n9\tthird\tmore";
+    assert_eq!(
+        both(&numbered(Format::Tsv), upload),
+        "3 7 [first \"row\"]\n17 8 [-]\n19 9 [third]\n"
+    );
+}
+
+#[test]
+fn rows_that_are_wrong_are_rejected_alone() {
+    let mapping = named(Format::Csv);
+    let upload = b"object,x,y,t,name\n7,1,2,,\n8,1\n9,one,2,,\n10,1,2,,\xff\n11,1,2,9e99,\n12,181,2,,\n,1,2,,\n13,1,2,,\xc3\xa4\n";
+    assert_eq!(
+        both(&mapping, upload),
+        "18 7 (1 2) [-]\n\
+         26 reject: 2 columns where the header has 5\n\
+         30 reject: longitude 'one' is not a number\n\
+         40 reject: the row is not UTF-8\n\
+         50 reject: time '9e99' is not a time; allowed: seconds or milliseconds since 1970 or RFC 3339\n\
+         63 reject: longitude 181 is not within -180 to 180 degrees\n\
+         74 reject: member is missing\n\
+         81 13 (1 2) [\u{e4}]\n"
+    );
+}
+
+#[test]
+fn line_ends_within_quotes_belong_to_the_field() {
+    let upload = "7,\"two\nlines\"\r8,\"x\"y\n9,a\"b\n10,\"\"\"\"\n";
+    assert_eq!(
+        both(&numbered(Format::Csv), upload.as_bytes()),
+        "0 7 [two\nlines]\n14 8 [xy]\n21 9 [a\"b]\n27 10 [\"]\n"
+    );
+}
+
+#[test]
+fn a_quote_that_is_never_closed_ends_the_scan_behind_what_was_read() {
+    let upload = "7,a\n8,\"open\n9,b\n";
+    assert_eq!(
+        both(&numbered(Format::Csv), upload.as_bytes()),
+        "0 7 [a]\nend: byte 4: a quoted field that is never closed; the rest cannot be read\n"
+    );
+}
+
+#[test]
+fn an_endless_row_costs_bounded_memory_and_only_itself() {
+    let mapping = numbered(Format::Csv);
+    for piece in ["a", ",", "\"\"\"\",", "\"a\","] {
+        let mut upload = b"7,a\n".to_vec();
+        while upload.len() < 3 << 20 {
+            upload.extend_from_slice(piece.as_bytes());
+        }
+        upload.extend_from_slice(b"\n9,b\n");
+        let text = both(&mapping, &upload);
+        assert!(text.starts_with("0 7 [a]\n4 reject: a row of more than"), "{piece}: {text:.90}");
+        assert!(text.ends_with(" 9 [b]\n"), "{piece}");
+    }
+}
+
+#[test]
+fn a_header_without_the_columns_is_refused_at_once() {
+    let mapping = named(Format::Csv);
+    assert!(mapping.check(b"object,x,y,t,name\n").is_ok());
+    assert_eq!(
+        check_error(&mapping, b"object,x,y,name\n"),
+        "byte 0: the header has no column 't'; it begins 'object,x,y,name'"
+    );
+    assert_eq!(check_error(&mapping, b"\n \n"), "byte 0: the upload is empty");
+}
+
+#[test]
+fn names_and_numbers_do_not_mix() {
+    for path in ["name", "#0", "#x", "#5000"] {
+        let mut source = MappingSource::new(Format::Csv);
+        source.member = "#1".to_owned();
+        source.time = Some(path.to_owned());
+        let error = source.compile().unwrap_err();
+        assert_eq!(error.key(), "columns", "{path}");
+    }
+}
+
+proptest! {
+    /// The csv crate reads the same fields from the whole.
+    #[test]
+    fn rows_are_those_of_the_csv_crate(upload in "([0-9ab\",\r\n]|\"[ab,]{0,3}\",|\n){0,40}") {
+        let mapping = numbered(Format::Csv);
+        if upload.trim_ascii().is_empty() {
+            return Ok(());
+        }
+        let got = both(&mapping, upload.as_bytes());
+        let mut rows = csv::ReaderBuilder::new()
+            .has_headers(false).flexible(true).from_reader(upload.as_bytes());
+        let members: Vec<String> = rows.records().map(|row| row.unwrap()[0].to_owned()).collect();
+        let records = seen(&mapping, upload.as_bytes());
+        if !got.contains("end: ") {
+            prop_assert_eq!(records.members, members);
+        }
+    }
+
+    #[test]
+    fn no_bytes_are_too_odd(upload in proptest::collection::vec(
+        prop_oneof![Just(b'"'), Just(b','), Just(b'\n'), Just(b'\r'), Just(b'1'), any::<u8>()], 0..60,
+    )) {
+        both(&numbered(Format::Csv), &upload);
+        both(&numbered(Format::Tsv), &upload);
+    }
+}
