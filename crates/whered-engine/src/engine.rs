@@ -5,13 +5,13 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arc_swap::ArcSwap;
 use whered_dns::{Name, Zone};
 use whered_geo::Place;
-use whered_store::{DataDirectory, Journal, JournalOptions, JournalStats, Storage};
+use whered_store::{DataDirectory, Journal, JournalOptions, JournalStats, Storage, StoreError};
 
 use crate::account::MemoryReport;
 use crate::changes::Changes;
@@ -20,7 +20,8 @@ use crate::databases::{MemoryUse, NamedDatabase, ReloadFailure};
 use crate::durability::open::Parts;
 use crate::durability::{self, OpenReport, ShowProgress, SnapshotOptions, Snapshots};
 use crate::error::{EngineError, WriteError};
-use crate::feeds::Feeds;
+use crate::feeds::state::States;
+use crate::feeds::{self, Feeds};
 use crate::generation::Generation;
 use crate::keyspace::Keyspace;
 use crate::log::{Durability, Log, Ticket, Written};
@@ -91,7 +92,58 @@ pub struct Engine {
     pub(crate) snapshots: Snapshots,
     pub(crate) bell: Bell,
     /// Held for the engine's life, so that no second process opens the same data; and its files.
-    pub(crate) directory: Option<(DataDirectory, Arc<dyn Storage>)>,
+    pub(crate) directory: Option<Disk>,
+}
+
+/// Gives the files of a folder.
+type Folder = dyn Fn(&Path) -> Result<Arc<dyn Storage>, StoreError> + Send + Sync;
+
+/// The files of an engine.
+pub(crate) struct Disk {
+    pub(crate) storage: Arc<dyn Storage>,
+    /// Holds the directory's lock, too.
+    folder: Box<Folder>,
+    /// Where people find what was refused.
+    quarantine: Option<PathBuf>,
+}
+
+impl Disk {
+    fn lock(path: &Path) -> Result<Disk, EngineError> {
+        let directory = DataDirectory::lock(path)?;
+        let storage = Arc::new(directory.storage());
+        let quarantine = Some(directory.path().join("quarantine"));
+        let folder = move |name: &Path| -> Result<Arc<dyn Storage>, StoreError> {
+            Ok(Arc::new(directory.folder(name)?))
+        };
+        Ok(Disk { storage, folder: Box::new(folder), quarantine })
+    }
+
+    /// The files of a simulated disk.
+    #[cfg(test)]
+    pub(crate) fn simulated(disk: &whered_store::SimulatedDisk) -> Disk {
+        let disk = disk.clone();
+        let storage = Arc::new(disk.clone());
+        let folder = move |name: &Path| -> Result<Arc<dyn Storage>, StoreError> {
+            Ok(Arc::new(disk.directory(&name.display().to_string())))
+        };
+        Disk { storage, folder: Box::new(folder), quarantine: None }
+    }
+}
+
+fn open_feeds(
+    setup: &Setup,
+    states: &Arc<States>,
+    log: &Arc<Log>,
+    disk: Option<&Disk>,
+    journal: JournalOptions,
+) -> Result<Feeds, EngineError> {
+    let Some(disk) = disk else {
+        return Feeds::open(&setup.feeds, states, log, None);
+    };
+    let spool = |feed: &str| (disk.folder)(&Path::new("spool").join(feed));
+    let quarantine = disk.quarantine.as_deref();
+    let places = feeds::Places { spool: &spool, quarantine, journal };
+    Feeds::open(&setup.feeds, states, log, Some(&places))
 }
 
 /// What the next generation is built from.
@@ -121,6 +173,19 @@ impl Engine {
     pub fn open(options: EngineOptions) -> Result<(Arc<Engine>, OpenReport), EngineError> {
         // Files come first: a mistake in one must not leave a new, empty directory behind.
         let loaded = Loaded::read(&options.setup, None)?;
+        for feed in &options.setup.feeds {
+            feed.check().map_err(EngineError::new)?;
+        }
+        let disk = options.data_dir.as_deref().map(Disk::lock).transpose()?;
+        Engine::open_on(options, loaded, disk)
+    }
+
+    /// As [`Engine::open`], when the files of the setup are read and the data directory is held.
+    pub(crate) fn open_on(
+        options: EngineOptions,
+        loaded: Loaded,
+        disk: Option<Disk>,
+    ) -> Result<(Arc<Engine>, OpenReport), EngineError> {
         let mut changes = Changes::default();
         // Replaying needs the places that operations go to, and those need the log that is only
         // there after replaying: so replay collects into stand-ins that take no log.
@@ -128,32 +193,37 @@ impl Engine {
         let keyspace = Keyspace::new(Arc::clone(&unlogged), options.clock);
         let prefix_sets = PrefixSets::new(unlogged);
         let show = options.progress.unwrap_or_else(|| Box::new(|_| {}));
-        let parts = Parts { keyspace: &keyspace, prefix_sets: &prefix_sets, changes: &mut changes };
-        let (directory, journal, report) = match &options.data_dir {
-            None => (None, None, OpenReport::default()),
-            Some(path) => {
-                let directory = DataDirectory::lock(path)?;
-                let storage: Arc<dyn Storage> = Arc::new(directory.storage());
-                let (journal, report) =
-                    durability::open::open(&storage, options.journal, parts, &show)?;
-                (Some((directory, storage)), Some(journal), report)
+        let states = Arc::new(States::default());
+        let parts = Parts {
+            keyspace: &keyspace,
+            prefix_sets: &prefix_sets,
+            changes: &mut changes,
+            feeds: &states,
+        };
+        let journal_options = options.journal.clone();
+        let (journal, report) = match &disk {
+            None => (None, OpenReport::default()),
+            Some(disk) => {
+                let opened = durability::open::open(&disk.storage, options.journal, parts, &show)?;
+                (Some(opened.0), opened.1)
             }
         };
         prefix_sets.fold_all();
         let last_sequence = report.recovery.as_ref().map_or(0, |found| found.last_sequence);
         let log = Arc::new(Log::new(journal, last_sequence));
         let generation = Generation::build(1, &options.setup, &changes, loaded, None)?;
+        let feeds = open_feeds(&options.setup, &states, &log, disk.as_ref(), journal_options)?;
         let engine = Engine {
             current: ArcSwap::from_pointee(generation),
             zone_failures: Mutex::default(),
             control: Mutex::new(Control { setup: options.setup, changes }),
             keyspace: keyspace.with_log(&log),
             prefix_sets: prefix_sets.with_log(&log),
-            feeds: Feeds::default(),
+            feeds,
             log,
             snapshots: Snapshots::new(options.snapshots, &report),
             bell: Bell::default(),
-            directory,
+            directory: disk,
         };
         Ok((Arc::new(engine), report))
     }
@@ -465,10 +535,11 @@ impl Engine {
     /// # Errors
     /// The last write or fdatasync failed.
     pub fn close(&self) -> Result<(), EngineError> {
-        match self.log.journal() {
-            Some(journal) => Ok(journal.close()?),
-            None => Ok(()),
+        let spools = self.feeds.close();
+        if let Some(journal) = self.log.journal() {
+            journal.close()?;
         }
+        spools
     }
 
     /// Changes one site and gives how many sites more the pool has now.

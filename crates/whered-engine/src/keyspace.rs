@@ -237,6 +237,13 @@ impl Keyspace {
         Written { value, ticket: self.log.end_batch() }
     }
 
+    /// Runs something that is a change of other things as if it were one of a key: not in the middle
+    /// of a transaction, and no snapshot begins or ends within.
+    pub(crate) fn passing<R>(&self, act: impl FnOnce() -> R) -> R {
+        let _passage = self.gate.pass();
+        act()
+    }
+
     /// What keys and values take, those included that readers still hold.
     pub fn memory_bytes(&self) -> u64 {
         self.account.total_bytes()

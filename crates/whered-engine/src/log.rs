@@ -231,6 +231,14 @@ impl Room<'_> {
         self.log.appended(journal.append(reservation, operation.kind(), &payload))
     }
 
+    /// As [`Room::append`], for a payload of a kind that is no [`Operation`].
+    pub(crate) fn append_encoded(self, kind: u16, payload: &[u8]) -> Ticket {
+        let (Some(journal), Some(reservation)) = (self.log.journal(), self.reservation) else {
+            return Ticket::NONE;
+        };
+        self.log.appended(journal.append(reservation, kind, payload))
+    }
+
     /// The operation changed nothing: the reply waits for what came before it.
     pub(crate) fn unused(self) -> Ticket {
         self.log.latest()

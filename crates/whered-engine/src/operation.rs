@@ -32,6 +32,7 @@
 //!   AddPrefixes     (kind 24) as above with { block }*, where some are ranges; RemovePrefixes (25), too
 //!   LoadMembers     set | replaces u8 | count u32 | { expires_at_millis u64 | has_value u8 [value] }*
 //!                   | { attribute u32, unless count is 1 | block }*      all members at once
+//! kinds 40 and 41   what a feed is made of, and a batch of it: feeds/entry.rs says how they look
 //! text and bytes = length u32 | bytes;  address = 4 or 6 u8 | octets;  prefix = address | length u8
 //! block = prefix, or 14 or 16 u8 | octets of the first and of the last address
 //! ```

@@ -56,10 +56,41 @@ pub struct Contents {
 /// the segment being written (roll first); damage of manifests or missing segments; whatever the
 /// system reports. What was made until then stays, marked as incomplete.
 pub fn backup(source: &dyn Storage, target: &Arc<dyn Storage>) -> Result<Contents, StoreError> {
+    backup_of(source, target, Of::Data)
+}
+
+/// As [`backup`], for the folder of a [`Spool`](crate::Spool) that was rolled: its entries begin
+/// wherever the work on them has come to. No segment may be removed meanwhile. To be made after the
+/// backup of the data that has the worker's position, and before anything is removed since.
+///
+/// # Errors
+///
+/// As [`backup`].
+pub fn backup_spool(
+    source: &dyn Storage,
+    target: &Arc<dyn Storage>,
+) -> Result<Contents, StoreError> {
+    backup_of(source, target, Of::Spool)
+}
+
+/// What a directory has.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Of {
+    /// Everything from a snapshot or the first entry on.
+    Data,
+    /// Entries from any on.
+    Spool,
+}
+
+fn backup_of(
+    source: &dyn Storage,
+    target: &Arc<dyn Storage>,
+    of: Of,
+) -> Result<Contents, StoreError> {
     refuse_incomplete(source)?;
     check_empty(&**target)?;
     let newest = newest_snapshot(source)?;
-    let wanted = wanted(newest.as_ref());
+    let wanted = wanted(source, newest.as_ref(), of)?;
     let (firsts, _) = list(source)?;
     let needed = needed_segments(source, &firsts, wanted)?;
     let Some((&writing, sealed)) = needed.split_last() else {
@@ -99,14 +130,28 @@ pub fn backup(source: &dyn Storage, target: &Arc<dyn Storage>) -> Result<Content
 /// The target has files ([`StoreError::is_existing`]); any damage, with file and byte; whatever the
 /// system reports. What was made until then stays, marked as incomplete.
 pub fn restore(source: &dyn Storage, target: &dyn Storage) -> Result<Contents, StoreError> {
+    restore_of(source, target, Of::Data)
+}
+
+/// As [`restore`], for the folder of a spool.
+///
+/// # Errors
+///
+/// As [`restore`].
+pub fn restore_spool(source: &dyn Storage, target: &dyn Storage) -> Result<Contents, StoreError> {
+    restore_of(source, target, Of::Spool)
+}
+
+fn restore_of(source: &dyn Storage, target: &dyn Storage, of: Of) -> Result<Contents, StoreError> {
     check_empty(target)?;
-    let mut contents = verify(source)?;
+    refuse_incomplete(source)?;
+    let mut contents = read_everything(source, of)?;
     if contents.segments == 0 {
         return Err(StoreError::exists(format!("there is nothing in {}", source.describe(""))));
     }
     begin(target)?;
     let newest = newest_snapshot(source)?;
-    let wanted = wanted(newest.as_ref());
+    let wanted = wanted(source, newest.as_ref(), of)?;
     let (firsts, _) = list(source)?;
     let needed = needed_segments(source, &firsts, wanted)?;
     for name in
@@ -115,7 +160,7 @@ pub fn restore(source: &dyn Storage, target: &dyn Storage) -> Result<Contents, S
         contents.copied_bytes += copy(source, target, &name)?;
     }
     let copied_bytes = contents.copied_bytes;
-    let copied = Contents { copied_bytes, ..read_everything(target)? };
+    let copied = Contents { copied_bytes, ..read_everything(target, of)? };
     if copied != contents {
         let what = "the copy has other entries than its source";
         return Err(StoreError::refused(&target.describe(""), 0, what));
@@ -131,10 +176,10 @@ pub fn restore(source: &dyn Storage, target: &dyn Storage) -> Result<Contents, S
 /// Any damage, with file and byte; whatever the system reports.
 pub fn verify(storage: &dyn Storage) -> Result<Contents, StoreError> {
     refuse_incomplete(storage)?;
-    read_everything(storage)
+    read_everything(storage, Of::Data)
 }
 
-fn read_everything(storage: &dyn Storage) -> Result<Contents, StoreError> {
+fn read_everything(storage: &dyn Storage, of: Of) -> Result<Contents, StoreError> {
     let newest = newest_snapshot(storage)?;
     if let Some(info) = &newest {
         let reader = SnapshotReader::open(storage, info)?;
@@ -143,7 +188,8 @@ fn read_everything(storage: &dyn Storage) -> Result<Contents, StoreError> {
             reader.read_block(index, &mut words)?;
         }
     }
-    let report = recover(storage, wanted(newest.as_ref()), &mut |_| Ok(()))?.report;
+    let wanted = wanted(storage, newest.as_ref(), of)?;
+    let report = recover(storage, wanted, &mut |_| Ok(()))?.report;
     Ok(Contents {
         snapshot: newest.map(|info| info.start_sequence),
         last_sequence: report.last_sequence,
@@ -152,8 +198,17 @@ fn read_everything(storage: &dyn Storage) -> Result<Contents, StoreError> {
     })
 }
 
-fn wanted(newest: Option<&SnapshotInfo>) -> Wanted {
-    newest.map_or(Wanted::all(), SnapshotInfo::wanted)
+fn wanted(
+    storage: &dyn Storage,
+    newest: Option<&SnapshotInfo>,
+    of: Of,
+) -> Result<Wanted, StoreError> {
+    if of == Of::Data {
+        return Ok(newest.map_or(Wanted::all(), SnapshotInfo::wanted));
+    }
+    let (firsts, _) = list(storage)?;
+    let after = firsts.first().map_or(0, |oldest| oldest.saturating_sub(1));
+    Ok(Wanted { after, through: 0 })
 }
 
 fn snapshot_names(newest: Option<&SnapshotInfo>) -> impl Iterator<Item = String> {

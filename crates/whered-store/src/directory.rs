@@ -85,6 +85,17 @@ impl DataDirectory {
     pub fn storage(&self) -> DirectoryStorage {
         DirectoryStorage::new(&self.path)
     }
+
+    /// The files of a folder within, which is made, durably, when it is not there.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be made.
+    pub fn folder(&self, name: impl AsRef<Path>) -> Result<DirectoryStorage, StoreError> {
+        let path = self.path.join(name);
+        create(&path)?;
+        Ok(DirectoryStorage::new(path))
+    }
 }
 
 /// The first file, by name, of a directory that has some and none of ours.

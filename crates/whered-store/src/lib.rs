@@ -55,7 +55,7 @@ mod snapshot;
 mod spool;
 mod storage;
 
-pub use backup::{Contents, backup, restore, verify};
+pub use backup::{Contents, backup, backup_spool, restore, restore_spool, verify};
 pub use directory::DataDirectory;
 pub use error::StoreError;
 pub use journal::{

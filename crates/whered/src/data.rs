@@ -4,11 +4,11 @@
 //! and is only asked here.
 
 use std::io::{self, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use whered_connect::Server;
-use whered_engine::store::{self, Contents, DataDirectory, Storage};
+use whered_engine::store::{self, Contents, DataDirectory, Spool, Storage};
 
 use crate::cli::BackupArguments;
 use crate::outcome::{Failure, Outcome};
@@ -62,6 +62,14 @@ fn copy(source: &Path, target: &Path, done: &str) -> Result<Outcome, Failure> {
     let from = DataDirectory::lock(source).map_err(Failure::new)?;
     let to = DataDirectory::lock(target).map_err(Failure::new)?;
     let contents = store::restore(&from.storage(), &to.storage()).map_err(Failure::new)?;
+    for spool in spools(source)? {
+        let (from, to) = (from.folder(&spool), to.folder(&spool));
+        let (from, to) = (from.map_err(Failure::new)?, to.map_err(Failure::new)?);
+        // A start that a crash has ended may have left a folder with nothing in it.
+        if Spool::exists(&from).map_err(Failure::new)? {
+            store::restore_spool(&from, &to).map_err(Failure::new)?;
+        }
+    }
     let Contents { last_sequence, segments, copied_bytes, .. } = contents;
     writeln!(
         io::stdout(),
@@ -70,6 +78,24 @@ fn copy(source: &Path, target: &Path, done: &str) -> Result<Outcome, Failure> {
         contents.snapshot.map_or("", |_| " and a snapshot"),
     )?;
     Ok(Outcome::Found)
+}
+
+/// The folders of spools in a data directory, by their names in it.
+fn spools(directory: &Path) -> Result<Vec<PathBuf>, Failure> {
+    let path = directory.join("spool");
+    let entries = match std::fs::read_dir(&path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries.map_err(|error| Failure::file(&path, error))?,
+    };
+    let mut spools = Vec::new();
+    for entry in entries {
+        let entry = entry.map_err(|error| Failure::file(&path, error))?;
+        if entry.path().is_dir() {
+            spools.push(Path::new("spool").join(entry.file_name()));
+        }
+    }
+    spools.sort();
+    Ok(spools)
 }
 
 /// Locking makes a directory that is not there, which nobody wants here.

@@ -16,6 +16,7 @@ use super::snapshot::{Saved, make};
 use crate::changes::Changes;
 use crate::clock::Clock;
 use crate::error::EngineError;
+use crate::feeds::state::States;
 use crate::keyspace::value::Data;
 use crate::keyspace::{AddCondition, Keyspace, ScoreRules, SetText, TextExpiry};
 use crate::log::{Log, Ticket};
@@ -76,7 +77,13 @@ impl World {
         let keyspace = Keyspace::new(Arc::clone(&unlogged), Clock::default());
         let prefix_sets = PrefixSets::new(unlogged);
         let mut changes = Changes::default();
-        let parts = Parts { keyspace: &keyspace, prefix_sets: &prefix_sets, changes: &mut changes };
+        let feeds = States::default();
+        let parts = Parts {
+            keyspace: &keyspace,
+            prefix_sets: &prefix_sets,
+            changes: &mut changes,
+            feeds: &feeds,
+        };
         let options = JournalOptions { segment_size_bytes: 1 << 14, ..JournalOptions::default() };
         let silent: super::ShowProgress = Box::new(|_| {});
         let (journal, report) = open(&storage, options, parts, &silent).expect("it opens");
@@ -282,6 +289,7 @@ impl World {
             keyspace: &self.keyspace,
             prefix_sets: &self.prefix_sets,
             changes: &|| self.changes.clone(),
+            feeds: &States::default(),
             log: &self.log,
         };
         let made = make(&self.storage, self.journal(), &parts, TINY, &mut |_| between());

@@ -12,6 +12,10 @@
 //! kind 2  settings   { kind u16 | payload as bytes }*       operations on prefix sets and sites
 //! kind 3  points     item u32 | format u32 | leaf pages (whered-geo says how)
 //! kind 4  scores     item u32 | zero u32 | { score f64 | member }*
+//! kind 5  feed       feed | batch | head           as in its entries of the journal (feeds/entry.rs)
+//! kind 6  members    feed | { name }*              (feeds/places.rs)
+//! kind 7  places     feed | { member | batch | values }*
+//! kind 8  rows       feed | table | { row }*       (tables/wire.rs)
 //! ```
 //! Numbers are little endian, bytes and keys are `length u32 | bytes` as in the journal. A large
 //! value lies in any number of blocks of kind 3 or 4 with its item's number; blocks of an item
@@ -31,6 +35,15 @@ pub(super) const SETTINGS_KIND: u16 = 2;
 pub(super) const POINTS_KIND: u16 = 3;
 /// Rows of a plain sorted set.
 pub(super) const SCORES_KIND: u16 = 4;
+
+/// What a feed remembers.
+pub(super) const FEED_KIND: u16 = 5;
+/// The names of a feed's members.
+pub(super) const FEED_MEMBERS_KIND: u16 = 6;
+/// A feed's places.
+pub(super) const FEED_PLACES_KIND: u16 = 7;
+/// Rows of a feed's table.
+pub(super) const FEED_ROWS_KIND: u16 = 8;
 
 /// How many bytes blocks of kind 3 and 4 begin with.
 pub(super) const ITEM_HEAD_BYTES: usize = 8;

@@ -22,8 +22,8 @@ use whered_geo::{PAGES_VERSION, PointsLoader};
 use whered_store::SnapshotReader;
 
 use super::format::{
-    Body, POINTS_KIND, Record, SCORES_KIND, SETTINGS_KIND, VALUES_KIND, decode_rows,
-    decode_settings, decode_values, split_item,
+    Body, FEED_KIND, FEED_ROWS_KIND, POINTS_KIND, Record, SCORES_KIND, SETTINGS_KIND, VALUES_KIND,
+    decode_rows, decode_settings, decode_values, split_item,
 };
 use super::open::refusal;
 use crate::error::EngineError;
@@ -50,6 +50,14 @@ struct Aside {
     records: Vec<(Place, Named)>,
     points: HashMap<u32, PointsLoader>,
     scores: HashMap<u32, Vec<(usize, Vec<u8>)>>,
+    feeds: Vec<(usize, u16, Vec<u8>)>,
+}
+
+/// What is the caller's to apply, in the order of the snapshot.
+pub(crate) struct Loaded {
+    pub(crate) settings: Vec<Setting>,
+    /// Blocks of feeds: kind and bytes.
+    pub(crate) feeds: Vec<(u16, Vec<u8>)>,
 }
 
 /// A value that is put later, and under which name.
@@ -67,7 +75,7 @@ enum Content {
     Scores(u32),
 }
 
-/// Loads everything; the settings are the caller's to apply.
+/// Loads everything but settings and feeds.
 ///
 /// # Errors
 /// The first damaged block, with its file and byte.
@@ -75,7 +83,7 @@ pub(crate) fn load(
     reader: &SnapshotReader,
     keyspace: &Keyspace,
     progress: &(dyn Fn(u64, u64) + Sync),
-) -> Result<Vec<Setting>, EngineError> {
+) -> Result<Loaded, EngineError> {
     let threads = threads();
     let blocks = reader.blocks();
     let total_bytes: u64 = blocks.iter().map(|block| block.length_bytes).sum();
@@ -143,7 +151,11 @@ fn take_block(
         }),
         POINTS_KIND => aside.take_points(index, words),
         SCORES_KIND => aside.take_scores(index, bytes),
-        other => Err(format!("unknown kind {other}; this program knows 1 to {SCORES_KIND}")),
+        FEED_KIND..=FEED_ROWS_KIND => {
+            aside.feeds.push((index, kind, bytes.to_vec()));
+            Ok(())
+        }
+        other => Err(format!("unknown kind {other}; this program knows 1 to {FEED_ROWS_KIND}")),
     }
     .map_err(wrong)
 }
@@ -200,6 +212,7 @@ impl Aside {
     fn join(&mut self, other: Aside) {
         self.settings.extend(other.settings);
         self.records.extend(other.records);
+        self.feeds.extend(other.feeds);
         for (item, loader) in other.points {
             self.points.entry(item).or_default().join(loader);
         }
@@ -209,7 +222,7 @@ impl Aside {
     }
 
     /// Makes values of the items, and puts or keeps everything.
-    fn finish(mut self, keyspace: &Keyspace, threads: usize) -> Result<Vec<Setting>, EngineError> {
+    fn finish(mut self, keyspace: &Keyspace, threads: usize) -> Result<Loaded, EngineError> {
         // Images of one key have to stand in the order of their operations.
         self.records.sort_by_key(|(place, _)| *place);
         for (_, named) in std::mem::take(&mut self.records) {
@@ -242,6 +255,10 @@ impl Aside {
             }
         }
         self.settings.sort_by_key(|(place, _)| *place);
-        Ok(self.settings.into_iter().map(|(_, setting)| setting).collect())
+        self.feeds.sort_by_key(|(index, ..)| *index);
+        Ok(Loaded {
+            settings: self.settings.into_iter().map(|(_, setting)| setting).collect(),
+            feeds: self.feeds.into_iter().map(|(_, kind, bytes)| (kind, bytes)).collect(),
+        })
     }
 }

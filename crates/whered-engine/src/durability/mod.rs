@@ -20,6 +20,7 @@ mod load;
 pub(crate) mod open;
 pub(crate) mod replay;
 mod save;
+mod saved_feeds;
 mod snapshot;
 
 pub use open::{LoadReport, OpenReport, ShowProgress, StartProgress};

@@ -15,10 +15,12 @@ use whered_store::{
     StoreError, Wanted,
 };
 
-use super::load;
 use super::replay::Replay;
+use super::{load, saved_feeds};
 use crate::changes::Changes;
 use crate::error::EngineError;
+use crate::feeds::DEFINE_KIND;
+use crate::feeds::state::States;
 use crate::keyspace::Keyspace;
 use crate::operation::Operation;
 use crate::prefix_sets::{PrefixSets, Restoring};
@@ -102,6 +104,7 @@ pub(crate) struct Parts<'a> {
     pub(crate) keyspace: &'a Keyspace,
     pub(crate) prefix_sets: &'a PrefixSets,
     pub(crate) changes: &'a mut Changes,
+    pub(crate) feeds: &'a States,
 }
 
 /// Reads everything back.
@@ -114,7 +117,7 @@ pub(crate) fn open(
     parts: Parts<'_>,
     show: &ShowProgress,
 ) -> Result<(Journal, OpenReport), EngineError> {
-    let Parts { keyspace, prefix_sets, changes } = parts;
+    let Parts { keyspace, prefix_sets, changes, feeds } = parts;
     let newest = newest(&**storage)?;
     let mut wanted = Wanted::all();
     let mut snapshot = None;
@@ -123,11 +126,15 @@ pub(crate) fn open(
         keyspace.begin_replaying_early();
         let start = Instant::now();
         let reader = SnapshotReader::open(&**storage, info).map_err(refusal)?;
-        let settings = load::load(&reader, keyspace, &|bytes, total_bytes| {
+        let loaded = load::load(&reader, keyspace, &|bytes, total_bytes| {
             show(StartProgress::Snapshot { bytes, total_bytes });
         })?;
         let mut restoring = Restoring::default();
-        for (kind, payload) in &settings {
+        for (kind, payload) in &loaded.settings {
+            if *kind == DEFINE_KIND {
+                feeds.define(payload).map_err(EngineError::new)?;
+                continue;
+            }
             let operation = Operation::decode(*kind, payload).map_err(EngineError::new)?;
             let applied = prefix_sets.restore(&mut restoring, &operation)
                 || changes.record(&operation).map_err(EngineError::new)?;
@@ -139,6 +146,9 @@ pub(crate) fn open(
             }
         }
         prefix_sets.finish_restoring(&mut restoring);
+        for (kind, block) in &loaded.feeds {
+            saved_feeds::take_block(feeds, *kind, block).map_err(EngineError::new)?;
+        }
         let (start_sequence, bytes) = (info.start_sequence, info.data_size_bytes);
         let elapsed = start.elapsed();
         snapshot = Some(LoadReport { start_sequence, bytes, elapsed });
@@ -146,7 +156,7 @@ pub(crate) fn open(
     let start = Instant::now();
     let early_until = newest.as_ref().map(|info| info.end_sequence);
     let (journal, recovery) = std::thread::scope(|scope| {
-        let mut replay = Replay::new(keyspace, prefix_sets, changes, early_until, scope);
+        let mut replay = Replay::new(keyspace, prefix_sets, changes, feeds, early_until, scope);
         let mut entries = 0;
         let mut apply = |entry: whered_store::Entry<'_>| {
             entries += 1;

@@ -25,6 +25,8 @@ use whered_store::Entry;
 
 use super::load::threads;
 use crate::changes::Changes;
+use crate::feeds::state::States;
+use crate::feeds::{BATCH_KIND, DEFINE_KIND};
 use crate::keyspace::Keyspace;
 use crate::operation::{AddedPoints, Operation};
 use crate::prefix_sets::PrefixSets;
@@ -45,6 +47,7 @@ pub(crate) struct Replay<'scope, 'env> {
     keyspace: &'env Keyspace,
     prefix_sets: &'env PrefixSets,
     changes: &'env mut Changes,
+    feeds: &'env States,
     scope: &'scope Scope<'scope, 'env>,
     /// Applies what was collected before, while more is collected.
     applying: Option<ScopedJoinHandle<'scope, Vec<Taken>>>,
@@ -111,6 +114,7 @@ impl<'scope, 'env> Replay<'scope, 'env> {
         keyspace: &'env Keyspace,
         prefix_sets: &'env PrefixSets,
         changes: &'env mut Changes,
+        feeds: &'env States,
         early_until: Option<u64>,
         scope: &'scope Scope<'scope, 'env>,
     ) -> Replay<'scope, 'env> {
@@ -118,6 +122,7 @@ impl<'scope, 'env> Replay<'scope, 'env> {
             keyspace,
             prefix_sets,
             changes,
+            feeds,
             scope,
             applying: None,
             pending: Vec::new(),
@@ -152,7 +157,31 @@ impl<'scope, 'env> Replay<'scope, 'env> {
             self.note(len, bytes);
             return Ok(());
         }
-        self.apply_operation(&Operation::decode(entry.kind, entry.payload)?)
+        match entry.kind {
+            DEFINE_KIND => self.feeds.define(entry.payload),
+            BATCH_KIND => self.apply_feed_batch(entry.payload),
+            _ => self.apply_operation(&Operation::decode(entry.kind, entry.payload)?),
+        }
+    }
+
+    /// Applies a feed's batch; its points are collected as those of other operations are.
+    fn apply_feed_batch(&mut self, payload: &[u8]) -> Result<(), String> {
+        let feeds = self.feeds;
+        let (mut len, mut bytes) = (0, 0);
+        let operation = feeds.replay(payload, &mut |key, member, cell| {
+            self.pending_of(0, key).batch.push(member, Some(cell));
+            len += 1;
+            bytes += member.len();
+        })?;
+        if len > 0 {
+            self.note(len, bytes);
+        }
+        let Some((kind, payload)) = operation.split_first_chunk::<2>() else { return Ok(()) };
+        let operation = Operation::decode(u16::from_le_bytes(*kind), payload)?;
+        match self.prefix_sets.replay(&operation) {
+            true => Ok(()),
+            false => Err(format!("operation of kind {} in a feed's batch", operation.kind())),
+        }
     }
 
     fn apply_operation(&mut self, operation: &Operation<'_>) -> Result<(), String> {
@@ -318,8 +347,9 @@ mod tests {
             let [bulk, single] = &keyspaces;
             let prefix_sets = PrefixSets::new(Arc::clone(&unlogged));
             let mut changes = Changes::default();
+            let feeds = States::default();
             std::thread::scope(|scope| {
-                let mut replay = Replay::new(bulk, &prefix_sets, &mut changes, None, scope);
+                let mut replay = Replay::new(bulk, &prefix_sets, &mut changes, &feeds, None, scope);
                 (replay.pending_min, replay.pending_max) = (pending_min, pending_min);
                 for step in 0..3000 {
                     let key = [b"a", b"b", b"c"][below(3) as usize];
@@ -362,8 +392,10 @@ mod tests {
         let keyspace = Keyspace::new(Arc::clone(&unlogged), Clock::default());
         let prefix_sets = PrefixSets::new(unlogged);
         let mut changes = Changes::default();
+        let feeds = States::default();
         std::thread::scope(|scope| {
-            let mut replay = Replay::new(&keyspace, &prefix_sets, &mut changes, None, scope);
+            let mut replay =
+                Replay::new(&keyspace, &prefix_sets, &mut changes, &feeds, None, scope);
             let mut check = |payload: &[u8]| {
                 let entry = Entry { sequence: 1, kind: 1, payload };
                 assert_eq!(replay.apply(entry).err(), Operation::decode(1, payload).err());

@@ -1,7 +1,7 @@
 //! Writing a snapshot: every value in small steps, while everybody goes on writing.
 //!
 //! ```text
-//! begin (S) ──> settings ──> keys, large values in pieces of about 1 MiB ──> end (E) ──> manifest
+//! begin (S) ──> settings ──> feeds ──> keys, large values in pieces of about 1 MiB ──> end (E) ──> manifest
 //!                            what operations register on the way comes first
 //! ```
 //!
@@ -23,6 +23,8 @@ use super::format::{
 };
 use crate::changes::Changes;
 use crate::error::EngineError;
+use crate::feeds::DEFINE_KIND;
+use crate::feeds::state::States;
 use crate::keyspace::Keyspace;
 use crate::keyspace::saving::{Role, ToSave, Walk};
 use crate::keyspace::value::{Data, Value};
@@ -83,13 +85,17 @@ impl<'a> Saver<'a> {
         Saver { keyspace, writer, values, next_item: 1, sizes, before_block, keys: 0 }
     }
 
-    /// Writes sites, rulesets and prefix sets.
+    /// Writes definitions of feeds, sites, rulesets and prefix sets.
     pub(super) fn save_settings(
         &mut self,
         changes: &Changes,
         prefix_sets: &PrefixSets,
+        feeds: &States,
     ) -> Result<(), EngineError> {
         let mut block = Vec::new();
+        for feed in feeds.all() {
+            push_to_batch(&mut block, DEFINE_KIND, &feed.definition().encode());
+        }
         for operation in changes.operations() {
             push_to_batch(&mut block, operation.kind(), &operation.encode());
         }
@@ -252,7 +258,11 @@ impl<'a> Saver<'a> {
         self.write(VALUES_KIND, &[&values])
     }
 
-    fn write(&mut self, kind: u16, pieces: &[&[u8]]) -> Result<(), EngineError> {
+    pub(super) fn block_bytes(&self) -> usize {
+        self.sizes.block_bytes
+    }
+
+    pub(super) fn write(&mut self, kind: u16, pieces: &[&[u8]]) -> Result<(), EngineError> {
         (self.before_block)(pieces.iter().map(|piece| piece.len()).sum())?;
         Ok(self.writer.write_block(kind, pieces)?)
     }

@@ -21,8 +21,9 @@ use whered_store::{Contents, DataDirectory, Journal, SnapshotWriter, Snapshots a
 use super::save::{Saver, Sizes};
 use super::{SnapshotReport, SnapshotStatus};
 use crate::changes::Changes;
-use crate::engine::Engine;
+use crate::engine::{Disk, Engine};
 use crate::error::EngineError;
+use crate::feeds::state::States;
 use crate::keyspace::Keyspace;
 use crate::keyspace::saving::Walk;
 use crate::log::Log;
@@ -90,19 +91,24 @@ impl Engine {
     /// There is no data directory, the target is not empty, the caller is inside of a transaction, or
     /// whatever the system reports.
     pub fn backup(&self, target: &Path) -> Result<Contents, EngineError> {
-        let (Some((_, storage)), Some(journal)) = (&self.directory, self.log.journal()) else {
+        let (Some(Disk { storage, .. }), Some(journal)) = (&self.directory, self.log.journal())
+        else {
             return Err(EngineError::new(NO_DIRECTORY));
         };
         // A snapshot that is being made could not end before the transaction does.
         if self.keyspace.is_isolated_here() {
             return Err(EngineError::new("a backup cannot be made inside of a transaction"));
         }
-        // No snapshot may remove files meanwhile.
+        // No snapshot, and no spool, may remove files meanwhile.
         let _still = self.snapshots.hold_still();
+        let _spools = self.feeds.hold_spools();
         let target = DataDirectory::lock(target)?;
         journal.roll()?;
         let files: Arc<dyn Storage> = Arc::new(target.storage());
-        Ok(whered_store::backup(&**storage, &files)?)
+        let contents = whered_store::backup(&**storage, &files)?;
+        // The spools come after: they have all that the journal does not know as applied.
+        self.feeds.backup_spools(&|name| Ok(Arc::new(target.folder(name)?)))?;
+        Ok(contents)
     }
 
     /// What is known about snapshots.
@@ -122,7 +128,8 @@ impl Engine {
     }
 
     fn make_snapshot(&self) -> Result<SnapshotReport, EngineError> {
-        let (Some((_, storage)), Some(journal)) = (&self.directory, self.log.journal()) else {
+        let (Some(Disk { storage, .. }), Some(journal)) = (&self.directory, self.log.journal())
+        else {
             return Err(EngineError::new(NO_DIRECTORY));
         };
         let snapshots = &self.snapshots;
@@ -137,6 +144,7 @@ impl Engine {
             keyspace: &self.keyspace,
             prefix_sets: &self.prefix_sets,
             changes: &|| self.control().changes.clone(),
+            feeds: &self.feeds.states,
             log: &self.log,
         };
         let made = make(storage, journal, &parts, Sizes::default(), &mut before_block)?;
@@ -166,6 +174,7 @@ pub(super) struct Saved<'a> {
     pub(super) keyspace: &'a Keyspace,
     pub(super) prefix_sets: &'a PrefixSets,
     pub(super) changes: &'a dyn Fn() -> Changes,
+    pub(super) feeds: &'a States,
     pub(super) log: &'a Log,
 }
 
@@ -187,7 +196,7 @@ pub(super) fn make(
     sizes: Sizes,
     before_block: &mut dyn FnMut(usize) -> Result<(), EngineError>,
 ) -> Result<Made, EngineError> {
-    let Saved { keyspace, prefix_sets, changes, log } = saved;
+    let Saved { keyspace, prefix_sets, changes, feeds, log } = saved;
     let start_sequence = keyspace.begin_saving(|| log.last_sequence());
     let mut report = SnapshotReport {
         start_sequence,
@@ -204,7 +213,8 @@ pub(super) fn make(
     };
     journal.roll()?;
     let mut saver = Saver::new(keyspace, writer, sizes, before_block);
-    saver.save_settings(&changes(), prefix_sets)?;
+    saver.save_settings(&changes(), prefix_sets, feeds)?;
+    saver.save_feeds(feeds)?;
     let mut walk = Walk::default();
     report.end_sequence = loop {
         saver.save_keys(&mut walk)?;

@@ -5,22 +5,62 @@
 //!            │  later, one thread a feed: Feed::step
 //!            └> unpack ─> records ─> staged beside the data ─> one journal entry ─> tables, points
 //! ```
+//! | file | thing |
+//! | --- | --- |
+//! | `source.rs` | the feed as the configuration has it |
+//! | `push.rs`, `spooled.rs`, `unpack.rs` | taking uploads in |
+//! | `step.rs`, `consolidate.rs`, `places.rs`, `grid.rs` | making a batch |
+//! | `entry.rs`, `state.rs` | what the journal has, and what it makes of a feed |
+//! | `quarantine.rs` | why records do not count |
+//! | `status.rs`, `links.rs` | what a feed answers |
+//!
+//! Invariants: an upload is applied exactly once: its effects and the spool's position after it are
+//! one entry of the journal, and the spool keeps it until that is durable. A batch is seen whole or
+//! not at all by whoever looks at one table, collection or set.
+//! At the same time: any threads push and ask; one thread a feed steps. Feeds do not know each other.
+//! Locks: a step holds the feed's `worker`, then `places`; then keyspace, tables, header. Pushing
+//! takes the spool's, `pushes`, header.
 
+mod adopt;
+mod consolidate;
+mod entry;
+mod grid;
 mod links;
+mod open;
+pub(crate) mod places;
+mod push;
+mod quarantine;
 mod source;
+mod spooled;
+pub(crate) mod state;
 mod status;
+mod step;
+mod unpack;
 
-use std::sync::Arc;
+use std::collections::{BTreeMap, VecDeque};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::engine::Engine;
-use crate::log::Durability;
-use crate::tables::{Table, Value};
+use whered_store::{Storage, StoreError};
 
+use crate::clock;
+use crate::error::EngineError;
+use crate::log::{Durability, Log, Ticket};
+use crate::tables::Table;
+
+pub(crate) use entry::{BATCH_KIND, DEFINE_KIND, Head};
 pub use links::LinkStatus;
+pub(crate) use open::Places;
 pub use source::{FeedInput, FeedLimits, FeedSource, SetTarget};
 pub use status::{FeedStats, PushError, Pushed, SpoolTicket, StepError, StepReport, UploadStatus};
 pub use whered_feeds as formats;
+
+use push::Pushes;
+use spooled::Waiting;
+use state::{FeedState, States};
+use step::Worker;
 
 /// How an upload's bytes are packed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -47,10 +87,36 @@ pub struct Upload<'a> {
     pub source: Option<(&'a str, &'a [u8])>,
 }
 
+/// Gives the files of a folder.
+pub(crate) type Folder<'a> = dyn Fn(&Path) -> Result<Arc<dyn Storage>, StoreError> + 'a;
+
 /// All feeds and tables.
 #[derive(Default)]
 pub struct Feeds {
     feeds: Vec<Arc<Feed>>,
+    /// Those that the configuration names, and those that it named before.
+    pub(crate) states: Arc<States>,
+    memory: Arc<MemoryLimit>,
+}
+
+/// Whether the engine takes more memory than it may, as the last look at it says.
+#[derive(Default)]
+struct MemoryLimit {
+    bytes_max: AtomicU64,
+    is_over: AtomicBool,
+}
+
+impl MemoryLimit {
+    fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::Relaxed)
+    }
+
+    /// Looks again, if there is a limit.
+    fn look(&self, memory_bytes: impl FnOnce() -> u64) {
+        let bytes_max = self.bytes_max.load(Ordering::Relaxed);
+        let is_over = bytes_max > 0 && memory_bytes() > bytes_max;
+        self.is_over.store(is_over, Ordering::Relaxed);
+    }
 }
 
 impl Feeds {
@@ -66,21 +132,51 @@ impl Feeds {
 
     /// The table with this name.
     pub fn table(&self, name: &str) -> Option<Arc<Table>> {
-        self.tables().into_iter().find(|table| table.name() == name)
+        let mut tables = self.feeds.iter().flat_map(|feed| &feed.tables);
+        tables.find(|table| table.name() == name).map(Arc::clone)
     }
 
     /// All tables of all feeds, those of a feed one after the other.
     pub fn tables(&self) -> Vec<Arc<Table>> {
-        self.feeds.iter().flat_map(|feed| feed.tables().iter().cloned()).collect()
+        self.feeds.iter().flat_map(|feed| feed.tables.iter().cloned()).collect()
     }
 
-    /// What tables and their feeds take in memory.
+    /// What tables and their feeds take in memory, those that the configuration does not name any
+    /// more included.
     pub fn memory_bytes(&self) -> u64 {
-        0
+        let working: u64 = self.feeds.iter().map(|feed| feed.working_bytes()).sum();
+        working + self.states.memory_bytes()
     }
 
-    /// Uploads are refused while the engine's memory takes more than this; 0 for no limit.
-    pub fn set_memory_max(&self, _bytes: u64) {}
+    /// Uploads are refused while the engine's memory takes more than this; 0 for no limit. What is
+    /// spooled is applied all the same.
+    pub fn set_memory_max(&self, bytes: u64) {
+        self.memory.bytes_max.store(bytes, Ordering::Relaxed);
+    }
+
+    /// While it is there, no segment of a spool is removed.
+    pub(crate) fn hold_spools(&self) -> Vec<MutexGuard<'_, ()>> {
+        self.feeds.iter().map(|feed| lock(&feed.removing)).collect()
+    }
+
+    /// Copies all spools into folders of a backup.
+    pub(crate) fn backup_spools(&self, folder: &Folder<'_>) -> Result<(), StoreError> {
+        for feed in self.feeds.iter().filter(|feed| feed.waiting.spool().is_some()) {
+            feed.waiting.backup(&folder(&Path::new("spool").join(feed.name()))?)?;
+        }
+        Ok(())
+    }
+
+    /// Writes and syncs all spools and ends them.
+    pub(crate) fn close(&self) -> Result<(), EngineError> {
+        for feed in &self.feeds {
+            feed.stop_waiting();
+            if let Some(spool) = feed.waiting.spool() {
+                spool.close()?;
+            }
+        }
+        Ok(())
+    }
 }
 
 /// One feed.
@@ -88,11 +184,68 @@ pub struct Feed {
     source: FeedSource,
     number: usize,
     tables: Vec<Arc<Table>>,
+    state: Arc<FeedState>,
+    log: Arc<Log>,
+    waiting: Waiting,
+    pushes: Mutex<Pushes>,
+    worker: Mutex<Worker>,
+    /// What the worker takes, as it was after the last step.
+    worker_bytes: AtomicU64,
+    holds: AtomicUsize,
+    /// Held while segments of the spool are removed, and while they may not be.
+    removing: Mutex<()>,
+    bell: Arc<Bell>,
+    counters: Counters,
+    /// Batches that may not be durable yet.
+    undurable: Mutex<VecDeque<(u64, Ticket)>>,
+    durable_batch: AtomicU64,
+    links: Mutex<BTreeMap<String, LinkStatus>>,
+    memory: Arc<MemoryLimit>,
+}
+
+/// What wakes the thread that steps.
+#[derive(Default)]
+struct Bell {
+    rung: Mutex<bool>,
+    waiting: Condvar,
+}
+
+impl Bell {
+    fn ring(&self) {
+        *lock(&self.rung) = true;
+        self.waiting.notify_all();
+    }
+
+    /// Waits for the bell, and says whether it was rung.
+    fn wait(&self, timeout: Duration) -> bool {
+        let rung = lock(&self.rung);
+        let waited = self.waiting.wait_timeout_while(rung, timeout, |rung| !*rung);
+        std::mem::take(&mut *waited.unwrap_or_else(PoisonError::into_inner).0)
+    }
+}
+
+#[derive(Default)]
+struct Counters {
+    uploads: AtomicU64,
+    upload_bytes: AtomicU64,
+    rejected_uploads: AtomicU64,
+    records: AtomicU64,
+    rejected_records: AtomicU64,
+    batches: AtomicU64,
+    journal_bytes: AtomicU64,
+    last_error: Mutex<Option<String>>,
 }
 
 /// Keeps a feed from applying batches while it is there.
 pub struct FeedHold<'a> {
-    _feed: &'a Feed,
+    feed: &'a Feed,
+}
+
+impl Drop for FeedHold<'_> {
+    fn drop(&mut self) {
+        self.feed.holds.fetch_sub(1, Ordering::AcqRel);
+        self.feed.bell.ring();
+    }
 }
 
 impl Feed {
@@ -116,101 +269,103 @@ impl Feed {
         &self.tables
     }
 
-    /// Checks an upload and appends it to the spool; it may be acknowledged when its ticket is
-    /// durable. Never waits for the disk's sync, perhaps for room in the group that is filled.
-    ///
-    /// # Errors
-    /// [`PushError`]; nothing of it is kept then.
-    pub fn push(&self, _upload: Upload<'_>) -> Result<Pushed, PushError> {
-        Err(PushError::Failed("not made yet".to_owned()))
-    }
-
-    /// Waits until an upload may be acknowledged.
-    ///
-    /// # Errors
-    /// The spool has failed before.
-    pub fn wait(&self, _ticket: SpoolTicket) -> Result<(), PushError> {
-        Ok(())
-    }
-
-    /// Whether an upload may be acknowledged. One atomic load when it may.
-    pub fn durability(&self, _ticket: SpoolTicket) -> Durability {
-        Durability::Durable
-    }
-
     /// Calls `wake` after every durable group of the spool and when the spool fails; it must only
     /// signal.
-    pub fn on_progress(&self, _wake: Box<dyn Fn() + Send + Sync>) {}
+    pub fn on_progress(&self, wake: Box<dyn Fn() + Send + Sync>) {
+        if let Some(spool) = self.waiting.spool() {
+            spool.on_progress(wake);
+        }
+    }
 
     /// Why the spool has failed, if it has.
     pub fn reason(&self) -> Option<String> {
-        None
-    }
-
-    /// How far an upload is.
-    pub fn status(&self, _id: u64) -> UploadStatus {
-        UploadStatus::Unknown
-    }
-
-    /// The position after the newest upload of a source, applied or spooled.
-    pub fn source_position(&self, _source: &str) -> Option<Vec<u8>> {
-        None
-    }
-
-    /// Applies one batch of what is spooled, if there is anything. One thread calls this in a loop
-    /// with [`Feed::wait_for_work`].
-    ///
-    /// # Errors
-    /// The journal is full or has failed, or the collection's key holds another kind of value:
-    /// nothing of the batch counts, and the next step tries again.
-    pub fn step(&self, _engine: &Engine) -> Result<StepReport, StepError> {
-        Ok(StepReport::default())
+        self.waiting.spool()?.poisoned()
     }
 
     /// Waits until there is something to apply, or the time is over; gives whether there is.
-    pub fn wait_for_work(&self, _timeout: Duration) -> bool {
-        false
+    pub fn wait_for_work(&self, timeout: Duration) -> bool {
+        self.has_work() || (self.bell.wait(timeout) && self.has_work())
     }
 
     /// Wakes whoever is in [`Feed::wait_for_work`].
-    pub fn stop_waiting(&self) {}
+    pub fn stop_waiting(&self) {
+        self.bell.ring();
+    }
+
+    fn has_work(&self) -> bool {
+        self.holds.load(Ordering::Acquire) == 0
+            && self.waiting.durable() > self.state.header().position
+    }
 
     /// What it has done, and what waits.
     pub fn stats(&self) -> FeedStats {
-        FeedStats::default()
+        let (backlog_uploads, backlog_bytes) = self.waiting.waiting();
+        let oldest_millis = lock(&self.pushes).oldest_millis();
+        let waited = oldest_millis.map_or(0, |oldest| clock::now_millis().saturating_sub(oldest));
+        let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let counters = &self.counters;
+        FeedStats {
+            backlog_uploads,
+            backlog_bytes,
+            lag: Duration::from_millis(waited),
+            uploads: of(&counters.uploads),
+            upload_bytes: of(&counters.upload_bytes),
+            rejected_uploads: of(&counters.rejected_uploads),
+            records: of(&counters.records),
+            rejected_records: of(&counters.rejected_records),
+            batches: of(&counters.batches),
+            journal_bytes: of(&counters.journal_bytes),
+            last_batch: self.state.header().batch,
+            last_error: lock(&counters.last_error).clone(),
+            spool: self.waiting.spool().map(whered_store::Spool::stats),
+        }
     }
 
     /// The newest batch whose effects are durable in the journal.
     pub fn durable_batch(&self) -> u64 {
-        0
+        let mut undurable = lock(&self.undurable);
+        while let Some((batch, ticket)) = undurable.front()
+            && self.log.durability(*ticket) == Durability::Durable
+        {
+            self.durable_batch.fetch_max(*batch, Ordering::AcqRel);
+            undurable.pop_front();
+        }
+        self.durable_batch.load(Ordering::Acquire)
+    }
+
+    /// Notes a batch that was appended to the journal.
+    fn note_batch(&self, batch: u64, ticket: Ticket) {
+        lock(&self.undurable).push_back((batch, ticket));
+        self.durable_batch();
     }
 
     /// While the hold is there, steps apply nothing; waits for the one that is going on.
     pub fn hold(&self) -> FeedHold<'_> {
-        FeedHold { _feed: self }
-    }
-
-    /// Puts rows into a table that has no rows with their keys, as a batch of its own: values of the
-    /// key first, then of the columns in the schema's order. Gives how many were taken. Works while
-    /// the feed is held.
-    ///
-    /// # Errors
-    /// There is no such table, a row is not one of its rows, or the journal refuses; nothing is
-    /// taken then.
-    pub fn adopt(
-        &self,
-        _engine: &Engine,
-        _table: &str,
-        _rows: &mut dyn Iterator<Item = Vec<Value>>,
-    ) -> Result<u64, StepError> {
-        Ok(0)
+        self.holds.fetch_add(1, Ordering::AcqRel);
+        drop(lock(&self.worker));
+        FeedHold { feed: self }
     }
 
     /// Says how a sink or stream goes.
-    pub fn report_link(&self, _link: LinkStatus) {}
+    pub fn report_link(&self, link: LinkStatus) {
+        lock(&self.links).insert(link.name.clone(), link);
+    }
 
     /// How all sinks and streams go, by name.
     pub fn links(&self) -> Vec<LinkStatus> {
-        Vec::new()
+        lock(&self.links).values().cloned().collect()
+    }
+
+    fn working_bytes(&self) -> u64 {
+        self.worker_bytes.load(Ordering::Relaxed)
     }
 }
+
+/// Locks; what a panic left half done is made again by the next batch, or checked where it is read.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+#[path = "feeds_tests.rs"]
+mod tests;

@@ -12,6 +12,10 @@ use crate::tables::{ColumnKind, RowsOf, TableSchema, TableSource};
 
 /// What is uploaded.
 #[derive(Clone, Debug)]
+#[allow(
+    clippy::large_enum_variant,
+    reason = "there are as many as feeds, and nearly all are records"
+)]
 pub enum FeedInput {
     /// Records, read by a mapping.
     Records(Mapping),

@@ -1,4 +1,6 @@
 //! What a feed answers: about one upload, about a batch, about itself.
+//!
+//! For: doors and whoever steps. Not for: finding it out (`push.rs`, `step.rs`). Plain values.
 
 use std::fmt;
 use std::time::Duration;

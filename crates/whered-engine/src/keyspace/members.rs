@@ -10,7 +10,7 @@ use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::{Arc, PoisonError, RwLockWriteGuard, TryLockError};
 
-use whered_geo::{Cell, Inserted};
+use whered_geo::{Cell, ChangeBatch, Inserted};
 
 use super::keys::{Entry, Keys, Slot};
 use super::value::{Kind, Ordered, Value};
@@ -157,6 +157,26 @@ impl Keyspace {
         let written = self.change(number, key, size_bytes, makes, |_| false, act)?;
         let value = written.value.unwrap_or(Increment::Refused);
         Ok(Written { value, ticket: written.ticket })
+    }
+
+    /// Applies many changes of points at once; `act` sees to the journal, in which it has this much
+    /// room, while nobody else changes or reads the key. The batch is empty afterwards.
+    ///
+    /// # Errors
+    /// As [`Keyspace::add_points`]; the batch is as it was then.
+    pub(crate) fn apply_batch(
+        &self,
+        number: usize,
+        key: &[u8],
+        batch: &mut ChangeBatch,
+        size_bytes: usize,
+        act: impl FnOnce(Room<'_>) -> Ticket,
+    ) -> Result<Ticket, WriteError> {
+        let act = |value: &mut Value, room: Room<'_>, _: Held<'_>| {
+            value.apply_batch(batch, 1);
+            Written { value: (), ticket: act(room) }
+        };
+        Ok(self.change(number, key, size_bytes, true, |_| false, act)?.ticket)
     }
 
     /// Removes members and gives how many were there; an emptied key vanishes.

@@ -35,6 +35,7 @@ pub use algebra::SetOperation;
 use set::NamedSet;
 pub use set::SetInfo;
 pub use text::LoadOptions;
+pub(crate) use text::read_members;
 
 type Named = BTreeMap<String, Arc<NamedSet>>;
 
@@ -173,6 +174,27 @@ impl PrefixSets {
             self.touch();
             Written { value: members.len(), ticket: change.publish(|| room.append(&operation)) }
         }))
+    }
+
+    /// As [`PrefixSets::load`], with members in order; `append` sees to the journal while nobody else
+    /// changes the set.
+    pub(crate) fn load_with<T>(
+        &self,
+        set: &str,
+        members: &MemberList,
+        replaces: bool,
+        append: impl FnOnce() -> T,
+    ) -> T {
+        let whole = replaces.then(|| LayeredSet::of_sorted(members));
+        let named = self.make(set);
+        named.change(clock::now_millis(), |change| {
+            match whole {
+                Some(whole) => change.replace(whole),
+                None => change.merge(members),
+            }
+            self.touch();
+            change.publish(append)
+        })
     }
 
     /// Replays an operation at start; gives `false` when it is not one of ours.

@@ -85,6 +85,16 @@ impl Engine {
     }
 }
 
+/// The members of a text, in order.
+///
+/// # Errors
+/// Line and column of the first mistake.
+pub(crate) fn read_members(text: &[u8], format: SetFormat) -> Result<MemberList, String> {
+    let mut members = read(text, &LoadOptions { format, ..LoadOptions::default() })?;
+    members.sort();
+    Ok(members)
+}
+
 fn read(text: &[u8], how: &LoadOptions<'_>) -> Result<MemberList, String> {
     let now_millis = clock::now_millis();
     let mut members = MemberList::new();

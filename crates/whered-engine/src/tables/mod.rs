@@ -239,3 +239,7 @@ fn keep_first(best: &mut Vec<(u64, u32)>, count: usize) {
         best.truncate(count);
     }
 }
+
+#[cfg(test)]
+#[path = "tables_tests.rs"]
+mod tests;

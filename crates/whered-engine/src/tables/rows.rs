@@ -125,7 +125,7 @@ impl Store {
     /// Adds a row whose key is not there, without values.
     pub(super) fn add(&mut self, key: &[u8], batch: u64) -> u32 {
         let row = self.len;
-        if row as usize % CHUNK_ROWS == 0 {
+        if (row as usize).is_multiple_of(CHUNK_ROWS) {
             let words = vec![0; CHUNK_ROWS * self.row_words].into_boxed_slice();
             self.chunks.push(Chunk { words, last_batch: 0 });
         }

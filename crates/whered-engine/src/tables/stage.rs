@@ -60,6 +60,11 @@ impl Stage {
         self.rows.is_empty()
     }
 
+    /// How many rows are staged.
+    pub(crate) fn staged_len(&self) -> usize {
+        self.rows.len()
+    }
+
     /// The rows that are staged.
     pub(super) fn rows(&self) -> &[u32] {
         &self.rows

@@ -209,6 +209,16 @@ impl Journal {
         self.shared.segments.remove_before(sequence)
     }
 
+    /// Whether there is a segment that holds only entries up to `sequence` and is not being written.
+    pub(crate) fn is_removable(&self, sequence: u64) -> bool {
+        self.shared.segments.oldest_before(sequence).is_some()
+    }
+
+    /// The highest sequence that is on stable storage, whatever the policy: one atomic load.
+    pub(crate) fn synced_sequence(&self) -> u64 {
+        self.shared.synced_sequence()
+    }
+
     /// The first sequence of the segment that has this entry, or could have it next.
     pub(crate) fn segment_holding(&self, sequence: u64) -> Option<u64> {
         self.shared.segments.holding(sequence)

@@ -31,8 +31,14 @@ impl Segments {
     }
 
     /// Notes that the segment with this first sequence is the one being written now.
+    ///
+    /// It may have taken the place of one without entries, whose name and first sequence are the same,
+    /// when its first entry was larger than that: then nothing is before it.
     pub(crate) fn push(&self, first_sequence: u64) {
-        lock(&self.firsts).push(first_sequence);
+        let mut firsts = lock(&self.firsts);
+        if firsts.last() != Some(&first_sequence) {
+            firsts.push(first_sequence);
+        }
     }
 
     /// The first sequence of the segment being written.
@@ -53,7 +59,7 @@ impl Segments {
     }
 
     /// The oldest segment if it holds only entries up to `sequence`.
-    fn oldest_before(&self, sequence: u64) -> Option<u64> {
+    pub(crate) fn oldest_before(&self, sequence: u64) -> Option<u64> {
         let firsts = lock(&self.firsts);
         let (oldest, next) = (*firsts.first()?, *firsts.get(1)?);
         (next <= sequence.saturating_add(1)).then_some(oldest)

@@ -225,6 +225,10 @@ impl Shared {
         Ok(sequence)
     }
 
+    pub(crate) fn synced_sequence(&self) -> u64 {
+        self.synced.load(Ordering::Acquire)
+    }
+
     fn is_synced(&self, sequence: u64) -> bool {
         self.synced.load(Ordering::Acquire) >= sequence
     }

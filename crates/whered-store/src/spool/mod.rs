@@ -12,7 +12,7 @@
 //! effects of the work are, and is told when the spool is opened.
 //!
 //! Invariants: sequences are consecutive from 1 for the life of a spool; an entry is handed out only
-//! when it may be acknowledged; nothing is removed before [`Spool::done`] was told of all of its
+//! when it is on stable storage; nothing is removed before [`Spool::done`] was told of all of its
 //! segment; what waits is never more than the limit and one entry.
 //!
 //! At the same time: any number of threads append; readers are independent of them, and each belongs
@@ -162,28 +162,34 @@ impl Spool {
     ///
     /// Too much waits already, the disk is full, the journal has failed, or the entry is too large.
     pub fn append(&self, kind: u16, payload: &[u8]) -> Result<u64, SpoolRefusal> {
-        self.append_with(kind, payload, |_| ())
+        let appended = self.append_unless(kind, payload, || None::<()>, |_| ())?;
+        Ok(appended.unwrap_or(0))
     }
 
-    /// As [`Spool::append`]; `note` is called with the sequence before any later entry gets one.
+    /// As [`Spool::append`], unless `known` gives something in its place. Then `note` is called with
+    /// the sequence. Both are called with nobody else's between them, and before any later entry gets
+    /// its sequence; they must not ask the spool for anything.
     ///
     /// # Errors
     ///
     /// As [`Spool::append`].
-    pub fn append_with(
+    pub fn append_unless<R>(
         &self,
         kind: u16,
         payload: &[u8],
+        known: impl FnOnce() -> Option<R>,
         note: impl FnOnce(u64),
-    ) -> Result<u64, SpoolRefusal> {
-        self.check_room(&lock(&self.waiting), payload.len())?;
+    ) -> Result<Result<u64, R>, SpoolRefusal> {
         let reservation = self.journal.reserve(payload.len())?;
         let mut waiting = lock(&self.waiting);
+        if let Some(known) = known() {
+            return Ok(Err(known));
+        }
         self.check_room(&waiting, payload.len())?;
         let sequence = self.journal.append(reservation, kind, payload);
         waiting.push(sequence, payload.len());
         note(sequence);
-        Ok(sequence)
+        Ok(Ok(sequence))
     }
 
     /// An empty spool takes an entry of any size.
@@ -202,7 +208,18 @@ impl Spool {
         (waiting.entries.len() as u64, waiting.bytes)
     }
 
-    /// Tells that all entries up to `sequence` are done with, durably: they count no more, and
+    /// Tells that entries up to `sequence` wait no more: they count no more against the limit.
+    pub fn settle(&self, sequence: u64) {
+        lock(&self.waiting).forget(sequence);
+    }
+
+    /// Whether [`Spool::done`] would remove a segment.
+    #[must_use]
+    pub fn is_removable(&self, sequence: u64) -> bool {
+        self.journal.is_removable(sequence)
+    }
+
+    /// Tells that all entries up to `sequence` are done with, durably: they wait no more, and
     /// segments that have no others are removed. Gives how many those were.
     ///
     /// # Errors
@@ -217,6 +234,12 @@ impl Spool {
     #[must_use]
     pub fn durable_sequence(&self) -> u64 {
         self.journal.durable_sequence()
+    }
+
+    /// The highest sequence that is on stable storage, whatever the policy: one atomic load.
+    #[must_use]
+    pub fn synced_sequence(&self) -> u64 {
+        self.journal.synced_sequence()
     }
 
     /// See [`Journal::wait_durable`].

@@ -8,9 +8,9 @@
 //! For: one worker that goes through the entries once. Not for: what a crash left behind
 //! (`journal/recovery.rs` has seen to that before).
 //!
-//! Invariants: nothing is looked at that may not be acknowledged yet; the buffer holds no more than
+//! Invariants: nothing is looked at that is not on stable storage; the buffer holds no more than
 //! the larger of one entry and 1 MiB. Bytes in the buffer are older than what was appended since: they
-//! are forgotten when the reader passes what was durable when they were read.
+//! are forgotten when the reader passes what was synced when they were read.
 //! Cost: one read of each byte, one checksum.
 
 use super::Spool;
@@ -29,9 +29,9 @@ pub struct SpoolReader {
     next_sequence: u64,
     segment: Option<Segment>,
     buffer: Vec<u8>,
-    /// Where in the file the buffer's bytes come from, and what was durable then.
+    /// Where in the file the buffer's bytes come from, and what was synced then.
     buffer_at: u64,
-    durable: u64,
+    synced: u64,
 }
 
 struct Segment {
@@ -48,7 +48,7 @@ impl SpoolReader {
     /// A reader whose first entry is the one with this sequence.
     #[must_use]
     pub fn new(next_sequence: u64) -> SpoolReader {
-        SpoolReader { next_sequence, segment: None, buffer: Vec::new(), buffer_at: 0, durable: 0 }
+        SpoolReader { next_sequence, segment: None, buffer: Vec::new(), buffer_at: 0, synced: 0 }
     }
 
     /// The sequence of the entry that comes next.
@@ -57,15 +57,16 @@ impl SpoolReader {
         self.next_sequence
     }
 
-    /// The next entry, unless all that may be acknowledged were read.
+    /// The next entry, unless all were read that are on stable storage; with other policies than
+    /// `always` that may be fewer than may be acknowledged, until a [`Spool::sync`].
     ///
     /// # Errors
     ///
     /// A file cannot be read, or does not hold what was written there.
     pub fn next<'a>(&'a mut self, spool: &Spool) -> Result<Option<Entry<'a>>, StoreError> {
-        if self.next_sequence > self.durable {
-            self.durable = spool.durable_sequence();
-            if self.next_sequence > self.durable {
+        if self.next_sequence > self.synced {
+            self.synced = spool.journal.synced_sequence();
+            if self.next_sequence > self.synced {
                 return Ok(None);
             }
             self.buffer.clear();

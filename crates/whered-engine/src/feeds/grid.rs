@@ -1,0 +1,227 @@
+//! Which positions of a member may lie near a place: a hash of coarse squares.
+//!
+//! ```text
+//! the globe in bands of 8 radii; each band in columns of at least 8 radii at its narrower edge
+//! (member, band, column) ─ hash ─> slot = tag u32 | first row + 1 u32 ─> next[row] ─> next[row] ...
+//! ```
+//! For: candidates; the caller asks each for its member and distance. So two squares with one tag may
+//! share a list. Why 8 radii: a circle of one radius then meets 1.6 squares on average, and a square
+//! rarely has more than a few positions of one member, which lie about a radius apart.
+//!
+//! Invariants: every row stands in the list of the square of its place; all squares that a circle
+//! meets are looked at, also over the date line. Not kept anywhere: it is made of the rows again.
+//! Cost: one or two cache lines a square, and 4 bytes a row beside the slots.
+
+use std::f64::consts::PI;
+
+use whered_geo::Place;
+
+use crate::tables::index::folded;
+
+/// The radius that distances are counted with, in metres.
+const EARTH_METERS: f64 = 6_372_797.560_856;
+/// How many radii a square is high.
+const RADII: f64 = 8.0;
+const SLOTS_MIN: usize = 64;
+
+/// See the file's header.
+#[derive(Debug, Default)]
+pub(super) struct Grid {
+    slots: Vec<u64>,
+    used: usize,
+    next: Vec<u32>,
+    radius_degrees: f64,
+}
+
+/// A square of one member: the tag of its slot.
+type Tag = u32;
+
+impl Grid {
+    pub(super) fn new(radius_meters: f64) -> Grid {
+        let radius_degrees = radius_meters / EARTH_METERS * 180.0 / PI;
+        Grid { radius_degrees, ..Grid::default() }
+    }
+
+    /// Adds a row at a place.
+    pub(super) fn insert(&mut self, row: u32, member: u32, place: Place) {
+        if (self.used + 1) * 4 > self.slots.len() * 3 {
+            self.grow();
+        }
+        if self.next.len() <= row as usize {
+            self.next.resize(row as usize + 1, 0);
+        }
+        let tag = self.tag_of(member, place);
+        let slot = self.slot_of(tag);
+        if self.slots[slot] == 0 {
+            self.used += 1;
+        }
+        self.next[row as usize] = self.slots[slot] as u32;
+        self.slots[slot] = u64::from(tag) << 32 | u64::from(row + 1);
+    }
+
+    /// Takes note that a row has moved.
+    pub(super) fn move_row(&mut self, row: u32, member: u32, from: Place, to: Place) {
+        let tag = self.tag_of(member, from);
+        if tag == self.tag_of(member, to) {
+            return;
+        }
+        let slot = self.slot_of(tag);
+        let mut before: Option<u32> = None;
+        let mut at = self.slots[slot] as u32;
+        while at != 0 && at != row + 1 {
+            before = Some(at - 1);
+            at = self.next[at as usize - 1];
+        }
+        let after = self.next[row as usize];
+        match before {
+            // An empty list keeps its slot, until the slots are made anew.
+            None => self.slots[slot] = u64::from(tag) << 32 | u64::from(after),
+            Some(before) => self.next[before as usize] = after,
+        }
+        self.insert(row, member, to);
+    }
+
+    /// Gives `each` all rows of the member that may lie within the radius, and perhaps others.
+    #[inline]
+    pub(super) fn near(&self, member: u32, place: Place, mut each: impl FnMut(u32)) {
+        if self.slots.is_empty() {
+            return;
+        }
+        let Place { longitude_degrees, latitude_degrees } = place;
+        let radius = self.radius_degrees * 1.001;
+        let widest = ((latitude_degrees.abs() + radius) / 180.0 * PI).cos().max(1e-3);
+        let half_width = radius / widest;
+        let (south, north) =
+            (self.band(latitude_degrees - radius), self.band(latitude_degrees + radius));
+        for band in south..=north {
+            let (count, width) = self.columns(band);
+            let first = ((longitude_degrees - half_width + 180.0) / width).floor() as i64;
+            let last = ((longitude_degrees + half_width + 180.0) / width).floor() as i64;
+            let last = last.min(first + count - 1);
+            for column in first..=last {
+                let tag = tag(member, band, column.rem_euclid(count));
+                let mut at = self.slots[self.slot_of(tag)] as u32;
+                while at != 0 {
+                    each(at - 1);
+                    at = self.next[at as usize - 1];
+                }
+            }
+        }
+    }
+
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.slots.capacity() * 8 + self.next.capacity() * 4
+    }
+
+    fn tag_of(&self, member: u32, place: Place) -> Tag {
+        let band = self.band(place.latitude_degrees);
+        let (count, width) = self.columns(band);
+        let column = ((place.longitude_degrees + 180.0) / width).floor() as i64;
+        tag(member, band, column.rem_euclid(count))
+    }
+
+    fn band(&self, latitude_degrees: f64) -> i64 {
+        ((latitude_degrees + 90.0) / (RADII * self.radius_degrees)).floor() as i64
+    }
+
+    /// How many columns a band has, and their width in degrees.
+    #[inline]
+    fn columns(&self, band: i64) -> (i64, f64) {
+        let height = RADII * self.radius_degrees;
+        let (south, north) = (band as f64 * height - 90.0, (band + 1) as f64 * height - 90.0);
+        let narrow = (south.abs().max(north.abs()).min(89.9) / 180.0 * PI).cos();
+        let count = (360.0 * narrow / height).floor().max(1.0);
+        (count as i64, 360.0 / count)
+    }
+
+    /// The slot with this tag, or the free one where it would be.
+    #[inline]
+    fn slot_of(&self, tag: Tag) -> usize {
+        let mask = self.slots.len() - 1;
+        let mut slot = tag as usize & mask;
+        while self.slots[slot] != 0 && (self.slots[slot] >> 32) as u32 != tag {
+            slot = (slot + 1) & mask;
+        }
+        slot
+    }
+
+    /// Doubles the slots, and leaves those out whose lists are empty.
+    fn grow(&mut self) {
+        let larger = vec![0; (self.slots.len() * 2).max(SLOTS_MIN)];
+        let old = std::mem::replace(&mut self.slots, larger);
+        self.used = 0;
+        for slot in old.into_iter().filter(|slot| *slot as u32 != 0) {
+            let place = self.slot_of((slot >> 32) as u32);
+            self.slots[place] = slot;
+            self.used += 1;
+        }
+    }
+}
+
+/// Never zero together with an empty list: a free slot is zero as a whole.
+#[inline]
+fn tag(member: u32, band: i64, column: i64) -> Tag {
+    let mut key = [0; 16];
+    key[..4].copy_from_slice(&member.to_le_bytes());
+    key[4..8].copy_from_slice(&(band as u32).to_le_bytes());
+    key[8..].copy_from_slice(&column.to_le_bytes());
+    ((folded(&key, 0x2545_f491_4f6c_dd1d) >> 32) as u32).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whatever_lies_within_the_radius_is_a_candidate() {
+        let mut state = 3_u64;
+        let mut below = |bound: u64| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (state >> 33) % bound
+        };
+        for radius_meters in [1.0, 25.0, 3000.0, 100_000.0] {
+            let mut grid = Grid::new(radius_meters);
+            let degrees = grid.radius_degrees;
+            // Around the date line, the equator, a town, and the ends of what a cell can hold.
+            let corners = [
+                (180.0, 10.0),
+                (-180.0, -85.0),
+                (0.0, 0.0),
+                (8.0, 50.0),
+                (12.0, 85.0),
+                (179.0, -60.0),
+            ];
+            let mut place = || {
+                let (x, y) = corners[below(6) as usize];
+                let noise = |random: u64| (random as f64 / 1000.0 - 2.0) * degrees;
+                let (x, y) = (x + noise(below(4000)) / 0.3, y + noise(below(4000)));
+                let longitude_degrees = if x > 180.0 {
+                    x - 360.0
+                } else if x < -180.0 {
+                    x + 360.0
+                } else {
+                    x
+                };
+                Place { longitude_degrees, latitude_degrees: y.clamp(-85.05, 85.05) }
+            };
+            let mut places: Vec<Place> = Vec::new();
+            for row in 0..300_u32 {
+                places.push(place());
+                grid.insert(row, row % 2, places[row as usize]);
+                let moved = (row / 2) as usize;
+                let to = place();
+                grid.move_row(moved as u32, moved as u32 % 2, places[moved], to);
+                places[moved] = to;
+            }
+            for asked in 0..300 {
+                let (at, member) = (place(), asked % 2);
+                let mut found = Vec::new();
+                grid.near(member, at, |row| found.push(row));
+                for (row, other) in (0..).zip(&places) {
+                    let is_near = row % 2 == member && at.distance_meters(*other) <= radius_meters;
+                    assert!(!is_near || found.contains(&row), "{at:?} {other:?} {radius_meters}");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! Feeds at the start: what the configuration names meets what was kept.
+//!
+//! ```text
+//! snapshot, journal ─> States ─┐
+//! configuration ───────────────┼─> definitions that are new ─> journal
+//! spools, after each position ─┘─> keys and sources that wait
+//! ```
+//! For: the order of it. Not for: reading the journal (`durability`). A feed whose table has other
+//! columns than were kept is refused, because its rows would mean something else.
+
+use std::collections::HashSet;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, AtomicUsize};
+use std::sync::{Arc, Mutex};
+
+use whered_store::{JournalOptions, Spool, SpoolOptions, Storage, StoreError};
+
+use super::consolidate::Target;
+use super::entry::{DEFINE_KIND, Definition};
+use super::places::PlaceRule;
+use super::push::Pushes;
+use super::quarantine::Quarantine;
+use super::spooled::{Spooled, Waiting};
+use super::state::{FeedState, States};
+use super::step::Worker;
+use super::{Bell, Counters, Feed, FeedSource, Feeds, MemoryLimit};
+use crate::error::EngineError;
+use crate::log::Log;
+use crate::tables::Table;
+use crate::tables::schema::Plan;
+
+/// The size of a spool's segments: what is applied goes in pieces of this size.
+const SEGMENT_BYTES: u64 = 16 << 20;
+
+/// Gives the files of a spool, by the feed's name.
+pub(crate) type SpoolFiles<'a> = dyn Fn(&str) -> Result<Arc<dyn Storage>, StoreError> + 'a;
+
+/// Where spools and quarantine files lie.
+pub(crate) struct Places<'a> {
+    pub(crate) spool: &'a SpoolFiles<'a>,
+    /// `None`: no quarantine files.
+    pub(crate) quarantine: Option<&'a Path>,
+    pub(crate) journal: JournalOptions,
+}
+
+impl Feeds {
+    /// Opens what the configuration names; without places in memory only.
+    ///
+    /// # Errors
+    /// One line: a feed is wrong, does not fit what was kept, or its spool cannot be opened.
+    pub(crate) fn open(
+        sources: &[FeedSource],
+        states: &Arc<States>,
+        log: &Arc<Log>,
+        places: Option<&Places<'_>>,
+    ) -> Result<Feeds, EngineError> {
+        let memory: Arc<MemoryLimit> = Arc::default();
+        let mut feeds = Vec::new();
+        let mut names = HashSet::new();
+        for (number, source) in sources.iter().enumerate() {
+            let plans = source.plans().map_err(EngineError::new)?;
+            let tables = plans.iter().map(|plan| format!("table '{}'", plan.shape.name));
+            for name in tables.chain([format!("feed '{}'", source.name)]) {
+                if !names.insert(name.clone()) {
+                    return Err(EngineError::new(format!("there are two of the name {name}")));
+                }
+            }
+            let state = states.make(&source.name);
+            define(source, &plans, &state, log)?;
+            feeds.push(Arc::new(open_feed(source, number, plans, state, log, &memory, places)?));
+        }
+        states.all().iter().for_each(|state| state.note_memory(&state.places()));
+        Ok(Feeds { feeds, states: Arc::clone(states), memory })
+    }
+}
+
+fn rule_of(source: &FeedSource) -> PlaceRule {
+    match source.merge_within_meters {
+        Some(meters) => PlaceRule::Merged(meters),
+        None if source.wants_places() => PlaceRule::Latest,
+        None => PlaceRule::None,
+    }
+}
+
+/// Adds to the state what it does not have, and has the journal know.
+fn define(
+    source: &FeedSource,
+    plans: &[Plan],
+    state: &FeedState,
+    log: &Log,
+) -> Result<(), EngineError> {
+    let rule = rule_of(source);
+    let wanted = Definition {
+        feed: source.name.clone(),
+        places: rule.number(),
+        tables: plans.iter().map(|plan| plan.shape.clone()).collect(),
+    };
+    let before = state.definition();
+    state.define(&wanted).map_err(|fault| {
+        let hint = "; a feed with another rule for places needs another name";
+        let is_places = fault.ends_with("of another rule");
+        EngineError::new(if is_places { format!("{fault}{hint}") } else { fault })
+    })?;
+    let after = state.definition();
+    if before != after || state.header().batch == 0 {
+        let payload = after.encode();
+        let room =
+            log.reserve(payload.len()).map_err(|error| EngineError::new(error.to_string()))?;
+        room.append_encoded(DEFINE_KIND, &payload);
+    }
+    state.places().set_rule(rule);
+    Ok(())
+}
+
+fn open_feed(
+    source: &FeedSource,
+    number: usize,
+    plans: Vec<Plan>,
+    state: Arc<FeedState>,
+    log: &Arc<Log>,
+    memory: &Arc<MemoryLimit>,
+    places: Option<&Places<'_>>,
+) -> Result<Feed, EngineError> {
+    let (position, batch) = {
+        let header = state.header();
+        (header.position, header.batch)
+    };
+    let mut pushes = Pushes::new(position);
+    let bell: Arc<Bell> = Arc::default();
+    let waiting = match places {
+        None => Waiting::in_memory(position, source.limits.spool_size_bytes_max),
+        Some(places) => open_spool(source, position, &mut pushes, &bell, places)?,
+    };
+    let quarantine = Quarantine::new(places.and_then(|places| places.quarantine), &source.name);
+    quarantine.cut_after(position).map_err(|error| {
+        EngineError::new(format!("the quarantine file of feed '{}': {error}", source.name))
+    })?;
+    let rule = rule_of(source);
+    let has_places = rule != PlaceRule::None;
+    let is_merged = matches!(rule, PlaceRule::Merged(_));
+    let all = state.tables();
+    let mut tables: Vec<Arc<Table>> = Vec::new();
+    let mut targets = Vec::new();
+    for plan in plans {
+        let number = all.iter().position(|table| table.name() == plan.shape.name);
+        let number = number.expect("it was just defined");
+        tables.push(Arc::clone(&all[number]));
+        targets.push(Target::new(plan, number, has_places, is_merged));
+    }
+    let worker = Worker::new(waiting.reader(position), position, targets, quarantine);
+    Ok(Feed {
+        source: source.clone(),
+        number,
+        tables,
+        state,
+        log: Arc::clone(log),
+        waiting,
+        pushes: Mutex::new(pushes),
+        worker: Mutex::new(worker),
+        worker_bytes: AtomicU64::new(0),
+        holds: AtomicUsize::new(0),
+        removing: Mutex::default(),
+        bell,
+        counters: Counters::default(),
+        undurable: Mutex::default(),
+        durable_batch: AtomicU64::new(batch),
+        links: Mutex::default(),
+        memory: Arc::clone(memory),
+    })
+}
+
+fn open_spool(
+    source: &FeedSource,
+    position: u64,
+    pushes: &mut Pushes,
+    bell: &Arc<Bell>,
+    places: &Places<'_>,
+) -> Result<Waiting, EngineError> {
+    let storage = (places.spool)(&source.name)?;
+    let files = Arc::clone(&storage);
+    let segment_size_bytes = places.journal.segment_size_bytes.min(SEGMENT_BYTES);
+    let journal = JournalOptions { segment_size_bytes, ..places.journal.clone() };
+    let options = SpoolOptions { journal, size_bytes_max: source.limits.spool_size_bytes_max };
+    let (spool, _) = Spool::open(storage, options, position, &mut |entry| {
+        pushes.note(entry.sequence, &Spooled::decode(entry.payload)?);
+        Ok(())
+    })?;
+    let ring = Arc::clone(bell);
+    spool.on_progress(Box::new(move || ring.ring()));
+    Ok(Waiting::Disk(Box::new(spool), files))
+}

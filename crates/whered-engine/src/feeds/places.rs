@@ -1,0 +1,515 @@
+//! Where a feed's members are: merged positions, or the latest place of each.
+//!
+//! ```text
+//! members  index ─> number ─> name, how many positions
+//! rows     member | ordinal | count | x | y | time | batch        in chunks, never moved
+//!          merged: x, y sums of degrees, count sightings          latest: x the cell, time of it
+//! grid     member and place ─> rows near it                       merged only, made of the rows
+//! ```
+//! For: the rule that the sightings of a member within r metres of a position (of its mean) are that
+//! position; the nearest one, of equally near ones the oldest. And without such a rule, for the
+//! latest place by time. Not for: the collection, which gets the points (`step.rs`).
+//!
+//! Invariants: rows and members are never removed; ordinals of a member go from 1 without a gap.
+//! A batch changes rows in place and remembers what they were: what is not kept in the journal is
+//! undone. So nobody else may look between the two: the owner's lock is held.
+//! Cost: a hash probe for the member, one or two for the grid, a distance for each position near.
+
+use whered_geo::{Cell, Place};
+
+use super::grid::Grid;
+use crate::tables::cell::{push_varint, take_bytes, take_varint, unzigzag, zigzag};
+use crate::tables::index::{Index, hash_of};
+use crate::tables::texts::{Arena, ArenaMark, KEY_BYTES_MAX};
+
+const CHUNK_ROWS: usize = 4096;
+
+/// What a feed remembers of places.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum PlaceRule {
+    /// Nothing.
+    None,
+    /// The latest place of each member.
+    Latest,
+    /// Positions, merged within so many metres.
+    Merged(f64),
+}
+
+impl PlaceRule {
+    /// Numbers are for ever: the journal has them.
+    pub(crate) fn number(self) -> u8 {
+        match self {
+            PlaceRule::None => 0,
+            PlaceRule::Latest => 1,
+            PlaceRule::Merged(_) => 2,
+        }
+    }
+
+    fn is_merged(self) -> bool {
+        matches!(self, PlaceRule::Merged(_))
+    }
+}
+
+/// One position, or the latest place.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct PlaceRow {
+    member: u32,
+    ordinal: u32,
+    count: u64,
+    x: u64,
+    y: u64,
+    time: i64,
+    batch: u64,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Member {
+    name: u64,
+    positions: u32,
+}
+
+/// See the file's header.
+#[derive(Debug)]
+pub(crate) struct Places {
+    rule: PlaceRule,
+    names: Arena,
+    index: Index,
+    members: Vec<Member>,
+    rows: Vec<Box<[PlaceRow]>>,
+    len: u32,
+    grid: Grid,
+    /// What the batch that is made has changed, as it was.
+    changed: Vec<(u32, PlaceRow)>,
+    begun: Begun,
+}
+
+/// What there was when a batch began.
+#[derive(Clone, Copy, Debug, Default)]
+struct Begun {
+    batch: u64,
+    len: u32,
+    members: usize,
+    names: ArenaMark,
+}
+
+/// Where a sighting was put.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Sighted {
+    pub(crate) row: u32,
+    pub(crate) ordinal: u32,
+}
+
+impl Places {
+    pub(crate) fn new(rule: PlaceRule) -> Places {
+        let radius = if let PlaceRule::Merged(meters) = rule { meters } else { 1.0 };
+        Places {
+            rule,
+            names: Arena::default(),
+            index: Index::default(),
+            members: Vec::new(),
+            rows: Vec::new(),
+            len: 0,
+            grid: Grid::new(radius),
+            changed: Vec::new(),
+            begun: Begun::default(),
+        }
+    }
+
+    pub(crate) fn rule(&self) -> PlaceRule {
+        self.rule
+    }
+
+    pub(crate) fn len(&self) -> u32 {
+        self.len
+    }
+
+    /// Takes another radius.
+    pub(crate) fn set_rule(&mut self, rule: PlaceRule) {
+        self.rule = rule;
+        self.make_grid();
+    }
+
+    /// Makes the grid of the rows.
+    pub(crate) fn make_grid(&mut self) {
+        let PlaceRule::Merged(meters) = self.rule else { return };
+        self.grid = Grid::new(meters);
+        for row in 0..self.len {
+            let PlaceRow { member, .. } = *self.row(row);
+            self.grid.insert(row, member, mean(self.row(row)));
+        }
+    }
+
+    /// From now on changes are those of this batch, until it is kept or undone.
+    pub(crate) fn begin(&mut self, batch: u64) {
+        self.changed.clear();
+        let (len, members) = (self.len, self.members.len());
+        self.begun = Begun { batch, len, members, names: self.names.mark() };
+    }
+
+    /// Takes note of a sighting.
+    #[inline]
+    pub(crate) fn sight(&mut self, name: &[u8], place: Place, time: i64) -> Sighted {
+        let hash = hash_of(name);
+        let found = self
+            .index
+            .find(hash, |member| self.names.get(self.members[member as usize].name) == name);
+        let member = found.unwrap_or_else(|| self.add_member(hash, name));
+        if !self.rule.is_merged() {
+            return self.sight_latest(member, place, time);
+        }
+        let nearest = if found.is_some() { self.nearest(member, place) } else { None };
+        let Some(row) = nearest else {
+            let (x, y) = (place.longitude_degrees.to_bits(), place.latitude_degrees.to_bits());
+            let sighted = self.add_row(member, PlaceRow { x, y, count: 1, ..PlaceRow::default() });
+            self.grid.insert(sighted.row, member, place);
+            return sighted;
+        };
+        self.remember(row);
+        let changed = self.row_mut(row);
+        let (before, ordinal) = (mean(changed), changed.ordinal);
+        // Near the date line the sighting is taken where it is next to the position.
+        let longitude = f64::from_bits(changed.x) / changed.count as f64;
+        let across = ((longitude - place.longitude_degrees) / 360.0).round() * 360.0;
+        let longitude = place.longitude_degrees + across;
+        changed.x = (f64::from_bits(changed.x) + longitude).to_bits();
+        changed.y = (f64::from_bits(changed.y) + place.latitude_degrees).to_bits();
+        changed.count += 1;
+        let after = mean(changed);
+        self.grid.move_row(row, member, before, after);
+        Sighted { row, ordinal }
+    }
+
+    fn sight_latest(&mut self, member: u32, place: Place, time: i64) -> Sighted {
+        let cell = Cell::from_place(place).bits();
+        // There is one row for each member, made with it.
+        if member == self.len {
+            return self.add_row(member, PlaceRow { x: cell, time, ..PlaceRow::default() });
+        }
+        if time >= self.row(member).time {
+            self.remember(member);
+            let changed = self.row_mut(member);
+            (changed.x, changed.time) = (cell, time);
+        }
+        Sighted { row: member, ordinal: 1 }
+    }
+
+    /// The nearest position within the radius; of equally near ones the oldest.
+    #[inline]
+    fn nearest(&self, member: u32, place: Place) -> Option<u32> {
+        let PlaceRule::Merged(radius_meters) = self.rule else { return None };
+        let mut best: Option<(f64, u32)> = None;
+        self.grid.near(member, place, |row| {
+            let known = self.row(row);
+            if known.member != member {
+                return;
+            }
+            let meters = mean(known).distance_meters(place);
+            let is_better =
+                |(least, oldest): (f64, u32)| meters < least || meters == least && row < oldest;
+            if meters <= radius_meters && best.is_none_or(is_better) {
+                best = Some((meters, row));
+            }
+        });
+        best.map(|(_, row)| row)
+    }
+
+    fn add_member(&mut self, hash: u32, name: &[u8]) -> u32 {
+        let member = self.members.len() as u32;
+        let name = self.names.push(name);
+        self.members.push(Member { name, positions: 0 });
+        self.index.insert(hash, member);
+        member
+    }
+
+    /// Adds a row of the member's next ordinal.
+    fn add_row(&mut self, member: u32, row: PlaceRow) -> Sighted {
+        let ordinal = self.members[member as usize].positions + 1;
+        self.members[member as usize].positions = ordinal;
+        let number = self.len;
+        if (number as usize).is_multiple_of(CHUNK_ROWS) {
+            self.rows.push(vec![PlaceRow::default(); CHUNK_ROWS].into_boxed_slice());
+        }
+        self.len += 1;
+        let batch = self.begun.batch;
+        *self.row_mut(number) = PlaceRow { member, ordinal, batch, ..row };
+        Sighted { row: number, ordinal }
+    }
+
+    /// Remembers a row before this batch changes it for the first time.
+    #[inline]
+    fn remember(&mut self, row: u32) {
+        let batch = self.begun.batch;
+        let old = *self.row(row);
+        if old.batch != batch {
+            self.changed.push((row, old));
+            self.row_mut(row).batch = batch;
+        }
+    }
+
+    #[inline]
+    fn row(&self, row: u32) -> &PlaceRow {
+        &self.rows[row as usize / CHUNK_ROWS][row as usize % CHUNK_ROWS]
+    }
+
+    #[inline]
+    fn row_mut(&mut self, row: u32) -> &mut PlaceRow {
+        &mut self.rows[row as usize / CHUNK_ROWS][row as usize % CHUNK_ROWS]
+    }
+
+    /// Puts everything back as it was when the batch began.
+    pub(crate) fn undo(&mut self) {
+        for (row, old) in std::mem::take(&mut self.changed) {
+            *self.row_mut(row) = old;
+        }
+        let Begun { len, members, names, .. } = self.begun;
+        for row in len..self.len {
+            let member = self.row(row).member as usize;
+            self.members[member].positions -= 1;
+        }
+        self.len = len;
+        self.rows.truncate((len as usize).div_ceil(CHUNK_ROWS));
+        self.members.truncate(members);
+        self.names.reset(names);
+        self.index.clear();
+        for (member, Member { name, .. }) in self.members.iter().enumerate() {
+            self.index.insert(hash_of(self.names.get(*name)), member as u32);
+        }
+        self.make_grid();
+    }
+
+    /// Appends what the batch has changed.
+    pub(crate) fn push_changes(&mut self, out: &mut Vec<u8>) -> u64 {
+        self.changed.sort_unstable_by_key(|(row, _)| *row);
+        let Begun { len, members, .. } = self.begun;
+        push_varint(out, members as u64);
+        push_varint(out, (self.members.len() - members) as u64);
+        for Member { name, .. } in &self.members[members..] {
+            push_text(out, self.names.get(*name));
+        }
+        push_varint(out, self.changed.len() as u64);
+        let mut before = 0;
+        for (row, old) in &self.changed {
+            push_varint(out, u64::from(row - before));
+            before = *row;
+            push_values(out, self.rule, self.row(*row), old);
+        }
+        push_varint(out, u64::from(len));
+        push_varint(out, u64::from(self.len - len));
+        for row in len..self.len {
+            let new = self.row(row);
+            push_varint(out, u64::from(new.member));
+            push_values(out, self.rule, new, &PlaceRow::default());
+        }
+        self.changed.len() as u64 + u64::from(self.len - len)
+    }
+
+    /// Gives `each` the rows that the batch has changed or made.
+    pub(crate) fn each_changed(&self, mut each: impl FnMut(u32)) {
+        self.changed.iter().for_each(|(row, _)| each(*row));
+        (self.begun.len..self.len).for_each(each);
+    }
+
+    /// The member of a collection that a row is, in `name`, and its cell.
+    pub(crate) fn point(&self, row: u32, name: &mut Vec<u8>) -> Cell {
+        let PlaceRow { member, ordinal, x, .. } = *self.row(row);
+        name.clear();
+        name.extend_from_slice(self.names.get(self.members[member as usize].name));
+        if !self.rule.is_merged() {
+            return Cell::from_bits(x).unwrap_or(Cell::MIN);
+        }
+        name.push(b'#');
+        name.extend_from_slice(ordinal.to_string().as_bytes());
+        Cell::from_place(mean(self.row(row)))
+    }
+
+    /// Applies the changes of a batch to rows that are older than it, takes them off the input, and
+    /// gives `each` every row that is named.
+    ///
+    /// # Errors
+    /// They are not changes of these places.
+    pub(crate) fn apply_changes(
+        &mut self,
+        batch: u64,
+        input: &mut &[u8],
+        each: &mut dyn FnMut(&Places, u32),
+    ) -> Result<(), String> {
+        self.begin(batch);
+        self.apply(batch, input, each).map_err(|fault| format!("places of batch {batch}: {fault}"))
+    }
+
+    fn apply(
+        &mut self,
+        batch: u64,
+        input: &mut &[u8],
+        each: &mut dyn FnMut(&Places, u32),
+    ) -> Result<(), &'static str> {
+        let before = take_varint(input).ok_or("no number of members")?;
+        let new = take_varint(input).ok_or("no number of new members")?;
+        for number in before..before.saturating_add(new) {
+            let name = take_text(input).ok_or("a name cannot be read")?;
+            self.take_member(number, name)?;
+        }
+        let changed = take_varint(input).ok_or("no number of changed rows")?;
+        let mut row = 0_u64;
+        for _ in 0..changed {
+            row = take_varint(input).and_then(|more| row.checked_add(more)).ok_or("no row")?;
+            let number = u32::try_from(row).ok().filter(|number| *number < self.len);
+            let number = number.ok_or("it changes a row that is not there")?;
+            let old = *self.row(number);
+            let new = take_values(input, self.rule, &old).ok_or("a row cannot be read")?;
+            if old.batch < batch {
+                *self.row_mut(number) = PlaceRow { batch, ..new };
+            }
+            each(self, number);
+        }
+        let before = take_varint(input).ok_or("no number of rows")?;
+        let new = take_varint(input).ok_or("no number of new rows")?;
+        for number in before..before.saturating_add(new) {
+            let member = take_varint(input).filter(|member| *member < self.members.len() as u64);
+            let member = member.ok_or("a row is of a member that is not there")? as u32;
+            let none = PlaceRow::default();
+            let new = take_values(input, self.rule, &none).ok_or("a new row cannot be read")?;
+            if number == u64::from(self.len) {
+                self.add_row(member, new);
+            } else if number > u64::from(self.len) || self.row(number as u32).member != member {
+                return Err("a new row is not the next one");
+            }
+            each(self, number as u32);
+        }
+        Ok(())
+    }
+
+    fn take_member(&mut self, number: u64, name: &[u8]) -> Result<(), &'static str> {
+        if number == self.members.len() as u64 && number < u64::from(u32::MAX) {
+            self.add_member(hash_of(name), name);
+            return Ok(());
+        }
+        let known = self.members.get(usize::try_from(number).unwrap_or(usize::MAX));
+        match known {
+            Some(known) if self.names.get(known.name) == name => Ok(()),
+            _ => Err("a new member is not the next one"),
+        }
+    }
+
+    /// Appends whole members from `first` on until the bytes are enough; gives where to go on.
+    pub(crate) fn push_members(&self, out: &mut Vec<u8>, first: u32, enough_bytes: usize) -> u32 {
+        let mut member = first as usize;
+        while member < self.members.len() && out.len() < enough_bytes {
+            push_text(out, self.names.get(self.members[member].name));
+            member += 1;
+        }
+        member as u32
+    }
+
+    /// Adds members, to the end of the input.
+    pub(crate) fn add_members(&mut self, mut input: &[u8]) -> Result<(), String> {
+        while !input.is_empty() {
+            let name = take_text(&mut input);
+            let name =
+                name.ok_or_else(|| format!("member {} cannot be read", self.members.len()))?;
+            self.add_member(hash_of(name), name);
+        }
+        Ok(())
+    }
+
+    /// Appends whole rows from `first` on, up to `end` or until the bytes are enough; gives where to
+    /// go on.
+    pub(crate) fn push_rows(
+        &self,
+        out: &mut Vec<u8>,
+        first: u32,
+        end: u32,
+        enough_bytes: usize,
+    ) -> u32 {
+        let mut row = first;
+        while row < self.len.min(end) && out.len() < enough_bytes {
+            let whole = self.row(row);
+            push_varint(out, u64::from(whole.member));
+            push_varint(out, whole.batch);
+            push_values(out, self.rule, whole, &PlaceRow::default());
+            row += 1;
+        }
+        row
+    }
+
+    /// Adds rows, to the end of the input.
+    pub(crate) fn add_rows(&mut self, mut input: &[u8]) -> Result<(), String> {
+        while !input.is_empty() {
+            let wrong = || format!("position {} cannot be read", self.len);
+            let member = take_varint(&mut input).filter(|m| *m < self.members.len() as u64);
+            let batch = take_varint(&mut input);
+            let row = take_values(&mut input, self.rule, &PlaceRow::default());
+            let (Some(member), Some(batch), Some(row)) = (member, batch, row) else {
+                return Err(wrong());
+            };
+            if self.len == u32::MAX {
+                return Err(wrong());
+            }
+            self.begun.batch = batch;
+            self.add_row(member as u32, row);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.rows.len() * CHUNK_ROWS * size_of::<PlaceRow>()
+            + self.members.capacity() * size_of::<Member>()
+            + self.names.memory_bytes()
+            + self.index.memory_bytes()
+            + self.grid.memory_bytes()
+    }
+}
+
+/// The place that a merged row is at.
+#[inline]
+fn mean(row: &PlaceRow) -> Place {
+    let count = row.count.max(1) as f64;
+    let longitude = f64::from_bits(row.x) / count;
+    let latitude_degrees = f64::from_bits(row.y) / count;
+    let longitude_degrees = if longitude.abs() > 180.0 {
+        longitude - (longitude / 360.0).round() * 360.0
+    } else {
+        longitude
+    };
+    Place { longitude_degrees, latitude_degrees }
+}
+
+fn push_text(out: &mut Vec<u8>, text: &[u8]) {
+    push_varint(out, text.len() as u64);
+    out.extend_from_slice(text);
+}
+
+fn take_text<'a>(input: &mut &'a [u8]) -> Option<&'a [u8]> {
+    let length = take_varint(input)?;
+    take_bytes(input, length).filter(|text| text.len() <= KEY_BYTES_MAX)
+}
+
+fn push_values(out: &mut Vec<u8>, rule: PlaceRule, row: &PlaceRow, old: &PlaceRow) {
+    if rule.is_merged() {
+        push_varint(out, row.count.wrapping_sub(old.count));
+        out.extend_from_slice(&row.x.to_le_bytes());
+        out.extend_from_slice(&row.y.to_le_bytes());
+    } else {
+        // A cell has 52 bits.
+        out.extend_from_slice(&row.x.to_le_bytes()[..7]);
+        push_varint(out, zigzag(row.time.wrapping_sub(old.time)));
+    }
+}
+
+fn take_values(input: &mut &[u8], rule: PlaceRule, old: &PlaceRow) -> Option<PlaceRow> {
+    let mut row = *old;
+    if rule.is_merged() {
+        row.count = old.count.wrapping_add(take_varint(input)?);
+        row.x = u64::from_le_bytes(take_bytes(input, 8)?.try_into().ok()?);
+        row.y = u64::from_le_bytes(take_bytes(input, 8)?.try_into().ok()?);
+        let (x, y) = (f64::from_bits(row.x), f64::from_bits(row.y));
+        let count = row.count as f64;
+        let is_place = x.is_finite() && y.abs() <= 90.0 * count && count > 0.0;
+        return is_place.then_some(row);
+    }
+    let mut cell = [0; 8];
+    cell[..7].copy_from_slice(take_bytes(input, 7)?);
+    row.x = Cell::from_bits(u64::from_le_bytes(cell))?.bits();
+    row.time = old.time.wrapping_add(unzigzag(take_varint(input)?));
+    Some(row)
+}

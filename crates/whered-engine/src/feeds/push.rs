@@ -1,0 +1,257 @@
+//! Taking uploads in: checks, keys that make two uploads one, the spool.
+//!
+//! ```text
+//! push ─> right size, right kind of text ─> known key? its upload ─> spool ─> ticket
+//! ```
+//! For: the moment before the acknowledgement. Not for: what uploads say (`step.rs`).
+//!
+//! Invariants: a key is noted in the moment in which its upload gets its number, so that of two
+//! uploads with one key that come at the same time one is the repeated one; keys and positions of
+//! sources that wait are known again after a restart, because the spool has them.
+//! At the same time: any threads; they wait for each other while
+//! bytes are copied. Locks are taken in the order spool, what waits, header.
+//! Cost: one copy of the bytes more than the journal's own.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use whered_store::{SpoolRefusal, StoreError};
+
+use super::entry::Outcome;
+use super::source::FeedInput;
+use super::spooled::Spooled;
+use super::unpack::unpack_start;
+use super::{Feed, PushError, Pushed, SpoolTicket, Upload, UploadStatus, lock};
+use crate::clock;
+use crate::log::Durability;
+use crate::tables::index::folded;
+
+/// The longest idempotency key.
+const KEY_BYTES_MAX: usize = 255;
+/// The longest name of a source, and the longest position.
+const SOURCE_BYTES_MAX: usize = 1024;
+/// When it is worth trying again while something is full.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
+
+/// Number, when it was received, and its key.
+type WaitingUpload = (u64, u64, Option<Box<[u8]>>);
+
+/// What is known of uploads that wait.
+#[derive(Default)]
+pub(super) struct Pushes {
+    keys: HashMap<Box<[u8]>, u64>,
+    sources: BTreeMap<String, Vec<u8>>,
+    waiting: VecDeque<WaitingUpload>,
+    last: u64,
+}
+
+impl Pushes {
+    pub(super) fn new(position: u64) -> Pushes {
+        Pushes { last: position, ..Pushes::default() }
+    }
+
+    /// Notes an upload that waits.
+    pub(super) fn note(&mut self, id: u64, spooled: &Spooled<'_>) {
+        let key: Option<Box<[u8]>> = spooled.key.map(Into::into);
+        self.add(id, spooled.received_millis, key, spooled.source);
+    }
+
+    fn add(
+        &mut self,
+        id: u64,
+        received_millis: u64,
+        key: Option<Box<[u8]>>,
+        source: Option<(&str, &[u8])>,
+    ) {
+        if let Some(key) = &key {
+            self.keys.insert(key.clone(), id);
+        }
+        if let Some((source, position)) = source {
+            self.sources.insert(source.to_owned(), position.to_vec());
+        }
+        self.waiting.push_back((id, received_millis, key));
+        self.last = id;
+    }
+
+    /// Uploads up to this one wait no more.
+    pub(super) fn settle(&mut self, position: u64) {
+        while self.waiting.front().is_some_and(|(id, ..)| *id <= position) {
+            if let Some((id, _, Some(key))) = self.waiting.pop_front()
+                && self.keys.get(&key) == Some(&id)
+            {
+                self.keys.remove(&key);
+            }
+        }
+    }
+
+    /// When the oldest that waits was received.
+    pub(super) fn oldest_millis(&self) -> Option<u64> {
+        self.waiting.front().map(|(_, received, _)| *received)
+    }
+}
+
+impl Feed {
+    /// Checks an upload and appends it to the spool; it may be acknowledged when its ticket is
+    /// durable. Never waits for the disk's sync, perhaps for room in the group that is filled.
+    ///
+    /// # Errors
+    /// [`PushError`]; nothing of it is kept then.
+    pub fn push(&self, upload: Upload<'_>) -> Result<Pushed, PushError> {
+        self.check(&upload)?;
+        if self.memory.is_over() {
+            let reason = "the memory that the engine may take is used up".to_owned();
+            return Err(PushError::Full { retry_after: RETRY_AFTER, reason });
+        }
+        let key = self.key_of(&upload);
+        let received_millis = clock::now_millis();
+        let payload = Spooled::encode(&upload, key.as_deref(), received_millis);
+        let bytes = upload.bytes.len() as u64;
+        let known = || self.known_key(key.as_deref()?, received_millis);
+        let note = |id| {
+            lock(&self.pushes).add(id, received_millis, key.clone(), upload.source);
+        };
+        let id = match self.waiting.append(payload, known, note).map_err(refusal)? {
+            Ok(id) => id,
+            Err(id) => return Ok(Pushed { id, ticket: SpoolTicket(id), repeated: true }),
+        };
+        self.counters.uploads.fetch_add(1, Ordering::Relaxed);
+        self.counters.upload_bytes.fetch_add(bytes, Ordering::Relaxed);
+        if self.waiting.spool().is_none() {
+            self.bell.ring();
+        }
+        Ok(Pushed { id, ticket: SpoolTicket(id), repeated: false })
+    }
+
+    fn known_key(&self, key: &[u8], now: u64) -> Option<u64> {
+        let remembered = self.source.limits.remember_keys.as_millis() as u64;
+        // Batches note a key as applied before they forget that it waits: it is found in one of both.
+        let waiting = lock(&self.pushes).keys.get(key).copied();
+        waiting.or_else(|| self.state.header().upload_of(key, now.saturating_sub(remembered)))
+    }
+
+    fn check(&self, upload: &Upload<'_>) -> Result<(), PushError> {
+        let allowed_bytes = self.source.limits.upload_size_bytes_max;
+        if upload.bytes.len() as u64 > allowed_bytes {
+            return Err(PushError::TooLarge { allowed_bytes });
+        }
+        if upload.bytes.is_empty() {
+            return Err(PushError::Invalid("the upload is empty".to_owned()));
+        }
+        if let Some(key) = upload.idempotency_key
+            && (key.is_empty() || key.len() > KEY_BYTES_MAX)
+        {
+            let length = key.len();
+            return Err(PushError::Invalid(format!(
+                "the idempotency key has {length} bytes; allowed: 1 to {KEY_BYTES_MAX}"
+            )));
+        }
+        if let Some((source, position)) = upload.source
+            && source.len().max(position.len()) > SOURCE_BYTES_MAX
+        {
+            return Err(PushError::Invalid(format!(
+                "the source or its position has more than {SOURCE_BYTES_MAX} bytes"
+            )));
+        }
+        let mut memory = Vec::new();
+        let start = unpack_start(upload.bytes, upload.encoding, &mut memory);
+        let start = start.map_err(PushError::Invalid)?;
+        match &self.source.input {
+            FeedInput::Records(mapping) => {
+                mapping.check(start).map_err(|error| PushError::Invalid(error.to_string()))
+            }
+            FeedInput::Prefixes(_) => match std::str::from_utf8(&start[..start.len().min(1024)]) {
+                Err(error) if error.error_len().is_some() => {
+                    Err(PushError::Invalid("the upload is no text in UTF-8".to_owned()))
+                }
+                _ => Ok(()),
+            },
+        }
+    }
+
+    /// What makes uploads the same: the client's key, or the bytes if the configuration says so.
+    fn key_of(&self, upload: &Upload<'_>) -> Option<Box<[u8]>> {
+        if let Some(key) = upload.idempotency_key {
+            return Some(key.as_bytes().into());
+        }
+        if !self.source.limits.content_hash {
+            return None;
+        }
+        // A client's key has no zero byte in front; the two numbers are for ever: they are kept.
+        let mut key = vec![0];
+        for seed in [0x243f_6a88_85a3_08d3, 0x1319_8a2e_0370_7344] {
+            key.extend_from_slice(&folded(upload.bytes, seed).to_le_bytes());
+        }
+        key.extend_from_slice(&(upload.bytes.len() as u64).to_le_bytes());
+        Some(key.into())
+    }
+
+    /// Waits until an upload may be acknowledged.
+    ///
+    /// # Errors
+    /// The spool has failed before.
+    pub fn wait(&self, ticket: SpoolTicket) -> Result<(), PushError> {
+        let Some(spool) = self.waiting.spool() else { return Ok(()) };
+        spool.wait_durable(ticket.0).map_err(|error| PushError::Failed(error.to_string()))
+    }
+
+    /// Whether an upload may be acknowledged. One atomic load when it may.
+    pub fn durability(&self, ticket: SpoolTicket) -> Durability {
+        let Some(spool) = self.waiting.spool() else { return Durability::Durable };
+        let is_durable = || ticket.0 <= spool.durable_sequence();
+        if is_durable() {
+            return Durability::Durable;
+        }
+        match spool.poisoned() {
+            None => Durability::Pending,
+            // Its group may have become durable, and a later one failed, between the two looks.
+            Some(_) if is_durable() => Durability::Durable,
+            Some(_) => Durability::Lost,
+        }
+    }
+
+    /// How far an upload is.
+    pub fn status(&self, id: u64) -> UploadStatus {
+        let header = self.state.header();
+        if id == 0 {
+            return UploadStatus::Unknown;
+        }
+        if id > header.position {
+            drop(header);
+            let last = lock(&self.pushes).last;
+            return if id <= last { UploadStatus::Spooled } else { UploadStatus::Unknown };
+        }
+        match header.outcome(id) {
+            None => UploadStatus::Unknown,
+            Some(Outcome::Rejected(reason)) => UploadStatus::Rejected { reason: reason.clone() },
+            Some(Outcome::Applied { records, rejected }) => {
+                UploadStatus::Applied { records: *records, rejected_records: *rejected }
+            }
+        }
+    }
+
+    /// The position after the newest upload of a source, applied or spooled.
+    pub fn source_position(&self, source: &str) -> Option<Vec<u8>> {
+        // Positions of what waits stay when it is applied: they are the newest.
+        let waiting = lock(&self.pushes).sources.get(source).cloned();
+        waiting.or_else(|| self.state.header().sources.get(source).cloned())
+    }
+}
+
+fn refusal(refusal: SpoolRefusal) -> PushError {
+    match refusal {
+        SpoolRefusal::Store(error) => store_refusal(&error),
+        waiting @ SpoolRefusal::Waiting { .. } => {
+            PushError::Full { retry_after: RETRY_AFTER, reason: waiting.to_string() }
+        }
+    }
+}
+
+fn store_refusal(error: &StoreError) -> PushError {
+    let reason = error.to_string();
+    if error.is_full() {
+        PushError::Full { retry_after: RETRY_AFTER, reason }
+    } else {
+        PushError::Failed(reason)
+    }
+}

@@ -1,0 +1,187 @@
+//! What was refused of a feed's uploads, as lines in a file for people.
+//!
+//! ```text
+//! quarantine/FEED.ndjson      {"upload":12,"offset_bytes":340,"reason":"longitude is missing"}
+//! quarantine/FEED.old.ndjson  the lines before those
+//! ```
+//! For: reading why records do not count. Not for: the records themselves, which the client has.
+//!
+//! Invariants: lines are written before their batch is kept; those of uploads that a crash has left
+//! unapplied are cut off at the start, so that no line is there twice. Both files together have at
+//! most [`FILE_BYTES_MAX`] bytes twice, an upload at most [`LINES_MAX`] lines. A file that cannot be
+//! written holds nothing up: the error is told, and the batch counts.
+//! Cost: one write a batch that refuses something.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+/// A file of this size becomes the old one.
+const FILE_BYTES_MAX: u64 = 16 << 20;
+/// How many lines an upload gets.
+const LINES_MAX: u64 = 1000;
+/// The longest reason.
+const REASON_CHARS_MAX: usize = 300;
+
+/// See the file's header.
+#[derive(Debug)]
+pub(super) struct Quarantine {
+    path: Option<PathBuf>,
+    old: PathBuf,
+    /// The lines of the batch that is made.
+    lines: Vec<u8>,
+    upload: u64,
+    of_upload: u64,
+    /// Lines of a batch that is not kept yet are in the file.
+    is_written: bool,
+}
+
+impl Quarantine {
+    /// The file of a feed; without a directory there is none.
+    pub(super) fn new(directory: Option<&Path>, feed: &str) -> Quarantine {
+        let path = directory.map(|directory| directory.join(format!("{feed}.ndjson")));
+        let old = directory.map(|directory| directory.join(format!("{feed}.old.ndjson")));
+        let old = old.unwrap_or_default();
+        Quarantine { path, old, lines: Vec::new(), upload: 0, of_upload: 0, is_written: false }
+    }
+
+    /// Cuts off lines of uploads after this one.
+    ///
+    /// # Errors
+    /// Whatever the system reports.
+    pub(super) fn cut_after(&self, upload: u64) -> io::Result<()> {
+        let Some(path) = &self.path else { return Ok(()) };
+        for path in [path, &self.old] {
+            let mut bytes = Vec::new();
+            match File::open(path) {
+                Ok(file) => file.take(4 * FILE_BYTES_MAX).read_to_end(&mut bytes)?,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                Err(error) => return Err(error),
+            };
+            let mut end = 0;
+            for line in bytes.split_inclusive(|byte| *byte == b'\n') {
+                if !line.ends_with(b"\n") || upload_of(line).is_none_or(|of| of > upload) {
+                    break;
+                }
+                end += line.len();
+            }
+            if end < bytes.len() {
+                OpenOptions::new().write(true).open(path)?.set_len(end as u64)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What comes now is of this upload.
+    pub(super) fn begin(&mut self, upload: u64) {
+        (self.upload, self.of_upload) = (upload, 0);
+    }
+
+    /// Adds a line.
+    pub(super) fn add(&mut self, offset_bytes: u64, reason: &str) {
+        self.of_upload += 1;
+        if self.path.is_none() || self.of_upload > LINES_MAX {
+            return;
+        }
+        let last = self.of_upload == LINES_MAX;
+        let reason: String = reason.chars().take(REASON_CHARS_MAX).collect();
+        let reason = if last { format!("{reason}; more are not told") } else { reason };
+        let (upload, reason) = (self.upload, Value::String(reason));
+        let line = format!(
+            "{{\"upload\":{upload},\"offset_bytes\":{offset_bytes},\"reason\":{reason}}}\n"
+        );
+        self.lines.extend_from_slice(line.as_bytes());
+    }
+
+    /// Takes the lines of a batch back that was not kept; those up to this upload stay.
+    ///
+    /// # Errors
+    /// Whatever the system reports.
+    pub(super) fn take_back(&mut self, upload: u64) -> io::Result<()> {
+        self.lines.clear();
+        if std::mem::take(&mut self.is_written) { self.cut_after(upload) } else { Ok(()) }
+    }
+
+    /// The batch was kept.
+    pub(super) fn keep(&mut self) {
+        self.is_written = false;
+    }
+
+    /// Writes the lines.
+    ///
+    /// # Errors
+    /// Whatever the system reports; the lines are forgotten all the same.
+    pub(super) fn write(&mut self) -> io::Result<()> {
+        let Some(path) = &self.path else { return Ok(()) };
+        if self.lines.is_empty() {
+            return Ok(());
+        }
+        self.is_written = true;
+        let result = append(path, &self.old, &self.lines);
+        self.lines.clear();
+        result
+    }
+}
+
+fn append(path: &Path, old: &Path, lines: &[u8]) -> io::Result<()> {
+    let mut open = OpenOptions::new();
+    open.create(true).append(true);
+    let mut file = match open.open(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            path.parent().map_or(Ok(()), fs::create_dir_all)?;
+            open.open(path)?
+        }
+        other => other?,
+    };
+    if file.metadata()?.len() >= FILE_BYTES_MAX {
+        fs::rename(path, old)?;
+        file = open.open(path)?;
+    }
+    file.write_all(lines)
+}
+
+fn upload_of(line: &[u8]) -> Option<u64> {
+    serde_json::from_slice::<Value>(line).ok()?.get("upload")?.as_u64()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_unapplied_uploads_and_half_lines_are_cut_off() {
+        let directory =
+            std::env::temp_dir().join(format!("whered-quarantine-{}", std::process::id()));
+        let mut quarantine = Quarantine::new(Some(&directory), "feed");
+        for upload in 1..=3 {
+            quarantine.begin(upload);
+            quarantine.add(7, "a \"reason\"");
+            quarantine.write().unwrap();
+        }
+        let path = directory.join("feed.ndjson");
+        quarantine.cut_after(2).unwrap();
+        let kept = fs::read_to_string(&path).unwrap();
+        assert_eq!(kept.lines().count(), 2);
+        assert!(
+            kept.contains(r#"{"upload":2,"offset_bytes":7,"reason":"a \"reason\""}"#),
+            "{kept}"
+        );
+        let mut file = OpenOptions::new().append(true).open(&path).unwrap();
+        file.write_all(b"{\"upload\":1,\"off").unwrap();
+        quarantine.cut_after(2).unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), kept);
+        fs::remove_dir_all(&directory).unwrap();
+    }
+
+    #[test]
+    fn an_upload_has_no_more_lines_than_allowed() {
+        let mut quarantine = Quarantine::new(Some(Path::new("unused")), "feed");
+        quarantine.begin(1);
+        (0..3000).for_each(|offset| quarantine.add(offset, "wrong"));
+        let lines = quarantine.lines.iter().filter(|byte| **byte == b'\n').count();
+        assert_eq!(lines as u64, LINES_MAX);
+        assert!(quarantine.lines.ends_with(b"\n"));
+    }
+}

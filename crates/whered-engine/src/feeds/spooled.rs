@@ -1,0 +1,259 @@
+//! Uploads that wait: in a spool on the disk, or in memory where there is no data directory.
+//!
+//! ```text
+//! entry = version u8 (1) | encoding u8 | received | has u8 | [ key ] [ source | position ] | bytes to the end
+//!         has: 1 a key, 2 a source; numbers are varints, texts have a length in front
+//! ```
+//! For: what is appended and read again. Not for: groups and syncs (`whered-store`).
+//! Invariant: bytes are kept as they were received, packed ones packed.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use whered_store::{Spool, SpoolReader, SpoolRefusal, Storage, StoreError};
+
+use super::entry::{push_text, take_blob, take_number, take_text};
+use super::{Encoding, Upload};
+use crate::tables::cell::push_varint;
+
+/// The frame kind of an upload.
+pub(super) const UPLOAD_KIND: u16 = 1;
+
+const VERSION: u8 = 1;
+const HAS_KEY: u8 = 1;
+const HAS_SOURCE: u8 = 2;
+
+/// An upload as it is read again.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Spooled<'a> {
+    pub(super) encoding: Encoding,
+    pub(super) received_millis: u64,
+    pub(super) key: Option<&'a [u8]>,
+    pub(super) source: Option<(&'a str, &'a [u8])>,
+    pub(super) bytes: &'a [u8],
+}
+
+impl<'a> Spooled<'a> {
+    pub(super) fn encode(upload: &Upload<'_>, key: Option<&[u8]>, received_millis: u64) -> Vec<u8> {
+        let mut out = Vec::with_capacity(upload.bytes.len() + 64);
+        out.push(VERSION);
+        out.push(match upload.encoding {
+            Encoding::Identity => 0,
+            Encoding::Gzip => 1,
+            Encoding::Zstd => 2,
+        });
+        push_varint(&mut out, received_millis);
+        let has_source = if upload.source.is_some() { HAS_SOURCE } else { 0 };
+        out.push(if key.is_some() { HAS_KEY } else { 0 } | has_source);
+        if let Some(key) = key {
+            push_text(&mut out, key);
+        }
+        if let Some((source, position)) = upload.source {
+            push_text(&mut out, source.as_bytes());
+            push_text(&mut out, position);
+        }
+        out.extend_from_slice(upload.bytes);
+        out
+    }
+
+    pub(super) fn decode(mut input: &'a [u8]) -> Result<Spooled<'a>, String> {
+        let Some((&[version, encoding], rest)) = input.split_first_chunk() else {
+            return Err("a spooled upload ends too early".to_owned());
+        };
+        input = rest;
+        if version != VERSION {
+            return Err(format!(
+                "spooled upload of version {version}; this program reads {VERSION}"
+            ));
+        }
+        let encoding = match encoding {
+            0 => Encoding::Identity,
+            1 => Encoding::Gzip,
+            2 => Encoding::Zstd,
+            other => return Err(format!("spooled upload of encoding {other}; allowed: 0 to 2")),
+        };
+        let received_millis = take_number(&mut input)?;
+        let (&has, rest) = input.split_first().ok_or("a spooled upload ends too early")?;
+        input = rest;
+        let key = if has & HAS_KEY != 0 { Some(take_blob(&mut input)?) } else { None };
+        let source = if has & HAS_SOURCE != 0 {
+            let source = take_text(&mut input)?;
+            Some((source, take_blob(&mut input)?))
+        } else {
+            None
+        };
+        Ok(Spooled { encoding, received_millis, key, source, bytes: input })
+    }
+}
+
+/// Where uploads wait.
+pub(super) enum Waiting {
+    /// And its files.
+    Disk(Box<Spool>, Arc<dyn Storage>),
+    Memory(Mutex<InMemory>),
+}
+
+/// Uploads without a disk.
+pub(super) struct InMemory {
+    /// The sequence of the first one.
+    first: u64,
+    entries: VecDeque<Vec<u8>>,
+    bytes: u64,
+    size_bytes_max: u64,
+}
+
+/// Reads what waits, in order.
+pub(super) enum Reader {
+    Disk(SpoolReader),
+    Memory { next: u64, entry: Vec<u8> },
+}
+
+impl Waiting {
+    /// Nothing, in memory, after this position.
+    pub(super) fn in_memory(position: u64, size_bytes_max: u64) -> Waiting {
+        let (first, entries) = (position + 1, VecDeque::new());
+        Waiting::Memory(Mutex::new(InMemory { first, entries, bytes: 0, size_bytes_max }))
+    }
+
+    /// Appends an upload, unless `known` gives another one's number; `note` sees its number before
+    /// any later one has one. Neither may ask for anything here.
+    pub(super) fn append(
+        &self,
+        payload: Vec<u8>,
+        known: impl FnOnce() -> Option<u64>,
+        note: impl FnOnce(u64),
+    ) -> Result<Result<u64, u64>, SpoolRefusal> {
+        match self {
+            Waiting::Disk(spool, _) => spool.append_unless(UPLOAD_KIND, &payload, known, note),
+            Waiting::Memory(memory) => {
+                let mut memory = memory.lock().unwrap_or_else(PoisonError::into_inner);
+                if let Some(known) = known() {
+                    return Ok(Err(known));
+                }
+                let (waiting_bytes, allowed_bytes) = (memory.bytes, memory.size_bytes_max);
+                if waiting_bytes > 0 && waiting_bytes + payload.len() as u64 > allowed_bytes {
+                    return Err(SpoolRefusal::Waiting { waiting_bytes, allowed_bytes });
+                }
+                let sequence = memory.first + memory.entries.len() as u64;
+                memory.bytes += payload.len() as u64;
+                memory.entries.push_back(payload);
+                note(sequence);
+                Ok(Ok(sequence))
+            }
+        }
+    }
+
+    /// Up to which upload all may be acknowledged.
+    pub(super) fn durable(&self) -> u64 {
+        match self {
+            Waiting::Disk(spool, _) => spool.durable_sequence(),
+            Waiting::Memory(memory) => {
+                let memory = memory.lock().unwrap_or_else(PoisonError::into_inner);
+                memory.first + memory.entries.len() as u64 - 1
+            }
+        }
+    }
+
+    /// How many wait, and their bytes.
+    pub(super) fn waiting(&self) -> (u64, u64) {
+        match self {
+            Waiting::Disk(spool, _) => spool.waiting(),
+            Waiting::Memory(memory) => {
+                let memory = memory.lock().unwrap_or_else(PoisonError::into_inner);
+                (memory.entries.len() as u64, memory.bytes)
+            }
+        }
+    }
+
+    pub(super) fn spool(&self) -> Option<&Spool> {
+        match self {
+            Waiting::Disk(spool, _) => Some(spool),
+            Waiting::Memory(_) => None,
+        }
+    }
+
+    /// Copies the spool; nothing may be removed meanwhile.
+    pub(super) fn backup(&self, target: &Arc<dyn Storage>) -> Result<(), StoreError> {
+        if let Waiting::Disk(spool, files) = self {
+            spool.roll()?;
+            whered_store::backup_spool(&**files, target)?;
+        }
+        Ok(())
+    }
+
+    /// All up to this one wait no more.
+    pub(super) fn settle(&self, position: u64) {
+        match self {
+            Waiting::Disk(spool, _) => spool.settle(position),
+            Waiting::Memory(memory) => {
+                let mut memory = memory.lock().unwrap_or_else(PoisonError::into_inner);
+                while memory.first <= position {
+                    let Some(entry) = memory.entries.pop_front() else { return };
+                    memory.bytes -= entry.len() as u64;
+                    memory.first += 1;
+                }
+            }
+        }
+    }
+
+    /// A reader that begins after this position.
+    pub(super) fn reader(&self, position: u64) -> Reader {
+        match self {
+            Waiting::Disk(..) => Reader::Disk(SpoolReader::new(position + 1)),
+            Waiting::Memory(_) => Reader::Memory { next: position + 1, entry: Vec::new() },
+        }
+    }
+}
+
+impl Reader {
+    /// The next upload and its number, unless there is none that may be acknowledged.
+    pub(super) fn next<'a>(
+        &'a mut self,
+        waiting: &Waiting,
+    ) -> Result<Option<(u64, &'a [u8])>, StoreError> {
+        match (self, waiting) {
+            (Reader::Disk(reader), Waiting::Disk(spool, _)) => {
+                let entry = reader.next(spool)?;
+                Ok(entry.map(|entry| (entry.sequence, entry.payload)))
+            }
+            (Reader::Memory { next, entry }, Waiting::Memory(memory)) => {
+                let memory = memory.lock().unwrap_or_else(PoisonError::into_inner);
+                let place = next.checked_sub(memory.first).map(|place| place as usize);
+                let Some(found) = place.and_then(|place| memory.entries.get(place)) else {
+                    return Ok(None);
+                };
+                entry.clone_from(found);
+                *next += 1;
+                Ok(Some((*next - 1, entry)))
+            }
+            // A reader is made by what it reads.
+            _ => Ok(None),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn uploads_come_back_and_no_cut_is_a_panic() {
+        let upload = Upload {
+            bytes: b"bytes",
+            encoding: Encoding::Zstd,
+            idempotency_key: None,
+            source: Some(("stream", b"1-0")),
+        };
+        let bytes = Spooled::encode(&upload, Some(b"key"), 1_700_000_000_000);
+        let read = Spooled::decode(&bytes).expect("it is one");
+        assert_eq!(read.key, Some(&b"key"[..]));
+        assert_eq!((read.source, read.bytes), (upload.source, upload.bytes));
+        assert_eq!((read.encoding, read.received_millis), (Encoding::Zstd, 1_700_000_000_000));
+        for end in 0..bytes.len() {
+            let _ = Spooled::decode(&bytes[..end]);
+            let mut changed = bytes.clone();
+            changed[end] ^= 0xff;
+            let _ = Spooled::decode(&changed);
+        }
+    }
+}

@@ -1,0 +1,318 @@
+//! What is kept of a feed: its position, what it remembers, its places and tables.
+//!
+//! ```text
+//! header   batch | position in the spool | keys remembered | positions of sources | outcomes, the last 10,000
+//! places   places.rs                       tables   all that the feed ever had, by number
+//! ```
+//! For: what the journal and snapshots tell, whether the configuration names the feed or not: a feed
+//! or table that it does not name any more stays as it is, and goes on when it is named again.
+//! Not for: the spool, batches that are made (`step.rs`).
+//!
+//! Invariants: an entry of the journal counts for the header when it is the next batch, for a row when
+//! the row is older; so a snapshot may hold each of them at a moment of its own.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+
+use super::entry::{Definition, Effects, Head, KeyOf, Outcome, take_effects, take_number};
+use super::places::{PlaceRule, Places};
+use crate::tables::Table;
+use crate::tables::rows::Store;
+use crate::tables::schema::Shape;
+use crate::tables::wire;
+
+/// How many outcomes of uploads are remembered.
+const OUTCOMES_MAX: usize = 10_000;
+/// How many idempotency keys.
+const KEYS_MAX: usize = 1 << 20;
+
+/// See the file's header.
+#[derive(Debug, Default)]
+pub(crate) struct Header {
+    pub(crate) batch: u64,
+    pub(crate) position: u64,
+    /// Outcomes of the uploads up to the position.
+    outcomes: VecDeque<Outcome>,
+    keys: HashMap<Box<[u8]>, (u64, u64)>,
+    /// The same keys in the order in which they came.
+    keys_in_order: VecDeque<(u64, Box<[u8]>)>,
+    pub(crate) sources: BTreeMap<String, Vec<u8>>,
+}
+
+impl Header {
+    /// Takes what a batch says; one that is not the next one was taken already.
+    pub(crate) fn take(&mut self, head: Head) -> Result<(), String> {
+        if head.batch <= self.batch {
+            return Ok(());
+        }
+        if head.batch != self.batch + 1 {
+            return Err(format!("batch {} comes after batch {}", head.batch, self.batch));
+        }
+        if head.position != self.position + head.uploads.len() as u64 {
+            return Err(format!(
+                "batch {} goes from upload {} to {} with {}",
+                head.batch,
+                self.position,
+                head.position,
+                head.uploads.len()
+            ));
+        }
+        self.batch = head.batch;
+        self.set(head);
+        Ok(())
+    }
+
+    fn set(&mut self, head: Head) {
+        self.position = head.position;
+        self.outcomes.extend(head.uploads);
+        let too_many = self.outcomes.len().saturating_sub(OUTCOMES_MAX);
+        self.outcomes.drain(..too_many);
+        for (key, upload, received) in head.keys {
+            self.keys_in_order.push_back((received, key.clone()));
+            self.keys.insert(key, (upload, received));
+        }
+        self.sources.extend(head.sources);
+    }
+
+    /// The upload with this key, received after a moment.
+    pub(crate) fn upload_of(&self, key: &[u8], after_millis: u64) -> Option<u64> {
+        self.keys.get(key).filter(|(_, received)| *received >= after_millis).map(|(id, _)| *id)
+    }
+
+    /// Forgets keys from before a moment, and those that are too many.
+    pub(crate) fn forget_keys(&mut self, before_millis: u64) {
+        let is_over = |count: usize, (received, _): &(u64, Box<[u8]>)| {
+            *received < before_millis || count > KEYS_MAX
+        };
+        while let Some(first) = self.keys_in_order.front() {
+            if !is_over(self.keys_in_order.len(), first) {
+                return;
+            }
+            if let Some((received, key)) = self.keys_in_order.pop_front()
+                && self.keys.get(&key).is_some_and(|(_, latest)| *latest == received)
+            {
+                self.keys.remove(&key);
+            }
+        }
+    }
+
+    /// The outcome of an upload up to the position.
+    pub(crate) fn outcome(&self, id: u64) -> Option<&Outcome> {
+        let back = usize::try_from(self.position.checked_sub(id)?).ok()?;
+        self.outcomes.get(self.outcomes.len().checked_sub(back + 1)?)
+    }
+
+    /// All of it, as if it were a batch's.
+    pub(crate) fn to_head(&self) -> Head {
+        let keys = self.keys_in_order.iter().filter_map(|(received, key)| {
+            let (upload, latest) = self.keys.get(key)?;
+            (latest == received).then(|| -> KeyOf { (key.clone(), *upload, *received) })
+        });
+        Head {
+            batch: self.batch,
+            position: self.position,
+            uploads: self.outcomes.iter().cloned().collect(),
+            keys: keys.collect(),
+            sources: self.sources.clone().into_iter().collect(),
+        }
+    }
+
+    /// The header that [`Header::to_head`] was made of.
+    pub(crate) fn of_head(head: Head) -> Header {
+        let mut header = Header { batch: head.batch, ..Header::default() };
+        header.set(head);
+        header
+    }
+
+    pub(crate) fn memory_bytes(&self) -> usize {
+        let keys: usize = self.keys.keys().map(|key| 2 * key.len() + 120).sum();
+        keys + self.outcomes.len() * size_of::<Outcome>()
+    }
+}
+
+/// See the file's header.
+pub(crate) struct FeedState {
+    pub(crate) name: String,
+    header: Mutex<Header>,
+    places: Mutex<Places>,
+    tables: RwLock<Vec<Arc<Table>>>,
+    /// What all of it took after the last batch: asking must not wait for one.
+    bytes: AtomicU64,
+}
+
+/// Feeds by name, named by the configuration or not.
+#[derive(Default)]
+pub(crate) struct States {
+    feeds: RwLock<BTreeMap<String, Arc<FeedState>>>,
+}
+
+/// Told of a point of a collection: its key, member, cell.
+pub(crate) type EachPoint<'a> = &'a mut dyn FnMut(&[u8], &[u8], whered_geo::Cell);
+
+impl States {
+    /// The feed with this name, which is made if there is none.
+    pub(crate) fn make(&self, name: &str) -> Arc<FeedState> {
+        let mut feeds = self.feeds.write().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(feeds.entry(name.to_owned()).or_insert_with(|| {
+            Arc::new(FeedState {
+                name: name.to_owned(),
+                header: Mutex::default(),
+                places: Mutex::new(Places::new(PlaceRule::None)),
+                tables: RwLock::default(),
+                bytes: AtomicU64::new(0),
+            })
+        }))
+    }
+
+    pub(crate) fn get(&self, name: &str) -> Option<Arc<FeedState>> {
+        self.feeds.read().unwrap_or_else(PoisonError::into_inner).get(name).map(Arc::clone)
+    }
+
+    /// All feeds.
+    pub(crate) fn all(&self) -> Vec<Arc<FeedState>> {
+        self.feeds.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
+    }
+
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        self.all().iter().map(|state| state.bytes.load(Ordering::Relaxed)).sum()
+    }
+
+    /// Replays a definition.
+    pub(crate) fn define(&self, payload: &[u8]) -> Result<(), String> {
+        let definition = Definition::decode(payload)?;
+        self.make(&definition.feed).define(&definition)
+    }
+
+    /// Replays a batch; points go to `each`, and what is left is an operation on a prefix set.
+    pub(crate) fn replay<'a>(
+        &self,
+        payload: &'a [u8],
+        each: EachPoint<'_>,
+    ) -> Result<&'a [u8], String> {
+        let mut input = payload;
+        let feed = super::entry::take_feed(&mut input)?;
+        let state = self.get(feed).ok_or_else(|| format!("feed '{feed}' was never defined"))?;
+        let wrong = |fault| format!("feed '{feed}': {fault}");
+        let head = take_number(&mut input).and_then(|batch| Head::take(batch, &mut input));
+        let head = head.map_err(wrong)?;
+        let batch = head.batch;
+        state.header().take(head).map_err(wrong)?;
+        let effects = take_effects(&mut input).map_err(wrong)?;
+        state.replay_effects(batch, &effects, &mut input, each).map_err(wrong)?;
+        match (effects.has_operation, input.len()) {
+            (false, 1..) => Err(wrong(format!("{} bytes too many", input.len()))),
+            _ => Ok(input),
+        }
+    }
+}
+
+impl FeedState {
+    pub(crate) fn header(&self) -> MutexGuard<'_, Header> {
+        self.header.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn places(&self) -> MutexGuard<'_, Places> {
+        self.places.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn tables(&self) -> Vec<Arc<Table>> {
+        self.tables.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Makes what the definition has and is not there yet.
+    pub(crate) fn define(&self, definition: &Definition) -> Result<(), String> {
+        let mut places = self.places();
+        if places.rule().number() != definition.places {
+            if places.len() > 0 {
+                return Err(format!("feed '{}' has places of another rule", self.name));
+            }
+            let rules = [PlaceRule::None, PlaceRule::Latest, PlaceRule::Merged(1.0)];
+            *places = Places::new(rules[usize::from(definition.places)]);
+        }
+        let mut tables = self.tables.write().unwrap_or_else(PoisonError::into_inner);
+        for shape in &definition.tables {
+            match tables.iter().find(|table| table.name() == shape.name) {
+                Some(known) => check_same(&self.name, known.shared().shape(), shape)?,
+                None => tables.push(Arc::new(Table::new(&self.name, Store::new(shape.clone())))),
+            }
+        }
+        Ok(())
+    }
+
+    /// All that is defined.
+    pub(crate) fn definition(&self) -> Definition {
+        let tables = self.tables();
+        Definition {
+            feed: self.name.clone(),
+            places: self.places().rule().number(),
+            tables: tables.iter().map(|table| table.shared().shape().clone()).collect(),
+        }
+    }
+
+    fn replay_effects(
+        &self,
+        batch: u64,
+        effects: &Effects<'_>,
+        input: &mut &[u8],
+        each: EachPoint<'_>,
+    ) -> Result<(), String> {
+        if effects.has_places {
+            let mut name = Vec::new();
+            self.places().apply_changes(batch, input, &mut |places, row| {
+                if let Some(collection) = effects.collection {
+                    let cell = places.point(row, &mut name);
+                    each(collection.as_bytes(), &name, cell);
+                }
+            })?;
+        }
+        self.apply_tables(&self.tables(), batch, input)
+    }
+
+    /// Applies the changes of a batch to tables, each in one moment, and takes them off the input.
+    pub(crate) fn apply_tables(
+        &self,
+        tables: &[Arc<Table>],
+        batch: u64,
+        input: &mut &[u8],
+    ) -> Result<(), String> {
+        for _ in 0..take_number(input)? {
+            let number = usize::try_from(take_number(input)?).unwrap_or(usize::MAX);
+            let table = tables.get(number);
+            let table = table.ok_or_else(|| format!("there is no table {number}"))?;
+            wire::apply_changes(&mut table.exclusive(), batch, input)?;
+        }
+        Ok(())
+    }
+
+    /// Looks what all of it takes.
+    pub(crate) fn note_memory(&self, places: &Places) {
+        let tables: usize = self.tables().iter().map(|table| table.memory_bytes()).sum();
+        let bytes = tables + places.memory_bytes() + self.header().memory_bytes();
+        self.bytes.store(bytes as u64, Ordering::Relaxed);
+    }
+}
+
+fn check_same(feed: &str, known: &Shape, wanted: &Shape) -> Result<(), String> {
+    if known == wanted {
+        return Ok(());
+    }
+    let columns = |shape: &Shape| {
+        let key: Vec<&str> = shape.key.iter().map(|column| column.name.as_str()).collect();
+        let columns: Vec<String> = shape
+            .columns
+            .iter()
+            .map(|column| {
+                format!("{} = {} ({})", column.name, column.rule_text, column.kind.name())
+            })
+            .collect();
+        format!("of {}, key {}; {}", shape.of.name(), key.join(", "), columns.join(", "))
+    };
+    Err(format!(
+        "table '{}' of feed '{feed}' has rows {}; the configuration says {}: a table with other \
+         columns needs another name",
+        known.name,
+        columns(known),
+        columns(wanted)
+    ))
+}

@@ -1,0 +1,459 @@
+//! Making one batch of what waits, and keeping it.
+//!
+//! ```text
+//! read, unpack, scan ─> places in place (undone if not kept), rows beside the tables     no lock that
+//!   ─> one journal entry's bytes, room for it ─> quarantine lines                        readers want
+//!   ─> gate, collection, tables: points, rows, header, append                            one moment
+//! later, when that entry is synced: the spool's segments that are done with go
+//! ```
+//! For: the order of the steps, on which exactly-once rests. Not for: rules (`consolidate.rs`).
+//!
+//! Invariants: what is applied to tables are the bytes that the journal gets; an upload that cannot be
+//! read is rejected in the same entry; nothing counts when the journal has no room, and the next step
+//! begins again at the same upload.
+//! At the same time: the worker's lock is held for the whole step, the places' too; readers of tables
+//! are kept waiting for the last part only.
+
+use std::borrow::Cow;
+use std::sync::atomic::Ordering;
+use std::sync::{MutexGuard, RwLockReadGuard};
+use std::time::{Duration, Instant};
+
+use whered_feeds::Mapping;
+use whered_ip::MemberList;
+
+use super::consolidate::{Consolidation, Day, Target};
+use super::entry::{BATCH_KIND, Effects, Head, Outcome, begin_batch, push_effects};
+use super::places::{PlaceRule, Places};
+use super::quarantine::Quarantine;
+use super::source::FeedInput;
+use super::spooled::{Reader, Spooled};
+use super::unpack::unpack;
+use super::{Feed, StepError, StepReport, lock};
+use crate::clock;
+use crate::engine::Engine;
+use crate::error::WriteError;
+use crate::log::{Room, Ticket};
+use crate::operation::Operation;
+use crate::prefix_sets::read_members;
+use crate::tables::cell::push_varint;
+use crate::tables::rows::Store;
+use crate::tables::schema::Field;
+use crate::tables::wire;
+
+/// The longest reason that is kept of a rejected upload.
+const REASON_CHARS_MAX: usize = 300;
+/// How much of uploads a batch reads at most, as they are spooled; at least one upload.
+const BATCH_BYTES_MAX: usize = 64 << 20;
+/// Memory for unpacked uploads of more than this is given back.
+const KEPT_BYTES_MAX: usize = 8 << 20;
+
+/// What makes batches.
+pub(super) struct Worker {
+    reader: Reader,
+    /// The reader stands behind this upload.
+    read: u64,
+    pub(super) desk: Desk,
+    /// Room for names of points.
+    name: Vec<u8>,
+}
+
+/// What uploads are read into, and memory that is used again.
+pub(super) struct Desk {
+    pub(super) targets: Vec<Target>,
+    needs_day: bool,
+    quarantine: Quarantine,
+    unpacked: Vec<u8>,
+    key: Vec<u8>,
+    day: Day,
+}
+
+/// A batch that is made.
+#[derive(Default)]
+struct Made {
+    head: Head,
+    records: u64,
+    rejected: u64,
+    rejected_uploads: u64,
+    /// Records and items.
+    events: usize,
+    /// Of a feed of prefixes.
+    members: Option<MemberList>,
+}
+
+impl Worker {
+    pub(super) fn new(
+        reader: Reader,
+        read: u64,
+        targets: Vec<Target>,
+        quarantine: Quarantine,
+    ) -> Worker {
+        let is_day = |field: &Field| *field == Field::Day;
+        let needs_day = targets.iter().any(|target| {
+            target.plan.key.iter().any(is_day) || target.plan.columns.iter().any(is_day)
+        });
+        let (unpacked, key, day) = (Vec::new(), Vec::new(), Day::default());
+        let desk = Desk { targets, needs_day, quarantine, unpacked, key, day };
+        Worker { reader, read, desk, name: Vec::new() }
+    }
+
+    pub(super) fn memory_bytes(&self) -> usize {
+        let targets: usize = self.desk.targets.iter().map(Target::memory_bytes).sum();
+        targets + self.desk.unpacked.capacity()
+    }
+}
+
+impl Feed {
+    /// Applies one batch of what is spooled, if there is anything. One thread calls this in a loop
+    /// with [`Feed::wait_for_work`].
+    ///
+    /// # Errors
+    /// The journal is full or has failed, or the collection's key holds another kind of value:
+    /// nothing of the batch counts, and the next step tries again.
+    pub fn step(&self, engine: &Engine) -> Result<StepReport, StepError> {
+        self.memory.look(|| engine.memory().total_bytes());
+        self.remove_done(engine);
+        if !self.has_work() {
+            return Ok(StepReport::default());
+        }
+        self.gather();
+        // What the batch says is done with must be on the disk before it, whatever the policy.
+        if let Some(spool) = self.waiting.spool()
+            && spool.synced_sequence() < spool.durable_sequence()
+        {
+            spool.sync().map_err(|error| StepError(error.to_string()))?;
+        }
+        let mut worker = lock(&self.worker);
+        // A hold may have come since.
+        if !self.has_work() {
+            return Ok(StepReport::default());
+        }
+        let result = self.make_and_keep(engine, &mut worker);
+        self.worker_bytes.store(worker.memory_bytes() as u64, Ordering::Relaxed);
+        *lock(&self.counters.last_error) = result.as_ref().err().map(ToString::to_string);
+        result
+    }
+
+    /// Lets a small batch grow for a moment.
+    fn gather(&self) {
+        let delay = self.source.limits.batch_delay;
+        let since = lock(&self.pushes).oldest_millis().unwrap_or(0);
+        let waited = Duration::from_millis(clock::now_millis().saturating_sub(since));
+        let end = Instant::now() + delay.saturating_sub(waited);
+        // About a hundred bytes are an event.
+        let enough_bytes = self.source.limits.batch_events_max as u64 * 100;
+        while self.waiting.waiting().1 < enough_bytes {
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() || self.holds.load(Ordering::Acquire) > 0 {
+                return;
+            }
+            if !self.bell.wait(left) {
+                return;
+            }
+        }
+    }
+
+    /// Tells the spool of batches that are synced, when that lets it remove a segment.
+    fn remove_done(&self, engine: &Engine) {
+        let Some(spool) = self.waiting.spool() else { return };
+        let position = self.state.header().position;
+        if !spool.is_removable(position) {
+            return;
+        }
+        let Some(journal) = engine.log.journal() else { return };
+        // A backup goes on: another step will do it.
+        let Ok(_removing) = self.removing.try_lock() else { return };
+        let removed = journal.sync().and_then(|_| spool.done(position));
+        if let Err(error) = removed {
+            *lock(&self.counters.last_error) = Some(error.to_string());
+        }
+    }
+
+    fn make_and_keep(&self, engine: &Engine, worker: &mut Worker) -> Result<StepReport, StepError> {
+        let (batch, position) = {
+            let header = self.state.header();
+            (header.batch + 1, header.position)
+        };
+        if worker.read != position {
+            worker.reader = self.waiting.reader(position);
+            worker.read = position;
+        }
+        let mut places = self.state.places();
+        places.begin(batch);
+        let made = self.make(worker, &mut places, batch, position);
+        let kept = made.and_then(|made| {
+            let ticket_and_rows = self.keep(engine, worker, &mut places, &made)?;
+            Ok((made, ticket_and_rows))
+        });
+        match kept {
+            Ok((made, (ticket, rows))) => {
+                self.state.note_memory(&places);
+                drop(places);
+                worker.desk.quarantine.keep();
+                Ok(self.settle(&made, ticket, rows))
+            }
+            Err(error) => {
+                places.undo();
+                worker.desk.targets.iter_mut().for_each(Target::forget);
+                if let Err(error) = worker.desk.quarantine.take_back(position) {
+                    *lock(&self.counters.last_error) =
+                        Some(format!("the quarantine file: {error}"));
+                }
+                // What was read is read again.
+                worker.read = u64::MAX;
+                Err(error)
+            }
+        }
+    }
+
+    /// Reads uploads and stages what they do.
+    fn make(
+        &self,
+        worker: &mut Worker,
+        places: &mut Places,
+        batch: u64,
+        position: u64,
+    ) -> Result<Made, StepError> {
+        let stores: Vec<RwLockReadGuard<'_, Store>> =
+            self.tables.iter().map(|table| table.shared()).collect();
+        let Worker { reader, read, desk, .. } = worker;
+        for (target, store) in desk.targets.iter_mut().zip(&stores) {
+            target.stage.begin(store);
+        }
+        let mut made = Made::default();
+        (made.head.batch, made.head.position) = (batch, position);
+        let mut bytes = 0;
+        loop {
+            let next = reader.next(&self.waiting);
+            let Some((id, payload)) = next.map_err(|error| StepError(error.to_string()))? else {
+                return Ok(made);
+            };
+            let upload = Spooled::decode(payload).map_err(StepError)?;
+            (made.head.position, *read) = (id, id);
+            if let Some(key) = upload.key {
+                made.head.keys.push((key.into(), id, upload.received_millis));
+            }
+            if let Some((source, position)) = upload.source {
+                made.head.sources.retain(|(known, _)| known != source);
+                made.head.sources.push((source.to_owned(), position.to_vec()));
+            }
+            bytes += payload.len();
+            desk.quarantine.begin(id);
+            let outcome = self.read_upload(desk, places, &stores, &upload, &mut made);
+            made.note(outcome);
+            if desk.unpacked.capacity() > KEPT_BYTES_MAX {
+                desk.unpacked = Vec::new();
+            }
+            let is_enough =
+                made.events >= self.source.limits.batch_events_max || bytes >= BATCH_BYTES_MAX;
+            // Each list of prefixes is a change of its own.
+            if is_enough || made.members.is_some() {
+                return Ok(made);
+            }
+        }
+    }
+
+    /// Stages one upload.
+    fn read_upload(
+        &self,
+        desk: &mut Desk,
+        places: &mut Places,
+        stores: &[RwLockReadGuard<'_, Store>],
+        upload: &Spooled<'_>,
+        made: &mut Made,
+    ) -> Outcome {
+        let limit = self.source.limits.upload_size_bytes_max;
+        let text = match unpack(upload.bytes, upload.encoding, limit, &mut desk.unpacked) {
+            Ok(text) => text,
+            Err(reason) => {
+                desk.quarantine.add(0, &reason);
+                return Outcome::Rejected(cut(&reason));
+            }
+        };
+        match &self.source.input {
+            FeedInput::Records(mapping) => {
+                let wants_places = places.rule() != PlaceRule::None;
+                let mut consolidation = Consolidation {
+                    places: wants_places.then_some(places),
+                    targets: &mut desk.targets,
+                    stores,
+                    quarantine: &mut desk.quarantine,
+                    day: &mut desk.day,
+                    key: &mut desk.key,
+                    needs_day: desk.needs_day,
+                    received_millis: upload.received_millis as i64,
+                    records: 0,
+                    rejected: 0,
+                    events: 0,
+                };
+                let outcome = scan(mapping, text, &mut consolidation);
+                made.events += consolidation.events;
+                outcome
+            }
+            FeedInput::Prefixes(format) => match read_members(text, *format) {
+                Ok(members) => {
+                    let records = members.len() as u64;
+                    made.members = Some(members);
+                    Outcome::Applied { records, rejected: 0 }
+                }
+                Err(reason) => {
+                    desk.quarantine.add(0, &reason);
+                    Outcome::Rejected(cut(&reason))
+                }
+            },
+        }
+    }
+
+    /// Makes the journal's entry, and applies it while that is appended.
+    fn keep(
+        &self,
+        engine: &Engine,
+        worker: &mut Worker,
+        places: &mut Places,
+        made: &Made,
+    ) -> Result<(Ticket, u64), StepError> {
+        let refused = |error: WriteError| StepError(error.to_string());
+        let (entry, tables_at, rows) = self.entry(worker, places, made);
+        if let Err(error) = worker.desk.quarantine.write() {
+            *lock(&self.counters.last_error) = Some(format!("the quarantine file: {error}"));
+        }
+        let apply = |room: Room<'_>| {
+            self.apply(made, &entry[tables_at..]);
+            room.append_encoded(BATCH_KIND, &entry)
+        };
+        let ticket = match (&self.source.collection, &made.members, &self.source.set) {
+            (_, Some(members), Some(target)) => {
+                let room = engine.log.reserve(entry.len()).map_err(refused)?;
+                engine.keyspace().passing(|| {
+                    engine
+                        .prefix_sets()
+                        .load_with(&target.name, members, target.replaces, || apply(room))
+                })
+            }
+            (Some(key), ..) if made.records > 0 => {
+                let key = key.as_bytes();
+                let mut points = engine.keyspace().change_batch(0, key);
+                let name = &mut worker.name;
+                places.each_changed(|row| {
+                    let cell = places.point(row, name);
+                    points.push(name, Some(cell));
+                });
+                let applied =
+                    engine.keyspace().apply_batch(0, key, &mut points, entry.len(), apply);
+                applied.map_err(refused)?
+            }
+            _ => {
+                let room = engine.log.reserve(entry.len()).map_err(refused)?;
+                engine.keyspace().passing(|| apply(room))
+            }
+        };
+        self.counters.journal_bytes.fetch_add(entry.len() as u64, Ordering::Relaxed);
+        Ok((ticket, rows))
+    }
+
+    /// The bytes of the journal's entry, where its tables begin, and how many rows it changes.
+    fn entry(&self, worker: &Worker, places: &mut Places, made: &Made) -> (Vec<u8>, usize, u64) {
+        let mut entry = begin_batch(self.name(), &made.head);
+        let has_places = places.rule() != PlaceRule::None && made.records > 0;
+        let collection = self.source.collection.as_deref().filter(|_| has_places);
+        let operation = made.members.as_ref().zip(self.source.set.as_ref());
+        let has_operation = operation.is_some();
+        push_effects(&mut entry, &Effects { collection, has_places, has_operation });
+        if has_places {
+            places.push_changes(&mut entry);
+        }
+        let tables_at = entry.len();
+        let changed = || {
+            let targets = worker.desk.targets.iter().zip(&self.tables);
+            targets.filter(|(target, _)| !target.stage.is_empty())
+        };
+        push_varint(&mut entry, changed().count() as u64);
+        let mut rows = 0;
+        for (target, table) in changed() {
+            push_varint(&mut entry, target.number as u64);
+            rows += wire::push_changes(&mut entry, &table.shared(), &target.stage);
+        }
+        if let Some((members, target)) = operation {
+            let members = Cow::Borrowed(members);
+            let load =
+                Operation::LoadMembers { set: &target.name, replaces: target.replaces, members };
+            entry.extend_from_slice(&load.kind().to_le_bytes());
+            entry.extend_from_slice(&load.encode());
+        }
+        (entry, tables_at, rows)
+    }
+
+    /// Applies the entry's changes of tables, and its head. The caller holds what keeps others out.
+    fn apply(&self, made: &Made, changes: &[u8]) {
+        let tables = self.state.tables();
+        self.state
+            .apply_tables(&tables, made.head.batch, &mut &*changes)
+            .expect("it was just made");
+        let mut header = self.state.header();
+        header.take(made.head.clone()).expect("its number is the next one");
+        let remembered = self.source.limits.remember_keys.as_millis() as u64;
+        header.forget_keys(clock::now_millis().saturating_sub(remembered));
+    }
+
+    /// Counts a batch that was kept.
+    fn settle(&self, made: &Made, ticket: Ticket, rows: u64) -> StepReport {
+        let Made { head, records, rejected, rejected_uploads, .. } = made;
+        let position = head.position;
+        lock(&self.pushes).settle(position);
+        self.waiting.settle(position);
+        self.note_batch(head.batch, ticket);
+        let add = |counter: &std::sync::atomic::AtomicU64, more: u64| {
+            counter.fetch_add(more, Ordering::Relaxed);
+        };
+        let counters = &self.counters;
+        add(&counters.records, *records);
+        add(&counters.rejected_records, *rejected);
+        add(&counters.rejected_uploads, *rejected_uploads);
+        add(&counters.batches, 1);
+        StepReport {
+            batch: head.batch,
+            uploads: head.uploads.len() as u64,
+            records: *records,
+            rejected_records: *rejected,
+            rows,
+        }
+    }
+
+    /// The worker's lock, for what is a batch without uploads.
+    pub(super) fn worker(&self) -> MutexGuard<'_, Worker> {
+        lock(&self.worker)
+    }
+}
+
+impl Made {
+    fn note(&mut self, outcome: Outcome) {
+        match &outcome {
+            Outcome::Applied { records, rejected } => {
+                self.records += records;
+                self.rejected += rejected;
+            }
+            Outcome::Rejected(_) => self.rejected_uploads += 1,
+        }
+        self.head.uploads.push(outcome);
+    }
+}
+
+/// Reads the records of an upload.
+fn scan(mapping: &Mapping, text: &[u8], consolidation: &mut Consolidation<'_>) -> Outcome {
+    use whered_feeds::Events;
+    let scanned = mapping.scan(text, consolidation);
+    if let Err(error) = scanned {
+        let reason = error.to_string();
+        if consolidation.records == 0 {
+            consolidation.quarantine.add(error.offset_bytes(), &reason);
+            return Outcome::Rejected(cut(&reason));
+        }
+        // The records before stay, and the rest counts as one.
+        consolidation.reject(error.offset_bytes(), &reason);
+    }
+    Outcome::Applied { records: consolidation.records, rejected: consolidation.rejected }
+}
+
+fn cut(reason: &str) -> String {
+    reason.chars().take(REASON_CHARS_MAX).collect()
+}

@@ -1,0 +1,319 @@
+//! Tables against their naive twin: a map from keys to lists of everything that was ever seen, of
+//! which each rule is asked anew.
+
+use std::collections::BTreeMap;
+
+use super::cell::{Cell, ColumnKind, Value, push_key_cell};
+use super::rows::Store;
+use super::schema::{Fields, Plan, Rule};
+use super::stage::Stage;
+use super::wire::{add_rows, apply_changes, push_changes, push_rows};
+use super::{ColumnSource, RowsOf, Table, TableSource};
+
+const RULES: [&str; 10] = [
+    "count",
+    "sum(level)",
+    "sum(weight)",
+    "min(level)",
+    "max(weight)",
+    "mean(weight)",
+    "first(name)",
+    "last(name)",
+    "last(level)",
+    "max(time)",
+];
+
+/// What is seen: a time, and the values of level, weight and name.
+type Seen = (i64, [Value; 3]);
+
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % bound
+    }
+
+    fn seen(&mut self) -> Seen {
+        let time = self.below(50) as i64;
+        let or_absent = |absent: bool, value| if absent { Value::Absent } else { value };
+        let level = or_absent(self.below(5) == 0, Value::Integer(self.below(100) as i64 - 50));
+        let weight =
+            or_absent(self.below(5) == 0, Value::Number(self.below(1000) as f64 / 8.0 - 9.0));
+        let name = format!("name {}", self.below(6)).into_bytes();
+        (time, [level, weight, or_absent(self.below(5) == 0, Value::Text(name))])
+    }
+}
+
+fn plan() -> Plan {
+    let own = vec![
+        ("level", ColumnKind::Integer),
+        ("weight", ColumnKind::Number),
+        ("name", ColumnKind::Text),
+    ];
+    let fields = Fields { own, has_place: false, has_items: false };
+    let column = |text: &&str| ColumnSource {
+        name: (*text).to_owned(),
+        rule: Rule::parse(text).expect("it is a rule"),
+    };
+    let table = TableSource {
+        name: "t".to_owned(),
+        of: RowsOf::Records,
+        key: vec!["member".to_owned(), "level".to_owned()],
+        columns: RULES.iter().map(column).collect(),
+    };
+    table.compile(&fields).expect("it is right")
+}
+
+fn field<'a>(seen: &'a Seen, rule: &Rule) -> Cell<'a> {
+    match rule.field() {
+        Some("level") => seen.1[0].as_cell(),
+        Some("weight") => seen.1[1].as_cell(),
+        Some("name") => seen.1[2].as_cell(),
+        Some("time") => Cell::Time(seen.0),
+        _ => Cell::Absent,
+    }
+}
+
+/// The twin's answer.
+fn naive(all: &[Seen], rule: &Rule) -> Value {
+    let values: Vec<(i64, Value)> = all
+        .iter()
+        .map(|seen| (seen.0, field(seen, rule).to_value()))
+        .filter(|(_, value)| *value != Value::Absent)
+        .collect();
+    let number = |value: &Value| match value {
+        Value::Integer(value) | Value::Time(value) => *value as f64,
+        Value::Number(value) => *value,
+        _ => panic!("it is no number"),
+    };
+    let sum = || values.iter().fold(0.0, |sum, (_, value)| sum + number(value));
+    if *rule == Rule::Count {
+        return Value::Integer(all.len() as i64);
+    }
+    if values.is_empty() {
+        return Value::Absent;
+    }
+    let by_number =
+        |(_, a): &&(i64, Value), (_, b): &&(i64, Value)| number(a).total_cmp(&number(b));
+    match rule {
+        Rule::Sum(field) if field == "level" => Value::Integer(sum() as i64),
+        Rule::Sum(_) => Value::Number(sum()),
+        Rule::Mean(_) => Value::Number(sum() / values.len() as f64),
+        Rule::Min(_) => values.iter().min_by(by_number).expect("there is one").1.clone(),
+        Rule::Max(_) => values.iter().max_by(by_number).expect("there is one").1.clone(),
+        Rule::First(_) => {
+            values.iter().min_by_key(|(time, _)| *time).expect("there is one").1.clone()
+        }
+        _ => values.iter().max_by_key(|(time, _)| *time).expect("there is one").1.clone(),
+    }
+}
+
+fn key(member: u64, part: i64) -> Vec<u8> {
+    let mut key = Vec::new();
+    push_key_cell(&mut key, Cell::Text(format!("member {member}").as_bytes()));
+    push_key_cell(&mut key, Cell::Integer(part));
+    key
+}
+
+fn check(store: Store, twin: &BTreeMap<(u64, i64), Vec<Seen>>) {
+    let table = Table::new("feed", store);
+    assert_eq!(table.len(), twin.len());
+    let rules: Vec<Rule> = RULES.iter().map(|text| Rule::parse(text).expect("a rule")).collect();
+    for ((member, part), seen) in twin {
+        let name = format!("member {member}");
+        let row = table.get(&[Cell::Text(name.as_bytes()), Cell::Integer(*part)]);
+        let row = row.expect("the twin has it");
+        assert_eq!(row.key, [Value::Text(name.into_bytes()), Value::Integer(*part)]);
+        let expected: Vec<Value> = rules.iter().map(|rule| naive(seen, rule)).collect();
+        assert_eq!(row.columns, expected, "member {member} {part}: {seen:?}");
+    }
+    assert_eq!(table.get(&[Cell::Text(b"nobody"), Cell::Integer(0)]), None);
+}
+
+/// A store that another one's whole rows make.
+fn copied(store: &Store, plan: &Plan, block_bytes: usize) -> Store {
+    let mut copy = Store::new(plan.shape.clone());
+    let mut next = 0;
+    while next < store.len() {
+        let mut block = Vec::new();
+        next = push_rows(&mut block, store, next, block_bytes);
+        add_rows(&mut copy, &block).expect("they are rows");
+    }
+    copy
+}
+
+#[test]
+fn tables_are_what_their_twin_says_live_and_replayed_and_from_any_mixture_of_moments() {
+    let plan = plan();
+    let mut random = Random(11);
+    for round in 0..8 {
+        let mut store = Store::new(plan.shape.clone());
+        let mut stage = Stage::default();
+        let mut twin: BTreeMap<(u64, i64), Vec<Seen>> = BTreeMap::new();
+        let mut entries: Vec<Vec<u8>> = Vec::new();
+        // A snapshot that is written while batches go on: rows of several moments.
+        let mut snapshot: Vec<Vec<u8>> = Vec::new();
+        let (mut snapshot_at, mut saved) = (0, 0);
+        for batch in 1..=30_u64 {
+            stage.begin(&store);
+            for _ in 0..random.below(60) {
+                let (member, part) = (random.below(12 << round), random.below(2) as i64);
+                let seen = random.seen();
+                let (staged, _) = stage.row_of(&store, &key(member, part)).expect("there is room");
+                for (index, column) in plan.shape.columns.iter().enumerate() {
+                    let rule = Rule::parse(&column.rule_text).expect("a rule");
+                    stage.note(staged, index, column, field(&seen, &rule), seen.0);
+                }
+                twin.entry((member, part)).or_default().push(seen);
+            }
+            let mut entry = Vec::new();
+            push_changes(&mut entry, &store, &stage);
+            apply_changes(&mut store, batch, &mut &entry[..]).expect("it was just made");
+            entries.push(entry);
+            if batch == 10 {
+                snapshot_at = batch;
+            }
+            if batch >= 10 && saved < store.len() {
+                let mut block = Vec::new();
+                saved = push_rows(&mut block, &store, saved, 400);
+                snapshot.push(block);
+            }
+        }
+        while saved < store.len() {
+            let mut block = Vec::new();
+            saved = push_rows(&mut block, &store, saved, 400);
+            snapshot.push(block);
+        }
+        let mut replayed = Store::new(plan.shape.clone());
+        let mut mixed = Store::new(plan.shape.clone());
+        snapshot.iter().for_each(|block| add_rows(&mut mixed, block).expect("they are rows"));
+        for (batch, entry) in (1..).zip(&entries) {
+            // Whatever was applied already does nothing.
+            for _ in 0..2 {
+                apply_changes(&mut replayed, batch, &mut &entry[..]).expect("it is read");
+            }
+            if batch > snapshot_at {
+                apply_changes(&mut mixed, batch, &mut &entry[..]).expect("it is read");
+            }
+        }
+        check(copied(&store, &plan, 1 << 20), &twin);
+        check(copied(&store, &plan, 100), &twin);
+        check(store, &twin);
+        check(replayed, &twin);
+        check(mixed, &twin);
+    }
+}
+
+#[test]
+fn what_is_no_change_is_refused_and_never_a_panic() {
+    let plan = plan();
+    let mut random = Random(3);
+    let mut store = Store::new(plan.shape.clone());
+    let mut stage = Stage::default();
+    let mut entries = Vec::new();
+    for batch in 1..=2 {
+        stage.begin(&store);
+        for member in 0..5 {
+            let seen = random.seen();
+            let (staged, _) = stage.row_of(&store, &key(member * batch, 0)).expect("there is room");
+            for (index, column) in plan.shape.columns.iter().enumerate() {
+                let rule = Rule::parse(&column.rule_text).expect("a rule");
+                stage.note(staged, index, column, field(&seen, &rule), seen.0);
+            }
+        }
+        let mut entry = Vec::new();
+        push_changes(&mut entry, &store, &stage);
+        apply_changes(&mut store, batch, &mut &entry[..]).expect("it was just made");
+        entries.push(entry);
+    }
+    let begun = || {
+        let mut store = Store::new(plan.shape.clone());
+        apply_changes(&mut store, 1, &mut &entries[0][..]).expect("it is read");
+        store
+    };
+    let entry = &entries[1];
+    for end in 0..entry.len() {
+        apply_changes(&mut begun(), 2, &mut &entry[..end]).expect_err("it is cut");
+        for value in [0, 1, 0x7f, 0x80, 0xff] {
+            let mut changed = entry.clone();
+            changed[end] = value;
+            let _ = apply_changes(&mut begun(), 2, &mut &changed[..]);
+        }
+    }
+    let mut rows = Vec::new();
+    push_rows(&mut rows, &store, 0, 1 << 20);
+    for end in 0..rows.len() {
+        let mut copy = Store::new(plan.shape.clone());
+        let _ = add_rows(&mut copy, &rows[..end]);
+        let mut changed = rows.clone();
+        changed[end] ^= 0xff;
+        let _ = add_rows(&mut Store::new(plan.shape.clone()), &changed);
+    }
+}
+
+#[test]
+fn scanning_changes_and_tops_agree_with_looking_at_every_row() {
+    let plan = plan();
+    let mut random = Random(5);
+    let mut store = Store::new(plan.shape.clone());
+    let mut stage = Stage::default();
+    for batch in 1..=20 {
+        stage.begin(&store);
+        for _ in 0..100 {
+            let seen = random.seen();
+            let key = key(random.below(3000), 0);
+            let (staged, _) = stage.row_of(&store, &key).expect("there is room");
+            for (index, column) in plan.shape.columns.iter().enumerate() {
+                let rule = Rule::parse(&column.rule_text).expect("a rule");
+                stage.note(staged, index, column, field(&seen, &rule), seen.0);
+            }
+        }
+        let mut entry = Vec::new();
+        push_changes(&mut entry, &store, &stage);
+        apply_changes(&mut store, batch, &mut &entry[..]).expect("it was just made");
+    }
+    let table = Table::new("feed", store);
+    let mut all = Vec::new();
+    let mut cursor = 0;
+    loop {
+        cursor = table.scan(cursor, 7, &mut |row| all.push(row.to_row()));
+        if cursor == 0 {
+            break;
+        }
+    }
+    assert_eq!(all.len(), table.len());
+    for since in [0, 1, 10, 19, 20] {
+        let mut changed = Vec::new();
+        let mut from = Some(0);
+        while let Some(row) = from {
+            from = table.changed_since(since, row, 13, &mut |row| changed.push(row.to_row()));
+        }
+        let expected: Vec<_> = all.iter().filter(|row| row.batch > since).cloned().collect();
+        assert_eq!(changed, expected, "since {since}");
+    }
+    for (index, column) in RULES.iter().enumerate() {
+        let number = |row: &super::Row| match &row.columns[index] {
+            Value::Integer(value) | Value::Time(value) => Some(*value as f64),
+            Value::Number(value) => Some(*value),
+            _ => None,
+        };
+        if column.contains("name") {
+            assert!(
+                table.top(column, 3, true).expect_err("it is a text").contains("it has by: count")
+            );
+            continue;
+        }
+        for descending in [true, false] {
+            let sign = if descending { -1.0 } else { 1.0 };
+            let mut expected: Vec<_> = all.iter().filter(|row| number(row).is_some()).collect();
+            expected.sort_by(|a, b| {
+                let rank = |row: &super::Row| sign * number(row).expect("it was filtered") + 0.0;
+                rank(a).total_cmp(&rank(b))
+            });
+            let top = table.top(column, 20, descending).expect("it has an order");
+            assert_eq!(top.iter().collect::<Vec<_>>(), expected[..20], "{column}");
+        }
+    }
+}
