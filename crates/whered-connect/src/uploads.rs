@@ -97,7 +97,7 @@ impl Uploads {
             let error = match self.try_send(feed, bytes, encoding, key)? {
                 Answer::Taken(taken) => return Ok(taken),
                 Answer::Later(after) => {
-                    std::thread::sleep(after);
+                    rest(after);
                     continue;
                 }
                 Answer::None(error) => error,
@@ -106,7 +106,7 @@ impl Uploads {
             if tries == TRIES {
                 return Err(NotTaken::Unreachable(error));
             }
-            std::thread::sleep(pause);
+            rest(pause);
             pause *= 2;
         }
     }
@@ -191,6 +191,11 @@ fn reason(status: u16, body: &Value) -> String {
         Some(message) => message.chars().filter(|letter| !letter.is_control()).take(500).collect(),
         None => format!("answers with status {status}; is it the HTTP port of a whered?"),
     }
+}
+
+#[expect(clippy::disallowed_methods, reason = "there is nothing to wait for but the time itself")]
+fn rest(time: Duration) {
+    std::thread::sleep(time);
 }
 
 /// What bytes are packed with, by how they begin.

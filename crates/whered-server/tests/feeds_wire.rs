@@ -1,6 +1,7 @@
 //! Feeds by their wires: HTTP, RESP and the drop folder against a server in this process.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![allow(clippy::disallowed_methods, reason = "HTTP tells nobody that something is applied")]
 
 mod support;
 mod world;

@@ -195,10 +195,18 @@ impl Job<'_> {
                 Some("rejected") => {
                     return Err(status["reason"].as_str().unwrap_or("rejected").to_owned());
                 }
-                _ => std::thread::sleep(ASK_PAUSE),
+                _ => rest(),
             }
         }
     }
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a server tells nobody when it has applied something"
+)]
+fn rest() {
+    std::thread::sleep(ASK_PAUSE);
 }
 
 fn read(path: &Path) -> io::Result<Vec<u8>> {

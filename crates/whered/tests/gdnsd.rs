@@ -155,7 +155,7 @@ fn city_database() -> Vec<u8> {
 fn own_database() -> Vec<u8> {
     let options =
         WriterOptions { database_type: "GeoIP2-City".to_owned(), ..WriterOptions::default() };
-    let mut writer = Writer::new(options);
+    let mut writer = Writer::new(options).expect("right options");
     let text = |text: &str| Value::String(text.to_owned());
     let code = |key: &str, code: &str| Value::Map(vec![(key.to_owned(), text(code))]);
     for (network, continent, country, part, longitude, latitude) in [
@@ -178,7 +178,7 @@ fn own_database() -> Vec<u8> {
             ("location".to_owned(), place),
             ("subdivisions".to_owned(), Value::Array(vec![code("iso_code", part)])),
         ]);
-        writer.insert(network.parse().expect("a network"), &record).expect("a record");
+        writer.insert(network.parse().expect("a network"), record).expect("a record");
     }
     writer.finish().expect("a database")
 }
@@ -304,7 +304,7 @@ fn ask(server: SocketAddr, queries: &[Vec<u8>]) -> Vec<Option<Message>> {
 /// What of a reply must be equal: the code, and the records in any order.
 fn seen(message: &Message, with_ttl: bool) -> (String, BTreeSet<String>) {
     let records = message.answers.iter().map(|record| {
-        let (owner, kind) = (record.name.to_string().to_lowercase(), record.record_type.0);
+        let (owner, kind) = (record.owner.to_string().to_lowercase(), record.record_type.0);
         let ttl_seconds = if with_ttl { record.ttl_seconds } else { 0 };
         format!("{owner} {ttl_seconds} {kind} {:?}", record.data)
     });

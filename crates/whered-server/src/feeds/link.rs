@@ -1,4 +1,6 @@
 //! What is told of a sink or a stream of a feed.
+//!
+//! Not for: running them, which is not the server's affair; they report to the engine's board.
 
 use serde_json::{Value, json};
 use whered_engine::feeds::LinkStatus;

@@ -57,6 +57,7 @@ impl Applier {
     pub(crate) fn stop(self) {
         self.stopping.store(true, Ordering::Relaxed);
         self.feed.stop_waiting();
+        self.thread.thread().unpark();
         if self.thread.join().is_err() {
             tracing::error!("the thread of a feed has failed");
         }
@@ -87,17 +88,8 @@ fn run(engine: &Engine, feed: &Feed, stopping: &AtomicBool) {
             tracing::error!("the feed '{}' waits: {error}", feed.name());
             said = error;
         }
-        rest(FAILED_TIME, stopping);
-    }
-}
-
-/// Sleeps, but no longer than until the stop.
-fn rest(time: Duration, stopping: &AtomicBool) {
-    let mut left = time;
-    while !left.is_zero() && !stopping.load(Ordering::Relaxed) {
-        let part = left.min(IDLE_TIME);
-        std::thread::sleep(part);
-        left -= part;
+        // The stop ends this earlier.
+        std::thread::park_timeout(FAILED_TIME);
     }
 }
 
