@@ -66,8 +66,7 @@ pub struct Server {
 
 /// Starts what belongs to feeds and is not the server's: clients of other servers. Called when the
 /// engine is open and no door or thread of a feed uses it yet; gives what stops them.
-pub type StartLinks =
-    Arc<dyn Fn(&Config, &Arc<Engine>) -> Result<StopLinks, String> + Send + Sync>;
+pub type StartLinks = Arc<dyn Fn(&Config, &Arc<Engine>) -> Result<StopLinks, String> + Send + Sync>;
 
 /// Ends what a [`StartLinks`] has started.
 pub type StopLinks = Box<dyn FnOnce() + Send + Sync>;
@@ -266,13 +265,14 @@ impl Running {
         };
         let board = Arc::new(HealthBoard::default());
         let doors = Doors::start(engine, config, &sockets, &board);
-        let started = doors.and_then(|doors| match Helpers::start(engine, config, &board, checks) {
-            Ok(helpers) => Ok((doors, helpers)),
-            Err(error) => {
-                doors.stop();
-                Err(error)
-            }
-        });
+        let started =
+            doors.and_then(|doors| match Helpers::start(engine, config, &board, checks) {
+                Ok(helpers) => Ok((doors, helpers)),
+                Err(error) => {
+                    doors.stop();
+                    Err(error)
+                }
+            });
         match started {
             Ok((doors, mut helpers)) => {
                 helpers.others.insert(0, stop_links);

@@ -209,7 +209,7 @@ fn a_site_that_flaps_stays_what_it_was() {
             let mut stream = stream.unwrap();
             read_request(&mut stream);
             let number = count.fetch_add(1, Ordering::Relaxed);
-            let _ = stream.write_all(if number % 2 == 0 { GOOD } else { BUSY }.as_bytes());
+            let _ = stream.write_all(if number.is_multiple_of(2) { GOOD } else { BUSY }.as_bytes());
         }
     });
     let server = start("health_flap", &[&quick(&url, "up_after = 2, down_after = 2")]);

@@ -131,7 +131,7 @@ impl Board {
             let (feed, kind, name) = (self.feed.name(), &status.kind, &status.name);
             match &status.error {
                 Some(why) => {
-                    tracing::warn!("feed '{feed}', {kind} '{name}', {}: {why}", status.state)
+                    tracing::warn!("feed '{feed}', {kind} '{name}', {}: {why}", status.state);
                 }
                 None => tracing::info!("feed '{feed}', {kind} '{name}': {} again", status.state),
             }

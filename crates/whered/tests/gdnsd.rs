@@ -3,6 +3,7 @@
 //! Not for: what cannot be converted (the unit tests of `zone/gdnsd`).
 //! It is skipped where `gdnsd` is missing, unless `WHERED_REQUIRE` contains `peers`. Places come from
 //! MaxMind's test files where they are, else from a database that the test writes.
+#![allow(clippy::print_stderr, reason = "a skipped test says so")]
 #![allow(clippy::disallowed_methods, reason = "other programs tell nobody that they are ready")]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -127,7 +128,7 @@ fn gdnsd() -> Option<PathBuf> {
     if found.is_none() {
         let required = std::env::var("WHERED_REQUIRE").unwrap_or_default();
         assert!(!required.split(',').any(|what| what == "peers"), "gdnsd is missing");
-        println!("skipped: gdnsd is missing");
+        eprintln!("skipped: gdnsd is missing");
     }
     found
 }

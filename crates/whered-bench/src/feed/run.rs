@@ -254,7 +254,7 @@ fn wait_until_applied(server: &Started) -> Result<(), String> {
         match feed["backlog"]["uploads"].as_u64() {
             Some(0) => return Ok(()),
             Some(_) if Instant::now() < until => {
-                std::thread::park_timeout(Duration::from_millis(2))
+                std::thread::park_timeout(Duration::from_millis(2));
             }
             Some(left) => return Err(format!("{left} uploads are not applied after minutes")),
             None => return Err(format!("GET {PATH}: {} without a backlog", answer.status)),

@@ -111,11 +111,11 @@ impl Columns {
             };
             match (builder, cell) {
                 (Builder::Integer(builder), OwnedCell::Integer(value)) => {
-                    builder.append_value(*value)
+                    builder.append_value(*value);
                 }
                 (Builder::Integer(builder), _) => builder.append_null(),
                 (Builder::Number(builder), OwnedCell::Number(value)) => {
-                    builder.append_value(*value)
+                    builder.append_value(*value);
                 }
                 (Builder::Number(builder), _) => builder.append_null(),
                 (Builder::Time(builder), OwnedCell::Time(value)) => builder.append_value(*value),

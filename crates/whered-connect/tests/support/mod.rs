@@ -3,6 +3,7 @@
 //! A test whose server is not installed is skipped with a reason, unless `WHERED_REQUIRE` names
 //! `peers`. Data folders are removed and servers ended when a server is dropped.
 
+#![allow(clippy::print_stderr, reason = "a skipped test says so")]
 #![allow(dead_code, reason = "each test program uses its own part")]
 
 use std::fs;

@@ -186,16 +186,28 @@ fn zones_keep_their_lines_and_lose_what_is_dynamic() {
     );
 }
 
+fn plugin(text: &str) -> String {
+    format!("plugins => {{\n{text}\n}}")
+}
+
+/// Each configuration and zone is refused with this message, and all messages have places.
+fn refuses(cases: &[(String, &str, &str)]) {
+    for (config, zone, wrong) in cases {
+        let folder = Folder::new(config, &format!("{zone}\n"));
+        let faults = folder.convert().map(drop).expect_err(wrong);
+        assert!(faults.iter().any(|fault| fault.contains(wrong)), "{wrong} is not in {faults:?}");
+        let placed = |fault: &String| {
+            let mut parts = fault.splitn(4, ':').skip(1);
+            let mut number = || parts.next().and_then(|part| part.parse::<usize>().ok());
+            number().and(number()).is_some()
+        };
+        assert!(faults.iter().all(placed), "{faults:?}");
+    }
+}
+
 #[test]
-fn what_has_no_counterpart_is_refused_with_its_place() {
-    let plugin = |text: &str| format!("plugins => {{\n{text}\n}}");
-    let map = |text: &str| {
-        plugin(&format!(
-            "geoip => {{ maps => {{ m => {{ datacenters => [a, b] {text} }} }}\n\
-             resources => {{ r => {{ map => m, dcmap => {{ a => 192.0.2.1, b => 192.0.2.2 }} }} }} }}"
-        ))
-    };
-    for (config, zone, wrong) in [
+fn resources_without_a_counterpart_are_refused_with_their_place() {
+    refuses(&[
         (
             plugin("reflect => { }"),
             "w DYNA reflect!both",
@@ -240,6 +252,18 @@ fn what_has_no_counterpart_is_refused_with_its_place() {
             "",
             "config:1:37: the monitor 'extfile' has no counterpart",
         ),
+    ]);
+}
+
+#[test]
+fn options_and_maps_without_a_counterpart_are_refused_with_their_place() {
+    let map = |text: &str| {
+        plugin(&format!(
+            "geoip => {{ maps => {{ m => {{ datacenters => [a, b] {text} }} }}\n\
+             resources => {{ r => {{ map => m, dcmap => {{ a => 192.0.2.1, b => 192.0.2.2 }} }} }} }}"
+        ))
+    };
+    refuses(&[
         (
             "options => { edns_client_subnet => false }".to_owned(),
             "",
@@ -271,17 +295,7 @@ fn what_has_no_counterpart_is_refused_with_its_place() {
         (map(""), "w DYNA geoip!r/c", "no such datacenter in geoip!r"),
         (plugin(""), "w A 1.2.3", "zones/example.test:4:"),
         (plugin(""), "$GENERATE 1-2 a A 192.0.2.$", "an unknown directive"),
-    ] {
-        let folder = Folder::new(&config, &format!("{zone}\n"));
-        let faults = folder.convert().map(drop).expect_err(wrong);
-        assert!(faults.iter().any(|fault| fault.contains(wrong)), "{wrong} is not in {faults:?}");
-        let placed = |fault: &String| {
-            let mut parts = fault.splitn(4, ':').skip(1);
-            let mut number = || parts.next().and_then(|part| part.parse::<usize>().ok());
-            number().and(number()).is_some()
-        };
-        assert!(faults.iter().all(placed), "{faults:?}");
-    }
+    ]);
 }
 
 #[test]

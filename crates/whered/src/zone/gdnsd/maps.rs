@@ -250,10 +250,13 @@ fn write_lists<'a>(
     }
 }
 
+/// Latitude and longitude by datacenter.
+type Coordinates = BTreeMap<String, (f64, f64)>;
+
 fn read_coordinates(
     value: Option<&Value>,
     datacenters: &[String],
-) -> Result<Option<BTreeMap<String, (f64, f64)>>, Fault> {
+) -> Result<Option<Coordinates>, Fault> {
     let Some(value) = value else { return Ok(None) };
     let mut coordinates = BTreeMap::new();
     for entry in &value.hash("auto_dc_coords")?.entries {
