@@ -226,7 +226,7 @@ make_venv() {
 
 for_run=(cc curl redis-cli dig)
 for_test=("${for_run[@]}" redis-server mariadbd postgres mmdblookup geoiplookup legacy-database legacy-headers valgrind
-    strace python-venv maxminddb.h python-maxminddb nginx nginx-geoip2 named nsd knotd rbldnsd pkg-config cmake openssl
+    strace python-venv maxminddb.h python-maxminddb nginx nginx-geoip2 named nsd knotd gdnsd rbldnsd pkg-config cmake openssl
     zstd unshare iptables nft ipset ip)
 
 case "${1:-}" in

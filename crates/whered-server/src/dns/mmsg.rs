@@ -156,9 +156,23 @@ impl Receiver {
     /// # Errors
     /// The system's; `WouldBlock` when nothing is there and it may not wait (any longer).
     pub fn receive(&mut self, socket: &UdpSocket, when_empty: WhenEmpty) -> io::Result<usize> {
+        self.receive_at_most(self.size(), socket, when_empty)
+    }
+
+    /// The same with a smaller batch.
+    ///
+    /// # Errors
+    /// As [`Receiver::receive`].
+    pub fn receive_at_most(
+        &mut self,
+        most: usize,
+        socket: &UdpSocket,
+        when_empty: WhenEmpty,
+    ) -> io::Result<usize> {
         self.received = 0;
+        let most = most.clamp(1, self.headers.len());
         let buffers = self.bytes.iter_mut().zip(&mut self.senders);
-        let headers = self.vectors.iter_mut().zip(&mut self.headers);
+        let headers = self.vectors.iter_mut().zip(&mut self.headers[..most]);
         for ((vector, header), (bytes, sender)) in headers.zip(buffers) {
             vector.iov_base = bytes.as_mut_ptr().cast();
             vector.iov_len = DATAGRAM_SIZE_MAX;
@@ -170,8 +184,8 @@ impl Receiver {
             header.msg_hdr.msg_controllen = control::SIZE_BYTES as _;
         }
         let count = match self.calls {
-            Calls::Many => receive_many(socket, &mut self.headers, when_empty)?,
-            Calls::Single => receive_one(socket, &mut self.headers, when_empty)?,
+            Calls::Many => receive_many(socket, &mut self.headers[..most], when_empty)?,
+            Calls::Single => receive_one(socket, &mut self.headers[..most], when_empty)?,
         };
         for (header, sender) in self.headers.iter().zip(&mut self.senders).take(count) {
             let whole = header.msg_hdr.msg_flags & libc::MSG_TRUNC == 0;

@@ -27,7 +27,13 @@ pub(super) struct Turns {
     events: Events,
     ready: Vec<bool>,
     next: usize,
+    /// Whose turn it was last, and how many turns ago it was another one's.
+    last: usize,
+    alone_for: usize,
 }
+
+/// So many turns of one socket in a row, and no other one is in use.
+const ALONE_AFTER: usize = 1024;
 
 impl Turns {
     /// Asks the system to tell of datagrams on these sockets.
@@ -46,7 +52,14 @@ impl Turns {
         }
         let events = Events::with_capacity(sockets.len().max(1));
         // What came before the registration is told too; to look once more costs nothing.
-        Ok(Turns { poll, events, ready: vec![true; sockets.len()], next: 0 })
+        Ok(Turns {
+            poll,
+            events,
+            ready: vec![true; sockets.len()],
+            next: 0,
+            last: 0,
+            alone_for: ALONE_AFTER,
+        })
     }
 
     /// The socket whose turn it is; `None` when nothing came for so long.
@@ -79,7 +92,15 @@ impl Turns {
         let later = self.ready.iter().enumerate().skip(self.next);
         let found = later.into_iter().find(|(_, ready)| **ready).map(|(index, _)| index)?;
         self.next = found + 1;
+        self.alone_for = if found == self.last { self.alone_for.saturating_add(1) } else { 0 };
+        self.last = found;
         Some(found)
+    }
+
+    /// Whether another socket than the one whose turn it is has had one not long ago: it may be
+    /// waiting for the end of this one.
+    pub(super) fn is_shared(&self) -> bool {
+        self.alone_for < ALONE_AFTER
     }
 }
 
@@ -107,6 +128,25 @@ mod tests {
         // The round that is under way may go on without it; the next one may not.
         let round: Vec<_> = (0..3).map(|_| turns.next(SHORT).unwrap()).collect();
         assert!(round.contains(&Some(0)), "{round:?}");
+    }
+
+    #[test]
+    fn a_thread_is_shared_from_the_second_sockets_turn_on_until_one_was_alone_for_long() {
+        let sockets = sockets(2);
+        let mut turns = Turns::new(&sockets).unwrap();
+        assert_eq!(turns.next(SHORT).unwrap(), Some(0));
+        assert!(!turns.is_shared());
+        assert_eq!(turns.next(SHORT).unwrap(), Some(1));
+        assert!(turns.is_shared());
+        turns.went_quiet(1);
+        for _ in 0..ALONE_AFTER {
+            assert!(turns.is_shared());
+            assert_eq!(turns.next(SHORT).unwrap(), Some(0));
+        }
+        for _ in 0..2 {
+            assert_eq!(turns.next(SHORT).unwrap(), Some(0));
+        }
+        assert!(!turns.is_shared());
     }
 
     #[test]

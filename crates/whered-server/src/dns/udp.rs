@@ -31,6 +31,10 @@ const RECEIVE_BUFFER_BYTES: usize = 4 * 1024 * 1024;
 /// How long a quiet socket waits before it looks whether to stop.
 const STOP_LATENCY: Duration = Duration::from_millis(100);
 
+/// The batch while several sockets of a thread are in use: a question on one of them waits for that
+/// many on another one.
+const SHARED_BATCH: usize = 8;
+
 /// After so many failures in a row a socket is given up.
 const FAILURES_MAX: usize = 1000;
 
@@ -112,8 +116,9 @@ pub fn serve(
     let mut worker = Worker { receiver, batch, failures: 0 };
     match (sockets, receiving.calls) {
         ([socket], Calls::Many) => {
+            let most = worker.receiver.size();
             while !stop.load(Ordering::Relaxed) {
-                worker.turn(socket, WhenEmpty::Wait, &mut answer, &mut refused)?;
+                worker.turn(most, socket, WhenEmpty::Wait, &mut answer, &mut refused)?;
             }
             Ok(())
         }
@@ -130,8 +135,7 @@ fn serve_in_turns(
     mut refused: impl FnMut(usize),
 ) -> io::Result<()> {
     let mut turns = Turns::new(sockets)?;
-    // With many a call one call is a turn; one by one a turn is as many calls.
-    let calls_max = receiving.batch.max(1).div_ceil(worker.receiver.size());
+    let size = worker.receiver.size();
     while !stop.load(Ordering::Relaxed) {
         let index = match turns.next(STOP_LATENCY) {
             Ok(Some(index)) => index,
@@ -139,11 +143,15 @@ fn serve_in_turns(
             Err(error) if is_pause(&error) => continue,
             Err(error) => return Err(error),
         };
-        for _ in 0..calls_max {
-            let turn =
-                worker.turn(&sockets[index], WhenEmpty::Return, &mut answer, &mut refused)?;
+        let shared_max = if turns.is_shared() { SHARED_BATCH } else { usize::MAX };
+        let batch = receiving.batch.clamp(1, shared_max);
+        let most = size.min(batch);
+        // With many a call one call is a turn; one by one a turn is as many calls.
+        for _ in 0..batch.div_ceil(size) {
+            let socket = &sockets[index];
+            let turn = worker.turn(most, socket, WhenEmpty::Return, &mut answer, &mut refused)?;
             match turn {
-                Turn::Received(count) if count == worker.receiver.size() => {}
+                Turn::Received(count) if count == most => {}
                 Turn::Failed => break,
                 Turn::Received(_) | Turn::Empty => {
                     turns.went_quiet(index);
@@ -171,15 +179,16 @@ enum Turn {
 }
 
 impl Worker {
-    /// Receives once, and answers that.
+    /// Receives once, at most so many, and answers that.
     fn turn(
         &mut self,
+        most: usize,
         socket: &UdpSocket,
         when_empty: WhenEmpty,
         answer: &mut impl FnMut(&[Datagram<'_>], &mut Batch),
         refused: &mut impl FnMut(usize),
     ) -> io::Result<Turn> {
-        let count = match self.receiver.receive(socket, when_empty) {
+        let count = match self.receiver.receive_at_most(most, socket, when_empty) {
             Ok(count) => count,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(Turn::Failed),
             Err(error) if is_pause(&error) => return Ok(Turn::Empty),
