@@ -222,6 +222,13 @@ bench-sets: ## prefix sets beside DPDK, the tree of 2007 and two crates; writes 
 	'$(TARGET_DIR)/release/whered-versus-sets' --core '$(BENCH_CORE)' \
 		--record bench/record --date "$$(date -u +%F)"
 
+.PHONY: bench-feed
+bench-feed: ## uploads with and without loot beside a bare receiver; writes bench/record
+	cargo build --release --package whered --locked
+	@mkdir -p '$(BENCH_DATA)'
+	'$(TARGET_DIR)/release/whered' bench feed --folder '$(BENCH_DATA)/feed' \
+		--record bench/record --date "$$(date -u +%F)"
+
 .PHONY: bench-sync
 bench-sync: ## 500,000 members into this kernel, a thousand changes a second, probes (root)
 	@scripts/install-tools.sh test

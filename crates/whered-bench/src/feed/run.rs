@@ -85,6 +85,10 @@ struct Made {
 pub fn run(options: &FeedOptions, say: &dyn Fn(&str)) -> Result<FeedReport, String> {
     std::fs::create_dir_all(&options.folder)
         .map_err(|error| format!("{}: {error}", options.folder.display()))?;
+    // A server takes a relative data directory from its configuration's folder, and not from ours.
+    let folder = std::fs::canonicalize(&options.folder)
+        .map_err(|error| format!("{}: {error}", options.folder.display()))?;
+    let options = &FeedOptions { folder, ..options.clone() };
     let world = World::new(options.seed, options.objects);
     let mut expected = Consolidated::default();
     let first = make(&world, options, 0, &mut expected);

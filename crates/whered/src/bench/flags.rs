@@ -114,6 +114,12 @@ pub(crate) struct BenchFeedArguments {
     /// Write everything as JSON, too
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
+    /// Run it without and with loot, and write both into this folder, as a page and as JSON
+    #[arg(long, value_name = "DIR", requires = "date", conflicts_with_all = ["json", "no_loot"])]
+    pub(crate) record: Option<PathBuf>,
+    /// The date in the names of these files
+    #[arg(long, value_name = "YYYY-MM-DD")]
+    pub(crate) date: Option<String>,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
