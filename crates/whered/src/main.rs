@@ -137,7 +137,7 @@ mod tests {
         };
         assert_eq!(
             line(&["whered", "sreve"]),
-            "unrecognized subcommand 'sreve'; tip: some similar subcommands exist: 'restore', 'serve'; see --help"
+            "unrecognized subcommand 'sreve'; tip: some similar subcommands exist: 'restore', 'steer', 'serve'; see --help"
         );
         assert_eq!(
             line(&["whered", "lookup", "--format", "xml"]),
