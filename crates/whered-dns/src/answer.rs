@@ -12,6 +12,7 @@
 #![deny(clippy::indexing_slicing)]
 
 use std::cell::Cell;
+use std::fmt;
 use std::net::IpAddr;
 
 use crate::challenges::Challenges;
@@ -115,6 +116,13 @@ impl Choice {
     }
 }
 
+/// Who chooses among the answers of pools for whole batches.
+pub trait Chooser: fmt::Debug {
+    /// Tells, before, which pools a batch will ask for which clients, so that they can wait for
+    /// memory together. Whatever is done then changes no choice.
+    fn prefetch(&self, asked: &[(usize, IpAddr)]);
+}
+
 /// How the query came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Transport {
@@ -144,6 +152,8 @@ pub struct Context<'a> {
     pub now_seconds: u32,
     /// Who knows the addresses of reversed zones; none: such zones have their own records only.
     pub synthesise: Option<&'a dyn Synthesise>,
+    /// Who chooses among pools' answers, to be told what a batch will ask for; none: nobody is told.
+    pub chooser: Option<&'a dyn Chooser>,
     /// Tokens at names of ACME challenges.
     pub challenges: Option<&'a Challenges>,
 }
@@ -161,6 +171,7 @@ impl Context<'_> {
             cookies: None,
             now_seconds: 0,
             synthesise: None,
+            chooser: None,
             challenges: None,
         }
     }

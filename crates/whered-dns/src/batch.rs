@@ -5,6 +5,7 @@
 //! ```text
 //! all queries: names lowered and hashed, zones found
 //! all in reversed zones: told to who knows the addresses
+//! all at pools:            told to who chooses
 //! all in large zones:  ask for the slots ─► read them, ask for the blocks ─► ask for the glue
 //! each: usual.rs, and what that leaves alone: answer.rs; they find everything in the cache
 //! ```
@@ -16,7 +17,7 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use crate::answer::{Choice, Client, Context, Outcome, answer_request, answer_truncated};
+use crate::answer::{Choice, Chooser, Client, Context, Outcome, answer_request, answer_truncated};
 use crate::limit::{RateLimit, RateLimiter, Verdict};
 use crate::lower::LowerName;
 use crate::request::{HEADER_SIZE, Request};
@@ -138,6 +139,9 @@ pub fn answer_batch(
             && let Some(source) = context.synthesise
         {
             prefetch_addresses(zones, source, &asked, &workspace.names);
+        }
+        if let Some(chooser) = context.chooser {
+            prefetch_choices(zones, chooser, queries, &asked, &workspace.names);
         }
         let items = queries.iter().zip(&asked).zip(&mut workspace.names);
         for (index, ((query, asked), name)) in items.enumerate() {
@@ -310,4 +314,69 @@ fn prefetch_addresses(
         }
     }
     source.prefetch(addresses.get(..count).unwrap_or_default());
+}
+
+/// Tells who chooses which clients ask for which pools.
+#[inline(never)]
+fn prefetch_choices(
+    zones: &Zones,
+    chooser: &dyn Chooser,
+    queries: &[Query<'_>],
+    asked: &[Asked],
+    names: &[LowerName],
+) {
+    let mut clients = [(0, IpAddr::V4(Ipv4Addr::UNSPECIFIED)); BATCH_SIZE];
+    let mut count = 0;
+    for ((query, asked), name) in queries.iter().zip(asked).zip(names) {
+        if asked.name_length == 0 {
+            continue;
+        }
+        let pool = zones.pool_of(asked.zone, name);
+        if let Some((pool, place)) = pool.zip(clients.get_mut(count)) {
+            let told = subnet_at(query.bytes, HEADER_SIZE + usize::from(asked.name_length) + 4);
+            *place = (pool, told.unwrap_or_else(|| query.source.to_canonical()));
+            count += 1;
+        }
+    }
+    if count > 0 {
+        chooser.prefetch(clients.get(..count).unwrap_or_default());
+    }
+}
+
+/// The client subnet where it is the first option of an OPT that stands here, as resolvers send it;
+/// whoever sends it otherwise only waits longer.
+#[inline]
+fn subnet_at(query: &[u8], place: usize) -> Option<IpAddr> {
+    let (opt, rest) = query.get(place..)?.split_first_chunk::<11>()?;
+    let (head, rest) = rest.split_first_chunk::<8>()?;
+    let ([0, 0, 41, ..], &[0, 8, _, length, 0, family @ 1..=2, _, _]) = (opt, head) else {
+        return None;
+    };
+    let told = rest.get(..usize::from(length.checked_sub(4)?))?;
+    let mut octets = [0; 16];
+    octets.get_mut(..told.len())?.copy_from_slice(told);
+    let [a, b, c, d, ..] = octets;
+    Some(if family == 1 { [a, b, c, d].into() } else { octets.into() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::code::RecordType;
+    use crate::message;
+
+    #[test]
+    fn the_subnet_is_seen_where_resolvers_put_it() {
+        let name = "www.example".parse().expect("a name");
+        for (text, length) in [("198.51.100.0", 24), ("2001:db8:7::", 48), ("192.0.2.128", 25)] {
+            let client: IpAddr = text.parse().expect("an address");
+            let query = message::Query::new(&name, RecordType::A).client_subnet(client, length);
+            let query = query.build();
+            let place = HEADER_SIZE + "www.example".len() + 2 + 4;
+            assert_eq!(subnet_at(&query, place), Some(client), "{text}");
+            for short in 0..query.len() {
+                assert_eq!(subnet_at(&query[..short], place), None, "{text} cut at {short}");
+            }
+        }
+    }
 }

@@ -34,7 +34,9 @@ mod usual;
 mod zone;
 mod zones;
 
-pub use answer::{ANSWERS_MAX, Choice, ChoiceVerdict, Client, Context, Outcome, Transport, answer};
+pub use answer::{
+    ANSWERS_MAX, Choice, ChoiceVerdict, Chooser, Client, Context, Outcome, Transport, answer,
+};
 pub use batch::{Answers, BATCH_SIZE, Query, Workspace, answer_batch};
 pub use challenges::{CHALLENGES_MAX, Challenges};
 pub use code::{Rcode, RecordType};

@@ -20,6 +20,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
+use std::hash::{BuildHasherDefault, Hasher};
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
@@ -98,7 +99,26 @@ struct Served {
 /// The names of pools in one zone: hash to owner, and whether a pool answers there.
 #[derive(Debug, Default)]
 struct Overlay {
-    names: HashMap<u64, (Box<[u8]>, Option<usize>)>,
+    names: HashMap<u64, (Box<[u8]>, Option<usize>), BuildHasherDefault<HashedBefore>>,
+}
+
+/// Keys are hashes, of names that only a configuration can add.
+#[derive(Debug, Default)]
+struct HashedBefore(u64);
+
+impl Hasher for HashedBefore {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.0 = self.0.rotate_left(8) ^ u64::from(*byte));
+    }
+
+    fn write_u64(&mut self, hash: u64) {
+        // The table takes bits from both ends.
+        self.0 = hash.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
 }
 
 impl Overlay {
@@ -265,6 +285,14 @@ impl Zones {
     #[inline]
     pub(crate) fn has_overlay(&self, zone: u32) -> bool {
         self.served(zone).overlay.is_some()
+    }
+
+    /// The pool at a name of the zone, if it has one of its own.
+    #[inline]
+    pub(crate) fn pool_of(&self, zone: u32, name: &LowerName) -> Option<usize> {
+        let overlay = self.served(zone).overlay.as_ref()?;
+        let labels = name.label_count();
+        overlay.find(name.hash_of(labels), name.suffix(labels)).flatten()
     }
 
     /// The delegation above an apex, when another served zone has it.

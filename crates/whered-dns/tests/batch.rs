@@ -276,3 +276,34 @@ fn a_dname_moves_a_subtree() {
     let (rcode, answers) = ask("a.long-enough-to-be-too-much.long.example", RecordType::A);
     assert_eq!((rcode, answers.len()), (Rcode::YXDOMAIN, 1));
 }
+
+#[test]
+fn who_chooses_is_told_before_which_clients_ask_for_which_pools() {
+    #[derive(Debug, Default)]
+    struct Noted(std::cell::RefCell<Vec<(usize, IpAddr)>>);
+    impl whered_dns::Chooser for Noted {
+        fn prefetch(&self, asked: &[(usize, IpAddr)]) {
+            self.0.borrow_mut().extend_from_slice(asked);
+        }
+    }
+    let zones = zones();
+    let source: IpAddr = "::ffff:192.0.2.7".parse().unwrap();
+    let subnet: IpAddr = "198.51.100.0".parse().unwrap();
+    let bytes = [
+        query("www.example.com", RecordType::A).build(),
+        query("Pool.example.com", RecordType::A).build(),
+        query("pool.example.com", RecordType::AAAA).client_subnet(subnet, 24).build(),
+        query("below.pool.example.com", RecordType::A).build(),
+        b"rubbish".to_vec(),
+    ];
+    let batch: Vec<_> = bytes.iter().map(|bytes| Query { bytes, source }).collect();
+    let noted = Noted::default();
+    let context = Context { chooser: Some(&noted), ..Context::new(Transport::Udp, source) };
+    let (mut with, mut without) = (Told::default(), Told::default());
+    let mut workspace = Workspace::new();
+    answer_batch(&zones, &context, &batch, 0, &mut choose, &mut workspace, &mut with);
+    assert_eq!(noted.0.take(), [(0, source.to_canonical()), (0, subnet)]);
+    let context = Context { chooser: None, ..context };
+    answer_batch(&zones, &context, &batch, 0, &mut choose, &mut workspace, &mut without);
+    assert_eq!(with.replies, without.replies, "being told changes nothing");
+}

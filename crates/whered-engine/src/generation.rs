@@ -8,9 +8,11 @@
 //! wholly or not at all. Collections and prefix sets are live and stand beside it.
 //! A change of one site makes a new generation that shares all else with the old one.
 
+use std::fmt;
+use std::net::IpAddr;
 use std::sync::Arc;
 
-use whered_dns::{Answer, Choice, Client, Name, Zone, Zones};
+use whered_dns::{Answer, Choice, Chooser, Client, Name, Zone, Zones};
 
 use crate::changes::Changes;
 use crate::databases::NamedDatabase;
@@ -287,6 +289,23 @@ impl Generation {
             rulesets: &self.rulesets,
         };
         Arc::new(Steering::new(Arc::clone(pool), &around))
+    }
+}
+
+impl fmt::Debug for Generation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Generation").field("number", &self.number).finish_non_exhaustive()
+    }
+}
+
+impl Chooser for Generation {
+    fn prefetch(&self, asked: &[(usize, IpAddr)]) {
+        for asked in asked.chunk_by(|one, other| one.0 == other.0) {
+            let steering = asked.first().and_then(|(pool, _)| self.steering.get(*pool));
+            if let Some(steering) = steering {
+                steering.prefetch(asked.iter().map(|(_, address)| *address));
+            }
+        }
     }
 }
 

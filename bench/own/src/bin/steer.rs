@@ -144,7 +144,7 @@ fn run(engine: &Engine, queries: &[Vec<u8>], mut told: impl FnMut(&[u8])) -> f64
     let generation = engine.generation();
     let live = engine.live();
     let mut choose = |pool: usize, client: &Client| generation.steer(pool, client, &live);
-    let context = Context::new(Transport::Udp, SOURCE);
+    let context = Context { chooser: Some(&*generation), ..Context::new(Transport::Udp, SOURCE) };
     let mut workspace = Workspace::new();
     let mut rooms = Rooms { rooms: vec![[0; ROOM]; BATCH], sizes: [0; BATCH] };
     let mut nanoseconds = 0;

@@ -18,6 +18,7 @@
 
 mod fixed;
 mod lossy;
+mod narrow;
 mod outcome;
 mod region;
 mod tiles;
@@ -100,6 +101,13 @@ impl Steering {
         }
         let view = self.renew(guard.as_deref(), live);
         self.choose(&view, client, live)
+    }
+
+    /// Asks for what choices for these clients will read. The view may be out of date by then.
+    pub(crate) fn prefetch(&self, addresses: impl Iterator<Item = IpAddr> + Clone) {
+        if let Some(view) = self.view.load().as_deref() {
+            view.prefetch(addresses);
+        }
     }
 
     #[inline]

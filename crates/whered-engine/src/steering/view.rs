@@ -150,6 +150,11 @@ impl View {
         self.tiles.find(bits_of(address), address.is_ipv4(), &judge)
     }
 
+    /// Asks for what [`View::find`] will read.
+    pub(super) fn prefetch(&self, addresses: impl Iterator<Item = IpAddr> + Clone) {
+        self.tiles.prefetch(addresses);
+    }
+
     pub(super) fn sites(&self) -> &[Standing] {
         &self.sites
     }

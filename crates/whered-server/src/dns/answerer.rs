@@ -93,6 +93,7 @@ impl Answerer {
             cookies: shared.cookies.as_ref(),
             now_seconds: unix_seconds(shared, challenges.is_some()),
             synthesise: live.as_ref().map(|live| live as &dyn Synthesise),
+            chooser: Some(&*generation),
             challenges: challenges.as_deref(),
             ..Context::new(Transport::Udp, nothing.source)
         };
