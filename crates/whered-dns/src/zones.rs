@@ -96,10 +96,13 @@ struct Served {
     delegation: Option<(u32, NodeRef)>,
 }
 
+/// A name in lower case, and the pool that it is an owner of.
+type HashedName = (Box<[u8]>, Option<usize>);
+
 /// The names of pools in one zone: hash to owner, and whether a pool answers there.
 #[derive(Debug, Default)]
 struct Overlay {
-    names: HashMap<u64, (Box<[u8]>, Option<usize>), BuildHasherDefault<HashedBefore>>,
+    names: HashMap<u64, HashedName, BuildHasherDefault<HashedBefore>>,
 }
 
 /// Keys are hashes, of names that only a configuration can add.

@@ -76,7 +76,7 @@ impl Narrow {
     pub(super) fn prefetch_starts(&self, lower: u16) {
         // Of many pages those around the middle, where the search among them begins, are in the
         // cache sooner; of the others the one that would be it if starts were even.
-        let guess = self.0.len() * usize::from(lower) >> 16;
+        let guess = (self.0.len() * usize::from(lower)) >> 16;
         let first = if self.0.len() <= PAGES_FEW { 0 } else { guess.saturating_sub(1) };
         (first..first + PAGES_FEW).for_each(|page| prefetch(&self.0, page));
     }
