@@ -98,7 +98,13 @@ impl Writer {
                 return;
             }
         };
-        let mut state = State { first: origin.clone(), origin: origin.clone(), ttl, owner: None };
+        let mut state = State {
+            first: origin.clone(),
+            origin: origin.clone(),
+            ttl,
+            owner: None,
+            is_owner_out: false,
+        };
         let mut depth_of_brackets = 0_usize;
         for (index, line) in text.lines().enumerate() {
             let place = Place { file: Rc::clone(&file), line: index + 1, column: 1 };
@@ -154,6 +160,7 @@ impl Writer {
         let has_owner = !line.starts_with([' ', '\t']);
         if has_owner {
             state.owner = Some(self.absolute(&first.text, state, &at(first))?);
+            state.is_owner_out = false;
         }
         let fields = if has_owner { &words[1..] } else { words };
         let is_dynamic = |word: &&Word| {
@@ -161,18 +168,30 @@ impl Writer {
         };
         // Before the type stand a TTL and a class at most.
         let Some(kind) = fields.iter().take(3).position(|word| is_dynamic(&word)) else {
-            return Ok(Some(self.renamed(line, words, state)));
+            return Ok(Some(self.record(line, words, state)));
         };
         let is_named = fields[..kind].iter().all(|word| {
             word.text.eq_ignore_ascii_case("IN")
                 || word.text.starts_with(|c: char| c.is_ascii_digit())
         });
         if !is_named {
-            return Ok(Some(self.renamed(line, words, state)));
+            return Ok(Some(self.record(line, words, state)));
         }
+        state.is_owner_out |= has_owner;
         let owner = self.dynamic(&fields[..kind], fields, kind, state, place)?;
         self.owners.push(owner);
         Ok(Some(format!("; {line}")))
+    }
+
+    /// A record that stays, with its owner where that stood in a line that went out.
+    fn record(&self, line: &str, words: &[Word], state: &mut State) -> String {
+        let text = self.renamed(line, words, state);
+        match &state.owner {
+            Some(owner) if std::mem::take(&mut state.is_owner_out) => {
+                format!("{}{text}", dotted(owner))
+            }
+            _ => text,
+        }
     }
 
     fn dynamic(
@@ -259,6 +278,8 @@ struct State {
     origin: Name,
     ttl: u64,
     owner: Option<Name>,
+    /// The line that named the owner was that of a dynamic record.
+    is_owner_out: bool,
 }
 
 fn dotted(name: &Name) -> String {
