@@ -12,6 +12,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use whered_dns::RecordType;
@@ -400,8 +401,12 @@ fn compare(both: &Both, with_ttl: bool) -> usize {
     equal
 }
 
+/// One at a time: gdnsd shares its port with whoever asks for the same one, such as the other test's.
+static TURN: Mutex<()> = Mutex::new(());
+
 #[test]
 fn a_converted_configuration_answers_as_gdnsd_does() {
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let Some(both) = Both::start("gdnsd-all-up", PLUGINS, ZONE, "") else { return };
     let equal = compare(&both, true);
     assert!(equal > 90_000, "{equal} answers were compared");
@@ -421,6 +426,7 @@ fn command(server: SocketAddr, words: &[&str]) {
 
 #[test]
 fn what_is_taken_down_by_hand_is_left_out_alike() {
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let admin_state = "geoip/prod/eu => DOWN\ngeoip/auto/eu => DOWN\nmetafo/m/x => DOWN\n\
                        192.0.2.41/up => DOWN\n";
     let Some(both) = Both::start("gdnsd-some-down", PLUGINS, ZONE, admin_state) else { return };
