@@ -9,16 +9,13 @@
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
-use std::path::PathBuf;
 use std::sync::LazyLock;
 use std::time::Duration;
 
 use libfuzzer_sys::fuzz_target;
 use whered_engine::geo::Place;
 use whered_engine::mmdb::{Value, Writer, WriterOptions};
-use whered_engine::{
-    DatabaseSource, Engine, EngineOptions, PolicyStep, PoolSource, Setup, Site, WhenAllDown,
-};
+use whered_engine::{DatabaseSource, Engine, EngineOptions, PoolSource, Setup, Site};
 use whered_server::resp::{RespDoor, RespOptions};
 
 /// How long the door may be silent before it counts as hanging; replies take microseconds.
@@ -31,25 +28,13 @@ CIDR.ADD s VALUE v 192.0.2.0/24 2001:db8::/32\r\n";
 static SETUP: LazyLock<Setup> = LazyLock::new(|| {
     let path = std::env::temp_dir().join(format!("whered-fuzz-{}.mmdb", std::process::id()));
     std::fs::write(&path, database()).expect("a folder for temporary files");
-    let site = |name: &str, longitude: f64, addresses: &[&str]| Site {
-        name: name.to_owned(),
-        place: Place::new(longitude, 50.0).expect("a place"),
-        addresses: addresses.iter().map(|text| text.parse().expect("an address")).collect(),
-        healthy: true,
+    let site = |name: &str, longitude: f64, addresses: &[&str]| {
+        let addresses = addresses.iter().map(|text| text.parse().expect("an address"));
+        Site::new(name, Place::new(longitude, 50.0).ok(), addresses.collect())
     };
-    let pool = PoolSource {
-        name: "p".to_owned(),
-        owners: Vec::new(),
-        policy: vec![PolicyStep::Healthy, PolicyStep::Nearest],
-        ttl_seconds: 30,
-        when_all_down: WhenAllDown::All,
-        sites: vec![site("fra", 8.0, &["192.0.2.1", "::1"]), site("nyc", -74.0, &["192.0.2.2"])],
-    };
-    Setup {
-        databases: vec![DatabaseSource::new("d", path)],
-        pools: vec![pool],
-        ..Setup::default()
-    }
+    let sites = vec![site("fra", 8.0, &["192.0.2.1", "::1"]), site("nyc", -74.0, &["192.0.2.2"])];
+    let pool = PoolSource::new("p", Vec::new(), sites);
+    Setup { databases: vec![DatabaseSource::new("d", path)], pools: vec![pool], ..Setup::default() }
 });
 
 fn database() -> Vec<u8> {

@@ -31,10 +31,11 @@ static ZONES: LazyLock<Zones> = LazyLock::new(|| {
         com.extend_from_slice(format!("large TXT \"{text:0200}\"\n").as_bytes());
     }
     let answers = vec![
-        Answer { ipv4: vec![Ipv4Addr::LOCALHOST], ipv6: Vec::new() },
+        Answer { ipv4: vec![Ipv4Addr::LOCALHOST], ..Answer::default() },
         Answer {
             ipv4: (0..60).map(|host| Ipv4Addr::new(192, 0, 2, host)).collect(),
             ipv6: vec![Ipv6Addr::LOCALHOST],
+            ..Answer::default()
         },
     ];
     let owners = ["pool.example.com", "new.ent2.example.com", "*.wpool.example.com"];

@@ -10,9 +10,8 @@ use std::sync::LazyLock;
 use libfuzzer_sys::fuzz_target;
 use whered_feeds::{Events, FieldKind, Format, ItemsSource, Mapping, MappingSource, Record, Value};
 
-static MAPPINGS: LazyLock<Vec<Mapping>> = LazyLock::new(|| {
-    Format::ALL.into_iter().map(|(_, format)| mapping(format)).collect()
-});
+static MAPPINGS: LazyLock<Vec<Mapping>> =
+    LazyLock::new(|| Format::ALL.into_iter().map(|(_, format)| mapping(format)).collect());
 
 fn mapping(format: Format) -> Mapping {
     let mut source = MappingSource::new(format);
@@ -33,11 +32,8 @@ fn mapping(format: Format) -> Mapping {
         source.fields.push(("c".to_owned(), "c|../@c|../c".to_owned(), FieldKind::Text));
     }
     if matches!(format, Format::Xml | Format::Ndjson) {
-        source.items = Some(ItemsSource {
-            each: "l".to_owned(),
-            key: path("k"),
-            count: Some(path("n")),
-        });
+        source.items =
+            Some(ItemsSource { each: "l".to_owned(), key: path("k"), count: Some(path("n")) });
     }
     source.compile().expect("a fixed mapping")
 }

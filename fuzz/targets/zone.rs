@@ -57,7 +57,7 @@ fn serve(origin: &Name, text: &[u8], zone: Zone) {
         name: "p".to_owned(),
         owners: vec!["pool.example.com".parse().expect("a name")],
         ttl_seconds: 30,
-        answers: vec![Answer { ipv4: vec![Ipv4Addr::LOCALHOST], ipv6: Vec::new() }],
+        answers: vec![Answer { ipv4: vec![Ipv4Addr::LOCALHOST], ..Answer::default() }],
     };
     let zone = std::sync::Arc::new(zone);
     let with_pool = Zones::builder().add_zone(std::sync::Arc::clone(&zone)).add_pool(pool).build();
