@@ -54,7 +54,7 @@ def test_parquet_is_geoparquet_for_duckdb_and_pandas(server, tmp_path):
     check(server, frame["member"], frame["longitude"], frame["latitude"])
     rows = duckdb.sql(f"SELECT member, longitude, latitude FROM '{tmp_path}/cafes.parquet'").fetchall()
     check(server, *zip(*rows))
-    count, west = duckdb.sql(f"SELECT count(*), min(longitude) FROM '{tmp_path}/cafes.parquet'").fetchone()
+    ((count, west),) = duckdb.sql(f"SELECT count(*), min(longitude) FROM '{tmp_path}/cafes.parquet'").fetchall()
     geo = json.loads(parquet.read_metadata(tmp_path / "cafes.parquet").metadata[b"geo"])
     assert (geo["version"], geo["primary_column"]) == ("1.1.0", "geometry")
     column = geo["columns"]["geometry"]
