@@ -34,7 +34,7 @@ pub(super) struct RowReader<'u> {
     has_quotes: bool,
     quick: bool,
     fields: Vec<(usize, usize)>,
-    library: Reader,
+    parser: Reader,
     decoded: Vec<u8>,
     ends: Vec<usize>,
 }
@@ -47,9 +47,9 @@ impl<'u> RowReader<'u> {
         has_quotes: bool,
         quick: bool,
     ) -> RowReader<'u> {
-        let library = ReaderBuilder::new().delimiter(delimiter).quoting(has_quotes).build();
+        let parser = ReaderBuilder::new().delimiter(delimiter).quoting(has_quotes).build();
         let (fields, decoded, ends) = (Vec::new(), Vec::new(), Vec::new());
-        RowReader { upload, at, delimiter, has_quotes, quick, fields, library, decoded, ends }
+        RowReader { upload, at, delimiter, has_quotes, quick, fields, parser, decoded, ends }
     }
 
     pub(super) fn at(&self) -> usize {
@@ -132,7 +132,7 @@ impl<'u> RowReader<'u> {
     fn row_by_library(&mut self) -> Result<Row, UploadError> {
         const FIRST_SIZE_BYTES: usize = 1 << 10;
         let start = self.at;
-        self.library.reset();
+        self.parser.reset();
         self.decoded.resize(self.decoded.len().max(FIRST_SIZE_BYTES), 0);
         self.ends.resize(COLUMN_MAX, 0);
         let (mut written, mut end_count, mut column_count) = (0, 0, 0);
@@ -142,7 +142,7 @@ impl<'u> RowReader<'u> {
             // of the upload; it does not know one by its first byte.
             let rest = &self.upload[self.at..];
             let is_mark = self.at == start && rest.starts_with(b"\xef\xbb\xbf");
-            let (result, read, wrote, ended) = self.library.read_record(
+            let (result, read, wrote, ended) = self.parser.read_record(
                 if is_mark { &rest[..1] } else { rest },
                 &mut self.decoded[written..],
                 &mut self.ends[end_count..],

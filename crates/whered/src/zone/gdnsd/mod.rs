@@ -83,7 +83,8 @@ pub(crate) fn run(arguments: &ConvertGdnsdArguments) -> Result<Outcome, Failure>
         Ok(converted) => converted,
         Err(faults) => {
             faults.iter().for_each(|fault| complain(&fault.to_string()));
-            complain(&format!("{} mistakes; nothing was written", faults.len()));
+            let mistakes = if faults.len() == 1 { "mistake" } else { "mistakes" };
+            complain(&format!("{} {mistakes}; nothing was written", faults.len()));
             return Ok(Outcome::Failed);
         }
     };
