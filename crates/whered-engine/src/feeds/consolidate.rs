@@ -1,25 +1,31 @@
 //! Records of uploads into staged rows.
 //!
 //! ```text
-//! record ─> time, place ─> position (places.rs) ─┬─> each table of records and positions: row, rules
-//!                                               └─> each item ─> each table of items: row, rules
+//! record ─> time ─> held with some dozens of others (ahead.rs); then, for the whole group:
+//!   place ─> position (places.rs) ─┬─> each table of records and positions: row, rules
+//!                                  └─> each item ─> each table of items: row, rules
 //! ```
 //! For: what one record does. Not for: reading uploads (`whered-feeds`), keeping (`step.rs`).
 //!
 //! A row whose key is the member and its position, and no more, is found by the position's number
 //! without its key: most feeds have such a table, and it saves a hash probe and building the key.
 //!
-//! Invariants: records count in upload order; a record counts for all tables or for none.
+//! Each step is done for the group before the next one, and asks for the memory of the next one.
+//!
+//! Invariants: records count in upload order, in each table; a record counts for all tables or for
+//! none. A group never goes beyond its upload: [`Consolidation::finish`].
 //! Cost: bench/record says it; no allocation but for growing buffers.
 
 use std::sync::RwLockReadGuard;
 
 use whered_feeds::{Events, Item, Record, Value};
 
-use super::places::{Places, Sighted};
+use super::ahead::Held;
+use super::places::{Approach, Places, Sighted};
 use super::quarantine::Quarantine;
 use crate::tables::RowsOf;
 use crate::tables::cell::{Cell, push_key_cell};
+use crate::tables::index::hash_of;
 use crate::tables::rows::Store;
 use crate::tables::schema::{Field, Plan};
 use crate::tables::stage::{Stage, TEXT_BYTES_MAX};
@@ -114,7 +120,9 @@ pub(super) struct Consolidation<'a> {
     pub(super) stores: &'a [RwLockReadGuard<'a, Store>],
     pub(super) quarantine: &'a mut Quarantine,
     pub(super) day: &'a mut Day,
-    pub(super) key: &'a mut Vec<u8>,
+    /// Empty between uploads.
+    pub(super) held: &'a mut Held,
+    pub(super) noting: &'a mut Noting,
     pub(super) needs_day: bool,
     /// When the upload was received.
     pub(super) received_millis: i64,
@@ -122,6 +130,36 @@ pub(super) struct Consolidation<'a> {
     pub(super) rejected: u64,
     /// Records and items.
     pub(super) events: usize,
+}
+
+/// Memory for the steps of a group, used again by the next one.
+#[derive(Debug, Default)]
+pub(super) struct Noting {
+    approaches: Vec<Approach>,
+    sighted: Vec<Option<Sighted>>,
+    notes: Vec<Note>,
+    keys: Vec<u8>,
+}
+
+/// A row that a record or one of its items goes to.
+#[derive(Clone, Copy, Debug)]
+struct Note {
+    record: usize,
+    item: Option<usize>,
+    row: Row,
+}
+
+/// How a row is found.
+#[derive(Clone, Copy, Debug)]
+enum Row {
+    Known(u32),
+    /// By the hash and the place of its key; and which row has that hash, as it seems.
+    Keyed {
+        hash: u32,
+        start: usize,
+        end: usize,
+        likely: Option<u32>,
+    },
 }
 
 /// What a field is asked of.
@@ -134,6 +172,19 @@ struct Seen<'a> {
 }
 
 impl<'a> Seen<'a> {
+    #[inline]
+    fn new(
+        record: &'a Record<'a>,
+        item: Option<usize>,
+        sighted: Option<Sighted>,
+        day: &'a Day,
+    ) -> Seen<'a> {
+        let item = item.and_then(|item| record.items.get(item));
+        let position = sighted.map_or(0, |sighted| sighted.ordinal);
+        let time = record.time_millis.unwrap_or(0);
+        Seen { record, item, time, position, day: &day.text }
+    }
+
     #[inline]
     fn cell(&self, field: Field) -> Cell<'a> {
         match field {
@@ -169,25 +220,9 @@ impl Events for Consolidation<'_> {
             return;
         }
         self.records += 1;
-        if self.needs_day {
-            self.day.set(time);
-        }
-        let sighted = match (&mut self.places, record.place) {
-            (Some(places), Some(place)) => Some(places.sight(record.member, place, time)),
-            _ => None,
-        };
-        let position = sighted.map_or(0, |sighted| sighted.ordinal);
-        let day = &self.day.text;
-        for (target, store) in self.targets.iter_mut().zip(self.stores) {
-            if target.plan.shape.of == RowsOf::Items {
-                for item in record.items {
-                    let seen = Seen { record, item: Some(item), time, position, day };
-                    note(target, store, &seen, None, self.key);
-                }
-            } else {
-                let seen = Seen { record, item: None, time, position, day };
-                note(target, store, &seen, sighted, self.key);
-            }
+        self.held.push(record, time);
+        if self.held.is_whole() {
+            self.finish();
         }
     }
 
@@ -198,6 +233,48 @@ impl Events for Consolidation<'_> {
 }
 
 impl Consolidation<'_> {
+    /// Does what records that are held do. Whoever scans an upload calls it at the end.
+    pub(super) fn finish(&mut self) {
+        if self.held.is_empty() {
+            return;
+        }
+        let mut held = std::mem::take(self.held);
+        let (items, fields) = (held.items(), held.fields());
+        let records = held.records(&items, &fields);
+        self.sight(&records);
+        for (target, store) in self.targets.iter_mut().zip(self.stores) {
+            find_rows(target, store, &records, self.needs_day, self.day, self.noting);
+            note_rows(target, store, &records, self.needs_day, self.day, self.noting);
+        }
+        // The records borrow the other two.
+        drop(records);
+        drop((items, fields));
+        held.clear();
+        *self.held = held;
+    }
+
+    /// Finds the positions of a group's records.
+    fn sight(&mut self, records: &[Record<'_>]) {
+        let Noting { approaches, sighted, .. } = &mut *self.noting;
+        sighted.clear();
+        let Some(places) = &mut self.places else {
+            sighted.resize(records.len(), None);
+            return;
+        };
+        approaches.clear();
+        approaches.extend(records.iter().map(|record| places.approach(record.member)));
+        for (record, approach) in records.iter().zip(approaches.iter_mut()) {
+            if let Some(place) = record.place {
+                places.approach_member(approach, record.member, place);
+            }
+        }
+        approaches.iter().for_each(|approach| places.approach_rows(approach));
+        sighted.extend(records.iter().zip(approaches.iter()).map(|(record, approach)| {
+            let time = record.time_millis.unwrap_or(0);
+            record.place.map(|place| places.sight(approach, record.member, place, time))
+        }));
+    }
+
     /// Why a record does not count, before it has changed anything.
     #[inline]
     fn refusal(&self, record: &Record<'_>, time: i64) -> Option<String> {
@@ -219,38 +296,95 @@ impl Consolidation<'_> {
     }
 }
 
-/// Finds the row and applies the rules of its columns.
-#[inline]
-fn note(
-    target: &mut Target,
+/// Asks for the rows of a group's records in one table.
+fn find_rows(
+    target: &Target,
     store: &Store,
-    seen: &Seen<'_>,
-    sighted: Option<Sighted>,
-    key: &mut Vec<u8>,
+    records: &[Record<'_>],
+    needs_day: bool,
+    day: &mut Day,
+    noting: &mut Noting,
 ) {
     let Target { plan, stage, by_place, .. } = target;
-    let known = match (&by_place, sighted) {
-        (Some(rows), Some(sighted)) => rows.get(sighted.row as usize).filter(|row| **row > 0),
-        _ => None,
+    let Noting { sighted, notes, keys, .. } = noting;
+    notes.clear();
+    keys.clear();
+    let mut add = |record: usize, item: Option<usize>, day: &Day| {
+        let known = match (by_place, sighted[record]) {
+            (Some(rows), Some(sighted)) => rows.get(sighted.row as usize).copied().unwrap_or(0),
+            _ => 0,
+        };
+        let row = if let Some(row) = known.checked_sub(1) {
+            stage.approach(row);
+            Row::Known(row)
+        } else {
+            let seen = Seen::new(&records[record], item, sighted[record], day);
+            let start = keys.len();
+            plan.key.iter().for_each(|field| push_key_cell(keys, seen.cell(*field)));
+            let (end, hash) = (keys.len(), hash_of(&keys[start..]));
+            stage.approach_hash(store, hash);
+            Row::Keyed { hash, start, end, likely: None }
+        };
+        notes.push(Note { record, item, row });
     };
-    let staged = if let Some(row) = known {
-        stage.numbered(store, *row - 1)
-    } else {
-        key.clear();
-        plan.key.iter().for_each(|field| push_key_cell(key, seen.cell(*field)));
-        // A table with 2^32 rows takes no more.
-        let Some((staged, row)) = stage.row_of(store, key) else { return };
-        if let (Some(rows), Some(sighted)) = (by_place, sighted) {
-            let place = sighted.row as usize;
-            if rows.len() <= place {
-                rows.resize(place + 1, 0);
-            }
-            rows[place] = row + 1;
+    for (number, record) in records.iter().enumerate() {
+        if needs_day {
+            day.set(record.time_millis.unwrap_or(0));
         }
-        staged
-    };
-    for (index, (column, field)) in plan.shape.columns.iter().zip(&plan.columns).enumerate() {
-        stage.note(staged, index, column, seen.cell(*field), seen.time);
+        if plan.shape.of == RowsOf::Items {
+            (0..record.items.len()).for_each(|item| add(number, Some(item), day));
+        } else {
+            add(number, None, day);
+        }
+    }
+    for note in notes.iter_mut() {
+        match &mut note.row {
+            Row::Known(row) => stage.approach_words(store, *row),
+            Row::Keyed { hash, likely, .. } => *likely = stage.approach_likely(store, *hash),
+        }
+    }
+    for note in notes.iter() {
+        if let Row::Keyed { likely: Some(row), .. } = note.row {
+            stage.approach_key(store, row);
+        }
+    }
+}
+
+/// Applies the rules of a table's columns to the rows that [`find_rows`] has asked for.
+fn note_rows(
+    target: &mut Target,
+    store: &Store,
+    records: &[Record<'_>],
+    needs_day: bool,
+    day: &mut Day,
+    noting: &Noting,
+) {
+    let Target { plan, stage, by_place, .. } = target;
+    for Note { record, item, row } in &noting.notes {
+        let (place, record) = (noting.sighted[*record], &records[*record]);
+        let staged = match row {
+            Row::Known(row) => stage.numbered(store, *row),
+            Row::Keyed { hash, start, end, .. } => {
+                // A table with 2^32 rows takes no more.
+                let found = stage.row_of_hash(store, *hash, &noting.keys[*start..*end]);
+                let Some((staged, row)) = found else { continue };
+                if let (Some(rows), Some(sighted)) = (&mut *by_place, place) {
+                    let place = sighted.row as usize;
+                    if rows.len() <= place {
+                        rows.resize(place + 1, 0);
+                    }
+                    rows[place] = row + 1;
+                }
+                staged
+            }
+        };
+        if needs_day {
+            day.set(record.time_millis.unwrap_or(0));
+        }
+        let seen = Seen::new(record, *item, place, day);
+        for (index, (column, field)) in plan.shape.columns.iter().zip(&plan.columns).enumerate() {
+            stage.note(staged, index, column, seen.cell(*field), seen.time);
+        }
     }
 }
 

@@ -14,6 +14,7 @@
 
 use std::f64::consts::PI;
 
+use whered_cpu::prefetch;
 use whered_geo::Place;
 
 use crate::tables::index::folded;
@@ -35,6 +36,24 @@ pub(super) struct Grid {
 
 /// A square of one member: the tag of its slot.
 type Tag = u32;
+
+/// Circles that meet more squares are looked up square by square.
+const SQUARES_MAX: usize = 4;
+
+/// The squares of a member that a circle meets, one or two as a rule; right for as long as the grid
+/// has its radius.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Squares {
+    tags: [Tag; SQUARES_MAX],
+    /// Above [`SQUARES_MAX`]: not all of them are here.
+    count: usize,
+}
+
+impl Squares {
+    fn known(&self) -> Option<&[Tag]> {
+        self.tags.get(..self.count)
+    }
+}
 
 impl Grid {
     pub(super) fn new(radius_meters: f64) -> Grid {
@@ -61,10 +80,13 @@ impl Grid {
 
     /// Takes note that a row has moved.
     pub(super) fn move_row(&mut self, row: u32, member: u32, from: Place, to: Place) {
-        let tag = self.tag_of(member, from);
-        if tag == self.tag_of(member, to) {
+        let (band, to_band) = (self.band(from.latitude_degrees), self.band(to.latitude_degrees));
+        let columns = self.columns(band);
+        let column = columns.of(from.longitude_degrees);
+        if band == to_band && column == columns.of(to.longitude_degrees) {
             return;
         }
+        let tag = tag(member, band, column);
         let slot = self.slot_of(tag);
         let mut before: Option<u32> = None;
         let mut at = self.slots[slot] as u32;
@@ -81,32 +103,97 @@ impl Grid {
         self.insert(row, member, to);
     }
 
-    /// Gives `each` all rows of the member that may lie within the radius, and perhaps others.
+    /// The squares of a member that may have rows within the radius of a place.
     #[inline]
-    pub(super) fn near(&self, member: u32, place: Place, mut each: impl FnMut(u32)) {
+    pub(super) fn squares(&self, member: u32, place: Place) -> Squares {
+        let mut squares = Squares::default();
+        self.each_square(member, place, |tag| {
+            if let Some(free) = squares.tags.get_mut(squares.count) {
+                *free = tag;
+            }
+            squares.count += 1;
+        });
+        squares
+    }
+
+    /// Asks for the slots of squares.
+    #[inline]
+    pub(super) fn fetch_slots(&self, squares: &Squares) {
+        let mask = self.slots.len().wrapping_sub(1);
+        for tag in squares.known().unwrap_or(&[]) {
+            prefetch(&self.slots, *tag as usize & mask);
+        }
+    }
+
+    /// Gives `each` the first rows of squares, for asking for them, and asks for what comes after.
+    #[inline]
+    pub(super) fn fetch_rows(&self, squares: &Squares, mut each: impl FnMut(u32)) {
         if self.slots.is_empty() {
             return;
         }
-        let Place { longitude_degrees, latitude_degrees } = place;
-        let radius = self.radius_degrees * 1.001;
-        let widest = ((latitude_degrees.abs() + radius) / 180.0 * PI).cos().max(1e-3);
-        let half_width = radius / widest;
-        let (south, north) =
-            (self.band(latitude_degrees - radius), self.band(latitude_degrees + radius));
-        for band in south..=north {
-            let (count, width) = self.columns(band);
-            let first = ((longitude_degrees - half_width + 180.0) / width).floor() as i64;
-            let last = ((longitude_degrees + half_width + 180.0) / width).floor() as i64;
-            let last = last.min(first + count - 1);
-            for column in first..=last {
-                let tag = tag(member, band, column.rem_euclid(count));
-                let mut at = self.slots[self.slot_of(tag)] as u32;
-                while at != 0 {
-                    each(at - 1);
-                    at = self.next[at as usize - 1];
-                }
+        for tag in squares.known().unwrap_or(&[]) {
+            let first = self.slots[self.slot_of(*tag)] as u32;
+            if first != 0 {
+                prefetch(&self.next, first as usize - 1);
+                each(first - 1);
             }
         }
+    }
+
+    /// Gives `each` all rows of the member that may lie within the radius, and perhaps others;
+    /// `squares` are those of this member and place.
+    #[inline]
+    pub(super) fn near(
+        &self,
+        member: u32,
+        place: Place,
+        squares: &Squares,
+        mut each: impl FnMut(u32),
+    ) {
+        if self.slots.is_empty() {
+            return;
+        }
+        let mut all = |tag: Tag| {
+            let mut at = self.slots[self.slot_of(tag)] as u32;
+            while at != 0 {
+                each(at - 1);
+                at = self.next[at as usize - 1];
+            }
+        };
+        match squares.known() {
+            Some(tags) => tags.iter().for_each(|tag| all(*tag)),
+            None => self.each_square(member, place, all),
+        }
+    }
+
+    #[inline]
+    fn each_square(&self, member: u32, place: Place, mut each: impl FnMut(Tag)) {
+        let Place { longitude_degrees, latitude_degrees } = place;
+        let radius = self.radius_degrees * 1.001;
+        let (south, north) =
+            (self.band(latitude_degrees - radius), self.band(latitude_degrees + radius));
+        let (southern, northern) = (self.columns(south), self.northern_columns(south, north));
+        // A circle is nowhere wider in degrees than at the edge of its bands that is next to a pole.
+        let half_width = radius / southern.narrow.min(northern.narrow);
+        for band in south..=north {
+            let columns = match band {
+                _ if band == south => southern,
+                _ if band == north => northern,
+                _ => self.columns(band),
+            };
+            let first = columns.place_of(longitude_degrees - half_width);
+            let last = columns.place_of(longitude_degrees + half_width);
+            let last = last.min(first + columns.count - 1);
+            for column in first..=last {
+                each(tag(member, band, column.rem_euclid(columns.count)));
+            }
+        }
+    }
+
+    /// Those of the northern band, made only if that is another.
+    #[inline]
+    fn northern_columns(&self, south: i64, north: i64) -> Columns {
+        if south == north { Columns::WIDEST } else { self.columns(north) }
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
@@ -115,23 +202,22 @@ impl Grid {
 
     fn tag_of(&self, member: u32, place: Place) -> Tag {
         let band = self.band(place.latitude_degrees);
-        let (count, width) = self.columns(band);
-        let column = ((place.longitude_degrees + 180.0) / width).floor() as i64;
-        tag(member, band, column.rem_euclid(count))
+        tag(member, band, self.columns(band).of(place.longitude_degrees))
     }
 
     fn band(&self, latitude_degrees: f64) -> i64 {
         ((latitude_degrees + 90.0) / (RADII * self.radius_degrees)).floor() as i64
     }
 
-    /// How many columns a band has, and their width in degrees.
     #[inline]
-    fn columns(&self, band: i64) -> (i64, f64) {
+    fn columns(&self, band: i64) -> Columns {
         let height = RADII * self.radius_degrees;
         let (south, north) = (band as f64 * height - 90.0, (band + 1) as f64 * height - 90.0);
+        // What is cut off at 89.9 degrees is met by circles of five degrees only, which then are as
+        // wide as the globe.
         let narrow = (south.abs().max(north.abs()).min(89.9) / 180.0 * PI).cos();
         let count = (360.0 * narrow / height).floor().max(1.0);
-        (count as i64, 360.0 / count)
+        Columns { count: count as i64, width: 360.0 / count, narrow }
     }
 
     /// The slot with this tag, or the free one where it would be.
@@ -155,6 +241,33 @@ impl Grid {
             self.slots[place] = slot;
             self.used += 1;
         }
+    }
+}
+
+/// The columns of a band.
+#[derive(Clone, Copy, Debug)]
+struct Columns {
+    count: i64,
+    /// In degrees.
+    width: f64,
+    /// The cosine of the latitude of the narrower edge.
+    narrow: f64,
+}
+
+impl Columns {
+    /// None, and nothing narrower than it.
+    const WIDEST: Columns = Columns { count: 1, width: 360.0, narrow: 1.0 };
+
+    /// The column of a longitude.
+    #[inline]
+    fn of(&self, longitude_degrees: f64) -> i64 {
+        self.place_of(longitude_degrees).rem_euclid(self.count)
+    }
+
+    /// The same, beyond the date line below zero and above the count.
+    #[inline]
+    fn place_of(&self, longitude_degrees: f64) -> i64 {
+        ((longitude_degrees + 180.0) / self.width).floor() as i64
     }
 }
 
@@ -216,7 +329,8 @@ mod tests {
             for asked in 0..300 {
                 let (at, member) = (place(), asked % 2);
                 let mut found = Vec::new();
-                grid.near(member, at, |row| found.push(row));
+                let squares = grid.squares(member, at);
+                grid.near(member, at, &squares, |row| found.push(row));
                 for (row, other) in (0..).zip(&places) {
                     let is_near = row % 2 == member && at.distance_meters(*other) <= radius_meters;
                     assert!(!is_near || found.contains(&row), "{at:?} {other:?} {radius_meters}");

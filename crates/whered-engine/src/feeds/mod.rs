@@ -9,7 +9,7 @@
 //! | --- | --- |
 //! | `source.rs` | the feed as the configuration has it |
 //! | `push.rs`, `spooled.rs`, `unpack.rs` | taking uploads in |
-//! | `step.rs`, `consolidate.rs`, `places.rs`, `grid.rs` | making a batch |
+//! | `step.rs`, `ahead.rs`, `consolidate.rs`, `places.rs`, `grid.rs` | making a batch |
 //! | `entry.rs`, `state.rs` | what the journal has, and what it makes of a feed |
 //! | `quarantine.rs` | why records do not count |
 //! | `status.rs`, `links.rs` | what a feed answers |
@@ -22,6 +22,7 @@
 //! takes the spool's, `pushes`, header.
 
 mod adopt;
+mod ahead;
 mod consolidate;
 mod entry;
 mod grid;

@@ -15,9 +15,10 @@
 //! undone. So nobody else may look between the two: the owner's lock is held.
 //! Cost: a hash probe for the member, one or two for the grid, a distance for each position near.
 
+use whered_cpu::prefetch;
 use whered_geo::{Cell, Place};
 
-use super::grid::Grid;
+use super::grid::{Grid, Squares};
 use crate::tables::cell::{push_varint, take_bytes, take_varint, unzigzag, zigzag};
 use crate::tables::index::{Index, hash_of};
 use crate::tables::texts::{Arena, ArenaMark, KEY_BYTES_MAX};
@@ -92,6 +93,15 @@ struct Begun {
     names: ArenaMark,
 }
 
+/// What is known of a sighting before its turn, from a moment in which earlier ones of its group had
+/// not been noted yet.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Approach {
+    hash: u32,
+    /// With its squares, if positions are merged.
+    member: Option<(u32, Squares)>,
+}
+
 /// Where a sighting was put.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sighted {
@@ -146,18 +156,55 @@ impl Places {
         self.begun = Begun { batch, len, members, names: self.names.mark() };
     }
 
-    /// Takes note of a sighting.
+    /// The first of the steps to a sighting: asks for what finds its member.
     #[inline]
-    pub(crate) fn sight(&mut self, name: &[u8], place: Place, time: i64) -> Sighted {
+    pub(crate) fn approach(&self, name: &[u8]) -> Approach {
         let hash = hash_of(name);
-        let found = self
-            .index
-            .find(hash, |member| self.names.get(self.members[member as usize].name) == name);
-        let member = found.unwrap_or_else(|| self.add_member(hash, name));
+        self.index.fetch(hash);
+        Approach { hash, member: None }
+    }
+
+    /// The second step: finds the member, and asks for what finds its positions.
+    #[inline]
+    pub(crate) fn approach_member(&self, approach: &mut Approach, name: &[u8], place: Place) {
+        let Some(member) = self.member(approach.hash, name) else { return };
+        let mut squares = Squares::default();
+        if self.rule.is_merged() {
+            squares = self.grid.squares(member, place);
+            self.grid.fetch_slots(&squares);
+        } else {
+            self.fetch_row(member);
+        }
+        approach.member = Some((member, squares));
+    }
+
+    /// The third step: asks for the positions.
+    #[inline]
+    pub(crate) fn approach_rows(&self, approach: &Approach) {
+        if let Some((_, squares)) = &approach.member {
+            self.grid.fetch_rows(squares, |row| self.fetch_row(row));
+        }
+    }
+
+    /// Takes note of a sighting; the steps before it only made it quicker.
+    #[inline]
+    pub(crate) fn sight(
+        &mut self,
+        approach: &Approach,
+        name: &[u8],
+        place: Place,
+        time: i64,
+    ) -> Sighted {
+        let hash = approach.hash;
+        let known = approach.member.or_else(|| {
+            let member = self.member(hash, name)?;
+            Some((member, self.grid.squares(member, place)))
+        });
+        let member = known.map_or_else(|| self.add_member(hash, name), |(member, _)| member);
         if !self.rule.is_merged() {
             return self.sight_latest(member, place, time);
         }
-        let nearest = if found.is_some() { self.nearest(member, place) } else { None };
+        let nearest = known.and_then(|(_, squares)| self.nearest(member, place, &squares));
         let Some(row) = nearest else {
             let (x, y) = (place.longitude_degrees.to_bits(), place.latitude_degrees.to_bits());
             let sighted = self.add_row(member, PlaceRow { x, y, count: 1, ..PlaceRow::default() });
@@ -195,10 +242,10 @@ impl Places {
 
     /// The nearest position within the radius; of equally near ones the oldest.
     #[inline]
-    fn nearest(&self, member: u32, place: Place) -> Option<u32> {
+    fn nearest(&self, member: u32, place: Place, squares: &Squares) -> Option<u32> {
         let PlaceRule::Merged(radius_meters) = self.rule else { return None };
         let mut best: Option<(f64, u32)> = None;
-        self.grid.near(member, place, |row| {
+        self.grid.near(member, place, squares, |row| {
             let known = self.row(row);
             if known.member != member {
                 return;
@@ -211,6 +258,11 @@ impl Places {
             }
         });
         best.map(|(_, row)| row)
+    }
+
+    #[inline]
+    fn member(&self, hash: u32, name: &[u8]) -> Option<u32> {
+        self.index.find(hash, |member| self.names.get(self.members[member as usize].name) == name)
     }
 
     fn add_member(&mut self, hash: u32, name: &[u8]) -> u32 {
@@ -244,6 +296,14 @@ impl Places {
             self.changed.push((row, old));
             self.row_mut(row).batch = batch;
         }
+    }
+
+    /// Asks for a row, which lies in one cache line or two.
+    #[inline]
+    fn fetch_row(&self, row: u32) {
+        let Some(chunk) = self.rows.get(row as usize / CHUNK_ROWS) else { return };
+        prefetch(chunk, row as usize % CHUNK_ROWS);
+        prefetch(chunk, row as usize % CHUNK_ROWS + 1);
     }
 
     #[inline]
@@ -513,3 +573,7 @@ fn take_values(input: &mut &[u8], rule: PlaceRule, old: &PlaceRow) -> Option<Pla
     row.time = old.time.wrapping_add(unzigzag(take_varint(input)?));
     Some(row)
 }
+
+#[cfg(test)]
+#[path = "places_tests.rs"]
+mod tests;

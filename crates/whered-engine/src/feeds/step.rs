@@ -22,7 +22,8 @@ use std::time::{Duration, Instant};
 use whered_feeds::Mapping;
 use whered_ip::MemberList;
 
-use super::consolidate::{Consolidation, Day, Target};
+use super::ahead::Held;
+use super::consolidate::{Consolidation, Day, Noting, Target};
 use super::entry::{BATCH_KIND, Effects, Head, Outcome, begin_batch, push_effects};
 use super::places::{PlaceRule, Places};
 use super::quarantine::Quarantine;
@@ -64,7 +65,8 @@ pub(super) struct Desk {
     needs_day: bool,
     quarantine: Quarantine,
     unpacked: Vec<u8>,
-    key: Vec<u8>,
+    held: Held,
+    noting: Noting,
     day: Day,
 }
 
@@ -92,8 +94,9 @@ impl Worker {
         let needs_day = targets.iter().any(|target| {
             target.plan.key.iter().any(is_day) || target.plan.columns.iter().any(is_day)
         });
-        let (unpacked, key, day) = (Vec::new(), Vec::new(), Day::default());
-        let desk = Desk { targets, needs_day, quarantine, unpacked, key, day };
+        let (unpacked, day) = (Vec::new(), Day::default());
+        let (held, noting) = (Held::default(), Noting::default());
+        let desk = Desk { targets, needs_day, quarantine, unpacked, held, noting, day };
         Worker { reader, read, desk, name: Vec::new() }
     }
 
@@ -279,7 +282,8 @@ impl Feed {
                     stores,
                     quarantine: &mut desk.quarantine,
                     day: &mut desk.day,
-                    key: &mut desk.key,
+                    held: &mut desk.held,
+                    noting: &mut desk.noting,
                     needs_day: desk.needs_day,
                     received_millis: upload.received_millis as i64,
                     records: 0,
@@ -442,6 +446,7 @@ impl Made {
 fn scan(mapping: &Mapping, text: &[u8], consolidation: &mut Consolidation<'_>) -> Outcome {
     use whered_feeds::Events;
     let scanned = mapping.scan(text, consolidation);
+    consolidation.finish();
     if let Err(error) = scanned {
         let reason = error.to_string();
         if consolidation.records == 0 {

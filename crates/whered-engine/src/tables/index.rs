@@ -14,6 +14,8 @@
 use std::hash::{BuildHasher, RandomState};
 use std::sync::OnceLock;
 
+use whered_cpu::prefetch;
+
 /// See the file's header.
 #[derive(Debug, Default)]
 pub(crate) struct Index {
@@ -52,6 +54,12 @@ fn fold(a: u64, b: u64) -> u64 {
 }
 
 impl Index {
+    /// Asks for where a hash would be.
+    #[inline]
+    pub(crate) fn fetch(&self, hash: u32) {
+        prefetch(&self.slots, hash as usize & self.slots.len().wrapping_sub(1));
+    }
+
     /// The number with this hash for which `is_it` says so.
     #[inline]
     pub(crate) fn find(&self, hash: u32, mut is_it: impl FnMut(u32) -> bool) -> Option<u32> {

@@ -15,6 +15,8 @@
 //! having one. Not for: locks (`mod.rs`), what a batch changes (`stage.rs`, `wire.rs`).
 //! Cost: a lookup is a slot, a row and a key: three cache lines.
 
+use whered_cpu::prefetch;
+
 use super::cell::{Cell, ColumnKind, push_key_cell, take_key_cell};
 use super::index::{Index, hash_of};
 use super::schema::{HEAD_WORDS, RuleKind, Shape, ShapeColumn};
@@ -83,6 +85,31 @@ impl Store {
     pub(crate) fn words(&self, row: u32) -> &[u64] {
         let start = row as usize % CHUNK_ROWS * self.row_words;
         &self.chunks[row as usize / CHUNK_ROWS].words[start..start + self.row_words]
+    }
+
+    /// Asks for the words of a row.
+    #[inline]
+    pub(super) fn fetch(&self, row: u32) {
+        let Some(chunk) = self.chunks.get(row as usize / CHUNK_ROWS) else { return };
+        fetch_words(&chunk.words, row as usize % CHUNK_ROWS * self.row_words, self.row_words);
+    }
+
+    /// Asks for where the index has a hash.
+    #[inline]
+    pub(super) fn fetch_slot(&self, hash: u32) {
+        self.index.fetch(hash);
+    }
+
+    /// The first row with this hash, whatever its key is.
+    #[inline]
+    pub(super) fn likely(&self, hash: u32) -> Option<u32> {
+        self.index.find(hash, |_| true)
+    }
+
+    /// Asks for the key of a row whose words are there.
+    #[inline]
+    pub(super) fn fetch_key(&self, row: u32) {
+        self.keys.fetch(self.words(row)[KEY_WORD]);
     }
 
     #[inline]
@@ -167,6 +194,16 @@ impl Store {
             _ => number_cell(column, words),
         }
     }
+}
+
+/// Asks for the cache lines of some words.
+#[inline]
+pub(super) fn fetch_words(words: &[u64], start: usize, count: usize) {
+    const LINE_WORDS: usize = 8;
+    let lines = (start..start + count).step_by(LINE_WORDS);
+    lines.for_each(|word| prefetch(words, word));
+    // The last may lie in one more.
+    prefetch(words, start + count - 1);
 }
 
 /// The cell of a column that is no text and has a value.

@@ -13,9 +13,11 @@
 
 use std::cmp::Ordering;
 
+use whered_cpu::prefetch;
+
 use super::cell::Cell;
 use super::index::{Index, hash_of};
-use super::rows::{PRESENT_WORD, ROWS_MAX, Store};
+use super::rows::{PRESENT_WORD, ROWS_MAX, Store, fetch_words};
 use super::schema::{RuleKind, ShapeColumn};
 
 /// The longest text of a column.
@@ -107,11 +109,61 @@ impl Stage {
         &self.texts[start..start + length]
     }
 
+    /// The first step to a row of a number: asks for whether it is staged.
+    #[inline]
+    pub(crate) fn approach(&self, row: u32) {
+        prefetch(&self.touched, row as usize);
+    }
+
+    /// The second step: asks for its words, here or in the table.
+    #[inline]
+    pub(crate) fn approach_words(&self, store: &Store, row: u32) {
+        let Some(staged) = self.touched.get(row as usize) else { return };
+        if self.rows.get(*staged as usize) == Some(&row) {
+            fetch_words(&self.words, *staged as usize * self.row_words, self.row_words);
+        } else {
+            store.fetch(row);
+        }
+    }
+
+    /// The first step to a row of a key with this hash: asks for what finds it.
+    #[inline]
+    pub(crate) fn approach_hash(&self, store: &Store, hash: u32) {
+        store.fetch_slot(hash);
+        self.new_index.fetch(hash);
+    }
+
+    /// The second step: asks for the words of the row that is likely the one, and gives it.
+    #[inline]
+    pub(crate) fn approach_likely(&self, store: &Store, hash: u32) -> Option<u32> {
+        let row = store.likely(hash)?;
+        store.fetch(row);
+        self.approach(row);
+        Some(row)
+    }
+
+    /// The third step: asks for its key, and for its words if they are staged.
+    #[inline]
+    pub(crate) fn approach_key(&self, store: &Store, row: u32) {
+        store.fetch_key(row);
+        self.approach_words(store, row);
+    }
+
     /// Stages the row with this key, which may be new; gives where, and its number. `None`: the table
     /// is full.
     #[inline]
     pub(crate) fn row_of(&mut self, store: &Store, key: &[u8]) -> Option<(usize, u32)> {
-        let hash = hash_of(key);
+        self.row_of_hash(store, hash_of(key), key)
+    }
+
+    /// The same with the key's hash. The steps before it only make it quicker.
+    #[inline]
+    pub(crate) fn row_of_hash(
+        &mut self,
+        store: &Store,
+        hash: u32,
+        key: &[u8],
+    ) -> Option<(usize, u32)> {
         if let Some(row) = store.find(hash, key) {
             return Some((self.existing(store, row), row));
         }

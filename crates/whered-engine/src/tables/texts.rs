@@ -12,6 +12,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use whered_cpu::prefetch;
+
 /// What a text takes beside its own bytes: its slot, its place in the map, its counts.
 const TEXT_OVERHEAD_BYTES: usize = 72;
 
@@ -93,6 +95,13 @@ impl Arena {
         let block = &self.blocks[(place >> (2 * BLOCK_BITS)) as usize];
         let start = (place >> BLOCK_BITS & PART_MASK) as usize;
         &block[start..start + (place & PART_MASK) as usize]
+    }
+
+    /// Asks for the first of those bytes.
+    #[inline]
+    pub(crate) fn fetch(&self, place: u64) {
+        let block = &self.blocks[(place >> (2 * BLOCK_BITS)) as usize];
+        prefetch(block, (place >> BLOCK_BITS & PART_MASK) as usize);
     }
 
     /// Keeps bytes, which are at most [`KEY_BYTES_MAX`].
