@@ -127,6 +127,7 @@ fn live(seconds: f64) {
         scope.spawn(|| read(&reader, &addresses, &is_done, &count));
         // Alone, beside changes, in turn, so that a noisy machine disturbs both alike.
         let (mut alone, mut beside, mut pairs_done) = (Vec::new(), Vec::new(), Vec::new());
+        let mut costs = Vec::new();
         let mut random = Random::new(9);
         for _ in 0..5 {
             let part = Duration::from_secs_f64(seconds / 5.0);
@@ -139,18 +140,22 @@ fn live(seconds: f64) {
             }
             alone.push(rate(from, since));
             let (from, since, mut pairs) = (count.load(Ordering::Relaxed), Instant::now(), 0_u64);
+            let cpu = thread_cpu_nanoseconds().expect("the thread has a clock");
             while since.elapsed() < part {
                 change(&mut live, &table, &mut random);
                 pairs += COMMAND as u64;
             }
             beside.push(rate(from, since));
             pairs_done.push(pairs as f64 / since.elapsed().as_secs_f64() / 1e6);
+            let cpu = thread_cpu_nanoseconds().expect("the thread has a clock") - cpu;
+            costs.push(cpu as f64 / pairs as f64);
         }
         is_done.store(true, Ordering::Relaxed);
         let median = whered_bench::measure::median;
         println!(
-            "live/1M-prefixes/remove+insert: {:.2} M pairs/s; reader alone {:.1} M/s, beside {:.1} M/s ({:.0} %)",
+            "live/1M-prefixes/remove+insert: {:.2} M pairs/s, {:.0} ns of the processor each; reader alone {:.1} M/s, beside {:.1} M/s ({:.0} %)",
             median(&pairs_done),
+            median(&costs),
             median(&alone),
             median(&beside),
             100.0 * median(&beside) / median(&alone)

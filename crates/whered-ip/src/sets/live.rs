@@ -268,6 +268,7 @@ impl LiveIpv4 {
                 self.cells.warm((cell & !CHILD) + span.place(1));
                 prefetch(&self.residents, (cell & !CHILD) as usize / 16);
             }
+            self.members.warm_outer(span.first, span.length);
         }
     }
 
@@ -457,6 +458,7 @@ struct Span {
     first: u32,
     last: u32,
     level: usize,
+    length: u8,
 }
 
 impl Span {
@@ -466,7 +468,7 @@ impl Span {
         let length = u32::from(prefix.length_bits());
         let last = first | u32::MAX.checked_shr(length).unwrap_or(0);
         let level = SHIFTS.iter().position(|shift| length <= 32 - shift)?;
-        Some(Span { first, last, level })
+        Some(Span { first, last, level, length: prefix.length_bits() })
     }
 
     /// The cell of a level on the way to the prefix.

@@ -70,6 +70,14 @@ impl LiveMembers {
         }
     }
 
+    /// Asks for what is around this prefix; its own bits should have been asked for some time ago.
+    pub(super) fn warm_outer(&self, address: u32, length: u8) {
+        // Longer ones are rare, and looked for among the slots.
+        if let Some(outer) = self.outer_by_bits(address, length.min(BIT_LENGTH_MAX + 1)) {
+            prefetch(&self.slots, self.place(key_of(masked(address, outer), outer)));
+        }
+    }
+
     fn place(&self, key: u64) -> usize {
         let mixed = key.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         (mixed >> (64 - self.slots.len().trailing_zeros())) as usize
@@ -147,14 +155,15 @@ impl LiveMembers {
                 return Some((outer, answer));
             }
         }
-        let mut outer = length.min(BIT_LENGTH_MAX + 1);
-        while outer > 0 {
-            outer -= 1;
-            if self.lengths[usize::from(outer)] > 0 && self.bit(address, outer) {
-                return Some((outer, self.get(masked(address, outer), outer)?));
-            }
-        }
-        None
+        let outer = self.outer_by_bits(address, length.min(BIT_LENGTH_MAX + 1))?;
+        Some((outer, self.get(masked(address, outer), outer)?))
+    }
+
+    /// The length of the longest prefix around this address that is shorter than `length`.
+    fn outer_by_bits(&self, address: u32, length: u8) -> Option<u8> {
+        let shorter = (0..length).rev();
+        let mut there = shorter.filter(|outer| self.lengths[usize::from(*outer)] > 0);
+        there.find(|outer| self.bit(address, *outer))
     }
 
     fn bit(&self, address: u32, length: u8) -> bool {
