@@ -47,7 +47,7 @@ const CLASS_ANY: u16 = 255;
 
 thread_local! {
     /// What was synthesised last: its memory is used again.
-    static DATA: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+    pub(crate) static DATA: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
 /// The state of one answer.

@@ -108,16 +108,17 @@ fn nibble_of(label: &[u8]) -> Option<u8> {
 }
 
 /// A number to 255, without zeros in front.
+#[inline]
 fn octet_of(label: &[u8]) -> Option<u8> {
-    if label.len() > 1 && label.starts_with(b"0") {
-        return None;
-    }
-    let mut octet = None;
-    for byte in label {
-        let digit = byte.checked_sub(b'0').filter(|digit| *digit < 10)?;
-        octet = Some(octet.unwrap_or(0_u8).checked_mul(10)?.checked_add(digit)?);
-    }
-    octet
+    let [hundreds, tens, ones] = match *label {
+        [ones] => [b'0', b'0', ones],
+        [tens @ b'1'..=b'9', ones] => [b'0', tens, ones],
+        [hundreds @ b'1'..=b'2', tens, ones] => [hundreds, tens, ones],
+        _ => return None,
+    };
+    let digit = |byte: u8| Some(byte.wrapping_sub(b'0')).filter(|digit| *digit < 10).map(u16::from);
+    let octet = digit(hundreds)? * 100 + digit(tens)? * 10 + digit(ones)?;
+    u8::try_from(octet).ok()
 }
 
 #[cfg(test)]
@@ -145,6 +146,18 @@ mod tests {
             let found = whole(&labels.join("."));
             assert_eq!(found, Reversed { address: Some(address.into()), is_partial: false });
         }
+    }
+
+    #[test]
+    fn octets_are_the_numbers_to_255_as_they_are_written() {
+        for number in 0..2000_u32 {
+            for text in [number.to_string(), format!("0{number}"), format!("{number}a")] {
+                let is_plain = number < 256 && text == number.to_string();
+                let expected = is_plain.then_some(number as u8);
+                assert_eq!(octet_of(text.as_bytes()), expected, "{text}");
+            }
+        }
+        assert_eq!(octet_of(b""), None);
     }
 
     #[test]

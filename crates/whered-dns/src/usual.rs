@@ -2,8 +2,8 @@
 //!
 //! For: what nearly all queries are: one question of class IN without or with an empty OPT, answered
 //! by one rrset: the one that was asked for, the servers of a delegation without glue, or the SOA
-//! that says no. Not for: anything else (`answer.rs`), which [`Usual::read`] and [`Usual::answer`]
-//! leave alone.
+//! that says no; and by the one address that a blocklist gives. Not for: anything else (`answer.rs`),
+//! which [`Usual::read`] and [`Usual::answer`] leave alone.
 //!
 //! ```text
 //! query  [ header | name, type, class           | OPT ]
@@ -22,6 +22,8 @@ use crate::code::{Rcode, RecordType};
 use crate::lower::LowerName;
 use crate::reply::{OPT_SIZE, opt_record};
 use crate::request::HEADER_SIZE;
+use crate::resolve::DATA;
+use crate::reversed::{Reversed, Synthesised};
 use crate::zone::Rrset;
 use crate::zone::layout::{HAS_ALIAS, HAS_DNAME, HAS_WILDCARD, RECORD_HEAD_SIZE};
 use crate::zones::{Located, Zones};
@@ -84,7 +86,11 @@ impl<'q> Usual<'q> {
         if context.challenges.is_some() {
             return None;
         }
-        let said = self.say(zones, name, located)?;
+        let mut address = Address::default();
+        let said = match zones.is_reversed(located.zone) {
+            false => self.say(zones, name, located)?,
+            true => self.say_reversed(zones, name, located, context, &mut address)?,
+        };
         let (middle, end) = (self.head.len(), self.head.len() + said.rrset.wire.len());
         let size = end + self.edns_size.map_or(0, |_| OPT_SIZE);
         if size > size_max(self.edns_size, context) {
@@ -118,6 +124,51 @@ impl<'q> Usual<'q> {
         Some((size, outcome))
     }
 
+    /// What is to be said of an address in a reversed zone that has nothing of its own there: the
+    /// record that the caller gives, which is written into `record`, or the SOA.
+    #[inline(never)]
+    fn say_reversed<'z>(
+        &self,
+        zones: &'z Zones,
+        name: &LowerName,
+        located: &Located<'z>,
+        context: &Context<'_>,
+        record: &'z mut Address,
+    ) -> Option<Said<'z>> {
+        let node = located.place.node?;
+        let is_plain = node.cut().is_none()
+            && !node.has(HAS_WILDCARD | HAS_DNAME)
+            && !zones.has_overlay(located.zone);
+        if located.is_exact || !is_plain || self.record_type != RecordType::A {
+            return None;
+        }
+        let zone = zones.zone_at(located.zone);
+        let origin_length = zone.lower_origin().len();
+        let labels = name.as_wire().len().checked_sub(origin_length)?;
+        let reversed = Reversed::read(name.as_wire().get(..labels)?)?;
+        let (source, asked) = (context.synthesise?, reversed.address?);
+        let mut data = DATA.take();
+        data.clear();
+        let found = source.synthesise(located.zone as usize, asked, self.record_type, &mut data);
+        let said = match (found, data.first_chunk()) {
+            (Synthesised::Record { ttl_seconds }, Some(octets)) if data.len() == octets.len() => {
+                let rrset = record.write(ttl_seconds, *octets);
+                let (rcode, counts) = (Rcode::NOERROR, [1, 0]);
+                let owner_length = name.as_wire().len();
+                Some(Said { rcode, authoritative: true, counts, rrset, owner_length })
+            }
+            (Synthesised::Absent, _) if !reversed.is_partial => {
+                let (rcode, rrset) = (Rcode::NXDOMAIN, zone.negative_soa());
+                let counts = [0, rrset.count];
+                let owner_length = origin_length;
+                Some(Said { rcode, authoritative: true, counts, rrset, owner_length })
+            }
+            _ => None,
+        };
+        DATA.set(data);
+        said
+    }
+
     /// What is to be said; as `resolve.rs`, for what can be said by one rrset.
     #[inline(always)]
     fn say<'z>(
@@ -127,7 +178,7 @@ impl<'q> Usual<'q> {
         located: &Located<'z>,
     ) -> Option<Said<'z>> {
         let node = located.place.node?;
-        if located.place.pool.is_some() || zones.is_reversed(located.zone) {
+        if located.place.pool.is_some() {
             return None;
         }
         let zone = zones.zone_at(located.zone);
@@ -159,6 +210,19 @@ impl<'q> Usual<'q> {
         let rrset = zone.negative_soa();
         let counts = [0, rrset.count];
         Some(Said { rcode, authoritative: true, counts, rrset, owner_length: origin_length })
+    }
+}
+
+/// An address record at the question's name, in wire form.
+#[derive(Default)]
+struct Address([u8; RECORD_HEAD_SIZE + 4]);
+
+impl Address {
+    fn write(&mut self, ttl_seconds: u32, [a, b, c, d]: [u8; 4]) -> Rrset<'_> {
+        let [t0, t1, t2, t3] = ttl_seconds.to_be_bytes();
+        let name = HEADER_SIZE as u8;
+        self.0 = [0xc0, name, 0, 1, 0, 1, t0, t1, t2, t3, 0, 4, a, b, c, d];
+        Rrset::of_address(&self.0)
     }
 }
 

@@ -9,7 +9,7 @@ use harness::{query, zone};
 use whered_dns::message::Message;
 use whered_dns::{
     Answers, Choice, Context, CookieSecrets, Outcome, Query, RateLimit, Rcode, RecordType,
-    Transport, Workspace, Zones, answer, answer_batch,
+    Synthesise, Synthesised, Transport, Workspace, Zones, answer, answer_batch,
 };
 
 #[derive(Default)]
@@ -43,7 +43,35 @@ fn zones() -> Zones {
     let com = include_str!("data/example.com.zone");
     let zones = Zones::builder().add_zone(zone("large.example", &text));
     let zones = zones.add_zone(zone("example.com", com)).add_zone(zone("example.net", net));
+    let list = "$TTL 60\n@ SOA ns hm 1 2 3 4 5\n@ NS ns\nns A 192.0.2.53\n99.0.0.127 A 127.0.0.9\n\
+                *.stars A 192.0.2.7\ncut.0 NS ns\n";
+    let zones = zones.add_reversed_zone(zone("list.example", list));
     zones.add_pool(harness::pool("www", &["pool.example.com"])).build().unwrap()
+}
+
+/// Lists addresses by their last part: nothing at most, data of several sizes, and failures.
+#[derive(Debug)]
+struct List;
+
+impl Synthesise for List {
+    fn synthesise(
+        &self,
+        _: usize,
+        address: IpAddr,
+        record_type: RecordType,
+        data: &mut Vec<u8>,
+    ) -> Synthesised {
+        let IpAddr::V4(address) = address else { return Synthesised::Absent };
+        match (address.octets()[3], record_type) {
+            (0..=99, RecordType::A) => data.extend([127, 0, 0, address.octets()[2]]),
+            (0..=99, RecordType::TXT) => data.extend(b"\x04text"),
+            (0..=99, _) | (110..=119, _) => return Synthesised::NoData,
+            (100..=109, _) => data.extend([1, 2, 3]),
+            (120..=129, _) => return Synthesised::Failed,
+            _ => return Synthesised::Absent,
+        }
+        Synthesised::Record { ttl_seconds: 77 }
+    }
 }
 
 fn queries() -> Vec<Vec<u8>> {
@@ -62,7 +90,13 @@ fn queries() -> Vec<Vec<u8>> {
             queries.push(query(&format!("{name}.example.com"), RecordType::A).build());
         }
         queries.push(query("example.org", RecordType::A).build());
+        for labels in ["7.0", "1.2", "a", "x", "77.stars", "7.cut"] {
+            let name = format!("{}.{}.{labels}.list.example", n % 256, n / 256 % 256);
+            queries.push(query(&name, RecordType::A).edns(1232).build());
+            queries.push(query(&name, [RecordType::TXT, RecordType::AAAA][n % 2]).build());
+        }
     }
+    queries.push(query("99.0.0.127.list.example", RecordType::A).build());
     queries
 }
 
@@ -70,7 +104,7 @@ fn queries() -> Vec<Vec<u8>> {
 fn a_batch_answers_as_each_query_alone() {
     let zones = zones();
     let source: IpAddr = "192.0.2.1".parse().unwrap();
-    let context = Context::new(Transport::Udp, source);
+    let context = Context { synthesise: Some(&List), ..Context::new(Transport::Udp, source) };
     let queries = queries();
     let batch: Vec<Query<'_>> = queries.iter().map(|bytes| Query { bytes, source }).collect();
     let mut workspace = Workspace::new();
@@ -124,6 +158,7 @@ fn the_straight_line_answers_as_the_long_way() {
         let transport = if round % 7 == 0 { Transport::Tcp } else { Transport::Udp };
         let mut context = Context::new(transport, source);
         context.server_id = b"id";
+        context.synthesise = Some(&List).filter(|_| round % 11 > 0).map(|list| list as _);
         context.udp_size_max = [512, 600, 1232][below(3)];
         let mut told = Told::default();
         let batch = [Query { bytes: &bytes, source }];

@@ -14,11 +14,14 @@
 //! nothing. At the same time: any number of threads, none waits. Cost: one look in the set or the
 //! database; for a set no allocation of its own.
 
+use std::cell::RefCell;
 use std::fmt;
 use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
 
 use whered_dns::{RecordType, Synthesise, Synthesised};
+use whered_ip::LayeredSet;
 use whered_mmdb::{FieldPath, MmdbError};
 
 use crate::clock;
@@ -79,11 +82,14 @@ pub enum TxtField {
     Path(FieldPath),
 }
 
-/// The addresses of one generation's reversed zones, with the sets of this moment.
+/// The addresses of one generation's reversed zones, with the sets of this moment. Of a set one version
+/// answers as long as nobody asks about another zone: a batch looks for its set once.
 pub struct LiveZones<'a> {
     generation: &'a Generation,
     prefix_sets: &'a PrefixSets,
     now_millis: u64,
+    /// The zone that was asked about last, and the version of its set.
+    last: RefCell<Option<(usize, Option<Arc<LayeredSet>>)>>,
 }
 
 impl Engine {
@@ -91,7 +97,8 @@ impl Engine {
     pub fn live_zones<'a>(&'a self, generation: &'a Generation) -> Option<LiveZones<'a>> {
         let has_some = generation.reversed().iter().any(Option::is_some);
         let now_millis = if has_some { clock::now_millis() } else { 0 };
-        has_some.then_some(LiveZones { generation, prefix_sets: &self.prefix_sets, now_millis })
+        let (prefix_sets, last) = (&self.prefix_sets, RefCell::default());
+        has_some.then_some(LiveZones { generation, prefix_sets, now_millis, last })
     }
 }
 
@@ -105,7 +112,11 @@ impl Synthesise for LiveZones<'_> {
     ) -> Synthesised {
         match self.generation.reversed().get(zone) {
             Some(Some(ReversedSource::Blocklist(source))) => {
-                self.blocklist(source, address, record_type, data)
+                let answered = self.with_set(zone, source, |set| {
+                    let member = set.longest_match(address, self.now_millis)?;
+                    Some(source.answer(member.value, address, record_type, data))
+                });
+                answered.flatten().unwrap_or(Synthesised::Absent)
             }
             Some(Some(ReversedSource::DatabaseTxt(source))) => {
                 match self.generation.database(&source.database) {
@@ -119,28 +130,31 @@ impl Synthesise for LiveZones<'_> {
 
     fn prefetch(&self, asked: &[(usize, IpAddr)]) {
         for asked in asked.chunk_by(|one, other| one.0 == other.0) {
-            let zone = asked.first().and_then(|(zone, _)| self.generation.reversed().get(*zone));
-            if let Some(Some(ReversedSource::Blocklist(source))) = zone {
+            let Some(&(zone, _)) = asked.first() else { continue };
+            if let Some(Some(ReversedSource::Blocklist(source))) =
+                self.generation.reversed().get(zone)
+            {
                 let addresses = asked.iter().map(|(_, address)| *address);
-                self.prefix_sets.read(&source.set, |set| set.prefetch(addresses));
+                self.with_set(zone, source, |set| set.prefetch(addresses));
             }
         }
     }
 }
 
 impl LiveZones<'_> {
-    fn blocklist(
+    /// Looks into the set of a zone, if there is one.
+    fn with_set<R>(
         &self,
+        zone: usize,
         source: &BlocklistSource,
-        address: IpAddr,
-        record_type: RecordType,
-        data: &mut Vec<u8>,
-    ) -> Synthesised {
-        let answered = self.prefix_sets.read(&source.set, |set| {
-            let member = set.longest_match(address, self.now_millis)?;
-            Some(source.answer(member.value, address, record_type, data))
-        });
-        answered.flatten().unwrap_or(Synthesised::Absent)
+        look: impl FnOnce(&LayeredSet) -> R,
+    ) -> Option<R> {
+        let mut last = self.last.borrow_mut();
+        if last.as_ref().is_none_or(|(known, _)| *known != zone) {
+            *last = Some((zone, self.prefix_sets.version(&source.set)));
+        }
+        let (_, set) = last.as_ref()?;
+        set.as_deref().map(look)
     }
 }
 

@@ -1,8 +1,9 @@
 //! Folding changes of prefix sets into their compiled layers.
 //!
 //! For: the thread that does it. Not for: which sets and when (`PrefixSets::fold_due`).
-//! Cost: fifty looks at a flag a second while nothing changes; while something does, at most half of
-//! a core or so, since a fold begins after many changes only.
+//! Cost: ten looks at a flag a second while nothing changes, since each takes the core from a thread
+//! that answers; while something does, fifty, and at most half of a core or so, since a fold begins
+//! after many changes only.
 
 use std::io;
 use std::sync::Arc;
@@ -12,8 +13,11 @@ use std::time::Duration;
 
 use whered_engine::Engine;
 
-/// How often it looks.
+/// How often it looks while something has changed.
 const PERIOD: Duration = Duration::from_millis(20);
+
+/// How often it looks otherwise: changes that come then wait so long at the most, uncompiled.
+const QUIET_PERIOD: Duration = Duration::from_millis(100);
 
 /// The running thread.
 pub(crate) struct Folder {
@@ -44,7 +48,9 @@ impl Folder {
 }
 
 fn run(engine: &Engine, stopped: &Receiver<()>) {
-    while stopped.recv_timeout(PERIOD) == Err(RecvTimeoutError::Timeout) {
-        engine.prefix_sets().fold_due();
+    let sets = engine.prefix_sets();
+    let period = || if sets.is_fold_awaited() { PERIOD } else { QUIET_PERIOD };
+    while stopped.recv_timeout(period()) == Err(RecvTimeoutError::Timeout) {
+        sets.fold_due();
     }
 }

@@ -151,6 +151,7 @@ fn dns_options(
         scratch,
         parts,
         shapes,
+        city: arguments.city.clone(),
         mixes: Mix::ALL.to_vec(),
         queries: arguments.queries,
         rounds: arguments.rounds,

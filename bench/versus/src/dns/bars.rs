@@ -2,11 +2,12 @@
 //!
 //! Not for measuring. A bar over several mixes states its worst one.
 
+use std::borrow::Borrow;
 use std::fmt::Write;
 
 use serde_json::Value;
-use whered_bench::dns::Shape;
 use whered_bench::dns::rounds::Figures;
+use whered_bench::dns::{Mix, Shape};
 
 /// One zone and mix with all servers.
 struct Compared {
@@ -46,8 +47,9 @@ fn figures(server: &Value) -> Option<Figures> {
 pub(crate) fn to_markdown(sections: &[&Value]) -> String {
     let compared: Vec<Compared> =
         sections.iter().filter_map(|section| Compared::read(section)).collect();
-    let (lists, compared): (Vec<_>, Vec<_>) =
-        compared.into_iter().partition(|one| one.zone == Shape::Blocklist.name());
+    let of = |shape: Shape| move |one: &Compared| one.zone == shape.name();
+    let (lists, compared): (Vec<_>, Vec<_>) = compared.into_iter().partition(of(Shape::Blocklist));
+    let (places, compared): (Vec<_>, Vec<_>) = compared.into_iter().partition(of(Shape::Geo));
     let mut text =
         String::from("| bar | at least | reach for | measured |\n| --- | --- | --- | --- |\n");
     let mut line = |bar: &str, owed: &str, reach: &str, found: Option<String>| {
@@ -81,6 +83,16 @@ pub(crate) fn to_markdown(sections: &[&Value]) -> String {
             worst(&compared, Some(shape), |own, one| own.above(one), "echo", " ns", false),
         );
     }
+    line("CPU above a plain answer with ECS, by place, ns", "300", "150", above_plain(&places));
+    for rival in ["gdnsd", "pdns"] {
+        let (owed, reach) = if rival == "gdnsd" { ("0.9", "1.0") } else { ("-", "-") };
+        line(
+            &format!("CPU per query against {rival}, by place"),
+            owed,
+            reach,
+            worst(&chosen(&places), None, |own, one| own.cpu_ratio(one), rival, "x", true),
+        );
+    }
     let rivals = [
         ("gdnsd", Shape::Small, "0.98", "1.0"),
         ("gdnsd", Shape::Large, "1.0", "1.1"),
@@ -104,16 +116,33 @@ pub(crate) fn to_markdown(sections: &[&Value]) -> String {
     text
 }
 
+/// Those with a choice.
+fn chosen(places: &[Compared]) -> Vec<&Compared> {
+    places.iter().filter(|one| one.mix != Mix::Hit.name()).collect()
+}
+
+/// What a choice costs beside a plain answer to a question with the same option.
+fn above_plain(places: &[Compared]) -> Option<String> {
+    let above = |one: &Compared| Some(one.of("whered")?.above(one.of("echo")?));
+    let plain = above(places.iter().find(|one| one.mix == Mix::Hit.name())?)?;
+    let each = chosen(places).into_iter().filter_map(|one| {
+        let more = above(one)? - plain;
+        Some(format!("{more:.0} ({})", one.mix))
+    });
+    Some(each.collect::<Vec<_>>().join(", "))
+}
+
 /// The worst of all mixes: the least where more is better.
 fn worst(
-    compared: &[Compared],
+    compared: &[impl Borrow<Compared>],
     shape: Option<Shape>,
     measure: impl Fn(&Figures, &Figures) -> f64,
     against: &str,
     unit: &str,
     more_is_better: bool,
 ) -> Option<String> {
-    let wanted = compared.iter().filter(|one| shape.is_none_or(|shape| shape.name() == one.zone));
+    let wanted = compared.iter().map(Borrow::borrow);
+    let wanted = wanted.filter(|one| shape.is_none_or(|shape| shape.name() == one.zone));
     let found = wanted.filter_map(|one| {
         let value = measure(one.of("whered")?, one.of(against)?);
         Some((value, format!("{}, {}", one.zone, one.mix)))

@@ -10,16 +10,19 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use whered_bench::dns::{
-    self, Mix, Options as OwnOptions, Ours, Part, Queries, Section, Shape, Target, rounds,
+    self, Mix, Options as OwnOptions, Ours, Part, Queries, Section, Shape, Target, geo, rounds,
 };
 use whered_bench::measure::pin_to_core;
 use whered_server::dns::udp::Receiving;
 
+use crate::places;
 use crate::record::Record;
 use crate::servers;
 
 const SERVER_CORE: usize = 0;
 const DRIVER_CORE: usize = 1;
+/// How many questions are put to two servers to see whether they choose alike.
+const ASKED_ALIKE: usize = 20_000;
 const RMEM_DEFAULT: &str = "/proc/sys/net/core/rmem_default";
 
 /// What the command line says.
@@ -39,6 +42,7 @@ impl Options {
                 scratch: std::env::temp_dir(),
                 parts: Part::ALL.to_vec(),
                 shapes: vec![Shape::Small, Shape::Large],
+                city: None,
                 mixes: Mix::ALL.to_vec(),
                 queries: 1 << 20,
                 rounds: 7,
@@ -58,6 +62,7 @@ impl Options {
                 "--whered" => options.own.binary = value.into(),
                 "--scratch" => options.own.scratch = value.into(),
                 "--record" => options.record = Some(value.into()),
+                "--city" => options.own.city = Some(value.into()),
                 "--date" => options.date = value,
                 "--queries" => options.own.queries = value.parse().map_err(|_| odd())?,
                 "--rounds" => options.own.rounds = value.parse().map_err(|_| odd())?,
@@ -119,8 +124,15 @@ fn measure(options: &Options) -> Result<Record, String> {
     pin_to_core(own.driver_core).map_err(|error| format!("core {}: {error}", own.driver_core))?;
     let mut record = Record::new(&options.date);
     // The rivals have ended then: the other parts have the machine for themselves.
-    let beside = if own.parts.contains(&Part::Answers) { compare(options)? } else { Vec::new() };
-    let parts = own.parts.iter().copied().filter(|part| *part != Part::Answers).collect();
+    let mut beside = Vec::new();
+    if own.parts.contains(&Part::Answers) {
+        beside.extend(compare(options)?);
+    }
+    if own.parts.contains(&Part::Geo) {
+        beside.extend(compare_places(options)?);
+    }
+    let with_rivals = [Part::Answers, Part::Geo];
+    let parts = own.parts.iter().copied().filter(|part| !with_rivals.contains(part)).collect();
     let report = dns::run(&OwnOptions { parts, ..own.clone() }, &|line| eprintln!("{line}"))?;
     for section in beside.into_iter().chain(report.sections) {
         record.put(section, &report.settings);
@@ -139,14 +151,47 @@ fn compare(options: &Options) -> Result<Vec<Section>, String> {
             targets.push(servers::start(name, &own.scratch, shape, own.server_core)?);
         }
         for &mix in &own.mixes {
-            eprintln!("{}, {}", shape.name(), mix.name());
             let queries = Queries::new(shape, mix, own.queries, own.seed);
-            let size = rounds::reply_size(&targets[0], &queries)?;
-            let echo = ours(own).start_echo(shape, size)?;
-            let all: Vec<&Target> = std::iter::once(&echo).chain(&targets).collect();
-            let figures = rounds::run(&all, &queries, own.rounds, own.time)?;
-            sections.push(Section::of_mix(shape, mix, size, &figures));
+            sections.push(in_turn(own, shape, mix, &targets.iter().collect::<Vec<_>>(), &queries)?);
         }
+    }
+    Ok(sections)
+}
+
+/// One mix, with the echo before all; the first target is ours.
+fn in_turn(
+    own: &OwnOptions,
+    shape: Shape,
+    mix: Mix,
+    targets: &[&Target],
+    queries: &Queries,
+) -> Result<Section, String> {
+    eprintln!("{}, {}", shape.name(), mix.name());
+    let size = rounds::reply_size(targets[0], queries)?;
+    let echo = ours(own).start_echo(shape, size)?;
+    let all: Vec<&Target> = std::iter::once(&echo).chain(targets.iter().copied()).collect();
+    let figures = rounds::run(&all, queries, own.rounds, own.time)?;
+    Ok(Section::of_mix(shape, mix, size, &figures))
+}
+
+/// Answers by place with those rivals that give any, after a look whether they give the same.
+fn compare_places(options: &Options) -> Result<Vec<Section>, String> {
+    let own = &options.own;
+    let mut sections = Vec::new();
+    geo::database_file(&own.scratch, own.city.as_deref())?;
+    let mut targets = vec![ours(own).start(Shape::Geo)?];
+    for name in options.rivals.iter().filter(|name| places::NAMES.contains(&name.as_str())) {
+        eprintln!("starting {name}, {}", Shape::Geo.name());
+        targets.push(places::start(name, &own.scratch, own.server_core)?);
+    }
+    for mix in Mix::GEO {
+        let queries = Queries::new(Shape::Geo, mix, own.queries, own.seed);
+        let able = |target: &&Target| places::is_able(&target.name, mix);
+        let able: Vec<&Target> = targets.iter().filter(able).collect();
+        if mix != Mix::Hit {
+            sections.push(geo::compare(&able, &queries, mix, ASKED_ALIKE)?);
+        }
+        sections.push(in_turn(own, Shape::Geo, mix, &able, &queries)?);
     }
     Ok(sections)
 }

@@ -8,14 +8,15 @@
 //! whered-versus-dns --whered target/release/whered [--zones small,large] [--queries N]
 //!                   [--mixes hit,NXDOMAIN,referral,mix] [--parts answers,no-net,...]
 //!                   [--rounds N] [--seconds S] [--only NAME,...] [--scratch DIR]
-//!                   [--record DIR --date YYYY-MM-DD]
+//!                   [--city FILE] [--record DIR --date YYYY-MM-DD]
 //! ```
 //!
-//! `--parts answers` is the comparison with rivals; the other parts are those of `whered bench dns`.
+//! `--parts answers` is the comparison with rivals, and `--parts geo` that of answers by place; the other parts are those of `whered bench dns`.
 //! Runs of one date and machine add up to one record.
 
 mod bars;
 mod compare;
+mod places;
 mod record;
 mod servers;
 

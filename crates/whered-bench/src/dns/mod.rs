@@ -12,7 +12,9 @@
 
 mod driver;
 pub mod echo;
+pub mod geo;
 mod parts;
+mod probe;
 mod report;
 pub mod rounds;
 mod target;
@@ -38,6 +40,8 @@ pub enum Part {
     Answers,
     /// A prefix set as a DNSBL zone beside the echo.
     Blocklist,
+    /// Pools over a city database, asked with a million client networks, beside the echo.
+    Geo,
     /// One receive an event, several, and many with one call.
     Loops,
     /// The delay on a second socket.
@@ -50,10 +54,11 @@ pub enum Part {
 
 impl Part {
     /// All, in their order.
-    pub const ALL: [Part; 7] = [
+    pub const ALL: [Part; 8] = [
         Part::NoNet,
         Part::Answers,
         Part::Blocklist,
+        Part::Geo,
         Part::Loops,
         Part::Turns,
         Part::Threads,
@@ -67,6 +72,7 @@ impl Part {
             Part::NoNet => "no-net",
             Part::Answers => "answers",
             Part::Blocklist => "blocklist",
+            Part::Geo => "geo",
             Part::Loops => "loops",
             Part::Turns => "turns",
             Part::Threads => "threads",
@@ -92,6 +98,8 @@ pub struct Options {
     pub parts: Vec<Part>,
     /// Which zones.
     pub shapes: Vec<Shape>,
+    /// A city database that was made already.
+    pub city: Option<PathBuf>,
     /// Which questions.
     pub mixes: Vec<Mix>,
     /// How many distinct questions of each mix.
@@ -123,6 +131,7 @@ pub fn run(options: &Options, progress: &dyn Fn(&str)) -> Result<Report, String>
             Part::NoNet => parts::no_net(options),
             Part::Answers => parts::answers(options),
             Part::Blocklist => parts::blocklist(options),
+            Part::Geo => parts::geo(options),
             Part::Loops => parts::loops(options),
             Part::Turns => parts::turns(options),
             Part::Threads => parts::threads(options),

@@ -3,7 +3,7 @@
 //! Not for: driving (`driver.rs`, `rounds.rs`), and rivals (`bench/versus`).
 
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -15,6 +15,8 @@ use whered_server::dns::udp::{Calls, Receiving};
 
 use super::Options;
 use super::driver::{Driver, Tally};
+use super::geo;
+use super::probe::Probe;
 use super::rounds::{self, Figures};
 use super::target::{Ours, Target, calls_name, free_address};
 use super::world::{Mix, Queries, Shape, zone_text};
@@ -55,6 +57,12 @@ pub(super) fn answers(options: &Options) -> Result<Vec<Section>, String> {
 /// Addresses of a list of 500,000, and others, as a DNSBL zone.
 pub(super) fn blocklist(options: &Options) -> Result<Vec<Section>, String> {
     beside_echo(options, Shape::Blocklist, &[Mix::Hit, Mix::Missing, Mix::Mixed])
+}
+
+/// Answers by place: a plain one with the same option, the nearest site, and the site of an area.
+pub(super) fn geo(options: &Options) -> Result<Vec<Section>, String> {
+    geo::database_file(&options.scratch, options.city.as_deref())?;
+    beside_echo(options, Shape::Geo, &Mix::GEO)
 }
 
 fn beside_echo(options: &Options, shape: Shape, mixes: &[Mix]) -> Result<Vec<Section>, String> {
@@ -197,36 +205,15 @@ fn delays(
     time: Duration,
     load: Load,
 ) -> io::Result<(Tally, Vec<f64>)> {
-    let probe = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
-    probe.connect(second)?;
-    probe.set_nonblocking(true)?;
+    let mut probe = Probe::new(second)?;
     let lanes = if matches!(load, Load::None) { 0 } else { 16 };
     let mut driver = Driver::new(queries, target.address, lanes, false)?;
-    let (mut delays, mut asked, mut reply) = (Vec::new(), None::<Instant>, [0; 1500]);
-    let beside = || {
-        match asked {
-            Some(at) if probe.recv(&mut reply).is_ok() => {
-                delays.push(at.elapsed().as_secs_f64() * 1e6);
-                asked = None;
-            }
-            // A probe that is lost counts with all the time that it has waited.
-            Some(at) if at.elapsed() > Duration::from_millis(500) => {
-                delays.push(at.elapsed().as_secs_f64() * 1e6);
-                asked = None;
-            }
-            Some(_) => {}
-            None => {
-                probe.send(queries.get(delays.len() % queries.len()))?;
-                asked = Some(Instant::now());
-            }
-        }
-        Ok(())
-    };
+    let beside = || probe.look(|answered| queries.get(answered % queries.len()));
     let tally = match load {
         Load::Rate(per_second) => driver.open_loop(per_second, time, beside)?,
         Load::None | Load::Full => driver.closed_loop(time, beside)?,
     };
-    Ok((tally, delays))
+    Ok((tally, probe.into_delays()))
 }
 
 /// One thread beside two, with all cores for the server.
@@ -261,7 +248,7 @@ pub(super) fn reloads(options: &Options) -> Result<Vec<Section>, String> {
     for &shape in &options.shapes {
         let (count, pause) = match shape {
             Shape::Small => (100, Duration::from_millis(50)),
-            Shape::Large | Shape::Blocklist => (5, Duration::from_secs(8)),
+            Shape::Large | Shape::Blocklist | Shape::Geo => (5, Duration::from_secs(8)),
         };
         let queries = Queries::new(shape, Mix::Mixed, options.queries, options.seed);
         let target = ours(options, Receiving::default(), 1).start(shape)?;

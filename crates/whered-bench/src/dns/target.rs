@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use whered_server::dns::udp::{Calls, Receiving};
 
+use super::geo;
 use super::world::{Shape, list_text};
 use crate::geo::push_command;
 use crate::measure::{cores, pin_to_cores, process_cpu_nanoseconds};
@@ -245,7 +246,7 @@ impl Ours<'_> {
         let listen: Vec<_> = listen.iter().map(|address| format!("\"{address}\"")).collect();
         let resp = match shape {
             Shape::Blocklist => Some(free_address()?),
-            Shape::Small | Shape::Large => None,
+            Shape::Small | Shape::Large | Shape::Geo => None,
         };
         let mut text = format!(
             "[resp]\nlisten = [{}]\n[http]\nlisten = []\n[sets]\ndirectory = {:?}\n\
@@ -261,6 +262,9 @@ impl Ours<'_> {
         );
         if resp.is_some() {
             text.push_str("blocklist = { set = \"listed\" }\n");
+        }
+        if shape == Shape::Geo {
+            text.push_str(&geo::configuration(&geo::database_file(self.folder, None)?));
         }
         fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))?;
         let mut command = Command::new(self.binary);

@@ -6,15 +6,16 @@
 //! ```text
 //! hosts        hxxxxxxxxx.<origin>  A                     question: the name itself
 //! delegations  dxxxxx.<origin>      NS NS, elsewhere      question: www.dxxxxx.<origin>
-//! missing      nxxxxxxxxx.<origin>  -                     question: the name itself
+//! missing      hxxxxxxxxx.<origin>  -                     question: the name itself
 //! blocklist    ddd.ddd.ddd.ddd.<origin>                   an address of the list, or of no list
+//! places       host, near, area .<origin>                 with a client's network of 24 bits (ECS)
 //!
 //! Queries: [ query 0 | query 1 | ... ]    one size for all, the id is the index's low 16 bits
 //! ```
 //!
 //! Invariants: every question of a set has the same length, so that one system call can send many
 //! (`UDP_SEGMENT`); no two are equal: where a zone has fewer names than there are questions, they
-//! differ in the case of their letters, as resolvers ask (0x20).
+//! differ in the case of their letters, as resolvers ask (0x20), or in the client's network.
 
 use std::collections::HashSet;
 use std::fmt::Write;
@@ -30,6 +31,8 @@ pub enum Shape {
     Large,
     /// A prefix set of 500,000 addresses as a DNSBL zone.
     Blocklist,
+    /// Pools over a city database (`geo.rs`).
+    Geo,
 }
 
 impl Shape {
@@ -40,6 +43,7 @@ impl Shape {
             Shape::Small => "1,000 names",
             Shape::Large => "1 M names",
             Shape::Blocklist => "500 k listed",
+            Shape::Geo => "by place",
         }
     }
 
@@ -50,6 +54,7 @@ impl Shape {
             Shape::Small => "small.test",
             Shape::Large => "large.test",
             Shape::Blocklist => "list.test",
+            Shape::Geo => "geo.test",
         }
     }
 
@@ -57,6 +62,7 @@ impl Shape {
         match self {
             Shape::Small => 900,
             Shape::Large | Shape::Blocklist => 500_000,
+            Shape::Geo => 0,
         }
     }
 
@@ -64,7 +70,7 @@ impl Shape {
         match self {
             Shape::Small => 100,
             Shape::Large => 500_000,
-            Shape::Blocklist => 0,
+            Shape::Blocklist | Shape::Geo => 0,
         }
     }
 }
@@ -80,11 +86,18 @@ pub enum Mix {
     Referral,
     /// Half hosts, a quarter of each of the others.
     Mixed,
+    /// The nearest site.
+    Nearest,
+    /// The site of the country or continent.
+    Area,
 }
 
 impl Mix {
-    /// All of them, in the order of the tables.
+    /// Those of zones, in the order of the tables.
     pub const ALL: [Mix; 4] = [Mix::Hit, Mix::Missing, Mix::Referral, Mix::Mixed];
+
+    /// Those of [`Shape::Geo`].
+    pub const GEO: [Mix; 3] = [Mix::Hit, Mix::Nearest, Mix::Area];
 
     /// Its name in tables.
     #[must_use]
@@ -94,6 +107,8 @@ impl Mix {
             Mix::Missing => "NXDOMAIN",
             Mix::Referral => "referral",
             Mix::Mixed => "mix",
+            Mix::Nearest => "nearest",
+            Mix::Area => "country or continent",
         }
     }
 }
@@ -120,7 +135,10 @@ pub fn zone_text(shape: Shape) -> String {
     let _ = writeln!(text, "$ORIGIN {origin}.");
     text.push_str("@ SOA ns1 hostmaster 1 7200 900 1209600 900\n@ NS ns1\n@ NS ns2\n");
     text.push_str("ns1 A 192.0.2.1\nns2 A 192.0.2.2\n");
-    if shape == Shape::Blocklist {
+    if shape == Shape::Geo {
+        text.push_str("host A 192.0.2.3\n");
+    }
+    if matches!(shape, Shape::Blocklist | Shape::Geo) {
         return text;
     }
     for number in 0..shape.hosts() {
@@ -180,11 +198,16 @@ fn label(kind: char, length: usize, number: u64) -> String {
     text
 }
 
+/// Of OPT without options.
+const OPT_SIZE: usize = 11;
+
 /// Prepared questions.
 #[derive(Debug, Clone)]
 pub struct Queries {
     bytes: Vec<u8>,
     size_bytes: usize,
+    /// Of OPT at the end of each.
+    opt_size: usize,
     expected: Vec<Expected>,
 }
 
@@ -192,8 +215,11 @@ impl Queries {
     /// Makes distinct questions of a mix.
     #[must_use]
     pub fn new(shape: Shape, mix: Mix, count: usize, seed: u64) -> Queries {
+        if shape == Shape::Geo {
+            return Queries::with_subnets(mix, count, seed);
+        }
         let mut random = Random::new(seed);
-        let mut queries = Queries { bytes: Vec::new(), size_bytes: 0, expected: Vec::new() };
+        let mut queries = Queries::none();
         let mut seen = HashSet::with_capacity(count);
         while queries.len() < count {
             let expected = match (mix, random.below(4)) {
@@ -212,7 +238,9 @@ impl Queries {
                     format!("{fourth}.{third}.{second}.{first}")
                 }
                 Expected::Hit => label('h', 10, random.below(shape.hosts())),
-                Expected::Missing => label('n', 10, random.below(1 << 25)),
+                // As the names that are there: with a letter that no other name begins with, a
+                // server with a tree would see at its root that nothing is below.
+                Expected::Missing => label('h', 10, shape.hosts() + random.below(1 << 25)),
                 Expected::Referral => {
                     format!("www.{}", label('d', 6, random.below(shape.delegations())))
                 }
@@ -225,13 +253,39 @@ impl Queries {
                 }
             }
             if seen.insert(name.clone()) {
-                queries.push(&name, expected);
+                queries.push(&name, expected, &[]);
             }
         }
         queries
     }
 
-    fn push(&mut self, name: &[u8], expected: Expected) {
+    /// One name, each time with another client's network.
+    fn with_subnets(mix: Mix, count: usize, seed: u64) -> Queries {
+        let mut random = Random::new(seed);
+        let mut queries = Queries::none();
+        let mut seen = HashSet::with_capacity(count);
+        let label = match mix {
+            Mix::Nearest => "near",
+            Mix::Area => "area",
+            _ => "host",
+        };
+        let name = format!("{label}.{}", Shape::Geo.origin());
+        while queries.len() < count {
+            // A network of 24 bits below 224.0.0.0.
+            let network = random.below(224 << 16) as u32;
+            if seen.insert(network) {
+                let [_, a, b, c] = network.to_be_bytes();
+                queries.push(name.as_bytes(), Expected::Hit, &[0, 8, 0, 7, 0, 1, 24, 0, a, b, c]);
+            }
+        }
+        queries
+    }
+
+    fn none() -> Queries {
+        Queries { bytes: Vec::new(), size_bytes: 0, opt_size: 0, expected: Vec::new() }
+    }
+
+    fn push(&mut self, name: &[u8], expected: Expected, options: &[u8]) {
         let (start, id) = (self.bytes.len(), self.expected.len() as u16);
         self.bytes.extend(id.to_be_bytes());
         // No recursion desired; one question and OPT.
@@ -241,8 +295,10 @@ impl Queries {
             self.bytes.extend(label);
         }
         self.bytes.extend([0, 0, 1, 0, 1]);
-        // OPT: root, type 41, 1232 bytes, no flags, no options.
-        self.bytes.extend([0, 0, 41, 4, 208, 0, 0, 0, 0, 0, 0]);
+        // OPT: root, type 41, 1232 bytes, no flags.
+        self.bytes.extend([0, 0, 41, 4, 208, 0, 0, 0, 0, 0, options.len() as u8]);
+        self.bytes.extend(options);
+        self.opt_size = OPT_SIZE + options.len();
         self.size_bytes = self.bytes.len() - start;
         self.expected.push(expected);
     }
@@ -257,6 +313,12 @@ impl Queries {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.expected.is_empty()
+    }
+
+    /// Whether each has another client's network.
+    #[must_use]
+    pub fn has_subnets(&self) -> bool {
+        self.opt_size > OPT_SIZE
     }
 
     /// The size of each.
@@ -290,9 +352,8 @@ impl Queries {
     #[must_use]
     pub fn is_answer(&self, index: usize, reply: &[u8], is_mirror: bool) -> bool {
         const HEADER: usize = 12;
-        const OPT: usize = 11;
         let query = self.get(index);
-        let question = &query[HEADER..query.len() - OPT];
+        let question = &query[HEADER..query.len() - self.opt_size];
         let end = HEADER + question.len();
         if reply.len() < end || reply[..2] != query[..2] || reply[HEADER..end] != *question {
             return false;
@@ -338,6 +399,22 @@ mod tests {
             let address = labels.collect::<Vec<_>>().join(".");
             assert_eq!(listed.contains(&address), queries.expected[index] == Expected::Hit);
         }
+    }
+
+    #[test]
+    fn networks_of_clients_are_distinct() {
+        let queries = Queries::new(Shape::Geo, Mix::Nearest, 5000, 7);
+        let message = |index| whered_dns::message::Message::read(queries.get(index)).unwrap();
+        let subnets: HashSet<_> = (0..queries.len())
+            .map(|index| {
+                let subnet = message(index).client_subnet().unwrap();
+                assert_eq!((subnet.family, subnet.source_length_bits), (1, 24));
+                subnet.address
+            })
+            .collect();
+        assert_eq!(subnets.len(), 5000);
+        assert_eq!(message(0).questions[0].name.to_string().to_lowercase(), "near.geo.test.");
+        assert!(queries.has_subnets() && queries.is_answer(9, queries.get(9), true));
     }
 
     #[test]

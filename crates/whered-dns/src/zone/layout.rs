@@ -152,6 +152,12 @@ pub(crate) struct Rrset<'z> {
 }
 
 impl<'z> Rrset<'z> {
+    /// An address record, in wire form, behind a question for its owner.
+    #[inline]
+    pub(crate) fn of_address(wire: &'z [u8]) -> Rrset<'z> {
+        Rrset { record_type: RecordType::A, count: 1, points: &[], wire }
+    }
+
     /// Where pointers stand inside data.
     #[inline]
     pub(crate) fn points(&self) -> impl Iterator<Item = usize> + use<'z> {

@@ -50,6 +50,11 @@ impl PrefixSets {
         folded
     }
 
+    /// Whether something has changed that [`PrefixSets::fold_due`] will look at.
+    pub fn is_fold_awaited(&self) -> bool {
+        self.is_touched.load(Ordering::Acquire)
+    }
+
     /// Folds whatever has changed, in all sets.
     pub fn fold_all(&self) {
         for set in self.sets.load_full().values() {

@@ -7,9 +7,11 @@
 //!                         ^ cleared by went_quiet() when a call found less than it had room for
 //! ```
 //!
-//! Invariants: every socket that has datagrams has its turn before any other one has its second;
-//! the system is asked once a round, and without waiting while anybody is ready. A socket is taken for quiet only
-//! when a call has found it empty, since the system tells of each arrival once.
+//! Invariants: every socket that is known to have datagrams has its turn before any other one has its
+//! second; the system is asked once a round, and without waiting while anybody is ready. A round begins
+//! behind the socket that had the last turn, so that what came meanwhile on a quiet one waits for no
+//! other batch than the one that was under way. A socket is taken for quiet only when a call has found
+//! it empty, since the system tells of each arrival once.
 //!
 //! Cost: one `epoll_wait` a round, which is shared by the datagrams of all its batches.
 
@@ -26,7 +28,9 @@ pub(super) struct Turns {
     poll: Poll,
     events: Events,
     ready: Vec<bool>,
+    /// Where this round goes on, and how many sockets of it are left.
     next: usize,
+    left: usize,
     /// Whose turn it was last, and how many turns ago it was another one's.
     last: usize,
     alone_for: usize,
@@ -57,6 +61,7 @@ impl Turns {
             events,
             ready: vec![true; sockets.len()],
             next: 0,
+            left: sockets.len(),
             last: 0,
             alone_for: ALONE_AFTER,
         })
@@ -70,7 +75,7 @@ impl Turns {
         if let Some(found) = self.next_ready() {
             return Ok(Some(found));
         }
-        self.next = 0;
+        self.left = self.ready.len();
         let is_any_ready = self.ready.contains(&true);
         let patience = if is_any_ready { Duration::ZERO } else { patience };
         self.poll.poll(&mut self.events, Some(patience))?;
@@ -89,9 +94,11 @@ impl Turns {
 
     /// The next one of this round.
     fn next_ready(&mut self) -> Option<usize> {
-        let later = self.ready.iter().enumerate().skip(self.next);
-        let found = later.into_iter().find(|(_, ready)| **ready).map(|(index, _)| index)?;
-        self.next = found + 1;
+        let count = self.ready.len();
+        let steps = (0..self.left).find(|step| self.ready[(self.next + step) % count])?;
+        let found = (self.next + steps) % count;
+        self.next = (found + 1) % count;
+        self.left -= steps + 1;
         self.alone_for = if found == self.last { self.alone_for.saturating_add(1) } else { 0 };
         self.last = found;
         Some(found)
@@ -128,6 +135,22 @@ mod tests {
         // The round that is under way may go on without it; the next one may not.
         let round: Vec<_> = (0..3).map(|_| turns.next(SHORT).unwrap()).collect();
         assert!(round.contains(&Some(0)), "{round:?}");
+    }
+
+    #[test]
+    fn what_comes_on_a_quiet_socket_waits_for_one_turn_of_a_busy_one() {
+        for (busy, quiet) in [(0, 1), (1, 0)] {
+            let sockets = sockets(2);
+            let mut turns = Turns::new(&sockets).unwrap();
+            for _ in 0..2 {
+                turns.next(SHORT).unwrap();
+            }
+            turns.went_quiet(quiet);
+            assert_eq!(turns.next(SHORT).unwrap(), Some(busy));
+            let client = UdpSocket::bind("127.0.0.1:0").unwrap();
+            client.send_to(b"here", sockets[quiet].local_addr().unwrap()).unwrap();
+            assert_eq!(turns.next(SHORT).unwrap(), Some(quiet));
+        }
     }
 
     #[test]

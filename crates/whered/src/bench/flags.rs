@@ -207,7 +207,7 @@ pub(crate) struct BenchGeoArguments {
 
 #[derive(Args)]
 pub(crate) struct BenchDnsArguments {
-    /// Only these, separated by commas: no-net, answers, blocklist, loops, turns, threads, reloads
+    /// Only these, separated by commas: no-net, answers, blocklist, geo, loops, turns, threads, reloads
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub(crate) parts: Vec<String>,
     /// Only question bytes to answer bytes, without sockets; the same as --parts no-net
@@ -216,6 +216,9 @@ pub(crate) struct BenchDnsArguments {
     /// Only these zones, separated by commas: small (1,000 names), large (1 million)
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub(crate) zones: Vec<String>,
+    /// The city database of `geo`, such as `whered bench data` makes; made anew without it
+    #[arg(long, value_name = "FILE")]
+    pub(crate) city: Option<PathBuf>,
     /// Distinct questions of each mix
     #[arg(long, value_name = "N", default_value_t = 1 << 20)]
     pub(crate) queries: usize,
