@@ -114,7 +114,7 @@ fuzz-check:
 faults-check: build
 	$(call step,faults: a few on the real system)
 	'$(TARGET_DIR)/debug/whered' bench faults --rounds 12 --minutes 1 \
-		--kinds kill,power,full,failing
+		--kinds kill,feeds,power,full,failing
 
 .PHONY: clients
 clients: build venv ## tests by real foreign clients (tests/clients)

@@ -18,12 +18,14 @@
 //! | `victim.rs` | the server |
 //! | `disk.rs` | file systems that may be harmed |
 //! | `kill.rs`, `power.rs`, `full.rs`, `failing.rs`, `stalled.rs` | a fault each |
+//! | `feeds/` | kills while uploads come in and rows go out |
 //!
 //! Random choices come from a seed, which every violation names; the moments at which threads and
 //! disks meet do not, so that a seed makes a violation likely again, not certain.
 
 mod disk;
 mod failing;
+mod feeds;
 mod full;
 mod kill;
 mod lane;
@@ -49,6 +51,8 @@ use victim::Setup;
 pub enum Kind {
     /// `kill -9`.
     Kill,
+    /// `kill -9` under uploads, with streams and sinks.
+    Feeds,
     /// A power cut.
     Power,
     /// No space.
@@ -61,13 +65,15 @@ pub enum Kind {
 
 impl Kind {
     /// All of them, in the order in which they are run.
-    pub const ALL: [Kind; 5] = [Kind::Kill, Kind::Power, Kind::Full, Kind::Failing, Kind::Stalled];
+    pub const ALL: [Kind; 6] =
+        [Kind::Kill, Kind::Feeds, Kind::Power, Kind::Full, Kind::Failing, Kind::Stalled];
 
     /// What it is called.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Kind::Kill => "kill",
+            Kind::Feeds => "feeds",
             Kind::Power => "power",
             Kind::Full => "full",
             Kind::Failing => "failing",
@@ -110,7 +116,7 @@ pub struct Tally {
     pub early_kills: u64,
     /// Snapshots that were asked for and begun.
     pub snapshots: u64,
-    /// Units (commands or transactions) acknowledged.
+    /// Units (commands, transactions or uploads) acknowledged.
     pub acknowledged: u64,
     /// Units answered by an error that says that they may be lost.
     pub lost: u64,
@@ -178,6 +184,7 @@ impl Ground<'_> {
             segment_size_bytes: 1 << 20,
             lanes,
             under: Vec::new(),
+            more: String::new(),
         })
     }
 
@@ -210,6 +217,7 @@ pub fn run(options: &Options, progress: &dyn Fn(&str)) -> Result<Vec<Tally>, Str
         let ground = Ground { options, kind, began: Instant::now() };
         let result = match kind {
             Kind::Kill => kill::run(&ground, &mut tally),
+            Kind::Feeds => feeds::run(&ground, &mut tally),
             Kind::Power => power::run(&ground, &mut tally),
             Kind::Full => full::run(&ground, &mut tally),
             Kind::Failing => failing::run(&ground, &mut tally),

@@ -31,6 +31,8 @@ pub(super) struct Setup {
     pub(super) lanes: usize,
     /// A command that runs the server in its own process, such as a tracer that stands beside it.
     pub(super) under: Vec<String>,
+    /// What else its configuration has.
+    pub(super) more: String,
 }
 
 impl Setup {
@@ -54,6 +56,7 @@ impl Setup {
                  at = {{ longitude = 1.0, latitude = 2.0 }}\naddresses = [\"192.0.2.1\"]\n"
             ));
         }
+        text.push_str(&self.more);
         let path = self.folder.join("whered.toml");
         fs::write(&path, text)?;
         Ok(path)
@@ -132,7 +135,7 @@ impl Drop for Process {
 pub(super) struct Victim {
     pub(super) process: Process,
     pub(super) resp: SocketAddr,
-    http: SocketAddr,
+    pub(super) http: SocketAddr,
 }
 
 impl Victim {

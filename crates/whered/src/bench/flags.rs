@@ -256,7 +256,7 @@ pub(crate) struct BenchDnsArguments {
 
 #[derive(Args)]
 pub(crate) struct BenchFaultsArguments {
-    /// Only these faults, separated by commas: kill, power, full, failing, stalled
+    /// Only these faults, separated by commas: kill, feeds, power, full, failing, stalled
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub(crate) kinds: Vec<String>,
     /// How long each kind goes on
