@@ -3,6 +3,7 @@
 //! ```text
 //!   source                            backup
 //!   snapshot (newest complete)   ──>  the same files (links)   or copies on another file system
+//!   cold files that it names     ──>  the same files (links)
 //!   segments it needs, sealed    ──>  the same files (links)
 //!   the segment being written         a new one without entries, which goes on after them
 //! ```
@@ -18,6 +19,7 @@
 use std::io;
 use std::sync::Arc;
 
+use crate::cold::{ColdFile, ColdReference};
 use crate::error::StoreError;
 use crate::journal::Wanted;
 use crate::journal::load::{INCOMPLETE, list, refuse_incomplete};
@@ -114,7 +116,7 @@ fn backup_of(
     begin(&**target)?;
     let names =
         sealed.iter().map(|&first| segment_name(first)).chain(snapshot_names(newest.as_ref()));
-    for name in names {
+    for name in names.chain(cold_names(source, newest.as_ref())?) {
         contents.copied_bytes += link_or_copy(source, &**target, &name)?;
     }
     begin_segment(target, writing)?;
@@ -154,9 +156,9 @@ fn restore_of(source: &dyn Storage, target: &dyn Storage, of: Of) -> Result<Cont
     let wanted = wanted(source, newest.as_ref(), of)?;
     let (firsts, _) = list(source)?;
     let needed = needed_segments(source, &firsts, wanted)?;
-    for name in
-        needed.iter().map(|&first| segment_name(first)).chain(snapshot_names(newest.as_ref()))
-    {
+    let names =
+        needed.iter().map(|&first| segment_name(first)).chain(snapshot_names(newest.as_ref()));
+    for name in names.chain(cold_names(source, newest.as_ref())?) {
         contents.copied_bytes += copy(source, target, &name)?;
     }
     let copied_bytes = contents.copied_bytes;
@@ -187,6 +189,9 @@ fn read_everything(storage: &dyn Storage, of: Of) -> Result<Contents, StoreError
         for index in 0..info.blocks.len() {
             reader.read_block(index, &mut words)?;
         }
+        for reference in ColdReference::of_snapshot(storage, info)? {
+            ColdFile::open(storage, &reference)?.verify()?;
+        }
     }
     let wanted = wanted(storage, newest.as_ref(), of)?;
     let report = recover(storage, wanted, &mut |_| Ok(()))?.report;
@@ -214,6 +219,19 @@ fn wanted(
 fn snapshot_names(newest: Option<&SnapshotInfo>) -> impl Iterator<Item = String> {
     let start = newest.map(|info| info.start_sequence);
     start.into_iter().flat_map(|start| [data_name(start), manifest_name(start)])
+}
+
+/// The cold files that the newest snapshot names.
+fn cold_names(
+    storage: &dyn Storage,
+    newest: Option<&SnapshotInfo>,
+) -> Result<Vec<String>, StoreError> {
+    let Some(info) = newest else { return Ok(Vec::new()) };
+    let files = ColdReference::of_snapshot(storage, info)?;
+    let mut names: Vec<String> = files.into_iter().map(|reference| reference.name).collect();
+    names.sort();
+    names.dedup();
+    Ok(names)
 }
 
 /// The newest snapshot; a bad one that is newer than all complete ones is an error.

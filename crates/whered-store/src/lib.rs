@@ -47,6 +47,7 @@
 //! ```
 
 mod backup;
+mod cold;
 mod directory;
 mod error;
 mod journal;
@@ -56,6 +57,7 @@ mod spool;
 mod storage;
 
 pub use backup::{Contents, backup, backup_spool, restore, restore_spool, verify};
+pub use cold::{COLD_KIND, ColdBlock, ColdFile, ColdReference, ColdWriter, remove_cold};
 pub use directory::DataDirectory;
 pub use error::StoreError;
 pub use journal::{

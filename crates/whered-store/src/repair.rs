@@ -9,7 +9,7 @@
 //!                older snapshot                  + journal from there up to its first fault
 //!                nothing                         + journal from 1   up to its first fault
 //!   loss:        entries that are known to have been and are not reached,  64 bytes each
-//!                + bytes of damaged blocks
+//!                + bytes of damaged blocks, and of damaged cold files that they name
 //!                + a lot when the journal does not reach the snapshot's end (pages of two times)
 //! ```
 //!
@@ -26,6 +26,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::cold::{COLD_KIND, ColdFile, ColdReference};
 use crate::error::StoreError;
 use crate::journal::Wanted;
 use crate::journal::examine::{Examined, examine, reach};
@@ -115,6 +116,8 @@ pub fn repair(
 struct Checked {
     info: SnapshotInfo,
     damaged: Vec<(usize, StoreError)>,
+    /// How much is lost with those blocks, and with the cold files that they name.
+    lost_bytes: u64,
 }
 
 struct AllSnapshots {
@@ -136,16 +139,37 @@ fn look_at_snapshots(storage: &dyn Storage) -> Result<AllSnapshots, StoreError> 
     let mut words = Vec::new();
     for info in found.complete {
         let reader = SnapshotReader::open(storage, &info)?;
-        let mut damaged = Vec::new();
-        for index in 0..info.blocks.len() {
+        let (mut damaged, mut lost_bytes) = (Vec::new(), 0_u64);
+        for (index, block) in info.blocks.iter().enumerate() {
             // A block that the disk refuses to read is lost like one that changed.
-            if let Err(error) = reader.read_block(index, &mut words) {
+            let mut lost = block.length_bytes;
+            let read = reader.read_block(index, &mut words);
+            let checked = read.and_then(|bytes| match block.kind {
+                COLD_KIND => check_cold(storage, &reader, index, bytes, &mut lost),
+                _ => Ok(()),
+            });
+            if let Err(error) = checked {
                 damaged.push((index, error));
+                lost_bytes = lost_bytes.saturating_add(lost);
             }
         }
-        complete.push(Checked { info, damaged });
+        complete.push(Checked { info, damaged, lost_bytes });
     }
     Ok(AllSnapshots { complete, bad })
+}
+
+/// Whether the file that a block names is whole; what is lost if it is not goes into `lost_bytes`.
+fn check_cold(
+    storage: &dyn Storage,
+    reader: &SnapshotReader,
+    index: usize,
+    bytes: &[u8],
+    lost_bytes: &mut u64,
+) -> Result<(), StoreError> {
+    let decoded = ColdReference::decode(bytes);
+    let (reference, _) = decoded.map_err(|reason| reader.refuse(index, &reason))?;
+    *lost_bytes = reference.size_bytes;
+    ColdFile::open(storage, &reference)?.verify()
 }
 
 /// One way back; see the file's header.
@@ -178,9 +202,8 @@ fn best_way<'a>(snapshots: &'a [Checked], segments: &[Examined]) -> Way<'a> {
         let after = snapshot.map_or(0, |snapshot| snapshot.info.start_sequence);
         let (last_sequence, range) = reach(segments, after);
         let mut loss_bytes = (known - last_sequence).saturating_mul(ENTRY_LOSS_BYTES);
-        if let Some(Checked { info, damaged }) = snapshot {
-            let lost = damaged.iter().map(|(index, _)| info.blocks[*index].length_bytes);
-            loss_bytes = loss_bytes.saturating_add(lost.sum());
+        if let Some(Checked { info, lost_bytes, .. }) = snapshot {
+            loss_bytes = loss_bytes.saturating_add(*lost_bytes);
             if last_sequence < info.end_sequence {
                 loss_bytes = loss_bytes.saturating_add(INCONSISTENCY_LOSS_BYTES);
             }
@@ -227,7 +250,7 @@ impl Work<'_> {
 
     fn tell_loss(&mut self, way: &Way<'_>, segments: &[Examined]) {
         let last = way.last_sequence;
-        if let Some(Checked { info, damaged }) = way.snapshot {
+        if let Some(Checked { info, damaged, .. }) = way.snapshot {
             let mut line = format!(
                 "kept: the snapshot at entry {} and the journal up to entry {last}",
                 info.start_sequence

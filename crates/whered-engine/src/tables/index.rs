@@ -29,8 +29,19 @@ const SLOTS_MIN: usize = 16;
 /// The hash of a key in this process.
 #[inline]
 pub(crate) fn hash_of(key: &[u8]) -> u32 {
+    hash_with(key, seed())
+}
+
+/// What makes hashes of this process its own.
+#[inline]
+pub(crate) fn seed() -> u64 {
     static SEED: OnceLock<u64> = OnceLock::new();
-    let seed = *SEED.get_or_init(|| RandomState::new().hash_one(0_u8) | 1);
+    *SEED.get_or_init(|| RandomState::new().hash_one(0_u8) | 1)
+}
+
+/// The hash of a key in the process that has this seed.
+#[inline]
+pub(crate) fn hash_with(key: &[u8], seed: u64) -> u32 {
     (folded(key, seed) >> 32) as u32
 }
 
@@ -88,6 +99,29 @@ impl Index {
         self.len += 1;
         let slot = u64::from(hash) << 32 | u64::from(number + 1);
         put(&mut self.slots, slot);
+    }
+
+    /// The slots, for a file.
+    pub(crate) fn slots(&self) -> &[u64] {
+        &self.slots
+    }
+
+    /// An index of the numbers below `len`, of slots that were written by this process.
+    ///
+    /// # Errors
+    /// They are not the slots of so many numbers.
+    pub(crate) fn of_slots(slots: Vec<u64>, len: usize) -> Result<Index, &'static str> {
+        let is_size = slots.len().is_power_of_two() || slots.is_empty() && len == 0;
+        if !is_size || len * 8 > slots.len() * 7 {
+            return Err("an index has an impossible size");
+        }
+        let used = slots.iter().filter(|slot| **slot != 0).count();
+        // A zero as number wraps to one that is too large.
+        let is_one = |slot: &u64| *slot == 0 || ((*slot as u32).wrapping_sub(1) as usize) < len;
+        if used != len || !slots.iter().all(is_one) {
+            return Err("an index has numbers that are not there");
+        }
+        Ok(Index { slots, len })
     }
 
     /// Forgets all; the room stays.

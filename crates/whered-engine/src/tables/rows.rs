@@ -12,50 +12,61 @@
 //! Reading one column of all rows (`TABLE.TOP`, exports) still runs straight through memory.
 //!
 //! Invariants: rows are never removed, a row's number is for ever; a column that has a value keeps
-//! having one. Not for: locks (`mod.rs`), what a batch changes (`stage.rs`, `wire.rs`).
+//! having one; rows that are in a file (`cold/mod.rs`) are not changed. Not for: locks (`mod.rs`), what a batch changes (`stage.rs`, `wire.rs`).
 //! Cost: a lookup is a slot, a row and a key: three cache lines.
+
+use std::sync::Arc;
 
 use whered_cpu::prefetch;
 
 use super::cell::{Cell, ColumnKind, push_key_cell, take_key_cell};
+use super::cold::ColdRows;
 use super::index::{Index, hash_of};
 use super::schema::{HEAD_WORDS, RuleKind, Shape, ShapeColumn};
 use super::texts::{Arena, Texts};
 
-const CHUNK_ROWS: usize = 512;
+pub(super) const CHUNK_ROWS: usize = 512;
 
 /// Words of a row's head.
-const KEY_WORD: usize = 0;
-const BATCH_WORD: usize = 1;
+pub(super) const KEY_WORD: usize = 0;
+pub(super) const BATCH_WORD: usize = 1;
 pub(super) const PRESENT_WORD: usize = 2;
 
 /// The most rows of a table.
 pub(crate) const ROWS_MAX: u32 = u32::MAX - 1;
 
 #[derive(Debug)]
-struct Chunk {
-    words: Box<[u64]>,
-    last_batch: u64,
+pub(super) struct Chunk {
+    pub(super) words: Box<[u64]>,
+    pub(super) last_batch: u64,
 }
 
 /// See the file's header.
 #[derive(Debug)]
 pub(crate) struct Store {
-    shape: Shape,
+    pub(super) shape: Shape,
     row_words: usize,
-    chunks: Vec<Chunk>,
-    len: u32,
-    index: Index,
-    keys: Arena,
+    pub(super) chunks: Vec<Chunk>,
+    pub(super) len: u32,
+    pub(super) index: Index,
+    pub(super) keys: Arena,
     pub(super) texts: Texts,
-    last_batch: u64,
+    pub(super) last_batch: u64,
+    /// Where the rows are while they are not here; there are none here then.
+    pub(super) cold: Option<Arc<ColdRows>>,
 }
 
 impl Store {
     pub(crate) fn new(shape: Shape) -> Store {
         let row_words = shape.row_words();
         let (index, keys, texts) = (Index::default(), Arena::default(), Texts::default());
-        Store { shape, row_words, chunks: Vec::new(), len: 0, index, keys, texts, last_batch: 0 }
+        let (chunks, cold) = (Vec::new(), None);
+        Store { shape, row_words, chunks, len: 0, index, keys, texts, last_batch: 0, cold }
+    }
+
+    /// A store whose rows are in a file.
+    pub(crate) fn of_cold(cold: Arc<ColdRows>) -> Store {
+        Store { cold: Some(Arc::clone(&cold)), ..Store::new(cold.shape().clone()) }
     }
 
     pub(crate) fn shape(&self) -> &Shape {

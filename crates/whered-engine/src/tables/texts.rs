@@ -12,6 +12,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use super::cell::{push_varint, take_bytes, take_varint};
 use whered_cpu::prefetch;
 
 /// What a text takes beside its own bytes: its slot, its place in the map, its counts.
@@ -66,6 +67,57 @@ impl Texts {
     pub(crate) fn memory_bytes(&self) -> usize {
         self.bytes
     }
+
+    /// How many slots there are, free ones included.
+    pub(super) fn slots_len(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// Whether some row has the text with this number.
+    pub(super) fn is_used(&self, number: u64) -> bool {
+        let slot = usize::try_from(number).ok().and_then(|number| self.slots.get(number));
+        slot.is_some_and(|(_, rows)| *rows > 0)
+    }
+
+    /// Appends slots from `first` on, until the bytes are enough; gives where to go on.
+    pub(super) fn push_slots(&self, out: &mut Vec<u8>, first: usize, enough_bytes: usize) -> usize {
+        let (start, mut number) = (out.len(), first);
+        while number < self.slots.len() && out.len() - start < enough_bytes {
+            let (text, rows) = &self.slots[number];
+            push_varint(out, u64::from(*rows));
+            push_varint(out, text.len() as u64);
+            out.extend_from_slice(text);
+            number += 1;
+        }
+        number
+    }
+
+    /// Adds slots, to the end of the input.
+    ///
+    /// # Errors
+    /// They are none.
+    pub(super) fn add_slots(&mut self, mut input: &[u8]) -> Result<(), &'static str> {
+        while !input.is_empty() {
+            let (rows, text) = take_slot(&mut input).ok_or("a text cannot be read")?;
+            let number = u32::try_from(self.slots.len()).map_err(|_| "too many texts")?;
+            let shared: Arc<[u8]> = text.into();
+            if rows == 0 {
+                self.free.push(number);
+            } else {
+                self.numbers.insert(Arc::clone(&shared), number);
+                self.bytes += text.len() + TEXT_OVERHEAD_BYTES;
+            }
+            self.slots.push((shared, rows));
+        }
+        Ok(())
+    }
+}
+
+/// Takes what [`Texts::push_slots`] has written of one slot off the front: how many rows, the text.
+pub(super) fn take_slot<'a>(input: &mut &'a [u8]) -> Option<(u32, &'a [u8])> {
+    let rows = u32::try_from(take_varint(input)?).ok()?;
+    let length = take_varint(input)?;
+    Some((rows, take_bytes(input, length)?))
 }
 
 const BLOCK_BITS: u32 = 20;
@@ -131,9 +183,42 @@ impl Arena {
         }
     }
 
+    /// The blocks, for a file.
+    pub(crate) fn blocks(&self) -> &[Vec<u8>] {
+        &self.blocks
+    }
+
+    /// Adds a block from a file.
+    ///
+    /// # Errors
+    /// It is longer than blocks are.
+    pub(crate) fn add_block(&mut self, bytes: &[u8]) -> Result<(), &'static str> {
+        if bytes.len() > BLOCK_BYTES {
+            return Err("a block of names is too long");
+        }
+        // Only the last one grows; it takes its room when it does.
+        self.blocks.push(bytes.to_vec());
+        Ok(())
+    }
+
+    /// Whether there are bytes at a place.
+    #[inline]
+    pub(crate) fn has(&self, place: u64) -> bool {
+        let (number, start, length) = parts(place);
+        let block = self.blocks.get(number);
+        length <= KEY_BYTES_MAX && block.is_some_and(|block| start + length <= block.len())
+    }
+
     pub(crate) fn memory_bytes(&self) -> usize {
         self.blocks.iter().map(|block| block.capacity() + size_of::<Vec<u8>>()).sum()
     }
+}
+
+/// The block of a place, and where in it how many bytes are.
+#[inline]
+pub(super) fn parts(place: u64) -> (usize, usize, usize) {
+    let start = (place >> BLOCK_BITS & PART_MASK) as usize;
+    ((place >> (2 * BLOCK_BITS)) as usize, start, (place & PART_MASK) as usize)
 }
 
 #[cfg(test)]
