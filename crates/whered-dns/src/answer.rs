@@ -1,11 +1,11 @@
 //! From query bytes to answer bytes: what one reply says.
 //!
 //! Not for: sockets, clocks, where a client is (the caller's `choose` knows), several queries at
-//! once (`batch.rs`), how zones lead to an answer (`resolve.rs`), limits on rates (`limit.rs`).
+//! once (`batch.rs`), how zones lead to an answer (`resolve`), limits on rates (`limit.rs`).
 //!
 //! ```text
 //! query ─ request.rs: header, question into a LowerName, EDNS ─ fault? ─► reply
-//!            └► resolve.rs: the zones' answer ─► reply.rs: copy, pointers, OPT, header
+//!            └► resolve: the zones' answer ─► reply.rs: copy, pointers, OPT, header
 //! ```
 //!
 //! Concurrency: none inside; the zones are shared and immutable. Cost: no allocation.

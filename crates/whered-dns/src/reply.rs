@@ -1,6 +1,6 @@
 //! Writes a reply: rrsets are copied whole, their pointers are set, the limit is kept.
 //!
-//! Not for: what belongs into the reply (`resolve.rs`).
+//! Not for: what belongs into the reply (`resolve`).
 //!
 //! ```text
 //! header 12 | question as it was asked | answer | authority | additional | OPT

@@ -169,7 +169,7 @@ impl<'q> Usual<'q> {
         said
     }
 
-    /// What is to be said; as `resolve.rs`, for what can be said by one rrset.
+    /// What is to be said; as `resolve`, for what can be said by one rrset.
     #[inline(always)]
     fn say<'z>(
         &self,

@@ -1,6 +1,6 @@
 //! One zone: every owner with its rrsets in wire form, read from a master file and checked.
 //!
-//! Not for: finding the zone of a name, pools (`zones.rs`), files (bytes are handed in).
+//! Not for: finding the zone of a name, pools (`zones`), files (bytes are handed in).
 //!
 //! ```text
 //! text ─ lexer ─ master ─> Draft ─ build ─> arena: a block for each owner      (layout.rs)

@@ -1,7 +1,7 @@
 //! What the zones say to a question: from a name to the records of its reply.
 //!
 //! Not for: reading the query, EDNS and the header (`answer.rs`), how records are written
-//! (`reply.rs`), where a client is (the caller's `choose` knows).
+//! (`reply.rs`), where aliases lead (`aliases.rs`), what pools and other sources say (`sources.rs`).
 //!
 //! ```text
 //! zones.locate: the zone, then one search in its index
@@ -24,18 +24,19 @@
 //! Concurrency: none inside; the zones are shared and immutable. Cost: no allocation.
 #![deny(clippy::indexing_slicing)]
 
+mod aliases;
+mod sources;
+
 use std::cell::Cell;
 use std::sync::LazyLock;
 
-use crate::answer::{Choice, ChoiceVerdict, Client, Context, Transport};
-use crate::challenges::Challenges;
+use self::aliases::Target;
+use crate::answer::{Choice, Client, Context, Transport};
 use crate::code::{Rcode, RecordType};
 use crate::lower::LowerName;
-use crate::name::NAME_SIZE_MAX;
 use crate::reply::{Names, QUESTION_OFFSET, Reply, Section};
 use crate::request::{Question, Request};
-use crate::reversed::{Reversed, Synthesised};
-use crate::zone::layout::{HAS_DATA, HAS_DNAME, NewRrset, RECORD_HEAD_SIZE};
+use crate::zone::layout::{HAS_DATA, HAS_DNAME, NewRrset};
 use crate::zone::{Around, Node, OwnedRrset, Rrset, compile};
 use crate::zones::{Located, Place, Zones};
 
@@ -91,16 +92,6 @@ enum Step {
     Follow(Target),
 }
 
-/// Where an alias leads.
-struct Target {
-    wire: [u8; NAME_SIZE_MAX],
-    length: usize,
-    /// Where it stands in the reply.
-    at: usize,
-    /// The zone whose origin ends it as a pointer, and where that stands.
-    from: Option<(u32, usize)>,
-}
-
 impl<'a, 'q> Resolver<'a, 'q> {
     #[inline(always)]
     pub(crate) fn new(
@@ -143,38 +134,6 @@ impl<'a, 'q> Resolver<'a, 'q> {
         }
     }
 
-    #[cold]
-    fn follow(
-        &mut self,
-        name: &LowerName,
-        target: Target,
-        question_type: RecordType,
-        target_name: &mut LowerName,
-    ) -> Rcode {
-        // Names that were met, by their hashes.
-        let mut met = [name.hash_of(name.label_count()); CHAIN_LENGTH_MAX + 1];
-        let mut target = target;
-        for link in 1..=CHAIN_LENGTH_MAX {
-            let wire = target.wire.get(..target.length).unwrap_or_default();
-            if target_name.read(wire).is_none() {
-                return Rcode::SERVFAIL;
-            }
-            let hash = target_name.hash_of(target_name.label_count());
-            if met.iter().take(link).any(|met| *met == hash) {
-                return Rcode::NOERROR;
-            }
-            if let Some(place) = met.get_mut(link) {
-                *place = hash;
-            }
-            match self.next_step(target_name, question_type, &target) {
-                Step::Done(rcode) => return rcode,
-                Step::Referred => return Rcode::NOERROR,
-                Step::Follow(next) => target = next,
-            }
-        }
-        Rcode::NOERROR
-    }
-
     #[inline(always)]
     fn first_step(&mut self, name: &LowerName, question_type: RecordType) -> Step {
         let Some(located) = self.located(name, question_type) else {
@@ -186,15 +145,6 @@ impl<'a, 'q> Resolver<'a, 'q> {
         let step = self.step(&located, name, spot, question_type);
         self.authoritative = !matches!(step, Step::Referred);
         step
-    }
-
-    #[cold]
-    fn next_step(&mut self, name: &LowerName, question_type: RecordType, target: &Target) -> Step {
-        let Some(located) = self.located(name, question_type) else {
-            return Step::Done(Rcode::NOERROR);
-        };
-        let spot = self.spot(target.at, name.as_wire().len(), &located, target.from);
-        self.step(&located, name, spot, question_type)
     }
 
     /// Where the name is. DS at an apex is the upper zone's to answer, when that is served too
@@ -317,251 +267,10 @@ impl<'a, 'q> Resolver<'a, 'q> {
         Step::Done(Rcode::NOERROR)
     }
 
-    /// Answers with the tokens of a name that has some. None: it has none, or the zone answers all
-    /// the same, by an alias or with another type that it has there.
-    #[cold]
-    #[inline(never)]
-    fn challenge(
-        &mut self,
-        challenges: &Challenges,
-        located: &Located<'a>,
-        name: &LowerName,
-        spot: Spot,
-        question_type: RecordType,
-    ) -> Option<Rcode> {
-        let now_millis = u64::from(self.context.now_seconds) * 1000;
-        let own = located.place.node.filter(|_| located.is_exact);
-        if !Challenges::may_own(name.as_wire()) {
-            let is_above = !located.is_exact
-                && self.zones.wildcard(name, located).is_none()
-                && challenges.is_any_below(name.as_wire(), now_millis);
-            return is_above.then(|| {
-                self.deny(located.zone, spot);
-                Rcode::NOERROR
-            });
-        }
-        if own.is_some_and(|node| node.rrset(RecordType::CNAME).is_some()) {
-            return None;
-        }
-        let mut tokens = challenges.find(name.as_wire(), now_millis).peekable();
-        tokens.peek()?;
-        match question_type {
-            RecordType::TXT => {
-                let mut data = DATA.take();
-                for token in tokens {
-                    data.clear();
-                    data.push(token.len() as u8);
-                    data.extend_from_slice(token.as_bytes());
-                    self.reply.put_record(question_type, 0, spot.name, &data);
-                }
-                DATA.set(data);
-            }
-            RecordType::ANY => self.put_answer(&ANY_ANSWER.get(), spot),
-            _ if own.is_some() => return None,
-            _ => self.deny(located.zone, spot),
-        }
-        Some(Rcode::NOERROR)
-    }
-
-    /// Answers for an address below the apex of a reversed zone. None: the zone itself has records
-    /// there, or it is no address, or nothing is there and a wildcard may answer.
-    #[inline(never)]
-    fn synthesise(
-        &mut self,
-        located: &Located<'_>,
-        name: &LowerName,
-        spot: Spot,
-        question_type: RecordType,
-    ) -> Option<Rcode> {
-        let place = &located.place;
-        let has_data = place.pool.is_some() || place.node.is_some_and(|node| node.has(HAS_DATA));
-        if located.is_exact && has_data {
-            return None;
-        }
-        let source = self.context.synthesise?;
-        let origin_length = self.origin_length(located.zone);
-        let labels = name.as_wire().get(..name.as_wire().len() - origin_length)?;
-        let reversed = Reversed::read(labels)?;
-        let mut data = DATA.take();
-        data.clear();
-        let found = match reversed.address {
-            Some(address) => {
-                source.synthesise(located.zone as usize, address, question_type, &mut data)
-            }
-            None => Synthesised::NoData,
-        };
-        let rcode = match found {
-            Synthesised::Record { ttl_seconds } => {
-                self.reply.put_record(question_type, ttl_seconds, spot.name, &data);
-                Some(Rcode::NOERROR)
-            }
-            Synthesised::NoData
-                if question_type == RecordType::ANY && reversed.address.is_some() =>
-            {
-                self.put_answer(&ANY_ANSWER.get(), spot);
-                Some(Rcode::NOERROR)
-            }
-            Synthesised::Absent if !reversed.is_partial && !located.is_exact => None,
-            Synthesised::NoData | Synthesised::Absent => {
-                self.deny(located.zone, spot);
-                Some(Rcode::NOERROR)
-            }
-            Synthesised::Failed => Some(Rcode::SERVFAIL),
-        };
-        DATA.set(data);
-        rcode
-    }
-
     /// Puts an rrset that has no names in it.
     fn put_answer(&mut self, rrset: &Rrset<'_>, spot: Spot) {
         let names = Names { owner: spot.name, origin: spot.origin, owner_length: spot.name_length };
         self.reply.put(Section::Answer, rrset, names);
-    }
-
-    /// Answers from a pool, at its owner.
-    fn pool(&mut self, pool: usize, zone: u32, spot: Spot, question_type: RecordType) -> Step {
-        let choice = self.choose(pool);
-        match choice.verdict {
-            ChoiceVerdict::Answer => {}
-            ChoiceVerdict::Refuse => return Step::Done(Rcode::REFUSED),
-            ChoiceVerdict::Drop => {
-                self.is_dropped = true;
-                return Step::Done(Rcode::REFUSED);
-            }
-        }
-        let mut is_answered = false;
-        for answer in choice.answers() {
-            if let Some(rrset) = self.zones.pool_answer(pool, answer, question_type) {
-                self.put_answer(&rrset, spot);
-                is_answered = true;
-            }
-        }
-        if is_answered {
-            return Step::Done(Rcode::NOERROR);
-        }
-        // An alias stands alone: that of the first choice counts.
-        let first = choice.first();
-        match first.and_then(|first| self.zones.pool_answer(pool, first, RecordType::CNAME)) {
-            Some(rrset) => {
-                let owner_length = spot.name_length;
-                let names = Names { owner: spot.name, origin: spot.origin, owner_length };
-                self.alias(&rrset, names, zone, spot, question_type)
-            }
-            None => {
-                self.deny(zone, spot);
-                Step::Done(Rcode::NOERROR)
-            }
-        }
-    }
-
-    /// Lets the caller choose among a pool's answers.
-    fn choose(&mut self, pool: usize) -> Choice {
-        let subnet = self.request.edns.as_ref().and_then(|edns| edns.subnet);
-        let told = subnet.and_then(|subnet| Some((subnet, subnet.client_address()?)));
-        let client = match told {
-            Some((subnet, address)) => {
-                Client { address, prefix_length_bits: subnet.source_length_bits, from_ecs: true }
-            }
-            None => {
-                let address = self.context.source.to_canonical();
-                let prefix_length_bits = if address.is_ipv4() { 32 } else { 128 };
-                Client { address, prefix_length_bits, from_ecs: false }
-            }
-        };
-        let choice = (self.choose)(pool, &client);
-        self.pool = Some(pool);
-        if let Some((subnet, _)) = told {
-            // A resolver keeps the answer for what it has told at most (RFC 7871, 7.3.1). Where two
-            // pools chose, the longer scope holds for both.
-            let scope = choice.scope_length_bits.min(subnet.source_length_bits);
-            self.scope_length_bits = self.scope_length_bits.max(scope);
-        }
-        choice
-    }
-
-    /// Puts an alias and says where it leads. A question for ANY ends with it.
-    #[cold]
-    fn alias(
-        &mut self,
-        rrset: &Rrset<'_>,
-        names: Names,
-        zone: u32,
-        spot: Spot,
-        question_type: RecordType,
-    ) -> Step {
-        let start = self.reply.put(Section::Answer, rrset, names);
-        let (Some(start), true) =
-            (start, !matches!(question_type, RecordType::ANY | RecordType::CNAME))
-        else {
-            return Step::Done(Rcode::NOERROR);
-        };
-        let mut target = Target {
-            wire: [0; NAME_SIZE_MAX],
-            length: 0,
-            at: start + RECORD_HEAD_SIZE,
-            from: Some((zone, spot.origin)),
-        };
-        // The target ends in the one pointer that there may be, to the zone's origin.
-        let point = rrset.points().next();
-        let end = point.unwrap_or(rrset.wire.len());
-        let labels = rrset.wire.get(RECORD_HEAD_SIZE..end).unwrap_or_default();
-        let origin: &[u8] = match point {
-            Some(_) => self.zones.zone_at(zone).lower_origin(),
-            None => &[],
-        };
-        target.append(labels);
-        target.append(origin);
-        if point == Some(RECORD_HEAD_SIZE) {
-            // A target that is the origin itself is nothing but a pointer to it.
-            target.at = spot.origin;
-        }
-        if point.is_none() {
-            target.from = None;
-        }
-        Step::Follow(target)
-    }
-
-    /// Puts a DNAME and the CNAME that it makes of the name (RFC 6672, 3.1), which is what a
-    /// question for CNAME asked for.
-    #[cold]
-    fn redirect(
-        &mut self,
-        located: &Located<'_>,
-        node: &Node<'_>,
-        name: &LowerName,
-        spot: Spot,
-        question_type: RecordType,
-    ) -> Step {
-        let Some(rrset) = node.rrset(RecordType::DNAME) else {
-            return Step::Done(Rcode::SERVFAIL);
-        };
-        let origin_length = self.origin_length(located.zone);
-        let prefix_length = name.start_of(located.labels);
-        let owner_spot = Spot {
-            name: if located.labels == 0 {
-                spot.name + spot.name_length - 1
-            } else {
-                spot.name + prefix_length
-            },
-            ..spot
-        };
-        self.reply.put(Section::Answer, &rrset, owner_spot.names(node, origin_length));
-        let mut target = Target { wire: [0; NAME_SIZE_MAX], length: 0, at: 0, from: None };
-        let prefix = name.as_wire().get(..prefix_length).unwrap_or_default();
-        if prefix.len() + rrset.first_data().len() > NAME_SIZE_MAX {
-            return Step::Done(Rcode::YXDOMAIN);
-        }
-        target.append(prefix);
-        target.append(rrset.first_data());
-        let wire = target.wire.get(..target.length).unwrap_or_default();
-        let ttl_seconds = rrset.ttl_seconds();
-        match self.reply.put_record(RecordType::CNAME, ttl_seconds, spot.name, wire) {
-            Some(start) if question_type != RecordType::CNAME => {
-                target.at = start + RECORD_HEAD_SIZE;
-                Step::Follow(target)
-            }
-            _ => Step::Done(Rcode::NOERROR),
-        }
     }
 
     /// The SOA of the zone, with the TTL of negative answers.
@@ -646,15 +355,6 @@ impl<'a, 'q> Resolver<'a, 'q> {
         let data = data.get(..=text.len()).unwrap_or_default();
         self.reply.put_chaos(data);
         Rcode::NOERROR
-    }
-}
-
-impl Target {
-    fn append(&mut self, bytes: &[u8]) {
-        if let Some(place) = self.wire.get_mut(self.length..self.length + bytes.len()) {
-            place.copy_from_slice(bytes);
-            self.length += bytes.len();
-        }
     }
 }
 

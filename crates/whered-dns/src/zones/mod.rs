@@ -1,6 +1,7 @@
 //! All zones of one generation with the pools attached to their names, and how a name is found.
 //!
-//! Not for: what is answered (`resolve.rs`), choosing among a pool's answers (the caller).
+//! Not for: making them of zones and pools (`builder.rs`), what is answered (`resolve`), choosing among a
+//! pool's answers (the caller).
 //!
 //! ```text
 //! Zones  origins: hash of origin -> zone          asked for each number of labels that origins have
@@ -18,8 +19,9 @@
 //! the cache, and then usually one in the zone.
 #![deny(clippy::indexing_slicing)]
 
-use std::collections::{HashMap, HashSet};
-use std::fmt;
+mod builder;
+
+use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
@@ -27,8 +29,9 @@ use std::sync::Arc;
 use crate::code::RecordType;
 use crate::lower::{LowerName, hash_of_wildcard};
 use crate::name::Name;
-use crate::zone::layout::{HAS_ALIAS, HAS_DATA, HAS_WILDCARD, NewRrset};
-use crate::zone::{Around, Node, NodeRef, OwnedRrset, Rrset, TTL_SECONDS_MAX, Zone, compile};
+use crate::zone::layout::HAS_WILDCARD;
+use crate::zone::{Node, NodeRef, OwnedRrset, Rrset, Zone};
+pub use builder::{PoolOwnerReason, ZonesBuilder, ZonesError};
 
 /// A set of answers of which some are chosen for each client: replaces the zone's own A and AAAA at
 /// its owners, and the other types that any of its answers has. All else there stays the zone's.
@@ -372,286 +375,3 @@ impl Origins {
         origins
     }
 }
-
-/// Gathers zones and pools.
-#[derive(Debug, Default)]
-pub struct ZonesBuilder {
-    zones: Vec<Arc<Zone>>,
-    /// Those of the zones whose names are addresses.
-    reversed: HashSet<usize>,
-    pools: Vec<Pool>,
-}
-
-impl ZonesBuilder {
-    /// Adds a zone. A zone that did not change can be handed on as an [`Arc`].
-    #[must_use]
-    pub fn add_zone(mut self, zone: impl Into<Arc<Zone>>) -> ZonesBuilder {
-        self.zones.push(zone.into());
-        self
-    }
-
-    /// Adds a zone below whose apex addresses stand backwards; what is there is told by
-    /// [`Context::synthesise`](crate::Context::synthesise). Records of the zone go before it.
-    #[must_use]
-    pub fn add_reversed_zone(mut self, zone: impl Into<Arc<Zone>>) -> ZonesBuilder {
-        self.reversed.insert(self.zones.len());
-        self.add_zone(zone)
-    }
-
-    /// Adds a pool; its index is the number of pools before it.
-    #[must_use]
-    pub fn add_pool(mut self, pool: Pool) -> ZonesBuilder {
-        self.pools.push(pool);
-        self
-    }
-
-    /// Builds the index and compiles the pools' answers.
-    ///
-    /// # Errors
-    ///
-    /// When two zones have one origin, or a pool's owner is where it cannot be answered.
-    pub fn build(self) -> Result<Zones, ZonesError> {
-        let mut origins = HashMap::new();
-        for (index, zone) in self.zones.iter().enumerate() {
-            if origins.insert(zone.origin().clone(), index).is_some() {
-                return Err(ZonesError::DuplicateZone { origin: zone.origin().clone() });
-            }
-        }
-        let attachments = Attachments::gather(&self.zones, &origins, &self.pools)?;
-        let mut zones: Vec<Served> = Vec::new();
-        for (index, zone) in self.zones.iter().enumerate() {
-            let overlay = attachments.overlay(index, zone).map(Box::new);
-            let delegation = delegation_of(zone, &self.zones, &origins);
-            let is_reversed = self.reversed.contains(&index);
-            zones.push(Served { zone: Arc::clone(zone), overlay, is_reversed, delegation });
-        }
-        let pools = self.pools.into_iter().map(CompiledPool::new).collect();
-        let has_large = self.zones.iter().any(|zone| zone.is_large());
-        let has_reversed = !self.reversed.is_empty();
-        let origins = Origins::build(&self.zones);
-        Ok(Zones { zones, origins, pools, has_large, has_reversed })
-    }
-}
-
-/// The deepest zone at or above a name, among `origins`.
-fn zone_around(name: &Name, origins: &HashMap<Name, usize>) -> Option<usize> {
-    let mut at = Some(name.clone());
-    while let Some(name) = at {
-        if let Some(&zone) = origins.get(&name) {
-            return Some(zone);
-        }
-        at = name.parent();
-    }
-    None
-}
-
-/// Where the closest zone above `zone` delegates it.
-fn delegation_of(
-    zone: &Zone,
-    zones: &[Arc<Zone>],
-    origins: &HashMap<Name, usize>,
-) -> Option<(u32, NodeRef)> {
-    let upper = zone_around(&zone.origin().parent()?, origins)?;
-    let node = zones.get(upper)?.find(zone.origin())?;
-    (node.cut() == Some(node.place)).then_some((upper as u32, node.place))
-}
-
-/// The pools by owner, checked.
-struct Attachments {
-    /// Owner to zone and pool.
-    pools: HashMap<Name, (usize, usize)>,
-}
-
-impl Attachments {
-    fn gather(
-        zones: &[Arc<Zone>],
-        origins: &HashMap<Name, usize>,
-        pools: &[Pool],
-    ) -> Result<Attachments, ZonesError> {
-        let mut attached: HashMap<Name, (usize, usize)> = HashMap::new();
-        for (index, pool) in pools.iter().enumerate() {
-            if pool.ttl_seconds > TTL_SECONDS_MAX {
-                let (pool, ttl_seconds) = (pool.name.clone(), pool.ttl_seconds);
-                return Err(ZonesError::PoolTtl { pool, ttl_seconds });
-            }
-            for owner in &pool.owners {
-                let refuse = |reason| ZonesError::PoolOwner {
-                    pool: pool.name.clone(),
-                    owner: owner.clone(),
-                    reason,
-                };
-                let zone_index = zone_around(owner, origins)
-                    .ok_or_else(|| refuse(PoolOwnerReason::OutsideEveryZone))?;
-                let zone = zones.get(zone_index).expect("the origins number the zones");
-                check_pool_owner(zone, owner).map_err(&refuse)?;
-                if pool.answers.iter().any(|answer| answer.alias.is_some()) {
-                    check_alias_owner(zone, owner).map_err(&refuse)?;
-                }
-                if let Some((_, other)) = attached.insert(owner.clone(), (zone_index, index)) {
-                    let other = pools.get(other).map(|pool| pool.name.clone());
-                    let reason = PoolOwnerReason::HasPool(other.unwrap_or_default());
-                    return Err(refuse(reason));
-                }
-            }
-        }
-        Ok(Attachments { pools: attached })
-    }
-
-    /// The names of pools in one zone, and the empty names above those that it does not have.
-    fn overlay(&self, zone_index: usize, zone: &Zone) -> Option<Overlay> {
-        let mut overlay = Overlay::default();
-        let mut add = |name: &Name, pool: Option<usize>| {
-            let lower = LowerName::of(name);
-            let hash = lower.hash_of(lower.label_count());
-            let entry = overlay.names.entry(hash).or_insert((lower.as_wire().into(), None));
-            entry.1 = pool.or(entry.1);
-        };
-        for (owner, &(_, pool)) in self.pools.iter().filter(|(_, (zone, _))| *zone == zone_index) {
-            add(owner, Some(pool));
-            let mut above = owner.parent();
-            while let Some(name) = above
-                && zone.find(&name).is_none()
-            {
-                add(&name, None);
-                above = name.parent();
-            }
-        }
-        (!overlay.names.is_empty()).then_some(overlay)
-    }
-}
-
-fn check_pool_owner(zone: &Zone, owner: &Name) -> Result<(), PoolOwnerReason> {
-    let mut at = Some(owner.clone());
-    while let Some(name) = at {
-        if let Some(node) = zone.find(&name) {
-            if let Some(cut) = node.cut() {
-                return Err(PoolOwnerReason::Delegated(zone.name_of(&zone.node(cut))));
-            }
-            if name == *owner && node.has(HAS_ALIAS) {
-                return Err(PoolOwnerReason::HasAlias);
-            }
-            return Ok(());
-        }
-        at = name.parent();
-    }
-    Ok(())
-}
-
-/// An alias stands alone at its owner (RFC 1034, 3.6.2), and no apex is alone.
-fn check_alias_owner(zone: &Zone, owner: &Name) -> Result<(), PoolOwnerReason> {
-    let has_data = zone.find(owner).is_some_and(|node| node.has(HAS_DATA));
-    if has_data { Err(PoolOwnerReason::AliasBesideData) } else { Ok(()) }
-}
-
-impl CompiledPool {
-    fn new(pool: Pool) -> CompiledPool {
-        let compile = |record_type, mut data: Vec<Vec<u8>>| {
-            let mut seen = HashSet::new();
-            data.retain(|data| seen.insert(data.clone()));
-            let bytes = data.iter().map(Vec::as_slice);
-            let mut rrset = NewRrset::default();
-            // Addresses have no names in them, so that it does not matter where they are.
-            let around = Around { owner: &[0], relative_length: 0 };
-            compile(&mut rrset, record_type, pool.ttl_seconds, bytes, around);
-            (!data.is_empty()).then(|| rrset.to_owned())
-        };
-        let mut types: Vec<RecordType> = Vec::new();
-        let answers = pool.answers.iter().map(|answer| {
-            let ipv4: Vec<Vec<u8>> =
-                answer.ipv4.iter().map(|address| address.octets().to_vec()).collect();
-            let ipv6 = answer.ipv6.iter().map(|address| address.octets().to_vec()).collect();
-            let mut data = vec![(RecordType::A, ipv4), (RecordType::AAAA, ipv6)];
-            let alias = answer.alias.iter().map(|alias| (RecordType::CNAME, alias.as_wire()));
-            let others = answer.others.iter().map(|(of, data)| (*of, data.as_slice()));
-            for (record_type, bytes) in alias.chain(others) {
-                match data.iter_mut().find(|(known, _)| *known == record_type) {
-                    Some((_, known)) => known.push(bytes.to_vec()),
-                    None => data.push((record_type, vec![bytes.to_vec()])),
-                }
-                if !types.contains(&record_type) {
-                    types.push(record_type);
-                }
-            }
-            let compiled = data.into_iter();
-            compiled.filter_map(|(of, data)| Some((of, compile(of, data)?))).collect()
-        });
-        let answers = answers.collect();
-        let has_alias = types.contains(&RecordType::CNAME);
-        CompiledPool { answers, types, has_alias, name: pool.name }
-    }
-}
-
-/// Why zones and pools do not make a whole.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ZonesError {
-    /// Two zones have the same origin.
-    DuplicateZone {
-        /// That origin.
-        origin: Name,
-    },
-    /// A pool's TTL is above 2^31 - 1 seconds.
-    PoolTtl {
-        /// The pool's name.
-        pool: String,
-        /// What was found.
-        ttl_seconds: u32,
-    },
-    /// A pool cannot answer at one of its owners.
-    PoolOwner {
-        /// The pool's name.
-        pool: String,
-        /// The owner.
-        owner: Name,
-        /// What is wrong there.
-        reason: PoolOwnerReason,
-    },
-}
-
-/// Why a pool cannot answer at an owner.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum PoolOwnerReason {
-    /// No served zone contains it.
-    OutsideEveryZone,
-    /// The zone has a CNAME there.
-    HasAlias,
-    /// It is at or below this delegation.
-    Delegated(Name),
-    /// This pool has it already.
-    HasPool(String),
-    /// The zone has records there, and the pool has an alias.
-    AliasBesideData,
-}
-
-impl fmt::Display for ZonesError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            ZonesError::DuplicateZone { origin } => {
-                write!(f, "the zone {origin} is there twice; each zone is allowed once")
-            }
-            ZonesError::PoolTtl { pool, ttl_seconds } => {
-                let most = TTL_SECONDS_MAX;
-                write!(f, "pool \"{pool}\": ttl_seconds {ttl_seconds}; allowed are 0 to {most}")
-            }
-            ZonesError::PoolOwner { pool, owner, reason } => {
-                write!(f, "pool \"{pool}\": the owner {owner} ")?;
-                match reason {
-                    PoolOwnerReason::OutsideEveryZone => f.write_str("is outside every zone"),
-                    PoolOwnerReason::HasAlias => {
-                        f.write_str("has a CNAME; a pool needs a name without one")
-                    }
-                    PoolOwnerReason::Delegated(cut) => {
-                        write!(f, "is delegated at {cut}; a pool answers with authority only")
-                    }
-                    PoolOwnerReason::AliasBesideData => f.write_str(
-                        "has records in its zone; a pool with a CNAME needs a name without any",
-                    ),
-                    PoolOwnerReason::HasPool(other) => {
-                        write!(f, "already has the pool \"{other}\"; one pool is allowed")
-                    }
-                }
-            }
-        }
-    }
-}
-
-impl std::error::Error for ZonesError {}

@@ -1,0 +1,178 @@
+//! What other sources than the zone's records answer: pools, lists of addresses, tokens of challenges.
+//!
+//! Not for: who chooses or knows (the caller), where a name is (`mod.rs`).
+//! Concurrency: none inside. Cost: that of the source; no allocation of its own.
+
+use super::{ANY_ANSWER, DATA, Resolver, Spot, Step};
+use crate::answer::{Choice, ChoiceVerdict, Client};
+use crate::challenges::Challenges;
+use crate::code::{Rcode, RecordType};
+use crate::lower::LowerName;
+use crate::reply::Names;
+use crate::reversed::{Reversed, Synthesised};
+use crate::zone::layout::HAS_DATA;
+use crate::zones::Located;
+
+impl<'a> Resolver<'a, '_> {
+    /// Answers with the tokens of a name that has some. None: it has none, or the zone answers all
+    /// the same, by an alias or with another type that it has there.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn challenge(
+        &mut self,
+        challenges: &Challenges,
+        located: &Located<'a>,
+        name: &LowerName,
+        spot: Spot,
+        question_type: RecordType,
+    ) -> Option<Rcode> {
+        let now_millis = u64::from(self.context.now_seconds) * 1000;
+        let own = located.place.node.filter(|_| located.is_exact);
+        if !Challenges::may_own(name.as_wire()) {
+            let is_above = !located.is_exact
+                && self.zones.wildcard(name, located).is_none()
+                && challenges.is_any_below(name.as_wire(), now_millis);
+            return is_above.then(|| {
+                self.deny(located.zone, spot);
+                Rcode::NOERROR
+            });
+        }
+        if own.is_some_and(|node| node.rrset(RecordType::CNAME).is_some()) {
+            return None;
+        }
+        let mut tokens = challenges.find(name.as_wire(), now_millis).peekable();
+        tokens.peek()?;
+        match question_type {
+            RecordType::TXT => {
+                let mut data = DATA.take();
+                for token in tokens {
+                    data.clear();
+                    data.push(token.len() as u8);
+                    data.extend_from_slice(token.as_bytes());
+                    self.reply.put_record(question_type, 0, spot.name, &data);
+                }
+                DATA.set(data);
+            }
+            RecordType::ANY => self.put_answer(&ANY_ANSWER.get(), spot),
+            _ if own.is_some() => return None,
+            _ => self.deny(located.zone, spot),
+        }
+        Some(Rcode::NOERROR)
+    }
+
+    /// Answers for an address below the apex of a reversed zone. None: the zone itself has records
+    /// there, or it is no address, or nothing is there and a wildcard may answer.
+    #[inline(never)]
+    pub(super) fn synthesise(
+        &mut self,
+        located: &Located<'_>,
+        name: &LowerName,
+        spot: Spot,
+        question_type: RecordType,
+    ) -> Option<Rcode> {
+        let place = &located.place;
+        let has_data = place.pool.is_some() || place.node.is_some_and(|node| node.has(HAS_DATA));
+        if located.is_exact && has_data {
+            return None;
+        }
+        let source = self.context.synthesise?;
+        let origin_length = self.origin_length(located.zone);
+        let labels = name.as_wire().get(..name.as_wire().len() - origin_length)?;
+        let reversed = Reversed::read(labels)?;
+        let mut data = DATA.take();
+        data.clear();
+        let found = match reversed.address {
+            Some(address) => {
+                source.synthesise(located.zone as usize, address, question_type, &mut data)
+            }
+            None => Synthesised::NoData,
+        };
+        let rcode = match found {
+            Synthesised::Record { ttl_seconds } => {
+                self.reply.put_record(question_type, ttl_seconds, spot.name, &data);
+                Some(Rcode::NOERROR)
+            }
+            Synthesised::NoData
+                if question_type == RecordType::ANY && reversed.address.is_some() =>
+            {
+                self.put_answer(&ANY_ANSWER.get(), spot);
+                Some(Rcode::NOERROR)
+            }
+            Synthesised::Absent if !reversed.is_partial && !located.is_exact => None,
+            Synthesised::NoData | Synthesised::Absent => {
+                self.deny(located.zone, spot);
+                Some(Rcode::NOERROR)
+            }
+            Synthesised::Failed => Some(Rcode::SERVFAIL),
+        };
+        DATA.set(data);
+        rcode
+    }
+
+    /// Answers from a pool, at its owner.
+    pub(super) fn pool(
+        &mut self,
+        pool: usize,
+        zone: u32,
+        spot: Spot,
+        question_type: RecordType,
+    ) -> Step {
+        let choice = self.choose(pool);
+        match choice.verdict {
+            ChoiceVerdict::Answer => {}
+            ChoiceVerdict::Refuse => return Step::Done(Rcode::REFUSED),
+            ChoiceVerdict::Drop => {
+                self.is_dropped = true;
+                return Step::Done(Rcode::REFUSED);
+            }
+        }
+        let mut is_answered = false;
+        for answer in choice.answers() {
+            if let Some(rrset) = self.zones.pool_answer(pool, answer, question_type) {
+                self.put_answer(&rrset, spot);
+                is_answered = true;
+            }
+        }
+        if is_answered {
+            return Step::Done(Rcode::NOERROR);
+        }
+        // An alias stands alone: that of the first choice counts.
+        let first = choice.first();
+        match first.and_then(|first| self.zones.pool_answer(pool, first, RecordType::CNAME)) {
+            Some(rrset) => {
+                let owner_length = spot.name_length;
+                let names = Names { owner: spot.name, origin: spot.origin, owner_length };
+                self.alias(&rrset, names, zone, spot, question_type)
+            }
+            None => {
+                self.deny(zone, spot);
+                Step::Done(Rcode::NOERROR)
+            }
+        }
+    }
+
+    /// Lets the caller choose among a pool's answers.
+    fn choose(&mut self, pool: usize) -> Choice {
+        let subnet = self.request.edns.as_ref().and_then(|edns| edns.subnet);
+        let told = subnet.and_then(|subnet| Some((subnet, subnet.client_address()?)));
+        let client = match told {
+            Some((subnet, address)) => {
+                Client { address, prefix_length_bits: subnet.source_length_bits, from_ecs: true }
+            }
+            None => {
+                let address = self.context.source.to_canonical();
+                let prefix_length_bits = if address.is_ipv4() { 32 } else { 128 };
+                Client { address, prefix_length_bits, from_ecs: false }
+            }
+        };
+        let choice = (self.choose)(pool, &client);
+        self.pool = Some(pool);
+        if let Some((subnet, _)) = told {
+            // A resolver keeps the answer for what it has told at most (RFC 7871, 7.3.1). Where two
+            // pools chose, the longer scope holds for both.
+            let scope = choice.scope_length_bits.min(subnet.source_length_bits);
+            self.scope_length_bits = self.scope_length_bits.max(scope);
+        }
+        choice
+    }
+}
