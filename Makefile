@@ -222,12 +222,26 @@ bench-sets: ## prefix sets beside DPDK, the tree of 2007 and two crates; writes 
 	'$(TARGET_DIR)/release/whered-versus-sets' --core '$(BENCH_CORE)' \
 		--record bench/record --date "$$(date -u +%F)"
 
+# Parts of the comparison: make bench-feed-versus FEED='--groups mariadb-disk --workloads plain'
+FEED :=
+
 .PHONY: bench-feed
-bench-feed: ## uploads with and without loot beside a bare receiver; writes bench/record
+bench-feed: ## uploads with and without loot beside a bare receiver, then bench-feed-versus; writes bench/record
 	cargo build --release --package whered --locked
 	@mkdir -p '$(BENCH_DATA)'
 	'$(TARGET_DIR)/release/whered' bench feed --folder '$(BENCH_DATA)/feed' \
 		--record bench/record --date "$$(date -u +%F)"
+	@$(MAKE) --no-print-directory bench-feed-versus
+
+.PHONY: bench-feed-versus
+bench-feed-versus: ## the same sightings through MariaDB, PostgreSQL, SQLite and Redis, and a sink; FEED='--groups ...' does a part; writes bench/record
+	@scripts/install-tools.sh bench
+	cargo build --release --package whered --locked
+	cargo build --release --manifest-path bench/versus/Cargo.toml --bin whered-versus-feed \
+		--features feed --target-dir '$(TARGET_DIR)'
+	@mkdir -p '$(BENCH_DATA)/feed'
+	'$(TARGET_DIR)/release/whered-versus-feed' --whered '$(TARGET_DIR)/release/whered' \
+		--disk '$(BENCH_DATA)/feed' $(FEED) --record bench/record --date "$$(date -u +%F)"
 
 .PHONY: bench-sync
 bench-sync: ## 500,000 members into this kernel, a thousand changes a second, probes (root)

@@ -42,6 +42,7 @@ is_there() {
     legacy-headers) cc -include GeoIPCity.h -x c -fsyntax-only /dev/null > /dev/null 2>&1 ;;
     maxminddb.h) echo '#include <maxminddb.h>' | cc -E - > /dev/null 2>&1 ;;
     postgres) ls /usr/lib/postgresql/*/bin/postgres > /dev/null 2>&1 || command -v postgres > /dev/null ;;
+    sqlite-headers) echo '#include <sqlite3.h>' | cc -E - > /dev/null 2>&1 ;;
     python-maxminddb) /usr/bin/python3 -c 'from maxminddb import extension' > /dev/null 2>&1 ;;
     nginx-geoip2) [ -f /usr/lib/nginx/modules/ngx_http_geoip2_module.so ] ;;
     *) command -v "$1" > /dev/null ;;
@@ -83,6 +84,10 @@ package_of() {
     dnf:maxminddb.h) echo libmaxminddb-devel ;;
     apk:maxminddb.h) echo libmaxminddb-dev ;;
     brew:maxminddb.h) echo libmaxminddb ;;
+    apt-get:sqlite-headers) echo libsqlite3-dev ;;
+    dnf:sqlite-headers) echo sqlite-devel ;;
+    apk:sqlite-headers) echo sqlite-dev ;;
+    brew:sqlite-headers) echo sqlite ;;
     apt-get:python-maxminddb | dnf:python-maxminddb) echo python3-maxminddb ;;
     apk:python-maxminddb) echo py3-maxminddb ;;
     *:nginx) echo nginx ;;
@@ -245,7 +250,7 @@ test)
 bench)
     need_cargo
     provide cc pkg-config maxminddb.h legacy-headers dpdk-headers legacy-database redis-server \
-        nsd knotd gdnsd named pdns_server
+        nsd knotd gdnsd named pdns_server mariadbd postgres sqlite-headers
     ;;
 venv)
     make_venv

@@ -11,21 +11,30 @@
 //! ```
 
 pub mod bare;
+mod bars;
 mod compare;
 mod consolidated;
 mod files;
 mod mapping;
+mod record;
 mod report;
 mod run;
 pub mod sending;
+mod server;
+mod syncs;
 mod upload;
 mod world;
+mod written;
 
 pub use compare::{Checked, compare};
 pub use consolidated::{Consolidated, Loot, Position};
 pub use files::{Packing, write_uploads};
 pub use mapping::mapping;
+pub use record::{Record, Section};
 pub use report::{FeedReport, Phase};
 pub use run::{FeedOptions, config, run};
+pub use server::{FEED_PATH, FeedServer};
+pub use syncs::Syncs;
 pub use upload::{Upload, UploadFormat, UploadOptions};
 pub use world::{Sighting, World};
+pub use written::Written;

@@ -5,7 +5,9 @@
 use serde_json::{Value as Json, json};
 
 use super::compare::Checked;
+use super::record::Section;
 use super::run::FeedOptions;
+use super::syncs::Syncs;
 use crate::measure::{Machine, quantile};
 
 /// One phase of one server.
@@ -36,51 +38,77 @@ pub struct FeedReport {
     pub full: Phase,
     /// The server at half of that.
     pub half: Phase,
+    /// The bare receiver at that pace.
+    pub bare_half: Phase,
+    /// The disk alone, with the server's groups of that pace.
+    pub synced: Syncs,
     /// What was compared.
     pub checked: Checked,
 }
 
 impl FeedReport {
-    fn phases(&self) -> [(&'static str, &Phase); 3] {
+    fn phases(&self) -> [(&'static str, &Phase); 4] {
         [
             ("bare receiver, full", &self.bare),
             ("whered, full", &self.full),
+            ("bare receiver, half", &self.bare_half),
             ("whered, half", &self.half),
         ]
+    }
+
+    fn title(&self) -> String {
+        let upload = &self.options.upload;
+        let loot = if upload.has_loot { " with loot" } else { "" };
+        format!("Uploads of {}{loot}", upload.format.name())
     }
 
     /// A page for people.
     #[must_use]
     pub fn to_markdown(&self) -> String {
+        let section = self.section();
+        format!("{}: {}\n\n{}", section.title, section.settings, section.table())
+    }
+
+    /// The run as a section of a record.
+    #[must_use]
+    pub fn section(&self) -> Section {
         let options = &self.options;
-        let mut text = format!(
-            "{} uploads of {} bytes ({}{}), {} clients; {} and {} events; {} positions and {} loot rows compared\n\n",
+        let share = self.full.uploads_per_second / self.bare.uploads_per_second * 100.0;
+        let settings = format!(
+            "{} uploads of {} bytes, {} clients; {} and {} events; {} positions and {} loot rows \
+             compared; {share:.0} % of the bare receiver's uploads are taken",
             options.uploads,
             options.upload.size_bytes,
-            options.upload.format.name(),
-            if options.upload.has_loot { " with loot" } else { "" },
             options.clients,
             self.events[0],
             self.events[1],
             self.checked.positions,
             self.checked.loot,
         );
-        text += "| | uploads/s | events/s | CPU ns/event | p50 ms | p99 ms | written/byte |\n";
-        text += "| --- | ---: | ---: | ---: | ---: | ---: | ---: |\n";
+        let head =
+            ["", "uploads/s", "events/s", "CPU ns/event", "p50 ms", "p99 ms", "written/byte"];
+        let mut rows = vec![head.map(str::to_owned).to_vec()];
         for (name, phase) in self.phases() {
             let written =
                 phase.written_per_byte.map_or("-".to_owned(), |ratio| format!("{ratio:.2}"));
-            text += &format!(
-                "| {name} | {:.0} | {:.0} | {:.0} | {:.2} | {:.2} | {written} |\n",
-                phase.uploads_per_second,
-                phase.events_per_second,
-                phase.cpu_nanoseconds_per_event,
-                quantile(&phase.acknowledged_millis, 0.5),
-                quantile(&phase.acknowledged_millis, 0.99),
-            );
+            rows.push(vec![
+                name.to_owned(),
+                format!("{:.0}", phase.uploads_per_second),
+                format!("{:.0}", phase.events_per_second),
+                format!("{:.0}", phase.cpu_nanoseconds_per_event),
+                format!("{:.2}", quantile(&phase.acknowledged_millis, 0.5)),
+                format!("{:.2}", quantile(&phase.acknowledged_millis, 0.99)),
+                written,
+            ]);
         }
-        let share = self.full.uploads_per_second / self.bare.uploads_per_second * 100.0;
-        text + &format!("\nThe server takes {share:.0} % of the bare receiver's uploads.\n")
+        let Syncs { group_bytes, sync_millis, .. } = &self.synced;
+        let mut alone = vec![format!("fdatasync alone, groups of {} KB", group_bytes / 1_000)];
+        alone.resize(4, "-".to_owned());
+        alone.push(format!("{:.2}", quantile(sync_millis, 0.5)));
+        alone.push(format!("{:.2}", quantile(sync_millis, 0.99)));
+        alone.push("-".to_owned());
+        rows.push(alone);
+        Section { title: self.title(), settings, rows, figures: self.to_json() }
     }
 
     /// All figures.
@@ -98,6 +126,7 @@ impl FeedReport {
                 "written_per_byte": phase.written_per_byte,
             })
         });
+        let Syncs { group_bytes, sync_millis, write_millis } = &self.synced;
         json!({
             "machine": Machine::this().to_json(),
             "clients": options.clients,
@@ -111,6 +140,13 @@ impl FeedReport {
             "positions": self.checked.positions,
             "loot": self.checked.loot,
             "phases": phases,
+            "fdatasync": {
+                "group_bytes": group_bytes,
+                "count": sync_millis.len(),
+                "p50_millis": quantile(sync_millis, 0.5),
+                "p99_millis": quantile(sync_millis, 0.99),
+                "with_write_p99_millis": quantile(write_millis, 0.99),
+            },
         })
     }
 }

@@ -8,29 +8,23 @@
 //! bare receiver ◄─ all uploads, as fast as it goes ─► the ceiling
 //! server        ◄─ all uploads, as fast as it goes ─► uploads/s; until all are applied: events/s
 //!               ◄─ as many others, at half that pace ─► p50, p99
-//!               ─► tables ─► compared with our own
+//! fdatasync     groups of the size that the server had at half pace, before and after it
+//! bare receiver ◄─ those others, at half that pace
+//! server        ─► tables ─► compared with our own
 //! ```
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::{Duration, Instant};
-
-use serde_json::Value as Json;
 
 use super::compare::compare;
 use super::consolidated::Consolidated;
 use super::sending::{HttpConnection, Sent, send};
+use super::server::{FEED_PATH, FeedServer};
+use super::syncs::Syncs;
 use super::upload::{Upload, UploadFormat, UploadOptions};
 use super::world::World;
 use super::{FeedReport, Phase};
-use crate::measure::process_cpu_nanoseconds;
-
-/// How long all uploads may take to be applied.
-const APPLY_LIMIT: Duration = Duration::from_secs(300);
-/// How long a server may take to open its door.
-const START_LIMIT: Duration = Duration::from_secs(60);
-const PATH: &str = "/v1/feeds/sightings";
 
 /// What is run.
 #[derive(Clone, Debug)]
@@ -51,23 +45,6 @@ pub struct FeedOptions {
     pub seed: u64,
     /// A server that runs already instead, and its process.
     pub server: Option<(SocketAddr, u32)>,
-}
-
-/// A process that was started here ends with its value.
-struct Started {
-    address: SocketAddr,
-    pid: u32,
-    child: Option<std::process::Child>,
-}
-
-impl Drop for Started {
-    fn drop(&mut self) {
-        if let Some(child) = &mut self.child {
-            // Nothing of a benchmark's server is to be kept.
-            let _ = child.kill();
-            let _ = child.wait();
-        }
-    }
 }
 
 /// The uploads of a phase and what they become.
@@ -99,33 +76,59 @@ pub fn run(options: &FeedOptions, say: &dyn Fn(&str)) -> Result<FeedReport, Stri
         first.events / options.uploads as u64
     ));
 
-    let bare = {
-        let receiver = start_bare(options)?;
-        let before = (cpu(&receiver)?, written(receiver.pid));
-        let sent = send(receiver.address, PATH, &first.uploads, options.clients, None)?;
-        phase(&receiver, before, &first, &sent, sent.seconds)?
-    };
+    let bare = bare_phase(options, &first, None)?;
     say("the bare receiver has answered");
 
-    let server = start_server(options)?;
-    let before = (cpu(&server)?, written(server.pid));
+    let server = start(options)?;
+    let before = (server.cpu_nanoseconds()?, server.written_bytes());
     let start = Instant::now();
-    let sent = send(server.address, PATH, &first.uploads, options.clients, None)?;
-    wait_until_applied(&server)?;
+    let sent = send(server.address, FEED_PATH, &first.uploads, options.clients, None)?;
+    server.wait_until_applied()?;
     let full = phase(&server, before, &first, &sent, start.elapsed().as_secs_f64())?;
     say("the server has applied them");
 
     let pace = full.uploads_per_second / 2.0;
-    let before = (cpu(&server)?, written(server.pid));
+    let groups = server.groups()?;
+    let before = (server.cpu_nanoseconds()?, server.written_bytes());
     let start = Instant::now();
-    let sent = send(server.address, PATH, &second.uploads, options.clients, Some(pace))?;
-    wait_until_applied(&server)?;
+    let sent = send(server.address, FEED_PATH, &second.uploads, options.clients, Some(pace))?;
+    server.wait_until_applied()?;
     let half = phase(&server, before, &second, &sent, start.elapsed().as_secs_f64())?;
+    let synced = time_syncs(options, groups, server.groups()?, sent.seconds)?;
+    say("the disk has answered alone");
+    let bare_half = bare_phase(options, &second, Some(pace))?;
 
     let mut connection = HttpConnection::connect(server.address)?;
     let checked = compare(&mut connection, &expected, options.upload.has_loot)?;
     let events = [first.events, second.events];
-    Ok(FeedReport { options: options.clone(), events, bare, full, half, checked })
+    let options = options.clone();
+    Ok(FeedReport { options, events, bare, full, half, bare_half, synced, checked })
+}
+
+fn bare_phase(options: &FeedOptions, made: &Made, pace: Option<f64>) -> Result<Phase, String> {
+    let receiver = FeedServer::start_bare(&options.binary, &options.folder)?;
+    let before = (receiver.cpu_nanoseconds()?, receiver.written_bytes());
+    let sent = send(receiver.address, FEED_PATH, &made.uploads, options.clients, pace)?;
+    let phase = phase(&receiver, before, made, &sent, sent.seconds);
+    // What it wrote is nobody's data.
+    let _ = std::fs::remove_file(options.folder.join("bare.bin"));
+    phase
+}
+
+/// The disk alone, with groups of the size and at the pace that the server had between two looks.
+fn time_syncs(
+    options: &FeedOptions,
+    before: (u64, u64),
+    after: (u64, u64),
+    seconds: f64,
+) -> Result<Syncs, String> {
+    let (bytes, syncs) = (after.0 - before.0, (after.1 - before.1).max(1));
+    let pause = Duration::from_secs_f64(seconds / syncs as f64);
+    let file = options.folder.join("syncs.bin");
+    let syncs = Syncs::time(&file, (bytes / syncs) as usize, syncs as usize, pause);
+    // Nobody's data, too.
+    let _ = std::fs::remove_file(&file);
+    syncs.map_err(|error| format!("{}: {error}", file.display()))
 }
 
 fn make(world: &World, options: &FeedOptions, from: u64, expected: &mut Consolidated) -> Made {
@@ -141,81 +144,30 @@ fn make(world: &World, options: &FeedOptions, from: u64, expected: &mut Consolid
 }
 
 fn phase(
-    server: &Started,
+    server: &FeedServer,
     (cpu_before, written_before): (u64, Option<u64>),
     made: &Made,
     sent: &Sent,
     applied_seconds: f64,
 ) -> Result<Phase, String> {
-    let written = written(server.pid).zip(written_before).map(|(after, before)| after - before);
+    let written = server.written_bytes().zip(written_before).map(|(after, before)| after - before);
     Ok(Phase {
         uploads_per_second: made.uploads.len() as f64 / sent.seconds,
         events_per_second: made.events as f64 / applied_seconds,
-        cpu_nanoseconds_per_event: (cpu(server)? - cpu_before) as f64 / made.events as f64,
+        cpu_nanoseconds_per_event: (server.cpu_nanoseconds()? - cpu_before) as f64
+            / made.events as f64,
         acknowledged_millis: sent.acknowledged_millis.clone(),
         written_per_byte: written.map(|written| written as f64 / made.bytes as f64),
     })
 }
 
-fn cpu(server: &Started) -> Result<u64, String> {
-    process_cpu_nanoseconds(server.pid).map_err(|error| format!("process {}: {error}", server.pid))
-}
-
-/// What a process has had written to disks so far, if the system tells.
-fn written(pid: u32) -> Option<u64> {
-    let text = std::fs::read_to_string(format!("/proc/{pid}/io")).ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix("write_bytes:"))?;
-    line.trim().parse().ok()
-}
-
-fn start_bare(options: &FeedOptions) -> Result<Started, String> {
-    let file = options.folder.join("bare.bin");
-    let mut command = Command::new(&options.binary);
-    command.args(["bench", "feed", "--bare-receiver"]).arg(file);
-    start("the bare receiver", &mut command)
-}
-
-fn start_server(options: &FeedOptions) -> Result<Started, String> {
+fn start(options: &FeedOptions) -> Result<FeedServer, String> {
     if let Some((address, pid)) = options.server {
-        return Ok(Started { address, pid, child: None });
+        return Ok(FeedServer::running(address, pid));
     }
     let data = options.folder.join("data");
-    // A run starts empty; what an earlier one left is ours.
-    let _ = std::fs::remove_dir_all(&data);
-    let path = options.folder.join("bench.toml");
     let text = config(&data, options.upload.format, options.upload.has_loot);
-    std::fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))?;
-    let mut command = Command::new(&options.binary);
-    command.arg("serve").arg("--config").arg(&path);
-    start("whered serve", &mut command)
-}
-
-/// Starts a program and reads where it listens from its standard output.
-fn start(name: &str, command: &mut Command) -> Result<Started, String> {
-    use std::io::BufRead;
-    let child = command.stdin(std::process::Stdio::null()).stdout(std::process::Stdio::piped());
-    let mut child = child.spawn().map_err(|error| format!("{name}: {error}"))?;
-    let output = child.stdout.take().ok_or_else(|| format!("{name}: no standard output"))?;
-    let (pid, unknown) = (child.id(), SocketAddr::from(([127, 0, 0, 1], 0)));
-    let mut started = Started { address: unknown, pid, child: Some(child) };
-    let (sender, lines) = std::sync::mpsc::channel();
-    std::thread::spawn(move || {
-        for line in std::io::BufReader::new(output).lines().map_while(Result::ok) {
-            // Nobody listens any more once it is ready; it must be read all the same.
-            let _ = sender.send(line);
-        }
-    });
-    loop {
-        let line = lines.recv_timeout(START_LIMIT);
-        let line = line.map_err(|_| format!("{name}: ended or did not get ready"))?;
-        if let Some(address) = line.strip_prefix("http ") {
-            started.address = address.parse().unwrap_or(unknown);
-        }
-        if line.trim() == "ready" {
-            break;
-        }
-    }
-    if started.address == unknown { Err(format!("{name}: no HTTP door")) } else { Ok(started) }
+    FeedServer::start(&options.binary, &options.folder, &data, &text)
 }
 
 /// A server's configuration for the uploads.
@@ -244,24 +196,4 @@ pub fn config(data: &Path, format: UploadFormat, has_loot: bool) -> String {
         format.name(),
         data = data.to_string_lossy(),
     )
-}
-
-fn wait_until_applied(server: &Started) -> Result<(), String> {
-    let mut connection = HttpConnection::connect(server.address)?;
-    let until = Instant::now() + APPLY_LIMIT;
-    loop {
-        let answer = connection.ask("GET", PATH, b"")?;
-        let feed: Json = serde_json::from_slice(&answer.body)
-            .map_err(|error| format!("GET {PATH}: {} {error}", answer.status))?;
-        // The answer is the feed's, or holds it.
-        let feed = feed.get("feed").unwrap_or(&feed);
-        match feed["backlog"]["uploads"].as_u64() {
-            Some(0) => return Ok(()),
-            Some(_) if Instant::now() < until => {
-                std::thread::park_timeout(Duration::from_millis(2));
-            }
-            Some(left) => return Err(format!("{left} uploads are not applied after minutes")),
-            None => return Err(format!("GET {PATH}: {} without a backlog", answer.status)),
-        }
-    }
 }

@@ -125,7 +125,7 @@ pub struct Sent {
 pub fn send(
     address: SocketAddr,
     path: &str,
-    uploads: &[Vec<u8>],
+    uploads: &[impl AsRef<[u8]> + Sync],
     clients: usize,
     pace: Option<f64>,
 ) -> Result<Sent, String> {
@@ -150,7 +150,7 @@ pub fn send(
 fn client(
     address: SocketAddr,
     path: &str,
-    uploads: &[Vec<u8>],
+    uploads: &[impl AsRef<[u8]> + Sync],
     next: &AtomicUsize,
     start: Instant,
     pace: Option<f64>,
@@ -169,7 +169,7 @@ fn client(
         {
             std::thread::park_timeout(rest);
         }
-        let answer = connection.ask("POST", path, upload)?;
+        let answer = connection.ask("POST", path, upload.as_ref())?;
         if answer.status != 202 {
             let text = String::from_utf8_lossy(&answer.body).into_owned();
             return Err(format!("upload {number}: {} {text}", answer.status));

@@ -8,13 +8,15 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use whered_bench::feed::{
-    self, FeedOptions, FeedReport, Packing, UploadFormat, UploadOptions, World,
+    self, FeedOptions, FeedReport, Packing, Record, UploadFormat, UploadOptions, World, Written,
 };
-use whered_bench::measure::Machine;
 
 use super::flags::{BenchFeedArguments, PackingChoice, UploadFormatChoice};
 use super::own_file;
 use crate::outcome::{Failure, Outcome, complain};
+
+/// How many times as many uploads as those of a phase tell what is written.
+const WRITTEN_TIMES: usize = 3;
 
 /// `whered bench feed`.
 pub(crate) fn feed(arguments: &BenchFeedArguments) -> Result<Outcome, Failure> {
@@ -41,9 +43,7 @@ pub(crate) fn feed(arguments: &BenchFeedArguments) -> Result<Outcome, Failure> {
         return Ok(Outcome::Found);
     }
     if let Some(folder) = &arguments.record {
-        let plain = measure(arguments, UploadOptions { has_loot: false, ..upload })?;
-        let loot = measure(arguments, upload)?;
-        return record(folder, arguments.date.as_deref().unwrap_or_default(), &[plain, loot]);
+        return record(arguments, folder);
     }
     let report = measure(arguments, upload)?;
     write!(io::stdout(), "{}", report.to_markdown())?;
@@ -55,6 +55,15 @@ pub(crate) fn feed(arguments: &BenchFeedArguments) -> Result<Outcome, Failure> {
 }
 
 fn measure(arguments: &BenchFeedArguments, upload: UploadOptions) -> Result<FeedReport, Failure> {
+    in_folder(arguments, upload, |options| feed::run(options, &|line| complain(line)))
+}
+
+/// Does something with the options and a folder, which is removed if nobody has named it.
+fn in_folder<T>(
+    arguments: &BenchFeedArguments,
+    upload: UploadOptions,
+    work: impl FnOnce(&FeedOptions) -> Result<T, String>,
+) -> Result<T, Failure> {
     let scratch = std::env::temp_dir().join(format!("whered-bench-feed-{}", std::process::id()));
     let folder = arguments.folder.clone().unwrap_or_else(|| scratch.clone());
     let options = FeedOptions {
@@ -67,29 +76,38 @@ fn measure(arguments: &BenchFeedArguments, upload: UploadOptions) -> Result<Feed
         seed: arguments.seed,
         server: arguments.server.zip(arguments.pid),
     };
-    let report = feed::run(&options, &|line| complain(line));
+    let done = work(&options);
     // What is left there is nobody's data, and it may never have been made.
     let _ = fs::remove_dir_all(&scratch);
-    report.map_err(Failure::Message)
+    done.map_err(Failure::Message)
 }
 
-/// Writes runs as a page and as JSON, and says the page.
-fn record(folder: &Path, date: &str, reports: &[FeedReport]) -> Result<Outcome, Failure> {
-    let machine = Machine::this();
-    let tables: Vec<String> = reports.iter().map(FeedReport::to_markdown).collect();
-    let page = format!(
-        "# Feeds: uploads of a crowd's map\n\n{}\n\n- date: {date}\n\n{}",
-        machine.to_line(),
-        tables.join("\n")
-    );
-    let runs: Vec<String> = reports.iter().map(|report| report.to_json().to_string()).collect();
-    let json = format!("[\n{}\n]\n", runs.join(",\n"));
-    let name = format!("feed-{date}-{}", machine.short_name());
-    for (suffix, text) in [("md", &page), ("json", &json)] {
-        let path = folder.join(format!("{name}.{suffix}"));
-        fs::write(&path, text).map_err(|error| Failure::file(&path, error))?;
+/// Runs without and with loot, and what they write, into the record of the day; says its page.
+fn record(arguments: &BenchFeedArguments, folder: &Path) -> Result<Outcome, Failure> {
+    let mut record = Record::new(arguments.date.as_deref().unwrap_or_default());
+    let mut written = Vec::new();
+    for has_loot in [false, true] {
+        let upload = UploadOptions { has_loot, ..upload_options(arguments) };
+        record.put(measure(arguments, upload)?.section());
+        // A run of its own, long enough for snapshots.
+        let uploads = arguments.uploads * WRITTEN_TIMES;
+        let run = in_folder(arguments, upload, |options| {
+            // A disk of its own takes root: what cannot be measured is told of and left out.
+            Written::measure(options, uploads).map_or_else(
+                |reason| {
+                    complain(&format!("bytes written are not measured: {reason}"));
+                    Ok(None)
+                },
+                |written| Ok(Some(written)),
+            )
+        })?;
+        written.extend(run);
     }
-    write!(io::stdout(), "{page}")?;
+    if !written.is_empty() {
+        record.put(Written::section(&written));
+    }
+    record.write_into(folder).map_err(Failure::Message)?;
+    write!(io::stdout(), "{}", record.to_markdown())?;
     Ok(Outcome::Found)
 }
 

@@ -114,7 +114,8 @@ pub(crate) struct BenchFeedArguments {
     /// Write everything as JSON, too
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
-    /// Run it without and with loot, and write both into this folder, as a page and as JSON
+    /// Run it without and with loot, on a disk of its own as well, and put all into this folder's
+    /// record of the day
     #[arg(long, value_name = "DIR", requires = "date", conflicts_with_all = ["json", "no_loot"])]
     pub(crate) record: Option<PathBuf>,
     /// The date in the names of these files
