@@ -49,6 +49,7 @@
 mod backup;
 mod directory;
 mod error;
+mod histogram;
 mod journal;
 mod repair;
 mod snapshot;
@@ -58,6 +59,7 @@ mod storage;
 pub use backup::{Contents, backup, backup_spool, restore, restore_spool, verify};
 pub use directory::DataDirectory;
 pub use error::StoreError;
+pub use histogram::Histogram;
 pub use journal::{
     DetachedReservation, Entry, Journal, JournalCore, JournalOptions, JournalStats, KIND_MAX,
     PAYLOAD_SIZE_BYTES_MAX, RecoveryReport, Reservation, SEGMENT_SIZE_BYTES_MAX,
