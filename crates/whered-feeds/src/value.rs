@@ -105,7 +105,8 @@ pub(crate) enum TimeFault {
 pub(crate) fn time_millis(text: &[u8]) -> Result<i64, TimeFault> {
     let text = trim(text);
     let whole = match integer(text) {
-        Some(whole) if whole.abs() < MILLIS_FROM => whole * 1_000,
+        // The smallest number has no opposite.
+        Some(whole) if whole.unsigned_abs() < MILLIS_FROM.unsigned_abs() => whole * 1_000,
         Some(whole) => whole,
         None => other_time(text)?,
     };

@@ -18,6 +18,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
+use whered_engine::store::Histogram;
 use whered_engine::{
     DATABASE_COUNT, Engine, HealthOverride, NamedDatabase, NamedRuleset, Pool, Probed,
 };
@@ -26,7 +27,7 @@ use crate::dns::{DnsCounters, Totals};
 use crate::feeds;
 use crate::health::{HealthBoard, RESULTS};
 use crate::http::HttpCounters;
-use crate::resp::{Latencies, RespCounters, Totals as CommandTotals};
+use crate::resp::{Latencies, RespCounters};
 
 type Labels = Vec<(&'static str, String)>;
 type FloatGauge = Gauge<f64, AtomicU64>;
@@ -150,7 +151,11 @@ impl Metrics {
         registry.register("resp_buffer_bytes", "Bytes in the buffers of RESP clients", buffers);
         if let Some(latencies) = &self.latencies {
             let help = "How long RESP commands took, by family";
-            let durations = Durations(latencies.by_family());
+            let all = latencies.by_family().into_iter();
+            let all = all.map(|(family, totals)| {
+                (family.to_owned(), totals.micros, totals.nanoseconds as f64 / 1e9)
+            });
+            let durations = Histograms { label: "family", units: 1e6, all: all.collect() };
             registry.register("resp_command_duration_seconds", help, durations);
         }
     }
@@ -214,6 +219,14 @@ impl Metrics {
             gauge.set(Duration::from_nanos(nanoseconds).as_secs_f64());
             registry.register(name, help, gauge);
         }
+        let sum = Duration::from_nanos(stats.sync_nanoseconds).as_secs_f64();
+        let all = vec![(String::new(), stats.sync_micros, sum)];
+        let syncs = Histograms { label: "", units: 1e6, all };
+        registry.register("journal_sync_duration_seconds", "How long fdatasyncs took", syncs);
+        let sum = stats.group_frames.sum as f64;
+        let all = vec![(String::new(), stats.group_frames, sum)];
+        let groups = Histograms { label: "", units: 1.0, all };
+        registry.register("journal_group_frames", "How many operations a group had", groups);
     }
 }
 
@@ -369,27 +382,34 @@ fn add_health(registry: &mut Registry, pools: &[Arc<Pool>], board: &HealthBoard)
     registry.register("site_check_seconds", "How long all probes of the site took", all);
 }
 
-/// A histogram for each family of commands.
+/// A histogram for each value of a label.
 #[derive(Debug)]
-struct Durations(Vec<(&'static str, CommandTotals)>);
+pub(crate) struct Histograms {
+    /// The label's name.
+    pub(crate) label: &'static str,
+    /// How many of the histograms' units are one of the metric's.
+    pub(crate) units: f64,
+    /// The label's values, their histograms, and the sum of all values in the metric's unit.
+    pub(crate) all: Vec<(String, Histogram, f64)>,
+}
 
-impl EncodeMetric for Durations {
+impl EncodeMetric for Histograms {
     fn encode(&self, mut encoder: MetricEncoder<'_>) -> fmt::Result {
-        for (family, totals) in &self.0 {
-            let labels = [("family", *family)];
+        for (value, histogram, sum) in &self.all {
+            let labels = [(self.label, value.as_str())];
+            // Without a label there is one histogram.
+            let labels = if self.label.is_empty() { &[][..] } else { &labels[..] };
             let mut encoder = encoder.encode_family(&labels)?;
-            let buckets: Vec<(f64, u64)> = (0..totals.buckets.len())
-                .map(|bucket| {
-                    // The last bucket holds whatever is longer.
-                    let is_last = bucket + 1 == totals.buckets.len();
-                    let bound = CommandTotals::bound_micros(bucket) as f64 / 1e6;
-                    (if is_last { f64::INFINITY } else { bound }, totals.buckets[bucket])
-                })
-                .collect();
-            let sum = totals.nanoseconds as f64 / 1e9;
-            // Read a moment apart, the count of calls might not be the sum of the buckets.
-            let count = totals.buckets.iter().sum();
-            encoder.encode_histogram::<NoLabelSet>(sum, count, &buckets, None)?;
+            let buckets = histogram.buckets.iter().enumerate().map(|(bucket, count)| {
+                // The last bucket holds whatever is larger.
+                let is_last = bucket + 1 == Histogram::BUCKETS;
+                let bound = Histogram::bound(bucket) as f64 / self.units;
+                (if is_last { f64::INFINITY } else { bound }, *count)
+            });
+            let buckets: Vec<(f64, u64)> = buckets.collect();
+            // Read a moment apart, a count kept elsewhere might not be the sum of the buckets.
+            let count = histogram.count();
+            encoder.encode_histogram::<NoLabelSet>(*sum, count, &buckets, None)?;
         }
         Ok(())
     }

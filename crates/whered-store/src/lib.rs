@@ -50,6 +50,7 @@ mod backup;
 mod cold;
 mod directory;
 mod error;
+mod histogram;
 mod journal;
 mod repair;
 mod snapshot;
@@ -60,6 +61,7 @@ pub use backup::{Contents, backup, backup_spool, restore, restore_spool, verify}
 pub use cold::{COLD_KIND, ColdBlock, ColdFile, ColdReference, ColdWriter, remove_cold};
 pub use directory::DataDirectory;
 pub use error::StoreError;
+pub use histogram::Histogram;
 pub use journal::{
     DetachedReservation, Entry, Journal, JournalCore, JournalOptions, JournalStats, KIND_MAX,
     PAYLOAD_SIZE_BYTES_MAX, RecoveryReport, Reservation, SEGMENT_SIZE_BYTES_MAX,

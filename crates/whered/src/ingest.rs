@@ -238,17 +238,21 @@ pub(crate) fn list(arguments: &FeedsArguments) -> Result<Outcome, Failure> {
 
 /// The columns of the table: their heads, and how each is made of a feed's description.
 type Shown = fn(&Value) -> String;
-const COLUMNS: [(&str, Shown); 10] = [
+const COLUMNS: [(&str, Shown); 14] = [
     ("feed", |feed| feed["name"].as_str().unwrap_or("?").to_owned()),
     ("backlog", |feed| count(&feed["backlog"]["uploads"])),
     ("bytes", |feed| count(&feed["backlog"]["bytes"])),
     ("lag s", |feed| number(&feed["lag_seconds"], 1)),
     ("uploads", |feed| count(&feed["uploads"])),
+    ("per s", |feed| number(&feed["uploads_per_second"], 1)),
     ("records", |feed| count(&feed["records"])),
+    ("per s", |feed| number(&feed["records_per_second"], 0)),
     ("rejected", |feed| count(&feed["rejected_records"])),
     ("batches", |feed| count(&feed["batches"])),
     ("group", |feed| number(&feed["spool"]["uploads_per_sync"], 1)),
-    ("fsync ms", |feed| number(&feed["spool"]["mean_sync_millis"], 2)),
+    ("p99", |feed| number(&feed["spool"]["p99_group_uploads"], 0)),
+    ("fsync ms p50", |feed| number(&feed["spool"]["p50_sync_millis"], 2)),
+    ("p99", |feed| number(&feed["spool"]["p99_sync_millis"], 2)),
 ];
 
 fn count(value: &Value) -> String {

@@ -12,7 +12,7 @@
 //! | `step.rs`, `ahead.rs`, `consolidate.rs`, `places.rs`, `grid.rs` | making a batch |
 //! | `entry.rs`, `state.rs` | what the journal has, and what it makes of a feed |
 //! | `quarantine.rs` | why records do not count |
-//! | `status.rs`, `links.rs` | what a feed answers |
+//! | `status.rs`, `links.rs`, `rate.rs` | what a feed answers |
 //!
 //! Invariants: an upload is applied exactly once: its effects and the spool's position after it are
 //! one entry of the journal, and the spool keeps it until that is durable. A batch is seen whole or
@@ -31,6 +31,7 @@ mod open;
 pub(crate) mod places;
 mod push;
 mod quarantine;
+mod rate;
 mod source;
 mod spooled;
 pub(crate) mod state;
@@ -59,6 +60,7 @@ pub use status::{FeedStats, PushError, Pushed, SpoolTicket, StepError, StepRepor
 pub use whered_feeds as formats;
 
 use push::Pushes;
+use rate::Rate;
 use spooled::Waiting;
 use state::{FeedState, States};
 use step::Worker;
@@ -242,6 +244,8 @@ pub struct FeedHold<'a> {
     feed: &'a Feed,
 }
 
+    upload_rate: Rate,
+    record_rate: Rate,
 impl Drop for FeedHold<'_> {
     fn drop(&mut self) {
         self.feed.holds.fetch_sub(1, Ordering::AcqRel);
@@ -321,6 +325,8 @@ impl Feed {
             spool: self.waiting.spool().map(whered_store::Spool::stats),
         }
     }
+            uploads_per_second: counters.upload_rate.per_second(),
+            records_per_second: counters.record_rate.per_second(),
 
     /// The newest batch whose effects are durable in the journal.
     pub fn durable_batch(&self) -> u64 {

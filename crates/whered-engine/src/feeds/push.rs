@@ -117,6 +117,7 @@ impl Feed {
         };
         self.counters.uploads.fetch_add(1, Ordering::Relaxed);
         self.counters.upload_bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.counters.upload_rate.note(1);
         if self.waiting.spool().is_none() {
             self.bell.ring();
         }

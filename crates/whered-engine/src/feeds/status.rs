@@ -106,7 +106,7 @@ impl fmt::Display for StepError {
 impl std::error::Error for StepError {}
 
 /// What a feed has done since the engine was opened, and what waits.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct FeedStats {
     /// Uploads that wait in the spool, and their bytes.
     pub backlog_uploads: u64,
@@ -124,6 +124,10 @@ pub struct FeedStats {
     pub records: u64,
     /// Records that do not.
     pub rejected_records: u64,
+    /// Uploads taken a second, of the last ten seconds.
+    pub uploads_per_second: f64,
+    /// Records that count, a second.
+    pub records_per_second: f64,
     /// Batches.
     pub batches: u64,
     /// Bytes of the batches' journal entries.

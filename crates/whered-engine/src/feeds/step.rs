@@ -411,6 +411,7 @@ impl Feed {
         };
         let counters = &self.counters;
         add(&counters.records, *records);
+        counters.record_rate.note(*records);
         add(&counters.rejected_records, *rejected);
         add(&counters.rejected_uploads, *rejected_uploads);
         add(&counters.batches, 1);

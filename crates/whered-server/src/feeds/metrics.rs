@@ -8,7 +8,7 @@ use prometheus_client::registry::Registry;
 use whered_engine::Engine;
 use whered_engine::feeds::{Feed, FeedStats};
 
-use crate::metrics::{Counters, FloatCounters, FloatGauges, Gauges};
+use crate::metrics::{Counters, FloatCounters, FloatGauges, Gauges, Histograms};
 
 /// Adds the metrics of all feeds and tables.
 pub(crate) fn add(registry: &mut Registry, engine: &Engine) {
@@ -32,6 +32,17 @@ pub(crate) fn add(registry: &mut Registry, engine: &Engine) {
 }
 
 type Read = fn(&FeedStats) -> u64;
+type ReadRate = fn(&FeedStats) -> f64;
+
+/// What happens in a second, as the last ten have it.
+const RATES: [(&str, &str, ReadRate); 2] = [
+    ("feed_uploads_per_second", "Uploads taken a second, of the last ten", |stats| {
+        stats.uploads_per_second
+    }),
+    ("feed_records_per_second", "Records applied a second, of the last ten", |stats| {
+        stats.records_per_second
+    }),
+];
 
 fn add_counts(registry: &mut Registry, feeds: &[(&Feed, FeedStats)]) {
     let counters: [(&str, &str, Read); 8] = [
@@ -67,6 +78,11 @@ fn add_backlog(registry: &mut Registry, feeds: &[(&Feed, FeedStats)]) {
     }
     uploads.register(registry, "feed_backlog_uploads", "Uploads that wait to be applied");
     bytes.register(registry, "feed_backlog_bytes", "Their bytes");
+    for (name, help, read) in RATES {
+        let rates = FloatGauges::default();
+        feeds.iter().for_each(|(feed, stats)| rates.set([("feed", feed.name())], read(stats)));
+        rates.register(registry, name, help);
+    }
     lag.register(registry, "feed_lag_seconds", "How long the oldest of them has waited");
     failed.register(registry, "feed_failed", "1 when the spool or the last batch has failed");
 }
@@ -75,13 +91,18 @@ fn add_spools(registry: &mut Registry, feeds: &[(&Feed, FeedStats)]) {
     let (groups, grouped, syncs) = <(Counters, Counters, Counters)>::default();
     let seconds = FloatCounters::default();
     let (last, longest) = <(FloatGauges, FloatGauges)>::default();
+    let (mut times, mut sizes) = (Vec::new(), Vec::new());
     for (feed, stats) in feeds {
         let Some(spool) = &stats.spool else { continue };
         let labels = [("feed", feed.name())];
         groups.add(labels, spool.groups);
         grouped.add(labels, spool.frames);
         syncs.add(labels, spool.syncs);
-        seconds.add(labels, Duration::from_nanos(spool.sync_nanoseconds).as_secs_f64());
+        let in_all = Duration::from_nanos(spool.sync_nanoseconds).as_secs_f64();
+        seconds.add(labels, in_all);
+        let name = || feed.name().to_owned();
+        times.push((name(), spool.sync_micros.clone(), in_all));
+        sizes.push((name(), spool.group_frames.clone(), spool.group_frames.sum as f64));
         last.set(labels, Duration::from_nanos(spool.last_sync_nanoseconds).as_secs_f64());
         longest.set(labels, Duration::from_nanos(spool.maximum_sync_nanoseconds).as_secs_f64());
     }
@@ -91,6 +112,10 @@ fn add_spools(registry: &mut Registry, feeds: &[(&Feed, FeedStats)]) {
     seconds.register(registry, "feed_spool_sync_seconds", "How long all fdatasyncs took");
     last.register(registry, "feed_spool_last_sync_seconds", "The last fdatasync");
     longest.register(registry, "feed_spool_max_sync_seconds", "The longest fdatasync");
+    let times = Histograms { label: "feed", units: 1e6, all: times };
+    registry.register("feed_spool_sync_duration_seconds", "How long fdatasyncs took", times);
+    let sizes = Histograms { label: "feed", units: 1.0, all: sizes };
+    registry.register("feed_spool_group_uploads", "How many uploads a group had", sizes);
 }
 
 fn add_links(registry: &mut Registry, feeds: &[(&Feed, FeedStats)]) {

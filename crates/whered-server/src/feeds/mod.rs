@@ -24,6 +24,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use whered_engine::Engine;
 use whered_engine::feeds::{Feed, FeedStats};
+use whered_engine::store::JournalStats;
 
 pub(crate) use self::drop_folder::DropFolder;
 
@@ -103,13 +104,18 @@ pub(crate) fn describe(feed: &Feed) -> Value {
             "syncs": spool.syncs,
             "uploads_per_sync": ratio(spool.frames, spool.syncs),
             "mean_sync_millis": ratio(spool.sync_nanoseconds, spool.syncs) / 1e6,
+            "p50_sync_millis": sync_millis(spool, 0.5),
+            "p99_sync_millis": sync_millis(spool, 0.99),
             "max_sync_millis": spool.maximum_sync_nanoseconds as f64 / 1e6,
+            "p99_group_uploads": spool.group_frames.quantile(0.99).round(),
         })
     });
     json!({
         "name": feed.name(),
         "backlog": { "uploads": stats.backlog_uploads, "bytes": stats.backlog_bytes },
         "lag_seconds": stats.lag.as_secs_f64(),
+        "uploads_per_second": stats.uploads_per_second,
+        "records_per_second": stats.records_per_second,
         "uploads": stats.uploads,
         "upload_bytes": stats.upload_bytes,
         "rejected_uploads": stats.rejected_uploads,
@@ -124,6 +130,12 @@ pub(crate) fn describe(feed: &Feed) -> Value {
         "spool": spool,
         "links": feed.links().iter().map(link::describe).collect::<Vec<_>>(),
     })
+}
+
+/// A quantile of the fdatasyncs' times; those of a bucket are taken as spread evenly, but none is
+/// longer than the longest.
+fn sync_millis(spool: &JournalStats, part: f64) -> f64 {
+    (spool.sync_micros.quantile(part) / 1e3).min(spool.maximum_sync_nanoseconds as f64 / 1e6)
 }
 
 fn ratio(sum: u64, count: u64) -> f64 {

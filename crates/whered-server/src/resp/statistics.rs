@@ -22,8 +22,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Upper bounds are 1, 2, 4, ... microseconds; the last bucket has none.
-pub(crate) const BUCKETS: usize = 32;
+use whered_engine::store::Histogram;
+
 /// The most commands that are timed together.
 const RUN_MAX: u32 = 16;
 /// A run that took longer was held up.
@@ -100,7 +100,8 @@ struct Figures {
     failed: AtomicU64,
     /// Refused before it was called.
     rejected: AtomicU64,
-    buckets: [AtomicU64; BUCKETS],
+    /// As those of a [`Histogram`] of microseconds.
+    buckets: [AtomicU64; Histogram::BUCKETS],
 }
 
 /// A command's figures at one time.
@@ -110,7 +111,8 @@ pub(crate) struct Totals {
     pub(crate) nanoseconds: u64,
     pub(crate) failed: u64,
     pub(crate) rejected: u64,
-    pub(crate) buckets: [u64; BUCKETS],
+    /// In microseconds; its sum is not kept, as `nanoseconds` is.
+    pub(crate) micros: Histogram,
 }
 
 impl Totals {
@@ -120,23 +122,7 @@ impl Totals {
         self.nanoseconds += other.nanoseconds;
         self.failed += other.failed;
         self.rejected += other.rejected;
-        self.buckets.iter_mut().zip(other.buckets).for_each(|(sum, count)| *sum += count);
-    }
-
-    /// The upper bound of a bucket in microseconds.
-    pub(crate) fn bound_micros(bucket: usize) -> u64 {
-        1 << bucket
-    }
-
-    /// A bound below which so large a part of all calls lies.
-    pub(crate) fn quantile_micros(&self, part: f64) -> u64 {
-        let wanted = (part * self.calls as f64).ceil() as u64;
-        let mut seen = 0;
-        let bucket = self.buckets.iter().position(|count| {
-            seen += count;
-            seen >= wanted
-        });
-        Totals::bound_micros(bucket.unwrap_or(BUCKETS - 1))
+        self.micros.add(&other.micros);
     }
 }
 
@@ -145,7 +131,7 @@ impl Figures {
         let nanoseconds = each.as_nanos() as u64;
         add(&self.calls, count);
         add(&self.nanoseconds, nanoseconds * count);
-        add(&self.buckets[bucket_of(nanoseconds)], count);
+        add(&self.buckets[Histogram::bucket_of(nanoseconds.div_ceil(1000))], count);
     }
 
     /// What a call took in the mean so far.
@@ -159,7 +145,7 @@ impl Figures {
         totals.nanoseconds += self.nanoseconds.load(Ordering::Relaxed);
         totals.failed += self.failed.load(Ordering::Relaxed);
         totals.rejected += self.rejected.load(Ordering::Relaxed);
-        for (sum, count) in totals.buckets.iter_mut().zip(&self.buckets) {
+        for (sum, count) in totals.micros.buckets.iter_mut().zip(&self.buckets) {
             *sum += count.load(Ordering::Relaxed);
         }
     }
@@ -174,12 +160,6 @@ impl Figures {
 /// be lost, which shows as figures that were not reset.)
 fn add(count: &AtomicU64, more: u64) {
     count.store(count.load(Ordering::Relaxed) + more, Ordering::Relaxed);
-}
-
-/// Up to 1 microsecond: 0; up to 2: 1; up to 4: 2; ...
-fn bucket_of(nanoseconds: u64) -> usize {
-    let micros = nanoseconds.div_ceil(1000).max(1);
-    ((u64::BITS - (micros - 1).leading_zeros()) as usize).min(BUCKETS - 1)
 }
 
 /// Times the commands of one connection.
@@ -268,23 +248,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_bucket_holds_what_is_not_above_its_bound() {
-        for (nanoseconds, bound) in [
-            (0, 1),
-            (1, 1),
-            (1000, 1),
-            (1001, 2),
-            (2000, 2),
-            (2001, 4),
-            (4000, 4),
-            (5_000_000, 8192),
-        ] {
-            assert_eq!(Totals::bound_micros(bucket_of(nanoseconds)), bound, "{nanoseconds} ns");
-        }
-        assert_eq!(bucket_of(u64::MAX), BUCKETS - 1);
-    }
-
-    #[test]
     fn every_call_is_counted_once_however_it_was_timed() {
         let statistics = Statistics::new(2, 3);
         let mut meter = Meter::new(statistics.of_worker(1));
@@ -301,8 +264,8 @@ mod tests {
         let calls: Vec<u64> = (0..3).map(|number| statistics.total(number).calls).collect();
         assert_eq!(calls, [101, 0, 1]);
         let total = statistics.total(0);
-        assert_eq!(total.buckets.iter().sum::<u64>(), 101);
-        assert!(total.quantile_micros(0.5) <= total.quantile_micros(0.99));
+        assert_eq!(total.micros.count(), 101);
+        assert!(total.micros.bound_of(0.5) <= total.micros.bound_of(0.99));
         statistics.reset();
         assert_eq!(statistics.total(0), Totals::default());
     }

@@ -5,6 +5,8 @@
 use std::fmt;
 use std::time::Duration;
 
+use crate::histogram::Histogram;
+
 /// When written entries are forced to stable storage, under the names that Redis users know.
 ///
 /// ```
@@ -99,6 +101,10 @@ pub struct JournalStats {
     pub last_sync_nanoseconds: u64,
     /// How long the longest took.
     pub maximum_sync_nanoseconds: u64,
+    /// How long syncs took, in microseconds.
+    pub sync_micros: Histogram,
+    /// How many entries groups had.
+    pub group_frames: Histogram,
     /// Segments that are there, the one being written included.
     pub segments: usize,
     /// What waits for the disk, and the buffers it waits in.

@@ -491,6 +491,7 @@ impl Worker<'_> {
             let mut stats = lock(&self.shared.stats);
             stats.groups += 1;
             stats.frames += frames;
+            stats.group_frames.note(frames);
             stats.bytes += bytes.len() as u64;
         }
         lock(&self.shared.state).intake.recycle(bytes);
@@ -523,6 +524,7 @@ impl Worker<'_> {
         let nanoseconds = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
         let mut stats = lock(&self.shared.stats);
         stats.syncs += 1;
+        stats.sync_micros.note(nanoseconds.div_ceil(1000));
         stats.sync_nanoseconds = stats.sync_nanoseconds.saturating_add(nanoseconds);
         stats.last_sync_nanoseconds = nanoseconds;
         stats.maximum_sync_nanoseconds = stats.maximum_sync_nanoseconds.max(nanoseconds);

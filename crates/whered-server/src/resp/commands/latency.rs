@@ -1,6 +1,8 @@
 //! `LATENCY`: how long commands take. There is no monitor of events, so that `LATEST` and
 //! `HISTORY` are always empty; the histograms are those of `/metrics`.
 
+use whered_engine::store::Histogram;
+
 use super::registry::{entries, find_any};
 use super::{Action, Command, Entry, OPERATOR, Outcome};
 use crate::resp::protocol::Args;
@@ -99,12 +101,12 @@ fn histogram(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcom
         reply.bulk(b"calls");
         reply.count(totals.calls as usize);
         reply.bulk(b"histogram_usec");
-        let filled = || totals.buckets.iter().enumerate().filter(|(_, count)| **count > 0);
+        let filled = || totals.micros.buckets.iter().enumerate().filter(|(_, count)| **count > 0);
         reply.map(filled().count());
         let mut sum = 0;
         for (bucket, count) in filled() {
             sum += count;
-            reply.count(Totals::bound_micros(bucket) as usize);
+            reply.count(Histogram::bound(bucket) as usize);
             reply.count(sum as usize);
         }
     }
