@@ -1,4 +1,6 @@
-//! What the command line says. Not for doing it.
+//! What the command line of the comparison says: groups of rivals, workloads, sizes, folders.
+//!
+//! Not for doing it (`compare.rs`). Every value has a default; an odd one ends the program.
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -181,7 +181,11 @@ fn pace(
     let (begin, mut bytes, mut sum) = (Instant::now(), 0_usize, before);
     for upload in uploads {
         let due = begin + Duration::from_secs_f64(bytes as f64 / AGE_BYTES_PER_SECOND);
-        std::thread::sleep(due.saturating_duration_since(Instant::now()));
+        while let Some(rest) =
+            due.checked_duration_since(Instant::now()).filter(|rest| !rest.is_zero())
+        {
+            std::thread::park_timeout(rest);
+        }
         let answer = connection.ask("POST", FEED_PATH, &upload.bytes)?;
         if answer.status != 202 {
             return Err(format!("an upload was answered by {}", answer.status));

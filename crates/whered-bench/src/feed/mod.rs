@@ -8,6 +8,8 @@
 //! upload        sightings ──► XML, NDJSON, CSV of about 100 KB ──► files
 //! consolidated  sightings ──► the tables that they should become
 //! run           clients ──► bare receiver, server ──► report; the server's tables ──► compare
+//! syncs         fdatasync alone        written   bytes that a disk of its own was given
+//! record        sections of a day, with those of `bench/versus`; bars at its head
 //! ```
 
 pub mod bare;

@@ -49,7 +49,7 @@ impl Syncs {
                 file.sync_all()?;
             }
             let due = start + pause * u32::try_from(number).unwrap_or(u32::MAX);
-            std::thread::sleep(due.saturating_duration_since(Instant::now()));
+            wait_until(due);
             let begin = Instant::now();
             file.write_all_at(&group, at)?;
             let written = Instant::now();
@@ -59,6 +59,14 @@ impl Syncs {
             at += group_bytes as u64;
         }
         Ok(syncs)
+    }
+}
+
+/// Nobody wakes this thread but by accident.
+fn wait_until(due: Instant) {
+    while let Some(rest) = due.checked_duration_since(Instant::now()).filter(|rest| !rest.is_zero())
+    {
+        std::thread::park_timeout(rest);
     }
 }
 
