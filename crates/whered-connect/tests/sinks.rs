@@ -488,6 +488,37 @@ fn another_schema_is_named_waited_for_and_caught_up_with(sql: &dyn Sql) {
     assert!(error.contains(why), "{error}");
 }
 
+/// An hour of batches while the server is away: the feed's rows are the backlog, each goes once.
+fn what_piles_up_while_the_server_is_away_goes_once_a_row(sql: &mut dyn Sql) {
+    clear(sql);
+    let (feed, folder) = (Feed::new(), Folder::new("away"));
+    sql.peer().kill();
+    let (stop, told) = (Stop::default(), Mutex::new(SinkStatus::default()));
+    let status = || told.lock().expect("nobody panics with it").clone();
+    let given = options(sql, false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let memory = SinkMemory::open(&folder.0, "sightings", "sink1").expect("is writable");
+            let mut report =
+                |status: &SinkStatus| *told.lock().expect("nobody panics") = status.clone();
+            Sink::new(given.clone(), &feed, memory, &stop, &mut report).run();
+        });
+        wait_for("a reason", || status().error);
+        for batch in 0..3_600 {
+            feed.apply((0..50).map(|number| row(&format!("m{number}"), 1, 0.5, batch, batch)));
+        }
+        assert_eq!((status().rows, status().batch), (0, 0));
+        stop.stop();
+    });
+    sql.peer().start();
+    let done = wait_for("the server", || {
+        let (status, error) = once(sql, &feed, &folder.0, false);
+        error.is_none().then_some(status)
+    });
+    assert_eq!((done.rows, done.batch), (50, 3_600));
+    assert_eq!(sql.rows(), feed.rows());
+}
+
 /// The server is killed again and again, and so is the sink: each of its lives ends between two
 /// pages, in a transaction or between two. In the end both sides hold the same.
 fn nothing_is_lost_or_doubled_over_crashes_of_either_side(sql: &mut dyn Sql) {
@@ -557,6 +588,7 @@ fn all(sql: &mut dyn Sql) {
     rows_that_do_not_fit_are_left_out_and_stop_no_other(sql);
     rows_that_the_table_holds_are_taken_over_once(sql);
     another_schema_is_named_waited_for_and_caught_up_with(sql);
+    what_piles_up_while_the_server_is_away_goes_once_a_row(sql);
     nothing_is_lost_or_doubled_over_crashes_of_either_side(sql);
 }
 
@@ -584,6 +616,38 @@ fn postgresql_holds_what_the_feed_holds() {
     let mut sql = PostgreSql(peer);
     sql.run("SELECT 1");
     all(&mut sql);
+}
+
+#[test]
+fn postgresql_is_reached_over_tls_and_its_certificate_is_checked() {
+    let Some((peer, authority)) = support::postgresql_with_tls() else { return };
+    let url = |rest: &str| format!("postgres://postgres@127.0.0.1:{}/postgres{rest}", peer.port);
+    let feed = Feed::new();
+    feed.apply_some(1);
+    let folder = Folder::new("tls");
+    let run = |url: &str| {
+        let target = Target::parse(url).expect("is a URL");
+        let options = SinkOptions { name: "sink1".to_owned(), target, adopt: false };
+        let memory = SinkMemory::open(&folder.0, "sightings", "sink1").expect("is writable");
+        let (stop, mut report) = (Stop::default(), |_: &SinkStatus| ());
+        let mut sink = Sink::new(options, &feed, memory, &stop, &mut report);
+        let result = sink.run_once();
+        (result.map_err(|error| error.to_string()), sink.status().rows)
+    };
+    let trusted = url(&format!("?tls=on&ca={}", authority.display()));
+    let (result, rows) = wait_for("PostgreSQL", || Some(run(&trusted)).filter(|it| it.0.is_ok()));
+    assert_eq!((result, rows), (Ok(()), 500));
+    // The system's authorities do not know it; an unencrypted connection is refused by the server.
+    let (result, _) = run(&url("?tls=on"));
+    let error = result.expect_err("nobody has signed it");
+    assert!(error.contains("certificate"), "{error}");
+    let (result, _) = run(&url(""));
+    let error = result.expect_err("the server wants TLS");
+    assert!(error.contains("no encryption"), "{error}");
+    // A certificate for another name.
+    let elsewhere = trusted.replace("@127.0.0.1:", "@localhost:");
+    let (result, _) = run(&elsewhere);
+    assert!(result.is_err_and(|error| error.contains("certificate")), "another name");
 }
 
 /// Prints how fast rows go: new ones, and the same again in another order, each batch a durable

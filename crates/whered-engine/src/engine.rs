@@ -130,6 +130,16 @@ impl Disk {
         Ok(Disk { storage, folder: Box::new(folder), directory: Some(directory), quarantine })
     }
 
+    /// The files of a folder.
+    pub(crate) fn files(&self, name: &Path) -> Result<Arc<dyn Storage>, StoreError> {
+        (self.folder)(name)
+    }
+
+    /// The names of all feeds that have a spool.
+    pub(crate) fn spools(&self) -> Result<Vec<String>, StoreError> {
+        self.directory.as_ref().map_or(Ok(Vec::new()), |directory| directory.folders("spool"))
+    }
+
     /// The files of a simulated disk.
     #[cfg(test)]
     pub(crate) fn simulated(disk: &whered_store::SimulatedDisk) -> Disk {

@@ -90,7 +90,7 @@ pub use pool::{
     ADDRESSES_PER_SITE_MAX, MapSource, PolicyStep, Pool, PoolSource, SITES_PER_POOL_MAX, Site,
     SiteDetails, SitesFrom, WhenAllDown,
 };
-pub use prefix_sets::{LoadOptions, PrefixSets, SetInfo, SetOperation};
+pub use prefix_sets::{LoadOptions, PrefixSets, ReadyMembers, SetInfo, SetOperation};
 pub use reversed::{
     BlocklistSource, DatabaseTxtSource, LiveZones, REVERSED_TEXT_SIZE_MAX, ReversedSource, TxtField,
 };

@@ -195,15 +195,17 @@ fn files_are_read_from_their_directory_only() {
     std::fs::write(inside.join("wrong"), "10.0.0.0/8\n\n  ten\n").expect("it can be written");
     std::fs::write(root.join("secret"), "10.0.0.0/8\n").expect("it can be written");
     let how = LoadOptions::default();
-    let refused = |engine: &Engine, file: &str| match engine.load_set_file("s", file, &how) {
+    let refused = |engine: &Engine, file: &str| match engine.read_set_file(file, &how) {
         Err(WriteError::Refused(reason)) => reason,
-        other => panic!("{file}: {other:?}"),
+        Err(other) => panic!("{file}: {other:?}"),
+        Ok(_) => panic!("{file} is read"),
     };
     assert!(refused(&engine(), "more/list").contains("'directory' of [sets]"));
     let setup = Setup { sets_directory: Some(inside.clone()), ..Setup::default() };
     let options = EngineOptions { setup, ..EngineOptions::default() };
     let engine = Engine::open(options).expect("the engine opens").0;
-    assert_eq!(engine.load_set_file("s", "more/list", &how).expect("it is there").value, 1);
+    let ready = engine.read_set_file("more/list", &how).expect("it is there");
+    assert_eq!(engine.prefix_sets().put("s", ready).expect("there is room").value, 1);
     for file in ["", "..", "../secret", "more/../../secret", "/etc/passwd", "./list", "a\0b"] {
         assert!(refused(&engine, file).contains("no name of a file for sets"), "{file:?}");
     }

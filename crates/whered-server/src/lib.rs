@@ -17,6 +17,7 @@
 //! request, at `http::guard`; a start or stop, at [`Server::start`]. Everything listens on
 //! loopback unless told otherwise.
 
+mod activation;
 mod cells;
 mod config;
 mod databases;

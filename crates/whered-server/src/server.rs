@@ -19,6 +19,7 @@ use std::time::Instant;
 use whered_engine::store::{JournalOptions, SyncPolicy};
 use whered_engine::{BeforeData, Engine, EngineError, EngineOptions, SnapshotOptions};
 
+use crate::activation;
 use crate::config::{Config, JournalConfig, SnapshotConfig};
 use crate::descriptors;
 use crate::dns::DnsDoor;
@@ -97,7 +98,8 @@ impl Server {
     /// # Errors
     /// As [`Server::start`], and the line of the links.
     pub fn start_with(config: Config, links: StartLinks) -> Result<Server, ServerError> {
-        Server::start_after(config, None, Handed::default(), links)
+        let handed = Handed { sockets: activation::inherited(&config)?, ..Handed::default() };
+        Server::start_after(config, None, handed, links)
     }
 
     /// As [`Server::start_with`], in the place of the process that serves from the same data

@@ -3,7 +3,7 @@
 mod support;
 
 use support::Door;
-use support::client::{Client, Value};
+use support::client::{Client, Value, request};
 use whered_engine::{EngineOptions, Setup};
 
 fn bulk(text: &str) -> String {
@@ -186,4 +186,35 @@ fn files_come_from_the_configured_directory() {
     assert_eq!(found, format!("*2\r\n{}{}", bulk("192.0.2.1/32"), bulk("bad")));
     assert!(ask(&mut client, "CIDR.LOAD s FILE ../list").contains("no name of a file"));
     std::fs::remove_dir_all(&folder).expect("it is ours");
+}
+
+#[test]
+fn a_long_list_is_read_elsewhere_and_counts_before_what_comes_behind_it() {
+    let door = Door::in_memory();
+    let mut client = door.client();
+    let list: String = (0..20_000).map(|n| format!("10.{}.{}.0/24\n", n / 250, n % 250)).collect();
+    let load = |set: &str, text: &str| {
+        request(&[b"CIDR.LOAD", set.as_bytes(), b"BULK", text.as_bytes(), b"REPLACE"])
+    };
+    // What stands behind it in the pipeline sees the whole list.
+    let mut requests = load("long", &list);
+    requests.extend(request(&[b"CIDR.MATCH", b"long", b"10.79.249.1"]));
+    requests.extend(load("long", &format!("{list}10.0.0.0/99\n")));
+    requests.extend(request(&[b"CIDR.MATCH", b"long", b"10.79.249.1"]));
+    client.send(&requests);
+    assert_eq!(client.reply().bytes, b":20000\r\n");
+    assert_eq!(client.reply().bytes, b"$14\r\n10.79.249.0/24\r\n");
+    let refused = String::from_utf8_lossy(&client.reply().bytes).into_owned();
+    assert!(refused.starts_with("-ERR") && refused.contains("20001"), "{refused}");
+    assert_eq!(client.reply().bytes, b"$14\r\n10.79.249.0/24\r\n", "a mistake changes nothing");
+    // In a transaction it is done at its place.
+    let mut requests = request(&[b"MULTI"]);
+    requests.extend(load("other", &list));
+    requests.extend(request(&[b"CIDR.MATCH", b"other", b"10.0.0.1"]));
+    requests.extend(request(&[b"EXEC"]));
+    client.send(&requests);
+    for _ in 0..3 {
+        assert!(client.reply().bytes.starts_with(b"+"));
+    }
+    assert_eq!(client.reply().bytes, b"*2\r\n:20000\r\n$11\r\n10.0.0.0/24\r\n");
 }

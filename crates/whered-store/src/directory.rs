@@ -109,6 +109,33 @@ impl DataDirectory {
         create(&path)?;
         Ok(DirectoryStorage::new(path))
     }
+
+    /// The names of the folders within a folder of this directory, in order; none if that is not
+    /// there.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be read.
+    pub fn folders(&self, name: impl AsRef<Path>) -> Result<Vec<String>, StoreError> {
+        let path = self.path.join(name);
+        let read = || -> io::Result<Vec<String>> {
+            let mut names = Vec::new();
+            for entry in fs::read_dir(&path)? {
+                let entry = entry?;
+                if entry.file_type()?.is_dir() {
+                    names.push(entry.file_name().to_string_lossy().into_owned());
+                }
+            }
+            names.sort();
+            Ok(names)
+        };
+        match read() {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+            result => result.map_err(|error| {
+                StoreError::io(&format!("cannot read {}", path.display()), &error)
+            }),
+        }
+    }
 }
 
 /// The first file, by name, of a directory that has some and none of ours.

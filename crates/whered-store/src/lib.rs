@@ -67,7 +67,7 @@ pub use journal::{
     PAYLOAD_SIZE_BYTES_MAX, RecoveryReport, Reservation, SEGMENT_SIZE_BYTES_MAX,
     SEGMENT_SIZE_BYTES_MIN, SyncPolicy, TornTail, Wanted,
 };
-pub use repair::{Repaired, repair};
+pub use repair::{Repaired, repair, repair_spool};
 pub use snapshot::{
     BadSnapshot, BlockInfo, Found, SnapshotInfo, SnapshotReader, SnapshotWriter, Snapshots,
 };

@@ -112,6 +112,54 @@ pub fn repair(
     Ok(Repaired { snapshot, last_sequence: way.last_sequence, changed })
 }
 
+/// As [`repair`], for the folder of a spool whose entries up to `done` are done with, as the data say
+/// that it belongs to; these are to be repaired before. What waits is kept up to the first fault. A
+/// spool that does not reach `done`, or begins behind it, is set aside, and goes on after `done`.
+///
+/// # Errors
+///
+/// As [`repair`].
+pub fn repair_spool(
+    storage: &Arc<dyn Storage>,
+    done: u64,
+    say: &mut dyn FnMut(&str),
+) -> Result<Repaired, StoreError> {
+    refuse_incomplete(&**storage)?;
+    let segments = examine(&**storage)?;
+    let (last_sequence, range) = reach(&segments, done);
+    let wanted = Wanted { after: done, through: done };
+    if segments.is_empty() || is_whole(&segments, &range) {
+        recover(&**storage, wanted, &mut |_| Ok(()))?;
+        return Ok(Repaired { snapshot: None, last_sequence, changed: false });
+    }
+    let way = Way { snapshot: None, last_sequence, segments: range, loss_bytes: 0 };
+    let mut work = Work { storage, say, changed: false };
+    let none = AllSnapshots { complete: Vec::new(), bad: Vec::new() };
+    work.tell_faults(&none, &segments);
+    let known = highest_known(&[], &segments);
+    let line = match last_sequence {
+        last if last > done => format!("kept: uploads {} to {last}, which wait", done + 1),
+        _ => format!("nothing that waits can be kept; the next upload is number {}", done + 1),
+    };
+    (work.say)(&line);
+    if known > last_sequence {
+        (work.say)(&format!("{} set aside", entries(last_sequence + 1, known)));
+    }
+    work.settle_journal(&way, &segments)?;
+    let changed = work.changed;
+    if changed {
+        sync_directory(&**storage)?;
+    }
+    recover(&**storage, wanted, &mut |_| Ok(()))?;
+    Ok(Repaired { snapshot: None, last_sequence, changed })
+}
+
+/// Whether nothing is wrong with what is needed, and nothing lies behind it.
+fn is_whole(segments: &[Examined], needed: &std::ops::Range<usize>) -> bool {
+    let is_well = |segment: &Examined| segment.fault.is_none();
+    !needed.is_empty() && needed.end == segments.len() && segments.iter().all(is_well)
+}
+
 /// A complete snapshot and which of its blocks cannot be read.
 struct Checked {
     info: SnapshotInfo,

@@ -4,7 +4,8 @@
 use std::sync::Arc;
 
 use whered_store::{
-    JournalOptions, SimulatedDisk, Spool, SpoolOptions, SpoolReader, SpoolRefusal, StoreError,
+    JournalOptions, Repaired, SimulatedDisk, Spool, SpoolOptions, SpoolReader, SpoolRefusal,
+    Storage, StoreError, repair_spool,
 };
 
 fn options(size_bytes_max: u64) -> SpoolOptions {
@@ -143,4 +144,67 @@ fn a_first_entry_that_is_larger_than_a_segment_is_not_removed_before_its_time() 
     assert_eq!(entry, Ok(Some(large.len())));
     drop(spool);
     assert_eq!(open(&disk, 0).expect("it opens").1.len(), 1);
+}
+
+fn repaired(disk: &SimulatedDisk, done: u64) -> (Repaired, Vec<String>) {
+    let storage: Arc<dyn Storage> = Arc::new(disk.clone());
+    let mut lines = Vec::new();
+    let repaired = repair_spool(&storage, done, &mut |line| lines.push(line.to_owned()));
+    (repaired.unwrap_or_else(|error| panic!("{error}")), lines)
+}
+
+/// A closed spool of some segments with so many entries, of which some are done with.
+fn closed(count: u64, done: u64) -> SimulatedDisk {
+    let disk = SimulatedDisk::new(count);
+    let (spool, _) = open(&disk, 0).expect("the disk is healthy");
+    for sequence in 1..=count {
+        let appended = spool.append(3, &payload(sequence)).expect("the disk is healthy");
+        spool.wait_durable(appended).expect("the disk is healthy");
+    }
+    spool.done(done).expect("the disk is healthy");
+    spool.close().expect("the disk is healthy");
+    disk
+}
+
+#[test]
+fn a_repaired_spool_opens_with_what_waits_up_to_the_damage() {
+    let (count, done) = (60, 21);
+    let mut damaged_spools = 0;
+    for flipped in 0..120_usize {
+        let disk = closed(count, done);
+        let names: Vec<String> =
+            disk.names().into_iter().filter(|name| name.starts_with("journal-0")).collect();
+        let name = &names[flipped % names.len()];
+        disk.flip_bit(name, flipped * 397 % 16_000, 3);
+        let (report, lines) = repaired(&disk, done);
+        damaged_spools += u64::from(report.changed);
+        let (spool, waiting) = open(&disk, done).unwrap_or_else(|e| panic!("{flipped}: {e}"));
+        let last = done + waiting.len() as u64;
+        assert_eq!(last, report.last_sequence.max(done), "{flipped}: {lines:?}");
+        for (entry, sequence) in waiting.iter().zip(done + 1..) {
+            assert_eq!(entry, &(sequence, payload(sequence)), "{flipped}");
+        }
+        // It goes on, and a second repair finds nothing.
+        assert_eq!(spool.append(3, &payload(last + 1)), Ok(last + 1), "{flipped}: {lines:?}");
+        spool.close().expect("the disk is healthy");
+        assert!(!repaired(&disk, done).0.changed, "{flipped}");
+        assert!(report.changed || last == count, "{flipped}: {lines:?}");
+    }
+    assert!(damaged_spools > 20, "{damaged_spools}");
+}
+
+#[test]
+fn a_spool_that_does_not_fit_the_data_is_set_aside_and_goes_on_after_them() {
+    // The data were brought back to before what the spool still has, or are ahead of all of it.
+    for done in [0, 90] {
+        let disk = closed(60, 40);
+        assert!(open(&disk, done).is_err(), "{done}");
+        let (report, lines) = repaired(&disk, done);
+        assert!(report.changed && report.last_sequence == done, "{lines:?}");
+        assert!(lines.iter().any(|line| line.contains("set aside")), "{lines:?}");
+        let (spool, waiting) = open(&disk, done).expect("it is repaired");
+        assert!(waiting.is_empty());
+        assert_eq!(spool.append(3, b"next"), Ok(done + 1));
+        spool.close().expect("the disk is healthy");
+    }
 }

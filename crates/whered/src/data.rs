@@ -4,11 +4,12 @@
 //! and is only asked here.
 
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use whered_connect::Server;
 use whered_engine::store::{self, Contents, DataDirectory, Spool, Storage};
+use whered_engine::{Engine, EngineOptions};
 
 use crate::cli::BackupArguments;
 use crate::outcome::{Failure, Outcome};
@@ -52,9 +53,40 @@ pub(crate) fn repair(path: &Path) -> Result<Outcome, Failure> {
         Some(start) => format!("the snapshot at entry {start} and the journal up to entry {last}"),
         None => format!("the journal up to entry {last}"),
     };
-    let done = if repaired.changed { "repaired" } else { "nothing to repair" };
+    let names = directory.folders("spool").map_err(Failure::new)?;
+    drop(directory);
+    let spools_changed = !names.is_empty() && repair_spools(path, &names)?;
+    let changed = repaired.changed || spools_changed;
+    let done = if changed { "repaired" } else { "nothing to repair" };
     writeln!(out, "{}: {done}; the next start uses {from}", path.display())?;
-    Ok(if repaired.changed { Outcome::NotFound } else { Outcome::Found })
+    Ok(if changed { Outcome::NotFound } else { Outcome::Found })
+}
+
+/// Repairs spools: the data say how far each has been applied. Gives whether anything was changed.
+fn repair_spools(path: &Path, names: &[String]) -> Result<bool, Failure> {
+    let options = EngineOptions { data_dir: Some(path.to_owned()), ..EngineOptions::default() };
+    let (engine, _) = Engine::open(options).map_err(Failure::new)?;
+    let positions = engine.feeds().positions();
+    engine.close().map_err(Failure::new)?;
+    drop(engine);
+    let directory = DataDirectory::lock(path).map_err(Failure::new)?;
+    let mut out = io::stdout();
+    let mut changed = false;
+    for name in names {
+        let files = directory.folder(Path::new("spool").join(name)).map_err(Failure::new)?;
+        if !Spool::exists(&files).map_err(Failure::new)? {
+            continue;
+        }
+        let files: Arc<dyn Storage> = Arc::new(files);
+        let done = positions.get(name).copied().unwrap_or(0);
+        let mut lines = Vec::new();
+        let repaired = store::repair_spool(&files, done, &mut |line| lines.push(line.to_owned()));
+        for line in &lines {
+            writeln!(out, "feed '{name}': {line}")?;
+        }
+        changed |= repaired.map_err(Failure::new)?.changed;
+    }
+    Ok(changed)
 }
 
 fn copy(source: &Path, target: &Path, done: &str) -> Result<Outcome, Failure> {
@@ -62,7 +94,8 @@ fn copy(source: &Path, target: &Path, done: &str) -> Result<Outcome, Failure> {
     let from = DataDirectory::lock(source).map_err(Failure::new)?;
     let to = DataDirectory::lock(target).map_err(Failure::new)?;
     let contents = store::restore(&from.storage(), &to.storage()).map_err(Failure::new)?;
-    for spool in spools(source)? {
+    for spool in from.folders("spool").map_err(Failure::new)? {
+        let spool = Path::new("spool").join(spool);
         let (from, to) = (from.folder(&spool), to.folder(&spool));
         let (from, to) = (from.map_err(Failure::new)?, to.map_err(Failure::new)?);
         // A start that a crash has ended may have left a folder with nothing in it.
@@ -78,24 +111,6 @@ fn copy(source: &Path, target: &Path, done: &str) -> Result<Outcome, Failure> {
         contents.snapshot.map_or("", |_| " and a snapshot"),
     )?;
     Ok(Outcome::Found)
-}
-
-/// The folders of spools in a data directory, by their names in it.
-fn spools(directory: &Path) -> Result<Vec<PathBuf>, Failure> {
-    let path = directory.join("spool");
-    let entries = match std::fs::read_dir(&path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        entries => entries.map_err(|error| Failure::file(&path, error))?,
-    };
-    let mut spools = Vec::new();
-    for entry in entries {
-        let entry = entry.map_err(|error| Failure::file(&path, error))?;
-        if entry.path().is_dir() {
-            spools.push(Path::new("spool").join(entry.file_name()));
-        }
-    }
-    spools.sort();
-    Ok(spools)
 }
 
 /// Locking makes a directory that is not there, which nobody wants here.

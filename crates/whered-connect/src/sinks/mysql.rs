@@ -18,7 +18,7 @@ use std::time::Duration;
 use mysql::prelude::Queryable;
 use mysql::{Conn, Error, Opts, OptsBuilder, Row, Value};
 
-use super::plan::{Stored, TablePlan};
+use super::plan::{Stored, TablePlan, check_others};
 use super::{Cell, Column, Database, Kind, OwnedCell, Page, PositionKey, Schema};
 use crate::calendar;
 use crate::error::ConnectError;
@@ -104,7 +104,10 @@ impl Database for Mysql {
                 self.run(&statement)?;
                 found = self.columns(&schema.name)?;
             }
-            self.check_others(schema, &found)?;
+            let wanting = found.iter().filter(|there| there.needs_value);
+            let wanting = wanting.map(|there| there.name.as_str());
+            check_others(schema, wanting, str::eq_ignore_ascii_case)
+                .map_err(|what| self.wrong(&what))?;
             self.check_key(schema)?;
             let plan = TablePlan::new(schema, KEY_BYTES_MAX, |column, is_key| {
                 self.stored_as(&schema.name, column, is_key, &found)
@@ -295,21 +298,6 @@ impl Mysql {
             )));
         }
         Ok((stored, there.allows_null && !is_key))
-    }
-
-    /// Columns that are not ours must not want a value.
-    fn check_others(&self, schema: &Schema, found: &[Found]) -> Result<(), ConnectError> {
-        let is_ours = |there: &Found| {
-            schema.columns().any(|ours| ours.name.eq_ignore_ascii_case(&there.name))
-        };
-        match found.iter().find(|there| there.needs_value && !is_ours(there)) {
-            Some(there) => Err(self.wrong(&format!(
-                "column {} of table {} is NOT NULL without a default, and the feed has no such \
-                 column; allowed: a default, or NULL",
-                there.name, schema.name
-            ))),
-            None => Ok(()),
-        }
     }
 
     /// Some unique index has exactly the key's columns.

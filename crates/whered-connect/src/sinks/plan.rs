@@ -94,6 +94,24 @@ impl TablePlan {
     }
 }
 
+/// Why a table cannot be used of which somebody else's column wants a value with every row; `wanting`
+/// are the columns that are NOT NULL without a default.
+pub(crate) fn check_others<'a>(
+    schema: &Schema,
+    wanting: impl IntoIterator<Item = &'a str>,
+    is_same: impl Fn(&str, &str) -> bool,
+) -> Result<(), String> {
+    let is_ours = |name: &str| schema.columns().any(|ours| is_same(&ours.name, name));
+    match wanting.into_iter().find(|name| !is_ours(name)) {
+        Some(name) => Err(format!(
+            "column {name} of table {} is NOT NULL without a default, and the feed has no such \
+             column; allowed: a default, or NULL",
+            schema.name
+        )),
+        None => Ok(()),
+    }
+}
+
 impl PlannedColumn {
     fn misfit(&self, cell: &Cell<'_>) -> Option<String> {
         match (cell, &self.stored) {

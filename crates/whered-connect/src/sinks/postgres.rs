@@ -23,7 +23,7 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-use super::plan::{Stored, TablePlan};
+use super::plan::{Stored, TablePlan, check_others};
 use super::target::Encryption;
 use super::{Cell, Column, Database, Kind, OwnedCell, Page, PositionKey, Schema, copy_rows};
 use crate::error::ConnectError;
@@ -33,6 +33,8 @@ const AUTHORITIES: [&str; 3] =
     ["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem"];
 /// How long opening may take.
 const OPENING: Duration = Duration::from_secs(10);
+/// How long the server's system may leave what was sent unacknowledged.
+const SILENCE: Duration = Duration::from_secs(60);
 /// Bytes that go to the connection at once.
 const PIECE_BYTES: usize = 1 << 18;
 /// A row of a B-tree's page: a third of 8 KB, less its head and numbers in the key.
@@ -51,7 +53,10 @@ pub(crate) fn connect(
     encryption: &Encryption,
 ) -> Result<Box<dyn Database>, ConnectError> {
     let mut config = config.clone();
-    config.connect_timeout(OPENING).application_name("whered").keepalives_idle(OPENING);
+    config.connect_timeout(OPENING).application_name("whered");
+    // A machine that has gone without a word is found out by its silence below the protocol.
+    config.tcp_user_timeout(SILENCE).keepalives_idle(OPENING);
+    config.keepalives_interval(OPENING).keepalives_retries(3);
     let client = if encryption.is_on {
         config.ssl_mode(postgres::config::SslMode::Require);
         config.connect(MakeRustlsConnect::new(tls(encryption)?))
@@ -124,7 +129,10 @@ impl Database for Postgres {
                 self.run(&statement_to_make(schema))?;
                 found = self.columns(&schema.name)?;
             }
-            self.check_others(schema, &found)?;
+            let wanting = found.iter().filter(|there| there.needs_value);
+            let wanting = wanting.map(|there| there.name.as_str());
+            check_others(schema, wanting, |ours, there| ours == there)
+                .map_err(|what| self.wrong(&what))?;
             self.check_key(schema)?;
             let plan = TablePlan::new(schema, KEY_BYTES_MAX, |column, is_key| {
                 self.stored_as(&schema.name, column, is_key, &found)
@@ -308,19 +316,6 @@ impl Postgres {
             }
         };
         Ok((stored, there.allows_null && !is_key))
-    }
-
-    /// Columns that are not ours must not want a value.
-    fn check_others(&self, schema: &Schema, found: &[Found]) -> Result<(), ConnectError> {
-        let is_ours = |there: &Found| schema.columns().any(|ours| ours.name == there.name);
-        match found.iter().find(|there| there.needs_value && !is_ours(there)) {
-            Some(there) => Err(self.wrong(&format!(
-                "column {} of table {} is NOT NULL without a default, and the feed has no such \
-                 column; allowed: a default, or NULL",
-                there.name, schema.name
-            ))),
-            None => Ok(()),
-        }
     }
 
     /// Some unique index has exactly the key's columns.

@@ -8,7 +8,7 @@
 
 use std::fs;
 use std::net::TcpListener;
-use std::os::unix::fs::chown;
+use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -201,6 +201,36 @@ pub(crate) fn postgresql() -> Option<Peer> {
     let mut peer = Peer { folder, port, command: Box::new(command), child: None };
     peer.start();
     Some(peer)
+}
+
+/// A PostgreSQL that takes encrypted connections only, and the file with its own certificate, made
+/// for 127.0.0.1.
+pub(crate) fn postgresql_with_tls() -> Option<(Peer, PathBuf)> {
+    let mut peer = postgresql()?;
+    peer.kill();
+    let key = rcgen::KeyPair::generate().expect("a key");
+    let names = vec!["127.0.0.1".to_owned()];
+    let parameters = rcgen::CertificateParams::new(names).expect("a name");
+    let certificate = parameters.self_signed(&key).expect("a certificate");
+    let data = peer.folder.join("data");
+    let files = [
+        ("server.crt", certificate.pem()),
+        ("server.key", key.serialize_pem()),
+        ("pg_hba.conf", "hostssl all all 127.0.0.1/32 trust\n".to_owned()),
+        ("postgresql.auto.conf", "ssl = on\n".to_owned()),
+    ];
+    let user = User::of_server("postgres");
+    for (name, text) in files {
+        let path = data.join(name);
+        fs::write(&path, text).expect("writable");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("is ours");
+        if let Some(user) = &user {
+            chown(&path, Some(user.uid), Some(user.gid)).expect("root may");
+        }
+    }
+    peer.start();
+    let authority = data.join("server.crt");
+    Some((peer, authority))
 }
 
 /// A Redis that has every write on the disk before it answers.

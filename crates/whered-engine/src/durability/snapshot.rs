@@ -91,8 +91,7 @@ impl Engine {
     /// There is no data directory, the target is not empty, the caller is inside of a transaction, or
     /// whatever the system reports.
     pub fn backup(&self, target: &Path) -> Result<Contents, EngineError> {
-        let (Some(Disk { storage, .. }), Some(journal)) = (&self.directory, self.log.journal())
-        else {
+        let (Some(disk), Some(journal)) = (&self.directory, self.log.journal()) else {
             return Err(EngineError::new(NO_DIRECTORY));
         };
         // A snapshot that is being made could not end before the transaction does.
@@ -105,9 +104,16 @@ impl Engine {
         let target = DataDirectory::lock(target)?;
         journal.roll()?;
         let files: Arc<dyn Storage> = Arc::new(target.storage());
-        let contents = whered_store::backup(&**storage, &files)?;
+        let contents = whered_store::backup(&*disk.storage, &files)?;
         // The spools come after: they have all that the journal does not know as applied.
         self.feeds.backup_spools(&|name| Ok(Arc::new(target.folder(name)?)))?;
+        for name in disk.spools()? {
+            if self.feeds.get(&name).is_none() {
+                // Nobody writes to it: its feed is not in the configuration now.
+                let name = Path::new("spool").join(name);
+                copy_spool(&*disk.files(&name)?, &target, &name)?;
+            }
+        }
         Ok(contents)
     }
 
@@ -232,4 +238,17 @@ pub(super) fn make(
     }
     (report.keys, report.bytes) = (keys, info.data_size_bytes);
     Ok(Made { report, is_new: true })
+}
+
+/// Copies a spool that nobody writes to, if there is one.
+fn copy_spool(
+    source: &dyn Storage,
+    target: &DataDirectory,
+    name: &Path,
+) -> Result<(), EngineError> {
+    // A start that a crash has ended may have left a folder with nothing in it.
+    if whered_store::Spool::exists(source)? {
+        whered_store::restore_spool(source, &target.folder(name)?)?;
+    }
+    Ok(())
 }

@@ -205,7 +205,7 @@ impl Twin {
         twin
     }
 
-    /// Compares with an engine; the means of the table are of the longitudes as they came.
+    /// Compares with an engine.
     fn check(&self, engine: &Engine, what: &str) {
         let positions = engine.feeds().table("positions").expect("it is there");
         let all: usize = self.positions.values().map(Vec::len).sum();
@@ -223,6 +223,12 @@ impl Twin {
                 ];
                 assert_eq!(row.columns[2..], expected, "{what}: {name}#{ordinal}");
                 let seen = position.seen as f64;
+                let mean = place(position.x / seen, position.y / seen);
+                let [Value::Number(x), Value::Number(y)] = row.columns[..2] else {
+                    panic!("{what}: {name}#{ordinal} is at {row:?}");
+                };
+                let apart = whered_geo::Place::new(x, y).expect("it is on the globe");
+                assert!(apart.distance_meters(mean) < 0.01, "{what}: {name}#{ordinal}: {x} {y}");
                 let at = whered_geo::Cell::from_place(place(position.x / seen, position.y / seen));
                 let member = format!("{name}#{ordinal}");
                 let score = engine.keyspace().inspect(0, b"sightings", |value| {

@@ -157,6 +157,13 @@ impl Feeds {
         self.memory.bytes_max.store(bytes, Ordering::Relaxed);
     }
 
+    /// Up to which upload each feed has applied its spool, also of feeds that the configuration does
+    /// not name any more.
+    pub fn positions(&self) -> BTreeMap<String, u64> {
+        let states = self.states.all();
+        states.iter().map(|state| (state.definition().feed, state.header().position)).collect()
+    }
+
     /// While it is there, no segment of a spool is removed.
     pub(crate) fn hold_spools(&self) -> Vec<MutexGuard<'_, ()>> {
         self.feeds.iter().map(|feed| lock(&feed.removing)).collect()
@@ -237,6 +244,8 @@ struct Counters {
     batches: AtomicU64,
     journal_bytes: AtomicU64,
     last_error: Mutex<Option<String>>,
+    upload_rate: Rate,
+    record_rate: Rate,
 }
 
 /// Keeps a feed from applying batches while it is there.
@@ -244,8 +253,6 @@ pub struct FeedHold<'a> {
     feed: &'a Feed,
 }
 
-    upload_rate: Rate,
-    record_rate: Rate,
 impl Drop for FeedHold<'_> {
     fn drop(&mut self) {
         self.feed.holds.fetch_sub(1, Ordering::AcqRel);
@@ -318,6 +325,8 @@ impl Feed {
             rejected_uploads: of(&counters.rejected_uploads),
             records: of(&counters.records),
             rejected_records: of(&counters.rejected_records),
+            uploads_per_second: counters.upload_rate.per_second(),
+            records_per_second: counters.record_rate.per_second(),
             batches: of(&counters.batches),
             journal_bytes: of(&counters.journal_bytes),
             last_batch: self.state.header().batch,
@@ -325,8 +334,6 @@ impl Feed {
             spool: self.waiting.spool().map(whered_store::Spool::stats),
         }
     }
-            uploads_per_second: counters.upload_rate.per_second(),
-            records_per_second: counters.record_rate.per_second(),
 
     /// The newest batch whose effects are durable in the journal.
     pub fn durable_batch(&self) -> u64 {

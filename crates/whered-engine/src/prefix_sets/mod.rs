@@ -168,14 +168,21 @@ impl PrefixSets {
     pub fn load(
         &self,
         set: &str,
-        mut members: MemberList,
+        members: MemberList,
         replaces: bool,
     ) -> Result<Written<usize>, WriteError> {
-        members.sort();
+        self.put(set, ReadyMembers::new(members, replaces))
+    }
+
+    /// As [`PrefixSets::load`], of members that were made ready before.
+    ///
+    /// # Errors
+    /// As [`PrefixSets::load`].
+    pub fn put(&self, set: &str, ready: ReadyMembers) -> Result<Written<usize>, WriteError> {
+        let ReadyMembers { members, whole } = ready;
+        let replaces = whole.is_some();
         let operation = Operation::LoadMembers { set, replaces, members: Cow::Borrowed(&members) };
         let room = self.log.reserve(operation.size_bytes())?;
-        // The long part happens beside the set: no writer waits for it.
-        let whole = replaces.then(|| LayeredSet::of_sorted(&members));
         let named = self.make(set);
         Ok(named.change(clock::now_millis(), |change| {
             match whole {
@@ -290,6 +297,23 @@ impl PrefixSets {
         let made = Arc::clone(sets.entry(set.to_owned()).or_default());
         self.sets.store(Arc::new(sets));
         made
+    }
+}
+
+/// Members in order, and compiled where they are to take the place of all that a set has: what takes
+/// long of [`PrefixSets::load`], done beside the sets.
+pub struct ReadyMembers {
+    members: MemberList,
+    /// The whole set, if they take its place.
+    whole: Option<LayeredSet>,
+}
+
+impl ReadyMembers {
+    /// Puts them in order, and compiles them if they replace others.
+    pub fn new(mut members: MemberList, replaces: bool) -> ReadyMembers {
+        members.sort();
+        let whole = replaces.then(|| LayeredSet::of_sorted(&members));
+        ReadyMembers { members, whole }
     }
 }
 

@@ -14,7 +14,7 @@ use std::path::{Component, Path};
 
 use whered_ip::{MemberList, SetFormat, read_set};
 
-use super::PrefixSets;
+use super::{PrefixSets, ReadyMembers};
 use crate::clock;
 use crate::engine::Engine;
 use crate::error::WriteError;
@@ -55,22 +55,31 @@ impl PrefixSets {
         text: &[u8],
         how: &LoadOptions<'_>,
     ) -> Result<Written<usize>, WriteError> {
+        self.put(set, ReadyMembers::of_text(text, how)?)
+    }
+}
+
+impl ReadyMembers {
+    /// The members of a text.
+    ///
+    /// # Errors
+    /// `Refused` with line and column of the first mistake in the text.
+    pub fn of_text(text: &[u8], how: &LoadOptions<'_>) -> Result<ReadyMembers, WriteError> {
         let members = read(text, how).map_err(WriteError::Refused)?;
-        self.load(set, members, how.replaces)
+        Ok(ReadyMembers::new(members, how.replaces))
     }
 }
 
 impl Engine {
-    /// As [`PrefixSets::load_text`], from a file of the directory for sets.
+    /// As [`ReadyMembers::of_text`], from a file of the directory for sets.
     ///
     /// # Errors
     /// `Refused` also when no directory is configured, or the file cannot be read or lies outside.
-    pub fn load_set_file(
+    pub fn read_set_file(
         &self,
-        set: &str,
         file: &str,
         how: &LoadOptions<'_>,
-    ) -> Result<Written<usize>, WriteError> {
+    ) -> Result<ReadyMembers, WriteError> {
         let directory = self.sets_directory().ok_or_else(|| {
             WriteError::Refused(
                 "files of sets are not allowed: 'directory' of [sets] in the configuration says \
@@ -81,7 +90,7 @@ impl Engine {
         let text = read_file(&directory, file).map_err(WriteError::Refused)?;
         let members = read(&text, how);
         let members = members.map_err(|error| WriteError::Refused(format!("'{file}': {error}")))?;
-        self.prefix_sets().load(set, members, how.replaces)
+        Ok(ReadyMembers::new(members, how.replaces))
     }
 }
 

@@ -225,6 +225,11 @@ pub(super) fn number_cell(column: &ShapeColumn, words: &[u64]) -> Cell<'static> 
         (RuleKind::Mean, _) => {
             Cell::Number(f64::from_bits(word) / words[column.word + 1].max(1) as f64)
         }
+        (RuleKind::MeanLongitude, _) => {
+            let mean = f64::from_bits(word) / words[column.word + 1].max(1) as f64;
+            let turns = if mean.abs() > 180.0 { (mean / 360.0).round() } else { 0.0 };
+            Cell::Number(mean - turns * 360.0)
+        }
         (_, ColumnKind::Number) => Cell::Number(f64::from_bits(word)),
         (_, ColumnKind::Time) => Cell::Time(word as i64),
         _ => Cell::Integer(word as i64),

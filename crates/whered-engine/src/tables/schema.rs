@@ -194,6 +194,8 @@ pub(crate) enum RuleKind {
     Min,
     Max,
     Mean,
+    /// Of degrees of longitude, which begin again at the date line.
+    MeanLongitude,
     First,
     Last,
 }
@@ -205,6 +207,7 @@ impl RuleKind {
             Rule::Sum(_) => RuleKind::Sum,
             Rule::Min(_) => RuleKind::Min,
             Rule::Max(_) => RuleKind::Max,
+            Rule::Mean(field) if field == "longitude" => RuleKind::MeanLongitude,
             Rule::Mean(_) => RuleKind::Mean,
             Rule::First(_) => RuleKind::First,
             Rule::Last(_) => RuleKind::Last,
@@ -213,7 +216,12 @@ impl RuleKind {
 
     /// Whether a second word stands behind the value: a mean's count, the time of a first or last.
     pub(crate) fn has_second_word(self) -> bool {
-        matches!(self, RuleKind::Mean | RuleKind::First | RuleKind::Last)
+        self.is_mean() || matches!(self, RuleKind::First | RuleKind::Last)
+    }
+
+    /// Whether it keeps a sum and a count.
+    pub(crate) fn is_mean(self) -> bool {
+        matches!(self, RuleKind::Mean | RuleKind::MeanLongitude)
     }
 }
 

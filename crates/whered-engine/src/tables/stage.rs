@@ -229,6 +229,7 @@ impl Stage {
             RuleKind::Min => better(&mut words[at], is_present, cell, Ordering::is_lt),
             RuleKind::Max => better(&mut words[at], is_present, cell, Ordering::is_gt),
             RuleKind::Mean => mean(&mut words[at..at + 2], cell),
+            RuleKind::MeanLongitude => mean_longitude(&mut words[at..at + 2], cell),
             RuleKind::First | RuleKind::Last => {
                 let known = words[at + 1] as i64;
                 let is_it = match column.rule {
@@ -258,7 +259,7 @@ impl Stage {
         let start = staged * self.row_words;
         let words = &mut self.words[start..start + self.row_words];
         words[column.word] = word;
-        if column.rule == RuleKind::Mean {
+        if column.rule.is_mean() {
             words[column.word + 1] = 1;
         }
         words[PRESENT_WORD] |= 1 << index;
@@ -307,6 +308,24 @@ fn mean(words: &mut [u64], cell: Cell<'_>) -> bool {
     words[0] = (f64::from_bits(words[0]) + value).to_bits();
     words[1] += 1;
     true
+}
+
+/// A place just east of the date line counts as just west of it if the others are there: each longitude
+/// is taken a whole turn further where that is nearer to the mean of those before it.
+#[inline]
+fn mean_longitude(words: &mut [u64], cell: Cell<'_>) -> bool {
+    let value = match cell {
+        Cell::Integer(value) => value as f64,
+        Cell::Number(value) => value,
+        _ => return false,
+    };
+    let away = if words[1] > 0 { f64::from_bits(words[0]) / words[1] as f64 - value } else { 0.0 };
+    let value = match away {
+        east if east > 180.0 => value + 360.0,
+        west if west < -180.0 => value - 360.0,
+        _ => value,
+    };
+    mean(words, Cell::Number(value))
 }
 
 /// Takes a value that is better than the one there.

@@ -80,7 +80,7 @@ pub fn bind(address: SocketAddr) -> io::Result<UdpSocket> {
 ///
 /// # Errors
 /// The system's.
-pub(super) fn prepare(socket: &UdpSocket) -> io::Result<()> {
+pub(crate) fn prepare(socket: &UdpSocket) -> io::Result<()> {
     let address = socket.local_addr()?;
     socket.set_read_timeout(Some(STOP_LATENCY))?;
     if address.ip().is_unspecified() {

@@ -434,10 +434,14 @@ impl Connection {
         };
         self.session.deferred = None;
         let from = self.reply.out.len();
+        // What is left to do may be a write: no transaction of another worker may be under way.
+        let shared = Arc::clone(&self.session.shared);
+        let passage = shared.gate.pass(self.session.client.origin.worker);
         if let Err(failure) = finish(&mut self.reply) {
             commands::count_error(&self.session, &failure);
             self.reply.error(&failure);
         }
+        drop(passage);
         self.finish_command(from, mode);
         true
     }

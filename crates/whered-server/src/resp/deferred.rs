@@ -1,7 +1,8 @@
 //! Commands that take long: done on a thread of their own, while the worker serves others.
 //!
-//! Not for: commands on data that other commands change too (`EXEC` must keep those out), and what
-//! `SAVE` does, which is meant to hold its client up.
+//! Not for: changing data that other commands change too, which `EXEC` must keep out: that is left to
+//! what the work gives, which the worker runs behind its gate; nor for what `SAVE` does, which is meant
+//! to hold its client up.
 //!
 //! ```text
 //! handler ─ begin(work) ─> thread ── work ──> reply, kept here ── client.call() ─> worker's queue
@@ -28,7 +29,8 @@ const AT_A_TIME: usize = 4;
 
 static RUNNING: AtomicUsize = AtomicUsize::new(0);
 
-/// What writes the reply when the work is done.
+/// What changes data and writes the reply when the work is done: on the connection's worker, with its
+/// lane of the gate held. It must be short.
 pub(crate) type Finish = Box<dyn FnOnce(&mut Reply) -> Result<(), Failure> + Send>;
 
 /// A command whose work goes on elsewhere.

@@ -22,6 +22,7 @@ pub(crate) struct Served {
     pub(crate) dns: SocketAddr,
     pub(crate) resp: SocketAddr,
     pub(crate) http: SocketAddr,
+    keeps_folder: bool,
 }
 
 /// A folder that is not there yet.
@@ -35,8 +36,16 @@ pub(crate) fn folder(name: &str) -> PathBuf {
 impl Served {
     /// Starts a server on free ports; `folder` has `whered.toml`.
     pub(crate) fn start(folder: PathBuf) -> Served {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_whered"));
-        command.args(["serve", "--config"]).arg(folder.join("whered.toml"));
+        let mut served = Served::start_keeping(folder, &[]);
+        served.keeps_folder = false;
+        served
+    }
+
+    /// As [`Served::start`], under other words such as a tracer's; the folder stays.
+    pub(crate) fn start_keeping(folder: PathBuf, under: &[&str]) -> Served {
+        let words = [under, &[env!("CARGO_BIN_EXE_whered")]].concat();
+        let mut command = Command::new(words[0]);
+        command.args(&words[1..]).args(["serve", "--config"]).arg(folder.join("whered.toml"));
         command.stdout(Stdio::piped());
         let log = fs::File::create(folder.join("log")).expect("the folder can be written");
         let mut first = command.stderr(log).spawn().expect("the program runs");
@@ -48,8 +57,8 @@ impl Served {
             }
         });
         let nowhere = SocketAddr::from(([0, 0, 0, 0], 0));
-        let mut served =
-            Served { folder, first, lines, dns: nowhere, resp: nowhere, http: nowhere };
+        let (dns, resp, http) = (nowhere, nowhere, nowhere);
+        let mut served = Served { folder, first, lines, dns, resp, http, keeps_folder: true };
         served.wait_until_ready();
         served
     }
@@ -104,7 +113,9 @@ impl Drop for Served {
         }
         let _ = self.first.kill();
         let _ = self.first.wait();
-        let _ = fs::remove_dir_all(&self.folder);
+        if !self.keeps_folder {
+            let _ = fs::remove_dir_all(&self.folder);
+        }
     }
 }
 

@@ -9,20 +9,25 @@
 //! EXPORT   version held ─> counted once ─> $length ─> written part by part as the client takes it
 //! ```
 //!
-//! Cost: a load reads and compiles in the worker that runs the command, some 0.2 us a line, and the
-//! worker's other clients wait for it; an export takes that long once, and little memory.
+//! Cost: a long load reads and compiles on a thread of its own, some 0.2 us a line, and only its client
+//! waits; what is added to a set, not put in its place, is merged by the worker. An export takes that
+//! long once, and little memory.
 
 use std::io::IoSlice;
 use std::sync::Arc;
 
 use whered_engine::ip::{Block, LayeredSet, SetFormat, SetWriter};
-use whered_engine::{LoadOptions, SetOperation};
+use whered_engine::{LoadOptions, ReadyMembers, SetOperation};
 
 use super::cidr::{CIDR, block, expiry, write_match};
 use super::{Action, Command, Failure, Flag, Outcome, SYNTAX_ERROR, cut, integer, name, no_such};
+use crate::resp::deferred;
 use crate::resp::protocol::Args;
 use crate::resp::reply::{Reply, Rest};
 use crate::resp::session::Session;
+
+/// A text up to this is read at once: a thread would cost more.
+const SHORT_TEXT_BYTES: usize = 64 << 10;
 
 const STORE: Command = Command {
     flags: &[Flag::Write],
@@ -170,17 +175,40 @@ fn load(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
             () => return Err(SYNTAX_ERROR),
         };
     }
-    let engine = session.engine();
-    let written = if args.is(2, "bulk") {
-        engine.prefix_sets().load_text(set, source, &how)?
-    } else if args.is(2, "file") {
-        engine.load_set_file(set, name(source)?, &how)?
-    } else {
-        return Err(SYNTAX_ERROR);
+    if args.is(2, "bulk") && source.len() <= SHORT_TEXT_BYTES {
+        let written = session.engine().prefix_sets().load_text(set, source, &how)?;
+        reply.hold(written.ticket);
+        reply.count(written.value);
+        return Ok(());
+    }
+    let source = match () {
+        () if args.is(2, "bulk") => Source::Text(source.to_vec()),
+        () if args.is(2, "file") => Source::File(name(source)?.to_owned()),
+        () => return Err(SYNTAX_ERROR),
     };
-    reply.hold(written.ticket);
-    reply.count(written.value);
-    Ok(())
+    let (set, value) = (set.to_owned(), how.value.map(<[u8]>::to_vec));
+    let LoadOptions { format, replaces, expires_at_millis, .. } = how;
+    let engine = Arc::clone(&session.shared.engine);
+    // Reading and compiling go on elsewhere; the set is changed by this worker, as by any write.
+    deferred::begin(session, reply, move |reader| {
+        let how = LoadOptions { format, replaces, value: value.as_deref(), expires_at_millis };
+        let ready = match &source {
+            Source::Text(text) => ReadyMembers::of_text(text, &how),
+            Source::File(file) => reader.read_set_file(file, &how),
+        };
+        Box::new(move |reply| {
+            let written = engine.prefix_sets().put(&set, ready?)?;
+            reply.hold(written.ticket);
+            reply.count(written.value);
+            Ok(())
+        })
+    })
+}
+
+/// Where a long list comes from.
+enum Source {
+    Text(Vec<u8>),
+    File(String),
 }
 
 fn export(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {

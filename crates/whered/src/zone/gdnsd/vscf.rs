@@ -7,8 +7,11 @@
 //! array = "[" { value [","] } "]"               $include{path} stands for a value, or for more
 //! comments run from # or ; to the line's end    keys of the hash that it is in
 //! ```
-//! Invariant: keys of a hash are unique. Bounds: 64 levels of nesting, 32 of includes.
+//! Invariant: keys of a hash are unique. Bounds: 64 levels of nesting, 32 of includes, and so many files
+//! and bytes in all that files which include each other end. Cost: one pass, and a table of the keys
+//! of each hash.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,6 +19,10 @@ use std::rc::Rc;
 
 const DEPTH_MAX: usize = 64;
 const INCLUDES_MAX: usize = 32;
+/// How many files one configuration may have, each as often as it is included.
+const FILES_MAX: usize = 10_000;
+/// How many bytes all of them may have.
+const BYTES_MAX: u64 = 256 << 20;
 
 /// A file, line and column, each of the latter from 1.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -62,6 +69,8 @@ pub(super) enum Data {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Hash {
     pub(super) entries: Vec<Entry>,
+    /// The places of keys.
+    places: HashMap<String, usize>,
 }
 
 #[derive(Clone, Debug)]
@@ -73,7 +82,7 @@ pub(super) struct Entry {
 
 impl Hash {
     pub(super) fn get(&self, key: &str) -> Option<&Value> {
-        self.entries.iter().find(|entry| entry.key == key).map(|entry| &entry.value)
+        self.places.get(key).map(|place| &self.entries[*place].value)
     }
 
     fn add(&mut self, entry: Entry) -> Result<(), Fault> {
@@ -81,6 +90,7 @@ impl Hash {
             let message = format!("the key '{}' stands twice in its hash", entry.key);
             return Err(Fault { place: entry.place, message });
         }
+        self.places.insert(entry.key.clone(), self.entries.len());
         self.entries.push(entry);
         Ok(())
     }
@@ -134,24 +144,71 @@ impl Value {
 
 /// Reads a file, whose top is a hash without braces.
 pub(super) fn read(path: &Path) -> Result<Hash, Fault> {
-    let value = read_file(path, None, 0)?;
+    let mut allowed = Allowed { files: FILES_MAX, bytes: BYTES_MAX };
+    top(read_file(path, None, 0, &mut allowed)?)
+}
+
+/// As [`read`], of a text that may include nothing.
+#[allow(dead_code, reason = "tests and the fuzz target want it")]
+pub(super) fn read_text(text: &str) -> Result<Hash, Fault> {
+    let mut allowed = Allowed { files: 0, bytes: 0 };
+    top(read_all(text, Path::new("conf").into(), 0, &mut allowed)?)
+}
+
+fn top(value: Value) -> Result<Hash, Fault> {
     match value.data {
         Data::Hash(hash) => Ok(hash),
         _ => Err(value.fault("the file is an array, not a hash")),
     }
 }
 
-fn read_file(path: &Path, from: Option<&Place>, includes: usize) -> Result<Value, Fault> {
+/// What may still be read.
+struct Allowed {
+    files: usize,
+    bytes: u64,
+}
+
+impl Allowed {
+    fn take(&mut self, path: &Path) -> Result<(), String> {
+        self.files = self.files.checked_sub(1).ok_or("too many files are included")?;
+        // A device or a pipe might never end.
+        let found = fs::metadata(path).map_err(|error| error.to_string())?;
+        if !found.is_file() {
+            return Err("it is no plain file".to_owned());
+        }
+        let left = self.bytes.checked_sub(found.len());
+        self.bytes = left.ok_or_else(|| format!("more than {BYTES_MAX} bytes in all files"))?;
+        Ok(())
+    }
+}
+
+fn read_file(
+    path: &Path,
+    from: Option<&Place>,
+    includes: usize,
+    allowed: &mut Allowed,
+) -> Result<Value, Fault> {
     let file: Rc<Path> = path.into();
     let start = Place { file: Rc::clone(&file), line: 1, column: 1 };
     let failed = |message: String| Fault { place: from.unwrap_or(&start).clone(), message };
     if includes > INCLUDES_MAX {
         return Err(failed(format!("more than {INCLUDES_MAX} files include each other")));
     }
+    allowed.take(path).map_err(|why| failed(format!("{}: {why}", path.display())))?;
     let bytes = fs::read(path).map_err(|error| failed(format!("{}: {error}", path.display())))?;
     let text = String::from_utf8(bytes)
         .map_err(|_| failed(format!("{}: it is not UTF-8", path.display())))?;
-    let mut reader = Reader { rest: &text, line: 1, column: 1, file, includes };
+    read_all(&text, file, includes, allowed)
+}
+
+fn read_all(
+    text: &str,
+    file: Rc<Path>,
+    includes: usize,
+    allowed: &mut Allowed,
+) -> Result<Value, Fault> {
+    let start = Place { file: Rc::clone(&file), line: 1, column: 1 };
+    let mut reader = Reader { rest: text, line: 1, column: 1, file, includes, allowed };
     reader.skip_blank();
     if reader.peek() == Some('[') {
         let value = reader.value(0)?;
@@ -171,6 +228,7 @@ struct Reader<'a> {
     column: usize,
     file: Rc<Path>,
     includes: usize,
+    allowed: &'a mut Allowed,
 }
 
 impl Reader<'_> {
@@ -225,7 +283,7 @@ impl Reader<'_> {
             let place = self.place();
             if self.rest.starts_with("$include{") {
                 for path in self.included(true)? {
-                    let value = read_file(&path, Some(&place), self.includes + 1)?;
+                    let value = read_file(&path, Some(&place), self.includes + 1, self.allowed)?;
                     let Data::Hash(more) = value.data else {
                         return Err(value.fault("an array is included where keys are"));
                     };
@@ -260,7 +318,7 @@ impl Reader<'_> {
         if self.rest.starts_with("$include{") {
             let paths = self.included(false)?;
             let path = paths.first().ok_or_else(|| self.fault("no such file"))?;
-            return read_file(path, Some(&place), self.includes + 1);
+            return read_file(path, Some(&place), self.includes + 1, self.allowed);
         }
         let data = match self.peek() {
             Some('{') => {
@@ -390,9 +448,25 @@ mod tests {
     use super::*;
 
     fn read_text(text: &str) -> Result<Hash, String> {
-        let file: Rc<Path> = Path::new("conf").into();
-        let mut reader = Reader { rest: text, line: 1, column: 1, file, includes: 0 };
-        reader.entries(None, 0).map_err(|fault| fault.to_string())
+        super::read_text(text).map_err(|fault| fault.to_string())
+    }
+
+    #[test]
+    fn many_keys_take_no_long_and_files_that_include_themselves_end() {
+        let many: String = (0..200_000).map(|number| format!("k{number} = v\n")).collect();
+        let hash = read_text(&many).expect("it is one");
+        assert_eq!(hash.get("k199999").map(|value| value.text("it")), Some(Ok("v")));
+        let folder = std::env::temp_dir().join(format!("whered-vscf-{}", std::process::id()));
+        fs::create_dir_all(&folder).expect("the folder can be made");
+        // Twice at each level would be four thousand million files.
+        fs::write(folder.join("a"), "[ $include{a} $include{a} ]").expect("writable");
+        fs::write(folder.join("top"), "key = $include{a}").expect("writable");
+        let error = read(&folder.join("top")).map(drop).expect_err("without end").to_string();
+        assert!(error.contains("include"), "{error}");
+        fs::write(folder.join("top"), "key = $include{/dev/zero}").expect("writable");
+        let error = read(&folder.join("top")).map(drop).expect_err("without end").to_string();
+        assert!(error.contains("no plain file"), "{error}");
+        fs::remove_dir_all(&folder).expect("it is ours");
     }
 
     fn shown(value: &Value) -> String {
