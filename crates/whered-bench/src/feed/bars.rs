@@ -140,7 +140,9 @@ fn best(figures: &[&Json], group: &str, is_meant: impl Fn(&str) -> bool) -> Opti
             is_meant(name).then_some(())?;
             Some((rival["times_by_wall"].as_f64()?, rival["times_by_cpu"].as_f64()?, name))
         });
-        let (wall, cpu, name) = meant.min_by(|one, other| one.0.total_cmp(&other.0))?;
+        // A section of an earlier program may lack a form.
+        let nearest = meant.min_by(|one, other| one.0.total_cmp(&other.0));
+        let Some((wall, cpu, name)) = nearest else { continue };
         let workload = section["workload"].as_str().unwrap_or_default();
         parts.push(format!("**{wall:.1}x** by wall time, {cpu:.1}x by CPU ({workload}; {name})"));
     }
