@@ -238,7 +238,7 @@ pub(crate) fn list(arguments: &FeedsArguments) -> Result<Outcome, Failure> {
 
 /// The columns of the table: their heads, and how each is made of a feed's description.
 type Shown = fn(&Value) -> String;
-const COLUMNS: [(&str, Shown); 10] = [
+const COLUMNS: [(&str, Shown); 11] = [
     ("feed", |feed| feed["name"].as_str().unwrap_or("?").to_owned()),
     ("backlog", |feed| count(&feed["backlog"]["uploads"])),
     ("bytes", |feed| count(&feed["backlog"]["bytes"])),
@@ -249,6 +249,11 @@ const COLUMNS: [(&str, Shown); 10] = [
     ("batches", |feed| count(&feed["batches"])),
     ("group", |feed| number(&feed["spool"]["uploads_per_sync"], 1)),
     ("fsync ms", |feed| number(&feed["spool"]["mean_sync_millis"], 2)),
+    ("memory", |feed| match feed["memory"]["resident"].as_bool() {
+        Some(true) => count(&feed["memory"]["bytes"]),
+        Some(false) => "on disk".to_owned(),
+        None => "-".to_owned(),
+    }),
 ];
 
 fn count(value: &Value) -> String {

@@ -79,12 +79,7 @@ impl Texts {
     }
 
     /// Appends slots from `first` on, until the bytes are enough; gives where to go on.
-    pub(super) fn push_slots(
-        &self,
-        out: &mut Vec<u8>,
-        first: usize,
-        enough_bytes: usize,
-    ) -> usize {
+    pub(super) fn push_slots(&self, out: &mut Vec<u8>, first: usize, enough_bytes: usize) -> usize {
         let (start, mut number) = (out.len(), first);
         while number < self.slots.len() && out.len() - start < enough_bytes {
             let (text, rows) = &self.slots[number];

@@ -6,9 +6,7 @@ use std::io;
 use std::sync::{Mutex, PoisonError};
 
 use super::reference::ColdReference;
-use super::{
-    ALIGNMENT_BYTES, BLOCK_BYTES, HEADER_BYTES, Header, number32, number64,
-};
+use super::{ALIGNMENT_BYTES, BLOCK_BYTES, HEADER_BYTES, Header, number32, number64};
 use crate::error::StoreError;
 use crate::storage::{Storage, StorageFile};
 
@@ -75,10 +73,7 @@ impl ColdFile {
     ///
     /// Damage: it is missing, has another size or another content than was named; it is not ours or
     /// from a newer version; whatever the system reports.
-    pub fn open(
-        storage: &dyn Storage,
-        reference: &ColdReference,
-    ) -> Result<ColdFile, StoreError> {
+    pub fn open(storage: &dyn Storage, reference: &ColdReference) -> Result<ColdFile, StoreError> {
         let name = reference.name.clone();
         let path = storage.describe(&name);
         let cannot_read = |error: io::Error| {
