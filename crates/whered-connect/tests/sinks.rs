@@ -135,7 +135,7 @@ impl Handover for Feed {
         from: u64,
         limit: usize,
         each: &mut dyn FnMut(&[Cell<'_>]),
-    ) -> Option<u64> {
+    ) -> Result<Option<u64>, String> {
         let inside = self.inside.lock().expect("nobody panics with it");
         let mut shown = 0;
         for (place, (row, changed)) in inside.rows.iter().enumerate().skip(from as usize) {
@@ -145,10 +145,10 @@ impl Handover for Feed {
                 shown += 1;
             }
             if shown == limit {
-                return Some(place as u64 + 1);
+                return Ok(Some(place as u64 + 1));
             }
         }
-        None
+        Ok(None)
     }
 
     fn adopt(&self, _table: usize, rows: Vec<Vec<OwnedCell>>) -> Result<u64, String> {

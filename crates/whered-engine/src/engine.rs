@@ -21,6 +21,7 @@ use crate::databases::{MemoryUse, NamedDatabase, ReloadFailure};
 use crate::durability::open::Parts;
 use crate::durability::{self, OpenReport, ShowProgress, SnapshotOptions, Snapshots};
 use crate::error::{EngineError, WriteError};
+use crate::feeds::budget::Residency;
 use crate::feeds::state::States;
 use crate::feeds::{self, Feeds};
 use crate::generation::Generation;
@@ -152,6 +153,13 @@ impl Disk {
     }
 }
 
+fn states_of(setup: &Setup, disk: Option<&Disk>) -> States {
+    let staying = setup.feeds.iter().filter(|feed| feed.limits.resident);
+    let staying = staying.map(|feed| feed.name.clone()).collect();
+    let storage = disk.map(|disk| Arc::clone(&disk.storage));
+    States::new(Residency::new(setup.hot.clone(), storage, staying))
+}
+
 fn open_feeds(
     setup: &Setup,
     states: &Arc<States>,
@@ -218,7 +226,7 @@ impl Engine {
         let keyspace = Keyspace::new(Arc::clone(&unlogged), options.clock);
         let prefix_sets = PrefixSets::new(unlogged);
         let show = options.progress.unwrap_or_else(|| Box::new(|_| {}));
-        let states = Arc::new(States::default());
+        let states = Arc::new(states_of(&options.setup, disk.as_ref()));
         let parts = Parts {
             keyspace: &keyspace,
             prefix_sets: &prefix_sets,

@@ -12,7 +12,7 @@ use whered_dns::{Name, Zone};
 
 use crate::databases::{DatabaseSource, DatabaseStatus, FileState, NamedDatabase, read_file};
 use crate::error::EngineError;
-use crate::feeds::FeedSource;
+use crate::feeds::{FeedSource, HotOptions};
 use crate::generation::Generation;
 use crate::pool::PoolSource;
 use crate::reversed::ReversedSource;
@@ -48,6 +48,8 @@ pub struct Setup {
     pub sets_directory: Option<PathBuf>,
     /// Feeds. They are fixed when the engine is opened: a reload leaves them as they are.
     pub feeds: Vec<FeedSource>,
+    /// What their places and tables may take in memory; as fixed.
+    pub hot: HotOptions,
 }
 
 /// The files of a setup, read and checked.

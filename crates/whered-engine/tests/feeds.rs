@@ -67,7 +67,7 @@ const LINE: &str = r#"{"who":"ann","at":1700000000,"points":5}"#;
 
 fn points(engine: &Engine) -> Option<Value> {
     let table = engine.feeds().table("scores").expect("it is there");
-    let row = table.get(&[Cell::Text(b"ann"), Cell::Text(b"2023-11-14")]);
+    let row = table.get(&[Cell::Text(b"ann"), Cell::Text(b"2023-11-14")]).expect("it is in memory");
     row.map(|row| row.columns[0].clone())
 }
 

@@ -31,6 +31,7 @@ use std::time::Duration;
 
 use toml::de::DeTable;
 use whered_dns::RateLimit;
+use whered_engine::feeds::HotOptions;
 use whered_engine::ip::Prefix;
 use whered_engine::store::SyncPolicy;
 use whered_engine::{DatabaseSource, PoolSource, RulesOptions, RulesetSource, Setup, ZoneSource};
@@ -48,7 +49,7 @@ const TOP: Keys = Keys {
     title: "the top level",
     allowed: &[
         "data_dir", "server", "resp", "http", "dns", "journal", "snapshot", "sets", "rules",
-        "database", "ruleset", "zone", "map", "pool", "feed",
+        "database", "ruleset", "zone", "map", "pool", "feed", "feeds",
     ],
     later: &["capture"],
 };
@@ -107,6 +108,8 @@ pub struct Config {
     pub checks: Vec<SiteChecks>,
     /// `[[feed]]`.
     pub feeds: Vec<FeedConfig>,
+    /// `[feeds]`.
+    pub hot: HotOptions,
 }
 
 /// The process itself.
@@ -261,6 +264,7 @@ impl Config {
         let mut config =
             Config { data_dir, databases, zones, pools, checks, rulesets, ..Config::default() };
         config.feeds = feeds;
+        feeds::read_hot(&top, &mut config.hot)?;
         let names: Vec<_> = config.databases.iter().map(|source| source.name.as_str()).collect();
         doors::read_dns(&top, &mut config.dns, &names)?;
         doors::read_server(&top, &mut config.server)?;
@@ -289,6 +293,7 @@ impl Config {
             place_database: self.dns.database,
             sets_directory: self.sets.directory,
             feeds: self.feeds.into_iter().map(|feed| feed.source).collect(),
+            hot: self.hot,
         }
     }
 
@@ -302,6 +307,7 @@ impl Config {
             && self.journal == other.journal
             && self.snapshot == other.snapshot
             && self.feeds == other.feeds
+            && self.hot == other.hot
             && dns(self) == dns(other)
     }
 

@@ -238,7 +238,7 @@ pub(crate) fn list(arguments: &FeedsArguments) -> Result<Outcome, Failure> {
 
 /// The columns of the table: their heads, and how each is made of a feed's description.
 type Shown = fn(&Value) -> String;
-const COLUMNS: [(&str, Shown); 14] = [
+const COLUMNS: [(&str, Shown); 15] = [
     ("feed", |feed| feed["name"].as_str().unwrap_or("?").to_owned()),
     ("backlog", |feed| count(&feed["backlog"]["uploads"])),
     ("bytes", |feed| count(&feed["backlog"]["bytes"])),
@@ -253,6 +253,11 @@ const COLUMNS: [(&str, Shown); 14] = [
     ("p99", |feed| number(&feed["spool"]["p99_group_uploads"], 0)),
     ("fsync ms p50", |feed| number(&feed["spool"]["p50_sync_millis"], 2)),
     ("p99", |feed| number(&feed["spool"]["p99_sync_millis"], 2)),
+    ("memory", |feed| match feed["memory"]["resident"].as_bool() {
+        Some(true) => count(&feed["memory"]["bytes"]),
+        Some(false) => "on disk".to_owned(),
+        None => "-".to_owned(),
+    }),
 ];
 
 fn count(value: &Value) -> String {

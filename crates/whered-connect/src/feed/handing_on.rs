@@ -75,14 +75,15 @@ impl Handover for FeedTables {
         from: u64,
         limit: usize,
         each: &mut dyn FnMut(&[Cell<'_>]),
-    ) -> Option<u64> {
+    ) -> Result<Option<u64>, String> {
         let (keys, values) = (self.schemas[table].key.len(), self.schemas[table].values.len());
-        self.tables[table].changed_since(batch, from, limit, &mut |row| {
+        let next = self.tables[table].changed_since(batch, from, limit, &mut |row| {
             let mut cells = Vec::with_capacity(keys + values);
             cells.extend((0..keys).map(|place| cell(row.key(place))));
             cells.extend((0..values).map(|place| cell(row.column(place))));
             each(&cells);
-        })
+        });
+        next.map_err(|error| error.to_string())
     }
 
     fn adopt(&self, table: usize, rows: Vec<Vec<OwnedCell>>) -> Result<u64, String> {

@@ -27,6 +27,10 @@ pub trait Handover: Send + Sync {
 
     /// Shows up to `limit` rows of a table, from place `from` on, whose last change is in a batch
     /// younger than `batch`. Gives the place to go on at, or nothing at the end; zero begins.
+    ///
+    /// # Errors
+    ///
+    /// One line: why rows cannot be read.
     fn changed_since(
         &self,
         table: usize,
@@ -34,7 +38,7 @@ pub trait Handover: Send + Sync {
         from: u64,
         limit: usize,
         each: &mut dyn FnMut(&[Cell<'_>]),
-    ) -> Option<u64>;
+    ) -> Result<Option<u64>, String>;
 
     /// Takes rows over that the table does not have, as a batch that is durable when this returns.
     /// Gives how many those were.

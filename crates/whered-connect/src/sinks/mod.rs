@@ -302,7 +302,7 @@ impl<'a> Sink<'a> {
                 if self.stop.is_stopped() {
                     return Err(stopped());
                 }
-                from = self.fill_page(link, table, place);
+                from = self.fill_page(link, table, place)?;
                 rows += self.page.ends.len() as u64;
                 if !self.page.ends.is_empty() {
                     link.database.write(&link.plans[table], &self.page)?;
@@ -322,12 +322,17 @@ impl<'a> Sink<'a> {
     }
 
     /// The next rows of a table that are wanted, encoded; gives where to go on.
-    fn fill_page(&mut self, link: &Link, table: usize, from: u64) -> Option<u64> {
+    fn fill_page(
+        &mut self,
+        link: &Link,
+        table: usize,
+        from: u64,
+    ) -> Result<Option<u64>, ConnectError> {
         self.page.clear();
         let (page, status) = (&mut self.page, &mut self.status);
         let (plan, database) = (&link.plans[table], link.database.as_ref());
         let row_bytes_max = database.row_bytes_max();
-        self.handover.changed_since(table, link.since, from, PAGE_ROWS, &mut |cells| {
+        let next = self.handover.changed_since(table, link.since, from, PAGE_ROWS, &mut |cells| {
             if let Some(why) = plan.misfit(cells) {
                 return status.leave_out(why);
             }
@@ -342,7 +347,8 @@ impl<'a> Sink<'a> {
                 ));
             }
             page.ends.push(page.bytes.len());
-        })
+        });
+        next.map_err(ConnectError::new)
     }
 }
 

@@ -16,6 +16,7 @@
 //! kind 6  members    feed | { name }*              (feeds/places.rs)
 //! kind 7  places     feed | { member | batch | values }*
 //! kind 8  rows       feed | table | { row }*       (tables/wire.rs)
+//! kind 65535 cold    the file's name (whered-store) | feed | batch | bytes in memory    for 6 to 8
 //! ```
 //! Numbers are little endian, bytes and keys are `length u32 | bytes` as in the journal. A large
 //! value lies in any number of blocks of kind 3 or 4 with its item's number; blocks of an item

@@ -4,7 +4,8 @@
 //! blocks ──> threads, each with its own ─┬─ values ──> keyspace at once; images and items aside
 //!                                        ├─ settings ──> aside, in order
 //!                                        ├─ points ──> a loader for each item
-//!                                        └─ scores ──> rows for each item
+//!                                        ├─ scores ──> rows for each item
+//!                                        └─ feeds ──> left to the caller, who reads one at a time
 //! then: items become values; images are kept for the replay of the journal
 //! ```
 //!
@@ -19,7 +20,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use whered_geo::{PAGES_VERSION, PointsLoader};
-use whered_store::SnapshotReader;
+use whered_store::{COLD_KIND, SnapshotReader};
 
 use super::format::{
     Body, FEED_KIND, FEED_ROWS_KIND, POINTS_KIND, Record, SCORES_KIND, SETTINGS_KIND, VALUES_KIND,
@@ -50,14 +51,14 @@ struct Aside {
     records: Vec<(Place, Named)>,
     points: HashMap<u32, PointsLoader>,
     scores: HashMap<u32, Vec<(usize, Vec<u8>)>>,
-    feeds: Vec<(usize, u16, Vec<u8>)>,
+    feeds: Vec<usize>,
 }
 
 /// What is the caller's to apply, in the order of the snapshot.
 pub(crate) struct Loaded {
     pub(crate) settings: Vec<Setting>,
-    /// Blocks of feeds: kind and bytes.
-    pub(crate) feeds: Vec<(u16, Vec<u8>)>,
+    /// Blocks of feeds, which are still to be read.
+    pub(crate) feeds: Vec<usize>,
 }
 
 /// A value that is put later, and under which name.
@@ -141,6 +142,10 @@ fn take_block(
     aside: &mut Aside,
 ) -> Result<(), EngineError> {
     let kind = reader.blocks()[index].kind;
+    if matches!(kind, FEED_KIND..=FEED_ROWS_KIND | COLD_KIND) {
+        aside.feeds.push(index);
+        return Ok(());
+    }
     let bytes = reader.read_block(index, words).map_err(refusal)?;
     let wrong = |reason: String| EngineError::from(reader.refuse(index, &reason));
     match kind {
@@ -151,10 +156,6 @@ fn take_block(
         }),
         POINTS_KIND => aside.take_points(index, words),
         SCORES_KIND => aside.take_scores(index, bytes),
-        FEED_KIND..=FEED_ROWS_KIND => {
-            aside.feeds.push((index, kind, bytes.to_vec()));
-            Ok(())
-        }
         other => Err(format!("unknown kind {other}; this program knows 1 to {FEED_ROWS_KIND}")),
     }
     .map_err(wrong)
@@ -255,10 +256,10 @@ impl Aside {
             }
         }
         self.settings.sort_by_key(|(place, _)| *place);
-        self.feeds.sort_by_key(|(index, ..)| *index);
+        self.feeds.sort_unstable();
         Ok(Loaded {
             settings: self.settings.into_iter().map(|(_, setting)| setting).collect(),
-            feeds: self.feeds.into_iter().map(|(_, kind, bytes)| (kind, bytes)).collect(),
+            feeds: self.feeds,
         })
     }
 }

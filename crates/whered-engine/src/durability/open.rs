@@ -146,8 +146,10 @@ pub(crate) fn open(
             }
         }
         prefix_sets.finish_restoring(&mut restoring);
-        for (kind, block) in &loaded.feeds {
-            saved_feeds::take_block(feeds, *kind, block).map_err(EngineError::new)?;
+        let mut words = Vec::new();
+        for &index in &loaded.feeds {
+            let bytes = reader.read_block(index, &mut words).map_err(refusal)?;
+            saved_feeds::take(feeds, reader.blocks()[index].kind, bytes)?;
         }
         let (start_sequence, bytes) = (info.start_sequence, info.data_size_bytes);
         let elapsed = start.elapsed();

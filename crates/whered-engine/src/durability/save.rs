@@ -12,10 +12,11 @@
 //! Cost: one pass over all data; memory for one block and the leaves of one piece.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use whered_geo::{PAGES_VERSION, PagePosition};
 use whered_ip::MemberList;
-use whered_store::SnapshotWriter;
+use whered_store::{ColdFile, SnapshotWriter, Storage};
 
 use super::format::{
     Body, POINTS_KIND, Record, SCORES_KIND, SETTINGS_KIND, VALUES_KIND, encode_row, item_head,
@@ -62,6 +63,7 @@ pub(super) struct Saver<'a> {
     /// Told of each block before it is written; an error ends the snapshot.
     before_block: &'a mut dyn FnMut(usize) -> Result<(), EngineError>,
     keys: u64,
+    cold_files: Vec<Arc<ColdFile>>,
 }
 
 /// What one step has read of a plain sorted set.
@@ -82,7 +84,8 @@ impl<'a> Saver<'a> {
         before_block: &'a mut dyn FnMut(usize) -> Result<(), EngineError>,
     ) -> Saver<'a> {
         let values = Encoder(Vec::new());
-        Saver { keyspace, writer, values, next_item: 1, sizes, before_block, keys: 0 }
+        let cold_files = Vec::new();
+        Saver { keyspace, writer, values, next_item: 1, sizes, before_block, keys: 0, cold_files }
     }
 
     /// Writes definitions of feeds, sites, rulesets and prefix sets.
@@ -256,6 +259,16 @@ impl<'a> Saver<'a> {
         }
         let values = std::mem::take(&mut self.values.0);
         self.write(VALUES_KIND, &[&values])
+    }
+
+    /// The snapshot needs this file.
+    pub(super) fn name_cold_file(&mut self, file: Arc<ColdFile>) {
+        self.cold_files.push(file);
+    }
+
+    /// Waits until all files that the snapshot needs are on the disk.
+    pub(super) fn sync_cold_files(&self, storage: &dyn Storage) -> Result<(), EngineError> {
+        self.cold_files.iter().try_for_each(|file| Ok(file.sync(storage)?))
     }
 
     pub(super) fn block_bytes(&self) -> usize {

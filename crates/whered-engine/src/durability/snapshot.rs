@@ -7,7 +7,7 @@
 //! 2 a new journal segment begins near S, so that the old ones can go later
 //! 3 values are written
 //! 4 end at E                                         gate held alone for a moment
-//! 5 the journal is synced up to E                    whatever its policy
+//! 5 the journal is synced up to E                    whatever its policy; cold files are, too
 //! 6 manifest; snapshots beyond the second and segments before the older one's S are removed
 //! ```
 
@@ -153,7 +153,9 @@ impl Engine {
             feeds: &self.feeds.states,
             log: &self.log,
         };
-        let made = make(storage, journal, &parts, Sizes::default(), &mut before_block)?;
+        let made = make(storage, journal, &parts, Sizes::default(), &mut before_block);
+        self.feeds.states.residency.files.end_saving();
+        let made = made?;
         // Nothing was written since the last one: that is as good.
         let unchanged = SnapshotReport { bytes: snapshots.shown().last_bytes, ..made.report };
         Ok(if made.is_new { made.report } else { unchanged })
@@ -231,11 +233,13 @@ pub(super) fn make(
     };
     // Some of what was saved is as late as that: without the journal up to there it is worthless.
     journal.sync()?;
+    saver.sync_cold_files(&**storage)?;
     let (writer, keys) = saver.into_writer();
     let info = writer.finish(report.end_sequence)?;
     if let Some(unneeded) = Files::remove_old(&**storage, KEPT)? {
         journal.remove_before(unneeded)?;
     }
+    feeds.residency.sweep()?;
     (report.keys, report.bytes) = (keys, info.data_size_bytes);
     Ok(Made { report, is_new: true })
 }

@@ -4,6 +4,8 @@
 //! a row that is there stays as it is.
 //! Cost: as a batch of so many rows; all of them are one entry of the journal.
 
+use std::time::Duration;
+
 use super::entry::{BATCH_KIND, Effects, Head, begin_batch, push_effects};
 use super::{Feed, StepError};
 use crate::engine::Engine;
@@ -11,6 +13,9 @@ use crate::tables::cell::{ColumnKind, Value, push_key_cell, push_varint};
 use crate::tables::stage::TEXT_BYTES_MAX;
 use crate::tables::texts::KEY_BYTES_MAX;
 use crate::tables::{TableSchema, wire};
+
+/// How long adopting waits for its turn in memory.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 impl Feed {
     /// Puts rows into a table that has no rows with their keys, as a batch of its own: values of the
@@ -29,6 +34,9 @@ impl Feed {
         let known = self.tables().iter().position(|known| known.name() == table);
         let place = known
             .ok_or_else(|| StepError(format!("feed '{}' has no table '{table}'", self.name())))?;
+        let entered = self.states.residency.enter(&self.state, PATIENCE).map_err(StepError)?;
+        let busy = || StepError("others are in memory for too long; try again".to_owned());
+        let pin = entered.ok_or_else(busy)?;
         let mut worker = self.worker();
         let mut head = Head::default();
         {
@@ -83,7 +91,11 @@ impl Feed {
             self.keep_adopted(head, &entry[tables_at..]);
             room.append_encoded(BATCH_KIND, &entry)
         });
+        self.state.note_memory(&self.state.places());
         self.note_batch(batch, ticket);
+        drop(worker);
+        pin.settle();
+        drop(pin);
         engine.wait_durable(ticket).map_err(refused)?;
         Ok(taken)
     }

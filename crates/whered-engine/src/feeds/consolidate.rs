@@ -67,6 +67,12 @@ impl Target {
         }
     }
 
+    /// Gives back all memory.
+    pub(super) fn shed(&mut self) {
+        self.stage = Stage::default();
+        self.by_place = self.by_place.take().map(|_| Vec::new());
+    }
+
     pub(super) fn memory_bytes(&self) -> usize {
         self.stage.memory_bytes() + self.by_place.as_ref().map_or(0, |rows| rows.capacity() * 4)
     }

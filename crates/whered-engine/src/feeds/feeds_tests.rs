@@ -32,7 +32,7 @@ fn table(name: &str, of: RowsOf, key: &[&str], columns: &[(&str, &str)]) -> Tabl
     }
 }
 
-fn sightings() -> FeedSource {
+pub(super) fn sightings() -> FeedSource {
     let mut mapping = MappingSource::new(Format::Xml);
     mapping.record = "upload/sighting".to_owned();
     mapping.member = "@object".to_owned();
@@ -67,7 +67,7 @@ fn sightings() -> FeedSource {
     }
 }
 
-fn options(feeds: Vec<FeedSource>) -> EngineOptions {
+pub(super) fn options(feeds: Vec<FeedSource>) -> EngineOptions {
     let setup = Setup { feeds, ..Setup::default() };
     let journal = JournalOptions { segment_size_bytes: 16 << 10, ..JournalOptions::default() };
     EngineOptions { setup, journal, ..EngineOptions::default() }
@@ -80,14 +80,14 @@ fn open(disk: &SimulatedDisk, feeds: Vec<FeedSource>) -> Result<Arc<Engine>, Str
     Ok(opened.map_err(|error| error.to_string())?.0)
 }
 
-fn in_memory(feeds: Vec<FeedSource>) -> Arc<Engine> {
+pub(super) fn in_memory(feeds: Vec<FeedSource>) -> Arc<Engine> {
     Engine::open(options(feeds)).expect("it opens").0
 }
 
-struct Random(u64);
+pub(super) struct Random(pub(super) u64);
 
 impl Random {
-    fn below(&mut self, bound: u64) -> u64 {
+    pub(super) fn below(&mut self, bound: u64) -> u64 {
         self.0 =
             self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % bound
@@ -96,7 +96,7 @@ impl Random {
 
 /// What one sighting says.
 #[derive(Clone, Debug)]
-struct Sighting {
+pub(super) struct Sighting {
     object: u64,
     x: f64,
     y: f64,
@@ -107,7 +107,7 @@ struct Sighting {
 const START_MILLIS: i64 = 1_700_000_000_000;
 
 impl Sighting {
-    fn random(random: &mut Random) -> Sighting {
+    pub(super) fn random(random: &mut Random) -> Sighting {
         // Some metres around a few spots, one of them on the date line.
         let spot = random.below(4);
         let near = |random: &mut Random| random.below(60) as f64 * 1e-5;
@@ -121,6 +121,11 @@ impl Sighting {
         }
     }
 
+    /// The same with exactly one item.
+    pub(super) fn with_one_item(self) -> Sighting {
+        Sighting { loot: vec![(1, 2)], ..self }
+    }
+
     fn xml(&self) -> String {
         let Sighting { object, x, y, time, loot } = self;
         let loot: String =
@@ -129,7 +134,7 @@ impl Sighting {
     }
 }
 
-fn upload(sightings: &[Sighting]) -> Vec<u8> {
+pub(super) fn upload(sightings: &[Sighting]) -> Vec<u8> {
     let body: String = sightings.iter().map(Sighting::xml).collect();
     format!("<upload>{body}</upload>").into_bytes()
 }
@@ -214,8 +219,8 @@ impl Twin {
             for (index, position) in known.iter().enumerate() {
                 let (name, ordinal) = (format!("o{object}"), index as i64 + 1);
                 let key = [Cell::Text(name.as_bytes()), Cell::Integer(ordinal)];
-                let row =
-                    positions.get(&key).unwrap_or_else(|| panic!("{what}: no {name}#{ordinal}"));
+                let row = positions.get(&key).expect("it can be read");
+                let row = row.unwrap_or_else(|| panic!("{what}: no {name}#{ordinal}"));
                 let expected = [
                     Value::Integer(position.seen),
                     Value::Time(position.first),
@@ -242,6 +247,7 @@ impl Twin {
         for ((object, item), (sum, seen)) in &self.loot {
             let (object, item) = (format!("o{object}"), format!("i{item}"));
             let row = loot.get(&[Cell::Text(object.as_bytes()), Cell::Text(item.as_bytes())]);
+            let row = row.expect("its file is good");
             let row = row.unwrap_or_else(|| panic!("{what}: no {object} {item}"));
             assert_eq!(row.columns, [Value::Integer(*sum), Value::Integer(*seen)], "{what}");
         }
@@ -414,7 +420,8 @@ fn equal_uploads_count_twice_unless_the_key_says_otherwise_also_after_a_restart(
         assert_eq!(feed.status(5), UploadStatus::Unknown);
         let positions = engine.feeds().table("positions").expect("it is there");
         let mut seen = Vec::new();
-        positions.scan(0, 10, &mut |row| seen.push(row.to_row().columns[2].clone()));
+        let scanned = positions.scan(0, 10, &mut |row| seen.push(row.to_row().columns[2].clone()));
+        scanned.expect("it is in memory");
         assert_eq!(seen, [Value::Integer(4)]);
         if life == 1 {
             engine.snapshot().expect("it is made");
@@ -506,7 +513,8 @@ fn adopted_rows_stay_where_there_are_none_and_come_back() {
         let taken = feed.adopt(&engine, "loot", &mut rows.into_iter()).expect("they are rows");
         assert_eq!(taken, if life == 0 { 2 } else { 0 });
         let loot = engine.feeds().table("loot").expect("it is there");
-        let found = loot.get(&[Cell::Text(b"a"), Cell::Text(b"i1")]).expect("it was taken");
+        let found = loot.get(&[Cell::Text(b"a"), Cell::Text(b"i1")]).expect("it is in memory");
+        let found = found.expect("it was taken");
         assert_eq!(found.columns[0], Value::Integer(5));
         let wrong = feed.adopt(&engine, "loot", &mut vec![vec![Value::Absent]].into_iter());
         assert!(wrong.expect_err("it is no row").to_string().contains("has 4 columns"));

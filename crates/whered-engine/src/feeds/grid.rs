@@ -196,6 +196,52 @@ impl Grid {
         if south == north { Columns::WIDEST } else { self.columns(north) }
     }
 
+    /// The slots, for a file.
+    pub(super) fn slots(&self) -> &[u64] {
+        &self.slots
+    }
+
+    /// The rows that come after each row, for a file.
+    pub(super) fn next(&self) -> &[u32] {
+        &self.next
+    }
+
+    /// The grid of `rows` rows out of a file; two of `next` lie in a word.
+    ///
+    /// # Errors
+    /// A list of it would name a row that is not there, or go in a circle.
+    pub(super) fn of_parts(
+        radius_meters: f64,
+        slots: Vec<u64>,
+        next: &[u64],
+        next_len: usize,
+        rows: u32,
+    ) -> Result<Grid, &'static str> {
+        let is_size = slots.len().is_power_of_two() || slots.is_empty() && rows == 0;
+        if !is_size || next_len != rows as usize || next.len() != next_len.div_ceil(2) {
+            return Err("the grid has an impossible size");
+        }
+        let halves = next.iter().flat_map(|word| [*word as u32, (word >> 32) as u32]);
+        let next: Vec<u32> = halves.take(next_len).collect();
+        // A row that is named once at most is in no circle that a list leads to.
+        let mut named = vec![0_u64; (rows as usize).div_ceil(64)];
+        let heads = slots.iter().map(|slot| *slot as u32);
+        for row in heads.chain(next.iter().copied()).filter(|row| *row != 0).map(|row| row - 1) {
+            let word = named.get_mut(row as usize / 64).filter(|_| row < rows);
+            let word = word.ok_or("the grid names a row that is not there")?;
+            let bit = 1 << (row % 64);
+            if *word & bit != 0 {
+                return Err("the grid names a row twice");
+            }
+            *word |= bit;
+        }
+        let used = slots.iter().filter(|slot| **slot != 0).count();
+        if used == slots.len() && used > 0 {
+            return Err("the grid has no free slot");
+        }
+        Ok(Grid { slots, used, next, ..Grid::new(radius_meters) })
+    }
+
     pub(super) fn memory_bytes(&self) -> usize {
         self.slots.capacity() * 8 + self.next.capacity() * 4
     }

@@ -11,6 +11,7 @@
 //! | `push.rs`, `spooled.rs`, `unpack.rs` | taking uploads in |
 //! | `step.rs`, `ahead.rs`, `consolidate.rs`, `places.rs`, `grid.rs` | making a batch |
 //! | `entry.rs`, `state.rs` | what the journal has, and what it makes of a feed |
+//! | `budget.rs`, `unit.rs`, `cold_files.rs` | which places and tables are in memory, and moving them |
 //! | `quarantine.rs` | why records do not count |
 //! | `status.rs`, `links.rs`, `rate.rs` | what a feed answers |
 //!
@@ -18,11 +19,13 @@
 //! one entry of the journal, and the spool keeps it until that is durable. A batch is seen whole or
 //! not at all by whoever looks at one table, collection or set.
 //! At the same time: any threads push and ask; one thread a feed steps. Feeds do not know each other.
-//! Locks: a step holds the feed's `worker`, then `places`; then keyspace, tables, header. Pushing
+//! Locks: a step pins the feed's places and tables (`budget.rs`), holds the feed's `worker`, then `places`; then keyspace, tables, header. Pushing
 //! takes the spool's, `pushes`, header.
 
 mod adopt;
 mod ahead;
+pub(crate) mod budget;
+mod cold_files;
 mod consolidate;
 mod entry;
 mod grid;
@@ -37,6 +40,7 @@ mod spooled;
 pub(crate) mod state;
 mod status;
 mod step;
+pub(crate) mod unit;
 mod unpack;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -52,6 +56,7 @@ use crate::error::EngineError;
 use crate::log::{Durability, Log, Ticket};
 use crate::tables::Table;
 
+pub use budget::{HotOptions, HotStats};
 pub(crate) use entry::{BATCH_KIND, DEFINE_KIND, Head};
 pub use links::LinkStatus;
 pub(crate) use open::Places;
@@ -151,6 +156,11 @@ impl Feeds {
         working + self.states.memory_bytes()
     }
 
+    /// How it goes with the budget for places and tables.
+    pub fn hot_stats(&self) -> HotStats {
+        self.states.residency.stats()
+    }
+
     /// Uploads are refused while the engine's memory takes more than this; 0 for no limit. What is
     /// spooled is applied all the same.
     pub fn set_memory_max(&self, bytes: u64) {
@@ -195,6 +205,7 @@ pub struct Feed {
     number: usize,
     tables: Vec<Arc<Table>>,
     state: Arc<FeedState>,
+    states: Arc<States>,
     log: Arc<Log>,
     waiting: Waiting,
     pushes: Mutex<Pushes>,
@@ -331,6 +342,9 @@ impl Feed {
             journal_bytes: of(&counters.journal_bytes),
             last_batch: self.state.header().batch,
             last_error: lock(&counters.last_error).clone(),
+            is_resident: !self.state.unit.is_cold(),
+            resident_bytes: self.state.noted_bytes() + self.working_bytes(),
+            cold_bytes: self.state.unit.file().map_or(0, |file| file.file.size_bytes()),
             spool: self.waiting.spool().map(whered_store::Spool::stats),
         }
     }
@@ -373,6 +387,26 @@ impl Feed {
     fn working_bytes(&self) -> u64 {
         self.worker_bytes.load(Ordering::Relaxed)
     }
+
+    /// Gives back the memory that making batches has; no batch is made.
+    fn shed(&self) {
+        let mut worker = lock(&self.worker);
+        worker.shed();
+        self.worker_bytes.store(worker.memory_bytes() as u64, Ordering::Relaxed);
+    }
+
+    /// While there is nothing to do: has idle places and tables evicted, and those loaded that are
+    /// asked for.
+    fn tend(&self) {
+        let mut is_asked_for = false;
+        for table in &self.tables {
+            is_asked_for |= table.take_asked();
+        }
+        let tended = self.states.residency.tend(&self.state, self.source.limits.idle, is_asked_for);
+        if let Err(error) = tended {
+            *lock(&self.counters.last_error) = Some(error);
+        }
+    }
 }
 
 /// Locks; what a panic left half done is made again by the next batch, or checked where it is read.
@@ -383,3 +417,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[cfg(test)]
 #[path = "feeds_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "budget_tests.rs"]
+mod budget_tests;

@@ -67,11 +67,23 @@ impl Feeds {
             }
             let state = states.make(&source.name);
             define(source, &plans, &state, log)?;
-            feeds.push(Arc::new(open_feed(source, number, plans, state, log, &memory, places)?));
+            let parts = Parts { states, state: Arc::clone(&state), log, memory: &memory };
+            let feed = Arc::new(open_feed(source, number, plans, &parts, places)?);
+            state.unit.set_feed(&feed);
+            feeds.push(feed);
         }
         states.all().iter().for_each(|state| state.note_memory(&state.places()));
+        states.settle_start(sources)?;
         Ok(Feeds { feeds, states: Arc::clone(states), memory })
     }
+}
+
+/// What a feed shares with others.
+struct Parts<'a> {
+    states: &'a Arc<States>,
+    state: Arc<FeedState>,
+    log: &'a Arc<Log>,
+    memory: &'a Arc<MemoryLimit>,
 }
 
 fn rule_of(source: &FeedSource) -> PlaceRule {
@@ -116,11 +128,10 @@ fn open_feed(
     source: &FeedSource,
     number: usize,
     plans: Vec<Plan>,
-    state: Arc<FeedState>,
-    log: &Arc<Log>,
-    memory: &Arc<MemoryLimit>,
+    parts: &Parts<'_>,
     places: Option<&Places<'_>>,
 ) -> Result<Feed, EngineError> {
+    let state = Arc::clone(&parts.state);
     let (position, batch) = {
         let header = state.header();
         (header.position, header.batch)
@@ -153,7 +164,8 @@ fn open_feed(
         number,
         tables,
         state,
-        log: Arc::clone(log),
+        states: Arc::clone(parts.states),
+        log: Arc::clone(parts.log),
         waiting,
         pushes: Mutex::new(pushes),
         worker: Mutex::new(worker),
@@ -165,7 +177,7 @@ fn open_feed(
         undurable: Mutex::default(),
         durable_batch: AtomicU64::new(batch),
         links: Mutex::default(),
-        memory: Arc::clone(memory),
+        memory: Arc::clone(parts.memory),
     })
 }
 

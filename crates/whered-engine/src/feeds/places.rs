@@ -15,6 +15,9 @@
 //! undone. So nobody else may look between the two: the owner's lock is held.
 //! Cost: a hash probe for the member, one or two for the grid, a distance for each position near.
 
+#[path = "places_cold.rs"]
+mod cold;
+
 use whered_cpu::prefetch;
 use whered_geo::{Cell, Place};
 
@@ -79,6 +82,8 @@ pub(crate) struct Places {
     rows: Vec<Box<[PlaceRow]>>,
     len: u32,
     grid: Grid,
+    /// Whether the grid is that of the rows: replaying leaves it alone.
+    has_grid: bool,
     /// What the batch that is made has changed, as it was.
     changed: Vec<(u32, PlaceRow)>,
     begun: Begun,
@@ -120,6 +125,7 @@ impl Places {
             rows: Vec::new(),
             len: 0,
             grid: Grid::new(radius),
+            has_grid: true,
             changed: Vec::new(),
             begun: Begun::default(),
         }
@@ -141,11 +147,19 @@ impl Places {
 
     /// Makes the grid of the rows.
     pub(crate) fn make_grid(&mut self) {
+        self.has_grid = true;
         let PlaceRule::Merged(meters) = self.rule else { return };
         self.grid = Grid::new(meters);
         for row in 0..self.len {
             let PlaceRow { member, .. } = *self.row(row);
             self.grid.insert(row, member, mean(self.row(row)));
+        }
+    }
+
+    /// Makes the grid if it is not that of the rows.
+    pub(crate) fn ensure_grid(&mut self) {
+        if !self.has_grid {
+            self.make_grid();
         }
     }
 
@@ -393,6 +407,7 @@ impl Places {
         input: &mut &[u8],
         each: &mut dyn FnMut(&Places, u32),
     ) -> Result<(), String> {
+        self.has_grid = false;
         self.begin(batch);
         self.apply(batch, input, each).map_err(|fault| format!("places of batch {batch}: {fault}"))
     }
@@ -494,6 +509,7 @@ impl Places {
 
     /// Adds rows, to the end of the input.
     pub(crate) fn add_rows(&mut self, mut input: &[u8]) -> Result<(), String> {
+        self.has_grid = false;
         while !input.is_empty() {
             let wrong = || format!("position {} cannot be read", self.len);
             let member = take_varint(&mut input).filter(|m| *m < self.members.len() as u64);

@@ -60,6 +60,10 @@ pub struct FeedLimits {
     pub remember_keys: Duration,
     /// Whether an upload whose bytes were uploaded before counts as repeated.
     pub content_hash: bool,
+    /// Whether its places and tables stay in memory whatever the budget.
+    pub resident: bool,
+    /// After how long without a batch they are put into a file; zero: only when memory is wanted.
+    pub idle: Duration,
 }
 
 impl Default for FeedLimits {
@@ -71,6 +75,8 @@ impl Default for FeedLimits {
             batch_delay: Duration::from_millis(50),
             remember_keys: Duration::from_secs(24 * 3600),
             content_hash: false,
+            resident: false,
+            idle: Duration::ZERO,
         }
     }
 }

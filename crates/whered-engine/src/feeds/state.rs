@@ -12,11 +12,16 @@
 //! the row is older; so a snapshot may hold each of them at a moment of its own.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::Duration;
 
+use super::budget::Residency;
 use super::entry::{Definition, Effects, Head, KeyOf, Outcome, take_effects, take_number};
 use super::places::{PlaceRule, Places};
+use super::source::FeedSource;
+use super::unit::Unit;
+use crate::error::EngineError;
 use crate::tables::Table;
 use crate::tables::rows::Store;
 use crate::tables::schema::Shape;
@@ -24,6 +29,8 @@ use crate::tables::wire;
 
 /// How many outcomes of uploads are remembered.
 const OUTCOMES_MAX: usize = 10_000;
+/// Nobody else moves anything while the journal is replayed.
+const REPLAY_PATIENCE: Duration = Duration::from_secs(60);
 /// How many idempotency keys.
 const KEYS_MAX: usize = 1 << 20;
 
@@ -139,30 +146,49 @@ pub(crate) struct FeedState {
     tables: RwLock<Vec<Arc<Table>>>,
     /// What all of it took after the last batch: asking must not wait for one.
     bytes: AtomicU64,
+    /// Where places and tables are.
+    pub(crate) unit: Unit,
+    /// Its number there.
+    pub(super) slot: usize,
+    has_body: AtomicBool,
 }
 
 /// Feeds by name, named by the configuration or not.
 #[derive(Default)]
 pub(crate) struct States {
     feeds: RwLock<BTreeMap<String, Arc<FeedState>>>,
+    /// Which of them are in memory.
+    pub(crate) residency: Residency,
 }
 
 /// Told of a point of a collection: its key, member, cell.
 pub(crate) type EachPoint<'a> = &'a mut dyn FnMut(&[u8], &[u8], whered_geo::Cell);
 
 impl States {
+    /// None yet.
+    pub(crate) fn new(residency: Residency) -> States {
+        States { feeds: RwLock::default(), residency }
+    }
+
     /// The feed with this name, which is made if there is none.
     pub(crate) fn make(&self, name: &str) -> Arc<FeedState> {
         let mut feeds = self.feeds.write().unwrap_or_else(PoisonError::into_inner);
-        Arc::clone(feeds.entry(name.to_owned()).or_insert_with(|| {
-            Arc::new(FeedState {
+        let slot = feeds.len();
+        let make = || {
+            let state = Arc::new(FeedState {
                 name: name.to_owned(),
                 header: Mutex::default(),
                 places: Mutex::new(Places::new(PlaceRule::None)),
                 tables: RwLock::default(),
                 bytes: AtomicU64::new(0),
-            })
-        }))
+                unit: Unit::default(),
+                slot,
+                has_body: AtomicBool::new(false),
+            });
+            self.residency.add(&state);
+            state
+        };
+        Arc::clone(feeds.entry(name.to_owned()).or_insert_with(make))
     }
 
     pub(crate) fn get(&self, name: &str) -> Option<Arc<FeedState>> {
@@ -176,6 +202,23 @@ impl States {
 
     pub(crate) fn memory_bytes(&self) -> u64 {
         self.all().iter().map(|state| state.bytes.load(Ordering::Relaxed)).sum()
+    }
+
+    /// Has in memory what the configuration wants there from the start on; from now on turns count.
+    pub(super) fn settle_start(&self, sources: &[FeedSource]) -> Result<(), EngineError> {
+        for state in self.all() {
+            let source = sources.iter().find(|source| source.name == state.name);
+            let waits = source.is_none_or(|source| !source.limits.idle.is_zero());
+            let is_lasting = source.is_some_and(|source| source.limits.resident);
+            if is_lasting || !self.residency.has_budget() && !waits {
+                let pin = self.residency.enter(&state, REPLAY_PATIENCE);
+                pin.map_err(|error| EngineError::new(format!("feed '{}': {error}", state.name)))?;
+            }
+            self.residency.note(&state);
+        }
+        self.residency.serve();
+        self.residency.sweep()?;
+        Ok(())
     }
 
     /// Replays a definition.
@@ -199,7 +242,15 @@ impl States {
         let batch = head.batch;
         state.header().take(head).map_err(wrong)?;
         let effects = take_effects(&mut input).map_err(wrong)?;
+        if state.unit.is_cold() && !state.needs(batch, &effects, input) {
+            return Ok(&[]);
+        }
+        // One thread replays: it waits for nobody.
+        let pin = self.residency.enter(&state, REPLAY_PATIENCE).map_err(wrong)?;
+        let pin = pin.ok_or_else(|| wrong("it does not come into memory".to_owned()))?;
         state.replay_effects(batch, &effects, &mut input, each).map_err(wrong)?;
+        state.note_memory(&state.places());
+        pin.settle();
         match (effects.has_operation, input.len()) {
             (false, 1..) => Err(wrong(format!("{} bytes too many", input.len()))),
             _ => Ok(input),
@@ -208,6 +259,23 @@ impl States {
 }
 
 impl FeedState {
+    /// Whether what is in a file lacks a batch, or must be here for the collection's points.
+    fn needs(&self, batch: u64, effects: &Effects<'_>, changes: &[u8]) -> bool {
+        let is_older = self.unit.file().is_none_or(|file| file.batch < batch);
+        let has_changes = effects.has_places || changes.first().is_some_and(|tables| *tables > 0);
+        effects.has_operation || has_changes && (is_older || effects.collection.is_some())
+    }
+
+    /// Whether it has anything that can be evicted.
+    pub(crate) fn has_body(&self) -> bool {
+        self.has_body.load(Ordering::Relaxed)
+    }
+
+    /// What all of it takes in memory, as it was last noted.
+    pub(crate) fn noted_bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
     pub(crate) fn header(&self) -> MutexGuard<'_, Header> {
         self.header.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -224,7 +292,7 @@ impl FeedState {
     pub(crate) fn define(&self, definition: &Definition) -> Result<(), String> {
         let mut places = self.places();
         if places.rule().number() != definition.places {
-            if places.len() > 0 {
+            if places.len() > 0 || self.unit.is_cold() {
                 return Err(format!("feed '{}' has places of another rule", self.name));
             }
             let rules = [PlaceRule::None, PlaceRule::Latest, PlaceRule::Merged(1.0)];
@@ -234,9 +302,14 @@ impl FeedState {
         for shape in &definition.tables {
             match tables.iter().find(|table| table.name() == shape.name) {
                 Some(known) => check_same(&self.name, known.shared().shape(), shape)?,
-                None => tables.push(Arc::new(Table::new(&self.name, Store::new(shape.clone())))),
+                None => {
+                    tables.push(Arc::new(Table::new(&self.name, Store::new(shape.clone()))));
+                    self.unit.note_change();
+                }
             }
         }
+        let has_body = definition.places != PlaceRule::None.number() || !tables.is_empty();
+        self.has_body.store(has_body, Ordering::Relaxed);
         Ok(())
     }
 
@@ -258,6 +331,7 @@ impl FeedState {
         each: EachPoint<'_>,
     ) -> Result<(), String> {
         if effects.has_places {
+            self.unit.note_change();
             let mut name = Vec::new();
             self.places().apply_changes(batch, input, &mut |places, row| {
                 if let Some(collection) = effects.collection {
@@ -277,6 +351,7 @@ impl FeedState {
         input: &mut &[u8],
     ) -> Result<(), String> {
         for _ in 0..take_number(input)? {
+            self.unit.note_change();
             let number = usize::try_from(take_number(input)?).unwrap_or(usize::MAX);
             let table = tables.get(number);
             let table = table.ok_or_else(|| format!("there is no table {number}"))?;

@@ -136,6 +136,12 @@ pub struct FeedStats {
     pub last_batch: u64,
     /// Why the last batch failed, if it did.
     pub last_error: Option<String>,
+    /// Whether its places and tables are in memory.
+    pub is_resident: bool,
+    /// What the feed takes in memory.
+    pub resident_bytes: u64,
+    /// How large the file is that its places and tables were put into last; 0 for none.
+    pub cold_bytes: u64,
     /// The spool's counters: group sizes, times of fdatasync. `None` without a data directory.
     pub spool: Option<JournalStats>,
 }

@@ -23,6 +23,7 @@ use whered_feeds::Mapping;
 use whered_ip::MemberList;
 
 use super::ahead::Held;
+use super::budget::Pin;
 use super::consolidate::{Consolidation, Day, Noting, Target};
 use super::entry::{BATCH_KIND, Effects, Head, Outcome, begin_batch, push_effects};
 use super::places::{PlaceRule, Places};
@@ -46,6 +47,8 @@ use crate::tables::wire;
 const REASON_CHARS_MAX: usize = 300;
 /// How much of uploads a batch reads at most, as they are spooled; at least one upload.
 const BATCH_BYTES_MAX: usize = 64 << 20;
+/// How long a step waits for its turn in memory before it looks whether it is to end.
+const PATIENCE: Duration = Duration::from_millis(100);
 /// Memory for unpacked uploads of more than this is given back.
 const KEPT_BYTES_MAX: usize = 8 << 20;
 
@@ -100,6 +103,12 @@ impl Worker {
         Worker { reader, read, desk, name: Vec::new() }
     }
 
+    /// Gives back all memory; what it has is found again.
+    pub(super) fn shed(&mut self) {
+        self.desk.targets.iter_mut().for_each(Target::shed);
+        self.desk.unpacked = Vec::new();
+    }
+
     pub(super) fn memory_bytes(&self) -> usize {
         let targets: usize = self.desk.targets.iter().map(Target::memory_bytes).sum();
         targets + self.desk.unpacked.capacity()
@@ -117,6 +126,7 @@ impl Feed {
         self.memory.look(|| engine.memory().total_bytes());
         self.remove_done(engine);
         if !self.has_work() {
+            self.tend();
             return Ok(StepReport::default());
         }
         self.gather();
@@ -126,6 +136,19 @@ impl Feed {
         {
             spool.sync().map_err(|error| StepError(error.to_string()))?;
         }
+        let entered = self.states.residency.enter(&self.state, PATIENCE);
+        let result = match entered {
+            Ok(Some(pin)) => self.make_pinned(engine, &pin),
+            // Others are in memory: the next step asks again.
+            Ok(None) => return Ok(StepReport::default()),
+            Err(error) => Err(StepError(error)),
+        };
+        *lock(&self.counters.last_error) = result.as_ref().err().map(ToString::to_string);
+        result
+    }
+
+    /// Makes a batch of places and tables that are in memory.
+    fn make_pinned(&self, engine: &Engine, pin: &Pin<'_>) -> Result<StepReport, StepError> {
         let mut worker = lock(&self.worker);
         // A hold may have come since.
         if !self.has_work() {
@@ -133,7 +156,8 @@ impl Feed {
         }
         let result = self.make_and_keep(engine, &mut worker);
         self.worker_bytes.store(worker.memory_bytes() as u64, Ordering::Relaxed);
-        *lock(&self.counters.last_error) = result.as_ref().err().map(ToString::to_string);
+        drop(worker);
+        pin.settle();
         result
     }
 
@@ -181,7 +205,9 @@ impl Feed {
             worker.reader = self.waiting.reader(position);
             worker.read = position;
         }
+        self.state.unit.note_change();
         let mut places = self.state.places();
+        places.ensure_grid();
         places.begin(batch);
         let made = self.make(worker, &mut places, batch, position);
         let kept = made.and_then(|made| {

@@ -13,6 +13,7 @@
 //! | `index.rs`, `texts.rs` | key to row; texts and keys |
 //! | `stage.rs` | what a batch makes of rows, beside them |
 //! | `wire.rs` | changed rows as bytes, and what they do to rows |
+//! | `cold/mod.rs` | rows in a file, and reading them there |
 //!
 //! Invariants: a table belongs to one feed, and only that feed's batches change it; all that a batch
 //! does to a table becomes visible at once; rows are never removed.
@@ -21,6 +22,7 @@
 //! unchanged rows at once.
 
 pub(crate) mod cell;
+pub(crate) mod cold;
 pub(crate) mod index;
 pub(crate) mod rows;
 pub(crate) mod schema;
@@ -28,11 +30,17 @@ pub(crate) mod stage;
 pub(crate) mod texts;
 pub(crate) mod wire;
 
-use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use whered_store::StoreError;
 
 pub use cell::{Cell, ColumnKind, Value};
 pub use schema::{COLUMNS_MAX, Column, ColumnSource, RowsOf, Rule, TableSchema, TableSource};
 
+use cell::push_key_cell;
+use cold::{ColdRows, Pages};
 use rows::Store;
 
 /// A named table.
@@ -41,6 +49,32 @@ pub struct Table {
     feed: String,
     schema: TableSchema,
     store: RwLock<Store>,
+    /// Somebody asked while the rows were not in memory.
+    asked: AtomicBool,
+}
+
+/// Why a question to a table has no answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TableError {
+    /// It has no order by that column: one line that says which ones it has.
+    NoOrder(String),
+    /// Its rows are not in memory, and their file cannot be read: one line with file and place.
+    Unreadable(String),
+}
+
+impl fmt::Display for TableError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (TableError::NoOrder(line) | TableError::Unreadable(line)) = self;
+        f.write_str(line)
+    }
+}
+
+impl std::error::Error for TableError {}
+
+impl From<StoreError> for TableError {
+    fn from(error: StoreError) -> TableError {
+        TableError::Unreadable(error.to_string())
+    }
 }
 
 /// A row, owned.
@@ -58,7 +92,10 @@ pub struct Row {
 #[derive(Clone, Copy)]
 pub struct RowRef<'a> {
     store: &'a Store,
+    /// Its number in the store.
     row: u32,
+    /// The number of the store's first row.
+    first: u32,
 }
 
 impl<'a> RowRef<'a> {
@@ -79,7 +116,7 @@ impl<'a> RowRef<'a> {
 
     /// Its number, which it keeps for ever.
     pub fn number(&self) -> u64 {
-        u64::from(self.row)
+        u64::from(self.first) + u64::from(self.row)
     }
 
     /// The same, owned.
@@ -94,7 +131,13 @@ impl<'a> RowRef<'a> {
 impl Table {
     pub(crate) fn new(feed: &str, store: Store) -> Table {
         let (name, schema) = (store.shape().name.clone(), store.shape().schema());
-        Table { name, feed: feed.to_owned(), schema, store: RwLock::new(store) }
+        Table {
+            name,
+            feed: feed.to_owned(),
+            schema,
+            store: RwLock::new(store),
+            asked: AtomicBool::new(false),
+        }
     }
 
     /// Its name.
@@ -112,9 +155,15 @@ impl Table {
         &self.schema
     }
 
-    /// The number of rows.
+    /// The number of rows, in memory or not.
     pub fn len(&self) -> usize {
-        self.shared().len() as usize
+        let store = self.shared();
+        store.cold.as_ref().map_or(store.len(), |cold| cold.len()) as usize
+    }
+
+    /// Whether its rows are in memory; else questions read its file, which takes longer.
+    pub fn is_resident(&self) -> bool {
+        self.shared().cold.is_none()
     }
 
     /// Whether it has no rows.
@@ -128,86 +177,173 @@ impl Table {
     }
 
     /// The row with this key; `None` also when the cells are not those of a key of this table.
-    pub fn get(&self, key: &[Cell<'_>]) -> Option<Row> {
-        let store = self.shared();
-        let row = store.find_cells(key)?;
-        Some(RowRef { store: &store, row }.to_row())
+    ///
+    /// # Errors
+    /// The rows are not in memory, and their file cannot be read.
+    pub fn get(&self, key: &[Cell<'_>]) -> Result<Option<Row>, TableError> {
+        let mut bytes = Vec::new();
+        key.iter().for_each(|cell| push_key_cell(&mut bytes, *cell));
+        match self.rows() {
+            Rows::Here(store) => {
+                let row = store.find(index::hash_of(&bytes), &bytes);
+                Ok(row.map(|row| RowRef { store: &store, row, first: 0 }.to_row()))
+            }
+            Rows::Cold(cold) => {
+                let mut pages = cold.pages();
+                let Some(row) = cold.find(&mut pages, &bytes)? else { return Ok(None) };
+                Ok(Some(row_of(&mut pages, row)?))
+            }
+        }
     }
 
     /// Gives `each` up to `count` rows from `cursor` on, in the order of their making; gives the next
     /// cursor, 0 at the end. Rows that come meanwhile come last; none is given twice.
-    pub fn scan(&self, cursor: u64, count: usize, each: &mut dyn FnMut(RowRef<'_>)) -> u64 {
-        let store = self.shared();
-        let first = u32::try_from(cursor).unwrap_or(u32::MAX).min(store.len());
+    ///
+    /// # Errors
+    /// As [`Table::get`]; some rows may have been given.
+    pub fn scan(
+        &self,
+        cursor: u64,
+        count: usize,
+        each: &mut dyn FnMut(RowRef<'_>),
+    ) -> Result<u64, TableError> {
+        let rows = self.rows();
+        let len = rows.len();
+        let first = u32::try_from(cursor).unwrap_or(u32::MAX).min(len);
         let count = u32::try_from(count.max(1)).unwrap_or(u32::MAX);
-        let end = first.saturating_add(count).min(store.len());
-        (first..end).for_each(|row| each(RowRef { store: &store, row }));
-        if end == store.len() { 0 } else { u64::from(end) }
+        let end = first.saturating_add(count).min(len);
+        match &rows {
+            Rows::Here(store) => {
+                (first..end).for_each(|row| each(RowRef { store, row, first: 0 }));
+            }
+            Rows::Cold(cold) => {
+                let mut pages = cold.pages();
+                for row in first..end {
+                    let (store, first) = pages.page_of(row)?;
+                    each(RowRef { store, row: row - first, first });
+                }
+            }
+        }
+        Ok(if end == len { 0 } else { u64::from(end) })
     }
 
     /// The rows with the largest values of a column, or the smallest; of equal ones those made first.
     /// Rows without a value are left out.
     ///
     /// # Errors
-    /// There is no such column, or it is one of texts: the text says which ones are allowed.
-    pub fn top(&self, column: &str, count: usize, descending: bool) -> Result<Vec<Row>, String> {
-        let index = self.schema.column_index(column);
-        let is_text = |index: usize| self.schema.columns[index].kind == ColumnKind::Text;
-        let Some(index) = index.filter(|index| !is_text(*index)) else {
-            let ordered =
-                self.schema.columns.iter().filter(|column| column.kind != ColumnKind::Text);
-            let names: Vec<&str> = ordered.map(|column| column.name.as_str()).collect();
-            let names = names.join(", ");
-            return Err(format!(
-                "table '{}' has no order by '{column}'; it has by: {names}",
-                self.name
-            ));
-        };
-        let store = self.shared();
+    /// There is no such column, or it is one of texts: the text says which ones are allowed. As
+    /// [`Table::get`].
+    pub fn top(
+        &self,
+        column: &str,
+        count: usize,
+        descending: bool,
+    ) -> Result<Vec<Row>, TableError> {
+        let index = self.order_by(column)?;
         let mut best: Vec<(u64, u32)> = Vec::new();
-        for row in 0..store.len() {
-            let Some(rank) = rank(store.cell(row, index)) else { continue };
+        let mut note = |row: u32, cell: Cell<'_>| {
+            let Some(rank) = rank(cell) else { return };
             best.push((if descending { !rank } else { rank }, row));
             if best.len() >= count.saturating_mul(2).saturating_add(1024) {
                 keep_first(&mut best, count);
             }
+        };
+        let rows = self.rows();
+        match &rows {
+            Rows::Here(store) => (0..store.len()).for_each(|row| note(row, store.cell(row, index))),
+            Rows::Cold(cold) => cold.each_number(index, &mut note)?,
         }
         keep_first(&mut best, count);
         best.sort_unstable();
-        Ok(best.into_iter().map(|(_, row)| RowRef { store: &store, row }.to_row()).collect())
+        let numbers = best.into_iter().map(|(_, row)| row);
+        match &rows {
+            Rows::Here(store) => {
+                Ok(numbers.map(|row| RowRef { store, row, first: 0 }.to_row()).collect())
+            }
+            Rows::Cold(cold) => {
+                let mut pages = cold.pages();
+                numbers.map(|row| row_of(&mut pages, row)).collect()
+            }
+        }
+    }
+
+    /// The column that rows can be ordered by.
+    fn order_by(&self, column: &str) -> Result<usize, TableError> {
+        let index = self.schema.column_index(column);
+        let is_text = |index: usize| self.schema.columns[index].kind == ColumnKind::Text;
+        index.filter(|index| !is_text(*index)).ok_or_else(|| {
+            let ordered =
+                self.schema.columns.iter().filter(|column| column.kind != ColumnKind::Text);
+            let names: Vec<&str> = ordered.map(|column| column.name.as_str()).collect();
+            let names = names.join(", ");
+            TableError::NoOrder(format!(
+                "table '{}' has no order by '{column}'; it has by: {names}",
+                self.name
+            ))
+        })
     }
 
     /// The batch of the latest change; 0 when nothing was ever changed.
     pub fn last_batch(&self) -> u64 {
-        self.shared().last_batch()
+        let store = self.shared();
+        store.cold.as_ref().map_or(store.last_batch(), |cold| cold.last_batch())
     }
 
     /// Gives `each` up to `limit` rows from `from_row` on whose last change came after `batch`; gives
     /// the row to go on from, `None` at the end.
+    ///
+    /// # Errors
+    /// As [`Table::get`]; some rows may have been given.
     pub fn changed_since(
         &self,
         batch: u64,
         from_row: u64,
         limit: usize,
         each: &mut dyn FnMut(RowRef<'_>),
-    ) -> Option<u64> {
-        let store = self.shared();
-        let mut row = u32::try_from(from_row).unwrap_or(u32::MAX).min(store.len());
+    ) -> Result<Option<u64>, TableError> {
+        let rows = self.rows();
+        let mut pages = match &rows {
+            Rows::Cold(cold) => Some(cold.pages()),
+            Rows::Here(_) => None,
+        };
+        let mut row = u32::try_from(from_row).unwrap_or(u32::MAX).min(rows.len());
         let mut given = 0;
         loop {
-            row = store.skip_unchanged(row, batch);
-            if row == store.len() {
-                return None;
+            row = rows.skip_unchanged(row, batch);
+            if row == rows.len() {
+                return Ok(None);
             }
             if given >= limit.max(1) {
-                return Some(u64::from(row));
+                return Ok(Some(u64::from(row)));
             }
-            if store.batch(row) > batch {
-                each(RowRef { store: &store, row });
+            let (store, first) = match (&rows, &mut pages) {
+                (Rows::Here(store), _) => (&**store, 0),
+                (Rows::Cold(_), Some(pages)) => pages.page_of(row)?,
+                (Rows::Cold(_), None) => return Ok(None),
+            };
+            if store.batch(row - first) > batch {
+                each(RowRef { store, row: row - first, first });
                 given += 1;
             }
             row += 1;
         }
+    }
+
+    /// The rows; of cold ones the lock is not held while they are read.
+    fn rows(&self) -> Rows<'_> {
+        let store = self.shared();
+        match &store.cold {
+            Some(cold) => {
+                self.asked.store(true, Ordering::Relaxed);
+                Rows::Cold(Arc::clone(cold))
+            }
+            None => Rows::Here(store),
+        }
+    }
+
+    /// Whether anybody has asked since the last time while the rows were not in memory.
+    pub(crate) fn take_asked(&self) -> bool {
+        self.asked.swap(false, Ordering::Relaxed)
     }
 
     pub(crate) fn shared(&self) -> RwLockReadGuard<'_, Store> {
@@ -217,6 +353,33 @@ impl Table {
     pub(crate) fn exclusive(&self) -> RwLockWriteGuard<'_, Store> {
         self.store.write().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Where the rows are.
+enum Rows<'a> {
+    Here(RwLockReadGuard<'a, Store>),
+    Cold(Arc<ColdRows>),
+}
+
+impl Rows<'_> {
+    fn len(&self) -> u32 {
+        match self {
+            Rows::Here(store) => store.len(),
+            Rows::Cold(cold) => cold.len(),
+        }
+    }
+
+    fn skip_unchanged(&self, row: u32, batch: u64) -> u32 {
+        match self {
+            Rows::Here(store) => store.skip_unchanged(row, batch),
+            Rows::Cold(cold) => cold.skip_unchanged(row, batch),
+        }
+    }
+}
+
+fn row_of(pages: &mut Pages<'_>, row: u32) -> Result<Row, TableError> {
+    let (store, first) = pages.page_of(row)?;
+    Ok(RowRef { store, row: row - first, first }.to_row())
 }
 
 /// A number in the order of the cells, which are all of one kind; `None` for those without a rank.

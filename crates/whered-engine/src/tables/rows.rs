@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 use whered_cpu::prefetch;
 
-use super::cell::{Cell, ColumnKind, push_key_cell, take_key_cell};
+use super::cell::{Cell, ColumnKind, take_key_cell};
 use super::cold::ColdRows;
 use super::index::{Index, hash_of};
 use super::schema::{HEAD_WORDS, RuleKind, Shape, ShapeColumn};
@@ -53,7 +53,7 @@ pub(crate) struct Store {
     pub(super) texts: Texts,
     pub(super) last_batch: u64,
     /// Where the rows are while they are not here; there are none here then.
-    pub(super) cold: Option<Arc<ColdRows>>,
+    pub(crate) cold: Option<Arc<ColdRows>>,
 }
 
 impl Store {
@@ -65,8 +65,8 @@ impl Store {
     }
 
     /// A store whose rows are in a file.
-    pub(crate) fn of_cold(cold: Arc<ColdRows>) -> Store {
-        Store { cold: Some(Arc::clone(&cold)), ..Store::new(cold.shape().clone()) }
+    pub(crate) fn of_cold(cold: &Arc<ColdRows>) -> Store {
+        Store { cold: Some(Arc::clone(cold)), ..Store::new(cold.shape().clone()) }
     }
 
     pub(crate) fn shape(&self) -> &Shape {
@@ -133,13 +133,6 @@ impl Store {
     #[inline]
     pub(crate) fn find(&self, hash: u32, key: &[u8]) -> Option<u32> {
         self.index.find(hash, |row| self.key(row) == key)
-    }
-
-    /// The row with these cells as its key.
-    pub(crate) fn find_cells(&self, cells: &[Cell<'_>]) -> Option<u32> {
-        let mut key = Vec::new();
-        cells.iter().for_each(|cell| push_key_cell(&mut key, *cell));
-        self.find(hash_of(&key), &key)
     }
 
     /// The bytes of a row's key.

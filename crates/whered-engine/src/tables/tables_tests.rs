@@ -2,8 +2,12 @@
 //! which each rule is asked anew.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use whered_store::{ColdFile, ColdWriter, SimulatedDisk};
 
 use super::cell::{Cell, ColumnKind, Value, push_key_cell};
+use super::cold::ColdRows;
 use super::rows::Store;
 use super::schema::{Fields, Plan, Rule};
 use super::stage::Stage;
@@ -123,13 +127,14 @@ fn check(store: Store, twin: &BTreeMap<(u64, i64), Vec<Seen>>) {
     let rules: Vec<Rule> = RULES.iter().map(|text| Rule::parse(text).expect("a rule")).collect();
     for ((member, part), seen) in twin {
         let name = format!("member {member}");
-        let row = table.get(&[Cell::Text(name.as_bytes()), Cell::Integer(*part)]);
+        let row =
+            table.get(&[Cell::Text(name.as_bytes()), Cell::Integer(*part)]).expect("it is here");
         let row = row.expect("the twin has it");
         assert_eq!(row.key, [Value::Text(name.into_bytes()), Value::Integer(*part)]);
         let expected: Vec<Value> = rules.iter().map(|rule| naive(seen, rule)).collect();
         assert_eq!(row.columns, expected, "member {member} {part}: {seen:?}");
     }
-    assert_eq!(table.get(&[Cell::Text(b"nobody"), Cell::Integer(0)]), None);
+    assert_eq!(table.get(&[Cell::Text(b"nobody"), Cell::Integer(0)]), Ok(None));
 }
 
 /// A store that another one's whole rows make.
@@ -255,7 +260,12 @@ fn what_is_no_change_is_refused_and_never_a_panic() {
 
 #[test]
 fn scanning_changes_and_tops_agree_with_looking_at_every_row() {
-    let plan = plan();
+    let table = Table::new("feed", filled(&plan()));
+    check_questions(&table);
+}
+
+/// Rows of twenty batches.
+fn filled(plan: &Plan) -> Store {
     let mut random = Random(5);
     let mut store = Store::new(plan.shape.clone());
     let mut stage = Stage::default();
@@ -274,11 +284,14 @@ fn scanning_changes_and_tops_agree_with_looking_at_every_row() {
         push_changes(&mut entry, &store, &stage);
         apply_changes(&mut store, batch, &mut &entry[..]).expect("it was just made");
     }
-    let table = Table::new("feed", store);
+    store
+}
+
+fn check_questions(table: &Table) {
     let mut all = Vec::new();
     let mut cursor = 0;
     loop {
-        cursor = table.scan(cursor, 7, &mut |row| all.push(row.to_row()));
+        cursor = table.scan(cursor, 7, &mut |row| all.push(row.to_row())).expect("it is here");
         if cursor == 0 {
             break;
         }
@@ -288,7 +301,8 @@ fn scanning_changes_and_tops_agree_with_looking_at_every_row() {
         let mut changed = Vec::new();
         let mut from = Some(0);
         while let Some(row) = from {
-            from = table.changed_since(since, row, 13, &mut |row| changed.push(row.to_row()));
+            let next = table.changed_since(since, row, 13, &mut |row| changed.push(row.to_row()));
+            from = next.expect("it is here");
         }
         let expected: Vec<_> = all.iter().filter(|row| row.batch > since).cloned().collect();
         assert_eq!(changed, expected, "since {since}");
@@ -301,7 +315,11 @@ fn scanning_changes_and_tops_agree_with_looking_at_every_row() {
         };
         if column.contains("name") {
             assert!(
-                table.top(column, 3, true).expect_err("it is a text").contains("it has by: count")
+                table
+                    .top(column, 3, true)
+                    .expect_err("it is a text")
+                    .to_string()
+                    .contains("it has by: count")
             );
             continue;
         }
@@ -316,4 +334,86 @@ fn scanning_changes_and_tops_agree_with_looking_at_every_row() {
             assert_eq!(top.iter().collect::<Vec<_>>(), expected[..20], "{column}");
         }
     }
+}
+
+/// A table's rows in a file of a disk.
+fn chilled(disk: &SimulatedDisk, store: &Store) -> Arc<ColdFile> {
+    let mut writer = ColdWriter::create(Arc::new(disk.clone()), "feed").expect("there is room");
+    super::cold::write(&mut writer, 3, store).expect("there is room");
+    Arc::new(writer.finish().expect("there is room"))
+}
+
+fn rows_of(table: &Table) -> Vec<super::Row> {
+    let mut all = Vec::new();
+    table.scan(0, usize::MAX, &mut |row| all.push(row.to_row())).expect("it can be read");
+    all
+}
+
+#[test]
+fn rows_in_a_file_answer_as_those_in_memory_and_come_back_as_they_were() {
+    let plan = plan();
+    let store = filled(&plan);
+    let disk = SimulatedDisk::new(1);
+    let file = chilled(&disk, &store);
+    let rows = Arc::new(ColdRows::open(&file, 3, &plan.shape).expect("it is one"));
+    let (len, last_batch) = (store.len(), store.last_batch());
+    let warm = Table::new("feed", store);
+    let cold = Table::new("feed", Store::of_cold(&rows));
+    assert!(!cold.is_resident() && cold.len() == len as usize && cold.last_batch() == last_batch);
+    check_questions(&cold);
+    assert!(cold.take_asked() && !cold.take_asked());
+    let loaded = Table::new("feed", super::cold::load(&rows).expect("it is read"));
+    let all = rows_of(&warm);
+    assert!(rows_of(&cold) == all && rows_of(&loaded) == all);
+    for row in &all {
+        let key: Vec<Cell<'_>> = row.key.iter().map(Value::as_cell).collect();
+        for table in [&cold, &loaded] {
+            assert_eq!(table.get(&key).expect("it is read").as_ref(), Some(row));
+        }
+    }
+    let nobody = [Cell::Text(b"nobody"), Cell::Integer(0)];
+    assert_eq!((cold.get(&nobody), loaded.get(&nobody)), (Ok(None), Ok(None)));
+    for column in RULES {
+        let tops = [true, false].map(|way| (warm.top(column, 5, way), cold.top(column, 5, way)));
+        tops.into_iter().for_each(|(warm, cold)| assert_eq!(warm, cold));
+    }
+    // The rows go on as if they had never been away.
+    let again = chilled(&disk, &loaded.shared());
+    let again = ColdRows::open(&again, 3, &plan.shape).expect("it is one");
+    let again = Table::new("feed", super::cold::load(&again).expect("it is read"));
+    assert_eq!(rows_of(&again), all);
+}
+
+#[test]
+fn a_changed_file_is_an_error_with_its_name_or_harmless() {
+    let plan = plan();
+    let disk = SimulatedDisk::new(2);
+    let name = chilled(&disk, &filled(&plan)).name().to_owned();
+    let reference = {
+        let file = chilled(&disk, &filled(&plan));
+        file.reference()
+    };
+    assert_ne!(name, reference.name, "names are never used twice");
+    let bytes = disk.read(&reference.name).expect("it is there");
+    let mut refused = 0;
+    for at in (0..bytes.len()).step_by(211) {
+        disk.flip_bit(&reference.name, at, (at % 8) as u8);
+        let read = ColdFile::open(&disk, &reference).and_then(|file| {
+            let rows = ColdRows::open(&Arc::new(file), 3, &plan.shape)?;
+            let table = Table::new("feed", Store::of_cold(&Arc::new(rows)));
+            let _ = table.scan(0, usize::MAX, &mut |_| {});
+            let _ = table.top("count", 3, true);
+            Ok(table)
+        });
+        let read = read.and_then(|table| {
+            let rows = table.shared().cold.clone().expect("it is cold");
+            super::cold::load(&rows).map(drop)
+        });
+        if let Err(error) = read {
+            assert!(error.to_string().contains(&reference.name), "{error}");
+            refused += 1;
+        }
+        disk.flip_bit(&reference.name, at, (at % 8) as u8);
+    }
+    assert!(refused > bytes.len() / 211 / 2, "{refused} of {}", bytes.len() / 211);
 }

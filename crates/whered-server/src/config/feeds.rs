@@ -1,4 +1,4 @@
-//! The sections of feeds: `[[feed]]` with `[[feed.table]]`, `[[feed.zone]]`, `[[feed.stream]]` and
+//! The sections of feeds: `[feeds]`, `[[feed]]` with `[[feed.table]]`, `[[feed.zone]]`, `[[feed.stream]]` and
 //! `[[feed.sink]]`.
 //!
 //! For: what a feed reads, keeps and hands on, checked as a whole before anything starts.
@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use whered_engine::feeds::formats::{FieldKind, Format, ItemsSource, Mapping, MappingSource, Zone};
-use whered_engine::feeds::{FeedInput, FeedLimits, FeedSource, SetTarget};
+use whered_engine::feeds::{FeedInput, FeedLimits, FeedSource, HotOptions, SetTarget};
 
 use super::beside;
 use super::error::ConfigError;
@@ -92,13 +92,17 @@ const FEED: Keys = Keys {
         "batch_delay_millis",
         "remember_keys_seconds",
         "content_hash",
+        "resident",
+        "idle_seconds",
         "table",
         "zone",
         "stream",
         "sink",
     ],
-    later: &["memory_budget"],
+    later: &[],
 };
+const FEEDS: Keys =
+    Keys { title: "[feeds]", allowed: &["memory_budget", "turn_millis"], later: &[] };
 const FIELD: Keys =
     Keys { title: "a field of 'fields' of [[feed]]", allowed: &["path", "type"], later: &[] };
 const ITEMS: Keys =
@@ -125,7 +129,7 @@ const SINK: Keys =
 
 /// The tables of this module that have a section in the documentation.
 #[cfg(test)]
-pub(super) const TABLES: [&Keys; 5] = [&FEED, &feed_tables::TABLE, &ZONE, &STREAM, &SINK];
+pub(super) const TABLES: [&Keys; 6] = [&FEEDS, &FEED, &feed_tables::TABLE, &ZONE, &STREAM, &SINK];
 
 /// A name is a folder's and a part of a path.
 const NAME_BYTES_MAX: usize = 64;
@@ -137,6 +141,11 @@ const BATCH_EVENTS: RangeInclusive<u64> = 1..=10_000_000;
 const BATCH_DELAY_MILLIS: RangeInclusive<u64> = 0..=60_000;
 /// A month is the most: every key is held in memory for so long.
 const REMEMBER_SECONDS: RangeInclusive<u64> = 0..=31 * 24 * 3600;
+/// A feed that is idle for less than a second is not.
+const IDLE_SECONDS: RangeInclusive<u64> = 0..=366 * 24 * 3600;
+/// Zero for no limit.
+const MEMORY_BYTES: RangeInclusive<u64> = 0..=1 << 44;
+const TURN_MILLIS: RangeInclusive<u64> = 0..=3_600_000;
 const FIELDS_MAX: usize = 64;
 /// What records have beside the fields of their mapping.
 const BUILT_IN: [&str; 8] =
@@ -144,6 +153,20 @@ const BUILT_IN: [&str; 8] =
 
 /// What the engine merges within.
 const METERS: RangeInclusive<f64> = 0.001..=100_000.0;
+
+/// Reads `[feeds]`.
+pub(super) fn read_hot(top: &Section<'_>, options: &mut HotOptions) -> Result<(), ConfigError> {
+    let Some(section) = top.table("feeds", &FEEDS)? else {
+        return Ok(());
+    };
+    if let Some(size) = section.size("memory_budget", MEMORY_BYTES)? {
+        options.memory_budget_bytes = size.value;
+    }
+    if let Some(millis) = section.integer("turn_millis", TURN_MILLIS)? {
+        options.turn = Duration::from_millis(millis.value);
+    }
+    Ok(())
+}
 
 /// Reads every `[[feed]]`.
 pub(super) fn read_feeds(top: &Section<'_>) -> Result<Vec<FeedConfig>, ConfigError> {
@@ -219,6 +242,12 @@ fn read_limits(section: &Section<'_>) -> Result<FeedLimits, ConfigError> {
     }
     if let Some(hash) = section.flag("content_hash")? {
         limits.content_hash = hash;
+    }
+    if let Some(resident) = section.flag("resident")? {
+        limits.resident = resident;
+    }
+    if let Some(seconds) = section.integer("idle_seconds", IDLE_SECONDS)? {
+        limits.idle = Duration::from_secs(seconds.value);
     }
     Ok(limits)
 }

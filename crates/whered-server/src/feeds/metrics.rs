@@ -21,6 +21,7 @@ pub(crate) fn add(registry: &mut Registry, engine: &Engine) {
     add_backlog(registry, &feeds);
     add_spools(registry, &feeds);
     add_links(registry, &feeds);
+    super::memory_metrics::add(registry, engine, &feeds);
     let (rows, memory) = <(Gauges, Gauges)>::default();
     for table in engine.feeds().tables() {
         let labels = [("feed", table.feed()), ("table", table.name())];

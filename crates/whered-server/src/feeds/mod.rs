@@ -12,6 +12,7 @@
 
 mod drop_folder;
 mod link;
+mod memory_metrics;
 pub(crate) mod metrics;
 
 use std::io;
@@ -124,6 +125,11 @@ pub(crate) fn describe(feed: &Feed) -> Value {
         "batches": stats.batches,
         "journal_bytes": stats.journal_bytes,
         "last_batch": stats.last_batch,
+        "memory": {
+            "resident": stats.is_resident,
+            "bytes": stats.resident_bytes,
+            "cold_bytes": stats.cold_bytes,
+        },
         "last_error": stats.last_error,
         "failed": feed.reason(),
         "tables": feed.tables().iter().map(|table| table.name()).collect::<Vec<_>>(),

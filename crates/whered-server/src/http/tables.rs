@@ -10,7 +10,6 @@
 //!
 //! Not for: filling tables. Cost: rows are read some hundred at a time, each time under a short lock.
 
-use std::convert::Infallible;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -18,11 +17,11 @@ use std::task::{Context, Poll};
 use axum::body::{Body, Bytes, HttpBody};
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
-use axum::http::{Uri, header};
+use axum::http::{StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::{Map, Value, json};
 use whered_engine::Engine;
-use whered_engine::tables::Table;
+use whered_engine::tables::{Table, TableError};
 
 use super::error::HttpError;
 use super::ip::push_text;
@@ -96,7 +95,7 @@ pub(crate) async fn rows(
     };
     let Some(lines) = lines else {
         let count = parameters.count("count", PAGE_ROWS_MAX)?.unwrap_or(PAGE_ROWS);
-        return Ok(json_response(page(&table, cursor, count)));
+        return Ok(json_response(page(&table, cursor, count)?));
     };
     let count = parameters.count("count", usize::MAX)?;
     let kind = match lines {
@@ -125,20 +124,21 @@ fn table(engine: &Engine, name: &str) -> Result<Arc<Table>, HttpError> {
 }
 
 /// A page as JSON.
-fn page(table: &Table, mut cursor: u64, count: usize) -> Vec<u8> {
+fn page(table: &Table, mut cursor: u64, count: usize) -> Result<Vec<u8>, HttpError> {
     let mut body = b"{\"table\":".to_vec();
     push_text(&mut body, table.name());
     body.extend_from_slice(b",\"rows\":[");
     let mut left = count;
     while left > 0 {
         let wanted = left.min(STEP_ROWS);
-        cursor = table.scan(cursor, wanted, &mut |row| {
+        let next = table.scan(cursor, wanted, &mut |row| {
             if left < count {
                 body.push(b',');
             }
             cells::push_json_row(&mut body, table.schema(), cells::of(row, table.schema()));
             left -= 1;
         });
+        cursor = next.map_err(unanswered)?;
         if cursor == 0 {
             break;
         }
@@ -149,7 +149,17 @@ fn page(table: &Table, mut cursor: u64, count: usize) -> Vec<u8> {
         next => push_text(&mut body, &next.to_string()),
     }
     body.push(b'}');
-    body
+    Ok(body)
+}
+
+/// Why a question to a table has no answer.
+fn unanswered(error: TableError) -> HttpError {
+    match error {
+        TableError::NoOrder(line) => HttpError::bad_request("column", line),
+        TableError::Unreadable(line) => {
+            HttpError::new(StatusCode::INTERNAL_SERVER_ERROR, Some("table"), line)
+        }
+    }
 }
 
 /// Rows as lines, read while they are sent.
@@ -169,7 +179,10 @@ impl RowsBody {
     }
 
     /// The next piece; empty at the end.
-    fn piece(&mut self) -> Vec<u8> {
+    ///
+    /// # Errors
+    /// The rows are not in memory and cannot be read: the client sees that the body breaks off.
+    fn piece(&mut self) -> Result<Vec<u8>, TableError> {
         let mut piece = Vec::new();
         if !self.is_begun {
             self.is_begun = true;
@@ -180,7 +193,7 @@ impl RowsBody {
         while piece.len() < PIECE_BYTES && !self.is_finished {
             let (lines, schema, mut seen) = (self.lines, self.table.schema(), 0);
             let wanted = self.left.min(STEP_ROWS);
-            self.cursor = self.table.scan(self.cursor, wanted, &mut |row| {
+            let next = self.table.scan(self.cursor, wanted, &mut |row| {
                 seen += 1;
                 match lines {
                     Lines::Csv => cells::push_csv_row(&mut piece, cells::of(row, schema)),
@@ -190,24 +203,32 @@ impl RowsBody {
                     }
                 }
             });
+            self.cursor = next?;
             self.left -= seen.min(self.left);
             self.is_finished = self.cursor == 0 || self.left == 0;
         }
-        piece
+        Ok(piece)
     }
 }
 
 impl HttpBody for RowsBody {
     type Data = Bytes;
-    type Error = Infallible;
+    type Error = TableError;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         _: &mut Context<'_>,
-    ) -> Poll<Option<Result<http_body::Frame<Bytes>, Infallible>>> {
-        let piece = self.piece();
-        let frame = (!piece.is_empty()).then(|| Ok(http_body::Frame::data(piece.into())));
-        Poll::Ready(frame)
+    ) -> Poll<Option<Result<http_body::Frame<Bytes>, TableError>>> {
+        let piece = match self.piece() {
+            Ok(piece) if piece.is_empty() => None,
+            Ok(piece) => Some(Ok(http_body::Frame::data(piece.into()))),
+            Err(error) => {
+                tracing::error!("rows of the table '{}' break off: {error}", self.table.name());
+                self.is_finished = true;
+                Some(Err(error))
+            }
+        };
+        Poll::Ready(piece)
     }
 }
 
@@ -222,7 +243,7 @@ pub(crate) async fn row(State(door): State<Arc<Door>>, uri: Uri) -> Result<Respo
     let parts = parts.skip(1).map(unescaped).collect::<Result<Vec<_>, _>>()?;
     let key = cells::read_key(table.schema(), &parts)
         .map_err(|message| HttpError::bad_request("key", message))?;
-    let Some(row) = table.get(&key) else {
+    let Some(row) = table.get(&key).map_err(unanswered)? else {
         return Err(HttpError::not_found("key", format!("no such row in the table '{name}'")));
     };
     let mut body = b"{\"table\":".to_vec();
@@ -290,9 +311,7 @@ fn top_rows(
     count: usize,
     descending: bool,
 ) -> Result<Vec<u8>, HttpError> {
-    let rows = table
-        .top(column, count, descending)
-        .map_err(|error| HttpError::bad_request("column", error))?;
+    let rows = table.top(column, count, descending).map_err(unanswered)?;
     let mut body = b"{\"table\":".to_vec();
     push_text(&mut body, table.name());
     body.extend_from_slice(b",\"rows\":[");

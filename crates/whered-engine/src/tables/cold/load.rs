@@ -6,9 +6,7 @@
 use whered_store::{ColdFile, StoreError};
 
 use super::read::ColdRows;
-use super::{
-    INDEX_KIND, KEYS_KIND, TEXTS_KIND, blocks_of, read_arena, read_index, words_of,
-};
+use super::{INDEX_KIND, KEYS_KIND, TEXTS_KIND, blocks_of, read_arena, read_index, words_of};
 use crate::tables::cell::ColumnKind;
 use crate::tables::index::hash_of;
 use crate::tables::rows::{CHUNK_ROWS, Chunk, KEY_WORD, PRESENT_WORD, Store};

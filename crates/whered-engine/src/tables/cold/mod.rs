@@ -18,7 +18,7 @@ mod load;
 mod read;
 
 pub(crate) use load::load;
-pub(crate) use read::ColdRows;
+pub(crate) use read::{ColdRows, Pages};
 
 use whered_store::{ColdFile, ColdWriter, StoreError};
 
@@ -135,6 +135,11 @@ pub(crate) fn blocks_of(file: &ColdFile, kind: u16, tag: u16) -> Vec<usize> {
         .collect()
 }
 
+/// Whether a file has a table with this number.
+pub(crate) fn has_table(file: &ColdFile, tag: u16) -> bool {
+    file.blocks().iter().any(|block| block.kind == META_KIND && block.tag == tag)
+}
+
 /// Writes all of a table.
 ///
 /// # Errors
@@ -169,7 +174,3 @@ pub(crate) fn write(writer: &mut ColdWriter, tag: u16, store: &Store) -> Result<
     meta.append(&mut firsts);
     writer.write_block_with(META_KIND, tag, |out| push_words(out, &meta))
 }
-
-#[cfg(test)]
-#[path = "../cold_tests.rs"]
-mod tests;

@@ -24,7 +24,7 @@ use crate::tables::rows::{
     BATCH_WORD, CHUNK_ROWS, Chunk, KEY_WORD, PRESENT_WORD, ROWS_MAX, Store, number_cell,
 };
 use crate::tables::schema::Shape;
-use crate::tables::texts::{parts, take_slot};
+use crate::tables::texts::{KEY_BYTES_MAX, parts, take_slot};
 
 /// How many blocks of texts are kept while pages are read: 4 MiB.
 const TEXT_BLOCKS_MAX: usize = 64;
@@ -156,7 +156,11 @@ impl ColdRows {
     }
 
     /// The row with a key.
-    pub(crate) fn find(&self, pages: &mut Pages<'_>, key: &[u8]) -> Result<Option<u32>, StoreError> {
+    pub(crate) fn find(
+        &self,
+        pages: &mut Pages<'_>,
+        key: &[u8],
+    ) -> Result<Option<u32>, StoreError> {
         if self.slots == 0 {
             return Ok(None);
         }
@@ -246,6 +250,7 @@ impl Pages<'_> {
         for row in words.chunks_exact_mut(row_words) {
             let (block, start, length) = parts(row[KEY_WORD]);
             let key = self.key_block(block, index)?.get(start..start + length);
+            let key = key.filter(|key| key.len() <= KEY_BYTES_MAX);
             let key = key.ok_or_else(|| cold.file.refuse(index, "a row's key is not there"))?;
             let key = key.to_vec();
             row[KEY_WORD] = self.page.1.keys.push(&key);

@@ -147,6 +147,11 @@ fn memory(session: &Session, text: &mut String) {
     line(text, "used_memory_keys", engine.keys_bytes);
     line(text, "used_memory_prefix_sets", engine.prefix_sets_bytes);
     line(text, "used_memory_tables", engine.tables_bytes);
+    let hot = session.engine().feeds().hot_stats();
+    line(text, "feeds_memory_budget", hot.budget_bytes);
+    line(text, "feeds_memory_resident", hot.resident_bytes);
+    line(text, "feeds_evictions", hot.evictions);
+    line(text, "feeds_loads", hot.loads);
     line(text, "used_memory_databases", engine.databases_bytes);
     line(text, "used_memory_rulesets", engine.rulesets_bytes);
     line(text, "used_memory_zones", engine.zones_bytes);

@@ -9,7 +9,7 @@
 
 use std::sync::Arc;
 
-use whered_engine::tables::{Cell, Table};
+use whered_engine::tables::{Cell, Table, TableError};
 
 use super::{
     Action, Command, Failure, Flag, Members, Outcome, SYNTAX_ERROR, integer, name, no_such,
@@ -94,12 +94,17 @@ fn count(text: &[u8]) -> Result<usize, Failure> {
     Ok(wanted.ok_or(SYNTAX_ERROR)?.min(COUNT_MAX))
 }
 
+fn unanswered(error: TableError) -> Failure {
+    let (TableError::NoOrder(line) | TableError::Unreadable(line)) = error;
+    Failure::made(format!("ERR {line}"))
+}
+
 fn get(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
     let table = table(session, args.at(1))?;
     let parts: Vec<&[u8]> = args.from(2).collect();
     let key = cells::read_key(table.schema(), &parts)
         .map_err(|message| Failure::made(format!("ERR {message}")))?;
-    match table.get(&key) {
+    match table.get(&key).map_err(unanswered)? {
         None => reply.null_array(),
         Some(row) => write_row(reply, width(&table), cells::of_owned(&row)),
     }
@@ -121,6 +126,7 @@ fn scan(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
         found += 1;
         write_row(&mut rows, width, cells::of(row, schema));
     });
+    let next = next.map_err(unanswered)?;
     reply.array(2);
     reply.bulk(next.to_string().as_bytes());
     reply.array(found);
@@ -138,8 +144,7 @@ fn top(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
         5 if args.is(4, "asc") => false,
         _ => return Err(SYNTAX_ERROR),
     };
-    let rows = table.top(column, count, descending);
-    let rows = rows.map_err(|error| Failure::made(format!("ERR {error}")))?;
+    let rows = table.top(column, count, descending).map_err(unanswered)?;
     reply.array(rows.len());
     rows.iter().for_each(|row| write_row(reply, width(&table), cells::of_owned(row)));
     Ok(())
