@@ -12,7 +12,7 @@
 
 use std::error::Error;
 use std::fmt::Write;
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -88,11 +88,11 @@ fn source(name: &str) -> Result<FeedSource, Box<dyn Error>> {
     })
 }
 
-fn open(directory: &PathBuf, budget: u64) -> Result<Arc<Engine>, Box<dyn Error>> {
+fn open(directory: &Path, budget: u64) -> Result<Arc<Engine>, Box<dyn Error>> {
     let feeds = NAMES.iter().map(|name| source(name)).collect::<Result<Vec<_>, _>>()?;
     let hot = HotOptions { memory_budget_bytes: budget, ..HotOptions::default() };
     let setup = Setup { feeds, hot, ..Setup::default() };
-    let data_dir = Some(directory.clone());
+    let data_dir = Some(directory.to_path_buf());
     Ok(Engine::open(EngineOptions { data_dir, setup, ..EngineOptions::default() })?.0)
 }
 

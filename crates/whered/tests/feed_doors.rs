@@ -341,8 +341,8 @@ impl World {
     fn quarantined(&self, feed: &str, id: u64) -> String {
         let path: PathBuf = self.served.folder.join(format!("data/quarantine/{feed}.ndjson"));
         let text = fs::read_to_string(path).unwrap_or_default();
-        let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
-        let last = lines.filter(|line| line["upload"] == id).next_back().unwrap_or_default();
+        let mut lines = text.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+        let last = lines.rfind(|line| line["upload"] == id).unwrap_or_default();
         last["reason"].as_str().unwrap_or_default().to_owned()
     }
 }

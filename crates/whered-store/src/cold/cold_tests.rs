@@ -1,3 +1,5 @@
+//! Cold files: blocks come back, every changed bit is noticed, and a file that was not finished is not there.
+
 use std::sync::Arc;
 
 use super::*;

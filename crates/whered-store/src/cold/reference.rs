@@ -1,4 +1,5 @@
-//! How a snapshot names a cold file.
+//! How a snapshot names a cold file: its name, size and checksum, as a block of a kind of its own.
+//! Not for: when a file may go (`mod.rs`).
 
 use super::{is_cold, number32, number64};
 use crate::error::StoreError;
