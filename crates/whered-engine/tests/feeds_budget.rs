@@ -89,17 +89,17 @@ fn victim() {
     });
     let mut round = 0_u64;
     loop {
-        for number in 0..2 {
+        for (number, next) in next.iter_mut().enumerate() {
             let its = feed(&engine, number);
-            let id = next[number];
-            next[number] += 1;
+            let id = *next;
+            *next += 1;
             let bytes = upload(number, id);
             let pushed = its.push(Upload { bytes: &bytes, ..Upload::default() });
             let pushed = pushed.expect("there is room");
             assert_eq!(pushed.id, id, "numbers have no gaps");
             its.wait(pushed.ticket).expect("it is durable");
             println!("ack {number} {id}");
-            if (id + round) % 3 != 0 {
+            if !(id + round).is_multiple_of(3) {
                 its.step(&engine).expect("nothing is wrong");
             }
         }

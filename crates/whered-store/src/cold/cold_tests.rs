@@ -1,3 +1,5 @@
+//! Cold files come back, and no change of one goes unnoticed.
+
 use std::sync::Arc;
 
 use super::*;
