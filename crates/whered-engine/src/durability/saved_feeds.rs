@@ -110,6 +110,7 @@ pub(super) fn take(feeds: &States, kind: u16, bytes: &[u8]) -> Result<(), Engine
         let (batch, resident_bytes) = numbers.ok_or_else(|| {
             EngineError::new(format!("a cold file of feed '{}' without its batch", feed.name))
         })?;
+        feeds.residency.files.note_referenced(&reference.name);
         let storage = feeds.residency.files.storage();
         let storage = storage.ok_or_else(|| EngineError::new("a cold file without a disk"))?;
         feed.restore_cold(&**storage, &reference, batch, resident_bytes).map_err(refusal)?;

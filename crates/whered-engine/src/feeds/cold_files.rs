@@ -60,6 +60,12 @@ impl ColdFiles {
         Ok(written_bytes)
     }
 
+    /// The snapshot that is loaded names the file: the first sweep comes only after the replay, which may
+    /// put another one into its place.
+    pub(crate) fn note_referenced(&self, name: &str) {
+        lock(&self.kept).referenced.insert(name.to_owned());
+    }
+
     /// A snapshot that is made names the file.
     pub(crate) fn note_saving(&self, file: &ColdFile) {
         lock(&self.kept).saving.insert(file.name().to_owned());

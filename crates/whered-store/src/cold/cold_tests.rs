@@ -1,4 +1,4 @@
-//! Cold files: blocks come back, every changed bit is noticed, and a file that was not finished is not there.
+//! Cold files come back, and no change of one goes unnoticed.
 
 use std::sync::Arc;
 

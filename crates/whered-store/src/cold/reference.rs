@@ -1,5 +1,6 @@
-//! How a snapshot names a cold file: its name, size and checksum, as a block of a kind of its own.
-//! Not for: when a file may go (`mod.rs`).
+//! How a snapshot names a cold file.
+//!
+//! For: the bytes of that, and all names of a snapshot. Not for: opening the file (`reader.rs`).
 
 use super::{is_cold, number32, number64};
 use crate::error::StoreError;
