@@ -119,7 +119,7 @@ fn documents() -> Vec<Case> {
     let entity = format!(r#"{GOOD}<sighting object="&x;" x="1" y="2" t="1"/>"#);
     let latin = "<?xml version=\"1.0\" encoding=\"ISO-8859-1\"?><upload/>";
     let times = ["-1", "1e300", "NaN", "99999999999999999999999", "9223372036854775807"];
-    let more_times = ["-9223372036854775808", "now", "2023-13-45T99:99:99Z", "253402300800"];
+    let more_times = ["-9223372036854775808", "now", "2023-13-45T99:99:99Z", "9999999999999"];
     let clock: String = times
         .iter()
         .chain(&more_times)

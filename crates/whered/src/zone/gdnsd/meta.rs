@@ -98,7 +98,7 @@ impl Resources<'_> {
                     hash.get("plugin").map_or(Ok(usual), |plugin| plugin.text("plugin"))?;
                 let mut own = target.clone();
                 if let Data::Hash(hash) = &mut own.data {
-                    hash.entries.retain(|entry| entry.key != "plugin");
+                    hash.remove("plugin");
                 }
                 self.of_plugin(plugin, name, &own, &parameters)
             }

@@ -69,7 +69,7 @@ pub(super) enum Data {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Hash {
     pub(super) entries: Vec<Entry>,
-    /// The places of keys.
+    /// The place of each key among them.
     places: HashMap<String, usize>,
 }
 
@@ -93,6 +93,14 @@ impl Hash {
         self.places.insert(entry.key.clone(), self.entries.len());
         self.entries.push(entry);
         Ok(())
+    }
+
+    /// Takes a key out; the places of those behind it are found anew.
+    pub(super) fn remove(&mut self, key: &str) {
+        if let Some(place) = self.places.remove(key) {
+            self.entries.remove(place);
+            self.places.values_mut().filter(|other| **other > place).for_each(|other| *other -= 1);
+        }
     }
 }
 
