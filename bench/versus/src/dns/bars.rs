@@ -8,6 +8,11 @@ use std::fmt::Write;
 use serde_json::Value;
 use whered_bench::dns::rounds::Figures;
 use whered_bench::dns::{Mix, Shape};
+use whered_bench::measure::RecordKind;
+
+/// The record of DNS beside rivals.
+pub(crate) const RECORD: RecordKind =
+    RecordKind { prefix: "dns", heading: "DNS over UDP beside rivals", bars: to_markdown };
 
 /// One zone and mix with all servers.
 struct Compared {
@@ -44,7 +49,7 @@ fn figures(server: &Value) -> Option<Figures> {
 }
 
 /// The table of bars, by the figures of all sections.
-pub(crate) fn to_markdown(sections: &[&Value]) -> String {
+fn to_markdown(sections: &[&Value]) -> String {
     let compared: Vec<Compared> =
         sections.iter().filter_map(|section| Compared::read(section)).collect();
     let of = |shape: Shape| move |one: &Compared| one.zone == shape.name();

@@ -10,13 +10,13 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use whered_bench::dns::{
-    self, Mix, Options as OwnOptions, Ours, Part, Queries, Section, Shape, Target, geo, rounds,
+    self, Mix, Options as OwnOptions, Ours, Part, Queries, Shape, Target, geo, rounds,
 };
-use whered_bench::measure::pin_to_core;
+use whered_bench::measure::{DayRecord, Section, pin_to_core};
 use whered_server::dns::udp::Receiving;
 
+use crate::bars::RECORD;
 use crate::places;
-use crate::record::Record;
 use crate::servers;
 
 const SERVER_CORE: usize = 0;
@@ -119,10 +119,10 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
     }
 }
 
-fn measure(options: &Options) -> Result<Record, String> {
+fn measure(options: &Options) -> Result<DayRecord, String> {
     let own = &options.own;
     pin_to_core(own.driver_core).map_err(|error| format!("core {}: {error}", own.driver_core))?;
-    let mut record = Record::new(&options.date);
+    let mut record = DayRecord::new(RECORD, &options.date);
     // The rivals have ended then: the other parts have the machine for themselves.
     let mut beside = Vec::new();
     if own.parts.contains(&Part::Answers) {
@@ -135,7 +135,7 @@ fn measure(options: &Options) -> Result<Record, String> {
     let parts = own.parts.iter().copied().filter(|part| !with_rivals.contains(part)).collect();
     let report = dns::run(&OwnOptions { parts, ..own.clone() }, &|line| eprintln!("{line}"))?;
     for section in beside.into_iter().chain(report.sections) {
-        record.put(section, &report.settings);
+        record.put(section.measured_with(&report.settings));
     }
     Ok(record)
 }
@@ -171,7 +171,7 @@ fn in_turn(
     let echo = ours(own).start_echo(shape, size)?;
     let all: Vec<&Target> = std::iter::once(&echo).chain(targets.iter().copied()).collect();
     let figures = rounds::run(&all, queries, own.rounds, own.time)?;
-    Ok(Section::of_mix(shape, mix, size, &figures))
+    Ok(dns::section_of_mix(shape, mix, size, &figures))
 }
 
 /// Answers by place with those rivals that give any, after a look whether they give the same.

@@ -17,7 +17,6 @@
 mod bars;
 mod compare;
 mod places;
-mod record;
 mod servers;
 
 use std::process::ExitCode;

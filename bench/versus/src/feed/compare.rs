@@ -14,10 +14,8 @@ use std::path::Path;
 use std::time::Instant;
 
 use serde_json::{Value as Json, json};
-use whered_bench::feed::{
-    Consolidated, Record, Section, Upload, UploadFormat, UploadOptions, World,
-};
-use whered_bench::measure::{median, median_of_ratios};
+use whered_bench::feed::{self, Consolidated, Upload, UploadFormat, UploadOptions, World};
+use whered_bench::measure::{DayRecord, Section, median, median_of_ratios};
 
 use crate::contestant::Contestant;
 use crate::options::{Options, Workload};
@@ -44,7 +42,7 @@ struct Measured {
 
 /// Measures, prints, and keeps a record where that is asked for.
 pub(crate) fn run(options: &Options) -> Result<(), String> {
-    let mut record = Record::new(&options.date);
+    let mut record = DayRecord::new(feed::RECORD, &options.date);
     let clear = || {
         for folder in [&options.disk, &options.ram] {
             // What is left there is nobody's data.
@@ -208,5 +206,5 @@ fn section(options: &Options, group: &str, workload: Workload, all: &[Measured])
         options.batch
     );
     let title = format!("Beside {group}: {}", workload.name());
-    Section { title, settings, rows, figures }
+    Section::new(title, rows, figures).measured_with(&settings)
 }

@@ -19,10 +19,9 @@ use mysql::prelude::Queryable;
 use serde_json::{Value as Json, json};
 use whered_bench::feed::sending::{HttpConnection, send};
 use whered_bench::feed::{
-    Consolidated, FEED_PATH, FeedServer, Section, Upload, UploadFormat, UploadOptions, World,
-    config,
+    Consolidated, FEED_PATH, FeedServer, Upload, UploadFormat, UploadOptions, World, config,
 };
-use whered_bench::measure::quantile;
+use whered_bench::measure::{Section, quantile};
 
 use crate::mariadb::{MariaDb, fault};
 use crate::options::Options;
@@ -67,7 +66,7 @@ pub(crate) fn measure(options: &Options) -> Result<Section, String> {
         AGE_BYTES_PER_SECOND / 1e3
     );
     let title = "Through a sink into MariaDB on disk".to_owned();
-    Ok(Section { title, settings, rows, figures })
+    Ok(Section::new(title, rows, figures).measured_with(&settings))
 }
 
 fn made() -> UploadOptions {

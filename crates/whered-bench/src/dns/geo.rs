@@ -21,11 +21,11 @@ use std::time::Duration;
 use serde_json::json;
 use whered_dns::message::Message;
 
-use super::parts::Section;
 use super::target::Target;
 use super::world::{Mix, Queries};
 use crate::Random;
 use crate::data::{Scale, city};
+use crate::measure::Section;
 
 /// Countries of a list, each with its continent; the place is the site's number.
 pub const COUNTRIES: [(&str, &str); 7] = [
@@ -175,7 +175,8 @@ pub fn compare(
         lines.push(json!({ "server": target.name, "asked": alike.asked, "same": same,
             "scope": scope, "own_scope": own_scope }));
     }
-    Ok(Section { json: json!({ "title": title, "alike": lines }), title, rows })
+    let figures = json!({ "title": title, "alike": lines });
+    Ok(Section::new(title, rows, figures))
 }
 
 /// One socket to one server.

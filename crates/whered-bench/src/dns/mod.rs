@@ -21,7 +21,7 @@ mod target;
 mod world;
 
 pub use driver::{BURST, Driver, Tally};
-pub use parts::Section;
+pub use parts::section_of_mix;
 pub use report::Report;
 pub use target::{Ours, Target, calls_name, free_address, zone_file};
 pub use world::{Expected, Mix, Queries, Shape, zone_text};

@@ -6,7 +6,7 @@ use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
-use serde_json::{Value, json};
+use serde_json::json;
 use whered_dns::{
     Answers, Choice, Context, Outcome, Query, Transport, Workspace, Zone, Zones, answer,
     answer_batch,
@@ -20,29 +20,16 @@ use super::probe::Probe;
 use super::rounds::{self, Figures};
 use super::target::{Ours, Target, calls_name, free_address};
 use super::world::{Mix, Queries, Shape, zone_text};
-use crate::measure::{median, quantile, thread_cpu_nanoseconds};
+use crate::measure::{Section, median, quantile, thread_cpu_nanoseconds};
 
-/// A headed list of lines, and the same as JSON.
-#[derive(Clone, Debug)]
-pub struct Section {
-    /// What was measured.
-    pub title: String,
-    /// Rows of cells; the first is the head.
-    pub rows: Vec<Vec<String>>,
-    /// The figures.
-    pub json: Value,
-}
-
-impl Section {
-    /// A table of servers over one mix; the first is the floor, with answers of that mean size.
-    #[must_use]
-    pub fn of_mix(shape: Shape, mix: Mix, size_bytes: usize, figures: &[Figures]) -> Section {
-        let title = format!("{}, {}, answers of {size_bytes} bytes", shape.name(), mix.name());
-        let mut section = comparison(&title, figures);
-        section.json["zone"] = json!(shape.name());
-        section.json["mix"] = json!(mix.name());
-        section
-    }
+/// A table of servers over one mix; the first is the floor, with answers of that mean size.
+#[must_use]
+pub fn section_of_mix(shape: Shape, mix: Mix, size_bytes: usize, figures: &[Figures]) -> Section {
+    let title = format!("{}, {}, answers of {size_bytes} bytes", shape.name(), mix.name());
+    let mut section = comparison(&title, figures);
+    section.figures["zone"] = json!(shape.name());
+    section.figures["mix"] = json!(mix.name());
+    section
 }
 
 /// Answers beside the echo: every zone and mix.
@@ -72,7 +59,7 @@ fn beside_echo(options: &Options, shape: Shape, mixes: &[Mix]) -> Result<Vec<Sec
         let size = rounds::reply_size(&ours, &queries)?;
         let echo = ours_echo(options, Receiving::default(), shape, size)?;
         let figures = rounds::run(&[&echo, &ours], &queries, options.rounds, options.time)?;
-        Ok(Section::of_mix(shape, mix, size, &figures))
+        Ok(section_of_mix(shape, mix, size, &figures))
     };
     mixes.iter().map(section).collect()
 }
@@ -100,7 +87,7 @@ fn comparison(title: &str, figures: &[Figures]) -> Section {
             "cpu_rounds": own.cpu, "rate_rounds": own.per_second,
         }));
     }
-    Section { title: title.to_owned(), rows, json: json!({ "title": title, "servers": lines }) }
+    Section::new(title, rows, json!({ "title": title, "servers": lines }))
 }
 
 /// The seed's table: how many are received after one event, and with how many calls.
@@ -142,8 +129,8 @@ pub(super) fn loops(options: &Options) -> Result<Vec<Section>, String> {
             lines.push(json!({ "way": own.name, "rate": rate, "cpu_nanoseconds": cpu,
                 "cpu_to_one": ratio }));
         }
-        let json = json!({ "title": title, "ways": lines });
-        sections.push(Section { title, rows, json });
+        let figures = json!({ "title": title, "ways": lines });
+        sections.push(Section::new(title, rows, figures));
     }
     Ok(sections)
 }
@@ -182,8 +169,8 @@ pub(super) fn turns(options: &Options) -> Result<Vec<Section>, String> {
         lines.push(json!({ "way": name, "alone_micros": alone, "half_load_micros": half,
             "flooded_micros": flooded, "rate": rate }));
     }
-    let json = json!({ "title": title, "turns": lines });
-    Ok(vec![Section { title, rows, json }])
+    let figures = json!({ "title": title, "turns": lines });
+    Ok(vec![Section::new(title, rows, figures)])
 }
 
 /// What the first socket gets meanwhile.
@@ -281,8 +268,8 @@ pub(super) fn reloads(options: &Options) -> Result<Vec<Section>, String> {
         lines.push(json!({ "zone": shape.name(), "reloads": done, "asked": asked,
             "lost": tally.lost, "dropped": dropped, "wrong": tally.wrong, "rate": rate }));
     }
-    let json = json!({ "title": title, "zones": lines });
-    Ok(vec![Section { title, rows, json }])
+    let figures = json!({ "title": title, "zones": lines });
+    Ok(vec![Section::new(title, rows, figures)])
 }
 
 /// Question bytes to answer bytes alone, on the calling thread.
@@ -308,8 +295,8 @@ pub(super) fn no_net(options: &Options) -> Result<Vec<Section>, String> {
                 "cpu_nanoseconds": cpu }));
         }
     }
-    let json = json!({ "title": title, "lines": lines });
-    Ok(vec![Section { title, rows, json }])
+    let figures = json!({ "title": title, "lines": lines });
+    Ok(vec![Section::new(title, rows, figures)])
 }
 
 fn zones(shape: Shape) -> Result<Zones, String> {

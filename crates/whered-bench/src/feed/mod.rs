@@ -9,7 +9,7 @@
 //! consolidated  sightings ──► the tables that they should become
 //! run           clients ──► bare receiver, server ──► report; the server's tables ──► compare
 //! syncs         fdatasync alone        written   bytes that a disk of its own was given
-//! record        sections of a day, with those of `bench/versus`; bars at its head
+//! bars          what the record of a day says first
 //! ```
 
 pub mod bare;
@@ -18,7 +18,6 @@ mod compare;
 mod consolidated;
 mod files;
 mod mapping;
-mod record;
 mod report;
 mod run;
 pub mod sending;
@@ -28,12 +27,12 @@ mod upload;
 mod world;
 mod written;
 
+pub use bars::RECORD;
 pub use compare::{Checked, compare};
 pub use consolidated::{Consolidated, Loot, Position};
 pub use files::{Packing, write_uploads};
 pub use mapping::mapping;
-pub use record::{Record, Section};
-pub use report::{FeedReport, Phase};
+pub use report::{FeedReport, Paced, Phase};
 pub use run::{FeedOptions, config, run};
 pub use server::{FEED_PATH, FeedServer};
 pub use syncs::Syncs;

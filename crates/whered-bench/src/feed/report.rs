@@ -5,10 +5,9 @@
 use serde_json::{Value as Json, json};
 
 use super::compare::Checked;
-use super::record::Section;
 use super::run::FeedOptions;
 use super::syncs::Syncs;
-use crate::measure::{Machine, quantile};
+use crate::measure::{Machine, Section, quantile};
 
 /// One phase of one server.
 #[derive(Clone, Debug)]
@@ -25,35 +24,44 @@ pub struct Phase {
     pub written_per_byte: Option<f64>,
 }
 
+/// One pace, below what the server can take.
+#[derive(Clone, Debug)]
+pub struct Paced {
+    /// Which.
+    pub name: &'static str,
+    /// The server.
+    pub ours: Phase,
+    /// The bare receiver.
+    pub bare: Phase,
+    /// The disk alone, with the server's groups of that pace.
+    pub synced: Syncs,
+}
+
 /// The whole run.
 #[derive(Clone, Debug)]
 pub struct FeedReport {
     /// What was asked for.
     pub options: FeedOptions,
-    /// Events of the full and of the half phase.
-    pub events: [u64; 2],
+    /// Events of each phase.
+    pub events: Vec<u64>,
     /// The bare receiver at full speed.
     pub bare: Phase,
     /// The server at full speed.
     pub full: Phase,
-    /// The server at half of that.
-    pub half: Phase,
-    /// The bare receiver at that pace.
-    pub bare_half: Phase,
-    /// The disk alone, with the server's groups of that pace.
-    pub synced: Syncs,
+    /// At the paces that acknowledgements are timed at.
+    pub paced: Vec<Paced>,
     /// What was compared.
     pub checked: Checked,
 }
 
 impl FeedReport {
-    fn phases(&self) -> [(&'static str, &Phase); 4] {
-        [
-            ("bare receiver, full", &self.bare),
-            ("whered, full", &self.full),
-            ("bare receiver, half", &self.bare_half),
-            ("whered, half", &self.half),
-        ]
+    fn phases(&self) -> Vec<(String, &Phase)> {
+        let full = [("full", &self.bare, &self.full)];
+        let paced = self.paced.iter().map(|paced| (paced.name, &paced.bare, &paced.ours));
+        let named = full.into_iter().chain(paced).flat_map(|(name, bare, ours)| {
+            [(format!("bare receiver, {name}"), bare), (format!("whered, {name}"), ours)]
+        });
+        named.collect()
     }
 
     fn title(&self) -> String {
@@ -75,13 +83,12 @@ impl FeedReport {
         let options = &self.options;
         let share = self.full.uploads_per_second / self.bare.uploads_per_second * 100.0;
         let settings = format!(
-            "{} uploads of {} bytes, {} clients; {} and {} events; {} positions and {} loot rows \
+            "{} uploads of {} bytes a phase, {} clients; {} events; {} positions and {} loot rows \
              compared; {share:.0} % of the bare receiver's uploads are taken",
             options.uploads,
             options.upload.size_bytes,
             options.clients,
-            self.events[0],
-            self.events[1],
+            self.events.iter().sum::<u64>(),
             self.checked.positions,
             self.checked.loot,
         );
@@ -92,7 +99,7 @@ impl FeedReport {
             let written =
                 phase.written_per_byte.map_or("-".to_owned(), |ratio| format!("{ratio:.2}"));
             rows.push(vec![
-                name.to_owned(),
+                name,
                 format!("{:.0}", phase.uploads_per_second),
                 format!("{:.0}", phase.events_per_second),
                 format!("{:.0}", phase.cpu_nanoseconds_per_event),
@@ -101,21 +108,23 @@ impl FeedReport {
                 written,
             ]);
         }
-        let Syncs { group_bytes, sync_millis, .. } = &self.synced;
-        let mut alone = vec![format!("fdatasync alone, groups of {} KB", group_bytes / 1_000)];
-        alone.resize(4, "-".to_owned());
-        alone.push(format!("{:.2}", quantile(sync_millis, 0.5)));
-        alone.push(format!("{:.2}", quantile(sync_millis, 0.99)));
-        alone.push("-".to_owned());
-        rows.push(alone);
-        Section { title: self.title(), settings, rows, figures: self.to_json() }
+        for Paced { name, synced: Syncs { group_bytes, sync_millis, .. }, .. } in &self.paced {
+            let groups = format!("{name}: fdatasync alone, groups of {} KB", group_bytes / 1_000);
+            let mut alone = vec![groups];
+            alone.resize(4, "-".to_owned());
+            alone.push(format!("{:.2}", quantile(sync_millis, 0.5)));
+            alone.push(format!("{:.2}", quantile(sync_millis, 0.99)));
+            alone.push("-".to_owned());
+            rows.push(alone);
+        }
+        Section::new(self.title(), rows, self.to_json()).measured_with(&settings)
     }
 
     /// All figures.
     #[must_use]
     pub fn to_json(&self) -> Json {
         let options = &self.options;
-        let phases = self.phases().map(|(name, phase)| {
+        let phases = self.phases().into_iter().map(|(name, phase)| {
             json!({
                 "name": name,
                 "uploads_per_second": phase.uploads_per_second,
@@ -126,7 +135,17 @@ impl FeedReport {
                 "written_per_byte": phase.written_per_byte,
             })
         });
-        let Syncs { group_bytes, sync_millis, write_millis } = &self.synced;
+        let synced = self.paced.iter().map(|paced| {
+            let Syncs { group_bytes, sync_millis, write_millis } = &paced.synced;
+            json!({
+                "name": paced.name,
+                "group_bytes": group_bytes,
+                "count": sync_millis.len(),
+                "p50_millis": quantile(sync_millis, 0.5),
+                "p99_millis": quantile(sync_millis, 0.99),
+                "with_write_p99_millis": quantile(write_millis, 0.99),
+            })
+        });
         json!({
             "machine": Machine::this().to_json(),
             "clients": options.clients,
@@ -139,14 +158,8 @@ impl FeedReport {
             "events": self.events,
             "positions": self.checked.positions,
             "loot": self.checked.loot,
-            "phases": phases,
-            "fdatasync": {
-                "group_bytes": group_bytes,
-                "count": sync_millis.len(),
-                "p50_millis": quantile(sync_millis, 0.5),
-                "p99_millis": quantile(sync_millis, 0.99),
-                "with_write_p99_millis": quantile(write_millis, 0.99),
-            },
+            "phases": phases.collect::<Vec<_>>(),
+            "fdatasync": synced.collect::<Vec<_>>(),
         })
     }
 }

@@ -7,9 +7,9 @@
 //! ```text
 //! bare receiver ◄─ all uploads, as fast as it goes ─► the ceiling
 //! server        ◄─ all uploads, as fast as it goes ─► uploads/s; until all are applied: events/s
-//!               ◄─ as many others, at half that pace ─► p50, p99
-//! fdatasync     groups of the size that the server had at half pace, before and after it
-//! bare receiver ◄─ those others, at half that pace
+//!               ◄─ as many others, at half that pace, and at half of what is owed ─► p50, p99
+//! fdatasync     groups of the size that the server had at each pace
+//! bare receiver ◄─ those others, at each pace
 //! server        ─► tables ─► compared with our own
 //! ```
 
@@ -24,7 +24,11 @@ use super::server::{FEED_PATH, FeedServer};
 use super::syncs::Syncs;
 use super::upload::{Upload, UploadFormat, UploadOptions};
 use super::world::World;
-use super::{FeedReport, Phase};
+use super::{FeedReport, Paced, Phase};
+
+/// Uploads a second that are owed, and the part of a bare receiver's that is when that is less.
+const OWED_PER_SECOND: f64 = 1_500.0;
+const OWED_PART: f64 = 0.6;
 
 /// What is run.
 #[derive(Clone, Debug)]
@@ -68,8 +72,8 @@ pub fn run(options: &FeedOptions, say: &dyn Fn(&str)) -> Result<FeedReport, Stri
     let options = &FeedOptions { folder, ..options.clone() };
     let world = World::new(options.seed, options.objects);
     let mut expected = Consolidated::default();
-    let first = make(&world, options, 0, &mut expected);
-    let second = make(&world, options, options.uploads as u64, &mut expected);
+    let mut made = |part| make(&world, options, part * options.uploads as u64, &mut expected);
+    let (first, rest) = (made(0), [made(1), made(2)]);
     say(&format!(
         "{} uploads of {} events",
         options.uploads,
@@ -87,22 +91,38 @@ pub fn run(options: &FeedOptions, say: &dyn Fn(&str)) -> Result<FeedReport, Stri
     let full = phase(&server, before, &first, &sent, start.elapsed().as_secs_f64())?;
     say("the server has applied them");
 
-    let pace = full.uploads_per_second / 2.0;
-    let groups = server.groups()?;
-    let before = (server.cpu_nanoseconds()?, server.written_bytes());
-    let start = Instant::now();
-    let sent = send(server.address, FEED_PATH, &second.uploads, options.clients, Some(pace))?;
-    server.wait_until_applied()?;
-    let half = phase(&server, before, &second, &sent, start.elapsed().as_secs_f64())?;
-    let synced = time_syncs(options, groups, server.groups()?, sent.seconds)?;
-    say("the disk has answered alone");
-    let bare_half = bare_phase(options, &second, Some(pace))?;
+    let owed = OWED_PER_SECOND.min(OWED_PART * bare.uploads_per_second);
+    let halves = [("half of it", full.uploads_per_second), ("half of what is owed", owed)];
+    let mut paced = Vec::new();
+    for ((name, load), made) in halves.into_iter().zip(&rest) {
+        paced.push(at_pace(options, &server, name, made, load / 2.0)?);
+        say(&format!("{name}: the server, the disk and the bare receiver have answered"));
+    }
 
     let mut connection = HttpConnection::connect(server.address)?;
     let checked = compare(&mut connection, &expected, options.upload.has_loot)?;
-    let events = [first.events, second.events];
+    let events = std::iter::once(&first).chain(&rest).map(|made| made.events).collect();
     let options = options.clone();
-    Ok(FeedReport { options, events, bare, full, half, bare_half, synced, checked })
+    Ok(FeedReport { options, events, bare, full, paced, checked })
+}
+
+/// Uploads at a pace: to the server; to the disk alone, as that had grouped them; to the bare receiver.
+fn at_pace(
+    options: &FeedOptions,
+    server: &FeedServer,
+    name: &'static str,
+    made: &Made,
+    pace: f64,
+) -> Result<Paced, String> {
+    let groups = server.groups()?;
+    let before = (server.cpu_nanoseconds()?, server.written_bytes());
+    let start = Instant::now();
+    let sent = send(server.address, FEED_PATH, &made.uploads, options.clients, Some(pace))?;
+    server.wait_until_applied()?;
+    let ours = phase(server, before, made, &sent, start.elapsed().as_secs_f64())?;
+    let synced = time_syncs(options, groups, server.groups()?, sent.seconds)?;
+    let bare = bare_phase(options, made, Some(pace))?;
+    Ok(Paced { name, ours, bare, synced })
 }
 
 fn bare_phase(options: &FeedOptions, made: &Made, pace: Option<f64>) -> Result<Phase, String> {

@@ -6,13 +6,13 @@
 
 use serde_json::{Value as Json, json};
 
-use super::record::Section;
 use super::run::{FeedOptions, config};
 use super::sending::{HttpConnection, send};
 use super::server::{FEED_PATH, FeedServer};
 use super::upload::Upload;
 use super::world::World;
 use crate::faults::LoopDisk;
+use crate::measure::Section;
 
 const DISK_BYTES: u64 = 4 << 30;
 /// A snapshot is due when the journal has grown by this much: a sixteenth of the default, so that a
@@ -108,7 +108,7 @@ impl Written {
              snapshot whenever the journal has grown by {} MiB",
             SNAPSHOT_JOURNAL_BYTES >> 20
         );
-        Section { title: "Bytes written".to_owned(), settings, rows, figures }
+        Section::new("Bytes written", rows, figures).measured_with(&settings)
     }
 }
 

@@ -8,8 +8,9 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use whered_bench::feed::{
-    self, FeedOptions, FeedReport, Packing, Record, UploadFormat, UploadOptions, World, Written,
+    self, FeedOptions, FeedReport, Packing, UploadFormat, UploadOptions, World, Written,
 };
+use whered_bench::measure::DayRecord;
 
 use super::flags::{BenchFeedArguments, PackingChoice, UploadFormatChoice};
 use super::own_file;
@@ -84,7 +85,7 @@ fn in_folder<T>(
 
 /// Runs without and with loot, and what they write, into the record of the day; says its page.
 fn record(arguments: &BenchFeedArguments, folder: &Path) -> Result<Outcome, Failure> {
-    let mut record = Record::new(arguments.date.as_deref().unwrap_or_default());
+    let mut record = DayRecord::new(feed::RECORD, arguments.date.as_deref().unwrap_or_default());
     let mut written = Vec::new();
     for has_loot in [false, true] {
         let upload = UploadOptions { has_loot, ..upload_options(arguments) };

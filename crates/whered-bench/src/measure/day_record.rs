@@ -1,11 +1,11 @@
-//! What one machine has measured of feeds on one day, in as many runs as it took.
+//! What one machine has measured of one thing on one day, in as many runs as it took.
 //!
 //! For: keeping sections of earlier runs beside those of this one, which go in their place.
-//! Not for: measuring, the bars (`bars.rs`).
+//! Not for: measuring; the bars, which the kind of record brings along.
 //!
 //! ```text
-//! feed-DATE-MACHINE.json   { date, machine, sections: [{ title, settings, rows, figures }] }
-//! feed-DATE-MACHINE.md     bars, then each section as a table: made from the JSON alone
+//! PREFIX-DATE-MACHINE.json   { date, machine, sections: [{ title, settings, rows, figures }] }
+//! PREFIX-DATE-MACHINE.md     bars, then each section as a table: made from the JSON alone
 //! ```
 
 use std::fmt::Write;
@@ -15,13 +15,12 @@ use std::path::Path;
 
 use serde_json::{Value as Json, json};
 
-use super::bars;
-use crate::measure::Machine;
+use super::Machine;
 
 /// One table of a record.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Section {
-    /// What was measured; a section with the same title goes in its place.
+    /// What was measured; may end in `, answers of ...` or another figure after a comma.
     pub title: String,
     /// How it was measured.
     pub settings: String,
@@ -32,35 +31,84 @@ pub struct Section {
 }
 
 impl Section {
-    pub(super) fn table(&self) -> String {
+    /// A section whose settings whoever runs it adds.
+    #[must_use]
+    pub fn new(title: impl Into<String>, rows: Vec<Vec<String>>, figures: Json) -> Section {
+        Section { title: title.into(), settings: String::new(), rows, figures }
+    }
+
+    /// The section with the settings that it was measured with.
+    #[must_use]
+    pub fn measured_with(self, settings: &str) -> Section {
+        Section { settings: settings.to_owned(), ..self }
+    }
+
+    /// Its rows as a table in Markdown, with even columns.
+    #[must_use]
+    pub fn table(&self) -> String {
+        let columns = self.rows.first().map_or(0, Vec::len);
+        let width = |column: usize| {
+            let cells = self.rows.iter().filter_map(|row| row.get(column));
+            cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
+        };
+        let widths: Vec<usize> = (0..columns).map(width).collect();
         let mut text = String::new();
-        for (number, row) in self.rows.iter().enumerate() {
-            text += &format!("| {} |\n", row.join(" | "));
-            if number == 0 {
-                text += &format!("| --- |{}\n", " ---: |".repeat(row.len() - 1));
+        for (index, row) in self.rows.iter().enumerate() {
+            for (column, (cell, width)) in row.iter().zip(&widths).enumerate() {
+                // Writing to a string cannot fail.
+                let _ = match column {
+                    0 => write!(text, "| {cell:<width$} "),
+                    _ => write!(text, "| {cell:>width$} "),
+                };
+            }
+            text.push_str("|\n");
+            if index == 0 {
+                for (column, width) in widths.iter().enumerate() {
+                    let dashes = "-".repeat(width.saturating_sub(1).max(2));
+                    let end = if column == 0 { "-" } else { ":" };
+                    let _ = write!(text, "| {dashes}{end} ");
+                }
+                text.push_str("|\n");
             }
         }
         text
     }
+
+    /// What it is known by: its title without what is measured.
+    fn key(&self) -> &str {
+        self.title.split(", answers of").next().unwrap_or_default()
+    }
+}
+
+/// What a record is of.
+#[derive(Clone, Copy, Debug)]
+pub struct RecordKind {
+    /// How its files' names begin.
+    pub prefix: &'static str,
+    /// The page's heading, without the date.
+    pub heading: &'static str,
+    /// The bars as Markdown, from the figures of all sections.
+    pub bars: fn(&[&Json]) -> String,
 }
 
 /// See the head of this file.
 #[derive(Clone, Debug)]
-pub struct Record {
+pub struct DayRecord {
+    kind: RecordKind,
     date: String,
     sections: Vec<Section>,
 }
 
-impl Record {
+impl DayRecord {
     /// An empty one of a day.
     #[must_use]
-    pub fn new(date: &str) -> Record {
-        Record { date: date.to_owned(), sections: Vec::new() }
+    pub fn new(kind: RecordKind, date: &str) -> DayRecord {
+        DayRecord { kind, date: date.to_owned(), sections: Vec::new() }
     }
 
-    /// Puts a section in the place of the one with its title, or behind all.
+    /// Puts a section in the place of the one that is known by the same, or behind all.
     pub fn put(&mut self, section: Section) {
-        match self.sections.iter_mut().find(|old| old.title == section.title) {
+        match self.sections.iter_mut().find(|old| old.key() == section.key()) {
             Some(place) => *place = section,
             None => self.sections.push(section),
         }
@@ -72,7 +120,7 @@ impl Record {
     ///
     /// A file cannot be written, or is not such a record.
     pub fn write_into(&mut self, folder: &Path) -> Result<(), String> {
-        let name = format!("feed-{}-{}", self.date, Machine::this().short_name());
+        let name = format!("{}-{}-{}", self.kind.prefix, self.date, Machine::this().short_name());
         let path = folder.join(format!("{name}.json"));
         let fault = |error: io::Error| format!("{}: {error}", path.display());
         let before = match fs::read_to_string(&path) {
@@ -100,10 +148,11 @@ impl Record {
     pub fn to_markdown(&self) -> String {
         let figures: Vec<&Json> = self.sections.iter().map(|section| &section.figures).collect();
         let mut text = format!(
-            "# Feeds: a crowd's uploads into tables, {}\n\n{}\n\n{}",
+            "# {}, {}\n\n{}\n\n{}",
+            self.kind.heading,
             self.date,
             Machine::this().to_line(),
-            bars::to_markdown(&figures)
+            (self.kind.bars)(&figures)
         );
         for section in &self.sections {
             let Section { title, settings, .. } = section;
@@ -134,31 +183,47 @@ fn sections_of(text: &str) -> Result<Vec<Section>, String> {
 mod tests {
     use super::*;
 
+    const KIND: RecordKind = RecordKind {
+        prefix: "kind",
+        heading: "Things",
+        bars: |figures| format!("{}\n", figures.len()),
+    };
+
     fn section(title: &str, figure: u32) -> Section {
         let rows = vec![vec!["server".to_owned()], vec![figure.to_string()]];
-        let (title, settings) = (title.to_owned(), "quietly".to_owned());
-        Section { title, settings, rows, figures: json!({ "figure": figure }) }
+        Section::new(title, rows, json!({ "figure": figure })).measured_with("quietly")
     }
 
     #[test]
     fn runs_of_a_day_add_up_and_the_latest_counts() {
-        let folder =
-            std::env::temp_dir().join(format!("whered-feed-record-{}", std::process::id()));
+        let folder = std::env::temp_dir().join(format!("whered-day-record-{}", std::process::id()));
         fs::create_dir_all(&folder).unwrap();
-        for (titles, figure) in [(["a", "b"], 1), (["c", "a"], 2)] {
-            let mut record = Record::new("2026-01-02");
+        let runs = [(["a, answers of 7 bytes", "b"], 1), (["c", "a, answers of 8 bytes"], 2)];
+        for (titles, figure) in runs {
+            let mut record = DayRecord::new(KIND, "2026-01-02");
             titles.iter().for_each(|title| record.put(section(title, figure)));
             record.write_into(&folder).unwrap();
         }
-        let name = format!("feed-2026-01-02-{}", Machine::this().short_name());
+        let name = format!("kind-2026-01-02-{}", Machine::this().short_name());
         let kept = sections_of(&fs::read_to_string(folder.join(format!("{name}.json"))).unwrap());
         let kept = kept.unwrap();
         let titles: Vec<_> = kept.iter().map(|section| section.title.as_str()).collect();
-        assert_eq!(titles, ["a", "b", "c"]);
+        assert_eq!(titles, ["a, answers of 8 bytes", "b", "c"]);
         assert_eq!(kept[0].figures["figure"].as_u64(), Some(2));
         let page = fs::read_to_string(folder.join(format!("{name}.md"))).unwrap();
+        assert!(page.starts_with("# Things, 2026-01-02\n"), "{page}");
+        assert!(page.contains("\n3\n"), "the bars are missing: {page}");
         assert!(page.contains("## b\n\nquietly.\n\n| server |"), "{page}");
         assert!(sections_of("{}").is_err());
         fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn columns_are_even_and_numbers_stand_right() {
+        let rows = [["server", "ns"], ["echo", "1"], ["whered", "1000"]];
+        let rows = rows.iter().map(|row| row.map(str::to_owned).to_vec()).collect();
+        let expected =
+            "| server |   ns |\n| ------ | ---: |\n| echo   |    1 |\n| whered | 1000 |\n";
+        assert_eq!(Section::new("even", rows, Json::Null).table(), expected);
     }
 }
