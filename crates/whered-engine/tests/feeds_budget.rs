@@ -5,6 +5,8 @@
 //! opened here: every acknowledged upload is applied, once, and the tables are those of an engine in
 //! memory that got the same uploads. `WHERED_KILLS` says how often (6 times else).
 
+mod support;
+
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -12,39 +14,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use whered_engine::feeds::formats::{Format, MappingSource};
-use whered_engine::feeds::{Feed, FeedInput, FeedLimits, FeedSource, HotOptions, Upload};
-use whered_engine::tables::{ColumnSource, Row, RowsOf, Rule, TableSource};
+use support::{Folder, positions_feed};
+use whered_engine::feeds::formats::Format;
+use whered_engine::feeds::{Feed, FeedSource, HotOptions, Upload};
+use whered_engine::tables::Row;
 use whered_engine::{Engine, EngineOptions, Setup};
 
 const NAMES: [&str; 2] = ["east", "west"];
 const DIRECTORY: &str = "WHERED_BUDGET_VICTIM";
 
 fn source(name: &str) -> FeedSource {
-    let mut mapping = MappingSource::new(Format::Ndjson);
-    mapping.member = "who".to_owned();
-    mapping.longitude = Some("x".to_owned());
-    mapping.latitude = Some("y".to_owned());
-    mapping.time = Some("at".to_owned());
-    let column = |(name, rule): (&str, &str)| ColumnSource {
-        name: name.to_owned(),
-        rule: Rule::parse(rule).expect("it is a rule"),
-    };
     let columns = [("seen", "count"), ("x", "mean(longitude)"), ("last", "max(time)")];
-    FeedSource {
-        name: name.to_owned(),
-        input: FeedInput::Records(mapping.compile().expect("it is a mapping")),
-        collection: Some(format!("places-{name}")),
-        tables: vec![TableSource {
-            name: format!("positions-{name}"),
-            of: RowsOf::Positions,
-            key: vec!["member".to_owned(), "position".to_owned()],
-            columns: columns.map(column).to_vec(),
-        }],
-        set: None,
-        merge_within_meters: Some(25.0),
-        limits: FeedLimits { batch_delay: Duration::ZERO, ..FeedLimits::default() },
-    }
+    positions_feed(name, Format::Ndjson, &columns)
 }
 
 fn open(directory: Option<&Path>, budget: u64) -> Arc<Engine> {
@@ -146,9 +127,8 @@ fn nothing_is_lost_when_a_process_is_killed_while_feeds_change_places() {
     }
     let kills: usize =
         std::env::var("WHERED_KILLS").ok().and_then(|text| text.parse().ok()).unwrap_or(6);
-    let name = format!("whered-budget-{}", std::process::id());
-    let directory = std::env::temp_dir().join(name);
-    let _ = std::fs::remove_dir_all(&directory);
+    let folder = Folder::new();
+    let directory = folder.path().join("data");
     let twin = open(None, 0);
     let mut known = [0_u64; 2];
     let mut loads = 0;
@@ -202,5 +182,4 @@ fn nothing_is_lost_when_a_process_is_killed_while_feeds_change_places() {
     }
     println!("{kills} kills, uploads {known:?}, feeds came in {loads} times or more");
     assert!(known.iter().all(|last| *last > 4), "{known:?}");
-    let _ = std::fs::remove_dir_all(&directory);
 }

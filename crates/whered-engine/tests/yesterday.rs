@@ -2,47 +2,28 @@
 //! cold files. `tests/data/feeds-v1` was written by the ignored test below; a new version of one of these
 //! formats gets a folder of its own, and the old one stays.
 
+mod support;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use whered_engine::feeds::formats::{Format, MappingSource};
-use whered_engine::feeds::{FeedInput, FeedLimits, FeedSource, HotOptions, Upload};
+use support::{Folder, positions_feed};
+use whered_engine::feeds::formats::Format;
+use whered_engine::feeds::{FeedSource, HotOptions, Upload};
 use whered_engine::store::{JournalOptions, SyncPolicy};
-use whered_engine::tables::{Cell, ColumnSource, RowsOf, Rule, TableSource, Value};
+use whered_engine::tables::{Cell, Value};
 use whered_engine::{Engine, EngineOptions, Setup};
 
 fn source(name: &str) -> FeedSource {
-    let mut mapping = MappingSource::new(Format::Csv);
-    mapping.member = "who".to_owned();
-    mapping.longitude = Some("x".to_owned());
-    mapping.latitude = Some("y".to_owned());
-    mapping.time = Some("at".to_owned());
-    let column = |(name, rule): (&str, &str)| ColumnSource {
-        name: name.to_owned(),
-        rule: Rule::parse(rule).expect("it is a rule"),
-    };
     let columns = [
         ("seen", "count"),
         ("x", "mean(longitude)"),
         ("last", "max(time)"),
         ("by", "last(member)"),
     ];
-    FeedSource {
-        name: name.to_owned(),
-        input: FeedInput::Records(mapping.compile().expect("it is a mapping")),
-        collection: Some(format!("places-{name}")),
-        tables: vec![TableSource {
-            name: format!("positions-{name}"),
-            of: RowsOf::Positions,
-            key: vec!["member".to_owned(), "position".to_owned()],
-            columns: columns.map(column).to_vec(),
-        }],
-        set: None,
-        merge_within_meters: Some(25.0),
-        limits: FeedLimits { batch_delay: Duration::ZERO, ..FeedLimits::default() },
-    }
+    positions_feed(name, Format::Csv, &columns)
 }
 
 fn open(directory: &Path, memory_budget_bytes: u64) -> Arc<Engine> {
@@ -121,9 +102,8 @@ fn write_the_files() {
 #[test]
 fn version_1_opens_with_a_budget_and_without() {
     for budget in [0, 1] {
-        let name = format!("whered-yesterday-{}-{budget}", std::process::id());
-        let directory = std::env::temp_dir().join(name);
-        let _ = fs::remove_dir_all(&directory);
+        let folder = Folder::new();
+        let directory = folder.path().join("data");
         copy(&data(), &directory);
         let engine = open(&directory, budget);
         for (feed, seen) in [("a", 84), ("b", 96)] {
@@ -151,6 +131,5 @@ fn version_1_opens_with_a_budget_and_without() {
             assert_eq!(points, Some(12));
         }
         engine.close().expect("nothing is wrong");
-        let _ = fs::remove_dir_all(&directory);
     }
 }

@@ -119,7 +119,7 @@ pub(super) fn take(feeds: &States, kind: u16, bytes: &[u8]) -> Result<(), Engine
         take_block(feeds, kind, bytes).map_err(EngineError::new)?
     };
     feed.note_memory(&feed.places());
-    feeds.residency.note(&feed);
+    feeds.residency.settle(feed.slot);
     Ok(())
 }
 

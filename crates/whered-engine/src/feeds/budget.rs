@@ -6,7 +6,8 @@
 //!                                                                         until it fits, load, pin
 //! ```
 //! For: who is in memory, who waits for whom, and for how long. Not for: writing and reading
-//! (`unit.rs`), which files stay (`cold_files.rs`); questions, which read the file of a cold table and never wait here.
+//! (`unit.rs`), which files stay (`cold_files.rs`); questions, which read the file of a cold table
+//! and never wait here.
 //!
 //! A change costs a write and a read of about all of two units, so it must be worth it: a unit that
 //! came in keeps its place for a turn, at least ten times as long as its last change took, while it
@@ -181,11 +182,6 @@ impl Residency {
         self.budget_bytes() > 0
     }
 
-    /// Notes what a feed takes, and evicts others if that is too much; at the start.
-    pub(crate) fn note(&self, state: &FeedState) {
-        self.settle(state.slot);
-    }
-
     /// A place for a feed.
     pub(crate) fn add(&self, state: &Arc<FeedState>) {
         let now = Instant::now();
@@ -341,56 +337,28 @@ impl Residency {
             && now.duration_since(slot.since) >= self.turn_of(slot, COSTS_IDLE)
     }
 
-    fn load<'a>(
+    /// Moves a unit, into memory or out of it, without the lock; gives the result, which bytes and
+    /// how long, to `note`, and tells whoever waits.
+    fn moving<'a>(
         &'a self,
         mut inner: MutexGuard<'a, Inner>,
         slot: usize,
+        work: impl FnOnce(&Arc<FeedState>) -> Result<u64, StoreError>,
+        note: impl FnOnce(&mut Slot, &mut HotStats, u64, Duration),
     ) -> (MutexGuard<'a, Inner>, Result<(), StoreError>) {
         inner.slots[slot].is_moving = true;
         let state = Arc::clone(&inner.slots[slot].state);
         drop(inner);
         let start = Instant::now();
-        let result = state.load();
+        let result = work(&state);
         let elapsed = start.elapsed();
-        let mut inner = lock(&self.inner);
+        let mut guard = lock(&self.inner);
+        let inner = &mut *guard;
         inner.slots[slot].is_moving = false;
         match &result {
             Ok(bytes) => {
-                inner.slots[slot].loading = elapsed;
                 inner.slots[slot].bytes = state.unit_bytes();
-                inner.stats.loads += 1;
-                inner.stats.read_bytes += bytes;
-                inner.stats.loading += elapsed;
-            }
-            Err(error) => inner.stats.last_error = Some(error.to_string()),
-        }
-        self.moved.notify_all();
-        (inner, result.map(drop))
-    }
-
-    fn evict<'a>(
-        &'a self,
-        mut inner: MutexGuard<'a, Inner>,
-        slot: usize,
-    ) -> (MutexGuard<'a, Inner>, Result<(), StoreError>) {
-        inner.slots[slot].is_moving = true;
-        let state = Arc::clone(&inner.slots[slot].state);
-        drop(inner);
-        let start = Instant::now();
-        let result = self.files.evict(&state);
-        let elapsed = start.elapsed();
-        let mut inner = lock(&self.inner);
-        inner.slots[slot].is_moving = false;
-        match &result {
-            Ok(written_bytes) => {
-                inner.slots[slot].bytes = state.unit_bytes();
-                inner.stats.evictions += 1;
-                inner.stats.clean_evictions += u64::from(*written_bytes == 0);
-                inner.stats.written_bytes += written_bytes;
-                inner.stats.evicting += elapsed;
-                if *written_bytes > 0 {
-                    inner.slots[slot].evicting = elapsed;
-                }
+                note(&mut inner.slots[slot], &mut inner.stats, *bytes, elapsed);
             }
             Err(error) => {
                 inner.slots[slot].not_before = Some(Instant::now() + RETRY);
@@ -398,11 +366,51 @@ impl Residency {
             }
         }
         self.moved.notify_all();
-        (inner, result.map(drop))
+        (guard, result.map(drop))
     }
 
-    /// Notes what a pinned unit takes now, and evicts others if that is too much.
-    fn settle(&self, slot: usize) {
+    fn load<'a>(
+        &'a self,
+        inner: MutexGuard<'a, Inner>,
+        slot: usize,
+    ) -> (MutexGuard<'a, Inner>, Result<(), StoreError>) {
+        self.moving(
+            inner,
+            slot,
+            |state| state.load(),
+            |slot, stats, read_bytes, elapsed| {
+                slot.loading = elapsed;
+                stats.loads += 1;
+                stats.read_bytes += read_bytes;
+                stats.loading += elapsed;
+            },
+        )
+    }
+
+    fn evict<'a>(
+        &'a self,
+        inner: MutexGuard<'a, Inner>,
+        slot: usize,
+    ) -> (MutexGuard<'a, Inner>, Result<(), StoreError>) {
+        self.moving(
+            inner,
+            slot,
+            |state| self.files.evict(state),
+            |slot, stats, written_bytes, elapsed| {
+                stats.evictions += 1;
+                stats.clean_evictions += u64::from(written_bytes == 0);
+                stats.written_bytes += written_bytes;
+                stats.evicting += elapsed;
+                if written_bytes > 0 {
+                    slot.evicting = elapsed;
+                }
+            },
+        )
+    }
+
+    /// Notes what a unit takes now, which is pinned or which nobody else knows yet, and evicts
+    /// others if that is too much.
+    pub(crate) fn settle(&self, slot: usize) {
         let mut inner = lock(&self.inner);
         inner.slots[slot].bytes = inner.slots[slot].state.unit_bytes();
         let budget_bytes = self.budget_bytes();
@@ -450,9 +458,6 @@ impl Residency {
         if is_asked_for && fits && is_ready && its.is_still() && inner.queue.is_empty() {
             let (mut inner, result) = self.load(inner, slot);
             (inner.slots[slot].since, inner.slots[slot].used) = (now, now);
-            if result.is_err() {
-                inner.slots[slot].not_before = Some(now + RETRY);
-            }
             return result.map_err(|error| error.to_string());
         }
         Ok(())

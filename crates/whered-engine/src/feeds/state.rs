@@ -149,7 +149,7 @@ pub(crate) struct FeedState {
     /// Where places and tables are.
     pub(crate) unit: Unit,
     /// Its number there.
-    pub(super) slot: usize,
+    pub(crate) slot: usize,
     has_body: AtomicBool,
 }
 
@@ -214,7 +214,7 @@ impl States {
                 let pin = self.residency.enter(&state, REPLAY_PATIENCE);
                 pin.map_err(|error| EngineError::new(format!("feed '{}': {error}", state.name)))?;
             }
-            self.residency.note(&state);
+            self.residency.settle(state.slot);
         }
         self.residency.serve();
         self.residency.sweep()?;

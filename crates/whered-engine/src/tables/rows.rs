@@ -12,7 +12,8 @@
 //! Reading one column of all rows (`TABLE.TOP`, exports) still runs straight through memory.
 //!
 //! Invariants: rows are never removed, a row's number is for ever; a column that has a value keeps
-//! having one; rows that are in a file (`cold/mod.rs`) are not changed. Not for: locks (`mod.rs`), what a batch changes (`stage.rs`, `wire.rs`).
+//! having one; rows that are in a file (`cold/mod.rs`) are not changed.
+//! Not for: locks (`mod.rs`), what a batch changes (`stage.rs`, `wire.rs`).
 //! Cost: a lookup is a slot, a row and a key: three cache lines.
 
 use std::sync::Arc;

@@ -5,8 +5,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
+use whered_engine::feeds::formats::{Format, MappingSource};
+use whered_engine::feeds::{FeedInput, FeedLimits, FeedSource};
 use whered_engine::mmdb::{Value, Writer, WriterOptions};
+use whered_engine::tables::{ColumnSource, RowsOf, Rule, TableSource};
 use whered_engine::{DatabaseSource, Engine, EngineOptions, Setup};
 
 /// A folder below the system's temporary one, removed on drop.
@@ -46,6 +50,34 @@ pub(crate) fn open(data_dir: &Path, setup: Setup) -> Arc<Engine> {
         EngineOptions { data_dir: Some(data_dir.to_owned()), setup, ..EngineOptions::default() };
     options.journal.segment_size_bytes = 1 << 20;
     Engine::open(options).expect("the engine opens").0
+}
+
+/// A feed of sightings with the fields `who`, `x`, `y` and `at`, which are one position within 25 m:
+/// points in `places-NAME`, rows with these columns in `positions-NAME`.
+pub(crate) fn positions_feed(name: &str, format: Format, columns: &[(&str, &str)]) -> FeedSource {
+    let mut mapping = MappingSource::new(format);
+    mapping.member = "who".to_owned();
+    mapping.longitude = Some("x".to_owned());
+    mapping.latitude = Some("y".to_owned());
+    mapping.time = Some("at".to_owned());
+    let column = |(name, rule): &(&str, &str)| ColumnSource {
+        name: (*name).to_owned(),
+        rule: Rule::parse(rule).expect("it is a rule"),
+    };
+    FeedSource {
+        name: name.to_owned(),
+        input: FeedInput::Records(mapping.compile().expect("it is a mapping")),
+        collection: Some(format!("places-{name}")),
+        tables: vec![TableSource {
+            name: format!("positions-{name}"),
+            of: RowsOf::Positions,
+            key: vec!["member".to_owned(), "position".to_owned()],
+            columns: columns.iter().map(column).collect(),
+        }],
+        set: None,
+        merge_within_meters: Some(25.0),
+        limits: FeedLimits { batch_delay: Duration::ZERO, ..FeedLimits::default() },
+    }
 }
 
 /// A database of `prefix -> (longitude, latitude)`; no place where the pair is absent.

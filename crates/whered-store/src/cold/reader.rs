@@ -193,16 +193,16 @@ impl ColdFile {
         (0..self.blocks.len()).try_for_each(|index| self.read_block(index, &mut words).map(drop))
     }
 
-    /// The error of whoever cannot make sense of a block whose checksum is right.
-    ///
-    /// # Panics
-    ///
-    /// When there is no such block.
+    /// The error of whoever cannot make sense of a block whose checksum is right, or misses it.
     #[must_use]
     pub fn refuse(&self, index: usize, reason: &str) -> StoreError {
-        let ColdBlock { kind, offset_bytes, .. } = self.blocks[index];
-        let what = format!("block {index} of kind {kind}: {reason}");
-        StoreError::refused(&self.path, offset_bytes, &what)
+        let (place, what) = match self.blocks.get(index) {
+            Some(ColdBlock { kind, offset_bytes, .. }) => {
+                (*offset_bytes, format!("block {index} of kind {kind}: {reason}"))
+            }
+            None => (self.header.directory_offset, format!("no block {index}: {reason}")),
+        };
+        StoreError::refused(&self.path, place, &what)
     }
 
     /// Waits until the file and its name are on stable storage.

@@ -188,18 +188,27 @@ impl ColdRows {
         Ok(None)
     }
 
+    /// Reads a chunk's rows into `words`, as numbers of this machine.
+    fn read_chunk(&self, chunk: usize, words: &mut Vec<u64>) -> Result<(), StoreError> {
+        let index = self.rows[chunk];
+        self.file.read_block(index, words)?;
+        if words.len() != self.rows_in(chunk) * self.shape.row_words() {
+            return Err(self.file.refuse(index, "it has another number of rows"));
+        }
+        words.iter_mut().for_each(|word| *word = u64::from_le(*word));
+        Ok(())
+    }
+
     /// Gives `each` every row's number and the cell of a column that is no text.
     pub(crate) fn each_number(
         &self,
         column: usize,
         each: &mut dyn FnMut(u32, Cell<'_>),
     ) -> Result<(), StoreError> {
-        let row_words = self.shape.row_words();
         let (mut words, mut number) = (Vec::new(), 0);
-        for &index in &self.rows {
-            self.file.read_block(index, &mut words)?;
-            words.iter_mut().for_each(|word| *word = u64::from_le(*word));
-            for row in words.chunks_exact(row_words) {
+        for chunk in 0..self.rows.len() {
+            self.read_chunk(chunk, &mut words)?;
+            for row in words.chunks_exact(self.shape.row_words()) {
                 if row[PRESENT_WORD] >> column & 1 != 0 {
                     each(number, number_cell(&self.shape.columns[column], row));
                 }
@@ -241,12 +250,8 @@ impl Pages<'_> {
         let cold = self.cold;
         let index = cold.rows[chunk];
         let mut words = std::mem::take(&mut self.words);
-        cold.file.read_block(index, &mut words)?;
+        cold.read_chunk(chunk, &mut words)?;
         let (rows, row_words) = (cold.rows_in(chunk), cold.shape.row_words());
-        if words.len() != rows * row_words {
-            return Err(cold.file.refuse(index, "it has another number of rows"));
-        }
-        words.iter_mut().for_each(|word| *word = u64::from_le(*word));
         for row in words.chunks_exact_mut(row_words) {
             let (block, start, length) = parts(row[KEY_WORD]);
             let key = self.key_block(block, index)?.get(start..start + length);
