@@ -21,6 +21,7 @@ pub mod cell;
 mod cover;
 pub mod distance;
 mod filter;
+mod nearest;
 pub mod place;
 pub mod points;
 pub mod polygon;
@@ -31,6 +32,7 @@ pub mod shape;
 mod simd;
 
 pub use cell::Cell;
+pub use nearest::{NearestWithin, Radius};
 pub use place::{Place, PlaceError};
 pub use points::bulk::{Change, ChangeBatch};
 pub use points::found::{Found, FoundCursor, FoundHit};

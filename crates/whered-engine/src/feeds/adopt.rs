@@ -43,7 +43,7 @@ impl Feed {
             let header = self.state.header();
             (head.batch, head.position) = (header.batch + 1, header.position);
         }
-        let target = &mut worker.desk.targets[place];
+        let target = &mut worker.targets[place];
         let table = &self.tables()[place];
         let taken = {
             let store = table.shared();

@@ -1,11 +1,12 @@
 //! Records of uploads into staged rows.
 //!
 //! ```text
-//! record ─> time ─> held with some dozens of others (ahead.rs); then, for the whole group:
+//! block ─> groups of some dozens; for a whole group:
 //!   place ─> position (places.rs) ─┬─> each table of records and positions: row, rules
 //!                                  └─> each item ─> each table of items: row, rules
 //! ```
-//! For: what one record does. Not for: reading uploads (`whered-feeds`), keeping (`step.rs`).
+//! For: what one record does. Not for: reading uploads (`read.rs`), keeping (`step.rs`), which thread
+//! does it (`pipeline.rs`).
 //!
 //! A row whose key is the member and its position, and no more, is found by the position's number
 //! without its key: most feeds have such a table, and it saves a hash probe and building the key.
@@ -13,26 +14,22 @@
 //! Each step is done for the group before the next one, and asks for the memory of the next one.
 //!
 //! Invariants: records count in upload order, in each table; a record counts for all tables or for
-//! none. A group never goes beyond its upload: [`Consolidation::finish`].
+//! none.
 //! Cost: bench/record says it; no allocation but for growing buffers.
 
+use std::ops::Range;
 use std::sync::RwLockReadGuard;
 
-use whered_feeds::{Events, Item, Record, Value};
+use whered_feeds::Value;
 
-use super::ahead::Held;
-use super::places::{Approach, Places, Sighted};
-use super::quarantine::Quarantine;
+use super::block::Block;
+use super::places::{Approach, Places};
 use crate::tables::RowsOf;
 use crate::tables::cell::{Cell, push_key_cell};
 use crate::tables::index::hash_of;
 use crate::tables::rows::Store;
 use crate::tables::schema::{Field, Plan};
-use crate::tables::stage::{Stage, TEXT_BYTES_MAX};
-use crate::tables::texts::KEY_BYTES_MAX;
-
-/// A record from further ahead of the clock is refused: its time would be the latest for ever.
-const AHEAD_MILLIS_MAX: i64 = 24 * 3600 * 1000;
+use crate::tables::stage::Stage;
 
 const DAY_MILLIS: i64 = 24 * 3600 * 1000;
 
@@ -117,32 +114,9 @@ fn civil(days: i64) -> (i64, i64, i64) {
     (year, month, day)
 }
 
-/// See the file's header.
-pub(super) struct Consolidation<'a> {
-    /// `None`: places are not asked for.
-    pub(super) places: Option<&'a mut Places>,
-    pub(super) targets: &'a mut [Target],
-    /// The targets' tables.
-    pub(super) stores: &'a [RwLockReadGuard<'a, Store>],
-    pub(super) quarantine: &'a mut Quarantine,
-    pub(super) day: &'a mut Day,
-    /// Empty between uploads.
-    pub(super) held: &'a mut Held,
-    pub(super) noting: &'a mut Noting,
-    pub(super) needs_day: bool,
-    /// When the upload was received.
-    pub(super) received_millis: i64,
-    pub(super) records: u64,
-    pub(super) rejected: u64,
-    /// Records and items.
-    pub(super) events: usize,
-}
-
 /// Memory for the steps of a group, used again by the next one.
 #[derive(Debug, Default)]
 pub(super) struct Noting {
-    approaches: Vec<Approach>,
-    sighted: Vec<Option<Sighted>>,
     notes: Vec<Note>,
     keys: Vec<u8>,
 }
@@ -170,135 +144,105 @@ enum Row {
 
 /// What a field is asked of.
 struct Seen<'a> {
-    record: &'a Record<'a>,
-    item: Option<&'a Item<'a>>,
-    time: i64,
-    position: u32,
+    block: &'a Block,
+    record: usize,
+    item: Option<usize>,
     day: &'a [u8],
 }
 
 impl<'a> Seen<'a> {
     #[inline]
-    fn new(
-        record: &'a Record<'a>,
-        item: Option<usize>,
-        sighted: Option<Sighted>,
-        day: &'a Day,
-    ) -> Seen<'a> {
-        let item = item.and_then(|item| record.items.get(item));
-        let position = sighted.map_or(0, |sighted| sighted.ordinal);
-        let time = record.time_millis.unwrap_or(0);
-        Seen { record, item, time, position, day: &day.text }
-    }
-
-    #[inline]
     fn cell(&self, field: Field) -> Cell<'a> {
+        let Seen { block, record, .. } = *self;
+        let item = || self.item.map(|item| block.item(item));
         match field {
-            Field::Member => Cell::Text(self.record.member),
+            Field::Member => Cell::Text(block.member(record)),
             Field::Longitude => {
-                self.record.place.map_or(Cell::Absent, |at| Cell::Number(at.longitude_degrees))
+                block.place(record).map_or(Cell::Absent, |at| Cell::Number(at.longitude_degrees))
             }
             Field::Latitude => {
-                self.record.place.map_or(Cell::Absent, |at| Cell::Number(at.latitude_degrees))
+                block.place(record).map_or(Cell::Absent, |at| Cell::Number(at.latitude_degrees))
             }
-            Field::Time => Cell::Time(self.time),
-            Field::Item => self.item.map_or(Cell::Absent, |item| Cell::Text(item.key)),
-            Field::Count => self.item.map_or(Cell::Absent, |item| Cell::Integer(item.count)),
-            Field::Position => Cell::Integer(i64::from(self.position)),
+            Field::Time => Cell::Time(block.time_millis(record)),
+            Field::Item => item().map_or(Cell::Absent, |(key, _)| Cell::Text(key)),
+            Field::Count => item().map_or(Cell::Absent, |(_, count)| Cell::Integer(count)),
+            Field::Position => {
+                let ordinal = block.sighted[record].map_or(0, |sighted| sighted.ordinal);
+                Cell::Integer(i64::from(ordinal))
+            }
             Field::Day => Cell::Text(self.day),
-            Field::Own(place) => match self.record.fields.get(place) {
-                Some(Value::Integer(value)) => Cell::Integer(*value),
-                Some(Value::Number(value)) => Cell::Number(*value),
-                Some(Value::Text(text)) => Cell::Text(text),
-                Some(Value::Absent) | None => Cell::Absent,
+            Field::Own(place) => match block.field(record, place) {
+                Value::Integer(value) => Cell::Integer(value),
+                Value::Number(value) => Cell::Number(value),
+                Value::Text(text) => Cell::Text(text),
+                Value::Absent => Cell::Absent,
             },
             Field::None => Cell::Absent,
         }
     }
 }
 
-impl Events for Consolidation<'_> {
-    fn record(&mut self, record: &Record<'_>) {
-        self.events += 1 + record.items.len();
-        let time = record.time_millis.unwrap_or(self.received_millis);
-        if let Some(reason) = self.refusal(record, time) {
-            self.reject(record.offset_bytes, &reason);
-            return;
-        }
-        self.records += 1;
-        self.held.push(record, time);
-        if self.held.is_whole() {
-            self.finish();
-        }
-    }
-
-    fn reject(&mut self, offset_bytes: u64, reason: &str) {
-        self.rejected += 1;
-        self.quarantine.add(offset_bytes, reason);
-    }
-}
-
-impl Consolidation<'_> {
-    /// Does what records that are held do. Whoever scans an upload calls it at the end.
-    pub(super) fn finish(&mut self) {
-        if self.held.is_empty() {
-            return;
-        }
-        let mut held = std::mem::take(self.held);
-        let (items, fields) = (held.items(), held.fields());
-        let records = held.records(&items, &fields);
-        self.sight(&records);
-        for (target, store) in self.targets.iter_mut().zip(self.stores) {
-            find_rows(target, store, &records, self.needs_day, self.day, self.noting);
-            note_rows(target, store, &records, self.needs_day, self.day, self.noting);
-        }
-        // The records borrow the other two.
-        drop(records);
-        drop((items, fields));
-        held.clear();
-        *self.held = held;
-    }
-
-    /// Finds the positions of a group's records.
-    fn sight(&mut self, records: &[Record<'_>]) {
-        let Noting { approaches, sighted, .. } = &mut *self.noting;
-        sighted.clear();
-        let Some(places) = &mut self.places else {
-            sighted.resize(records.len(), None);
-            return;
-        };
+/// Finds the positions of a block's records; without places they have none.
+pub(super) fn place_all(
+    places: Option<&mut Places>,
+    approaches: &mut Vec<Approach>,
+    block: &mut Block,
+) {
+    let Some(places) = places else {
+        block.sighted.resize(block.groups().map(|group| group.len()).sum(), None);
+        return;
+    };
+    for group in block.groups() {
         approaches.clear();
-        approaches.extend(records.iter().map(|record| places.approach(record.member)));
-        for (record, approach) in records.iter().zip(approaches.iter_mut()) {
-            if let Some(place) = record.place {
-                places.approach_member(approach, record.member, place);
+        approaches.extend(group.clone().map(|record| places.approach(block.member(record))));
+        for (record, approach) in group.clone().zip(approaches.iter_mut()) {
+            if let Some(place) = block.place(record) {
+                places.approach_member(approach, block.member(record), place);
             }
         }
         approaches.iter().for_each(|approach| places.approach_rows(approach));
-        sighted.extend(records.iter().zip(approaches.iter()).map(|(record, approach)| {
-            let time = record.time_millis.unwrap_or(0);
-            record.place.map(|place| places.sight(approach, record.member, place, time))
-        }));
-    }
-
-    /// Why a record does not count, before it has changed anything.
-    #[inline]
-    fn refusal(&self, record: &Record<'_>, time: i64) -> Option<String> {
-        if time > self.received_millis + AHEAD_MILLIS_MAX {
-            let hours = (time - self.received_millis) / 3_600_000;
-            return Some(format!("its time is {hours} hours ahead of the clock; allowed: 24"));
+        for (record, approach) in group.zip(approaches.iter()) {
+            let time = block.time_millis(record);
+            let sighted = block
+                .place(record)
+                .map(|place| places.sight(approach, block.member(record), place, time));
+            block.sighted.push(sighted);
         }
-        let mut text_bytes = record.member.len();
-        for value in record.fields {
-            if let Value::Text(text) = value {
-                text_bytes += text.len();
+    }
+}
+
+/// What changes rows.
+pub(super) struct Notes<'a> {
+    pub(super) targets: &'a mut [Target],
+    /// The targets' tables.
+    pub(super) stores: &'a [RwLockReadGuard<'a, Store>],
+    pub(super) noting: &'a mut Noting,
+    pub(super) day: &'a mut Day,
+    pub(super) needs_day: bool,
+}
+
+impl Notes<'_> {
+    /// Applies the rules of all tables to a block's records, whose positions are known.
+    pub(super) fn note_all(&mut self, block: &Block) {
+        for group in block.groups() {
+            for (target, store) in self.targets.iter_mut().zip(self.stores) {
+                let day = self.needs_day.then_some(&mut *self.day);
+                find_rows(target, store, block, group.clone(), day, self.noting);
+                let day = self.needs_day.then_some(&mut *self.day);
+                note_rows(target, store, block, day, self.noting);
             }
         }
-        let longest = record.items.iter().map(|item| item.key.len()).max().unwrap_or(0);
-        // What a key has beside its texts is far less than a quarter of what it may have.
-        let allowed = KEY_BYTES_MAX.min(TEXT_BYTES_MAX) / 4 * 3;
-        (text_bytes + longest > allowed)
-            .then(|| format!("its texts have more than the {allowed} bytes that are allowed"))
+    }
+}
+
+/// The text of the day of a record, where a table has days.
+fn day_of<'d>(day: &'d mut Option<&mut Day>, block: &Block, record: usize) -> &'d [u8] {
+    match day {
+        Some(day) => {
+            day.set(block.time_millis(record));
+            &day.text
+        }
+        None => &[],
     }
 }
 
@@ -306,17 +250,17 @@ impl Consolidation<'_> {
 fn find_rows(
     target: &Target,
     store: &Store,
-    records: &[Record<'_>],
-    needs_day: bool,
-    day: &mut Day,
+    block: &Block,
+    group: Range<usize>,
+    mut day: Option<&mut Day>,
     noting: &mut Noting,
 ) {
     let Target { plan, stage, by_place, .. } = target;
-    let Noting { sighted, notes, keys, .. } = noting;
+    let Noting { notes, keys } = noting;
     notes.clear();
     keys.clear();
-    let mut add = |record: usize, item: Option<usize>, day: &Day| {
-        let known = match (by_place, sighted[record]) {
+    let mut add = |record: usize, item: Option<usize>, day: &[u8]| {
+        let known = match (by_place, block.sighted[record]) {
             (Some(rows), Some(sighted)) => rows.get(sighted.row as usize).copied().unwrap_or(0),
             _ => 0,
         };
@@ -324,7 +268,7 @@ fn find_rows(
             stage.approach(row);
             Row::Known(row)
         } else {
-            let seen = Seen::new(&records[record], item, sighted[record], day);
+            let seen = Seen { block, record, item, day };
             let start = keys.len();
             plan.key.iter().for_each(|field| push_key_cell(keys, seen.cell(*field)));
             let (end, hash) = (keys.len(), hash_of(&keys[start..]));
@@ -333,14 +277,12 @@ fn find_rows(
         };
         notes.push(Note { record, item, row });
     };
-    for (number, record) in records.iter().enumerate() {
-        if needs_day {
-            day.set(record.time_millis.unwrap_or(0));
-        }
+    for record in group {
+        let day = day_of(&mut day, block, record);
         if plan.shape.of == RowsOf::Items {
-            (0..record.items.len()).for_each(|item| add(number, Some(item), day));
+            block.items(record).for_each(|item| add(record, Some(item), day));
         } else {
-            add(number, None, day);
+            add(record, None, day);
         }
     }
     for note in notes.iter_mut() {
@@ -360,21 +302,19 @@ fn find_rows(
 fn note_rows(
     target: &mut Target,
     store: &Store,
-    records: &[Record<'_>],
-    needs_day: bool,
-    day: &mut Day,
+    block: &Block,
+    mut day: Option<&mut Day>,
     noting: &Noting,
 ) {
     let Target { plan, stage, by_place, .. } = target;
-    for Note { record, item, row } in &noting.notes {
-        let (place, record) = (noting.sighted[*record], &records[*record]);
+    for &Note { record, item, row } in &noting.notes {
         let staged = match row {
-            Row::Known(row) => stage.numbered(store, *row),
+            Row::Known(row) => stage.numbered(store, row),
             Row::Keyed { hash, start, end, .. } => {
                 // A table with 2^32 rows takes no more.
-                let found = stage.row_of_hash(store, *hash, &noting.keys[*start..*end]);
+                let found = stage.row_of_hash(store, hash, &noting.keys[start..end]);
                 let Some((staged, row)) = found else { continue };
-                if let (Some(rows), Some(sighted)) = (&mut *by_place, place) {
+                if let (Some(rows), Some(sighted)) = (&mut *by_place, block.sighted[record]) {
                     let place = sighted.row as usize;
                     if rows.len() <= place {
                         rows.resize(place + 1, 0);
@@ -384,12 +324,10 @@ fn note_rows(
                 staged
             }
         };
-        if needs_day {
-            day.set(record.time_millis.unwrap_or(0));
-        }
-        let seen = Seen::new(record, *item, place, day);
+        let (day, time) = (day_of(&mut day, block, record), block.time_millis(record));
+        let seen = Seen { block, record, item, day };
         for (index, (column, field)) in plan.shape.columns.iter().zip(&plan.columns).enumerate() {
-            stage.note(staged, index, column, seen.cell(*field), seen.time);
+            stage.note(staged, index, column, seen.cell(*field), time);
         }
     }
 }

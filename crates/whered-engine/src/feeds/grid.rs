@@ -15,7 +15,7 @@
 use std::f64::consts::PI;
 
 use whered_cpu::prefetch;
-use whered_geo::Place;
+use whered_geo::{Place, Radius};
 
 use crate::tables::index::folded;
 
@@ -26,12 +26,15 @@ const RADII: f64 = 8.0;
 const SLOTS_MIN: usize = 64;
 
 /// See the file's header.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Grid {
     slots: Vec<u64>,
     used: usize,
     next: Vec<u32>,
+    radius: Radius,
     radius_degrees: f64,
+    /// Bands, or columns of the equator, in a degree.
+    bands_per_degree: f64,
 }
 
 /// A square of one member: the tag of its slot.
@@ -47,6 +50,8 @@ pub(super) struct Squares {
     tags: [Tag; SQUARES_MAX],
     /// Above [`SQUARES_MAX`]: not all of them are here.
     count: usize,
+    /// The southern band and its columns.
+    south: Option<(i64, Columns)>,
 }
 
 impl Squares {
@@ -58,7 +63,14 @@ impl Squares {
 impl Grid {
     pub(super) fn new(radius_meters: f64) -> Grid {
         let radius_degrees = radius_meters / EARTH_METERS * 180.0 / PI;
-        Grid { radius_degrees, ..Grid::default() }
+        let bands_per_degree = 1.0 / (RADII * radius_degrees);
+        let radius = Radius::new(radius_meters);
+        let (slots, next) = (Vec::new(), Vec::new());
+        Grid { slots, used: 0, next, radius, radius_degrees, bands_per_degree }
+    }
+
+    pub(super) fn radius(&self) -> Radius {
+        self.radius
     }
 
     /// Adds a row at a place.
@@ -78,15 +90,30 @@ impl Grid {
         self.slots[slot] = u64::from(tag) << 32 | u64::from(row + 1);
     }
 
-    /// Takes note that a row has moved.
-    pub(super) fn move_row(&mut self, row: u32, member: u32, from: Place, to: Place) {
+    /// Takes note that a row has moved, which was found in these squares.
+    #[inline]
+    pub(super) fn move_row(
+        &mut self,
+        row: u32,
+        member: u32,
+        squares: &Squares,
+        (from, to): (Place, Place),
+    ) {
         let (band, to_band) = (self.band(from.latitude_degrees), self.band(to.latitude_degrees));
-        let columns = self.columns(band);
+        let columns = match squares.south {
+            Some((south, columns)) if south == band => columns,
+            _ => self.columns(band),
+        };
         let column = columns.of(from.longitude_degrees);
         if band == to_band && column == columns.of(to.longitude_degrees) {
             return;
         }
-        let tag = tag(member, band, column);
+        self.take_out(row, tag(member, band, column));
+        self.insert(row, member, to);
+    }
+
+    /// Takes a row out of its square's list.
+    fn take_out(&mut self, row: u32, tag: Tag) {
         let slot = self.slot_of(tag);
         let mut before: Option<u32> = None;
         let mut at = self.slots[slot] as u32;
@@ -100,20 +127,19 @@ impl Grid {
             None => self.slots[slot] = u64::from(tag) << 32 | u64::from(after),
             Some(before) => self.next[before as usize] = after,
         }
-        self.insert(row, member, to);
     }
 
     /// The squares of a member that may have rows within the radius of a place.
     #[inline]
     pub(super) fn squares(&self, member: u32, place: Place) -> Squares {
         let mut squares = Squares::default();
-        self.each_square(member, place, |tag| {
+        let south = self.each_square(member, place, |tag| {
             if let Some(free) = squares.tags.get_mut(squares.count) {
                 *free = tag;
             }
             squares.count += 1;
         });
-        squares
+        Squares { south: Some(south), ..squares }
     }
 
     /// Asks for the slots of squares.
@@ -162,12 +188,15 @@ impl Grid {
         };
         match squares.known() {
             Some(tags) => tags.iter().for_each(|tag| all(*tag)),
-            None => self.each_square(member, place, all),
+            None => {
+                self.each_square(member, place, all);
+            }
         }
     }
 
+    /// Gives `each` the squares of a member that a circle meets; returns their southern band.
     #[inline]
-    fn each_square(&self, member: u32, place: Place, mut each: impl FnMut(Tag)) {
+    fn each_square(&self, member: u32, place: Place, mut each: impl FnMut(Tag)) -> (i64, Columns) {
         let Place { longitude_degrees, latitude_degrees } = place;
         let radius = self.radius_degrees * 1.001;
         let (south, north) =
@@ -185,9 +214,10 @@ impl Grid {
             let last = columns.place_of(longitude_degrees + half_width);
             let last = last.min(first + columns.count - 1);
             for column in first..=last {
-                each(tag(member, band, column.rem_euclid(columns.count)));
+                each(tag(member, band, columns.around(column)));
             }
         }
+        (south, southern)
     }
 
     /// Those of the northern band, made only if that is another.
@@ -252,7 +282,7 @@ impl Grid {
     }
 
     fn band(&self, latitude_degrees: f64) -> i64 {
-        floor((latitude_degrees + 90.0) / (RADII * self.radius_degrees))
+        floor((latitude_degrees + 90.0) * self.bands_per_degree)
     }
 
     #[inline]
@@ -262,8 +292,8 @@ impl Grid {
         // What is cut off at 89.9 degrees is met by circles of five degrees only, which then are as
         // wide as the globe.
         let narrow = cosine(south.abs().max(north.abs()).min(89.9));
-        let count = floor(360.0 * narrow / height).max(1);
-        Columns { count, width: 360.0 / count as f64, narrow }
+        let count = floor(360.0 * narrow * self.bands_per_degree).max(1);
+        Columns { count, per_degree: count as f64 * (1.0 / 360.0), narrow }
     }
 
     /// The slot with this tag, or the free one where it would be.
@@ -316,26 +346,31 @@ fn floor(value: f64) -> i64 {
 #[derive(Clone, Copy, Debug)]
 struct Columns {
     count: i64,
-    /// In degrees.
-    width: f64,
+    per_degree: f64,
     /// The cosine of the latitude of the narrower edge.
     narrow: f64,
 }
 
 impl Columns {
     /// None, and nothing narrower than it.
-    const WIDEST: Columns = Columns { count: 1, width: 360.0, narrow: 1.0 };
+    const WIDEST: Columns = Columns { count: 1, per_degree: 1.0 / 360.0, narrow: 1.0 };
 
     /// The column of a longitude.
     #[inline]
     fn of(&self, longitude_degrees: f64) -> i64 {
-        self.place_of(longitude_degrees).rem_euclid(self.count)
+        self.around(self.place_of(longitude_degrees))
     }
 
     /// The same, beyond the date line below zero and above the count.
     #[inline]
     fn place_of(&self, longitude_degrees: f64) -> i64 {
-        floor((longitude_degrees + 180.0) / self.width)
+        floor((longitude_degrees + 180.0) * self.per_degree)
+    }
+
+    /// The column of a place beyond the date line: no division where it is not beyond.
+    #[inline]
+    fn around(&self, place: i64) -> i64 {
+        if (0..self.count).contains(&place) { place } else { place.rem_euclid(self.count) }
     }
 }
 
@@ -402,7 +437,10 @@ mod tests {
                 grid.insert(row, row % 2, places[row as usize]);
                 let moved = (row / 2) as usize;
                 let to = place();
-                grid.move_row(moved as u32, moved as u32 % 2, places[moved], to);
+                let member = moved as u32 % 2;
+                let known = if row % 3 == 0 { places[moved] } else { to };
+                let squares = grid.squares(member, known);
+                grid.move_row(moved as u32, member, &squares, (places[moved], to));
                 places[moved] = to;
             }
             for asked in 0..300 {

@@ -9,7 +9,7 @@
 //! | --- | --- |
 //! | `source.rs` | the feed as the configuration has it |
 //! | `push.rs`, `spooled.rs`, `unpack.rs` | taking uploads in |
-//! | `step.rs`, `ahead.rs`, `consolidate.rs`, `places.rs`, `grid.rs` | making a batch |
+//! | `step.rs`, `pipeline.rs`, `read.rs`, `block.rs`, `consolidate.rs`, `places.rs`, `grid.rs` | making a batch |
 //! | `entry.rs`, `state.rs` | what the journal has, and what it makes of a feed |
 //! | `budget.rs`, `unit.rs`, `cold_files.rs` | which places and tables are in memory, and moving them |
 //! | `quarantine.rs` | why records do not count |
@@ -18,12 +18,13 @@
 //! Invariants: an upload is applied exactly once: its effects and the spool's position after it are
 //! one entry of the journal, and the spool keeps it until that is durable. A batch is seen whole or
 //! not at all by whoever looks at one table, collection or set.
-//! At the same time: any threads push and ask; one thread a feed steps. Feeds do not know each other.
-//! Locks: a step pins the feed's places and tables (`budget.rs`), holds the feed's `worker`, then `places`; then keyspace, tables, header. Pushing
-//! takes the spool's, `pushes`, header.
+//! At the same time: any threads push and ask; one thread a feed steps, with two that help it with
+//! large batches. Feeds do not know each other.
+//! Locks: a step pins the feed's places and tables (`budget.rs`), holds the feed's `worker`, then
+//! `places`; then keyspace, tables, header. Pushing takes the spool's, `pushes`, header.
 
 mod adopt;
-mod ahead;
+mod block;
 pub(crate) mod budget;
 mod cold_files;
 mod consolidate;
@@ -31,10 +32,12 @@ mod entry;
 mod grid;
 mod links;
 mod open;
+mod pipeline;
 pub(crate) mod places;
 mod push;
 mod quarantine;
 mod rate;
+mod read;
 mod source;
 mod spooled;
 pub(crate) mod state;

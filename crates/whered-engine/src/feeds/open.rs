@@ -20,6 +20,7 @@ use super::entry::{DEFINE_KIND, Definition};
 use super::places::PlaceRule;
 use super::push::Pushes;
 use super::quarantine::Quarantine;
+use super::read::Reading;
 use super::spooled::{Spooled, Waiting};
 use super::state::{FeedState, States};
 use super::step::Worker;
@@ -158,7 +159,7 @@ fn open_feed(
         tables.push(Arc::clone(&all[number]));
         targets.push(Target::new(plan, number, has_places, is_merged));
     }
-    let worker = Worker::new(waiting.reader(position), position, targets, quarantine);
+    let worker = Worker::new(Reading::new(waiting.reader(position), position, quarantine), targets);
     Ok(Feed {
         source: source.clone(),
         number,

@@ -19,7 +19,7 @@
 mod cold;
 
 use whered_cpu::prefetch;
-use whered_geo::{Cell, Place};
+use whered_geo::{Cell, NearestWithin, Place};
 
 use super::grid::{Grid, Squares};
 use crate::tables::cell::{push_varint, take_bytes, take_varint, unzigzag, zigzag};
@@ -218,8 +218,9 @@ impl Places {
         if !self.rule.is_merged() {
             return self.sight_latest(member, place, time);
         }
-        let nearest = known.and_then(|(_, squares)| self.nearest(member, place, &squares));
-        let Some(row) = nearest else {
+        let nearest =
+            known.and_then(|(_, squares)| Some((self.nearest(member, place, &squares)?, squares)));
+        let Some((row, squares)) = nearest else {
             let (x, y) = (place.longitude_degrees.to_bits(), place.latitude_degrees.to_bits());
             let sighted = self.add_row(member, PlaceRow { x, y, count: 1, ..PlaceRow::default() });
             self.grid.insert(sighted.row, member, place);
@@ -229,14 +230,15 @@ impl Places {
         let changed = self.row_mut(row);
         let (before, ordinal) = (mean(changed), changed.ordinal);
         // Near the date line the sighting is taken where it is next to the position.
-        let longitude = f64::from_bits(changed.x) / changed.count as f64;
-        let across = ((longitude - place.longitude_degrees) / 360.0).round() * 360.0;
+        let away = f64::from_bits(changed.x) / changed.count as f64 - place.longitude_degrees;
+        // A rounding takes a call where SSE 4.1 may be missing, and is a zero nearly always.
+        let across = if away.abs() < 180.0 { 0.0 } else { (away / 360.0).round() * 360.0 };
         let longitude = place.longitude_degrees + across;
         changed.x = (f64::from_bits(changed.x) + longitude).to_bits();
         changed.y = (f64::from_bits(changed.y) + place.latitude_degrees).to_bits();
         changed.count += 1;
         let after = mean(changed);
-        self.grid.move_row(row, member, before, after);
+        self.grid.move_row(row, member, &squares, (before, after));
         Sighted { row, ordinal }
     }
 
@@ -257,21 +259,14 @@ impl Places {
     /// The nearest position within the radius; of equally near ones the oldest.
     #[inline]
     fn nearest(&self, member: u32, place: Place, squares: &Squares) -> Option<u32> {
-        let PlaceRule::Merged(radius_meters) = self.rule else { return None };
-        let mut best: Option<(f64, u32)> = None;
+        let mut nearest = NearestWithin::new(place, self.grid.radius());
         self.grid.near(member, place, squares, |row| {
             let known = self.row(row);
-            if known.member != member {
-                return;
-            }
-            let meters = mean(known).distance_meters(place);
-            let is_better =
-                |(least, oldest): (f64, u32)| meters < least || meters == least && row < oldest;
-            if meters <= radius_meters && best.is_none_or(is_better) {
-                best = Some((meters, row));
+            if known.member == member {
+                nearest.offer(mean(known), row);
             }
         });
-        best.map(|(_, row)| row)
+        nearest.number()
     }
 
     #[inline]

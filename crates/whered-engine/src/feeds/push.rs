@@ -105,13 +105,13 @@ impl Feed {
         }
         let key = self.key_of(&upload);
         let received_millis = clock::now_millis();
-        let payload = Spooled::encode(&upload, key.as_deref(), received_millis);
+        let head = Spooled::head(&upload, key.as_deref(), received_millis);
         let bytes = upload.bytes.len() as u64;
         let known = || self.known_key(key.as_deref()?, received_millis);
         let note = |id| {
             lock(&self.pushes).add(id, received_millis, key.clone(), upload.source);
         };
-        let id = match self.waiting.append(payload, known, note).map_err(refusal)? {
+        let id = match self.waiting.append([&head, upload.bytes], known, note).map_err(refusal)? {
             Ok(id) => id,
             Err(id) => return Ok(Pushed { id, ticket: SpoolTicket(id), repeated: true }),
         };

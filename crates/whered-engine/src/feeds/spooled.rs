@@ -34,8 +34,9 @@ pub(super) struct Spooled<'a> {
 }
 
 impl<'a> Spooled<'a> {
-    pub(super) fn encode(upload: &Upload<'_>, key: Option<&[u8]>, received_millis: u64) -> Vec<u8> {
-        let mut out = Vec::with_capacity(upload.bytes.len() + 64);
+    /// What stands before an upload's bytes.
+    pub(super) fn head(upload: &Upload<'_>, key: Option<&[u8]>, received_millis: u64) -> Vec<u8> {
+        let mut out = Vec::with_capacity(64);
         out.push(VERSION);
         out.push(match upload.encoding {
             Encoding::Identity => 0,
@@ -52,7 +53,6 @@ impl<'a> Spooled<'a> {
             push_text(&mut out, source.as_bytes());
             push_text(&mut out, position);
         }
-        out.extend_from_slice(upload.bytes);
         out
     }
 
@@ -119,17 +119,18 @@ impl Waiting {
     /// any later one has one. Neither may ask for anything here.
     pub(super) fn append(
         &self,
-        payload: Vec<u8>,
+        payload: [&[u8]; 2],
         known: impl FnOnce() -> Option<u64>,
         note: impl FnOnce(u64),
     ) -> Result<Result<u64, u64>, SpoolRefusal> {
         match self {
-            Waiting::Disk(spool, _) => spool.append_unless(UPLOAD_KIND, &payload, known, note),
+            Waiting::Disk(spool, _) => spool.append_unless(UPLOAD_KIND, payload, known, note),
             Waiting::Memory(memory) => {
                 let mut memory = memory.lock().unwrap_or_else(PoisonError::into_inner);
                 if let Some(known) = known() {
                     return Ok(Err(known));
                 }
+                let payload = payload.concat();
                 let (waiting_bytes, allowed_bytes) = (memory.bytes, memory.size_bytes_max);
                 if waiting_bytes > 0 && waiting_bytes + payload.len() as u64 > allowed_bytes {
                     return Err(SpoolRefusal::Waiting { waiting_bytes, allowed_bytes });
@@ -244,7 +245,8 @@ mod tests {
             idempotency_key: None,
             source: Some(("stream", b"1-0")),
         };
-        let bytes = Spooled::encode(&upload, Some(b"key"), 1_700_000_000_000);
+        let mut bytes = Spooled::head(&upload, Some(b"key"), 1_700_000_000_000);
+        bytes.extend_from_slice(upload.bytes);
         let read = Spooled::decode(&bytes).expect("it is one");
         assert_eq!(read.key, Some(&b"key"[..]));
         assert_eq!((read.source, read.bytes), (upload.source, upload.bytes));

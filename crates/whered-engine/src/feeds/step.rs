@@ -19,99 +19,59 @@ use std::sync::atomic::Ordering;
 use std::sync::{MutexGuard, RwLockReadGuard};
 use std::time::{Duration, Instant};
 
-use whered_feeds::Mapping;
-use whered_ip::MemberList;
-
-use super::ahead::Held;
 use super::budget::Pin;
-use super::consolidate::{Consolidation, Day, Noting, Target};
-use super::entry::{BATCH_KIND, Effects, Head, Outcome, begin_batch, push_effects};
-use super::places::{PlaceRule, Places};
-use super::quarantine::Quarantine;
-use super::source::FeedInput;
-use super::spooled::{Reader, Spooled};
-use super::unpack::unpack;
+use super::consolidate::{Day, Notes, Noting, Target, place_all};
+use super::entry::{BATCH_KIND, Effects, begin_batch, push_effects};
+use super::pipeline;
+use super::places::{Approach, PlaceRule, Places};
+use super::read::{Made, Reading};
 use super::{Feed, StepError, StepReport, lock};
 use crate::clock;
 use crate::engine::Engine;
 use crate::error::WriteError;
 use crate::log::{Room, Ticket};
 use crate::operation::Operation;
-use crate::prefix_sets::read_members;
 use crate::tables::cell::push_varint;
 use crate::tables::rows::Store;
 use crate::tables::schema::Field;
 use crate::tables::wire;
 
-/// The longest reason that is kept of a rejected upload.
-const REASON_CHARS_MAX: usize = 300;
-/// How much of uploads a batch reads at most, as they are spooled; at least one upload.
-const BATCH_BYTES_MAX: usize = 64 << 20;
 /// How long a step waits for its turn in memory before it looks whether it is to end.
 const PATIENCE: Duration = Duration::from_millis(100);
-/// Memory for unpacked uploads of more than this is given back.
-const KEPT_BYTES_MAX: usize = 8 << 20;
+/// Of less than this a batch is made before other threads had begun.
+const PARALLEL_BYTES_MIN: u64 = 512 << 10;
 
 /// What makes batches.
 pub(super) struct Worker {
-    reader: Reader,
-    /// The reader stands behind this upload.
-    read: u64,
-    pub(super) desk: Desk,
+    pub(super) targets: Vec<Target>,
+    needs_day: bool,
+    reading: Reading,
+    approaches: Vec<Approach>,
+    noting: Noting,
+    day: Day,
     /// Room for names of points.
     name: Vec<u8>,
 }
 
-/// What uploads are read into, and memory that is used again.
-pub(super) struct Desk {
-    pub(super) targets: Vec<Target>,
-    needs_day: bool,
-    quarantine: Quarantine,
-    unpacked: Vec<u8>,
-    held: Held,
-    noting: Noting,
-    day: Day,
-}
-
-/// A batch that is made.
-#[derive(Default)]
-struct Made {
-    head: Head,
-    records: u64,
-    rejected: u64,
-    rejected_uploads: u64,
-    /// Records and items.
-    events: usize,
-    /// Of a feed of prefixes.
-    members: Option<MemberList>,
-}
-
 impl Worker {
-    pub(super) fn new(
-        reader: Reader,
-        read: u64,
-        targets: Vec<Target>,
-        quarantine: Quarantine,
-    ) -> Worker {
+    pub(super) fn new(reading: Reading, targets: Vec<Target>) -> Worker {
         let is_day = |field: &Field| *field == Field::Day;
         let needs_day = targets.iter().any(|target| {
             target.plan.key.iter().any(is_day) || target.plan.columns.iter().any(is_day)
         });
-        let (unpacked, day) = (Vec::new(), Day::default());
-        let (held, noting) = (Held::default(), Noting::default());
-        let desk = Desk { targets, needs_day, quarantine, unpacked, held, noting, day };
-        Worker { reader, read, desk, name: Vec::new() }
+        let (approaches, noting, day) = (Vec::new(), Noting::default(), Day::default());
+        Worker { targets, needs_day, reading, approaches, noting, day, name: Vec::new() }
     }
 
     /// Gives back all memory; what it has is found again.
     pub(super) fn shed(&mut self) {
-        self.desk.targets.iter_mut().for_each(Target::shed);
-        self.desk.unpacked = Vec::new();
+        self.targets.iter_mut().for_each(Target::shed);
+        self.reading.shed();
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
-        let targets: usize = self.desk.targets.iter().map(Target::memory_bytes).sum();
-        targets + self.desk.unpacked.capacity()
+        let targets: usize = self.targets.iter().map(Target::memory_bytes).sum();
+        targets + self.reading.memory_bytes()
     }
 }
 
@@ -201,15 +161,12 @@ impl Feed {
             let header = self.state.header();
             (header.batch + 1, header.position)
         };
-        if worker.read != position {
-            worker.reader = self.waiting.reader(position);
-            worker.read = position;
-        }
+        worker.reading.go_to(position, &self.waiting);
         self.state.unit.note_change();
         let mut places = self.state.places();
         places.ensure_grid();
         places.begin(batch);
-        let made = self.make(worker, &mut places, batch, position);
+        let made = self.make(worker, &mut places, batch);
         let kept = made.and_then(|made| {
             let ticket_and_rows = self.keep(engine, worker, &mut places, &made)?;
             Ok((made, ticket_and_rows))
@@ -218,18 +175,17 @@ impl Feed {
             Ok((made, (ticket, rows))) => {
                 self.state.note_memory(&places);
                 drop(places);
-                worker.desk.quarantine.keep();
+                worker.reading.quarantine.keep();
                 Ok(self.settle(&made, ticket, rows))
             }
             Err(error) => {
                 places.undo();
-                worker.desk.targets.iter_mut().for_each(Target::forget);
-                if let Err(error) = worker.desk.quarantine.take_back(position) {
+                worker.targets.iter_mut().for_each(Target::forget);
+                if let Err(error) = worker.reading.quarantine.take_back(position) {
                     *lock(&self.counters.last_error) =
                         Some(format!("the quarantine file: {error}"));
                 }
-                // What was read is read again.
-                worker.read = u64::MAX;
+                worker.reading.forget();
                 Err(error)
             }
         }
@@ -241,97 +197,21 @@ impl Feed {
         worker: &mut Worker,
         places: &mut Places,
         batch: u64,
-        position: u64,
     ) -> Result<Made, StepError> {
         let stores: Vec<RwLockReadGuard<'_, Store>> =
             self.tables.iter().map(|table| table.shared()).collect();
-        let Worker { reader, read, desk, .. } = worker;
-        for (target, store) in desk.targets.iter_mut().zip(&stores) {
+        let Worker { targets, needs_day, reading, approaches, noting, day, .. } = worker;
+        for (target, store) in targets.iter_mut().zip(&stores) {
             target.stage.begin(store);
         }
-        let mut made = Made::default();
-        (made.head.batch, made.head.position) = (batch, position);
-        let mut bytes = 0;
-        loop {
-            let next = reader.next(&self.waiting);
-            let Some((id, payload)) = next.map_err(|error| StepError(error.to_string()))? else {
-                return Ok(made);
-            };
-            let upload = Spooled::decode(payload).map_err(StepError)?;
-            (made.head.position, *read) = (id, id);
-            if let Some(key) = upload.key {
-                made.head.keys.push((key.into(), id, upload.received_millis));
-            }
-            if let Some((source, position)) = upload.source {
-                made.head.sources.retain(|(known, _)| known != source);
-                made.head.sources.push((source.to_owned(), position.to_vec()));
-            }
-            bytes += payload.len();
-            desk.quarantine.begin(id);
-            let outcome = self.read_upload(desk, places, &stores, &upload, &mut made);
-            made.note(outcome);
-            if desk.unpacked.capacity() > KEPT_BYTES_MAX {
-                desk.unpacked = Vec::new();
-            }
-            let is_enough =
-                made.events >= self.source.limits.batch_events_max || bytes >= BATCH_BYTES_MAX;
-            // Each list of prefixes is a change of its own.
-            if is_enough || made.members.is_some() {
-                return Ok(made);
-            }
-        }
-    }
-
-    /// Stages one upload.
-    fn read_upload(
-        &self,
-        desk: &mut Desk,
-        places: &mut Places,
-        stores: &[RwLockReadGuard<'_, Store>],
-        upload: &Spooled<'_>,
-        made: &mut Made,
-    ) -> Outcome {
-        let limit = self.source.limits.upload_size_bytes_max;
-        let text = match unpack(upload.bytes, upload.encoding, limit, &mut desk.unpacked) {
-            Ok(text) => text,
-            Err(reason) => {
-                desk.quarantine.add(0, &reason);
-                return Outcome::Rejected(cut(&reason));
-            }
-        };
-        match &self.source.input {
-            FeedInput::Records(mapping) => {
-                let wants_places = places.rule() != PlaceRule::None;
-                let mut consolidation = Consolidation {
-                    places: wants_places.then_some(places),
-                    targets: &mut desk.targets,
-                    stores,
-                    quarantine: &mut desk.quarantine,
-                    day: &mut desk.day,
-                    held: &mut desk.held,
-                    noting: &mut desk.noting,
-                    needs_day: desk.needs_day,
-                    received_millis: upload.received_millis as i64,
-                    records: 0,
-                    rejected: 0,
-                    events: 0,
-                };
-                let outcome = scan(mapping, text, &mut consolidation);
-                made.events += consolidation.events;
-                outcome
-            }
-            FeedInput::Prefixes(format) => match read_members(text, *format) {
-                Ok(members) => {
-                    let records = members.len() as u64;
-                    made.members = Some(members);
-                    Outcome::Applied { records, rejected: 0 }
-                }
-                Err(reason) => {
-                    desk.quarantine.add(0, &reason);
-                    Outcome::Rejected(cut(&reason))
-                }
-            },
-        }
+        let has_places = places.rule() != PlaceRule::None;
+        let mut notes = Notes { targets, stores: &stores, noting, day, needs_day: *needs_day };
+        pipeline::run(
+            self.waiting.waiting().1 >= PARALLEL_BYTES_MIN,
+            |hand_on| reading.read_batch(&self.source, &self.waiting, batch, hand_on),
+            |block| place_all(has_places.then_some(&mut *places), approaches, block),
+            |block| notes.note_all(block),
+        )
     }
 
     /// Makes the journal's entry, and applies it while that is appended.
@@ -344,7 +224,7 @@ impl Feed {
     ) -> Result<(Ticket, u64), StepError> {
         let refused = |error: WriteError| StepError(error.to_string());
         let (entry, tables_at, rows) = self.entry(worker, places, made);
-        if let Err(error) = worker.desk.quarantine.write() {
+        if let Err(error) = worker.reading.quarantine.write() {
             *lock(&self.counters.last_error) = Some(format!("the quarantine file: {error}"));
         }
         let apply = |room: Room<'_>| {
@@ -394,7 +274,7 @@ impl Feed {
         }
         let tables_at = entry.len();
         let changed = || {
-            let targets = worker.desk.targets.iter().zip(&self.tables);
+            let targets = worker.targets.iter().zip(&self.tables);
             targets.filter(|(target, _)| !target.stage.is_empty())
         };
         push_varint(&mut entry, changed().count() as u64);
@@ -454,38 +334,4 @@ impl Feed {
     pub(super) fn worker(&self) -> MutexGuard<'_, Worker> {
         lock(&self.worker)
     }
-}
-
-impl Made {
-    fn note(&mut self, outcome: Outcome) {
-        match &outcome {
-            Outcome::Applied { records, rejected } => {
-                self.records += records;
-                self.rejected += rejected;
-            }
-            Outcome::Rejected(_) => self.rejected_uploads += 1,
-        }
-        self.head.uploads.push(outcome);
-    }
-}
-
-/// Reads the records of an upload.
-fn scan(mapping: &Mapping, text: &[u8], consolidation: &mut Consolidation<'_>) -> Outcome {
-    use whered_feeds::Events;
-    let scanned = mapping.scan(text, consolidation);
-    consolidation.finish();
-    if let Err(error) = scanned {
-        let reason = error.to_string();
-        if consolidation.records == 0 {
-            consolidation.quarantine.add(error.offset_bytes(), &reason);
-            return Outcome::Rejected(cut(&reason));
-        }
-        // The records before stay, and the rest counts as one.
-        consolidation.reject(error.offset_bytes(), &reason);
-    }
-    Outcome::Applied { records: consolidation.records, rejected: consolidation.rejected }
-}
-
-fn cut(reason: &str) -> String {
-    reason.chars().take(REASON_CHARS_MAX).collect()
 }

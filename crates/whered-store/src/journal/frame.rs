@@ -78,25 +78,27 @@ pub(crate) struct Mark {
     pub(crate) durable_sequence: u64,
 }
 
-/// Appends a frame without its checksum, which [`seal`] fills in.
-pub(crate) fn push_frame(bytes: &mut Vec<u8>, sequence: u64, kind: u16, payload: &[u8]) {
-    let length = u32::try_from(payload.len()).expect("a reservation limits the payload's length");
-    push_parts(bytes, length, sequence, kind, payload);
-}
+/// A payload that lies in two places, so that nobody has to put a large one together only to have it
+/// copied into its frame.
+pub(crate) type Payload<'a> = [&'a [u8]; 2];
 
-fn push_parts(bytes: &mut Vec<u8>, length: u32, sequence: u64, kind: u16, payload: &[u8]) {
+/// Appends a frame without its checksum, which [`seal`] fills in.
+pub(crate) fn push_frame(bytes: &mut Vec<u8>, sequence: u64, kind: u16, payload: Payload<'_>) {
+    let length: usize = payload.iter().map(|part| part.len()).sum();
+    let length = u32::try_from(length).expect("a reservation limits the payload's length");
     let mut header = [0_u8; FRAME_HEADER_BYTES];
     header[..4].copy_from_slice(&length.to_le_bytes());
     header[8..16].copy_from_slice(&sequence.to_le_bytes());
     header[16..].copy_from_slice(&kind.to_le_bytes());
     bytes.extend_from_slice(&header);
-    bytes.extend_from_slice(payload);
+    payload.iter().for_each(|part| bytes.extend_from_slice(part));
 }
 
 /// The bytes of a mark without its checksum.
 pub(crate) fn mark_bytes(mark: Mark) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(MARK_BYTES);
-    push_parts(&mut bytes, 8, mark.next_sequence, KIND_MARK, &mark.durable_sequence.to_le_bytes());
+    let durable_sequence = mark.durable_sequence.to_le_bytes();
+    push_frame(&mut bytes, mark.next_sequence, KIND_MARK, [&durable_sequence, &[]]);
     bytes
 }
 

@@ -21,11 +21,11 @@
 
 use std::collections::VecDeque;
 
-use super::frame::{FRAME_HEADER_BYTES, KIND_MAX, MARK_BYTES, push_frame};
+use super::frame::{FRAME_HEADER_BYTES, KIND_MAX, MARK_BYTES, Payload, push_frame};
 use super::spare::Spare;
 
 /// Buffers up to this size are used again.
-const RECYCLED_BYTES_MAX: usize = 8 << 20;
+const RECYCLED_BYTES_MAX: usize = 32 << 20;
 
 /// What is reserved on disk for entries of this many payload bytes.
 pub(crate) fn charge_bytes(frames: usize, payload_size_bytes: usize) -> u64 {
@@ -147,19 +147,24 @@ impl Intake {
     ///
     /// When the frames are more than what was reserved or a kind is too high, before anything is
     /// changed.
-    pub(crate) fn append(&mut self, charge_bytes: u64, frames: &[(u16, &[u8])]) -> u64 {
-        let framed: usize = frames.iter().map(|(_, payload)| framed_bytes(payload)).sum();
+    pub(crate) fn append<'a>(
+        &mut self,
+        charge_bytes: u64,
+        frames: impl ExactSizeIterator<Item = (u16, Payload<'a>)> + Clone,
+    ) -> u64 {
+        let framed: usize = frames.clone().map(|(_, payload)| framed_bytes(payload)).sum();
         let framed = framed as u64;
         assert!(
             framed + MARK_BYTES as u64 <= charge_bytes,
             "entries of {framed} framed bytes are more than the reservation of {charge_bytes}"
         );
-        let kinds_are_ours = frames.iter().all(|(kind, _)| *kind <= KIND_MAX);
+        let kinds_are_ours = frames.clone().all(|(kind, _)| kind <= KIND_MAX);
         assert!(kinds_are_ours, "the kind above {KIND_MAX} is the journal's own");
-        if !frames.is_empty() {
+        let count = frames.len() as u64;
+        if count > 0 {
             let group = self.group_with_room(framed);
             group_push(group, frames);
-            self.next_sequence += frames.len() as u64;
+            self.next_sequence += count;
             self.buffered_bytes += framed as usize;
         }
         self.release(charge_bytes);
@@ -226,14 +231,14 @@ impl Intake {
     }
 }
 
-fn framed_bytes(payload: &[u8]) -> usize {
-    FRAME_HEADER_BYTES + payload.len()
+fn framed_bytes(payload: Payload<'_>) -> usize {
+    FRAME_HEADER_BYTES + payload[0].len() + payload[1].len()
 }
 
-fn group_push(group: &mut Group, frames: &[(u16, &[u8])]) {
+fn group_push<'a>(group: &mut Group, frames: impl Iterator<Item = (u16, Payload<'a>)>) {
     for (kind, payload) in frames {
         group.last_sequence += 1;
-        push_frame(&mut group.bytes, group.last_sequence, *kind, payload);
+        push_frame(&mut group.bytes, group.last_sequence, kind, payload);
     }
 }
 

@@ -78,7 +78,9 @@ proptest! {
                 Step::Append { which, used_percent } if !open.is_empty() => {
                     let reserved = open.swap_remove(which % open.len());
                     let payload = vec![1; reserved * used_percent / 100];
-                    intake.append(charge_bytes(1, reserved), &[(1, &payload)]);
+                    let (head, body) = payload.split_at(payload.len() / 3);
+                    let frame = std::iter::once((1, [head, body]));
+                    intake.append(charge_bytes(1, reserved), frame);
                 }
                 Step::Release { which } if !open.is_empty() => {
                     let reserved = open.swap_remove(which % open.len());

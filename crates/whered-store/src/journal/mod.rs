@@ -55,6 +55,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
 use self::core::{Parts, charge};
+use self::frame::Payload;
 use crate::error::StoreError;
 use crate::storage::Storage;
 pub(crate) use thread::lock as thread_lock;
@@ -142,7 +143,17 @@ impl Journal {
     /// When the payload is larger than reserved, the kind is above [`KIND_MAX`], or the reservation
     /// is another journal's. The reservation is given back then and nothing is appended.
     pub fn append(&self, reservation: Reservation<'_>, kind: u16, payload: &[u8]) -> u64 {
-        self.append_batch(reservation, &[(kind, payload)])
+        self.append_parts(reservation, kind, [payload, &[]])
+    }
+
+    /// As [`Journal::append`], of a payload that lies in two places.
+    pub(crate) fn append_parts(
+        &self,
+        reservation: Reservation<'_>,
+        kind: u16,
+        payload: Payload<'_>,
+    ) -> u64 {
+        self.append_frames(reservation, std::iter::once((kind, payload)))
     }
 
     /// Appends entries (kind and payload each) with consecutive sequences into one group; returns
@@ -151,10 +162,21 @@ impl Journal {
     /// # Panics
     ///
     /// As [`Journal::append`].
-    pub fn append_batch(&self, mut reservation: Reservation<'_>, entries: &[(u16, &[u8])]) -> u64 {
+    pub fn append_batch(&self, reservation: Reservation<'_>, entries: &[(u16, &[u8])]) -> u64 {
+        self.append_frames(
+            reservation,
+            entries.iter().map(|(kind, payload)| (*kind, [*payload, &[]])),
+        )
+    }
+
+    fn append_frames<'a>(
+        &self,
+        mut reservation: Reservation<'_>,
+        frames: impl ExactSizeIterator<Item = (u16, Payload<'a>)> + Clone,
+    ) -> u64 {
         let same = std::ptr::eq(reservation.shared, &*self.shared);
         assert!(same, "the reservation is of another journal");
-        let sequence = self.shared.append(reservation.charge_bytes, entries);
+        let sequence = self.shared.append(reservation.charge_bytes, frames);
         reservation.charge_bytes = 0;
         sequence
     }

@@ -25,6 +25,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use super::frame::Payload;
 use super::intake::{Group, Intake};
 use super::segments::Segments;
 use super::spare::SpareMaker;
@@ -245,7 +246,11 @@ impl Shared {
         }
     }
 
-    pub(crate) fn append(&self, charge_bytes: u64, entries: &[(u16, &[u8])]) -> u64 {
+    pub(crate) fn append<'a>(
+        &self,
+        charge_bytes: u64,
+        entries: impl ExactSizeIterator<Item = (u16, Payload<'a>)> + Clone,
+    ) -> u64 {
         let mut state = lock(&self.state);
         let sequence = state.intake.append(charge_bytes, entries);
         let alive = state.poisoned.is_none() && !state.ended;

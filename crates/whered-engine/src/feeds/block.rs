@@ -1,0 +1,214 @@
+//! Records that were read and wait for the steps after it: a block of one upload's.
+//!
+//! ```text
+//! read ─ bytes copied ─> block ─> positions found ─> rows found and changed ─> empty again
+//!                        (groups of some dozens: all members, then all squares, then all positions,
+//!                         then all rows; each asked for ahead)
+//! ```
+//! For: handing records from one thread to the next (`pipeline.rs`), and for hot tables that are
+//! larger than the processor's caches: a record needs some five cache lines at random places, each
+//! found by what is in the one before; one record alone waits for each of them, some dozens together
+//! wait about once for each kind. Not for: what records do (`consolidate.rs`).
+//!
+//! Invariants: records come out in the order in which they went in, as they were.
+//! Cost: the copy of a record's texts; no allocation once the block has its size.
+
+use std::ops::Range;
+
+use whered_feeds::{Record, Value};
+use whered_geo::Place;
+
+use super::places::Sighted;
+
+/// How many records are a group: more do not wait less, and what was asked for must stay in the
+/// first cache until it is used.
+pub(super) const GROUP_RECORDS: usize = 32;
+/// How many records are a block: some 100 KB, which the next thread's processor fetches at once.
+const BLOCK_RECORDS: usize = 1024;
+/// Records with very long texts are a block sooner.
+const BLOCK_BYTES: usize = 256 << 10;
+
+/// Where a text begins and ends.
+type Span = (usize, usize);
+
+#[derive(Debug)]
+struct BlockRecord {
+    member: Span,
+    place: Option<Place>,
+    time_millis: i64,
+    /// The first and the one after the last.
+    fields: Span,
+    items: Span,
+}
+
+#[derive(Debug)]
+enum BlockValue {
+    Plain(Value<'static>),
+    Text(Span),
+}
+
+/// See the file's header.
+#[derive(Debug, Default)]
+pub(super) struct Block {
+    records: Vec<BlockRecord>,
+    fields: Vec<BlockValue>,
+    items: Vec<(Span, i64)>,
+    bytes: Vec<u8>,
+    /// Where the first records were put, as far as that is known; `None` if they have no position.
+    pub(super) sighted: Vec<Option<Sighted>>,
+}
+
+impl Block {
+    /// Keeps a record with its time.
+    #[inline]
+    pub(super) fn push(&mut self, record: &Record<'_>, time_millis: i64) {
+        let member = self.keep(record.member);
+        let fields_start = self.fields.len();
+        for value in record.fields {
+            let kept = match *value {
+                Value::Absent => BlockValue::Plain(Value::Absent),
+                Value::Integer(value) => BlockValue::Plain(Value::Integer(value)),
+                Value::Number(value) => BlockValue::Plain(Value::Number(value)),
+                Value::Text(text) => BlockValue::Text(self.keep(text)),
+            };
+            self.fields.push(kept);
+        }
+        let items_start = self.items.len();
+        for item in record.items {
+            let key = self.keep(item.key);
+            self.items.push((key, item.count));
+        }
+        self.records.push(BlockRecord {
+            member,
+            place: record.place,
+            time_millis,
+            fields: (fields_start, self.fields.len()),
+            items: (items_start, self.items.len()),
+        });
+    }
+
+    pub(super) fn is_whole(&self) -> bool {
+        self.records.len() >= BLOCK_RECORDS || self.bytes.len() >= BLOCK_BYTES
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.records.is_empty()
+    }
+
+    /// The numbers of its records, a group at a time.
+    pub(super) fn groups(&self) -> impl Iterator<Item = Range<usize>> + use<> {
+        let len = self.records.len();
+        (0..len).step_by(GROUP_RECORDS).map(move |start| start..len.min(start + GROUP_RECORDS))
+    }
+
+    #[inline]
+    pub(super) fn member(&self, record: usize) -> &[u8] {
+        self.text(self.records[record].member)
+    }
+
+    #[inline]
+    pub(super) fn place(&self, record: usize) -> Option<Place> {
+        self.records[record].place
+    }
+
+    #[inline]
+    pub(super) fn time_millis(&self, record: usize) -> i64 {
+        self.records[record].time_millis
+    }
+
+    /// The value of a field of the mapping.
+    #[inline]
+    pub(super) fn field(&self, record: usize, field: usize) -> Value<'_> {
+        let (first, end) = self.records[record].fields;
+        match self.fields[first..end].get(field) {
+            Some(BlockValue::Plain(value)) => *value,
+            Some(BlockValue::Text(text)) => Value::Text(self.text(*text)),
+            None => Value::Absent,
+        }
+    }
+
+    /// The numbers of a record's items.
+    #[inline]
+    pub(super) fn items(&self, record: usize) -> Range<usize> {
+        let (first, end) = self.records[record].items;
+        first..end
+    }
+
+    /// An item's key and count.
+    #[inline]
+    pub(super) fn item(&self, item: usize) -> (&[u8], i64) {
+        let (key, count) = self.items[item];
+        (self.text(key), count)
+    }
+
+    /// Forgets all; memory of unusually long texts is given back.
+    pub(super) fn clear(&mut self) {
+        self.records.clear();
+        self.fields.clear();
+        self.items.clear();
+        self.sighted.clear();
+        self.bytes.clear();
+        self.bytes.shrink_to(2 * BLOCK_BYTES);
+    }
+
+    #[inline]
+    fn keep(&mut self, text: &[u8]) -> Span {
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(text);
+        (start, self.bytes.len())
+    }
+
+    #[inline]
+    fn text(&self, (start, end): Span) -> &[u8] {
+        &self.bytes[start..end]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use whered_feeds::Item;
+
+    use super::*;
+
+    #[test]
+    fn records_come_out_as_they_went_in() {
+        let fields = [Value::Absent, Value::Text(b"red"), Value::Integer(-3), Value::Number(0.5)];
+        let items = [Item { key: b"9", count: 2 }, Item { key: b"", count: 0 }];
+        let place = Place { longitude_degrees: 8.5, latitude_degrees: 50.0 };
+        let first = Record {
+            offset_bytes: 7,
+            member: b"4711",
+            place: Some(place),
+            time_millis: None,
+            fields: &fields,
+            items: &items,
+        };
+        let second =
+            Record { member: b"van", place: None, fields: &[], items: &items[1..], ..first };
+        let mut block = Block::default();
+        for _ in 0..2 {
+            block.push(&first, 9);
+            block.push(&second, 10);
+            assert_eq!(block.groups().next(), Some(0..2));
+            assert_eq!((block.member(0), block.place(0)), (&b"4711"[..], Some(place)));
+            assert_eq!((block.member(1), block.place(1)), (&b"van"[..], None));
+            assert_eq!([0, 1].map(|record| block.time_millis(record)), [9, 10]);
+            for (number, value) in fields.iter().enumerate() {
+                assert_eq!(block.field(0, number), *value);
+                assert_eq!(block.field(1, number), Value::Absent);
+            }
+            assert_eq!(
+                block.items(0).map(|item| block.item(item)).collect::<Vec<_>>(),
+                [(&b"9"[..], 2), (&b""[..], 0)]
+            );
+            assert_eq!(block.items(1).len(), 1);
+            block.clear();
+            assert!(block.is_empty());
+        }
+        while !block.is_whole() {
+            block.push(&first, 1);
+        }
+        assert_eq!(block.groups().flatten().count(), BLOCK_RECORDS);
+        assert!(block.groups().all(|group| group.len() == GROUP_RECORDS));
+    }
+}

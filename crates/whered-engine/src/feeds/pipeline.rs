@@ -1,0 +1,175 @@
+//! The three steps of a batch, one after the other or on threads of their own.
+//!
+//! ```text
+//! small batch     read ─ block ─> place ─> note ─> read ...                        one thread
+//! large batch     read ─ blocks ─> place ─ blocks ─> note ─ empty blocks ─> read   a thread each
+//! ```
+//! For: steps that do not wait for each other: reading knows no table, positions are found without
+//! rows, rows are changed without positions. Not for: what the steps are (`read.rs`, `consolidate.rs`).
+//!
+//! Invariants: every step gets every block, in the order in which it was read; all have ended when
+//! [`run`] returns. A step that panics ends the others, and the panic goes on in the caller.
+//! At the same time: the caller's thread finds the positions. Cost: two threads a large batch, two
+//! wake-ups a block at most.
+
+use std::mem;
+use std::panic::resume_unwind;
+use std::sync::mpsc::{self, Receiver, Sender, SyncSender};
+use std::thread::{self, ScopedJoinHandle};
+
+use super::block::Block;
+
+/// How many blocks wait before a step: enough that a step which is held up does not stop the next.
+const BLOCKS_WAITING: usize = 4;
+
+/// Takes a full block and leaves an empty one.
+pub(super) type HandOn<'a> = dyn FnMut(&mut Block) + 'a;
+
+/// Runs the steps: `read` hands blocks on and gives its result, `place` and `note` get each of them.
+/// `is_parallel` asks for threads, which a system may refuse.
+pub(super) fn run<T: Send>(
+    is_parallel: bool,
+    read: impl FnOnce(&mut HandOn<'_>) -> T + Send,
+    mut place: impl FnMut(&mut Block),
+    mut note: impl FnMut(&Block) + Send,
+) -> T {
+    if is_parallel {
+        return on_threads(read, place, note);
+    }
+    read(&mut |block| {
+        place(block);
+        note(block);
+        block.clear();
+    })
+}
+
+fn on_threads<T: Send, R, P, N>(read: R, mut place: P, note: N) -> T
+where
+    R: FnOnce(&mut HandOn<'_>) -> T + Send,
+    P: FnMut(&mut Block),
+    N: FnMut(&Block) + Send,
+{
+    thread::scope(|scope| {
+        // Threads get their steps when both have started: until then those are still here.
+        let (reader, reads) = mpsc::sync_channel::<R>(1);
+        let (noter, notes) = mpsc::sync_channel::<N>(1);
+        let (to_place, read_blocks) = mpsc::sync_channel(BLOCKS_WAITING);
+        let (to_note, placed_blocks) = mpsc::sync_channel(BLOCKS_WAITING);
+        let (give_back, empty_blocks) = mpsc::channel();
+        let named = |name: &str| thread::Builder::new().name(name.to_owned());
+        let reading = named("feed-read").spawn_scoped(scope, move || {
+            reads.recv().ok().map(|read| read_all(read, &to_place, &empty_blocks))
+        });
+        let noting = named("feed-note").spawn_scoped(scope, move || {
+            notes.recv().ok().map(|note| note_all(note, placed_blocks, &give_back))
+        });
+        let (Ok(reading), Ok(noting)) = (reading, noting) else {
+            drop((reader, noter));
+            return run(false, read, place, note);
+        };
+        // Nobody takes a step whose thread has ended, and none has.
+        let _ = (reader.send(read), noter.send(note));
+        for mut block in read_blocks {
+            place(&mut block);
+            // The next step has panicked, which its thread tells.
+            if to_note.send(block).is_err() {
+                break;
+            }
+        }
+        drop(to_note);
+        joined(noting);
+        joined(reading).expect("the thread had got its step")
+    })
+}
+
+fn read_all<T>(
+    read: impl FnOnce(&mut HandOn<'_>) -> T,
+    to_place: &SyncSender<Block>,
+    empty_blocks: &Receiver<Block>,
+) -> T {
+    read(&mut |block| {
+        let empty = empty_blocks.try_recv().unwrap_or_default();
+        // Nobody takes it any more where the next step has panicked.
+        let _ = to_place.send(mem::replace(block, empty));
+    })
+}
+
+fn note_all(
+    mut note: impl FnMut(&Block),
+    placed_blocks: Receiver<Block>,
+    give_back: &Sender<Block>,
+) {
+    for mut block in placed_blocks {
+        note(&block);
+        block.clear();
+        // Nobody wants it any more when all is read.
+        let _ = give_back.send(block);
+    }
+}
+
+/// A thread's result, or its panic.
+fn joined<T>(thread: ScopedJoinHandle<'_, T>) -> T {
+    thread.join().unwrap_or_else(|panic| resume_unwind(panic))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    use whered_feeds::Record;
+
+    use super::*;
+    use crate::feeds::places::Sighted;
+
+    fn record(member: &[u8]) -> Record<'_> {
+        Record { offset_bytes: 0, member, place: None, time_millis: None, fields: &[], items: &[] }
+    }
+
+    /// Hands on blocks of one record each.
+    fn read(count: i64) -> impl FnOnce(&mut HandOn<'_>) -> i64 {
+        move |hand_on| {
+            let mut block = Block::default();
+            for number in 0..count {
+                assert!(block.is_empty(), "a block comes back empty");
+                block.push(&record(b"m"), number);
+                hand_on(&mut block);
+            }
+            count
+        }
+    }
+
+    #[test]
+    fn every_step_gets_every_block_in_order() {
+        for (is_parallel, count) in [(false, 0), (false, 100), (true, 0), (true, 1), (true, 1000)] {
+            let mut placed = Vec::new();
+            let mut noted = Vec::new();
+            let place = |block: &mut Block| {
+                placed.push(block.time_millis(0));
+                block.sighted.push(Some(Sighted { row: placed.len() as u32, ordinal: 1 }));
+            };
+            let note = |block: &Block| {
+                let row = block.sighted[0].map(|sighted| sighted.row);
+                noted.push((block.time_millis(0), row));
+            };
+            assert_eq!(run(is_parallel, read(count), place, note), count);
+            assert_eq!(placed, (0..count).collect::<Vec<_>>());
+            let numbers = (0..count).map(|number| (number, Some(number as u32 + 1)));
+            assert_eq!(noted, numbers.collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn a_panic_of_any_step_comes_out() {
+        for step in 0..3 {
+            let fails = move |now: i32| assert!(now != step, "step {step}");
+            let reads = move |hand_on: &mut HandOn<'_>| {
+                let count = read(50)(hand_on);
+                fails(0);
+                count
+            };
+            let place = |_: &mut Block| fails(1);
+            let note = |_: &Block| fails(2);
+            catch_unwind(AssertUnwindSafe(|| run(true, reads, place, note))).unwrap_err();
+        }
+    }
+}
