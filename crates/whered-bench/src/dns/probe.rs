@@ -152,20 +152,24 @@ mod tests {
         let server = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let mut probe = Probe::new(server.local_addr().unwrap()).unwrap();
         let mut look = || probe.look(|_| b"question").unwrap();
-        look();
-        look();
-        let mut question = [0; 20];
-        let (size, from) = server.recv_from(&mut question).unwrap();
-        assert_eq!(question[..size], *b"question");
-        server.send_to(b"answer", from).unwrap();
-        let answered = now();
-        while now() - answered < Duration::from_millis(400) {
-            std::thread::park_timeout(Duration::from_millis(50));
+        // The kernel begins to stamp some moments after the first socket has asked for it, and stamps
+        // what came before when it is read: one round in four is enough.
+        for _ in 0..4 {
+            look();
+            look();
+            let mut question = [0; 20];
+            let (size, from) = server.recv_from(&mut question).unwrap();
+            assert_eq!(question[..size], *b"question");
+            server.send_to(b"answer", from).unwrap();
+            let answered = now();
+            while now() - answered < Duration::from_millis(200) {
+                std::thread::park_timeout(Duration::from_millis(50));
+            }
+            look();
         }
-        look();
         let delays = probe.into_delays();
-        assert_eq!(delays.len(), 1);
+        assert_eq!(delays.len(), 4);
         #[cfg(target_os = "linux")]
-        assert!(delays[0] < 400_000.0, "{delays:?}");
+        assert!(delays.iter().any(|delay| *delay < 200_000.0), "{delays:?}");
     }
 }
