@@ -71,7 +71,8 @@ impl Options {
             rounds: 3,
             time: Duration::from_millis(1_500),
             uploads: 1_000,
-            batch: 64,
+            // About the 200,000 sightings that whered takes at once.
+            batch: 136,
             age_seconds: 20.0,
             disk: std::env::temp_dir(),
             ram: PathBuf::from("/dev/shm"),

@@ -25,6 +25,7 @@ use super::entry::{BATCH_KIND, Effects, begin_batch, push_effects};
 use super::pipeline;
 use super::places::{Approach, PlaceRule, Places};
 use super::read::{Made, Reading};
+use super::source::FeedInput;
 use super::{Feed, StepError, StepReport, lock};
 use crate::clock;
 use crate::engine::Engine;
@@ -51,6 +52,8 @@ pub(super) struct Worker {
     day: Day,
     /// Room for names of points.
     name: Vec<u8>,
+    /// There is another processor, so that a thread for each step gains something.
+    has_processors: bool,
 }
 
 impl Worker {
@@ -60,7 +63,10 @@ impl Worker {
             target.plan.key.iter().any(is_day) || target.plan.columns.iter().any(is_day)
         });
         let (approaches, noting, day) = (Vec::new(), Noting::default(), Day::default());
-        Worker { targets, needs_day, reading, approaches, noting, day, name: Vec::new() }
+        let has_processors =
+            std::thread::available_parallelism().is_ok_and(|count| count.get() > 1);
+        let name = Vec::new();
+        Worker { targets, needs_day, reading, approaches, noting, day, name, has_processors }
     }
 
     /// Gives back all memory; what it has is found again.
@@ -205,9 +211,12 @@ impl Feed {
             target.stage.begin(store);
         }
         let has_places = places.rule() != PlaceRule::None;
+        let is_parallel = worker.has_processors
+            && matches!(self.source.input, FeedInput::Records(_))
+            && self.waiting.waiting().1 >= PARALLEL_BYTES_MIN;
         let mut notes = Notes { targets, stores: &stores, noting, day, needs_day: *needs_day };
         pipeline::run(
-            self.waiting.waiting().1 >= PARALLEL_BYTES_MIN,
+            is_parallel,
             |hand_on| reading.read_batch(&self.source, &self.waiting, batch, hand_on),
             |block| place_all(has_places.then_some(&mut *places), approaches, block),
             |block| notes.note_all(block),
