@@ -105,7 +105,6 @@ fn source(has_loot: bool) -> Result<FeedSource, Box<dyn Error>> {
     })
 }
 
-/// Nanoseconds on a processor, of this thread or of the whole process.
 /// What all threads of the process have taken, also those that have ended, in hundredths of a second.
 fn processor_ticks() -> u64 {
     let text = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
@@ -114,6 +113,7 @@ fn processor_ticks() -> u64 {
     [12, 13].iter().filter_map(|at| fields.get(*at)?.parse::<u64>().ok()).sum()
 }
 
+/// Nanoseconds on a processor, by a file of the thread.
 fn processor_nanoseconds(path: &str) -> u64 {
     let text = std::fs::read_to_string(path).unwrap_or_default();
     text.split(' ').next().and_then(|first| first.parse().ok()).unwrap_or(0)

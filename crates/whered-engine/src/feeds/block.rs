@@ -22,7 +22,7 @@ use super::places::Sighted;
 
 /// How many records are a group: more do not wait less, and what was asked for must stay in the
 /// first cache until it is used.
-pub(super) const GROUP_RECORDS: usize = 32;
+const GROUP_RECORDS: usize = 32;
 /// How many records are a block: some 100 KB, which the next thread's processor fetches at once.
 const BLOCK_RECORDS: usize = 1024;
 /// Records with very long texts are a block sooner.

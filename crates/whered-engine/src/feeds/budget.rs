@@ -156,6 +156,9 @@ enum Next {
     Wait,
 }
 
+/// The lock again after a unit was moved, and how that went.
+type Moved<'a> = (MutexGuard<'a, Inner>, Result<(), StoreError>);
+
 /// See the file's header.
 #[derive(Default)]
 pub(crate) struct Residency {
@@ -345,7 +348,7 @@ impl Residency {
         slot: usize,
         work: impl FnOnce(&Arc<FeedState>) -> Result<u64, StoreError>,
         note: impl FnOnce(&mut Slot, &mut HotStats, u64, Duration),
-    ) -> (MutexGuard<'a, Inner>, Result<(), StoreError>) {
+    ) -> Moved<'a> {
         inner.slots[slot].is_moving = true;
         let state = Arc::clone(&inner.slots[slot].state);
         drop(inner);
@@ -369,11 +372,7 @@ impl Residency {
         (guard, result.map(drop))
     }
 
-    fn load<'a>(
-        &'a self,
-        inner: MutexGuard<'a, Inner>,
-        slot: usize,
-    ) -> (MutexGuard<'a, Inner>, Result<(), StoreError>) {
+    fn load<'a>(&'a self, inner: MutexGuard<'a, Inner>, slot: usize) -> Moved<'a> {
         self.moving(
             inner,
             slot,
@@ -387,11 +386,7 @@ impl Residency {
         )
     }
 
-    fn evict<'a>(
-        &'a self,
-        inner: MutexGuard<'a, Inner>,
-        slot: usize,
-    ) -> (MutexGuard<'a, Inner>, Result<(), StoreError>) {
+    fn evict<'a>(&'a self, inner: MutexGuard<'a, Inner>, slot: usize) -> Moved<'a> {
         self.moving(
             inner,
             slot,

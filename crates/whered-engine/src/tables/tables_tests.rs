@@ -417,3 +417,33 @@ fn a_changed_file_is_an_error_with_its_name_or_harmless() {
     }
     assert!(refused > bytes.len() / 211 / 2, "{refused} of {}", bytes.len() / 211);
 }
+
+#[test]
+fn a_file_with_good_checksums_and_other_blocks_than_it_says_is_an_error() {
+    let (plan, disk) = (plan(), SimulatedDisk::new(3));
+    let empty = ColdWriter::create(Arc::new(disk.clone()), "feed").expect("there is room");
+    let empty = Arc::new(empty.finish().expect("there is room"));
+    let error = ColdRows::open(&empty, 3, &plan.shape).expect_err("nothing is there");
+    assert!(error.to_string().contains(empty.name()), "{error}");
+    let good = chilled(&disk, &filled(&plan));
+    for more in [1, plan.shape.row_words()] {
+        let mut writer = ColdWriter::create(Arc::new(disk.clone()), "feed").expect("there is room");
+        let mut words = Vec::new();
+        for (index, block) in good.blocks().iter().enumerate() {
+            let mut bytes = good.read_block(index, &mut words).expect("it is good").to_vec();
+            if block.kind == 2 {
+                bytes.resize(bytes.len() + 8 * more, 0);
+            }
+            writer.write_block(block.kind, block.tag, &bytes).expect("there is room");
+        }
+        let file = Arc::new(writer.finish().expect("there is room"));
+        let rows =
+            ColdRows::open(&file, 3, &plan.shape).expect("its numbers are those of its blocks");
+        let table = Table::new("feed", Store::of_cold(&Arc::new(rows)));
+        for read in [table.scan(0, 1, &mut |_| {}).map(drop), table.top("count", 3, true).map(drop)]
+        {
+            let error = read.expect_err("there are too many words");
+            assert!(error.to_string().contains("another number of rows"), "{error}");
+        }
+    }
+}

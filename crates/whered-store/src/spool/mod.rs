@@ -166,9 +166,9 @@ impl Spool {
         Ok(appended.unwrap_or(0))
     }
 
-    /// As [`Spool::append`], of a payload in two parts, unless `known` gives something in its place. Then `note` is called with
-    /// the sequence. Both are called with nobody else's between them, and before any later entry gets
-    /// its sequence; they must not ask the spool for anything.
+    /// As [`Spool::append`], of a payload in two parts, unless `known` gives something in its place.
+    /// Then `note` is called with the sequence. Both are called with nobody else's between them, and
+    /// before any later entry gets its sequence; they must not ask the spool for anything.
     ///
     /// # Errors
     ///
