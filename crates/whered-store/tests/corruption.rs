@@ -179,7 +179,7 @@ fn files_of_others_and_of_the_future_are_refused() {
     foreign[1].1 = b"SQLite format 3\0".repeat(512);
     assert!(judge(&foreign, &entries, "foreign").unwrap().is_foreign());
     let mut newer = original.clone();
-    newer[1].1[8] = 2;
+    newer[1].1[8] = 3;
     assert!(judge(&newer, &entries, "newer").unwrap().is_newer());
     let mut odd = original.clone();
     odd.push(("journal-12.log".to_owned(), vec![1; 20]));

@@ -20,8 +20,6 @@ pub struct Phase {
     pub cpu_nanoseconds_per_event: f64,
     /// Until each upload was acknowledged.
     pub acknowledged_millis: Vec<f64>,
-    /// Bytes that the process had written for each byte of uploads.
-    pub written_per_byte: Option<f64>,
 }
 
 /// One pace, below what the server can take.
@@ -92,12 +90,9 @@ impl FeedReport {
             self.checked.positions,
             self.checked.loot,
         );
-        let head =
-            ["", "uploads/s", "events/s", "CPU ns/event", "p50 ms", "p99 ms", "written/byte"];
+        let head = ["", "uploads/s", "events/s", "CPU ns/event", "p50 ms", "p99 ms"];
         let mut rows = vec![head.map(str::to_owned).to_vec()];
         for (name, phase) in self.phases() {
-            let written =
-                phase.written_per_byte.map_or("-".to_owned(), |ratio| format!("{ratio:.2}"));
             rows.push(vec![
                 name,
                 format!("{:.0}", phase.uploads_per_second),
@@ -105,7 +100,6 @@ impl FeedReport {
                 format!("{:.0}", phase.cpu_nanoseconds_per_event),
                 format!("{:.2}", quantile(&phase.acknowledged_millis, 0.5)),
                 format!("{:.2}", quantile(&phase.acknowledged_millis, 0.99)),
-                written,
             ]);
         }
         for Paced { name, synced: Syncs { group_bytes, sync_millis, .. }, .. } in &self.paced {
@@ -114,7 +108,6 @@ impl FeedReport {
             alone.resize(4, "-".to_owned());
             alone.push(format!("{:.2}", quantile(sync_millis, 0.5)));
             alone.push(format!("{:.2}", quantile(sync_millis, 0.99)));
-            alone.push("-".to_owned());
             rows.push(alone);
         }
         Section::new(self.title(), rows, self.to_json()).measured_with(&settings)
@@ -132,7 +125,6 @@ impl FeedReport {
                 "cpu_nanoseconds_per_event": phase.cpu_nanoseconds_per_event,
                 "acknowledged_p50_millis": quantile(&phase.acknowledged_millis, 0.5),
                 "acknowledged_p99_millis": quantile(&phase.acknowledged_millis, 0.99),
-                "written_per_byte": phase.written_per_byte,
             })
         });
         let synced = self.paced.iter().map(|paced| {

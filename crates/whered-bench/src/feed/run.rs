@@ -1,7 +1,7 @@
 //! One run: a server, a bare receiver, and clients that send a crowd's uploads to each.
 //!
 //! For: uploads and events a second with durable acknowledgements, times of acknowledgements,
-//! processor time and written bytes; whether the tables are what they should be.
+//! processor time; whether the tables are what they should be.
 //! Not for: rivals (`bench/versus`).
 //!
 //! ```text
@@ -84,7 +84,7 @@ pub fn run(options: &FeedOptions, say: &dyn Fn(&str)) -> Result<FeedReport, Stri
     say("the bare receiver has answered");
 
     let server = start(options)?;
-    let before = (server.cpu_nanoseconds()?, server.written_bytes());
+    let before = server.cpu_nanoseconds()?;
     let start = Instant::now();
     let sent = send(server.address, FEED_PATH, &first.uploads, options.clients, None)?;
     server.wait_until_applied()?;
@@ -115,7 +115,7 @@ fn at_pace(
     pace: f64,
 ) -> Result<Paced, String> {
     let groups = server.groups()?;
-    let before = (server.cpu_nanoseconds()?, server.written_bytes());
+    let before = server.cpu_nanoseconds()?;
     let start = Instant::now();
     let sent = send(server.address, FEED_PATH, &made.uploads, options.clients, Some(pace))?;
     server.wait_until_applied()?;
@@ -127,7 +127,7 @@ fn at_pace(
 
 fn bare_phase(options: &FeedOptions, made: &Made, pace: Option<f64>) -> Result<Phase, String> {
     let receiver = FeedServer::start_bare(&options.binary, &options.folder)?;
-    let before = (receiver.cpu_nanoseconds()?, receiver.written_bytes());
+    let before = receiver.cpu_nanoseconds()?;
     let sent = send(receiver.address, FEED_PATH, &made.uploads, options.clients, pace)?;
     let phase = phase(&receiver, before, made, &sent, sent.seconds);
     // What it wrote is nobody's data.
@@ -165,19 +165,17 @@ fn make(world: &World, options: &FeedOptions, from: u64, expected: &mut Consolid
 
 fn phase(
     server: &FeedServer,
-    (cpu_before, written_before): (u64, Option<u64>),
+    cpu_before: u64,
     made: &Made,
     sent: &Sent,
     applied_seconds: f64,
 ) -> Result<Phase, String> {
-    let written = server.written_bytes().zip(written_before).map(|(after, before)| after - before);
     Ok(Phase {
         uploads_per_second: made.uploads.len() as f64 / sent.seconds,
         events_per_second: made.events as f64 / applied_seconds,
         cpu_nanoseconds_per_event: (server.cpu_nanoseconds()? - cpu_before) as f64
             / made.events as f64,
         acknowledged_millis: sent.acknowledged_millis.clone(),
-        written_per_byte: written.map(|written| written as f64 / made.bytes as f64),
     })
 }
 

@@ -92,14 +92,6 @@ impl FeedServer {
         process_cpu_nanoseconds(self.pid).map_err(fault)
     }
 
-    /// What it has had written to disks so far, if the system tells.
-    #[must_use]
-    pub fn written_bytes(&self) -> Option<u64> {
-        let text = std::fs::read_to_string(format!("/proc/{}/io", self.pid)).ok()?;
-        let line = text.lines().find_map(|line| line.strip_prefix("write_bytes:"))?;
-        line.trim().parse().ok()
-    }
-
     /// Bytes of the spool's groups and how many syncs they took so far.
     ///
     /// # Errors

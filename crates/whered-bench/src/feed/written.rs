@@ -28,8 +28,6 @@ pub struct Written {
     pub payload_bytes: u64,
     /// By the device's own count.
     pub device_bytes: u64,
-    /// By the system's count for the process.
-    pub process_bytes: Option<u64>,
     /// How many snapshots were made meanwhile.
     pub snapshots: u64,
     /// Whether there was loot.
@@ -51,7 +49,7 @@ impl Written {
         let server = FeedServer::start(&options.binary, &options.folder, &data, &text)?;
         let world = World::new(options.seed, options.objects);
         disk.sync()?;
-        let (device, process) = (disk.written_bytes()?, server.written_bytes());
+        let before = disk.written_bytes()?;
         let mut payload_bytes = 0;
         // In pieces, so that they need not be in memory together.
         for from in (0..uploads).step_by(500) {
@@ -64,15 +62,13 @@ impl Written {
         }
         // The kernel writes by itself what nobody forced out: it counts too.
         disk.sync()?;
-        let device_bytes = disk.written_bytes()? - device;
-        let process_bytes =
-            server.written_bytes().zip(process).map(|(after, before)| after - before);
+        let device_bytes = disk.written_bytes()? - before;
         let snapshots = snapshots(&server)?;
         drop(server);
         drop(disk);
         // What is left there is nobody's data.
         let _ = std::fs::remove_dir_all(options.folder.join("written"));
-        Ok(Written { uploads, payload_bytes, device_bytes, process_bytes, snapshots, has_loot })
+        Ok(Written { uploads, payload_bytes, device_bytes, snapshots, has_loot })
     }
 
     /// Bytes that the device was given for each byte of uploads.
@@ -84,23 +80,21 @@ impl Written {
     /// Several runs as a table.
     #[must_use]
     pub fn section(runs: &[Written]) -> Section {
-        let head = ["uploads", "payload MB", "snapshots", "device/byte", "process/byte"];
+        let head = ["uploads", "payload MB", "snapshots", "device/byte"];
         let mut rows = vec![head.map(str::to_owned).to_vec()];
         for run in runs {
             let loot = if run.has_loot { " with loot" } else { "" };
-            let process = run.process_bytes.map(|bytes| bytes as f64 / run.payload_bytes as f64);
             rows.push(vec![
                 format!("{}{loot}", run.uploads),
                 format!("{:.0}", run.payload_bytes as f64 / 1e6),
                 run.snapshots.to_string(),
                 format!("{:.2}", run.ratio()),
-                process.map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.2}")),
             ]);
         }
         let figures = runs.iter().map(|run| {
             json!({ "has_loot": run.has_loot, "uploads": run.uploads,
                 "payload_bytes": run.payload_bytes, "device_bytes": run.device_bytes,
-                "process_bytes": run.process_bytes, "snapshots": run.snapshots })
+                "snapshots": run.snapshots })
         });
         let figures: Json = json!({ "written": figures.collect::<Vec<_>>() });
         let settings = format!(

@@ -16,7 +16,7 @@ use super::JournalOptions;
 use super::frame::PAYLOAD_SIZE_BYTES_MAX;
 use super::intake::{Intake, charge_bytes};
 use super::load::refuse_incomplete;
-use super::recovery::{Recovered, RecoveryReport, Replay, Unwitnessed, Wanted, cut, recover};
+use super::recovery::{Recovered, RecoveryReport, Replay, Unwitnessed, Wanted, clear, recover};
 use super::segment::{SEGMENT_SIZE_BYTES_MAX, SEGMENT_SIZE_BYTES_MIN};
 use super::segments::Segments;
 use super::spare::SpareMaker;
@@ -49,7 +49,7 @@ impl Parts {
         remove_leftovers(&*storage, &leftovers)?;
         let segment = match last {
             Some((segment, unwitnessed)) => {
-                settle(&*storage, &segment, &unwitnessed, &report)?;
+                settle(&*storage, &segment, &unwitnessed)?;
                 segment
             }
             None => {
@@ -59,7 +59,8 @@ impl Parts {
         };
         let first_sequence = segment.header.first_sequence;
         let intake = Intake::new(report.last_sequence + 1, first_sequence, segment.free_bytes());
-        let segments = Segments::new(Arc::clone(&storage), firsts);
+        let reusable = Arc::clone(spares.reusable());
+        let segments = Segments::new(Arc::clone(&storage), reusable, firsts);
         let writer = Writer::new(storage, segment, report.last_sequence, options.sync);
         Ok((Parts { intake, writer, spares, segments }, report))
     }
@@ -87,13 +88,10 @@ fn settle(
     storage: &dyn Storage,
     segment: &OpenSegment,
     unwitnessed: &Unwitnessed,
-    report: &RecoveryReport,
 ) -> Result<(), StoreError> {
     let settle = || {
         segment.file.write_at(unwitnessed.offset_bytes, &unwitnessed.bytes)?;
-        if let Some(tail) = &report.torn_tail {
-            cut(segment, tail)?;
-        }
+        clear(segment, unwitnessed.behind_bytes)?;
         segment.file.sync_all()?;
         storage.sync_directory()
     };
@@ -245,6 +243,7 @@ impl JournalCore {
         if let Some(spare) = self.parts.intake.remove_spare() {
             self.parts.spares.discard(spare);
         }
+        self.parts.spares.reusable().discard();
         Ok(())
     }
 

@@ -4,7 +4,8 @@
 //!            0        4        8                 16     18
 //!   frame    | length | crc32c | sequence        | kind | payload ... (length bytes)
 //!   mark     | 8      | crc32c | next sequence   | ffff | durable sequence (u64)
-//!   end      | 0      | 0      | whatever the preallocated space holds: zeros
+//!   end      | 0      | 0      | whatever the preallocated space holds: zeros, or, in a segment
+//!                                of reused space, bytes of another one
 //! ```
 //!
 //! All numbers are little endian. The checksum runs over the segment's salt, the length, the
@@ -43,6 +44,9 @@ const KIND_MARK: u16 = u16::MAX;
 
 /// The bytes of a frame before its payload.
 pub(crate) const FRAME_HEADER_BYTES: usize = 18;
+
+/// The zeros that are the end.
+pub(crate) const END_BYTES: usize = 8;
 
 /// The bytes of a whole mark.
 pub(crate) const MARK_BYTES: usize = FRAME_HEADER_BYTES + 8;
@@ -119,7 +123,7 @@ pub(crate) fn seal(bytes: &mut [u8], salt: u64) {
 #[inline]
 pub(crate) fn parse(bytes: &[u8], seed: Seed) -> Parsed<'_> {
     if bytes.len() < FRAME_HEADER_BYTES {
-        // Too short for a frame; the caller checks that such a rest is zero, as every end.
+        // Too short for a frame; the caller checks that such a rest is zero where all ends are.
         return Parsed::End;
     }
     let length = read_u32(bytes, 0) as usize;

@@ -18,6 +18,7 @@
 //! | `segment.rs` | name and header of a segment |
 //! | `segments.rs` | which segments there are; removing old ones |
 //! | `spare.rs` | preallocated space |
+//! | `reuse.rs` | space of removed segments |
 //! | `intake.rs` | memory side: reservations and groups |
 //! | `writer.rs` | disk side: positions, syncs, change of segment |
 //! | `load.rs` | finding segments and reading them |
@@ -39,6 +40,7 @@ mod intake;
 pub(crate) mod load;
 mod options;
 pub(crate) mod recovery;
+mod reuse;
 pub(crate) mod segment;
 mod segments;
 pub(crate) mod spare;

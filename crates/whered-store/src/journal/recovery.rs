@@ -9,7 +9,9 @@
 //!   was once on stable storage and is not any more. That is **damage**: an error, nothing is
 //!   touched.
 //! - No such mark: nothing says that `E` was ever synced. That is a **torn tail**: it is zeroed and
-//!   reported. If all bytes from there on are zero, it is the clean end.
+//!   reported. If all bytes from there on are zero, it is the clean end. In reused space (`reuse.rs`)
+//!   bytes of another segment follow; there a frame's worth of zeros is the clean end, which is written
+//!   with each group, and all behind it is zeroed too, without a word.
 //! - A bad place in a segment that is not the last is always damage: a segment gets its name only
 //!   after the ones before it are synced.
 //!
@@ -17,7 +19,8 @@
 //! finished before the mark was written (`writer.rs`), whatever the policy; so if sectors of the
 //! unsynced rest land in any order, their marks say less than `E`. Bytes of older tails cannot
 //! speak up: a tail is zeroed and synced before anything is appended, their marks say no more than
-//! what was durable then, and payloads cannot contain marks (the salt, see `frame.rs`).
+//! what was durable then, and payloads cannot contain marks (the salt, see `frame.rs`). Nor can those
+//! of the segment whose space it was: it had another salt.
 //!
 //! What this means for each policy. `always`: each group is synced before the next is written, so
 //! each group's mark vouches for all groups before; only the last group of a process that did not
@@ -121,7 +124,8 @@ pub(crate) struct Recovered {
     pub(crate) leftovers: Vec<String>,
 }
 
-/// Valid frames of which no mark says that they are on stable storage.
+/// Valid frames of which no mark says that they are on stable storage, and what is to be cleared
+/// behind them.
 ///
 /// They were read, and yet the disk may not have them: after a failed sync Linux counts the pages
 /// as clean, and the next process reads from memory what no sync will write any more. So they are
@@ -129,6 +133,8 @@ pub(crate) struct Recovered {
 pub(crate) struct Unwitnessed {
     pub(crate) offset_bytes: u64,
     pub(crate) bytes: Vec<u8>,
+    /// How much behind the last frame is to become zero.
+    pub(crate) behind_bytes: u64,
 }
 
 /// Where the frames are that a segment holds.
@@ -165,6 +171,7 @@ pub(crate) fn recover(
         let unwitnessed = Unwitnessed {
             offset_bytes: unwitnessed_from as u64,
             bytes: segment.bytes[unwitnessed_from..end].to_vec(),
+            behind_bytes: last_nonzero(&segment.bytes[end..]).map_or(0, |last| last as u64 + 1),
         };
         last = Some((segment.open, unwitnessed));
         Ok(None)
@@ -209,12 +216,12 @@ fn missing(first: u64, last: u64) -> String {
     }
 }
 
-/// Zeroes the torn tail. It is certain only after the next sync of the file.
-pub(crate) fn cut(segment: &OpenSegment, tail: &TornTail) -> std::io::Result<()> {
+/// Zeroes what is behind the last frame. It is certain only after the next sync of the file.
+pub(crate) fn clear(segment: &OpenSegment, behind_bytes: u64) -> std::io::Result<()> {
     const CHUNK_BYTES: u64 = 1 << 20;
-    let zeros = vec![0; CHUNK_BYTES.min(tail.cut_bytes) as usize];
-    let end = tail.offset_bytes + tail.cut_bytes;
-    let mut offset = tail.offset_bytes;
+    let zeros = vec![0; CHUNK_BYTES.min(behind_bytes) as usize];
+    let mut offset = segment.position_bytes;
+    let end = offset + behind_bytes;
     while offset < end {
         let length = CHUNK_BYTES.min(end - offset);
         segment.file.write_at(offset, &zeros[..length as usize])?;
@@ -302,7 +309,7 @@ impl Loaded {
             return Ok(());
         }
         let lost = format!("entries {expected} to {} are lost", next_first - 1);
-        let what = if self.is_zero_from(end) {
+        let what = if self.ends_cleanly(end) {
             format!(
                 "the segment ends here and {} is the next: segments between them are missing; {lost}",
                 segment_name(next_first)
@@ -340,6 +347,9 @@ impl Loaded {
             );
             return Err(StoreError::damaged(&self.path, end as u64, &what));
         }
+        if self.ends_cleanly(end) {
+            return Ok(None);
+        }
         Ok(Some(TornTail {
             file: self.path.clone(),
             offset_bytes: end as u64,
@@ -358,8 +368,14 @@ impl Loaded {
         }
     }
 
-    fn is_zero_from(&self, offset: usize) -> bool {
-        last_nonzero(&self.bytes[offset..]).is_none()
+    /// Whether nothing was written behind this place while it was this segment's.
+    fn ends_cleanly(&self, offset: usize) -> bool {
+        let behind = &self.bytes[offset..];
+        if self.open.header.is_reused {
+            parse(behind, self.seed) == Parsed::End
+        } else {
+            last_nonzero(behind).is_none()
+        }
     }
 }
 

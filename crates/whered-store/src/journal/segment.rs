@@ -8,7 +8,9 @@
 //! ```
 //!
 //! All numbers are little endian. The checksum runs over the other bytes of the first forty. The
-//! header has a block of its own, which is never rewritten: no later write can tear it. Invariants:
+//! header has a block of its own, which is never rewritten: no later write can tear it. Version 2
+//! says that the file was another segment before (`spare.rs`): behind its frames there are bytes of
+//! that one instead of zeros, and the first block behind each group begins with zeros. Invariants:
 //!
 //! - a file bears a segment's name only after its header, its size and all of the segment before
 //!   it are on stable storage (`writer.rs` renames a spare), so that a bad header under such a name
@@ -30,7 +32,8 @@ pub const SEGMENT_SIZE_BYTES_MAX: u64 = 2 << 30;
 pub(crate) const HEADER_USED_BYTES: usize = 40;
 
 const MAGIC: [u8; 8] = *b"whered\0J";
-const VERSION: u32 = 1;
+/// A segment of new space, and one in the space of an older one.
+const VERSIONS: [u32; 2] = [1, 2];
 
 /// What a segment's header says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,13 +41,15 @@ pub(crate) struct SegmentHeader {
     pub(crate) first_sequence: u64,
     pub(crate) size_bytes: u64,
     pub(crate) salt: u64,
+    /// Whether the space was an older segment's.
+    pub(crate) is_reused: bool,
 }
 
 impl SegmentHeader {
     pub(crate) fn encode(self) -> [u8; HEADER_USED_BYTES] {
         let mut bytes = [0; HEADER_USED_BYTES];
         bytes[..8].copy_from_slice(&MAGIC);
-        bytes[8..12].copy_from_slice(&VERSION.to_le_bytes());
+        bytes[8..12].copy_from_slice(&VERSIONS[usize::from(self.is_reused)].to_le_bytes());
         bytes[16..24].copy_from_slice(&self.first_sequence.to_le_bytes());
         bytes[24..32].copy_from_slice(&self.size_bytes.to_le_bytes());
         bytes[32..].copy_from_slice(&self.salt.to_le_bytes());
@@ -68,11 +73,11 @@ impl SegmentHeader {
             ));
         }
         let version = u32::from_le_bytes(field(bytes, 8));
-        if version != VERSION {
+        if !VERSIONS.contains(&version) {
             return Err(StoreError::newer(
                 file,
                 8,
-                &format!("journal format {version} is unknown; this program knows {VERSION}"),
+                &format!("journal format {version} is unknown; this program knows 1 and 2"),
             ));
         }
         if u32::from_le_bytes(field(bytes, 12)) != checksum(bytes) {
@@ -82,6 +87,7 @@ impl SegmentHeader {
             first_sequence: u64::from_le_bytes(field(bytes, 16)),
             size_bytes: u64::from_le_bytes(field(bytes, 24)),
             salt: u64::from_le_bytes(field(bytes, 32)),
+            is_reused: version == VERSIONS[1],
         })
     }
 }
@@ -132,6 +138,11 @@ pub(crate) fn segment_name(first_sequence: u64) -> String {
     format!("journal-{first_sequence:020}.log")
 }
 
+/// The name of a removed segment's space that waits to be another segment.
+pub(crate) fn reusable_name(first_sequence: u64) -> String {
+    format!("journal-spare-of-{first_sequence:020}.new")
+}
+
 /// The name of preallocated space that is not yet a segment.
 pub(crate) fn spare_name(number: u64) -> String {
     format!("journal-spare-{number}.new")
@@ -143,19 +154,22 @@ mod tests {
 
     #[test]
     fn a_header_comes_back_and_every_changed_bit_is_noticed() {
-        let header = SegmentHeader { first_sequence: 9, size_bytes: 1 << 26, salt: 0x1234_5678 };
-        let bytes = header.encode();
-        assert_eq!(SegmentHeader::decode(&bytes, "f").unwrap(), header);
-        for bit in 0..bytes.len() * 8 {
-            let mut changed = bytes;
-            changed[bit / 8] ^= 1 << (bit % 8);
-            let error = SegmentHeader::decode(&changed, "f").unwrap_err();
-            let expected = match bit / 8 {
-                0..8 => error.is_foreign(),
-                8..12 => error.is_newer(),
-                _ => error.is_damaged(),
-            };
-            assert!(expected && error.to_string().starts_with("f at byte "), "{error}");
+        for is_reused in [false, true] {
+            let (first_sequence, size_bytes, salt) = (9, 1 << 26, 0x1234_5678);
+            let header = SegmentHeader { first_sequence, size_bytes, salt, is_reused };
+            let bytes = header.encode();
+            assert_eq!(SegmentHeader::decode(&bytes, "f").unwrap(), header);
+            for bit in 0..bytes.len() * 8 {
+                let mut changed = bytes;
+                changed[bit / 8] ^= 1 << (bit % 8);
+                let error = SegmentHeader::decode(&changed, "f").unwrap_err();
+                let expected = match bit / 8 {
+                    0..8 => error.is_foreign(),
+                    8..12 => error.is_newer(),
+                    _ => error.is_damaged(),
+                };
+                assert!(expected && error.to_string().starts_with("f at byte "), "{error}");
+            }
         }
     }
 
@@ -164,6 +178,7 @@ mod tests {
         assert_eq!(FileName::parse(&segment_name(17)), FileName::Segment(17));
         assert_eq!(FileName::parse(&segment_name(u64::MAX)), FileName::Segment(u64::MAX));
         assert_eq!(FileName::parse(&spare_name(3)), FileName::Spare);
+        assert_eq!(FileName::parse(&reusable_name(3)), FileName::Spare);
         assert_eq!(FileName::parse("journal-17.log"), FileName::Odd);
         assert_eq!(FileName::parse("journal-+0000000000000000017.log"), FileName::Odd);
         assert_eq!(FileName::parse(&segment_name(0)), FileName::Odd);

@@ -5,13 +5,16 @@
 //!   remove_before(9500):   the segments 1 and 4711 hold nothing above 9500 and go; 9000 stays
 //! ```
 //!
-//! Not for: knowing who needs entries; the caller says it. Invariants: segments go oldest first, and
-//! each removal is certain before the next one begins, so that no crash leaves a gap.
+//! Not for: knowing who needs entries; the caller says it; nor what becomes of the space (`reuse.rs`).
+//! Invariants: segments go oldest first, and each removal is certain before the next one begins, so
+//! that no crash leaves a gap.
 //!
 //! Any thread may call; the list is locked for moments, never during input or output.
 
+use std::io;
 use std::sync::{Arc, Mutex};
 
+use super::reuse::Reusable;
 use super::segment::segment_name;
 use super::thread::lock;
 use crate::error::StoreError;
@@ -20,14 +23,20 @@ use crate::storage::Storage;
 /// See the file's header.
 pub(crate) struct Segments {
     storage: Arc<dyn Storage>,
+    /// Takes what is removed.
+    reusable: Arc<Reusable>,
     firsts: Mutex<Vec<u64>>,
     /// Held during a removal: one at a time.
     removing: Mutex<()>,
 }
 
 impl Segments {
-    pub(crate) fn new(storage: Arc<dyn Storage>, firsts: Vec<u64>) -> Segments {
-        Segments { storage, firsts: Mutex::new(firsts), removing: Mutex::new(()) }
+    pub(crate) fn new(
+        storage: Arc<dyn Storage>,
+        reusable: Arc<Reusable>,
+        firsts: Vec<u64>,
+    ) -> Segments {
+        Segments { storage, reusable, firsts: Mutex::new(firsts), removing: Mutex::new(()) }
     }
 
     /// Notes that the segment with this first sequence is the one being written now.
@@ -70,21 +79,27 @@ impl Segments {
         let _one_at_a_time = lock(&self.removing);
         let mut removed = 0;
         while let Some(oldest) = self.oldest_before(sequence) {
-            let name = segment_name(oldest);
-            let remove = || {
-                match self.storage.remove(&name) {
-                    // An attempt before this one may have failed at the sync only.
-                    Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-                    result => result?,
-                }
-                self.storage.sync_directory()
-            };
-            remove().map_err(|error| {
-                StoreError::io(&format!("cannot remove {}", self.storage.describe(&name)), &error)
+            self.remove(oldest).map_err(|error| {
+                let path = self.storage.describe(&segment_name(oldest));
+                StoreError::io(&format!("cannot remove {path}"), &error)
             })?;
             lock(&self.firsts).remove(0);
             removed += 1;
         }
         Ok(removed)
+    }
+
+    fn remove(&self, first_sequence: u64) -> io::Result<()> {
+        let removed = match self.reusable.keep(first_sequence) {
+            Ok(true) => return Ok(()),
+            Ok(false) => self.storage.remove(&segment_name(first_sequence)),
+            Err(error) => Err(error),
+        };
+        match removed {
+            // An attempt before this one may have failed at the sync only.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            result => result?,
+        }
+        self.storage.sync_directory()
     }
 }

@@ -1,14 +1,15 @@
 //! Spares: preallocated files that wait to become the next segment.
 //!
-//! A spare has all its blocks and no header, under a name that recovery throws away. `writer.rs`
-//! gives it a header and a segment's name when entries go there. Making one costs a `fallocate`;
-//! a refusal is remembered for a moment, so that a full disk does not cost a system call for every
-//! write that is refused.
+//! A spare has all its blocks and no header that counts, under a name that recovery throws away.
+//! `writer.rs` gives it a header and a segment's name when entries go there. One is made of a removed
+//! segment's space (`reuse.rs`), or costs a `fallocate`; a refusal is remembered for a moment, so that
+//! a full disk does not cost a system call for every write that is refused.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::frame::MARK_BYTES;
+use super::reuse::Reusable;
 use super::segment::{HEADER_BYTES, SEGMENT_SIZE_BYTES_MAX, spare_name};
 use crate::error::StoreError;
 use crate::storage::{Storage, StorageFile};
@@ -21,6 +22,8 @@ pub(crate) struct Spare {
     pub(crate) name: String,
     pub(crate) file: Box<dyn StorageFile>,
     pub(crate) size_bytes: u64,
+    /// Whether it was a segment before, whose bytes it still has.
+    pub(crate) is_reused: bool,
 }
 
 impl Spare {
@@ -33,6 +36,7 @@ impl Spare {
 /// Makes spares and throws them away.
 pub(crate) struct SpareMaker {
     storage: Arc<dyn Storage>,
+    reusable: Arc<Reusable>,
     segment_size_bytes: u64,
     retry_interval: Duration,
     next_number: u64,
@@ -45,7 +49,14 @@ impl SpareMaker {
         segment_size_bytes: u64,
         retry_interval: Duration,
     ) -> SpareMaker {
-        SpareMaker { storage, segment_size_bytes, retry_interval, next_number: 0, refused: None }
+        let reusable = Arc::new(Reusable::new(Arc::clone(&storage)));
+        let (next_number, refused) = (0, None);
+        SpareMaker { storage, reusable, segment_size_bytes, retry_interval, next_number, refused }
+    }
+
+    /// Where space of removed segments waits for this maker.
+    pub(crate) fn reusable(&self) -> &Arc<Reusable> {
+        &self.reusable
     }
 
     /// Makes a spare for at least `capacity_bytes` of groups.
@@ -58,6 +69,9 @@ impl SpareMaker {
                  the largest has {SEGMENT_SIZE_BYTES_MAX}"
             )));
         }
+        if let Some(spare) = self.reusable.take(size_bytes) {
+            return Ok(spare);
+        }
         if let Some((at, error)) = &self.refused
             && at.elapsed() < self.retry_interval
         {
@@ -68,7 +82,7 @@ impl SpareMaker {
         match self.storage.create(&name, size_bytes) {
             Ok(file) => {
                 self.refused = None;
-                Ok(Spare { name, file, size_bytes })
+                Ok(Spare { name, file, size_bytes, is_reused: false })
             }
             Err(error) => {
                 let path = self.storage.describe(&name);

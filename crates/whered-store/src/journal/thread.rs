@@ -542,6 +542,7 @@ impl Worker<'_> {
         if let Some(spare) = spare {
             lock(&self.shared.spares).discard(spare);
         }
+        lock(&self.shared.spares).reusable().discard();
         Ok(())
     }
 }

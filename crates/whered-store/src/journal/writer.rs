@@ -17,7 +17,13 @@
 //! ```text
 //!   | groups ......... | group | zeros written ahead | never written      |
 //!                      ^ position     zeroed_bytes ──^
+//!   | groups ......... | group | zeros | bytes of the segment before      |    in reused space
+//!                      ^ position      ^ the end of a block
 //! ```
+//!
+//! **Reused space** (`reuse.rs`) has blocks that were written, and needs no zeros ahead. With each group
+//! go zeros up to the end of a block, which are the end until the next group is there; whole blocks,
+//! so that none has to be read before a part of it is changed.
 //!
 //! Not for: threads, waiting, deciding when to sync. One owner at a time. A group costs one pass for
 //! the checksums and one write, and zeros now and then; a change of segment costs three syncs.
@@ -25,7 +31,7 @@
 use std::sync::Arc;
 
 use super::SyncPolicy;
-use super::frame::{MARK_BYTES, Mark, mark_bytes, seal};
+use super::frame::{END_BYTES, MARK_BYTES, Mark, mark_bytes, seal};
 use super::intake::Group;
 use super::segment::{HEADER_BYTES, SegmentHeader, segment_name};
 use super::spare::{SEGMENT_OVERHEAD_BYTES, Spare};
@@ -38,6 +44,9 @@ const ZERO_AHEAD_BYTES: u64 = 256 << 10;
 /// Behind a group of this size no zeros are worth writing: they would be as many bytes again, to
 /// spare a sync that is paid for by this much already. Spools of large uploads have only such groups.
 const LARGE_GROUP_BYTES: usize = 64 << 10;
+
+/// The unit in which files are cached and written.
+const BLOCK_BYTES: u64 = 4096;
 
 static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 
@@ -72,10 +81,13 @@ impl OpenSegment {
         first_sequence: u64,
     ) -> Result<OpenSegment, StoreError> {
         let name = segment_name(first_sequence);
+        let Spare { size_bytes, is_reused, .. } = spare;
         let header =
-            SegmentHeader { first_sequence, size_bytes: spare.size_bytes, salt: storage.random() };
+            SegmentHeader { first_sequence, size_bytes, salt: storage.random(), is_reused };
         let begin = || {
             spare.file.write_at(0, &header.encode())?;
+            let zeros = header.zeros_behind(HEADER_BYTES);
+            spare.file.write_at(HEADER_BYTES, &ZEROS[..zeros])?;
             spare.file.sync_all()?;
             storage.rename(&spare.name, &name)?;
             storage.sync_directory()
@@ -90,6 +102,17 @@ impl OpenSegment {
     pub(crate) fn free_bytes(&self) -> u64 {
         let capacity_bytes = self.header.size_bytes - SEGMENT_OVERHEAD_BYTES;
         capacity_bytes.saturating_sub(self.position_bytes - HEADER_BYTES)
+    }
+}
+
+impl SegmentHeader {
+    /// How many zeros are to be written behind what ends here, so that it is the end.
+    fn zeros_behind(self, end_bytes: u64) -> usize {
+        if !self.is_reused {
+            return 0;
+        }
+        let block_end = (end_bytes + END_BYTES as u64).next_multiple_of(BLOCK_BYTES);
+        (block_end.min(self.size_bytes) - end_bytes) as usize
     }
 }
 
@@ -134,7 +157,10 @@ impl Writer {
     /// Writes zeros behind the group where it has reached blocks that were never written.
     fn write_ahead(&mut self) -> Result<(), StoreError> {
         let segment = &self.segment;
-        if !self.writes_ahead || segment.position_bytes <= self.zeroed_bytes {
+        if !self.writes_ahead
+            || segment.header.is_reused
+            || segment.position_bytes <= self.zeroed_bytes
+        {
             return Ok(());
         }
         let end_bytes = (segment.position_bytes + ZERO_AHEAD_BYTES).min(segment.header.size_bytes);
@@ -151,15 +177,19 @@ impl Writer {
         Ok(())
     }
 
-    fn write_sealed(&mut self, bytes: &mut [u8]) -> Result<(), StoreError> {
+    fn write_sealed(&mut self, bytes: &mut Vec<u8>) -> Result<(), StoreError> {
         let segment = &mut self.segment;
         seal(bytes, segment.header.salt);
-        let end_bytes = segment.position_bytes + bytes.len() as u64;
+        let length = bytes.len();
+        let end_bytes = segment.position_bytes + length as u64;
         assert!(
             end_bytes <= segment.header.size_bytes,
             "a reservation keeps groups in the segment"
         );
-        segment.file.write_at(segment.position_bytes, bytes).map_err(|error| {
+        bytes.resize(length + segment.header.zeros_behind(end_bytes), 0);
+        let written = segment.file.write_at(segment.position_bytes, bytes);
+        bytes.truncate(length);
+        written.map_err(|error| {
             StoreError::io(
                 &format!("cannot write {}", self.storage.describe(&segment.name)),
                 &error,

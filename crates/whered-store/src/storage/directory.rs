@@ -11,7 +11,7 @@ use std::hash::BuildHasher;
 use std::io;
 #[cfg(target_os = "linux")]
 use std::ops::Range;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use super::{Storage, StorageFile};
@@ -77,6 +77,10 @@ impl Storage for DirectoryStorage {
             return Err(io::Error::from(io::ErrorKind::Unsupported));
         };
         fs::hard_link(self.path.join(name), into.path.join(new_name))
+    }
+
+    fn name_count(&self, name: &str) -> io::Result<u64> {
+        Ok(fs::symlink_metadata(self.path.join(name))?.nlink())
     }
 
     fn sync_directory(&self) -> io::Result<()> {

@@ -70,6 +70,13 @@ pub trait Storage: Any + Send + Sync {
     /// made; [`io::ErrorKind::AlreadyExists`]; whatever else the system reports.
     fn link(&self, name: &str, into: &dyn Storage, new_name: &str) -> io::Result<()>;
 
+    /// How many names a file has, here and elsewhere.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the system reports.
+    fn name_count(&self, name: &str) -> io::Result<u64>;
+
     /// Waits until creations, renames, links and removals here so far would survive a crash.
     ///
     /// # Errors

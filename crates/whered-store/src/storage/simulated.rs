@@ -417,6 +417,13 @@ impl Storage for SimulatedDisk {
         Ok(())
     }
 
+    fn name_count(&self, name: &str) -> io::Result<u64> {
+        let state = self.lock();
+        state.check_power()?;
+        let file = state.find(&self.full_name(name))?;
+        Ok(state.names.values().filter(|other| **other == file).count() as u64)
+    }
+
     fn sync_directory(&self) -> io::Result<()> {
         let mut state = self.lock();
         state.step()?;
