@@ -2,7 +2,8 @@
 //!
 //! For: choosing a code path once at run time; a value of type [`Avx2`] or [`Avx512`] exists only
 //! where the processor has those instructions, so that a safe function can take one and call code
-//! that was compiled for them. And [`prefetch`], which every index wants.
+//! that was compiled for them. [`prefetch`], which every index wants; and how much of a processor a
+//! thread takes from others ([`lower_priority`]).
 //! Not for: the code that depends on the processor; it stays with the structure that it reads.
 //!
 //! `WHERED_SIMD=scalar`, `avx2` or `avx512` in the environment forces a path, for tests and
@@ -11,6 +12,10 @@
 //!
 //! Invariant: the proofs have no public constructor but the one that asks the processor.
 //! Cost of a choice: one load and one predicted branch.
+
+mod priority;
+
+pub use priority::{Priority, lower_priority};
 
 use std::sync::OnceLock;
 

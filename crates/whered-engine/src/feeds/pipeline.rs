@@ -9,13 +9,17 @@
 //!
 //! Invariants: every step gets every block, in the order in which it was read; all have ended when
 //! [`run`] returns. A step that panics ends the others, and the panic goes on in the caller.
-//! At the same time: the caller's thread finds the positions. Cost: two threads a large batch, two
-//! wake-ups a block at most.
+//! At the same time: the threads of a large batch make way for others, since somebody waits for the
+//! acknowledgement of each upload, and nobody for these; the caller's thread waits, and stays as it is
+//! for what comes after, which is done under locks that others want.
+//! Cost: three threads a large batch, two wake-ups a block at most.
 
 use std::mem;
 use std::panic::resume_unwind;
 use std::sync::mpsc::{self, Receiver, Sender, SyncSender};
-use std::thread::{self, ScopedJoinHandle};
+use std::thread::{self, Builder, ScopedJoinHandle};
+
+use whered_cpu::{Priority, lower_priority};
 
 use super::block::Block;
 
@@ -30,12 +34,32 @@ pub(super) type HandOn<'a> = dyn FnMut(&mut Block) + 'a;
 pub(super) fn run<T: Send>(
     is_parallel: bool,
     read: impl FnOnce(&mut HandOn<'_>) -> T + Send,
-    mut place: impl FnMut(&mut Block),
-    mut note: impl FnMut(&Block) + Send,
+    place: impl FnMut(&mut Block) + Send,
+    note: impl FnMut(&Block) + Send,
 ) -> T {
-    if is_parallel {
-        return on_threads(read, place, note);
+    if !is_parallel {
+        return one_after_the_other(read, place, note);
     }
+    let mut steps = Some((read, place, note));
+    thread::scope(|scope| {
+        let placing = named("feed-place").spawn_scoped(scope, || {
+            // At full priority the steps are the same, and uploads are acknowledged later.
+            let _ = lower_priority(Priority::Behind);
+            steps.take().map(|(read, place, note)| on_threads(read, place, note))
+        });
+        placing.ok().and_then(joined)
+    })
+    .unwrap_or_else(|| {
+        let (read, place, note) = steps.take().expect("no thread has taken them");
+        one_after_the_other(read, place, note)
+    })
+}
+
+fn one_after_the_other<T>(
+    read: impl FnOnce(&mut HandOn<'_>) -> T,
+    mut place: impl FnMut(&mut Block),
+    mut note: impl FnMut(&Block),
+) -> T {
     read(&mut |block| {
         place(block);
         note(block);
@@ -43,6 +67,11 @@ pub(super) fn run<T: Send>(
     })
 }
 
+fn named(name: &str) -> Builder {
+    Builder::new().name(name.to_owned())
+}
+
+/// The calling thread finds the positions.
 fn on_threads<T: Send, R, P, N>(read: R, mut place: P, note: N) -> T
 where
     R: FnOnce(&mut HandOn<'_>) -> T + Send,
@@ -56,7 +85,6 @@ where
         let (to_place, read_blocks) = mpsc::sync_channel(BLOCKS_WAITING);
         let (to_note, placed_blocks) = mpsc::sync_channel(BLOCKS_WAITING);
         let (give_back, empty_blocks) = mpsc::channel();
-        let named = |name: &str| thread::Builder::new().name(name.to_owned());
         let reading = named("feed-read").spawn_scoped(scope, move || {
             reads.recv().ok().map(|read| read_all(read, &to_place, &empty_blocks))
         });
@@ -65,7 +93,7 @@ where
         });
         let (Ok(reading), Ok(noting)) = (reading, noting) else {
             drop((reader, noter));
-            return run(false, read, place, note);
+            return one_after_the_other(read, place, note);
         };
         // Nobody takes a step whose thread has ended, and none has.
         let _ = (reader.send(read), noter.send(note));

@@ -1,21 +1,14 @@
 //! Building a generation at the lowest priority: lookups have the cores first.
 //!
-//! Not for: the threads of the doors. Linux keeps a nice value for each thread; 19 leaves a thread
-//! about a seventieth of a core that somebody else wants all of, so that a load goes on under any
-//! load, slowly, and takes whole cores that nobody wants. `SCHED_IDLE` would leave a three-hundredth.
+//! Not for: the threads of the doors. A load goes on under any load, slowly, and takes whole cores that
+//! nobody wants.
+
+use whered_cpu::Priority;
 
 /// Gives the calling thread the lowest priority, where the system has one for threads.
-#[allow(unsafe_code, reason = "setpriority is a system call")]
 pub(crate) fn lower() {
-    #[cfg(target_os = "linux")]
-    {
-        const LOWEST: libc::c_int = 19;
-        // SAFETY: the call takes numbers only; to Linux, process 0 is the calling thread.
-        let result = unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, LOWEST) };
-        if result != 0 {
-            let error = std::io::Error::last_os_error();
-            tracing::warn!("a thread of the background has full priority: {error}");
-        }
+    if let Err(error) = whered_cpu::lower_priority(Priority::Lowest) {
+        tracing::warn!("a thread of the background has full priority: {error}");
     }
 }
 
@@ -32,24 +25,4 @@ pub(crate) fn with_lowest_priority<T: Send>(work: impl FnOnce() -> T + Send) -> 
         Ok(done) => done,
         Err(panic) => std::panic::resume_unwind(panic),
     })
-}
-
-#[cfg(all(test, target_os = "linux"))]
-mod tests {
-    use super::*;
-
-    /// The nice value of the calling thread.
-    fn nice() -> i64 {
-        let stat = std::fs::read_to_string("/proc/thread-self/stat").expect("Linux has it");
-        // The name in brackets may hold spaces; nice is the 17th word behind it.
-        let words = stat.rsplit(") ").next().expect("the rest of the line");
-        words.split(' ').nth(16).and_then(|word| word.parse().ok()).expect("a nice value")
-    }
-
-    #[test]
-    fn the_work_is_nice_and_the_caller_stays_as_it_was() {
-        let before = nice();
-        assert_eq!(with_lowest_priority(nice), 19);
-        assert_eq!(nice(), before);
-    }
 }
