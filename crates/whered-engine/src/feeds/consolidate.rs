@@ -21,15 +21,18 @@ use std::ops::Range;
 use std::sync::RwLockReadGuard;
 
 use whered_feeds::Value;
+use whered_geo::ChangeBatch;
 
 use super::block::Block;
+use super::pipeline::Step;
 use super::places::{Approach, Places};
 use crate::tables::RowsOf;
-use crate::tables::cell::{Cell, push_key_cell};
+use crate::tables::cell::{Cell, push_key_cell, push_varint};
 use crate::tables::index::hash_of;
 use crate::tables::rows::Store;
 use crate::tables::schema::{Field, Plan};
 use crate::tables::stage::Stage;
+use crate::tables::wire;
 
 const DAY_MILLIS: i64 = 24 * 3600 * 1000;
 
@@ -182,16 +185,51 @@ impl<'a> Seen<'a> {
     }
 }
 
-/// Finds the positions of a block's records; without places they have none.
-pub(super) fn place_all(
-    places: Option<&mut Places>,
-    approaches: &mut Vec<Approach>,
-    block: &mut Block,
-) {
-    let Some(places) = places else {
-        block.sighted.resize(block.groups().map(|group| group.len()).sum(), None);
-        return;
-    };
+/// The step that finds the positions of records; without places they have none.
+pub(super) struct Placing<'a> {
+    pub(super) places: Option<&'a mut Places>,
+    pub(super) approaches: &'a mut Vec<Approach>,
+    /// What the collection gets, if there is one.
+    pub(super) points: Option<ChangeBatch>,
+    /// Room for names of points.
+    pub(super) name: &'a mut Vec<u8>,
+}
+
+/// What places have become.
+pub(super) struct Placed {
+    /// For the journal.
+    pub(super) changes: Vec<u8>,
+    pub(super) points: Option<ChangeBatch>,
+}
+
+impl Step for Placing<'_> {
+    type Made = Placed;
+
+    fn take(&mut self, block: &mut Block) {
+        match &mut self.places {
+            Some(places) => place_all(places, self.approaches, block),
+            None => block.sighted.resize(block.groups().map(|group| group.len()).sum(), None),
+        }
+    }
+
+    fn end(self) -> Placed {
+        let Placing { places, mut points, name, .. } = self;
+        let mut changes = Vec::new();
+        if let Some(places) = places {
+            let places = &*places;
+            places.push_changes(&mut changes, |row| {
+                if let Some(points) = &mut points {
+                    let cell = places.point(row, name);
+                    points.push(name, Some(cell));
+                }
+            });
+        }
+        Placed { changes, points }
+    }
+}
+
+/// Finds the positions of a block's records.
+fn place_all(places: &mut Places, approaches: &mut Vec<Approach>, block: &mut Block) {
     for group in block.groups() {
         approaches.clear();
         approaches.extend(group.clone().map(|record| places.approach(block.member(record))));
@@ -211,7 +249,7 @@ pub(super) fn place_all(
     }
 }
 
-/// What changes rows.
+/// The step that changes rows beside the tables.
 pub(super) struct Notes<'a> {
     pub(super) targets: &'a mut [Target],
     /// The targets' tables.
@@ -221,9 +259,19 @@ pub(super) struct Notes<'a> {
     pub(super) needs_day: bool,
 }
 
-impl Notes<'_> {
+/// What tables become.
+pub(super) struct Noted {
+    /// For the journal: those that change, and how.
+    pub(super) changes: Vec<u8>,
+    /// How many rows change.
+    pub(super) rows: u64,
+}
+
+impl Step for Notes<'_> {
+    type Made = Noted;
+
     /// Applies the rules of all tables to a block's records, whose positions are known.
-    pub(super) fn note_all(&mut self, block: &Block) {
+    fn take(&mut self, block: &mut Block) {
         for group in block.groups() {
             for (target, store) in self.targets.iter_mut().zip(self.stores) {
                 let day = self.needs_day.then_some(&mut *self.day);
@@ -232,6 +280,20 @@ impl Notes<'_> {
                 note_rows(target, store, block, day, self.noting);
             }
         }
+    }
+
+    fn end(self) -> Noted {
+        let changed = || {
+            let targets = self.targets.iter().zip(self.stores);
+            targets.filter(|(target, _)| !target.stage.is_empty())
+        };
+        let (mut changes, mut rows) = (Vec::new(), 0);
+        push_varint(&mut changes, changed().count() as u64);
+        for (target, store) in changed() {
+            push_varint(&mut changes, target.number as u64);
+            rows += wire::push_changes(&mut changes, store, &target.stage);
+        }
+        Noted { changes, rows }
     }
 }
 

@@ -29,14 +29,23 @@ const BLOCKS_WAITING: usize = 4;
 /// Takes a full block and leaves an empty one.
 pub(super) type HandOn<'a> = dyn FnMut(&mut Block) + 'a;
 
+/// What is done with one block after the other, and what comes of all of them.
+pub(super) trait Step: Send {
+    type Made: Send;
+
+    fn take(&mut self, block: &mut Block);
+
+    fn end(self) -> Self::Made;
+}
+
 /// Runs the steps: `read` hands blocks on and gives its result, `place` and `note` get each of them.
 /// `is_parallel` asks for threads, which a system may refuse.
-pub(super) fn run<T: Send>(
+pub(super) fn run<R: Send, P: Step, N: Step>(
     is_parallel: bool,
-    read: impl FnOnce(&mut HandOn<'_>) -> T + Send,
-    place: impl FnMut(&mut Block) + Send,
-    note: impl FnMut(&Block) + Send,
-) -> T {
+    read: impl FnOnce(&mut HandOn<'_>) -> R + Send,
+    place: P,
+    note: N,
+) -> (R, P::Made, N::Made) {
     if !is_parallel {
         return one_after_the_other(read, place, note);
     }
@@ -55,16 +64,17 @@ pub(super) fn run<T: Send>(
     })
 }
 
-fn one_after_the_other<T>(
-    read: impl FnOnce(&mut HandOn<'_>) -> T,
-    mut place: impl FnMut(&mut Block),
-    mut note: impl FnMut(&Block),
-) -> T {
-    read(&mut |block| {
-        place(block);
-        note(block);
+fn one_after_the_other<R, P: Step, N: Step>(
+    read: impl FnOnce(&mut HandOn<'_>) -> R,
+    mut place: P,
+    mut note: N,
+) -> (R, P::Made, N::Made) {
+    let made = read(&mut |block| {
+        place.take(block);
+        note.take(block);
         block.clear();
-    })
+    });
+    (made, place.end(), note.end())
 }
 
 fn named(name: &str) -> Builder {
@@ -72,11 +82,9 @@ fn named(name: &str) -> Builder {
 }
 
 /// The calling thread finds the positions.
-fn on_threads<T: Send, R, P, N>(read: R, mut place: P, note: N) -> T
+fn on_threads<R, T: Send, P: Step, N: Step>(read: R, mut place: P, note: N) -> (T, P::Made, N::Made)
 where
     R: FnOnce(&mut HandOn<'_>) -> T + Send,
-    P: FnMut(&mut Block),
-    N: FnMut(&Block) + Send,
 {
     thread::scope(|scope| {
         // Threads get their steps when both have started: until then those are still here.
@@ -98,15 +106,17 @@ where
         // Nobody takes a step whose thread has ended, and none has.
         let _ = (reader.send(read), noter.send(note));
         for mut block in read_blocks {
-            place(&mut block);
+            place.take(&mut block);
             // The next step has panicked, which its thread tells.
             if to_note.send(block).is_err() {
                 break;
             }
         }
         drop(to_note);
-        joined(noting);
-        joined(reading).expect("the thread had got its step")
+        let placed = place.end();
+        let noted = joined(noting).expect("the thread had got its step");
+        let read = joined(reading).expect("the thread had got its step");
+        (read, placed, noted)
     })
 }
 
@@ -122,17 +132,18 @@ fn read_all<T>(
     })
 }
 
-fn note_all(
-    mut note: impl FnMut(&Block),
+fn note_all<N: Step>(
+    mut note: N,
     placed_blocks: Receiver<Block>,
     give_back: &Sender<Block>,
-) {
+) -> N::Made {
     for mut block in placed_blocks {
-        note(&block);
+        note.take(&mut block);
         block.clear();
         // Nobody wants it any more when all is read.
         let _ = give_back.send(block);
     }
+    note.end()
 }
 
 /// A thread's result, or its panic.
@@ -166,20 +177,35 @@ mod tests {
         }
     }
 
+    /// Takes blocks with a function and gives it back.
+    struct By<F>(F);
+
+    impl<F: FnMut(&mut Block) + Send> Step for By<F> {
+        type Made = F;
+
+        fn take(&mut self, block: &mut Block) {
+            (self.0)(block);
+        }
+
+        fn end(self) -> F {
+            self.0
+        }
+    }
+
     #[test]
     fn every_step_gets_every_block_in_order() {
         for (is_parallel, count) in [(false, 0), (false, 100), (true, 0), (true, 1), (true, 1000)] {
             let mut placed = Vec::new();
             let mut noted = Vec::new();
-            let place = |block: &mut Block| {
+            let place = By(|block: &mut Block| {
                 placed.push(block.time_millis(0));
                 block.sighted.push(Some(Sighted { row: placed.len() as u32, ordinal: 1 }));
-            };
-            let note = |block: &Block| {
+            });
+            let note = By(|block: &mut Block| {
                 let row = block.sighted[0].map(|sighted| sighted.row);
                 noted.push((block.time_millis(0), row));
-            };
-            assert_eq!(run(is_parallel, read(count), place, note), count);
+            });
+            assert_eq!(run(is_parallel, read(count), place, note).0, count);
             assert_eq!(placed, (0..count).collect::<Vec<_>>());
             let numbers = (0..count).map(|number| (number, Some(number as u32 + 1)));
             assert_eq!(noted, numbers.collect::<Vec<_>>());
@@ -195,9 +221,9 @@ mod tests {
                 fails(0);
                 count
             };
-            let place = |_: &mut Block| fails(1);
-            let note = |_: &Block| fails(2);
-            catch_unwind(AssertUnwindSafe(|| run(true, reads, place, note))).unwrap_err();
+            let place = By(move |_: &mut Block| fails(1));
+            let note = By(move |_: &mut Block| fails(2));
+            catch_unwind(AssertUnwindSafe(|| run(true, reads, place, note).0)).unwrap_err();
         }
     }
 }

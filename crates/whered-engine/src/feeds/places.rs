@@ -24,6 +24,7 @@ use whered_geo::{Cell, NearestWithin, Place};
 use super::grid::{Grid, Squares};
 use crate::tables::cell::{push_varint, take_bytes, take_varint, unzigzag, zigzag};
 use crate::tables::index::{Index, hash_of};
+use crate::tables::order;
 use crate::tables::texts::{Arena, ArenaMark, KEY_BYTES_MAX};
 
 const CHUNK_ROWS: usize = 4096;
@@ -346,21 +347,26 @@ impl Places {
         self.make_grid();
     }
 
-    /// Appends what the batch has changed.
-    pub(crate) fn push_changes(&mut self, out: &mut Vec<u8>) -> u64 {
-        self.changed.sort_unstable_by_key(|(row, _)| *row);
+    /// Appends what the batch has changed, and gives `each` the rows that are changed or new.
+    pub(crate) fn push_changes(&self, out: &mut Vec<u8>, mut each: impl FnMut(u32)) {
+        let rows = self.changed.iter().map(|(row, _)| *row);
+        let mut changed: Vec<u64> =
+            rows.zip(0..).map(|(row, number)| order::pair(row, number)).collect();
+        order::sort(&mut changed);
         let Begun { len, members, .. } = self.begun;
         push_varint(out, members as u64);
         push_varint(out, (self.members.len() - members) as u64);
         for Member { name, .. } in &self.members[members..] {
             push_text(out, self.names.get(*name));
         }
-        push_varint(out, self.changed.len() as u64);
+        push_varint(out, changed.len() as u64);
         let mut before = 0;
-        for (row, old) in &self.changed {
+        for (row, number) in changed.into_iter().map(order::parts) {
             push_varint(out, u64::from(row - before));
-            before = *row;
-            push_values(out, self.rule, self.row(*row), old);
+            before = row;
+            let (_, old) = &self.changed[number as usize];
+            push_values(out, self.rule, self.row(row), old);
+            each(row);
         }
         push_varint(out, u64::from(len));
         push_varint(out, u64::from(self.len - len));
@@ -368,14 +374,8 @@ impl Places {
             let new = self.row(row);
             push_varint(out, u64::from(new.member));
             push_values(out, self.rule, new, &PlaceRow::default());
+            each(row);
         }
-        self.changed.len() as u64 + u64::from(self.len - len)
-    }
-
-    /// Gives `each` the rows that the batch has changed or made.
-    pub(crate) fn each_changed(&self, mut each: impl FnMut(u32)) {
-        self.changed.iter().for_each(|(row, _)| each(*row));
-        (self.begun.len..self.len).for_each(each);
     }
 
     /// The member of a collection that a row is, in `name`, and its cell.

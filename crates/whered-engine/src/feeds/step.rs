@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! read, unpack, scan ─> places in place (undone if not kept), rows beside the tables     no lock that
-//!   ─> one journal entry's bytes, room for it ─> quarantine lines                        readers want
+//!   ─> points, one journal entry's bytes, room for it ─> quarantine lines                readers want
 //!   ─> gate, collection, tables: points, rows, header, append                            one moment
 //! later, when that entry is synced: the spool's segments that are done with go
 //! ```
@@ -19,8 +19,10 @@ use std::sync::atomic::Ordering;
 use std::sync::{MutexGuard, RwLockReadGuard};
 use std::time::{Duration, Instant};
 
+use whered_geo::Points;
+
 use super::budget::Pin;
-use super::consolidate::{Day, Notes, Noting, Target, place_all};
+use super::consolidate::{Day, Noted, Notes, Noting, Placed, Placing, Target};
 use super::entry::{BATCH_KIND, Effects, begin_batch, push_effects};
 use super::pipeline;
 use super::places::{Approach, PlaceRule, Places};
@@ -32,10 +34,8 @@ use crate::engine::Engine;
 use crate::error::WriteError;
 use crate::log::{Room, Ticket};
 use crate::operation::Operation;
-use crate::tables::cell::push_varint;
 use crate::tables::rows::Store;
 use crate::tables::schema::Field;
-use crate::tables::wire;
 
 /// How long a step waits for its turn in memory before it looks whether it is to end.
 const PATIENCE: Duration = Duration::from_millis(100);
@@ -79,6 +79,12 @@ impl Worker {
         let targets: usize = self.targets.iter().map(Target::memory_bytes).sum();
         targets + self.reading.memory_bytes()
     }
+}
+
+/// What a batch does to places, collection and tables.
+struct Changes {
+    placed: Placed,
+    noted: Noted,
 }
 
 impl Feed {
@@ -172,9 +178,9 @@ impl Feed {
         let mut places = self.state.places();
         places.ensure_grid();
         places.begin(batch);
-        let made = self.make(worker, &mut places, batch);
+        let (made, changes) = self.make(engine, worker, &mut places, batch);
         let kept = made.and_then(|made| {
-            let ticket_and_rows = self.keep(engine, worker, &mut places, &made)?;
+            let ticket_and_rows = self.keep(engine, worker, &made, changes)?;
             Ok((made, ticket_and_rows))
         });
         match kept {
@@ -200,27 +206,30 @@ impl Feed {
     /// Reads uploads and stages what they do.
     fn make(
         &self,
+        engine: &Engine,
         worker: &mut Worker,
         places: &mut Places,
         batch: u64,
-    ) -> Result<Made, StepError> {
+    ) -> (Result<Made, StepError>, Changes) {
         let stores: Vec<RwLockReadGuard<'_, Store>> =
             self.tables.iter().map(|table| table.shared()).collect();
-        let Worker { targets, needs_day, reading, approaches, noting, day, .. } = worker;
+        let Worker { targets, needs_day, reading, approaches, noting, day, name, .. } = worker;
         for (target, store) in targets.iter_mut().zip(&stores) {
             target.stage.begin(store);
         }
-        let has_places = places.rule() != PlaceRule::None;
         let is_parallel = worker.has_processors
             && matches!(self.source.input, FeedInput::Records(_))
             && self.waiting.waiting().1 >= PARALLEL_BYTES_MIN;
-        let mut notes = Notes { targets, stores: &stores, noting, day, needs_day: *needs_day };
-        pipeline::run(
+        let places = (places.rule() != PlaceRule::None).then_some(places);
+        let collection = self.source.collection.as_deref().filter(|_| places.is_some());
+        let points = collection.map(|key| engine.keyspace().change_batch(0, key.as_bytes()));
+        let (made, placed, noted) = pipeline::run(
             is_parallel,
             |hand_on| reading.read_batch(&self.source, &self.waiting, batch, hand_on),
-            |block| place_all(has_places.then_some(&mut *places), approaches, block),
-            |block| notes.note_all(block),
-        )
+            Placing { places, approaches, points, name },
+            Notes { targets, stores: &stores, noting, day, needs_day: *needs_day },
+        );
+        (made, Changes { placed, noted })
     }
 
     /// Makes the journal's entry, and applies it while that is appended.
@@ -228,11 +237,12 @@ impl Feed {
         &self,
         engine: &Engine,
         worker: &mut Worker,
-        places: &mut Places,
         made: &Made,
+        changes: Changes,
     ) -> Result<(Ticket, u64), StepError> {
         let refused = |error: WriteError| StepError(error.to_string());
-        let (entry, tables_at, rows) = self.entry(worker, places, made);
+        let (entry, tables_at) = self.entry(made, &changes);
+        let Changes { placed: Placed { points, .. }, noted: Noted { rows, .. } } = changes;
         if let Err(error) = worker.reading.quarantine.write() {
             *lock(&self.counters.last_error) = Some(format!("the quarantine file: {error}"));
         }
@@ -250,15 +260,9 @@ impl Feed {
                 })
             }
             (Some(key), ..) if made.records > 0 => {
-                let key = key.as_bytes();
-                let mut points = engine.keyspace().change_batch(0, key);
-                let name = &mut worker.name;
-                places.each_changed(|row| {
-                    let cell = places.point(row, name);
-                    points.push(name, Some(cell));
-                });
-                let applied =
-                    engine.keyspace().apply_batch(0, key, &mut points, entry.len(), apply);
+                let mut points = points.unwrap_or_else(|| Points::new().change_batch());
+                let (key, length) = (key.as_bytes(), entry.len());
+                let applied = engine.keyspace().apply_batch(0, key, &mut points, length, apply);
                 applied.map_err(refused)?
             }
             _ => {
@@ -270,28 +274,21 @@ impl Feed {
         Ok((ticket, rows))
     }
 
-    /// The bytes of the journal's entry, where its tables begin, and how many rows it changes.
-    fn entry(&self, worker: &Worker, places: &mut Places, made: &Made) -> (Vec<u8>, usize, u64) {
+    /// The bytes of the journal's entry, and where its tables begin.
+    fn entry(&self, made: &Made, changes: &Changes) -> (Vec<u8>, usize) {
+        let Changes { placed, noted } = changes;
         let mut entry = begin_batch(self.name(), &made.head);
-        let has_places = places.rule() != PlaceRule::None && made.records > 0;
+        let has_places = !placed.changes.is_empty() && made.records > 0;
         let collection = self.source.collection.as_deref().filter(|_| has_places);
         let operation = made.members.as_ref().zip(self.source.set.as_ref());
         let has_operation = operation.is_some();
         push_effects(&mut entry, &Effects { collection, has_places, has_operation });
+        entry.reserve(placed.changes.len() + noted.changes.len());
         if has_places {
-            places.push_changes(&mut entry);
+            entry.extend_from_slice(&placed.changes);
         }
         let tables_at = entry.len();
-        let changed = || {
-            let targets = worker.targets.iter().zip(&self.tables);
-            targets.filter(|(target, _)| !target.stage.is_empty())
-        };
-        push_varint(&mut entry, changed().count() as u64);
-        let mut rows = 0;
-        for (target, table) in changed() {
-            push_varint(&mut entry, target.number as u64);
-            rows += wire::push_changes(&mut entry, &table.shared(), &target.stage);
-        }
+        entry.extend_from_slice(&noted.changes);
         if let Some((members, target)) = operation {
             let members = Cow::Borrowed(members);
             let load =
@@ -299,7 +296,7 @@ impl Feed {
             entry.extend_from_slice(&load.kind().to_le_bytes());
             entry.extend_from_slice(&load.encode());
         }
-        (entry, tables_at, rows)
+        (entry, tables_at)
     }
 
     /// Applies the entry's changes of tables, and its head. The caller holds what keeps others out.

@@ -24,6 +24,7 @@
 pub(crate) mod cell;
 pub(crate) mod cold;
 pub(crate) mod index;
+pub(crate) mod order;
 pub(crate) mod rows;
 pub(crate) mod schema;
 pub(crate) mod stage;

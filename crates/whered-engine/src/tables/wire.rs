@@ -17,6 +17,7 @@
 //! Not for: frames (`feeds/entry.rs`). Nothing that is read is trusted. Cost: one pass.
 
 use super::cell::{ColumnKind, push_varint, take_bytes, take_varint, unzigzag, zigzag};
+use super::order;
 use super::rows::{PRESENT_WORD, ROWS_MAX, Store};
 use super::schema::{Shape, ShapeColumn};
 use super::stage::{STAGED_TEXT, Stage, TEXT_BYTES_MAX};
@@ -24,16 +25,16 @@ use super::texts::KEY_BYTES_MAX;
 
 /// Appends what the stage has changed; gives how many rows that are.
 pub(crate) fn push_changes(out: &mut Vec<u8>, store: &Store, stage: &Stage) -> u64 {
-    let mut known: Vec<(u32, u32)> = Vec::with_capacity(stage.rows().len());
+    let mut known = Vec::with_capacity(stage.rows().len());
     for (staged, &row) in stage.rows().iter().enumerate() {
         if !stage.is_new(row) {
-            known.push((row, staged as u32));
+            known.push(order::pair(row, staged as u32));
         }
     }
-    known.sort_unstable();
+    order::sort(&mut known);
     let mut rows = Vec::with_capacity(known.len() * 16);
     let (mut changed, mut before) = (0_u64, 0);
-    for (row, staged) in known {
+    for (row, staged) in known.into_iter().map(order::parts) {
         let words = stage.words(staged as usize);
         let old = store.words(row);
         let mask = changed_columns(store.shape(), words, old);
