@@ -67,6 +67,8 @@ fn in_folder<T>(
 ) -> Result<T, Failure> {
     let scratch = std::env::temp_dir().join(format!("whered-bench-feed-{}", std::process::id()));
     let folder = arguments.folder.clone().unwrap_or_else(|| scratch.clone());
+    // A server looks for relative paths beside its configuration.
+    let folder = std::path::absolute(&folder).map_err(|error| Failure::file(&folder, error))?;
     let options = FeedOptions {
         binary: own_file()?,
         folder,
