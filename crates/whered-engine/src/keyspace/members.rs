@@ -26,9 +26,6 @@ const POLITE_WAITS: usize = 4;
 /// How long names of members may be together for the journal to keep them in the place of ranks.
 const NAMES_BYTES_MAX: usize = 64 << 10;
 
-/// So many changes take long enough for a second thread to shorten the time in which others wait.
-const FOR_TWO_THREADS_MIN: usize = 20_000;
-
 /// Which members an addition may touch (`NX`, `XX`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum AddCondition {
@@ -175,9 +172,8 @@ impl Keyspace {
         size_bytes: usize,
         act: impl FnOnce(Room<'_>) -> Ticket,
     ) -> Result<Ticket, WriteError> {
-        let threads = if batch.len() < FOR_TWO_THREADS_MIN { 1 } else { 2 };
         let act = |value: &mut Value, room: Room<'_>, _: Held<'_>| {
-            value.apply_batch(batch, threads);
+            value.apply_batch(batch, 1);
             Written { value: (), ticket: act(room) }
         };
         Ok(self.change(number, key, size_bytes, true, |_| false, act)?.ticket)
