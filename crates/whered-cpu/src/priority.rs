@@ -1,4 +1,6 @@
 //! How much of a processor a thread takes from others.
+//!
+//! For: work that nobody waits for beside work that somebody does. Not for: which work that is.
 
 use std::io;
 

@@ -3,11 +3,11 @@
 //! Not for: the threads of the doors. A load goes on under any load, slowly, and takes whole cores that
 //! nobody wants.
 
-use whered_cpu::Priority;
+use whered_engine::{Priority, lower_priority};
 
 /// Gives the calling thread the lowest priority, where the system has one for threads.
 pub(crate) fn lower() {
-    if let Err(error) = whered_cpu::lower_priority(Priority::Lowest) {
+    if let Err(error) = lower_priority(Priority::Lowest) {
         tracing::warn!("a thread of the background has full priority: {error}");
     }
 }
