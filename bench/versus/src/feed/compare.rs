@@ -26,7 +26,7 @@ const SEED: u64 = 1;
 const OBJECTS: u32 = 20_000;
 const UPLOAD_BYTES: usize = 100_000;
 /// Uploads that are made for each round; nobody takes more.
-const ROUND_UPLOADS: u64 = 2_000;
+const ROUND_UPLOADS: u64 = 8_000;
 
 /// One contestant over all rounds.
 struct Measured {
