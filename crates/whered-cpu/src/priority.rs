@@ -9,7 +9,7 @@ use std::io;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Priority {
     /// For threads that somebody waits for. Nice 10: a tenth of a processor that another thread wants
-    /// all of, and a thread that wakes up waits a tenth as long for it.
+    /// all of.
     Behind,
     /// For everybody. Nice 19: a seventieth. `SCHED_IDLE` would leave a three-hundredth.
     Lowest,

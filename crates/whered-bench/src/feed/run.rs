@@ -55,7 +55,6 @@ pub struct FeedOptions {
 struct Made {
     uploads: Vec<Vec<u8>>,
     events: u64,
-    bytes: u64,
 }
 
 /// Runs it all.
@@ -152,12 +151,11 @@ fn time_syncs(
 }
 
 fn make(world: &World, options: &FeedOptions, from: u64, expected: &mut Consolidated) -> Made {
-    let mut made = Made { uploads: Vec::new(), events: 0, bytes: 0 };
+    let mut made = Made { uploads: Vec::new(), events: 0 };
     for number in from..from + options.uploads as u64 {
         let upload = Upload::new(world, number, &options.upload);
         upload.sightings.iter().for_each(|sighting| expected.add(sighting));
         made.events += upload.sightings.len() as u64;
-        made.bytes += upload.bytes.len() as u64;
         made.uploads.push(upload.bytes);
     }
     made

@@ -19,8 +19,6 @@ use std::sync::atomic::Ordering;
 use std::sync::{MutexGuard, RwLockReadGuard};
 use std::time::{Duration, Instant};
 
-use whered_geo::Points;
-
 use super::budget::Pin;
 use super::consolidate::{Day, Noted, Notes, Noting, Placed, Placing, Target};
 use super::entry::{BATCH_KIND, Effects, begin_batch, push_effects};
@@ -250,7 +248,8 @@ impl Feed {
             self.apply(made, &entry[tables_at..]);
             room.append_encoded(BATCH_KIND, &entry)
         };
-        let ticket = match (&self.source.collection, &made.members, &self.source.set) {
+        let points = self.source.collection.as_ref().zip(points).filter(|_| made.records > 0);
+        let ticket = match (points, &made.members, &self.source.set) {
             (_, Some(members), Some(target)) => {
                 let room = engine.log.reserve(entry.len()).map_err(refused)?;
                 engine.keyspace().passing(|| {
@@ -259,8 +258,7 @@ impl Feed {
                         .load_with(&target.name, members, target.replaces, || apply(room))
                 })
             }
-            (Some(key), ..) if made.records > 0 => {
-                let mut points = points.unwrap_or_else(|| Points::new().change_batch());
+            (Some((key, mut points)), ..) => {
                 let (key, length) = (key.as_bytes(), entry.len());
                 let applied = engine.keyspace().apply_batch(0, key, &mut points, length, apply);
                 applied.map_err(refused)?

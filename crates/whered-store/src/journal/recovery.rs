@@ -10,8 +10,8 @@
 //!   touched.
 //! - No such mark: nothing says that `E` was ever synced. That is a **torn tail**: it is zeroed and
 //!   reported. If all bytes from there on are zero, it is the clean end. In reused space (`reuse.rs`)
-//!   bytes of another segment follow; there a frame's worth of zeros is the clean end, which is written
-//!   with each group, and all behind it is zeroed too, without a word.
+//!   bytes of another segment follow; there eight zeros are the clean end, which are written with each
+//!   group, and all behind them is zeroed too, without a word.
 //! - A bad place in a segment that is not the last is always damage: a segment gets its name only
 //!   after the ones before it are synced.
 //!

@@ -10,7 +10,8 @@
 //!
 //! Invariants: a file with another name, as a backup's, is never used again; before anything is
 //! written to one, its name as a segment is gone for certain. At most [`KEPT_BYTES_MAX`] wait.
-//! At the same time: any thread may call; a lock is held during the system's calls.
+//! At the same time: any thread may take; one keeps (`segments.rs` sees to that). A lock is held for
+//! moments, never during a sync.
 
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -43,15 +44,14 @@ impl Reusable {
             return Ok(false);
         }
         let size_bytes = self.storage.open(&name, false)?.size_bytes()?;
-        let mut files = lock(&self.files);
-        let kept_bytes: u64 = files.iter().map(|(_, size_bytes)| size_bytes).sum();
+        let kept_bytes: u64 = lock(&self.files).iter().map(|(_, size_bytes)| size_bytes).sum();
         if kept_bytes + size_bytes > KEPT_BYTES_MAX {
             return Ok(false);
         }
         let kept_name = reusable_name(first_sequence);
         self.storage.rename(&name, &kept_name)?;
         self.storage.sync_directory()?;
-        files.push((kept_name, size_bytes));
+        lock(&self.files).push((kept_name, size_bytes));
         Ok(true)
     }
 
