@@ -26,6 +26,10 @@ use std::sync::Arc;
 /// Where sections begin: at multiples of this.
 const LINE_BYTES: usize = 64;
 const HUGE_PAGE_BYTES: usize = 2 << 20;
+/// From this size on memory begins at a huge page.
+const HUGE_MIN_BYTES: usize = HUGE_PAGE_BYTES / 2;
+/// From this size on the last part, which no huge page would be filled by, has one all the same.
+const HUGE_TAIL_MIN_BYTES: usize = HUGE_PAGE_BYTES / 4;
 
 /// Memory that is shared by everybody who reads from it.
 #[derive(Clone)]
@@ -39,7 +43,8 @@ trait Bytes: Send + Sync {
 impl Image {
     /// Memory for the sections of the given sizes, filled by `fill`, with the place of each.
     ///
-    /// On Linux, memory of 2 MiB and more is offered to the kernel for huge pages.
+    /// On Linux, memory of 1 MiB and more is offered to the kernel for huge pages; up to 1.5 MiB
+    /// of the last one may stay unused.
     #[must_use]
     pub fn with_sections(sections: &[&[u8]]) -> (Image, Vec<Range<usize>>) {
         let mut places = Vec::with_capacity(sections.len());
@@ -185,8 +190,11 @@ struct Pages {
 impl Pages {
     fn zeroed(size_bytes: usize) -> Pages {
         let (alignment, kept) = match size_bytes {
-            0..HUGE_PAGE_BYTES => (LINE_BYTES, size_bytes.max(1)),
-            _ => (HUGE_PAGE_BYTES, size_bytes.next_multiple_of(4096)),
+            0..HUGE_MIN_BYTES => (LINE_BYTES, size_bytes.max(1)),
+            _ if size_bytes % HUGE_PAGE_BYTES < HUGE_TAIL_MIN_BYTES => {
+                (HUGE_PAGE_BYTES, size_bytes.next_multiple_of(4096))
+            }
+            _ => (HUGE_PAGE_BYTES, size_bytes.next_multiple_of(HUGE_PAGE_BYTES)),
         };
         let layout = Layout::from_size_align(kept, alignment).expect("sizes are those of slices");
         // SAFETY: the size is not zero.

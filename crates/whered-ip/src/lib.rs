@@ -48,6 +48,6 @@ pub use prefix_map::naive;
 pub use prefix_map::{AllMatches, Iter, PrefixMap};
 pub use prefix_set::{PrefixMatch, PrefixSet};
 pub use sets::{
-    AddressRanges, Block, BlockError, CompiledForm, CompiledSet, LiveIpv4, LiveMatch, LiveReader,
-    SetEntry, SetFormat, SetTextError, SetWriter, read_set,
+    Address6, AddressRanges, Block, BlockError, CompiledForm, CompiledSet, LiveIpv4, LiveMatch,
+    LiveReader, SetEntry, SetFormat, SetTextError, SetWriter, read_set,
 };

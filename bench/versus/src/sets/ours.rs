@@ -57,13 +57,10 @@ pub(crate) fn compiled6(prefixes: &[(Prefix6, u32)]) -> (Vec<Engine<[u8; 16]>>, 
     let explained = set.explain();
     let one = Rc::clone(&set);
     let batch = Engine::new("whered batch", bytes, move |addresses: &[[u8; 16]]| {
-        let (mut numbers, mut found, mut sum) = ([0; BATCH], [0; BATCH], 0);
+        let (mut found, mut sum) = ([0; BATCH], 0);
         for (group, addresses) in addresses.chunks(BATCH).enumerate() {
-            for (number, octets) in numbers.iter_mut().zip(addresses) {
-                *number = u128::from_be_bytes(*octets);
-            }
             let found = &mut found[..addresses.len()];
-            set.lookup6_batch(&numbers[..addresses.len()], found);
+            set.lookup6_batch(addresses, found);
             sum = weighed_group(sum, group * BATCH, found);
         }
         sum

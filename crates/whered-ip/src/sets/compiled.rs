@@ -18,16 +18,18 @@ use std::fmt;
 use std::net::IpAddr;
 
 use super::Block;
+use super::address6::Address6;
 use super::halves::Halves4;
 use super::intervals::{ANSWER_MAX, Intervals4, Intervals6};
 use super::rank::{self, Rank4};
 use super::steps::{self, Steps6};
 use super::sweep::{Intervals, NOTHING, Span};
 use super::wide_tree::LANES;
-use crate::simd::{Compare, Scalar, WidePath, wide_path};
+use crate::simd::{Compare, Scalar, WidePath, prefetch, wide_path};
 #[cfg(target_arch = "x86_64")]
 use whered_cpu::{Avx2, Avx512};
 
+const CACHE_LINE_BYTES: usize = 64;
 /// From how many intervals on the table of upper halves pays: below, the tree has two levels.
 const HALVES_INTERVALS_MIN: usize = 17 * 16;
 /// From how many intervals on the bit map of all /24 pays: below, the tree is as near and smaller.
@@ -234,7 +236,7 @@ impl CompiledSet {
                 (form.len(), form.ways(), format!("{} lists below /64", form.deep_len()))
             }
             Ipv6Form::Steps(form) => {
-                let ways = "steps of 16 bits".to_owned();
+                let ways = "steps of 32 and 16 bits".to_owned();
                 (form.len(), ways, format!("{} lists below /48", form.deep_len()))
             }
         };
@@ -316,13 +318,13 @@ impl CompiledSet {
         }
     }
 
-    /// Looks up many IPv6 addresses at once: `found[n]` becomes what `lookup6` says of
-    /// `addresses[n]`.
+    /// Looks up many IPv6 addresses at once, numbers or octets: `found[n]` becomes what `lookup6`
+    /// says of `addresses[n]`. They go side by side, 64 at a time.
     ///
     /// # Panics
     ///
     /// When the two slices differ in length.
-    pub fn lookup6_batch(&self, addresses: &[u128], found: &mut [u32]) {
+    pub fn lookup6_batch(&self, addresses: &[impl Address6], found: &mut [u32]) {
         assert_eq!(addresses.len(), found.len(), "one answer an address");
         match self.path {
             #[cfg(target_arch = "x86_64")]
@@ -355,6 +357,7 @@ impl CompiledSet {
     #[inline(always)]
     fn answers4(&self, processor: impl Compare, addresses: &[u32], found: &mut [u32]) {
         for (addresses, found) in addresses.chunks(LANES).zip(found.chunks_mut(LANES)) {
+            ask_for_next(addresses);
             match &self.ipv4 {
                 Ipv4Form::Intervals(form) => form.answers(processor, addresses, found),
                 Ipv4Form::Halves(form) => form.answers(processor, addresses, found),
@@ -364,8 +367,9 @@ impl CompiledSet {
     }
 
     #[inline(always)]
-    fn answers6(&self, processor: impl Compare, addresses: &[u128], found: &mut [u32]) {
+    fn answers6(&self, processor: impl Compare, addresses: &[impl Address6], found: &mut [u32]) {
         for (addresses, found) in addresses.chunks(LANES).zip(found.chunks_mut(LANES)) {
+            ask_for_next(addresses);
             self.ipv6.answers(processor, addresses, found);
         }
     }
@@ -375,11 +379,9 @@ impl Ipv6Form {
     fn build(intervals: &Intervals<u128>) -> Ipv6Form {
         let count = intervals.0.len();
         let is_routing_like = steps::deep_len(intervals) <= count / STEPS_DEEP_SHARE;
-        if count >= STEPS_INTERVALS_MIN && is_routing_like {
-            Ipv6Form::Steps(Steps6::build(intervals))
-        } else {
-            Ipv6Form::Intervals(Intervals6::build(intervals))
-        }
+        let is_suited = count >= STEPS_INTERVALS_MIN && is_routing_like;
+        let steps = is_suited.then(|| Steps6::build(intervals)).flatten();
+        steps.map_or_else(|| Ipv6Form::Intervals(Intervals6::build(intervals)), Ipv6Form::Steps)
     }
 
     fn memory_bytes(&self) -> usize {
@@ -398,10 +400,21 @@ impl Ipv6Form {
     }
 
     #[inline(always)]
-    fn answers(&self, processor: impl Compare, addresses: &[u128], found: &mut [u32]) {
+    fn answers(&self, processor: impl Compare, addresses: &[impl Address6], found: &mut [u32]) {
         match self {
             Ipv6Form::Intervals(form) => form.answers(processor, addresses, found),
             Ipv6Form::Steps(form) => form.answers(processor, addresses, found),
+        }
+    }
+}
+
+/// Asks for the cache lines behind a whole batch of addresses: the next batch often lies there,
+/// and reads that jump about keep the processor from seeing that by itself.
+#[inline(always)]
+fn ask_for_next<A>(addresses: &[A]) {
+    if addresses.len() == LANES {
+        for line in (0..LANES).step_by(CACHE_LINE_BYTES / size_of::<A>()) {
+            prefetch(addresses, LANES + line);
         }
     }
 }
@@ -427,7 +440,12 @@ macro_rules! entries {
             }
 
             #[target_feature(enable = $features)]
-            fn $many6(&self, processor: $processor, addresses: &[u128], found: &mut [u32]) {
+            fn $many6(
+                &self,
+                processor: $processor,
+                addresses: &[impl Address6],
+                found: &mut [u32],
+            ) {
                 self.answers6(processor, addresses, found);
             }
         }

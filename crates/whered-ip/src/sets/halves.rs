@@ -5,7 +5,7 @@
 //! table of upper halves is too much (`intervals` has a tree).
 //!
 //! ```text
-//! address    | 16 bits: upper | 16 bits: lower |
+//! address    | 16 bits: upper | 16 bits: lower |      (up to 20 bits where lists would be long)
 //!
 //! starts     | s0 | s1 | ... | s65536 |      where the boundaries of each upper half begin
 //!                  ▼
@@ -24,13 +24,15 @@
 //!
 //! One comparison tells the place among up to 32 lows. Of longer lists every 32nd low stands in a
 //! list of *guides* too, in which the same comparison finds the 32 that matter: one more line up to
-//! 1,024 lows in a /16. Beyond, halving comes before.
+//! 1,024 lows in a /16. Beyond, halving comes before. Where many boundaries would stand in long
+//! lists, upper halves have more than 16 bits: a comparison of all 16 lower ones stays right.
 //!
 //! Invariants: starts do not fall; 32 lows more than there are may be read. Concurrency: never
 //! changes. Cost: two reads and one comparison, or one read; 256 KiB, and 2 bytes a boundary (6 with
 //! answers).
 
-use super::intervals::{Answers, section};
+use super::each::Each;
+use super::intervals::{Answers, section, sections};
 use super::sweep::Intervals;
 use super::wide_tree::LANES;
 use crate::image::{Section, bytes_of};
@@ -38,7 +40,12 @@ use crate::simd::{Compare, prefetch};
 
 /// How many lows one comparison takes.
 const LINE: usize = 32;
-const UPPERS: usize = 1 << 16;
+const UPPER_BITS: u32 = 16;
+const UPPERS: usize = 1 << UPPER_BITS;
+/// More bits than half of an address make lists shorter; more than this a table too large.
+const UPPER_BITS_MAX: u32 = 20;
+/// At most one boundary in so many may stand in a list that one comparison does not take.
+const LONG_SHARE: usize = 16;
 /// Words of `told`: sixteen codes each.
 const TOLD_WORDS: usize = UPPERS / 16;
 /// At most one /16 in so many may want more than `told`.
@@ -47,6 +54,8 @@ const TOLD_SHARE: usize = 3;
 /// The form.
 pub(super) struct Halves4 {
     starts: Section<u32>,
+    /// By how many bits an address is shifted to the number of its start.
+    upper_shift: u32,
     lows: Section<u16>,
     /// Every 32nd low: the last one of each whole 32 since the beginning of `lows`.
     guides: Section<u16>,
@@ -93,7 +102,7 @@ impl Told {
     #[inline(always)]
     fn answers64(&self, addresses: &[u32; LANES], found: &mut [u32; LANES]) -> u64 {
         let words: &[u32; TOLD_WORDS] = self.bits.first_chunk().expect("as many as were made");
-        let mut read = [0_u32; LANES];
+        let mut read = Each::<u32>::new();
         for (read, address) in read.iter_mut().zip(addresses) {
             *read = words[(address >> 20) as usize];
         }
@@ -124,26 +133,50 @@ struct Part {
     count: u32,
 }
 
+/// Where the boundaries of each number of `upper_bits` begin, and where all end.
+fn starts_by(boundaries: &[(u32, u32)], upper_bits: u32) -> Vec<u32> {
+    let mut starts = Vec::with_capacity((1 << upper_bits) + 1);
+    for (place, (start, _)) in boundaries.iter().enumerate() {
+        let upper = (start >> (32 - upper_bits)) as usize;
+        starts.resize(starts.len().max(upper + 1), place as u32);
+    }
+    starts.resize((1 << upper_bits) + 1, boundaries.len() as u32);
+    starts
+}
+
+/// The fewest bits with which few boundaries stand in long lists, or as many as there may be: the
+/// table of starts is at most as large as the lows.
+fn upper_bits_for(boundaries: &[(u32, u32)]) -> u32 {
+    let may_have =
+        |bits: &u32| *bits == UPPER_BITS || (4 << bits) <= size_of::<u16>() * boundaries.len();
+    let few_are_long = |bits: &u32| {
+        let lists = boundaries.chunk_by(|(a, _), (b, _)| (a ^ b) >> (32 - bits) == 0);
+        let long = lists.map(<[_]>::len).filter(|len| *len > LINE).sum::<usize>();
+        long <= boundaries.len() / LONG_SHARE
+    };
+    let most = (UPPER_BITS..=UPPER_BITS_MAX).filter(may_have).max().unwrap_or(UPPER_BITS);
+    (UPPER_BITS..most).find(few_are_long).unwrap_or(most)
+}
+
 impl Halves4 {
     pub(super) fn build(intervals: &Intervals<u32>) -> Halves4 {
         let boundaries = &intervals.0[1..];
-        let mut starts = Vec::with_capacity(UPPERS + 1);
-        for (place, (start, _)) in boundaries.iter().enumerate() {
-            let upper = (start >> 16) as usize;
-            starts.resize(starts.len().max(upper + 1), place as u32);
-        }
-        starts.resize(UPPERS + 1, boundaries.len() as u32);
+        let upper_bits = upper_bits_for(boundaries);
+        let starts = starts_by(boundaries, upper_bits);
         let is_short = starts.windows(2).all(|pair| pair[1] - pair[0] <= LINE as u32);
         let mut lows: Vec<u16> = boundaries.iter().map(|(start, _)| *start as u16).collect();
         let guides: Vec<u16> =
             lows.chunks_exact(LINE).filter_map(|line| line.last().copied()).collect();
         let answers = Answers::of(&intervals.0);
-        let told = Told::build(&starts, &lows, &answers);
+        let told =
+            (upper_bits == UPPER_BITS).then(|| Told::build(&starts, &lows, &answers)).flatten();
         let spare = [u16::MAX; LINE];
         lows.extend(spare);
+        let (lows, starts) = sections(&lows, &starts);
         Halves4 {
-            starts: section(&starts),
-            lows: section(&lows),
+            starts,
+            upper_shift: 32 - upper_bits,
+            lows,
             guides: section(&[guides.as_slice(), &spare].concat()),
             answers,
             count: intervals.0.len(),
@@ -165,7 +198,7 @@ impl Halves4 {
 
     #[inline(always)]
     fn part(&self, address: u32) -> Part {
-        let upper = (address >> 16) as usize;
+        let upper = (address >> (self.upper_shift & 31)) as usize;
         match self.starts[upper..upper + 2] {
             [start, end] => Part { start, count: end.wrapping_sub(start) },
             _ => Part::default(),
@@ -264,7 +297,7 @@ impl Halves4 {
         if let Some(told) = &self.told {
             return self.answers_told(told, processor, addresses, found);
         }
-        if self.is_short {
+        if self.is_short && self.upper_shift == 32 - UPPER_BITS {
             // Nothing to find first, and small enough to be near: stages would only cost. An array
             // of this length needs no check of a place that has 16 bits.
             let starts: &[u32; UPPERS + 1] =

@@ -20,6 +20,7 @@
 
 use std::ops::Range;
 
+use super::address6::{Address6, uppers};
 use super::cells::Cells6;
 use super::rank::Answers as MarkedAnswers;
 use super::sweep::{Intervals, NOTHING};
@@ -90,6 +91,16 @@ impl Answers {
 pub(super) fn section<T: Plain>(items: &[T]) -> Section<T> {
     let (image, places) = Image::with_sections(&[bytes_of(items)]);
     image.section(places[0].clone()).expect("laid out just now")
+}
+
+/// Two tables side by side, so that they share huge pages where both together are many.
+pub(super) fn sections<A: Plain, B: Plain>(a: &[A], b: &[B]) -> (Section<A>, Section<B>) {
+    let (image, places) = Image::with_sections(&[bytes_of(a), bytes_of(b)]);
+    let expected = "laid out just now";
+    (
+        image.section(places[0].clone()).expect(expected),
+        image.section(places[1].clone()).expect(expected),
+    )
 }
 
 /// IPv4.
@@ -285,11 +296,13 @@ impl Intervals6 {
 
     /// The answers of at most [`LANES`] addresses.
     #[inline(always)]
-    pub(super) fn answers(&self, processor: impl Compare, addresses: &[u128], found: &mut [u32]) {
-        let mut highs = [0; LANES];
-        for (high, address) in highs.iter_mut().zip(addresses) {
-            *high = (*address >> 64) as u64;
-        }
+    pub(super) fn answers(
+        &self,
+        processor: impl Compare,
+        addresses: &[impl Address6],
+        found: &mut [u32],
+    ) {
+        let highs = uppers(addresses);
         let mut ranks = [0; LANES];
         let count = addresses.len().min(LANES);
         match &self.ranks {
@@ -311,7 +324,7 @@ impl Intervals6 {
 
     /// Replaces answers that are lists by what the lists say. Rare in routing tables.
     #[inline(never)]
-    fn go_deep(&self, addresses: &[u128], found: &mut [u32]) {
+    fn go_deep(&self, addresses: &[impl Address6], found: &mut [u32]) {
         for found in found.iter().filter(|found| **found & DEEP != 0) {
             prefetch(&self.bounds, (*found & !DEEP) as usize);
         }
@@ -320,7 +333,7 @@ impl Intervals6 {
         }
         for (found, address) in found.iter_mut().zip(addresses) {
             if *found & DEEP != 0 {
-                *found = self.deep(*found & !DEEP, *address as u64);
+                *found = self.deep(*found & !DEEP, address.number() as u64);
             }
         }
     }

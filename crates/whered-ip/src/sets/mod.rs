@@ -7,10 +7,12 @@
 //!
 //! Concurrency and cost: see the files.
 
+mod address6;
 mod block;
 mod cells;
 mod compiled;
 mod displaced;
+mod each;
 mod formats;
 mod halves;
 mod intervals;
@@ -22,6 +24,7 @@ mod steps;
 mod sweep;
 mod wide_tree;
 
+pub use address6::Address6;
 pub use block::{Block, BlockError};
 pub use compiled::{CompiledForm, CompiledSet};
 pub use formats::{SetEntry, SetFormat, SetTextError, SetWriter, read_set};

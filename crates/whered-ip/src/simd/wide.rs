@@ -49,6 +49,10 @@ pub(crate) trait Compare: Copy {
     fn below8(self, line: &[u64; 8], bound: u64) -> u32;
     /// Which of 32 plain numbers are not above `bound`: one bit each, the first one lowest.
     fn not_above32(self, line: &[u16; 32], bound: u16) -> u32;
+    /// Which of sixteen plain numbers are not below `bound`: one bit each, the first one lowest.
+    fn not_below16(self, line: &[u32; 16], bound: u32) -> u16;
+    /// Sixteen numbers of a table; those of places that are not before its last one are any.
+    fn read16(self, table: &[u16], places: &[u32; 16]) -> [u32; 16];
 }
 
 impl Compare for Scalar {
@@ -72,6 +76,17 @@ impl Compare for Scalar {
             |eight: &[u8; 8]| u64::from_le_bytes(*eight).wrapping_mul(0x0102_0408_1020_4080) >> 56;
         eights.iter().rev().fold(0, |all, eight| all << 8 | bits(eight) as u32)
     }
+
+    #[inline(always)]
+    fn not_below16(self, line: &[u32; 16], bound: u32) -> u16 {
+        let each = line.iter().rev();
+        each.fold(0, |bits, number| bits << 1 | u16::from(*number >= bound))
+    }
+
+    #[inline(always)]
+    fn read16(self, table: &[u16], places: &[u32; 16]) -> [u32; 16] {
+        places.map(|place| table.get(place as usize).copied().map_or(0, u32::from))
+    }
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -92,6 +107,17 @@ impl Compare for Avx2 {
     fn not_above32(self, line: &[u16; 32], bound: u16) -> u32 {
         // SAFETY: the token says that the instructions are there.
         unsafe { x86_64::not_above32_avx2(line, bound) }
+    }
+
+    #[inline(always)]
+    fn not_below16(self, line: &[u32; 16], bound: u32) -> u16 {
+        // SAFETY: the token says that the instructions are there.
+        unsafe { x86_64::not_below16_avx2(line, bound) }
+    }
+
+    #[inline(always)]
+    fn read16(self, table: &[u16], places: &[u32; 16]) -> [u32; 16] {
+        Scalar.read16(table, places)
     }
 }
 
@@ -114,17 +140,31 @@ impl Compare for Avx512 {
         // SAFETY: the token says that the instructions are there.
         unsafe { x86_64::not_above32_avx512(line, bound) }
     }
+
+    #[inline(always)]
+    fn not_below16(self, line: &[u32; 16], bound: u32) -> u16 {
+        // SAFETY: the token says that the instructions are there.
+        unsafe { x86_64::not_below16_avx512(line, bound) }
+    }
+
+    #[inline(always)]
+    fn read16(self, table: &[u16], places: &[u32; 16]) -> [u32; 16] {
+        // SAFETY: the token says that the instructions are there.
+        unsafe { x86_64::read16_avx512(table, places) }
+    }
 }
 
 #[cfg(target_arch = "x86_64")]
 mod x86_64 {
     use std::arch::x86_64::{
-        __m256i, __m512i, _mm256_castsi256_pd, _mm256_cmpeq_epi16, _mm256_cmpgt_epi32,
-        _mm256_cmpgt_epi64, _mm256_loadu_si256, _mm256_max_epu16, _mm256_movemask_epi8,
-        _mm256_movemask_pd, _mm256_packs_epi16, _mm256_packs_epi32, _mm256_permute4x64_epi64,
-        _mm256_set1_epi16, _mm256_set1_epi32, _mm256_set1_epi64x, _mm512_cmple_epu16_mask,
-        _mm512_cmplt_epi32_mask, _mm512_cmplt_epi64_mask, _mm512_loadu_si512, _mm512_set1_epi16,
-        _mm512_set1_epi32, _mm512_set1_epi64,
+        __m256i, __m512i, _mm256_castsi256_pd, _mm256_castsi256_ps, _mm256_cmpeq_epi16,
+        _mm256_cmpeq_epi32, _mm256_cmpgt_epi32, _mm256_cmpgt_epi64, _mm256_loadu_si256,
+        _mm256_max_epu16, _mm256_max_epu32, _mm256_movemask_epi8, _mm256_movemask_pd,
+        _mm256_movemask_ps, _mm256_packs_epi16, _mm256_packs_epi32, _mm256_permute4x64_epi64,
+        _mm256_set1_epi16, _mm256_set1_epi32, _mm256_set1_epi64x, _mm512_and_si512,
+        _mm512_cmpge_epu32_mask, _mm512_cmple_epu16_mask, _mm512_cmplt_epi32_mask,
+        _mm512_cmplt_epi64_mask, _mm512_i32gather_epi32, _mm512_loadu_si512, _mm512_min_epu32,
+        _mm512_set1_epi16, _mm512_set1_epi32, _mm512_set1_epi64, _mm512_storeu_si512,
     };
 
     #[inline]
@@ -191,6 +231,44 @@ mod x86_64 {
         let keys = unsafe { _mm512_loadu_si512(line.as_ptr().cast::<__m512i>()) };
         _mm512_cmple_epu16_mask(keys, _mm512_set1_epi16(bound as i16))
     }
+
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    pub(super) fn not_below16_avx2(line: &[u32; 16], bound: u32) -> u16 {
+        let bound = _mm256_set1_epi32(bound as i32);
+        let [low, high] = [0, 8].map(|first| {
+            // SAFETY: eight numbers of four octets each stand from `first`, 0 or 8, on.
+            let eight = unsafe { _mm256_loadu_si256(line[first..].as_ptr().cast::<__m256i>()) };
+            let is = _mm256_cmpeq_epi32(_mm256_max_epu32(eight, bound), eight);
+            _mm256_movemask_ps(_mm256_castsi256_ps(is)) as u16
+        });
+        low | high << 8
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    pub(super) fn read16_avx512(table: &[u16], places: &[u32; 16]) -> [u32; 16] {
+        let Some(last) = table.len().checked_sub(2) else { return [0; 16] };
+        // SAFETY: sixteen numbers of four octets each.
+        let places = unsafe { _mm512_loadu_si512(places.as_ptr().cast::<__m512i>()) };
+        let last = _mm512_set1_epi32(i32::try_from(last).unwrap_or(i32::MAX));
+        let places = _mm512_min_epu32(places, last);
+        // SAFETY: two numbers are read from each place, the last of which has one behind it.
+        let two = unsafe { _mm512_i32gather_epi32::<2>(places, table.as_ptr().cast()) };
+        let mut found = [0; 16];
+        let first = _mm512_and_si512(two, _mm512_set1_epi32(0xffff));
+        // SAFETY: sixteen numbers of four octets each.
+        unsafe { _mm512_storeu_si512(found.as_mut_ptr().cast(), first) };
+        found
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    pub(super) fn not_below16_avx512(line: &[u32; 16], bound: u32) -> u16 {
+        // SAFETY: sixteen numbers of four octets each.
+        let numbers = unsafe { _mm512_loadu_si512(line.as_ptr().cast::<__m512i>()) };
+        _mm512_cmpge_epu32_mask(numbers, _mm512_set1_epi32(bound as i32))
+    }
 }
 
 #[cfg(test)]
@@ -212,6 +290,50 @@ mod tests {
                 if let Some(avx512) = Avx512::new() {
                     assert_eq!(avx512.not_above32(&line, bound), expected, "{bound}");
                 }
+            }
+        }
+    }
+
+    #[test]
+    fn all_paths_tell_alike_which_are_not_below() {
+        let line: [u32; 16] = std::array::from_fn(|place| (place as u32).wrapping_mul(0x1357_9bdf));
+        let bounds = line.into_iter().flat_map(|key| [key.wrapping_sub(1), key, key + 1, !key]);
+        for bound in bounds.chain([0, 1, 1 << 31, u32::MAX]) {
+            let each = line.iter().enumerate();
+            let expected = each.fold(0, |bits, (at, key)| bits | u16::from(*key >= bound) << at);
+            assert_eq!(Scalar.not_below16(&line, bound), expected, "{bound}");
+            #[cfg(target_arch = "x86_64")]
+            {
+                if let Some(avx2) = Avx2::new() {
+                    assert_eq!(avx2.not_below16(&line, bound), expected, "{bound}");
+                }
+                if let Some(avx512) = Avx512::new() {
+                    assert_eq!(avx512.not_below16(&line, bound), expected, "{bound}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn all_paths_read_alike_and_nothing_outside() {
+        let table: Vec<u16> = (0..100_u32).map(|n| (n * 40_503) as u16).collect();
+        let places: [u32; 16] = std::array::from_fn(|turn| (turn as u32 * 37) % 99);
+        let expected = places.map(|place| u32::from(table[place as usize]));
+        let check = |read: &dyn Fn(&[u16], &[u32; 16]) -> [u32; 16]| {
+            assert_eq!(read(&table, &places), expected);
+            for few in [&table[..0], &table[..1], &table[..2]] {
+                read(few, &[u32::MAX; 16]);
+                read(few, &places);
+            }
+        };
+        check(&|table, places| Scalar.read16(table, places));
+        #[cfg(target_arch = "x86_64")]
+        {
+            if let Some(avx2) = Avx2::new() {
+                check(&|table, places| avx2.read16(table, places));
+            }
+            if let Some(avx512) = Avx512::new() {
+                check(&|table, places| avx512.read16(table, places));
             }
         }
     }

@@ -115,17 +115,18 @@ impl Dag {
         // record of no box at all.
         lines.push(Line([EMPTY; 16]));
         let parts = Parts { lists: marks, records };
+        // What every packet reads comes first: the last part may not have huge pages.
         let tables = roots.iter().map(|root| bytes_of(&root.table));
-        let sections: Vec<&[u8]> = std::iter::once(bytes_of(&lines)).chain(tables).collect();
+        let sections: Vec<&[u8]> = tables.chain(std::iter::once(bytes_of(&lines))).collect();
         let (image, places) = Image::with_sections(&sections);
         let whole = "a section begins at a cache line and is as long as what was copied there";
-        let roots = roots.iter().zip(&places[1..]).map(|(root, place)| Root {
+        let roots = roots.iter().zip(&places).map(|(root, place)| Root {
             lane: root.lane,
             shift: root.shift,
             table: image.section(place.clone()).expect(whole),
         });
-        let roots = roots.collect();
-        let lines = image.section(places[0].clone()).expect(whole);
+        let roots: Vec<_> = roots.collect();
+        let lines = image.section(places[roots.len()].clone()).expect(whole);
         Dag { roots, lines, parts, narrow }
     }
 

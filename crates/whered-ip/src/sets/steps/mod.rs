@@ -1,0 +1,441 @@
+//! IPv6 by 32 bits, then 16: for large sets that mostly end at /48 and before, as routing tables do.
+//!
+//! For: what `intervals` does for IPv6 in general. Not for: lists of hosts, whose lists behind /48
+//! would be long; nor small sets, for which `others` is too much.
+//!
+//! ```text
+//! address  | 32 bits | 16 bits | 80 bits |
+//!
+//! slots    what is told of each /32 that is unlike its neighbours (`displaced`): an answer, or
+//! lines    sorted keys of the next 16 bits with their values (`lines`): an answer, or
+//! lists    what is told behind 48 bits (`lists`)
+//! others   intervals of all other addresses by their first 32 bits (`halves`)
+//! ```
+//!
+//! Invariants: a slot that is nobody's has key 0 and what is true of ::/32. Concurrency: never
+//! changes. Cost: one line of slots and one of lines; two or three of `others` for a /32 without a
+//! slot; 272 KiB, 20 bytes a slot and 64 a line of up to 15 (10) boundaries: 5 to 8 a boundary in routing
+//! tables, 90 where each stands alone in its /32.
+
+mod lines;
+mod lists;
+
+use super::address6::{Address6, uppers};
+use super::displaced::Displaced;
+use super::each::Each;
+use super::halves::Halves4;
+use super::intervals::sections;
+use super::sweep::{Intervals, NOTHING};
+use super::wide_tree::LANES;
+use crate::image::{Section, bytes_of};
+use crate::simd::Compare;
+use lines::{DEEP, Line, Slot};
+use lists::{LIST_BITS, Lists};
+
+/// Fewer addresses than this are looked up one by one: all lanes cost as much as so many.
+const LANES_MIN: usize = 12;
+/// As many /32 with one answer side by side have slots each, where they have one at all.
+const RUN_MAX: u64 = 1;
+/// So many lanes of a batch are looked at together.
+const GROUP: usize = 16;
+/// Fewer addresses than this are looked up in `others` one by one.
+const OTHERS_MIN: usize = 12;
+
+/// The form.
+pub(super) struct Steps6 {
+    /// Which slot is a /32's.
+    places: Displaced,
+    /// Those of `places`, and behind them such that they lead to.
+    slots: Section<Slot>,
+    lines: Section<Line>,
+    /// Whether values of `lines` have 16 bits.
+    is_narrow: bool,
+    lists: Lists,
+    others: Halves4,
+    count: usize,
+}
+
+/// How many boundaries are told apart by the last 80 bits.
+pub(super) fn deep_len(intervals: &Intervals<u128>) -> usize {
+    let is_deep = |start: u128| start << (128 - LIST_BITS) != 0;
+    intervals.0.iter().filter(|(start, _)| is_deep(*start)).count()
+}
+
+/// Intervals of shorter numbers: those that begin in one number's range become one value, made of
+/// the answer at the range's beginning and what begins later. Neighbours that are equal are joined.
+fn folded<N: Copy + PartialEq>(
+    intervals: &[(N, u32)],
+    upper_of: impl Fn(N) -> u64,
+    begins: impl Fn(N) -> bool,
+    end: u64,
+    mut made: impl FnMut(u32, &[(N, u32)]) -> u32,
+) -> Vec<(u64, u32)> {
+    let mut folded: Vec<(u64, u32)> = Vec::new();
+    let mut push = |start: u64, value: u32| {
+        if start < end && folded.last().is_none_or(|(_, before)| *before != value) {
+            folded.push((start, value));
+        }
+    };
+    let (mut before, mut expected) = (NOTHING, 0);
+    for group in intervals.chunk_by(|(a, _), (b, _)| upper_of(*a) == upper_of(*b)) {
+        let Some(((start, answer), rest)) = group.split_first() else { continue };
+        let upper = upper_of(*start);
+        if upper != expected {
+            // What the group before ended with goes on behind it.
+            push(expected, before);
+        }
+        let (first, rest) = if begins(*start) { (*answer, rest) } else { (before, group) };
+        push(upper, if rest.is_empty() { first } else { made(first, rest) });
+        before = group.last().map_or(before, |(_, answer)| *answer);
+        expected = upper + 1;
+    }
+    push(expected, before);
+    folded
+}
+
+/// One after the other: what is told of a /32 that has a slot, or of addresses from a /32 on.
+struct By32 {
+    slots: Vec<(u32, u32)>,
+    others: Intervals<u32>,
+}
+
+impl By32 {
+    /// Of intervals by 32 bits. A value that is no answer is that of a single /32.
+    fn of(intervals: &[(u64, u32)]) -> By32 {
+        let (mut slots, mut others) = (Vec::new(), vec![(0, NOTHING)]);
+        let ends = intervals.iter().skip(1).map(|(start, _)| *start).chain([1 << 32]);
+        for ((start, value), end) in intervals.iter().zip(ends) {
+            let start = *start as u32;
+            if *value != NOTHING && end - u64::from(start) <= RUN_MAX {
+                slots.extend((start..=(end - 1) as u32).map(|key| (key, *value)));
+            } else if start == 0 {
+                others[0].1 = *value;
+            } else if others.last().is_none_or(|(_, before)| before != value) {
+                others.push((start, *value));
+            }
+        }
+        By32 { slots, others: Intervals(others) }
+    }
+}
+
+impl Steps6 {
+    /// `None` where somebody chose the addresses so that their slots would meet.
+    pub(super) fn build(intervals: &Intervals<u128>) -> Option<Steps6> {
+        let mut lists = lists::Draft::default();
+        let by_48 = folded(
+            &intervals.0,
+            |start| (start >> LIST_BITS) as u64,
+            |start| start << (128 - LIST_BITS) == 0,
+            1 << 48,
+            |first, rest| DEEP | lists.push(first, rest),
+        );
+        let is_narrow = by_48.iter().all(|(_, value)| lines::is_narrow(*value));
+        // Of each /32 with more than one value: where they are.
+        let mut below: Vec<Vec<(u16, u32)>> = Vec::new();
+        let by_32 = folded(
+            &by_48,
+            |start| start >> 16,
+            |start| start as u16 == 0,
+            1 << 32,
+            |first, rest| {
+                let rest = rest.iter().map(|(start, value)| (*start as u16, *value));
+                below.push([(0, first)].into_iter().chain(rest).collect());
+                DEEP | (below.len() - 1) as u32
+            },
+        );
+        let by_32 = By32::of(&by_32);
+        let keys: Vec<u32> = by_32.slots.iter().map(|(key, _)| *key).collect();
+        let places = Displaced::build(&keys)?;
+        let mut draft = lines::Draft::new(is_narrow);
+        let of_zero = lines::answer_slot(0, by_32.others.0[0].1);
+        let mut slots = vec![of_zero; places.len()];
+        for (key, value) in by_32.slots {
+            slots[places.place(key)] = if value & DEEP == 0 {
+                lines::answer_slot(key, value)
+            } else {
+                draft.slot(key, &below[(value & !DEEP) as usize], places.len())
+            };
+        }
+        slots.extend(draft.parts);
+        let (slots, lines) = sections(&slots, &draft.lines);
+        Some(Steps6 {
+            places,
+            slots,
+            lines,
+            is_narrow,
+            lists: lists.finish(),
+            others: Halves4::build(&by_32.others),
+            count: intervals.0.len(),
+        })
+    }
+
+    pub(super) fn memory_bytes(&self) -> usize {
+        let slots = bytes_of(&self.slots).len() + self.places.memory_bytes();
+        let lines = bytes_of(&self.lines).len() + self.lists.memory_bytes();
+        slots + lines + self.others.memory_bytes()
+    }
+
+    /// How many intervals there are.
+    pub(super) fn len(&self) -> usize {
+        self.count
+    }
+
+    /// How many /48 have boundaries inside them.
+    pub(super) fn deep_len(&self) -> usize {
+        self.lists.len()
+    }
+
+    #[inline(always)]
+    pub(super) fn answer(&self, processor: impl Compare, address: u128) -> u32 {
+        if self.is_narrow {
+            self.answer_as::<true>(processor, address)
+        } else {
+            self.answer_as::<false>(processor, address)
+        }
+    }
+
+    #[inline(always)]
+    fn answer_as<const IS_NARROW: bool>(&self, processor: impl Compare, address: u128) -> u32 {
+        let (key, third) = ((address >> 96) as u32, (address >> 80) as u16);
+        let [head, margins] = self.slots[self.places.place(key)];
+        if head as u32 != key {
+            return self.others.answer(processor, key);
+        }
+        let mut value = lines::value_of(head);
+        if value & DEEP != 0 {
+            let line = if value < lines::PARTED_MIN {
+                lines::line_at(value, margins, third)
+            } else {
+                self.line_of_part(value, margins, third)
+            };
+            let raw = lines::raw_in::<IS_NARROW>(processor, &self.lines[line as usize], third);
+            value = lines::widened::<IS_NARROW>(raw);
+        }
+        if value & DEEP == 0 { value } else { self.lists.answer(value & !DEEP, address) }
+    }
+
+    /// The answers of at most [`LANES`] addresses.
+    #[inline(always)]
+    pub(super) fn answers(
+        &self,
+        processor: impl Compare,
+        addresses: &[impl Address6],
+        found: &mut [u32],
+    ) {
+        if addresses.len() < LANES_MIN {
+            for (found, address) in found.iter_mut().zip(addresses) {
+                *found = self.answer(processor, address.number());
+            }
+        } else if self.is_narrow {
+            self.answers_as::<true>(processor, addresses, found);
+        } else {
+            self.answers_as::<false>(processor, addresses, found);
+        }
+    }
+
+    /// Step by step for all lanes, so that waits overlap and what is not a read is done for several
+    /// at once. What is rare comes afterwards, lane by lane.
+    #[inline(always)]
+    fn answers_as<const IS_NARROW: bool>(
+        &self,
+        processor: impl Compare,
+        addresses: &[impl Address6],
+        found: &mut [u32],
+    ) {
+        let uppers = uppers(addresses);
+        let keys = uppers.map(|upper| (upper >> 32) as u32);
+        let thirds = uppers.map(|upper| (upper >> 16) as u16);
+        let places = self.places.places(processor, &keys);
+        for place in places.iter() {
+            self.slots.prefetch(*place as usize);
+        }
+        let (mut values, mut unlike, mut line_of) = (Each::new(), keys, Each::<u32>::new());
+        // Some lanes at a time, so that the first lines are on their way for long when the last
+        // ones are asked for.
+        for lanes in (0..LANES).step_by(GROUP) {
+            let (mut heads, mut margins) = ([0; GROUP], [0; GROUP]);
+            for lane in 0..GROUP {
+                [heads[lane], margins[lane]] = self.slots[places[lanes + lane] as usize];
+            }
+            for lane in 0..GROUP {
+                let value = lines::value_of(heads[lane]);
+                values[lanes + lane] = value;
+                unlike[lanes + lane] ^= heads[lane] as u32;
+                line_of[lanes + lane] = lines::line_at(value, margins[lane], thirds[lanes + lane]);
+            }
+            for line in &line_of[lanes..lanes + GROUP] {
+                self.lines.prefetch(*line as usize);
+            }
+        }
+        for lane in Lanes::not_below(processor, &values, lines::PARTED_MIN) {
+            let margins = self.slots[places[lane] as usize][1];
+            line_of[lane] = self.line_of_part(values[lane], margins, thirds[lane]);
+            self.lines.prefetch(line_of[lane] as usize);
+        }
+        let mut told = Each::<u32>::new();
+        for lane in 0..LANES {
+            let line = &self.lines[line_of[lane] as usize];
+            told[lane] = lines::raw_in::<IS_NARROW>(processor, line, thirds[lane]);
+        }
+        for (told, value) in told.iter_mut().zip(values.iter()) {
+            let inner = lines::widened::<IS_NARROW>(*told);
+            *told = if *value & DEEP == 0 { *value } else { inner };
+        }
+        match found.first_chunk_mut::<LANES>() {
+            Some(found) => *found = *told,
+            None => found.copy_from_slice(&told[..found.len()]),
+        }
+        // Not before: numbers that were written one by one cannot be read side by side at once.
+        for lane in Lanes::not_below(processor, &told, DEEP) {
+            if let (Some(found), Some(address)) = (found.get_mut(lane), addresses.get(lane)) {
+                *found = self.lists.answer(told[lane] & !DEEP, address.number());
+            }
+        }
+        self.answer_others(processor, &keys, Lanes::not_below(processor, &unlike, 1), found);
+    }
+
+    /// The line for a key of a slot that leads to slots. Rare in routing tables.
+    #[inline(never)]
+    fn line_of_part(&self, mut value: u32, mut margins: u64, third: u16) -> u32 {
+        while value >= lines::PARTED_MIN {
+            let [head, inner] = self.slots[lines::slot_at(value, margins, third)];
+            (value, margins) = (lines::value_of(head), inner);
+        }
+        lines::line_at(value, margins, third)
+    }
+
+    /// Replaces the answers of /32 without a slot.
+    #[inline(always)]
+    fn answer_others(
+        &self,
+        processor: impl Compare,
+        keys: &[u32; LANES],
+        lanes: Lanes,
+        found: &mut [u32],
+    ) {
+        if lanes.len() < OTHERS_MIN {
+            for lane in lanes {
+                if let Some(found) = found.get_mut(lane) {
+                    *found = self.others.answer(processor, keys[lane]);
+                }
+            }
+            return;
+        }
+        let (mut others, mut answers) = ([0; LANES], [0; LANES]);
+        for (other, lane) in others.iter_mut().zip(lanes) {
+            *other = keys[lane];
+        }
+        let count = lanes.len();
+        self.others.answers(processor, &others[..count], &mut answers[..count]);
+        for (answer, lane) in answers.iter().zip(lanes) {
+            if let Some(found) = found.get_mut(lane) {
+                *found = *answer;
+            }
+        }
+    }
+}
+
+/// Some of the lanes of a batch, in order.
+#[derive(Clone, Copy)]
+struct Lanes(u64);
+
+impl Lanes {
+    /// The lanes whose number is not below `bound`.
+    #[inline(always)]
+    fn not_below(processor: impl Compare, numbers: &[u32; LANES], bound: u32) -> Lanes {
+        let mut lanes = 0;
+        for numbers in numbers.as_chunks::<16>().0.iter().rev() {
+            lanes = lanes << 16 | u64::from(processor.not_below16(numbers, bound));
+        }
+        Lanes(lanes)
+    }
+
+    fn len(self) -> usize {
+        self.0.count_ones() as usize
+    }
+}
+
+impl Iterator for Lanes {
+    type Item = usize;
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<usize> {
+        let lane = self.0.trailing_zeros() as usize;
+        self.0 &= self.0.wrapping_sub(1);
+        (lane < LANES).then_some(lane)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::simd::Scalar;
+
+    /// What `others` takes at least.
+    const UPPERS_BYTES: usize = 300 << 10;
+
+    /// Compared with the intervals themselves, at and around every boundary.
+    fn check(boundaries: impl IntoIterator<Item = u128>, answer_of: impl Fn(usize) -> u32) {
+        let mut starts: Vec<u128> = boundaries.into_iter().collect();
+        starts.push(0);
+        starts.sort_unstable();
+        starts.dedup();
+        let each = starts.iter().enumerate();
+        let intervals = Intervals(each.map(|(place, start)| (*start, answer_of(place))).collect());
+        let steps = Steps6::build(&intervals).expect("nobody chose them");
+        let near = starts.iter().flat_map(|start| {
+            [
+                start.wrapping_sub(1),
+                *start,
+                start.wrapping_add(1),
+                start | 0xffff << 64,
+                start ^ 1 << 85,
+            ]
+        });
+        let asked: Vec<u128> = near.chain([u128::MAX]).collect();
+        for asked in asked.chunks(LANES) {
+            let mut found = [0; LANES];
+            steps.answers(Scalar, asked, &mut found[..asked.len()]);
+            for (asked, found) in asked.iter().zip(found) {
+                let expected = intervals.answer(*asked);
+                assert_eq!(steps.answer(Scalar, *asked), expected, "{asked:x}");
+                assert_eq!(found, expected, "{asked:x} in a batch");
+            }
+        }
+    }
+
+    #[test]
+    fn answers_are_those_of_the_intervals_with_any_number_of_lines() {
+        for widest in [1 << 14, 1 << 30] {
+            let answer_of = |place: usize| (place as u32).wrapping_mul(0x9e37_79b9) % widest;
+            check([], answer_of);
+            for count in [1, 14, 15, 16, 30, 31, 32, 33, 63, 64, 1023, 1024, 1025, 5_000, 40_000] {
+                // Below one /32, at its beginning and at its end, and among the /32 of one /16.
+                check((0..count).map(|n| 0x2001_0db8 << 96 | n << 80), answer_of);
+                check((0..count).map(|n| 0x2001_0db8_ffff << 80 | (0xffff - n) << 80), answer_of);
+                check((0..count).map(|n| 0x2a00 << 112 | (n * 1_637 % 65_536) << 96), answer_of);
+            }
+        }
+    }
+
+    #[test]
+    fn boundaries_side_by_side_take_little_memory() {
+        let starts = (0..500_u128).flat_map(|n| {
+            (0..200).map(move |key| (0x2a00_0000 + 3 * n) << 96 | (30_001 + key) << 80)
+        });
+        let each = starts.enumerate().map(|(place, start)| (start, 1 + place as u32 % 7));
+        let intervals = Intervals([(0, NOTHING)].into_iter().chain(each).collect());
+        let steps = Steps6::build(&intervals).expect("nobody chose them");
+        assert!(steps.memory_bytes() < UPPERS_BYTES + 6 * intervals.0.len());
+    }
+
+    #[test]
+    fn boundaries_behind_48_bits_and_at_the_last_addresses_have_lists() {
+        let answer_of = |place: usize| place as u32 % 9;
+        let deep = (0..300_u128).map(|n| 0x2001_0db8 << 96 | (n % 7) << 80 | (n * n) << 20);
+        let ends = [1, u128::MAX, u128::MAX - 1, 0xffff << 112, 0xffff_ffff << 96, !0 << 80];
+        check(deep.chain(ends), answer_of);
+        // Values of the first steps that are answers beside such that are not.
+        check((0..2_000_u128).map(|n| (n * n * 977) << 96 & !(0xfff << 112)), answer_of);
+    }
+}
