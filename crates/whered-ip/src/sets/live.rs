@@ -75,6 +75,19 @@ impl Cells {
         self.chunks.get(chunk as usize)?.get()?.get((number - first) as usize)
     }
 
+    /// So many words from this number on, all of one chunk.
+    ///
+    /// # Panics
+    ///
+    /// When the chunk was never made: the writer's blocks lie in such that were.
+    #[inline(always)]
+    fn words(&self, number: u32, count: u32) -> &[AtomicU32] {
+        let chunk = (number / FIRST_CHUNK + 1).ilog2();
+        let first = (number - ((1 << chunk) - 1) * FIRST_CHUNK) as usize;
+        let words = self.chunks[chunk as usize].get().expect("blocks lie in chunks that were made");
+        &words[first..first + count as usize]
+    }
+
     #[inline(always)]
     fn load(&self, number: u32) -> u32 {
         // Acquire: a block is filled before the cell that leads to it is written.
@@ -288,10 +301,7 @@ impl LiveIpv4 {
             return old;
         }
         let base = self.descend(&span, true);
-        let (first, last) = span.cells(base);
-        for number in first..=last {
-            self.overlay(base.is_none(), number, cell, span.level);
-        }
+        self.overlay(self.cells_of(&span, base), cell, span.level);
         None
     }
 
@@ -328,37 +338,48 @@ impl LiveIpv4 {
         self.cells.word(number).expect("blocks lie in chunks that were made")
     }
 
-    /// Puts a cell wherever no longer prefix is: here, or in the blocks below.
-    fn overlay(&self, is_root: bool, number: u32, cell: u32, level: usize) {
-        let slot = self.slot(is_root, number);
-        let old = slot.load(Ordering::Relaxed);
-        if old & CHILD != 0 {
-            for below in 0..block_cells(level + 1) {
-                self.overlay(false, (old & !CHILD) + below, cell, level + 1);
+    /// The cells of a prefix in the block in which it ends.
+    #[inline]
+    fn cells_of(&self, span: &Span, block: Option<u32>) -> &[AtomicU32] {
+        let (first, last) = span.cells(block);
+        match block {
+            None => &self.cells.root[first as usize..=last as usize],
+            Some(_) => self.cells.words(first, last - first + 1),
+        }
+    }
+
+    /// The cells of the block below one of a level.
+    #[inline]
+    fn cells_below(&self, cell: u32, level: usize) -> &[AtomicU32] {
+        self.cells.words(cell & !CHILD, block_cells(level + 1))
+    }
+
+    /// Puts a cell wherever no longer prefix is: into these, or into the blocks below.
+    fn overlay(&self, cells: &[AtomicU32], cell: u32, level: usize) {
+        for slot in cells {
+            let old = slot.load(Ordering::Relaxed);
+            if old & CHILD != 0 {
+                self.overlay(self.cells_below(old, level), cell, level + 1);
+            } else if old >> ANSWER_BITS <= cell >> ANSWER_BITS {
+                slot.store(cell, Ordering::Release);
             }
-        } else if old >> ANSWER_BITS <= cell >> ANSWER_BITS {
-            slot.store(cell, Ordering::Release);
         }
     }
 
     /// Puts a cell wherever this very prefix is.
     fn rewrite(&mut self, span: &Span, length: u32, cell: u32) {
         let base = self.descend(span, false);
-        let (first, last) = span.cells(base);
-        for number in first..=last {
-            self.exchange(base.is_none(), number, length, cell, span.level);
-        }
+        self.exchange(self.cells_of(span, base), length, cell, span.level);
     }
 
-    fn exchange(&self, is_root: bool, number: u32, length: u32, cell: u32, level: usize) {
-        let slot = self.slot(is_root, number);
-        let old = slot.load(Ordering::Relaxed);
-        if old & CHILD != 0 {
-            for below in 0..block_cells(level + 1) {
-                self.exchange(false, (old & !CHILD) + below, length, cell, level + 1);
+    fn exchange(&self, cells: &[AtomicU32], length: u32, cell: u32, level: usize) {
+        for slot in cells {
+            let old = slot.load(Ordering::Relaxed);
+            if old & CHILD != 0 {
+                self.exchange(self.cells_below(old, level), length, cell, level + 1);
+            } else if old != 0 && old >> ANSWER_BITS == length {
+                slot.store(cell, Ordering::Release);
             }
-        } else if old != 0 && old >> ANSWER_BITS == length {
-            slot.store(cell, Ordering::Release);
         }
     }
 
