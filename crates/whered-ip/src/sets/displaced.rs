@@ -28,6 +28,9 @@ const FACTORS: [u32; 3] = [0x9e37_79b1, 0x85eb_ca77, 0xc2b2_ae3d];
 const SHARERS: usize = 4;
 /// More keys than this share one only where somebody chose them to: not worth trying.
 const SHARERS_MAX: usize = 64;
+/// And more trials than this in all are needed only there.
+const TRIALS_A_KEY: usize = 64;
+const TRIALS_MIN: usize = 1 << 16;
 
 /// The function.
 pub(super) struct Displaced {
@@ -53,7 +56,7 @@ fn displaced(mixed: u32, by: u32, len: u32) -> u32 {
 }
 
 impl Displaced {
-    /// For distinct keys; `None` if no displacements keep them apart.
+    /// For distinct keys; `None` if no displacements that are soon found keep them apart.
     pub(super) fn build(keys: &[u32]) -> Option<Displaced> {
         let len = u32::try_from(5 * keys.len() / 4 + 1).ok()?;
         let lists = (keys.len() / SHARERS).next_power_of_two().max(2);
@@ -68,6 +71,7 @@ impl Displaced {
         }
         let mut order: Vec<usize> = (0..lists).collect();
         order.sort_by_key(|list| std::cmp::Reverse(sharers[*list].len()));
+        let mut trials_left = TRIALS_MIN + TRIALS_A_KEY * keys.len();
         let mut is_taken = vec![false; len as usize];
         // One more than there are, since two are read at once.
         let mut displacements = vec![0; lists + 1];
@@ -81,7 +85,8 @@ impl Displaced {
                     !is_taken[at as usize] && !meets
                 })
             };
-            let by = (0..=u16::MAX).find(is_free)?;
+            let by = (0..=u16::MAX).take(trials_left).find(is_free)?;
+            trials_left -= usize::from(by);
             displacements[list] = by;
             for mixed in sharers {
                 is_taken[displaced(*mixed, u32::from(by), len) as usize] = true;
@@ -132,6 +137,15 @@ mod tests {
         let meeting = (1..u32::MAX).filter(|key| mixed(*key) >> 21 == 0).take(5_000);
         let keys: Vec<u32> = meeting.collect();
         assert!(keys.len() == 5_000 && Displaced::build(&keys).is_none());
+        // Sixteen for each list that has any: displacements would be found, but not soon.
+        let mut counts = vec![0_u8; 1 << 15];
+        let crowded = (1..u32::MAX).filter(|key| {
+            let list = (mixed(*key) >> 17) as usize;
+            counts[list] += u8::from(list % 4 == 0);
+            list % 4 == 0 && counts[list] <= 16
+        });
+        let keys: Vec<u32> = crowded.take(1 << 17).collect();
+        assert!(keys.len() == 1 << 17 && Displaced::build(&keys).is_none());
     }
 
     #[test]
