@@ -105,7 +105,8 @@ impl Avx512 {
     }
 }
 
-/// Asks for the cache line of an item before it is read. Nothing happens for a place outside.
+/// Asks for the cache line of an item before it is read. A place outside
+/// does no harm: its line is asked for, too.
 #[allow(unsafe_code, reason = "a prefetch takes a pointer")]
 #[inline(always)]
 pub fn prefetch<T>(items: &[T], place: usize) {

@@ -41,7 +41,7 @@ trait Bytes: Send + Sync {
 }
 
 impl Image {
-    /// Memory for the sections of the given sizes, filled by `fill`, with the place of each.
+    /// Memory with copies of the sections, and the place of each.
     ///
     /// On Linux, memory of 1 MiB and more is offered to the kernel for huge pages; up to 1.5 MiB
     /// of the last one may stay unused.
@@ -154,7 +154,7 @@ impl<T: Plain> Deref for Section<T> {
 }
 
 impl<T: Plain> Section<T> {
-    /// Asks for the cache line of an item, to be read soon. Nothing happens for a place outside.
+    /// Asks for the cache line of an item, to be read soon. A place outside does no harm.
     #[inline(always)]
     pub fn prefetch(&self, place: usize) {
         crate::simd::prefetch(self, place);
@@ -203,8 +203,8 @@ impl Pages {
         if alignment == HUGE_PAGE_BYTES {
             ask_for_huge_pages(start, kept);
         }
-        // SAFETY: `kept` octets were allocated at `start`.
-        unsafe { start.write_bytes(0, kept) };
+        // SAFETY: at least so many octets were allocated at `start`; nobody sees what is behind.
+        unsafe { start.write_bytes(0, size_bytes) };
         Pages { start, layout, size_bytes }
     }
 

@@ -6,7 +6,8 @@ use std::net::Ipv6Addr;
 
 use super::each::Each;
 
-/// An IPv6 address: a number, or 16 octets in the network's order. No other types have it.
+/// An IPv6 address: a number, 16 octets in the network's order, or the library's own type. No other
+/// types have it.
 ///
 /// # Examples
 ///

@@ -36,7 +36,7 @@ const HALVES_INTERVALS_MIN: usize = 17 * 16;
 const RANK_INTERVALS_MIN: usize = 1 << 18;
 /// At most one interval in so many may lie inside a /24 for the bit map.
 const RANK_DEEP_SHARE: usize = 8;
-/// From how many intervals of IPv6 on steps of 16 bits pay: below, a tree of three levels is near.
+/// From how many intervals of IPv6 on steps of 32 and 16 bits pay: below, a tree of three levels is near.
 const STEPS_INTERVALS_MIN: usize = 8 * 81;
 /// At most one interval in so many may begin inside a /48 for them.
 const STEPS_DEEP_SHARE: usize = 8;

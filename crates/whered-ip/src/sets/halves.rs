@@ -19,17 +19,17 @@
 //!              1 -   see above
 //! ```
 //!
-//! `told` has 16 KiB, so that it stays in the nearest cache, and of 4,096 random networks it answers
+//! `told`, with 16 bits only, has 16 KiB, so that it stays in the nearest cache, and of 4,096 random networks it answers
 //! 94 of 100 random addresses.
 //!
 //! One comparison tells the place among up to 32 lows. Of longer lists every 32nd low stands in a
 //! list of *guides* too, in which the same comparison finds the 32 that matter: one more line up to
-//! 1,024 lows in a /16. Beyond, halving comes before. Where many boundaries would stand in long
+//! 1,024 lows in a list. Beyond, halving comes before. Where many boundaries would stand in long
 //! lists, upper halves have more than 16 bits: a comparison of all 16 lower ones stays right.
 //!
 //! Invariants: starts do not fall; 32 lows more than there are may be read. Concurrency: never
-//! changes. Cost: two reads and one comparison, or one read; 256 KiB, and 2 bytes a boundary (6 with
-//! answers).
+//! changes. Cost: two reads and one comparison, or one read; 256 KiB, and 2 bytes a boundary (4 more
+//! with answers; up to 2 more where lists would be long).
 
 use super::each::Each;
 use super::intervals::{Answers, section, sections};
@@ -61,7 +61,7 @@ pub(super) struct Halves4 {
     guides: Section<u16>,
     answers: Answers,
     count: usize,
-    /// Whether no /16 has more lows than one comparison takes.
+    /// Whether no list has more lows than one comparison takes.
     is_short: bool,
     told: Option<Told>,
 }
@@ -144,8 +144,8 @@ fn starts_by(boundaries: &[(u32, u32)], upper_bits: u32) -> Vec<u32> {
     starts
 }
 
-/// The fewest bits with which few boundaries stand in long lists, or as many as there may be: the
-/// table of starts is at most as large as the lows.
+/// The fewest bits with which few boundaries stand in long lists, of which the table of starts is at
+/// most as large as the lows; half of an address where none are enough.
 fn upper_bits_for(boundaries: &[(u32, u32)]) -> u32 {
     let may_have =
         |bits: &u32| *bits == UPPER_BITS || (4 << bits) <= size_of::<u16>() * boundaries.len();
@@ -154,8 +154,8 @@ fn upper_bits_for(boundaries: &[(u32, u32)]) -> u32 {
         let long = lists.map(<[_]>::len).filter(|len| *len > LINE).sum::<usize>();
         long <= boundaries.len() / LONG_SHARE
     };
-    let most = (UPPER_BITS..=UPPER_BITS_MAX).filter(may_have).max().unwrap_or(UPPER_BITS);
-    (UPPER_BITS..most).find(few_are_long).unwrap_or(most)
+    let mut may = (UPPER_BITS..=UPPER_BITS_MAX).take_while(may_have);
+    may.find(few_are_long).unwrap_or(UPPER_BITS)
 }
 
 impl Halves4 {
@@ -350,4 +350,34 @@ fn not_above(processor: impl Compare, sorted: &[u16], start: u32, count: u32, nu
     let line = sorted.get(start..).and_then(<[u16]>::first_chunk).expect("spare numbers follow");
     let inside = ((1_u64 << (count & 63)) - 1) as u32;
     (processor.not_above32(line, number) & inside).count_ones()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::simd::Scalar;
+
+    #[test]
+    fn lists_that_would_be_long_have_more_upper_bits_where_those_help() {
+        // 60 boundaries in each of 5,000 /16s: spread over it, or all in its first /24.
+        for (step, bits) in [(1092, 17), (3, UPPER_BITS)] {
+            let starts = (0..300_000_u32).map(|n| ((1 + n / 60 * 13) << 16) + n % 60 * step);
+            let each = starts.enumerate().map(|(place, start)| (start, 1 + place as u32 % 5));
+            let intervals = Intervals([(0, 0)].into_iter().chain(each).collect());
+            let halves = Halves4::build(&intervals);
+            assert_eq!(32 - halves.upper_shift, bits);
+            let near = intervals.0.iter().step_by(37).flat_map(|(start, _)| {
+                [start.wrapping_sub(1), *start, start.wrapping_add(step - 1), start ^ 0xffff]
+            });
+            let asked: Vec<u32> = near.collect();
+            for asked in asked.chunks(LANES) {
+                let mut found = [0; LANES];
+                halves.answers(Scalar, asked, &mut found[..asked.len()]);
+                for (asked, found) in asked.iter().zip(found) {
+                    let expected = intervals.answer(*asked);
+                    assert_eq!((halves.answer(Scalar, *asked), found), (expected, expected));
+                }
+            }
+        }
+    }
 }

@@ -1,5 +1,5 @@
-//! Counting, in one line of sorted numbers, how many are below a bound: the one primitive of the
-//! wide trees of `sets`, for each kind of processor.
+//! Which numbers of one line are below a bound, and reading sixteen of a table: the primitives of
+//! `sets` that depend on the kind of processor.
 //!
 //! Not for whole descents; those are written once over [`Compare`] and compiled once a path.
 //!
@@ -8,8 +8,8 @@
 //! line of  8 u64   | k0 k1 ...  k7 |   k < bound: 1110 0000           ──► 3
 //! ```
 //!
-//! Numbers are kept with their highest bit flipped and compared as signed ones, since AVX2 knows
-//! no other comparison. Cost: AVX-512 one comparison and one count a line, AVX2 two of each.
+//! Numbers of the wide trees are kept with their highest bit flipped and compared as signed ones,
+//! since AVX2 knows no other comparison; others are plain. Cost: AVX-512 one comparison and one count a line, AVX2 two of each.
 #![allow(unsafe_code, reason = "instructions beyond the baseline are called behind their token")]
 
 #[cfg(target_arch = "x86_64")]
@@ -41,11 +41,11 @@ pub(crate) fn wide_path() -> WidePath {
     }
 }
 
-/// Compares a line of numbers with a bound; both with their highest bit flipped.
+/// Compares a line of numbers with a bound.
 pub(crate) trait Compare: Copy {
-    /// How many of sixteen are below `bound`.
+    /// How many of sixteen are below `bound`; all with their highest bit flipped.
     fn below16(self, line: &[u32; 16], bound: u32) -> u32;
-    /// How many of eight are below `bound`.
+    /// How many of eight are below `bound`; all with their highest bit flipped.
     fn below8(self, line: &[u64; 8], bound: u64) -> u32;
     /// Which of 32 plain numbers are not above `bound`: one bit each, the first one lowest.
     fn not_above32(self, line: &[u16; 32], bound: u16) -> u32;
@@ -314,26 +314,28 @@ mod tests {
         }
     }
 
+    /// Reads what is expected, and without harm from tables that are too short.
+    fn reads(processor: impl Compare, table: &[u16], places: &[u32; 16], expected: &[u32; 16]) {
+        assert_eq!(processor.read16(table, places), *expected);
+        for few in [&table[..0], &table[..1], &table[..2]] {
+            processor.read16(few, &[u32::MAX; 16]);
+            processor.read16(few, places);
+        }
+    }
+
     #[test]
     fn all_paths_read_alike_and_nothing_outside() {
         let table: Vec<u16> = (0..100_u32).map(|n| (n * 40_503) as u16).collect();
         let places: [u32; 16] = std::array::from_fn(|turn| (turn as u32 * 37) % 99);
         let expected = places.map(|place| u32::from(table[place as usize]));
-        let check = |read: &dyn Fn(&[u16], &[u32; 16]) -> [u32; 16]| {
-            assert_eq!(read(&table, &places), expected);
-            for few in [&table[..0], &table[..1], &table[..2]] {
-                read(few, &[u32::MAX; 16]);
-                read(few, &places);
-            }
-        };
-        check(&|table, places| Scalar.read16(table, places));
+        reads(Scalar, &table, &places, &expected);
         #[cfg(target_arch = "x86_64")]
         {
             if let Some(avx2) = Avx2::new() {
-                check(&|table, places| avx2.read16(table, places));
+                reads(avx2, &table, &places, &expected);
             }
             if let Some(avx512) = Avx512::new() {
-                check(&|table, places| avx512.read16(table, places));
+                reads(avx512, &table, &places, &expected);
             }
         }
     }

@@ -23,7 +23,7 @@
 //!
 //! Invariants: keys that a line does not need are the largest, and repeat its last value.
 //! Concurrency: never changes. Cost: a slot and a line, each one cache line; 4 to 6 bytes a boundary
-//! and 16 a /32.
+//! in full lines, and 16 a /32.
 
 use crate::simd::Compare;
 
