@@ -19,8 +19,8 @@
 //!              1 -   see above
 //! ```
 //!
-//! `told`, with 16 bits only, has 16 KiB, so that it stays in the nearest cache, and of 4,096 random networks it answers
-//! 94 of 100 random addresses.
+//! `told`, with 16 bits only, has 16 KiB, so that it stays in the nearest cache, and of 4,096 random
+//! networks it answers 94 of 100 random addresses.
 //!
 //! One comparison tells the place among up to 32 lows. Of longer lists every 32nd low stands in a
 //! list of *guides* too, in which the same comparison finds the 32 that matter: one more line up to

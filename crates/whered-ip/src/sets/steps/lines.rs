@@ -65,14 +65,9 @@ impl Draft {
         Draft { lines: vec![[u16::MAX; 32]], parts: Vec::new(), is_narrow }
     }
 
-    /// The slot of a /32: the value at its beginning, which has key 0, and others from some keys on.
+    /// The slot of a /32 with more than one value: that of its beginning, which has key 0, and others.
     /// `parts_at` is where slots that slots lead to will stand.
     pub(super) fn slot(&mut self, key: u32, values: &[(u16, u32)], parts_at: usize) -> Slot {
-        if let [(_, value)] = values
-            && value & DEEP == 0
-        {
-            return answer_slot(key, *value);
-        }
         let first = self.lines.len();
         let starts = self.append(values);
         let mut level = leading_to(DEEP, first, &starts);

@@ -14,8 +14,8 @@
 //!
 //! Invariants: a slot that is nobody's has key 0, and what is true of ::/32 unless that has its own.
 //! Concurrency: never changes. Cost: one line of slots and one of lines; three to seven of `others`
-//! for a /32 without a slot; 272 KiB, 20 bytes a slot and 64 a line of up to 15 (10) boundaries: 5 to 8 a boundary in routing
-//! tables, 42 where /48s stand alone in their /32.
+//! for a /32 without a slot; 272 KiB, 20 bytes a slot and 64 a line of up to 15 (10) boundaries: 5 to
+//! 8 a boundary in routing tables, 42 where /48s stand alone in their /32.
 
 mod lines;
 mod lists;
@@ -34,8 +34,6 @@ use lists::{LIST_BITS, Lists};
 
 /// Fewer addresses than this are looked up one by one: all lanes cost as much as so many.
 const LANES_MIN: usize = 12;
-/// As many /32 with one answer side by side have slots each, where they have one at all.
-const RUN_MAX: u64 = 1;
 /// So many lanes of a batch are looked at together.
 const GROUP: usize = 16;
 /// Fewer addresses than this are looked up in `others` one by one.
@@ -106,8 +104,8 @@ impl By32 {
         let ends = intervals.iter().skip(1).map(|(start, _)| *start).chain([1 << 32]);
         for ((start, value), end) in intervals.iter().zip(ends) {
             let start = *start as u32;
-            if *value != NOTHING && end - u64::from(start) <= RUN_MAX {
-                slots.extend((start..=(end - 1) as u32).map(|key| (key, *value)));
+            if *value != NOTHING && end - u64::from(start) == 1 {
+                slots.push((start, *value));
             } else if start == 0 {
                 others[0].1 = *value;
             } else if others.last().is_none_or(|(_, before)| before != value) {
