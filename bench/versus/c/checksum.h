@@ -11,19 +11,22 @@ static inline uint64_t share_of_record(int is_found, uint32_t offset) {
     return is_found ? (uint64_t)offset + 1 : 0;
 }
 
-static inline uint64_t word_of_text(const char *text, size_t length) {
-    uint64_t word = 0;
-    if (length >= 4) {
-        uint32_t first, last;
-        memcpy(&first, text, 4);
-        memcpy(&last, text + (length < 8 ? length : 8) - 4, 4);
-        word = (uint64_t)first | (uint64_t)last << 32;
-    } else {
-        for (size_t i = length; i > 0; i--) {
-            word = word << 8 | (unsigned char)text[i - 1];
-        }
+enum octets { OCTETS_ENDS, OCTETS_ALL };
+
+static inline uint64_t word_of_text(const char *text, size_t length, enum octets octets) {
+    const unsigned char *bytes = (const unsigned char *)text;
+    if (octets == OCTETS_ENDS) {
+        static const unsigned char none[1] = {0};
+        const unsigned char *shown = length ? bytes : none;
+        size_t last = length ? length - 1 : 0;
+        return (uint64_t)length << 16 | (uint64_t)shown[0] << 8 | shown[last];
     }
-    return word + (uint64_t)length * 0x9e3779b97f4a7c15u;
+    const uint64_t step = 0x9e3779b97f4a7c15u;
+    uint64_t word = (uint64_t)length * step;
+    for (size_t i = 0; i < length; i++) {
+        word = (word ^ bytes[i]) * step;
+    }
+    return word;
 }
 
 /* What Rust calls f64::NAN. */

@@ -158,9 +158,9 @@ static inline MMDB_lookup_result_s find(const struct maxmind *m, const struct jo
     return result;
 }
 
-static inline uint64_t text_of(int status, const MMDB_entry_data_s *data) {
+static inline uint64_t text_of(int status, const MMDB_entry_data_s *data, enum octets octets) {
     int is_text = status == MMDB_SUCCESS && data->has_data && data->type == MMDB_DATA_TYPE_UTF8_STRING;
-    return is_text ? word_of_text(data->utf8_string, data->data_size) : 0;
+    return is_text ? word_of_text(data->utf8_string, data->data_size, octets) : 0;
 }
 
 static inline double number_of(int status, const MMDB_entry_data_s *data) {
@@ -173,16 +173,17 @@ static const char *const city_path[] = {"city", "names", "en", NULL};
 static const char *const latitude_path[] = {"location", "latitude", NULL};
 static const char *const longitude_path[] = {"location", "longitude", NULL};
 
-static inline uint64_t fields_of(const struct maxmind *m, MMDB_entry_s *entry, enum wants wants) {
+static inline uint64_t fields_of(const struct maxmind *m, MMDB_entry_s *entry, enum wants wants,
+                                 enum octets octets) {
     MMDB_entry_data_s data;
     int status;
     int is_array = wants == WANTS_AGET_VALUE;
     status = is_array ? m->aget_value(entry, &data, country_path)
                       : m->get_value(entry, &data, "country", "iso_code", NULL);
-    uint64_t country = text_of(status, &data);
+    uint64_t country = text_of(status, &data, octets);
     status = is_array ? m->aget_value(entry, &data, city_path)
                       : m->get_value(entry, &data, "city", "names", "en", NULL);
-    uint64_t city = text_of(status, &data);
+    uint64_t city = text_of(status, &data, octets);
     status = is_array ? m->aget_value(entry, &data, latitude_path)
                       : m->get_value(entry, &data, "location", "latitude", NULL);
     double latitude = number_of(status, &data);
@@ -193,7 +194,7 @@ static inline uint64_t fields_of(const struct maxmind *m, MMDB_entry_s *entry, e
 }
 
 static inline int run(const struct maxmind *m, const struct job *job, enum input input,
-                      enum wants wants, uint64_t *sum) {
+                      enum wants wants, enum octets octets, uint64_t *sum) {
     int error = MMDB_SUCCESS;
     for (size_t i = 0; i < job->count; i++) {
         MMDB_lookup_result_s found = find(m, job, input, i, &error);
@@ -203,7 +204,7 @@ static inline int run(const struct maxmind *m, const struct job *job, enum input
         if (wants == WANTS_RECORD) {
             *sum += share_of_record(found.found_entry, found.entry.offset);
         } else if (found.found_entry) {
-            *sum += fields_of(m, &found.entry, wants);
+            *sum += fields_of(m, &found.entry, wants, octets);
         } else {
             *sum += share_of_fields(0, 0, absent_number(), absent_number());
         }
@@ -211,18 +212,22 @@ static inline int run(const struct maxmind *m, const struct job *job, enum input
     return MMDB_SUCCESS;
 }
 
+#define WITH_OCTETS(INPUT, WANTS)                                                                  \
+    return octets == OCTETS_ALL ? run(maxmind, job, INPUT, WANTS, OCTETS_ALL, sum)                 \
+                                : run(maxmind, job, INPUT, WANTS, OCTETS_ENDS, sum);
+
 #define WANTS_OF(INPUT)                                                                            \
     case INPUT:                                                                                    \
         switch (wants) {                                                                           \
-        case WANTS_RECORD: return run(maxmind, job, INPUT, WANTS_RECORD, sum);                     \
-        case WANTS_GET_VALUE: return run(maxmind, job, INPUT, WANTS_GET_VALUE, sum);               \
-        case WANTS_AGET_VALUE: return run(maxmind, job, INPUT, WANTS_AGET_VALUE, sum);             \
+        case WANTS_RECORD: return run(maxmind, job, INPUT, WANTS_RECORD, OCTETS_ENDS, sum);        \
+        case WANTS_GET_VALUE: WITH_OCTETS(INPUT, WANTS_GET_VALUE)                                  \
+        case WANTS_AGET_VALUE: WITH_OCTETS(INPUT, WANTS_AGET_VALUE)                                \
         }                                                                                          \
         break;
 
 /* The sum of the shares of all addresses of the job; a status of libmaxminddb. */
 int maxmind_run(const struct maxmind *maxmind, const struct job *job, int input, int wants,
-                uint64_t *sum) {
+                int octets, uint64_t *sum) {
     *sum = 0;
     switch (input) {
         WANTS_OF(INPUT_V4)

@@ -32,6 +32,8 @@ pub(crate) struct Options {
     seed: u64,
     record: Option<PathBuf>,
     date: String,
+    /// What is compared: comparisons whose names have one of these in them; all if there are none.
+    only: Vec<String>,
     unknown: Option<String>,
 }
 
@@ -48,6 +50,7 @@ impl Options {
             seed: 1,
             record: None,
             date: "undated".to_owned(),
+            only: Vec::new(),
             unknown: None,
         };
         while let Some(name) = arguments.next() {
@@ -59,6 +62,7 @@ impl Options {
                 ("--drop-in", _) => options.drop_in = Some(value.into()),
                 ("--record", _) => options.record = Some(value.into()),
                 ("--date", _) => options.date = value,
+                ("--only", _) => options.only = value.split(',').map(str::to_owned).collect(),
                 ("--core", _) if value == "0" => options.core = 0,
                 ("--core", Some(core)) => options.core = core,
                 ("--addresses", Some(count)) => options.addresses = count,
@@ -76,7 +80,7 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
     if let Some(unknown) = &options.unknown {
         return Err(format!(
             "{unknown:?}; allowed: --db FILE, --legacy FILE, --drop-in FILE, --record DIR, --date \
-             DATE, and numbers for --core, --addresses, --round, --seed"
+             DATE, --only PARTS of names such as uniform4/binary/fields with commas between, and numbers for --core, --addresses, --round, --seed"
         ));
     }
     let Some(db) = &options.db else {
@@ -193,6 +197,10 @@ fn compare(
     options: &Options,
     record: &mut Record,
 ) -> Result<(), String> {
+    let name = format!("{}/{input}/{wants}", list.name);
+    if !options.only.is_empty() && !options.only.iter().any(|part| name.contains(part)) {
+        return Ok(());
+    }
     // A handle to a record stands beside a record.
     let same = if wants == Wants::Record { vec![Wants::Row, wants] } else { vec![wants] };
     let tasks = same

@@ -8,7 +8,9 @@ use serde::Deserialize;
 use std::net::IpAddr;
 use std::ops::Range;
 use std::path::Path;
-use whered_bench::lookup::{AddressList, Calls, Engine, Input, Task, Wants, checksum};
+use whered_bench::lookup::{
+    AddressList, Calls, Engine, Input, Task, Wants, checksum, checksum::Octets,
+};
 
 /// How fields are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,7 +73,7 @@ impl CrateEngine {
         Ok(CrateEngine { reader, decoding })
     }
 
-    fn fields(&self, found: &Found<'_>) -> Result<u64, maxminddb::MaxMindDbError> {
+    fn fields(&self, found: &Found<'_>, octets: Octets) -> Result<u64, maxminddb::MaxMindDbError> {
         if !found.has_data() {
             return Ok(checksum::of_no_fields());
         }
@@ -82,18 +84,15 @@ impl CrateEngine {
             let (latitude, longitude) = (location.latitude, location.longitude);
             let latitude = latitude.unwrap_or(f64::NAN);
             let longitude = longitude.unwrap_or(f64::NAN);
-            return Ok(checksum::of_fields(country, city, latitude, longitude));
+            return Ok(checksum::of_fields(octets, [country, city], [latitude, longitude]));
         }
         let country: Option<&str> = found.decode_path(&path!["country", "iso_code"])?;
         let city: Option<&str> = found.decode_path(&path!["city", "names", "en"])?;
         let latitude: Option<f64> = found.decode_path(&path!["location", "latitude"])?;
         let longitude: Option<f64> = found.decode_path(&path!["location", "longitude"])?;
-        Ok(checksum::of_fields(
-            country.unwrap_or_default().as_bytes(),
-            city.unwrap_or_default().as_bytes(),
-            latitude.unwrap_or(f64::NAN),
-            longitude.unwrap_or(f64::NAN),
-        ))
+        let texts = [country, city].map(|text| text.unwrap_or_default().as_bytes());
+        let numbers = [latitude, longitude].map(|number| number.unwrap_or(f64::NAN));
+        Ok(checksum::of_fields(octets, texts, numbers))
     }
 }
 
@@ -119,7 +118,7 @@ impl Engine for CrateEngine {
     fn can(&self, task: Task) -> bool {
         let is_same_for_both = task.wants == Wants::Record && self.decoding == Decoding::Struct;
         task.calls == Calls::Single
-            && matches!(task.wants, Wants::Record | Wants::Fields)
+            && matches!(task.wants, Wants::Record | Wants::Fields | Wants::Octets)
             && !is_same_for_both
     }
 
@@ -133,7 +132,7 @@ impl Engine for CrateEngine {
             let found = self.reader.lookup(address).map_err(|error| error.to_string())?;
             sum = sum.wrapping_add(match task.wants {
                 Wants::Record => checksum::of_record(found.offset().map(|offset| offset as u32)),
-                _ => self.fields(&found).map_err(|error| error.to_string())?,
+                wants => self.fields(&found, wants.octets()).map_err(|error| error.to_string())?,
             });
         }
         Ok(sum)

@@ -37,6 +37,7 @@ unsafe extern "C" {
         job: *const Job,
         input: c_int,
         wants: c_int,
+        octets: c_int,
         sum: *mut u64,
     ) -> c_int;
 }
@@ -135,7 +136,8 @@ impl Engine for MaxmindEngine {
     }
 
     fn can(&self, task: Task) -> bool {
-        task.calls == Calls::Single && matches!(task.wants, Wants::Record | Wants::Fields)
+        task.calls == Calls::Single
+            && matches!(task.wants, Wants::Record | Wants::Fields | Wants::Octets)
     }
 
     fn run(&self, task: Task, list: &AddressList, part: Range<usize>) -> Result<u64, String> {
@@ -161,13 +163,14 @@ impl Engine for MaxmindEngine {
             (_, CallsUsed::Usual) => 1,
             (_, CallsUsed::Fastest) => 2,
         };
+        let octets = c_int::from(task.wants == Wants::Octets);
         let mut sum = 0;
         let input = input + c_int::from(!list.is_ipv4());
         #[allow(unsafe_code, reason = "the C side of this package")]
         // SAFETY: the slices above have `count` elements each, the one of the list's family is
         // there, and each text ends with a zero byte; the C side reads no more than that.
         let status =
-            unsafe { maxmind_run(self.opened, &raw const job, input, wants, &raw mut sum) };
+            unsafe { maxmind_run(self.opened, &raw const job, input, wants, octets, &raw mut sum) };
         if status == 0 { Ok(sum) } else { Err(format!("status {status}")) }
     }
 }

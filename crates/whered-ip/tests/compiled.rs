@@ -251,6 +251,17 @@ fn dense_tables_agree_with_the_live_map_in_both_forms() {
 }
 
 #[test]
+fn wide_networks_are_answered_by_the_first_table() {
+    let entries = ["10.0.0.0/8", "10.128.0.0/18", "192.0.2.0/24"];
+    let entries = entries.iter().map(|text| text.parse().expect("a fixed text")).zip(1..);
+    let entries: Vec<(Prefix, u32)> = entries.collect();
+    let index = check_probes(&entries, &[]);
+    let lines = |address: &str| index.accesses(address.parse().expect("a fixed text"));
+    assert_eq!([lines("10.1.2.3"), lines("10.128.63.255"), lines("11.0.0.0")], [1, 1, 1]);
+    assert_eq!([lines("192.0.2.1"), lines("192.0.3.1")], [2, 2]);
+}
+
+#[test]
 fn an_empty_index_finds_nothing_and_takes_next_to_no_memory() {
     let index = check_probes(
         &[],

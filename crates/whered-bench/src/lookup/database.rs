@@ -4,7 +4,7 @@
 //! as the server opens them ([`AccessMode`]).
 
 use super::addresses::AddressList;
-use super::checksum;
+use super::checksum::{self, Octets};
 use super::engine::{Calls, Engine, Input, Task, Wants};
 use std::net::IpAddr;
 use std::ops::Range;
@@ -53,7 +53,8 @@ impl CallersRecord {
     }
 
     pub(super) fn checksum(&self) -> u64 {
-        checksum::of_fields(&self.country, &self.city, self.latitude, self.longitude)
+        let texts = [&*self.country, &*self.city];
+        checksum::of_fields(Octets::Ends, texts, [self.latitude, self.longitude])
     }
 }
 
@@ -89,6 +90,7 @@ impl DatabaseEngine {
     fn fields(
         &self,
         found: Option<RecordId>,
+        octets: Octets,
         copies: Option<&mut CallersRecord>,
     ) -> Result<u64, String> {
         let Some(id) = found else { return Ok(checksum::of_no_fields()) };
@@ -101,7 +103,7 @@ impl DatabaseEngine {
         let latitude = number(&self.paths.latitude)?.unwrap_or(f64::NAN);
         let longitude = number(&self.paths.longitude)?.unwrap_or(f64::NAN);
         let Some(record) = copies else {
-            return Ok(checksum::of_fields(country, city, latitude, longitude));
+            return Ok(checksum::of_fields(octets, [country, city], [latitude, longitude]));
         };
         record.copy(country, city, latitude, longitude);
         Ok(record.checksum())
@@ -135,8 +137,10 @@ impl Engine for DatabaseEngine {
             let found = self.find(address)?;
             sum = sum.wrapping_add(match task.wants {
                 Wants::Row | Wants::Record => checksum::of_record(found.map(RecordId::to_u32)),
-                Wants::Fields => self.fields(found, None)?,
-                Wants::Copies => self.fields(found, Some(&mut record))?,
+                Wants::Copies => self.fields(found, Octets::Ends, Some(&mut record))?,
+                wants @ (Wants::Fields | Wants::Octets) => {
+                    self.fields(found, wants.octets(), None)?
+                }
             });
         }
         Ok(sum)

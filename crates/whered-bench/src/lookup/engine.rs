@@ -4,6 +4,7 @@
 //! for thousands of addresses, so that what the call costs does not count.
 
 use super::addresses::AddressList;
+use super::checksum::Octets;
 use std::fmt;
 use std::ops::Range;
 
@@ -40,6 +41,16 @@ pub enum Wants {
     Fields,
     /// The same, copied into memory of the caller.
     Copies,
+    /// The same as `Fields`, with every octet in the checksum. Not timed: it checks the others.
+    Octets,
+}
+
+impl Wants {
+    /// Which octets of the texts the checksum counts.
+    #[must_use]
+    pub fn octets(self) -> Octets {
+        if self == Wants::Octets { Octets::All } else { Octets::Ends }
+    }
 }
 
 /// What is done with a list of addresses.
@@ -54,7 +65,7 @@ pub struct Task {
 }
 
 impl Task {
-    /// Every task, the simplest first.
+    /// Every task that is timed, the simplest first.
     #[must_use]
     pub fn all() -> Vec<Task> {
         let mut tasks = Vec::new();
@@ -67,25 +78,42 @@ impl Task {
         }
         tasks
     }
+
+    /// Whether the fields of records are read.
+    #[must_use]
+    pub fn has_fields(self) -> bool {
+        matches!(self.wants, Wants::Fields | Wants::Copies | Wants::Octets)
+    }
 }
 
-impl fmt::Display for Task {
+impl fmt::Display for Input {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let input = match self.input {
+        out.write_str(match self {
             Input::Binary => "binary",
             Input::Text => "text",
-        };
-        let wants = match self.wants {
+        })
+    }
+}
+
+impl fmt::Display for Wants {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(match self {
             Wants::Row => "row",
             Wants::Record => "record",
             Wants::Fields => "fields",
             Wants::Copies => "copies",
-        };
+            Wants::Octets => "octets",
+        })
+    }
+}
+
+impl fmt::Display for Task {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let calls = match self.calls {
             Calls::Single => "single",
             Calls::Batch => "batch",
         };
-        write!(out, "{input}->{wants}/{calls}")
+        write!(out, "{}->{}/{calls}", self.input, self.wants)
     }
 }
 

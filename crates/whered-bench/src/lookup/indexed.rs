@@ -5,7 +5,7 @@
 //! are read.
 
 use super::addresses::{AddressList, Binary};
-use super::checksum;
+use super::checksum::{self, Octets};
 use super::database::CallersRecord;
 use super::engine::{BATCH_SIZE, Calls, Engine, Input, Task, Wants};
 use crate::measure::thread_cpu_nanoseconds;
@@ -228,7 +228,7 @@ impl<S: IndexSource> IndexEngine<S> {
                 sum = sum.wrapping_add(share(index, found));
             })?,
             Calls::Batch => self.batches(task.input, list, part, |index, batch| {
-                if matches!(task.wants, Wants::Fields | Wants::Copies) {
+                if task.has_fields() {
                     index.prefetch_rows(batch);
                 }
                 for &found in batch {
@@ -246,10 +246,10 @@ fn offset(index: &DatabaseIndex, found: Found) -> u64 {
 }
 
 #[inline]
-fn fields(index: &DatabaseIndex, found: Found) -> u64 {
+fn fields(index: &DatabaseIndex, found: Found, octets: Octets) -> u64 {
     let row = index.row(found);
-    let (country, city) = (row.text(COUNTRY), row.text(CITY));
-    checksum::of_fields(country, city, row.number(LATITUDE), row.number(LONGITUDE))
+    let texts = [row.text(COUNTRY), row.text(CITY)];
+    checksum::of_fields(octets, texts, [row.number(LATITUDE), row.number(LONGITUDE)])
 }
 
 #[inline]
@@ -306,7 +306,12 @@ impl<S: IndexSource> Engine for IndexEngine<S> {
         match task.wants {
             Wants::Row => self.sum(task, list, part, |_, found| u64::from(found.row)),
             Wants::Record => self.sum(task, list, part, offset),
-            Wants::Fields => self.sum(task, list, part, fields),
+            Wants::Fields => {
+                self.sum(task, list, part, |index, found| fields(index, found, Octets::Ends))
+            }
+            Wants::Octets => {
+                self.sum(task, list, part, |index, found| fields(index, found, Octets::All))
+            }
             Wants::Copies => {
                 self.sum(task, list, part, |index, found| copies(index, found, &mut record))
             }

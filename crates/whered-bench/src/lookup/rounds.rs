@@ -14,10 +14,11 @@
 //! an index would begin each round cold.
 //!
 //! Time is that of the thread's own processor clock. All engines' checksums of a round must be
-//! equal, or the run fails.
+//! equal, or the run fails. In the first tenth of the rounds, engines that were asked for fields are
+//! asked once more, without the clock, and every octet of the texts counts.
 
 use super::addresses::AddressList;
-use super::engine::{Engine, Task};
+use super::engine::{Engine, Task, Wants};
 use crate::measure::thread_cpu_nanoseconds;
 use std::ops::Range;
 
@@ -97,7 +98,8 @@ pub fn interleaved(
 ) -> Result<Vec<Measured>, String> {
     let mut measured = vec![Measured::default(); contenders.len()];
     for (round, part) in rounds.parts(list.len()).enumerate() {
-        let mut expected: Option<(u64, &Contender<'_>)> = None;
+        let mut expected = Expected::new(list, part.clone());
+        let mut expected_octets = Expected::new(list, part.clone());
         for turn in 0..contenders.len() {
             let place = (round + turn) % contenders.len();
             let contender = &contenders[place];
@@ -106,43 +108,69 @@ pub fn interleaved(
             }
             let Contender { engine, task } = *contender;
             if !engine.is_slow() {
-                engine.run(task, list, rounds.before(&part, list.len()))?;
+                contender.run(list, rounds.before(&part, list.len()))?;
             }
-            let (nanoseconds, checksum) = timed(engine, task, list, part.clone())?;
+            let (nanoseconds, checksum) = contender.timed(list, part.clone())?;
             let results = &mut measured[place];
             results.nanoseconds.push(nanoseconds / part.len() as f64);
             results.checksums.push(checksum);
             results.addresses += part.len();
-            match expected {
-                Some((sum, other)) if sum != checksum => {
-                    return Err(format!(
-                        "{}, addresses {part:?}: {} ({task}) says {checksum:016x}, {} ({}) says \
-                         {sum:016x}",
-                        list.name,
-                        engine.name(),
-                        other.engine.name(),
-                        other.task
-                    ));
-                }
-                _ => expected = Some((checksum, contender)),
+            expected.compare(checksum, contender)?;
+            let octets = Contender { engine, task: Task { wants: Wants::Octets, ..task } };
+            if round < rounds.slow_rounds && task.has_fields() && engine.can(octets.task) {
+                expected_octets.compare(octets.run(list, part.clone())?, &octets)?;
             }
         }
     }
     Ok(measured)
 }
 
-fn timed(
-    engine: &dyn Engine,
-    task: Task,
-    list: &AddressList,
+/// What the first contender of a round says, and all others have to.
+struct Expected<'a> {
+    list: &'a AddressList,
     part: Range<usize>,
-) -> Result<(f64, u64), String> {
-    let clock = || thread_cpu_nanoseconds().map_err(|error| format!("processor clock: {error}"));
-    let before = clock()?;
-    let named = |error: String| format!("{} {task}, {}: {error}", list.name, engine.name());
-    let sum = engine.run(task, list, part.clone()).map_err(named)?;
-    let nanoseconds = (clock()? - before) as f64;
-    Ok((nanoseconds, engine.settle(task, list, part, sum).map_err(named)?))
+    first: Option<(u64, String)>,
+}
+
+impl<'a> Expected<'a> {
+    fn new(list: &'a AddressList, part: Range<usize>) -> Expected<'a> {
+        Expected { list, part, first: None }
+    }
+
+    fn compare(&mut self, sum: u64, contender: &Contender<'_>) -> Result<(), String> {
+        let name = || format!("{} ({})", contender.engine.name(), contender.task);
+        let (first, first_name) = self.first.get_or_insert_with(|| (sum, name()));
+        if *first == sum {
+            return Ok(());
+        }
+        Err(format!(
+            "{}, addresses {:?}: {} says {sum:016x}, {first_name} says {first:016x}",
+            self.list.name,
+            self.part,
+            name(),
+        ))
+    }
+}
+
+impl Contender<'_> {
+    /// The sum over part of a list; an error names list and contender.
+    fn run(&self, list: &AddressList, part: Range<usize>) -> Result<u64, String> {
+        let Contender { engine, task } = self;
+        let named = |error: String| format!("{} {task}, {}: {error}", list.name, engine.name());
+        engine.run(*task, list, part).map_err(named)
+    }
+
+    /// Nanoseconds of processor time for the whole part, and its sum.
+    fn timed(&self, list: &AddressList, part: Range<usize>) -> Result<(f64, u64), String> {
+        let clock =
+            || thread_cpu_nanoseconds().map_err(|error| format!("processor clock: {error}"));
+        let before = clock()?;
+        let sum = self.run(list, part.clone())?;
+        let nanoseconds = (clock()? - before) as f64;
+        let Contender { engine, task } = self;
+        let named = |error: String| format!("{} {task}, {}: {error}", list.name, engine.name());
+        Ok((nanoseconds, engine.settle(*task, list, part, sum).map_err(named)?))
+    }
 }
 
 /// Runs one engine in several threads at once, each with rounds of its own.
@@ -159,13 +187,13 @@ pub fn threaded(
     rounds: Rounds,
     threads: usize,
 ) -> Result<(Measured, f64), String> {
-    let Contender { engine, task } = *contender;
+    let engine = contender.engine;
     let began = std::time::Instant::now();
     let one_thread = |thread: usize| -> Result<Measured, String> {
         let mut own = Measured::default();
         let upto = if engine.is_slow() { rounds.slow_rounds } else { usize::MAX };
         for part in rounds.parts(list.len()).take(upto).skip(thread).step_by(threads) {
-            let (nanoseconds, checksum) = timed(engine, task, list, part.clone())?;
+            let (nanoseconds, checksum) = contender.timed(list, part.clone())?;
             own.nanoseconds.push(nanoseconds / part.len() as f64);
             own.checksums.push(checksum);
             own.addresses += part.len();

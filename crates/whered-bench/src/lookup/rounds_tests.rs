@@ -5,10 +5,11 @@ use crate::data::{Scale, city};
 use crate::lookup::addresses::lists;
 use crate::lookup::engine::{Calls, Input, Wants};
 
-/// Says the number of addresses, or one more from some place on.
+/// Says the number of addresses, or one more from some place on; or one more for every octet.
 struct Counting {
     wrong_from: usize,
     is_slow: bool,
+    has_wrong_octets: bool,
 }
 
 impl Engine for Counting {
@@ -24,8 +25,10 @@ impl Engine for Counting {
         task.calls == Calls::Single
     }
 
-    fn run(&self, _: Task, _: &AddressList, part: Range<usize>) -> Result<u64, String> {
-        Ok(part.len() as u64 + u64::from(part.start >= self.wrong_from))
+    fn run(&self, task: Task, _: &AddressList, part: Range<usize>) -> Result<u64, String> {
+        let is_wrong =
+            part.start >= self.wrong_from || self.has_wrong_octets && task.wants == Wants::Octets;
+        Ok(part.len() as u64 + u64::from(is_wrong))
     }
 
     fn is_slow(&self) -> bool {
@@ -41,7 +44,7 @@ fn list() -> AddressList {
 }
 
 fn counting(wrong_from: usize, is_slow: bool) -> Counting {
-    Counting { wrong_from, is_slow }
+    Counting { wrong_from, is_slow, has_wrong_octets: false }
 }
 
 #[test]
@@ -60,8 +63,13 @@ fn the_lead_in_is_what_comes_before_the_part() {
 }
 
 fn run(engines: &[&dyn Engine]) -> Result<Vec<Measured>, String> {
+    run_for(Wants::Record, engines)
+}
+
+fn run_for(wants: Wants, engines: &[&dyn Engine]) -> Result<Vec<Measured>, String> {
+    let task = Task { wants, ..TASK };
     let contenders: Vec<Contender<'_>> =
-        engines.iter().map(|&engine| Contender { engine, task: TASK }).collect();
+        engines.iter().map(|&engine| Contender { engine, task }).collect();
     interleaved(&contenders, &list(), Rounds::new(1000, 50))
 }
 
@@ -77,6 +85,14 @@ fn slow_engines_have_a_tenth_of_the_rounds() {
 fn a_wrong_answer_in_one_round_fails_the_run() {
     let error = run(&[&counting(9999, false), &counting(500, false)]).unwrap_err();
     assert!(error.contains("same4, addresses 500..550"), "{error}");
+}
+
+#[test]
+fn a_wrong_octet_inside_a_text_fails_the_run() {
+    let wrong = Counting { has_wrong_octets: true, ..counting(9999, false) };
+    let error = run_for(Wants::Fields, &[&counting(9999, false), &wrong]).unwrap_err();
+    assert!(error.contains("addresses 0..50: counting (binary->octets/single)"), "{error}");
+    run(&[&counting(9999, false), &wrong]).unwrap();
 }
 
 #[test]

@@ -8,16 +8,16 @@
 //! number of ones up to a cell says which.
 //!
 //! ```text
-//! roots   | u32 | u32 | ...                              2^18, 1 MiB: where a block begins
-//!            ▼
+//! roots   | slot | slot | ...                            2^18, 1 MiB: an answer, or a block's place
+//!             ▼
 //! block   | starts: 64 bits | slot | slot | ... |        runs - 1 ones, 3 to 66 words
 //!              shifted until the cell's bit is the last one, ones counted ─► which slot
 //! ```
 //!
-//! Blocks stand among the nodes, equal ones once (most of those without a network are one and the
-//! same), in one cache line if they fit. So every address takes the same way: the table, which is
-//! small enough to stay near, a block, and a node for half of them. There is no shorter way for the
-//! cells of wide networks because a processor could not guess who takes it.
+//! Blocks stand among the nodes, equal ones once, in one cache line if they fit. The cells of wide
+//! networks have their answer in the table, which is small enough to stay near. A processor could
+//! not guess whose it is, so all addresses take the same steps: those that have their answer look
+//! into the first block, which is always near, and what they find there does not count.
 //!
 //! *Fast*: a slot for each of the 2^24 cells, one read always, 64 MiB.
 //!
@@ -28,10 +28,11 @@
 //! Cost: compact two cache lines, of blocks with more than 14 runs three; fast one; one more for
 //! each node, of which there are at most two.
 
+use std::hint::select_unpredictable;
 use std::ops::Range;
 
 use super::flatten::{FirstTable, Flat};
-use super::node::{NodePool, lines_of_step, step};
+use super::node::{NodePool, lines_of_step, place_of_step, slot_at, step};
 use super::slot::Slot;
 use super::{IndexForm, LANES};
 use crate::image::{Image, Section, bytes_of};
@@ -81,10 +82,7 @@ impl Ipv4Table {
     #[inline(always)]
     pub(super) fn slot(&self, processor: impl Processor, address: u32) -> Slot {
         let slot = match self.form {
-            IndexForm::Compact => {
-                let Some(root) = self.first.get(root_of(address)) else { return Slot::NOTHING };
-                slot_in(processor, &self.nodes, *root, address)
-            }
+            IndexForm::Compact => slot_under(processor, &self.nodes, self.root(address), address),
             IndexForm::Fast => self.cell(address),
         };
         if !slot.is_child() {
@@ -92,6 +90,11 @@ impl Ipv4Table {
         }
         let slot = step(&self.nodes, slot, address as u8);
         if slot.is_child() { step(&self.nodes, slot, address as u8) } else { slot }
+    }
+
+    #[inline(always)]
+    fn root(&self, address: u32) -> Slot {
+        Slot(self.first.get(root_of(address)).copied().unwrap_or(NO_SLOT))
     }
 
     #[inline(always)]
@@ -121,11 +124,18 @@ impl Ipv4Table {
             }
         }
         let mut going: [u8; LANES] = std::array::from_fn(|lane| lane as u8);
+        let mut places = [0; LANES];
         let mut count = keep_children(&mut going, addresses.len(), slots);
         for _ in 0..2 {
             for lane in &going[..count] {
                 let lane = usize::from(*lane) % LANES;
-                slots[lane] = step(&self.nodes, slots[lane], addresses[lane] as u8);
+                places[lane] = place_of_step(&self.nodes, slots[lane], addresses[lane] as u8);
+                prefetch(&self.nodes, places[lane]);
+            }
+            for lane in &going[..count] {
+                let lane = usize::from(*lane) % LANES;
+                slots[lane] = slot_at(&self.nodes, places[lane]);
+                prefetch(&self.nodes, slots[lane].place());
             }
             count = keep_children(&mut going, count, slots);
         }
@@ -140,14 +150,19 @@ impl Ipv4Table {
         slots: &mut [Slot; LANES],
     ) {
         // The roots are near enough to be read without having been asked for.
-        let mut roots = [0; LANES];
+        let mut roots = [Slot::NOTHING; LANES];
         for (root, address) in roots.iter_mut().zip(addresses) {
-            // An empty table has no nodes either, and any root leads to nothing.
-            *root = self.first.get(root_of(*address)).copied().unwrap_or(0);
-            prefetch(&self.nodes, *root as usize);
+            *root = self.root(*address);
+            prefetch(&self.nodes, block_of(*root));
         }
-        for ((slot, root), address) in slots.iter_mut().zip(roots).zip(addresses) {
-            *slot = slot_in(processor, &self.nodes, root, *address);
+        // A block's slot is often in another line than its beginning.
+        let mut places = [0; LANES];
+        for ((place, root), address) in places.iter_mut().zip(roots).zip(addresses) {
+            *place = place_in(processor, &self.nodes, block_of(root), *address);
+            prefetch(&self.nodes, *place);
+        }
+        for ((slot, root), place) in slots.iter_mut().zip(roots).zip(places).take(addresses.len()) {
+            *slot = select_unpredictable(root.is_child(), slot_at(&self.nodes, place), root);
             // A slot that is no child asks for a line that is not read: cheaper than a branch.
             prefetch(&self.nodes, slot.place());
         }
@@ -161,10 +176,11 @@ impl Ipv4Table {
         let (mut lines, mut slot) = match self.form {
             IndexForm::Fast => (1, self.cell(address)),
             IndexForm::Compact => {
-                let root = self.first.get(root_of(address)).copied().unwrap_or(0);
-                let place = place_in(processor, &self.nodes, root, address).unwrap_or(0);
-                let is_further = place / LINE_WORDS != root as usize / LINE_WORDS;
-                (2 + usize::from(is_further), slot_in(processor, &self.nodes, root, address))
+                let root = self.root(address);
+                let place = place_in(processor, &self.nodes, block_of(root), address);
+                let is_further = place / LINE_WORDS != block_of(root) / LINE_WORDS;
+                let lines = if root.is_child() { 2 + usize::from(is_further) } else { 1 };
+                (lines, slot_under(processor, &self.nodes, root, address))
             }
         };
         while slot.is_child() && lines < 8 {
@@ -200,21 +216,27 @@ fn cell_of(address: u32) -> usize {
     (address >> 8) as usize
 }
 
-/// The slot of an address in the block that begins at `root`.
+/// The slot of an address whose root is this one.
 #[inline(always)]
-fn slot_in(processor: impl Processor, nodes: &[u32], root: u32, address: u32) -> Slot {
-    let place = place_in(processor, nodes, root, address);
-    Slot(place.and_then(|place| nodes.get(place)).copied().unwrap_or(NO_SLOT))
+fn slot_under(processor: impl Processor, nodes: &[u32], root: Slot, address: u32) -> Slot {
+    let slot = slot_at(nodes, place_in(processor, nodes, block_of(root), address));
+    select_unpredictable(root.is_child(), slot, root)
 }
 
-/// Where that slot stands.
+/// Where the block of a root begins; the first one for roots that are answers.
 #[inline(always)]
-fn place_in(processor: impl Processor, nodes: &[u32], root: u32, address: u32) -> Option<usize> {
-    let root = root as usize;
-    let [low, high] = *nodes.get(root..root + START_WORDS)?.first_chunk()?;
-    let starts = u64::from(low) | u64::from(high) << 32;
+fn block_of(root: Slot) -> usize {
+    select_unpredictable(root.is_child(), root.place(), 0)
+}
+
+/// Where the slot of an address stands whose block begins there; outside if the block does.
+#[inline(always)]
+fn place_in(processor: impl Processor, nodes: &[u32], block: usize, address: u32) -> usize {
+    let starts = nodes.get(block..block + START_WORDS).and_then(|starts| starts.first_chunk());
+    let Some([low, high]) = starts else { return usize::MAX };
+    let starts = u64::from(*low) | u64::from(*high) << 32;
     let ones = processor.ones(starts << (63 - (address >> 8 & 63)));
-    Some(root + START_WORDS + ones as usize)
+    block + START_WORDS + ones as usize
 }
 
 /// The compact first table while it is built.
@@ -247,7 +269,7 @@ impl FirstTable for Blocks {
                 left %= BLOCK_CELLS;
                 self.roots.push(root);
                 if more > 0 {
-                    let same = pool.add_words(&[0, 0, slot.0])? as u32;
+                    let same = root_for(pool, 0, &[slot.0])?;
                     self.roots.extend(std::iter::repeat_n(same, more));
                 }
             }
@@ -259,12 +281,23 @@ impl FirstTable for Blocks {
 impl Blocks {
     /// Writes the open block, which is full, and begins the next one.
     fn close(&mut self, pool: &mut NodePool) -> Option<u32> {
-        self.slots.splice(0..0, [self.starts as u32, (self.starts >> 32) as u32]);
-        let root = pool.add_words(&self.slots)?;
+        let root = root_for(pool, self.starts, &self.slots)?;
         self.slots.clear();
         (self.cells, self.starts) = (0, 0);
-        Some(root as u32)
+        Some(root)
     }
+}
+
+/// The root for these runs.
+fn root_for(pool: &mut NodePool, starts: u64, slots: &[u32]) -> Option<u32> {
+    if let [slot] = slots
+        && !Slot(*slot).is_child()
+    {
+        return Some(*slot);
+    }
+    let starts = [starts as u32, (starts >> 32) as u32];
+    let place = pool.add_words(&[&starts, slots].concat())?;
+    Some(Slot::child(place, 1)?.0)
 }
 
 /// The fast first table while it is built.

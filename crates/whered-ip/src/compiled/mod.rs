@@ -23,7 +23,7 @@
 //!
 //! Concurrency: plain data that never changes; any number of readers.
 //!
-//! Cost: lookups cost what the first tables say, mostly two or three cache lines in IPv4. Memory:
+//! Cost: lookups cost what the first tables say, mostly one to three cache lines in IPv4. Memory:
 //! 1 MiB (64 MiB in the fast form) if there is IPv4, and some 5 bytes an IPv4 network and 15 an
 //! IPv6 network. `docs/design/ip-index.md` has the measurements.
 
@@ -82,7 +82,7 @@ pub struct PrefixIndex {
 /// What an index saves.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum IndexForm {
-    /// Memory: some 5 bytes an IPv4 network of a city-scale database, and two reads or three.
+    /// Memory: some 5 bytes an IPv4 network of a city-scale database, and one read to three.
     #[default]
     Compact,
     /// Time in IPv4: one read for networks of up to 24 bits, at 60 MiB more.

@@ -38,19 +38,28 @@ const LINE_WORDS: usize = 16;
 /// One step down: the slot of an octet in the node that `child` leads to.
 #[inline(always)]
 pub(super) fn step(nodes: &[u32], child: Slot, octet: u8) -> Slot {
+    slot_at(nodes, place_of_step(nodes, child, octet))
+}
+
+/// The slot that stands at this place; nothing matches outside.
+#[inline(always)]
+pub(super) fn slot_at(nodes: &[u32], place: usize) -> Slot {
+    Slot(nodes.get(place).copied().unwrap_or(Slot::NOTHING.0))
+}
+
+/// Where that slot stands; outside if the node does.
+#[inline(always)]
+pub(super) fn place_of_step(nodes: &[u32], child: Slot, octet: u8) -> usize {
     let place = child.place();
     let head = nodes.get(place..place + HEAD_WORDS).and_then(|head| head.first_chunk());
-    let Some(head) = head else { return Slot::NOTHING };
-    let run = first_not_below(head, octet);
-    Slot(nodes.get(place + child.end_words() + run).copied().unwrap_or(Slot::NOTHING.0))
+    let Some(head) = head else { return usize::MAX };
+    place + child.end_words() + first_not_below(head, octet)
 }
 
 /// How many cache lines a step reads, the slot's after the ends'.
 pub(super) fn lines_of_step(nodes: &[u32], child: Slot, octet: u8) -> usize {
-    let place = child.place();
-    let head = nodes.get(place..place + HEAD_WORDS).and_then(|head| head.first_chunk());
-    let run = head.map_or(0, |head| first_not_below(head, octet));
-    1 + usize::from((place + child.end_words() + run) / LINE_WORDS != place / LINE_WORDS)
+    let place = place_of_step(nodes, child, octet);
+    1 + usize::from(place / LINE_WORDS != child.place() / LINE_WORDS)
 }
 
 /// The nodes of an index while it is built; equal nodes are kept once.

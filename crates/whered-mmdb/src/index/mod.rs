@@ -20,7 +20,7 @@
 //! was built from. Whoever loads an index from a file gives the database, and its checksum is
 //! compared.
 //!
-//! Concurrency: immutable; any number of readers. Cost: a lookup two or three cache lines in IPv4,
+//! Concurrency: immutable; any number of readers. Cost: a lookup one to three cache lines in IPv4,
 //! six to nine in IPv6, most of them near; a row one more. Nothing is allocated.
 
 mod build;

@@ -156,10 +156,17 @@ impl<'a> Row<'a> {
             Some(Column { kind: Kind::Text, offset }) => {
                 self.text_at(usize::from(*offset)).unwrap_or_default()
             }
-            _ => match self.get(column) {
-                Cell::Text(text) => text,
-                _ => &[],
-            },
+            _ => self.text_of_any_kind(column),
+        }
+    }
+
+    /// By value, like all that is called rarely: a row whose address somebody takes is stored to
+    /// memory at every lookup.
+    #[inline(never)]
+    fn text_of_any_kind(self, column: usize) -> &'a [u8] {
+        match self.get(column) {
+            Cell::Text(text) => text,
+            _ => &[],
         }
     }
 
@@ -173,13 +180,18 @@ impl<'a> Row<'a> {
                 let bytes = self.array(usize::from(*offset));
                 bytes.map_or(f64::NAN, f64::from_le_bytes)
             }
-            _ => match self.get(column) {
-                Cell::Double(number) => number,
-                Cell::Float(number) => f64::from(number),
-                Cell::Unsigned(number) => number as f64,
-                Cell::Signed(number) => f64::from(number),
-                _ => f64::NAN,
-            },
+            _ => self.number_of_any_kind(column),
+        }
+    }
+
+    #[inline(never)]
+    fn number_of_any_kind(self, column: usize) -> f64 {
+        match self.get(column) {
+            Cell::Double(number) => number,
+            Cell::Float(number) => f64::from(number),
+            Cell::Unsigned(number) => number as f64,
+            Cell::Signed(number) => f64::from(number),
+            _ => f64::NAN,
         }
     }
 
@@ -204,7 +216,8 @@ impl<'a> Row<'a> {
 
     /// The text behind the rows whose place stands at `at`.
     #[cold]
-    fn long_text(&self, at: usize) -> Option<&'a [u8]> {
+    #[inline(never)]
+    fn long_text(self, at: usize) -> Option<&'a [u8]> {
         let place = u32::from_le_bytes(self.array(at)?) as usize;
         let texts = self.rows.bytes.get(self.rows.count() << self.rows.row_shift..)?;
         let length = texts.get(place..place + 2)?.first_chunk()?;
