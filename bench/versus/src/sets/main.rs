@@ -142,7 +142,7 @@ fn cidrs(options: &Options, name: &str, count: usize) -> Result<Table, String> {
     let (mut engines, note) = ours::compiled4(&members, None);
     engines.extend(rivals::seed_trees(&prefixes));
     #[cfg(feature = "dpdk")]
-    engines.push(rivals::fib(&members, 2, true)?);
+    engines.push(rivals::fib(&members, 2, rivals::has_vectors())?);
     let addresses = sets::uniform(options.addresses, options.seed + 1);
     options.run((name, note), count, &engines, &addresses)
 }
@@ -155,9 +155,11 @@ fn full_table(options: &Options) -> Result<Table, String> {
     engines.extend(ours::compiled4(&routes, Some(CompiledForm::Halves)).0);
     #[cfg(feature = "dpdk")]
     {
-        engines.push(rivals::fib(&routes, 1, true)?);
-        engines.push(rivals::fib(&routes, 2, true)?);
         engines.push(rivals::fib(&routes, 1, false)?);
+        engines.push(rivals::fib(&routes, 2, rivals::has_vectors())?);
+        if rivals::has_vectors() {
+            engines.push(rivals::fib(&routes, 1, true)?);
+        }
         engines.push(rivals::lpm(&routes)?);
     }
     engines.extend(ours::crates4(&routes));
@@ -172,7 +174,7 @@ fn blocklist(options: &Options) -> Result<Table, String> {
     let (mut engines, note) = ours::compiled4(&members, None);
     #[cfg(feature = "dpdk")]
     // rte_lpm seeks a free group from the first one on: 400,000 of them take it hours.
-    engines.push(rivals::fib(&members, 2, true)?);
+    engines.push(rivals::fib(&members, 2, rivals::has_vectors())?);
     engines.extend(ours::crates4(&members));
     let addresses = sets::members4(&prefixes, 0.5, options.addresses, options.seed + 1);
     options.run(("blocklist", note), prefixes.len(), &engines, &addresses)
@@ -185,7 +187,7 @@ fn full_table6(options: &Options) -> Result<Table, String> {
     #[cfg_attr(not(feature = "dpdk"), allow(unused_mut, reason = "rivals are added"))]
     let (mut engines, note) = ours::compiled6(&routes);
     #[cfg(feature = "dpdk")]
-    engines.push(rivals::fib6(&routes, 2, true)?);
+    engines.push(rivals::fib6(&routes, 2, rivals::has_vectors())?);
     let addresses = sets::members6(&prefixes, options.addresses / 2, options.seed + 1);
     let addresses: Vec<[u8; 16]> = addresses.into_iter().map(u128::to_be_bytes).collect();
     options.run(("full-table6", note), prefixes.len(), &engines, &addresses)

@@ -117,13 +117,21 @@ mod dpdk {
         Ok(version.to_string_lossy().into_owned())
     }
 
+    /// Whether `rte_fib` and `rte_fib6` have their AVX-512 lookups here.
+    pub(crate) fn has_vectors() -> bool {
+        #[cfg(target_arch = "x86_64")]
+        return is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512dq");
+        #[cfg(not(target_arch = "x86_64"))]
+        return false;
+    }
+
     fn owned(
         what: &str,
         table: *mut c_void,
         free: unsafe extern "C" fn(*mut c_void),
     ) -> Result<Rc<Owned>, String> {
         if table.is_null() {
-            return Err(format!("{what} is not made: too little memory, or no AVX-512"));
+            return Err(format!("{what} is not made: too little memory, or no lookups of that kind"));
         }
         Ok(Rc::new(Owned(table, free)))
     }
