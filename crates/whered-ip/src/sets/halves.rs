@@ -100,7 +100,12 @@ impl Told {
     /// words are read before they are looked at side by side: that is a number of loads, and then
     /// few instructions for many.
     #[inline(always)]
-    fn answers64(&self, addresses: &[u32; LANES], found: &mut [u32; LANES]) -> u64 {
+    fn answers64(
+        &self,
+        processor: impl Compare,
+        addresses: &[u32; LANES],
+        found: &mut [u32; LANES],
+    ) -> u64 {
         let words: &[u32; TOLD_WORDS] = self.bits.first_chunk().expect("as many as were made");
         let mut read = Each::<u32>::new();
         for (read, address) in read.iter_mut().zip(addresses) {
@@ -114,12 +119,14 @@ impl Told {
             .zip(found.as_chunks_mut::<16>().0)
             .enumerate()
         {
-            let mut untold16 = 0;
+            let mut codes = [0; 16];
             for lane in 0..16 {
                 let code = read[lane] >> (addresses[lane] >> 15 & 30);
                 found[lane] = even ^ (turn & 0_u32.wrapping_sub(code & 1));
-                untold16 |= (code >> 1 & 1) << lane;
+                // Its second bit as the highest one.
+                codes[lane] = code << 30;
             }
+            let untold16 = processor.not_below16(&codes, 1 << 31);
             untold |= u64::from(untold16) << (16 * group);
         }
         untold
@@ -283,7 +290,7 @@ impl Halves4 {
             }
             return;
         };
-        let mut untold = told.answers64(addresses, found);
+        let mut untold = told.answers64(processor, addresses, found);
         while untold != 0 {
             let lane = untold.trailing_zeros() as usize;
             found[lane] = self.answer(processor, addresses[lane]);
