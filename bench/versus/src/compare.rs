@@ -80,7 +80,8 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
     if let Some(unknown) = &options.unknown {
         return Err(format!(
             "{unknown:?}; allowed: --db FILE, --legacy FILE, --drop-in FILE, --record DIR, --date \
-             DATE, --only PARTS of names such as uniform4/binary/fields with commas between, and numbers for --core, --addresses, --round, --seed"
+             DATE, --only PARTS of names such as uniform4/binary/fields with commas between, and \
+             numbers for --core, --addresses, --round, --seed"
         ));
     }
     let Some(db) = &options.db else {
@@ -93,6 +94,13 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
         legacy(options, &mut record)?;
     } else {
         eprintln!("compare: {} is not there: libGeoIP is left out", options.legacy.display());
+    }
+    if record.results.is_empty() {
+        return Err(format!(
+            "--only {}: no comparison has that in its name; allowed: parts of LIST/INPUT/WANTS, such \
+             as networks4/text/fields",
+            options.only.join(",")
+        ));
     }
     print!("{}", record.to_markdown());
     match &options.record {

@@ -131,7 +131,9 @@ mod dpdk {
         free: unsafe extern "C" fn(*mut c_void),
     ) -> Result<Rc<Owned>, String> {
         if table.is_null() {
-            return Err(format!("{what} is not made: too little memory, or no lookups of that kind"));
+            return Err(format!(
+                "{what} is not made: too little memory, or no lookups of that kind"
+            ));
         }
         Ok(Rc::new(Owned(table, free)))
     }

@@ -155,9 +155,12 @@ impl<'a> Expected<'a> {
 impl Contender<'_> {
     /// The sum over part of a list; an error names list and contender.
     fn run(&self, list: &AddressList, part: Range<usize>) -> Result<u64, String> {
-        let Contender { engine, task } = self;
-        let named = |error: String| format!("{} {task}, {}: {error}", list.name, engine.name());
-        engine.run(*task, list, part).map_err(named)
+        self.engine.run(self.task, list, part).map_err(|error| self.named(list, &error))
+    }
+
+    /// An error with whose it is.
+    fn named(&self, list: &AddressList, error: &str) -> String {
+        format!("{} {}, {}: {error}", list.name, self.task, self.engine.name())
     }
 
     /// Nanoseconds of processor time for the whole part, and its sum.
@@ -167,9 +170,8 @@ impl Contender<'_> {
         let before = clock()?;
         let sum = self.run(list, part.clone())?;
         let nanoseconds = (clock()? - before) as f64;
-        let Contender { engine, task } = self;
-        let named = |error: String| format!("{} {task}, {}: {error}", list.name, engine.name());
-        Ok((nanoseconds, engine.settle(*task, list, part, sum).map_err(named)?))
+        let settled = self.engine.settle(self.task, list, part, sum);
+        Ok((nanoseconds, settled.map_err(|error| self.named(list, &error))?))
     }
 }
 
