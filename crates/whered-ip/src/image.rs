@@ -180,6 +180,22 @@ pub fn bytes_of<T: Plain>(items: &[T]) -> &[u8] {
     unsafe { std::slice::from_raw_parts(items.as_ptr().cast(), size_of_val(items)) }
 }
 
+/// Numbers in memory of their own, in huge pages where they are many.
+pub(crate) fn section<T: Plain>(items: &[T]) -> Section<T> {
+    let (image, places) = Image::with_sections(&[bytes_of(items)]);
+    image.section(places[0].clone()).expect("laid out just now")
+}
+
+/// Two tables side by side, so that they share huge pages where both together are many.
+pub(crate) fn sections<A: Plain, B: Plain>(a: &[A], b: &[B]) -> (Section<A>, Section<B>) {
+    let (image, places) = Image::with_sections(&[bytes_of(a), bytes_of(b)]);
+    let expected = "laid out just now";
+    (
+        image.section(places[0].clone()).expect(expected),
+        image.section(places[1].clone()).expect(expected),
+    )
+}
+
 /// Zeroed memory that begins at a huge page if it is large, at a cache line if not.
 struct Pages {
     start: NonNull<u8>,

@@ -38,6 +38,7 @@ mod prefix_map;
 mod prefix_set;
 mod sets;
 mod simd;
+mod tables;
 pub mod text;
 
 pub use compiled::{IndexError, IndexForm, Match, PrefixIndex, Target};

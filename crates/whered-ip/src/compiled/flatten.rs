@@ -165,6 +165,8 @@ pub(super) struct Flat<F> {
     pub(super) nodes: Vec<u32>,
     /// Answers whose values are too wide for a slot, packed as [`Match::packed`] does.
     pub(super) wide: Vec<u64>,
+    /// How many entries there were, those of the family before it included.
+    pub(super) count: usize,
 }
 
 /// Takes the entries of one family off the front and makes its tables; all empty if there are
@@ -186,7 +188,8 @@ pub(super) fn flatten<F: FirstTable>(
         let slot = flat.slot(target, prefix.length_bits()).ok_or(full)?;
         flat.enter(&prefix, slot).ok_or(full)?;
     }
-    flat.finish().ok_or(IndexError::TooLarge { position: count })
+    let flat = flat.finish().ok_or(IndexError::TooLarge { position: count })?;
+    Ok(Flat { count, ..flat })
 }
 
 /// Makes runs that do not overlap from prefixes that nest.
@@ -251,7 +254,7 @@ impl<F: FirstTable> Flattener<F> {
         }
         self.levels.append_to(u128::MAX, Slot::NOTHING)?;
         let Levels { first, pool, .. } = self.levels;
-        Some(Flat { first, nodes: pool.finish(), wide: self.wide })
+        Some(Flat { first, nodes: pool.finish(), wide: self.wide, count: 0 })
     }
 }
 

@@ -32,6 +32,7 @@ use std::hint::select_unpredictable;
 use std::ops::Range;
 
 use super::flatten::{FirstTable, Flat};
+use super::lanes::Lanes;
 use super::node::{NodePool, lines_of_step, place_of_step, slot_at, step};
 use super::slot::Slot;
 use super::{IndexForm, LANES};
@@ -123,21 +124,18 @@ impl Ipv4Table {
                 }
             }
         }
-        let mut going: [u8; LANES] = std::array::from_fn(|lane| lane as u8);
+        let mut going = Lanes::first(addresses.len());
         let mut places = [0; LANES];
-        let mut count = keep_children(&mut going, addresses.len(), slots);
         for _ in 0..2 {
-            for lane in &going[..count] {
-                let lane = usize::from(*lane) % LANES;
+            going.retain(|lane| slots[lane].is_child());
+            for lane in going.iter() {
                 places[lane] = place_of_step(&self.nodes, slots[lane], addresses[lane] as u8);
                 prefetch(&self.nodes, places[lane]);
             }
-            for lane in &going[..count] {
-                let lane = usize::from(*lane) % LANES;
+            for lane in going.iter() {
                 slots[lane] = slot_at(&self.nodes, places[lane]);
                 prefetch(&self.nodes, slots[lane].place());
             }
-            count = keep_children(&mut going, count, slots);
         }
     }
 
@@ -189,21 +187,6 @@ impl Ipv4Table {
         }
         lines
     }
-}
-
-/// Keeps the lanes whose slots are children, of the first `count`; returns how many they are.
-///
-/// A loop of its own: the place a lane is kept at depends on slots that are still being read, and
-/// a stage that mixed both made later reads wait for where those writes would go.
-#[inline(always)]
-fn keep_children(going: &mut [u8; LANES], count: usize, slots: &[Slot; LANES]) -> usize {
-    let mut kept = 0;
-    for place in 0..count.min(LANES) {
-        let lane = going[place];
-        going[kept] = lane;
-        kept += usize::from(slots[usize::from(lane) % LANES].is_child());
-    }
-    kept
 }
 
 #[inline(always)]

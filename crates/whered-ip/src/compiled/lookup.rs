@@ -40,13 +40,13 @@ impl PrefixIndex {
     }
 
     /// The match of an IPv6 address, given as a number.
-    #[inline]
+    #[inline(always)]
     pub fn lookup6(&self, address: u128) -> Option<Match> {
         let slot = match self.path {
             #[cfg(target_arch = "x86_64")]
             // SAFETY: the token says that the instructions are there.
             Path::Avx2(processor) => unsafe { self.slot6_avx2(processor, address) },
-            Path::Scalar => self.ipv6.slot(Scalar, address),
+            Path::Scalar => self.slot6_scalar(address),
         };
         self.match6(slot, address)
     }
@@ -56,10 +56,24 @@ impl PrefixIndex {
         self.ipv4.slot(Scalar, address)
     }
 
+    #[inline(never)]
+    fn slot6_scalar(&self, address: u128) -> Slot {
+        self.ipv6.slot(Scalar, address)
+    }
+
     #[cfg(target_arch = "x86_64")]
     #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
     fn slot6_avx2(&self, processor: Avx2, address: u128) -> Slot {
-        self.ipv6.slot(processor, address)
+        let slot = self.ipv6.slot_if_divided(processor, address);
+        // By itself, so that what most addresses need is short.
+        slot.unwrap_or_else(|| self.slot6_of_others_avx2(processor, address))
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+    #[inline(never)]
+    fn slot6_of_others_avx2(&self, processor: Avx2, address: u128) -> Slot {
+        self.ipv6.slot_if_other(processor, address)
     }
 
     /// Looks up many IPv4 addresses at once: `found[n]` becomes the match of `addresses[n]`.
@@ -162,12 +176,16 @@ impl PrefixIndex {
             Answer::Narrow(value, length_bits) => Some(Match { value, length_bits }),
             Answer::Nothing => None,
             Answer::Wide(place) => self.wide[1].get(place).copied().map(Match::unpacked),
-            Answer::Alias(before) => {
-                let found = self.lookup4(behind(address, before))?;
-                // Only an index whose memory somebody overwrote has lengths that do not fit.
-                Some(Match { length_bits: before.saturating_add(found.length_bits), ..found })
-            }
+            Answer::Alias(before) => self.match_of_alias(address, before),
         }
+    }
+
+    /// The match of an address whose IPv4 address stands behind so many bits.
+    #[inline(never)]
+    fn match_of_alias(&self, address: u128, before: u8) -> Option<Match> {
+        let found = self.lookup4(behind(address, before))?;
+        // Only an index whose memory somebody overwrote has lengths that do not fit.
+        Some(Match { length_bits: before.saturating_add(found.length_bits), ..found })
     }
 }
 

@@ -11,7 +11,7 @@
 //!             first table                          nodes, in one array of words
 //! IPv4   18 bits ──► 6 bits: runs by rank  ──►     8 bits: ends of runs | slots
 //!        (or a slot for each of 24 bits)
-//! IPv6   64 bits: runs in a B+-tree        ──►     8 bits ──► 8 bits ... to 128
+//! IPv6   32 bits by hash ──► 32 bits: a tree  ──►  8 bits ──► 8 bits ... to 128
 //! ```
 //!
 //! All tables lie in one [`Image`]: memory in huge pages, or a mapped file that several processes
@@ -24,12 +24,13 @@
 //! Concurrency: plain data that never changes; any number of readers.
 //!
 //! Cost: lookups cost what the first tables say, mostly one to three cache lines in IPv4. Memory:
-//! 1 MiB (64 MiB in the fast form) if there is IPv4, and some 5 bytes an IPv4 network and 15 an
+//! 1 MiB (64 MiB in the fast form) if there is IPv4, and some 5 bytes an IPv4 network and 12 an
 //! IPv6 network. `docs/design/ip-index.md` has the measurements.
 
 mod flatten;
 mod ipv4;
 mod ipv6;
+mod lanes;
 mod lookup;
 mod node;
 mod slot;
@@ -41,14 +42,12 @@ use crate::Prefix;
 use crate::image::{Image, Section, bytes_of};
 use crate::simd;
 use crate::simd::Path;
+use crate::tables::LANES;
 use flatten::{Ordered, flatten};
 use ipv4::Ipv4Table;
 use ipv6::Ipv6Table;
 
 pub use flatten::IndexError;
-
-/// How many addresses go down side by side in a batch.
-const LANES: usize = 64;
 
 /// Values by prefix, found by the longest prefix that holds an address: compiled once from
 /// prefixes in order, and never changed.
@@ -128,7 +127,7 @@ impl Match {
 }
 
 /// How many sections an index has in an image.
-const SECTIONS: usize = 8;
+const SECTIONS: usize = 4 + ipv6::SECTIONS;
 
 impl PrefixIndex {
     /// Builds the index from prefixes with their values, in the order of [`Prefix`], each once.
@@ -164,17 +163,12 @@ impl PrefixIndex {
             return Err(error);
         }
         let wide6 = std::mem::take(&mut flat.wide);
-        let (inner, leaves, slots6, nodes6) = flat.into_tables();
-        let (image, places) = Image::with_sections(&[
-            bytes_of(&first4),
-            bytes_of(&nodes4),
-            bytes_of(&inner),
-            bytes_of(&leaves),
-            bytes_of(&slots6),
-            bytes_of(&nodes6),
-            bytes_of(&wide4),
-            bytes_of(&wide6),
-        ]);
+        let position = flat.count;
+        let tables6 = flat.into_tables().ok_or(IndexError::TooLarge { position })?;
+        let mut sections = vec![bytes_of(&first4), bytes_of(&nodes4)];
+        sections.extend(tables6.sections());
+        sections.extend([bytes_of(&wide4), bytes_of(&wide6)]);
+        let (image, places) = Image::with_sections(&sections);
         Ok(Self::from_sections(&image, &places).expect("the sections were laid out just now"))
     }
 
@@ -185,11 +179,11 @@ impl PrefixIndex {
     #[must_use]
     pub fn from_sections(image: &Image, places: &[Range<usize>]) -> Option<Self> {
         let places: &[Range<usize>; SECTIONS] = places.try_into().ok()?;
-        let [first4, nodes4, inner, leaves, slots6, nodes6, wide4, wide6] = places.clone();
+        let [first4, nodes4, ipv6 @ .., wide4, wide6] = places;
         Some(PrefixIndex {
-            ipv4: Ipv4Table::from_sections(image, &[first4, nodes4])?,
-            ipv6: Ipv6Table::from_sections(image, &[inner, leaves, slots6, nodes6])?,
-            wide: [image.section(wide4)?, image.section(wide6)?],
+            ipv4: Ipv4Table::from_sections(image, &[first4.clone(), nodes4.clone()])?,
+            ipv6: Ipv6Table::from_sections(image, ipv6)?,
+            wide: [image.section(wide4.clone())?, image.section(wide6.clone())?],
             path: simd::path(),
         })
     }

@@ -4,7 +4,7 @@
 
 use std::net::Ipv6Addr;
 
-use super::each::Each;
+use crate::tables::Each;
 
 /// An IPv6 address: a number, 16 octets in the network's order, or the library's own type. No other
 /// types have it.

@@ -21,10 +21,10 @@
 //! Concurrency: never changes. Cost: three reads and one comparison, or four and two; 256 KiB,
 //! 9 bytes a number, and 4 to 8 for cells.
 
-use super::intervals::section;
-use super::wide_tree::{LANES, Line};
+use crate::image::section;
 use crate::image::{Section, bytes_of};
 use crate::simd::{Compare, prefetch};
+use crate::tables::{LANES, Line};
 
 const KEYS: usize = 8;
 const ROOTS: usize = 1 << 16;

@@ -24,8 +24,8 @@ use super::intervals::{ANSWER_MAX, Intervals4, Intervals6};
 use super::rank::{self, Rank4};
 use super::steps::{self, Steps6};
 use super::sweep::{Intervals, NOTHING, Span};
-use super::wide_tree::LANES;
 use crate::simd::{Compare, Scalar, WidePath, prefetch, wide_path};
+use crate::tables::LANES;
 #[cfg(target_arch = "x86_64")]
 use whered_cpu::{Avx2, Avx512};
 

@@ -31,12 +31,12 @@
 //! changes. Cost: two reads and one comparison, or one read; 256 KiB, and 2 bytes a boundary (4 more
 //! with answers; up to 2 more where lists would be long).
 
-use super::each::Each;
-use super::intervals::{Answers, section, sections};
+use super::intervals::Answers;
 use super::sweep::Intervals;
-use super::wide_tree::LANES;
-use crate::image::{Section, bytes_of};
+use crate::image::{Section, bytes_of, section, sections};
 use crate::simd::{Compare, prefetch};
+use crate::tables::Each;
+use crate::tables::LANES;
 
 /// How many lows one comparison takes.
 const LINE: usize = 32;

@@ -24,9 +24,9 @@ use super::address6::{Address6, uppers};
 use super::cells::Cells6;
 use super::rank::Answers as MarkedAnswers;
 use super::sweep::{Intervals, NOTHING};
-use super::wide_tree::{LANES, WideTree};
-use crate::image::{Image, Plain, Section, bytes_of};
+use crate::image::{Section, bytes_of, section};
 use crate::simd::{Compare, prefetch};
+use crate::tables::{LANES, WideTree};
 
 /// Marks an answer that is a list of lower bits.
 const DEEP: u32 = 1 << 31;
@@ -87,22 +87,6 @@ impl Answers {
     }
 }
 
-/// Numbers in memory of their own, in huge pages where they are many.
-pub(super) fn section<T: Plain>(items: &[T]) -> Section<T> {
-    let (image, places) = Image::with_sections(&[bytes_of(items)]);
-    image.section(places[0].clone()).expect("laid out just now")
-}
-
-/// Two tables side by side, so that they share huge pages where both together are many.
-pub(super) fn sections<A: Plain, B: Plain>(a: &[A], b: &[B]) -> (Section<A>, Section<B>) {
-    let (image, places) = Image::with_sections(&[bytes_of(a), bytes_of(b)]);
-    let expected = "laid out just now";
-    (
-        image.section(places[0].clone()).expect(expected),
-        image.section(places[1].clone()).expect(expected),
-    )
-}
-
 /// IPv4.
 pub(super) struct Intervals4 {
     tree: WideTree<[u32; 16]>,
@@ -121,7 +105,7 @@ impl Intervals4 {
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
-        self.tree.memory_bytes() + self.answers.memory_bytes()
+        self.tree.as_bytes().len() + self.answers.memory_bytes()
     }
 
     pub(super) fn depth(&self) -> usize {
@@ -244,7 +228,7 @@ impl Intervals6 {
 
     pub(super) fn memory_bytes(&self) -> usize {
         let ranks = match &self.ranks {
-            Ranks6::Tree(tree) => tree.memory_bytes(),
+            Ranks6::Tree(tree) => tree.as_bytes().len(),
             Ranks6::Cells(cells) => cells.memory_bytes(),
         };
         ranks

@@ -35,9 +35,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use super::live_members::LiveMembers;
-use super::wide_tree::LANES;
 use crate::Prefix;
 use crate::simd::prefetch;
+use crate::tables::LANES;
 
 const CHILD: u32 = 1 << 31;
 const ANSWER_BITS: u32 = 25;

@@ -11,8 +11,6 @@ mod address6;
 mod block;
 mod cells;
 mod compiled;
-mod displaced;
-mod each;
 mod formats;
 mod halves;
 mod intervals;
@@ -22,7 +20,6 @@ mod ranges;
 mod rank;
 mod steps;
 mod sweep;
-mod wide_tree;
 
 pub use address6::Address6;
 pub use block::{Block, BlockError};

@@ -19,10 +19,10 @@
 
 use std::ops::Range;
 
-use super::intervals::section;
 use super::sweep::{Intervals, NOTHING};
-use super::wide_tree::LANES;
+use crate::image::section;
 use crate::image::{Section, bytes_of};
+use crate::tables::LANES;
 
 const BLOCKS: usize = 1 << 18;
 /// Marks a deep /24 among answers of 16 and of 32 bits.

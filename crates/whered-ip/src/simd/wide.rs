@@ -1,5 +1,5 @@
 //! Which numbers of one line are below a bound, and reading sixteen of a table: the primitives of
-//! `sets` that depend on the kind of processor.
+//! `tables`, `sets` and IPv6 in `compiled` that depend on the kind of processor.
 //!
 //! Not for whole descents; those are written once over [`Compare`] and compiled once a path.
 //!
@@ -45,6 +45,8 @@ pub(crate) fn wide_path() -> WidePath {
 pub(crate) trait Compare: Copy {
     /// How many of sixteen are below `bound`; all with their highest bit flipped.
     fn below16(self, line: &[u32; 16], bound: u32) -> u32;
+    /// How many of the first eight of sixteen are below `bound`; all with their highest bit flipped.
+    fn below8_of16(self, line: &[u32; 16], bound: u32) -> u32;
     /// How many of eight are below `bound`; all with their highest bit flipped.
     fn below8(self, line: &[u64; 8], bound: u64) -> u32;
     /// Which of 32 plain numbers are not above `bound`: one bit each, the first one lowest.
@@ -59,6 +61,11 @@ impl Compare for Scalar {
     #[inline(always)]
     fn below16(self, line: &[u32; 16], bound: u32) -> u32 {
         line.iter().map(|key| u32::from((*key as i32) < bound as i32)).sum()
+    }
+
+    #[inline(always)]
+    fn below8_of16(self, line: &[u32; 16], bound: u32) -> u32 {
+        line[..8].iter().map(|key| u32::from((*key as i32) < bound as i32)).sum()
     }
 
     #[inline(always)]
@@ -98,6 +105,12 @@ impl Compare for Avx2 {
     }
 
     #[inline(always)]
+    fn below8_of16(self, line: &[u32; 16], bound: u32) -> u32 {
+        // SAFETY: the token says that AVX2 and POPCNT are there.
+        unsafe { x86_64::below8_of16_avx2(line, bound) }
+    }
+
+    #[inline(always)]
     fn below8(self, line: &[u64; 8], bound: u64) -> u32 {
         // SAFETY: the token says that AVX2 and POPCNT are there.
         unsafe { x86_64::below8_avx2(line, bound) }
@@ -127,6 +140,11 @@ impl Compare for Avx512 {
     fn below16(self, line: &[u32; 16], bound: u32) -> u32 {
         // SAFETY: the token says that AVX-512 F and POPCNT are there.
         unsafe { x86_64::below16_avx512(line, bound) }
+    }
+
+    #[inline(always)]
+    fn below8_of16(self, line: &[u32; 16], bound: u32) -> u32 {
+        self.avx2().below8_of16(line, bound)
     }
 
     #[inline(always)]
@@ -178,6 +196,15 @@ mod x86_64 {
         });
         // Two octets for each of the sixteen, in an order that does not matter.
         (_mm256_movemask_epi8(_mm256_packs_epi32(low, high)) as u32).count_ones() / 2
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx2,popcnt")]
+    pub(super) fn below8_of16_avx2(line: &[u32; 16], bound: u32) -> u32 {
+        // SAFETY: sixteen numbers of four octets each, of which eight are read.
+        let eight = unsafe { _mm256_loadu_si256(line.as_ptr().cast::<__m256i>()) };
+        let below = _mm256_cmpgt_epi32(_mm256_set1_epi32(bound as i32), eight);
+        (_mm256_movemask_ps(_mm256_castsi256_ps(below)) as u32).count_ones()
     }
 
     #[inline]
@@ -363,8 +390,14 @@ mod tests {
                     assert_eq!(found, expected);
                 }
             }
-            let naive = line16.iter().filter(|key| (**key as i32) < bound as i32).count();
-            assert_eq!(expected.0 as usize, naive);
+            let below =
+                |keys: &[u32]| keys.iter().filter(|key| (**key as i32) < bound as i32).count();
+            assert_eq!(expected.0 as usize, below(&line16));
+            assert_eq!(Scalar.below8_of16(&line16, bound) as usize, below(&line16[..8]));
+            #[cfg(target_arch = "x86_64")]
+            if let Some(avx2) = Avx2::new() {
+                assert_eq!(avx2.below8_of16(&line16, bound) as usize, below(&line16[..8]));
+            }
         }
     }
 }

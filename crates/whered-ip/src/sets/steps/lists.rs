@@ -11,8 +11,7 @@
 //! Invariants: one answer more a list than it has boundaries. Concurrency: never changes. Cost: a
 //! search by halves; 20 bytes a boundary and 8 a list.
 
-use crate::image::{Section, bytes_of};
-use crate::sets::intervals::section;
+use crate::image::{Section, bytes_of, section};
 
 /// The bits that lists look at.
 pub(super) const LIST_BITS: u32 = 80;

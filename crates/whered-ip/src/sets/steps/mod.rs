@@ -21,14 +21,14 @@ mod lines;
 mod lists;
 
 use super::address6::{Address6, uppers};
-use super::displaced::Displaced;
-use super::each::Each;
 use super::halves::Halves4;
-use super::intervals::sections;
 use super::sweep::{Intervals, NOTHING};
-use super::wide_tree::LANES;
+use crate::image::sections;
 use crate::image::{Section, bytes_of};
 use crate::simd::Compare;
+use crate::tables::Displaced;
+use crate::tables::Each;
+use crate::tables::LANES;
 use lines::{DEEP, Line, Slot};
 use lists::{LIST_BITS, Lists};
 
@@ -168,7 +168,7 @@ impl Steps6 {
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
-        let slots = bytes_of(&self.slots).len() + self.places.memory_bytes();
+        let slots = bytes_of(&self.slots).len() + self.places.as_bytes().len();
         let lines = bytes_of(&self.lines).len() + self.lists.memory_bytes();
         slots + lines + self.others.memory_bytes()
     }

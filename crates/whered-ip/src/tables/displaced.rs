@@ -18,8 +18,7 @@
 //! displace and compress, Belazzougui, Botelho and Dietzfelbinger, ESA 2009.
 
 use super::each::Each;
-use super::intervals::section;
-use crate::image::{Section, bytes_of};
+use crate::image::{Section, bytes_of, section};
 use crate::simd::Compare;
 
 /// Odd numbers whose bits are mixed; the first is 2^32 divided by the golden ratio.
@@ -33,7 +32,7 @@ const TRIALS_A_KEY: usize = 64;
 const TRIALS_MIN: usize = 1 << 16;
 
 /// The function.
-pub(super) struct Displaced {
+pub(crate) struct Displaced {
     displacements: Section<u16>,
     /// By how many bits a mixed key is shifted to the number of its displacement.
     shift: u32,
@@ -64,7 +63,7 @@ fn displaced(mixed: u32, by: u32, len: u32) -> u32 {
 
 impl Displaced {
     /// For distinct keys; `None` if no displacements that are soon found keep them apart.
-    pub(super) fn build(keys: &[u32]) -> Option<Displaced> {
+    pub(crate) fn build(keys: &[u32]) -> Option<Displaced> {
         let len = u32::try_from(5 * keys.len() / 4 + 1).ok()?;
         let lists = (keys.len() / SHARERS).next_power_of_two().max(2);
         let shift = 32 - lists.ilog2();
@@ -99,21 +98,36 @@ impl Displaced {
                 is_taken[displaced(*mixed, u32::from(by), len) as usize] = true;
             }
         }
-        Some(Displaced { displacements: section(&displacements), shift, len })
+        Displaced::from_displacements(section(&displacements), len as usize)
     }
 
-    pub(super) fn memory_bytes(&self) -> usize {
-        bytes_of(&self.displacements).len()
+    /// The function with these displacements and so many places; `None` if the former have no possible
+    /// number. Their values are not relied on: with others, keys have other places.
+    pub(crate) fn from_displacements(displacements: Section<u16>, len: usize) -> Option<Displaced> {
+        let lists = displacements.len().checked_sub(1)?;
+        let is_possible = lists.is_power_of_two() && (2..=1 << 31).contains(&lists);
+        let shift = if is_possible { 32 - lists.ilog2() } else { return None };
+        Some(Displaced { displacements, shift, len: u32::try_from(len).ok()? })
+    }
+
+    /// Some function to so many places, which keeps no keys apart.
+    pub(crate) fn any(len: usize) -> Option<Displaced> {
+        Displaced::from_displacements(section(&[0; 3]), len)
+    }
+
+    /// The displacements, to be kept in a file.
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        bytes_of(&self.displacements)
     }
 
     /// How many places there are: all of [`place`](Self::place) are below.
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.len as usize
     }
 
     /// The place of a key; some place if it is none of them.
     #[inline(always)]
-    pub(super) fn place(&self, key: u32) -> usize {
+    pub(crate) fn place(&self, key: u32) -> usize {
         let mixed = mixed(key);
         let by = self.displacements[list_of(mixed, self.shift) as usize];
         displaced(mixed, u32::from(by), self.len) as usize
@@ -122,7 +136,7 @@ impl Displaced {
     /// The places of many keys. What is not a read is done for several at once, so that the three
     /// loops must stay apart.
     #[inline(always)]
-    pub(super) fn places(&self, processor: impl Compare, keys: &Each<u32>) -> Each<u32> {
+    pub(crate) fn places(&self, processor: impl Compare, keys: &Each<u32>) -> Each<u32> {
         let mixed = keys.map(mixed);
         let mut places = mixed.map(|mixed| list_of(mixed, self.shift));
         for places in places.as_chunks_mut::<16>().0 {
@@ -135,14 +149,19 @@ impl Displaced {
     }
 }
 
+/// Keys that somebody chose to share a displacement.
+#[cfg(test)]
+pub(crate) fn keys_that_meet(count: usize) -> Vec<u32> {
+    (1..u32::MAX).filter(|key| list_of(mixed(*key), 21) == 0).take(count).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn keys_chosen_to_meet_are_refused_at_once() {
-        let meeting = (1..u32::MAX).filter(|key| list_of(mixed(*key), 21) == 0).take(1_000);
-        let keys: Vec<u32> = meeting.collect();
+        let keys = keys_that_meet(1_000);
         assert!(keys.len() == 1_000 && Displaced::build(&keys).is_none());
     }
 
@@ -169,7 +188,7 @@ mod tests {
                 places.dedup();
                 assert_eq!(places.len(), keys.len());
                 assert!(places.iter().all(|place| *place < table.len()));
-                for keys in keys.as_chunks::<{ crate::sets::wide_tree::LANES }>().0 {
+                for keys in keys.as_chunks::<{ crate::tables::LANES }>().0 {
                     let expected = keys.map(|key| table.place(key) as u32);
                     assert_eq!(*table.places(crate::simd::Scalar, &Each::from(*keys)), expected);
                 }

@@ -17,21 +17,20 @@
 //! hold the highest that there is: "not above" becomes "below", as signed numbers, and an empty
 //! place is below nothing. Zero itself cannot be kept; the first interval begins there anyway.
 //!
-//! Invariants: all levels are complete but for their last node; numbers rise strictly.
+//! Invariants: all levels are complete but for their last node; numbers rise strictly. Neither is relied
+//! on, since the lines may stand in a file that somebody overwrote: ranks are then wrong.
 //! Concurrency: never changes. Cost: one line a level, 17^5 is 1.4 million; memory 4.3 bytes a
 //! u32, 9 bytes a u64.
 
-use crate::image::{Image, Plain, Section, bytes_of};
+use super::each::LANES;
+use crate::image::{Plain, Section, bytes_of, section};
 use crate::simd::{Compare, prefetch};
-
-/// How many addresses go down side by side in a batch.
-pub(super) const LANES: usize = 64;
 
 /// The most levels there can be: 9^11 is more than there are lines.
 const LEVELS_MAX: usize = 12;
 
 /// One cache line of sorted numbers.
-pub(super) trait Line: Plain {
+pub(crate) trait Line: Plain {
     /// The kind of number.
     type Key: Copy + Ord + Default;
     /// How many there are.
@@ -104,7 +103,7 @@ impl Line for [u64; 8] {
 }
 
 /// The tree.
-pub(super) struct WideTree<L> {
+pub(crate) struct WideTree<L> {
     lines: Section<L>,
     /// Where each level begins and ends among the lines, the root first.
     levels: [(u32, u32); LEVELS_MAX],
@@ -113,7 +112,7 @@ pub(super) struct WideTree<L> {
 
 impl<L: Line> WideTree<L> {
     /// A tree of these numbers, which rise strictly and are not zero.
-    pub(super) fn build(numbers: impl ExactSizeIterator<Item = L::Key>) -> WideTree<L> {
+    pub(crate) fn build(numbers: impl ExactSizeIterator<Item = L::Key>) -> WideTree<L> {
         let leaf_count = numbers.len().div_ceil(L::KEYS).max(1);
         let mut leaves = vec![L::EMPTY; leaf_count];
         for (place, number) in numbers.enumerate() {
@@ -130,24 +129,31 @@ impl<L: Line> WideTree<L> {
             stack.push(level);
         }
         stack.reverse();
-        let mut levels = [(0, 0); LEVELS_MAX];
-        let mut end = 0;
-        for (bounds, level) in levels.iter_mut().zip(&stack) {
+        let lines = section(&stack.concat());
+        WideTree::from_lines(lines, leaf_count).expect("lines as many as the levels have")
+    }
+
+    /// The tree whose lines are these, of which so many are leaves; `None` if it has not as many.
+    pub(crate) fn from_lines(lines: Section<L>, leaf_count: usize) -> Option<WideTree<L>> {
+        let mut sizes = vec![leaf_count.max(1)];
+        while let Some(size) = sizes.last().filter(|size| **size > 1 && sizes.len() < LEVELS_MAX) {
+            sizes.push(size.div_ceil(L::KEYS + 1));
+        }
+        let (mut levels, mut end) = ([(0, 0); LEVELS_MAX], 0);
+        for (bounds, size) in levels.iter_mut().zip(sizes.iter().rev()) {
             let start = end;
-            end += u32::try_from(level.len()).expect("fewer lines than addresses");
+            end += u32::try_from(*size).ok()?;
             *bounds = (start, end);
         }
-        let lines = stack.concat();
-        let (image, places) = Image::with_sections(&[bytes_of(&lines)]);
-        let lines = image.section(places[0].clone()).expect("laid out just now");
-        WideTree { lines, levels, depth: stack.len() }
+        (lines.len() == end as usize).then_some(WideTree { lines, levels, depth: sizes.len() })
     }
 
-    pub(super) fn memory_bytes(&self) -> usize {
-        bytes_of(&self.lines).len()
+    /// The lines, to be kept in a file.
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        bytes_of(&self.lines)
     }
 
-    pub(super) fn depth(&self) -> usize {
+    pub(crate) fn depth(&self) -> usize {
         self.depth
     }
 
@@ -159,21 +165,20 @@ impl<L: Line> WideTree<L> {
 
     /// How many of the numbers are not above this one.
     #[inline(always)]
-    pub(super) fn rank(&self, processor: impl Compare, number: L::Key) -> u32 {
+    pub(crate) fn rank(&self, processor: impl Compare, number: L::Key) -> u32 {
         let bound = L::asked(number);
         let mut node = 0_u32;
         for level in 0..self.depth - 1 {
-            let line = &self.level(level)[node as usize];
-            node = node * (L::KEYS as u32 + 1) + line.below(processor, bound);
+            let below = below(self.level(level), node, processor, bound);
+            node = node * (L::KEYS as u32 + 1) + below;
         }
-        let leaf = &self.level(self.depth - 1)[node as usize];
-        node * L::KEYS as u32 + leaf.below(processor, bound)
+        node * L::KEYS as u32 + below(self.level(self.depth - 1), node, processor, bound)
     }
 
     /// The same of at most [`LANES`] numbers, level by level for all of them, so that waits for
     /// memory overlap: each line was asked for when the level above was read.
     #[inline(always)]
-    pub(super) fn ranks(
+    pub(crate) fn ranks(
         &self,
         processor: impl Compare,
         numbers: &[L::Key],
@@ -190,8 +195,8 @@ impl<L: Line> WideTree<L> {
             // Small levels are near already.
             let is_far = size_of_val(next) > 32 << 10;
             for (node, bound) in ranks.iter_mut().zip(bounds) {
-                let line = &level[*node as usize];
-                *node = *node * (L::KEYS as u32 + 1) + line.below(processor, *bound);
+                let below = below(level, *node, processor, *bound);
+                *node = *node * (L::KEYS as u32 + 1) + below;
                 if is_far {
                     prefetch(next, *node as usize);
                 }
@@ -199,10 +204,15 @@ impl<L: Line> WideTree<L> {
         }
         let leaves = self.level(self.depth - 1);
         for (node, bound) in ranks.iter_mut().zip(bounds) {
-            let leaf = &leaves[*node as usize];
-            *node = *node * L::KEYS as u32 + leaf.below(processor, *bound);
+            *node = *node * L::KEYS as u32 + below(leaves, *node, processor, *bound);
         }
     }
+}
+
+/// How many of a node's numbers are below `bound`; none of a node that is not there.
+#[inline(always)]
+fn below<L: Line>(level: &[L], node: u32, processor: impl Compare, bound: L::Key) -> u32 {
+    level.get(node as usize).map_or(0, |line| line.below(processor, bound))
 }
 
 /// The last number of a line, empty places included: they are above all others.

@@ -7,22 +7,23 @@
 
 use std::ops::{Deref, DerefMut};
 
-use super::wide_tree::LANES;
+/// How many addresses go side by side in a batch.
+pub(crate) const LANES: usize = 64;
 
 /// The numbers.
 #[derive(Clone, Copy)]
 #[repr(align(64))]
-pub(super) struct Each<T>([T; LANES]);
+pub(crate) struct Each<T>([T; LANES]);
 
 impl<T: Copy + Default> Each<T> {
     #[inline(always)]
-    pub(super) fn new() -> Each<T> {
+    pub(crate) fn new() -> Each<T> {
         Each([T::default(); LANES])
     }
 
     /// What a function makes of each.
     #[inline(always)]
-    pub(super) fn map<U: Copy + Default>(&self, of: impl Fn(T) -> U) -> Each<U> {
+    pub(crate) fn map<U: Copy + Default>(&self, of: impl Fn(T) -> U) -> Each<U> {
         let mut each = Each::new();
         for (to, from) in each.iter_mut().zip(&self.0) {
             *to = of(*from);
