@@ -9,9 +9,6 @@
 //! Packet + live sets ──► one cache line of numbers ───────────┘──► Outcome, as naive gives it
 //! ```
 //!
-//! An ICMP message has no ports, so its type and code stand where the source port of others does;
-//! conditions on either hold only for their own protocols, so that nobody can mistake them.
-//!
 //! Invariants: [`Matcher::find`] equals [`crate::naive::evaluate`] for every packet, and
 //! [`Matcher::find_batch`] equals it one by one. A matcher is immutable but for [`Matcher::plan_more`].
 //! Cost: a packet's numbers take a hash lookup for each interface name that rules ask for, a lookup in
@@ -22,18 +19,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::classify::plan::{Budget, Planner};
-use crate::classify::{self, Condition, Met, Rule, Rules};
+use crate::classify::{self, AnyPacket, Condition, Met, Rule, Rules};
 use crate::error::RulesError;
 use crate::model::{RuleId, Ruleset, Side};
 use crate::naive::{Outcome, Sets};
-use crate::normal::{Conjunction, Effect, Field, Key, NormalForm, NormalRule, Options, Places};
+use crate::normal::{Conjunction, Effect, Field, NormalForm, NormalRule, Options, Places};
 use crate::packet::{Family, Packet};
-
-/// How many packets are answered together.
-pub const BATCH: usize = 64;
-
-/// Protocols whose messages have a type and a code.
-const ICMP_PROTOCOLS: [u8; 2] = [1, 58];
+use crate::packets::{Classifier, classify_all, packet_of, packet6_of};
 
 /// A compiled ruleset for packets of both families.
 ///
@@ -65,19 +57,12 @@ pub(crate) struct OfFamily {
     pub(crate) planner: Planner,
 }
 
-/// How a packet was decided, in the numbers of a family's entries.
-struct Answer {
-    decided: Option<u32>,
-    met: Vec<u32>,
-}
-
 impl Matcher {
     /// Flattens and compiles a ruleset.
     ///
     /// # Errors
     ///
-    /// Those of [`NormalForm::build`], and more live sets or marks with gaps than a packet has room
-    /// for.
+    /// Those of [`NormalForm::build`].
     pub fn build(
         ruleset: &Ruleset,
         places: &dyn Places,
@@ -86,16 +71,6 @@ impl Matcher {
     ) -> Result<Matcher, RulesError> {
         let of_family = |family| {
             let form = NormalForm::build(ruleset, family, places, Options::default())?;
-            let bits = form.bits.len();
-            if bits > usize::from(classify::SETS) {
-                let at = &ruleset.chain(ruleset.entry()).origin;
-                let message = format!(
-                    "found {bits} different sets and marks to be looked at, with their sides; \
-                     allowed are {}",
-                    classify::SETS
-                );
-                return Err(RulesError::one(&at.file, at.line, 0, message));
-            }
             let rules = form.rules.iter().map(lowered).collect();
             let rules = Rules::new(family_of(family), rules)
                 .expect("conditions of the normal form are sorted, disjoint and within fields");
@@ -143,24 +118,15 @@ impl Matcher {
             Family::Ipv4 => compiled.find(&packet_of(&key), &mut met),
             Family::Ipv6 => compiled.find(&packet6_of(&key), &mut met),
         };
-        one.outcome(&Answer { decided, met })
+        one.outcome(decided.unwrap_or(classify::NO_RULE), &met)
     }
 
     /// The fates of packets, in order.
     pub fn find_batch(&self, packets: &[Packet<'_>], sets: &dyn Sets) -> Vec<Outcome> {
         let mut outcomes: Vec<Option<Outcome>> = vec![None; packets.len()];
-        for family in Family::BOTH {
-            let of_family = |place: &usize| packets[*place].family() == family;
-            let places: Vec<usize> = (0..packets.len()).filter(of_family).collect();
-            for places in places.chunks(BATCH) {
-                let one = self.of(family);
-                let of_family: Vec<_> = places.iter().map(|&place| &packets[place]).collect();
-                let keys = one.form.keys(&of_family, sets);
-                for (&place, answer) in places.iter().zip(one.answers(family, &keys)) {
-                    outcomes[place] = Some(one.outcome(&answer));
-                }
-            }
-        }
+        classify_all(self, packets, sets, |family, place, decided, met| {
+            outcomes[place] = Some(self.of(family).outcome(decided, met));
+        });
         outcomes.into_iter().flatten().collect()
     }
 
@@ -172,45 +138,35 @@ impl Matcher {
     }
 }
 
-impl OfFamily {
-    fn answers(&self, family: Family, keys: &[Key]) -> Vec<Answer> {
-        let mut decided = vec![classify::NO_RULE; keys.len()];
-        let mut met = Met::default();
-        let compiled = self.planner.compiled();
-        match family {
-            Family::Ipv4 => {
-                let packets: Vec<_> = keys.iter().map(packet_of).collect();
-                compiled.find_batch(&packets, &mut decided, &mut met);
-            }
-            Family::Ipv6 => {
-                let packets: Vec<_> = keys.iter().map(packet6_of).collect();
-                compiled.find_batch(&packets, &mut decided, &mut met);
-            }
-        }
-        let mut answers: Vec<Answer> = decided
-            .into_iter()
-            .map(|rule| Answer {
-                decided: Some(rule).filter(|rule| *rule != classify::NO_RULE),
-                met: Vec::new(),
-            })
-            .collect();
-        for (place, rule) in met.pairs {
-            answers[place as usize].met.push(rule);
-        }
-        answers
+impl Classifier for Matcher {
+    fn form(&self, family: Family) -> &NormalForm {
+        &self.of(family).form
     }
 
-    fn outcome(&self, answer: &Answer) -> Outcome {
-        let entry = |number: u32| &self.form.rules[number as usize];
+    fn find_packets<A: AnyPacket>(
+        &self,
+        family: Family,
+        packets: &[A],
+        slots: &mut [u32],
+        met: &mut Met,
+    ) {
+        self.of(family).planner.compiled().find_batch(packets, slots, met);
+    }
+}
+
+impl OfFamily {
+    /// The outcome of a packet with these entries: that which decided, or [`classify::NO_RULE`], and
+    /// those met before.
+    fn outcome(&self, decided: u32, met: &[u32]) -> Outcome {
+        let entry = |number: u32| self.form.rules.get(number as usize);
+        let met = met.iter().filter_map(|&number| Some(entry(number)?.rule));
         let mut outcome = Outcome {
             verdict: self.form.policy.clone(),
             rule: None,
-            met: answer.met.iter().map(|&number| entry(number).rule).collect::<Vec<RuleId>>(),
+            met: met.collect::<Vec<RuleId>>(),
             passed: Vec::new(),
         };
-        if let Some(NormalRule { effect: Effect::Decide(verdict), rule, .. }) =
-            answer.decided.map(entry)
-        {
+        if let Some(NormalRule { effect: Effect::Decide(verdict), rule, .. }) = entry(decided) {
             (outcome.verdict, outcome.rule) = (verdict.clone(), Some(*rule));
         }
         outcome
@@ -256,38 +212,6 @@ fn field_of(field: Field) -> classify::Field {
         Field::Place(Side::Source) => classify::Field::Place(0),
         Field::Place(Side::Destination) => classify::Field::Place(1),
     }
-}
-
-/// The fields beside the addresses.
-fn fill(packet: &mut classify::Packet, key: &Key) {
-    use classify::Field as To;
-    let is_icmp = ICMP_PROTOCOLS.contains(&key.protocol);
-    let first = if is_icmp { key.icmp } else { key.source_port };
-    packet.set(To::SourcePort, first.into());
-    packet.set(To::DestinationPort, key.destination_port.into());
-    packet.set(To::Protocol, key.protocol.into());
-    packet.set(To::TcpFlags, key.tcp_flags.into());
-    packet.set(To::State, key.state.into());
-    packet.set(To::InInterface, key.input.into());
-    packet.set(To::OutInterface, key.output.into());
-    packet.set(To::Dscp, key.dscp.into());
-    packet.set(To::Mark, key.mark);
-    packet.set(To::Place(0), key.places[0]);
-    packet.set(To::Place(1), key.places[1]);
-    let bits = key.bits.iter().enumerate();
-    packet.set_members(bits.map(|(number, &bit)| u32::from(bit) << number).sum());
-}
-
-pub(crate) fn packet_of(key: &Key) -> classify::Packet {
-    let mut packet = classify::Packet::new(key.source as u32, key.destination as u32);
-    fill(&mut packet, key);
-    packet
-}
-
-pub(crate) fn packet6_of(key: &Key) -> classify::Packet6 {
-    let mut packet = classify::Packet6::new(key.source, key.destination);
-    fill(&mut packet.fields, key);
-    packet
 }
 
 #[cfg(test)]

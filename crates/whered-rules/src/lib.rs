@@ -50,6 +50,7 @@ pub mod names;
 pub mod nft;
 pub mod normal;
 mod packet;
+mod packets;
 #[cfg(test)]
 mod random;
 mod ranges;

@@ -29,13 +29,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::classify::plan::Budget;
-use crate::classify::{self, Live, Met, NO_RULE};
-use crate::compile::{BATCH, Matcher, classified, packet_of, packet6_of};
+use crate::classify::{self, AnyPacket, Live, Met, NO_RULE};
+use crate::compile::{Matcher, classified};
 use crate::error::RulesError;
 use crate::model::{Action, Rule, RuleId, Ruleset, Spot, Test, Verdict};
 use crate::naive::Sets;
-use crate::normal::{Effect, Key, Places};
+use crate::normal::{Effect, NormalForm, Places};
 use crate::packet::{Family, Packet};
+use crate::packets::{Classifier, classify_all, packet_of, packet6_of};
 
 /// What was decided about a packet, in the numbers of rules.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -286,44 +287,11 @@ impl LiveRules {
         mut count: impl FnMut(usize, u32),
     ) -> Vec<Decision> {
         let mut decisions: Vec<Option<Decision>> = vec![None; packets.len()];
-        for family in Family::BOTH {
-            let of_family = |place: &usize| packets[*place].family() == family;
-            let places: Vec<usize> = (0..packets.len()).filter(of_family).collect();
-            let form = &self.matcher.of(family).form;
-            for places in places.chunks(BATCH) {
-                let keys: Vec<Key> =
-                    places.iter().map(|&place| form.key(&packets[place], sets)).collect();
-                let (slots, met) = self.slots(family, &keys);
-                let mut pairs = met.pairs.into_iter().peekable();
-                for ((turn, &slot), &place) in (0u32..).zip(&slots).zip(places) {
-                    let mut of_packet = Vec::new();
-                    while let Some((_, slot)) = pairs.next_if(|pair| pair.0 == turn) {
-                        of_packet.push(slot);
-                    }
-                    let mut count = |tally| count(place, tally);
-                    let side = side_of(family);
-                    decisions[place] = Some(self.decision(side, slot, &of_packet, &mut count));
-                }
-            }
-        }
+        classify_all(self, packets, sets, |family, place, slot, met| {
+            let mut count = |tally| count(place, tally);
+            decisions[place] = Some(self.decision(side_of(family), slot, met, &mut count));
+        });
         decisions.into_iter().flatten().collect()
-    }
-
-    fn slots(&self, family: Family, keys: &[Key]) -> (Vec<u32>, Met) {
-        let mut slots = vec![NO_RULE; keys.len()];
-        let mut met = Met::default();
-        let live = &self.lives[side_of(family)];
-        match family {
-            Family::Ipv4 => {
-                let packets: Vec<_> = keys.iter().map(packet_of).collect();
-                live.find_batch(&packets, &mut slots, &mut met);
-            }
-            Family::Ipv6 => {
-                let packets: Vec<_> = keys.iter().map(packet6_of).collect();
-                live.find_batch(&packets, &mut slots, &mut met);
-            }
-        }
-        (slots, met)
     }
 
     #[inline]
@@ -495,6 +463,22 @@ fn sets_mark(rule: &Rule) -> bool {
 
 fn tests_mark(rule: &Rule) -> bool {
     rule.conditions.iter().any(|condition| matches!(condition.test, Test::Mark { .. }))
+}
+
+impl Classifier for LiveRules {
+    fn form(&self, family: Family) -> &NormalForm {
+        &self.matcher.of(family).form
+    }
+
+    fn find_packets<A: AnyPacket>(
+        &self,
+        family: Family,
+        packets: &[A],
+        slots: &mut [u32],
+        met: &mut Met,
+    ) {
+        self.lives[side_of(family)].find_batch(packets, slots, met);
+    }
 }
 
 fn side_of(family: Family) -> usize {

@@ -25,7 +25,7 @@ fn every_kind_of_packet(form: &NormalForm) -> Vec<Key> {
     let mut keys = vec![form.empty_key()];
     for (field, numbers) in starts {
         let with = |key: &Key, number: u128| {
-            let mut key = key.clone();
+            let mut key = *key;
             key.set(field, number);
             key
         };

@@ -24,6 +24,7 @@ use super::conjunction::Conjunction;
 use super::lower::Lowering;
 use super::places::Places;
 use super::{Effect, NormalForm, NormalRule, Options};
+use crate::classify::SETS;
 use crate::error::RulesError;
 use crate::model::{Action, ChainId, Origin, Rule, RuleId, Ruleset, Test, Verdict};
 use crate::packet::Family;
@@ -63,6 +64,14 @@ pub(super) fn flatten(
     }
     let Flattening { lowering, entries, mut starts, .. } = flattening;
     let Lowering { domain, interfaces, bits, places, .. } = lowering;
+    if bits.len() > usize::from(SETS) {
+        let at = &ruleset.chain(ruleset.entry()).origin;
+        let message = format!(
+            "found {} different sets and marks to be looked at, with their sides; allowed are {SETS}",
+            bits.len(),
+        );
+        return Err(RulesError::one(&at.file, at.line, 0, message));
+    }
     starts.resize(entry_rules + 1, entries.len() as u32);
     let (interfaces, places) = (interfaces.into_owned(), places.into_owned());
     Ok(NormalForm { family, rules: entries, starts, policy, domain, interfaces, bits, places })

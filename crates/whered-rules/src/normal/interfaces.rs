@@ -49,7 +49,12 @@ impl InterfaceTable {
     }
 
     /// The number of an interface; "" is none.
+    #[inline]
     pub fn number(&self, name: &str) -> u16 {
+        if self.exact.is_empty() && self.beginnings.is_empty() { 0 } else { self.number_of(name) }
+    }
+
+    fn number_of(&self, name: &str) -> u16 {
         if let Some(&number) = self.exact.get(name) {
             return number;
         }

@@ -43,6 +43,7 @@ use crate::error::RulesError;
 use crate::model::{Rule, RuleId, Ruleset, Side, Verdict};
 use crate::naive::{Outcome, Sets};
 use crate::packet::{Family, Packet, address_number};
+use crate::packets::BATCH;
 use crate::ranges::Ranges;
 
 /// How a ruleset is flattened.
@@ -135,7 +136,8 @@ impl NormalForm {
     /// # Errors
     ///
     /// When a mark is tested that an earlier rule sets, a place cannot be resolved, a mark's mask
-    /// has too many gaps, or the result would exceed the limit; each names its line or chain.
+    /// has too many gaps, more live sets and marks with gaps are asked for than a packet has room for,
+    /// or the result would exceed the limit; each names its line or chain.
     pub fn build(
         ruleset: &Ruleset,
         family: Family,
@@ -154,41 +156,35 @@ impl NormalForm {
     }
 
     /// The numbers of a packet in every field of this normal form.
+    #[inline]
     pub fn key(&self, packet: &Packet<'_>, sets: &dyn Sets) -> Key {
-        let places = [self.class(0, packet.source), self.class(1, packet.destination)];
-        self.key_at(packet, sets, places)
+        let class = |side: usize, address| self.places[side].class(address_number(address));
+        self.key_at(packet, sets, [class(0, packet.source), class(1, packet.destination)])
     }
 
-    /// The numbers of many packets, whose places are looked up together.
-    pub fn keys(&self, packets: &[&Packet<'_>], sets: &dyn Sets) -> Vec<Key> {
-        let classes = self
-            .places
-            .each_ref()
-            .map(|table| if table.is_empty() { Vec::new() } else { vec![0; packets.len()] });
-        let [mut sources, mut destinations] = classes;
-        let of = |address: fn(&Packet<'_>) -> IpAddr| -> Vec<u128> {
-            packets.iter().map(|packet| address_number(address(packet))).collect()
-        };
-        if !sources.is_empty() {
-            self.places[0].classes(&of(|packet| packet.source), &mut sources);
-        }
-        if !destinations.is_empty() {
-            self.places[1].classes(&of(|packet| packet.destination), &mut destinations);
-        }
-        let class = |list: &[u32], place: usize| list.get(place).copied().unwrap_or(0);
-        let places = |place| [class(&sources, place), class(&destinations, place)];
-        let each = packets.iter().enumerate();
-        each.map(|(place, packet)| self.key_at(packet, sets, places(place))).collect()
-    }
-
-    fn key_at(&self, packet: &Packet<'_>, sets: &dyn Sets, places: [u32; 2]) -> Key {
-        let bit = |bit: &Bit| match bit {
-            Bit::Set { side, elements: Some(elements), .. } => {
-                elements.contains(address_number(side.address(packet)))
+    /// The classes of source and destination of at most [`BATCH`] packets, looked up together.
+    pub(crate) fn classes(&self, packets: &[&Packet<'_>], found: &mut [[u32; 2]]) {
+        let sides: [fn(&Packet<'_>) -> IpAddr; 2] =
+            [|packet| packet.source, |packet| packet.destination];
+        for (side, (table, address)) in self.places.iter().zip(sides).enumerate() {
+            if table.is_empty() {
+                continue;
             }
-            Bit::Set { side, name, elements: None } => sets.contains(name, side.address(packet)),
-            Bit::Mark { value, mask } => packet.mark & mask == *value,
-        };
+            let (mut addresses, mut classes) = ([0; BATCH], [0; BATCH]);
+            for (number, packet) in addresses.iter_mut().zip(packets) {
+                *number = address_number(address(packet));
+            }
+            let count = packets.len().min(BATCH);
+            table.classes(&addresses[..count], &mut classes[..count]);
+            for (found, class) in found.iter_mut().zip(classes) {
+                found[side] = class;
+            }
+        }
+    }
+
+    /// The numbers of a packet whose places have these classes.
+    #[inline]
+    pub(crate) fn key_at(&self, packet: &Packet<'_>, sets: &dyn Sets, places: [u32; 2]) -> Key {
         Key {
             source: address_number(packet.source),
             destination: address_number(packet.destination),
@@ -202,13 +198,22 @@ impl NormalForm {
             state: packet.state as u8,
             dscp: packet.dscp,
             mark: packet.mark,
-            bits: self.bits.iter().map(bit).collect(),
+            bits: if self.bits.is_empty() { 0 } else { self.bits_of(packet, sets) },
             places,
         }
     }
 
-    fn class(&self, side: usize, address: IpAddr) -> u32 {
-        self.places[side].class(address_number(address))
+    /// The answers to the questions of [`bits`](NormalForm::bits).
+    fn bits_of(&self, packet: &Packet<'_>, sets: &dyn Sets) -> u32 {
+        let is_so = |bit: &Bit| match bit {
+            Bit::Set { side, elements: Some(elements), .. } => {
+                elements.contains(address_number(side.address(packet)))
+            }
+            Bit::Set { side, name, elements: None } => sets.contains(name, side.address(packet)),
+            Bit::Mark { value, mask } => packet.mark & mask == *value,
+        };
+        let each = self.bits.iter().enumerate();
+        each.fold(0, |bits, (number, bit)| bits | u32::from(is_so(bit)) << number)
     }
 
     /// Scans the entries in order.
@@ -235,7 +240,7 @@ impl NormalForm {
 }
 
 /// A packet as numbers, one for each field.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Key {
     /// The source address.
     pub source: u128,
@@ -261,8 +266,8 @@ pub struct Key {
     pub dscp: u8,
     /// The mark.
     pub mark: u32,
-    /// The answer to each question of [`NormalForm::bits`].
-    pub bits: Vec<bool>,
+    /// The answer to each question of [`NormalForm::bits`], the first one lowest.
+    pub bits: u32,
     /// The classes of source and destination.
     pub places: [u32; 2],
 }
@@ -283,7 +288,7 @@ impl NormalForm {
             state: 0,
             dscp: 0,
             mark: 0,
-            bits: vec![false; self.bits.len()],
+            bits: 0,
             places: [0; 2],
         }
     }
@@ -305,7 +310,10 @@ impl Key {
             Field::State => self.state = number as u8,
             Field::Dscp => self.dscp = number as u8,
             Field::Mark => self.mark = number as u32,
-            Field::Bit(bit) => self.bits[usize::from(bit)] = number != 0,
+            Field::Bit(bit) => {
+                let place = u32::from(bit) % u32::BITS;
+                self.bits = self.bits & !(1 << place) | u32::from(number != 0) << place;
+            }
             Field::Place(Side::Source) => self.places[0] = number as u32,
             Field::Place(Side::Destination) => self.places[1] = number as u32,
         }
@@ -326,7 +334,7 @@ impl Key {
             Field::State => self.state.into(),
             Field::Dscp => self.dscp.into(),
             Field::Mark => self.mark.into(),
-            Field::Bit(number) => u128::from(self.bits[usize::from(number)]),
+            Field::Bit(bit) => u128::from(self.bits >> (u32::from(bit) % u32::BITS) & 1),
             Field::Place(Side::Source) => self.places[0].into(),
             Field::Place(Side::Destination) => self.places[1].into(),
         }

@@ -23,6 +23,7 @@ use whered_ip::{Block, CompiledSet};
 
 use crate::model::{Predicate, Side};
 use crate::packet::Family;
+use crate::packets::BATCH;
 use crate::ranges::Ranges;
 
 /// Knows databases and points: implemented by whoever has them.
@@ -93,10 +94,13 @@ impl PlaceTable {
     /// The class of an address.
     #[inline]
     pub fn class(&self, address: u128) -> u32 {
-        match (&self.classes, self.family) {
-            (None, _) => 0,
-            (Some(classes), Family::Ipv4) => classes.lookup4(address as u32),
-            (Some(classes), Family::Ipv6) => classes.lookup6(address),
+        self.classes.as_ref().map_or(0, |classes| self.class_in(classes, address))
+    }
+
+    fn class_in(&self, classes: &CompiledSet, address: u128) -> u32 {
+        match self.family {
+            Family::Ipv4 => classes.lookup4(address as u32),
+            Family::Ipv6 => classes.lookup6(address),
         }
     }
 
@@ -149,9 +153,6 @@ impl PlaceTable {
         Ranges::new(classes.map(|(_, class)| (class, class)).collect())
     }
 }
-
-/// How many addresses are looked up together.
-const BATCH: usize = 64;
 
 fn address(number: u128, family: Family) -> IpAddr {
     match family {
