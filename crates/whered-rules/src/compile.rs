@@ -25,6 +25,7 @@ use crate::model::{RuleId, Ruleset, Side};
 use crate::naive::{Outcome, Sets};
 use crate::normal::{Conjunction, Effect, Field, NormalForm, NormalRule, Options, Places};
 use crate::packet::{Family, Packet};
+pub use crate::packets::BATCH;
 use crate::packets::{Classifier, classify_all, packet_of, packet6_of};
 
 /// A compiled ruleset for packets of both families.

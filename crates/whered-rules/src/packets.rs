@@ -19,7 +19,7 @@ use crate::normal::{Key, NormalForm};
 use crate::packet::{Family, Packet};
 
 /// How many packets are answered together.
-pub(crate) const BATCH: usize = 64;
+pub const BATCH: usize = 64;
 
 /// Protocols whose messages have a type and a code.
 const ICMP_PROTOCOLS: [u8; 2] = [1, 58];

@@ -3,7 +3,8 @@
 //! For: the output buffer, partial reads and writes, the limits of one client; the reply of a write
 //! leaves only when the write is durable, and later replies wait behind it (`holds`). Messages of
 //! channels come between replies, in the order in which they were published.
-//! Not for: which connection has its turn (`worker`), what a request is (`protocol`).
+//! Not for: which connection has its turn (`worker`), what a request is (`protocol`), sending (`send`),
+//! what it may hold (`limits`).
 //!
 //! ```text
 //! input   ░░░░░░░│GEOADD ...│GEOPOS ...│GEOA       ░ used up, the rest waits for its end
@@ -23,10 +24,13 @@
 //!
 //! Cost of a turn: at most one read and one write, and what the commands cost.
 
-use std::io::{self, IoSlice};
+mod limits;
+mod send;
+
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use whered_engine::Durability;
 
@@ -35,30 +39,17 @@ use super::commands;
 use super::holds::Holds;
 use super::input::Input;
 use super::protocol::{Parsed, Parser, ProtocolError};
-use super::reply::{Awaited, Failure, Reply, append_error};
+use super::reply::{Awaited, Failure, Reply};
 use super::session::{ReplyMode, Session, Shared};
 use super::stream::Stream;
+
+pub(crate) use limits::Overdue;
+pub(super) use send::KEPT_BYTES;
 
 /// The most commands of one connection in one turn.
 const COMMANDS_PER_TURN: usize = 1024;
 /// After so many bytes of new replies a turn ends.
 const OUTPUT_PER_TURN_BYTES: usize = 256 * 1024;
-/// The most that one turn sends of a long reply as it lies in memory, in so many pieces.
-const PIECES_PER_TURN_BYTES: usize = 512 * 1024;
-const MOST_PIECES: usize = 512;
-/// Buffers that have grown beyond this are given back when they are empty.
-pub(super) const KEPT_BYTES: usize = 64 * 1024;
-/// Whatever the limit of unsent replies: with more than this nothing is read.
-const PAUSE_READING_BYTES: usize = 64 << 20;
-/// A connection with smaller buffers is not closed for what all buffers take together.
-const LARGE_BUFFERS_BYTES: usize = 1 << 20;
-/// A connection that has been idle for so long gives its buffers back.
-const IDLE_BUFFERS: Duration = Duration::from_secs(2);
-/// How long a TLS handshake may take.
-const HANDSHAKE_LIMIT: Duration = Duration::from_secs(10);
-/// How long a connection may stand still with replies that it does not take.
-const STALL_LIMIT: Duration = Duration::from_secs(60);
-
 /// What a connection wants after its turn.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Next {
@@ -70,17 +61,6 @@ pub(crate) enum Next {
     Paused,
     /// It is over.
     Close,
-}
-
-/// Why a connection is closed although it did nothing.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Overdue {
-    /// It does not take its replies.
-    Replies,
-    /// It does not finish its handshake.
-    Handshake,
-    /// It asks nothing.
-    Idle,
 }
 
 /// One client's connection.
@@ -173,35 +153,6 @@ impl Connection {
         oldest.is_some_and(|awaited| self.session.fate(awaited) != Durability::Pending)
     }
 
-    /// Once a second: gives back what an idle connection does not need, and says whether it has
-    /// to go.
-    pub(crate) fn look_after(&mut self, now: Instant) -> Option<Overdue> {
-        if self.standing_since.is_some_and(|since| now.duration_since(since) > STALL_LIMIT) {
-            return Some(Overdue::Replies);
-        }
-        let age = now.saturating_duration_since(self.session.client.connected);
-        if age > HANDSHAKE_LIMIT && self.stream.is_shaking_hands() {
-            return Some(Overdue::Handshake);
-        }
-        let unsent = self.unsent();
-        let soft = self.session.output_limit().soft().filter(|(bytes, _)| unsent > *bytes);
-        self.above_soft_since = soft.map(|_| self.above_soft_since.unwrap_or(now));
-        if let (Some(since), Some((_, limit))) = (self.above_soft_since, soft)
-            && now.duration_since(since) > limit
-        {
-            return Some(Overdue::Replies);
-        }
-        let idle = now.saturating_duration_since(self.active);
-        if idle > IDLE_BUFFERS && unsent == 0 {
-            self.input.shrink();
-            self.reply.out = Vec::new();
-            self.count_buffers();
-        }
-        let limit = self.session.shared.settings.idle_seconds.load(Ordering::Relaxed);
-        let may_go = limit > 0 && unsent == 0 && self.session.subscription_count() == 0;
-        (may_go && idle >= Duration::from_secs(limit)).then_some(Overdue::Idle)
-    }
-
     /// One turn.
     pub(crate) fn turn(&mut self) -> Next {
         if self.session.client.is_killed() {
@@ -252,62 +203,6 @@ impl Connection {
         } else {
             Next::Wait
         }
-    }
-
-    /// How many bytes of replies have not been sent, those that must not be sent yet included.
-    fn unsent(&self) -> usize {
-        self.reply.out.len() - self.sent
-    }
-
-    /// Whether the client should read before it asks further.
-    fn is_full(&self) -> bool {
-        self.unsent() > (self.session.output_limit().hard() / 4).min(PAUSE_READING_BYTES)
-    }
-
-    /// Whether it has to be closed for what its buffers hold, or all buffers together.
-    fn is_beyond_limits(&self) -> bool {
-        let counters = &self.session.shared.counters;
-        let too_many_replies = self.unsent() > self.session.output_limit().hard()
-            || self.session.overflowed
-            || self.session.client.is_flooded();
-        if too_many_replies {
-            counters.output_limit_closed.fetch_add(1, Ordering::Relaxed);
-            return true;
-        }
-        let own = self.buffers();
-        if own < LARGE_BUFFERS_BYTES {
-            return false;
-        }
-        let limit = self.session.shared.settings.buffers_limit_bytes.load(Ordering::Relaxed);
-        let all = counters.buffer_bytes.load(Ordering::Relaxed);
-        let too_much = limit > 0 && all > limit as u64;
-        if too_much {
-            counters.buffers_limit_closed.fetch_add(1, Ordering::Relaxed);
-        }
-        too_much
-    }
-
-    /// What its input, its replies, the places of hits that are still to be told, and the queue of
-    /// its transaction take.
-    fn buffers(&self) -> usize {
-        let queued = self.session.transaction.size_bytes();
-        self.input.size_bytes() + self.reply.size_bytes() + queued
-    }
-
-    /// Tells the register and the door's sum what the buffers take now.
-    fn count_buffers(&mut self) {
-        let client = &self.session.client;
-        client.input_bytes.store(self.input.len(), Ordering::Relaxed);
-        client.input_size.store(self.input.size_bytes(), Ordering::Relaxed);
-        client.output_bytes.store(self.reply.out.len() - self.sent, Ordering::Relaxed);
-        let now = self.buffers();
-        let all = &self.session.shared.counters.buffer_bytes;
-        if now > self.counted_bytes {
-            all.fetch_add((now - self.counted_bytes) as u64, Ordering::Relaxed);
-        } else if now < self.counted_bytes {
-            all.fetch_sub((self.counted_bytes - now) as u64, Ordering::Relaxed);
-        }
-        self.counted_bytes = now;
     }
 
     /// Takes published messages out of the box, as long as the client reads them.
@@ -481,106 +376,6 @@ impl Connection {
     fn refuse(&mut self, error: &ProtocolError) {
         self.reply.error(&Failure::made(format!("ERR {}", error.0)));
         self.session.closing = true;
-    }
-
-    /// Lets held replies go whose writes are durable; those whose writes are lost become errors.
-    fn release(&mut self) {
-        let session = &self.session;
-        self.holds.release(
-            &mut self.reply.out,
-            |awaited| session.fate(awaited),
-            |awaited, out| append_error(out, session.loss(awaited).as_bytes()),
-        );
-    }
-
-    /// Where the sendable part of the output ends.
-    fn sendable_end(&self) -> usize {
-        self.holds.sendable_end(self.reply.out.len())
-    }
-
-    /// Writes once, as much as may be sent.
-    fn write(&mut self) -> Result<(), Closed> {
-        if self.writable && self.stream.has_unsent() {
-            match self.stream.flush() {
-                Ok(()) => self.standing_since = None,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.writable = false,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(_) => return Err(Closed),
-            }
-        }
-        let end = self.sendable_end();
-        let with_pieces = self.sends_pieces();
-        if !self.writable || (self.sent == end && !with_pieces) {
-            return Ok(());
-        }
-        let written = if with_pieces {
-            self.write_pieces()
-        } else {
-            let asked = end - self.sent;
-            self.stream.write(&self.reply.out[self.sent..end]).map(|count| (count, asked))
-        };
-        match written {
-            Ok((0, _)) => return Err(Closed),
-            Ok((count, asked)) => {
-                let counters = &self.session.shared.counters;
-                counters.output_bytes.fetch_add(count as u64, Ordering::Relaxed);
-                self.writable = !self.stream.is_blocked_after(count, asked);
-                self.standing_since = None;
-                let own = count.min(end - self.sent);
-                self.sent += own;
-                if with_pieces {
-                    self.reply.rest_sent(count - own);
-                }
-                self.drop_sent();
-            }
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.writable = false,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(_) => return Err(Closed),
-        }
-        Ok(())
-    }
-
-    /// Whether the rest of a long reply is sent as it lies, behind what is in the output.
-    fn sends_pieces(&self) -> bool {
-        let has_pieces = self.reply.rest.as_ref().is_some_and(|rest| rest.has_pieces());
-        has_pieces && self.holds.is_empty() && self.stream.takes_pieces()
-    }
-
-    /// Writes the output and the next pieces of a long reply; gives how many bytes were taken of
-    /// how many.
-    fn write_pieces(&mut self) -> io::Result<(usize, usize)> {
-        let mut pieces = Vec::with_capacity(MOST_PIECES);
-        if self.unsent() > 0 {
-            pieces.push(IoSlice::new(&self.reply.out[self.sent..]));
-        }
-        if let Some(rest) = &self.reply.rest {
-            rest.pieces(&mut pieces, PIECES_PER_TURN_BYTES, MOST_PIECES);
-        }
-        let asked = pieces.iter().map(|piece| piece.len()).sum();
-        Ok((self.stream.write_pieces(&pieces)?, asked))
-    }
-
-    fn drop_sent(&mut self) {
-        let out = &mut self.reply.out;
-        if self.sent == out.len() {
-            out.clear();
-            if out.capacity() > KEPT_BYTES {
-                *out = Vec::new();
-            }
-        } else if self.sent > out.len() / 2 {
-            out.drain(..self.sent);
-        } else {
-            return;
-        }
-        self.holds.dropped(self.sent);
-        self.sent = 0;
-    }
-}
-
-impl Drop for Connection {
-    fn drop(&mut self) {
-        let all = &self.session.shared.counters.buffer_bytes;
-        all.fetch_sub(self.counted_bytes as u64, Ordering::Relaxed);
     }
 }
 

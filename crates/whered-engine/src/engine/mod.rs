@@ -1,0 +1,322 @@
+//! The engine itself: opening with recovery, what serves now, closing.
+//!
+//! ```text
+//! mod      open ─► Engine: generation, keyspace, sets, feeds, log ─► close
+//! disk     the data directory and its lock
+//! reload   all files, one database, one ruleset        zones   one zone        sites   by commands
+//! ```
+//! At the same time: everything here may be called from any thread. Reloads and changes of sites
+//! exclude each other (`control`); readers never wait for either.
+
+mod disk;
+mod reload;
+mod sites;
+mod zones;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use arc_swap::ArcSwap;
+use whered_store::{Journal, JournalOptions, JournalStats};
+
+use crate::account::MemoryReport;
+use crate::challenges::LiveChallenges;
+use crate::changes::Changes;
+use crate::clock::{self, Clock};
+use crate::databases::{MemoryUse, NamedDatabase};
+use crate::durability::open::Parts;
+use crate::durability::{self, OpenReport, ShowProgress, SnapshotOptions, Snapshots};
+use crate::error::{EngineError, WriteError};
+use crate::feeds::budget::Residency;
+use crate::feeds::state::States;
+use crate::feeds::{self, Feeds};
+use crate::generation::Generation;
+use crate::keyspace::Keyspace;
+use crate::log::{Durability, Log, Ticket};
+use crate::prefix_sets::PrefixSets;
+use crate::rulesets::RulesOptions;
+use crate::rulesets::tend::Bell;
+use crate::setup::{Loaded, Setup};
+
+pub(crate) use disk::Disk;
+pub use reload::ReloadReport;
+pub use zones::ZoneReport;
+
+/// How to open an engine.
+#[derive(Default)]
+pub struct EngineOptions {
+    /// Where the journal lives; `None` keeps everything in memory only.
+    pub data_dir: Option<PathBuf>,
+    /// The journal's knobs.
+    pub journal: JournalOptions,
+    /// What the configuration names.
+    pub setup: Setup,
+    /// What tells the time to keys that expire.
+    pub clock: Clock,
+    /// When snapshots are due.
+    pub snapshots: SnapshotOptions,
+    /// Told how far the start is; `None` for nobody.
+    pub progress: Option<ShowProgress>,
+    /// Called when all files are read and before the data directory is locked: whoever holds it is
+    /// to give it up then. A reason that it gives ends the start.
+    pub before_data: Option<BeforeData>,
+}
+
+/// What is done before the data directory is opened.
+pub type BeforeData = Box<dyn FnOnce() -> Result<(), String>>;
+
+/// All data and its durability.
+pub struct Engine {
+    current: ArcSwap<Generation>,
+    zone_failures: Mutex<BTreeMap<String, String>>,
+    pub(crate) control: Mutex<Control>,
+    pub(crate) keyspace: Keyspace,
+    pub(crate) prefix_sets: PrefixSets,
+    pub(crate) feeds: Feeds,
+    pub(crate) log: Arc<Log>,
+    pub(crate) snapshots: Snapshots,
+    pub(crate) bell: Bell,
+    pub(crate) live_challenges: LiveChallenges,
+    /// The files that each zone's own includes, as they were when it was last read.
+    zone_includes: Mutex<BTreeMap<String, Vec<PathBuf>>>,
+    /// Held for the engine's life, so that no second process opens the same data; and its files.
+    pub(crate) directory: Option<Disk>,
+}
+
+fn states_of(setup: &Setup, disk: Option<&Disk>) -> States {
+    let staying = setup.feeds.iter().filter(|feed| feed.limits.resident);
+    let staying = staying.map(|feed| feed.name.clone()).collect();
+    let storage = disk.map(|disk| Arc::clone(&disk.storage));
+    States::new(Residency::new(setup.hot.clone(), storage, staying))
+}
+
+fn open_feeds(
+    setup: &Setup,
+    states: &Arc<States>,
+    log: &Arc<Log>,
+    disk: Option<&Disk>,
+    journal: JournalOptions,
+) -> Result<Feeds, EngineError> {
+    let Some(disk) = disk else {
+        return Feeds::open(&setup.feeds, states, log, None);
+    };
+    let spool = |feed: &str| (disk.folder)(&Path::new("spool").join(feed));
+    let quarantine = disk.quarantine.as_deref();
+    let places = feeds::Places { spool: &spool, quarantine, journal };
+    Feeds::open(&setup.feeds, states, log, Some(&places))
+}
+
+/// What the next generation is built from.
+pub(crate) struct Control {
+    pub(crate) setup: Setup,
+    pub(crate) changes: Changes,
+}
+
+impl Control {
+    /// Whether the configuration defines a ruleset of this name.
+    pub(crate) fn has_ruleset(&self, name: &str) -> bool {
+        self.setup.rulesets.iter().any(|source| source.name == name)
+    }
+
+    /// What rulesets are compiled with.
+    pub(crate) fn rules_options(&self) -> RulesOptions {
+        self.setup.rules
+    }
+}
+
+impl Engine {
+    /// Locks the data directory, replays the journal, and loads what the setup names.
+    ///
+    /// # Errors
+    /// One line: the directory is held by another process (see [`EngineError::holder_pid`]), the
+    /// journal is damaged, or a file of the setup is missing or wrong.
+    pub fn open(mut options: EngineOptions) -> Result<(Arc<Engine>, OpenReport), EngineError> {
+        // Files come first: a mistake in one must not leave a new, empty directory behind.
+        let loaded = Loaded::read(&options.setup, None)?;
+        for feed in &options.setup.feeds {
+            feed.check().map_err(EngineError::new)?;
+        }
+        if let Some(before_data) = options.before_data.take() {
+            before_data().map_err(EngineError::new)?;
+        }
+        let disk = options.data_dir.as_deref().map(Disk::lock).transpose()?;
+        Engine::open_on(options, loaded, disk)
+    }
+
+    /// As [`Engine::open`], when the files of the setup are read and the data directory is held.
+    pub(crate) fn open_on(
+        options: EngineOptions,
+        loaded: Loaded,
+        disk: Option<Disk>,
+    ) -> Result<(Arc<Engine>, OpenReport), EngineError> {
+        let mut changes = Changes::default();
+        // Replaying needs the places that operations go to, and those need the log that is only
+        // there after replaying: so replay collects into stand-ins that take no log.
+        let unlogged = Arc::new(Log::new(None, 0));
+        let keyspace = Keyspace::new(Arc::clone(&unlogged), options.clock);
+        let prefix_sets = PrefixSets::new(unlogged);
+        let show = options.progress.unwrap_or_else(|| Box::new(|_| {}));
+        let states = Arc::new(states_of(&options.setup, disk.as_ref()));
+        let parts = Parts {
+            keyspace: &keyspace,
+            prefix_sets: &prefix_sets,
+            changes: &mut changes,
+            feeds: &states,
+        };
+        let journal_options = options.journal.clone();
+        let (journal, report) = match &disk {
+            None => (None, OpenReport::default()),
+            Some(disk) => {
+                let opened = durability::open::open(&disk.storage, options.journal, parts, &show)?;
+                (Some(opened.0), opened.1)
+            }
+        };
+        prefix_sets.fold_all();
+        let last_sequence = report.recovery.as_ref().map_or(0, |found| found.last_sequence);
+        let log = Arc::new(Log::new(journal, last_sequence));
+        let zone_includes = Mutex::new(loaded.zone_includes.clone());
+        let live_challenges = LiveChallenges::default();
+        live_challenges.show(&changes.challenges);
+        let generation = Generation::build(1, &options.setup, &changes, loaded, None)?;
+        let feeds = open_feeds(&options.setup, &states, &log, disk.as_ref(), journal_options)?;
+        let engine = Engine {
+            current: ArcSwap::from_pointee(generation),
+            zone_failures: Mutex::default(),
+            control: Mutex::new(Control { setup: options.setup, changes }),
+            keyspace: keyspace.with_log(&log),
+            prefix_sets: prefix_sets.with_log(&log),
+            feeds,
+            log,
+            snapshots: Snapshots::new(options.snapshots, &report),
+            bell: Bell::default(),
+            live_challenges,
+            zone_includes,
+            directory: disk,
+        };
+        Ok((Arc::new(engine), report))
+    }
+
+    /// The generation that serves now. Take it once per query or batch.
+    pub fn generation(&self) -> Arc<Generation> {
+        self.current.load_full()
+    }
+
+    /// Swaps a generation in; rulesets that were compiled again go on counting. The caller holds
+    /// `control`.
+    pub(crate) fn serve(&self, next: Generation) {
+        let old = self.current.swap(Arc::new(next));
+        for named in self.current.load().rulesets() {
+            match old.ruleset(&named.name) {
+                Some(before) if named.continues(before) => named.inherit(before),
+                _ => {}
+            }
+        }
+    }
+
+    /// The collections.
+    pub fn keyspace(&self) -> &Keyspace {
+        &self.keyspace
+    }
+
+    /// The prefix sets.
+    pub fn prefix_sets(&self) -> &PrefixSets {
+        &self.prefix_sets
+    }
+
+    /// The feeds and their tables.
+    pub fn feeds(&self) -> &Feeds {
+        &self.feeds
+    }
+
+    /// Where files of prefix sets may lie, if anywhere.
+    pub(crate) fn sets_directory(&self) -> Option<PathBuf> {
+        self.control().setup.sets_directory.clone()
+    }
+
+    /// What has become of a write. One atomic load when it is durable.
+    pub fn durability(&self, ticket: Ticket) -> Durability {
+        self.log.durability(ticket)
+    }
+
+    /// Calls `wake` after every durable group and when the journal fails. May be called often
+    /// and from the journal's thread: it must only signal.
+    pub fn on_durable(&self, wake: Box<dyn Fn() + Send + Sync>) {
+        if let Some(journal) = self.log.journal() {
+            journal.on_progress(wake);
+        }
+    }
+
+    /// Blocks until a write is durable.
+    ///
+    /// # Errors
+    /// `Poisoned` when the journal failed first.
+    pub fn wait_durable(&self, ticket: Ticket) -> Result<(), WriteError> {
+        self.log.wait(ticket)
+    }
+
+    /// Why the journal has failed, if it has.
+    pub fn journal_poisoned(&self) -> Option<String> {
+        self.log.journal().and_then(Journal::poisoned)
+    }
+
+    /// The journal's counters; `None` without a data directory.
+    pub fn journal_stats(&self) -> Option<JournalStats> {
+        self.log.journal().map(Journal::stats)
+    }
+
+    /// What the engine's memory is taken by. Costs a look at each prefix set, database,
+    /// ruleset and zone.
+    pub fn memory(&self) -> MemoryReport {
+        let of_database = |named: &Arc<NamedDatabase>| {
+            let MemoryUse { file_bytes, index_bytes, columns_bytes } = named.memory_use();
+            file_bytes + index_bytes + columns_bytes
+        };
+        let generation = self.generation();
+        let rulesets = generation.rulesets().iter();
+        let zones = generation.zones().zones();
+        MemoryReport {
+            keys_bytes: self.keyspace.memory_bytes(),
+            prefix_sets_bytes: self.prefix_sets.memory_bytes() as u64,
+            tables_bytes: self.feeds.memory_bytes(),
+            databases_bytes: generation.databases().iter().map(of_database).sum(),
+            rulesets_bytes: rulesets.map(|named| named.edition().memory_bytes() as u64).sum(),
+            zones_bytes: zones.map(|zone| zone.size_bytes() as u64).sum(),
+            journal_bytes: self.journal_stats().map_or(0, |stats| stats.memory_bytes as u64),
+        }
+    }
+
+    /// Milliseconds since 1970, as expiry times count.
+    pub fn now_millis(&self) -> u64 {
+        clock::now_millis()
+    }
+
+    /// Writes and syncs everything and stops the journal; later writes are refused.
+    ///
+    /// # Errors
+    /// The last write or fdatasync failed.
+    pub fn close(&self) -> Result<(), EngineError> {
+        let spools = self.feeds.close();
+        if let Some(journal) = self.log.journal() {
+            journal.close()?;
+        }
+        spools
+    }
+
+    /// Closes the journal and gives the data directory up for another process, while this one still
+    /// answers from memory. Nothing may be saved any more: who makes snapshots must have ended.
+    ///
+    /// # Errors
+    /// As [`Engine::close`]; the directory is free then, too, for whoever opens it next.
+    pub fn give_up_data(&self) -> Result<(), EngineError> {
+        let closed = self.close();
+        if let Some(directory) = self.directory.as_ref().and_then(|disk| disk.directory.as_ref()) {
+            directory.give_up()?;
+        }
+        closed
+    }
+
+    pub(crate) fn control(&self) -> MutexGuard<'_, Control> {
+        self.control.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,106 @@
+//! Zones of the configuration: read anew, checked, and which files they come from.
+//!
+//! For: one zone at a time, whose mistakes leave the old one serving. Not for: reading zone files
+//! (`setup`), answering (`whered-dns`).
+//!
+//! At the same time: as `reload`.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Arc, MutexGuard, PoisonError};
+
+use whered_dns::{Name, Zone};
+
+use super::Engine;
+use crate::error::EngineError;
+use crate::setup::{ZoneSource, read_zone};
+
+/// A zone that was read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ZoneReport {
+    /// The serial number of its SOA.
+    pub serial: u32,
+    /// How many records it has.
+    pub records: usize,
+    /// The number of the generation that serves now.
+    pub generation: u64,
+}
+
+impl ZoneReport {
+    fn new(zone: &Zone, generation: u64) -> ZoneReport {
+        ZoneReport { serial: zone.serial(), records: zone.record_count(), generation }
+    }
+}
+
+impl Engine {
+    /// Loads one zone anew and swaps it in; everything else is shared with the generation before.
+    ///
+    /// # Errors
+    /// No such zone; its file cannot be read or is wrong, with the place: the zone serves on as
+    /// before, and [`Engine::zone_failures`] says so until a good file is taken.
+    pub fn reload_zone(&self, name: &str) -> Result<ZoneReport, EngineError> {
+        let (index, source) = self.zone_source(name)?;
+        let mut includes = Vec::new();
+        let read = read_zone(&source, &mut includes);
+        // Of a wrong file, too: the mistake may be mended in one that it includes.
+        self.zone_includes().insert(source.name.clone(), includes);
+        let taken = read.and_then(|zone| {
+            // Reading took its time without the lock: the configuration may have been reloaded.
+            let control = self.control();
+            let current = self.generation();
+            if control.setup.zones.get(index) != Some(&source) {
+                return Ok(ZoneReport::new(&zone, current.number()));
+            }
+            let next = current.with_changed_zone(index, Arc::clone(&zone))?;
+            let report = ZoneReport::new(&zone, next.number());
+            self.serve(next);
+            Ok(report)
+        });
+        let mut failures = self.zone_failures.lock().unwrap_or_else(PoisonError::into_inner);
+        match &taken {
+            Ok(_) => failures.remove(&source.name),
+            Err(error) => failures.insert(source.name.clone(), error.to_string()),
+        };
+        taken
+    }
+
+    /// Reads a zone's file without serving it.
+    ///
+    /// # Errors
+    /// As [`Engine::reload_zone`].
+    pub fn check_zone(&self, name: &str) -> Result<ZoneReport, EngineError> {
+        let (_, source) = self.zone_source(name)?;
+        let zone = read_zone(&source, &mut Vec::new())?;
+        Ok(ZoneReport::new(&zone, self.generation().number()))
+    }
+
+    /// The zones of the configuration, in its order.
+    pub fn zone_sources(&self) -> Vec<ZoneSource> {
+        self.control().setup.zones.clone()
+    }
+
+    /// The files that are read for a zone: its own, and what that includes.
+    pub fn zone_files(&self, source: &ZoneSource) -> Vec<PathBuf> {
+        let own = std::iter::once(source.path.clone());
+        own.chain(self.zone_includes().get(&source.name).cloned().unwrap_or_default()).collect()
+    }
+
+    pub(super) fn zone_includes(&self) -> MutexGuard<'_, BTreeMap<String, Vec<PathBuf>>> {
+        self.zone_includes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The zones whose newest file was refused, and why.
+    pub fn zone_failures(&self) -> BTreeMap<String, String> {
+        self.zone_failures.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn zone_source(&self, name: &str) -> Result<(usize, ZoneSource), EngineError> {
+        let unknown = || EngineError::new(format!("no such zone '{name}'"));
+        let origin: Name = name.parse().map_err(|_| unknown())?;
+        let sources = self.zone_sources();
+        let is_it =
+            |source: &ZoneSource| source.name.parse::<Name>().is_ok_and(|own| own == origin);
+        let index = sources.iter().position(is_it).ok_or_else(unknown)?;
+        Ok((index, sources[index].clone()))
+    }
+}
