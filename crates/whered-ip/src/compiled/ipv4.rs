@@ -32,12 +32,12 @@ use std::hint::select_unpredictable;
 use std::ops::Range;
 
 use super::flatten::{FirstTable, Flat};
-use super::lanes::Lanes;
 use super::node::{NodePool, lines_of_step, place_of_step, slot_at, step};
 use super::slot::Slot;
 use super::{IndexForm, LANES};
 use crate::image::{Image, Section, bytes_of};
 use crate::simd::{Processor, prefetch};
+use crate::tables::Lanes;
 
 /// How many leading bits choose a cell.
 const FIRST_BITS: u32 = 24;
@@ -124,15 +124,14 @@ impl Ipv4Table {
                 }
             }
         }
-        let mut going = Lanes::first(addresses.len());
         let mut places = [0; LANES];
         for _ in 0..2 {
-            going.retain(|lane| slots[lane].is_child());
-            for lane in going.iter() {
+            let going = Lanes::of(|lane| slots[lane].is_child()).first(addresses.len());
+            for lane in going {
                 places[lane] = place_of_step(&self.nodes, slots[lane], addresses[lane] as u8);
                 prefetch(&self.nodes, places[lane]);
             }
-            for lane in going.iter() {
+            for lane in going {
                 slots[lane] = slot_at(&self.nodes, places[lane]);
                 prefetch(&self.nodes, slots[lane].place());
             }

@@ -30,7 +30,6 @@
 mod flatten;
 mod ipv4;
 mod ipv6;
-mod lanes;
 mod lookup;
 mod node;
 mod slot;

@@ -7,10 +7,12 @@
 
 mod displaced;
 mod each;
+mod lanes;
 mod wide_tree;
 
 pub(crate) use displaced::Displaced;
 #[cfg(test)]
 pub(crate) use displaced::keys_that_meet;
 pub(crate) use each::{Each, LANES};
+pub(crate) use lanes::Lanes;
 pub(crate) use wide_tree::{Line, WideTree};

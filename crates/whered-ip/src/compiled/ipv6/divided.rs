@@ -29,11 +29,10 @@
 
 use std::ops::Range;
 
-use crate::compiled::lanes::Lanes;
 use crate::compiled::slot::Slot;
 use crate::image::{Image, Section, bytes_of};
 use crate::simd::Compare;
-use crate::tables::{Displaced, Each, LANES};
+use crate::tables::{Displaced, Each, LANES, Lanes};
 
 /// Sixteen words: a cache line.
 pub(super) type Words = [u32; 16];
@@ -181,8 +180,7 @@ impl Divided {
             is_known[lane] = head[0] == keys[lane] && !has_parts(head);
             self.lines.prefetch(head[2] as usize);
         }
-        let mut others = Lanes::first(slots.len());
-        others.retain(|lane| !is_known[lane]);
+        let others = Lanes::of(|lane| !is_known[lane]).first(slots.len());
         if others.len() == slots.len() {
             return others;
         }

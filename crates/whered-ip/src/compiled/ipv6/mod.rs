@@ -28,12 +28,11 @@ pub(super) use build::{Runs, SECTIONS};
 
 use std::ops::Range;
 
-use super::lanes::Lanes;
 use super::node::{lines_of_step, step};
 use super::slot::Slot;
 use crate::image::{Image, Section, bytes_of};
 use crate::simd::Compare;
-use crate::tables::{Each, LANES, Line, WideTree};
+use crate::tables::{Each, LANES, Lanes, Line, WideTree};
 use divided::{Divided, Head, Words, bound_of, has_parts};
 
 /// Fewer addresses than this are looked up one by one: all lanes cost as much as so many.
@@ -176,14 +175,14 @@ impl Ipv6Table {
         slots: &mut [Slot],
     ) {
         let (mut asked, mut ranks) = ([0; LANES], [0; LANES]);
-        for (asked, lane) in asked.iter_mut().zip(lanes.iter()) {
+        for (asked, lane) in asked.iter_mut().zip(lanes) {
             *asked = uppers[lane];
         }
         self.uppers.ranks(processor, &asked[..lanes.len()], &mut ranks);
         for rank in &ranks[..lanes.len()] {
             self.upper_slots.prefetch(*rank as usize);
         }
-        for (rank, lane) in ranks.iter().zip(lanes.iter()) {
+        for (rank, lane) in ranks.iter().zip(lanes) {
             if let Some(slot) = slots.get_mut(lane) {
                 *slot = self.slot_of_upper(processor, *rank, bounds[lane]);
             }

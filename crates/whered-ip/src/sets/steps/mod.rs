@@ -28,7 +28,7 @@ use crate::image::{Section, bytes_of};
 use crate::simd::Compare;
 use crate::tables::Displaced;
 use crate::tables::Each;
-use crate::tables::LANES;
+use crate::tables::{LANES, Lanes};
 use lines::{DEEP, Line, Slot};
 use lists::{LIST_BITS, Lists};
 
@@ -331,42 +331,6 @@ impl Steps6 {
                 *found = *answer;
             }
         }
-    }
-}
-
-/// Some of the lanes of a batch, in order.
-#[derive(Clone, Copy)]
-struct Lanes(u64);
-
-impl Lanes {
-    /// Those before this one.
-    fn first(self, count: usize) -> Lanes {
-        Lanes(self.0 & u64::MAX.checked_shr((LANES - count.min(LANES)) as u32).unwrap_or(0))
-    }
-
-    /// The lanes whose number is not below `bound`.
-    #[inline(always)]
-    fn not_below(processor: impl Compare, numbers: &[u32; LANES], bound: u32) -> Lanes {
-        let mut lanes = 0;
-        for numbers in numbers.as_chunks::<16>().0.iter().rev() {
-            lanes = lanes << 16 | u64::from(processor.not_below16(numbers, bound));
-        }
-        Lanes(lanes)
-    }
-
-    fn len(self) -> usize {
-        self.0.count_ones() as usize
-    }
-}
-
-impl Iterator for Lanes {
-    type Item = usize;
-
-    #[inline(always)]
-    fn next(&mut self) -> Option<usize> {
-        let lane = self.0.trailing_zeros() as usize;
-        self.0 &= self.0.wrapping_sub(1);
-        (lane < LANES).then_some(lane)
     }
 }
 
