@@ -16,7 +16,7 @@ use crate::status::{Failure, code, guarded};
 use std::ffi::{CStr, c_char};
 use std::net::IpAddr;
 use std::ptr::{null, null_mut};
-use whered_mmdb::{Branch, DatabaseIndex};
+use whered_mmdb::{Branch, DatabaseIndex, Found};
 
 /// What answers lookups. An index gives the very branch that the tree gives.
 #[derive(Debug)]
@@ -89,7 +89,7 @@ unsafe fn find(mmdb: *const MMDB_s, address: &Address, status: *mut Int) -> Told
         true => (index.lookup4((address.bits >> 96) as u32), opened.ipv4_start_node.netmask),
         // SAFETY: as above.
         false if opened.depth == 32 => return unsafe { walk(mmdb, mapping, address, status) },
-        false => (index.lookup6(address.bits), 0),
+        false => (find6(index, address.bits), 0),
     };
     if let Some(answers) = mapping.answers() {
         answers.prefetch(found.row);
@@ -102,6 +102,12 @@ unsafe fn find(mmdb: *const MMDB_s, address: &Address, status: *mut Int) -> Told
         offset: u64::from(found.row) << 32 | u64::from(index.offset_or_zero(found)),
         netmask: u64::from(above + u16::from(found.length_bits)),
     }
+}
+
+/// What an IPv6 address has. Not inlined, so that IPv4 has little to save and restore.
+#[inline(never)]
+fn find6(index: &DatabaseIndex, address: u128) -> Found {
+    index.lookup6(address)
 }
 
 /// The same by the file's tree. Not inlined, so that a lookup in an index has little to save and
