@@ -145,14 +145,28 @@ pub(crate) fn compiled_lookup4_batch() -> Prepared {
     }
 }
 
-/// Single lookups in a compiled index, IPv6, half of them members.
+/// Single lookups in a compiled index, IPv6: prefixes that mostly stand alone in their /32.
 pub(crate) fn compiled_lookup6() -> Prepared {
+    compiled_lookup6_of(prefix6)
+}
+
+/// The same of prefixes inside 500 /32, as providers part theirs.
+pub(crate) fn compiled_lookup6_divided() -> Prepared {
+    compiled_lookup6_of(|random| {
+        let provider = 0x2a00_0000 + random.below(500) as u32 * 8;
+        let bits = u128::from(provider) << 96 | u128::from(random.next()) << 32;
+        Prefix::new(Ipv6Addr::from(bits).into(), 33 + random.below(16) as u8).expect("at most 128")
+    })
+}
+
+/// Half of the addresses are members.
+fn compiled_lookup6_of(prefix: impl Fn(&mut Random) -> Prefix) -> Prepared {
     let mut random = Random(6);
-    let (index, members) = compiled(50_000, || prefix6(&mut random));
+    let (index, members) = compiled(50_000, || prefix(&mut random));
     let addresses: Vec<u128> = (0..10_000)
         .map(|n| match n % 2 {
             0 => members[random.below(members.len() as u64) as usize],
-            _ => prefix6(&mut random),
+            _ => prefix(&mut random),
         })
         .map(|prefix| match prefix.address() {
             IpAddr::V4(v4) => u128::from(v4.to_bits()),

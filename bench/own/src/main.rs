@@ -38,6 +38,7 @@ const OPERATIONS: &[(&str, Prepare)] = &[
     ("compiled-lookup4/50k-networks/whered", ip::compiled_lookup4),
     ("compiled-lookup4-batch/50k-networks/whered", ip::compiled_lookup4_batch),
     ("compiled-lookup6/50k-networks/whered", ip::compiled_lookup6),
+    ("compiled-lookup6/500-providers/whered", ip::compiled_lookup6_divided),
     ("lookup4/50k-networks/whered", mmdb::lookup4),
     ("field4/50k-networks/whered", mmdb::field4),
     ("cell-of-place/uniform/whered", geo::cell_of_place),

@@ -12,6 +12,8 @@
 
 use std::net::IpAddr;
 
+#[cfg(target_arch = "x86_64")]
+use super::ipv6::Head;
 use super::slot::{Answer, Slot};
 use super::{LANES, Match, PrefixIndex};
 #[cfg(target_arch = "x86_64")]
@@ -66,14 +68,14 @@ impl PrefixIndex {
     fn slot6_avx2(&self, processor: Avx2, address: u128) -> Slot {
         let slot = self.ipv6.slot_if_divided(processor, address);
         // By itself, so that what most addresses need is short.
-        slot.unwrap_or_else(|| self.slot6_of_others_avx2(processor, address))
+        slot.unwrap_or_else(|head| self.slot6_of_others_avx2(processor, address, head))
     }
 
     #[cfg(target_arch = "x86_64")]
     #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
     #[inline(never)]
-    fn slot6_of_others_avx2(&self, processor: Avx2, address: u128) -> Slot {
-        self.ipv6.slot_if_other(processor, address)
+    fn slot6_of_others_avx2(&self, processor: Avx2, address: u128, head: Option<Head>) -> Slot {
+        self.ipv6.slot_if_other(processor, address, head)
     }
 
     /// Looks up many IPv4 addresses at once: `found[n]` becomes the match of `addresses[n]`.

@@ -167,12 +167,13 @@ impl<L: Line> WideTree<L> {
     #[inline(always)]
     pub(crate) fn rank(&self, processor: impl Compare, number: L::Key) -> u32 {
         let bound = L::asked(number);
-        let mut node = 0_u32;
-        for level in 0..self.depth - 1 {
-            let below = below(self.level(level), node, processor, bound);
-            node = node * (L::KEYS as u32 + 1) + below;
+        // By the place among all lines, not in its level: one check less.
+        let below = |start: u32, node: u32| below(&self.lines, start + node, processor, bound);
+        let mut node = 0;
+        for (start, _) in &self.levels[..self.depth - 1] {
+            node = node * (L::KEYS as u32 + 1) + below(*start, node);
         }
-        node * L::KEYS as u32 + below(self.level(self.depth - 1), node, processor, bound)
+        node * L::KEYS as u32 + below(self.levels[self.depth - 1].0, node)
     }
 
     /// The same of at most [`LANES`] numbers, level by level for all of them, so that waits for
@@ -209,10 +210,10 @@ impl<L: Line> WideTree<L> {
     }
 }
 
-/// How many of a node's numbers are below `bound`; none of a node that is not there.
+/// How many of a line's numbers are below `bound`; none of a line that is not there.
 #[inline(always)]
-fn below<L: Line>(level: &[L], node: u32, processor: impl Compare, bound: L::Key) -> u32 {
-    level.get(node as usize).map_or(0, |line| line.below(processor, bound))
+fn below<L: Line>(lines: &[L], place: u32, processor: impl Compare, bound: L::Key) -> u32 {
+    lines.get(place as usize).map_or(0, |line| line.below(processor, bound))
 }
 
 /// The last number of a line, empty places included: they are above all others.

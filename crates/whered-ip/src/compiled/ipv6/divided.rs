@@ -37,7 +37,7 @@ use crate::tables::{Displaced, Each, LANES, Lanes};
 /// Sixteen words: a cache line.
 pub(super) type Words = [u32; 16];
 /// Key, target, first and second line.
-pub(super) type Head = [u32; 4];
+pub(in crate::compiled) type Head = [u32; 4];
 
 /// How many runs a leaf has at most.
 const LEAF_RUNS: usize = 8;

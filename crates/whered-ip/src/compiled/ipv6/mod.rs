@@ -25,6 +25,7 @@ mod build;
 mod divided;
 
 pub(super) use build::{Runs, SECTIONS};
+pub(super) use divided::Head;
 
 use std::ops::Range;
 
@@ -33,7 +34,7 @@ use super::slot::Slot;
 use crate::image::{Image, Section, bytes_of};
 use crate::simd::Compare;
 use crate::tables::{Each, LANES, Lanes, Line, WideTree};
-use divided::{Divided, Head, Words, bound_of, has_parts};
+use divided::{Divided, Words, bound_of, has_parts};
 
 /// Fewer addresses than this are looked up one by one: all lanes cost as much as so many.
 const LANES_MIN: usize = 8;
@@ -75,22 +76,36 @@ impl Ipv6Table {
     #[inline(always)]
     pub(super) fn slot(&self, processor: impl Compare, address: u128) -> Slot {
         let slot = self.slot_if_divided(processor, address);
-        slot.unwrap_or_else(|| self.slot_if_other(processor, address))
+        slot.unwrap_or_else(|head| self.slot_if_other(processor, address, head))
     }
 
-    /// The same for addresses whose /32 `divided` knows, and has no parts: most are such.
+    /// The same for addresses whose /32 `divided` knows, and has no parts: most are such. Else the
+    /// head that has parts, if there is one.
     #[inline(always)]
-    pub(super) fn slot_if_divided(&self, processor: impl Compare, address: u128) -> Option<Slot> {
+    pub(super) fn slot_if_divided(
+        &self,
+        processor: impl Compare,
+        address: u128,
+    ) -> Result<Slot, Option<Head>> {
         let (upper, bound) = parts_of(address);
-        let head = self.divided.head_of(upper).filter(|head| !has_parts(*head))?;
-        Some(self.slot_from(self.divided.slot(processor, head, bound), address))
+        match self.divided.head_of(upper) {
+            Some(head) if !has_parts(head) => {
+                Ok(self.slot_from(self.divided.slot(processor, head, bound), address))
+            }
+            head => Err(head),
+        }
     }
 
     /// The same for all others.
     #[inline(always)]
-    pub(super) fn slot_if_other(&self, processor: impl Compare, address: u128) -> Slot {
+    pub(super) fn slot_if_other(
+        &self,
+        processor: impl Compare,
+        address: u128,
+        head: Option<Head>,
+    ) -> Slot {
         let (upper, bound) = parts_of(address);
-        let slot = match self.divided.head_of(upper) {
+        let slot = match head {
             Some(head) => self.slot_of_divided(processor, head, bound),
             None => {
                 let rank = self.uppers.rank(processor, upper);
