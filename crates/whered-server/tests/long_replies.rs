@@ -77,6 +77,24 @@ fn a_long_reply_that_nobody_wants_is_not_sent() {
 }
 
 #[test]
+fn a_long_reply_is_the_same_beside_clients_with_brief_ones() {
+    let (door, mut client) = door_with_points();
+    for words in [&ALL[..], &[&ALL[..], &["WITHHASH"]].concat()] {
+        client.send(&request(words));
+        let alone = client.reply().bytes;
+        let mut other = door.client();
+        for _ in 0..5 {
+            assert_eq!(other.ask(&["PING"]), "+PONG\r\n");
+            client.send(&request(words));
+            for _ in 0..20 {
+                assert_eq!(other.ask(&["ZCARD", "k"]), format!(":{POINTS}\r\n"));
+            }
+            assert!(client.reply().bytes == alone, "{words:?}");
+        }
+    }
+}
+
+#[test]
 fn a_client_that_does_not_read_holds_up_neither_readers_nor_writers() {
     let (door, mut writer) = door_with_points();
     let mut idle = door.client();

@@ -12,7 +12,8 @@
 //! ```
 //!
 //! Invariants: nothing here blocks but the poll; a connection stands in the queue at most once;
-//! events are edge-triggered, so a connection keeps its own readiness until it meets `WouldBlock`.
+//! events are edge-triggered, so a connection keeps its own readiness until it meets `WouldBlock`;
+//! whoever has a brief reply waits for small parts of long ones only.
 //! At the same time: workers share nothing but counters, the register of clients and the engine.
 
 use std::collections::VecDeque;
@@ -33,6 +34,13 @@ const WAKER: Token = Token(0);
 const FIRST_LISTENER: usize = 1;
 /// The most connections that are accepted between two polls.
 const ACCEPTS_PER_TURN: usize = 64;
+/// The most that a turn sends of a long reply: beside other long ones or none, and beside clients
+/// with brief ones, which wait so long for theirs.
+const PART_ALONE_BYTES: usize = 512 << 10;
+const PART_BESIDE_BYTES: usize = 32 << 10;
+/// So many rounds after a brief turn somebody is still taken to wait: a client that has its reply
+/// before it asks again has a turn in few of them.
+const BRIEF_ROUNDS: u32 = 1024;
 /// How often a worker looks after connections that stand still.
 const TICK: Duration = Duration::from_secs(1);
 /// How long stopping waits for durability and for slow readers.
@@ -100,6 +108,8 @@ pub(super) struct Worker {
     connections: Vec<Option<Connection>>,
     free: Vec<usize>,
     queue: VecDeque<usize>,
+    /// For how many rounds long replies are sent in small parts.
+    brief_rounds: u32,
     /// Connections with held replies, by index; may name some that have none any more.
     holding: Vec<usize>,
     /// Connections that wait for the end of `CLIENT PAUSE`, by index; may name some that do not.
@@ -146,6 +156,7 @@ impl Worker {
             connections: Vec::new(),
             free: Vec::new(),
             queue: VecDeque::new(),
+            brief_rounds: 0,
             holding: Vec::new(),
             paused: Vec::new(),
             signal,
@@ -183,6 +194,7 @@ impl Worker {
             self.queue_called();
             self.queue_released();
             self.queue_unpaused();
+            self.brief_rounds = self.brief_rounds.saturating_sub(1);
             for _ in 0..self.queue.len() {
                 if let Some(index) = self.queue.pop_front() {
                     self.turn(index);
@@ -290,15 +302,20 @@ impl Worker {
     }
 
     fn turn(&mut self, index: usize) {
+        let part_bytes = if self.brief_rounds > 0 { PART_BESIDE_BYTES } else { PART_ALONE_BYTES };
         let Some(Some(connection)) = self.connections.get_mut(index) else {
             return;
         };
         connection.queued = false;
         // A panic is a fault of ours: it costs its connection, which is dropped, and no other one.
-        let next = catch_unwind(AssertUnwindSafe(|| connection.turn())).unwrap_or_else(|_| {
+        let turn = catch_unwind(AssertUnwindSafe(|| connection.turn(part_bytes)));
+        let next = turn.unwrap_or_else(|_| {
             tracing::error!("a command has panicked; its connection is closed");
             Next::Close
         });
+        if connection.was_brief {
+            self.brief_rounds = BRIEF_ROUNDS;
+        }
         match next {
             Next::Close => return self.close(index),
             Next::Again => {

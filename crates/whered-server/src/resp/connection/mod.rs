@@ -50,6 +50,9 @@ pub(super) use send::KEPT_BYTES;
 const COMMANDS_PER_TURN: usize = 1024;
 /// After so many bytes of new replies a turn ends.
 const OUTPUT_PER_TURN_BYTES: usize = 256 * 1024;
+/// Up to so many bytes of replies are brief: those of a pipeline of small commands.
+const BRIEF_BYTES: usize = 16 * 1024;
+
 /// What a connection wants after its turn.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Next {
@@ -72,6 +75,8 @@ pub(crate) struct Connection {
     pub(crate) listed: bool,
     /// Whether the worker has it among those that wait for a pause's end.
     pub(crate) paused: bool,
+    /// Whether its last turn had little to send, and not for the end of much.
+    pub(crate) was_brief: bool,
     session: Session,
     parser: Parser,
     input: Input,
@@ -106,6 +111,7 @@ impl Connection {
             queued: false,
             listed: false,
             paused: false,
+            was_brief: false,
             active: client.connected,
             session: Session::new(shared, client),
             parser: Parser::default(),
@@ -153,8 +159,8 @@ impl Connection {
         oldest.is_some_and(|awaited| self.session.fate(awaited) != Durability::Pending)
     }
 
-    /// One turn.
-    pub(crate) fn turn(&mut self) -> Next {
+    /// One turn, which sends about so many bytes at most of a long reply.
+    pub(crate) fn turn(&mut self, part_bytes: usize) -> Next {
         if self.session.client.is_killed() {
             return Next::Close;
         }
@@ -168,9 +174,10 @@ impl Connection {
         self.take_post();
         self.release();
         if !self.sends_pieces() {
-            self.reply.refill(self.sent + OUTPUT_PER_TURN_BYTES);
+            self.reply.refill(self.sent + part_bytes.min(OUTPUT_PER_TURN_BYTES));
         }
-        if self.is_beyond_limits() || self.write().is_err() {
+        self.was_brief = self.reply.rest.is_none() && (1..=BRIEF_BYTES).contains(&self.unsent());
+        if self.is_beyond_limits() || self.write(part_bytes).is_err() {
             return Next::Close;
         }
         self.count_buffers();

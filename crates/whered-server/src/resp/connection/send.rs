@@ -12,8 +12,7 @@ use std::sync::atomic::Ordering;
 use super::{Closed, Connection};
 use crate::resp::reply::append_error;
 
-/// The most that one turn sends of a long reply as it lies in memory, in so many pieces.
-const PIECES_PER_TURN_BYTES: usize = 512 * 1024;
+/// The most pieces of a long reply that one turn sends as they lie in memory.
 const MOST_PIECES: usize = 512;
 /// Buffers that have grown beyond this are given back when they are empty.
 pub(in crate::resp) const KEPT_BYTES: usize = 64 * 1024;
@@ -34,8 +33,8 @@ impl Connection {
         self.holds.sendable_end(self.reply.out.len())
     }
 
-    /// Writes once, as much as may be sent.
-    pub(super) fn write(&mut self) -> Result<(), Closed> {
+    /// Writes once, as much as may be sent, and of a long reply about so many bytes.
+    pub(super) fn write(&mut self, part_bytes: usize) -> Result<(), Closed> {
         if self.writable && self.stream.has_unsent() {
             match self.stream.flush() {
                 Ok(()) => self.standing_since = None,
@@ -50,7 +49,7 @@ impl Connection {
             return Ok(());
         }
         let written = if with_pieces {
-            self.write_pieces()
+            self.write_pieces(part_bytes)
         } else {
             let asked = end - self.sent;
             self.stream.write(&self.reply.out[self.sent..end]).map(|count| (count, asked))
@@ -84,13 +83,13 @@ impl Connection {
 
     /// Writes the output and the next pieces of a long reply; gives how many bytes were taken of
     /// how many.
-    pub(super) fn write_pieces(&mut self) -> io::Result<(usize, usize)> {
+    fn write_pieces(&mut self, part_bytes: usize) -> io::Result<(usize, usize)> {
         let mut pieces = Vec::with_capacity(MOST_PIECES);
         if self.unsent() > 0 {
             pieces.push(IoSlice::new(&self.reply.out[self.sent..]));
         }
         if let Some(rest) = &self.reply.rest {
-            rest.pieces(&mut pieces, PIECES_PER_TURN_BYTES, MOST_PIECES);
+            rest.pieces(&mut pieces, part_bytes, MOST_PIECES);
         }
         let asked = pieces.iter().map(|piece| piece.len()).sum();
         Ok((self.stream.write_pieces(&pieces)?, asked))
