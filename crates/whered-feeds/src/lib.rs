@@ -52,6 +52,7 @@
 #![forbid(unsafe_code)]
 
 mod assemble;
+mod digits;
 mod error;
 mod event;
 mod json;

@@ -71,7 +71,7 @@ const TABLE: &[(&str, &[&str])] = &[
     ("whered-mmdb", &["whered-ip"]),
     ("whered-rules", &["whered-cpu", "whered-ip"]),
     ("whered-dns", &["whered-cpu", "whered-ip"]),
-    ("whered-feeds", &["whered-geo"]),
+    ("whered-feeds", &["whered-cpu", "whered-geo"]),
     ("whered-capture", &["whered-ip"]),
     ("whered-engine", LEVEL_0_TO_1),
     ("whered-server", &["whered-engine", "whered-dns"]),

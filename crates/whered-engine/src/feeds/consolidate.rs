@@ -24,7 +24,7 @@ use whered_feeds::Value;
 use whered_geo::ChangeBatch;
 
 use super::block::Block;
-use super::pipeline::Step;
+use super::pipeline::{Changed, Step};
 use super::places::{Approach, Places};
 use crate::tables::RowsOf;
 use crate::tables::cell::{Cell, push_key_cell, push_varint};
@@ -193,6 +193,7 @@ pub(super) struct Placing<'a> {
     pub(super) points: Option<ChangeBatch>,
     /// Room for names of points.
     pub(super) name: &'a mut Vec<u8>,
+    pub(super) changed: &'a Changed,
 }
 
 /// What places have become.
@@ -207,7 +208,10 @@ impl Step for Placing<'_> {
 
     fn take(&mut self, block: &mut Block) {
         match &mut self.places {
-            Some(places) => place_all(places, self.approaches, block),
+            Some(places) => {
+                place_all(places, self.approaches, block);
+                self.changed.note_places(places.changed_len());
+            }
             None => block.sighted.resize(block.groups().map(|group| group.len()).sum(), None),
         }
     }
@@ -257,6 +261,7 @@ pub(super) struct Notes<'a> {
     pub(super) noting: &'a mut Noting,
     pub(super) day: &'a mut Day,
     pub(super) needs_day: bool,
+    pub(super) changed: &'a Changed,
 }
 
 /// What tables become.
@@ -280,6 +285,8 @@ impl Step for Notes<'_> {
                 note_rows(target, store, block, day, self.noting);
             }
         }
+        let staged = self.targets.iter().map(|target| target.stage.staged_len());
+        self.changed.note_rows(staged.sum());
     }
 
     fn end(self) -> Noted {

@@ -467,6 +467,32 @@ fn what_cannot_be_read_is_rejected_with_its_reason() {
 }
 
 #[test]
+fn a_batch_ends_when_it_has_changed_enough_places() {
+    let mut source = sightings();
+    source.merge_within_meters = None;
+    source.tables.clear();
+    let engine = in_memory(vec![source]);
+    let feed = sightings_of(&engine);
+    // The reader may be some thousand records ahead of what counts places.
+    let (uploads, members) = (3, 110_000);
+    for number in 0..uploads {
+        let line = |member| format!("<sighting object=\"{number}-{member}\" x=\"8\" y=\"50\"/>\n");
+        let text: String = (0..members).map(line).collect();
+        let bytes = format!("<upload>{text}</upload>").into_bytes();
+        feed.push(Upload { bytes: &bytes, ..Upload::default() }).expect("it is taken");
+    }
+    let mut batches = Vec::new();
+    loop {
+        let report = feed.step(&engine).expect("it is applied");
+        if report.batch == 0 {
+            break;
+        }
+        batches.push(report.records);
+    }
+    assert_eq!(batches, [2 * members, members]);
+}
+
+#[test]
 fn lists_of_prefixes_decide_when_their_batch_does_also_after_a_restart() {
     let disk = SimulatedDisk::new(8);
     let feed = || FeedSource {

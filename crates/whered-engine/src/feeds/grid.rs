@@ -1,7 +1,8 @@
 //! Which positions of a member may lie near a place: a hash of coarse squares.
 //!
 //! ```text
-//! the globe in bands of 8 radii; each band in columns of at least 8 radii at its narrower edge
+//! the globe in bands of 8 radii; some bands are a zone; each band of a zone in the same columns, of at
+//!     least 8 radii at the zone's narrower edge
 //! (member, band, column) ─ hash ─> slot = tag u32 | first row + 1 u32 ─> next[row] ─> next[row] ...
 //! ```
 //! For: candidates; the caller asks each for its member and distance. So two squares with one tag may
@@ -17,13 +18,15 @@ use std::f64::consts::PI;
 use whered_cpu::prefetch;
 use whered_geo::{Place, Radius};
 
-use crate::tables::index::folded;
+use crate::tables::index::fold;
 
 /// The radius that distances are counted with, in metres.
 const EARTH_METERS: f64 = 6_372_797.560_856;
 /// How many radii a square is high.
 const RADII: f64 = 8.0;
 const SLOTS_MIN: usize = 64;
+/// A zone is at most so high, or one band: few enough zones that they stay in a near cache.
+const ZONE_DEGREES: f64 = 0.25;
 
 /// See the file's header.
 #[derive(Debug)]
@@ -32,9 +35,12 @@ pub(super) struct Grid {
     used: usize,
     next: Vec<u32>,
     radius: Radius,
-    radius_degrees: f64,
-    /// Bands, or columns of the equator, in a degree.
+    /// A little more than the radius.
+    reach_degrees: f64,
     bands_per_degree: f64,
+    /// A zone has two to the power of this many bands.
+    zone_shift: u32,
+    zones: Box<[Columns]>,
 }
 
 /// A square of one member: the tag of its slot.
@@ -50,8 +56,6 @@ pub(super) struct Squares {
     tags: [Tag; SQUARES_MAX],
     /// Above [`SQUARES_MAX`]: not all of them are here.
     count: usize,
-    /// The southern band and its columns.
-    south: Option<(i64, Columns)>,
 }
 
 impl Squares {
@@ -63,10 +67,30 @@ impl Squares {
 impl Grid {
     pub(super) fn new(radius_meters: f64) -> Grid {
         let radius_degrees = radius_meters / EARTH_METERS * 180.0 / PI;
-        let bands_per_degree = 1.0 / (RADII * radius_degrees);
-        let radius = Radius::new(radius_meters);
-        let (slots, next) = (Vec::new(), Vec::new());
-        Grid { slots, used: 0, next, radius, radius_degrees, bands_per_degree }
+        let height_degrees = RADII * radius_degrees;
+        let reach_degrees = radius_degrees * 1.001;
+        let zone_shift = (ZONE_DEGREES / height_degrees).max(1.0).log2() as u32;
+        let zone_degrees = height_degrees * (1_u64 << zone_shift) as f64;
+        let zones = (0..(180.0 / zone_degrees).ceil() as u32).map(|zone| {
+            let south = f64::from(zone) * zone_degrees - 90.0;
+            Columns::between(south, south + zone_degrees, height_degrees, reach_degrees)
+        });
+        Grid {
+            slots: Vec::new(),
+            used: 0,
+            next: Vec::new(),
+            radius: Radius::new(radius_meters),
+            reach_degrees,
+            bands_per_degree: 1.0 / height_degrees,
+            zone_shift,
+            zones: zones.collect(),
+        }
+    }
+
+    /// One that nothing is put in.
+    pub(super) fn none() -> Grid {
+        // One zone is the globe.
+        Grid::new(EARTH_METERS)
     }
 
     pub(super) fn radius(&self) -> Radius {
@@ -81,7 +105,7 @@ impl Grid {
         if self.next.len() <= row as usize {
             self.next.resize(row as usize + 1, 0);
         }
-        let tag = self.tag_of(member, place);
+        let tag = tag(member, self.square(place));
         let slot = self.slot_of(tag);
         if self.slots[slot] == 0 {
             self.used += 1;
@@ -90,26 +114,14 @@ impl Grid {
         self.slots[slot] = u64::from(tag) << 32 | u64::from(row + 1);
     }
 
-    /// Takes note that a row has moved, which was found in these squares.
+    /// Takes note that a row has moved.
     #[inline]
-    pub(super) fn move_row(
-        &mut self,
-        row: u32,
-        member: u32,
-        squares: &Squares,
-        (from, to): (Place, Place),
-    ) {
-        let (band, to_band) = (self.band(from.latitude_degrees), self.band(to.latitude_degrees));
-        let columns = match squares.south {
-            Some((south, columns)) if south == band => columns,
-            _ => self.columns(band),
-        };
-        let column = columns.of(from.longitude_degrees);
-        if band == to_band && column == columns.of(to.longitude_degrees) {
-            return;
+    pub(super) fn move_row(&mut self, row: u32, member: u32, (from, to): (Place, Place)) {
+        let (square, other) = (self.square(from), self.square(to));
+        if square != other {
+            self.take_out(row, tag(member, square));
+            self.insert(row, member, to);
         }
-        self.take_out(row, tag(member, band, column));
-        self.insert(row, member, to);
     }
 
     /// Takes a row out of its square's list.
@@ -133,13 +145,13 @@ impl Grid {
     #[inline]
     pub(super) fn squares(&self, member: u32, place: Place) -> Squares {
         let mut squares = Squares::default();
-        let south = self.each_square(member, place, |tag| {
+        self.each_square(member, place, |tag| {
             if let Some(free) = squares.tags.get_mut(squares.count) {
                 *free = tag;
             }
             squares.count += 1;
         });
-        Squares { south: Some(south), ..squares }
+        squares
     }
 
     /// Asks for the slots of squares.
@@ -188,42 +200,28 @@ impl Grid {
         };
         match squares.known() {
             Some(tags) => tags.iter().for_each(|tag| all(*tag)),
-            None => {
-                self.each_square(member, place, all);
-            }
+            None => self.each_square(member, place, all),
         }
     }
 
-    /// Gives `each` the squares of a member that a circle meets; returns their southern band.
+    /// Gives `each` the squares of a member that a circle meets.
     #[inline]
-    fn each_square(&self, member: u32, place: Place, mut each: impl FnMut(Tag)) -> (i64, Columns) {
+    fn each_square(&self, member: u32, place: Place, mut each: impl FnMut(Tag)) {
         let Place { longitude_degrees, latitude_degrees } = place;
-        let radius = self.radius_degrees * 1.001;
-        let (south, north) =
-            (self.band(latitude_degrees - radius), self.band(latitude_degrees + radius));
-        let (southern, northern) = (self.columns(south), self.northern_columns(south, north));
-        // A circle is nowhere wider in degrees than at the edge of its bands that is next to a pole.
-        let half_width = radius / southern.narrow.min(northern.narrow);
+        let south = self.band(latitude_degrees - self.reach_degrees);
+        let north = self.band(latitude_degrees + self.reach_degrees);
+        let (southern, northern) = (self.columns(south), self.columns(north));
+        // A circle is nowhere wider in degrees than in the zone that is next to a pole.
+        let reach = southern.reach_degrees.max(northern.reach_degrees);
         for band in south..=north {
-            let columns = match band {
-                _ if band == south => southern,
-                _ if band == north => northern,
-                _ => self.columns(band),
-            };
-            let first = columns.place_of(longitude_degrees - half_width);
-            let last = columns.place_of(longitude_degrees + half_width);
+            let columns = self.columns(band);
+            let first = columns.place_of(longitude_degrees - reach);
+            let last = columns.place_of(longitude_degrees + reach);
             let last = last.min(first + columns.count - 1);
             for column in first..=last {
-                each(tag(member, band, columns.around(column)));
+                each(tag(member, (band, columns.around(column))));
             }
         }
-        (south, southern)
-    }
-
-    /// Those of the northern band, made only if that is another.
-    #[inline]
-    fn northern_columns(&self, south: i64, north: i64) -> Columns {
-        if south == north { Columns::WIDEST } else { self.columns(north) }
     }
 
     /// The slots, for a file.
@@ -273,27 +271,30 @@ impl Grid {
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
-        self.slots.capacity() * 8 + self.next.capacity() * 4
+        if self.slots.is_empty() {
+            return 0;
+        }
+        self.slots.capacity() * 8 + self.next.capacity() * 4 + size_of_val(&*self.zones)
     }
 
-    fn tag_of(&self, member: u32, place: Place) -> Tag {
+    /// The band and the column that a place is in.
+    #[inline]
+    fn square(&self, place: Place) -> (i64, i64) {
         let band = self.band(place.latitude_degrees);
-        tag(member, band, self.columns(band).of(place.longitude_degrees))
-    }
-
-    fn band(&self, latitude_degrees: f64) -> i64 {
-        floor((latitude_degrees + 90.0) * self.bands_per_degree)
+        let columns = self.columns(band);
+        (band, columns.around(columns.place_of(place.longitude_degrees)))
     }
 
     #[inline]
-    fn columns(&self, band: i64) -> Columns {
-        let height = RADII * self.radius_degrees;
-        let (south, north) = (band as f64 * height - 90.0, (band + 1) as f64 * height - 90.0);
-        // What is cut off at 89.9 degrees is met by circles of five degrees only, which then are as
-        // wide as the globe.
-        let narrow = cosine(south.abs().max(north.abs()).min(89.9));
-        let count = floor(360.0 * narrow * self.bands_per_degree).max(1);
-        Columns { count, per_degree: count as f64 * (1.0 / 360.0), narrow }
+    fn band(&self, latitude_degrees: f64) -> i64 {
+        cut((latitude_degrees + 90.0) * self.bands_per_degree)
+    }
+
+    /// Those of a band's zone; beyond a pole those next to it.
+    #[inline]
+    fn columns(&self, band: i64) -> &Columns {
+        let zone = (band >> self.zone_shift).clamp(0, self.zones.len() as i64 - 1);
+        &self.zones[zone as usize]
     }
 
     /// The slot with this tag, or the free one where it would be.
@@ -335,36 +336,42 @@ fn cosine(degrees: f64) -> f64 {
     1.0 - 2.0 * sine * sine
 }
 
-/// The whole number below or at this one; `f64::floor` is a call where SSE 4.1 may be missing.
+/// The whole number that is nearest to half less than this, hence the one below it, or at the edge
+/// between two always the same one of both; `f64::floor` is a call where SSE 4.1 may be missing.
 #[inline]
-fn floor(value: f64) -> i64 {
-    let whole = value as i64;
-    whole - i64::from(whole as f64 > value)
+fn cut(value: f64) -> i64 {
+    // As large as this, a double has no room for a fraction, and its lowest bits are a whole number.
+    const WHOLE: f64 = (3_u64 << 51) as f64;
+    (value - 0.5 + WHOLE).to_bits() as i64 - WHOLE.to_bits() as i64
 }
 
-/// The columns of a band.
+/// The columns of a zone.
 #[derive(Clone, Copy, Debug)]
 struct Columns {
     count: i64,
     per_degree: f64,
-    /// The cosine of the latitude of the narrower edge.
-    narrow: f64,
+    /// So far a circle reaches to the east, and to the west, at most.
+    reach_degrees: f64,
 }
 
 impl Columns {
-    /// None, and nothing narrower than it.
-    const WIDEST: Columns = Columns { count: 1, per_degree: 1.0 / 360.0, narrow: 1.0 };
-
-    /// The column of a longitude.
-    #[inline]
-    fn of(&self, longitude_degrees: f64) -> i64 {
-        self.around(self.place_of(longitude_degrees))
+    /// Those of the zone between two latitudes.
+    fn between(south: f64, north: f64, width_degrees: f64, reach_degrees: f64) -> Columns {
+        // What is cut off at 89.9 degrees is met by circles of five degrees only, which then are as
+        // wide as the globe.
+        let narrow = cosine(south.abs().max(north.abs()).min(89.9));
+        let count = (360.0 * narrow / width_degrees).floor().max(1.0);
+        Columns {
+            count: count as i64,
+            per_degree: count * (1.0 / 360.0),
+            reach_degrees: reach_degrees / narrow,
+        }
     }
 
-    /// The same, beyond the date line below zero and above the count.
+    /// The column of a longitude, beyond the date line below zero and above the count.
     #[inline]
     fn place_of(&self, longitude_degrees: f64) -> i64 {
-        floor((longitude_degrees + 180.0) * self.per_degree)
+        cut((longitude_degrees + 180.0) * self.per_degree)
     }
 
     /// The column of a place beyond the date line: no division where it is not beyond.
@@ -376,12 +383,10 @@ impl Columns {
 
 /// Never zero together with an empty list: a free slot is zero as a whole.
 #[inline]
-fn tag(member: u32, band: i64, column: i64) -> Tag {
-    let mut key = [0; 16];
-    key[..4].copy_from_slice(&member.to_le_bytes());
-    key[4..8].copy_from_slice(&(band as u32).to_le_bytes());
-    key[8..].copy_from_slice(&column.to_le_bytes());
-    ((folded(&key, 0x2545_f491_4f6c_dd1d) >> 32) as u32).max(1)
+fn tag(member: u32, (band, column): (i64, i64)) -> Tag {
+    let (first, second) = (u64::from(member) | (band as u64) << 32, column as u64);
+    let folded = fold(first ^ 0x2545_f491_4f6c_dd1d, second ^ 0xe703_7ed1_a0b4_28db);
+    ((folded >> 32) as u32).max(1)
 }
 
 #[cfg(test)]
@@ -389,13 +394,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_cosine_and_the_floor_are_those_of_the_library() {
+    fn the_cosine_is_the_library_s_and_a_cut_is_the_number_below() {
         for step in 0..=9_000 {
             let degrees = f64::from(step) / 100.0;
             assert!((cosine(degrees) - degrees.to_radians().cos()).abs() < 1e-8, "{degrees}");
         }
-        for value in [-1.5, -1.0, -0.25, 0.0, 0.75, 1.0, 199_999.999, 200_000.0] {
-            assert_eq!(floor(value), value.floor() as i64, "{value}");
+        for value in [-1.5, -0.25, 0.001, 0.75, 199_999.999, 2e12 + 0.25] {
+            assert_eq!(cut(value), value.floor() as i64, "{value}");
+        }
+        for edge in [-2, -1, 0, 1, 2, 200_000] {
+            assert!([edge - 1, edge].contains(&cut(edge as f64)), "{edge}");
         }
     }
 
@@ -408,7 +416,7 @@ mod tests {
         };
         for radius_meters in [1.0, 25.0, 3000.0, 100_000.0] {
             let mut grid = Grid::new(radius_meters);
-            let degrees = grid.radius_degrees;
+            let degrees = grid.reach_degrees;
             // Around the date line, the equator, a town, and the ends of what a cell can hold.
             let corners = [
                 (180.0, 10.0),
@@ -438,9 +446,7 @@ mod tests {
                 let moved = (row / 2) as usize;
                 let to = place();
                 let member = moved as u32 % 2;
-                let known = if row % 3 == 0 { places[moved] } else { to };
-                let squares = grid.squares(member, known);
-                grid.move_row(moved as u32, member, &squares, (places[moved], to));
+                grid.move_row(moved as u32, member, (places[moved], to));
                 places[moved] = to;
             }
             for asked in 0..300 {

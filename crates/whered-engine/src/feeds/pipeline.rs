@@ -16,6 +16,7 @@
 
 use std::mem;
 use std::panic::resume_unwind;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender, SyncSender};
 use std::thread::{self, Builder, ScopedJoinHandle};
 
@@ -25,6 +26,36 @@ use super::block::Block;
 
 /// How many blocks wait before a step: enough that a step which is held up does not stop the next.
 const BLOCKS_WAITING: usize = 4;
+
+/// How many places a batch changes at most, about: who asks for points waits while those are put into
+/// the collection.
+const PLACES_MAX: usize = 200_000;
+/// How many rows it changes at most, about.
+const ROWS_MAX: usize = 400_000;
+
+/// How much a batch has changed up to now. What a changed place or row costs in the end it costs once,
+/// however many events there were.
+#[derive(Debug, Default)]
+pub(super) struct Changed {
+    places: AtomicUsize,
+    rows: AtomicUsize,
+}
+
+impl Changed {
+    pub(super) fn note_places(&self, count: usize) {
+        self.places.store(count, Ordering::Relaxed);
+    }
+
+    pub(super) fn note_rows(&self, count: usize) {
+        self.rows.store(count, Ordering::Relaxed);
+    }
+
+    /// Whether the batch is to end; the steps may be some blocks behind the one that asks.
+    pub(super) fn is_enough(&self) -> bool {
+        let [places, rows] = [&self.places, &self.rows].map(|count| count.load(Ordering::Relaxed));
+        places >= PLACES_MAX || rows >= ROWS_MAX
+    }
+}
 
 /// Takes a full block and leaves an empty one.
 pub(super) type HandOn<'a> = dyn FnMut(&mut Block) + 'a;

@@ -117,7 +117,6 @@ pub(crate) struct Sighted {
 
 impl Places {
     pub(crate) fn new(rule: PlaceRule) -> Places {
-        let radius = if let PlaceRule::Merged(meters) = rule { meters } else { 1.0 };
         Places {
             rule,
             names: Arena::default(),
@@ -125,7 +124,11 @@ impl Places {
             members: Vec::new(),
             rows: Vec::new(),
             len: 0,
-            grid: Grid::new(radius),
+            grid: if let PlaceRule::Merged(meters) = rule {
+                Grid::new(meters)
+            } else {
+                Grid::none()
+            },
             has_grid: true,
             changed: Vec::new(),
             begun: Begun::default(),
@@ -219,9 +222,8 @@ impl Places {
         if !self.rule.is_merged() {
             return self.sight_latest(member, place, time);
         }
-        let nearest =
-            known.and_then(|(_, squares)| Some((self.nearest(member, place, &squares)?, squares)));
-        let Some((row, squares)) = nearest else {
+        let nearest = known.and_then(|(_, squares)| self.nearest(member, place, &squares));
+        let Some(row) = nearest else {
             let (x, y) = (place.longitude_degrees.to_bits(), place.latitude_degrees.to_bits());
             let sighted = self.add_row(member, PlaceRow { x, y, count: 1, ..PlaceRow::default() });
             self.grid.insert(sighted.row, member, place);
@@ -239,7 +241,7 @@ impl Places {
         changed.y = (f64::from_bits(changed.y) + place.latitude_degrees).to_bits();
         changed.count += 1;
         let after = mean(changed);
-        self.grid.move_row(row, member, &squares, (before, after));
+        self.grid.move_row(row, member, (before, after));
         Sighted { row, ordinal }
     }
 
@@ -345,6 +347,11 @@ impl Places {
             self.index.insert(hash_of(self.names.get(*name)), member as u32);
         }
         self.make_grid();
+    }
+
+    /// How many rows the batch has changed or added.
+    pub(crate) fn changed_len(&self) -> usize {
+        self.changed.len() + (self.len - self.begun.len) as usize
     }
 
     /// Appends what the batch has changed, and gives `each` the rows that are changed or new.

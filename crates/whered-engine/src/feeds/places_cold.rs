@@ -4,7 +4,7 @@
 //! kind 16  meta     rule | radius f64 | rows | members | seed | lists of the grid      words
 //! kind 17  rows     4096 of them: member, ordinal | count | x | y | time | batch       words
 //! kind 18  members  name's place | positions ...   kind 19  names  a block of the arena
-//! kind 20  index    slots   kind 23  grid  slots   kind 24  grid  next rows, two in a word
+//! kind 20  index    slots   kind 25  grid  slots   kind 26  grid  next rows, two in a word
 //! ```
 //! For: writing and loading all of it. Not for: places that are read where they are: only batches
 //! need them, and those load them. Nothing that is read is trusted.
@@ -24,10 +24,10 @@ const ROWS_KIND: u16 = 17;
 const MEMBERS_KIND: u16 = 18;
 const NAMES_KIND: u16 = 19;
 const INDEX_KIND: u16 = 20;
-/// The kinds before these two, 21 and 22, are of squares that were reckoned otherwise: a grid that was
+/// The kinds before these two, from 21 on, are of squares that were reckoned otherwise: a grid that was
 /// written as these is made anew.
-const GRID_KIND: u16 = 23;
-const NEXT_KIND: u16 = 24;
+const GRID_KIND: u16 = 25;
+const NEXT_KIND: u16 = 26;
 
 const META_WORDS: usize = 6;
 /// In the place of the radius: no batch has needed the grid. No radius has these bits.
@@ -68,7 +68,7 @@ impl Places {
         }
         write_arena(writer, NAMES_KIND, 0, &self.names)?;
         write_slots(writer, INDEX_KIND, 0, self.index.slots())?;
-        let none = Grid::new(1.0);
+        let none = Grid::none();
         let grid = if self.has_grid { &self.grid } else { &none };
         write_slots(writer, GRID_KIND, 0, grid.slots())?;
         for next in grid.next().chunks(1 << 16) {

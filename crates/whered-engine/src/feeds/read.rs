@@ -16,7 +16,7 @@ use whered_ip::MemberList;
 use super::StepError;
 use super::block::Block;
 use super::entry::{Head, Outcome};
-use super::pipeline::HandOn;
+use super::pipeline::{Changed, HandOn};
 use super::quarantine::Quarantine;
 use super::source::{FeedInput, FeedSource};
 use super::spooled::{Reader, Spooled, Waiting};
@@ -99,12 +99,13 @@ impl Reading {
         self.unpacked.capacity()
     }
 
-    /// Reads uploads until they are enough for a batch.
+    /// Reads uploads until they, or what has `changed` by them, are enough for a batch.
     pub(super) fn read_batch(
         &mut self,
         source: &FeedSource,
         waiting: &Waiting,
         batch: u64,
+        changed: &Changed,
         hand_on: &mut HandOn<'_>,
     ) -> Result<Made, StepError> {
         let mut made = Made::default();
@@ -143,8 +144,9 @@ impl Reading {
             if self.unpacked.capacity() > KEPT_BYTES_MAX {
                 self.unpacked = Vec::new();
             }
-            let is_enough =
-                made.events >= source.limits.batch_events_max || bytes >= BATCH_BYTES_MAX;
+            let is_enough = made.events >= source.limits.batch_events_max
+                || bytes >= BATCH_BYTES_MAX
+                || changed.is_enough();
             // Each list of prefixes is a change of its own.
             if is_enough || made.members.is_some() {
                 return Ok(made);

@@ -52,7 +52,8 @@ pub struct FeedLimits {
     pub upload_size_bytes_max: u64,
     /// How much may wait in the spool before uploads are refused.
     pub spool_size_bytes_max: u64,
-    /// About how many records and items a batch takes; at least one upload.
+    /// About how many records and items a batch takes at most; at least one upload. It takes fewer if
+    /// they change some hundred thousand places or rows.
     pub batch_events_max: usize,
     /// How long a batch waits for more uploads at most.
     pub batch_delay: Duration,
@@ -71,7 +72,7 @@ impl Default for FeedLimits {
         FeedLimits {
             upload_size_bytes_max: 64 << 20,
             spool_size_bytes_max: 1 << 30,
-            batch_events_max: 200_000,
+            batch_events_max: 1_000_000,
             batch_delay: Duration::from_millis(50),
             remember_keys: Duration::from_secs(24 * 3600),
             content_hash: false,

@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 use super::budget::Pin;
 use super::consolidate::{Day, Noted, Notes, Noting, Placed, Placing, Target};
 use super::entry::{BATCH_KIND, Effects, begin_batch, push_effects};
-use super::pipeline;
+use super::pipeline::{self, Changed};
 use super::places::{Approach, PlaceRule, Places};
 use super::read::{Made, Reading};
 use super::source::FeedInput;
@@ -221,11 +221,19 @@ impl Feed {
         let places = (places.rule() != PlaceRule::None).then_some(places);
         let collection = self.source.collection.as_deref().filter(|_| places.is_some());
         let points = collection.map(|key| engine.keyspace().change_batch(0, key.as_bytes()));
+        let changed = Changed::default();
         let (made, placed, noted) = pipeline::run(
             is_parallel,
-            |hand_on| reading.read_batch(&self.source, &self.waiting, batch, hand_on),
-            Placing { places, approaches, points, name },
-            Notes { targets, stores: &stores, noting, day, needs_day: *needs_day },
+            |hand_on| reading.read_batch(&self.source, &self.waiting, batch, &changed, hand_on),
+            Placing { places, approaches, points, name, changed: &changed },
+            Notes {
+                targets,
+                stores: &stores,
+                noting,
+                day,
+                needs_day: *needs_day,
+                changed: &changed,
+            },
         );
         (made, Changes { placed, noted })
     }

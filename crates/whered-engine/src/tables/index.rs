@@ -58,8 +58,9 @@ pub(crate) fn folded(bytes: &[u8], seed: u64) -> u64 {
     fold(state ^ u64::from_le_bytes(last), 0x8ebc_6af0_9c88_c6e3 ^ seed)
 }
 
+/// The product's halves, one over the other.
 #[inline]
-fn fold(a: u64, b: u64) -> u64 {
+pub(crate) fn fold(a: u64, b: u64) -> u64 {
     let product = u128::from(a) * u128::from(b);
     product as u64 ^ (product >> 64) as u64
 }

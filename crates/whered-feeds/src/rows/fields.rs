@@ -8,10 +8,10 @@
 
 use csv_core::{ReadRecordResult, Reader, ReaderBuilder};
 use memchr::memchr;
+use whered_cpu::Stops;
 
 use super::COLUMN_MAX;
 use crate::error::{UploadError, UploadErrorKind};
-use crate::shape::stop;
 use crate::upload::RECORD_SIZE_MAX_BYTES;
 
 /// A row that was read; its fields are asked of the reader until the next one is read.
@@ -32,6 +32,8 @@ pub(super) struct RowReader<'u> {
     at: usize,
     delimiter: u8,
     has_quotes: bool,
+    /// What ends a field, or makes the row one that a library must look at.
+    stops: Stops,
     quick: bool,
     fields: Vec<(usize, usize)>,
     parser: Reader,
@@ -48,8 +50,10 @@ impl<'u> RowReader<'u> {
         quick: bool,
     ) -> RowReader<'u> {
         let parser = ReaderBuilder::new().delimiter(delimiter).quoting(has_quotes).build();
+        let quote = if has_quotes { b'"' } else { delimiter };
+        let stops = Stops::new([delimiter, quote, quote]);
         let (fields, decoded, ends) = (Vec::new(), Vec::new(), Vec::new());
-        RowReader { upload, at, delimiter, has_quotes, quick, fields, parser, decoded, ends }
+        RowReader { upload, at, delimiter, has_quotes, stops, quick, fields, parser, decoded, ends }
     }
 
     pub(super) fn at(&self) -> usize {
@@ -98,7 +102,6 @@ impl<'u> RowReader<'u> {
     #[inline]
     fn plain_row(&mut self) -> Option<Row> {
         let (upload, start, delimiter) = (self.upload, self.at, self.delimiter);
-        let quote = if self.has_quotes { b'"' } else { delimiter };
         self.fields.clear();
         let (mut at, mut column_count) = (start, 0);
         loop {
@@ -106,7 +109,7 @@ impl<'u> RowReader<'u> {
                 let closing = at + 1 + memchr(b'"', &upload[at + 1..])?;
                 ((at + 1, closing), closing + 1)
             } else {
-                let end = stop(upload, at, delimiter, quote, quote).unwrap_or(upload.len());
+                let end = self.stops.find(upload, at).unwrap_or(upload.len());
                 ((at, end), end)
             };
             column_count += 1;
