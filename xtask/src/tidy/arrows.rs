@@ -67,7 +67,7 @@ const TABLE: &[(&str, &[&str])] = &[
     ("whered-cpu", &[]),
     ("whered-ip", &["whered-cpu"]),
     ("whered-geo", &["whered-cpu"]),
-    ("whered-store", &[]),
+    ("whered-store", &["whered-cpu"]),
     ("whered-mmdb", &["whered-ip"]),
     ("whered-rules", &["whered-cpu", "whered-ip"]),
     ("whered-dns", &["whered-cpu", "whered-ip"]),

@@ -71,7 +71,7 @@ impl Options {
             rounds: 3,
             time: Duration::from_millis(1_500),
             uploads: 1_000,
-            // About the 200,000 sightings that whered takes at once.
+            // About 200,000 sightings; with larger ones both sides are quicker.
             batch: 136,
             age_seconds: 20.0,
             disk: std::env::temp_dir(),

@@ -41,7 +41,7 @@ use serde_json::json;
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
-use whered_engine::Engine;
+use whered_engine::{Engine, take_short_turns};
 
 pub(crate) use self::counters::HttpCounters;
 use self::error::HttpError;
@@ -121,6 +121,10 @@ async fn serve(
     limit: Arc<Semaphore>,
     stop: watch::Receiver<bool>,
 ) {
+    // Each request is a little work beside that of others, such as the batches of feeds.
+    if let Err(error) = take_short_turns() {
+        tracing::debug!("the threads of HTTP have turns of the usual length: {error}");
+    }
     let mut serving = JoinSet::new();
     for listener in listeners {
         let listener = match TcpListener::from_std(listener) {

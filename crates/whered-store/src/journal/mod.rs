@@ -56,6 +56,8 @@ pub use segment::{SEGMENT_SIZE_BYTES_MAX, SEGMENT_SIZE_BYTES_MIN};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
+use whered_cpu::take_short_turns;
+
 use self::core::{Parts, charge};
 use self::frame::Payload;
 use crate::error::StoreError;
@@ -103,7 +105,11 @@ impl Journal {
         let for_thread = Arc::clone(&shared);
         let handle = std::thread::Builder::new()
             .name("journal".to_owned())
-            .spawn(move || thread::run(&for_thread, writer))
+            .spawn(move || {
+                // With turns of the usual length it works as well, and acknowledgements wait longer.
+                let _ = take_short_turns();
+                thread::run(&for_thread, writer);
+            })
             .map_err(|error| StoreError::io("cannot start the journal thread", &error))?;
         Ok((Journal { shared, thread: Mutex::new(Some(handle)) }, report))
     }
