@@ -32,7 +32,7 @@ pub mod shape;
 mod simd;
 
 pub use cell::Cell;
-pub use nearest::{NearestWithin, Radius};
+pub use nearest::{Center, NearestWithin, Radius};
 pub use place::{Place, PlaceError};
 pub use points::bulk::{Change, ChangeBatch};
 pub use points::found::{Found, FoundCursor, FoundHit};

@@ -11,7 +11,7 @@
 //! ```
 //! Invariant: the result is the one that [`haversine_meters`] gives, and of equally near places the
 //! one with the lowest number. Cost: some forty operations a place, no call of the C library but for
-//! doubtful ones; one root for each [`NearestWithin`].
+//! doubtful ones; one root and a series for each [`Center`], which may be made long before its turn.
 
 use std::f64::consts::PI;
 
@@ -23,6 +23,10 @@ use crate::distance::{EARTH_RADIUS_METERS, hav, hav_series, haversine_meters, ra
 const DOUBT: f64 = 1e-6;
 /// Up to this difference of latitudes a cosine follows from the other one, to 2e-10.
 const CLOSE_RADIANS: f64 = 1e-3;
+
+/// Below the square of this angle, some kilometres on the globe, two terms of a haversine's series err
+/// by 3e-15 of it.
+const SMALL_SQUARE: f64 = 1e-6;
 
 /// A radius, with what is asked of it again and again.
 #[derive(Clone, Copy, Debug)]
@@ -48,26 +52,45 @@ impl Radius {
     }
 }
 
+/// A place that others are compared with, and what that needs of it.
+#[derive(Clone, Copy, Debug)]
+pub struct Center {
+    place: Place,
+    longitude: f64,
+    latitude: f64,
+    sine: f64,
+    cosine: f64,
+}
+
+impl Center {
+    /// Reckons what comparisons need of a place.
+    #[inline]
+    #[must_use]
+    pub fn new(place: Place) -> Center {
+        let latitude = radians(place.latitude_degrees);
+        let cosine = cosine_of(latitude);
+        let sine = (1.0 - cosine * cosine).max(0.0).sqrt().copysign(latitude);
+        Center { place, longitude: radians(place.longitude_degrees), latitude, sine, cosine }
+    }
+}
+
 /// Takes places one after the other, and keeps the nearest.
 ///
 /// ```
-/// use whered_geo::{NearestWithin, Place, Radius};
+/// use whered_geo::{Center, NearestWithin, Place, Radius};
 ///
 /// let at = |longitude_degrees, latitude_degrees| Place { longitude_degrees, latitude_degrees };
-/// let mut nearest = NearestWithin::new(at(8.5, 50.0), Radius::new(25.0));
+/// let (center, radius) = (Center::new(at(8.5, 50.0)), Radius::new(25.0));
+/// let mut nearest = NearestWithin::new(&center, &radius);
 /// nearest.offer(at(8.5001, 50.0), 7);
 /// nearest.offer(at(8.5003, 50.0), 3);
 /// nearest.offer(at(8.6, 50.0), 1);
 /// assert_eq!(nearest.number(), Some(7));
 /// ```
 #[derive(Clone, Copy, Debug)]
-pub struct NearestWithin {
-    from: Place,
-    longitude: f64,
-    latitude: f64,
-    sine: f64,
-    cosine: f64,
-    radius: Radius,
+pub struct NearestWithin<'a> {
+    from: &'a Center,
+    radius: &'a Radius,
     best: Option<Best>,
 }
 
@@ -78,23 +101,12 @@ struct Best {
     number: u32,
 }
 
-impl NearestWithin {
+impl<'a> NearestWithin<'a> {
     /// Nothing yet is within this radius of a place.
     #[inline]
     #[must_use]
-    pub fn new(from: Place, radius: Radius) -> NearestWithin {
-        let latitude = radians(from.latitude_degrees);
-        let cosine = cosine(latitude);
-        let sine = (1.0 - cosine * cosine).max(0.0).sqrt().copysign(latitude);
-        NearestWithin {
-            from,
-            longitude: radians(from.longitude_degrees),
-            latitude,
-            sine,
-            cosine,
-            radius,
-            best: None,
-        }
+    pub fn new(from: &'a Center, radius: &'a Radius) -> NearestWithin<'a> {
+        NearestWithin { from, radius, best: None }
     }
 
     /// The number of the nearest place within the radius.
@@ -107,23 +119,29 @@ impl NearestWithin {
     /// Looks at one more place.
     #[inline]
     pub fn offer(&mut self, place: Place, number: u32) {
-        let latitude = radians(place.latitude_degrees);
-        let north = latitude - self.latitude;
+        let Center { longitude, latitude, sine, cosine, .. } = *self.from;
+        let other_latitude = radians(place.latitude_degrees);
+        let north = other_latitude - latitude;
         if north.abs() > self.radius.radians {
             return;
         }
-        let east = radians(place.longitude_degrees) - self.longitude;
-        let other_cosine = if north.abs() < CLOSE_RADIANS {
-            self.cosine * (1.0 - 0.5 * north * north) - self.sine * north
-        } else {
-            cosine(latitude)
-        };
+        let east = radians(place.longitude_degrees) - longitude;
         // Across the date line the difference of longitudes has lost its last digits, and near a pole a
         // cosine has.
-        if east.abs() > PI || self.cosine < 1e-3 {
+        if east.abs() > PI || cosine < 1e-3 {
             return self.offer_exactly(place, number);
         }
-        let hav = hav(north) + self.cosine * other_cosine * hav(east);
+        let other_cosine = if north.abs() < CLOSE_RADIANS {
+            cosine * (1.0 - 0.5 * north * north) - sine * north
+        } else {
+            cosine_of(other_latitude)
+        };
+        let (north_square, east_square) = (north * north, east * east);
+        let hav = if north_square.max(east_square) < SMALL_SQUARE {
+            hav_series::<2>(north_square) + cosine * other_cosine * hav_series::<2>(east_square)
+        } else {
+            hav(north) + cosine * other_cosine * hav(east)
+        };
         if hav > self.radius.beyond {
             return;
         }
@@ -140,9 +158,9 @@ impl NearestWithin {
 
     #[cold]
     fn offer_exactly(&mut self, place: Place, number: u32) {
-        let meters = haversine_meters(self.from, place);
+        let meters = haversine_meters(self.from.place, place);
         let is_better = |best: Best| {
-            let least = haversine_meters(self.from, best.place);
+            let least = haversine_meters(self.from.place, best.place);
             meters < least || meters == least && number < best.number
         };
         if meters <= self.radius.meters && self.best.is_none_or(is_better) {
@@ -155,7 +173,7 @@ impl NearestWithin {
 
 /// The cosine of a latitude, to 1e-12.
 #[inline]
-fn cosine(latitude: f64) -> f64 {
+fn cosine_of(latitude: f64) -> f64 {
     1.0 - 2.0 * hav_series::<8>(latitude * latitude)
 }
 
@@ -221,7 +239,8 @@ mod tests {
             if round % 5 == 0 {
                 places.push(from);
             }
-            let mut nearest = NearestWithin::new(from, Radius::new(radius_meters));
+            let (center, radius) = (Center::new(from), Radius::new(radius_meters));
+            let mut nearest = NearestWithin::new(&center, &radius);
             let numbers = (0..).zip(&places);
             if round % 2 == 0 {
                 numbers.for_each(|(number, place)| nearest.offer(*place, number));
@@ -245,7 +264,8 @@ mod tests {
             for (radius_meters, expected) in
                 [(meters, Some(1)), (meters.next_down(), None), (meters.next_up(), Some(1))]
             {
-                let mut nearest = NearestWithin::new(from, Radius::new(radius_meters));
+                let (center, radius) = (Center::new(from), Radius::new(radius_meters));
+                let mut nearest = NearestWithin::new(&center, &radius);
                 nearest.offer(place, 1);
                 assert_eq!(nearest.number(), expected, "{place:?} {radius_meters}");
             }

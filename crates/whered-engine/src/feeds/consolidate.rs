@@ -20,6 +20,7 @@
 use std::ops::Range;
 use std::sync::RwLockReadGuard;
 
+use whered_cpu::prefetch;
 use whered_feeds::Value;
 use whered_geo::ChangeBatch;
 
@@ -122,6 +123,7 @@ fn civil(days: i64) -> (i64, i64, i64) {
 pub(super) struct Noting {
     notes: Vec<Note>,
     keys: Vec<u8>,
+    staged: Vec<Staged>,
 }
 
 /// A row that a record or one of its items goes to.
@@ -130,6 +132,14 @@ struct Note {
     record: usize,
     item: Option<usize>,
     row: Row,
+}
+
+/// A row that was found, and is staged.
+#[derive(Clone, Copy, Debug)]
+struct Staged {
+    record: usize,
+    item: Option<usize>,
+    at: usize,
 }
 
 /// How a row is found.
@@ -236,13 +246,14 @@ impl Step for Placing<'_> {
 fn place_all(places: &mut Places, approaches: &mut Vec<Approach>, block: &mut Block) {
     for group in block.groups() {
         approaches.clear();
-        approaches.extend(group.clone().map(|record| places.approach(block.member(record))));
+        let approach = |record| places.approach(block.member(record), block.place(record));
+        approaches.extend(group.clone().map(approach));
         for (record, approach) in group.clone().zip(approaches.iter_mut()) {
             if let Some(place) = block.place(record) {
                 places.approach_member(approach, block.member(record), place);
             }
         }
-        approaches.iter().for_each(|approach| places.approach_rows(approach));
+        approaches.iter_mut().for_each(|approach| places.approach_rows(approach));
         for (record, approach) in group.zip(approaches.iter()) {
             let time = block.time_millis(record);
             let sighted = block
@@ -325,9 +336,13 @@ fn find_rows(
     noting: &mut Noting,
 ) {
     let Target { plan, stage, by_place, .. } = target;
-    let Noting { notes, keys } = noting;
+    let Noting { notes, keys, .. } = noting;
     notes.clear();
     keys.clear();
+    if let Some(rows) = by_place {
+        let sighted = group.clone().filter_map(|record| block.sighted[record]);
+        sighted.for_each(|sighted| prefetch(rows, sighted.row as usize));
+    }
     let mut add = |record: usize, item: Option<usize>, day: &[u8]| {
         let known = match (by_place, block.sighted[record]) {
             (Some(rows), Some(sighted)) => rows.get(sighted.row as usize).copied().unwrap_or(0),
@@ -372,17 +387,55 @@ fn note_rows(
     target: &mut Target,
     store: &Store,
     block: &Block,
-    mut day: Option<&mut Day>,
-    noting: &Noting,
+    day: Option<&mut Day>,
+    noting: &mut Noting,
 ) {
-    let Target { plan, stage, by_place, .. } = target;
-    for &Note { record, item, row } in &noting.notes {
-        let staged = match row {
+    stage_rows(target, store, block, noting);
+    let Target { plan, stage, .. } = target;
+    let (rows, mut day) = (&noting.staged, day);
+    for (index, (column, field)) in plan.shape.columns.iter().zip(&plan.columns).enumerate() {
+        // The fields that most columns have, each with a loop of its own.
+        let time = |row: &Staged| block.time_millis(row.record);
+        let number = |number: Option<f64>| number.map_or(Cell::Absent, Cell::Number);
+        let place = |row: &Staged| block.place(row.record);
+        let longitude = |row: &Staged| number(place(row).map(|place| place.longitude_degrees));
+        let latitude = |row: &Staged| number(place(row).map(|place| place.latitude_degrees));
+        let rows = rows.iter();
+        match field {
+            Field::None => {
+                stage.note_all(index, column, rows.map(|row| (row.at, Cell::Absent, time(row))));
+            }
+            Field::Time => {
+                let seen = rows.map(|row| (row.at, Cell::Time(time(row)), time(row)));
+                stage.note_all(index, column, seen);
+            }
+            Field::Longitude => {
+                stage.note_all(index, column, rows.map(|row| (row.at, longitude(row), time(row))));
+            }
+            Field::Latitude => {
+                stage.note_all(index, column, rows.map(|row| (row.at, latitude(row), time(row))));
+            }
+            field => rows.for_each(|row| {
+                let Staged { record, item, at } = *row;
+                let seen = Seen { block, record, item, day: day_of(&mut day, block, record) };
+                stage.note(at, index, column, seen.cell(*field), time(row));
+            }),
+        }
+    }
+}
+
+/// Stages the rows that [`find_rows`] has asked for.
+fn stage_rows(target: &mut Target, store: &Store, block: &Block, noting: &mut Noting) {
+    let Target { stage, by_place, .. } = target;
+    let Noting { notes, keys, staged } = noting;
+    staged.clear();
+    for &Note { record, item, row } in &*notes {
+        let at = match row {
             Row::Known(row) => stage.numbered(store, row),
             Row::Keyed { hash, start, end, .. } => {
                 // A table with 2^32 rows takes no more.
-                let found = stage.row_of_hash(store, hash, &noting.keys[start..end]);
-                let Some((staged, row)) = found else { continue };
+                let found = stage.row_of_hash(store, hash, &keys[start..end]);
+                let Some((at, row)) = found else { continue };
                 if let (Some(rows), Some(sighted)) = (&mut *by_place, block.sighted[record]) {
                     let place = sighted.row as usize;
                     if rows.len() <= place {
@@ -390,14 +443,10 @@ fn note_rows(
                     }
                     rows[place] = row + 1;
                 }
-                staged
+                at
             }
         };
-        let (day, time) = (day_of(&mut day, block, record), block.time_millis(record));
-        let seen = Seen { block, record, item, day };
-        for (index, (column, field)) in plan.shape.columns.iter().zip(&plan.columns).enumerate() {
-            stage.note(staged, index, column, seen.cell(*field), time);
-        }
+        staged.push(Staged { record, item, at });
     }
 }
 

@@ -34,6 +34,8 @@ pub(super) struct Grid {
     slots: Vec<u64>,
     used: usize,
     next: Vec<u32>,
+    /// Of which version lists' first rows are: another one with each change; never zero.
+    version: u32,
     radius: Radius,
     /// A little more than the radius.
     reach_degrees: f64,
@@ -54,13 +56,18 @@ const SQUARES_MAX: usize = 4;
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Squares {
     tags: [Tag; SQUARES_MAX],
+    /// The first row in the list of each, plus one, in this version of the grid.
+    firsts: [u32; SQUARES_MAX],
+    version: u32,
     /// Above [`SQUARES_MAX`]: not all of them are here.
-    count: usize,
+    count: u32,
 }
 
 impl Squares {
-    fn known(&self) -> Option<&[Tag]> {
-        self.tags.get(..self.count)
+    /// Those that are known; all or none.
+    #[inline]
+    fn known(&self) -> &[Tag] {
+        self.tags.get(..self.count as usize).unwrap_or(&[])
     }
 }
 
@@ -79,6 +86,7 @@ impl Grid {
             slots: Vec::new(),
             used: 0,
             next: Vec::new(),
+            version: 1,
             radius: Radius::new(radius_meters),
             reach_degrees,
             bands_per_degree: 1.0 / height_degrees,
@@ -93,12 +101,13 @@ impl Grid {
         Grid::new(EARTH_METERS)
     }
 
-    pub(super) fn radius(&self) -> Radius {
-        self.radius
+    pub(super) fn radius(&self) -> &Radius {
+        &self.radius
     }
 
     /// Adds a row at a place.
     pub(super) fn insert(&mut self, row: u32, member: u32, place: Place) {
+        self.change();
         if (self.used + 1) * 4 > self.slots.len() * 3 {
             self.grow();
         }
@@ -114,6 +123,10 @@ impl Grid {
         self.slots[slot] = u64::from(tag) << 32 | u64::from(row + 1);
     }
 
+    fn change(&mut self) {
+        self.version = self.version.wrapping_add(1).max(1);
+    }
+
     /// Takes note that a row has moved.
     #[inline]
     pub(super) fn move_row(&mut self, row: u32, member: u32, (from, to): (Place, Place)) {
@@ -126,6 +139,7 @@ impl Grid {
 
     /// Takes a row out of its square's list.
     fn take_out(&mut self, row: u32, tag: Tag) {
+        self.change();
         let slot = self.slot_of(tag);
         let mut before: Option<u32> = None;
         let mut at = self.slots[slot] as u32;
@@ -141,41 +155,39 @@ impl Grid {
         }
     }
 
-    /// The squares of a member that may have rows within the radius of a place.
+    /// Finds the squares of a member that may have rows within the radius of a place, and asks for
+    /// their slots. `squares` is changed in its place: what is written in parts and then copied as a
+    /// whole waits for the parts.
     #[inline]
-    pub(super) fn squares(&self, member: u32, place: Place) -> Squares {
-        let mut squares = Squares::default();
+    pub(super) fn find_squares(&self, member: u32, place: Place, squares: &mut Squares) {
+        let mask = self.slots.len().wrapping_sub(1);
+        let mut count = 0;
         self.each_square(member, place, |tag| {
-            if let Some(free) = squares.tags.get_mut(squares.count) {
+            prefetch(&self.slots, tag as usize & mask);
+            if let Some(free) = squares.tags.get_mut(count) {
                 *free = tag;
             }
-            squares.count += 1;
+            count += 1;
         });
-        squares
+        (squares.count, squares.version) = (count as u32, 0);
     }
 
-    /// Asks for the slots of squares.
+    /// Finds the first rows of squares, asks for what comes after them, and gives them to `each`.
     #[inline]
-    pub(super) fn fetch_slots(&self, squares: &Squares) {
-        let mask = self.slots.len().wrapping_sub(1);
-        for tag in squares.known().unwrap_or(&[]) {
-            prefetch(&self.slots, *tag as usize & mask);
-        }
-    }
-
-    /// Gives `each` the first rows of squares, for asking for them, and asks for what comes after.
-    #[inline]
-    pub(super) fn fetch_rows(&self, squares: &Squares, mut each: impl FnMut(u32)) {
-        if self.slots.is_empty() {
+    pub(super) fn find_firsts(&self, squares: &mut Squares, mut each: impl FnMut(u32)) {
+        let Squares { tags, firsts, count, .. } = &mut *squares;
+        if *count as usize > SQUARES_MAX {
             return;
         }
-        for tag in squares.known().unwrap_or(&[]) {
-            let first = self.slots[self.slot_of(*tag)] as u32;
+        for (tag, known) in tags.iter().zip(firsts).take(*count as usize) {
+            let first = self.first(*tag);
+            *known = first;
             if first != 0 {
                 prefetch(&self.next, first as usize - 1);
                 each(first - 1);
             }
         }
+        squares.version = self.version;
     }
 
     /// Gives `each` all rows of the member that may lie within the radius, and perhaps others;
@@ -188,20 +200,27 @@ impl Grid {
         squares: &Squares,
         mut each: impl FnMut(u32),
     ) {
-        if self.slots.is_empty() {
-            return;
-        }
-        let mut all = |tag: Tag| {
-            let mut at = self.slots[self.slot_of(tag)] as u32;
+        let mut all = |first: u32| {
+            let mut at = first;
             while at != 0 {
                 each(at - 1);
                 at = self.next[at as usize - 1];
             }
         };
-        match squares.known() {
-            Some(tags) => tags.iter().for_each(|tag| all(*tag)),
-            None => self.each_square(member, place, all),
+        let count = squares.count as usize;
+        if squares.version == self.version {
+            squares.firsts.iter().take(count).for_each(|first| all(*first));
+        } else if count <= SQUARES_MAX {
+            squares.known().iter().for_each(|tag| all(self.first(*tag)));
+        } else {
+            self.each_square(member, place, |tag| all(self.first(tag)));
         }
+    }
+
+    /// The first row in a square's list, plus one.
+    #[inline]
+    fn first(&self, tag: Tag) -> u32 {
+        if self.slots.is_empty() { 0 } else { self.slots[self.slot_of(tag)] as u32 }
     }
 
     /// Gives `each` the squares of a member that a circle meets.
@@ -452,7 +471,11 @@ mod tests {
             for asked in 0..300 {
                 let (at, member) = (place(), asked % 2);
                 let mut found = Vec::new();
-                let squares = grid.squares(member, at);
+                let mut squares = Squares::default();
+                grid.find_squares(member, at, &mut squares);
+                if asked % 3 > 0 {
+                    grid.find_firsts(&mut squares, |_| {});
+                }
                 grid.near(member, at, &squares, |row| found.push(row));
                 for (row, other) in (0..).zip(&places) {
                     let is_near = row % 2 == member && at.distance_meters(*other) <= radius_meters;

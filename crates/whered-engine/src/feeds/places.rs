@@ -19,7 +19,7 @@
 mod cold;
 
 use whered_cpu::prefetch;
-use whered_geo::{Cell, NearestWithin, Place};
+use whered_geo::{Cell, Center, NearestWithin, Place};
 
 use super::grid::{Grid, Squares};
 use crate::tables::cell::{push_varint, take_bytes, take_varint, unzigzag, zigzag};
@@ -104,9 +104,17 @@ struct Begun {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Approach {
     hash: u32,
-    /// With its squares, if positions are merged.
-    member: Option<(u32, Squares)>,
+    /// [`UNKNOWN`] if there was none yet.
+    member: u32,
+    /// These two if positions are merged.
+    squares: Squares,
+    center: Center,
 }
+
+/// No member has this number.
+const UNKNOWN: u32 = u32::MAX;
+/// In the place of one that a record does not have, and nobody asks for.
+const NOWHERE: Place = Place { longitude_degrees: 0.0, latitude_degrees: 0.0 };
 
 /// Where a sighting was put.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -176,31 +184,30 @@ impl Places {
 
     /// The first of the steps to a sighting: asks for what finds its member.
     #[inline]
-    pub(crate) fn approach(&self, name: &[u8]) -> Approach {
+    pub(crate) fn approach(&self, name: &[u8], place: Option<Place>) -> Approach {
         let hash = hash_of(name);
         self.index.fetch(hash);
-        Approach { hash, member: None }
+        let center = Center::new(place.unwrap_or(NOWHERE));
+        Approach { hash, member: UNKNOWN, squares: Squares::default(), center }
     }
 
     /// The second step: finds the member, and asks for what finds its positions.
     #[inline]
     pub(crate) fn approach_member(&self, approach: &mut Approach, name: &[u8], place: Place) {
         let Some(member) = self.member(approach.hash, name) else { return };
-        let mut squares = Squares::default();
+        approach.member = member;
         if self.rule.is_merged() {
-            squares = self.grid.squares(member, place);
-            self.grid.fetch_slots(&squares);
+            self.grid.find_squares(member, place, &mut approach.squares);
         } else {
             self.fetch_row(member);
         }
-        approach.member = Some((member, squares));
     }
 
     /// The third step: asks for the positions.
     #[inline]
-    pub(crate) fn approach_rows(&self, approach: &Approach) {
-        if let Some((_, squares)) = &approach.member {
-            self.grid.fetch_rows(squares, |row| self.fetch_row(row));
+    pub(crate) fn approach_rows(&self, approach: &mut Approach) {
+        if approach.member != UNKNOWN {
+            self.grid.find_firsts(&mut approach.squares, |row| self.fetch_row(row));
         }
     }
 
@@ -213,17 +220,21 @@ impl Places {
         place: Place,
         time: i64,
     ) -> Sighted {
-        let hash = approach.hash;
-        let known = approach.member.or_else(|| {
-            let member = self.member(hash, name)?;
-            Some((member, self.grid.squares(member, place)))
-        });
-        let member = known.map_or_else(|| self.add_member(hash, name), |(member, _)| member);
+        let Approach { hash, squares, center, .. } = approach;
+        let mut late = Squares::default();
+        let (member, squares) = if approach.member != UNKNOWN {
+            (approach.member, squares)
+        } else if let Some(member) = self.member(*hash, name) {
+            // An earlier one of the group has made it.
+            self.grid.find_squares(member, place, &mut late);
+            (member, &late)
+        } else {
+            (self.add_member(*hash, name), &late)
+        };
         if !self.rule.is_merged() {
             return self.sight_latest(member, place, time);
         }
-        let nearest = known.and_then(|(_, squares)| self.nearest(member, place, &squares));
-        let Some(row) = nearest else {
+        let Some(row) = self.nearest(member, place, center, squares) else {
             let (x, y) = (place.longitude_degrees.to_bits(), place.latitude_degrees.to_bits());
             let sighted = self.add_row(member, PlaceRow { x, y, count: 1, ..PlaceRow::default() });
             self.grid.insert(sighted.row, member, place);
@@ -261,8 +272,14 @@ impl Places {
 
     /// The nearest position within the radius; of equally near ones the oldest.
     #[inline]
-    fn nearest(&self, member: u32, place: Place, squares: &Squares) -> Option<u32> {
-        let mut nearest = NearestWithin::new(place, self.grid.radius());
+    fn nearest(
+        &self,
+        member: u32,
+        place: Place,
+        center: &Center,
+        squares: &Squares,
+    ) -> Option<u32> {
+        let mut nearest = NearestWithin::new(center, self.grid.radius());
         self.grid.near(member, place, squares, |row| {
             let known = self.row(row);
             if known.member == member {
@@ -303,9 +320,8 @@ impl Places {
     #[inline]
     fn remember(&mut self, row: u32) {
         let batch = self.begun.batch;
-        let old = *self.row(row);
-        if old.batch != batch {
-            self.changed.push((row, old));
+        if self.row(row).batch != batch {
+            self.changed.push((row, *self.row(row)));
             self.row_mut(row).batch = batch;
         }
     }

@@ -57,12 +57,15 @@ fn sightings_that_are_approached_together_are_those_of_one_after_the_other() {
                 .collect();
             let texts: Vec<Vec<u8>> =
                 group.iter().map(|(name, _)| format!("object {name}").into_bytes()).collect();
-            let mut approaches: Vec<Approach> =
-                texts.iter().map(|text| places.approach(text)).collect();
+            let mut approaches: Vec<Approach> = texts
+                .iter()
+                .zip(&group)
+                .map(|(text, (_, place))| places.approach(text, Some(*place)))
+                .collect();
             for ((approach, text), (_, place)) in approaches.iter_mut().zip(&texts).zip(&group) {
                 places.approach_member(approach, text, *place);
             }
-            approaches.iter().for_each(|approach| places.approach_rows(approach));
+            approaches.iter_mut().for_each(|approach| places.approach_rows(approach));
             for ((approach, text), (name, place)) in approaches.iter().zip(&texts).zip(&group) {
                 let known = names.iter().position(|other| other == name);
                 let member = known.unwrap_or(names.len()) as u32;

@@ -137,6 +137,16 @@ fn check(store: Store, twin: &BTreeMap<(u64, i64), Vec<Seen>>) {
     assert_eq!(table.get(&[Cell::Text(b"nobody"), Cell::Integer(0)]), Ok(None));
 }
 
+/// Notes what was seen of some rows, one column after the other.
+fn note_group(stage: &mut Stage, plan: &Plan, group: &mut Vec<(usize, Seen)>) {
+    for (index, column) in plan.shape.columns.iter().enumerate() {
+        let rule = Rule::parse(&column.rule_text).expect("a rule");
+        let seen = group.iter().map(|(staged, seen)| (*staged, field(seen, &rule), seen.0));
+        stage.note_all(index, column, seen);
+    }
+    group.clear();
+}
+
 /// A store that another one's whole rows make.
 fn copied(store: &Store, plan: &Plan, block_bytes: usize) -> Store {
     let mut copy = Store::new(plan.shape.clone());
@@ -163,16 +173,18 @@ fn tables_are_what_their_twin_says_live_and_replayed_and_from_any_mixture_of_mom
         let (mut snapshot_at, mut saved) = (0, 0);
         for batch in 1..=30_u64 {
             stage.begin(&store);
+            let mut group = Vec::new();
             for _ in 0..random.below(60) {
                 let (member, part) = (random.below(12 << round), random.below(2) as i64);
                 let seen = random.seen();
                 let (staged, _) = stage.row_of(&store, &key(member, part)).expect("there is room");
-                for (index, column) in plan.shape.columns.iter().enumerate() {
-                    let rule = Rule::parse(&column.rule_text).expect("a rule");
-                    stage.note(staged, index, column, field(&seen, &rule), seen.0);
-                }
+                group.push((staged, seen.clone()));
                 twin.entry((member, part)).or_default().push(seen);
+                if random.below(5) == 0 {
+                    note_group(&mut stage, &plan, &mut group);
+                }
             }
+            note_group(&mut stage, &plan, &mut group);
             let mut entry = Vec::new();
             push_changes(&mut entry, &store, &stage);
             apply_changes(&mut store, batch, &mut &entry[..]).expect("it was just made");
