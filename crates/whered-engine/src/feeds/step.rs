@@ -39,8 +39,6 @@ use crate::tables::schema::Field;
 const PATIENCE: Duration = Duration::from_millis(100);
 /// Of less than this a batch is made before other threads had begun.
 const PARALLEL_BYTES_MIN: u64 = 512 << 10;
-/// Fewer points are put into the collection before other threads had begun.
-const PARALLEL_POINTS_MIN: usize = 20_000;
 
 /// What makes batches.
 pub(super) struct Worker {
@@ -270,10 +268,7 @@ impl Feed {
             }
             (Some((key, mut points)), ..) => {
                 let (key, length) = (key.as_bytes(), entry.len());
-                // Whoever asks for points waits half as long.
-                let is_large = worker.has_processors && points.len() >= PARALLEL_POINTS_MIN;
-                let changes = (&mut points, if is_large { 2 } else { 1 });
-                let applied = engine.keyspace().apply_batch(0, key, changes, length, apply);
+                let applied = engine.keyspace().apply_batch(0, key, &mut points, length, apply);
                 applied.map_err(refused)?
             }
             _ => {

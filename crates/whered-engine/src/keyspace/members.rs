@@ -159,9 +159,8 @@ impl Keyspace {
         Ok(Written { value, ticket: written.ticket })
     }
 
-    /// Applies many changes of points at once, on so many threads; `act` sees to the journal, in which
-    /// it has this much room, while nobody else changes or reads the key. The batch is empty
-    /// afterwards.
+    /// Applies many changes of points at once; `act` sees to the journal, in which it has this much
+    /// room, while nobody else changes or reads the key. The batch is empty afterwards.
     ///
     /// # Errors
     /// As [`Keyspace::add_points`]; the batch is as it was then.
@@ -169,12 +168,12 @@ impl Keyspace {
         &self,
         number: usize,
         key: &[u8],
-        (batch, threads): (&mut ChangeBatch, usize),
+        batch: &mut ChangeBatch,
         size_bytes: usize,
         act: impl FnOnce(Room<'_>) -> Ticket,
     ) -> Result<Ticket, WriteError> {
         let act = |value: &mut Value, room: Room<'_>, _: Held<'_>| {
-            value.apply_batch(batch, threads);
+            value.apply_batch(batch, 1);
             Written { value: (), ticket: act(room) }
         };
         Ok(self.change(number, key, size_bytes, true, |_| false, act)?.ticket)
