@@ -46,6 +46,8 @@ impl Dag {
         for root in &self.roots {
             let mut to = root.table[(keys.0[root.lane] >> root.shift) as usize];
             while to < LIST {
+                // The second line of a large node, which the first does not lead to any sooner.
+                prefetch(&self.lines, (to & !TAG) as usize + 1);
                 to = step(&self.lines, processor, keys, to);
             }
             best = self.compare(processor, keys, to, best, &ask, &mut passed);
