@@ -84,7 +84,7 @@ impl Chunk<'_, '_> {
         let packets = &self.packets[..self.count];
         let mut classes = [[0; 2]; BATCH];
         form.classes(packets, &mut classes[..self.count]);
-        let keys = packets.iter().zip(classes).map(|(packet, at)| form.key_at(packet, sets, at));
+        let keys = packets.iter().zip(&classes).map(|(packet, at)| form.key_at(packet, sets, *at));
         let (mut slots, mut met) = ([NO_RULE; BATCH], Met::default());
         let slots = &mut slots[..self.count];
         match self.family {

@@ -152,14 +152,16 @@ impl Ipv4Table {
             *root = self.root(*address);
             prefetch(&self.nodes, block_of(*root));
         }
-        // A block's slot is often in another line than its beginning.
+        // A block's slot is often in another line than its beginning. By reference, here and below: an
+        // array that was written word by word and is then copied as a whole waits for its last words.
         let mut places = [0; LANES];
-        for ((place, root), address) in places.iter_mut().zip(roots).zip(addresses) {
-            *place = place_in(processor, &self.nodes, block_of(root), *address);
+        for ((place, root), address) in places.iter_mut().zip(&roots).zip(addresses) {
+            *place = place_in(processor, &self.nodes, block_of(*root), *address);
             prefetch(&self.nodes, *place);
         }
-        for ((slot, root), place) in slots.iter_mut().zip(roots).zip(places).take(addresses.len()) {
-            *slot = select_unpredictable(root.is_child(), slot_at(&self.nodes, place), root);
+        for ((slot, root), place) in slots.iter_mut().zip(&roots).zip(&places).take(addresses.len())
+        {
+            *slot = select_unpredictable(root.is_child(), slot_at(&self.nodes, *place), *root);
             // A slot that is no child asks for a line that is not read: cheaper than a branch.
             prefetch(&self.nodes, slot.place());
         }

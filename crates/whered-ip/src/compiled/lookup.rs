@@ -92,8 +92,8 @@ impl PrefixIndex {
         let mut slots = [Slot::NOTHING; LANES];
         for (addresses, found) in addresses.chunks(LANES).zip(found.chunks_mut(LANES)) {
             self.slots4(addresses, &mut slots);
-            for (found, slot) in found.iter_mut().zip(slots) {
-                *found = self.match4(slot).into();
+            for (found, slot) in found.iter_mut().zip(&slots) {
+                *found = self.match4(*slot).into();
             }
         }
     }
@@ -109,8 +109,8 @@ impl PrefixIndex {
         let mut slots = [Slot::NOTHING; LANES];
         for (addresses, found) in addresses.chunks(LANES).zip(found.chunks_mut(LANES)) {
             self.slots6(addresses, &mut slots);
-            for ((found, address), slot) in found.iter_mut().zip(addresses).zip(slots) {
-                *found = self.match6(slot, *address).into();
+            for ((found, address), slot) in found.iter_mut().zip(addresses).zip(&slots) {
+                *found = self.match6(*slot, *address).into();
             }
         }
     }

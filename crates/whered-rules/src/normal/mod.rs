@@ -176,8 +176,8 @@ impl NormalForm {
             }
             let count = packets.len().min(BATCH);
             table.classes(&addresses[..count], &mut classes[..count]);
-            for (found, class) in found.iter_mut().zip(classes) {
-                found[side] = class;
+            for (found, class) in found.iter_mut().zip(&classes) {
+                found[side] = *class;
             }
         }
     }
