@@ -73,7 +73,7 @@ pub(super) fn rules(
             if ruleset.family().is_some_and(|only| only != family) {
                 continue;
             }
-            let options = Options { count_passes: true, ..Options::default() };
+            let options = Options { count_passes: true, fold_places: false, ..Options::default() };
             let form = NormalForm::build(&entered, family, places, options)?;
             let analysis = Analysis::new(&form, effort);
             for entry in 0..form.rules.len() {

@@ -160,7 +160,7 @@ impl Lanes {
         let mut keys = if self.in_place {
             Keys(packet.words)
         } else {
-            processor.gather(&packet.words, &self.from)
+            processor.gather(&packet.words, &self.from, self.narrow)
         };
         if let Some((source, destination)) = addresses {
             for (key, field) in keys.0.iter_mut().zip(self.fields) {

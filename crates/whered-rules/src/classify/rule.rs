@@ -6,11 +6,13 @@
 //! A packet is one cache line of 32-bit words, one word a field:
 //!
 //! ```text
-//! word 0       1            2            3          4         5          6      7
-//!      source  destination  source port  dest port  protocol  TCP flags  state  in-interface
-//! word 8              9          10         11    12    13        14-15
-//!      out-interface  ICMP type  ICMP code  DSCP  mark  set bits  place classes
+//! word 0       1            2            3          4         5               6      7
+//!      source  destination  source port  dest port  protocol  source's class  state  in-interface
+//! word 8              9          10         11    12    13        14         15
+//!      out-interface  ICMP type  ICMP code  DSCP  mark  set bits  TCP flags  destination's class
 //! ```
+//!
+//! What rulesets ask for most is in the first eight: those are compared as they stand.
 //!
 //! Two place classes are enough for any number of predicates: one numbers the source by what all
 //! predicates about it say, the other the destination. Of live sets, a ruleset may ask for 32.
@@ -29,8 +31,6 @@ pub const NO_RULE: u32 = u32::MAX;
 pub(crate) const WORDS: usize = 16;
 /// The word of the first set bits.
 const SET_WORD: usize = 13;
-/// The word of the first place class.
-const PLACE_WORD: usize = 14;
 /// How many live sets a ruleset may ask for.
 pub const SETS: u8 = 32;
 /// How many place classes a packet carries.
@@ -97,7 +97,7 @@ impl Field {
             Field::SourcePort => 2,
             Field::DestinationPort => 3,
             Field::Protocol => 4,
-            Field::TcpFlags => 5,
+            Field::Place(0) => 5,
             Field::State => 6,
             Field::InInterface => 7,
             Field::OutInterface => 8,
@@ -106,7 +106,8 @@ impl Field {
             Field::Dscp => 11,
             Field::Mark => 12,
             Field::Set(_) => SET_WORD,
-            Field::Place(place) => PLACE_WORD + usize::from(place),
+            Field::TcpFlags => 14,
+            Field::Place(_) => 15,
         }
     }
 }

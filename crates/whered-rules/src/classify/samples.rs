@@ -13,18 +13,31 @@ use super::rule::{Condition, Family, Field, Packet, Packet6, Rules};
 #[derive(Clone, Debug)]
 pub struct Samples<'a> {
     rules: &'a Rules,
-    fields: Vec<Field>,
+    /// The fields that rules ask for, and the greatest number that each is drawn up to.
+    fields: Vec<(Field, u128)>,
     random: Random,
 }
 
 impl<'a> Samples<'a> {
     /// A stream that is the same for the same rules and seed.
     pub fn new(rules: &'a Rules, seed: u64) -> Samples<'a> {
-        let mut fields: Vec<Field> = Vec::new();
-        for condition in rules.list().iter().flat_map(|rule| &rule.conditions) {
-            if !fields.contains(&condition.field) {
-                fields.push(condition.field);
-            }
+        let mut fields: Vec<(Field, u128)> = Vec::new();
+        for Condition { field, ranges } in rules.list().iter().flat_map(|rule| &rule.conditions) {
+            let place = fields.iter().position(|(known, _)| known == field);
+            let place = place.unwrap_or_else(|| {
+                fields.push((*field, 0));
+                fields.len() - 1
+            });
+            let last = ranges.last().map_or(0, |range| range.1);
+            fields[place].1 = fields[place].1.max(last);
+        }
+        for (field, greatest) in &mut fields {
+            // Numbers of names end with the last one, and one more stands for all others.
+            *greatest = match field {
+                Field::Place(_) | Field::InInterface | Field::OutInterface => *greatest + 1,
+                _ => u128::MAX,
+            };
+            *greatest = (*greatest).min((*field).max(rules.family()));
         }
         Samples { rules, fields, random: Random(seed) }
     }
@@ -37,8 +50,8 @@ impl<'a> Samples<'a> {
         let meant = !list.is_empty() && self.random.below(10) != 0;
         let rule = self.random.below(list.len().max(1) as u64) as usize;
         let conditions: &[Condition] = if meant { &list[rule].conditions } else { &[] };
-        for &field in &self.fields {
-            let whole = (0, field.max(self.rules.family()));
+        for &(field, greatest) in &self.fields {
+            let whole = (0, greatest);
             let ranges = conditions.iter().find(|one| one.field == field).map(|one| &one.ranges);
             let range = match ranges {
                 Some(ranges) if !ranges.is_empty() => {

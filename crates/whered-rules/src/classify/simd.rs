@@ -39,11 +39,12 @@ pub(crate) trait Processor: Copy {
     fn inside8(self, keys: &Keys, ends: &Line) -> bool;
     /// Whether all sixteen keys lie between two lines.
     fn inside16(self, keys: &Keys, low: &Line, high: &Line) -> bool;
-    /// The keys that come from these places of a packet's words.
+    /// The keys that come from these places of a packet's words, or the first eight of them.
     #[inline(always)]
-    fn gather(self, words: &[u32; 16], from: &Sources) -> Keys {
+    fn gather(self, words: &[u32; 16], from: &Sources, narrow: bool) -> Keys {
         let mut keys = Keys([0; 16]);
-        for (lane, key) in keys.0.iter_mut().enumerate() {
+        let count = if narrow { 8 } else { 16 };
+        for (lane, key) in keys.0[..count].iter_mut().enumerate() {
             let word = words[from.words.0[lane] as usize % 16];
             *key = word >> (from.shifts.0[lane] % 32) & from.masks.0[lane];
         }
@@ -122,9 +123,9 @@ mod x86_64 {
         }
 
         #[inline(always)]
-        fn gather(self, words: &[u32; 16], from: &Sources) -> Keys {
+        fn gather(self, words: &[u32; 16], from: &Sources, narrow: bool) -> Keys {
             // SAFETY: the proof in `self` says that AVX2 is there.
-            unsafe { avx2_gather(words, from) }
+            unsafe { avx2_gather(words, from, narrow) }
         }
     }
 
@@ -148,7 +149,7 @@ mod x86_64 {
         }
 
         #[inline(always)]
-        fn gather(self, words: &[u32; 16], from: &Sources) -> Keys {
+        fn gather(self, words: &[u32; 16], from: &Sources, _narrow: bool) -> Keys {
             // SAFETY: the proof in `self` says that AVX-512 F is there.
             unsafe { avx512_gather(words, from) }
         }
@@ -197,9 +198,9 @@ mod x86_64 {
 
     #[inline]
     #[target_feature(enable = "avx2")]
-    fn avx2_gather(words: &[u32; 16], from: &Sources) -> Keys {
+    fn avx2_gather(words: &[u32; 16], from: &Sources, narrow: bool) -> Keys {
         let mut keys = Keys([0; 16]);
-        for at in [0, 8] {
+        for &at in if narrow { &[0][..] } else { &[0, 8] } {
             let places = eight(&from.words.0, at);
             // A permutation looks at the lower three bits of a place; the fourth says which half.
             let near = _mm256_permutevar8x32_epi32(eight(words, 0), places);
@@ -302,13 +303,18 @@ mod tests {
             shifts: line(&|lane| lane * 5 % 32),
             masks: line(&|lane| if lane % 3 == 0 { u32::MAX } else { lane % 2 }),
         };
-        let expected = Scalar.gather(&words, &from).0;
+        let expected = Scalar.gather(&words, &from, false).0;
         assert_eq!(expected[3], words[5] >> 15);
-        if let Some(proof) = whered_cpu::Avx2::new() {
-            assert_eq!(OnAvx2(proof).gather(&words, &from).0, expected);
-        }
-        if let Some(proof) = whered_cpu::Avx512::new() {
-            assert_eq!(OnAvx512(proof).gather(&words, &from).0, expected);
+        for narrow in [false, true] {
+            let count = if narrow { 8 } else { 16 };
+            let expected = &expected[..count];
+            assert_eq!(&Scalar.gather(&words, &from, narrow).0[..count], expected);
+            if let Some(proof) = whered_cpu::Avx2::new() {
+                assert_eq!(&OnAvx2(proof).gather(&words, &from, narrow).0[..count], expected);
+            }
+            if let Some(proof) = whered_cpu::Avx512::new() {
+                assert_eq!(&OnAvx512(proof).gather(&words, &from, narrow).0[..count], expected);
+            }
         }
     }
 

@@ -13,6 +13,8 @@
 //!
 //! Concurrency: plain data; ranges are shared. Cost: linear in fields and ranges.
 
+use std::collections::HashMap;
+
 use crate::model::Side;
 use crate::packet::Family;
 use crate::ranges::Ranges;
@@ -127,6 +129,22 @@ impl Conjunction {
             Err(at) => self.0.insert(at, (field, ranges.clone())),
         }
         Some(self)
+    }
+
+    /// The same without a field's condition.
+    #[must_use]
+    pub fn without(mut self, field: Field) -> Conjunction {
+        self.0.retain(|(of, _)| *of != field);
+        self
+    }
+
+    /// Puts other numbers in the place of a field's, by what the field may be.
+    pub(super) fn replace(&mut self, field: Field, others: &HashMap<&Ranges, Ranges>) {
+        for (_, ranges) in self.0.iter_mut().filter(|(of, _)| *of == field) {
+            if let Some(other) = others.get(ranges) {
+                *ranges = other.clone();
+            }
+        }
     }
 
     /// What meets both; `None` if nothing does.

@@ -20,14 +20,15 @@
 //! Invariants: entries stand in the order in which the chains would be walked.
 //! Concurrency: none. Cost: linear in the entries and in paths times rules; both are limited.
 
-use super::conjunction::Conjunction;
+use super::conjunction::{Conjunction, Field};
 use super::lower::Lowering;
-use super::places::Places;
+use super::places::{PlaceTable, Places};
 use super::{Effect, NormalForm, NormalRule, Options};
 use crate::classify::SETS;
 use crate::error::RulesError;
-use crate::model::{Action, ChainId, Origin, Rule, RuleId, Ruleset, Test, Verdict};
+use crate::model::{Action, ChainId, Origin, Rule, RuleId, Ruleset, Side, Test, Verdict};
 use crate::packet::Family;
+use crate::ranges::Ranges;
 
 /// How many ranges, and how many steps, go with one allowed entry.
 const RANGES_PER_ENTRY: usize = 16;
@@ -62,8 +63,8 @@ pub(super) fn flatten(
             policy = of_entry.clone();
         }
     }
-    let Flattening { lowering, entries, mut starts, .. } = flattening;
-    let Lowering { domain, interfaces, bits, places, .. } = lowering;
+    let Flattening { lowering, mut entries, mut starts, .. } = flattening;
+    let Lowering { mut domain, interfaces, bits, places, .. } = lowering;
     if bits.len() > usize::from(SETS) {
         let at = &ruleset.chain(ruleset.entry()).origin;
         let message = format!(
@@ -73,8 +74,26 @@ pub(super) fn flatten(
         return Err(RulesError::one(&at.file, at.line, 0, message));
     }
     starts.resize(entry_rules + 1, entries.len() as u32);
-    let (interfaces, places) = (interfaces.into_owned(), places.into_owned());
+    let (interfaces, mut places) = (interfaces.into_owned(), places.into_owned());
+    for ((side, table), largest) in [Side::Source, Side::Destination]
+        .into_iter()
+        .zip(&mut places)
+        .zip(&mut domain.largest_class)
+    {
+        finish(table, Field::Place(side), &mut entries);
+        *largest = table.largest_class();
+    }
     Ok(NormalForm { family, rules: entries, starts, policy, domain, interfaces, bits, places })
+}
+
+/// Makes a table of what the entries tell apart, and gives their conditions its numbers.
+fn finish(table: &mut PlaceTable, field: Field, entries: &mut [NormalRule]) {
+    let conditions: Vec<Ranges> =
+        entries.iter().filter_map(|entry| entry.conditions.get(field)).cloned().collect();
+    let renumbered = table.finish(&conditions.iter().collect());
+    for entry in entries {
+        entry.conditions.replace(field, &renumbered);
+    }
 }
 
 struct Flattening<'r> {
@@ -187,7 +206,11 @@ impl Flattening<'_> {
         rule: RuleId,
         chain: ChainId,
     ) -> Result<(), RulesError> {
-        for conditions in met {
+        for mut conditions in met {
+            if self.options.fold_places {
+                let Some(folded) = self.lowering.folded(conditions) else { continue };
+                conditions = folded;
+            }
             self.ranges += conditions.range_count();
             self.entries.push(NormalRule { conditions, effect: effect.clone(), rule });
         }

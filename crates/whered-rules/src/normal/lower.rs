@@ -48,11 +48,10 @@ impl<'r> Lowering<'r> {
             return Err(RulesError::one(&first.file, first.line, 0, message));
         };
         let places = resolve(ruleset, family, places)?;
-        let largest = |side: usize| (places[side].class_count() - 1) as u32;
         let domain = Domain {
             family,
             largest_interface: interfaces.largest(),
-            largest_class: [largest(0), largest(1)],
+            largest_class: [places[0].largest_class(), places[1].largest_class()],
         };
         let mut lowering = Lowering {
             ruleset,
@@ -147,6 +146,21 @@ impl<'r> Lowering<'r> {
         };
         self.bits.push(bit);
         Ok(number)
+    }
+
+    /// The same packets, by their addresses alone where the places that are asked for have few of
+    /// them; `None` if there are none.
+    pub(super) fn folded(&self, mut conditions: Conjunction) -> Option<Conjunction> {
+        let sides = [(Field::Source, Side::Source), (Field::Destination, Side::Destination)];
+        for (table, (field, side)) in self.places.iter().zip(sides) {
+            let asked = conditions.get(field).zip(conditions.get(Field::Place(side)));
+            let addresses = asked.and_then(|(within, classes)| table.addresses(within, classes));
+            if let Some(addresses) = addresses {
+                conditions =
+                    conditions.without(Field::Place(side)).and(field, &addresses, &self.domain)?;
+            }
+        }
+        Some(conditions)
     }
 
     /// The conjunctions of a rule's conditions; those that `keep` refuses are left out.

@@ -14,7 +14,8 @@
 //!
 //! Each condition is a sorted list of disjoint inclusive ranges over one field's numbers. Sets
 //! are one field of one bit each, asked before; places are one field a side, whose numbers
-//! are classes of addresses (see [`PlaceTable`]); interfaces are numbers of [`InterfaceTable`].
+//! are classes of addresses (see [`PlaceTable`]), unless a rule's own prefix leaves few addresses of
+//! the place: then it asks for those alone; interfaces are numbers of [`InterfaceTable`].
 //!
 //! Invariants: the first `Decide` or `Policy` rule whose conditions hold gives the verdict, and
 //! the `Note` and `Pass` rules before it are the ones met: exactly as [`crate::naive::evaluate`]
@@ -52,13 +53,16 @@ pub struct Options {
     /// Whether jumps, gotos and returns get entries of their own ([`Effect::Pass`]), so that they
     /// can be counted as the kernel counts them.
     pub count_passes: bool,
+    /// Whether a place is taken for the addresses that it has now, where a rule's own prefix holds
+    /// few of them. The entries are then of this state of the databases only.
+    pub fold_places: bool,
     /// How many entries there may be. A ruleset that would become more is refused.
     pub entries_limit: usize,
 }
 
 impl Default for Options {
     fn default() -> Options {
-        Options { count_passes: false, entries_limit: 1 << 20 }
+        Options { count_passes: false, fold_places: true, entries_limit: 1 << 20 }
     }
 }
 

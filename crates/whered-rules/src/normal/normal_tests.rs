@@ -127,6 +127,50 @@ fn what_cannot_be_resolved_is_an_error_of_each_line() {
     assert_eq!(lines, [2, 4]);
 }
 
+/// Every place has the addresses of one network.
+struct OneNetwork;
+
+impl Places for OneNetwork {
+    fn resolve(&self, _predicate: &Predicate, _family: Family) -> Result<Ranges, String> {
+        Ok(Ranges::single(0x0a00_0080, 0x0a00_00ff))
+    }
+}
+
+#[test]
+fn a_place_within_a_prefix_is_taken_for_its_addresses() {
+    let rules = "chain a policy drop {
+ src 10.0.0.0/24 src.country = DE accept
+ src 10.0.0.200 src.country = DE accept
+ src 10.0.0.0/25 src.country = DE accept
+ src 10.0.1.0/24 not src.country = DE accept
+}
+";
+    let form = |rules: &str, fold_places| {
+        let ruleset = text::read("f", rules).expect("a good file");
+        let options = Options { fold_places, ..Options::default() };
+        NormalForm::build(&ruleset, Family::Ipv4, &OneNetwork, options).expect("a good ruleset")
+    };
+    let folded = form(rules, true);
+    let sources = folded.rules.iter().map(|entry| {
+        assert_eq!(entry.conditions.len(), 1, "{entry:?}");
+        entry.conditions.get(Field::Source).map_or(&[][..], Ranges::as_slice)
+    });
+    let expected: [&[_]; 3] = [
+        &[(0x0a00_0080, 0x0a00_00ff)],
+        &[(0x0a00_00c8, 0x0a00_00c8)],
+        &[(0x0a00_0100, 0x0a00_01ff)],
+    ];
+    assert_eq!(sources.collect::<Vec<_>>(), expected);
+    // Nobody asks for a class any more.
+    assert!(folded.places[0].is_empty() && folded.places[0].memory_bytes() == 0);
+    assert_eq!(folded.domain.largest_class, [0, 0]);
+    let asked = form(rules, false);
+    assert_eq!((asked.rules.len(), asked.domain.largest_class), (4, [1, 0]));
+    // One rule without a prefix, and classes are there.
+    let with_wild = rules.replace("src 10.0.0.200 ", "dport 80 ");
+    assert!(!form(&with_wild, true).places[0].is_empty());
+}
+
 #[test]
 fn a_ruleset_of_one_family_leaves_the_other_alone() {
     let rules = "family ipv6\nchain a policy drop {\n accept\n}\n";

@@ -15,7 +15,7 @@
 //! Concurrency: plain immutable data. Cost: a lookup in a compiled prefix set, 5 to 40 ns; making a
 //! table sorts the ends of all ranges.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
@@ -25,6 +25,11 @@ use crate::model::{Predicate, Side};
 use crate::packet::Family;
 use crate::packets::BATCH;
 use crate::ranges::Ranges;
+
+/// How many ranges of addresses may stand for the places of each range that a rule names, and how
+/// many parts are looked at for them.
+const FOLDED_RANGES: usize = 4;
+const FOLDING_STEPS: usize = 4096;
 
 /// Knows databases and points: implemented by whoever has them.
 pub trait Places {
@@ -65,6 +70,8 @@ impl Places for NoPlaces {
 pub struct PlaceTable {
     /// The classes by address; none where all addresses are of class 0.
     classes: Option<Arc<CompiledSet>>,
+    /// The same in the order of addresses, until it is known who asks.
+    parts: Vec<Part>,
     family: Family,
     /// The predicates, by number.
     predicates: HashMap<String, usize>,
@@ -76,19 +83,104 @@ pub struct PlaceTable {
 type Part = (u128, u128, u32);
 
 impl PlaceTable {
-    /// Makes the table of the addresses of which each predicate is true.
+    /// The table of the addresses of which each predicate is true, yet to be
+    /// [finished](PlaceTable::finish).
     pub(super) fn build(predicates: Vec<(String, Ranges)>, family: Family) -> PlaceTable {
         let (parts, truths) = sweep(&predicates, family);
         let (parts, truths) = renumber(parts, truths, predicates.len());
-        let block = |(first, last, class): Part| {
-            let block = Block::from_ends(address(first, family), address(last, family));
-            (block.expect("both ends are of one family, in order"), class)
-        };
-        let classes =
-            (!parts.is_empty()).then(|| Arc::new(CompiledSet::build(parts.into_iter().map(block))));
         let names = predicates.into_iter().map(|(name, _)| name);
         let predicates = names.enumerate().map(|(number, name)| (name, number)).collect();
-        PlaceTable { classes, family, predicates, truths }
+        PlaceTable { classes: None, parts, family, predicates, truths }
+    }
+
+    /// Makes ready for lookups that tell apart what these conditions do; gives what becomes of each
+    /// condition. Classes that none of them tells apart become one, and predicates that ask for a
+    /// part of such a class are not known any more.
+    pub(super) fn finish<'r>(
+        &mut self,
+        asked: &HashSet<&'r Ranges>,
+    ) -> HashMap<&'r Ranges, Ranges> {
+        let numbers = self.told_apart_by(asked);
+        let renumbered = |condition: &Ranges| {
+            let classes = numbers.iter().zip(0..).filter(|(_, old)| condition.contains(*old));
+            Ranges::new(classes.map(|(&new, _)| (new.into(), new.into())).collect())
+        };
+        let conditions = asked.iter().map(|condition| (*condition, renumbered(condition)));
+        let conditions = conditions.collect();
+        self.merge(&numbers);
+        let block = |(first, last, class): Part| {
+            let ends = (address(first, self.family), address(last, self.family));
+            let block = Block::from_ends(ends.0, ends.1);
+            (block.expect("both ends are of one family, in order"), class)
+        };
+        let parts = std::mem::take(&mut self.parts);
+        self.classes =
+            (!parts.is_empty()).then(|| Arc::new(CompiledSet::build(parts.into_iter().map(block))));
+        conditions
+    }
+
+    /// The new number of each class, in the same order.
+    fn told_apart_by(&self, asked: &HashSet<&Ranges>) -> Vec<u32> {
+        let mut conditions_of: Vec<Vec<u32>> = vec![Vec::new(); self.class_count()];
+        for (condition, number) in asked.iter().zip(0..) {
+            for &(first, last) in condition.as_slice() {
+                let classes = &mut conditions_of[first as usize..=last as usize];
+                classes.iter_mut().for_each(|conditions| conditions.push(number));
+            }
+        }
+        let mut known: HashMap<Vec<u32>, u32> = HashMap::new();
+        let number = |conditions| {
+            let next = known.len() as u32;
+            *known.entry(conditions).or_insert(next)
+        };
+        conditions_of.into_iter().map(number).collect()
+    }
+
+    /// Gives every class its new number.
+    fn merge(&mut self, numbers: &[u32]) {
+        let count = numbers.iter().max().map_or(1, |most| *most as usize + 1);
+        let mut truths: Vec<Option<Vec<u32>>> = vec![None; count];
+        let mut torn = HashSet::new();
+        for (&number, truth) in numbers.iter().zip(&self.truths) {
+            match &truths[number as usize] {
+                None => truths[number as usize] = Some(truth.clone()),
+                Some(other) => {
+                    let only = |a: &[u32], b: &[u32]| -> Vec<u32> {
+                        a.iter().filter(|one| !b.contains(one)).copied().collect()
+                    };
+                    torn.extend(only(truth, other).into_iter().chain(only(other, truth)));
+                }
+            }
+        }
+        self.predicates.retain(|_, number| !torn.contains(&(*number as u32)));
+        self.truths = truths.into_iter().flatten().collect();
+        for part in &mut self.parts {
+            part.2 = numbers[part.2 as usize];
+        }
+        self.parts.retain(|part| part.2 != 0);
+    }
+
+    /// The addresses of `within` that are of these classes; `None` where those are many ranges, or
+    /// not to be found soon. Before [`finish`](PlaceTable::finish).
+    pub(super) fn addresses(&self, within: &Ranges, classes: &Ranges) -> Option<Ranges> {
+        let (mut found, mut steps) = (Vec::new(), FOLDING_STEPS);
+        // What lies between the parts is of class 0: then those are looked for that are not meant.
+        let is_inverted = classes.contains(0);
+        for &(first, last) in within.as_slice() {
+            let start = self.parts.partition_point(|part| part.1 < first);
+            for part in self.parts[start..].iter().take_while(|part| part.0 <= last) {
+                steps = usize::checked_sub(steps, 1)?;
+                if classes.contains(part.2.into()) != is_inverted {
+                    found.push((part.0.max(first), part.1.min(last)));
+                }
+            }
+        }
+        let mut found = Ranges::new(found);
+        if is_inverted {
+            found = within.intersect(&found.complement(self.family.largest()));
+        }
+        let few = within.as_slice().len() * FOLDED_RANGES;
+        (found.as_slice().len() <= few).then_some(found)
     }
 
     /// The class of an address.
@@ -138,6 +230,11 @@ impl PlaceTable {
     /// How many classes there are, at least one.
     pub fn class_count(&self) -> usize {
         self.truths.len()
+    }
+
+    /// The largest number of a class.
+    pub(super) fn largest_class(&self) -> u32 {
+        (self.truths.len() - 1) as u32
     }
 
     /// Whether the classes tell where a predicate, by its text, is true.
@@ -249,7 +346,17 @@ mod tests {
         let named = |(number, list): (usize, &&[(u128, u128)])| {
             (format!("p{number}"), Ranges::new(list.to_vec()))
         };
-        PlaceTable::build(lists.iter().enumerate().map(named).collect(), family)
+        let mut table = PlaceTable::build(lists.iter().enumerate().map(named).collect(), family);
+        finish(&mut table);
+        table
+    }
+
+    /// Keeps all classes apart.
+    fn finish(table: &mut PlaceTable) {
+        let classes: Vec<Ranges> =
+            (0..table.class_count() as u128).map(|class| Ranges::single(class, class)).collect();
+        let same = table.finish(&classes.iter().collect());
+        assert!(same.iter().all(|(before, after)| *before == after));
     }
 
     #[test]
@@ -272,6 +379,76 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn addresses_of_classes_are_those_that_a_lookup_finds() {
+        // Three addresses of every ten, to the end of both families' addresses; and a few of them.
+        for largest in Family::BOTH.map(Family::largest) {
+            let family = if largest == u32::MAX.into() { Family::Ipv4 } else { Family::Ipv6 };
+            let base = largest - 999;
+            let tens = |from: u128| -> Vec<(u128, u128)> {
+                (0..100).map(|n| (base + n * 10 + from, base + n * 10 + from + 2)).collect()
+            };
+            let lists = [tens(0), tens(2), tens(7)].map(Ranges::new);
+            let named = lists.iter().zip(["a", "b", "c"]);
+            let mut table = PlaceTable::build(
+                named.map(|(list, name)| (name.to_owned(), list.clone())).collect(),
+                family,
+            );
+            let mut answers = Vec::new();
+            for (first, last) in [(0, 5), (3, 3), (28, 31), (995, 999), (500, 999), (7, 30)] {
+                for number in 0..16u32 {
+                    let bits = (0..4u128).filter(|bit| number >> bit & 1 == 1);
+                    let classes = Ranges::new(bits.map(|class| (class, class)).collect());
+                    let within = Ranges::single(base + first, base + last);
+                    answers.push((
+                        within.clone(),
+                        classes.clone(),
+                        table.addresses(&within, &classes),
+                    ));
+                }
+            }
+            finish(&mut table);
+            let told = answers.iter().filter(|answer| answer.2.is_some()).count();
+            assert!(told > 60 && told < answers.len(), "{told} of {}", answers.len());
+            for (within, classes, found) in &answers {
+                let Some(found) = found else { continue };
+                for address in base..=largest {
+                    let is_meant =
+                        within.contains(address) && classes.contains(table.class(address).into());
+                    assert_eq!(
+                        found.contains(address),
+                        is_meant,
+                        "{address} {within:?} {classes:?}"
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn classes_that_nobody_tells_apart_become_one() {
+        let named = |(name, first, last): (&str, u128, u128)| {
+            (name.to_owned(), Ranges::single(first, last))
+        };
+        let lists = [("a", 10, 29), ("b", 20, 39), ("c", 50, 59), ("d", 55, 56)];
+        let mut table = PlaceTable::build(lists.map(named).to_vec(), Family::Ipv4);
+        assert_eq!(table.class_count(), 6);
+        let both = table.classes_of("a").intersect(&table.classes_of("b"));
+        let asked = [table.classes_of("c"), both];
+        let renumbered = table.finish(&asked.iter().collect());
+        assert_eq!(table.class_count(), 3);
+        for address in 0..100 {
+            let class = table.class(address).into();
+            assert_eq!(renumbered[&asked[0]].contains(class), (50..60).contains(&address));
+            assert_eq!(renumbered[&asked[1]].contains(class), (20..30).contains(&address));
+        }
+        // Of the others nobody could say where they hold.
+        assert_eq!(["a", "b", "c", "d"].map(|name| table.knows(name)), [false, false, true, false]);
+        assert_eq!(table.classes_of("c"), renumbered[&asked[0]]);
+        table.finish(&HashSet::new());
+        assert!(table.is_empty() && !table.knows("c"));
     }
 
     #[test]
