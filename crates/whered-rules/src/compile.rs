@@ -210,8 +210,8 @@ fn field_of(field: Field) -> classify::Field {
         Field::Dscp => classify::Field::Dscp,
         Field::Mark => classify::Field::Mark,
         Field::Bit(number) => classify::Field::Set(number as u8),
-        Field::Place(Side::Source) => classify::Field::Place(0),
-        Field::Place(Side::Destination) => classify::Field::Place(1),
+        Field::Place(Side::Source, axis) => classify::Field::Place(axis * 2),
+        Field::Place(Side::Destination, axis) => classify::Field::Place(axis * 2 + 1),
     }
 }
 

@@ -4,7 +4,7 @@
 //! both. Not for: numbering interfaces and places (`normal`), nor what becomes of a packet.
 //!
 //! ```text
-//! packets, both families ──► 64 of one family ──► classes of all ──► numbers of each ──► slots
+//! packets, both families ──► 64 of one family ──► places of all ──► numbers of each ──► slots
 //! ```
 //!
 //! An ICMP message has no ports, so its type and code stand where the source port of others does;
@@ -15,7 +15,7 @@
 
 use crate::classify::{self, AnyPacket, Met, NO_RULE};
 use crate::naive::Sets;
-use crate::normal::{Key, NormalForm};
+use crate::normal::{Key, NormalForm, Place};
 use crate::packet::{Family, Packet};
 
 /// How many packets are answered together.
@@ -82,9 +82,9 @@ impl Chunk<'_, '_> {
     ) {
         let form = classifier.form(self.family);
         let packets = &self.packets[..self.count];
-        let mut classes = [[0; 2]; BATCH];
-        form.classes(packets, &mut classes[..self.count]);
-        let keys = packets.iter().zip(&classes).map(|(packet, at)| form.key_at(packet, sets, *at));
+        let mut places = [[Place::default(); 2]; BATCH];
+        form.places_of(packets, &mut places[..self.count]);
+        let keys = packets.iter().zip(&places).map(|(packet, at)| form.key_at(packet, sets, *at));
         let (mut slots, mut met) = ([NO_RULE; BATCH], Met::default());
         let slots = &mut slots[..self.count];
         match self.family {
@@ -126,8 +126,11 @@ fn fill(packet: &mut classify::Packet, key: &Key) {
     packet.set(To::OutInterface, key.output.into());
     packet.set(To::Dscp, key.dscp.into());
     packet.set(To::Mark, key.mark);
-    packet.set(To::Place(0), key.places[0]);
-    packet.set(To::Place(1), key.places[1]);
+    let [source, destination] = key.places;
+    packet.set(To::Place(0), source[0]);
+    packet.set(To::Place(1), destination[0]);
+    packet.set(To::Place(2), source[1]);
+    packet.set(To::Place(3), destination[1]);
     packet.set_members(key.bits);
 }
 

@@ -150,7 +150,7 @@ impl Lanes {
 
     /// The numbers of a packet whose lanes are not its words; words 0 and 1 of an IPv6 packet are
     /// given apart.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn gather<P: Processor>(
         &self,
         processor: P,

@@ -35,8 +35,6 @@ const MORE: [Field; 12] = [
     Field::State,
     Field::InInterface,
     Field::OutInterface,
-    Field::IcmpType,
-    Field::IcmpCode,
     Field::Dscp,
     Field::Mark,
     Field::Set(0),
@@ -44,6 +42,8 @@ const MORE: [Field; 12] = [
     Field::Set(31),
     Field::Place(0),
     Field::Place(1),
+    Field::Place(2),
+    Field::Place(3),
 ];
 
 /// Few distinct values, so that rules meet: ranges that nest, touch, cross and repeat.
@@ -268,7 +268,7 @@ fn rules_that_are_not_ranges_are_refused_by_place_and_field() {
     let unsorted = "rule 1: SourcePort: ranges are not sorted and disjoint";
     assert_eq!(fault(port, &[(5, 9), (9, 10)]), unsorted);
     assert_eq!(fault(Field::Set(32), &[(0, 1)]), "rule 1: Set(32): allowed are the sets 0 to 31");
-    assert!(fault(Field::Place(2), &[]).contains("allowed are the place classes 0 and 1"));
+    assert!(fault(Field::Place(4), &[]).contains("allowed are the places 0 to 3"));
 }
 
 /// Minutes long in a debug build: `cargo test --release -p whered-rules -- --ignored`.

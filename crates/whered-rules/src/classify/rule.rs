@@ -6,16 +6,16 @@
 //! A packet is one cache line of 32-bit words, one word a field:
 //!
 //! ```text
-//! word 0       1            2            3          4         5               6      7
-//!      source  destination  source port  dest port  protocol  source's class  state  in-interface
-//! word 8              9          10         11    12    13        14         15
-//!      out-interface  ICMP type  ICMP code  DSCP  mark  set bits  TCP flags  destination's class
+//! word 0       1            2            3          4         5        6      7
+//!      source  destination  source port  dest port  protocol  place 0  state  in-interface
+//! word 8              9-10       11    12    13        14         15
+//!      out-interface  place 2-3  DSCP  mark  set bits  TCP flags  place 1
 //! ```
 //!
 //! What rulesets ask for most is in the first eight: those are compared as they stand.
 //!
-//! Two place classes are enough for any number of predicates: one numbers the source by what all
-//! predicates about it say, the other the destination. Of live sets, a ruleset may ask for 32.
+//! A place is two numbers that together say which predicates about an address are true: places 0 and 2
+//! are the source's, 1 and 3 the destination's. Of live sets, a ruleset may ask for 32.
 //!
 //! IPv6 addresses do not fit a word: [`Packet6`] carries them beside the packet, and the compiled
 //! form puts the numbers of their intervals into words 0 and 1.
@@ -33,8 +33,8 @@ pub(crate) const WORDS: usize = 16;
 const SET_WORD: usize = 13;
 /// How many live sets a ruleset may ask for.
 pub const SETS: u8 = 32;
-/// How many place classes a packet carries.
-pub const PLACES: u8 = 2;
+/// How many numbers of places a packet carries.
+pub const PLACES: u8 = 4;
 
 /// What a condition is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -57,17 +57,13 @@ pub enum Field {
     InInterface,
     /// The number of the interface that a packet leaves by, 0 to 65,535.
     OutInterface,
-    /// The type of an ICMP message, 0 to 255.
-    IcmpType,
-    /// The code of an ICMP message, 0 to 255.
-    IcmpCode,
     /// The differentiated-services code point, 0 to 63.
     Dscp,
     /// The packet's mark, 32 bits.
     Mark,
     /// Whether the packet is in live set N: 0 or 1.
     Set(u8),
-    /// The N-th place class: the number of a prefix class that was looked up before.
+    /// The N-th number of a place, looked up before.
     Place(u8),
 }
 
@@ -82,7 +78,6 @@ impl Field {
             Field::SourcePort | Field::DestinationPort => 0xffff,
             Field::InInterface | Field::OutInterface => 0xffff,
             Field::Protocol | Field::TcpFlags | Field::State => 0xff,
-            Field::IcmpType | Field::IcmpCode => 0xff,
             Field::Dscp => 63,
             Field::Mark | Field::Place(_) => u128::from(u32::MAX),
             Field::Set(_) => 1,
@@ -101,12 +96,12 @@ impl Field {
             Field::State => 6,
             Field::InInterface => 7,
             Field::OutInterface => 8,
-            Field::IcmpType => 9,
-            Field::IcmpCode => 10,
             Field::Dscp => 11,
             Field::Mark => 12,
             Field::Set(_) => SET_WORD,
             Field::TcpFlags => 14,
+            Field::Place(2) => 9,
+            Field::Place(3) => 10,
             Field::Place(_) => 15,
         }
     }
@@ -236,7 +231,7 @@ fn check(condition: &Condition, family: Family) -> Result<(), &'static str> {
     match condition.field {
         Field::Set(set) if set >= SETS => return Err("allowed are the sets 0 to 31"),
         Field::Place(place) if place >= PLACES => {
-            return Err("allowed are the place classes 0 and 1");
+            return Err("allowed are the places 0 to 3");
         }
         _ => {}
     }

@@ -37,6 +37,14 @@ impl Side {
         }
     }
 
+    /// Its number in arrays of two.
+    pub(crate) fn index(self) -> usize {
+        match self {
+            Side::Source => 0,
+            Side::Destination => 1,
+        }
+    }
+
     /// That address of a packet.
     pub fn address(self, packet: &Packet<'_>) -> IpAddr {
         match self {

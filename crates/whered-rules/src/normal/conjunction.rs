@@ -15,6 +15,7 @@
 
 use std::collections::HashMap;
 
+use super::places::{AXES, Place};
 use crate::model::Side;
 use crate::packet::Family;
 use crate::ranges::Ranges;
@@ -48,8 +49,8 @@ pub enum Field {
     Mark,
     /// The answer to the question of this number: 0 or 1.
     Bit(u16),
-    /// The class of one address's place.
-    Place(Side),
+    /// The number of one address's place on one axis, below [`AXES`].
+    Place(Side, u8),
 }
 
 /// The largest number of each field.
@@ -59,8 +60,8 @@ pub struct Domain {
     pub family: Family,
     /// Of interfaces.
     pub largest_interface: u16,
-    /// Of classes of source and destination.
-    pub largest_class: [u32; 2],
+    /// Of places of source and destination.
+    pub largest_place: [Place; 2],
 }
 
 impl Domain {
@@ -75,8 +76,9 @@ impl Domain {
             Field::Dscp => 63,
             Field::Mark => u32::MAX.into(),
             Field::Bit(_) => 1,
-            Field::Place(Side::Source) => self.largest_class[0].into(),
-            Field::Place(Side::Destination) => self.largest_class[1].into(),
+            Field::Place(side, axis) => {
+                self.largest_place[side.index()][usize::from(axis) % AXES].into()
+            }
         }
     }
 }
@@ -139,7 +141,7 @@ impl Conjunction {
     }
 
     /// Puts other numbers in the place of a field's, by what the field may be.
-    pub(super) fn replace(&mut self, field: Field, others: &HashMap<&Ranges, Ranges>) {
+    pub(super) fn replace(&mut self, field: Field, others: &HashMap<Ranges, Ranges>) {
         for (_, ranges) in self.0.iter_mut().filter(|(of, _)| *of == field) {
             if let Some(other) = others.get(ranges) {
                 *ranges = other.clone();

@@ -20,9 +20,11 @@
 //! Invariants: entries stand in the order in which the chains would be walked.
 //! Concurrency: none. Cost: linear in the entries and in paths times rules; both are limited.
 
-use super::conjunction::{Conjunction, Field};
+use std::collections::HashSet;
+
+use super::conjunction::Conjunction;
 use super::lower::Lowering;
-use super::places::{PlaceTable, Places};
+use super::places::{self, PlaceTable, Places};
 use super::{Effect, NormalForm, NormalRule, Options};
 use crate::classify::SETS;
 use crate::error::RulesError;
@@ -78,21 +80,25 @@ pub(super) fn flatten(
     for ((side, table), largest) in [Side::Source, Side::Destination]
         .into_iter()
         .zip(&mut places)
-        .zip(&mut domain.largest_class)
+        .zip(&mut domain.largest_place)
     {
-        finish(table, Field::Place(side), &mut entries);
-        *largest = table.largest_class();
+        finish(table, side, &mut entries);
+        *largest = table.largest();
     }
     Ok(NormalForm { family, rules: entries, starts, policy, domain, interfaces, bits, places })
 }
 
 /// Makes a table of what the entries tell apart, and gives their conditions its numbers.
-fn finish(table: &mut PlaceTable, field: Field, entries: &mut [NormalRule]) {
-    let conditions: Vec<Ranges> =
-        entries.iter().filter_map(|entry| entry.conditions.get(field)).cloned().collect();
-    let renumbered = table.finish(&conditions.iter().collect());
+fn finish(table: &mut PlaceTable, side: Side, entries: &mut [NormalRule]) {
+    let fields = places::fields(side);
+    let asked = fields.map(|field| -> HashSet<Ranges> {
+        entries.iter().filter_map(|entry| entry.conditions.get(field)).cloned().collect()
+    });
+    let renumbered = table.finish(&asked);
     for entry in entries {
-        entry.conditions.replace(field, &renumbered);
+        for (field, others) in fields.iter().zip(&renumbered) {
+            entry.conditions.replace(*field, others);
+        }
     }
 }
 

@@ -13,7 +13,7 @@ use std::collections::HashMap;
 
 use super::conjunction::{Conjunction, Domain, Field};
 use super::interfaces::InterfaceTable;
-use super::places::{PlaceTable, Places, side_index};
+use super::places::{self, PlaceTable, Places};
 use super::{Bit, NormalForm};
 use crate::error::{Problems, RulesError};
 use crate::model::{Condition, IcmpMatch, Origin, Rule, Ruleset, Side, Test, ranges_of_addresses};
@@ -51,7 +51,7 @@ impl<'r> Lowering<'r> {
         let domain = Domain {
             family,
             largest_interface: interfaces.largest(),
-            largest_class: [places[0].largest_class(), places[1].largest_class()],
+            largest_place: [places[0].largest(), places[1].largest()],
         };
         let mut lowering = Lowering {
             ruleset,
@@ -107,7 +107,7 @@ impl<'r> Lowering<'r> {
         rule.conditions.iter().all(|condition| match &condition.test {
             Test::Set(side, name) => self.set_numbers.contains_key(&(*side, name.as_str())),
             Test::Place(predicate) => {
-                self.places[side_index(predicate.side)].knows(&predicate.to_string())
+                self.places[predicate.side.index()].knows(&predicate.to_string())
             }
             Test::Mark { value, mask } => {
                 mark_ranges(*value, *mask).is_some()
@@ -153,11 +153,13 @@ impl<'r> Lowering<'r> {
     pub(super) fn folded(&self, mut conditions: Conjunction) -> Option<Conjunction> {
         let sides = [(Field::Source, Side::Source), (Field::Destination, Side::Destination)];
         for (table, (field, side)) in self.places.iter().zip(sides) {
-            let asked = conditions.get(field).zip(conditions.get(Field::Place(side)));
-            let addresses = asked.and_then(|(within, classes)| table.addresses(within, classes));
+            let asked = places::fields(side).map(|field| conditions.get(field));
+            let within = conditions.get(field).filter(|_| asked.iter().any(Option::is_some));
+            let addresses = within.and_then(|within| table.addresses(within, asked));
             if let Some(addresses) = addresses {
-                conditions =
-                    conditions.without(Field::Place(side)).and(field, &addresses, &self.domain)?;
+                let others =
+                    places::fields(side).into_iter().fold(conditions, Conjunction::without);
+                conditions = others.and(field, &addresses, &self.domain)?;
             }
         }
         Some(conditions)
@@ -217,8 +219,9 @@ impl<'r> Lowering<'r> {
                 (Field::Bit(self.set_numbers[&(*side, name.as_str())]), Ranges::single(1, 1))
             }
             Test::Place(predicate) => {
-                let table = &self.places[side_index(predicate.side)];
-                (Field::Place(predicate.side), table.classes_of(&predicate.to_string()))
+                let table = &self.places[predicate.side.index()];
+                let (axis, numbers) = table.numbers_of(&predicate.to_string());
+                (Field::Place(predicate.side, axis), numbers)
             }
             Test::Protocol(list) => (Field::Protocol, numbers(list)),
             Test::Port(Side::Source, list) => (Field::SourcePort, numbers(list)),
@@ -299,7 +302,7 @@ fn resolve(
         match answer {
             Ok(ranges) => {
                 let inside = ranges.intersect(&Ranges::single(0, family.largest()));
-                lists[side_index(predicate.side)].push((text, inside));
+                lists[predicate.side.index()].push((text, inside));
             }
             Err(message) => problems.push(line, 0, message),
         }

@@ -13,8 +13,8 @@
 //! ```
 //!
 //! Each condition is a sorted list of disjoint inclusive ranges over one field's numbers. Sets
-//! are one field of one bit each, asked before; places are one field a side, whose numbers
-//! are classes of addresses (see [`PlaceTable`]), unless a rule's own prefix leaves few addresses of
+//! are one field of one bit each, asked before; places are two fields a side, numbers that stand
+//! for classes of addresses (see [`PlaceTable`]), unless a rule's own prefix leaves few addresses of
 //! the place: then it asks for those alone; interfaces are numbers of [`InterfaceTable`].
 //!
 //! Invariants: the first `Decide` or `Policy` rule whose conditions hold gives the verdict, and
@@ -25,6 +25,7 @@
 //! Concurrency: plain immutable data. Cost: flattening is linear in its result, which is bounded
 //! by [`Options`].
 
+mod axes;
 mod conjunction;
 mod flatten;
 mod interfaces;
@@ -38,7 +39,7 @@ use std::net::IpAddr;
 pub use conjunction::{Conjunction, Domain, Field};
 pub use interfaces::InterfaceTable;
 use lower::Lowering;
-pub use places::{NoPlaces, PlaceTable, Places};
+pub use places::{AXES, NoPlaces, Place, PlaceTable, Places};
 
 use crate::error::RulesError;
 use crate::model::{Rule, RuleId, Ruleset, Side, Verdict};
@@ -130,7 +131,7 @@ pub struct NormalForm {
     pub interfaces: InterfaceTable,
     /// The questions to be answered by a bit, by the number of their field.
     pub bits: Vec<Bit>,
-    /// The classes of source and destination addresses.
+    /// The places of source and destination addresses.
     pub places: [PlaceTable; 2],
 }
 
@@ -162,33 +163,33 @@ impl NormalForm {
     /// The numbers of a packet in every field of this normal form.
     #[inline]
     pub fn key(&self, packet: &Packet<'_>, sets: &dyn Sets) -> Key {
-        let class = |side: usize, address| self.places[side].class(address_number(address));
-        self.key_at(packet, sets, [class(0, packet.source), class(1, packet.destination)])
+        let place = |side: usize, address| self.places[side].place(address_number(address));
+        self.key_at(packet, sets, [place(0, packet.source), place(1, packet.destination)])
     }
 
-    /// The classes of source and destination of at most [`BATCH`] packets, looked up together.
-    pub(crate) fn classes(&self, packets: &[&Packet<'_>], found: &mut [[u32; 2]]) {
+    /// The places of source and destination of at most [`BATCH`] packets, looked up together.
+    pub(crate) fn places_of(&self, packets: &[&Packet<'_>], found: &mut [[Place; 2]]) {
         let sides: [fn(&Packet<'_>) -> IpAddr; 2] =
             [|packet| packet.source, |packet| packet.destination];
         for (side, (table, address)) in self.places.iter().zip(sides).enumerate() {
             if table.is_empty() {
                 continue;
             }
-            let (mut addresses, mut classes) = ([0; BATCH], [0; BATCH]);
+            let (mut addresses, mut places) = ([0; BATCH], [Place::default(); BATCH]);
             for (number, packet) in addresses.iter_mut().zip(packets) {
                 *number = address_number(address(packet));
             }
             let count = packets.len().min(BATCH);
-            table.classes(&addresses[..count], &mut classes[..count]);
-            for (found, class) in found.iter_mut().zip(&classes) {
-                found[side] = *class;
+            table.places(&addresses[..count], &mut places[..count]);
+            for (found, place) in found.iter_mut().zip(&places) {
+                found[side] = *place;
             }
         }
     }
 
-    /// The numbers of a packet whose places have these classes.
+    /// The numbers of a packet whose addresses are at these places.
     #[inline]
-    pub(crate) fn key_at(&self, packet: &Packet<'_>, sets: &dyn Sets, places: [u32; 2]) -> Key {
+    pub(crate) fn key_at(&self, packet: &Packet<'_>, sets: &dyn Sets, places: [Place; 2]) -> Key {
         Key {
             source: address_number(packet.source),
             destination: address_number(packet.destination),
@@ -272,8 +273,8 @@ pub struct Key {
     pub mark: u32,
     /// The answer to each question of [`NormalForm::bits`], the first one lowest.
     pub bits: u32,
-    /// The classes of source and destination.
-    pub places: [u32; 2],
+    /// The places of source and destination.
+    pub places: [Place; 2],
 }
 
 impl NormalForm {
@@ -293,7 +294,7 @@ impl NormalForm {
             dscp: 0,
             mark: 0,
             bits: 0,
-            places: [0; 2],
+            places: [Place::default(); 2],
         }
     }
 }
@@ -318,8 +319,9 @@ impl Key {
                 let place = u32::from(bit) % u32::BITS;
                 self.bits = self.bits & !(1 << place) | u32::from(number != 0) << place;
             }
-            Field::Place(Side::Source) => self.places[0] = number as u32,
-            Field::Place(Side::Destination) => self.places[1] = number as u32,
+            Field::Place(side, axis) => {
+                self.places[side.index()][usize::from(axis) % AXES] = number as u32;
+            }
         }
     }
 
@@ -339,8 +341,7 @@ impl Key {
             Field::Dscp => self.dscp.into(),
             Field::Mark => self.mark.into(),
             Field::Bit(bit) => u128::from(self.bits >> (u32::from(bit) % u32::BITS) & 1),
-            Field::Place(Side::Source) => self.places[0].into(),
-            Field::Place(Side::Destination) => self.places[1].into(),
+            Field::Place(side, axis) => self.places[side.index()][usize::from(axis) % AXES].into(),
         }
     }
 

@@ -161,12 +161,12 @@ fn a_place_within_a_prefix_is_taken_for_its_addresses() {
         &[(0x0a00_0100, 0x0a00_01ff)],
     ];
     assert_eq!(sources.collect::<Vec<_>>(), expected);
-    // Nobody asks for a class any more.
+    // Nobody asks for a place any more.
     assert!(folded.places[0].is_empty() && folded.places[0].memory_bytes() == 0);
-    assert_eq!(folded.domain.largest_class, [0, 0]);
+    assert_eq!(folded.domain.largest_place, [[0, 0]; 2]);
     let asked = form(rules, false);
-    assert_eq!((asked.rules.len(), asked.domain.largest_class), (4, [1, 0]));
-    // One rule without a prefix, and classes are there.
+    assert_eq!((asked.rules.len(), asked.domain.largest_place), (4, [[1, 0], [0, 0]]));
+    // One rule without a prefix, and places are there.
     let with_wild = rules.replace("src 10.0.0.200 ", "dport 80 ");
     assert!(!form(&with_wild, true).places[0].is_empty());
 }

@@ -1,17 +1,18 @@
-//! Classes of addresses: what the place predicates of a ruleset cannot tell apart.
+//! Places of addresses: what the place predicates of a ruleset cannot tell apart.
 //!
-//! For: answering all predicates about one address by one lookup before the classifier.
+//! For: answering all predicates about one address by one lookup before the classifier. Not for: the
+//! numbers that a place has (`axes`).
 //!
 //! ```text
 //! src.country = DE      ......xxxxxxxx..............
 //! distance(src, ..)     ..........xxxxxxxx..........
 //! class                 0     1   2   3   0             by which predicates are true
+//! place                 [0,0] [1,0]..                   class ──► two numbers, in a small table
 //! ```
 //!
-//! Invariants: two addresses of one class make the same predicates true; class 0 is where none is.
-//! Classes are numbered so that those of one predicate are neighbours as far as may be: a country
-//! is one range of classes, not as many as it has networks' operators, and a range is one box to
-//! the classifier.
+//! Invariants: two addresses of one class make the same predicates true; class 0 is where none is,
+//! and its place has zeros only. Once the rules are flattened, classes that no condition tells apart
+//! are one.
 //! Concurrency: plain immutable data. Cost: a lookup in a compiled prefix set, 5 to 40 ns; making a
 //! table sorts the ends of all ranges.
 
@@ -21,6 +22,9 @@ use std::sync::Arc;
 
 use whered_ip::{Block, CompiledSet};
 
+use super::axes::{self, Axis};
+pub use super::axes::{AXES, Place};
+use super::conjunction::Field;
 use crate::model::{Predicate, Side};
 use crate::packet::Family;
 use crate::packets::BATCH;
@@ -65,7 +69,7 @@ impl Places for NoPlaces {
     }
 }
 
-/// The class of every address of one side.
+/// The place of every address of one side.
 #[derive(Clone, Debug)]
 pub struct PlaceTable {
     /// The classes by address; none where all addresses are of class 0.
@@ -73,41 +77,54 @@ pub struct PlaceTable {
     /// The same in the order of addresses, until it is known who asks.
     parts: Vec<Part>,
     family: Family,
-    /// The predicates, by number.
-    predicates: HashMap<String, usize>,
-    /// For each class, which predicates are true, the most telling first.
-    truths: Vec<Vec<u32>>,
+    /// The place of each class; class 0 is nowhere.
+    places: Vec<Place>,
+    axes: [Axis; AXES],
+    /// The predicates that can be told: the axis of each, and its number among all.
+    predicates: HashMap<String, (u8, u32)>,
 }
 
 /// A part of the addresses, first and last, and its class.
 type Part = (u128, u128, u32);
+
+/// The fields of one side's places.
+pub(super) fn fields(side: Side) -> [Field; AXES] {
+    std::array::from_fn(|axis| Field::Place(side, axis as u8))
+}
 
 impl PlaceTable {
     /// The table of the addresses of which each predicate is true, yet to be
     /// [finished](PlaceTable::finish).
     pub(super) fn build(predicates: Vec<(String, Ranges)>, family: Family) -> PlaceTable {
         let (parts, truths) = sweep(&predicates, family);
-        let (parts, truths) = renumber(parts, truths, predicates.len());
+        let (axis_of, axes, places) = axes::lay_out(&truths, predicates.len());
         let names = predicates.into_iter().map(|(name, _)| name);
-        let predicates = names.enumerate().map(|(number, name)| (name, number)).collect();
-        PlaceTable { classes: None, parts, family, predicates, truths }
+        let predicates = names.zip(axis_of.into_iter().zip(0..)).collect();
+        PlaceTable { classes: None, parts, family, places, axes, predicates }
     }
 
-    /// Makes ready for lookups that tell apart what these conditions do; gives what becomes of each
-    /// condition. Classes that none of them tells apart become one, and predicates that ask for a
-    /// part of such a class are not known any more.
-    pub(super) fn finish<'r>(
+    /// Makes ready for lookups that tell apart what these conditions do, by their axes; gives what
+    /// becomes of each condition. Predicates that ask for a part of what is not told apart are not
+    /// known any more.
+    pub(super) fn finish(
         &mut self,
-        asked: &HashSet<&'r Ranges>,
-    ) -> HashMap<&'r Ranges, Ranges> {
-        let numbers = self.told_apart_by(asked);
-        let renumbered = |condition: &Ranges| {
-            let classes = numbers.iter().zip(0..).filter(|(_, old)| condition.contains(*old));
-            Ranges::new(classes.map(|(&new, _)| (new.into(), new.into())).collect())
-        };
-        let conditions = asked.iter().map(|condition| (*condition, renumbered(condition)));
-        let conditions = conditions.collect();
-        self.merge(&numbers);
+        asked: &[HashSet<Ranges>; AXES],
+    ) -> [HashMap<Ranges, Ranges>; AXES] {
+        let mut torn = HashSet::new();
+        let renumbered = std::array::from_fn(|axis| {
+            let numbers = self.axes[axis].keep_apart(&asked[axis], &mut torn);
+            for place in &mut self.places {
+                place[axis] = numbers[place[axis] as usize];
+            }
+            let renumber = |condition: &Ranges| {
+                let inside = numbers.iter().zip(0..).filter(|(_, old)| condition.contains(*old));
+                Ranges::new(inside.map(|(&new, _)| (new.into(), new.into())).collect())
+            };
+            let conditions = asked[axis].iter();
+            conditions.map(|condition| (condition.clone(), renumber(condition))).collect()
+        });
+        self.predicates.retain(|_, (_, number)| !torn.contains(number));
+        self.merge_classes();
         let block = |(first, last, class): Part| {
             let ends = (address(first, self.family), address(last, self.family));
             let block = Block::from_ends(ends.0, ends.1);
@@ -116,61 +133,50 @@ impl PlaceTable {
         let parts = std::mem::take(&mut self.parts);
         self.classes =
             (!parts.is_empty()).then(|| Arc::new(CompiledSet::build(parts.into_iter().map(block))));
-        conditions
+        renumbered
     }
 
-    /// The new number of each class, in the same order.
-    fn told_apart_by(&self, asked: &HashSet<&Ranges>) -> Vec<u32> {
-        let mut conditions_of: Vec<Vec<u32>> = vec![Vec::new(); self.class_count()];
-        for (condition, number) in asked.iter().zip(0..) {
-            for &(first, last) in condition.as_slice() {
-                let classes = &mut conditions_of[first as usize..=last as usize];
-                classes.iter_mut().for_each(|conditions| conditions.push(number));
-            }
+    /// Makes one class of those at the same place.
+    fn merge_classes(&mut self) {
+        let mut known: HashMap<Place, u32> = HashMap::new();
+        let numbers: Vec<u32> = (self.places.iter())
+            .map(|place| {
+                let next = known.len() as u32;
+                *known.entry(*place).or_insert(next)
+            })
+            .collect();
+        let mut places = vec![Place::default(); known.len()];
+        for (place, class) in known {
+            places[class as usize] = place;
         }
-        let mut known: HashMap<Vec<u32>, u32> = HashMap::new();
-        let number = |conditions| {
-            let next = known.len() as u32;
-            *known.entry(conditions).or_insert(next)
-        };
-        conditions_of.into_iter().map(number).collect()
-    }
-
-    /// Gives every class its new number.
-    fn merge(&mut self, numbers: &[u32]) {
-        let count = numbers.iter().max().map_or(1, |most| *most as usize + 1);
-        let mut truths: Vec<Option<Vec<u32>>> = vec![None; count];
-        let mut torn = HashSet::new();
-        for (&number, truth) in numbers.iter().zip(&self.truths) {
-            match &truths[number as usize] {
-                None => truths[number as usize] = Some(truth.clone()),
-                Some(other) => {
-                    let only = |a: &[u32], b: &[u32]| -> Vec<u32> {
-                        a.iter().filter(|one| !b.contains(one)).copied().collect()
-                    };
-                    torn.extend(only(truth, other).into_iter().chain(only(other, truth)));
-                }
-            }
-        }
-        self.predicates.retain(|_, number| !torn.contains(&(*number as u32)));
-        self.truths = truths.into_iter().flatten().collect();
+        self.places = places;
         for part in &mut self.parts {
             part.2 = numbers[part.2 as usize];
         }
         self.parts.retain(|part| part.2 != 0);
     }
 
-    /// The addresses of `within` that are of these classes; `None` where those are many ranges, or
-    /// not to be found soon. Before [`finish`](PlaceTable::finish).
-    pub(super) fn addresses(&self, within: &Ranges, classes: &Ranges) -> Option<Ranges> {
+    /// The addresses of `within` whose places are among these numbers, `None` being all; `None` where
+    /// those are many ranges, or not to be found soon. Before [`finish`](PlaceTable::finish).
+    pub(super) fn addresses(
+        &self,
+        within: &Ranges,
+        numbers: [Option<&Ranges>; AXES],
+    ) -> Option<Ranges> {
+        let is_meant = |class: u32| {
+            let place = self.places[class as usize].into_iter().zip(numbers);
+            place.fold(true, |all, (number, meant)| {
+                all && meant.is_none_or(|meant| meant.contains(number.into()))
+            })
+        };
         let (mut found, mut steps) = (Vec::new(), FOLDING_STEPS);
         // What lies between the parts is of class 0: then those are looked for that are not meant.
-        let is_inverted = classes.contains(0);
+        let is_inverted = is_meant(0);
         for &(first, last) in within.as_slice() {
             let start = self.parts.partition_point(|part| part.1 < first);
             for part in self.parts[start..].iter().take_while(|part| part.0 <= last) {
                 steps = usize::checked_sub(steps, 1)?;
-                if classes.contains(part.2.into()) != is_inverted {
+                if is_meant(part.2) != is_inverted {
                     found.push((part.0.max(first), part.1.min(last)));
                 }
             }
@@ -183,41 +189,45 @@ impl PlaceTable {
         (found.as_slice().len() <= few).then_some(found)
     }
 
-    /// The class of an address.
+    /// The place of an address.
     #[inline]
-    pub fn class(&self, address: u128) -> u32 {
-        self.classes.as_ref().map_or(0, |classes| self.class_in(classes, address))
+    pub fn place(&self, address: u128) -> Place {
+        self.classes.as_ref().map_or(Place::default(), |classes| {
+            let class = match self.family {
+                Family::Ipv4 => classes.lookup4(address as u32),
+                Family::Ipv6 => classes.lookup6(address),
+            };
+            self.places[class as usize]
+        })
     }
 
-    fn class_in(&self, classes: &CompiledSet, address: u128) -> u32 {
-        match self.family {
-            Family::Ipv4 => classes.lookup4(address as u32),
-            Family::Ipv6 => classes.lookup6(address),
-        }
-    }
-
-    /// The classes of many addresses.
+    /// The places of many addresses.
     ///
     /// # Panics
     ///
     /// When the two slices differ in length.
-    pub fn classes(&self, addresses: &[u128], found: &mut [u32]) {
-        assert_eq!(addresses.len(), found.len(), "a class for each address");
-        let Some(classes) = &self.classes else { return found.fill(0) };
-        if self.family == Family::Ipv6 {
-            return classes.lookup6_batch(addresses, found);
-        }
-        let mut numbers = [0; BATCH];
+    pub fn places(&self, addresses: &[u128], found: &mut [Place]) {
+        assert_eq!(addresses.len(), found.len(), "a place for each address");
+        let Some(classes) = &self.classes else { return found.fill(Place::default()) };
+        let (mut numbers, mut answers) = ([0; BATCH], [0; BATCH]);
         for (addresses, found) in addresses.chunks(BATCH).zip(found.chunks_mut(BATCH)) {
-            let numbers = &mut numbers[..addresses.len()];
-            for (number, address) in numbers.iter_mut().zip(addresses) {
-                *number = *address as u32;
+            let answers = &mut answers[..addresses.len()];
+            if self.family == Family::Ipv6 {
+                classes.lookup6_batch(addresses, answers);
+            } else {
+                let numbers = &mut numbers[..addresses.len()];
+                for (number, address) in numbers.iter_mut().zip(addresses) {
+                    *number = *address as u32;
+                }
+                classes.lookup4_batch(numbers, answers);
             }
-            classes.lookup4_batch(numbers, found);
+            for (found, class) in found.iter_mut().zip(answers) {
+                *found = self.places[*class as usize];
+            }
         }
     }
 
-    /// Whether all addresses are of one class.
+    /// Whether all addresses are at one place.
     pub fn is_empty(&self) -> bool {
         self.classes.is_none()
     }
@@ -227,27 +237,22 @@ impl PlaceTable {
         self.classes.as_ref().map_or(0, |classes| classes.memory_bytes())
     }
 
-    /// How many classes there are, at least one.
-    pub fn class_count(&self) -> usize {
-        self.truths.len()
+    /// The largest number on each axis.
+    pub(super) fn largest(&self) -> Place {
+        self.axes.each_ref().map(Axis::largest)
     }
 
-    /// The largest number of a class.
-    pub(super) fn largest_class(&self) -> u32 {
-        (self.truths.len() - 1) as u32
-    }
-
-    /// Whether the classes tell where a predicate, by its text, is true.
+    /// Whether places tell where a predicate, by its text, is true.
     pub(super) fn knows(&self, predicate: &str) -> bool {
         self.predicates.contains_key(predicate)
     }
 
-    /// The classes where a predicate, by its text, is true.
-    pub(super) fn classes_of(&self, predicate: &str) -> Ranges {
-        let Some(&number) = self.predicates.get(predicate) else { return Ranges::empty() };
-        let holds = |truth: &[u32]| truth.contains(&(number as u32));
-        let classes = self.truths.iter().zip(0u128..).filter(|(truth, _)| holds(truth));
-        Ranges::new(classes.map(|(_, class)| (class, class)).collect())
+    /// The numbers where a predicate, by its text, is true, and their axis.
+    pub(super) fn numbers_of(&self, predicate: &str) -> (u8, Ranges) {
+        let Some(&(axis, number)) = self.predicates.get(predicate) else {
+            return (0, Ranges::empty());
+        };
+        (axis, self.axes[usize::from(axis)].numbers_of(number))
     }
 }
 
@@ -300,44 +305,6 @@ fn sweep(predicates: &[(String, Ranges)], family: Family) -> (Vec<Part>, Vec<Vec
     (parts, truths)
 }
 
-/// Numbers classes anew: sorted by the predicates that are true there, those first that are true
-/// in most classes.
-fn renumber(
-    mut parts: Vec<Part>,
-    truths: Vec<Vec<u32>>,
-    predicates: usize,
-) -> (Vec<Part>, Vec<Vec<u32>>) {
-    let mut counts = vec![0u32; predicates];
-    for &number in truths.iter().flatten() {
-        counts[number as usize] += 1;
-    }
-    let rank = |number: u32| (std::cmp::Reverse(counts[number as usize]), number);
-    let mut order: Vec<(Vec<u32>, usize)> = truths.into_iter().zip(0..).collect();
-    for (truth, _) in &mut order {
-        truth.sort_by_key(|&number| rank(number));
-    }
-    // The class without any predicate stays the first one.
-    order.sort_by_cached_key(|(truth, _)| {
-        truth.iter().map(|&number| rank(number)).collect::<Vec<_>>()
-    });
-    let mut numbers = vec![0; order.len()];
-    for (new, (_, old)) in order.iter().enumerate() {
-        numbers[*old] = new as u32;
-    }
-    for part in &mut parts {
-        part.2 = numbers[part.2 as usize];
-    }
-    (parts, order.into_iter().map(|(truth, _)| truth).collect())
-}
-
-/// The number of a side in arrays of two.
-pub(super) fn side_index(side: Side) -> usize {
-    match side {
-        Side::Source => 0,
-        Side::Destination => 1,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -346,81 +313,85 @@ mod tests {
         let named = |(number, list): (usize, &&[(u128, u128)])| {
             (format!("p{number}"), Ranges::new(list.to_vec()))
         };
-        let mut table = PlaceTable::build(lists.iter().enumerate().map(named).collect(), family);
-        finish(&mut table);
-        table
+        PlaceTable::build(lists.iter().enumerate().map(named).collect(), family)
     }
 
-    /// Keeps all classes apart.
+    /// Keeps all places apart.
     fn finish(table: &mut PlaceTable) {
-        let classes: Vec<Ranges> =
-            (0..table.class_count() as u128).map(|class| Ranges::single(class, class)).collect();
-        let same = table.finish(&classes.iter().collect());
-        assert!(same.iter().all(|(before, after)| *before == after));
+        let asked = table
+            .largest()
+            .map(|largest| (0..=largest.into()).map(|one| Ranges::single(one, one)).collect());
+        for conditions in table.finish(&asked) {
+            assert!(conditions.iter().all(|(before, after)| before == after));
+        }
+    }
+
+    fn holds(table: &PlaceTable, predicate: &str, address: u128) -> bool {
+        let (axis, numbers) = table.numbers_of(predicate);
+        numbers.contains(table.place(address)[usize::from(axis)].into())
     }
 
     #[test]
-    fn a_predicate_holds_in_its_classes_and_in_no_other() {
+    fn a_predicate_holds_at_its_numbers_and_at_no_other() {
         let most = u128::from(u32::MAX);
-        let lists: [&[(u128, u128)]; 4] =
-            [&[(10, 19), (40, 59)], &[(15, 44)], &[(0, most)], &[(most, most)]];
-        for lists in [&lists[..2], &lists[..], &lists[3..], &[]] {
-            let table = table(lists, Family::Ipv4);
+        let lists: [&[(u128, u128)]; 5] =
+            [&[(10, 19), (40, 59)], &[(15, 44)], &[(0, most)], &[(most, most)], &[(12, 50)]];
+        for lists in [&lists[..2], &lists[..], &lists[3..4], &[]] {
+            let mut table = table(lists, Family::Ipv4);
+            finish(&mut table);
             assert_eq!(table.is_empty(), lists.is_empty());
             let asked: Vec<u128> = (0..130).chain([most - 1, most]).collect();
-            let mut found = vec![9; asked.len()];
-            table.classes(&asked, &mut found);
-            for (&address, &class) in asked.iter().zip(&found) {
-                assert_eq!(table.class(address), class);
+            let mut found = vec![[9; AXES]; asked.len()];
+            table.places(&asked, &mut found);
+            for (&address, &place) in asked.iter().zip(&found) {
+                assert_eq!(table.place(address), place);
                 for (number, list) in lists.iter().enumerate() {
-                    let holds = list.iter().any(|range| (range.0..=range.1).contains(&address));
-                    let classes = table.classes_of(&format!("p{number}"));
-                    assert_eq!(classes.contains(class.into()), holds, "{address} p{number}");
+                    let expected = list.iter().any(|range| (range.0..=range.1).contains(&address));
+                    let name = format!("p{number}");
+                    assert_eq!(holds(&table, &name, address), expected, "{address} {name}");
                 }
             }
         }
     }
 
     #[test]
-    fn addresses_of_classes_are_those_that_a_lookup_finds() {
+    fn addresses_of_places_are_those_that_a_lookup_finds() {
         // Three addresses of every ten, to the end of both families' addresses; and a few of them.
-        for largest in Family::BOTH.map(Family::largest) {
-            let family = if largest == u32::MAX.into() { Family::Ipv4 } else { Family::Ipv6 };
-            let base = largest - 999;
+        for family in Family::BOTH {
+            let (base, largest) = (family.largest() - 999, family.largest());
             let tens = |from: u128| -> Vec<(u128, u128)> {
                 (0..100).map(|n| (base + n * 10 + from, base + n * 10 + from + 2)).collect()
             };
-            let lists = [tens(0), tens(2), tens(7)].map(Ranges::new);
-            let named = lists.iter().zip(["a", "b", "c"]);
-            let mut table = PlaceTable::build(
-                named.map(|(list, name)| (name.to_owned(), list.clone())).collect(),
-                family,
-            );
+            let lists = [tens(0), tens(2), tens(7)];
+            let mut table = table(&lists.each_ref().map(Vec::as_slice), family);
             let mut answers = Vec::new();
             for (first, last) in [(0, 5), (3, 3), (28, 31), (995, 999), (500, 999), (7, 30)] {
-                for number in 0..16u32 {
-                    let bits = (0..4u128).filter(|bit| number >> bit & 1 == 1);
-                    let classes = Ranges::new(bits.map(|class| (class, class)).collect());
+                for bits in 0..36u32 {
+                    let numbers = [bits % 6, bits / 6].map(|bits| {
+                        let inside = (0..3u128).filter(|bit| bits >> bit & 1 == 1);
+                        let ranges = Ranges::new(inside.map(|one| (one, one)).collect());
+                        (bits < 5).then_some(ranges)
+                    });
                     let within = Ranges::single(base + first, base + last);
-                    answers.push((
-                        within.clone(),
-                        classes.clone(),
-                        table.addresses(&within, &classes),
-                    ));
+                    let found = table.addresses(&within, numbers.each_ref().map(Option::as_ref));
+                    answers.push((within, numbers, found));
                 }
             }
             finish(&mut table);
             let told = answers.iter().filter(|answer| answer.2.is_some()).count();
-            assert!(told > 60 && told < answers.len(), "{told} of {}", answers.len());
-            for (within, classes, found) in &answers {
+            assert!(told > 120 && told < answers.len(), "{told} of {}", answers.len());
+            for (within, numbers, found) in &answers {
                 let Some(found) = found else { continue };
                 for address in base..=largest {
-                    let is_meant =
-                        within.contains(address) && classes.contains(table.class(address).into());
+                    let mut place = table.place(address).into_iter().zip(numbers);
+                    let is_meant = place.all(|(number, meant)| {
+                        meant.as_ref().is_none_or(|meant| meant.contains(number.into()))
+                    });
+                    let expected = within.contains(address) && is_meant;
                     assert_eq!(
                         found.contains(address),
-                        is_meant,
-                        "{address} {within:?} {classes:?}"
+                        expected,
+                        "{address} {within:?} {numbers:?}"
                     );
                 }
             }
@@ -428,31 +399,39 @@ mod tests {
     }
 
     #[test]
-    fn classes_that_nobody_tells_apart_become_one() {
-        let named = |(name, first, last): (&str, u128, u128)| {
-            (name.to_owned(), Ranges::single(first, last))
-        };
-        let lists = [("a", 10, 29), ("b", 20, 39), ("c", 50, 59), ("d", 55, 56)];
-        let mut table = PlaceTable::build(lists.map(named).to_vec(), Family::Ipv4);
-        assert_eq!(table.class_count(), 6);
-        let both = table.classes_of("a").intersect(&table.classes_of("b"));
-        let asked = [table.classes_of("c"), both];
-        let renumbered = table.finish(&asked.iter().collect());
-        assert_eq!(table.class_count(), 3);
-        for address in 0..100 {
-            let class = table.class(address).into();
-            assert_eq!(renumbered[&asked[0]].contains(class), (50..60).contains(&address));
-            assert_eq!(renumbered[&asked[1]].contains(class), (20..30).contains(&address));
+    fn places_that_nobody_tells_apart_become_one() {
+        let lists: [&[(u128, u128)]; 4] = [&[(10, 29)], &[(20, 39)], &[(50, 59)], &[(55, 56)]];
+        let mut table = table(&lists, Family::Ipv4);
+        // The first two cross.
+        let axes = ["p0", "p1", "p2", "p3"].map(|name| table.numbers_of(name).0);
+        assert_ne!(axes[0], axes[1]);
+        assert_eq!(axes[2], axes[3]);
+        let mut asked: [HashSet<Ranges>; AXES] = Default::default();
+        let conditions = ["p0", "p2"].map(|name| table.numbers_of(name));
+        for (axis, numbers) in &conditions {
+            asked[usize::from(*axis)].insert(numbers.clone());
         }
+        let renumbered = table.finish(&asked);
+        let now = conditions.map(|(axis, numbers)| {
+            (usize::from(axis), renumbered[usize::from(axis)][&numbers].clone())
+        });
+        for address in 0..100 {
+            let place = table.place(address);
+            let is_at = |(axis, numbers): &(usize, Ranges)| numbers.contains(place[*axis].into());
+            assert_eq!(is_at(&now[0]), (10..30).contains(&address), "{address}");
+            assert_eq!(is_at(&now[1]), (50..60).contains(&address), "{address}");
+        }
+        assert_eq!(table.places.len(), 3);
         // Of the others nobody could say where they hold.
-        assert_eq!(["a", "b", "c", "d"].map(|name| table.knows(name)), [false, false, true, false]);
-        assert_eq!(table.classes_of("c"), renumbered[&asked[0]]);
-        table.finish(&HashSet::new());
-        assert!(table.is_empty() && !table.knows("c"));
+        let known = ["p0", "p1", "p2", "p3"].map(|name| table.knows(name));
+        assert_eq!(known, [true, false, true, false]);
+        assert!(holds(&table, "p2", 55) && !holds(&table, "p2", 60));
+        table.finish(&Default::default());
+        assert!(table.is_empty() && !table.knows("p0") && table.largest() == [0, 0]);
     }
 
     #[test]
-    fn countries_with_many_operators_are_one_range_of_classes() {
+    fn countries_and_operators_are_one_range_each() {
         // Five countries by turns, and operators across them.
         let country = |which: u128| -> Vec<(u128, u128)> {
             (0..40).map(|turn| (turn * 50 + which * 10, turn * 50 + which * 10 + 9)).collect()
@@ -463,12 +442,18 @@ mod tests {
         let lists: Vec<_> = (0..5).map(country).chain((0..6).map(operator)).collect();
         let lists: Vec<&[(u128, u128)]> = lists.iter().map(Vec::as_slice).collect();
         for family in Family::BOTH {
-            let table = table(&lists, family);
-            assert!(table.class_count() > 20, "{}", table.class_count());
-            for number in 0..5 {
-                assert_eq!(table.classes_of(&format!("p{number}")).as_slice().len(), 1);
-            }
-            assert_eq!(table.class(u128::from(u32::MAX)), 0);
+            let mut table = table(&lists, family);
+            assert!(table.places.len() > 20, "{}", table.places.len());
+            let axes = (0..lists.len()).map(|number| {
+                let (axis, numbers) = table.numbers_of(&format!("p{number}"));
+                assert_eq!(numbers.as_slice().len(), 1, "p{number}");
+                axis
+            });
+            let axes: Vec<u8> = axes.collect();
+            assert!(axes[..5].iter().all(|axis| *axis == axes[0]), "{axes:?}");
+            assert!(axes[5..].iter().all(|axis| *axis == 1 - axes[0]), "{axes:?}");
+            finish(&mut table);
+            assert_eq!(table.place(u128::from(u32::MAX)), [0, 0]);
         }
     }
 }
