@@ -245,8 +245,7 @@ impl Halves4 {
     }
 
     #[inline(always)]
-    fn rank(&self, processor: impl Compare, address: u32) -> u32 {
-        let mut part = self.part(address);
+    fn rank(&self, processor: impl Compare, mut part: Part, address: u32) -> u32 {
         if part.count > LINE as u32 {
             part = self.narrowed(processor, part, address as u16);
         }
@@ -255,7 +254,10 @@ impl Halves4 {
 
     #[inline(always)]
     pub(super) fn answer(&self, processor: impl Compare, address: u32) -> u32 {
-        self.answers.get(self.rank(processor, address))
+        let part = self.part(address);
+        // Near the one that it will be: it need not wait for the lows.
+        self.answers.warm(part.start);
+        self.answers.get(self.rank(processor, part, address))
     }
 
     /// Whether there is a table of what upper halves alone tell.

@@ -38,8 +38,10 @@ pub(super) const ANSWER_MAX: u32 = DEEP - 1;
 pub(super) enum Answers {
     /// The two take turns, the first of them at even ranks.
     Turns([u32; 2]),
-    /// One each.
-    Each(Section<u32>),
+    /// One each, in as many bits as the largest takes.
+    Bytes(Section<u8>),
+    Halves(Section<u16>),
+    Words(Section<u32>),
 }
 
 impl Answers {
@@ -50,14 +52,22 @@ impl Answers {
         if intervals.iter().enumerate().all(|(rank, (_, answer))| *answer == turns[rank % 2]) {
             return Answers::Turns(turns);
         }
-        let each: Vec<u32> = intervals.iter().map(|(_, answer)| *answer).collect();
-        Answers::Each(section(&each))
+        let each = || intervals.iter().map(|(_, answer)| *answer);
+        match each().max().unwrap_or(NOTHING) {
+            0..=0xff => Answers::Bytes(section(&each().map(|one| one as u8).collect::<Vec<_>>())),
+            0x100..=0xffff => {
+                Answers::Halves(section(&each().map(|one| one as u16).collect::<Vec<_>>()))
+            }
+            _ => Answers::Words(section(&each().collect::<Vec<_>>())),
+        }
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
         match self {
             Answers::Turns(_) => 0,
-            Answers::Each(each) => bytes_of(each).len(),
+            Answers::Bytes(each) => bytes_of(each).len(),
+            Answers::Halves(each) => bytes_of(each).len(),
+            Answers::Words(each) => bytes_of(each).len(),
         }
     }
 
@@ -65,7 +75,20 @@ impl Answers {
     pub(super) fn get(&self, rank: u32) -> u32 {
         match self {
             Answers::Turns(turns) => turns[rank as usize % 2],
-            Answers::Each(each) => each[rank as usize],
+            Answers::Bytes(each) => each[rank as usize].into(),
+            Answers::Halves(each) => each[rank as usize].into(),
+            Answers::Words(each) => each[rank as usize],
+        }
+    }
+
+    /// Asks for the line of a rank's answer.
+    #[inline(always)]
+    pub(super) fn warm(&self, rank: u32) {
+        match self {
+            Answers::Turns(_) => {}
+            Answers::Bytes(each) => each.prefetch(rank as usize),
+            Answers::Halves(each) => each.prefetch(rank as usize),
+            Answers::Words(each) => each.prefetch(rank as usize),
         }
     }
 
@@ -78,12 +101,17 @@ impl Answers {
                     *found = even ^ ((even ^ odd) & 0_u32.wrapping_sub(rank & 1));
                 }
             }
-            Answers::Each(each) => {
-                for (found, rank) in found.iter_mut().zip(ranks) {
-                    *found = each[*rank as usize];
-                }
-            }
+            Answers::Bytes(each) => get_each(each, ranks, found),
+            Answers::Halves(each) => get_each(each, ranks, found),
+            Answers::Words(each) => get_each(each, ranks, found),
         }
+    }
+}
+
+#[inline(always)]
+fn get_each<T: Copy + Into<u32>>(each: &[T], ranks: &[u32], found: &mut [u32]) {
+    for (found, rank) in found.iter_mut().zip(ranks) {
+        *found = each[*rank as usize].into();
     }
 }
 
@@ -319,6 +347,23 @@ impl Intervals6 {
             if *found & DEEP != 0 {
                 *found = self.deep(*found & !DEEP, address.number() as u64);
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_take_as_many_bits_as_the_largest() {
+        for (largest, bytes) in [(0xff, 1), (0x100, 2), (0xffff, 2), (0x1_0000, 4)] {
+            let answers = Answers::of(&[(0, 3), (1, 1), (2, largest), (3, 0)]);
+            assert_eq!(answers.memory_bytes(), 4 * bytes, "{largest}");
+            let mut found = [9; 3];
+            answers.get_many(&[2, 0, 3], &mut found);
+            assert_eq!(found, [largest, 3, 0]);
+            assert_eq!([answers.get(2), answers.get(0), answers.get(3)], found);
         }
     }
 }
