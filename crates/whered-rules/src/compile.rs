@@ -21,9 +21,9 @@ use std::time::Duration;
 use crate::classify::plan::{Budget, Planner};
 use crate::classify::{self, AnyPacket, Condition, Met, Rule, Rules};
 use crate::error::RulesError;
-use crate::model::{RuleId, Ruleset, Side};
+use crate::model::{RuleId, Ruleset};
 use crate::naive::{Outcome, Sets};
-use crate::normal::{Conjunction, Effect, Field, NormalForm, NormalRule, Options, Places};
+use crate::normal::{Conjunction, Effect, NormalForm, NormalRule, Options, Places};
 use crate::packet::{Family, Packet};
 pub use crate::packets::BATCH;
 use crate::packets::{Classifier, classify_all, packet_of, packet6_of};
@@ -72,7 +72,7 @@ impl Matcher {
     ) -> Result<Matcher, RulesError> {
         let of_family = |family| {
             let form = NormalForm::build(ruleset, family, places, Options::default())?;
-            let rules = form.rules.iter().map(lowered).collect();
+            let rules = form.rules.iter().map(|entry| lowered(&form, entry)).collect();
             let rules = Rules::new(family_of(family), rules)
                 .expect("conditions of the normal form are sorted, disjoint and within fields");
             Ok(OfFamily { form: Arc::new(form), planner: Planner::new(rules, budget, clock) })
@@ -116,8 +116,8 @@ impl Matcher {
         let mut met = Vec::new();
         let compiled = one.planner.compiled();
         let decided = match packet.family() {
-            Family::Ipv4 => compiled.find(&packet_of(&key), &mut met),
-            Family::Ipv6 => compiled.find(&packet6_of(&key), &mut met),
+            Family::Ipv4 => compiled.find(&packet_of(&one.form, &key), &mut met),
+            Family::Ipv6 => compiled.find(&packet6_of(&one.form, &key), &mut met),
         };
         one.outcome(decided.unwrap_or(classify::NO_RULE), &met)
     }
@@ -182,37 +182,31 @@ fn family_of(family: Family) -> classify::Family {
 }
 
 /// An entry of the normal form as the classifier takes it.
-fn lowered(entry: &NormalRule) -> Rule {
-    classified(&entry.conditions, &entry.effect)
+fn lowered(form: &NormalForm, entry: &NormalRule) -> Rule {
+    let rule = classified(form, &entry.conditions, &entry.effect);
+    rule.expect("what an entry asks for has a word")
 }
 
-/// Conditions and what happens then, as the classifier takes them.
-pub(crate) fn classified(conditions: &Conjunction, effect: &Effect) -> Rule {
-    let conditions = conditions.iter().map(|(field, ranges)| Condition {
-        field: field_of(*field),
-        ranges: ranges.as_slice().to_vec(),
+/// Conditions and what happens then, as the classifier takes them; `None` when they ask for what has
+/// no word since no entry of the form asks for it.
+pub(crate) fn classified(
+    form: &NormalForm,
+    conditions: &Conjunction,
+    effect: &Effect,
+) -> Option<Rule> {
+    let conditions = conditions.iter().map(|(field, ranges)| {
+        let to = form.layout.field(*field)?;
+        let mut ranges = ranges.as_slice().to_vec();
+        // Beyond a word's largest number there is nothing to tell apart.
+        if let (classify::Field::Word(_), Some(last)) = (to, ranges.last_mut())
+            && last.1 == form.domain.largest(*field)
+        {
+            last.1 = u32::MAX.into();
+        }
+        Some(Condition { field: to, ranges })
     });
     let terminal = matches!(effect, Effect::Decide(_) | Effect::Policy);
-    Rule { conditions: conditions.collect(), terminal, verdict: 0 }
-}
-
-fn field_of(field: Field) -> classify::Field {
-    match field {
-        Field::Source => classify::Field::Source,
-        Field::Destination => classify::Field::Destination,
-        Field::Protocol => classify::Field::Protocol,
-        Field::SourcePort | Field::Icmp => classify::Field::SourcePort,
-        Field::DestinationPort => classify::Field::DestinationPort,
-        Field::TcpFlags => classify::Field::TcpFlags,
-        Field::Input => classify::Field::InInterface,
-        Field::Output => classify::Field::OutInterface,
-        Field::State => classify::Field::State,
-        Field::Dscp => classify::Field::Dscp,
-        Field::Mark => classify::Field::Mark,
-        Field::Bit(number) => classify::Field::Set(number as u8),
-        Field::Place(Side::Source, axis) => classify::Field::Place(axis * 2),
-        Field::Place(Side::Destination, axis) => classify::Field::Place(axis * 2 + 1),
-    }
+    Some(Rule { conditions: conditions.collect::<Option<_>>()?, terminal, verdict: 0 })
 }
 
 #[cfg(test)]

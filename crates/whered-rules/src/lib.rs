@@ -43,6 +43,7 @@ mod format;
 pub mod iptables;
 #[cfg(test)]
 mod kernel;
+mod layout;
 pub mod live;
 mod model;
 pub mod naive;

@@ -270,11 +270,12 @@ impl LiveRules {
     ) -> Decision {
         let family = packet.family();
         let side = side_of(family);
-        let key = self.matcher.of(family).form.key(packet, sets);
+        let form = &self.matcher.of(family).form;
+        let key = form.key(packet, sets);
         let mut met = Vec::new();
         let slot = match family {
-            Family::Ipv4 => self.lives[side].find(&packet_of(&key), &mut met),
-            Family::Ipv6 => self.lives[side].find(&packet6_of(&key), &mut met),
+            Family::Ipv4 => self.lives[side].find(&packet_of(form, &key), &mut met),
+            Family::Ipv6 => self.lives[side].find(&packet6_of(form, &key), &mut met),
         };
         self.decision(side, slot.unwrap_or(NO_RULE), &met, &mut count)
     }
@@ -389,8 +390,9 @@ impl LiveRules {
             if ruleset.family().is_some_and(|only| only != family) {
                 return Some(Vec::new());
             }
-            let lowered = self.matcher.of(family).form.lower(ruleset, rule)?;
-            Some(lowered.iter().map(|one| classified(one, &effect)).collect())
+            let form = &self.matcher.of(family).form;
+            let lowered = form.lower(ruleset, rule)?;
+            lowered.iter().map(|one| classified(form, one, &effect)).collect()
         };
         let [v4, v6] = Family::BOTH;
         let lowered = [lower(v4)?, lower(v6)?];

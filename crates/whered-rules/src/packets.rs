@@ -90,12 +90,12 @@ impl Chunk<'_, '_> {
         match self.family {
             Family::Ipv4 => {
                 let mut numbers = [classify::Packet::new(0, 0); BATCH];
-                numbers.iter_mut().zip(keys).for_each(|(to, key)| fill4(to, &key));
+                numbers.iter_mut().zip(keys).for_each(|(to, key)| fill4(form, to, &key));
                 classifier.find_packets(self.family, &numbers[..self.count], slots, &mut met);
             }
             Family::Ipv6 => {
                 let mut numbers = [classify::Packet6::new(0, 0); BATCH];
-                numbers.iter_mut().zip(keys).for_each(|(to, key)| fill6(to, &key));
+                numbers.iter_mut().zip(keys).for_each(|(to, key)| fill6(form, to, &key));
                 classifier.find_packets(self.family, &numbers[..self.count], slots, &mut met);
             }
         }
@@ -113,54 +113,43 @@ impl Chunk<'_, '_> {
 
 /// The fields beside the addresses.
 #[inline(always)]
-fn fill(packet: &mut classify::Packet, key: &Key) {
+fn fill(form: &NormalForm, packet: &mut classify::Packet, key: &Key) {
     use classify::Field as To;
     let is_icmp = ICMP_PROTOCOLS.contains(&key.protocol);
     let first = if is_icmp { key.icmp } else { key.source_port };
     packet.set(To::SourcePort, first.into());
     packet.set(To::DestinationPort, key.destination_port.into());
     packet.set(To::Protocol, key.protocol.into());
-    packet.set(To::TcpFlags, key.tcp_flags.into());
-    packet.set(To::State, key.state.into());
-    packet.set(To::InInterface, key.input.into());
-    packet.set(To::OutInterface, key.output.into());
-    packet.set(To::Dscp, key.dscp.into());
-    packet.set(To::Mark, key.mark);
-    let [source, destination] = key.places;
-    packet.set(To::Place(0), source[0]);
-    packet.set(To::Place(1), destination[0]);
-    packet.set(To::Place(2), source[1]);
-    packet.set(To::Place(3), destination[1]);
-    packet.set_members(key.bits);
+    form.layout.fill(packet, key);
 }
 
 /// Writes the numbers where they are to stand: what is written in words and then copied as a whole
 /// waits for the last of them.
 #[inline(always)]
-fn fill4(packet: &mut classify::Packet, key: &Key) {
+fn fill4(form: &NormalForm, packet: &mut classify::Packet, key: &Key) {
     packet.set(classify::Field::Source, key.source as u32);
     packet.set(classify::Field::Destination, key.destination as u32);
-    fill(packet, key);
+    fill(form, packet, key);
 }
 
 #[inline(always)]
-fn fill6(packet: &mut classify::Packet6, key: &Key) {
+fn fill6(form: &NormalForm, packet: &mut classify::Packet6, key: &Key) {
     (packet.source, packet.destination) = (key.source, key.destination);
-    fill(&mut packet.fields, key);
+    fill(form, &mut packet.fields, key);
 }
 
 /// A packet of IPv4 as numbers.
 #[inline(always)]
-pub(crate) fn packet_of(key: &Key) -> classify::Packet {
+pub(crate) fn packet_of(form: &NormalForm, key: &Key) -> classify::Packet {
     let mut packet = classify::Packet::new(0, 0);
-    fill4(&mut packet, key);
+    fill4(form, &mut packet, key);
     packet
 }
 
 /// A packet of IPv6 as numbers.
 #[inline(always)]
-pub(crate) fn packet6_of(key: &Key) -> classify::Packet6 {
+pub(crate) fn packet6_of(form: &NormalForm, key: &Key) -> classify::Packet6 {
     let mut packet = classify::Packet6::new(0, 0);
-    fill6(&mut packet, key);
+    fill6(form, &mut packet, key);
     packet
 }

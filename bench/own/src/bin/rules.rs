@@ -14,6 +14,9 @@ use whered_rules::classify::{
     Condition, Family, Field, Hits, Live, Met, NO_RULE, Packet, Rule, RuleId, Rules, scan,
 };
 
+/// The connection's state.
+const STATE: Field = Field::Word(5);
+
 fn main() {
     let wanted = std::env::args().nth(1);
     let is = |name: &str| wanted.as_deref().is_none_or(|wanted| wanted == name);
@@ -104,7 +107,7 @@ fn seed() {
         let count = 1usize << power;
         let one = |field, range: (u128, u128)| Condition { field, ranges: vec![range] };
         let accept = |conditions| Rule { conditions, terminal: true, verdict: 1 };
-        let mut rules = vec![accept(vec![one(Field::State, (2, 4))])];
+        let mut rules = vec![accept(vec![one(STATE, (2, 4))])];
         let mut state = 7u64;
         let mut random = || {
             state = state
@@ -120,7 +123,7 @@ fn seed() {
         rules.push(accept(vec![
             one(Field::Protocol, (6, 6)),
             one(Field::DestinationPort, (80, 80)),
-            one(Field::State, (1, 1)),
+            one(STATE, (1, 1)),
         ]));
         let planner = compile(Rules::new(Family::V4, rules).expect("valid"), 2);
         let packets: Vec<Packet> = (0..1 << 15)
@@ -128,7 +131,7 @@ fn seed() {
                 let mut packet = Packet::new(random() | 0x8000_0000, random());
                 packet.set(Field::Protocol, 6);
                 packet.set(Field::DestinationPort, if turn % 3 == 0 { 81 } else { 80 });
-                packet.set(Field::State, if turn % 3 == 1 { 2 } else { 1 });
+                packet.set(STATE, if turn % 3 == 1 { 2 } else { 1 });
                 packet
             })
             .collect();

@@ -27,23 +27,23 @@ const USUAL: [Field; 6] = [
     Field::SourcePort,
     Field::DestinationPort,
     Field::Protocol,
-    Field::TcpFlags,
+    Field::Word(5),
 ];
 
 /// Fields past the sixteenth, so that some are asked of the rule itself.
 const MORE: [Field; 12] = [
-    Field::State,
-    Field::InInterface,
-    Field::OutInterface,
-    Field::Dscp,
-    Field::Mark,
+    Field::Word(6),
+    Field::Word(7),
+    Field::Word(8),
+    Field::Word(9),
+    Field::Word(10),
     Field::Set(0),
     Field::Set(3),
     Field::Set(31),
-    Field::Place(0),
-    Field::Place(1),
-    Field::Place(2),
-    Field::Place(3),
+    Field::Word(11),
+    Field::Word(12),
+    Field::Word(13),
+    Field::Word(14),
 ];
 
 /// Few distinct values, so that rules meet: ranges that nest, touch, cross and repeat.
@@ -268,7 +268,7 @@ fn rules_that_are_not_ranges_are_refused_by_place_and_field() {
     let unsorted = "rule 1: SourcePort: ranges are not sorted and disjoint";
     assert_eq!(fault(port, &[(5, 9), (9, 10)]), unsorted);
     assert_eq!(fault(Field::Set(32), &[(0, 1)]), "rule 1: Set(32): allowed are the sets 0 to 31");
-    assert!(fault(Field::Place(4), &[]).contains("allowed are the places 0 to 3"));
+    assert!(fault(Field::Word(15), &[]).contains("allowed are the words 5 to 14"));
 }
 
 /// Minutes long in a debug build: `cargo test --release -p whered-rules -- --ignored`.

@@ -59,7 +59,7 @@ pub use compiled::{AnyPacket, Compiled, Hits, Met};
 pub use live::{ChangeError, Live, RuleId, Snapshot};
 pub use naive::{Explanation, Miss, Outcome, scan};
 pub use rule::{
-    Condition, Family, Field, NO_RULE, PLACES, Packet, Packet6, Rule, RuleError, Rules, SETS,
+    Condition, FREE_WORDS, Family, Field, NO_RULE, Packet, Packet6, Rule, RuleError, Rules, SETS,
 };
 pub use samples::Samples;
 

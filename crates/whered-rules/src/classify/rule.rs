@@ -6,16 +6,13 @@
 //! A packet is one cache line of 32-bit words, one word a field:
 //!
 //! ```text
-//! word 0       1            2            3          4         5        6      7
-//!      source  destination  source port  dest port  protocol  place 0  state  in-interface
-//! word 8              9-10       11    12    13        14         15
-//!      out-interface  place 2-3  DSCP  mark  set bits  TCP flags  place 1
+//! word 0       1            2            3          4         5-14                15
+//!      source  destination  source port  dest port  protocol  what else is asked  set bits
 //! ```
 //!
-//! What rulesets ask for most is in the first eight: those are compared as they stand.
-//!
-//! A place is two numbers that together say which predicates about an address are true: places 0 and 2
-//! are the source's, 1 and 3 the destination's. Of live sets, a ruleset may ask for 32.
+//! Words 5 to 14 are the caller's: states, interfaces, marks, places, answers. What rules ask for
+//! should stand in the first eight: those are compared as they are. Of live sets, a ruleset may ask
+//! for 32.
 //!
 //! IPv6 addresses do not fit a word: [`Packet6`] carries them beside the packet, and the compiled
 //! form puts the numbers of their intervals into words 0 and 1.
@@ -29,12 +26,12 @@ use std::fmt;
 pub const NO_RULE: u32 = u32::MAX;
 /// Words of a packet.
 pub(crate) const WORDS: usize = 16;
-/// The word of the first set bits.
-const SET_WORD: usize = 13;
+/// The words that are the caller's.
+pub const FREE_WORDS: std::ops::RangeInclusive<u8> = 5..=14;
+/// The word of the set bits.
+const SET_WORD: usize = 15;
 /// How many live sets a ruleset may ask for.
 pub const SETS: u8 = 32;
-/// How many numbers of places a packet carries.
-pub const PLACES: u8 = 4;
 
 /// What a condition is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -49,22 +46,10 @@ pub enum Field {
     DestinationPort,
     /// The protocol's number, 0 to 255.
     Protocol,
-    /// The flags of TCP, 0 to 255.
-    TcpFlags,
-    /// The connection's state as bits, 0 to 255.
-    State,
-    /// The number of the interface that a packet came in by, 0 to 65,535.
-    InInterface,
-    /// The number of the interface that a packet leaves by, 0 to 65,535.
-    OutInterface,
-    /// The differentiated-services code point, 0 to 63.
-    Dscp,
-    /// The packet's mark, 32 bits.
-    Mark,
+    /// What the caller keeps in word N of [`FREE_WORDS`]: any number of 32 bits.
+    Word(u8),
     /// Whether the packet is in live set N: 0 or 1.
     Set(u8),
-    /// The N-th number of a place, looked up before.
-    Place(u8),
 }
 
 impl Field {
@@ -76,10 +61,8 @@ impl Field {
                 Family::V6 => u128::MAX,
             },
             Field::SourcePort | Field::DestinationPort => 0xffff,
-            Field::InInterface | Field::OutInterface => 0xffff,
-            Field::Protocol | Field::TcpFlags | Field::State => 0xff,
-            Field::Dscp => 63,
-            Field::Mark | Field::Place(_) => u128::from(u32::MAX),
+            Field::Protocol => 0xff,
+            Field::Word(_) => u128::from(u32::MAX),
             Field::Set(_) => 1,
         }
     }
@@ -92,17 +75,8 @@ impl Field {
             Field::SourcePort => 2,
             Field::DestinationPort => 3,
             Field::Protocol => 4,
-            Field::Place(0) => 5,
-            Field::State => 6,
-            Field::InInterface => 7,
-            Field::OutInterface => 8,
-            Field::Dscp => 11,
-            Field::Mark => 12,
+            Field::Word(word) => usize::from(word.clamp(*FREE_WORDS.start(), *FREE_WORDS.end())),
             Field::Set(_) => SET_WORD,
-            Field::TcpFlags => 14,
-            Field::Place(2) => 9,
-            Field::Place(3) => 10,
-            Field::Place(_) => 15,
         }
     }
 }
@@ -182,7 +156,7 @@ impl Rules {
     /// # Errors
     ///
     /// Ranges that are unsorted, touch each other's values, end before they start or leave the
-    /// field, and numbers of sets and places that a packet has no room for.
+    /// field, and numbers of sets and words that a packet does not have.
     pub fn new(family: Family, mut rules: Vec<Rule>) -> Result<Rules, RuleError> {
         for (place, rule) in rules.iter_mut().enumerate() {
             normalise(rule, family).map_err(|(field, kind)| RuleError {
@@ -230,8 +204,8 @@ pub(crate) fn normalise(rule: &mut Rule, family: Family) -> Result<(), (Field, &
 fn check(condition: &Condition, family: Family) -> Result<(), &'static str> {
     match condition.field {
         Field::Set(set) if set >= SETS => return Err("allowed are the sets 0 to 31"),
-        Field::Place(place) if place >= PLACES => {
-            return Err("allowed are the places 0 to 3");
+        Field::Word(word) if !FREE_WORDS.contains(&word) => {
+            return Err("allowed are the words 5 to 14");
         }
         _ => {}
     }
@@ -292,7 +266,6 @@ impl Packet {
                 let word = &mut self.words[Field::Set(set).word()];
                 *word = *word & !(1 << set) | value << set;
             }
-            Field::Place(place) => self.words[Field::Place(place.min(PLACES - 1)).word()] = value,
             _ => self.words[field.word()] = value,
         }
     }

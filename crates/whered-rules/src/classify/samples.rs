@@ -28,15 +28,15 @@ impl<'a> Samples<'a> {
                 fields.push((*field, 0));
                 fields.len() - 1
             });
-            let last = ranges.last().map_or(0, |range| range.1);
+            // The last range may be open upwards.
+            let ends = ranges.iter().flat_map(|range| [range.0, range.1]);
+            let max = (*field).max(rules.family());
+            let last = ends.filter(|end| *end < max).max().unwrap_or(0);
             fields[place].1 = fields[place].1.max(last);
         }
         for (field, greatest) in &mut fields {
-            // Numbers of names end with the last one, and one more stands for all others.
-            *greatest = match field {
-                Field::Place(_) | Field::InInterface | Field::OutInterface => *greatest + 1,
-                _ => u128::MAX,
-            };
+            // Numbers in words end not far behind the last one that a rule names.
+            *greatest = if matches!(field, Field::Word(_)) { *greatest + 1 } else { u128::MAX };
             *greatest = (*greatest).min((*field).max(rules.family()));
         }
         Samples { rules, fields, random: Random(seed) }

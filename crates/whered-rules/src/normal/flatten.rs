@@ -28,6 +28,7 @@ use super::places::{self, PlaceTable, Places};
 use super::{Effect, NormalForm, NormalRule, Options};
 use crate::classify::SETS;
 use crate::error::RulesError;
+use crate::layout::Layout;
 use crate::model::{Action, ChainId, Origin, Rule, RuleId, Ruleset, Side, Test, Verdict};
 use crate::packet::Family;
 use crate::ranges::Ranges;
@@ -85,7 +86,18 @@ pub(super) fn flatten(
         finish(table, side, &mut entries);
         *largest = table.largest();
     }
-    Ok(NormalForm { family, rules: entries, starts, policy, domain, interfaces, bits, places })
+    let layout = Layout::of(&entries, bits.len());
+    Ok(NormalForm {
+        family,
+        rules: entries,
+        starts,
+        policy,
+        domain,
+        interfaces,
+        bits,
+        places,
+        layout,
+    })
 }
 
 /// Makes a table of what the entries tell apart, and gives their conditions its numbers.

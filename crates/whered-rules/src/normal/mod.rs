@@ -42,6 +42,7 @@ use lower::Lowering;
 pub use places::{AXES, NoPlaces, Place, PlaceTable, Places};
 
 use crate::error::RulesError;
+use crate::layout::Layout;
 use crate::model::{Rule, RuleId, Ruleset, Side, Verdict};
 use crate::naive::{Outcome, Sets};
 use crate::packet::{Family, Packet, address_number};
@@ -133,6 +134,8 @@ pub struct NormalForm {
     pub bits: Vec<Bit>,
     /// The places of source and destination addresses.
     pub places: [PlaceTable; 2],
+    /// Which word of a packet has what.
+    pub(crate) layout: Layout,
 }
 
 impl NormalForm {

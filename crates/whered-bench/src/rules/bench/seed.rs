@@ -24,6 +24,8 @@ use whered_rules::normal::NoPlaces;
 use whered_rules::{State, text};
 
 const PACKETS: usize = 1 << 15;
+/// The connection's state.
+const STATE: Field = Field::Word(5);
 
 /// The addresses that never match.
 pub(super) fn addresses(count: usize, seed: u64) -> Vec<Prefix4> {
@@ -47,12 +49,12 @@ fn rules(prefixes: &[Prefix4]) -> Rules {
         let (low, high) = crate::rules::addresses(*address, *length);
         accept(vec![one(Field::Source, (low.into(), high.into()))])
     };
-    let mut list = vec![accept(vec![one(Field::State, (2, 3))])];
+    let mut list = vec![accept(vec![one(STATE, (2, 3))])];
     list.extend(prefixes.iter().map(source));
     list.push(accept(vec![
         one(Field::Protocol, (6, 6)),
         one(Field::DestinationPort, (80, 80)),
-        one(Field::State, (1, 1)),
+        one(STATE, (1, 1)),
     ]));
     Rules::new(Family::V4, list).expect("ranges of one value, or of a prefix")
 }
@@ -79,7 +81,7 @@ fn packets(list: usize, seed: u64) -> Vec<Packet> {
         packet.set(Field::Protocol, 6);
         packet.set(Field::SourcePort, 1024 + random.below(60_000) as u32);
         packet.set(Field::DestinationPort, if kind == 3 { 81 } else { 80 });
-        packet.set(Field::State, if kind == 1 { 2 } else { 1 });
+        packet.set(STATE, if kind == 1 { 2 } else { 1 });
         packet
     };
     (0..PACKETS).map(packet).collect()
@@ -124,7 +126,7 @@ fn whole(packet: &Packet) -> whered_rules::Packet<'static> {
         protocol: packet.get(Field::Protocol) as u8,
         source_port: packet.get(Field::SourcePort) as u16,
         destination_port: packet.get(Field::DestinationPort) as u16,
-        state: if packet.get(Field::State) == 2 { State::Established } else { State::New },
+        state: if packet.get(STATE) == 2 { State::Established } else { State::New },
         ..whered_rules::Packet::default()
     }
 }

@@ -1,0 +1,166 @@
+//! Which word of a packet has what, for the rules of one normal form.
+//!
+//! For: putting what rules ask for where the classifier compares it as it stands. Not for: the five
+//! fields that every packet has, whose words never change.
+//!
+//! ```text
+//! word 5 ...                                        ... 14                   15
+//!      what rules ask for │ answers, if all fit │ what no rule asks for      answers, if not
+//! ```
+//!
+//! A ruleset with a state, a country and two sets has all of it in words 5 to 8; one with more
+//! answers than words are left has them as bits of the last word.
+//!
+//! Invariants: what a rule asks for has a word of its own. Concurrency: plain data. Cost: ten stores a
+//! packet, and one for each answer in a word.
+
+use crate::classify::{self, FREE_WORDS};
+use crate::normal::{Field, Key, NormalRule};
+
+/// The fields without a word of their own.
+const MOVABLE: usize = 10;
+
+/// Their order: those asked for most come first.
+const FIELDS: [Field; MOVABLE] = {
+    use crate::model::Side::{Destination, Source};
+    [
+        Field::State,
+        Field::Input,
+        Field::Output,
+        Field::TcpFlags,
+        Field::Place(Source, 0),
+        Field::Place(Source, 1),
+        Field::Place(Destination, 0),
+        Field::Place(Destination, 1),
+        Field::Dscp,
+        Field::Mark,
+    ]
+};
+
+/// Where the words of packets come from.
+#[derive(Clone, Debug)]
+pub(crate) struct Layout {
+    /// The word of each of [`FIELDS`].
+    words: [u8; MOVABLE],
+    /// The first word of an answer, and how many answers have words: all or none.
+    answers: (u8, u8),
+}
+
+impl Layout {
+    /// For rules and the number of questions that they ask before.
+    pub(crate) fn of(rules: &[NormalRule], questions: usize) -> Layout {
+        let is_asked =
+            |field: &Field| rules.iter().any(|rule| rule.conditions.get(*field).is_some());
+        let asked = FIELDS.map(|field| is_asked(&field));
+        let first_answer = FREE_WORDS.start() + asked.iter().filter(|asked| **asked).count() as u8;
+        let left = usize::from(FREE_WORDS.end() + 1 - first_answer);
+        let in_words = if questions <= left { questions as u8 } else { 0 };
+        let (mut near, mut far) = (*FREE_WORDS.start(), first_answer);
+        let words = asked.map(|asked| {
+            let next = if asked { &mut near } else { &mut far };
+            *next += 1;
+            *next - 1
+        });
+        Layout { words, answers: (first_answer, in_words) }
+    }
+
+    /// The field of the classifier; `None` for one that no rule asked for and an answer stands for.
+    pub(crate) fn field(&self, field: Field) -> Option<classify::Field> {
+        Some(match field {
+            Field::Source => classify::Field::Source,
+            Field::Destination => classify::Field::Destination,
+            Field::Protocol => classify::Field::Protocol,
+            Field::SourcePort | Field::Icmp => classify::Field::SourcePort,
+            Field::DestinationPort => classify::Field::DestinationPort,
+            Field::Bit(number) if self.answers.1 > 0 => {
+                classify::Field::Word(self.answers.0 + number as u8)
+            }
+            Field::Bit(number) => classify::Field::Set(number as u8),
+            _ => {
+                let place = FIELDS.iter().position(|one| *one == field)?;
+                let word = self.words[place];
+                let (first, count) = self.answers;
+                let is_free = !(first..first + count).contains(&word);
+                return is_free.then_some(classify::Field::Word(word));
+            }
+        })
+    }
+
+    /// Writes what has no word of its own.
+    #[inline(always)]
+    pub(crate) fn fill(&self, packet: &mut classify::Packet, key: &Key) {
+        let [source, destination] = key.places;
+        let numbers: [u32; MOVABLE] = [
+            key.state.into(),
+            key.input.into(),
+            key.output.into(),
+            key.tcp_flags.into(),
+            source[0],
+            source[1],
+            destination[0],
+            destination[1],
+            key.dscp.into(),
+            key.mark,
+        ];
+        for (number, word) in numbers.into_iter().zip(self.words) {
+            packet.set(classify::Field::Word(word), number);
+        }
+        let (first, count) = self.answers;
+        if count == 0 {
+            packet.set_members(key.bits);
+        }
+        for answer in 0..count {
+            packet.set(classify::Field::Word(first + answer), key.bits >> answer & 1);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::naive::NoSets;
+    use crate::normal::{NoPlaces, NormalForm, Options};
+    use crate::packet::{Family, Packet, State};
+    use crate::text;
+
+    fn form(conditions: &str) -> NormalForm {
+        let rules = format!("chain a policy drop {{\n {conditions} accept\n}}\n");
+        let ruleset = text::read("f", &rules).expect("a good file");
+        NormalForm::build(&ruleset, Family::Ipv4, &NoPlaces, Options::default()).expect("no places")
+    }
+
+    #[test]
+    fn what_is_asked_comes_first_and_answers_stand_behind() {
+        let form = form("state established mark 7 src @a dst @b");
+        let word = |field| form.layout.field(field);
+        assert_eq!(word(Field::State), Some(classify::Field::Word(5)));
+        assert_eq!(word(Field::Mark), Some(classify::Field::Word(6)));
+        assert_eq!(word(Field::Bit(0)), Some(classify::Field::Word(7)));
+        assert_eq!(word(Field::Bit(1)), Some(classify::Field::Word(8)));
+        // Two of those that nobody asks for have given their words to the answers.
+        assert_eq!(FIELDS.iter().filter(|field| word(**field).is_none()).count(), 2);
+        let packet = Packet { state: State::Established, mark: 9, ..Packet::default() };
+        let mut key = form.key(&packet, &NoSets);
+        key.bits = 2;
+        let mut words = classify::Packet::new(0, 0);
+        form.layout.fill(&mut words, &key);
+        let found = (5..9).map(|word| words.get(classify::Field::Word(word)));
+        assert_eq!(found.collect::<Vec<_>>(), [packet.state as u32, 9, 0, 1]);
+    }
+
+    #[test]
+    fn more_answers_than_words_are_bits() {
+        let sets: Vec<String> = (0..10).map(|number| format!("src @s{number}")).collect();
+        let all_words = form(&sets.join(" "));
+        assert_eq!(all_words.layout.field(Field::Bit(9)), Some(classify::Field::Word(14)));
+        let form = form(&format!("state new {}", sets.join(" ")));
+        assert_eq!(form.layout.field(Field::Bit(9)), Some(classify::Field::Set(9)));
+        assert!(FIELDS.iter().all(|field| form.layout.field(*field).is_some()));
+        let mut key = form.key(&Packet::default(), &NoSets);
+        key.bits = 0x201;
+        let mut words = classify::Packet::new(0, 0);
+        form.layout.fill(&mut words, &key);
+        let bits = (0..10).map(|set| words.get(classify::Field::Set(set)));
+        assert_eq!(bits.sum::<u32>(), 2);
+    }
+}
