@@ -47,7 +47,7 @@ pub(super) fn lay_out(
     }
     // Those that are true in most classes come first.
     let rank = |predicate: u32| (Reverse(counts[predicate as usize]), predicate);
-    let axis_of = spread(truths, &counts, &rank);
+    let axis_of = spread(truths, &counts, rank);
     let mut places = vec![Place::default(); truths.len()];
     let axes = std::array::from_fn(|axis| {
         let of_class = |truth: &Vec<u32>| {
