@@ -4,12 +4,12 @@
 //! fields that every packet has, whose words never change.
 //!
 //! ```text
-//! word 5 ...                                        ... 14                   15
-//!      what rules ask for │ answers, if all fit │ what no rule asks for      answers, if not
+//! word 5 ...                                              ... 14          15
+//!      what rules ask for │ answers, if all fit │ what no rule asks for   answers, if not
 //! ```
 //!
 //! A ruleset with a state, a country and two sets has all of it in words 5 to 8; one with more
-//! answers than words are left has them as bits of the last word.
+//! answers than names and places leave words has them as bits of the last word.
 //!
 //! Invariants: what a rule asks for has a word of its own. Concurrency: plain data. Cost: ten stores a
 //! packet, and one for each answer in a word.
@@ -20,20 +20,24 @@ use crate::normal::{Field, Key, NormalRule};
 /// The fields without a word of their own.
 const MOVABLE: usize = 10;
 
-/// Their order: those asked for most come first.
+/// How many of them keep a word that nobody asks for, so that a rule put in later may. One that asks
+/// for the others is compiled with all rules anyway: names and places get their numbers then.
+const SURE: usize = 4;
+
+/// Their order.
 const FIELDS: [Field; MOVABLE] = {
     use crate::model::Side::{Destination, Source};
     [
         Field::State,
+        Field::TcpFlags,
+        Field::Dscp,
+        Field::Mark,
         Field::Input,
         Field::Output,
-        Field::TcpFlags,
         Field::Place(Source, 0),
         Field::Place(Source, 1),
         Field::Place(Destination, 0),
         Field::Place(Destination, 1),
-        Field::Dscp,
-        Field::Mark,
     ]
 };
 
@@ -53,13 +57,14 @@ impl Layout {
             |field: &Field| rules.iter().any(|rule| rule.conditions.get(*field).is_some());
         let asked = FIELDS.map(|field| is_asked(&field));
         let first_answer = FREE_WORDS.start() + asked.iter().filter(|asked| **asked).count() as u8;
-        let left = usize::from(FREE_WORDS.end() + 1 - first_answer);
+        let left = asked[SURE..].iter().filter(|asked| !**asked).count();
         let in_words = if questions <= left { questions as u8 } else { 0 };
-        let (mut near, mut far) = (*FREE_WORDS.start(), first_answer);
+        let (mut near, mut far) = (*FREE_WORDS.start(), first_answer + in_words);
         let words = asked.map(|asked| {
             let next = if asked { &mut near } else { &mut far };
             *next += 1;
-            *next - 1
+            // Those without a word are written where an answer follows.
+            if FREE_WORDS.contains(&(*next - 1)) { *next - 1 } else { first_answer }
         });
         Layout { words, answers: (first_answer, in_words) }
     }
@@ -92,15 +97,15 @@ impl Layout {
         let [source, destination] = key.places;
         let numbers: [u32; MOVABLE] = [
             key.state.into(),
+            key.tcp_flags.into(),
+            key.dscp.into(),
+            key.mark,
             key.input.into(),
             key.output.into(),
-            key.tcp_flags.into(),
             source[0],
             source[1],
             destination[0],
             destination[1],
-            key.dscp.into(),
-            key.mark,
         ];
         for (number, word) in numbers.into_iter().zip(self.words) {
             packet.set(classify::Field::Word(word), number);
@@ -138,7 +143,8 @@ mod tests {
         assert_eq!(word(Field::Bit(0)), Some(classify::Field::Word(7)));
         assert_eq!(word(Field::Bit(1)), Some(classify::Field::Word(8)));
         // Two of those that nobody asks for have given their words to the answers.
-        assert_eq!(FIELDS.iter().filter(|field| word(**field).is_none()).count(), 2);
+        let without = FIELDS.iter().filter(|field| word(**field).is_none());
+        assert_eq!(without.collect::<Vec<_>>(), FIELDS[8..].iter().collect::<Vec<_>>());
         let packet = Packet { state: State::Established, mark: 9, ..Packet::default() };
         let mut key = form.key(&packet, &NoSets);
         key.bits = 2;
@@ -150,17 +156,18 @@ mod tests {
 
     #[test]
     fn more_answers_than_words_are_bits() {
-        let sets: Vec<String> = (0..10).map(|number| format!("src @s{number}")).collect();
-        let all_words = form(&sets.join(" "));
-        assert_eq!(all_words.layout.field(Field::Bit(9)), Some(classify::Field::Word(14)));
-        let form = form(&format!("state new {}", sets.join(" ")));
-        assert_eq!(form.layout.field(Field::Bit(9)), Some(classify::Field::Set(9)));
+        let sets: Vec<String> = (0..6).map(|number| format!("src @s{number}")).collect();
+        let in_words = form(&sets.join(" ")).layout;
+        assert_eq!(in_words.field(Field::Bit(5)), Some(classify::Field::Word(10)));
+        assert!(FIELDS[..SURE].iter().all(|field| in_words.field(*field).is_some()));
+        let form = form(&format!("in eth0 {}", sets.join(" ")));
+        assert_eq!(form.layout.field(Field::Bit(5)), Some(classify::Field::Set(5)));
         assert!(FIELDS.iter().all(|field| form.layout.field(*field).is_some()));
         let mut key = form.key(&Packet::default(), &NoSets);
-        key.bits = 0x201;
+        key.bits = 0x21;
         let mut words = classify::Packet::new(0, 0);
         form.layout.fill(&mut words, &key);
-        let bits = (0..10).map(|set| words.get(classify::Field::Set(set)));
+        let bits = (0..6).map(|set| words.get(classify::Field::Set(set)));
         assert_eq!(bits.sum::<u32>(), 2);
     }
 }
