@@ -40,7 +40,7 @@ fn use_it(ruleset: &Ruleset) {
     assert_eq!(again.rules().len(), ruleset.rules().len(), "{written}");
     let packet = Packet { protocol: 6, destination_port: 80, ..Packet::default() };
     let expected = naive::evaluate(ruleset, &packet, &naive::NoSets);
-    let options = Options { entries_limit: 1 << 12, count_passes: true };
+    let options = Options { entries_limit: 1 << 12, count_passes: true, fold_places: true };
     if let Ok(form) = NormalForm::build(ruleset, Family::Ipv4, &NoPlaces, options) {
         assert_eq!(form.evaluate(&form.key(&packet, &naive::NoSets)), expected, "{written}");
     }
