@@ -91,7 +91,7 @@ fn rule(line: &str, flags: Flags) -> Result<Vec<Condition>, Wrong<'_>> {
         DESTINATION,
     ))?;
     let mut ports = Vec::new();
-    for side in [Side::Source, Side::Destination] {
+    for side in Side::BOTH {
         let range = port_range(&mut words)?;
         if range != (0, 65_535) {
             ports.push(Condition::is(Test::Port(side, vec![range])));

@@ -348,8 +348,7 @@ impl Parts {
         }
         let protocols = self.protocol.allowed(255);
         all.push(protocol_choices(&protocols)?);
-        for (side, addresses) in [Side::Source, Side::Destination].into_iter().zip(&self.addresses)
-        {
+        for (side, addresses) in Side::BOTH.into_iter().zip(&self.addresses) {
             all.push(address_choices(side, addresses, family));
         }
         for (option, ports) in ["--sports", "--dports"].into_iter().zip(&self.ports) {

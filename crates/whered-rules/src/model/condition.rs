@@ -29,6 +29,9 @@ pub enum Side {
 }
 
 impl Side {
+    /// Both, in the order of arrays of two.
+    pub(crate) const BOTH: [Side; 2] = [Side::Source, Side::Destination];
+
     /// `src` or `dst`.
     pub fn name(self) -> &'static str {
         match self {

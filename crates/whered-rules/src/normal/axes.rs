@@ -16,12 +16,17 @@
 //!
 //! Invariants: number 0 of an axis is where none of its predicates is true.
 //! Concurrency: plain data. Cost: linear in classes, but for sorting and for pairs of predicates that
-//! are true together.
+//! are true together, of which a bounded number is looked at.
 
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
+use std::hash::Hash;
 
 use crate::ranges::Ranges;
+
+/// How many pairs of predicates that are true together are looked at. Where there are more, some that
+/// nest are taken to cross, which may cost boxes and nothing else.
+const PAIRS_LIMIT: usize = 1 << 22;
 
 /// How many numbers a place has.
 pub const AXES: usize = 2;
@@ -69,6 +74,16 @@ pub(super) fn lay_out(
     (axis_of, axes, places)
 }
 
+/// A number for each item, the same for equal ones, in the order in which they come first.
+pub(super) fn numbered<T: Eq + Hash>(items: impl IntoIterator<Item = T>) -> Vec<u32> {
+    let mut known: HashMap<T, u32> = HashMap::new();
+    let number = |item| {
+        let next = known.len() as u32;
+        *known.entry(item).or_insert(next)
+    };
+    items.into_iter().map(number).collect()
+}
+
 /// Puts predicates that cross on different axes, as far as may be.
 fn spread(
     truths: &[Vec<u32>],
@@ -76,12 +91,12 @@ fn spread(
     rank: impl Fn(u32) -> (Reverse<u32>, u32),
 ) -> Vec<u8> {
     let mut together: HashMap<(u32, u32), u32> = HashMap::new();
-    for truth in truths {
-        for (place, &one) in truth.iter().enumerate() {
-            for &other in &truth[place + 1..] {
-                *together.entry((one.min(other), one.max(other))).or_default() += 1;
-            }
-        }
+    let pairs = truths.iter().flat_map(|truth| {
+        let each = truth.iter().enumerate();
+        each.flat_map(|(place, &one)| truth[place + 1..].iter().map(move |&other| (one, other)))
+    });
+    for (one, other) in pairs.take(PAIRS_LIMIT) {
+        *together.entry((one.min(other), one.max(other))).or_default() += 1;
     }
     let mut crossed: Vec<Vec<(u32, u32)>> = vec![Vec::new(); counts.len()];
     for ((one, other), count) in together {
@@ -132,18 +147,13 @@ impl Axis {
                 numbers.iter_mut().for_each(|conditions| conditions.push(id));
             }
         }
-        let mut known: HashMap<Vec<u32>, u32> = HashMap::new();
+        let renumbered = numbered(conditions_of);
         let mut truths: Vec<Vec<u32>> = Vec::new();
-        let mut renumbered = Vec::with_capacity(self.truths.len());
-        for (conditions, truth) in conditions_of.into_iter().zip(&self.truths) {
-            let next = truths.len() as u32;
-            let number = *known.entry(conditions).or_insert(next);
-            renumbered.push(number);
-            if number == next {
+        for (&number, truth) in renumbered.iter().zip(&self.truths) {
+            let Some(first) = truths.get(number as usize) else {
                 truths.push(truth.clone());
                 continue;
-            }
-            let first = &truths[number as usize];
+            };
             let is_in_one = |one: &&u32| !(first.contains(one) && truth.contains(one));
             torn.extend(first.iter().chain(truth).filter(is_in_one));
         }

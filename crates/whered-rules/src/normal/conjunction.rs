@@ -53,6 +53,16 @@ pub enum Field {
     Place(Side, u8),
 }
 
+impl Field {
+    /// The field of one side's address.
+    pub(super) fn address(side: Side) -> Field {
+        match side {
+            Side::Source => Field::Source,
+            Side::Destination => Field::Destination,
+        }
+    }
+}
+
 /// The largest number of each field.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Domain {

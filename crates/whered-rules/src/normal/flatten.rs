@@ -78,10 +78,8 @@ pub(super) fn flatten(
     }
     starts.resize(entry_rules + 1, entries.len() as u32);
     let (interfaces, mut places) = (interfaces.into_owned(), places.into_owned());
-    for ((side, table), largest) in [Side::Source, Side::Destination]
-        .into_iter()
-        .zip(&mut places)
-        .zip(&mut domain.largest_place)
+    for ((side, table), largest) in
+        Side::BOTH.into_iter().zip(&mut places).zip(&mut domain.largest_place)
     {
         finish(table, side, &mut entries);
         *largest = table.largest();

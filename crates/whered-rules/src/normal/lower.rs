@@ -151,8 +151,8 @@ impl<'r> Lowering<'r> {
     /// The same packets, by their addresses alone where the places that are asked for have few of
     /// them; `None` if there are none.
     pub(super) fn folded(&self, mut conditions: Conjunction) -> Option<Conjunction> {
-        let sides = [(Field::Source, Side::Source), (Field::Destination, Side::Destination)];
-        for (table, (field, side)) in self.places.iter().zip(sides) {
+        for (table, side) in self.places.iter().zip(Side::BOTH) {
+            let field = Field::address(side);
             let asked = places::fields(side).map(|field| conditions.get(field));
             let within = conditions.get(field).filter(|_| asked.iter().any(Option::is_some));
             let addresses = within.and_then(|within| table.addresses(within, asked));
@@ -209,11 +209,7 @@ impl<'r> Lowering<'r> {
                 return if meets { vec![Conjunction::always()] } else { Vec::new() };
             }
             Test::Address(side, items) => {
-                let field = match side {
-                    Side::Source => Field::Source,
-                    Side::Destination => Field::Destination,
-                };
-                (field, ranges_of_addresses(items, self.domain.family))
+                (Field::address(*side), ranges_of_addresses(items, self.domain.family))
             }
             Test::Set(side, name) => {
                 (Field::Bit(self.set_numbers[&(*side, name.as_str())]), Ranges::single(1, 1))

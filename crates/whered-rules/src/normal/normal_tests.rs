@@ -1,6 +1,7 @@
 //! The normal form against the walk through the chains, and its limits.
 
 use super::*;
+use crate::check::{Effort, Finding, Kind, check};
 use crate::model::{Predicate, Verdict};
 use crate::naive;
 use crate::packet::Packet;
@@ -161,6 +162,13 @@ fn a_place_within_a_prefix_is_taken_for_its_addresses() {
         &[(0x0a00_0100, 0x0a00_01ff)],
     ];
     assert_eq!(sources.collect::<Vec<_>>(), expected);
+    // What is found wrong with a ruleset holds whatever a database says.
+    let ruleset = text::read("f", rules).expect("a good file");
+    let report = check(&ruleset, &OneNetwork, Effort::default()).expect("a good ruleset");
+    let unreachable = |finding: &&Finding| finding.kind == Kind::Unreachable;
+    assert_eq!(report.findings.iter().find(unreachable), None);
+    // A rule that is put in later and asks for the place needs all to be compiled anew.
+    assert_eq!(folded.lower(&ruleset, &ruleset.rules()[0]), None);
     // Nobody asks for a place any more.
     assert!(folded.places[0].is_empty() && folded.places[0].memory_bytes() == 0);
     assert_eq!(folded.domain.largest_place, [[0, 0]; 2]);
@@ -168,7 +176,9 @@ fn a_place_within_a_prefix_is_taken_for_its_addresses() {
     assert_eq!((asked.rules.len(), asked.domain.largest_place), (4, [[1, 0], [0, 0]]));
     // One rule without a prefix, and places are there.
     let with_wild = rules.replace("src 10.0.0.200 ", "dport 80 ");
-    assert!(!form(&with_wild, true).places[0].is_empty());
+    let with_places = form(&with_wild, true);
+    assert!(!with_places.places[0].is_empty());
+    assert!(with_places.lower(&ruleset, &ruleset.rules()[0]).is_some());
 }
 
 #[test]

@@ -33,7 +33,7 @@ use crate::ranges::Ranges;
 /// How many ranges of addresses may stand for the places of each range that a rule names, and how
 /// many parts are looked at for them.
 const FOLDED_RANGES: usize = 4;
-const FOLDING_STEPS: usize = 4096;
+const FOLDING_STEPS: usize = 512;
 
 /// Knows databases and points: implemented by whoever has them.
 pub trait Places {
@@ -138,16 +138,12 @@ impl PlaceTable {
 
     /// Makes one class of those at the same place.
     fn merge_classes(&mut self) {
-        let mut known: HashMap<Place, u32> = HashMap::new();
-        let numbers: Vec<u32> = (self.places.iter())
-            .map(|place| {
-                let next = known.len() as u32;
-                *known.entry(*place).or_insert(next)
-            })
-            .collect();
-        let mut places = vec![Place::default(); known.len()];
-        for (place, class) in known {
-            places[class as usize] = place;
+        let numbers = axes::numbered(self.places.iter().copied());
+        let mut places = Vec::new();
+        for (place, class) in self.places.iter().zip(&numbers) {
+            if *class as usize == places.len() {
+                places.push(*place);
+            }
         }
         self.places = places;
         for part in &mut self.parts {
