@@ -18,15 +18,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::classify::late::{self, Late};
 use crate::classify::plan::{Budget, Planner};
-use crate::classify::{self, AnyPacket, Condition, Met, Rule, Rules};
+use crate::classify::{self, AnyPacket, Condition, Met, NO_RULE, Rule, Rules};
 use crate::error::RulesError;
+use crate::layout::{Layout, PlacesAre};
 use crate::model::{RuleId, Ruleset};
 use crate::naive::{Outcome, Sets};
 use crate::normal::{Conjunction, Effect, NormalForm, NormalRule, Options, Places};
 use crate::packet::{Family, Packet};
 pub use crate::packets::BATCH;
-use crate::packets::{Classifier, classify_all, packet_of, packet6_of};
+use crate::packets::{Classifier, classify_all, classify_one};
 
 /// A compiled ruleset for packets of both families.
 ///
@@ -52,6 +54,12 @@ pub struct Matcher {
     pub(crate) families: [OfFamily; 2],
 }
 
+/// Up to so many questions about places a packet, they are asked for late: each costs some nanoseconds,
+/// the first one of a packet a lookup, which all packets need otherwise.
+const FEW_QUESTIONS: f64 = 2.0;
+/// How many rules are looked at to count them.
+const ASKED_STEPS: usize = 4 << 20;
+
 #[derive(Clone, Debug)]
 pub(crate) struct OfFamily {
     pub(crate) form: Arc<NormalForm>,
@@ -70,11 +78,28 @@ impl Matcher {
         budget: Budget,
         clock: &dyn Fn() -> Duration,
     ) -> Result<Matcher, RulesError> {
+        Matcher::build_asking(ruleset, places, budget, clock, FEW_QUESTIONS)
+    }
+
+    /// The same with places asked for late where that is up to so many questions a packet.
+    fn build_asking(
+        ruleset: &Ruleset,
+        places: &dyn Places,
+        budget: Budget,
+        clock: &dyn Fn() -> Duration,
+        few: f64,
+    ) -> Result<Matcher, RulesError> {
         let of_family = |family| {
-            let form = NormalForm::build(ruleset, family, places, Options::default())?;
-            let rules = form.rules.iter().map(|entry| lowered(&form, entry)).collect();
-            let rules = Rules::new(family_of(family), rules)
-                .expect("conditions of the normal form are sorted, disjoint and within fields");
+            let mut form = NormalForm::build(ruleset, family, places, Options::default())?;
+            let mut rules = lowered_rules(&form);
+            if form.has_places() {
+                let samples = (ASKED_STEPS / form.rules.len()).clamp(64, 1024);
+                let asked = late::asked(&rules, samples);
+                if asked.questions > few {
+                    form.layout = Layout::of(&form.rules, form.bits.len(), PlacesAre::Words);
+                    rules = lowered_rules(&form);
+                }
+            }
             Ok(OfFamily { form: Arc::new(form), planner: Planner::new(rules, budget, clock) })
         };
         let [v4, v6] = Family::BOTH;
@@ -111,15 +136,9 @@ impl Matcher {
 
     /// The fate of one packet.
     pub fn find(&self, packet: &Packet<'_>, sets: &dyn Sets) -> Outcome {
-        let one = self.of(packet.family());
-        let key = one.form.key(packet, sets);
         let mut met = Vec::new();
-        let compiled = one.planner.compiled();
-        let decided = match packet.family() {
-            Family::Ipv4 => compiled.find(&packet_of(&one.form, &key), &mut met),
-            Family::Ipv6 => compiled.find(&packet6_of(&one.form, &key), &mut met),
-        };
-        one.outcome(decided.unwrap_or(classify::NO_RULE), &met)
+        let decided = classify_one(self, packet, sets, &mut met);
+        self.of(packet.family()).outcome(decided, &met)
     }
 
     /// The fates of packets, in order.
@@ -144,14 +163,27 @@ impl Classifier for Matcher {
         &self.of(family).form
     }
 
+    #[inline]
+    fn find_packet<A: AnyPacket>(
+        &self,
+        family: Family,
+        packet: &A,
+        late: impl Late,
+        met: &mut Vec<u32>,
+    ) -> u32 {
+        let compiled = self.of(family).planner.compiled();
+        compiled.find_late(packet, late, met).unwrap_or(NO_RULE)
+    }
+
     fn find_packets<A: AnyPacket>(
         &self,
         family: Family,
         packets: &[A],
+        late: impl Late,
         slots: &mut [u32],
         met: &mut Met,
     ) {
-        self.of(family).planner.compiled().find_batch(packets, slots, met);
+        self.of(family).planner.compiled().find_batch_late(packets, late, slots, met);
     }
 }
 
@@ -181,6 +213,13 @@ fn family_of(family: Family) -> classify::Family {
     }
 }
 
+/// The entries of a form as the classifier takes them.
+fn lowered_rules(form: &NormalForm) -> Rules {
+    let rules = form.rules.iter().map(|entry| lowered(form, entry)).collect();
+    Rules::new(family_of(form.family), rules)
+        .expect("conditions of the normal form are sorted, disjoint and within fields")
+}
+
 /// An entry of the normal form as the classifier takes it.
 fn lowered(form: &NormalForm, entry: &NormalRule) -> Rule {
     let rule = classified(form, &entry.conditions, &entry.effect);
@@ -198,7 +237,8 @@ pub(crate) fn classified(
         let to = form.layout.field(*field)?;
         let mut ranges = ranges.as_slice().to_vec();
         // Beyond a word's largest number there is nothing to tell apart.
-        if let (classify::Field::Word(_), Some(last)) = (to, ranges.last_mut())
+        if let (classify::Field::Word(_) | classify::Field::Late(_), Some(last)) =
+            (to, ranges.last_mut())
             && last.1 == form.domain.largest(*field)
         {
             last.1 = u32::MAX.into();
@@ -222,13 +262,20 @@ mod tests {
     fn compiled_rulesets_decide_as_the_walk_through_their_chains_does() {
         let start = Instant::now();
         let budget = Budget { time: Duration::from_millis(2), ..Budget::default() };
-        let mut met = 0;
+        let (mut met, mut late, mut in_words) = (0, 0, 0);
         for seed in 0..150 {
             let mut random = Random::new(seed);
             let ruleset = random::ruleset(&mut random, Shape::FULL);
             let world = World::new(&mut random);
-            let matcher = Matcher::build(&ruleset, &world, budget, &|| start.elapsed())
+            let few = if seed % 2 == 0 { FEW_QUESTIONS } else { -1.0 };
+            let clock = || start.elapsed();
+            let matcher = Matcher::build_asking(&ruleset, &world, budget, &clock, few)
                 .expect("no marks are set");
+            for form in
+                matcher.families.iter().map(|one| &one.form).filter(|form| form.has_places())
+            {
+                *if form.layout.is_late() { &mut late } else { &mut in_words } += 1;
+            }
             let packets: Vec<_> =
                 (0..150).map(|_| random::packet(&mut random, Shape::FULL)).collect();
             let found = matcher.find_batch(&packets, &world);
@@ -243,6 +290,7 @@ mod tests {
             }
         }
         assert!(met > 1000, "{met}");
+        assert!(late > 10 && in_words > 10, "{late} {in_words}");
     }
 
     #[test]

@@ -15,7 +15,7 @@
 //! packet, and one for each answer in a word.
 
 use crate::classify::{self, FREE_WORDS};
-use crate::normal::{Field, Key, NormalRule};
+use crate::normal::{AXES, Field, Key, NormalRule};
 
 /// The fields without a word of their own.
 const MOVABLE: usize = 10;
@@ -41,23 +41,41 @@ const FIELDS: [Field; MOVABLE] = {
     ]
 };
 
+/// How many of them are no places.
+const NOT_PLACES: usize = 6;
+
+/// Whether the numbers of places stand in words or are [late](classify::late).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum PlacesAre {
+    /// In words: known of every packet.
+    Words,
+    /// Asked for when all else of a rule holds.
+    Late,
+}
+
 /// Where the words of packets come from.
 #[derive(Clone, Debug)]
 pub(crate) struct Layout {
     /// The word of each of [`FIELDS`].
     words: [u8; MOVABLE],
+    /// How many of them there are.
+    fields: usize,
     /// The first word of an answer, and how many answers have words: all or none.
     answers: (u8, u8),
 }
 
 impl Layout {
     /// For rules and the number of questions that they ask before.
-    pub(crate) fn of(rules: &[NormalRule], questions: usize) -> Layout {
+    pub(crate) fn of(rules: &[NormalRule], questions: usize, places: PlacesAre) -> Layout {
+        let fields = if places == PlacesAre::Late { NOT_PLACES } else { MOVABLE };
         let is_asked =
             |field: &Field| rules.iter().any(|rule| rule.conditions.get(*field).is_some());
-        let asked = FIELDS.map(|field| is_asked(&field));
-        let first_answer = FREE_WORDS.start() + asked.iter().filter(|asked| **asked).count() as u8;
-        let left = asked[SURE..].iter().filter(|asked| !**asked).count();
+        let mut asked = FIELDS.map(|field| is_asked(&field));
+        asked[fields..].fill(false);
+        let count = asked.iter().filter(|asked| **asked).count();
+        let first_answer = FREE_WORDS.start() + count as u8;
+        let kept = asked[..SURE].iter().filter(|asked| !**asked).count();
+        let left = FREE_WORDS.len() - count - kept;
         let in_words = if questions <= left { questions as u8 } else { 0 };
         let (mut near, mut far) = (*FREE_WORDS.start(), first_answer + in_words);
         let words = asked.map(|asked| {
@@ -66,7 +84,13 @@ impl Layout {
             // Those without a word are written where an answer follows.
             if FREE_WORDS.contains(&(*next - 1)) { *next - 1 } else { first_answer }
         });
-        Layout { words, answers: (first_answer, in_words) }
+        Layout { words, fields, answers: (first_answer, in_words) }
+    }
+
+    /// Whether numbers of places are asked for late.
+    #[inline(always)]
+    pub(crate) fn is_late(&self) -> bool {
+        self.fields == NOT_PLACES
     }
 
     /// The field of the classifier; `None` for one that no rule asked for and an answer stands for.
@@ -81,6 +105,9 @@ impl Layout {
                 classify::Field::Word(self.answers.0 + number as u8)
             }
             Field::Bit(number) => classify::Field::Set(number as u8),
+            Field::Place(side, axis) if self.is_late() => {
+                classify::Field::Late((side.index() * AXES) as u8 + axis)
+            }
             _ => {
                 let place = FIELDS.iter().position(|one| *one == field)?;
                 let word = self.words[place];
@@ -107,7 +134,8 @@ impl Layout {
             destination[0],
             destination[1],
         ];
-        for (number, word) in numbers.into_iter().zip(self.words) {
+        let in_words = if self.is_late() { NOT_PLACES } else { MOVABLE };
+        for (number, word) in numbers.into_iter().zip(self.words).take(in_words) {
             packet.set(classify::Field::Word(word), number);
         }
         let (first, count) = self.answers;
@@ -123,6 +151,7 @@ impl Layout {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::Side;
     use crate::naive::NoSets;
     use crate::normal::{NoPlaces, NormalForm, Options};
     use crate::packet::{Family, Packet, State};
@@ -142,8 +171,11 @@ mod tests {
         assert_eq!(word(Field::Mark), Some(classify::Field::Word(6)));
         assert_eq!(word(Field::Bit(0)), Some(classify::Field::Word(7)));
         assert_eq!(word(Field::Bit(1)), Some(classify::Field::Word(8)));
-        // Two of those that nobody asks for have given their words to the answers.
-        let without = FIELDS.iter().filter(|field| word(**field).is_none());
+        assert_eq!(word(Field::Place(Side::Destination, 1)), Some(classify::Field::Late(3)));
+        assert!(FIELDS.iter().all(|field| word(*field).is_some()));
+        // Of places in words, two that nobody asks for give theirs to the answers.
+        let in_words = Layout::of(&form.rules, form.bits.len(), PlacesAre::Words);
+        let without = FIELDS.iter().filter(|field| in_words.field(**field).is_none());
         assert_eq!(without.collect::<Vec<_>>(), FIELDS[8..].iter().collect::<Vec<_>>());
         let packet = Packet { state: State::Established, mark: 9, ..Packet::default() };
         let mut key = form.key(&packet, &NoSets);

@@ -28,6 +28,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::classify::late::Late;
 use crate::classify::plan::Budget;
 use crate::classify::{self, AnyPacket, Live, Met, NO_RULE};
 use crate::compile::{Matcher, classified};
@@ -36,7 +37,7 @@ use crate::model::{Action, Rule, RuleId, Ruleset, Spot, Test, Verdict};
 use crate::naive::Sets;
 use crate::normal::{Effect, NormalForm, Places};
 use crate::packet::{Family, Packet};
-use crate::packets::{Classifier, classify_all, packet_of, packet6_of};
+use crate::packets::{Classifier, classify_all, classify_one};
 
 /// What was decided about a packet, in the numbers of rules.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -268,16 +269,9 @@ impl LiveRules {
         sets: &dyn Sets,
         mut count: impl FnMut(u32),
     ) -> Decision {
-        let family = packet.family();
-        let side = side_of(family);
-        let form = &self.matcher.of(family).form;
-        let key = form.key(packet, sets);
         let mut met = Vec::new();
-        let slot = match family {
-            Family::Ipv4 => self.lives[side].find(&packet_of(form, &key), &mut met),
-            Family::Ipv6 => self.lives[side].find(&packet6_of(form, &key), &mut met),
-        };
-        self.decision(side, slot.unwrap_or(NO_RULE), &met, &mut count)
+        let slot = classify_one(self, packet, sets, &mut met);
+        self.decision(side_of(packet.family()), slot, &met, &mut count)
     }
 
     /// The fates of packets, in order; `count` is told the packet's place, too.
@@ -472,14 +466,26 @@ impl Classifier for LiveRules {
         &self.matcher.of(family).form
     }
 
+    #[inline]
+    fn find_packet<A: AnyPacket>(
+        &self,
+        family: Family,
+        packet: &A,
+        late: impl Late,
+        met: &mut Vec<u32>,
+    ) -> u32 {
+        self.lives[side_of(family)].find_late(packet, late, met).unwrap_or(NO_RULE)
+    }
+
     fn find_packets<A: AnyPacket>(
         &self,
         family: Family,
         packets: &[A],
+        late: impl Late,
         slots: &mut [u32],
         met: &mut Met,
     ) {
-        self.lives[side_of(family)].find_batch(packets, slots, met);
+        self.lives[side_of(family)].find_batch_late(packets, late, slots, met);
     }
 }
 

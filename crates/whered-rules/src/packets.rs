@@ -5,6 +5,7 @@
 //!
 //! ```text
 //! packets, both families ──► 64 of one family ──► places of all ──► numbers of each ──► slots
+//!                                            or places of those that a rule asks for ──┘
 //! ```
 //!
 //! An ICMP message has no ports, so its type and code stand where the source port of others does;
@@ -13,6 +14,9 @@
 //! Concurrency: plain functions. Cost: some 60 instructions a packet, and what `compile` says; nothing
 //! allocates.
 
+use std::cell::Cell;
+
+use crate::classify::late::{Late, LateNumbers};
 use crate::classify::{self, AnyPacket, Met, NO_RULE};
 use crate::naive::Sets;
 use crate::normal::{Key, NormalForm, Place};
@@ -28,14 +32,67 @@ const ICMP_PROTOCOLS: [u8; 2] = [1, 58];
 pub(crate) trait Classifier {
     /// What numbers the packets of a family.
     fn form(&self, family: Family) -> &NormalForm;
+    /// The slot of a packet, or [`NO_RULE`]; those met before are put behind what is in `met`.
+    fn find_packet<A: AnyPacket>(
+        &self,
+        family: Family,
+        packet: &A,
+        late: impl Late,
+        met: &mut Vec<u32>,
+    ) -> u32;
     /// The slot of each packet, or [`NO_RULE`], and those met before; `met` loses what it held.
     fn find_packets<A: AnyPacket>(
         &self,
         family: Family,
         packets: &[A],
+        late: impl Late,
         slots: &mut [u32],
         met: &mut Met,
     );
+}
+
+/// The slot of one packet, or [`NO_RULE`]; those met before are put behind what is in `met`.
+#[inline]
+pub(crate) fn classify_one(
+    classifier: &impl Classifier,
+    packet: &Packet<'_>,
+    sets: &dyn Sets,
+    met: &mut Vec<u32>,
+) -> u32 {
+    let family = packet.family();
+    let form = classifier.form(family);
+    let places =
+        if form.layout.is_late() { Default::default() } else { form.places_of_one(packet) };
+    let key = form.key_at(packet, sets, places);
+    let known = Cell::new(None);
+    let late = |_| late_numbers(form, packet, &known);
+    match family {
+        Family::Ipv4 => {
+            let mut numbers = classify::Packet::new(0, 0);
+            fill4(form, &mut numbers, &key);
+            classifier.find_packet(family, &numbers, late, met)
+        }
+        Family::Ipv6 => {
+            let mut numbers = classify::Packet6::new(0, 0);
+            fill6(form, &mut numbers, &key);
+            classifier.find_packet(family, &numbers, late, met)
+        }
+    }
+}
+
+/// The late numbers of a packet, in the order of `Layout::field`, which are looked up once.
+#[inline]
+fn late_numbers(
+    form: &NormalForm,
+    packet: &Packet<'_>,
+    known: &Cell<Option<LateNumbers>>,
+) -> LateNumbers {
+    known.get().unwrap_or_else(|| {
+        let [source, destination] = form.places_of_one(packet);
+        let numbers = [source[0], source[1], destination[0], destination[1]];
+        known.set(Some(numbers));
+        numbers
+    })
 }
 
 /// Classifies packets; `told` gets each one's family, place and slot, and the slots met before.
@@ -83,7 +140,11 @@ impl Chunk<'_, '_> {
         let form = classifier.form(self.family);
         let packets = &self.packets[..self.count];
         let mut places = [[Place::default(); 2]; BATCH];
-        form.places_of(packets, &mut places[..self.count]);
+        if !form.layout.is_late() {
+            form.places_of(packets, &mut places[..self.count]);
+        }
+        let known = [const { Cell::new(None) }; BATCH];
+        let late = |place: usize| late_numbers(form, packets[place], &known[place]);
         let keys = packets.iter().zip(&places).map(|(packet, at)| form.key_at(packet, sets, *at));
         let (mut slots, mut met) = ([NO_RULE; BATCH], Met::default());
         let slots = &mut slots[..self.count];
@@ -91,12 +152,12 @@ impl Chunk<'_, '_> {
             Family::Ipv4 => {
                 let mut numbers = [classify::Packet::new(0, 0); BATCH];
                 numbers.iter_mut().zip(keys).for_each(|(to, key)| fill4(form, to, &key));
-                classifier.find_packets(self.family, &numbers[..self.count], slots, &mut met);
+                classifier.find_packets(self.family, &numbers[..self.count], late, slots, &mut met);
             }
             Family::Ipv6 => {
                 let mut numbers = [classify::Packet6::new(0, 0); BATCH];
                 numbers.iter_mut().zip(keys).for_each(|(to, key)| fill6(form, to, &key));
-                classifier.find_packets(self.family, &numbers[..self.count], slots, &mut met);
+                classifier.find_packets(self.family, &numbers[..self.count], late, slots, &mut met);
             }
         }
         let mut pairs = met.pairs.into_iter().peekable();
@@ -136,20 +197,4 @@ fn fill4(form: &NormalForm, packet: &mut classify::Packet, key: &Key) {
 fn fill6(form: &NormalForm, packet: &mut classify::Packet6, key: &Key) {
     (packet.source, packet.destination) = (key.source, key.destination);
     fill(form, &mut packet.fields, key);
-}
-
-/// A packet of IPv4 as numbers.
-#[inline(always)]
-pub(crate) fn packet_of(form: &NormalForm, key: &Key) -> classify::Packet {
-    let mut packet = classify::Packet::new(0, 0);
-    fill4(form, &mut packet, key);
-    packet
-}
-
-/// A packet of IPv6 as numbers.
-#[inline(always)]
-pub(crate) fn packet6_of(form: &NormalForm, key: &Key) -> classify::Packet6 {
-    let mut packet = classify::Packet6::new(0, 0);
-    fill6(form, &mut packet, key);
-    packet
 }

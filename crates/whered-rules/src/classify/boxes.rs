@@ -12,6 +12,9 @@
 //! finds it asks the rule itself. IPv6 addresses are numbered by the intervals between all ends of
 //! ranges in the ruleset ([`Ends`]), so that lanes 0 and 1 are 32-bit numbers there too.
 //!
+//! Late numbers are no lanes: their ends stand behind those of the lanes, and a box that asks for one is
+//! marked slow, too.
+//!
 //! Lanes are words of the packet where the rules ask for its first eight words only, or for more
 //! than eight fields without sets: then nothing is copied. Otherwise they are gathered into a line of
 //! their own, so that up to eight fields are one comparison whichever they are.
@@ -19,7 +22,7 @@
 //! Invariants: boxes are in the order of their rules; the boxes of one rule that are not slow are
 //! disjoint; `high` of a lane that a box does not ask about is the lane's greatest value.
 
-use super::rule::{Family, Field, Packet, Rule, Rules};
+use super::rule::{Family, Field, LATE, Packet, Rule, Rules};
 use super::simd::{Line, Processor, Sources};
 
 /// Lanes of a box, and numbers of a packet that are compared.
@@ -32,11 +35,11 @@ const MOST_BOXES: usize = 4096;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Keys(pub(crate) [u32; LANES]);
 
-/// The low and high ends of a box.
+/// The low and high ends of a box, by lane, and those of late numbers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Extent {
-    pub(crate) low: [u32; LANES],
-    pub(crate) high: [u32; LANES],
+    pub(crate) low: [u32; LANES + LATE],
+    pub(crate) high: [u32; LANES + LATE],
 }
 
 /// All boxes of a ruleset.
@@ -50,8 +53,12 @@ pub(crate) struct Boxes {
     pub(crate) rule: Vec<u32>,
     /// The rule ends the search.
     pub(crate) terminal: Vec<bool>,
-    /// The rule must be asked itself.
+    /// Its lanes do not say all: who finds it asks for more.
     pub(crate) slow: Vec<bool>,
+    /// The rule must be asked itself.
+    pub(crate) of_rule: Vec<bool>,
+    /// Some box asks for a late number.
+    pub(crate) has_late: bool,
 }
 
 /// Where the numbers of a packet come from.
@@ -76,7 +83,8 @@ fn sources(fields: &[Option<Field>; LANES]) -> Sources {
     let mut from = Sources { words: Line([0; 16]), shifts: Line([0; 16]), masks: Line([0; 16]) };
     for (lane, field) in fields.iter().enumerate() {
         let Some(field) = field else { continue };
-        from.words.0[lane] = field.word() as u32;
+        let Some(word) = field.word() else { continue };
+        from.words.0[lane] = word as u32;
         (from.shifts.0[lane], from.masks.0[lane]) = match field {
             Field::Set(set) => (u32::from(set % 32), 1),
             _ => (0, u32::MAX),
@@ -90,18 +98,19 @@ impl Lanes {
     fn choose(rules: &Rules) -> Lanes {
         let mut used: Vec<Field> = Vec::new();
         for condition in rules.list().iter().flat_map(|rule| &rule.conditions) {
-            if !used.contains(&condition.field) {
+            if condition.field.word().is_some() && !used.contains(&condition.field) {
                 used.push(condition.field);
             }
         }
         used.sort_unstable();
         // A set's bit is not a word of its own, and a box of eight lanes is one line instead of two.
         let has_sets = used.iter().any(|field| matches!(field, Field::Set(_)));
-        let is_near = used.iter().all(|field| field.word() < LANES / 2);
+        let words = || used.iter().filter_map(|field| field.word());
+        let is_near = words().all(|word| word < LANES / 2);
         let in_place = !has_sets && (is_near || used.len() > LANES / 2);
         let mut fields = [None; LANES];
         if in_place {
-            used.iter().for_each(|&field| fields[field.word()] = Some(field));
+            used.iter().zip(words()).for_each(|(&field, word)| fields[word] = Some(field));
         } else {
             used.iter()
                 .take(LANES)
@@ -240,6 +249,8 @@ impl Boxes {
             rule: Vec::new(),
             terminal: Vec::new(),
             slow: Vec::new(),
+            of_rule: Vec::new(),
+            has_late: false,
         };
         for (place, rule) in rules.list().iter().enumerate() {
             boxes.add(place as u32, rule);
@@ -268,8 +279,9 @@ impl Boxes {
                 line.0[8..].copy_from_slice(&extent.high[..8]);
                 lines.push(line);
             } else {
-                lines.push(Line(extent.low));
-                lines.push(Line(extent.high));
+                let part = |ends: &[u32; LANES + LATE]| std::array::from_fn(|lane| ends[lane]);
+                lines.push(Line(part(&extent.low)));
+                lines.push(Line(part(&extent.high)));
             }
         }
         lines
@@ -278,17 +290,24 @@ impl Boxes {
     /// Adds the boxes of one rule.
     fn add(&mut self, place: u32, rule: &Rule) {
         let mut parts: Vec<(usize, Vec<(u32, u32)>)> = Vec::new();
-        let mut slow = false;
+        let (mut of_rule, mut has_late) = (false, false);
         for condition in &rule.conditions {
             if condition.ranges.is_empty() {
                 return;
             }
-            match self.lanes.fields.iter().position(|field| *field == Some(condition.field)) {
+            let lane = match condition.field {
+                Field::Late(number) => {
+                    has_late = true;
+                    Some(LANES + usize::from(number))
+                }
+                field => self.lanes.lane(field),
+            };
+            match lane {
                 Some(lane) => {
                     let numbers = |&range| self.lanes.numbers(condition.field, range);
                     parts.push((lane, condition.ranges.iter().map(numbers).collect()));
                 }
-                None => slow = true,
+                None => of_rule = true,
             }
         }
         while parts.iter().map(|part| part.1.len()).product::<usize>() > MOST_BOXES {
@@ -296,13 +315,16 @@ impl Boxes {
             let ranges = &mut longest.expect("a product above one has a factor").1;
             let whole = (ranges[0].0, ranges.last().map_or(0, |range| range.1));
             *ranges = vec![whole];
-            slow = true;
+            of_rule = true;
         }
-        let mut ends = Extent { low: [0; LANES], high: [0; LANES] };
+        self.has_late |= has_late;
+        let mut ends = Extent { low: [0; LANES + LATE], high: [u32::MAX; LANES + LATE] };
         for lane in 0..LANES {
             ends.high[lane] = self.lanes.max(lane);
         }
-        self.product(place, rule.terminal, slow, &parts, ends);
+        self.product(place, rule.terminal, &parts, ends);
+        self.slow.resize(self.len(), of_rule || has_late);
+        self.of_rule.resize(self.len(), of_rule);
     }
 
     /// Adds one box for each choice of a range from every part.
@@ -310,7 +332,6 @@ impl Boxes {
         &mut self,
         place: u32,
         terminal: bool,
-        slow: bool,
         parts: &[(usize, Vec<(u32, u32)>)],
         ends: Extent,
     ) {
@@ -322,13 +343,12 @@ impl Boxes {
             self.wide.push(wide);
             self.rule.push(place);
             self.terminal.push(terminal);
-            self.slow.push(slow);
             return;
         };
         for &(low, high) in ranges {
             let mut narrowed = ends;
             (narrowed.low[*lane], narrowed.high[*lane]) = (low, high);
-            self.product(place, terminal, slow, rest, narrowed);
+            self.product(place, terminal, rest, narrowed);
         }
     }
 }

@@ -1,11 +1,12 @@
 //! Every form against the scan, on random rules and packets.
 
 use super::compiled::{AnyPacket, Compiled, Met};
+use super::late::{LateNumbers, Whole, asked};
 use super::naive;
 use super::plan::{Budget, Candidate, Planner, Split, Trial, experiment};
 use super::random::Random;
-use super::rule::{Condition, Family, Field, NO_RULE, Rule, Rules};
-use super::samples::Samples;
+use super::rule::{Condition, Family, Field, LATE, NO_RULE, Packet, Packet6, Rule, Rules};
+use super::samples::{Samples, narrowed};
 use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,8 +31,10 @@ const USUAL: [Field; 6] = [
     Field::Word(5),
 ];
 
-/// Fields past the sixteenth, so that some are asked of the rule itself.
-const MORE: [Field; 12] = [
+/// Fields past the sixteenth, so that some are asked of the rule itself, and late ones.
+const MORE: [Field; 14] = [
+    Field::Late(0),
+    Field::Late(3),
     Field::Word(6),
     Field::Word(7),
     Field::Word(8),
@@ -110,14 +113,30 @@ pub(crate) fn paths() -> Vec<whered_cpu::Path> {
     paths
 }
 
+/// Packets and their late numbers.
+pub(crate) type Drawn<A> = (Vec<A>, Vec<LateNumbers>);
+
+/// The next packets of an IPv6 ruleset.
+pub(crate) fn draw6(samples: &mut Samples<'_>, count: usize) -> Drawn<Packet6> {
+    (0..count).map(|_| samples.with_late()).unzip()
+}
+
+/// The next packets of an IPv4 ruleset.
+pub(crate) fn draw(samples: &mut Samples<'_>, count: usize) -> Drawn<Packet> {
+    let (packets, late) = draw6(samples, count);
+    (packets.iter().map(narrowed).collect(), late)
+}
+
 /// Single and batch, on all paths, against the scan.
-pub(crate) fn check<A: AnyPacket>(compiled: &Compiled, packets: &[A]) {
+pub(crate) fn check<A: AnyPacket>(compiled: &Compiled, (packets, late): &Drawn<A>) {
     let rules = compiled.rules();
     let mut answers = vec![0; packets.len()];
     let mut met = Met::default();
-    let expected: Vec<_> = packets.iter().map(|one| naive::scan(rules.list(), one)).collect();
+    let whole = |place| Whole { packet: &packets[place], late: |place| late[place], place };
+    let each = 0..packets.len();
+    let expected: Vec<_> = each.map(|one| naive::scan(rules.list(), &whole(one))).collect();
     for path in paths() {
-        compiled.find_batch_path(path, packets, &mut answers, &mut met);
+        compiled.find_batch_path(path, packets, |place| late[place], &mut answers, &mut met);
         let mut pairs = Vec::new();
         for (place, expected) in expected.iter().enumerate() {
             let rule = expected.rule.unwrap_or(NO_RULE);
@@ -126,9 +145,9 @@ pub(crate) fn check<A: AnyPacket>(compiled: &Compiled, packets: &[A]) {
         }
         assert_eq!(met.pairs, pairs, "{path:?}");
     }
-    for (packet, expected) in packets.iter().zip(expected) {
+    for ((packet, late), expected) in packets.iter().zip(late).zip(expected) {
         let mut met = vec![77];
-        assert_eq!(compiled.find(packet, &mut met), expected.rule);
+        assert_eq!(compiled.find_late(packet, |_| *late, &mut met), expected.rule);
         assert_eq!(met[1..], expected.met);
     }
 }
@@ -154,14 +173,8 @@ fn check_kind(kind: Kind, rounds: u64, each: usize) {
             let Some(compiled) = experiment(&rules, candidate, 2 << 20) else { continue };
             let mut samples = Samples::new(&rules, seed);
             match kind.family {
-                Family::V4 => {
-                    let packets: Vec<_> = (0..each).map(|_| samples.packet()).collect();
-                    check(&compiled, &packets);
-                }
-                Family::V6 => {
-                    let packets: Vec<_> = (0..each).map(|_| samples.packet6()).collect();
-                    check(&compiled, &packets);
-                }
+                Family::V4 => check(&compiled, &draw(&mut samples, each)),
+                Family::V6 => check(&compiled, &draw6(&mut samples, each)),
             }
         }
     }
@@ -183,7 +196,7 @@ fn one_rule_and_no_rule_are_rulesets_too() {
     let none = Arc::new(Rules::new(Family::V4, Vec::new()).expect("valid"));
     for candidate in [Candidate::Tuples, Candidate::Vectors] {
         let compiled = experiment(&none, candidate, 4096).expect("small");
-        check(&compiled, &[super::Packet::new(1, 2); 3]);
+        check(&compiled, &(vec![Packet::new(1, 2); 3], vec![[0; LATE]; 3]));
     }
     check_kind(Kind { family: Family::V4, count: 1, more_fields: true, passing: true }, 40, 70);
 }
@@ -231,7 +244,7 @@ fn a_plan_answers_whatever_its_budget_and_says_what_was_tried() {
     let kind = Kind { family: Family::V4, count: 300, more_fields: false, passing: false };
     let rules = random_rules(&mut Random(8), kind);
     let mut samples = Samples::new(&rules, 6);
-    let packets: Vec<_> = (0..2000).map(|_| samples.packet()).collect();
+    let packets = draw(&mut samples, 2000);
     for bytes in [0, 100_000, 64 << 20] {
         for milliseconds in [0, 1, 100] {
             let time = Duration::from_millis(milliseconds);
@@ -269,6 +282,38 @@ fn rules_that_are_not_ranges_are_refused_by_place_and_field() {
     assert_eq!(fault(port, &[(5, 9), (9, 10)]), unsorted);
     assert_eq!(fault(Field::Set(32), &[(0, 1)]), "rule 1: Set(32): allowed are the sets 0 to 31");
     assert!(fault(Field::Word(15), &[]).contains("allowed are the words 5 to 14"));
+    assert!(fault(Field::Late(4), &[]).contains("allowed are the late numbers 0 to 3"));
+}
+
+#[test]
+fn late_numbers_are_asked_for_when_all_else_holds_and_counted() {
+    let condition = |field, range| Condition { field, ranges: vec![range] };
+    let rule = |conditions| Rule { conditions, terminal: true, verdict: 0 };
+    let port = |number| condition(Field::DestinationPort, (number, number));
+    let mut rules: Vec<Rule> =
+        (0..100).map(|n| rule(vec![port(n), condition(Field::Late(1), (n, n))])).collect();
+    rules.push(rule(vec![]));
+    let ask = |rules: &[Rule]| asked(&Rules::new(Family::V4, rules.to_vec()).expect("valid"), 500);
+    let few = ask(&rules);
+    assert!(few.questions == few.share && few.share > 0.8, "{few:?}");
+    let rules = Arc::new(Rules::new(Family::V4, rules).expect("valid"));
+    for candidate in candidates(&mut Random(1)) {
+        let compiled = experiment(&rules, candidate, 4 << 20).expect("small");
+        let mut packet = Packet::new(1, 2);
+        for (number, expected, times) in [(7, 7, 1), (8, 100, 1), (200, 100, 0)] {
+            packet.set(Field::DestinationPort, if number == 200 { 200 } else { 7 });
+            let count = Cell::new(0);
+            let late = |_| {
+                count.set(count.get() + 1);
+                [0, number, 0, 0]
+            };
+            assert_eq!(compiled.find_late(&packet, late, &mut Vec::new()), Some(expected));
+            assert_eq!(count.get(), times, "{candidate}");
+        }
+    }
+    // Rules that differ in nothing else are all asked.
+    let many: Vec<Rule> = (0..100).map(|n| rule(vec![condition(Field::Late(0), (n, n))])).collect();
+    assert!(ask(&many).questions > 20.0);
 }
 
 /// Minutes long in a debug build: `cargo test --release -p whered-rules -- --ignored`.

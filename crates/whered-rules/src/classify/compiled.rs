@@ -5,7 +5,8 @@
 //!
 //! ```text
 //! packet ─► lanes (its own words, or gathered) ─► form: first terminal box ─► rule
-//!                                                   └► boxes met on the way ─► rules
+//!                                                   ├► boxes met on the way ─► rules
+//!                                                   └► late numbers, when a box asks for them
 //! ```
 //!
 //! Concurrency: plain data, never changed; any number of threads may ask. Counters belong to the
@@ -14,6 +15,7 @@
 
 use super::boxes::{Boxes, Keys, LANES, Lanes};
 use super::dag::{BATCH, Dag, Found, NO_BOX};
+use super::late::{self, Late, Question, Whole};
 use super::naive::{self, Explanation};
 use super::rule::{Family, NO_RULE, Packet, Packet6, Rules, Values};
 #[cfg(target_arch = "x86_64")]
@@ -124,6 +126,8 @@ pub struct Compiled {
     lanes: Lanes,
     /// The rule of each box.
     rule: Vec<u32>,
+    /// What boxes ask for beside their lanes; none where no rule asks for a late number.
+    questions: Vec<Question>,
     /// Some rule does not end the search.
     passing: bool,
     form: Form,
@@ -133,7 +137,14 @@ impl Compiled {
     /// Puts a form around its rules.
     pub(crate) fn new(rules: Arc<Rules>, boxes: &Boxes, form: Form) -> Compiled {
         let passing = boxes.terminal.iter().any(|&terminal| !terminal);
-        Compiled { rules, lanes: boxes.lanes.clone(), rule: boxes.rule.clone(), passing, form }
+        Compiled {
+            rules,
+            lanes: boxes.lanes.clone(),
+            rule: boxes.rule.clone(),
+            questions: Question::of(boxes),
+            passing,
+            form,
+        }
     }
 
     /// The rules that were compiled.
@@ -149,7 +160,7 @@ impl Compiled {
             Form::Vectors(vectors) => vectors.memory_bytes(),
         };
         let starts = self.lanes.sources.memory_bytes() + self.lanes.destinations.memory_bytes();
-        form + starts + self.rule.len() * 4
+        form + starts + self.rule.len() * 4 + size_of_val(self.questions.as_slice())
     }
 
     /// Nodes passed and boxes compared for a packet, at most.
@@ -163,37 +174,67 @@ impl Compiled {
     }
 
     /// The first terminal rule that matches. Rules met before it are put behind what is in `met`.
+    /// Late numbers are zeros.
     ///
     /// # Panics
     ///
     /// When the packet is of the other family than the rules.
     pub fn find<A: AnyPacket>(&self, packet: &A, met: &mut Vec<u32>) -> Option<u32> {
+        self.find_late(packet, late::none, met)
+    }
+
+    /// The same, with whom to ask for the late numbers of packet 0.
+    ///
+    /// # Panics
+    ///
+    /// When the packet is of the other family than the rules.
+    pub fn find_late<A: AnyPacket>(
+        &self,
+        packet: &A,
+        late: impl Late,
+        met: &mut Vec<u32>,
+    ) -> Option<u32> {
         assert!(self.rules.family() == A::FAMILY, "a packet of the rules' family");
         match whered_cpu::path() {
-            whered_cpu::Path::Scalar => self.find_on(Scalar, packet, met),
+            whered_cpu::Path::Scalar => self.find_on(Scalar, packet, late, met),
             #[cfg(target_arch = "x86_64")]
             whered_cpu::Path::Avx2(proof) => {
                 // SAFETY: the proof says that the processor has what the function is compiled for.
-                unsafe { find_avx2(self, OnAvx2(proof), packet, met) }
+                unsafe { find_avx2(self, OnAvx2(proof), packet, late, met) }
             }
             #[cfg(target_arch = "x86_64")]
             whered_cpu::Path::Avx512(proof) => {
                 // SAFETY: the proof says that the processor has what the function is compiled for.
-                unsafe { find_avx512(self, OnAvx512(proof), packet, met) }
+                unsafe { find_avx512(self, OnAvx512(proof), packet, late, met) }
             }
         }
     }
 
     /// The same for many packets: `answers` gets the rule of each, or [`NO_RULE`]; `met` loses what
-    /// it held.
+    /// it held. Late numbers are zeros.
     ///
     /// # Panics
     ///
     /// When the packets are of the other family than the rules, or `answers` is of another length.
     pub fn find_batch<A: AnyPacket>(&self, packets: &[A], answers: &mut [u32], met: &mut Met) {
+        self.find_batch_late(packets, late::none, answers, met);
+    }
+
+    /// The same, with whom to ask for the late numbers of a packet, by its place.
+    ///
+    /// # Panics
+    ///
+    /// When the packets are of the other family than the rules, or `answers` is of another length.
+    pub fn find_batch_late<A: AnyPacket>(
+        &self,
+        packets: &[A],
+        late: impl Late,
+        answers: &mut [u32],
+        met: &mut Met,
+    ) {
         assert!(self.rules.family() == A::FAMILY, "packets of the rules' family");
         assert_eq!(packets.len(), answers.len(), "an answer for each packet");
-        self.find_batch_path(whered_cpu::path(), packets, answers, met);
+        self.find_batch_path(whered_cpu::path(), packets, late, answers, met);
     }
 
     /// The batch on a path of choice, for tests.
@@ -201,21 +242,22 @@ impl Compiled {
         &self,
         path: whered_cpu::Path,
         packets: &[A],
+        late: impl Late,
         answers: &mut [u32],
         met: &mut Met,
     ) {
         met.pairs.clear();
         match path {
-            whered_cpu::Path::Scalar => self.batch_on(Scalar, packets, answers, met),
+            whered_cpu::Path::Scalar => self.batch_on(Scalar, packets, late, answers, met),
             #[cfg(target_arch = "x86_64")]
             whered_cpu::Path::Avx2(proof) => {
                 // SAFETY: the proof says that the processor has what the function is compiled for.
-                unsafe { batch_avx2(self, OnAvx2(proof), packets, answers, met) }
+                unsafe { batch_avx2(self, OnAvx2(proof), packets, late, answers, met) }
             }
             #[cfg(target_arch = "x86_64")]
             whered_cpu::Path::Avx512(proof) => {
                 // SAFETY: the proof says that the processor has what the function is compiled for.
-                unsafe { batch_avx512(self, OnAvx512(proof), packets, answers, met) }
+                unsafe { batch_avx512(self, OnAvx512(proof), packets, late, answers, met) }
             }
         }
     }
@@ -230,17 +272,18 @@ impl Compiled {
     pub(crate) fn find_alive<A: AnyPacket>(
         &self,
         packet: &A,
+        late: impl Late,
         dead: &[u64],
         met: &mut Vec<u32>,
     ) -> Option<u32> {
         match whered_cpu::path() {
             #[cfg(target_arch = "x86_64")]
             whered_cpu::Path::Avx512(proof) => {
-                self.alive_on(OnAvx2(proof.avx2()), packet, dead, met)
+                self.alive_on(OnAvx2(proof.avx2()), packet, late, dead, met)
             }
             #[cfg(target_arch = "x86_64")]
-            whered_cpu::Path::Avx2(proof) => self.alive_on(OnAvx2(proof), packet, dead, met),
-            whered_cpu::Path::Scalar => self.alive_on(Scalar, packet, dead, met),
+            whered_cpu::Path::Avx2(proof) => self.alive_on(OnAvx2(proof), packet, late, dead, met),
+            whered_cpu::Path::Scalar => self.alive_on(Scalar, packet, late, dead, met),
         }
     }
 
@@ -248,6 +291,7 @@ impl Compiled {
         &self,
         processor: P,
         packet: &A,
+        late: impl Late,
         dead: &[u64],
         met: &mut Vec<u32>,
     ) -> Option<u32> {
@@ -258,7 +302,7 @@ impl Compiled {
         };
         let keys = self.lanes.gather(processor, packet.fields(), packet.addresses());
         let from = met.len();
-        let ask = |number| self.ask(packet, number);
+        let ask = |number| self.ask(packet, late, 0, number);
         let best = tuples.find(processor, &keys, ask, alive, |number| met.push(number));
         self.tidy_met(best, from, met);
         self.rule.get(best as usize).copied()
@@ -274,6 +318,7 @@ impl Compiled {
         &self,
         processor: P,
         packet: &A,
+        late: impl Late,
         met: &mut Vec<u32>,
     ) -> Option<u32> {
         let gathered;
@@ -285,7 +330,7 @@ impl Compiled {
             }
         };
         let from = met.len();
-        let ask = |number: u32| self.ask(packet, number);
+        let ask = |number: u32| self.ask(packet, late, 0, number);
         let best = match &self.form {
             Form::Dag(dag) => dag.find(processor, keys, ask, |number| met.push(number)),
             Form::Tuples(tuples) => {
@@ -314,10 +359,17 @@ impl Compiled {
         met[from..].sort_unstable();
     }
 
-    /// Whether the rule of a box matches.
+    /// Whether a box matches whose lanes do.
     #[inline(always)]
-    fn ask<A: AnyPacket>(&self, packet: &A, number: u32) -> bool {
-        naive::matches(&self.rules.list()[self.rule[number as usize] as usize], packet)
+    fn ask<A: AnyPacket>(&self, packet: &A, late: impl Late, place: usize, number: u32) -> bool {
+        if let Some(question) = self.questions.get(number as usize) {
+            let holds = question.is_open() || question.holds(late(place));
+            if !holds || !question.of_rule {
+                return holds;
+            }
+        }
+        let rule = &self.rules.list()[self.rule[number as usize] as usize];
+        naive::matches(rule, &Whole { packet, late, place })
     }
 
     /// The packet's own words as keys, where lanes are words.
@@ -336,6 +388,7 @@ impl Compiled {
         &self,
         processor: P,
         packets: &[A],
+        late: impl Late,
         answers: &mut [u32],
         met: &mut Met,
     ) {
@@ -352,7 +405,7 @@ impl Compiled {
                     &gathered
                 }
             };
-            self.chunk(processor, packets, keys, &mut found);
+            self.chunk(processor, packets, (late, turn * BATCH), keys, &mut found);
             self.answer(turn, answers, &mut found, met);
         }
     }
@@ -373,11 +426,13 @@ impl Compiled {
         &self,
         processor: P,
         packets: &[A],
+        (late, first): (impl Late, usize),
         keys: &[Keys; BATCH],
         found: &mut Found,
     ) {
         found.boxes[..packets.len()].fill(NO_BOX);
-        let ask = |place: usize, number: u32| self.ask(&packets[place], number);
+        let ask =
+            |place: usize, number: u32| self.ask(&packets[place], late, first + place, number);
         match &self.form {
             Form::Dag(dag) => dag.find_batch(processor, packets.len(), keys, ask, found),
             Form::Tuples(tuples) => {
@@ -411,9 +466,10 @@ fn find_avx2<A: AnyPacket>(
     compiled: &Compiled,
     processor: OnAvx2,
     packet: &A,
+    late: impl Late,
     met: &mut Vec<u32>,
 ) -> Option<u32> {
-    compiled.find_on(processor, packet, met)
+    compiled.find_on(processor, packet, late, met)
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -422,9 +478,10 @@ fn find_avx512<A: AnyPacket>(
     compiled: &Compiled,
     processor: OnAvx512,
     packet: &A,
+    late: impl Late,
     met: &mut Vec<u32>,
 ) -> Option<u32> {
-    compiled.find_on(processor, packet, met)
+    compiled.find_on(processor, packet, late, met)
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -433,10 +490,11 @@ fn batch_avx2<A: AnyPacket>(
     compiled: &Compiled,
     processor: OnAvx2,
     packets: &[A],
+    late: impl Late,
     answers: &mut [u32],
     met: &mut Met,
 ) {
-    compiled.batch_on(processor, packets, answers, met);
+    compiled.batch_on(processor, packets, late, answers, met);
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -445,8 +503,9 @@ fn batch_avx512<A: AnyPacket>(
     compiled: &Compiled,
     processor: OnAvx512,
     packets: &[A],
+    late: impl Late,
     answers: &mut [u32],
     met: &mut Met,
 ) {
-    compiled.batch_on(processor, packets, answers, met);
+    compiled.batch_on(processor, packets, late, answers, met);
 }

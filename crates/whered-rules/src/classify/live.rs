@@ -21,6 +21,7 @@
 
 use super::boxes::Boxes;
 use super::compiled::{AnyPacket, Compiled, Form, Met};
+use super::late::{self, Late};
 use super::plan::{Candidate, Split, experiment};
 use super::rule::{Family, Field, NO_RULE, Rule, RuleError, Rules, normalise};
 use super::tuples::Tuples;
@@ -347,18 +348,32 @@ impl Live {
     }
 
     /// The slot of the first terminal rule that matches; slots of rules met before it are put
-    /// behind what is in `met`, in order.
+    /// behind what is in `met`, in order. Late numbers are zeros.
     ///
     /// # Panics
     ///
     /// When the packet is of the other family than the rules.
     pub fn find<A: AnyPacket>(&self, packet: &A, met: &mut Vec<u32>) -> Option<u32> {
+        self.find_late(packet, late::none, met)
+    }
+
+    /// The same, with whom to ask for the late numbers of packet 0.
+    ///
+    /// # Panics
+    ///
+    /// When the packet is of the other family than the rules.
+    pub fn find_late<A: AnyPacket>(
+        &self,
+        packet: &A,
+        late: impl Late,
+        met: &mut Vec<u32>,
+    ) -> Option<u32> {
         let from = met.len();
-        let mut base = self.base.compiled.find(packet, met).unwrap_or(NO_RULE);
+        let mut base = self.base.compiled.find_late(packet, late, met).unwrap_or(NO_RULE);
         if let Some(dead) = &self.dead {
             if base != NO_RULE && self.is_dead(base) {
                 met.truncate(from);
-                base = self.base.whole.find_alive(packet, dead, met).unwrap_or(NO_RULE);
+                base = self.base.whole.find_alive(packet, late, dead, met).unwrap_or(NO_RULE);
             } else {
                 self.bury(met, from);
             }
@@ -366,7 +381,7 @@ impl Live {
         let mut answer = base;
         if let Some(overlay) = &self.overlay {
             let mut above = Vec::new();
-            let place = overlay.find(packet, &mut above).unwrap_or(NO_RULE);
+            let place = overlay.find_late(packet, late, &mut above).unwrap_or(NO_RULE);
             if self.wins(place, base) {
                 answer = self.base.ids.len() as u32 + place;
             }
@@ -377,13 +392,29 @@ impl Live {
         (answer != NO_RULE).then_some(answer)
     }
 
-    /// The same for many packets: `answers` gets slots or [`NO_RULE`]; `met` loses what it held.
+    /// The same for many packets: `answers` gets slots or [`NO_RULE`]; `met` loses what it held. Late
+    /// numbers are zeros.
     ///
     /// # Panics
     ///
     /// When the packets are of the other family than the rules, or `answers` is of another length.
     pub fn find_batch<A: AnyPacket>(&self, packets: &[A], answers: &mut [u32], met: &mut Met) {
-        self.base.compiled.find_batch(packets, answers, met);
+        self.find_batch_late(packets, late::none, answers, met);
+    }
+
+    /// The same, with whom to ask for the late numbers of a packet, by its place.
+    ///
+    /// # Panics
+    ///
+    /// When the packets are of the other family than the rules, or `answers` is of another length.
+    pub fn find_batch_late<A: AnyPacket>(
+        &self,
+        packets: &[A],
+        late: impl Late,
+        answers: &mut [u32],
+        met: &mut Met,
+    ) {
+        self.base.compiled.find_batch_late(packets, late, answers, met);
         if self.dead.is_none() && self.overlay.is_none() {
             return;
         }
@@ -395,15 +426,17 @@ impl Live {
             let mut slots = Vec::new();
             for (place, (packet, answer)) in packets.iter().zip(answers).enumerate() {
                 slots.clear();
-                *answer = self.find(packet, &mut slots).unwrap_or(NO_RULE);
+                let late = |_| late(place);
+                *answer = self.find_late(packet, late, &mut slots).unwrap_or(NO_RULE);
                 met.pairs.extend(slots.iter().map(|&slot| (place as u32, slot)));
             }
             return;
         }
         if let Some(dead) = &self.dead {
-            for (packet, answer) in packets.iter().zip(answers.iter_mut()) {
+            for (place, (packet, answer)) in packets.iter().zip(answers.iter_mut()).enumerate() {
                 if *answer != NO_RULE && self.is_dead(*answer) {
-                    let found = self.base.whole.find_alive(packet, dead, &mut Vec::new());
+                    let late = |_| late(place);
+                    let found = self.base.whole.find_alive(packet, late, dead, &mut Vec::new());
                     *answer = found.unwrap_or(NO_RULE);
                 }
             }
@@ -411,9 +444,15 @@ impl Live {
         if let Some(overlay) = &self.overlay {
             let count = self.base.ids.len() as u32;
             let mut above = [NO_RULE; 64];
-            for (packets, answers) in packets.chunks(64).zip(answers.chunks_mut(64)) {
+            let chunks = packets.chunks(64).zip(answers.chunks_mut(64));
+            for (turn, (packets, answers)) in chunks.enumerate() {
                 let above = &mut above[..packets.len()];
-                overlay.find_batch(packets, above, met);
+                overlay.find_batch_late(
+                    packets,
+                    |place: usize| late(turn * 64 + place),
+                    above,
+                    met,
+                );
                 for (answer, &place) in answers.iter_mut().zip(above.iter()) {
                     if self.wins(place, *answer) {
                         *answer = count + place;

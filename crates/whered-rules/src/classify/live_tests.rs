@@ -1,7 +1,8 @@
 //! Changes against the scan of the list that they should give.
 
-use super::classify_tests::{Kind, random_rule, random_rules};
+use super::classify_tests::{Drawn, Kind, draw, draw6, random_rule, random_rules};
 use super::compiled::{AnyPacket, Met};
+use super::late::Whole;
 use super::live::{ChangeError, Live, RuleId};
 use super::naive;
 use super::plan::{Candidate, Split, experiment};
@@ -14,16 +15,17 @@ use std::sync::Arc;
 type Model = Vec<(RuleId, Rule)>;
 
 /// Single and batch against the scan of the model.
-fn check<A: AnyPacket>(live: &Live, model: &Model, packets: &[A]) {
+fn check<A: AnyPacket>(live: &Live, model: &Model, (packets, late): &Drawn<A>) {
     let rules: Vec<Rule> = model.iter().map(|one| one.1.clone()).collect();
     let mut answers = vec![0; packets.len()];
     let mut batch_met = Met::default();
-    live.find_batch(packets, &mut answers, &mut batch_met);
+    live.find_batch_late(packets, |place| late[place], &mut answers, &mut batch_met);
     let mut pairs = Vec::new();
     for (place, packet) in packets.iter().enumerate() {
-        let expected = naive::scan(&rules, packet);
+        let late = |_| late[place];
+        let expected = naive::scan(&rules, &Whole { packet, late, place });
         let mut met = Vec::new();
-        let found = live.find(packet, &mut met);
+        let found = live.find_late(packet, late, &mut met);
         assert_eq!(found, (answers[place] != NO_RULE).then_some(answers[place]));
         let id = |slot: u32| live.id(slot).expect("a slot of this snapshot");
         assert_eq!(found.map(id), expected.rule.map(|rule| model[rule as usize].0));
@@ -80,12 +82,8 @@ fn check_kind(kind: Kind, seeds: u64) {
             assert_eq!(now.ids, model.iter().map(|one| one.0).collect::<Vec<_>>());
             let mut samples = Samples::new(&now.rules, seed + turn);
             match kind.family {
-                Family::V4 => {
-                    check(&live, &model, &(0..70).map(|_| samples.packet()).collect::<Vec<_>>());
-                }
-                Family::V6 => {
-                    check(&live, &model, &(0..70).map(|_| samples.packet6()).collect::<Vec<_>>());
-                }
+                Family::V4 => check(&live, &model, &draw(&mut samples, 70)),
+                Family::V6 => check(&live, &model, &draw6(&mut samples, 70)),
             }
         }
     }

@@ -45,6 +45,7 @@ mod boxes;
 mod compiled;
 mod dag;
 mod hash;
+pub mod late;
 mod live;
 mod naive;
 pub mod plan;
@@ -59,7 +60,8 @@ pub use compiled::{AnyPacket, Compiled, Hits, Met};
 pub use live::{ChangeError, Live, RuleId, Snapshot};
 pub use naive::{Explanation, Miss, Outcome, scan};
 pub use rule::{
-    Condition, FREE_WORDS, Family, Field, NO_RULE, Packet, Packet6, Rule, RuleError, Rules, SETS,
+    Condition, FREE_WORDS, Family, Field, LATE, NO_RULE, Packet, Packet6, Rule, RuleError, Rules,
+    SETS,
 };
 pub use samples::Samples;
 

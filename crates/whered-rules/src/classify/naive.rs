@@ -3,7 +3,6 @@
 //! For: tests, explanations, and rulesets of a few rules. Not for: speed; a packet costs one
 //! comparison for each condition until the first terminal rule that matches.
 
-use super::compiled::AnyPacket;
 use super::rule::{Field, Rule, Values};
 
 /// What a packet met.
@@ -41,7 +40,8 @@ pub(crate) fn matches<V: Values>(rule: &Rule, packet: &V) -> bool {
 }
 
 /// The first terminal rule that matches and the others met before it.
-pub fn scan<A: AnyPacket>(rules: &[Rule], packet: &A) -> Outcome {
+#[allow(private_bounds, reason = "how packets are read is nobody's business outside")]
+pub fn scan<V: Values>(rules: &[Rule], packet: &V) -> Outcome {
     let mut outcome = Outcome::default();
     for (place, rule) in rules.iter().enumerate() {
         if !matches(rule, packet) {

@@ -14,8 +14,9 @@
 use super::boxes::Boxes;
 use super::compiled::{AnyPacket, Compiled, Form, Met};
 use super::dag::{Dag, Group, Limits, Stopped};
+use super::late::LateNumbers;
 use super::rule::{Family, Field, NO_RULE, Rules};
-use super::samples::Samples;
+use super::samples::{Samples, narrowed};
 use super::tuples::Tuples;
 use super::vectors::Vectors;
 use std::fmt;
@@ -371,21 +372,20 @@ impl Planner {
 fn measure(compiled: &Compiled, clock: &dyn Fn() -> Duration) -> Cost {
     let mut samples = Samples::new(compiled.rules(), 11);
     let count = compiled.rules().list().len().clamp(SAMPLES.0, SAMPLES.1);
+    let (packets, late): (Vec<_>, Vec<_>) = (0..count).map(|_| samples.with_late()).unzip();
     match compiled.rules().family() {
         Family::V4 => {
-            let packets: Vec<_> = (0..count).map(|_| samples.packet()).collect();
-            measure_on(compiled, &packets, clock)
+            let packets: Vec<_> = packets.iter().map(narrowed).collect();
+            measure_on(compiled, &packets, &late, clock)
         }
-        Family::V6 => {
-            let packets: Vec<_> = (0..count).map(|_| samples.packet6()).collect();
-            measure_on(compiled, &packets, clock)
-        }
+        Family::V6 => measure_on(compiled, &packets, &late, clock),
     }
 }
 
 fn measure_on<A: AnyPacket>(
     compiled: &Compiled,
     packets: &[A],
+    late: &[LateNumbers],
     clock: &dyn Fn() -> Duration,
 ) -> Cost {
     let mut answers = vec![0; packets.len()];
@@ -394,12 +394,12 @@ fn measure_on<A: AnyPacket>(
     let (mut batch, mut single) = (Duration::MAX, Duration::MAX);
     for _ in 0..4 {
         let start = clock();
-        compiled.find_batch(packets, &mut answers, &mut met);
+        compiled.find_batch_late(packets, |place| late[place], &mut answers, &mut met);
         batch = batch.min(clock().saturating_sub(start));
         let start = clock();
-        for (packet, answer) in packets.iter().zip(&mut answers) {
+        for ((packet, late), answer) in packets.iter().zip(late).zip(&mut answers) {
             passed.clear();
-            *answer = compiled.find(packet, &mut passed).unwrap_or(NO_RULE);
+            *answer = compiled.find_late(packet, |_| *late, &mut passed).unwrap_or(NO_RULE);
         }
         single = single.min(clock().saturating_sub(start));
     }

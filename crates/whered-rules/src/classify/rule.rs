@@ -14,6 +14,9 @@
 //! should stand in the first eight: those are compared as they are. Of live sets, a ruleset may ask
 //! for 32.
 //!
+//! Numbers that cost more to know than most packets' answers are worth are *late*: no words of the
+//! packet, but asked for when all else of a rule holds.
+//!
 //! IPv6 addresses do not fit a word: [`Packet6`] carries them beside the packet, and the compiled
 //! form puts the numbers of their intervals into words 0 and 1.
 //!
@@ -32,6 +35,8 @@ pub const FREE_WORDS: std::ops::RangeInclusive<u8> = 5..=14;
 const SET_WORD: usize = 15;
 /// How many live sets a ruleset may ask for.
 pub const SETS: u8 = 32;
+/// How many late numbers a packet has.
+pub const LATE: usize = 4;
 
 /// What a condition is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -50,6 +55,8 @@ pub enum Field {
     Word(u8),
     /// Whether the packet is in live set N: 0 or 1.
     Set(u8),
+    /// Late number N of [`LATE`], any of 32 bits: who finds a packet's rule is asked for it.
+    Late(u8),
 }
 
 impl Field {
@@ -62,14 +69,14 @@ impl Field {
             },
             Field::SourcePort | Field::DestinationPort => 0xffff,
             Field::Protocol => 0xff,
-            Field::Word(_) => u128::from(u32::MAX),
+            Field::Word(_) | Field::Late(_) => u128::from(u32::MAX),
             Field::Set(_) => 1,
         }
     }
 
-    /// The word of a packet that has this field.
-    pub(crate) fn word(self) -> usize {
-        match self {
+    /// The word of a packet that has this field; none has a late one.
+    pub(crate) fn word(self) -> Option<usize> {
+        Some(match self {
             Field::Source => 0,
             Field::Destination => 1,
             Field::SourcePort => 2,
@@ -77,7 +84,8 @@ impl Field {
             Field::Protocol => 4,
             Field::Word(word) => usize::from(word.clamp(*FREE_WORDS.start(), *FREE_WORDS.end())),
             Field::Set(_) => SET_WORD,
-        }
+            Field::Late(_) => return None,
+        })
     }
 }
 
@@ -207,6 +215,9 @@ fn check(condition: &Condition, family: Family) -> Result<(), &'static str> {
         Field::Word(word) if !FREE_WORDS.contains(&word) => {
             return Err("allowed are the words 5 to 14");
         }
+        Field::Late(late) if usize::from(late) >= LATE => {
+            return Err("allowed are the late numbers 0 to 3");
+        }
         _ => {}
     }
     let max = condition.field.max(family);
@@ -257,17 +268,20 @@ impl Packet {
         Packet { words }
     }
 
-    /// Sets a field. A value past the field's end becomes the field's greatest value.
+    /// Sets a field. A value past the field's end becomes the field's greatest value; a late number
+    /// is nothing that a packet keeps.
+    #[inline]
     pub fn set(&mut self, field: Field, value: u32) {
         let value = u32::try_from(field.max(Family::V4)).map_or(value, |max| value.min(max));
-        match field {
+        let Some(word) = field.word() else { return };
+        let word = &mut self.words[word];
+        *word = match field {
             Field::Set(set) => {
                 let set = set.min(SETS - 1);
-                let word = &mut self.words[Field::Set(set).word()];
-                *word = *word & !(1 << set) | value << set;
+                *word & !(1 << set) | value << set
             }
-            _ => self.words[field.word()] = value,
-        }
+            _ => value,
+        };
     }
 
     /// Sets all membership bits at once, bit N for set N.
@@ -275,11 +289,12 @@ impl Packet {
         self.words[SET_WORD] = bits;
     }
 
-    /// The value of a field.
+    /// The value of a field; 0 for a late number.
     pub fn get(&self, field: Field) -> u32 {
+        let word = field.word().map_or(0, |word| self.words[word]);
         match field {
-            Field::Set(set) => self.words[field.word()] >> (set % 32) & 1,
-            _ => self.words[field.word()],
+            Field::Set(set) => word >> (set % 32) & 1,
+            _ => word,
         }
     }
 }

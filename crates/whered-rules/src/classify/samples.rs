@@ -6,8 +6,9 @@
 //! Nine packets of ten are drawn from a random rule, each field at the low end, the high end or
 //! anywhere in one of its ranges; one of ten has nothing but random fields.
 
+use super::late::LateNumbers;
 use super::random::Random;
-use super::rule::{Condition, Family, Field, Packet, Packet6, Rules};
+use super::rule::{Condition, Family, Field, LATE, Packet, Packet6, Rules};
 
 /// Draws packets for a ruleset.
 #[derive(Clone, Debug)]
@@ -36,16 +37,17 @@ impl<'a> Samples<'a> {
         }
         for (field, greatest) in &mut fields {
             // Numbers in words end not far behind the last one that a rule names.
-            *greatest = if matches!(field, Field::Word(_)) { *greatest + 1 } else { u128::MAX };
+            let is_callers = matches!(field, Field::Word(_) | Field::Late(_));
+            *greatest = if is_callers { *greatest + 1 } else { u128::MAX };
             *greatest = (*greatest).min((*field).max(rules.family()));
         }
         Samples { rules, fields, random: Random(seed) }
     }
 
-    /// The next packet, with its addresses as 128-bit numbers beside it.
-    fn draw(&mut self) -> (Packet, u128, u128) {
-        let mut packet = Packet::new(0, 0);
-        let (mut source, mut destination) = (0, 0);
+    /// The next packet of either family, and its late numbers. Words 0 and 1 are zero.
+    pub(crate) fn with_late(&mut self) -> (Packet6, LateNumbers) {
+        let mut packet = Packet6::new(0, 0);
+        let mut late = [0; LATE];
         let list = self.rules.list();
         let meant = !list.is_empty() && self.random.below(10) != 0;
         let rule = self.random.below(list.len().max(1) as u64) as usize;
@@ -65,26 +67,31 @@ impl<'a> Samples<'a> {
                 _ => self.random.within(range),
             };
             match field {
-                Field::Source => source = value,
-                Field::Destination => destination = value,
-                _ => packet.set(field, value as u32),
+                Field::Source => packet.source = value,
+                Field::Destination => packet.destination = value,
+                Field::Late(number) => late[usize::from(number)] = value as u32,
+                _ => packet.fields.set(field, value as u32),
             }
         }
-        (packet, source, destination)
+        (packet, late)
     }
 
     /// The next packet of an IPv4 ruleset.
     pub fn packet(&mut self) -> Packet {
-        let (mut packet, source, destination) = self.draw();
         debug_assert!(self.rules.family() == Family::V4);
-        packet.set(Field::Source, source as u32);
-        packet.set(Field::Destination, destination as u32);
-        packet
+        narrowed(&self.with_late().0)
     }
 
     /// The next packet of an IPv6 ruleset.
     pub fn packet6(&mut self) -> Packet6 {
-        let (fields, source, destination) = self.draw();
-        Packet6 { fields, source, destination }
+        self.with_late().0
     }
+}
+
+/// A packet with addresses of 32 bits as one of IPv4.
+pub(crate) fn narrowed(packet: &Packet6) -> Packet {
+    let mut fields = packet.fields;
+    fields.set(Field::Source, packet.source as u32);
+    fields.set(Field::Destination, packet.destination as u32);
+    fields
 }

@@ -28,7 +28,7 @@ use super::places::{self, PlaceTable, Places};
 use super::{Effect, NormalForm, NormalRule, Options};
 use crate::classify::SETS;
 use crate::error::RulesError;
-use crate::layout::Layout;
+use crate::layout::{Layout, PlacesAre};
 use crate::model::{Action, ChainId, Origin, Rule, RuleId, Ruleset, Side, Test, Verdict};
 use crate::packet::Family;
 use crate::ranges::Ranges;
@@ -84,7 +84,7 @@ pub(super) fn flatten(
         finish(table, side, &mut entries);
         *largest = table.largest();
     }
-    let layout = Layout::of(&entries, bits.len());
+    let layout = Layout::of(&entries, bits.len(), PlacesAre::Late);
     Ok(NormalForm {
         family,
         rules: entries,

@@ -166,8 +166,19 @@ impl NormalForm {
     /// The numbers of a packet in every field of this normal form.
     #[inline]
     pub fn key(&self, packet: &Packet<'_>, sets: &dyn Sets) -> Key {
+        self.key_at(packet, sets, self.places_of_one(packet))
+    }
+
+    /// Whether some address is at a place that rules ask for.
+    pub fn has_places(&self) -> bool {
+        !self.places.iter().all(PlaceTable::is_empty)
+    }
+
+    /// The places of source and destination.
+    #[inline]
+    pub(crate) fn places_of_one(&self, packet: &Packet<'_>) -> [Place; 2] {
         let place = |side: usize, address| self.places[side].place(address_number(address));
-        self.key_at(packet, sets, [place(0, packet.source), place(1, packet.destination)])
+        [place(0, packet.source), place(1, packet.destination)]
     }
 
     /// The places of source and destination of at most [`BATCH`] packets, looked up together.
@@ -190,7 +201,8 @@ impl NormalForm {
         }
     }
 
-    /// The numbers of a packet whose addresses are at these places.
+    /// The numbers of a packet whose addresses are at these places, which are looked at where they are
+    /// words.
     #[inline]
     pub(crate) fn key_at(&self, packet: &Packet<'_>, sets: &dyn Sets, places: [Place; 2]) -> Key {
         Key {
