@@ -61,8 +61,12 @@ pub(crate) fn classify_one(
 ) -> u32 {
     let family = packet.family();
     let form = classifier.form(family);
-    let places =
-        if form.layout.is_late() { Default::default() } else { form.places_of_one(packet) };
+    let places = if form.layout.is_late() {
+        form.prefetch_places(packet);
+        Default::default()
+    } else {
+        form.places_of_one(packet)
+    };
     let key = form.key_at(packet, sets, places);
     let known = Cell::new(None);
     let late = |_| late_numbers(form, packet, &known);
@@ -140,7 +144,9 @@ impl Chunk<'_, '_> {
         let form = classifier.form(self.family);
         let packets = &self.packets[..self.count];
         let mut places = [[Place::default(); 2]; BATCH];
-        if !form.layout.is_late() {
+        if form.layout.is_late() {
+            packets.iter().for_each(|packet| form.prefetch_places(packet));
+        } else {
             form.places_of(packets, &mut places[..self.count]);
         }
         let known = [const { Cell::new(None) }; BATCH];

@@ -276,6 +276,15 @@ impl CompiledSet {
         }
     }
 
+    /// Asks the memory for what a lookup of this IPv4 address reads first, where that is far: for
+    /// addresses that may be looked up some nanoseconds later. Changes nothing else.
+    #[inline]
+    pub fn prefetch4(&self, address: u32) {
+        if let Ipv4Form::Halves(form) = &self.ipv4 {
+            form.prefetch(address);
+        }
+    }
+
     /// The number for an IPv6 address given as a number; 0 if no block holds it.
     #[inline]
     #[must_use]

@@ -260,6 +260,12 @@ impl Halves4 {
         self.answers.get(self.rank(processor, part, address))
     }
 
+    /// Asks for the line that a lookup reads first.
+    #[inline(always)]
+    pub(super) fn prefetch(&self, address: u32) {
+        prefetch(&self.starts, (address >> self.upper_shift) as usize);
+    }
+
     /// Whether there is a table of what upper halves alone tell.
     #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "for the choice of a path"))]
     pub(super) fn is_told(&self) -> bool {

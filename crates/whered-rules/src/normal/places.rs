@@ -197,6 +197,14 @@ impl PlaceTable {
         })
     }
 
+    /// Asks the memory for what a lookup of the address reads first.
+    #[inline]
+    pub fn prefetch(&self, address: u128) {
+        if let (Some(classes), Family::Ipv4) = (&self.classes, self.family) {
+            classes.prefetch4(address as u32);
+        }
+    }
+
     /// The places of many addresses.
     ///
     /// # Panics
