@@ -56,7 +56,7 @@ pub struct Matcher {
 
 /// Up to so many questions about places a packet, they are asked for late: each costs some nanoseconds,
 /// the first one of a packet a lookup, which all packets need otherwise.
-const FEW_QUESTIONS: f64 = 2.0;
+const FEW_QUESTIONS: f64 = 1.0;
 /// How many rules are looked at to count them.
 const ASKED_STEPS: usize = 4 << 20;
 
@@ -93,7 +93,7 @@ impl Matcher {
             let mut form = NormalForm::build(ruleset, family, places, Options::default())?;
             let mut rules = lowered_rules(&form);
             if form.has_places() {
-                let samples = (ASKED_STEPS / form.rules.len()).clamp(64, 1024);
+                let samples = (ASKED_STEPS / form.rules.len().max(1)).clamp(64, 1024);
                 let asked = late::asked(&rules, samples);
                 if asked.questions > few {
                     form.layout = Layout::of(&form.rules, form.bits.len(), PlacesAre::Words);

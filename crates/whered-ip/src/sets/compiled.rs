@@ -358,7 +358,8 @@ impl CompiledSet {
     fn answer4(&self, processor: impl Compare, address: u32) -> u32 {
         match &self.ipv4 {
             Ipv4Form::Intervals(form) => form.answer(processor, address),
-            Ipv4Form::Halves(form) => form.answer(processor, address),
+            // Those that are told were answered before.
+            Ipv4Form::Halves(form) => form.answer_untold(processor, address),
             Ipv4Form::Rank(form) => form.answer(address),
         }
     }

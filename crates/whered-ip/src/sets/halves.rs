@@ -16,11 +16,12 @@
 //!
 //! told       two bits for each upper half, where two answers take turns and most /16s are of one:
 //!              0 1   rank is even or odd in all of it: the answer
-//!              1 -   see above
+//!              1 -   where its list begins stands among those of such upper halves only, found by
+//!                    how many of them there are before it; there is no table of starts then
 //! ```
 //!
 //! `told`, with 16 bits only, has 16 KiB, so that it stays in the nearest cache, and of 4,096 random
-//! networks it answers 94 of 100 random addresses.
+//! networks it answers 94 of 100 random addresses. The other lists' beginnings are 40 KiB then.
 //!
 //! One comparison tells the place among up to 32 lows. Of longer lists every 32nd low stands in a
 //! list of *guides* too, in which the same comparison finds the 32 that matter: one more line up to
@@ -29,7 +30,8 @@
 //!
 //! Invariants: starts do not fall; 32 lows more than there are may be read. Concurrency: never
 //! changes. Cost: two reads and one comparison, or one read; 256 KiB, and 2 bytes a boundary (4 more
-//! with answers; up to 2 more where lists would be long).
+//! with answers; up to 2 more where lists would be long); with `told` 24 KiB and 8 bytes for each upper
+//! half that it does not tell.
 
 use super::intervals::Answers;
 use super::sweep::Intervals;
@@ -48,11 +50,14 @@ const UPPER_BITS_MAX: u32 = 20;
 const LONG_SHARE: usize = 16;
 /// Words of `told`: sixteen codes each.
 const TOLD_WORDS: usize = UPPERS / 16;
+/// The second bits of their codes.
+const UNTOLD: u32 = 0xaaaa_aaaa;
 /// At most one /16 in so many may want more than `told`.
 const TOLD_SHARE: usize = 3;
 
 /// The form.
 pub(super) struct Halves4 {
+    /// None where `told` has those that are wanted.
     starts: Section<u32>,
     /// By how many bits an address is shifted to the number of its start.
     upper_shift: u32,
@@ -70,30 +75,64 @@ pub(super) struct Halves4 {
 struct Told {
     bits: Section<u32>,
     turns: [u32; 2],
+    /// How many are not told before each word.
+    before: Section<u16>,
+    /// Start and count of the lows of each that is not told.
+    parts: Section<u32>,
 }
 
 impl Told {
     /// `None` where it would not help: see [`TOLD_SHARE`].
     fn build(starts: &[u32], lows: &[u16], answers: &Answers) -> Option<Told> {
         let Answers::Turns(turns) = answers else { return None };
-        let (mut bits, mut untold) = (vec![0_u32; TOLD_WORDS], 0);
+        let mut bits = vec![0_u32; TOLD_WORDS];
+        let (mut before, mut parts) = (Vec::new(), Vec::new());
         for (upper, ends) in starts.windows(2).enumerate() {
             let (start, end) = (ends[0] as usize, ends[1] as usize);
             // A boundary at the /16's own beginning is no boundary inside it.
             let first_inside = start + usize::from(start < end && lows[start] == 0);
             let is_untold = first_inside < end;
-            untold += usize::from(is_untold);
+            if upper % 16 == 0 {
+                before.push((parts.len() / 2) as u16);
+            }
+            if is_untold {
+                parts.extend([ends[0], ends[1] - ends[0]]);
+            }
             let code = (first_inside % 2) as u32 | u32::from(is_untold) << 1;
             bits[upper / 16] |= code << (upper % 16 * 2);
         }
-        (untold <= UPPERS / TOLD_SHARE).then(|| Told { bits: section(&bits), turns: *turns })
+        (parts.len() / 2 <= UPPERS / TOLD_SHARE).then(|| Told {
+            bits: section(&bits),
+            turns: *turns,
+            before: section(&before),
+            parts: section(&parts),
+        })
     }
 
-    /// The two bits of an address's upper half.
+    /// The answer, where the two bits of an address's upper half tell it.
     #[inline(always)]
-    fn code(&self, address: u32) -> u32 {
+    fn answer(&self, address: u32) -> Option<u32> {
         let words: &[u32; TOLD_WORDS] = self.bits.first_chunk().expect("as many as were made");
-        words[(address >> 20) as usize] >> (address >> 15 & 30) & 3
+        let code = words[(address >> 20) as usize] >> (address >> 15 & 30) & 3;
+        (code < 2).then(|| self.turns[code as usize])
+    }
+
+    /// Where an address that is not told is to be found.
+    #[inline(always)]
+    fn part(&self, address: u32) -> Part {
+        let words: &[u32; TOLD_WORDS] = self.bits.first_chunk().expect("as many as were made");
+        let before: &[u16; TOLD_WORDS] = self.before.first_chunk().expect("one for each word");
+        let word = (address >> 20) as usize;
+        let lower = words[word] & ((1 << (address >> 15 & 30)) - 1) & UNTOLD;
+        let place = (u32::from(before[word]) + lower.count_ones()) as usize;
+        match self.parts.get(place * 2..place * 2 + 2) {
+            Some(&[start, count]) => Part { start, count },
+            _ => Part::default(),
+        }
+    }
+
+    fn memory_bytes(&self) -> usize {
+        bytes_of(&self.bits).len() + bytes_of(&self.before).len() + bytes_of(&self.parts).len()
     }
 
     /// Writes the answers of those that are told; says which are not, the first one lowest. All
@@ -179,7 +218,10 @@ impl Halves4 {
             (upper_bits == UPPER_BITS).then(|| Told::build(&starts, &lows, &answers)).flatten();
         let spare = [u16::MAX; LINE];
         lows.extend(spare);
-        let (lows, starts) = sections(&lows, &starts);
+        let (lows, starts) = match told {
+            Some(_) => (section(&lows), section(&[])),
+            None => sections(&lows, &starts),
+        };
         Halves4 {
             starts,
             upper_shift: 32 - upper_bits,
@@ -194,7 +236,7 @@ impl Halves4 {
 
     pub(super) fn memory_bytes(&self) -> usize {
         let lows = bytes_of(&self.lows).len() + bytes_of(&self.guides).len();
-        let told = self.told.as_ref().map_or(0, |told| bytes_of(&told.bits).len());
+        let told = self.told.as_ref().map_or(0, Told::memory_bytes);
         bytes_of(&self.starts).len() + lows + told + self.answers.memory_bytes()
     }
 
@@ -254,7 +296,19 @@ impl Halves4 {
 
     #[inline(always)]
     pub(super) fn answer(&self, processor: impl Compare, address: u32) -> u32 {
-        let part = self.part(address);
+        match self.told(address) {
+            Some(answer) => answer,
+            None => self.answer_untold(processor, address),
+        }
+    }
+
+    /// The answer, where it is not told.
+    #[inline(always)]
+    pub(super) fn answer_untold(&self, processor: impl Compare, address: u32) -> u32 {
+        let part = match &self.told {
+            Some(told) => told.part(address),
+            None => self.part(address),
+        };
         // Near the one that it will be: it need not wait for the lows.
         self.answers.warm(part.start);
         self.answers.get(self.rank(processor, part, address))
@@ -263,6 +317,7 @@ impl Halves4 {
     /// Asks for the line that a lookup reads first.
     #[inline(always)]
     pub(super) fn prefetch(&self, address: u32) {
+        // What is told stays near.
         prefetch(&self.starts, (address >> self.upper_shift) as usize);
     }
 
@@ -275,9 +330,7 @@ impl Halves4 {
     /// The answer, where the upper half alone tells it; asks for nothing beyond the baseline.
     #[inline(always)]
     pub(super) fn told(&self, address: u32) -> Option<u32> {
-        let told = self.told.as_ref()?;
-        let code = told.code(address);
-        (code < 2).then(|| told.turns[code as usize])
+        self.told.as_ref()?.answer(address)
     }
 
     /// The answers of those whose upper half tells them, and then of the others. One load each is
@@ -294,14 +347,14 @@ impl Halves4 {
             (<&[u32; LANES]>::try_from(addresses), <&mut [u32; LANES]>::try_from(&mut *found))
         else {
             for (address, found) in addresses.iter().zip(found) {
-                *found = self.told(*address).unwrap_or_else(|| self.answer(processor, *address));
+                *found = self.answer(processor, *address);
             }
             return;
         };
         let mut untold = told.answers64(processor, addresses, found);
         while untold != 0 {
             let lane = untold.trailing_zeros() as usize;
-            found[lane] = self.answer(processor, addresses[lane]);
+            found[lane] = self.answer_untold(processor, addresses[lane]);
             untold &= untold - 1;
         }
     }
