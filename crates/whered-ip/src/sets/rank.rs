@@ -6,22 +6,23 @@
 //! ```text
 //! address  | 18 bits: block | 6 bits: cell | 8 bits |
 //!
-//! block    | begins: 64 bits, one a /24 where an interval begins | base: 32 bits | - |
+//! block    | begins: 64 bits, one a /24 where an interval begins | base: 32 bits | own: 32 bits |
 //!            the block's first /24 has no bit: its interval is number `base`
-//! answers  [base + ones up to the cell]  ──► the answer, in 16 or 32 bits
+//! numbers  [base + ones up to the cell]  ──► the answer, in 16 or 32 bits
 //!                                        └─► deep | d: intervals begin inside this /24
+//!          all blocks and behind them the answers, read as numbers of that width: a block with
+//!          so few answers that they fit into `own` has them there, in the line that is read first
 //! deep     lows[bounds[d]..bounds[d+1]] ──► low_answers, one more a list than lows
 //! ```
 //!
 //! Invariants: 2^18 blocks; each deep /24 is an interval of its own.
-//! Concurrency: never changes. Cost: two reads, three where deep; 4 MiB and 2 or 4 bytes an
-//! interval.
+//! Concurrency: never changes. Cost: one read where a block has its answers itself, two elsewhere,
+//! three where deep; 4 MiB and 2 or 4 bytes an interval.
 
 use std::ops::Range;
 
 use super::sweep::{Intervals, NOTHING};
-use crate::image::section;
-use crate::image::{Section, bytes_of};
+use crate::image::{Image, Plain, Section, bytes_of, section};
 use crate::tables::LANES;
 
 const BLOCKS: usize = 1 << 18;
@@ -38,7 +39,8 @@ pub(super) enum Answers {
 /// The form.
 pub(super) struct Rank4 {
     blocks: Section<[u32; 4]>,
-    answers: Answers,
+    /// All blocks as numbers, too, and the answers behind them.
+    numbers: Answers,
     bounds: Section<u32>,
     lows: Section<u8>,
     low_answers: Section<u32>,
@@ -47,9 +49,8 @@ pub(super) struct Rank4 {
 /// The tables while they are filled.
 #[derive(Default)]
 struct Draft {
-    blocks: Vec<[u32; 4]>,
-    begins: u64,
-    base: u32,
+    /// Of each block: where intervals begin, and which of `answers` is its first.
+    blocks: Vec<(u64, usize)>,
     /// Cells so far, over all blocks.
     cells: u64,
     answers: Vec<u32>,
@@ -63,22 +64,50 @@ impl Draft {
     fn fill(&mut self, end: u64, answer: u32) {
         while self.cells < end {
             let place = self.cells % 64;
-            let begins_anew = self.answers.last() != Some(&answer);
-            if begins_anew {
+            if place == 0 {
+                self.blocks.push((0, self.answers.len()));
+                self.answers.push(answer);
+            } else if self.answers.last() != Some(&answer) {
+                if let Some((begins, _)) = self.blocks.last_mut() {
+                    *begins |= 1 << place;
+                }
                 self.answers.push(answer);
             }
-            if place == 0 {
-                self.base = self.answers.len() as u32 - 1;
-                self.begins = 0;
-            } else if begins_anew {
-                self.begins |= 1 << place;
-            }
-            let taken = (end - self.cells).min(64 - place);
-            self.cells += taken;
-            if self.cells.is_multiple_of(64) {
-                self.blocks.push([self.begins as u32, (self.begins >> 32) as u32, self.base, 0]);
-            }
+            self.cells += (end - self.cells).min(64 - place);
         }
+    }
+
+    /// Blocks with bases and answers of their own, and all numbers: the answers of the other blocks stand
+    /// behind the blocks, in the same memory.
+    fn lay_out<N: Plain>(&self, numbered: impl Fn(u32) -> N) -> (Section<[u32; 4]>, Section<N>) {
+        let (own_most, block_numbers) = (4 / size_of::<N>(), 16 / size_of::<N>());
+        let ends = self.blocks.iter().skip(1).map(|(_, first)| *first).chain([self.answers.len()]);
+        let (mut blocks, mut behind, mut last) = (Vec::with_capacity(BLOCKS), Vec::new(), None);
+        for (place, ((begins, first), end)) in self.blocks.iter().zip(ends).enumerate() {
+            let answers = &self.answers[*first..end];
+            let mut own = [0; 4];
+            let base = if answers.len() <= own_most {
+                let numbers: Vec<N> = answers.iter().map(|answer| numbered(*answer)).collect();
+                let bytes = bytes_of(&numbers);
+                own[..bytes.len()].copy_from_slice(bytes);
+                (place + 1) * block_numbers - own_most
+            } else {
+                // A block often begins with what the one before ended with.
+                let is_shared = last == answers.first();
+                let base =
+                    self.blocks.len() * block_numbers + behind.len() - usize::from(is_shared);
+                let new = &answers[usize::from(is_shared)..];
+                behind.extend(new.iter().map(|answer| numbered(*answer)));
+                last = answers.last();
+                base
+            };
+            let own = u32::from_ne_bytes(own);
+            blocks.push([*begins as u32, (begins >> 32) as u32, base as u32, own]);
+        }
+        let (image, places) = Image::with_sections(&[bytes_of(&blocks), bytes_of(&behind)]);
+        let whole = "blocks fill whole lines, so that answers follow at once";
+        let blocks = image.section(places[0].clone()).expect(whole);
+        (blocks, image.section(0..places[1].end).expect(whole))
     }
 
     /// One cell in which intervals begin; `before` answers up to the first one.
@@ -126,9 +155,16 @@ impl Rank4 {
         }
         draft.fill(1 << 24, before);
         draft.bounds.push(draft.lows.len() as u32);
+        let (blocks, numbers) = if Answers::are_narrow(&draft.answers) {
+            let (blocks, numbers) = draft.lay_out(narrowed);
+            (blocks, Answers::Narrow(numbers))
+        } else {
+            let (blocks, numbers) = draft.lay_out(|answer| answer);
+            (blocks, Answers::Wide(numbers))
+        };
         Rank4 {
-            blocks: section(&draft.blocks),
-            answers: Answers::of(&draft.answers),
+            blocks,
+            numbers,
             bounds: section(&draft.bounds),
             lows: section(&draft.lows),
             low_answers: section(&draft.low_answers),
@@ -136,15 +172,14 @@ impl Rank4 {
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
-        let answers = self.answers.memory_bytes();
         let deep =
             bytes_of(&self.bounds).len() + self.lows.len() + bytes_of(&self.low_answers).len();
-        bytes_of(&self.blocks).len() + answers + deep
+        self.numbers.memory_bytes() + deep
     }
 
     /// How many bits an answer has.
     pub(super) fn answer_bits(&self) -> u32 {
-        match &self.answers {
+        match &self.numbers {
             Answers::Narrow(_) => u16::BITS,
             Answers::Wide(_) => u32::BITS,
         }
@@ -160,7 +195,7 @@ impl Rank4 {
 
     #[inline(always)]
     pub(super) fn answer(&self, address: u32) -> u32 {
-        let answer = self.answers.get(self.place(address));
+        let answer = self.numbers.get(self.place(address));
         if answer & DEEP32 == 0 { answer } else { self.deep(answer & !DEEP32, address as u8) }
     }
 
@@ -186,11 +221,11 @@ impl Rank4 {
         let mut places = [0_u32; LANES];
         for (place, address) in places.iter_mut().zip(addresses) {
             *place = self.place(*address) as u32;
-            self.answers.warm(*place as usize);
+            self.numbers.warm(*place as usize);
         }
         let places = &places[..addresses.len().min(LANES)];
         let mut any_deep = 0;
-        match &self.answers {
+        match &self.numbers {
             Answers::Narrow(answers) => {
                 for (found, place) in found.iter_mut().zip(places) {
                     *found = widened(answers[*place as usize]);
@@ -223,13 +258,16 @@ impl Rank4 {
 impl Answers {
     /// Narrow if all answers and lists fit beside the mark.
     pub(super) fn of(answers: &[u32]) -> Answers {
-        let widest = answers.iter().map(|answer| answer & !DEEP32).max();
-        if widest.is_some_and(|widest| widest >= u32::from(DEEP16)) {
+        if !Answers::are_narrow(answers) {
             return Answers::Wide(section(answers));
         }
-        let narrow = |answer: &u32| *answer as u16 | ((answer >> 16) as u16 & DEEP16);
-        let narrow: Vec<u16> = answers.iter().map(narrow).collect();
+        let narrow: Vec<u16> = answers.iter().map(|answer| narrowed(*answer)).collect();
         Answers::Narrow(section(&narrow))
+    }
+
+    /// Whether all answers and lists fit beside the mark in 16 bits.
+    fn are_narrow(answers: &[u32]) -> bool {
+        answers.iter().all(|answer| answer & !DEEP32 < u32::from(DEEP16))
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
@@ -256,6 +294,11 @@ impl Answers {
             Answers::Wide(answers) => answers[place],
         }
     }
+}
+
+/// An answer with its mark in the highest of 16 bits.
+fn narrowed(answer: u32) -> u16 {
+    answer as u16 | ((answer >> 16) as u16 & DEEP16)
 }
 
 /// A narrow answer with its mark in the highest of 32 bits.
