@@ -24,12 +24,11 @@ use super::intervals::{ANSWER_MAX, Intervals4, Intervals6};
 use super::rank::{self, Rank4};
 use super::steps::{self, Steps6};
 use super::sweep::{Intervals, NOTHING, Span};
-use crate::simd::{Compare, Scalar, WidePath, prefetch, wide_path};
-use crate::tables::LANES;
+use crate::simd::{Compare, Scalar, WidePath, wide_path};
+use crate::tables::{LANES, ask_ahead_all};
 #[cfg(target_arch = "x86_64")]
 use whered_cpu::{Avx2, Avx512};
 
-const CACHE_LINE_BYTES: usize = 64;
 /// From how many intervals on the table of upper halves pays: below, the tree has two levels.
 const HALVES_INTERVALS_MIN: usize = 17 * 16;
 /// From how many intervals on the bit map of all /24 pays: below, the tree is as near and smaller.
@@ -367,7 +366,7 @@ impl CompiledSet {
     #[inline(always)]
     fn answers4(&self, processor: impl Compare, addresses: &[u32], found: &mut [u32]) {
         for (addresses, found) in addresses.chunks(LANES).zip(found.chunks_mut(LANES)) {
-            ask_for_next(addresses);
+            ask_ahead_all(addresses);
             match &self.ipv4 {
                 Ipv4Form::Intervals(form) => form.answers(processor, addresses, found),
                 Ipv4Form::Halves(form) => form.answers(processor, addresses, found),
@@ -379,7 +378,6 @@ impl CompiledSet {
     #[inline(always)]
     fn answers6(&self, processor: impl Compare, addresses: &[impl Address6], found: &mut [u32]) {
         for (addresses, found) in addresses.chunks(LANES).zip(found.chunks_mut(LANES)) {
-            ask_for_next(addresses);
             self.ipv6.answers(processor, addresses, found);
         }
     }
@@ -412,20 +410,12 @@ impl Ipv6Form {
     #[inline(always)]
     fn answers(&self, processor: impl Compare, addresses: &[impl Address6], found: &mut [u32]) {
         match self {
-            Ipv6Form::Intervals(form) => form.answers(processor, addresses, found),
+            Ipv6Form::Intervals(form) => {
+                ask_ahead_all(addresses);
+                form.answers(processor, addresses, found);
+            }
+            // Asks itself, when it waits for little.
             Ipv6Form::Steps(form) => form.answers(processor, addresses, found),
-        }
-    }
-}
-
-/// Asks for the cache lines of the batch after the next one, where addresses lie one behind the
-/// other, as they often do: reads that jump about keep the processor from seeing that by itself, and
-/// the next batch is too near for lines that come from memory.
-#[inline(always)]
-fn ask_for_next<A>(addresses: &[A]) {
-    if addresses.len() == LANES {
-        for line in (0..LANES).step_by(CACHE_LINE_BYTES / size_of::<A>()) {
-            prefetch(addresses, 2 * LANES + line);
         }
     }
 }

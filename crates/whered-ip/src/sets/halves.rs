@@ -258,32 +258,18 @@ impl Halves4 {
     #[inline(always)]
     fn narrowed(&self, processor: impl Compare, part: Part, low: u16) -> Part {
         let Part { start, count } = part;
-        // The guides of whole lines inside the part.
-        let first = start.div_ceil(LINE as u32);
-        let end = (start + count) / LINE as u32;
-        let (mut at, mut left) = (first, end.saturating_sub(first));
+        let end = start + count;
+        // The line where the part begins also ends in it, as all do up to the one where it ends.
+        let (mut line, mut left) = (start / LINE as u32, end / LINE as u32 - start / LINE as u32);
         while left > LINE as u32 {
             let half = left / 2;
-            let is_past = self.guides[(at + half - 1) as usize] <= low;
-            at += if is_past { half } else { 0 };
+            let is_past = self.guides[(line + half - 1) as usize] <= low;
+            line += if is_past { half } else { 0 };
             left -= half;
         }
-        let past = first.max(at) + not_above(processor, &self.guides, at, left, low);
-        // Lines up to `past` are passed; what is left is the next line, or the list's ragged ends.
-        let from = if past == first { start } else { past * LINE as u32 };
-        let to = if past == first { first * LINE as u32 } else { from };
-        let to = (to.max(from) + LINE as u32).min(start + count);
-        // A ragged beginning and the line behind it are more than one comparison: which of them?
-        if to - from > LINE as u32 {
-            let is_past = self.lows[(first * LINE as u32 - 1) as usize] <= low;
-            let middle = first * LINE as u32;
-            return if is_past {
-                Part { start: middle, count: to - middle }
-            } else {
-                Part { start: from, count: middle - from }
-            };
-        }
-        Part { start: from, count: to - from }
+        line += not_above(processor, &self.guides, line, left, low);
+        let from = start.max(line * LINE as u32);
+        Part { start: from, count: end.min((line + 1) * LINE as u32) - from }
     }
 
     #[inline(always)]
@@ -427,9 +413,10 @@ mod tests {
 
     #[test]
     fn lists_that_would_be_long_have_more_upper_bits_where_those_help() {
-        // 60 boundaries in each of 5,000 /16s: spread over it, or all in its first /24.
-        for (step, bits) in [(1092, 17), (3, UPPER_BITS)] {
-            let starts = (0..300_000_u32).map(|n| ((1 + n / 60 * 13) << 16) + n % 60 * step);
+        // 60 boundaries in each of 5,000 /16s: spread over it, or all in its first /24; then lists
+        // that are longer than all guides that one comparison takes.
+        for (each, step, bits) in [(60, 1092, 17), (60, 3, UPPER_BITS), (3_001, 3, UPPER_BITS)] {
+            let starts = (0..300_000_u32).map(|n| ((1 + n / each * 13) << 16) + n % each * step);
             let each = starts.enumerate().map(|(place, start)| (start, 1 + place as u32 % 5));
             let intervals = Intervals([(0, 0)].into_iter().chain(each).collect());
             let halves = Halves4::build(&intervals);

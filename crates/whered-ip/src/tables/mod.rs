@@ -5,11 +5,13 @@
 //!
 //! Concurrency: plain data that never changes. Cost: see the files.
 
+mod ahead;
 mod displaced;
 mod each;
 mod lanes;
 mod wide_tree;
 
+pub(crate) use ahead::{ask_ahead, ask_ahead_all};
 pub(crate) use displaced::Displaced;
 #[cfg(test)]
 pub(crate) use displaced::keys_that_meet;

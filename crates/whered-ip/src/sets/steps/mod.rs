@@ -26,9 +26,7 @@ use super::sweep::{Intervals, NOTHING};
 use crate::image::sections;
 use crate::image::{Section, bytes_of};
 use crate::simd::Compare;
-use crate::tables::Displaced;
-use crate::tables::Each;
-use crate::tables::{LANES, Lanes};
+use crate::tables::{Displaced, Each, LANES, Lanes, ask_ahead};
 use lines::{DEEP, Line, Slot};
 use lists::{LIST_BITS, Lists};
 
@@ -272,6 +270,7 @@ impl Steps6 {
         }
         let mut told = Each::<u32>::new();
         for lane in 0..LANES {
+            ask_ahead(addresses, lane);
             let line = &self.lines[line_of[lane] as usize];
             told[lane] = lines::raw_in::<IS_NARROW>(processor, line, thirds[lane]);
         }
