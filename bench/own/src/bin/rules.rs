@@ -1,6 +1,6 @@
 //! The classifier alone: what a packet costs as rules grow, and while they change.
 //!
-//! For: `cargo run --release -p whered-own-bench --bin rules -- [seed|growth|changes|large|hits N]`. Not for
+//! For: `cargo run --release -p whered-own-bench --bin rules -- [seed|growth|graphs|changes|large|hits N]`. Not for
 //! rivals (`bench/versus`). Times are wall time of one thread; every answer is checked by the scan
 //! for a part of the packets.
 #![allow(clippy::print_stdout, reason = "a table on standard output is what this is for")]
@@ -25,6 +25,9 @@ fn main() {
     }
     if is("growth") {
         growth();
+    }
+    if is("graphs") {
+        graphs();
     }
     if is("changes") {
         changes();
@@ -156,6 +159,43 @@ fn growth() {
                 batch / batch0,
                 single / single0,
                 planner.info()
+            );
+        }
+    }
+}
+
+/// Graphs of 16,384 rules: what leaves and first tables of other sizes cost, and why.
+fn graphs() {
+    for (shape, split) in
+        [(Shape::Acl, Split::Source), (Shape::Fw, Split::Wide(24)), (Shape::Ipc, Split::Wide(24))]
+    {
+        let rules = Arc::new(lower(&generate(shape, 16_384, 1)).expect("valid"));
+        let packets = packets(&rules, 1 << 16, 3);
+        for (leaf, root_bits) in [(2, 16), (4, 16), (8, 16), (4, 20)] {
+            let graph = Candidate::Graph { split, leaf, root_bits };
+            let Some(compiled) = experiment(&rules, graph, 64 << 20) else {
+                println!("graphs/{}: {graph}: larger than 64 MiB", shape.name());
+                continue;
+            };
+            let (mut nodes, mut boxes) = (0, 0);
+            for packet in &packets {
+                let (passed, compared) = compiled.accesses(packet);
+                (nodes, boxes) = (nodes + passed, boxes + compared);
+            }
+            let each = |count: usize| count as f64 / packets.len() as f64;
+            let mut answers = [0; 64];
+            let mut met = Met::default();
+            let batch = best(25, &packets, |packets| {
+                for part in packets.chunks(64) {
+                    compiled.find_batch(part, &mut answers[..part.len()], &mut met);
+                }
+            });
+            println!(
+                "graphs/{}: {graph}: batch {batch:.1} ns, {:.2} nodes and at most {:.2} boxes a packet, {} bytes",
+                shape.name(),
+                each(nodes),
+                each(boxes),
+                compiled.memory_bytes()
             );
         }
     }

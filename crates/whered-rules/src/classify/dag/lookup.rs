@@ -5,11 +5,12 @@
 //! A batch goes level by level: every packet takes one step and asks for the cache line of its next
 //! one, so that up to 64 misses are on their way together. Packets whose leaf is reached drop out of
 //! the list of those that walk. Then the leaves' boxes are compared, in the order of arrival.
+#![allow(unsafe_code, reason = "a step reads without asking whether the place is inside")]
 
-use super::{BATCH, BOX, Dag, EMPTY, LAST, LIST, PASSING, Root, SLOW, SURE, TAG};
+use super::graph::{Graph, Mark, Reference};
+use super::{BATCH, BOX, Dag, Root};
 use crate::classify::boxes::Keys;
-use crate::classify::simd::{Line, Processor, numbers};
-use whered_cpu::prefetch;
+use crate::classify::simd::{Processor, Scalar};
 use whered_ip::image::Section;
 
 /// What was found for a batch, over all groups.
@@ -42,17 +43,18 @@ impl Dag {
         ask: impl Fn(u32) -> bool,
         mut passed: impl FnMut(u32),
     ) -> u32 {
-        let mut best = NO_BOX;
+        let mut best = Graph::NO_RECORD;
         for root in &self.roots {
-            let mut to = root.table[(keys.0[root.lane] >> root.shift) as usize];
-            while to < LIST {
+            let mut to = root.first(keys);
+            while to.is_node() {
                 // The second line of a large node, which the first does not lead to any sooner.
-                prefetch(&self.lines, (to & !TAG) as usize + 1);
-                to = step(&self.lines, processor, keys, to);
+                self.graph.prefetch(to);
+                // SAFETY: it is a node, and where a root or a node of this graph leads to.
+                to = unsafe { self.graph.step(processor, keys, to) };
             }
             best = self.compare(processor, keys, to, best, &ask, &mut passed);
         }
-        best
+        self.number(best)
     }
 
     /// The same for up to [`BATCH`] packets; `keys` and `ask` know them by their place.
@@ -65,9 +67,14 @@ impl Dag {
         ask: impl Fn(usize, u32) -> bool,
         found: &mut Found,
     ) {
+        found.boxes = [Graph::NO_RECORD; BATCH];
         for root in &self.roots {
-            let to = self.walk_batch(processor, root, count, keys);
+            let mut to = [self.graph.nowhere(); BATCH];
+            self.walk_batch(processor, root, count, keys, &mut to);
             self.compare_batch(processor, &to[..count], keys, &ask, found);
+        }
+        for best in &mut found.boxes {
+            *best = self.number(*best);
         }
     }
 
@@ -76,196 +83,179 @@ impl Dag {
     fn walk_batch<P: Processor>(
         &self,
         processor: P,
-        root: &Root<Section<u32>>,
+        root: &Root<Section<Reference>>,
         count: usize,
         keys: &[Keys; BATCH],
-    ) -> [u32; BATCH] {
-        let lines: &[Line] = &self.lines;
-        let mut to = [EMPTY; BATCH];
+        to: &mut [Reference; BATCH],
+    ) {
         let mut walking = [0u8; BATCH];
         let mut left = 0;
         for (place, to) in to.iter_mut().enumerate().take(count) {
-            let slot = (keys[place % BATCH].0[root.lane] >> root.shift) as usize;
-            prefetch(&root.table, slot);
-            *to = slot as u32;
-        }
-        for (place, to) in to.iter_mut().enumerate().take(count) {
-            let next = root.table[*to as usize];
+            let next = root.first(&keys[place]);
+            self.graph.prefetch(next);
             *to = next;
-            prefetch_node(lines, next, 0);
             walking[left % BATCH] = place as u8;
-            left += usize::from(next < LIST);
+            left += usize::from(next.is_node());
         }
         while left > 0 {
             let mut still = 0;
             for turn in 0..left {
                 let place = walking[turn % BATCH] as usize % BATCH;
-                let from = to[place];
-                let next = step(lines, processor, &keys[place % BATCH], from);
+                // SAFETY: only those that are at nodes walk, and all came from a root of this graph.
+                let next = unsafe { self.graph.step(processor, &keys[place], to[place]) };
+                self.graph.prefetch(next);
                 to[place] = next;
-                prefetch_node(lines, next, from);
                 walking[still % BATCH] = place as u8;
-                still += usize::from(next < LIST);
+                still += usize::from(next.is_node());
             }
             left = still;
         }
-        to
     }
 
-    /// Compares the boxes of every packet's leaf: one of each in every round.
+    /// Compares the boxes of every packet's leaf: the only ones, then one of each list in every round.
     #[inline(always)]
     fn compare_batch<P: Processor>(
         &self,
         processor: P,
-        to: &[u32],
+        to: &[Reference],
         keys: &[Keys; BATCH],
         ask: &impl Fn(usize, u32) -> bool,
         found: &mut Found,
     ) {
         let mut comparing = [0u8; BATCH];
-        let mut marks = [0u32; BATCH];
-        let mut places = [0u32; BATCH];
+        let mut marks = [self.graph.nowhere().mark(); BATCH];
+        let mut words = [0u32; BATCH];
         let mut left = 0;
-        for &to in to {
-            let list = self.parts.lists + (to & !TAG) as usize / 16;
-            prefetch(&self.lines, if to & TAG == LIST { list } else { self.record(to) });
-        }
         for (place, &to) in to.iter().enumerate() {
-            let is_list = to & TAG == LIST;
-            let at = if is_list { to & !TAG } else { 0 };
-            places[place] = at;
-            let mark = if is_list { self.mark(at) } else { to };
+            let (first, word) = self.graph.first(to);
+            let (is_list, only) = (to.is_list(), to.mark());
+            // Of a list's own line anything may be said.
+            let mut holds =
+                !is_list & (only.is_sure() | self.graph.inside(processor, &keys[place], only));
+            let before = found.boxes[place];
+            holds &= only.record() < before;
+            if !is_list & only.is_special() {
+                holds = self.special(holds, only, place, ask, &mut found.passed);
+            }
+            found.boxes[place] = if holds { only.record() } else { before };
+            let mark = if is_list { first } else { only };
+            self.graph.prefetch_record(mark);
             marks[place] = mark;
-            prefetch(&self.lines, self.record(mark));
+            words[place] = word;
             comparing[left % BATCH] = place as u8;
-            left += usize::from(mark & BOX < found.boxes[place]);
+            left += usize::from(is_list & (mark.record() < before));
         }
         while left > 0 {
             let mut still = 0;
             for turn in 0..left {
                 let place = comparing[turn % BATCH] as usize % BATCH;
                 let mark = marks[place];
-                let mut holds =
-                    (mark & SURE != 0) | self.inside(processor, &keys[place % BATCH], mark);
-                if mark & (SLOW | PASSING) != 0 {
-                    holds = holds && (mark & SLOW == 0 || ask(place, mark & BOX));
-                    if holds && mark & PASSING != 0 {
-                        found.passed.push((place as u8, mark & BOX));
-                        holds = false;
-                    }
+                let mut holds = mark.is_sure() | self.graph.inside(processor, &keys[place], mark);
+                if mark.is_special() {
+                    holds = self.special(holds, mark, place, ask, &mut found.passed);
                 }
-                let best = if holds { mark & BOX } else { found.boxes[place] };
+                let best = if holds { mark.record() } else { found.boxes[place] };
                 found.boxes[place] = best;
-                let at = places[place] + u32::from(mark & LAST == 0);
-                places[place] = at;
-                let next = self.mark(at);
+                let word = words[place] + u32::from(!mark.is_last());
+                words[place] = word;
+                let next = if mark.is_last() { mark } else { self.graph.at(word) };
                 marks[place] = next;
-                prefetch(&self.lines, self.record(next));
+                self.graph.prefetch_record(next);
                 comparing[still % BATCH] = place as u8;
-                still += usize::from((mark & LAST == 0) & (next & BOX < best));
+                still += usize::from(!mark.is_last() & (next.record() < best));
             }
             left = still;
         }
+    }
+
+    /// Whether a box ends the search whose lanes hold, or not: its rule may be asked, and notes it where
+    /// it does not end anything.
+    #[inline(always)]
+    fn special(
+        &self,
+        holds: bool,
+        mark: Mark,
+        place: usize,
+        ask: &impl Fn(usize, u32) -> bool,
+        passed: &mut Vec<(u8, u32)>,
+    ) -> bool {
+        let number = self.graph.number(mark.record());
+        let holds = holds && (!mark.is_slow() || ask(place, number));
+        if holds && mark.is_passing() {
+            passed.push((place as u8, number));
+        }
+        holds & !mark.is_passing()
     }
 
     /// Nodes passed and boxes compared on the way of a packet that matches none of its leaves.
     pub(crate) fn accesses(&self, keys: &Keys) -> (usize, usize) {
         let (mut nodes, mut boxes) = (0, 0);
         for root in &self.roots {
-            let mut to = root.table[(keys.0[root.lane] >> root.shift) as usize];
-            while to < LIST {
-                to = step(&self.lines, crate::classify::simd::Scalar, keys, to);
+            let mut to = root.first(keys);
+            while to.is_node() {
+                // SAFETY: it is a node, and where a root or a node of this graph leads to.
+                to = unsafe { self.graph.step(Scalar, keys, to) };
                 nodes += 1;
             }
-            let mut at = to & !TAG;
-            boxes += usize::from(to != EMPTY);
-            while to & TAG == LIST && self.mark(at) & LAST == 0 {
-                at += 1;
-                boxes += 1;
+            boxes += usize::from(self.graph.number(to.mark().record()) != self.boxes);
+            if to.is_list() {
+                let (mut mark, mut word) = self.graph.first(to);
+                while !mark.is_last() {
+                    word += 1;
+                    boxes += 1;
+                    mark = self.graph.at(word);
+                }
             }
         }
         (nodes, boxes)
     }
 
-    /// A mark of a list.
+    /// The box of the best record.
     #[inline(always)]
-    fn mark(&self, at: u32) -> u32 {
-        let at = at as usize;
-        numbers(&self.lines)[self.parts.lists * 16 + at]
+    fn number(&self, best: u32) -> u32 {
+        if best == Graph::NO_RECORD { NO_BOX } else { self.graph.number(best) }
     }
 
-    /// The place of a mark's record.
-    #[inline(always)]
-    fn record(&self, mark: u32) -> usize {
-        self.parts.records + (((mark & BOX) as usize) << u32::from(!self.narrow))
-    }
-
-    /// The first terminal box of a leaf that matches, if it is before `best`.
+    /// The first terminal box of a leaf that matches, if it is before `best`; by their records.
     #[inline(always)]
     fn compare<P: Processor>(
         &self,
         processor: P,
         keys: &Keys,
-        to: u32,
+        to: Reference,
         best: u32,
         ask: impl Fn(u32) -> bool,
         passed: &mut impl FnMut(u32),
     ) -> u32 {
-        if to == EMPTY {
-            return best;
+        let (mut mark, mut word) = (to.mark(), 0);
+        if to.is_list() {
+            (mark, word) = self.graph.first(to);
         }
-        let is_list = to & TAG == LIST;
-        let mut at = to & !TAG;
-        let mut mark = if is_list { self.mark(at) } else { to };
         loop {
-            let number = mark & BOX;
-            if number >= best {
+            let record = mark.record();
+            if record >= best {
                 return best;
             }
-            let holds = mark & SURE != 0 || self.inside(processor, keys, mark);
-            if holds && (mark & SLOW == 0 || ask(number)) {
-                if mark & PASSING == 0 {
-                    return number;
+            let holds = mark.is_sure() || self.graph.inside(processor, keys, mark);
+            if holds && (!mark.is_slow() || ask(self.graph.number(record))) {
+                if !mark.is_passing() {
+                    return record;
                 }
-                passed(number);
+                passed(self.graph.number(record));
             }
-            if mark & LAST != 0 {
+            if mark.is_last() {
                 return best;
             }
-            at += 1;
-            mark = self.mark(at);
+            word += 1;
+            mark = self.graph.at(word);
         }
     }
+}
 
-    /// Whether the keys lie in a mark's box.
+impl Root<Section<Reference>> {
+    /// Where a packet begins.
     #[inline(always)]
-    fn inside<P: Processor>(&self, processor: P, keys: &Keys, mark: u32) -> bool {
-        let at = self.record(mark);
-        if self.narrow {
-            processor.inside8(keys, &self.lines[at])
-        } else {
-            let pair: &[Line] = &self.lines[at..at + 2];
-            processor.inside16(keys, &pair[0], &pair[1])
-        }
+    fn first(&self, keys: &Keys) -> Reference {
+        self.table[(keys.0[self.lane] >> self.shift) as usize]
     }
-}
-
-/// From a node to what it leads to.
-#[inline(always)]
-fn step<P: Processor>(lines: &[Line], processor: P, keys: &Keys, to: u32) -> u32 {
-    let at = (to & !TAG) as usize;
-    let large = (to >> 30) as usize;
-    let line = &lines[at];
-    let key = keys.0[line.0[0] as usize % 16];
-    let rank = processor.rank(line, 0xfe | (large * 0xff00) as u16, key);
-    numbers(lines)[at * 16 + (8 << large) + rank]
-}
-
-/// Asks for a node's lines; for a leaf, for those of the node `from` that are there already.
-#[inline(always)]
-fn prefetch_node(lines: &[Line], to: u32, from: u32) {
-    let node = if to < LIST { to } else { from };
-    let at = (node & !TAG) as usize;
-    prefetch(lines, at);
-    prefetch(lines, at + (node >> 30) as usize);
 }

@@ -29,12 +29,12 @@
 //! Concurrency: plain data, never changed. Costs: see `docs/design/classifier.md`.
 
 mod build;
+mod graph;
 mod lookup;
 mod nodes;
 
-use super::boxes::Boxes;
-use super::simd::Line;
-use whered_ip::image::{Image, Section, bytes_of};
+use graph::{Graph, Reference};
+use whered_ip::image::Section;
 
 pub(crate) use build::{Limits, Stopped};
 pub(crate) use lookup::{Found, NO_BOX};
@@ -80,59 +80,16 @@ struct Root<T> {
 /// The graphs of all groups.
 #[derive(Clone, Debug)]
 pub(crate) struct Dag {
-    roots: Vec<Root<Section<u32>>>,
-    /// Nodes, then records, then lists.
-    lines: Section<Line>,
-    parts: Parts,
-    narrow: bool,
-}
-
-/// Where in the lines the lists and the records begin.
-#[derive(Clone, Copy, Debug)]
-struct Parts {
-    lists: usize,
-    records: usize,
+    roots: Vec<Root<Section<Reference>>>,
+    graph: Graph,
+    /// How many boxes there are.
+    boxes: u32,
 }
 
 impl Dag {
-    /// Puts nodes, lists and the records of all boxes into one piece.
-    fn assemble(
-        roots: &[Root<Vec<u32>>],
-        mut lines: Vec<Line>,
-        lists: &[u32],
-        boxes: &Boxes,
-    ) -> Dag {
-        let narrow = boxes.lanes.narrow;
-        let records = lines.len();
-        lines.extend(boxes.records());
-        let marks = lines.len();
-        for part in lists.chunks(16) {
-            let mut line = Line([EMPTY; 16]);
-            line.0[..part.len()].copy_from_slice(part);
-            lines.push(line);
-        }
-        // A batch reads the mark behind the last one before it sees that it was the last, and the
-        // record of no box at all.
-        lines.push(Line([EMPTY; 16]));
-        let parts = Parts { lists: marks, records };
-        // What every packet reads comes first: the last part may not have huge pages.
-        let tables = roots.iter().map(|root| bytes_of(&root.table));
-        let sections: Vec<&[u8]> = tables.chain(std::iter::once(bytes_of(&lines))).collect();
-        let (image, places) = Image::with_sections(&sections);
-        let whole = "a section begins at a cache line and is as long as what was copied there";
-        let roots = roots.iter().zip(&places).map(|(root, place)| Root {
-            lane: root.lane,
-            shift: root.shift,
-            table: image.section(place.clone()).expect(whole),
-        });
-        let roots: Vec<_> = roots.collect();
-        let lines = image.section(places[roots.len()].clone()).expect(whole);
-        Dag { roots, lines, parts, narrow }
-    }
-
     /// Bytes that lookups may touch.
     pub(crate) fn memory_bytes(&self) -> usize {
         let tables: usize = self.roots.iter().map(|root| root.table.len() * 4).sum();
-        self.lines.len() * 64 + tables
+        self.graph.memory_bytes() + tables
     }
 }

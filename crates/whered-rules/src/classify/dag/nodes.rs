@@ -19,8 +19,10 @@ pub(super) struct Interval {
 pub(super) struct Nodes {
     pub(super) lines: Vec<Line>,
     pub(super) lists: Vec<u32>,
-    one: Map<Line, u32>,
-    two: Map<[Line; 2], u32>,
+    /// Where nodes of one line stand.
+    pub(super) one: Map<Line, u32>,
+    /// Where those of two stand.
+    pub(super) two: Map<[Line; 2], u32>,
     known_lists: Map<Box<[u32]>, u32>,
 }
 
@@ -38,6 +40,10 @@ impl Nodes {
         }
         if let Some(&known) = self.known_lists.get(marks) {
             return known;
+        }
+        // Lists begin at places of two marks.
+        if !self.lists.len().is_multiple_of(2) {
+            self.lists.push(super::EMPTY);
         }
         let to = LIST | self.lists.len() as u32;
         self.lists.extend_from_slice(marks);
