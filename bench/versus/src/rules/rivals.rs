@@ -5,9 +5,9 @@
 
 use super::acl::{Acl, AclPacket};
 use std::rc::Rc;
-use whered_bench::measure::thread_cpu_nanoseconds;
+use whered_bench::measure::{thread_cpu_nanoseconds, weighed_group};
 use whered_bench::rules::FiveTuple;
-use whered_bench::rules::bench::{Engine, Rivals, weighed};
+use whered_bench::rules::bench::{Engine, Rivals};
 use whered_bench::sets::Prefix4;
 use whered_rules::classify::{Field, Packet};
 
@@ -94,8 +94,7 @@ impl Rivals for Dpdk {
                 let _packets = &packets;
                 let results = &mut results[..part.len()];
                 acl.classify(&pointers[part], results, BATCH);
-                let each = results.iter().enumerate();
-                each.fold(0, |sum, (place, answer)| weighed(sum, place, *answer))
+                weighed_group(0, 0, results)
             });
         Ok(vec![engine])
     }

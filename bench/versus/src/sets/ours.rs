@@ -2,13 +2,12 @@
 //!
 //! Not for timing. Batches are of at most 64 addresses in arrival order, as the bars want it.
 
-use super::rounds::{Engine, weighed, weighed_group};
+use super::rounds::Engine;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::rc::Rc;
-use whered_bench::sets::{Prefix4, Prefix6};
+use whered_bench::measure::weighed;
+use whered_bench::sets::{self, Prefix4, Prefix6};
 use whered_ip::{Block, CompiledForm, CompiledSet, Prefix};
-
-const BATCH: usize = 64;
 
 /// A prefix of ours.
 pub(crate) fn block4((address, length_bits): Prefix4) -> Block {
@@ -33,18 +32,11 @@ pub(crate) fn compiled4(
     let one = Rc::clone(&set);
     let suffix = form.map_or(String::new(), |form| format!(" {form:?}"));
     let batch = Engine::new(&format!("whered batch{suffix}"), bytes, move |addresses: &[u32]| {
-        let (mut found, mut sum) = ([0; BATCH], 0);
-        for (group, addresses) in addresses.chunks(BATCH).enumerate() {
-            let found = &mut found[..addresses.len()];
-            set.lookup4_batch(addresses, found);
-            sum = weighed_group(sum, group * BATCH, found);
-        }
-        sum
+        sets::batches4(&set, addresses)
     });
     let single =
         Engine::new(&format!("whered single{suffix}"), bytes, move |addresses: &[u32]| {
-            let each = addresses.iter().enumerate();
-            each.fold(0, |sum, (place, address)| weighed(sum, place, one.lookup4(*address)))
+            sets::singly4(&one, addresses)
         });
     (vec![batch, single], explained)
 }
@@ -57,19 +49,10 @@ pub(crate) fn compiled6(prefixes: &[(Prefix6, u32)]) -> (Vec<Engine<[u8; 16]>>, 
     let explained = set.explain();
     let one = Rc::clone(&set);
     let batch = Engine::new("whered batch", bytes, move |addresses: &[[u8; 16]]| {
-        let (mut found, mut sum) = ([0; BATCH], 0);
-        for (group, addresses) in addresses.chunks(BATCH).enumerate() {
-            let found = &mut found[..addresses.len()];
-            set.lookup6_batch(addresses, found);
-            sum = weighed_group(sum, group * BATCH, found);
-        }
-        sum
+        sets::batches6(&set, addresses)
     });
     let single = Engine::new("whered single", bytes, move |addresses: &[[u8; 16]]| {
-        let each = addresses.iter().enumerate();
-        each.fold(0, |sum, (place, octets)| {
-            weighed(sum, place, one.lookup6(u128::from_be_bytes(*octets)))
-        })
+        sets::singly6(&one, addresses)
     });
     (vec![batch, single], explained)
 }

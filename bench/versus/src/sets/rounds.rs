@@ -92,22 +92,3 @@ pub(crate) fn run<A>(
     }
     Ok(rows)
 }
-
-/// The sum of answers, each weighed by its place: what every engine must come to.
-#[inline(always)]
-pub(crate) fn weighed(sum: u64, place: usize, answer: u32) -> u64 {
-    sum.wrapping_add(u64::from(answer).wrapping_mul(2 * place as u64 + 1))
-}
-
-/// What [`weighed`] comes to over a group of answers of which the first one stands at `first`, with
-/// one multiplication by the group's place: compiled for any x86-64 the plain loop takes as long as
-/// our fastest lookups, while the rivals' loops are compiled for this machine.
-#[inline(always)]
-pub(crate) fn weighed_group(sum: u64, first: usize, answers: &[u32]) -> u64 {
-    let each = answers.iter().enumerate();
-    let (all, inside) = each.fold((0_u64, 0_u64), |(all, inside), (place, answer)| {
-        let answer = u64::from(*answer);
-        (all + answer, inside + answer * u64::from(2 * place as u32 + 1))
-    });
-    sum.wrapping_add(inside).wrapping_add(all.wrapping_mul(2 * first as u64))
-}

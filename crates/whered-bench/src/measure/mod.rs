@@ -7,9 +7,11 @@ mod day_record;
 mod machine;
 mod process;
 mod statistics;
+mod weighed;
 
 pub use clock::{cores, pin_to_core, pin_to_cores, thread_cpu_nanoseconds};
 pub use day_record::{DayRecord, RecordKind, Section};
 pub use machine::Machine;
 pub use process::{process_cpu_nanoseconds, resident_bytes};
 pub use statistics::{median, median_of_ratios, quantile};
+pub use weighed::{weighed, weighed_group};

@@ -13,6 +13,10 @@
 //! /24, a tenth each /22 and /23), those of IPv6 likewise (46 % are /48). Concurrency: plain
 //! functions. Cost: about a microsecond a prefix, for sorting and for leaving out doubles.
 
+mod asked;
+
+pub use asked::{batches4, batches6, singly4, singly6};
+
 use std::collections::HashSet;
 
 use crate::Random;

@@ -255,7 +255,7 @@ impl CompiledSet {
     }
 
     /// The number for an IPv4 address given as a number; 0 if no block holds it.
-    #[inline]
+    #[inline(always)]
     #[must_use]
     pub fn lookup4(&self, address: u32) -> u32 {
         // Before the choice of a path, since most addresses of most lists end here.

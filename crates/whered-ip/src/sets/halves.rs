@@ -162,10 +162,9 @@ impl Told {
             for lane in 0..16 {
                 let code = read[lane] >> (addresses[lane] >> 15 & 30);
                 found[lane] = even ^ (turn & 0_u32.wrapping_sub(code & 1));
-                // Its second bit as the highest one.
-                codes[lane] = code << 30;
+                codes[lane] = code;
             }
-            let untold16 = processor.not_below16(&codes, 1 << 31);
+            let untold16 = processor.second_bits16(&codes);
             untold |= u64::from(untold16) << (16 * group);
         }
         untold

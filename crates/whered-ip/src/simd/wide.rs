@@ -53,6 +53,8 @@ pub(crate) trait Compare: Copy {
     fn not_above32(self, line: &[u16; 32], bound: u16) -> u32;
     /// Which of sixteen plain numbers are not below `bound`: one bit each, the first one lowest.
     fn not_below16(self, line: &[u32; 16], bound: u32) -> u16;
+    /// Which of sixteen have their second lowest bit set: one bit each, the first one lowest.
+    fn second_bits16(self, numbers: &[u32; 16]) -> u16;
     /// Sixteen numbers of a table; those of places that are not before its last one are any.
     fn read16(self, table: &[u16], places: &[u32; 16]) -> [u32; 16];
 }
@@ -88,6 +90,11 @@ impl Compare for Scalar {
     fn not_below16(self, line: &[u32; 16], bound: u32) -> u16 {
         let each = line.iter().rev();
         each.fold(0, |bits, number| bits << 1 | u16::from(*number >= bound))
+    }
+
+    #[inline(always)]
+    fn second_bits16(self, numbers: &[u32; 16]) -> u16 {
+        numbers.iter().rev().fold(0, |bits, number| bits << 1 | (number >> 1 & 1) as u16)
     }
 
     #[inline(always)]
@@ -129,6 +136,12 @@ impl Compare for Avx2 {
     }
 
     #[inline(always)]
+    fn second_bits16(self, numbers: &[u32; 16]) -> u16 {
+        // SAFETY: the token says that the instructions are there.
+        unsafe { x86_64::second_bits16_avx2(numbers) }
+    }
+
+    #[inline(always)]
     fn read16(self, table: &[u16], places: &[u32; 16]) -> [u32; 16] {
         Scalar.read16(table, places)
     }
@@ -166,6 +179,12 @@ impl Compare for Avx512 {
     }
 
     #[inline(always)]
+    fn second_bits16(self, numbers: &[u32; 16]) -> u16 {
+        // SAFETY: the token says that the instructions are there.
+        unsafe { x86_64::second_bits16_avx512(numbers) }
+    }
+
+    #[inline(always)]
     fn read16(self, table: &[u16], places: &[u32; 16]) -> [u32; 16] {
         // SAFETY: the token says that the instructions are there.
         unsafe { x86_64::read16_avx512(table, places) }
@@ -179,10 +198,11 @@ mod x86_64 {
         _mm256_cmpeq_epi32, _mm256_cmpgt_epi32, _mm256_cmpgt_epi64, _mm256_loadu_si256,
         _mm256_max_epu16, _mm256_max_epu32, _mm256_movemask_epi8, _mm256_movemask_pd,
         _mm256_movemask_ps, _mm256_packs_epi16, _mm256_packs_epi32, _mm256_permute4x64_epi64,
-        _mm256_set1_epi16, _mm256_set1_epi32, _mm256_set1_epi64x, _mm512_and_si512,
-        _mm512_cmpge_epu32_mask, _mm512_cmple_epu16_mask, _mm512_cmplt_epi32_mask,
-        _mm512_cmplt_epi64_mask, _mm512_i32gather_epi32, _mm512_loadu_si512, _mm512_min_epu32,
-        _mm512_set1_epi16, _mm512_set1_epi32, _mm512_set1_epi64, _mm512_storeu_si512,
+        _mm256_set1_epi16, _mm256_set1_epi32, _mm256_set1_epi64x, _mm256_slli_epi32,
+        _mm512_and_si512, _mm512_cmpge_epu32_mask, _mm512_cmple_epu16_mask,
+        _mm512_cmplt_epi32_mask, _mm512_cmplt_epi64_mask, _mm512_i32gather_epi32,
+        _mm512_loadu_si512, _mm512_min_epu32, _mm512_set1_epi16, _mm512_set1_epi32,
+        _mm512_set1_epi64, _mm512_storeu_si512, _mm512_test_epi32_mask,
     };
 
     #[inline]
@@ -273,6 +293,27 @@ mod x86_64 {
     }
 
     #[inline]
+    #[target_feature(enable = "avx2")]
+    pub(super) fn second_bits16_avx2(numbers: &[u32; 16]) -> u16 {
+        let [low, high] = [0, 8].map(|first| {
+            // SAFETY: eight numbers of four octets each stand from `first`, 0 or 8, on.
+            let eight = unsafe { _mm256_loadu_si256(numbers[first..].as_ptr().cast::<__m256i>()) };
+            // To where signs are.
+            let moved = _mm256_slli_epi32::<30>(eight);
+            _mm256_movemask_ps(_mm256_castsi256_ps(moved)) as u16
+        });
+        low | high << 8
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    pub(super) fn second_bits16_avx512(numbers: &[u32; 16]) -> u16 {
+        // SAFETY: sixteen numbers of four octets each.
+        let numbers = unsafe { _mm512_loadu_si512(numbers.as_ptr().cast::<__m512i>()) };
+        _mm512_test_epi32_mask(numbers, _mm512_set1_epi32(2))
+    }
+
+    #[inline]
     #[target_feature(enable = "avx512f")]
     pub(super) fn read16_avx512(table: &[u16], places: &[u32; 16]) -> [u32; 16] {
         let Some(last) = table.len().checked_sub(2) else { return [0; 16] };
@@ -316,6 +357,26 @@ mod tests {
                 }
                 if let Some(avx512) = Avx512::new() {
                     assert_eq!(avx512.not_above32(&line, bound), expected, "{bound}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn all_paths_tell_alike_second_bits() {
+        for factor in [0x1357_9bdf_u32, 0xffff_fffd, 2, 0x8000_0001] {
+            let numbers: [u32; 16] = std::array::from_fn(|at| (at as u32).wrapping_mul(factor));
+            let each = numbers.iter().enumerate();
+            let expected =
+                each.fold(0, |bits, (at, number)| bits | u16::from(number & 2 != 0) << at);
+            assert_eq!(Scalar.second_bits16(&numbers), expected);
+            #[cfg(target_arch = "x86_64")]
+            {
+                if let Some(avx2) = Avx2::new() {
+                    assert_eq!(avx2.second_bits16(&numbers), expected);
+                }
+                if let Some(avx512) = Avx512::new() {
+                    assert_eq!(avx512.second_bits16(&numbers), expected);
                 }
             }
         }

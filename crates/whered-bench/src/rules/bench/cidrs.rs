@@ -2,17 +2,16 @@
 //!
 //! Not for: longest match with answers and IPv6, which `bench-sets` measures.
 
-use super::rounds::{Engine, Table, divided, run, weighed};
+use super::rounds::{Engine, Table, divided, run};
 use super::tree::{Expression, Tree};
 use super::{Options, Rivals};
 use crate::Random;
+use crate::measure::weighed;
 use crate::sets::{self, Prefix4, masked4};
 use std::net::{IpAddr, Ipv4Addr};
 use std::ops::Range;
 use whered_ip::{Block, CompiledSet, Prefix};
 
-/// Addresses of a batch.
-const BATCH: usize = 64;
 /// How many addresses are held against a scan.
 const SCANNED: usize = 200;
 
@@ -59,29 +58,14 @@ fn measure(
     let tree = Tree::of(&shuffled);
     let bytes = set.memory_bytes();
     let mut engines = vec![
-        Engine::new("whered batch", bytes, |part| batches(&set, &addresses[part])),
-        Engine::new("whered single", bytes, |part: Range<usize>| {
-            let each = addresses[part].iter().enumerate();
-            each.fold(0, |sum, (place, address)| weighed(sum, place, set.lookup4(*address)))
-        }),
+        Engine::new("whered batch", bytes, |part| sets::batches4(&set, &addresses[part])),
+        Engine::new("whered single", bytes, |part| sets::singly4(&set, &addresses[part])),
     ];
     engines.extend(Expression::ALL.map(|expression| tree_engine(&tree, expression, addresses)));
     engines.extend(rivals.of_prefixes(&shuffled, addresses)?);
     let rows = run(&mut engines, &divided(addresses.len(), options.rounds))?;
     let note = set.explain().lines().next().unwrap_or_default().to_owned();
     Ok(Table { note, entries: prefixes.len(), rows, ..Table::default() })
-}
-
-fn batches(set: &CompiledSet, addresses: &[u32]) -> u64 {
-    let (mut found, mut sum) = ([0; BATCH], 0);
-    for (group, addresses) in addresses.chunks(BATCH).enumerate() {
-        let found = &mut found[..addresses.len()];
-        set.lookup4_batch(addresses, found);
-        for (place, answer) in found.iter().enumerate() {
-            sum = weighed(sum, group * BATCH + place, *answer);
-        }
-    }
-    sum
 }
 
 fn tree_engine<'a>(tree: &'a Tree, expression: Expression, addresses: &'a [u32]) -> Engine<'a> {

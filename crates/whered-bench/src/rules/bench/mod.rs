@@ -24,7 +24,7 @@ mod tree;
 pub use bars::{Bar, bars};
 pub use chart::{Panel, Series, to_svg};
 pub use report::{Report, Setting};
-pub use rounds::{Engine, Row, Run, Table, weighed};
+pub use rounds::{Engine, Row, Run, Table};
 pub use tree::{Expression, Tree};
 
 use super::{FiveTuple, Shape};

@@ -12,7 +12,8 @@
 //! chains, which asks the database itself.
 
 use super::Options;
-use super::rounds::{Engine, Table, repeated, run, weighed};
+use super::rounds::{Engine, Table, repeated, run};
+use crate::measure::weighed;
 use crate::rules::{FiveTuple, Shape, generate, lower, packets};
 use std::fmt::Write;
 use std::fs;

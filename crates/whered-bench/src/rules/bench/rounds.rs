@@ -25,7 +25,7 @@ pub struct Engine<'a> {
 }
 
 impl<'a> Engine<'a> {
-    /// An engine; `run` must weigh the answers of a part as [`weighed`] does.
+    /// An engine; `run` must weigh the answers of a part as [`weighed`](crate::measure::weighed) does.
     pub fn new(
         name: impl Into<String>,
         bytes: usize,
@@ -33,13 +33,6 @@ impl<'a> Engine<'a> {
     ) -> Engine<'a> {
         Engine { name: name.into(), bytes, run: Box::new(run) }
     }
-}
-
-/// The sum of answers, each weighed by its place: what every engine must come to.
-#[inline(always)]
-#[must_use]
-pub fn weighed(sum: u64, place: usize, answer: u32) -> u64 {
-    sum.wrapping_add(u64::from(answer).wrapping_mul(2 * place as u64 + 1))
 }
 
 /// What one engine took.
@@ -196,6 +189,7 @@ fn now() -> Result<u64, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::measure::weighed;
 
     fn summing(factor: u32) -> Engine<'static> {
         Engine::new(format!("times {factor}"), 8, move |part: Range<usize>| {

@@ -9,9 +9,10 @@
 //! Packets come from above 128.0.0.0, in four lists: all of the first part, all of the third, all
 //! that nothing matches, and the three in turn.
 
-use super::rounds::{Engine, Row, Table, repeated, run, weighed};
+use super::rounds::{Engine, Row, Table, repeated, run};
 use super::{Options, shapes};
 use crate::Random;
+use crate::measure::weighed;
 use crate::sets::{Prefix4, cidrs, masked4};
 use std::net::{IpAddr, Ipv4Addr};
 use std::ops::Range;

@@ -2,8 +2,9 @@
 //!
 //! Not for: the proportions themselves (`rules::Proportions`, which each table's note states).
 
-use super::rounds::{Engine, Table, repeated, run, weighed};
+use super::rounds::{Engine, Table, repeated, run};
 use super::{Options, Rivals};
+use crate::measure::{weighed, weighed_group};
 use crate::rules::{FiveTuple, Proportions, Shape, generate, lower, packets, read_classbench};
 use std::fs;
 use std::ops::Range;
@@ -111,9 +112,8 @@ pub(super) fn ours<'a>(
         for (group, packets) in packets[part].chunks(BATCH).enumerate() {
             let answers = &mut answers[..packets.len()];
             in_batches.find_batch(packets, answers, &mut met);
-            for (place, answer) in answers.iter().enumerate() {
-                sum = weighed(sum, group * BATCH + place, answer.wrapping_add(1));
-            }
+            answers.iter_mut().for_each(|answer| *answer = answer.wrapping_add(1));
+            sum = weighed_group(sum, group * BATCH, answers);
         }
         sum
     });
