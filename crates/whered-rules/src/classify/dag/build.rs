@@ -10,7 +10,6 @@
 //! Cost: time and memory in proportion to all sets made; both are limited, since for some rules they
 //! explode. Depth of the recursion: the number of lanes.
 
-use super::graph::Graph;
 use super::nodes::{Interval, Nodes};
 use super::{BOX, Dag, EMPTY, Group, PASSING, Root, SLOW, SURE};
 use crate::classify::boxes::Boxes;
@@ -62,8 +61,7 @@ impl Dag {
         for group in groups {
             roots.push(builder.root(group)?);
         }
-        let (graph, roots) = Graph::assemble(&roots, builder.nodes, boxes)?;
-        Ok(Dag { roots, graph, boxes: boxes.len() as u32 })
+        Dag::assemble(&roots, builder.nodes, boxes)
     }
 }
 

@@ -28,7 +28,7 @@
 #![allow(unsafe_code, reason = "references are checked once, when the graph is made")]
 
 use super::nodes::Nodes;
-use super::{BOX, EMPTY, LARGE, LAST, LIST, PASSING, Root, SINGLE, SLOW, SURE, Stopped, TAG};
+use super::{BOX, Dag, EMPTY, LARGE, LAST, LIST, PASSING, Root, SINGLE, SLOW, SURE, Stopped, TAG};
 use crate::classify::boxes::{Boxes, Keys};
 use crate::classify::simd::{Line, Processor, numbers};
 use whered_cpu::prefetch;
@@ -126,10 +126,7 @@ pub(super) struct Graph {
     nowhere: Reference,
 }
 
-impl Graph {
-    /// More than the place of any record.
-    pub(super) const NO_RECORD: u32 = RECORD;
-
+impl Dag {
     /// Puts nodes, lists and the records of all boxes into one piece behind the first tables.
     ///
     /// # Errors
@@ -143,32 +140,15 @@ impl Graph {
         roots: &[Root<Vec<u32>>],
         nodes: Nodes,
         boxes: &Boxes,
-    ) -> Result<(Graph, Vec<Root<Section<Reference>>>), Stopped> {
-        let (places, mut lines) = Places::of(&nodes, boxes)?;
-        for &at in nodes.one.values() {
-            places.node(&mut lines[at as usize..][..1], 0);
-        }
-        for &at in nodes.two.values() {
-            places.node(&mut lines[at as usize..][..2], 8);
-        }
-        lines.extend(boxes.records());
-        // Nothing lies between one and zero.
-        let width = 1 << (places.shift - 3);
-        lines.extend(std::iter::repeat_n(Line(std::array::from_fn(|lane| u32::from(lane < 8))), 1));
-        lines.extend(std::iter::repeat_n(Line([0; 16]), width - 1));
-        for part in nodes.lists.chunks(16) {
-            let mut line = Line([places.reference(EMPTY); 16]);
-            for (mark, &made) in line.0.iter_mut().zip(part) {
-                *mark = places.mark(made);
-            }
-            lines.push(line);
-        }
-        // A batch reads the mark behind the last one before it sees that it was the last.
-        lines.push(Line([places.reference(EMPTY); 16]));
+    ) -> Result<Dag, Stopped> {
+        let places = Places::of(&nodes, boxes)?;
         let tables: Vec<Vec<u32>> = roots
             .iter()
             .map(|root| root.table.iter().map(|&to| places.reference(to)).collect())
             .collect();
+        let nowhere = Reference(places.reference(EMPTY));
+        let Places { records, shift, .. } = places;
+        let lines = places.lines(nodes, boxes);
         // What every packet reads comes first: the last part may not have huge pages.
         let sections: Vec<&[u8]> =
             tables.iter().map(|table| bytes_of(table)).chain([bytes_of(&lines)]).collect();
@@ -181,9 +161,14 @@ impl Graph {
         });
         let roots: Vec<_> = roots.collect();
         let lines = image.section(parts[roots.len()].clone()).expect(whole);
-        let nowhere = Reference(places.reference(EMPTY));
-        Ok((Graph { lines, records: places.records, shift: places.shift, nowhere }, roots))
+        let graph = Graph { lines, records, shift, nowhere };
+        Ok(Dag { roots, graph, boxes: boxes.len() as u32 })
     }
+}
+
+impl Graph {
+    /// More than the place of any record.
+    pub(super) const NO_RECORD: u32 = RECORD;
 
     /// Bytes that lookups may touch.
     pub(super) fn memory_bytes(&self) -> usize {
@@ -289,8 +274,8 @@ struct Places {
 }
 
 impl Places {
-    /// Of these nodes and boxes, with the nodes' lines.
-    fn of(nodes: &Nodes, boxes: &Boxes) -> Result<(Places, Vec<Line>), Stopped> {
+    /// Of these nodes and boxes.
+    fn of(nodes: &Nodes, boxes: &Boxes) -> Result<Places, Stopped> {
         let mut kinds = vec![None; nodes.lines.len()];
         nodes.one.values().for_each(|&at| kinds[at as usize] = Some(0));
         nodes.two.values().for_each(|&at| kinds[at as usize] = Some(LARGE));
@@ -301,15 +286,44 @@ impl Places {
         if end * PLACES as usize >= RECORD as usize {
             return Err(Stopped::Memory);
         }
-        let places = Places {
+        Ok(Places {
             kinds,
             boxes: boxes.len() as u32,
             records: records as u32 * PLACES,
             shift,
             lists: lists as u32 * PLACES,
             marks: nodes.lists.len() as u32,
+        })
+    }
+
+    /// All lines: nodes, records, lists.
+    fn lines(&self, nodes: Nodes, boxes: &Boxes) -> Vec<Line> {
+        let mut lines = nodes.lines;
+        for &at in nodes.one.values() {
+            self.node(&mut lines[at as usize..][..1], 0);
+        }
+        for &at in nodes.two.values() {
+            self.node(&mut lines[at as usize..][..2], 8);
+        }
+        lines.extend(boxes.records());
+        // Nothing lies between one and zero.
+        let empty = if self.shift == 3 {
+            &[Line(std::array::from_fn(|lane| u32::from(lane < 8)))][..]
+        } else {
+            &[Line([1; 16]), Line([0; 16])]
         };
-        Ok((places, nodes.lines.clone()))
+        lines.extend(empty);
+        let nowhere = self.reference(EMPTY);
+        for part in nodes.lists.chunks(16) {
+            let mut line = Line([nowhere; 16]);
+            for (mark, &made) in line.0.iter_mut().zip(part) {
+                *mark = self.mark(made);
+            }
+            lines.push(line);
+        }
+        // A batch reads the mark behind the last one before it sees that it was the last.
+        lines.push(Line([nowhere; 16]));
+        lines
     }
 
     /// Puts a node's references right and its lane to where lookups want it: at this number.
@@ -318,7 +332,7 @@ impl Places {
         assert!(lane < 16, "a lane of a node");
         lines[0].0.copy_within(1..=at, 0);
         let starts = if at == 0 { 0x00fe } else { !(1 << at) & 0xffff };
-        lines[0].0[at] = starts << 16 | lane * 4;
+        lines[0].0[at] = (starts << 16) | (lane * 4);
         let references = if at == 0 { &mut lines[0].0[8..] } else { &mut lines[1].0[..] };
         references.iter_mut().for_each(|to| *to = self.reference(*to));
     }

@@ -9,6 +9,7 @@
 //! node of up to 16, two lines:           lane | 15 starts, then 16 references
 //! more: a tree of such nodes on the same lane
 //!
+//! while it is built; how it stands in memory then, `graph` tells:
 //! reference:  00 node of one line, its line       10 list, its place in `lists`
 //!             01 node of two lines, its line      11 one box: the mark below
 //! mark:       30 last of its list   29 sure   28 slow   27 not terminal   26-0 the box
