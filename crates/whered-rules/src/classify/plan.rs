@@ -15,7 +15,7 @@ use super::boxes::Boxes;
 use super::compiled::{AnyPacket, Compiled, Form, Met};
 use super::dag::{Dag, Group, Limits, Stopped};
 use super::late::LateNumbers;
-use super::rule::{Family, Field, NO_RULE, Rules};
+use super::rule::{Family, Field, NO_RULE, Packet, Packet6, Rules};
 use super::samples::{Samples, narrowed};
 use super::tuples::Tuples;
 use super::vectors::Vectors;
@@ -25,9 +25,16 @@ use std::time::Duration;
 
 /// Candidates that are tried before anybody waits no longer.
 const FIRST: usize = 12;
-/// Packets that a candidate is measured with: as many as there are rules, within these bounds, so
-/// that large forms are not found in the caches whole.
-const SAMPLES: (usize, usize) = (4096, 32_768);
+/// Packets that a candidate is measured with for each rule, and the bounds of all, so that neither
+/// packets nor large forms are found in the caches whole.
+const SAMPLES_A_RULE: usize = 4;
+const SAMPLES: (usize, usize) = (4096, 65_536);
+/// Rounds that a form is measured in at most, and after how long no further one begins: a slow form does not
+/// take the time of quick ones.
+const MEASURED: (usize, Duration) = (4, Duration::from_millis(40));
+/// What a form must cost at most, of what the best one costs, to take its place: less is the noise of
+/// a clock, and the larger of two equal forms loses more when others want the caches, too.
+const BETTER: f64 = 0.98;
 
 /// How rules are put into groups, each with a graph of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -263,7 +270,8 @@ impl Planner {
         let boxes = Arc::new(Boxes::of(&rules));
         let tuples = Form::Tuples(Tuples::build(&boxes));
         let best = Compiled::new(rules.clone(), &boxes, tuples);
-        let cost = measure(&best, clock);
+        let drawn = Drawn::of(&rules);
+        let cost = drawn.measure(&best, SAMPLES.0, clock);
         let form = Candidate::Tuples;
         let tried = vec![(form, Trial::Measured(cost))];
         let mut planner = Planner {
@@ -282,7 +290,7 @@ impl Planner {
         while let Some(left) = budget.time.checked_sub(clock().saturating_sub(start)) {
             let share = if first { left } else { left / 3 };
             // What is left is not enough for as much as the last one took.
-            if left < budget.time / 10 || !planner.try_next(share, clock) {
+            if left < budget.time / 10 || !planner.try_next(share, &drawn, clock) {
                 break;
             }
             first = false;
@@ -298,8 +306,9 @@ impl Planner {
     pub fn plan_more(&mut self, time: Duration, clock: &dyn Fn() -> Duration) -> bool {
         let start = clock();
         let before = Arc::clone(&self.best);
+        let drawn = Drawn::of(&self.rules);
         while let Some(left) = time.checked_sub(clock().saturating_sub(start)) {
-            if !self.try_next(left / 3, clock) {
+            if !self.try_next(left / 3, &drawn, clock) {
                 break;
             }
         }
@@ -343,7 +352,7 @@ impl Planner {
     }
 
     /// Tries the next candidate; false when none is left.
-    fn try_next(&mut self, time: Duration, clock: &dyn Fn() -> Duration) -> bool {
+    fn try_next(&mut self, time: Duration, drawn: &Drawn, clock: &dyn Fn() -> Duration) -> bool {
         let Some(&candidate) = self.waiting.get(self.next) else { return false };
         self.next += 1;
         if self.is_hopeless(candidate) {
@@ -355,8 +364,8 @@ impl Planner {
             Err(Stopped::Memory) => Trial::TooLarge,
             Err(Stopped::Time) => Trial::TooSlow,
             Ok(compiled) => {
-                let cost = measure(&compiled, clock);
-                if cost.bytes <= self.bytes && cost.weight() < self.info.cost.weight() {
+                let cost = drawn.measure(&compiled, SAMPLES.1, clock);
+                if cost.bytes <= self.bytes && cost.weight() < self.info.cost.weight() * BETTER {
                     self.best = Arc::new(compiled);
                     (self.info.form, self.info.cost) = (candidate, cost);
                 }
@@ -368,17 +377,37 @@ impl Planner {
     }
 }
 
-/// What a form costs, the best of some rounds.
-fn measure(compiled: &Compiled, clock: &dyn Fn() -> Duration) -> Cost {
-    let mut samples = Samples::new(compiled.rules(), 11);
-    let count = compiled.rules().list().len().clamp(SAMPLES.0, SAMPLES.1);
-    let (packets, late): (Vec<_>, Vec<_>) = (0..count).map(|_| samples.with_late()).unzip();
-    match compiled.rules().family() {
-        Family::V4 => {
-            let packets: Vec<_> = packets.iter().map(narrowed).collect();
-            measure_on(compiled, &packets, &late, clock)
+/// Packets drawn from the rules, in the form of their family, and their late numbers.
+struct Drawn {
+    packets: Packets,
+    late: Vec<LateNumbers>,
+}
+
+enum Packets {
+    V4(Vec<Packet>),
+    V6(Vec<Packet6>),
+}
+
+impl Drawn {
+    fn of(rules: &Rules) -> Drawn {
+        let mut samples = Samples::new(rules, 11);
+        let count = (rules.list().len() * SAMPLES_A_RULE).clamp(SAMPLES.0, SAMPLES.1);
+        let (packets, late): (Vec<_>, Vec<_>) = (0..count).map(|_| samples.with_late()).unzip();
+        let packets = match rules.family() {
+            Family::V4 => Packets::V4(packets.iter().map(narrowed).collect()),
+            Family::V6 => Packets::V6(packets),
+        };
+        Drawn { packets, late }
+    }
+
+    /// What a form costs on the first so many packets, the best of some rounds.
+    fn measure(&self, compiled: &Compiled, most: usize, clock: &dyn Fn() -> Duration) -> Cost {
+        let count = most.min(self.late.len());
+        let late = &self.late[..count];
+        match &self.packets {
+            Packets::V4(packets) => measure_on(compiled, &packets[..count], late, clock),
+            Packets::V6(packets) => measure_on(compiled, &packets[..count], late, clock),
         }
-        Family::V6 => measure_on(compiled, &packets, &late, clock),
     }
 }
 
@@ -392,7 +421,8 @@ fn measure_on<A: AnyPacket>(
     let mut met = Met::default();
     let mut passed = Vec::new();
     let (mut batch, mut single) = (Duration::MAX, Duration::MAX);
-    for _ in 0..4 {
+    let first = clock();
+    for _ in 0..MEASURED.0 {
         let start = clock();
         compiled.find_batch_late(packets, |place| late[place], &mut answers, &mut met);
         batch = batch.min(clock().saturating_sub(start));
@@ -402,6 +432,9 @@ fn measure_on<A: AnyPacket>(
             *answer = compiled.find_late(packet, |_| *late, &mut passed).unwrap_or(NO_RULE);
         }
         single = single.min(clock().saturating_sub(start));
+        if clock().saturating_sub(first) > MEASURED.1 {
+            break;
+        }
     }
     let each = |time: Duration| time.as_secs_f64() * 1e9 / packets.len() as f64;
     Cost {
