@@ -393,21 +393,30 @@ impl Compiled {
         met: &mut Met,
     ) {
         let mut found = Found::new();
-        let mut gathered = [Keys([0; LANES]); BATCH];
         let chunks = packets.chunks(BATCH).zip(answers.chunks_mut(BATCH));
         for (turn, (packets, answers)) in chunks.enumerate() {
+            // Made only where it is needed: it takes as much of the nearest cache as the packets do.
+            let gathered;
             let keys = match self.batch_in_place(packets) {
                 Some(keys) => keys,
                 None => {
-                    for (keys, packet) in gathered.iter_mut().zip(packets) {
-                        *keys = self.lanes.gather(processor, packet.fields(), packet.addresses());
-                    }
+                    gathered = self.gathered(processor, packets);
                     &gathered
                 }
             };
             self.chunk(processor, packets, (late, turn * BATCH), keys, &mut found);
             self.answer(turn, answers, &mut found, met);
         }
+    }
+
+    /// The keys of a batch whose packets have other words.
+    #[inline(always)]
+    fn gathered<A: AnyPacket, P: Processor>(&self, processor: P, packets: &[A]) -> [Keys; BATCH] {
+        let mut gathered = [Keys([0; LANES]); BATCH];
+        for (keys, packet) in gathered.iter_mut().zip(packets) {
+            *keys = self.lanes.gather(processor, packet.fields(), packet.addresses());
+        }
+        gathered
     }
 
     /// A whole batch's own words as keys, where lanes are words.

@@ -42,6 +42,8 @@ const MANY: u32 = 1 << 30;
 const PLACES: u32 = 8;
 /// The place in a reference.
 const PLACE: u32 = MANY - 1;
+/// Slow or passing, in a mark.
+const SPECIAL: u32 = 6;
 /// The record's place in a mark.
 const RECORD: u32 = PLACE & !(PLACES - 1);
 /// Octets of a place, and between a node's lane and its references.
@@ -64,6 +66,29 @@ impl Reference {
     #[inline(always)]
     pub(super) fn is_list(self) -> bool {
         self.0 >= LEAF | MANY
+    }
+
+    /// Its number, for who keeps it with others.
+    #[inline(always)]
+    pub(super) fn to_u32(self) -> u32 {
+        self.0
+    }
+
+    #[inline(always)]
+    pub(super) fn from_u32(number: u32) -> Reference {
+        Reference(number)
+    }
+
+    /// The record's place in a reference to one box; more than any in one to a list.
+    #[inline(always)]
+    pub(super) fn record_or_list(self) -> u32 {
+        self.0 & (MANY | RECORD)
+    }
+
+    /// To one box, which is slow or passing.
+    #[inline(always)]
+    pub(super) fn is_special_box(self) -> bool {
+        (self.0 & (MANY | SPECIAL)).wrapping_sub(1) < SPECIAL
     }
 
     /// The only box of one that leads to neither a node nor a list.
@@ -105,7 +130,7 @@ impl Mark {
     /// Slow or passing.
     #[inline(always)]
     pub(super) fn is_special(self) -> bool {
-        self.0 & 6 != 0
+        self.0 & SPECIAL != 0
     }
 
     /// Where its record stands: boxes in order have rising ones.
@@ -226,12 +251,10 @@ impl Graph {
         }
     }
 
-    /// The word at a list's place, which is its first mark, and the number of that word. Of a reference
-    /// to one box: a number of its record.
+    /// The number of a list's first mark. Of other references: any.
     #[inline(always)]
-    pub(super) fn first(&self, to: Reference) -> (Mark, u32) {
-        let word = (to.0 & PLACE) * 2;
-        (self.at(word), word)
+    pub(super) fn word(&self, to: Reference) -> u32 {
+        (to.0 & PLACE) * 2
     }
 
     /// A mark of a list.

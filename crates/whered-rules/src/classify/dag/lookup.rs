@@ -32,6 +32,34 @@ impl Found {
 /// No terminal box.
 pub(crate) const NO_BOX: u32 = BOX;
 
+/// A packet of a batch that is on its way, and where it is: one number, so that a list of them is read and
+/// written with one load and one store each.
+#[derive(Clone, Copy, Default)]
+struct Way(u64);
+
+impl Way {
+    #[inline(always)]
+    fn new(packet: usize, at: u32) -> Way {
+        Way((packet as u64) << 32 | u64::from(at))
+    }
+
+    #[inline(always)]
+    fn packet(self) -> usize {
+        (self.0 >> 32) as usize % BATCH
+    }
+
+    #[inline(always)]
+    fn at(self) -> u32 {
+        self.0 as u32
+    }
+
+    /// The same packet, somewhere else.
+    #[inline(always)]
+    fn to(self, at: u32) -> Way {
+        Way(self.0 >> 32 << 32 | u64::from(at))
+    }
+}
+
 impl Dag {
     /// The first terminal box that matches, or [`NO_BOX`]. Every one that does not end the search
     /// is given to `passed`, some of them perhaps from behind the terminal one.
@@ -88,24 +116,25 @@ impl Dag {
         keys: &[Keys; BATCH],
         to: &mut [Reference; BATCH],
     ) {
-        let mut walking = [0u8; BATCH];
+        let mut walking = [Way::default(); BATCH];
         let mut left = 0;
-        for (place, to) in to.iter_mut().enumerate().take(count) {
-            let next = root.first(&keys[place]);
+        for (place, (to, keys)) in to.iter_mut().zip(keys).enumerate().take(count) {
+            let next = root.first(keys);
             self.graph.prefetch(next);
             *to = next;
-            walking[left % BATCH] = place as u8;
+            walking[left % BATCH] = Way::new(place, next.to_u32());
             left += usize::from(next.is_node());
         }
         while left > 0 {
             let mut still = 0;
             for turn in 0..left {
-                let place = walking[turn % BATCH] as usize % BATCH;
+                let way = walking[turn % BATCH];
+                let (place, at) = (way.packet(), Reference::from_u32(way.at()));
                 // SAFETY: only those that are at nodes walk, and all came from a root of this graph.
-                let next = unsafe { self.graph.step(processor, &keys[place], to[place]) };
+                let next = unsafe { self.graph.step(processor, &keys[place], at) };
                 self.graph.prefetch(next);
                 to[place] = next;
-                walking[still % BATCH] = place as u8;
+                walking[still % BATCH] = way.to(next.to_u32());
                 still += usize::from(next.is_node());
             }
             left = still;
@@ -122,46 +151,44 @@ impl Dag {
         ask: &impl Fn(usize, u32) -> bool,
         found: &mut Found,
     ) {
-        let mut comparing = [0u8; BATCH];
-        let mut marks = [self.graph.nowhere().mark(); BATCH];
-        let mut words = [0u32; BATCH];
-        let mut left = 0;
-        for (place, &to) in to.iter().enumerate() {
-            let (first, word) = self.graph.first(to);
-            let (is_list, only) = (to.is_list(), to.mark());
-            // Of a list's own line anything may be said.
-            let mut holds =
-                !is_list & (only.is_sure() | self.graph.inside(processor, &keys[place], only));
-            let before = found.boxes[place];
-            holds &= only.record() < before;
-            if !is_list & only.is_special() {
-                holds = self.special(holds, only, place, ask, &mut found.passed);
+        let mut comparing = [Way::default(); BATCH];
+        let mut lists = 0;
+        for (place, ((&to, keys), best)) in to.iter().zip(keys).zip(&mut found.boxes).enumerate() {
+            comparing[lists % BATCH] = Way::new(place, self.graph.word(to));
+            lists += usize::from(to.is_list());
+            // Of a list anything may be said: it is behind all records.
+            let mark = to.mark();
+            let mut holds = mark.is_sure() | self.graph.inside(processor, keys, mark);
+            holds &= to.record_or_list() < *best;
+            if to.is_special_box() {
+                holds = self.special(holds, mark, place, ask, &mut found.passed);
             }
-            found.boxes[place] = if holds { only.record() } else { before };
-            let mark = if is_list { first } else { only };
+            *best = if holds { mark.record() } else { *best };
+        }
+        let mut left = 0;
+        for turn in 0..lists {
+            let way = comparing[turn % BATCH];
+            let mark = self.graph.at(way.at());
             self.graph.prefetch_record(mark);
-            marks[place] = mark;
-            words[place] = word;
-            comparing[left % BATCH] = place as u8;
-            left += usize::from(is_list & (mark.record() < before));
+            comparing[left % BATCH] = way;
+            left += usize::from(mark.record() < found.boxes[way.packet()]);
         }
         while left > 0 {
             let mut still = 0;
             for turn in 0..left {
-                let place = comparing[turn % BATCH] as usize % BATCH;
-                let mark = marks[place];
+                let way = comparing[turn % BATCH];
+                let (place, mark) = (way.packet(), self.graph.at(way.at()));
                 let mut holds = mark.is_sure() | self.graph.inside(processor, &keys[place], mark);
                 if mark.is_special() {
                     holds = self.special(holds, mark, place, ask, &mut found.passed);
                 }
                 let best = if holds { mark.record() } else { found.boxes[place] };
                 found.boxes[place] = best;
-                let word = words[place] + u32::from(!mark.is_last());
-                words[place] = word;
-                let next = if mark.is_last() { mark } else { self.graph.at(word) };
-                marks[place] = next;
+                // The mark behind a last one is read, and no more than that.
+                let way = way.to(way.at() + 1);
+                let next = self.graph.at(way.at());
                 self.graph.prefetch_record(next);
-                comparing[still % BATCH] = place as u8;
+                comparing[still % BATCH] = way;
                 still += usize::from(!mark.is_last() & (next.record() < best));
             }
             left = still;
@@ -199,7 +226,8 @@ impl Dag {
             }
             boxes += usize::from(self.graph.number(to.mark().record()) != self.boxes);
             if to.is_list() {
-                let (mut mark, mut word) = self.graph.first(to);
+                let mut word = self.graph.word(to);
+                let mut mark = self.graph.at(word);
                 while !mark.is_last() {
                     word += 1;
                     boxes += 1;
@@ -229,7 +257,8 @@ impl Dag {
     ) -> u32 {
         let (mut mark, mut word) = (to.mark(), 0);
         if to.is_list() {
-            (mark, word) = self.graph.first(to);
+            word = self.graph.word(to);
+            mark = self.graph.at(word);
         }
         loop {
             let record = mark.record();
