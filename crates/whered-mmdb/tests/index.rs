@@ -103,6 +103,9 @@ fn compare(database: &Database, index: &DatabaseIndex, addresses: &[IpAddr]) {
     index.lookup4_batch(&addresses, &mut found);
     index.prefetch_rows(&found);
     assert_eq!(found, singly);
+    let mut found = vec![Found { row: 9, length_bits: 9 }; singly.len()];
+    index.lookup4_batch_with_rows(&addresses, &mut found);
+    assert_eq!(found, singly);
     let (addresses, singly): (Vec<u128>, Vec<Found>) = six.into_iter().unzip();
     let mut found = vec![Found { row: 9, length_bits: 9 }; singly.len()];
     index.lookup6_batch(&addresses, &mut found);

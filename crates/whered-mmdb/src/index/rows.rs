@@ -36,6 +36,7 @@
 use super::column::{COLUMN_WORDS, Column, Kind, NEAR_BYTES, QuickNumber, QuickText};
 use crate::tree::RecordId;
 use std::ops::Range;
+use whered_ip::Items;
 use whered_ip::image::{Image, Section, bytes_of};
 
 /// One field of a [`Row`].
@@ -205,12 +206,24 @@ impl Rows {
         records.binary_search(&record.to_u32()).ok().map(|place| place as u32 + 1)
     }
 
+    /// All rows, to be asked for by a lookup.
+    #[inline]
+    pub(super) fn items(&self) -> Items<'_> {
+        Items { bytes: &self.bytes, item_bytes: usize::from(self.row_bytes) }
+    }
+
     /// All rows are asked for first, then the texts that they lead to.
     #[inline]
     pub(super) fn prefetch(&self, numbers: &(impl Iterator<Item = u32> + Clone)) {
         for number in numbers.clone() {
             self.bytes.prefetch(self.place(number));
         }
+        self.prefetch_texts(numbers);
+    }
+
+    /// Asks for the texts of rows that are near already.
+    #[inline]
+    pub(super) fn prefetch_texts(&self, numbers: &(impl Iterator<Item = u32> + Clone)) {
         for text in &self.far_texts {
             for number in numbers.clone() {
                 self.texts.prefetch(text.place(self.near(number)) as usize);
