@@ -31,12 +31,14 @@ enum Style {
     AllOf64Bits,
     /// So many texts, up to so long.
     Texts(u64, u64),
+    /// Texts of some ten bytes, hardly two the same; now and then a long one or an empty one.
+    Names,
     InPlace,
     Mixed,
     Nothing,
 }
 
-const STYLES: [Style; 21] = [
+const STYLES: [Style; 22] = [
     Style::Decimals(0, 100),
     Style::Decimals(1, 1_800),
     Style::Decimals(4, 3_600_000),
@@ -55,6 +57,7 @@ const STYLES: [Style; 21] = [
     Style::Texts(40, 3),
     Style::Texts(400, 90),
     Style::Texts(60, 70_000),
+    Style::Names,
     Style::InPlace,
     Style::Mixed,
     Style::Nothing,
@@ -104,6 +107,11 @@ fn value(style: Style, random: &mut Random) -> Option<Value> {
             let text = "-".repeat(length as usize) + &number.to_string();
             Value::String(if length == 0 { String::new() } else { text })
         }
+        Style::Names => Value::String(match random.below(200) {
+            0 => String::new(),
+            1 => "long".repeat(random.below(200) as usize),
+            _ => format!("{:x}", random.number() >> random.below(40)),
+        }),
         Style::InPlace if random.below(2) == 0 => Value::Map(vec![]),
         Style::InPlace => Value::Uint128(u128::from(random.number()) << 7),
         Style::Mixed => {
@@ -192,10 +200,57 @@ fn columns_far_from_the_beginning_of_a_row_are_read_as_well() {
 
 #[test]
 fn columns_of_very_many_texts_hold_all_of_them() {
-    let styles = [Style::Texts(300, 12), Style::Texts(1 << 40, 9), Style::Decimals(4, 1_800_000)];
+    let styles = [Style::Texts(300, 12), Style::Texts(1 << 40, 60), Style::Decimals(4, 1_800_000)];
     let index = check(&database(&styles, 70_000, 1 << 40, &mut Random(2)), 3);
-    // Rows of eight bytes, ids of four, and the texts.
-    assert!(index.columns_bytes() < 70_000 * (8 + 4 + 24), "{}", index.columns_bytes());
+    // Rows of eight bytes, ids of four, and the texts, most of which are too long for a row.
+    assert!(index.columns_bytes() < 70_000 * (64 + 4 + 30), "{}", index.columns_bytes());
+}
+
+#[test]
+fn many_names_stand_in_the_rows_the_long_and_the_empty_ones_elsewhere() {
+    let styles = [Style::Texts(300, 12), Style::Names, Style::Names, Style::Signed(1 << 32)];
+    for count in [1, 2, 4] {
+        let index = check(&database(&styles[..count], 25_000, 9, &mut Random(3)), count);
+        let bytes_a_row = index.columns_bytes() / 25_000;
+        // Names of a second column stand once for all rows.
+        let most = [2 + 4 + 1, 32 + 4 + 1, 64 + 4 + 20][count / 2];
+        assert!(bytes_a_row <= most, "{count} columns: {bytes_a_row}");
+    }
+}
+
+/// The index in a file, with other bytes at these places and the checksum of all.
+fn damaged(kept: &[u8], places: impl Iterator<Item = usize>, random: &mut Random) -> Vec<u8> {
+    let mut damaged = kept.to_vec();
+    for at in places {
+        damaged[at] = if random.below(3) == 0 { 0xff } else { random.number() as u8 };
+    }
+    let sum = crc32c::crc32c_append(crc32c::crc32c(&damaged[..20]), &damaged[24..]);
+    damaged[20..24].copy_from_slice(&sum.to_ne_bytes());
+    damaged
+}
+
+/// Where the sections of the rows lie: layout, ids, rows, texts.
+fn sections(kept: &[u8]) -> [std::ops::Range<usize>; 4] {
+    let number = |at: usize| u64::from_ne_bytes(kept[at..at + 8].try_into().unwrap()) as usize;
+    let count = u32::from_ne_bytes(kept[44..48].try_into().unwrap()) as usize;
+    [4, 3, 2, 1].map(|behind| {
+        let at = 48 + 16 * (count - behind);
+        number(at)..number(at + 8)
+    })
+}
+
+/// Reads all cells of these rows, if the index is one.
+fn read(bytes: Vec<u8>, database: &Database, rows: std::ops::Range<u32>) -> bool {
+    let Ok(index) = DatabaseIndex::from_bytes(Arc::new(bytes), database) else { return false };
+    let found: Vec<Found> = rows.map(|row| Found { row, length_bits: 9 }).collect();
+    index.prefetch_rows(&found);
+    for row in found.iter().map(|found| index.row(*found)) {
+        for column in 0..=index.fields().len() {
+            let cells = (row.get(column), row.text(column), row.number(column));
+            let _ = std::hint::black_box(cells);
+        }
+    }
+    true
 }
 
 #[test]
@@ -210,34 +265,35 @@ fn overwritten_rows_give_wrong_cells_but_no_panic() {
     ];
     let database = database(&styles, 40, 5, &mut Random(4));
     let kept = DatabaseIndex::build(&database, &options(styles.len())).unwrap().to_bytes(&database);
-    let count = u32::from_ne_bytes(kept[44..48].try_into().unwrap()) as usize;
-    let place = |section: usize| {
-        let number = |at: usize| u64::from_ne_bytes(kept[at..at + 8].try_into().unwrap()) as usize;
-        number(48 + 16 * section)..number(56 + 16 * section)
-    };
-    let (mut random, mut read) = (Random(6), 0);
-    for section in count - 4..count {
-        for at in place(section) {
-            let mut damaged = kept.clone();
-            damaged[at] = if random.below(3) == 0 { 0xff } else { random.number() as u8 };
-            let sum = crc32c::crc32c_append(crc32c::crc32c(&damaged[..20]), &damaged[24..]);
-            damaged[20..24].copy_from_slice(&sum.to_ne_bytes());
-            let Ok(index) = DatabaseIndex::from_bytes(Arc::new(damaged), &database) else {
-                continue;
-            };
-            let found: Vec<Found> = (0..60).map(|row| Found { row, length_bits: 9 }).collect();
-            index.prefetch_rows(&found);
-            for row in found.iter().map(|found| index.row(*found)) {
-                for column in 0..7 {
-                    let _ = std::hint::black_box((
-                        row.get(column),
-                        row.text(column),
-                        row.number(column),
-                    ));
-                }
-            }
-            read += 1;
-        }
-    }
+    let mut random = Random(6);
+    let places = sections(&kept).into_iter().flatten();
+    let read = places.filter(|at| {
+        let bytes = damaged(&kept, std::iter::once(*at), &mut random);
+        read(bytes, &database, 0..60)
+    });
+    let read = read.count();
     assert!(read > 1_000, "{read}");
+}
+
+#[test]
+fn overwritten_texts_in_rows_give_wrong_cells_but_no_panic() {
+    let styles = [Style::Names, Style::Decimals(4, 3_600_000), Style::Texts(60, 9)];
+    let database = database(&styles, 14_000, 5, &mut Random(4));
+    let kept = DatabaseIndex::build(&database, &options(styles.len())).unwrap().to_bytes(&database);
+    let [layout, _, rows, texts] = sections(&kept);
+    assert!(rows.len() > 14_000 * 32, "names stand in the rows");
+    let mut random = Random(6);
+    for at in layout {
+        let bytes = damaged(&kept, std::iter::once(at), &mut random);
+        read(bytes, &database, 13_500..14_100);
+    }
+    for _ in 0..10 {
+        let mut others = Random(random.number());
+        let places = (0..90_000).map(|n| {
+            let section = if n % 3 == 0 { &texts } else { &rows };
+            section.start + others.below(section.len() as u64) as usize
+        });
+        let bytes = damaged(&kept, places, &mut random);
+        assert!(read(bytes, &database, 0..14_100));
+    }
 }

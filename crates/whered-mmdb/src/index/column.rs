@@ -9,6 +9,10 @@
 //!                       decimal: (field + base) / divisor, such as latitudes in ten-thousandths
 //!                       text:    its entry begins at base + field * unit among the texts
 //!
+//! a row text  length 1 to 254 | text | unused
+//!             255 | reference, 4 bytes | unused                the text is empty or has no space
+//!             0                                                absent
+//!
 //! layout      row's bytes | column 0 | column 1 | ...                words of 64 bits
 //! a column    kind | width << 8 | offset << 16 | unit << 32 || base || divisor, its bits
 //! ```
@@ -18,7 +22,8 @@
 //! lie with their bits, which `base` shifts as it does whole numbers. Only a column whose numbers
 //! leave nothing for "absent" (0 and 2^64 - 1, say) has to be kept as one of several types.
 //!
-//! Invariants: the field of a column of one type has at most 8 bytes, that of a mixed one has 9.
+//! Invariants: the field of a column of one type has at most 8 bytes, that of a mixed one has 9, and
+//! a row text begins before byte 256.
 
 /// The type of a value, or of all values of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,11 +42,13 @@ pub(super) enum Kind {
     Mixed,
     /// A column of doubles that are whole numbers of tenths, hundredths and so on.
     Decimal,
+    /// A column of texts that stand in their rows if they fit.
+    RowText,
 }
 
 impl Kind {
     pub(super) fn from_number(number: u8) -> Option<Kind> {
-        const ALL: [Kind; 10] = [
+        const ALL: [Kind; 11] = [
             Kind::Absent,
             Kind::Text,
             Kind::Double,
@@ -52,13 +59,16 @@ impl Kind {
             Kind::InPlace,
             Kind::Mixed,
             Kind::Decimal,
+            Kind::RowText,
         ];
         ALL.get(usize::from(number)).copied()
     }
 }
 
-/// How many bytes of a row are at hand for fields of eight bytes at offsets of one.
-pub(super) const NEAR_BYTES: usize = u8::MAX as usize + 8;
+/// How many bytes of a row are at hand: enough for any text and field at offsets of one byte.
+pub(super) const NEAR_BYTES: usize = 512;
+/// The length that says that more is to be read than a length of one byte and a text.
+pub(super) const LONG: u8 = u8::MAX;
 /// What a mixed field takes: its kind and a value.
 pub(super) const MIXED_BYTES: usize = 9;
 /// How many words of the layout a column takes.
@@ -97,7 +107,11 @@ impl Column {
     pub(super) fn from_words([first, base, divisor]: [u64; COLUMN_WORDS]) -> Option<Column> {
         let [kind, width_bytes, low, high, ..] = first.to_le_bytes();
         let kind = Kind::from_number(kind)?;
-        let most = if kind == Kind::Mixed { MIXED_BYTES } else { 8 };
+        let most = match kind {
+            Kind::Mixed => MIXED_BYTES,
+            Kind::RowText => 255,
+            _ => 8,
+        };
         let column = Column {
             kind,
             offset: u16::from_le_bytes([low, high]),
@@ -107,6 +121,10 @@ impl Column {
             divisor: f64::from_bits(divisor),
         };
         (usize::from(width_bytes) <= most).then_some(column)
+    }
+
+    pub(super) fn with_base(self, base: u64) -> Column {
+        Column { base, ..self }
     }
 
     pub(super) fn with_unit(self, unit: u32) -> Column {
@@ -155,6 +173,7 @@ impl Column {
 /// How to read a column of texts in a few instructions.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct QuickText {
+    pub(super) is_in_row: bool,
     offset: u8,
     mask: u32,
     unit: u32,
@@ -163,11 +182,16 @@ pub(super) struct QuickText {
 
 impl QuickText {
     /// Leads outside of all texts.
-    pub(super) const NOTHING: QuickText = QuickText { offset: 0, mask: 0, unit: 0, base: u32::MAX };
+    pub(super) const NOTHING: QuickText =
+        QuickText { is_in_row: false, offset: 0, mask: 0, unit: 0, base: u32::MAX };
 
     pub(super) fn of(column: &Column) -> QuickText {
-        match column.near_offset() {
-            Some(offset) if column.kind == Kind::Text => QuickText {
+        match (column.near_offset(), column.kind) {
+            (Some(offset), Kind::RowText) => {
+                QuickText { is_in_row: true, offset, ..QuickText::NOTHING }
+            }
+            (Some(offset), Kind::Text) => QuickText {
+                is_in_row: false,
                 offset,
                 mask: column.mask() as u32,
                 unit: column.unit,
@@ -182,6 +206,13 @@ impl QuickText {
     pub(super) fn place(&self, row: &[u8; NEAR_BYTES]) -> u32 {
         let reference = word(row, self.offset) as u32 & self.mask;
         self.base.wrapping_add(reference.wrapping_mul(self.unit))
+    }
+
+    /// The text in a row, if it stands there.
+    #[inline(always)]
+    pub(super) fn in_row<'a>(&self, row: &'a [u8; NEAR_BYTES]) -> Option<&'a [u8]> {
+        let (length, text) = row.get(usize::from(self.offset)..)?.split_first()?;
+        if *length == LONG { None } else { text.get(..usize::from(*length)) }
     }
 }
 

@@ -6,7 +6,7 @@
 //! were decoded, so the values are kept in between, 16 bytes each, with all texts in one piece.
 //! Column by column they then become what stands in the rows.
 
-use super::column::{Column, Kind, MIXED_BYTES, NEAR_BYTES};
+use super::column::{Column, Kind, LONG, MIXED_BYTES, NEAR_BYTES};
 use super::pool::{Places, TextPool, UNITS_BYTES, bytes_for};
 use super::rows::{ENTRY_BYTES, Rows};
 use crate::database::Database;
@@ -21,6 +21,14 @@ const MOST_COLUMNS: usize = 255;
 /// Texts from this length on stay in the database.
 const TEXT_BYTES_END: usize = u16::MAX as usize;
 const LINE_BYTES: usize = 64;
+/// Texts of a column that take less than this together are better shared by the rows.
+const FAR_TEXTS_BYTES: usize = 128 << 10;
+/// Of how many rows one may have a text that the rows have no space for.
+const ROWS_FOR_A_LONG_ONE: usize = 32;
+/// What such a text takes in its row.
+const LONG_BYTES: usize = 5;
+/// Marks cells of such texts.
+const OTHER_TEXT: u64 = 1 << 63;
 /// Digits behind the point that are looked for in a column of doubles.
 const MOST_DECIMALS: i32 = 9;
 /// Decimals have fewer units than this: far fewer than doubles are exact for.
@@ -40,7 +48,8 @@ impl Rows {
             let found = format!("{columns} fields for an index");
             return Err(MmdbError::new(ErrorKind::Limit, found, format!("up to {MOST_COLUMNS}")));
         }
-        let mut draft = Draft { columns, cells: vec![ABSENT; columns], texts: Vec::new() };
+        let cells = vec![ABSENT; columns];
+        let mut draft = Draft { columns, cells, texts: Vec::new(), row_texts: Vec::new() };
         for record in records {
             let start = draft.cells.len();
             draft.cells.resize(start + columns, ABSENT);
@@ -98,33 +107,116 @@ struct Draft {
     columns: usize,
     cells: Vec<DraftCell>,
     texts: Vec<u8>,
+    /// What stands in rows of a column of such texts, each with its length before it.
+    row_texts: Vec<u8>,
 }
 
 impl Draft {
     /// The columns with their places in a row, and the entries of all their texts. The cells hold
     /// what stands in the rows afterwards.
     fn lay_out_columns(&mut self, uses: &[u32]) -> (Vec<Column>, Vec<u8>) {
-        let (mut columns, mut entries, mut offset) = (Vec::new(), Vec::new(), 0_u16);
-        for number in 0..self.columns {
-            let column = match self.kind_of_column(number) {
-                Kind::Absent => Some(Column::new(Kind::Absent, 0, 0)),
-                Kind::Text => Some(self.texts_become_references(number, uses, &mut entries)),
-                Kind::Double => match self.doubles_become_whole(number) {
-                    Some(divisor) => {
-                        let column = self.numbers_become_fields(number, Kind::Decimal);
-                        column.map(|column| column.with_divisor(divisor))
-                    }
-                    None => self.numbers_become_fields(number, Kind::Double),
-                },
-                Kind::Mixed => None,
-                kind => self.numbers_become_fields(number, kind),
-            };
-            let column = column.unwrap_or_else(|| self.mixed(number, uses, &mut entries));
-            columns.push(column.at(offset));
-            offset += u16::from(column.width_bytes);
+        let mut plans: Vec<_> = (0..self.columns).map(|number| self.plan(number, uses)).collect();
+        let in_row = self.choose_row_texts(&plans);
+        if let Some((number, width_bytes)) = in_row {
+            plans[number] = self.row_texts(number, &plans[number].1, width_bytes, uses);
+        }
+        let mut entries = Vec::new();
+        for (column, places) in &mut plans {
+            if !places.bytes.is_empty() {
+                let base = entries.len().next_multiple_of(LINE_BYTES);
+                entries.resize(base, 0);
+                entries.extend(&places.bytes);
+                *column = column.with_base(base as u64).with_unit(places.unit_bytes);
+            }
         }
         entries.resize(entries.len() + ENTRY_BYTES, 0);
-        (columns, entries)
+        // The texts in rows go behind the fields.
+        let mut order: Vec<usize> = (0..self.columns).collect();
+        order.sort_by_key(|number| in_row.is_some_and(|(in_row, _)| in_row == *number));
+        let mut offset = 0_u16;
+        for number in order {
+            let column = &mut plans[number].0;
+            *column = column.at(offset);
+            offset += u16::from(column.width_bytes);
+        }
+        (plans.into_iter().map(|(column, _)| column).collect(), entries)
+    }
+
+    /// A column that has no place yet, and the entries of its texts.
+    fn plan(&mut self, number: usize, uses: &[u32]) -> (Column, Places) {
+        let column = match self.kind_of_column(number) {
+            Kind::Absent => Some(Column::new(Kind::Absent, 0, 0)),
+            Kind::Text => {
+                let places = self.intern(number, uses, &UNITS_BYTES);
+                return (Column::new(Kind::Text, places.reference_bytes(), 0), places);
+            }
+            Kind::Double => match self.doubles_become_whole(number) {
+                Some(divisor) => {
+                    let column = self.numbers_become_fields(number, Kind::Decimal);
+                    column.map(|column| column.with_divisor(divisor))
+                }
+                None => self.numbers_become_fields(number, Kind::Double),
+            },
+            Kind::Mixed => None,
+            kind => self.numbers_become_fields(number, kind),
+        };
+        match column {
+            Some(column) => (column, Places::default()),
+            // Texts become places, all else stays.
+            None => {
+                let places = self.intern(number, uses, &[1]);
+                (Column::new(Kind::Mixed, MIXED_BYTES as u8, 0), places)
+            }
+        }
+    }
+
+    /// The column whose texts had better stand in the rows, and how much space they have there.
+    fn choose_row_texts(&self, plans: &[(Column, Places)]) -> Option<(usize, u8)> {
+        let texts = plans.iter().enumerate().filter(|(_, (column, places))| {
+            column.kind == Kind::Text && places.bytes.len() >= FAR_TEXTS_BYTES
+        });
+        let (number, (column, places)) = texts.max_by_key(|(_, (_, places))| places.bytes.len())?;
+        let all: usize = plans.iter().map(|(column, _)| usize::from(column.width_bytes)).sum();
+        let fields = all - usize::from(column.width_bytes);
+        let rows = self.cells.len() / self.columns;
+        [16, 32, LINE_BYTES].into_iter().find_map(|row_bytes: usize| {
+            let width = row_bytes.checked_sub(fields).filter(|width| *width > LONG_BYTES)?;
+            let longer =
+                self.values(number).filter(|reference| places.text(*reference).len() >= width);
+            (longer.count() * ROWS_FOR_A_LONG_ONE <= rows).then_some((number, width as u8))
+        })
+    }
+
+    /// A column whose texts stand in the rows: cells lead to them, or are marked as references to
+    /// entries of those that do not fit.
+    fn row_texts(
+        &mut self,
+        number: usize,
+        all: &Places,
+        width_bytes: u8,
+        uses: &[u32],
+    ) -> (Column, Places) {
+        let mut long = TextPool::default();
+        let cells = self.cells.iter_mut().skip(number).step_by(self.columns).zip(uses);
+        let cells = cells.filter(|(cell, _)| cell.kind != Kind::Absent);
+        let mut others: Vec<&mut u64> = Vec::new();
+        for (DraftCell { bits, .. }, uses) in cells {
+            let text = all.text(*bits);
+            if (1..usize::from(width_bytes)).contains(&text.len()) {
+                let start = self.row_texts.len() as u64;
+                self.row_texts.push(text.len() as u8);
+                self.row_texts.extend(text);
+                *bits = start;
+            } else {
+                *bits = u64::from(long.add(text, u64::from(*uses)));
+                others.push(bits);
+            }
+        }
+        let places = long.place(&[1]);
+        for number in others {
+            *number = OTHER_TEXT | places.references[*number as usize];
+        }
+        (Column::new(Kind::RowText, width_bytes, 0), places)
     }
 
     fn kind_of_column(&self, column: usize) -> Kind {
@@ -181,24 +273,6 @@ impl Draft {
         Some(Column::new(kind, bytes_for(most_field), base))
     }
 
-    /// A column of texts, which become references; entries that are used most come first.
-    fn texts_become_references(
-        &mut self,
-        column: usize,
-        uses: &[u32],
-        entries: &mut Vec<u8>,
-    ) -> Column {
-        let places = self.intern(column, uses, &UNITS_BYTES);
-        let base = append(entries, &places);
-        Column::new(Kind::Text, places.reference_bytes(), base).with_unit(places.unit_bytes)
-    }
-
-    /// A column of several types: texts become places, all else stays.
-    fn mixed(&mut self, column: usize, uses: &[u32], entries: &mut Vec<u8>) -> Column {
-        let places = self.intern(column, uses, &[1]);
-        Column::new(Kind::Mixed, MIXED_BYTES as u8, append(entries, &places))
-    }
-
     /// Makes the texts of a column references to entries, whose places are counted in one of the units.
     fn intern(&mut self, column: usize, uses: &[u32], units_bytes: &[usize]) -> Places {
         let mut pool = TextPool::default();
@@ -228,16 +302,34 @@ impl Draft {
         let rows = bytes.chunks_exact_mut(row_bytes);
         for (cells, row) in self.cells.chunks_exact(self.columns).zip(rows) {
             for (cell, column) in cells.iter().zip(columns) {
-                let mut at = usize::from(column.offset);
-                let mut width = usize::from(column.width_bytes);
-                if column.kind == Kind::Mixed {
-                    row[at] = cell.kind as u8;
-                    (at, width) = (at + 1, width - 1);
-                }
-                row[at..at + width].copy_from_slice(&cell.bits.to_le_bytes()[..width]);
+                let at = usize::from(column.offset);
+                self.write(cell, column.kind, &mut row[at..at + usize::from(column.width_bytes)]);
             }
         }
         (row_bytes, bytes)
+    }
+
+    fn write(&self, cell: &DraftCell, kind: Kind, field: &mut [u8]) {
+        match kind {
+            Kind::RowText if cell.kind == Kind::Absent => {}
+            Kind::RowText if cell.bits & OTHER_TEXT != 0 => {
+                field[0] = LONG;
+                field[1..LONG_BYTES].copy_from_slice(&(cell.bits as u32).to_le_bytes());
+            }
+            Kind::RowText => {
+                let entry = &self.row_texts[cell.bits as usize..];
+                let entry = &entry[..1 + usize::from(entry[0])];
+                field[..entry.len()].copy_from_slice(entry);
+            }
+            Kind::Mixed => {
+                field[0] = cell.kind as u8;
+                field[1..].copy_from_slice(&cell.bits.to_le_bytes());
+            }
+            _ => {
+                let width = field.len();
+                field.copy_from_slice(&cell.bits.to_le_bytes()[..width]);
+            }
+        }
     }
 }
 
@@ -249,12 +341,4 @@ fn row_bytes(used: usize) -> usize {
         1..LINE_BYTES => used.next_power_of_two(),
         _ => used.next_multiple_of(LINE_BYTES),
     }
-}
-
-/// Puts a column's texts behind the others, and says where.
-fn append(entries: &mut Vec<u8>, places: &Places) -> u64 {
-    let base = entries.len().next_multiple_of(LINE_BYTES);
-    entries.resize(base, 0);
-    entries.extend(&places.bytes);
-    base as u64
 }

@@ -13,7 +13,7 @@
 //!
 //! Cost: one look into a hash table for each text of each row.
 
-use super::rows::LONG;
+use super::column::LONG;
 use std::collections::HashMap;
 
 const LINE_BYTES: usize = 64;
@@ -29,6 +29,7 @@ pub(super) struct TextPool<'a> {
 }
 
 /// Where the texts of a pool stand.
+#[derive(Default)]
 pub(super) struct Places {
     /// By the texts' numbers, in units.
     pub(super) references: Vec<u64>,
@@ -91,6 +92,16 @@ impl<'a> TextPool<'a> {
 }
 
 impl Places {
+    /// The text of a reference.
+    pub(super) fn text(&self, reference: u64) -> &[u8] {
+        let entry = &self.bytes[reference as usize * self.unit_bytes as usize..];
+        match *entry {
+            [LONG, low, high, ..] => &entry[3..][..usize::from(u16::from_le_bytes([low, high]))],
+            [length, ..] => &entry[1..][..usize::from(length)],
+            [] => &[],
+        }
+    }
+
     /// How many bytes a reference takes.
     pub(super) fn reference_bytes(&self) -> u8 {
         bytes_for(self.references.iter().max().copied().unwrap_or(0))
@@ -106,15 +117,6 @@ pub(super) fn bytes_for(most: u64) -> u8 {
 mod tests {
     use super::*;
 
-    fn entry(places: &Places, number: u32) -> &[u8] {
-        let place = places.references[number as usize] as usize * places.unit_bytes as usize;
-        let entry = &places.bytes[place..];
-        match entry[0] {
-            LONG => &entry[3..][..usize::from(u16::from_le_bytes([entry[1], entry[2]]))],
-            length => &entry[1..][..usize::from(length)],
-        }
-    }
-
     #[test]
     fn texts_stand_once_the_most_used_first_and_inside_lines() {
         let texts: Vec<String> = (0..700_usize).map(|n| format!("{n}").repeat(n % 90)).collect();
@@ -126,7 +128,7 @@ mod tests {
         for places in [pool.place(&UNITS_BYTES), pool.place(&[1])] {
             assert!(places.references.iter().all(|reference| *reference > 0));
             for (number, (text, uses)) in (0_u32..).zip(&pool.texts) {
-                assert_eq!(entry(&places, number), *text);
+                assert_eq!(places.text(places.references[number as usize]), *text);
                 let place =
                     places.references[number as usize] as usize * places.unit_bytes as usize;
                 let (first, end) = (place / LINE_BYTES, place + text.len());

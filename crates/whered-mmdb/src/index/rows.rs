@@ -6,19 +6,20 @@
 //! ```text
 //! layout  | bytes that a row takes | columns |                     see `column`
 //! ids     | 0 | record id of row 1 | record id of row 2 | ...
-//! rows    | row 0 | row 1 | ...  | 263 bytes |                     all rows take the same space
+//! rows    | row 0 | row 1 | ...  | 512 bytes |                     all rows take the same space
 //! texts   | entries of column 0 | entries of column 1 | ...  | 256 bytes |
 //!
-//! a row   | country 1 byte | city 3 | latitude 3 | longitude 3 | unused |
-//!            │                └─► | 6 | B e r l i n |
-//!            └──────────────────► | 2 | D E |                      an entry: length and text
+//! a row   | country 1 byte | latitude 3 | longitude 3 | 6 | B e r l i n | unused |
+//!            └─► | 2 | D E |                                       an entry: length and text
 //! ```
 //!
 //! A lookup reads the row, mostly from far away, and texts that many rows share, mostly from near.
-//! What counts is therefore that all rows together are small: texts stand once in a column, and
-//! fields take as few bytes as the column's values need. Those of a city database take 10, a row
-//! 16: powers of two up to a cache line, so that no row lies in two. Entries are ordered by how many
-//! networks lead to them, the most used first, and lie in one cache line if they fit.
+//! What counts is therefore that rows together are small, and that little else is far. Fields take
+//! as few bytes as the column's values need. Texts stand once for all rows of a column, ordered by how
+//! many networks lead to them, the most used first, inside one cache line if they fit. Of columns
+//! whose texts together are too many to be near the largest one has its texts in the rows, if
+//! nearly all of them fit there: a row of a city database has 32 bytes. Rows take a power of two up to
+//! a cache line, so that none lies in two.
 //!
 //! All fields of a column have the same type in nearly every database, so type, place and width
 //! are the column's: reading one is a few loads and no branch on data, and a loop over many
@@ -33,7 +34,7 @@
 //! Invariants: built rows are sound; rows of a file somebody overwrote give wrong cells, never a
 //! panic or a read outside.
 
-use super::column::{COLUMN_WORDS, Column, Kind, NEAR_BYTES, QuickNumber, QuickText};
+use super::column::{COLUMN_WORDS, Column, Kind, LONG, NEAR_BYTES, QuickNumber, QuickText};
 use crate::tree::RecordId;
 use std::ops::Range;
 use whered_ip::Items;
@@ -63,8 +64,6 @@ pub enum Cell<'a> {
 
 /// How many bytes stand behind the last text: a length, and as many as a length of one byte may say.
 pub(super) const ENTRY_BYTES: usize = 256;
-/// The length that says that the length stands behind it, in two bytes.
-pub(super) const LONG: u8 = u8::MAX;
 /// Texts of columns that have no more than this are taken to be near.
 const NEAR_TEXT_BYTES: u32 = 16 << 10;
 /// More columns than there may be.
@@ -95,7 +94,10 @@ impl<'a> Row<'a> {
     #[inline(always)]
     pub fn text(&self, column: usize) -> &'a [u8] {
         let text = self.rows.quick_texts.get(column);
-        let text = text.and_then(|quick| self.rows.short_text(quick.place(self.near)));
+        let text = text.and_then(|quick| match quick.is_in_row {
+            true => quick.in_row(self.near),
+            false => self.rows.short_text(quick.place(self.near)),
+        });
         // Columns that are not quick lead outside, so that this is asked once.
         text.unwrap_or_else(|| self.rows.text_of_any_kind(self.number, column))
     }
@@ -272,6 +274,12 @@ impl Rows {
         text.get(..usize::from(u16::from_le_bytes(*length)))
     }
 
+    /// The text that stands at a place among the rows, if one does.
+    fn text_in_row(&self, at: usize) -> Option<&[u8]> {
+        let (length, text) = self.bytes.get(at..)?.split_first()?;
+        if *length == LONG { None } else { text.get(..usize::from(*length)) }
+    }
+
     /// The eight bytes at a place among the rows; zeros outside.
     fn word(&self, at: usize) -> u64 {
         let bytes = self.bytes.get(at..).and_then(|bytes| bytes.first_chunk());
@@ -288,6 +296,11 @@ impl Rows {
                 let kind = Kind::from_number(kind).unwrap_or(Kind::Absent);
                 (kind, self.word(at.wrapping_add(1)))
             }
+            Kind::RowText => match self.text_in_row(at) {
+                Some([]) => return Cell::Absent,
+                Some(text) => return Cell::Text(text),
+                None => (Kind::Text, u64::from(self.word(at.wrapping_add(1)) as u32)),
+            },
             kind => match column.field(self.word(at)) {
                 0 => return Cell::Absent,
                 field if kind == Kind::Text => (kind, field),
@@ -303,7 +316,7 @@ impl Rows {
             Kind::Signed => Cell::Signed(bits as u32 as i32),
             Kind::Boolean => Cell::Boolean(bits == 1),
             Kind::InPlace => Cell::InPlace,
-            Kind::Absent | Kind::Mixed | Kind::Decimal => Cell::Absent,
+            Kind::Absent | Kind::Mixed | Kind::Decimal | Kind::RowText => Cell::Absent,
         }
     }
 
@@ -334,7 +347,11 @@ impl Rows {
 /// The columns whose texts are worth asking for; those of a column end where the next ones begin.
 fn far_texts(columns: &[Column], texts_bytes: usize) -> Vec<QuickText> {
     let start = |column: &&Column| column.text_place(0);
-    let texts = || columns.iter().filter(|column| matches!(column.kind, Kind::Text | Kind::Mixed));
+    let texts = || {
+        columns
+            .iter()
+            .filter(|column| matches!(column.kind, Kind::Text | Kind::Mixed | Kind::RowText))
+    };
     let is_far = |column: &&Column| {
         let next = texts().map(|next| start(&next)).filter(|next| *next > start(column)).min();
         let end = next.unwrap_or(texts_bytes as u32);
