@@ -110,17 +110,23 @@ impl Avx512 {
 
 /// Asks for the cache line of an item before it is read. A place outside
 /// does no harm: its line is asked for, too.
-#[allow(unsafe_code, reason = "a prefetch takes a pointer")]
 #[inline(always)]
 pub fn prefetch<T>(items: &[T], place: usize) {
+    prefetch_at(items.as_ptr().wrapping_add(place).cast());
+}
+
+/// The same for an address, which may be any.
+#[allow(unsafe_code, reason = "a prefetch takes a pointer")]
+#[inline(always)]
+pub fn prefetch_at(address: *const u8) {
     #[cfg(target_arch = "x86_64")]
     {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
         // SAFETY: a prefetch is a hint and never faults; the address is not read through.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(items.as_ptr().wrapping_add(place).cast()) };
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(address.cast()) };
     }
     #[cfg(not(target_arch = "x86_64"))]
-    let _ = (items, place);
+    let _ = address;
 }
 
 #[cfg(test)]

@@ -41,7 +41,7 @@ mod simd;
 mod tables;
 pub mod text;
 
-pub use compiled::{IndexError, IndexForm, Match, PrefixIndex, Target};
+pub use compiled::{IndexError, IndexForm, Items, Match, PrefixIndex, Target};
 pub use layered::{LayeredSet, MemberCounts, MemberList};
 pub use prefix::{Prefix, PrefixError, PrefixErrorKind};
 #[doc(hidden)]

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use proptest::prelude::*;
 use whered_ip::image::Image;
 use whered_ip::naive::NaiveMap;
-use whered_ip::{IndexError, IndexForm, Match, Prefix, PrefixIndex, PrefixMap, Target};
+use whered_ip::{IndexError, IndexForm, Items, Match, Prefix, PrefixIndex, PrefixMap, Target};
 
 mod support;
 
@@ -69,6 +69,10 @@ fn compare(index: &PrefixIndex, addresses: &[IpAddr], expected: impl Fn(IpAddr) 
     let (addresses, singly): (Vec<u32>, Vec<_>) = four.into_iter().unzip();
     let mut found = vec![stale; singly.len()];
     index.lookup4_batch(&addresses, &mut found);
+    assert_eq!(found, singly);
+    // What is asked for on the way need not be there.
+    let mut found = vec![stale; singly.len()];
+    index.lookup4_batch_with(&addresses, &mut found, Items { bytes: &[1, 2, 3], item_bytes: 64 });
     assert_eq!(found, singly);
     let (addresses, singly): (Vec<u128>, Vec<_>) = six.into_iter().unzip();
     let mut found = vec![stale; singly.len()];

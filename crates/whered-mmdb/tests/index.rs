@@ -7,7 +7,7 @@ mod support;
 use proptest::prelude::*;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
-use support::Random;
+use support::{Random, cells};
 use whered_ip::Prefix;
 use whered_mmdb::{
     Cell, Database, DatabaseIndex, ErrorKind, FieldPath, Found, IndexForm, IndexOptions, Value,
@@ -73,27 +73,6 @@ fn addresses(database: &Database) -> Vec<IpAddr> {
     addresses
 }
 
-/// Whether a cell says what the database says of the field.
-fn says(cell: Cell<'_>, value: Option<Value>) -> bool {
-    match (cell, value) {
-        (Cell::Absent, None) => true,
-        (Cell::Text(text), Some(Value::String(value))) => text == value.as_bytes(),
-        (Cell::Double(number), Some(Value::Double(value))) => number.to_bits() == value.to_bits(),
-        (Cell::Float(number), Some(Value::Float(value))) => number.to_bits() == value.to_bits(),
-        (Cell::Unsigned(number), Some(Value::Uint16(value))) => number == u64::from(value),
-        (Cell::Unsigned(number), Some(Value::Uint32(value))) => number == u64::from(value),
-        (Cell::Unsigned(number), Some(Value::Uint64(value))) => number == value,
-        (Cell::Signed(number), Some(Value::Int32(value))) => number == value,
-        (Cell::Boolean(truth), Some(Value::Boolean(value))) => truth == value,
-        (
-            Cell::InPlace,
-            Some(Value::Map(_) | Value::Array(_) | Value::Bytes(_) | Value::Uint128(_)),
-        ) => true,
-        (Cell::InPlace, Some(Value::String(text))) => text.len() > 1000,
-        _ => false,
-    }
-}
-
 /// Compares an index with its database at all the addresses, singly and in batches.
 fn compare(database: &Database, index: &DatabaseIndex, addresses: &[IpAddr]) {
     let (mut four, mut six) = (Vec::new(), Vec::new());
@@ -117,26 +96,15 @@ fn compare(database: &Database, index: &DatabaseIndex, addresses: &[IpAddr]) {
         };
         let row = index.row(found);
         assert_eq!(row.record(), Some(record));
-        for (column, field) in index.fields().iter().enumerate() {
-            let value = database.field(record, field).unwrap();
-            assert!(says(row.get(column), value.clone()), "{address} {field}: {value:?}");
-            let number = database
-                .number(record, field)
-                .unwrap()
-                .filter(|_| row.get(column) != Cell::InPlace);
-            assert_eq!(row.number(column).to_bits(), number.unwrap_or(f64::NAN).to_bits());
-            let text = value.as_ref().and_then(|value| match value {
-                Value::String(text) => Some(text.as_bytes()),
-                _ => None,
-            });
-            assert_eq!(row.text(column), text.unwrap_or_default());
-        }
-        assert_eq!(row.get(index.fields().len()), Cell::Absent);
+        cells::compare_row(database, index, found);
     }
     let (addresses, singly): (Vec<u32>, Vec<Found>) = four.into_iter().unzip();
     let mut found = vec![Found { row: 9, length_bits: 9 }; singly.len()];
     index.lookup4_batch(&addresses, &mut found);
     index.prefetch_rows(&found);
+    assert_eq!(found, singly);
+    let mut found = vec![Found { row: 9, length_bits: 9 }; singly.len()];
+    index.lookup4_batch_with_rows(&addresses, &mut found);
     assert_eq!(found, singly);
     let (addresses, singly): (Vec<u128>, Vec<Found>) = six.into_iter().unzip();
     let mut found = vec![Found { row: 9, length_bits: 9 }; singly.len()];

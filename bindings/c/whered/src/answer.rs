@@ -156,8 +156,7 @@ fn batch(
     let (Some(numbers), Some(results)) = (numbers.get(..count), results.get_mut(..count)) else {
         return;
     };
-    index.lookup4_batch(numbers, results);
-    index.prefetch_rows(results);
+    index.lookup4_batch_with_rows(numbers, results);
     let mut values = values;
     for (result, answer) in results.iter().zip(answers) {
         let (mine, rest) = values.split_at_mut(field_count);

@@ -1,8 +1,8 @@
 //! Our own engines: a database compiled into an index, compact or fast, fixed or reloaded.
 //!
 //! Not for walking the file's tree (`database`). A batch goes through three steps, each over all
-//! of its addresses: read the texts, find the networks, ask for the rows' memory; then the rows
-//! are read.
+//! of its addresses: read the texts, find the networks and ask for the rows' memory on the way; then
+//! the rows are read.
 
 use super::addresses::{AddressList, Binary};
 use super::checksum::{self, Octets};
@@ -173,29 +173,42 @@ impl<S: IndexSource> IndexEngine<S> {
         Ok(())
     }
 
-    /// Batches in arrival order.
+    /// Batches in arrival order; they ask for the rows' memory if the task reads them.
     #[inline]
     fn batches(
         &self,
-        input: Input,
+        task: Task,
         list: &AddressList,
         part: Range<usize>,
         mut take: impl FnMut(&DatabaseIndex, &[Found]),
     ) -> Result<(), String> {
+        let find4 = |index: &DatabaseIndex, addresses: &[u32], found: &mut [Found]| {
+            if task.has_fields() {
+                index.lookup4_batch_with_rows(addresses, found);
+            } else {
+                index.lookup4_batch(addresses, found);
+            }
+        };
+        let find6 = |index: &DatabaseIndex, addresses: &[u128], found: &mut [Found]| {
+            index.lookup6_batch(addresses, found);
+            if task.has_fields() {
+                index.prefetch_rows(found);
+            }
+        };
         let mut found = [Found::default(); BATCH_SIZE];
         for start in part.clone().step_by(BATCH_SIZE) {
             let index = self.0.take();
             let batch = start..(start + BATCH_SIZE).min(part.end);
             let found = &mut found[..batch.len()];
-            match (input, &list.binary) {
-                (Input::Binary, Binary::V4(all)) => index.lookup4_batch(&all[batch], found),
-                (Input::Binary, Binary::V6(all)) => index.lookup6_batch(&all[batch], found),
+            match (task.input, &list.binary) {
+                (Input::Binary, Binary::V4(all)) => find4(&index, &all[batch], found),
+                (Input::Binary, Binary::V6(all)) => find6(&index, &all[batch], found),
                 (Input::Text, Binary::V4(_)) => {
                     let mut read = [None; BATCH_SIZE];
                     let read = &mut read[..found.len()];
                     let (places, bytes) = (places(list, batch), list.texts().0);
                     text::parse4_batch_within(bytes, &places[..found.len()], read);
-                    index.lookup4_batch(&all_read(read)?[..found.len()], found);
+                    find4(&index, &all_read(read)?[..found.len()], found);
                 }
                 (Input::Text, Binary::V6(_)) => {
                     let mut read = [None; BATCH_SIZE];
@@ -204,7 +217,7 @@ impl<S: IndexSource> IndexEngine<S> {
                     for (read, place) in read.iter_mut().zip(&places) {
                         *read = text::parse6_within(bytes, place);
                     }
-                    index.lookup6_batch(&all_read(read)?[..found.len()], found);
+                    find6(&index, &all_read(read)?[..found.len()], found);
                 }
             }
             take(&index, found);
@@ -212,8 +225,7 @@ impl<S: IndexSource> IndexEngine<S> {
         Ok(())
     }
 
-    /// The sum of what a function says of each answer; batches ask for the rows' memory first if
-    /// the function reads them.
+    /// The sum of what a function says of each answer.
     #[inline]
     fn sum(
         &self,
@@ -227,10 +239,7 @@ impl<S: IndexSource> IndexEngine<S> {
             Calls::Single => self.single(task.input, list, part, |index, found| {
                 sum = sum.wrapping_add(share(index, found));
             })?,
-            Calls::Batch => self.batches(task.input, list, part, |index, batch| {
-                if task.has_fields() {
-                    index.prefetch_rows(batch);
-                }
+            Calls::Batch => self.batches(task, list, part, |index, batch| {
                 for &found in batch {
                     sum = sum.wrapping_add(share(index, found));
                 }
@@ -245,7 +254,8 @@ fn offset(index: &DatabaseIndex, found: Found) -> u64 {
     checksum::of_record(index.record(found).map(RecordId::to_u32))
 }
 
-#[inline]
+/// In line, so that the loop over a batch keeps what is the same for all rows.
+#[inline(always)]
 fn fields(index: &DatabaseIndex, found: Found, octets: Octets) -> u64 {
     let row = index.row(found);
     let texts = [row.text(COUNTRY), row.text(CITY)];

@@ -32,7 +32,8 @@ use std::hint::select_unpredictable;
 use std::ops::Range;
 
 use super::flatten::{FirstTable, Flat};
-use super::node::{NodePool, lines_of_step, place_of_step, slot_at, step};
+use super::next::Next;
+use super::node::{BEHIND_WORDS, NodePool, lines_of_step, place_of_step, slot_at, step};
 use super::slot::Slot;
 use super::{IndexForm, LANES};
 use crate::image::{Image, Section, bytes_of};
@@ -46,7 +47,10 @@ const BLOCK_CELLS: usize = 64;
 const ROOTS: usize = CELLS / BLOCK_CELLS;
 /// How many words of a block stand before its slots.
 const START_WORDS: usize = 2;
+/// How many words are read from a block's beginning, at most.
+const BLOCK_WORDS: usize = START_WORDS + 256;
 const LINE_WORDS: usize = 16;
+const _: () = assert!(BLOCK_WORDS <= BEHIND_WORDS);
 const NO_SLOT: u32 = Slot::NOTHING.0;
 
 /// The tables of a family, as they lie in memory.
@@ -93,9 +97,14 @@ impl Ipv4Table {
         if slot.is_child() { step(&self.nodes, slot, address as u8) } else { slot }
     }
 
+    /// The root of an address: nothing if the family has no prefix.
     #[inline(always)]
     fn root(&self, address: u32) -> Slot {
-        Slot(self.first.get(root_of(address)).copied().unwrap_or(NO_SLOT))
+        // All roots or none: the count is checked rather than the place, which is the same each time.
+        let roots: Option<&[u32; ROOTS]> = self.first.first_chunk();
+        roots
+            .and_then(|roots| roots.get(root_of(address)))
+            .map_or(Slot::NOTHING, |root| Slot(*root))
     }
 
     #[inline(always)]
@@ -104,23 +113,25 @@ impl Ipv4Table {
     }
 
     /// The answers' slots for at most [`LANES`] addresses, in stages: what a stage reads was asked
-    /// for by the stage before, for all lanes, so that the waits overlap.
+    /// for by the stage before, for all lanes, so that the waits overlap. What a slot leads to is asked
+    /// for as soon as the slot is known.
     #[inline(always)]
     pub(super) fn slots_of_lanes(
         &self,
         processor: impl Processor,
         addresses: &[u32],
         slots: &mut [Slot; LANES],
+        next: impl Next,
     ) {
         match self.form {
-            IndexForm::Compact => self.compact_of_lanes(processor, addresses, slots),
+            IndexForm::Compact => self.compact_of_lanes(processor, addresses, slots, next),
             IndexForm::Fast => {
                 for address in addresses {
                     prefetch(&self.first, cell_of(*address));
                 }
                 for (slot, address) in slots.iter_mut().zip(addresses) {
                     *slot = self.cell(*address);
-                    prefetch(&self.nodes, slot.place());
+                    next.ask(&self.nodes, *slot);
                 }
             }
         }
@@ -133,7 +144,7 @@ impl Ipv4Table {
             }
             for lane in going {
                 slots[lane] = slot_at(&self.nodes, places[lane]);
-                prefetch(&self.nodes, slots[lane].place());
+                next.ask(&self.nodes, slots[lane]);
             }
         }
     }
@@ -145,6 +156,7 @@ impl Ipv4Table {
         processor: impl Processor,
         addresses: &[u32],
         slots: &mut [Slot; LANES],
+        next: impl Next,
     ) {
         // The roots are near enough to be read without having been asked for.
         let mut roots = [Slot::NOTHING; LANES];
@@ -162,8 +174,7 @@ impl Ipv4Table {
         for ((slot, root), place) in slots.iter_mut().zip(&roots).zip(&places).take(addresses.len())
         {
             *slot = select_unpredictable(root.is_child(), slot_at(&self.nodes, *place), *root);
-            // A slot that is no child asks for a line that is not read: cheaper than a branch.
-            prefetch(&self.nodes, slot.place());
+            next.ask(&self.nodes, *slot);
         }
     }
 
@@ -200,11 +211,18 @@ fn cell_of(address: u32) -> usize {
     (address >> 8) as usize
 }
 
-/// The slot of an address whose root is this one.
+/// The slot of an address whose root is this one. As many words are checked at once as any count
+/// of ones, which has eight bits at most, may lead to.
 #[inline(always)]
 fn slot_under(processor: impl Processor, nodes: &[u32], root: Slot, address: u32) -> Slot {
-    let slot = slot_at(nodes, place_in(processor, nodes, block_of(root), address));
-    select_unpredictable(root.is_child(), slot, root)
+    let block = block_of(root);
+    let block = nodes.get(block..block + BLOCK_WORDS).and_then(|block| block.first_chunk());
+    let Some([low, high, slots @ ..]): Option<&[u32; BLOCK_WORDS]> = block else {
+        return if root.is_child() { Slot::NOTHING } else { root };
+    };
+    let ones = ones_before(processor, [*low, *high], address) as u8;
+    let slot = slots.get(usize::from(ones)).copied().unwrap_or(NO_SLOT);
+    select_unpredictable(root.is_child(), Slot(slot), root)
 }
 
 /// Where the block of a root begins; the first one for roots that are answers.
@@ -217,10 +235,15 @@ fn block_of(root: Slot) -> usize {
 #[inline(always)]
 fn place_in(processor: impl Processor, nodes: &[u32], block: usize, address: u32) -> usize {
     let starts = nodes.get(block..block + START_WORDS).and_then(|starts| starts.first_chunk());
-    let Some([low, high]) = starts else { return usize::MAX };
-    let starts = u64::from(*low) | u64::from(*high) << 32;
-    let ones = processor.ones(starts << (63 - (address >> 8 & 63)));
-    block + START_WORDS + ones as usize
+    let Some(starts) = starts else { return usize::MAX };
+    block + START_WORDS + ones_before(processor, *starts, address) as usize
+}
+
+/// How many runs of a block start before the cell of an address or at it, the first one left out.
+#[inline(always)]
+fn ones_before(processor: impl Processor, [low, high]: [u32; START_WORDS], address: u32) -> u32 {
+    let starts = u64::from(low) | u64::from(high) << 32;
+    processor.ones(starts << (63 - (address >> 8 & 63)))
 }
 
 /// The compact first table while it is built.

@@ -14,6 +14,7 @@ use std::net::IpAddr;
 
 #[cfg(target_arch = "x86_64")]
 use super::ipv6::Head;
+use super::next::{Items, Next, Node};
 use super::slot::{Answer, Slot};
 use super::{LANES, Match, PrefixIndex};
 #[cfg(target_arch = "x86_64")]
@@ -88,10 +89,40 @@ impl PrefixIndex {
     /// When the two slices differ in length.
     #[inline]
     pub fn lookup4_batch<T: From<Option<Match>>>(&self, addresses: &[u32], found: &mut [T]) {
+        self.lookup4_batch_and(addresses, found, |addresses, slots| {
+            self.slots4(addresses, slots, Node);
+        });
+    }
+
+    /// The same, and asks for the items of the values on the way: what lies in the first cache line
+    /// of an item will not be waited for.
+    ///
+    /// # Panics
+    ///
+    /// When the two slices differ in length.
+    #[inline]
+    pub fn lookup4_batch_with<T: From<Option<Match>>>(
+        &self,
+        addresses: &[u32],
+        found: &mut [T],
+        items: Items<'_>,
+    ) {
+        self.lookup4_batch_and(addresses, found, |addresses, slots| {
+            self.slots4(addresses, slots, items);
+        });
+    }
+
+    #[inline(always)]
+    fn lookup4_batch_and<T: From<Option<Match>>>(
+        &self,
+        addresses: &[u32],
+        found: &mut [T],
+        mut find: impl FnMut(&[u32], &mut [Slot; LANES]),
+    ) {
         assert_eq!(addresses.len(), found.len(), "one answer an address");
         let mut slots = [Slot::NOTHING; LANES];
         for (addresses, found) in addresses.chunks(LANES).zip(found.chunks_mut(LANES)) {
-            self.slots4(addresses, &mut slots);
+            find(addresses, &mut slots);
             for (found, slot) in found.iter_mut().zip(&slots) {
                 *found = self.match4(*slot).into();
             }
@@ -115,12 +146,12 @@ impl PrefixIndex {
         }
     }
 
-    fn slots4(&self, addresses: &[u32], slots: &mut [Slot; LANES]) {
+    fn slots4(&self, addresses: &[u32], slots: &mut [Slot; LANES], next: impl Next) {
         match self.path {
             #[cfg(target_arch = "x86_64")]
             // SAFETY: the token says that the instructions are there.
-            Path::Avx2(processor) => unsafe { self.slots4_avx2(processor, addresses, slots) },
-            Path::Scalar => self.ipv4.slots_of_lanes(Scalar, addresses, slots),
+            Path::Avx2(processor) => unsafe { self.slots4_avx2(processor, addresses, slots, next) },
+            Path::Scalar => self.ipv4.slots_of_lanes(Scalar, addresses, slots, next),
         }
     }
 
@@ -135,8 +166,14 @@ impl PrefixIndex {
 
     #[cfg(target_arch = "x86_64")]
     #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
-    fn slots4_avx2(&self, processor: Avx2, addresses: &[u32], slots: &mut [Slot; LANES]) {
-        self.ipv4.slots_of_lanes(processor, addresses, slots);
+    fn slots4_avx2(
+        &self,
+        processor: Avx2,
+        addresses: &[u32],
+        slots: &mut [Slot; LANES],
+        next: impl Next,
+    ) {
+        self.ipv4.slots_of_lanes(processor, addresses, slots, next);
     }
 
     #[cfg(target_arch = "x86_64")]

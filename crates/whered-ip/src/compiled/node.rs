@@ -21,8 +21,8 @@
 //! without a branch: 16 octets are compared at once (SSE2, which every x86-64 has).
 //!
 //! Invariants: runs are in order and adjacent runs differ; a node lies inside one cache line
-//! unless it is longer than one; behind the last node follow [`HEAD_WORDS`] words, so that a step
-//! may read that many from any node's beginning.
+//! unless it is longer than one; behind the last node follow [`BEHIND_WORDS`] words, so that a step
+//! may read from any node's beginning without a look at where the nodes end.
 //!
 //! Cost: a step reads one cache line, for nodes of 13 to 16 runs mostly two.
 
@@ -30,15 +30,26 @@ use super::slot::{PLACES, Slot};
 use crate::simd::first_not_below;
 
 /// How many words are read from a node's beginning, however many of them are ends.
-pub(super) const HEAD_WORDS: usize = 4;
+const HEAD_WORDS: usize = 4;
+/// How many words are read from a node's beginning, its slots included.
+const STEP_WORDS: usize = 32;
+/// How many words stand behind the last node, so that as many may be read from any beginning, be it a
+/// node's or that of a block of the first table.
+pub(super) const BEHIND_WORDS: usize = 258;
 /// How many runs a node has at most.
 const MOST_RUNS: usize = 16;
 const LINE_WORDS: usize = 16;
 
-/// One step down: the slot of an octet in the node that `child` leads to.
+/// One step down: the slot of an octet in the node that `child` leads to. All words that the step
+/// may read are checked at once.
 #[inline(always)]
 pub(super) fn step(nodes: &[u32], child: Slot, octet: u8) -> Slot {
-    slot_at(nodes, place_of_step(nodes, child, octet))
+    let place = child.place();
+    let node = nodes.get(place..place + STEP_WORDS).and_then(|node| node.first_chunk());
+    let Some(node): Option<&[u32; STEP_WORDS]> = node else { return Slot::NOTHING };
+    let head = node.first_chunk().expect("a node is longer than its head");
+    // At most 4 words with ends and 16 runs.
+    Slot(node[(child.end_words() + first_not_below(head, octet)) % STEP_WORDS])
 }
 
 /// The slot that stands at this place; nothing matches outside.
@@ -153,7 +164,7 @@ impl NodePool {
             self.words.resize(self.words.len() + left, 0);
         }
         let place = self.words.len();
-        if place + words.len() + HEAD_WORDS > PLACES {
+        if place + words.len() + BEHIND_WORDS > PLACES {
             return None;
         }
         self.words.extend_from_slice(words);
@@ -163,7 +174,7 @@ impl NodePool {
     /// All nodes, with the words behind the last one.
     pub(super) fn finish(mut self) -> Vec<u32> {
         if !self.words.is_empty() {
-            self.words.extend([0; HEAD_WORDS]);
+            self.words.extend([0; BEHIND_WORDS]);
         }
         self.words
     }

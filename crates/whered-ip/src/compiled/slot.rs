@@ -102,11 +102,17 @@ impl Slot {
         (self.0 >> END_WORDS_SHIFT & 3) as usize + 1
     }
 
+    /// The value of a slot that has one in itself.
+    #[inline(always)]
+    pub(super) fn narrow_value(self) -> u32 {
+        self.0 & (NARROW_VALUES - 1)
+    }
+
     /// What the slot says. A child says nothing: only an index whose memory somebody overwrote
     /// leads here with one.
     #[inline(always)]
     pub(super) fn answer(self) -> Answer {
-        let low = self.0 & (NARROW_VALUES - 1);
+        let low = self.narrow_value();
         match self.0 >> LENGTH_SHIFT {
             length @ 0..=128 => Answer::Narrow(low, length as u8),
             CODE_WIDE => Answer::Wide(low as usize),

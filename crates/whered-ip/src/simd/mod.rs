@@ -12,7 +12,7 @@ mod wide;
 pub(crate) use search::{Processor, Scalar, first_not_below};
 #[cfg(target_arch = "x86_64")]
 pub(crate) use whered_cpu::Avx2;
-pub(crate) use whered_cpu::prefetch;
+pub(crate) use whered_cpu::{prefetch, prefetch_at};
 pub(crate) use wide::{Compare, WidePath, wide_path};
 
 /// A code path of this crate.

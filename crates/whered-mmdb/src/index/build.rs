@@ -24,6 +24,8 @@ pub(super) fn build(
     let (tree, bytes) = (&database.tree, database.as_bytes());
     let mut numbers = records(tree, bytes)?;
     let records = numbers.number();
+    // How many networks have each row.
+    let mut uses = vec![0_u32; records.len() + 1];
     let mut fault = None;
     let leaves = Leaves::new(tree, bytes).map_while(|leaf| match leaf {
         Ok((prefix, leaf)) => Some((
@@ -31,7 +33,13 @@ pub(super) fn build(
             match leaf {
                 Leaf::Ipv4 => Target::Ipv4,
                 Leaf::Empty => Target::Value(0),
-                Leaf::Record(id) => Target::Value(numbers.rank(id) + 1),
+                Leaf::Record(id) => {
+                    let row = numbers.rank(id) + 1;
+                    if let Some(uses) = uses.get_mut(row as usize) {
+                        *uses = uses.saturating_add(1);
+                    }
+                    Target::Value(row)
+                }
             },
         )),
         Err(error) => {
@@ -46,7 +54,7 @@ pub(super) fn build(
     let networks = networks.map_err(|error| {
         MmdbError::new(ErrorKind::Limit, error.to_string(), "databases that an index can hold")
     })?;
-    let rows = Rows::build(database, &records, options)?;
+    let rows = Rows::build(database, &records, &uses, options)?;
     let is_ipv6 = tree.is_ipv6();
     Ok(DatabaseIndex { networks, rows, fields: options.fields.clone(), is_ipv6 })
 }

@@ -1,29 +1,46 @@
-//! Rows while they are decoded: values first, then the types of the columns, then the bytes.
+//! Rows while they are decoded: values first, then the columns, then the bytes.
 //!
-//! Not for reading rows; `rows` draws how they lie in memory.
+//! Not for reading rows; `rows` draws how they lie in memory, `column` how values lie in rows.
 //!
-//! Which types a column has and how long rows are is known only when all records were decoded, so
-//! the values are kept in between, 16 bytes each, with all texts in one piece.
+//! Which types a column has and how much space its values need is known only when all records
+//! were decoded, so the values are kept in between, 16 bytes each, with all texts in one piece.
+//! Column by column they then become what stands in the rows.
 
+use super::column::{Column, Kind, LONG, MIXED_BYTES, NEAR_BYTES};
+use super::pool::{Places, TextPool, UNITS_BYTES, bytes_for};
+use super::rows::{ENTRY_BYTES, Rows};
 use crate::database::Database;
 use crate::decode::Scalar;
 use crate::error::{ErrorKind, MmdbError};
 use crate::index::IndexOptions;
-use crate::index::rows::{Column, Kind, LONG, Rows};
 use crate::tree::RecordId;
 use whered_ip::image::{Image, bytes_of};
 
 /// More columns than a row has space for.
 const MOST_COLUMNS: usize = 255;
-const LEAST_ROW_BYTES: usize = 16;
-/// Of how many rows one may be too long for the space of a row.
+/// Texts from this length on stay in the database.
+const TEXT_BYTES_END: usize = u16::MAX as usize;
+const LINE_BYTES: usize = 64;
+/// Texts of a column that take less than this together are better shared by the rows.
+const FAR_TEXTS_BYTES: usize = 128 << 10;
+/// Of how many rows one may have a text that the rows have no space for.
 const ROWS_FOR_A_LONG_ONE: usize = 32;
+/// What such a text takes in its row.
+const LONG_BYTES: usize = 5;
+/// Marks cells of such texts.
+const OTHER_TEXT: u64 = 1 << 63;
+/// Digits behind the point that are looked for in a column of doubles.
+const MOST_DECIMALS: i32 = 9;
+/// Decimals have fewer units than this: far fewer than doubles are exact for.
+const DECIMAL_UNITS_END: f64 = (1_u64 << 48) as f64;
 
 impl Rows {
-    /// Decodes the fields of these records, which come in rising order.
+    /// Decodes the fields of these records, which come in rising order. `uses` says of each row,
+    /// row 0 included, how many networks have it.
     pub(super) fn build(
         database: &Database,
         records: &[RecordId],
+        uses: &[u32],
         options: &IndexOptions,
     ) -> Result<Rows, MmdbError> {
         let columns = options.fields.len();
@@ -31,7 +48,8 @@ impl Rows {
             let found = format!("{columns} fields for an index");
             return Err(MmdbError::new(ErrorKind::Limit, found, format!("up to {MOST_COLUMNS}")));
         }
-        let mut draft = Draft { columns, cells: vec![ABSENT; columns], texts: Vec::new() };
+        let cells = vec![ABSENT; columns];
+        let mut draft = Draft { columns, cells, texts: Vec::new(), row_texts: Vec::new() };
         for record in records {
             let start = draft.cells.len();
             draft.cells.resize(start + columns, ABSENT);
@@ -41,8 +59,16 @@ impl Rows {
         }
         let ids: Vec<u32> =
             std::iter::once(0).chain(records.iter().map(|id| id.to_u32())).collect();
-        let (layout, bytes) = draft.lay_out(ids.len());
-        let (image, places) = Image::with_sections(&[bytes_of(&layout), bytes_of(&ids), &bytes]);
+        let (columns, texts) = draft.lay_out_columns(uses);
+        if u32::try_from(texts.len()).is_err() {
+            let found = format!("{} bytes of distinct texts for an index", texts.len());
+            return Err(MmdbError::new(ErrorKind::Limit, found, "up to 4 GiB"));
+        }
+        let (row_bytes, bytes) = draft.lay_out_rows(&columns, ids.len());
+        let mut layout = vec![row_bytes as u64];
+        layout.extend(columns.iter().flat_map(Column::words));
+        let sections = [bytes_of(&layout), bytes_of(&ids), &bytes, &texts];
+        let (image, places) = Image::with_sections(&sections);
         Ok(Rows::from_sections(&image, &places).expect("they were laid out just now"))
     }
 }
@@ -58,14 +84,14 @@ const ABSENT: DraftCell = DraftCell { kind: Kind::Absent, bits: 0 };
 
 fn draft_cell(scalar: Option<Scalar<'_>>, texts: &mut Vec<u8>) -> DraftCell {
     let (kind, bits) = match scalar {
-        Some(Scalar::String(text)) if text.len() < usize::from(LONG) => {
+        Some(Scalar::String(text)) if text.len() < TEXT_BYTES_END => {
             let start = texts.len() as u64;
             texts.extend(text.as_bytes());
             (Kind::Text, start << 16 | text.len() as u64)
         }
         Some(Scalar::Double(number)) => (Kind::Double, number.to_bits()),
         Some(Scalar::Float(number)) => (Kind::Float, u64::from(number.to_bits())),
-        Some(Scalar::Int32(number)) => (Kind::Signed, u64::from(number as u32)),
+        Some(Scalar::Int32(number)) => (Kind::Signed, i64::from(number).cast_unsigned()),
         Some(Scalar::Uint16(number)) => (Kind::Unsigned, u64::from(number)),
         Some(Scalar::Uint32(number)) => (Kind::Unsigned, u64::from(number)),
         Some(Scalar::Uint64(number)) => (Kind::Unsigned, number),
@@ -81,107 +107,238 @@ struct Draft {
     columns: usize,
     cells: Vec<DraftCell>,
     texts: Vec<u8>,
+    /// What stands in rows of a column of such texts, each with its length before it.
+    row_texts: Vec<u8>,
 }
 
 impl Draft {
-    /// The layout and the bytes of `count` rows.
-    fn lay_out(&self, count: usize) -> (Vec<u32>, Vec<u8>) {
-        let (columns, fixed_bytes) = self.columns();
-        // What a row without fields takes, too.
-        let rows = || (0..count).map(|row| &self.cells[row * self.columns..][..self.columns]);
-        let text_bytes = |row: &[DraftCell]| -> usize { row.iter().map(text_bytes).sum() };
-        // Space for the places of long texts is space for any row.
-        let mut row_bytes = (fixed_bytes + 4 * self.columns).next_power_of_two();
-        row_bytes = row_bytes.max(LEAST_ROW_BYTES);
-        let mut lengths = [0_usize; 17];
-        for row in rows() {
-            let length = fixed_bytes + text_bytes(row);
-            lengths[(length.next_power_of_two().trailing_zeros() as usize).min(16)] += 1;
+    /// The columns with their places in a row, and the entries of all their texts. The cells hold
+    /// what stands in the rows afterwards.
+    fn lay_out_columns(&mut self, uses: &[u32]) -> (Vec<Column>, Vec<u8>) {
+        let mut plans: Vec<_> = (0..self.columns).map(|number| self.plan(number, uses)).collect();
+        let in_row = self.choose_row_texts(&plans);
+        if let Some((number, width_bytes)) = in_row {
+            plans[number] = self.row_texts(number, &plans[number].1, width_bytes, uses);
         }
-        let longer =
-            |bytes: usize| -> usize { lengths[bytes.trailing_zeros() as usize + 1..].iter().sum() };
-        while row_bytes < 4096 && longer(row_bytes) * ROWS_FOR_A_LONG_ONE > count {
-            row_bytes *= 2;
-        }
-        let (mut bytes, mut long) = (vec![0; count * row_bytes], Vec::new());
-        for (cells, row) in rows().zip(bytes.chunks_mut(row_bytes)) {
-            self.write(cells, &columns, fixed_bytes, row, &mut long);
-        }
-        bytes.extend(long);
-        let described =
-            columns.iter().map(|column| column.kind as u32 | u32::from(column.offset) << 8);
-        (std::iter::once(row_bytes.trailing_zeros()).chain(described).collect(), bytes)
-    }
-
-    /// The columns' types and places, and where in a row the texts begin.
-    fn columns(&self) -> (Vec<Column>, usize) {
-        let mut kinds = vec![Kind::Absent; self.columns];
-        for (place, cell) in self.cells.iter().enumerate() {
-            let kind = &mut kinds[place % self.columns];
-            *kind = match (*kind, cell.kind) {
-                (known, Kind::Absent) => known,
-                (Kind::Absent, new) => new,
-                (known, new) if known == new => known,
-                _ => Kind::Mixed,
-            };
-        }
-        let mut offset = self.columns.div_ceil(8);
-        let columns = kinds.into_iter().map(|kind| {
-            let column = Column { kind, offset: offset as u16 };
-            offset += kind.size_bytes();
-            column
-        });
-        (columns.collect(), offset)
-    }
-
-    /// Writes one row; texts that it has no space for go behind the rows.
-    fn write(
-        &self,
-        cells: &[DraftCell],
-        columns: &[Column],
-        fixed_bytes: usize,
-        row: &mut [u8],
-        long: &mut Vec<u8>,
-    ) {
-        let is_long = fixed_bytes + cells.iter().map(text_bytes).sum::<usize>() > row.len();
-        let mut text_at = fixed_bytes;
-        for (position, (cell, column)) in cells.iter().zip(columns).enumerate() {
-            row[position / 8] |= u8::from(cell.kind != Kind::Absent) << (position % 8);
-            let mut at = usize::from(column.offset);
-            let mut kind = column.kind;
-            if kind == Kind::Mixed {
-                row[at] = cell.kind as u8;
-                (at, kind) = (at + 1, cell.kind);
+        let mut entries = Vec::new();
+        for (column, places) in &mut plans {
+            if !places.bytes.is_empty() {
+                let base = entries.len().next_multiple_of(LINE_BYTES);
+                entries.resize(base, 0);
+                entries.extend(&places.bytes);
+                *column = column.with_base(base as u64).with_unit(places.unit_bytes);
             }
-            let bits = match (kind, cell.kind) {
-                (Kind::Double, Kind::Absent) => f64::NAN.to_bits(),
-                (Kind::Text, Kind::Text) if is_long => {
-                    row[text_at..text_at + 4].copy_from_slice(&(long.len() as u32).to_le_bytes());
-                    long.extend((cell.bits as u16).to_le_bytes());
-                    long.extend(self.text(cell));
-                    text_at += 4;
-                    (text_at as u64 - 4) | u64::from(LONG) << 16
+        }
+        entries.resize(entries.len() + ENTRY_BYTES, 0);
+        // The texts in rows go behind the fields.
+        let mut order: Vec<usize> = (0..self.columns).collect();
+        order.sort_by_key(|number| in_row.is_some_and(|(in_row, _)| in_row == *number));
+        let mut offset = 0_u16;
+        for number in order {
+            let column = &mut plans[number].0;
+            *column = column.at(offset);
+            offset += u16::from(column.width_bytes);
+        }
+        (plans.into_iter().map(|(column, _)| column).collect(), entries)
+    }
+
+    /// A column that has no place yet, and the entries of its texts.
+    fn plan(&mut self, number: usize, uses: &[u32]) -> (Column, Places) {
+        let column = match self.kind_of_column(number) {
+            Kind::Absent => Some(Column::new(Kind::Absent, 0, 0)),
+            Kind::Text => {
+                let places = self.intern(number, uses, &UNITS_BYTES);
+                return (Column::new(Kind::Text, places.reference_bytes(), 0), places);
+            }
+            Kind::Double => match self.doubles_become_whole(number) {
+                Some(divisor) => {
+                    let column = self.numbers_become_fields(number, Kind::Decimal);
+                    column.map(|column| column.with_divisor(divisor))
                 }
-                (Kind::Text, Kind::Text) => {
-                    let text = self.text(cell);
-                    row[text_at..text_at + text.len()].copy_from_slice(text);
-                    text_at += text.len();
-                    (text_at - text.len()) as u64 | (text.len() as u64) << 16
-                }
-                _ => cell.bits,
-            };
-            let size = kind.size_bytes();
-            row[at..at + size].copy_from_slice(&bits.to_le_bytes()[..size]);
+                None => self.numbers_become_fields(number, Kind::Double),
+            },
+            Kind::Mixed => None,
+            kind => self.numbers_become_fields(number, kind),
+        };
+        match column {
+            Some(column) => (column, Places::default()),
+            // Texts become places, all else stays.
+            None => {
+                let places = self.intern(number, uses, &[1]);
+                (Column::new(Kind::Mixed, MIXED_BYTES as u8, 0), places)
+            }
         }
     }
 
-    fn text(&self, cell: &DraftCell) -> &[u8] {
-        let start = (cell.bits >> 16) as usize;
-        &self.texts[start..start + text_bytes(cell)]
+    /// The column whose texts had better stand in the rows, and how much space they have there.
+    fn choose_row_texts(&self, plans: &[(Column, Places)]) -> Option<(usize, u8)> {
+        let texts = plans.iter().enumerate().filter(|(_, (column, places))| {
+            column.kind == Kind::Text && places.bytes.len() >= FAR_TEXTS_BYTES
+        });
+        let (number, (column, places)) = texts.max_by_key(|(_, (_, places))| places.bytes.len())?;
+        let all: usize = plans.iter().map(|(column, _)| usize::from(column.width_bytes)).sum();
+        let fields = all - usize::from(column.width_bytes);
+        let rows = self.cells.len() / self.columns;
+        [16, 32, LINE_BYTES].into_iter().find_map(|row_bytes: usize| {
+            let width = row_bytes.checked_sub(fields).filter(|width| *width > LONG_BYTES)?;
+            let longer =
+                self.values(number).filter(|reference| places.text(*reference).len() >= width);
+            (longer.count() * ROWS_FOR_A_LONG_ONE <= rows).then_some((number, width as u8))
+        })
+    }
+
+    /// A column whose texts stand in the rows: cells lead to them, or are marked as references to
+    /// entries of those that do not fit.
+    fn row_texts(
+        &mut self,
+        number: usize,
+        all: &Places,
+        width_bytes: u8,
+        uses: &[u32],
+    ) -> (Column, Places) {
+        let mut long = TextPool::default();
+        let cells = self.cells.iter_mut().skip(number).step_by(self.columns).zip(uses);
+        let cells = cells.filter(|(cell, _)| cell.kind != Kind::Absent);
+        let mut others: Vec<&mut u64> = Vec::new();
+        for (DraftCell { bits, .. }, uses) in cells {
+            let text = all.text(*bits);
+            if (1..usize::from(width_bytes)).contains(&text.len()) {
+                let start = self.row_texts.len() as u64;
+                self.row_texts.push(text.len() as u8);
+                self.row_texts.extend(text);
+                *bits = start;
+            } else {
+                *bits = u64::from(long.add(text, u64::from(*uses)));
+                others.push(bits);
+            }
+        }
+        let places = long.place(&[1]);
+        for number in others {
+            *number = OTHER_TEXT | places.references[*number as usize];
+        }
+        (Column::new(Kind::RowText, width_bytes, 0), places)
+    }
+
+    fn kind_of_column(&self, column: usize) -> Kind {
+        let kinds = self.cells.iter().skip(column).step_by(self.columns).map(|cell| cell.kind);
+        let mut kinds = kinds.filter(|kind| *kind != Kind::Absent);
+        let Some(first) = kinds.next() else { return Kind::Absent };
+        if kinds.all(|kind| kind == first) { first } else { Kind::Mixed }
+    }
+
+    /// The values of a column that are there.
+    fn values_mut(&mut self, column: usize) -> impl Iterator<Item = &mut u64> {
+        let cells = self.cells.iter_mut().skip(column).step_by(self.columns);
+        cells.filter(|cell| cell.kind != Kind::Absent).map(|cell| &mut cell.bits)
+    }
+
+    fn values(&self, column: usize) -> impl Iterator<Item = u64> {
+        let cells = self.cells.iter().skip(column).step_by(self.columns);
+        cells.filter(|cell| cell.kind != Kind::Absent).map(|cell| cell.bits)
+    }
+
+    /// Makes doubles whole numbers of the largest decimal unit that gives exactly all of them back,
+    /// if there is one, and says how many units are one.
+    fn doubles_become_whole(&mut self, column: usize) -> Option<f64> {
+        let whole = |bits: u64, divisor: f64| {
+            let units = (f64::from_bits(bits) * divisor).round();
+            // NaN is not below the end.
+            let is_exact = units.abs() < DECIMAL_UNITS_END && (units / divisor).to_bits() == bits;
+            // The double zero has a sign, whole numbers have none.
+            is_exact.then_some(units as i64).filter(|units| *units != 0 || bits == 0)
+        };
+        let mut divisors = (0..=MOST_DECIMALS).map(|decimals| 10_f64.powi(decimals));
+        let divisor = divisors
+            .find(|divisor| self.values(column).all(|bits| whole(bits, *divisor).is_some()))?;
+        for bits in self.values_mut(column) {
+            *bits = whole(*bits, divisor).map_or(0, i64::cast_unsigned);
+        }
+        Some(divisor)
+    }
+
+    /// Makes numbers fields: their distance from one less than the least one. `None`, with nothing
+    /// done, if no field would be left for "absent".
+    fn numbers_become_fields(&mut self, column: usize, kind: Kind) -> Option<Column> {
+        // As numbers without a sign in the same order.
+        let is_signed = matches!(kind, Kind::Signed | Kind::Decimal);
+        let sign = u64::from(is_signed) << 63;
+        let (least, most) = self.values(column).fold((u64::MAX, 0), |(least, most), bits| {
+            (least.min(bits ^ sign), most.max(bits ^ sign))
+        });
+        let most_field = most.checked_sub(least)?.checked_add(1)?;
+        let base = (least ^ sign).wrapping_sub(1);
+        for bits in self.values_mut(column) {
+            *bits = bits.wrapping_sub(base);
+        }
+        Some(Column::new(kind, bytes_for(most_field), base))
+    }
+
+    /// Makes the texts of a column references to entries, whose places are counted in one of the units.
+    fn intern(&mut self, column: usize, uses: &[u32], units_bytes: &[usize]) -> Places {
+        let mut pool = TextPool::default();
+        let cells = self.cells.iter_mut().skip(column).step_by(self.columns).zip(uses);
+        let mut texts: Vec<&mut u64> = Vec::new();
+        for (cell, uses) in cells.filter(|(cell, _)| cell.kind == Kind::Text) {
+            let start = (cell.bits >> 16) as usize;
+            let text = &self.texts[start..start + usize::from(cell.bits as u16)];
+            cell.bits = u64::from(pool.add(text, u64::from(*uses)));
+            texts.push(&mut cell.bits);
+        }
+        let places = pool.place(units_bytes);
+        for number in texts {
+            *number = places.references[*number as usize];
+        }
+        places
+    }
+
+    /// How many bytes a row takes, and all rows.
+    fn lay_out_rows(&self, columns: &[Column], count: usize) -> (usize, Vec<u8>) {
+        let used: usize = columns.iter().map(|column| usize::from(column.width_bytes)).sum();
+        let row_bytes = row_bytes(used);
+        let mut bytes = vec![0; count * row_bytes + NEAR_BYTES];
+        if row_bytes == 0 {
+            return (0, bytes);
+        }
+        let rows = bytes.chunks_exact_mut(row_bytes);
+        for (cells, row) in self.cells.chunks_exact(self.columns).zip(rows) {
+            for (cell, column) in cells.iter().zip(columns) {
+                let at = usize::from(column.offset);
+                self.write(cell, column.kind, &mut row[at..at + usize::from(column.width_bytes)]);
+            }
+        }
+        (row_bytes, bytes)
+    }
+
+    fn write(&self, cell: &DraftCell, kind: Kind, field: &mut [u8]) {
+        match kind {
+            Kind::RowText if cell.kind == Kind::Absent => {}
+            Kind::RowText if cell.bits & OTHER_TEXT != 0 => {
+                field[0] = LONG;
+                field[1..LONG_BYTES].copy_from_slice(&(cell.bits as u32).to_le_bytes());
+            }
+            Kind::RowText => {
+                let entry = &self.row_texts[cell.bits as usize..];
+                let entry = &entry[..1 + usize::from(entry[0])];
+                field[..entry.len()].copy_from_slice(entry);
+            }
+            Kind::Mixed => {
+                field[0] = cell.kind as u8;
+                field[1..].copy_from_slice(&cell.bits.to_le_bytes());
+            }
+            _ => {
+                let width = field.len();
+                field.copy_from_slice(&cell.bits.to_le_bytes()[..width]);
+            }
+        }
     }
 }
 
-/// How many bytes of text a cell has.
-fn text_bytes(cell: &DraftCell) -> usize {
-    if cell.kind == Kind::Text { usize::from(cell.bits as u16) } else { 0 }
+/// The space of a row whose fields take so much, so that few rows lie in more cache lines than they
+/// have to.
+fn row_bytes(used: usize) -> usize {
+    match used {
+        0 => 0,
+        1..LINE_BYTES => used.next_power_of_two(),
+        _ => used.next_multiple_of(LINE_BYTES),
+    }
 }

@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "every test file takes only a part of it")]
 #![allow(unreachable_pub, reason = "each test file is a crate of its own")]
 
+pub mod cells;
 pub mod json;
 pub mod legacy;
 pub mod twin;
