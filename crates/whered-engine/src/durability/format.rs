@@ -13,7 +13,7 @@
 //! kind 3  points     item u32 | format u32 | leaf pages (whered-geo says how)
 //! kind 4  scores     item u32 | zero u32 | { score f64 | member }*
 //! kind 5  feed       feed | batch | head           as in its entries of the journal (feeds/entry.rs)
-//! kind 6  members    feed | { name }*              (feeds/places.rs)
+//! kind 6  members    feed | { name }*              (feeds/places_wire.rs)
 //! kind 7  places     feed | { member | batch | values }*
 //! kind 8  rows       feed | table | { row }*       (tables/wire.rs)
 //! kind 65535 cold    the file's name (whered-store) | feed | batch | bytes in memory    for 6 to 8

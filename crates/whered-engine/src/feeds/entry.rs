@@ -11,7 +11,7 @@
 //!          parts: 1 a collection, 2 places, 4 an operation on a prefix set
 //! ```
 //! Numbers are varints, texts have a length in front. Changes of tables: `tables/wire.rs`; of places:
-//! `places.rs`. Points of the collection are not told: they are the rows of places that are.
+//! `places_wire.rs`. Points of the collection are not told: they are the rows of places that are.
 //!
 //! One entry is one batch: after a crash all of it is there or nothing, the spool's position with it.
 //! Nothing that is read is trusted.
