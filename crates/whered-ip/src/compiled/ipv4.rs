@@ -231,10 +231,11 @@ fn block_of(root: Slot) -> usize {
     select_unpredictable(root.is_child(), root.place(), 0)
 }
 
-/// Where the slot of an address stands whose block begins there; outside if the block does.
+/// Where the slot of an address stands whose block begins there; outside if the block or the words that
+/// stand behind any block do, as in [`slot_under`].
 #[inline(always)]
 fn place_in(processor: impl Processor, nodes: &[u32], block: usize, address: u32) -> usize {
-    let starts = nodes.get(block..block + START_WORDS).and_then(|starts| starts.first_chunk());
+    let starts = nodes.get(block..block + BLOCK_WORDS).and_then(|block| block.first_chunk());
     let Some(starts) = starts else { return usize::MAX };
     block + START_WORDS + ones_before(processor, *starts, address) as usize
 }

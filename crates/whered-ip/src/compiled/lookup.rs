@@ -95,7 +95,7 @@ impl PrefixIndex {
     }
 
     /// The same, and asks for the items of the values on the way: what lies in the first cache line
-    /// of an item will not be waited for.
+    /// of an item will not be waited for (of values below 2^23; others' are not asked for).
     ///
     /// # Panics
     ///

@@ -29,8 +29,6 @@
 use super::slot::{PLACES, Slot};
 use crate::simd::first_not_below;
 
-/// How many words are read from a node's beginning, however many of them are ends.
-const HEAD_WORDS: usize = 4;
 /// How many words are read from a node's beginning, its slots included.
 const STEP_WORDS: usize = 32;
 /// How many words stand behind the last node, so that as many may be read from any beginning, be it a
@@ -58,11 +56,11 @@ pub(super) fn slot_at(nodes: &[u32], place: usize) -> Slot {
     Slot(nodes.get(place).copied().unwrap_or(Slot::NOTHING.0))
 }
 
-/// Where that slot stands; outside if the node does.
+/// Where that slot stands; outside if the node or the words that stand behind any node do, as in [`step`].
 #[inline(always)]
 pub(super) fn place_of_step(nodes: &[u32], child: Slot, octet: u8) -> usize {
     let place = child.place();
-    let head = nodes.get(place..place + HEAD_WORDS).and_then(|head| head.first_chunk());
+    let head = nodes.get(place..place + STEP_WORDS).and_then(|node| node.first_chunk());
     let Some(head) = head else { return usize::MAX };
     place + child.end_words() + first_not_below(head, octet)
 }

@@ -181,9 +181,11 @@ impl Draft {
         let rows = self.cells.len() / self.columns;
         [16, 32, LINE_BYTES].into_iter().find_map(|row_bytes: usize| {
             let width = row_bytes.checked_sub(fields).filter(|width| *width > LONG_BYTES)?;
-            let longer =
-                self.values(number).filter(|reference| places.text(*reference).len() >= width);
-            (longer.count() * ROWS_FOR_A_LONG_ONE <= rows).then_some((number, width as u8))
+            // Those that `row_texts` does not put into the rows: longer ones, and empty ones.
+            let others = self
+                .values(number)
+                .filter(|reference| !(1..width).contains(&places.text(*reference).len()));
+            (others.count() * ROWS_FOR_A_LONG_ONE <= rows).then_some((number, width as u8))
         })
     }
 

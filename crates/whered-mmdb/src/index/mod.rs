@@ -135,7 +135,8 @@ impl DatabaseIndex {
     /// Compiles a database.
     ///
     /// Linear in networks and records (`docs/design/ip-index.md` has the time for a city database);
-    /// memory is that of the result twice.
+    /// memory is that of the networks twice, or, if that is more, that of the result with 16 bytes for each field
+    /// of each record and all texts.
     ///
     /// # Errors
     ///
@@ -180,7 +181,7 @@ impl DatabaseIndex {
     }
 
     /// The same for who wants rows: asks for the memory of each answer's row while other answers are
-    /// still looked for, so that [`row`](Self::row) will not wait. Worth it for some ten addresses
+    /// still looked for, so that [`row`](Self::row) will not wait for its first cache line. Worth it for some ten addresses
     /// and more, up to some hundred at once.
     ///
     /// # Panics

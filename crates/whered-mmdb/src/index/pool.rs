@@ -73,9 +73,9 @@ impl<'a> TextPool<'a> {
             let text = self.texts[*number as usize].0;
             let head = if text.len() < usize::from(LONG) { 1 } else { 3 };
             let mut place = bytes.len().next_multiple_of(unit_bytes);
-            let left = LINE_BYTES - place % LINE_BYTES;
-            if head + text.len() > left {
-                place += left;
+            let before = place % LINE_BYTES;
+            if before > 0 && head + text.len() > LINE_BYTES - before {
+                place += LINE_BYTES - before;
             }
             bytes.resize(place, 0);
             if head == 1 {

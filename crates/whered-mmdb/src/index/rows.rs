@@ -153,7 +153,11 @@ impl Rows {
         let row_bytes = u16::try_from(*row_bytes).ok()?;
         let least = ids.len().checked_mul(usize::from(row_bytes))?.checked_add(NEAR_BYTES)?;
         // Row 0 is always there, and no place of a text is behind 32 bits.
-        if ids.is_empty() || bytes.len() < least || u32::try_from(texts.len()).is_err() {
+        if columns.len() >= QUICK_COLUMNS
+            || ids.is_empty()
+            || bytes.len() < least
+            || u32::try_from(texts.len()).is_err()
+        {
             return None;
         }
         let mut quick_texts = Box::new([QuickText::NOTHING; QUICK_COLUMNS]);

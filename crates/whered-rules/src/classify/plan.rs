@@ -302,8 +302,12 @@ impl Planner {
     }
 
     /// Goes on for about so long, as far as there is something left to try; true if a better form
-    /// was found. A split that exploded is tried again with larger leaves only.
+    /// was found. A split that exploded is tried again with larger leaves only. Drawing the packets, up to some
+    /// twenty milliseconds, is a part of the time.
     pub fn plan_more(&mut self, time: Duration, clock: &dyn Fn() -> Duration) -> bool {
+        if self.is_done() {
+            return false;
+        }
         let start = clock();
         let before = Arc::clone(&self.best);
         let drawn = Drawn::of(&self.rules);
