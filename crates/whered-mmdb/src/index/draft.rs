@@ -7,7 +7,7 @@
 //! Column by column they then become what stands in the rows.
 
 use super::column::{Column, Kind, LONG, MIXED_BYTES, NEAR_BYTES};
-use super::pool::{Places, TextPool, UNITS_BYTES, bytes_for};
+use super::pool::{LINE_BYTES, Places, TextPool, UNITS_BYTES, bytes_for};
 use super::rows::{ENTRY_BYTES, Rows};
 use crate::database::Database;
 use crate::decode::Scalar;
@@ -20,7 +20,6 @@ use whered_ip::image::{Image, bytes_of};
 const MOST_COLUMNS: usize = 255;
 /// Texts from this length on stay in the database.
 const TEXT_BYTES_END: usize = u16::MAX as usize;
-const LINE_BYTES: usize = 64;
 /// Texts of a column that take less than this together are better shared by the rows.
 const FAR_TEXTS_BYTES: usize = 128 << 10;
 /// Of how many rows one may have a text that the rows have no space for.

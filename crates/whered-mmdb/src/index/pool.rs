@@ -16,7 +16,7 @@
 use super::column::LONG;
 use std::collections::HashMap;
 
-const LINE_BYTES: usize = 64;
+pub(super) const LINE_BYTES: usize = 64;
 /// What places may be counted in.
 pub(super) const UNITS_BYTES: [usize; 3] = [1, 2, 4];
 
