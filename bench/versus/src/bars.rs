@@ -32,7 +32,7 @@ pub(crate) struct Bar {
 }
 
 const INDEXED: &[&str] = &["whered-compact", "whered-fast"];
-const DROP_IN_INDEX: &[&str] = &["drop-in-index"];
+const DROP_IN_INDEX: &[&str] = &["drop-in-index", "drop-in-index-fast"];
 const DROP_IN_TREE: &[&str] = &["drop-in-tree"];
 
 const fn task(input: Input, wants: Wants, calls: Calls) -> Task {

@@ -151,6 +151,7 @@ fn city(options: &Options, db: &Path, record: &mut Record) -> Result<(), String>
         let path = path.to_string_lossy();
         owned.push(maxmind("drop-in-tree", &path, None, usual)?);
         owned.push(maxmind("drop-in-index", &path, Some("index"), usual)?);
+        owned.push(maxmind("drop-in-index-fast", &path, Some("index-fast"), usual)?);
     }
     owned.push(Box::new(CrateEngine::open(db, Decoding::Paths)?));
     owned.push(Box::new(CrateEngine::open(db, Decoding::Struct)?));

@@ -231,7 +231,8 @@ impl Server {
     }
 
     /// Closes the doors, each after answering what it has read, and then the journal, so that
-    /// nothing acknowledged is lost. Takes less than five seconds.
+    /// nothing acknowledged is lost, and gives up the data directory, whoever still holds the engine.
+    /// Takes less than five seconds.
     ///
     /// # Errors
     /// The journal could not be brought to the disk.
@@ -242,7 +243,7 @@ impl Server {
         // Before the doors: one of them may be waiting for a snapshot that `SAVE` makes.
         self.helpers.stop();
         self.doors.stop();
-        Ok(self.engine.close()?)
+        Ok(self.engine.give_up_data()?)
     }
 }
 

@@ -55,14 +55,29 @@ impl Address {
     unsafe fn read(sockaddr: *const libc::sockaddr) -> Address {
         // SAFETY: the caller's promise; unaligned, since some callers build them in byte buffers.
         unsafe {
+            if let Some(number) = Address::read4(sockaddr) {
+                return Address { bits: u128::from(number) << 96, is_ipv4: true };
+            }
+            let address = sockaddr.cast::<libc::sockaddr_in6>();
+            let bytes = (&raw const (*address).sin6_addr.s6_addr).read_unaligned();
+            Address { bits: u128::from_be_bytes(bytes), is_ipv4: false }
+        }
+    }
+
+    /// The address as a number, unless it is one of IPv6.
+    ///
+    /// # Safety
+    ///
+    /// As [`read`](Address::read).
+    #[inline(always)]
+    unsafe fn read4(sockaddr: *const libc::sockaddr) -> Option<u32> {
+        // SAFETY: the caller's promise.
+        unsafe {
             if i32::from((&raw const (*sockaddr).sa_family).read_unaligned()) == libc::AF_INET6 {
-                let address = sockaddr.cast::<libc::sockaddr_in6>();
-                let bytes = (&raw const (*address).sin6_addr.s6_addr).read_unaligned();
-                return Address { bits: u128::from_be_bytes(bytes), is_ipv4: false };
+                return None;
             }
             let address = sockaddr.cast::<libc::sockaddr_in>();
-            let number = (&raw const (*address).sin_addr.s_addr).read_unaligned();
-            Address { bits: u128::from(u32::from_be(number)) << 96, is_ipv4: true }
+            Some(u32::from_be((&raw const (*address).sin_addr.s_addr).read_unaligned()))
         }
     }
 
@@ -74,10 +89,11 @@ impl Address {
     }
 }
 
+/// What an address has.
+///
 /// # Safety
 ///
 /// `mmdb` is an open database, and there is a place for the status.
-#[inline(always)]
 unsafe fn find(mmdb: *const MMDB_s, address: &Address, status: *mut Int) -> Told {
     // SAFETY: the caller's promise.
     let (opened, mapping) = unsafe { (&*mmdb, Mapping::of((*mmdb).file_content)) };
@@ -89,25 +105,11 @@ unsafe fn find(mmdb: *const MMDB_s, address: &Address, status: *mut Int) -> Told
         true => (index.lookup4((address.bits >> 96) as u32), opened.ipv4_start_node.netmask),
         // SAFETY: as above.
         false if opened.depth == 32 => return unsafe { walk(mmdb, mapping, address, status) },
-        false => (find6(index, address.bits), 0),
+        false => (index.lookup6(address.bits), 0),
     };
-    if let Some(answers) = mapping.answers() {
-        answers.prefetch(found.row);
-    }
     // SAFETY: as above.
     unsafe { status.write(0) };
-    Told {
-        found_entry: u64::from(found.is_record()),
-        mmdb,
-        offset: u64::from(found.row) << 32 | u64::from(index.offset_or_zero(found)),
-        netmask: u64::from(above + u16::from(found.length_bits)),
-    }
-}
-
-/// What an IPv6 address has. Not inlined, so that IPv4 has little to save and restore.
-#[inline(never)]
-fn find6(index: &DatabaseIndex, address: u128) -> Found {
-    index.lookup6(address)
+    Told::found(mmdb, mapping, index, found, above)
 }
 
 /// The same by the file's tree. Not inlined, so that a lookup in an index has little to save and
@@ -168,6 +170,27 @@ const _: () = {
 };
 
 impl Told {
+    /// What an index tells of an address whose network begins `above` bits below the root, and asks
+    /// for the answers of its record.
+    #[inline(always)]
+    fn found(
+        mmdb: *const MMDB_s,
+        mapping: &Mapping,
+        index: &DatabaseIndex,
+        found: Found,
+        above: u16,
+    ) -> Told {
+        if let Some(answers) = mapping.answers() {
+            answers.prefetch(found.row);
+        }
+        Told {
+            found_entry: u64::from(found.is_record()),
+            mmdb,
+            offset: u64::from(found.row) << 32 | u64::from(index.offset_or_zero(found)),
+            netmask: u64::from(above + u16::from(found.length_bits)),
+        }
+    }
+
     fn nothing(mmdb: *const MMDB_s) -> Told {
         Told { found_entry: 0, mmdb, offset: 0, netmask: 0 }
     }
@@ -186,6 +209,32 @@ pub(crate) unsafe extern "C" fn MMDB_lookup_sockaddr(
     mmdb_error: *mut Int,
 ) -> Told {
     // SAFETY: the caller keeps the contract above.
+    unsafe {
+        let mapping = Mapping::of((*mmdb).file_content);
+        // The usual case by itself, as short as it can be.
+        if let (Some(index), Some(address)) = (mapping.index.compiled(), Address::read4(sockaddr)) {
+            // Before the lookup, so that the place need not be kept.
+            mmdb_error.write(0);
+            if let Some(found) = index.lookup4_inlined(address) {
+                return Told::found(mmdb, mapping, index, found, (*mmdb).ipv4_start_node.netmask);
+            }
+        }
+        lookup_any_sockaddr(mmdb, sockaddr, mmdb_error)
+    }
+}
+
+/// [`MMDB_lookup_sockaddr`] of any database and any family.
+///
+/// # Safety
+///
+/// As there.
+#[inline(never)]
+unsafe extern "C" fn lookup_any_sockaddr(
+    mmdb: *const MMDB_s,
+    sockaddr: *const libc::sockaddr,
+    mmdb_error: *mut Int,
+) -> Told {
+    // SAFETY: the caller's promise.
     unsafe { find(mmdb, &Address::read(sockaddr), mmdb_error) }
 }
 

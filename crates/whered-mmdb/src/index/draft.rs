@@ -7,6 +7,7 @@
 //! Column by column they then become what stands in the rows.
 
 use super::column::{Column, Kind, LONG, MIXED_BYTES, NEAR_BYTES};
+use super::ids::IdTables;
 use super::pool::{LINE_BYTES, Places, TextPool, UNITS_BYTES, bytes_for};
 use super::rows::{ENTRY_BYTES, Rows};
 use crate::database::Database;
@@ -64,9 +65,11 @@ impl Rows {
             return Err(MmdbError::new(ErrorKind::Limit, found, "up to 4 GiB"));
         }
         let (row_bytes, bytes) = draft.lay_out_rows(&columns, ids.len());
-        let mut layout = vec![row_bytes as u64];
+        let ids = IdTables::of(&ids);
+        let mut layout = vec![row_bytes as u64, u64::from(ids.shift)];
         layout.extend(columns.iter().flat_map(Column::words));
-        let sections = [bytes_of(&layout), bytes_of(&ids), &bytes, &texts];
+        let [starts, steps] = ids.sections();
+        let sections = [bytes_of(&layout), starts, steps, &bytes, &texts];
         let (image, places) = Image::with_sections(&sections);
         Ok(Rows::from_sections(&image, &places).expect("they were laid out just now"))
     }

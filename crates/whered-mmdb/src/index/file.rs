@@ -26,7 +26,7 @@ use whered_ip::PrefixIndex;
 use whered_ip::image::Image;
 
 const MAGIC: &[u8; 8] = b"whrdidx\0";
-const VERSION: u32 = 4;
+const VERSION: u32 = 5;
 const BYTE_ORDER: u32 = 0x0102_0304;
 const HEADER_BYTES: usize = 48;
 const LINE_BYTES: usize = 64;

@@ -4,8 +4,8 @@
 //! how rows are written (`draft`, `pool`).
 //!
 //! ```text
-//! layout  | bytes that a row takes | columns |                     see `column`
-//! ids     | 0 | record id of row 1 | record id of row 2 | ...
+//! layout  | bytes that a row takes | shift of the ids | columns |  see `ids`, `column`
+//! ids     | record ids of the rows, 0 for row 0 |                  see `ids`
 //! rows    | row 0 | row 1 | ...  | 512 bytes |                     all rows take the same space
 //! texts   | entries of column 0 | entries of column 1 | ...  | 256 bytes |
 //!
@@ -35,6 +35,7 @@
 //! panic or a read outside.
 
 use super::column::{COLUMN_WORDS, Column, Kind, LONG, NEAR_BYTES, QuickNumber, QuickText};
+use super::ids::{self, Ids};
 use crate::tree::RecordId;
 use std::ops::Range;
 use whered_ip::Items;
@@ -125,7 +126,7 @@ impl<'a> Row<'a> {
 #[derive(Debug)]
 pub(super) struct Rows {
     layout: Section<u64>,
-    ids: Section<u32>,
+    ids: Ids,
     bytes: Section<u8>,
     texts: Section<u8>,
     columns: Vec<Column>,
@@ -137,16 +138,18 @@ pub(super) struct Rows {
 }
 
 /// How many sections rows have in an image.
-pub(super) const SECTIONS: usize = 4;
+pub(super) const SECTIONS: usize = 3 + ids::SECTIONS;
 
 impl Rows {
     /// The rows whose sections lie in an image at these places, in the order of
     /// [`sections`](Self::sections); `None` if they cannot be.
     pub(super) fn from_sections(image: &Image, places: &[Range<usize>]) -> Option<Rows> {
-        let [layout, ids, bytes, texts] = <&[_; SECTIONS]>::try_from(places).ok()?.clone();
-        let (layout, ids) = (image.section::<u64>(layout)?, image.section::<u32>(ids)?);
+        let [layout, starts, steps, bytes, texts] =
+            <&[_; SECTIONS]>::try_from(places).ok()?.clone();
+        let layout = image.section::<u64>(layout)?;
         let (bytes, texts) = (image.section::<u8>(bytes)?, image.section::<u8>(texts)?);
-        let (row_bytes, columns) = layout.split_first()?;
+        let [row_bytes, shift, columns @ ..] = &*layout else { return None };
+        let ids = Ids::from_sections(image, *shift, &[starts, steps])?;
         let (columns, []) = columns.as_chunks::<COLUMN_WORDS>() else { return None };
         let columns = columns.iter().map(|words| Column::from_words(*words));
         let columns = columns.collect::<Option<Vec<_>>>()?;
@@ -154,7 +157,7 @@ impl Rows {
         let least = ids.len().checked_mul(usize::from(row_bytes))?.checked_add(NEAR_BYTES)?;
         // Row 0 is always there, and no place of a text is behind 32 bits.
         if columns.len() >= QUICK_COLUMNS
-            || ids.is_empty()
+            || ids.len() == 0
             || bytes.len() < least
             || u32::try_from(texts.len()).is_err()
         {
@@ -182,7 +185,8 @@ impl Rows {
     }
 
     pub(super) fn sections(&self) -> [&[u8]; SECTIONS] {
-        [bytes_of(&self.layout), bytes_of(&self.ids), &self.bytes, &self.texts]
+        let [starts, steps] = self.ids.sections();
+        [bytes_of(&self.layout), starts, steps, &self.bytes, &self.texts]
     }
 
     pub(super) fn columns(&self) -> usize {
@@ -196,20 +200,19 @@ impl Rows {
 
     #[inline]
     pub(super) fn record(&self, number: u32) -> Option<RecordId> {
-        let id = self.ids.get(number as usize)?;
-        (number != 0).then_some(RecordId::from_u32(*id))
+        let id = self.ids.get(number)?;
+        (number != 0).then_some(RecordId::from_u32(id))
     }
 
     /// Row 0 has the number 0.
-    #[inline]
+    #[inline(always)]
     pub(super) fn offset_or_zero(&self, number: u32) -> u32 {
-        self.ids.get(number as usize).copied().unwrap_or(0)
+        self.ids.get(number).unwrap_or(0)
     }
 
-    /// Records come in rising order; row 0 has none.
+    /// Row 0 has no record.
     pub(super) fn row_of(&self, record: RecordId) -> Option<u32> {
-        let records = self.ids.get(1..)?;
-        records.binary_search(&record.to_u32()).ok().map(|place| place as u32 + 1)
+        self.ids.row_of(record.to_u32()).filter(|row| *row != 0)
     }
 
     /// All rows, to be asked for by a lookup.
