@@ -80,23 +80,27 @@ impl Answers {
         Some(Answers { paths: Paths::default(), lines, line_count })
     }
 
-    /// The place where the answer of a row and path stands.
-    ///
-    /// # Safety
-    ///
-    /// `path` is an array of C strings that ends with a null pointer.
+    /// The place where the answer of a row stands to the path of a number.
     #[inline(always)]
-    unsafe fn slot(&self, row: u32, path: *const *const c_char) -> Option<&Slot> {
-        // SAFETY: the caller's promise.
-        let number = unsafe { self.paths.number(path) }?;
+    fn slot(&self, row: u32, number: usize) -> Option<&Slot> {
         let line = row as usize;
-        if line >= self.line_count {
+        if line >= self.line_count || number >= PATHS {
             return None;
         }
         let (plane, slot) = (number / SLOTS * self.line_count, number % SLOTS);
         // SAFETY: planes and lines are below their numbers, and so are the slots in a line; atomics
         // may be shared.
         Some(unsafe { self.lines.add((plane + line) * SLOTS + slot).as_ref() })
+    }
+
+    /// The key and value of an entry's answer to a path, by the number that the path has; `None` if
+    /// it is not kept or `row` is not that of the entry.
+    #[inline(always)]
+    fn words(&self, (row, entry): (u32, u32), number: usize) -> Option<[u64; 2]> {
+        let [key, value] = self.slot(row, number)?;
+        let key = key.load(Acquire);
+        let is_kept = key >> 34 == u64::from(entry) && key > BUSY;
+        is_kept.then(|| [key, value.load(Relaxed)])
     }
 
     /// Tells what is known of the value of an entry at a path, of a data section that begins at
@@ -106,24 +110,39 @@ impl Answers {
     /// # Safety
     ///
     /// `path` is an array of C strings that ends with a null pointer, `told` a place for the answer.
-    #[inline(always)]
+    #[inline]
     pub(crate) unsafe fn tell(
         &self,
-        (row, entry): (u32, u32),
+        entry: (u32, u32),
         path: *const *const c_char,
         data: *const u8,
         told: *mut MMDB_entry_data_s,
     ) -> Option<Int> {
         // SAFETY: the caller's promise.
-        let [key, value] = unsafe { self.slot(row, path) }?;
-        let key = key.load(Acquire);
-        if key >> 34 != u64::from(entry) || key <= BUSY {
-            return None;
+        unsafe {
+            let [key, value] = self.words(entry, self.paths.number(path)?)?;
+            Some(Words::unpacked(key, value, data).tell(told))
         }
-        let words = Words::unpacked(key, value.load(Relaxed), data);
+    }
+
+    /// The same of usual paths and values only, all of it in the caller's code.
+    ///
+    /// # Safety
+    ///
+    /// As [`tell`](Answers::tell).
+    #[inline(always)]
+    pub(crate) unsafe fn tell_at_once(
+        &self,
+        entry: (u32, u32),
+        path: *const *const c_char,
+        data: *const u8,
+        told: *mut MMDB_entry_data_s,
+    ) -> Option<Int> {
         // SAFETY: the caller's promise.
-        unsafe { words.write(told) };
-        Some(words.status())
+        unsafe {
+            let [key, value] = self.words(entry, self.paths.number_at_once(path)?)?;
+            Some(Words::unpacked_usual(key, value, data)?.tell(told))
+        }
     }
 
     /// Who asks for a path from now on is a caller of the library.
@@ -158,7 +177,8 @@ impl Answers {
         answer: &Answer,
     ) {
         // SAFETY: the caller's promise.
-        let Some([key, value]) = (unsafe { self.slot(row, path) }) else { return };
+        let Some(number) = (unsafe { self.paths.number(path) }) else { return };
+        let Some([key, value]) = self.slot(row, number) else { return };
         if entry >= OFFSETS {
             return;
         }
@@ -261,40 +281,49 @@ const _: () = {
 
 impl Words {
     /// The answer that a key and its value say.
-    #[inline(always)]
+    #[inline]
     fn unpacked(key: u64, value: u64, data: *const u8) -> Words {
-        let (at, kind) = ((key >> 4) as u32 & (OFFSETS - 1), key as u32 & 15);
+        match Words::unpacked_usual(key, value, data) {
+            Some(words) => words,
+            None => Words::unpacked_other(place_and_kind(key), value, data),
+        }
+    }
+
+    /// The same of texts, decimals, and paths that do not match.
+    #[inline(always)]
+    fn unpacked_usual(key: u64, value: u64, data: *const u8) -> Option<Words> {
+        let (at, kind) = place_and_kind(key);
         let low = value as u32;
         // Whether a record has a text is not to be predicted: no branch is taken on it here.
-        if kind & !NO_MATCH_BIT == STRING {
+        if kind & !NO_MATCH_BIT == STRING && low < SHORT_END {
             let is_there = u64::from(kind == STRING);
             let mask = is_there.wrapping_neg();
             // A string of no bytes leads to a text of ours, whose address no key holds.
-            let text = data.wrapping_add(at as usize + head_bytes(low)).addr() as u64;
-            return Words {
+            let head_bytes = 1 + usize::from(low >= LONG_MIN);
+            let text = data.wrapping_add(at as usize + head_bytes).addr() as u64;
+            return Some(Words {
                 has_data: is_there,
                 payload: text & mask,
                 places: (value >> 32 << 32 | u64::from(at)) & mask,
                 kind: (u64::from(STRING) << 32 | u64::from(low)) & mask,
-            };
+            });
         }
         if kind == DECIMAL {
             let number = f64::from(low.cast_signed()) / DECIMAL_PARTS;
-            return Words {
+            return Some(Words {
                 has_data: 1,
                 payload: number.to_bits(),
                 places: value >> 32 << 32 | u64::from(at),
                 kind: u64::from(DOUBLE) << 32,
-            };
+            });
         }
-        Words::unpacked_other(at, kind, value, data)
+        None
     }
 
-    #[inline(never)]
-    fn unpacked_other(at: u32, kind: u32, value: u64, data: *const u8) -> Words {
+    fn unpacked_other((at, kind): (u32, u32), value: u64, data: *const u8) -> Words {
         let (low, mut next) = (value as u32, (value >> 32) as u32);
         let (mut payload, mut data_size) = (u64::from(low), 0);
-        if kind == BYTES {
+        if kind == BYTES || kind == STRING {
             data_size = low;
             payload = data.wrapping_add(at as usize + head_bytes(low)).addr() as u64;
         } else if kind == DOUBLE {
@@ -320,11 +349,13 @@ impl Words {
         no_match & (self.has_data as Int).wrapping_sub(1)
     }
 
+    /// Tells a caller, with the status that goes with it.
+    ///
     /// # Safety
     ///
     /// `told` is a place for the structure.
     #[inline(always)]
-    unsafe fn write(self, told: *mut MMDB_entry_data_s) {
+    unsafe fn tell(self, told: *mut MMDB_entry_data_s) -> Int {
         let words = told.cast::<u64>();
         // SAFETY: the caller's promise; the assertions above say where which member is.
         unsafe {
@@ -334,13 +365,23 @@ impl Words {
             words.add(4).write_unaligned(self.places);
             words.add(5).write_unaligned(self.kind);
         }
+        self.status()
     }
 }
 
-/// How many bytes stand before the text of a string of this size.
+/// Where the field stands that a key tells of, and its type.
 #[inline(always)]
+fn place_and_kind(key: u64) -> (u32, u32) {
+    ((key >> 4) as u32 & (OFFSETS - 1), key as u32 & 15)
+}
+
+/// Texts of so many bytes have their size in a second byte, and in a third.
+const LONG_MIN: u32 = 29;
+const SHORT_END: u32 = 285;
+
+/// How many bytes stand before the text of a string of this size.
 fn head_bytes(size: u32) -> usize {
-    1 + usize::from(size >= 29) + usize::from(size >= 285) + usize::from(size >= 65_821)
+    1 + usize::from(size >= LONG_MIN) + usize::from(size >= SHORT_END) + usize::from(size >= 65_821)
 }
 
 impl Drop for Answers {

@@ -5,7 +5,7 @@
 //! another, or comes after the last number, has none.
 //!
 //! ```text
-//! hints    by the addresses of the first two names: which place was right last time
+//! hints    by the addresses of the first two names: which path it was last time
 //!    │
 //! places   by the hash of the names: | number | names, 16 octets each | ...
 //! ```
@@ -16,14 +16,15 @@
 //! known.
 
 use std::ffi::{CStr, c_char};
+use std::ptr::null_mut;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize};
 
 /// How many paths have a number: eight of a host's own beside the four usual ones.
 pub(crate) const PATHS: usize = 12;
 const PLACES: usize = 32;
 const HINTS: usize = 32;
-const NO_HINT: u8 = u8::MAX;
 /// Names that are compared at once: their number, and their octets with the zero.
 const BLOCKS: usize = 4;
 const BLOCK_BYTES: usize = 16;
@@ -33,7 +34,8 @@ const PAGE_BYTES: usize = 4096;
 #[derive(Default)]
 pub(crate) struct Paths {
     places: [OnceLock<Box<Known>>; PLACES],
-    hints: [AtomicU8; HINTS],
+    /// To one of the places each, or null.
+    hints: [AtomicPtr<Known>; HINTS],
     count: AtomicUsize,
     is_asked: AtomicBool,
 }
@@ -43,12 +45,11 @@ struct Known {
     /// The names one after the other, each with its zero byte.
     text: Box<[u8]>,
     /// The same for paths of few short names, each name in a block of its own; else none.
-    blocks: [Block; BLOCKS],
-    block_count: usize,
+    blocks: Box<[Block]>,
 }
 
 /// A short name, and which octets of it count.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy)]
 struct Block {
     octets: [u8; BLOCK_BYTES],
     mask: u32,
@@ -60,19 +61,43 @@ impl Paths {
     /// # Safety
     ///
     /// `path` is an array of C strings that ends with a null pointer.
-    #[inline(always)]
+    #[inline]
     pub(crate) unsafe fn number(&self, path: *const *const c_char) -> Option<usize> {
-        // SAFETY: the caller's promise: behind a name there is another one or the null pointer.
+        // SAFETY: the caller's promise.
         unsafe {
-            let first = *path;
-            let second = if first.is_null() { first } else { *path.add(1) };
-            let hint = (first.addr().wrapping_add(second.addr() >> 1) >> 2) % HINTS;
-            let hint = self.hints.get(hint)?;
-            match self.places.get(usize::from(hint.load(Relaxed))).and_then(OnceLock::get) {
-                Some(known) if known.is_at_once(path) => Some(known.number),
-                _ => self.number_by_text(path, hint),
+            match self.number_at_once(path) {
+                Some(number) => Some(number),
+                None => self.number_by_text(path, self.hint(path)?),
             }
         }
+    }
+
+    /// The number of a path of few short names that was asked for from the same place before.
+    ///
+    /// # Safety
+    ///
+    /// As [`number`](Paths::number).
+    #[inline(always)]
+    pub(crate) unsafe fn number_at_once(&self, path: *const *const c_char) -> Option<usize> {
+        // SAFETY: the caller's promise.
+        unsafe {
+            // A place keeps what it has for as long as there are hints.
+            let known = self.hint(path)?.load(Acquire).as_ref()?;
+            known.is_at_once(path).then_some(known.number)
+        }
+    }
+
+    /// # Safety
+    ///
+    /// As [`number`](Paths::number).
+    #[inline(always)]
+    unsafe fn hint(&self, path: *const *const c_char) -> Option<&AtomicPtr<Known>> {
+        // SAFETY: the caller's promise: behind a name there is another one or the null pointer.
+        let (first, second) = unsafe {
+            let first = *path;
+            (first.addr(), if first.is_null() { 0 } else { (*path.add(1)).addr() })
+        };
+        self.hints.get((first.wrapping_add(second >> 1) >> 2) % HINTS)
     }
 
     /// Whether a caller has asked for a path that is known.
@@ -84,14 +109,18 @@ impl Paths {
     /// From now on, whoever asks for a path is a caller.
     pub(crate) fn forget_asked(&self) {
         self.is_asked.store(false, Relaxed);
-        self.hints.iter().for_each(|hint| hint.store(NO_HINT, Relaxed));
+        self.hints.iter().for_each(|hint| hint.store(null_mut(), Relaxed));
     }
 
     /// # Safety
     ///
     /// As [`Paths::number`].
     #[inline(never)]
-    unsafe fn number_by_text(&self, path: *const *const c_char, hint: &AtomicU8) -> Option<usize> {
+    unsafe fn number_by_text(
+        &self,
+        path: *const *const c_char,
+        hint: &AtomicPtr<Known>,
+    ) -> Option<usize> {
         // SAFETY: the caller's promise: texts until the null pointer, at least one byte each.
         unsafe {
             let mut hash = 0_usize;
@@ -111,7 +140,7 @@ impl Paths {
             if known.number >= PATHS || !is_same(&known.text, path) {
                 return None;
             }
-            hint.store(place as u8, Relaxed);
+            hint.store(std::ptr::from_ref(known).cast_mut(), Release);
             self.is_asked.store(true, Relaxed);
             Some(known.number)
         }
@@ -139,20 +168,13 @@ impl Paths {
 
 impl Known {
     fn new(number: usize, text: Box<[u8]>) -> Known {
-        let mut known = Known { number, text, blocks: Default::default(), block_count: 0 };
-        let names = || known.text.split_inclusive(|byte| *byte == 0);
+        let names = || text.split_inclusive(|byte| *byte == 0);
         // A path without a number is compared nowhere.
-        let is_short = number < PATHS && names().all(|name| name.len() < BLOCK_BYTES);
-        if is_short && (1..=BLOCKS).contains(&names().count()) {
-            for (block, name) in known.blocks.iter_mut().zip(names()) {
-                for (octet, byte) in block.octets.iter_mut().zip(name) {
-                    *octet = *byte;
-                }
-                block.mask = (1 << name.len()) - 1;
-            }
-            known.block_count = names().count();
-        }
-        known
+        let is_short = number < PATHS
+            && names().count() <= BLOCKS
+            && names().all(|name| name.len() < BLOCK_BYTES);
+        let blocks = if is_short { names().map(Block::of).collect() } else { Box::default() };
+        Known { number, text, blocks }
     }
 
     /// Whether this is the path, as far as it can be told by whole blocks.
@@ -162,9 +184,8 @@ impl Known {
     /// As [`Paths::number`].
     #[inline(always)]
     unsafe fn is_at_once(&self, path: *const *const c_char) -> bool {
-        let blocks = self.blocks.get(..self.block_count).unwrap_or_default();
         let mut next = path;
-        for block in blocks {
+        for block in &self.blocks {
             // SAFETY: names until the null pointer; a block that does not cross a page's end can
             // be read wherever its first octet can.
             unsafe {
@@ -179,11 +200,19 @@ impl Known {
             }
         }
         // SAFETY: all names before this pointer were there.
-        !blocks.is_empty() && unsafe { (*next).is_null() }
+        !self.blocks.is_empty() && unsafe { (*next).is_null() }
     }
 }
 
 impl Block {
+    fn of(name: &[u8]) -> Block {
+        let mut block = Block { octets: [0; BLOCK_BYTES], mask: (1 << name.len()) - 1 };
+        for (octet, byte) in block.octets.iter_mut().zip(name) {
+            *octet = *byte;
+        }
+        block
+    }
+
     /// Whether this name stands there, its zero included.
     ///
     /// # Safety

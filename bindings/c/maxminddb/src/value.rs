@@ -326,6 +326,31 @@ pub(crate) unsafe extern "C" fn MMDB_aget_value(
     // SAFETY: the caller keeps the contract above.
     unsafe {
         let (mmdb, entry) = ((*start).mmdb, (row_beside(start), (*start).offset));
+        // The usual case by itself: it calls nothing, and so has nothing to save and restore.
+        if let Some(answers) = Mapping::answers_of((*mmdb).file_content)
+            && let Some(status) =
+                answers.tell_at_once(entry, path, (*mmdb).data_section, entry_data)
+        {
+            return status;
+        }
+        find_any(start, entry_data, path)
+    }
+}
+
+/// [`MMDB_aget_value`] of any path and any value.
+///
+/// # Safety
+///
+/// As there.
+#[inline(never)]
+unsafe extern "C" fn find_any(
+    start: *mut MMDB_entry_s,
+    entry_data: *mut MMDB_entry_data_s,
+    path: *const *const c_char,
+) -> Int {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let (mmdb, entry) = ((*start).mmdb, (row_beside(start), (*start).offset));
         if let Some(answers) = Mapping::answers_of((*mmdb).file_content)
             && let Some(status) = answers.tell(entry, path, (*mmdb).data_section, entry_data)
         {
