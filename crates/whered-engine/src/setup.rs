@@ -27,6 +27,8 @@ pub struct ZoneSource {
     pub path: PathBuf,
     /// What answers at the addresses that stand backwards below the apex.
     pub reversed: Option<ReversedSource>,
+    /// Whether the file is loaded anew when it changes, without being asked.
+    pub follows_file: bool,
 }
 
 /// Everything that a generation is built from.

@@ -20,7 +20,12 @@ fn folder(name: &str) -> PathBuf {
 }
 
 fn open(folder: &Path) -> Arc<Engine> {
-    let zone = ZoneSource { name: "example.com".into(), path: folder.join("zone"), reversed: None };
+    let zone = ZoneSource {
+        name: "example.com".into(),
+        path: folder.join("zone"),
+        reversed: None,
+        follows_file: true,
+    };
     let setup = Setup { zones: vec![zone], ..Setup::default() };
     let data_dir = Some(folder.join("data"));
     Engine::open(EngineOptions { data_dir, setup, ..EngineOptions::default() }).unwrap().0

@@ -27,7 +27,7 @@ const LISTED: &str = "Listed: http://example.com/?$ costs $$5";
 
 fn zone(folder: &Folder, reversed: ReversedSource) -> ZoneSource {
     let path = folder.file("apex.zone", APEX);
-    ZoneSource { name: ORIGIN.to_owned(), path, reversed: Some(reversed) }
+    ZoneSource { name: ORIGIN.to_owned(), path, reversed: Some(reversed), follows_file: true }
 }
 
 fn blocklist(folder: &Folder) -> Arc<Engine> {

@@ -331,6 +331,7 @@ fn engine_of(world: &World, folder: &Folder, asks: &[Asks], set_rules: bool) -> 
             name: "example.com".to_owned(),
             path: folder.file("zone", ZONE),
             reversed: None,
+            follows_file: true,
         }],
         rulesets: vec![RulesetSource::new("edge", folder.file("edge.rules", rules.as_bytes()))],
         pools: pools.collect(),
@@ -474,6 +475,7 @@ fn points_that_move_move_the_answers() {
             name: "example.com".to_owned(),
             path: folder.file("zone", ZONE),
             reversed: None,
+            follows_file: true,
         }],
         pools: vec![setup_pool],
         ..Setup::default()
@@ -510,7 +512,12 @@ fn failover_keeps_the_first_group_of_which_enough_is_up() {
     pool.policy = vec![PolicyStep::Failover { threshold: 0.6 }, PolicyStep::Healthy];
     pool.answers = 16;
     let zone = folder.file("zone", ZONE);
-    let zones = vec![ZoneSource { name: "example.com".to_owned(), path: zone, reversed: None }];
+    let zones = vec![ZoneSource {
+        name: "example.com".to_owned(),
+        path: zone,
+        reversed: None,
+        follows_file: true,
+    }];
     let setup = Setup { zones, pools: vec![pool], ..Setup::default() };
     let (engine, _) = Engine::open(EngineOptions { setup, ..EngineOptions::default() }).unwrap();
     let said = || said(&engine, 0, "192.0.2.9".parse().unwrap());
@@ -538,7 +545,12 @@ fn weights_decide_at_random_for_each_query_and_leave_the_scope() {
         site.details.weight = weight;
     }
     let zone = folder.file("zone", ZONE);
-    let zones = vec![ZoneSource { name: "example.com".to_owned(), path: zone, reversed: None }];
+    let zones = vec![ZoneSource {
+        name: "example.com".to_owned(),
+        path: zone,
+        reversed: None,
+        follows_file: true,
+    }];
     let setup = Setup { zones, pools: vec![pool], ..Setup::default() };
     let (engine, _) = Engine::open(EngineOptions { setup, ..EngineOptions::default() }).unwrap();
     let mut counts = std::collections::BTreeMap::<String, usize>::new();

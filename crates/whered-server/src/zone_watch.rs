@@ -2,7 +2,7 @@
 //!
 //! Not for: SIGHUP and `ZONE.RELOAD` (those read at once); databases ([`crate::reload`]).
 //!
-//! A zone is read when its file, or one that it includes, differs from what was read last, and all
+//! One whose configuration says `reload = "off"` is not looked at. A zone is read when its file, or one that it includes, differs from what was read last, and all
 //! were the same at two looks. A wrong one
 //! is not tried again until it changes; the log and the metrics say so, and the zone serves on.
 //! Cost: a `stat` for each file and second; a zone is loaded at the lowest priority.
@@ -77,7 +77,7 @@ fn run(engine: &Engine, stopped: &Receiver<()>) {
 }
 
 fn look(engine: &Engine, known: &mut BTreeMap<String, Known>) {
-    for source in engine.zone_sources() {
+    for source in engine.zone_sources().into_iter().filter(|source| source.follows_file) {
         let state = |path: PathBuf| {
             let state = FileState::of(&path).ok();
             (path, state)

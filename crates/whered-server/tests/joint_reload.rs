@@ -51,8 +51,8 @@ fn config(folder: &Path) -> Config {
     let text = "[resp]\nlisten = []\n[http]\nlisten = []\n[dns]\nlisten = [\"127.0.0.1:0\"]\n\
         threads = 2\n[[database]]\nname = \"v\"\npath = \"v.mmdb\"\nreload = \"off\"\n\
         [[ruleset]]\nname = \"edge\"\npath = \"edge.rules\"\nreload = \"off\"\n\
-        [[zone]]\nname = \"example.com\"\npath = \"example.zone\"\n\
-        [[zone]]\nname = \"origin.test\"\npath = \"origin.zone\"\n\
+        [[zone]]\nname = \"example.com\"\npath = \"example.zone\"\nreload = \"off\"\n\
+        [[zone]]\nname = \"origin.test\"\npath = \"origin.zone\"\nreload = \"off\"\n\
         database_txt = { database = \"v\", fields = [\"version\"] }\n";
     Config::from_toml(text, &folder.join("whered.toml")).unwrap()
 }

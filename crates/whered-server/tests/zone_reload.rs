@@ -25,14 +25,21 @@ struct Running {
 }
 
 fn start(name: &str) -> Running {
+    start_with(name, "")
+}
+
+/// With more lines for the zone.
+fn start_with(name: &str, lines: &str) -> Running {
     let folder = std::env::temp_dir().join(format!("whered-{name}-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     let path = folder.join("example.zone");
     std::fs::write(&path, zone(1, "192.0.2.1")).unwrap();
-    let text = "[resp]\nlisten = [\"127.0.0.1:0\"]\nthreads = 1\n[http]\nlisten = []\n\
-                [dns]\nlisten = [\"127.0.0.1:0\"]\nthreads = 1\n\
-                [[zone]]\nname = \"example.com\"\npath = \"example.zone\"\n";
-    let config = Config::from_toml(text, &folder.join("whered.toml")).unwrap();
+    let text = format!(
+        "[resp]\nlisten = [\"127.0.0.1:0\"]\nthreads = 1\n[http]\nlisten = []\n\
+         [dns]\nlisten = [\"127.0.0.1:0\"]\nthreads = 1\n\
+         [[zone]]\nname = \"example.com\"\npath = \"example.zone\"\n{lines}"
+    );
+    let config = Config::from_toml(&text, &folder.join("whered.toml")).unwrap();
     Running { server: Server::start(config).unwrap(), path }
 }
 
@@ -95,6 +102,26 @@ fn a_zone_follows_its_file() {
         }
         assert!(begun.elapsed() < Duration::from_secs(30));
     }
+}
+
+#[test]
+fn a_zone_that_shall_not_follow_its_file_is_read_when_asked() {
+    let running = start_with("zone_off", "reload = \"off\"\n");
+    let (dns, resp) = (running.server.dns_addresses()[0], running.server.resp_addresses()[0]);
+    std::fs::write(&running.path, zone(2, "192.0.2.2")).unwrap();
+    // Zones that follow are read at the second look, a second after the first.
+    std::thread::sleep(Duration::from_secs(4));
+    assert_eq!(host(dns), [192, 0, 2, 1]);
+    assert_eq!(ask(resp, "ZONE.RELOAD example.com"), "*2\r\n:2\r\n:4\r\n");
+    assert_eq!(host(dns), [192, 0, 2, 2]);
+}
+
+#[test]
+fn a_wrong_way_of_reloading_is_told_with_its_place() {
+    let text = "[[zone]]\nname = \"example.com\"\npath = \"example.zone\"\nreload = \"notify\"\n";
+    let refused = Config::from_toml(text, "whered.toml".as_ref()).unwrap_err().to_string();
+    let wanted = "whered.toml:4:10: 'reload' in [[zone]] is 'notify'; allowed: 'poll' or 'off'";
+    assert_eq!(refused, wanted);
 }
 
 /// The answer to A of one name: the rcode, and the data if there are any.

@@ -21,8 +21,8 @@ const DATABASE: Keys = Keys {
 };
 const ZONE: Keys = Keys {
     title: "[[zone]]",
-    allowed: &["name", "path", "blocklist", "database_txt"],
-    later: &["reload"],
+    allowed: &["name", "path", "blocklist", "database_txt", "reload"],
+    later: &[],
 };
 const RULESET: Keys =
     Keys { title: "[[ruleset]]", allowed: &["name", "path", "reload"], later: &[] };
@@ -115,9 +115,23 @@ pub(super) fn read_zones(
         names.add(section, "name", &origin, &folded(origin.value))?;
         let path = path_of(section)?;
         let reversed = reversed::read_reversed(section, databases)?;
-        Ok(ZoneSource { name: origin.value.to_owned(), path, reversed })
+        let follows_file = follows_file(section)?;
+        Ok(ZoneSource { name: origin.value.to_owned(), path, reversed, follows_file })
     };
     top.tables("zone", &ZONE)?.iter().map(read).collect()
+}
+
+/// Whether a zone's file is looked at again and again.
+fn follows_file(section: &Section<'_>) -> Result<bool, ConfigError> {
+    let Some(word) = section.text("reload")? else { return Ok(true) };
+    match word.value {
+        "poll" => Ok(true),
+        "off" => Ok(false),
+        other => {
+            let found = format!("is '{other}'");
+            Err(section.refuse(&word.span, "reload", &found, "'poll' or 'off'"))
+        }
+    }
 }
 
 fn name_and_path(
