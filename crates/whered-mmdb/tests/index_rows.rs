@@ -202,7 +202,7 @@ fn columns_far_from_the_beginning_of_a_row_are_read_as_well() {
 fn columns_of_very_many_texts_hold_all_of_them() {
     let styles = [Style::Texts(300, 12), Style::Texts(1 << 40, 60), Style::Decimals(4, 1_800_000)];
     let index = check(&database(&styles, 70_000, 1 << 40, &mut Random(2)), 3);
-    // Rows of eight bytes, ids of four, and the texts, most of which are too long for a row.
+    // Rows of eight bytes, ids of two and a little, and the texts, most of which are too long for a row.
     assert!(index.columns_bytes() < 70_000 * (64 + 4 + 30), "{}", index.columns_bytes());
 }
 
@@ -229,21 +229,26 @@ fn damaged(kept: &[u8], places: impl Iterator<Item = usize>, random: &mut Random
     damaged
 }
 
-/// Where the sections of the rows lie: layout, ids, rows, texts.
-fn sections(kept: &[u8]) -> [std::ops::Range<usize>; 4] {
+/// Where the sections of the rows lie: layout, starts and steps of the ids, rows, texts.
+fn sections(kept: &[u8]) -> [std::ops::Range<usize>; 5] {
     let number = |at: usize| u64::from_ne_bytes(kept[at..at + 8].try_into().unwrap()) as usize;
     let count = u32::from_ne_bytes(kept[44..48].try_into().unwrap()) as usize;
-    [4, 3, 2, 1].map(|behind| {
+    [5, 4, 3, 2, 1].map(|behind| {
         let at = 48 + 16 * (count - behind);
         number(at)..number(at + 8)
     })
 }
 
-/// Reads all cells of these rows, if the index is one.
+/// Reads all cells and ids of these rows, if the index is one.
 fn read(bytes: Vec<u8>, database: &Database, rows: std::ops::Range<u32>) -> bool {
     let Ok(index) = DatabaseIndex::from_bytes(Arc::new(bytes), database) else { return false };
     let found: Vec<Found> = rows.map(|row| Found { row, length_bits: 9 }).collect();
     index.prefetch_rows(&found);
+    for found in &found {
+        let record = index.record(*found);
+        let row = record.and_then(|record| index.row_of(record));
+        let _ = std::hint::black_box((row, index.offset_or_zero(*found)));
+    }
     for row in found.iter().map(|found| index.row(*found)) {
         for column in 0..=index.fields().len() {
             let cells = (row.get(column), row.text(column), row.number(column));
@@ -280,10 +285,11 @@ fn overwritten_texts_in_rows_give_wrong_cells_but_no_panic() {
     let styles = [Style::Names, Style::Decimals(4, 3_600_000), Style::Texts(60, 9)];
     let database = database(&styles, 14_000, 5, &mut Random(4));
     let kept = DatabaseIndex::build(&database, &options(styles.len())).unwrap().to_bytes(&database);
-    let [layout, _, rows, texts] = sections(&kept);
+    let [layout, starts, steps, rows, texts] = sections(&kept);
     assert!(rows.len() > 14_000 * 32, "names stand in the rows");
     let mut random = Random(6);
-    for at in layout {
+    let some_steps = steps.step_by(97);
+    for at in layout.chain(starts).chain(some_steps) {
         let bytes = damaged(&kept, std::iter::once(at), &mut random);
         read(bytes, &database, 13_500..14_100);
     }

@@ -168,7 +168,7 @@ impl Server {
                 Ok(Server { engine, doors, helpers, config, latest, handover, links })
             }
             Err(error) => {
-                engine.close()?;
+                engine.give_up_data()?;
                 Err(error)
             }
         }
@@ -235,7 +235,7 @@ impl Server {
     /// Takes less than five seconds.
     ///
     /// # Errors
-    /// The journal could not be brought to the disk.
+    /// The journal or a spool could not be brought to the disk, or the directory not be given up.
     pub fn stop(self) -> Result<(), ServerError> {
         if let Some(waiting) = self.handover.waiting {
             drop(waiting.stop());

@@ -70,7 +70,12 @@ fn open(scale: Scale) -> Arc<Engine> {
     drop(made);
     let setup = Setup {
         databases: vec![DatabaseSource::new("city", database)],
-        zones: vec![ZoneSource { name: "example".to_owned(), path: zone, reversed: None }],
+        zones: vec![ZoneSource {
+            name: "example".to_owned(),
+            path: zone,
+            reversed: None,
+            follows_file: true,
+        }],
         pools: vec![pool("nearest"), pool("map"), pool("pinned")],
         ..Setup::default()
     };

@@ -267,7 +267,7 @@ struct Words {
     kind: u64,
 }
 
-// How `Words::write` sees the structure, whose other bytes are unused or the payload's upper half.
+// How `Words::tell` sees the structure, whose other bytes are unused or the payload's upper half.
 const _: () = {
     use std::mem::offset_of;
     assert!(cfg!(target_endian = "little"));

@@ -43,3 +43,4 @@ mod paths;
 mod pool;
 mod status;
 mod value;
+mod variadic;

@@ -93,10 +93,15 @@ impl Address {
 ///
 /// # Safety
 ///
-/// `mmdb` is an open database, and there is a place for the status.
+/// `mmdb` is an open database or one that is not open any more, and there is a place for the status.
 unsafe fn find(mmdb: *const MMDB_s, address: &Address, status: *mut Int) -> Told {
     // SAFETY: the caller's promise.
-    let (opened, mapping) = unsafe { (&*mmdb, Mapping::of((*mmdb).file_content)) };
+    let (opened, mapping) = unsafe { (&*mmdb, Mapping::of_open((*mmdb).file_content)) };
+    let Some(mapping) = mapping else {
+        // SAFETY: as above.
+        unsafe { status.write(code(Err(Failure::UnknownDatabaseFormat))) };
+        return Told::nothing(mmdb);
+    };
     let Some(index) = mapping.index.compiled() else {
         // SAFETY: as above.
         return unsafe { walk(mmdb, mapping, address, status) };
@@ -210,9 +215,11 @@ pub(crate) unsafe extern "C" fn MMDB_lookup_sockaddr(
 ) -> Told {
     // SAFETY: the caller keeps the contract above.
     unsafe {
-        let mapping = Mapping::of((*mmdb).file_content);
         // The usual case by itself, as short as it can be.
-        if let (Some(index), Some(address)) = (mapping.index.compiled(), Address::read4(sockaddr)) {
+        if let Some(mapping) = Mapping::of_open((*mmdb).file_content)
+            && let Some(index) = mapping.index.compiled()
+            && let Some(address) = Address::read4(sockaddr)
+        {
             // Before the lookup, so that the place need not be kept.
             mmdb_error.write(0);
             if let Some(found) = index.lookup4_inlined(address) {
@@ -309,8 +316,9 @@ pub(crate) unsafe extern "C" fn MMDB_read_node(
 
 unsafe fn read_node(mmdb: *const MMDB_s, number: u32) -> Result<MMDB_search_node_s, Failure> {
     // SAFETY: an open database.
-    let (nodes, database) =
-        unsafe { ((*mmdb).metadata.node_count, &Mapping::of((*mmdb).file_content).database) };
+    let (nodes, mapping) =
+        unsafe { ((*mmdb).metadata.node_count, Mapping::of_open((*mmdb).file_content)) };
+    let database = &mapping.ok_or(Failure::UnknownDatabaseFormat)?.database;
     // The number of nodes itself is taken, as in the original; what stands there are zeros.
     if number > nodes {
         return Err(Failure::InvalidNodeNumber);

@@ -156,34 +156,21 @@ impl Mapping {
         unsafe { &*content.cast::<Mapping>().sub(1) }
     }
 
-    /// The cache of the mapping whose file begins at `content`; none for a structure that was
-    /// not filled by `MMDB_open`, whose `content` is null.
-    ///
-    /// # Safety
-    ///
-    /// As [`of`](Mapping::of), or null.
-    #[inline]
-    pub(crate) unsafe fn cache_of<'a>(content: *const u8) -> Option<&'a Cache> {
-        if content.is_null() {
-            return None;
-        }
-        // SAFETY: the caller's promise.
-        unsafe { Mapping::of(content) }.cache.as_ref()
-    }
-
-    /// The answers kept beside the index of the mapping whose file begins at `content`; none as
-    /// for [`cache_of`](Mapping::cache_of).
+    /// The same; none for a structure that `MMDB_open` has not filled or `MMDB_close` has left, whose
+    /// `content` is null.
     ///
     /// # Safety
     ///
     /// As [`of`](Mapping::of), or null.
     #[inline(always)]
-    pub(crate) unsafe fn answers_of<'a>(content: *const u8) -> Option<&'a Answers> {
-        if content.is_null() {
-            return None;
-        }
+    pub(crate) unsafe fn of_open<'a>(content: *const u8) -> Option<&'a Mapping> {
         // SAFETY: the caller's promise.
-        unsafe { Mapping::of(content) }.answers.as_ref()
+        (!content.is_null()).then(|| unsafe { Mapping::of(content) })
+    }
+
+    /// The cache kept beside the tree.
+    pub(crate) fn cache(&self) -> Option<&Cache> {
+        self.cache.as_ref()
     }
 
     /// The answers kept beside the index.

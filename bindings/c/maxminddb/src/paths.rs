@@ -11,7 +11,7 @@
 //! ```
 //!
 //! Invariants: the whole path is compared at each question, since callers may change the text in
-//! their memory; so a hint is never more than that. Cost: for constant names of up to 15 octets
+//! their memory; so a hint is never more than that. Cost: for constant names of up to 14 octets
 //! some ten instructions a name, for others one pass over them; nothing is locked once a path is
 //! known.
 

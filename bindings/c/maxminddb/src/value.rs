@@ -1,4 +1,4 @@
-//! Fields by path: `MMDB_aget_value` and the two functions with variable arguments.
+//! Fields by path: `MMDB_aget_value`.
 //!
 //! Not for whole records (`list.rs`) nor for the tree. A path is walked in the file, as
 //! `whered_mmdb::Database::field` does it; what differs are the rules of C callers: a path is an
@@ -13,7 +13,6 @@ use crate::abi::{Int, MMDB_entry_data_s, MMDB_entry_s, MMDB_s, Payload};
 use crate::cache::Place;
 use crate::mapping::Mapping;
 use crate::status::{Failure, code, guarded};
-use std::arch::naked_asm;
 use std::ffi::{CStr, c_char};
 use whered_mmdb::RecordId;
 use whered_mmdb::fields::{Budget, Field, Kind, Scalar, Section, Token};
@@ -143,7 +142,7 @@ unsafe fn get_cached(
 ) -> Result<MMDB_entry_data_s, Failure> {
     // SAFETY: the caller's promise.
     let (section, slot) = unsafe {
-        let cache = Mapping::cache_of((*start.mmdb).file_content);
+        let cache = Mapping::of_open((*start.mmdb).file_content).and_then(Mapping::cache);
         (section(start.mmdb), cache.and_then(|cache| cache.slot(start.offset, path)))
     };
     let Some(slot) = slot else {
@@ -176,10 +175,12 @@ unsafe fn find_first(
     // SAFETY: the caller's promise.
     unsafe {
         let (start, data) = (&*start, (*(*start).mmdb).data_section);
-        let kept = Mapping::answers_of((*start.mmdb).file_content).and_then(|answers| {
-            let index = Mapping::of((*start.mmdb).file_content).index.compiled()?;
-            Some((answers, (index.row_of(RecordId::from_u32(start.offset))?, start.offset)))
-        });
+        let kept = Mapping::of_open((*start.mmdb).file_content)
+            .and_then(Mapping::answers)
+            .and_then(|answers| {
+                let index = Mapping::of((*start.mmdb).file_content).index.compiled()?;
+                Some((answers, (index.row_of(RecordId::from_u32(start.offset))?, start.offset)))
+            });
         if let Some((answers, entry)) = kept
             && let Some(status) = answers.tell(entry, path, data, entry_data)
         {
@@ -327,7 +328,7 @@ pub(crate) unsafe extern "C" fn MMDB_aget_value(
     unsafe {
         let (mmdb, entry) = ((*start).mmdb, (row_beside(start), (*start).offset));
         // The usual case by itself: it calls nothing, and so has nothing to save and restore.
-        if let Some(answers) = Mapping::answers_of((*mmdb).file_content)
+        if let Some(answers) = Mapping::of_open((*mmdb).file_content).and_then(Mapping::answers)
             && let Some(status) =
                 answers.tell_at_once(entry, path, (*mmdb).data_section, entry_data)
         {
@@ -351,86 +352,11 @@ unsafe extern "C" fn find_any(
     // SAFETY: the caller's promise.
     unsafe {
         let (mmdb, entry) = ((*start).mmdb, (row_beside(start), (*start).offset));
-        if let Some(answers) = Mapping::answers_of((*mmdb).file_content)
+        if let Some(answers) = Mapping::of_open((*mmdb).file_content).and_then(Mapping::answers)
             && let Some(status) = answers.tell(entry, path, (*mmdb).data_section, entry_data)
         {
             return status;
         }
         find_first(start, entry_data, path)
     }
-}
-
-unsafe extern "C" {
-    #[cfg(not(target_arch = "x86_64"))]
-    fn whered_get_value();
-    fn whered_vget_value();
-}
-
-/// A function that hands all its arguments, variable ones too, to a C function: a jump leaves
-/// registers and stack as they are.
-macro_rules! jump_to {
-    ($target:ident) => {{
-        #[cfg(target_arch = "x86_64")]
-        naked_asm!("jmp {}", sym $target);
-        #[cfg(target_arch = "aarch64")]
-        naked_asm!("b {}", sym $target);
-        #[cfg(target_arch = "riscv64")]
-        naked_asm!("tail {}", sym $target);
-    }};
-}
-
-/// `MMDB_get_value(start, entry_data, ...)`.
-///
-/// # Safety
-///
-/// As `MMDB_aget_value`; the path's names follow one by one, then a null pointer.
-#[cfg(not(target_arch = "x86_64"))]
-#[unsafe(no_mangle)]
-#[unsafe(naked)]
-pub(crate) unsafe extern "C" fn MMDB_get_value() {
-    jump_to!(whered_get_value)
-}
-
-/// `MMDB_get_value(start, entry_data, ...)`, without a copy of the path: the names in registers are
-/// put below those on the stack, where together they are the array that `MMDB_aget_value` wants.
-///
-/// ```text
-/// before  | return | name 5 | name 6 | ... | 0
-/// then    | return | unused | name 1 | name 2 | name 3 | name 4 | name 5 | name 6 | ... | 0
-/// ```
-///
-/// # Safety
-///
-/// As `MMDB_aget_value`; the path's names follow one by one, then a null pointer.
-#[cfg(target_arch = "x86_64")]
-#[unsafe(no_mangle)]
-#[unsafe(naked)]
-pub(crate) unsafe extern "C" fn MMDB_get_value() {
-    naked_asm!(
-        "pop r11",
-        "push r9",
-        "push r8",
-        "push rcx",
-        "push rdx",
-        "mov rdx, rsp",
-        "sub rsp, 8",
-        "push r11",
-        "call {}",
-        "pop r11",
-        "add rsp, 40",
-        "push r11",
-        "ret",
-        sym MMDB_aget_value,
-    )
-}
-
-/// `MMDB_vget_value(start, entry_data, va_list)`.
-///
-/// # Safety
-///
-/// As `MMDB_get_value`.
-#[unsafe(no_mangle)]
-#[unsafe(naked)]
-pub(crate) unsafe extern "C" fn MMDB_vget_value() {
-    jump_to!(whered_vget_value)
 }

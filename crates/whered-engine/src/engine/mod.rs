@@ -310,10 +310,9 @@ impl Engine {
     /// As [`Engine::close`]; the directory is free then, too, for whoever opens it next.
     pub fn give_up_data(&self) -> Result<(), EngineError> {
         let closed = self.close();
-        if let Some(directory) = self.directory.as_ref().and_then(|disk| disk.directory.as_ref()) {
-            directory.give_up()?;
-        }
-        closed
+        let directory = self.directory.as_ref().and_then(|disk| disk.directory.as_ref());
+        let given = directory.map_or(Ok(()), |directory| directory.give_up());
+        closed.and(given.map_err(EngineError::from))
     }
 
     pub(crate) fn control(&self) -> MutexGuard<'_, Control> {

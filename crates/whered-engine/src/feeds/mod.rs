@@ -190,15 +190,16 @@ impl Feeds {
         Ok(())
     }
 
-    /// Writes and syncs all spools and ends them.
+    /// Writes and syncs all spools and ends them, whichever fail; the first failure is told.
     pub(crate) fn close(&self) -> Result<(), EngineError> {
+        let mut closed = Ok(());
         for feed in &self.feeds {
             feed.stop_waiting();
             if let Some(spool) = feed.waiting.spool() {
-                spool.close()?;
+                closed = closed.and(spool.close());
             }
         }
-        Ok(())
+        Ok(closed?)
     }
 }
 

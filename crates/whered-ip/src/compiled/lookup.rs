@@ -53,7 +53,11 @@ impl PrefixIndex {
         match self.path {
             #[cfg(target_arch = "x86_64")]
             Path::Avx2(processor) => Some(self.match4_or_zero(self.ipv4.slot(processor, address))),
-            Path::Scalar => None,
+            Path::Scalar => {
+                // Of machines that have no other path.
+                let _ = address;
+                None
+            }
         }
     }
 

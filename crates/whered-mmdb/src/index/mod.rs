@@ -8,7 +8,7 @@
 //! address ──PrefixIndex──► row number, network length       every address of the family has one
 //!                              │                            row 0: no record
 //!                              ▼
-//! ids     | record id | record id | ...                 one a record, see `ids`
+//! ids     | starts    | steps     |                         those of the records, see `ids`
 //! rows    | fields    | fields    | ...                     one a record, see `rows`
 //! ```
 //!

@@ -359,6 +359,24 @@ static void same_file(void) {
     free(moved);
 }
 
+/* A structure of zeros, as a host has it before it opens one: an error, where the original aborts. */
+static void unopened_is_an_error(void) {
+    const int wanted = MMDB_UNKNOWN_DATABASE_FORMAT_ERROR;
+    int gai, status;
+    MMDB_search_node_s node;
+    memset(&our_db, 0, sizeof(our_db));
+    struct sockaddr_in four = ipv4(0x01010101);
+    struct sockaddr_in6 six = ipv6((const uint8_t[16]){0x20, 1});
+    ours.lookup_sockaddr(&our_db, (struct sockaddr *)&four, &status);
+    SAME(status, wanted, "lookup of IPv4 in an unopened structure");
+    ours.lookup_sockaddr(&our_db, (struct sockaddr *)&six, &status);
+    SAME(status, wanted, "lookup of IPv6 in an unopened structure");
+    MMDB_lookup_result_s found = ours.lookup_string(&our_db, "1.1.1.1", &gai, &status);
+    SAME(status, wanted, "lookup of a text in an unopened structure");
+    SAME(found.found_entry, false, "found_entry");
+    SAME(ours.read_node(&our_db, 0, &node), wanted, "read_node of an unopened structure");
+}
+
 int main(int count, char **arguments) {
     if (count < 4) {
         fprintf(stderr, "usage: differential OURS THEIRS FILE...\n");
@@ -371,6 +389,7 @@ int main(int count, char **arguments) {
         same_text(ours.strerror(status), theirs.strerror(status), "MMDB_strerror");
     }
     same_text(ours.lib_version(), theirs.lib_version(), "MMDB_lib_version");
+    unopened_is_an_error();
     for (int i = 3; i < count; i++) {
         file = arguments[i];
         same_file();
