@@ -122,13 +122,17 @@ impl Found {
     }
 }
 
+impl From<Match> for Found {
+    #[inline(always)]
+    fn from(found: Match) -> Found {
+        Found { row: found.value, length_bits: found.length_bits }
+    }
+}
+
 impl From<Option<Match>> for Found {
     #[inline]
     fn from(found: Option<Match>) -> Found {
-        match found {
-            Some(Match { value, length_bits }) => Found { row: value, length_bits },
-            None => Found::default(),
-        }
+        found.map_or(Found::default(), Found::from)
     }
 }
 
@@ -161,8 +165,7 @@ impl DatabaseIndex {
     #[must_use]
     #[inline(always)]
     pub fn lookup4(&self, address: u32) -> Found {
-        let Match { value, length_bits } = self.networks.lookup4_or_zero(address);
-        Found { row: value, length_bits }
+        self.networks.lookup4_or_zero(address).into()
     }
 
     /// The same where all of it stands in its caller's code; `None` on machines whose code for it is
@@ -170,8 +173,7 @@ impl DatabaseIndex {
     #[must_use]
     #[inline(always)]
     pub fn lookup4_inlined(&self, address: u32) -> Option<Found> {
-        let found = self.networks.lookup4_or_zero_inlined(address)?;
-        Some(Found { row: found.value, length_bits: found.length_bits })
+        self.networks.lookup4_or_zero_inlined(address).map(Found::from)
     }
 
     /// What an IPv6 address has, given as a number.
