@@ -7,57 +7,83 @@
 use super::branch::{Branch, Node};
 use super::leaf::Leaf;
 use super::tree::{Position, Tree};
+use super::warm::Target;
 use super::{Points, members};
 use crate::cell::Cell;
 
 /// How many lookups of a batch are taken through each stage together.
 pub(super) const BATCH: usize = 16;
+/// How many are hashed, and their buckets asked for, before the first of them is looked up.
+const HASHED: usize = 64;
 
 impl Points {
     /// The member's cell.
     pub fn cell(&self, member: &[u8]) -> Option<Cell> {
-        let (_, found) = self.find(self.members.hash(member), member)?;
-        Some(Cell::from_stored_bits(found.bits))
+        let hash = self.members.hash(member);
+        let bits = match self.members.proved_cell(hash) {
+            Some(proved) => proved,
+            None => self.find(hash, member).map(|(_, found)| found.bits),
+        };
+        bits.map(Cell::from_stored_bits)
     }
 
     /// The cells of many members, appended to `found` in their order. Faster than one by one, since
     /// all of a batch wait for memory together.
     pub fn cells_batch(&self, members: &[&[u8]], found: &mut Vec<Option<Cell>>) {
         found.reserve(members.len());
-        for batch in members.chunks(BATCH) {
-            self.append_cells(batch, found);
+        for hashed in members.chunks(HASHED) {
+            let mut hashes = [0; HASHED];
+            self.hash_and_ask(hashed, &mut hashes);
+            for (batch, hashes) in hashed.chunks(BATCH).zip(hashes.chunks(BATCH)) {
+                self.append_cells(batch, hashes, found);
+            }
         }
     }
 
-    /// The stages of `warm.rs`, and at their end the entries are there to be compared.
-    fn append_cells(&self, members: &[&[u8]], found: &mut Vec<Option<Cell>>) {
-        let mut codes = [None; BATCH];
-        self.codes(members.len(), |index| members[index], &mut codes);
-        let leaves = self.leaves_of(&codes);
+    /// What the table proves is found there; the others go to their leaves.
+    fn append_cells(&self, members: &[&[u8]], hashes: &[u64], found: &mut Vec<Option<Cell>>) {
+        let from = found.len();
+        let (mut codes, mut any) = ([None; BATCH], false);
+        for (code, &hash) in codes.iter_mut().zip(&hashes[..members.len()]) {
+            let proved = self.members.proved_cell(hash);
+            if proved.is_none() {
+                *code = self.code(hash);
+                any |= code.is_some();
+            }
+            found.push(proved.flatten().map(Cell::from_stored_bits));
+        }
+        if any {
+            self.put_cells(members, &codes, &mut found[from..]);
+        }
+    }
+
+    /// The stages of `warm.rs` for the members that have a code, and at their end the entries are
+    /// there to be compared.
+    fn put_cells(&self, members: &[&[u8]], codes: &[Target; BATCH], found: &mut [Option<Cell>]) {
+        let leaves = self.leaves_of(codes);
         leaves.iter().flatten().for_each(|leaf| leaf.prefetch_samples());
         for (leaf, code) in leaves.iter().zip(codes) {
             let (Some(leaf), Some(bits)) = (leaf, code) else { continue };
-            leaf.prefetch_part(bits);
+            leaf.prefetch_part(*bits);
         }
         // An entry's slot in its leaf, if the code led to the right one.
         let mut slots = [0; BATCH];
         for ((slot, leaf), code) in slots.iter_mut().zip(leaves).zip(codes) {
             let (Some(leaf), Some(bits)) = (leaf, code) else { continue };
-            *slot = leaf.keys().rank(bits);
+            *slot = leaf.keys().rank(*bits);
             leaf.prefetch_offset(*slot);
         }
         for (leaf, slot) in leaves.iter().zip(slots) {
             leaf.iter().for_each(|leaf| leaf.prefetch_text(slot));
         }
         for (index, member) in members.iter().enumerate() {
-            found.push(match (codes[index], leaves[index]) {
-                (None, _) => None,
-                (Some(bits), Some(leaf)) if leaf.has(slots[index], bits, member, &self.outside) => {
-                    Some(Cell::from_stored_bits(bits))
-                }
+            let (Some(bits), Some(leaf)) = (codes[index], leaves[index]) else { continue };
+            found[index] = if leaf.has(slots[index], bits, member, &self.outside) {
+                Some(Cell::from_stored_bits(bits))
+            } else {
                 // Several members in one cell, a code of two members, a cell at the very limit.
-                _ => self.cell(member),
-            });
+                self.cell(member)
+            };
         }
     }
 

@@ -45,6 +45,7 @@ mod members;
 mod memory;
 pub mod naive;
 mod nearest;
+mod number;
 mod outside;
 mod pages;
 mod search;

@@ -12,6 +12,8 @@ impl Points {
     /// Fails unless every invariant in the header of `mod.rs` holds.
     pub(super) fn assert_sound(&self) {
         self.tree.assert_sound();
+        // A number is found without a look at the leaves: no slot may be left over.
+        self.members.assert_sound(self.len());
         let bytes = size_of::<Points>() + self.tree.memory_bytes() + self.members.recounted_bytes();
         assert_eq!(self.memory_bytes(), bytes);
         for (member, cell) in self {

@@ -37,9 +37,13 @@ impl Points {
         let count = points.len();
         // The first half are the cells where members are, the other half where they go.
         let mut targets: [Target; 2 * BATCH] = [None; 2 * BATCH];
-        self.codes(count, |index| points[index].0, &mut targets);
-        for (target, (_, cell)) in targets[BATCH..].iter_mut().zip(points) {
-            *target = Some(cell.bits());
+        let (mut members, mut hashes) = ([&[][..]; BATCH], [0; BATCH]);
+        members.iter_mut().zip(points).for_each(|(member, point)| *member = point.0);
+        self.hash_and_ask(&members[..count], &mut hashes);
+        let (from, to) = targets.split_at_mut(BATCH);
+        for (((from, to), hash), (_, cell)) in from.iter_mut().zip(to).zip(hashes).zip(points) {
+            *from = self.code(hash);
+            *to = Some(cell.bits());
         }
         let leaves = self.leaves_of(&targets);
         leaves.iter().flatten().for_each(|leaf| leaf.prefetch_keys());
@@ -60,22 +64,19 @@ impl Points {
         }
     }
 
-    /// What the table has for these members: the cells where they are if they are anywhere, but
-    /// for those beyond the ordinary cells, and for members whose codes are alike.
-    pub(super) fn codes<'m>(
-        &self,
-        count: usize,
-        member: impl Fn(usize) -> &'m [u8],
-        codes: &mut [Target],
-    ) {
-        let mut hashes = [0; BATCH];
-        for (index, hash) in hashes[..count].iter_mut().enumerate() {
-            *hash = self.members.hash(member(index));
+    /// Hashes members and asks for the table's buckets where they may be.
+    pub(super) fn hash_and_ask(&self, members: &[&[u8]], hashes: &mut [u64]) {
+        for (member, hash) in members.iter().zip(hashes) {
+            *hash = self.members.hash(member);
             self.members.prefetch(*hash);
         }
-        for (code, hash) in codes.iter_mut().zip(&hashes[..count]) {
-            *code = self.members.find(*hash, Some).map(|(_, code)| code);
-        }
+    }
+
+    /// What the table has for a hash: the cell where the member is if it is anywhere, but for those
+    /// beyond the ordinary cells, and for members whose codes are alike.
+    #[inline]
+    pub(super) fn code(&self, hash: u64) -> Target {
+        self.members.find(hash, Some).map(|(_, code)| code)
     }
 
     /// The leaves where these cells begin. Nothing of the leaves themselves has been asked for.

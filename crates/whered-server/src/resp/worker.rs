@@ -4,8 +4,8 @@
 //! Not for: what a turn does (`connection`).
 //!
 //! ```text
-//! kernel ──SO_REUSEPORT──> worker 0: poll ─> queue of connections ─> turn, turn, turn ─┐
-//!        └───────────────> worker 1: ...     ▲   a connection with more to do goes to ─┘
+//! kernel ──SO_REUSEPORT──> worker 0: poll ─> queue of connections ─> work, work; send, send ─┐
+//!        └───────────────> worker 1: ...     ▲   a connection with more to do goes to ──────┘
 //!                                            │   the end of the queue
 //! journal thread ── signal.durable ──────────┤   (only when a worker has held replies)
 //! other workers  ── signal.call(place) ──────┘   (a message, or an end, for one connection)
@@ -41,6 +41,9 @@ const PART_BESIDE_BYTES: usize = 32 << 10;
 /// So many rounds after a brief turn somebody is still taken to wait: a client that has its reply
 /// before it asks again has a turn in few of them.
 const BRIEF_ROUNDS: u32 = 1024;
+/// So long connections work, one after the other, before any of them sends. The first reply wakes
+/// whoever waits for it, which costs more than the reply; those behind it find him awake.
+const TOGETHER: Duration = Duration::from_micros(100);
 /// How often a worker looks after connections that stand still.
 const TICK: Duration = Duration::from_secs(1);
 /// How long stopping waits for durability and for slow readers.
@@ -108,6 +111,8 @@ pub(super) struct Worker {
     connections: Vec<Option<Connection>>,
     free: Vec<usize>,
     queue: VecDeque<usize>,
+    /// Connections that have worked and not sent yet; empty between two groups.
+    group: Vec<usize>,
     /// For how many rounds long replies are sent in small parts.
     brief_rounds: u32,
     /// Connections with held replies, by index; may name some that have none any more.
@@ -156,6 +161,7 @@ impl Worker {
             connections: Vec::new(),
             free: Vec::new(),
             queue: VecDeque::new(),
+            group: Vec::new(),
             brief_rounds: 0,
             holding: Vec::new(),
             paused: Vec::new(),
@@ -195,10 +201,9 @@ impl Worker {
             self.queue_released();
             self.queue_unpaused();
             self.brief_rounds = self.brief_rounds.saturating_sub(1);
-            for _ in 0..self.queue.len() {
-                if let Some(index) = self.queue.pop_front() {
-                    self.turn(index);
-                }
+            let mut left = self.queue.len();
+            while left > 0 && !self.queue.is_empty() {
+                left -= self.turns(left);
             }
             self.tick();
         }
@@ -301,18 +306,36 @@ impl Worker {
         }
     }
 
-    fn turn(&mut self, index: usize) {
+    /// Turns of the next connections, `most` at most: all of them work, then all send. Says how
+    /// many had one.
+    fn turns(&mut self, most: usize) -> usize {
+        let began = Instant::now();
+        let mut group = std::mem::take(&mut self.group);
+        let mut taken = 0;
+        let mut goes_on = true;
+        while goes_on && taken < most {
+            let Some(index) = self.queue.pop_front() else { break };
+            taken += 1;
+            let Some(Some(connection)) = self.connections.get_mut(index) else { continue };
+            connection.queued = false;
+            let Some(Ok(is_brief)) = guarded(|| connection.work()) else {
+                self.close(index);
+                continue;
+            };
+            goes_on = is_brief && connection.active().saturating_duration_since(began) < TOGETHER;
+            group.push(index);
+        }
+        group.drain(..).for_each(|index| self.send(index));
+        self.group = group;
+        taken
+    }
+
+    fn send(&mut self, index: usize) {
         let part_bytes = if self.brief_rounds > 0 { PART_BESIDE_BYTES } else { PART_ALONE_BYTES };
         let Some(Some(connection)) = self.connections.get_mut(index) else {
             return;
         };
-        connection.queued = false;
-        // A panic is a fault of ours: it costs its connection, which is dropped, and no other one.
-        let turn = catch_unwind(AssertUnwindSafe(|| connection.turn(part_bytes)));
-        let next = turn.unwrap_or_else(|_| {
-            tracing::error!("a command has panicked; its connection is closed");
-            Next::Close
-        });
+        let next = guarded(|| connection.send(part_bytes)).unwrap_or(Next::Close);
         if connection.was_brief {
             self.brief_rounds = BRIEF_ROUNDS;
         }
@@ -433,4 +456,12 @@ impl Worker {
             self.close(index);
         }
     }
+}
+
+/// Runs a part of a connection's turn. A panic is a fault of ours: it costs its connection, which
+/// is dropped, and no other one.
+fn guarded<T>(part: impl FnOnce() -> T) -> Option<T> {
+    catch_unwind(AssertUnwindSafe(part))
+        .inspect_err(|_| tracing::error!("a command has panicked; its connection is closed"))
+        .ok()
 }

@@ -133,7 +133,8 @@ impl Latest {
     fn note(&mut self, record: &Record, around: Around<'_>) {
         let telling = |record: &Record| record.hash() & around.telling_mask;
         let mask = self.places.len() - 1;
-        let mut at = telling(record) as usize & mask;
+        // The lowest bit says only whether the name is a number.
+        let mut at = (telling(record) >> 1) as usize & mask;
         let mut record = *record;
         while let Some(number) = self.places[at].checked_sub(1) {
             let known = &mut self.records[number as usize];

@@ -13,10 +13,7 @@
 //! one of them put in would be taken out for the other.
 //! Cost: one or two cache lines a member, which can be asked for beforehand.
 
-use super::{
-    BUCKET_SLOTS, Bucket, CELL_BITS, CELL_MASK, CODE_BITS, Members, PART_BITS, Part, TAG_BITS,
-    bits_of,
-};
+use super::{BUCKET_SLOTS, CELL_BITS, CELL_MASK, CODE_BITS, Members, PART_BITS, Part, is_one_cell};
 
 /// As many slots of one code are taken out; more are left to be looked at one by one.
 pub(in crate::points) const MOST_TAKEN: usize = 4;
@@ -107,21 +104,6 @@ impl Group<'_> {
     }
 }
 
-impl Bucket {
-    /// The slots with a code, one bit each. All are compared, so that no branch depends on how many
-    /// are in use.
-    #[inline]
-    fn matches(&self, code: u32) -> u32 {
-        let (tag, more) = (u64::from(code) & ((1 << TAG_BITS) - 1), (code >> TAG_BITS) as u8);
-        let mut matches = 0;
-        for index in 0..BUCKET_SLOTS {
-            let is_match = (self.slots[index] >> CELL_BITS == tag) & (self.more[index] == more);
-            matches |= u32::from(is_match) << index;
-        }
-        matches & ((1 << self.count()) - 1)
-    }
-}
-
 impl Part {
     /// The cells of all slots with a code, and where the first of them is.
     #[inline]
@@ -135,7 +117,7 @@ impl Part {
                 let cell = bucket.slots[index] & CELL_MASK;
                 let is_open = taken.count == MOST_TAKEN
                     || taken.cells().contains(&cell)
-                    || bits_of(cell).nth(1).is_some();
+                    || !is_one_cell(cell);
                 if is_open {
                     return None;
                 }
@@ -175,7 +157,7 @@ impl Members {
     /// Fails unless there are so many slots, and each part and bucket says how many it has.
     pub(in crate::points) fn assert_sound(&self, len: usize) {
         assert_eq!(self.len, len);
-        let used = |part: &Part| part.buckets.iter().map(Bucket::count).sum::<usize>();
+        let used = |part: &Part| part.buckets.iter().map(super::Bucket::count).sum::<usize>();
         assert!(self.parts.iter().all(|part| part.used == used(part)));
         assert_eq!(self.parts.iter().map(used).sum::<usize>(), len);
     }

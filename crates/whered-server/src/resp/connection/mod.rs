@@ -16,7 +16,8 @@
 //!
 //! Invariants:
 //! - replies leave in the order of their requests;
-//! - one turn reads once, executes a bounded number of commands and writes once;
+//! - one turn reads once, executes a bounded number of commands and writes once; other connections
+//!   may read and execute between its two halves;
 //! - nothing is read while whole requests wait to be executed, so a long pipeline waits in the
 //!   kernel and the input holds little more than one unfinished request;
 //! - reading pauses while the output is large, and the connection is closed when it is larger
@@ -87,6 +88,8 @@ pub(crate) struct Connection {
     writable: bool,
     /// The client has sent its last byte, or will get no further.
     hung_up: bool,
+    /// How far the present turn has come with the requests that have arrived.
+    progress: Progress,
     /// The last turn ended before the requests in the input did.
     behind: bool,
     /// No byte is read any more: the server stops.
@@ -122,6 +125,7 @@ impl Connection {
             readable: true,
             writable: true,
             hung_up: false,
+            progress: Progress::Starved,
             behind: false,
             draining: false,
             has_post: false,
@@ -159,19 +163,26 @@ impl Connection {
         oldest.is_some_and(|awaited| self.session.fate(awaited) != Durability::Pending)
     }
 
-    /// One turn, which sends about so many bytes at most of a long reply.
-    pub(crate) fn turn(&mut self, part_bytes: usize) -> Next {
+    /// The first half of a turn: reads, and executes what has arrived. Says whether that leaves
+    /// little enough to send that others may work before it is sent.
+    ///
+    /// # Errors
+    /// The connection is over.
+    pub(crate) fn work(&mut self) -> Result<bool, Closed> {
         if self.session.client.is_killed() {
-            return Next::Close;
+            return Err(Closed);
         }
         self.release();
-        let Ok(()) = self.read() else {
-            return Next::Close;
-        };
+        self.read()?;
         self.take_post();
-        let progress = self.execute();
-        self.behind = progress != Progress::Starved;
+        self.progress = self.execute();
+        self.behind = self.progress != Progress::Starved;
         self.take_post();
+        Ok(self.reply.rest.is_none() && self.unsent() <= BRIEF_BYTES)
+    }
+
+    /// The second half: sends, of a long reply about so many bytes at most.
+    pub(crate) fn send(&mut self, part_bytes: usize) -> Next {
         self.release();
         if !self.sends_pieces() {
             self.reply.refill(self.sent + part_bytes.min(OUTPUT_PER_TURN_BYTES));
@@ -181,10 +192,16 @@ impl Connection {
             return Next::Close;
         }
         self.count_buffers();
-        self.next(progress)
+        self.next()
     }
 
-    fn next(&mut self, progress: Progress) -> Next {
+    /// When it last executed something.
+    pub(crate) fn active(&self) -> Instant {
+        self.active
+    }
+
+    fn next(&mut self) -> Next {
+        let progress = self.progress;
         let sendable =
             self.sendable_end() > self.sent || self.stream.has_unsent() || self.sends_pieces();
         self.standing_since = match self.standing_since {
@@ -387,7 +404,7 @@ impl Connection {
 }
 
 /// The connection cannot go on.
-struct Closed;
+pub(crate) struct Closed;
 
 /// Whether requests are left that have arrived.
 #[derive(Clone, Copy, PartialEq, Eq)]
