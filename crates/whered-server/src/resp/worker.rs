@@ -306,17 +306,23 @@ impl Worker {
         }
     }
 
-    /// Turns of the next connections, `most` at most: all of them work, then all send. Says how
-    /// many had one.
+    /// Turns of the next connections, `most` at most: all of them work, then all send. One whose
+    /// last turn was not brief may work long again, and so nobody's reply waits for it. Says how many
+    /// had a turn.
     fn turns(&mut self, most: usize) -> usize {
         let began = Instant::now();
         let mut group = std::mem::take(&mut self.group);
         let mut taken = 0;
         let mut goes_on = true;
         while goes_on && taken < most {
-            let Some(index) = self.queue.pop_front() else { break };
+            let Some(&index) = self.queue.front() else { break };
+            let connection = self.connections.get_mut(index).and_then(Option::as_mut);
+            if !group.is_empty() && connection.as_ref().is_some_and(|it| !it.was_brief) {
+                break;
+            }
+            self.queue.pop_front();
             taken += 1;
-            let Some(Some(connection)) = self.connections.get_mut(index) else { continue };
+            let Some(connection) = connection else { continue };
             connection.queued = false;
             let Some(Ok(is_brief)) = guarded(|| connection.work()) else {
                 self.close(index);
