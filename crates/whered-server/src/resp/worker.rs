@@ -42,7 +42,7 @@ const PART_BESIDE_BYTES: usize = 32 << 10;
 /// before it asks again has a turn in few of them.
 const BRIEF_ROUNDS: u32 = 1024;
 /// So long connections work, one after the other, before any of them sends. The first reply wakes
-/// whoever waits for it, which costs more than the reply; those behind it find him awake.
+/// whoever waits for it, which costs more than a brief reply; those behind it find him awake.
 const TOGETHER: Duration = Duration::from_micros(100);
 /// How often a worker looks after connections that stand still.
 const TICK: Duration = Duration::from_secs(1);
@@ -306,18 +306,18 @@ impl Worker {
         }
     }
 
-    /// Turns of the next connections, `most` at most: all of them work, then all send. One whose
-    /// last turn was not brief may work long again, and so nobody's reply waits for it. Says how many
-    /// had a turn.
+    /// Turns of the next connections, `most` at most: all of them work, then all send. Those whose
+    /// last turn was brief are together, and the others, which may work long again, so that no brief
+    /// reply waits for a long one. Says how many had a turn.
     fn turns(&mut self, most: usize) -> usize {
         let began = Instant::now();
         let mut group = std::mem::take(&mut self.group);
-        let mut taken = 0;
-        let mut goes_on = true;
-        while goes_on && taken < most {
+        let (mut taken, mut are_brief) = (0, None);
+        while taken < most {
             let Some(&index) = self.queue.front() else { break };
             let connection = self.connections.get_mut(index).and_then(Option::as_mut);
-            if !group.is_empty() && connection.as_ref().is_some_and(|it| !it.was_brief) {
+            let was_brief = connection.as_ref().is_some_and(|connection| connection.was_brief);
+            if *are_brief.get_or_insert(was_brief) != was_brief {
                 break;
             }
             self.queue.pop_front();
@@ -328,8 +328,11 @@ impl Worker {
                 self.close(index);
                 continue;
             };
-            goes_on = is_brief && connection.active().saturating_duration_since(began) < TOGETHER;
+            let time = connection.active().saturating_duration_since(began);
             group.push(index);
+            if time >= TOGETHER || (was_brief && !is_brief) {
+                break;
+            }
         }
         group.drain(..).for_each(|index| self.send(index));
         self.group = group;
