@@ -14,7 +14,7 @@ use crate::cell::Cell;
 /// How many lookups of a batch are taken through each stage together.
 pub(super) const BATCH: usize = 16;
 /// How many are hashed, and their buckets asked for, before the first of them is looked up.
-const HASHED: usize = 64;
+const ASKED_TOGETHER: usize = 64;
 
 impl Points {
     /// The member's cell.
@@ -31,10 +31,10 @@ impl Points {
     /// all of a batch wait for memory together.
     pub fn cells_batch(&self, members: &[&[u8]], found: &mut Vec<Option<Cell>>) {
         found.reserve(members.len());
-        for hashed in members.chunks(HASHED) {
-            let mut hashes = [0; HASHED];
-            self.hash_and_ask(hashed, &mut hashes);
-            for (batch, hashes) in hashed.chunks(BATCH).zip(hashes.chunks(BATCH)) {
+        for some in members.chunks(ASKED_TOGETHER) {
+            let mut hashes = [0; ASKED_TOGETHER];
+            self.hash_and_ask(some, &mut hashes);
+            for (batch, hashes) in some.chunks(BATCH).zip(hashes.chunks(BATCH)) {
                 self.append_cells(batch, hashes, found);
             }
         }

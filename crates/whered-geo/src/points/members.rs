@@ -24,7 +24,7 @@
 //! The hash is keyed at random for each collection, so that chosen names cannot collide.
 //! Cost: 9.9 to 12.4 bytes a member when there are many; a lookup reads one cache line, rarely the
 //! next one too, and then the leaf if the name is no number. Of a thousand lookups of other names,
-//! some 0.6 confirm another member's slot in vain for each million of them. A part of 1/4096 of the
+//! some 0.5 confirm another member's slot in vain for each million of them. A part of 1/4096 of the
 //! members grows at a time, so that no insertion waits for all of them.
 
 pub(super) mod bulk;

@@ -15,7 +15,8 @@
 //! - (cell, member) ascends strictly through all leaves, so a member occurs once;
 //! - no leaf and no branch is empty; all leaves are equally deep;
 //! - a branch repeats the first cell and the number of entries of each child;
-//! - `members` has one slot for each entry, with its cell.
+//! - `members` has one slot for each entry, with its cell, and no other slot: that of a number is
+//!   an answer by itself.
 //!
 //! Pages of leaves lead out of the process and back (`pages.rs`, `loader/mod.rs`).
 //!
@@ -24,8 +25,8 @@
 //!
 //! | operation | cost |
 //! | --- | --- |
-//! | `cell` | one hash, one table probe, one walk to a leaf |
-//! | `insert`, `remove` | as `cell`, and one or two leaves are edited; a leaf split now and then |
+//! | `cell` | one hash, one table probe; one walk to a leaf for names that are no numbers |
+//! | `insert`, `remove` | as `cell` of such a name, and one or two leaves are edited; a leaf split now and then |
 //! | `apply_bulk` | each leaf that changes is read and written once, on several threads |
 //! | `rank`, `iter_from_rank` | up to 128 additions on each of three levels |
 //! | `iter*` | two jumps, then constant for each entry |

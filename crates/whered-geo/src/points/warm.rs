@@ -1,7 +1,8 @@
 //! Bringing into the caches what the next lookups and changes will read.
 //!
-//! For: a connection's pipelined commands, the members of one command, batches. Not for: answers;
-//! nothing depends on what is done here, and what changes meanwhile does no harm.
+//! For: a connection's pipelined commands, the members of one command, batches. Not for: answers
+//! (`lookup.rs`, which goes through the same stages): nothing depends on what is done here, and what
+//! changes meanwhile does no harm.
 //!
 //! ```text
 //! stage   1 hash all            ask for the table's buckets
@@ -33,17 +34,29 @@ impl Points {
         }
     }
 
+    /// Brings near what finding the entries of these members, or removing them, will read and
+    /// change.
+    pub fn warm_members(&self, members: &[&[u8]]) {
+        for batch in members.chunks(BATCH) {
+            let targets = self.codes(batch);
+            let leaves = self.leaves_of(&targets);
+            leaves.iter().flatten().for_each(|leaf| leaf.prefetch_keys());
+            for (leaf, target) in leaves.iter().zip(targets) {
+                let (Some(leaf), Some(bits)) = (leaf, target) else { continue };
+                leaf.prefetch_edit(bits);
+            }
+        }
+    }
+
     fn warm_batch(&self, points: &[(&[u8], Cell)]) {
         let count = points.len();
         // The first half are the cells where members are, the other half where they go.
         let mut targets: [Target; 2 * BATCH] = [None; 2 * BATCH];
-        let (mut members, mut hashes) = ([&[][..]; BATCH], [0; BATCH]);
+        let mut members = [&[][..]; BATCH];
         members.iter_mut().zip(points).for_each(|(member, point)| *member = point.0);
-        self.hash_and_ask(&members[..count], &mut hashes);
-        let (from, to) = targets.split_at_mut(BATCH);
-        for (((from, to), hash), (_, cell)) in from.iter_mut().zip(to).zip(hashes).zip(points) {
-            *from = self.code(hash);
-            *to = Some(cell.bits());
+        targets[..BATCH].copy_from_slice(&self.codes(&members[..count]));
+        for (target, (_, cell)) in targets[BATCH..].iter_mut().zip(points) {
+            *target = Some(cell.bits());
         }
         let leaves = self.leaves_of(&targets);
         leaves.iter().flatten().for_each(|leaf| leaf.prefetch_keys());
@@ -70,6 +83,16 @@ impl Points {
             *hash = self.members.hash(member);
             self.members.prefetch(*hash);
         }
+    }
+
+    /// What the table has for each of these members, of which there are `BATCH` at most.
+    fn codes(&self, members: &[&[u8]]) -> [Target; BATCH] {
+        let (mut hashes, mut codes) = ([0; BATCH], [None; BATCH]);
+        self.hash_and_ask(members, &mut hashes);
+        for (code, &hash) in codes.iter_mut().zip(&hashes[..members.len()]) {
+            *code = self.code(hash);
+        }
+        codes
     }
 
     /// What the table has for a hash: the cell where the member is if it is anywhere, but for those

@@ -42,8 +42,13 @@ const PART_BESIDE_BYTES: usize = 32 << 10;
 /// before it asks again has a turn in few of them.
 const BRIEF_ROUNDS: u32 = 1024;
 /// So long connections work, one after the other, before any of them sends. The first reply wakes
-/// whoever waits for it, which costs more than a brief reply; those behind it find him awake.
+/// whoever waits for it, which costs more than a brief reply; those behind it find him awake if one
+/// program has several connections.
 const TOGETHER: Duration = Duration::from_micros(100);
+/// Whoever has worked longer is not taken to be quick the next time.
+const QUICK: Duration = Duration::from_micros(25);
+/// So many are together at most, since what is no request (a handshake) is not timed.
+const MOST_TOGETHER: usize = 64;
 /// How often a worker looks after connections that stand still.
 const TICK: Duration = Duration::from_secs(1);
 /// How long stopping waits for durability and for slow readers.
@@ -306,18 +311,19 @@ impl Worker {
         }
     }
 
-    /// Turns of the next connections, `most` at most: all of them work, then all send. Those whose
-    /// last turn was brief are together, and the others, which may work long again, so that no brief
-    /// reply waits for a long one. Says how many had a turn.
+    /// Turns of the next connections, `most` at most: all of them work, then all send. Those that
+    /// were quick the last time are together, and the others, so that a quick one waits for a slow one
+    /// only where that was quick before. Says how many had a turn.
     fn turns(&mut self, most: usize) -> usize {
         let began = Instant::now();
+        let mut spent = Duration::ZERO;
         let mut group = std::mem::take(&mut self.group);
-        let (mut taken, mut are_brief) = (0, None);
-        while taken < most {
+        let (mut taken, mut are_quick) = (0, None);
+        while taken < most.min(MOST_TOGETHER) {
             let Some(&index) = self.queue.front() else { break };
             let connection = self.connections.get_mut(index).and_then(Option::as_mut);
-            let was_brief = connection.as_ref().is_some_and(|connection| connection.was_brief);
-            if *are_brief.get_or_insert(was_brief) != was_brief {
+            let was_quick = connection.as_ref().is_none_or(|connection| connection.is_quick);
+            if *are_quick.get_or_insert(was_quick) != was_quick {
                 break;
             }
             self.queue.pop_front();
@@ -328,9 +334,11 @@ impl Worker {
                 self.close(index);
                 continue;
             };
-            let time = connection.active().saturating_duration_since(began);
             group.push(index);
-            if time >= TOGETHER || (was_brief && !is_brief) {
+            let time = connection.active().saturating_duration_since(began).max(spent);
+            connection.is_quick &= time - spent <= QUICK;
+            spent = time;
+            if spent >= TOGETHER || (was_quick && !is_brief) {
                 break;
             }
         }

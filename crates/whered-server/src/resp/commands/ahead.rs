@@ -141,7 +141,7 @@ impl<'a> Wanted<'a> {
         if named.len() + points.len() > 1 {
             keyspace.read(session.number, self.key, |value| {
                 if let Some(collection) = value.and_then(Value::points) {
-                    collection.cells_batch(named, &mut Vec::new());
+                    collection.warm_members(named);
                     collection.warm_points(points);
                 }
             });

@@ -78,6 +78,8 @@ pub(crate) struct Connection {
     pub(crate) paused: bool,
     /// Whether its last turn had little to send, and not for the end of much.
     pub(crate) was_brief: bool,
+    /// Whether its last requests were done quickly and left little to send. A new one's are taken to.
+    pub(crate) is_quick: bool,
     session: Session,
     parser: Parser,
     input: Input,
@@ -115,6 +117,7 @@ impl Connection {
             listed: false,
             paused: false,
             was_brief: false,
+            is_quick: true,
             active: client.connected,
             session: Session::new(shared, client),
             parser: Parser::default(),
@@ -175,10 +178,16 @@ impl Connection {
         self.release();
         self.read()?;
         self.take_post();
+        let before = self.active;
         self.progress = self.execute();
         self.behind = self.progress != Progress::Starved;
         self.take_post();
-        Ok(self.reply.rest.is_none() && self.unsent() <= BRIEF_BYTES)
+        let is_brief = self.reply.rest.is_none() && self.unsent() <= BRIEF_BYTES;
+        // A turn without requests says nothing of the next one's.
+        if self.active != before {
+            self.is_quick = is_brief;
+        }
+        Ok(is_brief)
     }
 
     /// The second half: sends, of a long reply about so many bytes at most.
@@ -195,7 +204,7 @@ impl Connection {
         self.next()
     }
 
-    /// When it last executed something.
+    /// When its last requests were done.
     pub(crate) fn active(&self) -> Instant {
         self.active
     }
