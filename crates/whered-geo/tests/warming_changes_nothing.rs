@@ -23,6 +23,7 @@ fn any_members_and_cells_may_be_warmed_in_any_collection() {
         points.warm_points(&targets);
         assert_eq!(points.len() as u64, count + 1);
         let mut found = vec![None];
+        points.warm_members(&members);
         points.cells_batch(&members, &mut found);
         let alone: Vec<_> = members.iter().map(|member| points.cell(member)).collect();
         assert_eq!(found[1..], alone);

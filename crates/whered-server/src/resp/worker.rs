@@ -26,7 +26,7 @@ use std::time::{Duration, Instant};
 use mio::{Events, Interest, Poll, Token, Waker};
 
 use super::clients::Origin;
-use super::connection::{Connection, Next, Overdue};
+use super::connection::{Connection, Next, Overdue, Work};
 use super::listen::{Accepted, Listener};
 use super::session::Shared;
 
@@ -45,8 +45,6 @@ const BRIEF_ROUNDS: u32 = 1024;
 /// whoever waits for it, which costs more than a brief reply; those behind it find him awake if one
 /// program has several connections.
 const TOGETHER: Duration = Duration::from_micros(100);
-/// Whoever has worked longer is not taken to be quick the next time.
-const QUICK: Duration = Duration::from_micros(25);
 /// So many are together at most, since what is no request (a handshake) is not timed.
 const MOST_TOGETHER: usize = 64;
 /// How often a worker looks after connections that stand still.
@@ -311,24 +309,25 @@ impl Worker {
         }
     }
 
-    /// Turns of the next connections, `most` at most: all of them work, then all send. Those that
-    /// were quick the last time are together, and the others, so that a quick one waits for a slow one
-    /// only where that was quick before. Says how many had a turn.
+    /// Turns of the next connections, `most` at most: all of them work, then all send. Those with brief
+    /// replies are together, those with long ones, and who was slow is alone, so that a brief reply
+    /// waits for slow work only where that was quick the last time. Says how many had a turn.
     fn turns(&mut self, most: usize) -> usize {
         let began = Instant::now();
         let mut spent = Duration::ZERO;
         let mut group = std::mem::take(&mut self.group);
-        let (mut taken, mut are_quick) = (0, None);
+        let (mut taken, mut all) = (0, None);
         while taken < most.min(MOST_TOGETHER) {
             let Some(&index) = self.queue.front() else { break };
             let connection = self.connections.get_mut(index).and_then(Option::as_mut);
-            let was_quick = connection.as_ref().is_none_or(|connection| connection.is_quick);
-            if *are_quick.get_or_insert(was_quick) != was_quick {
+            let last = connection.as_ref().map(|connection| connection.last);
+            if !group.is_empty() && last.is_some() && (last != all || last == Some(Work::Slow)) {
                 break;
             }
             self.queue.pop_front();
             taken += 1;
             let Some(connection) = connection else { continue };
+            all = last;
             connection.queued = false;
             let Some(Ok(is_brief)) = guarded(|| connection.work()) else {
                 self.close(index);
@@ -336,9 +335,11 @@ impl Worker {
             };
             group.push(index);
             let time = connection.active().saturating_duration_since(began).max(spent);
-            connection.is_quick &= time - spent <= QUICK;
+            if time - spent > TOGETHER && is_brief {
+                connection.last = Work::Slow;
+            }
             spent = time;
-            if spent >= TOGETHER || (was_quick && !is_brief) {
+            if spent >= TOGETHER || (last == Some(Work::Brief) && !is_brief) {
                 break;
             }
         }

@@ -67,6 +67,17 @@ pub(crate) enum Next {
     Close,
 }
 
+/// What the requests of one turn were like, by which the next turn's are judged.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Work {
+    /// They left little to send.
+    Brief,
+    /// They left much to send.
+    Long,
+    /// They left little to send, and took long.
+    Slow,
+}
+
 /// One client's connection.
 pub(crate) struct Connection {
     pub(crate) stream: Stream,
@@ -78,8 +89,8 @@ pub(crate) struct Connection {
     pub(crate) paused: bool,
     /// Whether its last turn had little to send, and not for the end of much.
     pub(crate) was_brief: bool,
-    /// Whether its last requests were done quickly and left little to send. A new one's are taken to.
-    pub(crate) is_quick: bool,
+    /// What its last requests were like.
+    pub(crate) last: Work,
     session: Session,
     parser: Parser,
     input: Input,
@@ -117,7 +128,7 @@ impl Connection {
             listed: false,
             paused: false,
             was_brief: false,
-            is_quick: true,
+            last: Work::Brief,
             active: client.connected,
             session: Session::new(shared, client),
             parser: Parser::default(),
@@ -185,7 +196,7 @@ impl Connection {
         let is_brief = self.reply.rest.is_none() && self.unsent() <= BRIEF_BYTES;
         // A turn without requests says nothing of the next one's.
         if self.active != before {
-            self.is_quick = is_brief;
+            self.last = if is_brief { Work::Brief } else { Work::Long };
         }
         Ok(is_brief)
     }
