@@ -507,7 +507,8 @@ fn apply_points<'a>(
 ) -> (Added, Option<Kept<'a>>) {
     let mut added = Added::default();
     let mut kept = (condition != AddCondition::Always).then(Vec::new);
-    for (member, cell) in points {
+    for (index, (member, cell)) in points.iter().enumerate() {
+        value.warm_from(points, index);
         let knows = |value: &Value| value.ordered().is_some_and(|o| o.score(member).is_some());
         let allowed = match condition {
             AddCondition::Always => true,

@@ -26,6 +26,10 @@ use crate::cell::Cell;
 pub(super) type Target = Option<u64>;
 
 impl Points {
+    /// So many points are brought near together: whoever inserts more does so in batches of as many,
+    /// each brought near just before.
+    pub const WARMED_TOGETHER: usize = BATCH;
+
     /// Brings near what inserting these members into these cells, or moving them there, will
     /// read and change.
     pub fn warm_points(&self, points: &[(&[u8], Cell)]) {

@@ -119,7 +119,7 @@ impl<'a> Wanted<'a> {
             Members::Points if args.len() < 3 => {}
             Members::Points => {
                 let points = args.skip(leading_options(args));
-                // A command of many points fetches for itself.
+                // A command of many points brings near for itself what it needs.
                 if points.len() == 3
                     && let Ok(place) = place(points, 0)
                 {
