@@ -37,12 +37,49 @@ pub(crate) fn integer(text: &[u8]) -> Option<i64> {
 /// Reads a float that fills the whole text: no blank, no NaN, and nothing that overflows or
 /// vanishes. Hexadecimal and `inf` are numbers, as for the C library.
 pub(crate) fn float(text: &[u8]) -> Option<f64> {
+    if let Some(value) = plain_decimal(text) {
+        return Some(value);
+    }
     if text.first().is_none_or(|first| is_space(*first)) {
         return None;
     }
     let scanned = scan_float(text)?;
     let fits = scanned.length == text.len() && !scanned.value.is_nan() && !scanned.out_of_range;
     fits.then_some(scanned.value)
+}
+
+/// Powers of ten that a float holds exactly.
+const EXACT_POWERS: [f64; 23] = [
+    1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16,
+    1e17, 1e18, 1e19, 1e20, 1e21, 1e22,
+];
+
+/// Reads digits with an optional sign and an optional point, if both the digits and the power of ten
+/// below them are floats: their quotient is rounded once, as the nearest float to the text is
+/// (Clinger, "How to read floating point numbers accurately", 1990). `None` says nothing.
+fn plain_decimal(text: &[u8]) -> Option<f64> {
+    let (negative, body) = match text {
+        [b'-', body @ ..] => (true, body),
+        [b'+', body @ ..] | body => (false, body),
+    };
+    if body.len() > EXACT_POWERS.len() {
+        return None;
+    }
+    let (mut digits, mut pointed_at) = (0u64, None);
+    for (at, &byte) in body.iter().enumerate() {
+        match byte.wrapping_sub(b'0') {
+            digit @ 0..=9 => digits = digits.checked_mul(10)?.checked_add(u64::from(digit))?,
+            _ if byte == b'.' && pointed_at.is_none() => pointed_at = Some(at),
+            _ => return None,
+        }
+    }
+    let fraction = pointed_at.map_or(0, |at| body.len() - at - 1);
+    let count = body.len() - usize::from(pointed_at.is_some());
+    if count == 0 || digits > 1 << f64::MANTISSA_DIGITS {
+        return None;
+    }
+    let value = digits as f64 / EXACT_POWERS[fraction];
+    Some(if negative { -value } else { value })
 }
 
 /// Reads a float as a limit of a score range: leading blanks, an empty text (0) and numbers out

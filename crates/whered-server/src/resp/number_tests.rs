@@ -79,6 +79,35 @@ fn floats_are_what_the_c_library_takes() {
 }
 
 #[test]
+fn plain_decimals_are_the_nearest_floats() {
+    let mut state = 1u64;
+    let mut random = |limit: u64| {
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) % limit
+    };
+    for _ in 0..200_000 {
+        let sign = ["", "-", "+"][random(3) as usize];
+        let mut digits = |most: u64| -> String {
+            (0..random(most)).map(|_| char::from(b'0' + random(10) as u8)).collect()
+        };
+        let (whole, fraction) = (digits(20), digits(26));
+        for text in [format!("{sign}{whole}.{fraction}"), format!("{sign}{whole}{fraction}")] {
+            let expected = scan_float(text.as_bytes()).map(|scanned| scanned.value.to_bits());
+            assert_eq!(float(text.as_bytes()).map(f64::to_bits), expected, "{text}");
+        }
+    }
+    // Just beyond what a float holds exactly, and a sign that is kept.
+    for text in ["9007199254740993", "-9007199254740993.0", "0.9007199254740993", "-0.0"] {
+        let expected = text.parse::<f64>().unwrap().to_bits();
+        assert_eq!(float(text.as_bytes()).map(f64::to_bits), Some(expected), "{text}");
+    }
+    for text in [".", "-", "+", "+-1", "1.2.3", "1-", "--1"] {
+        assert_eq!(float(text.as_bytes()), None, "{text}");
+    }
+}
+
+#[test]
 fn a_hexadecimal_half_is_rounded_to_even() {
     // 2^53 + 1 lies between two numbers.
     assert_eq!(float(b"0x20000000000001"), Some(9_007_199_254_740_992.0));
