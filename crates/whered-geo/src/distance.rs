@@ -4,7 +4,8 @@
 //! Not for: ellipsoids; the earth is a sphere here, as it is for Redis (error up to 0.5 %).
 //! Why bits matter: a point lies inside a circle by `distance <= radius`, and stored distances
 //! are printed with 17 digits, so another order of operations would be seen by clients.
-//! Cost: three sines or cosines, one arc sine, one root; on one meridian a sine.
+//! Cost: four sines or cosines, one of them once for all distances from an origin, an arc sine and a root; on one
+//! meridian two.
 
 use crate::place::Place;
 
@@ -36,17 +37,40 @@ pub fn latitude_distance_meters(from_degrees: f64, to_degrees: f64) -> f64 {
 /// held to at most 1, so that no rounding between antipodes can give a distance that is not a
 /// number; in twenty million random pairs of antipodes it was never more.
 pub fn haversine_meters(from: Place, to: Place) -> f64 {
-    let from_longitude = radians(from.longitude_degrees);
-    let to_longitude = radians(to.longitude_degrees);
-    let v = ((to_longitude - from_longitude) / 2.0).sin();
-    if v == 0.0 {
-        return latitude_distance_meters(from.latitude_degrees, to.latitude_degrees);
+    Origin::new(from).meters_to(to)
+}
+
+/// A place that many distances are told from, with what they all need.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Origin {
+    pub(crate) place: Place,
+    longitude: f64,
+    latitude: f64,
+    cosine: f64,
+}
+
+impl Origin {
+    pub(crate) fn new(place: Place) -> Origin {
+        let latitude = radians(place.latitude_degrees);
+        Origin {
+            place,
+            longitude: radians(place.longitude_degrees),
+            latitude,
+            cosine: latitude.cos(),
+        }
     }
-    let from_latitude = radians(from.latitude_degrees);
-    let to_latitude = radians(to.latitude_degrees);
-    let u = ((to_latitude - from_latitude) / 2.0).sin();
-    let haversine = u * u + from_latitude.cos() * to_latitude.cos() * v * v;
-    2.0 * EARTH_RADIUS_METERS * haversine.sqrt().min(1.0).asin()
+
+    /// [`haversine_meters`] from here.
+    pub(crate) fn meters_to(&self, to: Place) -> f64 {
+        let v = ((radians(to.longitude_degrees) - self.longitude) / 2.0).sin();
+        if v == 0.0 {
+            return latitude_distance_meters(self.place.latitude_degrees, to.latitude_degrees);
+        }
+        let to_latitude = radians(to.latitude_degrees);
+        let u = ((to_latitude - self.latitude) / 2.0).sin();
+        let haversine = u * u + self.cosine * to_latitude.cos() * v * v;
+        2.0 * EARTH_RADIUS_METERS * haversine.sqrt().min(1.0).asin()
+    }
 }
 
 /// The haversine of an angle, `sin²(angle / 2)`, by a series instead of the C library.

@@ -8,7 +8,7 @@
 //! Cost: one distance for a circle; up to three for a box, one cheap one first; for a polygon a
 //! walk around its edges and then a distance.
 
-use crate::distance::{haversine_meters, latitude_distance_meters};
+use crate::distance::{Origin, haversine_meters, latitude_distance_meters};
 use crate::place::Place;
 use crate::polygon::Polygon;
 
@@ -46,9 +46,15 @@ impl Shape {
     /// # Ok::<(), whered_geo::PlaceError>(())
     /// ```
     pub fn distance_if_inside(&self, center: Place, point: Place) -> Option<f64> {
+        self.distance_if_inside_from(&Origin::new(center), point)
+    }
+
+    /// The same for many points around one centre.
+    pub(crate) fn distance_if_inside_from(&self, origin: &Origin, point: Place) -> Option<f64> {
+        let center = origin.place;
         match self {
             &Shape::Circle { radius_meters } => {
-                let distance_meters = haversine_meters(center, point);
+                let distance_meters = origin.meters_to(point);
                 if distance_meters > radius_meters {
                     return None;
                 }
@@ -64,11 +70,9 @@ impl Shape {
                 if haversine_meters(point, beside) > width_meters / 2.0 {
                     return None;
                 }
-                Some(haversine_meters(center, point))
+                Some(origin.meters_to(point))
             }
-            Shape::Polygon(polygon) => {
-                polygon.contains(point).then(|| haversine_meters(center, point))
-            }
+            Shape::Polygon(polygon) => polygon.contains(point).then(|| origin.meters_to(point)),
         }
     }
 

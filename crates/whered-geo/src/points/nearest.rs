@@ -16,7 +16,7 @@
 //! than k others, which are inside the circle as it is. For shapes that are no circle candidates
 //! are tested first. Equal distances come in the order of the scan: by box, then by (cell, member).
 //!
-//! Cost: one or two passes over some times k keys, then k to 2 k exact distances of some 60 ns; cells far from
+//! Cost: one or two passes over some times k keys, then k to 2 k exact distances of some 50 ns; cells far from
 //! the centre are never looked at.
 
 use std::cmp::Ordering;
@@ -31,7 +31,7 @@ use super::walk::{Cursor, LeafAt};
 use crate::boxes::Boxes;
 use crate::cell::{Cell, END_BITS, OVERFLOW_BITS};
 use crate::cover::{COLUMN_RADIANS, Cover, ROW_RADIANS};
-use crate::distance::{EARTH_RADIUS_METERS, radians};
+use crate::distance::{EARTH_RADIUS_METERS, Origin, radians};
 use crate::filter::{BLOCK, Filter, Masks};
 use crate::place::Place;
 use crate::region::Region;
@@ -82,7 +82,8 @@ pub(super) fn find_nearest(
         Shape::Polygon(_) => PI * EARTH_RADIUS_METERS,
     };
     let mut reach = first_reach(points, search.center, count);
-    let mut candidates = Vec::new();
+    // Mostly this is room enough.
+    let mut candidates = Vec::with_capacity(count.saturating_mul(2).min(MOST_MORE));
     let mut most = count.saturating_add(MOST_MORE).saturating_mul(MOST_PER_HIT);
     loop {
         let is_whole = farthest_meters.is_nan() || reach >= farthest_meters * MOST_OF_RADIUS;
@@ -139,11 +140,12 @@ pub(super) fn find_farthest(
 
 /// Sorts what a scan has found, and keeps as many as are wanted.
 pub(super) fn arrange(points: &Tree, search: &Search, found: &mut Found) {
+    let origin = Origin::new(search.center);
     let mut ranking: Vec<Ranked> = found
         .entries()
         .enumerate()
         .map(|(index, (at, slot))| Ranked {
-            distance_meters: search.center.distance_meters(place_of(points.leaf_at(at), slot)),
+            distance_meters: origin.meters_to(place_of(points.leaf_at(at), slot)),
             at,
             slot,
             scan_index: index,
@@ -362,13 +364,15 @@ fn reach_of(h: f32, error: f64) -> f64 {
 
 /// The exact distances of candidates, without those that are outside.
 fn ranked(points: &Tree, search: &Search, candidates: &[Candidate]) -> Vec<Ranked> {
-    let inside = candidates.iter().filter_map(|candidate| {
+    let origin = Origin::new(search.center);
+    let mut ranked = Vec::with_capacity(candidates.len());
+    ranked.extend(candidates.iter().filter_map(|candidate| {
         let slot = candidate.slot as usize;
         let place = place_of(points.leaf_at(candidate.at), slot);
-        let distance_meters = search.shape.distance_if_inside(search.center, place)?;
+        let distance_meters = search.shape.distance_if_inside_from(&origin, place)?;
         Some(Ranked { distance_meters, at: candidate.at, slot, scan_index: 0 })
-    });
-    inside.collect()
+    }));
+    ranked
 }
 
 fn is_inside(points: &Tree, search: &Search, candidate: &Candidate) -> bool {
