@@ -14,6 +14,7 @@
 //! frozen view makes writers copy the leaves that they change.
 //! Cost: for members alone no copy but the kernel's own.
 
+use std::cell::Cell;
 use std::io::IoSlice;
 
 use whered_engine::geo::{Found, FoundCursor, Place, Tree};
@@ -81,8 +82,15 @@ pub(super) fn write_found(beside: Beside, view: &Tree, found: Found, reply: &mut
     if found.len() <= MOST_HITS_AT_ONCE {
         return write_part(beside, view, &found, &mut cursor, reply, usize::MAX);
     }
-    let (view, protocol) = (view.clone(), reply.beside());
-    reply.rest = Some(Box::new(Remaining { beside, view, found, cursor, begun: 0, protocol }));
+    reply.rest = Some(Box::new(Remaining {
+        beside,
+        view: view.clone(),
+        found,
+        cursor,
+        begun: 0,
+        offered: Cell::default(),
+        protocol: reply.beside(),
+    }));
 }
 
 /// Writes hits until about so many bytes are there.
@@ -120,6 +128,8 @@ struct Remaining {
     cursor: FoundCursor,
     /// How many bytes of the piece at the cursor have been sent.
     begun: usize,
+    /// The pieces that were asked for last: how many bytes, and the cursor behind them.
+    offered: Cell<(usize, FoundCursor)>,
     /// Says which protocol the client speaks; its buffer is borrowed from the connection.
     protocol: Reply,
 }
@@ -160,17 +170,24 @@ impl Rest for Remaining {
         wanted_bytes: usize,
         most_pieces: usize,
     ) {
-        let mut bytes = 0;
-        for (piece, _) in self.pieces_from_here() {
-            if bytes >= wanted_bytes || pieces.len() >= most_pieces {
-                return;
-            }
+        let (mut bytes, mut reached) = (0, self.cursor);
+        for (piece, behind) in self.pieces_from_here() {
             bytes += piece.len();
+            reached = behind;
             pieces.push(IoSlice::new(piece));
+            if bytes >= wanted_bytes || pieces.len() >= most_pieces {
+                break;
+            }
         }
+        self.offered.set((bytes, reached));
     }
 
     fn sent(&mut self, bytes: usize) {
+        let (offered_bytes, behind) = self.offered.take();
+        if bytes > 0 && bytes == offered_bytes {
+            (self.cursor, self.begun) = (behind, 0);
+            return;
+        }
         let (mut left, mut reached, mut begun) = (bytes, self.cursor, self.begun);
         for (piece, behind) in self.pieces_from_here() {
             if left < piece.len() {
@@ -190,3 +207,7 @@ impl Rest for Remaining {
         self.found.memory_bytes()
     }
 }
+
+#[cfg(test)]
+#[path = "found_tests.rs"]
+mod tests;
