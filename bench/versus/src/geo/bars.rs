@@ -48,6 +48,8 @@ pub(crate) const BARS: &[Bar] = &[
     bar("nearest 10 within 5 km, dense, pipeline 16", "nearest-5km-dense/8x16", By::Cpu, 1500.0, Some(3300.0)),
     bar("nearest 10 within 5 km, dense, unpipelined", "nearest-5km-dense/1x1", By::Cpu, 400.0, Some(650.0)),
     bar("nearest 10 within 1 km, dense, pipeline 16", "nearest-1km-dense/8x16", By::Cpu, 80.0, Some(120.0)),
+    bar("nearest 10 within 1 km, thin, pipeline 16", "nearest-1km-thin/8x16", By::Cpu, 2.5, Some(3.0)),
+    bar("nearest 10 within 5 km, thin, pipeline 16", "nearest-5km-thin/8x16", By::Cpu, 20.0, Some(30.0)),
     bar("nearest 10 within 1 km, sparse, pipeline 16", "nearest-1km-sparse/8x16", By::Cpu, 2.5, Some(3.0)),
     bar("nearest 10 within 5 km, sparse, pipeline 16", "nearest-5km-sparse/8x16", By::Cpu, 20.0, Some(30.0)),
     bar("GEODIST, same pair, pipeline 10, 200 clients", "geodist-same/200x10", By::Cpu, 1.4, Some(1.7)),

@@ -26,7 +26,6 @@ const ALLOWED: &str = "--whered FILE, --redis-server FILE, --redis-dump FILE, --
 impl Options {
     /// Reads `--name value` pairs.
     pub(crate) fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Options, String> {
-        let scratch = std::env::temp_dir().join(format!("whered-versus-{}", std::process::id()));
         let mut options = Options {
             run: RunOptions {
                 points: 1_000_000,
@@ -40,7 +39,7 @@ impl Options {
                 driver_core: 1,
                 server: None,
                 binary: PathBuf::from("target/release/whered"),
-                scratch,
+                scratch: std::env::temp_dir(),
             },
             redis_server: PathBuf::from("redis-server"),
             redis_dump: None,
@@ -69,6 +68,8 @@ impl Options {
                 _ => return Err(format!("\"{name} {value}\"; allowed: {ALLOWED}")),
             }
         }
+        // A folder of its own, which is removed at the end.
+        options.run.scratch.push(format!("whered-versus-geo-{}", std::process::id()));
         Ok(options)
     }
 }
