@@ -115,8 +115,12 @@ impl Options {
             }
         }
         let own = format!("whered-versus-feed-{}", std::process::id());
-        options.disk.push(&own);
-        options.ram.push(&own);
+        // Servers go to folders of their own, from where a relative path leads elsewhere.
+        for folder in [&mut options.disk, &mut options.ram] {
+            let path = folder.join(&own);
+            *folder = std::path::absolute(&path)
+                .map_err(|error| format!("{}: {error}", path.display()))?;
+        }
         Ok(options)
     }
 }

@@ -45,7 +45,7 @@ fn a_long_reply_is_the_same_whatever_part_of_its_pieces_is_sent() {
         while !rest.is_finished() {
             let mut pieces = Vec::new();
             rest.pieces(&mut pieces, 1 + random(9_000), 1 + random(40));
-            let offered = pieces.concat();
+            let offered = pieces.iter().map(|piece| &**piece).collect::<Vec<_>>().concat();
             // All of it, a part, nothing; or it is offered and then copied after all.
             let taken = match random(4) {
                 0 => random(offered.len()),
