@@ -4,8 +4,8 @@
 //! Not for: ellipsoids; the earth is a sphere here, as it is for Redis (error up to 0.5 %).
 //! Why bits matter: a point lies inside a circle by `distance <= radius`, and stored distances
 //! are printed with 17 digits, so another order of operations would be seen by clients.
-//! Cost: four sines or cosines, one of them once for all distances from an origin, an arc sine and a root; on one
-//! meridian two.
+//! Cost: four sines or cosines, one of them once for all distances from an origin, an arc sine and a
+//! root; on one meridian two.
 
 use crate::place::Place;
 

@@ -16,7 +16,7 @@
 //! than k others, which are inside the circle as it is. For shapes that are no circle candidates
 //! are tested first. Equal distances come in the order of the scan: by box, then by (cell, member).
 //!
-//! Cost: one or two passes over some times k keys, then k to 2 k exact distances of some 50 ns; cells far from
+//! Cost: one or two passes over some times k keys, then k to 2 k exact distances of some 60 ns; cells far from
 //! the centre are never looked at.
 
 use std::cmp::Ordering;
@@ -82,7 +82,7 @@ pub(super) fn find_nearest(
         Shape::Polygon(_) => PI * EARTH_RADIUS_METERS,
     };
     let mut reach = first_reach(points, search.center, count);
-    // Mostly this is room enough.
+    // Room enough where few are wanted.
     let mut candidates = Vec::with_capacity(count.saturating_mul(2).min(MOST_MORE));
     let mut most = count.saturating_add(MOST_MORE).saturating_mul(MOST_PER_HIT);
     loop {

@@ -129,7 +129,7 @@ struct Remaining {
     /// How many bytes of the piece at the cursor have been sent.
     begun: usize,
     /// The pieces that were asked for last: how many bytes, and the cursor behind them.
-    offered: Cell<(usize, FoundCursor)>,
+    offered: Cell<Option<(usize, FoundCursor)>>,
     /// Says which protocol the client speaks; its buffer is borrowed from the connection.
     protocol: Reply,
 }
@@ -179,12 +179,13 @@ impl Rest for Remaining {
                 break;
             }
         }
-        self.offered.set((bytes, reached));
+        self.offered.set(Some((bytes, reached)));
     }
 
     fn sent(&mut self, bytes: usize) {
-        let (offered_bytes, behind) = self.offered.take();
-        if bytes > 0 && bytes == offered_bytes {
+        if let Some((offered_bytes, behind)) = self.offered.take()
+            && bytes == offered_bytes
+        {
             (self.cursor, self.begun) = (behind, 0);
             return;
         }
