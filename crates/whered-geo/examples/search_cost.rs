@@ -135,7 +135,7 @@ fn measure(points: &Points, name: &str, searches: &[Search], budget_nanoseconds:
             }
         }
         let spent = cpu_nanoseconds() - before;
-        if spent < 20_000_000 {
+        if spent < 200_000_000 {
             rounds *= 2;
             continue;
         }

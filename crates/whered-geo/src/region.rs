@@ -154,6 +154,12 @@ impl Region {
         y >= self.south && y <= self.north && x.wrapping_sub(self.west) % TURN <= self.width
     }
 
+    /// Whether a cell at the limit of the globe, east or north of all others, may lie in the region.
+    pub(crate) fn touches_limit(&self) -> bool {
+        // As above: the eastern limit is the meridian of the first column.
+        self.north >= TURN || TURN.wrapping_sub(self.west) % TURN <= self.width
+    }
+
     /// The cells of the region that lie in none of the boxes, as ascending ranges of cell bits
     /// that do not overlap; somewhat more is listed if the region is large. Empty in ordinary
     /// cases, apart from the cells at the very limit of the globe (bit 52 and up).

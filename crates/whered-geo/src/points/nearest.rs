@@ -231,7 +231,7 @@ fn gather(
         of_last: 0,
     };
     let mut descent = Descent::new(&cover, cursor, sink);
-    let limit_of_globe = points.has_overflown_cells().then_some(OVERFLOW_BITS..END_BITS);
+    let limit_of_globe = points.has_overflown_cells(&region).then_some(OVERFLOW_BITS..END_BITS);
     for range in region.quads().chain(limit_of_globe) {
         if descent.range(range).is_break() {
             return Limits { is_full: true, ..limits };
@@ -295,6 +295,9 @@ impl Gatherer<'_> {
 }
 
 impl Sink for Gatherer<'_> {
+    // The circle is drawn around few points.
+    const FEW_KEYS: usize = 2 * BLOCK;
+
     fn inside(&mut self, at: LeafAt, leaf: &Leaf, slots: Range<usize>) -> ControlFlow<()> {
         // Whatever is inside needs its h as well.
         self.edge(at, leaf, slots)

@@ -34,8 +34,6 @@ use crate::region::Region;
 use crate::search::{Hit, Order, Search};
 use crate::simd;
 
-/// Fewer keys at the edge are tested, more are cut into quarters.
-const FEW_KEYS: usize = 64;
 /// How often the part of a quad that lies in one leaf is cut.
 const MOST_CUTS: u32 = 3;
 
@@ -76,10 +74,11 @@ impl Tree {
         }
     }
 
-    /// Whether a point lies exactly at the eastern or northern limit of the globe.
-    pub(super) fn has_overflown_cells(&self) -> bool {
-        let last = (!self.is_empty()).then(|| self.iter().next_back()).flatten();
-        last.is_some_and(|(_, cell)| cell.bits() >= OVERFLOW_BITS)
+    /// Whether a point lies exactly at the eastern or northern limit of the globe, and may lie in
+    /// this region.
+    pub(super) fn has_overflown_cells(&self, region: &Region) -> bool {
+        let last = || (!self.is_empty()).then(|| self.iter().next_back()).flatten();
+        region.touches_limit() && last().is_some_and(|(_, cell)| cell.bits() >= OVERFLOW_BITS)
     }
 }
 
@@ -98,7 +97,7 @@ fn scan_in_order(points: &Tree, search: &Search, cursor: Cursor<'_>, found: &mut
     let boxes = Boxes::of(search.center, &search.shape);
     let scans = boxes.ranges().chain(region.beyond(&boxes));
     for range in scans {
-        if range.start >= OVERFLOW_BITS && !points.has_overflown_cells() {
+        if range.start >= OVERFLOW_BITS && !points.has_overflown_cells(&region) {
             continue;
         }
         if descent.range(range).is_break() {
@@ -109,6 +108,8 @@ fn scan_in_order(points: &Tree, search: &Search, cursor: Cursor<'_>, found: &mut
 
 /// What is done with the entries of a range, in their order.
 pub(super) trait Sink {
+    /// Fewer keys at the edge are tested, more are cut into quarters.
+    const FEW_KEYS: usize;
     /// All of these are inside.
     fn inside(&mut self, at: LeafAt, leaf: &Leaf, slots: Range<usize>) -> ControlFlow<()>;
     /// These must be tested.
@@ -177,7 +178,7 @@ impl<'a, S: Sink> Descent<'a, S> {
         if slots.is_empty() {
             return ControlFlow::Continue(());
         }
-        if slots.len() <= FEW_KEYS || cuts == 0 || quad.is_cell() {
+        if slots.len() <= S::FEW_KEYS || cuts == 0 || quad.is_cell() {
             return self.push_edge(slots);
         }
         let keys = self.cursor.leaf().keys();
@@ -286,6 +287,8 @@ impl Taker<'_> {
 }
 
 impl Sink for Taker<'_> {
+    const FEW_KEYS: usize = 64;
+
     fn inside(&mut self, at: LeafAt, _leaf: &Leaf, slots: Range<usize>) -> ControlFlow<()> {
         self.found.push(at, slots);
         self.limited()
