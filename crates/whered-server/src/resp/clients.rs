@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use super::worker::Signal;
+use super::signal::Signal;
 
 /// A message as its subscribers get it, without the first byte, which is `*` or `>`.
 pub(crate) type Message = Arc<[u8]>;

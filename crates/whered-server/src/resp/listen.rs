@@ -5,6 +5,8 @@
 //! path    ──one socket────> a descriptor of worker 0, one of worker 1, ...     the first one takes
 //! ```
 //!
+//! Who takes a connection gives it to the worker that has the fewest (`worker`).
+//!
 //! Binding is apart from listening: sockets may have been bound by the process before this one.
 //! A path that an earlier process has left behind is taken over: a socket that refuses connections
 //! has no owner. Anything else at the path is an error, and is left alone.

@@ -44,6 +44,7 @@ mod pubsub;
 mod reply;
 mod session;
 mod settings;
+mod signal;
 mod slowlog;
 mod statistics;
 mod stream;
@@ -70,12 +71,13 @@ pub use listen::UnixSocketOptions;
 pub(crate) use listen::{bind_tcp, bind_unix};
 pub use session::RespCounters;
 use session::Shared;
+use signal::Signal;
 use statistics::Statistics;
 pub(crate) use statistics::Totals;
 pub use tls::TlsOptions;
 pub(crate) use tls::certificates;
 pub use users::{PasswordHash, UserOptions, hash as password_hash};
-use worker::{Signal, Worker};
+use worker::Worker;
 
 use crate::sockets::{self, Kind, Sockets};
 
@@ -242,13 +244,15 @@ impl RespDoor {
                 signals.iter().for_each(|signal| signal.durable());
             }));
         }
+        let of_all = Arc::clone(&signals);
         shared.engine.on_durable(Box::new(move || {
-            signals.iter().for_each(|signal| signal.durable());
+            of_all.iter().for_each(|signal| signal.durable());
         }));
         for (index, worker) in workers.into_iter().enumerate() {
             let builder = std::thread::Builder::new().name(format!("resp-{index}"));
             // When this fails, dropping the door stops the threads before.
-            door.threads.push(builder.spawn(|| worker.run())?);
+            let signals = Arc::clone(&signals);
+            door.threads.push(builder.spawn(|| worker.run(signals))?);
         }
         Ok(door)
     }
@@ -350,5 +354,47 @@ impl Latencies {
             }
         }
         families.into_iter().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::net::TcpStream;
+    use std::time::{Duration, Instant};
+
+    use whered_engine::EngineOptions;
+
+    use super::*;
+
+    fn ask(client: &mut TcpStream) {
+        client.write_all(b"PING\r\n").unwrap();
+        let mut answer = [0; 7];
+        client.read_exact(&mut answer).unwrap();
+        assert_eq!(&answer, b"+PONG\r\n");
+    }
+
+    #[test]
+    fn clients_are_shared_out_evenly_however_few_there_are() {
+        let (engine, _) = Engine::open(EngineOptions::default()).unwrap();
+        let options = RespOptions { threads: 3, ..RespOptions::default() };
+        let door = RespDoor::start(engine, options).unwrap();
+        let open = || door.signals.iter().map(|signal| signal.open()).collect::<Vec<_>>();
+        let mut clients: Vec<TcpStream> = Vec::new();
+        for _ in 0..3 {
+            while clients.len() < 12 {
+                clients.push(TcpStream::connect(door.addresses()[0]).unwrap());
+                clients.iter_mut().for_each(ask);
+            }
+            assert_eq!(open(), [4, 4, 4]);
+            // Whoever has lost the most gets the next ones.
+            clients.drain(..5);
+            let end = Instant::now() + Duration::from_secs(10);
+            while open().iter().sum::<usize>() > clients.len() {
+                assert!(Instant::now() < end, "{:?} for {} clients", open(), clients.len());
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        }
+        door.stop();
     }
 }

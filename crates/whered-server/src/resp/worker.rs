@@ -8,7 +8,8 @@
 //!        └───────────────> worker 1: ...     ▲   a connection with more to do goes to ──────┘
 //!                                            │   the end of the queue
 //! journal thread ── signal.durable ──────────┤   (only when a worker has held replies)
-//! other workers  ── signal.call(place) ──────┘   (a message, or an end, for one connection)
+//! other workers  ── signal.call(place) ──────┤   (a message, or an end, for one connection)
+//!                └─ signal.hand(accepted) ───┘   (to the worker with the fewest connections)
 //! ```
 //!
 //! Invariants: nothing here blocks but the poll; a connection stands in the queue at most once;
@@ -19,8 +20,8 @@
 use std::collections::VecDeque;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, Ordering, fence};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use mio::{Events, Interest, Poll, Token, Waker};
@@ -29,6 +30,7 @@ use super::clients::Origin;
 use super::connection::{Connection, Next, Overdue, Work};
 use super::listen::{Accepted, Listener};
 use super::session::Shared;
+use super::signal::Signal;
 
 const WAKER: Token = Token(0);
 const FIRST_LISTENER: usize = 1;
@@ -44,64 +46,13 @@ const BRIEF_ROUNDS: u32 = 1024;
 /// So long connections work, one after the other, before any of them sends. The first reply wakes
 /// whoever waits for it, which costs more than a brief reply; those behind it find him awake if one
 /// program has several connections.
-const TOGETHER: Duration = Duration::from_micros(100);
+const TOGETHER: Duration = Duration::from_micros(200);
 /// So many are together at most, since what is no request (a handshake) is not timed.
 const MOST_TOGETHER: usize = 64;
 /// How often a worker looks after connections that stand still.
 const TICK: Duration = Duration::from_secs(1);
 /// How long stopping waits for durability and for slow readers.
 pub(super) const STOP_LIMIT: Duration = Duration::from_secs(3);
-
-/// How other threads reach a worker.
-pub(crate) struct Signal {
-    waker: Waker,
-    /// Connections that have a turn coming: their index and their client's id.
-    calls: Mutex<Vec<(usize, u64)>>,
-    /// The worker sleeps with held replies.
-    holding: AtomicBool,
-    stopping: AtomicBool,
-}
-
-impl Signal {
-    /// Writes have become durable, or the journal has failed. Costs one atomic load when the
-    /// worker waits for nothing.
-    pub(super) fn durable(&self) {
-        // With its twin in `timeout`: either this sees the worker armed, or the worker sees what
-        // has become durable.
-        fence(Ordering::SeqCst);
-        if self.holding.load(Ordering::SeqCst) && self.holding.swap(false, Ordering::SeqCst) {
-            self.wake();
-        }
-    }
-
-    /// A connection of the worker has something to take. Only the first call before the worker
-    /// looks costs a system call.
-    pub(super) fn call(&self, place: usize, id: u64) {
-        let mut calls = self.calls();
-        calls.push((place, id));
-        let first = calls.len() == 1;
-        drop(calls);
-        if first {
-            self.wake();
-        }
-    }
-
-    /// The worker is to look around.
-    pub(super) fn wake(&self) {
-        // A waker fails only when the poll is gone, and then nobody waits.
-        let _ = self.waker.wake();
-    }
-
-    fn calls(&self) -> MutexGuard<'_, Vec<(usize, u64)>> {
-        self.calls.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The worker is to finish.
-    pub(super) fn stop(&self) {
-        self.stopping.store(true, Ordering::SeqCst);
-        self.wake();
-    }
-}
 
 /// One thread's state.
 pub(super) struct Worker {
@@ -123,6 +74,8 @@ pub(super) struct Worker {
     /// Connections that wait for the end of `CLIENT PAUSE`, by index; may name some that do not.
     paused: Vec<usize>,
     signal: Arc<Signal>,
+    /// Those of all workers.
+    signals: Arc<[Arc<Signal>]>,
     shared: Arc<Shared>,
     stop_at: Option<Instant>,
     next_tick: Instant,
@@ -144,12 +97,7 @@ impl Worker {
         shared: &Arc<Shared>,
     ) -> io::Result<Worker> {
         let poll = Poll::new()?;
-        let signal = Arc::new(Signal {
-            waker: Waker::new(poll.registry(), WAKER)?,
-            calls: Mutex::default(),
-            holding: AtomicBool::new(false),
-            stopping: AtomicBool::new(false),
-        });
+        let signal = Arc::new(Signal::new(Waker::new(poll.registry(), WAKER)?));
         let mut listeners = Vec::new();
         for mut socket in sockets {
             let token = Token(FIRST_LISTENER + listeners.len());
@@ -169,6 +117,7 @@ impl Worker {
             holding: Vec::new(),
             paused: Vec::new(),
             signal,
+            signals: Arc::default(),
             shared: Arc::clone(shared),
             stop_at: None,
             next_tick: Instant::now() + TICK,
@@ -180,8 +129,9 @@ impl Worker {
         Arc::clone(&self.signal)
     }
 
-    /// Serves until it is told to stop.
-    pub(super) fn run(mut self) {
+    /// Serves until it is told to stop, as one of these workers.
+    pub(super) fn run(mut self, signals: Arc<[Arc<Signal>]>) {
+        self.signals = signals;
         let mut events = Events::with_capacity(1024);
         while !self.is_finished() {
             let timeout = self.timeout();
@@ -191,15 +141,18 @@ impl Worker {
                 tracing::error!("the RESP door's poll failed: {error}");
                 return;
             }
-            self.signal.holding.store(false, Ordering::SeqCst);
+            self.signal.disarm();
             for event in &events {
                 let closed = event.is_read_closed() || event.is_error();
                 self.mark(event.token(), event.is_readable(), event.is_writable(), closed);
             }
-            if self.stop_at.is_none() && self.signal.stopping.load(Ordering::SeqCst) {
+            if self.stop_at.is_none() && self.signal.is_stopping() {
                 self.begin_stop();
             }
             self.accept();
+            for accepted in self.signal.take_handed() {
+                self.settle(accepted);
+            }
             self.queue_called();
             self.queue_released();
             self.queue_unpaused();
@@ -223,8 +176,7 @@ impl Worker {
     /// they are looked at once more, so that no progress of the journal is missed between.
     fn timeout(&mut self) -> Option<Duration> {
         if self.queue.is_empty() && !self.holding.is_empty() {
-            self.signal.holding.store(true, Ordering::SeqCst);
-            fence(Ordering::SeqCst);
+            self.signal.arm();
             self.queue_released();
         }
         if !self.queue.is_empty() || self.listeners.iter().any(|listener| listener.ready) {
@@ -287,8 +239,7 @@ impl Worker {
 
     /// Queues the connections that other threads have called.
     fn queue_called(&mut self) {
-        let calls = std::mem::take(&mut *self.signal.calls());
-        for (index, id) in calls {
+        for (index, id) in self.signal.take_calls() {
             let connection = self.connections.get(index).and_then(Option::as_ref);
             // The place may have another connection by now.
             if connection.is_some_and(|connection| connection.id() == id) {
@@ -381,6 +332,7 @@ impl Worker {
             // Dropping the socket would do; a failure here changes nothing.
             let _ = self.poll.registry().deregister(&mut connection.stream);
             self.free.push(index);
+            self.signal.remove_open();
         }
     }
 
@@ -392,7 +344,7 @@ impl Worker {
                 }
                 let keepalive = self.shared.settings.keepalive_seconds.load(Ordering::Relaxed);
                 match self.listeners[at].socket.accept(keepalive) {
-                    Ok(accepted) => self.admit(accepted),
+                    Ok(accepted) => self.place(accepted),
                     Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                         self.listeners[at].ready = false;
@@ -407,7 +359,28 @@ impl Worker {
         }
     }
 
-    fn admit(&mut self, accepted: Accepted) {
+    /// Gives a connection to the worker with the fewest. The kernel deals them out by their ports,
+    /// and of a few clients most may have come to one worker.
+    fn place(&mut self, accepted: Accepted) {
+        let fewest = self.signals.iter().min_by_key(|signal| signal.open());
+        match fewest {
+            Some(other) if other.open() < self.signal.open() => other.hand(accepted),
+            _ => {
+                self.signal.add_open();
+                self.settle(accepted);
+            }
+        }
+    }
+
+    /// Serves a connection, which is counted as open; none that comes when the worker stops.
+    fn settle(&mut self, accepted: Accepted) {
+        if self.stop_at.is_some() || !self.admit(accepted) {
+            self.signal.remove_open();
+        }
+    }
+
+    /// Takes a connection in; false if there are too many, or the system will not have it.
+    fn admit(&mut self, accepted: Accepted) -> bool {
         let counters = &self.shared.counters;
         counters.connections_accepted.fetch_add(1, Ordering::Relaxed);
         let Accepted { mut stream, transport, address, local } = accepted;
@@ -416,7 +389,7 @@ impl Worker {
             counters.connections_rejected.fetch_add(1, Ordering::Relaxed);
             // One try: whoever is turned away may miss the reason.
             let _ = stream.write(b"-ERR max number of clients reached\r\n");
-            return;
+            return false;
         }
         let index = self.free.pop().unwrap_or_else(|| {
             self.connections.push(None);
@@ -424,19 +397,17 @@ impl Worker {
         });
         let token = Token(self.first_connection + index);
         let both = Interest::READABLE | Interest::WRITABLE;
-        match self.poll.registry().register(&mut stream, token, both) {
-            Ok(()) => {
-                let signal = Arc::clone(&self.signal);
-                let (worker, place) = (self.number, index);
-                let origin = Origin { transport, address, local, worker, place, signal };
-                self.connections[index] = Some(Connection::new(stream, &self.shared, origin));
-                self.enqueue(index);
-            }
-            Err(error) => {
-                tracing::debug!("a RESP connection from {address} ended at once: {error}");
-                self.free.push(index);
-            }
+        if let Err(error) = self.poll.registry().register(&mut stream, token, both) {
+            tracing::debug!("a RESP connection from {address} ended at once: {error}");
+            self.free.push(index);
+            return false;
         }
+        let signal = Arc::clone(&self.signal);
+        let (worker, place) = (self.number, index);
+        let origin = Origin { transport, address, local, worker, place, signal };
+        self.connections[index] = Some(Connection::new(stream, &self.shared, origin));
+        self.enqueue(index);
+        true
     }
 
     /// Closes the listeners and lets every connection answer what it has read.
