@@ -76,6 +76,11 @@ impl Options {
 
 /// Measures everything, prints it, and writes the record if one is asked for.
 pub(crate) fn run(options: &Options) -> Result<(), String> {
+    if let Some(folder) = &options.record {
+        // Before the hour that it takes, not behind it.
+        std::fs::create_dir_all(folder)
+            .map_err(|error| format!("--record {}: {error}", folder.display()))?;
+    }
     let progress = |line: &str| eprintln!("{line}");
     let mut bench = Bench::new(&options.run, &progress)?;
     let RunOptions { points, seed, scratch, .. } = &options.run;

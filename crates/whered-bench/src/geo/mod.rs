@@ -12,6 +12,7 @@
 //! The server runs on one core, this thread on another. A figure is the processor time of the
 //! server's process for a command; rate and latency stand beside it.
 
+mod beside;
 mod classes;
 mod driver;
 mod latency;
@@ -35,7 +36,8 @@ pub use resp::{Reply, push_command, read_reply};
 pub use rounds::{Rounds, Row, ask_all, interleaved};
 pub use run::{Bench, Options, Setup, Starter, run, whered};
 pub use scenarios::{
-    ALL_MOVED, BESIDE_SEARCH, EVERYSEC, FEWER_POINTS, SCENARIOS, TWO_THREADS, on_fresh, on_running,
+    ALL_MOVED, BESIDE_SEARCH, EVERYSEC, FEWER_POINTS, HELD_VIEW, SCENARIOS, TWO_THREADS, on_fresh,
+    on_running,
 };
 pub use script::{Likeness, Replies, Script};
 pub use server::{Server, Wire, free_port, start_whered};

@@ -4,20 +4,18 @@
 //! Not for the classes themselves. Rows are named `SCENARIO/what`; those that repeat a class under
 //! other conditions are named `SCENARIO/CLASS`.
 
+use super::beside::{beside_search, held_view};
 use super::classes::class_named;
-use super::driver::{Driver, Group, Until};
-use super::load::{KEY, move_all};
-use super::points::{Point, Points};
-use super::rounds::{Row, ask_all, interleaved};
+use super::load::move_all;
+use super::points::Order;
+use super::rounds::{Row, interleaved};
 use super::run::{Bench, Setup, Starter};
-use super::script::{Replies, Script};
 use super::server::Server;
-use super::{Workload, points::Order};
-use std::time::Instant;
 
 /// Scenarios and what they are.
-pub const SCENARIOS: [(&str, &str); 5] = [
+pub const SCENARIOS: [(&str, &str); 6] = [
     (BESIDE_SEARCH, "PING, GEODIST and moves alone, and while a search returns a million members"),
+    (HELD_VIEW, "moves while a client takes a long reply slowly"),
     (ALL_MOVED, "memory after every point has moved once, up to 200 m"),
     (EVERYSEC, "moves with a journal or append-only file that is synced every second"),
     (TWO_THREADS, "two server threads instead of one"),
@@ -25,6 +23,8 @@ pub const SCENARIOS: [(&str, &str); 5] = [
 ];
 /// The scenario with a huge search.
 pub const BESIDE_SEARCH: &str = "beside-search";
+/// The scenario with a client that is slow to take its reply.
+pub const HELD_VIEW: &str = "held-view";
 /// The scenario in which everything moves.
 pub const ALL_MOVED: &str = "all-moved";
 /// The scenario with a journal.
@@ -37,11 +37,11 @@ pub const FEWER_POINTS: &str = "fewer-points";
 /// The most points of the scenario with a journal.
 const JOURNALED_POINTS: u64 = 10_000_000;
 const FEWER_COUNT: u64 = 1_000_000;
-/// Members that the huge search returns.
-const SEARCHED: u64 = 1_000_000;
-const PARIS: (f64, f64) = (2.3522, 48.8566);
+/// Clients beside the search: class, connections, pipeline.
+const SMALL: [(&str, usize, usize); 3] =
+    [(MOVES, 1, 16), ("ping/1x1", 1, 1), ("geodist-random/1x1", 1, 1)];
 const NEAREST: &str = "nearest-5km-dense/8x16";
-const MOVES: &str = "moves-200m/8x16";
+pub(super) const MOVES: &str = "moves-200m/8x16";
 const DISTANCES: &str = "geodist-random/200x10";
 
 /// Those that are about servers which have all points.
@@ -52,8 +52,14 @@ const DISTANCES: &str = "geodist-random/200x10";
 pub fn on_running(bench: &mut Bench<'_>, servers: &[&Server]) -> Result<(), String> {
     for server in servers {
         if bench.wants(BESIDE_SEARCH) {
-            beside_search(bench, server, BESIDE_SEARCH)?;
+            beside_search(bench, server, BESIDE_SEARCH, &SMALL)?;
         }
+    }
+    // Only ours: a rival that writes its whole reply at once holds no view.
+    if bench.wants(HELD_VIEW)
+        && let Some(server) = servers.first()
+    {
+        held_view(bench, server, HELD_VIEW)?;
     }
     // Last: what comes behind would find the points elsewhere. Only ours: a rival's memory does
     // not depend on it, and its moves are measured already.
@@ -110,7 +116,7 @@ fn two_threads(bench: &mut Bench<'_>, start: &Starter<'_>) -> Result<(), String>
     for class in [NEAREST, DISTANCES, MOVES] {
         repeat(bench, TWO_THREADS, class, &[&server], count)?;
     }
-    beside_search(bench, &server, &format!("{TWO_THREADS}/{BESIDE_SEARCH}"))
+    beside_search(bench, &server, &format!("{TWO_THREADS}/{BESIDE_SEARCH}"), &SMALL[..1])
 }
 
 /// Measures a class under the name of a scenario.
@@ -126,94 +132,4 @@ fn repeat(
         bench.note(Row { class: format!("{scenario}/{}", row.class), ..row });
     }
     Ok(())
-}
-
-/// Small commands of one client each, alone and beside a client that searches all the time.
-fn beside_search(bench: &mut Bench<'_>, server: &Server, name: &str) -> Result<(), String> {
-    let count = bench.options.points;
-    let wanted = SEARCHED.min(count / 3);
-    let radius_meters = radius_around_paris(&bench.points, count, wanted);
-    let search = search_around_paris(radius_meters);
-    let paris = Point::from_degrees(PARIS.0, PARIS.1);
-    // No move may cross the rim, so that the search has the same members all the time.
-    let far_from_rim = |point: Point| (meters(paris, point) - radius_meters).abs() > 2_000.0;
-    let clients = [("ping/1x1", (1, 1)), ("geodist-random/1x1", (1, 1)), (MOVES, (1, 16))];
-    let mut workloads = vec![search];
-    let mut labels = vec!["search/1x1".to_owned()];
-    let mut pipelines = vec![1];
-    for (class, (connections, pipeline)) in clients {
-        let class = class_named(class).ok_or_else(|| format!("no class {class}"))?;
-        let class = class.with_clients(connections, pipeline);
-        workloads.push(class.workload_where(&bench.points, count, far_from_rim));
-        let what = class.name.split('/').next().unwrap_or_default();
-        labels.push(format!("{what}/{connections}x{pipeline}"));
-        pipelines.push(pipeline);
-    }
-    let replies: Result<Vec<Vec<Replies>>, String> =
-        workloads.iter().map(|workload| replies_of(workload, server)).collect();
-    let replies = replies.map_err(|error| format!("{name}: {error}"))?;
-    let group = |place: usize| Group {
-        connections: 1,
-        pipeline: pipelines[place],
-        scripts: &workloads[place].scripts,
-        replies: &replies[place],
-    };
-    for (kind, groups) in [("alone", 1..4), ("with-search", 0..4)] {
-        let list: Vec<Group<'_>> = groups.clone().map(group).collect();
-        let mut driver = Driver::connect(server.address, &list)?;
-        let mut rows: Vec<Row> = groups
-            .clone()
-            .map(|place| Row::new(&format!("{name}/{kind}/{}", labels[place]), server))
-            .collect();
-        for _ in 0..bench.options.rounds {
-            let began = Instant::now();
-            let done = driver.run(Until::Time(bench.rounds().time))?;
-            let elapsed = began.elapsed();
-            rows.iter_mut().zip(&done).for_each(|(row, done)| row.add(done, None, elapsed));
-        }
-        driver.run(Until::ScriptEnd)?;
-        for (mut row, place) in rows.into_iter().zip(groups) {
-            let known = &replies[place];
-            let elements = known.iter().map(|one| one.elements).sum();
-            row.elements = Some((elements, known.iter().map(|one| one.lengths.len()).sum()));
-            bench.note(row);
-        }
-    }
-    Ok(())
-}
-
-fn replies_of(workload: &Workload, server: &Server) -> Result<Vec<Replies>, String> {
-    let Some(reply) = workload.constant else { return ask_all(workload, server) };
-    let scripts = workload.scripts.iter();
-    Ok(scripts.map(|script| Replies::constant(reply, script.len())).collect())
-}
-
-fn search_around_paris(radius_meters: f64) -> Workload {
-    let mut script = Script::default();
-    let [longitude, latitude] = Point::from_degrees(PARIS.0, PARIS.1).texts();
-    let radius = format!("{radius_meters:.0}");
-    let (from, by): (&[u8], &[u8]) = (b"FROMLONLAT", b"BYRADIUS");
-    script.push(&[b"GEOSEARCH", KEY, from, &longitude, &latitude, by, radius.as_bytes(), b"m"]);
-    Workload { scripts: vec![script], constant: None, is_round_trip: false }
-}
-
-/// The radius within which about so many members lie, by a sample of them.
-fn radius_around_paris(points: &Points, count: u64, wanted: u64) -> f64 {
-    let sample = count.min(200_000);
-    let paris = Point::from_degrees(PARIS.0, PARIS.1);
-    let mut distances: Vec<f64> =
-        (0..sample).map(|number| meters(paris, points.get(number))).collect();
-    distances.sort_by(f64::total_cmp);
-    distances[(wanted * sample / count).min(sample - 1) as usize].round()
-}
-
-/// By haversine, on the sphere that `METERS_PER_DEGREE` belongs to.
-fn meters(from: Point, to: Point) -> f64 {
-    let radians = |point: Point| {
-        (point.longitude_degrees().to_radians(), point.latitude_degrees().to_radians())
-    };
-    let ((here_x, here_y), (there_x, there_y)) = (radians(from), radians(to));
-    let (up, across) = (((there_y - here_y) / 2.0).sin(), ((there_x - here_x) / 2.0).sin());
-    let root = (up * up + here_y.cos() * there_y.cos() * across * across).sqrt();
-    2.0 * 6_371_000.0 * root.min(1.0).asin()
 }
