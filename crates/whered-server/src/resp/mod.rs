@@ -392,9 +392,35 @@ mod tests {
             let end = Instant::now() + Duration::from_secs(10);
             while open().iter().sum::<usize>() > clients.len() {
                 assert!(Instant::now() < end, "{:?} for {} clients", open(), clients.len());
-                std::thread::sleep(Duration::from_millis(1));
+                std::thread::yield_now();
             }
         }
+        door.stop();
+    }
+    #[test]
+    fn a_worker_that_has_ended_or_stops_gets_no_more_clients() {
+        let (engine, _) = Engine::open(EngineOptions::default()).unwrap();
+        let options = RespOptions { threads: 3, ..RespOptions::default() };
+        let door = RespDoor::start(engine, options).unwrap();
+        door.signals[0].stop();
+        let end = Instant::now() + Duration::from_secs(10);
+        while door.signals[0].open() != usize::MAX {
+            assert!(Instant::now() < end, "it has no connection and stops");
+            std::thread::yield_now();
+        }
+        let mut clients: Vec<TcpStream> = Vec::new();
+        let mut add = |count: usize| {
+            for _ in 0..count {
+                clients.push(TcpStream::connect(door.addresses()[0]).unwrap());
+                clients.iter_mut().for_each(ask);
+            }
+            [0, 1, 2].map(|number| door.signals[number].open())
+        };
+        assert_eq!(add(20), [usize::MAX, 10, 10]);
+        // As if the second were about to stop: what it has not accepted itself stays with the third.
+        drop(door.signals[1].take_last_handed());
+        let [_, second, third] = add(10);
+        assert_eq!(second + third, 30);
         door.stop();
     }
 }

@@ -8,9 +8,12 @@
 //! another worker ── hand ────┤   (the first entry of a list only)
 //! the door ──────── stop ────┘
 //! ```
+//!
+//! Invariant: what is handed over is taken. A worker that stops, or has ended for whatever reason, has
+//! closed its list, and whoever would hand it something keeps it.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use mio::Waker;
 
@@ -21,9 +24,10 @@ pub(crate) struct Signal {
     waker: Waker,
     /// Connections that have a turn coming: their index and their client's id.
     calls: Mutex<Vec<(usize, u64)>>,
-    /// Connections that other workers have accepted for this one.
-    handed: Mutex<Vec<Accepted>>,
-    /// How many connections it has, those counted that are handed to it.
+    /// Connections that other workers have accepted for this one; `None` when it takes no more.
+    handed: Mutex<Option<Vec<Accepted>>>,
+    /// How many connections it has, those counted that are handed to it; more than any when it
+    /// has ended.
     open: AtomicUsize,
     /// The worker sleeps with held replies.
     holding: AtomicBool,
@@ -36,7 +40,7 @@ impl Signal {
         Signal {
             waker,
             calls: Mutex::default(),
-            handed: Mutex::default(),
+            handed: Mutex::new(Some(Vec::new())),
             open: AtomicUsize::new(0),
             holding: AtomicBool::new(false),
             stopping: AtomicBool::new(false),
@@ -69,23 +73,49 @@ impl Signal {
     /// A connection of the worker has something to take. Only the first call before the worker
     /// looks costs a system call.
     pub(super) fn call(&self, place: usize, id: u64) {
-        self.add(&self.calls, (place, id));
+        let mut calls = locked(&self.calls);
+        calls.push((place, id));
+        let is_first = calls.len() == 1;
+        drop(calls);
+        if is_first {
+            self.wake();
+        }
     }
 
     /// The connections that were called.
     pub(super) fn take_calls(&self) -> Vec<(usize, u64)> {
-        take(&self.calls)
+        std::mem::take(&mut *locked(&self.calls))
     }
 
-    /// The worker is to serve a connection that another one has accepted.
-    pub(super) fn hand(&self, accepted: Accepted) {
+    /// The worker is to serve a connection that another one has accepted. Gives it back if the
+    /// worker takes no more.
+    pub(super) fn hand(&self, accepted: Accepted) -> Result<(), Accepted> {
+        let mut handed = locked(&self.handed);
+        let Some(list) = &mut *handed else { return Err(accepted) };
+        list.push(accepted);
+        let is_first = list.len() == 1;
         self.add_open();
-        self.add(&self.handed, accepted);
+        drop(handed);
+        if is_first {
+            self.wake();
+        }
+        Ok(())
     }
 
     /// The connections that were handed over, each counted as open.
     pub(super) fn take_handed(&self) -> Vec<Accepted> {
-        take(&self.handed)
+        locked(&self.handed).as_mut().map_or_else(Vec::new, std::mem::take)
+    }
+
+    /// The same, for the last time: the worker takes no more.
+    pub(super) fn take_last_handed(&self) -> Vec<Accepted> {
+        locked(&self.handed).take().unwrap_or_default()
+    }
+
+    /// The worker has ended.
+    pub(super) fn end(&self) {
+        self.open.store(usize::MAX, Ordering::Relaxed);
+        drop(self.take_last_handed());
     }
 
     /// How many connections the worker has.
@@ -99,16 +129,6 @@ impl Signal {
 
     pub(super) fn remove_open(&self) {
         self.open.fetch_sub(1, Ordering::Relaxed);
-    }
-
-    fn add<T>(&self, list: &Mutex<Vec<T>>, item: T) {
-        let mut list = list.lock().unwrap_or_else(PoisonError::into_inner);
-        list.push(item);
-        let is_first = list.len() == 1;
-        drop(list);
-        if is_first {
-            self.wake();
-        }
     }
 
     /// The worker is to look around.
@@ -128,6 +148,6 @@ impl Signal {
     }
 }
 
-fn take<T>(list: &Mutex<Vec<T>>) -> Vec<T> {
-    std::mem::take(&mut *list.lock().unwrap_or_else(PoisonError::into_inner))
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -15,7 +15,8 @@
 //! Invariants: nothing here blocks but the poll; a connection stands in the queue at most once;
 //! events are edge-triggered, so a connection keeps its own readiness until it meets `WouldBlock`;
 //! whoever has a brief reply waits for small parts of long ones only.
-//! At the same time: workers share nothing but counters, the register of clients and the engine.
+//! At the same time: workers share nothing but counters, their signals, the register of clients and
+//! the engine.
 
 use std::collections::VecDeque;
 use std::io;
@@ -146,13 +147,9 @@ impl Worker {
                 let closed = event.is_read_closed() || event.is_error();
                 self.mark(event.token(), event.is_readable(), event.is_writable(), closed);
             }
-            if self.stop_at.is_none() && self.signal.is_stopping() {
-                self.begin_stop();
-            }
+            let is_last = self.stop_at.is_none() && self.signal.is_stopping();
             self.accept();
-            for accepted in self.signal.take_handed() {
-                self.settle(accepted);
-            }
+            self.take_handed(is_last);
             self.queue_called();
             self.queue_released();
             self.queue_unpaused();
@@ -160,6 +157,9 @@ impl Worker {
             let mut left = self.queue.len();
             while left > 0 && !self.queue.is_empty() {
                 left -= self.turns(left);
+            }
+            if is_last {
+                self.begin_stop();
             }
             self.tick();
         }
@@ -363,18 +363,28 @@ impl Worker {
     /// and of a few clients most may have come to one worker.
     fn place(&mut self, accepted: Accepted) {
         let fewest = self.signals.iter().min_by_key(|signal| signal.open());
-        match fewest {
+        let kept = match fewest {
             Some(other) if other.open() < self.signal.open() => other.hand(accepted),
-            _ => {
-                self.signal.add_open();
-                self.settle(accepted);
-            }
+            _ => Err(accepted),
+        };
+        if let Err(accepted) = kept {
+            self.signal.add_open();
+            self.settle(accepted);
         }
     }
 
-    /// Serves a connection, which is counted as open; none that comes when the worker stops.
+    /// Takes in what other workers have accepted; the last time before it stops, nothing comes behind.
+    fn take_handed(&mut self, is_last: bool) {
+        let handed = match is_last {
+            true => self.signal.take_last_handed(),
+            false => self.signal.take_handed(),
+        };
+        handed.into_iter().for_each(|accepted| self.settle(accepted));
+    }
+
+    /// Serves a connection, which is counted as open.
     fn settle(&mut self, accepted: Accepted) {
-        if self.stop_at.is_some() || !self.admit(accepted) {
+        if !self.admit(accepted) {
             self.signal.remove_open();
         }
     }
@@ -444,6 +454,13 @@ impl Worker {
             counter.fetch_add(1, Ordering::Relaxed);
             self.close(index);
         }
+    }
+}
+
+/// However it ends, no other worker gives it connections afterwards.
+impl Drop for Worker {
+    fn drop(&mut self) {
+        self.signal.end();
     }
 }
 
