@@ -12,8 +12,9 @@
 //! A move is up to 200 m, a command of its own, sixteen of them brought near together as the door does
 //! it. A search finds a million members (or a third of all) on a frozen view, and has all reply bytes
 //! copied. A held view is a new one every 300 ms, from which another span of members is copied each
-//! millisecond. Rates are by the clock on the wall. Checked: every move moves, every search finds what
-//! the first one did but for what has crossed its rim, and its bytes are those of its members.
+//! millisecond. Rates are by the clock on the wall. Checked: the last moves of each part have arrived,
+//! every search finds what the first one did but for a hundredth that may have crossed its rim, and
+//! its reply has as many members as it says.
 
 #![allow(clippy::print_stdout, reason = "the figures are what it is run for")]
 
@@ -107,7 +108,7 @@ fn with_points<T>(keyspace: &Keyspace, read: impl FnOnce(&Points) -> T) -> T {
 fn part(
     keyspace: &Keyspace,
     count: u64,
-    search: &Search,
+    (search, expected): &(Search, usize),
     kind: Beside,
     seconds: f64,
     moved: u64,
@@ -117,9 +118,10 @@ fn part(
         scope.spawn(|| {
             while !stop.load(Ordering::Relaxed) {
                 match kind {
-                    Beside::Nothing => std::thread::sleep(Duration::from_millis(1)),
+                    Beside::Nothing => pause(),
                     Beside::Searches => {
-                        find_all(&with_points(keyspace, Points::freeze), search);
+                        let found = find_all(&with_points(keyspace, Points::freeze), search);
+                        assert!(found.abs_diff(*expected) <= expected / 100, "{found} are found");
                         searched.fetch_add(1, Ordering::Relaxed);
                     }
                     Beside::HoldsViews => {
@@ -135,16 +137,27 @@ fn part(
             done += 16;
         }
         stop.store(true, Ordering::Relaxed);
+        let last = moves_from(moved + done - 16, count);
+        with_points(keyspace, |points| {
+            for (index, (name, cell)) in last.iter().enumerate() {
+                let is_moved_again = last[index + 1..].iter().any(|(later, _)| later == name);
+                assert!(is_moved_again || points.cell(name.as_bytes()) == Some(*cell), "{name}");
+            }
+        });
         (done, searched.load(Ordering::Relaxed))
     })
 }
 
-fn move_sixteen(keyspace: &Keyspace, count: u64, first: u64) {
-    let moves: [(String, Cell); 16] = std::array::from_fn(|index| {
-        let drawn = random(11, first + index as u64);
-        let number = drawn % count;
+/// The moves with these numbers: names, and where to.
+fn moves_from(first: u64, count: u64) -> [(String, Cell); 16] {
+    std::array::from_fn(|index| {
+        let number = random(11, first + index as u64) % count;
         (number.to_string(), cell(beside(place(number), random(12, first + index as u64))))
-    });
+    })
+}
+
+fn move_sixteen(keyspace: &Keyspace, count: u64, first: u64) {
+    let moves = moves_from(first, count);
     let points = moves.each_ref().map(|(name, cell)| (name.as_bytes(), *cell));
     with_points(keyspace, |collection| collection.warm_points(&points));
     for point in points {
@@ -162,8 +175,8 @@ fn find_all(view: &Tree, search: &Search) -> usize {
     while let Some(bulks) = found.next_bulks(view, &mut cursor) {
         reply.extend_from_slice(bulks);
     }
-    assert_eq!(reply.len(), found.bulk_bytes(view));
-    assert!(found.len() > SEARCHED / 100, "{} are found", found.len());
+    // Names are numbers, so that a dollar sign begins each member and stands nowhere else.
+    assert_eq!(reply.iter().filter(|byte| **byte == b'$').count(), found.len());
     found.len()
 }
 
@@ -176,13 +189,18 @@ fn hold(view: &Tree, search: &Search, stop: &AtomicBool) {
         if let Some(bulks) = found.next_bulks(view, &mut cursor) {
             reply.extend_from_slice(bulks);
         }
-        std::thread::sleep(Duration::from_millis(1));
+        pause();
     }
     assert!(!reply.is_empty(), "something was copied");
 }
 
+/// A millisecond of nothing.
+fn pause() {
+    std::thread::park_timeout(Duration::from_millis(1));
+}
+
 /// A circle around the first point of a metropolitan area that finds about so many.
-fn search_for(keyspace: &Keyspace, wanted: usize) -> Search {
+fn search_for(keyspace: &Keyspace, wanted: usize) -> (Search, usize) {
     let view = with_points(keyspace, Points::freeze);
     let of_radius = |radius_meters: f64| Search {
         center: place(1),
@@ -199,6 +217,8 @@ fn search_for(keyspace: &Keyspace, wanted: usize) -> Search {
         if found.len() < wanted { low = middle } else { high = middle }
     }
     let search = of_radius(high);
-    println!("a search finds {} members within {:.0} km", find_all(&view, &search), high / 1e3);
-    search
+    let count = find_all(&view, &search);
+    assert!(count.abs_diff(wanted) <= wanted / 100, "{count} in place of {wanted}");
+    println!("a search finds {count} members within {:.0} km", high / 1e3);
+    (search, count)
 }

@@ -19,21 +19,23 @@ use super::script::{Replies, Script};
 use super::server::Server;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::{JoinHandle, sleep};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// Members that the huge search returns.
 const SEARCHED: u64 = 1_000_000;
 const PARIS: (f64, f64) = (2.3522, 48.8566);
 const MOVES_ANYWHERE: &str = "moves-anywhere/8x16";
-/// Members that the slow client asks for, and the least bytes of its reply: more than what sockets hold.
+/// Members that the slow client asks for; half of their bytes are more than what sockets hold.
 const HELD: u64 = 4_000_000;
-const HELD_BYTES: usize = 48 << 20;
+/// The least of a member's bytes in a reply: `$1`, a digit, two ends of lines.
+const LEAST_MEMBER_BYTES: usize = 7;
 /// What a slow client takes at once, and how long it then waits.
 const SLOW_BYTES: usize = 32 << 10;
 const SLOW_WAIT: Duration = Duration::from_millis(4);
+/// How long it waits for bytes.
+const SLOW_LIMIT: Duration = Duration::from_secs(60);
 
 /// Small commands, each class with so many clients and such a pipeline, alone and beside a client that
 /// searches all the time. That one comes first: of a server with two threads it has one, and the
@@ -97,9 +99,9 @@ pub(super) fn beside_search(
 }
 
 /// Moves while another client takes a long reply so slowly that the frozen view behind it is held,
-/// and copied from, all the time; a new one in each round. A first one is not measured: it has the
-/// server get memory for copies, which later ones use again. With too few points for such a reply
-/// nothing is measured.
+/// and copied from, all the time; a new one in each round. As many rounds before are not measured: in
+/// them the server gets memory for its copies, which later ones use again. With too few points for
+/// such a reply nothing is measured.
 ///
 /// # Errors
 ///
@@ -118,13 +120,13 @@ pub(super) fn held_view(bench: &mut Bench<'_>, server: &Server, name: &str) -> R
         let group = Group { connections, pipeline, scripts: &workload.scripts, replies: &replies };
         let mut driver = Driver::connect(server.address, &[group])?;
         let mut row = Row::new(&format!("{name}/{}", class.name), server);
-        for round in 0..=rounds.count {
+        for round in 0..2 * rounds.count {
             let slow = SlowClient::ask(server.address, search.scripts[0].bytes())?;
             let (before, began) = (server.cpu_nanoseconds()?, Instant::now());
             let done = driver.run(Until::Time(rounds.time))?;
             let (elapsed, spent) = (began.elapsed(), server.cpu_nanoseconds()? - before);
             slow.leave()?;
-            if round > 0 {
+            if round >= rounds.count {
                 done.iter().for_each(|done| row.add(done, Some(spent), elapsed));
             }
         }
@@ -136,29 +138,49 @@ pub(super) fn held_view(bench: &mut Bench<'_>, server: &Server, name: &str) -> R
 
 /// A client that takes its reply a little at a time, in a thread of its own.
 struct SlowClient {
-    is_over: Arc<AtomicBool>,
+    /// Dropping it ends the thread.
+    stay: Sender<()>,
     reading: JoinHandle<io::Result<usize>>,
+    /// The least bytes of the reply.
+    least_bytes: usize,
 }
 
 impl SlowClient {
-    /// Asks, and waits for the first bytes.
+    /// Asks, and waits for the first member.
+    ///
+    /// # Errors
+    ///
+    /// The reply is no list of at least half of the members that were to be found.
     fn ask(address: SocketAddr, request: &[u8]) -> Result<SlowClient, String> {
         let fault = |error: io::Error| format!("the slow client: {error}");
         let mut stream = TcpStream::connect(address).map_err(fault)?;
+        stream.set_read_timeout(Some(SLOW_LIMIT)).map_err(fault)?;
         stream.write_all(request).map_err(fault)?;
-        stream.read_exact(&mut [0; 1]).map_err(fault)?;
-        let is_over = Arc::new(AtomicBool::new(false));
-        let is_over_there = Arc::clone(&is_over);
+        let mut header = Vec::new();
+        while !header.ends_with(b"\r\n$") {
+            let mut byte = [0];
+            stream.read_exact(&mut byte).map_err(fault)?;
+            header.push(byte[0]);
+            if header.len() > 32 {
+                return Err(format!("the slow client: {}", header.escape_ascii()));
+            }
+        }
+        let text = String::from_utf8_lossy(&header);
+        let count = text.strip_prefix('*').and_then(|text| text.strip_suffix("\r\n$"));
+        let count = count.and_then(|count| count.parse::<u64>().ok()).unwrap_or(0);
+        if count < HELD / 2 {
+            return Err(format!("the slow client: {count} members in place of about {HELD}"));
+        }
+        let (stay, leaves) = channel::<()>();
         let reading = std::thread::spawn(move || {
-            let (mut taken, mut some) = (1, vec![0; SLOW_BYTES]);
-            while !is_over_there.load(Ordering::Relaxed) {
+            let (mut taken, mut some) = (header.len(), vec![0; SLOW_BYTES]);
+            while leaves.recv_timeout(SLOW_WAIT) == Err(RecvTimeoutError::Timeout) {
                 stream.read_exact(&mut some)?;
                 taken += some.len();
-                sleep(SLOW_WAIT);
             }
             Ok(taken)
         });
-        Ok(SlowClient { is_over, reading })
+        Ok(SlowClient { stay, reading, least_bytes: count as usize * LEAST_MEMBER_BYTES })
     }
 
     /// Goes without the rest.
@@ -167,10 +189,10 @@ impl SlowClient {
     ///
     /// So much was taken that the server may have sent all.
     fn leave(self) -> Result<(), String> {
-        self.is_over.store(true, Ordering::Relaxed);
+        drop(self.stay);
         let taken = self.reading.join().map_err(|_| "the slow client has panicked")?;
         let taken = taken.map_err(|error| format!("the slow client: {error}"))?;
-        if taken > HELD_BYTES / 2 {
+        if taken > self.least_bytes / 4 {
             return Err(format!("the slow client took {taken} bytes: rounds are to be shorter"));
         }
         Ok(())
