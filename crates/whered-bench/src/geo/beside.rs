@@ -37,7 +37,7 @@ const SLOW_WAIT: Duration = Duration::from_millis(4);
 /// How long it waits for bytes.
 const SLOW_LIMIT: Duration = Duration::from_secs(60);
 
-/// Small commands, each class with so many clients and such a pipeline, alone and beside a client that
+/// Small commands, one client of each class with such a pipeline, alone and beside a client that
 /// searches all the time. That one comes first: of a server with two threads it has one, and the
 /// first of the others the other one. A first round of both kinds is not measured.
 ///
@@ -48,7 +48,7 @@ pub(super) fn beside_search(
     bench: &mut Bench<'_>,
     server: &Server,
     name: &str,
-    clients: &[(&str, usize, usize)],
+    clients: &[(&str, usize)],
 ) -> Result<(), String> {
     let count = bench.options.points;
     let (search, radius_meters) = search_around_paris(bench, SEARCHED.min(count / 3));
@@ -56,12 +56,12 @@ pub(super) fn beside_search(
     let mut workloads = vec![search];
     let mut labels = vec!["search/1x1".to_owned()];
     let mut pipelines = vec![1];
-    for &(class, connections, pipeline) in clients {
+    for &(class, pipeline) in clients {
         let class = class_named(class).ok_or_else(|| format!("no class {class}"))?;
-        let class = class.with_clients(connections, pipeline);
+        let class = class.with_clients(1, pipeline);
         workloads.push(class.workload_where(&bench.points, count, &far_from_rim));
         let what = class.name.split('/').next().unwrap_or_default();
-        labels.push(format!("{what}/{connections}x{pipeline}"));
+        labels.push(format!("{what}/1x{pipeline}"));
         pipelines.push(pipeline);
     }
     let replies: Result<Vec<Vec<Replies>>, String> =

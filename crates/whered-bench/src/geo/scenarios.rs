@@ -37,9 +37,8 @@ pub const FEWER_POINTS: &str = "fewer-points";
 /// The most points of the scenario with a journal.
 const JOURNALED_POINTS: u64 = 10_000_000;
 const FEWER_COUNT: u64 = 1_000_000;
-/// Clients beside the search: class, connections, pipeline.
-const SMALL: [(&str, usize, usize); 3] =
-    [(MOVES, 1, 16), ("ping/1x1", 1, 1), ("geodist-random/1x1", 1, 1)];
+/// Clients beside the search: class and pipeline.
+const SMALL: [(&str, usize); 3] = [(MOVES, 16), ("ping/1x1", 1), ("geodist-random/1x1", 1)];
 const NEAREST: &str = "nearest-5km-dense/8x16";
 pub(super) const MOVES: &str = "moves-200m/8x16";
 const DISTANCES: &str = "geodist-random/200x10";

@@ -114,8 +114,9 @@ impl Signal {
 
     /// The worker has ended.
     pub(super) fn end(&self) {
-        self.open.store(usize::MAX, Ordering::Relaxed);
+        // The list first: whoever still finds it open counts what it adds.
         drop(self.take_last_handed());
+        self.open.store(usize::MAX, Ordering::Relaxed);
     }
 
     /// How many connections the worker has.
