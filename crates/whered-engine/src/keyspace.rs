@@ -19,8 +19,9 @@
 //!   written to, although readers may still hold it, and the journal's order is the order of
 //!   effects;
 //! - locks are taken in the order gate, maps by ascending number, value. A reader gives gate and
-//!   map back as soon as it has the value; a writer that meets a value in use gives the map back
-//!   while it waits, a few times, so that a long search holds up nobody but that value's writers;
+//!   map back as soon as it has the value; a writer that meets a value in use waits awake for a moment
+//!   (`soon`) and then gives the map back while it sleeps, a few times, so that a long search holds up
+//!   nobody but that value's writers;
 //! - expiry: a key whose time is over is invisible at once. It goes by a removal of its own in the
 //!   journal, made by the next writer of that key or by [`Keyspace::sweep`]. Replaying asks no
 //!   clock: what was not removed before the end is there again, invisible, and swept.
@@ -34,6 +35,7 @@ mod keys;
 mod members;
 mod replay;
 pub(crate) mod saving;
+mod soon;
 pub(crate) mod sorted_set;
 pub(crate) mod value;
 mod whole;
@@ -52,6 +54,7 @@ use crate::log::{Log, Ticket, Written};
 use gate::Gate;
 use keys::{Entry, Keys, Slot};
 use saving::Saving;
+use soon::shared_soon;
 use value::{Kind, Value};
 
 /// How many numbered databases there are.
@@ -96,7 +99,7 @@ impl Keyspace {
             return read(None);
         };
         self.note_use(&slot);
-        let value = shared(&slot.value);
+        let value = shared_soon(&slot.value);
         // From here on a transaction cannot change what is read before this is over.
         drop(passage);
         // The value may have lost its last member, and its key, since it was found.
@@ -112,7 +115,7 @@ impl Keyspace {
     ) -> Option<R> {
         let passage = self.gate.pass();
         let slot = self.live_slot(number, key)?;
-        let value = shared(&slot.value);
+        let value = shared_soon(&slot.value);
         drop(passage);
         Some(read(&value))
     }

@@ -8,11 +8,12 @@
 
 use std::borrow::Cow;
 use std::ops::Range;
-use std::sync::{Arc, PoisonError, RwLockWriteGuard, TryLockError};
+use std::sync::{Arc, RwLockWriteGuard};
 
-use whered_geo::{Cell, ChangeBatch, Inserted};
+use whered_geo::{Cell, ChangeBatch, Inserted, Points};
 
 use super::keys::{Entry, Keys, Slot};
+use super::soon::exclusive_soon;
 use super::value::{Kind, Ordered, Value};
 use super::whole::delete_operation;
 use super::{Keyspace, exclusive, number_byte, shared};
@@ -22,6 +23,9 @@ use crate::operation::Operation;
 
 /// How often a writer gives the map back to wait for a value in use, before it keeps the map.
 const POLITE_WAITS: usize = 4;
+
+/// So many points are brought near at once, before the value is held for their addition.
+const BROUGHT_NEAR_MAX: usize = 2 * Points::WARMED_TOGETHER;
 
 /// How long names of members may be together for the journal to keep them in the place of ranks.
 const NAMES_BYTES_MAX: usize = 64 << 10;
@@ -85,17 +89,45 @@ impl Keyspace {
         points: &[(&[u8], Cell)],
         condition: AddCondition,
     ) -> Result<Written<Added>, WriteError> {
+        let mut value = Added::default();
+        let ticket = self.add_each_point(number, key, points, condition, |inserted| {
+            value.added += usize::from(inserted == Inserted::New);
+            value.moved += usize::from(inserted == Inserted::Moved);
+        })?;
+        Ok(Written { value, ticket })
+    }
+
+    /// As [`Keyspace::add_points`], and tells what became of each point, in their order: points of
+    /// several requests under one hold of the key. Nothing is told when there is no key and the condition
+    /// makes none.
+    ///
+    /// # Errors
+    /// As [`Keyspace::add_points`]; then nothing was told.
+    pub fn add_each_point(
+        &self,
+        number: usize,
+        key: &[u8],
+        points: &[(&[u8], Cell)],
+        condition: AddCondition,
+        each: impl FnMut(Inserted),
+    ) -> Result<Ticket, WriteError> {
         let makes = condition != AddCondition::OnlyExisting;
+        // Waiting for memory takes most of the time, and others may use the value meanwhile.
+        let are_near = points.len() <= BROUGHT_NEAR_MAX;
+        if are_near && points.len() > 1 {
+            self.inspect(number, key, |value| value.warm(points));
+        }
         let act = |value: &mut Value, room: Room<'_>, _: Held<'_>| {
-            let (added, kept) = apply_points(value, points, condition);
-            if added == Added::default() {
-                return Written { value: added, ticket: room.unused() };
-            }
-            let ticket = room.append(&add_points(number, key, kept.as_deref().unwrap_or(points)));
-            Written { value: added, ticket }
+            let kept = apply_points(value, points, condition, are_near, each);
+            let kept = kept.as_deref().unwrap_or(points);
+            let ticket = match kept {
+                [] => room.unused(),
+                kept => room.append(&add_points(number, key, kept)),
+            };
+            Written { value: (), ticket }
         };
         let size_bytes = add_points(number, key, points).size_bytes();
-        self.change(number, key, size_bytes, makes, |_| false, act)
+        Ok(self.change(number, key, size_bytes, makes, |_| false, act)?.ticket)
     }
 
     /// Adds members with scores or gives them these scores; all become visible together.
@@ -424,15 +456,11 @@ fn sorted_slot<'a>(keys: &'a Keys, key: &[u8]) -> Result<Option<&'a Arc<Slot>>, 
     }
 }
 
-/// The value's lock, if it is free or enough has been waited for it.
+/// The value's lock, if it can be had soon or enough has been waited for it.
 fn write_or_wait(slot: &Slot, waits: usize) -> Option<RwLockWriteGuard<'_, Value>> {
-    if waits == POLITE_WAITS {
-        return Some(exclusive(&slot.value));
-    }
-    match slot.value.try_write() {
-        Ok(value) => Some(value),
-        Err(TryLockError::Poisoned(poisoned)) => Some(PoisonError::into_inner(poisoned)),
-        Err(TryLockError::WouldBlock) => None,
+    match waits {
+        POLITE_WAITS => Some(exclusive(&slot.value)),
+        _ => exclusive_soon(&slot.value),
     }
 }
 
@@ -495,37 +523,39 @@ fn apply_scores<'a>(
     (added, kept)
 }
 
-/// The points of a conditional addition that took effect.
+/// The points of an addition that took effect.
 type Kept<'a> = Vec<(&'a [u8], Cell)>;
 
-/// Applies an addition. With a condition, the second value holds the points that took effect:
-/// the journal keeps effects, not conditions.
+/// Applies an addition, and tells what became of each point. Those that are not near are brought near
+/// before. Gives the points that took effect, unless all did: the journal keeps effects, not conditions.
 fn apply_points<'a>(
     value: &mut Value,
     points: &[(&'a [u8], Cell)],
     condition: AddCondition,
-) -> (Added, Option<Kept<'a>>) {
-    let mut added = Added::default();
-    let mut kept = (condition != AddCondition::Always).then(Vec::new);
-    for (index, (member, cell)) in points.iter().enumerate() {
-        value.warm_from(points, index);
+    are_near: bool,
+    mut each: impl FnMut(Inserted),
+) -> Option<Kept<'a>> {
+    let mut kept: Option<Kept<'_>> = None;
+    for (index, &(member, cell)) in points.iter().enumerate() {
+        if !are_near && index.is_multiple_of(Points::WARMED_TOGETHER) {
+            value.warm(&points[index..points.len().min(index + Points::WARMED_TOGETHER)]);
+        }
         let knows = |value: &Value| value.ordered().is_some_and(|o| o.score(member).is_some());
         let allowed = match condition {
             AddCondition::Always => true,
             AddCondition::OnlyNew => !knows(value),
             AddCondition::OnlyExisting => knows(value),
         };
-        if !allowed {
-            continue;
+        let inserted = match allowed {
+            true => value.insert_point(member, cell),
+            false => Inserted::Unchanged,
+        };
+        if inserted == Inserted::Unchanged {
+            kept.get_or_insert_with(|| points[..index].to_vec());
+        } else if let Some(kept) = &mut kept {
+            kept.push((member, cell));
         }
-        if let Some(kept) = &mut kept {
-            kept.push((*member, *cell));
-        }
-        match value.insert_point(member, *cell) {
-            Inserted::New => added.added += 1,
-            Inserted::Moved => added.moved += 1,
-            Inserted::Unchanged => {}
-        }
+        each(inserted);
     }
-    (added, kept)
+    kept
 }

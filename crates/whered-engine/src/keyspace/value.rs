@@ -142,13 +142,10 @@ impl Value {
         self.ordered().is_some_and(|ordered| ordered.len() == 0)
     }
 
-    /// Brings near what adding the next of many points will read and change, a batch at a time.
-    pub(crate) fn warm_from(&self, points: &[(&[u8], Cell)], index: usize) {
-        let is_due = index.is_multiple_of(Points::WARMED_TOGETHER);
-        // What a lone point needs was brought near together with the requests around it.
-        if let (true, 2.., Data::Collection(collection)) = (is_due, points.len(), &self.data) {
-            let end = points.len().min(index + Points::WARMED_TOGETHER);
-            collection.warm_points(&points[index..end]);
+    /// Brings near what adding these points will read and change.
+    pub(crate) fn warm(&self, points: &[(&[u8], Cell)]) {
+        if let Data::Collection(collection) = &self.data {
+            collection.warm_points(points);
         }
     }
 

@@ -14,7 +14,7 @@
 //! an inline request are copied once, because quotes and escapes must go.
 //!
 //! Of a pipeline, whole requests of the usual form are found ahead of time ([`Ahead`]), so that what
-//! they will read can be fetched for all of them together.
+//! they will read can be fetched for all of them together, and moves be made together.
 //!
 //! Invariants:
 //! - what was parsed is not parsed again: when the input ends within a request, the state keeps
@@ -82,8 +82,11 @@ impl<'a> Args<'a> {
     }
 
     /// Whether an argument is this word, in any case.
+    #[inline]
     pub(crate) fn is(&self, index: usize, word: &str) -> bool {
-        self.at(index).eq_ignore_ascii_case(word.as_bytes())
+        // Nearly all words differ in their lengths, which is told without a call.
+        let argument = self.at(index);
+        argument.len() == word.len() && argument.eq_ignore_ascii_case(word.as_bytes())
     }
 
     /// The arguments from an index on.
@@ -185,21 +188,27 @@ impl Parser {
         Ok(Parsed::Request(Args { bytes: input, spans: &self.spans }, used))
     }
 
-    /// Finds the next whole requests, which [`Parser::next`] then gives at once, and gives their
-    /// arguments. Nothing is found within a request that has only begun to arrive.
-    pub(crate) fn look_ahead<'a>(
-        &'a mut self,
-        input: &'a [u8],
-    ) -> impl ExactSizeIterator<Item = Args<'a>> {
-        if self.is_used_up() {
+    /// Finds the next whole requests, which [`Parser::next`] then gives at once, unless some are left
+    /// or a request has begun to be parsed. Says whether it looked.
+    pub(crate) fn find_ahead(&mut self, input: &[u8]) -> bool {
+        let looks = self.missing.is_none() && self.position == 0 && self.ahead.is_used_up();
+        if looks {
             self.ahead.find(input);
         }
-        self.ahead.all(input)
+        looks
     }
 
-    /// Whether nothing is left of what was found ahead, and no request has begun to be parsed.
-    pub(crate) fn is_used_up(&self) -> bool {
-        self.missing.is_none() && self.position == 0 && self.ahead.is_used_up()
+    /// What was found ahead and not given yet; the input must begin where the last request ended.
+    pub(crate) fn found_ahead<'a>(
+        &'a self,
+        input: &'a [u8],
+    ) -> impl ExactSizeIterator<Item = Args<'a>> {
+        self.ahead.left(input)
+    }
+
+    /// Takes so many of these as given, and gives how many bytes of the input they used.
+    pub(crate) fn skip_ahead(&mut self, count: usize) -> usize {
+        self.ahead.skip(count)
     }
 
     /// Forgets what was found ahead: the input will be given again.
@@ -363,11 +372,20 @@ impl Ahead {
         }
     }
 
-    fn all<'a>(&'a self, input: &'a [u8]) -> impl ExactSizeIterator<Item = Args<'a>> {
-        self.requests[self.used..].iter().map(|found| Args {
-            bytes: &input[found.start..found.start + found.len],
+    fn left<'a>(&'a self, input: &'a [u8]) -> impl ExactSizeIterator<Item = Args<'a>> {
+        let left = &self.requests[self.used..];
+        let begin = left.first().map_or(0, |found| found.start);
+        left.iter().map(move |found| Args {
+            bytes: &input[found.start - begin..found.start - begin + found.len],
             spans: &self.spans[found.first_span..found.end_span],
         })
+    }
+
+    /// Gives so many out at once, and how long they are together.
+    fn skip(&mut self, count: usize) -> usize {
+        let skipped = &self.requests[self.used..][..count];
+        self.used += count;
+        skipped.iter().map(|found| found.len).sum()
     }
 
     /// The next one; there is one.

@@ -11,7 +11,7 @@ fn parse(input: &[u8], step: usize, authenticated: bool) -> Result<Vec<Vec<Vec<u
         end = (end + step).min(input.len());
         loop {
             if authenticated {
-                let _count = parser.look_ahead(&input[start..end]).len();
+                parser.find_ahead(&input[start..end]);
             }
             match parser.next(&input[start..end], authenticated).map_err(|error| error.0)? {
                 Parsed::Incomplete => break,
@@ -114,9 +114,20 @@ fn a_zero_byte_hides_the_rest_of_a_line() {
 fn what_is_found_ahead_is_what_the_parser_gives() {
     let usual = b"*2\r\n$4\r\nPING\r\n$2\r\nhi\r\n*1\r\n$0\r\n\r\n";
     let mut parser = Parser::default();
-    let ahead: Vec<Vec<&[u8]>> =
-        parser.look_ahead(usual).map(|args| args.from(0).collect()).collect();
-    assert_eq!(ahead, [vec![&b"PING"[..], b"hi"], vec![b""]]);
+    let ahead = |parser: &Parser, start: usize| -> Vec<Vec<Vec<u8>>> {
+        let found = parser.found_ahead(&usual[start..]);
+        found.map(|args| args.from(0).map(<[u8]>::to_vec).collect()).collect()
+    };
+    assert!(parser.find_ahead(usual));
+    assert_eq!(ahead(&parser, 0), [vec![b"PING".to_vec(), b"hi".to_vec()], vec![vec![]]]);
+    // So is what is left when the first was given; it can be passed over.
+    let Ok(Parsed::Request(_, used)) = parser.next(usual, true) else {
+        panic!("a request that was found ahead is given");
+    };
+    assert!(!parser.find_ahead(&usual[used..]));
+    assert_eq!(ahead(&parser, used), [vec![Vec::<u8>::new()]]);
+    assert_eq!(used + parser.skip_ahead(1), usual.len());
+    assert!(matches!(parser.next(b"", true), Ok(Parsed::Incomplete)));
     // What ends the search is left to the parser, with its own texts.
     for unusual in [
         "PING\r\n",
@@ -128,7 +139,8 @@ fn what_is_found_ahead_is_what_the_parser_gives() {
     ] {
         let input = [usual, unusual.as_bytes()].concat();
         let mut parser = Parser::default();
-        assert_eq!(parser.look_ahead(&input).len(), 2, "{unusual:?}");
+        assert!(parser.find_ahead(&input));
+        assert_eq!(parser.found_ahead(&input).len(), 2, "{unusual:?}");
         let mut alone = Parser::default();
         let mut start = 0;
         for _ in 0..2 {
@@ -153,7 +165,8 @@ fn what_was_found_ahead_can_be_forgotten() {
     let input = b"*1\r\n$1\r\na\r\n*1\r\n$1\r\nb\r\n";
     let mut parser = Parser::default();
     for _ in 0..3 {
-        assert_eq!(parser.look_ahead(input).len(), 2);
+        assert!(parser.find_ahead(input));
+        assert_eq!(parser.found_ahead(input).len(), 2);
         let Ok(Parsed::Request(args, 11)) = parser.next(input, true) else {
             panic!("the first request is whole");
         };

@@ -10,7 +10,7 @@
 //!
 //! A meter belongs to one connection's turn. Reading the clock costs about as much as the shortest
 //! commands, so short ones of the same name that follow each other in a pipeline are timed
-//! together, up to `RUN_MAX` of them: each is entered with their mean, or, when the run took
+//! together, about `RUN_MAX` of them: each is entered with their mean, or, when the run took
 //! unusually long, all but one with what the command usually takes and one with the rest, since it
 //! is one that a lock or the machine has held up. Everything else is timed alone.
 //!
@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 
 use whered_engine::store::Histogram;
 
-/// The most commands that are timed together.
+/// So many commands timed together end a run.
 const RUN_MAX: u32 = 16;
 /// A run that took longer was held up.
 const HELD_UP: Duration = Duration::from_micros(200);
@@ -196,9 +196,9 @@ impl Meter {
         }
     }
 
-    /// A short command was called: it may share its time with the next ones.
-    pub(crate) fn end_short(&mut self, number: usize) -> Option<(usize, Duration)> {
-        let count = self.run.map_or(0, |(_, count)| count) + 1;
+    /// A short command was called, so many times: it may share its time with the next ones.
+    pub(crate) fn end_short(&mut self, number: usize, times: u32) -> Option<(usize, Duration)> {
+        let count = self.run.map_or(0, |(_, count)| count) + times;
         self.run = Some((number, count));
         if count < RUN_MAX { None } else { self.end_run() }
     }
@@ -254,12 +254,12 @@ mod tests {
         meter.begin_turn();
         for _ in 0..100 {
             meter.begin(0, true);
-            meter.end_short(0);
+            meter.end_short(0, 1);
         }
         meter.begin(2, false);
         meter.end(2);
         meter.begin(0, true);
-        meter.end_short(0);
+        meter.end_short(0, 1);
         meter.end_run();
         let calls: Vec<u64> = (0..3).map(|number| statistics.total(number).calls).collect();
         assert_eq!(calls, [101, 0, 1]);

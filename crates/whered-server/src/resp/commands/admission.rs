@@ -6,6 +6,8 @@
 //!   any refusal: the transaction, if one is open, fails, and EXEC says why it was refused
 //! ```
 //!
+//! Moves of a pipeline are asked about together (`moves`).
+//!
 //! Cost: for a connection without a transaction, channels or a restricted user, one comparison and
 //! one atomic load.
 
@@ -56,6 +58,16 @@ pub(super) fn admit(session: &mut Session, entry: &'static Entry, args: Args<'_>
         )));
     }
     Ok(())
+}
+
+/// Whether [`admit`] has nothing against any write of data, so that several may run without a look at
+/// each. Whatever is asked there of a write must be asked here.
+pub(super) fn admits_all_writes(session: &Session) -> bool {
+    session.authenticated
+        && session.user.may_all()
+        && !session.transaction.is_open()
+        && session.subscription_count() == 0
+        && !(session.shared.has_memory_limit() && session.shared.is_out_of_memory())
 }
 
 /// Answers a request that does not run.

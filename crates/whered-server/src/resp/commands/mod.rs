@@ -14,7 +14,8 @@
 //! ```
 //!
 //! What happens to a request: `admission` asks whether it may run now, `transaction` may queue it,
-//! `call` runs it, times it, and tells whoever watches its keys.
+//! `call` runs it, times it, and tells whoever watches its keys. Moves of a pipeline are made together
+//! (`moves`).
 //!
 //! Cost: finding a command is one hash of its name and usually one comparison.
 
@@ -40,6 +41,7 @@ mod keys;
 mod keys_of;
 mod latency;
 mod look_up;
+mod moves;
 mod object;
 mod parameters;
 mod persistence;
@@ -67,6 +69,7 @@ use super::session::Session;
 use ahead::Members;
 pub(crate) use ahead::look_ahead;
 pub(crate) use look_up::LookedUp;
+pub(crate) use moves::{Moved, next_moves};
 
 pub(crate) use acl::allowed_by;
 pub(crate) use registry::{Entry, all, by_name, count, entries, name_of};
@@ -262,7 +265,7 @@ fn call(session: &mut Session, entry: &'static Entry, args: Args<'_>, reply: &mu
         }
     }
     if shares_time {
-        if let Some((number, duration)) = session.meter.end_short(entry.number) {
+        if let Some((number, duration)) = session.meter.end_short(entry.number, 1) {
             session.log_run(number, duration);
         }
     } else {

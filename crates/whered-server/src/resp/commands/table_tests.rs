@@ -104,7 +104,7 @@ const NOTES: [(&str, &str); 6] = [
         "server",
         "`CONFIG SET` lasts until the server stops. `CONFIG GET requirepass` is always empty, since \
          only a hash is kept. Users come from the configuration; `ACL` only tells about them. Short \
-         commands that follow each other in a pipeline are timed together, up to 16 of them: when \
+         commands that follow each other in a pipeline are timed together, some 16 of them: when \
          they were held up, the slow log has the command's name without its arguments.",
     ),
 ];

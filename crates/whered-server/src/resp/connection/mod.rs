@@ -3,8 +3,8 @@
 //! For: the output buffer, partial reads and writes, the limits of one client; the reply of a write
 //! leaves only when the write is durable, and later replies wait behind it (`holds`). Messages of
 //! channels come between replies, in the order in which they were published.
-//! Not for: which connection has its turn (`worker`), what a request is (`protocol`), sending (`send`),
-//! what it may hold (`limits`).
+//! Not for: which connection has its turn (`worker`), what a request is (`protocol`), executing requests
+//! (`execute`), sending (`send`), what it may hold (`limits`).
 //!
 //! ```text
 //! input   ░░░░░░░│GEOADD ...│GEOPOS ...│GEOA       ░ used up, the rest waits for its end
@@ -25,6 +25,7 @@
 //!
 //! Cost of a turn: at most one read and one write, and what the commands cost.
 
+mod execute;
 mod limits;
 mod send;
 
@@ -36,21 +37,17 @@ use std::time::Instant;
 use whered_engine::Durability;
 
 use super::clients::Origin;
-use super::commands;
 use super::holds::Holds;
 use super::input::Input;
-use super::protocol::{Parsed, Parser, ProtocolError};
-use super::reply::{Awaited, Failure, Reply};
-use super::session::{ReplyMode, Session, Shared};
+use super::protocol::Parser;
+use super::reply::{Awaited, Reply};
+use super::session::{Session, Shared};
 use super::stream::Stream;
 
+use execute::OUTPUT_PER_TURN_BYTES;
 pub(crate) use limits::Overdue;
 pub(super) use send::KEPT_BYTES;
 
-/// The most commands of one connection in one turn.
-const COMMANDS_PER_TURN: usize = 1024;
-/// After so many bytes of new replies a turn ends.
-const OUTPUT_PER_TURN_BYTES: usize = 256 * 1024;
 /// Up to so many bytes of replies are brief: those of a pipeline of small commands.
 const BRIEF_BYTES: usize = 16 * 1024;
 
@@ -105,6 +102,8 @@ pub(crate) struct Connection {
     progress: Progress,
     /// The last turn ended before the requests in the input did.
     behind: bool,
+    /// What was found ahead in the input was looked at for what it reads.
+    is_fetched: bool,
     /// No byte is read any more: the server stops.
     draining: bool,
     /// Messages wait in its box.
@@ -141,6 +140,7 @@ impl Connection {
             hung_up: false,
             progress: Progress::Starved,
             behind: false,
+            is_fetched: false,
             draining: false,
             has_post: false,
             standing_since: None,
@@ -298,128 +298,6 @@ impl Connection {
             }
         }
         Ok(())
-    }
-
-    /// Executes the requests that have arrived, up to the limits of one turn.
-    fn execute(&mut self) -> Progress {
-        let start = self.reply.out.len();
-        let mut count = 0;
-        let mut progress = Progress::Starved;
-        if !self.finish_deferred() {
-            return Progress::Deferred;
-        }
-        while !self.session.closing {
-            let turn_is_over =
-                count == COMMANDS_PER_TURN || self.reply.out.len() - start > OUTPUT_PER_TURN_BYTES;
-            if turn_is_over || self.is_full() || self.reply.rest.is_some() {
-                progress = Progress::More;
-                break;
-            }
-            self.look_ahead();
-            let used = match self.parser.next(self.input.filled(), self.session.authenticated) {
-                Ok(Parsed::Incomplete) => break,
-                Ok(Parsed::Nothing(used)) => used,
-                Ok(Parsed::Request(args, used)) => {
-                    if !self.draining && commands::must_wait(&self.session, args) {
-                        progress = Progress::Paused;
-                        break;
-                    }
-                    if count == 0 {
-                        self.session.meter.begin_turn();
-                    }
-                    let from = self.reply.out.len();
-                    let mode = self.session.replies;
-                    commands::execute(&mut self.session, args, &mut self.reply);
-                    if self.session.deferred.is_some() {
-                        self.input.used(used);
-                        count += 1;
-                        progress = Progress::Deferred;
-                        break;
-                    }
-                    self.finish_command(from, mode);
-                    used
-                }
-                Err(error) => {
-                    self.refuse(&error);
-                    break;
-                }
-            };
-            self.input.used(used);
-            count += 1;
-        }
-        self.parser.forget_ahead();
-        self.session.looked_up.forget();
-        if count > 0 {
-            let shared = &self.session.shared;
-            shared.counters.commands.fetch_add(count as u64, Ordering::Relaxed);
-            self.session.end_run();
-            self.active = self.session.meter.now();
-            self.session.client.note(self.session.command, self.active);
-        }
-        self.input.tidy();
-        if self.input.len() == 0 {
-            self.parser.shrink();
-        }
-        progress
-    }
-
-    /// Writes the reply of a command whose work was done elsewhere; false while it is not done.
-    fn finish_deferred(&mut self) -> bool {
-        let Some(deferred) = &self.session.deferred else {
-            return true;
-        };
-        let Some((finish, mode)) = deferred.take() else {
-            return false;
-        };
-        self.session.deferred = None;
-        let from = self.reply.out.len();
-        // What is left to do may be a write: no transaction of another worker may be under way.
-        let shared = Arc::clone(&self.session.shared);
-        let passage = shared.gate.pass(self.session.client.origin.worker);
-        if let Err(failure) = finish(&mut self.reply) {
-            commands::count_error(&self.session, &failure);
-            self.reply.error(&failure);
-        }
-        drop(passage);
-        self.finish_command(from, mode);
-        true
-    }
-
-    /// Finds the next requests of a pipeline, so that their data are fetched together.
-    fn look_ahead(&mut self) {
-        // Strangers have smaller limits, which the parser checks.
-        if self.session.authenticated && self.parser.is_used_up() {
-            let requests = self.parser.look_ahead(self.input.filled());
-            if requests.len() > 1 {
-                commands::look_ahead(&mut self.session, requests);
-            }
-        }
-    }
-
-    /// Drops the reply of a command whose reply is not wanted, and holds the reply of a write, or
-    /// its place, so that nothing behind it leaves earlier than the write is durable.
-    fn finish_command(&mut self, from: usize, mode_before: ReplyMode) {
-        let awaited = self.reply.take_awaited();
-        let is_notice = self.reply.take_notice();
-        let mode = self.session.replies;
-        let skipped = mode_before == ReplyMode::SkipNext && mode == ReplyMode::SkipNext;
-        if skipped {
-            self.session.replies = ReplyMode::On;
-        }
-        if (skipped || mode == ReplyMode::Off) && !is_notice {
-            self.reply.out.truncate(from);
-            self.reply.rest = None;
-        }
-        if self.session.fate(awaited) == Durability::Durable {
-            return;
-        }
-        self.holds.hold(from, self.reply.out.len(), awaited);
-    }
-
-    /// Answers input that is no request, and closes.
-    fn refuse(&mut self, error: &ProtocolError) {
-        self.reply.error(&Failure::made(format!("ERR {}", error.0)));
-        self.session.closing = true;
     }
 }
 
