@@ -111,7 +111,7 @@ fn answer(points: &Points, search: &Search, found: &mut Found, reply: &mut Vec<u
     } else {
         for hit in found.hits(points) {
             reply.extend_from_slice(hit.bulk());
-            reply.extend_from_slice(&hit.distance_meters().to_le_bytes());
+            reply.extend_from_slice(&hit.distance_bounds_meters().0.to_le_bytes());
         }
     }
     found.len()

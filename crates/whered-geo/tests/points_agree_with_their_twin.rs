@@ -134,6 +134,10 @@ fn assert_same(points: &Points, twin: &NaivePoints, search: &Search) {
         reply.extend_from_slice(bulks);
     }
     assert_eq!(reply.len(), found.bulk_bytes(points));
+    for (hit, expected) in found.hits(points).zip(&expected) {
+        let (least, most) = hit.distance_bounds_meters();
+        assert!((least..=most).contains(&expected.distance_meters), "{search:?}: {expected:?}");
+    }
     let mut bulks = Vec::new();
     for hit in expected {
         bulks.extend_from_slice(format!("${}\r\n", hit.member.len()).as_bytes());
@@ -284,6 +288,52 @@ fn circles_around_a_pole_that_end_at_the_limit_of_the_globe_agree() {
             let shape = Shape::Circle { radius_meters };
             let order = Order::Unsorted;
             assert_same(points, twin, &Search { center, shape, order, count: None, any: false });
+        }
+    }
+}
+
+/// Points to the east and west, north and south of a centre, as far as each other but for the last bits
+/// of their distances.
+#[test]
+fn distances_that_differ_in_their_last_bits_are_in_their_order() {
+    for (longitude, latitude) in [(0.0, 0.0), (90.0, 42.5), (11.0, 78.0), (-45.0, -10.0)] {
+        let center = Place::new(longitude, latitude).expect("on the globe");
+        let (mut points, mut twin) = (Points::new(), NaivePoints::new());
+        for id in 0..400 {
+            let (ring, side) = (f64::from(id / 8), id % 8);
+            let (mut x, mut y) = (0.002 * (1.0 + ring), 0.0003 * ring);
+            if side & 1 == 1 {
+                x = -x;
+            }
+            if side & 2 == 2 {
+                y = -y;
+            }
+            // On the meridian, and beside it by a cell, which is told in another way.
+            if side & 4 == 4 {
+                (x, y) = (y * 1e-3, x);
+            }
+            let place = Place::new(longitude + x, latitude + y).expect("on the globe");
+            let (name, cell) = (id.to_string(), Cell::from_place(place));
+            points.insert(name.as_bytes(), cell);
+            twin.insert(name.as_bytes(), cell);
+        }
+        for order in [Order::Ascending, Order::Descending] {
+            for count in (1..60).chain([399]).map(Some).chain([None]) {
+                let shape = Shape::Circle { radius_meters: 20_000.0 };
+                assert_same(&points, &twin, &Search { center, shape, order, count, any: false });
+            }
+        }
+        // Each of these distances as a radius, and a hair less.
+        let shape = Shape::Circle { radius_meters: 20_000.0 };
+        let all = Search { center, shape, order: Order::Ascending, count: None, any: false };
+        let mut hits = Vec::new();
+        twin.search(&all, &mut hits);
+        for hit in hits.iter().step_by(7) {
+            for radius_meters in [hit.distance_meters, hit.distance_meters.next_down()] {
+                let shape = Shape::Circle { radius_meters };
+                let search = Search { shape, count: Some(1000), ..all.clone() };
+                assert_same(&points, &twin, &search);
+            }
         }
     }
 }

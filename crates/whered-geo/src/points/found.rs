@@ -15,7 +15,7 @@
 //! from a view after the lock is gone, a piece at a time, from a [`FoundCursor`] that the door keeps.
 //!
 //! Invariants: no span is empty; `count` is the sum of their lengths; if there are distances,
-//! there is one for each hit, in order.
+//! there is one for each hit, in order, within its [`error_meters`] of the exact one.
 //! Cost: a piece is two reads from a leaf; long members are pieces of their own.
 
 use std::ops::Range;
@@ -24,6 +24,7 @@ use super::Tree;
 use super::outside::member_of;
 use super::walk::LeafAt;
 use crate::cell::Cell;
+use crate::distance::error_meters;
 use crate::place::Place;
 use crate::search::Hit;
 
@@ -95,7 +96,7 @@ pub struct FoundHit<'a> {
     bulk: &'a [u8],
     cell: Cell,
     center: Place,
-    distance_meters: Option<f64>,
+    about_meters: Option<f64>,
 }
 
 impl Found {
@@ -146,13 +147,13 @@ impl Found {
         let span = self.spans.get(cursor.span)?;
         let leaf = points.leaf_at(span.at);
         let slot = (span.start + cursor.taken) as usize;
-        let distance_meters = self.distances.get(cursor.hits).copied();
+        let about_meters = self.distances.get(cursor.hits).copied();
         cursor.pass(span, 1);
         Some(FoundHit {
             bulk: leaf.bulk(slot, &points.outside),
             cell: Cell::from_stored_bits(leaf.cell_bits(slot)),
             center: self.center.unwrap_or(Place { longitude_degrees: 0.0, latitude_degrees: 0.0 }),
-            distance_meters,
+            about_meters,
         })
     }
 
@@ -186,10 +187,16 @@ impl Found {
         }
     }
 
+    /// Makes room for so many entries with distances.
+    pub(super) fn reserve(&mut self, count: usize) {
+        self.spans.reserve(count);
+        self.distances.reserve(count);
+    }
+
     /// Appends one entry whose distance is known; all or none have one.
-    pub(super) fn push_with_distance(&mut self, at: LeafAt, slot: usize, distance_meters: f64) {
+    pub(super) fn push_with_distance(&mut self, at: LeafAt, slot: usize, about_meters: f64) {
         self.push(at, slot..slot + 1);
-        self.distances.push(distance_meters);
+        self.distances.push(about_meters);
     }
 
     /// Drops hits beyond this many.
@@ -244,9 +251,21 @@ impl<'a> FoundHit<'a> {
         self.cell.place()
     }
 
-    /// From the centre of the search, in meters; computed here unless the order needed it.
+    /// From the centre of the search, in meters.
     pub fn distance_meters(&self) -> f64 {
-        self.distance_meters.unwrap_or_else(|| self.center.distance_meters(self.place()))
+        self.center.distance_meters(self.place())
+    }
+
+    /// What [`FoundHit::distance_meters`] is at least and at most: much quicker where the order needed the
+    /// distance, and within a millionth of a millimeter for near hits.
+    pub fn distance_bounds_meters(&self) -> (f64, f64) {
+        match self.about_meters {
+            Some(about) => (about - error_meters(about), about + error_meters(about)),
+            None => {
+                let exact = self.distance_meters();
+                (exact, exact)
+            }
+        }
     }
 }
 

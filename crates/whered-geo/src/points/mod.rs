@@ -49,6 +49,7 @@ mod nearest;
 mod number;
 mod outside;
 mod pages;
+mod ranking;
 mod search;
 mod tree;
 mod update;

@@ -1,41 +1,40 @@
-//! The nearest few, and every other order by distance.
+//! The nearest few and the farthest few.
 //!
-//! For: `COUNT k` nearest first without a look at all that is inside; the farthest few; sorting.
-//! Not for: what is inside (`search.rs`).
+//! For: `COUNT k` nearest first without a look at all that is inside; the farthest few.
+//! Not for: what is inside (`search.rs`), the order of what was found (`ranking.rs`).
 //!
 //! ```text
 //! density around the centre ─► reach ─► candidates within it, each with the filter's h
 //!                               ▲            │ fewer than k, or the k-th is beyond the reach?
 //!                               └── larger ──┤ yes
 //!                                            └ no ─► those that h cannot tell from the k nearest
-//!                                                    ─► exact distances ─► sorted, ties in scan order
+//!                                                    ─► distances ─► sorted, ties in scan order
 //! ```
 //!
 //! Why it is exact. All points nearer than the reach are candidates (the proof in `cover.rs`). If
 //! h is off by at most E, a point whose h is more than 2 E above the k-th smallest is truly farther
 //! than k others, which are inside the circle as it is. For shapes that are no circle candidates
-//! are tested first. Equal distances come in the order of the scan: by box, then by (cell, member).
+//! are tested first.
 //!
-//! Cost: one or two passes over some times k keys, then k to 2 k exact distances of some 60 ns; cells far from
+//! Cost: one or two passes over some times k keys, then k to 2 k distances of some 15 ns; cells far from
 //! the centre are never looked at.
 
-use std::cmp::Ordering;
 use std::f64::consts::PI;
 use std::ops::{ControlFlow, Range};
 
 use super::Tree;
 use super::found::Found;
 use super::leaf::Leaf;
+use super::ranking::{Ranked, Ranking, place_of, write};
 use super::search::{Descent, Sink};
 use super::walk::{Cursor, LeafAt};
-use crate::boxes::Boxes;
 use crate::cell::{Cell, END_BITS, OVERFLOW_BITS};
 use crate::cover::{COLUMN_RADIANS, Cover, ROW_RADIANS};
-use crate::distance::{EARTH_RADIUS_METERS, Origin, radians};
+use crate::distance::{EARTH_RADIUS_METERS, radians};
 use crate::filter::{BLOCK, Filter, Masks};
 use crate::place::Place;
 use crate::region::Region;
-use crate::search::{Order, Search};
+use crate::search::Search;
 use crate::shape::Shape;
 use crate::simd;
 
@@ -58,16 +57,6 @@ struct Candidate {
     at: LeafAt,
 }
 
-/// A point whose distance is known.
-#[derive(Clone, Copy, Debug)]
-struct Ranked {
-    distance_meters: f64,
-    at: LeafAt,
-    slot: usize,
-    /// Which hit of the scan it is, or in which box it was met: what decides between ties.
-    scan_index: usize,
-}
-
 /// Finds the `count` nearest, nearest first; false if this is not the way to find them.
 pub(super) fn find_nearest(
     points: &Tree,
@@ -81,7 +70,10 @@ pub(super) fn find_nearest(
         Shape::Box { width_meters, height_meters } => width_meters.max(height_meters) / 2.0,
         Shape::Polygon(_) => PI * EARTH_RADIUS_METERS,
     };
-    let mut reach = first_reach(points, search.center, count);
+    // Later walks begin where the centre is.
+    let mut cursor = Cursor::new(points);
+    let at_center = cursor.as_mut();
+    let mut reach = at_center.map_or(f64::INFINITY, |at| first_reach(at, search.center, count));
     // Room enough where few are wanted.
     let mut candidates = Vec::with_capacity(count.saturating_mul(2).min(MOST_MORE));
     let mut most = count.saturating_add(MOST_MORE).saturating_mul(MOST_PER_HIT);
@@ -91,7 +83,8 @@ pub(super) fn find_nearest(
             return false;
         }
         let circle = if is_whole { farthest_meters } else { reach };
-        let Limits { error, is_full, .. } = gather(points, search, circle, most, &mut candidates);
+        let Limits { error, is_full, .. } =
+            gather(points, cursor.clone(), search, circle, most, &mut candidates);
         if is_full {
             // Far too many: as near as the k-th of these, the k-th of all is at least.
             reach = reach_of(nearest_h(count, &mut candidates), error).min(circle);
@@ -100,10 +93,9 @@ pub(super) fn find_nearest(
         }
         if is_whole || candidates.len() >= count {
             drop_those_beyond(count, error, &mut candidates);
-            let mut ranked = ranked(points, search, &candidates);
-            in_order(points, search, &mut ranked);
+            let ranked = ranked(points, search, &candidates);
             let last = ranked.get(count - 1);
-            if is_whole || last.is_some_and(|last| last.distance_meters <= circle) {
+            if is_whole || last.is_some_and(|last| last.most_meters() <= circle) {
                 write(&ranked, count, found);
                 return true;
             }
@@ -125,48 +117,20 @@ pub(super) fn find_farthest(
     };
     let mut candidates = Vec::new();
     let Limits { error, inside, .. } =
-        gather(points, search, radius_meters, usize::MAX, &mut candidates);
+        gather(points, Cursor::new(points), search, radius_meters, usize::MAX, &mut candidates);
     // Those at the rim may be outside, and must not count among the farthest.
     candidates.retain(|candidate| candidate.h <= inside || is_inside(points, search, candidate));
     for candidate in &mut candidates {
         candidate.h = -candidate.h;
     }
     drop_those_beyond(count, error, &mut candidates);
-    let mut ranked = ranked(points, search, &candidates);
-    in_order(points, search, &mut ranked);
+    let ranked = ranked(points, search, &candidates);
     write(&ranked, count, found);
     true
 }
 
-/// Sorts what a scan has found, and keeps as many as are wanted.
-pub(super) fn arrange(points: &Tree, search: &Search, found: &mut Found) {
-    let origin = Origin::new(search.center);
-    let mut ranking: Vec<Ranked> = found
-        .entries()
-        .enumerate()
-        .map(|(index, (at, slot))| Ranked {
-            distance_meters: origin.meters_to(place_of(points.leaf_at(at), slot)),
-            at,
-            slot,
-            scan_index: index,
-        })
-        .collect();
-    let by_key =
-        |a: &Ranked, b: &Ranked| earlier(search, a, b).then(a.scan_index.cmp(&b.scan_index));
-    let count = search.count.unwrap_or(usize::MAX);
-    if count < ranking.len() {
-        ranking.select_nth_unstable_by(count, by_key);
-        ranking.truncate(count);
-    }
-    ranking.sort_unstable_by(by_key);
-    write(&ranking, count, found);
-}
-
 /// How far around the centre about the wanted number of points lies, in meters.
-fn first_reach(points: &Tree, center: Place, count: usize) -> f64 {
-    let Some(mut cursor) = Cursor::new(points) else {
-        return f64::INFINITY;
-    };
+fn first_reach(cursor: &mut Cursor<'_>, center: Place, count: usize) -> f64 {
     let latitude = radians(center.latitude_degrees);
     let cell = Cell::from_place(center).bits();
     cursor.seek(cell);
@@ -202,6 +166,7 @@ struct Limits {
 /// Collects all points inside the shape that may be within a circle, unless there are too many.
 fn gather(
     points: &Tree,
+    cursor: Option<Cursor<'_>>,
     search: &Search,
     reach_meters: f64,
     most: usize,
@@ -214,7 +179,7 @@ fn gather(
     let filter = Filter::new(&cover, &region);
     let limits = Limits { error: filter.error, inside: filter.inside, is_full: false };
     let is_circle = matches!(search.shape, Shape::Circle { .. });
-    let Some(cursor) = Cursor::new(points) else {
+    let Some(cursor) = cursor else {
         return limits;
     };
     let shape = (!is_circle).then_some(search);
@@ -286,7 +251,7 @@ impl Gatherer<'_> {
         self.of_last = if bits == self.last_bits { self.of_last + 1 } else { 1 };
         self.last_bits = bits;
         if let Some(search) = self.shape
-            && search.shape.distance_if_inside(search.center, place_of(leaf, slot)).is_none()
+            && search.shape.distance_if_inside(search.center, place_of(bits)).is_none()
         {
             return;
         }
@@ -333,7 +298,8 @@ impl Sink for Gatherer<'_> {
             if self.has_enough_of(leaf.cell_bits(slot)) {
                 continue;
             }
-            let angle = self.center.distance_meters(place_of(leaf, slot)) / EARTH_RADIUS_METERS;
+            let place = place_of(leaf.cell_bits(slot));
+            let angle = self.center.distance_meters(place) / EARTH_RADIUS_METERS;
             let h = (angle / 2.0).sin().powi(2) as f32;
             if h <= self.filter.outside {
                 self.push(at, leaf, slot, h);
@@ -365,52 +331,19 @@ fn reach_of(h: f32, error: f64) -> f64 {
     2.0 * EARTH_RADIUS_METERS * half_angle * (1.0 + 1e-6) + 1e-3
 }
 
-/// The exact distances of candidates, without those that are outside.
-fn ranked(points: &Tree, search: &Search, candidates: &[Candidate]) -> Vec<Ranked> {
-    let origin = Origin::new(search.center);
-    let mut ranked = Vec::with_capacity(candidates.len());
-    ranked.extend(candidates.iter().filter_map(|candidate| {
-        let slot = candidate.slot as usize;
-        let place = place_of(points.leaf_at(candidate.at), slot);
-        let distance_meters = search.shape.distance_if_inside_from(&origin, place)?;
-        Some(Ranked { distance_meters, at: candidate.at, slot, scan_index: 0 })
-    }));
-    ranked
-}
-
 fn is_inside(points: &Tree, search: &Search, candidate: &Candidate) -> bool {
-    let place = place_of(points.leaf_at(candidate.at), candidate.slot as usize);
-    search.shape.distance_if_inside(search.center, place).is_some()
+    let bits = points.leaf_at(candidate.at).cell_bits(candidate.slot as usize);
+    search.shape.distance_if_inside(search.center, place_of(bits)).is_some()
 }
 
-/// Brings hits into the order asked for, and where distances tie into that of the scan.
-fn in_order(points: &Tree, search: &Search, ranked: &mut [Ranked]) {
-    ranked.sort_unstable_by(|a, b| earlier(search, a, b));
-    if ranked.is_sorted_by(|a, b| earlier(search, a, b).is_lt()) {
-        return;
+/// Candidates in their order, without those outside of a circle: those of other shapes were tested.
+fn ranked(points: &Tree, search: &Search, candidates: &[Candidate]) -> Vec<Ranked> {
+    let ranking = Ranking::new(search);
+    let entries = candidates.iter().map(|candidate| (candidate.at, candidate.slot as usize));
+    let mut ranked = ranking.of(points, candidates.len(), entries);
+    if let Shape::Circle { radius_meters } = search.shape {
+        ranking.keep_inside(radius_meters, &mut ranked);
     }
-    let boxes = Boxes::of(search.center, &search.shape);
-    for hit in ranked.iter_mut() {
-        let bits = points.leaf_at(hit.at).cell_bits(hit.slot);
-        let mut ranges = boxes.ranges();
-        hit.scan_index = ranges.position(|range| range.contains(&bits)).unwrap_or(9);
-    }
-    let in_scan = |hit: &Ranked| (hit.scan_index, hit.at, hit.slot);
-    ranked.sort_unstable_by(|a, b| earlier(search, a, b).then_with(|| in_scan(a).cmp(&in_scan(b))));
-}
-
-fn earlier(search: &Search, a: &Ranked, b: &Ranked) -> Ordering {
-    let ascending = a.distance_meters.total_cmp(&b.distance_meters);
-    if search.order == Order::Descending { ascending.reverse() } else { ascending }
-}
-
-fn write(ranked: &[Ranked], count: usize, found: &mut Found) {
-    found.restart_keeping_center();
-    for hit in ranked.iter().take(count) {
-        found.push_with_distance(hit.at, hit.slot, hit.distance_meters);
-    }
-}
-
-fn place_of(leaf: &Leaf, slot: usize) -> Place {
-    Cell::from_stored_bits(leaf.cell_bits(slot)).place()
+    ranking.sort(&mut ranked);
+    ranked
 }

@@ -25,6 +25,7 @@ use super::Tree;
 use super::found::Found;
 use super::leaf::Leaf;
 use super::nearest;
+use super::ranking;
 use super::walk::{Cursor, LeafAt};
 use crate::boxes::Boxes;
 use crate::cell::{Cell, OVERFLOW_BITS};
@@ -70,7 +71,7 @@ impl Tree {
         }
         scan_in_order(self, search, cursor, found);
         if search.effective_order() != Order::Unsorted {
-            nearest::arrange(self, search, found);
+            ranking::arrange(self, search, found);
         }
     }
 

@@ -17,6 +17,9 @@ const COORDINATE_SCALE: u64 = 100_000_000_000_000_000;
 /// Ten to the number of decimals that a distance has.
 const DISTANCE_SCALE: u64 = 10_000;
 
+/// The longest text that is written, a line for its length and the end of its own.
+const BUFFER_BYTES: usize = 40 + 5 + 2;
+
 /// `00` to `99`.
 const PAIRS: [[u8; 2]; 100] = {
     let mut pairs = [[0; 2]; 100];
@@ -36,8 +39,9 @@ pub(super) fn pair(number: u64) -> &'static [u8; 2] {
 
 /// The text of one number. Digits are written from the end of the buffer towards its beginning.
 pub(super) struct Decimal {
-    /// A sign, 17 digits, a point, 17 decimals; or a sign and 20 digits.
-    bytes: [u8; 40],
+    /// A sign, 17 digits, a point, 17 decimals; or a sign and 20 digits. Around it there is room for what
+    /// makes it a bulk string.
+    bytes: [u8; BUFFER_BYTES],
     start: usize,
     end: usize,
     /// Numbers from 2^53 on with decimals, infinities and NaN.
@@ -60,16 +64,36 @@ impl Decimal {
     }
 
     /// A distance: four decimals.
-    ///
-    /// Redis multiplies by 10,000 and rounds that product half to even, which is not always the
-    /// nearest decimal: a hair below a half can become one by the multiplication.
     pub(super) fn distance(value: f64) -> Decimal {
-        let scaled = (value * DISTANCE_SCALE as f64).round_ties_even() as u64;
+        Decimal::ten_thousandths(ten_thousandths(value))
+    }
+
+    /// So many ten-thousandths, as a distance.
+    #[inline]
+    pub(super) fn ten_thousandths(scaled: u64) -> Decimal {
         let mut decimal = Decimal::empty();
         decimal.push_digits(scaled % DISTANCE_SCALE, 4);
         decimal.push(b'.');
         decimal.push_whole(scaled / DISTANCE_SCALE);
         decimal
+    }
+
+    /// Appends the text as a bulk string.
+    #[inline]
+    pub(super) fn append_bulk(mut self, out: &mut Vec<u8>) {
+        let len = self.as_bytes().len();
+        if self.long.is_some() || len >= 100 {
+            out.extend_from_slice(format!("${len}\r\n").as_bytes());
+            out.extend_from_slice(self.as_bytes());
+            return out.extend_from_slice(b"\r\n");
+        }
+        let end = self.end + 2;
+        self.bytes[self.end..end].copy_from_slice(b"\r\n");
+        self.push(b'\n');
+        self.push(b'\r');
+        self.push_whole(len as u64);
+        self.push(b'$');
+        out.extend_from_slice(&self.bytes[self.start..end]);
     }
 
     /// The text.
@@ -80,8 +104,10 @@ impl Decimal {
         }
     }
 
+    #[inline]
     fn empty() -> Decimal {
-        Decimal { bytes: [0; 40], start: 40, end: 40, long: None }
+        let end = BUFFER_BYTES - 2;
+        Decimal { bytes: [0; BUFFER_BYTES], start: end, end, long: None }
     }
 
     fn with_17_decimals(value: f64) -> Decimal {
@@ -118,17 +144,20 @@ impl Decimal {
         }
     }
 
+    #[inline]
     fn push(&mut self, byte: u8) {
         self.start -= 1;
         self.bytes[self.start] = byte;
     }
 
+    #[inline]
     fn push_pair(&mut self, number: u64) {
         self.start -= 2;
         self.bytes[self.start..self.start + 2].copy_from_slice(&PAIRS[number as usize]);
     }
 
     /// All digits of a number, at least one.
+    #[inline]
     fn push_whole(&mut self, mut value: u64) {
         while value >= 100 {
             self.push_pair(value % 100);
@@ -142,6 +171,7 @@ impl Decimal {
     }
 
     /// The last `count` digits of a number, leading zeros included.
+    #[inline]
     fn push_digits(&mut self, mut value: u64, count: usize) {
         for _ in 0..count / 2 {
             self.push_pair(value % 100);
@@ -151,6 +181,21 @@ impl Decimal {
             self.push(b'0' + (value % 10) as u8);
         }
     }
+}
+
+/// How many ten-thousandths of a distance are printed: never fewer for a longer one.
+///
+/// Redis multiplies by 10,000 and rounds that product half to even, which is not always the nearest
+/// decimal: a hair below a half can become one by the multiplication.
+#[inline]
+pub(super) fn ten_thousandths(value: f64) -> u64 {
+    /// Numbers of this size are whole, so that a sum with it is rounded half to even.
+    const WHOLE: f64 = (1_u64 << 52) as f64;
+    let scaled = value * DISTANCE_SCALE as f64;
+    if (0.0..WHOLE / 2.0).contains(&scaled) {
+        return (scaled + WHOLE).to_bits() - WHOLE.to_bits();
+    }
+    scaled.round_ties_even() as u64
 }
 
 /// A positive number's whole part and its decimals as a number of 17 digits; `None` from 2^52 on,
@@ -248,6 +293,41 @@ mod tests {
         assert_eq!(text(&Decimal::with_17_decimals(value)), "0.99999999999999989");
         let least = f64::from_bits(1);
         assert_eq!(text(&Decimal::coordinate(least)), "0");
+    }
+
+    #[test]
+    fn ten_thousandths_are_rounded_as_the_c_library_rounds() {
+        let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+        for round in 0..200_000u32 {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            let value = match round % 4 {
+                0 => f64::from_bits(state),
+                1 => (state % 400_000_000) as f64 / 20_000.0,
+                2 => ((1_u64 << 51) as f64 + (state % 64) as f64 - 32.0) / 1e4,
+                _ => (state % 360_000_000) as f64 / 1e6 - 180.0,
+            };
+            let expected = (value * 1e4).round_ties_even() as u64;
+            assert_eq!(ten_thousandths(value), expected, "{value}");
+        }
+    }
+
+    #[test]
+    fn a_bulk_string_is_the_text_with_its_length() {
+        let cases =
+            [0.0, 0.0049, 12.5, 6_372_797.560_8, -179.999_999_999, 1e-9, 1e16, 1e200, f64::NAN];
+        for value in cases {
+            let expected = |decimal: &Decimal| {
+                let text = text(decimal);
+                format!("before ${}\r\n{text}\r\n", text.len())
+            };
+            for make in [Decimal::coordinate, Decimal::distance] {
+                let mut out = b"before ".to_vec();
+                make(value).append_bulk(&mut out);
+                assert_eq!(String::from_utf8_lossy(&out), expected(&make(value)));
+            }
+        }
     }
 
     #[test]

@@ -17,7 +17,7 @@ use std::io::IoSlice;
 use whered_engine::feeds::SpoolTicket;
 use whered_engine::{Ticket, WriteError};
 
-use super::decimal::{self, Decimal};
+use super::decimal::{self, Decimal, ten_thousandths};
 use super::double;
 
 /// A kind, twenty digits and the line's end.
@@ -311,12 +311,27 @@ impl Reply {
 
     /// A longitude or latitude: up to 17 decimals without trailing zeros.
     pub(crate) fn coordinate(&mut self, degrees: f64) {
-        self.number(Decimal::coordinate(degrees).as_bytes());
+        let decimal = Decimal::coordinate(degrees);
+        match self.protocol {
+            Protocol::Resp2 => decimal.append_bulk(&mut self.out),
+            Protocol::Resp3 => self.number(decimal.as_bytes()),
+        }
     }
 
     /// A distance: a string with four decimals in both protocols.
     pub(crate) fn distance(&mut self, value: f64) {
-        self.bulk(Decimal::distance(value).as_bytes());
+        Decimal::distance(value).append_bulk(&mut self.out);
+    }
+
+    /// A distance that is known to be at least and at most so much; `exact` is asked where these are
+    /// not printed alike.
+    pub(crate) fn distance_within(&mut self, least: f64, most: f64, exact: impl FnOnce() -> f64) {
+        let scaled = ten_thousandths(least);
+        if scaled == ten_thousandths(most) {
+            Decimal::ten_thousandths(scaled).append_bulk(&mut self.out);
+        } else {
+            self.distance(exact());
+        }
     }
 
     fn number(&mut self, text: &[u8]) {
@@ -331,6 +346,10 @@ impl Reply {
     }
 
     fn header(&mut self, kind: u8, len: usize) {
+        // Nearly all are short, and one copy is quicker than three.
+        if len < 10 {
+            return self.out.extend_from_slice(&[kind, b'0' + len as u8, b'\r', b'\n']);
+        }
         self.out.push(kind);
         append_digits(&mut self.out, len as u64);
         self.end_line();

@@ -49,14 +49,14 @@ impl Beside {
         [self.distance, self.hash, self.place].iter().filter(|with| **with).count()
     }
 
-    /// Writes one hit; `member` writes its name.
+    /// Writes one hit; `member` writes its name, `distance` how far it is in a unit of so many meters.
     pub(super) fn write(
         self,
         reply: &mut Reply,
         member: impl FnOnce(&mut Reply),
-        distance_meters: impl FnOnce() -> f64,
+        distance: impl FnOnce(&mut Reply, f64),
         hash: i64,
-        place: Place,
+        place: impl FnOnce() -> Place,
     ) {
         let extras = self.count();
         if extras > 0 {
@@ -64,13 +64,13 @@ impl Beside {
         }
         member(reply);
         if self.distance {
-            reply.distance(distance_meters() / self.unit_meters);
+            distance(reply, self.unit_meters);
         }
         if self.hash {
             reply.integer(hash);
         }
         if self.place {
-            write_place(reply, place);
+            write_place(reply, place());
         }
     }
 }
@@ -116,7 +116,11 @@ fn write_part(
     {
         let member = |reply: &mut Reply| reply.out.extend_from_slice(hit.bulk());
         let hash = hit.cell().bits() as i64;
-        beside.write(reply, member, || hit.distance_meters(), hash, hit.place());
+        let distance = |reply: &mut Reply, unit: f64| {
+            let (least, most) = hit.distance_bounds_meters();
+            reply.distance_within(least / unit, most / unit, || hit.distance_meters() / unit);
+        };
+        beside.write(reply, member, distance, hash, || hit.place());
     }
 }
 

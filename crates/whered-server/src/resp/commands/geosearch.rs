@@ -219,7 +219,9 @@ fn write_found(asked: &Asked<'_>, value: &Value, search: &Search, reply: &mut Re
             for hit in &found {
                 let member = |reply: &mut Reply| reply.bulk(hit.member);
                 let hash = cut_to_integer(hit.score);
-                asked.beside.write(reply, member, || hit.distance_meters, hash, hit.place);
+                let distance =
+                    |reply: &mut Reply, unit: f64| reply.distance(hit.distance_meters / unit);
+                asked.beside.write(reply, member, distance, hash, || hit.place);
             }
         }
         Data::Text(_) => reply.array(0),
