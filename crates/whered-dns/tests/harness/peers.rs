@@ -4,7 +4,8 @@
 
 use std::fmt;
 use std::fs;
-use std::net::{SocketAddr, UdpSocket};
+use std::iter;
+use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -56,10 +57,16 @@ fn program(name: &str) -> Option<PathBuf> {
     folders.iter().map(|folder| Path::new(folder).join(name)).find(|path| path.exists())
 }
 
-/// Addresses that nobody has at this moment.
+/// Addresses that nobody has at this moment, for either transport.
 fn free_addresses() -> [SocketAddr; 2] {
-    let sockets = [0; 2].map(|_| UdpSocket::bind("127.0.0.1:0").unwrap());
-    sockets.map(|socket| socket.local_addr().unwrap())
+    let free = || {
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        // The port may be that of somebody's stream.
+        let listener = TcpListener::bind(socket.local_addr().unwrap()).ok()?;
+        Some((socket, listener))
+    };
+    let sockets = [0; 2].map(|_| iter::repeat_with(free).flatten().next().unwrap());
+    sockets.map(|(socket, _)| socket.local_addr().unwrap())
 }
 
 impl Peers {
