@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use support::Door;
-use support::client::{Client, request};
+use support::client::{Client, moves};
 use whered_engine::AddCondition;
 use whered_engine::geo::Cell;
 use whered_server::{Config, Server};
@@ -282,13 +282,6 @@ fn memory_usage_grows_with_what_a_key_holds() {
 #[test]
 fn moves_of_a_pipeline_are_one_entry_of_the_journal() {
     let folder = Folder::new("wire_moves");
-    let moves = |latitude: &str| -> Vec<u8> {
-        let one = |n: usize| {
-            let (longitude, name) = (n.to_string(), format!("m{n}"));
-            request(&["GEOADD", "points", &longitude, latitude, &name].map(str::as_bytes))
-        };
-        (0..20).flat_map(one).collect()
-    };
     let (server, mut client) = folder.serve("data", "");
     let mut frames_of = |bytes: &[u8], reply: &[u8]| {
         let before = number(&mut client, "persistence", "journal_frames");
@@ -296,9 +289,9 @@ fn moves_of_a_pipeline_are_one_entry_of_the_journal() {
         (0..20).for_each(|_| assert_eq!(client.reply().bytes, reply));
         number(&mut client, "persistence", "journal_frames") - before
     };
-    assert_eq!(frames_of(&moves("1"), b":1\r\n"), 1);
-    assert_eq!(frames_of(&moves("1"), b":0\r\n"), 0, "nothing has changed");
-    assert_eq!(frames_of(&moves("2"), b":0\r\n"), 1);
+    assert_eq!(frames_of(&moves("points", "1", 20), b":1\r\n"), 1);
+    assert_eq!(frames_of(&moves("points", "1", 20), b":0\r\n"), 0, "nothing has changed");
+    assert_eq!(frames_of(&moves("points", "2", 20), b":0\r\n"), 1);
     drop(client);
     server.stop().unwrap();
     let (_server, mut client) = folder.serve("data", "");

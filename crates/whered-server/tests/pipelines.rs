@@ -3,7 +3,7 @@
 mod support;
 
 use support::Door;
-use support::client::{Client, request};
+use support::client::{Client, moves, request};
 
 /// Requests about a few keys and members, drawn by a seed: mostly those that only ask where members
 /// are, or move members one after the other, and between them everything that changes what they must
@@ -14,7 +14,7 @@ fn requests(seed: u64, count: usize) -> Vec<Vec<u8>> {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
         (state >> 33) % below
     };
-    let moves = |random: &mut dyn FnMut(u64) -> u64| -> Vec<String> {
+    let many = |random: &mut dyn FnMut(u64) -> u64| -> Vec<String> {
         let key = ["points", "points", "points", "set", "text", "new"][random(6) as usize];
         let move_one = |random: &mut dyn FnMut(u64) -> u64| {
             let (name, key) = match random(20) {
@@ -46,7 +46,7 @@ fn requests(seed: u64, count: usize) -> Vec<Vec<u8>> {
             14 => format!("ZSCORE {key} {a}"),
             15 => format!("ZMSCORE {key} {a} {b} {c} {a}"),
             16 => format!("ZSCORE {key} {a} {b}"),
-            17 => return moves(random),
+            17 => return many(random),
             18 => format!("ZADD set {}.5 {a}", random(1000)),
             19 => format!("ZREM {key} {a}"),
             20 => ["MULTI", "EXEC", "DISCARD"][random(3) as usize].to_owned(),
@@ -104,21 +104,14 @@ fn lookups_of_a_pipeline_are_counted_one_by_one() {
     assert!(figures.contains("cmdstat_geodist:calls=100,"), "{figures}");
 }
 
-/// Moves of so many members, one request each.
-fn moves(key: &str, count: usize) -> Vec<u8> {
-    let one = |n: usize| {
-        let (longitude, name) = (format!("{n}.5"), format!("m{n}"));
-        request(&["GEOADD", key, &longitude, "2", &name].map(str::as_bytes))
-    };
-    (0..count).flat_map(one).collect()
-}
-
 #[test]
 fn moves_of_a_pipeline_are_counted_one_by_one() {
     let door = Door::in_memory();
     let mut client = door.client();
     assert_eq!(client.ask(&["SET", "text", "x"]), "+OK\r\n");
-    client.send(&[moves("points", 100), moves("text", 50), moves("points", 10)].concat());
+    client.send(
+        &[moves("points", "2", 100), moves("text", "2", 50), moves("points", "2", 10)].concat(),
+    );
     let mut texts = |count: usize| -> Vec<String> {
         (0..count).map(|_| String::from_utf8_lossy(&client.reply().bytes).into_owned()).collect()
     };
@@ -139,7 +132,7 @@ fn moves_of_a_pipeline_are_seen_by_whoever_watches() {
     let (mut watcher, mut mover) = (door.client(), door.client());
     let mut round = |key: &str| {
         assert_eq!(watcher.ask(&["WATCH", "points"]), "+OK\r\n");
-        mover.send(&moves(key, 3));
+        mover.send(&moves(key, "2", 3));
         (0..3).for_each(|_| drop(mover.reply()));
         watcher.send(b"MULTI\r\nPING\r\nEXEC\r\n");
         let replies: Vec<Vec<u8>> = (0..3).map(|_| watcher.reply().bytes).collect();
@@ -154,11 +147,11 @@ fn moves_of_a_pipeline_are_seen_by_whoever_watches() {
 fn moves_whose_replies_are_not_wanted_are_made() {
     let door = Door::in_memory();
     let mut client = door.client();
-    client.send(&[&b"CLIENT REPLY OFF\r\n"[..], &moves("points", 20)].concat());
+    client.send(&[&b"CLIENT REPLY OFF\r\n"[..], &moves("points", "2", 20)].concat());
     client.send(b"CLIENT REPLY ON\r\nZCARD points\r\n");
     assert_eq!(client.reply().bytes, b"+OK\r\n");
     assert_eq!(client.reply().bytes, b":20\r\n");
-    client.send(&[&b"CLIENT REPLY SKIP\r\n"[..], &moves("others", 3)].concat());
+    client.send(&[&b"CLIENT REPLY SKIP\r\n"[..], &moves("others", "2", 3)].concat());
     client.send(b"ZCARD others\r\n");
     let replies: Vec<Vec<u8>> = (0..3).map(|_| client.reply().bytes).collect();
     assert_eq!(replies, [&b":1\r\n"[..], b":1\r\n", b":3\r\n"]);

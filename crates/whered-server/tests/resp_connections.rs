@@ -16,7 +16,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use support::Door;
-use support::client::{Client, Value, request};
+use support::client::{Client, Value, moves, request};
 use whered_engine::EngineOptions;
 use whered_server::resp::{RespDoor, RespOptions, UnixSocketOptions, UserOptions, password_hash};
 
@@ -379,15 +379,6 @@ fn users_may_do_what_their_rules_say() {
     assert_eq!(master.ask(&["CLIENT", "KILL", "USER", "herald"]), ":1\r\n");
 }
 
-/// So many moves in one piece.
-fn moves(key: &str, count: usize) -> Vec<u8> {
-    let one = |n: usize| {
-        let (longitude, name) = (n.to_string(), format!("m{n}"));
-        request(&["GEOADD", key, &longitude, "2", &name].map(str::as_bytes))
-    };
-    (0..count).flat_map(one).collect()
-}
-
 #[test]
 fn moves_made_together_need_what_each_of_them_needs() {
     let door = Door::with(EngineOptions::default(), with_users);
@@ -400,17 +391,17 @@ fn moves_made_together_need_what_each_of_them_needs() {
             assert!(reply.starts_with(expected), "{reply}");
         }
     };
-    replies_begin(&mut reader, &moves("geo:a", 3), &["-NOPERM"; 3]);
+    replies_begin(&mut reader, &moves("geo:a", "2", 3), &["-NOPERM"; 3]);
     // Who is logged out in the middle of a pipeline is a stranger.
-    let behind_reset = [request(&[b"RESET"]), moves("geo:a", 3)].concat();
+    let behind_reset = [request(&[b"RESET"]), moves("geo:a", "2", 3)].concat();
     replies_begin(&mut reader, &behind_reset, &["+RESET", "-NOAUTH", "-NOAUTH", "-NOAUTH"]);
 
     let mut master = door.client();
     assert_eq!(master.ask(&["AUTH", "master"]), "+OK\r\n");
     assert_eq!(master.ask(&["ZCARD", "geo:a"]), ":0\r\n");
-    let queued = [request(&[b"MULTI"]), moves("geo:a", 2), request(&[b"EXEC"])].concat();
+    let queued = [request(&[b"MULTI"]), moves("geo:a", "2", 2), request(&[b"EXEC"])].concat();
     replies_begin(&mut master, &queued, &["+OK", "+QUEUED", "+QUEUED", "*2\r\n:1\r\n:1"]);
-    let listening = [request(&[b"SUBSCRIBE", b"news"]), moves("geo:a", 2)].concat();
+    let listening = [request(&[b"SUBSCRIBE", b"news"]), moves("geo:a", "2", 2)].concat();
     let refused = "-ERR Can't execute 'geoadd'";
     let mut listener = door.client();
     assert_eq!(listener.ask(&["AUTH", "master"]), "+OK\r\n");
@@ -420,14 +411,14 @@ fn moves_made_together_need_what_each_of_them_needs() {
     let mut operator = door.client();
     assert_eq!(operator.ask(&["AUTH", "master"]), "+OK\r\n");
     assert_eq!(operator.ask(&["CLIENT", "PAUSE", "60000", "WRITE"]), "+OK\r\n");
-    let paused = [request(&[b"PING"]), moves("geo:b", 3)].concat();
+    let paused = [request(&[b"PING"]), moves("geo:b", "2", 3)].concat();
     replies_begin(&mut master, &paused, &["+PONG"]);
     assert_eq!(operator.ask(&["ZCARD", "geo:b"]), ":0\r\n");
     assert_eq!(operator.ask(&["CLIENT", "UNPAUSE"]), "+OK\r\n");
     replies_begin(&mut master, b"", &[":1"; 3]);
 
     assert_eq!(master.ask(&["CONFIG", "SET", "maxmemory", "1"]), "+OK\r\n");
-    replies_begin(&mut master, &moves("geo:c", 3), &["-OOM"; 3]);
+    replies_begin(&mut master, &moves("geo:c", "2", 3), &["-OOM"; 3]);
     assert_eq!(master.ask(&["ZCARD", "geo:c"]), ":0\r\n");
 }
 

@@ -152,3 +152,12 @@ pub(crate) fn request(words: &[&[u8]]) -> Vec<u8> {
     }
     bytes
 }
+
+/// So many moves of one key, a request each, to the east of each other.
+pub(crate) fn moves(key: &str, latitude: &str, count: usize) -> Vec<u8> {
+    let one = |n: usize| {
+        let (longitude, name) = (n.to_string(), format!("m{n}"));
+        request(&["GEOADD", key, &longitude, latitude, &name].map(str::as_bytes))
+    };
+    (0..count).flat_map(one).collect()
+}

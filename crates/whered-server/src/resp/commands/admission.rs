@@ -6,7 +6,7 @@
 //!   any refusal: the transaction, if one is open, fails, and EXEC says why it was refused
 //! ```
 //!
-//! Moves of a pipeline are asked about together (`moves`).
+//! Of moves that run together (`moves`) the first is asked about: they name one command and one key.
 //!
 //! Cost: for a connection without a transaction, channels or a restricted user, one comparison and
 //! one atomic load.
@@ -25,7 +25,7 @@ const OUT_OF_MEMORY: Failure =
 ///
 /// # Errors
 /// The text of Redis for the first reason against it.
-pub(super) fn admit(session: &mut Session, entry: &'static Entry, args: Args<'_>) -> Outcome {
+pub(super) fn admit(session: &Session, entry: &'static Entry, args: Args<'_>) -> Outcome {
     let command = entry.command;
     command.check_arity(args.len())?;
     if entry.has_subcommands() && matches!(command.action, super::Action::Subcommands(_)) {
@@ -58,16 +58,6 @@ pub(super) fn admit(session: &mut Session, entry: &'static Entry, args: Args<'_>
         )));
     }
     Ok(())
-}
-
-/// Whether [`admit`] has nothing against any write of data, so that several may run without a look at
-/// each. Whatever is asked there of a write must be asked here.
-pub(super) fn admits_all_writes(session: &Session) -> bool {
-    session.authenticated
-        && session.user.may_all()
-        && !session.transaction.is_open()
-        && session.subscription_count() == 0
-        && !(session.shared.has_memory_limit() && session.shared.is_out_of_memory())
 }
 
 /// Answers a request that does not run.

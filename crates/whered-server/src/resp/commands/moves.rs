@@ -3,7 +3,7 @@
 //! For: requests `GEOADD key longitude latitude member` that follow each other and name one key, as moves
 //! come. They take key, locks and room in the journal once and stand there as one operation.
 //! Not for: options, several points of one request, and whatever else needs a look of its own; such
-//! requests run alone. `admission` says for whom nothing has to be looked at.
+//! requests run alone. `admission` is asked about the first, which stands for all.
 //!
 //! ```text
 //! input   GEOADD a ..│GEOADD a ..│GEOADD a ..│GEOADD b ..│GEOPOS a ..│ ...
@@ -23,12 +23,13 @@ use whered_engine::geo::{Cell, Inserted};
 use whered_engine::{AddCondition, Ticket};
 
 use super::geo::place;
-use super::{Failure, admission, count_error, registry};
+use super::{Entry, Failure, admission, count_error, registry};
 use crate::resp::protocol::Args;
 use crate::resp::session::{ReplyMode, Session};
 
 /// Additions that follow each other.
 pub(crate) struct Moves<'a> {
+    entry: &'static Entry,
     key: &'a [u8],
     points: Vec<(&'a [u8], Cell)>,
 }
@@ -46,7 +47,8 @@ pub(crate) fn next_moves<'a>(
     let first = requests.next().filter(is_addition)?;
     let key = first.at(1);
     let second = requests.next().filter(|args| is_addition(args) && args.at(1) == key)?;
-    if !may_run_together(session) {
+    let entry = registry::find(first.at(0))?;
+    if !may_run_together(session) || admission::admit(session, entry, first).is_err() {
         return None;
     }
     let point = |args: Args<'a>| Some((args.at(4), Cell::from_place(place(args, 2).ok()?)));
@@ -54,12 +56,12 @@ pub(crate) fn next_moves<'a>(
     let rest = requests.take_while(is_addition);
     let of_key = [first, second].into_iter().chain(rest).take_while(|args| args.at(1) == key);
     points.extend(of_key.map_while(point));
-    (points.len() > 1).then_some(Moves { key, points })
+    (points.len() > 1).then_some(Moves { entry, key, points })
 }
 
-/// Whether nothing about the session or the server has to be asked for each request.
+/// Whether admitted requests run now, are all answered, and may share their time.
 fn may_run_together(session: &Session) -> bool {
-    admission::admits_all_writes(session)
+    !session.transaction.is_open()
         && session.replies == ReplyMode::On
         && !session.wants_exact_times()
         && !session.shared.pause.stops(true)
@@ -73,7 +75,7 @@ impl Moves<'_> {
 
     /// Makes them, counts and times them, and tells whoever watches the key.
     pub(crate) fn run(&self, session: &mut Session) -> Moved {
-        let entry = registry::find(b"geoadd").expect("the table has it");
+        let entry = self.entry;
         session.command = entry.command.name;
         if let Some((number, duration)) = session.meter.begin(entry.number, true) {
             session.log_run(number, duration);
