@@ -29,6 +29,7 @@
 //! At the same time: readers of one value share it; writers of different values do not meet.
 //! Costs: a lookup is one hash probe and the value's own cost; SCAN is O(keys given).
 
+mod additions;
 mod found;
 mod gate;
 mod keys;
@@ -43,8 +44,9 @@ mod whole;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
+pub use additions::{AddCondition, Added, ScoreRules};
 pub use found::Found;
-pub use members::{AddCondition, Added, Increment, Popped, ScoreRules};
+pub use members::{Increment, Popped};
 pub use whole::{ExpiryCondition, Renamed, SetText, TextExpiry, TextSet};
 
 use crate::account::Account;

@@ -2,16 +2,16 @@
 //!
 //! For: what readers cost a writer where each has a core of its own, which no driver on the same two
 //! cores can show. Not for: the protocol or rivals (`whered-versus-geo`).
-//! Usage: `engine_points [COUNT [SECONDS]]`, ten million points and two seconds a part if not said;
-//! built with `--features mimalloc` it has the program's allocator.
+//! Usage: `engine_points [COUNT [SECONDS [ANYWHERE]]]`, ten million points and two seconds a part if
+//! not said, and 1 for moves to anywhere; built with `--features mimalloc` it has the program's allocator.
 //!
 //! ```text
 //! load ─► moves alone ─► moves, another thread searches ─► moves, another thread holds views
 //! ```
 //!
-//! A move is up to 200 m, a command of its own, sixteen of them brought near together as the door does
-//! it. A search finds a million members (or a third of all) on a frozen view, and has all reply bytes
-//! copied. A held view is a new one every 300 ms, from which another span of members is copied each
+//! A move is up to 200 m, or to anywhere if that is said; sixteen of them are made together as the
+//! door does it. A search finds a million members (or a third of all), holds their leaves, and has
+//! all reply bytes copied. A held view is a new one every 300 ms, from which another span of members is copied each
 //! millisecond. Rates are by the clock on the wall. Checked: the last moves of each part have arrived,
 //! every search finds what the first one did but for a hundredth that may have crossed its rim, and
 //! its reply has as many members as it says.
@@ -26,7 +26,9 @@ use std::time::{Duration, Instant};
 
 use clusters::{beside, place, random};
 use whered_bench::measure::median;
-use whered_engine::geo::{Cell, Found, FoundCursor, Order, Place, Points, Search, Shape, Tree};
+use whered_engine::geo::{
+    Cell, Found, FoundCursor, Inserted, Order, Place, Points, Search, Shape, Tree,
+};
 use whered_engine::{AddCondition, Engine, EngineOptions, Keyspace, Value};
 
 #[cfg(feature = "mimalloc")]
@@ -37,6 +39,8 @@ const KEY: &[u8] = b"points";
 const COMMAND: usize = 100;
 const SEARCHED: usize = 1_000_000;
 const ROUNDS: usize = 5;
+/// Whether moves go anywhere.
+static ANYWHERE: AtomicBool = AtomicBool::new(false);
 const VIEW_TIME: Duration = Duration::from_millis(300);
 
 /// What the other thread does.
@@ -54,6 +58,7 @@ fn main() {
         Some(number) => number.expect("the arguments are numbers"),
     };
     let (count, seconds) = (number(1e7) as u64, number(2.0));
+    ANYWHERE.store(number(0.0) > 0.0, Ordering::Relaxed);
     let (engine, _) = Engine::open(EngineOptions::default()).expect("it opens");
     let keyspace = engine.keyspace();
     load(keyspace, count);
@@ -120,7 +125,7 @@ fn part(
                 match kind {
                     Beside::Nothing => pause(),
                     Beside::Searches => {
-                        let found = find_all(&with_points(keyspace, Points::freeze), search);
+                        let found = find_all(keyspace, search);
                         assert!(found.abs_diff(*expected) <= expected / 100, "{found} are found");
                         searched.fetch_add(1, Ordering::Relaxed);
                     }
@@ -152,27 +157,33 @@ fn part(
 fn moves_from(first: u64, count: u64) -> [(String, Cell); 16] {
     std::array::from_fn(|index| {
         let number = random(11, first + index as u64) % count;
-        (number.to_string(), cell(beside(place(number), random(12, first + index as u64))))
+        let other = random(12, first + index as u64);
+        let to = match ANYWHERE.load(Ordering::Relaxed) {
+            true => place(other % count),
+            false => place(number),
+        };
+        (number.to_string(), cell(beside(to, other)))
     })
 }
 
 fn move_sixteen(keyspace: &Keyspace, count: u64, first: u64) {
     let moves = moves_from(first, count);
     let points = moves.each_ref().map(|(name, cell)| (name.as_bytes(), *cell));
-    with_points(keyspace, |collection| collection.warm_points(&points));
-    for point in points {
-        let added = keyspace.add_points(0, KEY, &[point], AddCondition::Always);
-        assert_eq!(added.expect("there is no journal").value.added, 0, "all are there");
-    }
+    let note = |inserted| assert!(inserted != Inserted::New, "all are there");
+    let added = keyspace.add_each_point(0, KEY, &points, AddCondition::Always, note);
+    added.expect("there is no journal");
 }
 
 /// Finds everything and copies the reply's bytes; how many members there are.
-fn find_all(view: &Tree, search: &Search) -> usize {
+fn find_all(keyspace: &Keyspace, search: &Search) -> usize {
     let mut found = Found::new();
-    view.find(search, &mut found);
-    let mut reply = Vec::with_capacity(found.bulk_bytes(view));
+    let held = with_points(keyspace, |points| {
+        points.find(search, &mut found);
+        points.hold(&mut found)
+    });
+    let mut reply = Vec::with_capacity(found.bulk_bytes(&held));
     let mut cursor = FoundCursor::default();
-    while let Some(bulks) = found.next_bulks(view, &mut cursor) {
+    while let Some(bulks) = found.next_bulks(&held, &mut cursor) {
         reply.extend_from_slice(bulks);
     }
     // Names are numbers, so that a dollar sign begins each member and stands nowhere else.
@@ -217,7 +228,7 @@ fn search_for(keyspace: &Keyspace, wanted: usize) -> (Search, usize) {
         if found.len() < wanted { low = middle } else { high = middle }
     }
     let search = of_radius(high);
-    let count = find_all(&view, &search);
+    let count = find_all(keyspace, &search);
     assert!(count.abs_diff(wanted) <= wanted / 100, "{count} in place of {wanted}");
     println!("a search finds {count} members within {:.0} km", high / 1e3);
     (search, count)

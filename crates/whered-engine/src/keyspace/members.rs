@@ -10,8 +10,9 @@ use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::{Arc, RwLockWriteGuard};
 
-use whered_geo::{Cell, ChangeBatch, Inserted, Points};
+use whered_geo::{Cell, ChangeBatch, Inserted};
 
+use super::additions::{AddCondition, Added, Near, ScoreRules, apply_points, apply_scores};
 use super::keys::{Entry, Keys, Slot};
 use super::soon::exclusive_soon;
 use super::value::{Kind, Ordered, Value};
@@ -24,43 +25,8 @@ use crate::operation::Operation;
 /// How often a writer gives the map back to wait for a value in use, before it keeps the map.
 const POLITE_WAITS: usize = 4;
 
-/// So many points are brought near at once, before the value is held for their addition.
-const BROUGHT_NEAR_MAX: usize = 2 * Points::WARMED_TOGETHER;
-
 /// How long names of members may be together for the journal to keep them in the place of ranks.
 const NAMES_BYTES_MAX: usize = 64 << 10;
-
-/// Which members an addition may touch (`NX`, `XX`).
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum AddCondition {
-    /// New members are added, known ones are moved.
-    #[default]
-    Always,
-    /// Known members stay where they are.
-    OnlyNew,
-    /// Unknown members are not added.
-    OnlyExisting,
-}
-
-/// What an addition did.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Added {
-    /// Members that were not there before.
-    pub added: usize,
-    /// Members that were there and have another score now.
-    pub moved: usize,
-}
-
-/// Which scores `ZADD` may give to which members.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct ScoreRules {
-    /// `NX`, `XX`.
-    pub condition: AddCondition,
-    /// `GT`: a known member's score only grows.
-    pub only_greater: bool,
-    /// `LT`: a known member's score only shrinks.
-    pub only_less: bool,
-}
 
 /// Members and their scores, in the order of their removal.
 pub type Popped = Vec<(Vec<u8>, f64)>;
@@ -113,12 +79,12 @@ impl Keyspace {
     ) -> Result<Ticket, WriteError> {
         let makes = condition != AddCondition::OnlyExisting;
         // Waiting for memory takes most of the time, and others may use the value meanwhile.
-        let are_near = points.len() <= BROUGHT_NEAR_MAX;
-        if are_near && points.len() > 1 {
-            self.inspect(number, key, |value| value.warm(points));
+        let mut near = Near::for_points(points.len());
+        if near.all && points.len() > 1 {
+            self.inspect(number, key, |value| value.foresee(points, &mut near.foreseen));
         }
         let act = |value: &mut Value, room: Room<'_>, _: Held<'_>| {
-            let kept = apply_points(value, points, condition, are_near, each);
+            let kept = apply_points(value, points, condition, &mut near, each);
             let kept = kept.as_deref().unwrap_or(points);
             let ticket = match kept {
                 [] => room.unused(),
@@ -483,79 +449,4 @@ fn add_points<'a>(number: usize, key: &'a [u8], points: &'a [(&'a [u8], Cell)]) 
 
 fn add_scores<'a>(number: usize, key: &'a [u8], scores: &'a [(&'a [u8], f64)]) -> Operation<'a> {
     Operation::AddScores { number: number_byte(number), key, scores: Cow::Borrowed(scores) }
-}
-
-impl ScoreRules {
-    /// Whether a member with this score, or none yet, may get that score.
-    fn allows(self, old: Option<f64>, new: f64) -> bool {
-        match (self.condition, old) {
-            (AddCondition::OnlyNew, Some(_)) | (AddCondition::OnlyExisting, None) => false,
-            (_, Some(old)) => {
-                let too_small = self.only_greater && new <= old;
-                let too_large = self.only_less && new >= old;
-                !too_small && !too_large
-            }
-            _ => true,
-        }
-    }
-}
-
-/// Applies additions with scores, and gives those that took effect.
-fn apply_scores<'a>(
-    value: &mut Value,
-    scores: &[(&'a [u8], f64)],
-    rules: ScoreRules,
-) -> (Added, Vec<(&'a [u8], f64)>) {
-    let mut added = Added::default();
-    let mut kept = Vec::new();
-    for (member, score) in scores {
-        let old = value.ordered().and_then(|ordered| ordered.score(member));
-        if !rules.allows(old, *score) {
-            continue;
-        }
-        match value.insert(member, *score) {
-            Inserted::New => added.added += 1,
-            Inserted::Moved => added.moved += 1,
-            Inserted::Unchanged => continue,
-        }
-        kept.push((*member, *score));
-    }
-    (added, kept)
-}
-
-/// The points of an addition that took effect.
-type Kept<'a> = Vec<(&'a [u8], Cell)>;
-
-/// Applies an addition, and tells what became of each point. Those that are not near are brought near
-/// before. Gives the points that took effect, unless all did: the journal keeps effects, not conditions.
-fn apply_points<'a>(
-    value: &mut Value,
-    points: &[(&'a [u8], Cell)],
-    condition: AddCondition,
-    are_near: bool,
-    mut each: impl FnMut(Inserted),
-) -> Option<Kept<'a>> {
-    let mut kept: Option<Kept<'_>> = None;
-    for (index, &(member, cell)) in points.iter().enumerate() {
-        if !are_near && index.is_multiple_of(Points::WARMED_TOGETHER) {
-            value.warm(&points[index..points.len().min(index + Points::WARMED_TOGETHER)]);
-        }
-        let knows = |value: &Value| value.ordered().is_some_and(|o| o.score(member).is_some());
-        let allowed = match condition {
-            AddCondition::Always => true,
-            AddCondition::OnlyNew => !knows(value),
-            AddCondition::OnlyExisting => knows(value),
-        };
-        let inserted = match allowed {
-            true => value.insert_point(member, cell),
-            false => Inserted::Unchanged,
-        };
-        if inserted == Inserted::Unchanged {
-            kept.get_or_insert_with(|| points[..index].to_vec());
-        } else if let Some(kept) = &mut kept {
-            kept.push((member, cell));
-        }
-        each(inserted);
-    }
-    kept
 }

@@ -16,7 +16,7 @@ use std::iter::FusedIterator;
 use std::ops::Range;
 
 use whered_geo::score::{cell_of_score, place_of_score};
-use whered_geo::{Cell, Change, ChangeBatch, Inserted, Place, Points};
+use whered_geo::{Cell, Change, ChangeBatch, Foreseen, Inserted, Place, Points};
 
 use super::sorted_set::{self, SortedSet};
 
@@ -142,17 +142,27 @@ impl Value {
         self.ordered().is_some_and(|ordered| ordered.len() == 0)
     }
 
-    /// Brings near what adding these points will read and change.
-    pub(crate) fn warm(&self, points: &[(&[u8], Cell)]) {
+    /// Brings near what adding these points will read and change, and says what it has seen of each.
+    pub(crate) fn foresee(&self, points: &[(&[u8], Cell)], foreseen: &mut [Foreseen]) {
         if let Data::Collection(collection) = &self.data {
-            collection.warm_points(points);
+            collection.foresee(points, foreseen);
         }
     }
 
     /// Adds a point or moves it. A text takes none.
     pub(crate) fn insert_point(&mut self, member: &[u8], cell: Cell) -> Inserted {
+        self.insert_foreseen(member, cell, &Foreseen::default())
+    }
+
+    /// The same, with what was foreseen.
+    pub(crate) fn insert_foreseen(
+        &mut self,
+        member: &[u8],
+        cell: Cell,
+        foreseen: &Foreseen,
+    ) -> Inserted {
         let inserted = match &mut self.data {
-            Data::Collection(points) => points.insert(member, cell),
+            Data::Collection(points) => points.insert_foreseen(member, cell, foreseen),
             Data::SortedSet(set) => set.insert(member, cell.bits() as f64),
             Data::Text(_) => Inserted::Unchanged,
         };

@@ -360,7 +360,7 @@ impl<C: Node> Branch<C> {
         let index = at.index(C::HEIGHT + 1);
         let upper = self.children[index].insert(at, entry, effects);
         self.counts[index] += 1;
-        self.firsts[index] = self.firsts[index].min(entry.bits);
+        self.set_first(index, self.firsts[index].min(entry.bits));
         if let Some(upper) = upper {
             let before = self.memory_bytes();
             self.counts[index] -= upper.count();
@@ -379,7 +379,7 @@ impl<C: Node> Branch<C> {
             return self.children.is_empty();
         }
         self.counts[index] -= 1;
-        self.firsts[index] = self.children[index].first();
+        self.set_first(index, self.children[index].first());
         self.join(index, effects);
         false
     }
@@ -394,7 +394,14 @@ impl<C: Node> Branch<C> {
     ) {
         let index = from.index(C::HEIGHT + 1);
         self.children[index].relocate(from, to_slot, bits, effects);
-        self.firsts[index] = self.children[index].first();
+        self.set_first(index, self.children[index].first());
+    }
+
+    /// Says where a child begins, if it is not said already: what nobody writes stays in the caches of all cores.
+    fn set_first(&mut self, index: usize, first: u64) {
+        if self.firsts[index] != first {
+            self.firsts[index] = first;
+        }
     }
 
     /// Puts a child before the one at this index.

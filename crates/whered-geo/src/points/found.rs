@@ -11,8 +11,8 @@
 //! ```
 //!
 //! Spans are places, not references: they are good for the collection that was searched until it
-//! changes, and for a frozen view of it for as long as that lives. A reply can so be streamed
-//! from a view after the lock is gone, a piece at a time, from a [`FoundCursor`] that the door keeps.
+//! changes, and for a frozen view of it for as long as that lives; once they are held, for what
+//! holds them alone (`held.rs`). A reply can so be streamed from a view after the lock is gone, a piece at a time, from a [`FoundCursor`] that the door keeps.
 //!
 //! Invariants: no span is empty; `count` is the sum of their lengths; if there are distances,
 //! there is one for each hit, in order, within its [`error_meters`] of the exact one.
@@ -55,6 +55,8 @@ pub struct Found {
     count: usize,
     distances: Vec<f64>,
     center: Option<Place>,
+    /// Memory of branches that are there only for the hits' leaves.
+    pub(super) held_bytes: usize,
 }
 
 /// Neighbouring entries of one leaf.
@@ -115,9 +117,11 @@ impl Found {
         self.count == 0
     }
 
-    /// Bytes of memory held: places and distances, not the members themselves.
+    /// Bytes of memory held: places and distances, and what [`Points::hold`](super::Points::hold) has made of them;
+    /// not the members themselves.
     pub fn memory_bytes(&self) -> usize {
-        self.spans.capacity() * size_of::<Span>() + self.distances.capacity() * size_of::<f64>()
+        let places = self.spans.capacity() * size_of::<Span>();
+        places + self.distances.capacity() * size_of::<f64>() + self.held_bytes
     }
 
     /// The bytes of all pieces together: of all members as RESP bulk strings.
@@ -127,7 +131,8 @@ impl Found {
     }
 
     /// The next members as RESP bulk strings, some hundred of them in one piece where they lie
-    /// together; `None` after the last. `points` is what was searched, or a frozen view of it.
+    /// together; `None` after the last. `points` is what was searched, a frozen
+    /// view of it, or what holds the hits.
     #[inline]
     pub fn next_bulks<'a>(&self, points: &'a Tree, cursor: &mut FoundCursor) -> Option<&'a [u8]> {
         let span = self.spans.get(cursor.span)?;
@@ -142,7 +147,8 @@ impl Found {
         Some(leaf.bulk(slots.start as usize, &points.outside))
     }
 
-    /// The next hit; `None` after the last. `points` is what was searched, or a frozen view of it.
+    /// The next hit; `None` after the last. `points` is what was searched, a frozen
+    /// view of it, or what holds the hits.
     pub fn next_hit<'a>(&self, points: &'a Tree, cursor: &mut FoundCursor) -> Option<FoundHit<'a>> {
         let span = self.spans.get(cursor.span)?;
         let leaf = points.leaf_at(span.at);
@@ -167,6 +173,7 @@ impl Found {
     pub(super) fn restart(&mut self, center: Place) {
         self.restart_keeping_center();
         self.center = Some(center);
+        self.held_bytes = 0;
     }
 
     /// Empties it for the same hits in another order.
@@ -216,6 +223,16 @@ impl Found {
             }
         }
         self.distances.truncate(count);
+    }
+
+    /// The leaves that hits are in, in their order; one after another only once.
+    pub(super) fn leaves(&self) -> impl Iterator<Item = LeafAt> {
+        self.spans.chunk_by(|a, b| a.at == b.at).map(|spans| spans[0].at)
+    }
+
+    /// Says of each span's leaf where it is now.
+    pub(super) fn rewrite_leaves(&mut self, mut place_of: impl FnMut(LeafAt) -> LeafAt) {
+        self.spans.iter_mut().for_each(|span| span.at = place_of(span.at));
     }
 
     /// The places of all hits.

@@ -60,7 +60,7 @@ impl Points {
     /// The stages of `warm.rs` for the members that have a code, and at their end the entries are
     /// there to be compared.
     fn put_cells(&self, members: &[&[u8]], codes: &[Target; BATCH], found: &mut [Option<Cell>]) {
-        let leaves = self.leaves_of(codes);
+        let leaves = self.leaves_of(codes).map(|seen| seen.map(|seen| seen.leaf));
         leaves.iter().flatten().for_each(|leaf| leaf.prefetch_samples());
         for (leaf, code) in leaves.iter().zip(codes) {
             let (Some(leaf), Some(bits)) = (leaf, code) else { continue };
@@ -141,10 +141,12 @@ impl Tree {
         Some([top, middle, lowest])
     }
 
-    /// The lowest branch on the way to a cell.
-    pub(super) fn lowest_branch(&self, bits: u64) -> Option<&Branch<Leaf>> {
-        let branch = self.root.children().get(child_before(&self.root, bits))?;
-        Some(&branch.children()[child_before(branch, bits)])
+    /// The lowest branch on the way to a cell, with its indexes in the root and below.
+    pub(super) fn lowest_branch(&self, bits: u64) -> Option<(&Branch<Leaf>, [usize; 2])> {
+        let top = child_before(&self.root, bits);
+        let branch = self.root.children().get(top)?;
+        let middle = child_before(branch, bits);
+        Some((&branch.children()[middle], [top, middle]))
     }
 
     /// The first entry whose cell is at least this one.

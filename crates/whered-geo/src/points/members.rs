@@ -137,6 +137,17 @@ impl Members {
         None
     }
 
+    /// Whether this slot is that of a member with this hash in this cell. Where two are alike, either will do.
+    pub(super) fn has(&self, slot: Slot, hash: u64, cell_code: u64) -> bool {
+        let bucket = self.parts.get(slot.part).and_then(|part| part.buckets.get(slot.bucket));
+        slot.part == self.part_of(hash)
+            && bucket.is_some_and(|bucket| {
+                slot.index < bucket.count()
+                    && bucket.code(slot.index) == code_of(hash)
+                    && bucket.slots[slot.index] & CELL_MASK == cell_code
+            })
+    }
+
     /// Asks for the bucket where a lookup begins.
     pub(super) fn prefetch(&self, hash: u64) {
         let part = &self.parts[self.part_of(hash)];

@@ -36,8 +36,10 @@
 
 mod branch;
 pub mod bulk;
+mod foreseen;
 pub mod found;
 mod hash;
+mod held;
 pub mod iter;
 mod leaf;
 mod loader;
@@ -58,6 +60,8 @@ mod warm;
 
 use std::ops::Deref;
 
+pub use foreseen::Foreseen;
+use held::LatelyChanged;
 pub use loader::{PageError, PointsLoader};
 use members::Members;
 pub use pages::{PAGES_VERSION, PagePosition, Pages};
@@ -83,6 +87,7 @@ pub use tree::Tree;
 pub struct Points {
     tree: Tree,
     members: Members,
+    lately_changed: LatelyChanged,
 }
 
 /// What an insertion did.
@@ -99,7 +104,11 @@ pub enum Inserted {
 impl Points {
     /// An empty collection; allocates next to nothing.
     pub fn new() -> Points {
-        Points { tree: Tree::default(), members: Members::new() }
+        Points::of(Tree::default(), Members::new())
+    }
+
+    fn of(tree: Tree, members: Members) -> Points {
+        Points { tree, members, lately_changed: LatelyChanged::default() }
     }
 
     /// The number of members.

@@ -178,3 +178,95 @@ fn the_account_of_memory_is_right_after_every_kind_of_change() {
     }
     points.assert_sound();
 }
+
+#[test]
+fn what_was_foreseen_of_one_member_moves_no_other() {
+    let (mut points, mut foreseen) = (Points::new(), [Foreseen::default()]);
+    for number in 0..1000u32 {
+        points.insert(format!("name {number}").as_bytes(), cell(u64::from(number / 2)));
+    }
+    // Each of these shares its cell with the one before it in the order of names.
+    for number in (1..1000u32).step_by(2) {
+        let (one, other) = (format!("name {}", number - 1), format!("name {number}"));
+        points.foresee(&[(other.as_bytes(), cell(77_777))], &mut foreseen);
+        points.insert_foreseen(one.as_bytes(), cell(99_999), &foreseen[0]);
+    }
+    points.assert_sound();
+}
+
+#[test]
+fn nearly_all_that_is_foreseen_is_confirmed() {
+    let mut random = Random(5);
+    let mut points = Points::new();
+    for number in 0..100_000u64 {
+        points.insert(number.to_string().as_bytes(), cell(random.below(1 << 31) << 20));
+    }
+    let (mut entries, mut places) = (0, 0);
+    for _ in 0..1000 {
+        let name = random.below(100_000).to_string();
+        let to = cell(random.below(1 << 31) << 20);
+        let mut foreseen = [Foreseen::default()];
+        points.foresee(&[(name.as_bytes(), to)], &mut foreseen);
+        let hash = points.members.hash(name.as_bytes());
+        entries += usize::from(points.confirmed(&foreseen[0], hash, name.as_bytes()).is_some());
+        places += usize::from(points.tree.confirmed_place(&foreseen[0], to.bits()).is_some());
+        points.insert_foreseen(name.as_bytes(), to, &foreseen[0]);
+    }
+    assert!(entries > 950 && places > 950, "{entries} entries and {places} places of 1000");
+    points.assert_sound();
+}
+
+#[test]
+fn hits_that_are_held_stay_whatever_becomes_of_the_collection() {
+    use crate::{Found, Order, Place, Search, Shape};
+    let mut random = Random(17);
+    let mut points = Points::new();
+    let member = |number: u64| match number % 5_000 {
+        0 => vec![b'x'; 1500 + number as usize / 5_000],
+        _ => number.to_string().into_bytes(),
+    };
+    let mut move_some = |points: &mut Points, count: u64| {
+        for _ in 0..count {
+            let number = random.below(60_000);
+            if random.below(9) == 0 {
+                points.remove(&member(number));
+            } else {
+                points.insert(&member(number), cell(random.below(1 << 31) << 20));
+            }
+        }
+    };
+    move_some(&mut points, 120_000);
+    let center = Place::new(8.0, 50.0).expect("on the globe");
+    for (radius_meters, order) in [
+        (5e5, Order::Unsorted),
+        (8e6, Order::Unsorted),
+        (3e7, Order::Unsorted),
+        (8e6, Order::Ascending),
+        (8e6, Order::Descending),
+    ] {
+        let shape = Shape::Circle { radius_meters };
+        let search = Search { center, shape, order, count: None, any: false };
+        let mut expected = Found::new();
+        points.tree.find(&search, &mut expected);
+        let told = |found: &Found, tree: &Tree| -> Vec<(Vec<u8>, Cell)> {
+            found.hits(tree).map(|hit| (hit.member().to_vec(), hit.cell())).collect()
+        };
+        let expected = told(&expected, &points);
+        let mut found = Found::new();
+        points.tree.find(&search, &mut found);
+        let held = points.hold(&mut found);
+        held.assert_sound();
+        assert!(held.len() < points.len() || radius_meters > 2e7, "some leaves are not held");
+        let mut unsorted = Found::new();
+        points.tree.find(&Search { order: Order::Unsorted, ..search.clone() }, &mut unsorted);
+        let scanned = points.hold(&mut unsorted);
+        move_some(&mut points, 30_000);
+        assert!(told(&found, &held) == expected, "{radius_meters} m, {order:?}");
+        scanned.sort(&search, &mut unsorted);
+        assert!(
+            told(&unsorted, &scanned) == expected,
+            "sorted later, {radius_meters} m, {order:?}"
+        );
+    }
+    points.assert_sound();
+}

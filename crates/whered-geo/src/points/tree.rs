@@ -96,7 +96,7 @@ impl Tree {
     }
 
     /// A tree over these leaves, none of which is empty, each of which ends before the next one
-    /// begins, and in none of which a member is long.
+    /// begins. Long members are for the caller to add.
     /// They come with their first cells and numbers of entries, so that they are not read.
     pub(super) fn from_leaves(leaves: impl ExactSizeIterator<Item = (u64, usize, Leaf)>) -> Tree {
         let mut bytes = 0;
@@ -110,6 +110,12 @@ impl Tree {
     /// The leaf that a position is in, which is not the end.
     pub(crate) fn leaf(&self, at: Position) -> &Leaf {
         &self.root.children()[at.index(3)].children()[at.index(2)].children()[at.index(1)]
+    }
+
+    /// The leaf that a position was in, if there is one now.
+    pub(super) fn leaf_if_any(&self, at: Position) -> Option<&Leaf> {
+        let branch = self.root.children().get(at.index(3))?;
+        branch.children().get(at.index(2))?.children().get(at.index(1))
     }
 
     /// Asks for what a new reference touches of a leaf some places after this one.

@@ -5,21 +5,45 @@
 //! A move within a leaf is one edit, another move two; in the table a move replaces one number.
 //! Cost: one walk to the new place, one to the old, and the edits.
 
-use super::{Inserted, Points};
+use super::{Foreseen, Inserted, Points};
 use crate::cell::Cell;
 
 impl Points {
     /// Puts a member into a cell, whether or not it was somewhere before.
     pub fn insert(&mut self, member: &[u8], cell: Cell) -> Inserted {
-        let bits = cell.bits();
-        let hash = self.members.hash(member);
-        // The leaf where the member goes is walked to while the table's bucket is on its way.
-        self.members.prefetch(hash);
-        let Err(to) = self.tree.locate(bits, member) else {
-            return Inserted::Unchanged;
+        self.insert_foreseen(member, cell, &Foreseen::default())
+    }
+
+    /// The same, with what [`Points::foresee`] has seen of this point. Whether that still holds is looked at; if it does
+    /// not, this is [`Points::insert`].
+    ///
+    /// ```
+    /// use whered_geo::{Cell, Foreseen, Inserted, Points};
+    /// let mut points = Points::new();
+    /// points.insert(b"a", Cell::MIN);
+    /// let mut foreseen = [Foreseen::default()];
+    /// points.foresee(&[(b"a", Cell::MAX)], &mut foreseen);
+    /// points.remove(b"a");
+    /// assert_eq!(points.insert_foreseen(b"a", Cell::MAX, &foreseen[0]), Inserted::New);
+    /// ```
+    pub fn insert_foreseen(&mut self, member: &[u8], cell: Cell, foreseen: &Foreseen) -> Inserted {
+        let (bits, hash) = (cell.bits(), self.members.hash(member));
+        let known = self.confirmed(foreseen, hash, member);
+        let to = match self.tree.confirmed_place(foreseen, bits) {
+            Some(to) => to,
+            None => {
+                // The leaf where the member goes is walked to while the table's bucket is on its way.
+                if known.is_none() {
+                    self.members.prefetch(hash);
+                }
+                let Err(to) = self.tree.locate(bits, member) else {
+                    return Inserted::Unchanged;
+                };
+                to
+            }
         };
-        let found = self.find(hash, member);
-        let Some((slot, found)) = found else {
+        self.lately_changed.note();
+        let Some((slot, found)) = known.or_else(|| self.find(hash, member)) else {
             self.tree.insert(to, bits, member);
             self.members.insert(hash, bits);
             self.deal_out_if_due();
@@ -35,6 +59,7 @@ impl Points {
         let Some((slot, found)) = self.find(self.members.hash(member), member) else {
             return false;
         };
+        self.lately_changed.note();
         self.members.remove(slot);
         self.tree.remove(found.position);
         true

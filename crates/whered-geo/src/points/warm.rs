@@ -2,14 +2,14 @@
 //!
 //! For: a connection's pipelined commands, the members of one command, batches. Not for: answers
 //! (`lookup.rs`, which goes through the same stages): nothing depends on what is done here, and what
-//! changes meanwhile does no harm.
+//! changes meanwhile does no harm; what is seen on the way may be told as a hint (`foreseen.rs`).
 //!
 //! ```text
 //! stage   1 hash all            ask for the table's buckets
 //!         2 read the buckets    walk to the lowest branches, ask for them and their first cells
 //!         3 find the children   ask for where their leaves are
 //!         4 walk to the leaves  ask for their headers and keys, or for some of the keys
-//!         5 search the keys     ask for the texts, or for all that an edit moves
+//!         5 search the keys     ask for the texts, or for the ends of what an edit moves
 //! ```
 //!
 //! One access to memory takes as long as a whole lookup computes, and each stage depends on the one
@@ -17,8 +17,10 @@
 //! Cost: some hundred instructions a member on top of the lookup.
 
 use super::branch::Branch;
+use super::foreseen::{Foreseen, SeenEntry};
 use super::leaf::Leaf;
 use super::lookup::{BATCH, child_before};
+use super::tree::Position;
 use super::{Points, members};
 use crate::cell::Cell;
 
@@ -31,10 +33,21 @@ impl Points {
     pub const WARMED_TOGETHER: usize = BATCH;
 
     /// Brings near what inserting these members into these cells, or moving them there, will
-    /// read and change.
+    /// read and change, and says what it has seen of each on the way, for [`Points::insert_foreseen`].
+    ///
+    /// # Panics
+    /// If there are fewer places for what is seen than points.
+    pub fn foresee(&self, points: &[(&[u8], Cell)], foreseen: &mut [Foreseen]) {
+        assert!(foreseen.len() >= points.len(), "each point has a place");
+        for (batch, foreseen) in points.chunks(BATCH).zip(foreseen.chunks_mut(BATCH)) {
+            self.foresee_batch(batch, foreseen);
+        }
+    }
+
+    /// Brings near as [`Points::foresee`] does, and no more.
     pub fn warm_points(&self, points: &[(&[u8], Cell)]) {
         for batch in points.chunks(BATCH) {
-            self.warm_batch(batch);
+            self.foresee_batch(batch, &mut [Foreseen::default(); BATCH]);
         }
     }
 
@@ -44,40 +57,52 @@ impl Points {
         for batch in members.chunks(BATCH) {
             let targets = self.codes(batch);
             let leaves = self.leaves_of(&targets);
-            leaves.iter().flatten().for_each(|leaf| leaf.prefetch_keys());
-            for (leaf, target) in leaves.iter().zip(targets) {
-                let (Some(leaf), Some(bits)) = (leaf, target) else { continue };
-                leaf.prefetch_edit(bits);
+            leaves.iter().flatten().for_each(|seen| seen.leaf.prefetch_keys());
+            for (seen, target) in leaves.iter().zip(targets) {
+                let (Some(seen), Some(bits)) = (seen, target) else { continue };
+                seen.leaf.prefetch_edit(bits);
             }
         }
     }
 
-    fn warm_batch(&self, points: &[(&[u8], Cell)]) {
+    fn foresee_batch(&self, points: &[(&[u8], Cell)], foreseen: &mut [Foreseen]) {
         let count = points.len();
+        let (mut members, mut hashes) = ([&[][..]; BATCH], [0; BATCH]);
+        members.iter_mut().zip(points).for_each(|(member, point)| *member = point.0);
+        self.hash_and_ask(&members[..count], &mut hashes);
         // The first half are the cells where members are, the other half where they go.
         let mut targets: [Target; 2 * BATCH] = [None; 2 * BATCH];
-        let mut members = [&[][..]; BATCH];
-        members.iter_mut().zip(points).for_each(|(member, point)| *member = point.0);
-        targets[..BATCH].copy_from_slice(&self.codes(&members[..count]));
-        for (target, (_, cell)) in targets[BATCH..].iter_mut().zip(points) {
-            *target = Some(cell.bits());
+        let mut slots = [None; BATCH];
+        for (index, (_, cell)) in points.iter().enumerate() {
+            let known = self.members.find(hashes[index], Some);
+            slots[index] = known.map(|(slot, _)| slot);
+            targets[index] = known.map(|(_, code)| code);
+            targets[BATCH + index] = Some(cell.bits());
         }
         let leaves = self.leaves_of(&targets);
-        leaves.iter().flatten().for_each(|leaf| leaf.prefetch_keys());
+        leaves.iter().flatten().for_each(|seen| seen.leaf.prefetch_samples());
+        for (seen, target) in leaves.iter().zip(targets) {
+            let (Some(seen), Some(bits)) = (seen, target) else { continue };
+            seen.leaf.prefetch_part(bits);
+        }
         // Both leaves of a move are edited, and are mostly one if it is a short move.
-        for index in 0..count {
-            let (from, to) = (index, BATCH + index);
-            match (leaves[from].zip(targets[from]), leaves[to].zip(targets[to])) {
-                (Some((leaf, from)), Some((other, to))) if std::ptr::eq(leaf, other) => {
-                    leaf.prefetch_move(from, to);
+        for (index, foreseen) in foreseen[..count].iter_mut().enumerate() {
+            let old = leaves[index].zip(targets[index]);
+            let new = leaves[BATCH + index].zip(targets[BATCH + index]);
+            let (from, to) = match (old, new) {
+                (Some((old, from)), Some((new, to))) if std::ptr::eq(old.leaf, new.leaf) => {
+                    let (from, to) = old.leaf.prefetch_move(from, to);
+                    (Some(old.slot(from)), Some(new.slot(to)))
                 }
-                (Some((leaf, from)), Some((other, to))) => {
-                    leaf.prefetch_edit(from);
-                    other.prefetch_edit(to);
+                _ => {
+                    let edit =
+                        |(seen, bits): (Seen<'_>, u64)| seen.slot(seen.leaf.prefetch_edit(bits));
+                    (old.map(edit), new.map(edit))
                 }
-                (None, Some((leaf, bits))) => leaf.prefetch_edit(bits),
-                (_, None) => {}
-            }
+            };
+            let from = from.zip(slots[index]).zip(targets[index]);
+            let from = from.map(|((at, slot), bits)| SeenEntry { slot, at, bits });
+            *foreseen = Foreseen { from, to };
         }
     }
 
@@ -107,24 +132,40 @@ impl Points {
     }
 
     /// The leaves where these cells begin. Nothing of the leaves themselves has been asked for.
-    pub(super) fn leaves_of<const N: usize>(&self, targets: &[Target; N]) -> [Option<&Leaf>; N] {
-        let mut branches: [Option<&Branch<Leaf>>; N] = [None; N];
+    pub(super) fn leaves_of<const N: usize>(&self, targets: &[Target; N]) -> [Option<Seen<'_>>; N] {
+        let mut branches: [Option<(&Branch<Leaf>, [usize; 2])>; N] = [None; N];
         for (branch, target) in branches.iter_mut().zip(targets) {
             *branch = target.and_then(|bits| self.tree.lowest_branch(bits));
-            branch.iter().for_each(|branch| branch.prefetch_columns());
+            branch.iter().for_each(|(branch, _)| branch.prefetch_columns());
         }
-        branches.iter().flatten().for_each(|branch| branch.prefetch_firsts());
+        branches.iter().flatten().for_each(|(branch, _)| branch.prefetch_firsts());
         let mut places = [0; N];
         for ((place, branch), target) in places.iter_mut().zip(branches).zip(targets) {
-            let (Some(branch), Some(bits)) = (branch, *target) else { continue };
+            let (Some((branch, _)), Some(bits)) = (branch, *target) else { continue };
             *place = child_before(branch, bits);
             whered_cpu::prefetch(branch.children(), *place);
         }
         let mut leaves = [None; N];
         for ((leaf, branch), place) in leaves.iter_mut().zip(branches).zip(places) {
-            *leaf = branch.map(|branch| &branch.children()[place]);
+            *leaf = branch.map(|(branch, [top, middle])| {
+                let first = Position::new([top, middle, place], 0);
+                Seen { leaf: &branch.children()[place], first }
+            });
         }
         leaves
+    }
+}
+
+/// A leaf that has been walked to.
+#[derive(Clone, Copy)]
+pub(super) struct Seen<'a> {
+    pub(super) leaf: &'a Leaf,
+    first: Position,
+}
+
+impl Seen<'_> {
+    fn slot(&self, slot: usize) -> Position {
+        self.first.with_slot(slot)
     }
 }
 

@@ -173,6 +173,7 @@ impl Points {
 
     /// Applies batches that belong together, each of which has the rows of the others.
     fn apply_round(&mut self, batches: &mut [ChangeBatch], threads: usize) {
+        self.lately_changed.note();
         batches.iter_mut().for_each(ChangeBatch::deal_out);
         let spare = batches.iter_mut().flat_map(|batch| std::mem::take(&mut batch.spare)).collect();
         let texts: Vec<Vec<u8>> =

@@ -244,31 +244,56 @@ impl Leaf {
         self.is_tie(slot, bits) && self.member(slot, outside) == member
     }
 
-    /// Asks for all that an insertion into this cell, or a removal from it, moves; the keys should
-    /// be there.
-    pub(super) fn prefetch_edit(&self, bits: u64) {
-        self.prefetch_entries(0..self.keys().rank(bits) + 1);
+    /// Whether an entry in this cell belongs before this slot, where no other can be: both neighbours are there, and in
+    /// other cells.
+    pub(super) fn is_between(&self, slot: usize, bits: u64) -> bool {
+        slot > 0
+            && slot < self.len()
+            && self.cell_bits(slot - 1) < bits
+            && bits < self.cell_bits(slot)
     }
 
-    /// Asks for all that a move between two cells of the leaf moves; the keys should be there.
-    pub(super) fn prefetch_move(&self, from: u64, to: u64) {
-        let keys = self.keys();
-        self.prefetch_entries(keys.rank(from.min(to))..keys.rank(from.max(to)) + 1);
+    /// Asks for what an insertion into this cell, or a removal from it, moves; the keys should
+    /// be there. Of the texts only both ends: between them the processor sees what comes. Returns the rank of the cell.
+    pub(super) fn prefetch_edit(&self, bits: u64) -> usize {
+        let (rank, offsets) = (self.keys().rank(bits), self.offsets_at(self.len()) / 8);
+        self.prefetch_words(self.key_word(rank)..offsets + 1);
+        self.prefetch_words(offsets..offsets + rank / 4 + 1);
+        let (first, last) = (self.text_word(0), self.text_word(rank));
+        self.prefetch_words(first..first + 16);
+        self.prefetch_words(last.saturating_sub(8)..last + 9);
+        rank
     }
 
-    /// Asks for offsets and texts of neighbouring entries. Where the texts lie is guessed, as if
-    /// all were of one length, so that the offsets need not be waited for.
-    fn prefetch_entries(&self, slots: Range<usize>) {
+    /// Asks for all that a move between two cells of the leaf moves; the keys should be there. Returns the ranks of
+    /// both.
+    pub(super) fn prefetch_move(&self, from: u64, to: u64) -> (usize, usize) {
+        let (keys, offsets) = (self.keys(), self.offsets_at(self.len()) / 8);
+        let ranks = (keys.rank(from), keys.rank(to));
+        let (low, high) = (ranks.0.min(ranks.1), ranks.0.max(ranks.1));
+        self.prefetch_words(self.key_word(low)..self.key_word(high) + 1);
+        self.prefetch_words(offsets + low / 4..offsets + high / 4 + 1);
+        self.prefetch_words(self.text_word(low)..self.text_word(high + 1) + 8);
+        ranks
+    }
+
+    fn prefetch_words(&self, words: Range<usize>) {
+        for word in words.step_by(8) {
+            whered_cpu::prefetch(&self.blob, word);
+        }
+    }
+
+    /// The word that a key is in.
+    fn key_word(&self, slot: usize) -> usize {
+        (HEADER_BYTES + self.key_bytes() * slot) / 8
+    }
+
+    /// The word where a text is likely to begin: as if all were of one length, so that the offsets need not be waited
+    /// for.
+    fn text_word(&self, slot: usize) -> usize {
         let (count, words) = (self.len(), self.blob.len());
-        let offsets = self.offsets_at(count) / 8;
-        let texts = offsets + count / 4;
-        for word in (offsets + slots.start / 4..offsets + slots.end / 4 + 1).step_by(8) {
-            whered_cpu::prefetch(&self.blob, word);
-        }
-        let guess = |slot: usize| texts + (words - texts) * slot / count;
-        for word in (guess(slots.start)..guess(slots.end) + 8).step_by(8) {
-            whered_cpu::prefetch(&self.blob, word);
-        }
+        let texts = self.offsets_at(count) / 8 + count / 4;
+        texts + (words - texts) * slot / count
     }
 
     /// Texts of neighbouring entries.

@@ -158,7 +158,7 @@ impl PointsLoader {
         let leaves = overlaps::resolve(self.leaves);
         let (leaves, members) = table::build(leaves, threads);
         let leaves = leaves.into_iter().map(|loaded| (loaded.first, loaded.count, loaded.leaf));
-        let mut points = Points { tree: Tree::from_leaves(leaves), members };
+        let mut points = Points::of(Tree::from_leaves(leaves), members);
         self.long.sort_by_key(|long| long.page_number);
         for long in self.long {
             points.insert(outside::member_of(&long.bulk), long.cell);

@@ -4,14 +4,14 @@
 //! Not for: plain sorted sets, whose searches are short (`geosearch` writes them).
 //!
 //! ```text
-//! few hits    leaves ──copy──► reply                          under the collection's lock
-//! many hits   frozen view + spans ──► reply.rest ──pieces as they lie──► socket ──► next part
+//! few hits    leaves ──copy──► reply
+//! many hits   held leaves + spans ──► reply.rest ──pieces as they lie──► socket ──► next part
 //!             with more beside each member, or TLS: ──copy──► 256 KiB ──► socket ──► next part
 //! ```
 //!
 //! A long reply so takes little memory and little time at once, however slow its client is: other
-//! clients have their turns between the parts, and writers never wait. While it is under way, the
-//! frozen view makes writers copy the leaves that they change.
+//! clients have their turns between the parts, and writers never wait. While it is under way, writers
+//! copy those of its leaves that they change, or any leaf if a whole view is kept for it (`geo_later`).
 //! Cost: for members alone no copy but the kernel's own.
 
 use std::cell::Cell;
@@ -23,7 +23,7 @@ use super::geo::write_place;
 use crate::resp::reply::{Reply, Rest};
 
 /// A reply with more hits is given in parts.
-const MOST_HITS_AT_ONCE: usize = 4096;
+pub(super) const MOST_HITS_AT_ONCE: usize = 4096;
 /// The most bytes that are told beside a member, for the limit of a part.
 const MOST_BESIDE_BYTES: usize = 160;
 
@@ -75,18 +75,21 @@ impl Beside {
     }
 }
 
-/// Writes all hits behind the array's header, or leaves the rest of them for later. `view` is what
-/// was searched, frozen or under the collection's lock.
-pub(super) fn write_found(beside: Beside, view: &Tree, found: Found, reply: &mut Reply) {
-    let mut cursor = FoundCursor::default();
+/// Writes all hits behind the array's header.
+pub(super) fn write_all(beside: Beside, points: &Tree, found: &Found, reply: &mut Reply) {
+    write_part(beside, points, found, &mut FoundCursor::default(), reply, usize::MAX);
+}
+
+/// The same, or leaves the hits for later if they are many. `view` does not change any more.
+pub(super) fn write_in_parts(beside: Beside, view: Tree, found: Found, reply: &mut Reply) {
     if found.len() <= MOST_HITS_AT_ONCE {
-        return write_part(beside, view, &found, &mut cursor, reply, usize::MAX);
+        return write_all(beside, &view, &found, reply);
     }
     reply.rest = Some(Box::new(Remaining {
         beside,
-        view: view.clone(),
+        view,
         found,
-        cursor,
+        cursor: FoundCursor::default(),
         begun: 0,
         offered: Cell::default(),
         protocol: reply.beside(),

@@ -1,16 +1,17 @@
 //! The searches: `GEOSEARCH GEOSEARCHSTORE GEORADIUS GEORADIUSBYMEMBER` and their `_RO` forms.
 //!
-//! Not for: their options (`geo_area`), which points are found and in which order (`whered-geo`).
-//! Here are the forms of the reply, and results that go to a key.
+//! Not for: their options (`geo_area`), which points are found and in which order (`whered-geo`), what is done under
+//! the lock and what after it (`geo_later`). Here are the forms of the reply, and results that go to a key.
 //!
 //! A stored result is what was found at one moment, put at a later one; in a transaction there is
 //! nothing between the two.
 
-use whered_engine::geo::{self, FoundHit, Order, Search, Shape, Tree};
-use whered_engine::{Data, Found, Value};
+use whered_engine::geo::{self, FoundHit, Search, Tree};
+use whered_engine::{Data, Found, SortedSet, Value};
 
 use super::found;
 use super::geo_area::{Asked, Form, Reader, Start, Storing};
+use super::geo_later::{self, Begun, Later};
 use super::{Action, Command, Failure, Flag, Members, Outcome, WRONG_KIND};
 use crate::resp::protocol::Args;
 use crate::resp::reply::Reply;
@@ -124,34 +125,39 @@ type Stored = Vec<(Vec<u8>, f64)>;
 fn run(session: &mut Session, args: Args<'_>, reply: &mut Reply, form: Form) -> Outcome {
     let engine = session.engine();
     let source = args.at(form.source);
-    let (asked, stored, long) = engine.keyspace().read(session.number, source, |value| {
+    let (asked, at_once, later) = engine.keyspace().read(session.number, source, |value| {
         let members = value.map(|value| value.ordered().ok_or(WRONG_KIND)).transpose()?;
         let asked = Reader { form, args, members, engine }.read()?;
-        let search = asked.search();
-        if let (Some(Data::Collection(points)), Some(search)) = (value.map(Value::data), &search)
-            && !asked.explain
-            && (asked.store.is_some() || may_be_long(search))
-        {
-            let long = Some((points.freeze(), search.clone()));
-            return Ok((asked, Stored::new(), long));
-        }
-        if asked.store.is_some() {
-            let stored = value.zip(search).map(|(value, search)| stored(&asked, value, &search));
-            return Ok::<_, Failure>((asked, stored.unwrap_or_default(), None));
-        }
-        match (value, search) {
+        let is_stored = asked.store.is_some();
+        let (mut stored, mut later) = (Stored::new(), None);
+        match (value.map(Value::data), asked.search()) {
             _ if asked.explain => {}
-            (Some(value), Some(search)) => write_found(&asked, value, &search, reply),
+            (Some(Data::Collection(points)), Some(search)) => {
+                match geo_later::begin(points, search, is_stored) {
+                    Begun::Few(found) => {
+                        reply.array(found.len());
+                        found::write_all(asked.beside, points, &found, reply);
+                    }
+                    Begun::Later(it) => later = Some(it),
+                }
+            }
+            (Some(Data::SortedSet(set)), Some(search)) if is_stored => {
+                stored = stored_of_set(&asked, set, &search);
+            }
+            (Some(Data::SortedSet(set)), Some(search)) => write_set(&asked, set, &search, reply),
+            _ if is_stored => {}
             _ => reply.array(0),
         }
-        Ok((asked, Stored::new(), None))
+        Ok::<_, Failure>((asked, stored, later))
     })?;
+    let later = later.map(Later::finish);
     if let Some(destination) = asked.store {
-        let of_view = long.map(|(view, search)| stored_of(&asked, &view, &search));
-        return store(session, reply, destination, &of_view.unwrap_or(stored));
+        let of_points = later.map(|(view, found)| stored_of_points(&asked, &view, &found));
+        return store(session, reply, destination, &of_points.unwrap_or(at_once));
     }
-    if let Some((view, search)) = long {
-        write_hits(&asked, &view, &search, reply);
+    if let Some((view, found)) = later {
+        reply.array(found.len());
+        found::write_in_parts(asked.beside, view, found, reply);
     }
     if asked.explain {
         // Without the key a member has no place, and there is nothing to explain.
@@ -173,20 +179,8 @@ fn store(session: &Session, reply: &mut Reply, destination: &[u8], stored: &Stor
     Ok(())
 }
 
-/// Whether a search may take long however few points lie near its centre. It then runs on a frozen
-/// view: whoever waits for the collection's lock waits for nothing but the freezing.
-fn may_be_long(search: &Search) -> bool {
-    const FEW_HITS: usize = 1000;
-    const FEW_VERTICES: usize = 16;
-    let many = search.count.is_none_or(|count| count > FEW_HITS);
-    let sorts = search.effective_order() != Order::Unsorted && many;
-    sorts || matches!(&search.shape, Shape::Polygon(it) if it.vertices().len() > FEW_VERTICES)
-}
-
-/// What a key gets of what a search of points finds.
-fn stored_of(asked: &Asked<'_>, view: &Tree, search: &Search) -> Stored {
-    let mut found = geo::Found::new();
-    view.find(search, &mut found);
+/// What a key gets of what a search of points has found.
+fn stored_of_points(asked: &Asked<'_>, view: &Tree, found: &geo::Found) -> Stored {
     let hit = |hit: FoundHit<'_>| {
         let score = hit.cell().bits() as f64;
         (hit.member().to_vec(), asked.stored_score(score, || hit.distance_meters()))
@@ -195,36 +189,19 @@ fn stored_of(asked: &Asked<'_>, view: &Tree, search: &Search) -> Stored {
 }
 
 /// The same of a sorted set of other scores.
-fn stored(asked: &Asked<'_>, value: &Value, search: &Search) -> Stored {
-    let Data::SortedSet(set) = value.data() else {
-        return Stored::new();
-    };
+fn stored_of_set(asked: &Asked<'_>, set: &SortedSet, search: &Search) -> Stored {
     let score = |hit: &Found<'_>| asked.stored_score(hit.score, || hit.distance_meters);
     set.search(search).iter().map(|hit| (hit.member.to_vec(), score(hit))).collect()
 }
 
-fn write_hits(asked: &Asked<'_>, view: &Tree, search: &Search, reply: &mut Reply) {
-    let mut found = geo::Found::new();
-    view.find(search, &mut found);
+fn write_set(asked: &Asked<'_>, set: &SortedSet, search: &Search, reply: &mut Reply) {
+    let found = set.search(search);
     reply.array(found.len());
-    found::write_found(asked.beside, view, found, reply);
-}
-
-fn write_found(asked: &Asked<'_>, value: &Value, search: &Search, reply: &mut Reply) {
-    match value.data() {
-        Data::Collection(points) => write_hits(asked, points, search, reply),
-        Data::SortedSet(set) => {
-            let found = set.search(search);
-            reply.array(found.len());
-            for hit in &found {
-                let member = |reply: &mut Reply| reply.bulk(hit.member);
-                let hash = cut_to_integer(hit.score);
-                let distance =
-                    |reply: &mut Reply, unit: f64| reply.distance(hit.distance_meters / unit);
-                asked.beside.write(reply, member, distance, hash, || hit.place);
-            }
-        }
-        Data::Text(_) => reply.array(0),
+    for hit in &found {
+        let member = |reply: &mut Reply| reply.bulk(hit.member);
+        let hash = cut_to_integer(hit.score);
+        let distance = |reply: &mut Reply, unit: f64| reply.distance(hit.distance_meters / unit);
+        asked.beside.write(reply, member, distance, hash, || hit.place);
     }
 }
 

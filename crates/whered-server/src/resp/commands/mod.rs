@@ -33,6 +33,7 @@ mod feed;
 mod found;
 mod geo;
 mod geo_area;
+mod geo_later;
 mod geosearch;
 mod info;
 mod introspection;
