@@ -10,7 +10,7 @@ use whered_geo::{Cell, Foreseen, Inserted, Points};
 use super::value::Value;
 
 /// So many points are brought near at once, before the value is held for their addition.
-const BROUGHT_NEAR_MAX: usize = 2 * Points::WARMED_TOGETHER;
+pub(super) const BROUGHT_NEAR_MAX: usize = 2 * Points::WARMED_TOGETHER;
 
 /// Which members an addition may touch (`NX`, `XX`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -85,35 +85,23 @@ pub(super) fn apply_scores<'a>(
 /// The points of an addition that took effect.
 pub(super) type Kept<'a> = Vec<(&'a [u8], Cell)>;
 
-/// What was foreseen of points that have been brought near: of all of them, or of the next few.
-pub(super) struct Near {
-    pub(super) foreseen: [Foreseen; BROUGHT_NEAR_MAX],
-    pub(super) all: bool,
-}
-
-impl Near {
-    /// Nothing yet of so many points, which are to be brought near at once if they are few.
-    pub(super) fn for_points(count: usize) -> Near {
-        let foreseen = [Foreseen::default(); BROUGHT_NEAR_MAX];
-        Near { foreseen, all: count <= BROUGHT_NEAR_MAX }
-    }
-}
-
-/// Applies an addition, and tells what became of each point. Those that are not near are brought near
-/// before. Gives the points that took effect, unless all did: the journal keeps effects, not conditions.
+/// Applies an addition, and tells what became of each point. Up to [`BROUGHT_NEAR_MAX`] have been brought near, and this
+/// was foreseen of them; of more some are brought near at a time. Gives the points that took effect, unless all did: the
+/// journal keeps effects, not conditions.
 pub(super) fn apply_points<'a>(
     value: &mut Value,
     points: &[(&'a [u8], Cell)],
     condition: AddCondition,
-    near: &mut Near,
+    foreseen: &mut [Foreseen; BROUGHT_NEAR_MAX],
     mut each: impl FnMut(Inserted),
 ) -> Option<Kept<'a>> {
     let mut kept: Option<Kept<'_>> = None;
-    let together = if near.all { BROUGHT_NEAR_MAX } else { Points::WARMED_TOGETHER };
+    let are_near = points.len() <= BROUGHT_NEAR_MAX;
+    let together = if are_near { BROUGHT_NEAR_MAX } else { Points::WARMED_TOGETHER };
     for (index, &(member, cell)) in points.iter().enumerate() {
-        if !near.all && index.is_multiple_of(together) {
+        if !are_near && index.is_multiple_of(together) {
             let end = points.len().min(index + together);
-            value.foresee(&points[index..end], &mut near.foreseen);
+            value.foresee(&points[index..end], foreseen);
         }
         let knows = |value: &Value| value.ordered().is_some_and(|o| o.score(member).is_some());
         let allowed = match condition {
@@ -122,7 +110,7 @@ pub(super) fn apply_points<'a>(
             AddCondition::OnlyExisting => knows(value),
         };
         let inserted = match allowed {
-            true => value.insert_foreseen(member, cell, &near.foreseen[index % together]),
+            true => value.insert_foreseen(member, cell, &foreseen[index % together]),
             false => Inserted::Unchanged,
         };
         if inserted == Inserted::Unchanged {

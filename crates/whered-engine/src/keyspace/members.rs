@@ -10,9 +10,11 @@ use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::{Arc, RwLockWriteGuard};
 
-use whered_geo::{Cell, ChangeBatch, Inserted};
+use whered_geo::{Cell, ChangeBatch, Foreseen, Inserted};
 
-use super::additions::{AddCondition, Added, Near, ScoreRules, apply_points, apply_scores};
+use super::additions::{
+    AddCondition, Added, BROUGHT_NEAR_MAX, ScoreRules, apply_points, apply_scores,
+};
 use super::keys::{Entry, Keys, Slot};
 use super::soon::exclusive_soon;
 use super::value::{Kind, Ordered, Value};
@@ -79,12 +81,12 @@ impl Keyspace {
     ) -> Result<Ticket, WriteError> {
         let makes = condition != AddCondition::OnlyExisting;
         // Waiting for memory takes most of the time, and others may use the value meanwhile.
-        let mut near = Near::for_points(points.len());
-        if near.all && points.len() > 1 {
-            self.inspect(number, key, |value| value.foresee(points, &mut near.foreseen));
+        let mut foreseen = [Foreseen::default(); BROUGHT_NEAR_MAX];
+        if (2..=BROUGHT_NEAR_MAX).contains(&points.len()) {
+            self.inspect(number, key, |value| value.foresee(points, &mut foreseen));
         }
         let act = |value: &mut Value, room: Room<'_>, _: Held<'_>| {
-            let kept = apply_points(value, points, condition, &mut near, each);
+            let kept = apply_points(value, points, condition, &mut foreseen, each);
             let kept = kept.as_deref().unwrap_or(points);
             let ticket = match kept {
                 [] => room.unused(),

@@ -18,7 +18,8 @@
 //! - `members` has one slot for each entry, with its cell, and no other slot: that of a number is
 //!   an answer by itself.
 //!
-//! Pages of leaves lead out of the process and back (`pages.rs`, `loader/mod.rs`).
+//! Pages of leaves lead out of the process and back (`pages.rs`, `loader/mod.rs`). A long reply holds its
+//! hits' leaves (`held.rs`); a change that was brought near is not looked for again (`foreseen.rs`).
 //!
 //! Concurrency: a plain value; shared for reading, exclusive for writing. [`Points::freeze`] gives
 //! a view that any thread may keep and read while the collection changes.

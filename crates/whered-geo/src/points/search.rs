@@ -75,7 +75,7 @@ impl Tree {
 
     /// Brings what the scan of a search has found, which is what it finds [`Order::Unsorted`], into its order, and
     /// keeps as many hits as it wants. The tree is the one that was searched, or one that holds what was found
-    /// ([`Tree::hold`](Tree::hold)).
+    /// ([`Tree::hold`]).
     pub fn sort(&self, search: &Search, found: &mut Found) {
         if search.effective_order() != Order::Unsorted {
             ranking::arrange(self, search, found);
