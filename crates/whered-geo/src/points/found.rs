@@ -15,7 +15,7 @@
 //! holds them alone (`held.rs`). A reply can so be streamed from a view after the lock is gone, a piece at a time, from a [`FoundCursor`] that the door keeps.
 //!
 //! Invariants: no span is empty; `count` is the sum of their lengths; if there are distances,
-//! there is one for each hit, in order, within its [`error_meters`] of the exact one.
+//! there is one for each hit, in order, within its `error_meters` of the exact one.
 //! Cost: a piece is two reads from a leaf; long members are pieces of their own.
 
 use std::ops::Range;
@@ -28,7 +28,7 @@ use crate::distance::error_meters;
 use crate::place::Place;
 use crate::search::Hit;
 
-/// The hits of one search, in order. Made by [`Points::find`].
+/// The hits of one search, in order. Made by [`Tree::find`].
 ///
 /// ```
 /// use whered_geo::{FoundCursor, Cell, Found, Order, Place, Points, Search, Shape};

@@ -40,7 +40,7 @@ const MOST_CUTS: u32 = 3;
 
 impl Tree {
     /// Finds the points of a search; `hits` is cleared first. See [`crate::search`] for what is
-    /// found and in which order. [`Points::find`] does not look at each hit.
+    /// found and in which order. [`Tree::find`] does not look at each hit.
     pub fn search<'a>(&'a self, search: &Search, hits: &mut Vec<Hit<'a>>) {
         let mut found = Found::new();
         self.find(search, &mut found);
