@@ -13,8 +13,9 @@
 //! goes, with its expiry time: such a removal is applied by itself.
 //! Concurrency: one thread applies what was collected while this one collects more; whatever else
 //! is applied waits for it.
-//! Cost: memory for twice [`PENDING_MAX`] changes of 28 bytes, names of more than 15 bytes beside them,
-//! and 48 bytes for each that is being applied; all of it is used again.
+//! Cost: memory for twice [`PENDING_MAX`] changes of 16 bytes if the members are numbers, of others for
+//! twice [`PENDING_BYTES_MAX`], and up to twice as much again for those that are being applied; all of it is
+//! used again.
 
 use std::collections::HashMap;
 use std::panic::resume_unwind;
@@ -34,10 +35,10 @@ use crate::prefix_sets::PrefixSets;
 /// How many changes are collected before they are applied: one for so many members of the
 /// collections that they are for, within limits. The more there are, the more of them lie in each
 /// leaf that is rewritten; of what is small enough for that anyway, more would only cost memory.
-const MEMBERS_A_CHANGE: usize = 8;
+const MEMBERS_A_CHANGE: usize = 4;
 const PENDING_MIN: usize = 1 << 20;
-const PENDING_MAX: usize = 8 << 20;
-/// How many bytes of members are collected before they are applied.
+const PENDING_MAX: usize = 12 << 20;
+/// How many bytes they take at most.
 const PENDING_BYTES_MAX: usize = 256 << 20;
 /// How many keys have pending changes before all of them are forgotten.
 const KEYS_MAX: usize = 4096;
@@ -149,11 +150,11 @@ impl<'scope, 'env> Replay<'scope, 'env> {
         if let Some(added) = AddedPoints::decode(entry.kind, entry.payload) {
             let mut added = added?;
             let pending = self.pending_of(added.number, added.key);
-            let (len, bytes) = (pending.batch.len(), pending.batch.names_bytes());
+            let (len, bytes) = (pending.batch.len(), pending.batch.bytes());
             while let Some((member, cell)) = added.next()? {
                 pending.batch.push(member, Some(cell));
             }
-            let (len, bytes) = (pending.batch.len() - len, pending.batch.names_bytes() - bytes);
+            let (len, bytes) = (pending.batch.len() - len, pending.batch.bytes() - bytes);
             self.note(len, bytes);
             return Ok(());
         }
@@ -169,9 +170,11 @@ impl<'scope, 'env> Replay<'scope, 'env> {
         let feeds = self.feeds;
         let (mut len, mut bytes) = (0, 0);
         let operation = feeds.replay(payload, &mut |key, member, cell| {
-            self.pending_of(0, key).batch.push(member, Some(cell));
+            let batch = &mut self.pending_of(0, key).batch;
+            let bytes_before = batch.bytes();
+            batch.push(member, Some(cell));
             len += 1;
-            bytes += member.len();
+            bytes += batch.bytes() - bytes_before;
         })?;
         if len > 0 {
             self.note(len, bytes);
@@ -190,9 +193,11 @@ impl<'scope, 'env> Replay<'scope, 'env> {
                 let pending = self.pending_of(*number, key);
                 let len = pending.len_before.saturating_sub(pending.removals);
                 if len > members.len() {
+                    let bytes = pending.batch.bytes();
                     members.iter().for_each(|member| pending.batch.push(member, None));
+                    let bytes = pending.batch.bytes() - bytes;
                     pending.removals += members.len();
-                    self.note(members.len(), members.iter().map(|member| member.len()).sum());
+                    self.note(members.len(), bytes);
                     Ok(())
                 } else {
                     self.flush();

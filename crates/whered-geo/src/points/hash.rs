@@ -45,10 +45,18 @@ impl Key {
     /// The hash of a name.
     #[inline]
     pub(super) fn hash(&self, name: &[u8]) -> u64 {
-        match number(name) {
+        self.hash_and_number(name).0
+    }
+
+    /// The hash of a name, and the number that it is.
+    #[inline]
+    pub(super) fn hash_and_number(&self, name: &[u8]) -> (u64, Option<u32>) {
+        let number = number(name);
+        let hash = match number {
             Some(number) => permuted(number, &self.0) << (64 - NUMBER_BITS) | IS_NUMBER,
             None => self.hash_of_text(name) & !IS_NUMBER,
-        }
+        };
+        (hash, number)
     }
 
     fn hash_of_text(&self, name: &[u8]) -> u64 {

@@ -4,21 +4,21 @@
 //! (`mod.rs`).
 //!
 //! ```text
-//! Record  │ hash 32 │ cell, or that it goes │ Name │      28 bytes, in the row of its hash;
-//!                                                       the first few are a list until then
+//! Record  │ hash 32 │ cell, or that it goes │ Name or Number │      28 bytes or 16, in the row of its
+//!                                                                 hash; the first few are a list until then
 //! ```
 //!
 //! Invariants: a row has its records in the order of the changes, so that all changes of a member
-//! are in one row in their order.
+//! are in one row in their order, and all with a number or all with a name.
 //! Concurrency: a plain value; made on one thread while another one applies a batch.
-//! Cost: a hash and 28 bytes a change; the memory is kept when a batch has been applied.
+//! Cost: a hash and up to 28 bytes a change; the memory is kept when a batch has been applied.
 
-use super::name::{Name, Texts};
+use super::name::{Carried, Name, Number, Texts};
 use super::rows::Rows;
 use super::{Change, Points};
 use crate::cell::Cell;
 use crate::points::hash::Key;
-use crate::points::leaf::Edit;
+use crate::points::leaf::Edits;
 
 /// A row for so many members: with a change for each eight of them, as many records as lie in the
 /// caches together with their part of the table.
@@ -37,32 +37,39 @@ pub struct ChangeBatch {
     is_dealt_out: bool,
     /// How many rows there are, or will be.
     row_count: usize,
-    rows: Rows<Record>,
+    numbers: Rows<Record<Number>>,
+    names: Rows<Record>,
     /// Names that are too long for a record.
     pub(super) text: Vec<u8>,
     /// Which of the texts this one is.
     number: u8,
     len: usize,
-    bytes: usize,
     longest_added: usize,
     /// Memory for edits, by thread.
-    pub(super) spare: Vec<Rows<Edit>>,
+    pub(super) spare: Vec<Edits>,
 }
 
 /// A change.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Record {
+pub(super) struct Record<N = Name> {
     hash: u32,
     cell_low: u32,
     /// The upper bits of the cell, and flags.
     cell_high: u32,
-    pub(super) name: Name,
+    pub(super) name: N,
 }
 
 const GOES: u32 = 1 << 31;
 const APART: u32 = 1 << 30;
 
-impl Record {
+impl<N: Carried> Record<N> {
+    #[inline]
+    fn new(hash: u64, cell: Option<Cell>, name: N) -> Record<N> {
+        let bits = cell.map_or(u64::from(GOES) << 32, Cell::bits);
+        let (cell_low, cell_high) = (bits as u32, (bits >> 32) as u32);
+        Record { hash: (hash >> 32) as u32, cell_low, cell_high, name }
+    }
+
     /// The upper half of the name's hash.
     pub(super) fn hash(&self) -> u32 {
         self.hash
@@ -76,7 +83,7 @@ impl Record {
     }
 
     /// Takes over what a later change of the same member says.
-    pub(super) fn follow(&mut self, later: &Record) {
+    pub(super) fn follow(&mut self, later: &Record<N>) {
         self.cell_low = later.cell_low;
         self.cell_high = later.cell_high | self.cell_high & APART;
     }
@@ -92,20 +99,26 @@ impl Record {
         self.cell_high |= APART;
     }
 
+    pub(super) fn is_apart(&self) -> bool {
+        self.cell_high & APART != 0
+    }
+
+    /// The same with the name, whatever stands for it here.
+    pub(super) fn named(&self) -> Record {
+        self.with(self.name.name())
+    }
+
+    fn with<M>(&self, name: M) -> Record<M> {
+        let Record { hash, cell_low, cell_high, .. } = *self;
+        Record { hash, cell_low, cell_high, name }
+    }
+}
+
+impl Record {
     /// The change as it came.
     pub(super) fn change<'a>(&'a self, texts: Texts<'a>) -> Change<'a> {
         let cell = self.bits().and_then(Cell::from_bits);
         Change { member: self.name.bytes(texts), cell }
-    }
-
-    /// The same, for a batch with one text.
-    fn change_of<'a>(&'a self, text: &'a [u8]) -> Change<'a> {
-        let cell = self.bits().and_then(Cell::from_bits);
-        Change { member: self.name.bytes_of(text), cell }
-    }
-
-    pub(super) fn is_apart(&self) -> bool {
-        self.cell_high & APART != 0
     }
 }
 
@@ -128,11 +141,11 @@ impl Points {
             few: Vec::new(),
             is_dealt_out: false,
             row_count: self.rows_wanted(),
-            rows: Rows::new(0),
+            numbers: Rows::new(0),
+            names: Rows::new(0),
             text: Vec::new(),
             number,
             len: 0,
-            bytes: 0,
             longest_added: 0,
             spare: Vec::new(),
         }
@@ -143,24 +156,28 @@ impl ChangeBatch {
     /// Appends a change: where the member is to be, or `None` if it is to go.
     #[inline]
     pub fn push(&mut self, member: &[u8], cell: Option<Cell>) {
-        let hash = (self.key.hash(member) >> 32) as u32;
-        let name = Name::new(member, &mut self.text, self.number);
-        let bits = cell.map_or(u64::from(GOES) << 32, Cell::bits);
-        let (cell_low, cell_high) = (bits as u32, (bits >> 32) as u32);
-        let record = Record { hash, cell_low, cell_high, name };
-        if self.is_dealt_out {
-            self.rows.push(record.row(self.row_count), record);
-        } else {
-            self.push_to_few(record);
+        let (hash, number) = self.key.hash_and_number(member);
+        match number {
+            Some(number) if self.is_dealt_out => {
+                let record = Record::new(hash, cell, Number(number));
+                self.numbers.push(record.row(self.row_count), record);
+            }
+            _ => {
+                let name = Name::new(member, &mut self.text, self.number);
+                self.push_named(Record::new(hash, cell, name));
+            }
         }
         self.len += 1;
-        self.bytes += member.len();
         if cell.is_some() && member.len() > self.longest_added {
             self.longest_added = member.len();
         }
     }
 
-    fn push_to_few(&mut self, record: Record) {
+    fn push_named(&mut self, record: Record) {
+        if self.is_dealt_out {
+            self.names.push(record.row(self.row_count), record);
+            return;
+        }
         self.few.push(record);
         if self.few.len() == FEW_RECORDS {
             self.deal_out();
@@ -173,11 +190,16 @@ impl ChangeBatch {
             return;
         }
         self.is_dealt_out = true;
-        if self.rows.count() == 0 {
-            self.rows = Rows::new(self.row_count);
+        if self.names.count() == 0 {
+            self.names = Rows::new(self.row_count);
+            self.numbers = Rows::new(self.row_count);
         }
         for record in self.few.drain(..) {
-            self.rows.push(record.row(self.row_count), record);
+            let row = record.row(self.row_count);
+            match self.key.hash_and_number(record.name.bytes_of(&self.text)) {
+                (_, Some(number)) => self.numbers.push(row, record.with(Number(number))),
+                _ => self.names.push(row, record),
+            }
         }
     }
 
@@ -191,9 +213,11 @@ impl ChangeBatch {
         self.len == 0
     }
 
-    /// The bytes of all names.
-    pub fn names_bytes(&self) -> usize {
-        self.bytes
+    /// The bytes that its changes take: 16 for each member that is a number below 2^31, 28 for another
+    /// one and beside them its name if that is long; and what is left of the last ones' blocks.
+    pub fn bytes(&self) -> usize {
+        let few = size_of_val(self.few.as_slice());
+        few + self.numbers.bytes() + self.names.bytes() + self.text.len()
     }
 
     /// The length of the longest name of those that are to have a cell.
@@ -204,30 +228,40 @@ impl ChangeBatch {
     /// Forgets all changes and keeps the memory.
     pub fn clear(&mut self) {
         if self.is_dealt_out {
-            self.rows.clear(self.row_count);
+            self.numbers.clear(self.row_count);
+            self.names.clear(self.row_count);
         }
         self.is_dealt_out = false;
         self.few.clear();
         self.text.clear();
-        (self.len, self.bytes, self.longest_added) = (0, 0, 0);
+        (self.len, self.longest_added) = (0, 0);
     }
 
     pub(super) fn row_count(&self) -> usize {
         self.row_count
     }
 
-    /// The records of a row, in pieces, when they have been dealt out.
-    pub(super) fn row(&self, row: usize) -> impl Iterator<Item = &[Record]> + Clone {
-        self.rows.blocks(row)
+    /// The records of a row whose names are numbers, in pieces, when they have been dealt out.
+    pub(super) fn numbers(&self, row: usize) -> impl Iterator<Item = &[Record<Number>]> + Clone {
+        self.numbers.blocks(row)
+    }
+
+    /// The other records of a row.
+    pub(super) fn names(&self, row: usize) -> impl Iterator<Item = &[Record]> + Clone {
+        self.names.blocks(row)
     }
 
     /// Calls with all changes; those of each member are in order.
-    pub fn for_each<'a>(&'a self, mut f: impl FnMut(Change<'a>)) {
+    pub fn for_each(&self, mut f: impl FnMut(Change<'_>)) {
         // A batch that others may see has one text.
-        let count = if self.is_dealt_out { self.row_count } else { 0 };
-        let rows = (0..count).flat_map(|row| self.row(row));
-        for record in self.few.iter().chain(rows.flatten()) {
-            f(record.change_of(&self.text));
-        }
+        self.records().for_each(|record| f(record.change(&[&*self.text])));
+    }
+
+    /// All records; those of each member are in order.
+    pub(super) fn records(&self) -> impl Iterator<Item = Record> {
+        let rows = || 0..if self.is_dealt_out { self.row_count } else { 0 };
+        let numbers = rows().flat_map(|row| self.numbers(row)).flatten().map(Record::named);
+        let names = rows().flat_map(|row| self.names(row)).flatten();
+        self.few.iter().chain(names).copied().chain(numbers)
     }
 }

@@ -243,9 +243,10 @@ fn a_batch_may_be_of_another_collection_or_of_one_that_has_grown() {
                 batch.iter().filter(|(_, bits)| bits.is_some()).map(|(name, _)| name.len());
             assert_eq!(kept.longest_added_bytes(), longest.max().unwrap_or(0));
             assert_eq!((kept.len(), kept.is_empty()), (size, false));
+            assert!(kept.bytes() >= 16 * size);
             points.apply_batch(kept, 1 + round % 2);
             assert_same(&points, &twin);
-            assert!(kept.is_empty() && kept.names_bytes() == 0);
+            assert!(kept.is_empty() && kept.bytes() == 0);
         }
     }
 }

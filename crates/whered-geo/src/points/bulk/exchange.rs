@@ -8,12 +8,13 @@
 //!         ──► edits    some at a time, to the lanes of their cells
 //! ```
 //!
-//! Cost: a line of the table, 28 bytes read, and two edits of 24 bytes written for each change.
+//! Cost: a line of the table, 28 bytes read, and two edits of 24 bytes written for each change; of a number
+//! 16 and 12 bytes.
 
 use super::batch::Record;
-use super::name::Texts;
+use super::name::{Carried, Name, Number, Texts};
 use super::rows::Rows;
-use crate::points::leaf::Edit;
+use crate::points::leaf::{Edit, Edits};
 use crate::points::members::groups::Group;
 use crate::points::outside::LONGEST_INSIDE_BYTES;
 use crate::points::tree::bulk::Lanes;
@@ -36,92 +37,125 @@ pub(super) struct Around<'a> {
 /// What a thread made of its groups.
 #[derive(Debug)]
 pub(super) struct Exchanged {
-    /// By lane.
-    pub(super) edits: Rows<Edit>,
+    pub(super) edits: Edits,
+    pub(super) rest: Rest,
+    numbers: Making<Number>,
+    names: Making<Name>,
+}
+
+/// What a thread has found beside edits.
+#[derive(Debug, Default)]
+pub(super) struct Rest {
     /// What is to be changed one by one.
     pub(super) put_off: Vec<Record>,
     /// Members that the table has more, modulo 2^64.
     pub(super) growth: usize,
-    latest: Latest,
-    staged: Vec<Edit>,
 }
 
 impl Exchanged {
     /// Nothing yet; `edits` are empty.
-    pub(super) fn new(edits: Rows<Edit>) -> Exchanged {
-        let staged = Vec::with_capacity(2 * STAGE);
-        Exchanged { edits, put_off: Vec::new(), growth: 0, latest: Latest::default(), staged }
+    pub(super) fn new(edits: Edits) -> Exchanged {
+        let (numbers, names) = (Making::default(), Making::default());
+        Exchanged { edits, rest: Rest::default(), numbers, names }
     }
 
-    /// Works a group off, whose changes are given in their order.
-    pub(super) fn exchange<'r>(
+    /// Works off a group's changes of members that are numbers, given in their order.
+    pub(super) fn exchange_numbers<'r>(
         &mut self,
-        pieces: impl Iterator<Item = &'r [Record]> + Clone,
-        group: Group<'_>,
+        pieces: impl Iterator<Item = &'r [Record<Number>]> + Clone,
+        group: &mut Group<'_>,
         around: Around<'_>,
     ) {
-        let mut latest = std::mem::take(&mut self.latest);
-        latest.clear(pieces.clone().map(<[Record]>::len).sum());
-        for record in pieces.flatten() {
-            latest.note(record, around);
-        }
-        self.exchange_latest(&latest.records, group, around);
-        self.latest = latest;
+        self.numbers.exchange(pieces, group, around, &mut self.edits.numbers, &mut self.rest);
     }
 
-    fn exchange_latest(&mut self, latest: &[Record], mut group: Group<'_>, around: Around<'_>) {
-        let telling = |record: &Record| record.hash() & around.telling_mask;
+    /// Works off a group's other changes, given in their order.
+    pub(super) fn exchange_names<'r>(
+        &mut self,
+        pieces: impl Iterator<Item = &'r [Record]> + Clone,
+        group: &mut Group<'_>,
+        around: Around<'_>,
+    ) {
+        self.names.exchange(pieces, group, around, &mut self.edits.names, &mut self.rest);
+    }
+}
+
+/// How edits are made of changes; its memory is used again.
+#[derive(Debug, Default)]
+struct Making<N> {
+    latest: Latest<N>,
+    staged: Vec<Edit<N>>,
+}
+
+impl<N: Carried> Making<N> {
+    fn exchange<'r>(
+        &mut self,
+        pieces: impl Iterator<Item = &'r [Record<N>]> + Clone,
+        group: &mut Group<'_>,
+        around: Around<'_>,
+        edits: &mut Rows<Edit<N>>,
+        rest: &mut Rest,
+    ) where
+        N: 'r,
+    {
+        self.latest.clear(pieces.clone().map(<[_]>::len).sum());
+        for record in pieces.flatten() {
+            self.latest.note(record, around);
+        }
+        let latest = &self.latest.records;
+        let telling = |record: &Record<N>| record.hash() & around.telling_mask;
         for start in (0..latest.len()).step_by(STAGE) {
             for at in start..latest.len().min(start + STAGE) {
                 if let Some(later) = latest.get(at + AHEAD) {
                     group.prefetch(telling(later));
                 }
                 let record = &latest[at];
-                self.exchange_one(record, telling(record), &mut group, around.texts);
+                exchange_one(record, telling(record), group, around.texts, &mut self.staged, rest);
             }
             for edit in self.staged.drain(..) {
-                let lane = around.lanes.lane(edit.bits(), edit.name(), around.texts);
-                self.edits.push(lane, edit);
+                edits.push(around.lanes.lane(&edit, around.texts), edit);
             }
         }
     }
+}
 
-    #[inline]
-    fn exchange_one(
-        &mut self,
-        record: &Record,
-        telling: u32,
-        group: &mut Group<'_>,
-        texts: Texts<'_>,
-    ) {
-        let bits = record.bits();
-        let is_ready = !record.is_apart() && record.name.bytes(texts).len() <= LONGEST_INSIDE_BYTES;
-        let taken = if is_ready { group.exchange(telling, bits) } else { None };
-        let Some(taken) = taken else {
-            self.put_off.push(*record);
-            return;
-        };
-        for &old in taken.cells() {
-            self.staged.push(Edit::removal(old, record.name));
-            self.growth = self.growth.wrapping_sub(1);
-        }
-        if let Some(bits) = bits {
-            self.staged.push(Edit::insertion(bits, record.name));
-            self.growth = self.growth.wrapping_add(1);
-        }
+/// Exchanges the slot of a member for that of its new cell.
+#[inline]
+fn exchange_one<N: Carried>(
+    record: &Record<N>,
+    telling: u32,
+    group: &mut Group<'_>,
+    texts: Texts<'_>,
+    staged: &mut Vec<Edit<N>>,
+    rest: &mut Rest,
+) {
+    let bits = record.bits();
+    let is_ready = !record.is_apart() && record.name.len(texts) <= LONGEST_INSIDE_BYTES;
+    let taken = if is_ready { group.exchange(telling, bits) } else { None };
+    let Some(taken) = taken else {
+        rest.put_off.push(record.named());
+        return;
+    };
+    for &old in taken.cells() {
+        staged.push(Edit::removal(old, record.name));
+        rest.growth = rest.growth.wrapping_sub(1);
+    }
+    if let Some(bits) = bits {
+        staged.push(Edit::insertion(bits, record.name));
+        rest.growth = rest.growth.wrapping_add(1);
     }
 }
 
 /// The last change of each member of a group.
 #[derive(Debug, Default)]
-struct Latest {
+struct Latest<N> {
     /// Those that the table cannot tell from each other are set apart.
-    records: Vec<Record>,
+    records: Vec<Record<N>>,
     /// Numbers of records, from one on, at the first free place from where the hash leads.
     places: Vec<u32>,
 }
 
-impl Latest {
+impl<N: Carried> Latest<N> {
     fn clear(&mut self, expected: usize) {
         self.records.clear();
         self.places.clear();
@@ -130,8 +164,8 @@ impl Latest {
 
     /// Takes a change, in the place of an earlier one of the same member.
     #[inline]
-    fn note(&mut self, record: &Record, around: Around<'_>) {
-        let telling = |record: &Record| record.hash() & around.telling_mask;
+    fn note(&mut self, record: &Record<N>, around: Around<'_>) {
+        let telling = |record: &Record<N>| record.hash() & around.telling_mask;
         let mask = self.places.len() - 1;
         // The lowest bit says only whether the name is a number.
         let mut at = (telling(record) >> 1) as usize & mask;
@@ -139,7 +173,7 @@ impl Latest {
         while let Some(number) = self.places[at].checked_sub(1) {
             let known = &mut self.records[number as usize];
             if telling(known) == telling(&record) {
-                if known.name.is_same(&record.name, around.texts) {
+                if known.name.is_same(record.name, around.texts) {
                     known.follow(&record);
                     return;
                 }

@@ -21,7 +21,7 @@
 //! members and what the slots leave open are put off and changed one by one when the round is over.
 //! Slots that were taken out of the table in vain are put back before that.
 //! Concurrency: `threads` threads for as long as the call takes.
-//! Cost: `docs/design/points.md` has the figures. Some 80 bytes a change, kept with the batch.
+//! Cost: `docs/design/points.md` has the figures. 40 bytes a change of a number and 76 of another name, kept with the batch.
 
 mod batch;
 mod exchange;
@@ -32,18 +32,18 @@ mod work;
 use std::sync::{Mutex, PoisonError};
 
 pub use batch::ChangeBatch;
+use batch::Record;
 use exchange::{Around, Exchanged};
 use name::Texts;
-use rows::Rows;
 
-use super::leaf::Edit;
+use super::leaf::Edits;
 use super::lookup::BATCH;
 use super::{Points, Tree};
 use crate::cell::Cell;
 pub(super) use work::work_off;
 
 /// As many changes make a round at most: more would only cost memory.
-const MOST_CHANGES: usize = 8 << 20;
+const MOST_CHANGES: usize = 16 << 20;
 /// A smaller collection grows by rounds, so that there are lanes for all threads.
 const FIRST_CHANGES: usize = 1 << 16;
 /// Fewer changes are made one by one: fewer than these, or than one for so many members. Then most
@@ -113,8 +113,9 @@ impl Points {
         if is_round && has_rows && batch.key == *self.members.key() {
             self.apply_round(std::slice::from_mut(batch), threads);
         } else {
-            let mut changes = Vec::with_capacity(batch.len());
-            batch.for_each(|change| changes.push(change));
+            let records: Vec<Record> = batch.records().collect();
+            let texts = [&*batch.text];
+            let changes: Vec<_> = records.iter().map(|record| record.change(&texts)).collect();
             self.apply_bulk(&changes, threads);
         }
         batch.clear();
@@ -182,9 +183,9 @@ impl Points {
         let mut pieces = Vec::new();
         let mut put_off = Vec::new();
         for one in self.exchange(batches, &by_number, spare, threads) {
-            self.members.add_to_len(one.growth);
+            self.members.add_to_len(one.rest.growth);
             pieces.push(one.edits);
-            put_off.extend(one.put_off);
+            put_off.extend(one.rest.put_off);
         }
         for removal in self.tree.apply(&pieces, &by_number, threads) {
             let hash = self.members.hash(removal.name().bytes(&by_number));
@@ -205,7 +206,7 @@ impl Points {
         &mut self,
         batches: &[ChangeBatch],
         texts: Texts<'_>,
-        spare: Vec<Rows<Edit>>,
+        spare: Vec<Edits>,
         threads: usize,
     ) -> Vec<Exchanged> {
         let lanes = Tree::lanes(&self.tree);
@@ -219,14 +220,20 @@ impl Points {
         let spare = Mutex::new(spare);
         let new = || {
             let kept = spare.lock().unwrap_or_else(PoisonError::into_inner).pop();
-            let mut edits = kept.unwrap_or_else(|| Rows::new(lanes.count()));
+            let mut edits = kept.unwrap_or_else(|| Edits::new(lanes.count()));
             edits.clear(lanes.count());
             Exchanged::new(edits)
         };
-        work_off(threads, tasks, new, |exchanged, (number, group)| {
+        work_off(threads, tasks, new, |exchanged, (number, mut group)| {
             let rows = number * rows_a_group..(number + 1) * rows_a_group;
-            let pieces = rows.flat_map(|row| batches.iter().flat_map(move |batch| batch.row(row)));
-            exchanged.exchange(pieces, group, around);
+            let parts = rows.flat_map(|row| batches.iter().map(move |batch| (batch, row)));
+            let numbers = parts.clone().flat_map(|(batch, row)| batch.numbers(row));
+            exchanged.exchange_numbers(numbers, &mut group, around);
+            exchanged.exchange_names(
+                parts.flat_map(|(batch, row)| batch.names(row)),
+                &mut group,
+                around,
+            );
         })
     }
 }

@@ -40,7 +40,7 @@ use bytemuck::cast_slice;
 use super::memory;
 use super::outside::{self, Outside};
 pub(super) use draft::Draft;
-pub(super) use edits::{Edit, Sorter};
+pub(super) use edits::{Edit, Edits, Sorter};
 pub(super) use merge::{Merged, Merger};
 pub(super) use stored::{LeafFault, words_of};
 

@@ -15,10 +15,9 @@ use std::sync::Arc;
 
 use super::{Lowest, Middle, Tree};
 use crate::points::branch::{Branch, Node, own};
-use crate::points::bulk::name::{Name, Texts};
-use crate::points::bulk::rows::Rows;
+use crate::points::bulk::name::{Carried, Texts};
 use crate::points::bulk::work_off;
-use crate::points::leaf::{Edit, Leaf, Merger, Sorter};
+use crate::points::leaf::{Edit, Edits, Leaf, Merger, Sorter};
 use crate::points::outside::Outside;
 
 /// The lowest branches in their order, each of which one thread edits.
@@ -35,12 +34,13 @@ impl Lanes<'_> {
         self.branches.len().max(1)
     }
 
-    /// The lane of an entry.
+    /// The lane of an edit.
     #[inline]
-    pub(in crate::points) fn lane(&self, bits: u64, name: &Name, texts: Texts<'_>) -> usize {
+    pub(in crate::points) fn lane<N: Carried>(&self, edit: &Edit<N>, texts: Texts<'_>) -> usize {
+        let bits = edit.bits();
         let at = self.firsts.partition_point(|&first| first < bits);
         if self.firsts.get(at) == Some(&bits) {
-            return self.lane_among_equals(at, bits, name.bytes(texts));
+            return self.lane_among_equals(at, bits, edit.name().bytes(texts));
         }
         at.saturating_sub(1)
     }
@@ -110,12 +110,12 @@ impl Tree {
     /// nothing.
     pub(in crate::points) fn apply(
         &mut self,
-        pieces: &[Rows<Edit>],
+        pieces: &[Edits],
         texts: Texts<'_>,
         threads: usize,
     ) -> Vec<Edit> {
         let is_edited = |lane: usize| pieces.iter().any(|piece| piece.len(lane) > 0);
-        if !(0..pieces.first().map_or(0, Rows::count)).any(is_edited) {
+        if !(0..pieces.first().map_or(0, Edits::lanes)).any(is_edited) {
             return Vec::new();
         }
         let outside = Arc::clone(&self.outside);
@@ -142,7 +142,7 @@ impl Tree {
             }
         }
         let kept = work_off(threads, tasks, Kept::default, |kept, task| {
-            kept.sorter.sort(pieces.iter().flat_map(|piece| piece.blocks(task.lane)), texts);
+            kept.sorter.sort(pieces, task.lane, texts);
             kept.work(task, texts, &outside);
         });
         self.gather(touched, kept, growth)
