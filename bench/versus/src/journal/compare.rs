@@ -225,7 +225,7 @@ fn pair(
         [0, 1, 2, 3].map(|place| (after[place] - before[place]) as f64);
     let _ = writeln!(
         page,
-        "- {}: {:.0} moves in a group; {syncs:.0} syncs, {:.0} us each",
+        "- {}: {:.0} entries in a group; {syncs:.0} syncs, {:.0} us each",
         rows[0].server,
         frames / groups.max(1.0),
         micros / syncs.max(1.0)

@@ -1,6 +1,6 @@
 //! Locks of values, for which a thread first waits awake.
 //!
-//! For: values that several threads use at once. A pipeline's moves hold theirs for some microseconds, and
+//! For: values that several threads use at once. A pipeline of moves holds its own for some microseconds to some tens, and
 //! to put a thread to sleep and wake it takes as long, on both cores.
 //! Not for: what is held for long; a thread that has waited in vain sleeps as usual.
 //!
@@ -13,8 +13,9 @@ use std::time::{Duration, Instant};
 
 use super::shared;
 
-/// So long a thread waits awake: about what sleeping and waking cost.
-const AWAKE: Duration = Duration::from_micros(10);
+/// So long a thread waits awake: what sleeping and waking cost both sides, and longer than it takes to bring a
+/// pipeline of moves near under the shared lock.
+const AWAKE: Duration = Duration::from_micros(30);
 /// How many pauses of the processor lie between two tries.
 const PAUSES: usize = 4;
 
