@@ -135,6 +135,31 @@ fn random_operations_answer_like_a_map_of_maps_and_survive_restarts() {
 }
 
 #[test]
+fn members_of_any_form_come_back_from_an_entry_each() {
+    let folder = Folder::new();
+    let engine = open(folder.path(), Setup::default());
+    let mut twin = Twin::new();
+    // More than are kept as a list while the journal is read; each is moved once.
+    for round in 0..2 {
+        for number in 0..1500u64 {
+            let member = match number % 4 {
+                0 => format!("m{number}"),
+                1 => format!("0{number}"),
+                _ => number.to_string(),
+            };
+            let cell = cell(number * 1000 + round);
+            let points = [(member.as_bytes(), cell)];
+            engine.keyspace().add_points(0, b"key", &points, AddCondition::Always).expect("room");
+            let entry = twin.entry((0, b"key".to_vec())).or_default();
+            entry.insert(member.into_bytes(), cell.bits());
+        }
+    }
+    engine.close().expect("the journal closes");
+    drop(engine);
+    assert_equal(&open(folder.path(), Setup::default()), &twin);
+}
+
+#[test]
 fn an_addition_that_adds_nothing_makes_no_key_and_is_not_kept() {
     let folder = Folder::new();
     let engine = open(folder.path(), Setup::default());

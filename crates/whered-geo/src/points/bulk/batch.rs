@@ -44,6 +44,7 @@ pub struct ChangeBatch {
     /// Which of the texts this one is.
     number: u8,
     len: usize,
+    bytes: usize,
     longest_added: usize,
     /// Memory for edits, by thread.
     pub(super) spare: Vec<Edits>,
@@ -146,6 +147,7 @@ impl Points {
             text: Vec::new(),
             number,
             len: 0,
+            bytes: 0,
             longest_added: 0,
             spare: Vec::new(),
         }
@@ -157,6 +159,7 @@ impl ChangeBatch {
     #[inline]
     pub fn push(&mut self, member: &[u8], cell: Option<Cell>) {
         let (hash, number) = self.key.hash_and_number(member);
+        let text_before = self.text.len();
         match number {
             Some(number) if self.is_dealt_out => {
                 let record = Record::new(hash, cell, Number(number));
@@ -167,6 +170,9 @@ impl ChangeBatch {
                 self.push_named(Record::new(hash, cell, name));
             }
         }
+        let record =
+            if number.is_some() { size_of::<Record<Number>>() } else { size_of::<Record>() };
+        self.bytes += record + self.text.len() - text_before;
         self.len += 1;
         if cell.is_some() && member.len() > self.longest_added {
             self.longest_added = member.len();
@@ -214,10 +220,9 @@ impl ChangeBatch {
     }
 
     /// The bytes that its changes take: 16 for each member that is a number below 2^31, 28 for another
-    /// one and beside them its name if that is long; and what is left of the last ones' blocks.
+    /// one and beside them its name if that is long. Every change adds to them.
     pub fn bytes(&self) -> usize {
-        let few = size_of_val(self.few.as_slice());
-        few + self.numbers.bytes() + self.names.bytes() + self.text.len()
+        self.bytes
     }
 
     /// The length of the longest name of those that are to have a cell.
@@ -234,7 +239,7 @@ impl ChangeBatch {
         self.is_dealt_out = false;
         self.few.clear();
         self.text.clear();
-        (self.len, self.longest_added) = (0, 0);
+        (self.len, self.bytes, self.longest_added) = (0, 0, 0);
     }
 
     pub(super) fn row_count(&self) -> usize {

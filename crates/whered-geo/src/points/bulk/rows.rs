@@ -59,11 +59,6 @@ impl<T: Copy + Default> Rows<T> {
         self.rows.len()
     }
 
-    /// The bytes of all blocks in use.
-    pub(in crate::points) fn bytes(&self) -> usize {
-        self.next.len() * BLOCK * size_of::<T>()
-    }
-
     /// The number of items in a row.
     pub(in crate::points) fn len(&self, row: usize) -> usize {
         self.rows[row].len as usize
