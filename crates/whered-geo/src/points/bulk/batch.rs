@@ -20,7 +20,7 @@ use crate::cell::Cell;
 use crate::points::hash::Key;
 use crate::points::leaf::Edits;
 
-/// A row for so many members: with a change for each eight of them, as many records as lie in the
+/// A row for so many members: with a change for each four of them, as many records as lie in the
 /// caches together with their part of the table.
 const MEMBERS_A_ROW: usize = 32 << 10;
 const MOST_ROWS: usize = 2048;
@@ -42,7 +42,7 @@ pub struct ChangeBatch {
     /// Names that are too long for a record.
     pub(super) text: Vec<u8>,
     /// Which of the texts this one is.
-    number: u8,
+    text_number: u8,
     len: usize,
     bytes: usize,
     longest_added: usize,
@@ -145,7 +145,7 @@ impl Points {
             numbers: Rows::new(0),
             names: Rows::new(0),
             text: Vec::new(),
-            number,
+            text_number: number,
             len: 0,
             bytes: 0,
             longest_added: 0,
@@ -166,7 +166,7 @@ impl ChangeBatch {
                 self.numbers.push(record.row(self.row_count), record);
             }
             _ => {
-                let name = Name::new(member, &mut self.text, self.number);
+                let name = Name::new(member, &mut self.text, self.text_number);
                 self.push_named(Record::new(hash, cell, name));
             }
         }
@@ -220,7 +220,7 @@ impl ChangeBatch {
     }
 
     /// The bytes that its changes take: 16 for each member that is a number below 2^31, 28 for another
-    /// one and beside them its name if that is long. Every change adds to them.
+    /// one and beside them its name if that is long (the first few are 28 bytes each, whatever they are).
     pub fn bytes(&self) -> usize {
         self.bytes
     }

@@ -34,7 +34,7 @@ pub(super) struct Around<'a> {
     pub(super) telling_mask: u32,
 }
 
-/// What a thread made of its groups.
+/// What a thread made of its groups. Numbers and names, which the table always tells apart, go by themselves.
 #[derive(Debug)]
 pub(super) struct Exchanged {
     pub(super) edits: Edits,

@@ -42,10 +42,13 @@ use super::{Points, Tree};
 use crate::cell::Cell;
 pub(super) use work::work_off;
 
-/// As many changes make a round at most: more would only cost memory.
+/// As many changes make a round at most, since they take memory. Whoever collects a batch ends it before that, by
+/// what one more entry of a journal may bring.
 const MOST_CHANGES: usize = 16 << 20;
 /// A smaller collection grows by rounds, so that there are lanes for all threads.
 const FIRST_CHANGES: usize = 1 << 16;
+/// So many changes of a batch are made a list at a time, if they must be.
+const LISTED_TOGETHER: usize = 1 << 20;
 /// Fewer changes are made one by one: fewer than these, or than one for so many members. Then most
 /// leaves that change have a single edit, and sorting gains less than it costs.
 const FEW_CHANGES: usize = 512;
@@ -113,14 +116,25 @@ impl Points {
         if is_round && has_rows && batch.key == *self.members.key() {
             self.apply_round(std::slice::from_mut(batch), threads);
         } else {
-            let records: Vec<Record> = batch.records().collect();
-            let texts = [&*batch.text];
-            let changes: Vec<_> = records.iter().map(|record| record.change(&texts)).collect();
-            self.apply_bulk(&changes, threads);
+            self.apply_as_list(batch, threads);
         }
         batch.clear();
         if batch.row_count() * 2 < self.rows_wanted() || batch.key != *self.members.key() {
             *batch = self.change_batch();
+        }
+    }
+
+    /// Applies a batch that is no round, some changes at a time.
+    fn apply_as_list(&mut self, batch: &ChangeBatch, threads: usize) {
+        let mut all = batch.records();
+        loop {
+            let records: Vec<Record> = all.by_ref().take(LISTED_TOGETHER).collect();
+            if records.is_empty() {
+                return;
+            }
+            let texts = [&*batch.text];
+            let changes: Vec<_> = records.iter().map(|record| record.change(&texts)).collect();
+            self.apply_bulk(&changes, threads);
         }
     }
 

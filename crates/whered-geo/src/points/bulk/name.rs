@@ -10,7 +10,7 @@
 //! ```
 //!
 //! What a batch carries is written twice and read twice, mostly in memory that the process touches
-//! for the first time: numbers, which most names are, go by themselves in a quarter of the space.
+//! for the first time: numbers, which most names are, go by themselves in half of the space.
 //!
 //! Invariant: whoever carries numbers carries no number as a `Name` beside them.
 //! Cost: 4 or 16 bytes; a longer name is looked up in its text.

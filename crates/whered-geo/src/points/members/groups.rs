@@ -14,6 +14,7 @@
 //! Cost: one or two cache lines a member, which can be asked for beforehand.
 
 use super::{BUCKET_SLOTS, CELL_BITS, CELL_MASK, CODE_BITS, Members, PART_BITS, Part, is_one_cell};
+use crate::points::hash::IS_NUMBER;
 
 /// As many slots of one code are taken out; more are left to be looked at one by one.
 pub(in crate::points) const MOST_TAKEN: usize = 4;
@@ -21,6 +22,8 @@ pub(in crate::points) const MOST_TAKEN: usize = 4;
 /// A slot has the lower bits of a hash's upper half.
 const CODE_MASK: u32 = (1 << CODE_BITS) - 1;
 const _: () = assert!(PART_BITS + CODE_BITS == u32::BITS);
+// A number and another name never have one code: a batch may look at each kind by itself.
+const _: () = assert!((IS_NUMBER >> u32::BITS) as u32 & CODE_MASK != 0);
 
 /// Parts that belong to one thread for a while.
 #[derive(Debug)]
