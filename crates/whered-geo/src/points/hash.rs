@@ -45,18 +45,24 @@ impl Key {
     /// The hash of a name.
     #[inline]
     pub(super) fn hash(&self, name: &[u8]) -> u64 {
-        self.hash_and_number(name).0
+        match number(name) {
+            Some(number) => self.hash_of_number(number),
+            None => self.hash_of_text(name) & !IS_NUMBER,
+        }
     }
 
     /// The hash of a name, and the number that it is.
     #[inline]
     pub(super) fn hash_and_number(&self, name: &[u8]) -> (u64, Option<u32>) {
-        let number = number(name);
-        let hash = match number {
-            Some(number) => permuted(number, &self.0) << (64 - NUMBER_BITS) | IS_NUMBER,
-            None => self.hash_of_text(name) & !IS_NUMBER,
-        };
-        (hash, number)
+        match number(name) {
+            Some(number) => (self.hash_of_number(number), Some(number as u32)),
+            None => (self.hash_of_text(name) & !IS_NUMBER, None),
+        }
+    }
+
+    #[inline]
+    fn hash_of_number(&self, number: u64) -> u64 {
+        permuted(number, &self.0) << (64 - NUMBER_BITS) | IS_NUMBER
     }
 
     fn hash_of_text(&self, name: &[u8]) -> u64 {

@@ -27,7 +27,7 @@ pub(super) const MOST_DIGITS: usize = 10;
 
 /// The number that a name is in decimal: no sign, no leading zero, below 2^31.
 #[inline]
-pub(super) fn number(name: &[u8]) -> Option<u32> {
+pub(super) fn number(name: &[u8]) -> Option<u64> {
     let (&first, count) = (name.first()?, name.len());
     if !first.is_ascii_digit() || count > MOST_DIGITS || (first == b'0' && count > 1) {
         return None;
@@ -43,7 +43,7 @@ pub(super) fn number(name: &[u8]) -> Option<u32> {
         }
         number += u64::from(digit - b'0') * factor;
     }
-    (number >> NUMBER_BITS == 0).then_some(number as u32)
+    (number >> NUMBER_BITS == 0).then_some(number)
 }
 
 /// The name of a number below 2^31: its digits, then zero bytes; and how many digits there are.
@@ -107,9 +107,8 @@ fn eight_digits(word: u64) -> Option<u64> {
 
 /// A permutation of the numbers below 2^31, another one for every key.
 #[inline]
-pub(super) fn permuted(number: u32, key: &[u64; 3]) -> u64 {
+pub(super) fn permuted(number: u64, key: &[u64; 3]) -> u64 {
     let [first, second, third] = *key;
-    let number = u64::from(number);
     let (mut upper, mut lower) = (number >> LOWER_BITS, number & LOWER);
     for (summand, factor) in [(first, second), (third, first)] {
         upper ^= mixed(lower, summand, factor) & UPPER;
@@ -133,7 +132,7 @@ mod tests {
         for wanted in (0..200_000).chain((0..31).flat_map(|bit| [1 << bit, (2 << bit) - 1])) {
             let name = wanted.to_string();
             assert_eq!(number(name.as_bytes()), Some(wanted));
-            let (text, length) = name_of(wanted);
+            let (text, length) = name_of(wanted as u32);
             assert_eq!((&text[..length], &text[length..]), (name.as_bytes(), &[0; 16][length..]));
         }
         let mut tens = 1;
@@ -142,7 +141,7 @@ mod tests {
             for wanted in [tens - 1, tens, tens + 1] {
                 let name = wanted.to_string();
                 assert_eq!(number(name.as_bytes()), Some(wanted));
-                let (text, length) = name_of(wanted);
+                let (text, length) = name_of(wanted as u32);
                 assert_eq!(&text[..length], name.as_bytes());
             }
         }
@@ -172,14 +171,14 @@ mod tests {
     }
 
     /// The way back: the same rounds, the last one first.
-    fn restored(mixed_number: u64, key: &[u64; 3]) -> u32 {
+    fn restored(mixed_number: u64, key: &[u64; 3]) -> u64 {
         let [first, second, third] = *key;
         let (mut upper, mut lower) = (mixed_number >> LOWER_BITS, mixed_number & LOWER);
         for (summand, factor) in [(third, first), (first, second)] {
             lower ^= mixed(upper, factor, third.rotate_left(32) ^ summand) & LOWER;
             upper ^= mixed(lower, summand, factor) & UPPER;
         }
-        (upper << LOWER_BITS | lower) as u32
+        upper << LOWER_BITS | lower
     }
 
     #[test]
@@ -191,7 +190,7 @@ mod tests {
                 state ^ state >> 29
             };
             let key = if round % 8 == 0 { [0; 3] } else { [next(), next(), next()] };
-            let number = (next() >> 33) as u32;
+            let number = next() >> 33;
             let permuted = permuted(number, &key);
             assert!(permuted >> NUMBER_BITS == 0);
             assert_eq!(restored(permuted, &key), number);

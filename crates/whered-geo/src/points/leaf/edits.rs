@@ -207,7 +207,7 @@ mod tests {
                     let piece = &mut pieces[at % count];
                     match number(edit.member(&texts)) {
                         Some(number) => {
-                            piece.numbers.push(1, Edit::new(edit.key(), Number(number)));
+                            piece.numbers.push(1, Edit::new(edit.key(), Number(number as u32)));
                         }
                         None => piece.names.push(1, *edit),
                     }
