@@ -338,6 +338,7 @@ impl<C: Node> Branch<C> {
 
     /// The last child that begins at or before the wanted entry, or the first child; `None` if
     /// there is no child.
+    #[inline(always)]
     pub(super) fn child_for(&self, bits: u64, member: &[u8], outside: &Outside) -> Option<usize> {
         let mut low = self.firsts.partition_point(|&first| first < bits);
         if self.firsts.get(low) == Some(&bits) {

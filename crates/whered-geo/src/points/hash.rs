@@ -60,7 +60,7 @@ impl Key {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn hash_of_number(&self, number: u64) -> u64 {
         permuted(number, &self.0) << (64 - NUMBER_BITS) | IS_NUMBER
     }

@@ -26,7 +26,7 @@ const ZEROS: u64 = 0x3030_3030_3030_3030;
 pub(super) const MOST_DIGITS: usize = 10;
 
 /// The number that a name is in decimal: no sign, no leading zero, below 2^31.
-#[inline]
+#[inline(always)]
 pub(super) fn number(name: &[u8]) -> Option<u64> {
     let (&first, count) = (name.first()?, name.len());
     if !first.is_ascii_digit() || count > MOST_DIGITS || (first == b'0' && count > 1) {
@@ -106,7 +106,7 @@ fn eight_digits(word: u64) -> Option<u64> {
 }
 
 /// A permutation of the numbers below 2^31, another one for every key.
-#[inline]
+#[inline(always)]
 pub(super) fn permuted(number: u64, key: &[u64; 3]) -> u64 {
     let [first, second, third] = *key;
     let (mut upper, mut lower) = (number >> LOWER_BITS, number & LOWER);
