@@ -1,7 +1,7 @@
 //! Locks of values, for which a thread first waits awake.
 //!
-//! For: values that several threads use at once. A pipeline of moves holds its own for some microseconds to some tens, and
-//! to put a thread to sleep and wake it takes as long, on both cores.
+//! For: values that several threads use at once. A pipeline of moves holds its own for some microseconds
+//! to some tens, and to put a thread to sleep and wake it takes as long, on both cores.
 //! Not for: what is held for long; a thread that has waited in vain sleeps as usual.
 //!
 //! Cost: without others that of the lock itself; at most [`AWAKE`] of a processor's time for each wait.
