@@ -141,14 +141,24 @@ impl Block {
         (self.text(key), count)
     }
 
-    /// Forgets all; memory of unusually long texts is given back.
+    /// Forgets all; memory of unusually long texts and lists is given back.
     pub(super) fn clear(&mut self) {
         self.records.clear();
         self.fields.clear();
         self.items.clear();
         self.sighted.clear();
         self.bytes.clear();
+        self.fields.shrink_to(16 * BLOCK_RECORDS);
+        self.items.shrink_to(8 * BLOCK_RECORDS);
         self.bytes.shrink_to(2 * BLOCK_BYTES);
+    }
+
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.records.capacity() * size_of::<BlockRecord>()
+            + self.fields.capacity() * size_of::<BlockValue>()
+            + self.items.capacity() * size_of::<(Span, i64)>()
+            + self.sighted.capacity() * size_of::<Option<Sighted>>()
+            + self.bytes.capacity()
     }
 
     #[inline]

@@ -5,7 +5,7 @@
 //! power cuts follow each other.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use whered_store::SimulatedDisk;
 
@@ -65,6 +65,14 @@ fn members(engine: &Engine, number: usize) -> Vec<(Vec<u8>, u64)> {
         ordered.iter().map(|(member, score)| (member.to_vec(), score.to_bits())).collect()
     });
     read.unwrap_or_default()
+}
+
+/// Lets time go by, also where a thread that has ended has woken this one beforehand.
+fn pause(time: Duration) {
+    let end = Instant::now() + time;
+    while let Some(left) = end.checked_duration_since(Instant::now()) {
+        std::thread::park_timeout(left);
+    }
 }
 
 fn step_all(engine: &Engine, number: usize) {
@@ -247,7 +255,7 @@ fn idle_feeds_go_and_come_back_when_they_are_asked_for() {
         uploads.push(push_some(&engine, number, &mut random));
         step_all(&engine, number);
     }
-    std::thread::park_timeout(Duration::from_millis(5));
+    pause(Duration::from_millis(5));
     (0..3).for_each(|number| step_all(&engine, number));
     let resident = || [0, 1, 2].map(|number| feed(&engine, number).stats().is_resident);
     assert_eq!(resident(), [false, true, true]);
@@ -275,7 +283,7 @@ fn a_full_disk_leaves_everything_in_memory_and_a_damaged_file_stops_its_feed_onl
     assert!(error.contains("no room in memory"), "{error}");
     assert!(feed(&engine, 0).stats().is_resident);
     disk.set_capacity_bytes(None);
-    std::thread::park_timeout(Duration::from_millis(1100));
+    pause(Duration::from_millis(1100));
     step_all(&engine, 1);
     assert!(!feed(&engine, 0).stats().is_resident);
     check(&engine, &uploads, "there is room again");

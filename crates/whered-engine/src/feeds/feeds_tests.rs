@@ -387,6 +387,48 @@ fn a_batch_that_cannot_be_kept_counts_for_nothing_and_is_applied_later() {
 }
 
 #[test]
+fn what_was_read_ahead_counts_once_also_when_the_batch_before_is_not_kept() {
+    let mut source = sightings();
+    source.limits.batch_events_max = 10_000;
+    let engine = open(&SimulatedDisk::new(5), vec![source]).expect("it opens");
+    let (feed, keyspace) = (sightings_of(&engine), engine.keyspace());
+    let mut random = Random(11);
+    let mut uploads = Vec::new();
+    // The fourth is too large to be read ahead, the sixth cannot be read.
+    for (number, count) in (1..).zip([3000, 3000, 3000, 60_000, 3000, 0, 3000, 3000, 3000]) {
+        let sightings: Vec<Sighting> = (0..count).map(|_| Sighting::random(&mut random)).collect();
+        let half = b"<upload><sighting obj".to_vec();
+        let bytes = if number == 6 { half } else { upload(&sightings) };
+        feed.push(Upload { bytes: &bytes, ..Upload::default() }).expect("it is taken");
+        feed.wait(SpoolTicket(number)).expect("it is durable");
+        uploads.push(sightings);
+    }
+    let mut refused = 0;
+    while feed.waiting.waiting().0 > 0 {
+        // Every other time a key of another kind is in the way of the collection.
+        if refused % 2 == 0 {
+            let _ = keyspace.rename(0, b"sightings", b"aside", false);
+            let (condition, expiry) = (AddCondition::Always, TextExpiry::Never);
+            let text = SetText { text: b"text", condition, expiry, wants_old: false };
+            keyspace.set_text(0, b"sightings", &text).expect("it is set");
+            feed.step(&engine).expect_err("the key holds a text");
+            assert_eq!(feed.worker().reading.uploads_ahead(), 0, "the batch comes again");
+            keyspace.delete_keys(0, &[b"sightings"]).expect("it is removed");
+            let _ = keyspace.rename(0, b"aside", b"sightings", false);
+        }
+        refused += 1;
+        let is_parallel = feed.is_parallel();
+        feed.step(&engine).expect("nothing is in the way");
+        let position = feed.state.header().position;
+        Twin::of(uploads[..position as usize].iter()).check(&engine, "up to some upload");
+        let next_is_read = is_parallel && ![4, 10].contains(&(position + 1));
+        let ahead = feed.worker().reading.uploads_ahead();
+        assert_eq!(ahead > 0, next_is_read, "behind upload {position}");
+    }
+    assert!(matches!(feed.status(6), UploadStatus::Rejected { .. }));
+}
+
+#[test]
 fn equal_uploads_count_twice_unless_the_key_says_otherwise_also_after_a_restart() {
     let disk = SimulatedDisk::new(3);
     let mut random = Random(4);
@@ -473,8 +515,8 @@ fn a_batch_ends_when_it_has_changed_enough_places() {
     source.tables.clear();
     let engine = in_memory(vec![source]);
     let feed = sightings_of(&engine);
-    // The reader may be some thousand records ahead of what counts places.
-    let (uploads, members) = (3, 110_000);
+    // The reader may be some ten thousand records ahead of what counts places.
+    let (uploads, members) = (3, 130_000);
     for number in 0..uploads {
         let line = |member| format!("<sighting object=\"{number}-{member}\" x=\"8\" y=\"50\"/>\n");
         let text: String = (0..members).map(line).collect();

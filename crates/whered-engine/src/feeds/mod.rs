@@ -18,7 +18,7 @@
 //! Invariants: an upload is applied exactly once: its effects and the spool's position after it are
 //! one entry of the journal, and the spool keeps it until that is durable. A batch is seen whole or
 //! not at all by whoever looks at one table, collection or set.
-//! At the same time: any threads push and ask; one thread a feed steps, with two that help it with
+//! At the same time: any threads push and ask; one thread a feed steps, with some that help it with
 //! large batches. Feeds do not know each other.
 //! Locks: a step pins the feed's places and tables (`budget.rs`), holds the feed's `worker`, then
 //! `places`; then keyspace, tables, header. Pushing takes the spool's, `pushes`, header.
@@ -220,6 +220,8 @@ pub struct Feed {
     /// Held while segments of the spool are removed, and while they may not be.
     removing: Mutex<()>,
     bell: Arc<Bell>,
+    /// There is another processor, so that a thread for each step gains something.
+    has_processors: bool,
     counters: Counters,
     /// Batches that may not be durable yet.
     undurable: Mutex<VecDeque<(u64, Ticket)>>,

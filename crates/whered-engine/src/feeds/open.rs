@@ -159,7 +159,8 @@ fn open_feed(
         tables.push(Arc::clone(&all[number]));
         targets.push(Target::new(plan, number, has_places, is_merged));
     }
-    let worker = Worker::new(Reading::new(waiting.reader(position), position, quarantine), targets);
+    let reading = Reading::new(waiting.reader(position), position, quarantine.is_kept());
+    let worker = Worker::new(reading, quarantine, targets);
     Ok(Feed {
         source: source.clone(),
         number,
@@ -174,6 +175,7 @@ fn open_feed(
         holds: AtomicUsize::new(0),
         removing: Mutex::default(),
         bell,
+        has_processors: std::thread::available_parallelism().is_ok_and(|count| count.get() > 1),
         counters: Counters::default(),
         undurable: Mutex::default(),
         durable_batch: AtomicU64::new(batch),

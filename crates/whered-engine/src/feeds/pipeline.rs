@@ -12,7 +12,7 @@
 //! At the same time: the threads of a large batch make way for others, since somebody waits for the
 //! acknowledgement of each upload, and nobody for these; the caller's thread waits, and stays as it is
 //! for what comes after, which is done under locks that others want.
-//! Cost: three threads a large batch, two wake-ups a block at most.
+//! Cost: three threads a large batch, beside it one that removes or reads ahead; two wake-ups a block at most.
 
 use std::mem;
 use std::panic::resume_unwind;
@@ -24,8 +24,9 @@ use whered_cpu::{Priority, lower_priority};
 
 use super::block::Block;
 
-/// How many blocks wait before a step: enough that a step which is held up does not stop the next.
-const BLOCKS_WAITING: usize = 4;
+/// How many blocks wait before a step: enough that a step which waits for a processor, some milliseconds
+/// where there are two, does not stop the others.
+const BLOCKS_WAITING: usize = 32;
 
 /// How many places a batch changes at most, about: who asks for points waits while those are put into
 /// the collection.
@@ -93,6 +94,28 @@ pub(super) fn run<R: Send, P: Step, N: Step>(
         let (read, place, note) = steps.take().expect("no thread has taken them");
         one_after_the_other(read, place, note)
     })
+}
+
+/// Does one thing, and meanwhile another one on a thread of that name and priority; after it where the
+/// system has no thread to give.
+pub(super) fn beside<T>(
+    (name, priority): (&str, Option<Priority>),
+    other: impl FnOnce() + Send,
+    this: impl FnOnce() -> T,
+) -> T {
+    let mut other = Some(other);
+    let made = thread::scope(|scope| {
+        let started = named(name).spawn_scoped(scope, || {
+            // At full priority it is the same, and others wait for it.
+            let _ = priority.map(lower_priority);
+            other.take().into_iter().for_each(|other| other());
+        });
+        let made = this();
+        started.map(joined).ok();
+        made
+    });
+    other.into_iter().for_each(|other| other());
+    made
 }
 
 fn one_after_the_other<R, P: Step, N: Step>(

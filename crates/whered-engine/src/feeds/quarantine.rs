@@ -25,15 +25,53 @@ const LINES_MAX: u64 = 1000;
 /// The longest reason.
 const REASON_CHARS_MAX: usize = 300;
 
+/// The lines of a batch that is made.
+#[derive(Debug, Default)]
+pub(super) struct Refused {
+    lines: Vec<u8>,
+    /// There is a file for them.
+    is_kept: bool,
+    upload: u64,
+    of_upload: u64,
+}
+
+impl Refused {
+    /// None yet; where there is no file, none at all.
+    pub(super) fn new(is_kept: bool) -> Refused {
+        Refused { is_kept, ..Refused::default() }
+    }
+
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.lines.capacity()
+    }
+
+    /// What comes now is of this upload.
+    pub(super) fn begin(&mut self, upload: u64) {
+        (self.upload, self.of_upload) = (upload, 0);
+    }
+
+    /// Adds a line.
+    pub(super) fn add(&mut self, offset_bytes: u64, reason: &str) {
+        self.of_upload += 1;
+        if !self.is_kept || self.of_upload > LINES_MAX {
+            return;
+        }
+        let last = self.of_upload == LINES_MAX;
+        let reason: String = reason.chars().take(REASON_CHARS_MAX).collect();
+        let reason = if last { format!("{reason}; more are not told") } else { reason };
+        let (upload, reason) = (self.upload, Value::String(reason));
+        let line = format!(
+            "{{\"upload\":{upload},\"offset_bytes\":{offset_bytes},\"reason\":{reason}}}\n"
+        );
+        self.lines.extend_from_slice(line.as_bytes());
+    }
+}
+
 /// See the file's header.
 #[derive(Debug)]
 pub(super) struct Quarantine {
     path: Option<PathBuf>,
     old: PathBuf,
-    /// The lines of the batch that is made.
-    lines: Vec<u8>,
-    upload: u64,
-    of_upload: u64,
     /// Lines of a batch that is not kept yet are in the file.
     is_written: bool,
 }
@@ -44,7 +82,12 @@ impl Quarantine {
         let path = directory.map(|directory| directory.join(format!("{feed}.ndjson")));
         let old = directory.map(|directory| directory.join(format!("{feed}.old.ndjson")));
         let old = old.unwrap_or_default();
-        Quarantine { path, old, lines: Vec::new(), upload: 0, of_upload: 0, is_written: false }
+        Quarantine { path, old, is_written: false }
+    }
+
+    /// Whether there is a file.
+    pub(super) fn is_kept(&self) -> bool {
+        self.path.is_some()
     }
 
     /// Cuts off lines of uploads after this one.
@@ -74,33 +117,11 @@ impl Quarantine {
         Ok(())
     }
 
-    /// What comes now is of this upload.
-    pub(super) fn begin(&mut self, upload: u64) {
-        (self.upload, self.of_upload) = (upload, 0);
-    }
-
-    /// Adds a line.
-    pub(super) fn add(&mut self, offset_bytes: u64, reason: &str) {
-        self.of_upload += 1;
-        if self.path.is_none() || self.of_upload > LINES_MAX {
-            return;
-        }
-        let last = self.of_upload == LINES_MAX;
-        let reason: String = reason.chars().take(REASON_CHARS_MAX).collect();
-        let reason = if last { format!("{reason}; more are not told") } else { reason };
-        let (upload, reason) = (self.upload, Value::String(reason));
-        let line = format!(
-            "{{\"upload\":{upload},\"offset_bytes\":{offset_bytes},\"reason\":{reason}}}\n"
-        );
-        self.lines.extend_from_slice(line.as_bytes());
-    }
-
     /// Takes the lines of a batch back that was not kept; those up to this upload stay.
     ///
     /// # Errors
     /// Whatever the system reports.
     pub(super) fn take_back(&mut self, upload: u64) -> io::Result<()> {
-        self.lines.clear();
         if std::mem::take(&mut self.is_written) { self.cut_after(upload) } else { Ok(()) }
     }
 
@@ -109,19 +130,17 @@ impl Quarantine {
         self.is_written = false;
     }
 
-    /// Writes the lines.
+    /// Writes the lines of a batch.
     ///
     /// # Errors
-    /// Whatever the system reports; the lines are forgotten all the same.
-    pub(super) fn write(&mut self) -> io::Result<()> {
+    /// Whatever the system reports.
+    pub(super) fn write(&mut self, refused: &Refused) -> io::Result<()> {
         let Some(path) = &self.path else { return Ok(()) };
-        if self.lines.is_empty() {
+        if refused.lines.is_empty() {
             return Ok(());
         }
         self.is_written = true;
-        let result = append(path, &self.old, &self.lines);
-        self.lines.clear();
-        result
+        append(path, &self.old, &refused.lines)
     }
 }
 
@@ -156,9 +175,10 @@ mod tests {
             std::env::temp_dir().join(format!("whered-quarantine-{}", std::process::id()));
         let mut quarantine = Quarantine::new(Some(&directory), "feed");
         for upload in 1..=3 {
-            quarantine.begin(upload);
-            quarantine.add(7, "a \"reason\"");
-            quarantine.write().unwrap();
+            let mut refused = Refused::new(true);
+            refused.begin(upload);
+            refused.add(7, "a \"reason\"");
+            quarantine.write(&refused).unwrap();
         }
         let path = directory.join("feed.ndjson");
         quarantine.cut_after(2).unwrap();
@@ -177,11 +197,11 @@ mod tests {
 
     #[test]
     fn an_upload_has_no_more_lines_than_allowed() {
-        let mut quarantine = Quarantine::new(Some(Path::new("unused")), "feed");
-        quarantine.begin(1);
-        (0..3000).for_each(|offset| quarantine.add(offset, "wrong"));
-        let lines = quarantine.lines.iter().filter(|byte| **byte == b'\n').count();
+        let mut refused = Refused::new(true);
+        refused.begin(1);
+        (0..3000).for_each(|offset| refused.add(offset, "wrong"));
+        let lines = refused.lines.iter().filter(|byte| **byte == b'\n').count();
         assert_eq!(lines as u64, LINES_MAX);
-        assert!(quarantine.lines.ends_with(b"\n"));
+        assert!(refused.lines.ends_with(b"\n"));
     }
 }

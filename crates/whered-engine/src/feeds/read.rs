@@ -2,13 +2,21 @@
 //!
 //! ```text
 //! spool ─> upload ─> unpack ─> scan ─┬─ record ─> time ─> block ─ full, or the upload ends ─> next step
-//!                                    └─ refused ───> quarantine
+//!                                    └─ refused ───> lines for the quarantine
 //! ```
+//! While a batch is kept, the next one's uploads are **read ahead**: their blocks wait for the steps.
+//!
 //! For: what uploads say. Not for: what it does to places and tables (`consolidate.rs`), keeping
 //! (`step.rs`).
 //!
 //! Invariants: records come in upload order; a block never goes beyond its upload; a record that is
-//! refused is in no block. Cost: bench/record says it; a copy of each record's texts.
+//! refused is in no block. What was read ahead counts for the batch that begins where it does, and is
+//! forgotten by any other. Cost: bench/record says it; a copy of each record's texts; what is read ahead
+//! takes [`AHEAD_BYTES`] and the blocks of one upload of [`AHEAD_TEXT_BYTES_MAX`], at most.
+
+use std::cell::Cell;
+use std::mem;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use whered_feeds::{Events, Mapping, Record, Value};
 use whered_ip::MemberList;
@@ -17,7 +25,7 @@ use super::StepError;
 use super::block::Block;
 use super::entry::{Head, Outcome};
 use super::pipeline::{Changed, HandOn};
-use super::quarantine::Quarantine;
+use super::quarantine::Refused;
 use super::source::{FeedInput, FeedSource};
 use super::spooled::{Reader, Spooled, Waiting};
 use super::unpack::unpack;
@@ -34,14 +42,33 @@ const BATCH_BYTES_MAX: usize = 64 << 20;
 /// Memory for unpacked uploads of more than this is given back.
 const KEPT_BYTES_MAX: usize = 8 << 20;
 
+/// How much is read ahead, in blocks: what takes as long as keeping a batch.
+const AHEAD_BYTES: usize = 24 << 20;
+/// Uploads with more text than this are not read ahead.
+const AHEAD_TEXT_BYTES_MAX: u64 = 4 << 20;
+/// Lines for the quarantine of more than this are enough for a batch.
+const REFUSED_BYTES_MAX: usize = 16 << 20;
+
 /// What reads uploads, and memory that is used again.
 pub(super) struct Reading {
     reader: Reader,
     /// The reader stands behind this upload.
     read: u64,
-    pub(super) quarantine: Quarantine,
+    /// Whether reasons are kept.
+    is_quarantined: bool,
     unpacked: Vec<u8>,
     block: Block,
+    ahead: Option<Ahead>,
+    /// Empty blocks for what is read ahead.
+    spare: Vec<Block>,
+}
+
+/// The beginning of a batch that was read ahead.
+struct Ahead {
+    /// It begins behind this upload.
+    position: u64,
+    made: Made,
+    blocks: Vec<Block>,
 }
 
 /// A batch that is made.
@@ -51,13 +78,24 @@ pub(super) struct Made {
     pub(super) records: u64,
     pub(super) rejected: u64,
     pub(super) rejected_uploads: u64,
+    pub(super) refused: Refused,
     /// Records and items.
     events: usize,
+    /// Of uploads, as they are spooled.
+    bytes: usize,
     /// Of a feed of prefixes.
     pub(super) members: Option<MemberList>,
 }
 
 impl Made {
+    fn is_enough(&self, source: &FeedSource) -> bool {
+        self.events >= source.limits.batch_events_max
+            || self.bytes >= BATCH_BYTES_MAX
+            || self.refused.memory_bytes() >= REFUSED_BYTES_MAX
+            // Each list of prefixes is a change of its own.
+            || self.members.is_some()
+    }
+
     fn note(&mut self, outcome: Outcome) {
         match &outcome {
             Outcome::Applied { records, rejected } => {
@@ -72,31 +110,54 @@ impl Made {
 
 impl Reading {
     /// `read`: the upload that `reader` stands behind.
-    pub(super) fn new(reader: Reader, read: u64, quarantine: Quarantine) -> Reading {
-        Reading { reader, read, quarantine, unpacked: Vec::new(), block: Block::default() }
+    pub(super) fn new(reader: Reader, read: u64, is_quarantined: bool) -> Reading {
+        let (unpacked, block, spare) = (Vec::new(), Block::default(), Vec::new());
+        Reading { reader, read, is_quarantined, unpacked, block, ahead: None, spare }
     }
 
     /// Goes on behind this upload.
     pub(super) fn go_to(&mut self, position: u64, waiting: &Waiting) {
+        if self.ahead.as_ref().is_some_and(|ahead| ahead.position == position) {
+            return;
+        }
+        self.ahead = None;
         if self.read != position {
             self.reader = waiting.reader(position);
             self.read = position;
+            self.block.clear();
         }
     }
 
     /// What was read is read again.
     pub(super) fn forget(&mut self) {
         self.read = u64::MAX;
+        self.ahead = None;
         self.block.clear();
     }
 
     /// Gives back memory.
     pub(super) fn shed(&mut self) {
+        self.forget();
         (self.unpacked, self.block) = (Vec::new(), Block::default());
+        self.shed_spare();
+    }
+
+    /// Gives back what only reading ahead has use for.
+    pub(super) fn shed_spare(&mut self) {
+        self.spare = Vec::new();
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
-        self.unpacked.capacity()
+        let ahead = self.ahead.iter().flat_map(|ahead| &ahead.blocks);
+        let blocks: usize = self.spare.iter().chain(ahead).map(Block::memory_bytes).sum();
+        let refused = self.ahead.as_ref().map_or(0, |ahead| ahead.made.refused.memory_bytes());
+        self.unpacked.capacity() + blocks + refused
+    }
+
+    /// How many uploads were read ahead.
+    #[cfg(test)]
+    pub(super) fn uploads_ahead(&self) -> usize {
+        self.ahead.as_ref().map_or(0, |ahead| ahead.made.head.uploads.len())
     }
 
     /// Reads uploads until they, or what has `changed` by them, are enough for a batch.
@@ -108,16 +169,80 @@ impl Reading {
         changed: &Changed,
         hand_on: &mut HandOn<'_>,
     ) -> Result<Made, StepError> {
-        let mut made = Made::default();
+        let (mut made, blocks) = match self.ahead.take() {
+            Some(ahead) => (ahead.made, ahead.blocks),
+            None => (self.nothing_made(), Vec::new()),
+        };
         (made.head.batch, made.head.position) = (batch, self.read);
-        let mut bytes = 0;
-        loop {
-            let Reading { reader, quarantine, unpacked, block, .. } = self;
+        for mut block in blocks {
+            hand_on(&mut block);
+            block.clear();
+            self.spare.push(block);
+        }
+        let limits = Limits { is_over: &|| changed.is_enough(), is_ahead: false };
+        self.read_on(source, waiting, &mut made, &limits, hand_on)?;
+        Ok(made)
+    }
+
+    fn nothing_made(&self) -> Made {
+        Made { refused: Refused::new(self.is_quarantined), ..Made::default() }
+    }
+
+    /// Reads the beginning of the next batch until it `is_over`, as far as there is room; a fault is met
+    /// again by the batch itself.
+    pub(super) fn read_ahead(
+        &mut self,
+        source: &FeedSource,
+        waiting: &Waiting,
+        is_over: &AtomicBool,
+    ) {
+        let (position, mut made) = (self.read, self.nothing_made());
+        let (mut blocks, mut spare) = (Vec::new(), mem::take(&mut self.spare));
+        let bytes = Cell::new(0);
+        let is_enough = || is_over.load(Ordering::Relaxed) || bytes.get() >= AHEAD_BYTES;
+        let mut keep = |block: &mut Block| {
+            bytes.set(bytes.get() + block.memory_bytes());
+            blocks.push(mem::replace(block, spare.pop().unwrap_or_default()));
+        };
+        let limits = Limits { is_over: &is_enough, is_ahead: true };
+        match self.read_on(source, waiting, &mut made, &limits, &mut keep) {
+            Ok(()) => self.ahead = Some(Ahead { position, made, blocks }),
+            Err(_) => self.forget(),
+        }
+        // Where nothing waits nothing is kept for it.
+        let is_used = self.read != position;
+        self.spare = if is_used { spare } else { Vec::new() };
+    }
+
+    /// Reads more uploads of a batch, at least one if it has none.
+    fn read_on(
+        &mut self,
+        source: &FeedSource,
+        waiting: &Waiting,
+        made: &mut Made,
+        limits: &Limits<'_>,
+        hand_on: &mut HandOn<'_>,
+    ) -> Result<(), StepError> {
+        let mut size_bytes_max = source.limits.upload_size_bytes_max;
+        if limits.is_ahead {
+            size_bytes_max = size_bytes_max.min(AHEAD_TEXT_BYTES_MAX);
+        }
+        while made.head.uploads.is_empty() || !(made.is_enough(source) || (limits.is_over)()) {
+            let Reading { reader, unpacked, block, .. } = self;
             let next = reader.next(waiting);
             let Some((id, payload)) = next.map_err(|error| StepError(error.to_string()))? else {
-                return Ok(made);
+                return Ok(());
             };
             let upload = Spooled::decode(payload).map_err(StepError)?;
+            let is_large = upload.bytes.len() as u64 > size_bytes_max;
+            let text = unpack(upload.bytes, upload.encoding, size_bytes_max, unpacked);
+            // What is too large to be read ahead, or is wrong, is the batch's own.
+            if limits.is_ahead && (is_large || text.is_err()) {
+                self.reader = waiting.reader(self.read);
+                return Ok(());
+            }
+            // Until all of it is read: a panic would leave it half read.
+            self.read = u64::MAX;
             made.head.position = id;
             if let Some(key) = upload.key {
                 made.head.keys.push((key.into(), id, upload.received_millis));
@@ -126,45 +251,45 @@ impl Reading {
                 made.head.sources.retain(|(known, _)| known != source);
                 made.head.sources.push((source.to_owned(), position.to_vec()));
             }
-            bytes += payload.len();
-            quarantine.begin(id);
+            made.bytes += payload.len();
+            made.refused.begin(id);
             let mut scan = Scan {
                 block,
-                quarantine,
-                hand_on,
+                refused: &mut made.refused,
+                hand_on: &mut *hand_on,
                 received_millis: upload.received_millis as i64,
                 records: 0,
                 rejected: 0,
                 events: 0,
             };
-            let outcome = read_upload(source, &upload, unpacked, &mut scan, &mut made.members);
+            let outcome = read_upload(source, text, &mut scan, &mut made.members);
             made.events += scan.events;
             made.note(outcome);
             self.read = id;
             if self.unpacked.capacity() > KEPT_BYTES_MAX {
                 self.unpacked = Vec::new();
             }
-            let is_enough = made.events >= source.limits.batch_events_max
-                || bytes >= BATCH_BYTES_MAX
-                || changed.is_enough();
-            // Each list of prefixes is a change of its own.
-            if is_enough || made.members.is_some() {
-                return Ok(made);
-            }
         }
+        Ok(())
     }
 }
 
-/// Reads one upload.
+/// What ends reading.
+struct Limits<'a> {
+    /// Asked before each upload but the first.
+    is_over: &'a dyn Fn() -> bool,
+    /// The batch is not made yet.
+    is_ahead: bool,
+}
+
+/// Reads one upload, unpacked.
 fn read_upload(
     source: &FeedSource,
-    upload: &Spooled<'_>,
-    unpacked: &mut Vec<u8>,
+    text: Result<&[u8], String>,
     scan: &mut Scan<'_, '_>,
     members: &mut Option<MemberList>,
 ) -> Outcome {
-    let limit = source.limits.upload_size_bytes_max;
-    let text = match unpack(upload.bytes, upload.encoding, limit, unpacked) {
+    let text = match text {
         Ok(text) => text,
         Err(reason) => return scan.refuse_upload(0, &reason),
     };
@@ -184,7 +309,7 @@ fn read_upload(
 /// One upload while it is read.
 struct Scan<'a, 'b> {
     block: &'a mut Block,
-    quarantine: &'a mut Quarantine,
+    refused: &'a mut Refused,
     hand_on: &'a mut HandOn<'b>,
     received_millis: i64,
     records: u64,
@@ -211,7 +336,7 @@ impl Scan<'_, '_> {
     }
 
     fn refuse_upload(&mut self, offset_bytes: u64, reason: &str) -> Outcome {
-        self.quarantine.add(offset_bytes, reason);
+        self.refused.add(offset_bytes, reason);
         Outcome::Rejected(reason.chars().take(REASON_CHARS_MAX).collect())
     }
 
@@ -253,6 +378,6 @@ impl Events for Scan<'_, '_> {
 
     fn reject(&mut self, offset_bytes: u64, reason: &str) {
         self.rejected += 1;
-        self.quarantine.add(offset_bytes, reason);
+        self.refused.add(offset_bytes, reason);
     }
 }

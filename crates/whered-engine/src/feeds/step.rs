@@ -6,6 +6,9 @@
 //!   ─> gate, collection, tables: points, rows, header, append                            one moment
 //! later, when that entry is synced: the spool's segments that are done with go
 //! ```
+//! Beside a large batch, on other threads: what the batches before have left of the spool is removed, and
+//! while it is kept the next one's uploads are read (`read.rs`).
+//!
 //! For: the order of the steps, on which exactly-once rests. Not for: rules (`consolidate.rs`).
 //!
 //! Invariants: what is applied to tables are the bytes that the journal gets; an upload that cannot be
@@ -15,15 +18,18 @@
 //! are kept waiting for the last part only.
 
 use std::borrow::Cow;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{MutexGuard, RwLockReadGuard};
 use std::time::{Duration, Instant};
+
+use whered_cpu::Priority;
 
 use super::budget::Pin;
 use super::consolidate::{Day, Noted, Notes, Noting, Placed, Placing, Target};
 use super::entry::{BATCH_KIND, Effects, begin_batch, push_effects};
 use super::pipeline::{self, Changed};
 use super::places::{Approach, PlaceRule, Places};
+use super::quarantine::Quarantine;
 use super::read::{Made, Reading};
 use super::source::FeedInput;
 use super::{Feed, StepError, StepReport, lock};
@@ -37,34 +43,31 @@ use crate::tables::schema::Field;
 
 /// How long a step waits for its turn in memory before it looks whether it is to end.
 const PATIENCE: Duration = Duration::from_millis(100);
-/// Of less than this a batch is made before other threads had begun.
-const PARALLEL_BYTES_MIN: u64 = 512 << 10;
+/// Of less than this a batch is made before other threads had begun; tests have few bytes.
+const PARALLEL_BYTES_MIN: u64 = if cfg!(test) { 1 << 10 } else { 512 << 10 };
 
 /// What makes batches.
 pub(super) struct Worker {
     pub(super) targets: Vec<Target>,
     needs_day: bool,
-    reading: Reading,
+    pub(super) reading: Reading,
+    quarantine: Quarantine,
     approaches: Vec<Approach>,
     noting: Noting,
     day: Day,
     /// Room for names of points.
     name: Vec<u8>,
-    /// There is another processor, so that a thread for each step gains something.
-    has_processors: bool,
 }
 
 impl Worker {
-    pub(super) fn new(reading: Reading, targets: Vec<Target>) -> Worker {
+    pub(super) fn new(reading: Reading, quarantine: Quarantine, targets: Vec<Target>) -> Worker {
         let is_day = |field: &Field| *field == Field::Day;
         let needs_day = targets.iter().any(|target| {
             target.plan.key.iter().any(is_day) || target.plan.columns.iter().any(is_day)
         });
         let (approaches, noting, day) = (Vec::new(), Noting::default(), Day::default());
-        let has_processors =
-            std::thread::available_parallelism().is_ok_and(|count| count.get() > 1);
         let name = Vec::new();
-        Worker { targets, needs_day, reading, approaches, noting, day, name, has_processors }
+        Worker { targets, needs_day, reading, quarantine, approaches, noting, day, name }
     }
 
     /// Gives back all memory; what it has is found again.
@@ -94,12 +97,16 @@ impl Feed {
     /// nothing of the batch counts, and the next step tries again.
     pub fn step(&self, engine: &Engine) -> Result<StepReport, StepError> {
         self.memory.look(|| engine.memory().total_bytes());
-        self.remove_done(engine);
         if !self.has_work() {
+            self.remove_done(engine, self.applied());
             self.tend();
             return Ok(StepReport::default());
         }
         self.gather();
+        let is_parallel = self.is_parallel();
+        if !is_parallel {
+            self.remove_done(engine, self.applied());
+        }
         // What the batch says is done with must be on the disk before it, whatever the policy.
         if let Some(spool) = self.waiting.spool()
             && spool.synced_sequence() < spool.durable_sequence()
@@ -108,7 +115,7 @@ impl Feed {
         }
         let entered = self.states.residency.enter(&self.state, PATIENCE);
         let result = match entered {
-            Ok(Some(pin)) => self.make_pinned(engine, &pin),
+            Ok(Some(pin)) => self.make_pinned(engine, &pin, is_parallel),
             // Others are in memory: the next step asks again.
             Ok(None) => return Ok(StepReport::default()),
             Err(error) => Err(StepError(error)),
@@ -118,13 +125,18 @@ impl Feed {
     }
 
     /// Makes a batch of places and tables that are in memory.
-    fn make_pinned(&self, engine: &Engine, pin: &Pin<'_>) -> Result<StepReport, StepError> {
+    fn make_pinned(
+        &self,
+        engine: &Engine,
+        pin: &Pin<'_>,
+        is_parallel: bool,
+    ) -> Result<StepReport, StepError> {
         let mut worker = lock(&self.worker);
         // A hold may have come since.
         if !self.has_work() {
             return Ok(StepReport::default());
         }
-        let result = self.make_and_keep(engine, &mut worker);
+        let result = self.make_and_keep(engine, &mut worker, is_parallel);
         self.worker_bytes.store(worker.memory_bytes() as u64, Ordering::Relaxed);
         drop(worker);
         pin.settle();
@@ -150,23 +162,41 @@ impl Feed {
         }
     }
 
-    /// Tells the spool of batches that are synced, when that lets it remove a segment.
-    fn remove_done(&self, engine: &Engine) {
+    /// Whether so much waits that a batch of it is worth threads.
+    pub(super) fn is_parallel(&self) -> bool {
+        self.has_processors
+            && matches!(self.source.input, FeedInput::Records(_))
+            && self.waiting.waiting().1 >= PARALLEL_BYTES_MIN
+    }
+
+    /// The last upload of the batches that were appended to the journal; only between two batches: the
+    /// header tells of a batch a moment before that is appended.
+    fn applied(&self) -> u64 {
+        self.state.header().position
+    }
+
+    /// Tells the spool that batches up to the upload `applied` are synced, when that lets it remove a
+    /// segment.
+    fn remove_done(&self, engine: &Engine, applied: u64) {
         let Some(spool) = self.waiting.spool() else { return };
-        let position = self.state.header().position;
-        if !spool.is_removable(position) {
+        if !spool.is_removable(applied) {
             return;
         }
         let Some(journal) = engine.log.journal() else { return };
         // A backup goes on: another step will do it.
         let Ok(_removing) = self.removing.try_lock() else { return };
-        let removed = journal.sync().and_then(|_| spool.done(position));
+        let removed = journal.sync().and_then(|_| spool.done(applied));
         if let Err(error) = removed {
             *lock(&self.counters.last_error) = Some(error.to_string());
         }
     }
 
-    fn make_and_keep(&self, engine: &Engine, worker: &mut Worker) -> Result<StepReport, StepError> {
+    fn make_and_keep(
+        &self,
+        engine: &Engine,
+        worker: &mut Worker,
+        is_parallel: bool,
+    ) -> Result<StepReport, StepError> {
         let (batch, position) = {
             let header = self.state.header();
             (header.batch + 1, header.position)
@@ -176,22 +206,29 @@ impl Feed {
         let mut places = self.state.places();
         places.ensure_grid();
         places.begin(batch);
-        let (made, changes) = self.make(engine, worker, &mut places, batch);
+        let mut make = || self.make(engine, worker, &mut places, (batch, is_parallel));
+        let (made, changes) = if is_parallel {
+            // Of the batches before this one, whose end is `position`.
+            let remove = || self.remove_done(engine, position);
+            pipeline::beside(("feed-remove", None), remove, make)
+        } else {
+            make()
+        };
         let kept = made.and_then(|made| {
-            let ticket_and_rows = self.keep(engine, worker, &made, changes)?;
-            Ok((made, ticket_and_rows))
+            let kept = self.keep_and_read_ahead(engine, worker, &made, changes, is_parallel)?;
+            Ok((made, kept))
         });
         match kept {
             Ok((made, (ticket, rows))) => {
                 self.state.note_memory(&places);
                 drop(places);
-                worker.reading.quarantine.keep();
+                worker.quarantine.keep();
                 Ok(self.settle(&made, ticket, rows))
             }
             Err(error) => {
                 places.undo();
                 worker.targets.iter_mut().for_each(Target::forget);
-                if let Err(error) = worker.reading.quarantine.take_back(position) {
+                if let Err(error) = worker.quarantine.take_back(position) {
                     *lock(&self.counters.last_error) =
                         Some(format!("the quarantine file: {error}"));
                 }
@@ -207,7 +244,7 @@ impl Feed {
         engine: &Engine,
         worker: &mut Worker,
         places: &mut Places,
-        batch: u64,
+        (batch, is_parallel): (u64, bool),
     ) -> (Result<Made, StepError>, Changes) {
         let stores: Vec<RwLockReadGuard<'_, Store>> =
             self.tables.iter().map(|table| table.shared()).collect();
@@ -215,9 +252,6 @@ impl Feed {
         for (target, store) in targets.iter_mut().zip(&stores) {
             target.stage.begin(store);
         }
-        let is_parallel = worker.has_processors
-            && matches!(self.source.input, FeedInput::Records(_))
-            && self.waiting.waiting().1 >= PARALLEL_BYTES_MIN;
         let places = (places.rule() != PlaceRule::None).then_some(places);
         let collection = self.source.collection.as_deref().filter(|_| places.is_some());
         let points = collection.map(|key| engine.keyspace().change_batch(0, key.as_bytes()));
@@ -238,18 +272,42 @@ impl Feed {
         (made, Changes { placed, noted })
     }
 
+    /// Keeps a batch while the next one's uploads are read.
+    fn keep_and_read_ahead(
+        &self,
+        engine: &Engine,
+        worker: &mut Worker,
+        made: &Made,
+        changes: Changes,
+        is_parallel: bool,
+    ) -> Result<(Ticket, u64), StepError> {
+        let Worker { reading, quarantine, .. } = worker;
+        if !is_parallel {
+            reading.shed_spare();
+            return self.keep(engine, quarantine, made, changes);
+        }
+        let is_kept = AtomicBool::new(false);
+        let read_ahead = || reading.read_ahead(&self.source, &self.waiting, &is_kept);
+        // As the steps do, it makes way for others, who wait for the acknowledgement of their uploads.
+        pipeline::beside(("feed-ahead", Some(Priority::Behind)), read_ahead, || {
+            let kept = self.keep(engine, quarantine, made, changes);
+            is_kept.store(true, Ordering::Relaxed);
+            kept
+        })
+    }
+
     /// Makes the journal's entry, and applies it while that is appended.
     fn keep(
         &self,
         engine: &Engine,
-        worker: &mut Worker,
+        quarantine: &mut Quarantine,
         made: &Made,
         changes: Changes,
     ) -> Result<(Ticket, u64), StepError> {
         let refused = |error: WriteError| StepError(error.to_string());
         let (entry, tables_at) = self.entry(made, &changes);
         let Changes { placed: Placed { points, .. }, noted: Noted { rows, .. } } = changes;
-        if let Err(error) = worker.reading.quarantine.write() {
+        if let Err(error) = quarantine.write(&made.refused) {
             *lock(&self.counters.last_error) = Some(format!("the quarantine file: {error}"));
         }
         let apply = |room: Room<'_>| {
