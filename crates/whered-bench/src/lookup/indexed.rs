@@ -142,31 +142,33 @@ impl<S: IndexSource> IndexEngine<S> {
         mut take: impl FnMut(&DatabaseIndex, Found),
     ) -> Result<(), String> {
         let unread = |index| format!("{:?} was not read", list.text(index));
-        let mut take4 = |address| {
-            let index = self.0.take();
-            take(&index, index.lookup4(address));
-        };
         match (input, &list.binary) {
             (Input::Binary, Binary::V4(addresses)) => {
-                addresses[part].iter().for_each(|address| take4(*address));
-            }
-            (Input::Text, Binary::V4(_)) => {
-                for index in part {
-                    let address = text::parse4(list.text(index).as_bytes());
-                    take4(address.ok_or_else(|| unread(index))?);
+                for address in &addresses[part] {
+                    let index = self.0.take();
+                    take(&index, index.lookup4(*address));
                 }
             }
-            (input, Binary::V6(addresses)) => {
-                let mut take6 = |address| {
+            (Input::Text, Binary::V4(_)) => {
+                for place in part {
+                    let address = text::parse4(list.text(place).as_bytes());
+                    let address = address.ok_or_else(|| unread(place))?;
+                    let index = self.0.take();
+                    take(&index, index.lookup4(address));
+                }
+            }
+            (Input::Binary, Binary::V6(addresses)) => {
+                for address in &addresses[part] {
+                    let index = self.0.take();
+                    take(&index, index.lookup6(*address));
+                }
+            }
+            (Input::Text, Binary::V6(_)) => {
+                for place in part {
+                    let address = text::parse6(list.text(place).as_bytes());
+                    let address = address.ok_or_else(|| unread(place))?;
                     let index = self.0.take();
                     take(&index, index.lookup6(address));
-                };
-                for index in part {
-                    let address = match input {
-                        Input::Binary => Some(addresses[index]),
-                        Input::Text => text::parse6(list.text(index).as_bytes()),
-                    };
-                    take6(address.ok_or_else(|| unread(index))?);
                 }
             }
         }
