@@ -131,6 +131,25 @@ impl IndexEngine<Serving> {
     }
 }
 
+/// An address of either family, as a number.
+trait Address {
+    fn find(self, index: &DatabaseIndex) -> Found;
+}
+
+impl Address for u32 {
+    #[inline(always)]
+    fn find(self, index: &DatabaseIndex) -> Found {
+        index.lookup4(self)
+    }
+}
+
+impl Address for u128 {
+    #[inline(always)]
+    fn find(self, index: &DatabaseIndex) -> Found {
+        index.lookup6(self)
+    }
+}
+
 impl<S: IndexSource> IndexEngine<S> {
     /// One lookup after the other.
     #[inline]
@@ -139,38 +158,40 @@ impl<S: IndexSource> IndexEngine<S> {
         input: Input,
         list: &AddressList,
         part: Range<usize>,
-        mut take: impl FnMut(&DatabaseIndex, Found),
+        take: impl FnMut(&DatabaseIndex, Found),
     ) -> Result<(), String> {
-        let unread = |index| format!("{:?} was not read", list.text(index));
+        let text = |place| list.text(place).as_bytes();
+        let unread = |place| format!("{:?} was not read", list.text(place));
         match (input, &list.binary) {
-            (Input::Binary, Binary::V4(addresses)) => {
-                for address in &addresses[part] {
-                    let index = self.0.take();
-                    take(&index, index.lookup4(*address));
-                }
+            (Input::Binary, Binary::V4(all)) => {
+                let addresses = all[part].iter().map(|address| Ok(*address));
+                self.each(addresses, take)
+            }
+            (Input::Binary, Binary::V6(all)) => {
+                let addresses = all[part].iter().map(|address| Ok(*address));
+                self.each(addresses, take)
             }
             (Input::Text, Binary::V4(_)) => {
-                for place in part {
-                    let address = text::parse4(list.text(place).as_bytes());
-                    let address = address.ok_or_else(|| unread(place))?;
-                    let index = self.0.take();
-                    take(&index, index.lookup4(address));
-                }
-            }
-            (Input::Binary, Binary::V6(addresses)) => {
-                for address in &addresses[part] {
-                    let index = self.0.take();
-                    take(&index, index.lookup6(*address));
-                }
+                let read = |place| text::parse4(text(place)).ok_or_else(|| unread(place));
+                self.each(part.map(read), take)
             }
             (Input::Text, Binary::V6(_)) => {
-                for place in part {
-                    let address = text::parse6(list.text(place).as_bytes());
-                    let address = address.ok_or_else(|| unread(place))?;
-                    let index = self.0.take();
-                    take(&index, index.lookup6(address));
-                }
+                let read = |place| text::parse6(text(place)).ok_or_else(|| unread(place));
+                self.each(part.map(read), take)
             }
+        }
+    }
+
+    /// In line, so that a lookup stands in the loop, as in that of any caller.
+    #[inline(always)]
+    fn each<A: Address>(
+        &self,
+        addresses: impl Iterator<Item = Result<A, String>>,
+        mut take: impl FnMut(&DatabaseIndex, Found),
+    ) -> Result<(), String> {
+        for address in addresses {
+            let index = self.0.take();
+            take(&index, address?.find(&index));
         }
         Ok(())
     }

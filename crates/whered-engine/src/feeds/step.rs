@@ -114,6 +114,10 @@ impl Feed {
             spool.sync().map_err(|error| StepError(error.to_string()))?;
         }
         let entered = self.states.residency.enter(&self.state, PATIENCE);
+        if is_parallel && !matches!(entered, Ok(Some(_))) {
+            // No batch comes that it could go beside, and there may be no room because of it.
+            self.remove_done(engine, self.applied());
+        }
         let result = match entered {
             Ok(Some(pin)) => self.make_pinned(engine, &pin, is_parallel),
             // Others are in memory: the next step asks again.
