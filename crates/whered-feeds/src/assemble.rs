@@ -9,6 +9,8 @@
 //! Cost: no allocation but the first few records'; a reason is written only for a record that is
 //! refused.
 
+use std::borrow::Cow;
+
 use whered_geo::Place;
 
 use crate::event::{Events, Item, Record, Totals, Value};
@@ -130,7 +132,23 @@ impl<'m, 'a> Assembler<'m, 'a> {
 #[cold]
 pub(crate) fn reject<E: Events>(offset: usize, reason: &str, totals: &mut Totals, events: &mut E) {
     totals.rejected += 1;
-    events.reject(offset as u64, reason);
+    events.reject(offset as u64, &one_line(reason));
+}
+
+/// A library's words may have a piece of the upload in them.
+pub(crate) fn one_line(reason: &str) -> Cow<'_, str> {
+    if !reason.contains(char::is_control) {
+        return reason.into();
+    }
+    let mut line = String::new();
+    for letter in reason.chars() {
+        if letter.is_control() {
+            line.extend(letter.escape_debug());
+        } else {
+            line.push(letter);
+        }
+    }
+    line.into()
 }
 
 #[inline]

@@ -5,6 +5,8 @@
 
 use std::fmt;
 
+use crate::assemble::one_line;
+
 /// A mapping that cannot be compiled: its key, what was found and what is allowed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MappingError {
@@ -83,7 +85,11 @@ impl UploadError {
         offset_bytes: usize,
         message: impl Into<String>,
     ) -> Self {
-        UploadError { kind, offset_bytes: offset_bytes as u64, message: message.into() }
+        UploadError {
+            kind,
+            offset_bytes: offset_bytes as u64,
+            message: one_line(&message.into()).into_owned(),
+        }
     }
 
     /// The family of the fault.

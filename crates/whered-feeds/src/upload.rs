@@ -33,7 +33,7 @@ pub(crate) fn begin(upload: &[u8]) -> Result<usize, UploadError> {
 
 /// How many bytes from `start` on are UTF-8.
 pub(crate) fn valid_text(upload: &[u8], start: usize) -> &str {
-    match std::str::from_utf8(&upload[start..]) {
+    match simdutf8::compat::from_utf8(&upload[start..]) {
         Ok(text) => text,
         Err(error) => {
             let valid = &upload[start..start + error.valid_up_to()];

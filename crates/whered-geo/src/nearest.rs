@@ -5,50 +5,56 @@
 //!
 //! ```text
 //! offer ─> latitude alone is too far ─> no
-//!      └─> haversine by a series ─┬─ clearly within, clearly nearer ─> it is the nearest
-//!                                 ├─ clearly not ─> no
-//!                                 └─ within a millionth of either ─> both by `haversine_meters`
+//!      └─> on a plane that touches the globe ─┬─ clearly within, clearly nearer ─> it is the nearest
+//!                                             ├─ clearly not ─> no
+//!                                             └─ in doubt ─> both by `haversine_meters`
 //! ```
+//! The plane: `h = sin²(a/2) + cos φ cos φ' sin²(b/2)`, of differences `a` and `b`, is taken for
+//! `(a² + cos² φ b²) / 4`. Up to 80 degrees of latitude, within a radius of `α` and differences of
+//! longitudes up to a tenth (all in radians), `cos φ' / cos φ` lies within `5.68 α + α²` of 1, and
+//! each sine's square within a twelfth of the angle's. Elsewhere everything is in doubt.
+//!
 //! Invariant: the result is the one that [`haversine_meters`] gives, and of equally near places the
-//! one with the lowest number. Cost: some forty operations a place, no call of the C library but for
-//! doubtful ones; one root and a series for each [`Center`], which may be made long before its turn.
-
-use std::f64::consts::PI;
+//! one with the lowest number. Cost: some ten operations a place, no call of the C library but for
+//! doubtful ones, a thousandth of those near a radius of some metres.
 
 use crate::Place;
-use crate::distance::{EARTH_RADIUS_METERS, hav, hav_series, haversine_meters, radians};
+use crate::distance::{EARTH_RADIUS_METERS, hav_series, haversine_meters, radians};
 
-/// What lies within this part of a limit is told by the exact distance: the series' error is a
-/// hundredth of it, also next to a pole.
-const DOUBT: f64 = 1e-6;
-/// Up to this difference of latitudes a cosine follows from the other one, to 2e-10.
-const CLOSE_RADIANS: f64 = 1e-3;
-
-/// Below the square of this angle, some kilometres on the globe, two terms of a haversine's series err
-/// by 3e-15 of it.
-const SMALL_SQUARE: f64 = 1e-6;
+/// Beyond this latitude there is no plane.
+const FLAT_LATITUDE_DEGREES_MAX: f64 = 80.0;
+/// Nor between longitudes that differ by more, a tenth in radians.
+const FLAT_EAST_DEGREES_MAX: f64 = 5.7;
+/// Nor for a larger radius; and of a smaller one the distance itself has few digits.
+const FLAT_METERS_MAX: f64 = 200e3;
+const FLAT_METERS_MIN: f64 = 1e-3;
 
 /// A radius, with what is asked of it again and again.
 #[derive(Clone, Copy, Debug)]
 pub struct Radius {
     meters: f64,
-    radians: f64,
-    /// Above and below these haversines there is no doubt.
+    /// A little more than the radius.
+    degrees: f64,
+    /// Above and below these squares, of degrees on the plane, there is no doubt.
     beyond: f64,
     within: f64,
+    /// What two squares differ by at least, as a part of either, if there is no doubt which is nearer.
+    clearly: f64,
 }
 
 impl Radius {
     /// A radius in metres.
     #[must_use]
     pub fn new(meters: f64) -> Radius {
-        let angle = (meters / EARTH_RADIUS_METERS).min(PI);
-        Radius {
-            meters,
-            radians: angle * (1.0 + DOUBT),
-            beyond: hav(angle) * (1.0 + DOUBT),
-            within: hav(angle) * (1.0 - DOUBT),
-        }
+        let angle = meters / EARTH_RADIUS_METERS;
+        let degrees = angle.to_degrees();
+        let doubt = 1e-3 + 6.0 * angle + 50.0 * angle * angle;
+        let (beyond, within) = if (FLAT_METERS_MIN..=FLAT_METERS_MAX).contains(&meters) {
+            (degrees * degrees * (1.0 + doubt), degrees * degrees * (1.0 - doubt))
+        } else {
+            (f64::INFINITY, 0.0)
+        };
+        Radius { meters, degrees: degrees * (1.0 + 1e-6), beyond, within, clearly: 2.5 * doubt }
     }
 }
 
@@ -56,10 +62,8 @@ impl Radius {
 #[derive(Clone, Copy, Debug)]
 pub struct Center {
     place: Place,
-    longitude: f64,
-    latitude: f64,
-    sine: f64,
-    cosine: f64,
+    /// Not a number where there is no plane.
+    cosine_square: f64,
 }
 
 impl Center {
@@ -68,9 +72,9 @@ impl Center {
     #[must_use]
     pub fn new(place: Place) -> Center {
         let latitude = radians(place.latitude_degrees);
-        let cosine = cosine_of(latitude);
-        let sine = (1.0 - cosine * cosine).max(0.0).sqrt().copysign(latitude);
-        Center { place, longitude: radians(place.longitude_degrees), latitude, sine, cosine }
+        let cosine = 1.0 - 2.0 * hav_series::<6>(latitude * latitude);
+        let is_flat = place.latitude_degrees.abs() <= FLAT_LATITUDE_DEGREES_MAX;
+        Center { place, cosine_square: if is_flat { cosine * cosine } else { f64::NAN } }
     }
 }
 
@@ -96,7 +100,8 @@ pub struct NearestWithin<'a> {
 
 #[derive(Clone, Copy, Debug)]
 struct Best {
-    hav: f64,
+    /// On the plane; not a number if that is not known.
+    square: f64,
     place: Place,
     number: u32,
 }
@@ -119,62 +124,42 @@ impl<'a> NearestWithin<'a> {
     /// Looks at one more place.
     #[inline]
     pub fn offer(&mut self, place: Place, number: u32) {
-        let Center { longitude, latitude, sine, cosine, .. } = *self.from;
-        let other_latitude = radians(place.latitude_degrees);
-        let north = other_latitude - latitude;
-        if north.abs() > self.radius.radians {
+        let Center { place: from, cosine_square } = *self.from;
+        let north = place.latitude_degrees - from.latitude_degrees;
+        if north.abs() > self.radius.degrees {
             return;
         }
-        let east = radians(place.longitude_degrees) - longitude;
-        // Across the date line the difference of longitudes has lost its last digits, and near a pole a
-        // cosine has.
-        if east.abs() > PI || cosine < 1e-3 {
-            return self.offer_exactly(place, number);
-        }
-        let other_cosine = if north.abs() < CLOSE_RADIANS {
-            cosine * (1.0 - 0.5 * north * north) - sine * north
-        } else {
-            cosine_of(other_latitude)
-        };
-        let (north_square, east_square) = (north * north, east * east);
-        let hav = if north_square.max(east_square) < SMALL_SQUARE {
-            hav_series::<2>(north_square) + cosine * other_cosine * hav_series::<2>(east_square)
-        } else {
-            hav(north) + cosine * other_cosine * hav(east)
-        };
-        if hav > self.radius.beyond {
+        let east = place.longitude_degrees - from.longitude_degrees;
+        let square = north * north + cosine_square * east * east;
+        // Of what is not a number nothing is said, and it comes to the exact distance.
+        let square = if east.abs() < FLAT_EAST_DEGREES_MAX { square } else { f64::NAN };
+        if square > self.radius.beyond {
             return;
         }
-        let is_within = hav < self.radius.within;
-        match self.best {
-            Some(best) if hav > best.hav * (1.0 + DOUBT) => {}
-            Some(best) if !is_within || hav >= best.hav * (1.0 - DOUBT) => {
-                self.offer_exactly(place, number);
-            }
-            None if !is_within => self.offer_exactly(place, number),
-            _ => self.best = Some(Best { hav, place, number }),
+        let clearly = self.radius.clearly;
+        let is_better = match self.best {
+            Some(best) if square > best.square * (1.0 + clearly) => return,
+            Some(best) => square < best.square * (1.0 - clearly),
+            None => true,
+        };
+        if is_better && square < self.radius.within {
+            self.best = Some(Best { square, place, number });
+        } else {
+            self.offer_exactly(square, place, number);
         }
     }
 
     #[cold]
-    fn offer_exactly(&mut self, place: Place, number: u32) {
+    fn offer_exactly(&mut self, square: f64, place: Place, number: u32) {
         let meters = haversine_meters(self.from.place, place);
         let is_better = |best: Best| {
             let least = haversine_meters(self.from.place, best.place);
             meters < least || meters == least && number < best.number
         };
         if meters <= self.radius.meters && self.best.is_none_or(is_better) {
-            // The series has made nothing of some differences that come here.
-            let hav = hav(meters / EARTH_RADIUS_METERS);
-            self.best = Some(Best { hav, place, number });
+            self.best = Some(Best { square, place, number });
         }
     }
-}
-
-/// The cosine of a latitude, to 1e-12.
-#[inline]
-fn cosine_of(latitude: f64) -> f64 {
-    1.0 - 2.0 * hav_series::<8>(latitude * latitude)
 }
 
 #[cfg(test)]

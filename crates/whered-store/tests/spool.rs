@@ -119,7 +119,8 @@ fn what_waits_is_limited_and_room_comes_back_with_the_work() {
     spool.settle(first);
     assert_eq!(spool.waiting(), (0, 0));
     assert_eq!(spool.append(1, &[2; 10]), Ok(2));
-    let known = spool.append_unless(1, [b"ag", b"ain"], || Some(2), |_| ()).expect("there is room");
+    let known =
+        spool.append_unless(1, &[b"ag", b"ain"], || Some(2), |_| ()).expect("there is room");
     assert_eq!(known, Err(2), "what is known is not appended");
 }
 

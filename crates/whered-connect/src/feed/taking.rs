@@ -32,7 +32,7 @@ impl Intake for FeedIntake {
             _ => Encoding::Identity,
         };
         let source = Some((source, position));
-        let pushed = self.0.push(Upload { bytes, encoding, idempotency_key: None, source });
+        let pushed = self.0.push(Upload { bytes, encoding, source, ..Upload::default() });
         pushed.map(|pushed| pushed.ticket).map_err(|error| match error {
             PushError::Full { retry_after, .. } => Refusal::Full(retry_after),
             PushError::Failed(why) => Refusal::Failed(why),

@@ -246,7 +246,7 @@ impl Step for Placing<'_> {
 fn place_all(places: &mut Places, approaches: &mut Vec<Approach>, block: &mut Block) {
     for group in block.groups() {
         approaches.clear();
-        let approach = |record| places.approach(block.member(record), block.place(record));
+        let approach = |record| places.approach(block.member(record));
         approaches.extend(group.clone().map(approach));
         for (record, approach) in group.clone().zip(approaches.iter_mut()) {
             if let Some(place) = block.place(record) {

@@ -1,17 +1,18 @@
 //! Which positions of a member may lie near a place: a hash of coarse squares.
 //!
 //! ```text
-//! the globe in bands of 8 radii; some bands are a zone; each band of a zone in the same columns, of at
-//!     least 8 radii at the zone's narrower edge
-//! (member, band, column) ─ hash ─> slot = tag u32 | first row + 1 u32 ─> next[row] ─> next[row] ...
+//! the globe in bands of 12 radii; some bands are a zone; each band of a zone in the same columns, of at
+//!     least 12 radii at the zone's narrower edge
+//! (member, band, column) ─ hash ─> slot = tag u32 | first row + 1 u32
+//! links[row] = next row + 1 u32 | tag of its slot u32
 //! ```
 //! For: candidates; the caller asks each for its member and distance. So two squares with one tag may
-//! share a list. Why 8 radii: a circle of one radius then meets 1.6 squares on average, and a square
+//! share a list. Why 12 radii: a circle of one radius then meets 1.4 squares on average, and a square
 //! rarely has more than a few positions of one member, which lie about a radius apart.
 //!
 //! Invariants: every row stands in the list of the square of its place; all squares that a circle
 //! meets are looked at, also over the date line. Not kept anywhere: it is made of the rows again.
-//! Cost: one or two cache lines a square, and 4 bytes a row beside the slots.
+//! Cost: one or two cache lines a square, and 8 bytes a row beside the slots.
 
 use std::f64::consts::PI;
 
@@ -23,7 +24,7 @@ use crate::tables::index::fold;
 /// The radius that distances are counted with, in metres.
 const EARTH_METERS: f64 = 6_372_797.560_856;
 /// How many radii a square is high.
-const RADII: f64 = 8.0;
+const RADII: f64 = 12.0;
 const SLOTS_MIN: usize = 64;
 /// A zone is at most so high, or one band: few enough zones that they stay in a near cache.
 const ZONE_DEGREES: f64 = 0.25;
@@ -33,7 +34,7 @@ const ZONE_DEGREES: f64 = 0.25;
 pub(super) struct Grid {
     slots: Vec<u64>,
     used: usize,
-    next: Vec<u32>,
+    links: Vec<Link>,
     /// Of which version lists' first rows are: another one with each change; never zero.
     version: u32,
     radius: Radius,
@@ -47,6 +48,15 @@ pub(super) struct Grid {
 
 /// A square of one member: the tag of its slot.
 type Tag = u32;
+
+/// A row in the list of its square.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Link {
+    /// The row after it, plus one.
+    pub(super) next: u32,
+    /// Of the list that it stands in.
+    tag: Tag,
+}
 
 /// Circles that meet more squares are looked up square by square.
 const SQUARES_MAX: usize = 4;
@@ -85,7 +95,7 @@ impl Grid {
         Grid {
             slots: Vec::new(),
             used: 0,
-            next: Vec::new(),
+            links: Vec::new(),
             version: 1,
             radius: Radius::new(radius_meters),
             reach_degrees,
@@ -107,52 +117,55 @@ impl Grid {
 
     /// Adds a row at a place.
     pub(super) fn insert(&mut self, row: u32, member: u32, place: Place) {
+        if self.links.len() <= row as usize {
+            self.links.resize(row as usize + 1, Link::default());
+        }
+        self.put_in(row, self.tag_of(member, place));
+    }
+
+    /// Takes note that a row is at another place.
+    #[inline]
+    pub(super) fn move_row(&mut self, row: u32, member: u32, to: Place) {
+        let tag = self.tag_of(member, to);
+        if self.links[row as usize].tag != tag {
+            self.take_out(row);
+            self.put_in(row, tag);
+        }
+    }
+
+    /// Puts a row at the front of a list.
+    fn put_in(&mut self, row: u32, tag: Tag) {
         self.change();
-        if (self.used + 1) * 4 > self.slots.len() * 3 {
+        if (self.used + 1) * 2 > self.slots.len() {
             self.grow();
         }
-        if self.next.len() <= row as usize {
-            self.next.resize(row as usize + 1, 0);
-        }
-        let tag = tag(member, self.square(place));
         let slot = self.slot_of(tag);
         if self.slots[slot] == 0 {
             self.used += 1;
         }
-        self.next[row as usize] = self.slots[slot] as u32;
+        self.links[row as usize] = Link { next: self.slots[slot] as u32, tag };
         self.slots[slot] = u64::from(tag) << 32 | u64::from(row + 1);
     }
 
-    fn change(&mut self) {
-        self.version = self.version.wrapping_add(1).max(1);
-    }
-
-    /// Takes note that a row has moved.
-    #[inline]
-    pub(super) fn move_row(&mut self, row: u32, member: u32, (from, to): (Place, Place)) {
-        let (square, other) = (self.square(from), self.square(to));
-        if square != other {
-            self.take_out(row, tag(member, square));
-            self.insert(row, member, to);
-        }
-    }
-
-    /// Takes a row out of its square's list.
-    fn take_out(&mut self, row: u32, tag: Tag) {
-        self.change();
+    /// Takes a row out of its list.
+    fn take_out(&mut self, row: u32) {
+        let Link { next: after, tag } = self.links[row as usize];
         let slot = self.slot_of(tag);
         let mut before: Option<u32> = None;
         let mut at = self.slots[slot] as u32;
         while at != 0 && at != row + 1 {
             before = Some(at - 1);
-            at = self.next[at as usize - 1];
+            at = self.links[at as usize - 1].next;
         }
-        let after = self.next[row as usize];
         match before {
             // An empty list keeps its slot, until the slots are made anew.
             None => self.slots[slot] = u64::from(tag) << 32 | u64::from(after),
-            Some(before) => self.next[before as usize] = after,
+            Some(before) => self.links[before as usize].next = after,
         }
+    }
+
+    fn change(&mut self) {
+        self.version = self.version.wrapping_add(1).max(1);
     }
 
     /// Finds the squares of a member that may have rows within the radius of a place, and asks for
@@ -183,7 +196,7 @@ impl Grid {
             let first = self.first(*tag);
             *known = first;
             if first != 0 {
-                prefetch(&self.next, first as usize - 1);
+                prefetch(&self.links, first as usize - 1);
                 each(first - 1);
             }
         }
@@ -204,7 +217,7 @@ impl Grid {
             let mut at = first;
             while at != 0 {
                 each(at - 1);
-                at = self.next[at as usize - 1];
+                at = self.links[at as usize - 1].next;
             }
         };
         let count = squares.count as usize;
@@ -229,17 +242,26 @@ impl Grid {
         let Place { longitude_degrees, latitude_degrees } = place;
         let south = self.band(latitude_degrees - self.reach_degrees);
         let north = self.band(latitude_degrees + self.reach_degrees);
-        let (southern, northern) = (self.columns(south), self.columns(north));
+        let mut columns = self.columns(south);
         // A circle is nowhere wider in degrees than in the zone that is next to a pole.
-        let reach = southern.reach_degrees.max(northern.reach_degrees);
-        for band in south..=north {
-            let columns = self.columns(band);
+        let reach = if south == north {
+            columns.reach_degrees
+        } else {
+            columns.reach_degrees.max(self.columns(north).reach_degrees)
+        };
+        let mut band = south;
+        loop {
             let first = columns.place_of(longitude_degrees - reach);
             let last = columns.place_of(longitude_degrees + reach);
-            let last = last.min(first + columns.count - 1);
-            for column in first..=last {
+            let end = last.min(first + columns.count - 1) + 1;
+            for column in first..end {
                 each(tag(member, (band, columns.around(column))));
             }
+            if band >= north {
+                return;
+            }
+            band += 1;
+            columns = self.columns(band);
         }
     }
 
@@ -249,8 +271,8 @@ impl Grid {
     }
 
     /// The rows that come after each row, for a file.
-    pub(super) fn next(&self) -> &[u32] {
-        &self.next
+    pub(super) fn links(&self) -> &[Link] {
+        &self.links
     }
 
     /// The grid of `rows` rows out of a file; two of `next` lie in a word.
@@ -282,26 +304,36 @@ impl Grid {
             }
             *word |= bit;
         }
+        let mut links: Vec<Link> = next.into_iter().map(|next| Link { next, tag: 0 }).collect();
+        for slot in &slots {
+            let mut at = *slot as u32;
+            while at != 0 {
+                let link = &mut links[at as usize - 1];
+                (link.tag, at) = ((*slot >> 32) as Tag, link.next);
+            }
+        }
         let used = slots.iter().filter(|slot| **slot != 0).count();
         if used == slots.len() && used > 0 {
             return Err("the grid has no free slot");
         }
-        Ok(Grid { slots, used, next, ..Grid::new(radius_meters) })
+        Ok(Grid { slots, used, links, ..Grid::new(radius_meters) })
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
         if self.slots.is_empty() {
             return 0;
         }
-        self.slots.capacity() * 8 + self.next.capacity() * 4 + size_of_val(&*self.zones)
+        self.slots.capacity() * 8
+            + self.links.capacity() * size_of::<Link>()
+            + size_of_val(&*self.zones)
     }
 
-    /// The band and the column that a place is in.
+    /// The square of a member that a place is in.
     #[inline]
-    fn square(&self, place: Place) -> (i64, i64) {
+    fn tag_of(&self, member: u32, place: Place) -> Tag {
         let band = self.band(place.latitude_degrees);
         let columns = self.columns(band);
-        (band, columns.around(columns.place_of(place.longitude_degrees)))
+        tag(member, (band, columns.around(columns.place_of(place.longitude_degrees))))
     }
 
     #[inline]
@@ -465,7 +497,7 @@ mod tests {
                 let moved = (row / 2) as usize;
                 let to = place();
                 let member = moved as u32 % 2;
-                grid.move_row(moved as u32, member, (places[moved], to));
+                grid.move_row(moved as u32, member, to);
                 places[moved] = to;
             }
             for asked in 0..300 {

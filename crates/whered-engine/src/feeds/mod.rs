@@ -90,12 +90,21 @@ pub enum Encoding {
 pub struct Upload<'a> {
     /// Its bytes as they were received.
     pub bytes: &'a [u8],
+    /// What comes after these, if not all lie together: they are copied once less.
+    pub more: &'a [&'a [u8]],
     /// How they are packed.
     pub encoding: Encoding,
     /// Two uploads with the same key are one; up to 255 bytes.
     pub idempotency_key: Option<&'a str>,
     /// A stream that it comes from, and the position in that after it.
     pub source: Option<(&'a str, &'a [u8])>,
+}
+
+impl Upload<'_> {
+    fn size_bytes(&self) -> u64 {
+        let more: usize = self.more.iter().map(|piece| piece.len()).sum();
+        (self.bytes.len() + more) as u64
+    }
 }
 
 /// Gives the files of a folder.

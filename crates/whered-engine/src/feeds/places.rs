@@ -55,16 +55,47 @@ impl PlaceRule {
     }
 }
 
-/// One position, or the latest place.
+/// One position, or the latest place: one cache line.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[repr(align(64))]
 struct PlaceRow {
     member: u32,
     ordinal: u32,
+    values: Values,
+    /// If positions are merged, the mean that the values have: it is asked more often than it changes,
+    /// and takes two divisions. Its longitude goes beyond 180 degrees where the sum's does.
+    mean: (f64, f64),
+}
+
+/// What a batch changes of a row.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Values {
     count: u64,
     x: u64,
     y: u64,
     time: i64,
     batch: u64,
+}
+
+impl PlaceRow {
+    #[inline]
+    fn set(&mut self, values: Values) {
+        let count = values.count.max(1) as f64;
+        self.mean = (f64::from_bits(values.x) / count, f64::from_bits(values.y) / count);
+        self.values = values;
+    }
+
+    /// The place that a merged row is at.
+    #[inline]
+    fn place(&self) -> Place {
+        let (longitude, latitude_degrees) = self.mean;
+        let longitude_degrees = if longitude.abs() > 180.0 {
+            longitude - (longitude / 360.0).round() * 360.0
+        } else {
+            longitude
+        };
+        Place { longitude_degrees, latitude_degrees }
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -86,7 +117,7 @@ pub(crate) struct Places {
     /// Whether the grid is that of the rows: replaying leaves it alone.
     has_grid: bool,
     /// What the batch that is made has changed, as it was.
-    changed: Vec<(u32, PlaceRow)>,
+    changed: Vec<(u32, Values)>,
     begun: Begun,
 }
 
@@ -106,15 +137,12 @@ pub(crate) struct Approach {
     hash: u32,
     /// [`UNKNOWN`] if there was none yet.
     member: u32,
-    /// These two if positions are merged.
+    /// If positions are merged.
     squares: Squares,
-    center: Center,
 }
 
 /// No member has this number.
 const UNKNOWN: u32 = u32::MAX;
-/// In the place of one that a record does not have, and nobody asks for.
-const NOWHERE: Place = Place { longitude_degrees: 0.0, latitude_degrees: 0.0 };
 
 /// Where a sighting was put.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -164,7 +192,7 @@ impl Places {
         self.grid = Grid::new(meters);
         for row in 0..self.len {
             let PlaceRow { member, .. } = *self.row(row);
-            self.grid.insert(row, member, mean(self.row(row)));
+            self.grid.insert(row, member, self.row(row).place());
         }
     }
 
@@ -184,11 +212,10 @@ impl Places {
 
     /// The first of the steps to a sighting: asks for what finds its member.
     #[inline]
-    pub(crate) fn approach(&self, name: &[u8], place: Option<Place>) -> Approach {
+    pub(crate) fn approach(&self, name: &[u8]) -> Approach {
         let hash = hash_of(name);
         self.index.fetch(hash);
-        let center = Center::new(place.unwrap_or(NOWHERE));
-        Approach { hash, member: UNKNOWN, squares: Squares::default(), center }
+        Approach { hash, member: UNKNOWN, squares: Squares::default() }
     }
 
     /// The second step: finds the member, and asks for what finds its positions.
@@ -220,7 +247,7 @@ impl Places {
         place: Place,
         time: i64,
     ) -> Sighted {
-        let Approach { hash, squares, center, .. } = approach;
+        let Approach { hash, squares, .. } = approach;
         let mut late = Squares::default();
         let (member, squares) = if approach.member != UNKNOWN {
             (approach.member, squares)
@@ -234,25 +261,25 @@ impl Places {
         if !self.rule.is_merged() {
             return self.sight_latest(member, place, time);
         }
-        let Some(row) = self.nearest(member, place, center, squares) else {
+        let Some(row) = self.nearest(member, place, squares) else {
             let (x, y) = (place.longitude_degrees.to_bits(), place.latitude_degrees.to_bits());
-            let sighted = self.add_row(member, PlaceRow { x, y, count: 1, ..PlaceRow::default() });
+            let sighted = self.add_row(member, Values { x, y, count: 1, ..Values::default() });
             self.grid.insert(sighted.row, member, place);
             return sighted;
         };
-        self.remember(row);
-        let changed = self.row_mut(row);
-        let (before, ordinal) = (mean(changed), changed.ordinal);
+        let changed = self.changing(row);
+        let mut values = changed.values;
         // Near the date line the sighting is taken where it is next to the position.
-        let away = f64::from_bits(changed.x) / changed.count as f64 - place.longitude_degrees;
+        let away = changed.mean.0 - place.longitude_degrees;
         // A rounding takes a call where SSE 4.1 may be missing, and is a zero nearly always.
         let across = if away.abs() < 180.0 { 0.0 } else { (away / 360.0).round() * 360.0 };
         let longitude = place.longitude_degrees + across;
-        changed.x = (f64::from_bits(changed.x) + longitude).to_bits();
-        changed.y = (f64::from_bits(changed.y) + place.latitude_degrees).to_bits();
-        changed.count += 1;
-        let after = mean(changed);
-        self.grid.move_row(row, member, (before, after));
+        values.x = (f64::from_bits(values.x) + longitude).to_bits();
+        values.y = (f64::from_bits(values.y) + place.latitude_degrees).to_bits();
+        values.count += 1;
+        changed.set(values);
+        let (ordinal, place) = (changed.ordinal, changed.place());
+        self.grid.move_row(row, member, place);
         Sighted { row, ordinal }
     }
 
@@ -260,30 +287,24 @@ impl Places {
         let cell = Cell::from_place(place).bits();
         // There is one row for each member, made with it.
         if member == self.len {
-            return self.add_row(member, PlaceRow { x: cell, time, ..PlaceRow::default() });
+            return self.add_row(member, Values { x: cell, time, ..Values::default() });
         }
-        if time >= self.row(member).time {
-            self.remember(member);
-            let changed = self.row_mut(member);
-            (changed.x, changed.time) = (cell, time);
+        if time >= self.row(member).values.time {
+            let values = &mut self.changing(member).values;
+            (values.x, values.time) = (cell, time);
         }
         Sighted { row: member, ordinal: 1 }
     }
 
     /// The nearest position within the radius; of equally near ones the oldest.
     #[inline]
-    fn nearest(
-        &self,
-        member: u32,
-        place: Place,
-        center: &Center,
-        squares: &Squares,
-    ) -> Option<u32> {
-        let mut nearest = NearestWithin::new(center, self.grid.radius());
+    fn nearest(&self, member: u32, place: Place, squares: &Squares) -> Option<u32> {
+        let center = Center::new(place);
+        let mut nearest = NearestWithin::new(&center, self.grid.radius());
         self.grid.near(member, place, squares, |row| {
             let known = self.row(row);
             if known.member == member {
-                nearest.offer(mean(known), row);
+                nearest.offer(known.place(), row);
             }
         });
         nearest.number()
@@ -303,7 +324,7 @@ impl Places {
     }
 
     /// Adds a row of the member's next ordinal.
-    fn add_row(&mut self, member: u32, row: PlaceRow) -> Sighted {
+    fn add_row(&mut self, member: u32, values: Values) -> Sighted {
         let ordinal = self.members[member as usize].positions + 1;
         self.members[member as usize].positions = ordinal;
         let number = self.len;
@@ -312,26 +333,29 @@ impl Places {
         }
         self.len += 1;
         let batch = self.begun.batch;
-        *self.row_mut(number) = PlaceRow { member, ordinal, batch, ..row };
+        let row = self.row_mut(number);
+        (row.member, row.ordinal) = (member, ordinal);
+        row.set(Values { batch, ..values });
         Sighted { row: number, ordinal }
     }
 
-    /// Remembers a row before this batch changes it for the first time.
+    /// A row that is about to be changed: it is remembered before this batch does that for the first
+    /// time.
     #[inline]
-    fn remember(&mut self, row: u32) {
-        let batch = self.begun.batch;
-        if self.row(row).batch != batch {
-            self.changed.push((row, *self.row(row)));
-            self.row_mut(row).batch = batch;
+    fn changing(&mut self, row: u32) -> &mut PlaceRow {
+        let changed = &mut self.rows[row as usize / CHUNK_ROWS][row as usize % CHUNK_ROWS];
+        if changed.values.batch != self.begun.batch {
+            self.changed.push((row, changed.values));
+            changed.values.batch = self.begun.batch;
         }
+        changed
     }
 
-    /// Asks for a row, which lies in one cache line or two.
+    /// Asks for a row.
     #[inline]
     fn fetch_row(&self, row: u32) {
         let Some(chunk) = self.rows.get(row as usize / CHUNK_ROWS) else { return };
         prefetch(chunk, row as usize % CHUNK_ROWS);
-        prefetch(chunk, row as usize % CHUNK_ROWS + 1);
     }
 
     #[inline]
@@ -347,7 +371,7 @@ impl Places {
     /// Puts everything back as it was when the batch began.
     pub(crate) fn undo(&mut self) {
         for (row, old) in std::mem::take(&mut self.changed) {
-            *self.row_mut(row) = old;
+            self.row_mut(row).set(old);
         }
         let Begun { len, members, names, .. } = self.begun;
         for row in len..self.len {
@@ -372,15 +396,15 @@ impl Places {
 
     /// The member of a collection that a row is, in `name`, and its cell.
     pub(crate) fn point(&self, row: u32, name: &mut Vec<u8>) -> Cell {
-        let PlaceRow { member, ordinal, x, .. } = *self.row(row);
+        let PlaceRow { member, ordinal, values, .. } = *self.row(row);
         name.clear();
         name.extend_from_slice(self.names.get(self.members[member as usize].name));
         if !self.rule.is_merged() {
-            return Cell::from_bits(x).unwrap_or(Cell::MIN);
+            return Cell::from_bits(values.x).unwrap_or(Cell::MIN);
         }
         name.push(b'#');
         name.extend_from_slice(ordinal.to_string().as_bytes());
-        Cell::from_place(mean(self.row(row)))
+        Cell::from_place(self.row(row).place())
     }
 
     pub(crate) fn memory_bytes(&self) -> usize {
@@ -390,20 +414,6 @@ impl Places {
             + self.index.memory_bytes()
             + self.grid.memory_bytes()
     }
-}
-
-/// The place that a merged row is at.
-#[inline]
-fn mean(row: &PlaceRow) -> Place {
-    let count = row.count.max(1) as f64;
-    let longitude = f64::from_bits(row.x) / count;
-    let latitude_degrees = f64::from_bits(row.y) / count;
-    let longitude_degrees = if longitude.abs() > 180.0 {
-        longitude - (longitude / 360.0).round() * 360.0
-    } else {
-        longitude
-    };
-    Place { longitude_degrees, latitude_degrees }
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 //! kind 16  meta     rule | radius f64 | rows | members | seed | lists of the grid      words
 //! kind 17  rows     4096 of them: member, ordinal | count | x | y | time | batch       words
 //! kind 18  members  name's place | positions ...   kind 19  names  a block of the arena
-//! kind 20  index    slots   kind 25  grid  slots   kind 26  grid  next rows, two in a word
+//! kind 20  index    slots   kind 27  grid  slots   kind 28  grid  next rows, two in a word
 //! ```
 //! For: writing and loading all of it. Not for: places that are read where they are: only batches
 //! need them, and those load them. Nothing that is read is trusted.
@@ -12,7 +12,7 @@
 
 use whered_store::{ColdFile, ColdWriter, StoreError};
 
-use super::{CHUNK_ROWS, Member, PlaceRow, PlaceRule, Places};
+use super::{CHUNK_ROWS, Member, PlaceRow, PlaceRule, Places, Values};
 use crate::feeds::grid::Grid;
 use crate::tables::cold::{
     blocks_of, push_words, read_arena, read_index, read_words, words_of, write_arena, write_slots,
@@ -26,8 +26,8 @@ const NAMES_KIND: u16 = 19;
 const INDEX_KIND: u16 = 20;
 /// The kinds before these two, from 21 on, are of squares that were reckoned otherwise: a grid that was
 /// written as these is made anew.
-const GRID_KIND: u16 = 25;
-const NEXT_KIND: u16 = 26;
+const GRID_KIND: u16 = 27;
+const NEXT_KIND: u16 = 28;
 
 const META_WORDS: usize = 6;
 /// In the place of the radius: no batch has needed the grid. No radius has these bits.
@@ -53,7 +53,8 @@ impl Places {
             writer.write_block_with(ROWS_KIND, 0, |out| {
                 out.reserve(rows * ROW_WORDS * 8);
                 for row in &chunk[..rows] {
-                    let PlaceRow { member, ordinal, count, x, y, time, batch } = *row;
+                    let PlaceRow { member, ordinal, values, .. } = *row;
+                    let Values { count, x, y, time, batch } = values;
                     let named = u64::from(ordinal) << 32 | u64::from(member);
                     push_words(out, &[named, count, x, y, time as u64, batch]);
                 }
@@ -71,9 +72,9 @@ impl Places {
         let none = Grid::none();
         let grid = if self.has_grid { &self.grid } else { &none };
         write_slots(writer, GRID_KIND, 0, grid.slots())?;
-        for next in grid.next().chunks(1 << 16) {
+        for links in grid.links().chunks(1 << 16) {
             writer.write_block_with(NEXT_KIND, 0, |out| {
-                out.extend(next.iter().flat_map(|row| row.to_le_bytes()));
+                out.extend(links.iter().flat_map(|link| link.next.to_le_bytes()));
                 out.resize(out.len().next_multiple_of(8), 0);
             })?;
         }
@@ -83,7 +84,7 @@ impl Places {
             u64::from(self.len),
             self.members.len() as u64,
             seed(),
-            grid.next().len() as u64,
+            grid.links().len() as u64,
         ];
         writer.write_block_with(META_KIND, 0, |out| push_words(out, &meta))
     }
@@ -154,7 +155,8 @@ impl Places {
             for (row, from) in chunk.iter_mut().zip(words.as_chunks::<ROW_WORDS>().0) {
                 let [named, count, x, y, time, batch] = from.map(u64::from_le);
                 let (member, ordinal) = (named as u32, (named >> 32) as u32);
-                *row = PlaceRow { member, ordinal, count, x, y, time: time as i64, batch };
+                (row.member, row.ordinal) = (member, ordinal);
+                row.set(Values { count, x, y, time: time as i64, batch });
                 if member as usize >= self.members.len() {
                     return Err(file.refuse(index, "a position's member is not there"));
                 }

@@ -15,26 +15,38 @@ impl Random {
     }
 }
 
+/// What a sum of places is of.
+struct Position {
+    member: u32,
+    ordinal: u32,
+    count: f64,
+    longitudes: f64,
+    latitudes: f64,
+}
+
 /// The rule as it is written: of the member's positions within the radius the nearest, the oldest of
 /// equally near ones; else a new one.
-fn naive(rows: &mut Vec<PlaceRow>, member: u32, place: Place, radius_meters: f64) -> Sighted {
+fn naive(rows: &mut Vec<Position>, member: u32, place: Place, radius_meters: f64) -> Sighted {
     let mut best: Option<(f64, usize)> = None;
     for (number, row) in rows.iter().enumerate().filter(|(_, row)| row.member == member) {
-        let meters = mean(row).distance_meters(place);
+        let longitude_degrees = row.longitudes / row.count;
+        let mean = Place { longitude_degrees, latitude_degrees: row.latitudes / row.count };
+        let meters = mean.distance_meters(place);
         if meters <= radius_meters && best.is_none_or(|(least, _)| meters < least) {
             best = Some((meters, number));
         }
     }
+    let Place { longitude_degrees, latitude_degrees } = place;
     if let Some((_, number)) = best {
         let row = &mut rows[number];
-        row.x = (f64::from_bits(row.x) + place.longitude_degrees).to_bits();
-        row.y = (f64::from_bits(row.y) + place.latitude_degrees).to_bits();
-        row.count += 1;
+        row.longitudes += longitude_degrees;
+        row.latitudes += latitude_degrees;
+        row.count += 1.0;
         return Sighted { row: number as u32, ordinal: row.ordinal };
     }
     let ordinal = 1 + rows.iter().filter(|row| row.member == member).count() as u32;
-    let (x, y) = (place.longitude_degrees.to_bits(), place.latitude_degrees.to_bits());
-    rows.push(PlaceRow { member, ordinal, count: 1, x, y, ..PlaceRow::default() });
+    let (longitudes, latitudes) = (longitude_degrees, latitude_degrees);
+    rows.push(Position { member, ordinal, count: 1.0, longitudes, latitudes });
     Sighted { row: rows.len() as u32 - 1, ordinal }
 }
 
@@ -57,11 +69,8 @@ fn sightings_that_are_approached_together_are_those_of_one_after_the_other() {
                 .collect();
             let texts: Vec<Vec<u8>> =
                 group.iter().map(|(name, _)| format!("object {name}").into_bytes()).collect();
-            let mut approaches: Vec<Approach> = texts
-                .iter()
-                .zip(&group)
-                .map(|(text, (_, place))| places.approach(text, Some(*place)))
-                .collect();
+            let mut approaches: Vec<Approach> =
+                texts.iter().map(|text| places.approach(text)).collect();
             for ((approach, text), (_, place)) in approaches.iter_mut().zip(&texts).zip(&group) {
                 places.approach_member(approach, text, *place);
             }

@@ -12,7 +12,7 @@
 
 use whered_geo::Cell;
 
-use super::{Begun, Member, PlaceRow, PlaceRule, Places};
+use super::{Begun, Member, PlaceRule, Places, Values};
 use crate::tables::cell::{push_varint, take_bytes, take_varint, unzigzag, zigzag};
 use crate::tables::index::hash_of;
 use crate::tables::order;
@@ -37,7 +37,7 @@ impl Places {
             push_varint(out, u64::from(row - before));
             before = row;
             let (_, old) = &self.changed[number as usize];
-            push_values(out, self.rule, self.row(row), old);
+            push_values(out, self.rule, &self.row(row).values, old);
             each(row);
         }
         push_varint(out, u64::from(len));
@@ -45,7 +45,7 @@ impl Places {
         for row in len..self.len {
             let new = self.row(row);
             push_varint(out, u64::from(new.member));
-            push_values(out, self.rule, new, &PlaceRow::default());
+            push_values(out, self.rule, &new.values, &Values::default());
             each(row);
         }
     }
@@ -84,10 +84,10 @@ impl Places {
             row = take_varint(input).and_then(|more| row.checked_add(more)).ok_or("no row")?;
             let number = u32::try_from(row).ok().filter(|number| *number < self.len);
             let number = number.ok_or("it changes a row that is not there")?;
-            let old = *self.row(number);
+            let old = self.row(number).values;
             let new = take_values(input, self.rule, &old).ok_or("a row cannot be read")?;
             if old.batch < batch {
-                *self.row_mut(number) = PlaceRow { batch, ..new };
+                self.row_mut(number).set(Values { batch, ..new });
             }
             each(self, number);
         }
@@ -96,7 +96,7 @@ impl Places {
         for number in before..before.saturating_add(new) {
             let member = take_varint(input).filter(|member| *member < self.members.len() as u64);
             let member = member.ok_or("a row is of a member that is not there")? as u32;
-            let none = PlaceRow::default();
+            let none = Values::default();
             let new = take_values(input, self.rule, &none).ok_or("a new row cannot be read")?;
             if number == u64::from(self.len) {
                 self.add_row(member, new);
@@ -154,8 +154,8 @@ impl Places {
         while row < self.len.min(end) && out.len() < enough_bytes {
             let whole = self.row(row);
             push_varint(out, u64::from(whole.member));
-            push_varint(out, whole.batch);
-            push_values(out, self.rule, whole, &PlaceRow::default());
+            push_varint(out, whole.values.batch);
+            push_values(out, self.rule, &whole.values, &Values::default());
             row += 1;
         }
         row
@@ -168,7 +168,7 @@ impl Places {
             let wrong = || format!("position {} cannot be read", self.len);
             let member = take_varint(&mut input).filter(|m| *m < self.members.len() as u64);
             let batch = take_varint(&mut input);
-            let row = take_values(&mut input, self.rule, &PlaceRow::default());
+            let row = take_values(&mut input, self.rule, &Values::default());
             let (Some(member), Some(batch), Some(row)) = (member, batch, row) else {
                 return Err(wrong());
             };
@@ -192,7 +192,7 @@ fn take_text<'a>(input: &mut &'a [u8]) -> Option<&'a [u8]> {
     take_bytes(input, length).filter(|text| text.len() <= KEY_BYTES_MAX)
 }
 
-fn push_values(out: &mut Vec<u8>, rule: PlaceRule, row: &PlaceRow, old: &PlaceRow) {
+fn push_values(out: &mut Vec<u8>, rule: PlaceRule, row: &Values, old: &Values) {
     if rule.is_merged() {
         push_varint(out, row.count.wrapping_sub(old.count));
         out.extend_from_slice(&row.x.to_le_bytes());
@@ -204,7 +204,7 @@ fn push_values(out: &mut Vec<u8>, rule: PlaceRule, row: &PlaceRow, old: &PlaceRo
     }
 }
 
-fn take_values(input: &mut &[u8], rule: PlaceRule, old: &PlaceRow) -> Option<PlaceRow> {
+fn take_values(input: &mut &[u8], rule: PlaceRule, old: &Values) -> Option<Values> {
     let mut row = *old;
     if rule.is_merged() {
         row.count = old.count.wrapping_add(take_varint(input)?);

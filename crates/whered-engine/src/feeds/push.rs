@@ -98,7 +98,14 @@ impl Feed {
     /// # Errors
     /// [`PushError`]; nothing of it is kept then.
     pub fn push(&self, upload: Upload<'_>) -> Result<Pushed, PushError> {
-        self.check(&upload)?;
+        self.check_size(&upload)?;
+        let checked = self.check(&upload);
+        if !upload.more.is_empty() && (checked.is_err() || self.source.limits.content_hash) {
+            // Whoever needs to see all of it sees it in one piece.
+            let bytes = [&[upload.bytes], upload.more].concat().concat();
+            return self.push(Upload { bytes: &bytes, more: &[], ..upload });
+        }
+        checked?;
         if self.memory.is_over() {
             let reason = "the memory that the engine may take is used up".to_owned();
             return Err(PushError::Full { retry_after: RETRY_AFTER, reason });
@@ -106,17 +113,17 @@ impl Feed {
         let key = self.key_of(&upload);
         let received_millis = clock::now_millis();
         let head = Spooled::head(&upload, key.as_deref(), received_millis);
-        let bytes = upload.bytes.len() as u64;
+        let pieces = [&[&head[..], upload.bytes], upload.more].concat();
         let known = || self.known_key(key.as_deref()?, received_millis);
         let note = |id| {
             lock(&self.pushes).add(id, received_millis, key.clone(), upload.source);
         };
-        let id = match self.waiting.append([&head, upload.bytes], known, note).map_err(refusal)? {
+        let id = match self.waiting.append(&pieces, known, note).map_err(refusal)? {
             Ok(id) => id,
             Err(id) => return Ok(Pushed { id, ticket: SpoolTicket(id), repeated: true }),
         };
         self.counters.uploads.fetch_add(1, Ordering::Relaxed);
-        self.counters.upload_bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.counters.upload_bytes.fetch_add(upload.size_bytes(), Ordering::Relaxed);
         self.counters.upload_rate.note(1);
         if self.waiting.spool().is_none() {
             self.bell.ring();
@@ -131,11 +138,16 @@ impl Feed {
         waiting.or_else(|| self.state.header().upload_of(key, now.saturating_sub(remembered)))
     }
 
-    fn check(&self, upload: &Upload<'_>) -> Result<(), PushError> {
+    fn check_size(&self, upload: &Upload<'_>) -> Result<(), PushError> {
         let allowed_bytes = self.source.limits.upload_size_bytes_max;
-        if upload.bytes.len() as u64 > allowed_bytes {
+        if upload.size_bytes() > allowed_bytes {
             return Err(PushError::TooLarge { allowed_bytes });
         }
+        Ok(())
+    }
+
+    /// Checks what is known from an upload's first piece; there may be more to see in the others.
+    fn check(&self, upload: &Upload<'_>) -> Result<(), PushError> {
         if upload.bytes.is_empty() {
             return Err(PushError::Invalid("the upload is empty".to_owned()));
         }

@@ -119,7 +119,7 @@ impl Waiting {
     /// any later one has one. Neither may ask for anything here.
     pub(super) fn append(
         &self,
-        payload: [&[u8]; 2],
+        payload: &[&[u8]],
         known: impl FnOnce() -> Option<u64>,
         note: impl FnOnce(u64),
     ) -> Result<Result<u64, u64>, SpoolRefusal> {
@@ -242,8 +242,8 @@ mod tests {
         let upload = Upload {
             bytes: b"bytes",
             encoding: Encoding::Zstd,
-            idempotency_key: None,
             source: Some(("stream", b"1-0")),
+            ..Upload::default()
         };
         let mut bytes = Spooled::head(&upload, Some(b"key"), 1_700_000_000_000);
         bytes.extend_from_slice(upload.bytes);

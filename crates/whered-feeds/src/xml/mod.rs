@@ -154,11 +154,15 @@ impl XmlPath {
 
 /// Whether the beginning is that of a document whose root can hold records.
 pub(crate) fn check(paths: &XmlPaths, upload: &[u8], start: usize) -> Result<(), UploadError> {
-    /// Where a root must have begun.
-    const HEAD_SIZE_BYTES: usize = 1 << 16;
-    let head = &upload[start..upload.len().min(start + HEAD_SIZE_BYTES)];
-    let valid = start + crate::upload::valid_text(head, 0).len();
-    let text = std::str::from_utf8(&upload[..valid]).expect("valid up to here");
+    /// Where a root has begun nearly always, and where it must have.
+    const HEAD_SIZES_BYTES: [usize; 2] = [1 << 10, 1 << 16];
+    let head = |size_bytes: usize| &upload[..upload.len().min(start + size_bytes)];
+    let [near, far] = HEAD_SIZES_BYTES.map(head);
+    check_head(paths, near, start).or_else(|_| check_head(paths, far, start))
+}
+
+fn check_head(paths: &XmlPaths, upload: &[u8], start: usize) -> Result<(), UploadError> {
+    let text = crate::upload::valid_text(upload, 0);
     let mut pull = Pull::new(text, start);
     loop {
         match pull.next() {

@@ -318,6 +318,13 @@ fn record() -> impl Strategy<Value = String> {
     })
 }
 
+#[test]
+fn a_reason_is_one_line_whatever_the_upload_has() {
+    let record = "<sighting object=\"a&\nmp;\" x=\"1\" y=\"2\"/>";
+    both(&mapping(), format!("<upload>{record}{record}</upload>").as_bytes());
+    both(&mapping(), format!("<upload>{record}{record}&\nmp;</upload>").as_bytes());
+}
+
 proptest! {
     /// `both` compares the shapes with quick-xml.
     #[test]

@@ -261,7 +261,7 @@ impl Work {
             bytes: &bytes,
             encoding: encoding_of(&bytes),
             idempotency_key: Some(&key),
-            source: None,
+            ..Upload::default()
         };
         let pushed = match self.feed.push(upload) {
             Ok(pushed) => pushed,

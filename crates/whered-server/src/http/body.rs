@@ -1,17 +1,20 @@
-//! The body of an upload: into one buffer, never more than is allowed, all of them together within
-//! one account.
+//! The body of an upload: into one buffer or into pieces as they came, never more than is allowed, all
+//! of them together within one account.
 //!
 //! Not for: what an upload is (the engine); the small bodies of other routes.
 //!
 //! ```text
-//! frames of the connection ──> Vec (the only copy before the spool's)
+//! frames of the connection ─┬─ large ────> kept as they are          (no copy before the spool's)
+//!            │              └─ small ────> Vec                      (the only one)
 //!            │ longer than its limit: 413      │ all bodies together too large: 429
-//!            └ cut off: 400, nothing is kept   └ the account gets it back with the buffer
+//!            └ cut off: 400, nothing is kept   └ the account gets it back with the buffers
 //! ```
 //!
-//! Invariant: a buffer's capacity is in the account before it is allocated. What a client announces is
-//! believed up to [`BELIEVED_BYTES`]; beyond that the buffer grows with what has come.
+//! Invariant: a buffer's capacity is in the account before it is allocated, and a frame's length when it
+//! has come. What a client announces is believed up to [`BELIEVED_BYTES`]; beyond that the buffer grows
+//! with what has come.
 
+use std::mem;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -23,6 +26,10 @@ use tokio::time::timeout;
 
 use super::error::HttpError;
 
+/// A frame of this size is kept as it is; of smaller ones each would keep more than itself.
+const PIECE_BYTES_MIN: usize = 16 << 10;
+/// A body of less than this is put together.
+const PIECES_BYTES_MIN: usize = 64 << 10;
 /// How much of an announced length is allocated at once.
 const BELIEVED_BYTES: usize = 1 << 20;
 /// How much of a refused body is read, so that its sender comes to read the answer.
@@ -56,19 +63,53 @@ impl BodyAccount {
 /// A body that was read, in the account while it lives.
 #[derive(Debug)]
 pub(super) struct Upload {
+    pieces: Vec<Bytes>,
+    /// What comes after the pieces.
     bytes: Vec<u8>,
     account: Arc<BodyAccount>,
     taken_bytes: usize,
 }
 
 impl Upload {
-    /// What was sent.
-    pub(super) fn bytes(&self) -> &[u8] {
-        &self.bytes
+    /// What was sent, in order; at least one piece.
+    pub(super) fn pieces(&self) -> Vec<&[u8]> {
+        let mut pieces: Vec<&[u8]> = self.pieces.iter().map(|piece| &piece[..]).collect();
+        if pieces.is_empty() || !self.bytes.is_empty() {
+            pieces.push(&self.bytes);
+        }
+        pieces
+    }
+
+    /// How much was sent.
+    pub(super) fn size_bytes(&self) -> usize {
+        self.pieces.iter().map(Bytes::len).sum::<usize>() + self.bytes.len()
     }
 
     fn new(account: &Arc<BodyAccount>) -> Upload {
-        Upload { bytes: Vec::new(), account: Arc::clone(account), taken_bytes: 0 }
+        let (pieces, bytes) = (Vec::new(), Vec::new());
+        Upload { pieces, bytes, account: Arc::clone(account), taken_bytes: 0 }
+    }
+
+    /// Keeps a frame as it is.
+    fn keep(&mut self, frame: Bytes) -> bool {
+        if !self.account.take(frame.len()) {
+            return false;
+        }
+        self.taken_bytes += frame.len();
+        if !self.bytes.is_empty() {
+            self.pieces.push(mem::take(&mut self.bytes).into());
+        }
+        self.pieces.push(frame);
+        true
+    }
+
+    /// Appends a frame's bytes.
+    fn append(&mut self, frame: &[u8], announced: Option<usize>, limit: usize) -> bool {
+        let has_room = self.grow(frame.len(), announced, limit);
+        if has_room {
+            self.bytes.extend_from_slice(frame);
+        }
+        has_room
     }
 
     /// Makes room for more, to a power of two where the length was not announced.
@@ -79,7 +120,7 @@ impl Upload {
         }
         let wanted = announced.filter(|length| (needed..=needed * 2).contains(length));
         let wanted = wanted.unwrap_or_else(|| needed.next_power_of_two().min(limit.max(needed)));
-        let more = wanted - self.taken_bytes;
+        let more = wanted - self.bytes.capacity();
         if !self.account.take(more) {
             return false;
         }
@@ -95,7 +136,7 @@ impl Drop for Upload {
     }
 }
 
-/// Reads a whole body of up to `limit` bytes.
+/// Reads a whole body of up to `limit` bytes, a large one in pieces where that will do.
 ///
 /// # Errors
 /// It is longer (413), cut off (400), or there is no room for it now (429).
@@ -103,24 +144,33 @@ pub(super) async fn read(
     body: &mut Body,
     limit: usize,
     account: &Arc<BodyAccount>,
+    may_be_in_pieces: bool,
 ) -> Result<Upload, HttpError> {
     let announced = body.size_hint().exact().and_then(|length| usize::try_from(length).ok());
     if announced.is_some_and(|length| length > limit) {
         return Err(too_large(limit));
     }
     let mut upload = Upload::new(account);
+    let is_large = announced.is_none_or(|length| length >= PIECES_BYTES_MIN);
+    // What comes in pieces is put together as far as they are small: nobody knows how far that is.
+    let (is_in_pieces, announced) =
+        if may_be_in_pieces && is_large { (true, None) } else { (false, announced) };
     let believed = announced.unwrap_or(0).min(BELIEVED_BYTES);
     if !upload.grow(believed, announced, limit) {
         return Err(no_room());
     }
     while let Some(frame) = next(body).await? {
-        if upload.bytes.len() + frame.len() > limit {
+        if upload.size_bytes() + frame.len() > limit {
             return Err(too_large(limit));
         }
-        if !upload.grow(frame.len(), announced, limit) {
+        let is_kept = if is_in_pieces && frame.len() >= PIECE_BYTES_MIN {
+            upload.keep(frame)
+        } else {
+            upload.append(&frame, announced, limit)
+        };
+        if !is_kept {
             return Err(no_room());
         }
-        upload.bytes.extend_from_slice(&frame);
     }
     Ok(upload)
 }
@@ -169,20 +219,73 @@ fn no_room() -> HttpError {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::VecDeque;
+    use std::convert::Infallible;
+    use std::task::{Context, Poll};
+
     use super::*;
+
+    /// Comes in these frames.
+    struct Frames(VecDeque<Bytes>);
+
+    impl HttpBody for Frames {
+        type Data = Bytes;
+        type Error = Infallible;
+
+        fn poll_frame(
+            mut self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+        ) -> Poll<Option<Result<http_body::Frame<Bytes>, Infallible>>> {
+            Poll::Ready(self.0.pop_front().map(|bytes| Ok(http_body::Frame::data(bytes))))
+        }
+    }
 
     #[tokio::test]
     async fn a_body_is_read_up_to_its_limit_and_given_back_to_the_account() {
         let account = BodyAccount::new(100);
         let read_all = async |length: usize, limit| {
-            read(&mut Body::from(vec![7; length]), limit, &account).await
+            read(&mut Body::from(vec![7; length]), limit, &account, true).await
         };
-        assert_eq!(read_all(60, 60).await.expect("it fits").bytes(), vec![7; 60]);
+        assert_eq!(read_all(60, 60).await.expect("it fits").pieces(), [vec![7; 60]]);
         assert!(read_all(61, 60).await.is_err(), "longer than allowed");
         let held = read_all(60, 60).await.expect("the account is empty again");
         assert!(read_all(60, 60).await.is_err(), "the account is full");
         drop(held);
         assert!(read_all(60, 60).await.is_ok());
         assert_eq!(account.used_bytes.load(Ordering::Relaxed), 0);
+    }
+
+    #[tokio::test]
+    async fn large_frames_are_pieces_and_small_ones_are_put_together() {
+        // The lengths of frames, and those of what comes of them.
+        let cases: [(&[usize], &[usize]); 6] = [
+            (&[], &[0]),
+            (&[100, 100_000], &[100, 100_000]),
+            (&[20_000, 100, 5, 16_384, 1], &[20_000, 105, 16_384, 1]),
+            (&[60_000, 60_000], &[60_000, 60_000]),
+            (&[7; 30], &[210]),
+            (&[16_383; 3], &[49_149]),
+        ];
+        for (lengths, expected) in cases {
+            let frames: Vec<Bytes> =
+                (1_u8..).zip(lengths).map(|(byte, length)| vec![byte; *length].into()).collect();
+            let sent = frames.concat();
+            for may_be_in_pieces in [true, false] {
+                let account = BodyAccount::new(1 << 20);
+                let mut body = Body::new(Frames(frames.clone().into()));
+                let read = read(&mut body, 1 << 20, &account, may_be_in_pieces).await;
+                let upload = read.expect("there is room");
+                assert_eq!(
+                    (upload.pieces().concat(), upload.size_bytes()),
+                    (sent.clone(), sent.len())
+                );
+                assert!(account.used_bytes.load(Ordering::Relaxed) >= sent.len());
+                let lengths: Vec<usize> = upload.pieces().iter().map(|piece| piece.len()).collect();
+                let whole = [sent.len()];
+                assert_eq!(lengths, if may_be_in_pieces { expected } else { &whole });
+                drop(upload);
+                assert_eq!(account.used_bytes.load(Ordering::Relaxed), 0);
+            }
+        }
     }
 }

@@ -152,20 +152,22 @@ async fn take(
     let (name, feed_door) = found(door, name)?;
     let encoding = read_encoding(&parts.headers)?;
     let key = read_key(&parts.headers)?;
-    let upload = body::read(body, feed_door.upload_bytes_max, &door.uploads.bodies).await?;
+    // What is packed is looked at as a whole.
+    let may_be_in_pieces = encoding == Encoding::Identity;
+    let (limit, bodies) = (feed_door.upload_bytes_max, &door.uploads.bodies);
+    let upload = body::read(body, limit, bodies, may_be_in_pieces).await?;
     // Held until the upload is on the disk.
-    let kib = upload.bytes().len().div_ceil(1024).min(SPOOLING_BYTES / 1024);
+    let kib = upload.size_bytes().div_ceil(1024).min(SPOOLING_BYTES / 1024);
     let permit = feed_door.spooling.acquire_many(kib as u32).await;
     let permit = permit.map_err(|_| super::internal_error())?;
-    let pushed = if upload.bytes().len() > LARGE_BYTES {
+    let pushed = if upload.size_bytes() > LARGE_BYTES {
         let feed = Arc::clone(&feed_door.feed);
         let key = key.map(str::to_owned);
-        let pushing = tokio::task::spawn_blocking(move || {
-            spool(&feed, upload.bytes(), encoding, key.as_deref())
-        });
+        let pushing =
+            tokio::task::spawn_blocking(move || spool(&feed, &upload, encoding, key.as_deref()));
         pushing.await.map_err(|_| super::internal_error())?
     } else {
-        spool(&feed_door.feed, upload.bytes(), encoding, key)
+        spool(&feed_door.feed, &upload, encoding, key)
     };
     let pushed = pushed.map_err(|error| refused(&error))?;
     wait(feed_door, &pushed).await?;
@@ -183,11 +185,14 @@ async fn take(
 
 fn spool(
     feed: &Feed,
-    bytes: &[u8],
+    upload: &body::Upload,
     encoding: Encoding,
     idempotency_key: Option<&str>,
 ) -> Result<Pushed, PushError> {
-    feed.push(Upload { bytes, encoding, idempotency_key, source: None })
+    let pieces = upload.pieces();
+    let (bytes, more) =
+        pieces.split_first().map_or((&[][..], &[][..]), |(first, more)| (*first, more));
+    feed.push(Upload { bytes, more, encoding, idempotency_key, source: None })
 }
 
 fn found(door: &Door, name: Name) -> Result<(String, &FeedDoor), HttpError> {

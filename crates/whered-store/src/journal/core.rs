@@ -164,7 +164,7 @@ impl JournalCore {
         while let Err(wanted) = self.parts.intake.admit(charge) {
             self.extend(wanted)?;
         }
-        Ok(self.parts.intake.append(charge, std::iter::once((kind, [payload, &[]]))))
+        Ok(self.parts.intake.append(charge, std::iter::once((kind, &[payload][..]))))
     }
 
     /// Writes all appended entries as one group (two where a segment ends), without a sync.

@@ -82,9 +82,9 @@ pub(crate) struct Mark {
     pub(crate) durable_sequence: u64,
 }
 
-/// A payload that lies in two places, so that nobody has to put a large one together only to have it
+/// A payload that lies in pieces, so that nobody has to put a large one together only to have it
 /// copied into its frame.
-pub(crate) type Payload<'a> = [&'a [u8]; 2];
+pub(crate) type Payload<'a> = &'a [&'a [u8]];
 
 /// Appends a frame without its checksum, which [`seal`] fills in.
 pub(crate) fn push_frame(bytes: &mut Vec<u8>, sequence: u64, kind: u16, payload: Payload<'_>) {
@@ -102,7 +102,7 @@ pub(crate) fn push_frame(bytes: &mut Vec<u8>, sequence: u64, kind: u16, payload:
 pub(crate) fn mark_bytes(mark: Mark) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(MARK_BYTES);
     let durable_sequence = mark.durable_sequence.to_le_bytes();
-    push_frame(&mut bytes, mark.next_sequence, KIND_MARK, [&durable_sequence, &[]]);
+    push_frame(&mut bytes, mark.next_sequence, KIND_MARK, &[&durable_sequence]);
     bytes
 }
 

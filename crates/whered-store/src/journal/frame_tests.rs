@@ -6,7 +6,7 @@ use proptest::prelude::*;
 fn sealed(sequence: u64, kind: u16, payload: &[u8], salt: u64) -> Vec<u8> {
     let mut bytes = Vec::new();
     let (head, body) = payload.split_at(payload.len() / 2);
-    push_frame(&mut bytes, sequence, kind, [head, body]);
+    push_frame(&mut bytes, sequence, kind, &[head, body]);
     seal(&mut bytes, salt);
     bytes
 }

@@ -232,7 +232,7 @@ impl Intake {
 }
 
 fn framed_bytes(payload: Payload<'_>) -> usize {
-    FRAME_HEADER_BYTES + payload[0].len() + payload[1].len()
+    FRAME_HEADER_BYTES + payload.iter().map(|piece| piece.len()).sum::<usize>()
 }
 
 fn group_push<'a>(group: &mut Group, frames: impl Iterator<Item = (u16, Payload<'a>)>) {

@@ -79,7 +79,8 @@ proptest! {
                     let reserved = open.swap_remove(which % open.len());
                     let payload = vec![1; reserved * used_percent / 100];
                     let (head, body) = payload.split_at(payload.len() / 3);
-                    let frame = std::iter::once((1, [head, body]));
+                    let pieces = [head, body];
+                    let frame = std::iter::once((1, &pieces[..]));
                     intake.append(charge_bytes(1, reserved), frame);
                 }
                 Step::Release { which } if !open.is_empty() => {

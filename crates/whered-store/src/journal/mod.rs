@@ -151,11 +151,11 @@ impl Journal {
     /// When the payload is larger than reserved, the kind is above [`KIND_MAX`], or the reservation
     /// is another journal's. The reservation is given back then and nothing is appended.
     pub fn append(&self, reservation: Reservation<'_>, kind: u16, payload: &[u8]) -> u64 {
-        self.append_parts(reservation, kind, [payload, &[]])
+        self.append_pieces(reservation, kind, &[payload])
     }
 
-    /// As [`Journal::append`], of a payload that lies in two places.
-    pub(crate) fn append_parts(
+    /// As [`Journal::append`], of a payload that lies in pieces.
+    pub(crate) fn append_pieces(
         &self,
         reservation: Reservation<'_>,
         kind: u16,
@@ -173,7 +173,7 @@ impl Journal {
     pub fn append_batch(&self, reservation: Reservation<'_>, entries: &[(u16, &[u8])]) -> u64 {
         self.append_frames(
             reservation,
-            entries.iter().map(|(kind, payload)| (*kind, [*payload, &[]])),
+            entries.iter().map(|(kind, payload)| (*kind, std::slice::from_ref(payload))),
         )
     }
 

@@ -162,11 +162,11 @@ impl Spool {
     ///
     /// Too much waits already, the disk is full, the journal has failed, or the entry is too large.
     pub fn append(&self, kind: u16, payload: &[u8]) -> Result<u64, SpoolRefusal> {
-        let appended = self.append_unless(kind, [payload, &[]], || None::<()>, |_| ())?;
+        let appended = self.append_unless(kind, &[payload], || None::<()>, |_| ())?;
         Ok(appended.unwrap_or(0))
     }
 
-    /// As [`Spool::append`], of a payload in two parts, unless `known` gives something in its place.
+    /// As [`Spool::append`], of a payload in pieces, unless `known` gives something in its place.
     /// Then `note` is called with the sequence. Both are called with nobody else's between them, and
     /// before any later entry gets its sequence; they must not ask the spool for anything.
     ///
@@ -176,18 +176,18 @@ impl Spool {
     pub fn append_unless<R>(
         &self,
         kind: u16,
-        payload: [&[u8]; 2],
+        payload: &[&[u8]],
         known: impl FnOnce() -> Option<R>,
         note: impl FnOnce(u64),
     ) -> Result<Result<u64, R>, SpoolRefusal> {
-        let payload_bytes = payload[0].len() + payload[1].len();
+        let payload_bytes = payload.iter().map(|piece| piece.len()).sum();
         let reservation = self.journal.reserve(payload_bytes)?;
         let mut waiting = lock(&self.waiting);
         if let Some(known) = known() {
             return Ok(Err(known));
         }
         self.check_room(&waiting, payload_bytes)?;
-        let sequence = self.journal.append_parts(reservation, kind, payload);
+        let sequence = self.journal.append_pieces(reservation, kind, payload);
         waiting.push(sequence, payload_bytes);
         note(sequence);
         Ok(Ok(sequence))

@@ -108,7 +108,7 @@ fn push(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
         }
         at += 2;
     }
-    let upload = Upload { bytes: args.at(last), encoding, idempotency_key, source: None };
+    let upload = Upload { bytes: args.at(last), encoding, idempotency_key, ..Upload::default() };
     let pushed = feed.push(upload).map_err(|error| refused(&error))?;
     reply.hold_spool(feed.number(), pushed.ticket);
     reply.integer(pushed.id as i64);
