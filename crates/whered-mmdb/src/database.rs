@@ -286,7 +286,7 @@ impl Database {
 
     /// A checksum of the file's bytes in memory: the same file has the same.
     pub(crate) fn checksum(&self) -> u32 {
-        crc32c::crc32c(&self.bytes)
+        crc_fast::crc32_iscsi(&self.bytes)
     }
 
     /// Appends a record as compact JSON, straight from the file's bytes; the form is that of

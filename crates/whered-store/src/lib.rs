@@ -47,6 +47,7 @@
 //! ```
 
 mod backup;
+mod checksum;
 mod cold;
 mod directory;
 mod error;

@@ -15,6 +15,8 @@
 //! is another version, another database, and any change of the bytes (crc32c).
 #![deny(clippy::indexing_slicing)]
 
+use crc_fast::{CrcAlgorithm, Digest};
+
 use crate::database::Database;
 use crate::error::{ErrorKind, MmdbError};
 use crate::index::DatabaseIndex;
@@ -102,7 +104,10 @@ impl DatabaseIndex {
 fn checksum_of(file: &[u8]) -> u32 {
     let (before, behind) = file.split_at(file.len().min(20));
     let behind = behind.get(4..).unwrap_or_default();
-    crc32c::crc32c_append(crc32c::crc32c(before), behind)
+    let mut sum = Digest::new(CrcAlgorithm::Crc32Iscsi);
+    sum.update(before);
+    sum.update(behind);
+    sum.finalize() as u32
 }
 
 #[cold]

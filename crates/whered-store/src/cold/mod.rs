@@ -36,6 +36,7 @@ pub use writer::ColdWriter;
 
 use std::io;
 
+use crate::checksum;
 use crate::error::StoreError;
 use crate::storage::Storage;
 
@@ -136,7 +137,7 @@ impl Header {
 }
 
 fn checksum(bytes: &[u8; HEADER_BYTES]) -> u32 {
-    crc32c::crc32c_append(crc32c::crc32c(&bytes[..12]), &bytes[16..])
+    checksum::crc32c_append(checksum::crc32c(&bytes[..12]), &bytes[16..])
 }
 
 fn number32(bytes: &[u8], offset: usize) -> u32 {

@@ -7,6 +7,7 @@ use std::sync::{Mutex, PoisonError};
 
 use super::reference::ColdReference;
 use super::{ALIGNMENT_BYTES, BLOCK_BYTES, HEADER_BYTES, Header, number32, number64};
+use crate::checksum;
 use crate::error::StoreError;
 use crate::storage::{Storage, StorageFile};
 
@@ -104,7 +105,7 @@ impl ColdFile {
         }
         let mut directory = vec![0; length as usize];
         file.read_at(at, &mut directory).map_err(cannot_read)?;
-        if crc32c::crc32c(&directory) != header.directory_crc32c {
+        if checksum::crc32c(&directory) != header.directory_crc32c {
             return Err(StoreError::damaged(&path, at, "the directory has a wrong checksum"));
         }
         let blocks: Vec<ColdBlock> =
@@ -174,7 +175,7 @@ impl ColdFile {
         let bytes = &mut bytemuck::cast_slice_mut::<u64, u8>(words)[..length];
         let read = self.file.read_at(block.offset_bytes, bytes);
         read.map_err(|error| StoreError::io(&format!("cannot read {}", self.path), &error))?;
-        if crc32c::crc32c(bytes) != block.crc32c {
+        if checksum::crc32c(bytes) != block.crc32c {
             let ColdBlock { kind, length_bytes, offset_bytes, .. } = block;
             let what =
                 format!("block {index} of kind {kind} ({length_bytes} bytes) has a wrong checksum");

@@ -10,6 +10,7 @@ use super::reader::{ColdBlock, ColdFile};
 use super::{
     ALIGNMENT_BYTES, BLOCK_BYTES, HEADER_BYTES, Header, LABEL_BYTES_MAX, aligned, name_of,
 };
+use crate::checksum;
 use crate::error::StoreError;
 use crate::storage::{Storage, StorageFile};
 
@@ -95,7 +96,7 @@ impl ColdWriter {
         let start = self.buffer.len();
         fill(&mut self.buffer);
         let bytes = &self.buffer[start..];
-        let crc32c = crc32c::crc32c(bytes);
+        let crc32c = checksum::crc32c(bytes);
         let (offset_bytes, length_bytes) = (aligned(at), bytes.len() as u64);
         self.blocks.push(ColdBlock { kind, tag, offset_bytes, length_bytes, crc32c });
         if self.buffer.len() >= BUFFER_BYTES { self.flush() } else { Ok(()) }
@@ -133,7 +134,7 @@ impl ColdWriter {
             id: self.id,
             directory_offset: at,
             directory_bytes: directory.len() as u64,
-            directory_crc32c: crc32c::crc32c(&directory),
+            directory_crc32c: checksum::crc32c(&directory),
         };
         let bytes: [u8; HEADER_BYTES] = header.encode();
         self.write_at(0, &bytes)?;

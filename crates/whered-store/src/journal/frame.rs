@@ -20,7 +20,7 @@
 //! Not for: where frames go (`intake.rs`, `writer.rs`). Pure functions; each costs one pass over
 //! the bytes it is given.
 
-use super::checksum::Crc32c;
+use crate::checksum::{Crc32c, crc32c};
 
 /// An entry as recovery hands it out; the payload is borrowed from the segment being read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,7 +60,7 @@ pub(crate) struct Seed {
 
 impl Seed {
     pub(crate) fn of(salt: u64) -> Seed {
-        Seed { sum: crc32c::crc32c(&salt.to_le_bytes()), crc32c: Crc32c::new() }
+        Seed { sum: crc32c(&salt.to_le_bytes()), crc32c: Crc32c::new() }
     }
 }
 
@@ -94,6 +94,7 @@ pub(crate) fn push_frame(bytes: &mut Vec<u8>, sequence: u64, kind: u16, payload:
     header[..4].copy_from_slice(&length.to_le_bytes());
     header[8..16].copy_from_slice(&sequence.to_le_bytes());
     header[16..].copy_from_slice(&kind.to_le_bytes());
+    bytes.reserve(FRAME_HEADER_BYTES + length as usize);
     bytes.extend_from_slice(&header);
     payload.iter().for_each(|part| bytes.extend_from_slice(part));
 }

@@ -14,7 +14,6 @@
 //! | file | thing |
 //! | --- | --- |
 //! | `frame.rs` | bytes of a frame and of the mark before each group |
-//! | `checksum.rs` | the sum of short frames |
 //! | `segment.rs` | name and header of a segment |
 //! | `segments.rs` | which segments there are; removing old ones |
 //! | `spare.rs` | preallocated space |
@@ -32,7 +31,6 @@
 //! thread. Cost: `reserve` and `append` take one short mutex each, `append` one copy of the payload;
 //! `durable_sequence` is one atomic load.
 
-mod checksum;
 mod core;
 pub(crate) mod examine;
 pub(crate) mod frame;

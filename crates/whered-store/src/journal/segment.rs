@@ -17,6 +17,7 @@
 //!   is never the trace of a crash;
 //! - the file has exactly `size bytes` for all its life, so that a file that was cut is noticed.
 
+use crate::checksum;
 use crate::error::StoreError;
 
 /// Where the frames begin.
@@ -93,7 +94,7 @@ impl SegmentHeader {
 }
 
 fn checksum(bytes: &[u8; HEADER_USED_BYTES]) -> u32 {
-    crc32c::crc32c_append(crc32c::crc32c(&bytes[..12]), &bytes[16..])
+    checksum::crc32c_append(checksum::crc32c(&bytes[..12]), &bytes[16..])
 }
 
 fn field<const LENGTH: usize>(bytes: &[u8; HEADER_USED_BYTES], offset: usize) -> [u8; LENGTH] {

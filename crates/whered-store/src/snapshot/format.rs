@@ -20,6 +20,7 @@
 //! Not for: files and their order on the disk. Pure functions.
 
 use super::{BlockInfo, SnapshotInfo};
+use crate::checksum;
 use crate::error::StoreError;
 
 /// Where the first payload may begin, and what every payload's offset is a multiple of.
@@ -202,7 +203,7 @@ fn foreign(file: &str) -> StoreError {
 }
 
 fn checksum(bytes: &[u8]) -> u32 {
-    crc32c::crc32c_append(crc32c::crc32c(&bytes[..12]), &bytes[16..])
+    checksum::crc32c_append(checksum::crc32c(&bytes[..12]), &bytes[16..])
 }
 
 fn read_u32(bytes: &[u8], offset: usize) -> u32 {

@@ -9,6 +9,7 @@ use std::io;
 
 use super::format::{DATA_HEADER_BYTES, DataHeader, data_name};
 use super::{BlockInfo, SnapshotInfo};
+use crate::checksum;
 use crate::error::StoreError;
 use crate::storage::{Storage, StorageFile};
 
@@ -91,7 +92,7 @@ impl SnapshotReader {
         }
         let bytes = &mut bytemuck::cast_slice_mut::<u64, u8>(words)[..length];
         self.file.read_at(block.offset_bytes, bytes).map_err(|error| self.cannot_read(&error))?;
-        if crc32c::crc32c(bytes) != block.crc32c {
+        if checksum::crc32c(bytes) != block.crc32c {
             let BlockInfo { kind, length_bytes, offset_bytes, .. } = block;
             let what =
                 format!("block {index} of kind {kind} ({length_bytes} bytes) has a wrong checksum");

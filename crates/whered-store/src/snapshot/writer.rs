@@ -19,6 +19,7 @@ use super::format::{
     new_manifest_name,
 };
 use super::{BlockInfo, SnapshotInfo};
+use crate::checksum;
 use crate::error::StoreError;
 use crate::storage::{Storage, StorageFile};
 
@@ -119,7 +120,7 @@ impl SnapshotWriter {
             .write_gathered_at(offset_bytes, pieces)
             .map_err(|error| self.cannot_write(&error))?;
         let length_bytes = pieces.iter().map(|piece| piece.len() as u64).sum();
-        let crc32c = pieces.iter().fold(0, |sum, piece| crc32c::crc32c_append(sum, piece));
+        let crc32c = pieces.iter().fold(0, |sum, piece| checksum::crc32c_append(sum, piece));
         if length_bytes > 0 {
             self.info.data_size_bytes = offset_bytes + length_bytes;
         }
