@@ -3,7 +3,7 @@
 //! For: choosing a code path once at run time; a value of type [`Avx2`] or [`Avx512`] exists only
 //! where the processor has those instructions, so that a safe function can take one and call code
 //! that was compiled for them. [`prefetch`], which every index wants;
-//! [`Stops`], for scanners; and how much of a processor a thread takes from others, and how soon
+//! [`Stops`] and [`Start`], for scanners; and how much of a processor a thread takes from others, and how soon
 //! ([`lower_priority`], [`take_short_turns`]).
 //! Not for: the code that depends on the processor; it stays with the structure that it reads.
 //!
@@ -15,9 +15,11 @@
 //! Cost of a choice: one load and one predicted branch.
 
 mod priority;
+mod start;
 mod stops;
 
 pub use priority::{Priority, lower_priority, take_short_turns};
+pub use start::Start;
 pub use stops::Stops;
 
 use std::sync::OnceLock;

@@ -25,11 +25,19 @@ impl Stops {
         Stops(stops.map(|stop| [stop; WORD_BYTES]))
     }
 
-    /// The first of the three.
+    /// Where a text ends from `at` on, if it ends by the first of the three.
     #[inline]
     #[must_use]
-    pub fn first(&self) -> u8 {
-        self.0[0][0]
+    pub fn end(&self, bytes: &[u8], at: usize) -> Option<usize> {
+        let first = bytes.get(at..).and_then(|rest| rest.first_chunk::<WORD_BYTES>());
+        let found = first.and_then(|word| Some((word, self.find_in(word)?)));
+        let Some((word, place)) = found else { return self.end_beyond(bytes, at) };
+        (word[place & (WORD_BYTES - 1)] == self.0[0][0]).then_some(at + place)
+    }
+
+    #[inline(never)]
+    fn end_beyond(&self, bytes: &[u8], at: usize) -> Option<usize> {
+        self.find_beyond(bytes, at).filter(|end| bytes[*end] == self.0[0][0])
     }
 
     /// The first byte from `at` on that is one of the three, or a control character (below
@@ -121,6 +129,8 @@ mod tests {
             let slow = (at..bytes.len())
                 .find(|place| bytes[*place] < 0x20 || b"\"<\xe4".contains(&bytes[*place]));
             assert_eq!(stops.find(&bytes, at), slow, "{bytes:?} from {at}");
+            let end = slow.filter(|end| bytes[*end] == b'"');
+            assert_eq!(stops.end(&bytes, at), end, "{bytes:?} from {at}");
             if let Some(word) = bytes.first_chunk() {
                 assert_eq!(stops.find_by_sums(word), stops.find_in(word), "{word:?}");
             }

@@ -153,7 +153,11 @@ pub(crate) fn one_line(reason: &str) -> Cow<'_, str> {
 
 #[inline]
 fn first<'a>(role: &Role, texts: &Texts<'a>) -> Option<&'a [u8]> {
-    role.iter().find_map(|slot| texts.slots[*slot])
+    // Most have one.
+    match role[..] {
+        [slot] => texts.slots[slot],
+        _ => role.iter().find_map(|slot| texts.slots[*slot]),
+    }
 }
 
 #[cold]

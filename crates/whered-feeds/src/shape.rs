@@ -25,7 +25,7 @@
 
 use std::ops::Range;
 
-use whered_cpu::Stops;
+use whered_cpu::{Start, Stops};
 
 use crate::assemble::Texts;
 use crate::upload::ITEM_COUNT_MAX;
@@ -87,12 +87,10 @@ const WORD_BYTES: usize = 16;
 #[derive(Clone, Debug)]
 struct Literal {
     bytes: Box<[u8]>,
-    /// Its first sixteen bytes, or all of them and zeros.
-    head: u128,
-    /// What of them counts.
-    mask: u128,
+    /// Its first sixteen bytes, or all of them.
+    head: Start,
     /// Its last sixteen bytes, if it has more than that.
-    tail: u128,
+    tail: Start,
 }
 
 #[derive(Clone, Debug)]
@@ -313,19 +311,15 @@ impl Steps {
 
 impl Literal {
     fn new(bytes: &[u8]) -> Literal {
-        let mut head = [0; WORD_BYTES];
-        let length = bytes.len().min(WORD_BYTES);
-        head[..length].copy_from_slice(&bytes[..length]);
-        let mask = if length == WORD_BYTES { u128::MAX } else { (1 << (8 * length)) - 1 };
-        let tail = bytes.last_chunk::<WORD_BYTES>().map_or(0, |tail| u128::from_le_bytes(*tail));
-        Literal { bytes: bytes.into(), head: u128::from_le_bytes(head), mask, tail }
+        let tail = Start::new(&bytes[bytes.len().saturating_sub(WORD_BYTES)..]);
+        Literal { bytes: bytes.into(), head: Start::new(bytes), tail }
     }
 
     /// Whether it may be there: it is not if its first bytes are not.
     #[inline]
     fn may_begin(&self, bytes: &[u8], at: usize) -> bool {
         let head = bytes.get(at..).and_then(|rest| rest.first_chunk());
-        head.is_none_or(|head| (u128::from_le_bytes(*head) ^ self.head) & self.mask == 0)
+        head.is_none_or(|head| self.head.fits(head))
     }
 
     /// Where it ends, if it is there.
@@ -334,7 +328,7 @@ impl Literal {
         let (rest, length) = (bytes.get(at..)?, self.bytes.len());
         let end = at + length;
         if let Some(head) = rest.first_chunk::<WORD_BYTES>() {
-            if (u128::from_le_bytes(*head) ^ self.head) & self.mask != 0 {
+            if !self.head.fits(head) {
                 return None;
             }
             if length <= WORD_BYTES {
@@ -342,7 +336,7 @@ impl Literal {
             }
             if length <= 2 * WORD_BYTES {
                 let tail = rest.get(..length)?.last_chunk()?;
-                return (u128::from_le_bytes(*tail) == self.tail).then_some(end);
+                return self.tail.fits(tail).then_some(end);
             }
         }
         (rest.get(..length)? == &self.bytes[..]).then_some(end)
@@ -366,7 +360,7 @@ impl Step {
     #[inline(always)]
     fn value_end(&self, bytes: &[u8], at: usize) -> Option<usize> {
         match &self.stops {
-            Some(stops) => stops.find(bytes, at).filter(|end| bytes[*end] == stops.first()),
+            Some(stops) => stops.end(bytes, at),
             None if self.kind == Kind::JsonNumber => json_number_end(bytes, at),
             None => json_word_end(bytes, at),
         }
