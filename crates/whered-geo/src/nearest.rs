@@ -12,7 +12,8 @@
 //! The plane: `h = sin²(a/2) + cos φ cos φ' sin²(b/2)`, of differences `a` and `b`, is taken for
 //! `(a² + cos² φ b²) / 4`. Up to 80 degrees of latitude, within a radius of `α` and differences of
 //! longitudes up to a tenth (all in radians), `cos φ' / cos φ` lies within `5.68 α + α²` of 1, and
-//! each sine's square within a twelfth of the angle's. Elsewhere everything is in doubt.
+//! each sine's square within a twelfth of the angle's. Elsewhere everything is in doubt, and so is what
+//! differs by less than a millimetre: degrees become radians with an error of some nanometres.
 //!
 //! Invariant: the result is the one that [`haversine_meters`] gives, and of equally near places the
 //! one with the lowest number. Cost: some ten operations a place, no call of the C library but for
@@ -25,9 +26,11 @@ use crate::distance::{EARTH_RADIUS_METERS, hav_series, haversine_meters, radians
 const FLAT_LATITUDE_DEGREES_MAX: f64 = 80.0;
 /// Nor between longitudes that differ by more, a tenth in radians.
 const FLAT_EAST_DEGREES_MAX: f64 = 5.7;
-/// Nor for a larger radius; and of a smaller one the distance itself has few digits.
+/// Nor for a larger radius.
 const FLAT_METERS_MAX: f64 = 200e3;
-const FLAT_METERS_MIN: f64 = 1e-3;
+/// A millimetre, in degrees, and its square: what is nearer than that is in doubt.
+const NEAR_DEGREES: f64 = 1e-8;
+const NEAR_SQUARE: f64 = NEAR_DEGREES * NEAR_DEGREES;
 
 /// A radius, with what is asked of it again and again.
 #[derive(Clone, Copy, Debug)]
@@ -49,12 +52,15 @@ impl Radius {
         let angle = meters / EARTH_RADIUS_METERS;
         let degrees = angle.to_degrees();
         let doubt = 1e-3 + 6.0 * angle + 50.0 * angle * angle;
-        let (beyond, within) = if (FLAT_METERS_MIN..=FLAT_METERS_MAX).contains(&meters) {
-            (degrees * degrees * (1.0 + doubt), degrees * degrees * (1.0 - doubt))
-        } else {
-            (f64::INFINITY, 0.0)
-        };
-        Radius { meters, degrees: degrees * (1.0 + 1e-6), beyond, within, clearly: 2.5 * doubt }
+        let degrees_max = degrees * (1.0 + 1e-6) + NEAR_DEGREES;
+        if meters > FLAT_METERS_MAX {
+            let (beyond, within, clearly) = (f64::INFINITY, 0.0, f64::INFINITY);
+            return Radius { meters, degrees: degrees_max, beyond, within, clearly };
+        }
+        let square = degrees * degrees;
+        let beyond = square * (1.0 + doubt) + NEAR_SQUARE;
+        let within = square * (1.0 - doubt) - NEAR_SQUARE;
+        Radius { meters, degrees: degrees_max, beyond, within, clearly: 2.5 * doubt }
     }
 }
 
@@ -138,8 +144,8 @@ impl<'a> NearestWithin<'a> {
         }
         let clearly = self.radius.clearly;
         let is_better = match self.best {
-            Some(best) if square > best.square * (1.0 + clearly) => return,
-            Some(best) => square < best.square * (1.0 - clearly),
+            Some(best) if square > best.square * (1.0 + clearly) + NEAR_SQUARE => return,
+            Some(best) => square < best.square * (1.0 - clearly) - NEAR_SQUARE,
             None => true,
         };
         if is_better && square < self.radius.within {
@@ -238,6 +244,33 @@ mod tests {
             found += usize::from(expected.is_some());
         }
         assert!((20_000..40_000).contains(&found), "{found}");
+    }
+
+    #[test]
+    fn neighbours_that_radians_cannot_tell_apart_are_equally_near() {
+        let mut random = Random(3);
+        let mut equal = 0;
+        for round in 0..20_000 {
+            // Some steps of a double beside each other, where one of a degree is half of one in radians.
+            let (x, y) = (115.0 + random.signed().abs() * 13.0, random.signed() * 79.0);
+            let mut place = || {
+                let steps = |random: &mut Random| random.below(5) as f64 * 1.5e-14;
+                let longitude_degrees = x + steps(&mut random);
+                Place { longitude_degrees, latitude_degrees: y + steps(&mut random) }
+            };
+            let (from, places) = (place(), [place(), place(), place()]);
+            let radius_meters = [1e-9, 1e-3, 25.0, 3e5][round % 4];
+            let (center, radius) = (Center::new(from), Radius::new(radius_meters));
+            let mut nearest = NearestWithin::new(&center, &radius);
+            (0..).zip(&places).for_each(|(number, place)| nearest.offer(*place, number));
+            assert_eq!(
+                nearest.number(),
+                naive(from, radius_meters, &places),
+                "{from:?} {places:?}"
+            );
+            equal += usize::from(haversine_meters(from, places[1]) == 0.0 && from != places[1]);
+        }
+        assert!(equal > 0, "some of them are equal in radians");
     }
 
     #[test]

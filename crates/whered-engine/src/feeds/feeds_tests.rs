@@ -73,7 +73,7 @@ pub(super) fn options(feeds: Vec<FeedSource>) -> EngineOptions {
     EngineOptions { setup, journal, ..EngineOptions::default() }
 }
 
-fn open(disk: &SimulatedDisk, feeds: Vec<FeedSource>) -> Result<Arc<Engine>, String> {
+pub(super) fn open(disk: &SimulatedDisk, feeds: Vec<FeedSource>) -> Result<Arc<Engine>, String> {
     let options = options(feeds);
     let loaded = Loaded::read(&options.setup, None).expect("there are no files");
     let opened = Engine::open_on(options, loaded, Some(Disk::simulated(disk)));

@@ -11,7 +11,7 @@
 //! rarely has more than a few positions of one member, which lie about a radius apart.
 //!
 //! Invariants: every row stands in the list of the square of its place; all squares that a circle
-//! meets are looked at, also over the date line. Not kept anywhere: it is made of the rows again.
+//! meets are looked at, also over the date line. Kept in cold files only: it is made of the rows again.
 //! Cost: one or two cache lines a square, and 8 bytes a row beside the slots.
 
 use std::f64::consts::PI;

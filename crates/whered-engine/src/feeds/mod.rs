@@ -45,6 +45,7 @@ mod status;
 mod step;
 pub(crate) mod unit;
 mod unpack;
+mod upload;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
@@ -65,6 +66,7 @@ pub use links::LinkStatus;
 pub(crate) use open::Places;
 pub use source::{FeedInput, FeedLimits, FeedSource, SetTarget};
 pub use status::{FeedStats, PushError, Pushed, SpoolTicket, StepError, StepReport, UploadStatus};
+pub use upload::{Encoding, Upload};
 pub use whered_feeds as formats;
 
 use push::Pushes;
@@ -72,40 +74,6 @@ use rate::Rate;
 use spooled::Waiting;
 use state::{FeedState, States};
 use step::Worker;
-
-/// How an upload's bytes are packed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Encoding {
-    /// Not at all.
-    #[default]
-    Identity,
-    /// gzip (RFC 1952).
-    Gzip,
-    /// Zstandard (RFC 8878).
-    Zstd,
-}
-
-/// One upload.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Upload<'a> {
-    /// Its bytes as they were received.
-    pub bytes: &'a [u8],
-    /// What comes after these, if not all lie together: they are copied once less.
-    pub more: &'a [&'a [u8]],
-    /// How they are packed.
-    pub encoding: Encoding,
-    /// Two uploads with the same key are one; up to 255 bytes.
-    pub idempotency_key: Option<&'a str>,
-    /// A stream that it comes from, and the position in that after it.
-    pub source: Option<(&'a str, &'a [u8])>,
-}
-
-impl Upload<'_> {
-    fn size_bytes(&self) -> u64 {
-        let more: usize = self.more.iter().map(|piece| piece.len()).sum();
-        (self.bytes.len() + more) as u64
-    }
-}
 
 /// Gives the files of a folder.
 pub(crate) type Folder<'a> = dyn Fn(&Path) -> Result<Arc<dyn Storage>, StoreError> + 'a;
@@ -432,6 +400,10 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[cfg(test)]
 #[path = "feeds_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "push_tests.rs"]
+mod push_tests;
 
 #[cfg(test)]
 #[path = "budget_tests.rs"]

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! members  index ─> number ─> name, how many positions
-//! rows     member | ordinal | count | x | y | time | batch        in chunks, never moved
+//! rows     member | ordinal | count | x | y | time | batch | mean     64 bytes, in chunks, never moved
 //!          merged: x, y sums of degrees, count sightings          latest: x the cell, time of it
 //! grid     member and place ─> rows near it                       merged only, made of the rows
 //! ```

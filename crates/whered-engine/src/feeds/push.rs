@@ -10,7 +10,7 @@
 //! sources that wait are known again after a restart, because the spool has them.
 //! At the same time: any threads; they wait for each other while
 //! bytes are copied. Locks are taken in the order spool, what waits, header.
-//! Cost: one copy of the bytes more than the journal's own.
+//! Cost: no copy of the bytes but the journal's own; one more of an upload in pieces that is hashed or refused.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::atomic::Ordering;
@@ -100,7 +100,8 @@ impl Feed {
     pub fn push(&self, upload: Upload<'_>) -> Result<Pushed, PushError> {
         self.check_size(&upload)?;
         let checked = self.check(&upload);
-        if !upload.more.is_empty() && (checked.is_err() || self.source.limits.content_hash) {
+        let is_hashed = self.source.limits.content_hash && upload.idempotency_key.is_none();
+        if !upload.more.is_empty() && (checked.is_err() || is_hashed) {
             // Whoever needs to see all of it sees it in one piece.
             let bytes = [&[upload.bytes], upload.more].concat().concat();
             return self.push(Upload { bytes: &bytes, more: &[], ..upload });
@@ -146,7 +147,7 @@ impl Feed {
         Ok(())
     }
 
-    /// Checks what is known from an upload's first piece; there may be more to see in the others.
+    /// Checks what is known from an upload's beginning.
     fn check(&self, upload: &Upload<'_>) -> Result<(), PushError> {
         if upload.bytes.is_empty() {
             return Err(PushError::Invalid("the upload is empty".to_owned()));
@@ -166,8 +167,8 @@ impl Feed {
                 "the source or its position has more than {SOURCE_BYTES_MAX} bytes"
             )));
         }
-        let mut memory = Vec::new();
-        let start = unpack_start(upload.bytes, upload.encoding, &mut memory);
+        let (mut memory, beginning) = (Vec::new(), upload.beginning());
+        let start = unpack_start(&beginning, upload.encoding, &mut memory);
         let start = start.map_err(PushError::Invalid)?;
         match &self.source.input {
             FeedInput::Records(mapping) => {

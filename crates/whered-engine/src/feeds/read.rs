@@ -38,7 +38,7 @@ const AHEAD_MILLIS_MAX: i64 = 24 * 3600 * 1000;
 /// The longest reason that is kept of a rejected upload.
 const REASON_CHARS_MAX: usize = 300;
 /// How much of uploads a batch reads at most, as they are spooled; at least one upload.
-const BATCH_BYTES_MAX: usize = 64 << 20;
+const BATCH_BYTES_MAX: usize = 192 << 20;
 /// Memory for unpacked uploads of more than this is given back.
 const KEPT_BYTES_MAX: usize = 8 << 20;
 

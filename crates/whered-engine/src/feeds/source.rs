@@ -72,7 +72,7 @@ impl Default for FeedLimits {
         FeedLimits {
             upload_size_bytes_max: 64 << 20,
             spool_size_bytes_max: 1 << 30,
-            batch_events_max: 1_000_000,
+            batch_events_max: 2_000_000,
             batch_delay: Duration::from_millis(50),
             remember_keys: Duration::from_secs(24 * 3600),
             content_hash: false,

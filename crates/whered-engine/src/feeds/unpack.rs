@@ -5,7 +5,7 @@
 
 use std::io::Read;
 
-use super::Encoding;
+use super::upload::{BEGINNING_BYTES, Encoding};
 
 /// The largest window of Zstandard that is allowed, as a power of two: 128 MiB would be 27.
 const WINDOW_BITS_MAX: u32 = 26;
@@ -42,12 +42,9 @@ pub(super) fn unpack_start<'a>(
     if encoding == Encoding::Identity {
         return Ok(bytes);
     }
-    read_packed(bytes, encoding, START_BYTES, memory)?;
+    read_packed(bytes, encoding, BEGINNING_BYTES as u64, memory)?;
     Ok(memory)
 }
-
-/// How much is unpacked to see what an upload is.
-const START_BYTES: u64 = 64 << 10;
 
 fn read_packed(
     bytes: &[u8],

@@ -11,7 +11,7 @@
 //! ```
 //!
 //! Invariant: a buffer's capacity is in the account before it is allocated, and a frame's length when it
-//! has come. What a client announces is believed up to [`BELIEVED_BYTES`]; beyond that the buffer grows
+//! has come, which is a third at least of what that keeps. What a client announces is believed up to [`BELIEVED_BYTES`]; beyond that the buffer grows
 //! with what has come.
 
 use std::mem;
@@ -26,10 +26,13 @@ use tokio::time::timeout;
 
 use super::error::HttpError;
 
-/// A frame of this size is kept as it is; of smaller ones each would keep more than itself.
-const PIECE_BYTES_MIN: usize = 16 << 10;
-/// A body of less than this is put together.
-const PIECES_BYTES_MIN: usize = 64 << 10;
+/// A frame of this size is kept as it is.
+const PIECE_BYTES_MIN: usize = 32 << 10;
+/// It keeps the buffer that the connection has read it into, 128 KiB as a rule and 408 at most, and takes
+/// so much of the account at least.
+const PIECE_TAKES_BYTES_MIN: usize = 128 << 10;
+/// A body of more than this is put together: its frames may keep several times of what they are.
+const PIECES_BYTES_MAX: usize = 1 << 20;
 /// How much of an announced length is allocated at once.
 const BELIEVED_BYTES: usize = 1 << 20;
 /// How much of a refused body is read, so that its sender comes to read the answer.
@@ -66,6 +69,8 @@ pub(super) struct Upload {
     pieces: Vec<Bytes>,
     /// What comes after the pieces.
     bytes: Vec<u8>,
+    /// Of both.
+    size_bytes: usize,
     account: Arc<BodyAccount>,
     taken_bytes: usize,
 }
@@ -82,20 +87,22 @@ impl Upload {
 
     /// How much was sent.
     pub(super) fn size_bytes(&self) -> usize {
-        self.pieces.iter().map(Bytes::len).sum::<usize>() + self.bytes.len()
+        self.size_bytes
     }
 
     fn new(account: &Arc<BodyAccount>) -> Upload {
         let (pieces, bytes) = (Vec::new(), Vec::new());
-        Upload { pieces, bytes, account: Arc::clone(account), taken_bytes: 0 }
+        Upload { pieces, bytes, size_bytes: 0, account: Arc::clone(account), taken_bytes: 0 }
     }
 
     /// Keeps a frame as it is.
     fn keep(&mut self, frame: Bytes) -> bool {
-        if !self.account.take(frame.len()) {
+        let takes_bytes = frame.len().max(PIECE_TAKES_BYTES_MIN);
+        if !self.account.take(takes_bytes) {
             return false;
         }
-        self.taken_bytes += frame.len();
+        self.taken_bytes += takes_bytes;
+        self.size_bytes += frame.len();
         if !self.bytes.is_empty() {
             self.pieces.push(mem::take(&mut self.bytes).into());
         }
@@ -108,6 +115,7 @@ impl Upload {
         let has_room = self.grow(frame.len(), announced, limit);
         if has_room {
             self.bytes.extend_from_slice(frame);
+            self.size_bytes += frame.len();
         }
         has_room
     }
@@ -151,10 +159,11 @@ pub(super) async fn read(
         return Err(too_large(limit));
     }
     let mut upload = Upload::new(account);
-    let is_large = announced.is_none_or(|length| length >= PIECES_BYTES_MIN);
-    // What comes in pieces is put together as far as they are small: nobody knows how far that is.
-    let (is_in_pieces, announced) =
-        if may_be_in_pieces && is_large { (true, None) } else { (false, announced) };
+    let sizes = PIECE_BYTES_MIN..=PIECES_BYTES_MAX;
+    let in_pieces = announced.filter(|length| may_be_in_pieces && sizes.contains(length));
+    let is_in_pieces = in_pieces.is_some();
+    // Nobody knows how much of one in pieces are small frames, which are put together.
+    let (limit, announced) = in_pieces.map_or((limit, announced), |length| (length, None));
     let believed = announced.unwrap_or(0).min(BELIEVED_BYTES);
     if !upload.grow(believed, announced, limit) {
         return Err(no_room());
@@ -226,7 +235,7 @@ mod tests {
     use super::*;
 
     /// Comes in these frames.
-    struct Frames(VecDeque<Bytes>);
+    struct Frames(VecDeque<Bytes>, u64);
 
     impl HttpBody for Frames {
         type Data = Bytes;
@@ -237,6 +246,10 @@ mod tests {
             _: &mut Context<'_>,
         ) -> Poll<Option<Result<http_body::Frame<Bytes>, Infallible>>> {
             Poll::Ready(self.0.pop_front().map(|bytes| Ok(http_body::Frame::data(bytes))))
+        }
+
+        fn size_hint(&self) -> http_body::SizeHint {
+            http_body::SizeHint::with_exact(self.1)
         }
     }
 
@@ -258,22 +271,23 @@ mod tests {
     #[tokio::test]
     async fn large_frames_are_pieces_and_small_ones_are_put_together() {
         // The lengths of frames, and those of what comes of them.
-        let cases: [(&[usize], &[usize]); 6] = [
+        let cases: [(&[usize], &[usize]); 7] = [
             (&[], &[0]),
             (&[100, 100_000], &[100, 100_000]),
-            (&[20_000, 100, 5, 16_384, 1], &[20_000, 105, 16_384, 1]),
-            (&[60_000, 60_000], &[60_000, 60_000]),
+            (&[40_000, 100, 5, 32_768, 1], &[40_000, 105, 32_768, 1]),
+            (&[80_000, 80_000], &[80_000, 80_000]),
             (&[7; 30], &[210]),
-            (&[16_383; 3], &[49_149]),
+            (&[32_767; 3], &[98_301]),
+            (&[60_000; 18], &[1_080_000]),
         ];
         for (lengths, expected) in cases {
             let frames: Vec<Bytes> =
                 (1_u8..).zip(lengths).map(|(byte, length)| vec![byte; *length].into()).collect();
             let sent = frames.concat();
             for may_be_in_pieces in [true, false] {
-                let account = BodyAccount::new(1 << 20);
-                let mut body = Body::new(Frames(frames.clone().into()));
-                let read = read(&mut body, 1 << 20, &account, may_be_in_pieces).await;
+                let account = BodyAccount::new(4 << 20);
+                let mut body = Body::new(Frames(frames.clone().into(), sent.len() as u64));
+                let read = read(&mut body, 2 << 20, &account, may_be_in_pieces).await;
                 let upload = read.expect("there is room");
                 assert_eq!(
                     (upload.pieces().concat(), upload.size_bytes()),
