@@ -10,7 +10,8 @@
 //! sources that wait are known again after a restart, because the spool has them.
 //! At the same time: any threads; they wait for each other while
 //! bytes are copied. Locks are taken in the order spool, what waits, header.
-//! Cost: no copy of the bytes but the journal's own; one more of an upload in pieces that is hashed or refused.
+//! Cost: no copy of the bytes but the journal's own; one more of an upload in pieces that is hashed or refused,
+//! and of its beginning where that is in small ones.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::atomic::Ordering;

@@ -76,6 +76,10 @@ fn what_is_refused_in_one_piece_is_refused_in_several() {
             assert_eq!(feed.push(pieces(&parts)).unwrap_err(), whole, "{text:?}");
         }
     }
+    // What does not tell yet in a long first piece is told by the others.
+    let late = format!("<!-- {} --><upload/>", "x".repeat(20_000));
+    let pushed = feed.push(pieces(&[&late.as_bytes()[..18_000], &late.as_bytes()[18_000..]]));
+    assert!(!pushed.unwrap().repeated);
     let large = [&[b' '; 150_000][..], &[b' '; 60_000]];
     let refused = feed.push(pieces(&large)).unwrap_err();
     assert_eq!(refused, PushError::TooLarge { allowed_bytes: 200_000 });

@@ -37,8 +37,9 @@ use crate::tables::texts::KEY_BYTES_MAX;
 const AHEAD_MILLIS_MAX: i64 = 24 * 3600 * 1000;
 /// The longest reason that is kept of a rejected upload.
 const REASON_CHARS_MAX: usize = 300;
-/// How much of uploads a batch reads at most, as they are spooled; at least one upload.
-const BATCH_BYTES_MAX: usize = 192 << 20;
+/// How much of uploads a batch reads at most, unpacked; at least one upload. A text of it may go into the
+/// batch's entry several times, once for each table, and an entry has its own limit.
+const BATCH_BYTES_MAX: usize = 128 << 20;
 /// Memory for unpacked uploads of more than this is given back.
 const KEPT_BYTES_MAX: usize = 8 << 20;
 
@@ -81,7 +82,7 @@ pub(super) struct Made {
     pub(super) refused: Refused,
     /// Records and items.
     events: usize,
-    /// Of uploads, as they are spooled.
+    /// Of uploads, unpacked.
     bytes: usize,
     /// Of a feed of prefixes.
     pub(super) members: Option<MemberList>,
@@ -251,7 +252,7 @@ impl Reading {
                 made.head.sources.retain(|(known, _)| known != source);
                 made.head.sources.push((source.to_owned(), position.to_vec()));
             }
-            made.bytes += payload.len();
+            made.bytes += text.as_ref().map_or(payload.len(), |text| text.len());
             made.refused.begin(id);
             let mut scan = Scan {
                 block,

@@ -2,7 +2,7 @@
 //!
 //! For: bytes that lie where they came, in one piece or several, with what is known of them beside.
 //! Not for: what waits (`spooled.rs`). Cost: nothing is copied, but for the first
-//! [`BEGINNING_BYTES`] of one whose first piece is shorter.
+//! [`BEGINNING_BYTES`] of one whose first piece is shorter than a quarter of them.
 
 use std::borrow::Cow;
 

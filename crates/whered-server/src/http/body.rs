@@ -10,9 +10,9 @@
 //!            └ cut off: 400, nothing is kept   └ the account gets it back with the buffers
 //! ```
 //!
-//! Invariant: a buffer's capacity is in the account before it is allocated, and a frame's length when it
-//! has come, which is a third at least of what that keeps. What a client announces is believed up to [`BELIEVED_BYTES`]; beyond that the buffer grows
-//! with what has come.
+//! Invariant: a buffer's capacity is in the account before it is allocated, and a frame when it has come,
+//! with a quarter at least of what it keeps. What a client announces is believed up to [`BELIEVED_BYTES`];
+//! beyond that the buffer grows with what has come.
 
 use std::mem;
 use std::pin::Pin;
@@ -28,8 +28,8 @@ use super::error::HttpError;
 
 /// A frame of this size is kept as it is.
 const PIECE_BYTES_MIN: usize = 32 << 10;
-/// It keeps the buffer that the connection has read it into, 128 KiB as a rule and 408 at most, and takes
-/// so much of the account at least.
+/// It keeps the buffer that the connection has read it into, 128 KiB as a rule and half a MiB in the worst
+/// case, and takes so much of the account at least.
 const PIECE_TAKES_BYTES_MIN: usize = 128 << 10;
 /// A body of more than this is put together: its frames may keep several times of what they are.
 const PIECES_BYTES_MAX: usize = 1 << 20;
@@ -271,13 +271,15 @@ mod tests {
     #[tokio::test]
     async fn large_frames_are_pieces_and_small_ones_are_put_together() {
         // The lengths of frames, and those of what comes of them.
-        let cases: [(&[usize], &[usize]); 7] = [
+        let cases: [(&[usize], &[usize]); 9] = [
             (&[], &[0]),
             (&[100, 100_000], &[100, 100_000]),
             (&[40_000, 100, 5, 32_768, 1], &[40_000, 105, 32_768, 1]),
             (&[80_000, 80_000], &[80_000, 80_000]),
             (&[7; 30], &[210]),
             (&[32_767; 3], &[98_301]),
+            (&[32_768], &[32_768]),
+            (&[524_288; 2], &[524_288; 2]),
             (&[60_000; 18], &[1_080_000]),
         ];
         for (lengths, expected) in cases {
@@ -293,7 +295,10 @@ mod tests {
                     (upload.pieces().concat(), upload.size_bytes()),
                     (sent.clone(), sent.len())
                 );
-                assert!(account.used_bytes.load(Ordering::Relaxed) >= sent.len());
+                let used = account.used_bytes.load(Ordering::Relaxed);
+                assert!(used >= sent.len());
+                let kept = upload.pieces.iter().filter(|piece| piece.len() >= PIECE_BYTES_MIN);
+                assert!(used >= kept.count() * PIECE_TAKES_BYTES_MIN);
                 let lengths: Vec<usize> = upload.pieces().iter().map(|piece| piece.len()).collect();
                 let whole = [sent.len()];
                 assert_eq!(lengths, if may_be_in_pieces { expected } else { &whole });
