@@ -266,7 +266,9 @@ mod tests {
             if round % 2 == 0 {
                 numbers.reverse();
             }
-            numbers.map(|number| nearest.offer(places[number], number as u32));
+            for number in numbers {
+                nearest.offer(places[number], number as u32);
+            }
             assert_eq!(
                 nearest.number(),
                 naive(from, radius_meters, &places),
