@@ -26,12 +26,19 @@ impl Stops {
     }
 
     /// Where a text ends from `at` on, if it ends by the first of the three.
+    ///
+    /// ```
+    /// let stops = whered_cpu::Stops::new(*b"\"<&");
+    /// assert_eq!(stops.end(b"object=\"17\" x=", 8), Some(10));
+    /// assert_eq!(stops.end(b"object=\"1&amp;\"", 8), None);
+    /// ```
     #[inline]
     #[must_use]
     pub fn end(&self, bytes: &[u8], at: usize) -> Option<usize> {
         let first = bytes.get(at..).and_then(|rest| rest.first_chunk::<WORD_BYTES>());
         let found = first.and_then(|word| Some((word, self.find_in(word)?)));
         let Some((word, place)) = found else { return self.end_beyond(bytes, at) };
+        // It is below sixteen, which the compiler does not see.
         (word[place & (WORD_BYTES - 1)] == self.0[0][0]).then_some(at + place)
     }
 
