@@ -1,16 +1,18 @@
 //! Spools on a disk that loses power at every point: what was acknowledged and is not done with is
 //! there once, in order.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use whered_store::{
-    JournalOptions, Repaired, SimulatedDisk, Spool, SpoolOptions, SpoolReader, SpoolRefusal,
-    Storage, StoreError, repair_spool,
+    DirectoryStorage, JournalOptions, Repaired, SimulatedDisk, Spool, SpoolOptions, SpoolReader,
+    SpoolRefusal, Storage, StoreError, repair_spool,
 };
 
 fn options(size_bytes_max: u64) -> SpoolOptions {
     let journal = JournalOptions { segment_size_bytes: 16 << 10, ..JournalOptions::default() };
-    SpoolOptions { journal, size_bytes_max }
+    // Some groups are written past the cache, others are not.
+    SpoolOptions { journal, size_bytes_max, cached_bytes_max: 150 }
 }
 
 type Opened = Result<(Spool, Vec<(u64, Vec<u8>)>), StoreError>;
@@ -65,6 +67,8 @@ fn what_was_acknowledged_is_there_once_in_order_whenever_the_power_goes() {
     let operations = {
         let disk = SimulatedDisk::new(1);
         work(&disk, 0);
+        let block_writes = disk.block_writes();
+        assert!((5..35).contains(&block_writes), "{block_writes} groups went past the cache");
         disk.operations()
     };
     for cut in 0..operations {
@@ -105,6 +109,46 @@ fn a_worker_that_goes_on_after_restarts_meets_every_entry_once() {
     // 200 entries of 2 KB, of which only those of the last segments may still be there.
     let segments = disk.names().iter().filter(|name| name.starts_with("journal-0")).count();
     assert!(segments <= 4, "{:?}", disk.names());
+}
+
+#[test]
+fn on_a_real_disk_a_reader_that_is_behind_finds_what_was_written_past_the_cache() {
+    // Not the folder for temporary files, which may be in memory.
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("spool-past-cache");
+    let _ = std::fs::remove_dir_all(&path);
+    std::fs::create_dir_all(&path).unwrap();
+    let storage: Arc<dyn Storage> = Arc::new(DirectoryStorage::new(&path));
+    let journal = JournalOptions { segment_size_bytes: 1 << 20, ..JournalOptions::default() };
+    let options = SpoolOptions { journal, size_bytes_max: 1 << 30, cached_bytes_max: 300 << 10 };
+    let payload = |sequence: u64| {
+        let length = (sequence * sequence * 7919 % 150_000) as usize;
+        (0..length).map(|index| (index as u64 * 31 + sequence) as u8).collect::<Vec<u8>>()
+    };
+    let (mut last, mut done) = (0, 0);
+    for round in 0..6 {
+        let (spool, _) =
+            Spool::open(Arc::clone(&storage), options.clone(), done, &mut |_| Ok(())).unwrap();
+        let mut reader = SpoolReader::new(done + 1);
+        for step in 0..40_u64 {
+            last = spool.append(1, &payload(last + 1)).unwrap();
+            spool.wait_durable(last).unwrap();
+            // Behind for some time, then not.
+            for _ in 0..if step < 25 { step % 2 } else { 4 } {
+                let Some(entry) = reader.next(&spool).unwrap() else { break };
+                done += 1;
+                assert_eq!(entry.sequence, done);
+                assert!(
+                    entry.payload == payload(entry.sequence),
+                    "round {round}: {}",
+                    entry.sequence
+                );
+            }
+        }
+        spool.done(done).unwrap();
+        spool.close().unwrap();
+    }
+    assert!(done > 200 && last == 240);
+    std::fs::remove_dir_all(path).unwrap();
 }
 
 #[test]

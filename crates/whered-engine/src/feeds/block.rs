@@ -24,7 +24,7 @@ use super::places::Sighted;
 /// first cache until it is used.
 const GROUP_RECORDS: usize = 32;
 /// How many records are a block: some 100 KB, which the next thread's processor fetches at once.
-const BLOCK_RECORDS: usize = 1024;
+pub(super) const BLOCK_RECORDS: usize = 1024;
 /// Records with very long texts are a block sooner.
 const BLOCK_BYTES: usize = 256 << 10;
 

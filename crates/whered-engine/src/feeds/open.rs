@@ -30,6 +30,9 @@ use crate::log::Log;
 use crate::tables::Table;
 use crate::tables::schema::Plan;
 
+/// What a feed reads within some tenths of a second goes through the system's cache.
+const SPOOL_CACHED_BYTES: u64 = 32 << 20;
+
 /// The size of a spool's segments: what is applied goes in pieces of this size.
 const SEGMENT_BYTES: u64 = 16 << 20;
 
@@ -195,7 +198,8 @@ fn open_spool(
     let files = Arc::clone(&storage);
     let segment_size_bytes = places.journal.segment_size_bytes.min(SEGMENT_BYTES);
     let journal = JournalOptions { segment_size_bytes, ..places.journal.clone() };
-    let options = SpoolOptions { journal, size_bytes_max: source.limits.spool_size_bytes_max };
+    let size_bytes_max = source.limits.spool_size_bytes_max;
+    let options = SpoolOptions { journal, size_bytes_max, cached_bytes_max: SPOOL_CACHED_BYTES };
     let (spool, _) = Spool::open(storage, options, position, &mut |entry| {
         pushes.note(entry.sequence, &Spooled::decode(entry.payload)?);
         Ok(())

@@ -17,16 +17,23 @@
 use std::mem;
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::{self, Receiver, Sender, SyncSender};
+use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread::{self, Builder, ScopedJoinHandle};
 
 use whered_cpu::{Priority, lower_priority};
 
-use super::block::Block;
+use super::block::{BLOCK_RECORDS, Block};
 
-/// How many blocks wait before a step: enough that a step which waits for a processor, some milliseconds
-/// where there are two, does not stop the others.
-const BLOCKS_WAITING: usize = 32;
+/// How many blocks are under way at most: enough that a step which waits for a processor, some milliseconds
+/// where there are two, does not stop the others, and that reading goes on while what was read ahead is placed.
+const BLOCKS_MAX: usize = 256;
+/// With unusually long texts and lists fewer are, as many as have about these bytes.
+const BLOCKS_BYTES_MAX: usize = 32 << 20;
+/// But so many in any case.
+const BLOCKS_MIN: usize = 16;
+
+/// Nor are more, but for these, than will take the batch to what it may change.
+const BLOCKS_BEYOND: usize = 32;
 
 /// How many places a batch changes at most, about: who asks for points waits while those are put into
 /// the collection.
@@ -38,23 +45,60 @@ const ROWS_MAX: usize = 400_000;
 /// however many events there were.
 #[derive(Debug, Default)]
 pub(super) struct Changed {
-    places: AtomicUsize,
-    rows: AtomicUsize,
+    places: Progress,
+    rows: Progress,
+}
+
+/// How much a step has changed, and by the last block alone; one thread notes it.
+#[derive(Debug)]
+struct Progress {
+    changed: AtomicUsize,
+    by_last_block: AtomicUsize,
+}
+
+impl Default for Progress {
+    /// As if the block before had been full of new records.
+    fn default() -> Progress {
+        let by_last_block = AtomicUsize::new(BLOCK_RECORDS);
+        Progress { changed: AtomicUsize::new(0), by_last_block }
+    }
+}
+
+impl Progress {
+    fn note(&self, changed: usize) {
+        let before = self.changed.swap(changed, Ordering::Relaxed);
+        self.by_last_block.store(changed.saturating_sub(before), Ordering::Relaxed);
+    }
+
+    /// What is left of so much that it may change, and how many blocks like the last one will change that.
+    fn left(&self, most: usize) -> (usize, usize) {
+        let left = most.saturating_sub(self.changed.load(Ordering::Relaxed));
+        (left, left / self.by_last_block.load(Ordering::Relaxed).max(1))
+    }
 }
 
 impl Changed {
     pub(super) fn note_places(&self, count: usize) {
-        self.places.store(count, Ordering::Relaxed);
+        self.places.note(count);
     }
 
     pub(super) fn note_rows(&self, count: usize) {
-        self.rows.store(count, Ordering::Relaxed);
+        self.rows.note(count);
+    }
+
+    fn left(&self) -> [(usize, usize); 2] {
+        [self.places.left(PLACES_MAX), self.rows.left(ROWS_MAX)]
     }
 
     /// Whether the batch is to end; the steps may be some blocks behind the one that asks.
     pub(super) fn is_enough(&self) -> bool {
-        let [places, rows] = [&self.places, &self.rows].map(|count| count.load(Ordering::Relaxed));
-        places >= PLACES_MAX || rows >= ROWS_MAX
+        self.left().iter().any(|(left, _)| *left == 0)
+    }
+
+    /// How many blocks may be under way until that, as far as one can tell.
+    fn blocks_left(&self) -> usize {
+        let [(_, places), (_, rows)] = self.left();
+        places.min(rows)
     }
 }
 
@@ -71,22 +115,23 @@ pub(super) trait Step: Send {
 }
 
 /// Runs the steps: `read` hands blocks on and gives its result, `place` and `note` get each of them.
-/// `is_parallel` asks for threads, which a system may refuse.
+/// With empty blocks to be filled, of which there may be none yet, each step gets a thread, if the system
+/// has any; they are given back, and those that were made. The steps tell how much has changed.
 pub(super) fn run<R: Send, P: Step, N: Step>(
-    is_parallel: bool,
+    blocks: Option<(&mut Vec<Block>, &Changed)>,
     read: impl FnOnce(&mut HandOn<'_>) -> R + Send,
     place: P,
     note: N,
 ) -> (R, P::Made, N::Made) {
-    if !is_parallel {
+    let Some(blocks) = blocks else {
         return one_after_the_other(read, place, note);
-    }
+    };
     let mut steps = Some((read, place, note));
     thread::scope(|scope| {
         let placing = named("feed-place").spawn_scoped(scope, || {
             // At full priority the steps are the same, and uploads are acknowledged later.
             let _ = lower_priority(Priority::Behind);
-            steps.take().map(|(read, place, note)| on_threads(read, place, note))
+            steps.take().map(|(read, place, note)| on_threads(blocks, read, place, note))
         });
         placing.ok().and_then(joined)
     })
@@ -136,7 +181,12 @@ fn named(name: &str) -> Builder {
 }
 
 /// The calling thread finds the positions.
-fn on_threads<R, T: Send, P: Step, N: Step>(read: R, mut place: P, note: N) -> (T, P::Made, N::Made)
+fn on_threads<R, T: Send, P: Step, N: Step>(
+    (spare, changed): (&mut Vec<Block>, &Changed),
+    read: R,
+    mut place: P,
+    note: N,
+) -> (T, P::Made, N::Made)
 where
     R: FnOnce(&mut HandOn<'_>) -> T + Send,
 {
@@ -144,11 +194,13 @@ where
         // Threads get their steps when both have started: until then those are still here.
         let (reader, reads) = mpsc::sync_channel::<R>(1);
         let (noter, notes) = mpsc::sync_channel::<N>(1);
-        let (to_place, read_blocks) = mpsc::sync_channel(BLOCKS_WAITING);
-        let (to_note, placed_blocks) = mpsc::sync_channel(BLOCKS_WAITING);
-        let (give_back, empty_blocks) = mpsc::channel();
+        // How many wait in them is what the reader has filled and not got back.
+        let (to_place, read_blocks) = mpsc::channel();
+        let (to_note, placed_blocks) = mpsc::channel();
+        let (give_back, given_back) = mpsc::channel();
+        let mut empty = Empty { spare, changed, given_back, under_way: 0 };
         let reading = named("feed-read").spawn_scoped(scope, move || {
-            reads.recv().ok().map(|read| read_all(read, &to_place, &empty_blocks))
+            reads.recv().ok().map(|read| (read_all(read, &to_place, &mut empty), empty))
         });
         let noting = named("feed-note").spawn_scoped(scope, move || {
             notes.recv().ok().map(|note| note_all(note, placed_blocks, &give_back))
@@ -169,21 +221,60 @@ where
         drop(to_note);
         let placed = place.end();
         let noted = joined(noting).expect("the thread had got its step");
-        let read = joined(reading).expect("the thread had got its step");
+        let (read, empty) = joined(reading).expect("the thread had got its step");
+        empty.end();
         (read, placed, noted)
     })
 }
 
 fn read_all<T>(
     read: impl FnOnce(&mut HandOn<'_>) -> T,
-    to_place: &SyncSender<Block>,
-    empty_blocks: &Receiver<Block>,
+    to_place: &Sender<Block>,
+    empty: &mut Empty<'_>,
 ) -> T {
     read(&mut |block| {
-        let empty = empty_blocks.try_recv().unwrap_or_default();
+        let size_bytes = block.memory_bytes();
         // Nobody takes it any more where the next step has panicked.
-        let _ = to_place.send(mem::replace(block, empty));
+        let _ = to_place.send(mem::take(block));
+        *block = empty.next(size_bytes);
     })
+}
+
+/// The blocks that the reader may fill.
+struct Empty<'a> {
+    spare: &'a mut Vec<Block>,
+    changed: &'a Changed,
+    /// By the last step.
+    given_back: Receiver<Block>,
+    under_way: usize,
+}
+
+impl Empty<'_> {
+    /// One in place of one of this size that was handed on; waits while enough such are under way.
+    fn next(&mut self, size_bytes: usize) -> Block {
+        self.under_way += 1;
+        let most = (BLOCKS_BYTES_MAX / size_bytes.max(1)).clamp(BLOCKS_MIN, BLOCKS_MAX);
+        while let Ok(block) = self.given_back.try_recv() {
+            self.keep(block, most);
+        }
+        while self.under_way >= most.min(self.changed.blocks_left() + BLOCKS_BEYOND) {
+            // Nobody gives any back where a step has panicked.
+            let Ok(block) = self.given_back.recv() else { break };
+            self.keep(block, most);
+        }
+        self.spare.pop().unwrap_or_default()
+    }
+
+    fn keep(&mut self, block: Block, most: usize) {
+        self.under_way -= 1;
+        if self.under_way + self.spare.len() < most {
+            self.spare.push(block);
+        }
+    }
+
+    fn end(self) {
+        self.spare.extend(self.given_back.try_iter());
+    }
 }
 
 fn note_all<N: Step>(
@@ -208,6 +299,7 @@ fn joined<T>(thread: ScopedJoinHandle<'_, T>) -> T {
 #[cfg(test)]
 mod tests {
     use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::time::Duration;
 
     use whered_feeds::Record;
 
@@ -259,10 +351,62 @@ mod tests {
                 let row = block.sighted[0].map(|sighted| sighted.row);
                 noted.push((block.time_millis(0), row));
             });
-            assert_eq!(run(is_parallel, read(count), place, note).0, count);
+            let mut blocks = Vec::new();
+            let changed = Changed::default();
+            let with = is_parallel.then_some((&mut blocks, &changed));
+            assert_eq!(run(with, read(count), place, note).0, count);
+            assert_eq!(blocks.is_empty(), !is_parallel || count == 0, "blocks are given back");
+            assert!(blocks.len() <= BLOCKS_MAX && blocks.iter().all(Block::is_empty));
             assert_eq!(placed, (0..count).collect::<Vec<_>>());
             let numbers = (0..count).map(|number| (number, Some(number as u32 + 1)));
             assert_eq!(noted, numbers.collect::<Vec<_>>());
+        }
+    }
+
+    /// How many blocks the reader hands on before it waits for the last step.
+    fn most_under_way(changed: &Changed, expected: usize) -> usize {
+        let handed_on = AtomicUsize::new(0);
+        let (go_on, may_go_on) = mpsc::channel();
+        let reads = |hand_on: &mut HandOn<'_>| {
+            read(2 * BLOCKS_MAX as i64)(&mut |block| {
+                handed_on.fetch_add(1, Ordering::Relaxed);
+                hand_on(block);
+            })
+        };
+        let note = By(move |_: &mut Block| may_go_on.recv().expect("it is told"));
+        thread::scope(|scope| {
+            let run = scope.spawn(move || {
+                run(Some((&mut Vec::new(), changed)), reads, By(|_: &mut Block| {}), note).0
+            });
+            while handed_on.load(Ordering::Relaxed) < expected {
+                thread::yield_now();
+            }
+            thread::park_timeout(Duration::from_millis(20));
+            let most = handed_on.load(Ordering::Relaxed);
+            (0..2 * BLOCKS_MAX).for_each(|_| go_on.send(()).expect("it waits"));
+            assert_eq!(run.join().expect("it ends"), 2 * BLOCKS_MAX as i64);
+            most
+        })
+    }
+
+    #[test]
+    fn reading_waits_while_enough_blocks_are_under_way() {
+        let by_blocks = |places: &[usize], rows: &[usize]| {
+            let changed = Changed::default();
+            places.iter().for_each(|count| changed.note_places(*count));
+            rows.iter().for_each(|count| changed.note_rows(*count));
+            changed
+        };
+        let cases = [
+            // Known places and rows only.
+            (by_blocks(&[900, 900], &[900, 900]), BLOCKS_MAX),
+            // Half of what may be changed, by new ones only.
+            (by_blocks(&[99_000, 100_000], &[900, 900]), 100 + BLOCKS_BEYOND),
+            (by_blocks(&[900, 900], &[396_000, 398_000]), 1 + BLOCKS_BEYOND),
+            (by_blocks(&[PLACES_MAX], &[]), BLOCKS_BEYOND),
+        ];
+        for (changed, most) in cases {
+            assert_eq!(most_under_way(&changed, most), most, "{changed:?}");
         }
     }
 
@@ -270,14 +414,18 @@ mod tests {
     fn a_panic_of_any_step_comes_out() {
         for step in 0..3 {
             let fails = move |now: i32| assert!(now != step, "step {step}");
+            // More than can be under way: the reader waits for blocks when a step has panicked.
             let reads = move |hand_on: &mut HandOn<'_>| {
-                let count = read(50)(hand_on);
+                let count = read(3 * BLOCKS_MAX as i64)(hand_on);
                 fails(0);
                 count
             };
             let place = By(move |_: &mut Block| fails(1));
             let note = By(move |_: &mut Block| fails(2));
-            catch_unwind(AssertUnwindSafe(|| run(true, reads, place, note).0)).unwrap_err();
+            catch_unwind(AssertUnwindSafe(|| {
+                run(Some((&mut Vec::new(), &Changed::default())), reads, place, note).0
+            }))
+            .unwrap_err();
         }
     }
 }

@@ -12,7 +12,8 @@
 //! Invariants: records come in upload order; a block never goes beyond its upload; a record that is
 //! refused is in no block. What was read ahead counts for the batch that begins where it does, and is
 //! forgotten by any other. Cost: bench/record says it; a copy of each record's texts; what is read ahead
-//! takes [`AHEAD_BYTES`] and the blocks of one upload of [`AHEAD_TEXT_BYTES_MAX`], at most.
+//! takes [`AHEAD_BYTES`] and the blocks of one upload of [`AHEAD_TEXT_BYTES_MAX`], at most, beside the blocks
+//! that are under way in a batch (`pipeline.rs`); all of them are kept for the next one.
 
 use std::cell::Cell;
 use std::mem;
@@ -60,7 +61,7 @@ pub(super) struct Reading {
     unpacked: Vec<u8>,
     block: Block,
     ahead: Option<Ahead>,
-    /// Empty blocks for what is read ahead.
+    /// Empty blocks for what is read ahead, and for steps on threads.
     spare: Vec<Block>,
 }
 
@@ -140,12 +141,22 @@ impl Reading {
     pub(super) fn shed(&mut self) {
         self.forget();
         (self.unpacked, self.block) = (Vec::new(), Block::default());
-        self.shed_spare();
+        self.shed_blocks();
     }
 
-    /// Gives back what only reading ahead has use for.
-    pub(super) fn shed_spare(&mut self) {
+    /// Gives back what only large batches have use for.
+    pub(super) fn shed_blocks(&mut self) {
         self.spare = Vec::new();
+    }
+
+    /// Lends the empty blocks to the steps of a batch.
+    pub(super) fn lend_blocks(&mut self) -> Vec<Block> {
+        mem::take(&mut self.spare)
+    }
+
+    /// Takes them back, and what was made meanwhile.
+    pub(super) fn take_blocks_back(&mut self, blocks: Vec<Block>) {
+        self.spare.extend(blocks);
     }
 
     pub(super) fn memory_bytes(&self) -> usize {

@@ -260,8 +260,9 @@ impl Feed {
         let collection = self.source.collection.as_deref().filter(|_| places.is_some());
         let points = collection.map(|key| engine.keyspace().change_batch(0, key.as_bytes()));
         let changed = Changed::default();
+        let mut blocks = reading.lend_blocks();
         let (made, placed, noted) = pipeline::run(
-            is_parallel,
+            is_parallel.then_some((&mut blocks, &changed)),
             |hand_on| reading.read_batch(&self.source, &self.waiting, batch, &changed, hand_on),
             Placing { places, approaches, points, name, changed: &changed },
             Notes {
@@ -273,6 +274,7 @@ impl Feed {
                 changed: &changed,
             },
         );
+        reading.take_blocks_back(blocks);
         (made, Changes { placed, noted })
     }
 
@@ -287,7 +289,7 @@ impl Feed {
     ) -> Result<(Ticket, u64), StepError> {
         let Worker { reading, quarantine, .. } = worker;
         if !is_parallel {
-            reading.shed_spare();
+            reading.shed_blocks();
             return self.keep(engine, quarantine, made, changes);
         }
         let is_kept = AtomicBool::new(false);

@@ -58,7 +58,12 @@ impl Parts {
             }
         };
         let first_sequence = segment.header.first_sequence;
-        let intake = Intake::new(report.last_sequence + 1, first_sequence, segment.free_bytes());
+        let intake = Intake::new(
+            report.last_sequence + 1,
+            first_sequence,
+            segment.position_bytes,
+            segment.free_bytes(),
+        );
         let reusable = Arc::clone(spares.reusable());
         let segments = Segments::new(Arc::clone(&storage), reusable, firsts);
         let writer = Writer::new(storage, segment, report.last_sequence, options.sync);
@@ -175,8 +180,8 @@ impl JournalCore {
     pub fn write(&mut self) -> Result<(), StoreError> {
         while let Some(group) = self.parts.intake.take() {
             let begun = group.segment.is_some().then_some(group.first_sequence);
-            let result = self.guarded(|writer| writer.write(group))?;
-            self.parts.intake.recycle(result);
+            let result = self.guarded(|writer| writer.write(group, false))?;
+            self.parts.intake.recycle(result.into_bytes());
             if let Some(first_sequence) = begun {
                 self.parts.segments.push(first_sequence);
             }

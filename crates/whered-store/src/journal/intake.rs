@@ -21,7 +21,9 @@
 
 use std::collections::VecDeque;
 
-use super::frame::{FRAME_HEADER_BYTES, KIND_MAX, MARK_BYTES, Payload, push_frame};
+use super::frame::{FRAME_HEADER_BYTES, KIND_MAX, MARK_BYTES, Payload};
+use super::group::GroupBuffer;
+use super::segment::HEADER_BYTES;
 use super::spare::Spare;
 
 /// Buffers up to this size are used again.
@@ -36,8 +38,7 @@ pub(crate) fn charge_bytes(frames: usize, payload_size_bytes: usize) -> u64 {
 pub(crate) struct Group {
     /// The new segment that the group begins, if it does.
     pub(crate) segment: Option<Spare>,
-    /// Room for the mark, then the frames, without checksums.
-    pub(crate) bytes: Vec<u8>,
+    pub(crate) buffer: GroupBuffer,
     pub(crate) first_sequence: u64,
     pub(crate) last_sequence: u64,
 }
@@ -54,12 +55,20 @@ pub(crate) struct Intake {
     groups: VecDeque<Group>,
     buffered_bytes: usize,
     recycled: Vec<u8>,
+    /// Where in its segment the next group begins.
+    position_bytes: u64,
 }
 
 impl Intake {
-    /// An intake whose current segment has `free_bytes` for groups.
-    pub(crate) fn new(next_sequence: u64, segment_first_sequence: u64, free_bytes: u64) -> Intake {
+    /// An intake whose current segment has `free_bytes` for groups, from `position_bytes` on.
+    pub(crate) fn new(
+        next_sequence: u64,
+        segment_first_sequence: u64,
+        position_bytes: u64,
+        free_bytes: u64,
+    ) -> Intake {
         Intake {
+            position_bytes,
             next_sequence,
             segment_first_sequence,
             free_bytes,
@@ -74,7 +83,7 @@ impl Intake {
 
     /// The room of all buffers.
     pub(crate) fn memory_bytes(&self) -> usize {
-        let of_groups = self.groups.iter().map(|group| group.bytes.capacity());
+        let of_groups = self.groups.iter().map(|group| group.buffer.capacity_bytes());
         self.recycled.capacity() + of_groups.sum::<usize>()
     }
 
@@ -189,21 +198,28 @@ impl Intake {
     }
 
     fn open_group(&mut self, segment: Option<Spare>) {
-        let mut bytes = std::mem::take(&mut self.recycled);
-        bytes.resize(MARK_BYTES, 0);
+        if segment.is_some() {
+            self.position_bytes = HEADER_BYTES;
+        }
+        let recycled = std::mem::take(&mut self.recycled);
+        let buffer = GroupBuffer::begin(recycled, self.position_bytes);
         self.buffered_bytes += MARK_BYTES;
         let first_sequence = self.next_sequence;
         if segment.is_some() {
             self.segment_first_sequence = first_sequence;
         }
         let last_sequence = first_sequence - 1;
-        self.groups.push_back(Group { segment, bytes, first_sequence, last_sequence });
+        self.groups.push_back(Group { segment, buffer, first_sequence, last_sequence });
     }
 
     /// Takes the oldest group, to be written; the others wait.
     pub(crate) fn take(&mut self) -> Option<Group> {
         let group = self.groups.pop_front()?;
-        self.buffered_bytes -= group.bytes.len();
+        let length = group.buffer.group().len();
+        self.buffered_bytes -= length;
+        if self.groups.is_empty() {
+            self.position_bytes += length as u64;
+        }
         Some(group)
     }
 
@@ -238,7 +254,7 @@ fn framed_bytes(payload: Payload<'_>) -> usize {
 fn group_push<'a>(group: &mut Group, frames: impl Iterator<Item = (u16, Payload<'a>)>) {
     for (kind, payload) in frames {
         group.last_sequence += 1;
-        push_frame(&mut group.bytes, group.last_sequence, kind, payload);
+        group.buffer.push(group.last_sequence, kind, payload);
     }
 }
 

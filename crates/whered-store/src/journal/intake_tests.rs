@@ -3,7 +3,7 @@
 use super::*;
 use crate::journal::segment::SEGMENT_SIZE_BYTES_MIN;
 use crate::journal::spare::SpareMaker;
-use crate::storage::SimulatedDisk;
+use crate::storage::{BLOCK_BYTES, SimulatedDisk};
 use proptest::prelude::*;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,6 +14,7 @@ enum Step {
     Reserve { payload_size_bytes: usize },
     Append { which: usize, used_percent: usize },
     Release { which: usize },
+    Roll,
     Take,
 }
 
@@ -24,6 +25,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         4 => (any::<usize>(), 0..=100_usize)
             .prop_map(|(which, used_percent)| Step::Append { which, used_percent }),
         1 => any::<usize>().prop_map(|which| Step::Release { which }),
+        1 => Just(Step::Roll),
         2 => Just(Step::Take),
     ];
     proptest::collection::vec(step, 0..200)
@@ -32,6 +34,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 /// Follows the groups as the writer would: where they lie and which sequences they hold.
 struct Follower {
     left_bytes: u64,
+    position_bytes: u64,
     next_sequence: u64,
 }
 
@@ -40,13 +43,17 @@ impl Follower {
         while let Some(group) = intake.take() {
             if let Some(spare) = &group.segment {
                 self.left_bytes = spare.capacity_bytes();
+                self.position_bytes = HEADER_BYTES;
             }
-            let size_bytes = group.bytes.len() as u64;
+            let in_block = self.position_bytes as usize % BLOCK_BYTES;
+            assert_eq!(group.buffer.lead(), in_block, "the group lies where it will in the file");
+            let size_bytes = group.buffer.group().len() as u64;
             assert!(size_bytes <= self.left_bytes, "the group leaves its segment");
             self.left_bytes -= size_bytes;
+            self.position_bytes += size_bytes;
             assert_eq!(group.first_sequence, self.next_sequence);
             self.next_sequence = group.last_sequence + 1;
-            intake.recycle(group.bytes);
+            intake.recycle(group.buffer.into_bytes());
         }
         assert_eq!(intake.buffered_bytes(), 0);
     }
@@ -66,8 +73,9 @@ proptest! {
     fn every_reserved_append_finds_its_place_in_any_order(steps in steps(), free in 0..5000_u64) {
         let disk = Arc::new(SimulatedDisk::new(1));
         let mut spares = SpareMaker::new(disk, SEGMENT_SIZE_BYTES_MIN, Duration::ZERO);
-        let mut intake = Intake::new(1, 1, free);
-        let mut follower = Follower { left_bytes: free, next_sequence: 1 };
+        let position_bytes = HEADER_BYTES + 77;
+        let mut intake = Intake::new(1, 1, position_bytes, free);
+        let mut follower = Follower { left_bytes: free, position_bytes, next_sequence: 1 };
         let mut open: Vec<usize> = Vec::new();
         for step in steps {
             match step {
@@ -86,6 +94,14 @@ proptest! {
                 Step::Release { which } if !open.is_empty() => {
                     let reserved = open.swap_remove(which % open.len());
                     intake.release(charge_bytes(1, reserved));
+                }
+                Step::Roll => {
+                    while let Err(wanted) = intake.roll() {
+                        let spare = spares.make(wanted).expect("the disk has no limit");
+                        if let Some(smaller) = intake.install_spare(spare) {
+                            spares.discard(smaller);
+                        }
+                    }
                 }
                 Step::Take => follower.take_all(&mut intake),
                 Step::Append { .. } | Step::Release { .. } => {}

@@ -18,6 +18,7 @@
 //! | `segments.rs` | which segments there are; removing old ones |
 //! | `spare.rs` | preallocated space |
 //! | `reuse.rs` | space of removed segments |
+//! | `group.rs` | a group's bytes in memory |
 //! | `intake.rs` | memory side: reservations and groups |
 //! | `writer.rs` | disk side: positions, syncs, change of segment |
 //! | `load.rs` | finding segments and reading them |
@@ -34,6 +35,7 @@
 mod core;
 pub(crate) mod examine;
 pub(crate) mod frame;
+mod group;
 mod intake;
 pub(crate) mod load;
 mod options;
@@ -185,6 +187,13 @@ impl Journal {
         let sequence = self.shared.append(reservation.charge_bytes, frames);
         reservation.charge_bytes = 0;
         sequence
+    }
+
+    /// From now on groups of at least this size go to the disk without a copy in the system's memory, as what
+    /// will not be read for a while; where the file system can do that, and where each group is synced, so
+    /// that the thread waits for the disk anyway. `None` ends it.
+    pub(crate) fn set_past_cache(&self, from_bytes: Option<usize>) {
+        self.shared.set_past_cache(from_bytes);
     }
 
     /// The highest sequence that may be acknowledged: one atomic load.

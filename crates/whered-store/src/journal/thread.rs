@@ -5,6 +5,7 @@
 //!   Shared.spares   Mutex: SpareMaker.      Held while space is allocated; taken before state.
 //!   Shared.durable  Atomic: what may be acknowledged.
 //!   Shared.synced   Atomic: what is on stable storage, whatever the policy.
+//!   Shared.past_cache_from  Atomic: a hint, how large groups are written without the system's cache.
 //!   work            Condvar: the journal thread sleeps here when there is nothing to write.
 //!   progress        Condvar: callers sleep here, for durability or for room in memory.
 //! ```
@@ -21,7 +22,7 @@
 //! With `everysec` and `off` an entry counts as durable when it is appended, so `durable` is
 //! published under the state's mutex there; with `always` only this thread publishes.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -59,6 +60,8 @@ pub(crate) struct Shared {
     progress: Condvar,
     wakers: Mutex<Vec<Wake>>,
     stats: Mutex<JournalStats>,
+    /// See [`super::Journal::set_past_cache`].
+    past_cache_from: AtomicUsize,
 }
 
 struct State {
@@ -127,7 +130,17 @@ impl Shared {
             progress: Condvar::new(),
             wakers: Mutex::new(Vec::new()),
             stats: Mutex::new(JournalStats::default()),
+            past_cache_from: AtomicUsize::new(usize::MAX),
         }
+    }
+
+    pub(crate) fn set_past_cache(&self, from_bytes: Option<usize>) {
+        self.past_cache_from.store(from_bytes.unwrap_or(usize::MAX), Ordering::Relaxed);
+    }
+
+    fn goes_past_cache(&self, group: &Group) -> bool {
+        self.options.sync == SyncPolicy::Always
+            && group.buffer.group().len() >= self.past_cache_from.load(Ordering::Relaxed)
     }
 
     pub(crate) fn durable_sequence(&self) -> u64 {
@@ -488,7 +501,8 @@ impl Worker<'_> {
     fn write(&mut self, group: Group) -> Result<(), StoreError> {
         let frames = group.last_sequence + 1 - group.first_sequence;
         let begun = group.segment.is_some().then_some(group.first_sequence);
-        let bytes = self.writer.write(group)?;
+        let past_cache = self.shared.goes_past_cache(&group);
+        let buffer = self.writer.write(group, past_cache)?;
         if let Some(first_sequence) = begun {
             self.shared.segments.push(first_sequence);
         }
@@ -497,9 +511,9 @@ impl Worker<'_> {
             stats.groups += 1;
             stats.frames += frames;
             stats.group_frames.note(frames);
-            stats.bytes += bytes.len() as u64;
+            stats.bytes += buffer.group().len() as u64;
         }
-        lock(&self.shared.state).intake.recycle(bytes);
+        lock(&self.shared.state).intake.recycle(buffer.into_bytes());
         match self.shared.options.sync {
             SyncPolicy::Always => {
                 self.sync()?;

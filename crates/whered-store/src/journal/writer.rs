@@ -25,6 +25,10 @@
 //! go zeros up to the end of a block, which are the end until the next group is there; whole blocks,
 //! so that none has to be read before a part of it is changed.
 //!
+//! **Past the cache**: a group's whole blocks (`group.rs`) may be written without a copy in the system's
+//! memory. The first block has what the group before has written of it, once more and unchanged: a sector
+//! of it that tears has those bytes either way. Groups of both kinds may follow each other.
+//!
 //! Not for: threads, waiting, deciding when to sync. One owner at a time. A group costs one pass for
 //! the checksums and one write, and zeros now and then; a change of segment costs three syncs.
 
@@ -32,21 +36,19 @@ use std::sync::Arc;
 
 use super::SyncPolicy;
 use super::frame::{END_BYTES, MARK_BYTES, Mark, mark_bytes, seal};
+use super::group::GroupBuffer;
 use super::intake::Group;
 use super::segment::{HEADER_BYTES, SegmentHeader, segment_name};
 use super::spare::{SEGMENT_OVERHEAD_BYTES, Spare};
 use crate::error::StoreError;
-use crate::storage::{Storage, StorageFile};
+use crate::storage::{BLOCK_BYTES, Storage, StorageFile};
 
 /// How far zeros are written ahead of the groups (bench/record, journal-*).
 const ZERO_AHEAD_BYTES: u64 = 256 << 10;
 
 /// Behind a group of this size no zeros are worth writing: they would be as many bytes again, to
 /// spare a sync that is paid for by this much already. Spools of large uploads have only such groups.
-const LARGE_GROUP_BYTES: usize = 64 << 10;
-
-/// The unit in which files are cached and written.
-const BLOCK_BYTES: u64 = 4096;
+pub(crate) const LARGE_GROUP_BYTES: usize = 64 << 10;
 
 static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 
@@ -62,6 +64,9 @@ pub(crate) struct Writer {
     writes_ahead: bool,
     /// Up to where the segment's blocks are known to have been written.
     zeroed_bytes: u64,
+    /// What the block has in which the next group begins; after an opening within a block only a part of it,
+    /// which is then shorter than that.
+    tail: Vec<u8>,
 }
 
 /// The segment that is being written.
@@ -111,8 +116,12 @@ impl SegmentHeader {
         if !self.is_reused {
             return 0;
         }
-        let block_end = (end_bytes + END_BYTES as u64).next_multiple_of(BLOCK_BYTES);
-        (block_end.min(self.size_bytes) - end_bytes) as usize
+        (SegmentHeader::block_end(end_bytes).min(self.size_bytes) - end_bytes) as usize
+    }
+
+    /// Where the block ends that has the end behind what ends here.
+    fn block_end(end_bytes: u64) -> u64 {
+        (end_bytes + END_BYTES as u64).next_multiple_of(BLOCK_BYTES as u64)
     }
 }
 
@@ -132,26 +141,33 @@ impl Writer {
             closed_sequence: last_sequence,
             writes_ahead: sync == SyncPolicy::Always,
             zeroed_bytes: 0,
+            tail: Vec::new(),
         }
     }
 
-    /// Writes a group without syncing it; returns its buffer.
-    pub(crate) fn write(&mut self, group: Group) -> Result<Vec<u8>, StoreError> {
+    /// Writes a group without syncing it, past the system's cache if that is wanted and possible; returns its
+    /// buffer.
+    pub(crate) fn write(
+        &mut self,
+        group: Group,
+        past_cache: bool,
+    ) -> Result<GroupBuffer, StoreError> {
         if let Some(spare) = group.segment {
             self.sync()?;
             self.segment = OpenSegment::begin(&*self.storage, spare, group.first_sequence)?;
             self.zeroed_bytes = 0;
+            self.tail.clear();
         }
-        let mut bytes = group.bytes;
+        let mut buffer = group.buffer;
         let mark =
             Mark { next_sequence: group.first_sequence, durable_sequence: self.durable_sequence };
-        bytes[..MARK_BYTES].copy_from_slice(&mark_bytes(mark));
-        self.write_sealed(&mut bytes)?;
+        buffer.group_mut()[..MARK_BYTES].copy_from_slice(&mark_bytes(mark));
+        self.write_sealed(&mut buffer, past_cache)?;
         self.written_sequence = group.last_sequence;
-        if bytes.len() < LARGE_GROUP_BYTES {
+        if buffer.group().len() < LARGE_GROUP_BYTES {
             self.write_ahead()?;
         }
-        Ok(bytes)
+        Ok(buffer)
     }
 
     /// Writes zeros behind the group where it has reached blocks that were never written.
@@ -177,18 +193,33 @@ impl Writer {
         Ok(())
     }
 
-    fn write_sealed(&mut self, bytes: &mut Vec<u8>) -> Result<(), StoreError> {
+    fn write_sealed(
+        &mut self,
+        buffer: &mut GroupBuffer,
+        past_cache: bool,
+    ) -> Result<(), StoreError> {
         let segment = &mut self.segment;
-        seal(bytes, segment.header.salt);
-        let length = bytes.len();
+        seal(buffer.group_mut(), segment.header.salt);
+        let length = buffer.group().len();
         let end_bytes = segment.position_bytes + length as u64;
         assert!(
             end_bytes <= segment.header.size_bytes,
             "a reservation keeps groups in the segment"
         );
-        bytes.resize(length + segment.header.zeros_behind(end_bytes), 0);
-        let written = segment.file.write_at(segment.position_bytes, bytes);
-        bytes.truncate(length);
+        let has_room = SegmentHeader::block_end(end_bytes) <= segment.header.size_bytes;
+        let whole = (past_cache && has_room).then(|| buffer.blocks(&self.tail)).flatten();
+        let written = match whole {
+            Some(blocks) => {
+                let at_bytes = segment.position_bytes - self.tail.len() as u64;
+                segment.file.write_blocks_at(at_bytes, blocks)
+            }
+            None => {
+                buffer.truncate(length);
+                let zeros = segment.header.zeros_behind(end_bytes);
+                segment.file.write_at(segment.position_bytes, buffer.with_zeros(zeros))
+            }
+        };
+        buffer.truncate(length);
         written.map_err(|error| {
             StoreError::io(
                 &format!("cannot write {}", self.storage.describe(&segment.name)),
@@ -196,7 +227,20 @@ impl Writer {
             )
         })?;
         segment.position_bytes = end_bytes;
+        self.note_tail(buffer.group());
         Ok(())
+    }
+
+    /// Remembers the beginning of the block in which the written group ends.
+    fn note_tail(&mut self, group: &[u8]) {
+        let in_block = self.segment.position_bytes as usize % BLOCK_BYTES;
+        match group.len().checked_sub(in_block) {
+            Some(start) => {
+                self.tail.clear();
+                self.tail.extend_from_slice(&group[start..]);
+            }
+            None => self.tail.extend_from_slice(group),
+        }
     }
 
     /// Waits until all written groups are on stable storage. Free when they are already.
@@ -235,7 +279,9 @@ impl Writer {
             next_sequence: self.durable_sequence + 1,
             durable_sequence: self.durable_sequence,
         };
-        self.write_sealed(&mut mark_bytes(mark))?;
+        let mut buffer = GroupBuffer::begin(Vec::new(), self.segment.position_bytes);
+        buffer.group_mut().copy_from_slice(&mark_bytes(mark));
+        self.write_sealed(&mut buffer, false)?;
         self.sync_always()?;
         self.closed_sequence = self.durable_sequence;
         Ok(())

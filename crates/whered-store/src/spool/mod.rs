@@ -25,12 +25,14 @@ pub use reader::SpoolReader;
 
 use std::collections::VecDeque;
 use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use crate::error::StoreError;
 use crate::journal::frame::Entry;
 use crate::journal::load::list;
 use crate::journal::thread_lock as lock;
+use crate::journal::writer::LARGE_GROUP_BYTES;
 use crate::journal::{Journal, JournalOptions, JournalStats, RecoveryReport, Wanted};
 use crate::storage::Storage;
 
@@ -41,6 +43,10 @@ pub struct SpoolOptions {
     pub journal: JournalOptions,
     /// How many bytes may wait.
     pub size_bytes_max: u64,
+    /// How many bytes that no reader has seen go through the system's cache. With more before it an entry is
+    /// written past it, in groups of 64 KiB and more that are each synced, and read into it when its turn
+    /// comes: new pages of a cache cost the system more time than writing to a quick disk does.
+    pub cached_bytes_max: u64,
 }
 
 /// Why an entry was not taken.
@@ -83,7 +89,11 @@ impl From<StoreError> for SpoolRefusal {
 /// use whered_store::{JournalOptions, SimulatedDisk, Spool, SpoolOptions, SpoolReader};
 ///
 /// let disk = SimulatedDisk::new(1);
-/// let options = SpoolOptions { journal: JournalOptions::default(), size_bytes_max: 1 << 20 };
+/// let options = SpoolOptions {
+///     journal: JournalOptions::default(),
+///     size_bytes_max: 1 << 20,
+///     cached_bytes_max: 1 << 20,
+/// };
 /// let (spool, _) = Spool::open(Arc::new(disk), options, 0, &mut |_| Ok(()))?;
 /// let sequence = spool.append(1, b"upload").expect("there is room");
 /// spool.wait_durable(sequence)?;
@@ -98,26 +108,46 @@ pub struct Spool {
     storage: Arc<dyn Storage>,
     journal: Journal,
     size_bytes_max: u64,
+    cached_bytes_max: u64,
     waiting: Mutex<Waiting>,
+    /// The last entry that a reader has handed out.
+    read: AtomicU64,
+    /// The last entry that was to be written past the cache.
+    past_cache: AtomicU64,
 }
 
-/// The entries that wait: sequence and bytes.
+/// The entries that wait.
 #[derive(Default)]
 struct Waiting {
+    /// Sequence, and the bytes of all entries up to its end, since the spool was opened.
     entries: VecDeque<(u64, u64)>,
-    bytes: u64,
+    /// The bytes of all that wait no more, and of all.
+    start_bytes: u64,
+    end_bytes: u64,
 }
 
 impl Waiting {
     fn push(&mut self, sequence: u64, bytes: usize) {
-        self.entries.push_back((sequence, bytes as u64));
-        self.bytes += bytes as u64;
+        self.end_bytes += bytes as u64;
+        self.entries.push_back((sequence, self.end_bytes));
     }
 
     fn forget(&mut self, sequence: u64) {
-        while let Some((_, bytes)) = self.entries.pop_front_if(|(first, _)| *first <= sequence) {
-            self.bytes -= bytes;
+        while let Some((_, end)) = self.entries.pop_front_if(|(first, _)| *first <= sequence) {
+            self.start_bytes = end;
         }
+    }
+
+    fn bytes(&self) -> u64 {
+        self.end_bytes - self.start_bytes
+    }
+
+    /// The bytes of the entries behind this one.
+    fn bytes_behind(&self, sequence: u64) -> u64 {
+        let first = self.entries.front().map_or(0, |(first, _)| *first);
+        let passed = (sequence + 1).saturating_sub(first) as usize;
+        let last_passed = passed.min(self.entries.len()).checked_sub(1);
+        self.end_bytes - last_passed.map_or(self.start_bytes, |last| self.entries[last].1)
     }
 }
 
@@ -134,7 +164,7 @@ impl Spool {
         done: u64,
         each: &mut dyn FnMut(Entry<'_>) -> Result<(), String>,
     ) -> Result<(Spool, RecoveryReport), StoreError> {
-        let SpoolOptions { journal, size_bytes_max } = options;
+        let SpoolOptions { journal, size_bytes_max, cached_bytes_max } = options;
         let mut waiting = Waiting::default();
         let mut take = |entry: Entry<'_>| {
             waiting.push(entry.sequence, entry.payload.len());
@@ -142,8 +172,11 @@ impl Spool {
         };
         let wanted = Wanted { after: done, through: done };
         let (journal, report) = Journal::open(Arc::clone(&storage), journal, wanted, &mut take)?;
-        let waiting = Mutex::new(waiting);
-        Ok((Spool { storage, journal, size_bytes_max, waiting }, report))
+        let (waiting, read) = (Mutex::new(waiting), AtomicU64::new(done));
+        let past_cache = AtomicU64::new(0);
+        let spool =
+            Spool { storage, journal, size_bytes_max, cached_bytes_max, waiting, read, past_cache };
+        Ok((spool, report))
     }
 
     /// Whether a storage has a spool.
@@ -187,7 +220,14 @@ impl Spool {
             return Ok(Err(known));
         }
         self.check_room(&waiting, payload_bytes)?;
+        let unread_bytes = waiting.bytes_behind(self.read.load(Ordering::Relaxed));
+        let goes_past_cache = unread_bytes > self.cached_bytes_max;
+        let from_bytes = LARGE_GROUP_BYTES.min(self.cached_bytes_max as usize);
+        self.journal.set_past_cache(goes_past_cache.then_some(from_bytes));
         let sequence = self.journal.append_pieces(reservation, kind, payload);
+        if goes_past_cache {
+            self.past_cache.store(sequence, Ordering::Relaxed);
+        }
         waiting.push(sequence, payload_bytes);
         note(sequence);
         Ok(Ok(sequence))
@@ -195,7 +235,7 @@ impl Spool {
 
     /// An empty spool takes an entry of any size.
     fn check_room(&self, waiting: &Waiting, payload_bytes: usize) -> Result<(), SpoolRefusal> {
-        let (waiting_bytes, allowed_bytes) = (waiting.bytes, self.size_bytes_max);
+        let (waiting_bytes, allowed_bytes) = (waiting.bytes(), self.size_bytes_max);
         if waiting_bytes > 0 && waiting_bytes + payload_bytes as u64 > allowed_bytes {
             return Err(SpoolRefusal::Waiting { waiting_bytes, allowed_bytes });
         }
@@ -206,7 +246,7 @@ impl Spool {
     #[must_use]
     pub fn waiting(&self) -> (u64, u64) {
         let waiting = lock(&self.waiting);
-        (waiting.entries.len() as u64, waiting.bytes)
+        (waiting.entries.len() as u64, waiting.bytes())
     }
 
     /// Tells that entries up to `sequence` wait no more: they count no more against the limit.

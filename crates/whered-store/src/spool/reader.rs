@@ -13,6 +13,8 @@
 //! are forgotten when the reader passes what was synced when they were read.
 //! Cost: one read of each byte, one checksum.
 
+use std::sync::atomic::Ordering;
+
 use super::Spool;
 use crate::error::StoreError;
 use crate::journal::frame::{
@@ -32,6 +34,8 @@ pub struct SpoolReader {
     /// Where in the file the buffer's bytes come from, and what was synced then.
     buffer_at: u64,
     synced: u64,
+    /// What comes next is likely not in the system's cache.
+    is_behind: bool,
 }
 
 struct Segment {
@@ -48,7 +52,14 @@ impl SpoolReader {
     /// A reader whose first entry is the one with this sequence.
     #[must_use]
     pub fn new(next_sequence: u64) -> SpoolReader {
-        SpoolReader { next_sequence, segment: None, buffer: Vec::new(), buffer_at: 0, synced: 0 }
+        SpoolReader {
+            next_sequence,
+            segment: None,
+            buffer: Vec::new(),
+            buffer_at: 0,
+            synced: 0,
+            is_behind: false,
+        }
     }
 
     /// The sequence of the entry that comes next.
@@ -71,6 +82,7 @@ impl SpoolReader {
             }
             self.buffer.clear();
         }
+        self.is_behind = self.next_sequence <= spool.past_cache.load(Ordering::Relaxed);
         self.find_segment(spool)?;
         let length = self.pass_marks()?;
         let start = self.fill(FRAME_HEADER_BYTES + length)?;
@@ -81,6 +93,7 @@ impl SpoolReader {
         match parse(frame, segment.seed) {
             Parsed::Entry(entry) if entry.sequence == self.next_sequence => {
                 segment.position_bytes += frame.len() as u64;
+                spool.read.store(self.next_sequence, Ordering::Relaxed);
                 self.next_sequence += 1;
                 Ok(Some(entry))
             }
@@ -174,6 +187,10 @@ impl SpoolReader {
             self.buffer.clear();
             StoreError::io(&format!("cannot read {}", segment.path), &error)
         })?;
+        if self.is_behind {
+            let next = position + wanted as u64;
+            segment.file.will_read(next..segment.size_bytes.min(next + STRETCH_BYTES));
+        }
         Ok(0)
     }
 }

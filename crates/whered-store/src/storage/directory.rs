@@ -1,9 +1,10 @@
-//! The real file system: one directory, through std; `fallocate`, `pwritev` and `sync_file_range`
-//! through libc.
+//! The real file system: one directory, through std; `fallocate`, `pwritev`, `sync_file_range` and
+//! `posix_fadvise` through libc.
 //!
 //! Preallocation: `fallocate` allocates blocks that read as zeros. Where the file system does not
 //! know it (or on another system than Linux), zeros are written instead, which costs one write of
-//! the whole file. No state but the path: calls may run at the same time.
+//! the whole file. Beside the path, an open file may have a second descriptor, with `O_DIRECT`: calls may run
+//! at the same time.
 
 use std::any::Any;
 use std::fs::{self, File, OpenOptions};
@@ -13,6 +14,8 @@ use std::io;
 use std::ops::Range;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
+#[cfg(target_os = "linux")]
+use std::sync::OnceLock;
 
 use super::{Storage, StorageFile};
 
@@ -51,7 +54,7 @@ impl Storage for DirectoryStorage {
             let _ = fs::remove_file(&path);
             return Err(error);
         }
-        Ok(Box::new(file))
+        Ok(Box::new(DirectoryFile::new(file)))
     }
 
     fn open(&self, name: &str, may_write: bool) -> io::Result<Box<dyn StorageFile>> {
@@ -60,7 +63,7 @@ impl Storage for DirectoryStorage {
         if !file.metadata()?.is_file() {
             return Err(io::Error::other("it is not a regular file"));
         }
-        Ok(Box::new(file))
+        Ok(Box::new(DirectoryFile::new(file)))
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
@@ -97,35 +100,67 @@ impl Storage for DirectoryStorage {
     }
 }
 
-impl StorageFile for File {
+/// A file, and the same one for writes past the system's cache, once there are any.
+struct DirectoryFile {
+    file: File,
+    /// `None` where the file system has no such writes.
+    #[cfg(target_os = "linux")]
+    past_cache: OnceLock<Option<File>>,
+}
+
+impl DirectoryFile {
+    fn new(file: File) -> DirectoryFile {
+        DirectoryFile {
+            file,
+            #[cfg(target_os = "linux")]
+            past_cache: OnceLock::new(),
+        }
+    }
+}
+
+impl StorageFile for DirectoryFile {
     fn size_bytes(&self) -> io::Result<u64> {
-        Ok(self.metadata()?.len())
+        Ok(self.file.metadata()?.len())
     }
 
     fn read_at(&self, offset_bytes: u64, buffer: &mut [u8]) -> io::Result<()> {
-        self.read_exact_at(buffer, offset_bytes)
+        self.file.read_exact_at(buffer, offset_bytes)
     }
 
     fn write_at(&self, offset_bytes: u64, bytes: &[u8]) -> io::Result<()> {
-        self.write_all_at(bytes, offset_bytes)
+        self.file.write_all_at(bytes, offset_bytes)
+    }
+
+    #[cfg(target_os = "linux")]
+    fn write_blocks_at(&self, offset_bytes: u64, blocks: &[u8]) -> io::Result<()> {
+        let past_cache = self.past_cache.get_or_init(|| linux::open_past_cache(&self.file).ok());
+        let written = past_cache
+            .as_ref()
+            .map_or(Ok(0), |file| linux::write_blocks_at(file, offset_bytes, blocks))?;
+        self.write_at(offset_bytes + written as u64, &blocks[written..])
+    }
+
+    #[cfg(target_os = "linux")]
+    fn will_read(&self, range: Range<u64>) {
+        linux::will_read(&self.file, range);
     }
 
     #[cfg(target_os = "linux")]
     fn write_gathered_at(&self, offset_bytes: u64, pieces: &[&[u8]]) -> io::Result<()> {
-        linux::write_gathered_at(self, offset_bytes, pieces)
+        linux::write_gathered_at(&self.file, offset_bytes, pieces)
     }
 
     #[cfg(target_os = "linux")]
     fn write_back(&self, range: Range<u64>, wait: bool) -> io::Result<()> {
-        linux::write_back(self, range, wait)
+        linux::write_back(&self.file, range, wait)
     }
 
     fn sync_data(&self) -> io::Result<()> {
-        File::sync_data(self)
+        self.file.sync_data()
     }
 
     fn sync_all(&self) -> io::Result<()> {
-        File::sync_all(self)
+        self.file.sync_all()
     }
 }
 

@@ -1,6 +1,7 @@
 //! The real file system keeps what the trait promises.
 
 use super::*;
+use crate::storage::BLOCK_BYTES;
 
 fn storage(name: &str) -> (PathBuf, DirectoryStorage) {
     let path = std::env::temp_dir().join(format!("whered-store-{name}-{}", std::process::id()));
@@ -38,7 +39,7 @@ fn written_zeros_are_as_good_as_allocated_ones() {
     let (path, _) = storage("zeros");
     let file = File::create_new(path.join("a")).unwrap();
     write_zeros(&file, (1 << 20) + 5).unwrap();
-    assert_eq!(file.size_bytes().unwrap(), (1 << 20) + 5);
+    assert_eq!(file.metadata().unwrap().len(), (1 << 20) + 5);
     fs::remove_dir_all(path).unwrap();
 }
 
@@ -77,4 +78,44 @@ fn a_file_grows_by_gathered_pieces_and_is_linked() {
     assert_eq!(fs::read(other_path.join("b")).unwrap(), found);
     fs::remove_dir_all(path).unwrap();
     fs::remove_dir_all(other_path).unwrap();
+}
+
+#[test]
+fn whole_blocks_are_there_for_every_reader_from_wherever_in_memory_they_come() {
+    let (path, storage) = storage("blocks");
+    let file = storage.create("a", 8 * BLOCK_BYTES as u64).unwrap();
+    let memory: Vec<u8> = (0..4 * BLOCK_BYTES).map(|index| (index / 7) as u8).collect();
+    let aligned = memory.as_ptr().align_offset(BLOCK_BYTES);
+    let mut expected = vec![0; 8 * BLOCK_BYTES];
+    // Where blocks must begin, and where the system refuses to take them from; the cache knows all of it.
+    for (at, from) in [(0, aligned), (1, aligned + 1), (2, aligned), (5, aligned + 512)] {
+        let blocks = &memory[from..from + 2 * BLOCK_BYTES];
+        file.write_blocks_at((at * BLOCK_BYTES) as u64, blocks).unwrap();
+        expected[at * BLOCK_BYTES..][..blocks.len()].copy_from_slice(blocks);
+        let mut found = vec![0; expected.len()];
+        file.will_read(0..found.len() as u64 + 1);
+        file.read_at(0, &mut found).unwrap();
+        assert!(found == expected, "blocks at {at}");
+        // A part of a block goes through the cache again.
+        file.write_at((at * BLOCK_BYTES) as u64 + 9, b"part").unwrap();
+        expected[at * BLOCK_BYTES + 9..][..4].copy_from_slice(b"part");
+    }
+    file.sync_data().unwrap();
+    #[cfg(target_os = "linux")]
+    past_the_cache(&path.join("a"), &memory[aligned..][..2 * BLOCK_BYTES]);
+    fs::remove_dir_all(path).unwrap();
+}
+
+/// Where the file system can, all of the blocks are written at once.
+#[cfg(target_os = "linux")]
+fn past_the_cache(path: &Path, blocks: &[u8]) {
+    let file = File::options().read(true).write(true).open(path).unwrap();
+    match linux::open_past_cache(&file) {
+        Ok(direct) => {
+            let written = linux::write_blocks_at(&direct, 0, blocks).unwrap();
+            assert_eq!(written, blocks.len(), "the file system takes whole blocks");
+            assert_eq!(linux::write_blocks_at(&direct, 0, &blocks[1..]).unwrap(), 0);
+        }
+        Err(error) => eprintln!("skipped: no O_DIRECT in {}: {error}", path.display()),
+    }
 }

@@ -7,6 +7,7 @@ use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 
 /// The most pieces that one call takes (`IOV_MAX` of Linux).
 const PIECES_MAX: usize = 1024;
@@ -60,6 +61,48 @@ fn pwritev(file: &File, offset: libc::off_t, pieces: &[io::IoSlice<'_>]) -> io::
     // descriptor is open because `file` is borrowed.
     let written = unsafe { libc::pwritev(file.as_raw_fd(), pieces.as_ptr().cast(), count, offset) };
     usize::try_from(written).map_err(|_| io::Error::last_os_error())
+}
+
+/// Opens an open file once more, for writes past the system's cache.
+pub(super) fn open_past_cache(file: &File) -> io::Result<File> {
+    let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+    File::options().write(true).custom_flags(libc::O_DIRECT).open(path)
+}
+
+/// Writes as many of the blocks as the system takes in this way; gives the bytes. A refusal costs a call.
+pub(super) fn write_blocks_at(file: &File, offset_bytes: u64, blocks: &[u8]) -> io::Result<usize> {
+    let mut written = 0;
+    while written < blocks.len() {
+        match file.write_at(&blocks[written..], offset_bytes + written as u64) {
+            Ok(0) => return Err(io::Error::from(io::ErrorKind::WriteZero)),
+            Ok(more) => written += more,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            // The device has larger blocks, the system has written a part of one, or the file system only
+            // said that it can.
+            Err(error)
+                if matches!(
+                    error.raw_os_error(),
+                    Some(libc::EINVAL | libc::EOPNOTSUPP | libc::ENOSYS)
+                ) =>
+            {
+                break;
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(written)
+}
+
+/// Begins to read what is not in memory of the range.
+#[allow(unsafe_code, reason = "std has no call that lets the system read ahead")]
+pub(super) fn will_read(file: &File, range: Range<u64>) {
+    let length = range.end.saturating_sub(range.start);
+    // The system would take zero for "up to the end of the file".
+    if let (Ok(start), Ok(length @ 1..)) = (offset(range.start), offset(length)) {
+        // SAFETY: the call takes numbers only; the descriptor is open because `file` is borrowed for the
+        // whole call. A refusal changes nothing: the read that comes then waits for longer.
+        unsafe { libc::posix_fadvise(file.as_raw_fd(), start, length, libc::POSIX_FADV_WILLNEED) };
+    }
 }
 
 /// Begins to write the range's dirty pages, or waits until they are written.

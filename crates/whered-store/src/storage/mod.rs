@@ -22,6 +22,9 @@ use std::any::Any;
 use std::io;
 use std::ops::Range;
 
+/// The unit in which files are written past the system's cache, and no smaller than sectors of disks.
+pub(crate) const BLOCK_BYTES: usize = 4096;
+
 /// A flat directory of files. All calls may come from several threads at once.
 pub trait Storage: Any + Send + Sync {
     /// The names of all files, in no order.
@@ -113,6 +116,22 @@ pub trait StorageFile: Send + Sync {
     ///
     /// Whatever the system reports; some of the bytes may then be written.
     fn write_at(&self, offset_bytes: u64, bytes: &[u8]) -> io::Result<()>;
+
+    /// Writes whole blocks of 4 KiB at a multiple of that, if it can without a copy in the system's
+    /// memory: for what will not be read for a while. It can when they begin at such a multiple in memory, too;
+    /// otherwise they are written as others are.
+    ///
+    /// # Errors
+    ///
+    /// As [`StorageFile::write_at`].
+    fn write_blocks_at(&self, offset_bytes: u64, blocks: &[u8]) -> io::Result<()> {
+        self.write_at(offset_bytes, blocks)
+    }
+
+    /// Lets the system begin to bring the range into memory, for a read that is to come.
+    fn will_read(&self, range: Range<u64>) {
+        let _ = range;
+    }
 
     /// Writes the pieces one after another from `offset_bytes` on.
     ///

@@ -26,7 +26,7 @@ use std::io;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::{Storage, StorageFile};
+use super::{BLOCK_BYTES, Storage, StorageFile};
 
 const SECTOR_BYTES: usize = 512;
 
@@ -63,6 +63,7 @@ struct State {
     syncs: u64,
     power_cut_at: Option<u64>,
     operations: u64,
+    block_writes: u64,
 }
 
 #[derive(Default)]
@@ -156,6 +157,12 @@ impl SimulatedDisk {
     #[must_use]
     pub fn syncs(&self) -> u64 {
         self.lock().syncs
+    }
+
+    /// How many of the operations were writes of whole blocks.
+    #[must_use]
+    pub fn block_writes(&self) -> u64 {
+        self.lock().block_writes
     }
 
     /// All names of this directory, in order.
@@ -482,6 +489,21 @@ impl StorageFile for SimulatedFile {
         }
         state.files[self.file].write(offset, bytes);
         Ok(())
+    }
+
+    fn write_blocks_at(&self, offset_bytes: u64, blocks: &[u8]) -> io::Result<()> {
+        let is_whole = offset_bytes.is_multiple_of(BLOCK_BYTES as u64)
+            && blocks.len().is_multiple_of(BLOCK_BYTES)
+            && blocks.as_ptr().align_offset(BLOCK_BYTES) == 0;
+        // What a disk would refuse, although the real storage then does it in another way.
+        assert!(is_whole, "{} bytes at {offset_bytes} are no whole blocks", blocks.len());
+        {
+            let mut state = self.disk.lock();
+            let end = offset_bytes as usize + blocks.len();
+            assert!(end <= state.files[self.file].current.len(), "blocks go beyond the file");
+            state.block_writes += 1;
+        }
+        self.write_at(offset_bytes, blocks)
     }
 
     fn write_back(&self, _range: Range<u64>, wait: bool) -> io::Result<()> {
