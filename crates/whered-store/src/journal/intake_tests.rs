@@ -59,12 +59,16 @@ impl Follower {
     }
 }
 
+fn extend(intake: &mut Intake, spares: &mut SpareMaker, wanted: u64) {
+    let spare = spares.make(wanted).expect("the disk has no limit");
+    if let Some(smaller) = intake.install_spare(spare) {
+        spares.discard(smaller);
+    }
+}
+
 fn reserve(intake: &mut Intake, spares: &mut SpareMaker, charge: u64) {
     while let Err(wanted) = intake.admit(charge) {
-        let spare = spares.make(wanted).expect("the disk has no limit");
-        if let Some(smaller) = intake.install_spare(spare) {
-            spares.discard(smaller);
-        }
+        extend(intake, spares, wanted);
     }
 }
 
@@ -97,10 +101,7 @@ proptest! {
                 }
                 Step::Roll => {
                     while let Err(wanted) = intake.roll() {
-                        let spare = spares.make(wanted).expect("the disk has no limit");
-                        if let Some(smaller) = intake.install_spare(spare) {
-                            spares.discard(smaller);
-                        }
+                        extend(&mut intake, &mut spares, wanted);
                     }
                 }
                 Step::Take => follower.take_all(&mut intake),
