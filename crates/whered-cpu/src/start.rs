@@ -14,6 +14,7 @@ const WORD_BYTES: usize = 16;
 /// assert!(!start.fits(b"\" y=\"12.25\" x=\"8"));
 /// ```
 #[derive(Clone, Copy, Debug)]
+#[repr(C, align(16))]
 pub struct Start {
     bytes: [u8; WORD_BYTES],
     mask: [u8; WORD_BYTES],
@@ -37,13 +38,15 @@ impl Start {
     #[must_use]
     pub fn fits(&self, word: &[u8; WORD_BYTES]) -> bool {
         use std::arch::x86_64::{
-            _mm_and_si128, _mm_cmpeq_epi8, _mm_loadu_si128, _mm_movemask_epi8,
+            _mm_and_si128, _mm_cmpeq_epi8, _mm_load_si128, _mm_loadu_si128, _mm_movemask_epi8,
         };
-        // SAFETY: SSE2 is a part of x86-64, and what is loaded are sixteen bytes each.
+        // SAFETY: SSE2 is a part of x86-64, and what is loaded are sixteen bytes each, those of `self`
+        // from places that are multiples of sixteen.
         let equal = unsafe {
-            let load = |bytes: &[u8; WORD_BYTES]| _mm_loadu_si128(bytes.as_ptr().cast());
-            let word = _mm_and_si128(load(word), load(&self.mask));
-            _mm_movemask_epi8(_mm_cmpeq_epi8(word, load(&self.bytes)))
+            let own = |bytes: &[u8; WORD_BYTES]| _mm_load_si128(bytes.as_ptr().cast());
+            let word = _mm_loadu_si128(word.as_ptr().cast());
+            let word = _mm_and_si128(word, own(&self.mask));
+            _mm_movemask_epi8(_mm_cmpeq_epi8(word, own(&self.bytes)))
         };
         equal == 0xffff
     }

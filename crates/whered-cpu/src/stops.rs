@@ -12,10 +12,11 @@ const WORD_BYTES: usize = 16;
 ///
 /// ```
 /// let stops = whered_cpu::Stops::new(*b"\"<&");
-/// assert_eq!(stops.find(b"object=\"17\" x=", 8), Some(10));
-/// assert_eq!(stops.find(b"object=\"17", 8), None);
+/// assert_eq!(stops.find(b"17\" x="), Some(2));
+/// assert_eq!(stops.find(b"17"), None);
 /// ```
 #[derive(Clone, Copy, Debug)]
+#[repr(C, align(16))]
 pub struct Stops([[u8; WORD_BYTES]; 3]);
 
 impl Stops {
@@ -25,49 +26,24 @@ impl Stops {
         Stops(stops.map(|stop| [stop; WORD_BYTES]))
     }
 
-    /// Where a text ends from `at` on, if it ends by the first of the three.
-    ///
-    /// ```
-    /// let stops = whered_cpu::Stops::new(*b"\"<&");
-    /// assert_eq!(stops.end(b"object=\"17\" x=", 8), Some(10));
-    /// assert_eq!(stops.end(b"object=\"1&amp;\"", 8), None);
-    /// ```
+    /// How long a text is before the first byte that is one of the three, or a control character (below
+    /// `0x20`); `None` if there is none.
     #[inline]
     #[must_use]
-    pub fn end(&self, bytes: &[u8], at: usize) -> Option<usize> {
-        let first = bytes.get(at..).and_then(|rest| rest.first_chunk::<WORD_BYTES>());
-        let found = first.and_then(|word| Some((word, self.find_in(word)?)));
-        let Some((word, place)) = found else { return self.end_beyond(bytes, at) };
-        // It is below sixteen, which the compiler does not see.
-        (word[place & (WORD_BYTES - 1)] == self.0[0][0]).then_some(at + place)
+    pub fn find(&self, text: &[u8]) -> Option<usize> {
+        // Most end within the first sixteen bytes.
+        let found = text.first_chunk().and_then(|word| self.find_in(word));
+        if found.is_some() { found } else { self.find_beyond(text) }
     }
 
     #[inline(never)]
-    fn end_beyond(&self, bytes: &[u8], at: usize) -> Option<usize> {
-        self.find_beyond(bytes, at).filter(|end| bytes[*end] == self.0[0][0])
-    }
-
-    /// The first byte from `at` on that is one of the three, or a control character (below
-    /// `0x20`); `None` if there is none, and beyond the end.
-    #[inline]
-    #[must_use]
-    pub fn find(&self, bytes: &[u8], at: usize) -> Option<usize> {
-        // Most texts end within the first sixteen bytes.
-        let first = bytes.get(at..).and_then(|rest| rest.first_chunk());
-        match first.and_then(|word| self.find_in(word)) {
-            Some(place) => Some(at + place),
-            None => self.find_beyond(bytes, at),
-        }
-    }
-
-    #[inline(never)]
-    fn find_beyond(&self, bytes: &[u8], at: usize) -> Option<usize> {
-        let (words, rest) = bytes.get(at..)?.as_chunks();
-        let mut places = (at..).step_by(WORD_BYTES).zip(words);
+    fn find_beyond(&self, text: &[u8]) -> Option<usize> {
+        let (words, rest) = text.as_chunks();
+        let mut places = (0..).step_by(WORD_BYTES).zip(words);
         let found = places.find_map(|(at, word)| Some(at + self.find_in(word)?));
         let is_stop = |byte: u8| byte < 0x20 || self.0.iter().any(|stop| stop[0] == byte);
         let in_rest = || rest.iter().position(|byte| is_stop(*byte));
-        found.or_else(|| Some(bytes.len() - rest.len() + in_rest()?))
+        found.or_else(|| Some(text.len() - rest.len() + in_rest()?))
     }
 
     #[cfg(target_arch = "x86_64")]
@@ -75,15 +51,18 @@ impl Stops {
     #[inline]
     fn find_in(&self, word: &[u8; WORD_BYTES]) -> Option<usize> {
         use std::arch::x86_64::{
-            _mm_cmpeq_epi8, _mm_loadu_si128, _mm_min_epu8, _mm_movemask_epi8, _mm_or_si128,
-            _mm_set1_epi8,
+            _mm_cmpeq_epi8, _mm_load_si128, _mm_loadu_si128, _mm_min_epu8, _mm_movemask_epi8,
+            _mm_or_si128, _mm_set1_epi8,
         };
-        // SAFETY: SSE2 is a part of x86-64, and what is loaded are sixteen bytes each.
+        // SAFETY: SSE2 is a part of x86-64, and what is loaded are sixteen bytes each, those of `self`
+        // from places that are multiples of sixteen.
         let places = unsafe {
-            let load = |bytes: &[u8; WORD_BYTES]| _mm_loadu_si128(bytes.as_ptr().cast());
-            let word = load(word);
+            let word = _mm_loadu_si128(word.as_ptr().cast());
             let [a, b, c] = &self.0;
-            let [a, b, c] = [a, b, c].map(|stop| _mm_cmpeq_epi8(word, load(stop)));
+            let is = |stop: &[u8; WORD_BYTES]| {
+                _mm_cmpeq_epi8(word, _mm_load_si128(stop.as_ptr().cast()))
+            };
+            let [a, b, c] = [is(a), is(b), is(c)];
             let control = _mm_cmpeq_epi8(_mm_min_epu8(word, _mm_set1_epi8(0x1f)), word);
             _mm_movemask_epi8(_mm_or_si128(_mm_or_si128(a, b), _mm_or_si128(c, control)))
         };
@@ -132,12 +111,8 @@ mod tests {
                     _ => b'a',
                 })
                 .collect();
-            let at = below(52) as usize;
-            let slow = (at..bytes.len())
-                .find(|place| bytes[*place] < 0x20 || b"\"<\xe4".contains(&bytes[*place]));
-            assert_eq!(stops.find(&bytes, at), slow, "{bytes:?} from {at}");
-            let end = slow.filter(|end| bytes[*end] == b'"');
-            assert_eq!(stops.end(&bytes, at), end, "{bytes:?} from {at}");
+            let slow = bytes.iter().position(|byte| *byte < 0x20 || b"\"<\xe4".contains(byte));
+            assert_eq!(stops.find(&bytes), slow, "{bytes:?}");
             if let Some(word) = bytes.first_chunk() {
                 assert_eq!(stops.find_by_sums(word), stops.find_in(word), "{word:?}");
             }

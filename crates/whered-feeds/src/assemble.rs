@@ -11,7 +11,7 @@
 
 use std::borrow::Cow;
 
-use whered_geo::Place;
+use whered_geo::{Place, PlaceError};
 
 use crate::event::{Events, Item, Record, Totals, Value};
 use crate::mapping::{Mapping, PlaceRoles, Role};
@@ -29,11 +29,14 @@ pub(crate) struct Texts<'a> {
     pub(crate) slots: Vec<Option<&'a [u8]>>,
     /// Key and count of each item.
     pub(crate) items: Vec<ItemTexts<'a>>,
+    /// The number of the shape that wrote last: it writes all of its slots again, and the others hold what
+    /// records have in common.
+    pub(crate) shape: Option<u32>,
 }
 
 impl<'a> Texts<'a> {
     pub(crate) fn new(slot_count: usize) -> Texts<'a> {
-        Texts { slots: vec![None; slot_count], items: Vec::new() }
+        Texts { slots: vec![None; slot_count], ..Texts::default() }
     }
 }
 
@@ -108,7 +111,7 @@ impl<'m, 'a> Assembler<'m, 'a> {
             PlaceRoles::Degrees { longitude, latitude } => {
                 let longitude = coordinate("longitude", longitude, texts)?;
                 let latitude = coordinate("latitude", latitude, texts)?;
-                Place::new(longitude, latitude).map(Some).map_err(|error| error.to_string())
+                Place::new(longitude, latitude).map(Some).map_err(|error| outside(&error))
             }
             PlaceRoles::Zone { zone, x, y } => {
                 let name = first(zone, texts).ok_or_else(|| missing("zone"))?;
@@ -153,24 +156,16 @@ pub(crate) fn one_line(reason: &str) -> Cow<'_, str> {
 
 #[inline]
 fn first<'a>(role: &Role, texts: &Texts<'a>) -> Option<&'a [u8]> {
-    // Most have one.
-    match role[..] {
-        [slot] => texts.slots[slot],
-        _ => role.iter().find_map(|slot| texts.slots[*slot]),
+    let text = texts.slots[role.first];
+    if text.is_some() || role.others.is_empty() {
+        return text;
     }
-}
-
-#[cold]
-fn missing(name: &str) -> String {
-    format!("{name} is missing")
+    role.others.iter().find_map(|slot| texts.slots[*slot])
 }
 
 #[inline]
 fn check_size(name: &str, text: &[u8]) -> Result<(), String> {
-    if text.len() > TEXT_SIZE_MAX_BYTES {
-        return Err(format!("{name} of {} bytes; allowed: {TEXT_SIZE_MAX_BYTES}", text.len()));
-    }
-    Ok(())
+    if text.len() > TEXT_SIZE_MAX_BYTES { Err(too_long(name, text)) } else { Ok(()) }
 }
 
 #[inline]
@@ -181,7 +176,31 @@ fn coordinate(name: &str, role: &Role, texts: &Texts<'_>) -> Result<f64, String>
     }
 }
 
+#[inline]
+fn time(text: Option<&[u8]>) -> Result<Option<i64>, String> {
+    let Some(text) = text else { return Ok(None) };
+    match time_millis(text) {
+        Ok(millis) => Ok(Some(millis)),
+        Err(fault) => absent_or_wrong(text, fault),
+    }
+}
+
+// Reasons are written out of line: records that are right do not pay for them.
+
 #[cold]
+#[inline(never)]
+fn missing(name: &str) -> String {
+    format!("{name} is missing")
+}
+
+#[cold]
+#[inline(never)]
+fn too_long(name: &str, text: &[u8]) -> String {
+    format!("{name} of {} bytes; allowed: {TEXT_SIZE_MAX_BYTES}", text.len())
+}
+
+#[cold]
+#[inline(never)]
 fn no_number(name: &str, text: &[u8]) -> String {
     if text.trim_ascii().is_empty() {
         return missing(name);
@@ -189,18 +208,23 @@ fn no_number(name: &str, text: &[u8]) -> String {
     format!("{name} {} is not a number", shown(text))
 }
 
-#[inline]
-fn time(text: Option<&[u8]>) -> Result<Option<i64>, String> {
-    let Some(text) = text else { return Ok(None) };
-    match time_millis(text) {
-        Ok(millis) => Ok(Some(millis)),
-        Err(_) if text.trim_ascii().is_empty() => Ok(None),
-        Err(TimeFault::OutOfRange) => Err(format!("time {} is not in 1970 to 2199", shown(text))),
-        Err(TimeFault::NoTime) => {
-            let allowed = "seconds or milliseconds since 1970 or RFC 3339";
-            Err(format!("time {} is not a time; allowed: {allowed}", shown(text)))
-        }
+#[cold]
+#[inline(never)]
+fn outside(error: &PlaceError) -> String {
+    error.to_string()
+}
+
+#[cold]
+#[inline(never)]
+fn absent_or_wrong(text: &[u8], fault: TimeFault) -> Result<Option<i64>, String> {
+    if text.trim_ascii().is_empty() {
+        return Ok(None);
     }
+    let why = match fault {
+        TimeFault::OutOfRange => "in 1970 to 2199",
+        TimeFault::NoTime => "a time; allowed: seconds or milliseconds since 1970 or RFC 3339",
+    };
+    Err(format!("time {} is not {why}", shown(text)))
 }
 
 #[inline]

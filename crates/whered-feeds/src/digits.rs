@@ -9,13 +9,16 @@
 //! without point   0 0 0 0 0 0 0 0 0 1 2 3 4 5 6 7   those before it go one byte up
 //! pairs, fours, eights: a multiplication for each step
 //! ```
-//! No loop over the digits, and no branch that depends on how many there are, from eight on.
+//! Most coordinates have their point among the last eight of eight or more, and so what is before and behind it
+//! are two numbers of eight digits (`degrees`). No loop over the digits, and no branch that depends on how many there are, from eight on.
 
 /// How many digits are read at most.
 const DIGITS_MAX: usize = 16;
 /// A one in each byte.
 const ONES: u64 = u64::MAX / 0xff;
 const ZERO: u8 = b'0';
+/// Powers of ten.
+const TENS: [u64; 8] = [1, 10, 100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000];
 /// A point in a word whose digits are 0 to 9.
 const POINT: u8 = b'.' ^ ZERO;
 
@@ -46,18 +49,55 @@ pub(crate) fn decimal(text: &[u8]) -> Option<(u64, usize)> {
     Some((digits.number()?, scale))
 }
 
+/// The same for what most coordinates are: from eight characters on, of which up to eight stand before a
+/// point, and one to seven behind it. `None` for all others: [`decimal`] reads them. The number has at most
+/// 15 digits.
+#[inline]
+pub(crate) fn degrees(text: &[u8]) -> Option<(u64, usize)> {
+    let (first, last) = (text.first_chunk()?, text.last_chunk()?);
+    let [first, last] =
+        [first, last].map(|part| u64::from_le_bytes(*part) ^ (ONES * u64::from(ZERO)));
+    let points = points(last);
+    // The highest bit of the first point's byte; 63: it is the last character, 64: there is none.
+    let bit = points.trailing_zeros();
+    if bit >= 63 {
+        return None;
+    }
+    let scale = 7 - bit as usize / 8;
+    let before = text.len() - 1 - scale;
+    if before.wrapping_sub(1) >= 8 {
+        return None;
+    }
+    let (behind, before) = (last & u64::MAX << bit << 1, first << (64 - 8 * before));
+    if (over(behind) | over(before)) & (ONES * 0x80) != 0 {
+        return None;
+    }
+    Some((eight(before) * TENS[scale] + eight(behind), scale))
+}
+
 /// The number that one to sixteen digits are; `None` for anything else.
 #[inline]
 pub(crate) fn whole(text: &[u8]) -> Option<u64> {
     Digits::of(text)?.number()
 }
 
+/// The highest bits of bytes that are a point: the lowest one is right, and a second point is no digit.
+#[inline]
+fn points(word: u64) -> u64 {
+    let other = word ^ (ONES * u64::from(POINT));
+    other.wrapping_sub(ONES) & !other & (ONES * 0x80)
+}
+
+/// Has the highest bit of each byte that is more than nine.
+#[inline]
+fn over(word: u64) -> u64 {
+    word | word.wrapping_add(ONES * 0x76)
+}
+
 /// The characters before the first point one byte up, if there is one; and how many follow it.
 #[inline]
 fn without_point(word: u64) -> Option<(u64, usize)> {
-    let other = word ^ (ONES * u64::from(POINT));
-    // The lowest of these bits is right; a second point is no digit.
-    let points = other.wrapping_sub(ONES) & !other & (ONES * 0x80);
+    let points = points(word);
     if points == 0 {
         return None;
     }
@@ -94,8 +134,6 @@ impl Digits {
     /// `None`: one of them is no digit.
     #[inline]
     fn number(self) -> Option<u64> {
-        // More than nine comes to have the highest bit, or had it.
-        let over = |word: u64| word | word.wrapping_add(ONES * 0x76);
         ((over(self.first) | over(self.last)) & (ONES * 0x80) == 0)
             .then(|| eight(self.first) * 100_000_000 + eight(self.last))
     }
@@ -128,6 +166,7 @@ mod tests {
         #[test]
         fn they_are_what_a_loop_makes_of_them(text in "[0-9]{0,17}(\\.[0-9]{0,9})?") {
             prop_assert_eq!(decimal(text.as_bytes()), slow(&text));
+            prop_assert!(degrees(text.as_bytes()).is_none_or(|found| Some(found) == slow(&text)));
             let expected = if text.contains('.') { None } else { slow(&text) };
             prop_assert_eq!(whole(text.as_bytes()), expected.map(|(number, _)| number));
         }
@@ -141,6 +180,25 @@ mod tests {
             bytes[at] = other;
             let expected = std::str::from_utf8(&bytes).ok().and_then(slow);
             prop_assert_eq!(decimal(&bytes), expected);
+            prop_assert!(degrees(&bytes).is_none_or(|found| Some(found) == expected));
+        }
+    }
+
+    #[test]
+    fn coordinates_take_the_short_way() {
+        for (text, number, scale) in [
+            ("1.234567", 1_234_567, 6),
+            ("123.45678", 12_345_678, 5),
+            ("12345678.1234567", 123_456_781_234_567, 7),
+            ("99999999.9999999", 999_999_999_999_999, 7),
+            ("0000000.1", 1, 1),
+        ] {
+            assert_eq!(degrees(text.as_bytes()), Some((number, scale)), "{text}");
+        }
+        let others =
+            ["", "1.5", ".1234567", "1234567.", "12345678", "123456789.1234567", "1.2.34567"];
+        for text in others {
+            assert_eq!(degrees(text.as_bytes()), None, "{text}");
         }
     }
 }

@@ -40,7 +40,12 @@ pub(crate) enum Paths {
 }
 
 /// Which slots a role may be taken from; the first that is there counts.
-pub(crate) type Role = Vec<usize>;
+#[derive(Clone, Debug)]
+pub(crate) struct Role {
+    pub(crate) first: usize,
+    /// Most have none.
+    pub(crate) others: Vec<usize>,
+}
 
 #[derive(Clone, Debug)]
 pub(crate) struct Roles {
@@ -75,19 +80,20 @@ impl Slots {
     fn role(&mut self, key: &str, text: &str) -> Result<Role, MappingError> {
         let several = matches!(self.format, Format::Xml | Format::Gpx);
         let parts: Vec<&str> = if several { text.split('|').collect() } else { vec![text] };
-        let mut role = Role::new();
+        let mut slots = Vec::new();
         for part in parts {
             let part = if several { part.trim() } else { part };
             if part.is_empty() {
                 return Err(MappingError::new(key, format!("{text:?}"), path_help(self.format)));
             }
             let known = self.paths.iter().position(|path| path == part);
-            role.push(known.unwrap_or_else(|| {
+            slots.push(known.unwrap_or_else(|| {
                 self.paths.push(part.to_owned());
                 self.paths.len() - 1
             }));
         }
-        Ok(role)
+        // A text that is split has a first part.
+        Ok(Role { first: slots[0], others: slots.split_off(1) })
     }
 
     fn optional(&mut self, key: &str, text: Option<&str>) -> Result<Option<Role>, MappingError> {

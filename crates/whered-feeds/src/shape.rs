@@ -18,6 +18,7 @@
 //!   is well-formed and has the same elements in the same order;
 //! - a value holds nothing that could end or change it: no quote, `<`, `&`, backslash or control
 //!   character; a number of JSON follows JSON's grammar;
+//! - what ends a text is the first byte of the markup behind it, hence is compared with that;
 //! - a shape is kept only if it reads the record that it was learned from as the library did.
 //!
 //! Concurrency: shapes belong to one scan. Cost: one comparison for each piece of markup and one
@@ -27,7 +28,7 @@ use std::ops::Range;
 
 use whered_cpu::{Start, Stops};
 
-use crate::assemble::Texts;
+use crate::assemble::{ItemTexts, Texts};
 use crate::upload::ITEM_COUNT_MAX;
 use crate::value::trim;
 
@@ -96,10 +97,20 @@ struct Literal {
 #[derive(Clone, Debug)]
 struct Step {
     before: Literal,
-    kind: Kind,
-    /// What ends a value of this kind, and what none of them has.
-    stops: Option<Stops>,
     slot: usize,
+    form: Form,
+}
+
+/// How the end of a value is found.
+#[derive(Clone, Debug)]
+enum Form {
+    /// By what ends it, or makes it one for the library.
+    Text {
+        stops: Stops,
+        is_trimmed: bool,
+    },
+    JsonNumber,
+    JsonWord,
 }
 
 #[derive(Clone, Debug)]
@@ -119,6 +130,10 @@ struct ItemSteps {
 struct Shape {
     head: Steps,
     items: Option<ItemSteps>,
+    /// Of its own among these shapes.
+    number: u32,
+    /// Each slot that it has gets a text from each record.
+    fills_slots: bool,
 }
 
 /// The shapes that an upload has shown.
@@ -138,26 +153,37 @@ impl Shapes {
         self.shapes.is_empty()
     }
 
-    /// Reads the record at a place, if it has a known shape: its texts, and where it ends.
-    /// `base` is what slots hold that are not part of the record.
+    /// Reads the record at the beginning of `rest`, if it has a known shape: its texts, and how long it is.
+    /// `base` is what slots hold that are not part of the record. `texts` are new ones, or those of the last
+    /// call with the same base.
     #[inline]
     pub(crate) fn read<'a>(
         &mut self,
-        bytes: &'a [u8],
-        at: usize,
+        rest: &'a [u8],
         base: &[Option<&'a [u8]>],
         texts: &mut Texts<'a>,
     ) -> Option<usize> {
-        let count = self.shapes.len();
-        for turn in 0..count {
-            let place =
-                if self.last + turn < count { self.last + turn } else { self.last + turn - count };
-            if let Some(end) = self.shapes[place].read(bytes, at, base, texts) {
-                self.last = place;
-                return Some(end);
-            }
-        }
-        None
+        let last = self.shapes.get(self.last)?;
+        let found = last.read(rest, base, texts);
+        if found.is_some() { found } else { self.read_by_others(rest, base, texts) }
+    }
+
+    #[inline(never)]
+    fn read_by_others<'a>(
+        &mut self,
+        rest: &'a [u8],
+        base: &[Option<&'a [u8]>],
+        texts: &mut Texts<'a>,
+    ) -> Option<usize> {
+        let (count, last) = (self.shapes.len(), self.last);
+        (1..count).map(|turn| (last + turn) % count).find_map(|place| {
+            // Most records of another shape differ in their first bytes.
+            let shape =
+                self.shapes.get(place).filter(|shape| shape.head.first().may_begin(rest))?;
+            let length = shape.read(rest, base, texts)?;
+            self.last = place;
+            Some(length)
+        })
     }
 
     /// Remembers the shape of a record that a library has read to these texts.
@@ -174,12 +200,15 @@ impl Shapes {
             return;
         }
         self.learned_count += 1;
-        let Some(shape) = Shape::learn(bytes, record.clone(), sketch, default_separator) else {
+        let (number, range) = (self.learned_count, record.clone());
+        let Some(shape) = Shape::learn(bytes, range, sketch, default_separator, number) else {
             return;
         };
         let mut texts = Texts::new(base.len());
-        let end = shape.read(bytes, record.start, base, &mut texts);
-        if end != Some(record.end) || texts.slots != expected.slots || texts.items != expected.items
+        let length = shape.read(&bytes[record.start..], base, &mut texts);
+        if length != Some(record.len())
+            || texts.slots != expected.slots
+            || texts.items != expected.items
         {
             return;
         }
@@ -199,9 +228,12 @@ impl Shape {
         record: Range<usize>,
         sketch: &Sketch,
         default_separator: &[u8],
+        number: u32,
     ) -> Option<Shape> {
+        let fills_slots = sketch.marks.iter().all(|mark| mark.kind != Kind::JsonWord);
         let (Some(first), Some(last)) = (sketch.items.first(), sketch.items.last()) else {
-            return Some(Shape { head: Steps::learn(bytes, record, &sketch.marks)?, items: None });
+            let head = Steps::learn(bytes, record, &sketch.marks)?;
+            return Some(Shape { head, items: None, number, fills_slots });
         };
         let split = sketch.marks.iter().take_while(|mark| mark.range.end <= first.start).count();
         let (head, tail) = sketch.marks.split_at(split);
@@ -216,52 +248,62 @@ impl Shape {
                 separator: Literal::new(separator),
                 tail: Steps::learn(bytes, last.end..record.end, tail)?,
             }),
+            number,
+            fills_slots,
         })
     }
 
+    /// As [`Shapes::read`].
     #[inline]
     fn read<'a>(
         &self,
-        bytes: &'a [u8],
-        at: usize,
+        rest: &'a [u8],
         base: &[Option<&'a [u8]>],
         texts: &mut Texts<'a>,
     ) -> Option<usize> {
-        // Most records of another shape differ in their first bytes.
-        if !self.head.first().may_begin(bytes, at) {
-            return None;
+        // What the last record has left is written over by each that fits.
+        if !self.fills_slots || texts.shape != Some(self.number) {
+            texts.slots.copy_from_slice(base);
+            texts.shape = Some(self.number);
         }
-        texts.slots.copy_from_slice(base);
         texts.items.clear();
-        let slots = &mut texts.slots;
-        let mut at = self.head.read(bytes, at, |slot, text| {
+        let slots = &mut texts.slots[..];
+        let mut found = |slot: usize, text| {
             if let Some(place) = slots.get_mut(slot) {
                 *place = Some(text);
             }
-        })?;
-        let Some(items) = &self.items else { return Some(at) };
-        let mut next = at;
-        while items.item.first().skip(bytes, next).is_some() {
+        };
+        let behind = self.head.read(rest, &mut found)?;
+        let behind = match &self.items {
+            Some(items) => items.tail.read(items.read(behind, &mut texts.items)?, &mut found)?,
+            None => behind,
+        };
+        Some(rest.len() - behind.len())
+    }
+}
+
+impl ItemSteps {
+    /// Reads all items; gives what comes behind them.
+    #[inline]
+    fn read<'a>(&self, mut rest: &'a [u8], found: &mut Vec<ItemTexts<'a>>) -> Option<&'a [u8]> {
+        let mut next = rest;
+        while self.item.first().strip(next).is_some() {
             let mut item = (None, None);
-            at = items.item.read(bytes, next, |slot, text| match slot {
+            rest = self.item.read(next, |slot, text| match slot {
                 ITEM_KEY => item.0 = Some(text),
                 ITEM_COUNT => item.1 = Some(text),
                 _ => {}
             })?;
-            if texts.items.len() >= ITEM_COUNT_MAX {
+            if found.len() >= ITEM_COUNT_MAX {
                 return None;
             }
-            texts.items.push(item);
-            match items.separator.skip(bytes, at) {
+            found.push(item);
+            match self.separator.strip(rest) {
                 Some(behind) => next = behind,
                 None => break,
             }
         }
-        items.tail.read(bytes, at, |slot, text| {
-            if let Some(place) = slots.get_mut(slot) {
-                *place = Some(text);
-            }
-        })
+        Some(rest)
     }
 }
 
@@ -274,11 +316,23 @@ impl Steps {
         let mut steps = Vec::with_capacity(marks.len());
         for mark in marks {
             let before = Literal::new(bytes.get(at..mark.range.start)?);
-            let stops = mark.kind.stops();
-            steps.push(Step { before, kind: mark.kind, stops, slot: mark.slot });
+            steps.push(Step { before, slot: mark.slot, form: mark.kind.form() });
             at = mark.range.end;
         }
-        Some(Steps { steps, end: Literal::new(bytes.get(at..range.end)?) })
+        let steps = Steps { steps, end: Literal::new(bytes.get(at..range.end)?) };
+        steps.are_sure(marks).then_some(steps)
+    }
+
+    /// Whether what ends a value is the first byte of the markup behind it: then a value that something
+    /// else has ended does not fit.
+    fn are_sure(&self, marks: &[Mark]) -> bool {
+        let behind = self.steps.iter().skip(1).map(|step| &step.before).chain([&self.end]);
+        marks.iter().zip(behind).all(|(mark, behind)| match mark.kind {
+            Kind::Attribute(quote) => behind.bytes.first() == Some(&quote),
+            Kind::Element => behind.bytes.first() == Some(&b'<'),
+            Kind::JsonString => behind.bytes.first() == Some(&b'"'),
+            Kind::JsonNumber | Kind::JsonWord => true,
+        })
     }
 
     /// The first piece of markup.
@@ -287,25 +341,29 @@ impl Steps {
         self.steps.first().map_or(&self.end, |step| &step.before)
     }
 
+    /// Reads the values, and gives what comes behind all.
     #[inline]
     fn read<'a>(
         &self,
-        bytes: &'a [u8],
-        mut at: usize,
+        mut rest: &'a [u8],
         mut found: impl FnMut(usize, &'a [u8]),
-    ) -> Option<usize> {
+    ) -> Option<&'a [u8]> {
         for step in &self.steps {
-            at = step.before.skip(bytes, at)?;
-            let end = step.value_end(bytes, at)?;
-            let text = &bytes[at..end];
-            match step.kind {
-                Kind::Element => found(step.slot, trim(text)),
-                Kind::JsonWord if text == b"null" => {}
+            rest = step.before.strip(rest)?;
+            let length = match &step.form {
+                Form::Text { stops, .. } => stops.find(rest)?,
+                Form::JsonNumber => json_number_length(rest)?,
+                Form::JsonWord => json_word_length(rest)?,
+            };
+            let (text, behind) = rest.split_at_checked(length)?;
+            rest = behind;
+            match step.form {
+                Form::Text { is_trimmed: true, .. } => found(step.slot, trim(text)),
+                Form::JsonWord if text == b"null" => {}
                 _ => found(step.slot, text),
             }
-            at = end;
         }
-        self.end.skip(bytes, at)
+        self.end.strip(rest)
     }
 }
 
@@ -317,73 +375,57 @@ impl Literal {
 
     /// Whether it may be there: it is not if its first bytes are not.
     #[inline]
-    fn may_begin(&self, bytes: &[u8], at: usize) -> bool {
-        let head = bytes.get(at..).and_then(|rest| rest.first_chunk());
-        head.is_none_or(|head| self.head.fits(head))
+    fn may_begin(&self, rest: &[u8]) -> bool {
+        rest.first_chunk().is_none_or(|head| self.head.fits(head))
     }
 
-    /// Where it ends, if it is there.
+    /// What comes behind it, if it is there.
     #[inline]
-    fn skip(&self, bytes: &[u8], at: usize) -> Option<usize> {
-        let (rest, length) = (bytes.get(at..)?, self.bytes.len());
-        let end = at + length;
-        if let Some(head) = rest.first_chunk::<WORD_BYTES>() {
-            if !self.head.fits(head) {
-                return None;
+    fn strip<'a>(&self, rest: &'a [u8]) -> Option<&'a [u8]> {
+        let length = self.bytes.len();
+        match rest.first_chunk::<WORD_BYTES>() {
+            Some(head) if !self.head.fits(head) => None,
+            Some(_) if length <= WORD_BYTES => rest.get(length..),
+            Some(_) if length <= 2 * WORD_BYTES => {
+                let (bytes, behind) = rest.split_at_checked(length)?;
+                self.tail.fits(bytes.last_chunk()?).then_some(behind)
             }
-            if length <= WORD_BYTES {
-                return Some(end);
-            }
-            if length <= 2 * WORD_BYTES {
-                let tail = rest.get(..length)?.last_chunk()?;
-                return self.tail.fits(tail).then_some(end);
-            }
+            _ => rest.strip_prefix(&self.bytes[..]),
         }
-        (rest.get(..length)? == &self.bytes[..]).then_some(end)
     }
 }
 
 impl Kind {
-    /// What ends such a value comes first, then what a library must look at; numbers and words end otherwise.
-    fn stops(self) -> Option<Stops> {
+    /// What ends such a text, and what a library must look at; numbers and words end otherwise.
+    fn form(self) -> Form {
+        let text = |stops| Form::Text { stops: Stops::new(stops), is_trimmed: false };
         match self {
-            Kind::Attribute(quote) => Some(Stops::new([quote, b'<', b'&'])),
-            Kind::Element => Some(Stops::new([b'<', b'&', b'&'])),
-            Kind::JsonString => Some(Stops::new([b'"', b'\\', b'\\'])),
-            Kind::JsonNumber | Kind::JsonWord => None,
+            Kind::Attribute(quote) => text([quote, b'<', b'&']),
+            Kind::Element => Form::Text { stops: Stops::new([b'<', b'&', b'&']), is_trimmed: true },
+            Kind::JsonString => text([b'"', b'\\', b'\\']),
+            Kind::JsonNumber => Form::JsonNumber,
+            Kind::JsonWord => Form::JsonWord,
         }
     }
 }
 
-impl Step {
-    /// Where a value ends; `None` if it is one that a library must look at.
-    #[inline(always)]
-    fn value_end(&self, bytes: &[u8], at: usize) -> Option<usize> {
-        match &self.stops {
-            Some(stops) => stops.end(bytes, at),
-            None if self.kind == Kind::JsonNumber => json_number_end(bytes, at),
-            None => json_word_end(bytes, at),
-        }
-    }
-}
-
-/// Where a number of JSON's grammar ends.
+/// How long a number of JSON's grammar is.
 #[inline]
-fn json_number_end(bytes: &[u8], at: usize) -> Option<usize> {
+fn json_number_length(rest: &[u8]) -> Option<usize> {
     let digits = |from: usize| {
-        let rest = bytes.get(from..).unwrap_or_default();
+        let rest = rest.get(from..).unwrap_or_default();
         from + rest.iter().take_while(|byte| byte.is_ascii_digit()).count()
     };
-    let start = at + usize::from(bytes.get(at) == Some(&b'-'));
+    let start = usize::from(rest.first() == Some(&b'-'));
     let mut end = digits(start);
-    let whole_fits = match bytes.get(start)? {
+    let whole_fits = match rest.get(start)? {
         b'0' => end == start + 1,
         _ => end > start,
     };
     if !whole_fits {
         return None;
     }
-    if bytes.get(end) == Some(&b'.') {
+    if rest.get(end) == Some(&b'.') {
         let fraction = end + 1;
         end = digits(fraction);
         if end == fraction {
@@ -391,13 +433,12 @@ fn json_number_end(bytes: &[u8], at: usize) -> Option<usize> {
         }
     }
     // An exponent is rare; the library reads it.
-    (!matches!(bytes.get(end), Some(b'e' | b'E'))).then_some(end)
+    (!matches!(rest.get(end), Some(b'e' | b'E'))).then_some(end)
 }
 
-fn json_word_end(bytes: &[u8], at: usize) -> Option<usize> {
-    let rest = bytes.get(at..)?;
+fn json_word_length(rest: &[u8]) -> Option<usize> {
     let words: [&[u8]; 3] = [b"true", b"false", b"null"];
-    words.iter().find(|word| rest.starts_with(word)).map(|word| at + word.len())
+    words.iter().find(|word| rest.starts_with(word)).map(|word| word.len())
 }
 
 #[cfg(test)]
@@ -410,7 +451,7 @@ mod tests {
         #[test]
         fn numbers_of_json_are_those_of_the_library(text in "-?[0-9]{0,4}(\\.[0-9]{0,3})?[,e]?") {
             let with_more = format!("{text} ");
-            if let Some(end) = json_number_end(with_more.as_bytes(), 0) {
+            if let Some(end) = json_number_length(with_more.as_bytes()) {
                 prop_assert!(serde_json::from_str::<serde_json::Value>(&text[..end]).is_ok());
             } else {
                 let whole = serde_json::from_str::<serde_json::Value>(&text).is_ok();
@@ -420,11 +461,10 @@ mod tests {
 
         #[test]
         fn a_literal_is_compared_whole(
-            bytes in "a{0,40}[ab]{0,30}", literal in "a{0,30}[ab]{0,12}", at in 0_usize..40,
+            bytes in "a{0,40}[ab]{0,30}", literal in "a{0,30}[ab]{0,12}",
         ) {
-            let slow = bytes.as_bytes().get(at..).is_some_and(|rest| rest.starts_with(literal.as_bytes()));
-            let found = Literal::new(literal.as_bytes()).skip(bytes.as_bytes(), at);
-            prop_assert_eq!(found, slow.then_some(at + literal.len()));
+            let found = Literal::new(literal.as_bytes()).strip(bytes.as_bytes());
+            prop_assert_eq!(found, bytes.as_bytes().strip_prefix(literal.as_bytes()));
         }
     }
 }

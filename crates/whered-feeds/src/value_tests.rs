@@ -53,6 +53,8 @@ fn odd_numbers_are_read_as_the_standard_library_reads_them() {
         assert_eq!(bits(number(text.as_bytes())), bits(by_library(text)), "{text:?}");
     }
     assert_eq!(number(b" 12.5\t"), Some(12.5));
+    assert_eq!(number(b" 12.345678 "), Some(12.345678));
+    assert_eq!(number(b" -12.345678"), Some(-12.345678));
 }
 
 #[test]
@@ -72,6 +74,7 @@ fn whole_numbers_have_sixty_four_bits() {
 fn times_are_told_apart_by_their_size() {
     assert_eq!(time_millis(b"1700000000"), Ok(1_700_000_000_000));
     assert_eq!(time_millis(b"1700000000123"), Ok(1_700_000_000_123));
+    assert_eq!(time_millis(b" 1700000000\n"), Ok(1_700_000_000_000));
     assert_eq!(time_millis(b"1700000000.5"), Ok(1_700_000_000_500));
     assert_eq!(time_millis(b"0"), Ok(0));
     assert_eq!(time_millis(b"7258118399"), Ok(7_258_118_399_000));

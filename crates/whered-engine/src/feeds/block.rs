@@ -23,23 +23,29 @@ use super::places::Sighted;
 /// How many records are a group: more do not wait less, and what was asked for must stay in the
 /// first cache until it is used.
 const GROUP_RECORDS: usize = 32;
-/// How many records are a block: some 100 KB, which the next thread's processor fetches at once.
+/// How many records are a block: some 60 KB, which the next thread's processor fetches at once.
 pub(super) const BLOCK_RECORDS: usize = 1024;
 /// Records with very long texts are a block sooner.
 const BLOCK_BYTES: usize = 256 << 10;
 
-/// Where a text begins and ends.
-type Span = (usize, usize);
+/// Where a text begins and ends: a block ends with the record that fills it, and a record has little more
+/// than a MiB.
+type Span = (u32, u32);
 
+/// Forty bytes: blocks under way are more than the processor's nearer caches hold.
 #[derive(Debug)]
 struct BlockRecord {
     member: Span,
-    place: Option<Place>,
+    /// NaN: it has none.
+    place: Place,
     time_millis: i64,
-    /// The first and the one after the last.
-    fields: Span,
-    items: Span,
+    /// The first ones; those of the next record come after the last ones.
+    fields_start: u32,
+    items_start: u32,
 }
+
+/// No place.
+const NOWHERE: Place = Place { longitude_degrees: f64::NAN, latitude_degrees: f64::NAN };
 
 #[derive(Debug)]
 enum BlockValue {
@@ -63,7 +69,7 @@ impl Block {
     #[inline]
     pub(super) fn push(&mut self, record: &Record<'_>, time_millis: i64) {
         let member = self.keep(record.member);
-        let fields_start = self.fields.len();
+        let fields_start = self.fields.len() as u32;
         for value in record.fields {
             let kept = match *value {
                 Value::Absent => BlockValue::Plain(Value::Absent),
@@ -73,17 +79,17 @@ impl Block {
             };
             self.fields.push(kept);
         }
-        let items_start = self.items.len();
+        let items_start = self.items.len() as u32;
         for item in record.items {
             let key = self.keep(item.key);
             self.items.push((key, item.count));
         }
         self.records.push(BlockRecord {
             member,
-            place: record.place,
+            place: record.place.unwrap_or(NOWHERE),
             time_millis,
-            fields: (fields_start, self.fields.len()),
-            items: (items_start, self.items.len()),
+            fields_start,
+            items_start,
         });
     }
 
@@ -108,7 +114,8 @@ impl Block {
 
     #[inline]
     pub(super) fn place(&self, record: usize) -> Option<Place> {
-        self.records[record].place
+        let place = self.records[record].place;
+        (!place.longitude_degrees.is_nan()).then_some(place)
     }
 
     #[inline]
@@ -119,7 +126,9 @@ impl Block {
     /// The value of a field of the mapping.
     #[inline]
     pub(super) fn field(&self, record: usize, field: usize) -> Value<'_> {
-        let (first, end) = self.records[record].fields;
+        let first = self.records[record].fields_start as usize;
+        let next = self.records.get(record + 1);
+        let end = next.map_or(self.fields.len(), |next| next.fields_start as usize);
         match self.fields[first..end].get(field) {
             Some(BlockValue::Plain(value)) => *value,
             Some(BlockValue::Text(text)) => Value::Text(self.text(*text)),
@@ -130,8 +139,9 @@ impl Block {
     /// The numbers of a record's items.
     #[inline]
     pub(super) fn items(&self, record: usize) -> Range<usize> {
-        let (first, end) = self.records[record].items;
-        first..end
+        let first = self.records[record].items_start as usize;
+        let next = self.records.get(record + 1);
+        first..next.map_or(self.items.len(), |next| next.items_start as usize)
     }
 
     /// An item's key and count.
@@ -163,14 +173,14 @@ impl Block {
 
     #[inline]
     fn keep(&mut self, text: &[u8]) -> Span {
-        let start = self.bytes.len();
+        let start = self.bytes.len() as u32;
         self.bytes.extend_from_slice(text);
-        (start, self.bytes.len())
+        (start, self.bytes.len() as u32)
     }
 
     #[inline]
     fn text(&self, (start, end): Span) -> &[u8] {
-        &self.bytes[start..end]
+        &self.bytes[start as usize..end as usize]
     }
 }
 

@@ -41,6 +41,47 @@ fn lines_are_records() {
 }
 
 #[test]
+fn what_a_line_does_not_have_it_does_not_get_from_the_one_before() {
+    let line = |rest: &str| format!("{{\"object\":7,\"at\":{{\"x\":1,\"y\":2}}{rest}}}\n");
+    let levels = |rests: &[String]| {
+        let upload: String = rests.iter().map(|rest| line(rest)).collect();
+        let records = both(&mapping(), upload.as_bytes());
+        let level = |record: &str| record.split(' ').nth(4).unwrap().to_owned();
+        records.lines().map(level).collect::<Vec<_>>()
+    };
+    let level = |level: &str| format!(",\"level\":{level}");
+    let absent = String::new();
+    let few =
+        [level("5"), level("null"), level("6"), absent.clone(), level("null"), absent.clone()];
+    assert_eq!(levels(&few), ["5", "[-]", "6", "[-]", "[-]", "[-]"]);
+    // More shapes than are remembered, with and without it, and the first ones again.
+    let other = |n: usize, level: &str| format!(",\"own{n}\":1{level}");
+    let many: Vec<String> = (0..40)
+        .map(|n| other(n % 11, &if n % 2 == 0 { level(&n.to_string()) } else { absent.clone() }))
+        .collect();
+    let expected = (0..40).map(|n| if n % 2 == 0 { n.to_string() } else { "[-]".to_owned() });
+    assert_eq!(levels(&many), expected.collect::<Vec<_>>());
+}
+
+#[test]
+fn a_key_that_comes_twice_is_the_last_one() {
+    let upload = concat!(
+        r#"{"object":1,"at":{"x":1,"y":2},"names":[null],"names":[]}"#,
+        "\n",
+        r#"{"object":2,"at":{"x":1,"y":2},"names":[true],"names":[]}"#,
+        "\n",
+        r#"{"object":3,"at":{"x":1,"y":2},"level":null,"level":4}"#,
+        "\n",
+        r#"{"object":4,"at":{"x":1,"y":2},"level":5,"level":6}"#,
+        "\n",
+    );
+    assert_eq!(
+        both(&mapping(), upload.as_bytes()),
+        "0 1 (1 2) [-] [-]\n58 2 (1 2) [-] [-]\n116 3 (1 2) 4 [-]\n171 4 (1 2) 6 [-]\n"
+    );
+}
+
+#[test]
 fn lines_that_are_wrong_are_rejected_alone() {
     let upload = b"{\"object\":7,\"at\":{\"x\":1,\"y\":2}}\n\
         {\"object\":7,\"at\":{\"x\":1,\"y\":2}\n\

@@ -111,10 +111,10 @@ pub(crate) fn scan<E: Events>(
     let mut at = start;
     while at < upload.len() {
         if quick
-            && let Some(end) = shapes.read(upload, at, &base, &mut texts)
-            && let Some(next) = line_end(upload, end)
-            && end <= valid_end
-            && end - at <= RECORD_SIZE_MAX_BYTES
+            && let Some(length) = shapes.read(&upload[at..], &base, &mut texts)
+            && let Some(next) = line_end(upload, at + length)
+            && at + length <= valid_end
+            && length <= RECORD_SIZE_MAX_BYTES
         {
             assembler.hand_out(at, &texts, &mut totals, events);
             at = next;

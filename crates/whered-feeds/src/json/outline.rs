@@ -53,6 +53,8 @@ impl Outline<'_> {
     }
 
     fn object(&mut self, path: &mut Vec<String>, item: Option<usize>) -> Option<()> {
+        let bytes = self.bytes;
+        let mut keys = Vec::new();
         self.at += 1;
         loop {
             self.blanks();
@@ -64,11 +66,12 @@ impl Outline<'_> {
                 b',' => self.at += 1,
                 b'"' => {
                     let key = self.string()?;
-                    let key = std::str::from_utf8(&self.bytes[key]).ok()?;
-                    // What an escape in a key means, serde_json knows.
-                    if key.contains('\\') {
+                    let key = std::str::from_utf8(&bytes[key]).ok()?;
+                    // What an escape in a key means, serde_json knows, and which one of two counts.
+                    if key.contains('\\') || keys.contains(&key) {
                         return None;
                     }
+                    keys.push(key);
                     path.push(key.to_owned());
                     self.blanks();
                     if self.bytes.get(self.at) != Some(&b':') {
@@ -149,12 +152,6 @@ impl Outline<'_> {
     fn mark(&mut self, path: &[String], item: Option<usize>, range: Range<usize>, kind: Kind) {
         let Some(depth) = item else {
             let slot = self.paths.slots.iter().position(|slot| slot[..] == *path);
-            // Of a key that comes twice the last one counts.
-            for mark in &mut self.sketch.marks {
-                if slot == Some(mark.slot) {
-                    mark.slot = SKIPPED;
-                }
-            }
             self.sketch.marks.push(Mark { range, slot: slot.unwrap_or(SKIPPED), kind });
             return;
         };
@@ -170,11 +167,6 @@ impl Outline<'_> {
         } else {
             SKIPPED
         };
-        for mark in &mut self.sketch.item_marks {
-            if mark.slot == slot {
-                mark.slot = SKIPPED;
-            }
-        }
         self.sketch.item_marks.push(Mark { range, slot, kind });
     }
 }

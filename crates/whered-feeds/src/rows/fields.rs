@@ -109,7 +109,8 @@ impl<'u> RowReader<'u> {
                 let closing = at + 1 + memchr(b'"', &upload[at + 1..])?;
                 ((at + 1, closing), closing + 1)
             } else {
-                let end = self.stops.find(upload, at).unwrap_or(upload.len());
+                let length = self.stops.find(&upload[at..]);
+                let end = length.map_or(upload.len(), |length| at + length);
                 ((at, end), end)
             };
             column_count += 1;

@@ -50,7 +50,7 @@ impl Found {
         let slots = slots.map(|(own, base)| own.as_ref().map(text).or(*base)).collect();
         let items = self.items.iter();
         let items = items.map(|(key, count)| (key.as_ref().map(text), count.as_ref().map(text)));
-        Texts { slots, items: items.collect() }
+        Texts { slots, items: items.collect(), shape: None }
     }
 }
 

@@ -138,14 +138,15 @@ impl<'u, E: Events> Walk<'_, 'u, E> {
         let first = self.pull.at();
         let mut at = first;
         loop {
-            let mut start = at;
-            while matches!(bytes.get(start), Some(b' ' | b'\n' | b'\t' | b'\r')) {
-                start += 1;
+            let mut rest = &bytes[at..];
+            while let [b' ' | b'\n' | b'\t' | b'\r', behind @ ..] = rest {
+                rest = behind;
             }
-            match self.shapes.read(bytes, start, &base, &mut texts) {
-                Some(end) if end - start <= RECORD_SIZE_MAX_BYTES => {
+            match self.shapes.read(rest, &base, &mut texts) {
+                Some(length) if length <= RECORD_SIZE_MAX_BYTES => {
+                    let start = bytes.len() - rest.len();
                     assembler.hand_out(start, &texts, &mut self.totals, self.events);
-                    at = end;
+                    at = start + length;
                 }
                 _ => break,
             }
