@@ -9,8 +9,9 @@
 //! without point   0 0 0 0 0 0 0 0 0 1 2 3 4 5 6 7   those before it go one byte up
 //! pairs, fours, eights: a multiplication for each step
 //! ```
-//! Most coordinates have their point among the last eight of eight or more, and so what is before and behind it
-//! are two numbers of eight digits (`degrees`). No loop over the digits, and no branch that depends on how many there are, from eight on.
+//! Most coordinates have their point among the last eight of eight or more characters; what is before it and
+//! behind it are then two numbers of eight digits (`degrees`). No loop over the digits, and no branch that
+//! depends on how many there are, from eight on.
 
 /// How many digits are read at most.
 const DIGITS_MAX: usize = 16;
@@ -54,9 +55,7 @@ pub(crate) fn decimal(text: &[u8]) -> Option<(u64, usize)> {
 /// 15 digits.
 #[inline]
 pub(crate) fn degrees(text: &[u8]) -> Option<(u64, usize)> {
-    let (first, last) = (text.first_chunk()?, text.last_chunk()?);
-    let [first, last] =
-        [first, last].map(|part| u64::from_le_bytes(*part) ^ (ONES * u64::from(ZERO)));
+    let [first, last] = ends(text)?;
     let points = points(last);
     // The highest bit of the first point's byte; 63: it is the last character, 64: there is none.
     let bit = points.trailing_zeros();
@@ -65,7 +64,7 @@ pub(crate) fn degrees(text: &[u8]) -> Option<(u64, usize)> {
     }
     let scale = 7 - bit as usize / 8;
     let before = text.len() - 1 - scale;
-    if before.wrapping_sub(1) >= 8 {
+    if !(1..=8).contains(&before) {
         return None;
     }
     let (behind, before) = (last & u64::MAX << bit << 1, first << (64 - 8 * before));
@@ -79,6 +78,13 @@ pub(crate) fn degrees(text: &[u8]) -> Option<(u64, usize)> {
 #[inline]
 pub(crate) fn whole(text: &[u8]) -> Option<u64> {
     Digits::of(text)?.number()
+}
+
+/// The first and the last eight characters less `'0'`, if there are so many.
+#[inline]
+fn ends(text: &[u8]) -> Option<[u64; 2]> {
+    let ends = [text.first_chunk()?, text.last_chunk()?];
+    Some(ends.map(|part| u64::from_le_bytes(*part) ^ (ONES * u64::from(ZERO))))
 }
 
 /// The highest bits of bytes that are a point: the lowest one is right, and a second point is no digit.
@@ -112,9 +118,7 @@ impl Digits {
     #[inline]
     fn of(text: &[u8]) -> Option<Digits> {
         let length = text.len();
-        if let (Some(first), Some(last)) = (text.first_chunk(), text.last_chunk()) {
-            let [first, last] =
-                [first, last].map(|part| u64::from_le_bytes(*part) ^ (ONES * u64::from(ZERO)));
+        if let Some([first, last]) = ends(text) {
             let room = DIGITS_MAX.checked_sub(length)?;
             // What both have is in the last ones; with eight nothing is left of the first ones.
             let first = if room == 8 { 0 } else { first << (8 * room) };

@@ -104,8 +104,9 @@ struct Step {
 /// How the end of a value is found.
 #[derive(Clone, Debug)]
 enum Form {
-    /// By what ends it, or makes it one for the library.
+    /// By what ends it, which is the first of the stops, or makes it one for the library.
     Text {
+        end: u8,
         stops: Stops,
         is_trimmed: bool,
     },
@@ -320,18 +321,16 @@ impl Steps {
             at = mark.range.end;
         }
         let steps = Steps { steps, end: Literal::new(bytes.get(at..range.end)?) };
-        steps.are_sure(marks).then_some(steps)
+        steps.are_sure().then_some(steps)
     }
 
     /// Whether what ends a value is the first byte of the markup behind it: then a value that something
     /// else has ended does not fit.
-    fn are_sure(&self, marks: &[Mark]) -> bool {
+    fn are_sure(&self) -> bool {
         let behind = self.steps.iter().skip(1).map(|step| &step.before).chain([&self.end]);
-        marks.iter().zip(behind).all(|(mark, behind)| match mark.kind {
-            Kind::Attribute(quote) => behind.bytes.first() == Some(&quote),
-            Kind::Element => behind.bytes.first() == Some(&b'<'),
-            Kind::JsonString => behind.bytes.first() == Some(&b'"'),
-            Kind::JsonNumber | Kind::JsonWord => true,
+        self.steps.iter().zip(behind).all(|(step, behind)| match step.form {
+            Form::Text { end, .. } => behind.bytes.first() == Some(&end),
+            Form::JsonNumber | Form::JsonWord => true,
         })
     }
 
@@ -396,12 +395,13 @@ impl Literal {
 }
 
 impl Kind {
-    /// What ends such a text, and what a library must look at; numbers and words end otherwise.
+    /// What ends such a text comes first, then what a library must look at; numbers and words end otherwise.
     fn form(self) -> Form {
-        let text = |stops| Form::Text { stops: Stops::new(stops), is_trimmed: false };
+        let is_trimmed = self == Kind::Element;
+        let text = |ends: [u8; 3]| Form::Text { end: ends[0], stops: Stops::new(ends), is_trimmed };
         match self {
             Kind::Attribute(quote) => text([quote, b'<', b'&']),
-            Kind::Element => Form::Text { stops: Stops::new([b'<', b'&', b'&']), is_trimmed: true },
+            Kind::Element => text([b'<', b'&', b'&']),
             Kind::JsonString => text([b'"', b'\\', b'\\']),
             Kind::JsonNumber => Form::JsonNumber,
             Kind::JsonWord => Form::JsonWord,

@@ -82,6 +82,15 @@ fn a_key_that_comes_twice_is_the_last_one() {
 }
 
 #[test]
+fn a_line_of_very_many_keys_is_read_like_any_other() {
+    let keys: String = (0..80_000).map(|n| format!(",\"{n}\":{{}}")).collect();
+    let line = format!("{{\"object\":7,\"at\":{{\"x\":1,\"y\":2}}{keys}}}\n");
+    assert!(line.len() < 1 << 20);
+    let records = both(&mapping(), line.repeat(3).as_bytes());
+    assert_eq!(records.matches(" 7 (1 2) [-] [-]\n").count(), 3);
+}
+
+#[test]
 fn lines_that_are_wrong_are_rejected_alone() {
     let upload = b"{\"object\":7,\"at\":{\"x\":1,\"y\":2}}\n\
         {\"object\":7,\"at\":{\"x\":1,\"y\":2}\n\

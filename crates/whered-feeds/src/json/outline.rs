@@ -12,6 +12,8 @@ use crate::shape::{ITEM_COUNT, ITEM_KEY, Kind, Mark, SKIPPED, Sketch};
 
 /// Deeper lines are left to serde_json.
 const DEPTH_MAX: usize = 32;
+/// So are those with more keys in an object: each key is compared with those before it.
+const KEY_COUNT_MAX: usize = 256;
 
 /// The values of the record; `None` if it is too odd for a shape.
 pub(super) fn sketch(paths: &JsonPaths, upload: &[u8], record: &Range<usize>) -> Option<Sketch> {
@@ -68,7 +70,8 @@ impl Outline<'_> {
                     let key = self.string()?;
                     let key = std::str::from_utf8(&bytes[key]).ok()?;
                     // What an escape in a key means, serde_json knows, and which one of two counts.
-                    if key.contains('\\') || keys.contains(&key) {
+                    let is_odd = key.contains('\\') || keys.contains(&key);
+                    if is_odd || keys.len() == KEY_COUNT_MAX {
                         return None;
                     }
                     keys.push(key);
