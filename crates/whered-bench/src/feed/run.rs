@@ -13,6 +13,7 @@
 //! server        ─► tables ─► compared with our own
 //! ```
 
+use std::fs::File;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -29,6 +30,8 @@ use super::{FeedReport, Paced, Phase};
 /// Uploads a second that are owed, and the part of a bare receiver's that is when that is less.
 const OWED_PER_SECOND: f64 = 1_500.0;
 const OWED_PART: f64 = 0.6;
+/// How long the disk is left alone with the space of a file that was removed.
+const GIVEN_BACK: Duration = Duration::from_millis(500);
 
 /// What is run.
 #[derive(Clone, Debug)]
@@ -129,9 +132,20 @@ fn bare_phase(options: &FeedOptions, made: &Made, pace: Option<f64>) -> Result<P
     let before = receiver.cpu_nanoseconds()?;
     let sent = send(receiver.address, FEED_PATH, &made.uploads, options.clients, pace)?;
     let phase = phase(&receiver, before, made, &sent, sent.seconds);
-    // What it wrote is nobody's data.
-    let _ = std::fs::remove_file(options.folder.join("bare.bin"));
+    // Its space is free when it has ended.
+    drop(receiver);
+    give_back(&options.folder.join("bare.bin"))?;
     phase
+}
+
+/// Removes a file, which is nobody's data, and sees to it that its space is given back before anything else is
+/// measured: a file system that tells the disk of free space has the syncs after that wait for some hundred MB.
+fn give_back(path: &Path) -> Result<(), String> {
+    let folder = path.parent().unwrap_or(Path::new("."));
+    let removed = std::fs::remove_file(path).and_then(|()| File::open(folder)?.sync_all());
+    removed.map_err(|error| format!("{}: {error}", path.display()))?;
+    std::thread::park_timeout(GIVEN_BACK);
+    Ok(())
 }
 
 /// The disk alone, with groups of the size and at the pace that the server had between two looks.
@@ -145,8 +159,7 @@ fn time_syncs(
     let pause = Duration::from_secs_f64(seconds / syncs as f64);
     let file = options.folder.join("syncs.bin");
     let syncs = Syncs::time(&file, (bytes / syncs) as usize, syncs as usize, pause);
-    // Nobody's data, too.
-    let _ = std::fs::remove_file(&file);
+    give_back(&file)?;
     syncs.map_err(|error| format!("{}: {error}", file.display()))
 }
 

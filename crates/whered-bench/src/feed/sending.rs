@@ -6,7 +6,7 @@
 //! Cost: one thread for each client. At a pace, a time counts from when the upload was due and not
 //! from when a free client got to it; a server that stalls cannot hide that.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, IoSlice, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -56,9 +56,7 @@ impl HttpConnection {
         let length = body.len();
         let head =
             format!("{method} {path} HTTP/1.1\r\nHost: bench\r\nContent-Length: {length}\r\n\r\n");
-        let socket = self.stream.get_mut();
-        socket.write_all(head.as_bytes())?;
-        socket.write_all(body)?;
+        write_both(self.stream.get_mut(), head.as_bytes(), body)?;
         let first = self.line()?;
         let status = first.split(' ').nth(1).and_then(|status| status.parse().ok());
         let status = status.ok_or_else(|| wrong(&first))?;
@@ -102,6 +100,14 @@ impl HttpConnection {
         }
         Ok(line.trim_end().to_owned())
     }
+}
+
+/// Writes head and body with one call where the socket has room: the other side is then woken once.
+fn write_both(socket: &mut impl Write, head: &[u8], body: &[u8]) -> std::io::Result<()> {
+    let written = socket.write_vectored(&[IoSlice::new(head), IoSlice::new(body)])?;
+    let of_head = written.min(head.len());
+    socket.write_all(&head[of_head..])?;
+    socket.write_all(&body[written - of_head..])
 }
 
 fn wrong(what: &str) -> std::io::Error {
@@ -175,5 +181,41 @@ fn client(
             return Err(format!("upload {number}: {} {text}", answer.status));
         }
         times.push(due.elapsed().as_secs_f64() * 1e3);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Has room for so many bytes at a time.
+    struct Narrow(usize, Vec<u8>);
+
+    impl Write for Narrow {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            let count = bytes.len().min(self.0);
+            self.1.extend_from_slice(&bytes[..count]);
+            Ok(count)
+        }
+
+        fn write_vectored(&mut self, pieces: &[IoSlice<'_>]) -> std::io::Result<usize> {
+            let all: Vec<u8> = pieces.iter().flat_map(|piece| piece.iter().copied()).collect();
+            self.write(&all)
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn head_and_body_are_written_whole_whatever_room_there_is() {
+        for (head, body) in [("head", "body and more"), ("head", ""), ("", "body")] {
+            for room in 1..=head.len() + body.len() + 1 {
+                let mut socket = Narrow(room, Vec::new());
+                write_both(&mut socket, head.as_bytes(), body.as_bytes()).unwrap();
+                assert_eq!(socket.1, format!("{head}{body}").into_bytes());
+            }
+        }
     }
 }
