@@ -21,7 +21,7 @@ use whered_bench::feed::sending::{HttpConnection, send};
 use whered_bench::feed::{
     Consolidated, FEED_PATH, FeedServer, Upload, UploadFormat, UploadOptions, World, config,
 };
-use whered_bench::measure::{Section, quantile};
+use whered_bench::measure::{Section, quantile, wait_until};
 
 use crate::mariadb::{MariaDb, fault};
 use crate::options::Options;
@@ -180,11 +180,7 @@ fn pace(
     let (begin, mut bytes, mut sum) = (Instant::now(), 0_usize, before);
     for upload in uploads {
         let due = begin + Duration::from_secs_f64(bytes as f64 / AGE_BYTES_PER_SECOND);
-        while let Some(rest) =
-            due.checked_duration_since(Instant::now()).filter(|rest| !rest.is_zero())
-        {
-            std::thread::park_timeout(rest);
-        }
+        wait_until(due);
         let answer = connection.ask("POST", FEED_PATH, &upload.bytes)?;
         if answer.status != 202 {
             return Err(format!("an upload was answered by {}", answer.status));

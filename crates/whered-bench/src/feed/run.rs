@@ -26,6 +26,7 @@ use super::syncs::Syncs;
 use super::upload::{Upload, UploadFormat, UploadOptions};
 use super::world::World;
 use super::{FeedReport, Paced, Phase};
+use crate::measure::wait_until;
 
 /// Uploads a second that are owed, and the part of a bare receiver's that is when that is less.
 const OWED_PER_SECOND: f64 = 1_500.0;
@@ -134,8 +135,9 @@ fn bare_phase(options: &FeedOptions, made: &Made, pace: Option<f64>) -> Result<P
     let phase = phase(&receiver, before, made, &sent, sent.seconds);
     // Its space is free when it has ended.
     drop(receiver);
-    give_back(&options.folder.join("bare.bin"))?;
-    phase
+    let given_back = give_back(&options.folder.join("bare.bin"));
+    let phase = phase?;
+    given_back.map(|()| phase)
 }
 
 /// Removes a file, which is nobody's data, and sees to it that its space is given back before anything else is
@@ -144,7 +146,7 @@ fn give_back(path: &Path) -> Result<(), String> {
     let folder = path.parent().unwrap_or(Path::new("."));
     let removed = std::fs::remove_file(path).and_then(|()| File::open(folder)?.sync_all());
     removed.map_err(|error| format!("{}: {error}", path.display()))?;
-    std::thread::park_timeout(GIVEN_BACK);
+    wait_until(Instant::now() + GIVEN_BACK);
     Ok(())
 }
 
@@ -159,8 +161,9 @@ fn time_syncs(
     let pause = Duration::from_secs_f64(seconds / syncs as f64);
     let file = options.folder.join("syncs.bin");
     let syncs = Syncs::time(&file, (bytes / syncs) as usize, syncs as usize, pause);
-    give_back(&file)?;
-    syncs.map_err(|error| format!("{}: {error}", file.display()))
+    let given_back = give_back(&file);
+    let syncs = syncs.map_err(|error| format!("{}: {error}", file.display()))?;
+    given_back.map(|()| syncs)
 }
 
 fn make(world: &World, options: &FeedOptions, from: u64, expected: &mut Consolidated) -> Made {

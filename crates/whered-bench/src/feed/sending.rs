@@ -6,10 +6,12 @@
 //! Cost: one thread for each client. At a pace, a time counts from when the upload was due and not
 //! from when a free client got to it; a server that stalls cannot hide that.
 
-use std::io::{BufRead, BufReader, IoSlice, Read, Write};
+use std::io::{BufRead, BufReader, ErrorKind, IoSlice, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
+
+use crate::measure::wait_until;
 
 /// How long one answer may take.
 const ANSWER_LIMIT: Duration = Duration::from_secs(60);
@@ -104,14 +106,17 @@ impl HttpConnection {
 
 /// Writes head and body with one call where the socket has room: the other side is then woken once.
 fn write_both(socket: &mut impl Write, head: &[u8], body: &[u8]) -> std::io::Result<()> {
-    let written = socket.write_vectored(&[IoSlice::new(head), IoSlice::new(body)])?;
+    let written = match socket.write_vectored(&[IoSlice::new(head), IoSlice::new(body)]) {
+        Err(error) if error.kind() == ErrorKind::Interrupted => 0,
+        written => written?,
+    };
     let of_head = written.min(head.len());
     socket.write_all(&head[of_head..])?;
     socket.write_all(&body[written - of_head..])
 }
 
 fn wrong(what: &str) -> std::io::Error {
-    std::io::Error::new(std::io::ErrorKind::InvalidData, what.to_owned())
+    std::io::Error::new(ErrorKind::InvalidData, what.to_owned())
 }
 
 /// What sending took.
@@ -170,11 +175,7 @@ fn client(
             None => Instant::now(),
             Some(pace) => start + Duration::from_secs_f64(number as f64 / pace),
         };
-        while let Some(rest) =
-            due.checked_duration_since(Instant::now()).filter(|rest| !rest.is_zero())
-        {
-            std::thread::park_timeout(rest);
-        }
+        wait_until(due);
         let answer = connection.ask("POST", path, upload.as_ref())?;
         if answer.status != 202 {
             let text = String::from_utf8_lossy(&answer.body).into_owned();

@@ -12,6 +12,8 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use crate::measure::wait_until;
+
 /// Space is reserved in pieces of this size, as segments of a spool have it.
 const PIECE_BYTES: u64 = 16 << 20;
 
@@ -59,14 +61,6 @@ impl Syncs {
             at += group_bytes as u64;
         }
         Ok(syncs)
-    }
-}
-
-/// Nobody wakes this thread but by accident.
-fn wait_until(due: Instant) {
-    while let Some(rest) = due.checked_duration_since(Instant::now()).filter(|rest| !rest.is_zero())
-    {
-        std::thread::park_timeout(rest);
     }
 }
 
