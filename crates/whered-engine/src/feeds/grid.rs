@@ -1,4 +1,4 @@
-//! Which positions of a member may lie near a place: a hash of coarse squares.
+//! Which positions of a member that has many may lie near a place: a hash of coarse squares.
 //!
 //! ```text
 //! the globe in bands of 12 radii; some bands are a zone; each band of a zone in the same columns, of at
@@ -11,7 +11,7 @@
 //! rarely has more than a few positions of one member, which lie about a radius apart.
 //!
 //! Invariants: every row stands in the list of the square of its place; all squares that a circle
-//! meets are looked at, also over the date line. Kept in cold files only: it is made of the rows again.
+//! meets are looked at, also over the date line. It is in no file: it is made of the rows again.
 //! Cost: one or two cache lines a square, and 8 bytes a row beside the slots.
 
 use std::f64::consts::PI;
@@ -22,7 +22,7 @@ use whered_geo::{Place, Radius};
 use crate::tables::index::fold;
 
 /// The radius that distances are counted with, in metres.
-const EARTH_METERS: f64 = 6_372_797.560_856;
+pub(super) const EARTH_METERS: f64 = 6_372_797.560_856;
 /// How many radii a square is high.
 const RADII: f64 = 12.0;
 const SLOTS_MIN: usize = 64;
@@ -51,9 +51,9 @@ type Tag = u32;
 
 /// A row in the list of its square.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Link {
+struct Link {
     /// The row after it, plus one.
-    pub(super) next: u32,
+    next: u32,
     /// Of the list that it stands in.
     tag: Tag,
 }
@@ -74,6 +74,12 @@ pub(super) struct Squares {
 }
 
 impl Squares {
+    /// Whether none was looked for.
+    #[inline]
+    pub(super) fn is_none(&self) -> bool {
+        self.count == 0
+    }
+
     /// Those that are known; all or none.
     #[inline]
     fn known(&self) -> &[Tag] {
@@ -105,14 +111,13 @@ impl Grid {
         }
     }
 
-    /// One that nothing is put in.
-    pub(super) fn none() -> Grid {
-        // One zone is the globe.
-        Grid::new(EARTH_METERS)
-    }
-
     pub(super) fn radius(&self) -> &Radius {
         &self.radius
+    }
+
+    /// A little more than the radius.
+    pub(super) fn reach_degrees(&self) -> f64 {
+        self.reach_degrees
     }
 
     /// Adds a row at a place.
@@ -265,64 +270,7 @@ impl Grid {
         }
     }
 
-    /// The slots, for a file.
-    pub(super) fn slots(&self) -> &[u64] {
-        &self.slots
-    }
-
-    /// The rows that come after each row, for a file.
-    pub(super) fn links(&self) -> &[Link] {
-        &self.links
-    }
-
-    /// The grid of `rows` rows out of a file; two of `next` lie in a word.
-    ///
-    /// # Errors
-    /// A list of it would name a row that is not there, or go in a circle.
-    pub(super) fn of_parts(
-        radius_meters: f64,
-        slots: Vec<u64>,
-        next: &[u64],
-        next_len: usize,
-        rows: u32,
-    ) -> Result<Grid, &'static str> {
-        let is_size = slots.len().is_power_of_two() || slots.is_empty() && rows == 0;
-        if !is_size || next_len != rows as usize || next.len() != next_len.div_ceil(2) {
-            return Err("the grid has an impossible size");
-        }
-        let halves = next.iter().flat_map(|word| [*word as u32, (word >> 32) as u32]);
-        let next: Vec<u32> = halves.take(next_len).collect();
-        // A row that is named once at most is in no circle that a list leads to.
-        let mut named = vec![0_u64; (rows as usize).div_ceil(64)];
-        let heads = slots.iter().map(|slot| *slot as u32);
-        for row in heads.chain(next.iter().copied()).filter(|row| *row != 0).map(|row| row - 1) {
-            let word = named.get_mut(row as usize / 64).filter(|_| row < rows);
-            let word = word.ok_or("the grid names a row that is not there")?;
-            let bit = 1 << (row % 64);
-            if *word & bit != 0 {
-                return Err("the grid names a row twice");
-            }
-            *word |= bit;
-        }
-        let mut links: Vec<Link> = next.into_iter().map(|next| Link { next, tag: 0 }).collect();
-        for slot in &slots {
-            let mut at = *slot as u32;
-            while at != 0 {
-                let link = &mut links[at as usize - 1];
-                (link.tag, at) = ((*slot >> 32) as Tag, link.next);
-            }
-        }
-        let used = slots.iter().filter(|slot| **slot != 0).count();
-        if used == slots.len() && used > 0 {
-            return Err("the grid has no free slot");
-        }
-        Ok(Grid { slots, used, links, ..Grid::new(radius_meters) })
-    }
-
     pub(super) fn memory_bytes(&self) -> usize {
-        if self.slots.is_empty() {
-            return 0;
-        }
         self.slots.capacity() * 8
             + self.links.capacity() * size_of::<Link>()
             + size_of_val(&*self.zones)
@@ -372,28 +320,13 @@ impl Grid {
     }
 }
 
-/// The cosine of 0 to 90 degrees, to 1e-8: by additions and multiplications only, so that the squares
-/// in a file are found by every other machine, too, whatever its library makes of `cos`.
-#[inline]
-fn cosine(degrees: f64) -> f64 {
-    // 1 - 2 sin^2(x / 2), and the sine's series up to the ninth power.
-    let half = degrees * (PI / 360.0);
-    let square = half * half;
-    let series = 1.0
-        + square
-            * (-1.0 / 6.0
-                + square * (1.0 / 120.0 + square * (-1.0 / 5_040.0 + square / 362_880.0)));
-    let sine = half * series;
-    1.0 - 2.0 * sine * sine
-}
-
 /// The whole number that is nearest to half less than this, hence the one below it, or at the edge
 /// between two always the same one of both; `f64::floor` is a call where SSE 4.1 may be missing.
 #[inline]
-fn cut(value: f64) -> i64 {
+pub(super) fn cut(value: f64) -> i64 {
     // As large as this, a double has no room for a fraction, and its lowest bits are a whole number.
     const WHOLE: f64 = (3_u64 << 51) as f64;
-    (value - 0.5 + WHOLE).to_bits() as i64 - WHOLE.to_bits() as i64
+    (value - 0.5 + WHOLE).to_bits().wrapping_sub(WHOLE.to_bits()) as i64
 }
 
 /// The columns of a zone.
@@ -410,7 +343,7 @@ impl Columns {
     fn between(south: f64, north: f64, width_degrees: f64, reach_degrees: f64) -> Columns {
         // What is cut off at 89.9 degrees is met by circles of five degrees only, which then are as
         // wide as the globe.
-        let narrow = cosine(south.abs().max(north.abs()).min(89.9));
+        let narrow = south.abs().max(north.abs()).min(89.9).to_radians().cos();
         let count = (360.0 * narrow / width_degrees).floor().max(1.0);
         Columns {
             count: count as i64,
@@ -445,11 +378,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_cosine_is_the_library_s_and_a_cut_is_the_number_below() {
-        for step in 0..=9_000 {
-            let degrees = f64::from(step) / 100.0;
-            assert!((cosine(degrees) - degrees.to_radians().cos()).abs() < 1e-8, "{degrees}");
-        }
+    fn a_cut_is_the_number_below() {
         for value in [-1.5, -0.25, 0.001, 0.75, 199_999.999, 2e12 + 0.25] {
             assert_eq!(cut(value), value.floor() as i64, "{value}");
         }

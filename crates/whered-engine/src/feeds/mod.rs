@@ -9,7 +9,7 @@
 //! | --- | --- |
 //! | `source.rs` | the feed as the configuration has it |
 //! | `push.rs`, `spooled.rs`, `unpack.rs` | taking uploads in |
-//! | `step.rs`, `pipeline.rs`, `read.rs`, `block.rs`, `consolidate.rs`, `places.rs`, `places_wire.rs`, `grid.rs` | making a batch |
+//! | `step.rs`, `pipeline.rs`, `read.rs`, `block.rs`, `consolidate.rs`, `places.rs`, `places_wire.rs`, `near.rs`, `grid.rs` | making a batch |
 //! | `entry.rs`, `state.rs` | what the journal has, and what it makes of a feed |
 //! | `budget.rs`, `unit.rs`, `cold_files.rs` | which places and tables are in memory, and moving them |
 //! | `quarantine.rs` | why records do not count |
@@ -31,6 +31,7 @@ mod consolidate;
 mod entry;
 mod grid;
 mod links;
+mod near;
 mod open;
 mod pipeline;
 pub(crate) mod places;

@@ -1,10 +1,10 @@
 //! Where a feed's members are: merged positions, or the latest place of each.
 //!
 //! ```text
-//! members  index ─> number ─> name, how many positions
+//! members  index ─> number ─> name, how many positions, the first of their lines
 //! rows     member | ordinal | count | x | y | time | batch | mean     64 bytes, in chunks, never moved
 //!          merged: x, y sums of degrees, count sightings          latest: x the cell, time of it
-//! grid     member and place ─> rows near it                       merged only, made of the rows
+//! near     member and place ─> rows near it                       merged only, made of the rows
 //! ```
 //! For: the rule that the sightings of a member within r metres of a position (of its mean) are that
 //! position; the nearest one, of equally near ones the oldest. And without such a rule, for the
@@ -13,7 +13,8 @@
 //! Invariants: rows and members are never removed; ordinals of a member go from 1 without a gap.
 //! A batch changes rows in place and remembers what they were: what is not kept in the journal is
 //! undone. So nobody else may look between the two: the owner's lock is held.
-//! Cost: a hash probe for the member, one or two for the grid, a distance for each position near.
+//! Cost: a hash probe for the member, a look at its lines or one or two probes of the grid (`near.rs`), a
+//! distance for each position near.
 
 #[path = "places_cold.rs"]
 mod cold;
@@ -23,7 +24,7 @@ mod wire;
 use whered_cpu::prefetch;
 use whered_geo::{Cell, Center, NearestWithin, Place};
 
-use super::grid::{Grid, Squares};
+use super::near::{Around, Near, Of};
 use crate::tables::index::{Index, hash_of};
 use crate::tables::texts::{Arena, ArenaMark};
 
@@ -102,6 +103,13 @@ impl PlaceRow {
 struct Member {
     name: u64,
     positions: u32,
+    /// Of its positions, if they are merged.
+    lines: u32,
+}
+
+#[inline]
+fn row_of(rows: &[Box<[PlaceRow]>], row: u32) -> &PlaceRow {
+    &rows[row as usize / CHUNK_ROWS][row as usize % CHUNK_ROWS]
 }
 
 /// See the file's header.
@@ -113,9 +121,9 @@ pub(crate) struct Places {
     members: Vec<Member>,
     rows: Vec<Box<[PlaceRow]>>,
     len: u32,
-    grid: Grid,
-    /// Whether the grid is that of the rows: replaying leaves it alone.
-    has_grid: bool,
+    near: Near,
+    /// Whether that is of the rows: replaying leaves it alone.
+    has_near: bool,
     /// What the batch that is made has changed, as it was.
     changed: Vec<(u32, Values)>,
     begun: Begun,
@@ -138,7 +146,7 @@ pub(crate) struct Approach {
     /// [`UNKNOWN`] if there was none yet.
     member: u32,
     /// If positions are merged.
-    squares: Squares,
+    around: Around,
 }
 
 /// No member has this number.
@@ -160,12 +168,12 @@ impl Places {
             members: Vec::new(),
             rows: Vec::new(),
             len: 0,
-            grid: if let PlaceRule::Merged(meters) = rule {
-                Grid::new(meters)
+            near: if let PlaceRule::Merged(meters) = rule {
+                Near::new(meters)
             } else {
-                Grid::none()
+                Near::none()
             },
-            has_grid: true,
+            has_near: true,
             changed: Vec::new(),
             begun: Begun::default(),
         }
@@ -182,25 +190,40 @@ impl Places {
     /// Takes another radius.
     pub(crate) fn set_rule(&mut self, rule: PlaceRule) {
         self.rule = rule;
-        self.make_grid();
+        self.make_near();
     }
 
-    /// Makes the grid of the rows.
-    pub(crate) fn make_grid(&mut self) {
-        self.has_grid = true;
-        let PlaceRule::Merged(meters) = self.rule else { return };
-        self.grid = Grid::new(meters);
-        for row in 0..self.len {
-            let PlaceRow { member, .. } = *self.row(row);
-            self.grid.insert(row, member, self.row(row).place());
+    /// Makes what finds the rows near a place, of the rows.
+    fn make_near(&mut self) {
+        if let PlaceRule::Merged(meters) = self.rule {
+            self.near = Near::new(meters);
+            (0..self.len).for_each(|row| self.note_near(row));
+        }
+        self.has_near = true;
+    }
+
+    /// Makes it if it is not of the rows.
+    pub(crate) fn ensure_near(&mut self) {
+        if !self.has_near {
+            self.make_near();
         }
     }
 
-    /// Makes the grid if it is not that of the rows.
-    pub(crate) fn ensure_grid(&mut self) {
-        if !self.has_grid {
-            self.make_grid();
-        }
+    /// Takes note of its member's next row.
+    fn note_near(&mut self, row: u32) {
+        let PlaceRow { member, ordinal, .. } = *self.row(row);
+        let lines = &mut self.members[member as usize].lines;
+        let mut of = Of { member, positions: ordinal - 1, lines: *lines };
+        let place_of = |row| row_of(&self.rows, row).place();
+        self.near.insert(&mut of, row, place_of(row), place_of);
+        *lines = of.lines;
+    }
+
+    /// Where a member's rows are looked for.
+    #[inline]
+    fn of(&self, member: u32) -> Of {
+        let Member { positions, lines, .. } = self.members[member as usize];
+        Of { member, positions, lines }
     }
 
     /// From now on changes are those of this batch, until it is kept or undone.
@@ -215,7 +238,7 @@ impl Places {
     pub(crate) fn approach(&self, name: &[u8]) -> Approach {
         let hash = hash_of(name);
         self.index.fetch(hash);
-        Approach { hash, member: UNKNOWN, squares: Squares::default() }
+        Approach { hash, member: UNKNOWN, around: Around::default() }
     }
 
     /// The second step: finds the member, and asks for what finds its positions.
@@ -224,7 +247,7 @@ impl Places {
         let Some(member) = self.member(approach.hash, name) else { return };
         approach.member = member;
         if self.rule.is_merged() {
-            self.grid.find_squares(member, place, &mut approach.squares);
+            self.near.approach(self.of(member), place, &mut approach.around);
         } else {
             self.fetch_row(member);
         }
@@ -233,8 +256,9 @@ impl Places {
     /// The third step: asks for the positions.
     #[inline]
     pub(crate) fn approach_rows(&self, approach: &mut Approach) {
-        if approach.member != UNKNOWN {
-            self.grid.find_firsts(&mut approach.squares, |row| self.fetch_row(row));
+        let Approach { member, around, .. } = approach;
+        if *member != UNKNOWN && self.rule.is_merged() {
+            self.near.likely(self.of(*member), around, |row| self.fetch_row(row));
         }
     }
 
@@ -247,13 +271,13 @@ impl Places {
         place: Place,
         time: i64,
     ) -> Sighted {
-        let Approach { hash, squares, .. } = approach;
-        let mut late = Squares::default();
-        let (member, squares) = if approach.member != UNKNOWN {
-            (approach.member, squares)
+        let Approach { hash, around, .. } = approach;
+        let mut late = Around::default();
+        let (member, around) = if approach.member != UNKNOWN {
+            (approach.member, around)
         } else if let Some(member) = self.member(*hash, name) {
             // An earlier one of the group has made it.
-            self.grid.find_squares(member, place, &mut late);
+            self.near.approach(self.of(member), place, &mut late);
             (member, &late)
         } else {
             (self.add_member(*hash, name), &late)
@@ -261,10 +285,11 @@ impl Places {
         if !self.rule.is_merged() {
             return self.sight_latest(member, place, time);
         }
-        let Some(row) = self.nearest(member, place, squares) else {
+        let of = self.of(member);
+        let Some(row) = self.nearest(of, place, around) else {
             let (x, y) = (place.longitude_degrees.to_bits(), place.latitude_degrees.to_bits());
             let sighted = self.add_row(member, Values { x, y, count: 1, ..Values::default() });
-            self.grid.insert(sighted.row, member, place);
+            self.note_near(sighted.row);
             return sighted;
         };
         let changed = self.changing(row);
@@ -279,7 +304,7 @@ impl Places {
         values.count += 1;
         changed.set(values);
         let (ordinal, place) = (changed.ordinal, changed.place());
-        self.grid.move_row(row, member, place);
+        self.near.move_row(of, ordinal, row, place);
         Sighted { row, ordinal }
     }
 
@@ -298,12 +323,12 @@ impl Places {
 
     /// The nearest position within the radius; of equally near ones the oldest.
     #[inline]
-    fn nearest(&self, member: u32, place: Place, squares: &Squares) -> Option<u32> {
+    fn nearest(&self, of: Of, place: Place, around: &Around) -> Option<u32> {
         let center = Center::new(place);
-        let mut nearest = NearestWithin::new(&center, self.grid.radius());
-        self.grid.near(member, place, squares, |row| {
+        let mut nearest = NearestWithin::new(&center, self.near.radius());
+        self.near.each(of, place, around, |row| {
             let known = self.row(row);
-            if known.member == member {
+            if known.member == of.member {
                 nearest.offer(known.place(), row);
             }
         });
@@ -318,7 +343,7 @@ impl Places {
     fn add_member(&mut self, hash: u32, name: &[u8]) -> u32 {
         let member = self.members.len() as u32;
         let name = self.names.push(name);
-        self.members.push(Member { name, positions: 0 });
+        self.members.push(Member { name, ..Member::default() });
         self.index.insert(hash, member);
         member
     }
@@ -360,7 +385,7 @@ impl Places {
 
     #[inline]
     fn row(&self, row: u32) -> &PlaceRow {
-        &self.rows[row as usize / CHUNK_ROWS][row as usize % CHUNK_ROWS]
+        row_of(&self.rows, row)
     }
 
     #[inline]
@@ -386,7 +411,7 @@ impl Places {
         for (member, Member { name, .. }) in self.members.iter().enumerate() {
             self.index.insert(hash_of(self.names.get(*name)), member as u32);
         }
-        self.make_grid();
+        self.make_near();
     }
 
     /// How many rows the batch has changed or added.
@@ -412,7 +437,7 @@ impl Places {
             + self.members.capacity() * size_of::<Member>()
             + self.names.memory_bytes()
             + self.index.memory_bytes()
-            + self.grid.memory_bytes()
+            + self.near.memory_bytes()
     }
 }
 

@@ -1,21 +1,21 @@
-//! Places in a cold file: as they lie in memory, the grid and the index too.
+//! Places in a cold file: as they lie in memory, the index too.
 //!
 //! ```text
-//! kind 16  meta     rule | radius f64 | rows | members | seed | lists of the grid      words
+//! kind 16  meta     rule | no grid | rows | members | seed | no grid                   words
 //! kind 17  rows     4096 of them: member, ordinal | count | x | y | time | batch       words
-//! kind 18  members  name's place | positions ...   kind 19  names  a block of the arena
-//! kind 20  index    slots   kind 27  grid  slots   kind 28  grid  next rows, two in a word
+//! kind 18  members  name's place | positions, counted again ...   kind 19  names  a block of the arena
+//! kind 20  index    slots
 //! ```
 //! For: writing and loading all of it. Not for: places that are read where they are: only batches
 //! need them, and those load them. Nothing that is read is trusted.
-//! Cost: a copy and a checksum; a look at each row, and at each link of the grid.
+//! What finds positions near a place is made of the rows.
+//! Cost: a copy and a checksum; a look at each row.
 
 use whered_store::{ColdFile, ColdWriter, StoreError};
 
 use super::{CHUNK_ROWS, Member, PlaceRow, PlaceRule, Places, Values};
-use crate::feeds::grid::Grid;
 use crate::tables::cold::{
-    blocks_of, push_words, read_arena, read_index, read_words, words_of, write_arena, write_slots,
+    blocks_of, push_words, read_arena, read_index, words_of, write_arena, write_slots,
 };
 use crate::tables::index::{hash_of, seed};
 
@@ -23,24 +23,13 @@ const META_KIND: u16 = 16;
 const ROWS_KIND: u16 = 17;
 const MEMBERS_KIND: u16 = 18;
 const NAMES_KIND: u16 = 19;
+/// The kinds from 21 to 28 are not free: files of before have grids there, which nobody reads any more.
 const INDEX_KIND: u16 = 20;
-/// The kinds before these two, from 21 on, are of squares that were reckoned otherwise: a grid that was
-/// written as these is made anew.
-const GRID_KIND: u16 = 27;
-const NEXT_KIND: u16 = 28;
-
 const META_WORDS: usize = 6;
-/// In the place of the radius: no batch has needed the grid. No radius has these bits.
-const NO_GRID: u64 = u64::MAX;
+/// In the words for a grid, which files of before had: there is none.
+const NO_GRID: [u64; 2] = [u64::MAX, 0];
 const ROW_WORDS: usize = 6;
 const MEMBERS_A_BLOCK: usize = 1 << 15;
-
-fn radius_of(rule: PlaceRule) -> u64 {
-    match rule {
-        PlaceRule::Merged(meters) => meters.to_bits(),
-        _ => 0,
-    }
-}
 
 impl Places {
     /// Writes all of it.
@@ -62,29 +51,20 @@ impl Places {
         }
         for members in self.members.chunks(MEMBERS_A_BLOCK) {
             writer.write_block_with(MEMBERS_KIND, 0, |out| {
-                for Member { name, positions } in members {
+                for Member { name, positions, .. } in members {
                     push_words(out, &[*name, u64::from(*positions)]);
                 }
             })?;
         }
         write_arena(writer, NAMES_KIND, 0, &self.names)?;
         write_slots(writer, INDEX_KIND, 0, self.index.slots())?;
-        let none = Grid::none();
-        let grid = if self.has_grid { &self.grid } else { &none };
-        write_slots(writer, GRID_KIND, 0, grid.slots())?;
-        for links in grid.links().chunks(1 << 16) {
-            writer.write_block_with(NEXT_KIND, 0, |out| {
-                out.extend(links.iter().flat_map(|link| link.next.to_le_bytes()));
-                out.resize(out.len().next_multiple_of(8), 0);
-            })?;
-        }
         let meta = [
             u64::from(self.rule.number()),
-            if self.has_grid { radius_of(self.rule) } else { NO_GRID },
+            NO_GRID[0],
             u64::from(self.len),
             self.members.len() as u64,
             seed(),
-            grid.links().len() as u64,
+            NO_GRID[1],
         ];
         writer.write_block_with(META_KIND, 0, |out| push_words(out, &meta))
     }
@@ -113,18 +93,7 @@ impl Places {
         }
         let hash = |member: u32| hash_of(places.names.get(places.members[member as usize].name));
         places.index = read_index(file, INDEX_KIND, 0, meta[4], places.members.len(), hash)?;
-        let has_grid = !blocks_of(file, GRID_KIND, 0).is_empty();
-        if has_grid && meta[1] == radius_of(rule) && rule.is_merged() {
-            let slots = read_words(file, GRID_KIND, 0, &mut words)?;
-            let next = read_words(file, NEXT_KIND, 0, &mut words)?;
-            let next_len = usize::try_from(meta[5]).unwrap_or(usize::MAX);
-            let PlaceRule::Merged(meters) = rule else { return Ok(places) };
-            let grid = Grid::of_parts(meters, slots, &next, next_len, places.len);
-            places.grid = grid.map_err(wrong)?;
-        } else {
-            // Replaying does not need it, and does not know the radius yet.
-            places.has_grid = !rule.is_merged();
-        }
+        places.has_near = false;
         Ok(places)
     }
 
@@ -132,23 +101,24 @@ impl Places {
         for index in blocks_of(file, MEMBERS_KIND, 0) {
             file.read_block(index, words)?;
             self.members.reserve(words.len() / 2);
-            for &[name, positions] in words.as_chunks::<2>().0 {
-                let (name, positions) = (u64::from_le(name), u64::from_le(positions) as u32);
+            for &[name, _] in words.as_chunks::<2>().0 {
+                let name = u64::from_le(name);
                 if !self.names.has(name) {
                     return Err(file.refuse(index, "a member's name is not there"));
                 }
-                self.members.push(Member { name, positions });
+                self.members.push(Member { name, ..Member::default() });
             }
         }
         Ok(())
     }
 
     fn load_rows(&mut self, file: &ColdFile, words: &mut Vec<u64>) -> Result<(), StoreError> {
+        let mut positions = vec![0; self.members.len()];
         for index in blocks_of(file, ROWS_KIND, 0) {
             file.read_block(index, words)?;
             let rows = words.len() / ROW_WORDS;
             let is_after_a_whole_one = (self.len as usize).is_multiple_of(CHUNK_ROWS);
-            if rows > CHUNK_ROWS || !is_after_a_whole_one {
+            if rows == 0 || rows > CHUNK_ROWS || !is_after_a_whole_one {
                 return Err(file.refuse(index, "it has another number of rows"));
             }
             let mut chunk = vec![PlaceRow::default(); CHUNK_ROWS].into_boxed_slice();
@@ -157,12 +127,19 @@ impl Places {
                 let (member, ordinal) = (named as u32, (named >> 32) as u32);
                 (row.member, row.ordinal) = (member, ordinal);
                 row.set(Values { count, x, y, time: time as i64, batch });
-                if member as usize >= self.members.len() {
+                let Some(positions) = positions.get_mut(member as usize) else {
                     return Err(file.refuse(index, "a position's member is not there"));
+                };
+                *positions += 1;
+                if ordinal != *positions {
+                    return Err(file.refuse(index, "a position is not its member's next one"));
                 }
             }
             self.rows.push(chunk);
             self.len += rows as u32;
+        }
+        for (member, positions) in self.members.iter_mut().zip(positions) {
+            member.positions = positions;
         }
         Ok(())
     }

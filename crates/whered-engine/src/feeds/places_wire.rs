@@ -61,7 +61,7 @@ impl Places {
         input: &mut &[u8],
         each: &mut dyn FnMut(&Places, u32),
     ) -> Result<(), String> {
-        self.has_grid = false;
+        self.has_near = false;
         self.begin(batch);
         self.apply(batch, input, each).map_err(|fault| format!("places of batch {batch}: {fault}"))
     }
@@ -163,7 +163,7 @@ impl Places {
 
     /// Adds rows, to the end of the input.
     pub(crate) fn add_rows(&mut self, mut input: &[u8]) -> Result<(), String> {
-        self.has_grid = false;
+        self.has_near = false;
         while !input.is_empty() {
             let wrong = || format!("position {} cannot be read", self.len);
             let member = take_varint(&mut input).filter(|m| *m < self.members.len() as u64);

@@ -208,7 +208,7 @@ impl Feed {
         worker.reading.go_to(position, &self.waiting);
         self.state.unit.note_change();
         let mut places = self.state.places();
-        places.ensure_grid();
+        places.ensure_near();
         places.begin(batch);
         let mut make = || self.make(engine, worker, &mut places, (batch, is_parallel));
         let (made, changes) = if is_parallel {

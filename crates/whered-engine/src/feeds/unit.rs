@@ -174,7 +174,9 @@ impl FeedState {
     pub(crate) fn load(&self) -> Result<u64, StoreError> {
         let Some(backing) = self.unit.file().filter(|_| self.unit.is_cold()) else { return Ok(0) };
         let mut places = self.places();
-        let loaded = Places::load_cold(&backing.file, places.rule())?;
+        let mut loaded = Places::load_cold(&backing.file, places.rule())?;
+        // Here, so that the budget knows what it takes, in memory and in time.
+        loaded.ensure_near();
         let tables = self.tables();
         let mut stores = Vec::new();
         for table in &tables {

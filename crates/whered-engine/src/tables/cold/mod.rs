@@ -61,7 +61,7 @@ pub(crate) fn write_arena(
     arena.blocks().iter().try_for_each(|block| writer.write_block(kind, tag, block))
 }
 
-/// Writes slots of an index or a grid.
+/// Writes slots of an index.
 pub(crate) fn write_slots(
     writer: &mut ColdWriter,
     kind: u16,
@@ -73,7 +73,7 @@ pub(crate) fn write_slots(
 }
 
 /// Reads all blocks of a kind and tag into one list of words.
-pub(crate) fn read_words(
+fn read_words(
     file: &ColdFile,
     kind: u16,
     tag: u16,
