@@ -19,6 +19,11 @@ use crate::source::FieldKind;
 use crate::upload::{ITEM_COUNT_MAX, TEXT_SIZE_MAX_BYTES, shown};
 use crate::value::{TimeFault, integer, number, time_millis};
 
+/// Why a record is refused: two words, which a function gives in registers. A larger one would lie in memory, and what
+/// may stand in its place, too; and what is written there in parts and read as a whole waits for
+/// all stores before it, those to memory that another processor has had.
+type Reason = Box<str>;
+
 /// The texts of an item: its key and its count.
 pub(crate) type ItemTexts<'a> = (Option<&'a [u8]>, Option<&'a [u8]>);
 
@@ -74,11 +79,11 @@ impl<'m, 'a> Assembler<'m, 'a> {
     }
 
     #[inline]
-    fn record(&mut self, offset: usize, texts: &Texts<'a>) -> Result<Record<'_>, String> {
+    fn record(&mut self, offset: usize, texts: &Texts<'a>) -> Result<Record<'_>, Reason> {
         let mapping = self.mapping;
         let member = first(&mapping.roles.member, texts).ok_or_else(|| missing("member"))?;
         if member.is_empty() {
-            return Err("member is empty".to_owned());
+            return Err("member is empty".into());
         }
         check_size("member", member)?;
         let place = self.place(texts)?;
@@ -89,7 +94,7 @@ impl<'m, 'a> Assembler<'m, 'a> {
         self.values.clear();
         for field in &mapping.fields {
             let text = first(&field.role, texts);
-            let value = value(field.kind, text).map_err(|why| format!("{}: {why}", field.name))?;
+            let value = value(field.kind, text).map_err(|why| of_field(&field.name, &why))?;
             self.values.push(value);
         }
         self.items.clear();
@@ -97,7 +102,7 @@ impl<'m, 'a> Assembler<'m, 'a> {
             self.items.push(item(*key, *count)?);
         }
         if self.items.len() > ITEM_COUNT_MAX {
-            return Err(format!("{} items; allowed: {ITEM_COUNT_MAX}", self.items.len()));
+            return Err(too_many(self.items.len()));
         }
         let offset_bytes = offset as u64;
         let (fields, items) = (&self.values[..], &self.items[..]);
@@ -105,7 +110,7 @@ impl<'m, 'a> Assembler<'m, 'a> {
     }
 
     #[inline]
-    fn place(&mut self, texts: &Texts<'a>) -> Result<Option<Place>, String> {
+    fn place(&mut self, texts: &Texts<'a>) -> Result<Option<Place>, Reason> {
         match &self.mapping.roles.place {
             PlaceRoles::None => Ok(None),
             PlaceRoles::Degrees { longitude, latitude } => {
@@ -122,10 +127,10 @@ impl<'m, 'a> Assembler<'m, 'a> {
                     self.last_zone = zones
                         .iter()
                         .position(|zone| zone.name.as_bytes() == name)
-                        .ok_or_else(|| format!("zone {} is not known", shown(name)))?;
+                        .ok_or_else(|| unknown(name))?;
                 }
                 let place = zones[self.last_zone].place(x, y);
-                place.map(Some).ok_or_else(|| format!("{x} {y} is outside zone {}", shown(name)))
+                place.map(Some).ok_or_else(|| outside_zone(x, y, name))
             }
         }
     }
@@ -164,12 +169,12 @@ fn first<'a>(role: &Role, texts: &Texts<'a>) -> Option<&'a [u8]> {
 }
 
 #[inline]
-fn check_size(name: &str, text: &[u8]) -> Result<(), String> {
+fn check_size(name: &str, text: &[u8]) -> Result<(), Reason> {
     if text.len() > TEXT_SIZE_MAX_BYTES { Err(too_long(name, text)) } else { Ok(()) }
 }
 
 #[inline]
-fn coordinate(name: &str, role: &Role, texts: &Texts<'_>) -> Result<f64, String> {
+fn coordinate(name: &str, role: &Role, texts: &Texts<'_>) -> Result<f64, Reason> {
     match first(role, texts) {
         Some(text) => number(text).ok_or_else(|| no_number(name, text)),
         None => Err(missing(name)),
@@ -177,7 +182,7 @@ fn coordinate(name: &str, role: &Role, texts: &Texts<'_>) -> Result<f64, String>
 }
 
 #[inline]
-fn time(text: Option<&[u8]>) -> Result<Option<i64>, String> {
+fn time(text: Option<&[u8]>) -> Result<Option<i64>, Reason> {
     let Some(text) = text else { return Ok(None) };
     match time_millis(text) {
         Ok(millis) => Ok(Some(millis)),
@@ -189,34 +194,64 @@ fn time(text: Option<&[u8]>) -> Result<Option<i64>, String> {
 
 #[cold]
 #[inline(never)]
-fn missing(name: &str) -> String {
-    format!("{name} is missing")
+fn missing(name: &str) -> Reason {
+    format!("{name} is missing").into()
 }
 
 #[cold]
 #[inline(never)]
-fn too_long(name: &str, text: &[u8]) -> String {
-    format!("{name} of {} bytes; allowed: {TEXT_SIZE_MAX_BYTES}", text.len())
+fn too_long(name: &str, text: &[u8]) -> Reason {
+    format!("{name} of {} bytes; allowed: {TEXT_SIZE_MAX_BYTES}", text.len()).into()
 }
 
 #[cold]
 #[inline(never)]
-fn no_number(name: &str, text: &[u8]) -> String {
+fn too_many(items: usize) -> Reason {
+    format!("{items} items; allowed: {ITEM_COUNT_MAX}").into()
+}
+
+#[cold]
+#[inline(never)]
+fn of_field(name: &str, why: &str) -> Reason {
+    format!("{name}: {why}").into()
+}
+
+#[cold]
+#[inline(never)]
+fn unknown(zone: &[u8]) -> Reason {
+    format!("zone {} is not known", shown(zone)).into()
+}
+
+#[cold]
+#[inline(never)]
+fn outside_zone(x: f64, y: f64, zone: &[u8]) -> Reason {
+    format!("{x} {y} is outside zone {}", shown(zone)).into()
+}
+
+#[cold]
+#[inline(never)]
+fn no_whole_number(what: &str, text: &[u8], rest: &str) -> Reason {
+    format!("{what}{} is not a whole number{rest}", shown(text)).into()
+}
+
+#[cold]
+#[inline(never)]
+fn no_number(name: &str, text: &[u8]) -> Reason {
     if text.trim_ascii().is_empty() {
         return missing(name);
     }
-    format!("{name} {} is not a number", shown(text))
+    format!("{name} {} is not a number", shown(text)).into()
 }
 
 #[cold]
 #[inline(never)]
-fn outside(error: &PlaceError) -> String {
-    error.to_string()
+fn outside(error: &PlaceError) -> Reason {
+    error.to_string().into()
 }
 
 #[cold]
 #[inline(never)]
-fn absent_or_wrong(text: &[u8], fault: TimeFault) -> Result<Option<i64>, String> {
+fn absent_or_wrong(text: &[u8], fault: TimeFault) -> Result<Option<i64>, Reason> {
     if text.trim_ascii().is_empty() {
         return Ok(None);
     }
@@ -224,11 +259,11 @@ fn absent_or_wrong(text: &[u8], fault: TimeFault) -> Result<Option<i64>, String>
         TimeFault::OutOfRange => "in 1970 to 2199",
         TimeFault::NoTime => "a time; allowed: seconds or milliseconds since 1970 or RFC 3339",
     };
-    Err(format!("time {} is not {why}", shown(text)))
+    Err(format!("time {} is not {why}", shown(text)).into())
 }
 
 #[inline]
-fn value(kind: FieldKind, text: Option<&[u8]>) -> Result<Value<'_>, String> {
+fn value(kind: FieldKind, text: Option<&[u8]>) -> Result<Value<'_>, Reason> {
     let Some(text) = text else { return Ok(Value::Absent) };
     let value = match kind {
         FieldKind::Text => {
@@ -242,15 +277,13 @@ fn value(kind: FieldKind, text: Option<&[u8]>) -> Result<Value<'_>, String> {
     match value {
         Some(value) => Ok(value),
         None if text.trim_ascii().is_empty() => Ok(Value::Absent),
-        None if kind == FieldKind::Integer => {
-            Err(format!("{} is not a whole number of 64 bits", shown(text)))
-        }
-        None => Err(format!("{} is not a number", shown(text))),
+        None if kind == FieldKind::Integer => Err(no_whole_number("", text, " of 64 bits")),
+        None => Err(format!("{} is not a number", shown(text)).into()),
     }
 }
 
 #[inline]
-fn item<'a>(key: Option<&'a [u8]>, count: Option<&'a [u8]>) -> Result<Item<'a>, String> {
+fn item<'a>(key: Option<&'a [u8]>, count: Option<&'a [u8]>) -> Result<Item<'a>, Reason> {
     let key = key.filter(|key| !key.is_empty()).ok_or_else(|| missing("an item's key"))?;
     check_size("an item's key", key)?;
     let count = match count {
@@ -258,7 +291,7 @@ fn item<'a>(key: Option<&'a [u8]>, count: Option<&'a [u8]>) -> Result<Item<'a>, 
         Some(text) => match integer(text) {
             Some(count) => count,
             None if text.trim_ascii().is_empty() => 1,
-            None => return Err(format!("item count {} is not a whole number", shown(text))),
+            None => return Err(no_whole_number("item count ", text, "")),
         },
     };
     Ok(Item { key, count })

@@ -41,6 +41,7 @@ impl Place {
     /// # Errors
     ///
     /// [`PlaceError`] if a number is beyond its limit or is not finite.
+    #[inline]
     pub fn new(longitude_degrees: f64, latitude_degrees: f64) -> Result<Place, PlaceError> {
         Place::within(longitude_degrees, latitude_degrees, LATITUDE_LIMIT_DEGREES)
     }
@@ -64,6 +65,7 @@ impl Place {
         Place::within(longitude_degrees, latitude_degrees, POLE_LATITUDE_DEGREES)
     }
 
+    #[inline]
     fn within(
         longitude_degrees: f64,
         latitude_degrees: f64,

@@ -374,6 +374,8 @@ impl Scan<'_, '_> {
 }
 
 impl Events for Scan<'_, '_> {
+    // In line the record never lies in memory.
+    #[inline]
     fn record(&mut self, record: &Record<'_>) {
         self.events += 1 + record.items.len();
         let time = record.time_millis.unwrap_or(self.received_millis);
