@@ -14,8 +14,10 @@ use std::time::{Duration, Instant};
 use serde_json::Value as Json;
 
 use super::sending::HttpConnection;
-use crate::measure::process_cpu_nanoseconds;
+use crate::measure::{process_cpu_nanoseconds, wait_until};
 
+/// How long until it is asked again whether all are applied. Asking every 2 ms took 2.7 % of two processors.
+const ASK_AGAIN: Duration = Duration::from_millis(10);
 /// How long all uploads may take to be applied.
 const APPLY_LIMIT: Duration = Duration::from_secs(300);
 /// How long a server may take to open its door.
@@ -126,7 +128,7 @@ impl FeedServer {
             match feed["backlog"]["uploads"].as_u64() {
                 Some(0) => return Ok(()),
                 Some(_) if Instant::now() < until => {
-                    std::thread::park_timeout(Duration::from_millis(2));
+                    wait_until(Instant::now() + ASK_AGAIN);
                 }
                 Some(left) => return Err(format!("{left} uploads are not applied after minutes")),
                 None => {
