@@ -69,7 +69,7 @@ impl Places {
         writer.write_block_with(META_KIND, 0, |out| push_words(out, &meta))
     }
 
-    /// Loads places of a rule, whose radius may be another one now.
+    /// Loads places of a rule; what finds rows near a place is still to be made of them.
     ///
     /// # Errors
     /// The file is damaged or not what it should be; the system's.
