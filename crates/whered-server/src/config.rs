@@ -169,6 +169,11 @@ pub struct HttpConfig {
     pub listen: Vec<SocketAddr>,
     /// The bearer token that requests must carry.
     pub token: Option<String>,
+    /// Names beside loopback names and the listener's address that requests without a token may be
+    /// sent to.
+    pub hosts: Vec<String>,
+    /// Origins of web pages beside the listener's own whose requests need no token.
+    pub origins: Vec<String>,
     /// Connections at the same time.
     pub max_connections: usize,
 }
@@ -396,7 +401,13 @@ impl Default for RespConfig {
 
 impl Default for HttpConfig {
     fn default() -> Self {
-        HttpConfig { listen: vec![loopback(HTTP_PORT)], token: None, max_connections: 1024 }
+        HttpConfig {
+            listen: vec![loopback(HTTP_PORT)],
+            token: None,
+            hosts: Vec::new(),
+            origins: Vec::new(),
+            max_connections: 1024,
+        }
     }
 }
 

@@ -140,6 +140,7 @@ impl Metrics {
                 &resp.buffers_limit_closed,
             ),
             ("resp_idle_closed", "RESP connections closed for being idle", &resp.idle_closed),
+            ("resp_http_closed", "RESP connections closed for sending HTTP", &resp.http_closed),
             ("resp_tls_failed", "TLS handshakes that failed", &resp.tls_failed),
             ("resp_published", "Messages published to channels", &resp.published),
         ];

@@ -54,7 +54,7 @@ fn start(name: &str) -> Server {
 fn post(server: &Server, feed: &str, headers: &[&str], body: &[u8]) -> Reply {
     let headers: String = headers.iter().map(|header| format!("{header}\r\n")).collect();
     let head = format!(
-        "POST /v1/feeds/{feed} HTTP/1.1\r\nHost: whered\r\nConnection: close\r\n\
+        "POST /v1/feeds/{feed} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\
          Content-Length: {}\r\n{headers}\r\n",
         body.len()
     );
@@ -193,7 +193,7 @@ fn equal_uploads_count_twice_unless_their_key_or_the_feed_says_otherwise() {
 #[test]
 fn half_requests_leave_nothing_behind() {
     let server = start("limits_half");
-    let head = "POST /v1/feeds/tight HTTP/1.1\r\nHost: whered\r\n";
+    let head = "POST /v1/feeds/tight HTTP/1.1\r\nHost: localhost\r\n";
     let good = String::from_utf8(line("half")).unwrap();
     let requests = [
         // Cut off within the body, within a chunk, between chunks, and before the last one.
@@ -235,7 +235,7 @@ fn clients_that_go_before_their_answer_and_come_again_are_counted_once() {
         let name = format!("gone{number}");
         let body = line(&name);
         let head = format!(
-            "POST /v1/feeds/tight HTTP/1.1\r\nHost: whered\r\nIdempotency-Key: {name}\r\n\
+            "POST /v1/feeds/tight HTTP/1.1\r\nHost: localhost\r\nIdempotency-Key: {name}\r\n\
              Content-Length: {}\r\n\r\n",
             body.len()
         );
@@ -269,7 +269,7 @@ fn an_upload_that_is_under_way_when_the_server_ends_is_acknowledged_only_if_it_i
                     let name = format!("c{client}n{number}");
                     let body = line(&name);
                     let head = format!(
-                        "POST /v1/feeds/tight HTTP/1.1\r\nHost: whered\r\nConnection: close\r\n\
+                        "POST /v1/feeds/tight HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\
                          Content-Length: {}\r\n\r\n",
                         body.len()
                     );

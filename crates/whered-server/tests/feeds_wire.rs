@@ -72,7 +72,7 @@ fn start(name: &str) -> (Server, PathBuf) {
 }
 
 fn post(server: &Server, path: &str, headers: &[&str], body: &[u8]) -> Reply {
-    let mut text = format!("POST {path} HTTP/1.1\r\nHost: whered\r\nConnection: close\r\n");
+    let mut text = format!("POST {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n");
     text.push_str(&format!("Content-Length: {}\r\n", body.len()));
     headers.iter().for_each(|header| text.push_str(&format!("{header}\r\n")));
     text.push_str("\r\n");
@@ -209,7 +209,7 @@ fn every_refusal_has_its_status_and_says_what_is_allowed() {
 #[test]
 fn a_chunked_upload_is_cut_at_its_limit_while_it_is_read() {
     let (server, _) = start("feeds_chunked");
-    let head = "POST /v1/feeds/sightings HTTP/1.1\r\nHost: whered\r\nConnection: close\r\n\
+    let head = "POST /v1/feeds/sightings HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\
                 Transfer-Encoding: chunked\r\n\r\n";
     let chunked = |body: &[u8], piece: usize| {
         let mut bytes = head.as_bytes().to_vec();
@@ -265,7 +265,7 @@ fn an_upload_that_breaks_off_is_not_kept_and_one_whose_answer_was_lost_is_applie
     let address = server.http_addresses()[0];
     let head = |length: usize| {
         format!(
-            "POST /v1/feeds/sightings HTTP/1.1\r\nHost: whered\r\nIdempotency-Key: k1\r\n\
+            "POST /v1/feeds/sightings HTTP/1.1\r\nHost: localhost\r\nIdempotency-Key: k1\r\n\
              Content-Length: {length}\r\n\r\n"
         )
     };
@@ -460,5 +460,26 @@ fn feeds_are_told_in_lists_and_metrics() {
     }
     let tables = get(&server, "/v1/tables").json();
     assert_eq!(tables["tables"].as_array().unwrap().len(), 3);
+    server.stop().unwrap();
+}
+
+#[test]
+fn a_foreign_web_page_cannot_upload_to_a_feed() {
+    let (server, _folder) = start("feeds_foreign");
+    let path = "/v1/feeds/sightings";
+    for foreign in ["Origin: http://evil.example", "Origin: null", "Sec-Fetch-Site: cross-site"] {
+        let reply = post(&server, path, &[foreign, "Content-Type: text/plain"], UPLOAD.as_bytes());
+        assert_eq!(reply.error().0, 403, "{foreign}");
+    }
+    let told = get(&server, path).json();
+    assert_eq!(post(&server, path, &[], UPLOAD.as_bytes()).status, 202);
+    assert_eq!(told["uploads"], json!(0), "{told}");
+    // The token of the feed opens it from everywhere, and nothing else does.
+    let foreign = "Origin: http://evil.example";
+    let token = "Authorization: Bearer s3cret";
+    let closed = "/v1/feeds/closed";
+    assert_eq!(post(&server, closed, &[foreign, token], b"{\"id\":1}\n").status, 202);
+    assert_eq!(post(&server, closed, &[foreign], b"{\"id\":1}\n").error().0, 403);
+    assert_eq!(post(&server, closed, &[], b"{\"id\":1}\n").error().0, 401);
     server.stop().unwrap();
 }

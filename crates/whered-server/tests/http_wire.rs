@@ -227,7 +227,7 @@ fn what_is_no_request_at_all_is_told_so_in_the_same_form() {
     for (text, status) in [
         ("no request\r\n\r\n", 400),
         ("GET / HTTP/1.1\r\nno header\r\n\r\n", 400),
-        ("GET / HTTP/1.1\r\nHost: a\r\nContent-Length: many\r\n\r\n", 400),
+        ("GET / HTTP/1.1\r\nHost: localhost\r\nContent-Length: many\r\n\r\n", 400),
         (long.as_str(), 431),
     ] {
         let (found, message, field) = send(server.http_addresses()[0], text).error();
@@ -247,7 +247,7 @@ fn unknown_paths_and_methods_have_the_same_form_of_error() {
     }
     for path in ["/healthz", "/metrics", "/v1/ip/192.0.2.1", "/v1/collections/a/near"] {
         let text = format!(
-            "POST {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{{}}"
+            "POST {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{{}}"
         );
         let reply = send(server.http_addresses()[0], &text);
         let expected =
@@ -274,7 +274,7 @@ fn a_token_opens_everything_but_healthz() {
         assert!(reply.headers.contains("www-authenticate: bearer"));
         for (token, status) in [("s3cret", 200), ("s3cre", 401), ("S3cret", 401)] {
             let text = format!(
-                "GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\nAuthorization: Bearer {token}\r\n\r\n"
+                "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nAuthorization: Bearer {token}\r\n\r\n"
             );
             let found = send(server.http_addresses()[0], &text).status;
             let status = if path == "/nothing" && status == 200 { 404 } else { status };
@@ -394,8 +394,8 @@ fn a_door_that_others_can_reach_is_not_opened_without_its_token() {
 fn requests_on_one_connection_are_answered_one_after_the_other() {
     let server = world::start("http_keep_alive");
     let mut stream = TcpStream::connect(server.http_addresses()[0]).unwrap();
-    let request = "GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n";
-    let last = "GET /healthz HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+    let request = "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    let last = "GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
     stream.write_all(format!("{request}{request}{last}").as_bytes()).unwrap();
     let mut text = String::new();
     stream.read_to_string(&mut text).unwrap();
@@ -416,7 +416,7 @@ fn a_stop_does_not_wait_for_idle_connections() {
 fn post(server: &Server, path: &str, body: &str) -> world::http::Reply {
     let length = body.len();
     let text = format!(
-        "POST {path} HTTP/1.1\r\nHost: whered\r\nConnection: close\r\n\
+        "POST {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\
          Content-Length: {length}\r\n\r\n{body}"
     );
     send(server.http_addresses()[0], &text)
@@ -468,5 +468,106 @@ fn packets_are_matched_and_rulesets_described() {
     assert_eq!(post(&server, "/v1/rules/edge/match", &many).status, 400);
     assert_eq!(post(&server, "/v1/rules/none/match", web).status, 404);
     assert_eq!(get(&server, "/v1/rules/none").status, 404);
+    server.stop().unwrap();
+}
+
+/// The status of a request with these lines behind its first one.
+fn status_of(server: &Server, first: &str, lines: &str) -> (u16, String, Value) {
+    let text = format!("{first}\r\n{lines}Connection: close\r\n\r\n");
+    let reply = send(server.http_addresses()[0], &text);
+    if reply.status < 400 { (reply.status, String::new(), Value::Null) } else { reply.error() }
+}
+
+#[test]
+fn a_foreign_web_page_gets_403_with_a_reason_at_every_path() {
+    let server = world::start("http_foreign");
+    let port = server.http_addresses()[0].port();
+    let own = format!("Host: localhost:{port}\r\n");
+    for path in ["/healthz", "/metrics", "/v1/databases", "/v1/tables", "/nothing"] {
+        let first = format!("GET {path} HTTP/1.1");
+        let usual = if path == "/nothing" { 404 } else { 200 };
+        assert_eq!(status_of(&server, &first, &own).0, usual, "{path}");
+        let same =
+            format!("{own}Origin: http://localhost:{port}\r\nSec-Fetch-Site: same-origin\r\n");
+        assert_eq!(status_of(&server, &first, &same).0, usual, "{path}");
+        for (lines, field) in [
+            (format!("Host: evil.example:{port}\r\n"), "Host"),
+            (format!("{own}Origin: http://evil.example\r\n"), "Origin"),
+            (format!("{own}Origin: null\r\n"), "Origin"),
+            (format!("{own}Origin: http://localhost:1\r\n"), "Origin"),
+            (format!("{own}Sec-Fetch-Site: cross-site\r\n"), "Sec-Fetch-Site"),
+            (format!("{own}Sec-Fetch-Site: same-site\r\n"), "Sec-Fetch-Site"),
+        ] {
+            let (status, message, found) = status_of(&server, &first, &lines);
+            assert_eq!((status, found), (403, json!(field)), "{path} {lines}");
+            assert!(message.contains("allowed without a token: "), "{message}");
+        }
+    }
+    let absolute = "GET http://evil.example/healthz HTTP/1.1";
+    assert_eq!(status_of(&server, absolute, &own).0, 403);
+    let absolute = format!("GET http://LOCALHOST.:{port}/healthz HTTP/1.1");
+    assert_eq!(status_of(&server, &absolute, &own).0, 200);
+    server.stop().unwrap();
+}
+
+#[test]
+fn a_token_makes_host_and_origin_of_no_matter() {
+    let folder = world::folder("http_foreign_token");
+    let mut config = world::config(&folder, "");
+    config.http.token = Some("s3cret".to_owned());
+    let server = Server::start(config).unwrap();
+    let foreign =
+        "Host: edge.example\r\nOrigin: https://maps.example\r\nSec-Fetch-Site: cross-site\r\n";
+    let with_token = format!("{foreign}Authorization: Bearer s3cret\r\n");
+    for path in ["/metrics", "/v1/tables"] {
+        let first = format!("GET {path} HTTP/1.1");
+        assert_eq!(status_of(&server, &first, &with_token).0, 200, "{path}");
+        assert_eq!(status_of(&server, &first, foreign).0, 401, "{path}");
+    }
+    // What a balancer on another host asks.
+    assert_eq!(status_of(&server, "GET /healthz HTTP/1.1", foreign).0, 200);
+    server.stop().unwrap();
+}
+
+#[test]
+fn further_names_are_trusted_by_configuration() {
+    let folder = world::folder("http_names");
+    let text = "[http]\nlisten = [\"127.0.0.1:0\"]\nhosts = [\"maps.example\"]\n\
+                origins = [\"https://maps.example\"]\n[resp]\nlisten = []\n[dns]\nlisten = []\n";
+    let config = Config::from_toml(text, &folder.join("edge.toml")).unwrap();
+    let server = Server::start(config).unwrap();
+    let status = |lines| status_of(&server, "GET /healthz HTTP/1.1", lines).0;
+    assert_eq!(status("Host: maps.example\r\nOrigin: https://maps.example\r\n"), 200);
+    assert_eq!(status("Host: maps.example\r\nOrigin: http://other.example\r\n"), 403);
+    assert_eq!(status("Host: other.example\r\n"), 403);
+    server.stop().unwrap();
+}
+
+#[test]
+fn a_missing_or_second_host_is_400_and_a_foreign_transfer_encoding_501() {
+    let server = world::start("http_form");
+    let first = "POST /v1/rules/edge/match HTTP/1.1";
+    let get = "GET /healthz HTTP/1.1";
+    assert_eq!(status_of(&server, get, "").0, 400);
+    assert_eq!(status_of(&server, get, "Host: localhost\r\nHost: localhost\r\n").0, 400);
+    assert_eq!(status_of(&server, get, "Host: local host\r\n").0, 400);
+    assert_eq!(status_of(&server, "GET /healthz HTTP/1.0", "").0, 200);
+    let own = "Host: localhost\r\n";
+    for coding in ["gzip, chunked", "gzip", "identity", "chunked, gzip", "chunked, chunked"] {
+        let lines = format!("{own}Transfer-Encoding: {coding}\r\n");
+        let (status, _, field) = status_of(&server, first, &lines);
+        assert_eq!((status, field), (501, json!("Transfer-Encoding")), "{coding}");
+    }
+    let twice = format!("{own}Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n");
+    assert_eq!(status_of(&server, first, &twice).0, 501);
+    // The same behind another request of one connection.
+    let mut stream = TcpStream::connect(server.http_addresses()[0]).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    let good = format!("{get}\r\n{own}\r\n");
+    let bad = format!("{first}\r\n{own}Transfer-Encoding: gzip\r\n\r\n");
+    stream.write_all(format!("{good}{bad}").as_bytes()).unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).unwrap();
+    assert!(text.contains("200 OK") && text.contains("501 Not Implemented"), "{text}");
     server.stop().unwrap();
 }

@@ -222,3 +222,22 @@ fn a_missing_or_wrong_file_is_named() {
     let no_key = start(&|tls| tls.key = certificates.path("empty.pem"));
     assert!(no_key.contains("empty.pem"), "{no_key}");
 }
+
+#[test]
+fn http_inside_tls_closes_and_runs_nothing() {
+    let certificates = Certificates::new("http");
+    let door = Door::with(EngineOptions::default(), |options| {
+        options.tls = Some(certificates.options());
+    });
+    assert_eq!(door.client().ask(&["GEOADD", "k", "1", "1", "m"]), ":1\r\n");
+    for head in ["POST / HTTP/1.1\r\nHost: x\r\n\r\n", "GET / HTTP/1.1\r\nHost: x\r\n\r\n"] {
+        let mut client = certificates.connect(&door, false);
+        let _ = client.write_all(format!("{head}FLUSHALL\r\n").as_bytes());
+        let mut rest = Vec::new();
+        // Without TLS's own goodbye the end is an error to the client.
+        let _ = client.read_to_end(&mut rest);
+        assert!(rest.is_empty(), "{}", rest.escape_ascii());
+    }
+    assert_eq!(door.door.counters().http_closed.load(Ordering::Relaxed), 2);
+    assert_eq!(door.client().ask(&["EXISTS", "k"]), ":1\r\n");
+}

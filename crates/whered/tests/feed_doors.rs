@@ -227,8 +227,9 @@ impl World {
         let mut stream = TcpStream::connect(self.served.http).expect("it listens");
         stream.set_read_timeout(Some(WAIT)).expect("it can be set");
         let length = body.len();
-        let head =
-            format!("{head}Host: x\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n");
+        let head = format!(
+            "{head}Host: localhost\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n"
+        );
         // A refusal may come before everything is written.
         let _ = stream.write_all(&[head.as_bytes(), body].concat());
         let mut text = String::new();

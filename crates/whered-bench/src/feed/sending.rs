@@ -56,8 +56,9 @@ impl HttpConnection {
 
     fn exchange(&mut self, method: &str, path: &str, body: &[u8]) -> std::io::Result<Answer> {
         let length = body.len();
-        let head =
-            format!("{method} {path} HTTP/1.1\r\nHost: bench\r\nContent-Length: {length}\r\n\r\n");
+        let head = format!(
+            "{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {length}\r\n\r\n"
+        );
         write_both(self.stream.get_mut(), head.as_bytes(), body)?;
         let first = self.line()?;
         let status = first.split(' ').nth(1).and_then(|status| status.parse().ok());

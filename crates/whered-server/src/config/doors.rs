@@ -21,8 +21,13 @@ use super::{
 use crate::dns::QueryLogOptions;
 use crate::dns::mmsg::{BATCH_SIZE_MAX, Calls};
 
-const HTTP: Keys =
-    Keys { title: "[http]", allowed: &["listen", "token", "max_connections"], later: &["tls"] };
+const HTTP: Keys = Keys {
+    title: "[http]",
+    allowed: &["listen", "token", "hosts", "origins", "max_connections"],
+    later: &["tls"],
+};
+const HOSTS_EXAMPLE: &str = "names and addresses without ports such as \"maps.example.com\"";
+const ORIGINS_EXAMPLE: &str = "origins such as \"https://maps.example.com\"";
 const DNS: Keys = Keys {
     title: "[dns]",
     allowed: &[
@@ -101,8 +106,27 @@ pub(super) fn read_http(top: &Section<'_>, config: &mut HttpConfig) -> Result<()
     }
     let guard_missing = config.token.is_none().then_some("token");
     config.listen = read_listen(&section, &config.listen, guard_missing)?;
+    config.hosts = read_trusted(&section, "hosts", crate::http::is_host, HOSTS_EXAMPLE)?;
+    config.origins = read_trusted(&section, "origins", crate::http::is_origin, ORIGINS_EXAMPLE)?;
     set(&mut config.max_connections, section.integer("max_connections", CONNECTIONS)?);
     Ok(())
+}
+
+/// Names that HTTP requests without a token may carry.
+fn read_trusted(
+    section: &Section<'_>,
+    key: &str,
+    is_valid: fn(&str) -> bool,
+    example: &str,
+) -> Result<Vec<String>, ConfigError> {
+    let Some(texts) = section.texts(key, example)? else { return Ok(Vec::new()) };
+    for text in &texts.value {
+        if !is_valid(text.value) {
+            let found = format!("holds '{}'", text.value);
+            return Err(section.refuse(&text.span, key, &found, example));
+        }
+    }
+    Ok(texts.value.iter().map(|text| text.value.to_owned()).collect())
 }
 
 /// Reads `[dns]`; `databases` are the names that are defined.

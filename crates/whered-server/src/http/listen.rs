@@ -11,6 +11,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use axum::extract::connect_info::Connected;
+use axum::serve::IncomingStream;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -27,6 +29,9 @@ pub(crate) const PROGRESS_BYTES: usize = 64 * 1024;
 /// How long to wait after the system could not accept (such as for want of descriptors).
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
+/// How much of a request's beginning is looked at for the reason of a refusal.
+const HEAD_BYTES: usize = 8 * 1024;
+
 /// A listener with a limit that several may share.
 pub(crate) struct LimitedListener {
     pub(crate) listener: TcpListener,
@@ -41,6 +46,10 @@ pub(crate) struct LimitedStream {
     read_bytes: usize,
     /// What is sent in place of the bytes that are being written, and how much of it was.
     instead: Option<(Vec<u8>, usize)>,
+    /// The beginning of what was read since the last response, which holds the request's head.
+    head: Vec<u8>,
+    /// Something was written since the last read.
+    has_answered: bool,
     _permit: OwnedSemaphorePermit,
 }
 
@@ -64,7 +73,15 @@ impl axum::serve::Listener for LimitedListener {
             };
             let clock = Box::pin(sleep_until(Instant::now() + PROGRESS));
             return (
-                LimitedStream { stream, clock, read_bytes: 0, instead: None, _permit: permit },
+                LimitedStream {
+                    stream,
+                    clock,
+                    read_bytes: 0,
+                    instead: None,
+                    head: Vec::new(),
+                    has_answered: false,
+                    _permit: permit,
+                },
                 peer,
             );
         }
@@ -75,7 +92,26 @@ impl axum::serve::Listener for LimitedListener {
     }
 }
 
+/// The address of this machine that a connection came to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LocalAddress(pub(crate) Option<SocketAddr>);
+
+impl Connected<IncomingStream<'_, LimitedListener>> for LocalAddress {
+    fn connect_info(stream: IncomingStream<'_, LimitedListener>) -> LocalAddress {
+        LocalAddress(stream.io().stream.local_addr().ok())
+    }
+}
+
 impl LimitedStream {
+    /// Notes the beginning of a request, for the reason of a refusal.
+    fn note_head(&mut self, read: &[u8]) {
+        if std::mem::take(&mut self.has_answered) {
+            self.head.clear();
+        }
+        let room = HEAD_BYTES.saturating_sub(self.head.len());
+        self.head.extend_from_slice(&read[..read.len().min(room)]);
+    }
+
     /// An error once the clock has run out; otherwise the task is woken when it does.
     fn check_clock(&mut self, context: &mut Context<'_>) -> io::Result<()> {
         match self.clock.as_mut().poll(context) {
@@ -121,6 +157,7 @@ impl AsyncRead for LimitedStream {
         let filled_before = buffer.filled().len();
         let read = Pin::new(&mut self.stream).poll_read(context, buffer);
         self.read_bytes += buffer.filled().len() - filled_before;
+        self.note_head(&buffer.filled()[filled_before..]);
         if self.read_bytes >= PROGRESS_BYTES {
             self.reset_clock();
         }
@@ -136,13 +173,14 @@ impl AsyncWrite for LimitedStream {
     ) -> Poll<io::Result<usize>> {
         self.check_clock(context)?;
         if self.instead.is_none() {
-            self.instead = refusal::with_reason(bytes).map(|full| (full, 0));
+            self.instead = refusal::with_reason(bytes, &self.head).map(|full| (full, 0));
         }
         let written = match self.instead.take() {
             Some(instead) => self.poll_write_instead(context, instead, bytes.len()),
             None => Pin::new(&mut self.stream).poll_write(context, bytes),
         };
         if matches!(written, Poll::Ready(Ok(_))) {
+            self.has_answered = true;
             self.reset_clock();
         }
         written

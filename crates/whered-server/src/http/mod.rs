@@ -25,6 +25,7 @@ mod refusal;
 mod rules;
 mod sets;
 mod tables;
+mod trust;
 
 use std::io;
 use std::net::SocketAddr;
@@ -32,7 +33,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use axum::extract::{Request, State};
+use axum::extract::{ConnectInfo, Request, State};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
@@ -46,7 +47,9 @@ use whered_engine::{Engine, take_short_turns};
 pub(crate) use self::counters::HttpCounters;
 use self::error::HttpError;
 use self::feeds::{Access, Uploads};
-use self::listen::LimitedListener;
+use self::listen::{LimitedListener, LocalAddress};
+use self::trust::Trusted;
+pub(crate) use self::trust::{is_host, is_origin};
 use crate::config::Config;
 use crate::metrics::Metrics;
 use crate::runtime::RuntimeThread;
@@ -69,6 +72,8 @@ pub(crate) struct HttpDoor {
 pub(crate) struct Door {
     engine: Arc<Engine>,
     token: Option<String>,
+    /// Whom it trusts without a token.
+    trusted: Trusted,
     counters: Arc<HttpCounters>,
     metrics: Metrics,
     /// A permit for each of [`SEARCHES`]. A search is started with one in hand: a request that
@@ -93,9 +98,11 @@ impl HttpDoor {
         let addresses = listeners.iter().map(std::net::TcpListener::local_addr);
         let addresses = addresses.collect::<io::Result<_>>()?;
         let token = config.http.token.clone();
+        let (hosts, origins) = (config.http.hosts.clone(), config.http.origins.clone());
+        let trusted = Trusted { hosts, origins };
         let searches = Arc::new(Semaphore::new(SEARCHES));
         let uploads = Uploads::new(&engine, &config.feeds);
-        let door = Door { engine, token, counters, metrics, searches, uploads };
+        let door = Door { engine, token, trusted, counters, metrics, searches, uploads };
         let router = router(Arc::new(door));
         let limit = Arc::new(Semaphore::new(config.http.max_connections));
         let thread = RuntimeThread::start("whered-http", SEARCHES, |stop| {
@@ -139,7 +146,8 @@ async fn serve(
             // An error means that the door is gone, which is a stop too.
             let _ = stop.wait_for(|stop| *stop).await;
         };
-        serving.spawn(axum::serve(listener, router).with_graceful_shutdown(stopped).into_future());
+        let service = router.into_make_service_with_connect_info::<LocalAddress>();
+        serving.spawn(axum::serve(listener, service).with_graceful_shutdown(stopped).into_future());
     }
     while serving.join_next().await.is_some() {}
 }
@@ -195,7 +203,7 @@ async fn guard(State(door): State<Arc<Door>>, request: Request, next: Next) -> R
     let response = if too_long {
         let message = format!("path and query are longer than {URI_BYTES_MAX} bytes");
         HttpError::new(StatusCode::URI_TOO_LONG, None, message).into_response()
-    } else if let Err(refusal) = admit(&door, &request) {
+    } else if let Err(refusal) = trust::check_form(&request).and_then(|()| admit(&door, &request)) {
         if is_upload(route, &request) {
             body::drain(&mut request.into_body()).await;
         }
@@ -221,20 +229,21 @@ fn is_upload(route: &str, request: &Request) -> bool {
     route == "/v1/feeds/{feed}" && request.method() == Method::POST
 }
 
-/// Asks for the token: that of the door, or for some paths that of a feed.
+/// Asks for the token: that of the door, or for some paths that of a feed. Without one the request must
+/// not come from a foreign web page, except that where a token is set, `/healthz` is open to everybody.
 fn admit(door: &Door, request: &Request) -> Result<(), HttpError> {
     let (path, headers) = (request.uri().path(), request.headers());
-    if path == "/healthz" {
+    let access = door.uploads.access(request.method(), path, headers);
+    let has_token = door.token.as_ref().is_some_and(|token| has_token(token, headers));
+    if access == Access::Open || has_token || (door.token.is_some() && path == "/healthz") {
         return Ok(());
     }
-    let access = door.uploads.access(request.method(), path, headers);
-    let opens = match &door.token {
-        _ if access == Access::Open => true,
-        Some(token) => has_token(token, headers),
-        None => access == Access::AsElsewhere,
-    };
-    if opens {
-        return Ok(());
+    if door.token.is_none() {
+        let local = request.extensions().get::<ConnectInfo<LocalAddress>>();
+        door.trusted.check(request, local.and_then(|ConnectInfo(local)| local.0))?;
+        if access == Access::AsElsewhere {
+            return Ok(());
+        }
     }
     let message = "the header 'Authorization: Bearer <token>' is missing or wrong";
     let is_wrong = access == Access::WithTokenOnly && headers.contains_key(header::AUTHORIZATION);

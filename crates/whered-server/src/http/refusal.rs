@@ -5,10 +5,11 @@
 //! recognised on their way out and given a body of the door's own form.
 //! Not for: the door's refusals, which have a body from the start; that is how they are told apart.
 
-/// The whole response to send instead, when these bytes are a refusal without a body.
+/// The whole response to send instead, when these bytes are a refusal without a body. `head` is the
+/// beginning of what the client has sent.
 ///
 /// Cost: one comparison of the first bytes for every other response.
-pub(super) fn with_reason(response: &[u8]) -> Option<Vec<u8>> {
+pub(super) fn with_reason(response: &[u8], head_sent: &[u8]) -> Option<Vec<u8>> {
     let status = response.strip_prefix(b"HTTP/1.1 4")?;
     let head = response.strip_suffix(b"\r\n\r\n")?;
     let head = std::str::from_utf8(head).ok()?;
@@ -18,7 +19,12 @@ pub(super) fn with_reason(response: &[u8]) -> Option<Vec<u8>> {
     if !lines.any(is_empty) {
         return None;
     }
+    let (mut status_line, mut field) = (status_line, None);
     let message = match status.get(..2) {
+        Some(b"00") if has_other_coding(head_sent) => {
+            (status_line, field) = ("HTTP/1.1 501 Not Implemented", Some("Transfer-Encoding"));
+            "Transfer-Encoding is not understood; allowed: chunked alone"
+        }
         Some(b"14") => "the URI is too long; allowed: 8 KiB",
         Some(b"31") => "too many or too large headers; allowed: 100, and 400 KiB together",
         _ => {
@@ -26,7 +32,7 @@ pub(super) fn with_reason(response: &[u8]) -> Option<Vec<u8>> {
              'name: value', and one right length"
         }
     };
-    let body = serde_json::json!({ "error": { "message": message, "field": null } });
+    let body = serde_json::json!({ "error": { "message": message, "field": field } });
     let body = format!("{body}\n");
     Some(
         format!(
@@ -38,6 +44,15 @@ pub(super) fn with_reason(response: &[u8]) -> Option<Vec<u8>> {
     )
 }
 
+/// Whether a request's head names a transfer coding other than `chunked`.
+fn has_other_coding(head: &[u8]) -> bool {
+    const NAME: &[u8] = b"transfer-encoding:";
+    head.split(|byte| *byte == b'\n').any(|line| {
+        let (name, value) = line.split_at_checked(NAME.len()).unwrap_or((b"", b""));
+        name.eq_ignore_ascii_case(NAME) && !value.trim_ascii().eq_ignore_ascii_case(b"chunked")
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -45,11 +60,24 @@ mod tests {
     #[test]
     fn a_bare_refusal_gets_a_body_and_its_length() {
         let bare = b"HTTP/1.1 400 Bad Request\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
-        let full = String::from_utf8(with_reason(bare).expect("a refusal")).expect("text");
+        let full = String::from_utf8(with_reason(bare, b"x").expect("a refusal")).expect("text");
         let (head, body) = full.split_once("\r\n\r\n").expect("a head and a body");
         assert!(head.starts_with("HTTP/1.1 400 Bad Request\r\n"), "{head}");
         assert!(head.contains(&format!("content-length: {}", body.len())), "{head}");
         assert!(body.starts_with(r#"{"error":{"message":"this is no HTTP/1.1 request"#), "{body}");
+    }
+
+    #[test]
+    fn a_request_in_another_transfer_coding_gets_501() {
+        let bare = b"HTTP/1.1 400 Bad Request\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
+        let status = |head: &[u8]| {
+            let full =
+                String::from_utf8(with_reason(bare, head).expect("a refusal")).expect("text");
+            full[9..12].to_owned()
+        };
+        assert_eq!(status(b"POST / HTTP/1.1\r\nTRANSFER-encoding:  gzip\r\n\r\n"), "501");
+        assert_eq!(status(b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n"), "400");
+        assert_eq!(status(b"POST / HTTP/1.1\r\nContent-Length: x\r\n\r\n"), "400");
     }
 
     #[test]
@@ -61,7 +89,7 @@ mod tests {
             b"HTTP/1.1 4",
             b"",
         ] {
-            assert_eq!(with_reason(response), None);
+            assert_eq!(with_reason(response, b""), None);
         }
     }
 }

@@ -28,6 +28,7 @@
 mod clients;
 mod commands;
 mod connection;
+mod cross_protocol;
 mod decimal;
 mod deferred;
 mod double;

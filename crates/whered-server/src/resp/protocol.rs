@@ -24,7 +24,7 @@
 //! Like Redis, the parser looks for `\r` and takes the byte after it as `\n` without looking, and
 //! a zero byte hides the rest of a line.
 
-use super::number;
+use super::{cross_protocol, number};
 
 /// The longest line: an inline request or a count.
 const LINE_LIMIT_BYTES: usize = 64 * 1024;
@@ -122,6 +122,8 @@ pub(crate) enum Parsed<'a> {
     Incomplete,
     /// A request without arguments, which has no reply; this many bytes are used up.
     Nothing(usize),
+    /// A line of HTTP: nothing behind it may run.
+    Http,
     /// A whole request, and how many bytes of the input it used.
     Request(Args<'a>, usize),
 }
@@ -315,6 +317,9 @@ impl Parser {
         self.position = 0;
         let line = &input[..end];
         let line = line.strip_suffix(b"\r").unwrap_or(line);
+        if cross_protocol::is_http_line(line) {
+            return Ok(Parsed::Http);
+        }
         self.spans.clear();
         self.unquoted.clear();
         if !split_quoted(line, &mut self.unquoted, &mut self.spans) {

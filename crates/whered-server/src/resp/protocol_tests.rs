@@ -16,6 +16,7 @@ fn parse(input: &[u8], step: usize, authenticated: bool) -> Result<Vec<Vec<Vec<u
             match parser.next(&input[start..end], authenticated).map_err(|error| error.0)? {
                 Parsed::Incomplete => break,
                 Parsed::Nothing(used) => start += used,
+                Parsed::Http => return Err("HTTP".to_owned()),
                 Parsed::Request(args, used) => {
                     requests.push(args.from(0).map(<[u8]>::to_vec).collect());
                     start += used;
@@ -152,6 +153,7 @@ fn what_is_found_ahead_is_what_the_parser_gives() {
         let shown = |parsed: Result<Parsed<'_>, ProtocolError>| match parsed {
             Ok(Parsed::Request(args, used)) => format!("{} {used}", args.len()),
             Ok(Parsed::Nothing(used)) => format!("nothing {used}"),
+            Ok(Parsed::Http) => "HTTP".to_owned(),
             Ok(Parsed::Incomplete) => "incomplete".to_owned(),
             Err(error) => error.0,
         };

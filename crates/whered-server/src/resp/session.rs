@@ -18,6 +18,7 @@ use whered_engine::{Durability, Engine, Ticket};
 use super::RespOptions;
 use super::clients::{Client, Clients};
 use super::commands::{self, LookedUp};
+use super::cross_protocol;
 use super::deferred::Deferred;
 use super::gate::Gate;
 use super::memory::MemoryAccount;
@@ -62,6 +63,8 @@ pub struct RespCounters {
     pub idle_closed: AtomicU64,
     /// Connections closed because all buffers together were too large.
     pub buffers_limit_closed: AtomicU64,
+    /// Connections closed because they sent HTTP.
+    pub http_closed: AtomicU64,
     /// TLS handshakes that failed.
     pub tls_failed: AtomicU64,
     /// Bytes in the buffers of all connections now.
@@ -84,6 +87,7 @@ impl RespCounters {
             &self.query_limit_closed,
             &self.idle_closed,
             &self.buffers_limit_closed,
+            &self.http_closed,
             &self.tls_failed,
             &self.published,
         ];
@@ -106,6 +110,7 @@ pub(crate) struct Shared {
     pub(crate) pause: Pause,
     pub(crate) slowlog: SlowLog,
     pub(crate) memory: MemoryAccount,
+    pub(crate) http_warnings: cross_protocol::Warnings,
     pub(crate) started: Instant,
     pub(crate) port: u16,
 }
@@ -132,6 +137,7 @@ impl Shared {
             gate: Gate::new(workers),
             pause: Pause::default(),
             slowlog: SlowLog::default(),
+            http_warnings: cross_protocol::Warnings::default(),
             started: Instant::now(),
             engine,
             options,
@@ -177,6 +183,8 @@ pub(crate) struct Session {
     pub(crate) deferred: Option<Deferred>,
     /// Its replies have become too many within one command; it is closed without them.
     pub(crate) overflowed: bool,
+    /// It has sent HTTP; it is closed without the replies that were not sent yet.
+    pub(crate) is_aborted: bool,
     /// The command that ran last.
     pub(crate) command: &'static str,
     pub(crate) transaction: Transaction,
@@ -201,6 +209,7 @@ impl Session {
             closing: false,
             deferred: None,
             overflowed: false,
+            is_aborted: false,
             command: "NULL",
             transaction: Transaction::default(),
             in_exec: false,
@@ -214,6 +223,15 @@ impl Session {
 
     pub(crate) fn engine(&self) -> &Engine {
         &self.shared.engine
+    }
+
+    /// Closes the connection at once, for it has sent HTTP: nothing more of it runs.
+    pub(crate) fn abort_http(&mut self) {
+        self.shared.counters.http_closed.fetch_add(1, Ordering::Relaxed);
+        self.shared.http_warnings.warn(&self.client.origin.address);
+        self.unsubscribe_all();
+        self.closing = true;
+        self.is_aborted = true;
     }
 
     /// What has become of a write.

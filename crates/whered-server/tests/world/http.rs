@@ -47,7 +47,7 @@ pub(crate) fn send_bytes(server: SocketAddr, request: &[u8]) -> Reply {
 }
 
 pub(crate) fn get(server: &Server, path: &str) -> Reply {
-    let text = format!("GET {path} HTTP/1.1\r\nHost: whered\r\nConnection: close\r\n\r\n");
+    let text = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
     send(server.http_addresses()[0], &text)
 }
 

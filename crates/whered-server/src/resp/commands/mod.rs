@@ -63,10 +63,10 @@ mod zone;
 
 use whered_engine::{DATABASE_COUNT, Ordered};
 
-use super::number;
 use super::protocol::Args;
 use super::reply::{Failure, Reply};
 use super::session::Session;
+use super::{cross_protocol, number};
 use ahead::Members;
 pub(crate) use ahead::look_ahead;
 pub(crate) use look_up::LookedUp;
@@ -207,6 +207,7 @@ pub(crate) fn execute(session: &mut Session, args: Args<'_>, reply: &mut Reply) 
     }
     let entry = match find(args) {
         Ok(entry) => entry,
+        Err(_) if cross_protocol::is_http_name(args.at(0)) => return session.abort_http(),
         Err(failure) => return admission::reject(session, None, &failure, reply),
     };
     if let Err(failure) = admission::admit(session, entry, args) {

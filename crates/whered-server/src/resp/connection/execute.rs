@@ -51,6 +51,10 @@ impl Connection {
             let used = match self.parser.next(self.input.filled(), self.session.authenticated) {
                 Ok(Parsed::Incomplete) => break,
                 Ok(Parsed::Nothing(used)) => used,
+                Ok(Parsed::Http) => {
+                    self.session.abort_http();
+                    break;
+                }
                 Ok(Parsed::Request(args, used)) => {
                     if !self.draining && commands::must_wait(&self.session, args) {
                         progress = Progress::Paused;
