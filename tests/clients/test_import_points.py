@@ -177,6 +177,19 @@ def test_openstreetmap_nodes_by_tag(target, tmp_path, dense, packed):
     check(target, load(target, tmp_path, "map.osm.pbf", "--member", "name", "--tag", "amenity"), named)
 
 
+def test_an_openstreetmap_file_with_the_history_of_its_nodes_is_refused(target, tmp_path):
+    """Which of a node's versions is meant cannot be told; taking the last of them would be a guess."""
+    header = field(4, b"OsmSchema-V0.6") + field(4, b"HistoricalInformation")
+    history = blob("OSMHeader", header) + osm(NODES)
+    done = load(target, tmp_path, "-", "--format", "osm", stdin=history)
+    assert done.returncode == 2
+    assert done.stderr == (
+        b"whered: standard input: blob at byte 0: the file requires 'HistoricalInformation'; "
+        b"allowed: OsmSchema-V0.6, DenseNodes\n"
+    )
+    assert not target.exists("k")
+
+
 # ---- bad records ----
 
 

@@ -21,6 +21,8 @@ mod json;
 mod lines;
 #[cfg(feature = "osm")]
 mod osm;
+#[cfg(feature = "osm")]
+mod osm_format;
 mod sink;
 
 use std::fmt;

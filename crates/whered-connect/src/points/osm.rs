@@ -1,37 +1,24 @@
-//! Nodes of OpenStreetMap PBF files, by the `osmpbf` crate.
+//! Nodes of OpenStreetMap PBF files.
 //!
 //! For: plain and dense nodes, chosen by their tags. Not for ways and relations, which have no
 //! place of their own.
 //!
 //! A file is a row of blobs; one of them is in memory at a time. A damaged blob ends the load with
 //! its byte, since the next one cannot be told from its rest. Coordinates of a damaged block that
-//! wrap around are out of range like any others.
+//! wrap around are out of range like any others. A file that requires a feature which this reader
+//! does not know is refused: a history file has many versions of one node.
 //! Cost: unpacking, mostly; blobs without nodes are unpacked as well.
 
-use std::io::{self, Read};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-
-use osmpbf::{BlobDecode, BlobReader, PrimitiveBlock};
+use prost::Message as _;
 
 use super::input::Input;
+use super::osm_format::{DenseNodes, HeaderBlock, Kind, Node, PrimitiveBlock, next_blob};
 use super::sink::Sink;
 use super::{LoadOptions, Spot};
 use crate::error::ConnectError;
 
-/// What the crate wants of a reader, with the place known outside.
-struct Placed<'a> {
-    input: &'a mut Input,
-    byte: Arc<AtomicU64>,
-}
-
-impl Read for Placed<'_> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let read = self.input.read(buffer)?;
-        self.byte.store(self.input.byte(), Ordering::Relaxed);
-        Ok(read)
-    }
-}
+/// What a file may require of its reader.
+const KNOWN_FEATURES: [&str; 2] = ["OsmSchema-V0.6", "DenseNodes"];
 
 /// Reads all nodes into the sink.
 pub(super) fn read(
@@ -39,78 +26,148 @@ pub(super) fn read(
     options: &LoadOptions,
     sink: &mut Sink<'_>,
 ) -> Result<(), ConnectError> {
-    let name = input.name().to_owned();
-    let byte = Arc::new(AtomicU64::new(input.byte()));
-    let mut blobs = BlobReader::new(Placed { input, byte: byte.clone() });
     let mut has_header = false;
     loop {
-        let start = byte.load(Ordering::Relaxed);
+        let start = input.byte();
+        let name = input.name().to_owned();
         let fault = |what: &str| ConnectError::new(format!("{name}: blob at byte {start}: {what}"));
-        let Some(blob) = blobs.next() else {
-            // The crate takes a few bytes of a length for the end of the file.
-            return match byte.load(Ordering::Relaxed) {
-                end if end != start => Err(fault("the file ends inside it")),
-                _ if !has_header => Err(fault("there is none; allowed: OpenStreetMap PBF")),
-                _ => Ok(()),
+        let Some((kind, bytes)) = next_blob(input).map_err(|what| fault(&what))? else {
+            return match has_header {
+                true => Ok(()),
+                false => Err(fault("there is none; allowed: OpenStreetMap PBF")),
             };
         };
-        let blob = blob.map_err(|error| fault(&error.to_string()))?;
-        match blob.decode().map_err(|error| fault(&error.to_string()))? {
-            BlobDecode::OsmHeader(_) => has_header = true,
-            BlobDecode::OsmData(block) if has_header => nodes(&block, start, options, sink)?,
-            BlobDecode::OsmData(_) => return Err(fault("data before the header of the file")),
-            BlobDecode::Unknown(_) => {}
+        let bytes = bytes.as_slice();
+        match kind {
+            Kind::Header => {
+                let header = HeaderBlock::decode(bytes).map_err(|why| fault(&why.to_string()))?;
+                check_features(&header).map_err(|what| fault(&what))?;
+                has_header = true;
+            }
+            Kind::Data if has_header => {
+                let block = PrimitiveBlock::decode(bytes).map_err(|why| fault(&why.to_string()))?;
+                Block { block: &block, byte: start, options }.read(sink, &fault)?;
+            }
+            Kind::Data => return Err(fault("data before the header of the file")),
+            Kind::Other => {}
         }
     }
 }
 
-fn nodes(
-    block: &PrimitiveBlock,
-    byte: u64,
-    options: &LoadOptions,
-    sink: &mut Sink<'_>,
-) -> Result<(), ConnectError> {
-    for group in block.groups() {
-        for node in group.nodes() {
-            one(node.id(), node.lon(), node.lat(), || node.tags(), byte, options, sink)?;
-        }
-        for node in group.dense_nodes() {
-            one(node.id(), node.lon(), node.lat(), || node.tags(), byte, options, sink)?;
-        }
+fn check_features(header: &HeaderBlock) -> Result<(), String> {
+    let known = |feature: &&String| !KNOWN_FEATURES.contains(&feature.as_str());
+    match header.required_features.iter().find(known) {
+        None => Ok(()),
+        Some(feature) => Err(format!(
+            "the file requires '{}'; allowed: {}",
+            feature.escape_debug(),
+            KNOWN_FEATURES.join(", ")
+        )),
     }
-    Ok(())
 }
 
-/// A node, if its tags let it in. Tags are walked only if they matter.
-fn one<'t, T: Iterator<Item = (&'t str, &'t str)>>(
-    id: i64,
-    longitude_degrees: f64,
-    latitude_degrees: f64,
-    tags: impl Fn() -> T,
+/// A block and what is wanted of it.
+struct Block<'a> {
+    block: &'a PrimitiveBlock,
+    /// Where its blob begins.
     byte: u64,
-    options: &LoadOptions,
-    sink: &mut Sink<'_>,
-) -> Result<(), ConnectError> {
-    let filters = &options.tags;
-    let is_wanted = filters.is_empty()
-        || tags().any(|(key, value)| {
-            filters.iter().any(|filter| {
-                filter.key == key && filter.value.as_deref().is_none_or(|wanted| wanted == value)
-            })
-        });
-    let spot = Spot::Node { id, byte };
-    if !is_wanted {
-        sink.leave_out();
-        return Ok(());
+    options: &'a LoadOptions,
+}
+
+impl Block<'_> {
+    fn read(
+        &self,
+        sink: &mut Sink<'_>,
+        fault: &impl Fn(&str) -> ConnectError,
+    ) -> Result<(), ConnectError> {
+        for group in &self.block.groups {
+            for node in &group.nodes {
+                self.plain(node, sink)?;
+            }
+            if let Some(dense) = &group.dense {
+                let count = dense.ids.len();
+                if dense.latitudes.len() != count || dense.longitudes.len() != count {
+                    return Err(fault("its columns of nodes differ in length"));
+                }
+                self.dense(dense, sink)?;
+            }
+        }
+        Ok(())
     }
-    let Some(name) = options.member.as_deref().filter(|name| *name != "id") else {
-        return sink.point(longitude_degrees, latitude_degrees, id.to_string().as_bytes(), spot);
-    };
-    match tags().find(|(key, _)| *key == name) {
-        Some((_, value)) => sink.point(longitude_degrees, latitude_degrees, value.as_bytes(), spot),
-        None => {
+
+    fn plain(&self, node: &Node, sink: &mut Sink<'_>) -> Result<(), ConnectError> {
+        let pairs = || node.keys.iter().zip(&node.values).map(|(k, v)| (*k as usize, *v as usize));
+        self.one(node.id, node.longitude, node.latitude, pairs, sink)
+    }
+
+    fn dense(&self, nodes: &DenseNodes, sink: &mut Sink<'_>) -> Result<(), ConnectError> {
+        let (mut id, mut latitude, mut longitude) = (0_i64, 0_i64, 0_i64);
+        let mut tags = nodes.keys_values.as_slice();
+        for (index, step) in nodes.ids.iter().enumerate() {
+            id = id.wrapping_add(*step);
+            latitude = latitude.wrapping_add(nodes.latitudes[index]);
+            longitude = longitude.wrapping_add(nodes.longitudes[index]);
+            let end = end_of_tags(tags);
+            let own = &tags[..end];
+            tags = tags.get(end + 1..).unwrap_or_default();
+            let pairs = || own.chunks_exact(2).map(|pair| (pair[0] as usize, pair[1] as usize));
+            self.one(id, longitude, latitude, pairs, sink)?;
+        }
+        Ok(())
+    }
+
+    /// A node, if its tags let it in. Tags are walked only if they matter.
+    fn one<I: Iterator<Item = (usize, usize)>>(
+        &self,
+        id: i64,
+        longitude: i64,
+        latitude: i64,
+        pairs: impl Fn() -> I,
+        sink: &mut Sink<'_>,
+    ) -> Result<(), ConnectError> {
+        let tags = || pairs().filter_map(|(key, value)| Some((self.text(key)?, self.text(value)?)));
+        let filters = &self.options.tags;
+        let is_wanted = filters.is_empty()
+            || tags().any(|(key, value)| {
+                filters.iter().any(|filter| {
+                    filter.key.as_bytes() == key
+                        && filter.value.as_ref().is_none_or(|wanted| wanted.as_bytes() == value)
+                })
+            });
+        if !is_wanted {
             sink.leave_out();
-            Ok(())
+            return Ok(());
+        }
+        let spot = Spot::Node { id, byte: self.byte };
+        let longitude_degrees = self.degrees(longitude, self.block.longitude_offset);
+        let latitude_degrees = self.degrees(latitude, self.block.latitude_offset);
+        let Some(name) = self.options.member.as_deref().filter(|name| *name != "id") else {
+            let member = id.to_string();
+            return sink.point(longitude_degrees, latitude_degrees, member.as_bytes(), spot);
+        };
+        match tags().find(|(key, _)| *key == name.as_bytes()) {
+            Some((_, value)) => sink.point(longitude_degrees, latitude_degrees, value, spot),
+            None => {
+                sink.leave_out();
+                Ok(())
+            }
         }
     }
+
+    /// A string of the block by its index.
+    fn text(&self, index: usize) -> Option<&[u8]> {
+        self.block.strings.as_ref()?.strings.get(index).map(Vec::as_slice)
+    }
+
+    fn degrees(&self, coordinate: i64, offset: Option<i64>) -> f64 {
+        let granularity = i64::from(self.block.granularity());
+        let nanodegrees = granularity.wrapping_mul(coordinate).wrapping_add(offset.unwrap_or(0));
+        1e-9 * nanodegrees as f64
+    }
+}
+
+/// How many numbers the first node's tags have: up to the zero behind them, or all that are left.
+fn end_of_tags(keys_values: &[i32]) -> usize {
+    let zero = keys_values.chunks(2).position(|pair| pair[0] == 0);
+    zero.map_or(keys_values.len(), |pairs| pairs * 2)
 }
