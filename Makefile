@@ -45,7 +45,7 @@ run: ## build the release program and start the demo server
 # ---- testing: the steps of `make test`, in its order ----
 
 .PHONY: test
-test: install fmt-check clippy tidy unit simd build fuzz-check faults-check clients bindings story examples bench-check ## everything that CI runs
+test: install fmt-check clippy tidy advisories unit simd build fuzz-check faults-check fresh-clone clients bindings story examples bench-check ## everything that CI runs
 	$(call step,all steps passed)
 
 .PHONY: install
@@ -72,6 +72,11 @@ clippy:
 tidy: ## the project's own rules: arrows, sizes, headers, licences (cargo xtask tidy)
 	$(call step,tidy: arrows$(comma) sizes$(comma) headers$(comma) licences)
 	cargo xtask tidy
+
+.PHONY: advisories
+advisories:
+	$(call step,advisories: no dependency with a known one)
+	@scripts/advisories.sh
 
 .PHONY: scripts-check
 scripts-check:
@@ -115,6 +120,11 @@ faults-check: build
 	$(call step,faults: a few on the real system)
 	'$(TARGET_DIR)/debug/whered' bench faults --rounds 12 --minutes 1 \
 		--kinds kill,feeds,power,full,failing
+
+.PHONY: fresh-clone
+fresh-clone: venv
+	$(call step,fresh clone: tests are collected where the shared data is absent)
+	@scripts/fresh-clone.sh $(VENV)/bin/python
 
 .PHONY: clients
 clients: build venv ## tests by real foreign clients (tests/clients)

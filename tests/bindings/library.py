@@ -48,8 +48,20 @@ def uses_ours(pid, library_folder):
     return libraries_of(pid) == {str(library_folder / "libmaxminddb.so.0")}
 
 
+CONFORMANCE = SHARED / "data/maxmind-db/test-data"
+
+
 def conformance_files():
-    folder = SHARED / "data/maxmind-db/test-data"
-    if not folder.is_dir():
-        missing("shared", f"there is no {folder}")
-    return sorted(path for path in folder.iterdir() if path.suffix in {".mmdb", ".raw"})
+    """MaxMind's own test databases; without them the test is skipped, or fails where required."""
+    if not CONFORMANCE.is_dir():
+        missing("shared", f"there is no {CONFORMANCE}")
+    return sorted(path for path in CONFORMANCE.iterdir() if path.suffix in {".mmdb", ".raw"})
+
+
+def conformance_names():
+    """Names to parametrize by: collecting tests must not need the files, running them does."""
+    return [path.name for path in conformance_files()] if CONFORMANCE.is_dir() else ["absent"]
+
+
+def conformance_file(name):
+    return next(path for path in conformance_files() if path.name == name)

@@ -6,7 +6,7 @@ import shutil
 import subprocess
 
 from conftest import BINARY, program
-from library import conformance_files, environment, folder_with_ours, missing
+from library import conformance_file, environment, folder_with_ours, missing
 
 # What runs inside Debian's Python: opens the database, answers, and waits until it was looked at.
 ASKING = """
@@ -43,10 +43,6 @@ def ask(library_folder, database, address, **more):
     finally:
         for asked in processes:
             asked.communicate(timeout=60)
-
-
-def conformance_file(name):
-    return next(path for path in conformance_files() if path.name == name)
 
 
 def test_processes_map_the_same_index_and_ignore_another_ones(tmp_path):

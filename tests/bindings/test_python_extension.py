@@ -7,7 +7,7 @@ import subprocess
 import maxminddb
 import pytest
 from conftest import program
-from library import conformance_files, environment, folder_with_ours, missing
+from library import conformance_file, conformance_files, environment, folder_with_ours, missing
 
 # What runs inside Debian's Python: asks the extension, and says which library it was.
 ASKING = """
@@ -99,7 +99,7 @@ def test_every_network_of_every_conformance_file(tmp_path, mode):
 def test_what_is_found_equals_the_pure_reader(tmp_path):
     """The third opinion: the reader that is written in Python alone."""
     ours = folder_with_ours(tmp_path)
-    city = next(path for path in conformance_files() if path.name == "GeoIP2-City-Test.mmdb")
+    city = conformance_file("GeoIP2-City-Test.mmdb")
     if not pathlib.Path("/usr/bin/python3").exists():
         missing("peers", "there is no Debian Python")
     addresses = addresses_of(city)[5:]

@@ -10,9 +10,9 @@
 //! ```
 //! ```
 //!
-//! Each script runs as `bash -euo pipefail` in a fresh folder, with the folder of the built
-//! `whered` first in PATH (`WHERED_BIN_DIR`, else where xtask itself was built to) and the
-//! repository's root in `WHERED_REPO`. What it writes to standard error counts as output too.
+//! Each script runs as `bash -euo pipefail` in a fresh folder that has the repository's folders, as
+//! the root of a clone has, with the folder of the built `whered` first in PATH (`WHERED_BIN_DIR`,
+//! else where xtask itself was built to). What it writes to standard error counts as output too.
 //!
 //! Documents with `server` examples get one demo server each, on free ports, in whose favour the
 //! ports 6380, 8080 and 5300 are replaced in script and expectation. It is stopped at the end.
@@ -23,6 +23,7 @@ mod extract;
 mod ports;
 mod shell;
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use crate::failure::ChoreError;
@@ -36,6 +37,7 @@ use shell::Shell;
 /// Runs every marked example of README.md and docs/.
 pub(crate) fn run(repository: &Repository) -> Result<Vec<Finding>, ChoreError> {
     let binaries = binary_folder()?;
+    let folders = top_folders(repository);
     let mut findings = Vec::new();
     let mut count = 0;
     for path in documents(repository.paths()) {
@@ -47,7 +49,7 @@ pub(crate) fn run(repository: &Repository) -> Result<Vec<Finding>, ChoreError> {
             continue;
         }
         let scratch = Scratch::new("examples")?;
-        let mut shell = Shell::new(&scratch, &binaries, repository.root());
+        let mut shell = Shell::new(&scratch, &binaries, &folders);
         findings.extend(run_document(&extraction.examples, &mut shell, &scratch)?);
     }
     println!("{count} examples run, {} faults", findings.len());
@@ -58,6 +60,18 @@ fn documents(paths: &[String]) -> impl Iterator<Item = &str> {
     let is_document =
         |path: &&str| *path == "README.md" || (path.starts_with("docs/") && path.ends_with(".md"));
     paths.iter().map(String::as_str).filter(is_document)
+}
+
+/// The folders in the repository's root.
+fn top_folders(repository: &Repository) -> Vec<PathBuf> {
+    let names: BTreeSet<&str> = repository
+        .paths()
+        .iter()
+        .filter_map(|path| path.split_once('/'))
+        .map(|(folder, _)| folder)
+        .filter(|folder| !folder.starts_with('.'))
+        .collect();
+    names.into_iter().map(|folder| repository.root().join(folder)).collect()
 }
 
 fn binary_folder() -> Result<PathBuf, ChoreError> {
@@ -131,7 +145,7 @@ mod tests {
         let extraction = extract::extract("README.md", text);
         assert_eq!(extraction.findings, []);
         let scratch = Scratch::new("examples-test").unwrap();
-        let mut shell = Shell::new(&scratch, scratch.path(), scratch.path());
+        let mut shell = Shell::new(&scratch, scratch.path(), &[]);
         let found = run_document(&extraction.examples, &mut shell, &scratch).unwrap();
         assert_eq!(found.len(), 2, "{found:?}");
         assert_eq!(found[0], Finding::new("README.md", 7, "the example printed 'b'", "'c'"));

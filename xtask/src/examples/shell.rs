@@ -1,7 +1,7 @@
 //! Runs one example's script and collects what it prints.
 //!
 //! ```text
-//! scratch/block-0/    the script's fresh working folder
+//! scratch/block-0/    the script's fresh working folder: the repository's folders as links
 //! scratch/block-0.out what it printed, both streams in their order
 //! ```
 //!
@@ -11,6 +11,7 @@
 
 use std::ffi::OsString;
 use std::fs::File;
+use std::os::unix::fs::symlink;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
@@ -36,15 +37,20 @@ pub(crate) struct Outcome {
 pub(crate) struct Shell<'a> {
     scratch: &'a Scratch,
     binaries: &'a Path,
-    root: &'a Path,
+    folders: &'a [PathBuf],
     time_limit: Duration,
     block_count: usize,
 }
 
 impl<'a> Shell<'a> {
-    /// Scripts work below `scratch`, find `whered` in `binaries`, and the repository at `root`.
-    pub(crate) fn new(scratch: &'a Scratch, binaries: &'a Path, root: &'a Path) -> Shell<'a> {
-        Shell { scratch, binaries, root, time_limit: TIME_LIMIT, block_count: 0 }
+    /// Scripts work below `scratch` and find `whered` in `binaries`; each of the repository's
+    /// `folders` is linked into the working folder, so that `crates/...` is what it is in a clone.
+    pub(crate) fn new(
+        scratch: &'a Scratch,
+        binaries: &'a Path,
+        folders: &'a [PathBuf],
+    ) -> Shell<'a> {
+        Shell { scratch, binaries, folders, time_limit: TIME_LIMIT, block_count: 0 }
     }
 
     /// Where `whered` lies.
@@ -55,6 +61,10 @@ impl<'a> Shell<'a> {
     /// Runs one script to its end.
     pub(crate) fn run(&mut self, script: &str) -> Result<Outcome, ChoreError> {
         let folder = self.scratch.folder(&format!("block-{}", self.block_count))?;
+        for linked in self.folders {
+            let link = folder.join(linked.file_name().unwrap_or_default());
+            symlink(linked, &link).map_err(|error| ChoreError::on_file(&link, &error))?;
+        }
         let output_path = folder.with_extension("out");
         self.block_count += 1;
         let on_output = |error| ChoreError::on_file(&output_path, &error);
@@ -63,7 +73,6 @@ impl<'a> Shell<'a> {
             .args(["-euo", "pipefail", "-c", script])
             .current_dir(&folder)
             .env("PATH", path_with(self.binaries)?)
-            .env("WHERED_REPO", self.root)
             .stdin(Stdio::null())
             .stderr(output.try_clone().map_err(on_output)?)
             .stdout(output)
@@ -118,17 +127,18 @@ mod tests {
 
     fn run_all(scripts: &[&str], time_limit: Duration) -> Vec<Outcome> {
         let scratch = Scratch::new("shell-test").unwrap();
-        let mut shell = Shell::new(&scratch, Path::new("/binaries"), Path::new("/repository"));
+        let folders = [PathBuf::from("/repository/crates")];
+        let mut shell = Shell::new(&scratch, Path::new("/binaries"), &folders);
         shell.time_limit = time_limit;
         scripts.iter().map(|script| shell.run(script).unwrap()).collect()
     }
 
     #[test]
     fn scripts_see_a_fresh_folder_the_repository_and_the_binaries() {
-        let scripts = ["touch here; ls", "ls; echo \"$WHERED_REPO\"; echo \"${PATH%%:*}\""];
+        let scripts = ["touch here; ls", "ls; readlink crates; echo \"${PATH%%:*}\""];
         let outcomes = run_all(&scripts, TIME_LIMIT);
-        assert_eq!(outcomes[0].output, "here\n");
-        assert_eq!(outcomes[1].output, "/repository\n/binaries\n");
+        assert_eq!(outcomes[0].output, "crates\nhere\n");
+        assert_eq!(outcomes[1].output, "crates\n/repository/crates\n/binaries\n");
     }
 
     #[test]

@@ -8,16 +8,20 @@
 //! - [`headers`]: every source file says what it is for;
 //! - [`named_paths`]: ARCHITECTURE.md names only what exists;
 //! - [`licences`]: the licences of everything in Cargo.lock;
+//! - [`advisories`]: no version that a security advisory names;
 //! - [`reasons`]: every outside dependency has its sentence;
+//! - [`ports`]: documented `redis-cli` lines name their server;
 //! - [`words`]: nothing mentions one particular machine.
 //!
 //! Length of functions is clippy's business (`too_many_lines`, 70), which sees the syntax tree.
 
+mod advisories;
 mod arrows;
 mod headers;
 mod licences;
 mod metadata;
 mod named_paths;
+mod ports;
 mod reasons;
 mod settings;
 mod sizes;
@@ -44,10 +48,13 @@ pub(crate) fn run(repository: &Repository) -> Result<Vec<Finding>, ChoreError> {
     findings.extend(sizes.findings);
     findings.extend(headers::check(&texts));
     findings.extend(named_paths::check(repository.paths(), &texts));
-    let allow = licences::allow_list(&repository.read("deny.toml")?)?;
+    let deny = repository.read("deny.toml")?;
+    let lock = repository.read("Cargo.lock")?;
     let resolved = metadata::resolved_packages(repository)?;
-    findings.extend(licences::check(&resolved, &allow, &repository.read("Cargo.lock")?));
+    findings.extend(licences::check(&resolved, &licences::allow_list(&deny)?, &lock));
+    findings.extend(advisories::check(&resolved, &advisories::bans(&deny)?, &lock));
     findings.extend(reasons::check(&workspace_manifest, &texts)?);
+    findings.extend(ports::check(&texts));
     findings.extend(words::check(&texts, &settings.forbidden));
 
     findings.sort();
