@@ -42,12 +42,12 @@
 
 #![forbid(unsafe_code)]
 
-mod branch;
 mod database;
 mod decode;
 mod diff;
 mod error;
 pub mod fields;
+mod file_tree;
 mod index;
 mod json;
 mod legacy;
@@ -65,10 +65,10 @@ mod walk;
 mod within;
 mod writer;
 
-pub use branch::Branch;
 pub use database::{Database, Format, Lookup};
 pub use diff::{Difference, Differences, FieldChange};
 pub use error::{ErrorKind, MmdbError};
+pub use file_tree::{Branch, FileTree, TreeShape};
 pub use index::{Cell, DatabaseIndex, Found, IndexOptions, Row};
 pub use legacy::LegacyEdition;
 pub use metadata::Metadata;

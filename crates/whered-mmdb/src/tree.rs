@@ -170,6 +170,17 @@ impl SearchTree {
         }
     }
 
+    /// A tree whose IPv4 root nobody asks for: its walks start where the caller says.
+    pub(crate) fn without_ipv4_root(
+        layout: Layout,
+        node_count: u32,
+        data_bytes: usize,
+        is_ipv6: bool,
+    ) -> SearchTree {
+        let ipv4_root = Answer { node: TreeNode::Empty, depth: 0 };
+        SearchTree { layout, node_count, data_bytes, is_ipv6, ipv4_root, reader: None }
+    }
+
     pub(crate) fn node_count(&self) -> u32 {
         self.node_count
     }
@@ -181,10 +192,6 @@ impl SearchTree {
     /// How many bits an address of this tree has.
     pub(crate) fn address_bits(&self) -> u8 {
         if self.is_ipv6 { 128 } else { 32 }
-    }
-
-    pub(crate) fn ipv4_root_answer(&self) -> Answer {
-        self.ipv4_root
     }
 
     pub(crate) fn ipv4_root(&self) -> TreeNode {
@@ -308,9 +315,21 @@ impl SearchTree {
     ) -> Result<Answer, MmdbError> {
         let bits = if is_ipv4 { 32 } else { 128 };
         let root = if is_ipv4 { self.ipv4_root.node } else { TreeNode::Node(0) };
-        let TreeNode::Node(root) = root else {
-            return Ok(Answer { node: root, depth: 0 });
-        };
+        match root {
+            TreeNode::Node(root) => self.walk_from(bytes, root, address, bits),
+            TreeNode::Empty | TreeNode::Record(_) => Ok(Answer { node: root, depth: 0 }),
+        }
+    }
+
+    /// Walks `bits` bits of an address from the node `root`, or from what another number means.
+    #[inline]
+    pub(crate) fn walk_from(
+        &self,
+        bytes: &[u8],
+        root: u32,
+        address: u128,
+        bits: u8,
+    ) -> Result<Answer, MmdbError> {
         // One loop for each layout, so that none asks for the layout at every step.
         let end = match self.layout {
             Layout::Bits24 => self.descend(bytes, root, address, bits, 6, |node, right| {

@@ -57,6 +57,19 @@ impl Budget {
         Budget { values: MAX_VALUES_PER_RECORD, payload_bytes: MAX_PAYLOAD_BYTES_PER_RECORD }
     }
 
+    /// A budget without an end, for stepping over fields: no pointer is followed then, so that the
+    /// section's size is the bound. [`values_taken`](Budget::values_taken) says what it was.
+    #[must_use]
+    pub fn endless() -> Budget {
+        Budget { values: usize::MAX, payload_bytes: usize::MAX }
+    }
+
+    /// How many values an [`endless`](Budget::endless) budget gave.
+    #[must_use]
+    pub fn values_taken(&self) -> usize {
+        usize::MAX - self.values
+    }
+
     /// Takes one value of a record; of a map or array only the announcement.
     ///
     /// # Errors

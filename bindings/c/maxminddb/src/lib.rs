@@ -1,4 +1,4 @@
-//! `libmaxminddb.so.0` on whered's reader: the 14 functions of libmaxminddb 1.7 with the same
+//! `libmaxminddb.so.0` on whered's reader: the 14 functions of libmaxminddb 1.14 with the same
 //! structures, answers, error codes and rules of ownership, for programs that are already linked
 //! with it.
 //!
@@ -41,6 +41,7 @@ mod metadata;
 mod open;
 mod paths;
 mod pool;
+mod skip;
 mod status;
 mod value;
 mod variadic;

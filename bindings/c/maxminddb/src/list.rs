@@ -5,33 +5,47 @@
 //! by all elements inside it.
 //!
 //! Invariants: a record deeper than [`MAX_DEPTH`] steps (a pointer to a map or array is a step too,
-//! as in the original), or with more values than one record's budget, is an error: a small file
-//! can describe an endless record. After an error the list holds what was read before it, and must
-//! be freed all the same.
+//! as in the original), with more than [`MAX_VALUES_PER_RECORD`] values, or with more than
+//! [`MAX_PAYLOAD_BYTES`] of strings and bytes is an error: a small file can describe an endless
+//! record. After an error there is no list.
 
 use crate::abi::{Int, MMDB_entry_data_list_s, MMDB_entry_s, MMDB_s};
 use crate::pool::Pool;
 use crate::status::{Failure, code, guarded};
-use crate::value::{entry_data, section};
+use crate::value::{entry_data, section, section_of};
 use std::ptr::NonNull;
-use whered_mmdb::MAX_DEPTH;
-use whered_mmdb::fields::{Budget, Field, Kind, Section, Token};
+use whered_mmdb::fields::{Field, Kind, Section, Token};
+use whered_mmdb::{MAX_DEPTH, MAX_VALUES_PER_RECORD};
+
+/// How many bytes of strings and byte strings a list may refer to, the original's limit: what a
+/// caller that copies each value copies at most.
+const MAX_PAYLOAD_BYTES: usize = 2 << 20;
 
 /// A list that is being made.
 struct Filling<'a> {
     section: Section<'a>,
     pool: &'a mut Pool,
-    budget: Budget,
+    value_count: usize,
+    payload_bytes: usize,
 }
 
 type Element = NonNull<MMDB_entry_data_list_s>;
 
 impl Filling<'_> {
+    /// The element of one more value.
+    fn take(&mut self) -> Result<Element, Failure> {
+        if self.value_count == MAX_VALUES_PER_RECORD {
+            return Err(Failure::DecoderLimit);
+        }
+        self.value_count += 1;
+        self.pool.take()
+    }
+
     /// Writes what stands at `at` into `element`, and what lies inside it behind; gives where the
     /// next field begins.
     fn fill(&mut self, at: usize, element: Element, depth: usize) -> Result<usize, Failure> {
         if depth >= MAX_DEPTH {
-            return Err(Failure::InvalidData);
+            return Err(Failure::DecoderLimit);
         }
         let next = match self.section.token(at)? {
             Token::Field(field) => self.fill_field(at, &field, element, depth)?,
@@ -41,7 +55,7 @@ impl Filling<'_> {
                     Token::Field(field) => {
                         let is_container = matches!(field.kind, Kind::Map | Kind::Array);
                         if is_container && depth + 1 >= MAX_DEPTH {
-                            return Err(Failure::InvalidData);
+                            return Err(Failure::DecoderLimit);
                         }
                         let depth = depth + usize::from(is_container);
                         self.fill_field(target, &field, element, depth)?;
@@ -62,32 +76,40 @@ impl Filling<'_> {
         element: Element,
         depth: usize,
     ) -> Result<usize, Failure> {
-        self.budget.take_field(field)?;
         let entry_data = entry_data(&self.section, at, field)?;
+        if matches!(field.kind, Kind::String | Kind::Bytes) {
+            self.payload_bytes += field.size;
+            if self.payload_bytes > MAX_PAYLOAD_BYTES {
+                return Err(Failure::DecoderLimit);
+            }
+        }
         // SAFETY: an element of our pool, which nobody else knows yet.
         unsafe { (*element.as_ptr()).entry_data = entry_data };
         let mut next = field.end();
         for _ in 0..field.nested_fields() {
-            let inner = self.pool.take()?;
+            let inner = self.take()?;
             next = self.fill(next, inner, depth + 1)?;
         }
         Ok(next)
     }
 }
 
-/// The list of what stands at `offset`, and whether all of it could be read. No list at all means
-/// no memory.
+/// The list of the value at `offset`, which is the caller's to free.
 pub(crate) fn collect(
     section: Section<'_>,
     offset: u32,
-) -> Result<(*mut MMDB_entry_data_list_s, Result<(), Failure>), Failure> {
-    let mut pool = Pool::new()?;
-    // SAFETY: just made; the reference ends before the pool is given away.
-    let pool = unsafe { pool.as_mut() };
-    let first = pool.take()?;
-    let mut filling = Filling { section, pool, budget: Budget::new() };
-    let read = filling.fill(offset as usize, first, 0).map(|_| ());
-    Ok((filling.pool.link(), read))
+) -> Result<*mut MMDB_entry_data_list_s, Failure> {
+    let mut owned = Pool::new()?;
+    // SAFETY: just made; the reference ends before the pool is given away or freed.
+    let pool = unsafe { owned.as_mut() };
+    let mut filling = Filling { section, pool, value_count: 0, payload_bytes: 0 };
+    let read = filling.take().and_then(|first| filling.fill(offset as usize, first, 0));
+    let list = read.map(|_| filling.pool.link());
+    if list.is_err() {
+        // SAFETY: nobody else knows the pool.
+        unsafe { Pool::free(owned.as_ptr()) };
+    }
+    list
 }
 
 /// # Safety
@@ -95,10 +117,10 @@ pub(crate) fn collect(
 /// `list` is a place for the answer.
 unsafe fn answer(section: Section<'_>, offset: u32, list: *mut *mut MMDB_entry_data_list_s) -> Int {
     match guarded(|| Err(Failure::InvalidData), || collect(section, offset)) {
-        Ok((first, read)) => {
+        Ok(first) => {
             // SAFETY: the caller's promise.
             unsafe { list.write(first) };
-            code(read)
+            code(Ok(()))
         }
         Err(failure) => {
             // SAFETY: the caller's promise.
@@ -134,9 +156,8 @@ pub(crate) unsafe extern "C" fn MMDB_get_metadata_as_entry_data_list(
 ) -> Int {
     // SAFETY: the caller keeps the contract above; the metadata lies inside the mapped file.
     unsafe {
-        let size = (*mmdb).metadata_section_size as usize;
-        let bytes = std::slice::from_raw_parts((*mmdb).metadata_section, size);
-        answer(Section::new(bytes, 0), 0, entry_data_list)
+        let metadata = section_of((*mmdb).metadata_section, (*mmdb).metadata_section_size);
+        answer(metadata, 0, entry_data_list)
     }
 }
 

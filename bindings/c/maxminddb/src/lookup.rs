@@ -48,23 +48,29 @@ struct Address {
 }
 
 impl Address {
+    /// The address; `None` for a family other than AF_INET and AF_INET6, of which nothing but the
+    /// family is read.
+    ///
     /// # Safety
     ///
-    /// `sockaddr` is a whole `sockaddr_in6` if its family is AF_INET6, else a `sockaddr_in`.
+    /// `sockaddr` is a whole `sockaddr_in` or `sockaddr_in6` if its family says so.
     #[inline]
-    unsafe fn read(sockaddr: *const libc::sockaddr) -> Address {
+    unsafe fn read(sockaddr: *const libc::sockaddr) -> Option<Address> {
         // SAFETY: the caller's promise; unaligned, since some callers build them in byte buffers.
         unsafe {
             if let Some(number) = Address::read4(sockaddr) {
-                return Address { bits: u128::from(number) << 96, is_ipv4: true };
+                return Some(Address { bits: u128::from(number) << 96, is_ipv4: true });
+            }
+            if family(sockaddr) != libc::AF_INET6 {
+                return None;
             }
             let address = sockaddr.cast::<libc::sockaddr_in6>();
             let bytes = (&raw const (*address).sin6_addr.s6_addr).read_unaligned();
-            Address { bits: u128::from_be_bytes(bytes), is_ipv4: false }
+            Some(Address { bits: u128::from_be_bytes(bytes), is_ipv4: false })
         }
     }
 
-    /// The address as a number, unless it is one of IPv6.
+    /// The address as a number, if it is one of IPv4.
     ///
     /// # Safety
     ///
@@ -73,7 +79,7 @@ impl Address {
     unsafe fn read4(sockaddr: *const libc::sockaddr) -> Option<u32> {
         // SAFETY: the caller's promise.
         unsafe {
-            if i32::from((&raw const (*sockaddr).sa_family).read_unaligned()) == libc::AF_INET6 {
+            if family(sockaddr) != libc::AF_INET {
                 return None;
             }
             let address = sockaddr.cast::<libc::sockaddr_in>();
@@ -89,7 +95,16 @@ impl Address {
     }
 }
 
-/// What an address has.
+/// # Safety
+///
+/// A family can be read at `sockaddr`.
+#[inline(always)]
+unsafe fn family(sockaddr: *const libc::sockaddr) -> Int {
+    // SAFETY: the caller's promise.
+    unsafe { i32::from((&raw const (*sockaddr).sa_family).read_unaligned()) }
+}
+
+/// The record of an address.
 ///
 /// # Safety
 ///
@@ -98,8 +113,12 @@ unsafe fn find(mmdb: *const MMDB_s, address: &Address, status: *mut Int) -> Told
     // SAFETY: the caller's promise.
     let (opened, mapping) = unsafe { (&*mmdb, Mapping::of_open((*mmdb).file_content)) };
     let Some(mapping) = mapping else {
+        let failure = match opened.metadata.ip_version {
+            4 if !address.is_ipv4 => Failure::Ipv6LookupInIpv4Database,
+            _ => not_open(opened),
+        };
         // SAFETY: as above.
-        unsafe { status.write(code(Err(Failure::UnknownDatabaseFormat))) };
+        unsafe { status.write(code(Err(failure))) };
         return Told::nothing(mmdb);
     };
     let Some(index) = mapping.index.compiled() else {
@@ -117,6 +136,16 @@ unsafe fn find(mmdb: *const MMDB_s, address: &Address, status: *mut Int) -> Told
     Told::found(mmdb, mapping, index, found, above)
 }
 
+/// What the original says of a tree without a file: one that was closed ends before its first node,
+/// and one that was never opened has no record size.
+#[cold]
+fn not_open(opened: &MMDB_s) -> Failure {
+    match opened.full_record_byte_size {
+        0 => Failure::UnknownDatabaseFormat,
+        _ => Failure::CorruptSearchTree,
+    }
+}
+
 /// The same by the file's tree. Not inlined, so that a lookup in an index has little to save and
 /// restore.
 ///
@@ -132,11 +161,15 @@ unsafe fn walk(
 ) -> Told {
     // SAFETY: the caller's promise.
     let opened = unsafe { &*mmdb };
+    let (start, bits) = match address.is_ipv4 {
+        true => (opened.ipv4_start_node.node_value, 32),
+        false => (0, 128),
+    };
     let walked = match !address.is_ipv4 && opened.depth == 32 {
         true => Err(Failure::Ipv6LookupInIpv4Database),
         false => guarded(
             || Err(Failure::CorruptSearchTree),
-            || mapping.database.walk(address.bits, address.is_ipv4).map_err(Failure::from),
+            || mapping.tree.walk(start, address.bits, bits).map_err(Failure::from),
         ),
     };
     // SAFETY: as above.
@@ -242,7 +275,13 @@ unsafe extern "C" fn lookup_any_sockaddr(
     mmdb_error: *mut Int,
 ) -> Told {
     // SAFETY: the caller's promise.
-    unsafe { find(mmdb, &Address::read(sockaddr), mmdb_error) }
+    unsafe {
+        let Some(address) = Address::read(sockaddr) else {
+            mmdb_error.write(code(Err(Failure::InvalidNetworkAddress)));
+            return Told::nothing(mmdb);
+        };
+        find(mmdb, &address, mmdb_error)
+    }
 }
 
 /// Looks up an address in text form.
@@ -250,7 +289,7 @@ unsafe extern "C" fn lookup_any_sockaddr(
 /// # Safety
 ///
 /// As the header says: an open database, a C string, places for both statuses. As with the
-/// original, `mmdb_error` is only written if the text is an address.
+/// original, `mmdb_error` is success if the text is no address.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn MMDB_lookup_string(
     mmdb: *const MMDB_s,
@@ -269,6 +308,7 @@ pub(crate) unsafe extern "C" fn MMDB_lookup_string(
         let status = resolve(ipstr, &mut addresses);
         gai_error.write(status);
         if status != 0 {
+            mmdb_error.write(0);
             return Told::nothing(mmdb);
         }
         let result = MMDB_lookup_sockaddr(mmdb, (*addresses).ai_addr, mmdb_error);
@@ -310,20 +350,26 @@ pub(crate) unsafe extern "C" fn MMDB_read_node(
         // SAFETY: the caller keeps the contract above.
         || unsafe { read_node(mmdb, node_number) },
     );
-    // SAFETY: as above.
-    code(read.map(|read| unsafe { node.write(read) }))
+    code(read.and_then(|read| {
+        let types = [read.left_record_type, read.right_record_type];
+        // SAFETY: as above. The original, too, fills in the records of a node that it calls corrupt.
+        unsafe { node.write(read) };
+        if types.contains(&RECORD_TYPE_INVALID) { Err(Failure::CorruptSearchTree) } else { Ok(()) }
+    }))
 }
 
 unsafe fn read_node(mmdb: *const MMDB_s, number: u32) -> Result<MMDB_search_node_s, Failure> {
-    // SAFETY: an open database.
-    let (nodes, mapping) =
-        unsafe { ((*mmdb).metadata.node_count, Mapping::of_open((*mmdb).file_content)) };
-    let database = &mapping.ok_or(Failure::UnknownDatabaseFormat)?.database;
-    // The number of nodes itself is taken, as in the original; what stands there are zeros.
-    if number > nodes {
+    // SAFETY: a database that is open, or is not any more.
+    let (opened, mapping) = unsafe { (&*mmdb, Mapping::of_open((*mmdb).file_content)) };
+    let nodes = opened.metadata.node_count;
+    if opened.full_record_byte_size == 0 {
+        return Err(Failure::UnknownDatabaseFormat);
+    }
+    if number >= nodes {
         return Err(Failure::InvalidNodeNumber);
     }
-    let record = |right| database.record_number(number, right);
+    let tree = &mapping.ok_or_else(|| not_open(opened))?.tree;
+    let record = |right| tree.record_number(number, right);
     let (Some(left), Some(right)) = (record(false), record(true)) else {
         return Err(Failure::CorruptSearchTree);
     };
@@ -331,7 +377,7 @@ unsafe fn read_node(mmdb: *const MMDB_s, number: u32) -> Result<MMDB_search_node
         let offset = record.wrapping_sub(nodes).wrapping_sub(SEPARATOR_BYTES as u32);
         MMDB_entry_s { mmdb, offset }
     };
-    let kind = |record| record_type(record, nodes, database.data_range().len() as u64);
+    let kind = |record| record_type(record, nodes, u64::from(opened.data_section_size));
     Ok(MMDB_search_node_s {
         left_record: u64::from(left),
         right_record: u64::from(right),

@@ -23,7 +23,7 @@ use crate::lookup::Index;
 use crate::status::Failure;
 use std::ffi::CStr;
 use std::ptr::{NonNull, null_mut};
-use whered_mmdb::Database;
+use whered_mmdb::FileTree;
 
 /// What is known of a mapped database.
 pub(crate) struct Mapping {
@@ -31,7 +31,7 @@ pub(crate) struct Mapping {
     base: NonNull<u8>,
     total_bytes: usize,
     /// The same file; borrows the mapping, and is gone before it.
-    pub(crate) database: Database,
+    pub(crate) tree: FileTree,
     pub(crate) index: Index,
     cache: Option<Cache>,
     answers: Option<Answers>,
@@ -110,14 +110,14 @@ impl MappedFile {
     /// `file_content`.
     pub(crate) fn keep(
         self,
-        database: Database,
+        tree: FileTree,
         index: Index,
         cache: Option<Cache>,
         answers: Option<Answers>,
     ) -> NonNull<u8> {
         let content = self.content;
         let (base, total_bytes) = (self.base, self.total_bytes);
-        let mapping = Mapping { base, total_bytes, database, index, cache, answers };
+        let mapping = Mapping { base, total_bytes, tree, index, cache, answers };
         // SAFETY: the page in front of `content` is ours and writable, a `Mapping` fits into it,
         // and the place is aligned: see the assertion above.
         unsafe { content.cast::<Mapping>().sub(1).write(mapping) };

@@ -1,6 +1,6 @@
 //! Fills the metadata of a caller's `MMDB_s`.
 //!
-//! Not for judging the file: that is `whered_mmdb::Sections`. What is missing or of another type
+//! Not for judging the file. What is missing or of another type
 //! gives the status that the original gives, in its order.
 //!
 //! Invariants: texts and lists are copies from `malloc`, so that they end with a zero byte as C
@@ -31,8 +31,15 @@ pub(crate) const EMPTY: MMDB_metadata_s = MMDB_metadata_s {
 };
 
 /// Reads the metadata map that begins the section. After a failure `metadata` holds a part, which
-/// [`free`] takes as well.
+/// [`free`] takes as well. Metadata beyond a limit of the decoder is invalid metadata.
 pub(crate) fn read(section: &Section<'_>, metadata: &mut MMDB_metadata_s) -> Result<(), Failure> {
+    read_fields(section, metadata).map_err(|failure| match failure {
+        Failure::DecoderLimit => Failure::InvalidMetadata,
+        other => other,
+    })
+}
+
+fn read_fields(section: &Section<'_>, metadata: &mut MMDB_metadata_s) -> Result<(), Failure> {
     metadata.node_count = uint32(section, c"node_count")?;
     if metadata.node_count == 0 {
         return Err(Failure::InvalidMetadata);
@@ -100,10 +107,10 @@ fn read_members(
     container: &MMDB_entry_data_s,
     read: impl FnOnce(usize, *mut MMDB_entry_data_list_s) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
-    let (first, whole) = collect(*section, container.offset)?;
+    let first = collect(*section, container.offset)?;
     // SAFETY: the list has at least its first element.
     let members = unsafe { (*first).next };
-    let done = whole.and_then(|()| read(container.data_size as usize, members));
+    let done = read(container.data_size as usize, members);
     // SAFETY: our own list, used for the last time.
     unsafe { MMDB_free_entry_data_list(first) };
     done
@@ -159,14 +166,15 @@ fn allocate<T>(count: usize) -> Result<*mut T, Failure> {
     if memory.is_null() { Err(Failure::OutOfMemory) } else { Ok(memory.cast()) }
 }
 
-/// Frees what [`read`] allocated, and leaves metadata that owns nothing.
+/// Frees what [`read`] allocated, and leaves metadata that owns nothing; its numbers stay.
 ///
 /// # Safety
 ///
 /// The pointers are null, or came from [`read`] and are used nowhere else.
 pub(crate) unsafe fn free(metadata: &mut MMDB_metadata_s) {
-    let MMDB_metadata_s { database_type, languages, description, .. } =
-        std::mem::replace(metadata, EMPTY);
+    let database_type = std::mem::replace(&mut metadata.database_type, EMPTY.database_type);
+    let languages = std::mem::replace(&mut metadata.languages, EMPTY.languages);
+    let description = std::mem::replace(&mut metadata.description, EMPTY.description);
     // SAFETY: the caller's promise; free takes null.
     unsafe {
         libc::free(database_type.cast_mut().cast());

@@ -1,10 +1,11 @@
 //! Opening and closing: `MMDB_open`, `MMDB_close`.
 //!
-//! Not for answers. Opening maps the file, reads the metadata with the original's checks in the
-//! original's order, so that bad files give the same status, and then lets `whered_mmdb` look at
-//! the file, which is stricter: see docs/c.md for what it refuses beyond.
+//! Not for answers. Opening maps the file and reads the metadata with the original's checks in the
+//! original's order, so that bad files give the same status. What else is wrong with a file, the
+//! call that meets it reports; `whered_mmdb::Database`, which is stricter, is only asked for an
+//! index.
 //!
-//! Cost: the metadata and up to 192 nodes; with `WHERED_MMDB=index`, see `lookup.rs`.
+//! Cost: the metadata and up to 96 nodes; with `WHERED_MMDB=index`, see `lookup.rs`.
 
 use crate::abi::{Int, MMDB_ipv4_start_node_s, MMDB_s, MODE_MASK, MODE_MMAP};
 use crate::answers::Answers;
@@ -18,7 +19,7 @@ use std::ffi::{CStr, CString, c_char};
 use std::ptr::null;
 use std::sync::Arc;
 use whered_mmdb::fields::Section;
-use whered_mmdb::{Database, DatabaseIndex, IndexForm, IndexOptions, TreeNode};
+use whered_mmdb::{Database, DatabaseIndex, FileTree, IndexForm, IndexOptions, TreeShape};
 
 /// The marker in front of the metadata, and how far from the file's end it may stand.
 const MARKER: &[u8] = b"\xab\xcd\xefMaxMind.com";
@@ -80,12 +81,12 @@ pub(crate) unsafe extern "C" fn MMDB_open(
     code(status)
 }
 
-/// Closes a database: unmaps the file and frees the metadata. A structure that was never opened is
-/// left alone if it is all zero.
+/// Closes a database: unmaps the file and frees the metadata. A structure that is closed already,
+/// or is all zero since it was never opened, is left alone.
 ///
 /// # Safety
 ///
-/// `mmdb` is null or an open database, of which no pointer is used any more.
+/// `mmdb` is null, or a database that is open or closed, of which no pointer is used any more.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn MMDB_close(mmdb: *mut MMDB_s) {
     // SAFETY: the caller keeps the contract above.
@@ -106,9 +107,14 @@ unsafe fn release(mmdb: &mut MMDB_s) {
         metadata::free(&mut mmdb.metadata);
         if !mmdb.file_content.is_null() {
             Mapping::close(mmdb.file_content);
-            mmdb.file_content = null();
         }
     }
+    mmdb.file_content = null();
+    mmdb.file_size = 0;
+    mmdb.data_section = null();
+    mmdb.data_section_size = 0;
+    mmdb.metadata_section = null();
+    mmdb.metadata_section_size = 0;
 }
 
 fn open(path: &CStr, mmdb: &mut MMDB_s) -> Result<(), Failure> {
@@ -126,20 +132,23 @@ fn open(path: &CStr, mmdb: &mut MMDB_s) -> Result<(), Failure> {
     mmdb.metadata_section_size = section.len() as u32;
     metadata::read(&Section::new(section, start), &mut mmdb.metadata)?;
     fill_sizes(bytes, mmdb)?;
-    let database = Database::from_bytes(bytes)?;
-    if mmdb.metadata.ip_version == 6 {
-        mmdb.ipv4_start_node = ipv4_start_node(&database);
-    }
-    let kept = form_asked_for().and_then(|form| kept_index(&database, path, form));
-    let is_kept = kept.is_some();
-    let built = || compile(&database, form_asked_for()?);
-    let index = kept.or_else(built).map_or(Index::Tree, |index| Index::Compiled(Box::new(index)));
+    let tree = FileTree::new(
+        bytes,
+        TreeShape {
+            node_count: mmdb.metadata.node_count,
+            record_size_bits: mmdb.metadata.record_size,
+            is_ipv6: mmdb.metadata.ip_version == 6,
+        },
+    )?;
+    let (node_value, depth_bits) = tree.ipv4_start();
+    mmdb.ipv4_start_node = MMDB_ipv4_start_node_s { netmask: u16::from(depth_bits), node_value };
+    let (index, is_kept) = index(bytes, path);
     // About one line for each record of some size; a small file needs no more than its own size.
     let (cache, answers) = match &index {
         Index::Tree => (Cache::new(TREE_CACHE_BYTES.min(bytes.len())), None),
         Index::Compiled(index) => (None, answers(index, mmdb, is_kept)),
     };
-    mmdb.file_content = file.keep(database, index, cache, answers).as_ptr();
+    mmdb.file_content = file.keep(tree, index, cache, answers).as_ptr();
     Ok(())
 }
 
@@ -178,6 +187,17 @@ fn form_asked_for() -> Option<IndexForm> {
     }
 }
 
+/// The index that `WHERED_MMDB` asks for, and whether it was kept in a file. A file that breaks the
+/// specification has none: it is walked, and each lookup reports what it meets.
+fn index(bytes: &'static [u8], path: &CStr) -> (Index, bool) {
+    let Some(form) = form_asked_for() else { return (Index::Tree, false) };
+    let Ok(database) = Database::from_bytes(bytes) else { return (Index::Tree, false) };
+    let kept = kept_index(&database, path, form);
+    let is_kept = kept.is_some();
+    let index = kept.or_else(|| compile(&database, form));
+    (index.map_or(Index::Tree, |index| Index::Compiled(Box::new(index))), is_kept)
+}
+
 /// Compiles the tree. Records are read in the file, so no field is decoded before it is asked. A
 /// tree that cannot be compiled is walked: it may be broken where nobody asks.
 fn compile(database: &Database, form: IndexForm) -> Option<DatabaseIndex> {
@@ -194,12 +214,12 @@ fn kept_index(database: &Database, path: &CStr, form: IndexForm) -> Option<Datab
     (kept.form() == form).then_some(kept)
 }
 
-/// Where the metadata begins: behind the last marker of the file's last 128 KiB.
+/// Where the metadata begins: behind the last marker of the file's last 128 KiB, if anything does.
 fn find_metadata(bytes: &[u8]) -> Option<usize> {
     let first = bytes.len().saturating_sub(MAX_METADATA_BYTES);
     let tail = bytes.get(first..)?;
     let marker = tail.windows(MARKER.len()).rposition(|window| window == MARKER)?;
-    Some(first + marker + MARKER.len())
+    Some(first + marker + MARKER.len()).filter(|&start| start < bytes.len())
 }
 
 /// The sizes that follow from the metadata, and the data section, which for C callers ends with
@@ -213,20 +233,8 @@ fn fill_sizes(bytes: &[u8], mmdb: &mut MMDB_s) -> Result<(), Failure> {
     let nodes = u64::from(mmdb.metadata.node_count);
     let start = nodes * u64::from(mmdb.full_record_byte_size) + SEPARATOR_BYTES;
     let data = usize::try_from(start).ok().and_then(|start| bytes.get(start..));
-    let data = data.ok_or(Failure::InvalidMetadata)?;
+    let data = data.filter(|data| !data.is_empty()).ok_or(Failure::InvalidMetadata)?;
     mmdb.data_section = data.as_ptr();
-    mmdb.data_section_size = u32::try_from(data.len()).unwrap_or(u32::MAX);
+    mmdb.data_section_size = u32::try_from(data.len()).map_err(|_| Failure::InvalidMetadata)?;
     if mmdb.data_section_size < 3 { Err(Failure::InvalidData) } else { Ok(()) }
-}
-
-/// What stands at `::/96`, as the number that stands in the tree.
-fn ipv4_start_node(database: &Database) -> MMDB_ipv4_start_node_s {
-    let nodes = database.metadata().node_count;
-    let (node, depth_bits) = database.ipv4_root();
-    let node_value = match node {
-        TreeNode::Node(number) => number,
-        TreeNode::Empty => nodes,
-        TreeNode::Record(id) => nodes + SEPARATOR_BYTES as u32 + id.to_u32(),
-    };
-    MMDB_ipv4_start_node_s { netmask: u16::from(depth_bits), node_value }
 }

@@ -23,6 +23,8 @@ pub(crate) enum Failure {
     LookupPathDoesNotMatchData = 9,
     InvalidNodeNumber = 10,
     Ipv6LookupInIpv4Database = 11,
+    InvalidNetworkAddress = 12,
+    DecoderLimit = 13,
 }
 
 impl From<MmdbError> for Failure {
@@ -33,6 +35,7 @@ impl From<MmdbError> for Failure {
             ErrorKind::Metadata | ErrorKind::NotADatabase => Failure::InvalidMetadata,
             ErrorKind::Unsupported => Failure::UnknownDatabaseFormat,
             ErrorKind::AddressFamily => Failure::Ipv6LookupInIpv4Database,
+            ErrorKind::Limit => Failure::DecoderLimit,
             _ => Failure::InvalidData,
         }
     }
@@ -74,6 +77,8 @@ fn text(error_code: Int) -> &'static CStr {
         9 => c"The lookup path does not match the data (key that doesn't exist, array index bigger than the array, expected array or map where none exists)",
         10 => c"The MMDB_read_node function was called with a node number that does not exist in the search tree",
         11 => c"You attempted to look up an IPv6 address in an IPv4-only database",
+        12 => c"The sockaddr family is unsupported; only AF_INET and AF_INET6 are accepted",
+        13 => c"The decoded data structure exceeds the configured resource limits",
         _ => c"Unknown error code",
     }
 }
@@ -81,5 +86,5 @@ fn text(error_code: Int) -> &'static CStr {
 /// The version of libmaxminddb whose interface this is.
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn MMDB_lib_version() -> *const c_char {
-    c"1.7.1".as_ptr()
+    c"1.14.0".as_ptr()
 }

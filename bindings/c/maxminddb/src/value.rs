@@ -5,17 +5,19 @@
 //! array of texts that ends with a null pointer, an array's index is read as `strtol` reads it, and
 //! the answer is a structure with the field's offsets.
 //!
-//! Invariants: nothing outside the section is read; a path costs at most the budget of one record
-//! for each name. Nothing is allocated on the way to an answer,
-//! but once for each path that the cache (`cache.rs`) remembers.
+//! Invariants: nothing outside the section is read. Fields before the wanted one are stepped over
+//! without following pointers, so that a name costs at most the size of the section; what is nested
+//! deeper than the original steps over is an error (`skip.rs`). Nothing is allocated on the way to
+//! an answer, but once for each path that the cache (`cache.rs`) remembers.
 
 use crate::abi::{Int, MMDB_entry_data_s, MMDB_entry_s, MMDB_s, Payload};
 use crate::cache::Place;
 use crate::mapping::Mapping;
+use crate::skip;
 use crate::status::{Failure, code, guarded};
 use std::ffi::{CStr, c_char};
 use whered_mmdb::RecordId;
-use whered_mmdb::fields::{Budget, Field, Kind, Scalar, Section, Token};
+use whered_mmdb::fields::{Field, Kind, Scalar, Section, Token};
 
 /// The data section that a caller's structure describes.
 ///
@@ -25,9 +27,20 @@ use whered_mmdb::fields::{Budget, Field, Kind, Scalar, Section, Token};
 #[inline]
 pub(crate) unsafe fn section<'a>(mmdb: *const MMDB_s) -> Section<'a> {
     // SAFETY: the caller vouches for the structure and the bytes that it names.
-    let bytes = unsafe {
-        let mmdb = &*mmdb;
-        std::slice::from_raw_parts(mmdb.data_section, mmdb.data_section_size as usize)
+    unsafe { section_of((*mmdb).data_section, (*mmdb).data_section_size) }
+}
+
+/// A section of these bytes; an empty one if there are none, as in a structure that is not open.
+///
+/// # Safety
+///
+/// The pointer is null, or leads to as many readable bytes.
+#[inline]
+pub(crate) unsafe fn section_of<'a>(bytes: *const u8, size_bytes: u32) -> Section<'a> {
+    let bytes = match bytes.is_null() {
+        true => &[][..],
+        // SAFETY: the caller's promise.
+        false => unsafe { std::slice::from_raw_parts(bytes, size_bytes as usize) },
     };
     Section::new(bytes, 0)
 }
@@ -85,10 +98,11 @@ fn find(section: &Section<'_>, offset: u32, mut path: impl Steps) -> Result<Foun
     let mut found = follow(section, offset as usize)?;
     while let Some(name) = path.next() {
         let at = match found.field.kind {
-            Kind::Map => section
-                .find_key(&found.field, name.to_bytes(), &mut Budget::new())?
-                .ok_or(Failure::LookupPathDoesNotMatchData)?,
-            Kind::Array => find_index(section, &found.field, name)?,
+            Kind::Map => skip::find_key(section, &found.field, name.to_bytes())?,
+            Kind::Array => {
+                let index = parse_index(name, found.field.size)?;
+                skip::find_index(section, &found.field, index)?
+            }
             _ => return Err(Failure::LookupPathDoesNotMatchData),
         };
         found = follow(section, at)?;
@@ -231,11 +245,6 @@ unsafe fn row_beside(start: *const MMDB_entry_s) -> u32 {
         let _ = start;
         u32::MAX
     }
-}
-
-fn find_index(section: &Section<'_>, array: &Field, text: &CStr) -> Result<usize, Failure> {
-    let index = parse_index(text, array.size)?;
-    Ok(section.find_index(array, index, &mut Budget::new())?)
 }
 
 /// Which element of an array a text means; a negative number counts from the end.
