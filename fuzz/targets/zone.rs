@@ -9,13 +9,19 @@ use std::net::{IpAddr, Ipv4Addr};
 use libfuzzer_sys::fuzz_target;
 use whered_dns::message::{Message, Query};
 use whered_dns::{
-    Answer, Choice, Context, Name, Outcome, Pool, RecordType, Transport, Zone, Zones, answer,
+    Answer, Choice, Context, Dnssec, Name, Outcome, Pool, RecordType, Transport, Zone, Zones, answer,
 };
 
 const INCLUDED: &[u8] = b"inc IN A 192.0.2.9\n";
 const ASKED_NAMES_MAX: usize = 24;
 
 fuzz_target!(|text: &[u8]| {
+    for dnssec in [Dnssec::Refuse, Dnssec::Strip] {
+        check(text, dnssec);
+    }
+});
+
+fn check(text: &[u8], dnssec: Dnssec) {
     let origin: Name = "example.com".parse().expect("a name");
     let mut includes = 0;
     let mut include = |path: &str| {
@@ -26,7 +32,7 @@ fuzz_target!(|text: &[u8]| {
             _ => Ok(INCLUDED.to_vec()),
         }
     };
-    match Zone::from_master_file(&origin, text, &mut include) {
+    match Zone::from_any_master_file(&origin, text, dnssec, &mut include) {
         Ok(zone) => serve(&origin, text, zone),
         Err(error) => {
             check_place(text, &error);
@@ -34,7 +40,7 @@ fuzz_target!(|text: &[u8]| {
             assert!(!error.to_string().contains('\n'), "an error is one line: {error:?}");
         }
     }
-});
+}
 
 /// The place of a mistake is in the text, or at its end.
 fn check_place(text: &[u8], error: &whered_dns::ZoneError) {

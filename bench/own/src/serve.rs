@@ -118,6 +118,7 @@ fn pool_engine() -> Arc<Engine> {
             name: "bench.example".to_owned(),
             path: zone,
             reversed: None,
+            dnssec: whered_dns::Dnssec::Refuse,
             follows_file: true,
         }],
         pools: vec![PoolSource::new(

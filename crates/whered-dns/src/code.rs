@@ -37,6 +37,14 @@ record_types! {
     DNAME = 39, "An alias of a subtree.";
     OPT = 41, "The EDNS pseudo record.";
     DS = 43, "A delegation's signer.";
+    RRSIG = 46, "A signature.";
+    NSEC = 47, "The next name of a signed zone.";
+    DNSKEY = 48, "A signed zone's key.";
+    NSEC3 = 50, "The next hash of a name of a signed zone.";
+    NSEC3PARAM = 51, "How names are hashed for NSEC3.";
+    CDS = 59, "What a signed zone wants its parent to have as DS.";
+    CDNSKEY = 60, "The same as a key.";
+    ZONEMD = 63, "A digest of a zone.";
     SVCB = 64, "Where a service is, and how it is spoken to (RFC 9460).";
     HTTPS = 65, "The same for HTTPS.";
     TKEY = 249, "A key exchange.";
@@ -45,6 +53,23 @@ record_types! {
     AXFR = 252, "A transfer.";
     ANY = 255, "Any type (RFC 8482).";
     CAA = 257, "Who may issue certificates.";
+}
+
+impl RecordType {
+    /// Whether only signed zones have such records.
+    pub(crate) fn is_of_signed_zones(self) -> bool {
+        use RecordType as Type;
+        matches!(
+            self,
+            Type::RRSIG
+                | Type::NSEC
+                | Type::DNSKEY
+                | Type::NSEC3
+                | Type::NSEC3PARAM
+                | Type::CDS
+                | Type::CDNSKEY
+        )
+    }
 }
 
 impl fmt::Display for RecordType {

@@ -19,7 +19,7 @@ use crate::code::{Rcode, RecordType};
 use crate::cookie::OPTION_SIZE as COOKIE_SIZE;
 use crate::request::{HEADER_SIZE, Request};
 use crate::zone::Rrset;
-use crate::zone::layout::RECORD_HEAD_SIZE;
+use crate::zone::layout::{RECORD_HEAD_SIZE, TTL_AT};
 
 /// Where the question's name stands in every reply.
 pub(crate) const QUESTION_OFFSET: usize = HEADER_SIZE;
@@ -152,6 +152,13 @@ impl<'r, 'q> Reply<'r, 'q> {
             *count += rrset.count;
         }
         Some(start)
+    }
+
+    /// Changes the TTL of the record that begins there.
+    pub(crate) fn set_ttl(&mut self, start: usize, ttl_seconds: u32) {
+        if let Some(place) = self.room.get_mut(start + TTL_AT..start + TTL_AT + 4) {
+            place.copy_from_slice(&ttl_seconds.to_be_bytes());
+        }
     }
 
     /// Appends an rrset to the additional section if there is room for it: it is not missed otherwise.

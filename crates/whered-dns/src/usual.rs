@@ -142,8 +142,7 @@ impl<'q> Usual<'q> {
         if located.is_exact || !is_plain || self.record_type != RecordType::A {
             return None;
         }
-        let zone = zones.zone_at(located.zone);
-        let origin_length = zone.lower_origin().len();
+        let origin_length = zones.zone_at(located.zone).lower_origin().len();
         let labels = name.as_wire().len().checked_sub(origin_length)?;
         let reversed = Reversed::read(name.as_wire().get(..labels)?)?;
         let (source, asked) = (context.synthesise?, reversed.address?);
@@ -158,7 +157,7 @@ impl<'q> Usual<'q> {
                 Some(Said { rcode, authoritative: true, counts, rrset, owner_length })
             }
             (Synthesised::Absent, _) if !reversed.is_partial => {
-                let (rcode, rrset) = (Rcode::NXDOMAIN, zone.negative_soa());
+                let (rcode, rrset) = (Rcode::NXDOMAIN, zones.negative_soa(located.zone));
                 let counts = [0, rrset.count];
                 let owner_length = origin_length;
                 Some(Said { rcode, authoritative: true, counts, rrset, owner_length })

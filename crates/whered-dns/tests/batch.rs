@@ -45,7 +45,7 @@ fn zones() -> Zones {
     let zones = zones.add_zone(zone("example.com", com)).add_zone(zone("example.net", net));
     let list = "$TTL 60\n@ SOA ns hm 1 2 3 4 5\n@ NS ns\nns A 192.0.2.53\n99.0.0.127 A 127.0.0.9\n\
                 *.stars A 192.0.2.7\ncut.0 NS ns\n";
-    let zones = zones.add_reversed_zone(zone("list.example", list));
+    let zones = zones.add_reversed_zone(zone("list.example", list), 7);
     zones.add_pool(harness::pool("www", &["pool.example.com"])).build().unwrap()
 }
 

@@ -5,7 +5,8 @@ mod harness;
 
 use harness::{ask, ask_choosing, lines, name, pool, query, zone, zones};
 use whered_dns::{
-    Choice, Client, Outcome, PoolOwnerReason, Rcode, RecordType, Transport, Zones, ZonesError,
+    Answer, Choice, Client, Outcome, Pool, PoolOwnerReason, Rcode, RecordType, Transport, Zones,
+    ZonesBuilder, ZonesError,
 };
 
 const POOL: &str = "pool.example.com";
@@ -33,9 +34,125 @@ fn an_empty_family_and_no_choice_are_nodata() {
         let query = query(POOL, RecordType::AAAA).client_subnet("192.0.2.0".parse().unwrap(), 24);
         let asked = ask_choosing(&zones(), &query.build(), Transport::Udp, choice).message;
         assert_eq!((asked.rcode(), asked.answers.len()), (Rcode::NOERROR, 0));
-        assert_eq!(lines(&asked.authorities), ["example.com. 300 SOA ..."]);
+        assert_eq!(lines(&asked.authorities), ["example.com. 30 SOA ..."]);
         assert_eq!(asked.client_subnet().unwrap().scope_length_bits, 9);
     }
+}
+
+#[test]
+fn what_a_pool_has_not_is_remembered_no_longer_than_what_it_has() {
+    let soa_ttl = |zone_ttl: u32, pool_ttl: u32, owner: &str, of: RecordType, transport| {
+        let text = format!(
+            "$TTL 1d\n@ SOA ns hm 1 2 3 4 {zone_ttl}\n@ NS ns.example.net.\n\
+             alias CNAME pool\nhost A 192.0.2.1\n"
+        );
+        let mut pool = pool("p", &["pool.example.com", "*.w.example.com"]);
+        pool.ttl_seconds = pool_ttl;
+        let zones = Zones::builder().add_zone(zone("example.com", &text)).add_pool(pool).build();
+        let asked = ask_choosing(
+            &zones.unwrap(),
+            &query(owner, of).build(),
+            transport,
+            Choice::of(None, 0),
+        );
+        let [soa] = &asked.message.authorities[..] else { panic!("{owner} {of}") };
+        assert_eq!(soa.record_type, RecordType::SOA);
+        soa.ttl_seconds
+    };
+    for transport in [Transport::Udp, Transport::Tcp] {
+        for owner in ["pool.example.com", "x.w.example.com", "alias.example.com"] {
+            for of in [RecordType::A, RecordType::AAAA] {
+                assert_eq!(soa_ttl(86_400, 5, owner, of, transport), 5, "{owner} {of}");
+                assert_eq!(soa_ttl(86_400, 0, owner, of, transport), 0, "{owner} {of}");
+                assert_eq!(soa_ttl(3, 5, owner, of, transport), 3, "the zone's if it is shorter");
+            }
+        }
+        // These do not depend on what a pool chooses.
+        assert_eq!(soa_ttl(86_400, 5, "pool.example.com", RecordType::MX, transport), 86_400);
+        assert_eq!(soa_ttl(86_400, 5, "x.pool.example.com", RecordType::A, transport), 86_400);
+        assert_eq!(soa_ttl(86_400, 5, "host.example.com", RecordType::AAAA, transport), 86_400);
+    }
+}
+
+fn pool_of(pool_name: &str, owner: &str, answers: Vec<Answer>) -> Pool {
+    Pool { name: pool_name.into(), owners: vec![name(owner)], ttl_seconds: 30, answers }
+}
+
+fn alias(target: &str) -> Answer {
+    Answer { alias: Some(name(target)), ..Answer::default() }
+}
+
+#[test]
+fn an_alias_of_a_pool_that_leads_back_to_it_is_refused() {
+    let text = "$TTL 60\n@ SOA ns hm 1 2 3 4 5\n@ NS ns.example.net.\nback CNAME a\n\
+                net CNAME back.example.net.\nd DNAME e\n";
+    let net = "$TTL 60\n@ SOA ns hm 1 2 3 4 5\n@ NS ns\nback CNAME a.example.com.\n@ CNAME x\n";
+    let build = |pools: Vec<Pool>| {
+        let zones = Zones::builder()
+            .add_zone(zone("example.com", text))
+            .add_zone(zone("example.net", &net.replace("@ CNAME x\n", "")));
+        pools.into_iter().fold(zones, ZonesBuilder::add_pool).build()
+    };
+    let loops = |pools: Vec<Pool>| build(pools).unwrap_err().to_string();
+    let there = || Answer { ipv4: vec!["192.0.2.1".parse().unwrap()], ..Answer::default() };
+    let itself = "pool \"p\": its CNAME a.example.com. leads back to the pool; a name is needed that \
+                  leads to an end";
+    assert_eq!(loops(vec![pool_of("p", "a.example.com", vec![alias("a.example.com")])]), itself);
+    // Also for one site of several, in another case, and by the zones' aliases.
+    for target in [
+        "A.Example.Com",
+        "back.example.com",
+        "net.example.com",
+        "back.example.net",
+        "x.d.example.com",
+    ] {
+        let mut pools = vec![pool_of("p", "a.example.com", vec![there(), alias(target)])];
+        pools.push(pool_of("d", "x.e.example.com", vec![alias("a.example.com")]));
+        let found = loops(pools);
+        assert!(found.contains("leads back to the pool"), "{target}: {found}");
+    }
+    let three = loops(vec![
+        pool_of("into", "i.example.com", vec![alias("a.example.com")]),
+        pool_of("one", "a.example.com", vec![alias("b.example.com")]),
+        pool_of(
+            "two",
+            "b.example.com",
+            vec![alias("elsewhere.example.org"), alias("x.w.example.com")],
+        ),
+        pool_of("three", "*.w.example.com", vec![there(), alias("a.example.com")]),
+    ]);
+    assert!(three.contains("pool \"one\": its CNAME b.example.com. leads back to the pool by the pool \"two\", \"three\""), "{three}");
+    // A line of pools has an end.
+    let line = build(vec![
+        pool_of("one", "a.example.com", vec![alias("b.example.com")]),
+        pool_of("two", "b.example.com", vec![alias("c.example.com"), alias("x.example.org")]),
+        pool_of("three", "c.example.com", vec![there()]),
+    ]);
+    assert!(line.is_ok());
+}
+
+#[test]
+fn a_pool_does_not_hide_records_of_its_owner_other_than_addresses() {
+    let text = "$TTL 60\n@ SOA ns hm 1 2 3 4 5\n@ NS ns.example.net.\n@ A 192.0.2.9\n\
+                @ TXT \"v=spf1 -all\"\n*.w TXT any\n";
+    let with = |owner: &str, others: Vec<(RecordType, Vec<u8>)>| {
+        let ipv4 = vec!["192.0.2.1".parse().unwrap()];
+        let answers = vec![Answer::default(), Answer { ipv4, others, ..Answer::default() }];
+        let pool = pool_of("p", owner, answers);
+        Zones::builder().add_zone(zone("example.com", text)).add_pool(pool).build()
+    };
+    let of_txt = || vec![(RecordType::TXT, b"\x01x".to_vec())];
+    let error = with("example.com", of_txt()).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "pool \"p\": the owner example.com. has TXT in its zone, which TXT of a site would hide; one of \
+         the two may have it"
+    );
+    assert!(with("*.w.example.com", of_txt()).is_err());
+    assert!(with("example.com", Vec::new()).is_ok(), "addresses are the pool's to give");
+    assert!(with("www.example.com", of_txt()).is_ok());
+    let https = vec![(RecordType::HTTPS, b"\0\x01\0".to_vec())];
+    assert!(with("example.com", https).is_ok());
 }
 
 #[test]

@@ -54,10 +54,14 @@ fn listed() -> Listed {
 }
 
 fn zones() -> Zones {
+    zones_of(APEX)
+}
+
+fn zones_of(apex: &str) -> Zones {
     let other = zone("example.com", "@ 60 SOA ns hm 1 2 3 4 5\n@ 60 NS ns.example.net.\n");
     Zones::builder()
         .add_zone(other)
-        .add_reversed_zone(zone("bl.example.com", APEX))
+        .add_reversed_zone(zone("bl.example.com", apex), 7)
         .build()
         .unwrap()
 }
@@ -66,17 +70,21 @@ const NO_CHOICE: Choice = Choice::of(None, 0);
 
 /// Asks alone and in a batch, which must be the same.
 fn ask(text: &str, record_type: RecordType) -> Message {
-    let (zones, listed) = (zones(), listed());
+    ask_in(&zones(), text, record_type)
+}
+
+fn ask_in(zones: &Zones, text: &str, record_type: RecordType) -> Message {
+    let listed = listed();
     let source = "198.51.100.7".parse().unwrap();
     let context = Context { synthesise: Some(&listed), ..Context::new(Transport::Udp, source) };
     let bytes = query(text, record_type).build();
     let mut choose = |_, _: &_| NO_CHOICE;
     let mut alone = Vec::new();
-    answer(&zones, &bytes, &context, &mut choose, &mut alone);
+    answer(zones, &bytes, &context, &mut choose, &mut alone);
     let queries = [Query { bytes: &bytes, source }];
     let mut room = Room([0; 1232], 0);
     let mut workspace = Workspace::new();
-    answer_batch(&zones, &context, &queries, 0, &mut choose, &mut workspace, &mut room);
+    answer_batch(zones, &context, &queries, 0, &mut choose, &mut workspace, &mut room);
     assert_eq!(room.0[..room.1], alone[..]);
     Message::read(&alone).unwrap()
 }
@@ -147,6 +155,24 @@ fn an_address_without_a_record_of_the_type_is_nodata_and_one_that_is_not_listed_
         assert_eq!((found.rcode(), found.answers.len()), (rcode, 0), "{name}");
         assert_eq!(lines(&found.authorities), SOA, "{name}");
     }
+}
+
+#[test]
+fn an_address_that_is_not_listed_is_remembered_no_longer_than_one_that_is() {
+    let zones = zones_of(&APEX.replace("4 5\n", "4 86400\n").replace("$TTL 60", "$TTL 86400"));
+    let names = [
+        (LISTED.to_owned(), RecordType::MX),
+        ("6.113.0.203.bl.example.com".to_owned(), RecordType::A),
+        ("6.113.0.203.bl.example.com".to_owned(), RecordType::TXT),
+        (nibbles("2001:db8::2"), RecordType::A),
+        ("113.0.203.bl.example.com".to_owned(), RecordType::A),
+    ];
+    for (name, record_type) in names {
+        let found = ask_in(&zones, &name, record_type);
+        assert_eq!(lines(&found.authorities), ["bl.example.com. 7 SOA ..."], "{name}");
+    }
+    let soa = ask_in(&zones, "bl.example.com", RecordType::SOA);
+    assert_eq!(lines(&soa.answers), ["bl.example.com. 86400 SOA ..."]);
 }
 
 #[test]

@@ -4,7 +4,7 @@
 mod harness;
 
 use harness::{ask, lines, name, query, zone};
-use whered_dns::{RecordType, Transport, Zone, ZoneError, Zones};
+use whered_dns::{Dnssec, Rcode, RecordType, Transport, Zone, ZoneError, Zones};
 
 const HEAD: &str = "$TTL 60\n@ IN SOA ns hm 1 2 3 4 5\n@ IN NS ns\n";
 
@@ -149,6 +149,93 @@ fn duplicates_are_dropped_and_one_ttl_is_served_and_both_are_told() {
         lines(&message.message.answers),
         ["b.example.com. 8 A 192.0.2.1", "b.example.com. 8 A 192.0.2.2"]
     );
+}
+
+/// A zone as `dnssec-signzone` writes it: RRSIGs have the TTLs of what they sign, NSEC3 has names of its
+/// own.
+const SIGNED: &str = "@ DNSKEY 257 3 13 AAAA\n@ CDS 1 13 2 0a0b\n@ CDNSKEY 257 3 13 AAAA\n\
+    @ NSEC3PARAM 1 0 0 -\n@ ZONEMD 1 1 1 00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff\n\
+    @ RRSIG SOA 13 2 60 20300101000000 20200101000000 1 @ AAAA\n\
+    @ 3600 RRSIG NS 13 2 3600 20300101000000 20200101000000 1 @ AAAA\n\
+    @ 5 RRSIG DNSKEY 13 2 5 20300101000000 20200101000000 1 @ AAAA\n\
+    www A 192.0.2.1\nwww RRSIG A 13 3 60 20300101000000 20200101000000 1 @ AAAA\n\
+    alias CNAME www\nalias NSEC www CNAME RRSIG NSEC\n\
+    sub NS ns.example.net.\nsub DS 1 13 2 0a0b\n\
+    0p9mhaveqvm6t7vbl5lop2u3t2rp3tom NSEC3 1 0 0 - 2t7b4g4vsa5smi47k61mv5bv1a22bojr A RRSIG\n\
+    deep.2t7b4g4vsa5smi47k61mv5bv1a22bojr RRSIG NSEC3 13 3 60 20300101000000 20200101000000 1 @ AAAA\n";
+
+#[test]
+fn a_signed_zone_is_refused_with_the_line_that_says_so_and_the_way_out() {
+    let cases = [
+        ("a A 192.0.2.1\n@ DNSKEY 257 3 13 AAAA\n", 2, 3, "DNSKEY"),
+        ("@ RRSIG SOA 13 2 60 20300101000000 20200101000000 1 @ AAAA\n", 1, 3, "RRSIG"),
+        (
+            "a A 192.0.2.1\n 60 IN RRSIG A 13 3 60 20300101000000 20200101000000 1 @ AAAA\n",
+            2,
+            8,
+            "RRSIG",
+        ),
+        ("@ TYPE46 \\# 2 0001\n", 1, 3, "RRSIG"),
+        ("a NSEC b A\n", 1, 3, "NSEC"),
+        ("a NSEC3 1 0 0 - 2t7b4g4vsa5smi47k61mv5bv1a22bojr A\n", 1, 3, "NSEC3"),
+        ("@ NSEC3PARAM 1 0 0 -\n", 1, 3, "NSEC3PARAM"),
+        ("@ CDS 1 13 2 0a0b\n", 1, 3, "CDS"),
+        ("@ CDNSKEY 257 3 13 AAAA\n", 1, 3, "CDNSKEY"),
+        ("$GENERATE 1-2 a$ RRSIG A\n", 1, 18, "RRSIG"),
+    ];
+    for (text, line, column, found) in cases {
+        let (found_line, found_column, message) = place(text);
+        assert_eq!((found_line, found_column), (line, column), "{text}: {message}");
+        let begun = format!("found {found} in a zone that would be served without signatures");
+        assert!(message.contains(&begun), "{message}");
+        assert!(message.contains("unsigned = \"strip\""), "{message}");
+    }
+    let error = read("$INCLUDE keys\n", &[("keys", "@ 60 DNSKEY 257 3 13 AAAA\n")]).unwrap_err();
+    assert_eq!((error.file(), error.line()), (Some("keys"), 1));
+    // What is in unsigned zones, too.
+    let text =
+        format!("{HEAD}sub NS ns.example.net.\nsub DS 1 13 2 0a0b\nk TYPE25 \\# 4 01000301\n");
+    assert_eq!(read(&text, &[]).unwrap().left_out_count(), 0);
+}
+
+#[test]
+fn a_signed_zone_that_is_stripped_is_the_zone_before_it_was_signed() {
+    let text = format!("{HEAD}{SIGNED}");
+    let strip = |text: &str| {
+        let none = &mut |_: &str| Err("none".to_owned());
+        Zone::from_any_master_file(&name("example.com"), text.as_bytes(), Dnssec::Strip, none)
+    };
+    let stripped = strip(&text).unwrap();
+    let plain = "www A 192.0.2.1\nalias CNAME www\nsub NS ns.example.net.\n";
+    let unsigned = read(&format!("{HEAD}{plain}"), &[]).unwrap();
+    assert_eq!(stripped.left_out_count(), 13);
+    assert_eq!(stripped.warnings(), [], "RRSIGs are no rrset with one TTL");
+    assert_eq!(stripped.record_count(), unsigned.record_count());
+    assert_eq!(stripped.name_count(), unsigned.name_count());
+    let [stripped, unsigned] =
+        [stripped, unsigned].map(|zone| Zones::builder().add_zone(zone).build().unwrap());
+    let owners = [
+        "example.com",
+        "www.example.com",
+        "alias.example.com",
+        "sub.example.com",
+        "x.sub.example.com",
+        "0p9mhaveqvm6t7vbl5lop2u3t2rp3tom.example.com",
+        "2t7b4g4vsa5smi47k61mv5bv1a22bojr.example.com",
+        "deep.2t7b4g4vsa5smi47k61mv5bv1a22bojr.example.com",
+    ];
+    for owner in owners {
+        for number in (1..=63).chain([255]) {
+            let query = query(owner, RecordType(number)).dnssec_ok().build();
+            let [one, other] =
+                [&stripped, &unsigned].map(|zones| ask(zones, &query, Transport::Udp).bytes);
+            assert_eq!(one, other, "{owner} TYPE{number}");
+        }
+    }
+    let gone = query("0p9mhaveqvm6t7vbl5lop2u3t2rp3tom.example.com", RecordType::NSEC3).build();
+    assert_eq!(ask(&stripped, &gone, Transport::Udp).message.rcode(), Rcode::NXDOMAIN);
+    // Mistakes in what is left out are mistakes still.
+    assert_eq!(strip(&format!("{HEAD}@ DNSKEY 257 x\n")).unwrap_err().line(), 4);
 }
 
 #[test]

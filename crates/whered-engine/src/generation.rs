@@ -395,7 +395,7 @@ fn build_zones(
     let mut builder = Zones::builder();
     for (index, zone) in zones.iter().enumerate() {
         builder = match reversed.get(index) {
-            Some(Some(_)) => builder.add_reversed_zone(Arc::clone(zone)),
+            Some(Some(source)) => builder.add_reversed_zone(Arc::clone(zone), source.ttl_seconds()),
             _ => builder.add_zone(Arc::clone(zone)),
         };
     }

@@ -45,6 +45,16 @@ pub enum ReversedSource {
     DatabaseTxt(DatabaseTxtSource),
 }
 
+impl ReversedSource {
+    /// The TTL of what is answered, and the longest of what is denied.
+    pub(crate) fn ttl_seconds(&self) -> u32 {
+        match self {
+            ReversedSource::Blocklist(source) => source.ttl_seconds,
+            ReversedSource::DatabaseTxt(source) => source.ttl_seconds,
+        }
+    }
+}
+
 /// A prefix set as a blocklist.
 ///
 /// A member's value says more, as in rbldnsd's files: `127.0.0.4` (or `:4`) is the address, then

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use whered_dns::{Name, Zone};
+use whered_dns::{Dnssec, Name, Zone};
 
 use crate::databases::{DatabaseSource, DatabaseStatus, FileState, NamedDatabase, read_file};
 use crate::error::EngineError;
@@ -27,6 +27,8 @@ pub struct ZoneSource {
     pub path: PathBuf,
     /// What answers at the addresses that stand backwards below the apex.
     pub reversed: Option<ReversedSource>,
+    /// What becomes of a signed zone.
+    pub dnssec: Dnssec,
     /// Whether the file is loaded anew when it changes, without being asked.
     pub follows_file: bool,
 }
@@ -133,7 +135,7 @@ pub(crate) fn read_zone(
         }
         read
     };
-    let zone = Zone::from_master_file(&origin, &text, &mut include);
+    let zone = Zone::from_any_master_file(&origin, &text, source.dnssec, &mut include);
     let zone = zone.map_err(|error| match error.file() {
         Some(_) => wrong(&format_args!("included {error}")),
         None => EngineError::new(format!("{}:{error}", source.path.display())),

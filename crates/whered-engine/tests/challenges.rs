@@ -24,6 +24,7 @@ fn open(folder: &Path) -> Arc<Engine> {
         name: "example.com".into(),
         path: folder.join("zone"),
         reversed: None,
+        dnssec: whered_dns::Dnssec::Refuse,
         follows_file: true,
     };
     let setup = Setup { zones: vec![zone], ..Setup::default() };

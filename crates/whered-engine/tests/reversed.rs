@@ -27,7 +27,13 @@ const LISTED: &str = "Listed: http://example.com/?$ costs $$5";
 
 fn zone(folder: &Folder, reversed: ReversedSource) -> ZoneSource {
     let path = folder.file("apex.zone", APEX);
-    ZoneSource { name: ORIGIN.to_owned(), path, reversed: Some(reversed), follows_file: true }
+    ZoneSource {
+        name: ORIGIN.to_owned(),
+        path,
+        reversed: Some(reversed),
+        dnssec: whered_dns::Dnssec::Refuse,
+        follows_file: true,
+    }
 }
 
 fn blocklist(folder: &Folder) -> Arc<Engine> {

@@ -48,6 +48,7 @@ fn setup(folder: &Folder, rows: &[(&str, Option<(f64, f64)>)]) -> Setup {
             name: "example.com".to_owned(),
             path: folder.file("zone", ZONE),
             reversed: None,
+            dnssec: whered_dns::Dnssec::Refuse,
             follows_file: true,
         }],
         pools: vec![PoolSource::new(

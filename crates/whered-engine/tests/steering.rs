@@ -331,6 +331,7 @@ fn engine_of(world: &World, folder: &Folder, asks: &[Asks], set_rules: bool) -> 
             name: "example.com".to_owned(),
             path: folder.file("zone", ZONE),
             reversed: None,
+            dnssec: whered_dns::Dnssec::Refuse,
             follows_file: true,
         }],
         rulesets: vec![RulesetSource::new("edge", folder.file("edge.rules", rules.as_bytes()))],
@@ -475,6 +476,7 @@ fn points_that_move_move_the_answers() {
             name: "example.com".to_owned(),
             path: folder.file("zone", ZONE),
             reversed: None,
+            dnssec: whered_dns::Dnssec::Refuse,
             follows_file: true,
         }],
         pools: vec![setup_pool],
@@ -516,6 +518,7 @@ fn failover_keeps_the_first_group_of_which_enough_is_up() {
         name: "example.com".to_owned(),
         path: zone,
         reversed: None,
+        dnssec: whered_dns::Dnssec::Refuse,
         follows_file: true,
     }];
     let setup = Setup { zones, pools: vec![pool], ..Setup::default() };
@@ -549,6 +552,7 @@ fn weights_decide_at_random_for_each_query_and_leave_the_scope() {
         name: "example.com".to_owned(),
         path: zone,
         reversed: None,
+        dnssec: whered_dns::Dnssec::Refuse,
         follows_file: true,
     }];
     let setup = Setup { zones, pools: vec![pool], ..Setup::default() };

@@ -422,7 +422,7 @@ fn a_pool_needs_owners_and_sites() {
     );
     refuses(
         "[[zone]]\nname = 'example.com'\n",
-        "1:1: no 'path' in [[zone]]; its keys: name, path, blocklist, database_txt, reload",
+        "1:1: no 'path' in [[zone]]; its keys: name, path, blocklist, database_txt, reload, unsigned",
     );
 }
 

@@ -156,6 +156,7 @@ impl Server {
         let (engine, report) =
             opened.map_err(|error| ServerError::as_user(error, user.as_deref()))?;
         tracing::info!("{report}");
+        engine.zone_remarks().iter().for_each(|remark| tracing::warn!("{remark}"));
         engine.feeds().set_memory_max(config.resp.max_memory_bytes);
         let started = links(&config, &engine).map_err(ServerError::new).and_then(|stop_links| {
             let running = Running::start(&engine, &fitting, sockets, checks, stop_links);
@@ -215,6 +216,7 @@ impl Server {
         let checks = health::prepare(&config.checks)?;
         let setup = config.into_setup();
         let report = with_lowest_priority(|| self.engine.reload(setup))?;
+        self.engine.zone_remarks().iter().for_each(|remark| tracing::warn!("{remark}"));
         self.helpers.reloader.configured();
         self.helpers.prober.configure(checks);
         *self.latest.lock().unwrap_or_else(PoisonError::into_inner) = latest;

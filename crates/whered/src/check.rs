@@ -23,7 +23,10 @@ pub(crate) fn run(file: &Path) -> Result<Outcome, Failure> {
     let (databases, zones, pools) = (setup.databases.len(), setup.zones.len(), setup.pools.len());
     // An engine without a data directory loads and verifies everything and keeps nothing.
     let options = EngineOptions { setup, ..EngineOptions::default() };
-    Engine::open(options).map_err(|error| Failure::file(file, error))?;
+    let opened = Engine::open(options).map_err(|error| Failure::file(file, error))?;
+    for remark in opened.0.zone_remarks() {
+        writeln!(io::stdout(), "{}: {remark}", file.display())?;
+    }
     writeln!(
         io::stdout(),
         "{}: ok ({databases} databases, {zones} zones, {pools} pools)",

@@ -51,3 +51,83 @@ fn a_mistake_has_file_line_and_column_and_is_exit_code_2() {
     let (code, _, errors) = check("zone-no-origin", &[("..zone", GOOD)], &[]);
     assert_eq!((code, errors.lines().count()), (Some(2), 1), "{errors}");
 }
+
+#[test]
+fn a_signed_zone_is_a_mistake_unless_its_dnssec_records_are_to_be_left_out() {
+    let signed = "$TTL 60\n@ SOA ns hm 7 2 3 4 5\n@ NS ns\nns A 192.0.2.1\n@ DNSKEY 257 3 13 AAAA\n\
+                  @ 5 RRSIG NS 13 2 60 20300101000000 20200101000000 1 @ AAAA\n\
+                  @ 9 RRSIG SOA 13 2 60 20300101000000 20200101000000 1 @ AAAA\n";
+    let files = [("example.com.zone", signed)];
+    let (code, out, errors) = check("zone-signed", &files, &[]);
+    assert_eq!((code, out.as_str(), errors.lines().count()), (Some(2), "", 1), "{errors}");
+    let place = "whered: example.com.zone:5:3: found DNSKEY in a zone that would be served without";
+    assert!(errors.starts_with(place), "{errors}");
+    assert!(errors.contains("unsigned = \"strip\"") && errors.contains("--unsigned"), "{errors}");
+    let (code, out, errors) = check("zone-stripped", &files, &["--unsigned", "strip"]);
+    assert_eq!((code, errors.as_str()), (Some(0), ""));
+    let expected = "example.com.zone: ok: example.com. serial 7, 3 records, 2 names, 3 DNSSEC records \
+                    left out\n";
+    assert_eq!(out, expected);
+}
+
+/// Checks a configuration with one zone and pool; gives exit code, output, errors.
+fn check_pool(
+    folder: &str,
+    zone: &str,
+    of_zone: &str,
+    site: &str,
+) -> (Option<i32>, String, String) {
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(folder);
+    fs::create_dir_all(&folder).expect("the tests' folder can be written");
+    let head = "$TTL 60\n@ SOA ns hm 7 2 3 4 5\n@ NS ns\nns A 192.0.2.1\n";
+    fs::write(folder.join("z"), format!("{head}{zone}")).expect("it can be written");
+    let config = format!(
+        "[[zone]]\nname = \"example.com\"\npath = \"z\"\n{of_zone}\n[[pool]]\nname = \"p\"\n\
+         owners = [\"example.com\", \"www.example.com\"]\npolicy = [\"healthy\"]\n[[pool.site]]\n\
+         name = \"s\"\n{site}\n"
+    );
+    let config = if site.contains("cname") {
+        config.replace("\"example.com\", \"www", "\"www")
+    } else {
+        config
+    };
+    fs::write(folder.join("whered.toml"), config).expect("it can be written");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_whered"));
+    let output = command.current_dir(&folder).args(["check", "whered.toml"]).output();
+    let output = output.expect("the program runs");
+    fs::remove_dir_all(&folder).expect("the folder was just made");
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("the program writes text");
+    (output.status.code(), text(output.stdout), text(output.stderr))
+}
+
+#[test]
+fn check_refuses_a_signed_zone_and_tells_what_is_stripped() {
+    let key = "@ DNSKEY 257 3 13 AAAA\n";
+    let site = "addresses = [\"192.0.2.9\"]";
+    let (code, _, errors) = check_pool("check-signed", key, "", site);
+    assert_eq!(
+        (code, errors.contains("z:5:3: found DNSKEY in a zone")),
+        (Some(2), true),
+        "{errors}"
+    );
+    let (code, out, errors) = check_pool("check-stripped", key, "unsigned = \"strip\"", site);
+    assert_eq!(code, Some(0), "{errors}");
+    assert!(out.contains("example.com. is served unsigned: 1 DNSSEC records"), "{out}");
+    let (code, _, errors) = check_pool("check-unsigned", key, "unsigned = \"yes\"", site);
+    assert_eq!(code, Some(2));
+    assert!(errors.contains("whered.toml:4") && errors.contains("'refuse' or 'strip'"), "{errors}");
+}
+
+#[test]
+fn check_refuses_a_text_that_hides_the_zones_and_an_alias_that_leads_back() {
+    let spf = "@ TXT \"v=spf1 -all\"\n";
+    let site = "addresses = [\"192.0.2.9\"]\ntxt = [\"site\"]";
+    let (code, _, errors) = check_pool("check-hidden", spf, "", site);
+    assert_eq!(code, Some(2));
+    assert!(errors.contains("has TXT in its zone, which TXT of a site would hide"), "{errors}");
+    let (code, _, errors) = check_pool("check-loop", "", "", "cname = \"www.example.com\"");
+    assert_eq!(code, Some(2));
+    assert!(errors.contains("its CNAME www.example.com. leads back to the pool"), "{errors}");
+    let (code, _, errors) = check_pool("check-no-loop", "", "", "cname = \"ns.example.com\"");
+    assert_eq!((code, errors.as_str()), (Some(0), ""));
+}

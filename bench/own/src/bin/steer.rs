@@ -74,6 +74,7 @@ fn open(scale: Scale) -> Arc<Engine> {
             name: "example".to_owned(),
             path: zone,
             reversed: None,
+            dnssec: whered_dns::Dnssec::Refuse,
             follows_file: true,
         }],
         pools: vec![pool("nearest"), pool("map"), pool("pinned")],

@@ -20,7 +20,8 @@
 //! its beginning. A DNAME gives a CNAME with its own TTL, or YXDOMAIN. Answers are minimal: the
 //! additional section has only addresses of name servers that the zone has, in referrals and answers of
 //! NS (RFC 9471: glue that does not fit sets TC, other addresses are left out). A pool without a choice is NODATA. In a reversed zone a part of
-//! an address is NODATA, since addresses may be below it.
+//! an address is NODATA, since addresses may be below it. What pools and reversed zones say is not there
+//! is remembered for their TTL at most: the SOA's is lowered to it.
 //! Concurrency: none inside; the zones are shared and immutable. Cost: no allocation.
 #![deny(clippy::indexing_slicing)]
 
@@ -273,13 +274,17 @@ impl<'a, 'q> Resolver<'a, 'q> {
         self.reply.put(Section::Answer, rrset, names);
     }
 
-    /// The SOA of the zone, with the TTL of negative answers.
     #[inline]
     fn deny(&mut self, zone: u32, spot: Spot) {
-        let zone = self.zones.zone_at(zone);
-        let owner_length = zone.lower_origin().len();
+        self.put_negative_soa(zone, spot);
+    }
+
+    /// The SOA of the zone, with the TTL of negative answers. Gives where it stands.
+    #[inline]
+    fn put_negative_soa(&mut self, zone: u32, spot: Spot) -> Option<usize> {
+        let owner_length = self.origin_length(zone);
         let names = Names { owner: spot.origin, origin: spot.origin, owner_length };
-        self.reply.put(Section::Authority, &zone.negative_soa(), names);
+        self.reply.put(Section::Authority, &self.zones.negative_soa(zone), names)
     }
 
     /// A referral: the delegation's NS, and their addresses.

@@ -145,9 +145,20 @@ impl<'a> Resolver<'a, '_> {
                 self.alias(&rrset, names, zone, spot, question_type)
             }
             None => {
-                self.deny(zone, spot);
+                self.deny_for_now(pool, zone, spot);
                 Step::Done(Rcode::NOERROR)
             }
+        }
+    }
+
+    /// The SOA behind a pool that has nothing of this type, at this moment or for this client: it may be
+    /// remembered no longer than what the pool answers.
+    fn deny_for_now(&mut self, pool: usize, zone: u32, spot: Spot) {
+        let ttl_seconds = self.zones.pool_ttl_seconds(pool);
+        if let Some(start) = self.put_negative_soa(zone, spot)
+            && ttl_seconds < self.zones.negative_soa(zone).ttl_seconds()
+        {
+            self.reply.set_ttl(start, ttl_seconds);
         }
     }
 

@@ -57,6 +57,7 @@ pub(super) fn build(mut draft: Draft, end: &Place) -> Result<Zone, ZoneError> {
         serial,
         record_count,
         name_count,
+        left_out_count: draft.left_out_count,
         parts,
         negative_soa,
         warnings,
@@ -202,10 +203,10 @@ impl Builder {
         let Some(alias) = records.iter().find(is_alias) else {
             return Ok(());
         };
-        // RRSIG, NSEC and KEY may stand beside an alias (RFC 4034, 4035).
+        // KEY may stand beside an alias (RFC 2535, 2.3.5). RRSIG and NSEC never come here.
         let beside = |record: &&Record| match record.record_type {
             RecordType::CNAME => !self.says_the_same(record, alias),
-            other => !matches!(other.0, 25 | 46 | 47),
+            other => other.0 != 25,
         };
         let Some(other) = records.iter().find(beside) else {
             return Ok(());

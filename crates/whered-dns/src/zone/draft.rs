@@ -32,6 +32,8 @@ pub(super) struct Draft {
     names: Vec<u8>,
     table: Vec<u32>,
     pub(super) records: Vec<Record>,
+    /// How many records of the text are not among them.
+    pub(super) left_out_count: usize,
     data: Vec<u8>,
     files: Vec<Arc<str>>,
     scratch: Box<LowerName>,
@@ -74,6 +76,7 @@ impl Draft {
             names: Vec::new(),
             table: vec![NONE; 64],
             records: Vec::new(),
+            left_out_count: 0,
             data: Vec::new(),
             files: Vec::new(),
             scratch: Box::new(LowerName::root()),
@@ -164,6 +167,30 @@ impl Draft {
             at = (at + 1) & mask;
         }
         self.table[at] = number;
+    }
+
+    /// Drops the owners that have no records, since those were left out.
+    pub(super) fn forget_bare_owners(&mut self) {
+        let mut numbers = vec![NONE; self.owners.len()];
+        for record in &self.records {
+            numbers[record.owner as usize] = record.owner;
+        }
+        numbers[APEX as usize] = APEX;
+        let mut kept = Vec::with_capacity(self.owners.len());
+        for (owner, number) in self.owners.iter().zip(&mut numbers) {
+            if *number != NONE {
+                *number = kept.len() as u32;
+                kept.push(*owner);
+            }
+        }
+        self.owners = kept;
+        for record in &mut self.records {
+            record.owner = numbers[record.owner as usize];
+        }
+        self.table.fill(NONE);
+        for number in 0..self.owners.len() as u32 {
+            self.place(number);
+        }
     }
 
     /// Finds every owner's parent and adds those that are missing: the empty non-terminals.

@@ -27,6 +27,8 @@ use crate::code::RecordType;
 
 /// The bytes of a record before its data: owner pointer, type, class, TTL, length.
 pub(crate) const RECORD_HEAD_SIZE: usize = 12;
+/// Where the TTL stands in a record whose owner is a pointer.
+pub(crate) const TTL_AT: usize = 6;
 /// The bytes of a block before its owner.
 const BLOCK_HEAD_SIZE: usize = 8;
 const RRSET_HEAD_SIZE: usize = 8;
@@ -174,7 +176,7 @@ impl<'z> Rrset<'z> {
 
     /// The TTL of its records in seconds.
     pub(crate) fn ttl_seconds(&self) -> u32 {
-        let ttl = self.wire.get(6..10).and_then(<[u8]>::first_chunk).copied();
+        let ttl = self.wire.get(TTL_AT..).and_then(<[u8]>::first_chunk).copied();
         u32::from_be_bytes(ttl.unwrap_or_default())
     }
 }
@@ -217,6 +219,15 @@ impl OwnedRrset {
     pub(crate) fn get(&self) -> Rrset<'_> {
         let OwnedRrset { record_type, count, ref points, ref wire } = *self;
         Rrset { record_type, count, points, wire }
+    }
+
+    /// The same with another TTL, if it is one record.
+    pub(crate) fn with_ttl(&self, ttl_seconds: u32) -> OwnedRrset {
+        let mut rrset = self.clone();
+        if let Some(place) = rrset.wire.get_mut(TTL_AT..TTL_AT + 4) {
+            place.copy_from_slice(&ttl_seconds.to_be_bytes());
+        }
+        rrset
     }
 }
 

@@ -12,6 +12,7 @@
 use domain::base::Rtype;
 use domain::base::iana::Class;
 
+use super::Dnssec;
 use super::draft::Draft;
 use super::error::{Place, ZoneError};
 use super::generate::{self, GENERATED_COUNT_MAX, Range};
@@ -32,6 +33,7 @@ pub(crate) type Include<'a> = &'a mut dyn FnMut(&str) -> Result<Vec<u8>, String>
 /// What is carried from entry to entry.
 struct Reader<'a> {
     include: Include<'a>,
+    dnssec: Dnssec,
     include_count: usize,
     generated_count: u64,
     draft: Draft,
@@ -54,10 +56,12 @@ struct Scope {
 pub(super) fn read(
     origin: &Name,
     text: &[u8],
+    dnssec: Dnssec,
     include: Include<'_>,
 ) -> Result<(Draft, Place), ZoneError> {
     let mut reader = Reader {
         include,
+        dnssec,
         include_count: 0,
         generated_count: 0,
         draft: Draft::new(origin),
@@ -66,6 +70,9 @@ pub(super) fn read(
         wire: Vec::new(),
     };
     let end = reader.file(0, origin.clone(), text, 0)?;
+    if reader.draft.left_out_count > 0 {
+        reader.draft.forget_bare_owners();
+    }
     Ok((reader.draft, end))
 }
 
@@ -126,14 +133,41 @@ impl Reader<'_> {
             (owner, rest)
         };
         let (ttl_seconds, record_type, data) = self.fields(scope, first, rest)?;
+        if self.dnssec == Dnssec::Refuse && record_type.is_of_signed_zones() {
+            return Err(self.signed(scope, data.first().unwrap_or(first), record_type, owner));
+        }
         self.data(scope, record_type, data)?;
         let ttl_seconds = self.effective_ttl(scope, first, ttl_seconds, record_type)?;
+        if self.dnssec == Dnssec::Strip && is_stripped(record_type) {
+            self.draft.left_out_count += 1;
+            return Ok(());
+        }
         let place = (scope.file, first.line, first.column);
         let added = self.draft.add(owner, (record_type, ttl_seconds), &self.wire, place);
         added.ok_or_else(|| {
             let allowed = "data and names of at most 4 GiB each, data of at most 65535 bytes";
             scope.error(first, "a record for which there is no room", allowed)
         })
+    }
+
+    /// A record of a signed zone, where nobody has asked for leaving such records out.
+    #[cold]
+    fn signed(
+        &self,
+        scope: &Scope,
+        token: &Token<'_>,
+        record_type: RecordType,
+        owner: u32,
+    ) -> ZoneError {
+        let owner = self.draft.full_name(owner);
+        let found = format!("{record_type} in a zone that would be served without signatures");
+        let allowed = format!(
+            "an unsigned zone; or unsigned = \"strip\" ([[zone]], --unsigned of zone check), which \
+             leaves out {record_type} of {owner} and all of DNSSEC: before, take the DS of {origin} \
+             out of its parent zone",
+            origin = self.draft.origin
+        );
+        scope.error(token, found, allowed)
     }
 
     fn owner(&mut self, scope: &Scope, token: &Token<'_>) -> Result<u32, ZoneError> {
@@ -325,6 +359,12 @@ impl Reader<'_> {
         }
         Ok(())
     }
+}
+
+/// What has no use in a zone that is served unsigned: besides what only signed zones have, DS, which
+/// nobody may trust there, and a digest, which is that of the whole file.
+fn is_stripped(record_type: RecordType) -> bool {
+    record_type.is_of_signed_zones() || matches!(record_type, RecordType::DS | RecordType::ZONEMD)
 }
 
 /// The types that most records have; the rest is `domain`'s to know.

@@ -58,10 +58,24 @@ pub struct Zone {
     serial: u32,
     record_count: usize,
     name_count: usize,
+    left_out_count: usize,
     lower_origin: Box<[u8]>,
     parts: Parts,
     negative_soa: OwnedRrset,
     warnings: Vec<ZoneError>,
+}
+
+/// What becomes of a signed zone, whose signatures are not served: a resolver that validates would
+/// answer SERVFAIL for all of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Dnssec {
+    /// A record that only signed zones have is an error: RRSIG, NSEC, NSEC3, NSEC3PARAM, DNSKEY, CDS,
+    /// CDNSKEY.
+    #[default]
+    Refuse,
+    /// These, DS and ZONEMD are left out, with the names that have nothing else. Nobody is misled as
+    /// long as no parent has a DS of the zone.
+    Strip,
 }
 
 /// What lookups read.
@@ -86,13 +100,39 @@ impl Zone {
     ///
     /// The first mistake with its place: syntax, an owner outside the zone, no SOA or more than
     /// one, no NS at the apex, a CNAME beside other data, NS, DNAME or SOA where they cannot be,
-    /// owners below a DNAME, more records of one owner and type than a message holds.
+    /// owners below a DNAME, more records of one owner and type than a message holds; a record of a
+    /// signed zone.
     pub fn from_master_file(
         origin: &Name,
         text: &[u8],
         include: &mut dyn FnMut(&str) -> Result<Vec<u8>, String>,
     ) -> Result<Zone, ZoneError> {
-        let (draft, end) = master::read(origin, text, include)?;
+        Zone::from_any_master_file(origin, text, Dnssec::Refuse, include)
+    }
+
+    /// Reads a zone that may be a signed one.
+    ///
+    /// ```
+    /// use whered_dns::{Dnssec, Name, Zone};
+    /// let text = b"$TTL 1h\n@ IN SOA ns hostmaster 7 1d 2h 4w 5m\n@ NS ns\nns A 192.0.2.1\n\
+    ///              @ DNSKEY 257 3 13 AAAA\n";
+    /// let origin: Name = "example.com".parse()?;
+    /// let read = |dnssec| Zone::from_any_master_file(&origin, text, dnssec, &mut |_| Err("no".into()));
+    /// assert_eq!(read(Dnssec::Refuse).unwrap_err().line(), 5);
+    /// assert_eq!(read(Dnssec::Strip)?.left_out_count(), 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`Zone::from_master_file`], but for what `dnssec` allows.
+    pub fn from_any_master_file(
+        origin: &Name,
+        text: &[u8],
+        dnssec: Dnssec,
+        include: &mut dyn FnMut(&str) -> Result<Vec<u8>, String>,
+    ) -> Result<Zone, ZoneError> {
+        let (draft, end) = master::read(origin, text, dnssec, include)?;
         build::build(draft, &end)
     }
 
@@ -126,6 +166,12 @@ impl Zone {
         self.name_count
     }
 
+    /// How many records were left out by [`Dnssec::Strip`].
+    #[must_use]
+    pub fn left_out_count(&self) -> usize {
+        self.left_out_count
+    }
+
     /// The memory that the zone holds for lookups, in bytes.
     #[must_use]
     pub fn size_bytes(&self) -> usize {
@@ -136,6 +182,13 @@ impl Zone {
     #[inline]
     pub(crate) fn negative_soa(&self) -> Rrset<'_> {
         self.negative_soa.get()
+    }
+
+    /// The SOA of negative answers that may be remembered for a shorter time than the zone's; none
+    /// when the zone's is as short.
+    pub(crate) fn negative_soa_within(&self, ttl_seconds: u32) -> Option<OwnedRrset> {
+        let is_shorter = ttl_seconds < self.negative_soa().ttl_seconds();
+        is_shorter.then(|| self.negative_soa.with_ttl(ttl_seconds))
     }
 
     /// The origin in wire form, in lower case.

@@ -13,6 +13,7 @@ use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
 
+use super::alias_loops::{self, AliasLoop};
 use super::{CompiledPool, Origins, Overlay, Pool, Served, Zones};
 use crate::code::RecordType;
 use crate::lower::LowerName;
@@ -24,8 +25,8 @@ use crate::zone::{Around, NodeRef, TTL_SECONDS_MAX, Zone, compile};
 #[derive(Debug, Default)]
 pub struct ZonesBuilder {
     zones: Vec<Arc<Zone>>,
-    /// Those of the zones whose names are addresses.
-    reversed: HashSet<usize>,
+    /// Those of the zones whose names are addresses, with the TTL of what they have.
+    reversed: HashMap<usize, u32>,
     pools: Vec<Pool>,
 }
 
@@ -38,10 +39,15 @@ impl ZonesBuilder {
     }
 
     /// Adds a zone below whose apex addresses stand backwards; what is there is told by
-    /// [`Context::synthesise`](crate::Context::synthesise). Records of the zone go before it.
+    /// [`Context::synthesise`](crate::Context::synthesise). Records of the zone go before it. What is
+    /// not there may be remembered for `ttl_seconds` at most: it may be there soon.
     #[must_use]
-    pub fn add_reversed_zone(mut self, zone: impl Into<Arc<Zone>>) -> ZonesBuilder {
-        self.reversed.insert(self.zones.len());
+    pub fn add_reversed_zone(
+        mut self,
+        zone: impl Into<Arc<Zone>>,
+        ttl_seconds: u32,
+    ) -> ZonesBuilder {
+        self.reversed.insert(self.zones.len(), ttl_seconds);
         self.add_zone(zone)
     }
 
@@ -56,7 +62,8 @@ impl ZonesBuilder {
     ///
     /// # Errors
     ///
-    /// When two zones have one origin, or a pool's owner is where it cannot be answered.
+    /// When two zones have one origin, a pool's owner is where it cannot be answered, or a pool's alias
+    /// leads back to the pool.
     pub fn build(self) -> Result<Zones, ZonesError> {
         let mut origins = HashMap::new();
         for (index, zone) in self.zones.iter().enumerate() {
@@ -69,14 +76,20 @@ impl ZonesBuilder {
         for (index, zone) in self.zones.iter().enumerate() {
             let overlay = attachments.overlay(index, zone).map(Box::new);
             let delegation = delegation_of(zone, &self.zones, &origins);
-            let is_reversed = self.reversed.contains(&index);
-            zones.push(Served { zone: Arc::clone(zone), overlay, is_reversed, delegation });
+            let reversed_ttl = self.reversed.get(&index);
+            let negative_soa = reversed_ttl.and_then(|ttl| zone.negative_soa_within(*ttl));
+            let (zone, is_reversed) = (Arc::clone(zone), reversed_ttl.is_some());
+            zones.push(Served { zone, negative_soa, overlay, is_reversed, delegation });
         }
-        let pools = self.pools.into_iter().map(CompiledPool::new).collect();
+        let pools = self.pools.iter().map(CompiledPool::new).collect();
         let has_large = self.zones.iter().any(|zone| zone.is_large());
         let has_reversed = !self.reversed.is_empty();
         let origins = Origins::build(&self.zones);
-        Ok(Zones { zones, origins, pools, has_large, has_reversed })
+        let zones = Zones { zones, origins, pools, has_large, has_reversed };
+        match alias_loops::find(&zones, &self.pools) {
+            None => Ok(zones),
+            Some(found) => Err(ZonesError::AliasLoop(found)),
+        }
     }
 }
 
@@ -134,6 +147,7 @@ impl Attachments {
                 if pool.answers.iter().any(|answer| answer.alias.is_some()) {
                     check_alias_owner(zone, owner).map_err(&refuse)?;
                 }
+                check_hidden(zone, owner, pool).map_err(&refuse)?;
                 if let Some((_, other)) = attached.insert(owner.clone(), (zone_index, index)) {
                     let other = pools.get(other).map(|pool| pool.name.clone());
                     let reason = PoolOwnerReason::HasPool(other.unwrap_or_default());
@@ -190,8 +204,17 @@ fn check_alias_owner(zone: &Zone, owner: &Name) -> Result<(), PoolOwnerReason> {
     if has_data { Err(PoolOwnerReason::AliasBesideData) } else { Ok(()) }
 }
 
+/// Of addresses, the pool's are in the place of the zone's, as they are meant to be. Of other types
+/// the zone's must not vanish unseen: a TXT of a pool would take the zone's SPF away.
+fn check_hidden(zone: &Zone, owner: &Name, pool: &Pool) -> Result<(), PoolOwnerReason> {
+    let Some(node) = zone.find(owner) else { return Ok(()) };
+    let mut others = pool.answers.iter().flat_map(|answer| &answer.others);
+    let hidden = others.find(|(record_type, _)| node.rrset(*record_type).is_some());
+    hidden.map_or(Ok(()), |(record_type, _)| Err(PoolOwnerReason::HidesRecords(*record_type)))
+}
+
 impl CompiledPool {
-    pub(super) fn new(pool: Pool) -> CompiledPool {
+    pub(super) fn new(pool: &Pool) -> CompiledPool {
         let compile = |record_type, mut data: Vec<Vec<u8>>| {
             let mut seen = HashSet::new();
             data.retain(|data| seen.insert(data.clone()));
@@ -224,7 +247,8 @@ impl CompiledPool {
         });
         let answers = answers.collect();
         let has_alias = types.contains(&RecordType::CNAME);
-        CompiledPool { answers, types, has_alias, name: pool.name }
+        let (name, ttl_seconds) = (pool.name.clone(), pool.ttl_seconds);
+        CompiledPool { answers, types, has_alias, name, ttl_seconds }
     }
 }
 
@@ -252,6 +276,8 @@ pub enum ZonesError {
         /// What is wrong there.
         reason: PoolOwnerReason,
     },
+    /// An alias of a pool leads back to the pool.
+    AliasLoop(AliasLoop),
 }
 
 /// Why a pool cannot answer at an owner.
@@ -267,6 +293,8 @@ pub enum PoolOwnerReason {
     HasPool(String),
     /// The zone has records there, and the pool has an alias.
     AliasBesideData,
+    /// The zone has records of this type there, and the pool has some, too.
+    HidesRecords(RecordType),
 }
 
 impl fmt::Display for ZonesError {
@@ -279,6 +307,7 @@ impl fmt::Display for ZonesError {
                 let most = TTL_SECONDS_MAX;
                 write!(f, "pool \"{pool}\": ttl_seconds {ttl_seconds}; allowed are 0 to {most}")
             }
+            ZonesError::AliasLoop(found) => found.fmt(f),
             ZonesError::PoolOwner { pool, owner, reason } => {
                 write!(f, "pool \"{pool}\": the owner {owner} ")?;
                 match reason {
@@ -291,6 +320,11 @@ impl fmt::Display for ZonesError {
                     }
                     PoolOwnerReason::AliasBesideData => f.write_str(
                         "has records in its zone; a pool with a CNAME needs a name without any",
+                    ),
+                    PoolOwnerReason::HidesRecords(record_type) => write!(
+                        f,
+                        "has {record_type} in its zone, which {record_type} of a site would hide; \
+                         one of the two may have it"
                     ),
                     PoolOwnerReason::HasPool(other) => {
                         write!(f, "already has the pool \"{other}\"; one pool is allowed")

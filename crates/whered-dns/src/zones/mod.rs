@@ -19,6 +19,7 @@
 //! the cache, and then usually one in the zone.
 #![deny(clippy::indexing_slicing)]
 
+mod alias_loops;
 mod builder;
 
 use std::collections::HashMap;
@@ -34,8 +35,9 @@ use crate::zone::{Node, NodeRef, OwnedRrset, Rrset, Zone};
 pub use builder::{PoolOwnerReason, ZonesBuilder, ZonesError};
 
 /// A set of answers of which some are chosen for each client: replaces the zone's own A and AAAA at
-/// its owners, and the other types that any of its answers has. All else there stays the zone's.
-/// Where an answer is an alias, the owner has nothing else in its zone and is no apex.
+/// its owners. Where answers have other types, the zone has none of those there; all else there stays
+/// the zone's. Where an answer is an alias, the owner has nothing else in its zone and is no apex, and
+/// the alias does not lead back to the pool.
 ///
 /// An owner may be new to its zone. It is matched by its exact name; the owner `*.example.com` is
 /// the zone's wildcard and answers wherever that wildcard is expanded.
@@ -92,6 +94,8 @@ pub struct Zones {
 #[derive(Debug)]
 struct Served {
     zone: Arc<Zone>,
+    /// The SOA of negative answers, where it is not the zone's.
+    negative_soa: Option<OwnedRrset>,
     overlay: Option<Box<Overlay>>,
     /// Names below the apex are addresses that the caller knows.
     is_reversed: bool,
@@ -146,6 +150,7 @@ struct Origins {
 #[derive(Debug)]
 struct CompiledPool {
     name: String,
+    ttl_seconds: u32,
     /// The types that some answer has, beside A and AAAA.
     types: Vec<RecordType>,
     has_alias: bool,
@@ -281,6 +286,13 @@ impl Zones {
         &self.served(zone).zone
     }
 
+    /// The SOA of negative answers, with their TTL.
+    #[inline]
+    pub(crate) fn negative_soa(&self, zone: u32) -> Rrset<'_> {
+        let served = self.served(zone);
+        served.negative_soa.as_ref().map_or_else(|| served.zone.negative_soa(), OwnedRrset::get)
+    }
+
     /// Whether names below the apex are addresses that the caller knows.
     #[inline]
     pub(crate) fn is_reversed(&self, zone: u32) -> bool {
@@ -304,6 +316,11 @@ impl Zones {
     /// The delegation above an apex, when another served zone has it.
     pub(crate) fn delegation_of(&self, zone: u32) -> Option<(u32, NodeRef)> {
         self.served(zone).delegation
+    }
+
+    /// For how long a pool's answers hold, in seconds.
+    pub(crate) fn pool_ttl_seconds(&self, pool: usize) -> u32 {
+        self.pools.get(pool).map_or(0, |pool| pool.ttl_seconds)
     }
 
     /// Whether a pool answers a question for this type at its owners, if only by NODATA.

@@ -74,6 +74,19 @@ impl Engine {
         Ok(ZoneReport::new(&zone, self.generation().number()))
     }
 
+    /// One line for each zone of which something is left out.
+    pub fn zone_remarks(&self) -> Vec<String> {
+        let generation = self.generation();
+        let zones = generation.zones().zones().filter(|zone| zone.left_out_count() > 0);
+        let remark = |zone: &Arc<Zone>| {
+            let (origin, count) = (zone.origin(), zone.left_out_count());
+            format!(
+                "zone {origin} is served unsigned: {count} DNSSEC records of its file are left out"
+            )
+        };
+        zones.map(remark).collect()
+    }
+
     /// The zones of the configuration, in its order.
     pub fn zone_sources(&self) -> Vec<ZoneSource> {
         self.control().setup.zones.clone()

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use whered_dns::Dnssec;
 use whered_engine::mmdb::FieldPath;
 use whered_engine::{DatabaseSource, RulesetSource, ZoneSource};
 
@@ -21,7 +22,7 @@ const DATABASE: Keys = Keys {
 };
 const ZONE: Keys = Keys {
     title: "[[zone]]",
-    allowed: &["name", "path", "blocklist", "database_txt", "reload"],
+    allowed: &["name", "path", "blocklist", "database_txt", "reload", "unsigned"],
     later: &[],
 };
 const RULESET: Keys =
@@ -116,7 +117,8 @@ pub(super) fn read_zones(
         let path = path_of(section)?;
         let reversed = reversed::read_reversed(section, databases)?;
         let follows_file = follows_file(section)?;
-        Ok(ZoneSource { name: origin.value.to_owned(), path, reversed, follows_file })
+        let dnssec = read_unsigned(section)?;
+        Ok(ZoneSource { name: origin.value.to_owned(), path, reversed, dnssec, follows_file })
     };
     top.tables("zone", &ZONE)?.iter().map(read).collect()
 }
@@ -130,6 +132,19 @@ fn follows_file(section: &Section<'_>) -> Result<bool, ConfigError> {
         other => {
             let found = format!("is '{other}'");
             Err(section.refuse(&word.span, "reload", &found, "'poll' or 'off'"))
+        }
+    }
+}
+
+/// What becomes of a signed zone.
+fn read_unsigned(section: &Section<'_>) -> Result<Dnssec, ConfigError> {
+    let Some(word) = section.text("unsigned")? else { return Ok(Dnssec::Refuse) };
+    match word.value {
+        "refuse" => Ok(Dnssec::Refuse),
+        "strip" => Ok(Dnssec::Strip),
+        other => {
+            let found = format!("is '{other}'");
+            Err(section.refuse(&word.span, "unsigned", &found, "'refuse' or 'strip'"))
         }
     }
 }

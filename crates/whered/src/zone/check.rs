@@ -6,7 +6,7 @@ use std::fs;
 use std::io::{self, BufWriter, Read, Write};
 use std::path::Path;
 
-use whered_dns::{Name, Zone, ZoneError};
+use whered_dns::{Dnssec, Name, Zone, ZoneError};
 
 use super::flags::ZoneCheckArguments;
 use crate::outcome::{Failure, Outcome, complain};
@@ -16,7 +16,7 @@ pub(crate) fn run(arguments: &ZoneCheckArguments) -> Result<Outcome, Failure> {
     let mut out = BufWriter::new(io::stdout().lock());
     let (mut odd, mut failed) = (false, false);
     for path in &arguments.files {
-        match one(path, arguments.origin.as_deref()) {
+        match one(path, arguments.origin.as_deref(), arguments.unsigned.into()) {
             Ok(zone) => {
                 for warning in zone.warnings() {
                     writeln!(out, "{}", placed(path, warning))?;
@@ -24,9 +24,13 @@ pub(crate) fn run(arguments: &ZoneCheckArguments) -> Result<Outcome, Failure> {
                 odd |= !zone.warnings().is_empty();
                 let (origin, serial) = (zone.origin(), zone.serial());
                 let (records, names) = (zone.record_count(), zone.name_count());
+                let left_out = match zone.left_out_count() {
+                    0 => String::new(),
+                    count => format!(", {count} DNSSEC records left out"),
+                };
                 writeln!(
                     out,
-                    "{}: ok: {origin} serial {serial}, {records} records, {names} names",
+                    "{}: ok: {origin} serial {serial}, {records} records, {names} names{left_out}",
                     shown(path)
                 )?;
             }
@@ -44,7 +48,7 @@ pub(crate) fn run(arguments: &ZoneCheckArguments) -> Result<Outcome, Failure> {
     })
 }
 
-fn one(path: &Path, origin: Option<&str>) -> Result<Zone, String> {
+fn one(path: &Path, origin: Option<&str>, dnssec: Dnssec) -> Result<Zone, String> {
     let name = origin.or_else(|| name_of(path)).ok_or_else(|| {
         format!("{}: --origin is needed: the file's name is none of a zone", shown(path))
     })?;
@@ -62,7 +66,8 @@ fn one(path: &Path, origin: Option<&str>) -> Result<Zone, String> {
         let path = folder.join(included);
         fs::read(&path).map_err(|error| format!("{}: {error}", path.display()))
     };
-    Zone::from_master_file(&origin, &text, &mut include).map_err(|error| placed(path, &error))
+    let zone = Zone::from_any_master_file(&origin, &text, dnssec, &mut include);
+    zone.map_err(|error| placed(path, &error))
 }
 
 /// `example.com` of `example.com.zone`.

@@ -4,7 +4,8 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
+use whered_dns::Dnssec;
 
 #[derive(Subcommand)]
 pub(crate) enum ZoneCommand {
@@ -24,6 +25,26 @@ pub(crate) struct ZoneCheckArguments {
     /// The zone's name; without it, the file's name without .zone or .db at its end
     #[arg(long, value_name = "NAME")]
     pub(crate) origin: Option<String>,
+    /// What becomes of a signed zone, as `unsigned` of [[zone]] says it
+    #[arg(long, value_name = "WHAT", value_enum, default_value_t = Unsigned::Refuse)]
+    pub(crate) unsigned: Unsigned,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+pub(crate) enum Unsigned {
+    /// It is wrong: it would be served without its signatures
+    Refuse,
+    /// Its DNSSEC records are left out
+    Strip,
+}
+
+impl From<Unsigned> for Dnssec {
+    fn from(unsigned: Unsigned) -> Dnssec {
+        match unsigned {
+            Unsigned::Refuse => Dnssec::Refuse,
+            Unsigned::Strip => Dnssec::Strip,
+        }
+    }
 }
 
 #[derive(Args)]
