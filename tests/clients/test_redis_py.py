@@ -1,7 +1,10 @@
 """redis-py, as its users use it, in both protocol versions."""
 
+import re
+
 import pytest
 import redis
+import requests
 
 
 @pytest.fixture(params=[2, 3], ids=["resp2", "resp3"])
@@ -24,6 +27,71 @@ def test_geo_commands_answer_as_redis_documents_them(client):
     assert found == [[b"Catania", 56.4413], [b"Palermo", 190.4424]]
     boxed = client.geosearch("Sicily", longitude=15, latitude=37, width=400, height=400, unit="km")
     assert set(boxed) == {b"Palermo", b"Catania"}
+
+
+def calls(client, command):
+    return client.info("commandstats").get(f"cmdstat_{command}", {"calls": 0})["calls"]
+
+
+def test_a_lock_of_redis_py_gets_one_error_that_says_what_there_is_instead_of_scripts(client):
+    before = [calls(client, name) for name in ("evalsha", "script|load")]
+    lock = client.lock("lock", timeout=10, blocking=False)
+    assert lock.acquire()
+    token = lock.local.token
+    with pytest.raises(redis.ResponseError, match="scripts and functions are not offered here.*WATCH with MULTI"):
+        lock.release()
+    # It asked once, and once more with the text.
+    after = [calls(client, name) for name in ("evalsha", "script|load")]
+    assert [new - old for new, old in zip(after, before)] == [1, 1]
+    # What does the job.
+    with client.pipeline() as pipe:
+        pipe.watch("lock")
+        assert pipe.get("lock") == token
+        pipe.multi()
+        pipe.delete("lock")
+        assert pipe.execute() == [1]
+
+
+def test_scripts_are_unknown_as_in_a_redis_without_any(client):
+    with pytest.raises(redis.exceptions.NoScriptError):
+        client.evalsha("0" * 40, 1, "key")
+    assert client.script_exists("0" * 40, "f" * 40) == [False, False]
+    for ask in (
+        lambda: client.eval("return 1", 0),
+        lambda: client.eval_ro("return 1", 0),
+        lambda: client.script_load("return 1"),
+        lambda: client.fcall("f", 0),
+        lambda: client.function_load("#!lua name=l"),
+    ):
+        with pytest.raises(redis.ResponseError, match="^scripts and functions are not offered here"):
+            ask()
+    assert client.function_list() == []
+
+
+def test_a_loop_of_refused_commands_is_logged_once_with_its_client_and_counted(serve, tmp_path):
+    server = serve("--data-dir", tmp_path / "data")
+    looping = redis.Redis(port=server.resp, client_name="loop-client")
+    for _ in range(250):
+        with pytest.raises(redis.exceptions.NoScriptError):
+            looping.evalsha("0" * 40, 0)
+    for number in range(250):
+        with pytest.raises(redis.ResponseError):
+            looping.execute_command("NOSUCH", "a secret")
+    log = server.log_text()
+    lines = [line for line in log.splitlines() if "was refused" in line]
+    assert len(lines) == 2, log
+    assert "the command 'evalsha' was refused 100 times" in lines[0]
+    assert "NOSCRIPT No matching script. Please use EVAL." in lines[0]
+    assert "name=loop-client" in lines[0] and "lib-name=redis-py" in lines[0], lines[0]
+    assert "the command 'nosuch' was refused 100 times" in lines[1] and "secret" not in log
+    stats = looping.info("commandstats")["cmdstat_evalsha"]
+    assert (stats["calls"], stats["failed_calls"]) == (250, 250)
+    assert looping.info("errorstats")["errorstat_NOSCRIPT"] == {"count": 250}
+    metrics = requests.get(f"{server.url}/metrics").text
+    assert 'whered_resp_refused_commands_total{command="evalsha"} 250' in metrics
+    # redis-py asks for some that no server of 7.0 has, too.
+    unknown = re.search(r'whered_resp_refused_commands_total\{command=""\} (\d+)', metrics)
+    assert int(unknown[1]) >= 250
 
 
 def test_a_geo_key_is_a_sorted_set(client):

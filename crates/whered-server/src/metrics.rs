@@ -158,6 +158,12 @@ impl Metrics {
             });
             let durations = Histograms { label: "family", units: 1e6, all: all.collect() };
             registry.register("resp_command_duration_seconds", help, durations);
+            let refused = Counters::default();
+            for (command, count) in latencies.refused() {
+                refused.add([("command", command)], count);
+            }
+            let help = "RESP commands answered with an error; without a name: no command";
+            refused.register(registry, "resp_refused_commands", help);
         }
     }
 

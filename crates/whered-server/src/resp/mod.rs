@@ -42,6 +42,7 @@ mod number;
 mod pause;
 mod protocol;
 mod pubsub;
+mod refusals;
 mod reply;
 mod session;
 mod settings;
@@ -70,6 +71,7 @@ use crate::health::HealthBoard;
 use listen::Listener;
 pub use listen::UnixSocketOptions;
 pub(crate) use listen::{bind_tcp, bind_unix};
+use refusals::Refusals;
 pub use session::RespCounters;
 use session::Shared;
 use signal::Signal;
@@ -270,7 +272,7 @@ impl RespDoor {
 
     /// What its commands have cost so far, by family.
     pub(crate) fn latencies(&self) -> Latencies {
-        Latencies(Arc::clone(&self.shared.statistics))
+        Latencies(Arc::clone(&self.shared.statistics), Arc::clone(&self.shared.refusals))
     }
 
     /// What it has done so far.
@@ -342,7 +344,7 @@ pub(crate) fn wrong_user(users: &[UserOptions]) -> Option<String> {
 }
 
 /// How long commands took, for `/metrics`.
-pub(crate) struct Latencies(Arc<Statistics>);
+pub(crate) struct Latencies(Arc<Statistics>, Arc<Refusals>);
 
 impl Latencies {
     /// The figures of each family of commands that was called.
@@ -355,6 +357,16 @@ impl Latencies {
             }
         }
         families.into_iter().collect()
+    }
+
+    /// How often each command was refused or has failed; the empty name is of what is no command.
+    pub(crate) fn refused(&self) -> Vec<(&'static str, u64)> {
+        let of = |entry: &commands::Entry| {
+            let totals = self.0.total(entry.number);
+            (entry.command.name, totals.failed + totals.rejected)
+        };
+        let known = commands::entries().iter().map(of);
+        known.chain([("", self.1.unknown())]).filter(|(_, count)| *count > 0).collect()
     }
 }
 

@@ -92,6 +92,14 @@ impl Failure {
         self.0.split(|byte| *byte == b' ').next().unwrap_or_default()
     }
 
+    /// What may stand in a log: the text, or its first word where a client's words are in it.
+    pub(crate) fn loggable(&self) -> &[u8] {
+        match &self.0 {
+            Cow::Borrowed(text) => text,
+            Cow::Owned(_) => self.code(),
+        }
+    }
+
     /// The same with words in front, in which the usual code is not repeated.
     pub(crate) fn prefixed(&self, words: &str) -> Failure {
         let text = self.0.strip_prefix(b"ERR ").unwrap_or(&self.0);

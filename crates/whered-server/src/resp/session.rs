@@ -25,6 +25,7 @@ use super::memory::MemoryAccount;
 use super::pause::Pause;
 use super::protocol::Args;
 use super::pubsub::{By, PubSub};
+use super::refusals::Refusals;
 use super::reply::{Awaited, Protocol};
 use super::settings::{OutputLimit, Settings};
 use super::slowlog::{self, SlowLog};
@@ -102,6 +103,7 @@ pub(crate) struct Shared {
     pub(crate) settings: Settings,
     pub(crate) counters: Arc<RespCounters>,
     pub(crate) statistics: Arc<Statistics>,
+    pub(crate) refusals: Arc<Refusals>,
     pub(crate) clients: Clients,
     pub(crate) users: Users,
     pub(crate) pubsub: PubSub,
@@ -130,6 +132,7 @@ impl Shared {
             memory: MemoryAccount::new(&engine, &counters),
             counters,
             statistics: Arc::new(Statistics::new(workers, commands::count())),
+            refusals: Arc::default(),
             clients: Clients::default(),
             users: Users::new(default, others),
             pubsub: PubSub::default(),

@@ -64,19 +64,22 @@ pub(super) fn admit(session: &Session, entry: &'static Entry, args: Args<'_>) ->
 pub(super) fn reject(
     session: &mut Session,
     entry: Option<&'static Entry>,
+    args: Args<'_>,
     failure: &Failure,
     reply: &mut Reply,
 ) {
-    if let Some(entry) = entry {
-        session.meter.note_rejected(entry.number);
+    match entry {
+        Some(entry) => session.meter.note_rejected(entry.number),
+        None => session.shared.refusals.note_unknown(),
     }
+    let name = entry.map_or(args.at(0), |entry| entry.command.name.as_bytes());
     if entry.is_some_and(|entry| entry.command.name == "exec") {
         transaction::discard(session);
         let text = failure.prefixed("EXECABORT Transaction discarded because of: ");
-        super::count_error(session, &text);
+        super::count_error(session, name, &text);
         return reply.error(&text);
     }
-    super::count_error(session, failure);
+    super::count_error(session, name, failure);
     session.transaction.fail();
     reply.error(failure);
 }

@@ -208,10 +208,10 @@ pub(crate) fn execute(session: &mut Session, args: Args<'_>, reply: &mut Reply) 
     let entry = match find(args) {
         Ok(entry) => entry,
         Err(_) if cross_protocol::is_http_name(args.at(0)) => return session.abort_http(),
-        Err(failure) => return admission::reject(session, None, &failure, reply),
+        Err(failure) => return admission::reject(session, None, args, &failure, reply),
     };
     if let Err(failure) = admission::admit(session, entry, args) {
-        return admission::reject(session, Some(entry), &failure, reply);
+        return admission::reject(session, Some(entry), args, &failure, reply);
     }
     if session.transaction.is_open() && !transaction::is_immediate(entry.command) {
         return transaction::queue(session, entry, args, reply);
@@ -261,7 +261,7 @@ fn call(session: &mut Session, entry: &'static Entry, args: Args<'_>, reply: &mu
         }
         Ok(()) => {}
         Err(failure) => {
-            count_error(session, &failure);
+            count_error(session, entry.command.name.as_bytes(), &failure);
             session.meter.note_failed(entry.number);
             reply.error(&failure);
         }
@@ -281,9 +281,27 @@ fn call(session: &mut Session, entry: &'static Entry, args: Args<'_>, reply: &mu
 /// Requests with more arguments are timed alone.
 const SHORT_ARGUMENTS: usize = 16;
 
-pub(crate) fn count_error(session: &Session, failure: &Failure) {
+/// Counts an error that is answered to a command, and logs it if it comes again and again.
+#[cold]
+pub(crate) fn count_error(session: &Session, name: &[u8], failure: &Failure) {
     session.shared.counters.errors.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
     session.shared.statistics.note_error(failure.code());
+    let Some(told) = session.shared.refusals.note(name, std::time::Instant::now()) else {
+        return;
+    };
+    let words = session.client.words();
+    tracing::warn!(
+        "the command '{}' was refused {} times within {:.1} s, the last time with '{}': client {} \
+         name={} lib-name={} lib-ver={}",
+        told.name,
+        told.count,
+        told.within.as_secs_f64(),
+        failure.loggable().escape_ascii(),
+        session.client.origin.address,
+        words.name.escape_ascii(),
+        words.lib_name.escape_ascii(),
+        words.lib_version.escape_ascii()
+    );
 }
 
 /// The command or subcommand that a request names.

@@ -83,7 +83,7 @@ impl Moves<'_> {
         let moved = self.add(session);
         if let Err(failure) = &moved {
             for _ in &self.points {
-                count_error(session, failure);
+                count_error(session, entry.command.name.as_bytes(), failure);
                 session.meter.note_failed(entry.number);
             }
         }

@@ -117,7 +117,7 @@ pub(super) fn queue(
     let size_bytes: usize = args.from(0).map(<[u8]>::len).sum();
     if queue.size_bytes().saturating_add(size_bytes) > limit {
         let failure = Failure::text("ERR the transaction is longer than the limit of a query");
-        return super::admission::reject(session, Some(entry), &failure, reply);
+        return super::admission::reject(session, Some(entry), args, &failure, reply);
     }
     queue.push(entry.number, args);
     queue.writes |= entry.writes;

@@ -113,7 +113,8 @@ impl Connection {
         let shared = Arc::clone(&self.session.shared);
         let passage = shared.gate.pass(self.session.client.origin.worker);
         if let Err(failure) = finish(&mut self.reply) {
-            commands::count_error(&self.session, &failure);
+            let name = self.session.command.as_bytes();
+            commands::count_error(&self.session, name, &failure);
             self.reply.error(&failure);
         }
         drop(passage);

@@ -106,6 +106,8 @@ pub(crate) struct Connection {
     is_fetched: bool,
     /// No byte is read any more: the server stops.
     draining: bool,
+    /// But for what has come by now, which is read once more.
+    last_read: bool,
     /// Messages wait in its box.
     has_post: bool,
     standing_since: Option<Instant>,
@@ -142,6 +144,7 @@ impl Connection {
             behind: false,
             is_fetched: false,
             draining: false,
+            last_read: false,
             has_post: false,
             standing_since: None,
             above_soft_since: None,
@@ -161,9 +164,14 @@ impl Connection {
         self.hung_up |= hung_up;
     }
 
-    /// Reads no more; what was read is answered.
+    /// Reads once what has come by now, and then no more; what was read is answered.
     pub(crate) fn drain(&mut self) {
-        self.draining = true;
+        (self.draining, self.last_read, self.readable) = (true, true, true);
+    }
+
+    /// Whether bytes may be read.
+    fn may_read(&self) -> bool {
+        (!self.draining || self.last_read) && !self.session.closing
     }
 
     /// Whether replies wait for durability.
@@ -228,12 +236,12 @@ impl Connection {
             since @ Some(_) if sendable => since,
             _ => (sendable && !self.writable).then(Instant::now),
         };
-        let is_last = self.session.closing || (self.draining && progress == Progress::Starved);
+        let is_last = self.session.closing || (!self.may_read() && progress == Progress::Starved);
         if is_last && self.unsent() == 0 && self.reply.rest.is_none() && !self.stream.has_unsent() {
             self.stream.say_goodbye();
             return Next::Close;
         }
-        let can_read = self.readable && !self.draining && !self.session.closing;
+        let can_read = self.readable && self.may_read();
         let can_go_on = match progress {
             Progress::More if self.reply.rest.is_some() => self.unsent() == 0 && self.writable,
             Progress::More => !self.is_full(),
@@ -263,10 +271,10 @@ impl Connection {
 
     /// Reads once, if there is something and room for it.
     fn read(&mut self) -> Result<(), Closed> {
-        let wanted = !self.behind && !self.draining && !self.session.closing;
-        if !wanted || !self.readable || self.is_full() {
+        if self.behind || !self.may_read() || !self.readable || self.is_full() {
             return Ok(());
         }
+        self.last_read = false;
         let shared = &self.session.shared;
         if self.input.len() > shared.settings.query_limit_bytes.load(Ordering::Relaxed) {
             shared.counters.query_limit_closed.fetch_add(1, Ordering::Relaxed);
