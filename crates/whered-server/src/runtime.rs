@@ -12,8 +12,6 @@ use std::time::Duration;
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::sync::watch;
 
-/// How long connections may take to finish when the door stops.
-const FINISH_TIME: Duration = Duration::from_secs(2);
 /// How long searches may go on after that.
 const BLOCKING_FINISH_TIME: Duration = Duration::from_secs(1);
 const BACKLOG: i32 = 1024;
@@ -26,13 +24,14 @@ pub(crate) struct RuntimeThread {
 
 impl RuntimeThread {
     /// Starts a named thread that runs `work` to its end. `work` ends soon after the value that
-    /// it is given turns true.
+    /// it is given turns true, and is cut off after `finish_time`.
     ///
     /// # Errors
     /// The system has no thread or no descriptor left.
     pub(crate) fn start<F: Future<Output = ()>>(
         name: &str,
         blocking_threads: usize,
+        finish_time: Duration,
         work: impl FnOnce(watch::Receiver<bool>) -> F + Send + 'static,
     ) -> io::Result<RuntimeThread> {
         let (stop, stopped) = watch::channel(false);
@@ -47,7 +46,7 @@ impl RuntimeThread {
                 let overdue = async {
                     // An error means that the owner is gone, which is a stop too.
                     let _ = asked.wait_for(|stop| *stop).await;
-                    tokio::time::sleep(FINISH_TIME).await;
+                    tokio::time::sleep(finish_time).await;
                 };
                 tokio::select! {
                     () = work(stopped) => {}
@@ -59,7 +58,7 @@ impl RuntimeThread {
         Ok(RuntimeThread { stop, thread })
     }
 
-    /// Asks the work to end and waits for that, three seconds at the most.
+    /// Asks the work to end and waits for that, a second longer than it may take at the most.
     pub(crate) fn stop(self) {
         // Nobody listens any more when the work has ended by itself.
         let _ = self.stop.send(true);

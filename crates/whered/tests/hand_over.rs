@@ -118,6 +118,57 @@ fn ask_by_tcp(server: SocketAddr, stop: &Arc<AtomicBool>) -> JoinHandle<usize> {
     })
 }
 
+fn framed(number: usize) -> Vec<u8> {
+    let query = question(number, number as u16);
+    [&(query.len() as u16).to_be_bytes()[..], &query].concat()
+}
+
+fn connect(server: SocketAddr) -> TcpStream {
+    let stream = TcpStream::connect(server).expect("somebody listens");
+    stream.set_read_timeout(Some(WAIT)).expect("a socket");
+    stream.set_nodelay(true).expect("a socket");
+    stream
+}
+
+/// Reads the answer to the question of that number.
+fn read_answer(stream: &mut TcpStream, number: usize) -> std::io::Result<()> {
+    let mut size = [0; 2];
+    stream.read_exact(&mut size)?;
+    let mut bytes = vec![0; u16::from_be_bytes(size).into()];
+    stream.read_exact(&mut bytes)?;
+    assert_eq!(bytes[..2], (number as u16).to_be_bytes(), "in the order of the questions");
+    assert!(is_right(&bytes, number), "a wrong answer");
+    Ok(())
+}
+
+/// One connection for all questions, in bursts of `burst` that are cut anywhere: how many were asked, all
+/// of which were answered.
+fn ask_on_one_connection(
+    server: SocketAddr,
+    burst: usize,
+    stop: &Arc<AtomicBool>,
+) -> JoinHandle<usize> {
+    let stop = Arc::clone(stop);
+    std::thread::spawn(move || {
+        let (mut stream, mut number) = (connect(server), 0);
+        while !stop.load(Ordering::Relaxed) {
+            let asked: Vec<u8> = (number..number + burst).flat_map(framed).collect();
+            let (one, other) = asked.split_at(1 + number * 7 % (asked.len() - 1));
+            stream.write_all(one).expect("it is open");
+            if number % 3 == 0 {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            stream.write_all(other).expect("it is open");
+            for number in number..number + burst {
+                let answered = read_answer(&mut stream, number);
+                answered.unwrap_or_else(|error| panic!("question {number} is lost: {error}"));
+            }
+            number += burst;
+        }
+        number
+    })
+}
+
 /// Writes one member after the other, on new connections when one ends; gives those acknowledged.
 fn write_members(server: SocketAddr, stop: &Arc<AtomicBool>) -> JoinHandle<Vec<usize>> {
     let stop = Arc::clone(stop);
@@ -201,6 +252,81 @@ fn twenty_restarts_under_load_lose_no_question_no_connection_and_no_write() {
     let members: HashSet<_> = members.lines().collect();
     let missing = acknowledged.iter().filter(|number| !members.contains(&*format!("m{number}")));
     assert_eq!(missing.count(), 0);
+}
+
+#[test]
+fn five_restarts_under_load_lose_no_question_on_connections_that_stay_open() {
+    let mut served = start("open-connections");
+    let dns = served.dns;
+    let stop = Arc::new(AtomicBool::new(false));
+    let asking: Vec<_> = [1, 2, 7, 50, 50, 50, 100, 400]
+        .map(|burst| ask_on_one_connection(dns, burst, &stop))
+        .into();
+    let (mut quiet, mut half) = (connect(dns), connect(dns));
+    let mut never_asked: Vec<_> = (0..20).map(|_| connect(dns)).collect();
+    for restart in 0..5 {
+        // One that asks now and then, and one whose message is cut by the restart.
+        quiet.write_all(&framed(restart)).expect("it is open");
+        read_answer(&mut quiet, restart).expect("an answer");
+        let message = framed(restart);
+        half.write_all(&message[..restart * 5]).expect("it is open");
+        let old = served.pid();
+        served.signal("USR2");
+        served.wait_until_ready();
+        half.write_all(&message[restart * 5..]).expect("it is open");
+        read_answer(&mut half, restart).expect("an answer");
+        wait_for_end(old);
+        assert_ne!(served.pid(), old);
+    }
+    for (number, stream) in never_asked.iter_mut().enumerate() {
+        stream.write_all(&framed(number)).expect("it is open");
+        read_answer(stream, number).expect("an answer");
+    }
+    stop.store(true, Ordering::Relaxed);
+    let asked: usize =
+        asking.into_iter().map(|thread| thread.join().expect("every question is answered")).sum();
+    println!("{asked} questions on connections that stay open, none lost");
+    assert!(asked > 5000, "{asked}");
+}
+
+#[test]
+fn a_successor_that_takes_no_connections_leaves_them_to_the_old_process_until_they_are_quiet() {
+    use socket2::{Domain, SockAddr, Socket, Type};
+
+    let served = start("no-connections");
+    let pid = served.pid();
+    let mut stream = connect(served.dns);
+    stream.write_all(&framed(0)).expect("it is open");
+    read_answer(&mut stream, 0).expect("an answer");
+    let socket = Socket::new(Domain::UNIX, Type::SEQPACKET, None).expect("a socket");
+    let path = SockAddr::unix(served.folder.join("data/handover")).expect("a short path");
+    socket.connect(&path).expect("somebody waits for a successor");
+    socket.set_read_timeout(Some(WAIT)).expect("a socket");
+    socket.send(b"whered 1 take over").expect("it is open");
+    socket.send(b"data").expect("it is open");
+    let mut word = [0; 5000];
+    loop {
+        let size = (&socket).read(&mut word).expect("a word");
+        assert_ne!(size, 0, "it goes on");
+        if &word[..size] == b"data is yours" {
+            break;
+        }
+    }
+    // As older programs: it serves, and takes nothing.
+    socket.send(b"serving").expect("it is open");
+    drop(socket);
+    let begun = Instant::now();
+    let mut number = 1;
+    while begun.elapsed() < Duration::from_secs(3) {
+        stream.write_all(&framed(number)).expect("it is open");
+        read_answer(&mut stream, number).expect("the old process answers");
+        number += 1;
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    assert!(is_running(pid));
+    assert_eq!(stream.read(&mut word).expect("it is closed in order"), 0);
+    wait_for_end(pid);
+    assert!(begun.elapsed() < Duration::from_secs(6), "{:?}", begun.elapsed());
 }
 
 #[test]

@@ -17,6 +17,7 @@ pub mod udp;
 mod answerer;
 mod control;
 mod counters;
+mod ending;
 mod proxy;
 mod query_log;
 mod tcp;
@@ -28,20 +29,22 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{Builder, JoinHandle};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use ring::rand::{SecureRandom, SystemRandom};
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinSet;
 use whered_dns::CookieSecrets;
 use whered_engine::Engine;
 
 use self::answerer::{Answerer, Shared};
 pub(crate) use self::counters::{DnsCounters, Totals};
+use self::ending::{Ending, Succession};
+pub(crate) use self::ending::{Give, Speaks};
 use self::mmsg::{Batch, Datagram};
 use self::query_log::QueryLog;
 pub use self::query_log::QueryLogOptions;
-use self::tcp::{Ending, Linger};
+pub(crate) use self::tcp::Adopted;
 use self::udp::Receiving;
 use crate::config::DnsConfig;
 use crate::runtime::{self, RuntimeThread};
@@ -49,6 +52,9 @@ use crate::sockets::{self, Kind, Sockets};
 
 /// How often a free port is looked for that is free for TCP and for UDP.
 const PORT_ATTEMPTS: usize = 32;
+
+/// More than connections are given to end.
+const FINISH_TIME: Duration = Duration::from_secs(8);
 
 /// The running door.
 pub(crate) struct DnsDoor {
@@ -59,7 +65,8 @@ pub(crate) struct DnsDoor {
     log_thread: Option<JoinHandle<()>>,
     counters: Arc<DnsCounters>,
     cookie_secret: Option<[u8; 16]>,
-    linger: Linger,
+    succession: Succession,
+    adopted: mpsc::UnboundedSender<Adopted>,
 }
 
 impl DnsDoor {
@@ -82,11 +89,11 @@ impl DnsDoor {
         let (shared, log_thread) = shared(engine, config, cookie_secret, &counters)?;
         let tcp_answerer = Answerer::new(Arc::clone(&shared), counters.tcp_thread());
         let (tcp_shared, limit) = (Arc::clone(&shared), config.max_tcp_connections);
-        let linger = Linger::default();
-        let tcp_linger = linger.clone();
-        let tcp_thread = RuntimeThread::start("whered-dns-tcp", 1, move |stop| {
-            let ending = Ending { stop, linger: tcp_linger };
-            serve_tcp(listeners, tcp_answerer, tcp_shared, limit, ending)
+        let (succession, (adopted, adopting)) = (Succession::default(), mpsc::unbounded_channel());
+        let of_tcp = succession.clone();
+        let tcp_thread = RuntimeThread::start("whered-dns-tcp", 1, FINISH_TIME, move |stop| {
+            let tcp = Tcp { answerer: tcp_answerer, shared: tcp_shared, limit };
+            tcp.serve(listeners, adopting, Ending::new(stop, of_tcp))
         })?;
         let stop = StopOnDrop(Arc::default());
         let udp_threads = Vec::new();
@@ -98,7 +105,8 @@ impl DnsDoor {
             log_thread,
             counters,
             cookie_secret,
-            linger,
+            succession,
+            adopted,
         };
         for (index, sockets) in sockets.into_iter().enumerate() {
             let stop = Arc::clone(&door.stop.0);
@@ -131,10 +139,15 @@ impl DnsDoor {
         self.cookie_secret
     }
 
-    /// As [`DnsDoor::stop`], while a successor takes new connections: those that are there may ask
-    /// a little longer.
-    pub(crate) fn hand_over(self) {
-        self.linger.allow();
+    /// Where connections go that others have accepted.
+    pub(crate) fn adopter(&self) -> mpsc::UnboundedSender<Adopted> {
+        self.adopted.clone()
+    }
+
+    /// As [`DnsDoor::stop`], while a successor takes new connections: it gets those that are there, too.
+    /// What it does not take may ask until it is quiet, five seconds at the most.
+    pub(crate) fn hand_over(self, give: Option<Give>) {
+        self.succession.begin(give);
         self.stop();
     }
 
@@ -254,34 +267,43 @@ fn serve_udp(
     }
 }
 
-async fn serve_tcp(
-    listeners: Vec<TcpListener>,
+/// What the connections of TCP are answered with.
+struct Tcp {
     answerer: Answerer,
     shared: Arc<Shared>,
     limit: usize,
-    ending: Ending,
-) {
-    // All connections are tasks of one thread, so that nobody waits for this lock.
-    let answerer = Arc::new(Mutex::new(answerer));
-    let limit = Arc::new(Semaphore::new(limit));
-    let mut serving = JoinSet::new();
-    for listener in listeners {
-        let listener = match tokio::net::TcpListener::from_std(listener) {
-            Ok(listener) => listener,
-            Err(error) => {
-                tracing::error!("a DNS listener is lost: {error}");
-                continue;
-            }
-        };
-        let answerer = Arc::clone(&answerer);
+}
+
+impl Tcp {
+    async fn serve(
+        self,
+        listeners: Vec<TcpListener>,
+        adopted: mpsc::UnboundedReceiver<Adopted>,
+        ending: Ending,
+    ) {
+        // All connections are tasks of one thread, so that nobody waits for this lock.
+        let answerer = Arc::new(Mutex::new(self.answerer));
         let answer = move |query: &[u8], source, reply: &mut Vec<u8>| {
             let mut answerer = answerer.lock().unwrap_or_else(PoisonError::into_inner);
             answerer.answer_message(query, source, reply);
         };
-        let shared = Arc::clone(&shared);
+        let shared = self.shared;
         let is_proxy = move |peer| shared.is_proxy(peer);
-        let (limit, ending) = (Arc::clone(&limit), ending.clone());
-        serving.spawn(tcp::serve(listener, answer, is_proxy, limit, ending));
+        let limit = Arc::new(Semaphore::new(self.limit));
+        let mut serving = JoinSet::new();
+        for listener in listeners {
+            let listener = match tokio::net::TcpListener::from_std(listener) {
+                Ok(listener) => listener,
+                Err(error) => {
+                    tracing::error!("a DNS listener is lost: {error}");
+                    continue;
+                }
+            };
+            let (answer, is_proxy) = (answer.clone(), is_proxy.clone());
+            let (limit, ending) = (Arc::clone(&limit), ending.clone());
+            serving.spawn(tcp::serve(listener, answer, is_proxy, limit, ending));
+        }
+        serving.spawn(tcp::adopt(adopted, answer, is_proxy, limit, ending));
+        while serving.join_next().await.is_some() {}
     }
-    while serving.join_next().await.is_some() {}
 }

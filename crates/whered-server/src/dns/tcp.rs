@@ -1,6 +1,7 @@
 //! DNS over TCP: messages behind two-byte lengths, many on one connection (RFC 7766).
 //!
-//! Not for: what is answered (any function from a message to an answer).
+//! Not for: what is answered (any function from a message to an answer), when connections are to end
+//! (`ending`).
 //!
 //! ```text
 //! input:  [ length u16 | message ][ length u16 | message ][ length u16 | mess…   unfinished
@@ -14,15 +15,17 @@
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::{Arc, OnceLock};
+use std::os::fd::AsFd;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout, timeout_at};
 
+use super::ending::{Ending, Phase, Speaks};
 use super::proxy::{self, Header};
 
 /// How long a client may take for its next whole message, and for reading its answers.
@@ -39,47 +42,8 @@ const LENGTH_BYTES: usize = 2;
 /// How long to wait after the system could not accept (such as for want of descriptors).
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// For how long connections may go on asking when a successor has taken the listener.
-const LINGER: Duration = Duration::from_millis(500);
-
-/// Whether connections may go on for a little when the door stops.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Linger(Arc<OnceLock<Instant>>);
-
-impl Linger {
-    /// They may; said before the stop.
-    pub(crate) fn allow(&self) {
-        // Said once; the first time counts.
-        let _ = self.0.set(Instant::now() + LINGER);
-    }
-
-    fn until(&self) -> Option<Instant> {
-        self.0.get().copied()
-    }
-}
-
-/// When and how the door stops.
-#[derive(Clone, Debug)]
-pub(crate) struct Ending {
-    pub(crate) stop: watch::Receiver<bool>,
-    pub(crate) linger: Linger,
-}
-
-impl Ending {
-    /// Waits for the stop.
-    async fn begun(&mut self) {
-        // An error means that the door is gone, which is a stop too.
-        let _ = self.stop.wait_for(|stop| *stop).await;
-    }
-
-    /// Waits until a connection is to end that has nothing to answer.
-    async fn over(&mut self) {
-        self.begun().await;
-        if let Some(end) = self.linger.until() {
-            tokio::time::sleep_until(end).await;
-        }
-    }
-}
+/// How long a client has to take its last answers.
+const CLOSING_TIME: Duration = Duration::from_millis(500);
 
 /// Answers one message into an empty buffer; what stays empty is not sent.
 pub(crate) trait Answer:
@@ -88,7 +52,13 @@ pub(crate) trait Answer:
 }
 impl<F: Fn(&[u8], SocketAddr, &mut Vec<u8>) + Clone + Send + 'static> Answer for F {}
 
-/// Accepts and answers until `stop` is set, then lets every connection finish what it has read.
+/// A connection that another server has accepted and given away.
+pub(crate) struct Adopted {
+    pub(crate) stream: std::net::TcpStream,
+    pub(crate) speaks: Speaks,
+}
+
+/// Accepts and answers until the stop; then every connection ends as `ending` says.
 pub(crate) async fn serve(
     listener: TcpListener,
     answer: impl Answer,
@@ -111,88 +81,227 @@ pub(crate) async fn serve(
                 continue;
             }
         };
-        // One too many is closed at once: the client sees that, and waiting would hide it.
-        let Ok(permit) = Arc::clone(&limit).try_acquire_owned() else {
-            continue;
+        let awaits_header = is_proxy(peer.ip());
+        let connection = Connection::new(stream, peer, awaits_header, &answer, &ending);
+        connection.start(&mut connections, &limit);
+    }
+    drop(listener);
+    finish(connections, ending).await;
+}
+
+/// Answers on connections that others have accepted, as [`serve`] on its own.
+pub(crate) async fn adopt(
+    mut adopted: mpsc::UnboundedReceiver<Adopted>,
+    answer: impl Answer,
+    is_proxy: impl Fn(IpAddr) -> bool,
+    limit: Arc<Semaphore>,
+    ending: Ending,
+) {
+    let mut connections = JoinSet::new();
+    let take = |Adopted { stream, speaks }| {
+        stream.set_nonblocking(true)?;
+        let mut peer = stream.peer_addr()?;
+        let awaits_header = speaks == Speaks::Unknown && is_proxy(peer.ip());
+        if let Speaks::For(source) = speaks {
+            peer.set_ip(source);
+        }
+        let stream = TcpStream::from_std(stream)?;
+        io::Result::Ok(Connection::new(stream, peer, awaits_header, &answer, &ending))
+    };
+    let mut stopped = ending.clone();
+    loop {
+        let next = tokio::select! {
+            biased;
+            Some(next) = adopted.recv() => next,
+            Some(_) = connections.join_next() => continue,
+            () = stopped.begun() => break,
         };
-        let (answer, ending, is_proxy) = (answer.clone(), ending.clone(), is_proxy(peer.ip()));
+        match take(next) {
+            Ok(connection) => connection.start(&mut connections, &limit),
+            Err(error) => tracing::debug!("a DNS connection was gone before it came: {error}"),
+        }
+    }
+    finish(connections, stopped).await;
+}
+
+/// Waits for the connections, for as long as they may go on.
+async fn finish(mut connections: JoinSet<()>, mut ending: Ending) {
+    let limit = ending.limit() + CLOSING_TIME;
+    let all = async { while connections.join_next().await.is_some() {} };
+    if timeout_at(limit, all).await.is_err() {
+        tracing::warn!("DNS connections were cut off");
+    }
+}
+
+/// One connection.
+struct Connection<A> {
+    stream: TcpStream,
+    peer: SocketAddr,
+    /// A balancer tells first for whom it asks.
+    awaits_header: bool,
+    input: Vec<u8>,
+    answer: A,
+    ending: Ending,
+}
+
+/// What comes next on a connection.
+enum Next {
+    /// At least one whole message.
+    Message,
+    /// Nothing any more.
+    End,
+    /// Another server.
+    Pass,
+}
+
+impl<A: Answer> Connection<A> {
+    fn new(
+        stream: TcpStream,
+        peer: SocketAddr,
+        awaits_header: bool,
+        answer: &A,
+        ending: &Ending,
+    ) -> Connection<A> {
+        let (answer, ending) = (answer.clone(), ending.clone());
+        Connection { stream, peer, awaits_header, input: Vec::new(), answer, ending }
+    }
+
+    /// Starts the conversation. One too many is closed at once: the client sees that, and waiting would
+    /// hide it.
+    fn start(self, connections: &mut JoinSet<()>, limit: &Arc<Semaphore>) {
+        let Ok(permit) = Arc::clone(limit).try_acquire_owned() else {
+            return;
+        };
         connections.spawn(async move {
-            if let Err(error) = converse(stream, peer, is_proxy, answer, ending).await {
+            let peer = self.peer;
+            if let Err(error) = self.converse().await {
                 tracing::trace!("DNS connection of {peer}: {error}");
             }
             drop(permit);
         });
     }
-    drop(listener);
-    while connections.join_next().await.is_some() {}
-}
 
-async fn converse(
-    mut stream: TcpStream,
-    mut peer: SocketAddr,
-    is_proxy: bool,
-    answer: impl Answer,
-    mut ending: Ending,
-) -> io::Result<()> {
-    stream.set_nodelay(true)?;
-    let (mut input, mut output, mut reply) = (Vec::new(), Vec::new(), Vec::new());
-    if is_proxy {
-        let read = read_proxy_header(&mut stream, &mut input);
-        let header = tokio::select! {
-            header = timeout(IDLE, read) => header??,
-            () = ending.over() => return Ok(()),
-        };
-        // A balancer that asks for itself stays who it is.
-        if let Some(source) = header {
-            peer.set_ip(source);
+    async fn converse(mut self) -> io::Result<()> {
+        self.stream.set_nodelay(true)?;
+        let (mut output, mut reply) = (Vec::new(), Vec::new());
+        loop {
+            match self.next().await? {
+                Next::Message => {}
+                Next::End if self.ending.has_begun() => return self.close().await,
+                Next::End => return Ok(()),
+                Next::Pass => match self.pass()? {
+                    None => return Ok(()),
+                    Some(connection) => {
+                        self = connection;
+                        continue;
+                    }
+                },
+            }
+            let mut consumed = 0;
+            while let Some(message) = first_message(&self.input[consumed..]) {
+                reply.clear();
+                (self.answer)(message, self.peer, &mut reply);
+                consumed += LENGTH_BYTES + message.len();
+                push_message(&mut output, &reply);
+                if output.len() >= OUTPUT_BYTES {
+                    break;
+                }
+            }
+            self.input.drain(..consumed);
+            timeout(IDLE, self.stream.write_all(&output)).await??;
+            output.clear();
         }
     }
-    loop {
-        let deadline = Instant::now() + IDLE;
-        while first_message(&input).is_none() {
-            input.reserve(READ_BYTES);
+
+    /// Reads until there is a whole message, or until the connection ends here.
+    async fn next(&mut self) -> io::Result<Next> {
+        let idle_end = Instant::now() + IDLE;
+        while !self.has_message()? {
+            let (mut end, mut most, mut is_serving) = (idle_end, READ_BYTES, false);
+            match self.ending.phase() {
+                Phase::Serving => is_serving = true,
+                Phase::Passing if self.input.is_empty() => return Ok(Next::Pass),
+                // Not a byte of the message behind it.
+                Phase::Passing if !self.awaits_header => most = missing_bytes(&self.input),
+                Phase::Passing => {}
+                Phase::Closing { until, quiet } => {
+                    let now = Instant::now();
+                    end = idle_end.min(until).min(now + quiet);
+                    if until <= now {
+                        return Ok(Next::End);
+                    }
+                }
+            }
+            self.input.reserve(most);
+            let mut part = (&mut self.stream).take(most as u64);
             let read = tokio::select! {
-                read = timeout_at(deadline, stream.read_buf(&mut input)) => read??,
-                () = ending.over() => return Ok(()),
+                read = timeout_at(end, part.read_buf(&mut self.input)) => read,
+                () = self.ending.begun(), if is_serving => continue,
             };
-            if read == 0 {
-                return Ok(());
+            match read {
+                Ok(Ok(size)) if size > 0 => {}
+                Ok(Err(error)) => return Err(error),
+                Ok(Ok(_)) | Err(_) => return Ok(Next::End),
             }
         }
-        let mut consumed = 0;
-        while let Some(message) = first_message(&input[consumed..]) {
-            reply.clear();
-            answer(message, peer, &mut reply);
-            consumed += LENGTH_BYTES + message.len();
-            push_message(&mut output, &reply);
-            if output.len() >= OUTPUT_BYTES {
-                break;
+        Ok(Next::Message)
+    }
+
+    /// Whether a whole message is there; takes the header before the first.
+    fn has_message(&mut self) -> io::Result<bool> {
+        if self.awaits_header {
+            match proxy::read(&self.input) {
+                Header::Whole { source, size_bytes } => {
+                    self.input.drain(..size_bytes);
+                    self.awaits_header = false;
+                    // A balancer that asks for itself stays who it is.
+                    if let Some(source) = source {
+                        self.peer.set_ip(source);
+                    }
+                }
+                Header::Wrong => return Err(io::Error::other("no PROXY header")),
+                Header::Unfinished => return Ok(false),
             }
         }
-        input.drain(..consumed);
-        timeout(IDLE, stream.write_all(&output)).await??;
-        output.clear();
+        Ok(first_message(&self.input).is_some())
+    }
+
+    /// Gives the connection to the successor; what that does not take is given back.
+    fn pass(self) -> io::Result<Option<Connection<A>>> {
+        let Connection { stream, peer, awaits_header, input, answer, mut ending } = self;
+        let stream = stream.into_std()?;
+        let speaks = if awaits_header { Speaks::Unknown } else { Speaks::For(peer.ip()) };
+        if ending.give(stream.as_fd(), speaks) {
+            return Ok(None);
+        }
+        let stream = TcpStream::from_std(stream)?;
+        Ok(Some(Connection { stream, peer, awaits_header, input, answer, ending }))
+    }
+
+    /// Closes so that the client gets all answers: with something unread, the system would throw away
+    /// what is under way.
+    async fn close(mut self) -> io::Result<()> {
+        self.stream.shutdown().await?;
+        let unread = async {
+            loop {
+                self.input.clear();
+                self.input.reserve(READ_BYTES);
+                if self.stream.read_buf(&mut self.input).await? == 0 {
+                    return io::Result::Ok(());
+                }
+            }
+        };
+        timeout(CLOSING_TIME, unread).await?
     }
 }
 
-/// Takes the header that a balancer begins with; gives for whom it asks.
-async fn read_proxy_header(
-    stream: &mut TcpStream,
-    input: &mut Vec<u8>,
-) -> io::Result<Option<IpAddr>> {
-    loop {
-        match proxy::read(input) {
-            Header::Whole { source, size_bytes } => {
-                input.drain(..size_bytes);
-                return Ok(source);
-            }
-            Header::Wrong => return Err(io::Error::other("no PROXY header")),
-            Header::Unfinished => {}
-        }
-        if stream.read_buf(input).await? == 0 {
-            return Err(io::ErrorKind::UnexpectedEof.into());
-        }
-    }
+/// How many bytes are missing from the first message, or from its length.
+fn missing_bytes(input: &[u8]) -> usize {
+    let whole = match input.first_chunk::<LENGTH_BYTES>() {
+        Some(length) => LENGTH_BYTES + usize::from(u16::from_be_bytes(*length)),
+        None => LENGTH_BYTES,
+    };
+    whole.saturating_sub(input.len()).max(1)
 }
 
 /// The first whole message.
@@ -217,6 +326,9 @@ fn push_message(output: &mut Vec<u8>, answer: &[u8]) {
 mod tests {
     use std::io::{Read, Write};
 
+    use tokio::sync::watch;
+
+    use super::super::ending::Succession;
     use super::*;
 
     /// An upper-casing server on its own thread; dropping the sender stops it.
@@ -242,7 +354,7 @@ mod tests {
                 let limit = Arc::new(Semaphore::new(connections));
                 // Whoever comes from this address speaks for others.
                 let is_proxy = |peer: IpAddr| peer.to_string() == "127.0.0.2";
-                let ending = Ending { stop, linger: Linger::default() };
+                let ending = Ending::new(stop, Succession::default());
                 serve(listener, answer, is_proxy, limit, ending).await;
             });
         });
@@ -326,6 +438,34 @@ mod tests {
         stop.send(true).unwrap();
         thread.join().unwrap();
         assert_eq!(client.read(&mut bytes).unwrap(), 0);
+    }
+
+    #[test]
+    fn what_was_sent_before_a_stop_is_answered() {
+        let (address, stop, thread) = start(4);
+        let mut client = std::net::TcpStream::connect(address).unwrap();
+        let message: &[u8] = &[b'a'; 500];
+        let asked = framed(&[message; 200]);
+        let mut writer = client.try_clone().unwrap();
+        let writing = std::thread::spawn(move || writer.write_all(&asked));
+        let mut bytes = vec![0; framed(&[message]).len()];
+        client.read_exact(&mut bytes).unwrap();
+        writing.join().unwrap().unwrap();
+        stop.send(true).unwrap();
+        for number in 1..200 {
+            client.read_exact(&mut bytes).unwrap_or_else(|error| panic!("{number}: {error}"));
+        }
+        assert_eq!(client.read(&mut bytes).unwrap(), 0);
+        thread.join().unwrap();
+    }
+
+    #[test]
+    fn what_is_missing_from_a_message_ends_with_it() {
+        let cases: [(&[u8], usize); 6] =
+            [(&[], 2), (&[0], 1), (&[0, 0], 1), (&[0, 2], 2), (&[0, 2, 9], 1), (&[1, 0, 9], 255)];
+        for (input, missing) in cases {
+            assert_eq!(missing_bytes(input), missing, "{input:?}");
+        }
     }
 
     #[test]

@@ -12,13 +12,16 @@
 //!   RESP and HTTP finish; journal closed, directory unlocked
 //!      ├──────────────── "data is yours" ──────────────>│ replays the journal, opens all doors
 //!   DNS goes on from memory                             │
-//!      │ <──────────────── "serving" ───────────────────┤
+//!      │ <──────── "serving", then "connections" ───────┤
+//!      ├── "connection 192.0.2.7" + descriptor ────────>│ goes on with DNS over TCP where it was
 //!   DNS finishes; exit                                  v
 //! ```
 //!
 //! Invariants:
 //! - a socket has a reader at every moment, or waits with what came: the queue of a socket belongs to
 //!   all processes that have it;
+//! - a connection of DNS over TCP is passed between two messages, so that nothing of it is lost; what a
+//!   successor of before that word does not take may ask until it is quiet, five seconds at the most;
 //! - the journal has one writer: the old one's is closed before the new one's is opened. RESP and HTTP
 //!   connections wait in their listeners meanwhile; no write is refused that was not refused before;
 //! - when the new process goes before it serves, the old one opens everything again.
@@ -31,7 +34,7 @@ mod server;
 use std::fs::{self, File, Permissions};
 use std::io;
 use std::net::Shutdown;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -44,6 +47,7 @@ use tokio::sync::mpsc;
 
 pub(crate) use self::server::HandOver;
 pub use self::server::HandedOver;
+use crate::dns::Speaks;
 use crate::sockets::{Belongs, Kind, Listening, Sockets};
 
 /// The socket in the data directory.
@@ -53,12 +57,18 @@ const END: &str = "end";
 const WANTS_DATA: &str = "data";
 const DATA_GIVEN: &str = "data is yours";
 const SERVING: &str = "serving";
+/// Behind `SERVING`: the successor goes on with connections. Older programs do not say it.
+const CONNECTIONS: &str = "connections";
+/// Stands before for whom a connection asks.
+const CONNECTION: &str = "connection";
 
 /// How long the other side may take for a word that needs no work.
 const WORD_TIME: Duration = Duration::from_secs(10);
 /// How long the old process may take for its connections, a snapshot that is being made, and the
 /// journal.
 const GIVING_TIME: Duration = Duration::from_secs(120);
+/// How long the old process waits for `CONNECTIONS`, which comes behind `SERVING` at once.
+const CONNECTIONS_TIME: Duration = Duration::from_secs(1);
 /// How often somebody who waits looks around.
 const LOOK: Duration = Duration::from_millis(100);
 
@@ -219,6 +229,32 @@ impl Successor {
     }
 }
 
+impl Successor {
+    /// Whether it goes on with connections; asked when it serves.
+    pub(crate) fn takes_connections(&self) -> bool {
+        let deadline = Instant::now() + CONNECTIONS_TIME;
+        loop {
+            match passing::receive(&self.socket) {
+                Ok(word) => return word.is_some_and(|(text, _)| text == CONNECTIONS),
+                Err(error) if is_pause(&error) && Instant::now() < deadline => {}
+                Err(_) => return false,
+            }
+        }
+    }
+
+    /// Gives it a connection.
+    ///
+    /// # Errors
+    /// It is gone, or does not take it within [`WORD_TIME`].
+    pub(crate) fn give_connection(
+        &self,
+        connection: BorrowedFd<'_>,
+        speaks: Speaks,
+    ) -> io::Result<()> {
+        passing::send(&self.socket, &format!("{CONNECTION} {speaks}"), Some(connection))
+    }
+}
+
 /// The process whose place is taken, as the new one sees it.
 #[derive(Debug)]
 pub(crate) struct Predecessor {
@@ -293,6 +329,27 @@ impl Predecessor {
     pub(crate) fn dismiss(&self) {
         // When it is gone already, all the better.
         let _ = passing::send(&self.socket, SERVING, None);
+    }
+
+    /// Takes its connections until it is gone, after [`Predecessor::dismiss`].
+    pub(crate) fn take_connections(&self, mut take: impl FnMut(OwnedFd, Speaks)) {
+        let deadline = Instant::now() + GIVING_TIME;
+        if passing::send(&self.socket, CONNECTIONS, None).is_err() {
+            return;
+        }
+        loop {
+            match passing::receive(&self.socket) {
+                Ok(Some((text, Some(connection)))) => {
+                    let speaks = text.strip_prefix(CONNECTION).map(str::trim_start);
+                    if let Some(speaks) = speaks.and_then(Speaks::from_text) {
+                        take(connection, speaks);
+                    }
+                }
+                Ok(Some(_)) => {}
+                Err(error) if is_pause(&error) && Instant::now() < deadline => {}
+                Ok(None) | Err(_) => return,
+            }
+        }
     }
 }
 

@@ -5,13 +5,15 @@
 //! Invariants: DNS answers from memory until the successor serves; nothing writes after the data
 //! directory is given up. At the same time: the one that hands over is not reloaded meanwhile.
 
+use std::io;
 use std::path::Path;
 use std::sync::{Arc, PoisonError};
+use std::thread::Builder;
 
 use tokio::sync::mpsc;
 
 use super::{Handed, Predecessor, Successor, Waiting};
-use crate::dns::DnsDoor;
+use crate::dns::{Adopted, DnsDoor, Give};
 use crate::server::{Server, ServerError};
 
 /// What changes hands with other processes.
@@ -69,8 +71,21 @@ impl Server {
     /// Sends the process away whose place this one has taken, now that this one serves; nothing for
     /// other servers.
     pub fn dismiss_predecessor(&mut self) {
-        if let Some(predecessor) = self.handover.predecessor.take() {
-            predecessor.dismiss();
+        let Some(predecessor) = self.handover.predecessor.take() else {
+            return;
+        };
+        predecessor.dismiss();
+        let Some(adopter) = self.doors.dns.as_ref().map(DnsDoor::adopter) else {
+            return;
+        };
+        let take = move || {
+            predecessor.take_connections(|connection, speaks| {
+                // A door that is closed again closes them, too.
+                let _ = adopter.send(Adopted { stream: connection.into(), speaks });
+            });
+        };
+        if let Err(error) = Builder::new().name("whered-adopt".to_owned()).spawn(take) {
+            tracing::warn!("connections of the old process are not taken over: {error}");
         }
     }
 
@@ -105,17 +120,37 @@ impl Server {
                 gave_up
             })
         };
+        if serves {
+            if let Some(dns) = dns {
+                let takes = successor.takes_connections();
+                let give: Give = Box::new(move |connection, speaks| {
+                    successor.give_connection(connection, speaks)
+                });
+                dns.hand_over(takes.then_some(give));
+            }
+            return Ok(HandedOver::Done);
+        }
         // Whoever is still there sees now that nothing more comes.
         drop(successor);
-        if serves || gave_up {
-            let stop = if serves { DnsDoor::hand_over } else { DnsDoor::stop };
-            dns.into_iter().for_each(stop);
-            return Ok(if serves { HandedOver::Done } else { HandedOver::Stopped });
+        if gave_up {
+            dns.into_iter().for_each(DnsDoor::stop);
+            return Ok(HandedOver::Stopped);
         }
         tracing::error!("the other process was gone before it served; serving on");
         let latest = self.latest.into_inner().unwrap_or_else(PoisonError::into_inner);
         let resumed = Server::start_after(latest, None, handed, self.links);
-        dns.into_iter().for_each(DnsDoor::hand_over);
+        if let Some(dns) = dns {
+            let next = resumed.as_ref().ok().and_then(|server| server.doors.dns.as_ref());
+            dns.hand_over(next.map(|next| give_within(next.adopter())));
+        }
         Ok(HandedOver::Resumed(Box::new(resumed?)))
     }
+}
+
+/// Gives connections to another door of this process.
+fn give_within(adopter: mpsc::UnboundedSender<Adopted>) -> Give {
+    Box::new(move |connection, speaks| {
+        let stream = connection.try_clone_to_owned()?.into();
+        adopter.send(Adopted { stream, speaks }).map_err(|_| io::ErrorKind::NotConnected.into())
+    })
 }

@@ -28,6 +28,7 @@ mod tls;
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::{Semaphore, mpsc, watch};
 use whered_engine::{Engine, ProbeResult, Probed};
@@ -45,6 +46,8 @@ const CONNECTIONS_MAX: usize = 256;
 const COMMANDS_MAX: usize = 16;
 /// For host names, and for telling the engine.
 const BLOCKING_THREADS: usize = 8;
+/// How long probes may take to finish when the server stops.
+const FINISH_TIME: Duration = Duration::from_secs(2);
 /// How many changes the engine is told at once.
 const TOLD_MAX: usize = 4096;
 
@@ -91,12 +94,13 @@ impl Prober {
             commands: Semaphore::new(COMMANDS_MAX),
         };
         let (engine, board) = (Arc::clone(engine), Arc::clone(board));
-        let thread = RuntimeThread::start("health", BLOCKING_THREADS, move |stopped| {
-            let (turns, turned) = mpsc::unbounded_channel();
-            let shared = Arc::new(Shared { limits, board, turns });
-            let collector = Collector { engine, shared, sites: BTreeMap::new(), number: 0 };
-            collector.run(ready, received, turned, stopped)
-        })?;
+        let thread =
+            RuntimeThread::start("health", BLOCKING_THREADS, FINISH_TIME, move |stopped| {
+                let (turns, turned) = mpsc::unbounded_channel();
+                let shared = Arc::new(Shared { limits, board, turns });
+                let collector = Collector { engine, shared, sites: BTreeMap::new(), number: 0 };
+                collector.run(ready, received, turned, stopped)
+            })?;
         Ok(Prober { configured, thread })
     }
 

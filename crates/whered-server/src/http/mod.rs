@@ -62,6 +62,9 @@ const REQUEST_TIME: Duration = Duration::from_secs(20);
 /// What `/metrics` is written in.
 const METRICS_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
+/// How long connections may take to finish when the door stops.
+const FINISH_TIME: Duration = Duration::from_secs(2);
+
 /// The running door.
 pub(crate) struct HttpDoor {
     addresses: Vec<SocketAddr>,
@@ -105,7 +108,7 @@ impl HttpDoor {
         let door = Door { engine, token, trusted, counters, metrics, searches, uploads };
         let router = router(Arc::new(door));
         let limit = Arc::new(Semaphore::new(config.http.max_connections));
-        let thread = RuntimeThread::start("whered-http", SEARCHES, |stop| {
+        let thread = RuntimeThread::start("whered-http", SEARCHES, FINISH_TIME, |stop| {
             serve(listeners, router, limit, stop)
         })?;
         Ok(HttpDoor { addresses, thread })
