@@ -147,6 +147,53 @@ def test_the_counts_are_told(target, tmp_path):
     assert done.stdout == b"k: 1234 points, 0 of them new, 0 bad\n"
 
 
+def test_members_that_come_again_at_another_place_are_told_and_what_named_them(target, tmp_path):
+    places = b"name,lon,lat\nrome,1,2\nparis,3,4\nrome,1,2\nrome,5,6\nrome,7,8\nparis,9,10\noslo,1,1\n"
+    done = load(target, tmp_path, "-", stdin=places)
+    assert done.returncode == 0 and done.stderr == b""
+    assert done.stdout.decode().splitlines() == [
+        "k: 7 points, 3 of them new, 0 bad",
+        "2 members came more than once with another place, of which the last is kept (3 records replaced);"
+        " the member is column 'name', --member names another",
+    ]
+    target.delete("k")
+    objects = b"".join(b'{"properties":{"name":"a"},"type":"Feature","geometry":{"type":"Point","coordinates":[%d,2]}}\n' % n for n in range(3))
+    done = load(target, tmp_path, "-", stdin=objects)
+    assert b"1 members came more than once" in done.stdout and b"the member is field 'name'" in done.stdout
+    target.delete("k")
+    # The same places again are no news.
+    done = load(target, tmp_path, "-", stdin=b"id,lon,lat\na,1,2\na,1,2\n")
+    assert done.stdout == b"k: 2 points, 1 of them new, 0 bad\n"
+
+
+@pytest.mark.parametrize("form", ["csv", "ndjson", "geojson"])
+def test_a_column_of_identifiers_is_taken_where_names_repeat(target, tmp_path, form):
+    cities = [{"name": "springfield", "country_id": 1, "cityId": 100 + n, "lon": n, "lat": 2} for n in range(5)]
+    if form == "csv":
+        text = "name,country_id,cityId,lon,lat\n" + "".join("%s,%d,%d,%d,%d\n" % tuple(c.values()) for c in cities)
+    elif form == "ndjson":
+        text = "".join(json.dumps(c) + "\n" for c in cities)
+    else:
+        features = [feature(None, c["lon"], c["lat"], **c) for c in cities]
+        for one in features:
+            del one["id"]
+        text = json.dumps({"type": "FeatureCollection", "features": features})
+    (tmp_path / f"cities.{form}").write_text(text)
+    done = load(target, tmp_path, f"cities.{form}")
+    assert done.returncode == 0, done.stderr
+    what = "column" if form == "csv" else "field"
+    assert done.stdout.decode().splitlines() == [
+        "k: 5 points, 5 of them new, 0 bad",
+        f"the member is {what} 'cityId', since the usual one has values that repeat; --member names another",
+    ]
+    assert sorted(target.zrange("k", 0, -1)) == [b"%d" % (100 + n) for n in range(5)]
+    target.delete("k")
+    # What is asked for is done.
+    done = load(target, tmp_path, f"cities.{form}", "--member", "name")
+    assert target.zrange("k", 0, -1) == [b"springfield"]
+    assert b"1 members came more than once with another place" in done.stdout
+
+
 def test_columns_by_name_number_and_path(target, tmp_path):
     one = [("a", 1.5, 2.5)]
     names = ["--longitude", "east", "--latitude", "north", "--member", "who"]

@@ -153,6 +153,27 @@ def test_into_redis_come_all_sorted_sets_and_expiries(peer, tmp_path):
     assert other.ttl("geo") == -1
 
 
+def test_keys_of_other_types_are_counted_and_the_exit_code_is_about_geo_keys(peer, whered, tmp_path):
+    source = peer()
+    client = source.client()
+    fill(client, "places", 50)
+    done = run(tmp_path, source.url, "--to", whered.redis_url)
+    assert done.returncode == 0 and "other type" not in done.stdout
+    client.mset({f"text:{n}": "x" for n in range(3000)})
+    client.rpush("list", 1)
+    client.hset("hash", "a", "b")
+    client.zadd("temperatures", {"oslo": -3.5})
+    done = run(tmp_path, source.url, "--to", whered.redis_url, "--replace")
+    assert done.returncode == 0, (done.stdout, done.stderr)
+    assert done.stdout.endswith("3002 keys of other types left: hash 1, list 1, string 3000\n")
+    assert "skipped: no GEO key" in done.stdout
+    done = run(tmp_path, source.url, "--to", whered.redis_url, "--replace", "--match", "[lp]*")
+    assert done.stdout.endswith("1 key of another type left: list 1\n")
+    # One GEO key that is not there whole is exit code 1, whatever the reason.
+    done = run(tmp_path, source.url, "--to", whered.redis_url)
+    assert done.returncode == 1 and "the target has such a key" in done.stdout
+
+
 def test_an_expiry_is_kept_or_told(peer, whered, tmp_path):
     source = peer()
     fill(source.client(), "going", 100)

@@ -6,7 +6,7 @@
 //! ```text
 //! SCAN TYPE zset ─> list of keys ─> each key: ZSCAN page, ZADD page, ... PTTL, PEXPIRE
 //!                                                  └─> state file: how far
-//! at the end: ZCARD of every key on both sides
+//! at the end: ZCARD of every key on both sides; SCAN and TYPE count what was left
 //! ```
 //!
 //! **Why ZSCAN.** Pages by rank move under changes: a member removed in front of the page makes
@@ -28,9 +28,10 @@
 //! and two pages.
 
 mod key;
+mod others;
 mod state;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 
 use redis::Value;
@@ -119,6 +120,22 @@ struct Listed {
     count: u64,
 }
 
+/// What a copy came to.
+#[derive(Clone, Debug)]
+pub struct Copied {
+    /// Every sorted set of the source.
+    pub keys: Vec<KeyReport>,
+    /// How many keys of each other type were left; none if the source does not tell.
+    pub others: Option<BTreeMap<String, u64>>,
+}
+
+impl Copied {
+    /// Whether everything that was to be copied is in the target whole, its expiry too.
+    pub fn is_whole(&self) -> bool {
+        !self.keys.iter().any(KeyReport::is_mismatch)
+    }
+}
+
 /// Copies, and compares counts at the end. What is left out has its own [`Outcome`].
 ///
 /// # Errors
@@ -130,7 +147,7 @@ pub fn copy(
     target: &mut Server,
     options: &CopyOptions,
     watch: &mut dyn FnMut(Progress),
-) -> Result<Vec<KeyReport>, ConnectError> {
+) -> Result<Copied, ConnectError> {
     let routes = routes(source, target, &options.databases);
     let run = run_id(source);
     refuse_same(source, target, &run, &routes)?;
@@ -173,9 +190,10 @@ pub fn copy(
         watch(progress);
         outcomes.push(outcome);
     }
-    let reports = compare(source, target, listed, outcomes)?;
+    let keys = compare(source, target, listed, outcomes)?;
     state.finish()?;
-    Ok(reports)
+    let others = others::count(source, &routes, options.pattern.as_deref(), &keys)?;
+    Ok(Copied { keys, others })
 }
 
 fn routes(source: &Server, target: &Server, databases: &[i64]) -> Vec<Route> {
@@ -225,20 +243,10 @@ fn list(
     for &route in routes {
         source.select(route.0)?;
         let mut keys: Vec<Vec<u8>> = Vec::new();
-        let mut cursor = b"0".to_vec();
-        loop {
-            let mut scan = redis::cmd("SCAN");
-            scan.arg(&cursor).arg("COUNT").arg(1000).arg("TYPE").arg("zset");
-            if let Some(pattern) = pattern {
-                scan.arg("MATCH").arg(pattern);
-            }
-            let (next, page): (Vec<u8>, Vec<Vec<u8>>) = source.query(&scan)?;
+        scan(source, Some("zset"), pattern, &mut |_, page| {
             keys.extend(page);
-            if next == b"0" {
-                break;
-            }
-            cursor = next;
-        }
+            Ok(())
+        })?;
         // SCAN may give a key twice.
         keys.sort_unstable();
         keys.dedup();
@@ -247,6 +255,35 @@ fn list(
         listed.extend(with_counts.map(|(key, count)| Listed { route, key, count }));
     }
     Ok(listed)
+}
+
+/// What is done with a page of keys.
+type TakePage<'a> = dyn FnMut(&mut Server, Vec<Vec<u8>>) -> Result<(), ConnectError> + 'a;
+
+/// Gives the pages of all keys of the selected database, or of those of one type.
+fn scan(
+    source: &mut Server,
+    of_type: Option<&str>,
+    pattern: Option<&str>,
+    take: &mut TakePage<'_>,
+) -> Result<(), ConnectError> {
+    let mut cursor = b"0".to_vec();
+    loop {
+        let mut scan = redis::cmd("SCAN");
+        scan.arg(&cursor).arg("COUNT").arg(1000);
+        if let Some(of_type) = of_type {
+            scan.arg("TYPE").arg(of_type);
+        }
+        if let Some(pattern) = pattern {
+            scan.arg("MATCH").arg(pattern);
+        }
+        let (next, page): (Vec<u8>, Vec<Vec<u8>>) = source.query(&scan)?;
+        take(source, page)?;
+        if next == b"0" {
+            return Ok(());
+        }
+        cursor = next;
+    }
 }
 
 /// The number of members of each key; nothing for one that is gone or of another type.

@@ -13,6 +13,7 @@ use csv::{ByteRecord, ReaderBuilder, Terminator};
 
 use super::input::Input;
 use super::json::{LATITUDES, LONGITUDES, MEMBERS};
+use super::sample::{SAMPLE_BYTES, SAMPLE_RECORDS, are_distinct, is_identifier};
 use super::sink::Sink;
 use super::{Format, LoadOptions, RECORD_BYTES_MAX, Spot};
 use crate::error::ConnectError;
@@ -64,36 +65,115 @@ pub(super) fn read(
         .terminator(Terminator::CRLF)
         .from_reader(guarded);
     let mut row = ByteRecord::new();
-    let mut columns = None;
-    loop {
+    let mut table: Option<Table> = None;
+    let read = loop {
         let is_row = rows.read_byte_record(&mut row).map_err(|error| {
             let (line, byte) = (rows.position().line(), start + rows.position().byte());
             ConnectError::new(format!("{name}: after line {line} (byte {byte}): {error}"))
-        })?;
-        if !is_row {
-            return Ok(());
+        });
+        match is_row {
+            Ok(true) => {}
+            Ok(false) => break Ok(()),
+            Err(error) => break Err(error),
         }
         since_record.set(0);
-        let columns = match columns {
-            Some(columns) => columns,
+        match &mut table {
+            Some(table) => table.take(&row, sink)?,
             None => {
-                let found = find_columns(&row, options)
+                let columns = find_columns(&row, options)
                     .map_err(|what| ConnectError::new(format!("{name}: {what}")))?;
-                columns = Some(found);
-                if !is_data(&row, found, options) {
-                    continue;
+                let is_data = is_data(&row, columns, options);
+                let table = table.insert(Table::new(&row, columns, is_data, options, start));
+                if is_data {
+                    table.take(&row, sink)?;
                 }
-                found
             }
+        }
+    };
+    // What was read before a fault is good.
+    table.map_or(Ok(()), |mut table| table.end(sink))?;
+    read
+}
+
+/// Rows on their way into the sink: the first ones wait until it is known which column has the members.
+struct Table {
+    columns: Columns,
+    /// Empty without a header.
+    header: ByteRecord,
+    sample: Option<Vec<ByteRecord>>,
+    sample_bytes: usize,
+    /// The byte of the input where the first row begins.
+    start: u64,
+}
+
+impl Table {
+    fn new(
+        first: &ByteRecord,
+        columns: Columns,
+        is_data: bool,
+        options: &LoadOptions,
+        start: u64,
+    ) -> Table {
+        let header = if is_data { ByteRecord::new() } else { first.clone() };
+        let sample = options.member.is_none().then(Vec::new);
+        Table { columns, header, sample, sample_bytes: 0, start }
+    }
+
+    fn take(&mut self, row: &ByteRecord, sink: &mut Sink<'_>) -> Result<(), ConnectError> {
+        let Some(sample) = &mut self.sample else {
+            return self.put(row, sink);
         };
+        sample.push(row.clone());
+        self.sample_bytes += row.as_slice().len();
+        if sample.len() >= SAMPLE_RECORDS || self.sample_bytes >= SAMPLE_BYTES {
+            return self.end(sink);
+        }
+        Ok(())
+    }
+
+    /// Chooses, and lets those that have waited go on; at the end of the input, too.
+    fn end(&mut self, sink: &mut Sink<'_>) -> Result<(), ConnectError> {
+        let name_of = |header: &ByteRecord, column: usize| match header.get(column) {
+            Some(name) => format!("column '{}'", name.trim_ascii().escape_ascii()),
+            None => format!("column {}", column + 1),
+        };
+        sink.note_members(|| name_of(&self.header, self.columns.member));
+        let Some(sample) = self.sample.take() else {
+            return Ok(());
+        };
+        if let Some(column) = self.choose(&sample) {
+            self.columns.member = column;
+            sink.note_choice(name_of(&self.header, column));
+        }
+        sample.iter().try_for_each(|row| self.put(row, sink))
+    }
+
+    /// The column to be taken in the place of the usual one, whose values repeat.
+    fn choose(&self, sample: &[ByteRecord]) -> Option<usize> {
+        // What is bad by any column says nothing.
+        let good = || sample.iter().filter(|row| point(row, self.columns).is_ok());
+        let is_fit = |column: usize| {
+            are_distinct(good().map(|row| row.get(column).filter(|value| !value.is_empty())))
+        };
+        if is_fit(self.columns.member) {
+            return None;
+        }
+        let is_named = |column: &usize| {
+            let name = self.header.get(*column).map(<[u8]>::trim_ascii);
+            name.and_then(|name| std::str::from_utf8(name).ok()).is_some_and(is_identifier)
+        };
+        (0..self.header.len()).filter(is_named).find(|&column| is_fit(column))
+    }
+
+    fn put(&self, row: &ByteRecord, sink: &mut Sink<'_>) -> Result<(), ConnectError> {
         let place = row.position();
         let spot = Spot::Line {
             line: place.map_or(0, csv::Position::line),
-            byte: start + place.map_or(0, csv::Position::byte),
+            byte: self.start + place.map_or(0, csv::Position::byte),
         };
-        match point(&row, columns) {
-            Ok((longitude, latitude, member)) => sink.point(longitude, latitude, member, spot)?,
-            Err(what) => sink.bad(spot, &what)?,
+        match point(row, self.columns) {
+            Ok((longitude, latitude, member)) => sink.point(longitude, latitude, member, spot),
+            Err(what) => sink.bad(spot, &what),
         }
     }
 }

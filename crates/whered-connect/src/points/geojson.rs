@@ -17,8 +17,9 @@
 //! features is passed over, up to the length of one record.
 
 use super::input::Input;
+use super::sample::Objects;
 use super::sink::Sink;
-use super::{LoadOptions, RECORD_BYTES_MAX, Spot, json};
+use super::{LoadOptions, RECORD_BYTES_MAX, Spot};
 use crate::error::ConnectError;
 
 /// Where a collection's features stand: inside its object, inside the array.
@@ -28,6 +29,17 @@ const ARRAY_DEPTH: usize = 2;
 pub(super) fn read(
     input: &mut Input,
     options: &LoadOptions,
+    sink: &mut Sink<'_>,
+) -> Result<(), ConnectError> {
+    let mut objects = Objects::new(options);
+    let read = read_features(input, &mut objects, sink);
+    objects.end(sink)?;
+    read
+}
+
+fn read_features(
+    input: &mut Input,
+    objects: &mut Objects<'_>,
     sink: &mut Sink<'_>,
 ) -> Result<(), ConnectError> {
     let mut splitter = Splitter { line: 1, ..Splitter::default() };
@@ -58,12 +70,7 @@ pub(super) fn read(
         if splitter.is_whole {
             count += 1;
             let spot = Spot::Line { line: splitter.record_line, byte: splitter.record_byte };
-            match json::point(&splitter.record, options) {
-                Ok((longitude, latitude, member)) => {
-                    sink.point(longitude, latitude, &member, spot)?;
-                }
-                Err(what) => sink.bad(spot, &what)?,
-            }
+            objects.take(spot, &splitter.record, sink)?;
             splitter.next();
         }
     }

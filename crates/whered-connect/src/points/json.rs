@@ -11,29 +11,64 @@ pub(super) const LONGITUDES: &[&str] = &["longitude", "lon", "lng", "long", "x"]
 pub(super) const LATITUDES: &[&str] = &["latitude", "lat", "y"];
 pub(super) const MEMBERS: &[&str] = &["member", "id", "@id", "osm_id", "geonameid", "name", "key"];
 
-/// Longitude, latitude and member of an object's text.
-pub(super) fn point(text: &[u8], options: &LoadOptions) -> Result<(f64, f64, Vec<u8>), String> {
+/// An object as a point.
+pub(super) struct Point {
+    pub(super) longitude: f64,
+    pub(super) latitude: f64,
+    pub(super) member: Member,
+}
+
+/// A member, and which field it was.
+pub(super) struct Member {
+    pub(super) text: Vec<u8>,
+    pub(super) field: String,
+}
+
+/// The point of an object's text; `chosen` names its member where the options do not.
+pub(super) fn point(
+    text: &[u8],
+    options: &LoadOptions,
+    chosen: Option<&str>,
+) -> Result<Point, String> {
     let value: Value = serde_json::from_slice(text).map_err(|error| error.to_string())?;
     if !value.is_object() {
         return Err("is no JSON object".to_owned());
     }
     match value.get("type").and_then(Value::as_str) {
-        Some("Feature") => feature(&value, options),
+        Some("Feature") => feature(&value, options, chosen),
         Some("FeatureCollection") => {
             Err("is a FeatureCollection; allowed here: --format geojson".to_owned())
         }
-        _ => fields(&value, options),
+        _ => fields(&value, options, chosen),
     }
 }
 
-fn fields(value: &Value, options: &LoadOptions) -> Result<(f64, f64, Vec<u8>), String> {
-    let longitude = number(value, options.longitude.as_deref(), LONGITUDES)?;
-    let latitude = number(value, options.latitude.as_deref(), LATITUDES)?;
-    let member = find(value, options.member.as_deref(), MEMBERS)?;
-    Ok((longitude, latitude, text(member, "member")?))
+/// The names of the fields that may name a member.
+pub(super) fn names(text: &[u8]) -> Vec<String> {
+    let value: Value = serde_json::from_slice(text).unwrap_or_default();
+    let is_feature = value.get("type").and_then(Value::as_str) == Some("Feature");
+    let fields = if is_feature { value.get("properties") } else { Some(&value) };
+    let fields = fields.and_then(Value::as_object);
+    fields.into_iter().flat_map(|fields| fields.keys().cloned()).collect()
 }
 
-fn feature(value: &Value, options: &LoadOptions) -> Result<(f64, f64, Vec<u8>), String> {
+fn fields(value: &Value, options: &LoadOptions, chosen: Option<&str>) -> Result<Point, String> {
+    let longitude = number(value, options.longitude.as_deref(), LONGITUDES)?;
+    let latitude = number(value, options.latitude.as_deref(), LATITUDES)?;
+    let asked = options.member.as_deref().or(chosen);
+    let member = member(value, asked)?;
+    Ok(Point { longitude, latitude, member })
+}
+
+/// The field that was asked for, or the first usual one.
+fn member(value: &Value, asked: Option<&str>) -> Result<Member, String> {
+    let found = find(value, asked, MEMBERS)?;
+    let usual = || MEMBERS.iter().copied().find(|name| value.get(name).is_some());
+    let field = asked.or_else(usual).unwrap_or_default().to_owned();
+    Ok(Member { text: text(found, "member")?, field })
+}
+
+fn feature(value: &Value, options: &LoadOptions, chosen: Option<&str>) -> Result<Point, String> {
     let geometry = value.get("geometry").filter(|geometry| !geometry.is_null());
     let geometry = geometry.ok_or("has no geometry")?;
     let kind = geometry.get("type").and_then(Value::as_str).unwrap_or("unknown");
@@ -48,15 +83,13 @@ fn feature(value: &Value, options: &LoadOptions) -> Result<(f64, f64, Vec<u8>), 
     let (longitude, latitude) = (coordinate(0, "longitude")?, coordinate(1, "latitude")?);
     let nothing = Value::Null;
     let properties = value.get("properties").unwrap_or(&nothing);
-    let member = match options.member.as_deref() {
-        Some("id") => value.get("id").map_or_else(|| find(properties, Some("id"), &[]), Ok),
-        Some(asked) => find(properties, Some(asked), &[]),
-        None => match value.get("id") {
-            Some(id) => Ok(id),
-            None => find(properties, None, MEMBERS),
-        },
+    let member = match (options.member.as_deref().or(chosen), value.get("id")) {
+        (None | Some("id"), Some(id)) => {
+            Member { text: text(id, "member")?, field: "id".to_owned() }
+        }
+        (asked, _) => member(properties, asked)?,
     };
-    Ok((longitude, latitude, text(member?, "member")?))
+    Ok(Point { longitude, latitude, member })
 }
 
 /// A field by its dotted path, or by the first usual name there is.

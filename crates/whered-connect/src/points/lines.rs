@@ -3,14 +3,26 @@
 //! Not for what an object means (`json`). Empty lines are passed over.
 
 use super::input::Input;
+use super::sample::Objects;
 use super::sink::Sink;
-use super::{LoadOptions, Spot, json};
+use super::{LoadOptions, Spot};
 use crate::error::ConnectError;
 
 /// Reads all lines into the sink.
 pub(super) fn read(
     input: &mut Input,
     options: &LoadOptions,
+    sink: &mut Sink<'_>,
+) -> Result<(), ConnectError> {
+    let mut objects = Objects::new(options);
+    let read = read_lines(input, &mut objects, sink);
+    objects.end(sink)?;
+    read
+}
+
+fn read_lines(
+    input: &mut Input,
+    objects: &mut Objects<'_>,
     sink: &mut Sink<'_>,
 ) -> Result<(), ConnectError> {
     let mut text = Vec::new();
@@ -26,10 +38,6 @@ pub(super) fn read(
         if text.is_empty() {
             continue;
         }
-        let spot = Spot::Line { line, byte };
-        match json::point(text, options) {
-            Ok((longitude, latitude, member)) => sink.point(longitude, latitude, &member, spot)?,
-            Err(what) => sink.bad(spot, &what)?,
-        }
+        objects.take(Spot::Line { line, byte }, text, sink)?;
     }
 }

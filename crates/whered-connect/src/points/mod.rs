@@ -10,8 +10,8 @@
 //! ```
 //!
 //! Invariants: a record is either added or bad or left out, and the three counts make the total;
-//! memory is one record ([`RECORD_BYTES_MAX`] at most), one block of a PBF file, and two windows of
-//! commands. Cost: one pass; a window is on its way while the next one is read.
+//! memory is one record ([`RECORD_BYTES_MAX`] at most), one block of a PBF file, two windows of
+//! commands, the first records (`sample`), and what members there were (`repeats`). Cost: one pass; a window is on its way while the next one is read.
 
 mod csv;
 mod detect;
@@ -23,6 +23,8 @@ mod lines;
 mod osm;
 #[cfg(feature = "osm")]
 mod osm_format;
+mod repeats;
+mod sample;
 mod sink;
 
 use std::fmt;
@@ -114,7 +116,7 @@ impl fmt::Display for Spot {
 }
 
 /// What a load came to.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Loaded {
     /// Points that the server acknowledged.
     pub written: u64,
@@ -124,6 +126,17 @@ pub struct Loaded {
     pub bad: u64,
     /// Nodes that no tag let in, or that have no such tag to be named by.
     pub left_out: u64,
+    /// What named the members, such as `column 'name'`; empty where the caller said it, and for nodes by
+    /// their numbers.
+    pub member: String,
+    /// It was taken in the place of the usual one, whose values repeat.
+    pub is_chosen: bool,
+    /// Members that came more than once with another place.
+    pub repeated_members: u64,
+    /// Records that a later one of the same member has replaced with another place.
+    pub replaced: u64,
+    /// There were more members than could be remembered, so that the last two may be larger.
+    pub repeats_are_part: bool,
 }
 
 /// Loads a file. Each bad record is given to `on_bad` with a line that names its place.

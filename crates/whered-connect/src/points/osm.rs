@@ -27,6 +27,10 @@ pub(super) fn read(
     sink: &mut Sink<'_>,
 ) -> Result<(), ConnectError> {
     let mut has_header = false;
+    match options.member.as_deref().filter(|name| *name != "id") {
+        Some(tag) => sink.note_members(|| format!("tag '{}'", tag.escape_debug())),
+        None => sink.expect_no_repeats(),
+    }
     loop {
         let start = input.byte();
         let name = input.name().to_owned();

@@ -16,6 +16,7 @@ use redis::{Cmd, Value};
 use whered_geo::Place;
 
 use super::input::Input;
+use super::repeats::Repeats;
 use super::{LoadOptions, Loaded, Spot};
 use crate::error::ConnectError;
 use crate::{Progress, Server};
@@ -41,6 +42,8 @@ pub(super) struct Sink<'a> {
     waiting: Vec<usize>,
     sent: Vec<usize>,
     records: u64,
+    /// None where members cannot repeat.
+    repeats: Option<Repeats>,
     loaded: Loaded,
 }
 
@@ -67,6 +70,7 @@ impl<'a> Sink<'a> {
             waiting: Vec::new(),
             sent: Vec::new(),
             records: 0,
+            repeats: Some(Repeats::default()),
             loaded: Loaded::default(),
         }
     }
@@ -79,11 +83,15 @@ impl<'a> Sink<'a> {
         member: &[u8],
         spot: Spot,
     ) -> Result<(), ConnectError> {
-        if let Err(error) = Place::new(longitude_degrees, latitude_degrees) {
-            return self.bad(spot, &error.to_string());
-        }
+        let place = match Place::new(longitude_degrees, latitude_degrees) {
+            Ok(place) => place,
+            Err(error) => return self.bad(spot, &error.to_string()),
+        };
         if member.is_empty() {
             return self.bad(spot, "its member is empty");
+        }
+        if let Some(repeats) = &mut self.repeats {
+            repeats.note(member, place);
         }
         self.records += 1;
         if self.points == 0 {
@@ -101,6 +109,24 @@ impl<'a> Sink<'a> {
             }
         }
         Ok(())
+    }
+
+    /// What names the members, unless that is known.
+    pub(super) fn note_members(&mut self, what: impl FnOnce() -> String) {
+        if self.loaded.member.is_empty() {
+            self.loaded.member = what();
+        }
+    }
+
+    /// What names the members in the place of the usual column or field.
+    pub(super) fn note_choice(&mut self, what: String) {
+        (self.loaded.member, self.loaded.is_chosen) = (what, true);
+    }
+
+    /// Members are numbers that no two records have.
+    #[cfg(feature = "osm")]
+    pub(super) fn expect_no_repeats(&mut self) {
+        self.repeats = None;
     }
 
     /// A bad record; with `strict` the end.
@@ -129,6 +155,11 @@ impl<'a> Sink<'a> {
             self.end_command();
             self.send_window()?;
             self.take_replies()?;
+        }
+        if let Some(repeats) = self.repeats {
+            self.loaded.repeated_members = repeats.members;
+            self.loaded.replaced = repeats.records;
+            self.loaded.repeats_are_part = repeats.is_part;
         }
         Ok(self.loaded)
     }

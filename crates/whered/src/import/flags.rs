@@ -11,7 +11,8 @@ const TARGET: &str = "redis://127.0.0.1:6380";
 
 #[derive(Subcommand)]
 pub(crate) enum ImportCommand {
-    /// Copy every GEO key of a running Redis or Valkey; exit code 1 if counts differ at the end
+    /// Copy every GEO key of a running Redis or Valkey; exit code 1 if any of them is not in the
+    /// target whole at the end
     Redis(ImportRedisArguments),
     /// Load points from CSV, TSV, NDJSON, GeoJSON or OpenStreetMap PBF; exit code 1 if any
     /// record was bad
@@ -68,7 +69,8 @@ pub(crate) struct ImportPointsArguments {
     /// The same of the latitude
     #[arg(long, value_name = "NAME")]
     pub(crate) latitude: Option<String>,
-    /// The same of the member; of GeoJSON a property, of OpenStreetMap a tag, and without it the id
+    /// The same of the member; of GeoJSON a property, of OpenStreetMap a tag; without it the id, or
+    /// the usual name whose values differ
     #[arg(long, value_name = "NAME")]
     pub(crate) member: Option<String>,
     /// OpenStreetMap: only nodes with this tag, such as amenity=cafe or amenity; may be repeated:

@@ -8,8 +8,8 @@ use std::fmt::Write as _;
 use std::io::{self, Write};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use whered_connect::copy::{self, CopyOptions, KeyReport};
-use whered_connect::points::{self, LoadOptions};
+use whered_connect::copy::{self, Copied, CopyOptions, KeyReport};
+use whered_connect::points::{self, LoadOptions, Loaded};
 use whered_connect::{Progress, Server};
 
 use crate::cli::{ImportPointsArguments, ImportRedisArguments};
@@ -49,7 +49,7 @@ impl Drop for Bar {
     }
 }
 
-/// `whered import redis URL`: found if the counts are equal at the end.
+/// `whered import redis URL`: found if everything that was to be copied is in the target whole.
 pub(crate) fn redis(arguments: &ImportRedisArguments) -> Result<Outcome, Failure> {
     let mut source = Server::open(&arguments.source).map_err(Failure::new)?;
     let mut target = Server::open(&arguments.to).map_err(Failure::new)?;
@@ -64,10 +64,24 @@ pub(crate) fn redis(arguments: &ImportRedisArguments) -> Result<Outcome, Failure
     let bar = Bar::new("{bar:30} {pos} of {len} members, {msg} keys, {per_sec}, {eta} left");
     let copied = copy::copy(&mut source, &mut target, &options, &mut |progress| bar.show(progress));
     drop(bar);
-    let reports = copied.map_err(Failure::new)?;
-    write!(io::stdout(), "{}", table(&reports))?;
-    let is_equal = !reports.iter().any(KeyReport::is_mismatch);
-    Ok(if is_equal { Outcome::Found } else { Outcome::NotFound })
+    let copied = copied.map_err(Failure::new)?;
+    write!(io::stdout(), "{}{}", table(&copied.keys), others(&copied))?;
+    Ok(if copied.is_whole() { Outcome::Found } else { Outcome::NotFound })
+}
+
+/// The line about keys of other types.
+fn others(copied: &Copied) -> String {
+    let Some(others) = &copied.others else {
+        return "the source does not tell how many keys of other types it has\n".to_owned();
+    };
+    let all: u64 = others.values().sum();
+    let by_type: Vec<String> =
+        others.iter().map(|(of_type, count)| format!("{of_type} {count}")).collect();
+    match all {
+        0 => String::new(),
+        1 => format!("1 key of another type left: {}\n", by_type.join(", ")),
+        all => format!("{all} keys of other types left: {}\n", by_type.join(", ")),
+    }
 }
 
 /// The keys that something is to be said of, and the sums.
@@ -168,5 +182,26 @@ pub(crate) fn points(arguments: &ImportPointsArguments) -> Result<Outcome, Failu
         loaded.added,
         loaded.bad
     )?;
+    write!(io::stdout(), "{}", repeats(&loaded))?;
     Ok(if loaded.bad == 0 { Outcome::Found } else { Outcome::NotFound })
+}
+
+/// What is to be said of the members: those that came more than once, and what named them.
+fn repeats(loaded: &Loaded) -> String {
+    let Loaded { member, is_chosen, repeated_members, replaced, repeats_are_part, .. } = loaded;
+    let mut text = String::new();
+    if *is_chosen {
+        text.push_str(&format!(
+            "the member is {member}, since the usual one has values that repeat; --member names another\n"
+        ));
+    }
+    if *replaced > 0 {
+        let least = if *repeats_are_part { "at least " } else { "" };
+        let by = if member.is_empty() { "the field of --member" } else { member };
+        text.push_str(&format!(
+            "{least}{repeated_members} members came more than once with another place, of which the last \
+             is kept ({replaced} records replaced); the member is {by}, --member names another\n"
+        ));
+    }
+    text
 }
