@@ -95,8 +95,8 @@ pub use reversed::{
     BlocklistSource, DatabaseTxtSource, LiveZones, REVERSED_TEXT_SIZE_MAX, ReversedSource, TxtField,
 };
 pub use rulesets::{
-    Background, Edition, FilePlaces, NamedRuleset, RulesOptions, RulesetFile, RulesetSource,
-    SetRules,
+    Background, Edition, FilePlaces, NamedRuleset, RuleReferences, RulesOptions, RulesetFile,
+    RulesetSource, SetRules,
 };
 pub use setup::{Setup, ZoneSource};
 pub use site_health::{HealthOverride, ProbeResult, Probed, SiteHealth};

@@ -361,6 +361,11 @@ impl DnsConfig {
 }
 
 impl RespConfig {
+    /// What is allowed and hardly meant: a line for each.
+    pub fn remarks(&self) -> Vec<String> {
+        self.users.iter().flat_map(crate::resp::missing_lists).collect()
+    }
+
     /// Whether `AUTH` has to give something.
     pub(crate) fn has_password(&self) -> bool {
         self.password.is_some() || self.password_sha256.is_some()

@@ -11,6 +11,7 @@ use whered_engine::{
 
 use super::Config;
 use crate::health::{Check, Target};
+use crate::resp::NameKind;
 
 const WHOLE: &str = r#"
 data_dir = "data"
@@ -658,4 +659,26 @@ fn checks_that_ask_nothing_are_refused_with_their_place() {
         assert!(error.contains(wrong), "{line}: {error}");
         assert!(error.starts_with("conf/edge.toml:4"), "{error}");
     }
+}
+
+#[test]
+fn a_user_has_lists_of_names_by_kind_and_a_remark_for_each_that_his_commands_need() {
+    let text = "[[resp.user]]\nname = \"ann\"\npassword = \"secret\"\n\
+                commands = [\"+@cidr\", \"+table.scan\"]\nsets = [\"b*\", \"c\"]\nfeeds = []\n";
+    let resp = Config::from_toml(text, Path::new("edge.toml")).unwrap().resp;
+    let names = &resp.users[0].names;
+    assert_eq!(names[&NameKind::Set], ["b*", "c"]);
+    assert!(names[&NameKind::Feed].is_empty() && names.len() == 2);
+    let lacking = "the user 'ann' may give TABLE.SCAN, but has no 'tables': they are refused";
+    assert_eq!(resp.remarks(), [lacking]);
+    let all = text.replace("sets = [\"b*\", \"c\"]\nfeeds = []\n", "keys = [\"*\"]\n");
+    assert!(Config::from_toml(&all, Path::new("edge.toml")).unwrap().resp.remarks().is_empty());
+    let none = text.replace("sets = [\"b*\", \"c\"]\nfeeds = []\n", "keys = [\"b:*\"]\n");
+    let remarks = Config::from_toml(&none, Path::new("edge.toml")).unwrap().resp.remarks();
+    assert_eq!(remarks.len(), 2, "{remarks:?}");
+    assert!(remarks[0].contains(" more, but has no 'sets'"), "{remarks:?}");
+    refuses(
+        "[[resp.user]]\nname = \"ann\"\npassword = \"secret\"\nsets = \"b*\"\n",
+        "4:8: 'sets' in [[resp.user]] is a string; allowed: an array of patterns of names such as \"edge*\"",
+    );
 }

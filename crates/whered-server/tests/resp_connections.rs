@@ -324,6 +324,7 @@ fn with_users(options: &mut RespOptions) {
             commands: owned(commands),
             keys: owned(keys),
             channels: owned(channels),
+            names: Default::default(),
         }
     };
     options.password = Some("master".to_owned());

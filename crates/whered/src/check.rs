@@ -19,6 +19,9 @@ pub(crate) fn run(file: &Path) -> Result<Outcome, Failure> {
         Failure::Message(why) => Failure::file(file, why),
         other => other,
     })?;
+    for remark in config.resp.remarks() {
+        writeln!(io::stderr(), "{}: remark: {remark}", file.display())?;
+    }
     let setup = config.to_setup();
     let (databases, zones, pools) = (setup.databases.len(), setup.zones.len(), setup.pools.len());
     // An engine without a data directory loads and verifies everything and keeps nothing.

@@ -20,6 +20,7 @@ pub(crate) mod counters;
 mod files;
 pub(crate) mod kept;
 mod places;
+mod references;
 mod sources;
 pub(crate) mod tend;
 
@@ -48,6 +49,7 @@ use places::DatabasePlaces;
 use tend::Tended;
 
 pub use commands::SetRules;
+pub use references::RuleReferences;
 pub(crate) use sources::SourceInputs;
 
 /// How long a good plan may take to be found before the ruleset serves.

@@ -4,6 +4,7 @@
 //! Invariant: an address that others can reach has a password before it, or with TLS certificates
 //! that clients must show.
 
+use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
 use super::doors::{CONNECTIONS, THREADS, read_listen, set};
@@ -11,7 +12,7 @@ use super::error::ConfigError;
 use super::section::{Found, Keys, Section};
 use super::{RespConfig, beside};
 use crate::resp::{
-    PasswordHash, TlsOptions, UnixSocketOptions, UserOptions, password_hash, wrong_user,
+    NameKind, PasswordHash, TlsOptions, UnixSocketOptions, UserOptions, password_hash, wrong_user,
 };
 
 const RESP: Keys = Keys {
@@ -45,7 +46,21 @@ const TLS: Keys = Keys {
 };
 const USER: Keys = Keys {
     title: "[[resp.user]]",
-    allowed: &["name", "password", "password_sha256", "commands", "keys", "channels"],
+    allowed: &[
+        "name",
+        "password",
+        "password_sha256",
+        "commands",
+        "keys",
+        "channels",
+        "databases",
+        "sets",
+        "rules",
+        "pools",
+        "zones",
+        "feeds",
+        "tables",
+    ],
     later: &[],
 };
 
@@ -216,12 +231,20 @@ fn read_users(resp: &Section<'_>, config: &mut RespConfig) -> Result<(), ConfigE
             let texts = found.map_or_else(Vec::new, |found| found.value);
             Ok(texts.into_iter().map(|text| text.value.to_owned()).collect())
         };
+        let mut names = BTreeMap::new();
+        for kind in NameKind::ALL.into_iter().filter(|kind| *kind != NameKind::Key) {
+            let list = kind.list();
+            if section.texts(list, "patterns of names such as \"edge*\"")?.is_some() {
+                names.insert(kind, texts(list, "patterns of names such as \"edge*\"")?);
+            }
+        }
         let user = UserOptions {
             name: name.value.to_owned(),
             password: Some(password),
             commands: texts("commands", "rules such as \"+@read\" or \"-keys\"")?,
             keys: texts("keys", "patterns of keys such as \"geo:*\"")?,
             channels: texts("channels", "patterns of channels such as \"news.*\"")?,
+            names,
         };
         if let Some(wrong) = wrong_user(std::slice::from_ref(&user)) {
             let allowed = "+@category, -@category, +command, -command, +container|subcommand";

@@ -79,7 +79,7 @@ use statistics::Statistics;
 pub(crate) use statistics::Totals;
 pub use tls::TlsOptions;
 pub(crate) use tls::certificates;
-pub use users::{PasswordHash, UserOptions, hash as password_hash};
+pub use users::{NameKind, PasswordHash, UserOptions, hash as password_hash};
 use worker::Worker;
 
 use crate::sockets::{self, Kind, Sockets};
@@ -341,6 +341,33 @@ pub(crate) fn wrong_user(users: &[UserOptions]) -> Option<String> {
         let rule = commands::allowed_by(&user.commands).err()?;
         Some(format!("the user '{}' has the rule '{rule}', which names no command", user.name))
     })
+}
+
+/// A line for each kind of things that a user's commands touch and that he has no pattern of.
+pub(crate) fn missing_lists(user: &UserOptions) -> Vec<String> {
+    let allowed = commands::allowed_by(&user.commands).unwrap_or_default();
+    let missing = |kind: &NameKind| {
+        if !user.patterns(*kind).is_empty() {
+            return None;
+        }
+        let needs = |entry: &&commands::Entry| {
+            let asked = entry.command.names.iter().filter(|named| named.is_always_asked());
+            let is_key = *kind == NameKind::Key && entry.command.keys.0 > 0;
+            let is_allowed = allowed.get(entry.number).is_some_and(|allowed| *allowed);
+            is_allowed && (is_key || asked.into_iter().any(|it| it.kinds().contains(kind)))
+        };
+        let mut needing = commands::entries().iter().filter(needs);
+        let first = needing.next()?.command.name.to_uppercase().replace('|', " ");
+        let more = match needing.count() {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        let (name, list) = (&user.name, kind.list());
+        Some(format!(
+            "the user '{name}' may give {first}{more}, but has no '{list}': they are refused"
+        ))
+    };
+    NameKind::ALL.iter().filter_map(missing).collect()
 }
 
 /// How long commands took, for `/metrics`.

@@ -5,7 +5,7 @@
 //!
 //! ```text
 //! User { name, password: SHA-256, rules ["+@read", "-keys"] ──> allowed: one bit a command,
-//!        keys ["geo:*"], channels ["*"] }
+//!        keys ["geo:*"], channels ["*"], sets ["b*"], ... }
 //! ```
 //!
 //! Invariants: passwords are kept as SHA-256 only, and compared in a time that does not depend on
@@ -13,12 +13,68 @@
 //! At the same time: a user never changes; `CONFIG SET requirepass` puts another default user in
 //! its place, and connections that are logged in stay so.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use super::glob;
 
 /// The SHA-256 of a password.
 pub type PasswordHash = [u8; 32];
+
+/// A kind of things that commands name.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum NameKind {
+    /// Keys of the numbered databases.
+    Key,
+    /// Databases of addresses.
+    Database,
+    /// Prefix sets.
+    Set,
+    /// Rulesets.
+    Ruleset,
+    /// Pools with their sites.
+    Pool,
+    /// Zones of DNS.
+    Zone,
+    /// Feeds.
+    Feed,
+    /// Tables of feeds.
+    Table,
+}
+
+impl NameKind {
+    /// All kinds, keys first.
+    pub const ALL: [NameKind; 8] = [
+        NameKind::Key,
+        NameKind::Database,
+        NameKind::Set,
+        NameKind::Ruleset,
+        NameKind::Pool,
+        NameKind::Zone,
+        NameKind::Feed,
+        NameKind::Table,
+    ];
+
+    /// The kind's list of patterns in `[[resp.user]]`.
+    pub fn list(self) -> &'static str {
+        match self {
+            NameKind::Key => "keys",
+            NameKind::Database => "databases",
+            NameKind::Set => "sets",
+            NameKind::Ruleset => "rules",
+            NameKind::Pool => "pools",
+            NameKind::Zone => "zones",
+            NameKind::Feed => "feeds",
+            NameKind::Table => "tables",
+        }
+    }
+
+    /// This kind as a list of one.
+    pub(crate) fn alone(self) -> &'static [NameKind] {
+        let index = NameKind::ALL.iter().position(|kind| *kind == self).unwrap_or_default();
+        &NameKind::ALL[index..=index]
+    }
+}
 
 /// One user, as the configuration describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,6 +90,20 @@ pub struct UserOptions {
     pub keys: Vec<String>,
     /// Patterns of channels.
     pub channels: Vec<String>,
+    /// Patterns of the other kinds, for each kind that has a list. Without any list a user of all keys
+    /// (`*`) has everything of every kind; otherwise what is not listed is nothing.
+    pub names: BTreeMap<NameKind, Vec<String>>,
+}
+
+impl UserOptions {
+    /// The patterns of a kind.
+    pub fn patterns(&self, kind: NameKind) -> &[String] {
+        let has_all = self.names.is_empty() && self.keys.iter().any(|pattern| pattern == "*");
+        if kind == NameKind::Key || has_all {
+            return &self.keys;
+        }
+        self.names.get(&kind).map_or(&[], Vec::as_slice)
+    }
 }
 
 /// One user.
@@ -43,6 +113,10 @@ pub(crate) struct User {
     pub(crate) rules: Vec<String>,
     pub(crate) keys: Vec<String>,
     pub(crate) channels: Vec<String>,
+    /// Patterns of the kinds beside keys that have a list.
+    pub(crate) names: BTreeMap<NameKind, Vec<String>>,
+    /// The patterns that hold, by kind.
+    patterns: [Vec<String>; NameKind::ALL.len()],
     /// By command number; `None`: everything is allowed, on every key and channel.
     allowed: Option<Vec<bool>>,
 }
@@ -56,6 +130,8 @@ impl User {
             rules: vec!["+@all".to_owned()],
             keys: vec!["*".to_owned()],
             channels: vec!["*".to_owned()],
+            names: BTreeMap::new(),
+            patterns: Default::default(),
             allowed: None,
         }
     }
@@ -68,6 +144,8 @@ impl User {
             rules: options.commands.clone(),
             keys: options.keys.clone(),
             channels: options.channels.clone(),
+            names: options.names.clone(),
+            patterns: NameKind::ALL.map(|kind| options.patterns(kind).to_vec()),
             allowed: Some(allowed),
         }
     }
@@ -85,6 +163,17 @@ impl User {
     /// Whether it may touch a key.
     pub(crate) fn may_touch(&self, key: &[u8]) -> bool {
         self.may_all() || self.keys.iter().any(|pattern| glob::matches(pattern.as_bytes(), key))
+    }
+
+    /// Whether it may touch what has a name.
+    pub(crate) fn may_name(&self, kind: NameKind, name: &[u8]) -> bool {
+        let fits = |pattern: &String| glob::matches(pattern.as_bytes(), name);
+        self.may_all() || self.patterns[kind as usize].iter().any(fits)
+    }
+
+    /// Whether it may touch everything of a kind.
+    pub(crate) fn may_name_all(&self, kind: NameKind) -> bool {
+        self.may_all() || self.patterns[kind as usize].iter().any(|pattern| pattern == "*")
     }
 
     /// Whether it may use a channel; a pattern of channels must be one of its own to the letter.
@@ -180,6 +269,31 @@ mod tests {
     }
 
     #[test]
+    fn all_keys_and_no_other_list_are_all_kinds_and_else_only_what_is_listed() {
+        let user = |keys: &[&str], lists: &[(NameKind, &str)]| {
+            let list = |(kind, pattern): &(NameKind, &str)| (*kind, vec![(*pattern).to_owned()]);
+            let options = UserOptions {
+                name: "ann".to_owned(),
+                password: None,
+                commands: Vec::new(),
+                keys: keys.iter().map(|&key| key.to_owned()).collect(),
+                channels: Vec::new(),
+                names: lists.iter().map(list).collect(),
+            };
+            User::new(&options, Vec::new())
+        };
+        let all = user(&["*"], &[]);
+        assert!(NameKind::ALL.iter().all(|kind| all.may_name(*kind, b"x")));
+        let some = user(&["b:*"], &[]);
+        assert!(!NameKind::ALL.iter().any(|kind| some.may_name(*kind, b"x")));
+        assert!(some.may_name(NameKind::Key, b"b:1"));
+        let listed = user(&["*"], &[(NameKind::Set, "b*")]);
+        assert!(listed.may_name(NameKind::Key, b"x") && listed.may_name(NameKind::Set, b"bad"));
+        assert!(!listed.may_name(NameKind::Set, b"x") && !listed.may_name(NameKind::Table, b"b"));
+        assert!(!listed.may_name_all(NameKind::Set) && listed.may_name_all(NameKind::Key));
+    }
+
+    #[test]
     fn only_the_right_password_of_a_known_user_logs_in() {
         let options = UserOptions {
             name: "ann".to_owned(),
@@ -187,6 +301,7 @@ mod tests {
             commands: Vec::new(),
             keys: vec!["a*".to_owned()],
             channels: vec!["news.*".to_owned()],
+            names: BTreeMap::new(),
         };
         let ann = User::new(&options, vec![false, true]);
         let users = Users::new(User::default_user(None), std::iter::once(ann));

@@ -236,13 +236,20 @@ fn line_of(user: &User) -> String {
         channels = format!("resetchannels {channels}").trim_end().to_owned();
     }
     let name = &user.name;
-    let parts = ["user", name, "on", &password, &keys, &channels, &rules_of(user)];
+    let names = names_of(user).map(|(list, patterns)| format!("{list}{patterns}"));
+    let names = names.collect::<Vec<_>>().join(" ");
+    let parts = ["user", name, "on", &password, &keys, &channels, &names, &rules_of(user)];
     let parts: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
     parts.join(" ")
 }
 
+/// The lists of the kinds that Redis does not have, with their patterns.
+fn names_of(user: &User) -> impl Iterator<Item = (&'static str, String)> + '_ {
+    user.names.iter().map(|(kind, names)| (kind.list(), patterns('~', names)))
+}
+
 fn write_user(user: &User, reply: &mut Reply) {
-    reply.map(6);
+    reply.map(6 + user.names.len());
     reply.bulk(b"flags");
     let flags: &[&str] = if user.password.is_none() { &["on", "nopass"] } else { &["on"] };
     reply.set(flags.len());
@@ -259,6 +266,10 @@ fn write_user(user: &User, reply: &mut Reply) {
     ] {
         reply.bulk(field.as_bytes());
         reply.bulk(value.as_bytes());
+    }
+    for (list, patterns) in names_of(user) {
+        reply.bulk(list.as_bytes());
+        reply.bulk(patterns.as_bytes());
     }
     reply.bulk(b"selectors");
     reply.array(0);

@@ -5,7 +5,10 @@
 //! the next question on.
 
 use super::cidr::expiry;
-use super::{Action, Command, Flag, Members, Outcome, SYNTAX_ERROR, name, wrong_arity};
+use super::{
+    Action, Command, Flag, Members, NameKind, Named, Outcome, SYNTAX_ERROR, name, named,
+    wrong_arity,
+};
 use crate::resp::protocol::Args;
 use crate::resp::reply::Reply;
 use crate::resp::session::Session;
@@ -16,6 +19,7 @@ const ACME: Command = Command {
     flags: &[Flag::Write, Flag::Fast],
     group: "zone",
     keys: (0, 0, 0),
+    names: &[Named::Domain(1)],
     members: Members::None,
     syntax: "",
     summary: "",
@@ -38,6 +42,7 @@ pub(super) const COMMANDS: &[Command] = &[
     Command {
         name: "acme.list",
         arity: 1,
+        names: &[Named::Shown(NameKind::Zone)],
         flags: &[Flag::ReadOnly, Flag::Fast],
         summary: "Gives owner, token and seconds left of each",
         action: Action::Run(list),
@@ -83,7 +88,14 @@ fn remove(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
 fn list(session: &mut Session, _: Args<'_>, reply: &mut Reply) -> Outcome {
     let now_millis = session.engine().now_millis();
     let challenges = session.engine().challenges().unwrap_or_default();
-    let left: Vec<_> = challenges.iter().filter(|(.., end)| *end > now_millis).collect();
+    let may_see = |owner: &str| {
+        session.user.may_all()
+            || session.user.may_name(NameKind::Zone, named::zone_of(session, owner).as_bytes())
+    };
+    let left: Vec<_> = challenges
+        .iter()
+        .filter(|(owner, _, end)| *end > now_millis && may_see(&owner.to_string()))
+        .collect();
     reply.array(left.len());
     for (owner, token, expires_at_millis) in left {
         reply.array(3);

@@ -12,7 +12,7 @@
 //! one atomic load.
 
 use super::keys_of::{self, Access};
-use super::{Entry, Failure, Flag, Outcome, transaction, wrong_arity};
+use super::{Entry, Failure, Flag, Outcome, named, transaction, wrong_arity};
 use crate::resp::protocol::Args;
 use crate::resp::reply::{Protocol, Reply};
 use crate::resp::session::Session;
@@ -97,6 +97,12 @@ fn check_permissions(session: &Session, entry: &'static Entry, args: Args<'_>) -
         return Err(Failure::text(
             "NOPERM this user has no permissions to access one of the keys used as arguments",
         ));
+    }
+    if let Some(kind) = named::denied(session, command, args) {
+        return Err(Failure::made(format!(
+            "NOPERM this user has no permissions to access one of the {} used as arguments",
+            kind.list()
+        )));
     }
     let mut channels = keys_of::channels_of(command, args);
     if !channels.all(|(channel, is_pattern)| user.may_use_channel(channel, is_pattern)) {

@@ -7,8 +7,8 @@
 use whered_engine::ip::{Block, PrefixMatch};
 
 use super::{
-    Action, Command, Failure, Flag, Members, Outcome, SYNTAX_ERROR, address, cut, explained,
-    integer, name, no_such, wrong_arity,
+    Action, Command, Failure, Flag, Members, NameKind, Named, Outcome, SYNTAX_ERROR, address, cut,
+    explained, integer, name, named, no_such, wrong_arity,
 };
 use crate::resp::protocol::Args;
 use crate::resp::reply::Reply;
@@ -20,6 +20,7 @@ pub(super) const CIDR: Command = Command {
     flags: &[Flag::ReadOnly, Flag::Fast],
     group: "cidr",
     keys: (0, 0, 0),
+    names: &[Named::Args(NameKind::Set, 1, 1)],
     members: Members::None,
     syntax: "",
     summary: "",
@@ -68,12 +69,12 @@ pub(super) const COMMANDS: &[Command] = &[
     Command {
         name: "cidr.list",
         arity: 1,
+        names: &[Named::Shown(NameKind::Set)],
         summary: "Gives the names of the sets",
         cost: "O(N) with N sets",
         action: Action::Run(|session, _, reply| {
             let names = session.engine().prefix_sets().names();
-            reply.array(names.len());
-            names.iter().for_each(|name| reply.bulk(name.as_bytes()));
+            named::write_shown(session, NameKind::Set, names.iter().map(|name| &**name), reply);
             Ok(())
         }),
         ..CIDR

@@ -20,7 +20,10 @@ use whered_engine::ip::{Block, LayeredSet, SetFormat, SetWriter};
 use whered_engine::{LoadOptions, ReadyMembers, SetOperation};
 
 use super::cidr::{CIDR, block, expiry, write_match};
-use super::{Action, Command, Failure, Flag, Outcome, SYNTAX_ERROR, cut, integer, name, no_such};
+use super::{
+    Action, Command, Failure, Flag, NameKind, Named, Outcome, SYNTAX_ERROR, cut, integer, name,
+    no_such,
+};
 use crate::resp::deferred;
 use crate::resp::protocol::Args;
 use crate::resp::reply::{Reply, Rest};
@@ -30,6 +33,7 @@ use crate::resp::session::Session;
 const SHORT_TEXT_BYTES: usize = 64 << 10;
 
 const STORE: Command = Command {
+    names: &[Named::Args(NameKind::Set, 1, -1)],
     flags: &[Flag::Write],
     syntax: "destination set [set ...]",
     cost: "O(N) with N members",

@@ -20,6 +20,7 @@ const CONNECTION: Command = Command {
     flags: &[],
     group: "connection",
     keys: (0, 0, 0),
+    names: &[],
     members: Members::None,
     syntax: "",
     summary: "",

@@ -22,6 +22,7 @@ const CONNECTION: Command = Command {
     flags: &[Flag::Fast],
     group: "connection",
     keys: (0, 0, 0),
+    names: &[],
     members: Members::None,
     syntax: "",
     summary: "",

@@ -15,6 +15,7 @@ const EXPIRE: Command = Command {
     flags: &[Flag::Write, Flag::Fast],
     group: "generic",
     keys: (1, 1, 1),
+    names: &[],
     members: Members::None,
     syntax: "",
     summary: "",

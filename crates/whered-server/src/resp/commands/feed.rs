@@ -8,7 +8,8 @@ use serde_json::Value;
 use whered_engine::feeds::{Encoding, Feed, PushError, Upload, UploadStatus};
 
 use super::{
-    Action, Command, Failure, Flag, Members, Outcome, SYNTAX_ERROR, integer, name, no_such,
+    Action, Command, Failure, Flag, Members, NameKind, Named, Outcome, SYNTAX_ERROR, integer, name,
+    named, no_such,
 };
 use crate::feeds::describe;
 use crate::resp::protocol::Args;
@@ -21,6 +22,7 @@ const FEED: Command = Command {
     flags: &[Flag::ReadOnly],
     group: "feed",
     keys: (0, 0, 0),
+    names: &[Named::Args(NameKind::Feed, 1, 1)],
     members: Members::None,
     syntax: "feed",
     summary: "",
@@ -40,6 +42,7 @@ pub(super) const COMMANDS: &[Command] = &[
     Command {
         name: "feed.list",
         arity: 1,
+        names: &[Named::Shown(NameKind::Feed)],
         flags: &[Flag::ReadOnly, Flag::Fast],
         syntax: "",
         summary: "Gives the names of the feeds",
@@ -152,9 +155,8 @@ fn status(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
 }
 
 fn list(session: &mut Session, _args: Args<'_>, reply: &mut Reply) -> Outcome {
-    let feeds = session.engine().feeds().iter();
-    reply.array(feeds.len());
-    feeds.for_each(|feed| reply.bulk(feed.name().as_bytes()));
+    let names = session.engine().feeds().iter().map(|feed| feed.name());
+    named::write_shown(session, NameKind::Feed, names, reply);
     Ok(())
 }
 

@@ -18,6 +18,7 @@ const GEO: Command = Command {
     flags: &[Flag::ReadOnly],
     group: "geo",
     keys: (1, 1, 1),
+    names: &[],
     members: Members::Asked(None),
     syntax: "key [member [member ...]]",
     summary: "",

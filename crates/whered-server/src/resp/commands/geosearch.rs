@@ -12,7 +12,7 @@ use whered_engine::{Data, Found, SortedSet, Value};
 use super::found;
 use super::geo_area::{Asked, Form, Reader, Start, Storing};
 use super::geo_later::{self, Begun, Later};
-use super::{Action, Command, Failure, Flag, Members, Outcome, WRONG_KIND};
+use super::{Action, Command, Failure, Flag, Members, Named, Outcome, WRONG_KIND};
 use crate::resp::protocol::Args;
 use crate::resp::reply::Reply;
 use crate::resp::session::Session;
@@ -23,6 +23,7 @@ const SEARCH: Command = Command {
     flags: &[Flag::ReadOnly],
     group: "geo",
     keys: (1, 1, 1),
+    names: &[],
     members: Members::None,
     syntax: "",
     summary: "",
@@ -86,6 +87,7 @@ pub(super) const COMMANDS: &[Command] = &[
     },
     Command {
         name: "geosearch",
+        names: &[Named::FromIp(2)],
         syntax: "key FROMMEMBER member|FROMLONLAT longitude latitude|FROMIP database address \
                  BYRADIUS radius M|KM|FT|MI|BYBOX width height M|KM|FT|MI [ASC|DESC] \
                  [COUNT count [ANY]] [WITHCOORD] [WITHDIST] [WITHHASH] [EXPLAIN]; \
@@ -99,6 +101,7 @@ pub(super) const COMMANDS: &[Command] = &[
     },
     Command {
         name: "geosearchstore",
+        names: &[Named::FromIp(3)],
         arity: -8,
         flags: &[Flag::Write],
         keys: (1, 2, 1),

@@ -9,7 +9,7 @@ use whered_engine::{DATABASE_COUNT, HealthOverride, Probed, Site};
 
 use super::introspection::REDIS_VERSION;
 use super::registry::{Entry, entries};
-use super::{Action, Command, Flag, Members, Outcome};
+use super::{Action, Command, Flag, Members, NameKind, Named, Outcome};
 use crate::resp::memory::resident_bytes;
 use crate::resp::protocol::Args;
 use crate::resp::reply::Reply;
@@ -22,6 +22,7 @@ pub(super) const COMMANDS: &[Command] = &[Command {
     flags: &[Flag::Dangerous],
     group: "server",
     keys: (0, 0, 0),
+    names: &[Named::Shown(NameKind::Pool), Named::Shown(NameKind::Feed)],
     members: Members::None,
     syntax: "[section [section ...]]",
     summary: "Tells what the server is and does",
@@ -75,6 +76,9 @@ fn info(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
 /// A line for each pool: its sites, and what they are.
 fn sites(session: &Session, text: &mut String) {
     for pool in session.engine().generation().pools() {
+        if !session.user.may_name(NameKind::Pool, pool.name.as_bytes()) {
+            continue;
+        }
         let count = |is: fn(&Site) -> bool| pool.sites.iter().filter(|site| is(site)).count();
         let up = count(|site| site.healthy);
         let unknown = count(|site| site.health.probed == Probed::Unknown);
@@ -301,6 +305,9 @@ fn keyspace(session: &Session, text: &mut String) {
 
 fn feeds(session: &Session, text: &mut String) {
     for feed in session.engine().feeds().iter() {
+        if !session.user.may_name(NameKind::Feed, feed.name().as_bytes()) {
+            continue;
+        }
         let stats = feed.stats();
         let fields = format_args!(
             "backlog_uploads={},backlog_bytes={},lag_seconds={:.3},uploads={},rejected_uploads={},\

@@ -19,6 +19,7 @@ const SERVER: Command = Command {
     flags: &[],
     group: "server",
     keys: (0, 0, 0),
+    names: &[],
     members: Members::None,
     syntax: "",
     summary: "",

@@ -13,8 +13,8 @@ use whered_engine::mmdb::{FieldPath, MmdbError, RecordId};
 use whered_engine::{Generation, NamedDatabase};
 
 use super::{
-    Action, Command, Failure, Flag, Members, NOT_AN_INTEGER, Outcome, SYNTAX_ERROR, address,
-    explained, name, no_such, number, wrong_arity,
+    Action, Command, Failure, Flag, Members, NOT_AN_INTEGER, NameKind, Named, Outcome,
+    SYNTAX_ERROR, address, explained, name, named, no_such, number, wrong_arity,
 };
 use crate::databases::{self, PAGE_NETWORKS, PAGE_NETWORKS_MAX};
 use crate::resp::protocol::Args;
@@ -27,6 +27,7 @@ const IP: Command = Command {
     flags: &[Flag::ReadOnly, Flag::Fast],
     group: "ip",
     keys: (0, 0, 0),
+    names: &[Named::Args(NameKind::Database, 1, 1)],
     members: Members::None,
     syntax: "",
     summary: "",
@@ -55,11 +56,12 @@ pub(super) const COMMANDS: &[Command] = &[
     Command {
         name: "ip.list",
         arity: 1,
+        names: &[Named::Shown(NameKind::Database)],
         summary: "Gives the names of the databases",
         action: Action::Run(|session, _, reply| {
             let generation = session.engine().generation();
-            reply.array(generation.databases().len());
-            generation.databases().iter().for_each(|named| reply.bulk(named.name.as_bytes()));
+            let names = generation.databases().iter().map(|named| &*named.name);
+            named::write_shown(session, NameKind::Database, names, reply);
             Ok(())
         }),
         ..IP

@@ -7,7 +7,10 @@ use std::hash::{BuildHasher, RandomState};
 
 use whered_engine::{DATABASE_COUNT, Kind};
 
-use super::{Action, Command, Failure, Flag, Members, Outcome, SYNTAX_ERROR, integer, number};
+use super::{
+    Action, Command, Failure, Flag, Members, NameKind, Named, Outcome, SYNTAX_ERROR, integer,
+    number,
+};
 use crate::resp::glob;
 use crate::resp::protocol::Args;
 use crate::resp::reply::Reply;
@@ -19,6 +22,7 @@ const KEYS: Command = Command {
     flags: &[Flag::ReadOnly, Flag::Fast],
     group: "generic",
     keys: (0, 0, 0),
+    names: &[],
     members: Members::None,
     syntax: "",
     summary: "",
@@ -61,6 +65,7 @@ pub(super) const COMMANDS: &[Command] = &[
     },
     Command {
         name: "flushall",
+        names: &[Named::All(NameKind::Key)],
         arity: -1,
         flags: &[Flag::Write, Flag::Dangerous],
         group: "server",
@@ -72,6 +77,7 @@ pub(super) const COMMANDS: &[Command] = &[
     },
     Command {
         name: "flushdb",
+        names: &[Named::All(NameKind::Key)],
         arity: -1,
         flags: &[Flag::Write, Flag::Dangerous],
         group: "server",
@@ -86,6 +92,7 @@ pub(super) const COMMANDS: &[Command] = &[
     },
     Command {
         name: "keys",
+        names: &[Named::Shown(NameKind::Key)],
         arity: 2,
         flags: &[Flag::ReadOnly, Flag::Dangerous],
         syntax: "pattern",
@@ -96,6 +103,7 @@ pub(super) const COMMANDS: &[Command] = &[
     },
     Command {
         name: "randomkey",
+        names: &[Named::All(NameKind::Key)],
         flags: &[Flag::ReadOnly],
         summary: "Gives some key",
         cost: "O(log(N)) with N keys",
@@ -104,6 +112,7 @@ pub(super) const COMMANDS: &[Command] = &[
     },
     Command {
         name: "scan",
+        names: &[Named::Shown(NameKind::Key)],
         arity: -2,
         flags: &[Flag::ReadOnly],
         syntax: "cursor [MATCH pattern] [COUNT count] [TYPE type]",
@@ -115,6 +124,7 @@ pub(super) const COMMANDS: &[Command] = &[
     },
     Command {
         name: "swapdb",
+        names: &[Named::All(NameKind::Key)],
         arity: 3,
         flags: &[Flag::Write, Flag::Fast, Flag::Dangerous],
         group: "server",
@@ -242,7 +252,7 @@ fn flush(
 
 fn keys(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
     let mut keys = session.engine().keyspace().keys(session.number);
-    keys.retain(|key| glob::matches(args.at(1), key));
+    keys.retain(|key| glob::matches(args.at(1), key) && session.user.may_touch(key));
     reply.array(keys.len());
     keys.iter().for_each(|key| reply.bulk(key));
     Ok(())
@@ -274,6 +284,7 @@ fn scan(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
     keys.retain(|(key, found)| {
         kind.is_none_or(|kind| kind.eq_ignore_ascii_case(kind_name(*found).as_bytes()))
             && pattern.is_none_or(|pattern| glob::matches(pattern, key))
+            && session.user.may_touch(key)
     });
     reply.array(2);
     reply.bulk(next.to_string().as_bytes());

@@ -43,6 +43,7 @@ mod keys_of;
 mod latency;
 mod look_up;
 mod moves;
+mod named;
 mod object;
 mod parameters;
 mod persistence;
@@ -66,11 +67,13 @@ use whered_engine::{DATABASE_COUNT, Ordered};
 use super::protocol::Args;
 use super::reply::{Failure, Reply};
 use super::session::Session;
+use super::users::NameKind;
 use super::{cross_protocol, number};
 use ahead::Members;
 pub(crate) use ahead::look_ahead;
 pub(crate) use look_up::LookedUp;
 pub(crate) use moves::{Moved, next_moves};
+pub(crate) use named::Named;
 
 pub(crate) use acl::allowed_by;
 pub(crate) use registry::{Entry, all, by_name, count, entries, name_of};
@@ -91,6 +94,8 @@ pub(crate) struct Command {
     pub(crate) group: &'static str,
     /// Where its keys stand: first, last (negative: from the end), step; zeros without keys.
     pub(crate) keys: (i32, i32, i32),
+    /// What it names beside those keys: every set, table, feed and so on that it reads or writes.
+    pub(crate) names: &'static [Named],
     /// Which arguments are members that are looked up by name.
     pub(crate) members: Members,
     /// Its arguments, as a manual shows them.
@@ -180,6 +185,7 @@ const OPERATOR: Command = Command {
     flags: &[Flag::Admin, Flag::Dangerous],
     group: "server",
     keys: (0, 0, 0),
+    names: &[],
     members: Members::None,
     syntax: "",
     summary: "",

@@ -21,6 +21,7 @@ const PUBSUB: Command = Command {
     flags: &[Flag::PubSub],
     group: "pubsub",
     keys: (0, 0, 0),
+    names: &[],
     members: Members::None,
     syntax: "",
     summary: "",
@@ -93,7 +94,8 @@ const SUBCOMMANDS: &[Command] = &[
             if args.len() > 3 {
                 return Err(super::unknown_or_wrong_arity(args.at(1), "PUBSUB"));
             }
-            let channels = session.shared.pubsub.channels(args.get(2));
+            let mut channels = session.shared.pubsub.channels(args.get(2));
+            channels.retain(|channel| session.user.may_use_channel(channel, false));
             reply.array(channels.len());
             channels.iter().for_each(|channel| reply.bulk(channel));
             Ok(())

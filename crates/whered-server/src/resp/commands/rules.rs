@@ -20,7 +20,8 @@ use whered_engine::rules::{At, Format, Packet, State, names, text};
 use whered_engine::{Edition, NamedRuleset, Ticket};
 
 use super::{
-    Action, Command, Failure, Flag, Members, Outcome, SYNTAX_ERROR, address, name, no_such,
+    Action, Command, Failure, Flag, Members, NameKind, Named, Outcome, SYNTAX_ERROR, address, name,
+    no_such,
 };
 use crate::resp::protocol::Args;
 use crate::resp::reply::Reply;
@@ -33,6 +34,7 @@ const RULES: Command = Command {
     flags: &[Flag::ReadOnly, Flag::Fast],
     group: "rules",
     keys: (0, 0, 0),
+    names: &[Named::Args(NameKind::Ruleset, 1, 1)],
     members: Members::None,
     syntax: "ruleset SRC address DST address PROTO protocol [SPORT n] [DPORT n] [ICMP type/code] \
              [FLAGS names] [STATE state] [IN interface] [OUT interface] [DSCP n] [MARK n] [LENGTH bytes]",
@@ -41,6 +43,9 @@ const RULES: Command = Command {
     since: "0.1.0",
     action: Action::Subcommands(&[]),
 };
+
+/// What commands name that write rules, whose text may name more.
+const WRITTEN: &[Named] = &[Named::Args(NameKind::Ruleset, 1, 1), Named::Rules];
 
 pub(super) const COMMANDS: &[Command] = &[
     Command {
@@ -97,6 +102,7 @@ pub(super) const COMMANDS: &[Command] = &[
     Command {
         name: "rules.insert",
         arity: -5,
+        names: WRITTEN,
         flags: &[Flag::Write, Flag::Fast],
         syntax: "ruleset BEFORE number|AFTER number|POSITION position [CHAIN chain] rule",
         summary: "Puts a rule into a ruleset, and gives its number",
@@ -107,13 +113,14 @@ pub(super) const COMMANDS: &[Command] = &[
     Command {
         name: "rules.list",
         arity: 1,
+        names: &[Named::Shown(NameKind::Ruleset)],
         syntax: "",
         summary: "Gives the names of all rulesets",
         cost: "O(N) with N rulesets",
         action: Action::Run(|session, _, reply| {
             let generation = session.engine().generation();
-            reply.array(generation.rulesets().len());
-            generation.rulesets().iter().for_each(|named| reply.bulk(named.name.as_bytes()));
+            let names = generation.rulesets().iter().map(|named| &*named.name);
+            super::named::write_shown(session, NameKind::Ruleset, names, reply);
             Ok(())
         }),
         ..RULES
@@ -145,6 +152,7 @@ pub(super) const COMMANDS: &[Command] = &[
     Command {
         name: "rules.replace",
         arity: 4,
+        names: WRITTEN,
         flags: &[Flag::Write, Flag::Fast],
         syntax: "ruleset number rule",
         summary: "Puts another rule in a rule's place",
@@ -159,6 +167,7 @@ pub(super) const COMMANDS: &[Command] = &[
     Command {
         name: "rules.set",
         arity: 4,
+        names: WRITTEN,
         flags: &[Flag::Write, Flag::DenyOom],
         syntax: "ruleset OWN|IPTABLES|NFT|CLASSBENCH|AUTO text",
         summary: "Sets a whole ruleset, and gives how many rules it has",
@@ -282,16 +291,21 @@ fn counters(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome
     Ok(())
 }
 
-fn set(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
+/// The format of a text; `None`: its first line tells it.
+pub(super) fn format(word: &[u8]) -> Result<Option<Format>, Failure> {
     const ALLOWED: &str = "a format: own, iptables, nft, classbench, auto";
-    let format = match args.at(2).to_ascii_lowercase().as_slice() {
+    Ok(match word.to_ascii_lowercase().as_slice() {
         b"own" => Some(Format::Own),
         b"iptables" => Some(Format::Iptables),
         b"nft" => Some(Format::Nft),
         b"classbench" => Some(Format::Classbench),
         b"auto" => None,
-        _ => return Err(not(args.at(2), ALLOWED)),
-    };
+        _ => return Err(not(word, ALLOWED)),
+    })
+}
+
+fn set(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
+    let format = format(args.at(2))?;
     let written = session.engine().set_rules(name(args.at(1))?, format, utf8(args.at(3))?)?;
     reply.hold(written.ticket);
     reply.count(written.value.rules);

@@ -16,6 +16,7 @@ const SCRIPTING: Command = Command {
     flags: &[],
     group: "scripting",
     keys: (0, 0, 0),
+    names: &[],
     members: Members::None,
     syntax: "",
     summary: "",

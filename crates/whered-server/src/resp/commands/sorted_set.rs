@@ -23,6 +23,7 @@ pub(super) const SORTED_SET: Command = Command {
     flags: &[Flag::ReadOnly, Flag::Fast],
     group: "sorted-set",
     keys: (1, 1, 1),
+    names: &[],
     members: Members::None,
     syntax: "key member",
     summary: "",

@@ -10,8 +10,8 @@ use whered_engine::geo::Place;
 use whered_engine::{HealthOverride, Site, Ticket};
 
 use super::{
-    Action, Command, Failure, Flag, Members, Outcome, address, explained, float, name, no_such,
-    wrong_arity,
+    Action, Command, Failure, Flag, Members, NameKind, Named, Outcome, address, explained, float,
+    name, no_such, wrong_arity,
 };
 use crate::health::SiteReport;
 use crate::resp::protocol::Args;
@@ -24,6 +24,7 @@ const SITE: Command = Command {
     flags: &[Flag::Write, Flag::Fast],
     group: "steer",
     keys: (0, 0, 0),
+    names: &[Named::Args(NameKind::Pool, 1, 1)],
     members: Members::None,
     syntax: "pool site",
     summary: "",
@@ -92,6 +93,7 @@ pub(super) const COMMANDS: &[Command] = &[
     Command {
         name: "steer",
         arity: -3,
+        names: &[Named::PoolOrOwner(1)],
         flags: &[Flag::ReadOnly, Flag::Fast],
         syntax: "pool address [EXPLAIN]",
         summary: "Gives the site that a client of a pool, or of a name that one answers at, is sent to",

@@ -12,7 +12,8 @@ use std::sync::Arc;
 use whered_engine::tables::{Cell, Table, TableError};
 
 use super::{
-    Action, Command, Failure, Flag, Members, Outcome, SYNTAX_ERROR, integer, name, no_such,
+    Action, Command, Failure, Flag, Members, NameKind, Named, Outcome, SYNTAX_ERROR, integer, name,
+    named, no_such,
 };
 use crate::cells;
 use crate::resp::protocol::Args;
@@ -25,6 +26,7 @@ const TABLE: Command = Command {
     flags: &[Flag::ReadOnly],
     group: "table",
     keys: (0, 0, 0),
+    names: &[Named::Args(NameKind::Table, 1, 1)],
     members: Members::None,
     syntax: "table",
     summary: "",
@@ -53,6 +55,7 @@ pub(super) const COMMANDS: &[Command] = &[
     Command {
         name: "table.list",
         arity: 1,
+        names: &[Named::Shown(NameKind::Table)],
         flags: &[Flag::ReadOnly, Flag::Fast],
         syntax: "",
         summary: "Gives the names of the tables",
@@ -152,8 +155,7 @@ fn top(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
 
 fn list(session: &mut Session, _args: Args<'_>, reply: &mut Reply) -> Outcome {
     let tables = session.engine().feeds().tables();
-    reply.array(tables.len());
-    tables.iter().for_each(|table| reply.bulk(table.name().as_bytes()));
+    named::write_shown(session, NameKind::Table, tables.iter().map(|table| table.name()), reply);
     Ok(())
 }
 

@@ -34,6 +34,8 @@ first, and for the other commands the version of `whered`.
 
 - The name of a command or option may be written in any case. Keys and members are any bytes; the \
 names of databases, prefix sets, pools, sites, feeds and tables are UTF-8 and are told apart by case.
+- What a command names is compared with the patterns of its user for that kind \
+([configuration.md](configuration.md#resp-user-users-with-rules)); lists give the names that he may touch.
 - Databases, prefix sets, pools, sites and tables are no keys: `DEL`, `TYPE` and `FLUSHALL` do not see them.
 - What does not exist is an error that says so: `-ERR no such database 'x'`, \
 `-ERR no such prefix set 'x'`, `-ERR no such pool 'x'`, `-ERR no such site 'x'`. A key that does \
@@ -59,6 +61,10 @@ score changes during the iteration may be given twice or not at all.
 - `GEOSEARCHSTORE`, `ZRANGESTORE` and `GEORADIUS ... STORE` put what was found a moment before; \
 another client's write may come between the two, except in a transaction.
 - `SET` with a time that is over removes the key at once.
+- `KEYS`, `SCAN` and `PUBSUB CHANNELS` leave out what the user may not touch; `FLUSHALL`, `FLUSHDB`, \
+`SWAPDB` and `RANDOMKEY` need a user of all keys.
+- A line of HTTP closes the connection: `POST` and `Host:` as in Redis, and as inline requests `PUT`, \
+`DELETE`, `HEAD`, `OPTIONS`, `PATCH`, `CONNECT`, `TRACE` and `PRI` too.
 - `OBJECT ENCODING` and `REFCOUNT` say what Redis would; `MEMORY USAGE` says what is used here.
 ";
 
@@ -162,6 +168,54 @@ fn every_command_is_found_by_its_name_and_no_name_is_used_twice() {
     }
     assert!(by_name(b"nosuch").is_none());
     assert!(by_name(b"").is_none());
+}
+
+/// The kinds of what a command's arguments name, by the words of its syntax.
+fn kinds_by_syntax(command: &Command) -> std::collections::BTreeSet<NameKind> {
+    let is_word = |c: char| c.is_ascii_alphanumeric() || c == '-';
+    let words = command.syntax.split(|c| !is_word(c));
+    let kind = |word: &str| match word {
+        "database" => Some(NameKind::Database),
+        "set" => Some(NameKind::Set),
+        "ruleset" => Some(NameKind::Ruleset),
+        "pool" | "site" => Some(NameKind::Pool),
+        "zone" => Some(NameKind::Zone),
+        "name" if command.group == "zone" => Some(NameKind::Zone),
+        "feed" => Some(NameKind::Feed),
+        "table" => Some(NameKind::Table),
+        "destination" | "source" if command.group == "cidr" => Some(NameKind::Set),
+        "key" if ["table", "feed"].contains(&command.group) => None,
+        "key" | "newkey" | "destination" | "source" | "dst" | "src" => Some(NameKind::Key),
+        _ => None,
+    };
+    words.filter_map(kind).collect()
+}
+
+#[test]
+fn every_command_with_a_name_for_an_argument_declares_it() {
+    for command in all_and_subcommands() {
+        let found = kinds_by_syntax(command);
+        let asked = command.names.iter().filter(|named| !matches!(named, Named::Shown(_)));
+        let mut declared: std::collections::BTreeSet<NameKind> =
+            asked.flat_map(|named| named.kinds().iter().copied()).collect();
+        if command.keys.0 > 0 {
+            declared.insert(NameKind::Key);
+        }
+        assert!(found.is_subset(&declared), "{}: {found:?}, {declared:?}", command.name);
+        // A list of a family shows names, and every other command of it has one.
+        let is_family = ["ip", "cidr", "rules", "steer", "zone", "feed", "table"];
+        if is_family.contains(&command.group) {
+            assert!(!command.names.is_empty(), "{} names nothing", command.name);
+            let is_list = command.name.ends_with(".list") && command.arity == 1;
+            let shows = command.names.iter().any(|named| matches!(named, Named::Shown(_)));
+            assert_eq!(is_list, shows, "{}", command.name);
+        }
+        for named in command.names {
+            if let Named::Args(_, first, _) = named {
+                assert!(command.arity.unsigned_abs() as usize > *first, "{}", command.name);
+            }
+        }
+    }
 }
 
 #[test]

@@ -16,6 +16,7 @@ const TEXT: Command = Command {
     flags: &[Flag::ReadOnly, Flag::Fast],
     group: "string",
     keys: (1, 1, 1),
+    names: &[],
     members: Members::None,
     syntax: "key",
     summary: "",

@@ -22,6 +22,7 @@ const TRANSACTION: Command = Command {
     flags: &[Flag::Fast],
     group: "transactions",
     keys: (0, 0, 0),
+    names: &[],
     members: Members::None,
     syntax: "",
     summary: "",

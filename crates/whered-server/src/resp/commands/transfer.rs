@@ -15,6 +15,7 @@ const TRANSFER: Command = Command {
     flags: &[Flag::Write],
     group: "generic",
     keys: (1, 2, 1),
+    names: &[],
     members: Members::None,
     syntax: "key newkey",
     summary: "",

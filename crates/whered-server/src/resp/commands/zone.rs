@@ -5,7 +5,7 @@
 
 use whered_engine::{Engine, EngineError, ZoneReport};
 
-use super::{Action, Command, Failure, Flag, Members, Outcome, name};
+use super::{Action, Command, Failure, Flag, Members, NameKind, Named, Outcome, name, named};
 use crate::resp::deferred;
 use crate::resp::protocol::Args;
 use crate::resp::reply::Reply;
@@ -17,6 +17,7 @@ const ZONE: Command = Command {
     flags: &[Flag::Admin],
     group: "zone",
     keys: (0, 0, 0),
+    names: &[Named::Args(NameKind::Zone, 1, 1)],
     members: Members::None,
     syntax: "zone",
     summary: "",
@@ -35,6 +36,7 @@ pub(super) const COMMANDS: &[Command] = &[
     Command {
         name: "zone.list",
         arity: 1,
+        names: &[Named::Shown(NameKind::Zone)],
         flags: &[Flag::ReadOnly, Flag::Fast],
         syntax: "",
         summary: "Gives the names of the zones",
@@ -71,9 +73,6 @@ fn read(
 
 fn list(session: &mut Session, _args: Args<'_>, reply: &mut Reply) -> Outcome {
     let sources = session.engine().zone_sources();
-    reply.array(sources.len());
-    for source in &sources {
-        reply.bulk(source.name.as_bytes());
-    }
+    named::write_shown(session, NameKind::Zone, sources.iter().map(|source| &*source.name), reply);
     Ok(())
 }
