@@ -1,5 +1,6 @@
 """The program by hand: lookups on real files, configuration checks, and how it starts and stops."""
 
+import contextlib
 import json
 import os
 import pathlib
@@ -228,3 +229,63 @@ def test_clients_cannot_use_up_the_descriptors_that_the_journal_needs(serve, tmp
     for client in clients:
         client.close()
     assert "Too many open files" not in server.log_text()
+
+
+def listening(pid):
+    """The ports on which a process listens by TCP or takes datagrams."""
+    inodes = set()
+    for fd in os.listdir(f"/proc/{pid}/fd"):
+        with contextlib.suppress(OSError):
+            inodes.add(os.readlink(f"/proc/{pid}/fd/{fd}"))
+    ports = set()
+    for table, state in [("tcp", "0A"), ("tcp6", "0A"), ("udp", "07"), ("udp6", "07")]:
+        rows = pathlib.Path(f"/proc/{pid}/net/{table}").read_text().splitlines()[1:]
+        for row in map(str.split, rows):
+            if row[3] == state and f"socket:[{row[9]}]" in inodes:
+                ports.add(int(row[1].rsplit(":", 1)[1], 16))
+    return ports
+
+
+@pytest.mark.parametrize(
+    ("text", "flags", "doors"),
+    [
+        ("[resp]\nlisten = ['127.0.0.1:0']\n", [], ["resp"]),
+        ("[http]\nlisten = ['127.0.0.1:0']\n", [], ["http"]),
+        ("[resp]\nlisten = ['127.0.0.1:0']\n", ["--dns", "127.0.0.1:0"], ["resp", "dns"]),
+        ("", ["--http", "127.0.0.1:0"], ["http"]),
+        ("", [], []),
+        (None, ["--resp", "127.0.0.1:0"], ["resp"]),
+    ],
+)
+def test_only_listeners_with_a_section_or_a_flag_open_and_start_lines_name_them(tmp_path, text, flags, doors):
+    arguments = list(flags)
+    if text is not None:
+        (tmp_path / "edge.toml").write_text(text)
+        arguments += ["--config", "edge.toml"]
+    with open(tmp_path / "log", "wb") as log:
+        server = subprocess.Popen([BINARY, "serve", *arguments], cwd=tmp_path, stdout=subprocess.PIPE, stderr=log, text=True)
+    try:
+        lines = []
+        for line in server.stdout:
+            lines.append(line.rstrip("\n"))
+            if lines[-1] == "ready":
+                break
+        assert [line.split(" ")[0] for line in lines] == [*doors, "ready"]
+        ports = {int(line.rsplit(":", 1)[1]) for line in lines[:-1]}
+        assert listening(server.pid) == ports
+        assert ("nothing listens" in (tmp_path / "log").read_text()) == (not doors)
+    finally:
+        server.kill()
+        server.wait(timeout=10)
+        server.stdout.close()
+
+
+def test_check_remarks_on_what_is_allowed_and_hardly_meant(tmp_path):
+    user = "[[resp.user]]\nname = 'ann'\npassword = 'x'\ncommands = ['+cidr.match']\nkeys = ['b:*']\n"
+    (tmp_path / "edge.toml").write_text(user)
+    done = whered("check", "edge.toml", cwd=tmp_path)
+    assert done.returncode == 0
+    assert done.stderr == "edge.toml: remark: the user 'ann' may give CIDR.MATCH, but has no 'sets': they are refused\n"
+    (tmp_path / "edge.toml").write_text("")
+    done = whered("check", "edge.toml", cwd=tmp_path)
+    assert (done.returncode, done.stderr.count("remark: nothing listens")) == (0, 1)

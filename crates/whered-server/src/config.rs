@@ -9,7 +9,7 @@
 //!                                         └─ every refusal: file:line:column, found, allowed
 //! ```
 //!
-//! Everything has a default; an empty file is a server without data on the loopback ports.
+//! Everything has a default, but a listener opens only where its section is there, on a loopback port by default.
 //! Relative paths start from the configuration file's folder.
 
 mod checks;
@@ -74,7 +74,7 @@ const UDP_SIZE: u16 = 1232;
 /// let config = Config::from_toml(text, Path::new("/etc/whered/edge.toml")).unwrap();
 /// assert_eq!(config.resp.listen, ["127.0.0.1:7000".parse().unwrap()]);
 /// assert_eq!(config.data_dir.as_deref(), Some(Path::new("/etc/whered/data")));
-/// assert_eq!(config.http.listen, Config::default().http.listen);
+/// assert!(config.http.listen.is_empty(), "no section, no listener");
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Config {
@@ -110,6 +110,16 @@ pub struct Config {
     pub feeds: Vec<FeedConfig>,
     /// `[feeds]`.
     pub hot: HotOptions,
+    /// Listeners whose sections a file does not have, which stay closed.
+    absent: Absent,
+}
+
+/// Sections that a file does not have.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Absent {
+    resp: bool,
+    http: bool,
+    dns: bool,
 }
 
 /// The process itself.
@@ -279,7 +289,63 @@ impl Config {
         doors::read_snapshot(&top, &mut config.snapshot)?;
         doors::read_rules(&top, &mut config.rules)?;
         doors::read_sets(&top, path, &mut config.sets)?;
+        let has = |key: &str| tree.get_ref().contains_key(key);
+        config.absent = Absent { resp: !has("resp"), http: !has("http"), dns: !has("dns") };
+        config.close_absent();
         Ok(config)
+    }
+
+    /// A configuration without a file that opens no listener.
+    pub fn closed() -> Config {
+        let absent = Absent { resp: true, http: true, dns: true };
+        let mut config = Config { absent, ..Config::default() };
+        config.close_absent();
+        config
+    }
+
+    fn close_absent(&mut self) {
+        for (is_absent, listen) in [
+            (self.absent.resp, &mut self.resp.listen),
+            (self.absent.http, &mut self.http.listen),
+            (self.absent.dns, &mut self.dns.listen),
+        ] {
+            if is_absent {
+                listen.clear();
+            }
+        }
+    }
+
+    /// Opens the listeners whose sections are absent, at their usual ports of loopback.
+    pub fn open_absent(&mut self) {
+        let Absent { resp, http, dns } = std::mem::take(&mut self.absent);
+        for (is_absent, listen, port) in [
+            (resp, &mut self.resp.listen, RESP_PORT),
+            (http, &mut self.http.listen, HTTP_PORT),
+            (dns, &mut self.dns.listen, DNS_PORT),
+        ] {
+            if is_absent {
+                *listen = vec![loopback(port)];
+            }
+        }
+    }
+
+    /// What is allowed and hardly meant: a line for each.
+    pub fn remarks(&self) -> Vec<String> {
+        let mut remarks: Vec<String> =
+            self.resp.users.iter().flat_map(crate::resp::missing_lists).collect();
+        let resp = &self.resp;
+        let has_resp = !resp.listen.is_empty() || resp.tls.is_some() || resp.unix_socket.is_some();
+        if !has_resp && self.http.listen.is_empty() && self.dns.listen.is_empty() {
+            remarks.push(
+                "nothing listens; a listener opens with its section, [resp], [http] or [dns], or \
+                 with --resp, --http or --dns"
+                    .to_owned(),
+            );
+        } else if self.absent.dns && self.dns.listen.is_empty() && !self.zones.is_empty() {
+            let remark = "zones are defined and DNS is closed: there is no [dns]";
+            remarks.push(remark.to_owned());
+        }
+        remarks
     }
 
     /// What the engine loads.
@@ -361,11 +427,6 @@ impl DnsConfig {
 }
 
 impl RespConfig {
-    /// What is allowed and hardly meant: a line for each.
-    pub fn remarks(&self) -> Vec<String> {
-        self.users.iter().flat_map(crate::resp::missing_lists).collect()
-    }
-
     /// Whether `AUTH` has to give something.
     pub(crate) fn has_password(&self) -> bool {
         self.password.is_some() || self.password_sha256.is_some()

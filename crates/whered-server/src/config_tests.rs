@@ -665,20 +665,43 @@ fn checks_that_ask_nothing_are_refused_with_their_place() {
 fn a_user_has_lists_of_names_by_kind_and_a_remark_for_each_that_his_commands_need() {
     let text = "[[resp.user]]\nname = \"ann\"\npassword = \"secret\"\n\
                 commands = [\"+@cidr\", \"+table.scan\"]\nsets = [\"b*\", \"c\"]\nfeeds = []\n";
-    let resp = Config::from_toml(text, Path::new("edge.toml")).unwrap().resp;
-    let names = &resp.users[0].names;
+    let config = Config::from_toml(text, Path::new("edge.toml")).unwrap();
+    let names = &config.resp.users[0].names;
     assert_eq!(names[&NameKind::Set], ["b*", "c"]);
     assert!(names[&NameKind::Feed].is_empty() && names.len() == 2);
     let lacking = "the user 'ann' may give TABLE.SCAN, but has no 'tables': they are refused";
-    assert_eq!(resp.remarks(), [lacking]);
+    assert_eq!(config.remarks(), [lacking]);
     let all = text.replace("sets = [\"b*\", \"c\"]\nfeeds = []\n", "keys = [\"*\"]\n");
-    assert!(Config::from_toml(&all, Path::new("edge.toml")).unwrap().resp.remarks().is_empty());
+    assert!(Config::from_toml(&all, Path::new("edge.toml")).unwrap().remarks().is_empty());
     let none = text.replace("sets = [\"b*\", \"c\"]\nfeeds = []\n", "keys = [\"b:*\"]\n");
-    let remarks = Config::from_toml(&none, Path::new("edge.toml")).unwrap().resp.remarks();
+    let remarks = Config::from_toml(&none, Path::new("edge.toml")).unwrap().remarks();
     assert_eq!(remarks.len(), 2, "{remarks:?}");
     assert!(remarks[0].contains(" more, but has no 'sets'"), "{remarks:?}");
     refuses(
         "[[resp.user]]\nname = \"ann\"\npassword = \"secret\"\nsets = \"b*\"\n",
         "4:8: 'sets' in [[resp.user]] is a string; allowed: an array of patterns of names such as \"edge*\"",
     );
+}
+
+#[test]
+fn a_listener_opens_only_with_its_section() {
+    let open = |text: &str| {
+        let config = Config::from_toml(text, Path::new("edge.toml")).unwrap();
+        [&config.resp.listen, &config.http.listen, &config.dns.listen].map(|it| !it.is_empty())
+    };
+    assert_eq!(open(""), [false, false, false]);
+    assert_eq!(open("[resp]\n"), [true, false, false]);
+    assert_eq!(open("[[resp.user]]\nname = 'a'\npassword = 'b'\n"), [true, false, false]);
+    assert_eq!(open("[http]\nmax_connections = 5\n"), [false, true, false]);
+    assert_eq!(open("[dns]\n"), [false, false, true]);
+    assert_eq!(open("[dns]\nlisten = []\n[resp]\n[http]\n"), [true, true, false]);
+    let mut all = Config::from_toml("[dns]\nlisten = []\n", Path::new("edge.toml")).unwrap();
+    all.open_absent();
+    assert_eq!(all.resp.listen, Config::default().resp.listen);
+    assert_eq!(all.http.listen, Config::default().http.listen);
+    assert!(all.dns.listen.is_empty(), "an empty list is no absent section");
+    assert!(Config::closed().remarks()[0].starts_with("nothing listens; "));
+    let zones = "[resp]\n[[zone]]\nname = 'a'\npath = 'a'\n";
+    let remarks = Config::from_toml(zones, Path::new("edge.toml")).unwrap().remarks();
+    assert_eq!(remarks, ["zones are defined and DNS is closed: there is no [dns]"]);
 }

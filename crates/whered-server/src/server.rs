@@ -447,9 +447,6 @@ fn start_resp(
              password_sha256 takes its hash"
         );
     }
-    for remark in config.remarks() {
-        tracing::warn!("{remark}");
-    }
     let options = RespOptions {
         listen: config.listen.clone(),
         threads: config.threads.unwrap_or_else(runtime::core_count),

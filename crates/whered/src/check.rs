@@ -19,7 +19,7 @@ pub(crate) fn run(file: &Path) -> Result<Outcome, Failure> {
         Failure::Message(why) => Failure::file(file, why),
         other => other,
     })?;
-    for remark in config.resp.remarks() {
+    for remark in config.remarks() {
         writeln!(io::stderr(), "{}: remark: {remark}", file.display())?;
     }
     let setup = config.to_setup();

@@ -128,7 +128,8 @@ pub(crate) struct BackupArguments {
 
 #[derive(Args)]
 pub(crate) struct ServeArguments {
-    /// Configuration file (TOML); without it: empty, on loopback
+    /// Configuration file (TOML); without it and without a listening address: RESP, HTTP and DNS on
+    /// loopback
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
     /// Serve embedded demonstration data

@@ -123,6 +123,9 @@ impl Source {
     fn start(&self) -> Result<Server, Failure> {
         let config = self.config()?;
         Links::check(&config)?;
+        for remark in config.remarks() {
+            tracing::warn!("{remark}");
+        }
         let user = config.server.user.clone();
         let started = match self.arguments.take_over {
             true => Server::take_over(config, links::starter()),
@@ -143,10 +146,18 @@ impl Source {
 
     /// The file's configuration with the flags laid over it.
     fn config(&self) -> Result<Config, Failure> {
+        let arguments = &self.arguments;
+        let has_flag = [&arguments.resp, &arguments.http, &arguments.dns]
+            .iter()
+            .any(|flags| !flags.is_empty());
         let mut config = match &self.file {
             Some(file) => read_config(file)?,
+            None if has_flag => Config::closed(),
             None => Config::default(),
         };
+        if arguments.demo {
+            config.open_absent();
+        }
         if let Some(data_dir) = &self.arguments.data_dir {
             config.data_dir = Some(data_dir.clone());
         }

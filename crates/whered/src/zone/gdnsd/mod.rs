@@ -319,6 +319,8 @@ impl Writer<'_> {
         self.notes.iter().for_each(|note| {
             let _ = writeln!(text, "# note: {note}");
         });
+        // The listener opens by it, on loopback as long as it says nothing more.
+        text.push_str("\n[dns]\n");
         let named = |path: &PathBuf| {
             databases.iter().position(|known| *known == path).map(|at| match at {
                 0 => "place".to_owned(),
