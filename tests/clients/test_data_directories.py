@@ -37,7 +37,8 @@ def contents(folder):
 
 def configuration(folder, data):
     path = folder / f"{data.name}.toml"
-    path.write_text(f'data_dir = "{data}"\n[journal]\nsegment_size_bytes = {SEGMENT_BYTES}\n')
+    backup = f'[backup]\ndirectory = "{folder}"\n'
+    path.write_text(f'data_dir = "{data}"\n{backup}[journal]\nsegment_size_bytes = {SEGMENT_BYTES}\n')
     return path
 
 
@@ -103,6 +104,9 @@ def test_a_backup_of_a_running_server_is_restored_and_started_on(serve, tmp_path
         assert done.returncode == 2 and len(done.stderr.splitlines()) == 1
         assert "is not empty" in done.stderr
         assert contents(other / "copy") == before
+    done = whered("backup", "--from", url, "/tmp/whered-elsewhere")
+    assert done.returncode == 2 and len(done.stderr.splitlines()) == 1
+    assert f"is not below {tmp_path}, 'directory' of [backup]" in done.stderr
     # What is in use is not copied from under the server.
     done = whered("backup", "--data-dir", data, tmp_path / "offline")
     assert done.returncode == 2 and "in use by the process with number" in done.stderr

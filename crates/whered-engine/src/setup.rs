@@ -50,6 +50,8 @@ pub struct Setup {
     pub place_database: Option<String>,
     /// Where files of prefix sets may lie; `None`: none is read.
     pub sets_directory: Option<PathBuf>,
+    /// Where clients may have backups made; `None`: below `backups` of the data directory.
+    pub backup_directory: Option<PathBuf>,
     /// Feeds. They are fixed when the engine is opened: a reload leaves them as they are.
     pub feeds: Vec<FeedSource>,
     /// What their places and tables may take in memory; as fixed.

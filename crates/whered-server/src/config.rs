@@ -48,8 +48,8 @@ use crate::resp::{PasswordHash, RespOptions, TlsOptions, UnixSocketOptions, User
 const TOP: Keys = Keys {
     title: "the top level",
     allowed: &[
-        "data_dir", "server", "resp", "http", "dns", "journal", "snapshot", "sets", "rules",
-        "database", "ruleset", "zone", "map", "pool", "feed", "feeds",
+        "data_dir", "server", "resp", "http", "dns", "journal", "snapshot", "backup", "sets",
+        "rules", "database", "ruleset", "zone", "map", "pool", "feed", "feeds",
     ],
     later: &["capture"],
 };
@@ -92,6 +92,8 @@ pub struct Config {
     pub journal: JournalConfig,
     /// `[snapshot]`.
     pub snapshot: SnapshotConfig,
+    /// `[backup]`.
+    pub backup: BackupConfig,
     /// `[sets]`.
     pub sets: SetsConfig,
     /// `[[database]]`.
@@ -244,6 +246,13 @@ pub struct SnapshotConfig {
     pub interval: Option<Duration>,
 }
 
+/// Where `BACKUP` may write.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BackupConfig {
+    /// The only directory below which it writes; `None`: `backups` of the data directory.
+    pub directory: Option<PathBuf>,
+}
+
 /// Where prefix sets may be loaded from.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SetsConfig {
@@ -288,6 +297,7 @@ impl Config {
         doors::read_journal(&top, &mut config.journal)?;
         doors::read_snapshot(&top, &mut config.snapshot)?;
         doors::read_rules(&top, &mut config.rules)?;
+        doors::read_backup(&top, path, &mut config.backup)?;
         doors::read_sets(&top, path, &mut config.sets)?;
         let has = |key: &str| tree.get_ref().contains_key(key);
         config.absent = Absent { resp: !has("resp"), http: !has("http"), dns: !has("dns") };
@@ -345,6 +355,12 @@ impl Config {
             let remark = "zones are defined and DNS is closed: there is no [dns]";
             remarks.push(remark.to_owned());
         }
+        if let Some(directory) = self.backup.directory.as_ref().filter(|it| !it.is_dir()) {
+            remarks.push(format!(
+                "'directory' of [backup] is {}, where there is no directory: BACKUP is refused",
+                directory.display()
+            ));
+        }
         remarks
     }
 
@@ -363,6 +379,7 @@ impl Config {
             rules: self.rules,
             place_database: self.dns.database,
             sets_directory: self.sets.directory,
+            backup_directory: self.backup.directory,
             feeds: self.feeds.into_iter().map(|feed| feed.source).collect(),
             hot: self.hot,
         }

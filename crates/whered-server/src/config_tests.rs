@@ -111,8 +111,8 @@ fn pools_are_read_with_their_sites_and_defaults() {
 }
 
 #[test]
-fn an_empty_file_gives_the_defaults_on_loopback() {
-    let config = Config::from_toml("", Path::new("edge.toml")).unwrap();
+fn empty_sections_give_the_defaults_on_loopback() {
+    let config = Config::from_toml("[resp]\n[http]\n[dns]\n", Path::new("edge.toml")).unwrap();
     assert_eq!(config.data_dir, None);
     let listen = [&config.resp.listen, &config.http.listen, &config.dns.listen];
     let shown: Vec<_> = listen.iter().map(|listen| listen[0].to_string()).collect();
@@ -140,7 +140,7 @@ fn unknown_keys_are_refused_with_the_allowed_ones() {
     refuses(
         "datadir = 1\n",
         "1:1: unknown key 'datadir' in the top level; allowed: data_dir, server, resp, http, dns, \
-         journal, snapshot, sets, rules, database, ruleset, zone, map, pool, feed, feeds",
+         journal, snapshot, backup, sets, rules, database, ruleset, zone, map, pool, feed, feeds",
     );
     refuses(
         "[[database]]\nname = 'a'\npath = 'b'\nüber = 1\n",
@@ -213,7 +213,7 @@ fn a_wrong_mode_reload_or_field_is_refused_with_what_is_allowed() {
 
 #[test]
 fn keys_of_later_versions_are_told_apart_from_unknown_ones() {
-    let top = "data_dir, server, resp, http, dns, journal, snapshot, sets, rules, database, \
+    let top = "data_dir, server, resp, http, dns, journal, snapshot, backup, sets, rules, database, \
                ruleset, zone, map, pool, feed, feeds";
     refuses(
         "[[capture]]\nname = 'a'\n",

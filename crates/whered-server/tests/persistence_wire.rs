@@ -166,25 +166,69 @@ fn a_snapshot_is_made_without_being_asked_for_when_the_journal_is_long() {
 #[test]
 fn a_backup_is_a_directory_that_a_server_starts_on() {
     let folder = Folder::new("wire_backup");
-    let (server, mut client) = folder.serve("data", "");
+    let below = format!("[backup]\ndirectory = '{}'\n", folder.0.display());
+    let (server, mut client) = folder.serve("data", &below);
     let target = folder.text("backup");
     assert_eq!(client.ask(&["GEOADD", "points", "8.5", "50", "m"]), ":1\r\n");
     assert_eq!(client.ask(&["BACKUP", &target]), "+backed up to entry 1\r\n");
     assert_eq!(client.ask(&["SET", "later", "1"]), "+OK\r\n");
     assert!(client.ask(&["BACKUP", &target]).contains("is not empty"));
     let relative = client.ask(&["BACKUP", "backup"]);
-    assert!(relative.starts_with("-ERR the directory 'backup' is relative"), "{relative}");
+    assert!(relative.contains("is not empty"), "{relative}");
     let own = client.ask(&["BACKUP", &folder.text("data")]);
     assert!(own.starts_with("-ERR the data directory") && own.contains("in use"), "{own}");
     fs::write(folder.0.join("file"), b"").unwrap();
     let file = client.ask(&["BACKUP", &folder.text("file")]);
-    assert!(file.starts_with("-ERR cannot use") && file.ends_with("\r\n"), "{file}");
+    assert!(file.contains("Not a directory") && file.ends_with("\r\n"), "{file}");
     let (second, mut copy) = folder.serve("backup", "");
     assert_eq!(copy.ask(&["ZCARD", "points"]), ":1\r\n");
     assert_eq!(copy.ask(&["EXISTS", "later"]), ":0\r\n");
     assert_eq!(copy.ask(&["SET", "own", "1"]), "+OK\r\n");
     assert_eq!(client.ask(&["EXISTS", "own", "later"]), ":1\r\n");
     second.stop().unwrap();
+    server.stop().unwrap();
+}
+
+#[test]
+fn a_backup_lies_below_its_directory_and_nowhere_else() {
+    let folder = Folder::new("wire_backup_below");
+    let elsewhere = folder.text("elsewhere");
+    fs::create_dir(&elsewhere).unwrap();
+    let (server, mut client) = folder.serve("data", "");
+    assert_eq!(client.ask(&["GEOADD", "points", "8.5", "50", "m"]), ":1\r\n");
+    assert_eq!(client.ask(&["BACKUP", "monday"]), "+backed up to entry 1\r\n");
+    let inside = folder.text("data/backups/a/b");
+    assert_eq!(client.ask(&["BACKUP", &inside]), "+backed up to entry 1\r\n");
+    std::os::unix::fs::symlink(&elsewhere, folder.text("data/backups/link")).unwrap();
+    let outside = [
+        format!("{elsewhere}/x"),
+        folder.text("data"),
+        folder.text("data/other"),
+        folder.text("data/backups"),
+        folder.text("data/backups/../../elsewhere/x"),
+        "../x".to_owned(),
+        "../../elsewhere/x".to_owned(),
+        "link/x".to_owned(),
+        "no/../../x".to_owned(),
+        String::new(),
+    ];
+    for target in &outside {
+        let reply = client.ask(&["BACKUP", target]);
+        assert!(reply.starts_with("-ERR '"), "{target}: {reply}");
+        assert!(reply.contains("'directory' of [backup] in the configuration"), "{reply}");
+    }
+    assert_eq!(fs::read_dir(&elsewhere).unwrap().count(), 0);
+    assert!(!folder.0.join("data/other").exists() && !folder.0.join("data/x").exists());
+    let (second, mut copy) = folder.serve("data/backups/monday", "");
+    assert_eq!(copy.ask(&["ZCARD", "points"]), ":1\r\n");
+    second.stop().unwrap();
+    server.stop().unwrap();
+    // The configured directory takes the other one's place.
+    let below = format!("[backup]\ndirectory = '{elsewhere}'\n");
+    let (server, mut client) = folder.serve("data", &below);
+    assert_eq!(client.ask(&["BACKUP", &format!("{elsewhere}/x")]), "+backed up to entry 1\r\n");
+    let reply = client.ask(&["BACKUP", &folder.text("data/backups/tuesday")]);
+    assert!(reply.contains(&format!("is not below {elsewhere}")), "{reply}");
     server.stop().unwrap();
 }
 

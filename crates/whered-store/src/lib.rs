@@ -49,6 +49,7 @@
 mod backup;
 mod checksum;
 mod cold;
+mod confined;
 mod directory;
 mod error;
 mod histogram;
@@ -60,6 +61,7 @@ mod storage;
 
 pub use backup::{Contents, backup, backup_spool, restore, restore_spool, verify};
 pub use cold::{COLD_KIND, ColdBlock, ColdFile, ColdReference, ColdWriter, remove_cold};
+pub use confined::{Confined, ConfinedError, make_folder, path_of};
 pub use directory::DataDirectory;
 pub use error::StoreError;
 pub use histogram::Histogram;

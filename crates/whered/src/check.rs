@@ -20,7 +20,7 @@ pub(crate) fn run(file: &Path) -> Result<Outcome, Failure> {
         other => other,
     })?;
     for remark in config.remarks() {
-        writeln!(io::stderr(), "{}: remark: {remark}", file.display())?;
+        writeln!(io::stdout(), "{}: remark: {remark}", file.display())?;
     }
     let setup = config.to_setup();
     let (databases, zones, pools) = (setup.databases.len(), setup.zones.len(), setup.pools.len());

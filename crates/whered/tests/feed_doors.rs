@@ -513,10 +513,11 @@ fn whered(words: &[&str]) -> (i32, String) {
 fn a_backup_has_the_spools_of_feeds_that_the_configuration_does_not_name() {
     let at = spooled("feed-backup");
     let plain = waiting(0).split("[[feed]]").next().expect("there is a first part").to_owned();
+    let copy = folder("feed-backup-copy");
+    let plain = format!("{plain}[backup]\ndirectory = '{}'\n", copy.display());
     fs::write(at.join("whered.toml"), plain).expect("writable");
     let served = Served::start_keeping(at.clone(), &[]);
     let from = format!("redis://{}", served.resp);
-    let copy = folder("feed-backup-copy");
     let target = copy.join("data").display().to_string();
     let (code, said) = whered(&["backup", &target, "--from", &from]);
     assert_eq!(code, 0, "{said}");

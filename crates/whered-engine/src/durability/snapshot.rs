@@ -16,7 +16,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use whered_store::{Contents, DataDirectory, Journal, SnapshotWriter, Snapshots as Files, Storage};
+use whered_store::{
+    Confined, ConfinedError, Contents, DataDirectory, Journal, SnapshotWriter, Snapshots as Files,
+    Storage, make_folder, path_of,
+};
 
 use super::save::{Saver, Sizes};
 use super::{SnapshotReport, SnapshotStatus};
@@ -115,6 +118,48 @@ impl Engine {
             }
         }
         Ok(contents)
+    }
+
+    /// As [`Engine::backup`], for a client: the target lies below the setup's directory for backups,
+    /// or below `backups` of the data directory where the setup has none.
+    ///
+    /// # Errors
+    /// As [`Engine::backup`], and for a target that lies elsewhere.
+    pub fn backup_below(&self, named: &str) -> Result<Contents, EngineError> {
+        let directory = self.directory.as_ref().ok_or_else(|| EngineError::new(NO_DIRECTORY))?;
+        let configured = self.control().setup.backup_directory.clone();
+        let root = match (&configured, directory.path()) {
+            (Some(root), _) => root.clone(),
+            (None, Some(data)) => {
+                let root = data.join("backups");
+                let failed = |error| EngineError::new(format!("{}: {error}", root.display()));
+                make_folder(&root).map_err(failed)?;
+                root
+            }
+            (None, None) => return Err(EngineError::new(NO_DIRECTORY)),
+        };
+        let shown = named.escape_debug();
+        let failed = |error| EngineError::new(format!("'{shown}': {error}"));
+        let outside = || {
+            let root = root.display();
+            EngineError::new(match configured {
+                Some(_) => format!("'{shown}' is not below {root}, 'directory' of [backup]"),
+                None => format!(
+                    "'{shown}' is not below {root}; 'directory' of [backup] in the configuration \
+                     allows another place"
+                ),
+            })
+        };
+        let opened = Confined::open(&root).map_err(failed)?.open_or_make_folder(Path::new(named));
+        let target = opened.map_err(|error| match error {
+            ConfinedError::Outside => outside(),
+            ConfinedError::Io(error) => failed(error),
+        })?;
+        // The folder that was checked, whatever becomes of its name meanwhile.
+        let path = path_of(&target);
+        self.backup(&path).map_err(|error| {
+            EngineError::new(error.to_string().replace(&path.display().to_string(), named))
+        })
     }
 
     /// What is known about snapshots.

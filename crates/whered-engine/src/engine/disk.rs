@@ -26,6 +26,11 @@ pub(crate) struct Disk {
 }
 
 impl Disk {
+    /// Where it is; `None` for a simulated one.
+    pub(crate) fn path(&self) -> Option<&Path> {
+        self.directory.as_ref().map(|directory| directory.path())
+    }
+
     pub(super) fn lock(path: &Path) -> Result<Disk, EngineError> {
         let directory = Arc::new(DataDirectory::lock(path)?);
         let storage = Arc::new(directory.storage());

@@ -8,11 +8,11 @@
 //!
 //! Cost: reading takes some 40 ns a line, and happens beside the set.
 
-use std::fs::File;
 use std::io::Read as _;
 use std::path::{Component, Path};
 
 use whered_ip::{MemberList, SetFormat, read_set};
+use whered_store::{Confined, ConfinedError};
 
 use super::{PrefixSets, ReadyMembers};
 use crate::clock;
@@ -139,17 +139,16 @@ fn read_file(directory: &Path, file: &str) -> Result<Vec<u8>, String> {
         ));
     }
     let failed = |error: std::io::Error| format!("'{}': {error}", file.escape_debug());
-    let root = directory.canonicalize().map_err(failed)?;
-    let found = root.join(path).canonicalize().map_err(failed)?;
-    if !found.starts_with(&root) {
-        return Err(format!("'{file}' leads out of 'directory' of [sets]"));
-    }
-    // Looked at before it is opened: opening a pipe would wait for its writer.
-    let is_file = std::fs::metadata(&found).map_err(failed)?.is_file();
-    if !is_file {
+    let opened =
+        Confined::open(directory).map_err(failed)?.open_file(path).map_err(
+            |error| match error {
+                ConfinedError::Outside => format!("'{file}' leads out of 'directory' of [sets]"),
+                ConfinedError::Io(error) => failed(error),
+            },
+        )?;
+    if !opened.metadata().map_err(failed)?.is_file() {
         return Err(format!("'{file}' is no regular file"));
     }
-    let opened = File::open(&found).map_err(failed)?;
     let mut text = Vec::new();
     opened.take(FILE_BYTES_MAX + 1).read_to_end(&mut text).map_err(failed)?;
     if text.len() as u64 > FILE_BYTES_MAX {

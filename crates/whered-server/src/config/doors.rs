@@ -16,7 +16,8 @@ use whered_engine::store::SyncPolicy;
 use super::error::ConfigError;
 use super::section::{Found, Keys, Section};
 use super::{
-    DnsConfig, HttpConfig, JournalConfig, ServerConfig, SetsConfig, SnapshotConfig, beside,
+    BackupConfig, DnsConfig, HttpConfig, JournalConfig, ServerConfig, SetsConfig, SnapshotConfig,
+    beside,
 };
 use crate::dns::QueryLogOptions;
 use crate::dns::mmsg::{BATCH_SIZE_MAX, Calls};
@@ -60,11 +61,13 @@ const SNAPSHOT: Keys =
     Keys { title: "[snapshot]", allowed: &["journal_size_bytes", "interval_seconds"], later: &[] };
 
 const RULES: Keys = Keys { title: "[rules]", allowed: &["memory_bytes"], later: &[] };
+const BACKUP: Keys = Keys { title: "[backup]", allowed: &["directory"], later: &[] };
 const SETS: Keys = Keys { title: "[sets]", allowed: &["directory"], later: &[] };
 
 /// The tables of this module.
 #[cfg(test)]
-pub(super) const TABLES: [&Keys; 7] = [&SERVER, &HTTP, &DNS, &JOURNAL, &SNAPSHOT, &SETS, &RULES];
+pub(super) const TABLES: [&Keys; 8] =
+    [&SERVER, &HTTP, &DNS, &JOURNAL, &SNAPSHOT, &BACKUP, &SETS, &RULES];
 
 pub(super) const THREADS: RangeInclusive<u64> = 1..=256;
 pub(super) const CONNECTIONS: RangeInclusive<u64> = 1..=1_000_000;
@@ -294,6 +297,19 @@ pub(super) fn read_snapshot(
 pub(super) fn read_rules(top: &Section<'_>, options: &mut RulesOptions) -> Result<(), ConfigError> {
     if let Some(section) = top.table("rules", &RULES)? {
         set(&mut options.memory_bytes, section.integer("memory_bytes", RULES_BYTES)?);
+    }
+    Ok(())
+}
+
+/// Reads `[backup]`; a relative directory starts from the configuration's own.
+pub(super) fn read_backup(
+    top: &Section<'_>,
+    path: &Path,
+    config: &mut BackupConfig,
+) -> Result<(), ConfigError> {
+    if let Some(section) = top.table("backup", &BACKUP)? {
+        let directory = section.filled_text("directory")?;
+        config.directory = directory.map(|found| beside(path, found.value));
     }
     Ok(())
 }

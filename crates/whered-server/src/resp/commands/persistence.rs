@@ -3,8 +3,6 @@
 //! A snapshot takes the place of both of Redis's files: it makes a start fast and the journal
 //! short. So `BGREWRITEAOF` asks for one, too.
 
-use std::path::Path;
-
 use super::{Action, Command, OPERATOR, Outcome, SYNTAX_ERROR};
 use crate::resp::protocol::Args;
 use crate::resp::reply::{Failure, Reply};
@@ -17,7 +15,8 @@ pub(super) const COMMANDS: &[Command] = &[
         name: "backup",
         arity: 2,
         syntax: "directory",
-        summary: "Makes a copy of the data, by hard links where it can, that a server can start from",
+        summary: "Makes a copy of the data, by hard links where it can, that a server can start from; \
+                  below `directory` of `[backup]`, from which relative names start",
         cost: "O(N) with N files; O(bytes) on another file system",
         since: "0.1.0",
         action: Action::Run(backup),
@@ -87,12 +86,7 @@ fn backup(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
     let Ok(directory) = std::str::from_utf8(args.at(1)) else {
         return Err(Failure::text("ERR the directory's name is not UTF-8"));
     };
-    if !Path::new(directory).is_absolute() {
-        return Err(Failure::made(format!(
-            "ERR the directory '{directory}' is relative to nothing; allowed: an absolute path"
-        )));
-    }
-    match session.engine().backup(Path::new(directory)) {
+    match session.engine().backup_below(directory) {
         Ok(contents) => {
             reply.simple(&format!("backed up to entry {}", contents.last_sequence));
         }

@@ -184,7 +184,8 @@ fn kinds_by_syntax(command: &Command) -> std::collections::BTreeSet<NameKind> {
         "feed" => Some(NameKind::Feed),
         "table" => Some(NameKind::Table),
         "destination" | "source" if command.group == "cidr" => Some(NameKind::Set),
-        "key" if ["table", "feed"].contains(&command.group) => None,
+        // Scripts never run, so that their keys are not touched.
+        "key" if ["table", "feed", "scripting"].contains(&command.group) => None,
         "key" | "newkey" | "destination" | "source" | "dst" | "src" => Some(NameKind::Key),
         _ => None,
     };
