@@ -40,6 +40,7 @@ pub mod classify;
 pub mod compile;
 mod error;
 mod format;
+mod hooks;
 pub mod iptables;
 #[cfg(test)]
 mod kernel;

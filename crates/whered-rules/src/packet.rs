@@ -28,6 +28,14 @@ impl Family {
         if address.is_ipv4() { Family::Ipv4 } else { Family::Ipv6 }
     }
 
+    /// The other one.
+    pub fn other(self) -> Family {
+        match self {
+            Family::Ipv4 => Family::Ipv6,
+            Family::Ipv6 => Family::Ipv4,
+        }
+    }
+
     /// The largest address as a number.
     pub fn largest(self) -> u128 {
         match self {

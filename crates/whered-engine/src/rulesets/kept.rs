@@ -115,7 +115,7 @@ impl KeptRules {
 pub(crate) fn read_text(file: &str, format: Format, rules: &str) -> Result<Ruleset, RulesError> {
     use whered_rules::{classbench, iptables, nft};
     match format {
-        Format::Iptables => iptables::read(file, rules, iptables::Options::default()),
+        Format::Iptables => iptables::read_either(file, rules, iptables::Options::default()),
         Format::Nft => nft::read(file, rules, nft::Options::default()),
         Format::Classbench => classbench::read(file, rules, classbench::Flags::Read),
         Format::Own => text::read(file, rules),

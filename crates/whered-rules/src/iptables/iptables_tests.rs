@@ -79,8 +79,67 @@ fn what_cannot_be_expressed_is_named() {
     assert!(error.to_string().starts_with("f:3:1: found a rule of another table"));
     let skip = Options { other_tables: OtherTables::Skip, ..Options::default() };
     read("f", nat, skip).expect("skipped");
+    let policy = "*raw\n:PREROUTING DROP [0:0]\nCOMMIT\n*filter\n:INPUT DROP\nCOMMIT\n";
+    let error = read("f", policy, Options::default()).expect_err("another table drops all");
+    assert!(error.to_string().starts_with("f:2:1: found a policy of another table"), "{error}");
     assert!(read("f", "", Options::default()).is_err());
     assert!(read("f", "-A INPUT -j DROP\n", Options::default()).is_err());
+}
+
+#[test]
+fn a_second_chain_that_the_same_packets_meet_is_refused_until_one_is_chosen() {
+    let text = "*mangle\n:PREROUTING ACCEPT [0:0]\n:INPUT ACCEPT [0:0]\n:FORWARD ACCEPT [0:0]\n\
+                -A PREROUTING -p tcp -j DROP\n-A INPUT -p udp -j DROP\nCOMMIT\n";
+    let options = Options { table: "mangle", ..Options::default() };
+    let error = read("f", text, options).expect_err("two chains decide").to_string();
+    assert!(
+        error.starts_with("f:2: found chain \"PREROUTING\", which packets of \"INPUT\""),
+        "{error}"
+    );
+    read("f", text, Options { chain: Some("INPUT"), ..options }).expect("one is chosen");
+    let alone = text.replace("-A PREROUTING -p tcp -j DROP\n", "");
+    read("f", &alone, options).expect("the other chains let all pass");
+}
+
+#[test]
+fn icmp_of_the_other_family_is_refused_as_the_programs_refuse_it() {
+    let text = |module: &str| {
+        format!(
+            "*filter\n:INPUT ACCEPT [0:0]\n-A INPUT -p 58 -m {module}-type 128 -j DROP\nCOMMIT\n"
+        )
+    };
+    let six = Options { family: Family::Ipv6, ..Options::default() };
+    let error = read("f", &text("icmp6 --icmpv6"), Options::default()).expect_err("no such match");
+    assert!(error.to_string().contains("found \"--icmpv6-type\""), "{error}");
+    let error = read("f", &text("icmp --icmp"), six).expect_err("no such match");
+    assert!(error.to_string().contains("found \"--icmp-type\""), "{error}");
+    read("f", &text("icmp6 --icmpv6"), six).expect("its own");
+}
+
+#[test]
+fn rules_of_ipv6_without_an_address_keep_their_family_when_they_are_read_back() {
+    let rules = "family ipv6\nchain input policy accept {\n proto tcp dport 22 drop\n}\n";
+    for (family, rules) in
+        [(Family::Ipv6, rules.to_owned()), (Family::Ipv4, rules.replace("ipv6", "ipv4"))]
+    {
+        let ruleset = text::read("f", &rules).expect("a good file");
+        let written = write(&ruleset, family).expect("iptables can say that");
+        assert_eq!(family_of(&written), Some(family));
+        let again = read_either("again", &written, Options::default()).expect("it is good");
+        assert_eq!(again.family(), Some(family), "{written}");
+        for source in ["192.0.2.1", "2001:db8::1"] {
+            let address: std::net::IpAddr = source.parse().expect("an address");
+            let packet = crate::Packet {
+                source: address,
+                destination: address,
+                protocol: 6,
+                destination_port: 22,
+                ..crate::Packet::default()
+            };
+            let verdict = |ruleset| naive::evaluate(ruleset, &packet, &NoSets).verdict;
+            assert_eq!(verdict(&again), verdict(&ruleset), "{source}\n{written}");
+        }
+    }
 }
 
 fn shape(family: Family) -> Shape {

@@ -5,6 +5,7 @@
 //! Not for: tables at once; a ruleset is one table.
 //!
 //! ```text
+//! # ip6tables-save by whered                  the family; without the remark a text is of either
 //! *filter
 //! :INPUT DROP [0:0]                           chain, policy (- for a chain that is jumped to)
 //! [5:420] -A INPUT -s 10.0.0.0/8 -p tcp -m multiport --dports 22,80:89 -j ACCEPT
@@ -21,6 +22,6 @@ mod read;
 mod rule;
 mod write;
 
-pub use read::{Options, OtherTables, read};
+pub use read::{Options, OtherTables, family_of, read, read_either};
 pub(crate) use write::to_address;
 pub use write::{write, write_sets};

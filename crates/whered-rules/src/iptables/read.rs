@@ -2,8 +2,9 @@
 //!
 //! For: everything of the file's lines but what follows `-A CHAIN`.
 //!
-//! Invariants: only the chosen table becomes rules; another one with rules is a problem unless
-//! the caller said to skip it.
+//! Invariants: only the chosen table becomes rules; another one with rules or a policy that drops is
+//! a problem unless the caller said to skip it, and so is another chain of the table that the same
+//! packets meet, unless the caller chose one.
 //! Concurrency: pure. Cost: linear.
 
 use std::collections::HashSet;
@@ -11,6 +12,7 @@ use std::sync::Arc;
 
 use super::rule;
 use crate::error::{Problems, RulesError};
+use crate::hooks;
 use crate::model::{Ruleset, RulesetBuilder, Verdict};
 use crate::packet::Family;
 use crate::text::read_counters;
@@ -18,7 +20,7 @@ use crate::text::read_counters;
 /// What is done about tables other than the one that is read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OtherTables {
-    /// Rules in them are a problem: they may change what the table that is read gets to see.
+    /// Rules and dropping policies in them are a problem: they may change what the table that is read gets to see.
     Refuse,
     /// They are left out.
     Skip,
@@ -77,7 +79,51 @@ pub fn read(file: &str, text: &str, options: Options<'_>) -> Result<Ruleset, Rul
         reader.problems.push(1, 0, message);
     }
     reader.problems.finish()?;
-    reader.builder.build()
+    let ruleset = reader.builder.build()?;
+    if options.chain.is_none() {
+        let mut problems = Problems::new(&Arc::from(file));
+        other_chains(&ruleset, &mut problems);
+        problems.finish()?;
+    }
+    Ok(ruleset)
+}
+
+/// Whose packets a text is about, as the remark of the program that wrote it says.
+pub fn family_of(text: &str) -> Option<Family> {
+    let mut remarks = text.lines().filter(|line| line.starts_with('#'));
+    let remark = remarks.find(|line| line.contains("tables-save"))?;
+    Some(if remark.contains("ip6tables-save") { Family::Ipv6 } else { Family::Ipv4 })
+}
+
+/// Reads a table of the family that the text's remark tells; without a remark, of IPv4 if it can be
+/// read so, else of IPv6.
+///
+/// # Errors
+///
+/// As [`read`].
+pub fn read_either(file: &str, text: &str, options: Options<'_>) -> Result<Ruleset, RulesError> {
+    let of = |family| read(file, text, Options { family, ..options });
+    match family_of(text) {
+        Some(family) => of(family),
+        // The errors of the usual family are the ones to tell.
+        None => of(Family::Ipv4).or_else(|error| of(Family::Ipv6).map_err(|_| error)),
+    }
+}
+
+/// Notes the chains that packets of the entry meet too, such as PREROUTING before INPUT in `mangle`.
+fn other_chains(ruleset: &Ruleset, problems: &mut Problems) {
+    let entry = &ruleset.chain(ruleset.entry()).name;
+    for chain in ruleset.base_chains().map(|id| ruleset.chain(id)) {
+        let is_harmless = chain.rules.is_empty() && chain.policy == Some(Verdict::Accept);
+        if chain.name != *entry && !is_harmless && hooks::meet(entry, &chain.name) {
+            let message = format!(
+                "found chain {:?}, which packets of {entry:?} meet too: allowed is one such chain, or \
+                 the name of the one to read (--chain)",
+                chain.name
+            );
+            problems.push(chain.origin.line, 0, message);
+        }
+    }
 }
 
 struct Reader<'o> {
@@ -113,15 +159,19 @@ impl Reader<'_> {
             return self.problems.found(number, 1, line, allowed);
         };
         let chosen = table == self.options.table;
-        if let Some(chain) = line.strip_prefix(':') {
-            if chosen {
-                self.chain(chain, number);
-            }
+        let chain = line.strip_prefix(':');
+        // A chain of another table that lets all pass says nothing of the packets.
+        let policy = chain.map(|chain| chain.split_whitespace().nth(1));
+        let is_harmless = policy.is_some_and(|policy| policy != Some("DROP"));
+        let is_refused = self.options.other_tables == OtherTables::Refuse && !is_harmless;
+        if let (Some(chain), true) = (chain, chosen) {
+            self.chain(chain, number);
         } else if chosen {
             self.rule(line, number);
-        } else if self.options.other_tables == OtherTables::Refuse && self.refused.insert(table) {
+        } else if is_refused && self.refused.insert(table) {
+            let what = if chain.is_some() { "a policy" } else { "a rule" };
             let message = format!(
-                "found a rule of another table than {:?}, which may change what that one sees: \
+                "found {what} of another table than {:?}, which may change what that one sees: \
                  allowed are other tables only if they are to be skipped",
                 self.options.table
             );

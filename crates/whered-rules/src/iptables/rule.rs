@@ -236,8 +236,15 @@ impl RuleReader {
             ("multiport", "--ports") => Test::EitherPort(self.ports(true)?),
             ("tcp", "--syn") => Test::TcpFlags { mask: 0x17, compare: 0x02 },
             ("tcp", "--tcp-flags") => self.tcp_flags()?,
-            ("icmp", "--icmp-type") => return self.icmp(false),
-            ("icmp6" | "icmpv6", "--icmpv6-type") => return self.icmp(true),
+            ("icmp", "--icmp-type") if self.family == Family::Ipv4 => return self.icmp(false),
+            ("icmp6" | "icmpv6", "--icmpv6-type") if self.family == Family::Ipv6 => {
+                return self.icmp(true);
+            }
+            // The programs of the other family have no such match either.
+            ("icmp", "--icmp-type") => return Err(wrong(option, "icmp6 in rules of ip6tables")),
+            ("icmp6" | "icmpv6", "--icmpv6-type") => {
+                return Err(wrong(option, "icmp in rules of iptables"));
+            }
             ("iprange", "--src-range") => self.range(Side::Source)?,
             ("iprange", "--dst-range") => self.range(Side::Destination)?,
             ("set", "--match-set") => self.set()?,

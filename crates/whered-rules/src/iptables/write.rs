@@ -11,7 +11,8 @@
 //!                                                 -m iprange --src-range 192.0.2.1-192.0.2.9 -j LOG
 //! ```
 //!
-//! Invariants: what is written decides every packet of the family as the ruleset does.
+//! Invariants: what is written decides every packet of the family as the ruleset does, and its first
+//! line says of which family it is.
 //! Concurrency: pure. Cost: linear in the lines written, at most 4,096 a rule.
 
 use std::fmt::Write as _;
@@ -40,7 +41,9 @@ type Cannot = String;
 pub fn write(ruleset: &Ruleset, family: Family) -> Result<String, RulesError> {
     let file = &ruleset.chain(ruleset.entry()).origin.file;
     let mut problems = Problems::new(file);
-    let mut head = String::from("*filter\n");
+    // Nothing but the remark says whose packets rules without an address are about.
+    let program = if family == Family::Ipv4 { "iptables-save" } else { "ip6tables-save" };
+    let mut head = format!("# {program} by whered\n*filter\n");
     let mut body = String::new();
     for chain in &ruleset.chains {
         let name = match chain_name(ruleset, &chain.name, chain.policy.is_some()) {

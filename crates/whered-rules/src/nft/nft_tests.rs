@@ -144,6 +144,77 @@ fn what_cannot_be_expressed_is_named() {
     }
 }
 
+/// A listing of base chains, each as family, table, hook and whether it has a rule.
+fn chains(chains: &[(&str, &str, &str, bool)]) -> String {
+    let mut objects = Vec::new();
+    for (family, table, hook, has_rule) in chains {
+        let at = format!(r#""family":"{family}","table":"{table}""#);
+        objects.push(format!(
+            r#"{{"chain":{{{at},"name":"{hook}","type":"filter","hook":"{hook}","prio":0,"policy":"accept"}}}}"#
+        ));
+        if *has_rule {
+            objects
+                .push(format!(r#"{{"rule":{{{at},"chain":"{hook}","expr":[{{"drop":null}}]}}}}"#));
+        }
+    }
+    format!("{{\"nftables\":[{}]}}", objects.join(",\n"))
+}
+
+#[test]
+fn other_base_chains_that_packets_of_the_entry_meet_are_refused_until_one_is_chosen() {
+    let with = |chain, table| Options { table, chain };
+    let earlier = chains(&[("inet", "t", "prerouting", true), ("inet", "t", "input", true)]);
+    let error = read("f", &earlier, with(None, None)).expect_err("two chains decide").to_string();
+    let expected = "f:1: found chain \"prerouting\" of hook prerouting, which packets of \"input\"";
+    assert!(error.starts_with(expected), "{error}");
+    read("f", &earlier, with(Some("input"), None)).expect("one is chosen");
+    let usual = [("inet", "t", "input", true), ("inet", "t", "forward", true)];
+    read("f", &chains(&usual), with(None, None)).expect("a packet meets one of them");
+    let idle = chains(&[("inet", "t", "prerouting", false), ("inet", "t", "input", true)]);
+    read("f", &idle, with(None, None)).expect("the other one lets all pass");
+    let dropping = idle.replacen("accept", "drop", 1);
+    read("f", &dropping, with(None, None)).expect_err("the other one drops all");
+    let second = chains(&usual).replace("\"hook\":\"forward\"", "\"hook\":\"input\"");
+    let error = read("f", &second, with(None, None)).expect_err("two of one hook").to_string();
+    assert!(error.starts_with("f:3: found chain \"forward\" of hook input"), "{error}");
+}
+
+#[test]
+fn one_of_several_tables_is_chosen_by_its_name_or_family_and_name() {
+    let two = chains(&[("ip", "filter", "input", true), ("ip6", "filter", "input", true)]);
+    let with = |table| Options { table, chain: None };
+    let error = read("f", &two, with(None)).expect_err("two tables").to_string();
+    assert!(error.contains("several tables: ip filter, ip6 filter"), "{error}");
+    read("f", &two, with(Some("filter"))).expect_err("both are called so");
+    let six = read("f", &two, with(Some("ip6 filter"))).expect("one of them");
+    assert_eq!(six.family(), Some(crate::Family::Ipv6));
+}
+
+#[test]
+fn icmp_of_the_other_family_is_refused() {
+    let icmp = |protocol: &str| {
+        format!(
+            r#"{{"match":{{"op":"==","left":{{"payload":{{"protocol":"{protocol}","field":"type"}}}},"right":"echo-request"}}}}"#
+        )
+    };
+    let read = |text: &str| read("f", text, Options::default());
+    let of_family = |family: &str, protocol: &str| {
+        rule(&format!("{},{{\"drop\":null}}", icmp(protocol))).replace("inet", family)
+    };
+    for (family, protocol) in [("ip", "icmpv6"), ("ip6", "icmp")] {
+        let error = read(&of_family(family, protocol)).expect_err(family).to_string();
+        assert!(error.contains(&format!("found \"{protocol}\": allowed is icmp where")), "{error}");
+    }
+    for (family, protocol) in
+        [("ip", "icmp"), ("ip6", "icmpv6"), ("inet", "icmp"), ("inet", "icmpv6")]
+    {
+        read(&of_family(family, protocol)).expect("its own");
+    }
+    let source = r#"{"match":{"op":"==","left":{"payload":{"protocol":"ip","field":"saddr"}},"right":"10.0.0.1"}}"#;
+    let both = rule(&format!("{source},{},{{\"drop\":null}}", icmp("icmpv6")));
+    assert!(read(&both).expect_err("of IPv4 packets").to_string().contains("found \"icmpv6\""));
+}
+
 #[test]
 fn damaged_listings_are_errors_or_other_rulesets() {
     for at in 0..LISTED.len() {

@@ -2,7 +2,9 @@
 //!
 //! For: everything but the matches, which `fields` beside this file reads.
 //!
-//! Invariants: one table becomes the ruleset; a statement that cannot be expressed is a problem.
+//! Invariants: one table becomes the ruleset, entered by one chain; another chain that the same
+//! packets meet is a problem unless the caller chose one. A statement that cannot be expressed is a
+//! problem.
 //! Concurrency: pure. Cost: linear, but for the elements of verdict maps times their rules.
 
 use std::collections::HashMap;
@@ -11,6 +13,7 @@ use std::sync::Arc;
 use super::fields::{Named, Wrong, addresses, conditions, element, wrong};
 use super::json::{Node, Value, parse};
 use crate::error::{Problems, RulesError, found_message};
+use crate::hooks;
 use crate::model::{Action, ChainId, Condition, Counters, Ruleset, RulesetBuilder, Test, Verdict};
 use crate::packet::Family;
 
@@ -20,9 +23,9 @@ const BRANCHES_LIMIT: usize = 65_536;
 /// Which part of the output is read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Options<'a> {
-    /// The table's name, needed where there are several with rules.
+    /// The table's name, or its family and name (`ip6 filter`), needed where there are several.
     pub table: Option<&'a str>,
-    /// The chain that packets enter; `None`: see [`Ruleset::entry`].
+    /// The chain that packets enter, whatever others they meet; `None`: see [`Ruleset::entry`].
     pub chain: Option<&'a str>,
 }
 
@@ -30,7 +33,9 @@ pub struct Options<'a> {
 ///
 /// # Errors
 ///
-/// All problems (up to a hundred), among them every match and statement that cannot be expressed.
+/// All problems (up to a hundred), among them every match and statement that cannot be expressed,
+/// and without a chosen chain every other one that packets of the entry's hook meet: what it does
+/// to them would be left out.
 pub fn read(file: &str, text: &str, options: Options<'_>) -> Result<Ruleset, RulesError> {
     let name: Arc<str> = file.into();
     let mut reader = Reader {
@@ -38,12 +43,40 @@ pub fn read(file: &str, text: &str, options: Options<'_>) -> Result<Ruleset, Rul
         problems: Problems::new(&name),
         builder: RulesetBuilder::new(file),
         named: HashMap::new(),
+        family: None,
+        bases: Vec::new(),
     };
     if let Err(error) = reader.file(options) {
         reader.note(error);
     }
     reader.problems.finish()?;
-    reader.builder.build()
+    let ruleset = reader.builder.build()?;
+    if options.chain.is_none() {
+        let mut problems = Problems::new(&name);
+        other_chains(&ruleset, &reader.bases, &mut problems);
+        problems.finish()?;
+    }
+    Ok(ruleset)
+}
+
+/// Notes the chains that packets of the entry's hook meet too, unless they let all pass.
+fn other_chains(ruleset: &Ruleset, bases: &[BaseChain], problems: &mut Problems) {
+    let entry = &ruleset.chain(ruleset.entry()).name;
+    let hook_of = |base: &&BaseChain| base.name == *entry;
+    let Some(hook) = bases.iter().find(hook_of).map(|base| base.hook.as_str()) else { return };
+    for base in bases.iter().filter(|base| base.name != *entry && hooks::meet(hook, &base.hook)) {
+        let Some(id) = ruleset.chain_named(&base.name) else { continue };
+        let chain = ruleset.chain(id);
+        if chain.rules.is_empty() && chain.policy == Some(Verdict::Accept) {
+            continue;
+        }
+        let message = format!(
+            "found chain {:?} of hook {}, which packets of {entry:?} (hook {hook}) meet too: allowed \
+             is one such chain, or the name of the one to read (--chain)",
+            base.name, base.hook
+        );
+        problems.push(chain.origin.line, 0, message);
+    }
 }
 
 struct Reader<'t> {
@@ -51,6 +84,16 @@ struct Reader<'t> {
     problems: Problems,
     builder: RulesetBuilder,
     named: HashMap<String, Named>,
+    /// The only family that the table sees.
+    family: Option<Family>,
+    /// The chains that packets enter.
+    bases: Vec<BaseChain>,
+}
+
+/// A chain that packets enter at a hook.
+struct BaseChain {
+    name: String,
+    hook: String,
 }
 
 /// A rule while its statements are read.
@@ -96,10 +139,20 @@ impl Reader<'_> {
         tables.extend(of_kind("chain").map(key));
         tables.sort();
         tables.dedup();
-        tables.retain(|(_, table)| options.table.is_none_or(|wanted| wanted == table));
+        let is_wanted = |family: &str, table: &str, wanted: &str| {
+            wanted == table || wanted.strip_prefix(family).map(str::trim_start) == Some(table)
+        };
+        tables.retain(|(family, table)| {
+            options.table.is_none_or(|wanted| is_wanted(family, table, wanted))
+        });
         let [(family, table)] = tables.as_slice() else {
-            let found = if tables.is_empty() { "no table" } else { "several tables" };
-            return Err((0, found.to_owned(), "one table with chains; its name can be given"));
+            let names: Vec<String> =
+                tables.iter().map(|(family, table)| format!("{family} {table}")).collect();
+            let found = match names.as_slice() {
+                [] => "no table".to_owned(),
+                names => format!("several tables: {}", names.join(", ")),
+            };
+            return Err((0, found, "one table with chains; its name can be given"));
         };
         self.builder.set_name(table);
         let family = match family.as_str() {
@@ -109,6 +162,7 @@ impl Reader<'_> {
             other => return Err((0, other.to_owned(), "a table of family ip, ip6 or inet")),
         };
         self.builder.set_family(family);
+        self.family = family;
         if let Some(chain) = options.chain {
             self.builder.set_entry(chain);
         }
@@ -177,6 +231,10 @@ impl Reader<'_> {
         if let Err(error) = self.builder.declare_chain(&name, policy, None, line) {
             self.problems.extend(error);
         }
+        if let Some(hook) = node.get("hook") {
+            let hook = hook.text().unwrap_or_default().to_owned();
+            self.bases.push(BaseChain { name, hook });
+        }
         Ok(())
     }
 
@@ -236,6 +294,7 @@ impl Reader<'_> {
                 };
                 let alternatives = conditions(left, operator, right, &self.named)?;
                 open.branches = product(&open.branches, &alternatives, statement)?;
+                self.refuse_icmp_of_other_family(&open.branches, statement)?;
             }
             "counter" => {
                 let count = |key| inner.get(key).and_then(Node::number);
@@ -281,6 +340,34 @@ impl Reader<'_> {
         Ok(())
     }
 
+    /// The kernel asks for the protocol's number and looks at the octets there, so that a test of
+    /// ICMPv6 where only IPv4 packets come meets those of protocol 58. Our test never would.
+    fn refuse_icmp_of_other_family(
+        &self,
+        branches: &[Vec<Condition>],
+        at: &Node,
+    ) -> Result<(), Wrong> {
+        for conditions in branches {
+            let families = conditions.iter().filter_map(|condition| match &condition.test {
+                Test::Family(family) if condition.negated => Some(family.other()),
+                Test::Family(family) => Some(*family),
+                _ => None,
+            });
+            let families: Vec<Family> = self.family.into_iter().chain(families).collect();
+            let is_of = |family| families.contains(&family);
+            let found = conditions.iter().find_map(|condition| match condition.test {
+                Test::Icmp(_) if is_of(Family::Ipv6) => Some("icmp"),
+                Test::Icmpv6(_) if is_of(Family::Ipv4) => Some("icmpv6"),
+                _ => None,
+            });
+            if let Some(found) = found {
+                let allowed = "icmp where IPv4 packets come, icmpv6 where IPv6 packets come";
+                return Err((at.at, found.to_owned(), allowed));
+            }
+        }
+        Ok(())
+    }
+
     fn verdict(&mut self, statement: &Node) -> Result<Action, Wrong> {
         const ALLOWED: &str = "match, counter, log, a mark, a verdict or a verdict map";
         let Some((kind, inner)) = statement.only() else { return wrong(statement, ALLOWED) };
@@ -320,6 +407,7 @@ impl Reader<'_> {
             let Some([value, verdict]) = entry.list() else { return wrong(entry, ALLOWED) };
             let alternatives = conditions(key, "==", element(value), &self.named)?;
             open.branches = product(&before, &alternatives, map)?;
+            self.refuse_icmp_of_other_family(&open.branches, map)?;
             let action = self.verdict(verdict)?;
             self.emit(open, &action);
         }

@@ -1,0 +1,50 @@
+//! Which chains of the kernel one packet meets.
+//!
+//! For: refusing to answer for one chain where another one has a say too. Not for: evaluating
+//! several chains; a ruleset is entered by one.
+//!
+//! ```text
+//! ingress ─ prerouting ─┬─ input
+//!                       └─ forward ─┐
+//!           output ─────────────────┴─ postrouting ─ egress
+//! ```
+
+/// The hooks that a packet of each hook meets, itself included.
+const MET: [(&str, &[&str]); 7] = [
+    ("ingress", &["ingress", "prerouting", "input", "forward", "postrouting", "egress"]),
+    ("prerouting", &["ingress", "prerouting", "input", "forward", "postrouting", "egress"]),
+    ("input", &["ingress", "prerouting", "input"]),
+    ("forward", &["ingress", "prerouting", "forward", "postrouting", "egress"]),
+    ("output", &["output", "postrouting", "egress"]),
+    ("postrouting", &["ingress", "prerouting", "forward", "output", "postrouting", "egress"]),
+    ("egress", &["ingress", "prerouting", "forward", "output", "postrouting", "egress"]),
+];
+
+/// Whether a packet that meets chains of one hook may meet those of the other. Hooks that are not
+/// known may meet all.
+pub(crate) fn meet(one: &str, other: &str) -> bool {
+    let find = |hook: &str| MET.iter().find(|(name, _)| name.eq_ignore_ascii_case(hook));
+    match (find(one), find(other)) {
+        (Some((_, met)), Some((other, _))) => met.contains(other),
+        _ => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hooks_meet_each_other_both_ways() {
+        for (one, _) in MET {
+            assert!(meet(one, one));
+            for (other, _) in MET {
+                assert_eq!(meet(one, other), meet(other, one), "{one} {other}");
+            }
+        }
+        assert!(meet("INPUT", "PREROUTING"));
+        assert!(!meet("input", "forward"));
+        assert!(!meet("input", "output"));
+        assert!(meet("output", "postrouting"));
+    }
+}
