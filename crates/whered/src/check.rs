@@ -2,13 +2,16 @@
 //!
 //! Not for: opening the data directory; the journal is neither read nor locked.
 
+use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
 
+use whered_engine::ip::HostBitsFinder;
 use whered_engine::{Engine, EngineOptions};
+use whered_server::Config;
 
 use crate::links::Links;
-use crate::outcome::{Failure, Outcome};
+use crate::outcome::{Failure, Outcome, complain};
 use crate::serve::read_config;
 
 /// Checks the file and prints what it would serve.
@@ -26,9 +29,15 @@ pub(crate) fn run(file: &Path) -> Result<Outcome, Failure> {
     let (databases, zones, pools) = (setup.databases.len(), setup.zones.len(), setup.pools.len());
     // An engine without a data directory loads and verifies everything and keeps nothing.
     let options = EngineOptions { setup, ..EngineOptions::default() };
-    let opened = Engine::open(options).map_err(|error| Failure::file(file, error))?;
-    for remark in opened.0.zone_remarks() {
+    let (engine, _report) = Engine::open(options).map_err(|error| Failure::file(file, error))?;
+    for remark in engine.zone_remarks() {
         writeln!(io::stdout(), "{}: {remark}", file.display())?;
+    }
+    check_sets(&config, file)?;
+    check_places(&engine, file)?;
+    let text = fs::read(file).map_err(|error| Failure::file(file, error))?;
+    if let Some(remark) = HostBitsFinder::of(&text).remark() {
+        writeln!(io::stdout(), "{}: remark: {remark}", file.display())?;
     }
     writeln!(
         io::stdout(),
@@ -36,4 +45,32 @@ pub(crate) fn run(file: &Path) -> Result<Outcome, Failure> {
         file.display()
     )?;
     Ok(Outcome::Found)
+}
+
+/// The directory of set files must be there: without it every `CIDR.LOAD ... FILE` fails.
+fn check_sets(config: &Config, file: &Path) -> Result<(), Failure> {
+    let Some(directory) = config.sets.directory.as_deref().filter(|path| !path.is_dir()) else {
+        return Ok(());
+    };
+    let what = if directory.exists() { "which is no directory" } else { "which is not there" };
+    let directory = directory.display();
+    let message = format!("'directory' in [sets] is '{directory}', {what}; allowed: a directory");
+    Err(Failure::file(file, message))
+}
+
+/// A field that no record of its database has makes a rule that no packet meets.
+fn check_places(engine: &Engine, file: &Path) -> Result<(), Failure> {
+    let generation = engine.generation();
+    let wrong: Vec<String> =
+        generation.rulesets().iter().flat_map(|ruleset| ruleset.wrong_places()).collect();
+    for line in &wrong {
+        complain(line);
+    }
+    match wrong.len() {
+        0 => Ok(()),
+        count => {
+            let message = format!("{count} conditions of rules ask for what no database has");
+            Err(Failure::file(file, message))
+        }
+    }
 }

@@ -292,6 +292,32 @@ fn captures_are_matched_and_a_broken_one_gives_the_results_so_far() {
 }
 
 #[test]
+fn bits_behind_a_prefix_are_remarked_on_in_rules_rows_and_configurations() {
+    let rules = "chain input policy drop {\n    src 1.0.0.1/8 accept\n}\n";
+    let rows = "network,country.iso_code\n10.0.0.1/8,DE\n11.0.0.0/8,FR\n12.0.0.1/8,FR\n";
+    let config = "[sets]\ndirectory = \"none\"\n";
+    let folder = Folder::new("bits", &[("r", rules), ("rows.csv", rows), ("c.toml", config)]);
+    let remark = |line: usize, column: usize, found: &str, taken: &str| {
+        format!(
+            "line {line}, column {column}: found \"{found}\", which has bits set behind its length: \
+             it is taken as {taken}"
+        )
+    };
+    let expected = format!("r: {}\n", remark(2, 9, "1.0.0.1/8", "1.0.0.0/8"));
+    let (code, out, _) = folder.run(&["rules", "check", "r"], "");
+    assert_eq!((code, out.as_str()), (1, expected.as_str()));
+    let (code, _, told) = folder.run(&["rules", "convert", "r", "--to", "own"], "");
+    assert_eq!((code, told), (0, format!("whered: {expected}")));
+    let (code, _, told) = folder.run(&["db", "build", "rows.csv", "c.mmdb"], "");
+    let first = remark(2, 1, "10.0.0.1/8", "10.0.0.0/8");
+    assert_eq!((code, told), (0, format!("whered: rows.csv: {first} (and 1 more like it)\n")));
+    // A directory for files of sets that is not there is told too.
+    let (code, _, told) = folder.run(&["check", "c.toml"], "");
+    assert_eq!(code, 2);
+    assert!(told.contains("'directory' in [sets] is ") && told.contains("not there"), "{told}");
+}
+
+#[test]
 fn places_in_rules_are_those_of_the_databases_named() {
     let rules = "chain input policy drop {\n    src.country = DE accept\n}\n";
     let rows = "network,country.iso_code\n10.0.0.0/8,DE\n11.0.0.0/8,FR\n";
@@ -311,6 +337,11 @@ fn places_in_rules_are_those_of_the_databases_named() {
     assert!(out.contains("does not hold: src.country = DE"), "{out}");
     let (code, out, told) = folder.run(&["rules", "check", "r", "--db", "geo=c.mmdb"], "");
     assert_eq!((code, out.as_str()), (0, ""), "{told}");
+    let typo = "chain input policy drop {\n    src.cuntry = DE accept\n}\n";
+    let (code, _, told) = folder.run(&["rules", "check", "-", "--db", "geo=c.mmdb"], typo);
+    let expected = "whered: standard input:2: found \"cuntry\": no record of database 'geo' has that \
+        field: allowed are those that have values, in country\n";
+    assert_eq!((code, told.as_str()), (2, expected));
     let named = "chain input policy drop {\n    src.asn:country = DE accept\n}\n";
     let (code, _, told) = folder.run(&["rules", "check", "-", "--db", "geo=c.mmdb"], named);
     assert!(code == 2 && told.contains("standard input:2"), "{told}");

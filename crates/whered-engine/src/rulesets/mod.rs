@@ -216,6 +216,12 @@ impl NamedRuleset {
         })
     }
 
+    /// The conditions of its rules that no database can answer, such as a mistyped field, each with its
+    /// place. Costs a walk over a database for each field that no record has.
+    pub fn wrong_places(&self) -> Vec<String> {
+        self.edition().wrong_places()
+    }
+
     /// The ruleset as it is now.
     pub fn edition(&self) -> Arc<Edition> {
         self.edition.load_full()

@@ -10,7 +10,7 @@
 //! Cost: one walk over each database that is asked, for each family; of each record every field that
 //! predicates ask for is read once. Some 0.3 s for 3.7 million networks.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -145,9 +145,16 @@ impl DatabasePlaces<'_> {
         found.map(Arc::clone)
     }
 
-    /// Whether a predicate can be asked at all.
+    /// Whether a predicate can be asked at all, and asks for a field that any record has: one that no
+    /// record has is nearly always mistyped, and is true of no address.
     pub(super) fn check(&self, predicate: &Predicate) -> Result<(), String> {
-        self.asked(predicate).map(drop)
+        let asked = self.asked(predicate)?;
+        match (&predicate.subject, &asked.question) {
+            (Subject::Field { path: text, .. }, Question::Field { path, .. }) => {
+                check_field(asked.named, text, path)
+            }
+            _ => Ok(()),
+        }
     }
 
     fn asked<'b>(&'b self, predicate: &'b Predicate) -> Result<Asked<'b>, String> {
@@ -209,6 +216,40 @@ impl DatabasePlaces<'_> {
             .map(|named| &**named)
             .ok_or_else(|| "found a place: there is no [[database]] to find places in".to_owned())
     }
+}
+
+/// Looks for a record that has the field; the first one usually has.
+fn check_field(named: &NamedDatabase, text: &str, path: &FieldPath) -> Result<(), String> {
+    /// How many records are looked at for the fields that there are, and how many of those are told.
+    const LOOKED_AT: usize = 1000;
+    const TOLD: usize = 20;
+    let wrong = |error: MmdbError| format!("database '{}': {error}", named.name);
+    let mut known: HashSet<RecordId> = HashSet::new();
+    let mut fields = BTreeSet::new();
+    for item in named.database().networks() {
+        let (_, record) = item.map_err(wrong)?;
+        if !known.insert(record) {
+            continue;
+        }
+        if named.field(record, path).map_err(wrong)?.is_some() {
+            return Ok(());
+        }
+        if known.len() <= LOOKED_AT
+            && let Value::Map(entries) = named.database().record(record).map_err(wrong)?
+        {
+            fields.extend(entries.into_iter().map(|(name, _)| name));
+        }
+    }
+    if known.is_empty() {
+        return Ok(());
+    }
+    let fields: Vec<String> = fields.into_iter().take(TOLD).collect();
+    Err(format!(
+        "found \"{text}\": no record of database '{}' has that field: allowed are those that have \
+         values, in {}",
+        named.name,
+        fields.join(", ")
+    ))
 }
 
 /// What one database is asked, with each field that predicates ask for once.

@@ -45,6 +45,23 @@ impl Edition {
         self.live.find(&packet, &self.sets(sets), |_| ())
     }
 
+    /// The conditions of its rules that no database can answer, each with its place.
+    pub(super) fn wrong_places(&self) -> Vec<String> {
+        let (ruleset, _) = self.live.to_ruleset();
+        let places = DatabasePlaces { databases: &self.databases, default: self.default };
+        let mut wrong = Vec::new();
+        for rule in ruleset.rules() {
+            for condition in &rule.conditions {
+                if let Test::Place(predicate) = &condition.test
+                    && let Err(what) = places.check(predicate)
+                {
+                    wrong.push(format!("{}: {what}", rule.origin));
+                }
+            }
+        }
+        wrong
+    }
+
     /// What its rules ask of sources. Costs a copy of the ruleset.
     pub(crate) fn source_inputs(&self) -> SourceInputs {
         let (ruleset, _) = self.live.to_ruleset();

@@ -9,12 +9,13 @@ use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use indicatif::{ProgressBar, ProgressStyle};
+use whered_engine::ip::HostBitsFinder;
 use whered_engine::read_database_file;
 use whered_mmdb::{Format, Writer, WriterOptions, rows};
 
 use super::replace_file;
 use crate::cli::{BuildArguments, ConvertArguments, RowsFormat};
-use crate::outcome::{Failure, Outcome};
+use crate::outcome::{Failure, Outcome, complain};
 
 /// `whered db build ROWS OUTPUT`.
 pub(crate) fn build(arguments: &BuildArguments) -> Result<Outcome, Failure> {
@@ -34,18 +35,38 @@ pub(crate) fn build(arguments: &BuildArguments) -> Result<Outcome, Failure> {
     };
     let mut writer = Writer::new(options).map_err(Failure::new)?;
     writer.set_ipv4_aliases(!arguments.no_ipv4_aliases);
+    let mut finder = HostBitsFinder::default();
     let count = if path.as_os_str() == "-" {
         let progress = progress_of(None);
         let input = progress.wrap_read(io::stdin().lock());
-        rows::read(format, input, &mut writer)
+        rows::read(format, Watched { input, finder: &mut finder }, &mut writer)
             .map_err(|what| Failure::Message(format!("standard input: {what}")))?
     } else {
         let (input, size) = open(path)?;
         let progress = progress_of(Some(size));
-        rows::read(format, progress.wrap_read(input), &mut writer)
+        let input = progress.wrap_read(input);
+        rows::read(format, Watched { input, finder: &mut finder }, &mut writer)
             .map_err(|what| Failure::file(path, what))?
     };
+    finder.end();
+    if let Some(remark) = finder.remark() {
+        complain(&format!("{}: {remark}", path.display()));
+    }
     finish(writer, count, path, &arguments.output)
+}
+
+/// Rows whose networks are looked at on the way.
+struct Watched<'a, R> {
+    input: R,
+    finder: &'a mut HostBitsFinder,
+}
+
+impl<R: Read> Read for Watched<'_, R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let size = self.input.read(buffer)?;
+        self.finder.push(buffer.get(..size).unwrap_or_default());
+        Ok(size)
+    }
 }
 
 /// Writes the file and says what is in it.

@@ -39,8 +39,8 @@ fn one(
     places: &FilePlaces,
     out: &mut impl Write,
 ) -> Result<Outcome, Failure> {
-    let ruleset = match load::ruleset(path, options) {
-        Ok(ruleset) => ruleset,
+    let (ruleset, doubt) = match load::ruleset_and_doubt(path, options) {
+        Ok(read) => read,
         Err(wrong) => return told(wrong),
     };
     if let Err(failed) = load::refuse_places(&ruleset, places) {
@@ -50,6 +50,9 @@ fn one(
         Ok(report) => report,
         Err(error) => return told(error.into()),
     };
+    if let Some(doubt) = &doubt {
+        writeln!(out, "{doubt}")?;
+    }
     for finding in &report.findings {
         writeln!(out, "{finding}")?;
     }
@@ -57,7 +60,8 @@ fn one(
         let (name, count) = (load::shown(path), report.undecided);
         complain(&format!("{name}: {count} rules could be proved neither useful nor useless"));
     }
-    Ok(if report.findings.is_empty() { Outcome::Found } else { Outcome::NotFound })
+    let is_clean = report.findings.is_empty() && doubt.is_none();
+    Ok(if is_clean { Outcome::Found } else { Outcome::NotFound })
 }
 
 fn told(wrong: load::Wrong) -> Result<Outcome, Failure> {

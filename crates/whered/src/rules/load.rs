@@ -11,11 +11,10 @@ use std::net::IpAddr;
 use std::path::Path;
 
 use whered_engine::FilePlaces;
+use whered_engine::ip::HostBitsFinder;
 use whered_rules::iptables::OtherTables;
 use whered_rules::naive::Sets;
-use whered_rules::{
-    Family, Format, Predicate, RulesError, Ruleset, Test, classbench, iptables, nft, text,
-};
+use whered_rules::{Format, Predicate, RulesError, Ruleset, Test, classbench, iptables, nft, text};
 
 use super::flags::{ReadArguments, RulesFormat};
 use crate::enrich::fields::names_and_paths;
@@ -94,18 +93,36 @@ pub(super) fn text_of(path: &Path) -> Result<String, Failure> {
     })
 }
 
-/// Reads a ruleset.
+/// Reads a ruleset, and tells what is doubtful about its prefixes.
 pub(super) fn ruleset(path: &Path, options: Options<'_>) -> Result<Ruleset, Wrong> {
+    let (ruleset, doubt) = ruleset_and_doubt(path, options)?;
+    if let Some(doubt) = doubt {
+        complain(&doubt);
+    }
+    Ok(ruleset)
+}
+
+/// Reads a ruleset. Its text may have prefixes with bits behind their length, which no rule looks at.
+pub(super) fn ruleset_and_doubt(
+    path: &Path,
+    options: Options<'_>,
+) -> Result<(Ruleset, Option<String>), Wrong> {
     let rules = text_of(path)?;
     let name = shown(path);
-    let ruleset = match options.format.unwrap_or_else(|| guess(&rules)) {
-        RulesFormat::Own => text::read(&name, &rules)?,
-        RulesFormat::Classbench => classbench::read(&name, &rules, classbench::Flags::Read)?,
+    let ruleset = of_text(&name, &rules, options)?;
+    let remark = HostBitsFinder::of(rules.as_bytes()).remark();
+    Ok((ruleset, remark.map(|remark| format!("{name}: {remark}"))))
+}
+
+fn of_text(name: &str, rules: &str, options: Options<'_>) -> Result<Ruleset, Wrong> {
+    let ruleset = match options.format.unwrap_or_else(|| guess(rules)) {
+        RulesFormat::Own => text::read(name, rules)?,
+        RulesFormat::Classbench => classbench::read(name, rules, classbench::Flags::Read)?,
         RulesFormat::Nft => {
             let nft = nft::Options { table: options.table, chain: options.chain };
-            return Ok(nft::read(&name, &rules, nft)?);
+            return Ok(nft::read(name, rules, nft)?);
         }
-        RulesFormat::Iptables => return Ok(read_iptables(&name, &rules, options)?),
+        RulesFormat::Iptables => return Ok(read_iptables(name, rules, options)?),
     };
     if options.table.is_some() {
         let message =
@@ -132,21 +149,11 @@ fn guess(rules: &str) -> RulesFormat {
 /// The family is that of the tool that its remark names; without one, IPv6 if the file can be read
 /// only so.
 fn read_iptables(name: &str, rules: &str, options: Options<'_>) -> Result<Ruleset, RulesError> {
-    let read = |family| {
-        let other_tables =
-            if options.skip_tables { OtherTables::Skip } else { OtherTables::Refuse };
-        let defaults = iptables::Options::default();
-        let table = options.table.unwrap_or(defaults.table);
-        let chosen = iptables::Options { family, table, chain: options.chain, other_tables };
-        iptables::read(name, rules, chosen)
-    };
-    let mut remarks = rules.lines().filter(|line| line.starts_with('#'));
-    if let Some(remark) = remarks.find(|line| line.contains("tables-save")) {
-        let six = remark.contains("ip6tables-save");
-        return read(if six { Family::Ipv6 } else { Family::Ipv4 });
-    }
-    // The errors of the usual family are the ones to tell.
-    read(Family::Ipv4).or_else(|error| read(Family::Ipv6).map_err(|_| error))
+    let other_tables = if options.skip_tables { OtherTables::Skip } else { OtherTables::Refuse };
+    let defaults = iptables::Options::default();
+    let table = options.table.unwrap_or(defaults.table);
+    let chosen = iptables::Options { table, chain: options.chain, other_tables, ..defaults };
+    iptables::read_either(name, rules, chosen)
 }
 
 /// Opens the databases of `--db`.
