@@ -5,6 +5,7 @@
 //! ```text
 //! read the source ──► step each set ──► wait for a notice or the interval ──► again
 //!       └─ fault: told once, then again after a longer and longer wait
+//! look at the sets, twice a second ──► somebody else has changed one: told, and written anew
 //! ```
 //!
 //! What was written stays when the program ends. Cost: see `docs/sync.md`.
@@ -18,14 +19,16 @@ use whered_connect::ConnectError;
 use whered_connect::sync::{
     self, FileSource, Follower, Member, ServerSource, Source, Step, Target, now_millis,
 };
-use whered_engine::ip::SetFormat;
+use whered_engine::ip::{SetFormat, ShrinkLimit};
 
 use crate::outcome::{Failure, Outcome, complain};
 
 /// The longest wait after a fault.
 const BACK_OFF_MAX: Duration = Duration::from_secs(30);
-/// How often a set is looked at that nobody should have replaced.
-const CHECK_EVERY: Duration = Duration::from_secs(1);
+/// How often a set is looked at that nobody else should change.
+const CHECK_EVERY: Duration = Duration::from_millis(500);
+/// How often changes of one set by others are reported.
+const REPORT_EVERY: Duration = Duration::from_secs(60);
 
 #[derive(Args)]
 pub(crate) struct SyncArguments {
@@ -35,8 +38,9 @@ pub(crate) struct SyncArguments {
     /// The server: redis://[USER:PASSWORD@]HOST[:PORT] or unix:///PATH
     #[arg(long, value_name = "URL", default_value = "redis://127.0.0.1:6380")]
     pub(crate) from: String,
-    /// A list in a file instead of a server's set; followed when it changes
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["set", "from"])]
+    /// A list in a file instead of a server's set; followed when it changes. A dump of several
+    /// sets needs the name of one
+    #[arg(long, value_name = "FILE[:SET]", conflicts_with_all = ["set", "from"])]
     pub(crate) file: Option<PathBuf>,
     /// What the list is: plain, ipset, nft, nft-json, csv or json; without it, its first word says
     #[arg(long, value_name = "FORMAT", requires = "file", value_parser = parse_format)]
@@ -57,6 +61,16 @@ pub(crate) struct SyncArguments {
     /// Seconds between two looks at the source
     #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = parse_interval)]
     pub(crate) interval: Duration,
+    /// Seconds between two whole comparisons of a set with what was written, at most
+    #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = parse_interval)]
+    pub(crate) compare_interval: Duration,
+    /// Take an empty list too
+    #[arg(long)]
+    pub(crate) allow_empty: bool,
+    /// Refuse a list that has lost this part of the members or more; 100 takes all but an empty
+    /// one. Default: 50 for --file, 100 for a server's set
+    #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(1..=100))]
+    pub(crate) max_shrink: Option<u8>,
     /// Print every change
     #[arg(long, short)]
     pub(crate) verbose: bool,
@@ -80,31 +94,62 @@ pub(crate) fn run(arguments: &SyncArguments) -> Result<Outcome, Failure> {
         (None, None) => return Err(Failure::new("nothing to follow; allowed: SET or --file")),
     };
     let sinks = arguments.to.iter().map(|target| target.sink(arguments.create));
-    let mut followers: Vec<Follower> = sinks.map(Follower::new).collect();
+    let following = |sink| Follower::new(sink).comparing_every(arguments.compare_interval);
+    let mut followers: Vec<Follower> = sinks.map(following).collect();
     if !arguments.dry_run {
         // What is not permitted or not possible is told at once, and nothing is tried again.
         for follower in &mut followers {
             follower.prepare().map_err(Failure::new)?;
         }
     }
-    let job = Job { arguments, followers, members: None, told: None, checked: Instant::now() };
-    job.run(source)
+    let reported = vec![Reported::default(); followers.len()];
+    let (members, refused, told, checked) = (None, None, None, Instant::now());
+    Job { arguments, followers, reported, members, refused, told, checked }.run(source)
 }
 
 struct Job<'a> {
     arguments: &'a SyncArguments,
     followers: Vec<Follower>,
+    /// What was told of changes by others, for each follower.
+    reported: Vec<Reported>,
     members: Option<Vec<Member>>,
+    /// Why the last list was not taken, while there is no other.
+    refused: Option<String>,
     /// The fault that was told last, while it lasts.
     told: Option<String>,
     checked: Instant,
 }
 
+/// When a change by others was told, and how many were not told since.
+#[derive(Clone, Default)]
+struct Reported {
+    at: Option<Instant>,
+    untold: usize,
+}
+
+impl Reported {
+    /// Reports a change, but not more often than once a minute.
+    fn report(&mut self, line: &str) {
+        if self.at.is_some_and(|at| at.elapsed() < REPORT_EVERY) {
+            self.untold += 1;
+            return;
+        }
+        let more = match std::mem::take(&mut self.untold) {
+            0 => String::new(),
+            count => format!(" ({count} more times since the last report)"),
+        };
+        complain(&format!("{line}; written anew{more}"));
+        self.at = Some(Instant::now());
+    }
+}
+
 impl Job<'_> {
     fn run(mut self, mut source: Box<dyn Source>) -> Result<Outcome, Failure> {
         let mut wait = self.arguments.interval;
+        let mut next_reading = Instant::now();
         loop {
-            match self.turn(&mut *source) {
+            let is_reading = Instant::now() >= next_reading;
+            match self.turn(is_reading.then_some(&mut *source)) {
                 Ok(()) => {
                     if self.told.take().is_some() {
                         complain("in step again");
@@ -112,39 +157,55 @@ impl Job<'_> {
                     wait = self.arguments.interval;
                 }
                 Err(Trouble::Output(failure)) => return Err(failure),
-                Err(Trouble::Fault(error)) if self.arguments.once => {
-                    return Err(Failure::new(error));
+                Err(Trouble::Fault(line)) if self.arguments.once => {
+                    return Err(Failure::Message(line));
                 }
-                Err(Trouble::Fault(error)) => {
-                    let line = error.to_string();
+                Err(Trouble::Fault(line)) => {
                     if self.told.as_ref() != Some(&line) {
                         complain(&format!("{line}; the sets stay as they are, trying again"));
                         self.told = Some(line);
                     }
-                    wait = (wait * 2).min(BACK_OFF_MAX.max(self.arguments.interval));
+                    if is_reading {
+                        wait = (wait * 2).min(BACK_OFF_MAX.max(self.arguments.interval));
+                    }
                 }
             }
             if self.arguments.once {
                 return Ok(Outcome::Found);
             }
-            source.wait(wait);
+            if is_reading {
+                next_reading = Instant::now() + wait;
+            }
+            // The sets are looked at meanwhile, however long the source is left alone.
+            let left = next_reading.saturating_duration_since(Instant::now());
+            if source.wait(left.min(CHECK_EVERY)) {
+                next_reading = Instant::now();
+            }
         }
     }
 
     /// Reads the source and brings all sets in step. One that fails holds none of the others.
-    fn turn(&mut self, source: &mut dyn Source) -> Result<(), Trouble> {
+    fn turn(&mut self, mut source: Option<&mut dyn Source>) -> Result<(), Trouble> {
         let mut first_fault = None;
         let mut is_new = false;
-        match source.read() {
+        let read = source.as_mut().map_or(Ok(None), |source| source.read());
+        if let Some(remark) = source.and_then(Source::remark) {
+            complain(&remark);
+        }
+        match read {
             Ok(Some(members)) => {
-                self.tell_left_out(&members);
-                self.members = Some(members);
-                is_new = true;
+                self.refused = self.refusal(&members);
+                if self.refused.is_none() {
+                    self.tell_left_out(&members);
+                    self.members = Some(members);
+                    is_new = true;
+                }
             }
             Ok(None) => {}
             // What is known goes on: members end, and sets that were thrown away come back.
-            Err(error) => first_fault = Some(error),
+            Err(error) => first_fault = Some(error.to_string()),
         }
+        first_fault = first_fault.or_else(|| self.refused.clone());
         let Some(members) = &self.members else {
             return first_fault.map_or(Ok(()), |error| Err(Trouble::Fault(error)));
         };
@@ -153,8 +214,18 @@ impl Job<'_> {
         if is_due {
             self.checked = Instant::now();
         }
-        for follower in &mut self.followers {
-            let is_intact = !is_due || follower.check()?;
+        for (follower, reported) in self.followers.iter_mut().zip(&mut self.reported) {
+            let mut is_intact = true;
+            if is_due {
+                match follower.check(now_millis()) {
+                    Ok(None) => {}
+                    Ok(Some(drift)) => {
+                        reported.report(&format!("{}: {drift}", follower.sink().name()));
+                        is_intact = false;
+                    }
+                    Err(error) => first_fault = first_fault.or(Some(error.to_string())),
+                }
+            }
             if !(is_new || has_ends || !is_intact || self.told.is_some()) {
                 continue;
             }
@@ -164,6 +235,38 @@ impl Job<'_> {
             }
         }
         first_fault.map_or(Ok(()), |error| Err(Trouble::Fault(error)))
+    }
+
+    /// Why a list is not taken: it is empty, or has lost too much of what was there before.
+    fn refusal(&self, members: &[Member]) -> Option<String> {
+        let is_file = self.arguments.file.is_some();
+        let percent = self.arguments.max_shrink.unwrap_or(if is_file { 50 } else { 100 });
+        // A server's set loses its members one by one, by commands and by their ends.
+        let allows_empty = self.arguments.allow_empty || !is_file;
+        let limit = ShrinkLimit { allows_empty, percent };
+        let counts = match &self.members {
+            Some(held) => (members.len(), held.len()),
+            None => self.counts_at_start(members, limit),
+        };
+        let name = match (&self.arguments.file, &self.arguments.set) {
+            (Some(path), _) => path.display().to_string(),
+            (None, set) => set.clone().unwrap_or_default(),
+        };
+        let refused = limit.check(counts.1, counts.0).err()?;
+        Some(format!("{name}: {refused}; allowed: --allow-empty, --max-shrink PERCENT"))
+    }
+
+    /// How many elements the first list gives all sets, and how many an earlier run left there.
+    fn counts_at_start(&self, members: &[Member], limit: ShrinkLimit) -> (usize, usize) {
+        if self.arguments.dry_run || members.is_empty() || limit.percent >= 100 {
+            return (members.len(), 0);
+        }
+        let counts = self.followers.iter();
+        let counts = counts.filter_map(|it| it.would_replace(members, now_millis()));
+        counts
+            .reduce(|all, one| (all.0 + one.0, all.1 + one.1))
+            .filter(|(wanted, _)| *wanted > 0)
+            .unwrap_or((members.len(), 0))
     }
 
     /// Members of a family that none of the sets has.
@@ -181,15 +284,15 @@ impl Job<'_> {
 
 /// What stops a turn.
 enum Trouble {
-    /// Something that may be better later.
-    Fault(ConnectError),
+    /// Something that may be better later, in one line.
+    Fault(String),
     /// Our own output.
     Output(Failure),
 }
 
 impl From<ConnectError> for Trouble {
     fn from(error: ConnectError) -> Trouble {
-        Trouble::Fault(error)
+        Trouble::Fault(error.to_string())
     }
 }
 

@@ -15,7 +15,7 @@ use std::fmt::Write as _;
 use std::io::{self, Write};
 
 use super::program;
-use super::{Difference, Family, Piece, Sink, Transaction};
+use super::{Content, Difference, Family, Piece, ReadBack, Sink, Transaction, now_millis};
 use crate::error::ConnectError;
 
 /// The kernel counts timeouts in milliseconds of 32 bits.
@@ -23,6 +23,8 @@ const TIMEOUT_SECONDS_MAX: u64 = 2_147_483;
 /// What a set made by us can hold at least.
 const ROOM_MIN: usize = 65_536;
 const NAME_MAX: usize = 31;
+/// Members that end as near as this to now may be counted by the kernel or not.
+const NEAR_MILLIS: u64 = 2_000;
 
 /// An ipset by its name.
 pub struct Ipset {
@@ -35,6 +37,8 @@ pub struct Ipset {
     room: usize,
     /// Words of its making that another one like it needs too.
     options: String,
+    /// The set that was written last, as [`identity`] tells it.
+    identity: String,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -62,6 +66,7 @@ impl Ipset {
             has_timeouts: true,
             room: ROOM_MIN,
             options: " timeout 0".to_owned(),
+            identity: String::new(),
         }
     }
 
@@ -175,6 +180,61 @@ impl Ipset {
     }
 }
 
+/// What stays the same of a set as long as it is the same one: its type and header, which has a
+/// random number of its making; not its size, which grows with its elements.
+fn identity(about: &str) -> String {
+    let lines = about.lines().filter(|it| it.starts_with("Type:") || it.starts_with("Header:"));
+    let mut kept = String::new();
+    let mut words = lines.flat_map(str::split_whitespace);
+    while let Some(word) = words.next() {
+        if word == "hashsize" {
+            words.next();
+        } else {
+            kept.push_str(word);
+            kept.push(' ');
+        }
+    }
+    kept
+}
+
+/// What `ipset save` says of a set.
+fn content(text: &str, has_timeouts: bool, now_millis: u64) -> Content {
+    let longest_millis = has_timeouts.then_some((TIMEOUT_SECONDS_MAX - 10) * 1000);
+    let mut content = Content { pieces: Vec::new(), foreign: 0, longest_millis };
+    for line in text.lines().filter(|line| line.starts_with("add ")) {
+        match piece(line, now_millis) {
+            Some(piece) => content.pieces.push(piece),
+            None => content.foreign += 1,
+        }
+    }
+    content
+}
+
+/// A line `add NAME 10.0.0.0/8 timeout 5`. None for what we never write: `nomatch`, ports.
+fn piece(line: &str, now_millis: u64) -> Option<Piece> {
+    let mut words = line.split_whitespace().skip(2);
+    let block: whered_ip::Block = words.next()?.parse().ok()?;
+    let mut until_millis = None;
+    while let Some(word) = words.next() {
+        match word {
+            "nomatch" => return None,
+            "timeout" => {
+                let seconds: u64 = words.next()?.parse().ok()?;
+                let millis = seconds.saturating_mul(1000);
+                until_millis = (seconds > 0).then(|| now_millis.saturating_add(millis));
+            }
+            // The rest counts packets or remarks on the element.
+            "comment" => break,
+            _ => {}
+        }
+    }
+    let number = |address| match address {
+        std::net::IpAddr::V4(v4) => u128::from(v4.to_bits()),
+        std::net::IpAddr::V6(v6) => v6.to_bits(),
+    };
+    Some(Piece { first: number(block.first()), last: number(block.last()), until_millis })
+}
+
 fn family_name(family: Family) -> &'static str {
     match family {
         Family::Ipv4 => "inet",
@@ -236,7 +296,10 @@ impl Sink for Ipset {
         // What a run that was killed has left behind.
         let _none = program::run("ipset", &["destroy", &self.new_name()], b"");
         let text = self.text(Transaction::Replace(pieces), now_millis)?;
-        self.run(&["restore"], &text).map(drop)
+        self.run(&["restore"], &text)?;
+        let about = self.run(&["list", "-terse", self.name.as_str()], b"")?;
+        self.identity = identity(&about);
+        Ok(())
     }
 
     fn change(&mut self, difference: &Difference, now_millis: u64) -> Result<(), ConnectError> {
@@ -244,9 +307,36 @@ impl Sink for Ipset {
         self.run(&["-exist", "restore"], &text).map(drop)
     }
 
-    fn is_intact(&mut self) -> Result<bool, ConnectError> {
-        let about = self.run(&["list", "-terse", self.name.as_str()], b"");
-        Ok(about.is_ok())
+    fn is_intact(&mut self, held: &[Piece], now_millis: u64) -> Result<bool, ConnectError> {
+        let Ok(about) = self.run(&["list", "-terse", self.name.as_str()], b"") else {
+            return Ok(false);
+        };
+        if identity(&about) != self.identity {
+            return Ok(false);
+        }
+        let count = about.lines().find_map(|line| line.strip_prefix("Number of entries:"));
+        let Some(count) = count.and_then(|count| count.trim().parse::<usize>().ok()) else {
+            return Ok(true);
+        };
+        let lasting = |until: u64| {
+            held.iter().filter(|it| it.until_millis.is_none_or(|end| end > until)).count()
+        };
+        let fewest = lasting(now_millis.saturating_add(NEAR_MILLIS));
+        // Older kernels count elements that have ended until they are swept.
+        Ok((fewest..=held.len()).contains(&count))
+    }
+
+    fn announces_changes(&self) -> bool {
+        false
+    }
+
+    fn read_back(&self) -> ReadBack {
+        let (name, shown, has_timeouts) = (self.name.clone(), self.name(), self.has_timeouts);
+        Box::new(move || {
+            let text = program::run("ipset", &["save", &name], b"");
+            let text = text.map_err(|what| ConnectError::new(format!("{shown}: {what}")))?;
+            Ok(Some(content(&text, has_timeouts, now_millis())))
+        })
     }
 
     fn write(&self, what: Transaction<'_>, now_millis: u64, out: &mut dyn Write) -> io::Result<()> {
@@ -290,5 +380,33 @@ fn split(piece: &Piece, family: Family, into: &mut Vec<Piece>) {
             into.push(Piece { first, last, ..*piece });
             first = last.wrapping_add(1);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_set_is_told_by_its_making_and_not_by_its_size() {
+        let about = |hashsize: u32, made: &str| {
+            identity(&format!(
+                "Name: s\nType: hash:net\nHeader: family inet hashsize {hashsize} maxelem 65536 \
+                 initval {made}\nReferences: 0\nNumber of entries: 2\n"
+            ))
+        };
+        assert_eq!(about(1024, "0x1"), about(2048, "0x1"));
+        assert_ne!(about(1024, "0x1"), about(1024, "0x2"));
+    }
+
+    #[test]
+    fn saved_elements_are_read_back_and_foreign_ones_counted() {
+        let text = "create s hash:net family inet\nadd s 1.2.3.4 timeout 0 comment \"timeout 5\"\n\
+                    add s 10.0.0.0/8 timeout 49\nadd s 10.1.0.0/16 nomatch\nadd s 1.2.3.4,80\n";
+        let found = content(text, true, 1_000);
+        assert_eq!(found.foreign, 2);
+        let ends: Vec<_> = found.pieces.iter().map(|piece| piece.until_millis).collect();
+        assert_eq!(ends, [None, Some(50_000)]);
+        assert_eq!(found.pieces[1].last - found.pieces[1].first, (1 << 24) - 1);
     }
 }

@@ -12,11 +12,14 @@
 //! Invariants: a member that was listed before a change and is listed after it is never missing
 //! between: nf_tables gets one transaction; an ipset gets additions first, or is filled beside the
 //! old one and swapped. The sink's set belongs to us: what others put there goes.
-//! A source that fails changes nothing.
+//! A source that fails changes nothing. The set's identity and content are watched (`watch`,
+//! `drift`): what others do to it is reported and repaired.
 //!
 //! At once: one thread. Cost: reading and sorting the members at each change, some 60 ms for 500,000;
 //! what the kernel does is in `docs/design/sync.md`.
 
+mod drift;
+mod elements;
 mod ipset;
 mod netlink;
 mod nft;
@@ -24,17 +27,23 @@ mod pieces;
 mod program;
 mod source;
 mod target;
+mod watch;
 
 use std::io::{self, Write};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use drift::{Comparison, judge};
+pub use drift::{Content, Drift, ReadBack};
 pub use ipset::Ipset;
 pub use nft::NftSet;
 pub use pieces::{Difference, Family, Member, Piece, pieces_of};
-pub use source::{FileSource, ServerSource, Source, format_of};
+pub use source::{FileSource, ServerSource, Source};
 pub use target::Target;
 
 use crate::error::ConnectError;
+
+/// The longest pause between two whole comparisons, if nothing else is said.
+pub const COMPARE_EVERY: Duration = Duration::from_secs(60);
 
 /// What can be written as a person would type it.
 #[derive(Clone, Copy, Debug)]
@@ -84,12 +93,20 @@ pub trait Sink {
     /// What the kernel refused.
     fn change(&mut self, difference: &Difference, now_millis: u64) -> Result<(), ConnectError>;
 
-    /// Whether it is still the set that was written last.
+    /// Whether it is still the set that was written last and nobody else is known to have changed
+    /// it.
     ///
     /// # Errors
     ///
     /// If it cannot be asked.
-    fn is_intact(&mut self) -> Result<bool, ConnectError>;
+    fn is_intact(&mut self, held: &[Piece], now_millis: u64) -> Result<bool, ConnectError>;
+
+    /// Whether [`Sink::is_intact`] notices every change that another program makes. Where it does
+    /// not, the set is compared as often as it costs little.
+    fn announces_changes(&self) -> bool;
+
+    /// A job that reads the whole set back; it may take seconds.
+    fn read_back(&self) -> ReadBack;
 
     /// Writes a transaction as text.
     ///
@@ -122,13 +139,22 @@ pub enum Step {
 pub struct Follower {
     sink: Box<dyn Sink>,
     held: Option<Vec<Piece>>,
+    /// The longest pause between two whole comparisons.
+    compare_every: Duration,
+    comparison: Comparison,
 }
 
 impl Follower {
     /// A follower that knows nothing of its set yet: its first step replaces it.
     #[must_use]
     pub fn new(sink: Box<dyn Sink>) -> Follower {
-        Follower { sink, held: None }
+        Follower { sink, held: None, compare_every: COMPARE_EVERY, comparison: Comparison::new() }
+    }
+
+    /// With another pause between two whole comparisons.
+    #[must_use]
+    pub fn comparing_every(self, compare_every: Duration) -> Follower {
+        Follower { compare_every, ..self }
     }
 
     /// The set.
@@ -146,18 +172,40 @@ impl Follower {
         self.sink.prepare()
     }
 
-    /// Forgets what is held if the set is not the one that was written, so that the next step
-    /// replaces it. Gives whether it is.
+    /// How many elements the set would get, and how many it has that nobody here has written;
+    /// nothing where it cannot be read. Reads the whole set.
+    #[must_use]
+    pub fn would_replace(&self, members: &[Member], now_millis: u64) -> Option<(usize, usize)> {
+        let wanted = self.wanted(members, now_millis).ok()?;
+        let content = self.sink.read_back()().ok()??;
+        Some((wanted.len(), content.pieces.len() + content.foreign))
+    }
+
+    /// Looks whether the set is still what was written, and forgets what is held if it is not, so
+    /// that the next step replaces it. Begins a whole comparison when it is time for one, and
+    /// judges it when it has ended.
     ///
     /// # Errors
     ///
     /// If the set cannot be asked.
-    pub fn check(&mut self) -> Result<bool, ConnectError> {
-        let is_intact = self.held.is_none() || self.sink.is_intact()?;
-        if !is_intact {
-            self.held = None;
+    pub fn check(&mut self, now_millis: u64) -> Result<Option<Drift>, ConnectError> {
+        let Some(held) = &self.held else { return Ok(None) };
+        let mut drift = None;
+        if !self.sink.is_intact(held, now_millis)? {
+            drift = Some(Drift::Touched);
+        } else if let Some((before, content)) = self.comparison.ended()? {
+            drift = judge(&content, &before, held, now_millis);
         }
-        Ok(is_intact)
+        if drift.is_some() {
+            self.held = None;
+            self.comparison.forget();
+            return Ok(drift);
+        }
+        let every = self.comparison.pause(self.compare_every, self.sink.announces_changes());
+        if self.comparison.is_due(every) {
+            self.comparison.begin(self.sink.read_back(), held);
+        }
+        Ok(None)
     }
 
     /// Brings the set in step with the members.
@@ -189,6 +237,7 @@ impl Follower {
         self.sink.replace(&wanted, now_millis)?;
         let pieces = wanted.len();
         self.held = Some(wanted);
+        self.comparison.forget();
         Ok(Step::Replaced { pieces })
     }
 

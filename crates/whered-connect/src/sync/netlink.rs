@@ -1,7 +1,7 @@
 //! Transactions of nf_tables over netlink: messages, batches, and the kernel's answer.
 //!
 //! For: writing sets of half a million elements in two seconds and changing them in less than a
-//! tenth of one. The nft program cannot: before it changes a set of ranges it asks the kernel for
+//! tenth of one; reading a set back; the kernel's announcements. The nft program cannot: before it changes a set of ranges it asks the kernel for
 //! all of it, which took 22 seconds for 500,000 elements (docs/design/sync.md).
 //! Not for: what the messages say (`nft`).
 //!
@@ -23,21 +23,34 @@ use std::io::{self, Read as _};
 use std::os::fd::AsRawFd as _;
 use std::time::Duration;
 
-use socket2::{Domain, Protocol, Socket, Type};
+use socket2::{Domain, Protocol, SockFilter, Socket, Type};
 
 const NETLINK_NETFILTER: i32 = 12;
 const SUBSYSTEM_NFTABLES: u16 = 10;
 const BATCH_BEGIN: u16 = 0x10;
 const BATCH_END: u16 = 0x11;
 const MESSAGE_ERROR: u16 = 2;
+const MESSAGE_DONE: u16 = 3;
+/// The kernel's number of the generation of all rules: any question binds a socket.
+const GET_GENERATION: u16 = 16;
 const NESTED: u16 = 0x8000;
 const HEADER_BYTES: usize = 20;
 const FLAGS_PLACE: usize = 6;
 const SEQUENCE_PLACE: usize = 8;
+const PORT_PLACE: usize = 12;
+/// Set on parts of a list during which something was changed.
+const INTERRUPTED: u16 = 0x10;
 
 pub(super) const REQUEST: u16 = 1;
 pub(super) const ACK: u16 = 4;
+/// Asks for a whole list.
+pub(super) const DUMP: u16 = 0x300;
 pub(super) const CREATE: u16 = 0x400;
+
+/// The group that changes of nf_tables are announced to.
+const GROUP_NFTABLES: i32 = 7;
+/// How many octets of announcements may wait for the next look.
+const LISTENER_ROOM_BYTES: i32 = 4 << 20;
 
 /// How long an answer may take that should be there already.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -82,6 +95,12 @@ impl Messages {
     fn put(&mut self, place: usize, what: &[u8]) {
         let room = self.bytes.get_mut(place..place + what.len()).expect("what was written before");
         room.copy_from_slice(what);
+    }
+
+    /// All octets.
+    #[cfg(test)]
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.bytes
     }
 
     /// The octets of the message so far.
@@ -149,6 +168,8 @@ pub(super) struct Netlink {
     socket: Socket,
     room_bytes: usize,
     buffer: Vec<u8>,
+    /// What the kernel calls this socket; known when it has answered once.
+    port: u32,
 }
 
 impl Netlink {
@@ -158,7 +179,12 @@ impl Netlink {
         socket.set_read_timeout(Some(PATIENCE))?;
         // Errors without a copy of what they are about, which may be as long as a list.
         set_option(&socket, libc::SOL_NETLINK, libc::NETLINK_CAP_ACK, 1)?;
-        Ok(Netlink { socket, room_bytes: 0, buffer: vec![0; 1 << 16] })
+        Ok(Netlink { socket, room_bytes: 0, buffer: vec![0; 1 << 16], port: 0 })
+    }
+
+    /// What the kernel calls this socket; zero before it has answered.
+    pub(super) fn port(&self) -> u32 {
+        self.port
     }
 
     /// Sends a batch and reads what the kernel says to it.
@@ -197,6 +223,35 @@ impl Netlink {
         Ok(answer.attributes)
     }
 
+    /// Asks for a list, and gives the attributes of each part. False if something was changed
+    /// while it was read: then parts may be missing or come twice.
+    pub(super) fn list(
+        &mut self,
+        mut question: Messages,
+        mut each: impl FnMut(&[u8]),
+    ) -> Result<bool, Fault> {
+        question.end();
+        self.socket.send(&question.bytes)?;
+        let mut is_whole = true;
+        loop {
+            let size = self.read()?;
+            let mut end = None;
+            announcements(self.buffer.get(..size).unwrap_or_default(), |part| {
+                is_whole &= part.flags & INTERRUPTED == 0;
+                match part.raw_kind {
+                    MESSAGE_DONE => end = Some(0),
+                    MESSAGE_ERROR => end = Some(part.errno),
+                    _ => each(part.attributes),
+                }
+            });
+            match end {
+                None => {}
+                Some(0) => return Ok(is_whole),
+                Some(errno) => return Err(Fault::Refused(Refusal { errno })),
+            }
+        }
+    }
+
     /// A datagram must fit into the socket's buffer at once.
     fn make_room(&mut self, size_bytes: usize) -> io::Result<()> {
         // The kernel counts its own bookkeeping too.
@@ -209,15 +264,22 @@ impl Netlink {
         Ok(())
     }
 
-    fn receive(&mut self) -> io::Result<Answer> {
-        let size = loop {
+    fn read(&mut self) -> io::Result<usize> {
+        loop {
             match (&self.socket).read(&mut self.buffer) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                other => break other?,
+                other => return other,
             }
-        };
-        Answer::of(self.buffer.get(..size).unwrap_or_default())
-            .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "an answer that is none"))
+        }
+    }
+
+    fn receive(&mut self) -> io::Result<Answer> {
+        let size = self.read()?;
+        let answer = Answer::of(self.buffer.get(..size).unwrap_or_default());
+        let answer = answer
+            .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "an answer that is none"))?;
+        self.port = answer.port;
+        Ok(answer)
     }
 
     fn drain(&mut self) {
@@ -233,6 +295,7 @@ impl Netlink {
 struct Answer {
     kind: u16,
     sequence: u32,
+    port: u32,
     /// What stands behind the heads of an answer that is no error; of an error, its number.
     attributes: Vec<u8>,
 }
@@ -242,10 +305,12 @@ impl Answer {
         let kind = u16::from_ne_bytes(bytes.get(4..FLAGS_PLACE)?.try_into().ok()?);
         let sequence = bytes.get(SEQUENCE_PLACE..SEQUENCE_PLACE + 4)?;
         let sequence = u32::from_ne_bytes(sequence.try_into().ok()?);
+        let port = bytes.get(PORT_PLACE..PORT_PLACE + 4)?;
+        let port = u32::from_ne_bytes(port.try_into().ok()?);
         let length = u32::from_ne_bytes(bytes.get(..4)?.try_into().ok()?) as usize;
         let start = if kind == MESSAGE_ERROR { HEADER_BYTES - 4 } else { HEADER_BYTES };
         let attributes = bytes.get(start..length)?.to_vec();
-        Some(Answer { kind, sequence, attributes })
+        Some(Answer { kind, sequence, port, attributes })
     }
 
     /// The error's number, upwards from 1; zero is an acknowledgement.
@@ -253,6 +318,105 @@ impl Answer {
         let number = self.attributes.first_chunk().map_or(0, |bytes| i32::from_ne_bytes(*bytes));
         -number
     }
+}
+
+/// One of many messages of the kernel.
+pub(super) struct Announcement<'a> {
+    /// What it is about, of nf_tables' kinds.
+    pub(super) kind: u16,
+    /// The family of the table.
+    pub(super) family: u8,
+    /// What stands behind the heads.
+    pub(super) attributes: &'a [u8],
+    raw_kind: u16,
+    flags: u16,
+    errno: i32,
+}
+
+/// Gives the messages of a datagram one by one, up to the first that is cut off.
+pub(super) fn announcements(bytes: &[u8], mut each: impl FnMut(&Announcement<'_>)) {
+    let mut rest = bytes;
+    while let Some(length) = rest.first_chunk().map(|it| u32::from_ne_bytes(*it) as usize) {
+        let Some(message) = rest.get(..length).filter(|message| message.len() >= PORT_PLACE + 4)
+        else {
+            return;
+        };
+        let number = |place: usize| {
+            let octets = message.get(place..place + 2).and_then(|octets| octets.try_into().ok());
+            octets.map_or(0, u16::from_ne_bytes)
+        };
+        let raw_kind = number(4);
+        let errno = message.get(PORT_PLACE + 4..).and_then(|it| it.first_chunk());
+        each(&Announcement {
+            kind: raw_kind & 0xff,
+            family: message.get(HEADER_BYTES - 4).copied().unwrap_or(0),
+            attributes: message.get(HEADER_BYTES..).unwrap_or_default(),
+            raw_kind,
+            flags: number(FLAGS_PLACE),
+            errno: errno.map_or(0, |octets| i32::from_ne_bytes(*octets).wrapping_neg()),
+        });
+        rest = rest.get(length.next_multiple_of(4)..).unwrap_or_default();
+    }
+}
+
+/// A socket that the kernel tells what others change.
+pub(super) struct Listener {
+    socket: Socket,
+    buffer: Vec<u8>,
+}
+
+impl Listener {
+    /// Listens from now on; what the socket with this port does is not told.
+    pub(super) fn open(own_port: u32) -> io::Result<Listener> {
+        let netlink = Netlink::open()?;
+        let room = LISTENER_ROOM_BYTES;
+        set_option(&netlink.socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, room)?;
+        // Nothing is told to a socket without a port; the first question gives it one.
+        let mut question = Messages::default();
+        question.begin(GET_GENERATION, 0, 0);
+        question.end();
+        netlink.socket.send(&question.bytes)?;
+        let mut netlink = netlink;
+        netlink.receive()?;
+        netlink.socket.attach_filter(&others_than(own_port))?;
+        let group = GROUP_NFTABLES;
+        set_option(&netlink.socket, libc::SOL_NETLINK, libc::NETLINK_ADD_MEMBERSHIP, group)?;
+        netlink.socket.set_nonblocking(true)?;
+        Ok(Listener { socket: netlink.socket, buffer: netlink.buffer })
+    }
+
+    /// Gives what has come since the last time. False if the kernel had to drop some of it.
+    pub(super) fn drain(&mut self, mut each: impl FnMut(&Announcement<'_>)) -> io::Result<bool> {
+        let mut is_whole = true;
+        loop {
+            match (&self.socket).read(&mut self.buffer) {
+                Ok(size) => {
+                    announcements(self.buffer.get(..size).unwrap_or_default(), &mut each);
+                    // A message that does not fit is cut.
+                    is_whole &= size < self.buffer.len();
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(is_whole),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => is_whole = false,
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
+
+/// A filter of the kernel that takes datagrams whose first message was caused by another socket. All
+/// messages of a datagram are of one transaction.
+fn others_than(port: u32) -> [SockFilter; 4] {
+    const LOAD_WORD: u16 = 0x20;
+    const JUMP_IF_EQUAL: u16 = 0x15;
+    const RETURN: u16 = 0x06;
+    [
+        SockFilter::new(LOAD_WORD, 0, 0, PORT_PLACE as u32),
+        // The filter reads numbers in the network's order, the kernel wrote the machine's.
+        SockFilter::new(JUMP_IF_EQUAL, 0, 1, port.to_be()),
+        SockFilter::new(RETURN, 0, 0, 0),
+        SockFilter::new(RETURN, 0, 0, u32::MAX),
+    ]
 }
 
 /// The attributes of an answer: kind and payload.

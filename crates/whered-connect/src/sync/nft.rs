@@ -14,8 +14,10 @@
 
 use std::io::{self, Write};
 
+use super::elements::{Questioned, read_back};
 use super::netlink::{self, Fault, LIST_BYTES_MAX, Messages, Netlink};
-use super::{Difference, Family, Piece, Sink, Transaction};
+use super::watch::Watch;
+use super::{Difference, Family, Piece, ReadBack, Sink, Transaction};
 use crate::error::ConnectError;
 
 // Kinds of messages, and attributes, of linux/netfilter/nf_tables.h.
@@ -36,15 +38,15 @@ const SET_KEY_BYTES: u16 = 5;
 const SET_ID: u16 = 10;
 const SET_TIMEOUT: u16 = 11;
 const SET_HANDLE: u16 = 16;
-const LIST_TABLE: u16 = 1;
-const LIST_SET: u16 = 2;
-const LIST_ELEMENTS: u16 = 3;
+pub(super) const LIST_TABLE: u16 = 1;
+pub(super) const LIST_SET: u16 = 2;
+pub(super) const LIST_ELEMENTS: u16 = 3;
 const ELEMENT: u16 = 1;
-const ELEMENT_KEY: u16 = 1;
-const ELEMENT_FLAGS: u16 = 3;
+pub(super) const ELEMENT_KEY: u16 = 1;
+pub(super) const ELEMENT_FLAGS: u16 = 3;
 const ELEMENT_TIMEOUT: u16 = 4;
-const DATA_VALUE: u16 = 1;
-const INTERVAL_END: u32 = 1;
+pub(super) const DATA_VALUE: u16 = 1;
+pub(super) const INTERVAL_END: u32 = 1;
 
 const FLAG_ANONYMOUS: u32 = 1;
 const FLAG_CONSTANT: u32 = 2;
@@ -67,6 +69,7 @@ pub struct NftSet {
     family: Family,
     create: bool,
     socket: Option<Netlink>,
+    watch: Option<Watch>,
     has_ranges: bool,
     has_timeouts: bool,
     handle: Vec<u8>,
@@ -90,6 +93,7 @@ impl NftSet {
             family,
             create,
             socket: None,
+            watch: None,
             has_ranges: true,
             has_timeouts: true,
             handle: Vec::new(),
@@ -200,6 +204,19 @@ impl NftSet {
         Ok(())
     }
 
+    /// Watches the set from now on.
+    fn watch(&mut self) -> Result<(), Fault> {
+        let port = self.socket()?.port();
+        if !self.watch.as_ref().is_some_and(|watch| watch.is_of(port)) {
+            self.watch = Some(Watch::open(port, self.table_family, &self.table, &self.set)?);
+        }
+        // What has happened so far is what the set is about to be replaced for.
+        if let Some(watch) = &mut self.watch {
+            watch.was_touched()?;
+        }
+        Ok(())
+    }
+
     /// Messages about elements, each as long as a list may be.
     fn elements<'a>(
         &self,
@@ -285,7 +302,8 @@ impl Sink for NftSet {
             other => other,
         };
         let about = about.map_err(|fault| self.fault(&fault))?;
-        self.take(&about)
+        self.take(&about)?;
+        self.watch().map_err(|fault| self.fault(&fault))
     }
 
     fn shape(&self, pieces: Vec<Piece>) -> Result<Vec<Piece>, ConnectError> {
@@ -320,13 +338,47 @@ impl Sink for NftSet {
         done.map_err(|fault| self.fault(&fault))
     }
 
-    fn is_intact(&mut self) -> Result<bool, ConnectError> {
+    fn is_intact(&mut self, _held: &[Piece], _now_millis: u64) -> Result<bool, ConnectError> {
         let about = match self.ask() {
             Err(Fault::Refused(refusal)) if refusal.errno == libc::ENOENT => return Ok(false),
             other => other.map_err(|fault| self.fault(&fault))?,
         };
         let handle = netlink::attributes(&about).find(|(kind, _)| *kind == SET_HANDLE);
-        Ok(handle.is_none_or(|(_, payload)| payload == self.handle))
+        if handle.is_some_and(|(_, payload)| payload != self.handle) {
+            return Ok(false);
+        }
+        let port = self.socket.as_ref().map_or(0, Netlink::port);
+        let Some(watch) = self.watch.as_mut().filter(|watch| watch.is_of(port)) else {
+            // Nobody has watched since the last look.
+            return Ok(false);
+        };
+        let touched = watch.was_touched();
+        touched.map(|touched| !touched).map_err(|error| self.fault(&Fault::Socket(error)))
+    }
+
+    fn announces_changes(&self) -> bool {
+        true
+    }
+
+    fn read_back(&self) -> ReadBack {
+        let questioned = Questioned {
+            table_family: self.table_family,
+            table: self.table.clone(),
+            set: self.set.clone(),
+            family: self.family,
+            has_ranges: self.has_ranges,
+            has_timeouts: self.has_timeouts,
+        };
+        let name = self.name();
+        Box::new(move || {
+            read_back(&questioned).map_err(|fault| {
+                let what = match fault {
+                    Fault::Refused(refusal) => io::Error::from_raw_os_error(refusal.errno),
+                    Fault::Socket(error) => error,
+                };
+                ConnectError::new(format!("{name}: its elements cannot be read: {what}"))
+            })
+        })
     }
 
     fn write(&self, what: Transaction<'_>, now_millis: u64, out: &mut dyn Write) -> io::Result<()> {

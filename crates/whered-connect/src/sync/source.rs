@@ -15,7 +15,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use notify::{RecommendedWatcher, RecursiveMode, Watcher as _};
 use redis::Value;
-use whered_ip::{SetFormat, read_set};
+use whered_ip::{HostBitsFinder, SetFormat, read_named_set};
 
 use super::{Member, now_millis};
 use crate::Server;
@@ -29,8 +29,8 @@ pub trait Source {
     /// What it is, for messages.
     fn name(&self) -> String;
 
-    /// Waits until something may have changed, but no longer than this.
-    fn wait(&mut self, at_most: Duration);
+    /// Waits until something may have changed, but no longer than this; true if something has.
+    fn wait(&mut self, at_most: Duration) -> bool;
 
     /// The members; nothing if they are those of the last reading.
     ///
@@ -38,13 +38,21 @@ pub trait Source {
     ///
     /// If they cannot be read whole.
     fn read(&mut self) -> Result<Option<Vec<Member>>, ConnectError>;
+
+    /// What is doubtful about the members that were read last, told once.
+    fn remark(&mut self) -> Option<String> {
+        None
+    }
 }
 
 /// A list in a file.
 pub struct FileSource {
     path: PathBuf,
+    /// The set of a dump that has several.
+    set: Option<String>,
     format: Option<SetFormat>,
     seen: Option<Stamp>,
+    remark: Option<String>,
     notices: Option<(RecommendedWatcher, Receiver<()>)>,
 }
 
@@ -73,12 +81,25 @@ impl Stamp {
 }
 
 impl FileSource {
-    /// A list; without a format, its first bytes say what it is.
+    /// A list, or a dump and the set of it: `lists/dump:blocked`, where there is no file of that
+    /// whole name. Without a format, its first words say what it is.
     #[must_use]
     pub fn new(path: &Path, format: Option<SetFormat>) -> FileSource {
         // Without notices the file is looked at when the waiting is over.
-        let notices = watched(path).ok();
-        FileSource { path: path.to_owned(), format, seen: None, notices }
+        let (path, set) = file_and_set(path);
+        let notices = watched(&path).ok();
+        FileSource { path, set, format, seen: None, remark: None, notices }
+    }
+}
+
+/// Takes a set's name off a path.
+fn file_and_set(path: &Path) -> (PathBuf, Option<String>) {
+    let split = path.to_str().filter(|_| !path.exists()).and_then(|text| text.rsplit_once(':'));
+    match split {
+        Some((file, set)) if Path::new(file).exists() && !set.is_empty() => {
+            (PathBuf::from(file), Some(set.to_owned()))
+        }
+        _ => (path.to_owned(), None),
     }
 }
 
@@ -109,15 +130,14 @@ impl Source for FileSource {
         self.path.display().to_string()
     }
 
-    fn wait(&mut self, at_most: Duration) {
-        match &self.notices {
-            Some((_, receiver)) => {
-                if receiver.recv_timeout(at_most).is_ok() {
-                    while receiver.try_recv().is_ok() {}
-                }
-            }
-            None => std::thread::park_timeout(at_most),
-        }
+    fn wait(&mut self, at_most: Duration) -> bool {
+        let Some((_, receiver)) = &self.notices else {
+            std::thread::park_timeout(at_most);
+            return false;
+        };
+        let is_noticed = receiver.recv_timeout(at_most).is_ok();
+        while receiver.try_recv().is_ok() {}
+        is_noticed
     }
 
     fn read(&mut self) -> Result<Option<Vec<Member>>, ConnectError> {
@@ -140,40 +160,36 @@ impl Source for FileSource {
             if after != stamp && start.elapsed() < QUIET * 50 {
                 continue;
             }
-            let format = self.format.unwrap_or_else(|| format_of(&text));
-            let members = members(format, &text, stamp.millis())
+            let format = self.format.unwrap_or_else(|| SetFormat::guess(&text));
+            let name = self.set.as_deref();
+            let members = members(format, &text, name, stamp.millis())
                 .map_err(|what| ConnectError::new(format!("{}: {what}", self.path.display())))?;
+            let remark = HostBitsFinder::of(&text).remark();
+            self.remark = remark.map(|remark| format!("{}: {remark}", self.path.display()));
             self.seen = Some(stamp);
             return Ok(Some(members));
         }
     }
+
+    fn remark(&mut self) -> Option<String> {
+        self.remark.take()
+    }
 }
 
 /// The members of a text whose times to live begin at a time.
-fn members(format: SetFormat, text: &[u8], since: u64) -> Result<Vec<Member>, String> {
+fn members(
+    format: SetFormat,
+    text: &[u8],
+    name: Option<&str>,
+    since: u64,
+) -> Result<Vec<Member>, String> {
     let mut members = Vec::new();
-    let read = read_set(format, text, |entry| {
+    let read = read_named_set(format, text, name, |entry| {
         let millis = entry.ttl_seconds.map(|seconds| seconds.saturating_mul(1000));
         let until_millis = millis.map(|millis| millis.saturating_add(since));
         members.push(Member { block: entry.block, until_millis });
     });
     read.map(|()| members).map_err(|error| error.to_string())
-}
-
-/// What a text seems to be by its first word.
-#[must_use]
-pub fn format_of(text: &[u8]) -> SetFormat {
-    let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text).trim_ascii_start();
-    let begins = |words: &[&str]| words.iter().any(|word| text.starts_with(word.as_bytes()));
-    match () {
-        () if begins(&["{"]) && !begins(&["{\"nftables\"", "{ \"nftables\""]) => SetFormat::Json,
-        () if begins(&["{"]) => SetFormat::NftJson,
-        () if begins(&["["]) => SetFormat::Json,
-        () if begins(&["create ", "add "]) => SetFormat::Ipset,
-        () if begins(&["table ", "set ", "elements"]) => SetFormat::Nft,
-        () if begins(&["network,"]) => SetFormat::Csv,
-        () => SetFormat::Plain,
-    }
 }
 
 /// A set of a running server, asked for whole at each look.
@@ -232,8 +248,9 @@ impl Source for ServerSource {
         format!("{} of {shown}", self.set)
     }
 
-    fn wait(&mut self, at_most: Duration) {
+    fn wait(&mut self, at_most: Duration) -> bool {
         std::thread::park_timeout(at_most);
+        false
     }
 
     fn read(&mut self) -> Result<Option<Vec<Member>>, ConnectError> {
@@ -241,7 +258,7 @@ impl Source for ServerSource {
         if !std::mem::take(&mut self.is_new) && self.seen.as_ref() == Some(&text) {
             return Ok(None);
         }
-        let found = members(SetFormat::Json, &text, now_millis())
+        let found = members(SetFormat::Json, &text, None, now_millis())
             .map_err(|what| ConnectError::new(format!("{}: {what}", self.name())))?;
         self.seen = Some(text);
         Ok(Some(found))
@@ -251,21 +268,6 @@ impl Source for ServerSource {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn formats_are_told_by_the_first_word() {
-        for (text, format) in [
-            ("# a list\n10.0.0.1", SetFormat::Plain),
-            ("create s hash:net", SetFormat::Ipset),
-            ("add s 10.0.0.1", SetFormat::Ipset),
-            ("table inet t {", SetFormat::Nft),
-            ("{\"nftables\": []}", SetFormat::NftJson),
-            ("[\"10.0.0.1\"]", SetFormat::Json),
-            ("network,geoname_id\n", SetFormat::Csv),
-        ] {
-            assert_eq!(format_of(text.as_bytes()), format, "{text}");
-        }
-    }
 
     #[test]
     fn a_file_is_read_once_for_each_change_and_a_bad_one_gives_nothing() {
