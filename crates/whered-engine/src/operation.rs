@@ -34,6 +34,7 @@
 //!   AddPrefixes     (kind 24) as above with { block }*, where some are ranges; RemovePrefixes (25), too
 //!   LoadMembers     set | replaces u8 | count u32 | { expires_at_millis u64 | has_value u8 [value] }*
 //!                   | { attribute u32, unless count is 1 | block }*      all members at once
+//!   DeleteSets      (kind 27) { set }*
 //! kinds 40 and 41   what a feed is made of, and a batch of it: feeds/entry.rs says how they look
 //! text and bytes = length u32 | bytes;  address = 4 or 6 u8 | octets;  prefix = address | length u8
 //! block = prefix, or 14 or 16 u8 | octets of the first and of the last address
@@ -94,6 +95,10 @@ pub(crate) enum Operation<'a> {
         set: &'a str,
         replaces: bool,
         members: Cow<'a, MemberList>,
+    },
+    /// Deletes whole prefix sets, their names too.
+    DeleteSets {
+        sets: Cow<'a, [&'a str]>,
     },
     PutSite {
         pool: &'a str,
@@ -215,6 +220,7 @@ pub(crate) const BATCH_KIND: u16 = 19;
 const ADD_RANGES_KIND: u16 = 24;
 const REMOVE_RANGES_KIND: u16 = 25;
 const LOAD_MEMBERS_KIND: u16 = 26;
+const DELETE_SETS_KIND: u16 = 27;
 
 /// The frame kinds of operations on ACME challenges.
 const SET_CHALLENGE_KIND: u16 = 48;
@@ -260,6 +266,7 @@ impl<'a> Operation<'a> {
             Operation::RemovePrefixes { blocks, .. } if has_ranges(blocks) => REMOVE_RANGES_KIND,
             Operation::RemovePrefixes { .. } => 6,
             Operation::LoadMembers { .. } => LOAD_MEMBERS_KIND,
+            Operation::DeleteSets { .. } => DELETE_SETS_KIND,
             Operation::PutSite { .. } => 7,
             Operation::MoveSite { .. } => 8,
             Operation::OverrideSite { .. } => 9,
@@ -307,6 +314,7 @@ impl<'a> Operation<'a> {
                 let blocks = members.iter().map(|(block, _)| number_bytes + block_bytes(&block));
                 4 + set.len() + 5 + values.sum::<usize>() + blocks.sum::<usize>()
             }
+            Operation::DeleteSets { sets } => sets.iter().map(|set| 4 + set.len()).sum(),
             Operation::PutSite { pool, site } => {
                 let addresses = site.addresses.iter().map(|a| if a.is_ipv4() { 5 } else { 17 });
                 8 + pool.len() + site.name.len() + 17 + addresses.sum::<usize>()
@@ -367,7 +375,7 @@ impl<'a> Operation<'a> {
         }
         let operation = match kind {
             1..=4 => input.keyspace_operation(),
-            5 | 6 | ADD_RANGES_KIND..=LOAD_MEMBERS_KIND => input.prefix_operation(),
+            5 | 6 | ADD_RANGES_KIND..=DELETE_SETS_KIND => input.prefix_operation(),
             7..=10 => input.site_operation(),
             11..=18 => input.value_operation(),
             BATCH_KIND => input.batch(),
@@ -375,7 +383,7 @@ impl<'a> Operation<'a> {
             SET_CHALLENGE_KIND | REMOVE_CHALLENGE_KIND => input.challenge_operation(),
             _ => Err(format!(
                 "operation of unknown kind {kind}; this program knows 1 to {BATCH_KIND}, \
-                 {ADD_RANGES_KIND} to {LOAD_MEMBERS_KIND}, 32 to 36, {SET_CHALLENGE_KIND} and \
+                 {ADD_RANGES_KIND} to {DELETE_SETS_KIND}, 32 to 36, {SET_CHALLENGE_KIND} and \
                  {REMOVE_CHALLENGE_KIND}"
             )),
         }?;

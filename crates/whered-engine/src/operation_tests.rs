@@ -42,6 +42,7 @@ fn samples() -> Vec<Operation<'static>> {
         Operation::LoadMembers { set: "s", replaces: true, members: Cow::Owned(plain) },
         Operation::LoadMembers { set: "s", replaces: false, members: Cow::Owned(valued) },
         Operation::LoadMembers { set: "s", replaces: true, members: Cow::default() },
+        Operation::DeleteSets { sets: vec!["a b", ""].into() },
         Operation::MoveSite { pool: "www", site: "fra", place },
         Operation::PutSite { pool: "www", site: Cow::Owned(site) },
         Operation::OverrideSite { pool: "www", site: "fra", to: HealthOverride::Down },
@@ -153,7 +154,7 @@ fn an_unknown_kind_or_version_is_an_error_that_says_what_is_known() {
     assert!(
         Operation::decode(99, &[1])
             .unwrap_err()
-            .contains("knows 1 to 19, 24 to 26, 32 to 36, 48 and 49")
+            .contains("knows 1 to 19, 24 to 27, 32 to 36, 48 and 49")
     );
     assert!(Operation::decode(1, &[9]).unwrap_err().contains("reads version 1"));
     assert!(Operation::decode(1, &[]).unwrap_err().contains("byte 0"));

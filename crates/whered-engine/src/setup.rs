@@ -52,6 +52,8 @@ pub struct Setup {
     pub sets_directory: Option<PathBuf>,
     /// Where clients may have backups made; `None`: below `backups` of the data directory.
     pub backup_directory: Option<PathBuf>,
+    /// Whether prefixes with bits behind their length are refused in commands on sets.
+    pub sets_strict: bool,
     /// Feeds. They are fixed when the engine is opened: a reload leaves them as they are.
     pub feeds: Vec<FeedSource>,
     /// What their places and tables may take in memory; as fixed.

@@ -165,7 +165,7 @@ fn a_text_counts_as_a_whole_or_not_at_all() {
     assert_eq!(sets.names(), ["s"], "a refused text makes no set");
     let json = br#"["10.0.0.0/8", {"prefix": "10.0.0.3-10.0.0.9", "value": "x", "seconds": 60}]"#;
     let defaults = LoadOptions {
-        format: SetFormat::Json,
+        format: Some(SetFormat::Json),
         value: Some(b"default"),
         expires_at_millis: Some(u64::MAX),
         ..LoadOptions::default()

@@ -171,6 +171,9 @@ fn fill(engine: &Engine, random: &mut Random) {
     sets.add("valued", &prefixes(50..90), Some(b""), None).expect("there is room");
     sets.add("emptied", &prefixes(0..1), None, None).expect("there is room");
     sets.remove("emptied", &prefixes(0..1)).expect("there is room");
+    sets.add("doomed", &prefixes(0..30), None, None).expect("there is room");
+    sets.add("deleted", &prefixes(0..30), None, None).expect("there is room");
+    sets.delete(&["deleted"]).expect("there is room");
     engine.put_site("www", site("ber", 13.4, 40)).expect("a new site");
     engine.put_site("www", site("gone", 1.0, 50)).expect("a new site");
     engine.remove_site("www", "gone").expect("a site of ours");
@@ -193,6 +196,7 @@ fn change(engine: &Engine, random: &mut Random) {
     keyspace.swap_numbers(2, 4).expect("there is room");
     keyspace.delete_keys(0, &[b"text 0", b"small"]).expect("there is room");
     engine.prefix_sets().remove("plain", &prefixes(20..60)).expect("there is room");
+    assert_eq!(engine.prefix_sets().delete(&["doomed", "none"]).expect("there is room").value, 1);
     engine.remove_site("www", "ber").expect("a site of ours");
     let last = engine.override_site("www", "nyc", HealthOverride::Up).expect("a site");
     engine.wait_durable(last.ticket).expect("the disk works");

@@ -31,6 +31,7 @@
 //! # Ok::<(), whered_ip::PrefixError>(())
 //! ```
 mod compiled;
+mod host_bits;
 pub mod image;
 mod layered;
 mod prefix;
@@ -42,6 +43,7 @@ mod tables;
 pub mod text;
 
 pub use compiled::{IndexError, IndexForm, Items, Match, PrefixIndex, Target};
+pub use host_bits::{HostBits, HostBitsFinder, prefix_without_host_bits};
 pub use layered::{LayeredSet, MemberCounts, MemberList};
 pub use prefix::{Prefix, PrefixError, PrefixErrorKind};
 #[doc(hidden)]
@@ -50,5 +52,6 @@ pub use prefix_map::{AllMatches, Iter, PrefixMap};
 pub use prefix_set::{PrefixMatch, PrefixSet};
 pub use sets::{
     Address6, AddressRanges, Block, BlockError, CompiledForm, CompiledSet, LiveIpv4, LiveMatch,
-    LiveReader, SetEntry, SetFormat, SetTextError, SetWriter, read_set,
+    LiveReader, SetEntry, SetFormat, SetTextError, SetWriter, ShrinkLimit, read_named_set,
+    read_set,
 };

@@ -258,6 +258,8 @@ pub struct BackupConfig {
 pub struct SetsConfig {
     /// The only directory whose files `CIDR.LOAD` reads; `None`: it reads none.
     pub directory: Option<PathBuf>,
+    /// Whether prefixes with bits behind their length are refused.
+    pub strict: bool,
 }
 
 impl Config {
@@ -380,6 +382,7 @@ impl Config {
             place_database: self.dns.database,
             sets_directory: self.sets.directory,
             backup_directory: self.backup.directory,
+            sets_strict: self.sets.strict,
             feeds: self.feeds.into_iter().map(|feed| feed.source).collect(),
             hot: self.hot,
         }

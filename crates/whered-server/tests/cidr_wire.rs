@@ -82,6 +82,10 @@ fn texts_are_loaded_as_a_whole_and_exported_again() {
     let json = r#"[{"prefix": "192.0.2.1", "value": "x"}]"#;
     assert_eq!(
         client.ask(&["CIDR.LOAD", "s", "BULK", json, "REPLACE", "FORMAT", "json"]),
+        "-ERR set 's': found 1 members in the place of 3, a loss of 50 % or more\r\n"
+    );
+    assert_eq!(
+        client.ask(&["CIDR.LOAD", "s", "BULK", json, "REPLACE", "MAXSHRINK", "100"]),
         ":1\r\n"
     );
     assert_eq!(
@@ -174,6 +178,89 @@ fn sets_are_made_of_sets() {
 }
 
 #[test]
+fn empty_and_much_smaller_lists_are_refused_unless_asked_for() {
+    let door = Door::in_memory();
+    let mut client = door.client();
+    let list: String = (0..10).map(|n| format!("10.0.{n}.0/24\n")).collect();
+    assert_eq!(client.ask(&["CIDR.LOAD", "s", "BULK", &list, "REPLACE"]), ":10\r\n");
+    for empty in ["", "# nothing\n", "[]", "table ip t { set s { type ipv4_addr; } }"] {
+        assert_eq!(
+            client.ask(&["CIDR.LOAD", "s", "BULK", empty, "REPLACE"]),
+            "-ERR set 's': found no members\r\n",
+            "{empty}"
+        );
+    }
+    let half: String = list.lines().take(5).map(|line| format!("{line}\n")).collect();
+    let refused = client.ask(&["CIDR.LOAD", "s", "BULK", &half, "REPLACE"]);
+    assert!(refused.starts_with("-ERR set 's': found 5 members in the place of 10"), "{refused}");
+    assert_eq!(ask(&mut client, "CIDR.COUNT s"), ":10\r\n");
+    let words = ["CIDR.LOAD", "s", "BULK", &half, "REPLACE", "MAXSHRINK", "51"];
+    assert_eq!(client.ask(&words), ":5\r\n");
+    assert_eq!(client.ask(&["CIDR.LOAD", "s", "BULK", "", "REPLACE", "ALLOWEMPTY"]), ":0\r\n");
+    assert_eq!(ask(&mut client, "CIDR.COUNT s"), ":0\r\n");
+    for words in ["CIDR.LOAD s BULK 1.1.1.1 ALLOWEMPTY", "CIDR.LOAD s BULK 1.1.1.1 MAXSHRINK 9"] {
+        assert_eq!(ask(&mut client, words), "-ERR syntax error\r\n");
+    }
+    assert_eq!(
+        ask(&mut client, "CIDR.LOAD s BULK 1.1.1.1 REPLACE MAXSHRINK 101"),
+        "-ERR MAXSHRINK must be from 1 to 100\r\n"
+    );
+}
+
+#[test]
+fn formats_are_guessed_and_one_of_several_sets_is_named() {
+    let door = Door::in_memory();
+    let mut client = door.client();
+    let dump = "create good hash:net\ncreate bad hash:ip netmask 24\nadd good 10.0.0.0/8\n\
+                add bad 1.2.3.0\n";
+    let refused = client.ask(&["CIDR.LOAD", "s", "BULK", dump]);
+    assert!(refused.ends_with("the name of one of several: good, bad\r\n"), "{refused}");
+    assert_eq!(client.ask(&["CIDR.LOAD", "s", "BULK", dump, "SET", "bad"]), ":1\r\n");
+    assert_eq!(ask(&mut client, "CIDR.MATCH s 1.2.3.77"), bulk("1.2.3.0/24"));
+    assert_eq!(ask(&mut client, "CIDR.MATCH s 10.0.0.1"), "$-1\r\n");
+    let nft = "add element ip t s { 192.0.2.0/24 }";
+    assert_eq!(client.ask(&["CIDR.LOAD", "n", "BULK", nft]), ":1\r\n");
+    assert_eq!(ask(&mut client, "CIDR.MATCH n 192.0.2.1"), bulk("192.0.2.0/24"));
+}
+
+#[test]
+fn bits_behind_a_prefix_are_refused_where_the_sets_are_strict() {
+    for is_strict in [false, true] {
+        let setup = Setup { sets_strict: is_strict, ..Setup::default() };
+        let door = Door::with(EngineOptions { setup, ..EngineOptions::default() }, |_| {});
+        let mut client = door.client();
+        let added = ask(&mut client, "CIDR.ADD s 10.0.0.0/8 1.0.0.1/8");
+        let loaded = client.ask(&["CIDR.LOAD", "t", "BULK", "10.0.0.0/8\n1.0.0.1/8\n"]);
+        if is_strict {
+            let expected =
+                "-ERR '1.0.0.1/8' has bits set behind its length; allowed is 1.0.0.0/8\r\n";
+            assert_eq!(added, expected);
+            assert!(loaded.starts_with("-ERR line 2, column 1: found \"1.0.0.1/8\""), "{loaded}");
+        } else {
+            assert_eq!((added.as_str(), loaded.as_str()), (":2\r\n", ":2\r\n"));
+        }
+    }
+}
+
+#[test]
+fn sets_are_deleted_with_their_names() {
+    let door = Door::in_memory();
+    let mut client = door.client();
+    for set in ["a", "b", "c"] {
+        assert_eq!(ask(&mut client, &format!("CIDR.ADD {set} 10.0.0.0/8")), ":1\r\n");
+    }
+    assert_eq!(ask(&mut client, "CIDR.REM a 10.0.0.0/8"), ":1\r\n");
+    assert_eq!(ask(&mut client, "FLUSHALL"), "+OK\r\n");
+    assert_eq!(ask(&mut client, "CIDR.LIST"), "*3\r\n$1\r\na\r\n$1\r\nb\r\n$1\r\nc\r\n");
+    assert_eq!(ask(&mut client, "CIDR.DEL a c nosuch"), ":2\r\n");
+    assert_eq!(ask(&mut client, "CIDR.LIST"), "*1\r\n$1\r\nb\r\n");
+    assert!(ask(&mut client, "CIDR.COUNT a").starts_with("-ERR no such prefix set"));
+    assert_eq!(ask(&mut client, "CIDR.DEL a"), ":0\r\n");
+    assert_eq!(ask(&mut client, "CIDR.ADD a 192.0.2.0/24"), ":1\r\n");
+    assert_eq!(ask(&mut client, "CIDR.EXPORT a"), bulk("192.0.2.0/24\n"));
+}
+
+#[test]
 fn files_come_from_the_configured_directory() {
     let folder = std::env::temp_dir().join(format!("whered-cidr-{}", std::process::id()));
     std::fs::create_dir_all(&folder).expect("a folder can be made");
@@ -185,6 +272,11 @@ fn files_come_from_the_configured_directory() {
     let found = ask(&mut client, "CIDR.MATCH s 192.0.2.1 WITHVALUE");
     assert_eq!(found, format!("*2\r\n{}{}", bulk("192.0.2.1/32"), bulk("bad")));
     assert!(ask(&mut client, "CIDR.LOAD s FILE ../list").contains("no name of a file"));
+    let dump = "create a hash:net\nadd a 10.0.0.0/8\nadd b 192.0.2.0/24\n";
+    std::fs::write(folder.join("dump"), dump).expect("it can be written");
+    assert!(ask(&mut client, "CIDR.LOAD b FILE dump").contains("one of several: a, b"));
+    assert_eq!(ask(&mut client, "CIDR.LOAD b FILE dump:b"), ":1\r\n");
+    assert_eq!(ask(&mut client, "CIDR.MATCH b 192.0.2.1"), bulk("192.0.2.0/24"));
     std::fs::remove_dir_all(&folder).expect("it is ours");
 }
 

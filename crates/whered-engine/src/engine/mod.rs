@@ -234,6 +234,11 @@ impl Engine {
         self.control().setup.sets_directory.clone()
     }
 
+    /// Whether commands on prefix sets refuse prefixes with bits behind their length.
+    pub fn sets_are_strict(&self) -> bool {
+        self.control().setup.sets_strict
+    }
+
     /// What has become of a write. One atomic load when it is durable.
     pub fn durability(&self, ticket: Ticket) -> Durability {
         self.log.durability(ticket)

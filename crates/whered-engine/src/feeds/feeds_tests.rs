@@ -542,7 +542,11 @@ fn lists_of_prefixes_decide_when_their_batch_does_also_after_a_restart() {
         input: FeedInput::Prefixes(whered_ip::SetFormat::Plain),
         collection: None,
         tables: Vec::new(),
-        set: Some(SetTarget { name: "blocked".to_owned(), replaces: true }),
+        set: Some(SetTarget {
+            name: "blocked".to_owned(),
+            replaces: true,
+            limit: whered_ip::ShrinkLimit::default(),
+        }),
         merge_within_meters: None,
         limits: FeedLimits { batch_delay: Duration::ZERO, ..FeedLimits::default() },
     };
@@ -560,6 +564,20 @@ fn lists_of_prefixes_decide_when_their_batch_does_also_after_a_restart() {
         while feed.step(&engine).expect("it is applied").batch > 0 {}
         assert_eq!(members(&engine), ["192.0.2.0/24", "2001:db8::/32"]);
         assert!(matches!(feed.status(3), UploadStatus::Rejected { .. }));
+        // Neither a list without members nor half of one takes the place of what is there.
+        for (text, reason) in [
+            ("# nothing\n", "set 'blocked': found no members"),
+            ("10.0.0.0/8\n", "set 'blocked': found 1 members in the place of 2, a loss of 50 %"),
+        ] {
+            let upload = Upload { bytes: text.as_bytes(), ..Upload::default() };
+            let pushed = feed.push(upload).expect("it is taken");
+            feed.wait(pushed.ticket).expect("it is durable");
+            while feed.step(&engine).expect("it is judged").batch > 0 {}
+            let status = feed.status(pushed.id);
+            let shown = format!("{status:?}");
+            assert!(shown.contains(reason), "{shown}");
+            assert_eq!(members(&engine), ["192.0.2.0/24", "2001:db8::/32"]);
+        }
         engine.close().expect("it closes");
     }
     let engine = open(&disk, vec![feed()]).expect("it opens");

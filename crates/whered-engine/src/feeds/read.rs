@@ -108,6 +108,17 @@ impl Made {
         }
         self.head.uploads.push(outcome);
     }
+
+    /// Takes back the list of prefixes that was read last.
+    pub(super) fn reject_members(&mut self, reason: &str) {
+        let Some(members) = self.members.take() else { return };
+        self.records -= members.len() as u64;
+        self.rejected_uploads += 1;
+        self.refused.add(0, reason);
+        if let Some(outcome) = self.head.uploads.last_mut() {
+            *outcome = Outcome::Rejected(reason.chars().take(REASON_CHARS_MAX).collect());
+        }
+    }
 }
 
 impl Reading {

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use whered_feeds::{FieldKind, Mapping};
-use whered_ip::SetFormat;
+use whered_ip::{SetFormat, ShrinkLimit};
 
 use crate::tables::schema::{Fields, Plan};
 use crate::tables::{ColumnKind, RowsOf, TableSchema, TableSource};
@@ -43,6 +43,8 @@ pub struct SetTarget {
     pub name: String,
     /// Whether an upload takes the place of all that the set had.
     pub replaces: bool,
+    /// How much smaller it may be than what it takes the place of; another one is rejected.
+    pub limit: ShrinkLimit,
 }
 
 /// What a feed may take.

@@ -218,7 +218,8 @@ impl Feed {
         } else {
             make()
         };
-        let kept = made.and_then(|made| {
+        let kept = made.and_then(|mut made| {
+            self.reject_shrunken(engine, &mut made);
             let kept = self.keep_and_read_ahead(engine, worker, &made, changes, is_parallel)?;
             Ok((made, kept))
         });
@@ -239,6 +240,16 @@ impl Feed {
                 worker.reading.forget();
                 Err(error)
             }
+        }
+    }
+
+    /// Rejects a list of prefixes that is empty or much smaller than what it would take the place of.
+    fn reject_shrunken(&self, engine: &Engine, made: &mut Made) {
+        let (Some(members), Some(target)) = (&made.members, &self.source.set) else { return };
+        let (name, count) = (target.name.as_str(), members.len());
+        let check = || engine.prefix_sets().check_shrinking(name, count, target.limit);
+        if let Err(reason) = if target.replaces { check() } else { Ok(()) } {
+            made.reject_members(&reason);
         }
     }
 

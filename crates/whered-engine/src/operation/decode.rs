@@ -10,8 +10,8 @@ use whered_geo::{Cell, Place};
 use whered_ip::{Block, MemberList, Prefix};
 
 use super::{
-    ADD_POINTS_KIND, ADD_RANGES_KIND, ALL_NUMBERS, KeyPair, LOAD_MEMBERS_KIND, Operation,
-    REMOVE_RANGES_KIND, SET_CHALLENGE_KIND, Scores, VERSION,
+    ADD_POINTS_KIND, ADD_RANGES_KIND, ALL_NUMBERS, DELETE_SETS_KIND, KeyPair, LOAD_MEMBERS_KIND,
+    Operation, REMOVE_RANGES_KIND, SET_CHALLENGE_KIND, Scores, VERSION,
 };
 use crate::pool::Site;
 use crate::site_health::HealthOverride;
@@ -250,6 +250,9 @@ impl<'a> Decoder<'a> {
     }
 
     pub(super) fn prefix_operation(&mut self) -> Result<Operation<'a>, String> {
+        if self.kind == DELETE_SETS_KIND {
+            return Ok(Operation::DeleteSets { sets: self.list(Self::text)?.into() });
+        }
         let set = self.text()?;
         if self.kind == LOAD_MEMBERS_KIND {
             let replaces = self.u8()? == 1;

@@ -45,6 +45,9 @@ impl Operation<'_> {
                 out.u8(u8::from(*replaces));
                 out.members(members);
             }
+            Operation::DeleteSets { sets } => {
+                sets.iter().for_each(|set| out.bytes(set.as_bytes()));
+            }
             Operation::PutSite { pool, site } => out.site(pool, site),
             Operation::MoveSite { pool, site, place } => {
                 out.bytes(pool.as_bytes());

@@ -12,7 +12,8 @@
 //! invisible at once and go with the next fold; the journal keeps absolute expiry times.
 //!
 //! Invariants: an operation is appended under the lock of the set's writer, so that the journal's
-//! order is the order of versions. A load is one entry of the journal: all of it or nothing.
+//! order is the order of versions. A load is one entry of the journal: all of it or nothing. A deletion
+//! holds the writers of its sets until their names are gone.
 
 mod algebra;
 mod fold;
@@ -25,15 +26,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::ArcSwap;
-use whered_ip::{Block, LayeredSet, MemberList};
+use whered_ip::{Block, LayeredSet, MemberList, ShrinkLimit};
 
 use crate::clock;
 use crate::error::WriteError;
 use crate::log::{Log, Written};
 use crate::operation::Operation;
 pub use algebra::SetOperation;
-use set::NamedSet;
 pub use set::SetInfo;
+use set::{Change, Deletion, NamedSet};
 pub use text::LoadOptions;
 pub(crate) use text::read_members;
 
@@ -126,8 +127,7 @@ impl PrefixSets {
         };
         let room = self.log.reserve(operation.size_bytes())?;
         let now_millis = clock::now_millis();
-        let named = self.make(set);
-        Ok(named.change(now_millis, |change| {
+        Ok(self.change(set, now_millis, |change| {
             let new = change.insert_all(&blocks, value, expires_at_millis);
             self.touch();
             Written { value: new, ticket: change.publish(|| room.append(&operation)) }
@@ -148,7 +148,7 @@ impl PrefixSets {
         let room = self.log.reserve(operation.size_bytes())?;
         let now_millis = clock::now_millis();
         let named = self.existing(set)?;
-        Ok(named.change(now_millis, |change| {
+        let removed = named.change(now_millis, |change| {
             let removed = change.remove_all(&blocks);
             self.touch();
             if removed == 0 {
@@ -156,7 +156,39 @@ impl PrefixSets {
                 return Written { value: 0, ticket: change.publish(|| room.unused()) };
             }
             Written { value: removed, ticket: change.publish(|| room.append(&operation)) }
+        });
+        removed.map_err(|_deleted| no_such(set))
+    }
+
+    /// Deletes sets, their names too, and gives how many there were. Expired members are no matter.
+    ///
+    /// # Errors
+    /// As [`PrefixSets::add`].
+    pub fn delete(&self, sets: &[&str]) -> Result<Written<usize>, WriteError> {
+        let operation = Operation::DeleteSets { sets: Cow::Borrowed(sets) };
+        let room = self.log.reserve(operation.size_bytes())?;
+        Ok(self.delete_with(sets, |count| {
+            let ticket = if count == 0 { room.unused() } else { room.append(&operation) };
+            Written { value: count, ticket }
         }))
+    }
+
+    /// Deletes sets while their writers wait; `append` gets how many there were.
+    fn delete_with<T>(&self, sets: &[&str], append: impl FnOnce(usize) -> T) -> T {
+        let _making = self.making.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = self.sets.load_full();
+        // In the order of their names, each once.
+        let deleted = known.iter().filter(|(name, _)| sets.contains(&name.as_str()));
+        let deletions: Vec<_> = deleted.map(|(_, set)| set.begin_deletion()).collect();
+        if deletions.is_empty() {
+            return append(0);
+        }
+        let mut left = Named::clone(&known);
+        sets.iter().for_each(|name| drop(left.remove(*name)));
+        self.sets.store(Arc::new(left));
+        let appended = append(deletions.len());
+        deletions.into_iter().for_each(Deletion::finish);
+        appended
     }
 
     /// Puts members into a set, or into the place of all that it had, in one step: at every moment
@@ -179,12 +211,14 @@ impl PrefixSets {
     /// # Errors
     /// As [`PrefixSets::load`].
     pub fn put(&self, set: &str, ready: ReadyMembers) -> Result<Written<usize>, WriteError> {
-        let ReadyMembers { members, whole } = ready;
+        let ReadyMembers { members, whole, limit, .. } = ready;
         let replaces = whole.is_some();
+        if replaces {
+            self.check_shrinking(set, members.len(), limit).map_err(WriteError::Refused)?;
+        }
         let operation = Operation::LoadMembers { set, replaces, members: Cow::Borrowed(&members) };
         let room = self.log.reserve(operation.size_bytes())?;
-        let named = self.make(set);
-        Ok(named.change(clock::now_millis(), |change| {
+        Ok(self.change(set, clock::now_millis(), |change| {
             match whole {
                 Some(whole) => change.replace(whole),
                 None => change.merge(&members),
@@ -192,6 +226,21 @@ impl PrefixSets {
             self.touch();
             Written { value: members.len(), ticket: change.publish(|| room.append(&operation)) }
         }))
+    }
+
+    /// Whether so many members may take the place of those that a set has now.
+    ///
+    /// # Errors
+    /// What was found, and the set.
+    pub(crate) fn check_shrinking(
+        &self,
+        set: &str,
+        new: usize,
+        limit: ShrinkLimit,
+    ) -> Result<(), String> {
+        let now_millis = clock::now_millis();
+        let held = self.read(set, |members| members.live_len(now_millis)).unwrap_or(0);
+        limit.check(held, new).map_err(|found| format!("set '{set}': {found}"))
     }
 
     /// As [`PrefixSets::load`], with members in order; `append` sees to the journal while nobody else
@@ -204,8 +253,7 @@ impl PrefixSets {
         append: impl FnOnce() -> T,
     ) -> T {
         let whole = replaces.then(|| LayeredSet::of_sorted(members));
-        let named = self.make(set);
-        named.change(clock::now_millis(), |change| {
+        self.change(set, clock::now_millis(), |change| {
             match whole {
                 Some(whole) => change.replace(whole),
                 None => change.merge(members),
@@ -220,7 +268,7 @@ impl PrefixSets {
         let now_millis = clock::now_millis();
         match operation {
             Operation::AddPrefixes { set, expires_at_millis, value, blocks } => {
-                self.make(set).change(now_millis, |change| {
+                self.change(set, now_millis, |change| {
                     change.insert_all(blocks, *value, *expires_at_millis);
                     change.publish(|| ());
                 });
@@ -228,18 +276,20 @@ impl PrefixSets {
             Operation::RemovePrefixes { set, blocks } => {
                 // Where there is no set there is nothing to remove, and that is no mistake.
                 if let Ok(named) = self.existing(set) {
-                    named.change(now_millis, |change| {
+                    // A set that was deleted meanwhile has nothing to remove either.
+                    let _deleted = named.change(now_millis, |change| {
                         change.remove_all(blocks);
                         change.publish(|| ());
                     });
                 }
             }
+            Operation::DeleteSets { sets } => self.delete_with(sets, drop),
             Operation::LoadMembers { set, replaces, members } => {
                 let mut members = Cow::clone(members);
                 if !members.is_sorted() {
                     members.to_mut().sort();
                 }
-                self.make(set).change(now_millis, |change| {
+                self.change(set, now_millis, |change| {
                     if *replaces {
                         change.replace(LayeredSet::of_sorted(&members));
                     } else {
@@ -285,7 +335,23 @@ impl PrefixSets {
 
     fn existing(&self, set: &str) -> Result<Arc<NamedSet>, WriteError> {
         let found = self.sets.load().get(set).map(Arc::clone);
-        found.ok_or_else(|| WriteError::NoSuch { what: "prefix set", name: set.to_owned() })
+        found.ok_or_else(|| no_such(set))
+    }
+
+    /// Changes a set, which is made when it does not exist.
+    fn change<R>(
+        &self,
+        set: &str,
+        now_millis: u64,
+        mut change: impl FnOnce(&mut Change<'_>) -> R,
+    ) -> R {
+        loop {
+            // One that is deleted right now has lost its name when it tells so: the next is new.
+            match self.make(set).change(now_millis, change) {
+                Ok(changed) => return changed,
+                Err(unchanged) => change = unchanged,
+            }
+        }
     }
 
     fn make(&self, set: &str) -> Arc<NamedSet> {
@@ -300,12 +366,20 @@ impl PrefixSets {
     }
 }
 
+fn no_such(set: &str) -> WriteError {
+    WriteError::NoSuch { what: "prefix set", name: set.to_owned() }
+}
+
 /// Members in order, and compiled where they are to take the place of all that a set has: what takes
 /// long of [`PrefixSets::load`], done beside the sets.
 pub struct ReadyMembers {
     members: MemberList,
     /// The whole set, if they take its place.
     whole: Option<LayeredSet>,
+    /// How much smaller it may be than what it takes the place of.
+    limit: ShrinkLimit,
+    /// What is doubtful about the text that they come from.
+    remark: Option<String>,
 }
 
 impl ReadyMembers {
@@ -313,13 +387,60 @@ impl ReadyMembers {
     pub fn new(mut members: MemberList, replaces: bool) -> ReadyMembers {
         members.sort();
         let whole = replaces.then(|| LayeredSet::of_sorted(&members));
-        ReadyMembers { members, whole }
+        ReadyMembers { members, whole, limit: ShrinkLimit::NONE, remark: None }
+    }
+
+    /// The same, if it is not much smaller than what it takes the place of.
+    #[must_use]
+    pub fn limited(self, limit: ShrinkLimit) -> ReadyMembers {
+        ReadyMembers { limit, ..self }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_deleted_set_is_gone_with_its_name_and_a_later_one_begins_empty() {
+        let sets = PrefixSets::new(Arc::new(Log::new(None, 0)));
+        let blocks: [Block; 1] = ["10.0.0.0/8".parse().unwrap()];
+        for name in ["a", "b", "c"] {
+            sets.add(name, &blocks, None, None).unwrap();
+        }
+        let version = sets.version("a").unwrap();
+        assert_eq!(sets.delete(&["a", "none", "c", "a"]).unwrap().value, 2);
+        assert_eq!(sets.names(), ["b"]);
+        assert!(sets.read("a", |_| ()).is_none());
+        assert!(!sets.is_at("a", Some(&version)), "WATCH notices");
+        assert_eq!(version.len(), 1, "who holds a version keeps it");
+        assert_eq!(sets.delete(&["a"]).unwrap().value, 0);
+        let other: [Block; 1] = ["192.0.2.0/24".parse().unwrap()];
+        sets.add("a", &other, None, None).unwrap();
+        assert_eq!(sets.read("a", LayeredSet::len), Some(1));
+        let deletion = Operation::DeleteSets { sets: vec!["a", "b"].into() };
+        assert!(sets.replay(&deletion));
+        assert!(sets.names().is_empty());
+    }
+
+    #[test]
+    fn no_member_is_lost_between_a_deletion_and_an_addition() {
+        let sets = PrefixSets::new(Arc::new(Log::new(None, 0)));
+        let block: Block = "10.0.0.0/8".parse().unwrap();
+        std::thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    for _ in 0..2000 {
+                        sets.add("s", &[block], None, None).unwrap();
+                    }
+                });
+            }
+            scope.spawn(|| (0..2000).for_each(|_| drop(sets.delete(&["s"]))));
+        });
+        // What is added after the last deletion is there; before it, the set is gone or has it.
+        sets.add("s", &[block], None, None).unwrap();
+        assert_eq!(sets.read("s", LayeredSet::len), Some(1));
+    }
 
     #[test]
     fn replaying_a_removal_from_a_set_that_does_not_exist_removes_nothing() {

@@ -10,7 +10,8 @@
 //! For: versions and who may make them. Not for: when to fold (`fold`), how a version looks inside
 //! (`whered_ip::LayeredSet`).
 //!
-//! Invariants: only who holds `writer` puts a version in place. Whoever replaces the compiled layer
+//! Invariants: only who holds `writer` puts a version in place. A set that is deleted takes no changes
+//! any more: who comes too late makes a new one of that name. Whoever replaces the compiled layer
 //! makes a fold under way worthless, which it notices by its notes: they are gone, or another fold's.
 //!
 //! Cost: a change copies what `LayeredSet` says; a set with more changes than half of its members is
@@ -46,6 +47,20 @@ struct Writer {
     pending_since: Option<Instant>,
     last_fold: Option<LastFold>,
     folds: u64,
+    /// The set is known by its name no more.
+    is_deleted: bool,
+}
+
+/// A set whose writers wait, to be deleted together with others.
+pub(super) struct Deletion<'a> {
+    writer: MutexGuard<'a, Writer>,
+}
+
+impl Deletion<'_> {
+    /// No change comes any more.
+    pub(super) fn finish(mut self) {
+        self.writer.is_deleted = true;
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -96,15 +111,24 @@ impl NamedSet {
         self.current.load_full()
     }
 
-    /// Makes the next version, if `change` publishes one.
-    pub(super) fn change<R>(
+    /// Makes the next version, if `change` publishes one; gives `change` back when the set was
+    /// deleted meanwhile.
+    pub(super) fn change<R, F: FnOnce(&mut Change<'_>) -> R>(
         &self,
         now_millis: u64,
-        change: impl FnOnce(&mut Change<'_>) -> R,
-    ) -> R {
+        change: F,
+    ) -> Result<R, F> {
         let writer = self.writer();
+        if writer.is_deleted {
+            return Err(change);
+        }
         let next = LayeredSet::clone(&self.current.load());
-        change(&mut Change { set: self, writer, next, now_millis })
+        Ok(change(&mut Change { set: self, writer, next, now_millis }))
+    }
+
+    /// Keeps writers out until the set is deleted.
+    pub(super) fn begin_deletion(&self) -> Deletion<'_> {
+        Deletion { writer: self.writer() }
     }
 
     pub(super) fn info(&self, now_millis: u64) -> SetInfo {

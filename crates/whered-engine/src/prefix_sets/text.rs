@@ -1,7 +1,7 @@
 //! Texts into sets: given as bytes, or in files of one directory.
 //!
 //! For: reading a whole text before anything of it counts, and choosing files that may be read.
-//! Not for: formats (`whered_ip::read_set`), sending a set out (the doors, with `SetWriter`).
+//! Not for: formats (`whered_ip::read_named_set`), sending a set out (the doors, with `SetWriter`).
 //!
 //! Files are read from the directory that the configuration names (`[sets] directory`) and from
 //! nowhere else: a name is relative, without `..`, and what it leads to lies inside, links followed.
@@ -11,7 +11,7 @@
 use std::io::Read as _;
 use std::path::{Component, Path};
 
-use whered_ip::{MemberList, SetFormat, read_set};
+use whered_ip::{HostBitsFinder, MemberList, SetFormat, ShrinkLimit, read_named_set};
 use whered_store::{Confined, ConfinedError};
 
 use super::{PrefixSets, ReadyMembers};
@@ -24,23 +24,22 @@ use crate::log::Written;
 const FILE_BYTES_MAX: u64 = 1 << 30;
 
 /// How a text becomes members.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct LoadOptions<'a> {
-    /// The format of the text.
-    pub format: SetFormat,
+    /// The format of the text; without it, its first words say so.
+    pub format: Option<SetFormat>,
+    /// The set of a text that has several.
+    pub source_set: Option<&'a str>,
     /// Whether the members take the place of all that the set had.
     pub replaces: bool,
+    /// How much smaller they may be then.
+    pub limit: ShrinkLimit,
+    /// Whether prefixes with bits behind their length are refused.
+    pub is_strict: bool,
     /// The value of members that bring none.
     pub value: Option<&'a [u8]>,
     /// The expiry of members that bring none.
     pub expires_at_millis: Option<u64>,
-}
-
-impl Default for LoadOptions<'_> {
-    fn default() -> Self {
-        let (replaces, value, expires_at_millis) = (false, None, None);
-        LoadOptions { format: SetFormat::Plain, replaces, value, expires_at_millis }
-    }
 }
 
 impl PrefixSets {
@@ -66,12 +65,21 @@ impl ReadyMembers {
     /// `Refused` with line and column of the first mistake in the text.
     pub fn of_text(text: &[u8], how: &LoadOptions<'_>) -> Result<ReadyMembers, WriteError> {
         let members = read(text, how).map_err(WriteError::Refused)?;
-        Ok(ReadyMembers::new(members, how.replaces))
+        let ready = ReadyMembers::new(members, how.replaces).limited(how.limit);
+        // A strict reading has none.
+        let remark = HostBitsFinder::of(text).remark();
+        Ok(ReadyMembers { remark, ..ready })
+    }
+
+    /// What is doubtful about the text, in one line.
+    pub fn remark(&self) -> Option<&str> {
+        self.remark.as_deref()
     }
 }
 
 impl Engine {
-    /// As [`ReadyMembers::of_text`], from a file of the directory for sets.
+    /// As [`ReadyMembers::of_text`], from a file of the directory for sets; `dump:blocked` is the set
+    /// `blocked` of the file `dump`, where there is no file of that whole name.
     ///
     /// # Errors
     /// `Refused` also when no directory is configured, or the file cannot be read or lies outside.
@@ -87,10 +95,21 @@ impl Engine {
                     .to_owned(),
             )
         })?;
+        let (file, source_set) = match file.rsplit_once(':') {
+            // A name that leads elsewhere is refused below, whole.
+            Some((name, set))
+                if how.source_set.is_none() && is_plain(name) && !directory.join(file).exists() =>
+            {
+                (name, Some(set))
+            }
+            _ => (file, how.source_set),
+        };
         let text = read_file(&directory, file).map_err(WriteError::Refused)?;
-        let members = read(&text, how);
-        let members = members.map_err(|error| WriteError::Refused(format!("'{file}': {error}")))?;
-        Ok(ReadyMembers::new(members, how.replaces))
+        let how = LoadOptions { source_set, ..*how };
+        ReadyMembers::of_text(&text, &how).map_err(|error| match error {
+            WriteError::Refused(reason) => WriteError::Refused(format!("'{file}': {reason}")),
+            other => other,
+        })
     }
 }
 
@@ -99,16 +118,25 @@ impl Engine {
 /// # Errors
 /// Line and column of the first mistake.
 pub(crate) fn read_members(text: &[u8], format: SetFormat) -> Result<MemberList, String> {
+    let format = Some(format);
     let mut members = read(text, &LoadOptions { format, ..LoadOptions::default() })?;
     members.sort();
     Ok(members)
 }
 
 fn read(text: &[u8], how: &LoadOptions<'_>) -> Result<MemberList, String> {
+    if how.is_strict
+        && let Some(remark) = HostBitsFinder::of(text).remark()
+    {
+        return Err(format!(
+            "{remark}; allowed are prefixes without such bits ('strict' of [sets])"
+        ));
+    }
     let now_millis = clock::now_millis();
     let mut members = MemberList::new();
     let mut too_long = false;
-    let result = read_set(how.format, text, |entry| {
+    let format = how.format.unwrap_or_else(|| SetFormat::guess(text));
+    let result = read_named_set(format, text, how.source_set, |entry| {
         let expires_at_millis = match entry.ttl_seconds {
             None => how.expires_at_millis,
             Some(seconds) => {
@@ -128,10 +156,15 @@ fn read(text: &[u8], how: &LoadOptions<'_>) -> Result<MemberList, String> {
     Ok(members)
 }
 
+/// Whether a name leads downwards only.
+fn is_plain(file: &str) -> bool {
+    let is_normal = |part| matches!(part, Component::Normal(_));
+    !file.is_empty() && !file.contains('\0') && Path::new(file).components().all(is_normal)
+}
+
 fn read_file(directory: &Path, file: &str) -> Result<Vec<u8>, String> {
     let path = Path::new(file);
-    let is_plain = path.components().all(|part| matches!(part, Component::Normal(_)));
-    if file.is_empty() || !is_plain || file.contains('\0') {
+    if !is_plain(file) {
         return Err(format!(
             "'{}' is no name of a file for sets: allowed is one inside of 'directory' of [sets], \
              without '..'",

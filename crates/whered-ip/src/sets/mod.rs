@@ -18,12 +18,14 @@ mod live;
 mod live_members;
 mod ranges;
 mod rank;
+mod shrink;
 mod steps;
 mod sweep;
 
 pub use address6::Address6;
 pub use block::{Block, BlockError};
 pub use compiled::{CompiledForm, CompiledSet};
-pub use formats::{SetEntry, SetFormat, SetTextError, SetWriter, read_set};
+pub use formats::{SetEntry, SetFormat, SetTextError, SetWriter, read_named_set, read_set};
 pub use live::{LiveIpv4, LiveMatch, LiveReader};
 pub use ranges::AddressRanges;
+pub use shrink::ShrinkLimit;

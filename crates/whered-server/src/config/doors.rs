@@ -62,7 +62,7 @@ const SNAPSHOT: Keys =
 
 const RULES: Keys = Keys { title: "[rules]", allowed: &["memory_bytes"], later: &[] };
 const BACKUP: Keys = Keys { title: "[backup]", allowed: &["directory"], later: &[] };
-const SETS: Keys = Keys { title: "[sets]", allowed: &["directory"], later: &[] };
+const SETS: Keys = Keys { title: "[sets]", allowed: &["directory", "strict"], later: &[] };
 
 /// The tables of this module.
 #[cfg(test)]
@@ -325,6 +325,7 @@ pub(super) fn read_sets(
     };
     let directory = section.filled_text("directory")?;
     config.directory = directory.map(|found| beside(path, found.value));
+    config.strict = section.flag("strict")?.unwrap_or(false);
     Ok(())
 }
 

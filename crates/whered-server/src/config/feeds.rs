@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use whered_engine::feeds::formats::{FieldKind, Format, ItemsSource, Mapping, MappingSource, Zone};
 use whered_engine::feeds::{FeedInput, FeedLimits, FeedSource, HotOptions, SetTarget};
+use whered_engine::ip::ShrinkLimit;
 
 use super::beside;
 use super::error::ConfigError;
@@ -109,7 +110,7 @@ const ITEMS: Keys =
     Keys { title: "items of [[feed]]", allowed: &["each", "key", "count"], later: &[] };
 const INTO: Keys = Keys {
     title: "into of [[feed]]",
-    allowed: &["collection", "table", "set", "replace"],
+    allowed: &["collection", "table", "set", "replace", "allow_empty", "max_shrink"],
     later: &[],
 };
 const CONSOLIDATE: Keys =
@@ -286,13 +287,20 @@ fn read_prefixes(
             return Err(section.document.error(&set.span, message));
         }
     }
-    let replaces = into.map(|into| into.flag("replace")).transpose()?.flatten().unwrap_or(true);
+    let flag = |key| into.map(|into| into.flag(key)).transpose().map(Option::flatten);
+    let replaces = flag("replace")?.unwrap_or(true);
+    let mut limit = ShrinkLimit::default();
+    limit.allows_empty = flag("allow_empty")?.unwrap_or(limit.allows_empty);
+    let percent = into.map(|into| into.integer("max_shrink", 1..=100)).transpose()?.flatten();
+    if let Some(percent) = percent.and_then(|percent| u8::try_from(percent.value).ok()) {
+        limit.percent = percent;
+    }
     Ok(FeedSource {
         name: String::new(),
         input: FeedInput::Prefixes(known),
         collection: None,
         tables: Vec::new(),
-        set: Some(SetTarget { name: set.value.to_owned(), replaces }),
+        set: Some(SetTarget { name: set.value.to_owned(), replaces, limit }),
         merge_within_meters: None,
         limits: FeedLimits::default(),
     })
@@ -304,9 +312,12 @@ fn read_records(
     into: Option<&Section<'_>>,
     names: &mut Names,
 ) -> Result<FeedSource, ConfigError> {
-    if let Some(into) = into.filter(|into| into.has("replace")) {
-        let message = "'replace' in into of [[feed]] is for a 'set'; allowed: collection, table";
-        return Err(section.document.error(&into.span, message));
+    for key in ["replace", "allow_empty", "max_shrink"] {
+        if let Some(into) = into.filter(|into| into.has(key)) {
+            let message =
+                format!("'{key}' in into of [[feed]] is for a 'set'; allowed: collection, table");
+            return Err(section.document.error(&into.span, message));
+        }
     }
     let mapping = read_mapping(section)?;
     let merge_within_meters = match section.table("consolidate", &CONSOLIDATE)? {

@@ -39,6 +39,13 @@ pub(super) fn read<'a>(
     Ok(())
 }
 
+/// Whether a line is a header with the column of networks.
+pub(super) fn has_network(line: &[u8]) -> bool {
+    let line = line.strip_suffix(b"\r").unwrap_or(line);
+    let mut fields = Fields { line, at: Some(0) };
+    fields.any(|(from, to)| unquoted(&line[from..to]) == b"network")
+}
+
 fn entry<'a>(
     text: &'a [u8],
     start: usize,

@@ -28,7 +28,7 @@ const TEXTS: &[(SetFormat, &str, &[&str])] = &[
         SetFormat::Ipset,
         "create s hash:net family inet hashsize 1024 maxelem 65536 timeout 0\n\
          add s 192.0.2.0/24 timeout 60 comment \"bad hosts\"\nadd s 192.0.2.1 packets 1 bytes 2\n\
-         add s 192.0.2.7 timeout 0\nadd t 192.0.2.5-192.0.2.9\n",
+         add s 192.0.2.7 timeout 0\nadd s 192.0.2.5-192.0.2.9\n",
         &["192.0.2.0/24 bad hosts 60s", "192.0.2.1/32", "192.0.2.7/32", "192.0.2.5-192.0.2.9"],
     ),
     (
@@ -142,6 +142,131 @@ fn mistakes_say_where_what_and_what_is_allowed() {
     );
     assert!("xml".parse::<SetFormat>().unwrap_err().contains("plain, ipset, nft"));
     assert_eq!("nft-json".parse(), Ok(SetFormat::NftJson));
+}
+
+#[test]
+fn options_of_a_set_that_change_what_an_entry_means_are_honoured() {
+    let cases = [
+        ("create s hash:ip family inet netmask 24\nadd s 1.2.3.0", "1.2.3.0/24"),
+        ("create s hash:ip family inet netmask 24\nadd s 1.2.3.4-1.2.5.6", "1.2.3.0-1.2.5.255"),
+        ("create s bitmap:ip range 10.0.0.0/24 netmask 28\nadd s 10.0.0.16", "10.0.0.16/28"),
+        ("create s hash:ip bitmask 255.255.0.0\nadd s 1.2.0.0", "1.2.0.0/16"),
+        ("create s hash:ip family inet6 netmask 64\nadd s 2001:db8::1", "2001:db8::/64"),
+        ("create s hash:ip family inet6 bitmask ffff::\nadd s 2001::", "2001::/16"),
+        ("create s hash:net timeout 300\nadd s 10.0.0.0/8", "10.0.0.0/8 300s"),
+        ("create s hash:net timeout 300\nadd s 10.0.0.0/8 timeout 0", "10.0.0.0/8"),
+    ];
+    for (text, expected) in cases {
+        assert_eq!(entries(SetFormat::Ipset, text).unwrap(), [expected], "{text}");
+    }
+    let text = "table ip t { set s { type ipv4_addr; flags timeout; timeout 1h; \
+                elements = { 10.0.0.1, 10.0.0.2 expires 5s } } }";
+    assert_eq!(entries(SetFormat::Nft, text).unwrap(), ["10.0.0.1/32 3600s", "10.0.0.2/32 5s"]);
+    let text = r#"{"nftables": [{"set": {"elem": ["10.0.0.1"], "name": "s", "timeout": 60}}]}"#;
+    assert_eq!(entries(SetFormat::NftJson, text).unwrap(), ["10.0.0.1/32 60s"]);
+}
+
+#[test]
+fn sets_whose_entries_are_no_blocks_are_refused_where_that_is_said() {
+    let cases = [
+        (
+            SetFormat::Ipset,
+            "create s hash:net,port\n",
+            "found \"hash:net,port\": allowed is hash:net",
+        ),
+        (SetFormat::Ipset, "create s list:set size 8\n", "found \"list:set\""),
+        (SetFormat::Ipset, "create s hash:ip bitmask 255.0.255.0\n", "found \"255.0.255.0\""),
+        (SetFormat::Ipset, "create s hash:ip netmask 33\n", "found \"33\""),
+        (SetFormat::Ipset, "create s hash:ip wings 2\n", "found \"wings\": allowed is family"),
+        (SetFormat::Ipset, "create s hash:ip\nadd s ::1", "found \"::1\": allowed is IPv4"),
+        (SetFormat::Ipset, "create s hash:ip family inet6\nadd s 1.1.1.1", "allowed is IPv6"),
+        (SetFormat::Nft, "table ip t { set s { type ipv4_addr . inet_service; } }", "found \".\""),
+        (SetFormat::Nft, "table ip t { map m { type ipv4_addr : verdict; } }", "found \":\""),
+        (SetFormat::Nft, "set s { type inet_service; }", "found \"inet_service\""),
+        (SetFormat::Nft, "delete element ip t s { 10.0.0.1 }", "found \"element\": allowed is add"),
+        (
+            SetFormat::NftJson,
+            r#"{"nftables": [{"set": {"name": "s", "type": "inet_service", "elem": []}}]}"#,
+            "allowed is \"ipv4_addr\"",
+        ),
+        (
+            SetFormat::NftJson,
+            r#"{"nftables": [{"delete": {"element": {"name": "s", "elem": ["10.0.0.1"]}}}]}"#,
+            "found \"element\": allowed is add",
+        ),
+    ];
+    for (format, text, expected) in cases {
+        let error = entries(format, text).unwrap_err();
+        assert!(error.contains(expected), "{format:?} {text}: {error}");
+    }
+}
+
+#[test]
+fn a_dump_of_several_sets_is_refused_with_their_names_unless_one_is_named() {
+    let dumps = [
+        (
+            SetFormat::Ipset,
+            "create good hash:net\ncreate bad hash:net\ncreate odd hash:net,port\n\
+             add good 10.0.0.0/8\nadd bad 192.0.2.0/24\nadd odd 10.0.0.1,tcp:80\n",
+            ["good, bad, odd", "good", "bad"],
+        ),
+        (
+            SetFormat::Nft,
+            "flush ruleset\ntable inet f {\n set good { type ipv4_addr\n flags interval\n\
+             elements = { 10.0.0.0/8 } }\n map odd { type ipv4_addr : verdict; elements = { \
+             1.1.1.1 : drop } }\n chain input { type filter hook input priority 0; ip saddr { \
+             9.9.9.9, 8.8.8.8 } drop; ct mark set 1 }\n}\n\
+             table f { set bad { type ipv4_addr; } }\nadd element f bad { 192.0.2.0/24 }\n",
+            ["inet/f/good, inet/f/odd, ip/f/bad", "good", "ip/f/bad"],
+        ),
+        (
+            SetFormat::NftJson,
+            r#"{"nftables": [
+                {"set": {"family": "ip", "name": "good", "table": "f", "elem": [
+                    {"prefix": {"addr": "10.0.0.0", "len": 8}}]}},
+                {"map": {"family": "ip", "name": "odd", "table": "f", "map": "verdict",
+                    "elem": [["1.1.1.1", {"drop": null}]]}},
+                {"set": {"elem": [{"prefix": {"addr": "192.0.2.0", "len": 24}}],
+                    "table": "f", "family": "ip", "name": "bad"}}]}"#,
+            ["ip/f/good, ip/f/odd, ip/f/bad", "f/good", "bad"],
+        ),
+    ];
+    for (format, text, [names, good, bad]) in dumps {
+        let error = entries(format, text).unwrap_err();
+        assert!(error.ends_with(&format!("one of several: {names}")), "{format:?}: {error}");
+        for (name, expected) in [(good, "10.0.0.0/8"), (bad, "192.0.2.0/24")] {
+            let mut found = Vec::new();
+            let each = |entry: SetEntry<'_>| found.push(entry.block.to_string());
+            read_named_set(format, text.as_bytes(), Some(name), each).unwrap();
+            assert_eq!(found, [expected], "{format:?} {name}");
+        }
+        let error = read_named_set(format, text.as_bytes(), Some("none"), drop).unwrap_err();
+        assert!(error.to_string().contains("the text has "), "{error}");
+        assert!(error.to_string().contains(names), "{error}");
+    }
+    let error = read_named_set(SetFormat::Plain, b"10.0.0.1", Some("s"), drop).unwrap_err();
+    assert!(error.to_string().ends_with("a set called s; the text names none"), "{error}");
+}
+
+#[test]
+fn formats_are_guessed_by_the_first_words_behind_comments() {
+    for (text, format) in [
+        ("# a list\n10.0.0.1", SetFormat::Plain),
+        ("# Generated by ipset\ncreate s hash:net", SetFormat::Ipset),
+        ("add s 10.0.0.1", SetFormat::Ipset),
+        ("#!/usr/sbin/nft -f\n\nflush ruleset\n", SetFormat::Nft),
+        ("table inet t {", SetFormat::Nft),
+        ("add element inet t s { 10.0.0.1 }", SetFormat::Nft),
+        ("elements={ 10.0.0.1 }", SetFormat::Nft),
+        ("{\"nftables\": []}", SetFormat::NftJson),
+        ("{ \n \"nftables\": []}", SetFormat::NftJson),
+        ("[\"10.0.0.1\"]", SetFormat::Json),
+        ("network,geoname_id\n", SetFormat::Csv),
+        ("\"id\",\"network\"\r\n", SetFormat::Csv),
+        ("", SetFormat::Plain),
+    ] {
+        assert_eq!(SetFormat::guess(text.as_bytes()), format, "{text}");
+    }
 }
 
 #[test]

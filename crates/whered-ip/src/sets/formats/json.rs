@@ -13,6 +13,7 @@
 
 use std::borrow::Cow;
 
+use super::named::Sets;
 use super::{ADDRESS, Block, SetEntry, SetTextError, block_at};
 use crate::{Prefix, text};
 
@@ -32,6 +33,7 @@ pub(super) fn read<'a>(
 
 pub(super) fn read_nft<'a>(
     text: &'a [u8],
+    sets: &mut Sets<'_>,
     each: &mut impl FnMut(SetEntry<'a>),
 ) -> Result<(), SetTextError> {
     let mut json = Json { text, at: 0, depth: 0 };
@@ -41,22 +43,17 @@ pub(super) fn read_nft<'a>(
         }
         json.array(|json| {
             json.object(|json, key| match key {
-                b"set" | b"element" => json.object(|json, key| match key {
-                    b"elem" => json.array(|json| {
-                        each(element(json)?);
-                        Ok(())
-                    }),
+                b"set" | b"map" | b"element" => elements(json, sets, each),
+                // `{"add": {"element": ...}}` is how commands are written.
+                b"add" | b"create" => json.object(|json, key| match key {
+                    b"element" | b"set" | b"map" => elements(json, sets, each),
                     _ => json.skip(),
                 }),
-                // `{"add": {"element": ...}}` is how commands are written.
-                b"add" => json.object(|json, key| match key {
-                    b"element" | b"set" => json.object(|json, key| match key {
-                        b"elem" => json.array(|json| {
-                            each(element(json)?);
-                            Ok(())
-                        }),
-                        _ => json.skip(),
-                    }),
+                b"delete" | b"destroy" => json.object(|json, key| match key {
+                    b"element" => {
+                        let allowed = "add: elements that are deleted again are no list";
+                        Err(json.wrong_key(key, allowed))
+                    }
                     _ => json.skip(),
                 }),
                 _ => json.skip(),
@@ -64,6 +61,79 @@ pub(super) fn read_nft<'a>(
         })
     })?;
     json.end()
+}
+
+/// The elements of an object that describes a set.
+fn elements<'a>(
+    json: &mut Json<'a>,
+    sets: &mut Sets<'_>,
+    each: &mut impl FnMut(SetEntry<'a>),
+) -> Result<(), SetTextError> {
+    json.peek();
+    let start = json.at;
+    let about = about(json)?;
+    let parts = [&about.family, &about.table, &about.name].into_iter().flatten();
+    let name = parts.cloned().collect::<Vec<_>>().join("/");
+    if !name.is_empty() && !sets.is_chosen(&name, start) {
+        return Ok(());
+    }
+    // Its names may stand behind its elements.
+    let end = std::mem::replace(&mut json.at, start);
+    if let Some((from, to)) = about.wrong_type {
+        return Err(SetTextError::at(json.text, from, to - from, "\"ipv4_addr\", \"ipv6_addr\""));
+    }
+    json.object(|json, key| match key {
+        b"elem" => json.array(|json| {
+            let mut entry = element(json)?;
+            entry.ttl_seconds = entry.ttl_seconds.or(about.timeout);
+            each(entry);
+            Ok(())
+        }),
+        b"map" => Err(json.wrong_key(key, "a set")),
+        _ => json.skip(),
+    })?;
+    json.at = end;
+    Ok(())
+}
+
+/// What an object says of its set.
+#[derive(Default)]
+struct About {
+    family: Option<String>,
+    table: Option<String>,
+    name: Option<String>,
+    /// How long elements last that say nothing.
+    timeout: Option<u64>,
+    /// Where a type stands that is not that of addresses.
+    wrong_type: Option<(usize, usize)>,
+}
+
+fn about(json: &mut Json<'_>) -> Result<About, SetTextError> {
+    let mut about = About::default();
+    json.object(|json, key| {
+        let into = match key {
+            b"family" => &mut about.family,
+            b"table" => &mut about.table,
+            b"name" => &mut about.name,
+            b"timeout" => {
+                about.timeout = Some(json.number()?).filter(|seconds| *seconds > 0);
+                return Ok(());
+            }
+            b"type" => {
+                json.peek();
+                let from = json.at;
+                json.skip()?;
+                let is_address =
+                    matches!(&json.text[from..json.at], b"\"ipv4_addr\"" | b"\"ipv6_addr\"");
+                about.wrong_type = (!is_address).then_some((from, json.at));
+                return Ok(());
+            }
+            _ => return json.skip(),
+        };
+        *into = Some(String::from_utf8_lossy(&json.value_text()?).into_owned());
+        Ok(())
+    })?;
+    Ok(about)
 }
 
 fn text_entry<'a>(json: &mut Json<'a>) -> Result<SetEntry<'a>, SetTextError> {

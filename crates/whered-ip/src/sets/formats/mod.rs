@@ -13,6 +13,7 @@
 //! json     ["192.0.2.0/24", {"prefix": "192.0.2.1", "value": "x", "seconds": 60}]
 //! ```
 //!
+//! A text of several sets is refused unless one is named (`named`).
 //! A text is read to its end or to its first mistake; what was given before the mistake is the
 //! caller's to drop. Nothing is skipped silently but comments, blank lines and, in the formats that
 //! describe sets, what does not belong to an element.
@@ -22,6 +23,7 @@
 mod csv;
 mod ipset;
 mod json;
+mod named;
 mod nft;
 mod plain;
 mod write;
@@ -32,6 +34,7 @@ use std::str::FromStr;
 
 use super::Block;
 use crate::text;
+use named::Sets;
 pub use write::SetWriter;
 
 /// A format of set texts.
@@ -73,6 +76,48 @@ impl FromStr for SetFormat {
         })
     }
 }
+
+impl SetFormat {
+    /// What a text seems to be, by its first words behind comments.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use whered_ip::SetFormat;
+    ///
+    /// assert_eq!(SetFormat::guess(b"# my list\n192.0.2.1\n"), SetFormat::Plain);
+    /// assert_eq!(SetFormat::guess(b"#!/usr/sbin/nft -f\nflush ruleset\n"), SetFormat::Nft);
+    /// ```
+    #[must_use]
+    pub fn guess(text: &[u8]) -> SetFormat {
+        let mut text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text).trim_ascii_start();
+        while let Some(b'#' | b';') = text.first() {
+            let end = text.iter().position(|byte| *byte == b'\n').unwrap_or(text.len());
+            text = text[end..].trim_ascii_start();
+        }
+        let end = text.iter().position(|byte| *byte == b'\n').unwrap_or(text.len());
+        let line = &text[..end];
+        let ends = |byte: &u8| byte.is_ascii_whitespace() || matches!(byte, b'{' | b'=');
+        let mut words = line.split(ends).filter(|word| !word.is_empty());
+        let (first, second) = (words.next().unwrap_or(b""), words.next().unwrap_or(b""));
+        let is_json_of_nft = || text[1..].trim_ascii_start().starts_with(b"\"nftables\"");
+        match (text.first(), first) {
+            (Some(b'{'), _) if is_json_of_nft() => SetFormat::NftJson,
+            (Some(b'{' | b'['), _) => SetFormat::Json,
+            (_, b"add" | b"create") if NFT_OBJECTS.contains(&second) => SetFormat::Nft,
+            (_, b"add" | b"create" | b"-exist") => SetFormat::Ipset,
+            (_, word) if NFT_WORDS.contains(&word) => SetFormat::Nft,
+            _ if csv::has_network(line) => SetFormat::Csv,
+            _ => SetFormat::Plain,
+        }
+    }
+}
+
+/// The objects of nft's commands. An ipset may be called so too, but then a type or an address
+/// follows, and both formats refuse what they cannot read.
+const NFT_OBJECTS: [&[u8]; 6] = [b"element", b"set", b"table", b"map", b"chain", b"rule"];
+const NFT_WORDS: [&[u8]; 9] =
+    [b"table", b"set", b"map", b"elements", b"flush", b"delete", b"destroy", b"define", b"include"];
 
 /// One entry of a text.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -193,18 +238,52 @@ impl std::error::Error for SetTextError {}
 pub fn read_set<'a>(
     format: SetFormat,
     text: &'a [u8],
+    each: impl FnMut(SetEntry<'a>),
+) -> Result<(), SetTextError> {
+    read_named_set(format, text, None, each)
+}
+
+/// As [`read_set`], one set of a text that may have several: `blocked`, or `inet/filter/blocked`
+/// where nft has more than one of that name.
+///
+/// # Errors
+///
+/// As [`read_set`]. Also where the text has no such set, or where it has several and none is named;
+/// then all names are told.
+///
+/// # Examples
+///
+/// ```
+/// use whered_ip::{SetFormat, read_named_set};
+///
+/// let dump = b"create a hash:ip\ncreate b hash:ip\nadd a 192.0.2.1\nadd b 192.0.2.2\n";
+/// let mut blocks = Vec::new();
+/// let each = |entry: whered_ip::SetEntry<'_>| blocks.push(entry.block.to_string());
+/// read_named_set(SetFormat::Ipset, dump, Some("b"), each)?;
+/// assert_eq!(blocks, ["192.0.2.2/32"]);
+///
+/// let error = read_named_set(SetFormat::Ipset, dump, None, |_| ()).unwrap_err();
+/// assert_eq!(error.allowed(), "one set, or the name of one of several: a, b");
+/// # Ok::<(), whered_ip::SetTextError>(())
+/// ```
+pub fn read_named_set<'a>(
+    format: SetFormat,
+    text: &'a [u8],
+    name: Option<&str>,
     mut each: impl FnMut(SetEntry<'a>),
 ) -> Result<(), SetTextError> {
     // What some editors put before a text says nothing.
     let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
+    let mut sets = Sets::new(name);
     match format {
         SetFormat::Plain => plain::read(text, &mut each),
-        SetFormat::Ipset => ipset::read(text, &mut each),
-        SetFormat::Nft => nft::read(text, &mut each),
-        SetFormat::NftJson => json::read_nft(text, &mut each),
+        SetFormat::Ipset => ipset::read(text, &mut sets, &mut each),
+        SetFormat::Nft => nft::read(text, &mut sets, &mut each),
+        SetFormat::NftJson => json::read_nft(text, &mut sets, &mut each),
         SetFormat::Csv => csv::read(text, &mut each),
         SetFormat::Json => json::read(text, &mut each),
-    }
+    }?;
+    sets.end(text)
 }
 
 const ADDRESS: &str = "an IPv4 or IPv6 address, alone, with /length, or two with - between them";

@@ -1,58 +1,169 @@
 //! Elements as nft writes them: `elements = { ... }` in a set, or `add element ... { ... }`.
 //!
-//! Not for the rest of nft's language: tables, chains and rules around the elements are passed over.
-//! Maps are refused at their colon. A comment is the value; `expires` counts before `timeout`.
+//! Not for the rest of nft's language: chains and rules around the sets are passed over.
+//! Maps, and sets of something else than addresses, are refused when they are the ones to be read.
+//! A comment is the value; `expires` counts before `timeout`, the set's own `timeout` last.
+//!
+//! ```text
+//! table inet t { set s { type ipv4_addr; timeout 1h; elements = { ... } } }     inet/t/s
+//! add element inet t s { ... }                                                  inet/t/s
+//! set s { ... }  /  elements = { ... }                                          a part of a dump
+//! ```
 
 use std::borrow::Cow;
 
+use super::named::Sets;
 use super::{SetEntry, SetTextError, block_at};
 
 const ELEMENT: &str = "an element, a comma or }";
 const OPTIONS: &str =
     "timeout DURATION, expires DURATION, comment \"TEXT\", counter packets N bytes N, a comma or }";
+const FAMILIES: [&[u8]; 6] = [b"ip", b"ip6", b"inet", b"arp", b"bridge", b"netdev"];
 
 pub(super) fn read<'a>(
     text: &'a [u8],
+    sets: &mut Sets<'_>,
     each: &mut impl FnMut(SetEntry<'a>),
 ) -> Result<(), SetTextError> {
-    let mut tokens = Tokens { text, at: 0 };
-    while let Some((_, token)) = tokens.next() {
-        match token {
-            // `elements = {`; the word alone is somebody's name.
-            b"elements" if tokens.next().is_some_and(|(_, token)| token == b"=") => {
-                tokens.expect(b"{")?;
-                elements(&mut tokens, each)?;
-            }
-            b"element" => {
-                while let Some((_, token)) = tokens.next() {
-                    if token == b"{" {
-                        elements(&mut tokens, each)?;
-                        break;
-                    }
-                }
-            }
-            _ => {}
-        }
-    }
-    Ok(())
+    let mut reader = Reader { tokens: Tokens { text, at: 0 }, sets, each };
+    reader.statements(None)
 }
 
-fn elements<'a>(
-    tokens: &mut Tokens<'a>,
-    each: &mut impl FnMut(SetEntry<'a>),
-) -> Result<(), SetTextError> {
-    let text = tokens.text;
-    loop {
-        let (at, token) = tokens.next().ok_or_else(|| tokens.ended(ELEMENT))?;
-        match token {
-            b"}" => return Ok(()),
-            b"," => {}
-            _ => {
-                let mut entry = SetEntry::from(block_at(text, at, at + token.len())?);
-                let is_last = options(tokens, &mut entry)?;
-                each(entry);
-                if is_last {
-                    return Ok(());
+struct Reader<'a, 's, 'w, F> {
+    tokens: Tokens<'a>,
+    sets: &'s mut Sets<'w>,
+    each: &'s mut F,
+}
+
+impl<'a, F: FnMut(SetEntry<'a>)> Reader<'a, '_, '_, F> {
+    /// Statements up to the end of the text, or of a table.
+    fn statements(&mut self, table: Option<&str>) -> Result<(), SetTextError> {
+        while let Some((at, token)) = self.tokens.next() {
+            match token {
+                b"table" if table.is_none() => {
+                    let name = self.name_before_brace();
+                    if self.tokens.take(b"{") {
+                        self.statements(Some(&name))?;
+                    }
+                }
+                b"set" | b"map" => {
+                    let name = self.name_before_brace();
+                    let is_set = !name.is_empty() && self.tokens.take(b"{");
+                    if is_set {
+                        let name = table.map_or(name.clone(), |table| format!("{table}/{name}"));
+                        let is_chosen = self.sets.is_chosen(&name, at);
+                        self.set(is_chosen)?;
+                    }
+                }
+                b"delete" | b"destroy" => self.deletion()?,
+                b"element" => {
+                    let name = self.name_before_brace();
+                    if self.tokens.take(b"{") {
+                        let is_chosen = name.is_empty() || self.sets.is_chosen(&name, at);
+                        self.elements(is_chosen, None)?;
+                    }
+                }
+                b"elements" if self.tokens.take(b"=") => {
+                    self.tokens.expect(b"{")?;
+                    self.elements(true, None)?;
+                }
+                b"{" => self.tokens.skip_braces(),
+                b"}" if table.is_some() => return Ok(()),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// The words up to a brace as `inet/filter/blocked`; a set's table is of the family `ip` where
+    /// nothing is said. Empty if the words are no name.
+    fn name_before_brace(&mut self) -> String {
+        let mut words: Vec<String> = Vec::new();
+        while let Some((at, token)) = self.tokens.next() {
+            if matches!(token, b"{" | b"}" | b";" | b"=" | b",") {
+                self.tokens.at = at;
+                break;
+            }
+            if words.len() == 3 {
+                return String::new();
+            }
+            words.push(String::from_utf8_lossy(token).into_owned());
+        }
+        let is_family = words.first().is_some_and(|word| FAMILIES.contains(&word.as_bytes()));
+        if words.len() == 2 && !is_family {
+            words.insert(0, "ip".to_owned());
+        }
+        words.join("/")
+    }
+
+    /// `delete element` would take away what was read; the rest of deletions is no matter of ours.
+    fn deletion(&mut self) -> Result<(), SetTextError> {
+        match self.tokens.next() {
+            Some((at, word @ b"element")) => Err(SetTextError::at(
+                self.tokens.text,
+                at,
+                word.len(),
+                "add element: elements that are deleted again are no list",
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// What stands between the braces of a set.
+    fn set(&mut self, is_chosen: bool) -> Result<(), SetTextError> {
+        const TYPES: &str = "ipv4_addr, ipv6_addr";
+        let mut default_seconds = None;
+        while let Some((at, token)) = self.tokens.next() {
+            match token {
+                b"}" => return Ok(()),
+                b"type" if is_chosen => {
+                    let found = self.tokens.next();
+                    let is_address = |word: &[u8]| matches!(word, b"ipv4_addr" | b"ipv6_addr");
+                    if let Some((at, word)) = found.filter(|(_, word)| !is_address(word)) {
+                        return Err(SetTextError::at(self.tokens.text, at, word.len(), TYPES));
+                    }
+                    let (at, next) = self.tokens.peek().unwrap_or((at, b""));
+                    if matches!(next, b"." | b":") {
+                        let allowed = "a set of addresses alone";
+                        return Err(SetTextError::at(self.tokens.text, at, 1, allowed));
+                    }
+                }
+                b"timeout" if is_chosen => default_seconds = Some(duration(&mut self.tokens)?),
+                b"elements" if self.tokens.take(b"=") => {
+                    self.tokens.expect(b"{")?;
+                    self.elements(is_chosen, default_seconds)?;
+                }
+                b"{" => self.tokens.skip_braces(),
+                _ => {}
+            }
+        }
+        Err(self.tokens.ended("}"))
+    }
+
+    /// Elements up to the closing brace.
+    fn elements(
+        &mut self,
+        is_chosen: bool,
+        default_seconds: Option<u64>,
+    ) -> Result<(), SetTextError> {
+        if !is_chosen {
+            self.tokens.skip_braces();
+            return Ok(());
+        }
+        let text = self.tokens.text;
+        loop {
+            let (at, token) = self.tokens.next().ok_or_else(|| self.tokens.ended(ELEMENT))?;
+            match token {
+                b"}" => return Ok(()),
+                b"," => {}
+                _ => {
+                    let mut entry = SetEntry::from(block_at(text, at, at + token.len())?);
+                    let is_last = options(&mut self.tokens, &mut entry)?;
+                    entry.ttl_seconds = entry.ttl_seconds.or(default_seconds);
+                    (self.each)(entry);
+                    if is_last {
+                        return Ok(());
+                    }
                 }
             }
         }
@@ -123,6 +234,32 @@ impl<'a> Tokens<'a> {
             Some((_, token)) if token == wanted => Ok(()),
             Some((at, token)) => Err(SetTextError::at(self.text, at, token.len(), "{")),
             None => Err(self.ended("{")),
+        }
+    }
+
+    /// Passes over a word if it comes next.
+    fn take(&mut self, wanted: &[u8]) -> bool {
+        let is_next = self.peek().is_some_and(|(_, token)| token == wanted);
+        if is_next {
+            self.next();
+        }
+        is_next
+    }
+
+    fn peek(&self) -> Option<(usize, &'a [u8])> {
+        Tokens { text: self.text, at: self.at }.next()
+    }
+
+    /// Passes over what stands in braces, behind the opening one.
+    fn skip_braces(&mut self) {
+        let mut depth = 1_usize;
+        while depth > 0 {
+            match self.next() {
+                Some((_, b"{")) => depth += 1,
+                Some((_, b"}")) => depth -= 1,
+                Some(_) => {}
+                None => return,
+            }
         }
     }
 

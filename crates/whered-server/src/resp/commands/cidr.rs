@@ -1,10 +1,13 @@
-//! Prefix sets: `CIDR.ADD CIDR.REM CIDR.MATCH CIDR.MMATCH CIDR.ISMEMBER CIDR.COUNT CIDR.CARD
+//! Prefix sets: `CIDR.ADD CIDR.REM CIDR.DEL CIDR.MATCH CIDR.MMATCH CIDR.ISMEMBER CIDR.COUNT CIDR.CARD
 //! CIDR.LIST`. Whole sets are in `cidr_whole`.
 //!
-//! A set is made by its first `CIDR.ADD` and stays when its last member goes. Sets are no keys:
-//! `DEL` and `FLUSHALL` do not see them.
+//! A set is made by its first `CIDR.ADD` and stays when its last member goes, until `CIDR.DEL`. Sets
+//! are no keys: `DEL` and `FLUSHALL` do not see them.
 
-use whered_engine::ip::{Block, PrefixMatch};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use whered_engine::ip::{Block, PrefixMatch, prefix_without_host_bits};
 
 use super::{
     Action, Command, Failure, Flag, Members, NameKind, Named, Outcome, SYNTAX_ERROR, address, cut,
@@ -55,6 +58,23 @@ pub(super) const COMMANDS: &[Command] = &[
         summary: "Gives the number of prefixes and ranges that have not expired",
         cost: "O(1), or O(N) when some of the N members have expiry times",
         action: Action::Run(count),
+        ..CIDR
+    },
+    Command {
+        name: "cidr.del",
+        arity: -2,
+        flags: &[Flag::Write],
+        names: &[Named::Args(NameKind::Set, 1, -1)],
+        syntax: "set [set ...]",
+        summary: "Deletes whole sets, their names too, and gives how many there were",
+        cost: "O(N) with N members",
+        action: Action::Run(|session, args, reply| {
+            let sets = args.from(1).map(name).collect::<Result<Vec<_>, _>>()?;
+            let written = session.engine().prefix_sets().delete(&sets)?;
+            reply.hold(written.ticket);
+            reply.count(written.value);
+            Ok(())
+        }),
         ..CIDR
     },
     Command {
@@ -121,6 +141,29 @@ fn blocks(args: Args<'_>, first: usize) -> Result<Vec<Block>, Failure> {
     args.from(first).map(block).collect()
 }
 
+/// Refuses or remarks on a prefix such as `10.0.0.1/8`, which is taken as `10.0.0.0/8`.
+fn refuse_host_bits(session: &Session, args: Args<'_>, first: usize) -> Result<(), Failure> {
+    let found = |text| Some((text, prefix_without_host_bits(text)?));
+    let Some((text, taken_as)) = args.from(first).find_map(found) else { return Ok(()) };
+    let shown = cut(text, 128).escape_ascii();
+    if session.engine().sets_are_strict() {
+        return Err(Failure::made(format!(
+            "ERR '{shown}' has bits set behind its length; allowed is {taken_as}"
+        )));
+    }
+    remark(&format!("CIDR.ADD: '{shown}' has bits set behind its length: taken as {taken_as}"));
+    Ok(())
+}
+
+/// Logs a remark on what a client has sent, one a second at most.
+pub(super) fn remark(line: &str) {
+    static LAST_SECONDS: AtomicU64 = AtomicU64::new(0);
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |since| since.as_secs());
+    if LAST_SECONDS.swap(now, Ordering::Relaxed) != now {
+        tracing::warn!("{line}");
+    }
+}
+
 /// The time that is so many seconds from now.
 pub(super) fn expiry(
     session: &Session,
@@ -153,6 +196,7 @@ fn add(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
         return Err(wrong_arity("cidr.add"));
     }
     let blocks = blocks(args, first)?;
+    refuse_host_bits(session, args, first)?;
     let written = session.engine().prefix_sets().add(set, &blocks, value, expires_at_millis)?;
     reply.hold(written.ticket);
     reply.count(written.value);

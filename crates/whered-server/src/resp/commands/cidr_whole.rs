@@ -19,7 +19,7 @@ use std::sync::Arc;
 use whered_engine::ip::{Block, LayeredSet, SetFormat, SetWriter};
 use whered_engine::{LoadOptions, ReadyMembers, SetOperation};
 
-use super::cidr::{CIDR, block, expiry, write_match};
+use super::cidr::{CIDR, block, expiry, remark, write_match};
 use super::{
     Action, Command, Failure, Flag, NameKind, Named, Outcome, SYNTAX_ERROR, cut, integer, name,
     no_such,
@@ -91,10 +91,12 @@ pub(super) const COMMANDS: &[Command] = &[
         name: "cidr.load",
         arity: -4,
         flags: &[Flag::Write],
-        syntax: "set FILE name|BULK text [REPLACE] [FORMAT plain|ipset|nft|nft-json|csv|json] \
-                 [VALUE value] [EX seconds]",
+        syntax: "set FILE name|BULK text [REPLACE [ALLOWEMPTY] [MAXSHRINK percent]] \
+                 [FORMAT plain|ipset|nft|nft-json|csv|json] [SET name] [VALUE value] [EX seconds]",
         summary: "Adds the members of a text, or puts them in the place of all others, in one \
-                  step; gives how many the text has. Files lie in `directory` of `[sets]`",
+                  step; gives how many the text has. Without `FORMAT` the text's first words say \
+                  what it is; of a dump of several sets `SET` names one. Files lie in `directory` \
+                  of `[sets]`",
         cost: "O(N log N) with N members",
         action: Action::Run(load),
         ..CIDR
@@ -155,7 +157,55 @@ fn format(text: &[u8]) -> Result<SetFormat, Failure> {
 fn load(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
     let set = name(args.at(1))?;
     let source = args.at(3);
-    let mut how = LoadOptions::default();
+    let how = load_options(session, args)?;
+    if args.is(2, "bulk") && source.len() <= SHORT_TEXT_BYTES {
+        let ready = ReadyMembers::of_text(source, &how)?;
+        remark_on(set, &ready);
+        let written = session.engine().prefix_sets().put(set, ready)?;
+        reply.hold(written.ticket);
+        reply.count(written.value);
+        return Ok(());
+    }
+    let source = match () {
+        () if args.is(2, "bulk") => Source::Text(source.to_vec()),
+        () if args.is(2, "file") => Source::File(name(source)?.to_owned()),
+        () => return Err(SYNTAX_ERROR),
+    };
+    let (set, value) = (set.to_owned(), how.value.map(<[u8]>::to_vec));
+    let source_set = how.source_set.map(str::to_owned);
+    let plain = LoadOptions { value: None, source_set: None, ..how };
+    let engine = Arc::clone(&session.shared.engine);
+    // Reading and compiling go on elsewhere; the set is changed by this worker, as by any write.
+    deferred::begin(session, reply, move |reader| {
+        let how =
+            LoadOptions { value: value.as_deref(), source_set: source_set.as_deref(), ..plain };
+        let ready = match &source {
+            Source::Text(text) => ReadyMembers::of_text(text, &how),
+            Source::File(file) => reader.read_set_file(file, &how),
+        };
+        Box::new(move |reply| {
+            let ready = ready?;
+            remark_on(&set, &ready);
+            let written = engine.prefix_sets().put(&set, ready)?;
+            reply.hold(written.ticket);
+            reply.count(written.value);
+            Ok(())
+        })
+    })
+}
+
+/// Logs what is doubtful about a list.
+fn remark_on(set: &str, ready: &ReadyMembers) {
+    if let Some(doubt) = ready.remark() {
+        remark(&format!("CIDR.LOAD {}: {doubt}", set.escape_debug()));
+    }
+}
+
+/// What stands behind the text of `CIDR.LOAD`.
+fn load_options<'a>(session: &Session, args: Args<'a>) -> Result<LoadOptions<'a>, Failure> {
+    let is_strict = session.engine().sets_are_strict();
+    let mut how = LoadOptions { is_strict, ..LoadOptions::default() };
+    let mut has_limit = false;
     let mut at = 4;
     while at < args.len() {
         let value = || args.get(at + 1).ok_or(SYNTAX_ERROR);
@@ -164,8 +214,24 @@ fn load(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
                 how.replaces = true;
                 1
             }
+            () if args.is(at, "allowempty") => {
+                (how.limit.allows_empty, has_limit) = (true, true);
+                1
+            }
+            () if args.is(at, "maxshrink") => {
+                let percent = u8::try_from(integer(value()?)?).ok();
+                let percent = percent.filter(|percent| (1..=100).contains(percent));
+                how.limit.percent =
+                    percent.ok_or(Failure::text("ERR MAXSHRINK must be from 1 to 100"))?;
+                has_limit = true;
+                2
+            }
             () if args.is(at, "format") => {
-                how.format = format(value()?)?;
+                how.format = Some(format(value()?)?);
+                2
+            }
+            () if args.is(at, "set") => {
+                how.source_set = Some(name(value()?)?);
                 2
             }
             () if args.is(at, "value") => {
@@ -179,34 +245,8 @@ fn load(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
             () => return Err(SYNTAX_ERROR),
         };
     }
-    if args.is(2, "bulk") && source.len() <= SHORT_TEXT_BYTES {
-        let written = session.engine().prefix_sets().load_text(set, source, &how)?;
-        reply.hold(written.ticket);
-        reply.count(written.value);
-        return Ok(());
-    }
-    let source = match () {
-        () if args.is(2, "bulk") => Source::Text(source.to_vec()),
-        () if args.is(2, "file") => Source::File(name(source)?.to_owned()),
-        () => return Err(SYNTAX_ERROR),
-    };
-    let (set, value) = (set.to_owned(), how.value.map(<[u8]>::to_vec));
-    let LoadOptions { format, replaces, expires_at_millis, .. } = how;
-    let engine = Arc::clone(&session.shared.engine);
-    // Reading and compiling go on elsewhere; the set is changed by this worker, as by any write.
-    deferred::begin(session, reply, move |reader| {
-        let how = LoadOptions { format, replaces, value: value.as_deref(), expires_at_millis };
-        let ready = match &source {
-            Source::Text(text) => ReadyMembers::of_text(text, &how),
-            Source::File(file) => reader.read_set_file(file, &how),
-        };
-        Box::new(move |reply| {
-            let written = engine.prefix_sets().put(&set, ready?)?;
-            reply.hold(written.ticket);
-            reply.count(written.value);
-            Ok(())
-        })
-    })
+    // What is added makes no set smaller.
+    if has_limit && !how.replaces { Err(SYNTAX_ERROR) } else { Ok(how) }
 }
 
 /// Where a long list comes from.

@@ -340,8 +340,9 @@ impl Command {
 
     /// Whether it can make the memory grow: every write does that does not only take away.
     pub(crate) fn denies_oom(&self) -> bool {
-        const ONLY_TAKE_AWAY: [&str; 21] = [
+        const ONLY_TAKE_AWAY: [&str; 22] = [
             "acme.del",
+            "cidr.del",
             "cidr.rem",
             "del",
             "expire",
