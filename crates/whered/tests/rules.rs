@@ -103,7 +103,8 @@ fn formats_are_guessed_or_said_and_convert_to_each_other() {
     let (code, tables, told) = folder.run(&["rules", "convert", "a", "--to", "iptables"], "");
     assert_eq!(code, 0, "{told}");
     assert!(
-        tables.starts_with("*filter\n") && tables.contains("--match-set office src"),
+        tables.starts_with("# iptables-save by whered\n*filter\n")
+            && tables.contains("--match-set office src"),
         "{tables}"
     );
     assert!(told.contains("a: written for ipv4"), "{told}");

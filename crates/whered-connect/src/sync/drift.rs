@@ -16,7 +16,7 @@
 //! more often than asked.
 
 use std::fmt;
-use std::sync::mpsc::{self, Receiver, TryRecvError};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -27,7 +27,9 @@ use crate::error::ConnectError;
 /// million takes seconds.
 const SAME_MILLIS: u64 = 10_000;
 /// The shortest pause between two comparisons.
-const PAUSE_MIN: Duration = Duration::from_secs(1);
+const PAUSE_MIN: Duration = Duration::from_millis(500);
+/// How long a comparison is waited for that usually takes no longer.
+const PATIENCE: Duration = Duration::from_millis(50);
 
 /// A set as it was read back.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -172,10 +174,11 @@ impl Comparison {
     /// What was held and what was found, if one has ended.
     pub(super) fn ended(&mut self) -> Result<Option<(Vec<Piece>, Content)>, ConnectError> {
         let Some(going_on) = &self.going_on else { return Ok(None) };
-        let (content, cost) = match going_on.answer.try_recv() {
+        let patience = if self.last_cost <= PATIENCE { PATIENCE } else { Duration::ZERO };
+        let (content, cost) = match going_on.answer.recv_timeout(patience) {
             Ok(answer) => answer,
-            Err(TryRecvError::Empty) => return Ok(None),
-            Err(TryRecvError::Disconnected) => (Ok(None), Duration::ZERO),
+            Err(RecvTimeoutError::Timeout) => return Ok(None),
+            Err(RecvTimeoutError::Disconnected) => (Ok(None), Duration::ZERO),
         };
         (self.last_ended, self.last_cost) = (Instant::now(), cost);
         let then = self.going_on.take().map(|it| it.then).unwrap_or_default();
@@ -241,7 +244,7 @@ mod tests {
         let comparison = |last_cost| Comparison { last_cost, ..Comparison::new() };
         let cheap = comparison(Duration::from_millis(1));
         assert_eq!(cheap.pause(second * 60, true), second * 60);
-        assert_eq!(cheap.pause(second * 60, false), second);
+        assert_eq!(cheap.pause(second * 60, false), second / 2);
         assert_eq!(comparison(second / 2).pause(second * 60, false), second * 25);
         assert_eq!(comparison(second * 18).pause(second * 60, true), second * 360);
     }

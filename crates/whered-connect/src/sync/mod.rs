@@ -191,21 +191,22 @@ impl Follower {
     pub fn check(&mut self, now_millis: u64) -> Result<Option<Drift>, ConnectError> {
         let Some(held) = &self.held else { return Ok(None) };
         let mut drift = None;
-        if !self.sink.is_intact(held, now_millis)? {
+        if self.sink.is_intact(held, now_millis)? {
+            let every = self.comparison.pause(self.compare_every, self.sink.announces_changes());
+            if self.comparison.is_due(every) {
+                self.comparison.begin(self.sink.read_back(), held);
+            }
+            if let Some((before, content)) = self.comparison.ended()? {
+                drift = judge(&content, &before, held, now_millis);
+            }
+        } else {
             drift = Some(Drift::Touched);
-        } else if let Some((before, content)) = self.comparison.ended()? {
-            drift = judge(&content, &before, held, now_millis);
         }
         if drift.is_some() {
             self.held = None;
             self.comparison.forget();
-            return Ok(drift);
         }
-        let every = self.comparison.pause(self.compare_every, self.sink.announces_changes());
-        if self.comparison.is_due(every) {
-            self.comparison.begin(self.sink.read_back(), held);
-        }
-        Ok(None)
+        Ok(drift)
     }
 
     /// Brings the set in step with the members.

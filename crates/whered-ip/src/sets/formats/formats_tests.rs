@@ -244,6 +244,10 @@ fn a_dump_of_several_sets_is_refused_with_their_names_unless_one_is_named() {
         assert!(error.to_string().contains("the text has "), "{error}");
         assert!(error.to_string().contains(names), "{error}");
     }
+    // One set as it is exported: its two families.
+    let both = "create s hash:net family inet\ncreate s-6 hash:net family inet6\nadd s 10.0.0.0/8\n\
+                add s-6 2001:db8::/32\n";
+    assert_eq!(entries(SetFormat::Ipset, both).unwrap(), ["10.0.0.0/8", "2001:db8::/32"]);
     let error = read_named_set(SetFormat::Plain, b"10.0.0.1", Some("s"), drop).unwrap_err();
     assert!(error.to_string().ends_with("a set called s; the text names none"), "{error}");
 }

@@ -38,32 +38,34 @@ pub(super) fn read<'a>(
     sets: &mut Sets<'_>,
     each: &mut impl FnMut(SetEntry<'a>),
 ) -> Result<(), SetTextError> {
-    let mut making = Making::default();
-    let mut last: Option<(&[u8], bool)> = None;
+    let mut makings: Vec<(&[u8], Making)> = Vec::new();
+    let mut last: Option<(&[u8], bool, Making)> = None;
     let mut start = 0;
     while start < text.len() {
         let rest = &text[start..];
         let length = rest.iter().position(|byte| *byte == b'\n').unwrap_or(rest.len());
         let mut words = Words { text, at: start, end: start + length };
-        let mut is_chosen = |words: &mut Words<'a>| {
-            let (at, name) = words.next()?;
-            let (_, chosen) = last.filter(|(known, _)| *known == name).unwrap_or_else(|| {
-                let chosen = sets.is_chosen(&String::from_utf8_lossy(name), at);
-                (name, chosen)
-            });
-            last = Some((name, chosen));
-            Some(chosen)
-        };
         match words.next() {
             None => {}
             Some((at, _)) if text[at] == b'#' => {}
             Some((_, b"COMMIT")) => {}
             Some((_, command @ (b"create" | b"add"))) => {
-                let end = words.end;
-                let missing = || SetTextError::at(text, end, 0, "add NAME ENTRY");
-                let is_chosen = is_chosen(&mut words).ok_or_else(missing)?;
+                let name = words.next();
+                let (at, name) =
+                    name.ok_or_else(|| SetTextError::at(text, words.end, 0, "add NAME ENTRY"))?;
+                let (_, is_chosen, making) = match last {
+                    Some(last) if last.0 == name => last,
+                    _ => {
+                        let is_chosen = sets.is_chosen(&String::from_utf8_lossy(name), at);
+                        let making = makings.iter().find(|(known, _)| *known == name);
+                        (name, is_chosen, making.map_or_else(Making::default, |(_, it)| *it))
+                    }
+                };
+                last = Some((name, is_chosen, making));
                 if is_chosen && command == b"create" {
-                    making = creation(text, &mut words)?;
+                    let making = creation(text, &mut words)?;
+                    makings.push((name, making));
+                    last = Some((name, true, making));
                 } else if is_chosen {
                     each(entry(text, &mut words, &making)?);
                 }

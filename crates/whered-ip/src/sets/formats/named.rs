@@ -3,7 +3,8 @@
 //! For: texts that hold several sets, such as dumps. Not for: what stands in a set.
 //!
 //! Invariant: a text with several sets and no name for one of them is refused with all names, after
-//! it has been read to its end; sets are never merged.
+//! it has been read to its end; sets are never merged. `blocked` and then `blocked-6` are one set: its
+//! two families, which ipset and nft keep apart, as `SetWriter` writes them.
 
 use super::SetTextError;
 
@@ -21,6 +22,8 @@ impl<'w> Sets<'w> {
 
     /// Whether the set that is mentioned at `place` is the one to be read.
     pub(super) fn is_chosen(&mut self, name: &str, place: usize) -> bool {
+        let is_known = |name: &str| self.found.iter().any(|(_, known)| known == name);
+        let name = name.strip_suffix("-6").filter(|name| is_known(name)).unwrap_or(name);
         if self.found.iter().all(|(_, known)| known != name) {
             self.found.push((place, name.to_owned()));
         }

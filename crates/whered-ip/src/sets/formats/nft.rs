@@ -41,13 +41,13 @@ impl<'a, F: FnMut(SetEntry<'a>)> Reader<'a, '_, '_, F> {
         while let Some((at, token)) = self.tokens.next() {
             match token {
                 b"table" if table.is_none() => {
-                    let name = self.name_before_brace();
+                    let name = self.name_before_brace(2);
                     if self.tokens.take(b"{") {
                         self.statements(Some(&name))?;
                     }
                 }
                 b"set" | b"map" => {
-                    let name = self.name_before_brace();
+                    let name = self.name_before_brace(3);
                     let is_set = !name.is_empty() && self.tokens.take(b"{");
                     if is_set {
                         let name = table.map_or(name.clone(), |table| format!("{table}/{name}"));
@@ -57,7 +57,7 @@ impl<'a, F: FnMut(SetEntry<'a>)> Reader<'a, '_, '_, F> {
                 }
                 b"delete" | b"destroy" => self.deletion()?,
                 b"element" => {
-                    let name = self.name_before_brace();
+                    let name = self.name_before_brace(3);
                     if self.tokens.take(b"{") {
                         let is_chosen = name.is_empty() || self.sets.is_chosen(&name, at);
                         self.elements(is_chosen, None)?;
@@ -75,9 +75,9 @@ impl<'a, F: FnMut(SetEntry<'a>)> Reader<'a, '_, '_, F> {
         Ok(())
     }
 
-    /// The words up to a brace as `inet/filter/blocked`; a set's table is of the family `ip` where
-    /// nothing is said. Empty if the words are no name.
-    fn name_before_brace(&mut self) -> String {
+    /// The words up to a brace as `inet/filter/blocked`, of so many parts; a table is of the family
+    /// `ip` where nothing is said. Empty if the words are no name.
+    fn name_before_brace(&mut self, parts: usize) -> String {
         let mut words: Vec<String> = Vec::new();
         while let Some((at, token)) = self.tokens.next() {
             if matches!(token, b"{" | b"}" | b";" | b"=" | b",") {
@@ -90,7 +90,7 @@ impl<'a, F: FnMut(SetEntry<'a>)> Reader<'a, '_, '_, F> {
             words.push(String::from_utf8_lossy(token).into_owned());
         }
         let is_family = words.first().is_some_and(|word| FAMILIES.contains(&word.as_bytes()));
-        if words.len() == 2 && !is_family {
+        if words.len() + 1 == parts && !is_family {
             words.insert(0, "ip".to_owned());
         }
         words.join("/")
@@ -128,6 +128,7 @@ impl<'a, F: FnMut(SetEntry<'a>)> Reader<'a, '_, '_, F> {
                         return Err(SetTextError::at(self.tokens.text, at, 1, allowed));
                     }
                 }
+                b"flags" => while self.tokens.next().is_some() && self.tokens.take(b",") {},
                 b"timeout" if is_chosen => default_seconds = Some(duration(&mut self.tokens)?),
                 b"elements" if self.tokens.take(b"=") => {
                     self.tokens.expect(b"{")?;

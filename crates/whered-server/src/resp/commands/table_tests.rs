@@ -91,6 +91,12 @@ const NOTES: [(&str, &str); 6] = [
         "Members are prefixes and ranges, kept as given; the smallest live one that holds an address \
          is its match. A text of `CIDR.LOAD` counts as a whole or, with a mistake, not at all; \
          with `REPLACE` every reader finds all old members or all new ones, and so does a restart. \
+         With `REPLACE` a text without members is refused, and so is one that has lost half of the set's \
+         members or more, since it may be cut off: `ALLOWEMPTY` and `MAXSHRINK percent` (the loss that \
+         is refused; 100: none) take them. A dump of several sets needs the name of one: `SET name`, or \
+         `FILE dump:name`. Options of `create` that change what an entry means (`netmask`, `bitmask`, \
+         `timeout`, `family`) count or are refused. A set stays when its last member goes, until \
+         `CIDR.DEL`; sets are no keys, so that `DEL`, `FLUSHDB` and `FLUSHALL` leave them alone. \
          `VALUE` and `EX` are for members that bring none. An export is the set of one moment. \
          `CIDR.SCAN` gives what is there during all of the iteration once.",
     ),
