@@ -198,6 +198,7 @@ impl Generation {
     }
 
     /// The generation's number: one more at every change.
+    #[inline]
     pub fn number(&self) -> u64 {
         self.number
     }

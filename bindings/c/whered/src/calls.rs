@@ -113,7 +113,8 @@ pub(crate) unsafe extern "C" fn whered_close(database: *mut whered_database) {
     status(|| {
         if !database.is_null() {
             // SAFETY: the caller keeps the contract above; it came from `whered_open`.
-            drop(unsafe { Box::from_raw(database) });
+            let database = unsafe { Box::from_raw(database) };
+            database.forget();
         }
         Ok(OK)
     });
@@ -200,8 +201,9 @@ pub(crate) unsafe extern "C" fn whered_lookup_batch(
             let answers = std::slice::from_raw_parts_mut(answers, count);
             (std::slice::from_raw_parts(addresses, count), answers, values)
         };
-        let generation = database.current.load();
-        generation.answer_many(addresses, &database.fields, answers, values);
+        database.ask(|generation| {
+            generation.answer_many(addresses, &database.fields, answers, values);
+        });
         let failed = answers.iter().map(|answer| answer.status).find(|&told| told > NOT_FOUND);
         Ok(failed.unwrap_or(OK))
     })

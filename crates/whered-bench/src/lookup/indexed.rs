@@ -9,11 +9,12 @@ use super::checksum::{self, Octets};
 use super::database::CallersRecord;
 use super::engine::{BATCH_SIZE, Calls, Engine, Input, Task, Wants};
 use crate::measure::thread_cpu_nanoseconds;
-use std::ops::{Deref, Range};
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 use whered_engine::{
-    AccessMode, DatabaseSource, EngineOptions, Generation, Setup, open_database_file,
+    AccessMode, DatabaseSource, EngineOptions, Generation, GenerationReader, Setup,
+    open_database_file,
 };
 use whered_ip::text;
 use whered_mmdb::{DatabaseIndex, Found, IndexForm, IndexOptions, RecordId};
@@ -24,18 +25,24 @@ const CITY: usize = 1;
 const LATITUDE: usize = 2;
 const LONGITUDE: usize = 3;
 
-/// Where an engine's index comes from, for each call anew.
+/// Where an engine's index comes from.
 pub trait IndexSource: Sync {
-    /// What keeps the index while a call uses it.
-    type Guard<'a>: Deref<Target = DatabaseIndex>
+    /// What a thread takes the index from, for each call anew.
+    type Reader<'a>: IndexReader
     where
         Self: 'a;
 
-    /// The index, for one call.
-    fn take(&self) -> Self::Guard<'_>;
+    /// A reader for one thread.
+    fn reader(&self) -> Self::Reader<'_>;
 
     /// The engine's name and how it is set up.
     fn describe(&self) -> (String, String);
+}
+
+/// What one thread takes an index from.
+pub trait IndexReader {
+    /// The index, for one call.
+    fn take(&mut self) -> &DatabaseIndex;
 }
 
 /// An index that nobody replaces.
@@ -45,11 +52,17 @@ pub struct Fixed {
     built_nanoseconds: u64,
 }
 
-impl IndexSource for Fixed {
-    type Guard<'a> = &'a DatabaseIndex;
-
+impl IndexReader for &DatabaseIndex {
     #[inline]
-    fn take(&self) -> &DatabaseIndex {
+    fn take(&mut self) -> &DatabaseIndex {
+        self
+    }
+}
+
+impl IndexSource for Fixed {
+    type Reader<'a> = &'a DatabaseIndex;
+
+    fn reader(&self) -> &DatabaseIndex {
         &self.index
     }
 
@@ -64,32 +77,85 @@ impl IndexSource for Fixed {
 }
 
 /// The index of the generation that serves, in a database that is reloaded when its file changes:
-/// each call takes the generation anew. The file itself is watched by the server's own thread.
+/// each call asks the thread's reader which generation that is. The file itself is watched by the server's own
+/// thread.
 pub struct Serving(Arc<whered_engine::Engine>);
 
-/// A generation and its only database's index.
-pub struct ServingIndex(Arc<Generation>);
+impl Serving {
+    /// Opens a file as the server does.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be read or is no sound database.
+    pub fn open(path: &Path) -> Result<Serving, String> {
+        let source = DatabaseSource::new("city", path);
+        let setup = Setup { databases: vec![source], ..Setup::default() };
+        let opened =
+            whered_engine::Engine::open(EngineOptions { setup, ..EngineOptions::default() });
+        let (engine, _) = opened.map_err(|error| error.to_string())?;
+        Ok(Serving(engine))
+    }
 
-impl Deref for ServingIndex {
-    type Target = DatabaseIndex;
+    /// The same engine with a reference to the generation taken for each call.
+    #[must_use]
+    pub fn taking(&self) -> Taking {
+        Taking(Arc::clone(&self.0))
+    }
+}
 
+/// As [`Serving`], but each call takes a reference to the generation and gives it back: what a reader
+/// spares.
+pub struct Taking(Arc<whered_engine::Engine>);
+
+/// A reference to the generation of the last call.
+pub struct Taken<'a> {
+    engine: &'a whered_engine::Engine,
+    generation: Arc<Generation>,
+}
+
+impl IndexReader for Taken<'_> {
     #[inline]
-    fn deref(&self) -> &DatabaseIndex {
-        let database = self.0.databases().first().and_then(|database| database.index());
-        database.expect("the engine was opened with one database in indexed mode")
+    fn take(&mut self) -> &DatabaseIndex {
+        self.generation = self.engine.generation();
+        index_of(&self.generation)
+    }
+}
+
+impl IndexSource for Taking {
+    type Reader<'a> = Taken<'a>;
+
+    fn reader(&self) -> Taken<'_> {
+        Taken { engine: &self.0, generation: self.0.generation() }
+    }
+
+    fn describe(&self) -> (String, String) {
+        ("whered-taking".to_owned(), "Engine::generation called for each call".to_owned())
+    }
+}
+
+/// The index of a generation's only database.
+#[inline]
+fn index_of(generation: &Generation) -> &DatabaseIndex {
+    let database = generation.databases().first().and_then(|database| database.index());
+    database.expect("the engine was opened with one database in indexed mode")
+}
+
+impl IndexReader for GenerationReader {
+    #[inline]
+    fn take(&mut self) -> &DatabaseIndex {
+        index_of(self.current())
     }
 }
 
 impl IndexSource for Serving {
-    type Guard<'a> = ServingIndex;
+    type Reader<'a> = GenerationReader;
 
-    #[inline]
-    fn take(&self) -> ServingIndex {
-        ServingIndex(self.0.generation())
+    fn reader(&self) -> GenerationReader {
+        self.0.reader()
     }
 
     fn describe(&self) -> (String, String) {
-        ("whered-reloading".to_owned(), "Engine::generation taken for each call".to_owned())
+        ("whered-reloading".to_owned(), "Engine::reader asked for each call".to_owned())
     }
 }
 
@@ -115,19 +181,10 @@ impl IndexEngine<Fixed> {
     }
 }
 
-impl IndexEngine<Serving> {
-    /// Opens a file as the server does.
-    ///
-    /// # Errors
-    ///
-    /// The file cannot be read or is no sound database.
-    pub fn serving(path: &Path) -> Result<IndexEngine<Serving>, String> {
-        let source = DatabaseSource::new("city", path);
-        let setup = Setup { databases: vec![source], ..Setup::default() };
-        let opened =
-            whered_engine::Engine::open(EngineOptions { setup, ..EngineOptions::default() });
-        let (engine, _) = opened.map_err(|error| error.to_string())?;
-        Ok(IndexEngine(Serving(engine)))
+impl<S: IndexSource> IndexEngine<S> {
+    /// An engine on this source.
+    pub fn new(source: S) -> IndexEngine<S> {
+        IndexEngine(source)
     }
 }
 
@@ -189,9 +246,10 @@ impl<S: IndexSource> IndexEngine<S> {
         addresses: impl Iterator<Item = Result<A, String>>,
         mut take: impl FnMut(&DatabaseIndex, Found),
     ) -> Result<(), String> {
+        let mut reader = self.0.reader();
         for address in addresses {
-            let index = self.0.take();
-            take(&index, address?.find(&index));
+            let index = reader.take();
+            take(index, address?.find(index));
         }
         Ok(())
     }
@@ -218,20 +276,21 @@ impl<S: IndexSource> IndexEngine<S> {
                 index.prefetch_rows(found);
             }
         };
+        let mut reader = self.0.reader();
         let mut found = [Found::default(); BATCH_SIZE];
         for start in part.clone().step_by(BATCH_SIZE) {
-            let index = self.0.take();
+            let index = reader.take();
             let batch = start..(start + BATCH_SIZE).min(part.end);
             let found = &mut found[..batch.len()];
             match (task.input, &list.binary) {
-                (Input::Binary, Binary::V4(all)) => find4(&index, &all[batch], found),
-                (Input::Binary, Binary::V6(all)) => find6(&index, &all[batch], found),
+                (Input::Binary, Binary::V4(all)) => find4(index, &all[batch], found),
+                (Input::Binary, Binary::V6(all)) => find6(index, &all[batch], found),
                 (Input::Text, Binary::V4(_)) => {
                     let mut read = [None; BATCH_SIZE];
                     let read = &mut read[..found.len()];
                     let (places, bytes) = (places(list, batch), list.texts().0);
                     text::parse4_batch_within(bytes, &places[..found.len()], read);
-                    find4(&index, &all_read(read)?[..found.len()], found);
+                    find4(index, &all_read(read)?[..found.len()], found);
                 }
                 (Input::Text, Binary::V6(_)) => {
                     let mut read = [None; BATCH_SIZE];
@@ -240,10 +299,10 @@ impl<S: IndexSource> IndexEngine<S> {
                     for (read, place) in read.iter_mut().zip(&places) {
                         *read = text::parse6_within(bytes, place);
                     }
-                    find6(&index, &all_read(read)?[..found.len()], found);
+                    find6(index, &all_read(read)?[..found.len()], found);
                 }
             }
-            take(&index, found);
+            take(index, found);
         }
         Ok(())
     }
@@ -374,11 +433,12 @@ impl<S: IndexSource> Engine for IndexEngine<S> {
     }
 
     fn memory(&self) -> Vec<(&'static str, usize)> {
-        let index = self.0.take();
+        let mut reader = self.0.reader();
+        let index = reader.take();
         vec![("networks", index.networks_bytes()), ("columns", index.columns_bytes())]
     }
 
     fn accesses(&self, list: &AddressList, index: usize) -> Option<usize> {
-        Some(self.0.take().accesses(list.address(index)))
+        Some(self.0.reader().take().accesses(list.address(index)))
     }
 }

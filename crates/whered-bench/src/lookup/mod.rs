@@ -22,7 +22,7 @@ pub use addresses::{AddressList, Binary, lists};
 pub use database::DatabaseEngine;
 pub use engine::{BATCH_SIZE, Calls, Engine, Input, Task, Wants};
 pub use histogram::Histogram;
-pub use indexed::{Fixed, IndexEngine, IndexSource, Serving};
+pub use indexed::{Fixed, IndexEngine, IndexReader, IndexSource, Serving, Taking};
 pub use report::{EngineNote, Report, Row};
 pub use rounds::{Contender, Measured, Rounds, interleaved, threaded};
 
@@ -104,7 +104,9 @@ pub fn index_engines(path: &Path) -> Result<Vec<Box<dyn Engine>>, String> {
     for form in [IndexForm::Compact, IndexForm::Fast] {
         engines.push(Box::new(IndexEngine::open(path, form)?));
     }
-    engines.push(Box::new(IndexEngine::serving(path)?));
+    let serving = Serving::open(path)?;
+    engines.push(Box::new(IndexEngine::new(serving.taking())));
+    engines.push(Box::new(IndexEngine::new(serving)));
     Ok(engines)
 }
 

@@ -2,13 +2,14 @@
 //!
 //! ```text
 //! mod      open ─► Engine: generation, keyspace, sets, feeds, log ─► close
-//! disk     the data directory and its lock
+//! disk     the data directory and its lock          reader   the generation for many single queries
 //! reload   all files, one database, one ruleset        zones   one zone        sites   by commands
 //! ```
 //! At the same time: everything here may be called from any thread. Reloads and changes of sites
 //! exclude each other (`control`); readers never wait for either.
 
 mod disk;
+mod reader;
 mod reload;
 mod sites;
 mod zones;
@@ -17,7 +18,6 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use arc_swap::ArcSwap;
 use whered_store::{Journal, JournalOptions, JournalStats};
 
 use crate::account::MemoryReport;
@@ -40,6 +40,8 @@ use crate::rulesets::tend::Bell;
 use crate::setup::{Loaded, Setup};
 
 pub(crate) use disk::Disk;
+use reader::Current;
+pub use reader::GenerationReader;
 pub use reload::ReloadReport;
 pub use zones::ZoneReport;
 
@@ -68,7 +70,7 @@ pub type BeforeData = Box<dyn FnOnce() -> Result<(), String>>;
 
 /// All data and its durability.
 pub struct Engine {
-    current: ArcSwap<Generation>,
+    current: Arc<Current>,
     zone_failures: Mutex<BTreeMap<String, String>>,
     pub(crate) control: Mutex<Control>,
     pub(crate) keyspace: Keyspace,
@@ -181,7 +183,7 @@ impl Engine {
         let generation = Generation::build(1, &options.setup, &changes, loaded, None)?;
         let feeds = open_feeds(&options.setup, &states, &log, disk.as_ref(), journal_options)?;
         let engine = Engine {
-            current: ArcSwap::from_pointee(generation),
+            current: Current::new(generation),
             zone_failures: Mutex::default(),
             control: Mutex::new(Control { setup: options.setup, changes }),
             keyspace: keyspace.with_log(&log),
@@ -197,9 +199,10 @@ impl Engine {
         Ok((Arc::new(engine), report))
     }
 
-    /// The generation that serves now. Take it once per query or batch.
+    /// The generation that serves now. Take it once per query or batch; for many single queries, a
+    /// [`reader`](Engine::reader) costs less.
     pub fn generation(&self) -> Arc<Generation> {
-        self.current.load_full()
+        self.current.load()
     }
 
     /// Swaps a generation in; rulesets that were compiled again go on counting. The caller holds

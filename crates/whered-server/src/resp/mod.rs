@@ -44,6 +44,7 @@ mod protocol;
 mod pubsub;
 mod refusals;
 mod reply;
+mod serving;
 mod session;
 mod settings;
 mod signal;

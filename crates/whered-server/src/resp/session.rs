@@ -27,6 +27,7 @@ use super::protocol::Args;
 use super::pubsub::{By, PubSub};
 use super::refusals::Refusals;
 use super::reply::{Awaited, Protocol};
+use super::serving::Serving;
 use super::settings::{OutputLimit, Settings};
 use super::slowlog::{self, SlowLog};
 use super::statistics::{Meter, Statistics};
@@ -226,6 +227,12 @@ impl Session {
 
     pub(crate) fn engine(&self) -> &Engine {
         &self.shared.engine
+    }
+
+    /// The generation that serves, for one command.
+    #[inline]
+    pub(crate) fn generation(&self) -> Serving {
+        Serving::of(&self.shared.engine)
     }
 
     /// Closes the connection at once, for it has sent HTTP: nothing more of it runs.

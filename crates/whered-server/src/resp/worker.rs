@@ -30,6 +30,7 @@ use mio::{Events, Interest, Poll, Token, Waker};
 use super::clients::Origin;
 use super::connection::{Connection, Next, Overdue, Work};
 use super::listen::{Accepted, Listener};
+use super::serving;
 use super::session::Shared;
 use super::signal::Signal;
 
@@ -432,13 +433,15 @@ impl Worker {
         }
     }
 
-    /// Once a second: closes connections that stand still, and tries the listeners again.
+    /// Once a second: closes connections that stand still, tries the listeners again, and gives up a
+    /// generation that may not serve any more.
     fn tick(&mut self) {
         let now = Instant::now();
         if now < self.next_tick {
             return;
         }
         self.next_tick = now + TICK;
+        serving::forget();
         self.listeners.iter_mut().for_each(|listener| listener.ready = true);
         for index in 0..self.connections.len() {
             let Some(connection) = &mut self.connections[index] else {

@@ -96,10 +96,10 @@ pub(super) const COMMANDS: &[Command] = &[
     },
 ];
 
-fn database(generation: &Generation, text: &[u8]) -> Result<Arc<NamedDatabase>, Failure> {
+fn database<'a>(generation: &'a Generation, text: &[u8]) -> Result<&'a NamedDatabase, Failure> {
     let wanted = name(text)?;
-    let found = generation.database(wanted).map(Arc::clone);
-    found.ok_or_else(|| no_such("database", wanted))
+    let found = generation.database(wanted);
+    found.map(Arc::as_ref).ok_or_else(|| no_such("database", wanted))
 }
 
 fn unreadable(database: &NamedDatabase, error: &MmdbError) -> Failure {
@@ -112,7 +112,7 @@ fn path(text: &[u8]) -> Result<FieldPath, Failure> {
 
 fn get(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
     let (args, explain) = explained(args, 3);
-    let generation = session.engine().generation();
+    let generation = session.generation();
     let named = database(&generation, args.at(1))?;
     let address = address(args.at(2))?;
     if explain {
@@ -122,11 +122,11 @@ fn get(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
         return Ok(());
     }
     let paths: Vec<FieldPath> = args.from(3).map(path).collect::<Result<_, _>>()?;
-    write_record(&named, address, &paths, reply)
+    write_record(named, address, &paths, reply)
 }
 
 fn get_many(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
-    let generation = session.engine().generation();
+    let generation = session.generation();
     let named = database(&generation, args.at(1))?;
     let mut paths = Vec::new();
     let mut first = 2;
@@ -146,7 +146,7 @@ fn get_many(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome
     let start = reply.out.len();
     reply.array(addresses.len());
     for address in addresses {
-        if let Err(failure) = write_record(&named, address, &paths, reply) {
+        if let Err(failure) = write_record(named, address, &paths, reply) {
             // A fault in the file takes back what was written before it.
             reply.out.truncate(start);
             return Err(failure);
@@ -156,10 +156,10 @@ fn get_many(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome
 }
 
 fn network(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
-    let generation = session.engine().generation();
+    let generation = session.generation();
     let named = database(&generation, args.at(1))?;
     let found = named.lookup(address(args.at(2))?);
-    let found = found.map_err(|error| unreadable(&named, &error))?;
+    let found = found.map_err(|error| unreadable(named, &error))?;
     reply.bulk(found.prefix.to_string().as_bytes());
     Ok(())
 }
@@ -194,9 +194,9 @@ fn write_found(
 }
 
 fn info(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
-    let generation = session.engine().generation();
+    let generation = session.generation();
     let named = database(&generation, args.at(1))?;
-    let pairs = databases::describe(&named);
+    let pairs = databases::describe(named);
     reply.map(pairs.len());
     for (key, value) in pairs {
         reply.bulk(key.as_bytes());
@@ -248,20 +248,20 @@ fn read_within(args: Args<'_>) -> Result<Within, Failure> {
 }
 
 fn within(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
-    let generation = session.engine().generation();
+    let generation = session.generation();
     let named = database(&generation, args.at(1))?;
     let Within { prefix, cursor, count, paths } = read_within(args)?;
     // The cursor stands before the networks, and is known only after them.
     let mut networks = reply.beside();
     let mut given = 0;
-    let next = databases::page(&named, prefix, cursor, count, |network, record| {
+    let next = databases::page(named, prefix, cursor, count, |network, record| {
         networks.array(2);
         networks.bulk(network.to_string().as_bytes());
-        write_found(&named, Some(record), &paths, &mut networks)?;
+        write_found(named, Some(record), &paths, &mut networks)?;
         given += 1;
         Ok(networks.out.len())
     });
-    let next = next.map_err(|error| unreadable(&named, &error))?;
+    let next = next.map_err(|error| unreadable(named, &error))?;
     reply.array(2);
     match next {
         Some(next) => reply.bulk(next.to_string().as_bytes()),

@@ -354,7 +354,7 @@ fn reload(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
 
 fn named(session: &Session, args: Args<'_>) -> Result<Arc<NamedRuleset>, Failure> {
     let ruleset = name(args.at(1))?;
-    let generation = session.engine().generation();
+    let generation = session.generation();
     generation.ruleset(ruleset).cloned().ok_or_else(|| match generation.resting(ruleset) {
         Some(reason) => Failure::made(format!("ERR ruleset '{ruleset}' rests: {reason}")),
         None => no_such("ruleset", ruleset),

@@ -136,7 +136,7 @@ fn set_health(
 }
 
 fn list(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
-    let generation = session.engine().generation();
+    let generation = session.generation();
     let pool_name = name(args.at(1))?;
     let pool = generation.pool(pool_name).ok_or_else(|| no_such("pool", pool_name))?;
     reply.array(pool.sites.len());
@@ -195,7 +195,7 @@ fn steer(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
     if args.len() != 3 {
         return Err(wrong_arity("steer"));
     }
-    let generation = session.engine().generation();
+    let generation = session.generation();
     let pool_name = name(args.at(1))?;
     let index = generation.pool_called(pool_name);
     let index = index.ok_or_else(|| no_such("pool", pool_name))?;
