@@ -54,6 +54,7 @@ mod legacy;
 mod metadata;
 mod networks;
 mod open;
+mod ordered;
 mod path;
 mod read_at;
 mod record_set;

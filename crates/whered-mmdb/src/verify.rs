@@ -2,7 +2,8 @@
 //!
 //! Not for repair. Opening has checked the metadata already; here come
 //!
-//! 1. the tree: every reachable node's records, no loops, no branch longer than an address;
+//! 1. the tree: every reachable node's records, no loops, no branch longer than an address; a tree in
+//!    the order that writers give it is checked in one pass ([`crate::ordered`]);
 //! 2. the data section from end to end, field after field: types, sizes, text, pointers to the
 //!    beginning of a field;
 //! 3. every record that the tree leads to: keys are strings, no pointer to a pointer, no loops,
@@ -11,13 +12,14 @@
 //! A fault of the data section is told with the field path by which some record leads to it, if one
 //! does; that is looked for only then.
 //!
-//! Each node and each pointer target is measured once and remembered, so that shared parts cost
+//! Each node and each map or array is measured once and remembered, so that shared parts cost
 //! nothing again: time and memory are linear in the file's size.
 #![deny(clippy::indexing_slicing)]
 
 use crate::decode::{Field, Kind, Section, Token};
 use crate::error::MmdbError;
 use crate::networks::Place;
+use crate::ordered;
 use crate::path::FieldPath;
 use crate::record_set::RecordSet;
 use crate::tree::{RecordId, SearchTree, TreeNode};
@@ -53,20 +55,25 @@ pub(crate) fn mmdb(
 ) -> Result<Verified, MmdbError> {
     let tree = tree(search, bytes)?;
     let mut starts = Bitmap::new(section.len());
-    let scanned = scan(section, |at, _| {
+    let mut targets = Bitmap::new(section.len());
+    // An empty map at the section's end begins there.
+    let mut containers = Bitmap::new(section.len() + 1);
+    let scanned = scan(section, |at, token| {
         starts.set(at);
+        match token {
+            Token::Pointer { target, .. } => targets.set(target),
+            Token::Field(field) if matches!(field.kind, Kind::Map | Kind::Array) => {
+                containers.set(field.start);
+            }
+            Token::Field(_) => {}
+        }
         Ok(())
     });
     let fields = scanned.map_err(|error| with_path(error, section, &tree.records))?;
-    scan(section, |at, token| match token {
-        Token::Pointer { target, .. } if !starts.get(target) => Err(section.fault(
-            at,
-            format!("a pointer to {target}, in the middle of a field"),
-            "pointers to the beginning of a field",
-        )),
-        _ => Ok(()),
-    })?;
-    let mut records = Records { section, known: HashMap::new(), text_bytes_left: 0 };
+    if !targets.is_within(&starts) {
+        check_targets(section, &starts)?;
+    }
+    let mut records = Records { section, known: Ranked::new(containers), text_bytes_left: 0 };
     let mut deepest_nesting = 0;
     for &id in &tree.records {
         let at = id.to_u32() as usize;
@@ -83,6 +90,20 @@ pub(crate) fn mmdb(
     Ok(Verified { fields, deepest_nesting, ..tree.verified(search) })
 }
 
+/// Names the first pointer that leads into the middle of a field.
+#[cold]
+fn check_targets(section: &Section<'_>, starts: &Bitmap) -> Result<(), MmdbError> {
+    let scanned = scan(section, |at, token| match token {
+        Token::Pointer { target, .. } if !starts.get(target) => Err(section.fault(
+            at,
+            format!("a pointer to {target}, in the middle of a field"),
+            "pointers to the beginning of a field",
+        )),
+        _ => Ok(()),
+    });
+    scanned.map(|_| ())
+}
+
 /// How many bytes of text are read to find out which record leads to a fault: a hostile file's
 /// pointers could share one long text.
 const MAX_SEARCHED_BYTES: usize = 256 << 20;
@@ -91,7 +112,7 @@ const MAX_SEARCHED_BYTES: usize = 256 << 20;
 #[cold]
 fn with_path(error: MmdbError, section: &Section<'_>, ids: &[RecordId]) -> MmdbError {
     let mut records =
-        Records { section, known: HashMap::new(), text_bytes_left: MAX_SEARCHED_BYTES };
+        Records { section, known: Hashed::default(), text_bytes_left: MAX_SEARCHED_BYTES };
     let faults = ids.iter().filter_map(|id| records.measure(id.to_u32() as usize, 0).err());
     let same = |fault: &MmdbError| fault.offset_bytes() == error.offset_bytes();
     faults.into_iter().find(same).unwrap_or(error)
@@ -109,11 +130,14 @@ pub(crate) fn legacy(
 }
 
 /// What a sound tree holds.
+#[derive(Debug, PartialEq, Eq)]
 pub(crate) struct TreeReport {
-    networks: u64,
-    reached_nodes: u64,
+    /// Networks with a record, without those of aliases.
+    pub(crate) networks: u64,
+    /// Nodes that walks from the root reach.
+    pub(crate) reached_nodes: u64,
     /// In ascending order, each once.
-    records: Vec<RecordId>,
+    pub(crate) records: Vec<RecordId>,
 }
 
 impl TreeReport {
@@ -131,6 +155,14 @@ impl TreeReport {
 
 /// Verifies a search tree.
 pub(crate) fn tree(search: &SearchTree, bytes: &[u8]) -> Result<TreeReport, MmdbError> {
+    match ordered::check(search, bytes) {
+        Some(report) => Ok(report),
+        None => walked(search, bytes),
+    }
+}
+
+/// Verifies a search tree of any order.
+pub(crate) fn walked(search: &SearchTree, bytes: &[u8]) -> Result<TreeReport, MmdbError> {
     let count = search.node_count() as usize;
     let mut walk = TreeWalk {
         tree: search,
@@ -275,30 +307,102 @@ impl Measure {
     }
 }
 
-struct Records<'a> {
+/// What is known of a map or array: nothing, that it is being measured, or its measure and where the
+/// next field begins.
+#[derive(Clone, Copy, Default)]
+enum Progress {
+    #[default]
+    Unmeasured,
+    Open,
+    Done(Measure, usize),
+}
+
+/// What is known of maps and arrays, by the offset of their first entry.
+trait Known {
+    fn get(&self, start: usize) -> Progress;
+    fn set(&mut self, start: usize, progress: Progress);
+}
+
+/// For a section of which nothing is known.
+#[derive(Default)]
+struct Hashed(HashMap<usize, Progress>);
+
+impl Known for Hashed {
+    fn get(&self, start: usize) -> Progress {
+        self.0.get(&start).copied().unwrap_or_default()
+    }
+
+    fn set(&mut self, start: usize, progress: Progress) {
+        self.0.insert(start, progress);
+    }
+}
+
+/// For a section that was scanned: one place for each map and array, in their order.
+struct Ranked {
+    starts: Bitmap,
+    /// How many starts there are before each word of the bitmap.
+    before: Vec<u32>,
+    places: Vec<Progress>,
+}
+
+impl Ranked {
+    fn new(starts: Bitmap) -> Ranked {
+        let mut count = 0_u32;
+        let before = starts.words.iter().map(|word| {
+            let before = count;
+            count = count.saturating_add(word.count_ones());
+            before
+        });
+        let before = before.collect();
+        Ranked { starts, before, places: vec![Progress::Unmeasured; count as usize] }
+    }
+
+    fn rank(&self, start: usize) -> usize {
+        let word = self.starts.words.get(start / 64).copied().unwrap_or(0);
+        let before = self.before.get(start / 64).copied().unwrap_or(0);
+        before as usize + (word & ((1 << (start % 64)) - 1)).count_ones() as usize
+    }
+}
+
+impl Known for Ranked {
+    fn get(&self, start: usize) -> Progress {
+        // A map or array is measured where the scan has met one: records and pointers lead to fields.
+        self.places.get(self.rank(start)).copied().unwrap_or(Progress::Open)
+    }
+
+    fn set(&mut self, start: usize, progress: Progress) {
+        let rank = self.rank(start);
+        if let Some(place) = self.places.get_mut(rank) {
+            *place = progress;
+        }
+    }
+}
+
+struct Records<'a, K> {
     section: &'a Section<'a>,
-    /// Maps and arrays by offset: their measure and where the next field begins; `None` while they
-    /// are being measured. The scan has checked all text before, so that text that many pointers
-    /// share is not read again here.
-    known: HashMap<usize, Option<(Measure, usize)>>,
+    /// The scan has checked all text before, so that text that many pointers share is not read
+    /// again here.
+    known: K,
     /// How much text is still read, when a fault in it is looked for.
     text_bytes_left: usize,
 }
 
-impl Records<'_> {
+impl<K: Known> Records<'_, K> {
     /// Measures what stands at `at`; also returns where the next field begins.
     fn measure(&mut self, at: usize, depth: usize) -> Result<(Measure, usize), MmdbError> {
         let (field, after_pointer) = self.section.resolve(at)?;
         let (measure, next) = match field.kind {
             Kind::Map | Kind::Array => {
                 let start = field.start;
-                match self.known.get(&start) {
-                    Some(Some(known)) if depth + known.0.levels <= MAX_DEPTH => *known,
-                    None if depth < MAX_DEPTH => {
-                        self.known.insert(start, None);
-                        let measured = self.measure_entries(&field, depth)?;
-                        self.known.insert(start, Some(measured));
-                        measured
+                match self.known.get(start) {
+                    Progress::Done(known, next) if depth + known.levels <= MAX_DEPTH => {
+                        (known, next)
+                    }
+                    Progress::Unmeasured if depth < MAX_DEPTH => {
+                        self.known.set(start, Progress::Open);
+                        let (measure, next) = self.measure_entries(&field, depth)?;
+                        self.known.set(start, Progress::Done(measure, next));
+                        (measure, next)
                     }
                     _ => return Err(too_deep().at(self.section.file_offset(at))),
                 }
@@ -376,5 +480,9 @@ impl Bitmap {
 
     fn get(&self, bit: usize) -> bool {
         self.words.get(bit / 64).is_some_and(|word| word >> (bit % 64) & 1 == 1)
+    }
+
+    fn is_within(&self, other: &Bitmap) -> bool {
+        self.words.iter().zip(&other.words).all(|(mine, others)| mine & !others == 0)
     }
 }
