@@ -343,6 +343,13 @@ fn places_in_rules_are_those_of_the_databases_named() {
     let expected = "whered: standard input:2: found \"cuntry\": no record of database 'geo' has that \
         field: allowed are those that have values, in country\n";
     assert_eq!((code, told.as_str()), (2, expected));
+    // So does the check of a configuration.
+    fs::write(folder.0.join("typo"), typo).expect("the tests' folder can be written");
+    let config = "[[database]]\nname = \"geo\"\npath = \"c.mmdb\"\n\
+                  [[ruleset]]\nname = \"edge\"\npath = \"typo\"\n";
+    fs::write(folder.0.join("c.toml"), config).expect("the tests' folder can be written");
+    let (code, _, told) = folder.run(&["check", "c.toml"], "");
+    assert!(code == 2 && told.contains("typo:2: found \"cuntry\": no record"), "{told}");
     let named = "chain input policy drop {\n    src.asn:country = DE accept\n}\n";
     let (code, _, told) = folder.run(&["rules", "check", "-", "--db", "geo=c.mmdb"], named);
     assert!(code == 2 && told.contains("standard input:2"), "{told}");
