@@ -71,6 +71,24 @@ fn ask(server: SocketAddr, command: &str) -> String {
 }
 
 #[test]
+fn a_zone_that_has_become_a_signed_one_is_refused_and_the_unsigned_one_serves_on() {
+    let signed = |serial, address| zone(serial, address) + "@ DNSKEY 257 3 13 AAAA\n";
+    let running = start("zone_signed");
+    let (dns, resp) = (running.server.dns_addresses()[0], running.server.resp_addresses()[0]);
+    std::fs::write(&running.path, signed(2, "192.0.2.2")).unwrap();
+    for command in ["ZONE.CHECK", "ZONE.RELOAD"] {
+        let told = ask(resp, &format!("{command} example.com"));
+        assert!(told.contains("example.zone:6:3: found DNSKEY in a zone that would be"), "{told}");
+    }
+    assert_eq!(host(dns), [192, 0, 2, 1]);
+    let running = start_with("zone_stripped", "unsigned = \"strip\"\n");
+    let (dns, resp) = (running.server.dns_addresses()[0], running.server.resp_addresses()[0]);
+    std::fs::write(&running.path, signed(2, "192.0.2.2")).unwrap();
+    assert_eq!(ask(resp, "ZONE.RELOAD example.com"), "*2\r\n:2\r\n:4\r\n");
+    assert_eq!(host(dns), [192, 0, 2, 2]);
+}
+
+#[test]
 fn a_zone_is_read_anew_on_command_and_a_wrong_file_leaves_the_last_good_one() {
     let running = start("zone_command");
     let (dns, resp) = (running.server.dns_addresses()[0], running.server.resp_addresses()[0]);

@@ -43,7 +43,7 @@ const LENGTH_BYTES: usize = 2;
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// How long a client has to take its last answers.
-const CLOSING_TIME: Duration = Duration::from_millis(500);
+const CLOSING_TIME: Duration = Duration::from_millis(100);
 
 /// Answers one message into an empty buffer; what stays empty is not sent.
 pub(crate) trait Answer:
@@ -126,7 +126,7 @@ pub(crate) async fn adopt(
 
 /// Waits for the connections, for as long as they may go on.
 async fn finish(mut connections: JoinSet<()>, mut ending: Ending) {
-    let limit = ending.limit() + CLOSING_TIME;
+    let limit = ending.limit() + CLOSING_TIME * 2;
     let all = async { while connections.join_next().await.is_some() {} };
     if timeout_at(limit, all).await.is_err() {
         tracing::warn!("DNS connections were cut off");
@@ -235,8 +235,9 @@ impl<A: Answer> Connection<A> {
             self.input.reserve(most);
             let mut part = (&mut self.stream).take(most as u64);
             let read = tokio::select! {
-                read = timeout_at(end, part.read_buf(&mut self.input)) => read,
+                biased;
                 () = self.ending.begun(), if is_serving => continue,
+                read = timeout_at(end, part.read_buf(&mut self.input)) => read,
             };
             match read {
                 Ok(Ok(size)) if size > 0 => {}
@@ -333,32 +334,50 @@ mod tests {
 
     /// An upper-casing server on its own thread; dropping the sender stops it.
     fn start(connections: usize) -> (SocketAddr, watch::Sender<bool>, std::thread::JoinHandle<()>) {
+        let Started { address, stop, thread, .. } = start_named(connections, b"");
+        (address, stop, thread)
+    }
+
+    struct Started {
+        address: SocketAddr,
+        stop: watch::Sender<bool>,
+        thread: std::thread::JoinHandle<()>,
+        succession: Succession,
+        adopter: mpsc::UnboundedSender<Adopted>,
+    }
+
+    /// As [`start`], with a name that stands before its answers.
+    fn start_named(connections: usize, name: &'static [u8]) -> Started {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         listener.set_nonblocking(true).unwrap();
         let address = listener.local_addr().unwrap();
-        let (sender, stop) = watch::channel(false);
+        let ((stop, stopped), succession) = (watch::channel(false), Succession::default());
+        let (adopter, adopted) = mpsc::unbounded_channel();
+        let ending = Ending::new(stopped, succession.clone());
         let thread = std::thread::spawn(move || {
             let runtime =
                 tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
             runtime.block_on(async {
                 let listener = TcpListener::from_std(listener).unwrap();
-                let answer = |message: &[u8], peer: SocketAddr, reply: &mut Vec<u8>| {
+                let answer = move |message: &[u8], peer: SocketAddr, reply: &mut Vec<u8>| {
                     if message == b"who" {
                         reply.extend(peer.ip().to_string().into_bytes());
                         return;
                     }
                     if message != b"silent" {
+                        reply.extend(name);
                         reply.extend(message.to_ascii_uppercase());
                     }
                 };
                 let limit = Arc::new(Semaphore::new(connections));
                 // Whoever comes from this address speaks for others.
                 let is_proxy = |peer: IpAddr| peer.to_string() == "127.0.0.2";
-                let ending = Ending::new(stop, Succession::default());
-                serve(listener, answer, is_proxy, limit, ending).await;
+                let adopting = adopt(adopted, answer, is_proxy, Arc::clone(&limit), ending.clone());
+                let serving = serve(listener, answer, is_proxy, limit, ending);
+                tokio::join!(serving, adopting);
             });
         });
-        (address, sender, thread)
+        Started { address, stop, thread, succession, adopter }
     }
 
     fn framed(messages: &[&[u8]]) -> Vec<u8> {
@@ -393,20 +412,75 @@ mod tests {
         assert_eq!(bytes, framed(&[&message.to_ascii_uppercase()]));
     }
 
+    const HEADER: &[u8] =
+        b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x0c\xc0\0\x02\x07\x7f\0\0\x01\0\x01\0\x35";
+
+    fn connect_as_balancer(address: SocketAddr) -> std::net::TcpStream {
+        let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None);
+        let socket = socket.unwrap();
+        socket.bind(&"127.0.0.2:0".parse::<SocketAddr>().unwrap().into()).unwrap();
+        socket.connect(&address.into()).unwrap();
+        std::net::TcpStream::from(socket)
+    }
+
+    fn ask(client: &mut std::net::TcpStream, bytes: &[u8], answer: &[u8]) {
+        client.write_all(bytes).unwrap();
+        let mut read = vec![0; LENGTH_BYTES + answer.len()];
+        client.read_exact(&mut read).unwrap();
+        assert_eq!(read, framed(&[answer]));
+    }
+
+    #[test]
+    fn connections_go_on_with_the_successor_between_two_messages_for_whomever_they_ask() {
+        let [old, new] = [b"old ", b"new "].map(|name| start_named(9, name));
+        let mut header_to_come = connect_as_balancer(old.address);
+        let mut balancer = connect_as_balancer(old.address);
+        ask(&mut balancer, &[HEADER, &framed(&[b"a"])].concat(), b"old A");
+        let mut idle = std::net::TcpStream::connect(old.address).unwrap();
+        ask(&mut idle, &framed(&[b"a"]), b"old A");
+        let mut cut = std::net::TcpStream::connect(old.address).unwrap();
+        // What comes in one piece is read in one.
+        let half = framed(&[b"half"]);
+        ask(&mut cut, &[&framed(&[b"a"]), &half[..4]].concat(), b"old A");
+        let adopter = new.adopter.clone();
+        old.succession.begin(Some(Box::new(move |socket, speaks| {
+            let stream = socket.try_clone_to_owned()?.into();
+            adopter.send(Adopted { stream, speaks }).map_err(|_| io::ErrorKind::NotFound.into())
+        })));
+        old.stop.send(true).unwrap();
+        ask(&mut idle, &framed(&[b"b"]), b"new B");
+        ask(&mut cut, &half[4..], b"old HALF");
+        ask(&mut cut, &framed(&[b"c"]), b"new C");
+        ask(&mut balancer, &framed(&[b"who"]), b"192.0.2.7");
+        ask(&mut header_to_come, &[HEADER, &framed(&[b"who"])].concat(), b"192.0.2.7");
+        ask(&mut header_to_come, &framed(&[b"d"]), b"new D");
+        old.thread.join().unwrap();
+        new.stop.send(true).unwrap();
+        new.thread.join().unwrap();
+    }
+
+    #[test]
+    fn a_connection_that_the_successor_does_not_take_is_served_on() {
+        let old = start_named(9, b"");
+        let mut client = std::net::TcpStream::connect(old.address).unwrap();
+        ask(&mut client, &framed(&[b"a"]), b"A");
+        let refused = |_: std::os::fd::BorrowedFd<'_>, _| Err(io::ErrorKind::BrokenPipe.into());
+        old.succession.begin(Some(Box::new(refused)));
+        old.stop.send(true).unwrap();
+        for _ in 0..100 {
+            ask(&mut client, &framed(&[b"b"]), b"B");
+        }
+        assert_eq!(client.read(&mut [0]).unwrap(), 0);
+        old.thread.join().unwrap();
+    }
+
     #[test]
     fn a_balancers_connection_begins_with_for_whom_it_asks() {
         let (address, _stop, _thread) = start(4);
-        let connect = || {
-            let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None);
-            let socket = socket.unwrap();
-            socket.bind(&"127.0.0.2:0".parse::<SocketAddr>().unwrap().into()).unwrap();
-            socket.connect(&address.into()).unwrap();
-            std::net::TcpStream::from(socket)
-        };
-        let header = b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x0c\xc0\0\x02\x07\x7f\0\0\x01\0\x01\0\x35";
+        let connect = || connect_as_balancer(address);
         let expected = framed(&[b"192.0.2.7", b"192.0.2.7"]);
         let mut client = connect();
-        for byte in [&header[..], &framed(&[b"who", b"who"])].concat().chunks(1) {
+        for byte in [HEADER, &framed(&[b"who", b"who"])].concat().chunks(1) {
             client.write_all(byte).unwrap();
         }
         let mut bytes = vec![0; expected.len()];

@@ -416,6 +416,23 @@ mod tests {
     }
 
     #[test]
+    fn what_clients_have_sent_before_a_stop_is_answered() {
+        let (engine, _) = Engine::open(EngineOptions::default()).unwrap();
+        let options = RespOptions { threads: 2, ..RespOptions::default() };
+        let door = RespDoor::start(engine, options).unwrap();
+        let connect = |_| TcpStream::connect(door.addresses()[0]).unwrap();
+        let mut clients: Vec<TcpStream> = (0..200).map(connect).collect();
+        clients.iter_mut().for_each(ask);
+        clients.iter_mut().for_each(|client| client.write_all(b"PING\r\nPING\r\n").unwrap());
+        door.stop();
+        for client in &mut clients {
+            let mut answers = Vec::new();
+            client.read_to_end(&mut answers).unwrap();
+            assert_eq!(answers, b"+PONG\r\n+PONG\r\n");
+        }
+    }
+
+    #[test]
     fn clients_are_shared_out_evenly_however_few_there_are() {
         let (engine, _) = Engine::open(EngineOptions::default()).unwrap();
         let options = RespOptions { threads: 3, ..RespOptions::default() };
