@@ -76,7 +76,9 @@ pub use durability::{
     LoadReport, OpenReport, ShowProgress, SnapshotOptions, SnapshotProgress, SnapshotReport,
     SnapshotStatus, StartProgress,
 };
-pub use engine::{BeforeData, Engine, EngineOptions, GenerationReader, ReloadReport, ZoneReport};
+pub use engine::{
+    BeforeData, DatabaseReader, Engine, EngineOptions, GenerationReader, ReloadReport, ZoneReport,
+};
 pub use error::{EngineError, ExplainError, WriteError};
 pub use generation::Generation;
 pub use keyspace::sorted_set::SortedSet;

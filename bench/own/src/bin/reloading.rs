@@ -2,7 +2,7 @@
 //!
 //! `reloading FILE [RESULT.json]`: the city database in FILE, which is made there if it is missing.
 //! Three ways to come to the same index take turns on the same addresses: the index itself, a
-//! [`GenerationReader`](whered_engine::GenerationReader) asked for each lookup, and a reference to
+//! [`DatabaseReader`](whered_engine::DatabaseReader) asked for each lookup, and a reference to
 //! the generation taken and given back for each. Their answers must be equal. Time is processor time
 //! of one thread.
 

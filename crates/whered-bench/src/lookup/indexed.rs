@@ -13,7 +13,7 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 use whered_engine::{
-    AccessMode, DatabaseSource, EngineOptions, Generation, GenerationReader, Setup,
+    AccessMode, DatabaseReader, DatabaseSource, EngineOptions, Generation, NamedDatabase, Setup,
     open_database_file,
 };
 use whered_ip::text;
@@ -24,6 +24,9 @@ const COUNTRY: usize = 0;
 const CITY: usize = 1;
 const LATITUDE: usize = 2;
 const LONGITUDE: usize = 3;
+
+/// The name of a serving engine's database.
+const DATABASE: &str = "city";
 
 /// Where an engine's index comes from.
 pub trait IndexSource: Sync {
@@ -88,7 +91,7 @@ impl Serving {
     ///
     /// The file cannot be read or is no sound database.
     pub fn open(path: &Path) -> Result<Serving, String> {
-        let source = DatabaseSource::new("city", path);
+        let source = DatabaseSource::new(DATABASE, path);
         let setup = Setup { databases: vec![source], ..Setup::default() };
         let opened =
             whered_engine::Engine::open(EngineOptions { setup, ..EngineOptions::default() });
@@ -140,22 +143,23 @@ fn index_of(generation: &Generation) -> &DatabaseIndex {
     database.expect("the engine was opened with one database in indexed mode")
 }
 
-impl IndexReader for GenerationReader {
+impl IndexReader for DatabaseReader {
     #[inline]
     fn take(&mut self) -> &DatabaseIndex {
-        index_of(self.current())
+        let index = self.current().and_then(NamedDatabase::index);
+        index.expect("the engine was opened with one database in indexed mode")
     }
 }
 
 impl IndexSource for Serving {
-    type Reader<'a> = GenerationReader;
+    type Reader<'a> = DatabaseReader;
 
-    fn reader(&self) -> GenerationReader {
-        self.0.reader()
+    fn reader(&self) -> DatabaseReader {
+        self.0.database_reader(DATABASE)
     }
 
     fn describe(&self) -> (String, String) {
-        ("whered-reloading".to_owned(), "Engine::reader asked for each call".to_owned())
+        ("whered-reloading".to_owned(), "Engine::database_reader asked for each call".to_owned())
     }
 }
 

@@ -166,6 +166,7 @@ impl NamedDatabase {
     }
 
     /// The index, in the mode that has one: for batches, and for its columns.
+    #[inline]
     pub fn index(&self) -> Option<&DatabaseIndex> {
         self.index.as_ref()
     }

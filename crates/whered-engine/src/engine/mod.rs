@@ -41,7 +41,7 @@ use crate::setup::{Loaded, Setup};
 
 pub(crate) use disk::Disk;
 use reader::Current;
-pub use reader::GenerationReader;
+pub use reader::{DatabaseReader, GenerationReader};
 pub use reload::ReloadReport;
 pub use zones::ZoneReport;
 

@@ -18,6 +18,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use arc_swap::ArcSwap;
 
 use super::Engine;
+use crate::databases::NamedDatabase;
 use crate::generation::Generation;
 
 /// The generation that serves.
@@ -94,7 +95,45 @@ impl GenerationReader {
     }
 }
 
+/// Reads one database of the generation that serves, by its name; each thread has its own. As a
+/// [`GenerationReader`], and the database is looked for once for each generation.
+pub struct DatabaseReader {
+    generations: GenerationReader,
+    name: String,
+    /// The number of the generation that `database` is of.
+    number: u64,
+    database: Option<Arc<NamedDatabase>>,
+}
+
+impl DatabaseReader {
+    /// The database as it serves now; `None` if there is none of that name. Costs as
+    /// [`GenerationReader::current`].
+    #[inline]
+    pub fn current(&mut self) -> Option<&NamedDatabase> {
+        if self.generations.current.number.load(Ordering::Relaxed) != self.number {
+            self.renew();
+        }
+        self.database.as_deref()
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn renew(&mut self) {
+        let generation = self.generations.current();
+        self.number = generation.number();
+        self.database = generation.database(&self.name).cloned();
+    }
+}
+
 impl Engine {
+    /// A reader of one database, for many single queries.
+    pub fn database_reader(&self, name: &str) -> DatabaseReader {
+        let generations = self.reader();
+        let number = generations.kept.number();
+        let database = generations.kept.database(name).cloned();
+        DatabaseReader { generations, name: name.to_owned(), number, database }
+    }
+
     /// A reader of the generation that serves, for many single queries; see
     /// [`generation`](Engine::generation) for one.
     pub fn reader(&self) -> GenerationReader {
@@ -123,6 +162,34 @@ mod tests {
             assert_eq!(reader.current().number(), engine.generation().number());
             assert!(before.upgrade().is_none(), "the old generation is freed");
         }
+    }
+
+    #[test]
+    fn a_reader_of_a_database_sees_it_replaced_removed_and_back() {
+        use crate::databases::DatabaseSource;
+        use whered_mmdb::{Value, Writer, WriterOptions};
+        let name = format!("whered-reader-{}.mmdb", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        let mut writer = Writer::new(WriterOptions::default()).expect("a writer");
+        let network = "192.0.2.0/24".parse().expect("a network");
+        writer.insert(network, Value::Uint32(1)).expect("a value");
+        std::fs::write(&path, writer.finish().expect("a file")).expect("a place for it");
+        let setup =
+            || Setup { databases: vec![DatabaseSource::new("city", &path)], ..Setup::default() };
+        let options = EngineOptions { setup: setup(), ..EngineOptions::default() };
+        let (engine, _) = Engine::open(options).expect("an engine");
+        let mut reader = engine.database_reader("city");
+        let generation =
+            |reader: &mut DatabaseReader| reader.current().map(|database| database.generation);
+        assert_eq!(generation(&mut reader), Some(1));
+        engine.reload(setup()).expect("the same files");
+        assert_eq!(generation(&mut reader), Some(2));
+        engine.reload(Setup::default()).expect("nothing to read");
+        assert_eq!(generation(&mut reader), None);
+        engine.reload(setup()).expect("the same files");
+        assert_eq!(generation(&mut reader), Some(4));
+        assert!(engine.database_reader("other").current().is_none());
+        std::fs::remove_file(&path).expect("it was written");
     }
 
     #[test]
