@@ -232,14 +232,43 @@ def test_files_that_bear_our_names_and_are_not_ours_are_left_alone(written, tmp_
     assert "journal-7.log" in refused(tmp_path, data)
 
 
+def crc32c(data):
+    total = 0xFFFFFFFF
+    for byte in data:
+        total ^= byte
+        for _ in range(8):
+            total = total >> 1 ^ (0x82F63B78 if total & 1 else 0)
+    return total ^ 0xFFFFFFFF
+
+
+def make_newer(file):
+    """Gives a file another version, as a newer program would write it: with a right checksum of its header."""
+    header = bytearray(file.read_bytes())
+    header[8:12] = (3).to_bytes(4, "little")
+    end = {".log": 40, ".data": 32}.get(file.suffix, len(header))
+    header[12:16] = crc32c(header[:12] + header[16:end]).to_bytes(4, "little")
+    with open(file, "r+b") as opened:
+        opened.write(header[:16])
+
+
+def test_a_changed_version_is_damage_that_a_repair_takes(written, tmp_path, data):
+    for pattern in ["journal-0*.log", "snapshot-*.data", "snapshot-*.manifest"]:
+        file = max(data.glob(pattern))
+        before = file.read_bytes()
+        flip(file, 9)
+        line = refused(tmp_path, data)
+        assert f"{file.name} at byte 8: the version is changed" in line and "'whered repair'" in line, line
+        file.write_bytes(before)
+    flip(max(data.glob("journal-0*.log")), 9)
+    assert whered("repair", data).returncode == 1
+
+
 def test_files_of_a_newer_version_are_left_alone(written, tmp_path, data):
     whole = tmp_path / "whole"
     shutil.copytree(data, whole)
     for pattern in ["journal-0*.log", "snapshot-*.data", "snapshot-*.manifest"]:
         file = max(data.glob(pattern))
-        with open(file, "r+b") as opened:
-            opened.seek(8)
-            opened.write((3).to_bytes(4, "little"))
+        make_newer(file)
         line = refused(tmp_path, data)
         known = "1 and 2" if file.suffix == ".log" else "1"
         assert re.search(rf"{file.name} at byte 8: .* format 3 is unknown; this program knows {known}$", line), line

@@ -85,8 +85,11 @@ impl fmt::Display for EngineError {
 impl std::error::Error for EngineError {}
 
 impl From<whered_store::StoreError> for EngineError {
+    /// For damage with a word on what can be done.
     fn from(error: whered_store::StoreError) -> Self {
-        EngineError { message: error.to_string(), holder_pid: error.holder_pid() }
+        let hint = "; nothing was changed; 'whered repair' keeps what is left";
+        let hint = if error.needs_repair() { hint } else { "" };
+        EngineError { message: format!("{error}{hint}"), holder_pid: error.holder_pid() }
     }
 }
 

@@ -198,6 +198,12 @@ impl Log {
         }
     }
 
+    /// Whether a write is on stable storage, whatever the journal's policy; without a journal it is as
+    /// good as it gets.
+    pub(crate) fn is_on_disk(&self, ticket: Ticket) -> bool {
+        self.journal.as_ref().is_none_or(|journal| ticket.0 <= journal.synced_sequence())
+    }
+
     pub(crate) fn wait(&self, ticket: Ticket) -> Result<(), WriteError> {
         match &self.journal {
             Some(journal) if ticket != Ticket::NONE => Ok(journal.wait_durable(ticket.0)?),

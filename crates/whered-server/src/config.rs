@@ -110,8 +110,12 @@ pub struct Config {
     pub checks: Vec<SiteChecks>,
     /// `[[feed]]`.
     pub feeds: Vec<FeedConfig>,
-    /// `[feeds]`.
+    /// `[feeds]`: what feeds may take in memory.
     pub hot: HotOptions,
+    /// `[feeds]`: when uploads are on the disk.
+    pub feed_sync: SyncPolicy,
+    /// Where the first `[[feed]]` is: file, line and column.
+    first_feed: Option<String>,
     /// Listeners whose sections a file does not have, which stay closed.
     absent: Absent,
 }
@@ -285,12 +289,12 @@ impl Config {
             maps: &maps,
         };
         let pools = pools::read_pools(&top, &around)?;
-        let feeds = feeds::read_feeds(&top)?;
+        let (feeds, first_feed) = feeds::read_feeds(&top)?;
         let data_dir = top.filled_text("data_dir")?.map(|found| beside(path, found.value));
         let mut config =
             Config { data_dir, databases, zones, pools, checks, rulesets, ..Config::default() };
-        config.feeds = feeds;
-        feeds::read_hot(&top, &mut config.hot)?;
+        (config.feeds, config.first_feed) = (feeds, first_feed);
+        feeds::read_common(&top, &mut config.hot, &mut config.feed_sync)?;
         let names: Vec<_> = config.databases.iter().map(|source| source.name.as_str()).collect();
         doors::read_dns(&top, &mut config.dns, &names)?;
         doors::read_server(&top, &mut config.server)?;
@@ -399,7 +403,20 @@ impl Config {
             && self.snapshot == other.snapshot
             && self.feeds == other.feeds
             && self.hot == other.hot
+            && self.feed_sync == other.feed_sync
             && dns(self) == dns(other)
+    }
+
+    /// A feed that would lose what it has acknowledged, since nothing is kept: one line when there is
+    /// one. The file's own `data_dir` is not all: a flag may name one.
+    pub fn unkept_feed(&self) -> Option<String> {
+        let feed = self.feeds.first().filter(|_| self.data_dir.is_none())?;
+        let at = self.first_feed.as_ref().map_or(String::new(), |at| format!("{at}: "));
+        Some(format!(
+            "{at}[[feed]] '{}' without a 'data_dir' would acknowledge uploads and lose them at a \
+             restart; allowed: data_dir = \"...\" at the top of the file",
+            feed.name
+        ))
     }
 
     /// The doors that anybody on the network could walk through: one line when there is one.

@@ -12,6 +12,7 @@ use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::net::SocketAddr;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
@@ -128,7 +129,7 @@ impl Server {
         handed: Handed,
         links: StartLinks,
     ) -> Result<Server, ServerError> {
-        if let Some(refusal) = config.unguarded_door() {
+        if let Some(refusal) = config.unguarded_door().or_else(|| config.unkept_feed()) {
             return Err(ServerError::new(refusal));
         }
         let mut fitting = descriptors::fitted(config.clone());
@@ -144,6 +145,7 @@ impl Server {
         let old = predecessor.clone();
         let options = EngineOptions {
             journal: journal_options(&config.journal),
+            spool_sync: config.feed_sync,
             setup: config.to_setup(),
             data_dir: config.data_dir.clone(),
             snapshots: snapshot_options(&config.snapshot),
@@ -157,6 +159,10 @@ impl Server {
             opened.map_err(|error| ServerError::as_user(error, user.as_deref()))?;
         tracing::info!("{report}");
         engine.zone_remarks().iter().for_each(|remark| tracing::warn!("{remark}"));
+        remark_on_mode(config.data_dir.as_deref());
+        for reason in engine.feeds().iter().filter_map(|feed| feed.out_of_service()) {
+            tracing::error!("{reason}");
+        }
         engine.feeds().set_memory_max(config.resp.max_memory_bytes);
         let started = links(&config, &engine).map_err(ServerError::new).and_then(|stop_links| {
             let running = Running::start(&engine, &fitting, sockets, checks, stop_links);
@@ -485,6 +491,21 @@ fn run_id() -> String {
     let mut digits: String = (0..3).map(random).collect();
     digits.truncate(40);
     digits
+}
+
+/// A data directory that was there before may be wider than those that we make.
+fn remark_on_mode(data_dir: Option<&Path>) {
+    let Some((path, found)) = data_dir.and_then(|path| Some((path, path.metadata().ok()?))) else {
+        return;
+    };
+    let mode = found.mode() & 0o777;
+    if mode & 0o077 != 0 {
+        tracing::warn!(
+            "the data directory {} has the mode {mode:03o}: others can list it, though not read \
+             its files; 700 is enough",
+            path.display()
+        );
+    }
 }
 
 fn journal_options(config: &JournalConfig) -> JournalOptions {

@@ -229,7 +229,7 @@ fn a_chunked_upload_is_cut_at_its_limit_while_it_is_read() {
 }
 
 #[test]
-fn packed_uploads_are_applied_and_bombs_are_rejected_with_a_reason() {
+fn packed_uploads_are_applied_and_those_too_large_unpacked_are_413_before_any_202() {
     let (server, _) = start("feeds_packed");
     let packed = zstd_bytes(UPLOAD.as_bytes());
     let reply = post(&server, "/v1/feeds/sightings", &["Content-Encoding: zstd"], &packed);
@@ -237,21 +237,19 @@ fn packed_uploads_are_applied_and_bombs_are_rejected_with_a_reason() {
     let id = reply.json()["id"].as_str().unwrap().to_owned();
     assert_eq!(settled(&server, "sightings", &id)["records"], json!(2));
     // Small as it comes, too large as it is.
-    let mut bomb = UPLOAD.as_bytes().to_vec();
-    bomb.extend(std::iter::repeat_n(b' ', 50 << 20));
-    let bomb = zstd_bytes(&bomb);
+    let mut text = UPLOAD.as_bytes().to_vec();
+    text.extend(std::iter::repeat_n(b' ', 50 << 20));
+    let bomb = zstd_bytes(&text);
     assert!(bomb.len() < 100 * 1024);
-    let reply = post(&server, "/v1/feeds/sightings", &["Content-Encoding: zstd"], &bomb);
-    if reply.status == 202 {
-        let id = reply.json()["id"].as_str().unwrap().to_owned();
-        let settled = settled(&server, "sightings", &id);
-        assert_eq!(settled["status"], json!("rejected"));
-        assert!(settled["reason"].as_str().unwrap().contains("102400"), "{settled}");
-    } else {
-        assert_eq!(reply.status, 413, "{}", reply.body);
-    }
-    let broken = post(&server, "/v1/feeds/sightings", &["Content-Encoding: gzip"], b"no gzip");
-    assert!([202, 422].contains(&broken.status), "{}", broken.body);
+    let uploads = || get(&server, "/v1/feeds/sightings").json()["uploads"].clone();
+    let before = uploads();
+    let header = ["Content-Encoding: zstd"];
+    let (status, message, _) = post(&server, "/v1/feeds/sightings", &header, &bomb).error();
+    assert_eq!(status, 413, "{message}");
+    assert!(message.contains("unpacked") && message.contains("102400"), "{message}");
+    let cut = post(&server, "/v1/feeds/sightings", &header, &packed[..packed.len() / 2]);
+    assert_eq!(cut.status, 422, "{}", cut.body);
+    assert_eq!(uploads(), before, "nothing of them was acknowledged");
     server.stop().unwrap();
 }
 

@@ -9,6 +9,9 @@
 //! A directory that has files, and none of ours among them, is another program's: it is refused
 //! before anything is written there. Folders in it are nobody's business.
 //!
+//! What is made here is for its owner alone (`private.rs`), and so is from then on what an earlier version
+//! has made. The mode of a directory that is there already is its owner's affair.
+//!
 //! Not for: what else lies in the directory (see [`crate::Journal`]).
 
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -17,9 +20,14 @@ use std::path::{Path, PathBuf};
 
 use crate::error::StoreError;
 use crate::journal::load::INCOMPLETE;
+use crate::private;
 use crate::storage::DirectoryStorage;
 
 const LOCK_FILE: &str = "LOCK";
+/// What names of our files begin with.
+const OURS: [&str; 4] = ["journal-", "snapshot-", "cold-", "LOCK"];
+/// The folders in it that are ours.
+const FOLDERS: [&str; 3] = ["spool", "quarantine", "sinks"];
 
 /// A data directory that this process holds until the value is dropped.
 ///
@@ -52,12 +60,9 @@ impl DataDirectory {
         if let Some(name) = foreign_file(path).map_err(|error| cannot_read(&shown, &error))? {
             return Err(StoreError::foreign_directory(&shown, &name));
         }
-        let mut file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(path.join(LOCK_FILE))
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false);
+        let mut file = private::open_file(&mut options, &path.join(LOCK_FILE))
             .map_err(|error| cannot_write(&shown, &error))?;
         match file.try_lock() {
             Ok(()) => {}
@@ -72,6 +77,7 @@ impl DataDirectory {
             }
         }
         write_pid(&mut file).map_err(|error| cannot_write(&shown, &error))?;
+        private::tighten(path, &|name| OURS.iter().any(|own| name.starts_with(own)), &FOLDERS);
         Ok(DataDirectory { path: path.to_owned(), lock: file })
     }
 
@@ -183,7 +189,7 @@ fn create(path: &Path) -> Result<(), StoreError> {
 fn create_durably(path: &Path) -> io::Result<()> {
     let absolute = std::path::absolute(path)?;
     let missing = absolute.ancestors().take_while(|ancestor| !ancestor.exists()).count();
-    fs::create_dir_all(&absolute)?;
+    private::create_folders(&absolute)?;
     for parent in absolute.ancestors().skip(1).take(missing) {
         File::open(parent)?.sync_all()?;
     }

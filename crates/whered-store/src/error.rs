@@ -35,6 +35,7 @@ enum Kind {
     Closed,
     Damaged,
     Foreign,
+    ForeignContent,
     Newer,
     Refused,
     Exists,
@@ -90,7 +91,14 @@ impl StoreError {
     /// Whether a file bears a name of ours and is not ours, or a whole directory is not.
     #[must_use]
     pub fn is_foreign(&self) -> bool {
-        self.0.kind == Kind::Foreign
+        matches!(self.0.kind, Kind::Foreign | Kind::ForeignContent)
+    }
+
+    /// Whether a file of ours cannot be used as it is, and [`crate::repair`] goes on without it: it is
+    /// damaged, or has the content of another program.
+    #[must_use]
+    pub fn needs_repair(&self) -> bool {
+        matches!(self.0.kind, Kind::Damaged | Kind::ForeignContent)
     }
 
     /// Whether a file was written by a newer version of this program.
@@ -191,6 +199,11 @@ impl StoreError {
 
     pub(crate) fn foreign(file: &str, offset_bytes: u64, what: &str) -> StoreError {
         StoreError::at(Kind::Foreign, file, offset_bytes, what)
+    }
+
+    /// A file of ours by its name, whose first bytes are not ours.
+    pub(crate) fn foreign_content(file: &str, what: &str) -> StoreError {
+        StoreError::at(Kind::ForeignContent, file, 0, what)
     }
 
     /// A directory of another program, of which one file is named.

@@ -54,6 +54,7 @@ mod directory;
 mod error;
 mod histogram;
 mod journal;
+pub mod private;
 mod repair;
 mod snapshot;
 mod spool;
@@ -74,5 +75,5 @@ pub use repair::{Repaired, repair, repair_spool};
 pub use snapshot::{
     BadSnapshot, BlockInfo, Found, SnapshotInfo, SnapshotReader, SnapshotWriter, Snapshots,
 };
-pub use spool::{Spool, SpoolOptions, SpoolReader, SpoolRefusal};
+pub use spool::{LOST_KIND, Spool, SpoolOptions, SpoolReader, SpoolRefusal};
 pub use storage::{DirectoryStorage, SimulatedDisk, Storage, StorageFile};

@@ -10,6 +10,7 @@
 //!                nothing                         + journal from 1   up to its first fault
 //!   loss:        entries that are known to have been and are not reached,  64 bytes each
 //!                + bytes of damaged blocks, and of damaged cold files that they name
+//!                + all of a snapshot when nothing is kept
 //!                + a lot when the journal does not reach the snapshot's end (pages of two times)
 //! ```
 //!
@@ -37,6 +38,7 @@ use crate::journal::spare::SpareMaker;
 use crate::journal::writer::OpenSegment;
 use crate::snapshot::format::{data_name, encode_manifest, manifest_name, new_manifest_name};
 use crate::snapshot::{BlockInfo, SnapshotInfo, SnapshotReader, Snapshots};
+use crate::spool::reserved;
 use crate::storage::Storage;
 
 /// What a lost entry counts in comparison with lost bytes of blocks.
@@ -115,6 +117,7 @@ pub fn repair(
 /// As [`repair`], for the folder of a spool whose entries up to `done` are done with, as the data say
 /// that it belongs to; these are to be repaired before. What waits is kept up to the first fault. A
 /// spool that does not reach `done`, or begins behind it, is set aside, and goes on after `done`.
+/// The numbers of what is set aside are not given away again.
 ///
 /// # Errors
 ///
@@ -128,30 +131,58 @@ pub fn repair_spool(
     let segments = examine(&**storage)?;
     let (last_sequence, range) = reach(&segments, done);
     let wanted = Wanted { after: done, through: done };
+    let behind = segments.iter().map(|segment| segment.known_sequence).max().unwrap_or(0);
+    let known = highest_known(&[], &segments).max(behind).max(last_sequence);
+    let mark_changed = repair_mark(&**storage, known, say)?;
+    if segments.is_empty() && done > 0 {
+        say(&format!("there is no spool; the next upload is number {}", done + 1));
+        begin_segment(storage, done + 1)?;
+        return Ok(Repaired { snapshot: None, last_sequence: done, changed: true });
+    }
     if segments.is_empty() || is_whole(&segments, &range) {
         recover(&**storage, wanted, &mut |_| Ok(()))?;
-        return Ok(Repaired { snapshot: None, last_sequence, changed: false });
+        return Ok(Repaired { snapshot: None, last_sequence, changed: mark_changed });
     }
     let way = Way { snapshot: None, last_sequence, segments: range, loss_bytes: 0 };
     let mut work = Work { storage, say, changed: false };
     let none = AllSnapshots { complete: Vec::new(), bad: Vec::new() };
     work.tell_faults(&none, &segments);
-    let known = highest_known(&[], &segments);
     let line = match last_sequence {
         last if last > done => format!("kept: uploads {} to {last}, which wait", done + 1),
-        _ => format!("nothing that waits can be kept; the next upload is number {}", done + 1),
+        _ => format!("nothing that waits can be kept; the next upload is number {}", known + 1),
     };
     (work.say)(&line);
     if known > last_sequence {
         (work.say)(&format!("{} set aside", entries(last_sequence + 1, known)));
     }
+    // Before the entries go: their numbers were given away, and no other upload gets them.
+    if known > last_sequence && known > reserved::read(&**storage)? {
+        reserved::write(&**storage, known)?;
+    }
     work.settle_journal(&way, &segments)?;
-    let changed = work.changed;
+    let changed = work.changed || mark_changed;
     if changed {
         sync_directory(&**storage)?;
     }
     recover(&**storage, wanted, &mut |_| Ok(()))?;
     Ok(Repaired { snapshot: None, last_sequence, changed })
+}
+
+/// Makes a mark of reserved numbers anew that cannot be read, behind the highest number that is
+/// known. Gives whether there was one.
+fn repair_mark(
+    storage: &dyn Storage,
+    known: u64,
+    say: &mut dyn FnMut(&str),
+) -> Result<bool, StoreError> {
+    let Err(error) = reserved::read(storage) else { return Ok(false) };
+    if !error.is_damaged() {
+        return Err(error);
+    }
+    say(&error.to_string());
+    reserved::remove(storage)?;
+    reserved::write(storage, known)?;
+    Ok(true)
 }
 
 /// Whether nothing is wrong with what is needed, and nothing lies behind it.
@@ -166,6 +197,8 @@ struct Checked {
     damaged: Vec<(usize, StoreError)>,
     /// How much is lost with those blocks, and with the cold files that they name.
     lost_bytes: u64,
+    /// How much it has, with all cold files that it names.
+    size_bytes: u64,
 }
 
 struct AllSnapshots {
@@ -187,7 +220,7 @@ fn look_at_snapshots(storage: &dyn Storage) -> Result<AllSnapshots, StoreError> 
     let mut words = Vec::new();
     for info in found.complete {
         let reader = SnapshotReader::open(storage, &info)?;
-        let (mut damaged, mut lost_bytes) = (Vec::new(), 0_u64);
+        let (mut damaged, mut lost_bytes, mut size_bytes) = (Vec::new(), 0_u64, 0_u64);
         for (index, block) in info.blocks.iter().enumerate() {
             // A block that the disk refuses to read is lost like one that changed.
             let mut lost = block.length_bytes;
@@ -196,12 +229,13 @@ fn look_at_snapshots(storage: &dyn Storage) -> Result<AllSnapshots, StoreError> 
                 COLD_KIND => check_cold(storage, &reader, index, bytes, &mut lost),
                 _ => Ok(()),
             });
+            size_bytes = size_bytes.saturating_add(lost);
             if let Err(error) = checked {
                 damaged.push((index, error));
                 lost_bytes = lost_bytes.saturating_add(lost);
             }
         }
-        complete.push(Checked { info, damaged, lost_bytes });
+        complete.push(Checked { info, damaged, lost_bytes, size_bytes });
     }
     Ok(AllSnapshots { complete, bad })
 }
@@ -255,6 +289,11 @@ fn best_way<'a>(snapshots: &'a [Checked], segments: &[Examined]) -> Way<'a> {
             if last_sequence < info.end_sequence {
                 loss_bytes = loss_bytes.saturating_add(INCONSISTENCY_LOSS_BYTES);
             }
+        }
+        if snapshot.is_none() && last_sequence == 0 {
+            // Nothing at all is kept: an entry may be a feed's batch of megabytes.
+            let sizes = snapshots.iter().map(|snapshot| snapshot.size_bytes);
+            loss_bytes = loss_bytes.saturating_add(sizes.max().unwrap_or(0));
         }
         Way { snapshot, last_sequence, segments: range, loss_bytes }
     });

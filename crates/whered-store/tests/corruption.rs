@@ -179,7 +179,12 @@ fn files_of_others_and_of_the_future_are_refused() {
     foreign[1].1 = b"SQLite format 3\0".repeat(512);
     assert!(judge(&foreign, &entries, "foreign").unwrap().is_foreign());
     let mut newer = original.clone();
+    // One that is newer has its own number in its checksum; else the number was changed.
     newer[1].1[8] = 3;
+    assert!(judge(&newer, &entries, "changed").unwrap().is_damaged());
+    let header = &mut newer[1].1;
+    let sum = crc32c::crc32c_append(crc32c::crc32c(&header[..12]), &header[16..40]);
+    header[12..16].copy_from_slice(&sum.to_le_bytes());
     assert!(judge(&newer, &entries, "newer").unwrap().is_newer());
     let mut odd = original.clone();
     odd.push(("journal-12.log".to_owned(), vec![1; 20]));

@@ -175,7 +175,13 @@ fn files_of_others_and_of_the_future_are_told_apart() {
         foreign[file].1 = b"SQLite format 3\0".repeat(64);
         assert!(read(&of_files(&foreign)).unwrap_err().is_foreign());
         let mut newer = small();
+        // One that is newer has its own number in its checksum; else the number was changed.
         newer[file].1[8] = 2;
+        assert!(read(&of_files(&newer)).unwrap_err().is_damaged());
+        let summed = [32, newer[1].1.len()][file];
+        let bytes = &mut newer[file].1;
+        let sum = crc32c::crc32c_append(crc32c::crc32c(&bytes[..12]), &bytes[16..summed]);
+        bytes[12..16].copy_from_slice(&sum.to_le_bytes());
         assert!(read(&of_files(&newer)).unwrap_err().is_newer());
     }
     // Another snapshot's data under this one's name.

@@ -5,8 +5,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use whered_store::{
-    DirectoryStorage, JournalOptions, Repaired, SimulatedDisk, Spool, SpoolOptions, SpoolReader,
-    SpoolRefusal, Storage, StoreError, repair_spool,
+    DirectoryStorage, JournalOptions, LOST_KIND, Repaired, SimulatedDisk, Spool, SpoolOptions,
+    SpoolReader, SpoolRefusal, Storage, StoreError, SyncPolicy, repair_spool,
 };
 
 fn options(size_bytes_max: u64) -> SpoolOptions {
@@ -225,10 +225,13 @@ fn a_repaired_spool_opens_with_what_waits_up_to_the_damage() {
         damaged_spools += u64::from(report.changed);
         let (spool, waiting) = open(&disk, done).unwrap_or_else(|e| panic!("{flipped}: {e}"));
         let last = done + waiting.len() as u64;
-        assert_eq!(last, report.last_sequence.max(done), "{flipped}: {lines:?}");
         for (entry, sequence) in waiting.iter().zip(done + 1..) {
-            assert_eq!(entry, &(sequence, payload(sequence)), "{flipped}");
+            // The number of what is lost is not given away again.
+            let is_kept = sequence <= report.last_sequence;
+            let expected = if is_kept { payload(sequence) } else { Vec::new() };
+            assert_eq!(entry, &(sequence, expected), "{flipped}: {lines:?}");
         }
+        assert!(last >= report.last_sequence.max(done), "{flipped}: {lines:?}");
         // It goes on, and a second repair finds nothing.
         assert_eq!(spool.append(3, &payload(last + 1)), Ok(last + 1), "{flipped}: {lines:?}");
         spool.close().expect("the disk is healthy");
@@ -248,8 +251,66 @@ fn a_spool_that_does_not_fit_the_data_is_set_aside_and_goes_on_after_them() {
         assert!(report.changed && report.last_sequence == done, "{lines:?}");
         assert!(lines.iter().any(|line| line.contains("set aside")), "{lines:?}");
         let (spool, waiting) = open(&disk, done).expect("it is repaired");
-        assert!(waiting.is_empty());
-        assert_eq!(spool.append(3, b"next"), Ok(done + 1));
+        // Sixty numbers were given away: none of them is given away again.
+        let lost: Vec<(u64, Vec<u8>)> = (done + 1..=60).map(|lost| (lost, Vec::new())).collect();
+        assert_eq!(waiting, lost);
+        assert_eq!(spool.append(3, b"next"), Ok(done.max(60) + 1));
         spool.close().expect("the disk is healthy");
+    }
+}
+
+/// Appends until the power is gone, without waiting for the disk; gives the numbers that were given away.
+fn give_away(disk: &SimulatedDisk, sync: SyncPolicy, count: u64) -> Vec<u64> {
+    let journal = JournalOptions { sync, ..options(1 << 20).journal };
+    let options = SpoolOptions { journal, ..options(1 << 20) };
+    let opened = Spool::open(Arc::new(disk.clone()), options, 0, &mut |entry| {
+        assert_eq!(entry.payload.is_empty(), entry.kind == LOST_KIND);
+        Ok(())
+    });
+    let Ok((spool, _)) = opened else { return Vec::new() };
+    assert_eq!(spool.syncs_first(), sync == SyncPolicy::Always);
+    let mut given = Vec::new();
+    for _ in 0..count {
+        let Ok(sequence) = spool.append(3, b"upload") else { break };
+        if spool.wait_durable(sequence).is_err() {
+            break;
+        }
+        given.push(sequence);
+    }
+    given
+}
+
+#[test]
+fn no_number_is_given_away_twice_whatever_the_policy_and_whenever_the_power_goes() {
+    for sync in SyncPolicy::ALL {
+        for cut in 0..40 {
+            let disk = SimulatedDisk::new(cut);
+            disk.cut_power_after(cut);
+            let mut given = give_away(&disk, sync, 10);
+            let mut disk = disk.crash(cut);
+            for round in 0..2 {
+                let more = give_away(&disk, sync, 10);
+                assert_eq!(more.len(), 10, "{sync}: power cut at {cut}, round {round}");
+                given.extend(more);
+                disk = disk.crash(cut + round);
+            }
+            let mut once = given.clone();
+            once.sort_unstable();
+            once.dedup();
+            assert_eq!(once, given, "{sync}: power cut at {cut}");
+        }
+    }
+}
+
+#[test]
+fn after_a_clean_end_a_loose_spool_passes_over_no_number() {
+    let disk = SimulatedDisk::new(3);
+    let journal = JournalOptions { sync: SyncPolicy::Off, ..options(1 << 20).journal };
+    let options = SpoolOptions { journal, ..options(1 << 20) };
+    for expected in 1..=3 {
+        let (spool, _) =
+            Spool::open(Arc::new(disk.clone()), options.clone(), 0, &mut |_| Ok(())).unwrap();
+        assert_eq!(spool.append(3, b"upload"), Ok(expected));
+        spool.close().unwrap();
     }
 }

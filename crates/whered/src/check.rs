@@ -22,6 +22,9 @@ pub(crate) fn run(file: &Path) -> Result<Outcome, Failure> {
         Failure::Message(why) => Failure::file(file, why),
         other => other,
     })?;
+    if let Some(refusal) = config.unkept_feed() {
+        return Err(Failure::Message(refusal));
+    }
     for remark in config.remarks() {
         writeln!(io::stdout(), "{}: remark: {remark}", file.display())?;
     }

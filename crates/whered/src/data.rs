@@ -3,6 +3,7 @@
 //! Not for: what is in their files (`whered-store`); a running server, which makes its own copies
 //! and is only asked here.
 
+use std::collections::BTreeSet;
 use std::io::{self, Write};
 use std::path::Path;
 use std::sync::Arc;
@@ -53,32 +54,45 @@ pub(crate) fn repair(path: &Path) -> Result<Outcome, Failure> {
         Some(start) => format!("the snapshot at entry {start} and the journal up to entry {last}"),
         None => format!("the journal up to entry {last}"),
     };
-    let names = directory.folders("spool").map_err(Failure::new)?;
+    let has_feeds = !directory.folders("spool").map_err(Failure::new)?.is_empty();
     drop(directory);
-    let spools_changed = !names.is_empty() && repair_spools(path, &names)?;
+    let spools_changed = has_feeds && repair_feeds(path)?;
     let changed = repaired.changed || spools_changed;
     let done = if changed { "repaired" } else { "nothing to repair" };
     writeln!(out, "{}: {done}; the next start uses {from}", path.display())?;
     Ok(if changed { Outcome::NotFound } else { Outcome::Found })
 }
 
-/// Repairs spools: the data say how far each has been applied. Gives whether anything was changed.
-fn repair_spools(path: &Path, names: &[String]) -> Result<bool, Failure> {
-    let options = EngineOptions { data_dir: Some(path.to_owned()), ..EngineOptions::default() };
+/// Repairs feeds whose rows are lost, and spools: the data say how far each has been applied. Gives
+/// whether anything was changed.
+fn repair_feeds(path: &Path) -> Result<bool, Failure> {
+    let options = EngineOptions {
+        data_dir: Some(path.to_owned()),
+        repairs_feeds: true,
+        ..EngineOptions::default()
+    };
     let (engine, _) = Engine::open(options).map_err(Failure::new)?;
-    let positions = engine.feeds().positions();
+    let (positions, reset) = (engine.feeds().positions(), engine.feeds().reset());
+    let mut out = io::stdout();
+    if !reset.is_empty() {
+        engine.snapshot().map_err(Failure::new)?;
+    }
+    for (name, batch) in &reset {
+        writeln!(out, "feed '{name}': lost: places and rows of batches up to {batch}")?;
+    }
     engine.close().map_err(Failure::new)?;
     drop(engine);
     let directory = DataDirectory::lock(path).map_err(Failure::new)?;
-    let mut out = io::stdout();
-    let mut changed = false;
+    let folders = directory.folders("spool").map_err(Failure::new)?;
+    let names: BTreeSet<&String> = positions.keys().chain(&folders).collect();
+    let mut changed = !reset.is_empty();
     for name in names {
+        let done = positions.get(name).copied().unwrap_or(0);
         let files = directory.folder(Path::new("spool").join(name)).map_err(Failure::new)?;
-        if !Spool::exists(&files).map_err(Failure::new)? {
+        if done == 0 && !Spool::exists(&files).map_err(Failure::new)? {
             continue;
         }
         let files: Arc<dyn Storage> = Arc::new(files);
-        let done = positions.get(name).copied().unwrap_or(0);
         let mut lines = Vec::new();
         let repaired = store::repair_spool(&files, done, &mut |line| lines.push(line.to_owned()));
         for line in &lines {

@@ -6,11 +6,11 @@
 //! The database is built from rows by the same code as `whered db build`. Collection and prefix
 //! set go through the engine's ordinary writes, so they are durable like anyone's.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use whered_engine::geo::{Cell, Place};
 use whered_engine::ip::Prefix;
+use whered_engine::store::private;
 use whered_engine::{AddCondition, Engine};
 use whered_mmdb::WriterOptions;
 
@@ -30,7 +30,7 @@ const PREFIX_SET: &str = "bogons";
 /// Writes the demonstration's files and gives the configuration file's path.
 pub(crate) fn write_files(data_dir: &Path) -> Result<PathBuf, Failure> {
     let folder = data_dir.join("demo");
-    fs::create_dir_all(&folder).map_err(|error| Failure::file(&folder, error))?;
+    private::create_folders(&folder).map_err(|error| Failure::file(&folder, error))?;
     let database = folder.join("city.mmdb");
     if !database.exists() {
         let options = WriterOptions {

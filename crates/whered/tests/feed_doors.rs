@@ -544,10 +544,11 @@ fn a_damaged_spool_is_told_and_repaired_up_to_the_damage() {
     let (path, mut bytes, place) = hit.expect("the third upload is there");
     bytes[place] ^= 0x20;
     fs::write(&path, bytes).expect("writable");
-    let config = at.join("whered.toml").display().to_string();
-    let (code, said) = whered(&["serve", "--config", &config]);
-    assert_eq!(code, 2, "{said}");
-    assert!(said.contains("spool/lines"), "{said}");
+    // The feed alone is out of service (`feeds_kept.rs`); the line says what to do.
+    let served = Served::start_keeping(at.clone(), &[]);
+    assert!(served.log().contains("spool/lines"), "{}", served.log());
+    assert!(served.log().contains("'whered repair' keeps what is left"), "{}", served.log());
+    drop(served);
     let (code, said) = whered(&["repair", &data.display().to_string()]);
     assert_eq!(code, 1, "{said}");
     assert!(said.contains("feed 'lines': kept: uploads 1 to 2, which wait"), "{said}");

@@ -41,6 +41,7 @@ impl Intake for FeedIntake {
     }
 
     fn wait(&self, ticket: SpoolTicket) -> Result<(), String> {
-        self.0.wait(ticket).map_err(|error| error.to_string())
+        // The position goes on only behind what is on the disk, whatever the spool's policy is.
+        self.0.wait_on_disk(ticket).map_err(|error| error.to_string())
     }
 }

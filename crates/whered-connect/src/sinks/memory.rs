@@ -9,9 +9,10 @@
 //! Invariants: a file that cannot be read gives a new life, which costs sending all rows once. It is
 //! replaced as a whole. It is no part of backups, so that a restored directory gets a new life.
 
-use std::fs::{self, File};
+use std::fs;
 use std::hash::{BuildHasher, RandomState};
 use std::io::Write;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use crate::error::ConnectError;
@@ -45,7 +46,9 @@ impl SinkMemory {
             let is_adopted = lines.next() == Some("adopted");
             return Ok(SinkMemory { path: Some(path), life: life.to_owned(), is_adopted });
         }
-        fs::create_dir_all(&folder).map_err(|error| cannot_write(&folder, &error))?;
+        // As all of a data directory, it is for its owner alone.
+        let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder);
+        made.map_err(|error| cannot_write(&folder, &error))?;
         let memory = SinkMemory { path: Some(path), life: new_life(), is_adopted: false };
         memory.save()?;
         Ok(memory)
@@ -75,7 +78,9 @@ impl SinkMemory {
         let adopted = if self.is_adopted { "adopted\n" } else { "" };
         let text = format!("{}\n{adopted}", self.life);
         let beside = path.with_extension("new");
-        let written = File::create(&beside).and_then(|mut file| {
+        let mut options = fs::OpenOptions::new();
+        options.write(true).create(true).truncate(true).mode(0o600);
+        let written = options.open(&beside).and_then(|mut file| {
             file.write_all(text.as_bytes())?;
             file.sync_all()?;
             fs::rename(&beside, path)

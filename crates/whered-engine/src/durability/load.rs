@@ -26,7 +26,6 @@ use super::format::{
     Body, FEED_KIND, FEED_ROWS_KIND, POINTS_KIND, Record, SCORES_KIND, SETTINGS_KIND, VALUES_KIND,
     decode_rows, decode_settings, decode_values, split_item,
 };
-use super::open::refusal;
 use crate::error::EngineError;
 use crate::keyspace::Keyspace;
 use crate::keyspace::saving::{Image, Role};
@@ -146,7 +145,7 @@ fn take_block(
         aside.feeds.push(index);
         return Ok(());
     }
-    let bytes = reader.read_block(index, words).map_err(refusal)?;
+    let bytes = reader.read_block(index, words)?;
     let wrong = |reason: String| EngineError::from(reader.refuse(index, &reason));
     match kind {
         VALUES_KIND => decode_values(bytes, |record| aside.take_record(index, record, keyspace)),

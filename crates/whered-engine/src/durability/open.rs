@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use whered_store::{
     Journal, JournalOptions, RecoveryReport, SnapshotInfo, SnapshotReader, Snapshots, Storage,
-    StoreError, Wanted,
+    Wanted,
 };
 
 use super::replay::Replay;
@@ -125,7 +125,7 @@ pub(crate) fn open(
         wanted = info.wanted();
         keyspace.begin_replaying_early();
         let start = Instant::now();
-        let reader = SnapshotReader::open(&**storage, info).map_err(refusal)?;
+        let reader = SnapshotReader::open(&**storage, info)?;
         let loaded = load::load(&reader, keyspace, &|bytes, total_bytes| {
             show(StartProgress::Snapshot { bytes, total_bytes });
         })?;
@@ -148,7 +148,7 @@ pub(crate) fn open(
         prefix_sets.finish_restoring(&mut restoring);
         let mut words = Vec::new();
         for &index in &loaded.feeds {
-            let bytes = reader.read_block(index, &mut words).map_err(refusal)?;
+            let bytes = reader.read_block(index, &mut words)?;
             saved_feeds::take(feeds, reader.blocks()[index].kind, bytes)?;
         }
         let (start_sequence, bytes) = (info.start_sequence, info.data_size_bytes);
@@ -168,7 +168,7 @@ pub(crate) fn open(
             replay.apply(entry)
         };
         let opened = Journal::open(Arc::clone(storage), options, wanted, &mut apply);
-        let opened = opened.map_err(refusal)?;
+        let opened = opened?;
         replay.finish();
         Ok::<_, EngineError>(opened)
     })?;
@@ -177,20 +177,12 @@ pub(crate) fn open(
     Ok((journal, report))
 }
 
-/// Why the start is refused; for damage with a word on what can be done.
-pub(super) fn refusal(error: StoreError) -> EngineError {
-    if !error.is_damaged() {
-        return error.into();
-    }
-    EngineError::new(format!("{error}; nothing was changed; 'whered repair' keeps what is left"))
-}
-
 /// The newest snapshot, which must be good.
 fn newest(storage: &dyn Storage) -> Result<Option<SnapshotInfo>, EngineError> {
     let mut found = Snapshots::find(storage)?;
     let newest_good = found.complete.first().map_or(0, |info| info.start_sequence);
     if let Some(bad) = found.bad.iter().find(|bad| bad.start_sequence >= newest_good) {
-        return Err(refusal(bad.error.clone()));
+        return Err(bad.error.clone().into());
     }
     Snapshots::remove_leftovers(storage, &found)?;
     if found.complete.is_empty() { Ok(None) } else { Ok(Some(found.complete.swap_remove(0))) }

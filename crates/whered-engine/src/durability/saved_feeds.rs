@@ -7,6 +7,7 @@
 //! later batches, a header takes only the batch after its own, and a row only batches after its own.
 //! A batch is appended before the snapshot's end, because it holds the gate while it is applied: so
 //! nothing that is in a snapshot is missing in the journal.
+//! A cold file that cannot be opened takes its feed out of service, and snapshots name it again.
 //! A cold file is of a moment, too: the one at which its feed is saved or one before, with no batch
 //! between.
 //! At the same time: a feed is neither evicted nor loaded while it is saved; holds one table's or places' lock for a block; batches go on between blocks.
@@ -16,11 +17,10 @@ use std::sync::Arc;
 use whered_store::{COLD_KIND, ColdReference};
 
 use super::format::{FEED_KIND, FEED_MEMBERS_KIND, FEED_PLACES_KIND, FEED_ROWS_KIND};
-use super::open::refusal;
 use super::save::Saver;
 use crate::error::EngineError;
 use crate::feeds::Head;
-use crate::feeds::state::{FeedState, Header, States};
+use crate::feeds::state::{FeedState, Header, Missing, States};
 use crate::feeds::unit::Backing;
 use crate::tables::cell::{push_varint, take_bytes, take_varint};
 use crate::tables::wire;
@@ -48,14 +48,15 @@ impl Saver<'_> {
             head.push(&mut block);
         }
         self.write(FEED_KIND, &[&block])?;
+        if let Some(Missing { reference, batch, resident_bytes }) = feed.missing() {
+            // It may come back, or be repaired: until then the snapshots go on to name it.
+            return self.save_reference(feed, feeds, &reference, (batch, resident_bytes));
+        }
         if let Some(Backing { file, batch }) = feed.unit.current_file() {
-            let mut block = file.reference().encode();
-            block.append(&mut head_of(feed));
-            push_varint(&mut block, batch);
-            push_varint(&mut block, feed.unit.resident_bytes());
-            feeds.residency.files.note_saving(&file);
+            let reference = file.reference();
             self.name_cold_file(file);
-            return self.write(COLD_KIND, &[&block]);
+            let numbers = (batch, feed.unit.resident_bytes());
+            return self.save_reference(feed, feeds, &reference, numbers);
         }
         let enough_bytes = self.block_bytes();
         // Rows are of members: a row that comes meanwhile may be of a member that is not saved, so
@@ -95,6 +96,22 @@ impl Saver<'_> {
         }
         Ok(())
     }
+
+    /// Names a cold file, with its batch and what it takes in memory.
+    fn save_reference(
+        &mut self,
+        feed: &FeedState,
+        feeds: &States,
+        reference: &ColdReference,
+        (batch, resident_bytes): (u64, u64),
+    ) -> Result<(), EngineError> {
+        let mut block = reference.encode();
+        block.append(&mut head_of(feed));
+        push_varint(&mut block, batch);
+        push_varint(&mut block, resident_bytes);
+        feeds.residency.files.note_saving(&reference.name);
+        self.write(COLD_KIND, &[&block])
+    }
 }
 
 /// Puts a block of a feed where it belongs; blocks come in the order of the snapshot. Feeds before
@@ -113,7 +130,12 @@ pub(super) fn take(feeds: &States, kind: u16, bytes: &[u8]) -> Result<(), Engine
         feeds.residency.files.note_referenced(&reference.name);
         let storage = feeds.residency.files.storage();
         let storage = storage.ok_or_else(|| EngineError::new("a cold file without a disk"))?;
-        feed.restore_cold(&**storage, &reference, batch, resident_bytes).map_err(refusal)?;
+        let restored = feed.restore_cold(&**storage, &reference, batch, resident_bytes);
+        if let Err(error) = restored {
+            // The others do not suffer for it.
+            let missing = Missing { reference, batch, resident_bytes };
+            feed.set_missing(&EngineError::from(error).to_string(), missing);
+        }
         feed
     } else {
         take_block(feeds, kind, bytes).map_err(EngineError::new)?

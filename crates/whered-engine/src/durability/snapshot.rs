@@ -101,6 +101,7 @@ impl Engine {
         if self.keyspace.is_isolated_here() {
             return Err(EngineError::new("a backup cannot be made inside of a transaction"));
         }
+        self.feeds.check_whole()?;
         // No snapshot, and no spool, may remove files meanwhile.
         let _still = self.snapshots.hold_still();
         let _spools = self.feeds.hold_spools();
@@ -179,6 +180,7 @@ impl Engine {
     }
 
     fn make_snapshot(&self) -> Result<SnapshotReport, EngineError> {
+        self.feeds.states.check_savable()?;
         let (Some(Disk { storage, .. }), Some(journal)) = (&self.directory, self.log.journal())
         else {
             return Err(EngineError::new(NO_DIRECTORY));

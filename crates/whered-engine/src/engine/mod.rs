@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use whered_store::{Journal, JournalOptions, JournalStats};
+use whered_store::{Journal, JournalOptions, JournalStats, SyncPolicy};
 
 use crate::account::MemoryReport;
 use crate::challenges::LiveChallenges;
@@ -52,6 +52,9 @@ pub struct EngineOptions {
     pub data_dir: Option<PathBuf>,
     /// The journal's knobs.
     pub journal: JournalOptions,
+    /// When uploads are on the disk: before they are acknowledged, unless this says otherwise,
+    /// whatever the journal's policy is.
+    pub spool_sync: SyncPolicy,
     /// What the configuration names.
     pub setup: Setup,
     /// What tells the time to keys that expire.
@@ -63,6 +66,9 @@ pub struct EngineOptions {
     /// Called when all files are read and before the data directory is locked: whoever holds it is
     /// to give it up then. A reason that it gives ends the start.
     pub before_data: Option<BeforeData>,
+    /// Feeds whose places and tables cannot be read, or lack what later batches build on, begin
+    /// without any, in place of going out of service; see [`Feeds::reset`].
+    pub repairs_feeds: bool,
 }
 
 /// What is done before the data directory is opened.
@@ -86,11 +92,11 @@ pub struct Engine {
     pub(crate) directory: Option<Disk>,
 }
 
-fn states_of(setup: &Setup, disk: Option<&Disk>) -> States {
+fn states_of(setup: &Setup, disk: Option<&Disk>, repairs: bool) -> States {
     let staying = setup.feeds.iter().filter(|feed| feed.limits.resident);
     let staying = staying.map(|feed| feed.name.clone()).collect();
     let storage = disk.map(|disk| Arc::clone(&disk.storage));
-    States::new(Residency::new(setup.hot.clone(), storage, staying))
+    States::new(Residency::new(setup.hot.clone(), storage, staying), repairs)
 }
 
 fn open_feeds(
@@ -159,14 +165,14 @@ impl Engine {
         let keyspace = Keyspace::new(Arc::clone(&unlogged), options.clock);
         let prefix_sets = PrefixSets::new(unlogged);
         let show = options.progress.unwrap_or_else(|| Box::new(|_| {}));
-        let states = Arc::new(states_of(&options.setup, disk.as_ref()));
+        let states = Arc::new(states_of(&options.setup, disk.as_ref(), options.repairs_feeds));
         let parts = Parts {
             keyspace: &keyspace,
             prefix_sets: &prefix_sets,
             changes: &mut changes,
             feeds: &states,
         };
-        let journal_options = options.journal.clone();
+        let spool_options = JournalOptions { sync: options.spool_sync, ..options.journal.clone() };
         let (journal, report) = match &disk {
             None => (None, OpenReport::default()),
             Some(disk) => {
@@ -181,7 +187,7 @@ impl Engine {
         let live_challenges = LiveChallenges::default();
         live_challenges.show(&changes.challenges);
         let generation = Generation::build(1, &options.setup, &changes, loaded, None)?;
-        let feeds = open_feeds(&options.setup, &states, &log, disk.as_ref(), journal_options)?;
+        let feeds = open_feeds(&options.setup, &states, &log, disk.as_ref(), spool_options)?;
         let engine = Engine {
             current: Current::new(generation),
             zone_failures: Mutex::default(),

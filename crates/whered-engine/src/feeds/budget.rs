@@ -29,6 +29,7 @@ use whered_store::{Storage, StoreError};
 use super::cold_files::ColdFiles;
 use super::lock;
 use super::state::FeedState;
+use crate::error::EngineError;
 
 /// What feeds may take in memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -107,7 +108,8 @@ impl Slot {
 
     /// Whether evicting it would make room.
     fn may_go(&self) -> bool {
-        self.bytes > 0 && !self.stays && self.state.has_body() && self.is_resident()
+        let has_body = self.state.has_body() && !self.state.is_damaged();
+        self.bytes > 0 && !self.stays && has_body && self.is_resident()
     }
 
     fn is_still(&self) -> bool {
@@ -227,6 +229,9 @@ impl Residency {
         state: &FeedState,
         patience: Duration,
     ) -> Result<Option<Pin<'_>>, String> {
+        if let Some(fault) = state.damage() {
+            return Err(fault);
+        }
         let (slot, end) = (state.slot, Instant::now() + patience);
         let mut inner = lock(&self.inner);
         loop {
@@ -236,7 +241,14 @@ impl Residency {
                     let (back, result) = self.load(inner, slot);
                     inner = back;
                     inner.leave_queue(slot);
-                    result.map_err(|error| error.to_string())?;
+                    if let Err(error) = result {
+                        let fault = EngineError::from(error.clone()).to_string();
+                        // What cannot be read for another reason may be there at the next try.
+                        if error.needs_repair() {
+                            state.set_damage(&fault);
+                        }
+                        return Err(fault);
+                    }
                     inner.slots[slot].since = Instant::now();
                     return Ok(Some(self.pin(&mut inner, slot)));
                 }
@@ -431,6 +443,9 @@ impl Residency {
         idle: Duration,
         is_asked_for: bool,
     ) -> Result<(), String> {
+        if state.is_damaged() {
+            return Ok(());
+        }
         let (slot, now) = (state.slot, Instant::now());
         let mut inner = lock(&self.inner);
         let its = &inner.slots[slot];

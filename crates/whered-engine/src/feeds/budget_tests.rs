@@ -11,7 +11,7 @@ use whered_store::SimulatedDisk;
 
 use super::tests::{Random, Sighting, in_memory, options, sightings, upload};
 use super::{Feed, FeedLimits, FeedSource, HotOptions, Upload};
-use crate::engine::{Disk, Engine};
+use crate::engine::{Disk, Engine, EngineOptions};
 use crate::setup::Loaded;
 use crate::tables::{Cell, Row, Table, Value};
 
@@ -366,4 +366,160 @@ fn readers_see_whole_batches_while_tables_come_and_go() {
         is_over.store(true, order);
     });
     assert!(engine.feeds().hot_stats().loads > 20);
+}
+
+/// A disk on which feed `a` is in a file that a snapshot names, and that file's name; `uploads` has what
+/// was applied, all of it before the older snapshot that is kept, but for one batch of `a` if it is so asked.
+fn evicted(uploads: &mut [Vec<Vec<u8>>; 3], has_later_batch: bool) -> (SimulatedDisk, String) {
+    let disk = SimulatedDisk::new(6);
+    let mut random = Random(6);
+    let engine = open(&disk, feeds(), 1).expect("it opens");
+    for round in 0..3 {
+        for number in [0, 1] {
+            uploads[number].push(push_some(&engine, number, &mut random));
+            step_all(&engine, number);
+        }
+        engine.snapshot().unwrap_or_else(|error| panic!("{round}: {error}"));
+    }
+    if has_later_batch {
+        uploads[0].push(push_some(&engine, 0, &mut random));
+        step_all(&engine, 0);
+    }
+    engine.close().expect("nothing is wrong");
+    drop(engine);
+    let disk = disk.after_process_death();
+    let storage: Arc<dyn whered_store::Storage> = Arc::new(disk.clone());
+    let info = whered_store::Snapshots::find(&*storage).expect("it is there").complete.remove(0);
+    let named = whered_store::ColdReference::of_snapshot(&*storage, &info).expect("it is good");
+    let name = named.into_iter().find(|file| file.name.starts_with("cold-a")).expect("one").name;
+    (disk, name)
+}
+
+/// The feed is out of service, and says so whoever asks; the others go on.
+fn check_out_of_service(engine: &Engine, name: &str) {
+    let damaged = feed(engine, 0);
+    let reason = damaged.out_of_service().expect("it is out of service");
+    assert!(reason.contains(name) && reason.contains("'whered repair'"), "{reason}");
+    let refused = damaged.push(Upload { bytes: b"<upload/>", ..Upload::default() });
+    assert!(refused.expect_err("it takes nothing").to_string().contains(name));
+    assert_eq!(damaged.step(engine).expect("it rests").batch, 0);
+    for table in damaged.tables() {
+        let error = table.scan(0, 10, &mut |_| ()).expect_err("its rows are not known");
+        assert!(error.to_string().contains(name), "{error}");
+    }
+    assert_eq!(feed(engine, 1).out_of_service(), None);
+}
+
+#[test]
+fn a_missing_cold_file_takes_its_feed_out_of_service_and_comes_back_with_all_of_it() {
+    for has_later_batch in [false, true] {
+        let mut uploads: [Vec<Vec<u8>>; 3] = Default::default();
+        let (disk, name) = evicted(&mut uploads, has_later_batch);
+        let storage: Arc<dyn whered_store::Storage> = Arc::new(disk.clone());
+        storage.rename(&name, "kept-aside").expect("it is there");
+        for round in 0..3 {
+            let engine = open(&disk, feeds(), 1).expect("the others start");
+            check_out_of_service(&engine, &name);
+            let mut random = Random(100 + round);
+            uploads[1].push(push_some(&engine, 1, &mut random));
+            step_all(&engine, 1);
+            // A batch that is in the journal only is kept there.
+            let made = engine.snapshot().map_err(|error| error.to_string());
+            assert_eq!(made.is_err(), has_later_batch, "{made:?}");
+            engine.close().expect("nothing is wrong");
+        }
+        storage.rename("kept-aside", &name).expect("it is there");
+        let engine = open(&disk, feeds(), 1).expect("it opens");
+        (0..3).for_each(|number| step_all(&engine, number));
+        check(&engine, &uploads, "the file is back");
+        engine.snapshot().expect("nothing is wrong");
+        engine.close().expect("nothing is wrong");
+    }
+}
+
+#[test]
+fn a_repair_lets_a_feed_go_on_whose_cold_file_is_gone_and_changes_no_other() {
+    for has_later_batch in [false, true] {
+        let mut uploads: [Vec<Vec<u8>>; 3] = Default::default();
+        let (disk, name) = evicted(&mut uploads, has_later_batch);
+        let storage: Arc<dyn whered_store::Storage> = Arc::new(disk.clone());
+        // Neither snapshot has its own any more.
+        for name in disk.names().iter().filter(|name| name.starts_with("cold-a")) {
+            storage.remove(name).expect("it is there");
+        }
+        let engine = open(&disk, feeds(), 1).expect("the others start");
+        check_out_of_service(&engine, &name);
+        engine.close().expect("nothing is wrong");
+        drop(engine);
+        whered_store::repair(&storage, &mut |_| ()).expect("it can be read");
+        let repairing = EngineOptions { repairs_feeds: true, ..options(Vec::new()) };
+        let loaded = Loaded::read(&repairing.setup, None).expect("there are no files");
+        let (engine, _) = Engine::open_on(repairing, loaded, Some(Disk::simulated(&disk)))
+            .unwrap_or_else(|error| panic!("{has_later_batch}: {error}"));
+        let reset = engine.feeds().reset();
+        // Without a batch in the journal there is nothing that could not be applied.
+        assert!(reset.len() <= 1 && reset.len() >= usize::from(has_later_batch), "{reset:?}");
+        if !reset.is_empty() {
+            engine.snapshot().expect("nothing is wrong");
+        }
+        engine.close().expect("nothing is wrong");
+        drop(engine);
+        let mut random = Random(8);
+        for round in 0..2 {
+            let engine = open(&disk, feeds(), 1).expect("it opens");
+            assert_eq!(feed(&engine, 0).out_of_service(), None);
+            let before = feed(&engine, 0).stats().last_batch;
+            push_some(&engine, 0, &mut random);
+            step_all(&engine, 0);
+            assert!(feed(&engine, 0).stats().last_batch > before, "{round}");
+            assert!(!rows(&feed(&engine, 0).tables()[0]).is_empty());
+            engine.snapshot().expect("nothing is wrong");
+            // Nothing of the other has changed.
+            let mut others = uploads.clone();
+            others[0].clear();
+            let twin = in_memory(feeds());
+            for bytes in &others[1] {
+                feed(&twin, 1).push(Upload { bytes, ..Upload::default() }).expect("taken");
+                step_all(&twin, 1);
+            }
+            assert_eq!(rows(&feed(&engine, 1).tables()[0]), rows(&feed(&twin, 1).tables()[0]));
+            assert_eq!(members(&engine, 1), members(&twin, 1));
+            engine.close().expect("nothing is wrong");
+        }
+    }
+}
+
+#[test]
+fn whatever_byte_of_whatever_file_is_changed_the_refusal_names_the_repair() {
+    let mut uploads: [Vec<Vec<u8>>; 3] = Default::default();
+    let (disk, _) = evicted(&mut uploads, true);
+    let (mut refused, mut rested) = (0, 0);
+    let folders =
+        ["spool/a", "spool/b"].map(|folder| (format!("{folder}/"), disk.directory(folder)));
+    let folders = folders.into_iter().chain([(String::new(), disk.clone())]);
+    let files = folders.flat_map(|(path, folder)| {
+        folder.names().into_iter().map(move |name| format!("{path}{name}"))
+    });
+    for name in files.collect::<Vec<_>>() {
+        let size = disk.read(&name).expect("it is there").len();
+        let all = [0, 5, 8, 9, 11, 12, 16, 24, 33, 40, 44, 50, 64, 70, 200, size / 2, size - 1];
+        for at in all.into_iter().filter(|at| *at < size) {
+            let damaged = disk.crash(1);
+            damaged.flip_bit(&name, at, 4);
+            match open(&damaged, feeds(), 1) {
+                Ok(engine) => {
+                    for feed in engine.feeds().iter() {
+                        let Some(reason) = feed.out_of_service() else { continue };
+                        assert!(reason.contains("'whered repair'"), "{name} at {at}: {reason}");
+                        rested += 1;
+                    }
+                }
+                Err(error) => {
+                    assert!(error.contains("'whered repair'"), "{name} at {at}: {error}");
+                    refused += 1;
+                }
+            }
+        }
+    }
+    assert!(refused > 10 && rested > 10, "{refused} starts refused, {rested} feeds at rest");
 }

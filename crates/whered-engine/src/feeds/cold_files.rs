@@ -10,7 +10,7 @@
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-use whered_store::{ColdFile, ColdReference, Snapshots, Storage, StoreError, remove_cold};
+use whered_store::{ColdReference, Snapshots, Storage, StoreError, remove_cold};
 
 use super::lock;
 use super::state::FeedState;
@@ -67,8 +67,8 @@ impl ColdFiles {
     }
 
     /// A snapshot that is made names the file.
-    pub(crate) fn note_saving(&self, file: &ColdFile) {
-        lock(&self.kept).saving.insert(file.name().to_owned());
+    pub(crate) fn note_saving(&self, name: &str) {
+        lock(&self.kept).saving.insert(name.to_owned());
     }
 
     /// No snapshot is made any more.

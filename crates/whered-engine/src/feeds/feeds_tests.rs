@@ -7,12 +7,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use whered_store::{JournalOptions, SimulatedDisk};
+use whered_store::{JournalOptions, SimulatedDisk, SyncPolicy};
 
 use super::formats::{Format, ItemsSource, MappingSource};
 use super::{
-    Encoding, Feed, FeedInput, FeedLimits, FeedSource, PushError, SetTarget, SpoolTicket, Upload,
-    UploadStatus,
+    Encoding, Feed, FeedInput, FeedLimits, FeedSource, LinkStatus, PushError, SetTarget,
+    SpoolTicket, Upload, UploadStatus,
 };
 use crate::engine::{Disk, Engine, EngineOptions};
 use crate::keyspace::{AddCondition, SetText, TextExpiry};
@@ -491,7 +491,9 @@ fn what_cannot_be_read_is_rejected_with_its_reason() {
         zstd::encode_all(text.as_bytes(), 1).expect("it is packed")
     };
     let bomb = Upload { bytes: &bomb, encoding: Encoding::Zstd, ..Upload::default() };
-    let bomb = feed.push(bomb).expect("its beginning is right");
+    let bomb = feed.push(bomb).expect_err("unpacked it is too large");
+    assert!(matches!(bomb, PushError::TooLarge { is_unpacked: true, .. }), "{bomb:?}");
+    assert!(bomb.to_string().contains("larger than"), "{bomb}");
     let half = feed.push(Upload { bytes: b"<upload><sighting obj", ..Upload::default() });
     let half = half.expect("its beginning is right");
     let ahead = Sighting { time: 4_000_000_000_000, ..Sighting::random(&mut Random(1)) };
@@ -502,7 +504,6 @@ fn what_cannot_be_read_is_rejected_with_its_reason() {
         UploadStatus::Rejected { reason } => reason,
         other => panic!("it should be rejected: {other:?}"),
     };
-    assert!(reason(bomb.id).contains("larger than"), "{}", reason(bomb.id));
     assert!(!reason(half.id).is_empty());
     let refused = UploadStatus::Applied { records: 0, rejected_records: 1 };
     assert_eq!(feed.status(ahead.id), refused);
@@ -634,4 +635,37 @@ fn a_table_with_other_columns_needs_another_name_and_one_that_is_gone_comes_back
     }
     let engine = open(&disk, vec![sightings()]).expect("it opens");
     check_all(&engine, &mut uploads, 1, "it came back");
+}
+
+#[test]
+fn sinks_hear_of_batches_only_when_these_survive_a_crash_whatever_the_policy() {
+    for sync in [SyncPolicy::EverySecond, SyncPolicy::Off] {
+        let disk = SimulatedDisk::new(9);
+        let open = |disk: &SimulatedDisk| {
+            let mut options = options(vec![sightings()]);
+            options.journal.sync = sync;
+            let loaded = Loaded::read(&options.setup, None).expect("there are no files");
+            let opened = Engine::open_on(options, loaded, Some(Disk::simulated(disk)));
+            opened.expect("it opens").0
+        };
+        let engine = open(&disk);
+        let feed = sightings_of(&engine);
+        feed.report_link(LinkStatus { name: "sink".to_owned(), ..LinkStatus::default() });
+        let mut random = Random(9);
+        for _ in 0..5 {
+            let bytes = upload(&[Sighting::random(&mut random)]);
+            let pushed = feed.push(Upload { bytes: &bytes, ..Upload::default() }).expect("taken");
+            feed.wait(pushed.ticket).expect("the disk is well");
+            assert!(feed.is_on_disk(pushed.ticket), "{sync}: acknowledged is on the disk");
+            feed.step(&engine).expect("nothing is wrong");
+            let told = feed.durable_batch();
+            let later = open(&disk.crash(told));
+            let batch = sightings_of(&later).stats().last_batch;
+            assert!(batch >= told, "{sync}: {told} was told, {batch} is there");
+        }
+        // With nothing to do the rest is brought to the disk.
+        assert_eq!(feed.step(&engine).expect("nothing is wrong").batch, 0);
+        assert_eq!(feed.durable_batch(), 5, "{sync}");
+        engine.close().expect("nothing is wrong");
+    }
 }

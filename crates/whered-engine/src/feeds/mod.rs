@@ -58,7 +58,7 @@ use whered_store::{Storage, StoreError};
 
 use crate::clock;
 use crate::error::EngineError;
-use crate::log::{Durability, Log, Ticket};
+use crate::log::{Log, Ticket};
 use crate::tables::Table;
 
 pub use budget::{HotOptions, HotStats};
@@ -155,9 +155,26 @@ impl Feeds {
         states.iter().map(|state| (state.definition().feed, state.header().position)).collect()
     }
 
+    /// Feeds that begin without places and rows, which could not be read, and the last batch of what
+    /// they had: after an opening that repairs. A snapshot makes it so for the next one.
+    pub fn reset(&self) -> Vec<(String, u64)> {
+        self.states.reset()
+    }
+
     /// While it is there, no segment of a spool is removed.
     pub(crate) fn hold_spools(&self) -> Vec<MutexGuard<'_, ()>> {
         self.feeds.iter().map(|feed| lock(&feed.removing)).collect()
+    }
+
+    /// Whether a backup would have all of every feed.
+    ///
+    /// # Errors
+    /// One is out of service.
+    pub(crate) fn check_whole(&self) -> Result<(), EngineError> {
+        match self.feeds.iter().find_map(|feed| feed.out_of_service()) {
+            Some(reason) => Err(EngineError::new(format!("{reason}; no backup has all of it"))),
+            None => Ok(()),
+        }
     }
 
     /// Copies all spools into folders of a backup.
@@ -190,6 +207,8 @@ pub struct Feed {
     states: Arc<States>,
     log: Arc<Log>,
     waiting: Waiting,
+    /// Why the spool could not be opened, if it could not.
+    spool_fault: Option<String>,
     pushes: Mutex<Pushes>,
     worker: Mutex<Worker>,
     /// What the worker takes, as it was after the last step.
@@ -284,9 +303,16 @@ impl Feed {
         }
     }
 
-    /// Why the spool has failed, if it has.
+    /// Why the feed takes no uploads: its spool has failed, or it is out of service.
     pub fn reason(&self) -> Option<String> {
-        self.waiting.spool()?.poisoned()
+        self.out_of_service().or_else(|| self.waiting.spool()?.poisoned())
+    }
+
+    /// Why the feed neither takes nor applies uploads until it is repaired, if it does not: its
+    /// spool, or the file that has its places and tables, could not be read.
+    pub fn out_of_service(&self) -> Option<String> {
+        let fault = self.spool_fault.clone().or_else(|| self.state.damage())?;
+        Some(format!("the feed '{}' is out of service: {fault}", self.name()))
     }
 
     /// Waits until there is something to apply, or the time is over; gives whether there is.
@@ -301,6 +327,7 @@ impl Feed {
 
     fn has_work(&self) -> bool {
         self.holds.load(Ordering::Acquire) == 0
+            && !self.state.is_damaged()
             && self.waiting.durable() > self.state.header().position
     }
 
@@ -333,11 +360,12 @@ impl Feed {
         }
     }
 
-    /// The newest batch whose effects are durable in the journal.
+    /// The newest batch whose effects are on the disk, whatever the journal's policy: what is handed
+    /// on to others may not be made again as another batch of the same number.
     pub fn durable_batch(&self) -> u64 {
         let mut undurable = lock(&self.undurable);
         while let Some((batch, ticket)) = undurable.front()
-            && self.log.durability(*ticket) == Durability::Durable
+            && self.log.is_on_disk(*ticket)
         {
             self.durable_batch.fetch_max(*batch, Ordering::AcqRel);
             undurable.pop_front();

@@ -21,7 +21,7 @@ use super::places::PlaceRule;
 use super::push::Pushes;
 use super::quarantine::Quarantine;
 use super::read::Reading;
-use super::spooled::{Spooled, Waiting};
+use super::spooled::Waiting;
 use super::state::{FeedState, States};
 use super::step::Worker;
 use super::{Bell, Counters, Feed, FeedSource, Feeds, MemoryLimit};
@@ -142,14 +142,21 @@ fn open_feed(
     };
     let mut pushes = Pushes::new(position);
     let bell: Arc<Bell> = Arc::default();
-    let waiting = match places {
-        None => Waiting::in_memory(position, source.limits.spool_size_bytes_max),
-        Some(places) => open_spool(source, position, &mut pushes, &bell, places)?,
+    let (waiting, spool_fault) = match places {
+        None => (Waiting::in_memory(position, source.limits.spool_size_bytes_max), None),
+        Some(places) => match open_spool(source, position, &mut pushes, &bell, places) {
+            Ok(waiting) => (waiting, None),
+            // The others do not suffer for it: what it has in memory can be asked for all the same.
+            Err(error) => (Waiting::Closed(position), Some(error.to_string())),
+        },
     };
     let quarantine = Quarantine::new(places.and_then(|places| places.quarantine), &source.name);
-    quarantine.cut_after(position).map_err(|error| {
-        EngineError::new(format!("the quarantine file of feed '{}': {error}", source.name))
-    })?;
+    let counters = Counters::default();
+    if let Err(error) = quarantine.cut_after(position) {
+        // It is for people, and holds nothing up.
+        let fault = format!("the quarantine file of feed '{}': {error}", source.name);
+        *super::lock(&counters.last_error) = Some(fault);
+    }
     let rule = rule_of(source);
     let has_places = rule != PlaceRule::None;
     let is_merged = matches!(rule, PlaceRule::Merged(_));
@@ -172,6 +179,7 @@ fn open_feed(
         states: Arc::clone(parts.states),
         log: Arc::clone(parts.log),
         waiting,
+        spool_fault,
         pushes: Mutex::new(pushes),
         worker: Mutex::new(worker),
         worker_bytes: AtomicU64::new(0),
@@ -179,7 +187,7 @@ fn open_feed(
         removing: Mutex::default(),
         bell,
         has_processors: std::thread::available_parallelism().is_ok_and(|count| count.get() > 1),
-        counters: Counters::default(),
+        counters,
         undurable: Mutex::default(),
         durable_batch: AtomicU64::new(batch),
         links: Mutex::default(),
@@ -200,10 +208,7 @@ fn open_spool(
     let journal = JournalOptions { segment_size_bytes, ..places.journal.clone() };
     let size_bytes_max = source.limits.spool_size_bytes_max;
     let options = SpoolOptions { journal, size_bytes_max, cached_bytes_max: SPOOL_CACHED_BYTES };
-    let (spool, _) = Spool::open(storage, options, position, &mut |entry| {
-        pushes.note(entry.sequence, &Spooled::decode(entry.payload)?);
-        Ok(())
-    })?;
+    let (spool, _) = Spool::open(storage, options, position, &mut |entry| pushes.note(&entry))?;
     let ring = Arc::clone(bell);
     spool.on_progress(Box::new(move || ring.ring()));
     Ok(Waiting::Disk(Box::new(spool), files))

@@ -13,17 +13,18 @@
 //! Cost: no copy of the bytes but the journal's own; one more of an upload in pieces that is hashed or refused,
 //! and of its beginning where that is in small ones.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use whered_store::{SpoolRefusal, StoreError};
+use whered_store::{Entry, LOST_KIND, SpoolRefusal, StoreError};
 
 use super::entry::Outcome;
 use super::source::FeedInput;
 use super::spooled::Spooled;
-use super::unpack::unpack_start;
-use super::{Feed, PushError, Pushed, SpoolTicket, Upload, UploadStatus, lock};
+use super::unpack::{PackedFault, unpack_start};
+use super::{Encoding, Feed, PushError, Pushed, SpoolTicket, Upload, UploadStatus, lock};
 use crate::clock;
 use crate::log::Durability;
 use crate::tables::index::folded;
@@ -53,9 +54,18 @@ impl Pushes {
     }
 
     /// Notes an upload that waits.
-    pub(super) fn note(&mut self, id: u64, spooled: &Spooled<'_>) {
+    ///
+    /// # Errors
+    /// It is none.
+    pub(super) fn note(&mut self, entry: &Entry<'_>) -> Result<(), String> {
+        if entry.kind == LOST_KIND {
+            self.add(entry.sequence, clock::now_millis(), None, None);
+            return Ok(());
+        }
+        let spooled = Spooled::decode(entry.payload)?;
         let key: Option<Box<[u8]>> = spooled.key.map(Into::into);
-        self.add(id, spooled.received_millis, key, spooled.source);
+        self.add(entry.sequence, spooled.received_millis, key, spooled.source);
+        Ok(())
     }
 
     fn add(
@@ -99,6 +109,9 @@ impl Feed {
     /// # Errors
     /// [`PushError`]; nothing of it is kept then.
     pub fn push(&self, upload: Upload<'_>) -> Result<Pushed, PushError> {
+        if let Some(reason) = self.out_of_service() {
+            return Err(PushError::Failed(reason));
+        }
         self.check_size(&upload)?;
         let checked = self.check(&upload);
         let is_hashed = self.source.limits.content_hash && upload.idempotency_key.is_none();
@@ -143,7 +156,7 @@ impl Feed {
     fn check_size(&self, upload: &Upload<'_>) -> Result<(), PushError> {
         let allowed_bytes = self.source.limits.upload_size_bytes_max;
         if upload.size_bytes() > allowed_bytes {
-            return Err(PushError::TooLarge { allowed_bytes });
+            return Err(PushError::TooLarge { allowed_bytes, is_unpacked: false });
         }
         Ok(())
     }
@@ -169,8 +182,12 @@ impl Feed {
             )));
         }
         let (mut memory, beginning) = (Vec::new(), upload.beginning());
-        let start = unpack_start(&beginning, upload.encoding, &mut memory);
-        let start = start.map_err(PushError::Invalid)?;
+        let start: &[u8] = if upload.encoding == Encoding::Identity {
+            &beginning
+        } else {
+            self.check_packed(upload, &mut memory)?;
+            &memory
+        };
         match &self.source.input {
             FeedInput::Records(mapping) => {
                 mapping.check(start).map_err(|error| PushError::Invalid(error.to_string()))
@@ -182,6 +199,21 @@ impl Feed {
                 _ => Ok(()),
             },
         }
+    }
+
+    /// Checks that a packed upload can be unpacked, within the limit; its first bytes go into `memory`.
+    fn check_packed(&self, upload: &Upload<'_>, memory: &mut Vec<u8>) -> Result<(), PushError> {
+        let allowed_bytes = self.source.limits.upload_size_bytes_max;
+        // In pieces it comes from no door; all of it is looked at all the same.
+        let whole = match upload.more {
+            [] => Cow::Borrowed(upload.bytes),
+            more => Cow::Owned([&[upload.bytes], more].concat().concat()),
+        };
+        let checked = unpack_start(&whole, upload.encoding, allowed_bytes, memory);
+        checked.map_err(|fault| match fault {
+            PackedFault::TooLarge => PushError::TooLarge { allowed_bytes, is_unpacked: true },
+            PackedFault::Wrong(reason) => PushError::Invalid(reason),
+        })
     }
 
     /// What makes uploads the same: the client's key, or the bytes if the configuration says so.
@@ -210,6 +242,32 @@ impl Feed {
         spool.wait_durable(ticket.0).map_err(|error| PushError::Failed(error.to_string()))
     }
 
+    /// Waits until an upload is on the disk, whatever the spool's policy: for those who give up
+    /// another copy of it then.
+    ///
+    /// # Errors
+    /// The spool has failed before.
+    pub fn wait_on_disk(&self, ticket: SpoolTicket) -> Result<(), PushError> {
+        self.wait(ticket)?;
+        match self.waiting.spool() {
+            Some(spool) if ticket.0 > spool.synced_sequence() => {
+                spool.sync().map(drop).map_err(|error| PushError::Failed(error.to_string()))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether an upload is on the disk now. It is, once it may be acknowledged, unless the
+    /// configuration has loosened that.
+    pub fn is_on_disk(&self, ticket: SpoolTicket) -> bool {
+        self.waiting.is_on_disk(ticket.0)
+    }
+
+    /// Whether an upload is acknowledged only when it is on the disk.
+    pub fn syncs_first(&self) -> bool {
+        self.waiting.spool().is_none_or(whered_store::Spool::syncs_first)
+    }
+
     /// Whether an upload may be acknowledged. One atomic load when it may.
     pub fn durability(&self, ticket: SpoolTicket) -> Durability {
         let Some(spool) = self.waiting.spool() else { return Durability::Durable };
@@ -233,6 +291,9 @@ impl Feed {
         }
         if id > header.position {
             drop(header);
+            if let Some(reason) = self.out_of_service() {
+                return UploadStatus::OutOfService { reason };
+            }
             let last = lock(&self.pushes).last;
             return if id <= last { UploadStatus::Spooled } else { UploadStatus::Unknown };
         }

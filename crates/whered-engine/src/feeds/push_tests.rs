@@ -82,5 +82,5 @@ fn what_is_refused_in_one_piece_is_refused_in_several() {
     assert!(!pushed.unwrap().repeated);
     let large = [&[b' '; 150_000][..], &[b' '; 60_000]];
     let refused = feed.push(pieces(&large)).unwrap_err();
-    assert_eq!(refused, PushError::TooLarge { allowed_bytes: 200_000 });
+    assert_eq!(refused, PushError::TooLarge { allowed_bytes: 200_000, is_unpacked: false });
 }

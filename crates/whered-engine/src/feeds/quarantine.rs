@@ -17,6 +17,7 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
+use whered_store::private;
 
 /// A file of this size becomes the old one.
 const FILE_BYTES_MAX: u64 = 16 << 20;
@@ -147,16 +148,16 @@ impl Quarantine {
 fn append(path: &Path, old: &Path, lines: &[u8]) -> io::Result<()> {
     let mut open = OpenOptions::new();
     open.create(true).append(true);
-    let mut file = match open.open(path) {
+    let mut file = match private::open_file(&mut open, path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            path.parent().map_or(Ok(()), fs::create_dir_all)?;
-            open.open(path)?
+            path.parent().map_or(Ok(()), private::create_folders)?;
+            private::open_file(&mut open, path)?
         }
         other => other?,
     };
     if file.metadata()?.len() >= FILE_BYTES_MAX {
         fs::rename(path, old)?;
-        file = open.open(path)?;
+        file = private::open_file(&mut open, path)?;
     }
     file.write_all(lines)
 }

@@ -48,6 +48,10 @@ const KEPT_BYTES_MAX: usize = 8 << 20;
 const AHEAD_BYTES: usize = 24 << 20;
 /// Uploads with more text than this are not read ahead.
 const AHEAD_TEXT_BYTES_MAX: u64 = 4 << 20;
+/// What becomes of an upload that was acknowledged as not durable and is gone.
+const LOST: &str = "it was lost in a crash or by damage before it was applied";
+/// What such an upload counts in a batch's bytes: its reason.
+const LOST_BYTES: usize = 128;
 /// Lines for the quarantine of more than this are enough for a batch.
 const REFUSED_BYTES_MAX: usize = 16 << 20;
 
@@ -256,6 +260,13 @@ impl Reading {
             let Some((id, payload)) = next.map_err(|error| StepError(error.to_string()))? else {
                 return Ok(());
             };
+            if payload.is_empty() {
+                made.head.position = id;
+                made.head.uploads.push(Outcome::Rejected(LOST.to_owned()));
+                made.bytes += LOST_BYTES;
+                self.read = id;
+                continue;
+            }
             let upload = Spooled::decode(payload).map_err(StepError)?;
             let is_large = upload.bytes.len() as u64 > size_bytes_max;
             let text = unpack(upload.bytes, upload.encoding, size_bytes_max, unpacked);

@@ -5,6 +5,7 @@
 //!         has: 1 a key, 2 a source; numbers are varints, texts have a length in front
 //! ```
 //! For: what is appended and read again. Not for: groups and syncs (`whered-store`).
+//! An entry without any bytes stands for an upload that a crash has lost.
 //! Invariant: bytes are kept as they were received, packed ones packed.
 
 use std::collections::VecDeque;
@@ -88,6 +89,8 @@ impl<'a> Spooled<'a> {
 
 /// Where uploads wait.
 pub(super) enum Waiting {
+    /// They cannot be read; the feed takes none and applies none. All up to this one are applied.
+    Closed(u64),
     /// And its files.
     Disk(Box<Spool>, Arc<dyn Storage>),
     Memory(Mutex<InMemory>),
@@ -125,6 +128,8 @@ impl Waiting {
     ) -> Result<Result<u64, u64>, SpoolRefusal> {
         match self {
             Waiting::Disk(spool, _) => spool.append_unless(UPLOAD_KIND, payload, known, note),
+            // Nobody asks for it: the feed says before why it takes nothing.
+            Waiting::Closed(_) => Err(SpoolRefusal::Waiting { waiting_bytes: 0, allowed_bytes: 0 }),
             Waiting::Memory(memory) => {
                 let mut memory = memory.lock().unwrap_or_else(PoisonError::into_inner);
                 if let Some(known) = known() {
@@ -148,6 +153,7 @@ impl Waiting {
     pub(super) fn durable(&self) -> u64 {
         match self {
             Waiting::Disk(spool, _) => spool.durable_sequence(),
+            Waiting::Closed(position) => *position,
             Waiting::Memory(memory) => {
                 let memory = memory.lock().unwrap_or_else(PoisonError::into_inner);
                 memory.first + memory.entries.len() as u64 - 1
@@ -159,6 +165,7 @@ impl Waiting {
     pub(super) fn waiting(&self) -> (u64, u64) {
         match self {
             Waiting::Disk(spool, _) => spool.waiting(),
+            Waiting::Closed(_) => (0, 0),
             Waiting::Memory(memory) => {
                 let memory = memory.lock().unwrap_or_else(PoisonError::into_inner);
                 (memory.entries.len() as u64, memory.bytes)
@@ -169,8 +176,13 @@ impl Waiting {
     pub(super) fn spool(&self) -> Option<&Spool> {
         match self {
             Waiting::Disk(spool, _) => Some(spool),
-            Waiting::Memory(_) => None,
+            Waiting::Memory(_) | Waiting::Closed(_) => None,
         }
+    }
+
+    /// Whether an upload is on the disk now.
+    pub(super) fn is_on_disk(&self, id: u64) -> bool {
+        self.spool().is_some_and(|spool| id <= spool.synced_sequence())
     }
 
     /// Copies the spool; nothing may be removed meanwhile.
@@ -186,6 +198,7 @@ impl Waiting {
     pub(super) fn settle(&self, position: u64) {
         match self {
             Waiting::Disk(spool, _) => spool.settle(position),
+            Waiting::Closed(_) => {}
             Waiting::Memory(memory) => {
                 let mut memory = memory.lock().unwrap_or_else(PoisonError::into_inner);
                 while memory.first <= position {
@@ -201,7 +214,9 @@ impl Waiting {
     pub(super) fn reader(&self, position: u64) -> Reader {
         match self {
             Waiting::Disk(..) => Reader::Disk(SpoolReader::new(position + 1)),
-            Waiting::Memory(_) => Reader::Memory { next: position + 1, entry: Vec::new() },
+            Waiting::Memory(_) | Waiting::Closed(_) => {
+                Reader::Memory { next: position + 1, entry: Vec::new() }
+            }
         }
     }
 }
@@ -227,7 +242,7 @@ impl Reader {
                 *next += 1;
                 Ok(Some((*next - 1, entry)))
             }
-            // A reader is made by what it reads.
+            // A reader is made by what it reads; what is closed has nothing for one.
             _ => Ok(None),
         }
     }

@@ -16,6 +16,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 
+use whered_store::ColdReference;
+
 use super::budget::Residency;
 use super::entry::{Definition, Effects, Head, KeyOf, Outcome, take_effects, take_number};
 use super::places::{PlaceRule, Places};
@@ -151,12 +153,38 @@ pub(crate) struct FeedState {
     /// Its number there.
     pub(crate) slot: usize,
     has_body: AtomicBool,
+    is_damaged: AtomicBool,
+    damage: Mutex<Damage>,
+}
+
+/// What is wrong with places and tables, if anything is.
+#[derive(Default)]
+struct Damage {
+    /// One line.
+    fault: Option<String>,
+    /// The file that a snapshot names and that could not be opened.
+    missing: Option<Missing>,
+    /// Batches of the journal have not been applied to places and tables.
+    has_skipped: bool,
+    /// Places and tables have begun anew.
+    is_reset: bool,
+}
+
+/// A cold file that could not be opened.
+#[derive(Clone)]
+pub(crate) struct Missing {
+    pub(crate) reference: ColdReference,
+    pub(crate) batch: u64,
+    pub(crate) resident_bytes: u64,
 }
 
 /// Feeds by name, named by the configuration or not.
 #[derive(Default)]
 pub(crate) struct States {
     feeds: RwLock<BTreeMap<String, Arc<FeedState>>>,
+    /// A feed whose places and tables cannot be read begins with none, in place of staying out of
+    /// service: for a repair.
+    repairs: bool,
     /// Which of them are in memory.
     pub(crate) residency: Residency,
 }
@@ -166,8 +194,26 @@ pub(crate) type EachPoint<'a> = &'a mut dyn FnMut(&[u8], &[u8], whered_geo::Cell
 
 impl States {
     /// None yet.
-    pub(crate) fn new(residency: Residency) -> States {
-        States { feeds: RwLock::default(), residency }
+    pub(crate) fn new(residency: Residency, repairs: bool) -> States {
+        States { feeds: RwLock::default(), repairs, residency }
+    }
+
+    /// Why no snapshot may be made, if none may: it would let batches go from the journal that are
+    /// nowhere else.
+    pub(crate) fn check_savable(&self) -> Result<(), EngineError> {
+        let unsavable = |state: &Arc<FeedState>| lock(&state.damage).has_skipped;
+        let Some(state) = self.all().into_iter().find(unsavable) else { return Ok(()) };
+        Err(EngineError::new(format!(
+            "the feed '{}' is out of service, and batches of it are in the journal only: {}",
+            state.name,
+            state.damage().unwrap_or_default()
+        )))
+    }
+
+    /// Feeds that a repair has let begin without places and rows, with their last batch.
+    pub(crate) fn reset(&self) -> Vec<(String, u64)> {
+        let states = self.all().into_iter().filter(|state| lock(&state.damage).is_reset);
+        states.map(|state| (state.name.clone(), state.header().batch)).collect()
     }
 
     /// The feed with this name, which is made if there is none.
@@ -184,6 +230,8 @@ impl States {
                 unit: Unit::default(),
                 slot,
                 has_body: AtomicBool::new(false),
+                is_damaged: AtomicBool::new(false),
+                damage: Mutex::default(),
             });
             self.residency.add(&state);
             state
@@ -210,9 +258,12 @@ impl States {
             let source = sources.iter().find(|source| source.name == state.name);
             let waits = source.is_none_or(|source| !source.limits.idle.is_zero());
             let is_lasting = source.is_some_and(|source| source.limits.resident);
-            if is_lasting || !self.residency.has_budget() && !waits {
-                let pin = self.residency.enter(&state, REPLAY_PATIENCE);
-                pin.map_err(|error| EngineError::new(format!("feed '{}': {error}", state.name)))?;
+            let enters = is_lasting || !self.residency.has_budget() && !waits;
+            if enters
+                && !state.is_damaged()
+                && let Err(error) = self.residency.enter(&state, REPLAY_PATIENCE)
+            {
+                state.set_damage(&error);
             }
             self.residency.settle(state.slot);
         }
@@ -245,10 +296,20 @@ impl States {
         if state.unit.is_cold() && !state.needs(batch, &effects, input) {
             return Ok(&[]);
         }
+        if let Some(fault) = state.damage() {
+            return Ok(self.damaged(&state, &fault));
+        }
         // One thread replays: it waits for nobody.
-        let pin = self.residency.enter(&state, REPLAY_PATIENCE).map_err(wrong)?;
-        let pin = pin.ok_or_else(|| wrong("it does not come into memory".to_owned()))?;
-        state.replay_effects(batch, &effects, &mut input, each).map_err(wrong)?;
+        let entered = self.residency.enter(&state, REPLAY_PATIENCE);
+        let entered = entered.and_then(|pin| pin.ok_or("it does not come into memory".to_owned()));
+        let pin = match entered {
+            Ok(pin) => pin,
+            Err(error) => return Ok(self.damaged(&state, &error)),
+        };
+        if let Err(fault) = state.replay_effects(batch, &effects, &mut input, each) {
+            let fault = format!("{fault}; 'whered repair' lets the feed begin without rows");
+            return Ok(self.damaged(&state, &fault));
+        }
         state.note_memory(&state.places());
         pin.settle();
         match (effects.has_operation, input.len()) {
@@ -258,7 +319,67 @@ impl States {
     }
 }
 
+impl States {
+    /// A batch cannot be applied to a feed's places and tables: the feed goes out of service, or, in a
+    /// repair, begins anew.
+    fn damaged(&self, state: &FeedState, fault: &str) -> &'static [u8] {
+        state.set_damage(fault);
+        if self.repairs {
+            state.reset_body();
+        }
+        state.skip_batch()
+    }
+}
+
 impl FeedState {
+    /// Why places and tables cannot be read, if they cannot.
+    pub(crate) fn damage(&self) -> Option<String> {
+        if self.is_damaged() { lock(&self.damage).fault.clone() } else { None }
+    }
+
+    pub(crate) fn is_damaged(&self) -> bool {
+        self.is_damaged.load(Ordering::Acquire)
+    }
+
+    /// Places and tables cannot be read: nothing is applied to them, and nobody is told that there are
+    /// no rows.
+    pub(crate) fn set_damage(&self, fault: &str) {
+        lock(&self.damage).fault.get_or_insert_with(|| fault.to_owned());
+        self.tables().iter().for_each(|table| table.set_fault(fault));
+        self.is_damaged.store(true, Ordering::Release);
+    }
+
+    /// As [`FeedState::set_damage`], of a file that a snapshot names.
+    pub(crate) fn set_missing(&self, fault: &str, missing: Missing) {
+        self.set_damage(fault);
+        lock(&self.damage).missing = Some(missing);
+    }
+
+    /// The file that a snapshot is to name again.
+    pub(crate) fn missing(&self) -> Option<Missing> {
+        if self.is_damaged() { lock(&self.damage).missing.clone() } else { None }
+    }
+
+    /// Notes that a batch of the journal was not applied; its operation, which is none, is left.
+    fn skip_batch(&self) -> &'static [u8] {
+        let mut damage = lock(&self.damage);
+        damage.has_skipped = !damage.is_reset;
+        &[]
+    }
+
+    /// Begins anew without places and rows.
+    fn reset_body(&self) {
+        let mut places = self.places();
+        *places = Places::new(places.rule());
+        for table in self.tables() {
+            let shape = table.shared().shape().clone();
+            *table.exclusive() = Store::new(shape);
+        }
+        self.unit.forget_file();
+        let mut damage = lock(&self.damage);
+        (damage.missing, damage.is_reset) = (None, true);
+    }
+
     /// Whether what is in a file lacks a batch, or must be here for the collection's points.
     fn needs(&self, batch: u64, effects: &Effects<'_>, changes: &[u8]) -> bool {
         let is_older = self.unit.file().is_none_or(|file| file.batch < batch);
@@ -292,7 +413,7 @@ impl FeedState {
     pub(crate) fn define(&self, definition: &Definition) -> Result<(), String> {
         let mut places = self.places();
         if places.rule().number() != definition.places {
-            if places.len() > 0 || self.unit.is_cold() {
+            if places.len() > 0 || self.unit.is_cold() || self.is_damaged() {
                 return Err(format!("feed '{}' has places of another rule", self.name));
             }
             let rules = [PlaceRule::None, PlaceRule::Latest, PlaceRule::Merged(1.0)];
@@ -303,7 +424,11 @@ impl FeedState {
             match tables.iter().find(|table| table.name() == shape.name) {
                 Some(known) => check_same(&self.name, known.shared().shape(), shape)?,
                 None => {
-                    tables.push(Arc::new(Table::new(&self.name, Store::new(shape.clone()))));
+                    let table = Table::new(&self.name, Store::new(shape.clone()));
+                    if let Some(fault) = self.damage() {
+                        table.set_fault(&fault);
+                    }
+                    tables.push(Arc::new(table));
                     self.unit.note_change();
                 }
             }
@@ -366,6 +491,10 @@ impl FeedState {
         let bytes = tables + places.memory_bytes() + self.header().memory_bytes();
         self.bytes.store(bytes as u64, Ordering::Relaxed);
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn check_same(feed: &str, known: &Shape, wanted: &Shape) -> Result<(), String> {

@@ -36,6 +36,8 @@ pub enum PushError {
     TooLarge {
         /// How many bytes are allowed.
         allowed_bytes: u64,
+        /// As it came it is not, but unpacked it is.
+        is_unpacked: bool,
     },
     /// It is no upload of this feed: one line with the place.
     Invalid(String),
@@ -47,7 +49,10 @@ impl fmt::Display for PushError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             PushError::Full { reason, .. } => f.write_str(reason),
-            PushError::TooLarge { allowed_bytes } => {
+            PushError::TooLarge { allowed_bytes, is_unpacked: true } => {
+                write!(f, "unpacked it is larger than the {allowed_bytes} bytes allowed")
+            }
+            PushError::TooLarge { allowed_bytes, is_unpacked: false } => {
                 write!(f, "the upload is larger than the {allowed_bytes} bytes that are allowed")
             }
             PushError::Invalid(reason) | PushError::Failed(reason) => f.write_str(reason),
@@ -76,6 +81,11 @@ pub enum UploadStatus {
     },
     /// There was none with this number, or it was long ago.
     Unknown,
+    /// The feed is out of service, and nobody can tell before it is repaired.
+    OutOfService {
+        /// Why: one line.
+        reason: String,
+    },
 }
 
 /// What a step has done.

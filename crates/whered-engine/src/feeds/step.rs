@@ -99,6 +99,7 @@ impl Feed {
         self.memory.look(|| engine.memory().total_bytes());
         if !self.has_work() {
             self.remove_done(engine, self.applied());
+            self.sync_batches(engine);
             self.tend();
             return Ok(StepReport::default());
         }
@@ -191,6 +192,18 @@ impl Feed {
         let Ok(_removing) = self.removing.try_lock() else { return };
         let removed = journal.sync().and_then(|_| spool.done(applied));
         if let Err(error) = removed {
+            *lock(&self.counters.last_error) = Some(error.to_string());
+        }
+    }
+
+    /// While there is nothing to do: has the batches on the disk that sinks wait for, which a loose
+    /// policy of the journal would leave off it for long.
+    fn sync_batches(&self, engine: &Engine) {
+        let has_links = !lock(&self.links).is_empty();
+        let waits = has_links && self.durable_batch() < self.state.header().batch;
+        if let Some(journal) = engine.log.journal().filter(|_| waits)
+            && let Err(error) = journal.sync()
+        {
             *lock(&self.counters.last_error) = Some(error.to_string());
         }
     }

@@ -65,6 +65,13 @@ impl Unit {
         self.backing.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// Memory is all that there is, and it has changed.
+    pub(super) fn forget_file(&self) {
+        *lock(&self.backing) = None;
+        self.is_cold.store(false, Ordering::Release);
+        self.note_change();
+    }
+
     /// What it takes in memory, or would.
     pub(crate) fn resident_bytes(&self) -> u64 {
         self.resident_bytes.load(Ordering::Relaxed)

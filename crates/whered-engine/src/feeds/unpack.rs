@@ -1,9 +1,10 @@
 //! An upload's bytes, unpacked within limits.
 //!
-//! For: gzip and Zstandard; what grows beyond the limit is refused before it takes the memory.
-//! Cost: the unpacked bytes, in memory that is used again.
+//! For: gzip and Zstandard; what grows beyond the limit is refused before it takes the memory, and before
+//! it is acknowledged. Cost: the unpacked bytes, in memory that is used again; a packed upload is unpacked
+//! twice, when it is taken and when it is read.
 
-use std::io::Read;
+use std::io::{self, Read};
 
 use super::upload::{BEGINNING_BYTES, Encoding};
 
@@ -30,20 +31,39 @@ pub(super) fn unpack<'a>(
     Ok(memory)
 }
 
-/// The first bytes of an upload, unpacked into `memory`; not all of them need to be right.
+/// Why a packed upload is not taken.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum PackedFault {
+    /// It becomes more than is allowed.
+    TooLarge,
+    /// It is not packed that way: one line.
+    Wrong(String),
+}
+
+/// Unpacks an upload once to its end, without keeping more than its first bytes, which are put into
+/// `memory`: whoever is told that it was taken shall not hear later that it is too large.
 ///
 /// # Errors
-/// As [`unpack`].
-pub(super) fn unpack_start<'a>(
-    bytes: &'a [u8],
+/// [`PackedFault`].
+pub(super) fn unpack_start(
+    bytes: &[u8],
     encoding: Encoding,
-    memory: &'a mut Vec<u8>,
-) -> Result<&'a [u8], String> {
-    if encoding == Encoding::Identity {
-        return Ok(bytes);
+    size_bytes_max: u64,
+    memory: &mut Vec<u8>,
+) -> Result<(), PackedFault> {
+    let most_bytes = size_bytes_max.saturating_add(1);
+    memory.clear();
+    let counted = with_unpacked(bytes, encoding, &mut |unpacked| {
+        let mut unpacked = unpacked.take(most_bytes);
+        (&mut unpacked).take(BEGINNING_BYTES as u64).read_to_end(memory)?;
+        let rest = io::copy(&mut unpacked, &mut io::sink())?;
+        Ok(memory.len() as u64 + rest)
+    });
+    match counted {
+        Ok(size_bytes) if size_bytes > size_bytes_max => Err(PackedFault::TooLarge),
+        Ok(_) => Ok(()),
+        Err(fault) => Err(PackedFault::Wrong(fault)),
     }
-    read_packed(bytes, encoding, BEGINNING_BYTES as u64, memory)?;
-    Ok(memory)
 }
 
 fn read_packed(
@@ -53,20 +73,28 @@ fn read_packed(
     memory: &mut Vec<u8>,
 ) -> Result<(), String> {
     memory.clear();
-    let read = match encoding {
-        Encoding::Identity => Ok(0),
-        Encoding::Gzip => {
-            flate2::read::MultiGzDecoder::new(bytes).take(most_bytes).read_to_end(memory)
-        }
+    let read = &mut |unpacked: &mut dyn Read| unpacked.take(most_bytes).read_to_end(memory);
+    with_unpacked(bytes, encoding, read).map(drop)
+}
+
+/// Gives `read` what reads the unpacked bytes.
+fn with_unpacked<T>(
+    mut bytes: &[u8],
+    encoding: Encoding,
+    read: &mut dyn FnMut(&mut dyn Read) -> io::Result<T>,
+) -> Result<T, String> {
+    let done = match encoding {
+        Encoding::Identity => read(&mut bytes),
+        Encoding::Gzip => read(&mut flate2::read::MultiGzDecoder::new(bytes)),
         Encoding::Zstd => {
             zstd::stream::read::Decoder::with_buffer(bytes).and_then(|mut decoder| {
                 decoder.window_log_max(WINDOW_BITS_MAX)?;
-                decoder.take(most_bytes).read_to_end(memory)
+                read(&mut decoder)
             })
         }
     };
     let name = if encoding == Encoding::Gzip { "gzip" } else { "zstd" };
-    read.map(|_| ()).map_err(|error| format!("it cannot be unpacked as {name}: {error}"))
+    done.map_err(|error| format!("it cannot be unpacked as {name}: {error}"))
 }
 
 #[cfg(test)]
@@ -89,8 +117,10 @@ mod tests {
             let mut memory = Vec::new();
             let read = unpack(bytes, *encoding, text.len() as u64, &mut memory);
             assert_eq!(read.unwrap(), text);
-            let start = unpack_start(bytes, *encoding, &mut memory).unwrap();
-            assert!(text.starts_with(start) && !start.is_empty());
+            unpack_start(bytes, *encoding, text.len() as u64, &mut memory).unwrap();
+            assert!(text.starts_with(&memory) && memory.len() == BEGINNING_BYTES);
+            let too_small = unpack_start(bytes, *encoding, text.len() as u64 - 1, &mut memory);
+            assert_eq!(too_small, Err(PackedFault::TooLarge));
         }
         for (encoding, bytes) in &packed[1..] {
             let mut memory = Vec::new();
@@ -99,6 +129,8 @@ mod tests {
             assert!(memory.len() <= text.len());
             let cut = &bytes[..bytes.len() / 2];
             unpack(cut, *encoding, 1 << 20, &mut memory).unwrap_err();
+            let wrong = unpack_start(cut, *encoding, 1 << 20, &mut memory);
+            assert!(matches!(wrong, Err(PackedFault::Wrong(_))), "{wrong:?}");
             unpack(b"plain text", *encoding, 1 << 20, &mut memory).unwrap_err();
         }
     }

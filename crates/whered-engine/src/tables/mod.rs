@@ -33,7 +33,7 @@ pub(crate) mod wire;
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use whered_store::StoreError;
 
@@ -52,6 +52,8 @@ pub struct Table {
     store: RwLock<Store>,
     /// Somebody asked while the rows were not in memory.
     asked: AtomicBool,
+    /// Why the rows are nowhere, if they are not.
+    fault: OnceLock<String>,
 }
 
 /// Why a question to a table has no answer.
@@ -138,6 +140,7 @@ impl Table {
             schema,
             store: RwLock::new(store),
             asked: AtomicBool::new(false),
+            fault: OnceLock::new(),
         }
     }
 
@@ -184,7 +187,7 @@ impl Table {
     pub fn get(&self, key: &[Cell<'_>]) -> Result<Option<Row>, TableError> {
         let mut bytes = Vec::new();
         key.iter().for_each(|cell| push_key_cell(&mut bytes, *cell));
-        match self.rows() {
+        match self.rows()? {
             Rows::Here(store) => {
                 let row = store.find(index::hash_of(&bytes), &bytes);
                 Ok(row.map(|row| RowRef { store: &store, row, first: 0 }.to_row()))
@@ -208,7 +211,7 @@ impl Table {
         count: usize,
         each: &mut dyn FnMut(RowRef<'_>),
     ) -> Result<u64, TableError> {
-        let rows = self.rows();
+        let rows = self.rows()?;
         let len = rows.len();
         let first = u32::try_from(cursor).unwrap_or(u32::MAX).min(len);
         let count = u32::try_from(count.max(1)).unwrap_or(u32::MAX);
@@ -249,7 +252,7 @@ impl Table {
                 keep_first(&mut best, count);
             }
         };
-        let rows = self.rows();
+        let rows = self.rows()?;
         match &rows {
             Rows::Here(store) => (0..store.len()).for_each(|row| note(row, store.cell(row, index))),
             Rows::Cold(cold) => cold.each_number(index, &mut note)?,
@@ -302,7 +305,7 @@ impl Table {
         limit: usize,
         each: &mut dyn FnMut(RowRef<'_>),
     ) -> Result<Option<u64>, TableError> {
-        let rows = self.rows();
+        let rows = self.rows()?;
         let mut pages = match &rows {
             Rows::Cold(cold) => Some(cold.pages()),
             Rows::Here(_) => None,
@@ -331,15 +334,24 @@ impl Table {
     }
 
     /// The rows; of cold ones the lock is not held while they are read.
-    fn rows(&self) -> Rows<'_> {
+    fn rows(&self) -> Result<Rows<'_>, TableError> {
+        if let Some(fault) = self.fault.get() {
+            return Err(TableError::Unreadable(fault.clone()));
+        }
         let store = self.shared();
-        match &store.cold {
+        Ok(match &store.cold {
             Some(cold) => {
                 self.asked.store(true, Ordering::Relaxed);
                 Rows::Cold(Arc::clone(cold))
             }
             None => Rows::Here(store),
-        }
+        })
+    }
+
+    /// Its rows cannot be had: every question is answered with the reason, never with no rows.
+    pub(crate) fn set_fault(&self, fault: &str) {
+        // The first fault is the one to repair.
+        let _ = self.fault.set(fault.to_owned());
     }
 
     /// Whether anybody has asked since the last time while the rows were not in memory.

@@ -250,6 +250,16 @@ pub(super) fn read_server(top: &Section<'_>, config: &mut ServerConfig) -> Resul
     Ok(())
 }
 
+/// Reads `sync`.
+pub(super) fn read_sync(section: &Section<'_>) -> Result<Option<SyncPolicy>, ConfigError> {
+    let Some(name) = section.text("sync")? else { return Ok(None) };
+    let sync = SyncPolicy::from_name(name.value).ok_or_else(|| {
+        let names = SyncPolicy::ALL.map(SyncPolicy::name).join(", ");
+        section.refuse(&name.span, "sync", &format!("is '{}'", name.value), &names)
+    })?;
+    Ok(Some(sync))
+}
+
 /// Reads `[journal]`.
 pub(super) fn read_journal(
     top: &Section<'_>,
@@ -258,11 +268,8 @@ pub(super) fn read_journal(
     let Some(section) = top.table("journal", &JOURNAL)? else {
         return Ok(());
     };
-    if let Some(name) = section.text("sync")? {
-        config.sync = SyncPolicy::from_name(name.value).ok_or_else(|| {
-            let names = SyncPolicy::ALL.map(SyncPolicy::name).join(", ");
-            section.refuse(&name.span, "sync", &format!("is '{}'", name.value), &names)
-        })?;
+    if let Some(sync) = read_sync(&section)? {
+        config.sync = sync;
     }
     if let Some(size) = section.integer("segment_size_bytes", SEGMENT_BYTES)? {
         config.segment_size_bytes = Some(size.value);

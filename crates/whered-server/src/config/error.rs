@@ -90,6 +90,12 @@ impl Document<'_> {
         }
     }
 
+    /// A byte range's file, line and column, for a message that comes later.
+    pub(super) fn at(&self, span: &Range<usize>) -> String {
+        let Place { line, column } = self.place(span.start);
+        format!("{}:{line}:{column}", self.path.display())
+    }
+
     /// The line of a byte position, from 1.
     pub(super) fn line(&self, position: usize) -> usize {
         self.place(position).line

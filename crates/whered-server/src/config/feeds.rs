@@ -14,6 +14,7 @@ use std::time::Duration;
 use whered_engine::feeds::formats::{FieldKind, Format, ItemsSource, Mapping, MappingSource, Zone};
 use whered_engine::feeds::{FeedInput, FeedLimits, FeedSource, HotOptions, SetTarget};
 use whered_engine::ip::ShrinkLimit;
+use whered_engine::store::SyncPolicy;
 
 use super::beside;
 use super::error::ConfigError;
@@ -103,7 +104,7 @@ const FEED: Keys = Keys {
     later: &[],
 };
 const FEEDS: Keys =
-    Keys { title: "[feeds]", allowed: &["memory_budget", "turn_millis"], later: &[] };
+    Keys { title: "[feeds]", allowed: &["memory_budget", "turn_millis", "sync"], later: &[] };
 const FIELD: Keys =
     Keys { title: "a field of 'fields' of [[feed]]", allowed: &["path", "type"], later: &[] };
 const ITEMS: Keys =
@@ -156,10 +157,17 @@ const BUILT_IN: [&str; 8] =
 const METERS: RangeInclusive<f64> = 0.001..=100_000.0;
 
 /// Reads `[feeds]`.
-pub(super) fn read_hot(top: &Section<'_>, options: &mut HotOptions) -> Result<(), ConfigError> {
+pub(super) fn read_common(
+    top: &Section<'_>,
+    options: &mut HotOptions,
+    sync: &mut SyncPolicy,
+) -> Result<(), ConfigError> {
     let Some(section) = top.table("feeds", &FEEDS)? else {
         return Ok(());
     };
+    if let Some(found) = super::doors::read_sync(&section)? {
+        *sync = found;
+    }
     if let Some(size) = section.size("memory_budget", MEMORY_BYTES)? {
         options.memory_budget_bytes = size.value;
     }
@@ -169,12 +177,16 @@ pub(super) fn read_hot(top: &Section<'_>, options: &mut HotOptions) -> Result<()
     Ok(())
 }
 
-/// Reads every `[[feed]]`.
-pub(super) fn read_feeds(top: &Section<'_>) -> Result<Vec<FeedConfig>, ConfigError> {
+/// Reads every `[[feed]]`; gives where the first one is, too.
+pub(super) fn read_feeds(
+    top: &Section<'_>,
+) -> Result<(Vec<FeedConfig>, Option<String>), ConfigError> {
     let mut names = Names::new("feed");
     let mut tables = Names::new("table");
     let read = |section: &Section<'_>| read_feed(section, &mut names, &mut tables);
-    top.tables("feed", &FEED)?.iter().map(read).collect()
+    let sections = top.tables("feed", &FEED)?;
+    let first = sections.first().map(|first| first.document.at(&first.span));
+    Ok((sections.iter().map(read).collect::<Result<_, _>>()?, first))
 }
 
 fn read_feed(

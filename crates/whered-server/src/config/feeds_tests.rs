@@ -194,3 +194,26 @@ fn mistakes_of_the_mapping_are_told_at_their_keys() {
     assert!(error.to_string().contains("in [[feed]]"), "{error}");
     assert!(error.to_string().contains("; allowed: "), "{error}");
 }
+
+#[test]
+fn a_feed_without_a_data_directory_is_told_with_its_place_unless_a_flag_names_one() {
+    let mut config = Config::from_toml(FEED, Path::new("edge.toml")).unwrap();
+    let refusal = config.unkept_feed().expect("nothing is kept");
+    assert!(refusal.starts_with("edge.toml:2:1: [[feed]] 'sightings' without"), "{refusal}");
+    config.data_dir = Some(PathBuf::from("data"));
+    assert_eq!(config.unkept_feed(), None);
+}
+
+#[test]
+fn spools_sync_first_unless_the_section_of_feeds_says_otherwise() {
+    use whered_engine::store::SyncPolicy;
+    let read = |text: &str| Config::from_toml(text, Path::new("edge.toml"));
+    let loose = read("[journal]\nsync = \"off\"\n").unwrap();
+    assert_eq!((loose.journal.sync, loose.feed_sync), (SyncPolicy::Off, SyncPolicy::Always));
+    let asked = read("[feeds]\nsync = \"everysec\"\n").unwrap();
+    assert_eq!(asked.feed_sync, SyncPolicy::EverySecond);
+    let error = read("[feeds]\nsync = \"sometimes\"\n").unwrap_err().to_string();
+    let expected =
+        "edge.toml:2:8: 'sync' in [feeds] is 'sometimes'; allowed: always, everysec, off";
+    assert_eq!(error, expected);
+}

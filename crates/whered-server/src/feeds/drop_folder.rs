@@ -11,18 +11,24 @@
 //!
 //! Invariant: a file is applied once, over crashes between the spool and the move: its upload carries a
 //! key made of its name, size, time and content, and the key is remembered (`remember_keys_seconds`).
-//! At the same time: one thread for each folder; a file is moved by it alone.
-//! Cost: a look at the folder every [`LOOK_TIME`]. A file that was there before the server has to be the
-//! same for [`QUIET_TIME`]; where the system gives no notices, every file for [`LOOK_TIME`].
+//! A file is taken when it was closed after writing, or renamed into the folder. What nobody has called
+//! complete is taken only when it was there before the server, when notices were lost, or where the
+//! system gives none (another machine's writes to a shared folder): then it must be the same at two looks
+//! [`QUIET_TIME`] apart, and no process may have it open for writing, as far as `/proc` shows.
+//!
+//! At the same time: one thread for each folder; a file is moved by it alone. The system's notices come
+//! on a thread of their own and change only [`Notices`].
+//! Cost: a look at the folder every [`LOOK_TIME`]; one at all processes for a file that nobody has called
+//! complete.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, Metadata};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -30,9 +36,11 @@ use notify::event::{AccessKind, AccessMode, ModifyKind, RenameMode};
 use notify::{EventKind, RecommendedWatcher, RecursiveMode, Watcher as _};
 use whered_engine::feeds::{Encoding, Feed, PushError, Upload};
 
+use super::open_files;
+
 /// How often the folder is looked at without a notice.
 const LOOK_TIME: Duration = Duration::from_secs(1);
-/// How long a file that nobody has called complete must be the same, where the system gives notices.
+/// How long a file that nobody has called complete must be the same.
 const QUIET_TIME: Duration = Duration::from_secs(10);
 /// How long to wait after the spool has refused for a reason of its own.
 const FAILED_TIME: Duration = Duration::from_secs(5);
@@ -70,13 +78,17 @@ impl DropFolder {
                 io::Error::new(error.kind(), message)
             })?;
         }
+        // Notices name files by the path that is watched: it must not depend on the working folder.
+        let folder = folder.canonicalize()?;
         let (messages, received) = channel();
-        let system = watcher(folder, messages.clone());
+        let notices = Arc::new(Mutex::new(Notices::default()));
+        let system = watcher(&folder, messages.clone(), Arc::clone(&notices));
         let work = Work {
             feed: Arc::clone(feed),
-            folder: folder.to_path_buf(),
+            folder,
+            notices,
+            complete: BTreeSet::new(),
             seen: BTreeMap::new(),
-            quiet_time: if system.is_some() { QUIET_TIME } else { LOOK_TIME },
             said: String::new(),
             _system: system,
         };
@@ -96,23 +108,50 @@ impl DropFolder {
     }
 }
 
-/// The system's notices of files that are complete.
-fn watcher(folder: &Path, messages: Sender<Message>) -> Option<RecommendedWatcher> {
+/// What the system has said of files.
+#[derive(Default)]
+struct Notices {
+    /// Files that somebody writes: they are complete when they are closed.
+    writing: BTreeSet<PathBuf>,
+}
+
+fn lock(notices: &Mutex<Notices>) -> MutexGuard<'_, Notices> {
+    notices.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The system's notices of files that are complete, and of those that are not.
+fn watcher(
+    folder: &Path,
+    messages: Sender<Message>,
+    notices: Arc<Mutex<Notices>>,
+) -> Option<RecommendedWatcher> {
     let handler = move |event: notify::Result<notify::Event>| {
         let Ok(event) = event else {
+            lock(&notices).writing.clear();
             // The receiver is gone when the server stops, here and below.
             let _ = messages.send(Message::Look);
             return;
         };
-        let is_complete = matches!(
-            event.kind,
-            EventKind::Access(AccessKind::Close(AccessMode::Write))
-                | EventKind::Modify(ModifyKind::Name(RenameMode::To | RenameMode::Both))
-        );
-        if is_complete && let Some(path) = event.paths.last() {
-            let _ = messages.send(Message::Complete(path.clone()));
-        } else if event.need_rescan() {
+        if event.need_rescan() {
+            // What is being written now may have been closed without a notice.
+            lock(&notices).writing.clear();
             let _ = messages.send(Message::Look);
+            return;
+        }
+        let Some(path) = event.paths.last() else { return };
+        match event.kind {
+            EventKind::Access(AccessKind::Close(AccessMode::Write))
+            | EventKind::Modify(ModifyKind::Name(RenameMode::To | RenameMode::Both)) => {
+                lock(&notices).writing.remove(path);
+                let _ = messages.send(Message::Complete(path.clone()));
+            }
+            EventKind::Create(_) | EventKind::Modify(ModifyKind::Data(_)) => {
+                let mut notices = lock(&notices);
+                if !notices.writing.contains(path) {
+                    notices.writing.insert(path.clone());
+                }
+            }
+            _ => {}
         }
     };
     let watched = notify::recommended_watcher(handler).and_then(|mut system| {
@@ -154,10 +193,13 @@ enum Fate {
 /// The thread's state.
 struct Work {
     feed: Arc<Feed>,
+    /// Without links and relative parts in its name, as notices have it.
     folder: PathBuf,
+    notices: Arc<Mutex<Notices>>,
+    /// Files that were called complete and could not be taken yet.
+    complete: BTreeSet<PathBuf>,
     /// Files that nobody has called complete, and since when they are the same.
     seen: BTreeMap<PathBuf, (Look, Instant)>,
-    quiet_time: Duration,
     /// The last trouble that the log has.
     said: String,
     /// Gives notices while it is there.
@@ -170,14 +212,17 @@ impl Work {
         loop {
             let waited = received.recv_timeout(pause);
             pause = match waited {
-                Ok(Message::Complete(path)) => self.take(&path),
+                Ok(Message::Complete(path)) => {
+                    self.complete.insert(path.clone());
+                    self.take(&path)
+                }
                 Ok(Message::Look) | Err(RecvTimeoutError::Timeout) => self.look(),
                 Ok(Message::Stop) | Err(RecvTimeoutError::Disconnected) => return,
             };
         }
     }
 
-    /// Takes every file that has been the same for long enough; gives when to look again.
+    /// Takes every file that is complete; gives when to look again.
     fn look(&mut self) -> Duration {
         let entries = match fs::read_dir(&self.folder) {
             Ok(entries) => entries,
@@ -195,13 +240,7 @@ impl Work {
         let mut known = std::mem::take(&mut self.seen);
         for path in paths {
             let Some(found) = plain_file(&path) else { continue };
-            let look = Look::of(&found);
-            let since = match known.remove(&path) {
-                Some((before, since)) if before == look => since,
-                _ => Instant::now(),
-            };
-            if since.elapsed() < self.quiet_time {
-                self.seen.insert(path, (look, since));
+            if !self.complete.contains(&path) && !self.is_quiet(&path, &found, &mut known) {
                 continue;
             }
             let pause = self.take(&path);
@@ -209,12 +248,45 @@ impl Work {
                 return pause;
             }
         }
+        self.complete.retain(|path| path.exists());
+        lock(&self.notices).writing.retain(|path| path.exists());
         LOOK_TIME
+    }
+
+    /// Whether a file that nobody has called complete may be taken.
+    fn is_quiet(
+        &mut self,
+        path: &Path,
+        found: &Metadata,
+        known: &mut BTreeMap<PathBuf, (Look, Instant)>,
+    ) -> bool {
+        // Who links a file into the folder never closes it.
+        if found.nlink() == 1 && lock(&self.notices).writing.contains(path) {
+            return false;
+        }
+        let look = Look::of(found);
+        let since = match known.remove(path) {
+            Some((before, since)) if before == look => since,
+            _ => Instant::now(),
+        };
+        if since.elapsed() >= QUIET_TIME && !open_files::is_written(found) {
+            return true;
+        }
+        self.seen.insert(path.to_path_buf(), (look, since));
+        false
     }
 
     /// Takes one file; gives when to look again.
     fn take(&mut self, path: &Path) -> Duration {
         if !is_meant(path) || path.parent() != Some(&self.folder) {
+            self.complete.remove(path);
+            return LOOK_TIME;
+        }
+        // It was opened for writing again since: the next close calls it complete.
+        if lock(&self.notices).writing.contains(path)
+            && plain_file(path).is_some_and(|found| found.nlink() == 1)
+        {
+            self.complete.remove(path);
             return LOOK_TIME;
         }
         let moved = match self.push(path) {
@@ -222,14 +294,7 @@ impl Work {
                 self.said.clear();
                 self.put(path, DONE).map(drop)
             }
-            Ok(Fate::Failed(reason)) => {
-                tracing::warn!(
-                    "{} is no upload of the feed '{}': {reason}",
-                    path.display(),
-                    self.feed.name()
-                );
-                self.put(path, FAILED).and_then(|moved| tell_reason(&moved, &reason))
-            }
+            Ok(Fate::Failed(reason)) => self.put_failed(path, &reason),
             Ok(Fate::Gone) => Ok(()),
             Ok(Fate::Later(pause)) => return pause,
             Err(error) => Err(error),
@@ -238,7 +303,31 @@ impl Work {
             self.say(&format!("{}: {error}", path.display()));
             return FAILED_TIME;
         }
+        self.complete.remove(path);
         LOOK_TIME
+    }
+
+    /// Moves a file that is no upload away, with a file beside it that says why. Where there is no room
+    /// for that one, it stays, and is tried again.
+    fn put_failed(&mut self, path: &Path, reason: &str) -> io::Result<()> {
+        let told = write_reason(&self.folder, path, reason);
+        let told = told.map_err(|error| {
+            io::Error::new(
+                error.kind(),
+                format!("no upload ({reason}), and no room to say so: {error}"),
+            )
+        })?;
+        let moved = self.put(path, FAILED)?;
+        let mut name = moved.into_os_string();
+        name.push(".reason");
+        fs::rename(&told, name)?;
+        tracing::warn!(
+            "{} is no upload of the feed '{}': {reason}",
+            path.display(),
+            self.feed.name()
+        );
+        self.said.clear();
+        Ok(())
     }
 
     fn push(&mut self, path: &Path) -> io::Result<Fate> {
@@ -276,7 +365,8 @@ impl Work {
                 return Ok(Fate::Failed(error.to_string()));
             }
         };
-        match self.feed.wait(pushed.ticket) {
+        // The file is given up then, whatever the spool's policy is.
+        match self.feed.wait_on_disk(pushed.ticket) {
             Ok(()) => Ok(Fate::Done),
             Err(error) => {
                 self.say(&error.to_string());
@@ -311,11 +401,24 @@ impl Work {
     }
 }
 
-/// A file beside the failed one that says why.
-fn tell_reason(moved: &Path, reason: &str) -> io::Result<()> {
-    let mut name = moved.as_os_str().to_os_string();
-    name.push(".reason");
-    writeln!(File::create(name)?, "{reason}")
+/// Writes why a file is no upload, whole or not at all, under a name that is no upload's.
+fn write_reason(folder: &Path, path: &Path, reason: &str) -> io::Result<PathBuf> {
+    let failed = folder.join(FAILED);
+    fs::create_dir_all(&failed)?;
+    let mut name = std::ffi::OsString::from(".");
+    name.push(path.file_name().unwrap_or_default());
+    name.push(".reason.tmp");
+    let target = failed.join(name);
+    let write = || {
+        let mut file = File::create(&target)?;
+        writeln!(file, "{reason}")?;
+        file.sync_all()
+    };
+    write().inspect_err(|_| {
+        // An empty one would say nothing.
+        let _ = fs::remove_file(&target);
+    })?;
+    Ok(target)
 }
 
 /// Whether a name is that of a finished upload.

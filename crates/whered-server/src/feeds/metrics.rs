@@ -69,12 +69,14 @@ fn add_counts(registry: &mut Registry, feeds: &[(&Feed, FeedStats)]) {
 
 fn add_backlog(registry: &mut Registry, feeds: &[(&Feed, FeedStats)]) {
     let (uploads, bytes, failed) = <(Gauges, Gauges, Gauges)>::default();
+    let out_of_service = Gauges::default();
     let lag = FloatGauges::default();
     for (feed, stats) in feeds {
         let labels = [("feed", feed.name())];
         uploads.set(labels, stats.backlog_uploads);
         bytes.set(labels, stats.backlog_bytes);
         lag.set(labels, stats.lag.as_secs_f64());
+        out_of_service.set(labels, u64::from(feed.out_of_service().is_some()));
         failed.set(labels, u64::from(feed.reason().is_some() || stats.last_error.is_some()));
     }
     uploads.register(registry, "feed_backlog_uploads", "Uploads that wait to be applied");
@@ -86,6 +88,9 @@ fn add_backlog(registry: &mut Registry, feeds: &[(&Feed, FeedStats)]) {
     }
     lag.register(registry, "feed_lag_seconds", "How long the oldest of them has waited");
     failed.register(registry, "feed_failed", "1 when the spool or the last batch has failed");
+    let help =
+        "1 while a damaged spool or cold file keeps the feed from taking and applying uploads";
+    out_of_service.register(registry, "feed_out_of_service", help);
 }
 
 fn add_spools(registry: &mut Registry, feeds: &[(&Feed, FeedStats)]) {

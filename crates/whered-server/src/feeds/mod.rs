@@ -14,6 +14,7 @@ mod drop_folder;
 mod link;
 mod memory_metrics;
 pub(crate) mod metrics;
+mod open_files;
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -132,6 +133,8 @@ pub(crate) fn describe(feed: &Feed) -> Value {
         },
         "last_error": stats.last_error,
         "failed": feed.reason(),
+        "out_of_service": feed.out_of_service().is_some(),
+        "durable": feed.syncs_first(),
         "tables": feed.tables().iter().map(|table| table.name()).collect::<Vec<_>>(),
         "spool": spool,
         "links": feed.links().iter().map(link::describe).collect::<Vec<_>>(),

@@ -11,7 +11,8 @@
 //!
 //! Headers of a POST: `Content-Encoding` (identity, gzip, zstd), `Idempotency-Key` (any visible ASCII:
 //! the same upload is taken once, however often it is sent), `Authorization: Bearer` with the token of
-//! the feed or of `[http]`. A `202` says that the upload is on the disk; a client that has not seen its
+//! the feed or of `[http]`. A `202` says that the upload is on the disk, by `"durable": true`; where the
+//! configuration has loosened that (`[feeds] sync`), it may say `false`. A client that has not seen its
 //! answer sends again with the same key. Every refusal is one of JSON with a fitting status, and 429
 //! says by `Retry-After` when to come back.
 //!
@@ -23,7 +24,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::rejection::PathRejection;
-use axum::extract::{Path, Request, State};
+use axum::extract::{ConnectInfo, Path, Request, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
@@ -35,6 +36,7 @@ use whered_engine::{Durability, Engine};
 
 use super::body::{self, BodyAccount};
 use super::error::HttpError;
+use super::listen::Connection;
 use super::query::Parameters;
 use super::tables::unescaped;
 use super::{Door, has_token, json_response};
@@ -45,7 +47,8 @@ use crate::feeds::describe;
 const BODIES_BYTES: usize = 256 << 20;
 /// What may wait for the disk at a time, below what the spool's group takes.
 const SPOOLING_BYTES: usize = 12 << 20;
-/// Larger uploads are spooled by a thread that may wait: copying one takes long.
+/// Larger uploads are spooled by a thread that may wait: copying one takes long. So does unpacking: a
+/// packed one of some bytes may become as large as uploads may be.
 const LARGE_BYTES: usize = 1 << 20;
 /// How long a `202` waits for the disk.
 const DURABLE_TIME: Duration = Duration::from_secs(20);
@@ -155,12 +158,17 @@ async fn take(
     // What is packed is looked at as a whole.
     let may_be_in_pieces = encoding == Encoding::Identity;
     let (limit, bodies) = (feed_door.upload_bytes_max, &door.uploads.bodies);
-    let upload = body::read(body, limit, bodies, may_be_in_pieces).await?;
+    let upload = {
+        let connection = parts.extensions.get::<ConnectInfo<Connection>>();
+        let _waiting = connection.map(|ConnectInfo(connection)| connection.wait());
+        body::read(body, limit, bodies, may_be_in_pieces).await?
+    };
     // Held until the upload is on the disk.
     let kib = upload.size_bytes().div_ceil(1024).min(SPOOLING_BYTES / 1024);
     let permit = feed_door.spooling.acquire_many(kib as u32).await;
     let permit = permit.map_err(|_| super::internal_error())?;
-    let pushed = if upload.size_bytes() > LARGE_BYTES {
+    let takes_long = upload.size_bytes() > LARGE_BYTES || encoding != Encoding::Identity;
+    let pushed = if takes_long {
         let feed = Arc::clone(&feed_door.feed);
         let key = key.map(str::to_owned);
         let pushing =
@@ -177,6 +185,7 @@ async fn take(
         "id": pushed.id.to_string(),
         "status": status_name(&feed_door.feed.status(pushed.id)),
         "repeated": pushed.repeated,
+        "durable": feed_door.feed.is_on_disk(pushed.ticket),
     });
     let headers = [(header::LOCATION, location)];
     Ok((StatusCode::ACCEPTED, headers, json_response(body.to_string().into_bytes()))
@@ -297,6 +306,7 @@ fn status_name(status: &UploadStatus) -> &'static str {
         UploadStatus::Spooled => "spooled",
         // An old one is not remembered for ever.
         UploadStatus::Unknown => "unknown",
+        UploadStatus::OutOfService { .. } => "out of service",
     }
 }
 
@@ -325,6 +335,9 @@ pub(crate) async fn upload(
         UploadStatus::Unknown => {
             let message = format!("no upload '{id}' is known; old ones are forgotten");
             return Err(HttpError::not_found("id", message));
+        }
+        UploadStatus::OutOfService { reason } => {
+            return Err(HttpError::new(StatusCode::SERVICE_UNAVAILABLE, None, reason));
         }
     }
     Ok(json_response(body.to_string().into_bytes()))

@@ -3,12 +3,18 @@
 //! A connection may stay open between requests, but on each one an answer must have been written, or
 //! [`PROGRESS_BYTES`] of a request read, within [`PROGRESS`] of the last time: that bounds idle
 //! clients, clients that send a request byte by byte, and clients that do not read, with one clock.
+//!
+//! When there are as many as may be, a new one takes the place of that which has waited longest for its
+//! client: half a request, an idle client, an answer that is not read. So clients that open connections and
+//! send no whole request keep nobody out. A request that is worked on is never given up.
 
+use std::collections::HashMap;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
-use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use axum::extract::connect_info::Connected;
@@ -16,7 +22,7 @@ use axum::serve::IncomingStream;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::{Instant, Sleep, sleep, sleep_until};
+use tokio::time::{Instant, Sleep, sleep, sleep_until, timeout};
 
 use super::refusal;
 
@@ -32,10 +38,146 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// How much of a request's beginning is looked at for the reason of a refusal.
 const HEAD_BYTES: usize = 8 * 1024;
 
+/// How long a new connection waits for the place of one that was given up.
+const EVICTION_TIME: Duration = Duration::from_secs(1);
+
 /// A listener with a limit that several may share.
 pub(crate) struct LimitedListener {
     pub(crate) listener: TcpListener,
-    pub(crate) limit: Arc<Semaphore>,
+    pub(crate) connections: Arc<Connections>,
+}
+
+/// All connections.
+pub(crate) struct Connections {
+    limit: Arc<Semaphore>,
+    open: Mutex<Open>,
+}
+
+#[derive(Default)]
+struct Open {
+    next_number: u64,
+    by_number: HashMap<u64, Connection>,
+}
+
+impl Connections {
+    /// None yet, and at most so many.
+    pub(crate) fn new(limit: usize) -> Arc<Connections> {
+        let limit = Arc::new(Semaphore::new(limit));
+        Arc::new(Connections { limit, open: Mutex::default() })
+    }
+
+    fn open(&self) -> MutexGuard<'_, Open> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A place for a connection; that of one that waits for its client, if there is no other.
+    async fn admit(&self) -> Option<OwnedSemaphorePermit> {
+        if let Ok(permit) = Arc::clone(&self.limit).try_acquire_owned() {
+            return Some(permit);
+        }
+        let oldest = {
+            let open = self.open();
+            let waiting = open.by_number.values().filter(|one| one.is_waiting());
+            waiting.min_by_key(|one| one.state().since).cloned()
+        };
+        oldest?.give_up();
+        let permit = timeout(EVICTION_TIME, Arc::clone(&self.limit).acquire_owned()).await;
+        permit.ok()?.ok()
+    }
+
+    fn add(&self) -> (u64, Connection) {
+        let shared = Arc::new(Shared {
+            is_busy: AtomicBool::new(false),
+            is_given_up: AtomicBool::new(false),
+            state: Mutex::new(State { since: Instant::now(), waker: None }),
+        });
+        let connection = Connection { local: None, shared };
+        let mut open = self.open();
+        open.next_number += 1;
+        let number = open.next_number;
+        open.by_number.insert(number, connection.clone());
+        (number, connection)
+    }
+}
+
+/// What requests and the listener know of a connection.
+#[derive(Clone)]
+pub(crate) struct Connection {
+    /// The address of this machine that it came to.
+    pub(crate) local: Option<SocketAddr>,
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    /// A request of it is worked on.
+    is_busy: AtomicBool,
+    is_given_up: AtomicBool,
+    state: Mutex<State>,
+}
+
+struct State {
+    /// The last time that it came on.
+    since: Instant,
+    waker: Option<Waker>,
+}
+
+impl Connection {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether it waits for its client.
+    fn is_waiting(&self) -> bool {
+        !self.shared.is_busy.load(Ordering::Relaxed) && !self.is_given_up()
+    }
+
+    fn is_given_up(&self) -> bool {
+        self.shared.is_given_up.load(Ordering::Relaxed)
+    }
+
+    fn give_up(&self) {
+        self.shared.is_given_up.store(true, Ordering::Relaxed);
+        if let Some(waker) = self.state().waker.take() {
+            waker.wake();
+        }
+    }
+
+    fn note_progress(&self) {
+        self.state().since = Instant::now();
+    }
+
+    /// While it is there, a request is worked on.
+    pub(crate) fn work(&self) -> Working {
+        let was_busy = self.shared.is_busy.swap(true, Ordering::Relaxed);
+        Working { connection: self.clone(), was_busy }
+    }
+
+    /// While it is there, more of a request is waited for.
+    pub(crate) fn wait(&self) -> Working {
+        self.note_progress();
+        let was_busy = self.shared.is_busy.swap(false, Ordering::Relaxed);
+        Working { connection: self.clone(), was_busy }
+    }
+}
+
+impl Connected<IncomingStream<'_, LimitedListener>> for Connection {
+    fn connect_info(stream: IncomingStream<'_, LimitedListener>) -> Connection {
+        let stream = stream.io();
+        Connection { local: stream.stream.local_addr().ok(), ..stream.connection.clone() }
+    }
+}
+
+/// Sets a connection back to what it was when it goes.
+pub(crate) struct Working {
+    connection: Connection,
+    was_busy: bool,
+}
+
+impl Drop for Working {
+    fn drop(&mut self) {
+        self.connection.note_progress();
+        self.connection.shared.is_busy.store(self.was_busy, Ordering::Relaxed);
+    }
 }
 
 /// A connection that counts against the limit and has a clock.
@@ -50,7 +192,16 @@ pub(crate) struct LimitedStream {
     head: Vec<u8>,
     /// Something was written since the last read.
     has_answered: bool,
+    connection: Connection,
+    number: u64,
+    connections: Arc<Connections>,
     _permit: OwnedSemaphorePermit,
+}
+
+impl Drop for LimitedStream {
+    fn drop(&mut self) {
+        self.connections.open().by_number.remove(&self.number);
+    }
 }
 
 impl axum::serve::Listener for LimitedListener {
@@ -68,37 +219,29 @@ impl axum::serve::Listener for LimitedListener {
                 }
             };
             // One too many is closed at once: the client sees that, and waiting would hide it.
-            let Ok(permit) = Arc::clone(&self.limit).try_acquire_owned() else {
+            let Some(permit) = self.connections.admit().await else {
                 continue;
             };
             let clock = Box::pin(sleep_until(Instant::now() + PROGRESS));
-            return (
-                LimitedStream {
-                    stream,
-                    clock,
-                    read_bytes: 0,
-                    instead: None,
-                    head: Vec::new(),
-                    has_answered: false,
-                    _permit: permit,
-                },
-                peer,
-            );
+            let (number, connection) = self.connections.add();
+            let limited = LimitedStream {
+                stream,
+                clock,
+                read_bytes: 0,
+                instead: None,
+                head: Vec::new(),
+                has_answered: false,
+                connection,
+                number,
+                connections: Arc::clone(&self.connections),
+                _permit: permit,
+            };
+            return (limited, peer);
         }
     }
 
     fn local_addr(&self) -> io::Result<SocketAddr> {
         self.listener.local_addr()
-    }
-}
-
-/// The address of this machine that a connection came to.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct LocalAddress(pub(crate) Option<SocketAddr>);
-
-impl Connected<IncomingStream<'_, LimitedListener>> for LocalAddress {
-    fn connect_info(stream: IncomingStream<'_, LimitedListener>) -> LocalAddress {
-        LocalAddress(stream.io().stream.local_addr().ok())
     }
 }
 
@@ -114,14 +257,27 @@ impl LimitedStream {
 
     /// An error once the clock has run out; otherwise the task is woken when it does.
     fn check_clock(&mut self, context: &mut Context<'_>) -> io::Result<()> {
+        if self.connection.is_given_up() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
         match self.clock.as_mut().poll(context) {
             Poll::Ready(()) => Err(io::ErrorKind::TimedOut.into()),
             Poll::Pending => Ok(()),
         }
     }
 
+    /// Whoever gives the connection up wakes its task by this.
+    fn note_waker(&self, context: &Context<'_>) {
+        let mut state = self.connection.state();
+        match &mut state.waker {
+            Some(waker) => waker.clone_from(context.waker()),
+            none => *none = Some(context.waker().clone()),
+        }
+    }
+
     fn reset_clock(&mut self) {
         self.clock.as_mut().reset(Instant::now() + PROGRESS);
+        self.connection.note_progress();
         self.read_bytes = 0;
     }
 
@@ -156,6 +312,9 @@ impl AsyncRead for LimitedStream {
         self.check_clock(context)?;
         let filled_before = buffer.filled().len();
         let read = Pin::new(&mut self.stream).poll_read(context, buffer);
+        if read.is_pending() {
+            self.note_waker(context);
+        }
         self.read_bytes += buffer.filled().len() - filled_before;
         self.note_head(&buffer.filled()[filled_before..]);
         if self.read_bytes >= PROGRESS_BYTES {
@@ -179,9 +338,13 @@ impl AsyncWrite for LimitedStream {
             Some(instead) => self.poll_write_instead(context, instead, bytes.len()),
             None => Pin::new(&mut self.stream).poll_write(context, bytes),
         };
-        if matches!(written, Poll::Ready(Ok(_))) {
-            self.has_answered = true;
-            self.reset_clock();
+        match written {
+            Poll::Ready(Ok(_)) => {
+                self.has_answered = true;
+                self.reset_clock();
+            }
+            Poll::Pending => self.note_waker(context),
+            Poll::Ready(Err(_)) => {}
         }
         written
     }

@@ -8,7 +8,8 @@
 //! ```
 //!
 //! At the same time: one thread runs all connections; searches run on up to [`SEARCHES`] others.
-//! Limits: connections (configured), [`URI_BYTES_MAX`] of path and query, [`REQUEST_TIME`] for
+//! Limits: connections (configured; one too many takes the place of one that waits for its client),
+//! [`URI_BYTES_MAX`] of path and query, [`REQUEST_TIME`] for
 //! an answer, [`listen::PROGRESS`] between answers; the bodies of uploads have limits of their own
 //! (`feeds`), other bodies 2 MB.
 
@@ -47,7 +48,7 @@ use whered_engine::{Engine, take_short_turns};
 pub(crate) use self::counters::HttpCounters;
 use self::error::HttpError;
 use self::feeds::{Access, Uploads};
-use self::listen::{LimitedListener, LocalAddress};
+use self::listen::{Connection, Connections, LimitedListener};
 use self::trust::Trusted;
 pub(crate) use self::trust::{is_host, is_origin};
 use crate::config::Config;
@@ -107,9 +108,9 @@ impl HttpDoor {
         let uploads = Uploads::new(&engine, &config.feeds);
         let door = Door { engine, token, trusted, counters, metrics, searches, uploads };
         let router = router(Arc::new(door));
-        let limit = Arc::new(Semaphore::new(config.http.max_connections));
+        let connections = Connections::new(config.http.max_connections);
         let thread = RuntimeThread::start("whered-http", SEARCHES, FINISH_TIME, |stop| {
-            serve(listeners, router, limit, stop)
+            serve(listeners, router, connections, stop)
         })?;
         Ok(HttpDoor { addresses, thread })
     }
@@ -128,7 +129,7 @@ impl HttpDoor {
 async fn serve(
     listeners: Vec<std::net::TcpListener>,
     router: Router,
-    limit: Arc<Semaphore>,
+    connections: Arc<Connections>,
     stop: watch::Receiver<bool>,
 ) {
     // Each request is a little work beside that of others, such as the batches of feeds.
@@ -138,7 +139,7 @@ async fn serve(
     let mut serving = JoinSet::new();
     for listener in listeners {
         let listener = match TcpListener::from_std(listener) {
-            Ok(listener) => LimitedListener { listener, limit: Arc::clone(&limit) },
+            Ok(listener) => LimitedListener { listener, connections: Arc::clone(&connections) },
             Err(error) => {
                 tracing::error!("an HTTP listener is lost: {error}");
                 continue;
@@ -149,7 +150,7 @@ async fn serve(
             // An error means that the door is gone, which is a stop too.
             let _ = stop.wait_for(|stop| *stop).await;
         };
-        let service = router.into_make_service_with_connect_info::<LocalAddress>();
+        let service = router.into_make_service_with_connect_info::<Connection>();
         serving.spawn(axum::serve(listener, service).with_graceful_shutdown(stopped).into_future());
     }
     while serving.join_next().await.is_some() {}
@@ -194,6 +195,7 @@ fn router(door: Arc<Door>) -> Router {
             HttpError::new(StatusCode::METHOD_NOT_ALLOWED, Some("method"), message)
         })
         .layer(middleware::from_fn_with_state(Arc::clone(&door), guard))
+        .layer(middleware::from_fn(work))
         .with_state(door)
 }
 
@@ -227,6 +229,13 @@ async fn guard(State(door): State<Arc<Door>>, request: Request, next: Next) -> R
     response
 }
 
+/// Keeps the connection of a request that is worked on.
+async fn work(request: Request, next: Next) -> Response {
+    let connection = request.extensions().get::<ConnectInfo<Connection>>();
+    let _working = connection.map(|ConnectInfo(connection)| connection.work());
+    next.run(request).await
+}
+
 /// Whether a request is an upload to a feed.
 fn is_upload(route: &str, request: &Request) -> bool {
     route == "/v1/feeds/{feed}" && request.method() == Method::POST
@@ -242,8 +251,8 @@ fn admit(door: &Door, request: &Request) -> Result<(), HttpError> {
         return Ok(());
     }
     if door.token.is_none() {
-        let local = request.extensions().get::<ConnectInfo<LocalAddress>>();
-        door.trusted.check(request, local.and_then(|ConnectInfo(local)| local.0))?;
+        let connection = request.extensions().get::<ConnectInfo<Connection>>();
+        door.trusted.check(request, connection.and_then(|ConnectInfo(one)| one.local))?;
         if access == Access::AsElsewhere {
             return Ok(());
         }

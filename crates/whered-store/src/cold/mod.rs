@@ -117,9 +117,14 @@ impl Header {
     fn decode(bytes: &[u8; HEADER_BYTES], file: &str) -> Result<Header, StoreError> {
         if bytes[..8] != MAGIC {
             let what = "this is not a cold file of whered (its first eight bytes are other ones)";
-            return Err(StoreError::foreign(file, 0, what));
+            return Err(StoreError::foreign_content(file, what));
         }
         let version = number32(bytes, 8);
+        let mut ours = *bytes;
+        ours[8..12].copy_from_slice(&VERSION.to_le_bytes());
+        if version != VERSION && number32(bytes, 12) == checksum(&ours) {
+            return Err(StoreError::damaged(file, 8, "the version is changed"));
+        }
         if version != VERSION {
             let what = format!("cold format {version} is unknown; this program knows {VERSION}");
             return Err(StoreError::newer(file, 8, &what));

@@ -3,6 +3,7 @@
 //! Not for: opening (`recovery.rs` ends at the first damage), or changing anything. The rules of
 //! what is damage are the same. Cost: reads every segment once, one at a time.
 
+use super::frame::highest_sequence;
 use super::load::{list, load_any_size};
 use super::recovery::RecoveryReport;
 use crate::error::StoreError;
@@ -14,6 +15,8 @@ pub(crate) struct Examined {
     pub(crate) first_sequence: u64,
     /// The last entry that is good; the one before the first when there is none.
     pub(crate) last_sequence: u64,
+    /// The last entry that anything in the file bears witness of, also behind a fault.
+    pub(crate) known_sequence: u64,
     /// Where the good frames end; `None` when not even the header can be believed.
     pub(crate) end_bytes: Option<u64>,
     /// Whether the entries go up to the next segment's first, or to a clean end or a torn tail.
@@ -37,6 +40,7 @@ pub(crate) fn examine(storage: &dyn Storage) -> Result<Vec<Examined>, StoreError
             Err(error) => segments.push(Examined {
                 first_sequence,
                 last_sequence,
+                known_sequence: last_sequence,
                 end_bytes: None,
                 is_complete: false,
                 fault: Some(error),
@@ -48,9 +52,18 @@ pub(crate) fn examine(storage: &dyn Storage) -> Result<Vec<Examined>, StoreError
                     Some(next_first) => loaded.check_complete(end, &report, next_first).err(),
                     None => loaded.judge_tail(end, &report).err(),
                 };
+                let last_sequence = report.last_sequence;
+                let known_sequence = match &fault {
+                    Some(_) => {
+                        let behind = loaded.bytes.get(end..).unwrap_or_default();
+                        highest_sequence(behind, loaded.seed, last_sequence)
+                    }
+                    None => last_sequence,
+                };
                 segments.push(Examined {
                     first_sequence,
-                    last_sequence: report.last_sequence,
+                    last_sequence,
+                    known_sequence,
                     end_bytes: Some(end as u64),
                     // A file that was cut shows no damage of frames where it ends.
                     is_complete: fault.is_none() && (next_first.is_some() || wrong_size.is_none()),

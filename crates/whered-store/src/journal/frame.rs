@@ -158,6 +158,36 @@ pub(crate) fn parse(bytes: &[u8], seed: Seed) -> Parsed<'_> {
     }
 }
 
+/// The highest sequence above `after` that a frame bears witness of, at whatever byte it starts; `after`
+/// when there is none. For a repair: what is damaged hides the frames behind it from [`parse`].
+///
+/// A checksum is taken only where a sequence is one that could be there, and over no more bytes in all than
+/// [`SEARCH_PASSES`] times those that are there.
+pub(crate) fn highest_sequence(bytes: &[u8], seed: Seed, after: u64) -> u64 {
+    let possible = after + 1..=after + (bytes.len() / FRAME_HEADER_BYTES) as u64 + 1;
+    let mut left_bytes = bytes.len().saturating_mul(SEARCH_PASSES);
+    let mut highest = after;
+    for offset in 0..bytes.len().saturating_sub(FRAME_HEADER_BYTES) {
+        let frame = &bytes[offset..];
+        let (length, sequence) = (read_u32(frame, 0) as usize, read_u64(frame, 8));
+        let fits = FRAME_HEADER_BYTES.saturating_add(length) <= frame.len();
+        if sequence <= highest || !possible.contains(&sequence) || !fits || length > left_bytes {
+            continue;
+        }
+        left_bytes -= length;
+        match parse(frame, seed) {
+            Parsed::Entry(entry) => highest = entry.sequence,
+            // The entry that it begins a group with may be the damaged one.
+            Parsed::Mark(mark) => highest = highest.max(mark.next_sequence),
+            Parsed::End | Parsed::Invalid(_) => {}
+        }
+    }
+    highest
+}
+
+/// See [`highest_sequence`].
+const SEARCH_PASSES: usize = 64;
+
 /// The mark with the highest durable sequence that starts at any byte, whatever is around it.
 ///
 /// One pass; a checksum is taken only where length and kind are those of a mark, and always over

@@ -252,7 +252,8 @@ impl Journal {
     }
 
     /// The highest sequence that is on stable storage, whatever the policy: one atomic load.
-    pub(crate) fn synced_sequence(&self) -> u64 {
+    #[must_use]
+    pub fn synced_sequence(&self) -> u64 {
         self.shared.synced_sequence()
     }
 

@@ -187,6 +187,9 @@ fn check(bytes: &[u8], magic: [u8; 8], file: &str) -> Result<(), StoreError> {
         return Err(foreign(file));
     }
     let version = read_u32(bytes, 8);
+    if version != VERSION && is_version_damaged(bytes) {
+        return Err(StoreError::damaged(file, 8, "the version is changed"));
+    }
     if version != VERSION {
         let what = format!("snapshot format {version} is unknown; this program knows {VERSION}");
         return Err(StoreError::newer(file, 8, &what));
@@ -197,9 +200,16 @@ fn check(bytes: &[u8], magic: [u8; 8], file: &str) -> Result<(), StoreError> {
     Ok(())
 }
 
+/// Whether the checksum is right for our version: the number was changed since.
+fn is_version_damaged(bytes: &[u8]) -> bool {
+    let mut ours = bytes.to_vec();
+    ours[8..12].copy_from_slice(&VERSION.to_le_bytes());
+    read_u32(bytes, 12) == checksum(&ours)
+}
+
 fn foreign(file: &str) -> StoreError {
     let what = "this is not a snapshot of whered (its first eight bytes are other ones)";
-    StoreError::foreign(file, 0, what)
+    StoreError::foreign_content(file, what)
 }
 
 fn checksum(bytes: &[u8]) -> u32 {
@@ -294,11 +304,15 @@ mod tests {
             let error = decode_manifest(&changed, 9, "f").unwrap_err();
             let expected = match bit / 8 {
                 0..8 => error.is_foreign(),
-                8..12 => error.is_newer(),
                 _ => error.is_damaged(),
             };
-            assert!(expected && error.to_string().starts_with("f at byte "), "{error}");
+            assert!(expected && error.needs_repair(), "{error}");
+            assert!(error.to_string().starts_with("f at byte "), "{error}");
         }
+        // A newer version has its own number in its checksum.
+        let mut newer = bytes.clone();
+        newer[8] += 1;
+        assert!(decode_manifest(&seal(newer), 9, "f").unwrap_err().is_newer());
         for length in 0..bytes.len() {
             assert!(decode_manifest(&bytes[..length], 9, "f").unwrap_err().is_damaged());
         }

@@ -13,13 +13,16 @@
 //!
 //! Invariants: sequences are consecutive from 1 for the life of a spool; an entry is handed out only
 //! when it is on stable storage; nothing is removed before [`Spool::done`] was told of all of its
-//! segment; what waits is never more than the limit and one entry.
+//! segment; what waits is never more than the limit and one entry. A sequence that was given away
+//! is never given to another entry: where a crash (`reserved.rs`) or damage has taken entries away,
+//! the next opening puts an entry of kind [`LOST_KIND`] in the place of each.
 //!
 //! At the same time: any number of threads append; readers are independent of them, and each belongs
 //! to one thread. Cost: an append is the journal's and two short locks; reading is one read of each
 //! byte, which is still in the system's memory when the worker keeps up.
 
 mod reader;
+pub(crate) mod reserved;
 
 pub use reader::SpoolReader;
 
@@ -33,8 +36,12 @@ use crate::journal::frame::Entry;
 use crate::journal::load::list;
 use crate::journal::thread_lock as lock;
 use crate::journal::writer::LARGE_GROUP_BYTES;
-use crate::journal::{Journal, JournalOptions, JournalStats, RecoveryReport, Wanted};
+use crate::journal::{Journal, JournalOptions, JournalStats, RecoveryReport, SyncPolicy, Wanted};
 use crate::storage::Storage;
+
+/// The kind of an entry without payload that stands for one that was lost after its number had been
+/// given away.
+pub const LOST_KIND: u16 = 0x7f00;
 
 /// How a spool is to behave.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -109,6 +116,7 @@ pub struct Spool {
     journal: Journal,
     size_bytes_max: u64,
     cached_bytes_max: u64,
+    sync: SyncPolicy,
     waiting: Mutex<Waiting>,
     /// The last entry that a reader has handed out.
     read: AtomicU64,
@@ -124,10 +132,14 @@ struct Waiting {
     /// The bytes of all that wait no more, and of all.
     start_bytes: u64,
     end_bytes: u64,
+    /// The last entry, and the last number that may be given away.
+    last: u64,
+    reserved: u64,
 }
 
 impl Waiting {
     fn push(&mut self, sequence: u64, bytes: usize) {
+        self.last = sequence;
         self.end_bytes += bytes as u64;
         self.entries.push_back((sequence, self.end_bytes));
     }
@@ -165,18 +177,36 @@ impl Spool {
         each: &mut dyn FnMut(Entry<'_>) -> Result<(), String>,
     ) -> Result<(Spool, RecoveryReport), StoreError> {
         let SpoolOptions { journal, size_bytes_max, cached_bytes_max } = options;
-        let mut waiting = Waiting::default();
+        let sync = journal.sync;
+        let reserved = reserved::read(&*storage)?;
+        let mut waiting = Waiting { reserved, ..Waiting::default() };
         let mut take = |entry: Entry<'_>| {
             waiting.push(entry.sequence, entry.payload.len());
             each(entry)
         };
         let wanted = Wanted { after: done, through: done };
         let (journal, report) = Journal::open(Arc::clone(&storage), journal, wanted, &mut take)?;
+        waiting.last = report.last_sequence;
+        fill_gap(&journal, &mut waiting, each)?;
         let (waiting, read) = (Mutex::new(waiting), AtomicU64::new(done));
         let past_cache = AtomicU64::new(0);
-        let spool =
-            Spool { storage, journal, size_bytes_max, cached_bytes_max, waiting, read, past_cache };
+        let spool = Spool {
+            storage,
+            journal,
+            size_bytes_max,
+            cached_bytes_max,
+            sync,
+            waiting,
+            read,
+            past_cache,
+        };
         Ok((spool, report))
+    }
+
+    /// Whether an entry may be acknowledged only when it is on stable storage.
+    #[must_use]
+    pub fn syncs_first(&self) -> bool {
+        self.sync == SyncPolicy::Always
     }
 
     /// Whether a storage has a spool.
@@ -220,6 +250,11 @@ impl Spool {
             return Ok(Err(known));
         }
         self.check_room(&waiting, payload_bytes)?;
+        if !self.syncs_first() && waiting.last >= waiting.reserved {
+            let reserved = waiting.last + reserved::STEP;
+            reserved::write(&*self.storage, reserved)?;
+            waiting.reserved = reserved;
+        }
         let unread_bytes = waiting.bytes_behind(self.read.load(Ordering::Relaxed));
         let goes_past_cache = unread_bytes > self.cached_bytes_max;
         let from_bytes = LARGE_GROUP_BYTES.min(self.cached_bytes_max as usize);
@@ -333,6 +368,33 @@ impl Spool {
     ///
     /// As there.
     pub fn close(&self) -> Result<(), StoreError> {
-        self.journal.close()
+        self.journal.close()?;
+        // Everything that may be acknowledged is on the disk: no number is passed over.
+        let mut waiting = lock(&self.waiting);
+        let last = self.journal.synced_sequence();
+        if waiting.reserved > last {
+            reserved::write(&*self.storage, last)?;
+            waiting.reserved = last;
+        }
+        Ok(())
     }
+}
+
+/// Appends an entry of [`LOST_KIND`] for each number that may have been given away and has none.
+fn fill_gap(
+    journal: &Journal,
+    waiting: &mut Waiting,
+    each: &mut dyn FnMut(Entry<'_>) -> Result<(), String>,
+) -> Result<(), StoreError> {
+    if waiting.last >= waiting.reserved {
+        return Ok(());
+    }
+    while waiting.last < waiting.reserved {
+        let sequence = journal.append(journal.reserve(0)?, LOST_KIND, &[]);
+        waiting.push(sequence, 0);
+        let lost = Entry { sequence, kind: LOST_KIND, payload: &[] };
+        each(lost).map_err(|reason| StoreError::refused("the spool", 0, &reason))?;
+    }
+    journal.sync()?;
+    Ok(())
 }

@@ -18,6 +18,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use super::{Storage, StorageFile};
+use crate::private;
 
 /// The files of one directory. It does not lock; see [`crate::DataDirectory`].
 #[derive(Clone, Debug)]
@@ -47,7 +48,8 @@ impl Storage for DirectoryStorage {
 
     fn create(&self, name: &str, size_bytes: u64) -> io::Result<Box<dyn StorageFile>> {
         let path = self.path.join(name);
-        let file = OpenOptions::new().read(true).write(true).create_new(true).open(&path)?;
+        let mut options = OpenOptions::new();
+        let file = private::open_file(options.read(true).write(true).create_new(true), &path)?;
         if let Err(error) = allocate(&file, size_bytes) {
             drop(file);
             // The first error is the one to report; a file that stays is removed at the next open.

@@ -55,8 +55,9 @@ pub(super) const COMMANDS: &[Command] = &[
         arity: -3,
         flags: &[Flag::Write, Flag::DenyOom],
         syntax: "feed [KEY key] [ENCODING identity|gzip|zstd] upload",
-        summary: "Hands an upload over; gives its number when it is on the disk. What has a key that \
-                  was used before is not taken again, and gives the number of then",
+        summary: "Hands an upload over; gives its number when it is on the disk, or a map of id and \
+                  durable where [feeds] sync does not wait for that. What has a key that was used \
+                  before is not taken again, and gives the number of then",
         cost: "O(N) with N bytes",
         action: Action::Run(push),
         ..FEED
@@ -114,7 +115,16 @@ fn push(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
     let upload = Upload { bytes: args.at(last), encoding, idempotency_key, ..Upload::default() };
     let pushed = feed.push(upload).map_err(|error| refused(&error))?;
     reply.hold_spool(feed.number(), pushed.ticket);
-    reply.integer(pushed.id as i64);
+    if feed.syncs_first() {
+        reply.integer(pushed.id as i64);
+        return Ok(());
+    }
+    // The configuration has loosened what a number alone says.
+    reply.map(2);
+    for (field, value) in [("id", pushed.id), ("durable", feed.is_on_disk(pushed.ticket).into())] {
+        reply.bulk(field.as_bytes());
+        reply.integer(value as i64);
+    }
     Ok(())
 }
 
@@ -138,6 +148,9 @@ fn status(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
     match feed.status(id) {
         UploadStatus::Spooled => head(reply, 1, "spooled"),
         UploadStatus::Unknown => head(reply, 1, "unknown"),
+        UploadStatus::OutOfService { reason } => {
+            return Err(Failure::made(format!("MISCONF {reason}")));
+        }
         UploadStatus::Applied { records, rejected_records } => {
             head(reply, 3, "applied");
             for (field, count) in [("records", records), ("rejected_records", rejected_records)] {
