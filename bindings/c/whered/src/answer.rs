@@ -116,6 +116,10 @@ impl Generation {
         answers: &mut [whered_answer],
         values: &mut [whered_value],
     ) {
+        // A batch of one would cost more than its lookup.
+        if let ([address], [answer]) = (addresses, &mut *answers) {
+            return self.answer(address, fields, answer, values);
+        }
         // With no fields there are no values, and a part of them is as long as nothing.
         let mut values = values;
         let batches = addresses.chunks(BATCH).zip(answers.chunks_mut(BATCH));

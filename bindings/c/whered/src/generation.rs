@@ -18,7 +18,6 @@
 
 use crate::fault::{BAD_ARGUMENT, CANNOT_READ, Fault};
 use arc_swap::ArcSwap;
-use std::array;
 use std::cell::Cell;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -40,7 +39,7 @@ pub(crate) struct whered_database {
 const SLOTS: usize = 8;
 
 thread_local! {
-    static KEPT: [Cell<Option<Arc<Generation>>>; SLOTS] = array::from_fn(|_| Cell::new(None));
+    static KEPT: [Cell<Option<Arc<Generation>>>; SLOTS] = const { [const { Cell::new(None) }; SLOTS] };
 }
 
 pub(crate) struct Generation {
