@@ -50,6 +50,7 @@ mod engine;
 mod error;
 mod explain;
 pub mod feeds;
+mod gate;
 mod generation;
 mod keyspace;
 mod lane;

@@ -17,8 +17,10 @@
 //! Without a data directory there is no journal: every ticket is [`Ticket::NONE`].
 //!
 //! A batch collects what one thread appends, and becomes one entry at its end: a transaction is
-//! found whole or not at all after a crash. Its owner keeps all others away from what it changes
-//! until the batch is appended; only the keyspace can do that, so only its operations take part.
+//! found whole or not at all after a crash. Its owner holds the gate alone until the batch is
+//! appended. Every operation passes the gate before it is applied: so none of another thread falls
+//! between what a batch has applied and its entry. Feeds take no part: no command of a transaction
+//! changes one.
 
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -26,7 +28,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use whered_store::{DetachedReservation, Journal, Reservation};
 
 use crate::error::WriteError;
-use crate::operation::{BATCH_KIND, Operation, batch_head, push_to_batch};
+use crate::gate::{Gate, Passage};
+use crate::operation::{Operation, batch_head, batch_kind, push_to_batch};
 
 /// Proof of a write's place in the journal; its reply is due when that place is durable.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
@@ -69,6 +72,8 @@ struct Batch {
     /// Kind and payload of the only operation; a batch of one is written as that operation.
     single: Option<(u16, Vec<u8>)>,
     count: usize,
+    /// The kind of the entry that all of them become.
+    kind: u16,
     /// The payload of the entry that all of them become.
     payload: Vec<u8>,
     /// Room for all that was reserved so far, used or not.
@@ -83,27 +88,43 @@ const BATCHED_BYTES: usize = 6;
 pub(crate) struct Log {
     journal: Option<Journal>,
     last_appended: AtomicU64,
+    gate: Gate,
 }
 
 impl Log {
     pub(crate) fn new(journal: Option<Journal>, last_sequence: u64) -> Log {
-        Log { journal, last_appended: AtomicU64::new(last_sequence) }
+        Log { journal, last_appended: AtomicU64::new(last_sequence), gate: Gate::new() }
     }
 
     pub(crate) fn journal(&self) -> Option<&Journal> {
         self.journal.as_ref()
     }
 
-    /// Room on the disk for one operation; taken before any lock.
+    /// The gate that every operation passes.
+    #[inline]
+    pub(crate) fn gate(&self) -> &Gate {
+        &self.gate
+    }
+
+    /// Room on the disk for what is no part of a transaction; taken before any lock. The caller passes
+    /// the gate by itself.
     pub(crate) fn reserve(&self, payload_size_bytes: usize) -> Result<Room<'_>, WriteError> {
         let reservation = match &self.journal {
             Some(journal) => Some(journal.reserve(payload_size_bytes)?),
             None => None,
         };
-        Ok(Room { log: self, reservation, is_batched: false })
+        Ok(Room { log: self, reservation, is_batched: false, _passage: None })
     }
 
-    /// As [`Log::reserve`], in the batch of this thread if it collects one.
+    /// Room for one operation, in the batch of this thread if it collects one. Whoever has the room
+    /// is inside of the gate: to be called before any lock, and with no other room.
+    pub(crate) fn enter(&self, payload_size_bytes: usize) -> Result<Room<'_>, WriteError> {
+        let passage = self.gate.pass();
+        let room = self.reserve_batched(payload_size_bytes)?;
+        Ok(Room { _passage: Some(passage), ..room })
+    }
+
+    /// As [`Log::enter`], for a caller that has passed the gate.
     pub(crate) fn reserve_batched(
         &self,
         payload_size_bytes: usize,
@@ -117,7 +138,12 @@ impl Log {
         });
         match grown {
             None => self.reserve(payload_size_bytes),
-            Some(grown) => grown.map(|()| Room { log: self, reservation: None, is_batched: true }),
+            Some(grown) => grown.map(|()| Room {
+                log: self,
+                reservation: None,
+                is_batched: true,
+                _passage: None,
+            }),
         }
     }
 
@@ -143,8 +169,9 @@ impl Log {
         let payload = batch_head();
         let room_bytes = payload.len();
         let log = self.address();
+        let kind = batch_kind(None);
         let (single, count, room) = (None, 0, None);
-        BATCH.set(Some(Batch { log, single, count, payload, room, room_bytes }));
+        BATCH.set(Some(Batch { log, single, count, kind, payload, room, room_bytes }));
     }
 
     /// Appends what was collected as one entry.
@@ -156,7 +183,7 @@ impl Log {
         let (Some(room), 1..) = (room, batch.count) else {
             return self.latest();
         };
-        let (kind, payload) = batch.single.unwrap_or((BATCH_KIND, batch.payload));
+        let (kind, payload) = batch.single.unwrap_or((batch.kind, batch.payload));
         self.appended(journal.append(room, kind, &payload))
     }
 
@@ -217,6 +244,8 @@ pub(crate) struct Room<'a> {
     log: &'a Log,
     reservation: Option<Reservation<'a>>,
     is_batched: bool,
+    /// Held until the operation is appended; `None` where the caller holds it.
+    _passage: Option<Passage<'a>>,
 }
 
 impl Room<'_> {
@@ -254,6 +283,7 @@ impl Room<'_> {
 impl Batch {
     fn push(&mut self, kind: u16, payload: Vec<u8>) {
         push_to_batch(&mut self.payload, kind, &payload);
+        self.kind = self.kind.max(batch_kind(Some(kind)));
         self.count += 1;
         self.single = (self.count == 1).then_some((kind, payload));
     }

@@ -30,7 +30,8 @@
 //!   ReplaceRule     ruleset | number u32 | text
 //!   SetChallenge    owner | token | expires_at_millis u64
 //!   RemoveChallenge owner | has_token u8 [token]
-//!   Batch           { kind u16 | payload as bytes }*               all or nothing
+//!   Batch           { kind u16 | payload as bytes }*               all or nothing, of kinds 1 to 4 and 11 to 18
+//!   Batch           (kind 20) as above, of any kinds but batches and feeds
 //!   AddPrefixes     (kind 24) as above with { block }*, where some are ranges; RemovePrefixes (25), too
 //!   LoadMembers     set | replaces u8 | count u32 | { expires_at_millis u64 | has_value u8 [value] }*
 //!                   | { attribute u32, unless count is 1 | block }*      all members at once
@@ -195,7 +196,7 @@ pub(crate) enum Operation<'a> {
         owner: Cow<'a, str>,
         token: Option<&'a str>,
     },
-    /// Operations of the keyspace that are found together or not at all.
+    /// Operations that are found together or not at all.
     Batch(Vec<Operation<'a>>),
 }
 
@@ -213,8 +214,10 @@ pub(crate) struct KeyPair<'a> {
 
 /// The frame kind of [`Operation::AddPoints`].
 pub(crate) const ADD_POINTS_KIND: u16 = 1;
-/// The frame kind of a batch.
-pub(crate) const BATCH_KIND: u16 = 19;
+/// The frame kind of a batch of the keyspace's operations.
+const BATCH_KIND: u16 = 19;
+/// The frame kind of a batch in which there are others.
+const MIXED_BATCH_KIND: u16 = 20;
 
 /// The frame kinds of operations on prefix sets in which there are ranges, and of a load.
 const ADD_RANGES_KIND: u16 = 24;
@@ -225,6 +228,16 @@ const DELETE_SETS_KIND: u16 = 27;
 /// The frame kinds of operations on ACME challenges.
 const SET_CHALLENGE_KIND: u16 = 48;
 const REMOVE_CHALLENGE_KIND: u16 = 49;
+
+/// The frame kind of a batch with an operation of this kind, or without any: the larger of two where
+/// there are several.
+pub(crate) fn batch_kind(of: Option<u16>) -> u16 {
+    if of.is_none_or(is_of_keyspace) { BATCH_KIND } else { MIXED_BATCH_KIND }
+}
+
+fn is_of_keyspace(kind: u16) -> bool {
+    matches!(kind, 1..=4 | 11..=18)
+}
 
 /// The beginning of a batch's payload.
 pub(crate) fn batch_head() -> Vec<u8> {
@@ -279,7 +292,10 @@ impl<'a> Operation<'a> {
             Operation::Rename(_) => 16,
             Operation::Copy(_) => 17,
             Operation::SwapNumbers { .. } => 18,
-            Operation::Batch(_) => BATCH_KIND,
+            Operation::Batch(operations) => {
+                let kinds = operations.iter().map(|operation| batch_kind(Some(operation.kind())));
+                kinds.max().unwrap_or(BATCH_KIND)
+            }
             Operation::SetRules { .. } => 32,
             Operation::UnsetRules { .. } => 33,
             Operation::InsertRule { .. } => 34,
@@ -352,7 +368,7 @@ impl<'a> Operation<'a> {
         out.u8(VERSION);
         if rules::KINDS.contains(&self.kind()) {
             self.encode_rules(&mut out);
-        } else if (11..=BATCH_KIND).contains(&self.kind()) {
+        } else if (11..=MIXED_BATCH_KIND).contains(&self.kind()) {
             self.encode_values(&mut out);
         } else {
             self.encode_first_kinds(&mut out);
@@ -378,11 +394,11 @@ impl<'a> Operation<'a> {
             5 | 6 | ADD_RANGES_KIND..=DELETE_SETS_KIND => input.prefix_operation(),
             7..=10 => input.site_operation(),
             11..=18 => input.value_operation(),
-            BATCH_KIND => input.batch(),
+            BATCH_KIND | MIXED_BATCH_KIND => input.batch(),
             32..=36 => input.rules_operation(),
             SET_CHALLENGE_KIND | REMOVE_CHALLENGE_KIND => input.challenge_operation(),
             _ => Err(format!(
-                "operation of unknown kind {kind}; this program knows 1 to {BATCH_KIND}, \
+                "operation of unknown kind {kind}; this program knows 1 to {MIXED_BATCH_KIND}, \
                  {ADD_RANGES_KIND} to {DELETE_SETS_KIND}, 32 to 36, {SET_CHALLENGE_KIND} and \
                  {REMOVE_CHALLENGE_KIND}"
             )),

@@ -106,7 +106,10 @@ fn values() -> Vec<Operation<'static>> {
         Operation::SwapNumbers { number: 4, other: 5 },
     ];
     let mut all = values.clone();
+    let mut mixed = values.clone();
+    mixed.push(Operation::UnsetRules { ruleset: "edge" });
     all.push(Operation::Batch(values));
+    all.push(Operation::Batch(mixed));
     all.push(Operation::Batch(Vec::new()));
     all
 }
@@ -154,19 +157,26 @@ fn an_unknown_kind_or_version_is_an_error_that_says_what_is_known() {
     assert!(
         Operation::decode(99, &[1])
             .unwrap_err()
-            .contains("knows 1 to 19, 24 to 27, 32 to 36, 48 and 49")
+            .contains("knows 1 to 20, 24 to 27, 32 to 36, 48 and 49")
     );
     assert!(Operation::decode(1, &[9]).unwrap_err().contains("reads version 1"));
     assert!(Operation::decode(1, &[]).unwrap_err().contains("byte 0"));
 }
 
 #[test]
-fn a_batch_takes_no_batch_and_nothing_that_is_not_of_the_keyspace() {
+fn a_batch_takes_no_batch_and_one_of_the_keyspace_nothing_else() {
     let inner = Operation::Batch(Vec::new());
     let site = Operation::RemoveSite { pool: "www", site: "fra" };
+    let mixed = Operation::Batch(vec![site.clone()]);
+    assert_eq!(mixed.kind(), MIXED_BATCH_KIND, "older programs refuse it by its kind");
     for operation in [inner, site] {
         let payload = Operation::Batch(vec![operation]).encode();
         assert!(Operation::decode(BATCH_KIND, &payload).unwrap_err().contains("in a batch"));
+    }
+    for inner in [Operation::Batch(Vec::new()), mixed] {
+        let payload = Operation::Batch(vec![inner]).encode();
+        let refusal = Operation::decode(MIXED_BATCH_KIND, &payload).unwrap_err();
+        assert!(refusal.contains("in a batch"), "{refusal}");
     }
 }
 

@@ -269,7 +269,8 @@ impl World {
     fn act_in_batch(&self, random: &mut Random) {
         let (keyspace, number, key, to) =
             (&self.keyspace, random.number(), random.key(), random.key());
-        match random.below(4) {
+        match random.below(5) {
+            4 => drop(self.act_on_sets(random)),
             0 => drop(keyspace.copy((number, &key), (number, &to), true)),
             1 => drop(keyspace.rename(number, &key, &to, false)),
             2 => drop(keyspace.remove_ranks(number, &key, |ordered| 0..ordered.len().min(3))),
@@ -375,6 +376,61 @@ fn a_crash_in_the_middle_of_a_snapshot_loses_nothing() {
         world.wait();
         assert_same(&world, &World::open(world.disk.crash(seed + 1)), &format!("seed {seed}"));
     }
+}
+
+/// What a transaction has put into a key, and the members of a set, which shall be the same.
+fn pair(world: &World) -> (String, Vec<String>) {
+    let text = world.keyspace.inspect(0, b"pair", |value| value.text().map(<[u8]>::to_vec));
+    let text = String::from_utf8(text.flatten().unwrap_or_default()).expect("digits");
+    let members = world
+        .prefix_sets
+        .read("pair", |set| set.iter(0).map(|member| member.block.to_string()).collect::<Vec<_>>());
+    (text, members.unwrap_or_default())
+}
+
+#[test]
+fn a_power_cut_at_any_moment_of_a_snapshot_tears_no_transaction_of_keys_and_sets() {
+    let transact = |world: &World, n: u64| {
+        let block = |n: u64| format!("10.0.{n}.0/24").parse::<Block>().expect("a block");
+        world.keyspace.isolated(|| {
+            world.prefix_sets.add("pair", &[block(n)], None, None).expect("there is room");
+            let text = block(n).to_string();
+            let (condition, expiry) = (AddCondition::Always, TextExpiry::Never);
+            let set = SetText { text: text.as_bytes(), condition, expiry, wants_old: false };
+            world.keyspace.set_text(0, b"pair", &set).expect("there is room");
+            if let Some(last) = n.checked_sub(1) {
+                world.prefix_sets.remove("pair", &[block(last)]).expect("it is there");
+            }
+        });
+    };
+    let mut found_numbers = std::collections::BTreeSet::new();
+    for seed in 0..40 {
+        let mut random = Random(seed, 12);
+        let world = World::open(SimulatedDisk::new(seed));
+        (0..60).for_each(|_| world.act(&mut random));
+        let mut n = 0;
+        let mut crash = |world: &World| {
+            for seed in 0..3 {
+                let (text, members) = pair(&World::open(world.disk.crash(seed)));
+                let expected = if text.is_empty() { vec![] } else { vec![text.clone()] };
+                assert_eq!(members, expected, "seed {seed}");
+                found_numbers.insert(text);
+            }
+        };
+        for _ in 0..2 {
+            let between = &mut || {
+                transact(&world, n);
+                n += 1;
+                if random.below(4) == 0 {
+                    crash(&world);
+                }
+                Ok(())
+            };
+            world.snapshot(between).expect("nothing is wrong with the disk");
+            crash(&world);
+        }
+    }
+    assert!(found_numbers.len() > 12, "{found_numbers:?}");
 }
 
 /// A world whose first snapshot has `during` happen after its beginning and before anything is

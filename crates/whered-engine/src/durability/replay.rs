@@ -212,6 +212,9 @@ impl<'scope, 'env> Replay<'scope, 'env> {
     }
 
     fn apply_now(&mut self, operation: &Operation<'_>) -> Result<(), String> {
+        if let Operation::Batch(operations) = operation {
+            return operations.iter().try_for_each(|operation| self.apply_now(operation));
+        }
         let applied = self.keyspace.replay(operation)
             || self.prefix_sets.replay(operation)
             || self.changes.record(operation)?;

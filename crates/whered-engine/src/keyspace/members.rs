@@ -329,7 +329,7 @@ impl Keyspace {
         may_empty: impl Fn(&Value) -> bool,
         act: impl FnOnce(&mut Value, Room<'_>, Held<'_>) -> Written<T>,
     ) -> Result<Written<T>, WriteError> {
-        let _passage = self.gate.pass();
+        let _passage = self.log.gate().pass();
         self.remove_if_over(number, key)?;
         let room = self.log.reserve_batched(size_bytes)?;
         let mut waits = 0;

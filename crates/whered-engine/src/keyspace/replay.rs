@@ -44,9 +44,6 @@ impl Keyspace {
                     value.remove_ranks(rank(*first)..rank(*end));
                 });
             }
-            Operation::Batch(operations) => {
-                return operations.iter().all(|operation| self.replay(operation));
-            }
             _ => return self.replay_whole(operation),
         }
         true

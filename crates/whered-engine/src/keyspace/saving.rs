@@ -220,7 +220,7 @@ impl ToSave {
         read: impl FnOnce(&Value) -> (bool, R),
     ) -> Option<R> {
         let slot = self.slot.as_ref()?;
-        let passage = keyspace.gate.pass();
+        let passage = keyspace.log.gate().pass();
         let value = shared(&slot.value);
         drop(passage);
         let (is_last, result) = read(&value);
@@ -234,12 +234,12 @@ impl ToSave {
 impl Keyspace {
     /// Whether this thread is inside of [`Keyspace::isolated`].
     pub(crate) fn is_isolated_here(&self) -> bool {
-        self.gate.is_held_here()
+        self.log.gate().is_held_here()
     }
 
     /// Begins a snapshot between two operations; `note` sees no operation half done.
     pub(crate) fn begin_saving<R>(&self, note: impl FnOnce() -> R) -> R {
-        let _alone = self.gate.hold_alone();
+        let _alone = self.log.gate().hold_alone();
         for number in 0..DATABASE_COUNT {
             self.exclusive(number).origin = Some(number as u8);
         }
@@ -267,14 +267,14 @@ impl Keyspace {
 
     /// One step of the walk through the keys of one database, which may have another number now.
     fn walk_on(&self, walk: &mut Walk, limit: usize) -> Vec<ToSave> {
-        let passage = self.gate.pass();
+        let passage = self.log.gate().pass();
         let mut found = Vec::new();
         let find =
             || (0..DATABASE_COUNT).find(|number| self.shared(*number).origin == Some(walk.origin));
         let Some(number) = find() else {
             drop(passage);
             // Databases may have been exchanged during the search. Alone it is certain.
-            let _alone = self.gate.hold_alone();
+            let _alone = self.log.gate().hold_alone();
             if find().is_none() {
                 *walk = Walk { origin: walk.origin + 1, cursor: 0 };
             }
@@ -308,7 +308,7 @@ impl Keyspace {
     /// Ends a snapshot between two operations, unless a value was registered since; gives what is
     /// registered and is none.
     pub(crate) fn end_saving<R>(&self, note: impl FnOnce() -> R) -> Option<(R, Vec<ToSave>)> {
-        let _alone = self.gate.hold_alone();
+        let _alone = self.log.gate().hold_alone();
         let mut registered = self.saving.registered();
         if registered.iter().any(|to_save| to_save.slot.is_some()) {
             return None;

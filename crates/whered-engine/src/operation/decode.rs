@@ -10,8 +10,9 @@ use whered_geo::{Cell, Place};
 use whered_ip::{Block, MemberList, Prefix};
 
 use super::{
-    ADD_POINTS_KIND, ADD_RANGES_KIND, ALL_NUMBERS, DELETE_SETS_KIND, KeyPair, LOAD_MEMBERS_KIND,
-    Operation, REMOVE_RANGES_KIND, SET_CHALLENGE_KIND, Scores, VERSION,
+    ADD_POINTS_KIND, ADD_RANGES_KIND, ALL_NUMBERS, BATCH_KIND, DELETE_SETS_KIND, KeyPair,
+    LOAD_MEMBERS_KIND, MIXED_BATCH_KIND, Operation, REMOVE_RANGES_KIND, SET_CHALLENGE_KIND, Scores,
+    VERSION, is_of_keyspace,
 };
 use crate::pool::Site;
 use crate::site_health::HealthOverride;
@@ -194,7 +195,8 @@ impl<'a> Decoder<'a> {
     pub(super) fn batch(&mut self) -> Result<Operation<'a>, String> {
         let operations = self.list(|input| {
             let kind = input.u16()?;
-            if !matches!(kind, 1..=4 | 11..=18) {
+            let is_batch = matches!(kind, BATCH_KIND | MIXED_BATCH_KIND);
+            if is_batch || (input.kind == BATCH_KIND && !is_of_keyspace(kind)) {
                 return Err(input.wrong(&format!("an operation of kind {kind} in a batch")));
             }
             let payload = input.bytes()?;

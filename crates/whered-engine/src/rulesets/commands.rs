@@ -67,7 +67,6 @@ impl Engine {
             text: Cow::Borrowed(rules),
             numbers: None,
         };
-        let room = self.log.reserve(operation.size_bytes())?;
         let draft = Arc::new(Draft::new(&read));
         let numbered = Numbered::as_written(Arc::new(read));
         let generation = self.generation();
@@ -77,6 +76,8 @@ impl Engine {
             NamedRuleset::compile(name, numbered.clone(), &around).map_err(refused)
         };
         let mut named = compile(&generation)?;
+        // Compiling takes long: a transaction need not wait for it.
+        let room = self.log.enter(operation.size_bytes())?;
         let mut control = self.control();
         check_is_free(&control, name)?;
         let current = self.generation();
@@ -96,7 +97,7 @@ impl Engine {
     /// `NoSuch`; `Refused` for one of the configuration. As for other writes besides.
     pub fn unset_rules(&self, name: &str) -> Result<Written<()>, WriteError> {
         let operation = Operation::UnsetRules { ruleset: name };
-        let room = self.log.reserve(operation.size_bytes())?;
+        let room = self.log.enter(operation.size_bytes())?;
         let mut control = self.control();
         let is_kept = control.changes.rules.remove(name);
         if !is_kept {
@@ -174,7 +175,7 @@ impl Engine {
         size_bytes: usize,
         edit: impl FnOnce(&mut Draft) -> Result<Edit<'a, T>, WriteError>,
     ) -> Result<Written<T>, WriteError> {
-        let room = self.log.reserve(size_bytes)?;
+        let room = self.log.enter(size_bytes)?;
         let mut control = self.control();
         check_is_free(&control, name)?;
         let options = control.rules_options();

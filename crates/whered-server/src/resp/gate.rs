@@ -1,8 +1,8 @@
 //! The gate: while a transaction runs on one thread, no other thread writes.
 //!
 //! For: `EXEC`, whose commands follow each other without a foreign write between them.
-//! Not for: what one command changes at once (the engine's own locks do that), nor for readers: the
-//! keyspace keeps those of keys out by itself, those of prefix sets and sites may see a transaction
+//! Not for: what one command changes at once (the engine's own locks do that), nor for the journal: the
+//! engine's gate keeps all of a transaction in one entry. Nor for readers: the keyspace keeps those of keys out by itself, those of prefix sets and sites may see a transaction
 //! half done.
 //!
 //! ```text

@@ -1,7 +1,9 @@
-//! The gate that every use of the keyspace passes, so that a transaction can keep others out.
+//! The gate that every use of the keyspace and every change that the journal keeps passes, so that
+//! a transaction can keep others out.
 //!
-//! For: `MULTI`/`EXEC`, whose commands run one after the other with nobody's between them.
-//! Not for: keeping single operations apart (the locks of maps and values do).
+//! For: `MULTI`/`EXEC`, whose commands run one after the other with nobody's between them, and whose
+//! changes are one entry of the journal.
+//! Not for: keeping single operations apart (the locks of what they change do).
 //!
 //! ```text
 //! thread 0 ─ lane 0 ─┐
@@ -10,8 +12,9 @@
 //! transaction: all lanes exclusively, in ascending order
 //! ```
 //!
-//! Invariants: a thread never waits for the gate while it holds a map or a value; a thread that
-//! holds the gate alone passes through it freely.
+//! Invariants: a thread never waits for the gate while it holds a map, a value, the writer of a prefix
+//! set or the engine's `control`, and passes once for one operation; a thread that holds the gate alone
+//! passes through it freely.
 //! Cost: passing is one uncontended lock on a cache line of the thread's own; holding the gate
 //! alone is one lock for each lane.
 
@@ -29,7 +32,7 @@ thread_local! {
 }
 
 /// See the file's header.
-pub(super) struct Gate {
+pub(crate) struct Gate {
     lanes: [Lane; LANES],
 }
 
@@ -39,22 +42,22 @@ pub(super) struct Gate {
 struct Lane(RwLock<()>);
 
 /// Being inside, together with others; `None` inside of one's own transaction.
-pub(super) struct Passage<'a> {
+pub(crate) struct Passage<'a> {
     _lane: Option<RwLockReadGuard<'a, ()>>,
 }
 
 /// Being inside alone.
-pub(super) struct Alone<'a> {
+pub(crate) struct Alone<'a> {
     _lanes: Vec<RwLockWriteGuard<'a, ()>>,
 }
 
 impl Gate {
-    pub(super) fn new() -> Gate {
+    pub(crate) fn new() -> Gate {
         Gate { lanes: std::array::from_fn(|_| Lane::default()) }
     }
 
     /// Waits while another thread holds the gate alone.
-    pub(super) fn pass(&self) -> Passage<'_> {
+    pub(crate) fn pass(&self) -> Passage<'_> {
         if self.is_held_here() {
             return Passage { _lane: None };
         }
@@ -63,7 +66,7 @@ impl Gate {
     }
 
     /// Waits until nobody is inside, and keeps all others out.
-    pub(super) fn hold_alone<'a>(&'a self) -> Alone<'a> {
+    pub(crate) fn hold_alone<'a>(&'a self) -> Alone<'a> {
         let lock = |lane: &'a Lane| lane.0.write().unwrap_or_else(PoisonError::into_inner);
         let lanes = self.lanes.iter().map(lock).collect();
         HELD.set(self.address());
@@ -71,7 +74,7 @@ impl Gate {
     }
 
     /// Whether this thread holds it alone.
-    pub(super) fn is_held_here(&self) -> bool {
+    pub(crate) fn is_held_here(&self) -> bool {
         HELD.get() == self.address()
     }
 
