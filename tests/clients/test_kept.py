@@ -1,9 +1,11 @@
 """What was acknowledged is kept: `kill -9` under load, a disk that is really full, one that fails."""
 
 import os
+import pathlib
 import random
 import subprocess
 import threading
+import time
 
 import pytest
 import redis
@@ -88,6 +90,23 @@ def small_disk(tmp_path):
     subprocess.run(["umount", "-l", str(folder)], check=True)
 
 
+def wait_until(holds, seconds=20):
+    end = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < end, "it takes too long"
+        time.sleep(0.05)
+
+
+def gauge(server, name):
+    """The value of a metric without labels, or with the only ones that it has."""
+    lines = requests.get(f"{server.url}/metrics", timeout=5).text.splitlines()
+    return [float(line.split()[-1]) for line in lines if line.startswith(f"whered_{name}")]
+
+
+def log_of(server):
+    return pathlib.Path(server.cwd, "server.log").read_text()
+
+
 def test_a_full_disk_refuses_writes_and_loses_nothing(serve, small_disk, tmp_path):
     config = tmp_path / "small.toml"
     config.write_text(f'data_dir = "{small_disk}"\n[journal]\nsegment_size_bytes = 2097152\n')
@@ -106,7 +125,24 @@ def test_a_full_disk_refuses_writes_and_loses_nothing(serve, small_disk, tmp_pat
         assert acknowledged > 100
         assert client.zcard("k") == acknowledged
         assert requests.get(f"{server.url}/healthz", timeout=5).status_code == 200
+        # It is visible to who looks, and said once.
+        readiness = requests.get(f"{server.url}/readyz", timeout=5)
+        assert readiness.status_code == 503 and readiness.json()["status"] == "full"
+        assert "no room for the journal" in readiness.json()["reason"]
+        persistence = client.info("persistence")
+        assert persistence["aof_last_write_status"] == "err" and persistence["journal_full"] == 1
+        assert gauge(server, "journal_full") == [1]
+        for _ in range(20):
+            with pytest.raises(redis.ResponseError, match="MISCONF"):
+                client.geoadd("k", [1, 1, "x" * 3_000_000])
+        wait_until(lambda: "no room for the journal" in log_of(server))
         ballast.unlink()
+        # It ends although nobody writes: nobody would, to a server that is not ready.
+        wait_until(lambda: requests.get(f"{server.url}/readyz", timeout=5).status_code == 200)
+        assert client.info("persistence")["aof_last_write_status"] == "ok"
+        assert gauge(server, "journal_full") == [0]
+        wait_until(lambda: "room for the journal again" in log_of(server))
+        assert log_of(server).count("no room for the journal") == 1
 
         def accepted():
             try:
@@ -121,6 +157,51 @@ def test_a_full_disk_refuses_writes_and_loses_nothing(serve, small_disk, tmp_pat
     with redis.Redis(port=server.resp, decode_responses=True) as client:
         assert client.zcard("k") == acknowledged + 1
         assert client.zscore("k", "after") is not None
+
+
+FEED = """
+[[feed]]
+name = "sightings"
+format = "ndjson"
+member = "who"
+longitude = "x"
+latitude = "y"
+into = { collection = "sightings" }
+"""
+
+
+def test_a_disk_without_room_for_a_spool_is_told_and_ends_by_itself(serve, small_disk, tmp_path):
+    config = tmp_path / "feed.toml"
+    config.write_text(
+        f'data_dir = "{small_disk}"\n[journal]\nsegment_size_bytes = 2097152\n{FEED}'
+    )
+    server = serve("--config", config)
+    ballast = small_disk / "ballast"
+    line = b'{"who": "a", "x": 1, "y": 2, "note": "%s"}\n'
+
+    def push(lines=1):
+        body = b"".join(line % os.urandom(500).hex().encode() for _ in range(lines))
+        return requests.post(f"{server.url}/v1/feeds/sightings", data=body, timeout=10)
+
+    assert push().status_code == 202
+    free = os.statvfs(small_disk)
+    ballast.write_bytes(b"\0" * (free.f_bavail * free.f_frsize - 512 * 1024))
+    # More than a segment of the spool has.
+    refused = push(lines=5_000)
+    assert refused.status_code == 429 and "cannot extend the journal" in refused.text
+    readiness = requests.get(f"{server.url}/readyz", timeout=5)
+    assert readiness.status_code == 503
+    assert "no room for" in readiness.json()["reason"], readiness.json()
+    assert gauge(server, "feed_spool_full") == [1]
+    described = requests.get(f"{server.url}/v1/feeds/sightings", timeout=5).json()
+    assert "cannot extend the journal" in described["full"]
+    wait_until(lambda: "no room for the spool of feed 'sightings'" in log_of(server))
+    ballast.unlink()
+    wait_until(lambda: requests.get(f"{server.url}/readyz", timeout=5).status_code == 200)
+    wait_until(lambda: "room for the spool of feed 'sightings' again" in log_of(server))
+    assert gauge(server, "feed_spool_full") == [0]
+    assert push().status_code == 202
+    assert log_of(server).count("no room for the spool") == 1
 
 
 def test_a_failing_disk_poisons_the_journal_and_reads_go_on(serve):
@@ -249,3 +330,58 @@ def test_whole_keys_and_transactions_are_kept_as_they_were_acknowledged(serve):
                         # The last unit was written, but its acknowledgement did not arrive.
                         run_together(twin_client, units[writer][-1])
                     assert found == keys_of(twin_client, writer), (round_number, writer)
+
+
+def exec_until_killed(port, writer, first, acknowledged):
+    """Puts a number into keys and a prefix set, all in one transaction."""
+    number = first
+    try:
+        with redis.Redis(port=port, socket_timeout=30, retry=None) as client:
+            while True:
+                with client.pipeline(transaction=True) as pipe:
+                    pipe.execute_command("CIDR.ADD", f"pair:{writer}", address_of(writer, number))
+                    pipe.set(f"pair:{writer}", number)
+                    pipe.execute_command("CIDR.REM", f"pair:{writer}", address_of(writer, number - 1))
+                    pipe.geoadd(f"places:{writer}", [number % 180, 1, number])
+                    pipe.execute()
+                acknowledged[writer] = number
+                number += 1
+    except redis.RedisError:
+        pass
+
+
+def test_kill_9_tears_no_transaction_over_keys_and_prefix_sets(serve):
+    rounds, acknowledged = 20, dict.fromkeys(range(WRITERS), 0)
+    server = serve("--data-dir", "data")
+    with redis.Redis(port=server.resp) as client:
+        for writer in range(WRITERS):
+            client.execute_command("CIDR.ADD", f"pair:{writer}", address_of(writer, 0))
+    for round_number in range(rounds):
+        firsts = {writer: number + 1 for writer, number in acknowledged.items()}
+        threads = [
+            threading.Thread(
+                target=exec_until_killed, args=(server.resp, writer, firsts[writer], acknowledged)
+            )
+            for writer in range(WRITERS)
+        ]
+        for thread in threads:
+            thread.start()
+        while acknowledged[0] < firsts[0] + 5 + 3 * round_number:
+            threads[0].join(0.001)
+            assert threads[0].is_alive()
+        server.kill()
+        for thread in threads:
+            thread.join()
+        server.start()
+        with redis.Redis(port=server.resp, decode_responses=True) as client:
+            for writer in range(WRITERS):
+                number = int(client.get(f"pair:{writer}"))
+                # The last one may be there although its acknowledgement did not arrive.
+                assert number - acknowledged[writer] in (0, 1), (round_number, writer)
+                address = address_of(writer, number)
+                matched = client.execute_command("CIDR.MATCH", f"pair:{writer}", address)
+                assert matched == f"{address}/32", (round_number, writer)
+                assert client.execute_command("CIDR.CARD", f"pair:{writer}") == 1
+                places = {int(place) for place in client.zrange(f"places:{writer}", 0, -1)}
+                assert places == set(range(1, number + 1))
+                acknowledged[writer] = number

@@ -22,6 +22,7 @@ mod cells;
 mod config;
 mod databases;
 mod descriptors;
+mod disk_watch;
 pub mod dns;
 mod feeds;
 mod folding;

@@ -206,6 +206,10 @@ impl Metrics {
         let help = "1 when the journal has failed: memory may hold writes that were not \
                     acknowledged";
         registry.register("journal_poisoned", help, poisoned);
+        let full = <Gauge>::default();
+        full.set(i64::from(self.engine.journal_full().is_some()));
+        let help = "1 while the disk has no room for the journal and writes are refused";
+        registry.register("journal_full", help, full);
         let Some(stats) = self.engine.journal_stats() else {
             return;
         };

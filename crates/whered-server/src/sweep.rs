@@ -1,6 +1,6 @@
-//! Removing keys whose time is over, also when nobody asks for them.
+//! Removing keys whose time is over, also when nobody asks for them, and looking after the disk.
 //!
-//! For: the thread that does it. Not for: which keys and how (`whered_engine::Keyspace::sweep`).
+//! For: the thread that does both. Not for: which keys and how (`whered_engine::Keyspace::sweep`).
 //! Cost: ten looks at the earliest expiry times a second; a bounded number of keys each time, so
 //! that a million keys that end together are removed over some seconds.
 
@@ -11,6 +11,8 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use whered_engine::Engine;
+
+use crate::disk_watch::DiskWatch;
 
 /// How often it looks.
 const PERIOD: Duration = Duration::from_millis(100);
@@ -55,10 +57,12 @@ impl Sweeper {
 
 fn run(engine: &Engine, stopped: &Receiver<()>) {
     let mut periods = 0..PERIODS_OF_GIVING_BACK;
+    let mut disk = DiskWatch::default();
     while stopped.recv_timeout(PERIOD) == Err(RecvTimeoutError::Timeout) {
         if periods.next().is_some() {
             drop(std::hint::black_box(Vec::<u8>::with_capacity(GIVING_BACK_BYTES)));
         }
+        disk.look(engine);
         for _ in 0..STEPS_PER_PERIOD {
             // A journal that takes no writes says so to those who write. The keys are invisible.
             match engine.keyspace().sweep(KEYS_PER_STEP) {

@@ -135,6 +135,38 @@ fn a_full_disk_refuses_unapplied_and_freed_space_lets_writes_go_on() {
 }
 
 #[test]
+fn a_full_disk_is_a_state_that_ends_when_there_is_room_although_nobody_writes() {
+    let disk = SimulatedDisk::new(1);
+    disk.set_capacity_bytes(Some(2 * 8192));
+    let options =
+        JournalOptions { full_retry_interval: std::time::Duration::ZERO, ..small_options() };
+    let journal = start(&disk, options);
+    assert_eq!(journal.full(), None);
+    // What is larger than the room is refused, and leaves room for others.
+    assert!(journal.reserve(100_000).err().unwrap().is_full());
+    assert_eq!(journal.full(), None);
+    while let Ok(reservation) = journal.reserve(1000) {
+        journal.append(reservation, 1, &[5; 1000]);
+    }
+    let reason = journal.full().expect("there is no room");
+    assert!(reason.contains("cannot extend the journal"), "{reason}");
+    let wait_until = |holds: &dyn Fn() -> bool| {
+        let start = std::time::Instant::now();
+        while !holds() {
+            assert!(start.elapsed() < std::time::Duration::from_secs(20), "it looks each second");
+            std::thread::park_timeout(std::time::Duration::from_millis(10));
+        }
+    };
+    let operations = disk.operations();
+    wait_until(&|| disk.operations() > operations);
+    assert_eq!(journal.full(), Some(reason), "it has looked for room, and there is none");
+    disk.set_capacity_bytes(Some(4 * 8192));
+    wait_until(&|| journal.full().is_none());
+    put(&journal, &[6; 1000]);
+    journal.close().unwrap();
+}
+
+#[test]
 fn a_full_disk_is_not_asked_for_every_refused_write() {
     let disk = SimulatedDisk::new(1);
     disk.set_capacity_bytes(Some(8192));

@@ -274,6 +274,11 @@ impl Engine {
         self.log.journal().and_then(Journal::poisoned)
     }
 
+    /// Why the disk has no room for the journal, while it has none.
+    pub fn journal_full(&self) -> Option<String> {
+        self.log.journal().and_then(Journal::full)
+    }
+
     /// The journal's counters; `None` without a data directory.
     pub fn journal_stats(&self) -> Option<JournalStats> {
         self.log.journal().map(Journal::stats)

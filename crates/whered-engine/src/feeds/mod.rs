@@ -315,6 +315,11 @@ impl Feed {
         Some(format!("the feed '{}' is out of service: {fault}", self.name()))
     }
 
+    /// Why the disk has no room for the spool, while it has none.
+    pub fn spool_full(&self) -> Option<String> {
+        self.waiting.spool()?.full()
+    }
+
     /// Waits until there is something to apply, or the time is over; gives whether there is.
     pub fn wait_for_work(&self, timeout: Duration) -> bool {
         self.has_work() || (self.bell.wait(timeout) && self.has_work())

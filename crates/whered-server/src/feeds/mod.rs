@@ -135,6 +135,7 @@ pub(crate) fn describe(feed: &Feed) -> Value {
         "failed": feed.reason(),
         "out_of_service": feed.out_of_service().is_some(),
         "durable": feed.syncs_first(),
+        "full": feed.spool_full(),
         "tables": feed.tables().iter().map(|table| table.name()).collect::<Vec<_>>(),
         "spool": spool,
         "links": feed.links().iter().map(link::describe).collect::<Vec<_>>(),

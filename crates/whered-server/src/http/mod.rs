@@ -1,4 +1,4 @@
-//! The HTTP door: `/healthz`, `/metrics` and the JSON questions under `/v1`.
+//! The HTTP door: `/healthz`, `/readyz`, `/metrics` and the JSON questions under `/v1`.
 //!
 //! Not for: anything that another door answers as well in another way (the engine does that).
 //!
@@ -52,6 +52,7 @@ use self::listen::{Connection, Connections, LimitedListener};
 use self::trust::Trusted;
 pub(crate) use self::trust::{is_host, is_origin};
 use crate::config::Config;
+use crate::disk_watch;
 use crate::metrics::Metrics;
 use crate::runtime::RuntimeThread;
 use crate::sockets::{self, Kind, Sockets};
@@ -159,6 +160,7 @@ async fn serve(
 fn router(door: Arc<Door>) -> Router {
     Router::new()
         .route("/healthz", get(healthz))
+        .route("/readyz", get(readyz))
         .route("/metrics", get(metrics))
         .route("/v1/ip/{address}", get(ip::ip))
         .route("/v1/databases", get(databases::list))
@@ -179,7 +181,7 @@ fn router(door: Arc<Door>) -> Router {
         .route("/v1/tables/{table}/rows/{*key}", get(tables::row))
         .route("/v1/tables/{table}/top", get(tables::top))
         .fallback(async || {
-            let message = "no such path; paths: /healthz, /metrics, /v1/ip/{address}, \
+            let message = "no such path; paths: /healthz, /readyz, /metrics, /v1/ip/{address}, \
                            /v1/databases, /v1/databases/{name}, \
                            /v1/databases/{name}/networks, /v1/collections/{name}/near, \
                            /v1/rules, /v1/rules/{name}, /v1/rules/{name}/match, /v1/sets, \
@@ -242,12 +244,14 @@ fn is_upload(route: &str, request: &Request) -> bool {
 }
 
 /// Asks for the token: that of the door, or for some paths that of a feed. Without one the request must
-/// not come from a foreign web page, except that where a token is set, `/healthz` is open to everybody.
+/// not come from a foreign web page, except that where a token is set, `/healthz` and
+/// `/readyz` are open to everybody.
 fn admit(door: &Door, request: &Request) -> Result<(), HttpError> {
     let (path, headers) = (request.uri().path(), request.headers());
     let access = door.uploads.access(request.method(), path, headers);
     let has_token = door.token.as_ref().is_some_and(|token| has_token(token, headers));
-    if access == Access::Open || has_token || (door.token.is_some() && path == "/healthz") {
+    let is_probe = door.token.is_some() && matches!(path, "/healthz" | "/readyz");
+    if access == Access::Open || has_token || is_probe {
         return Ok(());
     }
     if door.token.is_none() {
@@ -268,6 +272,7 @@ fn admit(door: &Door, request: &Request) -> Result<(), HttpError> {
 fn route_of(path: &str) -> &'static str {
     match path.split('/').collect::<Vec<_>>().as_slice() {
         ["", "healthz"] => "/healthz",
+        ["", "readyz"] => "/readyz",
         ["", "metrics"] => "/metrics",
         ["", "v1", "ip", _] => "/v1/ip/{address}",
         ["", "v1", "databases"] => "/v1/databases",
@@ -316,6 +321,23 @@ fn health(generation: u64, poisoned: Option<String>) -> Response {
         Some(reason) => {
             let reason = format!("the journal has failed: {reason}");
             let body = json!({ "status": "failed", "generation": generation, "reason": reason });
+            (StatusCode::SERVICE_UNAVAILABLE, axum::Json(body)).into_response()
+        }
+    }
+}
+
+/// Whether writes and uploads are taken: unlike [`healthz`] it also says no while a disk is full, which
+/// no restart would mend.
+async fn readyz(State(door): State<Arc<Door>>) -> Response {
+    let generation = door.engine.generation().number();
+    match disk_watch::refusals(&door.engine).next() {
+        None => axum::Json(json!({ "status": "ready", "generation": generation })).into_response(),
+        Some(refusal) => {
+            let body = json!({
+                "status": refusal.state.word(),
+                "generation": generation,
+                "reason": refusal.to_string(),
+            });
             (StatusCode::SERVICE_UNAVAILABLE, axum::Json(body)).into_response()
         }
     }

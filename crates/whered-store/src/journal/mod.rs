@@ -19,6 +19,7 @@
 //! | `spare.rs` | preallocated space |
 //! | `reuse.rs` | space of removed segments |
 //! | `group.rs` | a group's bytes in memory |
+//! | `full.rs` | a disk without room |
 //! | `intake.rs` | memory side: reservations and groups |
 //! | `writer.rs` | disk side: positions, syncs, change of segment |
 //! | `load.rs` | finding segments and reading them |
@@ -35,6 +36,7 @@
 mod core;
 pub(crate) mod examine;
 pub(crate) mod frame;
+mod full;
 mod group;
 mod intake;
 pub(crate) mod load;
@@ -272,6 +274,13 @@ impl Journal {
     #[must_use]
     pub fn poisoned(&self) -> Option<String> {
         self.shared.poisoned()
+    }
+
+    /// Why the disk (or a quota) has no room for what is to be reserved, from the first refusal on until
+    /// a segment could be allocated again, which is tried each second. One atomic load where there is room.
+    #[must_use]
+    pub fn full(&self) -> Option<String> {
+        self.shared.full()
     }
 
     /// What was done since the journal was opened.

@@ -40,7 +40,8 @@ pub(crate) struct SpareMaker {
     segment_size_bytes: u64,
     retry_interval: Duration,
     next_number: u64,
-    refused: Option<(Instant, StoreError)>,
+    /// The last refusal, and how much was asked for.
+    refused: Option<(Instant, u64, StoreError)>,
 }
 
 impl SpareMaker {
@@ -72,7 +73,8 @@ impl SpareMaker {
         if let Some(spare) = self.reusable.take(size_bytes) {
             return Ok(spare);
         }
-        if let Some((at, error)) = &self.refused
+        if let Some((at, refused_bytes, error)) = &self.refused
+            && size_bytes >= *refused_bytes
             && at.elapsed() < self.retry_interval
         {
             return Err(error.clone());
@@ -88,10 +90,15 @@ impl SpareMaker {
                 let path = self.storage.describe(&name);
                 let what = format!("cannot extend the journal by {size_bytes} bytes ({path})");
                 let error = StoreError::io(&what, &error);
-                self.refused = Some((Instant::now(), error.clone()));
+                self.refused = Some((Instant::now(), size_bytes, error.clone()));
                 Err(error)
             }
         }
+    }
+
+    /// Whether a spare of this capacity is larger than segments usually are.
+    pub(crate) fn is_unusual(&self, capacity_bytes: u64) -> bool {
+        capacity_bytes.saturating_add(SEGMENT_OVERHEAD_BYTES) > self.segment_size_bytes
     }
 
     /// Gives the space of an unused spare back.

@@ -27,6 +27,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::frame::Payload;
+use super::full::FullDisk;
 use super::intake::{Group, Intake};
 use super::segments::Segments;
 use super::spare::SpareMaker;
@@ -62,6 +63,7 @@ pub(crate) struct Shared {
     stats: Mutex<JournalStats>,
     /// See [`super::Journal::set_past_cache`].
     past_cache_from: AtomicUsize,
+    full_disk: FullDisk,
 }
 
 struct State {
@@ -92,6 +94,7 @@ enum Sleep {
 enum Work {
     Write(Group),
     Sync,
+    LookForRoom,
     Close,
 }
 
@@ -131,6 +134,7 @@ impl Shared {
             wakers: Mutex::new(Vec::new()),
             stats: Mutex::new(JournalStats::default()),
             past_cache_from: AtomicUsize::new(usize::MAX),
+            full_disk: FullDisk::default(),
         }
     }
 
@@ -185,7 +189,7 @@ impl Shared {
         if lock(&self.state).intake.has_room(wanted) {
             return Ok(());
         }
-        self.install(&mut spares, wanted)
+        self.install_needed(&mut spares, wanted)
     }
 
     /// Begins a new segment and waits until everything before it is on stable storage.
@@ -213,13 +217,39 @@ impl Shared {
     fn extend_spare(&self, wanted: u64) -> Result<(), StoreError> {
         let mut spares = lock(&self.spares);
         if lock(&self.state).intake.spare_capacity_bytes() < wanted {
-            self.install(&mut spares, wanted)?;
+            self.install_needed(&mut spares, wanted)?;
         }
         Ok(())
     }
 
+    /// As [`Shared::install`], for somebody who needs it.
+    fn install_needed(&self, spares: &mut SpareMaker, wanted: u64) -> Result<(), StoreError> {
+        let Err(error) = self.install(spares, wanted) else { return Ok(()) };
+        // What is too large for the room there is leaves room for others.
+        let is_full =
+            error.is_full() && !(spares.is_unusual(wanted) && self.install(spares, 0).is_ok());
+        if is_full {
+            self.full_disk.begin(error.to_string());
+            // From now on the thread looks for room.
+            self.wake_thread(lock(&self.state));
+        }
+        Err(error)
+    }
+
+    /// Why there is no room on the disk, while there is none: one atomic load where there is.
+    pub(crate) fn full(&self) -> Option<String> {
+        self.full_disk.reason()
+    }
+
+    fn look_for_room(&self) {
+        let mut spares = lock(&self.spares);
+        // Another refusal is no news.
+        let _ = self.install(&mut spares, 0);
+    }
+
     fn install(&self, spares: &mut SpareMaker, wanted: u64) -> Result<(), StoreError> {
         let spare = spares.make(wanted)?;
+        self.full_disk.end();
         let smaller = lock(&self.state).intake.install_spare(spare);
         if let Some(smaller) = smaller {
             spares.discard(smaller);
@@ -350,12 +380,23 @@ impl Shared {
     }
 
     /// Sleeps until there is something to do. `sync_due` is when unsynced bytes must be synced,
-    /// `written` the sequence up to which there is nothing to write.
-    fn next_work(&self, sync_due: Option<Instant>, written: u64) -> Work {
+    /// `room_due` when a full disk is asked
+    /// for room, `written` the sequence up to which there is nothing to write.
+    fn next_work(
+        &self,
+        sync_due: Option<Instant>,
+        room_due: &mut Option<Instant>,
+        written: u64,
+    ) -> Work {
         let mut state = lock(&self.state);
         // When the group that is filled now is to be written at the latest.
         let mut gather_until: Option<Instant> = None;
         loop {
+            let look_at = self.full_disk.look_at(room_due);
+            if look_at.is_some_and(|at| at <= Instant::now()) {
+                *room_due = None;
+                return Work::LookForRoom;
+            }
             let sync_is_wanted = state.sync_wanted <= written && !self.is_synced(state.sync_wanted);
             if sync_is_wanted || sync_due.is_some_and(|due| due <= Instant::now()) {
                 return Work::Sync;
@@ -372,7 +413,8 @@ impl Shared {
                 return Work::Close;
             }
             let grace_over = state.closing.map(|at| at + CLOSING_GRACE);
-            let wake_at = [sync_due, grace_over, gather_until].into_iter().flatten().min();
+            let dues = [sync_due, grace_over, gather_until, look_at];
+            let wake_at = dues.into_iter().flatten().min();
             state.sleep =
                 if gathers { Sleep::ForBytes(self.gather_bytes()) } else { Sleep::ForWork };
             state = match wake_at {
@@ -445,7 +487,7 @@ impl State {
 /// The journal thread: runs until `close` or an error.
 pub(crate) fn run(shared: &Shared, writer: Writer) {
     let guard = EndGuard { shared };
-    let mut worker = Worker { shared, writer, sync_due: None };
+    let mut worker = Worker { shared, writer, sync_due: None, room_due: None };
     let result = worker.run();
     if let Err(error) = result {
         shared.poison(&error.to_string());
@@ -482,17 +524,21 @@ struct Worker<'a> {
     writer: Writer,
     /// When written bytes must be synced, with `everysec`.
     sync_due: Option<Instant>,
+    /// When a full disk is asked for room again.
+    room_due: Option<Instant>,
 }
 
 impl Worker<'_> {
     fn run(&mut self) -> Result<(), StoreError> {
         loop {
-            match self.shared.next_work(self.sync_due, self.writer.written_sequence()) {
+            let written = self.writer.written_sequence();
+            match self.shared.next_work(self.sync_due, &mut self.room_due, written) {
                 Work::Write(group) => self.write(group)?,
                 Work::Sync => {
                     self.sync()?;
                     self.shared.tell_progress();
                 }
+                Work::LookForRoom => self.shared.look_for_room(),
                 Work::Close => return self.close(),
             }
         }

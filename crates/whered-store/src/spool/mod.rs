@@ -347,6 +347,12 @@ impl Spool {
         self.journal.poisoned()
     }
 
+    /// See [`Journal::full`].
+    #[must_use]
+    pub fn full(&self) -> Option<String> {
+        self.journal.full()
+    }
+
     /// See [`Journal::stats`].
     #[must_use]
     pub fn stats(&self) -> JournalStats {

@@ -177,6 +177,7 @@ fn persistence(session: &Session, text: &mut String) {
         return line(text, "aof_enabled", 0);
     };
     let poisoned = session.engine().journal_poisoned();
+    let full = session.engine().journal_full();
     let snapshot = session.engine().snapshot_status();
     let elapsed_seconds = |elapsed: Option<Duration>| elapsed.map_or(-1, |e| e.as_secs() as i64);
     let status = if snapshot.last_error.is_none() { "ok" } else { "err" };
@@ -198,12 +199,17 @@ fn persistence(session: &Session, text: &mut String) {
         line(text, "snapshot_error", reason.replace(['\r', '\n'], " "));
     }
     line(text, "aof_enabled", 1);
-    line(text, "aof_last_write_status", if poisoned.is_none() { "ok" } else { "err" });
+    let takes_writes = poisoned.is_none() && full.is_none();
+    line(text, "aof_last_write_status", if takes_writes { "ok" } else { "err" });
     line(text, "journal_groups", stats.groups);
     line(text, "journal_frames", stats.frames);
     line(text, "journal_bytes", stats.bytes);
     line(text, "journal_syncs", stats.syncs);
     line(text, "journal_sync_microseconds", stats.sync_nanoseconds / 1000);
+    line(text, "journal_full", u8::from(full.is_some()));
+    if let Some(reason) = full {
+        line(text, "journal_full_error", reason.replace(['\r', '\n'], " "));
+    }
     line(text, "journal_poisoned", u8::from(poisoned.is_some()));
     if let Some(reason) = poisoned {
         let reason = reason.replace(['\r', '\n'], " ");
@@ -311,7 +317,7 @@ fn feeds(session: &Session, text: &mut String) {
         let stats = feed.stats();
         let fields = format_args!(
             "backlog_uploads={},backlog_bytes={},lag_seconds={:.3},uploads={},rejected_uploads={},\
-             records={},rejected_records={},batches={},failed={}",
+             records={},rejected_records={},batches={},failed={},full={}",
             stats.backlog_uploads,
             stats.backlog_bytes,
             stats.lag.as_secs_f64(),
@@ -320,7 +326,8 @@ fn feeds(session: &Session, text: &mut String) {
             stats.records,
             stats.rejected_records,
             stats.batches,
-            u8::from(feed.reason().is_some())
+            u8::from(feed.reason().is_some()),
+            u8::from(feed.spool_full().is_some())
         );
         line(text, &format!("feed_{}", feed.name()), fields);
     }
