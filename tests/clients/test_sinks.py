@@ -5,9 +5,12 @@ import shutil
 import socket
 import subprocess
 import tempfile
+import threading
+import time
 import urllib.request
 
 import pytest
+import requests
 
 from conftest import eventually, program
 
@@ -140,3 +143,103 @@ def test_an_upload_is_seen_by_a_select_over_deaths_of_both_sides(serve, tmp_path
     server.kill()
     server.start()
     eventually(lambda: holds(12, 6), seconds=60)
+
+
+def under(fault):
+    """What a server runs under whose disk is not well."""
+    strace = program("strace", "strace", require="kernel")
+    # -D: the tracer is a grandchild, so that the process that we end is the server itself.
+    trace = ["-D", "-f", "-q", "-o", "/dev/null", "--trace=fdatasync"]
+    return [strace, *trace, f"--inject=fdatasync:{fault}"]
+
+
+def status_of(server, path, data=None):
+    reply = requests.request("POST" if data else "GET", server.url + path, data=data, timeout=30)
+    return reply.status_code, reply.json()
+
+
+def seen_of(server):
+    _, table = status_of(server, "/v1/tables/positions?count=10000")
+    return {row["member"]: row["seen"] for row in table["rows"]}
+
+
+def test_a_failing_disk_loses_no_acknowledged_upload_and_hands_on_no_other(serve, tmp_path, mariadb):
+    config = tmp_path / "edge.toml"
+    config.write_text(CONFIG % mariadb.port)
+    arguments = ("--config", config, "--data-dir", tmp_path / "data")
+    server = serve(*arguments, under=under("error=EIO:when=12+"))
+    acknowledged, status = [], 202
+    while status == 202:
+        name = f"m{len(acknowledged)}"
+        status, _ = status_of(server, "/v1/feeds/sightings", sighting(name))
+        if status == 202:
+            acknowledged.append(name)
+        assert len(acknowledged) < 1000, "the disk never failed"
+    # A client keeps it and comes again; so does the next one.
+    assert status == 503
+    assert status_of(server, "/v1/feeds/sightings", sighting("later"))[0] == 503
+    # What is in memory is still served, and everybody is told.
+    assert status_of(server, "/v1/tables/positions")[0] == 200
+    status, readiness = status_of(server, "/readyz")
+    assert (status, readiness["status"]) == (503, "failed")
+    assert "Input/output error" in readiness["reason"]
+    server.kill()
+    server.under = []
+    server.start()
+
+    def all_is_there():
+        assert set(acknowledged) <= set(seen_of(server))
+
+    eventually(all_is_there)
+    found = seen_of(server)
+    # One more may be there: written, but its acknowledgement did not arrive.
+    assert set(found) - set(acknowledged) <= {f"m{len(acknowledged)}"}
+    assert set(found.values()) == {1}
+
+    def all_is_handed_on():
+        rows = mariadb.ask("SELECT member, seen FROM positions")
+        assert {member: int(seen) for member, seen in rows} == found
+
+    eventually(all_is_handed_on, seconds=60)
+
+
+def test_a_disk_that_takes_two_seconds_holds_acknowledgements_and_nothing_else(
+    serve, tmp_path, mariadb
+):
+    config = tmp_path / "edge.toml"
+    config.write_text(CONFIG % mariadb.port)
+    arguments = ("--config", config, "--data-dir", tmp_path / "data")
+    server = serve(*arguments, under=under("delay_enter=2000000:when=3+"))
+    names, took = [f"m{number}" for number in range(12)], {}
+
+    def send(name):
+        begin = time.monotonic()
+        assert status_of(server, "/v1/feeds/sightings", sighting(name))[0] == 202
+        took[name] = time.monotonic() - begin
+
+    threads = [threading.Thread(target=send, args=(name,)) for name in names]
+    for thread in threads:
+        thread.start()
+    # Reads do not wait for the disk.
+    while any(thread.is_alive() for thread in threads):
+        begin = time.monotonic()
+        assert status_of(server, "/healthz")[0] == 200
+        assert status_of(server, "/readyz")[0] == 200
+        seen_of(server)
+        assert time.monotonic() - begin < 1.0
+        time.sleep(0.02)
+    for thread in threads:
+        thread.join()
+    assert set(took) == set(names)
+    # They share a few syncs: one waits for the one on its way and for its own.
+    assert max(took.values()) < 15, took
+    server.kill()
+    server.under = []
+    server.start()
+
+    def all_is_there_once():
+        assert seen_of(server) == dict.fromkeys(names, 1)
+        rows = mariadb.ask("SELECT member, seen FROM positions")
+        assert {member: int(seen) for member, seen in rows} == dict.fromkeys(names, 1)
+
+    eventually(all_is_there_once, seconds=60)

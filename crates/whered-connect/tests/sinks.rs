@@ -174,6 +174,11 @@ trait Sql {
     fn drop_key(&self) -> &'static str;
     /// A column for all texts.
     fn text(&self) -> &'static str;
+    /// How a text of a key compares bytes, and the type of a time.
+    fn key_and_time(&self) -> (&'static str, &'static str);
+    /// Makes `seen` a column of 16 bits, and one of 64.
+    fn narrow(&self) -> &'static str;
+    fn widen(&self) -> &'static str;
     /// The words of this server for a column of numbers that is no good for text.
     fn wrong_kind(&self) -> &'static str;
 }
@@ -230,6 +235,18 @@ impl Sql for MariaDb {
         "text CHARACTER SET utf8mb4"
     }
 
+    fn key_and_time(&self) -> (&'static str, &'static str) {
+        ("CHARACTER SET utf8mb4 COLLATE utf8mb4_nopad_bin", "datetime(3)")
+    }
+
+    fn narrow(&self) -> &'static str {
+        "ALTER TABLE positions MODIFY seen smallint"
+    }
+
+    fn widen(&self) -> &'static str {
+        "ALTER TABLE positions MODIFY seen bigint"
+    }
+
     fn wrong_kind(&self) -> &'static str {
         "column note of table positions is double; allowed: char, varchar or text"
     }
@@ -281,6 +298,18 @@ impl Sql for PostgreSql {
 
     fn text(&self) -> &'static str {
         "text"
+    }
+
+    fn key_and_time(&self) -> (&'static str, &'static str) {
+        ("COLLATE \"C\"", "timestamptz")
+    }
+
+    fn narrow(&self) -> &'static str {
+        "ALTER TABLE positions ALTER seen TYPE smallint"
+    }
+
+    fn widen(&self) -> &'static str {
+        "ALTER TABLE positions ALTER seen TYPE bigint"
     }
 
     fn wrong_kind(&self) -> &'static str {
@@ -519,6 +548,75 @@ fn what_piles_up_while_the_server_is_away_goes_once_a_row(sql: &mut dyn Sql) {
     assert_eq!(sql.rows(), feed.rows());
 }
 
+/// A feed of which something happens when a later page of it is read.
+struct Interrupted<'a> {
+    feed: &'a Feed,
+    happens: Mutex<Option<Box<dyn FnOnce() + Send + 'a>>>,
+}
+
+impl Handover for Interrupted<'_> {
+    fn feed(&self) -> &str {
+        self.feed.feed()
+    }
+
+    fn schemas(&self) -> &[Schema] {
+        self.feed.schemas()
+    }
+
+    fn durable_batch(&self) -> u64 {
+        self.feed.durable_batch()
+    }
+
+    fn changed_since(
+        &self,
+        table: usize,
+        batch: u64,
+        from: u64,
+        limit: usize,
+        each: &mut dyn FnMut(&[Cell<'_>]),
+    ) -> Result<Option<u64>, String> {
+        if from > 0
+            && let Some(happens) = self.happens.lock().expect("nobody panics with it").take()
+        {
+            happens();
+        }
+        self.feed.changed_since(table, batch, from, limit, each)
+    }
+
+    fn adopt(&self, table: usize, rows: Vec<Vec<OwnedCell>>) -> Result<u64, String> {
+        self.feed.adopt(table, rows)
+    }
+}
+
+fn a_server_that_dies_in_the_middle_of_a_batch_has_all_of_it_or_nothing(sql: &mut dyn Sql) {
+    clear(sql);
+    let (feed, folder) = (Feed::new(), Folder::new("middle"));
+    feed.apply([row("before", 1, 1.0, 1, 1)]);
+    once(sql, &feed, &folder.0, false);
+    feed.apply((0..9_000).map(|number| row(&format!("m{number}"), 1, 0.5, number, number)));
+    let (given, process) = (options(sql, false), sql.peer().process());
+    {
+        let happens: Box<dyn FnOnce() + Send> = Box::new(move || {
+            let killed = std::process::Command::new("kill").args(["-9", &process]).status();
+            assert!(killed.is_ok_and(|status| status.success()), "it runs");
+        });
+        let handover = Interrupted { feed: &feed, happens: Mutex::new(Some(happens)) };
+        let memory = SinkMemory::open(&folder.0, "sightings", "sink1").expect("is writable");
+        let (stop, mut report) = (Stop::default(), |_: &SinkStatus| ());
+        let _ = Sink::new(given, &handover, memory, &stop, &mut report).run_once();
+        assert!(handover.happens.lock().expect("nobody panics with it").is_none(), "one page only");
+    }
+    sql.peer().kill();
+    sql.peer().start();
+    // The servers' processes do not all end at the same moment: it may have been committed.
+    let all = feed.rows();
+    let wanted = if sql.number(BATCH) == 1 { vec![row("before", 1, 1.0, 1, 1)] } else { all };
+    assert_eq!(sql.rows(), wanted);
+    let (_, error) = once(sql, &feed, &folder.0, false);
+    assert_eq!(error, None);
+    assert_eq!((sql.rows(), sql.number(BATCH)), (feed.rows(), 2));
+}
+
 /// The server is killed again and again, and so is the sink: each of its lives ends between two
 /// pages, in a transaction or between two. In the end both sides hold the same.
 fn nothing_is_lost_or_doubled_over_crashes_of_either_side(sql: &mut dyn Sql) {
@@ -582,13 +680,117 @@ impl Drop for Folder {
     }
 }
 
+/// MariaDB says to the second when a table was made.
+fn let_a_second_pass() {
+    std::thread::park_timeout(Duration::from_millis(1_100));
+}
+
+fn a_table_that_was_dropped_altered_or_made_anew_gets_all_rows(sql: &dyn Sql) {
+    clear(sql);
+    let (feed, folder) = (Feed::new(), Folder::new("anew"));
+    (0..4).for_each(|number| feed.apply_some(number));
+    once(sql, &feed, &folder.0, false);
+    let dropped = ["DROP TABLE positions"];
+    let put_back =
+        ["ALTER TABLE positions DROP COLUMN seen", "ALTER TABLE positions ADD COLUMN seen bigint"];
+    let made_by_hand = [
+        "DROP TABLE positions",
+        "CREATE TABLE positions (member varchar(99) KEYTEXT NOT NULL, position bigint NOT NULL, \
+         longitude double precision, seen bigint, last_seen TIME, note TEXT, \
+         PRIMARY KEY (member, position))",
+    ];
+    for statements in [&dropped[..], &put_back, &made_by_hand] {
+        let_a_second_pass();
+        for statement in statements {
+            let (key, time) = sql.key_and_time();
+            let statement = statement.replace("KEYTEXT", key).replace("TIME", time);
+            sql.run(&statement.replace("TEXT", sql.text()));
+        }
+        feed.apply([row("one", 1, 1.0, 1, 1)]);
+        let (status, error) = once(sql, &feed, &folder.0, false);
+        assert_eq!(error, None, "{statements:?}");
+        assert_eq!(status.rows, feed.rows().len() as u64, "{statements:?}");
+        assert_eq!(sql.rows(), feed.rows(), "{statements:?}");
+        let (status, _) = once(sql, &feed, &folder.0, false);
+        assert_eq!(status.rows, 0, "it is remembered");
+    }
+}
+
+fn a_table_is_filled_again_while_the_sink_is_connected_and_the_feed_is_still(sql: &dyn Sql) {
+    clear(sql);
+    let (feed, folder) = (Feed::new(), Folder::new("idle"));
+    feed.apply_some(1);
+    once(sql, &feed, &folder.0, false);
+    feed.apply_some(2);
+    let stop = Stop::default();
+    std::thread::scope(|scope| {
+        let _stops = StopOnDrop(&stop);
+        let memory = SinkMemory::open(&folder.0, "sightings", "sink1").expect("is writable");
+        let (sink_options, feed, stop) = (options(sql, false), &feed, &stop);
+        scope.spawn(move || {
+            Sink::new(sink_options, feed, memory, stop, &mut |_: &SinkStatus| ()).run();
+        });
+        wait_for("the first rows", || (sql.number(BATCH) == 2).then_some(()));
+        let_a_second_pass();
+        sql.run("DROP TABLE positions");
+        // Nothing is applied to the feed meanwhile.
+        let tables =
+            "SELECT count(*) FROM information_schema.tables WHERE table_name = 'positions'";
+        wait_for("the table", || (sql.number(tables) == 1).then_some(()));
+        wait_for("all rows", || (sql.rows() == feed.rows()).then_some(()));
+        // A drop that the sink meets in a transaction.
+        let_a_second_pass();
+        sql.run("DROP TABLE positions");
+        feed.apply([row("one", 1, 1.0, 1, 1)]);
+        wait_for("the table", || (sql.number(tables) == 1).then_some(()));
+        wait_for("all rows", || (sql.rows() == feed.rows()).then_some(()));
+        stop.stop();
+    });
+}
+
+fn a_row_left_out_for_a_narrow_column_arrives_when_it_is_widened(sql: &dyn Sql) {
+    clear(sql);
+    let (feed, folder) = (Feed::new(), Folder::new("widened"));
+    feed.apply([row("short", 1, 1.0, 3, 1)]);
+    once(sql, &feed, &folder.0, false);
+    sql.run(sql.narrow());
+    feed.apply([row("narrow", 1, 1.0, 100_000, 1)]);
+    let (status, error) = once(sql, &feed, &folder.0, false);
+    assert_eq!((status.left_out, error), (1, None), "{:?}", status.left_out_why);
+    assert_eq!(sql.rows().len(), 1);
+    let stop = Stop::default();
+    let told = Mutex::new(SinkStatus::default());
+    let status = || told.lock().expect("nobody panics with it").clone();
+    std::thread::scope(|scope| {
+        let _stops = StopOnDrop(&stop);
+        let memory = SinkMemory::open(&folder.0, "sightings", "sink1").expect("is writable");
+        let (sink_options, feed, stop, told) = (options(sql, false), &feed, &stop, &told);
+        scope.spawn(move || {
+            let mut report = |status: &SinkStatus| {
+                *told.lock().expect("nobody panics with it") = status.clone();
+            };
+            Sink::new(sink_options, feed, memory, stop, &mut report).run();
+        });
+        wait_for("the sink", || (status().state == SinkState::Connected).then_some(()));
+        // While it is connected, and without another change of the feed.
+        sql.run(sql.widen());
+        wait_for("the row", || (sql.rows() == feed.rows()).then_some(()));
+        wait_for("its word", || status().left_out_why.is_none().then_some(()));
+        stop.stop();
+    });
+}
+
 fn all(sql: &mut dyn Sql) {
+    a_table_that_was_dropped_altered_or_made_anew_gets_all_rows(sql);
+    a_table_is_filled_again_while_the_sink_is_connected_and_the_feed_is_still(sql);
+    a_row_left_out_for_a_narrow_column_arrives_when_it_is_widened(sql);
     only_changed_rows_are_sent_and_absent_tables_are_made(sql);
     a_number_from_before_a_restored_backup_sends_everything(sql);
     rows_that_do_not_fit_are_left_out_and_stop_no_other(sql);
     rows_that_the_table_holds_are_taken_over_once(sql);
     another_schema_is_named_waited_for_and_caught_up_with(sql);
     what_piles_up_while_the_server_is_away_goes_once_a_row(sql);
+    a_server_that_dies_in_the_middle_of_a_batch_has_all_of_it_or_nothing(sql);
     nothing_is_lost_or_doubled_over_crashes_of_either_side(sql);
 }
 

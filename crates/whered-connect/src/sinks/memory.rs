@@ -1,14 +1,18 @@
-//! What a sink remembers on our side: whose batch numbers it counts, and whether it took rows over.
+//! What a sink remembers on our side: whose batch numbers it counts, whether it took rows over, and which
+//! SQL tables it has filled.
 //!
 //! ```text
-//! sinks/FEED.SINK:   LIFE\n[adopted\n]         LIFE: 32 hexadecimal digits
+//! sinks/FEED.SINK:   LIFE\n[adopted\n]{table NAME IDENTITY\n}*      LIFE: 32 hexadecimal digits
 //! ```
+//! A table's name and identity have no blanks and line breaks: these and `%` are `%XX`. A table that is
+//! not there, or with another identity, was made or changed since it was filled: it gets all rows.
 //!
 //! Not for: the position, which lies on the SQL side, in the transaction of its rows.
 //!
 //! Invariants: a file that cannot be read gives a new life, which costs sending all rows once. It is
 //! replaced as a whole. It is no part of backups, so that a restored directory gets a new life.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::hash::{BuildHasher, RandomState};
 use std::io::Write;
@@ -23,12 +27,14 @@ pub struct SinkMemory {
     path: Option<PathBuf>,
     life: String,
     is_adopted: bool,
+    /// The tables that have had all rows, and what the server said of each.
+    filled: BTreeMap<String, String>,
 }
 
 impl SinkMemory {
     /// Of a server that keeps nothing: a new life each time.
     pub fn none() -> SinkMemory {
-        SinkMemory { path: None, life: new_life(), is_adopted: false }
+        SinkMemory { path: None, life: new_life(), is_adopted: false, filled: BTreeMap::new() }
     }
 
     /// Of a feed's sink, in the folder of a data directory; made if it is not there.
@@ -43,13 +49,18 @@ impl SinkMemory {
         let mut lines = text.lines();
         let is_life = |life: &&str| life.len() == 32 && life.bytes().all(|b| b.is_ascii_hexdigit());
         if let Some(life) = lines.next().filter(is_life) {
-            let is_adopted = lines.next() == Some("adopted");
-            return Ok(SinkMemory { path: Some(path), life: life.to_owned(), is_adopted });
+            let is_adopted = text.lines().nth(1) == Some("adopted");
+            let filled = text.lines().filter_map(|line| {
+                let (name, identity) = line.strip_prefix("table ")?.split_once(' ')?;
+                Some((name.to_owned(), identity.to_owned()))
+            });
+            let (path, life, filled) = (Some(path), life.to_owned(), filled.collect());
+            return Ok(SinkMemory { path, life, is_adopted, filled });
         }
         // As all of a data directory, it is for its owner alone.
         let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder);
         made.map_err(|error| cannot_write(&folder, &error))?;
-        let memory = SinkMemory { path: Some(path), life: new_life(), is_adopted: false };
+        let memory = SinkMemory { path: Some(path), ..SinkMemory::none() };
         memory.save()?;
         Ok(memory)
     }
@@ -73,10 +84,29 @@ impl SinkMemory {
         self.save().inspect_err(|_| self.is_adopted = false)
     }
 
+    /// Whether a table of this identity has had all rows up to the position on the SQL side.
+    pub(crate) fn is_filled(&self, table: &str, identity: &str) -> bool {
+        self.filled.get(&word(table)).is_some_and(|known| *known == word(identity))
+    }
+
+    /// Remembers tables that have had all rows. Costs nothing where all of that is known.
+    pub(crate) fn note_filled<'a>(
+        &mut self,
+        tables: impl Iterator<Item = (&'a str, &'a str)> + Clone,
+    ) -> Result<(), ConnectError> {
+        if tables.clone().all(|(table, identity)| self.is_filled(table, identity)) {
+            return Ok(());
+        }
+        self.filled.extend(tables.map(|(table, identity)| (word(table), word(identity))));
+        self.save()
+    }
+
     fn save(&self) -> Result<(), ConnectError> {
         let Some(path) = &self.path else { return Ok(()) };
         let adopted = if self.is_adopted { "adopted\n" } else { "" };
-        let text = format!("{}\n{adopted}", self.life);
+        let filled = self.filled.iter();
+        let filled: String = filled.map(|(name, of)| format!("table {name} {of}\n")).collect();
+        let text = format!("{}\n{adopted}{filled}", self.life);
         let beside = path.with_extension("new");
         let mut options = fs::OpenOptions::new();
         options.write(true).create(true).truncate(true).mode(0o600);
@@ -91,6 +121,23 @@ impl SinkMemory {
 
 fn cannot_write(path: &Path, error: &std::io::Error) -> ConnectError {
     ConnectError::new(format!("{}: cannot be written: {error}", path.display()))
+}
+
+/// A text without blanks and line breaks.
+fn word(text: &str) -> String {
+    let is_plain = |letter: char| !(letter == '%' || letter.is_whitespace() || letter.is_control());
+    let mut word = String::with_capacity(text.len());
+    for letter in text.chars() {
+        if is_plain(letter) {
+            word.push(letter);
+        } else {
+            let mut bytes = [0; 4];
+            for byte in letter.encode_utf8(&mut bytes).bytes() {
+                word.push_str(&format!("%{byte:02X}"));
+            }
+        }
+    }
+    word
 }
 
 /// A name as a part of a file's name: other bytes than letters, digits, - and _ as %XX.
@@ -120,6 +167,11 @@ mod tests {
         first.note_adopted().expect("is writable");
         let again = open();
         assert_eq!((again.life(), again.is_adopted()), (first.life(), true));
+        first.note_filled([("a b", "1, 2\nx%"), ("c", "d")].into_iter()).expect("is writable");
+        let again = open();
+        assert!(again.is_adopted() && again.life() == first.life());
+        assert!(again.is_filled("a b", "1, 2\nx%") && again.is_filled("c", "d"));
+        assert!(!again.is_filled("a b", "1, 2") && !again.is_filled("other", "d"));
         fs::write(folder.join("sinks/a%2Fb.sink1"), "nonsense").expect("is writable");
         let new = open();
         assert_ne!(new.life(), first.life());

@@ -24,6 +24,10 @@
 //! - **Bounded.** A page is held, never a backlog: the feed's rows are the backlog. A sink that was
 //!   down sends each row once, as it is then.
 //! - A row that the SQL table cannot hold is left out, counted and named; it stops no other.
+//! - **Whole.** Rows go out since B only into a table that has had all before, which is remembered on our
+//!   side with what the server says of the table (`memory`): one that was made anew, by us or anybody, or
+//!   has other columns than then, gets all rows. That is looked at when connecting, in every
+//!   transaction, and every few seconds without one.
 //!
 //! At once: one thread and one connection a sink. Cost: measured in `docs/sinks.md`.
 
@@ -39,7 +43,7 @@ mod postgres;
 mod status;
 mod target;
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::error::ConnectError;
 use crate::rows::{Cell, Column, Kind, OwnedCell, Schema};
@@ -57,6 +61,8 @@ const PAGE_ROWS: usize = 4_000;
 const ADOPTED_AT_ONCE: usize = 20_000;
 /// How often a sink without work looks for some.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// How often a sink without work looks whether its tables are still those that it has filled.
+const CHECK_EVERY: Duration = Duration::from_secs(5);
 /// The waits after faults: the first, and the longest.
 const BACK_OFF: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(30));
 
@@ -74,6 +80,8 @@ pub(crate) trait Database {
     fn prepare(&mut self, schemas: &[Schema]) -> Result<Vec<TablePlan>, ConnectError>;
     /// The batch of our row, if there is one of this life; locks it in a transaction.
     fn position(&mut self, key: &PositionKey, lock: bool) -> Result<Option<u64>, ConnectError>;
+    /// What the server says of a table now: [`TablePlan::identity`], while it is the same.
+    fn identity(&mut self, plan: &TablePlan) -> Result<String, ConnectError>;
     /// Begins a transaction.
     fn begin(&mut self) -> Result<(), ConnectError>;
     /// Writes a fitting row as [`Database::write`] wants it.
@@ -157,8 +165,27 @@ struct Link {
     key: PositionKey,
     /// What our row says.
     position: Option<u64>,
-    /// The rows since this batch are wanted.
-    since: u64,
+    /// Of each table the rows since this batch are wanted.
+    since: Vec<u64>,
+}
+
+impl Link {
+    /// Whether there is a batch to be handed on.
+    fn is_behind(&self, target: u64) -> bool {
+        target > 0 && (self.position.is_none() || self.since.iter().any(|since| *since < target))
+    }
+
+    /// Looks whether a table is still the one that was found when connecting.
+    fn check(&mut self, table: usize) -> Result<(), ConnectError> {
+        let plan = &self.plans[table];
+        if self.database.identity(plan)? == plan.identity {
+            return Ok(());
+        }
+        Err(ConnectError::new(format!(
+            "table {} was made anew or altered: it gets all rows, as it is now",
+            plan.name
+        )))
+    }
 }
 
 impl<'a> Sink<'a> {
@@ -221,13 +248,18 @@ impl<'a> Sink<'a> {
         self.status.error = None;
         self.status.retry_in = Duration::ZERO;
         self.tell();
+        let mut checked = Instant::now();
         while !self.stop.is_stopped() {
             let target = self.handover.durable_batch();
-            if target > link.since || (target > 0 && link.position.is_none()) {
+            if link.is_behind(target) {
                 self.hand_on(&mut link, target)?;
                 self.tell();
-            } else {
-                self.stop.wait(LOOK_EVERY);
+                continue;
+            }
+            self.stop.wait(LOOK_EVERY);
+            if checked.elapsed() >= CHECK_EVERY {
+                (0..link.plans.len()).try_for_each(|table| link.check(table))?;
+                checked = Instant::now();
             }
         }
         Ok(())
@@ -251,6 +283,13 @@ impl<'a> Sink<'a> {
         // A number that we have not reached yet is from before a backup was put back.
         let since = position.filter(|batch| *batch <= self.handover.durable_batch()).unwrap_or(0);
         self.status.batch = since;
+        let filled = |plan: &TablePlan| self.memory.is_filled(&plan.name, &plan.identity);
+        let of_table = |plan: &TablePlan| if filled(plan) { since } else { 0 };
+        let since: Vec<u64> = plans.iter().map(of_table).collect();
+        if since.contains(&0) {
+            // What did not fit is looked at again.
+            self.status.left_out_why = None;
+        }
         Ok(Link { database, plans, key, position, since })
     }
 
@@ -310,11 +349,15 @@ impl<'a> Sink<'a> {
             }
             if rows > before {
                 link.database.finish(&link.plans[table])?;
+                // From here on to the commit nobody can alter it.
+                link.check(table)?;
             }
         }
         link.database.commit(&link.key, target)?;
         link.position = Some(target);
-        link.since = target;
+        link.since.fill(target);
+        let filled = link.plans.iter().map(|plan| (&*plan.name, &*plan.identity));
+        self.memory.note_filled(filled)?;
         self.status.batch = target;
         self.status.rows += rows;
         self.status.transactions += 1;
@@ -332,22 +375,23 @@ impl<'a> Sink<'a> {
         let (page, status) = (&mut self.page, &mut self.status);
         let (plan, database) = (&link.plans[table], link.database.as_ref());
         let row_bytes_max = database.row_bytes_max();
-        let next = self.handover.changed_since(table, link.since, from, PAGE_ROWS, &mut |cells| {
-            if let Some(why) = plan.misfit(cells) {
-                return status.leave_out(why);
-            }
-            let begin = page.bytes.len();
-            database.encode(plan, cells, &mut page.bytes);
-            let size_bytes = page.bytes.len() - begin;
-            if size_bytes > row_bytes_max {
-                page.bytes.truncate(begin);
-                let name = &plan.name;
-                return status.leave_out(format!(
-                    "{name}: a row of {size_bytes} bytes; allowed: {row_bytes_max}"
-                ));
-            }
-            page.ends.push(page.bytes.len());
-        });
+        let next =
+            self.handover.changed_since(table, link.since[table], from, PAGE_ROWS, &mut |cells| {
+                if let Some(why) = plan.misfit(cells) {
+                    return status.leave_out(why);
+                }
+                let begin = page.bytes.len();
+                database.encode(plan, cells, &mut page.bytes);
+                let size_bytes = page.bytes.len() - begin;
+                if size_bytes > row_bytes_max {
+                    page.bytes.truncate(begin);
+                    let name = &plan.name;
+                    return status.leave_out(format!(
+                        "{name}: a row of {size_bytes} bytes; allowed: {row_bytes_max}"
+                    ));
+                }
+                page.ends.push(page.bytes.len());
+            });
         next.map_err(ConnectError::new)
     }
 }

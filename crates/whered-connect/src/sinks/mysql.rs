@@ -98,18 +98,23 @@ impl Database for Mysql {
                     self.wrong(&format!("the table name {} is longer than 64", schema.name))
                 );
             }
+            // Asked for before its columns: one that is made anew in between is found out by the next look.
+            let mut made_at = self.made_at(&schema.name)?;
             let mut found = self.columns(&schema.name)?;
             if found.is_empty() {
                 let statement = self.statement_to_make(schema);
                 self.run(&statement)?;
+                made_at = self.made_at(&schema.name)?;
                 found = self.columns(&schema.name)?;
             }
+            let ours = schema.columns().map(|column| column.name.as_str());
+            let identity = self.identity_of(made_at.as_deref(), ours, &found);
             let wanting = found.iter().filter(|there| there.needs_value);
             let wanting = wanting.map(|there| there.name.as_str());
             check_others(schema, wanting, str::eq_ignore_ascii_case)
                 .map_err(|what| self.wrong(&what))?;
             self.check_key(schema)?;
-            let plan = TablePlan::new(schema, KEY_BYTES_MAX, |column, is_key| {
+            let plan = TablePlan::new(schema, KEY_BYTES_MAX, identity, |column, is_key| {
                 self.stored_as(&schema.name, column, is_key, &found)
             })?;
             plans.push(plan);
@@ -125,6 +130,13 @@ impl Database for Mysql {
         );
         let found = self.conn.exec_first(statement, (&key.feed, &key.sink, &key.life));
         found.map_err(|error| fault(&self.name, &error))
+    }
+
+    fn identity(&mut self, plan: &TablePlan) -> Result<String, ConnectError> {
+        let made_at = self.made_at(&plan.name)?;
+        let found = self.columns(&plan.name)?;
+        let ours = plan.columns.iter().map(|column| column.name.as_str());
+        Ok(self.identity_of(made_at.as_deref(), ours, &found))
     }
 
     fn begin(&mut self) -> Result<(), ConnectError> {
@@ -212,6 +224,37 @@ impl Mysql {
 
     fn wrong(&self, what: &str) -> ConnectError {
         ConnectError::new(format!("{}: {what}", self.name))
+    }
+
+    /// When a table was made, or last altered.
+    fn made_at(&mut self, table: &str) -> Result<Option<String>, ConnectError> {
+        let found: Result<Option<Option<String>>, Error> = self.conn.exec_first(
+            "SELECT CAST(CREATE_TIME AS CHAR) FROM information_schema.TABLES \
+             WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = ?",
+            (table,),
+        );
+        found.map(Option::flatten).map_err(|error| fault(&self.name, &error))
+    }
+
+    fn identity_of<'a>(
+        &self,
+        made_at: Option<&str>,
+        ours: impl Iterator<Item = &'a str>,
+        found: &[Found],
+    ) -> String {
+        let mut text = made_at.unwrap_or("nobody knows when").to_owned();
+        let _ = write!(text, ", rows of {}", self.row_bytes_max);
+        for name in ours {
+            let place = found.iter().position(|there| there.name.eq_ignore_ascii_case(name));
+            let Some((place, there)) = place.and_then(|place| Some((place, found.get(place)?)))
+            else {
+                continue;
+            };
+            let null = if there.allows_null { "" } else { " not null" };
+            let collation = there.collation.as_deref().unwrap_or_default();
+            let _ = write!(text, ", {place} {name} {} {collation}{null}", there.column_type);
+        }
+        text
     }
 
     fn columns(&mut self, table: &str) -> Result<Vec<Found>, ConnectError> {

@@ -46,6 +46,9 @@ pub(crate) struct TablePlan {
     pub(crate) columns: Vec<PlannedColumn>,
     /// What the key's texts may take together, where an index says so.
     pub(crate) key_bytes_max: u64,
+    /// What the server says of the table and our columns: another text is another table or column, or
+    /// one that holds other values.
+    pub(crate) identity: String,
 }
 
 impl TablePlan {
@@ -57,6 +60,7 @@ impl TablePlan {
     pub(crate) fn new<E>(
         schema: &Schema,
         key_bytes_max: u64,
+        identity: String,
         mut stored_as: impl FnMut(&Column, bool) -> Result<(Stored, bool), E>,
     ) -> Result<TablePlan, E> {
         let mut columns = Vec::new();
@@ -66,7 +70,7 @@ impl TablePlan {
             let (name, kind) = (column.name.clone(), column.kind);
             columns.push(PlannedColumn { name, kind, is_key, allows_null, stored });
         }
-        Ok(TablePlan { name: schema.name.clone(), columns, key_bytes_max })
+        Ok(TablePlan { name: schema.name.clone(), columns, key_bytes_max, identity })
     }
 
     /// The names of the key's columns, or of the others.
@@ -168,7 +172,12 @@ mod tests {
     fn plan(kind: Kind, stored: Stored, is_key: bool) -> TablePlan {
         let name = "c".to_owned();
         let column = PlannedColumn { name, kind, is_key, allows_null: !is_key, stored };
-        TablePlan { name: "t".to_owned(), columns: vec![column], key_bytes_max: 10 }
+        TablePlan {
+            name: "t".to_owned(),
+            columns: vec![column],
+            key_bytes_max: 10,
+            identity: String::new(),
+        }
     }
 
     fn text(characters_max: u64, largest: char) -> Stored {

@@ -12,6 +12,7 @@
 //! the commit. Cost: about 6 microseconds a row of six columns, nearly all of it the server's; see
 //! `docs/sinks.md`.
 
+use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::Path;
 use std::sync::Arc;
@@ -124,17 +125,22 @@ impl Database for Postgres {
                     return Err(self.wrong(&format!("the name {name} is longer than 63 bytes")));
                 }
             }
+            // Asked for before its columns: one that is made anew in between is found out by the next look.
+            let mut number = self.number_of(&schema.name)?;
             let mut found = self.columns(&schema.name)?;
             if found.is_empty() {
                 self.run(&statement_to_make(schema))?;
+                number = self.number_of(&schema.name)?;
                 found = self.columns(&schema.name)?;
             }
+            let ours = schema.columns().map(|column| column.name.as_str());
+            let identity = identity_of(number, ours, &found);
             let wanting = found.iter().filter(|there| there.needs_value);
             let wanting = wanting.map(|there| there.name.as_str());
             check_others(schema, wanting, |ours, there| ours == there)
                 .map_err(|what| self.wrong(&what))?;
             self.check_key(schema)?;
-            let plan = TablePlan::new(schema, KEY_BYTES_MAX, |column, is_key| {
+            let plan = TablePlan::new(schema, KEY_BYTES_MAX, identity, |column, is_key| {
                 self.stored_as(&schema.name, column, is_key, &found)
             })?;
             let stage = format!("whered_stage_{}", plans.len());
@@ -154,6 +160,13 @@ impl Database for Postgres {
         let batch = found.and_then(|row| row.map(|row| row.try_get::<_, i64>(0)).transpose());
         let batch = batch.map_err(|error| fault(&self.name, &error))?;
         Ok(batch.map(i64::cast_unsigned))
+    }
+
+    fn identity(&mut self, plan: &TablePlan) -> Result<String, ConnectError> {
+        let number = self.number_of(&plan.name)?;
+        let found = self.columns(&plan.name)?;
+        let ours = plan.columns.iter().map(|column| column.name.as_str());
+        Ok(identity_of(number, ours, &found))
     }
 
     fn begin(&mut self) -> Result<(), ConnectError> {
@@ -223,6 +236,8 @@ impl Database for Postgres {
 
 /// What the server says of a column.
 struct Found {
+    /// A column that is dropped and put back has another.
+    number: i16,
     name: String,
     kind: String,
     modifier: i32,
@@ -244,10 +259,16 @@ impl Postgres {
         staged.expect("prepare() made the stage of each plan")
     }
 
+    /// The number of a table, which one that is dropped and made again has not.
+    fn number_of(&mut self, table: &str) -> Result<Option<i64>, ConnectError> {
+        let found = self.client.query_one("SELECT to_regclass($1)::oid::bigint", &[&quoted(table)]);
+        found.and_then(|row| row.try_get(0)).map_err(|error| fault(&self.name, &error))
+    }
+
     fn columns(&mut self, table: &str) -> Result<Vec<Found>, ConnectError> {
         let rows = self.client.query(
             "SELECT attname::text, format_type(atttypid, NULL), atttypmod, attnotnull, \
-             atthasdef OR attidentity <> '' FROM pg_attribute \
+             atthasdef OR attidentity <> '', attnum FROM pg_attribute \
              WHERE attrelid = to_regclass($1) AND attnum > 0 AND NOT attisdropped ORDER BY attnum",
             &[&quoted(table)],
         );
@@ -255,6 +276,7 @@ impl Postgres {
             let is_not_null: bool = row.try_get(3)?;
             let is_given: bool = row.try_get(4)?;
             Ok(Found {
+                number: row.try_get(5)?,
                 name: row.try_get(0)?,
                 kind: row.try_get(1)?,
                 modifier: row.try_get(2)?,
@@ -346,6 +368,21 @@ impl Postgres {
             schema.name
         )))
     }
+}
+
+fn identity_of<'a>(
+    number: Option<i64>,
+    ours: impl Iterator<Item = &'a str>,
+    found: &[Found],
+) -> String {
+    let mut text = number.map_or("none".to_owned(), |number| number.to_string());
+    for name in ours {
+        let Some(there) = found.iter().find(|there| there.name == name) else { continue };
+        let Found { number, kind, modifier, allows_null, .. } = there;
+        let null = if *allows_null { "" } else { " not null" };
+        let _ = write!(text, ", {number} {name} {kind} {modifier}{null}");
+    }
+    text
 }
 
 fn sql_type(kind: Kind) -> &'static str {

@@ -94,6 +94,11 @@ impl Peer {
         self.child = Some(child);
     }
 
+    /// The number of its process.
+    pub(crate) fn process(&self) -> String {
+        self.child.as_ref().expect("it runs").id().to_string()
+    }
+
     /// As a power cut does it, but for the disk's cache.
     pub(crate) fn kill(&mut self) {
         if let Some(mut child) = self.child.take() {
