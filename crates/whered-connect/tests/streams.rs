@@ -9,7 +9,9 @@ use std::time::Duration;
 use redis::{Connection, ConnectionLike};
 use support::{Peer, wait_for};
 use whered_connect::Stop;
-use whered_connect::streams::{Consumer, Intake, RedisStream, Refusal, StreamState, StreamStatus};
+use whered_connect::streams::{
+    Consumer, Intake, RedisStream, Refusal, StreamMemory, StreamState, StreamStatus,
+};
 
 /// A spool whose crash takes what was not durable, and whose fdatasync is what `wait` is.
 #[derive(Default)]
@@ -109,6 +111,18 @@ fn beside(
     joins: bool,
     work: impl FnOnce(&dyn Fn() -> StreamStatus),
 ) -> StreamStatus {
+    remembering(redis, spool, from_start, joins, StreamMemory::default(), work)
+}
+
+/// The same, with a memory.
+fn remembering(
+    redis: &Peer,
+    spool: &Spool,
+    from_start: bool,
+    joins: bool,
+    memory: StreamMemory,
+    work: impl FnOnce(&dyn Fn() -> StreamStatus),
+) -> StreamStatus {
     let (stop, told) = (Stop::default(), Mutex::new(StreamStatus::default()));
     std::thread::scope(|scope| {
         let source = RedisStream::new("up", &url(redis), "uploads", "payload", from_start);
@@ -117,7 +131,7 @@ fn beside(
             let mut report = |status: &StreamStatus| {
                 *told.lock().expect("nobody panics with it") = status.clone();
             };
-            Consumer::new(source, spool, joins, &stop, &mut report).run();
+            Consumer::new(source, spool, joins, &stop, &mut report).with_memory(memory).run();
         });
         let _stops = StopOnDrop(&stop);
         work(&|| told.lock().expect("nobody panics with it").clone());
@@ -257,6 +271,84 @@ fn entries_that_were_trimmed_before_they_were_read_are_told_of() {
     });
     assert!(status.gap.expect("it is gone").contains("waiting for later ids"));
     assert_eq!(spool.texts().last().map(String::as_str), Some("upload 99"));
+}
+
+/// Adds so many entries and trims all but the newest of them, at one moment.
+fn add_and_trim(connection: &mut Connection, numbers: std::ops::Range<u64>, keep: u64) {
+    let mut together = redis::pipe();
+    together.atomic();
+    for number in numbers {
+        let command = together.cmd("XADD").arg("uploads").arg(format!("{}-1", number + 1));
+        command.arg("payload").arg(format!("upload {number}")).ignore();
+    }
+    together.cmd("XTRIM").arg("uploads").arg("MAXLEN").arg(keep).ignore();
+    together.query::<()>(connection).expect("Redis is there");
+}
+
+#[test]
+fn entries_that_were_trimmed_before_the_first_was_read_are_told_of() {
+    let Some(redis) = support::redis() else { return };
+    let mut connection = connect(&redis);
+    // It waits for a stream that is not there yet, and comes too late for its first entries.
+    let spool = Spool::default();
+    let status = beside(&redis, &spool, true, false, |status| {
+        wait_for("the server", || (status().state == StreamState::Connected).then_some(()));
+        add_and_trim(&mut connection, 0..60, 20);
+        wait_for("what is left", || (status().entries == 20).then_some(()));
+    });
+    assert_eq!(status.missing, 40);
+    let gap = status.gap.expect("something is missing");
+    assert!(gap.contains("up to 40 entries after 0-0 were trimmed"), "{gap}");
+    assert_eq!(spool.texts(), texts(40..60));
+}
+
+#[test]
+fn where_a_stream_began_is_remembered_although_nothing_came() {
+    let Some(redis) = support::redis() else { return };
+    let mut connection = connect(&redis);
+    for from_start in [true, false] {
+        redis::cmd("DEL").arg("uploads").query::<u64>(&mut connection).expect("deletes");
+        let folder = std::env::temp_dir().join(format!("whered-stream-{}", support::free_port()));
+        let spool = Spool::default();
+        let run = |work: &mut dyn FnMut(&dyn Fn() -> StreamStatus)| {
+            let memory = StreamMemory::open(&folder, "a/b", "up").expect("it is writable");
+            remembering(&redis, &spool, from_start, false, memory, |status| work(status))
+        };
+        if !from_start {
+            // These were there before it came, and are not wanted.
+            add_and_trim(&mut connection, 0..5, 5);
+        }
+        run(&mut |status| {
+            wait_for("the server", || (status().state == StreamState::Connected).then_some(()));
+        });
+        add_and_trim(&mut connection, 10..50, 30);
+        let status = run(&mut |status| {
+            wait_for("what is left", || (status().entries == 30).then_some(()));
+        });
+        assert_eq!(status.missing, 10, "{status:?}");
+        assert_eq!(spool.texts(), texts(20..50));
+        std::fs::remove_dir_all(&folder).expect("it is ours");
+    }
+}
+
+#[test]
+fn a_stream_that_was_made_anew_is_told_of() {
+    let Some(redis) = support::redis() else { return };
+    let mut connection = connect(&redis);
+    let spool = Spool::default();
+    add_and_trim(&mut connection, 0..50, 50);
+    beside(&redis, &spool, true, false, |status| {
+        wait_for("entries", || (status().entries == 50).then_some(()));
+    });
+    // While nobody reads: another stream of the name, with later ids, of which some are gone, too.
+    redis::cmd("DEL").arg("uploads").query::<u64>(&mut connection).expect("deletes");
+    add_and_trim(&mut connection, 100..110, 7);
+    let status = beside(&redis, &spool, true, false, |status| {
+        wait_for("entries", || (status().entries == 7).then_some(()));
+    });
+    assert_eq!(status.missing, 3);
+    let gap = status.gap.expect("something is missing");
+    assert!(gap.contains("made anew after 50-1 was read"), "{gap}");
 }
 
 #[test]

@@ -68,7 +68,7 @@ impl Links {
                 links.start_sink(engine, feed, sink, config.data_dir.as_deref())?;
             }
             for stream in &configured.streams {
-                links.start_stream(feed, stream)?;
+                links.start_stream(feed, stream, config.data_dir.as_deref())?;
             }
         }
         Ok(links)
@@ -200,6 +200,7 @@ mod sinks {
             batch: status.batch,
             rows: status.rows,
             left_out: status.left_out,
+            missing: 0,
             retry_in_millis: u64::try_from(status.retry_in.as_millis()).unwrap_or(u64::MAX),
         }
     }
@@ -232,7 +233,7 @@ mod sinks {
 #[cfg(feature = "streams")]
 mod streams {
     use whered_connect::feed::FeedIntake;
-    use whered_connect::streams::{Consumer, RedisStream, StreamStatus};
+    use whered_connect::streams::{Consumer, RedisStream, StreamMemory, StreamStatus};
 
     use super::*;
 
@@ -246,13 +247,18 @@ mod streams {
             &mut self,
             feed: &Arc<Feed>,
             stream: &StreamConfig,
+            data_dir: Option<&Path>,
         ) -> Result<(), Failure> {
+            let memory =
+                data_dir.map(|folder| StreamMemory::open(folder, feed.name(), &stream.name));
+            let memory = memory.transpose().map_err(Failure::new)?.unwrap_or_default();
             let (name, joins) = (stream.name.clone(), stream.join);
             let (source, intake, board) =
                 (source(stream)?, FeedIntake::new(feed), Board::new(feed));
             self.spawn(format!("stream-{}-{name}", feed.name()), move |stop| {
                 let mut report = |status: &StreamStatus| board.tell(link(&name, status));
-                Consumer::new(source, &intake, joins, stop, &mut report).run();
+                let consumer = Consumer::new(source, &intake, joins, stop, &mut report);
+                consumer.with_memory(memory).run();
             })
         }
     }
@@ -269,6 +275,7 @@ mod streams {
             batch: 0,
             rows: status.entries,
             left_out: status.passed_over,
+            missing: status.missing,
             retry_in_millis: u64::try_from(status.retry_in.as_millis()).unwrap_or(u64::MAX),
         }
     }
@@ -288,6 +295,7 @@ mod streams {
             &mut self,
             _feed: &Arc<Feed>,
             stream: &StreamConfig,
+            _data_dir: Option<&Path>,
         ) -> Result<(), Failure> {
             source(stream)
         }

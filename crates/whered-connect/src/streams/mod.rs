@@ -22,6 +22,7 @@
 //! At once: one thread and one connection a source. Cost: one round trip and one durable group for
 //! up to a thousand entries.
 
+mod memory;
 mod redis;
 mod status;
 
@@ -30,6 +31,7 @@ use std::time::Duration;
 use crate::error::ConnectError;
 use crate::stop::Stop;
 
+pub use memory::StreamMemory;
 pub use redis::RedisStream;
 pub use status::{StreamState, StreamStatus};
 
@@ -73,6 +75,12 @@ pub trait UploadSource {
     ///
     /// One line: why it cannot be reached.
     fn open(&mut self, after: Option<&[u8]>) -> Result<(), ConnectError>;
+
+    /// The position that [`UploadSource::open`] has found to begin at: to be remembered until an upload
+    /// is durable. `None`: the beginning is the same each time.
+    fn begins_at(&self) -> Option<Vec<u8>> {
+        None
+    }
 
     /// The next entries; waits for some, not much longer than asked.
     ///
@@ -122,6 +130,7 @@ pub struct Consumer<'a, S, I> {
     intake: &'a I,
     /// Whether entries are lines that may be joined.
     joins: bool,
+    memory: StreamMemory,
     stop: &'a Stop,
     report: &'a mut dyn FnMut(&StreamStatus),
     status: StreamStatus,
@@ -148,7 +157,14 @@ impl<'a, S: UploadSource, I: Intake> Consumer<'a, S, I> {
         stop: &'a Stop,
         report: &'a mut dyn FnMut(&StreamStatus),
     ) -> Consumer<'a, S, I> {
-        Consumer { source, intake, joins, stop, report, status: StreamStatus::default() }
+        let (memory, status) = (StreamMemory::default(), StreamStatus::default());
+        Consumer { source, intake, joins, memory, stop, report, status }
+    }
+
+    /// The same, which remembers where it began over restarts.
+    #[must_use]
+    pub fn with_memory(self, memory: StreamMemory) -> Consumer<'a, S, I> {
+        Consumer { memory, ..self }
     }
 
     /// Takes entries until it is told to stop. Whatever goes wrong is reported and tried again,
@@ -180,7 +196,11 @@ impl<'a, S: UploadSource, I: Intake> Consumer<'a, S, I> {
     fn follow(&mut self) -> Result<(), End> {
         // What is not durable yet is read again: the feed knows, we do not.
         let after = self.intake.position(self.source.name());
+        let after = after.or_else(|| self.memory.first().map(<[u8]>::to_vec));
         self.source.open(after.as_deref())?;
+        if let (None, Some(first)) = (after, self.source.begins_at()) {
+            self.memory.note(first)?;
+        }
         self.status.state = StreamState::Connected;
         self.status.error = None;
         self.status.retry_in = Duration::ZERO;

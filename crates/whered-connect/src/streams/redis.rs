@@ -12,7 +12,9 @@
 //! still there, nothing behind it is gone. If it is not, the number of entries ever added (Redis 7)
 //! less those that are left tells the index of the first; where that is not ours plus one, there is a
 //! gap. Entries that were deleted one by one count as trimmed, hence "at most". An older server does
-//! not say, and then a gap is possible. All in one transaction, so that nothing is trimmed between.
+//! not say, and then a gap is possible. Fewer entries ever added than were read: it is another stream of
+//! the same name. All in one transaction, so that nothing is trimmed between. The same goes for what was
+//! trimmed before a first entry was read: its place is 0-0, with the index of the first start.
 //!
 //! Invariant: a stream that is gone or went back (its server lost its end) is told of and waited
 //! for, never read from its beginning again: that could apply entries twice.
@@ -165,18 +167,29 @@ impl RedisStream {
             let last = format!("it ends at {}", text(about.last));
             return self.gone_back(true, &last);
         }
-        self.told_behind = false;
+        let is_told = std::mem::take(&mut self.told_behind);
         if is_there || about.last == self.at.id {
             return None;
         }
         // How many were added in front of the first that is left.
         let before = about.added.map(|added| added.saturating_sub(about.length));
         let (known, from) = (self.at.index, self.at.id);
-        self.at.index = before.max(known);
-        if from == (0, 0) {
-            return None;
+        if let (Some(read), Some(added), Some(before)) = (known, about.added, before)
+            && added < read
+        {
+            self.at.index = Some(before);
+            let stream = &self.stream;
+            let what = format!(
+                "stream {stream}: it was made anew after {} was read, and entries may be missing",
+                text(from)
+            );
+            // That the old one is gone was told already.
+            return (!is_told || before > 0).then_some((what, before));
         }
+        self.at.index = before.max(known);
         match (known, before) {
+            // An older server, and nothing was read yet.
+            (None, _) if from == (0, 0) => None,
             (Some(read), Some(before)) if before > read => {
                 let count = before - read;
                 let what = format!(
@@ -271,15 +284,21 @@ impl UploadSource for RedisStream {
                 let shown = String::from_utf8_lossy(position).into_owned();
                 self.wrong(&format!("'{shown}' is no position of a stream"))
             })?,
-            // The end is where it was when we first came; until an entry has come we may ask again.
-            None if !self.from_start && self.at.id == (0, 0) => {
-                let about = self.info()?;
-                about.map_or(Place::default(), |about| Place { id: about.last, index: about.added })
-            }
-            None if !self.from_start => self.at,
-            None => Place::default(),
+            None => self.info()?.map_or(Place { id: (0, 0), index: Some(0) }, |about| {
+                // What was trimmed before we first came is nobody's loss.
+                let before = about.added.map(|added| added.saturating_sub(about.length));
+                if self.from_start {
+                    Place { id: (0, 0), index: before }
+                } else {
+                    Place { id: about.last, index: about.added }
+                }
+            }),
         };
         Ok(())
+    }
+
+    fn begins_at(&self) -> Option<Vec<u8>> {
+        Some(self.at.to_bytes())
     }
 
     fn fetch(&mut self, longest: Duration) -> Result<Fetched, ConnectError> {

@@ -19,6 +19,8 @@ pub struct LinkStatus {
     pub rows: u64,
     /// Rows that the other side refused.
     pub left_out: u64,
+    /// Entries of a stream that were gone before they were read, at most, since the start.
+    pub missing: u64,
     /// When it tries again.
     pub retry_in_millis: u64,
 }

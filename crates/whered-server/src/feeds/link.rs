@@ -15,6 +15,7 @@ pub(crate) fn describe(link: &LinkStatus) -> Value {
         "batch": link.batch,
         "rows": link.rows,
         "left_out": link.left_out,
+        "missing": link.missing,
         "retry_in_millis": link.retry_in_millis,
     })
 }

@@ -68,8 +68,8 @@ fn add_counts(registry: &mut Registry, feeds: &[(&Feed, FeedStats)]) {
 }
 
 fn add_backlog(registry: &mut Registry, feeds: &[(&Feed, FeedStats)]) {
-    let (uploads, bytes, failed) = <(Gauges, Gauges, Gauges)>::default();
     let out_of_service = Gauges::default();
+    let (uploads, bytes, failed, full) = <(Gauges, Gauges, Gauges, Gauges)>::default();
     let lag = FloatGauges::default();
     for (feed, stats) in feeds {
         let labels = [("feed", feed.name())];
@@ -78,6 +78,7 @@ fn add_backlog(registry: &mut Registry, feeds: &[(&Feed, FeedStats)]) {
         lag.set(labels, stats.lag.as_secs_f64());
         out_of_service.set(labels, u64::from(feed.out_of_service().is_some()));
         failed.set(labels, u64::from(feed.reason().is_some() || stats.last_error.is_some()));
+        full.set(labels, u64::from(feed.spool_full().is_some()));
     }
     uploads.register(registry, "feed_backlog_uploads", "Uploads that wait to be applied");
     bytes.register(registry, "feed_backlog_bytes", "Their bytes");
@@ -91,6 +92,7 @@ fn add_backlog(registry: &mut Registry, feeds: &[(&Feed, FeedStats)]) {
     let help =
         "1 while a damaged spool or cold file keeps the feed from taking and applying uploads";
     out_of_service.register(registry, "feed_out_of_service", help);
+    full.register(registry, "feed_spool_full", "1 while the disk has no room for the spool");
 }
 
 fn add_spools(registry: &mut Registry, feeds: &[(&Feed, FeedStats)]) {
@@ -126,17 +128,21 @@ fn add_spools(registry: &mut Registry, feeds: &[(&Feed, FeedStats)]) {
 
 fn add_links(registry: &mut Registry, feeds: &[(&Feed, FeedStats)]) {
     let (batch, rows, left_out, waits) = <(Gauges, Counters, Counters, Gauges)>::default();
+    let missing = Counters::default();
     for (feed, _) in feeds {
         for link in feed.links() {
             let labels = [("feed", feed.name()), ("kind", &*link.kind), ("link", &*link.name)];
             batch.set(labels, link.batch);
             rows.add(labels, link.rows);
             left_out.add(labels, link.left_out);
+            missing.add(labels, link.missing);
             waits.set(labels, u64::from(link.error.is_some()));
         }
     }
     batch.register(registry, "feed_link_batch", "The batch that a sink or stream has reached");
     rows.register(registry, "feed_link_rows", "Rows or entries handed over");
     left_out.register(registry, "feed_link_left_out", "Rows that the other side refused");
+    let help = "Entries of a stream that were gone before they were read, at most";
+    missing.register(registry, "feed_link_missing", help);
     waits.register(registry, "feed_link_failed", "1 while a sink or stream waits after an error");
 }
