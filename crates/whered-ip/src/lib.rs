@@ -34,6 +34,7 @@ mod compiled;
 mod host_bits;
 pub mod image;
 mod layered;
+mod packing;
 mod prefix;
 mod prefix_map;
 mod prefix_set;
@@ -45,6 +46,7 @@ pub mod text;
 pub use compiled::{IndexError, IndexForm, Items, Match, PrefixIndex, Target};
 pub use host_bits::{HostBits, HostBitsFinder, prefix_without_host_bits};
 pub use layered::{LayeredSet, MemberCounts, MemberList};
+pub use packing::{PACKING_BYTES, Packed, Packing};
 pub use prefix::{Prefix, PrefixError, PrefixErrorKind};
 #[doc(hidden)]
 pub use prefix_map::naive;

@@ -23,7 +23,7 @@ use std::str::FromStr;
 /// A block of IPv4 or IPv6 addresses: an address and the number of leading bits that count.
 ///
 /// The bits past the length are always zero. An IPv4-mapped IPv6 address (`::ffff:192.0.2.1`)
-/// makes an IPv6 prefix, never an IPv4 one. The notation is that of RFC 4632 section 3.1 and
+/// makes an IPv6 prefix; [`to_canonical`](Prefix::to_canonical) makes it an IPv4 one. The notation is that of RFC 4632 section 3.1 and
 /// RFC 4291 section 2.3.
 ///
 /// The order is IPv4 before IPv6, then by first address, then shorter before longer.
@@ -70,6 +70,24 @@ impl Prefix {
     /// The first address of the block.
     pub fn address(&self) -> IpAddr {
         self.address
+    }
+
+    /// A prefix inside `::ffff:0:0/96` as the IPv4 prefix that it stands for; any other as it is.
+    ///
+    /// ```
+    /// use whered_ip::Prefix;
+    /// let mapped: Prefix = "::ffff:192.0.2.0/120".parse()?;
+    /// assert_eq!(mapped.to_canonical().to_string(), "192.0.2.0/24");
+    /// # Ok::<(), whered_ip::PrefixError>(())
+    /// ```
+    #[must_use]
+    pub fn to_canonical(self) -> Prefix {
+        match (self.address.to_canonical(), self.length_bits.checked_sub(96)) {
+            (address @ IpAddr::V4(_), Some(length_bits)) if !self.is_ipv4() => {
+                Prefix { address, length_bits }
+            }
+            _ => self,
+        }
     }
 
     /// How many leading bits count: 0 to 32 for IPv4, 0 to 128 for IPv6.

@@ -103,6 +103,22 @@ impl Block {
         Block { first, last }
     }
 
+    /// A block inside `::ffff:0:0/96` as the IPv4 block that it stands for; any other as it is.
+    ///
+    /// ```
+    /// use whered_ip::Block;
+    /// let mapped: Block = "::ffff:192.0.2.5-::ffff:192.0.2.9".parse()?;
+    /// assert_eq!(mapped.to_canonical().to_string(), "192.0.2.5-192.0.2.9");
+    /// # Ok::<(), whered_ip::BlockError>(())
+    /// ```
+    #[must_use]
+    pub fn to_canonical(self) -> Block {
+        match (self.first.to_canonical(), self.last.to_canonical()) {
+            (first @ IpAddr::V4(_), last @ IpAddr::V4(_)) => Block { first, last },
+            _ => self,
+        }
+    }
+
     /// The lowest address.
     #[must_use]
     pub fn first(&self) -> IpAddr {

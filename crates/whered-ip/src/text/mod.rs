@@ -1,7 +1,8 @@
 //! Texts of addresses to addresses, one or many at once, without a branch on what a text holds.
 //!
 //! For: exactly the texts that `std::net` takes for [`Ipv4Addr`], [`Ipv6Addr`] and [`IpAddr`]: no
-//! leading zeros, no blanks, no brackets, no zones. Not for prefixes ([`crate::Prefix`] reads
+//! leading zeros, no blanks, no brackets, no zones. What people write around addresses is taken
+//! off by [`read`], the reader of every command. Not for prefixes ([`crate::Prefix`] reads
 //! its own) and not for saying what is wrong with a text.
 //!
 //! ```text
@@ -20,12 +21,14 @@
 
 mod dotted;
 mod groups;
+mod written;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ops::Range;
 
 pub(crate) use dotted::DottedBlock;
 pub(crate) use groups::{GroupsBlock, Marks};
+pub use written::{ListChoice, is_public, read, read_list};
 
 #[cfg(target_arch = "x86_64")]
 use crate::simd::avx2;

@@ -212,7 +212,8 @@ impl fmt::Display for SetTextError {
 
 impl std::error::Error for SetTextError {}
 
-/// Reads all entries of a text, in its order.
+/// Reads all entries of a text, in its order. In lists (`plain`, `csv`, `json`), a block inside
+/// `::ffff:0:0/96` is the IPv4 block that it stands for.
 ///
 /// # Errors
 ///
@@ -275,6 +276,12 @@ pub fn read_named_set<'a>(
     // What some editors put before a text says nothing.
     let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
     let mut sets = Sets::new(name);
+    // The kernel's own formats say what the kernel has; lists mean the IPv4 addresses.
+    let is_list = matches!(format, SetFormat::Plain | SetFormat::Csv | SetFormat::Json);
+    let mut each = |entry: SetEntry<'a>| {
+        let block = if is_list { entry.block.to_canonical() } else { entry.block };
+        each(SetEntry { block, ..entry });
+    };
     match format {
         SetFormat::Plain => plain::read(text, &mut each),
         SetFormat::Ipset => ipset::read(text, &mut sets, &mut each),
