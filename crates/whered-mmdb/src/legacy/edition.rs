@@ -172,6 +172,17 @@ impl LegacyEdition {
         self.description().number
     }
 
+    /// Whether the file's tree is one of IPv6 addresses.
+    #[must_use]
+    pub fn is_ipv6(self) -> bool {
+        self.description().is_ipv6
+    }
+
+    /// Whether a text is the name of an edition whose tree is one of IPv6 addresses.
+    pub(crate) fn is_ipv6_name(name: &str) -> bool {
+        EDITIONS.iter().any(|row| row.is_ipv6 && row.name == name)
+    }
+
     pub(super) fn description(self) -> &'static Description {
         let row = EDITIONS.iter().find(|row| row.edition == self);
         row.expect("the table has a row for every edition")

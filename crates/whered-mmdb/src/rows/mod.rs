@@ -49,7 +49,6 @@ use crate::value::Value;
 use crate::writer::Writer;
 use std::fmt;
 use std::io::{BufReader, Read};
-use std::net::IpAddr;
 use whered_ip::Prefix;
 
 /// How rows are written down.
@@ -183,14 +182,13 @@ impl NetworkName {
         let text = text.trim();
         match self {
             NetworkName::Network => {
-                text.parse().map_err(|_| "networks such as 192.0.2.0/24 or 2001:db8::/32")
+                let network: Result<Prefix, _> = text.parse();
+                // Whoever looks such an address up looks for the IPv4 address that it is.
+                let network = network.map(Prefix::to_canonical);
+                network.map_err(|_| "networks such as 192.0.2.0/24 or 2001:db8::/32")
             }
-            NetworkName::Address => text
-                .parse::<IpAddr>()
-                .ok()
-                .and_then(|address| {
-                    Prefix::new(address, if address.is_ipv4() { 32 } else { 128 }).ok()
-                })
+            NetworkName::Address => whered_ip::text::read(text.as_bytes())
+                .map(Prefix::from)
                 .ok_or("IPv4 or IPv6 addresses"),
         }
     }

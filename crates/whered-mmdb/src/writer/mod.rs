@@ -8,9 +8,9 @@
 //! - Neighbouring networks with equal values are merged in the file, unless
 //!   [`Writer::set_merging`] says otherwise.
 //! - IPv4 networks of an IPv6 database stand under `::/96`. `::ffff:0:0/96` (mapped addresses) and
-//!   `2002::/16` (6to4) lead to the same subtree, each unless a network inside that range was
-//!   inserted itself or nothing stands at `::/96`; a wider network around them (`2000::/3`) gives
-//!   way. `2001::/32` (Teredo) is no alias: there the bits behind the prefix are the server's
+//!   `2002::/16` (6to4) lead to the same subtree unless nothing stands at `::/96`; a wider network
+//!   around them (`2000::/3`) gives way. A network inside `::ffff:0:0/96` is the IPv4 network that
+//!   it stands for; one inside `2002::/16` is refused, since the range leads elsewhere. `2001::/32` (Teredo) is no alias: there the bits behind the prefix are the server's
 //!   address, not the client's; [`Writer::set_teredo_alias`] adds it for those who want files as
 //!   MaxMind's. [`Writer::set_ipv4_aliases`] turns them off.
 //! - A value is stored when it is inserted, once for all equal values and parts of values; what
@@ -137,7 +137,7 @@ impl Writer {
     }
 
     /// Whether `::ffff:0:0/96` and `2002::/16` shall lead to the IPv4 networks of an IPv6
-    /// database; they do unless told otherwise.
+    /// database; they do unless told otherwise, before the first network comes.
     pub fn set_ipv4_aliases(&mut self, has_aliases: bool) {
         self.has_aliases = has_aliases;
     }
@@ -149,7 +149,8 @@ impl Writer {
     }
 
     /// Whether `2001::/32` (Teredo) shall lead there as well, as it does in MaxMind's own files;
-    /// it does not unless told so, and never without the other aliases.
+    /// it does not unless told so before the first network comes, and never without the other
+    /// aliases.
     pub fn set_teredo_alias(&mut self, has_teredo_alias: bool) {
         self.has_teredo_alias = has_teredo_alias;
     }
@@ -199,7 +200,8 @@ impl Writer {
     ///
     /// # Errors
     ///
-    /// An IPv6 network in a database of IP version 4; a value beyond the limits
+    /// An IPv6 network in a database of IP version 4, or inside of a range that leads to the IPv4
+    /// networks; a value beyond the limits
     /// ([`crate::MAX_DEPTH`], [`crate::MAX_VALUES_PER_RECORD`],
     /// [`crate::MAX_PAYLOAD_BYTES_PER_RECORD`]), one with a field or map too large for the format
     /// or with a key twice in a map; a data section beyond 4 GiB. The networks are then as before.
@@ -214,6 +216,11 @@ impl Writer {
     /// The bits that lead from the tree's root to a network, and how many.
     fn place_in_tree(&self, prefix: Prefix) -> Result<(u128, u8), MmdbError> {
         let is_ipv4_tree = self.options.ip_version == 4;
+        let has_aliases = self.has_aliases && !is_ipv4_tree;
+        let prefix = if has_aliases { prefix.to_canonical() } else { prefix };
+        if has_aliases {
+            self.refuse_inside_alias(prefix)?;
+        }
         match (prefix.address(), is_ipv4_tree) {
             (std::net::IpAddr::V4(address), true) => {
                 Ok((u128::from(address.to_bits()) << 96, prefix.length_bits()))
@@ -228,6 +235,28 @@ impl Writer {
                 "IPv4 networks: the database is of IP version 4",
             )),
         }
+    }
+
+    /// A network inside a range that leads to the IPv4 networks could not be found.
+    fn refuse_inside_alias(&self, prefix: Prefix) -> Result<(), MmdbError> {
+        let std::net::IpAddr::V6(address) = prefix.address() else { return Ok(()) };
+        let ranges = [Some(tree::SIX_TO_FOUR), self.has_teredo_alias.then_some(tree::TEREDO)];
+        for (bits, length_bits) in ranges.into_iter().flatten() {
+            let is_inside = prefix.length_bits() >= length_bits
+                && (address.to_bits() ^ bits) >> (128 - length_bits) == 0;
+            if is_inside {
+                let range = std::net::Ipv6Addr::from_bits(bits);
+                return Err(refuse(
+                    format!(
+                        "the network {prefix} inside {range}/{length_bits}, which leads to the \
+                         IPv4 networks"
+                    ),
+                    "IPv4 networks, networks outside of that range, a database without the \
+                     aliases of IPv4 (--no-ipv4-aliases)",
+                ));
+            }
+        }
+        Ok(())
     }
 
     /// The file's bytes.
@@ -430,6 +459,55 @@ mod tests {
         let foreign = other.store(&Value::Boolean(true)).unwrap();
         let mut writer = Writer::new(WriterOptions::default()).unwrap();
         assert!(writer.insert_stored(prefix("192.0.2.0/24"), foreign).is_err());
+    }
+
+    #[test]
+    fn a_network_inside_of_an_alias_is_taken_as_ipv4_or_refused() {
+        let mut writer = Writer::new(WriterOptions::default()).unwrap();
+        writer.insert(prefix("192.0.2.0/24"), Value::Uint32(4)).unwrap();
+        writer.insert(prefix("::ffff:198.51.100.0/120"), Value::Uint32(5)).unwrap();
+        for network in ["2002::/16", "2002:c633:6400::/40", "2002:c633:6400:1::/64"] {
+            let error = writer.insert(prefix(network), Value::Uint32(6)).unwrap_err().to_string();
+            assert!(error.contains(network) && error.contains("2002::/16"), "{error}");
+        }
+        writer.insert(prefix("2000::/3"), Value::Uint32(7)).unwrap();
+        writer.insert(prefix("2001:0:1::/48"), Value::Uint32(8)).unwrap();
+        let database = Database::from_bytes(writer.finish().unwrap()).unwrap();
+        let number = |address: &str| {
+            let found = database.lookup(address.parse().unwrap()).unwrap();
+            found.record.map(|record| database.record(record).unwrap())
+        };
+        for (address, found) in [
+            ("198.51.100.7", Some(5)),
+            ("::ffff:198.51.100.7", Some(5)),
+            ("2002:c633:6407::1", Some(5)),
+            ("192.0.2.1", Some(4)),
+            ("::ffff:192.0.2.1", Some(4)),
+            ("2001:0:1::1", Some(8)),
+            ("2003::1", Some(7)),
+        ] {
+            assert_eq!(number(address), found.map(Value::Uint32), "{address}");
+        }
+    }
+
+    #[test]
+    fn without_aliases_every_network_stands_where_it_is_written() {
+        let mut writer = Writer::new(WriterOptions::default()).unwrap();
+        writer.set_ipv4_aliases(false);
+        for network in ["::ffff:198.51.100.0/120", "2002:c633:6400::/40"] {
+            writer.insert(prefix(network), Value::Uint32(5)).unwrap();
+        }
+        let database = Database::from_bytes(writer.finish().unwrap()).unwrap();
+        let found = database.networks().map(|item| item.unwrap().0.to_string());
+        assert_eq!(found.collect::<Vec<_>>(), ["::ffff:198.51.100.0/120", "2002:c633:6400::/40"]);
+    }
+
+    #[test]
+    fn a_network_inside_of_the_teredo_alias_is_refused() {
+        let mut writer = Writer::new(WriterOptions::default()).unwrap();
+        writer.set_teredo_alias(true);
+        assert!(writer.insert(prefix("2001:0:1::/48"), Value::Uint32(8)).is_err());
+        writer.insert(prefix("2001:1::/32"), Value::Uint32(8)).unwrap();
     }
 
     #[test]

@@ -19,6 +19,10 @@ use crate::tree::{Layout, SEPARATOR_BYTES};
 
 /// No child, no value.
 const NONE: u32 = u32::MAX;
+/// The ranges that lead to the IPv4 subtree: their first bits, and how many.
+pub(super) const MAPPED: (u128, u8) = (0xffff << 32, 96);
+pub(super) const SIX_TO_FOUR: (u128, u8) = (0x2002 << 112, 16);
+pub(super) const TEREDO: (u128, u8) = (0x2001 << 112, 32);
 /// In place of a child: the IPv4 subtree.
 const ALIAS: u32 = u32::MAX - 1;
 
@@ -111,10 +115,8 @@ impl Trie {
 
     /// Marks the ranges that lead to the IPv4 subtree, unless something was inserted inside them.
     pub(super) fn add_aliases(&mut self, with_teredo: bool) -> Result<(), MmdbError> {
-        let mapped = (0xffff_u128 << 32, 96);
-        let six_to_four = (0x2002_u128 << 112, 16);
-        let teredo = with_teredo.then_some((0x2001_u128 << 112, 32));
-        for (bits, length_bits) in [mapped, six_to_four].into_iter().chain(teredo) {
+        let teredo = with_teredo.then_some(TEREDO);
+        for (bits, length_bits) in [MAPPED, SIX_TO_FOUR].into_iter().chain(teredo) {
             if !self.has(bits, length_bits) {
                 let parent = self.reach(bits, length_bits - 1)?;
                 let side = bit(bits, length_bits - 1);
