@@ -8,6 +8,7 @@ use std::net::IpAddr;
 use serde_json::{Map, Value, json};
 use whered_dns::Client;
 use whered_geo::{Hit, Place, Search, Shape};
+use whered_mmdb::Lookup;
 
 use crate::databases::NamedDatabase;
 use crate::engine::Engine;
@@ -42,7 +43,7 @@ impl Engine {
             .ok_or_else(|| ExplainError::NoSuch { what: "database", name: database.to_owned() })?;
         let question = json!({ "job": "ip", "database": database, "address": address.to_string() });
         let mut reasons = Reasons::new(question, Some(&generation));
-        reasons.record(named, address)?;
+        reasons.record(named, named.answer(address))?;
         Ok(reasons.finish())
     }
 
@@ -137,7 +138,7 @@ impl Engine {
         if let Some(source) = steering.source() {
             // To steering an address whose family the database does not have is at no known place.
             match source.database().root(client.address.is_ipv4()) {
-                Some(_) => drop(reasons.record(source, client.address)?),
+                Some(_) => drop(reasons.record(source, source.lookup(client.address))?),
                 None => reasons.database(source),
             }
         }
@@ -221,16 +222,16 @@ impl Reasons {
         );
     }
 
-    /// Looks the address up and notes database, prefix and record.
+    /// Notes database, prefix and record of a lookup.
     fn record(
         &mut self,
         named: &NamedDatabase,
-        address: IpAddr,
+        found: Result<Lookup, whered_mmdb::MmdbError>,
     ) -> Result<Option<whered_mmdb::RecordId>, ExplainError> {
         let unreadable =
             |error: whered_mmdb::MmdbError| ExplainError::Unreadable(error.to_string());
         self.database(named);
-        let found = named.lookup(address).map_err(unreadable)?;
+        let found = found.map_err(unreadable)?;
         self.set("prefix", json!(found.prefix.to_string()));
         if let Some(record) = found.record {
             let mut text = Vec::new();

@@ -27,7 +27,7 @@ impl Engine {
             .ok_or_else(|| ExplainError::NoSuch { what: "database", name: database.to_owned() })?;
         let unreadable =
             |error: whered_mmdb::MmdbError| ExplainError::Unreadable(error.to_string());
-        let Some(record) = named.lookup(address).map_err(unreadable)?.record else {
+        let Some(record) = named.answer(address).map_err(unreadable)?.record else {
             return Ok(None);
         };
         let number = |path: &str| {

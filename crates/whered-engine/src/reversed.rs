@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 use whered_dns::{RecordType, Synthesise, Synthesised};
 use whered_ip::LayeredSet;
-use whered_mmdb::{FieldPath, MmdbError};
+use whered_mmdb::{ErrorKind, FieldPath, MmdbError};
 
 use crate::clock;
 use crate::databases::NamedDatabase;
@@ -261,11 +261,9 @@ impl DatabaseTxtSource {
         record_type: RecordType,
         data: &mut Vec<u8>,
     ) -> Synthesised {
-        if address.is_ipv6() && named.metadata().ip_version != 6 {
-            return Synthesised::Absent;
-        }
         match self.put_text(named, address, record_type, data) {
             Ok(found) => found,
+            Err(error) if error.kind() == ErrorKind::AddressFamily => Synthesised::Absent,
             Err(_) => Synthesised::Failed,
         }
     }
@@ -277,7 +275,7 @@ impl DatabaseTxtSource {
         record_type: RecordType,
         data: &mut Vec<u8>,
     ) -> Result<Synthesised, MmdbError> {
-        let found = named.lookup(address)?;
+        let found = named.answer(address)?;
         let Some(record) = found.record else { return Ok(Synthesised::Absent) };
         if record_type != RecordType::TXT {
             return Ok(Synthesised::NoData);

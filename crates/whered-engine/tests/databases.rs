@@ -224,3 +224,90 @@ fn a_reload_of_the_whole_setup_changes_a_mode_and_keeps_the_history() {
     assert_eq!((named.status.reloads(), named.status.failures()), (1, 1));
     assert_eq!(ask(&engine, "10.0.0.1"), Ok(Some(1.0)));
 }
+
+/// A database of one network, whose longitude is a number.
+fn family(network: &str, longitude: f64) -> Vec<u8> {
+    let ip_version = if network.contains(':') { 6 } else { 4 };
+    place_database_of(ip_version, &[(network, Some((longitude, 1.0)))])
+}
+
+#[test]
+fn files_by_family_are_one_database_and_a_file_too_many_is_refused() {
+    let folder = Folder::new();
+    let four = folder.file("v4.mmdb", &family("10.0.0.0/8", 4.0));
+    let six = folder.file("v6.mmdb", &family("2001:db8::/32", 6.0));
+    let open = |paths: [&Path; 2], mode| {
+        let further_paths = vec![paths[1].to_owned()];
+        let source =
+            DatabaseSource { mode, further_paths, ..database("city", paths[0].to_owned()) };
+        let setup = Setup { databases: vec![source], ..Setup::default() };
+        Engine::open(EngineOptions { setup, ..EngineOptions::default() }).map(|(engine, _)| engine)
+    };
+    for (paths, mode) in
+        [([&*four, &*six], AccessMode::Indexed), ([&*six, &*four], AccessMode::Memory)]
+    {
+        let engine = open(paths, mode).unwrap();
+        assert_eq!(ask(&engine, "10.1.2.3"), Ok(Some(4.0)));
+        assert_eq!(ask(&engine, "2001:db8::1"), Ok(Some(6.0)));
+        assert_eq!(ask(&engine, "11.1.2.3"), Ok(None));
+        assert_eq!(ask(&engine, "2001:db9::1"), Ok(None));
+        // Either file may be replaced.
+        fs::write(&six, family("2001:db8::/32", 7.0)).unwrap();
+        engine.reload_database("city").unwrap();
+        assert_eq!(ask(&engine, "2001:db8::1"), Ok(Some(7.0)));
+        assert_eq!(ask(&engine, "10.1.2.3"), Ok(Some(4.0)));
+        fs::write(&six, b"broken").unwrap();
+        let failure = engine.reload_database("city").unwrap_err();
+        assert!(failure.message.contains("v6.mmdb"), "{failure}");
+        assert_eq!(ask(&engine, "2001:db8::1"), Ok(Some(7.0)));
+        fs::write(&six, family("2001:db8::/32", 6.0)).unwrap();
+    }
+    let more = folder.file("more.mmdb", &family("11.0.0.0/8", 5.0));
+    let error = open([&four, &more], AccessMode::Memory).unwrap_err().to_string();
+    assert!(error.contains("more.mmdb") && error.contains("one file for each family"), "{error}");
+    let error = open([&four, &six], AccessMode::Mmap).unwrap_err().to_string();
+    assert!(error.contains("mode mmap; allowed: memory, indexed"), "{error}");
+}
+
+#[test]
+fn a_question_about_a_family_that_is_not_covered_is_an_error_and_is_counted() {
+    let folder = Folder::new();
+    for (network, known, unknown, uncovered) in [
+        ("10.0.0.0/8", "10.1.1.1", "11.1.1.1", "2001:db8::1"),
+        ("2001:db8::/32", "2001:db8::1", "2001:db9::1", "10.1.1.1"),
+    ] {
+        let path = folder.file("city.mmdb", &family(network, 1.0));
+        for mode in READING_MODES {
+            let engine = engine(&path, mode);
+            let generation = engine.generation();
+            let named = generation.database("city").unwrap();
+            let answer = |text: &str| named.answer(text.parse().unwrap());
+            assert!(answer(known).unwrap().record.is_some(), "{mode}");
+            assert!(answer(unknown).unwrap().record.is_none(), "{mode}");
+            assert_eq!(named.status.uncovered(), 0);
+            assert!(answer(uncovered).is_err(), "{mode}");
+            assert_eq!(named.status.uncovered(), 1);
+        }
+    }
+}
+
+#[test]
+fn a_packed_database_is_refused_with_the_way_to_unpack_it() {
+    let folder = Folder::new();
+    for (head, name) in [
+        (&b"\x1f\x8b\x08\x00"[..], "gzip"),
+        (b"\x28\xb5\x2f\xfd", "zstd"),
+        (b"\xfd7zXZ\x00", "xz"),
+        (b"BZh91AY&SY", "bzip2"),
+        (b"PK\x03\x04", "zip"),
+        (b"\x04\x22\x4d\x18", "lz4"),
+    ] {
+        let path = folder.file("city.mmdb", &[head, &[7; 100]].concat());
+        for mode in AccessMode::ALL {
+            let error = whered_engine::open_database_file(&path, mode).unwrap_err().to_string();
+            assert!(error.contains(&format!("packed with {name},")), "{mode}: {error}");
+            assert!(error.contains("unpack it first ("), "{error}");
+        }
+        assert!(whered_engine::read_file(&path).unwrap_err().to_string().contains(name));
+    }
+}

@@ -705,3 +705,24 @@ fn a_listener_opens_only_with_its_section() {
     let remarks = Config::from_toml(zones, Path::new("edge.toml")).unwrap().remarks();
     assert_eq!(remarks, ["zones are defined and DNS is closed: there is no [dns]"]);
 }
+
+#[test]
+fn a_database_has_one_path_or_a_file_for_each_family() {
+    let config = Config::from_toml(
+        "[[database]]\nname = \"x\"\npaths = [\"4.mmdb\", \"6.mmdb\"]\n",
+        Path::new("conf/edge.toml"),
+    )
+    .unwrap();
+    let paths: Vec<_> = config.databases[0].paths().cloned().collect();
+    assert_eq!(paths, [PathBuf::from("conf/4.mmdb"), PathBuf::from("conf/6.mmdb")]);
+    for (keys, found) in [
+        ("paths = [\"a\", \"b\"]\npath = \"a\"", "'path' stands beside 'paths'"),
+        ("paths = [\"a\", \"a\"]", "'paths' repeats 'a'"),
+        ("paths = []", "'paths' has 0 files"),
+        ("paths = [\"a\", \"b\", \"c\"]", "'paths' has 3 files"),
+        ("paths = [\"a\", \"b\"]\nmode = \"stream\"", "'mode' is 'stream' with several 'paths'"),
+    ] {
+        let message = message(&format!("[[database]]\nname = \"x\"\n{keys}\n"));
+        assert!(message.contains(found), "{keys}: {message}");
+    }
+}

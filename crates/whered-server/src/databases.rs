@@ -7,9 +7,9 @@
 use std::net::IpAddr;
 
 use serde_json::{Value, json};
-use whered_engine::NamedDatabase;
 use whered_engine::ip::Prefix;
 use whered_engine::mmdb::{MmdbError, RecordId};
+use whered_engine::{FileState, NamedDatabase};
 
 /// How many networks a page has when nobody says.
 pub(crate) const PAGE_NETWORKS: usize = 100;
@@ -24,9 +24,12 @@ pub(crate) fn describe(named: &NamedDatabase) -> Vec<(&'static str, Value)> {
     let failure = named.status.last_failure();
     let failure = failure.as_ref();
     let fields: Vec<String> = source.fields.iter().map(ToString::to_string).collect();
+    let paths: Vec<_> = source.paths().map(|path| path.to_string_lossy()).collect();
+    let size_bytes = |state: &FileState| state.size_bytes;
+    let further: u64 = named.further_files.iter().map(size_bytes).sum();
     vec![
         ("name", json!(named.name)),
-        ("path", json!(source.path.to_string_lossy())),
+        ("path", json!(paths.join(", "))),
         ("type", json!(metadata.database_type)),
         ("build_epoch_seconds", json!(metadata.build_epoch_seconds)),
         ("ip_version", json!(metadata.ip_version)),
@@ -34,7 +37,7 @@ pub(crate) fn describe(named: &NamedDatabase) -> Vec<(&'static str, Value)> {
         ("nodes", json!(metadata.node_count)),
         ("networks", json!(named.verified.networks)),
         ("records", json!(named.verified.records)),
-        ("file_size_bytes", json!(named.file.size_bytes)),
+        ("file_size_bytes", json!(named.file.size_bytes + further)),
         ("mode", json!(source.mode.name())),
         ("memory_file_bytes", json!(memory.file_bytes)),
         ("memory_index_bytes", json!(memory.index_bytes)),
@@ -46,6 +49,7 @@ pub(crate) fn describe(named: &NamedDatabase) -> Vec<(&'static str, Value)> {
         ("load_milliseconds", json!(named.load_time.as_millis() as u64)),
         ("reloads", json!(named.status.reloads())),
         ("reload_failures", json!(named.status.failures())),
+        ("uncovered_family", json!(named.status.uncovered())),
         ("last_reload_error", json!(failure.map(|failure| &failure.message))),
         ("last_reload_error_at_milliseconds", json!(failure.map(|failure| failure.at_millis))),
         (

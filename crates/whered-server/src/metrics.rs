@@ -299,7 +299,7 @@ impl Metrics {
 
 fn add_databases(registry: &mut Registry, databases: &[Arc<NamedDatabase>]) {
     let (built, loaded, memory, refused) = <(Gauges, Gauges, Gauges, Gauges)>::default();
-    let (reloads, failures) = <(Counters, Counters)>::default();
+    let (reloads, failures, uncovered) = <(Counters, Counters, Counters)>::default();
     for named in databases {
         let labels = [("database", &*named.name)];
         built.set(labels, named.metadata().build_epoch_seconds);
@@ -315,6 +315,7 @@ fn add_databases(registry: &mut Registry, databases: &[Arc<NamedDatabase>]) {
         refused.set(labels, u64::from(named.status.last_failure().is_some()));
         reloads.add(labels, named.status.reloads());
         failures.add(labels, named.status.failures());
+        uncovered.add(labels, named.status.uncovered());
     }
     let help = "When the database was built, in seconds since 1970";
     built.register(registry, "database_build_timestamp_seconds", help);
@@ -327,6 +328,8 @@ fn add_databases(registry: &mut Registry, databases: &[Arc<NamedDatabase>]) {
     reloads.register(registry, "database_reloads", "New files of the database that were taken");
     let help = "New files of the database that were refused";
     failures.register(registry, "database_reload_failures", help);
+    let help = "Questions about an address of a family that the database has no network of";
+    uncovered.register(registry, "database_uncovered_family", help);
 }
 
 fn add_rulesets(registry: &mut Registry, rulesets: &[Arc<NamedRuleset>]) {

@@ -310,3 +310,43 @@ fn a_long_list_is_read_elsewhere_and_counts_before_what_comes_behind_it() {
     }
     assert_eq!(client.reply().bytes, b"*2\r\n:20000\r\n$11\r\n10.0.0.0/24\r\n");
 }
+
+#[test]
+fn one_wrong_address_of_a_batch_costs_its_own_answer_only() {
+    let door = Door::in_memory();
+    let mut client = door.client();
+    assert_eq!(ask(&mut client, "CIDR.ADD s 10.0.0.0/8 2001:db8::/32"), ":2\r\n");
+    assert_eq!(
+        ask(&mut client, "CIDR.MMATCH s 10.1.0.1 ten 11.0.0.1 2001:db8::1 10.0.0.256"),
+        format!(
+            "*5\r\n{}-ERR 'ten' is not an IP address\r\n$-1\r\n{}-ERR '10.0.0.256' is not an IP \
+             address\r\n",
+            bulk("10.0.0.0/8"),
+            bulk("2001:db8::/32")
+        )
+    );
+}
+
+#[test]
+fn a_mapped_prefix_is_the_ipv4_prefix_that_it_stands_for() {
+    let door = Door::in_memory();
+    let mut client = door.client();
+    assert_eq!(ask(&mut client, "CIDR.ADD s ::ffff:10.1.0.0/112 ::ffff:0:0/64"), ":2\r\n");
+    for address in ["10.1.2.3", "::ffff:10.1.2.3"] {
+        assert_eq!(ask(&mut client, &format!("CIDR.MATCH s {address}")), bulk("10.1.0.0/16"));
+    }
+    assert_eq!(ask(&mut client, "CIDR.ISMEMBER s ::ffff:10.1.0.0/112"), ":1\r\n");
+    assert_eq!(
+        client.ask(&[
+            "CIDR.LOAD",
+            "t",
+            "BULK",
+            "::ffff:192.0.2.0/120\n::ffff:1.1.1.1-::ffff:1.1.1.9\n"
+        ]),
+        ":2\r\n"
+    );
+    assert_eq!(ask(&mut client, "CIDR.MATCH t 192.0.2.7"), bulk("192.0.2.0/24"));
+    assert_eq!(ask(&mut client, "CIDR.MATCH t ::ffff:1.1.1.2"), bulk("1.1.1.1-1.1.1.9"));
+    assert_eq!(ask(&mut client, "CIDR.REM s ::ffff:10.1.0.0/112"), ":1\r\n");
+    assert_eq!(ask(&mut client, "CIDR.MATCH s 10.1.2.3"), "$-1\r\n");
+}

@@ -7,6 +7,7 @@ mod world;
 
 use serde_json::{Value, json};
 use support::client::{self, Client};
+use whered_engine::mmdb::{Value as MmdbValue, Writer, WriterOptions};
 use whered_server::Server;
 use world::http::get;
 
@@ -58,6 +59,7 @@ fn a_database_is_described_alike_by_both_doors() {
         ("generation", json!(1)),
         ("reloads", json!(0)),
         ("reload_failures", json!(0)),
+        ("uncovered_family", json!(0)),
         ("last_reload_error", Value::Null),
         ("last_reload_error_at_milliseconds", Value::Null),
         ("last_reload_error_file", Value::Null),
@@ -68,7 +70,7 @@ fn a_database_is_described_alike_by_both_doors() {
     assert!(by_http["loaded_at_milliseconds"].as_u64().unwrap() > 1_700_000_000_000);
     let three = client.ask(&["HELLO", "3"]);
     assert!(three.starts_with('%'));
-    assert!(client.ask(&["IP.INFO", "city"]).starts_with("%24\r\n"));
+    assert!(client.ask(&["IP.INFO", "city"]).starts_with("%25\r\n"));
     server.stop().unwrap();
 }
 
@@ -180,4 +182,89 @@ fn wrong_questions_get_one_clear_line() {
         assert!(!message.contains('\n'));
     }
     server.stop().unwrap();
+}
+
+#[test]
+fn one_wrong_address_of_a_batch_costs_its_own_answer_only() {
+    let server = world::start("databases_batch");
+    let mut client = resp(&server);
+    let one = |client: &mut Client, line: &str| ask(client, line);
+    let known = one(&mut client, "IP.GET city 192.0.2.5");
+    let batch = one(&mut client, "IP.MGET city 192.0.2.5 ten 203.0.113.9 192.0.2.5");
+    let wrong = json!("ERR 'ten' is not an IP address");
+    assert_eq!(batch, json!([known, wrong, null, known]));
+    let fields = one(&mut client, "IP.MGET city FIELDS 1 country.iso_code 192.0.2.256 192.0.2.5");
+    assert_eq!(fields[0], json!("ERR '192.0.2.256' is not an IP address"));
+    assert_eq!(fields[1], one(&mut client, "IP.GET city 192.0.2.5 country.iso_code"));
+    assert_eq!(one(&mut client, "PING"), json!("PONG"));
+    server.stop().unwrap();
+}
+
+#[test]
+fn every_command_reads_an_address_as_people_write_it() {
+    let server = world::start("databases_written");
+    let mut client = resp(&server);
+    assert_eq!(client.ask(&["CIDR.ADD", "net", "192.0.2.0/24", "2001:db8::/32"]), ":2\r\n");
+    for (plain, written) in [
+        ("192.0.2.5", ["::ffff:192.0.2.5", "192.0.2.5:80", " 192.0.2.5\t", "[192.0.2.5]:443"]),
+        (
+            "2001:db8::7",
+            ["[2001:db8::7]", "[2001:db8::7]:443", "2001:db8::7%eth0", " 2001:db8::7 "],
+        ),
+    ] {
+        for command in
+            ["IP.GET city", "IP.NET city", "IP.MGET city", "CIDR.MATCH net", "CIDR.MMATCH net"]
+        {
+            let words: Vec<&str> = command.split(' ').collect();
+            let expected = client.ask(&[&words[..], &[plain]].concat());
+            assert!(
+                !expected.starts_with('-') && !expected.contains("$-1"),
+                "{command}: {expected}"
+            );
+            for written in written {
+                let reply = client.ask(&[&words[..], &[written]].concat());
+                assert_eq!(reply, expected, "{command} {written}");
+            }
+        }
+    }
+    server.stop().unwrap();
+}
+
+#[test]
+fn a_database_in_two_files_answers_for_both_families_as_one() {
+    let folder = world::folder("databases_two_files");
+    let put = |name: &str, ip_version: u16, network: &str, number: u32| {
+        let options = WriterOptions { ip_version, ..WriterOptions::default() };
+        let mut writer = Writer::new(options).unwrap();
+        let record = MmdbValue::Map(vec![("n".to_owned(), MmdbValue::Uint32(number))]);
+        writer.insert(network.parse().unwrap(), record).unwrap();
+        std::fs::write(folder.join(name), writer.finish().unwrap()).unwrap();
+    };
+    put("v4.mmdb", 4, "192.0.2.0/24", 4);
+    put("v6.mmdb", 6, "2001:db8::/32", 6);
+    for mode in ["memory", "indexed"] {
+        let database = format!(
+            "[[database]]\nname = \"both\"\npaths = [\"v4.mmdb\", \"v6.mmdb\"]\nmode = \"{mode}\"\n\
+             [[database]]\nname = \"six\"\npath = \"v6.mmdb\"\nmode = \"{mode}\"\n"
+        );
+        let server = Server::start(world::config(&folder, &database)).unwrap();
+        let mut client = resp(&server);
+        let line = "IP.MGET both FIELDS 1 n 192.0.2.1 2001:db8::1 192.0.3.1 2001:db9::1";
+        assert_eq!(ask(&mut client, line), json!([["4"], ["6"], [null], [null]]), "{mode}");
+        for address in ["192.0.2.1", "2001:db8::1"] {
+            assert!(
+                get(&server, &format!("/v1/ip/{address}?db=both")).json()["record"]["n"].is_u64()
+            );
+        }
+        let batch = ask(&mut client, "IP.MGET six FIELDS 1 n 192.0.2.1 2001:db8::1 2001:db9::1");
+        let error = batch[0].as_str().unwrap();
+        assert!(error.starts_with("ERR database 'six': ") && error.contains("no IPv4"), "{error}");
+        assert_eq!(batch[1], json!(["6"]));
+        assert_eq!(batch[2], json!([null]));
+        let info = get(&server, "/v1/databases/both").json();
+        assert!(info["path"].as_str().unwrap().contains("v4.mmdb, "), "{info}");
+        assert_eq!(info["uncovered_family"], json!(0));
+        assert_eq!(get(&server, "/v1/databases/six").json()["uncovered_family"], json!(1));
+        server.stop().unwrap();
+    }
 }

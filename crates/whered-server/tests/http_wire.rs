@@ -11,7 +11,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use whered_engine::AddCondition;
 use whered_engine::geo::{Cell, Place};
-use whered_engine::mmdb::{Writer, WriterOptions};
+use whered_engine::mmdb::{Value as MmdbValue, Writer, WriterOptions};
 use whered_server::{Config, Server};
 use world::http::{get, send};
 
@@ -79,17 +79,32 @@ fn an_explained_address_gives_its_reasons_instead() {
 }
 
 #[test]
-fn an_ipv6_address_is_no_question_for_a_database_of_ipv4() {
+fn an_address_of_a_family_that_nothing_covers_is_told_apart_from_one_that_is_not_found() {
     let folder = world::folder("http_ipv4_only");
     let options = WriterOptions { ip_version: 4, ..WriterOptions::default() };
-    std::fs::write(folder.join("v4.mmdb"), Writer::new(options).unwrap().finish().unwrap())
-        .unwrap();
+    let mut writer = Writer::new(options).unwrap();
+    writer.insert("192.0.2.0/24".parse().unwrap(), MmdbValue::Uint32(4)).unwrap();
+    std::fs::write(folder.join("v4.mmdb"), writer.finish().unwrap()).unwrap();
     let config = world::config(&folder, "[[database]]\nname = \"v4\"\npath = \"v4.mmdb\"\n");
     let server = Server::start(config).unwrap();
     for explain in ["", "&explain=1"] {
         let (status, _, field) =
             get(&server, &format!("/v1/ip/2001:db8::1?db=v4{explain}")).error();
-        assert_eq!((status, field), (400, json!("address")));
+        assert_eq!((status, field), (404, json!("family")));
+    }
+    let (status, _, field) = get(&server, "/v1/ip/192.0.3.1?db=v4").error();
+    assert_eq!((status, field), (404, json!("address")));
+    assert_eq!(get(&server, "/v1/databases/v4").json()["uncovered_family"], json!(2));
+    let metrics = get(&server, "/metrics").body;
+    let line = "whered_database_uncovered_family_total{database=\"v4\"} 2";
+    assert!(metrics.contains(line), "{metrics}");
+    // One that is written as IPv6 and is IPv4 is covered.
+    for written in
+        ["::ffff:192.0.2.1", "192.0.2.1:80", "%5B::ffff:192.0.2.1%5D:443", "%20192.0.2.1"]
+    {
+        let reply = get(&server, &format!("/v1/ip/{written}?db=v4")).json();
+        assert_eq!(reply["address"], json!("192.0.2.1"), "{written}");
+        assert_eq!(reply["record"], json!(4), "{written}");
     }
     server.stop().unwrap();
 }

@@ -373,3 +373,43 @@ fn a_ruleset_follows_its_file_and_keeps_the_old_rules_when_it_is_wrong() {
     assert!(info("refused").is_null() && info("reloads").as_u64() >= Some(2));
     server.stop().unwrap();
 }
+
+#[test]
+fn both_files_of_a_database_are_followed() {
+    let folder = world::folder("reload_two_files");
+    let file = |name: &str, ip_version: u16, network: &str, number: u32| {
+        let mut writer =
+            Writer::new(WriterOptions { ip_version, ..WriterOptions::default() }).unwrap();
+        let record = mmdb::Value::Map(vec![("version".to_owned(), mmdb::Value::Uint32(number))]);
+        writer.insert(network.parse().unwrap(), record).unwrap();
+        let path = folder.join(name);
+        rename_over(&path, &writer.finish().unwrap());
+    };
+    let four = |number| file("v4.mmdb", 4, "192.0.2.0/24", number);
+    let six = |number| file("v6.mmdb", 6, "2001:db8::/32", number);
+    four(1);
+    six(1);
+    let text = "[resp]\nlisten = []\n[http]\nlisten = ['127.0.0.1:0']\n[dns]\nlisten = []\n\
+                [[database]]\nname = 'v'\npaths = ['v4.mmdb', 'v6.mmdb']\n";
+    let config = Config::from_toml(text, &folder.join("reload.toml")).unwrap();
+    let server = Server::start(config).unwrap();
+    let versions = || {
+        ["192.0.2.1", "2001:db8::1"].map(|address| {
+            let reply = get(&server, &format!("/v1/ip/{address}?db=v")).json();
+            reply["record"]["version"].as_u64().unwrap()
+        })
+    };
+    assert_eq!(versions(), [1, 1]);
+    six(2);
+    wait_until("the second file serves", || versions() == [1, 2]);
+    four(3);
+    wait_until("the first file serves", || versions() == [3, 2]);
+    rename_over(&folder.join("v6.mmdb"), b"broken");
+    wait_until("a broken file is told", || info(&server, "reload_failures") == 1);
+    assert_eq!(versions(), [3, 2]);
+    assert!(info(&server, "last_reload_error").as_str().unwrap().contains("v6.mmdb"));
+    six(4);
+    wait_until("the whole file serves", || versions() == [3, 4]);
+    assert_eq!(info(&server, "reload_failures"), 1);
+    server.stop().unwrap();
+}

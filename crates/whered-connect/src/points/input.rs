@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use flate2::read::MultiGzDecoder;
+use whered_ip::{PACKING_BYTES, Packing};
 
 use super::RECORD_BYTES_MAX;
 use crate::error::ConnectError;
@@ -73,17 +74,18 @@ impl Input {
         let read_bytes = Arc::new(AtomicU64::new(0));
         let mut stream = Counted { inner: stream, count: read_bytes.clone() };
         let mut magic = Vec::new();
-        stream.by_ref().take(4).read_to_end(&mut magic).map_err(fail)?;
-        let is_gzip = magic.starts_with(&[0x1f, 0x8b]);
-        let is_zstandard = magic == [0x28, 0xb5, 0x2f, 0xfd];
+        stream.by_ref().take(PACKING_BYTES as u64).read_to_end(&mut magic).map_err(fail)?;
+        let packing = Packing::refuse_others(&magic).map_err(|packed| fail(packed.into()))?;
         let whole = Cursor::new(magic).chain(stream);
-        let mut unpacked: Box<dyn Read + Send> = if is_gzip {
-            Box::new(MultiGzDecoder::new(BufReader::with_capacity(BUFFER_BYTES, whole)))
-        } else if is_zstandard {
-            let packed = BufReader::with_capacity(BUFFER_BYTES, whole);
-            Box::new(zstd::Decoder::with_buffer(packed).map_err(fail)?)
-        } else {
-            Box::new(whole)
+        let mut unpacked: Box<dyn Read + Send> = match packing {
+            Some(Packing::Gzip) => {
+                Box::new(MultiGzDecoder::new(BufReader::with_capacity(BUFFER_BYTES, whole)))
+            }
+            Some(_) => {
+                let packed = BufReader::with_capacity(BUFFER_BYTES, whole);
+                Box::new(zstd::Decoder::with_buffer(packed).map_err(fail)?)
+            }
+            None => Box::new(whole),
         };
         // So many bytes come at once when they are peeked at for the first time.
         let mut first = Vec::new();

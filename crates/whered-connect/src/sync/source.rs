@@ -15,7 +15,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use notify::{RecommendedWatcher, RecursiveMode, Watcher as _};
 use redis::Value;
-use whered_ip::{HostBitsFinder, SetFormat, read_named_set};
+use whered_ip::{HostBitsFinder, Packing, SetFormat, read_named_set};
 
 use super::{Member, now_millis};
 use crate::Server;
@@ -156,6 +156,7 @@ impl Source for FileSource {
                 continue;
             }
             let text = fs::read(&self.path).map_err(fail)?;
+            Packing::refuse(&text).map_err(|packed| fail(packed.into()))?;
             let after = Stamp::of(&fs::metadata(&self.path).map_err(fail)?);
             if after != stamp && start.elapsed() < QUIET * 50 {
                 continue;

@@ -16,6 +16,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::thread;
 
+use whered_ip::{PACKING_BYTES, Packing};
 use whered_mmdb::{Database, DatabaseIndex, IndexOptions, MmdbError, ReadAt, Resident, Verified};
 
 use super::access::AccessMode;
@@ -102,10 +103,11 @@ pub fn open_index_file(path: &Path, database: &Database) -> Result<DatabaseIndex
 /// device such as `/dev/zero` has no end: both are refused before they are opened.
 ///
 /// # Errors
-/// The system's, or that it is no regular file.
+/// The system's, that it is no regular file, or that it is packed.
 pub fn read_file(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     open_regular(path)?.read_to_end(&mut bytes)?;
+    Packing::refuse(&bytes)?;
     Ok(bytes)
 }
 
@@ -116,6 +118,24 @@ pub(super) struct OpenedDatabase {
     /// What was made of it where that was asked for.
     pub(super) index: Option<DatabaseIndex>,
     pub(super) state: FileState,
+    /// Those of further files.
+    pub(super) further: Vec<FileState>,
+}
+
+/// The failure of a load that a database's bytes are the reason of.
+pub(super) fn failure_of(
+    path: &Path,
+    what: &dyn fmt::Display,
+    file: Option<FileState>,
+) -> ReloadFailure {
+    let failure = ReloadFailure::of_content(format!("{}: {what}", path.display()));
+    ReloadFailure { file, ..failure }
+}
+
+/// Whether a lookup without an error is the answer, for IPv4 and IPv6 addresses.
+pub(super) fn is_plain(database: &Database) -> Result<[bool; 2], MmdbError> {
+    let (ipv4, ipv6) = (database.covers(true)?, database.covers(false)?);
+    Ok([ipv4, ipv6 && !database.has_teredo_clients()])
 }
 
 /// Opens and verifies one database file, and compiles it beside that if `index` says how.
@@ -143,7 +163,9 @@ pub(super) fn open_verified(
             let found = "was changed while it was read; allowed: files that are complete";
             Err(failure(Fault(found.to_owned()), Some(state), true))
         }
-        Ok((database, verified, index)) => Ok(OpenedDatabase { database, verified, index, state }),
+        Ok((database, verified, index)) => {
+            Ok(OpenedDatabase { database, verified, index, state, further: Vec::new() })
+        }
         Err(fault) => Err(failure(fault, Some(state), is_changing)),
     }
 }
@@ -178,6 +200,19 @@ impl Opened {
 
     /// The database as the mode wants it, nothing verified.
     fn database(self, mode: AccessMode) -> Result<Database, Fault> {
+        let mut head = [0; PACKING_BYTES];
+        let length = self.file.read_at(&mut head, 0)?;
+        let opened = self.opened_in(mode);
+        // A tree may begin with any bytes: only what is no database is looked at as a packed file.
+        opened.map_err(|fault| {
+            match head.get(..length).and_then(|head| Packing::refuse(head).err()) {
+                Some(packed) => Fault(packed.to_string()),
+                None => fault,
+            }
+        })
+    }
+
+    fn opened_in(self, mode: AccessMode) -> Result<Database, Fault> {
         let resident = match mode {
             AccessMode::Mmap => return Ok(Database::from_bytes(self.map()?)?),
             AccessMode::Memory | AccessMode::Indexed => {

@@ -8,12 +8,17 @@
 //!                                             └─ DatabaseStatus: shared by all loads of the name
 //! ```
 //!
+//! A database may have several files, each of one address family: they are joined into one in
+//! memory ([`Database::join`]), so that everything behind knows only one.
+//!
 //! Invariants: what was loaded was verified whole; a [`NamedDatabase`] never changes, only its
 //! status does. [`NamedDatabase::lookup`] and [`NamedDatabase::field`] are the only ways from an
-//! address to an answer, so that an index has one place to stand in.
+//! address to an answer, so that an index has one place to stand in; users' questions come by
+//! [`NamedDatabase::answer`].
 
 mod access;
 mod file;
+mod joined;
 mod status;
 
 use std::net::IpAddr;
@@ -22,8 +27,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use whered_mmdb::{
-    Database, DatabaseIndex, FieldPath, IndexOptions, Lookup, Metadata, MmdbError, RecordId, Value,
-    Verified,
+    Database, DatabaseIndex, ErrorKind, FieldPath, IndexOptions, Lookup, Metadata, MmdbError,
+    RecordId, Value, Verified,
 };
 
 use crate::clock;
@@ -40,6 +45,8 @@ pub struct DatabaseSource {
     pub name: String,
     /// The `.mmdb` or legacy `.dat` file.
     pub path: PathBuf,
+    /// Further files of the same database: each answers for one address family.
+    pub further_paths: Vec<PathBuf>,
     /// How its bytes are held.
     pub mode: AccessMode,
     /// How a new file is noticed.
@@ -54,10 +61,16 @@ impl DatabaseSource {
         DatabaseSource {
             name: name.into(),
             path: path.into(),
+            further_paths: Vec::new(),
             mode: AccessMode::Indexed,
             reload: ReloadMode::Notify,
             fields: IndexOptions::default().fields,
         }
+    }
+
+    /// All files of the database.
+    pub fn paths(&self) -> impl Iterator<Item = &PathBuf> {
+        std::iter::once(&self.path).chain(&self.further_paths)
     }
 }
 
@@ -70,6 +83,8 @@ pub struct NamedDatabase {
     pub source: DatabaseSource,
     /// The file as it was when it was read.
     pub file: FileState,
+    /// The further files as they were when they were read.
+    pub further_files: Vec<FileState>,
     /// When it was loaded, in milliseconds since 1970.
     pub loaded_at_millis: u64,
     /// What verification has counted.
@@ -83,6 +98,9 @@ pub struct NamedDatabase {
     database: Database,
     /// In [`AccessMode::Indexed`] only.
     index: Option<DatabaseIndex>,
+    /// Whether a lookup without an error is the answer, for IPv4 and IPv6 addresses: not where no
+    /// network of the family is there, nor where addresses have clients (Teredo).
+    is_plain: [bool; 2],
 }
 
 /// How much memory of its own a database takes, in bytes.
@@ -108,12 +126,19 @@ impl NamedDatabase {
         let started = Instant::now();
         let options = IndexOptions { fields: source.fields.clone(), ..IndexOptions::default() };
         let index = (source.mode == AccessMode::Indexed).then_some(&options);
-        let OpenedDatabase { database, verified, index, state } =
-            file::open_verified(&source.path, source.mode, index)?;
+        let OpenedDatabase { database, verified, index, state, further } =
+            if source.further_paths.is_empty() {
+                file::open_verified(&source.path, source.mode, index)?
+            } else {
+                joined::open(source, index)?
+            };
+        let is_plain = file::is_plain(&database)
+            .map_err(|error| file::failure_of(&source.path, &error, Some(state)))?;
         Ok(NamedDatabase {
             name: source.name.clone(),
             source: source.clone(),
             file: state,
+            further_files: further,
             loaded_at_millis: clock::now_millis(),
             verified,
             load_time: started.elapsed(),
@@ -121,6 +146,7 @@ impl NamedDatabase {
             status,
             database,
             index,
+            is_plain,
         })
     }
 
@@ -137,6 +163,38 @@ impl NamedDatabase {
             }
             _ => self.database.lookup(address),
         }
+    }
+
+    /// The answer for an address that a user asks about, as [`Database::answer`] gives it: a
+    /// Teredo address by its client in a legacy V6 edition, and an address of a family that the
+    /// database does not cover as an error, which is counted.
+    ///
+    /// # Errors
+    /// [`ErrorKind::AddressFamily`] for such a family; bytes that cannot be read any more.
+    #[inline]
+    pub fn answer(&self, address: IpAddr) -> Result<Lookup, MmdbError> {
+        let found = self.lookup(address);
+        if self.is_plain[usize::from(address.is_ipv6())] && found.is_ok() {
+            return found;
+        }
+        self.answer_otherwise(address)
+    }
+
+    #[cold]
+    fn answer_otherwise(&self, address: IpAddr) -> Result<Lookup, MmdbError> {
+        let found = self.database.answer(address);
+        if found.as_ref().is_err_and(|error| error.kind() == ErrorKind::AddressFamily) {
+            self.status.note_uncovered();
+        }
+        found
+    }
+
+    /// Whether any network of a family has a record.
+    ///
+    /// # Errors
+    /// Bytes that cannot be read any more.
+    pub fn covers(&self, is_ipv4: bool) -> Result<bool, MmdbError> {
+        self.database.covers(is_ipv4)
     }
 
     /// One field of a record.
@@ -174,7 +232,7 @@ impl NamedDatabase {
     /// The memory that it takes.
     pub fn memory_use(&self) -> MemoryUse {
         let file_bytes = match self.source.mode {
-            AccessMode::Mmap => 0,
+            AccessMode::Mmap if self.further_files.is_empty() => 0,
             _ => self.database.as_bytes().len() as u64,
         };
         let index = self.index.as_ref();

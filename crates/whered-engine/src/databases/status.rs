@@ -87,6 +87,7 @@ impl std::error::Error for ReloadFailure {}
 pub struct DatabaseStatus {
     reloads: AtomicU64,
     failures: AtomicU64,
+    uncovered: AtomicU64,
     last_failure: Mutex<Option<ReloadFailure>>,
 }
 
@@ -101,9 +102,18 @@ impl DatabaseStatus {
         self.failures.load(Ordering::Relaxed)
     }
 
+    /// How many questions were about an address of a family that the database does not cover.
+    pub fn uncovered(&self) -> u64 {
+        self.uncovered.load(Ordering::Relaxed)
+    }
+
     /// The last refusal; `None` once a file was taken after it.
     pub fn last_failure(&self) -> Option<ReloadFailure> {
         self.failure().clone()
+    }
+
+    pub(crate) fn note_uncovered(&self) {
+        self.uncovered.fetch_add(1, Ordering::Relaxed);
     }
 
     pub(crate) fn note_success(&self) {

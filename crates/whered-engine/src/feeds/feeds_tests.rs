@@ -486,6 +486,14 @@ fn what_cannot_be_read_is_rejected_with_its_reason() {
     assert!(matches!(feed.push(gzip), Err(PushError::Invalid(_))));
     let no_xml = Upload { bytes: b"{\"a\":1}", ..Upload::default() };
     assert!(matches!(feed.push(no_xml), Err(PushError::Invalid(_))));
+    // Nobody has said that these are packed, or they are in a way that is not read.
+    for head in [&b"\xfd7zXZ\x00"[..], b"BZh91AY&SY", b"PK\x03\x04", b"\x1f\x8b\x08\x00"] {
+        let packed = [head, b"<upload><sighting"].concat();
+        match feed.push(Upload { bytes: &packed, ..Upload::default() }) {
+            Err(PushError::Invalid(why)) => assert!(why.contains("packed with"), "{why}"),
+            other => panic!("{other:?}"),
+        }
+    }
     let bomb = {
         let text = format!("<upload>{}", " ".repeat(limits.upload_size_bytes_max as usize));
         zstd::encode_all(text.as_bytes(), 1).expect("it is packed")

@@ -23,7 +23,7 @@ use whered_store::{Entry, LOST_KIND, SpoolRefusal, StoreError};
 use super::entry::Outcome;
 use super::source::FeedInput;
 use super::spooled::Spooled;
-use super::unpack::{PackedFault, unpack_start};
+use super::unpack::{PackedFault, check_packing, unpack_start};
 use super::{Encoding, Feed, PushError, Pushed, SpoolTicket, Upload, UploadStatus, lock};
 use crate::clock;
 use crate::log::Durability;
@@ -188,6 +188,7 @@ impl Feed {
             self.check_packed(upload, &mut memory)?;
             &memory
         };
+        check_packing(start, upload.encoding).map_err(PushError::Invalid)?;
         match &self.source.input {
             FeedInput::Records(mapping) => {
                 mapping.check(start).map_err(|error| PushError::Invalid(error.to_string()))

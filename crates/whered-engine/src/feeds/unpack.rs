@@ -6,6 +6,8 @@
 
 use std::io::{self, Read};
 
+use whered_ip::Packing;
+
 use super::upload::{BEGINNING_BYTES, Encoding};
 
 /// The largest window of Zstandard that is allowed, as a power of two: 128 MiB would be 27.
@@ -64,6 +66,19 @@ pub(super) fn unpack_start(
         Ok(_) => Ok(()),
         Err(fault) => Err(PackedFault::Wrong(fault)),
     }
+}
+
+/// Refuses an upload whose bytes, as its encoding leaves them, are packed.
+pub(super) fn check_packing(start: &[u8], encoding: Encoding) -> Result<(), String> {
+    let Some(packing) = Packing::of(start) else { return Ok(()) };
+    let name = packing.name();
+    Err(match encoding {
+        Encoding::Identity => format!(
+            "the upload is packed with {name}; allowed: as it is, or packed with gzip or zstd and \
+             said to be"
+        ),
+        _ => format!("the upload is packed twice, with {name} inside; allowed: once"),
+    })
 }
 
 fn read_packed(

@@ -11,7 +11,9 @@
 use std::io::Read as _;
 use std::path::{Component, Path};
 
-use whered_ip::{HostBitsFinder, MemberList, SetFormat, ShrinkLimit, read_named_set};
+use whered_ip::{
+    HostBitsFinder, MemberList, Packing, SetFormat, ShrinkLimit, read_named_set,
+};
 use whered_store::{Confined, ConfinedError};
 
 use super::{PrefixSets, ReadyMembers};
@@ -187,5 +189,6 @@ fn read_file(directory: &Path, file: &str) -> Result<Vec<u8>, String> {
     if text.len() as u64 > FILE_BYTES_MAX {
         return Err(format!("'{file}' has more than {FILE_BYTES_MAX} bytes"));
     }
+    Packing::refuse(&text).map_err(|packed| format!("'{file}': {packed}"))?;
     Ok(text)
 }

@@ -24,18 +24,19 @@ pub struct FilePlaces {
 }
 
 impl FilePlaces {
-    /// Opens and verifies each file under its name.
+    /// Opens and verifies each database, which may have several files, under its name.
     ///
     /// # Errors
     ///
     /// The first file that is no database.
     pub fn open(
-        named: impl IntoIterator<Item = (String, PathBuf)>,
+        named: impl IntoIterator<Item = (String, Vec<PathBuf>)>,
     ) -> Result<FilePlaces, ReloadFailure> {
-        let load = |(name, path): (String, PathBuf)| {
-            let new = DatabaseSource::new(name, path);
-            let mode = AccessMode::Memory;
-            let source = DatabaseSource { mode, reload: ReloadMode::Off, ..new };
+        let load = |(name, paths): (String, Vec<PathBuf>)| {
+            let mut paths = paths.into_iter();
+            let new = DatabaseSource::new(name, paths.next().unwrap_or_default());
+            let (mode, reload) = (AccessMode::Memory, ReloadMode::Off);
+            let source = DatabaseSource { mode, reload, further_paths: paths.collect(), ..new };
             NamedDatabase::load(&source, Arc::new(DatabaseStatus::default())).map(Arc::new)
         };
         let databases = named.into_iter().map(load).collect::<Result<_, _>>()?;

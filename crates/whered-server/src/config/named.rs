@@ -9,7 +9,7 @@ use std::str::FromStr;
 
 use whered_dns::Dnssec;
 use whered_engine::mmdb::FieldPath;
-use whered_engine::{DatabaseSource, RulesetSource, ZoneSource};
+use whered_engine::{AccessMode, DatabaseSource, RulesetSource, ZoneSource};
 
 use super::error::ConfigError;
 use super::reversed;
@@ -17,7 +17,7 @@ use super::section::{Found, Keys, Section};
 
 const DATABASE: Keys = Keys {
     title: "[[database]]",
-    allowed: &["name", "path", "mode", "reload", "fields"],
+    allowed: &["name", "path", "paths", "mode", "reload", "fields"],
     later: &[],
 };
 const ZONE: Keys = Keys {
@@ -41,11 +41,15 @@ pub(super) const TTL_SECONDS_MAX: u64 = 0x7fff_ffff;
 pub(super) fn read_databases(top: &Section<'_>) -> Result<Vec<DatabaseSource>, ConfigError> {
     let mut names = Names::new("database");
     let read = |section: &Section<'_>| {
-        let (name, path) = name_and_path(section, &mut names)?;
-        let mut source = DatabaseSource::new(name, path);
+        let name = section.required_text("name")?;
+        names.add(section, "name", &name, name.value)?;
+        let mut paths = database_paths(section)?.into_iter();
+        let mut source = DatabaseSource::new(name.value, paths.next().unwrap_or_default());
+        source.further_paths = paths.collect();
         if let Some(mode) = read_choice(section, "mode")? {
             source.mode = mode;
         }
+        check_mode_of_several(section, &source)?;
         if let Some(reload) = read_choice(section, "reload")? {
             source.reload = reload;
         }
@@ -55,6 +59,45 @@ pub(super) fn read_databases(top: &Section<'_>) -> Result<Vec<DatabaseSource>, C
         Ok(source)
     };
     top.tables("database", &DATABASE)?.iter().map(read).collect()
+}
+
+/// `path`, or `paths` with a file for each address family.
+fn database_paths(section: &Section<'_>) -> Result<Vec<PathBuf>, ConfigError> {
+    let what = "files such as [\"v4.mmdb\", \"v6.mmdb\"]";
+    let Some(paths) = section.texts("paths", what)? else { return Ok(vec![path_of(section)?]) };
+    if let Some(path) = section.text("path")? {
+        let found = "stands beside 'paths'";
+        return Err(section.refuse(&path.span, "path", found, "one of both"));
+    }
+    let mut read: Vec<PathBuf> = Vec::new();
+    for path in &paths.value {
+        let full = super::beside(section.document.path, path.value);
+        if read.contains(&full) {
+            let found = format!("repeats '{}'", path.value);
+            return Err(section.refuse(&path.span, "paths", &found, "every file once"));
+        }
+        read.push(full);
+    }
+    if !(1..=2).contains(&read.len()) {
+        let found = format!("has {} files", read.len());
+        return Err(section.refuse(&paths.span, "paths", &found, "a file for each address family"));
+    }
+    Ok(read)
+}
+
+/// Several files are joined in memory.
+fn check_mode_of_several(
+    section: &Section<'_>,
+    source: &DatabaseSource,
+) -> Result<(), ConfigError> {
+    let is_held = matches!(source.mode, AccessMode::Memory | AccessMode::Indexed);
+    match section.text("mode")? {
+        Some(mode) if !is_held && !source.further_paths.is_empty() => {
+            let found = format!("is '{}' with several 'paths'", mode.value);
+            Err(section.refuse(&mode.span, "mode", &found, "'memory' or 'indexed'"))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// A word of a few; what is wrong about it is what is allowed.

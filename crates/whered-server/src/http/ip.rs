@@ -4,7 +4,9 @@
 //! `fields` (dotted paths with commas between; absent: the whole record), `explain`.
 //!
 //! With `fields`, `record` holds one member for each path as it was given, null where the record
-//! has none. An address without a record is a 404, as an unknown database is.
+//! has none. An address without a record is a 404, as an unknown database is; `field` is then
+//! `address`. A 404 with the field `family` says that the database has no network of the address's
+//! family at all.
 //!
 //! With `explain=1` the reasons stand in the answer's place (docs/explain.md), also when there is
 //! no record: why there is none is a good question.
@@ -16,6 +18,7 @@ use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use axum::http::{StatusCode, Uri};
 use axum::response::Response;
+use whered_engine::ip::text::read as read_address;
 use whered_engine::mmdb::{ErrorKind, FieldPath, Lookup, MmdbError, RecordId};
 use whered_engine::{Generation, NamedDatabase};
 
@@ -36,7 +39,7 @@ pub(crate) async fn ip(
 ) -> Result<Response, HttpError> {
     let Path(text) =
         address.map_err(|error| HttpError::bad_request("address", error.body_text()))?;
-    let address: IpAddr = text.parse().map_err(|_| {
+    let address = read_address(text.as_bytes()).ok_or_else(|| {
         let allowed = "an IPv4 or IPv6 address such as 192.0.2.1 or 2001:db8::1";
         HttpError::bad_request("address", format!("'{text}' is no IP address; allowed: {allowed}"))
     })?;
@@ -45,7 +48,7 @@ pub(crate) async fn ip(
     let explain = parameters.switch("explain")?;
     let generation = door.engine.generation();
     let named = database(&generation, parameters.text("db"))?;
-    let found = named.lookup(address).map_err(|error| unreadable(named, &error))?;
+    let found = named.answer(address).map_err(|error| unreadable(named, &error))?;
     if explain {
         let reasons = door.engine.explain_ip(&named.name, address).map_err(|error| {
             HttpError::new(StatusCode::INTERNAL_SERVER_ERROR, None, error.to_string())
@@ -100,11 +103,12 @@ pub(super) fn database<'a>(
     })
 }
 
-/// The error of a lookup: the client's when the database has no such addresses at all.
+/// The error of a lookup: a family that the database does not cover is not found in it, as an
+/// address without a record is, and `field` says which of both it is.
 pub(super) fn unreadable(named: &NamedDatabase, error: &MmdbError) -> HttpError {
     let message = format!("database '{}': {error}", named.name);
     match error.kind() {
-        ErrorKind::AddressFamily => HttpError::bad_request("address", message),
+        ErrorKind::AddressFamily => HttpError::not_found("family", message),
         _ => HttpError::new(StatusCode::INTERNAL_SERVER_ERROR, Some("db"), message),
     }
 }

@@ -185,7 +185,7 @@ fn number(key: &str, value: &Value, max: u64) -> Result<u64, String> {
 }
 
 fn address(key: &str, value: &Value) -> Result<IpAddr, String> {
-    let read = value.as_str().and_then(|text| text.parse().ok());
+    let read = value.as_str().and_then(|text| whered_engine::ip::text::read(text.as_bytes()));
     read.ok_or_else(|| format!("'{key}' is {value}; allowed: an IP address"))
 }
 

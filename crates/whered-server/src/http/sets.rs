@@ -5,7 +5,6 @@
 //! when no member does. Sets are changed through RESP only: HTTP's one token guards reading.
 
 use std::borrow::Cow;
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use axum::extract::rejection::PathRejection;
@@ -14,6 +13,7 @@ use axum::http::Uri;
 use axum::response::Response;
 use serde_json::{Value, json};
 use whered_engine::ip::PrefixMatch;
+use whered_engine::ip::text::read as read_address;
 
 use super::error::HttpError;
 use super::query::Parameters;
@@ -61,7 +61,7 @@ pub(crate) async fn matches(
     let parameters = Parameters::read(&uri, &["addr", "all"])?;
     let text = parameters.text("addr");
     let text = text.ok_or_else(|| HttpError::bad_request("addr", "'addr' is missing"))?;
-    let address: IpAddr = text.parse().map_err(|_| {
+    let address = read_address(text.as_bytes()).ok_or_else(|| {
         HttpError::bad_request("addr", format!("'addr' is '{text}'; allowed: an IP address"))
     })?;
     let all = parameters.switch("all")?;

@@ -29,7 +29,7 @@ pub(super) struct Watcher {
     engine: Arc<Engine>,
     jobs: Sender<Name>,
     messages: Sender<Message>,
-    files: BTreeMap<Name, Watched>,
+    files: BTreeMap<(Name, usize), Watched>,
     /// `None` where the system has no more of it: the databases are looked at every second.
     system: Option<RecommendedWatcher>,
     /// The folders that are watched, with what tells a new folder of the same name.
@@ -42,6 +42,8 @@ pub(super) struct Watcher {
 /// What a generation says about one file.
 struct Served {
     name: Name,
+    /// Which file of that name it is.
+    number: usize,
     path: PathBuf,
     reload: ReloadMode,
     state: FileState,
@@ -49,16 +51,21 @@ struct Served {
 
 /// Every file that a generation was read from.
 fn served(generation: &Generation) -> Vec<Served> {
-    let databases = generation.databases().iter().map(|named| Served {
-        name: Name::Database(named.name.clone()),
-        path: named.source.path.clone(),
-        reload: named.source.reload,
-        state: named.file,
+    let databases = generation.databases().iter().flat_map(|named| {
+        let states = std::iter::once(&named.file).chain(&named.further_files);
+        named.source.paths().zip(states).enumerate().map(|(number, (path, state))| Served {
+            name: Name::Database(named.name.clone()),
+            number,
+            path: path.clone(),
+            reload: named.source.reload,
+            state: *state,
+        })
     });
     let rulesets = generation.rulesets().iter().filter_map(|named| {
         let file = named.file.as_ref()?;
         Some(Served {
             name: Name::Ruleset(named.name.clone()),
+            number: 0,
             path: file.source.path.clone(),
             reload: file.source.reload,
             state: file.state,
@@ -71,8 +78,8 @@ fn served(generation: &Generation) -> Vec<Served> {
 struct Watched {
     candidate: Candidate,
     due: Instant,
-    /// What was seen when it was given to the builder.
-    tried: Seen,
+    /// What was seen when it was given to the builder; `None` once that has ended.
+    tried: Option<Seen>,
 }
 
 impl Watcher {
@@ -118,12 +125,13 @@ impl Watcher {
         let mut known = std::mem::take(&mut self.files);
         for named in &served {
             if named.reload != ReloadMode::Off {
-                let file = known.remove(&named.name).unwrap_or_else(|| Watched {
+                let key = (named.name.clone(), named.number);
+                let file = known.remove(&key).unwrap_or_else(|| Watched {
                     candidate: Candidate::default(),
                     due: Instant::now(),
                     tried: None,
                 });
-                self.files.insert(named.name.clone(), Watched { due: Instant::now(), ..file });
+                self.files.insert(key, Watched { due: Instant::now(), ..file });
             }
         }
         self.watch_folders(&served);
@@ -133,7 +141,7 @@ impl Watcher {
     fn bring_forward(&mut self, at: Instant) {
         self.moved = true;
         for named in served(&self.engine.generation()) {
-            let file = self.files.get_mut(&named.name);
+            let file = self.files.get_mut(&(named.name, named.number));
             if let (Some(file), ReloadMode::Notify) = (file, named.reload) {
                 file.due = file.due.min(at);
             }
@@ -149,7 +157,8 @@ impl Watcher {
             self.watch_folders(&served);
         }
         for named in &served {
-            let Some(file) = self.files.get_mut(&named.name) else { continue };
+            let key = (named.name.clone(), named.number);
+            let Some(file) = self.files.get_mut(&key) else { continue };
             if file.due > now {
                 continue;
             }
@@ -168,7 +177,7 @@ impl Watcher {
                 }
                 Step::Load if self.building => regularly.min(now + POLL_TIME),
                 Step::Load => {
-                    file.tried = seen;
+                    file.tried = Some(seen);
                     // A builder that is gone has ended the process's reloading; nothing to do.
                     self.building = self.jobs.send(named.name.clone()).is_ok();
                     regularly
@@ -180,9 +189,12 @@ impl Watcher {
     /// Tells the log what became of a load.
     fn built(&mut self, name: &Name, outcome: Result<u64, ReloadFailure>) {
         self.building = false;
-        let file = self.files.get_mut(name);
+        let is_alone = !self.files.contains_key(&(name.clone(), 1));
+        let of_name = self.files.iter_mut().filter(|((of, _), _)| of == name);
+        let tried = of_name.filter_map(|(_, file)| file.tried.take().map(|seen| (file, seen)));
         match outcome {
             Ok(number) => {
+                tried.for_each(drop);
                 let generation = self.engine.generation();
                 if let Some(found) = served(&generation).into_iter().find(|one| one.name == *name) {
                     let time = match name {
@@ -204,10 +216,12 @@ impl Watcher {
                 } else {
                     tracing::error!("{name} serves on as before: {failure}");
                 }
-                if let Some(file) = file {
+                for (file, seen) in tried {
                     match failure.is_changing {
                         true => file.candidate.wait_again(),
-                        false => file.candidate.refuse(failure.file.or(file.tried)),
+                        // What was opened may have come after what was seen.
+                        false if is_alone => file.candidate.refuse(failure.file.or(seen)),
+                        false => file.candidate.refuse(seen),
                     }
                 }
             }

@@ -109,7 +109,7 @@ pub(super) const COMMANDS: &[Command] = &[
     Command {
         name: "cidr.mmatch",
         syntax: "set address [address ...]",
-        summary: "Gives the longest prefix for each address",
+        summary: "Gives the longest prefix for each address, or an error in its place",
         cost: "O(N) with N addresses",
         action: Action::Run(match_many),
         ..CIDR
@@ -128,7 +128,8 @@ pub(super) const COMMANDS: &[Command] = &[
 pub(super) fn block(text: &[u8]) -> Result<Block, Failure> {
     let read = std::str::from_utf8(text).map(str::parse::<Block>);
     match read {
-        Ok(Ok(block)) => Ok(block),
+        // Whoever looks for such an address looks for the IPv4 address that it is.
+        Ok(Ok(block)) => Ok(block.to_canonical()),
         Ok(Err(error)) => Err(Failure::made(format!("ERR {error}"))),
         Err(_) => {
             let shown = cut(text, 128).escape_ascii();
@@ -266,16 +267,19 @@ fn match_one(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcom
 
 fn match_many(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
     let set = name(args.at(1))?;
-    let addresses: Vec<_> = args.from(2).map(address).collect::<Result<_, _>>()?;
+    let read: Vec<_> = args.from(2).map(address).collect();
+    let addresses: Vec<_> = read.iter().filter_map(|one| one.as_ref().ok().copied()).collect();
     let now = session.engine().now_millis();
     let found = session.engine().prefix_sets().read(set, |members| {
-        reply.array(addresses.len());
+        reply.array(read.len());
         let mut found = Vec::new();
         members.longest_match_batch(&addresses, now, &mut found);
-        for found in found {
-            match found {
-                Some(found) => write_match(reply, &found, false),
-                None => reply.null(),
+        let mut found = found.into_iter();
+        for one in &read {
+            match one.as_ref().map(|_| found.next().flatten()) {
+                Ok(Some(found)) => write_match(reply, &found, false),
+                Ok(None) => reply.null(),
+                Err(failure) => reply.error(failure),
             }
         }
     });

@@ -70,7 +70,7 @@ pub(super) const COMMANDS: &[Command] = &[
         name: "ip.mget",
         arity: -3,
         syntax: "database [FIELDS n path ...] address [address ...]",
-        summary: "Gives for each address what IP.GET gives",
+        summary: "Gives for each address what IP.GET gives, or an error in its place",
         cost: "O(N) with N addresses",
         action: Action::Run(get_many),
         ..IP
@@ -142,14 +142,14 @@ fn get_many(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome
     if args.len() == first {
         return Err(wrong_arity("ip.mget"));
     }
-    let addresses: Vec<IpAddr> = args.from(first).map(address).collect::<Result<_, _>>()?;
-    let start = reply.out.len();
-    reply.array(addresses.len());
-    for address in addresses {
-        if let Err(failure) = write_record(named, address, &paths, reply) {
-            // A fault in the file takes back what was written before it.
+    reply.array(args.len() - first);
+    for text in args.from(first) {
+        let start = reply.out.len();
+        let written = address(text).and_then(|one| write_record(named, one, &paths, reply));
+        if let Err(failure) = written {
+            // The others have their answers all the same.
             reply.out.truncate(start);
-            return Err(failure);
+            reply.error(&failure);
         }
     }
     Ok(())
@@ -158,7 +158,7 @@ fn get_many(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome
 fn network(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
     let generation = session.generation();
     let named = database(&generation, args.at(1))?;
-    let found = named.lookup(address(args.at(2))?);
+    let found = named.answer(address(args.at(2))?);
     let found = found.map_err(|error| unreadable(named, &error))?;
     reply.bulk(found.prefix.to_string().as_bytes());
     Ok(())
@@ -170,7 +170,7 @@ fn write_record(
     paths: &[FieldPath],
     reply: &mut Reply,
 ) -> Outcome {
-    let found = named.lookup(address).map_err(|error| unreadable(named, &error))?;
+    let found = named.answer(address).map_err(|error| unreadable(named, &error))?;
     write_found(named, found.record, paths, reply).map_err(|error| unreadable(named, &error))
 }
 
@@ -215,6 +215,11 @@ fn info(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
     Ok(())
 }
 
+/// Where a page begins: the address as it was given out, whatever range it is in.
+fn cursor_address(text: &[u8]) -> Result<IpAddr, Failure> {
+    whered_engine::ip::text::parse(text).map_or_else(|| address(text), Ok)
+}
+
 /// What `IP.WITHIN` asks for.
 struct Within {
     prefix: Prefix,
@@ -231,7 +236,7 @@ fn read_within(args: Args<'_>) -> Result<Within, Failure> {
     while next + 1 < args.len() {
         let value = args.at(next + 1);
         if args.is(next, "cursor") {
-            cursor = if value == b"0" { None } else { Some(address(value)?) };
+            cursor = if value == b"0" { None } else { Some(cursor_address(value)?) };
         } else if args.is(next, "count") {
             let given = number::integer(value).and_then(|count| usize::try_from(count).ok());
             count =

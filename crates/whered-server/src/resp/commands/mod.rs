@@ -467,9 +467,9 @@ fn name(text: &[u8]) -> Result<&str, Failure> {
     std::str::from_utf8(text).map_err(|_| Failure::text("ERR a name must be UTF-8"))
 }
 
+/// An address as people write it; one that is IPv4-mapped is the IPv4 address.
 fn address(text: &[u8]) -> Result<std::net::IpAddr, Failure> {
-    let parsed = std::str::from_utf8(text).ok().and_then(|text| text.parse().ok());
-    parsed.ok_or_else(|| {
+    whered_engine::ip::text::read(text).ok_or_else(|| {
         let shown = cut(text, REPEATED_BYTES).escape_ascii();
         Failure::made(format!("ERR '{shown}' is not an IP address"))
     })
