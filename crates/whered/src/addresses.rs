@@ -48,8 +48,8 @@ fn one(
     text: &[u8],
     ask: &mut impl FnMut(IpAddr) -> Result<Answer, Failure>,
 ) -> Result<Answer, Failure> {
-    let text = String::from_utf8_lossy(text);
-    let Ok(address) = text.parse() else {
+    let Some(address) = whered_ip::text::read(text) else {
+        let text = String::from_utf8_lossy(text);
         let shown: String = text.chars().take(SHOWN_CHARACTERS_MAX).collect();
         let cut = if shown.len() < text.len() { "..." } else { "" };
         let shown = shown.escape_debug();

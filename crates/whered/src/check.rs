@@ -7,9 +7,11 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use whered_engine::ip::HostBitsFinder;
-use whered_engine::{Engine, EngineOptions};
+use whered_engine::{Engine, EngineOptions, NamedDatabase};
+use whered_mmdb::{FieldPath, IndexOptions};
 use whered_server::Config;
 
+use crate::enrich::fields::has_field;
 use crate::links::Links;
 use crate::outcome::{Failure, Outcome, complain};
 use crate::serve::read_config;
@@ -33,7 +35,9 @@ pub(crate) fn run(file: &Path) -> Result<Outcome, Failure> {
     // An engine without a data directory loads and verifies everything and keeps nothing.
     let options = EngineOptions { setup, ..EngineOptions::default() };
     let (engine, _report) = Engine::open(options).map_err(|error| Failure::file(file, error))?;
-    for remark in engine.zone_remarks() {
+    let generation = engine.generation();
+    let fields = generation.databases().iter().flat_map(|named| field_remarks(named));
+    for remark in engine.zone_remarks().into_iter().chain(fields) {
         writeln!(io::stdout(), "{}: {remark}", file.display())?;
     }
     check_sets(&config, file)?;
@@ -76,4 +80,19 @@ fn check_places(engine: &Engine, file: &Path) -> Result<(), Failure> {
             Err(Failure::file(file, message))
         }
     }
+}
+
+/// A remark on each configured field that no record of a database has: mostly a typing error.
+fn field_remarks(named: &NamedDatabase) -> Vec<String> {
+    if named.source.fields == IndexOptions::default().fields {
+        return Vec::new();
+    }
+    let missing = named.source.fields.iter().filter(|field| !has_field(named.database(), field));
+    let remark = |field: &FieldPath| {
+        format!(
+            "remark: 'fields' of the database '{}' has '{field}', which no record of it has",
+            named.name
+        )
+    };
+    missing.map(remark).collect()
 }

@@ -2,7 +2,7 @@
 //!
 //! Not for: doing anything; each command has a file of its own.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -158,14 +158,15 @@ pub(crate) struct ServeArguments {
 
 #[derive(Args)]
 pub(crate) struct LookupArguments {
-    /// Database file (.mmdb or legacy GeoIP .dat)
+    /// Database file (.mmdb or legacy GeoIP .dat); twice for a database with a file for each
+    /// address family
     #[arg(
         long,
         value_name = "FILE",
         env = "WHERED_DB",
         default_value = "/usr/share/GeoIP/GeoIP.dat"
     )]
-    pub(crate) db: PathBuf,
+    pub(crate) db: Vec<PathBuf>,
     /// How the file is read: little of it, its tree, mapped, or whole
     #[arg(long, value_enum, default_value_t = LookupMode::Stream)]
     pub(crate) mode: LookupMode,
@@ -222,11 +223,13 @@ pub(crate) struct EnrichArguments {
     /// Logs, CSV, TSV or NDJSON, plain or packed with gzip or zstd; without any, standard input
     #[arg(value_name = "FILE")]
     pub(crate) inputs: Vec<PathBuf>,
-    /// Database file (.mmdb or legacy GeoIP .dat); may be repeated; its name is that of its file
+    /// Database file (.mmdb or legacy GeoIP .dat); may be repeated; its name is that of its file;
+    /// files that are given one NAME are one database, with a file for each address family
     #[arg(long, value_name = "[NAME=]FILE", required = true)]
     pub(crate) db: Vec<String>,
-    /// Field to add, such as country.iso_code, from the first database that has it or the one that
-    /// is named; may be repeated; without any, the usual ones
+    /// Field to add, such as country.iso_code, for IPv4 and IPv6 addresses each from the first
+    /// database that has it, or from the one that is named; may be repeated; without any, the usual
+    /// ones
     #[arg(long, value_name = "[NAME:]PATH")]
     pub(crate) field: Vec<String>,
     /// Where to write; packed if it ends in .gz or .zst; without it, standard output
@@ -242,6 +245,10 @@ pub(crate) struct EnrichArguments {
     /// Column or member that holds the address, by name or by number from 1; without it, found out
     #[arg(long, value_name = "NAME|NUMBER")]
     pub(crate) column: Option<String>,
+    /// Which address of a list counts, such as X-Forwarded-For: the first, the last, or the first
+    /// public one
+    #[arg(long, value_enum, default_value_t = ListChoice::First)]
+    pub(crate) list: ListChoice,
     /// Whether CSV or TSV begins with a header; auto: unless there is an address in the first row
     #[arg(long, value_enum, default_value_t = HeaderChoice::Auto)]
     pub(crate) header: HeaderChoice,
@@ -275,6 +282,26 @@ pub(crate) enum EnrichFormat {
     Csv,
     /// Tab-separated values
     Tsv,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub(crate) enum ListChoice {
+    /// The first: what the first proxy, or the client itself, said
+    First,
+    /// The last: the peer of the last proxy that added to the list
+    Last,
+    /// The first that is no private, local or otherwise special address; without any, the first
+    Public,
+}
+
+impl From<ListChoice> for whered_ip::text::ListChoice {
+    fn from(choice: ListChoice) -> whered_ip::text::ListChoice {
+        match choice {
+            ListChoice::First => whered_ip::text::ListChoice::First,
+            ListChoice::Last => whered_ip::text::ListChoice::Last,
+            ListChoice::Public => whered_ip::text::ListChoice::Public,
+        }
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
@@ -419,6 +446,12 @@ fn parse_record_size(text: &str) -> Result<u16, String> {
 fn parse_threads(text: &str) -> Result<usize, String> {
     let threads = text.parse().ok().filter(|threads| (1..=1024).contains(threads));
     threads.ok_or_else(|| "allowed: 1 to 1024".to_owned())
+}
+
+/// An address as people write it.
+pub(crate) fn parse_address(text: &str) -> Result<IpAddr, String> {
+    let address = whered_ip::text::read(text.as_bytes());
+    address.ok_or_else(|| "allowed: an IP address such as 192.0.2.1 or 2001:db8::1".to_owned())
 }
 
 pub(crate) fn parse_listen(text: &str) -> Result<SocketAddr, String> {

@@ -20,6 +20,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use ring::digest;
 use serde_json::Value;
 use whered_connect::uploads::{NotTaken, Uploads, encoding_of};
+use whered_ip::Packing;
 
 use crate::outcome::{Failure, Outcome, complain};
 
@@ -219,6 +220,7 @@ fn read(path: &Path) -> io::Result<Vec<u8>> {
     if bytes.len() as u64 > FILE_BYTES_MAX {
         return Err(io::Error::other(format!("too large; allowed: {FILE_BYTES_MAX} bytes")));
     }
+    Packing::refuse_others(&bytes)?;
     Ok(bytes)
 }
 

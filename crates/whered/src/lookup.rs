@@ -5,10 +5,10 @@
 
 use std::io::{self, BufWriter, Write};
 use std::net::IpAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use whered_engine::{DatabaseSource, Engine, EngineOptions, Setup, open_database_file};
-use whered_mmdb::{Database, FieldPath, Lookup, Value};
+use whered_engine::{AccessMode, DatabaseSource, Engine, EngineOptions, Setup, open_database_file};
+use whered_mmdb::{Database, FieldPath, Lookup, Value, by_family};
 
 use crate::addresses::{Answer, each_address};
 use crate::cli::{LookupArguments, OutputFormat};
@@ -19,28 +19,61 @@ pub(crate) fn run(arguments: &LookupArguments) -> Result<Outcome, Failure> {
     if arguments.explain {
         return explain(arguments);
     }
-    let mode = arguments.mode.into();
-    let database = open_database_file(&arguments.db, mode).map_err(Failure::new)?;
+    let files = Files::open(arguments)?;
     let fields = arguments.field.iter().map(|path| {
         path.parse().map_err(|error| Failure::Message(format!("--field {path}: {error}")))
     });
     let fields: Vec<FieldPath> = fields.collect::<Result<_, _>>()?;
     let mut out = BufWriter::new(io::stdout().lock());
-    let mut printer = Printer {
-        path: &arguments.db,
-        database: &database,
-        fields,
-        format: arguments.format,
-        out: &mut out,
-    };
+    let mut printer = Printer { files: &files, fields, format: arguments.format, out: &mut out };
     let outcome = each_address(&arguments.addresses, |address| printer.answer(address))?;
     out.flush()?;
     Ok(outcome)
 }
 
+/// The files of one database.
+struct Files {
+    opened: Vec<(PathBuf, Database)>,
+    /// Which of them answers for IPv4 and IPv6 addresses.
+    of_family: [usize; 2],
+}
+
+impl Files {
+    fn open(arguments: &LookupArguments) -> Result<Files, Failure> {
+        let open = |path: &PathBuf| {
+            let database = open_database_file(path, arguments.mode.into());
+            Ok((path.clone(), database.map_err(Failure::new)?))
+        };
+        let opened = arguments.db.iter().map(open).collect::<Result<Vec<_>, Failure>>()?;
+        if let [_] = &opened[..] {
+            return Ok(Files { opened, of_family: [0, 0] });
+        }
+        let covers = |(path, database): &(PathBuf, Database)| {
+            let covers =
+                |is_ipv4| database.covers(is_ipv4).map_err(|error| Failure::file(path, error));
+            Ok([covers(true)?, covers(false)?])
+        };
+        let covered = opened.iter().map(covers).collect::<Result<Vec<_>, Failure>>()?;
+        let of_family = by_family(&covered).map_err(|unused| {
+            let path = arguments.db.get(unused).map_or(Path::new(""), PathBuf::as_path);
+            Failure::file(
+                path,
+                "the other files answer for IPv4 and IPv6 addresses already; allowed: one file \
+                 for each family",
+            )
+        })?;
+        Ok(Files { opened, of_family: of_family.map(Option::unwrap_or_default) })
+    }
+
+    /// The file that answers for an address.
+    fn of(&self, address: IpAddr) -> Option<&(PathBuf, Database)> {
+        let [four, six] = self.of_family;
+        self.opened.get(if address.is_ipv4() { four } else { six })
+    }
+}
+
 struct Printer<'a, W: Write> {
-    path: &'a Path,
-    database: &'a Database,
+    files: &'a Files,
     fields: Vec<FieldPath>,
     format: OutputFormat,
     out: &'a mut W,
@@ -50,14 +83,15 @@ impl<W: Write> Printer<'_, W> {
     /// Looks one address up and prints its line. A record that cannot be read is told and does
     /// not end the list.
     fn answer(&mut self, address: IpAddr) -> Result<Answer, Failure> {
-        let found = match self.database.lookup(address) {
+        let Some((path, database)) = self.files.of(address) else { return Ok(Answer::NotFound) };
+        let found = match database.answer(address) {
             Ok(found) => found,
             Err(error) => {
-                complain(&format!("{}: {address}: {error}", self.path.display()));
+                complain(&format!("{}: {address}: {error}", path.display()));
                 return Ok(Answer::Failed);
             }
         };
-        let values = self.values(&found)?;
+        let values = self.values(database, &found)?;
         match self.format {
             OutputFormat::Json => self.json(address, &found, &values)?,
             OutputFormat::Text => self.text(address, &values)?,
@@ -72,12 +106,12 @@ impl<W: Write> Printer<'_, W> {
     }
 
     /// The chosen fields; the whole record when none were chosen.
-    fn values(&self, found: &Lookup) -> Result<Vec<Option<Value>>, Failure> {
+    fn values(&self, database: &Database, found: &Lookup) -> Result<Vec<Option<Value>>, Failure> {
         let Some(record) = found.record else { return Ok(vec![None; self.fields.len().max(1)]) };
         if self.fields.is_empty() {
-            return Ok(vec![Some(self.database.record(record).map_err(Failure::new)?)]);
+            return Ok(vec![Some(database.record(record).map_err(Failure::new)?)]);
         }
-        let field = |path| self.database.field(record, path).map_err(Failure::new);
+        let field = |path| database.field(record, path).map_err(Failure::new);
         self.fields.iter().map(field).collect()
     }
 
@@ -144,10 +178,15 @@ pub(crate) fn csv_cell(text: &str) -> String {
 }
 
 fn explain(arguments: &LookupArguments) -> Result<Outcome, Failure> {
-    let source = DatabaseSource {
-        mode: arguments.mode.into(),
-        ..DatabaseSource::new("file", &arguments.db)
+    let mut paths = arguments.db.iter();
+    let path = paths.next().cloned().unwrap_or_default();
+    let further_paths: Vec<PathBuf> = paths.cloned().collect();
+    // Several files are joined in memory.
+    let mode = match &further_paths[..] {
+        [] => arguments.mode.into(),
+        _ => AccessMode::Memory,
     };
+    let source = DatabaseSource { mode, further_paths, ..DatabaseSource::new("file", &path) };
     let setup = Setup { databases: vec![source], ..Setup::default() };
     let options = EngineOptions { setup, ..EngineOptions::default() };
     let (engine, _) = Engine::open(options).map_err(Failure::new)?;
@@ -156,7 +195,7 @@ fn explain(arguments: &LookupArguments) -> Result<Outcome, Failure> {
         let reasons = match engine.explain_ip("file", address) {
             Ok(reasons) => reasons,
             Err(error) => {
-                complain(&format!("{}: {address}: {error}", arguments.db.display()));
+                complain(&format!("{}: {address}: {error}", path.display()));
                 return Ok(Answer::Failed);
             }
         };

@@ -30,7 +30,7 @@ pub(crate) struct SteerExplainArguments {
     /// A pool, or a domain name that one answers at
     pub(crate) name: String,
     /// The client's address, as ECS or its own packet would tell it
-    #[arg(long, value_name = "ADDR")]
+    #[arg(long, value_name = "ADDR", value_parser = crate::cli::parse_address)]
     pub(crate) client: IpAddr,
     /// The server: redis://[USER:PASSWORD@]HOST[:PORT] or unix:///PATH
     #[arg(long, value_name = "URL", default_value = "redis://127.0.0.1:6380")]

@@ -1,13 +1,17 @@
 //! Streams as they are or unpacked, with a count of the bytes that came off the disk.
 //!
 //! Not for what is in them. Compression is told by the first bytes, never by a name: gzip (RFC 1952,
-//! of any number of members) and Zstandard (RFC 8878, of any number of frames).
+//! of any number of members) and Zstandard (RFC 8878, of any number of frames). What else is packed
+//! is refused.
 
+use std::fs;
 use std::io::{self, BufReader, Cursor, Read};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use flate2::read::MultiGzDecoder;
+use whered_ip::{PACKING_BYTES, Packing};
 
 /// What an unpacker reads at once.
 const PACKED_BYTES: usize = 256 << 10;
@@ -29,21 +33,32 @@ impl<R: Read> Read for Counted<R> {
     }
 }
 
+/// A whole file that is read as it is.
+///
+/// # Errors
+/// The system's, or that the file is packed.
+pub(crate) fn read_plain(path: &Path) -> io::Result<Vec<u8>> {
+    let bytes = fs::read(path)?;
+    Packing::refuse(&bytes)?;
+    Ok(bytes)
+}
+
 /// The unpacked bytes of a stream, and whether it was packed.
 pub(crate) fn unpacked(stream: Stream, count: Arc<AtomicU64>) -> io::Result<(Stream, bool)> {
     let mut stream = Counted { inner: stream, count };
     let mut magic = Vec::new();
-    stream.by_ref().take(4).read_to_end(&mut magic)?;
-    let is_gzip = magic.starts_with(&[0x1f, 0x8b]);
-    let is_zstandard = magic == [0x28, 0xb5, 0x2f, 0xfd];
+    stream.by_ref().take(PACKING_BYTES as u64).read_to_end(&mut magic)?;
+    let packing = Packing::refuse_others(&magic)?;
     let whole = Cursor::new(magic).chain(stream);
-    let reader: Stream = if is_gzip {
-        Box::new(MultiGzDecoder::new(BufReader::with_capacity(PACKED_BYTES, whole)))
-    } else if is_zstandard {
-        let packed = BufReader::with_capacity(PACKED_BYTES, whole);
-        Box::new(zstd::Decoder::with_buffer(packed)?)
-    } else {
-        Box::new(whole)
+    let reader: Stream = match packing {
+        Some(Packing::Gzip) => {
+            Box::new(MultiGzDecoder::new(BufReader::with_capacity(PACKED_BYTES, whole)))
+        }
+        Some(_) => {
+            let packed = BufReader::with_capacity(PACKED_BYTES, whole);
+            Box::new(zstd::Decoder::with_buffer(packed)?)
+        }
+        None => Box::new(whole),
     };
-    Ok((reader, is_gzip || is_zstandard))
+    Ok((reader, packing.is_some()))
 }

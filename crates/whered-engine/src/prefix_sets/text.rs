@@ -11,9 +11,7 @@
 use std::io::Read as _;
 use std::path::{Component, Path};
 
-use whered_ip::{
-    HostBitsFinder, MemberList, Packing, SetFormat, ShrinkLimit, read_named_set,
-};
+use whered_ip::{HostBitsFinder, MemberList, Packing, SetFormat, ShrinkLimit, read_named_set};
 use whered_store::{Confined, ConfinedError};
 
 use super::{PrefixSets, ReadyMembers};

@@ -3,9 +3,11 @@
 //! Not for: what rows look like (`whered_mmdb::rows`). Rows are read as a stream, with a progress
 //! bar when standard error is a terminal; the database is kept in memory until it is whole.
 
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use indicatif::{ProgressBar, ProgressStyle};
@@ -16,6 +18,7 @@ use whered_mmdb::{Format, Writer, WriterOptions, rows};
 use super::replace_file;
 use crate::cli::{BuildArguments, ConvertArguments, RowsFormat};
 use crate::outcome::{Failure, Outcome, complain};
+use crate::unpack::{Stream, unpacked};
 
 /// `whered db build ROWS OUTPUT`.
 pub(crate) fn build(arguments: &BuildArguments) -> Result<Outcome, Failure> {
@@ -38,13 +41,15 @@ pub(crate) fn build(arguments: &BuildArguments) -> Result<Outcome, Failure> {
     let mut finder = HostBitsFinder::default();
     let count = if path.as_os_str() == "-" {
         let progress = progress_of(None);
-        let input = progress.wrap_read(io::stdin().lock());
+        let fail = |error| Failure::Message(format!("standard input: {error}"));
+        let input = unpack(progress.wrap_read(io::stdin())).map_err(fail)?;
         rows::read(format, Watched { input, finder: &mut finder }, &mut writer)
             .map_err(|what| Failure::Message(format!("standard input: {what}")))?
     } else {
         let (input, size) = open(path)?;
         let progress = progress_of(Some(size));
-        let input = progress.wrap_read(input);
+        let input = unpack(progress.wrap_read(input));
+        let input = input.map_err(|error| Failure::file(path, error))?;
         rows::read(format, Watched { input, finder: &mut finder }, &mut writer)
             .map_err(|what| Failure::file(path, what))?
     };
@@ -77,8 +82,16 @@ fn finish(writer: Writer, count: u64, input: &Path, output: &Path) -> Result<Out
     Ok(Outcome::Found)
 }
 
-/// NDJSON if the name says so.
+/// The rows as they are, or unpacked.
+fn unpack(input: impl Read + Send + 'static) -> io::Result<Stream> {
+    unpacked(Box::new(input), Arc::default()).map(|(rows, _)| rows)
+}
+
+/// NDJSON if the name says so, that of a packed file without its last part.
 fn format_of(path: &Path) -> RowsFormat {
+    let is_packed = |extension: &OsStr| extension == "gz" || extension == "zst";
+    let path =
+        if path.extension().is_some_and(is_packed) { &path.with_extension("") } else { path };
     match path.extension().and_then(|extension| extension.to_str()) {
         Some("ndjson" | "jsonl" | "json") => RowsFormat::Ndjson,
         _ => RowsFormat::Csv,
@@ -86,7 +99,7 @@ fn format_of(path: &Path) -> RowsFormat {
 }
 
 /// The rows and their size. A pipe is taken too: it ends when its writer does.
-fn open(path: &Path) -> Result<(impl Read, u64), Failure> {
+fn open(path: &Path) -> Result<(File, u64), Failure> {
     let opened = File::open(path).and_then(|file| Ok((file.metadata()?, file)));
     let (metadata, file) = opened.map_err(|error| Failure::file(path, error))?;
     if metadata.is_dir() {
@@ -117,6 +130,9 @@ pub(crate) fn convert(arguments: &ConvertArguments) -> Result<Outcome, Failure> 
     let verified = database.verify().map_err(wrong)?;
     let metadata = database.metadata();
     let database_type = arguments.database_type.as_ref().unwrap_or(&metadata.database_type);
+    if database.has_teredo_clients() {
+        tell_of_teredo(path, database_type == &metadata.database_type);
+    }
     let options = WriterOptions {
         database_type: database_type.clone(),
         description: metadata.description.clone(),
@@ -136,6 +152,19 @@ pub(crate) fn convert(arguments: &ConvertArguments) -> Result<Outcome, Failure> 
     }
     progress.finish_and_clear();
     finish(writer, verified.networks, path, &arguments.output)
+}
+
+/// A tree has no place for what the legacy file says of Teredo addresses.
+fn tell_of_teredo(path: &Path, keeps_type: bool) {
+    let readers = if keeps_type {
+        "whered answers so from the .mmdb file too, by its type; other readers find nothing"
+    } else {
+        "with another --database-type nobody finds anything for them in the .mmdb file"
+    };
+    complain(&format!(
+        "{}: a Teredo address (2001::/32) is answered by its client's IPv4 address; {readers}",
+        path.display()
+    ));
 }
 
 /// CSV rows to the bytes of a database file; gives the number of rows as well.

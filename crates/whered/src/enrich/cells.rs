@@ -16,7 +16,7 @@ use std::collections::HashMap;
 use std::hint::black_box;
 
 use super::fields::Column;
-use super::find::{NO_RECORD, View};
+use super::find::{Finder, NO_RECORD, View, ViewState};
 use super::write::{Field, Style};
 
 /// What the texts of one segment may take in one worker.
@@ -64,14 +64,6 @@ impl Entries {
         }
     }
 
-    /// How many keys there may be; nothing if any number may be one.
-    fn key_count(&self) -> Option<usize> {
-        match self {
-            Entries::Dense(entries) => Some(entries.len()),
-            Entries::Sparse(_) => None,
-        }
-    }
-
     fn get(&self, key: u32) -> Entry {
         let entry = match self {
             Entries::Dense(entries) => entries.get(key as usize),
@@ -96,22 +88,30 @@ impl Entries {
 
 /// The texts of one segment.
 pub(crate) struct Cells {
-    pub(crate) database: usize,
+    /// Which finder has its records.
+    pub(crate) finder: usize,
     columns: Vec<Column>,
-    /// For each column, the one of the view's index.
-    index_columns: Vec<Option<usize>>,
+    /// For each column, those of the view's indexes.
+    index_columns: Vec<[Option<usize>; 2]>,
+    /// What the keys of the entries mean.
+    state: Option<ViewState>,
     entries: Entries,
     texts: Vec<u8>,
 }
 
 impl Cells {
     /// The segments of the columns.
-    pub(crate) fn segments(columns: &[Column]) -> Vec<Cells> {
-        let runs = columns.chunk_by(|left, right| left.database == right.database);
+    pub(crate) fn segments(columns: &[Column], finders: &[Finder]) -> Vec<Cells> {
+        let runs = columns.chunk_by(|left, right| left.databases == right.databases);
+        let finder = |run: &[Column]| {
+            let databases = run.first().map(|column| column.databases);
+            finders.iter().position(|finder| Some(finder.databases) == databases)
+        };
         let segment = |run: &[Column]| Cells {
-            database: run.first().map_or(0, |column| column.database),
+            finder: finder(run).unwrap_or_default(),
             columns: run.to_vec(),
-            index_columns: vec![None; run.len()],
+            index_columns: vec![[None; 2]; run.len()],
+            state: None,
             entries: Entries::new(None),
             texts: Vec::new(),
         };
@@ -130,7 +130,7 @@ impl Cells {
         resolved: &mut Vec<Entry>,
     ) -> Result<(), String> {
         // Keys of another view mean other records.
-        let is_other = self.entries.key_count() != view.key_count();
+        let is_other = self.state.replace(view.state()) != Some(view.state());
         if is_other || self.texts.len() > TEXT_BYTES_MAX {
             self.entries = Entries::new(view.key_count());
             self.texts.clear();
@@ -138,7 +138,7 @@ impl Cells {
             let room = view.key_count().unwrap_or_default().saturating_mul(TEXT_BYTES_USUAL);
             self.texts.reserve(room.min(TEXT_BYTES_MAX));
             let columns = self.columns.iter();
-            self.index_columns = columns.map(|column| view.index_column(&column.path)).collect();
+            self.index_columns = columns.map(|column| view.index_columns(&column.path)).collect();
         }
         resolved.clear();
         resolved.extend(keys.iter().map(|&key| self.entries.get(key)));
@@ -160,10 +160,10 @@ impl Cells {
     fn make(&mut self, view: &View<'_>, style: Style, key: u32) -> Result<Entry, String> {
         let start = self.texts.len();
         let mut has_value = false;
-        for (column, index_column) in self.columns.iter().zip(&self.index_columns) {
+        for (column, index_columns) in self.columns.iter().zip(&self.index_columns) {
             let field = match key {
                 NO_RECORD => Field::Absent,
-                key => view.field(key, &column.path, *index_column)?,
+                key => view.field(key, &column.path, *index_columns)?,
             };
             has_value |= field != Field::Absent;
             style.write_field(&column.name, &field, &mut self.texts);

@@ -6,9 +6,8 @@
 
 use std::ops::Range;
 
-use whered_ip::text;
+use whered_ip::text::{ListChoice, read_list};
 
-use super::address;
 use super::split::csv::cell_text;
 use super::split::json::{self, MemberPath};
 use super::split::{Shape, csv, last_record_end, line_end, log, record_end};
@@ -191,7 +190,7 @@ fn cell_shape(delimiter: u8, column_count: usize, address_column: usize) -> Shap
 }
 
 fn is_address(text: &[u8]) -> bool {
-    text::parse(text).is_some() || address::in_disguise(text).is_some()
+    read_list(text, ListChoice::First).is_some()
 }
 
 fn cell_layout(

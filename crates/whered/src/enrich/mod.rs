@@ -11,7 +11,6 @@
 //! `docs/enrich.md` says what a user sees. Cost: memory of some MiB a thread beside the databases,
 //! however long the input is.
 
-mod address;
 mod cells;
 mod detect;
 pub(crate) mod fields;
@@ -32,7 +31,7 @@ use crate::cli::{EnrichArguments, EnrichFormat};
 use crate::outcome::{Failure, Outcome, complain};
 use detect::{Layout, Wishes};
 use fields::{Column, Named};
-use find::Finder;
+use find::{Finder, Source};
 use input::Input;
 use output::{Output, Packing};
 use split::Shape;
@@ -67,12 +66,15 @@ pub(crate) fn run(arguments: &EnrichArguments) -> Result<Outcome, Failure> {
         Some(threads) => threads,
         None => thread::available_parallelism().map_or(1, usize::from),
     };
+    let covered = fields::covered(&databases, &columns);
     let plan = Arc::new(Plan {
         shape: layout.shape.clone(),
         body,
         style,
-        finders: finders(databases, &columns, arguments.no_lookup),
+        finders: finders(databases, &columns, arguments.no_lookup)?,
         columns,
+        list: arguments.list.into(),
+        covered,
         is_without_lookups: arguments.no_lookup,
     });
     let total_bytes = Input::size_bytes(&arguments.inputs);
@@ -85,17 +87,22 @@ pub(crate) fn run(arguments: &EnrichArguments) -> Result<Outcome, Failure> {
     Ok(if counts.found > 0 { Outcome::Found } else { Outcome::NotFound })
 }
 
-/// One for each database, with the index that lies beside it; one that cannot be used is told.
-fn finders(databases: Vec<Named>, columns: &[Column], is_without_lookups: bool) -> Vec<Finder> {
+/// One for each pair of databases that columns take IPv4 and IPv6 addresses from, with the indexes
+/// that lie beside them; one that cannot be used is told.
+fn finders(
+    databases: Vec<Named>,
+    columns: &[Column],
+    is_without_lookups: bool,
+) -> Result<Vec<Finder>, Failure> {
     let numbered = databases.into_iter().enumerate();
-    let finders: Vec<Finder> =
-        numbered.map(|(place, named)| Finder::new(named, place, columns)).collect();
-    for finder in finders.iter().filter(|_| !is_without_lookups) {
-        if let Err(message) = finder.open_index() {
+    let sources: Vec<Arc<Source>> =
+        numbered.map(|(place, named)| Arc::new(Source::new(named, place, columns))).collect();
+    for source in sources.iter().filter(|_| !is_without_lookups) {
+        if let Err(message) = source.open_index() {
             complain(&format!("{message}; it is not used"));
         }
     }
-    finders
+    fields::pairs(columns).into_iter().map(|pair| Finder::new(&sources, pair)).collect()
 }
 
 /// What was asked for, or what the output's name says, or what people expect of the input: a log
@@ -187,12 +194,18 @@ fn header_line(
 
 /// One line on standard error about all records.
 fn tell(counts: &Counts) {
-    let Counts { found, not_found, bad, first_bad } = counts;
+    let Counts { found, not_found, uncovered, bad, first_bad } = counts;
     let first = match first_bad {
         Some((at, fault)) => format!(" (the first: record {}, {})", at + 1, fault.text()),
         None => String::new(),
     };
     let total = counts.total();
-    let line = format!("{total} records: {found} found, {not_found} not found, {bad} bad{first}");
+    let families = ["IPv4", "IPv6"].iter().zip(uncovered).filter(|(_, count)| **count > 0);
+    let families = families
+        .map(|(family, count)| format!("{count} of a family that no database covers ({family}), "));
+    let families: String = families.collect();
+    let line = format!(
+        "{total} records: {found} found, {not_found} not found, {families}{bad} bad{first}"
+    );
     complain(&line);
 }

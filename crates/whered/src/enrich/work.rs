@@ -8,9 +8,8 @@ use std::net::IpAddr;
 use std::ops::Range;
 use std::sync::Arc;
 
-use whered_ip::text;
+use whered_ip::text::{self, ListChoice, read_list};
 
-use super::address;
 use super::cells::{Cells, Entry};
 use super::fields::Column;
 use super::find::{Finder, NO_RECORD, View};
@@ -29,6 +28,10 @@ pub(crate) struct Plan {
     pub(crate) style: Style,
     pub(crate) columns: Vec<Column>,
     pub(crate) finders: Vec<Finder>,
+    /// Which address of a list counts.
+    pub(crate) list: ListChoice,
+    /// Whether any database covers IPv4 and IPv6 addresses.
+    pub(crate) covered: [bool; 2],
     /// Only for measuring what everything else costs: every address counts as not found.
     pub(crate) is_without_lookups: bool,
 }
@@ -38,6 +41,8 @@ pub(crate) struct Plan {
 pub(crate) struct Counts {
     pub(crate) found: u64,
     pub(crate) not_found: u64,
+    /// IPv4 and IPv6 addresses that no database covers.
+    pub(crate) uncovered: [u64; 2],
     pub(crate) bad: u64,
     /// The first bad one, counted from 0.
     pub(crate) first_bad: Option<(u64, Fault)>,
@@ -45,7 +50,7 @@ pub(crate) struct Counts {
 
 impl Counts {
     pub(crate) fn total(&self) -> u64 {
-        self.found + self.not_found + self.bad
+        self.found + self.not_found + self.uncovered.iter().sum::<u64>() + self.bad
     }
 
     /// Adds what became of the records that follow.
@@ -54,6 +59,9 @@ impl Counts {
         self.first_bad = self.first_bad.or(next.first_bad.map(|(at, fault)| (before + at, fault)));
         self.found += next.found;
         self.not_found += next.not_found;
+        for (sum, more) in self.uncovered.iter_mut().zip(next.uncovered) {
+            *sum += more;
+        }
         self.bad += next.bad;
     }
 }
@@ -89,13 +97,13 @@ struct Batch {
     lanes6: Vec<usize>,
     found: Vec<Found>,
     found_keys: Vec<u32>,
-    /// For each database, the keys of all lines.
+    /// For each finder, the keys of all lines.
     keys: Vec<Vec<u32>>,
 }
 
 impl Worker {
     pub(crate) fn new(plan: Arc<Plan>) -> Worker {
-        let segments = Cells::segments(&plan.columns);
+        let segments = Cells::segments(&plan.columns, &plan.finders);
         let entries = segments.iter().map(|_| Vec::new()).collect();
         Worker { plan, segments, entries, batch: Batch::default() }
     }
@@ -111,14 +119,15 @@ impl Worker {
         let mut start = 0;
         while start < block.len() {
             start = self.batch.split(&self.plan.shape, block, start);
-            self.batch.parse(block);
+            self.batch.parse(block, plan.list);
+            self.batch.note_uncovered(plan.covered);
             if self.plan.is_without_lookups {
                 self.batch.forget();
             }
             self.batch.find(&views)?;
             for (segment, entries) in self.segments.iter_mut().zip(&mut self.entries) {
-                let view = views.get(segment.database);
-                if let (Some(view), Some(keys)) = (view, self.batch.keys.get(segment.database)) {
+                let view = views.get(segment.finder);
+                if let (Some(view), Some(keys)) = (view, self.batch.keys.get(segment.finder)) {
                     segment.resolve(view, plan.style, keys, entries)?;
                 }
             }
@@ -153,6 +162,8 @@ impl Worker {
             }
             body.write_end(line_end(block, line.content.end, line.next), out);
             match line.fault {
+                Some(Fault::UncoveredIpv4) => counts.uncovered[0] += 1,
+                Some(Fault::UncoveredIpv6) => counts.uncovered[1] += 1,
                 Some(fault) => {
                     counts.first_bad = counts.first_bad.or(Some((counts.total(), fault)));
                     counts.bad += 1;
@@ -186,7 +197,7 @@ impl Batch {
     }
 
     /// Reads all addresses, and sorts them by family.
-    fn parse(&mut self, block: &[u8]) {
+    fn parse(&mut self, block: &[u8], list: ListChoice) {
         self.parsed.clear();
         self.parsed.resize(self.places.len(), None);
         text::parse4_batch_within(block, &self.places, &mut self.parsed);
@@ -207,7 +218,7 @@ impl Batch {
             if line.fault.is_some() {
                 continue;
             }
-            match other_address(block, place) {
+            match other_address(block, place, list) {
                 Some(IpAddr::V4(address)) => {
                     self.addresses4.push(address.to_bits());
                     self.lanes4.push(lane);
@@ -221,6 +232,21 @@ impl Batch {
         }
     }
 
+    /// Notes the records whose addresses no database covers.
+    fn note_uncovered(&mut self, covered: [bool; 2]) {
+        let families = [
+            (&self.lanes4, Fault::UncoveredIpv4, covered[0]),
+            (&self.lanes6, Fault::UncoveredIpv6, covered[1]),
+        ];
+        for (lanes, fault, _) in families.into_iter().filter(|(_, _, is_covered)| !is_covered) {
+            for &lane in lanes {
+                if let Some(line) = self.lines.get_mut(lane) {
+                    line.fault = Some(fault);
+                }
+            }
+        }
+    }
+
     /// Looks nothing up.
     fn forget(&mut self) {
         self.lanes4.clear();
@@ -229,7 +255,7 @@ impl Batch {
         self.addresses6.clear();
     }
 
-    /// Finds the records of all lines in each database.
+    /// Finds the records of all lines by each finder.
     fn find(&mut self, views: &[View<'_>]) -> Result<(), String> {
         self.keys.resize(views.len(), Vec::new());
         let (found, found_keys) = (&mut self.found, &mut self.found_keys);
@@ -245,15 +271,16 @@ impl Batch {
     }
 }
 
-/// What is no plain dotted decimal: IPv6, an address in quotes or with something around it. An
-/// IPv4-mapped address is the IPv4 address.
-fn other_address(block: &[u8], place: &Range<usize>) -> Option<IpAddr> {
+/// What is no plain dotted decimal: IPv6, an address in quotes or with something around it, or a
+/// list of them. An IPv4-mapped address is the IPv4 address.
+fn other_address(block: &[u8], place: &Range<usize>, list: ListChoice) -> Option<IpAddr> {
     if let Some(address) = text::parse6_within(block, place) {
         return Some(IpAddr::V6(address.into()).to_canonical());
     }
     let text = block.get(place.clone())?;
     let text = text.strip_prefix(b"\"").and_then(|text| text.strip_suffix(b"\"")).unwrap_or(text);
-    address::in_disguise(text).map(|address| address.to_canonical())
+    // A list in quotes, or a list of quoted addresses.
+    read_list(text, list).or_else(|| read_list(block.get(place.clone())?, list))
 }
 
 fn scatter(lanes: &[usize], found: &[u32], keys: &mut [u32]) {

@@ -213,7 +213,7 @@ impl Record<'_> {
 
     /// Whether the record was split into its parts.
     fn is_whole(&self) -> bool {
-        matches!(self.fault, None | Some(Fault::NoAddress))
+        self.fault.is_none_or(|fault| fault == Fault::NoAddress || fault.is_uncovered())
     }
 }
 
@@ -295,8 +295,9 @@ fn write_line_member(line: &[u8], out: &mut Vec<u8>) {
 fn write_object(record: &Record<'_>, out: &mut Vec<u8>) {
     let line = record.line();
     let object = line.trim_ascii_end().strip_suffix(b"}");
-    match (record.fault, object) {
-        (None | Some(Fault::NoAddress | Fault::NoSuchMember), Some(object)) => {
+    let is_object = record.is_whole() || record.fault == Some(Fault::NoSuchMember);
+    match object {
+        Some(object) if is_object => {
             out.extend_from_slice(object.trim_ascii_end());
         }
         _ => write_line_member(line, out),

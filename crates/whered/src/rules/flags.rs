@@ -8,6 +8,8 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueEnum};
 use whered_rules::{Family, State, names};
 
+use crate::cli::parse_address;
+
 #[derive(Subcommand)]
 pub(crate) enum RulesCommand {
     /// Say what is wrong, useless or doubtful in files of rules; exit code 1 if anything is
@@ -76,10 +78,10 @@ pub(crate) struct RulesExplainArguments {
     #[command(flatten)]
     pub(crate) read: ReadArguments,
     /// Source address
-    #[arg(long, value_name = "ADDRESS")]
+    #[arg(long, value_name = "ADDRESS", value_parser = parse_address)]
     pub(crate) src: IpAddr,
     /// Destination address
-    #[arg(long, value_name = "ADDRESS")]
+    #[arg(long, value_name = "ADDRESS", value_parser = parse_address)]
     pub(crate) dst: IpAddr,
     /// Protocol, by name or number
     #[arg(long, value_name = "PROTOCOL", value_parser = parse_protocol)]

@@ -5,7 +5,6 @@
 //! Cost: a family that iptables' file does not state is found by reading it once or twice.
 
 use std::collections::BTreeSet;
-use std::fs;
 use std::io::{self, Read};
 use std::net::IpAddr;
 use std::path::Path;
@@ -19,6 +18,7 @@ use whered_rules::{Format, Predicate, RulesError, Ruleset, Test, classbench, ipt
 use super::flags::{ReadArguments, RulesFormat};
 use crate::enrich::fields::names_and_paths;
 use crate::outcome::{Failure, Outcome, complain};
+use crate::unpack::read_plain;
 
 /// How a file is read.
 #[derive(Clone, Copy)]
@@ -83,7 +83,7 @@ pub(super) fn text_of(path: &Path) -> Result<String, Failure> {
     if path == Path::new("-") {
         io::stdin().lock().read_to_end(&mut bytes).map_err(fail)?;
     } else {
-        bytes = fs::read(path).map_err(fail)?;
+        bytes = read_plain(path).map_err(fail)?;
     }
     String::from_utf8(bytes).map_err(|error| {
         let good = error.utf8_error().valid_up_to();

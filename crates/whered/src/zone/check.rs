@@ -2,7 +2,6 @@
 //!
 //! Not for: the reading itself (`whered-dns`).
 
-use std::fs;
 use std::io::{self, BufWriter, Read, Write};
 use std::path::Path;
 
@@ -10,6 +9,7 @@ use whered_dns::{Dnssec, Name, Zone, ZoneError};
 
 use super::flags::ZoneCheckArguments;
 use crate::outcome::{Failure, Outcome, complain};
+use crate::unpack::read_plain;
 
 /// Checks every file; mistakes go to standard error, oddities and sums to standard output.
 pub(crate) fn run(arguments: &ZoneCheckArguments) -> Result<Outcome, Failure> {
@@ -58,13 +58,13 @@ fn one(path: &Path, origin: Option<&str>, dnssec: Dnssec) -> Result<Zone, String
         let mut text = Vec::new();
         io::stdin().lock().read_to_end(&mut text).map(|_| text)
     } else {
-        fs::read(path)
+        read_plain(path)
     };
     let text = text.map_err(|error| format!("{}: {error}", shown(path)))?;
     let folder = path.parent().unwrap_or(Path::new("."));
     let mut include = |included: &str| {
         let path = folder.join(included);
-        fs::read(&path).map_err(|error| format!("{}: {error}", path.display()))
+        read_plain(&path).map_err(|error| format!("{}: {error}", path.display()))
     };
     let zone = Zone::from_any_master_file(&origin, &text, dnssec, &mut include);
     zone.map_err(|error| placed(path, &error))

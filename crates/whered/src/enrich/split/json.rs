@@ -65,8 +65,9 @@ pub(crate) fn find(
     found.ok_or(Fault::NoSuchMember)
 }
 
-/// Checks that `content` is one JSON object, and gives every member whose value is a string: the
-/// names that lead to it and the place of its text. Nothing if it is none.
+/// Checks that `content` is one JSON object, and gives every member whose value is a string or an
+/// array: the names that lead to it, and the place of its text or of all that is between the
+/// brackets. Nothing if it is none.
 pub(crate) fn each_text(
     bytes: &[u8],
     content: Range<usize>,
@@ -167,7 +168,14 @@ impl<F: FnMut(&[Range<usize>], &Range<usize>)> Scanner<'_, F> {
             }
             b'{' | b'[' if depth == DEPTH_MAX => None,
             b'{' => self.object(depth + 1),
-            b'[' => self.array(depth + 1),
+            b'[' => {
+                let start = self.at + 1;
+                self.array(depth + 1)?;
+                if self.in_array == 0 {
+                    (self.take)(self.names, &(start..self.at - 1));
+                }
+                Some(())
+            }
             b't' => self.word(b"true"),
             b'f' => self.word(b"false"),
             b'n' => self.word(b"null"),
@@ -261,6 +269,9 @@ mod tests {
         assert_eq!(address(line, "c.ip"), Ok("4"));
         assert_eq!(address(r#"{"c":{"ip":"3"}}"#, "c.ip"), Ok("3"));
         assert_eq!(address(r#"{"ip":"1","ip":"2"}"#, "ip"), Ok("2"));
+        assert_eq!(address(r#"{"ip":["1", "2"] }"#, "ip"), Ok(r#""1", "2""#));
+        assert_eq!(address(r#"{"ip":[]}"#, "ip"), Ok(""));
+        assert_eq!(address(r#"{"ip":[["1"]]}"#, "ip"), Ok(r#"["1"]"#));
         assert_eq!(address(r#"{"ip":7}"#, "ip"), Err(Fault::NoSuchMember));
         assert_eq!(address("{}", "ip"), Err(Fault::NoSuchMember));
     }

@@ -5,8 +5,11 @@
 //! the next quote that has no backslash before it, one that begins with a bracket ends with the
 //! closing one. Both are given without what surrounds them.
 //!
+//! The address may be a list with commas between its elements, as `X-Forwarded-For` has it; blanks
+//! behind the commas do not end it.
+//!
 //! ```text
-//! [vhost] address ident user [time] "request" status bytes ["referer" "agent"] [anything]
+//! [vhost] address[, address] ident user [time] "request" status bytes ["referer" "agent"] [anything]
 //! ```
 
 use std::ops::Range;
@@ -59,6 +62,16 @@ fn token(line: &[u8], start: usize) -> Option<Token> {
     Some(Token { text: start + 1..end, end: end + 1 })
 }
 
+/// The part that begins at `start` and goes on behind each comma that ends a word of it.
+fn list(line: &[u8], start: usize) -> Option<Token> {
+    let mut whole = token(line, start)?;
+    while whole.end > start && line.get(whole.end - 1) == Some(&b',') && whole.end < line.len() {
+        let next = token(line, whole.end + 1)?;
+        whole = Token { text: whole.text.start..next.text.end, end: next.end };
+    }
+    Some(whole)
+}
+
 /// Where the first quote without a backslash before it stands.
 fn quoted_length(text: &[u8]) -> Option<usize> {
     let mut from = 0;
@@ -94,7 +107,12 @@ pub(crate) fn split(
         if opening != 0 && line.get(start) != Some(&opening) {
             return Err(Fault::NotALogLine);
         }
-        let Some(token) = token(line, start) else { return Err(Fault::UnendedQuote) };
+        let token = if number == host { list(line, start) } else { token(line, start) };
+        let Some(token) = token else { return Err(Fault::UnendedQuote) };
+        // The first address of a list is no host.
+        if number < host && line.get(token.text.clone()).is_some_and(|text| text.ends_with(b",")) {
+            return Err(Fault::NotALogLine);
+        }
         // A part ends with a blank or with the line.
         if line.get(token.end).is_some_and(|&byte| byte != b' ') {
             return Err(Fault::NotALogLine);
@@ -143,6 +161,23 @@ mod tests {
         );
         let with_host = format!("example.com:443 {COMMON}");
         assert_eq!(parts(&with_host, true), Ok([&["example.com:443"], common.as_slice()].concat()));
+    }
+
+    #[test]
+    fn a_list_of_addresses_at_the_head_is_the_address_and_no_virtual_host() {
+        let rest = COMMON.strip_prefix("192.0.2.1").unwrap();
+        for list in ["1.2.3.4, 10.0.0.1", "1.2.3.4,10.0.0.1", "unknown, ::1, 10.0.0.1", "a, -"] {
+            let line = format!("{list}{rest}");
+            assert_eq!(parts(&line, false).unwrap()[0], list);
+            assert_eq!(parts(&line, false).unwrap()[1..3], ["-", "frank"]);
+            assert_eq!(parts(&line, true), Err(Fault::NotALogLine), "{list}");
+            let line = format!("example.com:443 {line}");
+            assert_eq!(parts(&line, true).unwrap()[..2], ["example.com:443", list]);
+            assert_eq!(parts(&line, false), Err(Fault::NotALogLine), "{list}");
+        }
+        for line in ["1.2.3.4,", "1.2.3.4, ", "1.2.3.4, \"", ", , ,"] {
+            assert!(parts(line, false).is_err(), "{line}");
+        }
     }
 
     #[test]

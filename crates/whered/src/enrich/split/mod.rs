@@ -32,9 +32,17 @@ pub(crate) enum Fault {
     NotAJsonObject,
     NoSuchMember,
     NoAddress,
+    /// No database has a network of the address's family.
+    UncoveredIpv4,
+    UncoveredIpv6,
 }
 
 impl Fault {
+    /// Whether only the databases are the reason: the record and its address are good.
+    pub(crate) fn is_uncovered(self) -> bool {
+        matches!(self, Fault::UncoveredIpv4 | Fault::UncoveredIpv6)
+    }
+
     /// What is written beside the record.
     pub(crate) fn text(self) -> &'static str {
         match self {
@@ -45,6 +53,8 @@ impl Fault {
             Fault::NotAJsonObject => "not a JSON object",
             Fault::NoSuchMember => "no such member",
             Fault::NoAddress => "no IP address",
+            Fault::UncoveredIpv4 => "no database covers IPv4 addresses",
+            Fault::UncoveredIpv6 => "no database covers IPv6 addresses",
         }
     }
 }
