@@ -263,9 +263,9 @@ fn files_by_family_are_one_database_and_a_file_too_many_is_refused() {
         fs::write(&six, family("2001:db8::/32", 6.0)).unwrap();
     }
     let more = folder.file("more.mmdb", &family("11.0.0.0/8", 5.0));
-    let error = open([&four, &more], AccessMode::Memory).unwrap_err().to_string();
+    let error = open([&four, &more], AccessMode::Memory).err().unwrap().to_string();
     assert!(error.contains("more.mmdb") && error.contains("one file for each family"), "{error}");
-    let error = open([&four, &six], AccessMode::Mmap).unwrap_err().to_string();
+    let error = open([&four, &six], AccessMode::Mmap).err().unwrap().to_string();
     assert!(error.contains("mode mmap; allowed: memory, indexed"), "{error}");
 }
 

@@ -716,11 +716,11 @@ fn a_database_has_one_path_or_a_file_for_each_family() {
     let paths: Vec<_> = config.databases[0].paths().cloned().collect();
     assert_eq!(paths, [PathBuf::from("conf/4.mmdb"), PathBuf::from("conf/6.mmdb")]);
     for (keys, found) in [
-        ("paths = [\"a\", \"b\"]\npath = \"a\"", "'path' stands beside 'paths'"),
-        ("paths = [\"a\", \"a\"]", "'paths' repeats 'a'"),
-        ("paths = []", "'paths' has 0 files"),
-        ("paths = [\"a\", \"b\", \"c\"]", "'paths' has 3 files"),
-        ("paths = [\"a\", \"b\"]\nmode = \"stream\"", "'mode' is 'stream' with several 'paths'"),
+        ("paths = [\"a\", \"b\"]\npath = \"a\"", "stands beside 'paths'"),
+        ("paths = [\"a\", \"a\"]", "'paths' in [[database]] repeats 'a'"),
+        ("paths = []", "has 0 files"),
+        ("paths = [\"a\", \"b\", \"c\"]", "has 3 files"),
+        ("paths = [\"a\", \"b\"]\nmode = \"stream\"", "is 'stream' with several 'paths'"),
     ] {
         let message = message(&format!("[[database]]\nname = \"x\"\n{keys}\n"));
         assert!(message.contains(found), "{keys}: {message}");

@@ -469,7 +469,6 @@ fn packets_are_matched_and_rulesets_described() {
         ("{", 400, "it is no JSON"),
         ("3", 400, "it is no object with src, dst and proto"),
         ("{}", 400, "a packet needs src, dst and proto"),
-        (r#"[{"src":1}]"#, 400, "packet 0: 'src' is 1; allowed: an IP address"),
         (r#"{"who":1}"#, 400, "unknown member 'who'"),
         (r#"{"dport":65536}"#, 400, "'dport' is 65536; allowed: a number from 0 to 65535"),
         (r#"{"flags":"syn,x"}"#, 400, "'flags' has 'x'"),
@@ -479,6 +478,12 @@ fn packets_are_matched_and_rulesets_described() {
         let found = reply.json()["error"]["message"].as_str().unwrap().to_owned();
         assert!(reply.status == status && found.contains(message), "{body}: {found}");
     }
+    // A wrong packet of a batch costs its own answer only.
+    let reply = post(&server, "/v1/rules/edge/match", &format!("[{{\"src\":1}},{web},7]")).json();
+    let message = "packet 0: 'src' is 1; allowed: an IP address";
+    assert_eq!(reply[0], json!({ "error": { "message": message, "field": "body" } }));
+    assert_eq!(reply[1], post(&server, "/v1/rules/edge/match", web).json());
+    assert!(reply[2]["error"]["message"].as_str().unwrap().starts_with("packet 2: "), "{reply}");
     let many = format!("[{}]", vec!["0"; 10_001].join(","));
     assert_eq!(post(&server, "/v1/rules/edge/match", &many).status, 400);
     assert_eq!(post(&server, "/v1/rules/none/match", web).status, 404);

@@ -41,6 +41,17 @@ fn packets_are_matched_explained_and_wrong_words_refused() {
         ask(&format!("RULES.MMATCH edge {web} {ping} {web} STATE established")),
         format!("*3\r\n{}{}{}", accepted(3, 4), accepted(4, 5), accepted(1, 2))
     );
+    let wrong = "SRC 10.1.2.3 DST x PROTO tcp DPORT 80";
+    let lame = "SRC 10.1.2.3 PROTO tcp";
+    assert_eq!(
+        ask(&format!("RULES.MMATCH edge {wrong} {web} {lame} {ping}")),
+        format!(
+            "*4\r\n-ERR 'x' is not an IP address\r\n{}-ERR a packet needs SRC, DST and PROTO\r\n{}",
+            accepted(3, 4),
+            accepted(4, 5)
+        ),
+        "a wrong packet of a batch costs its own answer only"
+    );
     let why = ask(&format!("RULES.EXPLAIN edge {ping}"));
     assert!(why.contains("accept by") && why.contains("not src @blocked"), "{why}");
     assert!(ask("RULES.INFO edge").contains("compile_seconds"));

@@ -85,15 +85,20 @@ pub(crate) async fn find(
             return Err(wrong(format!("more than {PACKETS_MAX} packets")));
         }
         Value::Array(list) => {
-            let (mut packets, mut lengths) = (Vec::new(), Vec::new());
-            for (place, one) in list.iter().enumerate() {
-                let (packet, bytes) =
-                    read_packet(one).map_err(|error| wrong(format!("packet {place}: {error}")))?;
-                packets.push(packet);
-                lengths.push(bytes);
-            }
+            let read: Vec<_> = list.iter().map(read_packet).collect();
+            let good = || read.iter().filter_map(|one| one.as_ref().ok());
+            let packets: Vec<_> = good().map(|(packet, _)| *packet).collect();
+            let lengths: Vec<_> = good().map(|(_, bytes)| *bytes).collect();
             let decisions = edition.find_batch(&packets, &lengths, sets);
-            decisions.iter().map(|decision| shown(&edition, decision)).collect()
+            let mut decisions = decisions.iter().map(|decision| shown(&edition, decision));
+            // A wrong packet costs its own answer only.
+            let answer = |(place, one): (usize, &Result<_, String>)| match one {
+                Ok(_) => decisions.next().unwrap_or_default(),
+                Err(error) => {
+                    json!({ "error": { "message": format!("packet {place}: {error}"), "field": "body" } })
+                }
+            };
+            read.iter().enumerate().map(answer).collect()
         }
         one => {
             let (packet, bytes) = read_packet(one).map_err(wrong)?;

@@ -134,7 +134,7 @@ pub(super) const COMMANDS: &[Command] = &[
     Command {
         name: "rules.mmatch",
         syntax: "ruleset SRC address DST address PROTO protocol [...] [SRC ...]",
-        summary: "Gives the verdicts of several packets",
+        summary: "Gives the verdicts of several packets, or an error in a packet's place",
         cost: "O(N) with N packets",
         action: Action::Run(find_many),
         ..RULES
@@ -208,18 +208,42 @@ fn find(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
 
 fn find_many(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
     let edition = named(session, args)?.edition();
-    let (mut packets, mut lengths) = (Vec::new(), Vec::new());
+    let (mut packets, mut lengths, mut failures) = (Vec::new(), Vec::new(), Vec::new());
     let mut rest = args.skip(2);
     while rest.len() > 0 {
-        let (packet, bytes, later) = read_packet(rest)?;
-        packets.push(packet);
-        lengths.push(bytes);
-        rest = later;
+        match read_packet(rest) {
+            Ok((packet, bytes, later)) => {
+                packets.push(packet);
+                lengths.push(bytes);
+                failures.push(None);
+                rest = later;
+            }
+            Err(failure) => {
+                failures.push(Some(failure));
+                rest = next_packet(rest);
+            }
+        }
     }
     let decisions = edition.find_batch(&packets, &lengths, session.engine().prefix_sets());
-    reply.array(decisions.len());
-    decisions.iter().for_each(|decision| write_decision(&edition, decision, reply));
+    let mut decisions = decisions.iter();
+    reply.array(failures.len());
+    for failure in &failures {
+        match (failure, decisions.as_slice()) {
+            (None, [decision, ..]) => {
+                write_decision(&edition, decision, reply);
+                decisions.next();
+            }
+            (Some(failure), _) => reply.error(failure),
+            (None, []) => reply.null(),
+        }
+    }
     Ok(())
+}
+
+/// What follows a packet's words: each packet begins with its `SRC`.
+fn next_packet(words: Args<'_>) -> Args<'_> {
+    let next = (1..words.len()).find(|&at| words.is(at, "src") && at % 2 == 0);
+    words.skip(next.unwrap_or(words.len()))
 }
 
 /// Verdict, rule number and `file:line`; nulls where the policy decided.
