@@ -272,7 +272,7 @@ impl Sql for PostgreSql {
     }
 
     fn rows(&self) -> Vec<Vec<OwnedCell>> {
-        let query = "SELECT member, position::bigint, longitude, seen, \
+        let query = "SELECT member, position::bigint, longitude, seen::bigint, \
              to_char(last_seen AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS.MS'), note FROM positions";
         let found = self.client().query(query, &[]).expect("the table is there");
         sorted(found.iter().map(|row| {
