@@ -29,25 +29,23 @@ impl Twin {
             .map(|(_, value)| value)
     }
 
-    /// The IPv4 address inside a mapped or 6to4 address, unless that range has own entries or
-    /// there is nothing at all under ::/96.
+    /// The IPv4 address inside a mapped or 6to4 address, unless there is nothing at all under
+    /// ::/96. No entry is inside of these ranges.
     fn alias(&self, address: IpAddr) -> Option<IpAddr> {
         let IpAddr::V6(address) = address else {
             return None;
         };
-        let (range, bits) = if address.to_ipv4_mapped().is_some() {
-            ("::ffff:0:0/96", address.to_bits() as u32)
+        let bits = if address.to_ipv4_mapped().is_some() {
+            address.to_bits() as u32
         } else if address.segments()[0] == 0x2002 {
-            ("2002::/16", (address.to_bits() >> 80) as u32)
+            (address.to_bits() >> 80) as u32
         } else {
             return None;
         };
-        let range: Prefix = range.parse().expect("a fixed prefix");
         let ipv4: Prefix = "::/96".parse().expect("a fixed prefix");
-        let prefixes = || self.entries.iter().map(|(prefix, _)| as_ipv6_prefix(*prefix));
-        let has_own = prefixes().any(|prefix| range.covers(&prefix));
-        let has_ipv4 = prefixes().any(|prefix| ipv4.covers(&prefix) || prefix.covers(&ipv4));
-        (!has_own && has_ipv4).then_some(IpAddr::V4(Ipv4Addr::from_bits(bits)))
+        let mut prefixes = self.entries.iter().map(|(prefix, _)| as_ipv6_prefix(*prefix));
+        let has_ipv4 = prefixes.any(|prefix| ipv4.covers(&prefix) || prefix.covers(&ipv4));
+        has_ipv4.then_some(IpAddr::V4(Ipv4Addr::from_bits(bits)))
     }
 }
 
