@@ -126,6 +126,31 @@ fn every_operation_reads_back_as_it_was_written() {
 }
 
 #[test]
+fn a_mapped_member_of_an_older_journal_is_read_as_the_ipv4_member_it_stands_for() {
+    let blocks = |texts: [&str; 2]| texts.map(|text| text.parse::<Block>().unwrap()).to_vec();
+    let written = blocks(["::ffff:10.0.0.0/104", "::ffff:192.0.2.5-::ffff:192.0.2.9"]);
+    let meant = blocks(["10.0.0.0/8", "192.0.2.5-192.0.2.9"]);
+    let operations = |blocks: Vec<Block>| {
+        let members = Cow::Owned(loaded(&blocks, &[None]));
+        [
+            Operation::AddPrefixes {
+                set: "s",
+                expires_at_millis: None,
+                value: None,
+                blocks: blocks.clone().into(),
+            },
+            Operation::RemovePrefixes { set: "s", blocks: blocks.into() },
+            Operation::LoadMembers { set: "s", replaces: true, members },
+        ]
+    };
+    for (old, meant) in operations(written).into_iter().zip(operations(meant)) {
+        let payload = old.encode();
+        let read = Operation::decode(old.kind(), &payload).unwrap();
+        assert_eq!(format!("{read:?}"), format!("{meant:?}"));
+    }
+}
+
+#[test]
 fn damaged_payloads_are_refused_or_read_as_an_operation_but_never_panic() {
     for operation in samples() {
         let payload = operation.encode();

@@ -205,7 +205,13 @@ impl<'a> Decoder<'a> {
         Ok(Operation::Batch(operations))
     }
 
+    /// A member. What an older version kept as an IPv4-mapped one is the IPv4 member it stands for:
+    /// addresses are looked up that way.
     fn block(&mut self) -> Result<Block, String> {
+        self.written_block().map(Block::to_canonical)
+    }
+
+    fn written_block(&mut self) -> Result<Block, String> {
         let (first, last) = match self.bytes.get(self.offset) {
             Some(14) if self.kind >= ADD_RANGES_KIND => {
                 self.u8()?;
