@@ -113,15 +113,19 @@ impl Log {
             Some(journal) => Some(journal.reserve(payload_size_bytes)?),
             None => None,
         };
-        Ok(Room { log: self, reservation, is_batched: false, _passage: None })
+        Ok(Room { log: self, reservation, is_batched: false })
     }
 
-    /// Room for one operation, in the batch of this thread if it collects one. Whoever has the room
-    /// is inside of the gate: to be called before any lock, and with no other room.
-    pub(crate) fn enter(&self, payload_size_bytes: usize) -> Result<Room<'_>, WriteError> {
+    /// Room for one operation, in the batch of this thread if it collects one, and the way into the
+    /// gate, to be held until the operation is appended. To be called before any lock, and by nobody
+    /// inside the gate.
+    pub(crate) fn enter(
+        &self,
+        payload_size_bytes: usize,
+    ) -> Result<(Passage<'_>, Room<'_>), WriteError> {
         let passage = self.gate.pass();
         let room = self.reserve_batched(payload_size_bytes)?;
-        Ok(Room { _passage: Some(passage), ..room })
+        Ok((passage, room))
     }
 
     /// As [`Log::enter`], for a caller that has passed the gate.
@@ -138,12 +142,7 @@ impl Log {
         });
         match grown {
             None => self.reserve(payload_size_bytes),
-            Some(grown) => grown.map(|()| Room {
-                log: self,
-                reservation: None,
-                is_batched: true,
-                _passage: None,
-            }),
+            Some(grown) => grown.map(|()| Room { log: self, reservation: None, is_batched: true }),
         }
     }
 
@@ -244,8 +243,6 @@ pub(crate) struct Room<'a> {
     log: &'a Log,
     reservation: Option<Reservation<'a>>,
     is_batched: bool,
-    /// Held until the operation is appended; `None` where the caller holds it.
-    _passage: Option<Passage<'a>>,
 }
 
 impl Room<'_> {
