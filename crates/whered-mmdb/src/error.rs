@@ -98,6 +98,16 @@ impl MmdbError {
         &self.inner.path
     }
 
+    /// What was found, without its place.
+    pub(crate) fn found(&self) -> &str {
+        &self.inner.found
+    }
+
+    /// What would be right in its place.
+    pub(crate) fn allowed(&self) -> &str {
+        &self.inner.allowed
+    }
+
     #[cold]
     pub(crate) fn new(
         kind: ErrorKind,

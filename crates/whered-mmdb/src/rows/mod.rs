@@ -202,7 +202,7 @@ fn insert(
     line: u64,
     column: &dyn fmt::Display,
 ) -> Result<(), RowsError> {
-    writer.insert(prefix, value).map_err(|error| {
-        RowsError::new(line, column.to_string(), error.to_string(), "rows that the writer takes")
-    })
+    writer
+        .insert(prefix, value)
+        .map_err(|error| RowsError::new(line, column.to_string(), error.found(), error.allowed()))
 }
