@@ -11,6 +11,9 @@
 //! it stays private, and this target needs none of the crate's dependencies.
 #![no_main]
 
+#[path = "../../crates/whered-server/src/resp/cross_protocol.rs"]
+#[allow(dead_code, reason = "this target asks a part of it")]
+mod cross_protocol;
 #[path = "../../crates/whered-server/src/resp/glob.rs"]
 #[allow(dead_code, reason = "this target asks a part of it")]
 mod glob;
@@ -74,6 +77,7 @@ fn parse(input: &[u8], step: usize, authenticated: bool) -> Outcome {
                     start += used;
                     parser.shrink();
                 }
+                Ok(Parsed::Http) => return Outcome { requests, end: Err("HTTP".to_owned()) },
                 Err(error) => return Outcome { requests, end: Err(error.0) },
             }
         }
