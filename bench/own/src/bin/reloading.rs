@@ -1,10 +1,11 @@
 //! Single lookups in a database that may be reloaded, beside the index alone; and how long opening takes.
 //!
 //! `reloading FILE [RESULT.json]`: the city database in FILE, which is made there if it is missing.
-//! Three ways to come to the same index take turns on the same addresses: the index itself, a
-//! [`DatabaseReader`](whered_engine::DatabaseReader) asked for each lookup, and a reference to
-//! the generation taken and given back for each. Their answers must be equal. Time is processor time
-//! of one thread.
+//! Four ways to come to the same index take turns on the same addresses: the index itself, a
+//! [`DatabaseReader`](whered_engine::DatabaseReader) or a
+//! [`GenerationReader`](whered_engine::GenerationReader) asked for each lookup, and a reference to the
+//! generation taken and given back for each. Their answers must be equal. Time is processor time of one
+//! thread.
 
 #![allow(clippy::print_stdout, reason = "printing is what this program is for")]
 
@@ -101,9 +102,14 @@ fn lookups(path: &Path) -> Result<Vec<Value>, String> {
     let serving = Serving::open(path)?;
     println!("the server's opening, index included: {:.2} s", began.elapsed().as_secs_f64());
     let taking = IndexEngine::new(serving.taking());
+    let by_generation = IndexEngine::new(serving.by_generation());
     let reading = IndexEngine::new(serving);
-    let engines: [(&str, &dyn Engine); 3] =
-        [("index alone", &alone), ("reader", &reading), ("taken for each", &taking)];
+    let engines: [(&str, &dyn Engine); 4] = [
+        ("index alone", &alone),
+        ("reader", &reading),
+        ("by generation", &by_generation),
+        ("taken for each", &taking),
+    ];
     let task = Task { input: Input::Binary, calls: Calls::Single, wants: Wants::Row };
     let mut rows = Vec::new();
     for list in lists {

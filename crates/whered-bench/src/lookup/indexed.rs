@@ -13,8 +13,8 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 use whered_engine::{
-    AccessMode, DatabaseReader, DatabaseSource, EngineOptions, Generation, NamedDatabase, Setup,
-    open_database_file,
+    AccessMode, DatabaseReader, DatabaseSource, EngineOptions, Generation, GenerationReader,
+    NamedDatabase, Setup, open_database_file,
 };
 use whered_ip::text;
 use whered_mmdb::{DatabaseIndex, Found, IndexForm, IndexOptions, RecordId};
@@ -99,10 +99,38 @@ impl Serving {
         Ok(Serving(engine))
     }
 
+    /// The same engine, whose database is looked for in the generation for each call.
+    #[must_use]
+    pub fn by_generation(&self) -> ByGeneration {
+        ByGeneration(Arc::clone(&self.0))
+    }
+
     /// The same engine with a reference to the generation taken for each call.
     #[must_use]
     pub fn taking(&self) -> Taking {
         Taking(Arc::clone(&self.0))
+    }
+}
+
+/// As [`Serving`], but the database is looked for in the generation for each call.
+pub struct ByGeneration(Arc<whered_engine::Engine>);
+
+impl IndexReader for GenerationReader {
+    #[inline]
+    fn take(&mut self) -> &DatabaseIndex {
+        index_of(self.current())
+    }
+}
+
+impl IndexSource for ByGeneration {
+    type Reader<'a> = GenerationReader;
+
+    fn reader(&self) -> GenerationReader {
+        self.0.reader()
+    }
+
+    fn describe(&self) -> (String, String) {
+        ("whered-by-generation".to_owned(), "Engine::reader asked for each call".to_owned())
     }
 }
 

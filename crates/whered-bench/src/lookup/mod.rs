@@ -22,7 +22,7 @@ pub use addresses::{AddressList, Binary, lists};
 pub use database::DatabaseEngine;
 pub use engine::{BATCH_SIZE, Calls, Engine, Input, Task, Wants};
 pub use histogram::Histogram;
-pub use indexed::{Fixed, IndexEngine, IndexReader, IndexSource, Serving, Taking};
+pub use indexed::{ByGeneration, Fixed, IndexEngine, IndexReader, IndexSource, Serving, Taking};
 pub use report::{EngineNote, Report, Row};
 pub use rounds::{Contender, Measured, Rounds, interleaved, threaded};
 
