@@ -91,29 +91,32 @@ impl Serving {
     ///
     /// The file cannot be read or is no sound database.
     pub fn open(path: &Path) -> Result<Serving, String> {
-        let source = DatabaseSource::new(DATABASE, path);
-        let setup = Setup { databases: vec![source], ..Setup::default() };
-        let opened =
-            whered_engine::Engine::open(EngineOptions { setup, ..EngineOptions::default() });
-        let (engine, _) = opened.map_err(|error| error.to_string())?;
-        Ok(Serving(engine))
+        serving_engine(path).map(Serving)
     }
+}
 
-    /// The same engine, whose database is looked for in the generation for each call.
-    #[must_use]
-    pub fn by_generation(&self) -> ByGeneration {
-        ByGeneration(Arc::clone(&self.0))
-    }
-
-    /// The same engine with a reference to the generation taken for each call.
-    #[must_use]
-    pub fn taking(&self) -> Taking {
-        Taking(Arc::clone(&self.0))
-    }
+/// An engine of its own for each contender: of two that share one, the second would find in the cache
+/// what the first has read.
+fn serving_engine(path: &Path) -> Result<Arc<whered_engine::Engine>, String> {
+    let source = DatabaseSource::new(DATABASE, path);
+    let setup = Setup { databases: vec![source], ..Setup::default() };
+    let opened = whered_engine::Engine::open(EngineOptions { setup, ..EngineOptions::default() });
+    opened.map(|(engine, _)| engine).map_err(|error| error.to_string())
 }
 
 /// As [`Serving`], but the database is looked for in the generation for each call.
 pub struct ByGeneration(Arc<whered_engine::Engine>);
+
+impl ByGeneration {
+    /// As [`Serving::open`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Serving::open`].
+    pub fn open(path: &Path) -> Result<ByGeneration, String> {
+        serving_engine(path).map(ByGeneration)
+    }
+}
 
 impl IndexReader for GenerationReader {
     #[inline]
@@ -137,6 +140,17 @@ impl IndexSource for ByGeneration {
 /// As [`Serving`], but each call takes a reference to the generation and gives it back: what a reader
 /// spares.
 pub struct Taking(Arc<whered_engine::Engine>);
+
+impl Taking {
+    /// As [`Serving::open`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Serving::open`].
+    pub fn open(path: &Path) -> Result<Taking, String> {
+        serving_engine(path).map(Taking)
+    }
+}
 
 /// A reference to the generation of the last call.
 pub struct Taken<'a> {

@@ -104,9 +104,8 @@ pub fn index_engines(path: &Path) -> Result<Vec<Box<dyn Engine>>, String> {
     for form in [IndexForm::Compact, IndexForm::Fast] {
         engines.push(Box::new(IndexEngine::open(path, form)?));
     }
-    let serving = Serving::open(path)?;
-    engines.push(Box::new(IndexEngine::new(serving.taking())));
-    engines.push(Box::new(IndexEngine::new(serving)));
+    engines.push(Box::new(IndexEngine::new(Taking::open(path)?)));
+    engines.push(Box::new(IndexEngine::new(Serving::open(path)?)));
     Ok(engines)
 }
 
