@@ -172,6 +172,8 @@ def test_packed_files_are_unpacked_or_refused_with_the_way(families, tmp_path):
     for command in jobs[four.read_bytes()]:
         path.write_bytes(gzip.compress(four.read_bytes()))
         assert "is packed with gzip," in refused(*command, stdin="")
+    path.write_bytes(gzip.compress(lzma.compress(b"ip\n192.0.2.1\n")))
+    assert "is packed twice, with xz inside; allowed: once" in refused("enrich", path, "--db", four, "--field", "n")
     rows = tmp_path / "rows.ndjson.gz"
     rows.write_bytes(gzip.compress(b'{"network":"192.0.2.0/24","record":{"n":1}}\n'))
     assert whered("db", "build", rows, tmp_path / "rows.mmdb").returncode == 0

@@ -26,6 +26,12 @@ pub enum Packing {
     Zip,
     /// A 7-Zip archive.
     SevenZip,
+    /// LZMA, `.lzma`.
+    Lzma,
+    /// A RAR archive.
+    Rar,
+    /// Snappy frames.
+    Snappy,
 }
 
 /// How many bytes of a file [`Packing::of`] looks at.
@@ -51,6 +57,10 @@ impl Packing {
                 Packing::Zip
             }
             [b'7', b'z', 0xbc, 0xaf, 0x27, 0x1c, ..] => Packing::SevenZip,
+            // The usual properties, then the low bytes of a dictionary's size, a power of two.
+            [0x5d, 0, 0, ..] => Packing::Lzma,
+            [b'R', b'a', b'r', b'!', 0x1a, 7, ..] => Packing::Rar,
+            [0xff, 6, 0, 0, b's', b'N', b'a', b'P', ..] => Packing::Snappy,
             _ => return None,
         })
     }
@@ -67,6 +77,9 @@ impl Packing {
             Packing::Compress => ("compress", "uncompress"),
             Packing::Zip => ("zip", "unzip"),
             Packing::SevenZip => ("7z", "7z x"),
+            Packing::Lzma => ("lzma", "xz -d --format=lzma"),
+            Packing::Rar => ("rar", "unrar x"),
+            Packing::Snappy => ("snappy", "snzip -d"),
         }
     }
 
@@ -126,7 +139,7 @@ mod tests {
 
     #[test]
     fn packed_files_are_known_by_their_first_bytes_and_texts_are_none() {
-        let cases: [(&[u8], Packing); 12] = [
+        let cases: [(&[u8], Packing); 15] = [
             (b"\x1f\x8b\x08\x00\x00\x00\x00\x00", Packing::Gzip),
             (b"\x28\xb5\x2f\xfd\x24\x00\x01\x00", Packing::Zstandard),
             (b"\x50\x2a\x4d\x18\x04\x00\x00\x00", Packing::Zstandard),
@@ -139,6 +152,9 @@ mod tests {
             (b"PK\x03\x04\x14\x00\x00\x00", Packing::Zip),
             (b"PK\x05\x06\x00\x00\x00\x00", Packing::Zip),
             (b"7z\xbc\xaf\x27\x1c\x00\x04", Packing::SevenZip),
+            (b"\x5d\x00\x00\x80\x00\xff\xff\xff", Packing::Lzma),
+            (b"Rar!\x1a\x07\x01\x00", Packing::Rar),
+            (b"\xff\x06\x00\x00sNaPpY", Packing::Snappy),
         ];
         for (head, packing) in cases {
             assert_eq!(Packing::of(head), Some(packing));

@@ -43,6 +43,20 @@ pub(crate) fn read_plain(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
+/// The bytes of a stream that was packed.
+///
+/// # Errors
+/// That they are packed once more; those of unpacking.
+fn inside(mut unpacked: Stream) -> io::Result<Stream> {
+    let mut magic = Vec::new();
+    unpacked.by_ref().take(PACKING_BYTES as u64).read_to_end(&mut magic)?;
+    if let Some(packing) = Packing::of(&magic) {
+        let message = format!("is packed twice, with {} inside; allowed: once", packing.name());
+        return Err(io::Error::new(io::ErrorKind::InvalidData, message));
+    }
+    Ok(Box::new(Cursor::new(magic).chain(unpacked)))
+}
+
 /// The unpacked bytes of a stream, and whether it was packed.
 pub(crate) fn unpacked(stream: Stream, count: Arc<AtomicU64>) -> io::Result<(Stream, bool)> {
     let mut stream = Counted { inner: stream, count };
@@ -58,7 +72,7 @@ pub(crate) fn unpacked(stream: Stream, count: Arc<AtomicU64>) -> io::Result<(Str
             let packed = BufReader::with_capacity(PACKED_BYTES, whole);
             Box::new(zstd::Decoder::with_buffer(packed)?)
         }
-        None => Box::new(whole),
+        None => return Ok((Box::new(whole), false)),
     };
-    Ok((reader, packing.is_some()))
+    Ok((inside(reader)?, true))
 }

@@ -117,8 +117,8 @@ impl FromStr for ListChoice {
 }
 
 /// The address of a list with commas between, or of a text that is one address alone. Elements may
-/// be in quotes; `unknown` and `-` stand for addresses that nobody knows and are passed over. A
-/// text with any other element is no list of addresses.
+/// be in quotes; empty ones (RFC 9110, section 5.6.1), `unknown` and `-` are passed over. A text
+/// with any other element is no list of addresses.
 ///
 /// ```
 /// use whered_ip::text::{ListChoice, read_list};
@@ -134,7 +134,7 @@ pub fn read_list(text: &[u8], choice: ListChoice) -> Option<IpAddr> {
     let mut chosen: Option<IpAddr> = None;
     for element in text.split(|&byte| byte == b',') {
         let element = unquoted(element.trim_ascii());
-        if element == b"-" || element.eq_ignore_ascii_case(b"unknown") {
+        if element.is_empty() || element == b"-" || element.eq_ignore_ascii_case(b"unknown") {
             continue;
         }
         let address = read(element)?;

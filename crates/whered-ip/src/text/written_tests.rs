@@ -94,6 +94,9 @@ fn a_list_gives_the_first_the_last_or_the_first_public_address() {
     for (text, expected) in [
         ("81.2.69.142", texts("81.2.69.142", "81.2.69.142", "81.2.69.142")),
         ("10.0.0.1", texts("10.0.0.1", "10.0.0.1", "10.0.0.1")),
+        // Empty elements are passed over: RFC 9110, section 5.6.1.
+        ("81.2.69.142,", texts("81.2.69.142", "81.2.69.142", "81.2.69.142")),
+        (", 10.0.0.1, , 8.8.8.8", texts("10.0.0.1", "8.8.8.8", "8.8.8.8")),
         ("10.0.0.1, 192.168.0.1", texts("10.0.0.1", "192.168.0.1", "10.0.0.1")),
         ("unknown, 10.0.0.1,81.2.69.142 , 8.8.8.8:53", texts("10.0.0.1", "8.8.8.8", "81.2.69.142")),
         (
@@ -103,7 +106,7 @@ fn a_list_gives_the_first_the_last_or_the_first_public_address() {
     ] {
         assert_eq!(all(text), expected, "{text}");
     }
-    for text in ["", ",", "unknown", "81.2.69.142, x", "81.2.69.142,", "a, b"] {
+    for text in ["", ",", "unknown", "81.2.69.142, x", ", ,", "a, b"] {
         assert_eq!(all(text), [None, None, None], "{text}");
     }
 }

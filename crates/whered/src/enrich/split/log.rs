@@ -6,7 +6,7 @@
 //! closing one. Both are given without what surrounds them.
 //!
 //! The address may be a list with commas between its elements, as `X-Forwarded-For` has it; blanks
-//! behind the commas do not end it.
+//! before or behind the commas do not end it.
 //!
 //! ```text
 //! [vhost] address[, address] ident user [time] "request" status bytes ["referer" "agent"] [anything]
@@ -62,14 +62,32 @@ fn token(line: &[u8], start: usize) -> Option<Token> {
     Some(Token { text: start + 1..end, end: end + 1 })
 }
 
-/// The part that begins at `start` and goes on behind each comma that ends a word of it.
+/// The part that begins at `start` and goes on behind each comma that ends a word of it or stands
+/// behind it.
 fn list(line: &[u8], start: usize) -> Option<Token> {
-    let mut whole = token(line, start)?;
-    while whole.end > start && line.get(whole.end - 1) == Some(&b',') && whole.end < line.len() {
-        let next = token(line, whole.end + 1)?;
+    let mut whole = element(line, start)?;
+    while whole.end < line.len() && is_before_comma(line, &whole) {
+        let next = element(line, whole.end + 1)?;
         whole = Token { text: whole.text.start..next.text.end, end: next.end };
     }
     Some(whole)
+}
+
+/// As [`token`], but a port behind brackets belongs to the part: `[2001:db8::1]:443`.
+fn element(line: &[u8], start: usize) -> Option<Token> {
+    let part = token(line, start)?;
+    if line.get(start) != Some(&b'[') || !matches!(line.get(part.end), Some(b':' | b',')) {
+        return Some(part);
+    }
+    let rest = line.get(part.end..)?;
+    let end = memchr(b' ', rest).map_or(line.len(), |length| part.end + length);
+    Some(Token { text: start..end, end })
+}
+
+/// Whether a comma says that a part goes on.
+fn is_before_comma(line: &[u8], part: &Token) -> bool {
+    let last = part.end.checked_sub(1).and_then(|last| line.get(last));
+    last == Some(&b',') || line.get(part.end + 1) == Some(&b',')
 }
 
 /// Where the first quote without a backslash before it stands.
@@ -110,7 +128,7 @@ pub(crate) fn split(
         let token = if number == host { list(line, start) } else { token(line, start) };
         let Some(token) = token else { return Err(Fault::UnendedQuote) };
         // The first address of a list is no host.
-        if number < host && line.get(token.text.clone()).is_some_and(|text| text.ends_with(b",")) {
+        if number < host && is_before_comma(line, &token) {
             return Err(Fault::NotALogLine);
         }
         // A part ends with a blank or with the line.
@@ -166,7 +184,17 @@ mod tests {
     #[test]
     fn a_list_of_addresses_at_the_head_is_the_address_and_no_virtual_host() {
         let rest = COMMON.strip_prefix("192.0.2.1").unwrap();
-        for list in ["1.2.3.4, 10.0.0.1", "1.2.3.4,10.0.0.1", "unknown, ::1, 10.0.0.1", "a, -"] {
+        for list in [
+            "1.2.3.4, 10.0.0.1",
+            "1.2.3.4,10.0.0.1",
+            "1.2.3.4 , 10.0.0.1",
+            "1.2.3.4 ,10.0.0.1",
+            "1.2.3.4, , 10.0.0.1",
+            "unknown, ::1, 10.0.0.1",
+            "[2001:db8::1]:443, 10.0.0.1",
+            "10.0.0.1, [2001:db8::1]:443",
+            "a, -",
+        ] {
             let line = format!("{list}{rest}");
             assert_eq!(parts(&line, false).unwrap()[0], list);
             assert_eq!(parts(&line, false).unwrap()[1..3], ["-", "frank"]);
@@ -177,6 +205,19 @@ mod tests {
         }
         for line in ["1.2.3.4,", "1.2.3.4, ", "1.2.3.4, \"", ", , ,"] {
             assert!(parts(line, false).is_err(), "{line}");
+        }
+    }
+
+    #[test]
+    fn an_ipv6_address_with_a_port_at_the_head_is_one_part() {
+        let rest = COMMON.strip_prefix("192.0.2.1").unwrap();
+        for (head, part) in
+            [("[2001:db8::1]:443", "[2001:db8::1]:443"), ("[2001:db8::1]", "2001:db8::1")]
+        {
+            let line = format!("{head}{rest}");
+            assert_eq!(parts(&line, false).unwrap()[..2], [part, "-"]);
+            let line = format!("example.com {line}");
+            assert_eq!(parts(&line, true).unwrap()[..2], ["example.com", part]);
         }
     }
 
