@@ -289,3 +289,11 @@ def test_check_remarks_on_what_is_allowed_and_hardly_meant(tmp_path):
     (tmp_path / "edge.toml").write_text("")
     done = whered("check", "edge.toml", cwd=tmp_path)
     assert (done.returncode, done.stdout.count("remark: nothing listens")) == (0, 1)
+
+
+def test_rules_by_command_with_bits_behind_a_prefix_are_in_the_log(serve):
+    server = serve()
+    client = redis.Redis(port=server.resp)
+    client.execute_command("RULES.SET", "q", "OWN", "chain input policy drop {\n src 10.0.0.1/8 accept\n}\n")
+    found = 'RULES.SET: line 2, column 6: found "10.0.0.1/8", which has bits set behind its length'
+    eventually(lambda: found in server.log_text() or pytest.fail(server.log_text()))

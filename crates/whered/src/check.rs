@@ -4,7 +4,7 @@
 
 use std::fs;
 use std::io::{self, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use whered_engine::ip::HostBitsFinder;
 use whered_engine::{Engine, EngineOptions, NamedDatabase};
@@ -31,6 +31,7 @@ pub(crate) fn run(file: &Path) -> Result<Outcome, Failure> {
         writeln!(io::stdout(), "{}: remark: {remark}", file.display())?;
     }
     let setup = config.to_setup();
+    let rulesets: Vec<_> = setup.rulesets.iter().map(|source| source.path.clone()).collect();
     let (databases, zones, pools) = (setup.databases.len(), setup.zones.len(), setup.pools.len());
     // An engine without a data directory loads and verifies everything and keeps nothing.
     let options = EngineOptions { setup, ..EngineOptions::default() };
@@ -42,9 +43,11 @@ pub(crate) fn run(file: &Path) -> Result<Outcome, Failure> {
     }
     check_sets(&config, file)?;
     check_places(&engine, file)?;
-    let text = fs::read(file).map_err(|error| Failure::file(file, error))?;
-    if let Some(remark) = HostBitsFinder::of(&text).remark() {
-        writeln!(io::stdout(), "{}: remark: {remark}", file.display())?;
+    for path in rulesets.iter().map(PathBuf::as_path).chain([file]) {
+        let text = fs::read(path).map_err(|error| Failure::file(path, error))?;
+        if let Some(remark) = HostBitsFinder::of(&text).remark() {
+            writeln!(io::stdout(), "{}: remark: {remark}", path.display())?;
+        }
     }
     writeln!(
         io::stdout(),

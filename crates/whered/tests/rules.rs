@@ -312,6 +312,11 @@ fn bits_behind_a_prefix_are_remarked_on_in_rules_rows_and_configurations() {
     let (code, _, told) = folder.run(&["db", "build", "rows.csv", "c.mmdb"], "");
     let first = remark(2, 1, "10.0.0.1/8", "10.0.0.0/8");
     assert_eq!((code, told), (0, format!("whered: rows.csv: {first} (and 1 more like it)\n")));
+    let served = "[resp]\n[[ruleset]]\nname = \"r\"\npath = \"r\"\n";
+    fs::write(folder.0.join("served.toml"), served).expect("writable");
+    let (code, out, _) = folder.run(&["check", "served.toml"], "");
+    let remark_of_rules = remark(2, 9, "1.0.0.1/8", "1.0.0.0/8");
+    assert!(code == 0 && out.contains(&format!("r: remark: {remark_of_rules}\n")), "{out}");
     // A directory for files of sets that is not there is told too.
     let (code, _, told) = folder.run(&["check", "c.toml"], "");
     assert_eq!(code, 2);

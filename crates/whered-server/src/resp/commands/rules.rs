@@ -15,10 +15,12 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use serde_json::Value;
+use whered_engine::ip::HostBitsFinder;
 use whered_engine::rules::live::Decision;
 use whered_engine::rules::{At, Format, Packet, State, names, text};
 use whered_engine::{Edition, NamedRuleset, Ticket};
 
+use super::cidr::remark;
 use super::{
     Action, Command, Failure, Flag, Members, NameKind, Named, Outcome, SYNTAX_ERROR, address, name,
     no_such,
@@ -160,6 +162,7 @@ pub(super) const COMMANDS: &[Command] = &[
         action: Action::Run(|session, args, reply| {
             let (number, rule) = (rule_number(args.at(2))?, utf8(args.at(3))?);
             let written = session.engine().replace_rule(name(args.at(1))?, number, rule)?;
+            remark_on_host_bits("RULES.REPLACE", rule);
             finish(reply, written.ticket)
         }),
         ..RULES
@@ -330,10 +333,19 @@ pub(super) fn format(word: &[u8]) -> Result<Option<Format>, Failure> {
 
 fn set(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
     let format = format(args.at(2))?;
-    let written = session.engine().set_rules(name(args.at(1))?, format, utf8(args.at(3))?)?;
+    let text = utf8(args.at(3))?;
+    let written = session.engine().set_rules(name(args.at(1))?, format, text)?;
+    remark_on_host_bits("RULES.SET", text);
     reply.hold(written.ticket);
     reply.count(written.value.rules);
     Ok(())
+}
+
+/// Logs that a prefix such as `10.0.0.1/8` is taken as `10.0.0.0/8`.
+fn remark_on_host_bits(command: &str, text: &str) {
+    if let Some(found) = HostBitsFinder::of(text.as_bytes()).remark() {
+        remark(&format!("{command}: {found}"));
+    }
 }
 
 fn insert(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
@@ -355,6 +367,7 @@ fn insert(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
     }
     let rule = utf8(args.at(rule))?;
     let written = session.engine().insert_rule(name(args.at(1))?, at, rule)?;
+    remark_on_host_bits("RULES.INSERT", rule);
     reply.hold(written.ticket);
     reply.count(written.value as usize);
     Ok(())
