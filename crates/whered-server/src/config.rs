@@ -305,6 +305,9 @@ impl Config {
         doors::read_rules(&top, &mut config.rules)?;
         doors::read_backup(&top, path, &mut config.backup)?;
         doors::read_sets(&top, path, &mut config.sets)?;
+        for set in config.feeds.iter_mut().filter_map(|feed| feed.source.set.as_mut()) {
+            set.is_strict = config.sets.strict;
+        }
         let has = |key: &str| tree.get_ref().contains_key(key);
         config.absent = Absent { resp: !has("resp"), http: !has("http"), dns: !has("dns") };
         config.close_absent();

@@ -112,6 +112,7 @@ fn networks_inside_a_prefix_come_in_pages() {
     let record: Value = serde_json::from_str(record).unwrap();
     assert_eq!(record["city"]["names"]["en"], json!("Frankfurt"));
     // A network around the prefix, and no network at all.
+    assert_eq!(ask(&mut client, "IP.WITHIN city ::ffff:192.0.2.0/121"), whole);
     let around = ask(&mut client, "IP.WITHIN city 192.0.2.7/32 a.b");
     assert_eq!(around, json!(["0", [["192.0.2.0/25", [null]]]]));
     assert_eq!(ask(&mut client, "IP.WITHIN city 203.0.113.0/24"), json!(["0", []]));

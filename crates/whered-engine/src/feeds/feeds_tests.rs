@@ -555,6 +555,7 @@ fn lists_of_prefixes_decide_when_their_batch_does_also_after_a_restart() {
             name: "blocked".to_owned(),
             replaces: true,
             limit: whered_ip::ShrinkLimit::default(),
+            is_strict: true,
         }),
         merge_within_meters: None,
         limits: FeedLimits { batch_delay: Duration::ZERO, ..FeedLimits::default() },
@@ -573,10 +574,13 @@ fn lists_of_prefixes_decide_when_their_batch_does_also_after_a_restart() {
         while feed.step(&engine).expect("it is applied").batch > 0 {}
         assert_eq!(members(&engine), ["192.0.2.0/24", "2001:db8::/32"]);
         assert!(matches!(feed.status(3), UploadStatus::Rejected { .. }));
-        // Neither a list without members nor half of one takes the place of what is there.
+        // Neither a list without members, nor half of one, nor one with bits behind a prefix takes
+        // the place of what is there.
         for (text, reason) in [
             ("# nothing\n", "set 'blocked': found no members"),
             ("10.0.0.0/8\n", "set 'blocked': found 1 members in the place of 2, a loss of 50 %"),
+            // The set is strict.
+            ("192.0.2.1/24\n2001:db8::/32\n", "192.0.2.1/24"),
         ] {
             let upload = Upload { bytes: text.as_bytes(), ..Upload::default() };
             let pushed = feed.push(upload).expect("it is taken");

@@ -327,9 +327,10 @@ fn read_upload(
         Ok(text) => text,
         Err(reason) => return scan.refuse_upload(0, &reason),
     };
+    let is_strict = source.set.as_ref().is_some_and(|set| set.is_strict);
     match &source.input {
         FeedInput::Records(mapping) => scan.read(mapping, text),
-        FeedInput::Prefixes(format) => match read_members(text, *format) {
+        FeedInput::Prefixes(format) => match read_members(text, *format, is_strict) {
             Ok(list) => {
                 let records = list.len() as u64;
                 *members = Some(list);

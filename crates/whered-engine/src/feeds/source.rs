@@ -45,6 +45,8 @@ pub struct SetTarget {
     pub replaces: bool,
     /// How much smaller it may be than what it takes the place of; another one is rejected.
     pub limit: ShrinkLimit,
+    /// Whether a list with a prefix such as `10.0.0.1/8` is refused and not taken as `10.0.0.0/8`.
+    pub is_strict: bool,
 }
 
 /// What a feed may take.

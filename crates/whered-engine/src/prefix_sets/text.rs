@@ -117,9 +117,13 @@ impl Engine {
 ///
 /// # Errors
 /// Line and column of the first mistake.
-pub(crate) fn read_members(text: &[u8], format: SetFormat) -> Result<MemberList, String> {
+pub(crate) fn read_members(
+    text: &[u8],
+    format: SetFormat,
+    is_strict: bool,
+) -> Result<MemberList, String> {
     let format = Some(format);
-    let mut members = read(text, &LoadOptions { format, ..LoadOptions::default() })?;
+    let mut members = read(text, &LoadOptions { format, is_strict, ..LoadOptions::default() })?;
     members.sort();
     Ok(members)
 }

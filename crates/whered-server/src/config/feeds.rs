@@ -312,7 +312,7 @@ fn read_prefixes(
         input: FeedInput::Prefixes(known),
         collection: None,
         tables: Vec::new(),
-        set: Some(SetTarget { name: set.value.to_owned(), replaces, limit }),
+        set: Some(SetTarget { name: set.value.to_owned(), replaces, limit, is_strict: false }),
         merge_within_meters: None,
         limits: FeedLimits::default(),
     })

@@ -68,6 +68,16 @@ fn refuses(text: &str, line: &str) {
 }
 
 #[test]
+fn a_feed_into_a_set_is_as_strict_as_the_section_of_sets() {
+    for (section, is_strict) in [("", false), ("[sets]\nstrict = true\n", true)] {
+        let text = format!("{section}{FEED}");
+        let config = Config::from_toml(&text, Path::new("conf/edge.toml")).unwrap();
+        let set = config.feeds[1].source.set.as_ref().unwrap();
+        assert_eq!(set.is_strict, is_strict);
+    }
+}
+
+#[test]
 fn a_feed_is_read_with_its_tables_streams_and_sinks() {
     let config = Config::from_toml(FEED, Path::new("conf/edge.toml")).unwrap();
     let [feed, blocked] = &config.feeds[..] else { panic!("two feeds") };

@@ -62,7 +62,7 @@ pub(crate) async fn networks(
     let parameters = Parameters::read(&uri, &ALLOWED)?;
     let within = parameters.text("within");
     let within = within.ok_or_else(|| HttpError::bad_request("within", "'within' is missing"))?;
-    let prefix: Prefix = within.parse().map_err(|error| {
+    let prefix = within.parse().map(Prefix::to_canonical).map_err(|error| {
         HttpError::bad_request("within", format!("'{within}' is no prefix: {error}"))
     })?;
     let cursor = match parameters.text("cursor") {

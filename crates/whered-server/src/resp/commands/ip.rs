@@ -230,7 +230,7 @@ struct Within {
 
 fn read_within(args: Args<'_>) -> Result<Within, Failure> {
     let text = name(args.at(2))?;
-    let prefix = text.parse();
+    let prefix = text.parse().map(Prefix::to_canonical);
     let prefix = prefix.map_err(|error| Failure::made(format!("ERR wrong prefix: {error}")))?;
     let (mut cursor, mut count, mut next) = (None, PAGE_NETWORKS, 3);
     while next + 1 < args.len() {
