@@ -143,7 +143,7 @@ mod tests {
             let opened = whered_database::open(path.clone(), false, Vec::new());
             opened.unwrap_or_else(|fault| panic!("status {}", fault.status))
         };
-        // More databases than slots, asked in turn.
+        // More databases than slots, one after the other.
         let databases: Vec<_> = (0..2 * SLOTS).map(|_| open()).collect();
         let mut numbers: Vec<_> = databases.iter().map(number_of).collect();
         assert_eq!(numbers, databases.iter().map(number_of).collect::<Vec<_>>());

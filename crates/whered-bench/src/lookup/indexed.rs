@@ -30,7 +30,7 @@ const DATABASE: &str = "city";
 
 /// Where an engine's index comes from.
 pub trait IndexSource: Sync {
-    /// What a thread takes the index from, for each call anew.
+    /// The reader that a thread asks for the index before each call.
     type Reader<'a>: IndexReader
     where
         Self: 'a;
@@ -42,7 +42,7 @@ pub trait IndexSource: Sync {
     fn describe(&self) -> (String, String);
 }
 
-/// What one thread takes an index from.
+/// A thread's way to an index.
 pub trait IndexReader {
     /// The index, for one call.
     fn take(&mut self) -> &DatabaseIndex;

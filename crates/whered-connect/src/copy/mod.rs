@@ -120,7 +120,7 @@ struct Listed {
     count: u64,
 }
 
-/// What a copy came to.
+/// The result of a copy.
 #[derive(Clone, Debug)]
 pub struct Copied {
     /// Every sorted set of the source.
@@ -257,7 +257,7 @@ fn list(
     Ok(listed)
 }
 
-/// What is done with a page of keys.
+/// A function that takes one page of keys.
 type TakePage<'a> = dyn FnMut(&mut Server, Vec<Vec<u8>>) -> Result<(), ConnectError> + 'a;
 
 /// Gives the pages of all keys of the selected database, or of those of one type.
