@@ -105,9 +105,9 @@ pub use setup::{Setup, ZoneSource};
 pub use site_health::{HealthOverride, ProbeResult, Probed, SiteHealth};
 pub use steering::Live;
 
-pub use whered_cpu::{Priority, lower_priority, take_short_turns};
 pub use whered_geo as geo;
 pub use whered_ip as ip;
 pub use whered_mmdb as mmdb;
 pub use whered_rules as rules;
+pub use whered_simd::{Priority, lower_priority, take_short_turns};
 pub use whered_store as store;

@@ -26,7 +26,7 @@
 
 use std::ops::Range;
 
-use whered_cpu::{Start, Stops};
+use whered_simd::{Start, Stops};
 
 use crate::assemble::{ItemTexts, Texts};
 use crate::upload::ITEM_COUNT_MAX;

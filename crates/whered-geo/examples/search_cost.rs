@@ -168,7 +168,7 @@ fn main() {
     let size = points.memory_bytes() as f64 / count as f64;
     println!(
         "{count} points, {size:.1} bytes and {spent:.0} ns each; path {:?}",
-        whered_cpu::path()
+        whered_simd::path()
     );
     drop(entries);
 

@@ -8,15 +8,15 @@ use crate::region::tests::{candidates, centers, shapes};
 use crate::shape::Shape;
 use crate::simd::{KeyBlock, masks};
 use proptest::prelude::*;
-use whered_cpu::Path;
+use whered_simd::Path;
 
 /// Every path of this processor.
 fn paths() -> Vec<Path> {
     let mut paths = vec![Path::Scalar];
     #[cfg(target_arch = "x86_64")]
     {
-        paths.extend(whered_cpu::Avx2::new().map(Path::Avx2));
-        paths.extend(whered_cpu::Avx512::new().map(Path::Avx512));
+        paths.extend(whered_simd::Avx2::new().map(Path::Avx2));
+        paths.extend(whered_simd::Avx512::new().map(Path::Avx512));
     }
     paths
 }

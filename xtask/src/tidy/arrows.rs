@@ -20,7 +20,7 @@ use crate::finding::{Finding, line_where};
 use crate::repository::TextFile;
 
 const LEVEL_0_TO_1: &[&str] = &[
-    "whered-cpu",
+    "whered-simd",
     "whered-ip",
     "whered-geo",
     "whered-store",
@@ -31,7 +31,7 @@ const LEVEL_0_TO_1: &[&str] = &[
     "whered-capture",
 ];
 const LEVEL_0_TO_3: &[&str] = &[
-    "whered-cpu",
+    "whered-simd",
     "whered-ip",
     "whered-geo",
     "whered-store",
@@ -47,7 +47,7 @@ const LEVEL_0_TO_3: &[&str] = &[
 
 /// The program's row: `whered bench` is a command like the others.
 const LEVEL_0_TO_3_AND_BENCH: &[&str] = &[
-    "whered-cpu",
+    "whered-simd",
     "whered-ip",
     "whered-geo",
     "whered-store",
@@ -64,14 +64,14 @@ const LEVEL_0_TO_3_AND_BENCH: &[&str] = &[
 
 /// Package name and the packages it may use. A new crate needs a row here.
 const TABLE: &[(&str, &[&str])] = &[
-    ("whered-cpu", &[]),
-    ("whered-ip", &["whered-cpu"]),
-    ("whered-geo", &["whered-cpu"]),
-    ("whered-store", &["whered-cpu"]),
+    ("whered-simd", &[]),
+    ("whered-ip", &["whered-simd"]),
+    ("whered-geo", &["whered-simd"]),
+    ("whered-store", &["whered-simd"]),
     ("whered-mmdb", &["whered-ip"]),
-    ("whered-rules", &["whered-cpu", "whered-ip"]),
-    ("whered-dns", &["whered-cpu", "whered-ip"]),
-    ("whered-feeds", &["whered-cpu", "whered-geo"]),
+    ("whered-rules", &["whered-simd", "whered-ip"]),
+    ("whered-dns", &["whered-simd", "whered-ip"]),
+    ("whered-feeds", &["whered-simd", "whered-geo"]),
     ("whered-capture", &["whered-ip"]),
     ("whered-engine", LEVEL_0_TO_1),
     ("whered-server", &["whered-engine", "whered-dns"]),

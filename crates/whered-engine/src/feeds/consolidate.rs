@@ -20,9 +20,9 @@
 use std::ops::Range;
 use std::sync::RwLockReadGuard;
 
-use whered_cpu::prefetch;
 use whered_feeds::Value;
 use whered_geo::ChangeBatch;
+use whered_simd::prefetch;
 
 use super::block::Block;
 use super::pipeline::{Changed, Step};

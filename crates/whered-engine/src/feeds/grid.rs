@@ -16,8 +16,8 @@
 
 use std::f64::consts::PI;
 
-use whered_cpu::prefetch;
 use whered_geo::{Place, Radius};
+use whered_simd::prefetch;
 
 use crate::tables::index::fold;
 

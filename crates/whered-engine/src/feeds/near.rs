@@ -18,8 +18,8 @@
 //! Cost: one cache line for a member with up to four positions, two with eight, else four; lines that were
 //! left wait for other members.
 
-use whered_cpu::{Vicinity, prefetch};
 use whered_geo::{Place, Radius};
+use whered_simd::{Vicinity, prefetch};
 
 use super::grid::{EARTH_METERS, Grid, Squares, cut};
 

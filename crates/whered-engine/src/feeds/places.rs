@@ -21,8 +21,8 @@ mod cold;
 #[path = "places_wire.rs"]
 mod wire;
 
-use whered_cpu::prefetch;
 use whered_geo::{Cell, Center, NearestWithin, Place};
+use whered_simd::prefetch;
 
 use super::near::{Around, Near, Of};
 use crate::tables::index::{Index, hash_of};

@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{MutexGuard, RwLockReadGuard};
 use std::time::{Duration, Instant};
 
-use whered_cpu::Priority;
+use whered_simd::Priority;
 
 use super::budget::Pin;
 use super::consolidate::{Day, Noted, Notes, Noting, Placed, Placing, Target};

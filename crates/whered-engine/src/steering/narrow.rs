@@ -12,7 +12,7 @@
 //! Cost: the page is found among the pages' first starts (two pages or three for a city database),
 //! the tile by counting without a branch; 6 bytes a tile.
 
-use whered_cpu::prefetch;
+use whered_simd::prefetch;
 
 use super::tiles::Tile;
 

@@ -20,7 +20,7 @@ use std::net::IpAddr;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 
-use whered_cpu::prefetch;
+use whered_simd::prefetch;
 
 use super::lossy::Lossy;
 use super::narrow::Narrow;

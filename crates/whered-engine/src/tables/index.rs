@@ -14,7 +14,7 @@
 use std::hash::{BuildHasher, RandomState};
 use std::sync::OnceLock;
 
-use whered_cpu::prefetch;
+use whered_simd::prefetch;
 
 /// See the file's header.
 #[derive(Debug, Default)]

@@ -18,7 +18,7 @@
 
 use std::sync::Arc;
 
-use whered_cpu::prefetch;
+use whered_simd::prefetch;
 
 use super::cell::{Cell, ColumnKind, take_key_cell};
 use super::cold::ColdRows;

@@ -13,7 +13,7 @@
 
 use std::cmp::Ordering;
 
-use whered_cpu::prefetch;
+use whered_simd::prefetch;
 
 use super::cell::Cell;
 use super::index::{Index, hash_of};

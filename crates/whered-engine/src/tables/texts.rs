@@ -13,7 +13,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::cell::{push_varint, take_bytes, take_varint};
-use whered_cpu::prefetch;
+use whered_simd::prefetch;
 
 /// What a text takes beside its own bytes: its slot, its place in the map, its counts.
 const TEXT_OVERHEAD_BYTES: usize = 72;

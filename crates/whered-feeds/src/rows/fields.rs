@@ -8,7 +8,7 @@
 
 use csv_core::{ReadRecordResult, Reader, ReaderBuilder};
 use memchr::memchr;
-use whered_cpu::Stops;
+use whered_simd::Stops;
 
 use super::COLUMN_MAX;
 use crate::error::{UploadError, UploadErrorKind};

@@ -279,13 +279,13 @@ impl<C> Branch<C> {
 
     /// Asks for the columns' places.
     pub(super) fn prefetch_columns(&self) {
-        whered_cpu::prefetch(std::slice::from_ref(self), 0);
+        whered_simd::prefetch(std::slice::from_ref(self), 0);
     }
 
     /// Asks for the first cells.
     pub(super) fn prefetch_firsts(&self) {
         for line in (0..self.firsts.len()).step_by(8) {
-            whered_cpu::prefetch(&self.firsts, line);
+            whered_simd::prefetch(&self.firsts, line);
         }
     }
 

@@ -151,7 +151,7 @@ impl Members {
     /// Asks for the bucket where a lookup begins.
     pub(super) fn prefetch(&self, hash: u64) {
         let part = &self.parts[self.part_of(hash)];
-        whered_cpu::prefetch(&part.buckets, part.home(code_of(hash)));
+        whered_simd::prefetch(&part.buckets, part.home(code_of(hash)));
     }
 
     /// Adds a member that is not in the table.

@@ -183,7 +183,7 @@ fn gather(
         return limits;
     };
     let shape = (!is_circle).then_some(search);
-    let path = whered_cpu::path();
+    let path = whered_simd::path();
     let sink = Gatherer {
         center: search.center,
         shape,
@@ -211,7 +211,7 @@ struct Gatherer<'a> {
     /// The search, if its shape must be asked for each candidate.
     shape: Option<&'a Search>,
     filter: Filter,
-    path: whered_cpu::Path,
+    path: whered_simd::Path,
     candidates: &'a mut Vec<Candidate>,
     /// More candidates than this are too many.
     most: usize,

@@ -97,7 +97,7 @@ fn scan_in_order(points: &Tree, search: &Search, cursor: Cursor<'_>, found: &mut
     let taker = Taker {
         search,
         filter: Filter::new(&cover, &region),
-        path: whered_cpu::path(),
+        path: whered_simd::path(),
         limit: search.scan_limit(),
         found,
     };
@@ -274,7 +274,7 @@ impl<'a, S: Sink> Descent<'a, S> {
 struct Taker<'a> {
     search: &'a Search,
     filter: Filter,
-    path: whered_cpu::Path,
+    path: whered_simd::Path,
     limit: usize,
     found: &'a mut Found,
 }

@@ -143,7 +143,7 @@ impl Points {
         for ((place, branch), target) in places.iter_mut().zip(branches).zip(targets) {
             let (Some((branch, _)), Some(bits)) = (branch, *target) else { continue };
             *place = child_before(branch, bits);
-            whered_cpu::prefetch(branch.children(), *place);
+            whered_simd::prefetch(branch.children(), *place);
         }
         let mut leaves = [None; N];
         for ((leaf, branch), place) in leaves.iter_mut().zip(branches).zip(places) {

@@ -1,7 +1,7 @@
 //! The filter of points for the processor at hand: AVX-512, AVX2 or plain Rust.
 //!
 //! For: [`FilterPath::masks`], which takes keys apart, computes `h` and compares. Not for: what `h` is and
-//! why the limits are safe (`filter.rs`), nor for asking the processor (`whered-cpu`).
+//! why the limits are safe (`filter.rs`), nor for asking the processor (`whered-simd`).
 //!
 //! ```text
 //! FilterPath::masks ─► Path::Avx512(token) ─► #[target_feature] entry ─┐
@@ -13,9 +13,9 @@
 //! entry's width; the paths round differently (only some have fused multiplication), which the
 //! limits allow for. Only the comparisons are intrinsics, since a mask is what no loop gives.
 
-use whered_cpu::Path;
+use whered_simd::Path;
 #[cfg(target_arch = "x86_64")]
-use whered_cpu::{Avx2, Avx512};
+use whered_simd::{Avx2, Avx512};
 
 use crate::cell::{STEPS, deinterleave};
 use crate::cover::{COLUMN_RADIANS, ROW_RADIANS};

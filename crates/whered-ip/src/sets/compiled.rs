@@ -27,7 +27,7 @@ use super::sweep::{Intervals, NOTHING, Span};
 use crate::simd::{Compare, Scalar, WidePath, wide_path};
 use crate::tables::{LANES, ask_ahead_all};
 #[cfg(target_arch = "x86_64")]
-use whered_cpu::{Avx2, Avx512};
+use whered_simd::{Avx2, Avx512};
 
 /// From how many intervals on the table of upper halves pays: below, the tree has two levels.
 const HALVES_INTERVALS_MIN: usize = 17 * 16;

@@ -1,7 +1,7 @@
 //! The code that depends on the processor, and which of it this processor gets.
 //!
 //! Not for what is computed: [`crate::text`] has the scalar twins of everything in here, and the
-//! tests hold them against each other. Not for asking the processor: `whered-cpu` does that, and
+//! tests hold them against each other. Not for asking the processor: `whered-simd` does that, and
 //! its proofs make calling the code in here sound.
 
 #[cfg(target_arch = "x86_64")]
@@ -11,8 +11,8 @@ mod wide;
 
 pub(crate) use search::{Processor, Scalar, first_not_below};
 #[cfg(target_arch = "x86_64")]
-pub(crate) use whered_cpu::Avx2;
-pub(crate) use whered_cpu::{prefetch, prefetch_at};
+pub(crate) use whered_simd::Avx2;
+pub(crate) use whered_simd::{prefetch, prefetch_at};
 pub(crate) use wide::{Compare, WidePath, wide_path};
 
 /// A code path of this crate.
@@ -28,11 +28,11 @@ pub(crate) enum Path {
 /// The path of this process.
 #[inline]
 pub(crate) fn path() -> Path {
-    match whered_cpu::path() {
-        whered_cpu::Path::Scalar => Path::Scalar,
+    match whered_simd::path() {
+        whered_simd::Path::Scalar => Path::Scalar,
         #[cfg(target_arch = "x86_64")]
-        whered_cpu::Path::Avx2(avx2) => Path::Avx2(avx2),
+        whered_simd::Path::Avx2(avx2) => Path::Avx2(avx2),
         #[cfg(target_arch = "x86_64")]
-        whered_cpu::Path::Avx512(avx512) => Path::Avx2(avx512.avx2()),
+        whered_simd::Path::Avx512(avx512) => Path::Avx2(avx512.avx2()),
     }
 }

@@ -13,7 +13,7 @@
 #![allow(unsafe_code, reason = "instructions beyond the baseline are called behind their token")]
 
 #[cfg(target_arch = "x86_64")]
-pub(crate) use whered_cpu::{Avx2, Avx512};
+pub(crate) use whered_simd::{Avx2, Avx512};
 
 use super::Scalar;
 
@@ -32,12 +32,12 @@ pub(crate) enum WidePath {
 
 /// The wide path of this process.
 pub(crate) fn wide_path() -> WidePath {
-    match whered_cpu::path() {
-        whered_cpu::Path::Scalar => WidePath::Scalar,
+    match whered_simd::path() {
+        whered_simd::Path::Scalar => WidePath::Scalar,
         #[cfg(target_arch = "x86_64")]
-        whered_cpu::Path::Avx2(avx2) => WidePath::Avx2(avx2),
+        whered_simd::Path::Avx2(avx2) => WidePath::Avx2(avx2),
         #[cfg(target_arch = "x86_64")]
-        whered_cpu::Path::Avx512(avx512) => WidePath::Avx512(avx512),
+        whered_simd::Path::Avx512(avx512) => WidePath::Avx512(avx512),
     }
 }
 

@@ -103,12 +103,12 @@ pub(crate) fn random_rules(random: &mut Random, kind: Kind) -> Arc<Rules> {
 }
 
 /// Every path of this processor.
-pub(crate) fn paths() -> Vec<whered_cpu::Path> {
-    let mut paths = vec![whered_cpu::Path::Scalar];
+pub(crate) fn paths() -> Vec<whered_simd::Path> {
+    let mut paths = vec![whered_simd::Path::Scalar];
     #[cfg(target_arch = "x86_64")]
     {
-        paths.extend(whered_cpu::Avx2::new().map(whered_cpu::Path::Avx2));
-        paths.extend(whered_cpu::Avx512::new().map(whered_cpu::Path::Avx512));
+        paths.extend(whered_simd::Avx2::new().map(whered_simd::Path::Avx2));
+        paths.extend(whered_simd::Avx512::new().map(whered_simd::Path::Avx512));
     }
     paths
 }

@@ -195,15 +195,15 @@ impl Compiled {
         met: &mut Vec<u32>,
     ) -> Option<u32> {
         assert!(self.rules.family() == A::FAMILY, "a packet of the rules' family");
-        match whered_cpu::path() {
-            whered_cpu::Path::Scalar => self.find_on(Scalar, packet, late, met),
+        match whered_simd::path() {
+            whered_simd::Path::Scalar => self.find_on(Scalar, packet, late, met),
             #[cfg(target_arch = "x86_64")]
-            whered_cpu::Path::Avx2(proof) => {
+            whered_simd::Path::Avx2(proof) => {
                 // SAFETY: the proof says that the processor has what the function is compiled for.
                 unsafe { find_avx2(self, OnAvx2(proof), packet, late, met) }
             }
             #[cfg(target_arch = "x86_64")]
-            whered_cpu::Path::Avx512(proof) => {
+            whered_simd::Path::Avx512(proof) => {
                 // SAFETY: the proof says that the processor has what the function is compiled for.
                 unsafe { find_avx512(self, OnAvx512(proof), packet, late, met) }
             }
@@ -234,13 +234,13 @@ impl Compiled {
     ) {
         assert!(self.rules.family() == A::FAMILY, "packets of the rules' family");
         assert_eq!(packets.len(), answers.len(), "an answer for each packet");
-        self.find_batch_path(whered_cpu::path(), packets, late, answers, met);
+        self.find_batch_path(whered_simd::path(), packets, late, answers, met);
     }
 
     /// The batch on a path of choice, for tests.
     pub(crate) fn find_batch_path<A: AnyPacket>(
         &self,
-        path: whered_cpu::Path,
+        path: whered_simd::Path,
         packets: &[A],
         late: impl Late,
         answers: &mut [u32],
@@ -248,14 +248,14 @@ impl Compiled {
     ) {
         met.pairs.clear();
         match path {
-            whered_cpu::Path::Scalar => self.batch_on(Scalar, packets, late, answers, met),
+            whered_simd::Path::Scalar => self.batch_on(Scalar, packets, late, answers, met),
             #[cfg(target_arch = "x86_64")]
-            whered_cpu::Path::Avx2(proof) => {
+            whered_simd::Path::Avx2(proof) => {
                 // SAFETY: the proof says that the processor has what the function is compiled for.
                 unsafe { batch_avx2(self, OnAvx2(proof), packets, late, answers, met) }
             }
             #[cfg(target_arch = "x86_64")]
-            whered_cpu::Path::Avx512(proof) => {
+            whered_simd::Path::Avx512(proof) => {
                 // SAFETY: the proof says that the processor has what the function is compiled for.
                 unsafe { batch_avx512(self, OnAvx512(proof), packets, late, answers, met) }
             }
@@ -276,14 +276,14 @@ impl Compiled {
         dead: &[u64],
         met: &mut Vec<u32>,
     ) -> Option<u32> {
-        match whered_cpu::path() {
+        match whered_simd::path() {
             #[cfg(target_arch = "x86_64")]
-            whered_cpu::Path::Avx512(proof) => {
+            whered_simd::Path::Avx512(proof) => {
                 self.alive_on(OnAvx2(proof.avx2()), packet, late, dead, met)
             }
             #[cfg(target_arch = "x86_64")]
-            whered_cpu::Path::Avx2(proof) => self.alive_on(OnAvx2(proof), packet, late, dead, met),
-            whered_cpu::Path::Scalar => self.alive_on(Scalar, packet, late, dead, met),
+            whered_simd::Path::Avx2(proof) => self.alive_on(OnAvx2(proof), packet, late, dead, met),
+            whered_simd::Path::Scalar => self.alive_on(Scalar, packet, late, dead, met),
         }
     }
 

@@ -1,7 +1,7 @@
 //! The few primitives of the classifier that depend on the processor.
 //!
 //! For: code that is written once over a [`Processor`] and compiled once for each path. Not for:
-//! whole algorithms, nor for asking the processor: `whered-cpu` gives proofs.
+//! whole algorithms, nor for asking the processor: `whered-simd` gives proofs.
 //!
 //! Every primitive compares unsigned 32-bit numbers of one cache line.
 #![allow(unsafe_code, reason = "instructions beyond the baseline are called behind their proof")]
@@ -86,7 +86,7 @@ pub(crate) use x86_64::{OnAvx2, OnAvx512};
 mod x86_64 {
     use super::{Keys, Line, Processor, Sources};
     use std::arch::x86_64::*;
-    use whered_cpu::{Avx2, Avx512};
+    use whered_simd::{Avx2, Avx512};
 
     /// Eight numbers at a time.
     #[derive(Clone, Copy, Debug)]
@@ -309,10 +309,10 @@ mod tests {
             let count = if narrow { 8 } else { 16 };
             let expected = &expected[..count];
             assert_eq!(&Scalar.gather(&words, &from, narrow).0[..count], expected);
-            if let Some(proof) = whered_cpu::Avx2::new() {
+            if let Some(proof) = whered_simd::Avx2::new() {
                 assert_eq!(&OnAvx2(proof).gather(&words, &from, narrow).0[..count], expected);
             }
-            if let Some(proof) = whered_cpu::Avx512::new() {
+            if let Some(proof) = whered_simd::Avx512::new() {
                 assert_eq!(&OnAvx512(proof).gather(&words, &from, narrow).0[..count], expected);
             }
         }
@@ -321,10 +321,10 @@ mod tests {
     #[test]
     #[cfg(target_arch = "x86_64")]
     fn vectors_compare_as_numbers_do() {
-        if let Some(proof) = whered_cpu::Avx2::new() {
+        if let Some(proof) = whered_simd::Avx2::new() {
             check(OnAvx2(proof));
         }
-        if let Some(proof) = whered_cpu::Avx512::new() {
+        if let Some(proof) = whered_simd::Avx512::new() {
             check(OnAvx512(proof));
         }
     }

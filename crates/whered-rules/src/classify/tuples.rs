@@ -23,7 +23,7 @@ use super::boxes::{Boxes, Keys};
 use super::dag::{BATCH, Found, NO_BOX};
 use super::hash::Map;
 use super::simd::{Line, Processor};
-use whered_cpu::prefetch;
+use whered_simd::prefetch;
 
 /// The last entry of a list.
 const LAST: u32 = 1 << 31;

@@ -19,7 +19,7 @@ use super::dag::{BATCH, Found, NO_BOX, Stopped};
 use super::hash::{Map, Quick};
 use super::simd::Line;
 use std::hash::Hasher;
-use whered_cpu::prefetch;
+use whered_simd::prefetch;
 
 /// Boxes of a block: the bits of a line.
 const BLOCK: usize = 512;

@@ -58,7 +58,7 @@ pub use segment::{SEGMENT_SIZE_BYTES_MAX, SEGMENT_SIZE_BYTES_MIN};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
-use whered_cpu::take_short_turns;
+use whered_simd::take_short_turns;
 
 use self::core::{Parts, charge};
 use self::frame::Payload;

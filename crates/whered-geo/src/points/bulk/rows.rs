@@ -77,7 +77,7 @@ impl<T: Copy + Default> Rows<T> {
         let at = start + len % BLOCK;
         self.chunks[chunk][at] = item;
         // The row's next item comes much later: its line is asked for now.
-        whered_cpu::prefetch(&self.chunks[chunk], at + 2);
+        whered_simd::prefetch(&self.chunks[chunk], at + 2);
     }
 
     #[cold]
@@ -102,7 +102,7 @@ impl<T: Copy + Default> Rows<T> {
         let (chunk, start) = place(self.chunk_bits, block);
         let Some(chunk) = self.chunks.get(chunk) else { return };
         for at in (start..start + BLOCK).step_by(2) {
-            whered_cpu::prefetch(chunk, at);
+            whered_simd::prefetch(chunk, at);
         }
     }
 

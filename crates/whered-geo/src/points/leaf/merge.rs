@@ -446,7 +446,7 @@ impl Leaf {
     /// Asks for all of the leaf.
     pub(in crate::points) fn prefetch_all(&self) {
         for word in (0..self.blob.len()).step_by(8) {
-            whered_cpu::prefetch(&self.blob, word);
+            whered_simd::prefetch(&self.blob, word);
         }
     }
 }

@@ -192,7 +192,7 @@ impl Leaf {
         // A key is a fifth of an entry in ordinary collections; what is asked for in vain is in
         // the same page and costs little.
         for word in (0..self.blob.len() / 5 + 2).step_by(8) {
-            whered_cpu::prefetch(&self.blob, word);
+            whered_simd::prefetch(&self.blob, word);
         }
     }
 
@@ -201,7 +201,7 @@ impl Leaf {
     pub(super) fn prefetch_samples(&self) {
         let keys = self.blob.len() / 5;
         for part in 0..PARTS {
-            whered_cpu::prefetch(&self.blob, 2 + keys * part / PARTS);
+            whered_simd::prefetch(&self.blob, 2 + keys * part / PARTS);
         }
     }
 
@@ -215,28 +215,28 @@ impl Leaf {
         let part = (1..PARTS).take_while(|&part| self.cell_bits(sample(part)) < bits).count();
         let end = if part + 1 == PARTS { count } else { sample(part + 1) };
         for slot in (sample(part)..end).step_by(8 * per_word) {
-            whered_cpu::prefetch(&self.blob, first_word + slot / per_word);
+            whered_simd::prefetch(&self.blob, first_word + slot / per_word);
         }
-        whered_cpu::prefetch(&self.blob, first_word + end / per_word);
+        whered_simd::prefetch(&self.blob, first_word + end / per_word);
     }
 
     /// Asks for the header only.
     pub(super) fn prefetch_header(&self) {
-        whered_cpu::prefetch(&self.blob, 0);
+        whered_simd::prefetch(&self.blob, 0);
     }
 
     /// Asks for where an entry's text is said to be; the header should be there.
     pub(super) fn prefetch_offset(&self, slot: usize) {
         let at = self.offsets_at(self.len()) + OFFSET_BYTES * slot;
-        whered_cpu::prefetch(&self.blob, at / 8);
+        whered_simd::prefetch(&self.blob, at / 8);
     }
 
     /// Asks for an entry's text; its offset should be there.
     pub(super) fn prefetch_text(&self, slot: usize) {
         let at = self.size() - self.offset(slot);
-        whered_cpu::prefetch(&self.blob, at / 8);
+        whered_simd::prefetch(&self.blob, at / 8);
         // An ordinary text may go on in the next line.
-        whered_cpu::prefetch(&self.blob, at / 8 + 2);
+        whered_simd::prefetch(&self.blob, at / 8 + 2);
     }
 
     /// Whether the entry in this slot is this one; the slot may be the one after the last.
@@ -279,7 +279,7 @@ impl Leaf {
 
     fn prefetch_words(&self, words: Range<usize>) {
         for word in words.step_by(8) {
-            whered_cpu::prefetch(&self.blob, word);
+            whered_simd::prefetch(&self.blob, word);
         }
     }
 

@@ -75,9 +75,9 @@ impl Group<'_> {
     pub(in crate::points) fn prefetch(&self, telling: u32) {
         let part = &self.parts[self.part_of(telling)];
         let home = part.home(telling & CODE_MASK);
-        whered_cpu::prefetch(&part.buckets, home);
+        whered_simd::prefetch(&part.buckets, home);
         // A third of the searches go on.
-        whered_cpu::prefetch(&part.buckets, home + 1);
+        whered_simd::prefetch(&part.buckets, home + 1);
     }
 
     /// Takes out all slots of a member, and puts one in for a cell if there is one. `None` if the

@@ -31,8 +31,8 @@ use super::nodes::Nodes;
 use super::{BOX, Dag, EMPTY, LARGE, LAST, LIST, PASSING, Root, SINGLE, SLOW, SURE, Stopped, TAG};
 use crate::classify::boxes::{Boxes, Keys};
 use crate::classify::simd::{Line, Processor, numbers};
-use whered_cpu::prefetch;
 use whered_ip::image::{Image, Section, bytes_of};
+use whered_simd::prefetch;
 
 /// A reference that leads to boxes.
 const LEAF: u32 = 1 << 31;

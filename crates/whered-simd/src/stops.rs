@@ -11,7 +11,7 @@ const WORD_BYTES: usize = 16;
 /// The three bytes, each of them sixteen times; see the file's header.
 ///
 /// ```
-/// let stops = whered_cpu::Stops::new(*b"\"<&");
+/// let stops = whered_simd::Stops::new(*b"\"<&");
 /// assert_eq!(stops.find(b"17\" x="), Some(2));
 /// assert_eq!(stops.find(b"17"), None);
 /// ```

@@ -43,7 +43,7 @@ pub enum Path {
 ///
 /// ```
 /// // Which one it is depends on the machine; the choice never changes.
-/// assert_eq!(format!("{:?}", whered_cpu::path()), format!("{:?}", whered_cpu::path()));
+/// assert_eq!(format!("{:?}", whered_simd::path()), format!("{:?}", whered_simd::path()));
 /// ```
 #[inline]
 pub fn path() -> Path {

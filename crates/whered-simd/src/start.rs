@@ -9,7 +9,7 @@ const WORD_BYTES: usize = 16;
 /// What must be there: up to sixteen bytes, and which of them count.
 ///
 /// ```
-/// let start = whered_cpu::Start::new(b"\" x=\"");
+/// let start = whered_simd::Start::new(b"\" x=\"");
 /// assert!(start.fits(b"\" x=\"12.25\" y=\"8"));
 /// assert!(!start.fits(b"\" y=\"12.25\" x=\"8"));
 /// ```

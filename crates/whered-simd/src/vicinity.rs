@@ -10,7 +10,7 @@ const POINTS: usize = 4;
 ///
 /// ```
 /// // Two units to the east and to the west, one to the north and to the south.
-/// let around = whered_cpu::Vicinity::new((i32::MAX, 2), (10, 1));
+/// let around = whered_simd::Vicinity::new((i32::MAX, 2), (10, 1));
 /// let (x, y) = ([i32::MAX - 2, i32::MAX - 3, i32::MIN + 1, i32::MAX], [11, 10, 9, 12]);
 /// assert_eq!(around.holds(&x, &y), 0b0101);
 /// ```

@@ -28,7 +28,7 @@ pub enum Priority {
 /// Whatever the system reports.
 ///
 /// ```
-/// std::thread::spawn(|| whered_cpu::lower_priority(whered_cpu::Priority::Lowest))
+/// std::thread::spawn(|| whered_simd::lower_priority(whered_simd::Priority::Lowest))
 ///     .join()
 ///     .expect("it does not panic")?;
 /// # Ok::<(), std::io::Error>(())
@@ -80,7 +80,7 @@ struct Attributes {
 /// Whatever the system reports.
 ///
 /// ```
-/// std::thread::spawn(whered_cpu::take_short_turns).join().expect("it does not panic")?;
+/// std::thread::spawn(whered_simd::take_short_turns).join().expect("it does not panic")?;
 /// # Ok::<(), std::io::Error>(())
 /// ```
 #[allow(unsafe_code, reason = "system calls")]
