@@ -172,7 +172,7 @@ def test_cutting_a_mapped_file_in_place_is_what_the_manual_warns_of(serve, tmp_p
     assert client.execute_command("IP.GET", "city", "10.1.2.3", "country.iso_code") == ["DE"]
     os.replace(shutil.copy(city, tmp_path / "next.mmdb"), path)
     assert client.execute_command("IP.GET", "city", "10.15.0.3", "country.iso_code") == ["DE"], "renaming is harmless"
-    assert "SIGBUS" in (REPOSITORY / "docs/databases.md").read_text()
+    assert "SIGBUS" in (REPOSITORY / "docs/guide/databases.md").read_text()
 
 
 def test_wrong_configurations_are_one_line(tmp_path):

@@ -1,4 +1,4 @@
-//! The reasons for an answer, in one JSON form for all doors (`docs/explain.md`).
+//! The reasons for an answer, in one JSON form for all doors (`docs/guide/explain.md`).
 //!
 //! Every explanation has every key; what was not consulted is `null`. Explanations are made by
 //! asking the same functions that answer, never by a second implementation of the choice.

@@ -8,7 +8,7 @@
 //! look at the sets, twice a second ──► somebody else has changed one: told, and written anew
 //! ```
 //!
-//! What was written stays when the program ends. Cost: see `docs/sync.md`.
+//! What was written stays when the program ends. Cost: see `docs/guide/sync.md`.
 
 use std::io::{self, Write};
 use std::path::PathBuf;

@@ -29,7 +29,7 @@
 //!   has other columns than then, gets all rows. That is looked at when connecting, in every
 //!   transaction, and every few seconds without one.
 //!
-//! At once: one thread and one connection a sink. Cost: measured in `docs/sinks.md`.
+//! At once: one thread and one connection a sink. Cost: measured in `docs/guide/sinks.md`.
 
 #[cfg(feature = "postgres")]
 mod copy_rows;

@@ -10,7 +10,8 @@
 //!   checked to be UTF-8; or as hexadecimal digits where the column holds bytes.
 //! - Keys compare byte by byte: a collation that folds case would make one row of two.
 //!
-//! Cost: 6 to 10 microseconds a row of six columns, nearly all of it the server's; see `docs/sinks.md`.
+//! Cost: 6 to 10 microseconds a row of six columns, nearly all of it the server's; see
+//! `docs/guide/sinks.md`.
 
 use std::fmt::Write as _;
 use std::time::Duration;

@@ -10,7 +10,7 @@
 //!
 //! Invariants: a staged key stands once, since a pass sees each row once. The stage is emptied by
 //! the commit. Cost: about 6 microseconds a row of six columns, nearly all of it the server's; see
-//! `docs/sinks.md`.
+//! `docs/guide/sinks.md`.
 
 use std::fmt::Write as _;
 use std::io::Write as _;

@@ -1,6 +1,6 @@
 //! How a database's bytes are held: the five access modes and their names.
 //!
-//! Not for: opening ([`super::file`]). `docs/databases.md` has the modes' costs in a table.
+//! Not for: opening ([`super::file`]). `docs/guide/databases.md` has the modes' costs in a table.
 
 use std::fmt;
 use std::str::FromStr;

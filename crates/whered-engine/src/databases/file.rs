@@ -262,8 +262,8 @@ impl Opened {
     fn map(&self) -> Result<bytes::Bytes, Fault> {
         // SAFETY: the mapping is private and read-only, and lives as long as its owner in the
         // `Bytes`. That nobody changes or cuts the file below it is what the mode asks of its
-        // operator (docs/databases.md); every read of the bytes is checked and copied, and nothing
-        // that was read once is trusted to read the same again.
+        // operator (docs/guide/databases.md); every read of the bytes is checked and copied, and
+        // nothing that was read once is trusted to read the same again.
         let mapping = unsafe { memmap2::Mmap::map(&self.file) }?;
         Ok(bytes::Bytes::from_owner(mapping))
     }

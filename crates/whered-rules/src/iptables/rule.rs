@@ -259,7 +259,9 @@ impl RuleReader {
                 let number = names::dscp_number(&word.text).ok_or_else(|| wrong(&word, ALLOWED))?;
                 Test::Dscp(vec![(number, number)])
             }
-            _ => return Err(wrong(option, "an option that can be expressed (docs/rules.md)")),
+            _ => {
+                return Err(wrong(option, "an option that can be expressed (docs/guide/rules.md)"));
+            }
         };
         Ok(Some(test))
     }

@@ -102,7 +102,7 @@ fn reference(node: &Node) -> Option<&str> {
 }
 
 fn field(node: &Node) -> Result<Field, Wrong> {
-    const ALLOWED: &str = "a field that can be expressed (docs/rules.md)";
+    const ALLOWED: &str = "a field that can be expressed (docs/guide/rules.md)";
     let found = match node.only() {
         Some(("payload", payload)) => {
             payload.text_at("protocol").zip(payload.text_at("field")).and_then(payload_field)

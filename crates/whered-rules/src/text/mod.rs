@@ -1,7 +1,7 @@
 //! The own text format: made to be read and written by people.
 //!
 //! For: reading ([`read`]) and writing ([`write`]) everything that the model can hold. The
-//! grammar stands in `docs/rules.md`.
+//! grammar stands in `docs/guide/rules.md`.
 //! Not for: other programs' formats.
 //!
 //! ```text

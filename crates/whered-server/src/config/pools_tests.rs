@@ -177,7 +177,7 @@ fn what_cannot_be_meant_is_refused() {
 #[test]
 fn the_examples_of_the_guide_are_read() {
     let around = FILE.split("[[map]]").next().unwrap();
-    let page = include_str!("../../../../docs/steering.md");
+    let page = include_str!("../../../../docs/guide/steering.md");
     let mut count = 0;
     for block in page.split("```toml\n").skip(1) {
         let example = block.split("```").next().unwrap();

@@ -8,8 +8,8 @@
 //! `address`. A 404 with the field `family` says that the database has no network of the address's
 //! family at all.
 //!
-//! With `explain=1` the reasons stand in the answer's place (docs/explain.md), also when there is
-//! no record: why there is none is a good question.
+//! With `explain=1` the reply gives the reasons instead of the record (docs/guide/explain.md), also
+//! when there is no record.
 
 use std::net::IpAddr;
 use std::sync::Arc;

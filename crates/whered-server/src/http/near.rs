@@ -3,7 +3,7 @@
 //! Parameters: `longitude` and `latitude` in degrees (required), `radius_meters` (absent: the
 //! whole globe), `count` (absent: every hit, which is refused beyond [`HITS_MAX`]), `explain`.
 //! Collections are those of database 0. With `explain=1` the reasons stand in the answer's place
-//! (docs/explain.md).
+//! (docs/guide/explain.md).
 //!
 //! A member is text. Bytes that are no UTF-8 are shown as U+FFFD in `member`, and the exact
 //! bytes stand beside it as `member_base64` (RFC 4648 section 4); other hits lack that key.

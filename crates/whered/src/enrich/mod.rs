@@ -8,8 +8,8 @@
 //!   detect: format, header, column        fields: databases, columns
 //! ```
 //!
-//! `docs/enrich.md` says what a user sees. Cost: memory of some MiB a thread beside the databases,
-//! however long the input is.
+//! `docs/guide/enrich.md` is the user's page. Cost: memory of some MiB a thread besides the
+//! databases, however long the input is.
 
 mod cells;
 mod detect;

@@ -1,4 +1,4 @@
-//! The command table: names, texts, and the page `docs/commands.md` that is made from it.
+//! The command table: names, texts, and the page `docs/reference/commands.md` that is made from it.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -40,7 +40,7 @@ names of databases, prefix sets, pools, sites, feeds and tables are UTF-8 and ar
 - What does not exist is an error that says so: `-ERR no such database 'x'`, \
 `-ERR no such prefix set 'x'`, `-ERR no such pool 'x'`, `-ERR no such site 'x'`. A key that does \
 not exist is an empty collection, as in Redis.
-- A write is answered when it is durable ([durability.md](durability.md)). A write that the \
+- A write is answered when it is durable ([durability.md](../operate/durability.md)). A write that the \
 journal refuses begins with `-MISCONF`, and nothing of it was applied.
 - A key holds a collection of points, a sorted set with other scores, or a text. The first two are \
 one thing to clients (`TYPE` says `zset`): a collection becomes a plain sorted set when a score \
@@ -49,7 +49,7 @@ as Redis does. A command for another kind of value gets `-WRONGTYPE`.
 - Expiry times are kept in milliseconds since 1970, also over restarts. A key whose time is over is \
 invisible at once; its memory is freed within a second or so.
 - `EXPLAIN` as the last word gives the reasons in the answer's place \
-([explain.md](explain.md)).
+([explain.md](../guide/explain.md)).
 
 What differs from Redis 7.0:
 
@@ -145,14 +145,14 @@ fn page() -> String {
 
 #[test]
 fn the_page_of_commands_is_what_the_table_says() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/commands.md");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/commands.md");
     if std::env::var_os("WHERED_BLESS").is_some() {
         std::fs::write(&path, page()).expect("the page can be written");
     }
     let written = std::fs::read_to_string(&path).unwrap_or_default();
     assert!(
         written == page(),
-        "docs/commands.md is not what the table says; set WHERED_BLESS=1 and run this test again"
+        "docs/reference/commands.md is not what the table says; set WHERED_BLESS=1 and run this test again"
     );
 }
 
