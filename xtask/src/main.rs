@@ -33,7 +33,7 @@ const USAGE: &str = "\
 usage: cargo xtask CHORE
 
   tidy                    hold the tree against the project's rules
-  readme                  run the marked examples of README.md and docs/
+  readme [DOCUMENT...]    run the marked examples of README.md and docs/, or of these documents
   instructions            count instructions per operation, compare with bench/record/
   instructions --record   count them and rewrite the record";
 
@@ -62,12 +62,11 @@ fn main() -> ExitCode {
 
 /// Runs the chore that the words name and returns what it found.
 fn run(words: &[&str]) -> Result<Vec<Finding>, ChoreError> {
-    let chore: fn(&Repository) -> Result<Vec<Finding>, ChoreError> = match words {
-        ["tidy"] => tidy::run,
-        ["readme"] => examples::run,
-        ["instructions"] => |repository| instructions::run(repository, false),
-        ["instructions", "--record"] => |repository| instructions::run(repository, true),
-        _ => return Err(ChoreError::new(USAGE)),
-    };
-    chore(&Repository::open()?)
+    match words {
+        ["tidy"] => tidy::run(&Repository::open()?),
+        ["readme", documents @ ..] => examples::run(&Repository::open()?, documents),
+        ["instructions"] => instructions::run(&Repository::open()?, false),
+        ["instructions", "--record"] => instructions::run(&Repository::open()?, true),
+        _ => Err(ChoreError::new(USAGE)),
+    }
 }

@@ -1,4 +1,5 @@
-//! One `whered serve --demo` on free ports, for the examples that talk to a server.
+//! One `whered serve` on free ports, with the demonstration or with a document's configuration, for
+//! the examples that talk to a server.
 //!
 //! A thread reads the server's standard output to its end: first for the announced addresses,
 //! later so that the server never blocks on a full pipe. Its standard error goes to a file that
@@ -10,7 +11,9 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
+use super::extract::ShownFile;
 use super::ports::{Announcement, Ports};
+use super::shell::Shell;
 use crate::failure::ChoreError;
 use crate::scratch::Scratch;
 
@@ -29,19 +32,31 @@ pub(crate) struct DemoServer {
 }
 
 impl DemoServer {
-    /// Starts `whered` from the folder and waits until it says that it is ready.
-    pub(crate) fn start(binaries: &Path, scratch: &Scratch) -> Result<DemoServer, ChoreError> {
+    /// Starts the demonstration and waits until it says that it is ready.
+    pub(crate) fn start(shell: &Shell<'_>, scratch: &Scratch) -> Result<DemoServer, ChoreError> {
         let data = scratch.folder("data")?;
-        let any_port = "127.0.0.1:0";
-        let mut command = Command::new(binaries.join("whered"));
-        command.args(["serve", "--demo", "--data-dir"]).arg(data);
-        command.args(["--resp", any_port, "--http", any_port, "--dns", any_port]);
-        DemoServer::start_command(command, scratch)
+        let mut command = serve_on_free_ports(shell.binaries());
+        command.arg("--demo").arg("--data-dir").arg(data);
+        DemoServer::start_command(command, &scratch.path().join("server.err"))
     }
 
-    /// The same with any program, for the tests.
-    fn start_command(mut command: Command, scratch: &Scratch) -> Result<DemoServer, ChoreError> {
-        let errors_path = scratch.path().join("server.err");
+    /// Starts a server with one of the files as its configuration, beside which the others lie.
+    pub(crate) fn start_with(
+        configuration: &str,
+        files: &[ShownFile],
+        shell: &Shell<'_>,
+        scratch: &Scratch,
+    ) -> Result<DemoServer, ChoreError> {
+        let folder = scratch.folder(&format!("server-{configuration}"))?;
+        shell.fill(&folder, files)?;
+        build_demo_database(shell.binaries(), &folder)?;
+        let mut command = serve_on_free_ports(shell.binaries());
+        command.arg("--config").arg(configuration).current_dir(&folder);
+        DemoServer::start_command(command, &folder.with_extension("err"))
+    }
+
+    fn start_command(mut command: Command, errors_path: &Path) -> Result<DemoServer, ChoreError> {
+        let errors_path = errors_path.to_path_buf();
         let errors = std::fs::File::create(&errors_path)
             .map_err(|error| ChoreError::on_file(&errors_path, &error))?;
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(errors);
@@ -126,6 +141,28 @@ impl DemoServer {
     }
 }
 
+fn serve_on_free_ports(binaries: &Path) -> Command {
+    let any_port = "127.0.0.1:0";
+    let mut command = Command::new(binaries.join("whered"));
+    command.args(["serve", "--resp", any_port, "--http", any_port, "--dns", any_port]);
+    command
+}
+
+/// Makes `city.mmdb` in a folder that has the repository's folders.
+fn build_demo_database(binaries: &Path, folder: &Path) -> Result<(), ChoreError> {
+    let program = binaries.join("whered");
+    let output = Command::new(&program)
+        .args(["db", "build", "crates/whered/demo/addresses.csv", "city.mmdb"])
+        .current_dir(folder)
+        .output()
+        .map_err(|error| ChoreError::on_file(&program, &error))?;
+    if !output.status.success() {
+        let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+        return Err(ChoreError::new(format!("cannot make city.mmdb: {errors}")));
+    }
+    Ok(())
+}
+
 impl Drop for DemoServer {
     fn drop(&mut self) {
         if !self.is_stopped {
@@ -144,7 +181,7 @@ mod tests {
         let scratch = Scratch::new("server-test").unwrap();
         let mut command = Command::new("bash");
         command.args(["-c", script]);
-        DemoServer::start_command(command, &scratch)
+        DemoServer::start_command(command, &scratch.path().join("server.err"))
     }
 
     const ANNOUNCE: &str = "echo resp 127.0.0.1:1; echo http 127.0.0.1:2; echo dns 127.0.0.1:3; ";

@@ -6,7 +6,8 @@
 
 use crate::finding::Finding;
 
-const ALLOWED_MARKS: &str = "<!-- example --> or <!-- example: server -->";
+const ALLOWED_MARKS: &str = "<!-- example -->, <!-- example: server -->, \
+    <!-- example: server with FILE --> or <!-- not run: REASON -->";
 
 /// One script that the document promises to work.
 #[derive(Debug, PartialEq, Eq)]
@@ -19,8 +20,28 @@ pub(crate) struct Example {
     pub(crate) script: String,
     /// What it prints, when the document says so.
     pub(crate) expected: Option<Expected>,
-    /// Whether it talks to a running demo server.
-    pub(crate) wants_server: bool,
+    /// The running server that it talks to.
+    pub(crate) server: Option<Server>,
+    /// The files that the document has shown above it.
+    pub(crate) files: Vec<ShownFile>,
+}
+
+/// Which server an example talks to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Server {
+    /// `whered serve --demo`.
+    Demo,
+    /// `whered serve --config FILE`, where the document shows the file.
+    Configured(String),
+}
+
+/// A block that the document shows as a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ShownFile {
+    /// Its name, without folders.
+    pub(crate) name: String,
+    /// Its text.
+    pub(crate) text: String,
 }
 
 /// The block that shows what a script prints.
@@ -47,10 +68,11 @@ pub(crate) fn extract(path: &str, text: &str) -> Extraction {
     let mut extraction = Extraction::default();
     let mut index = 0;
     let mut mark = None;
+    let mut files: Vec<ShownFile> = Vec::new();
     while index < lines.len() {
         let Some(block) = Block::starting_at(&lines, index) else {
-            if mark.is_some() {
-                extraction.findings.push(no_script(path, index));
+            if let Some(mark) = &mark {
+                extraction.findings.push(no_block(path, index, mark));
             }
             mark = read_mark(lines[index]);
             if mark == Some(Mark::Unknown) {
@@ -66,47 +88,76 @@ pub(crate) fn extract(path: &str, text: &str) -> Extraction {
             extraction.findings.push(Finding::new(path, index + 1, what, "a closing fence"));
         }
         match mark.take() {
-            Some(_) if block.language != "sh" => extraction.findings.push(no_script(path, index)),
-            Some(mark) => extraction.examples.push(Example {
-                path: path.to_owned(),
-                line: index + 1,
-                script: block.content(&lines),
-                expected: expected_after(&lines, block.after),
-                wants_server: mark == Mark::Server,
-            }),
-            None => {}
+            Some(Mark::File(name)) => {
+                files.retain(|file| file.name != name);
+                files.push(ShownFile { name, text: block.content(&lines) });
+            }
+            Some(mark) if block.language != "sh" => {
+                extraction.findings.push(no_block(path, index, &mark));
+            }
+            Some(Mark::Example(server)) => {
+                if let Some(Server::Configured(name)) = &server
+                    && !files.iter().any(|file| file.name == *name)
+                {
+                    let what = format!("no file {name} is shown above");
+                    let allowed = format!("a block below <!-- file: {name} -->");
+                    extraction.findings.push(Finding::new(path, index, what, allowed));
+                }
+                extraction.examples.push(Example {
+                    path: path.to_owned(),
+                    line: index + 1,
+                    script: block.content(&lines),
+                    expected: expected_after(&lines, block.after),
+                    server,
+                    files: files.clone(),
+                });
+            }
+            Some(Mark::NotRun | Mark::Unknown) | None => {}
         }
         index = block.after;
     }
-    if mark.is_some() {
-        extraction.findings.push(no_script(path, lines.len()));
+    if let Some(mark) = &mark {
+        extraction.findings.push(no_block(path, lines.len(), mark));
     }
     extraction
 }
 
 /// `line` is the number of the mark's line, which is the index of the line below it.
-fn no_script(path: &str, line: usize) -> Finding {
-    Finding::new(path, line, "a mark without an example", "```sh directly below the mark")
+fn no_block(path: &str, line: usize, mark: &Mark) -> Finding {
+    match mark {
+        Mark::File(_) => Finding::new(path, line, "a file without a block", "``` below the mark"),
+        _ => Finding::new(path, line, "a mark without an example", "```sh directly below the mark"),
+    }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 enum Mark {
-    Plain,
-    Server,
+    Example(Option<Server>),
+    NotRun,
+    File(String),
     Unknown,
 }
 
 fn read_mark(line: &str) -> Option<Mark> {
     let comment = line.trim().strip_prefix("<!--")?.strip_suffix("-->")?.trim();
-    match comment.strip_prefix("example")?.trim_start() {
-        "" => Some(Mark::Plain),
-        kind => match kind.strip_prefix(':').map(str::trim) {
-            Some("server") => Some(Mark::Server),
-            Some(_) => Some(Mark::Unknown),
-            // A comment that merely begins with the word.
-            None => None,
+    let (word, argument) = match comment.split_once(':') {
+        Some((word, argument)) => (word.trim_end(), Some(argument.trim())),
+        None => (comment, None),
+    };
+    let is_name = |name: &str| !name.is_empty() && !name.contains(['/', ' ']);
+    Some(match (word, argument) {
+        ("example", None) => Mark::Example(None),
+        ("example", Some("server")) => Mark::Example(Some(Server::Demo)),
+        ("example", Some(kind)) => match kind.strip_prefix("server with ").map(str::trim) {
+            Some(name) if is_name(name) => Mark::Example(Some(Server::Configured(name.to_owned()))),
+            _ => Mark::Unknown,
         },
-    }
+        ("not run", Some(reason)) if !reason.is_empty() => Mark::NotRun,
+        ("not run", _) => Mark::Unknown,
+        ("file", Some(name)) if is_name(name) => Mark::File(name.to_owned()),
+        ("file", _) => Mark::Unknown,
+        _ => return None,
+    })
 }
 
 /// A ```text block below a script, with at most one empty line between.

@@ -1,21 +1,26 @@
 //! `cargo xtask readme`: the examples that the documents promise are run.
 //!
 //! ```text
-//! <!-- example -->            or  <!-- example: server -->
+//! <!-- example -->            or  <!-- example: server -->, <!-- example: server with FILE -->
 //! ```sh                       the script
 //! ...
 //! ```
 //! ```text                     optional: what it prints, `...` standing for any text
 //! ...                         within a line
 //! ```
+//!
+//! <!-- file: NAME -->         the block below is a file of all examples further down
+//! <!-- not run: REASON -->    the script below is not run
 //! ```
 //!
 //! Each script runs as `bash -euo pipefail` in a fresh folder that has the repository's folders, as
 //! the root of a clone has, with the folder of the built `whered` first in PATH (`WHERED_BIN_DIR`,
 //! else where xtask itself was built to). What it writes to standard error counts as output too.
 //!
-//! Documents with `server` examples get one demo server each, on free ports, in whose favour the
-//! ports 6380, 8080 and 5300 are replaced in script and expectation. It is stopped at the end.
+//! Documents with `server` examples get one demo server each, and one more for each FILE: `whered
+//! serve --config FILE` in a folder that has the files shown above and the demonstration's database
+//! as `city.mmdb`. Servers listen on free ports, in whose favour the ports 6380, 8080 and 5300 are
+//! replaced in script and expectation. They are stopped at the end.
 
 mod compare;
 mod demo_server;
@@ -23,7 +28,7 @@ mod extract;
 mod ports;
 mod shell;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use crate::failure::ChoreError;
@@ -31,16 +36,20 @@ use crate::finding::Finding;
 use crate::repository::Repository;
 use crate::scratch::Scratch;
 use demo_server::DemoServer;
-use extract::Example;
+use extract::{Example, Server};
 use shell::Shell;
 
-/// Runs every marked example of README.md and docs/.
-pub(crate) fn run(repository: &Repository) -> Result<Vec<Finding>, ChoreError> {
+/// Runs the marked examples of these documents, or of README.md and docs/ when none is named.
+pub(crate) fn run(repository: &Repository, documents: &[&str]) -> Result<Vec<Finding>, ChoreError> {
     let binaries = binary_folder()?;
     let folders = top_folders(repository);
     let mut findings = Vec::new();
     let mut count = 0;
-    for path in documents(repository.paths()) {
+    let all: Vec<&str> = self::documents(repository.paths()).collect();
+    if let Some(unknown) = documents.iter().find(|path| !all.contains(*path)) {
+        return Err(ChoreError::new(format!("{unknown} is no document of the repository")));
+    }
+    for path in if documents.is_empty() { all.as_slice() } else { documents } {
         let extraction = extract::extract(path, &repository.read(path)?);
         findings.extend(extraction.findings);
         count += extraction.examples.len();
@@ -91,18 +100,29 @@ fn run_document(
     shell: &mut Shell<'_>,
     scratch: &Scratch,
 ) -> Result<Vec<Finding>, ChoreError> {
-    let mut server: Option<DemoServer> = None;
+    let mut servers: BTreeMap<&str, DemoServer> = BTreeMap::new();
     let mut findings = Vec::new();
     for example in examples {
-        if example.wants_server && server.is_none() {
-            server = Some(DemoServer::start(shell.binaries(), scratch)?);
+        let name = match &example.server {
+            None => None,
+            Some(Server::Demo) => Some(""),
+            Some(Server::Configured(file)) => Some(file.as_str()),
+        };
+        if let Some(name) = name
+            && !servers.contains_key(name)
+        {
+            let server = match name {
+                "" => DemoServer::start(shell, scratch)?,
+                name => DemoServer::start_with(name, &example.files, shell, scratch)?,
+            };
+            servers.insert(name, server);
         }
-        let ports = server.as_ref().filter(|_| example.wants_server).map(DemoServer::ports);
+        let ports = name.and_then(|name| servers.get(name)).map(DemoServer::ports);
         let real = |text: &str| match ports {
             Some(ports) => ports.replace(text),
             None => text.to_owned(),
         };
-        let outcome = shell.run(&real(&example.script))?;
+        let outcome = shell.run(&real(&example.script), &example.files)?;
         if let Some(fault) = outcome.fault {
             let output = outcome.output.trim_end();
             let what = format!("the example {fault}; it printed:\n{output}\n");
@@ -119,7 +139,7 @@ fn run_document(
             findings.push(Finding::new(&example.path, line, what, difference.expected));
         }
     }
-    if let Some(server) = server {
+    for server in servers.into_values() {
         server.stop()?;
     }
     Ok(findings)

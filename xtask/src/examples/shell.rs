@@ -18,6 +18,7 @@ use std::process::{Command, ExitStatus, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
 
+use super::extract::ShownFile;
 use crate::failure::ChoreError;
 use crate::scratch::Scratch;
 
@@ -58,13 +59,24 @@ impl<'a> Shell<'a> {
         self.binaries
     }
 
-    /// Runs one script to its end.
-    pub(crate) fn run(&mut self, script: &str) -> Result<Outcome, ChoreError> {
-        let folder = self.scratch.folder(&format!("block-{}", self.block_count))?;
+    /// Fills a folder as the examples' folders are: the repository's folders, and these files.
+    pub(crate) fn fill(&self, folder: &Path, files: &[ShownFile]) -> Result<(), ChoreError> {
         for linked in self.folders {
             let link = folder.join(linked.file_name().unwrap_or_default());
             symlink(linked, &link).map_err(|error| ChoreError::on_file(&link, &error))?;
         }
+        for file in files {
+            let path = folder.join(&file.name);
+            std::fs::write(&path, &file.text)
+                .map_err(|error| ChoreError::on_file(&path, &error))?;
+        }
+        Ok(())
+    }
+
+    /// Runs one script to its end, in a fresh folder with these files.
+    pub(crate) fn run(&mut self, script: &str, files: &[ShownFile]) -> Result<Outcome, ChoreError> {
+        let folder = self.scratch.folder(&format!("block-{}", self.block_count))?;
+        self.fill(&folder, files)?;
         let output_path = folder.with_extension("out");
         self.block_count += 1;
         let on_output = |error| ChoreError::on_file(&output_path, &error);
@@ -130,7 +142,7 @@ mod tests {
         let folders = [PathBuf::from("/repository/crates")];
         let mut shell = Shell::new(&scratch, Path::new("/binaries"), &folders);
         shell.time_limit = time_limit;
-        scripts.iter().map(|script| shell.run(script).unwrap()).collect()
+        scripts.iter().map(|script| shell.run(script, &[]).unwrap()).collect()
     }
 
     #[test]
