@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use whered_engine::Engine;
 
-use super::session::RespCounters;
+use super::counters::RespCounters;
 
 /// How old the figure may be.
 const FRESH: Duration = Duration::from_millis(2);

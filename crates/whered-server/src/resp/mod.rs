@@ -28,6 +28,7 @@
 mod clients;
 mod commands;
 mod connection;
+mod counters;
 mod cross_protocol;
 mod decimal;
 mod deferred;
@@ -39,6 +40,7 @@ mod input;
 mod listen;
 mod memory;
 mod number;
+mod options;
 mod pause;
 mod protocol;
 mod pubsub;
@@ -67,13 +69,13 @@ use std::thread::JoinHandle;
 
 use whered_engine::Engine;
 
-use crate::health::HealthBoard;
-
+use commands::CommandTable;
+pub use counters::RespCounters;
 use listen::Listener;
 pub use listen::UnixSocketOptions;
 pub(crate) use listen::{bind_tcp, bind_unix};
+pub use options::RespOptions;
 use refusals::Refusals;
-pub use session::RespCounters;
 use session::Shared;
 use signal::Signal;
 use statistics::Statistics;
@@ -81,85 +83,10 @@ pub(crate) use statistics::Totals;
 pub use tls::TlsOptions;
 pub(crate) use tls::certificates;
 pub use users::{NameKind, PasswordHash, UserOptions, hash as password_hash};
+use users::{User, Users};
 use worker::Worker;
 
 use crate::sockets::{self, Kind, Sockets};
-
-/// How the door is opened.
-#[derive(Clone, Debug)]
-pub struct RespOptions {
-    /// Where to listen; port 0 picks a free one.
-    pub listen: Vec<SocketAddr>,
-    /// How many threads serve; at least one does.
-    pub threads: usize,
-    /// Where to listen for TLS, and with which certificates.
-    pub tls: Option<TlsOptions>,
-    /// Where to listen for processes of this machine.
-    pub unix_socket: Option<UnixSocketOptions>,
-    /// What `AUTH` has to give; `None` lets everybody in.
-    pub password: Option<String>,
-    /// The hash of that password, in its place.
-    pub password_sha256: Option<PasswordHash>,
-    /// Users beside the default one.
-    pub users: Vec<UserOptions>,
-    /// The most connections at a time.
-    pub max_clients: usize,
-    /// A connection without requests for so long is closed; 0: never.
-    pub idle_timeout_seconds: u64,
-    /// After so long without a byte the system asks whether the client is still there; 0: never.
-    pub tcp_keepalive_seconds: u64,
-    /// A connection with more unsent reply bytes is closed; at a quarter of it reading pauses.
-    pub output_buffer_limit_bytes: usize,
-    /// The same for connections that listen to channels.
-    pub pubsub_buffer_limit_bytes: usize,
-    /// A connection with more bytes of unfinished requests is closed.
-    pub query_buffer_limit_bytes: usize,
-    /// All connections' buffers together; beyond it those with much in theirs are closed.
-    pub client_buffers_limit_bytes: usize,
-    /// Writes that make the memory grow are refused when the process has more; 0: never.
-    pub max_memory_bytes: u64,
-    /// Commands from so many microseconds on stand in the slow log; negative: none.
-    pub slowlog_threshold_micros: i64,
-    /// The most entries of the slow log.
-    pub slowlog_max_len: usize,
-    /// The journal's policy in Redis's words, for `CONFIG GET appendfsync`.
-    pub journal_sync: &'static str,
-    /// The version of `whered`, for `INFO`.
-    pub version: &'static str,
-    /// 40 hexadecimal digits that differ at every start, for `INFO`.
-    pub run_id: String,
-    /// What probes of sites have found.
-    pub health: Arc<HealthBoard>,
-}
-
-impl Default for RespOptions {
-    /// A free loopback port, one thread, no password, the limits of Redis.
-    fn default() -> RespOptions {
-        RespOptions {
-            listen: vec![SocketAddr::from(([127, 0, 0, 1], 0))],
-            threads: 1,
-            tls: None,
-            unix_socket: None,
-            password: None,
-            password_sha256: None,
-            users: Vec::new(),
-            max_clients: 10_000,
-            idle_timeout_seconds: 0,
-            tcp_keepalive_seconds: 300,
-            output_buffer_limit_bytes: 256 << 20,
-            pubsub_buffer_limit_bytes: 32 << 20,
-            query_buffer_limit_bytes: 1 << 30,
-            client_buffers_limit_bytes: 2 << 30,
-            max_memory_bytes: 0,
-            slowlog_threshold_micros: 10_000,
-            slowlog_max_len: 128,
-            journal_sync: "always",
-            version: env!("CARGO_PKG_VERSION"),
-            run_id: "0".repeat(40),
-            health: Arc::default(),
-        }
-    }
-}
 
 /// The open door: listeners and threads. Dropping it stops it.
 ///
@@ -227,8 +154,10 @@ impl RespDoor {
         }
         let addresses = options.listen.clone();
         let tls_addresses = options.tls.as_ref().map_or_else(Vec::new, |tls| tls.listen.clone());
+        let table = commands::table();
+        let users = users_of(&options, table);
         let port = addresses.first().map_or(0, SocketAddr::port);
-        let shared = Arc::new(Shared::new(engine, options, port));
+        let shared = Arc::new(Shared::new(engine, options, port, table, users));
         let mut workers = Vec::new();
         for (number, sockets) in sockets.into_iter().enumerate() {
             workers.push(Worker::new(number, sockets, &shared)?);
@@ -336,17 +265,28 @@ fn listen_on(
     Ok(())
 }
 
+/// The users that may log in.
+fn users_of(options: &RespOptions, table: &CommandTable) -> Users {
+    let password = options.password.as_deref().map(|plain| users::hash(plain.as_bytes()));
+    let default = User::default_user(password.or(options.password_sha256));
+    let others = options.users.iter().map(|user| {
+        let allowed = commands::allowed_by(table, &user.commands).unwrap_or_default();
+        User::new(user, allowed)
+    });
+    Users::new(default, others)
+}
+
 /// The first rule of a user that is none, in one line.
 pub(crate) fn wrong_user(users: &[UserOptions]) -> Option<String> {
     users.iter().find_map(|user| {
-        let rule = commands::allowed_by(&user.commands).err()?;
+        let rule = commands::allowed_by(commands::table(), &user.commands).err()?;
         Some(format!("the user '{}' has the rule '{rule}', which names no command", user.name))
     })
 }
 
 /// A line for each kind of things that a user's commands touch and that he has no pattern of.
 pub(crate) fn missing_lists(user: &UserOptions) -> Vec<String> {
-    let allowed = commands::allowed_by(&user.commands).unwrap_or_default();
+    let allowed = commands::allowed_by(commands::table(), &user.commands).unwrap_or_default();
     let missing = |kind: &NameKind| {
         if !user.patterns(*kind).is_empty() {
             return None;
@@ -357,7 +297,7 @@ pub(crate) fn missing_lists(user: &UserOptions) -> Vec<String> {
             let is_allowed = allowed.get(entry.number).is_some_and(|allowed| *allowed);
             is_allowed && (is_key || asked.into_iter().any(|it| it.kinds().contains(kind)))
         };
-        let mut needing = commands::entries().iter().filter(needs);
+        let mut needing = commands::table().entries().iter().filter(needs);
         let first = needing.next()?.command.name.to_uppercase().replace('|', " ");
         let more = match needing.count() {
             0 => String::new(),
@@ -378,7 +318,7 @@ impl Latencies {
     /// The figures of each family of commands that was called.
     pub(crate) fn by_family(&self) -> Vec<(&'static str, Totals)> {
         let mut families: BTreeMap<&'static str, Totals> = BTreeMap::new();
-        for entry in commands::entries() {
+        for entry in commands::table().entries() {
             let totals = self.0.total(entry.number);
             if totals.calls > 0 {
                 families.entry(entry.command.group).or_default().add(&totals);
@@ -393,7 +333,7 @@ impl Latencies {
             let totals = self.0.total(entry.number);
             (entry.command.name, totals.failed + totals.rejected)
         };
-        let known = commands::entries().iter().map(of);
+        let known = commands::table().entries().iter().map(of);
         known.chain([("", self.1.unknown())]).filter(|(_, count)| *count > 0).collect()
     }
 }

@@ -10,18 +10,19 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use whered_engine::{Durability, Engine, Ticket};
 
-use super::RespOptions;
 use super::clients::{Client, Clients};
-use super::commands::{self, LookedUp};
+use super::commands::{CommandTable, LookedUp};
+use super::counters::RespCounters;
 use super::cross_protocol;
 use super::deferred::Deferred;
 use super::gate::Gate;
 use super::memory::MemoryAccount;
+use super::options::RespOptions;
 use super::pause::Pause;
 use super::protocol::Args;
 use super::pubsub::{By, PubSub};
@@ -32,75 +33,17 @@ use super::settings::{OutputLimit, Settings};
 use super::slowlog::{self, SlowLog};
 use super::statistics::{Meter, Statistics};
 use super::transaction::Transaction;
-use super::users::{self, User, Users};
+use super::users::{User, Users};
 use super::watch::Watches;
 
 /// Below this threshold of the slow log every command is timed alone.
 const EXACT_MICROS: i64 = 1000;
 
-/// What the door has done so far; read for metrics and `INFO`.
-///
-/// Workers add to it once a turn, so that it lags a moment behind under load.
-#[derive(Debug, Default)]
-pub struct RespCounters {
-    /// Connections that are open now.
-    pub connections_open: AtomicU64,
-    /// Connections accepted since the start.
-    pub connections_accepted: AtomicU64,
-    /// Connections turned away because of the limit.
-    pub connections_rejected: AtomicU64,
-    /// Commands executed.
-    pub commands: AtomicU64,
-    /// Error replies among them.
-    pub errors: AtomicU64,
-    /// Bytes received.
-    pub input_bytes: AtomicU64,
-    /// Bytes sent.
-    pub output_bytes: AtomicU64,
-    /// Connections closed because they did not read their replies.
-    pub output_limit_closed: AtomicU64,
-    /// Connections closed because their unfinished request was too long.
-    pub query_limit_closed: AtomicU64,
-    /// Connections closed because they were idle for too long.
-    pub idle_closed: AtomicU64,
-    /// Connections closed because all buffers together were too large.
-    pub buffers_limit_closed: AtomicU64,
-    /// Connections closed because they sent HTTP.
-    pub http_closed: AtomicU64,
-    /// TLS handshakes that failed.
-    pub tls_failed: AtomicU64,
-    /// Bytes in the buffers of all connections now.
-    pub buffer_bytes: AtomicU64,
-    /// Messages published.
-    pub published: AtomicU64,
-}
-
-impl RespCounters {
-    /// Sets back what `CONFIG RESETSTAT` sets back.
-    pub(crate) fn reset(&self) {
-        let counters = [
-            &self.connections_accepted,
-            &self.connections_rejected,
-            &self.commands,
-            &self.errors,
-            &self.input_bytes,
-            &self.output_bytes,
-            &self.output_limit_closed,
-            &self.query_limit_closed,
-            &self.idle_closed,
-            &self.buffers_limit_closed,
-            &self.http_closed,
-            &self.tls_failed,
-            &self.published,
-        ];
-        counters.iter().for_each(|counter| counter.store(0, Ordering::Relaxed));
-    }
-}
-
 /// What all connections of the door share.
 pub(crate) struct Shared {
     pub(crate) engine: Arc<Engine>,
     pub(crate) options: RespOptions,
+    pub(crate) commands: &'static CommandTable,
     pub(crate) settings: Settings,
     pub(crate) counters: Arc<RespCounters>,
     pub(crate) statistics: Arc<Statistics>,
@@ -119,23 +62,24 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    pub(crate) fn new(engine: Arc<Engine>, options: RespOptions, port: u16) -> Shared {
+    pub(crate) fn new(
+        engine: Arc<Engine>,
+        options: RespOptions,
+        port: u16,
+        commands: &'static CommandTable,
+        users: Users,
+    ) -> Shared {
         let workers = options.threads.max(1);
-        let password = options.password.as_deref().map(|plain| users::hash(plain.as_bytes()));
-        let default = User::default_user(password.or(options.password_sha256));
-        let others = options.users.iter().map(|user| {
-            let allowed = commands::allowed_by(&user.commands).unwrap_or_default();
-            User::new(user, allowed)
-        });
         let counters = Arc::default();
         Shared {
             settings: Settings::new(&options),
             memory: MemoryAccount::new(&engine, &counters),
             counters,
-            statistics: Arc::new(Statistics::new(workers, commands::count())),
+            statistics: Arc::new(Statistics::new(workers, commands.entries().len())),
             refusals: Arc::default(),
             clients: Clients::default(),
-            users: Users::new(default, others),
+            commands,
+            users,
             pubsub: PubSub::default(),
             watches: Watches::default(),
             gate: Gate::new(workers),
@@ -366,7 +310,8 @@ impl Session {
     /// Of commands timed together the arguments are gone; the name is what the slow log gets.
     pub(crate) fn log_run(&self, number: usize, duration: Duration) {
         if self.is_slow(duration) {
-            let name = commands::name_of(number).replace('|', " ");
+            let command = self.shared.commands.entries()[number].command;
+            let name = command.name.replace('|', " ");
             self.log_slow(duration, vec![name.into_bytes()]);
         }
     }

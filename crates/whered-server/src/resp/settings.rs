@@ -8,7 +8,7 @@
 use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use super::RespOptions;
+use super::options::RespOptions;
 
 /// The values, as one door has them.
 pub(crate) struct Settings {

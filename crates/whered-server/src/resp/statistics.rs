@@ -1,7 +1,7 @@
 //! What commands cost: counts and durations of each command, kept by each worker for itself.
 //!
 //! For: `INFO commandstats`, `LATENCY HISTOGRAM`, `/metrics`, and the time that the slow log sees.
-//! Not for: counts of bytes and connections (`session::RespCounters`).
+//! Not for: counts of bytes and connections (`counters::RespCounters`).
 //!
 //! ```text
 //! worker 0: [ping: calls, nanoseconds, buckets 1 2 4 8 ... us] [get: ...] ...   read: the sum

@@ -3,10 +3,10 @@
 //! Users come from the configuration; nothing here changes them. The words are those of Redis:
 //! `+name -name +container|subcommand +@category -@category`, `+@all` and `-@all`.
 
-use super::registry::{entries, find_any};
-use super::{Action, Command, Entry, Failure, Flag, OPERATOR, Outcome};
+use super::{Action, Command, CommandTable, Entry, Failure, Flag, OPERATOR, Outcome};
 use crate::resp::protocol::Args;
 use crate::resp::reply::Reply;
+use crate::resp::session::Session;
 use crate::resp::users::{self, User};
 
 const ACL_COMMAND: Command = Command { cost: "O(N) with N users", since: "6.0.0", ..OPERATOR };
@@ -30,7 +30,7 @@ const ACL: &[Command] = &[
         syntax: "[category]",
         summary: "Gives the categories, or the commands of one",
         cost: "O(N) with N commands",
-        action: Action::Run(|_, args, reply| cat(args, reply)),
+        action: Action::Run(cat),
         ..ACL_COMMAND
     },
     Command {
@@ -121,7 +121,7 @@ const CATEGORIES: [&str; 25] = [
     "steer",
 ];
 
-fn cat(args: Args<'_>, reply: &mut Reply) -> Outcome {
+fn cat(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
     let Some(wanted) = args.get(2) else {
         reply.array(CATEGORIES.len());
         CATEGORIES.iter().for_each(|category| reply.bulk(category.as_bytes()));
@@ -135,7 +135,8 @@ fn cat(args: Args<'_>, reply: &mut Reply) -> Outcome {
         let text = [b"ERR Unknown category '", super::cut(wanted, wanted.len()), b"'"].concat();
         return Err(Failure::made(text));
     };
-    let found = || entries().iter().filter(|entry| is_in(entry, category));
+    let entries = session.shared.commands.entries();
+    let found = || entries.iter().filter(|entry| is_in(entry, category));
     reply.array(found().count());
     found().for_each(|entry| reply.bulk(entry.command.name.as_bytes()));
     Ok(())
@@ -182,8 +183,8 @@ pub(super) fn categories(command: &Command) -> Vec<&'static str> {
 ///
 /// # Errors
 /// The first rule that is none.
-pub(crate) fn allowed_by(rules: &[String]) -> Result<Vec<bool>, String> {
-    let mut allowed = vec![false; entries().len()];
+pub(crate) fn allowed_by(table: &CommandTable, rules: &[String]) -> Result<Vec<bool>, String> {
+    let mut allowed = vec![false; table.entries().len()];
     for rule in rules {
         let (give, what) = match (rule.strip_prefix('+'), rule.strip_prefix('-'), rule.as_str()) {
             (Some(what), _, _) => (true, what),
@@ -200,12 +201,12 @@ pub(crate) fn allowed_by(rules: &[String]) -> Result<Vec<bool>, String> {
             }
             Some(_) => return Err(rule.clone()),
             None => {
-                let entry = find_any(what.as_bytes()).ok_or_else(|| rule.clone())?;
-                let last = entry.number + entry.subcommands().len();
+                let entry = table.find_any(what.as_bytes()).ok_or_else(|| rule.clone())?;
+                let last = entry.number + table.subcommands(entry).len();
                 Box::new(move |other| (entry.number..=last).contains(&other.number))
             }
         };
-        entries().iter().filter(|entry| fits(entry)).for_each(|e| allowed[e.number] = give);
+        table.entries().iter().filter(|entry| fits(entry)).for_each(|e| allowed[e.number] = give);
     }
     Ok(allowed)
 }

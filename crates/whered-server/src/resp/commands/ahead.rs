@@ -12,33 +12,10 @@ use whered_engine::Value;
 use whered_engine::geo::Cell;
 
 use super::geo::{leading_options, place};
-use super::{Command, by_name};
+use super::look_up::Asking;
+use super::{Command, Members};
 use crate::resp::protocol::Args;
 use crate::resp::session::Session;
-
-/// Which arguments of a command are members that are looked up by name.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Members {
-    /// None of them.
-    None,
-    /// The second and those behind it, so many or all; where they are is all that is asked, and
-    /// the command takes it from `look_up`.
-    Asked(Option<usize>),
-    /// The same, but more is done with them.
-    Named(Option<usize>),
-    /// Those behind longitudes and latitudes, as `GEOADD` has them.
-    Points,
-}
-
-/// A request that asks only where members are.
-#[derive(Clone, Copy)]
-pub(super) struct Asking<'a> {
-    pub(super) args: Args<'a>,
-    /// How many members it names.
-    pub(super) count: usize,
-    /// The request before it asks the same, byte for byte: members are found once for both.
-    pub(super) repeats: bool,
-}
 
 /// The members of requests with the same key.
 struct Wanted<'a> {
@@ -71,7 +48,7 @@ pub(crate) fn look_ahead<'a>(
     for args in requests {
         let command = match last {
             Some((name, command)) if name == args.at(0) => command,
-            _ => match by_name(args.at(0)) {
+            _ => match session.shared.commands.by_name(args.at(0)) {
                 Some(command) => command,
                 None => {
                     wanted.fetch(session);

@@ -8,8 +8,7 @@ use std::time::Duration;
 use whered_engine::{DATABASE_COUNT, HealthOverride, Probed, Site};
 
 use super::introspection::REDIS_VERSION;
-use super::registry::{Entry, entries};
-use super::{Action, Command, Flag, Members, NameKind, Named, Outcome};
+use super::{Action, Command, Entry, Flag, Members, NameKind, Named, Outcome};
 use crate::resp::memory::resident_bytes;
 use crate::resp::protocol::Args;
 use crate::resp::reply::Reply;
@@ -256,7 +255,8 @@ fn processor(_: &Session, text: &mut String) {
 
 /// The commands that were called or refused, with their figures.
 fn used_commands(session: &Session) -> Vec<(&'static Entry, Totals)> {
-    entries()
+    let entries = session.shared.commands.entries();
+    entries
         .iter()
         .map(|entry| (entry, session.shared.statistics.total(entry.number)))
         .filter(|(_, totals)| totals.calls + totals.rejected > 0)

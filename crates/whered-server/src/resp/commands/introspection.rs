@@ -3,8 +3,7 @@
 
 use super::acl::categories;
 use super::keys_of::{Access, keys_of};
-use super::registry::find_any;
-use super::{Action, Command, Failure, Flag, Members, Outcome, SYNTAX_ERROR, all, by_name};
+use super::{Action, Command, CommandTable, Failure, Flag, Members, Outcome, SYNTAX_ERROR};
 use crate::resp::glob;
 use crate::resp::protocol::Args;
 use crate::resp::reply::Reply;
@@ -32,7 +31,7 @@ pub(super) const COMMANDS: &[Command] = &[Command {
     name: "command",
     syntax: "[subcommand ...]",
     summary: "Describes all commands",
-    action: Action::Either(|_, _, reply| every_command(reply), COMMAND),
+    action: Action::Either(every_command, COMMAND),
     ..SERVER
 }];
 
@@ -41,8 +40,8 @@ const COMMAND: &[Command] = &[
         name: "command|count",
         arity: 2,
         summary: "Gives the number of commands",
-        action: Action::Run(|_, _, reply| {
-            reply.count(all().count());
+        action: Action::Run(|session, _, reply| {
+            reply.count(session.shared.commands.all().count());
             Ok(())
         }),
         ..SERVER
@@ -62,7 +61,9 @@ const COMMAND: &[Command] = &[
         syntax: "command [arg ...]",
         summary: "Gives the keys of a request",
         cost: "O(N) with N arguments",
-        action: Action::Run(|_, args, reply| get_keys(args, reply, false)),
+        action: Action::Run(|session, args, reply| {
+            get_keys(session.shared.commands, args, reply, false)
+        }),
         ..SERVER
     },
     Command {
@@ -72,7 +73,9 @@ const COMMAND: &[Command] = &[
         summary: "Gives the keys of a request and what is done to each",
         cost: "O(N) with N arguments",
         since: "7.0.0",
-        action: Action::Run(|_, args, reply| get_keys(args, reply, true)),
+        action: Action::Run(|session, args, reply| {
+            get_keys(session.shared.commands, args, reply, true)
+        }),
         ..SERVER
     },
     Command {
@@ -91,13 +94,13 @@ const COMMAND: &[Command] = &[
         arity: -2,
         syntax: "[command-name ...]",
         summary: "Gives the properties of commands",
-        action: Action::Run(|_, args, reply| {
+        action: Action::Run(|session, args, reply| {
             if args.len() == 2 {
-                return every_command(reply);
+                return every_command(session, args, reply);
             }
             reply.array(args.len() - 2);
             for name in args.from(2) {
-                match any(name) {
+                match any(session.shared.commands, name) {
                     Some(command) => write_command(command, reply),
                     None => reply.null(),
                 }
@@ -117,15 +120,16 @@ const COMMAND: &[Command] = &[
     },
 ];
 
-fn every_command(reply: &mut Reply) -> Outcome {
-    reply.array(all().count());
-    all().for_each(|command| write_command(command, reply));
+fn every_command(session: &mut Session, _: Args<'_>, reply: &mut Reply) -> Outcome {
+    let table = session.shared.commands;
+    reply.array(table.all().count());
+    table.all().for_each(|command| write_command(command, reply));
     Ok(())
 }
 
 /// A command or, as `container|name`, a subcommand.
-fn any(name: &[u8]) -> Option<&'static Command> {
-    find_any(name).map(|entry| entry.command)
+fn any(table: &CommandTable, name: &[u8]) -> Option<&'static Command> {
+    table.find_any(name).map(|entry| entry.command)
 }
 
 fn write_command(command: &Command, reply: &mut Reply) {
@@ -158,9 +162,12 @@ fn write_command(command: &Command, reply: &mut Reply) {
     subcommands.iter().for_each(|subcommand| write_command(subcommand, reply));
 }
 
-fn docs(_: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
-    let commands: Vec<&Command> =
-        if args.len() == 2 { all().collect() } else { args.from(2).filter_map(any).collect() };
+fn docs(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
+    let table = session.shared.commands;
+    let commands: Vec<&Command> = match args.len() {
+        2 => table.all().collect(),
+        _ => args.from(2).filter_map(|name| any(table, name)).collect(),
+    };
     reply.map(commands.len());
     for command in commands {
         write_docs(command, reply);
@@ -191,7 +198,7 @@ fn write_docs(command: &Command, reply: &mut Reply) {
     }
 }
 
-fn list(_: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
+fn list(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
     let fits: Box<dyn Fn(&Command) -> bool> = match args.len() {
         2 => Box::new(|_| true),
         5 if args.is(2, "filterby") && args.is(3, "pattern") => {
@@ -208,15 +215,16 @@ fn list(_: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
         5 if args.is(2, "filterby") && args.is(3, "module") => Box::new(|_| false),
         _ => return Err(SYNTAX_ERROR),
     };
-    let names = || all().filter(|command| fits(command));
+    let table = session.shared.commands;
+    let names = || table.all().filter(|command| fits(command));
     reply.array(names().count());
     names().for_each(|command| reply.bulk(command.name.as_bytes()));
     Ok(())
 }
 
-fn get_keys(args: Args<'_>, reply: &mut Reply, with_flags: bool) -> Outcome {
+fn get_keys(table: &CommandTable, args: Args<'_>, reply: &mut Reply, with_flags: bool) -> Outcome {
     let request = args.skip(2);
-    let command = by_name(request.at(0));
+    let command = table.by_name(request.at(0));
     let command = command.ok_or(Failure::text("ERR Invalid command specified"))?;
     if command.keys.0 == 0 {
         return Err(Failure::text("ERR The command has no key arguments"));

@@ -3,7 +3,6 @@
 
 use whered_engine::store::Histogram;
 
-use super::registry::{entries, find_any};
 use super::{Action, Command, Entry, OPERATOR, Outcome};
 use crate::resp::protocol::Args;
 use crate::resp::reply::Reply;
@@ -78,16 +77,17 @@ const SUBCOMMANDS: &[Command] = &[
 ];
 
 fn histogram(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
+    let table = session.shared.commands;
     let mut wanted: Vec<&Entry> = Vec::new();
     for name in args.from(2) {
         // A container stands for its subcommands.
-        if let Some(entry) = find_any(name) {
+        if let Some(entry) = table.find_any(name) {
             wanted.push(entry);
-            wanted.extend(entry.subcommands());
+            wanted.extend(table.subcommands(entry));
         }
     }
     if args.len() == 2 {
-        wanted.extend(entries());
+        wanted.extend(table.entries());
     }
     let called: Vec<(&Entry, Totals)> = wanted
         .into_iter()

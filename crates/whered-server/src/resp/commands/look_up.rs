@@ -24,9 +24,9 @@ use whered_engine::geo::score::{geohash_of_score, place_of_score};
 use whered_engine::geo::{Cell, Place};
 use whered_engine::{Keyspace, Ordered, Value};
 
-use super::ahead::Asking;
-use super::{Failure, WRONG_KIND};
+use super::arguments::WRONG_KIND;
 use crate::resp::protocol::Args;
+use crate::resp::reply::Failure;
 use crate::resp::session::Session;
 
 /// Lists that have grown beyond this are given back at the end of a turn.
@@ -60,6 +60,16 @@ impl Standing {
             Standing::Score(score) => score,
         }
     }
+}
+
+/// A request that asks only where members are.
+#[derive(Clone, Copy)]
+pub(super) struct Asking<'a> {
+    pub(super) args: Args<'a>,
+    /// How many members it names.
+    pub(super) count: usize,
+    /// The request before it asks the same, byte for byte: members are found once for both.
+    pub(super) repeats: bool,
 }
 
 /// What was found for the present request and for those looked up ahead.
@@ -175,6 +185,21 @@ pub(super) fn look_up<'s>(
         Ok::<(), Failure>(())
     })?;
     Ok(&looked_up.found)
+}
+
+/// Reads a sorted set of either kind; `None` without the key.
+///
+/// # Errors
+/// The key holds something else, or what `read` gives.
+pub(super) fn read_ordered<R>(
+    session: &Session,
+    key: &[u8],
+    read: impl FnOnce(Option<Ordered<'_>>) -> Result<R, Failure>,
+) -> Result<R, Failure> {
+    session.engine().keyspace().read(session.number, key, |value| {
+        let ordered = value.map(|value| value.ordered().ok_or(WRONG_KIND)).transpose()?;
+        read(ordered)
+    })
 }
 
 fn address(args: Args<'_>) -> usize {

@@ -23,7 +23,7 @@ use whered_engine::geo::{Cell, Inserted};
 use whered_engine::{AddCondition, Ticket};
 
 use super::geo::place;
-use super::{Entry, Failure, admission, count_error, registry};
+use super::{Entry, Failure, admission, count_error};
 use crate::resp::protocol::Args;
 use crate::resp::session::{ReplyMode, Session};
 
@@ -47,7 +47,7 @@ pub(crate) fn next_moves<'a>(
     let first = requests.next().filter(is_addition)?;
     let key = first.at(1);
     let second = requests.next().filter(|args| is_addition(args) && args.at(1) == key)?;
-    let entry = registry::find(first.at(0))?;
+    let entry = session.shared.commands.find(first.at(0))?;
     if !may_run_together(session) || admission::admit(session, entry, first).is_err() {
         return None;
     }

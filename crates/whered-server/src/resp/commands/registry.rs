@@ -11,9 +11,7 @@
 //! Cost: finding a command is one multiplication and usually one comparison of sixteen bytes; finding a
 //! subcommand is a search of its container's few names.
 
-use std::sync::LazyLock;
-
-use super::{Action, Command, FAMILIES, Flag};
+use super::command::{Action, Command, Flag};
 
 /// One command or subcommand, and what dispatch asks of it for every request.
 pub(crate) struct Entry {
@@ -33,7 +31,9 @@ pub(crate) struct Entry {
     letters: u128,
 }
 
-struct Table {
+/// Every command and subcommand.
+pub(crate) struct CommandTable {
+    families: &'static [&'static [Command]],
     entries: Vec<Entry>,
     slots: Box<[u16]>,
 }
@@ -43,21 +43,23 @@ const SLOT_COUNT: usize = 512;
 /// A slot without a command.
 const NOBODY: u16 = u16::MAX;
 
-static TABLE: LazyLock<Table> = LazyLock::new(|| {
-    let mut table = Table { entries: Vec::new(), slots: vec![NOBODY; SLOT_COUNT].into() };
-    for command in all() {
-        let mut slot = Word::of(command.name.as_bytes()).slot();
-        while table.slots[slot] != NOBODY {
-            slot = (slot + 1) % SLOT_COUNT;
+impl CommandTable {
+    /// A table of these commands and their subcommands.
+    pub(super) fn new(families: &'static [&'static [Command]]) -> CommandTable {
+        let slots = vec![NOBODY; SLOT_COUNT].into();
+        let mut table = CommandTable { families, entries: Vec::new(), slots };
+        for command in families.iter().flat_map(|family| family.iter()) {
+            let mut slot = Word::of(command.name.as_bytes()).slot();
+            while table.slots[slot] != NOBODY {
+                slot = (slot + 1) % SLOT_COUNT;
+            }
+            table.slots[slot] = table.entries.len() as u16;
+            table.add(command, command.subcommands().len());
+            command.subcommands().iter().for_each(|subcommand| table.add(subcommand, 0));
         }
-        table.slots[slot] = table.entries.len() as u16;
-        table.add(command, command.subcommands().len());
-        command.subcommands().iter().for_each(|subcommand| table.add(subcommand, 0));
+        table
     }
-    table
-});
 
-impl Table {
     fn add(&mut self, command: &'static Command, subcommands: usize) {
         let named = ["geoadd", "geohash", "geopos", "zmscore"].contains(&command.name);
         self.entries.push(Entry {
@@ -71,6 +73,56 @@ impl Table {
             word: Word::of(command.name.as_bytes()),
             letters: Word::letters(command.name.as_bytes()),
         });
+    }
+
+    /// Every command, without subcommands.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &'static Command> + use<> {
+        self.families.iter().flat_map(|family| family.iter())
+    }
+
+    /// Every command and subcommand, by number.
+    pub(crate) fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
+    /// The entry of a command, in any case.
+    pub(crate) fn find(&self, name: &[u8]) -> Option<&Entry> {
+        let word = Word::of(name);
+        let mut slot = word.slot();
+        while let Some(entry) = self.entries.get(usize::from(self.slots[slot])) {
+            if entry.is_named(name, word) {
+                return Some(entry);
+            }
+            slot = (slot + 1) % SLOT_COUNT;
+        }
+        None
+    }
+
+    /// The entry of a command or, as `container|name`, of a subcommand.
+    pub(crate) fn find_any(&self, name: &[u8]) -> Option<&Entry> {
+        match name.iter().position(|byte| *byte == b'|') {
+            Some(end) => self.subcommand(self.find(&name[..end])?, &name[end + 1..]),
+            None => self.find(name),
+        }
+    }
+
+    /// The command of that name, in any case.
+    pub(crate) fn by_name(&self, name: &[u8]) -> Option<&'static Command> {
+        self.find(name).map(|entry| entry.command)
+    }
+
+    /// A container's subcommand of that name, in any case.
+    pub(crate) fn subcommand(&self, container: &Entry, name: &[u8]) -> Option<&Entry> {
+        let prefix_len = container.command.name.len() + 1;
+        let own_name = |entry: &Entry| &entry.command.name.as_bytes()[prefix_len..];
+        let subcommands = self.subcommands(container);
+        subcommands.iter().find(|entry| own_name(entry).eq_ignore_ascii_case(name))
+    }
+
+    /// A container's subcommands.
+    pub(crate) fn subcommands(&self, container: &Entry) -> &[Entry] {
+        let first = container.number + 1;
+        &self.entries[first..first + container.subcommands]
     }
 }
 
@@ -88,18 +140,6 @@ impl Entry {
     pub(crate) fn has_subcommands(&self) -> bool {
         self.subcommands > 0
     }
-
-    /// The subcommand of that name, in any case.
-    pub(crate) fn subcommand(&self, name: &[u8]) -> Option<&'static Entry> {
-        let own_name =
-            |entry: &Entry| &entry.command.name.as_bytes()[self.command.name.len() + 1..];
-        self.subcommands().iter().find(|entry| own_name(entry).eq_ignore_ascii_case(name))
-    }
-
-    /// Its subcommands.
-    pub(crate) fn subcommands(&self) -> &'static [Entry] {
-        &TABLE.entries[self.number + 1..self.number + 1 + self.subcommands]
-    }
 }
 
 impl Command {
@@ -107,52 +147,6 @@ impl Command {
     fn is_data(&self) -> bool {
         matches!(self.action, Action::Run(_)) && !self.has(Flag::Admin)
     }
-}
-
-/// Every command, without subcommands.
-pub(crate) fn all() -> impl Iterator<Item = &'static Command> {
-    FAMILIES.iter().flat_map(|family| family.iter())
-}
-
-/// Every command and subcommand, by number.
-pub(crate) fn entries() -> &'static [Entry] {
-    &TABLE.entries
-}
-
-/// How many commands and subcommands there are.
-pub(crate) fn count() -> usize {
-    TABLE.entries.len()
-}
-
-/// The name of a number.
-pub(crate) fn name_of(number: usize) -> &'static str {
-    TABLE.entries[number].command.name
-}
-
-/// The entry of a command, in any case.
-pub(crate) fn find(name: &[u8]) -> Option<&'static Entry> {
-    let (table, word) = (&*TABLE, Word::of(name));
-    let mut slot = word.slot();
-    while let Some(entry) = table.entries.get(usize::from(table.slots[slot])) {
-        if entry.is_named(name, word) {
-            return Some(entry);
-        }
-        slot = (slot + 1) % SLOT_COUNT;
-    }
-    None
-}
-
-/// The entry of a command or, as `container|name`, of a subcommand.
-pub(crate) fn find_any(name: &[u8]) -> Option<&'static Entry> {
-    match name.iter().position(|byte| *byte == b'|') {
-        Some(end) => find(&name[..end])?.subcommand(&name[end + 1..]),
-        None => find(name),
-    }
-}
-
-/// The command of that name, in any case.
-pub(crate) fn by_name(name: &[u8]) -> Option<&'static Command> {
-    find(name).map(|entry| entry.command)
 }
 
 /// The first sixteen bytes of a name, of which nearly all names have no more.

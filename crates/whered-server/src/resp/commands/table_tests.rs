@@ -70,7 +70,7 @@ another client's write may come between the two, except in a transaction.
 
 /// Every command, each container followed by its subcommands.
 fn all_and_subcommands() -> impl Iterator<Item = &'static Command> {
-    all().flat_map(|command| std::iter::once(command).chain(command.subcommands()))
+    table().all().flat_map(|command| std::iter::once(command).chain(command.subcommands()))
 }
 
 /// What stands below a heading, where the rows do not say it.
@@ -165,15 +165,15 @@ fn every_command_is_on_the_page_once() {
 
 #[test]
 fn every_command_is_found_by_its_name_and_no_name_is_used_twice() {
-    for command in all() {
-        let found = by_name(command.name.to_uppercase().as_bytes());
+    for command in table().all() {
+        let found = table().by_name(command.name.to_uppercase().as_bytes());
         assert!(found.is_some_and(|found| std::ptr::eq(found, command)), "{}", command.name);
         for sub in command.subcommands() {
             assert!(sub.name.starts_with(&format!("{}|", command.name)), "{}", sub.name);
         }
     }
-    assert!(by_name(b"nosuch").is_none());
-    assert!(by_name(b"").is_none());
+    assert!(table().by_name(b"nosuch").is_none());
+    assert!(table().by_name(b"").is_none());
 }
 
 /// The kinds of what a command's arguments name, by the words of its syntax.

@@ -11,7 +11,7 @@
 use std::sync::Arc;
 
 use super::keys_of::keys_of;
-use super::{Action, Command, Entry, Failure, Flag, Members, Outcome, call, entries};
+use super::{Action, Command, Entry, Failure, Flag, Members, Outcome, call};
 use crate::resp::protocol::Args;
 use crate::resp::reply::Reply;
 use crate::resp::session::Session;
@@ -245,7 +245,7 @@ fn exec(session: &mut Session, _: Args<'_>, reply: &mut Reply) -> Outcome {
     // The keyspace keeps all writes of the transaction together, in the journal too.
     let written = shared.engine.keyspace().isolated(|| {
         for (number, args) in queue.requests() {
-            call(session, &entries()[number], args, reply);
+            call(session, &shared.commands.entries()[number], args, reply);
             // The next reply must follow, so a long one is not left for later.
             reply.refill(start.saturating_add(limit).saturating_add(1));
             // The rest must run, but its replies would only take memory: the connection is closed.
