@@ -3,7 +3,8 @@
 //! For: checks and harnesses that need to know this repository and are too long for a Makefile.
 //! Not for: anything that a user of whered runs, and nothing that another crate could depend on.
 //!
-//! - `tidy` holds the tree against the rules that the compiler cannot know ([`tidy`]);
+//! - `tidy` holds the tree against the rules that the compiler cannot know ([`tidy`]), and `words`
+//!   counts the private words among them;
 //! - `readme` runs the marked examples of README.md and docs/ ([`examples`]);
 //! - `instructions` counts instructions per operation under callgrind ([`instructions`]).
 //!
@@ -33,6 +34,9 @@ const USAGE: &str = "\
 usage: cargo xtask CHORE
 
   tidy                    hold the tree against the project's rules
+  tidy --update-words     record how many private words there are, when there are not more
+  words                   print how many private words and long sentences each area has
+  words PATH              list them for the files below PATH
   readme [DOCUMENT...]    run the marked examples of README.md and docs/, or of these documents
   instructions            count instructions per operation, compare with bench/record/
   instructions --record   count them and rewrite the record";
@@ -64,6 +68,9 @@ fn main() -> ExitCode {
 fn run(words: &[&str]) -> Result<Vec<Finding>, ChoreError> {
     match words {
         ["tidy"] => tidy::run(&Repository::open()?),
+        ["tidy", "--update-words"] => tidy::words::update(&Repository::open()?),
+        ["words"] => tidy::words::print(&Repository::open()?, ""),
+        ["words", path] => tidy::words::print(&Repository::open()?, path),
         ["readme", documents @ ..] => examples::run(&Repository::open()?, documents),
         ["instructions"] => instructions::run(&Repository::open()?, false),
         ["instructions", "--record"] => instructions::run(&Repository::open()?, true),

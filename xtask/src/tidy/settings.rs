@@ -1,4 +1,4 @@
-//! `xtask/tidy.toml`: exceptions and words that tidy cannot know by itself.
+//! `xtask/tidy/settings.toml`: exceptions and words that tidy cannot know by itself.
 //!
 //! An unknown key is an error, so that a misspelt exception does not silently do nothing.
 
@@ -25,8 +25,9 @@ pub(crate) struct LargeFile {
 impl Settings {
     /// Reads the text of the file.
     pub(crate) fn parse(text: &str) -> Result<Settings, ChoreError> {
-        let table: Table =
-            text.parse().map_err(|error| ChoreError::new(format!("xtask/tidy.toml: {error}")))?;
+        let table: Table = text
+            .parse()
+            .map_err(|error| ChoreError::new(format!("xtask/tidy/settings.toml: {error}")))?;
         let mut settings = Settings::default();
         for (key, value) in &table {
             match key.as_str() {
@@ -34,7 +35,7 @@ impl Settings {
                 "large" => settings.large = large_files(value)?,
                 _ => {
                     return Err(ChoreError::new(format!(
-                        "xtask/tidy.toml: unknown key '{key}'; allowed: forbidden, large"
+                        "xtask/tidy/settings.toml: unknown key '{key}'; allowed: forbidden, large"
                     )));
                 }
             }
@@ -45,7 +46,9 @@ impl Settings {
 
 fn joined_words(value: &Value) -> Result<Vec<String>, ChoreError> {
     let wrong = || {
-        ChoreError::new("xtask/tidy.toml: forbidden must be a list of lists of non-empty strings")
+        ChoreError::new(
+            "xtask/tidy/settings.toml: forbidden must be a list of lists of non-empty strings",
+        )
     };
     let mut words = Vec::new();
     for pieces in value.as_array().ok_or_else(wrong)? {
@@ -61,8 +64,11 @@ fn joined_words(value: &Value) -> Result<Vec<String>, ChoreError> {
 }
 
 fn large_files(value: &Value) -> Result<Vec<LargeFile>, ChoreError> {
-    let wrong =
-        || ChoreError::new("xtask/tidy.toml: every [[large]] needs a path and a reason in words");
+    let wrong = || {
+        ChoreError::new(
+            "xtask/tidy/settings.toml: every [[large]] needs a path and a reason in words",
+        )
+    };
     let mut files = Vec::new();
     for entry in value.as_array().ok_or_else(wrong)? {
         let path = entry.get("path").and_then(Value::as_str).ok_or_else(wrong)?;

@@ -3,7 +3,7 @@
 //! Lines of tests do not count: files below a `tests` folder, files named `..._tests.rs`, and
 //! the block of an inline `#[cfg(test)] mod`, which ends at the first line that is a lone `}`
 //! (rustfmt guarantees that form). Above 600 lines a warning, above 1,000 a finding unless
-//! `xtask/tidy.toml` lists the file with a reason.
+//! `xtask/tidy/settings.toml` lists the file with a reason.
 
 use super::settings::LargeFile;
 use crate::finding::Finding;
@@ -35,7 +35,7 @@ pub(crate) fn check(texts: &[TextFile], large: &[LargeFile]) -> Sizes {
             let what = format!("a file called {}", file.name());
             sizes.findings.push(Finding::new(&file.path, 1, what, "a name by thing, not by kind"));
         }
-        let line_count = lines_without_tests(file);
+        let line_count = lines_without_tests(file).len();
         let is_listed = large.iter().any(|entry| entry.path == file.path);
         if is_listed && line_count > FAIL_ABOVE_LINES {
             needed.push(&file.path);
@@ -43,7 +43,7 @@ pub(crate) fn check(texts: &[TextFile], large: &[LargeFile]) -> Sizes {
             let what = format!("{line_count} lines without tests");
             let allowed = format!(
                 "{WARN_ABOVE_LINES} without a look for the seam, {FAIL_ABOVE_LINES} unless \
-                 xtask/tidy.toml lists it with a reason"
+                 xtask/tidy/settings.toml lists it with a reason"
             );
             let finding = Finding::new(&file.path, 1, what, allowed);
             if line_count > FAIL_ABOVE_LINES {
@@ -56,7 +56,7 @@ pub(crate) fn check(texts: &[TextFile], large: &[LargeFile]) -> Sizes {
     for entry in large.iter().filter(|entry| !needed.contains(&entry.path.as_str())) {
         let what = format!("{} is listed as large and is not", entry.path);
         let allowed = format!("files above {FAIL_ABOVE_LINES} lines");
-        sizes.findings.push(Finding::new("xtask/tidy.toml", 1, what, allowed));
+        sizes.findings.push(Finding::new("xtask/tidy/settings.toml", 1, what, allowed));
     }
     sizes
 }
@@ -69,25 +69,27 @@ fn is_banned(file: &TextFile) -> bool {
             .any(|name| file.path.ends_with(&format!("/{}/mod.rs", name.trim_end_matches(".rs"))))
 }
 
-fn lines_without_tests(file: &TextFile) -> usize {
+/// The lines outside tests, each with its number.
+pub(crate) fn lines_without_tests(file: &TextFile) -> Vec<(usize, &str)> {
+    let mut kept = Vec::new();
     if file.is_below("tests") || file.name().ends_with("_tests.rs") {
-        return 0;
+        return kept;
     }
-    let mut count = 0;
-    let mut lines = file.text.lines().peekable();
-    while let Some(line) = lines.next() {
+    let mut lines = file.text.lines().enumerate().peekable();
+    while let Some((index, line)) = lines.next() {
         if line != "#[cfg(test)]" {
-            count += 1;
+            kept.push((index + 1, line));
             continue;
         }
         // Further attributes may stand between the condition and its module.
-        while lines.next_if(|next| next.starts_with("#[")).is_some() {}
-        let opens = lines.next_if(|next| next.starts_with("mod ") && next.ends_with('{'));
-        if opens.is_some() {
-            lines.by_ref().find(|next| *next == "}");
+        while lines.next_if(|(_, next)| next.starts_with("#[")).is_some() {}
+        let opens =
+            lines.next_if(|(_, next)| next.starts_with("mod ") && next.ends_with('{')).is_some();
+        if opens {
+            lines.by_ref().find(|(_, next)| *next == "}");
         }
     }
-    count
+    kept
 }
 
 #[cfg(test)]
@@ -118,18 +120,18 @@ mod tests {
         let large = [LargeFile { path: "crates/a/src/huge.rs".to_owned() }];
         assert!(check(&[source("crates/a/src/huge.rs", 1001)], &large).findings.is_empty());
         let sizes = check(&[source("crates/a/src/huge.rs", 10)], &large);
-        assert_eq!(sizes.findings[0].path, "xtask/tidy.toml");
+        assert_eq!(sizes.findings[0].path, "xtask/tidy/settings.toml");
     }
 
     #[test]
     fn tests_do_not_count() {
         let mut file = source("crates/a/src/a.rs", 3);
         file.text.push_str("#[cfg(test)]\nmod tests {\n    fn a() {\n    }\n}\n// after\n");
-        assert_eq!(lines_without_tests(&file), 4);
+        assert_eq!(lines_without_tests(&file).len(), 4);
         file.text.push_str("#[cfg(test)]\n#[path = \"a_tests.rs\"]\nmod tests;\n");
-        assert_eq!(lines_without_tests(&file), 5);
-        assert_eq!(lines_without_tests(&source("crates/a/src/a_tests.rs", 2000)), 0);
-        assert_eq!(lines_without_tests(&source("crates/a/tests/wire.rs", 2000)), 0);
+        assert_eq!(lines_without_tests(&file).len(), 5);
+        assert_eq!(lines_without_tests(&source("crates/a/src/a_tests.rs", 2000)).len(), 0);
+        assert_eq!(lines_without_tests(&source("crates/a/tests/wire.rs", 2000)).len(), 0);
     }
 
     #[test]
