@@ -5,6 +5,7 @@
 //!
 //! - `tidy` holds the tree against the rules that the compiler cannot know ([`tidy`]), and `words`
 //!   counts the private words among them;
+//! - `layers` prints what its rule on arrows inside crates measures ([`tidy::layers`]);
 //! - `readme` runs the marked examples of README.md and docs/ ([`examples`]);
 //! - `instructions` counts instructions per operation under callgrind ([`instructions`]).
 //!
@@ -37,6 +38,7 @@ usage: cargo xtask CHORE
   tidy --update-words     record how many private words there are, when there are not more
   words                   print how many private words and long sentences each area has
   words PATH              list them for the files below PATH
+  layers                  print the arrows and circles inside the crates of layers.toml
   readme [DOCUMENT...]    run the marked examples of README.md and docs/, or of these documents
   instructions            count instructions per operation, compare with bench/record/
   instructions --record   count them and rewrite the record";
@@ -71,6 +73,7 @@ fn run(words: &[&str]) -> Result<Vec<Finding>, ChoreError> {
         ["tidy", "--update-words"] => tidy::words::update(&Repository::open()?),
         ["words"] => tidy::words::print(&Repository::open()?, ""),
         ["words", path] => tidy::words::print(&Repository::open()?, path),
+        ["layers"] => tidy::layers::print(&Repository::open()?),
         ["readme", documents @ ..] => examples::run(&Repository::open()?, documents),
         ["instructions"] => instructions::run(&Repository::open()?, false),
         ["instructions", "--record"] => instructions::run(&Repository::open()?, true),

@@ -4,6 +4,7 @@
 //! its own, tested on small made-up inputs; this module only feeds them the real tree.
 //!
 //! - [`arrows`]: which crate may use which;
+//! - [`layers`]: which folder of a crate may use which, and circles of files;
 //! - [`sizes`]: how long a source file may be, and names that collect everything;
 //! - [`headers`]: every source file says what it is for;
 //! - [`named_paths`]: ARCHITECTURE.md names only what exists;
@@ -19,6 +20,7 @@
 mod advisories;
 mod arrows;
 mod headers;
+pub(crate) mod layers;
 mod licences;
 mod machine_words;
 mod metadata;
@@ -49,6 +51,7 @@ pub(crate) fn run(repository: &Repository) -> Result<Vec<Finding>, ChoreError> {
     }
     findings.extend(sizes.findings);
     findings.extend(headers::check(&texts));
+    findings.extend(layers::check(&texts)?);
     findings.extend(named_paths::check(repository.paths(), &texts));
     let deny = repository.read("deny.toml")?;
     let lock = repository.read("Cargo.lock")?;
