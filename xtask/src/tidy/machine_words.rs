@@ -1,7 +1,7 @@
 //! No file mentions what only exists on one machine.
 //!
-//! The words stand in `xtask/tidy/settings.toml` in pieces, so that the list does not find itself. The
-//! search is by bytes, case-sensitive, over every text file of the repository.
+//! The words stand in `xtask/tidy/settings.toml` in pieces, so that the list does not find itself.
+//! The search is by bytes, case-sensitive, over every text file of the repository.
 
 use crate::finding::Finding;
 use crate::repository::TextFile;

@@ -4,10 +4,10 @@
 //! tokens ─► modules ─► arrows (file to file) ─┬─► circles: at most 8 files
 //!                                             └─► folders: as layers.toml allows
 //! ```
-//! The folder of `src/feeds/open.rs` is `feeds`, that of `src/clock.rs` is `clock`; `lib` and `main`
-//! are not checked, since they only gather. `xtask/tidy/layers.toml` lists the crates. It is a
-//! ratchet: an arrow that it allows and nothing uses, or a count that is too high, is a finding, too.
-//! `cargo xtask layers` prints the present arrows and circles.
+//! The folder of `src/feeds/open.rs` is `feeds`, that of `src/clock.rs` is `clock`; `lib` and
+//! `main` are not checked, since they only gather. `xtask/tidy/layers.toml` lists the crates. It is
+//! a ratchet: an arrow that it allows and nothing uses, or a count that is too high, is a finding,
+//! too. `cargo xtask layers` prints the present arrows and circles.
 
 mod arrows;
 mod circles;
@@ -28,7 +28,7 @@ use settings::{Layers, PATH};
 const CIRCLE_FILES_MAX: usize = 8;
 
 /// A crate's files and the arrows between them.
-struct Measured {
+struct CrateLayers {
     /// Relative to the crate's folder.
     files: Vec<String>,
     arrows: Arrows,
@@ -58,7 +58,7 @@ pub(crate) fn print(repository: &Repository) -> Result<Vec<Finding>, ChoreError>
     Ok(Vec::new())
 }
 
-fn measure(name: &str, texts: &[TextFile]) -> Result<Measured, ChoreError> {
+fn measure(name: &str, texts: &[TextFile]) -> Result<CrateLayers, ChoreError> {
     let folder = format!("crates/{name}/");
     let read = |path: &str| {
         let whole = format!("{folder}{path}");
@@ -69,7 +69,7 @@ fn measure(name: &str, texts: &[TextFile]) -> Result<Measured, ChoreError> {
     let found = found.ok_or_else(|| ChoreError::new(format!("{PATH}: no crate {name}")))?;
     let arrows = arrows::arrows(&found);
     let circles = circles::circles(found.files.len(), &arrows);
-    Ok(Measured { files: found.files, arrows, circles })
+    Ok(CrateLayers { files: found.files, arrows, circles })
 }
 
 /// `feeds` of `src/feeds/open.rs`, `clock` of `src/clock.rs`.
@@ -78,7 +78,7 @@ fn folder_of(file: &str) -> &str {
     inside.split('/').next().unwrap_or(inside).trim_end_matches(".rs")
 }
 
-impl Measured {
+impl CrateLayers {
     /// Folders and what they use, each with the first file and line.
     fn folder_arrows(&self) -> BTreeMap<&str, BTreeMap<&str, (&str, usize)>> {
         let mut folders: BTreeMap<&str, BTreeMap<&str, (&str, usize)>> = BTreeMap::new();
@@ -116,7 +116,7 @@ impl Measured {
     }
 }
 
-fn check_circles(layers: &Layers, measured: &Measured, text: &str) -> Vec<Finding> {
+fn check_circles(layers: &Layers, measured: &CrateLayers, text: &str) -> Vec<Finding> {
     let mut findings = Vec::new();
     let line_of = |file: &str| line_where(text, |line| line.contains(file));
     let mut needed = Vec::new();
@@ -145,7 +145,7 @@ fn check_circles(layers: &Layers, measured: &Measured, text: &str) -> Vec<Findin
     findings
 }
 
-fn check_folders(layers: &Layers, measured: &Measured, text: &str) -> Vec<Finding> {
+fn check_folders(layers: &Layers, measured: &CrateLayers, text: &str) -> Vec<Finding> {
     let mut findings = Vec::new();
     let found = measured.folder_arrows();
     let header = format!("[{}.folders]", layers.name);

@@ -3,7 +3,8 @@
 //! Not for: what a name means (`arrows`). Code below `#[cfg(test)]` is left out: tests may look
 //! wherever they like.
 //!
-//! Limits: names that macros make are not seen, and a `use` inside a function counts for its module.
+//! Limits: names that macros make are not seen, and a `use` inside a function counts for its
+//! module.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -171,7 +172,8 @@ impl Reader<'_> {
 
     fn use_line(&mut self, id: ModuleId, tokens: &[Token], at: usize, end: usize) {
         let before = at.checked_sub(1).and_then(|index| tokens.get(index));
-        let is_reexport = before.is_some_and(|token| token.is_word("pub") || token.is_mark(')'));
+        let is_reexport =
+            before.is_some_and(|token| token.is_word("pub") || token.is_punctuation(')'));
         let imports = &mut self.found.modules[id].imports;
         let first = imports.len();
         use_tree(&tokens[at + 1..end], &mut Vec::new(), imports);
@@ -190,7 +192,7 @@ fn use_tree(tokens: &[Token], prefix: &mut Vec<String>, imports: &mut Vec<Import
             Kind::Separator => {}
             Kind::Mark('{') => {
                 at += 1;
-                while tokens.get(at).is_some_and(|token| !token.is_mark('}')) {
+                while tokens.get(at).is_some_and(|token| !token.is_punctuation('}')) {
                     at += use_tree(&tokens[at..], prefix, imports);
                     at += usize::from(is_open(tokens.get(at), ','));
                 }
@@ -238,7 +240,8 @@ fn use_tree(tokens: &[Token], prefix: &mut Vec<String>, imports: &mut Vec<Import
 /// Notes the path that begins at a word; gives where to go on.
 fn mention(module: &mut Module, tokens: &[Token], at: usize) -> usize {
     let is_field_or_rest = at.checked_sub(1).is_some_and(|before| {
-        tokens[before].is_mark('.') && !(before > 0 && tokens[before - 1].is_mark('.'))
+        tokens[before].is_punctuation('.')
+            && !(before > 0 && tokens[before - 1].is_punctuation('.'))
             || tokens[before].kind == Kind::Separator
     });
     let mut path: Vec<String> = tokens[at].word().map(str::to_owned).into_iter().collect();
@@ -268,7 +271,7 @@ fn item_name(tokens: &[Token], at: usize) -> Option<String> {
 }
 
 fn is_open(token: Option<&Token>, mark: char) -> bool {
-    token.is_some_and(|token| token.is_mark(mark))
+    token.is_some_and(|token| token.is_punctuation(mark))
 }
 
 /// The index after the bracket that closes the one at `at`.
@@ -360,7 +363,7 @@ fn has_inner_cfg_test(tokens: &[Token]) -> bool {
 fn path_of(attribute: &[Token]) -> Option<String> {
     match attribute {
         [name, equals, Token { kind: Kind::Text(text), .. }]
-            if name.is_word("path") && equals.is_mark('=') =>
+            if name.is_word("path") && equals.is_punctuation('=') =>
         {
             Some(text.clone())
         }

@@ -1,4 +1,5 @@
-//! `xtask/tidy/layers.toml`: the arrows between folders that a crate may have, and its large circles.
+//! `xtask/tidy/layers.toml`: the arrows between folders that a crate may have, and its large
+//! circles.
 //!
 //! An unknown key is an error, so that a misspelt one does not silently allow everything.
 

@@ -1,7 +1,7 @@
 //! Rust source as a list of tokens, each with its line.
 //!
-//! For: finding imports and paths. Comments, numbers and the contents of strings do not matter there;
-//! only `#[path = "..."]` needs a string's text. Not for: anything that needs a syntax tree.
+//! For: finding imports and paths. Comments, numbers and the contents of strings do not matter
+//! there; only `#[path = "..."]` needs a string's text. Not for: anything that needs a syntax tree.
 
 /// One token.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,7 +35,7 @@ impl Token {
     }
 
     /// Whether it is this character.
-    pub(super) fn is_mark(&self, mark: char) -> bool {
+    pub(super) fn is_punctuation(&self, mark: char) -> bool {
         self.kind == Kind::Mark(mark)
     }
 
