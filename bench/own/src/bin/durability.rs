@@ -1,6 +1,6 @@
 //! Drives a running server for the figures about snapshots, starts and memory.
 //!
-//! For: the rows of `bench/record/durability-*.md` that need one server and millions of points.
+//! For: the measures of `bench/results/durability` that need one server and millions of points.
 //! Not for: rivals (`bench/versus`), crashes (`whered bench faults`).
 //!
 //! Usage: `durability HOST:PORT COMMAND`

@@ -15,7 +15,7 @@
 //!
 //! Invariants: records count in upload order, in each table; a record counts for all tables or for
 //! none.
-//! Cost: bench/record says it; no allocation but for growing buffers.
+//! Cost: see `bench/results/feed`; no allocation but for growing buffers.
 
 use std::ops::Range;
 use std::sync::RwLockReadGuard;

@@ -11,7 +11,7 @@
 //!
 //! Invariants: records come in upload order; a block never goes beyond its upload; a record that is
 //! refused is in no block. What was read ahead counts for the batch that begins where it does, and is
-//! forgotten by any other. Cost: bench/record says it; a copy of each record's texts; what is read ahead
+//! forgotten by any other. Cost: `bench/results/feed`; a copy of each record's texts; what is read ahead
 //! takes [`AHEAD_BYTES`] and the blocks of one upload of [`AHEAD_TEXT_BYTES_MAX`], at most, beside the blocks
 //! that are under way in a batch (`pipeline.rs`); all of them are kept for the next one.
 

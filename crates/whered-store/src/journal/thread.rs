@@ -17,7 +17,7 @@
 //!
 //! With `everysec` and `off` nobody waits for the write, so the thread lets a group grow for a moment
 //! (`GATHER_TIME`) or to a size (`GATHER_BYTES`): a write and two switches of threads for every few
-//! entries cost as much processor time as the entries' own work (bench/record, journal-*).
+//! entries cost as much processor time as the entries' own work (`bench/results/journal`).
 //!
 //! With `everysec` and `off` an entry counts as durable when it is appended, so `durable` is
 //! published under the state's mutex there; with `always` only this thread publishes.

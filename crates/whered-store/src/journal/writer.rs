@@ -43,7 +43,7 @@ use super::spare::{SEGMENT_OVERHEAD_BYTES, Spare};
 use crate::error::StoreError;
 use crate::storage::{BLOCK_BYTES, Storage, StorageFile};
 
-/// How far zeros are written ahead of the groups (bench/record, journal-*).
+/// How far zeros are written ahead of the groups (`bench/results/journal`).
 const ZERO_AHEAD_BYTES: u64 = 256 << 10;
 
 /// Behind a group of this size no zeros are worth writing: they would be as many bytes again, to
