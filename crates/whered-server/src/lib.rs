@@ -17,20 +17,17 @@
 //! request, at `http::guard`; a start or stop, at [`Server::start`]. Everything listens on
 //! loopback unless told otherwise.
 
-mod activation;
 mod cells;
 mod config;
 mod databases;
-mod descriptors;
 mod disk_watch;
 pub mod dns;
 mod feeds;
 mod folding;
-mod handover;
 pub mod health;
 mod http;
+mod listen;
 mod metrics;
-mod privileges;
 mod progress;
 mod reload;
 pub mod resp;
@@ -38,13 +35,12 @@ mod rules;
 mod runtime;
 mod server;
 mod snapshots;
-mod sockets;
 mod sweep;
 mod zone_watch;
 
-pub use config::{
-    Config, ConfigError, DnsConfig, FeedConfig, HttpConfig, JournalConfig, RespConfig,
-    ServerConfig, SinkConfig, StreamConfig,
-};
-pub use handover::{HandedOver, Successor};
-pub use server::{Server, ServerError, StartLinks, StopLinks};
+pub use config::{BackupConfig, Config, ConfigError, JournalConfig, SetsConfig, SnapshotConfig};
+pub use dns::DnsOptions;
+pub use feeds::{FeedConfig, SinkConfig, StreamConfig};
+pub use http::HttpOptions;
+pub use listen::{ProcessUser, Successor};
+pub use server::{HandedOver, Server, ServerError, StartLinks, StopLinks};

@@ -1,20 +1,17 @@
-//! A thread that runs asynchronous doors, and listeners bound before it starts.
+//! A thread that runs asynchronous doors.
 //!
 //! Each door that uses asynchronous sockets has one such thread: a busy door does not slow
 //! another one, and each is stopped alone.
 
 use std::future::Future;
 use std::io;
-use std::net::{SocketAddr, TcpListener};
 use std::thread::{Builder, JoinHandle, available_parallelism};
 use std::time::Duration;
 
-use socket2::{Domain, Protocol, Socket, Type};
 use tokio::sync::watch;
 
 /// How long searches may go on after that.
 const BLOCKING_FINISH_TIME: Duration = Duration::from_secs(1);
-const BACKLOG: i32 = 1024;
 
 /// A running thread with its runtime.
 pub(crate) struct RuntimeThread {
@@ -71,28 +68,4 @@ impl RuntimeThread {
 /// How many threads run at the same time here.
 pub(crate) fn core_count() -> usize {
     available_parallelism().map_or(1, usize::from)
-}
-
-/// Binds one TCP listener.
-///
-/// # Errors
-/// The system's.
-pub(crate) fn bind(address: SocketAddr) -> io::Result<TcpListener> {
-    let domain = if address.is_ipv6() { Domain::IPV6 } else { Domain::IPV4 };
-    let socket = Socket::new(domain, Type::STREAM, Some(Protocol::TCP))?;
-    if address.is_ipv6() {
-        // `0.0.0.0` and `::` are two addresses here, for TCP as for UDP.
-        socket.set_only_v6(true)?;
-    }
-    // Connections of an earlier process that are fading out must not stop a restart.
-    socket.set_reuse_address(true)?;
-    socket.set_nonblocking(true)?;
-    socket.bind(&address.into())?;
-    socket.listen(BACKLOG)?;
-    Ok(socket.into())
-}
-
-/// An error with the door and the address that it is about.
-pub(crate) fn named(door: &str, address: SocketAddr, error: &io::Error) -> io::Error {
-    io::Error::new(error.kind(), format!("{door} cannot listen on {address}: {error}"))
 }

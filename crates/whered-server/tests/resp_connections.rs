@@ -7,7 +7,7 @@
 mod support;
 
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
@@ -56,7 +56,7 @@ fn counter(door: &Door, of: impl Fn(&whered_server::resp::RespCounters) -> u64) 
 /// the commands of one, the other must never be seen.
 #[test]
 fn no_foreign_write_comes_between_the_commands_of_a_transaction() {
-    let door = Door::with(EngineOptions::default(), |options| options.threads = 4);
+    let door = Door::with(EngineOptions::default(), |options| options.threads = Some(4));
     let address = door.door.addresses()[0];
     let rounds = 300;
     std::thread::scope(|scope| {
@@ -94,7 +94,7 @@ fn no_foreign_write_comes_between_the_commands_of_a_transaction() {
 
 #[test]
 fn optimistic_counting_loses_nothing() {
-    let door = Door::with(EngineOptions::default(), |options| options.threads = 3);
+    let door = Door::with(EngineOptions::default(), |options| options.threads = Some(3));
     let address = door.door.addresses()[0];
     let (threads, rounds) = (3, 100);
     std::thread::scope(|scope| {
@@ -186,7 +186,7 @@ fn replies_of_a_transaction_beyond_the_output_limit_end_the_connection_not_the_s
 
 #[test]
 fn messages_reach_listeners_of_all_threads_in_order() {
-    let door = Door::with(EngineOptions::default(), |options| options.threads = 4);
+    let door = Door::with(EngineOptions::default(), |options| options.threads = Some(4));
     let mut listeners: Vec<Client> = (0..12).map(|_| door.client()).collect();
     for listener in &mut listeners {
         assert!(listener.ask(&["SUBSCRIBE", "news"]).ends_with(":1\r\n"));
@@ -426,7 +426,7 @@ fn moves_made_together_need_what_each_of_them_needs() {
 #[test]
 fn a_rule_that_names_no_command_stops_the_start() {
     let (engine, _) = whered_engine::Engine::open(EngineOptions::default()).expect("it opens");
-    let mut options = RespOptions::default();
+    let mut options = RespOptions { listen: Vec::new(), ..RespOptions::default() };
     with_users(&mut options);
     options.users[0].commands.push("+nosuch".to_owned());
     let error = RespDoor::start(engine, options).err().expect("the door stays closed");
@@ -548,7 +548,8 @@ fn a_unix_socket_serves_and_goes_with_the_door() {
     let path = folder.0.join("whered.sock");
     let start = || {
         let (engine, _) = whered_engine::Engine::open(EngineOptions::default()).expect("it opens");
-        let mut options = RespOptions { threads: 2, ..RespOptions::default() };
+        let listen = vec![SocketAddr::from(([127, 0, 0, 1], 0))];
+        let mut options = RespOptions { listen, threads: Some(2), ..RespOptions::default() };
         options.unix_socket = Some(UnixSocketOptions { path: path.clone(), permissions: 0o600 });
         RespDoor::start(engine, options)
     };
@@ -582,7 +583,7 @@ fn a_unix_socket_serves_and_goes_with_the_door() {
 
 #[test]
 fn a_client_that_stops_reading_does_not_hold_a_transaction_or_a_thread() {
-    let door = Door::with(EngineOptions::default(), |options| options.threads = 1);
+    let door = Door::with(EngineOptions::default(), |options| options.threads = Some(1));
     let mut lazy = door.client();
     let word = "x".repeat(100_000);
     for _ in 0..100 {

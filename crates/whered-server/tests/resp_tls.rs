@@ -208,7 +208,11 @@ fn a_missing_or_wrong_file_is_named() {
         let (engine, _) = whered_engine::Engine::open(EngineOptions::default()).expect("it opens");
         let mut tls = certificates.options();
         change(&mut tls);
-        let options = whered_server::resp::RespOptions { tls: Some(tls), ..Default::default() };
+        let options = whered_server::resp::RespOptions {
+            listen: Vec::new(),
+            tls: Some(tls),
+            ..Default::default()
+        };
         let error = whered_server::resp::RespDoor::start(engine, options).err();
         error.expect("the door stays closed").to_string()
     };

@@ -215,7 +215,7 @@ fn a_client_that_closes_its_side_still_gets_its_replies() {
 #[test]
 fn a_client_that_closes_its_side_gets_replies_beyond_every_buffer() {
     let door = Door::with(EngineOptions::default(), |options| {
-        options.threads = 1;
+        options.threads = Some(1);
         options.output_buffer_limit_bytes = 4 << 20;
     });
     add_many(&door, 5_000);

@@ -8,9 +8,8 @@ use std::time::Duration;
 use toml::Spanned;
 use toml::de::DeValue;
 
-use super::beside;
 use super::error::ConfigError;
-use super::section::{Keys, Section};
+use super::section::{Keys, Section, beside};
 use crate::health::{Check, SiteChecks, Target};
 
 pub(super) const CHECK: Keys = Keys {

@@ -1,5 +1,4 @@
-//! The sections of the process, the listeners and the journal: `[server]`, `[http]`, `[dns]`, `[journal]`; `[resp]` has a
-//! file of its own.
+//! The sections of the process and the listeners: `[server]`, `[http]`, `[dns]`; `[resp]` has a file of its own.
 //!
 //! Not for: binding or opening anything; here a value is only found right or wrong at its place.
 //! Invariant: what is read here can be started: RESP and HTTP have a secret on every address that
@@ -7,20 +6,13 @@
 
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
-use std::path::Path;
-use std::time::Duration;
-
-use whered_engine::RulesOptions;
-use whered_engine::store::SyncPolicy;
 
 use super::error::ConfigError;
-use super::section::{Found, Keys, Section};
-use super::{
-    BackupConfig, DnsConfig, HttpConfig, JournalConfig, ServerConfig, SetsConfig, SnapshotConfig,
-    beside,
-};
-use crate::dns::QueryLogOptions;
+use super::section::{Keys, Section, beside, defined, set};
 use crate::dns::mmsg::{BATCH_SIZE_MAX, Calls};
+use crate::dns::{DnsOptions, QueryLogOptions};
+use crate::http::HttpOptions;
+use crate::listen::ProcessUser;
 
 const HTTP: Keys = Keys {
     title: "[http]",
@@ -52,35 +44,12 @@ const DNS: Keys = Keys {
     later: &["transfers"],
 };
 const SERVER: Keys = Keys { title: "[server]", allowed: &["user", "group"], later: &[] };
-const JOURNAL: Keys = Keys {
-    title: "[journal]",
-    allowed: &["sync", "segment_size_bytes", "group_size_bytes", "group_delay_micros"],
-    later: &[],
-};
-const SNAPSHOT: Keys =
-    Keys { title: "[snapshot]", allowed: &["journal_size_bytes", "interval_seconds"], later: &[] };
-
-const RULES: Keys = Keys { title: "[rules]", allowed: &["memory_bytes"], later: &[] };
-const BACKUP: Keys = Keys { title: "[backup]", allowed: &["directory"], later: &[] };
-const SETS: Keys = Keys { title: "[sets]", allowed: &["directory", "strict"], later: &[] };
-
 /// The tables of this module.
 #[cfg(test)]
-pub(super) const TABLES: [&Keys; 8] =
-    [&SERVER, &HTTP, &DNS, &JOURNAL, &SNAPSHOT, &BACKUP, &SETS, &RULES];
+pub(super) const TABLES: [&Keys; 3] = [&SERVER, &HTTP, &DNS];
 
 pub(super) const THREADS: RangeInclusive<u64> = 1..=256;
 pub(super) const CONNECTIONS: RangeInclusive<u64> = 1..=1_000_000;
-/// What the journal takes as it is.
-const SEGMENT_BYTES: RangeInclusive<u64> = 8 * 1024..=2 * 1024 * 1024 * 1024;
-/// A group holds at least one large entry; more than a segment gains nothing.
-const GROUP_BYTES: RangeInclusive<u64> = 64 * 1024..=1024 * 1024 * 1024;
-/// Nobody wants to wait for an acknowledgement for longer than a second.
-const GROUP_DELAY_MICROS: RangeInclusive<u64> = 0..=1_000_000;
-/// 0 is never.
-const SNAPSHOT_BYTES: RangeInclusive<u64> = 0..=1 << 50;
-/// 0 is never; a year is the most.
-const INTERVAL_SECONDS: RangeInclusive<u64> = 0..=366 * 24 * 3600;
 /// 0 is without limit.
 const RATE_LIMIT: RangeInclusive<u64> = 0..=u16::MAX as u64;
 /// 0 is never.
@@ -90,13 +59,11 @@ const SAMPLE: RangeInclusive<u64> = 1..=1_000_000_000;
 const SELF_TEXT_MAX: usize = 128;
 /// One by one below; above, what a call takes without the others' waiting long.
 const UDP_BATCH: RangeInclusive<u64> = 1..=BATCH_SIZE_MAX as u64;
-/// Less holds no ruleset worth compiling; more than a TiB nobody means.
-const RULES_BYTES: RangeInclusive<u64> = 64 * 1024..=1 << 40;
 /// RFC 1035 section 4.2.1 below; what reassembles on every path above.
 const UDP_SIZE: RangeInclusive<u64> = 512..=4096;
 
 /// Reads `[http]`.
-pub(super) fn read_http(top: &Section<'_>, config: &mut HttpConfig) -> Result<(), ConfigError> {
+pub(super) fn read_http(top: &Section<'_>, config: &mut HttpOptions) -> Result<(), ConfigError> {
     let Some(section) = top.table("http", &HTTP)? else {
         return Ok(());
     };
@@ -135,7 +102,7 @@ fn read_trusted(
 /// Reads `[dns]`; `databases` are the names that are defined.
 pub(super) fn read_dns(
     top: &Section<'_>,
-    config: &mut DnsConfig,
+    config: &mut DnsOptions,
     databases: &[&str],
 ) -> Result<(), ConfigError> {
     let Some(section) = top.table("dns", &DNS)? else {
@@ -170,7 +137,7 @@ pub(super) fn read_dns(
 }
 
 /// What keeps the server from being used against others: cookies and limits.
-fn read_dns_limits(section: &Section<'_>, config: &mut DnsConfig) -> Result<(), ConfigError> {
+fn read_dns_limits(section: &Section<'_>, config: &mut DnsOptions) -> Result<(), ConfigError> {
     if let Some(cookies) = section.flag("cookies")? {
         config.cookies = cookies;
     }
@@ -196,7 +163,7 @@ fn read_dns_limits(section: &Section<'_>, config: &mut DnsConfig) -> Result<(), 
 }
 
 /// What clients are told of the server, and what is told of them.
-fn read_dns_views(section: &Section<'_>, config: &mut DnsConfig) -> Result<(), ConfigError> {
+fn read_dns_views(section: &Section<'_>, config: &mut DnsOptions) -> Result<(), ConfigError> {
     for (key, target) in [("server_id", &mut config.server_id), ("version", &mut config.version)] {
         if let Some(text) = section.text(key)? {
             if text.value.len() > SELF_TEXT_MAX {
@@ -223,7 +190,7 @@ fn read_dns_views(section: &Section<'_>, config: &mut DnsConfig) -> Result<(), C
         let sample = sample.map_or(1, |found| found.value);
         let path = match path.value {
             "-" => "-".into(),
-            named => super::beside(section.document.path, named),
+            named => beside(section.document.path, named),
         };
         config.query_log = Some(QueryLogOptions { path, sample });
     }
@@ -236,7 +203,7 @@ fn hexadecimal(digits: &str) -> Option<[u8; 16]> {
 }
 
 /// Reads `[server]`.
-pub(super) fn read_server(top: &Section<'_>, config: &mut ServerConfig) -> Result<(), ConfigError> {
+pub(super) fn read_server(top: &Section<'_>, config: &mut ProcessUser) -> Result<(), ConfigError> {
     let Some(section) = top.table("server", &SERVER)? else {
         return Ok(());
     };
@@ -247,92 +214,6 @@ pub(super) fn read_server(top: &Section<'_>, config: &mut ServerConfig) -> Resul
         return Err(section.refuse(&group.span, "group", "stands without 'user'", allowed));
     }
     config.group = group.map(|found| found.value.to_owned());
-    Ok(())
-}
-
-/// Reads `sync`.
-pub(super) fn read_sync(section: &Section<'_>) -> Result<Option<SyncPolicy>, ConfigError> {
-    let Some(name) = section.text("sync")? else { return Ok(None) };
-    let sync = SyncPolicy::from_name(name.value).ok_or_else(|| {
-        let names = SyncPolicy::ALL.map(SyncPolicy::name).join(", ");
-        section.refuse(&name.span, "sync", &format!("is '{}'", name.value), &names)
-    })?;
-    Ok(Some(sync))
-}
-
-/// Reads `[journal]`.
-pub(super) fn read_journal(
-    top: &Section<'_>,
-    config: &mut JournalConfig,
-) -> Result<(), ConfigError> {
-    let Some(section) = top.table("journal", &JOURNAL)? else {
-        return Ok(());
-    };
-    if let Some(sync) = read_sync(&section)? {
-        config.sync = sync;
-    }
-    if let Some(size) = section.integer("segment_size_bytes", SEGMENT_BYTES)? {
-        config.segment_size_bytes = Some(size.value);
-    }
-    if let Some(size) = section.integer("group_size_bytes", GROUP_BYTES)? {
-        config.group_size_bytes = Some(size.value as usize);
-    }
-    if let Some(delay) = section.integer("group_delay_micros", GROUP_DELAY_MICROS)? {
-        config.group_delay = Some(Duration::from_micros(delay.value));
-    }
-    Ok(())
-}
-
-/// Reads `[snapshot]`.
-pub(super) fn read_snapshot(
-    top: &Section<'_>,
-    config: &mut SnapshotConfig,
-) -> Result<(), ConfigError> {
-    let Some(section) = top.table("snapshot", &SNAPSHOT)? else {
-        return Ok(());
-    };
-    if let Some(size) = section.integer("journal_size_bytes", SNAPSHOT_BYTES)? {
-        config.journal_size_bytes = Some(size.value);
-    }
-    if let Some(seconds) = section.integer("interval_seconds", INTERVAL_SECONDS)? {
-        config.interval = Some(Duration::from_secs(seconds.value));
-    }
-    Ok(())
-}
-
-/// Reads `[rules]`.
-pub(super) fn read_rules(top: &Section<'_>, options: &mut RulesOptions) -> Result<(), ConfigError> {
-    if let Some(section) = top.table("rules", &RULES)? {
-        set(&mut options.memory_bytes, section.integer("memory_bytes", RULES_BYTES)?);
-    }
-    Ok(())
-}
-
-/// Reads `[backup]`; a relative directory starts from the configuration's own.
-pub(super) fn read_backup(
-    top: &Section<'_>,
-    path: &Path,
-    config: &mut BackupConfig,
-) -> Result<(), ConfigError> {
-    if let Some(section) = top.table("backup", &BACKUP)? {
-        let directory = section.filled_text("directory")?;
-        config.directory = directory.map(|found| beside(path, found.value));
-    }
-    Ok(())
-}
-
-/// Reads `[sets]`; a relative directory starts from the configuration's own.
-pub(super) fn read_sets(
-    top: &Section<'_>,
-    path: &Path,
-    config: &mut SetsConfig,
-) -> Result<(), ConfigError> {
-    let Some(section) = top.table("sets", &SETS)? else {
-        return Ok(());
-    };
-    let directory = section.filled_text("directory")?;
-    config.directory = directory.map(|found| beside(path, found.value));
-    config.strict = section.flag("strict")?.unwrap_or(false);
     Ok(())
 }
 
@@ -364,16 +245,4 @@ pub(super) fn read_listen(
         addresses.push(address);
     }
     Ok(addresses)
-}
-
-/// Names for a message.
-pub(super) fn defined(names: &[&str]) -> String {
-    if names.is_empty() { "nothing, as none is defined".to_owned() } else { names.join(", ") }
-}
-
-/// Takes a value that is there.
-pub(super) fn set(target: &mut usize, found: Option<Found<u64>>) {
-    if let Some(found) = found {
-        *target = found.value as usize;
-    }
 }

@@ -8,7 +8,6 @@
 //! names a field that its feed has, and one that has numbers where it adds them up.
 
 use std::ops::RangeInclusive;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use whered_engine::feeds::formats::{FieldKind, Format, ItemsSource, Mapping, MappingSource, Zone};
@@ -16,58 +15,12 @@ use whered_engine::feeds::{FeedInput, FeedLimits, FeedSource, HotOptions, SetTar
 use whered_engine::ip::ShrinkLimit;
 use whered_engine::store::SyncPolicy;
 
-use super::beside;
 use super::error::ConfigError;
 use super::feed_tables;
 use super::named::Names;
-use super::section::{Found, Keys, Section};
-
-/// A feed: what the engine does with uploads, and the ways in and out beside it.
-#[derive(Clone, Debug, PartialEq)]
-pub struct FeedConfig {
-    /// Its name.
-    pub name: String,
-    /// What the engine makes of uploads.
-    pub source: FeedSource,
-    /// The bearer token that opens this feed for uploads, beside that of `[http]`.
-    pub token: Option<String>,
-    /// The folder whose files are uploads.
-    pub drop_folder: Option<PathBuf>,
-    /// Streams that are followed.
-    pub streams: Vec<StreamConfig>,
-    /// Databases that rows are handed on to.
-    pub sinks: Vec<SinkConfig>,
-}
-
-/// A Redis Stream whose entries are uploads.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StreamConfig {
-    /// Its name among the feed's streams.
-    pub name: String,
-    /// The server.
-    pub url: String,
-    /// The key of the stream.
-    pub stream: String,
-    /// The field of an entry that holds the upload.
-    pub field: String,
-    /// Whether the first start begins with the oldest entry; otherwise with the next one.
-    pub from_start: bool,
-    /// Whether several entries become one upload.
-    pub join: bool,
-}
-
-/// A database that rows are handed on to.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SinkConfig {
-    /// Its name, which the database remembers.
-    pub name: String,
-    /// The database.
-    pub url: String,
-    /// The tables that it gets; empty: all of the feed.
-    pub tables: Vec<String>,
-    /// Whether the first run takes over the rows that the database holds.
-    pub adopt: bool,
-}
+use super::section::{Found, Keys, Section, beside, defined};
+use super::storage::read_sync;
+use crate::feeds::{FeedConfig, SinkConfig, StreamConfig};
 
 const FEED: Keys = Keys {
     title: "[[feed]]",
@@ -165,7 +118,7 @@ pub(super) fn read_common(
     let Some(section) = top.table("feeds", &FEEDS)? else {
         return Ok(());
     };
-    if let Some(found) = super::doors::read_sync(&section)? {
+    if let Some(found) = read_sync(&section)? {
         *sync = found;
     }
     if let Some(size) = section.size("memory_budget", MEMORY_BYTES)? {
@@ -534,7 +487,7 @@ fn read_sinks(feed: &Section<'_>, source: &FeedSource) -> Result<Vec<SinkConfig>
             for text in texts.value {
                 if !known.contains(&text.value) {
                     let found = format!("names '{}', which this feed does not fill", text.value);
-                    let allowed = super::doors::defined(&known);
+                    let allowed = defined(&known);
                     return Err(section.refuse(&text.span, "tables", &found, &allowed));
                 }
                 tables.push(text.value.to_owned());

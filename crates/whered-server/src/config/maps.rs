@@ -8,10 +8,9 @@ use std::sync::Arc;
 use whered_engine::MapSource;
 use whered_engine::ip::Prefix;
 
-use super::doors::defined;
 use super::error::ConfigError;
 use super::named::Names;
-use super::section::{Found, Keys, Section};
+use super::section::{Found, Keys, Section, defined};
 
 const MAP: Keys = Keys {
     title: "[[map]]",

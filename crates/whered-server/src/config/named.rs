@@ -13,7 +13,7 @@ use whered_engine::{AccessMode, DatabaseSource, RulesetSource, ZoneSource};
 
 use super::error::ConfigError;
 use super::reversed;
-use super::section::{Found, Keys, Section};
+use super::section::{Found, Keys, Section, beside};
 
 const DATABASE: Keys = Keys {
     title: "[[database]]",
@@ -71,7 +71,7 @@ fn database_paths(section: &Section<'_>) -> Result<Vec<PathBuf>, ConfigError> {
     }
     let mut read: Vec<PathBuf> = Vec::new();
     for path in &paths.value {
-        let full = super::beside(section.document.path, path.value);
+        let full = beside(section.document.path, path.value);
         if read.contains(&full) {
             let found = format!("repeats '{}'", path.value);
             return Err(section.refuse(&path.span, "paths", &found, "every file once"));
@@ -204,7 +204,7 @@ fn name_and_path(
 /// A relative path starts from the configuration's folder.
 fn path_of(section: &Section<'_>) -> Result<PathBuf, ConfigError> {
     let path = section.required_text("path")?;
-    Ok(super::beside(section.document.path, path.value))
+    Ok(beside(section.document.path, path.value))
 }
 
 pub(super) fn check_domain(

@@ -10,11 +10,10 @@ use std::time::Duration;
 use whered_dns::ANSWERS_MAX;
 use whered_engine::{MapSource, PolicyStep, PoolSource, SitesFrom, WhenAllDown, ZoneSource};
 
-use super::doors::defined;
 use super::error::ConfigError;
 use super::maps::{OWN_MAP, read_map};
 use super::named::{Names, TTL_SECONDS_MAX, check_domain, folded};
-use super::section::{Found, Keys, Section};
+use super::section::{Found, Keys, Section, defined};
 use super::sites::read_sites;
 
 pub(super) const POOL: Keys = Keys {

@@ -7,12 +7,12 @@
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
-use super::doors::{CONNECTIONS, THREADS, read_listen, set};
+use super::doors::{CONNECTIONS, THREADS, read_listen};
 use super::error::ConfigError;
-use super::section::{Found, Keys, Section};
-use super::{RespConfig, beside};
+use super::section::{Found, Keys, Section, beside, set};
 use crate::resp::{
-    NameKind, PasswordHash, TlsOptions, UnixSocketOptions, UserOptions, password_hash, wrong_user,
+    NameKind, PasswordHash, RespOptions, TlsOptions, UnixSocketOptions, UserOptions, password_hash,
+    wrong_user,
 };
 
 const RESP: Keys = Keys {
@@ -77,7 +77,7 @@ const SLOWLOG_LEN: RangeInclusive<u64> = 0..=100_000;
 const PERMISSIONS: u32 = 0o700;
 
 /// Reads `[resp]`.
-pub(super) fn read_resp(top: &Section<'_>, config: &mut RespConfig) -> Result<(), ConfigError> {
+pub(super) fn read_resp(top: &Section<'_>, config: &mut RespOptions) -> Result<(), ConfigError> {
     let Some(section) = top.table("resp", &RESP)? else {
         return Ok(());
     };
@@ -210,7 +210,7 @@ fn read_unix_socket(section: &Section<'_>) -> Result<Option<UnixSocketOptions>, 
     Ok(Some(UnixSocketOptions { path, permissions }))
 }
 
-fn read_users(resp: &Section<'_>, config: &mut RespConfig) -> Result<(), ConfigError> {
+fn read_users(resp: &Section<'_>, config: &mut RespOptions) -> Result<(), ConfigError> {
     for section in resp.tables("user", &USER)? {
         let name = section.required_text("name")?;
         let is_taken = config.users.iter().any(|user| user.name == name.value);

@@ -11,10 +11,9 @@ use whered_engine::{
     BlocklistSource, DatabaseTxtSource, REVERSED_TEXT_SIZE_MAX, ReversedSource, TxtField,
 };
 
-use super::doors::defined;
 use super::error::ConfigError;
 use super::named::{FIELDS_MAX, TTL_SECONDS_MAX};
-use super::section::{Keys, Section};
+use super::section::{Keys, Section, defined};
 
 pub(super) const BLOCKLIST: Keys = Keys {
     title: "blocklist of [[zone]]",

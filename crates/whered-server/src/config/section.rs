@@ -7,6 +7,7 @@
 //! both, and what is allowed, in one line.
 
 use std::ops::{Range, RangeInclusive};
+use std::path::{Path, PathBuf};
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -426,5 +427,22 @@ fn with_article(value: &DeValue<'_>) -> &'static str {
         DeValue::Datetime(_) => "a date or time",
         DeValue::Array(_) => "an array",
         DeValue::Table(_) => "a table",
+    }
+}
+
+/// A path that a file names, seen from that file's folder.
+pub(super) fn beside(file: &Path, named: &str) -> PathBuf {
+    file.parent().unwrap_or(Path::new("")).join(named)
+}
+
+/// Names for a message.
+pub(super) fn defined(names: &[&str]) -> String {
+    if names.is_empty() { "nothing, as none is defined".to_owned() } else { names.join(", ") }
+}
+
+/// Takes a value that is there.
+pub(super) fn set(target: &mut usize, found: Option<Found<u64>>) {
+    if let Some(found) = found {
+        *target = found.value as usize;
     }
 }

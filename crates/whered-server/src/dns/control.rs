@@ -2,19 +2,15 @@
 //! answer leaves from the same one (RFC 3542 section 6; `ip(7)` `IP_PKTINFO`).
 //!
 //! A socket on one address needs none of this; a socket on the wildcard address asks for it with
-//! [`ask_for_destinations`], and each received control is turned into the one for the answer.
+//! `listen::bind_udp`, and each received control is turned into the one for the answer.
 //!
 //! ```text
 //! Control (64 bytes, aligned as cmsghdr): [ cmsghdr | in_pktinfo or in6_pktinfo | spare ]
 //! ```
 
-use std::io;
 use std::mem;
-use std::net::{Ipv6Addr, UdpSocket};
-use std::os::fd::{AsRawFd, RawFd};
-use std::ptr;
-
-use socket2::Socket;
+use std::net::Ipv6Addr;
+use std::os::fd::RawFd;
 
 /// Room for one packet information message of either family.
 pub(super) const SIZE_BYTES: usize = 64;
@@ -86,46 +82,6 @@ impl Control {
         let space = unsafe { libc::CMSG_SPACE(payload_size as libc::c_uint) };
         Some((self.as_mut_ptr(), space as usize))
     }
-}
-
-/// Makes the kernel tell for every datagram which address it was sent to.
-///
-/// # Errors
-/// The system's.
-pub(super) fn ask_for_destinations(socket: &UdpSocket, ipv6: bool) -> io::Result<()> {
-    let (level, name) = if ipv6 {
-        (libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO)
-    } else {
-        (libc::IPPROTO_IP, libc::IP_PKTINFO)
-    };
-    set_integer(socket.as_raw_fd(), level, name, 1)
-}
-
-/// Sets the receive buffer beyond the system's limit, which root may do; whether it was done.
-pub(super) fn force_receive_buffer(socket: &Socket, size_bytes: usize) -> bool {
-    let size = libc::c_int::try_from(size_bytes).unwrap_or(libc::c_int::MAX);
-    set_integer(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, size).is_ok()
-}
-
-#[allow(unsafe_code, reason = "setsockopt is a system call")]
-fn set_integer(
-    descriptor: RawFd,
-    level: libc::c_int,
-    name: libc::c_int,
-    value: libc::c_int,
-) -> io::Result<()> {
-    // SAFETY: a descriptor that is not open is an error of the call; the value is one c_int that
-    // lives across the call, and its size is given.
-    let result = unsafe {
-        libc::setsockopt(
-            descriptor,
-            level,
-            name,
-            ptr::from_ref(&value).cast(),
-            mem::size_of_val(&value) as libc::socklen_t,
-        )
-    };
-    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 /// The places of the kernel's answer to `SO_MEMINFO`, and the one of the drops (`sock_diag.h`).

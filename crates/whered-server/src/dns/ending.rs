@@ -11,15 +11,15 @@
 //! Invariant: a connection that is passed has no byte of a message in this process, and no answer.
 //! At the same time: one `Ending` for each connection.
 
-use std::fmt;
 use std::io;
-use std::net::IpAddr;
 use std::os::fd::BorrowedFd;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::time::Instant;
+
+use crate::listen::Speaks;
 
 /// For how long connections that nobody takes may go on asking after a hand-over.
 const HAND_OVER_LIMIT: Duration = Duration::from_secs(5);
@@ -28,34 +28,6 @@ const HAND_OVER_QUIET: Duration = Duration::from_millis(500);
 /// How long a stop waits for what clients have sent before.
 const STOP_LIMIT: Duration = Duration::from_secs(1);
 const STOP_QUIET: Duration = Duration::from_millis(20);
-
-/// For whom a connection asks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Speaks {
-    /// Nothing was read from it yet: a balancer's header may be to come.
-    Unknown,
-    /// For this address.
-    For(IpAddr),
-}
-
-impl Speaks {
-    /// As messages between processes say it. Newer programs must understand this, too.
-    pub(crate) fn from_text(text: &str) -> Option<Speaks> {
-        match text {
-            "new" => Some(Speaks::Unknown),
-            address => address.parse().ok().map(Speaks::For),
-        }
-    }
-}
-
-impl fmt::Display for Speaks {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Speaks::Unknown => f.write_str("new"),
-            Speaks::For(address) => address.fmt(f),
-        }
-    }
-}
 
 /// Gives a connection to whoever serves from now on.
 pub(crate) type Give = Box<dyn Fn(BorrowedFd<'_>, Speaks) -> io::Result<()> + Send + Sync>;

@@ -18,6 +18,7 @@ mod answerer;
 mod control;
 mod counters;
 mod ending;
+mod options;
 mod proxy;
 mod query_log;
 mod tcp;
@@ -39,19 +40,16 @@ use whered_engine::Engine;
 
 use self::answerer::{Answerer, Shared};
 pub(crate) use self::counters::{DnsCounters, Totals};
+pub(crate) use self::ending::Give;
 use self::ending::{Ending, Succession};
-pub(crate) use self::ending::{Give, Speaks};
 use self::mmsg::{Batch, Datagram};
+pub use self::options::DnsOptions;
 use self::query_log::QueryLog;
 pub use self::query_log::QueryLogOptions;
 pub(crate) use self::tcp::Adopted;
 use self::udp::Receiving;
-use crate::config::DnsConfig;
-use crate::runtime::{self, RuntimeThread};
-use crate::sockets::{self, Kind, Sockets};
-
-/// How often a free port is looked for that is free for TCP and for UDP.
-const PORT_ATTEMPTS: usize = 32;
+use crate::listen::{self as sockets, Kind, Sockets};
+use crate::runtime::RuntimeThread;
 
 /// More than connections are given to end.
 const FINISH_TIME: Duration = Duration::from_secs(8);
@@ -76,10 +74,10 @@ impl DnsDoor {
     /// The system has no thread or descriptor left; the query log cannot be written.
     pub(crate) fn start(
         engine: &Arc<Engine>,
-        config: &DnsConfig,
+        config: &DnsOptions,
         bound: &Sockets,
     ) -> io::Result<DnsDoor> {
-        let threads = config.threads.unwrap_or_else(runtime::core_count);
+        let threads = config.thread_count();
         let listeners = sockets::listeners(bound, Kind::DnsTcp, &config.listen)?;
         let addresses = listeners.iter().map(TcpListener::local_addr).collect::<Result<_, _>>()?;
         let sockets = bound.of(Kind::DnsUdp, &config.listen)?;
@@ -170,7 +168,7 @@ impl DnsDoor {
 /// What all threads answer with, and the thread that writes the query log.
 fn shared(
     engine: &Arc<Engine>,
-    config: &DnsConfig,
+    config: &DnsOptions,
     cookie_secret: Option<[u8; 16]>,
     counters: &DnsCounters,
 ) -> io::Result<(Arc<Shared>, Option<JoinHandle<()>>)> {
@@ -196,7 +194,7 @@ fn shared(
 }
 
 /// What cookies are made with: what is configured, or something that nobody knows.
-fn cookie_secret(config: &DnsConfig) -> io::Result<Option<[u8; 16]>> {
+fn cookie_secret(config: &DnsOptions) -> io::Result<Option<[u8; 16]>> {
     if !config.cookies || config.cookie_secret.is_some() {
         return Ok(config.cookie_secret.filter(|_| config.cookies));
     }
@@ -212,32 +210,6 @@ struct StopOnDrop(Arc<AtomicBool>);
 impl Drop for StopOnDrop {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
-    }
-}
-
-/// The sockets of one address.
-pub(crate) struct Bound {
-    pub(crate) listener: TcpListener,
-    pub(crate) sockets: Vec<UdpSocket>,
-}
-
-impl Bound {
-    /// Binds an address for UDP and TCP.
-    ///
-    /// TCP comes first: unlike the shared UDP port it fails when another server is there.
-    pub(crate) fn new(address: SocketAddr, threads: usize) -> io::Result<Bound> {
-        let mut attempts = if address.port() == 0 { PORT_ATTEMPTS } else { 1 };
-        loop {
-            let listener = runtime::bind(address)?;
-            let bound = listener.local_addr()?;
-            attempts -= 1;
-            match (0..threads).map(|_| udp::bind(bound)).collect() {
-                Ok(sockets) => return Ok(Bound { listener, sockets }),
-                // A free port of TCP that is taken for UDP: look for another one.
-                Err(error) if attempts == 0 => return Err(error),
-                Err(_) => {}
-            }
-        }
     }
 }
 

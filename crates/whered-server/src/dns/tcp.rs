@@ -25,8 +25,9 @@ use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout, timeout_at};
 
-use super::ending::{Ending, Phase, Speaks};
+use super::ending::{Ending, Phase};
 use super::proxy::{self, Header};
+use crate::listen::Speaks;
 
 /// How long a client may take for its next whole message, and for reading its answers.
 pub(crate) const IDLE: Duration = Duration::from_secs(10);

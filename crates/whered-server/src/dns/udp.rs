@@ -13,23 +13,16 @@
 //! Cost: with one socket two system calls a batch and nothing else.
 
 use std::io;
-use std::net::{SocketAddr, UdpSocket};
+use std::net::UdpSocket;
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
-
-use socket2::{Domain, Protocol, Socket, Type};
 
 use super::control;
 pub use super::mmsg::Calls;
 use super::mmsg::{BATCH_SIZE, Batch, Datagram, Receiver, WhenEmpty};
 use super::turns::Turns;
-
-/// What is asked of the kernel for unread datagrams: with the default, bursts are lost.
-const RECEIVE_BUFFER_BYTES: usize = 4 * 1024 * 1024;
-
-/// How long a quiet socket waits before it looks whether to stop.
-const STOP_LATENCY: Duration = Duration::from_millis(100);
+use crate::listen::STOP_LATENCY;
+pub use crate::listen::bind_udp as bind;
 
 /// The batch while several sockets of a thread are in use: a question on one of them waits for that
 /// many on another one.
@@ -51,42 +44,6 @@ impl Default for Receiving {
     fn default() -> Self {
         Receiving { batch: BATCH_SIZE, calls: Calls::Many }
     }
-}
-
-/// Opens one socket of an address that several may share.
-///
-/// # Errors
-/// The system's, such as an address that is not ours.
-pub fn bind(address: SocketAddr) -> io::Result<UdpSocket> {
-    let ipv6 = address.is_ipv6();
-    let domain = if ipv6 { Domain::IPV6 } else { Domain::IPV4 };
-    let socket = Socket::new(domain, Type::DGRAM, Some(Protocol::UDP))?;
-    if ipv6 {
-        // `0.0.0.0` and `::` are two addresses here, as in every name server.
-        socket.set_only_v6(true)?;
-    }
-    socket.set_reuse_port(true)?;
-    if !control::force_receive_buffer(&socket, RECEIVE_BUFFER_BYTES) {
-        // The kernel grants less when its limit (net.core.rmem_max) is lower.
-        socket.set_recv_buffer_size(RECEIVE_BUFFER_BYTES)?;
-    }
-    socket.bind(&address.into())?;
-    let socket = UdpSocket::from(socket);
-    prepare(&socket)?;
-    Ok(socket)
-}
-
-/// Gives a bound socket what the loop needs of it.
-///
-/// # Errors
-/// The system's.
-pub(crate) fn prepare(socket: &UdpSocket) -> io::Result<()> {
-    let address = socket.local_addr()?;
-    socket.set_read_timeout(Some(STOP_LATENCY))?;
-    if address.ip().is_unspecified() {
-        control::ask_for_destinations(socket, address.is_ipv6())?;
-    }
-    Ok(())
 }
 
 /// How many datagrams the kernel has dropped so far because the socket's buffer was full; `None`

@@ -15,6 +15,7 @@ mod link;
 mod memory_metrics;
 pub(crate) mod metrics;
 mod open_files;
+mod options;
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -29,6 +30,7 @@ use whered_engine::feeds::{Feed, FeedStats};
 use whered_engine::store::JournalStats;
 
 pub(crate) use self::drop_folder::DropFolder;
+pub use self::options::{FeedConfig, SinkConfig, StreamConfig};
 
 /// How long a thread waits for work before it looks whether it is to stop.
 const IDLE_TIME: Duration = Duration::from_millis(100);

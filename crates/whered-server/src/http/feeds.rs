@@ -40,8 +40,7 @@ use super::listen::Connection;
 use super::query::Parameters;
 use super::tables::unescaped;
 use super::{Door, has_token, json_response};
-use crate::config::FeedConfig;
-use crate::feeds::describe;
+use crate::feeds::{FeedConfig, describe};
 
 /// What all bodies may take together, unless one upload may be larger.
 const BODIES_BYTES: usize = 256 << 20;

@@ -21,6 +21,7 @@ mod feeds;
 mod ip;
 mod listen;
 mod near;
+mod options;
 mod query;
 mod refusal;
 mod rules;
@@ -28,6 +29,7 @@ mod sets;
 mod tables;
 mod trust;
 
+use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -49,13 +51,13 @@ pub(crate) use self::counters::HttpCounters;
 use self::error::HttpError;
 use self::feeds::{Access, Uploads};
 use self::listen::{Connection, Connections, LimitedListener};
+pub use self::options::HttpOptions;
 use self::trust::Trusted;
 pub(crate) use self::trust::{is_host, is_origin};
-use crate::config::Config;
 use crate::disk_watch;
-use crate::metrics::Metrics;
+use crate::feeds::FeedConfig;
+use crate::listen::{self as sockets, Kind, Sockets};
 use crate::runtime::RuntimeThread;
-use crate::sockets::{self, Kind, Sockets};
 
 /// Searches at the same time; more wait.
 const SEARCHES: usize = 4;
@@ -66,6 +68,9 @@ const METRICS_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset
 
 /// How long connections may take to finish when the door stops.
 const FINISH_TIME: Duration = Duration::from_secs(2);
+
+/// Writes all metrics of the server as text.
+pub(crate) type RenderMetrics = Box<dyn Fn() -> Result<String, fmt::Error> + Send + Sync>;
 
 /// The running door.
 pub(crate) struct HttpDoor {
@@ -80,7 +85,7 @@ pub(crate) struct Door {
     /// Whom it trusts without a token.
     trusted: Trusted,
     counters: Arc<HttpCounters>,
-    metrics: Metrics,
+    metrics: RenderMetrics,
     /// A permit for each of [`SEARCHES`]. A search is started with one in hand: a request that
     /// was given up while it waited leaves nothing behind in the runtime's queue.
     searches: Arc<Semaphore>,
@@ -94,22 +99,23 @@ impl HttpDoor {
     /// The system has no thread or descriptor left.
     pub(crate) fn start(
         engine: Arc<Engine>,
-        config: &Config,
+        options: &HttpOptions,
+        feeds: &[FeedConfig],
         counters: Arc<HttpCounters>,
-        metrics: Metrics,
+        metrics: RenderMetrics,
         sockets: &Sockets,
     ) -> io::Result<HttpDoor> {
-        let listeners = sockets::listeners(sockets, Kind::Http, &config.http.listen)?;
+        let listeners = sockets::listeners(sockets, Kind::Http, &options.listen)?;
         let addresses = listeners.iter().map(std::net::TcpListener::local_addr);
         let addresses = addresses.collect::<io::Result<_>>()?;
-        let token = config.http.token.clone();
-        let (hosts, origins) = (config.http.hosts.clone(), config.http.origins.clone());
+        let token = options.token.clone();
+        let (hosts, origins) = (options.hosts.clone(), options.origins.clone());
         let trusted = Trusted { hosts, origins };
         let searches = Arc::new(Semaphore::new(SEARCHES));
-        let uploads = Uploads::new(&engine, &config.feeds);
+        let uploads = Uploads::new(&engine, feeds);
         let door = Door { engine, token, trusted, counters, metrics, searches, uploads };
         let router = router(Arc::new(door));
-        let connections = Connections::new(config.http.max_connections);
+        let connections = Connections::new(options.max_connections);
         let thread = RuntimeThread::start("whered-http", SEARCHES, FINISH_TIME, |stop| {
             serve(listeners, router, connections, stop)
         })?;
@@ -344,7 +350,7 @@ async fn readyz(State(door): State<Arc<Door>>) -> Response {
 }
 
 async fn metrics(State(door): State<Arc<Door>>) -> Result<Response, HttpError> {
-    let text = door.metrics.render().map_err(|_| internal_error())?;
+    let text = (door.metrics)().map_err(|_| internal_error())?;
     Ok(([(header::CONTENT_TYPE, METRICS_TYPE)], text).into_response())
 }
 

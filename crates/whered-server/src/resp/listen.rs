@@ -6,40 +6,21 @@
 //! ```
 //!
 //! Who takes a connection gives it to the worker that has the fewest (`worker`).
-//!
-//! Binding is apart from listening: sockets may have been bound by the process before this one.
-//! A path that an earlier process has left behind is taken over: a socket that refuses connections
-//! has no owner. Anything else at the path is an error, and is left alone.
+//! Not for: binding (`crate::listen`).
 
-use std::fs::{self, File, Permissions};
 use std::io;
-use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::{FileTypeExt, PermissionsExt};
-use std::os::unix::net::UnixStream as StdUnixStream;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use mio::net::{TcpListener, UnixListener};
 use mio::{Interest, Registry, Token};
 use rustls::ServerConfig;
-use socket2::{Domain, Protocol, SockAddr, SockRef, Socket, TcpKeepalive, Type};
+use socket2::{SockRef, TcpKeepalive};
 
 use super::clients::Transport;
 use super::stream::Stream;
-
-/// The most connections that the kernel keeps for a listener until they are accepted.
-const BACKLOG: i32 = 1024;
-
-/// A Unix socket to listen on.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UnixSocketOptions {
-    /// Where it stands in the file system.
-    pub path: PathBuf,
-    /// Who may connect, as file permissions: `0o770`.
-    pub permissions: u32,
-}
 
 /// One worker's listening socket.
 pub(crate) enum Listener {
@@ -118,55 +99,6 @@ fn accept_tcp(
     Ok((socket, address.to_string(), local.to_string()))
 }
 
-/// One listening socket that shares its port with those of the other threads.
-///
-/// # Errors
-/// The system's, with the address.
-pub(crate) fn bind_tcp(address: SocketAddr) -> io::Result<std::net::TcpListener> {
-    let with_place = |error: io::Error| {
-        io::Error::new(error.kind(), format!("cannot listen on {address}: {error}"))
-    };
-    let bind = || {
-        let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
-        if address.is_ipv6() {
-            socket.set_only_v6(true)?;
-        }
-        socket.set_reuse_address(true)?;
-        socket.set_reuse_port(true)?;
-        socket.set_nonblocking(true)?;
-        socket.bind(&address.into())?;
-        socket.listen(BACKLOG)?;
-        Ok(socket.into())
-    };
-    bind().map_err(with_place)
-}
-
-/// A listening Unix socket.
-///
-/// # Errors
-/// Somebody listens there already, something else is there, or the system's, with the path.
-pub(crate) fn bind_unix(options: &UnixSocketOptions) -> io::Result<OwnedFd> {
-    let path = &options.path;
-    let with_place = |error: io::Error| {
-        io::Error::new(error.kind(), format!("cannot listen on {}: {error}", path.display()))
-    };
-    let bind = || {
-        remove_stale(path)?;
-        let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
-        socket.set_nonblocking(true)?;
-        // Nobody gets in before the permissions are what they should be: Linux takes them from the
-        // unbound socket, and they are set once more below, where a umask cannot take part.
-        let file = File::from(OwnedFd::from(socket));
-        file.set_permissions(Permissions::from_mode(options.permissions))?;
-        let socket = Socket::from(OwnedFd::from(file));
-        socket.bind(&SockAddr::unix(path)?)?;
-        fs::set_permissions(path, Permissions::from_mode(options.permissions))?;
-        socket.listen(BACKLOG)?;
-        Ok(socket.into())
-    };
-    bind().map_err(with_place)
-}
-
 /// As many descriptors of a listening Unix socket as there are workers.
 ///
 /// # Errors
@@ -178,24 +110,4 @@ pub(crate) fn unix(socket: &OwnedFd, path: &Path, workers: usize) -> io::Result<
         Listener::Unix(UnixListener::from_std(listener), Arc::clone(&name))
     };
     (0..workers).map(|_| socket.try_clone().map(listener)).collect()
-}
-
-/// Removes a socket that nobody listens on any more.
-fn remove_stale(path: &Path) -> io::Result<()> {
-    let kind = match fs::symlink_metadata(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        found => found?.file_type(),
-    };
-    if !kind.is_socket() {
-        let text = "there is something that is no socket";
-        return Err(io::Error::new(io::ErrorKind::AlreadyExists, text));
-    }
-    match StdUnixStream::connect(path) {
-        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => fs::remove_file(path),
-        Err(error) => Err(error),
-        Ok(_) => {
-            let text = "another process listens there";
-            Err(io::Error::new(io::ErrorKind::AddrInUse, text))
-        }
-    }
 }

@@ -72,9 +72,7 @@ use whered_engine::Engine;
 use commands::CommandTable;
 pub use counters::RespCounters;
 use listen::Listener;
-pub use listen::UnixSocketOptions;
-pub(crate) use listen::{bind_tcp, bind_unix};
-pub use options::RespOptions;
+pub use options::{RespContext, RespOptions};
 use refusals::Refusals;
 use session::Shared;
 use signal::Signal;
@@ -86,7 +84,8 @@ pub use users::{NameKind, PasswordHash, UserOptions, hash as password_hash};
 use users::{User, Users};
 use worker::Worker;
 
-use crate::sockets::{self, Kind, Sockets};
+pub use crate::listen::UnixSocketOptions;
+use crate::listen::{self as sockets, Kind, Sockets};
 
 /// The open door: listeners and threads. Dropping it stops it.
 ///
@@ -96,7 +95,8 @@ use crate::sockets::{self, Kind, Sockets};
 /// use whered_server::resp::{RespDoor, RespOptions};
 ///
 /// let (engine, _) = Engine::open(EngineOptions::default())?;
-/// let door = RespDoor::start(engine, RespOptions::default())?;
+/// let options = RespOptions { listen: vec!["127.0.0.1:0".parse()?], ..RespOptions::default() };
+/// let door = RespDoor::start(engine, options)?;
 /// let mut client = std::net::TcpStream::connect(door.addresses()[0])?;
 /// client.write_all(b"PING\r\n")?;
 /// let mut answer = [0; 7];
@@ -120,8 +120,8 @@ impl RespDoor {
     /// # Errors
     /// An address cannot be bound, or a thread cannot be started.
     pub fn start(engine: Arc<Engine>, options: RespOptions) -> io::Result<RespDoor> {
-        let sockets = Sockets::open_resp(&options)?;
-        RespDoor::start_on(engine, options, &sockets)
+        let sockets = Sockets::open_shared(&options.sockets())?;
+        RespDoor::start_on(engine, options, RespContext::default(), &sockets)
     }
 
     /// Starts serving at sockets that are bound.
@@ -131,9 +131,10 @@ impl RespDoor {
     pub(crate) fn start_on(
         engine: Arc<Engine>,
         mut options: RespOptions,
+        context: RespContext,
         bound: &Sockets,
     ) -> io::Result<RespDoor> {
-        let thread_count = options.threads.max(1);
+        let thread_count = options.thread_count();
         if let Some(wrong) = wrong_user(&options.users) {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, wrong));
         }
@@ -157,7 +158,7 @@ impl RespDoor {
         let table = commands::table();
         let users = users_of(&options, table);
         let port = addresses.first().map_or(0, SocketAddr::port);
-        let shared = Arc::new(Shared::new(engine, options, port, table, users));
+        let shared = Arc::new(Shared::new(engine, options, context, port, table, users));
         let mut workers = Vec::new();
         for (number, sockets) in sockets.into_iter().enumerate() {
             workers.push(Worker::new(number, sockets, &shared)?);
@@ -348,6 +349,11 @@ mod tests {
 
     use super::*;
 
+    fn on_free_port(threads: usize) -> RespOptions {
+        let listen = vec![SocketAddr::from(([127, 0, 0, 1], 0))];
+        RespOptions { listen, threads: Some(threads), ..RespOptions::default() }
+    }
+
     fn ask(client: &mut TcpStream) {
         client.write_all(b"PING\r\n").unwrap();
         let mut answer = [0; 7];
@@ -358,7 +364,7 @@ mod tests {
     #[test]
     fn what_clients_have_sent_before_a_stop_is_answered() {
         let (engine, _) = Engine::open(EngineOptions::default()).unwrap();
-        let options = RespOptions { threads: 2, ..RespOptions::default() };
+        let options = on_free_port(2);
         let door = RespDoor::start(engine, options).unwrap();
         let connect = |_| TcpStream::connect(door.addresses()[0]).unwrap();
         let mut clients: Vec<TcpStream> = (0..200).map(connect).collect();
@@ -375,7 +381,7 @@ mod tests {
     #[test]
     fn clients_are_shared_out_evenly_however_few_there_are() {
         let (engine, _) = Engine::open(EngineOptions::default()).unwrap();
-        let options = RespOptions { threads: 3, ..RespOptions::default() };
+        let options = on_free_port(3);
         let door = RespDoor::start(engine, options).unwrap();
         let open = || door.signals.iter().map(|signal| signal.open()).collect::<Vec<_>>();
         let mut clients: Vec<TcpStream> = Vec::new();
@@ -395,10 +401,11 @@ mod tests {
         }
         door.stop();
     }
+
     #[test]
     fn a_worker_that_has_ended_or_stops_gets_no_more_clients() {
         let (engine, _) = Engine::open(EngineOptions::default()).unwrap();
-        let options = RespOptions { threads: 3, ..RespOptions::default() };
+        let options = on_free_port(3);
         let door = RespDoor::start(engine, options).unwrap();
         door.signals[0].stop();
         let end = Instant::now() + Duration::from_secs(10);

@@ -22,7 +22,7 @@ use super::cross_protocol;
 use super::deferred::Deferred;
 use super::gate::Gate;
 use super::memory::MemoryAccount;
-use super::options::RespOptions;
+use super::options::{RespContext, RespOptions};
 use super::pause::Pause;
 use super::protocol::Args;
 use super::pubsub::{By, PubSub};
@@ -43,6 +43,7 @@ const EXACT_MICROS: i64 = 1000;
 pub(crate) struct Shared {
     pub(crate) engine: Arc<Engine>,
     pub(crate) options: RespOptions,
+    pub(crate) context: RespContext,
     pub(crate) commands: &'static CommandTable,
     pub(crate) settings: Settings,
     pub(crate) counters: Arc<RespCounters>,
@@ -65,11 +66,12 @@ impl Shared {
     pub(crate) fn new(
         engine: Arc<Engine>,
         options: RespOptions,
+        context: RespContext,
         port: u16,
         commands: &'static CommandTable,
         users: Users,
     ) -> Shared {
-        let workers = options.threads.max(1);
+        let workers = options.thread_count();
         let counters = Arc::default();
         Shared {
             settings: Settings::new(&options),
@@ -89,6 +91,7 @@ impl Shared {
             started: Instant::now(),
             engine,
             options,
+            context,
             port,
         }
     }

@@ -75,7 +75,7 @@ impl Settings {
             idle_seconds: AtomicU64::new(options.idle_timeout_seconds),
             keepalive_seconds: AtomicU64::new(options.tcp_keepalive_seconds),
             max_memory_bytes: AtomicU64::new(options.max_memory_bytes),
-            slow_micros: AtomicI64::new(options.slowlog_threshold_micros),
+            slow_micros: AtomicI64::new(options.slowlog_threshold_micros as i64),
             slowlog_len: AtomicUsize::new(options.slowlog_max_len),
             query_limit_bytes: AtomicUsize::new(options.query_buffer_limit_bytes),
             buffers_limit_bytes: AtomicUsize::new(options.client_buffers_limit_bytes),

@@ -5,6 +5,7 @@
 
 pub(crate) mod client;
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use whered_engine::{Engine, EngineOptions};
@@ -27,7 +28,8 @@ impl Door {
     /// A door over an engine with these options, its own options changed as needed.
     pub(crate) fn with(engine: EngineOptions, change: impl FnOnce(&mut RespOptions)) -> Door {
         let (engine, _) = Engine::open(engine).expect("the engine opens");
-        let mut options = RespOptions { threads: 2, ..RespOptions::default() };
+        let listen = vec![SocketAddr::from(([127, 0, 0, 1], 0))];
+        let mut options = RespOptions { listen, threads: Some(2), ..RespOptions::default() };
         change(&mut options);
         let door = RespDoor::start(Arc::clone(&engine), options).expect("the door opens");
         Door { engine, door }

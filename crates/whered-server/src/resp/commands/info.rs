@@ -101,18 +101,18 @@ fn server(session: &Session, text: &mut String) {
     let shared = &session.shared;
     let uptime_seconds = shared.started.elapsed().as_secs();
     line(text, "redis_version", REDIS_VERSION);
-    line(text, "whered_version", shared.options.version);
+    line(text, "whered_version", shared.context.version);
     line(text, "redis_mode", "standalone");
     line(text, "os", std::env::consts::OS);
     line(text, "arch_bits", usize::BITS);
     line(text, "multiplexing_api", "epoll");
     line(text, "process_id", std::process::id());
-    line(text, "run_id", &shared.options.run_id);
+    line(text, "run_id", &shared.context.run_id);
     line(text, "tcp_port", shared.port);
     line(text, "server_time_usec", session.engine().now_millis() * 1000);
     line(text, "uptime_in_seconds", uptime_seconds);
     line(text, "uptime_in_days", uptime_seconds / 86_400);
-    line(text, "io_threads_active", shared.options.threads.max(1));
+    line(text, "io_threads_active", shared.options.thread_count());
 }
 
 fn clients(session: &Session, text: &mut String) {

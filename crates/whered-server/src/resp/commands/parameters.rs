@@ -73,7 +73,7 @@ macro_rules! memory {
 const NO_MEMORY_VALUE: &str = "argument must be a memory value";
 
 pub(super) const PARAMETERS: &[Parameter] = &[
-    fixed("appendfsync", |session| session.shared.options.journal_sync.to_owned()),
+    fixed("appendfsync", |session| session.shared.context.journal_sync.to_owned()),
     fixed("appendonly", |session| {
         if session.engine().journal_stats().is_some() { "yes" } else { "no" }.to_owned()
     }),
@@ -88,7 +88,7 @@ pub(super) const PARAMETERS: &[Parameter] = &[
     },
     memory!("client-query-buffer-limit", query_limit_bytes),
     fixed("databases", |_| DATABASE_COUNT.to_string()),
-    fixed("io-threads", |session| session.shared.options.threads.max(1).to_string()),
+    fixed("io-threads", |session| session.shared.options.thread_count().to_string()),
     constant!("latency-monitor-threshold", "0"),
     constant!("latency-tracking", "yes"),
     Parameter {

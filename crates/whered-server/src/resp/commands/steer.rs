@@ -141,7 +141,7 @@ fn list(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
     let pool = generation.pool(pool_name).ok_or_else(|| no_such("pool", pool_name))?;
     reply.array(pool.sites.len());
     for site in &pool.sites {
-        let report = session.shared.options.health.site(pool_name, &site.name);
+        let report = session.shared.context.health.site(pool_name, &site.name);
         reply.map(8);
         reply.bulk(b"name");
         reply.bulk(site.name.as_bytes());

@@ -569,7 +569,7 @@ fn no_cut_or_changed_configuration_makes_the_reader_panic() {
 
 #[test]
 fn every_key_stands_in_the_documentation() {
-    let page = include_str!("../../../docs/reference/configuration.md");
+    let page = include_str!("../../../../docs/reference/configuration.md");
     for (title, keys) in super::all_keys() {
         for key in keys {
             let documented = page.contains(&format!("| `{key}` |"))

@@ -15,9 +15,17 @@
 use std::ffi::{CStr, CString};
 use std::io;
 use std::os::unix::fs::chown;
+use std::path::Path;
 use std::{mem, ptr};
 
-use crate::config::{RespConfig, ServerConfig};
+/// Who the process becomes once its sockets are bound: `[server]` of the configuration.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ProcessUser {
+    /// The user; `None`: it stays who it is.
+    pub user: Option<String>,
+    /// The group; `None`: the user's own.
+    pub group: Option<String>,
+}
 
 /// Room for an entry of the users' or groups' list; a group may name many members.
 const ENTRY_BYTES: usize = 256 * 1024;
@@ -26,7 +34,10 @@ const ENTRY_BYTES: usize = 256 * 1024;
 ///
 /// # Errors
 /// One line: there is no such user or group, or this process may not become it.
-pub(crate) fn become_user(config: &ServerConfig, resp: &RespConfig) -> io::Result<Option<String>> {
+pub(crate) fn become_user(
+    config: &ProcessUser,
+    unix_socket: Option<&Path>,
+) -> io::Result<Option<String>> {
     let Some(user) = &config.user else {
         return Ok(None);
     };
@@ -51,8 +62,8 @@ pub(crate) fn become_user(config: &ServerConfig, resp: &RespConfig) -> io::Resul
     if own != 0 {
         return Err(refused(&format!("only root can become it, and this process is uid {own}")));
     }
-    if let Some(socket) = &resp.unix_socket {
-        chown(&socket.path, Some(uid), Some(gid))?;
+    if let Some(path) = unix_socket {
+        chown(path, Some(uid), Some(gid))?;
     }
     let name = CString::new(user.as_str()).map_err(|_| refused("has a zero byte"))?;
     change(&name, uid, gid).map_err(|error| refused(&error.to_string()))?;
@@ -184,13 +195,13 @@ mod tests {
     #[test]
     fn nobody_is_refused_in_one_line() {
         let refusal = |user: &str, group: Option<&str>| {
-            let config = ServerConfig { user: Some(user.into()), group: group.map(str::to_owned) };
-            become_user(&config, &RespConfig::default()).unwrap_err().to_string()
+            let config = ProcessUser { user: Some(user.into()), group: group.map(str::to_owned) };
+            become_user(&config, None).unwrap_err().to_string()
         };
         assert_eq!(refusal("nonesuch", None), "[server] user 'nonesuch': there is no such user");
         assert!(refusal("root", None).contains("is root"));
         assert!(refusal("root", Some("nonesuch")).contains("group 'nonesuch'"));
-        let none = become_user(&ServerConfig::default(), &RespConfig::default());
+        let none = become_user(&ProcessUser::default(), None);
         assert_eq!(none.unwrap(), None);
     }
 }

@@ -29,11 +29,11 @@
 //! At the same time: one successor at a time. Only the same user, and root, can reach the socket.
 
 mod passing;
-mod server;
 
+use std::fmt;
 use std::fs::{self, File, Permissions};
 use std::io;
-use std::net::Shutdown;
+use std::net::{IpAddr, Shutdown};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -45,10 +45,7 @@ use std::time::{Duration, Instant};
 use socket2::{Domain, SockAddr, Socket, Type};
 use tokio::sync::mpsc;
 
-pub(crate) use self::server::HandOver;
-pub use self::server::HandedOver;
-use crate::dns::Speaks;
-use crate::sockets::{Belongs, Kind, Listening, Sockets};
+use super::sockets::{Belongs, Kind, Listening, Sockets};
 
 /// The socket in the data directory.
 const SOCKET_FILE: &str = "handover";
@@ -78,6 +75,34 @@ pub(crate) struct Handed {
     pub(crate) sockets: Sockets,
     /// What DNS cookies are made with, so that clients' cookies stay good.
     pub(crate) cookie_secret: Option<[u8; 16]>,
+}
+
+/// For whom a connection asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Speaks {
+    /// Nothing was read from it yet: a balancer's header may be to come.
+    Unknown,
+    /// For this address.
+    For(IpAddr),
+}
+
+impl Speaks {
+    /// As messages between processes say it. Newer programs must understand this, too.
+    pub(crate) fn from_text(text: &str) -> Option<Speaks> {
+        match text {
+            "new" => Some(Speaks::Unknown),
+            address => address.parse().ok().map(Speaks::For),
+        }
+    }
+}
+
+impl fmt::Display for Speaks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Speaks::Unknown => f.write_str("new"),
+            Speaks::For(address) => address.fmt(f),
+        }
+    }
 }
 
 /// The listening socket, and whether nobody wants to listen any more.

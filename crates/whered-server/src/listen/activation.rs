@@ -19,10 +19,9 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
 
 use socket2::{SockRef, Type};
 
-use crate::config::Config;
-use crate::dns;
-use crate::runtime;
-use crate::sockets::{Belongs, Kind, Listening, Sockets};
+use super::ListenOptions;
+use super::bind::prepare_udp;
+use super::sockets::{Belongs, Kind, Listening, Sockets};
 
 /// The first descriptor that is passed.
 const FIRST: RawFd = 3;
@@ -33,7 +32,7 @@ const DESCRIPTORS_MAX: RawFd = 1024;
 ///
 /// # Errors
 /// One of them is none, or belongs to no door.
-pub(crate) fn inherited(config: &Config) -> io::Result<Sockets> {
+pub(crate) fn inherited(options: &ListenOptions) -> io::Result<Sockets> {
     let count = passed(env::var_os("LISTEN_PID"), env::var_os("LISTEN_FDS"));
     let mut descriptors = Vec::new();
     for number in FIRST..FIRST + count {
@@ -41,7 +40,7 @@ pub(crate) fn inherited(config: &Config) -> io::Result<Sockets> {
             io::Error::new(error.kind(), format!("LISTEN_FDS: descriptor {number}: {error}"))
         })?);
     }
-    assign(config, descriptors)
+    assign(options, descriptors)
 }
 
 /// How many are meant for us.
@@ -70,25 +69,25 @@ fn copy_of(number: RawFd) -> io::Result<OwnedFd> {
 }
 
 /// Gives each descriptor to its door.
-fn assign(config: &Config, descriptors: Vec<OwnedFd>) -> io::Result<Sockets> {
+fn assign(options: &ListenOptions, descriptors: Vec<OwnedFd>) -> io::Result<Sockets> {
     let mut sockets = Sockets::default();
     let mut dns: Vec<(Kind, String)> = Vec::new();
     for descriptor in descriptors {
-        let (kind, listen) = door_of(config, descriptor.as_fd())?;
+        let (kind, listen) = door_of(options, descriptor.as_fd())?;
         let copies = match kind {
-            Kind::Resp | Kind::RespTls => config.resp.threads,
-            Kind::DnsUdp => config.dns.threads,
-            Kind::DnsTcp | Kind::RespUnix | Kind::Http => Some(1),
+            Kind::Resp | Kind::RespTls => options.resp_threads,
+            Kind::DnsUdp => options.dns_threads,
+            Kind::DnsTcp | Kind::RespUnix | Kind::Http => 1,
         };
         // The loop of datagrams waits in the system call, all others in an event loop.
         SockRef::from(&descriptor).set_nonblocking(kind != Kind::DnsUdp)?;
         if kind == Kind::DnsUdp {
-            dns::udp::prepare(&UdpSocket::from(descriptor.try_clone()?))?;
+            prepare_udp(&UdpSocket::from(descriptor.try_clone()?))?;
         }
         if matches!(kind, Kind::DnsTcp | Kind::DnsUdp) {
             dns.push((kind, listen.clone()));
         }
-        for _ in 0..copies.unwrap_or_else(runtime::core_count).max(1) {
+        for _ in 0..copies.max(1) {
             let belongs = Belongs { kind, number: 0, listen: listen.clone() };
             sockets.add(Listening { belongs, socket: descriptor.try_clone()? });
         }
@@ -107,11 +106,11 @@ fn assign(config: &Config, descriptors: Vec<OwnedFd>) -> io::Result<Sockets> {
 }
 
 /// The door that is configured for a socket's address, and how it is written there.
-fn door_of(config: &Config, descriptor: BorrowedFd<'_>) -> io::Result<(Kind, String)> {
+fn door_of(options: &ListenOptions, descriptor: BorrowedFd<'_>) -> io::Result<(Kind, String)> {
     let socket = SockRef::from(&descriptor);
     let (kind, address) = (socket.r#type()?, socket.local_addr()?);
     if let Some(path) = address.as_pathname() {
-        let own = config.resp.unix_socket.as_ref().filter(|own| own.path == path);
+        let own = options.resp_unix.as_ref().filter(|own| own.path == path);
         let own = own.filter(|_| kind == Type::STREAM);
         let nobody = || wrong(&format!("no door is configured for {}", path.display()));
         return own
@@ -120,13 +119,12 @@ fn door_of(config: &Config, descriptor: BorrowedFd<'_>) -> io::Result<(Kind, Str
     }
     let address =
         address.as_socket().ok_or_else(|| wrong("a socket is neither of IP nor of a path"))?;
-    let tls = config.resp.tls.as_ref().map_or(&[][..], |tls| &tls.listen);
     let doors: [(Kind, Type, &[SocketAddr]); 5] = [
-        (Kind::DnsUdp, Type::DGRAM, &config.dns.listen),
-        (Kind::DnsTcp, Type::STREAM, &config.dns.listen),
-        (Kind::Resp, Type::STREAM, &config.resp.listen),
-        (Kind::RespTls, Type::STREAM, tls),
-        (Kind::Http, Type::STREAM, &config.http.listen),
+        (Kind::DnsUdp, Type::DGRAM, &options.dns),
+        (Kind::DnsTcp, Type::STREAM, &options.dns),
+        (Kind::Resp, Type::STREAM, &options.resp),
+        (Kind::RespTls, Type::STREAM, &options.resp_tls),
+        (Kind::Http, Type::STREAM, &options.http),
     ];
     let is_it =
         |(_, of, listen): &&(Kind, Type, &[SocketAddr])| *of == kind && listen.contains(&address);
@@ -146,13 +144,8 @@ fn wrong(what: &str) -> io::Error {
 #[cfg(test)]
 mod tests {
     use std::net::TcpListener;
-    use std::path::Path;
 
     use super::*;
-
-    fn config(text: &str) -> Config {
-        Config::from_toml(text, Path::new("edge.toml")).expect("it is one")
-    }
 
     #[test]
     fn only_what_is_meant_for_this_process_is_taken() {
@@ -173,21 +166,17 @@ mod tests {
         let address = tcp.local_addr().expect("it is bound");
         let udp = UdpSocket::bind("127.0.0.1:0").expect("loopback has ports");
         let questions = udp.local_addr().expect("it is bound");
-        let text = |dns: &str, http: &str| {
-            format!(
-                "[resp]\nlisten = []\n[http]\nlisten = [{http}]\n[dns]\nlisten = [{dns}]\nthreads = 3\n"
-            )
-        };
-        let with_http = config(&text("", &format!("\"{address}\"")));
+        let with_http = ListenOptions { http: vec![address], ..ListenOptions::default() };
         let copy = || OwnedFd::from(tcp.try_clone().expect("a copy"));
         let sockets = assign(&with_http, vec![copy()]).expect("it is HTTP's");
         let of_http = sockets.of(Kind::Http, &[address]).expect("copies");
         assert_eq!(of_http.iter().map(Vec::len).collect::<Vec<_>>(), [1]);
         // Nobody wants it; only one half of DNS is there.
-        let nobody = config(&text("", ""));
+        let nobody = ListenOptions::default();
         let error = assign(&nobody, vec![copy()]).expect_err("no door").to_string();
         assert!(error.contains(&format!("no door is configured for TCP {address}")), "{error}");
-        let half = config(&text(&format!("\"{questions}\""), ""));
+        let half =
+            ListenOptions { dns: vec![questions], dns_threads: 3, ..ListenOptions::default() };
         let error = assign(&half, vec![udp.into()]).expect_err("half of DNS").to_string();
         assert!(error.contains("has no socket of dns-tcp"), "{error}");
     }

@@ -8,6 +8,8 @@
 //! A failed start leaves nothing running: what was started before the failure is stopped.
 //! At the same time: `reload` may be called from any thread; queries go on meanwhile.
 
+mod handover;
+
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 use std::io;
@@ -20,26 +22,23 @@ use std::time::Instant;
 use whered_engine::store::{JournalOptions, SyncPolicy};
 use whered_engine::{BeforeData, Engine, EngineError, EngineOptions, SnapshotOptions};
 
-use crate::activation;
 use crate::config::{Config, JournalConfig, SnapshotConfig};
-use crate::descriptors;
 use crate::dns::DnsDoor;
 use crate::feeds::{Applier, DropFolder};
 use crate::folding::Folder;
-use crate::handover::{HandOver, Handed, Predecessor};
 use crate::health::{self, HealthBoard, Prober};
 use crate::http::{HttpCounters, HttpDoor};
+use crate::listen::{self, ConnectionLimits, Handed, ListenOptions, Predecessor, Sockets};
 use crate::metrics::Metrics;
-use crate::privileges;
 use crate::progress;
 use crate::reload::{Reloader, with_lowest_priority};
-use crate::resp::{RespDoor, RespOptions};
+use crate::resp::{RespContext, RespDoor};
 use crate::rules::Tender;
-use crate::runtime;
 use crate::snapshots::Snapshotter;
-use crate::sockets::Sockets;
 use crate::sweep::Sweeper;
 use crate::zone_watch::ZoneWatch;
+use handover::HandOver;
+pub use handover::HandedOver;
 
 /// A running server. Dropping it without [`Server::stop`] does not wait for anything.
 ///
@@ -99,7 +98,8 @@ impl Server {
     /// # Errors
     /// As [`Server::start`], and the line of the links.
     pub fn start_with(config: Config, links: StartLinks) -> Result<Server, ServerError> {
-        let handed = Handed { sockets: activation::inherited(&config)?, ..Handed::default() };
+        let handed =
+            Handed { sockets: listen::inherited(&listen_options(&config))?, ..Handed::default() };
         Server::start_after(config, None, handed, links)
     }
 
@@ -132,15 +132,15 @@ impl Server {
         if let Some(refusal) = config.unguarded_door().or_else(|| config.unkept_feed()) {
             return Err(ServerError::new(refusal));
         }
-        let mut fitting = descriptors::fitted(config.clone());
+        let mut fitting = with_fitting_limits(config.clone());
         fitting.dns.cookie_secret = fitting.dns.cookie_secret.or(handed.cookie_secret);
         // Otherwise a data directory that another process holds is told of before its ports.
         let is_early = predecessor.is_some() || config.server.user.is_some();
         let sockets = match is_early || !handed.sockets.is_empty() {
-            true => Some(Sockets::open(&fitting, handed.sockets)?),
+            true => Some(Sockets::open(&listen_options(&fitting), handed.sockets)?),
             false => None,
         };
-        let user = privileges::become_user(&config.server, &fitting.resp)?;
+        let user = listen::become_user(&config.server, unix_path(&fitting))?;
         let predecessor = predecessor.map(Arc::new);
         let old = predecessor.clone();
         let options = EngineOptions {
@@ -198,7 +198,7 @@ impl Server {
 
     /// The Unix socket where RESP listens.
     pub fn resp_unix_path(&self) -> Option<&Path> {
-        self.config.resp.unix_socket.as_ref().map(|socket| socket.path.as_path())
+        unix_path(&self.config)
     }
 
     /// Where HTTP listens.
@@ -272,7 +272,7 @@ impl Running {
     ) -> io::Result<Running> {
         let sockets = match sockets {
             Some(sockets) => sockets,
-            None => Sockets::open(config, Sockets::default())?,
+            None => Sockets::open(&listen_options(config), Sockets::default())?,
         };
         let board = Arc::new(HealthBoard::default());
         let doors = Doors::start(engine, config, &sockets, &board);
@@ -343,7 +343,9 @@ impl Doors {
                 health: Arc::clone(board),
             };
             let engine = Arc::clone(engine);
-            let door = HttpDoor::start(engine, config, counters, metrics, sockets)?;
+            let render = Box::new(move || metrics.render());
+            let (options, feeds) = (&config.http, &config.feeds);
+            let door = HttpDoor::start(engine, options, feeds, counters, render, sockets)?;
             self.http = Some(door);
         }
         Ok(())
@@ -453,35 +455,47 @@ fn start_resp(
              password_sha256 takes its hash"
         );
     }
-    let options = RespOptions {
-        listen: config.listen.clone(),
-        threads: config.threads.unwrap_or_else(runtime::core_count),
-        tls: config.tls.clone(),
-        unix_socket: config.unix_socket.clone(),
-        password: config.password.clone(),
-        password_sha256: config.password_sha256,
-        users: config.users.clone(),
-        max_clients: config.max_clients,
-        idle_timeout_seconds: config.idle_timeout_seconds,
-        tcp_keepalive_seconds: config.tcp_keepalive_seconds,
-        output_buffer_limit_bytes: config.output_buffer_limit_bytes,
-        pubsub_buffer_limit_bytes: config.pubsub_buffer_limit_bytes,
-        query_buffer_limit_bytes: config.query_buffer_limit_bytes,
-        client_buffers_limit_bytes: config.client_buffers_limit_bytes,
-        max_memory_bytes: config.max_memory_bytes,
-        slowlog_threshold_micros: config.slowlog_threshold_micros as i64,
-        slowlog_max_len: config.slowlog_max_len,
+    let context = RespContext {
         journal_sync: match sync {
             SyncPolicy::Always => "always",
             SyncPolicy::EverySecond => "everysec",
             SyncPolicy::Off => "no",
         },
-        version: env!("CARGO_PKG_VERSION"),
         run_id: run_id(),
         health: Arc::clone(board),
+        ..RespContext::default()
     };
-    let door = RespDoor::start_on(Arc::clone(engine), options, sockets);
+    let door = RespDoor::start_on(Arc::clone(engine), config.clone(), context, sockets);
     door.map_err(|error| io::Error::new(error.kind(), format!("RESP {error}")))
+}
+
+/// Where the server of a configuration listens.
+fn listen_options(config: &Config) -> ListenOptions {
+    ListenOptions {
+        http: config.http.listen.clone(),
+        dns: config.dns.listen.clone(),
+        dns_threads: config.dns.thread_count(),
+        ..config.resp.sockets()
+    }
+}
+
+/// The configuration with as many connections as the process has file descriptors for.
+fn with_fitting_limits(mut config: Config) -> Config {
+    let limits = ConnectionLimits {
+        resp: config.resp.max_clients,
+        http: config.http.max_connections,
+        dns: config.dns.max_tcp_connections,
+    };
+    let fitting = listen::fit_connections(&listen_options(&config), limits);
+    config.resp.max_clients = fitting.resp;
+    config.http.max_connections = fitting.http;
+    config.dns.max_tcp_connections = fitting.dns;
+    config
+}
+
+/// The path of the RESP listener's Unix socket.
+fn unix_path(config: &Config) -> Option<&Path> {
+    config.resp.unix_socket.as_ref().map(|socket| socket.path.as_path())
 }
 
 /// 40 hexadecimal digits that differ at every start.

@@ -21,10 +21,8 @@ use std::path::Path;
 
 use socket2::SockRef;
 
-use crate::config::{Config, RespConfig};
-use crate::dns;
-use crate::resp::{self, RespOptions, UnixSocketOptions};
-use crate::runtime;
+use super::ListenOptions;
+use super::bind::{self, DnsSockets, UnixSocketOptions};
 
 /// Which kind of socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,22 +97,19 @@ impl Sockets {
     ///
     /// # Errors
     /// An address that cannot be bound, with its door.
-    pub(crate) fn open(config: &Config, handed: Sockets) -> io::Result<Sockets> {
+    pub(crate) fn open(options: &ListenOptions, handed: Sockets) -> io::Result<Sockets> {
         let mut opening = Opening { handed, opened: Sockets::default() };
-        let RespConfig { listen, unix_socket, .. } = &config.resp;
-        let tls = config.resp.tls.as_ref().map_or(&[][..], |tls| &tls.listen);
-        let threads = config.resp.threads.unwrap_or_else(runtime::core_count).max(1);
-        let shared = Shared::NotWithOthers;
-        opening.resp(Kind::Resp, listen, threads, shared)?;
-        opening.resp(Kind::RespTls, tls, threads, shared)?;
-        opening.resp_unix(unix_socket.as_ref()).map_err(|error| in_door("RESP", &error))?;
-        let threads = config.dns.threads.unwrap_or_else(runtime::core_count);
-        opening.dns(&config.dns.listen, threads)?;
-        for (number, address) in numbered(&config.http.listen) {
+        let (threads, shared) = (options.resp_threads.max(1), Shared::NotWithOthers);
+        opening.resp(Kind::Resp, &options.resp, threads, shared)?;
+        opening.resp(Kind::RespTls, &options.resp_tls, threads, shared)?;
+        let unix = options.resp_unix.as_ref();
+        opening.resp_unix(unix).map_err(|error| in_door("RESP", &error))?;
+        opening.dns(&options.dns, options.dns_threads)?;
+        for (number, address) in numbered(&options.http) {
             let belongs = of_address(Kind::Http, number, address);
             if !opening.take(&belongs) {
-                let socket = runtime::bind(address)
-                    .map_err(|error| runtime::named("HTTP", address, &error))?;
+                let socket = bind::bind_tcp(address)
+                    .map_err(|error| bind::with_address("HTTP", address, &error))?;
                 opening.keep(&belongs, socket.into());
             }
         }
@@ -125,13 +120,12 @@ impl Sockets {
     ///
     /// # Errors
     /// An address that cannot be bound.
-    pub(crate) fn open_resp(options: &RespOptions) -> io::Result<Sockets> {
+    pub(crate) fn open_shared(options: &ListenOptions) -> io::Result<Sockets> {
         let mut opening = Opening { handed: Sockets::default(), opened: Sockets::default() };
-        let tls = options.tls.as_ref().map_or(&[][..], |tls| &tls.listen);
-        let threads = options.threads.max(1);
-        opening.resp(Kind::Resp, &options.listen, threads, Shared::WithOthers)?;
-        opening.resp(Kind::RespTls, tls, threads, Shared::WithOthers)?;
-        opening.resp_unix(options.unix_socket.as_ref())?;
+        let threads = options.resp_threads.max(1);
+        opening.resp(Kind::Resp, &options.resp, threads, Shared::WithOthers)?;
+        opening.resp(Kind::RespTls, &options.resp_tls, threads, Shared::WithOthers)?;
+        opening.resp_unix(options.resp_unix.as_ref())?;
         Ok(opening.opened)
     }
 
@@ -185,12 +179,12 @@ impl Opening {
             if !self.take(&belongs) && alone {
                 // Threads share their port, which would let a second server share it as well:
                 // binding it alone first fails when anybody is there.
-                let bound = runtime::bind(address);
-                drop(bound.map_err(|error| runtime::named("RESP", address, &error))?);
+                let bound = bind::bind_tcp(address);
+                drop(bound.map_err(|error| bind::with_address("RESP", address, &error))?);
             }
             while self.opened.count(&belongs) < threads {
                 let bound = self.opened.address(&belongs).unwrap_or(address);
-                let socket = resp::bind_tcp(bound);
+                let socket = bind::bind_tcp_shared(bound);
                 let socket = match alone {
                     true => socket.map_err(|error| in_door("RESP", &error))?,
                     false => socket?,
@@ -205,7 +199,7 @@ impl Opening {
         if let Some(options) = options {
             let belongs = of_path(&options.path);
             if !self.take(&belongs) {
-                self.keep(&belongs, resp::bind_unix(options)?);
+                self.keep(&belongs, bind::bind_unix(options)?);
             }
         }
         Ok(())
@@ -215,16 +209,16 @@ impl Opening {
         for (number, address) in numbered(listen) {
             let udp = of_address(Kind::DnsUdp, number, address);
             let tcp = of_address(Kind::DnsTcp, number, address);
-            let cannot = |error: io::Error| runtime::named("DNS", address, &error);
+            let cannot = |error: io::Error| bind::with_address("DNS", address, &error);
             let has_both = self.take(&tcp) & self.take(&udp);
             if !has_both {
-                let bound = dns::Bound::new(address, threads).map_err(cannot)?;
+                let bound = DnsSockets::new(address, threads).map_err(cannot)?;
                 self.keep(&tcp, bound.listener.into());
                 bound.sockets.into_iter().for_each(|socket| self.keep(&udp, socket.into()));
             }
             while self.opened.count(&udp) < threads {
                 let bound = self.opened.address(&udp).unwrap_or(address);
-                self.keep(&udp, dns::udp::bind(bound).map_err(cannot)?.into());
+                self.keep(&udp, bind::bind_udp(bound).map_err(cannot)?.into());
             }
         }
         Ok(())

@@ -15,49 +15,54 @@
 
 use std::io;
 
-use crate::config::Config;
-use crate::runtime;
+use super::ListenOptions;
 
 /// Journal segments, files that a reload reads, standard streams, and a margin.
 const OWN: u64 = 64;
 /// Sockets and polls of one thread at one address.
 const OWN_PER_THREAD: u64 = 4;
 
-/// The configuration with as many connections as the process has descriptors for.
-pub(crate) fn fitted(mut config: Config) -> Config {
-    let wanted =
-        [config.resp.max_clients, config.http.max_connections, config.dns.max_tcp_connections];
-    let own = own_count(&config);
+/// The most connections of each listener at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ConnectionLimits {
+    pub(crate) resp: usize,
+    pub(crate) http: usize,
+    pub(crate) dns: usize,
+}
+
+/// As many of these connections as the process has descriptors for.
+pub(crate) fn fit_connections(
+    options: &ListenOptions,
+    limits: ConnectionLimits,
+) -> ConnectionLimits {
+    let wanted = [limits.resp, limits.http, limits.dns];
+    let own = own_count(options);
     let needed = wanted.iter().fold(own, |sum, count| sum.saturating_add(*count as u64));
     let limit = match raise_limit(needed) {
         Ok(limit) => limit,
         Err(error) => {
             tracing::warn!("the limit of file descriptors is unknown: {error}");
-            return config;
+            return limits;
         }
     };
     let fitting = fit(wanted, limit.saturating_sub(own));
+    let [resp, http, dns] = fitting;
     if fitting != wanted {
-        let [resp, http, dns] = fitting;
         tracing::warn!(
             "the limit of {limit} file descriptors allows max_clients {resp}, max_connections \
              {http}, max_tcp_connections {dns}; for all that is configured {needed} are needed"
         );
     }
-    [config.resp.max_clients, config.http.max_connections, config.dns.max_tcp_connections] =
-        fitting;
-    config
+    ConnectionLimits { resp, http, dns }
 }
 
-fn own_count(config: &Config) -> u64 {
-    let threads = |configured: Option<usize>| configured.unwrap_or_else(runtime::core_count) as u64;
-    let tls = config.resp.tls.as_ref().map_or(0, |tls| tls.listen.len());
-    let unix = usize::from(config.resp.unix_socket.is_some());
-    let listeners = (config.resp.listen.len() + tls + unix) as u64;
-    let resp = threads(config.resp.threads) * (listeners + 1);
+fn own_count(options: &ListenOptions) -> u64 {
+    let unix = usize::from(options.resp_unix.is_some());
+    let listeners = (options.resp.len() + options.resp_tls.len() + unix) as u64;
+    let resp = options.resp_threads as u64 * (listeners + 1);
     // Each socket twice (the metrics ask it too), and what the thread waits with.
-    let dns = threads(config.dns.threads) * (config.dns.listen.len() as u64 * 2 + 3);
-    OWN + OWN_PER_THREAD * (resp + dns) + config.http.listen.len() as u64
+    let dns = options.dns_threads as u64 * (options.dns.len() as u64 * 2 + 3);
+    OWN + OWN_PER_THREAD * (resp + dns) + options.http.len() as u64
 }
 
 /// Shrinks the numbers in proportion so that their sum fits; none becomes zero.

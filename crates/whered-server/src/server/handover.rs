@@ -1,6 +1,6 @@
 //! A server that gives its place to a successor, or takes it back.
 //!
-//! Not for: what is said between the two (`mod.rs`).
+//! Not for: what is said between the two (`listen/handover`).
 //!
 //! Invariants: DNS answers from memory until the successor serves; nothing writes after the data
 //! directory is given up. At the same time: the one that hands over is not reloaded meanwhile.
@@ -12,9 +12,9 @@ use std::thread::Builder;
 
 use tokio::sync::mpsc;
 
-use super::{Handed, Predecessor, Successor, Waiting};
+use super::{Server, ServerError};
 use crate::dns::{Adopted, DnsDoor, Give};
-use crate::server::{Server, ServerError};
+use crate::listen::{Handed, Predecessor, Successor, Waiting};
 
 /// What changes hands with other processes.
 #[derive(Default)]

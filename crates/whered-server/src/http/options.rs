@@ -1,0 +1,36 @@
+//! How the HTTP listener is opened: `[http]` of the configuration.
+//!
+//! Not for: the tokens of feeds (`feeds`), which stand in their own sections.
+
+use std::net::{Ipv4Addr, SocketAddr};
+
+/// The port where it listens by default.
+const PORT: u16 = 8080;
+
+/// How browsers, scripts and Prometheus are served.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HttpOptions {
+    /// Where to listen; empty: not at all.
+    pub listen: Vec<SocketAddr>,
+    /// The bearer token that requests must carry.
+    pub token: Option<String>,
+    /// Names beside loopback names and the listener's address that requests without a token may be
+    /// sent to.
+    pub hosts: Vec<String>,
+    /// Origins of web pages beside the listener's own whose requests need no token.
+    pub origins: Vec<String>,
+    /// Connections at the same time.
+    pub max_connections: usize,
+}
+
+impl Default for HttpOptions {
+    fn default() -> Self {
+        HttpOptions {
+            listen: vec![SocketAddr::from((Ipv4Addr::LOCALHOST, PORT))],
+            token: None,
+            hosts: Vec::new(),
+            origins: Vec::new(),
+            max_connections: 1024,
+        }
+    }
+}
