@@ -21,6 +21,7 @@ mod examples;
 mod failure;
 mod finding;
 mod instructions;
+mod performance;
 mod repository;
 mod scratch;
 mod tidy;
@@ -40,6 +41,7 @@ usage: cargo xtask CHORE
   words PATH              list them for the files below PATH
   layers                  print the arrows and circles inside the crates of layers.toml
   readme [DOCUMENT...]    run the marked examples of README.md and docs/, or of these documents
+  performance             write docs/performance.md and README's ratios from bench/results/
   instructions            count instructions per operation, compare with bench/record/
   instructions --record   count them and rewrite the record";
 
@@ -75,6 +77,7 @@ fn run(words: &[&str]) -> Result<Vec<Finding>, ChoreError> {
         ["words", path] => tidy::words::print(&Repository::open()?, path),
         ["layers"] => tidy::layers::print(&Repository::open()?),
         ["readme", documents @ ..] => examples::run(&Repository::open()?, documents),
+        ["performance"] => performance::write(&Repository::open()?),
         ["instructions"] => instructions::run(&Repository::open()?, false),
         ["instructions", "--record"] => instructions::run(&Repository::open()?, true),
         _ => Err(ChoreError::new(USAGE)),
