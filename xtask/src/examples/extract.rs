@@ -7,7 +7,10 @@
 use crate::finding::Finding;
 
 const ALLOWED_MARKS: &str = "<!-- example -->, <!-- example: server -->, \
-    <!-- example: server with FILE --> or <!-- not run: REASON -->";
+    <!-- example: server with FILE -->, <!-- file: NAME --> or <!-- not run: REASON -->";
+
+/// Languages of blocks that a reader types or copies: each is run, used as a file, or says why not.
+const PROMISING: &[&str] = &["sh", "console", "toml"];
 
 /// One script that the document promises to work.
 #[derive(Debug, PartialEq, Eq)]
@@ -69,6 +72,7 @@ pub(crate) fn extract(path: &str, text: &str) -> Extraction {
     let mut index = 0;
     let mut mark = None;
     let mut files: Vec<ShownFile> = Vec::new();
+    let mut shown = Vec::new();
     while index < lines.len() {
         let Some(block) = Block::starting_at(&lines, index) else {
             if let Some(mark) = &mark {
@@ -91,7 +95,9 @@ pub(crate) fn extract(path: &str, text: &str) -> Extraction {
             Some(Mark::File(name)) => {
                 files.retain(|file| file.name != name);
                 files.push(ShownFile { name, text: block.content(&lines) });
+                shown.push((index + 1, files.clone()));
             }
+            Some(Mark::NotRun) => {}
             Some(mark) if block.language != "sh" => {
                 extraction.findings.push(no_block(path, index, &mark));
             }
@@ -112,14 +118,41 @@ pub(crate) fn extract(path: &str, text: &str) -> Extraction {
                     files: files.clone(),
                 });
             }
-            Some(Mark::NotRun | Mark::Unknown) | None => {}
+            None if PROMISING.contains(&block.language) => {
+                let what = format!("a block of {} without a mark", block.language);
+                extraction.findings.push(Finding::new(path, index + 1, what, ALLOWED_MARKS));
+            }
+            Some(Mark::Unknown) | None => {}
         }
         index = block.after;
     }
     if let Some(mark) = &mark {
         extraction.findings.push(no_block(path, lines.len(), mark));
     }
+    for (line, files) in shown {
+        let check = check_of(path, line, files, &extraction.examples);
+        extraction.examples.extend(check);
+    }
     extraction
+}
+
+/// `whered check` of the configuration that is the last of the files, unless an example uses it.
+fn check_of(
+    path: &str,
+    line: usize,
+    files: Vec<ShownFile>,
+    examples: &[Example],
+) -> Option<Example> {
+    let file = files.last().filter(|file| file.name.ends_with(".toml"))?;
+    let uses = |example: &Example| {
+        example.script.contains(&file.name)
+            || example.server.as_ref() == Some(&Server::Configured(file.name.clone()))
+    };
+    if examples.iter().any(|example| example.files.contains(file) && uses(example)) {
+        return None;
+    }
+    let script = format!("whered check {}\n", file.name);
+    Some(Example { path: path.to_owned(), line, script, expected: None, server: None, files })
 }
 
 /// `line` is the number of the mark's line, which is the index of the line below it.

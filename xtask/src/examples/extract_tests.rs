@@ -86,12 +86,34 @@ fn files_shown_above_an_example_are_its_own_and_a_server_is_configured_by_one() 
                 <!-- example: server with b.toml -->\n```sh\ntrue\n```\n";
     let extraction = extract("README.md", text);
     let file = |text: &str| ShownFile { name: "a.toml".to_owned(), text: text.to_owned() };
-    let [first, second] = extraction.examples.as_slice() else { panic!("{extraction:?}") };
+    let [first, second, _] = extraction.examples.as_slice() else { panic!("{extraction:?}") };
     assert_eq!(first.server, Some(Server::Configured("a.toml".to_owned())));
     assert_eq!(first.files, [file("x = 1\n")]);
     assert_eq!(second.files, [file("x = 2\n")]);
     assert_eq!(extraction.findings.len(), 1);
     assert_eq!(extraction.findings[0].what, "no file b.toml is shown above");
+}
+
+#[test]
+fn a_configuration_that_no_example_uses_is_checked() {
+    let text = "<!-- file: a.toml -->\n```toml\nx = 1\n```\n\
+                <!-- file: b.toml -->\n```toml\nx = 2\n```\n\
+                <!-- example -->\n```sh\ncat a.toml\n```\n";
+    let extraction = extract("README.md", text);
+    let [first, second] = extraction.examples.as_slice() else { panic!("{extraction:?}") };
+    assert_eq!(first.script, "cat a.toml\n");
+    assert_eq!((second.script.as_str(), second.line), ("whered check b.toml\n", 6));
+    assert_eq!(second.files.len(), 2);
+}
+
+#[test]
+fn a_block_that_readers_type_or_copy_has_a_mark() {
+    for (language, count) in [("sh", 1), ("console", 1), ("toml", 1), ("text", 0), ("", 0)] {
+        let block = format!("```{language}\nx\n```\n");
+        assert_eq!(extract("README.md", &block).findings.len(), count, "{language}");
+        let marked = format!("<!-- not run: a part -->\n{block}");
+        assert_eq!(extract("README.md", &marked).findings, []);
+    }
 }
 
 #[test]

@@ -10,8 +10,11 @@
 //! ```
 //!
 //! <!-- file: NAME -->         the block below is a file of all examples further down
-//! <!-- not run: REASON -->    the script below is not run
+//! <!-- not run: REASON -->    the block below is not run
 //! ```
+//!
+//! Each block of `sh`, `console` and `toml` has a mark, which `cargo xtask tidy` checks. A TOML
+//! file that no example uses is run through `whered check`.
 //!
 //! Each script runs as `bash -euo pipefail` in a fresh folder that has the repository's folders, as
 //! the root of a clone has, with the folder of the built `whered` first in PATH (`WHERED_BIN_DIR`,
@@ -62,6 +65,15 @@ pub(crate) fn run(repository: &Repository, documents: &[&str]) -> Result<Vec<Fin
         findings.extend(run_document(&extraction.examples, &mut shell, &scratch)?);
     }
     println!("{count} examples run, {} faults", findings.len());
+    Ok(findings)
+}
+
+/// Finds marks that mark nothing, and blocks that are neither run nor say why not.
+pub(crate) fn check(repository: &Repository) -> Result<Vec<Finding>, ChoreError> {
+    let mut findings = Vec::new();
+    for path in documents(repository.paths()) {
+        findings.extend(extract::extract(path, &repository.read(path)?).findings);
+    }
     Ok(findings)
 }
 

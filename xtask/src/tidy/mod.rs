@@ -13,6 +13,8 @@
 //! - [`reasons`]: every outside dependency has its sentence;
 //! - [`ports`]: documented `redis-cli` lines name their server;
 //! - [`machine_words`]: nothing mentions one particular machine;
+//! - [`examples`](crate::examples): each block that readers type is run or says why not;
+//! - [`performance`](crate::performance): docs/performance.md is what the results give;
 //! - [`words`]: private words, long sentences and wide comments may only become fewer.
 //!
 //! Length of functions is clippy's business (`too_many_lines`, 70), which sees the syntax tree.
@@ -62,6 +64,8 @@ pub(crate) fn run(repository: &Repository) -> Result<Vec<Finding>, ChoreError> {
     findings.extend(ports::check(&texts));
     findings.extend(machine_words::check(&texts, &settings.forbidden));
     findings.extend(words::check(repository, &texts)?);
+    findings.extend(crate::performance::check(repository)?);
+    findings.extend(crate::examples::check(repository)?);
 
     findings.sort();
     findings.dedup();
