@@ -2,8 +2,9 @@
 //!
 //! For: HTTP and RESP alike. Not for: which rows (the engine), nor how many at a time (the routes).
 //!
-//! A time is milliseconds since 1970 everywhere. A number is the shortest text that reads back. Text
-//! that is no UTF-8 is shown with U+FFFD; uploads are UTF-8, so that comes from keys of other doors.
+//! A time is milliseconds since 1970 everywhere. A number is the shortest text that reads back.
+//! Text that is no UTF-8 is shown with U+FFFD; uploads are UTF-8, so that comes from keys of other
+//! doors.
 
 use std::io::Write as _;
 

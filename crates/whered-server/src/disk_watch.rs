@@ -1,7 +1,7 @@
 //! What a disk does to the journal and the spools: said once when it begins and once when it ends.
 //!
-//! For: the log, and who asks whether writes and uploads are taken. Not for: finding it out, which the
-//! journals do (`whered-store`). Cost: one atomic load a journal, a short lock beside it.
+//! For: the log, and who asks whether writes and uploads are taken. Not for: finding it out, which
+//! the journals do (`whered-store`). Cost: one atomic load a journal, a short lock beside it.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -1,9 +1,9 @@
 //! Folding changes of prefix sets into their compiled layers.
 //!
 //! For: the thread that does it. Not for: which sets and when (`PrefixSets::fold_due`).
-//! Cost: ten looks at a flag a second while nothing changes, since each takes the core from a thread
-//! that answers; while something does, fifty, and at most half of a core or so, since a fold begins
-//! after many changes only.
+//! Cost: ten looks at a flag a second while nothing changes, since each takes the core from a
+//! thread that answers; while something does, fifty, and at most half of a core or so, since a fold
+//! begins after many changes only.
 
 use std::io;
 use std::sync::Arc;

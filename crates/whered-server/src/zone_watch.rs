@@ -2,9 +2,10 @@
 //!
 //! Not for: SIGHUP and `ZONE.RELOAD` (those read at once); databases ([`crate::reload`]).
 //!
-//! A zone whose configuration says `reload = "off"` is not looked at. Any other is read when its file,
-//! or one that it includes, differs from what was read last, and all were the same at two looks. A wrong
-//! one is not tried again until it changes; the log and the metrics say so, and the zone serves on.
+//! A zone whose configuration says `reload = "off"` is not looked at. Any other is read when its
+//! file, or one that it includes, differs from what was read last, and all were the same at two
+//! looks. A wrong one is not tried again until it changes; the log and the metrics say so, and the
+//! zone serves on.
 //! Cost: a `stat` for each file and second; a zone is loaded at the lowest priority.
 
 use std::collections::BTreeMap;

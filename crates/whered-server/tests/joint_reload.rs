@@ -1,8 +1,9 @@
-//! Database, ruleset and zones replaced together under load: whoever asks meets one generation whole.
+//! Database, ruleset and zones replaced together under load: whoever asks meets one generation
+//! whole.
 //!
-//! An answer of one generation alone: the zone has an alias whose TTL is the generation's number, and
-//! it leads into a zone that answers from the database, whose record is that number, too. The ruleset
-//! decides by a rule that stands as far down as the number says.
+//! An answer of one generation alone: the zone has an alias whose TTL is the generation's number,
+//! and it leads into a zone that answers from the database, whose record is that number, too. The
+//! ruleset decides by a rule that stands as far down as the number says.
 //!
 //! `WHERED_SWAPS` says how often all are replaced (20 times without it).
 

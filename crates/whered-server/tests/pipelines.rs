@@ -1,4 +1,5 @@
-//! Requests of a pipeline, which are looked up or made together, get the replies that they get alone.
+//! Requests of a pipeline, which are looked up or made together, get the replies that they get
+//! alone.
 
 mod support;
 
@@ -6,8 +7,8 @@ use support::Door;
 use support::client::{Client, moves, request};
 
 /// Requests about a few keys and members, drawn by a seed: mostly those that only ask where members
-/// are, or move members one after the other, and between them everything that changes what they must
-/// answer.
+/// are, or move members one after the other, and between them everything that changes what they
+/// must answer.
 fn requests(seed: u64, count: usize) -> Vec<Vec<u8>> {
     let mut state = seed;
     let mut random = move |below: u64| {

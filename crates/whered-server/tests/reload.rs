@@ -28,7 +28,8 @@ use world::http::get;
 /// How many records the networks share.
 const GROUPS: u32 = 270_000;
 
-/// A file of `/24`s and smaller networks from 16.0.0.0 on; each record has the version and its group.
+/// A file of `/24`s and smaller networks from 16.0.0.0 on; each record has the version and its
+/// group.
 fn versions(version: u32, networks: u32) -> Vec<u8> {
     let mut writer = Writer::new(WriterOptions::default()).unwrap();
     for number in 0..networks {

@@ -1,4 +1,5 @@
-//! Users' rights on what commands name beside keys: databases, sets, rulesets, pools, zones, feeds, tables.
+//! Users' rights on what commands name beside keys: databases, sets, rulesets, pools, zones, feeds,
+//! tables.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 

@@ -5,8 +5,8 @@
 //!
 //! A line is `A WORDS ...`: connection A sends a request and both servers' replies are compared.
 //! `A <` reads one reply more, such as a message. `A ~ WORDS ...` sends and does not compare, for
-//! replies that name the server itself. `A ! WORDS ...` sends what gets no reply. Without redis-server the test is skipped, unless
-//! `WHERED_REQUIRE` contains `peers`.
+//! replies that name the server itself. `A ! WORDS ...` sends what gets no reply. Without
+//! redis-server the test is skipped, unless `WHERED_REQUIRE` contains `peers`.
 
 mod support;
 

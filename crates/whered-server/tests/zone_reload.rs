@@ -126,7 +126,8 @@ fn a_zone_follows_its_file() {
 fn a_zone_that_shall_not_follow_its_file_is_read_when_asked() {
     let running = start_with("zone_off", "reload = \"off\"\n");
     let (dns, resp) = (running.server.dns_addresses()[0], running.server.resp_addresses()[0]);
-    // Zones that follow are read at the second look of those that find a change, which come each second.
+    // Zones that follow are read at the second look of those that find a change, which come each
+    // second.
     for serial in [2, 3] {
         std::thread::sleep(Duration::from_millis(1500));
         std::fs::write(&running.path, zone(serial, "192.0.2.2")).unwrap();

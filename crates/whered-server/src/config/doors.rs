@@ -1,4 +1,5 @@
-//! The sections of the process and the listeners: `[server]`, `[http]`, `[dns]`; `[resp]` has a file of its own.
+//! The sections of the process and the listeners: `[server]`, `[http]`, `[dns]`; `[resp]` has a
+//! file of its own.
 //!
 //! Not for: binding or opening anything; here a value is only found right or wrong at its place.
 //! Invariant: what is read here can be started: RESP and HTTP have a secret on every address that

@@ -1,11 +1,11 @@
-//! The sections of feeds: `[feeds]`, `[[feed]]` with `[[feed.table]]`, `[[feed.zone]]`, `[[feed.stream]]` and
-//! `[[feed.sink]]`.
+//! The sections of feeds: `[feeds]`, `[[feed]]` with `[[feed.table]]`, `[[feed.zone]]`,
+//! `[[feed.stream]]` and `[[feed.sink]]`.
 //!
 //! For: what a feed reads, keeps and hands on, checked as a whole before anything starts.
 //! Not for: scanning uploads (`whered-feeds`), tables (the engine), streams and databases
 //! (`whered-connect`); here a value is only found right or wrong at its place.
-//! Invariants: names of feeds are unique and can stand in a path; a table belongs to one feed; a rule
-//! names a field that its feed has, and one that has numbers where it adds them up.
+//! Invariants: names of feeds are unique and can stand in a path; a table belongs to one feed; a
+//! rule names a field that its feed has, and one that has numbers where it adds them up.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;

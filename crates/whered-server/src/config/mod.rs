@@ -9,8 +9,8 @@
 //!                                         └─ every refusal: file:line:column, found, allowed
 //! ```
 //!
-//! Everything has a default, but a listener opens only where its section is there, on a loopback port by default.
-//! Relative paths start from the configuration file's folder.
+//! Everything has a default, but a listener opens only where its section is there, on a loopback
+//! port by default. Relative paths start from the configuration file's folder.
 
 mod checks;
 mod doors;
@@ -266,8 +266,8 @@ impl Config {
             && dns(self) == dns(other)
     }
 
-    /// A feed that would lose what it has acknowledged, since nothing is kept: one line when there is
-    /// one. The file's own `data_dir` is not all: a flag may name one.
+    /// A feed that would lose what it has acknowledged, since nothing is kept: one line when there
+    /// is one. The file's own `data_dir` is not all: a flag may name one.
     pub fn unkept_feed(&self) -> Option<String> {
         let feed = self.feeds.first().filter(|_| self.data_dir.is_none())?;
         let at = self.first_feed.as_ref().map_or(String::new(), |at| format!("{at}: "));

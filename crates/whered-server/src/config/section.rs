@@ -227,7 +227,8 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// A size in bytes: a whole number, or a text such as "64mb" (kb, mb and gb are powers of 1024).
+    /// A size in bytes: a whole number, or a text such as "64mb" (kb, mb and gb are powers of
+    /// 1024).
     pub(super) fn size(
         &self,
         key: &str,

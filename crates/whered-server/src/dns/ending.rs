@@ -1,4 +1,5 @@
-//! How connections of DNS over TCP end: when the server stops, and when a successor takes its place.
+//! How connections of DNS over TCP end: when the server stops, and when a successor takes its
+//! place.
 //!
 //! Not for: the conversation itself (`tcp`), how a descriptor reaches another process (`handover`).
 //!

@@ -142,8 +142,8 @@ impl DnsDoor {
         self.adopted.clone()
     }
 
-    /// As [`DnsDoor::stop`], while a successor takes new connections: it gets those that are there, too.
-    /// What it does not take may ask until it is quiet, five seconds at the most.
+    /// As [`DnsDoor::stop`], while a successor takes new connections: it gets those that are there,
+    /// too. What it does not take may ask until it is quiet, five seconds at the most.
     pub(crate) fn hand_over(self, give: Option<Give>) {
         self.succession.begin(give);
         self.stop();

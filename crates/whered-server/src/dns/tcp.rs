@@ -1,7 +1,7 @@
 //! DNS over TCP: messages behind two-byte lengths, many on one connection (RFC 7766).
 //!
-//! Not for: what is answered (any function from a message to an answer), when connections are to end
-//! (`ending`).
+//! Not for: what is answered (any function from a message to an answer), when connections are to
+//! end (`ending`).
 //!
 //! ```text
 //! input:  [ length u16 | message ][ length u16 | message ][ length u16 | mess…   unfinished
@@ -167,8 +167,8 @@ impl<A: Answer> Connection<A> {
         Connection { stream, peer, awaits_header, input: Vec::new(), answer, ending }
     }
 
-    /// Starts the conversation. One too many is closed at once: the client sees that, and waiting would
-    /// hide it.
+    /// Starts the conversation. One too many is closed at once: the client sees that, and waiting
+    /// would hide it.
     fn start(self, connections: &mut JoinSet<()>, limit: &Arc<Semaphore>) {
         let Ok(permit) = Arc::clone(limit).try_acquire_owned() else {
             return;
@@ -280,8 +280,8 @@ impl<A: Answer> Connection<A> {
         Ok(Some(Connection { stream, peer, awaits_header, input, answer, ending }))
     }
 
-    /// Closes so that the client gets all answers: with something unread, the system would throw away
-    /// what is under way.
+    /// Closes so that the client gets all answers: with something unread, the system would throw
+    /// away what is under way.
     async fn close(mut self) -> io::Result<()> {
         self.stream.shutdown().await?;
         let unread = async {

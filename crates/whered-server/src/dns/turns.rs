@@ -7,11 +7,11 @@
 //!                         ^ cleared by went_quiet() when a call found less than it had room for
 //! ```
 //!
-//! Invariants: every socket that is known to have datagrams has its turn before any other one has its
-//! second; the system is asked once a round, and without waiting while anybody is ready. A round begins
-//! behind the socket that had the last turn, so that what came meanwhile on a quiet one waits for no
-//! other batch than the one that was under way. A socket is taken for quiet only when a call has found
-//! it empty, since the system tells of each arrival once.
+//! Invariants: every socket that is known to have datagrams has its turn before any other one has
+//! its second; the system is asked once a round, and without waiting while anybody is ready. A
+//! round begins behind the socket that had the last turn, so that what came meanwhile on a quiet
+//! one waits for no other batch than the one that was under way. A socket is taken for quiet only
+//! when a call has found it empty, since the system tells of each arrival once.
 //!
 //! Cost: one `epoll_wait` a round, which is shared by the datagrams of all its batches.
 

@@ -6,20 +6,21 @@
 //! FOLDER/.report.xml, report.xml.tmp, report.xml.part            left alone: still being written
 //! ```
 //!
-//! Not for: folders below; anything that is no plain file. What a file is packed with is told by its
-//! first bytes.
+//! Not for: folders below; anything that is no plain file. What a file is packed with is told by
+//! its first bytes.
 //!
-//! Invariant: a file is applied once, over crashes between the spool and the move: its upload carries a
-//! key made of its name, size, time and content, and the key is remembered (`remember_keys_seconds`).
-//! A file is taken when it was closed after writing, or renamed into the folder. What nobody has called
-//! complete is taken only when it was there before the server, when notices were lost, or where the
-//! system gives none (another machine's writes to a shared folder): then it must be the same at two looks
-//! [`QUIET_TIME`] apart, and no process may have it open for writing, as far as `/proc` shows.
+//! Invariant: a file is applied once, over crashes between the spool and the move: its upload
+//! carries a key made of its name, size, time and content, and the key is remembered
+//! (`remember_keys_seconds`). A file is taken when it was closed after writing, or renamed into the
+//! folder. What nobody has called complete is taken only when it was there before the server, when
+//! notices were lost, or where the system gives none (another machine's writes to a shared folder):
+//! then it must be the same at two looks [`QUIET_TIME`] apart, and no process may have it open for
+//! writing, as far as `/proc` shows.
 //!
-//! At the same time: one thread for each folder; a file is moved by it alone. The system's notices come
-//! on a thread of their own and change only [`Notices`].
-//! Cost: a look at the folder every [`LOOK_TIME`]; one at all processes for a file that nobody has called
-//! complete.
+//! At the same time: one thread for each folder; a file is moved by it alone. The system's notices
+//! come on a thread of their own and change only [`Notices`].
+//! Cost: a look at the folder every [`LOOK_TIME`]; one at all processes for a file that nobody has
+//! called complete.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, Metadata};
@@ -307,8 +308,8 @@ impl Work {
         LOOK_TIME
     }
 
-    /// Moves a file that is no upload away, with a file beside it that says why. Where there is no room
-    /// for that one, it stays, and is tried again.
+    /// Moves a file that is no upload away, with a file beside it that says why. Where there is no
+    /// room for that one, it stays, and is tried again.
     fn put_failed(&mut self, path: &Path, reason: &str) -> io::Result<()> {
         let told = write_reason(&self.folder, path, reason);
         let told = told.map_err(|error| {

@@ -1,7 +1,8 @@
 //! Whether any process has a file open for writing, as far as `/proc` shows.
 //!
-//! For: files that nobody has called complete. Not for: certainty: processes of other users are not shown
-//! to everybody, and neither are those of other machines. Where there is no `/proc`, none is found.
+//! For: files that nobody has called complete. Not for: certainty: processes of other users are not
+//! shown to everybody, and neither are those of other machines. Where there is no `/proc`, none is
+//! found.
 //! Cost: a `stat` for each open file of each process that may be looked at.
 
 use std::fs::{self, Metadata};

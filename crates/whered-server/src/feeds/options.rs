@@ -1,4 +1,5 @@
-//! How feeds are fed and handed on: `[[feed]]`, `[[feed.stream]]` and `[[feed.sink]]` of the configuration.
+//! How feeds are fed and handed on: `[[feed]]`, `[[feed.stream]]` and `[[feed.sink]]` of the
+//! configuration.
 //!
 //! Not for: what the engine makes of uploads (`FeedSource` says that).
 

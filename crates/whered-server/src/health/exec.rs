@@ -75,8 +75,8 @@ impl Drop for Running {
 
 #[allow(unsafe_code, reason = "the caller answers for the descriptor, which is a plain one")]
 fn watch(descriptor: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
-    // SAFETY: an `OwnedFd` gives the same descriptor whenever it is asked, keeps it open until it is
-    // dropped, and the watch owns it: nobody else can close it.
+    // SAFETY: an `OwnedFd` gives the same descriptor whenever it is asked, keeps it open until it
+    // is dropped, and the watch owns it: nobody else can close it.
     unsafe { AsyncFd::register(descriptor) }.map_err(|error| error.into_parts().1)
 }
 

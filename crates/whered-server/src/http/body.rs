@@ -1,5 +1,5 @@
-//! The body of an upload: into one buffer or into pieces as they came, never more than is allowed, all
-//! of them together within one account.
+//! The body of an upload: into one buffer or into pieces as they came, never more than is allowed,
+//! all of them together within one account.
 //!
 //! Not for: what an upload is (the engine); the small bodies of other routes.
 //!
@@ -10,9 +10,9 @@
 //!            └ cut off: 400, nothing is kept   └ the account gets it back with the buffers
 //! ```
 //!
-//! Invariant: a buffer's capacity is in the account before it is allocated, and a frame when it has come,
-//! with a quarter at least of what it keeps. What a client announces is believed up to [`BELIEVED_BYTES`];
-//! beyond that the buffer grows with what has come.
+//! Invariant: a buffer's capacity is in the account before it is allocated, and a frame when it has
+//! come, with a quarter at least of what it keeps. What a client announces is believed up to
+//! [`BELIEVED_BYTES`]; beyond that the buffer grows with what has come.
 
 use std::mem;
 use std::pin::Pin;
@@ -28,8 +28,8 @@ use super::error::HttpError;
 
 /// A frame of this size is kept as it is.
 const PIECE_BYTES_MIN: usize = 32 << 10;
-/// It keeps the buffer that the connection has read it into, 128 KiB as a rule and half a MiB in the worst
-/// case, and takes so much of the account at least.
+/// It keeps the buffer that the connection has read it into, 128 KiB as a rule and half a MiB in
+/// the worst case, and takes so much of the account at least.
 const PIECE_TAKES_BYTES_MIN: usize = 128 << 10;
 /// A body of more than this is put together: its frames may keep several times of what they are.
 const PIECES_BYTES_MAX: usize = 1 << 20;

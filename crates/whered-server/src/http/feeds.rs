@@ -9,12 +9,12 @@
 //!
 //! For: uploads by HTTP, and what became of them. Not for: what is in them (the engine).
 //!
-//! Headers of a POST: `Content-Encoding` (identity, gzip, zstd), `Idempotency-Key` (any visible ASCII:
-//! the same upload is taken once, however often it is sent), `Authorization: Bearer` with the token of
-//! the feed or of `[http]`. A `202` says that the upload is on the disk, by `"durable": true`; where the
-//! configuration has loosened that (`[feeds] sync`), it may say `false`. A client that has not seen its
-//! answer sends again with the same key. Every refusal is one of JSON with a fitting status, and 429
-//! says by `Retry-After` when to come back.
+//! Headers of a POST: `Content-Encoding` (identity, gzip, zstd), `Idempotency-Key` (any visible
+//! ASCII: the same upload is taken once, however often it is sent), `Authorization: Bearer` with
+//! the token of the feed or of `[http]`. A `202` says that the upload is on the disk, by
+//! `"durable": true`; where the configuration has loosened that (`[feeds] sync`), it may say
+//! `false`. A client that has not seen its answer sends again with the same key. Every refusal is
+//! one of JSON with a fitting status, and 429 says by `Retry-After` when to come back.
 //!
 //! At the same time: no thread waits for a disk. What is not durable yet is held below what the
 //! spool's group takes ([`SPOOLING_BYTES`]), so that the door's thread never waits for room in it.
@@ -46,8 +46,8 @@ use crate::feeds::{FeedConfig, describe};
 const BODIES_BYTES: usize = 256 << 20;
 /// What may wait for the disk at a time, below what the spool's group takes.
 const SPOOLING_BYTES: usize = 12 << 20;
-/// Larger uploads are spooled by a thread that may wait: copying one takes long. So does unpacking: a
-/// packed one of some bytes may become as large as uploads may be.
+/// Larger uploads are spooled by a thread that may wait: copying one takes long. So does unpacking:
+/// a packed one of some bytes may become as large as uploads may be.
 const LARGE_BYTES: usize = 1 << 20;
 /// How long a `202` waits for the disk.
 const DURABLE_TIME: Duration = Duration::from_secs(20);

@@ -1,12 +1,13 @@
 //! Connections of the HTTP door: at most so many, and none that hangs.
 //!
-//! A connection may stay open between requests, but on each one an answer must have been written, or
-//! [`PROGRESS_BYTES`] of a request read, within [`PROGRESS`] of the last time: that bounds idle
+//! A connection may stay open between requests, but on each one an answer must have been written,
+//! or [`PROGRESS_BYTES`] of a request read, within [`PROGRESS`] of the last time: that bounds idle
 //! clients, clients that send a request byte by byte, and clients that do not read, with one clock.
 //!
-//! When there are as many as may be, a new one takes the place of that which has waited longest for its
-//! client: half a request, an idle client, an answer that is not read. So clients that open connections and
-//! send no whole request keep nobody out. A request that is worked on is never given up.
+//! When there are as many as may be, a new one takes the place of that which has waited longest for
+//! its client: half a request, an idle client, an answer that is not read. So clients that open
+//! connections and send no whole request keep nobody out. A request that is worked on is never
+//! given up.
 
 use std::collections::HashMap;
 use std::io;

@@ -249,8 +249,8 @@ fn is_upload(route: &str, request: &Request) -> bool {
     route == "/v1/feeds/{feed}" && request.method() == Method::POST
 }
 
-/// Asks for the token: that of the door, or for some paths that of a feed. Without one the request must
-/// not come from a foreign web page, except that where a token is set, `/healthz` and
+/// Asks for the token: that of the door, or for some paths that of a feed. Without one the request
+/// must not come from a foreign web page, except that where a token is set, `/healthz` and
 /// `/readyz` are open to everybody.
 fn admit(door: &Door, request: &Request) -> Result<(), HttpError> {
     let (path, headers) = (request.uri().path(), request.headers());
@@ -332,8 +332,8 @@ fn health(generation: u64, poisoned: Option<String>) -> Response {
     }
 }
 
-/// Whether writes and uploads are taken: unlike [`healthz`] it also says no while a disk is full, which
-/// no restart would mend.
+/// Whether writes and uploads are taken: unlike [`healthz`] it also says no while a disk is full,
+/// which no restart would mend.
 async fn readyz(State(door): State<Arc<Door>>) -> Response {
     let generation = door.engine.generation().number();
     match disk_watch::refusals(&door.engine).next() {

@@ -8,8 +8,8 @@
 //!   ──> {"verdict": "accept", "rule": 3, "at": "edge.rules:4", "met": [1]}
 //! ```
 //!
-//! `proto` is a name or a number, `icmp` is `"TYPE/CODE"`, `flags` are names with commas; what is not
-//! said is 0, no interface, untracked. Rules are set and changed by RESP: HTTP changes no data.
+//! `proto` is a name or a number, `icmp` is `"TYPE/CODE"`, `flags` are names with commas; what is
+//! not said is 0, no interface, untracked. Rules are set and changed by RESP: HTTP changes no data.
 
 use std::net::IpAddr;
 use std::sync::Arc;

@@ -2,13 +2,14 @@
 //! `/v1/tables/{table}/top`.
 //!
 //! The second gives rows: `format=json` (the usual one) a page of `count` of them with the `next`
-//! cursor, null behind the last page; `format=ndjson` and `format=csv` all rows from the cursor on, or
-//! `count` of them, as they are read. Rows that are there during a whole scan come once; rows that
-//! come or change meanwhile may or may not be seen so.
-//! The third gives the row of a key, one part of the path for each of its columns. The fourth gives
-//! the rows with the most (`order=asc`: the least) of `column`.
+//! cursor, null behind the last page; `format=ndjson` and `format=csv` all rows from the cursor on,
+//! or `count` of them, as they are read. Rows that are there during a whole scan come once; rows
+//! that come or change meanwhile may or may not be seen so. The third gives the row of a key, one
+//! part of the path for each of its columns. The fourth gives the rows with the most (`order=asc`:
+//! the least) of `column`.
 //!
-//! Not for: filling tables. Cost: rows are read some hundred at a time, each time under a short lock.
+//! Not for: filling tables. Cost: rows are read some hundred at a time, each time under a short
+//! lock.
 
 use std::pin::Pin;
 use std::sync::Arc;

@@ -1,8 +1,8 @@
 //! Whether a request without a token may come from this machine's user and not from a web page.
 //!
-//! For: the headers by which a browser says where a request comes from. A page of any origin can send
-//! requests to a loopback port, and by DNS rebinding reads their answers under its own name; it cannot
-//! choose `Host`, `Origin` or `Sec-Fetch-Site`, and it does not know a token.
+//! For: the headers by which a browser says where a request comes from. A page of any origin can
+//! send requests to a loopback port, and by DNS rebinding reads their answers under its own name;
+//! it cannot choose `Host`, `Origin` or `Sec-Fetch-Site`, and it does not know a token.
 //! Not for: tokens (`admit`), which make all of this unnecessary.
 //!
 //! ```text
@@ -11,8 +11,8 @@
 //! Sec-Fetch-Site  `none`, `same-origin`                                                      else 403
 //! ```
 //!
-//! Every request, with a token or without: HTTP/1.1 needs one valid `Host` (400), and a body comes with a
-//! length or in chunks (501).
+//! Every request, with a token or without: HTTP/1.1 needs one valid `Host` (400), and a body comes
+//! with a length or in chunks (501).
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 

@@ -3,12 +3,12 @@
 //! ```text
 //! LISTEN_PID = our number, LISTEN_FDS = n:  descriptors 3 .. 3+n ─> the door with that address
 //! ```
-//! For: ports below 1024 without any privilege, and starts on the first question. Not for sockets that
-//! another process of ours hands over (`handover`), nor for binding (`sockets`).
+//! For: ports below 1024 without any privilege, and starts on the first question. Not for sockets
+//! that another process of ours hands over (`handover`), nor for binding (`sockets`).
 //!
-//! Invariants: names and order of descriptors mean nothing, each goes to the door that is configured to
-//! listen at its address; one that belongs to no door ends the start, because whoever uses it would
-//! wait for ever. Threads that have a socket each get copies of the one.
+//! Invariants: names and order of descriptors mean nothing, each goes to the door that is
+//! configured to listen at its address; one that belongs to no door ends the start, because whoever
+//! uses it would wait for ever. Threads that have a socket each get copies of the one.
 //! Cost: at the start only.
 
 use std::env;

@@ -1,8 +1,8 @@
-//! Sockets and what belongs to them before anything is served: binding, socket activation, limits of
-//! file descriptors, handing over to another process, dropping privileges.
+//! Sockets and what belongs to them before anything is served: binding, socket activation, limits
+//! of file descriptors, handing over to another process, dropping privileges.
 //!
-//! Not for: what comes in through the sockets (`resp`, `http`, `dns`), nor the configuration: whoever
-//! starts the server says by [`ListenOptions`] what is needed.
+//! Not for: what comes in through the sockets (`resp`, `http`, `dns`), nor the configuration:
+//! whoever starts the server says by [`ListenOptions`] what is needed.
 //!
 //! ```text
 //! ListenOptions ─┬─ activation: passed by a service manager ─┐

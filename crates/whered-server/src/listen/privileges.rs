@@ -1,16 +1,16 @@
 //! From root to a user without privileges, once the sockets are bound.
 //!
-//! For: `[server] user`. Not for: what that user may read; everything that is opened later is opened
-//! as that user from the start, so that what could not be opened again is refused at once.
+//! For: `[server] user`. Not for: what that user may read; everything that is opened later is
+//! opened as that user from the start, so that what could not be opened again is refused at once.
 //!
 //! ```text
 //! root: bind sockets ─> groups ─> group ─> user ─> no capabilities, none to be gained
 //! user: data directory, zones, databases, certificates, logs ─> serve
 //! ```
 //!
-//! Invariants: after `Ok` of a name the process is that user in all threads and cannot become another
-//! one; after an error nothing is served. At the same time: called before threads are started, since
-//! some of this holds for one thread and those that it starts.
+//! Invariants: after `Ok` of a name the process is that user in all threads and cannot become
+//! another one; after an error nothing is served. At the same time: called before threads are
+//! started, since some of this holds for one thread and those that it starts.
 
 use std::ffi::{CStr, CString};
 use std::io;
@@ -92,8 +92,8 @@ fn user_ids(name: &str) -> io::Result<Option<Ids>> {
     // SAFETY: an entry is integers and pointers: all zero bits are valid.
     let mut entry: libc::passwd = unsafe { mem::zeroed() };
     let mut found = ptr::null_mut();
-    // SAFETY: name and buffer live across the call, with the buffer's size; the entry's pointers into
-    // the buffer are not used after it.
+    // SAFETY: name and buffer live across the call, with the buffer's size; the entry's pointers
+    // into the buffer are not used after it.
     let failed = unsafe {
         libc::getpwnam_r(
             name.as_ptr(),
@@ -153,7 +153,8 @@ fn change(name: &CStr, uid: libc::uid_t, gid: libc::gid_t) -> io::Result<()> {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
     };
-    // What cannot be gained by this process's children either; the kernel ends the list by an error.
+    // What cannot be gained by this process's children either; the kernel ends the list by an
+    // error.
     for capability in 0..64 {
         // SAFETY: the call takes numbers only.
         if unsafe { libc::prctl(libc::PR_CAPBSET_DROP, capability, 0, 0, 0) } != 0 {

@@ -11,8 +11,8 @@
 //!
 //! `notify`: an event in any folder on the way to a file ([`folders`]) makes the watcher look, and
 //! it looks every ten seconds besides, since not every file system tells. `poll`: it looks once a
-//! second. A look is one `stat` for each database. A state that is new is tried when it has been the same
-//! for a while ([`candidate`]).
+//! second. A look is one `stat` for each database. A state that is new is tried when it has been
+//! the same for a while ([`candidate`]).
 //!
 //! Concurrency: one load at a time; the builder shares the cores with the doors and gives way.
 

@@ -1,4 +1,5 @@
-//! The register of open connections: what one connection may know of another, and how it reaches it.
+//! The register of open connections: what one connection may know of another, and how it reaches
+//! it.
 //!
 //! For: `CLIENT LIST` and `CLIENT KILL`, and the letter boxes that published messages lie in until
 //! their connection has its turn.

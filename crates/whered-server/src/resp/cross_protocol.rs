@@ -1,8 +1,8 @@
 //! HTTP sent to the RESP port: recognised, logged, and the connection closed.
 //!
-//! For: web pages and confused proxies. A page may send a POST to any port of this machine, and lines
-//! of its body read as inline commands. As in Redis (since 3.2.7) the request line `POST` and the header
-//! line `Host:` end the connection; nothing behind them runs.
+//! For: web pages and confused proxies. A page may send a POST to any port of this machine, and
+//! lines of its body read as inline commands. As in Redis (since 3.2.7) the request line `POST` and
+//! the header line `Host:` end the connection; nothing behind them runs.
 //! Not for: finding lines (`protocol`), who may connect (`users`).
 //!
 //! ```text

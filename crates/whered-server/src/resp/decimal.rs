@@ -39,8 +39,8 @@ pub(super) fn pair(number: u64) -> &'static [u8; 2] {
 
 /// The text of one number. Digits are written from the end of the buffer towards its beginning.
 pub(super) struct Decimal {
-    /// A sign, 17 digits, a point, 17 decimals; or a sign and 20 digits. Around it there is room for what
-    /// makes it a bulk string.
+    /// A sign, 17 digits, a point, 17 decimals; or a sign and 20 digits. Around it there is room
+    /// for what makes it a bulk string.
     bytes: [u8; BUFFER_BYTES],
     start: usize,
     end: usize,

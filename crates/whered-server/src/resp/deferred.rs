@@ -1,16 +1,16 @@
 //! Commands that take long: done on a thread of their own, while the worker serves others.
 //!
-//! Not for: changing data that other commands change too, which `EXEC` must keep out: that is left to
-//! what the work gives, which the worker runs behind its gate; nor for what `SAVE` does, which is meant
-//! to hold its client up.
+//! Not for: changing data that other commands change too, which `EXEC` must keep out: that is left
+//! to what the work gives, which the worker runs behind its gate; nor for what `SAVE` does, which
+//! is meant to hold its client up.
 //!
 //! ```text
 //! handler ─ begin(work) ─> thread ── work ──> reply, kept here ── client.call() ─> worker's queue
 //!    └ no reply yet: the connection executes nothing more until ─────────────────> take()
 //! ```
 //!
-//! Invariants: a connection has at most one; its replies keep their order, since nothing behind it is
-//! executed before it is answered. A panic is an error of that command. At the same time: up to
+//! Invariants: a connection has at most one; its replies keep their order, since nothing behind it
+//! is executed before it is answered. A panic is an error of that command. At the same time: up to
 //! [`AT_A_TIME`] threads; more commands are done by their workers.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -29,8 +29,8 @@ const AT_A_TIME: usize = 4;
 
 static RUNNING: AtomicUsize = AtomicUsize::new(0);
 
-/// What changes data and writes the reply when the work is done: on the connection's worker, with its
-/// lane of the gate held. It must be short.
+/// What changes data and writes the reply when the work is done: on the connection's worker, with
+/// its lane of the gate held. It must be short.
 pub(crate) type Finish = Box<dyn FnOnce(&mut Reply) -> Result<(), Failure> + Send>;
 
 /// A command whose work goes on elsewhere.
@@ -48,8 +48,8 @@ impl Deferred {
     }
 }
 
-/// Does the work elsewhere and lets the reply follow; here, where that cannot be: within `EXEC`, and
-/// when too many others are at work.
+/// Does the work elsewhere and lets the reply follow; here, where that cannot be: within `EXEC`,
+/// and when too many others are at work.
 ///
 /// # Errors
 /// What `work` gives, if it was done here.

@@ -62,7 +62,8 @@ impl MemoryAccount {
     }
 }
 
-/// What the process has in memory, wherever it is from. The second number of this file counts resident pages of 4 KiB (proc(5)).
+/// What the process has in memory, wherever it is from. The second number of this file counts
+/// resident pages of 4 KiB (proc(5)).
 pub(crate) fn resident_bytes() -> Option<u64> {
     let statm = std::fs::read_to_string("/proc/self/statm").ok()?;
     Some(statm.split(' ').nth(1)?.parse::<u64>().ok()? * 4096)

@@ -422,7 +422,8 @@ mod tests {
             [0, 1, 2].map(|number| door.signals[number].open())
         };
         assert_eq!(add(20), [usize::MAX, 10, 10]);
-        // As if the second were about to stop: what it has not accepted itself stays with the third.
+        // As if the second were about to stop: what it has not accepted itself stays with the
+        // third.
         drop(door.signals[1].take_last_handed());
         let [_, second, third] = add(10);
         assert_eq!(second + third, 30);

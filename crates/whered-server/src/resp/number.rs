@@ -54,8 +54,8 @@ const EXACT_POWERS: [f64; 23] = [
     1e17, 1e18, 1e19, 1e20, 1e21, 1e22,
 ];
 
-/// Reads digits with an optional sign and an optional point, if both the digits and the power of ten
-/// below them are floats: their quotient is rounded once, as the nearest float to the text is
+/// Reads digits with an optional sign and an optional point, if both the digits and the power of
+/// ten below them are floats: their quotient is rounded once, as the nearest float to the text is
 /// (Clinger, "How to read floating point numbers accurately", 1990). `None` says nothing.
 fn plain_decimal(text: &[u8]) -> Option<f64> {
     let (negative, body) = match text {

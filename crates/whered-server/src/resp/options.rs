@@ -1,4 +1,5 @@
-//! How the RESP listener is opened: `[resp]` of the configuration, and what it shows of the process.
+//! How the RESP listener is opened: `[resp]` of the configuration, and what it shows of the
+//! process.
 //!
 //! Not for: what `CONFIG SET` changes while it is open (`settings`).
 

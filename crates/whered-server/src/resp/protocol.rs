@@ -13,8 +13,8 @@
 //! The arguments of a multibulk request are never copied: a span points into the input. Those of
 //! an inline request are copied once, because quotes and escapes must go.
 //!
-//! Of a pipeline, whole requests of the usual form are found ahead of time ([`Ahead`]), so that what
-//! they will read can be fetched for all of them together, and moves be made together.
+//! Of a pipeline, whole requests of the usual form are found ahead of time ([`Ahead`]), so that
+//! what they will read can be fetched for all of them together, and moves be made together.
 //!
 //! Invariants:
 //! - what was parsed is not parsed again: when the input ends within a request, the state keeps
@@ -190,8 +190,8 @@ impl Parser {
         Ok(Parsed::Request(Args { bytes: input, spans: &self.spans }, used))
     }
 
-    /// Finds the next whole requests, which [`Parser::next`] then gives at once, unless some are left
-    /// or a request has begun to be parsed. Says whether it looked.
+    /// Finds the next whole requests, which [`Parser::next`] then gives at once, unless some are
+    /// left or a request has begun to be parsed. Says whether it looked.
     pub(crate) fn find_ahead(&mut self, input: &[u8]) -> bool {
         let looks = self.missing.is_none() && self.position == 0 && self.ahead.is_used_up();
         if looks {

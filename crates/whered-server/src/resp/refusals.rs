@@ -8,9 +8,10 @@
 //!    100 within a minute: a line; from then on a line a minute with the count, until it is less
 //! ```
 //!
-//! Invariants: a name is told once a minute at most. Names that no command has are a client's words: few
-//! are kept apart, the rest are one.
-//! At the same time: one short lock, taken when an error is answered. Cost: one search among few names.
+//! Invariants: a name is told once a minute at most. Names that no command has are a client's
+//! words: few are kept apart, the rest are one.
+//! At the same time: one short lock, taken when an error is answered. Cost: one search among few
+//! names.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};

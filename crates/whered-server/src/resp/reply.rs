@@ -331,8 +331,8 @@ impl Reply {
         Decimal::distance(value).append_bulk(&mut self.out);
     }
 
-    /// A distance that is known to be at least and at most so much; `exact` is asked where these are
-    /// not printed alike.
+    /// A distance that is known to be at least and at most so much; `exact` is asked where these
+    /// are not printed alike.
     pub(crate) fn distance_within(&mut self, least: f64, most: f64, exact: impl FnOnce() -> f64) {
         let scaled = ten_thousandths(least);
         if scaled == ten_thousandths(most) {

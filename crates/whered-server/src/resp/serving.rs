@@ -3,8 +3,8 @@
 //! For single lookups, whose waits for memory would not overlap if each took and gave back a
 //! reference (see [`GenerationReader`]). Not for commands that change what serves.
 //!
-//! At the same time: each thread has its own. While a command has it, the thread has none, so that a
-//! command within another one would take one of its own.
+//! At the same time: each thread has its own. While a command has it, the thread has none, so that
+//! a command within another one would take one of its own.
 //!
 //! Cost in memory: an idle worker would keep an old generation alive, so it calls [`forget`] once a
 //! second.

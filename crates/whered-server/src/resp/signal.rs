@@ -9,8 +9,8 @@
 //! the door ──────── stop ────┘
 //! ```
 //!
-//! Invariant: what is handed over is taken. A worker that stops, or has ended for whatever reason, has
-//! closed its list, and whoever would hand it something keeps it.
+//! Invariant: what is handed over is taken. A worker that stops, or has ended for whatever reason,
+//! has closed its list, and whoever would hand it something keeps it.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 use std::sync::{Mutex, MutexGuard, PoisonError};

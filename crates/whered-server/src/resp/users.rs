@@ -83,15 +83,15 @@ pub struct UserOptions {
     pub name: String,
     /// What its password must hash to; `None`: every password is right.
     pub password: Option<PasswordHash>,
-    /// Rules in order, the last one that fits counts: `+name -name +name|sub +@category -@category`.
-    /// At first nothing is allowed.
+    /// Rules in order, the last one that fits counts:
+    /// `+name -name +name|sub +@category -@category`. At first nothing is allowed.
     pub commands: Vec<String>,
     /// Patterns of keys; none: no key at all.
     pub keys: Vec<String>,
     /// Patterns of channels.
     pub channels: Vec<String>,
-    /// Patterns of the other kinds, for each kind that has a list. Without any list a user of all keys
-    /// (`*`) has everything of every kind; otherwise what is not listed is nothing.
+    /// Patterns of the other kinds, for each kind that has a list. Without any list a user of all
+    /// keys (`*`) has everything of every kind; otherwise what is not listed is nothing.
     pub names: BTreeMap<NameKind, Vec<String>>,
 }
 

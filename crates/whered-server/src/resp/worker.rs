@@ -261,9 +261,9 @@ impl Worker {
         }
     }
 
-    /// Turns of the next connections, `most` at most: all of them work, then all send. Those with brief
-    /// replies are together, those with long ones, and who was slow is alone, so that a brief reply
-    /// waits for slow work only where that was quick the last time. Says how many had a turn.
+    /// Turns of the next connections, `most` at most: all of them work, then all send. Those with
+    /// brief replies are together, those with long ones, and who was slow is alone, so that a brief
+    /// reply waits for slow work only where that was quick the last time. Says how many had a turn.
     fn turns(&mut self, most: usize) -> usize {
         let began = Instant::now();
         let mut spent = Duration::ZERO;
@@ -374,7 +374,8 @@ impl Worker {
         }
     }
 
-    /// Takes in what other workers have accepted; the last time before it stops, nothing comes behind.
+    /// Takes in what other workers have accepted; the last time before it stops, nothing comes
+    /// behind.
     fn take_handed(&mut self, is_last: bool) {
         let handed = match is_last {
             true => self.signal.take_last_handed(),
@@ -433,8 +434,8 @@ impl Worker {
         }
     }
 
-    /// Once a second: closes connections that stand still, tries the listeners again, and gives up a
-    /// generation that may not serve any more.
+    /// Once a second: closes connections that stand still, tries the listeners again, and gives up
+    /// a generation that may not serve any more.
     fn tick(&mut self) {
         let now = Instant::now();
         if now < self.next_tick {

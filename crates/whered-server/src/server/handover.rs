@@ -90,8 +90,8 @@ impl Server {
     }
 
     /// Gives everything to a successor: RESP and HTTP answer what they have read and close, the
-    /// journal is closed, and DNS goes on until the successor serves. `give_up` is asked ten times a
-    /// second whether this process is to stop without waiting any longer.
+    /// journal is closed, and DNS goes on until the successor serves. `give_up` is asked ten times
+    /// a second whether this process is to stop without waiting any longer.
     ///
     /// # Errors
     /// The successor was gone, and what it had taken could not be opened again.

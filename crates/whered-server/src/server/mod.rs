@@ -239,8 +239,8 @@ impl Server {
     }
 
     /// Closes the doors, each after answering what it has read, and then the journal, so that
-    /// nothing acknowledged is lost, and gives up the data directory, whoever still holds the engine.
-    /// Takes less than five seconds.
+    /// nothing acknowledged is lost, and gives up the data directory, whoever still holds the
+    /// engine. Takes less than five seconds.
     ///
     /// # Errors
     /// The journal or a spool could not be brought to the disk, or the directory not be given up.

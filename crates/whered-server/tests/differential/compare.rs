@@ -13,8 +13,8 @@
 //!    servers; `RANDOMKEY`, idle times, references and memory are compared in kind only.
 //! 6. *Stored results*, counted: a stored result may differ as the searched one may; it is
 //!    compared as a whole, and removed on both sides where it differs.
-//! 7. *Ranges by member*, counted: where scores differ they have no meaning, and the answer of Redis
-//!    for a large set depends on its random numbers.
+//! 7. *Ranges by member*, counted: where scores differ they have no meaning, and the answer of
+//!    Redis for a large set depends on its random numbers.
 //! 8. *Antipodes*, counted: the distance of two antipodes can be no number in Redis, which prints
 //!    that as the smallest integer with four decimals.
 

@@ -18,12 +18,14 @@
 //! ```
 //!
 //! Invariants:
-//! - a socket has a reader at every moment, or waits with what came: the queue of a socket belongs to
-//!   all processes that have it;
-//! - a connection of DNS over TCP is passed between two messages, so that nothing of it is lost; what a
-//!   successor of before that word does not take may ask until it is quiet, five seconds at the most;
-//! - the journal has one writer: the old one's is closed before the new one's is opened. RESP and HTTP
-//!   connections wait in their listeners meanwhile; no write is refused that was not refused before;
+//! - a socket has a reader at every moment, or waits with what came: the queue of a socket belongs
+//!   to all processes that have it;
+//! - a connection of DNS over TCP is passed between two messages, so that nothing of it is lost;
+//!   what a successor of before that word does not take may ask until it is quiet, five seconds at
+//!   the most;
+//! - the journal has one writer: the old one's is closed before the new one's is opened. RESP and
+//!   HTTP connections wait in their listeners meanwhile; no write is refused that was not refused
+//!   before;
 //! - when the new process goes before it serves, the old one opens everything again.
 //!
 //! At the same time: one successor at a time. Only the same user, and root, can reach the socket.
@@ -213,7 +215,8 @@ fn talk(listener: &Listener, socket: &Socket, handed: &Handed) -> io::Result<boo
         passing::send(socket, &text, None)?;
     }
     passing::send(socket, END, None)?;
-    // It reads its files now, which takes as long as they are large. The listener's end is seen too.
+    // It reads its files now, which takes as long as they are large. The listener's end is seen
+    // too.
     socket.set_read_timeout(Some(LOOK))?;
     loop {
         match passing::receive(socket) {

@@ -1,15 +1,16 @@
 //! Executing the requests of a connection's turn.
 //!
-//! For: one request after the other, what is done ahead for those of a pipeline, and holding the replies
-//! of writes. Not for: what a command does (`commands`), when replies are sent (`send`).
+//! For: one request after the other, what is done ahead for those of a pipeline, and holding the
+//! replies of writes. Not for: what a command does (`commands`), when replies are sent (`send`).
 //!
 //! ```text
 //! input ─> found ahead ─┬─ moves come next: made together ───────────> replies, holds
 //!                       └─ their data fetched ─> each is executed ───> reply, hold
 //! ```
 //!
-//! Invariants: requests are executed in their order, and none while a command of the connection is at
-//! work elsewhere; a turn ends between two requests, or between moves made together and the next one.
+//! Invariants: requests are executed in their order, and none while a command of the connection is
+//! at work elsewhere; a turn ends between two requests, or between moves made together and the next
+//! one.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -122,8 +123,8 @@ impl Connection {
         true
     }
 
-    /// Finds the next requests of a pipeline. Moves among them that come next are made together, and
-    /// their number is given; the data of others are fetched together.
+    /// Finds the next requests of a pipeline. Moves among them that come next are made together,
+    /// and their number is given; the data of others are fetched together.
     fn take_ahead(&mut self, is_first: bool) -> usize {
         let input = self.input.filled();
         // Strangers have smaller limits, which the parser checks.

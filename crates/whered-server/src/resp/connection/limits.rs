@@ -72,8 +72,8 @@ impl Connection {
         self.unsent() > (self.session.output_limit().hard() / 4).min(PAUSE_READING_BYTES)
     }
 
-    /// Whether it has to be closed at once: for what it sent, for what its buffers hold, or all buffers
-    /// together.
+    /// Whether it has to be closed at once: for what it sent, for what its buffers hold, or all
+    /// buffers together.
     pub(super) fn is_beyond_limits(&self) -> bool {
         if self.session.is_aborted {
             return true;

@@ -3,8 +3,8 @@
 //! For: the output buffer, partial reads and writes, the limits of one client; the reply of a write
 //! leaves only when the write is durable, and later replies wait behind it (`holds`). Messages of
 //! channels come between replies, in the order in which they were published.
-//! Not for: which connection has its turn (`worker`), what a request is (`protocol`), executing requests
-//! (`execute`), sending (`send`), what it may hold (`limits`).
+//! Not for: which connection has its turn (`worker`), what a request is (`protocol`), executing
+//! requests (`execute`), sending (`send`), what it may hold (`limits`).
 //!
 //! ```text
 //! input   ░░░░░░░│GEOADD ...│GEOPOS ...│GEOA       ░ used up, the rest waits for its end

@@ -1,7 +1,7 @@
 //! Sending a connection's replies, as far as their writes are durable.
 //!
-//! For: one write a turn, of the output or of the pieces of a long reply. Not for: what is held back
-//! until when (`holds`), nor how large the output may get (`limits`).
+//! For: one write a turn, of the output or of the pieces of a long reply. Not for: what is held
+//! back until when (`holds`), nor how large the output may get (`limits`).
 //!
 //! Invariants: nothing is sent from the first held reply on. Cost: one system call at most, and one
 //! move of what is left when more than half has gone.
