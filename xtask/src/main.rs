@@ -42,7 +42,9 @@ usage: cargo xtask CHORE
   layers                  print the arrows and circles inside the crates of layers.toml
   readme [DOCUMENT...]    run the marked examples of README.md and docs/, or of these documents
   performance             write docs/performance.md and README's ratios from bench/results/
-  instructions            count instructions per operation, compare with bench/record/
+  instructions [--tolerance PERCENT]
+                          count instructions per operation, compare with bench/results/; a count may
+                          be PERCENT above the record, 5 without it
   instructions --record   count them and rewrite the record";
 
 fn main() -> ExitCode {
@@ -78,8 +80,16 @@ fn run(words: &[&str]) -> Result<Vec<Finding>, ChoreError> {
         ["layers"] => tidy::layers::print(&Repository::open()?),
         ["readme", documents @ ..] => examples::run(&Repository::open()?, documents),
         ["performance"] => performance::write(&Repository::open()?),
-        ["instructions"] => instructions::run(&Repository::open()?, false),
-        ["instructions", "--record"] => instructions::run(&Repository::open()?, true),
+        ["instructions"] => {
+            instructions::check(&Repository::open()?, instructions::TOLERANCE_PERCENT)
+        }
+        ["instructions", "--tolerance", percent] => {
+            let percent = instructions::read_tolerance(percent)?;
+            instructions::check(&Repository::open()?, percent)
+        }
+        ["instructions", "--record"] => {
+            instructions::record(&Repository::open()?).map(|()| Vec::new())
+        }
         _ => Err(ChoreError::new(USAGE)),
     }
 }

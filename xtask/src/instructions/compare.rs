@@ -1,15 +1,13 @@
 //! Fresh counts against the record: a table for people, findings for the exit code.
 //!
-//! More than 5 % above the record fails; less than the record never does, and is shown, so that
-//! somebody may record it.
+//! A count that is more than the tolerance above the record fails; one below the record never does,
+//! and is shown, so that somebody may record it.
 
 use std::fmt::Write as _;
 
 use super::callgrind::Count;
 use super::record::Record;
 use crate::finding::Finding;
-
-const ALLOWED_RATIO: f64 = 1.05;
 
 /// One line an operation: name, instructions per operation, recorded, change.
 pub(crate) fn table(counts: &[Count], record: &Record) -> String {
@@ -34,7 +32,13 @@ pub(crate) fn table(counts: &[Count], record: &Record) -> String {
 }
 
 /// Finds what must not pass.
-pub(crate) fn check(counts: &[Count], record: &Record, record_path: &str) -> Vec<Finding> {
+pub(crate) fn check(
+    counts: &[Count],
+    record: &Record,
+    record_path: &str,
+    tolerance_percent: f64,
+) -> Vec<Finding> {
+    let allowed_ratio = 1.0 + tolerance_percent / 100.0;
     let mut findings = Vec::new();
     let mut found = |what: String, allowed: String| {
         findings.push(Finding::new(record_path, 1, what, allowed));
@@ -50,10 +54,10 @@ pub(crate) fn check(counts: &[Count], record: &Record, record_path: &str) -> Vec
             found(what, recorded.checksum.clone());
         }
         let change = change_percent(count.per_operation(), recorded.per_operation);
-        if count.per_operation() > recorded.per_operation * ALLOWED_RATIO {
+        if count.per_operation() > recorded.per_operation * allowed_ratio {
             let fresh = count.per_operation();
             let what = format!("{} takes {fresh:.2} instructions ({change:+.1} %)", count.name);
-            let allowed = format!("{:.2} and 5 % more", recorded.per_operation);
+            let allowed = format!("{:.2} and {tolerance_percent} % more", recorded.per_operation);
             found(what, allowed);
         }
     }
@@ -79,7 +83,7 @@ mod tests {
     }
 
     fn found(fresh: &[Count], recorded: &[Count]) -> Vec<String> {
-        let findings = check(fresh, &Record::of(recorded), "record");
+        let findings = check(fresh, &Record::of(recorded), "record", 5.0);
         findings.iter().map(ToString::to_string).collect()
     }
 
@@ -93,6 +97,17 @@ mod tests {
             found,
             ["record:1: a takes 106.00 instructions (+6.0 %); allowed: 100.00 and 5 % more"]
         );
+    }
+
+    #[test]
+    fn the_tolerance_can_be_smaller() {
+        let record = Record::of(&[count("a", 1000, "7")]);
+        let findings = |fresh| check(&[count("a", fresh, "7")], &record, "record", 1.0);
+        assert!(findings(1010).is_empty());
+        let found = findings(1020)[0].to_string();
+        let expected =
+            "record:1: a takes 102.00 instructions (+2.0 %); allowed: 100.00 and 1 % more";
+        assert_eq!(found, expected);
     }
 
     #[test]

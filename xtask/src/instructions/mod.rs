@@ -29,15 +29,50 @@ use record::Record;
 
 const PACKAGE: &str = "whered-own-bench";
 const PROGRAM: &str = "instructions";
-const RECORD: &str = "bench/record/instructions.toml";
+const RECORD: &str = "bench/results/instructions.toml";
 
-/// Counts every operation; compares with the record, or rewrites it.
-pub(crate) fn run(repository: &Repository, rewrite: bool) -> Result<Vec<Finding>, ChoreError> {
-    let record_path = repository.root().join(RECORD);
-    let record = match std::fs::read_to_string(&record_path) {
-        Ok(text) => Record::parse(&text)?,
-        Err(_) => Record::default(),
-    };
+/// How much a count may be above its record where nobody says otherwise, as in CI.
+pub(crate) const TOLERANCE_PERCENT: f64 = 5.0;
+
+/// Reads the value of `--tolerance`.
+pub(crate) fn read_tolerance(text: &str) -> Result<f64, ChoreError> {
+    let percent = text.parse().ok().filter(|percent| (0.0..=100.0).contains(percent));
+    percent.ok_or_else(|| ChoreError::new(format!("--tolerance {text}; allowed: 0 to 100")))
+}
+
+/// Counts every operation and compares with the record.
+pub(crate) fn check(
+    repository: &Repository,
+    tolerance_percent: f64,
+) -> Result<Vec<Finding>, ChoreError> {
+    let counts = count(repository)?;
+    let recorded = recorded(repository)?;
+    print!("{}", compare::table(&counts, &recorded));
+    Ok(compare::check(&counts, &recorded, RECORD, tolerance_percent))
+}
+
+/// Counts every operation and rewrites the record.
+pub(crate) fn record(repository: &Repository) -> Result<(), ChoreError> {
+    let counts = count(repository)?;
+    print!("{}", compare::table(&counts, &recorded(repository)?));
+    let text = Record::of(&counts).to_text(&compiler()?);
+    let path = repository.root().join(RECORD);
+    if let Some(folder) = path.parent() {
+        std::fs::create_dir_all(folder).map_err(|error| ChoreError::on_file(folder, &error))?;
+    }
+    std::fs::write(&path, text).map_err(|error| ChoreError::on_file(&path, &error))?;
+    println!("{RECORD}: {} operations recorded", counts.len());
+    Ok(())
+}
+
+fn recorded(repository: &Repository) -> Result<Record, ChoreError> {
+    match std::fs::read_to_string(repository.root().join(RECORD)) {
+        Ok(text) => Record::parse(&text),
+        Err(_) => Ok(Record::default()),
+    }
+}
+
+fn count(repository: &Repository) -> Result<Vec<Count>, ChoreError> {
     let program = build(repository.root())?;
     let names = list(&program)?;
     let scratch = Scratch::new("instructions")?;
@@ -47,18 +82,7 @@ pub(crate) fn run(repository: &Repository, rewrite: bool) -> Result<Vec<Finding>
         let out_path = scratch.path().join(format!("{index}.out"));
         counts.push(Count::take(&program, name, &out_path)?);
     }
-    print!("{}", compare::table(&counts, &record));
-    if rewrite {
-        let text = Record::of(&counts).to_text(&compiler()?);
-        if let Some(folder) = record_path.parent() {
-            std::fs::create_dir_all(folder).map_err(|error| ChoreError::on_file(folder, &error))?;
-        }
-        std::fs::write(&record_path, text)
-            .map_err(|error| ChoreError::on_file(&record_path, &error))?;
-        println!("{RECORD}: {} operations recorded", counts.len());
-        return Ok(Vec::new());
-    }
-    Ok(compare::check(&counts, &record, RECORD))
+    Ok(counts)
 }
 
 /// Builds the benchmark program and returns where cargo says it is.
@@ -128,6 +152,14 @@ mod tests {
                         {\"reason\":\"build-finished\",\"success\":true}\n";
         assert_eq!(executable(messages), Some(PathBuf::from("/t/instructions")));
         assert_eq!(executable("nothing\n"), None);
+    }
+
+    #[test]
+    fn a_tolerance_is_a_percentage() {
+        assert_eq!(read_tolerance("0.5").ok(), Some(0.5));
+        for text in ["", "5%", "-1", "nan", "101"] {
+            assert!(read_tolerance(text).is_err(), "{text}");
+        }
     }
 
     #[test]

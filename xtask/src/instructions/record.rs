@@ -1,4 +1,4 @@
-//! `bench/record/instructions.toml`: what each operation took when somebody last looked.
+//! `bench/results/instructions.toml`: what each operation took when somebody last looked.
 //!
 //! ```toml
 //! ["lookup4/random/whered"]
@@ -34,7 +34,8 @@ pub(crate) struct Recorded {
 impl Record {
     /// Reads the file's text.
     pub(crate) fn parse(text: &str) -> Result<Record, ChoreError> {
-        let wrong = |what: &str| ChoreError::new(format!("bench/record/instructions.toml: {what}"));
+        let wrong =
+            |what: &str| ChoreError::new(format!("bench/results/instructions.toml: {what}"));
         let table: Table = text.parse().map_err(|error| wrong(&format!("{error}")))?;
         let mut operations = BTreeMap::new();
         for (name, entry) in &table {
