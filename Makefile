@@ -106,9 +106,9 @@ simd:
 	done
 
 .PHONY: build
-build: ## build the debug program
-	$(call step,build: the debug program)
-	cargo build --package whered --locked
+build: ## build the debug programs
+	$(call step,build: the debug programs)
+	cargo build --package whered --package whered-bench --locked
 
 .PHONY: fuzz-check
 fuzz-check:
@@ -118,7 +118,7 @@ fuzz-check:
 .PHONY: faults-check
 faults-check: build
 	$(call step,faults: a few on the real system)
-	'$(TARGET_DIR)/debug/whered' bench faults --rounds 12 --minutes 1 \
+	'$(TARGET_DIR)/debug/whered-bench' faults --rounds 12 --minutes 1 \
 		--kinds kill,feeds,power,full,failing
 
 .PHONY: fresh-clone
@@ -152,7 +152,7 @@ examples: build ## run the marked examples of README.md and docs/ (cargo xtask r
 	cargo xtask readme
 
 .PHONY: bench-check
-bench-check: ## instructions per operation against bench/record (cargo xtask instructions)
+bench-check: ## instructions per operation against bench/results (cargo xtask instructions)
 	$(call step,bench-check: instructions per operation)
 	cargo xtask instructions
 
@@ -167,17 +167,17 @@ DROP_IN_PACKAGE := $(if $(DROP_IN_FOLDER),--package whered-maxminddb)
 DROP_IN := $(if $(DROP_IN_FOLDER),--drop-in '$(TARGET_DIR)/release/libmaxminddb.so')
 
 $(BENCH_DATA)/city.mmdb:
-	'$(TARGET_DIR)/release/whered' bench data --out '$(BENCH_DATA)'
+	'$(TARGET_DIR)/release/whered-bench' data --out '$(BENCH_DATA)'
 
 .PHONY: bench-lookup
-bench-lookup: ## lookups beside libmaxminddb, libGeoIP and the maxminddb crate; writes bench/record
+bench-lookup: ## lookups beside libmaxminddb, libGeoIP and the maxminddb crate; writes bench/results
 	@scripts/install-tools.sh bench
-	cargo build --release --package whered $(DROP_IN_PACKAGE) --locked
+	cargo build --release --package whered --package whered-bench $(DROP_IN_PACKAGE) --locked
 	cargo build --release --manifest-path bench/versus/Cargo.toml \
 		--target-dir '$(TARGET_DIR)'
 	@$(MAKE) --no-print-directory '$(BENCH_DATA)/city.mmdb'
 	'$(TARGET_DIR)/release/whered-versus' --db '$(BENCH_DATA)/city.mmdb' \
-		$(DROP_IN) --core '$(BENCH_CORE)' --record bench/record --date "$$(date -u +%F)"
+		$(DROP_IN) --core '$(BENCH_CORE)' --record bench/results --date "$$(date -u +%F)"
 
 # As many points as the public benchmark has: make bench-geo POINTS=60841557
 POINTS := 1000000
@@ -186,92 +186,92 @@ POINTS := 1000000
 DNS :=
 
 .PHONY: bench-dns
-bench-dns: ## DNS over UDP beside NSD, Knot, gdnsd, BIND and PowerDNS; DNS='--parts ...' does a part; writes bench/record
+bench-dns: ## DNS over UDP beside NSD, Knot, gdnsd, BIND and PowerDNS; DNS='--parts ...' does a part; writes bench/results
 	@scripts/install-tools.sh bench
-	cargo build --release --package whered --locked
+	cargo build --release --package whered --package whered-bench --locked
 	cargo build --release --manifest-path bench/versus/Cargo.toml --bin whered-versus-dns \
 		--target-dir '$(TARGET_DIR)'
 	'$(TARGET_DIR)/release/whered-versus-dns' --whered '$(TARGET_DIR)/release/whered' \
-		$(DNS) --record bench/record --date "$$(date -u +%F)"
+		--whered-bench '$(TARGET_DIR)/release/whered-bench' $(DNS) --record bench/results --date "$$(date -u +%F)"
 
 .PHONY: bench-geo
-bench-geo: ## searches and moves beside redis-server with POINTS=1000000; writes bench/record
+bench-geo: ## searches and moves beside redis-server with POINTS=1000000; writes bench/results
 	@scripts/install-tools.sh bench
 	cargo build --release --package whered --locked
 	cargo build --release --manifest-path bench/versus/Cargo.toml --bin whered-versus-geo \
 		--target-dir '$(TARGET_DIR)'
 	'$(TARGET_DIR)/release/whered-versus-geo' --whered '$(TARGET_DIR)/release/whered' \
 		--points '$(POINTS)' --redis-dump '$(BENCH_DATA)/redis-mapped-1-$(POINTS).rdb' \
-		--record bench/record --date "$$(date -u +%F)"
+		--record bench/results --date "$$(date -u +%F)"
 
 .PHONY: bench-journal
-bench-journal: ## durable moves beside redis-server; writes bench/record
+bench-journal: ## durable moves beside redis-server; writes bench/results
 	@scripts/install-tools.sh bench
 	cargo build --release --package whered --locked
 	cargo build --release --manifest-path bench/versus/Cargo.toml --bin whered-versus-journal \
 		--target-dir '$(TARGET_DIR)'
 	@mkdir -p '$(BENCH_DATA)'
 	'$(TARGET_DIR)/release/whered-versus-journal' --whered '$(TARGET_DIR)/release/whered' \
-		--scratch '$(BENCH_DATA)' --record bench/record --date "$$(date -u +%F)"
+		--scratch '$(BENCH_DATA)' --record bench/results --date "$$(date -u +%F)"
 
 # How long `make faults` stays with each kind of fault.
 MINUTES := 5
 
 .PHONY: faults
-faults: ## kill servers and fail their disks for MINUTES=5 each, the release program; writes bench/record
+faults: ## kill servers and fail their disks for MINUTES=5 each, the release program; writes bench/results
 	@scripts/install-tools.sh test
-	cargo build --release --package whered --locked
-	'$(TARGET_DIR)/release/whered' bench faults --minutes '$(MINUTES)' \
-		--record bench/record --date "$$(date -u +%F)"
+	cargo build --release --package whered --package whered-bench --locked
+	'$(TARGET_DIR)/release/whered-bench' faults --minutes '$(MINUTES)' \
+		--record bench/results --date "$$(date -u +%F)"
 
 .PHONY: bench-sets
-bench-sets: ## prefix sets beside DPDK, the tree of 2007 and two crates; writes bench/record
+bench-sets: ## prefix sets beside DPDK, the tree of 2007 and two crates; writes bench/results
 	@scripts/install-tools.sh bench
 	cargo build --release --manifest-path bench/versus/Cargo.toml --bin whered-versus-sets \
 		--features dpdk --target-dir '$(TARGET_DIR)'
 	'$(TARGET_DIR)/release/whered-versus-sets' --core '$(BENCH_CORE)' \
-		--record bench/record --date "$$(date -u +%F)"
+		--record bench/results --date "$$(date -u +%F)"
 
 # Parts of the comparison: make bench-feed-versus FEED='--groups mariadb-disk --workloads plain'
 FEED :=
 
 .PHONY: bench-feed
-bench-feed: ## uploads with and without loot beside a bare receiver, then bench-feed-versus; writes bench/record
-	cargo build --release --package whered --locked
+bench-feed: ## uploads with and without loot beside a bare receiver, then bench-feed-versus; writes bench/results
+	cargo build --release --package whered --package whered-bench --locked
 	@mkdir -p '$(BENCH_DATA)'
-	'$(TARGET_DIR)/release/whered' bench feed --folder '$(BENCH_DATA)/feed' \
-		--record bench/record --date "$$(date -u +%F)"
+	'$(TARGET_DIR)/release/whered-bench' feed --folder '$(BENCH_DATA)/feed' \
+		--record bench/results --date "$$(date -u +%F)"
 	@$(MAKE) --no-print-directory bench-feed-versus
 
 .PHONY: bench-feed-versus
-bench-feed-versus: ## the same sightings through MariaDB, PostgreSQL, SQLite and Redis, and a sink; FEED='--groups ...' does a part; writes bench/record
+bench-feed-versus: ## the same sightings through MariaDB, PostgreSQL, SQLite and Redis, and a sink; FEED='--groups ...' does a part; writes bench/results
 	@scripts/install-tools.sh bench
 	cargo build --release --package whered --locked
 	cargo build --release --manifest-path bench/versus/Cargo.toml --bin whered-versus-feed \
 		--features feed --target-dir '$(TARGET_DIR)'
 	@mkdir -p '$(BENCH_DATA)/feed'
 	'$(TARGET_DIR)/release/whered-versus-feed' --whered '$(TARGET_DIR)/release/whered' \
-		--disk '$(BENCH_DATA)/feed' $(FEED) --record bench/record --date "$$(date -u +%F)"
+		--disk '$(BENCH_DATA)/feed' $(FEED) --record bench/results --date "$$(date -u +%F)"
 
 .PHONY: bench-sync
 bench-sync: ## 500,000 members into this kernel, a thousand changes a second, probes (root)
 	@scripts/install-tools.sh test
-	cargo build --release --package whered --locked
-	@for kind in nft ipset; do '$(TARGET_DIR)/release/whered' bench sync --kind "$$kind"; done
+	cargo build --release --package whered --package whered-bench --locked
+	@for kind in nft ipset; do '$(TARGET_DIR)/release/whered-bench' sync --kind "$$kind"; done
 
 # ClassBench's own rulesets, NAME.rules.gz; measured where the folder is.
 CLASSBENCH := ../shared/data/classbench
 
 .PHONY: bench-rules
-bench-rules: ## rules and sets as they grow beside DPDK, the tree of 2007 and the kernel; writes bench/record
+bench-rules: ## rules and sets as they grow beside DPDK, the tree of 2007 and the kernel; writes bench/results
 	@scripts/install-tools.sh bench
-	cargo build --release --package whered --locked
+	cargo build --release --package whered --package whered-bench --locked
 	cargo build --release --manifest-path bench/versus/Cargo.toml --bin whered-versus-rules \
 		--features dpdk --target-dir '$(TARGET_DIR)'
 	@$(MAKE) --no-print-directory '$(BENCH_DATA)/city.mmdb'
 	'$(TARGET_DIR)/release/whered-versus-rules' --core '$(BENCH_CORE)' \
 		--data '$(BENCH_DATA)' --classbench '$(CLASSBENCH)' \
-		--record bench/record --date "$$(date -u +%F)"
+		--record bench/results --date "$$(date -u +%F)"
 
 .PHONY: fuzz
 fuzz: ## run each fuzz target for SECONDS=60 seconds (needs nightly and cargo-fuzz)

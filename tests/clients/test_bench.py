@@ -1,4 +1,4 @@
-"""`whered bench`: the data that it makes is read by others, and its measuring program agrees with itself."""
+"""`whered-bench`: the data that it makes is read by others, and its measuring program agrees with itself."""
 
 import json
 import socket
@@ -7,17 +7,17 @@ import subprocess
 import maxminddb
 import pytest
 
-from conftest import BINARY, program
+from conftest import BINARY, REQUIRED, program
 
 
-def whered(*arguments):
-    return subprocess.run([BINARY, *map(str, arguments)], capture_output=True, text=True, timeout=300)
+def bench(*arguments):
+    return subprocess.run([BINARY.with_name("whered-bench"), *map(str, arguments)], capture_output=True, text=True, timeout=300)
 
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
     folder = tmp_path_factory.mktemp("bench")
-    done = whered("bench", "data", "--out", folder, "--scale", "small", "--seed", "7")
+    done = bench("data", "--out", folder, "--scale", "small", "--seed", "7")
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     assert [line.split(":")[0] for line in lines] == [str(folder / "city.mmdb"), str(folder / "asn.mmdb")]
@@ -25,7 +25,7 @@ def data(tmp_path_factory):
 
 
 def test_the_same_seed_gives_the_same_files(data, tmp_path):
-    assert whered("bench", "data", "--out", tmp_path, "--scale", "small", "--seed", "7").returncode == 0
+    assert bench("data", "--out", tmp_path, "--scale", "small", "--seed", "7").returncode == 0
     for name in ["city.mmdb", "asn.mmdb"]:
         assert (tmp_path / name).read_bytes() == (data / name).read_bytes()
 
@@ -55,7 +55,7 @@ def test_mmdblookup_reads_the_data(data):
 
 
 def test_measuring_gives_rows_whose_checksums_agree(data):
-    done = whered("bench", "lookup", "--db", data / "city.mmdb", "--addresses", 2000, "--round", 200, "--format", "json")
+    done = bench("lookup", "--db", data / "city.mmdb", "--addresses", 2000, "--round", 200, "--format", "json")
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)
     assert report["settings"]["addresses"] == 2000
@@ -74,7 +74,7 @@ def test_measuring_gives_rows_whose_checksums_agree(data):
 
 
 def test_the_table_is_for_people_and_threads_share_the_work(data):
-    done = whered("bench", "lookup", "--db", data / "city.mmdb", "--addresses", 1000, "--round", 100, "--threads", 2)
+    done = bench("lookup", "--db", data / "city.mmdb", "--addresses", 1000, "--round", 100, "--threads", 2)
     assert done.returncode == 0, done.stderr
     assert "threads: 2" in done.stdout
     assert "networks4  binary->fields/batch   whered-compact" in done.stdout
@@ -84,14 +84,14 @@ def test_the_table_is_for_people_and_threads_share_the_work(data):
 def geo(tmp_path, *arguments):
     """A run that is too short to say anything about speed; all on one core, which every machine has."""
     short = ["--rounds", 1, "--seconds", 0.02, "--driver-core", 0, "--json", tmp_path / "geo.json"]
-    done = whered("bench", "geo", "--points", 3000, *short, *arguments)
+    done = bench("geo", "--points", 3000, *short, *arguments)
     assert done.returncode == 0, done.stderr
     return done, json.loads((tmp_path / "geo.json").read_text())
 
 
 def test_geo_measures_every_class_and_scenario_of_its_own_server(tmp_path):
     done, report = geo(tmp_path)
-    listed = whered("bench", "geo", "--list").stdout.split("\n")
+    listed = bench("geo", "--list").stdout.split("\n")
     classes = [line.split()[0] for line in listed if "/" in line.split(" ")[0]]
     rows = {row["class"]: row for row in report["rows"]}
     assert classes and set(classes) <= set(rows)
@@ -127,14 +127,34 @@ def test_geo_drives_a_redis_that_runs_already_and_leaves_members_at_home(tmp_pat
 
 def test_wrong_calls_give_one_line(data, tmp_path):
     for arguments in [
-        ("bench", "lookup", "--db", tmp_path / "missing.mmdb"),
-        ("bench", "lookup", "--db", data / "city.mmdb", "--threads", "0"),
-        ("bench", "lookup", "--db", data / "city.mmdb", "--core", "100000"),
-        ("bench", "data", "--out", data / "city.mmdb"),
-        ("bench", "geo", "--classes", "no-such-class"),
-        ("bench", "geo", "--points", "3"),
-        ("bench", "geo", "--server", "127.0.0.1:1"),
+        ("lookup", "--db", tmp_path / "missing.mmdb"),
+        ("lookup", "--db", data / "city.mmdb", "--threads", "0"),
+        ("lookup", "--db", data / "city.mmdb", "--core", "100000"),
+        ("data", "--out", data / "city.mmdb"),
+        ("geo", "--classes", "no-such-class"),
+        ("geo", "--points", "3"),
+        ("geo", "--server", "127.0.0.1:1"),
     ]:
-        done = whered(*arguments)
+        done = bench(*arguments)
         assert done.returncode == 2, arguments
         assert len(done.stderr.splitlines()) == 1, (arguments, done.stderr)
+
+
+def test_the_program_says_where_its_bench_command_went():
+    done = subprocess.run([BINARY, "bench", "geo", "--points", "3"], capture_output=True, text=True, timeout=30)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert len(done.stderr.splitlines()) == 1 and "whered-bench" in done.stderr
+
+
+@pytest.mark.parametrize(("kind", "programs"), [("nft", ["nft", "ip"]), ("ipset", ["ipset", "iptables-restore", "ip"])])
+def test_no_packet_slips_through_while_a_set_is_written_changed_and_written_again(kind, programs):
+    search = " && ".join(f"command -v {name}" for name in programs)
+    if subprocess.run(["unshare", "-n", "sh", "-c", search], capture_output=True).returncode != 0:
+        reason = f"no network namespace with {programs} here"
+        if REQUIRED & {"kernel", "root"}:
+            pytest.fail(reason)
+        pytest.skip(reason)
+    done = bench("sync", "--kind", kind, "--members", 20000, "--seconds", 1.5)
+    # Exit code 0 only if nothing slipped.
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.endswith("| 0 |\n"), done.stdout

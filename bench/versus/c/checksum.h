@@ -1,4 +1,4 @@
-/* One number over all answers: the twin of crates/whered-bench/src/lookup/checksum.rs. */
+/* One number over all answers: the twin of bench/whered-bench/src/lookup/checksum.rs. */
 
 #ifndef WHERED_VERSUS_CHECKSUM_H
 #define WHERED_VERSUS_CHECKSUM_H

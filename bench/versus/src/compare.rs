@@ -85,7 +85,7 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
         ));
     }
     let Some(db) = &options.db else {
-        return Err("no --db FILE; `whered bench data` makes one".to_owned());
+        return Err("no --db FILE; `whered-bench data` makes one".to_owned());
     };
     pin_to_core(options.core).map_err(|error| format!("core {}: {error}", options.core))?;
     let mut record = Record { report: report(options), results: Vec::new() };

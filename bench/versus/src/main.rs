@@ -1,6 +1,6 @@
 //! Rivals beside whered: one run, the same addresses, short rounds in turn, equal checksums.
 //!
-//! Not for our engines alone (`whered bench lookup`). The README says how to run it and what
+//! Not for our engines alone (`whered-bench lookup`). The README says how to run it and what
 //! favours which side.
 //!
 //! ```text

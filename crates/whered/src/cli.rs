@@ -8,7 +8,6 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use whered_engine::AccessMode;
 
-pub(crate) use crate::bench::flags::BenchCommand;
 #[cfg(feature = "export")]
 pub(crate) use crate::export::ExportArguments;
 pub(crate) use crate::import::flags::{ImportCommand, ImportPointsArguments, ImportRedisArguments};
@@ -85,9 +84,13 @@ pub(crate) enum Command {
         /// The data directory, which no server may use meanwhile
         data_dir: PathBuf,
     },
-    /// Make benchmark data and measure
-    #[command(subcommand)]
-    Bench(BenchCommand),
+    /// Moved: the program `whered-bench`
+    #[command(hide = true, disable_help_flag = true)]
+    Bench {
+        /// Whatever it was called with
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
 }
 
 #[derive(Subcommand)]

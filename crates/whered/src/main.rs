@@ -8,7 +8,6 @@
 #![forbid(unsafe_code)]
 
 mod addresses;
-mod bench;
 mod check;
 mod cli;
 mod data;
@@ -36,13 +35,15 @@ use std::process::ExitCode;
 use clap::Parser;
 use clap::error::ErrorKind;
 
-use crate::cli::{
-    BenchCommand, Cli, Command, DbCommand, ImportCommand, RulesCommand, SteerCommand, ZoneCommand,
-};
+use crate::cli::{Cli, Command, DbCommand, ImportCommand, RulesCommand, SteerCommand, ZoneCommand};
 use crate::outcome::{Failure, Outcome};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// The answer to `whered bench` for one version.
+const BENCH_MOVED: &str = "`whered bench` is now the program `whered-bench`; in the repository: \
+                           cargo run --release --package whered-bench -- COMMAND";
 
 fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
@@ -79,14 +80,7 @@ fn main() -> ExitCode {
         Command::Db(DbCommand::Diff(arguments)) => db::diff(&arguments),
         Command::Db(DbCommand::Index(arguments)) => db::index(&arguments),
         Command::Db(DbCommand::Verify { file }) => db::verify(&file),
-        Command::Bench(BenchCommand::Data(arguments)) => bench::data(&arguments),
-        Command::Bench(BenchCommand::Lookup(arguments)) => bench::lookup(arguments),
-        Command::Bench(BenchCommand::Geo(arguments)) => bench::geo(&arguments),
-        Command::Bench(BenchCommand::Dns(arguments)) => bench::dns(&arguments),
-        Command::Bench(BenchCommand::Feed(arguments)) => bench::feed(&arguments),
-        Command::Bench(BenchCommand::Sync(arguments)) => bench::sync(&arguments),
-        Command::Bench(BenchCommand::Faults(arguments)) => bench::faults(arguments),
-        Command::Bench(BenchCommand::Rules(arguments)) => bench::rules(arguments),
+        Command::Bench { .. } => Err(Failure::Message(BENCH_MOVED.to_owned())),
     };
     finish(outcome)
 }

@@ -72,6 +72,19 @@ fn chores_use_anything_and_are_used_by_nothing() {
 }
 
 #[test]
+fn only_packages_of_bench_use_the_library_of_benchmarks() {
+    let using = |name: &str, folder: &str| {
+        let mut package = package(name, folder, &[]);
+        let (name, folder) = ("whered-bench".to_owned(), "bench/whered-bench".to_owned());
+        package.arrows.push(Arrow { name, folder: Some(folder) });
+        findings_of(package)
+    };
+    assert_eq!(using("whered-own-bench", "bench/own"), []);
+    let found = using("whered", "crates/whered");
+    assert_eq!(found[0].allowed, "nothing depends on bench/whered-bench");
+}
+
+#[test]
 fn a_path_outside_the_repository_is_found() {
     let mut engine = package("whered-engine", "crates/whered-engine", &[]);
     engine.arrows.push(Arrow { name: "far".to_owned(), folder: None });

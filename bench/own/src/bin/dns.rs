@@ -1,6 +1,6 @@
 //! What DNS costs without the network: from query bytes to answer bytes.
 //!
-//! For: the figures in `docs/design/dns.md`. Not for: sockets, which `whered bench dns` measures.
+//! For: the figures in `docs/design/dns.md`. Not for: sockets, which `whered-bench dns` measures.
 //! Usage: `dns [ROUNDS]`, five if not said.
 //!
 //! ```text

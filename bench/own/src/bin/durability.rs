@@ -1,7 +1,7 @@
 //! Drives a running server for the figures about snapshots, starts and memory.
 //!
 //! For: the measures of `bench/results/durability` that need one server and millions of points.
-//! Not for: rivals (`bench/versus`), crashes (`whered bench faults`).
+//! Not for: rivals (`bench/versus`), crashes (`whered-bench faults`).
 //!
 //! Usage: `durability HOST:PORT COMMAND`
 //!

@@ -1,6 +1,6 @@
 //! Times the scan of uploads: by shapes, and by the libraries alone, on the same bytes in turn.
 //!
-//! Not for consolidation or the server; `whered bench feed` has those. Both scans must count and
+//! Not for consolidation or the server; `whered-bench feed` has those. Both scans must count and
 //! sum the same.
 //!
 //! ```text

@@ -39,6 +39,7 @@ impl Options {
         let mut options = Options {
             own: OwnOptions {
                 binary: PathBuf::from("target/release/whered"),
+                bench_binary: PathBuf::from("target/release/whered-bench"),
                 scratch: std::env::temp_dir(),
                 parts: Part::ALL.to_vec(),
                 shapes: vec![Shape::Small, Shape::Large],
@@ -60,6 +61,7 @@ impl Options {
             let odd = || format!("\"{name} {value}\"; the head of main.rs says what is allowed");
             match name.as_str() {
                 "--whered" => options.own.binary = value.into(),
+                "--whered-bench" => options.own.bench_binary = value.into(),
                 "--scratch" => options.own.scratch = value.into(),
                 "--record" => options.record = Some(value.into()),
                 "--city" => options.own.city = Some(value.into()),
@@ -199,6 +201,7 @@ fn compare_places(options: &Options) -> Result<Vec<Section>, String> {
 fn ours(own: &OwnOptions) -> Ours<'_> {
     Ours {
         binary: &own.binary,
+        bench_binary: &own.bench_binary,
         folder: &own.scratch,
         threads: 1,
         receiving: Receiving::default(),

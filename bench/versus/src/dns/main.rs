@@ -1,7 +1,7 @@
 //! NSD, Knot, gdnsd, BIND and PowerDNS beside whered: the same zones and questions, short rounds in
 //! turn, every answer checked.
 //!
-//! Not for whered alone (`whered bench dns`). The README says how to run it and what favours which
+//! Not for whered alone (`whered-bench dns`). The README says how to run it and what favours which
 //! side.
 //!
 //! ```text
@@ -11,7 +11,7 @@
 //!                   [--city FILE] [--record DIR --date YYYY-MM-DD]
 //! ```
 //!
-//! `--parts answers` is the comparison with rivals, and `--parts geo` that of answers by place; the other parts are those of `whered bench dns`.
+//! `--parts answers` is the comparison with rivals, and `--parts geo` that of answers by place; the other parts are those of `whered-bench dns`.
 //! Runs of one date and machine add up to one record.
 
 mod bars;

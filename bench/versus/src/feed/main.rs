@@ -1,7 +1,7 @@
 //! MariaDB, PostgreSQL, SQLite and Redis beside whered: the same crowd's sightings consolidated into
 //! the same tables, short rounds in turn, every table compared at the end.
 //!
-//! Not for whered alone (`whered bench feed`). The README says how to run it and what favours whom.
+//! Not for whered alone (`whered-bench feed`). The README says how to run it and what favours whom.
 //!
 //! ```text
 //! whered-versus-feed --whered target/release/whered [--groups mariadb-disk,mariadb-ram,...]
@@ -9,7 +9,7 @@
 //!                    [--batch N] [--age-seconds N] [--disk DIR] [--ram DIR] [--record DIR --date YYYY-MM-DD]
 //! ```
 //!
-//! Runs of one date and machine add up to one record, with those of `whered bench feed`.
+//! Runs of one date and machine add up to one record, with those of `whered-bench feed`.
 
 mod compare;
 mod contestant;

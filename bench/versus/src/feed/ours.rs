@@ -1,7 +1,7 @@
 //! whered: XML over HTTP, each upload acknowledged when it is on the disk; the clock stops when all
 //! are applied.
 //!
-//! Not for measuring acknowledgements (`whered bench feed`).
+//! Not for measuring acknowledgements (`whered-bench feed`).
 
 use std::collections::HashMap;
 use std::path::Path;

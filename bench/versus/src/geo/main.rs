@@ -1,6 +1,6 @@
 //! Redis beside whered: one run, the same points and commands, short rounds in turn, equal replies.
 //!
-//! Not for whered alone (`whered bench geo`). The README says how to run it and what favours which
+//! Not for whered alone (`whered-bench geo`). The README says how to run it and what favours which
 //! side.
 //!
 //! ```text

@@ -1,6 +1,6 @@
 //! Durable moves: whered's journal beside Redis's append-only file, on one file system, in one run.
 //!
-//! Not for what else the two can do (`src/geo`), nor for faults (`whered bench faults`). The README
+//! Not for what else the two can do (`src/geo`), nor for faults (`whered-bench faults`). The README
 //! says how to run it and what favours which side.
 //!
 //! ```text

@@ -1,4 +1,4 @@
-//! The measurements of `whered bench dns`, each giving its lines.
+//! The measurements of `whered-bench dns`, each giving its lines.
 //!
 //! Not for: driving (`driver.rs`, `rounds.rs`), and rivals (`bench/versus`).
 
@@ -360,6 +360,7 @@ impl Answers for Discarded {
 fn ours(options: &Options, receiving: Receiving, threads: usize) -> Ours<'_> {
     Ours {
         binary: &options.binary,
+        bench_binary: &options.bench_binary,
         folder: &options.scratch,
         threads,
         receiving,

@@ -1,14 +1,15 @@
-//! `whered bench`: made-up databases, and measuring with them.
+//! The commands: flags into options, reports onto the terminal.
 //!
-//! Not for: what is made and how it is measured (`whered-bench`).
+//! Not for: what is made and how it is measured (the library).
 
 mod feed;
 pub(crate) mod flags;
+mod outcome;
 
 use std::fs;
 use std::hash::{BuildHasher, RandomState};
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use whered_bench::data::{self, Made, Scale};
@@ -16,17 +17,54 @@ use whered_bench::rules::bench as rules_bench;
 use whered_bench::{dns as bench_dns, faults, geo, lookup, sync};
 use whered_server::dns::udp::{Calls, Receiving};
 
-use crate::db::replace_file;
-use crate::outcome::{Failure, Outcome, complain};
-pub(crate) use feed::feed;
+use feed::feed;
 use flags::{
-    BenchDataArguments, BenchDnsArguments, BenchFaultsArguments, BenchGeoArguments,
-    BenchLookupArguments, BenchRulesArguments, BenchSyncArguments, DataScale, ReportFormat,
+    BenchCommand, BenchDataArguments, BenchDnsArguments, BenchFaultsArguments, BenchGeoArguments,
+    BenchLookupArguments, BenchRulesArguments, BenchSyncArguments, Cli, DataScale, ReportFormat,
     SetKind, WorldChoice,
 };
+pub(crate) use outcome::{Failure, Outcome, complain};
 
-/// `whered bench data --out DIR`.
-pub(crate) fn data(arguments: &BenchDataArguments) -> Result<Outcome, Failure> {
+/// The programs that a command may start.
+struct Programs {
+    /// `whered`.
+    server: PathBuf,
+    /// `whered-bench`, this program: the echo, the bare receiver, and itself in a namespace.
+    bench: PathBuf,
+}
+
+impl Programs {
+    /// `whered` is the named file, or the one beside this program.
+    fn find(named: Option<PathBuf>) -> Result<Programs, Failure> {
+        let bench = std::env::current_exe()
+            .map_err(|error| Failure::Message(format!("this program's own file: {error}")))?;
+        let server = named.unwrap_or_else(|| bench.with_file_name("whered"));
+        Ok(Programs { server, bench })
+    }
+}
+
+/// Runs the command of the command line.
+pub(crate) fn run(cli: Cli) -> Result<Outcome, Failure> {
+    let programs = Programs::find(cli.whered)?;
+    if cli.command.starts_servers() && !programs.server.is_file() {
+        let text = "there is no such program; --whered FILE names it, and \
+                    `cargo build --package whered` builds it";
+        return Err(Failure::file(&programs.server, text));
+    }
+    match cli.command {
+        BenchCommand::Data(arguments) => data(&arguments),
+        BenchCommand::Lookup(arguments) => lookup(arguments),
+        BenchCommand::Geo(arguments) => geo(&arguments, programs),
+        BenchCommand::Dns(arguments) => dns(&arguments, programs),
+        BenchCommand::Feed(arguments) => feed(&arguments, &programs),
+        BenchCommand::Sync(arguments) => sync(&arguments, programs),
+        BenchCommand::Faults(arguments) => faults(arguments, programs),
+        BenchCommand::Rules(arguments) => rules(arguments),
+    }
+}
+
+/// `whered-bench data --out DIR`.
+fn data(arguments: &BenchDataArguments) -> Result<Outcome, Failure> {
     let folder = &arguments.out;
     fs::create_dir_all(folder).map_err(|error| Failure::file(folder, error))?;
     let scale = match arguments.scale {
@@ -36,7 +74,7 @@ pub(crate) fn data(arguments: &BenchDataArguments) -> Result<Outcome, Failure> {
     for (name, make) in [("city.mmdb", data::city as Maker), ("asn.mmdb", data::asn)] {
         let path = folder.join(name);
         let made = make(arguments.seed, scale).map_err(|error| Failure::file(&path, error))?;
-        replace_file(&path, made.database.as_bytes())?;
+        write_whole(&path, made.database.as_bytes())?;
         writeln!(
             io::stdout(),
             "{}: {} IPv4 and {} IPv6 networks, {} records, {} bytes",
@@ -50,11 +88,18 @@ pub(crate) fn data(arguments: &BenchDataArguments) -> Result<Outcome, Failure> {
     Ok(Outcome::Found)
 }
 
+/// Writes a file under another name and renames it, so that a reader never sees half of it.
+fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
+    let unfinished = path.with_extension("new");
+    let written = fs::write(&unfinished, bytes).and_then(|()| fs::rename(&unfinished, path));
+    written.map_err(|error| Failure::file(path, error))
+}
+
 /// Makes one of the databases.
 type Maker = fn(u64, Scale) -> Result<Made, whered_mmdb::MmdbError>;
 
-/// `whered bench lookup --db FILE`.
-pub(crate) fn lookup(arguments: BenchLookupArguments) -> Result<Outcome, Failure> {
+/// `whered-bench lookup --db FILE`.
+fn lookup(arguments: BenchLookupArguments) -> Result<Outcome, Failure> {
     let report = lookup::run(&lookup::Options {
         database: arguments.db,
         addresses: arguments.addresses,
@@ -71,13 +116,14 @@ pub(crate) fn lookup(arguments: BenchLookupArguments) -> Result<Outcome, Failure
     Ok(Outcome::Found)
 }
 
-/// `whered bench geo --points N`.
-pub(crate) fn geo(arguments: &BenchGeoArguments) -> Result<Outcome, Failure> {
+/// `whered-bench geo --points N`.
+fn geo(arguments: &BenchGeoArguments, programs: Programs) -> Result<Outcome, Failure> {
     if arguments.list {
         return list_geo();
     }
     let scratch = std::env::temp_dir().join(format!("whered-bench-{}", std::process::id()));
-    let report = geo::run(&geo_options(arguments, scratch.clone())?, &|line| complain(line));
+    let report =
+        geo::run(&geo_options(arguments, programs, scratch.clone()), &|line| complain(line));
     // What is left there is nobody's data, and it may never have been made.
     let _ = fs::remove_dir_all(&scratch);
     let report = report.map_err(Failure::Message)?;
@@ -89,8 +135,8 @@ pub(crate) fn geo(arguments: &BenchGeoArguments) -> Result<Outcome, Failure> {
     Ok(Outcome::Found)
 }
 
-/// `whered bench dns`.
-pub(crate) fn dns(arguments: &BenchDnsArguments) -> Result<Outcome, Failure> {
+/// `whered-bench dns`.
+fn dns(arguments: &BenchDnsArguments, programs: Programs) -> Result<Outcome, Failure> {
     if let Some(address) = arguments.echo {
         let calls = match arguments.udp_calls.as_str() {
             "many" => Calls::Many,
@@ -101,11 +147,13 @@ pub(crate) fn dns(arguments: &BenchDnsArguments) -> Result<Outcome, Failure> {
             }
         };
         let receiving = Receiving { batch: arguments.udp_batch, calls };
-        bench_dns::echo::serve(address, receiving, arguments.echo_size).map_err(Failure::new)?;
+        bench_dns::echo::serve(address, receiving, arguments.echo_size)
+            .map_err(|error| Failure::Message(error.to_string()))?;
         return Ok(Outcome::Found);
     }
     let scratch = std::env::temp_dir().join(format!("whered-bench-dns-{}", std::process::id()));
-    let report = bench_dns::run(&dns_options(arguments, scratch.clone())?, &|line| complain(line));
+    let options = dns_options(arguments, programs, scratch.clone())?;
+    let report = bench_dns::run(&options, &|line| complain(line));
     // What is left there is nobody's data, and it may never have been made.
     let _ = fs::remove_dir_all(&scratch);
     let report = report.map_err(Failure::Message)?;
@@ -119,6 +167,7 @@ pub(crate) fn dns(arguments: &BenchDnsArguments) -> Result<Outcome, Failure> {
 
 fn dns_options(
     arguments: &BenchDnsArguments,
+    programs: Programs,
     scratch: PathBuf,
 ) -> Result<bench_dns::Options, Failure> {
     use bench_dns::{Mix, Part, Shape};
@@ -147,7 +196,8 @@ fn dns_options(
         return Err(Failure::Message(text.to_owned()));
     }
     Ok(bench_dns::Options {
-        binary: own_file()?,
+        binary: programs.server,
+        bench_binary: programs.bench,
         scratch,
         parts,
         shapes,
@@ -162,8 +212,8 @@ fn dns_options(
     })
 }
 
-/// `whered bench faults`.
-pub(crate) fn faults(arguments: BenchFaultsArguments) -> Result<Outcome, Failure> {
+/// `whered-bench faults`.
+fn faults(arguments: BenchFaultsArguments, programs: Programs) -> Result<Outcome, Failure> {
     let kinds = if arguments.kinds.is_empty() {
         faults::Kind::ALL.to_vec()
     } else {
@@ -181,7 +231,7 @@ pub(crate) fn faults(arguments: BenchFaultsArguments) -> Result<Outcome, Failure
     let folder = format!("whered-faults-{}", std::process::id());
     let parent = arguments.scratch.unwrap_or_else(std::env::temp_dir);
     let options = faults::Options {
-        binary: own_file()?,
+        binary: programs.server,
         scratch: parent.join(folder),
         seed: arguments.seed.unwrap_or_else(|| RandomState::new().hash_one(0_u8) >> 16),
         kinds,
@@ -199,14 +249,14 @@ pub(crate) fn faults(arguments: BenchFaultsArguments) -> Result<Outcome, Failure
     Ok(Outcome::Found)
 }
 
-/// `whered bench sync`: found if no packet slipped through.
-pub(crate) fn sync(arguments: &BenchSyncArguments) -> Result<Outcome, Failure> {
+/// `whered-bench sync`: found if no packet slipped through.
+fn sync(arguments: &BenchSyncArguments, programs: Programs) -> Result<Outcome, Failure> {
     if !sync::is_private().map_err(Failure::Message)? {
-        return in_own_namespace();
+        return in_own_namespace(&programs.bench);
     }
     let scratch = std::env::temp_dir().join(format!("whered-sync-{}", std::process::id()));
     let options = sync::Options {
-        binary: own_file()?,
+        binary: programs.server,
         scratch: scratch.clone(),
         kind: match arguments.kind {
             SetKind::Nft => sync::Kind::Nft,
@@ -226,9 +276,9 @@ pub(crate) fn sync(arguments: &BenchSyncArguments) -> Result<Outcome, Failure> {
 }
 
 /// The same command once more, where links and sets are nobody else's.
-fn in_own_namespace() -> Result<Outcome, Failure> {
+fn in_own_namespace(program: &Path) -> Result<Outcome, Failure> {
     let mut command = std::process::Command::new("unshare");
-    command.arg("-n").arg(own_file()?).args(std::env::args_os().skip(1));
+    command.arg("-n").arg(program).args(std::env::args_os().skip(1));
     let status = command
         .status()
         .map_err(|error| Failure::Message(format!("the program 'unshare': {error}")))?;
@@ -239,8 +289,8 @@ fn in_own_namespace() -> Result<Outcome, Failure> {
     }
 }
 
-/// `whered bench rules`.
-pub(crate) fn rules(arguments: BenchRulesArguments) -> Result<Outcome, Failure> {
+/// `whered-bench rules`.
+fn rules(arguments: BenchRulesArguments) -> Result<Outcome, Failure> {
     if let Some(core) = arguments.core {
         whered_bench::measure::pin_to_core(core)
             .map_err(|error| Failure::Message(format!("--core {core}: {error}")))?;
@@ -278,13 +328,12 @@ pub(crate) fn rules(arguments: BenchRulesArguments) -> Result<Outcome, Failure> 
     Ok(Outcome::Found)
 }
 
-fn own_file() -> Result<PathBuf, Failure> {
-    std::env::current_exe()
-        .map_err(|error| Failure::Message(format!("this program's own file: {error}")))
-}
-
-fn geo_options(arguments: &BenchGeoArguments, scratch: PathBuf) -> Result<geo::Options, Failure> {
-    Ok(geo::Options {
+fn geo_options(
+    arguments: &BenchGeoArguments,
+    programs: Programs,
+    scratch: PathBuf,
+) -> geo::Options {
+    geo::Options {
         points: arguments.points,
         seed: arguments.seed,
         world: match arguments.world {
@@ -298,9 +347,9 @@ fn geo_options(arguments: &BenchGeoArguments, scratch: PathBuf) -> Result<geo::O
         server_core: arguments.server_core,
         driver_core: arguments.driver_core,
         server: arguments.server.zip(arguments.pid),
-        binary: own_file()?,
+        binary: programs.server,
         scratch,
-    })
+    }
 }
 
 fn list_geo() -> Result<Outcome, Failure> {

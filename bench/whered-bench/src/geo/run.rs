@@ -1,6 +1,6 @@
 //! A whole run: options, servers, classes, scenarios.
 //!
-//! For: `whered bench geo`, which measures one server, and `bench/versus`, which gives two. Not for
+//! For: `whered-bench geo`, which measures one server, and `bench/versus`, which gives two. Not for
 //! how one class is measured (`rounds.rs`).
 
 use super::classes::CLASSES;

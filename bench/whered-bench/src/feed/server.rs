@@ -52,14 +52,14 @@ impl FeedServer {
         FeedServer { address, pid, child: None }
     }
 
-    /// A bare receiver with its file in a folder.
+    /// A bare receiver (`whered-bench feed --bare-receiver`) with its file in a folder.
     ///
     /// # Errors
     ///
     /// It does not start.
-    pub fn start_bare(binary: &Path, folder: &Path) -> Result<FeedServer, String> {
-        let mut command = Command::new(binary);
-        command.args(["bench", "feed", "--bare-receiver"]).arg(folder.join("bare.bin"));
+    pub fn start_bare(bench_binary: &Path, folder: &Path) -> Result<FeedServer, String> {
+        let mut command = Command::new(bench_binary);
+        command.args(["feed", "--bare-receiver"]).arg(folder.join("bare.bin"));
         start("the bare receiver", &mut command)
     }
 

@@ -90,8 +90,10 @@ impl Part {
 /// How to measure.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The program with `serve` and `bench dns --echo`.
+    /// The program `whered`, which has the server.
     pub binary: PathBuf,
+    /// The program `whered-bench`, which has the echo (`dns --echo`).
+    pub bench_binary: PathBuf,
     /// Where zones and configurations are written.
     pub scratch: PathBuf,
     /// What to measure.

@@ -218,8 +218,10 @@ pub fn zone_file(folder: &Path, shape: Shape) -> Result<PathBuf, String> {
 /// How one of our own servers is started.
 #[derive(Clone, Debug)]
 pub struct Ours<'a> {
-    /// The program.
+    /// The program `whered`.
     pub binary: &'a Path,
+    /// The program `whered-bench`, which has the echo.
+    pub bench_binary: &'a Path,
     /// Where its files may lie.
     pub folder: &'a Path,
     /// UDP threads.
@@ -283,9 +285,9 @@ impl Ours<'_> {
     /// It does not start.
     pub fn start_echo(&self, shape: Shape, size_bytes: usize) -> Result<Target, String> {
         let address = free_address()?;
-        let mut command = Command::new(self.binary);
+        let mut command = Command::new(self.bench_binary);
         command
-            .args(["bench", "dns", "--echo", &address.to_string()])
+            .args(["dns", "--echo", &address.to_string()])
             .args(["--echo-size", &size_bytes.to_string()])
             .args(["--udp-batch", &self.receiving.batch.to_string()])
             .args(["--udp-calls", calls_name(self.receiving.calls)]);

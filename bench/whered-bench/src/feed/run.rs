@@ -37,8 +37,10 @@ const GIVEN_BACK: Duration = Duration::from_millis(500);
 /// What is run.
 #[derive(Clone, Debug)]
 pub struct FeedOptions {
-    /// The `whered` program.
+    /// The program `whered`, which has the server.
     pub binary: PathBuf,
+    /// The program `whered-bench`, which has the bare receiver.
+    pub bench_binary: PathBuf,
     /// A folder for everybody's files, on the disk that is meant.
     pub folder: PathBuf,
     /// Clients at once.
@@ -129,7 +131,7 @@ fn at_pace(
 }
 
 fn bare_phase(options: &FeedOptions, made: &Made, pace: Option<f64>) -> Result<Phase, String> {
-    let receiver = FeedServer::start_bare(&options.binary, &options.folder)?;
+    let receiver = FeedServer::start_bare(&options.bench_binary, &options.folder)?;
     let before = receiver.cpu_nanoseconds()?;
     let sent = send(receiver.address, FEED_PATH, &made.uploads, options.clients, pace)?;
     let phase = phase(&receiver, before, made, &sent, sent.seconds);

@@ -1,4 +1,4 @@
-//! Uploads of a crowd-sourced map, and what becomes of them: the workload of `whered bench feed`.
+//! Uploads of a crowd-sourced map, and what becomes of them: the workload of `whered-bench feed`.
 //!
 //! For: realistic uploads from a seed, their expected tables, and timing what reads them.
 //! Not for: the server's own parts.

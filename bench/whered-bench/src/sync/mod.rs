@@ -1,7 +1,7 @@
 //! `whered sync` on the live kernel: a large set written, changed a thousand times a second, and
 //! written again, while packets to listed members try to slip through.
 //!
-//! For: `whered bench sync`, whose short form is a test. Not for: sets themselves (`whered-connect`).
+//! For: `whered-bench sync`, whose short form is a test. Not for: sets themselves (`whered-connect`).
 //!
 //! ```text
 //! list.rs ── rename ──► list ──► whered sync ──► kernel's set

@@ -1,4 +1,4 @@
-//! `whered bench feed`: flags into options, a report onto the terminal.
+//! `whered-bench feed`: flags into options, a report onto the terminal.
 //!
 //! For: the crowd's uploads, sent or written. Not for: making or measuring them
 //! (`whered_bench::feed`).
@@ -13,16 +13,19 @@ use whered_bench::feed::{
 use whered_bench::measure::DayRecord;
 
 use super::flags::{BenchFeedArguments, PackingChoice, UploadFormatChoice};
-use super::own_file;
-use crate::outcome::{Failure, Outcome, complain};
+use super::{Failure, Outcome, Programs, complain};
 
 /// How many times as many uploads as those of a phase tell what is written.
 const WRITTEN_TIMES: usize = 3;
 
-/// `whered bench feed`.
-pub(crate) fn feed(arguments: &BenchFeedArguments) -> Result<Outcome, Failure> {
+/// `whered-bench feed`.
+pub(super) fn feed(
+    arguments: &BenchFeedArguments,
+    programs: &Programs,
+) -> Result<Outcome, Failure> {
     if let Some(file) = &arguments.bare_receiver {
-        feed::bare::serve(arguments.listen, file, &mut io::stdout()).map_err(Failure::new)?;
+        feed::bare::serve(arguments.listen, file, &mut io::stdout())
+            .map_err(|error| Failure::Message(error.to_string()))?;
         return Ok(Outcome::Found);
     }
     if arguments.uploads == 0 || arguments.clients == 0 || arguments.objects == 0 {
@@ -44,9 +47,9 @@ pub(crate) fn feed(arguments: &BenchFeedArguments) -> Result<Outcome, Failure> {
         return Ok(Outcome::Found);
     }
     if let Some(folder) = &arguments.record {
-        return record(arguments, folder);
+        return record(arguments, programs, folder);
     }
-    let report = measure(arguments, upload)?;
+    let report = measure(arguments, programs, upload)?;
     write!(io::stdout(), "{}", report.to_markdown())?;
     if let Some(path) = &arguments.json {
         let text = format!("{}\n", report.to_json());
@@ -55,13 +58,18 @@ pub(crate) fn feed(arguments: &BenchFeedArguments) -> Result<Outcome, Failure> {
     Ok(Outcome::Found)
 }
 
-fn measure(arguments: &BenchFeedArguments, upload: UploadOptions) -> Result<FeedReport, Failure> {
-    in_folder(arguments, upload, |options| feed::run(options, &|line| complain(line)))
+fn measure(
+    arguments: &BenchFeedArguments,
+    programs: &Programs,
+    upload: UploadOptions,
+) -> Result<FeedReport, Failure> {
+    in_folder(arguments, programs, upload, |options| feed::run(options, &|line| complain(line)))
 }
 
 /// Does something with the options and a folder, which is removed if nobody has named it.
 fn in_folder<T>(
     arguments: &BenchFeedArguments,
+    programs: &Programs,
     upload: UploadOptions,
     work: impl FnOnce(&FeedOptions) -> Result<T, String>,
 ) -> Result<T, Failure> {
@@ -70,7 +78,8 @@ fn in_folder<T>(
     // A server looks for relative paths beside its configuration.
     let folder = std::path::absolute(&folder).map_err(|error| Failure::file(&folder, error))?;
     let options = FeedOptions {
-        binary: own_file()?,
+        binary: programs.server.clone(),
+        bench_binary: programs.bench.clone(),
         folder,
         clients: arguments.clients,
         uploads: arguments.uploads,
@@ -86,15 +95,19 @@ fn in_folder<T>(
 }
 
 /// Runs without and with loot, and what they write, into the record of the day; says its page.
-fn record(arguments: &BenchFeedArguments, folder: &Path) -> Result<Outcome, Failure> {
+fn record(
+    arguments: &BenchFeedArguments,
+    programs: &Programs,
+    folder: &Path,
+) -> Result<Outcome, Failure> {
     let mut record = DayRecord::new(feed::RECORD, arguments.date.as_deref().unwrap_or_default());
     let mut written = Vec::new();
     for has_loot in [false, true] {
         let upload = UploadOptions { has_loot, ..upload_options(arguments) };
-        record.put(measure(arguments, upload)?.section());
+        record.put(measure(arguments, programs, upload)?.section());
         // A run of its own, long enough for snapshots.
         let uploads = arguments.uploads * WRITTEN_TIMES;
-        let run = in_folder(arguments, upload, |options| {
+        let run = in_folder(arguments, programs, upload, |options| {
             // A disk of its own takes root: what cannot be measured is told of and left out.
             Written::measure(options, uploads).map_or_else(
                 |reason| {

@@ -1,6 +1,6 @@
 //! Uploads as files, as clients would have left them in a folder.
 //!
-//! For: `whered bench feed --write`, examples and `whered ingest`. Not for: sending.
+//! For: `whered-bench feed --write`, examples and `whered ingest`. Not for: sending.
 
 use std::fs;
 use std::io::{self, Write};

@@ -1,13 +1,22 @@
-//! The flags of `whered bench`.
+//! The flags of `whered-bench`.
 //!
-//! Not for: doing anything (`bench.rs`).
+//! Not for: doing anything (`command/mod.rs`).
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use crate::cli::parse_listen;
+/// Makes benchmark data and measures whered with it.
+#[derive(Parser)]
+#[command(name = "whered-bench", version, arg_required_else_help = true)]
+pub(crate) struct Cli {
+    /// The program `whered` that is measured; without it, the file beside this program
+    #[arg(long, value_name = "FILE", global = true)]
+    pub(crate) whered: Option<PathBuf>,
+    #[command(subcommand)]
+    pub(crate) command: BenchCommand,
+}
 
 #[derive(Subcommand)]
 pub(crate) enum BenchCommand {
@@ -30,6 +39,22 @@ pub(crate) enum BenchCommand {
     Rules(BenchRulesArguments),
 }
 
+impl BenchCommand {
+    /// Whether it starts a `whered` with these arguments.
+    pub(crate) fn starts_servers(&self) -> bool {
+        match self {
+            BenchCommand::Data(_) | BenchCommand::Lookup(_) | BenchCommand::Rules(_) => false,
+            BenchCommand::Geo(arguments) => arguments.server.is_none() && !arguments.list,
+            BenchCommand::Dns(arguments) => arguments.echo.is_none() && !arguments.no_net,
+            BenchCommand::Feed(arguments) => {
+                let is_elsewhere = arguments.write.is_some() || arguments.server.is_some();
+                !is_elsewhere && arguments.bare_receiver.is_none()
+            }
+            BenchCommand::Sync(_) | BenchCommand::Faults(_) => true,
+        }
+    }
+}
+
 #[derive(Args)]
 pub(crate) struct BenchRulesArguments {
     /// Only sections with one of these in their names: cidrs-4096, seed-, acl-, places-, kernel-
@@ -47,7 +72,7 @@ pub(crate) struct BenchRulesArguments {
     /// Seconds of further planning at 16 k rules
     #[arg(long, value_name = "N", default_value_t = 15)]
     pub(crate) plan_seconds: u64,
-    /// A folder with city.mmdb and asn.mmdb, as `whered bench data` writes it, for rules with places
+    /// A folder with city.mmdb and asn.mmdb, as `whered-bench data` writes it, for rules with places
     #[arg(long, value_name = "DIR")]
     pub(crate) data: Option<PathBuf>,
     /// A folder with ClassBench's own rulesets, NAME.rules.gz
@@ -139,7 +164,7 @@ pub(crate) enum PackingChoice {
 
 #[derive(Args)]
 pub(crate) struct BenchLookupArguments {
-    /// Database file (.mmdb), such as `whered bench data` writes
+    /// Database file (.mmdb), such as `whered-bench data` writes
     #[arg(long, value_name = "FILE")]
     pub(crate) db: PathBuf,
     /// Threads at once
@@ -217,7 +242,7 @@ pub(crate) struct BenchDnsArguments {
     /// Only these zones, separated by commas: small (1,000 names), large (1 million)
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub(crate) zones: Vec<String>,
-    /// The city database of `geo`, such as `whered bench data` makes; made anew without it
+    /// The city database of `geo`, such as `whered-bench data` makes; made anew without it
     #[arg(long, value_name = "FILE")]
     pub(crate) city: Option<PathBuf>,
     /// Distinct questions of each mix
@@ -242,7 +267,7 @@ pub(crate) struct BenchDnsArguments {
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
     /// Measure nothing: send everything that comes to this address back, until killed
-    #[arg(long, value_name = "ADDR", value_parser = parse_listen)]
+    #[arg(long, value_name = "ADDR")]
     pub(crate) echo: Option<SocketAddr>,
     /// How long the echo's answers are at least, in bytes
     #[arg(long, value_name = "N", default_value_t = 0)]

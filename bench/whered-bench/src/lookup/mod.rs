@@ -1,6 +1,6 @@
 //! The lookup benchmark: addresses to records and fields, in every access mode.
 //!
-//! For: `whered bench lookup`, and `bench/versus` with rivals beside our engines.
+//! For: `whered-bench lookup`, and `bench/versus` with rivals beside our engines.
 //! Not for: servers and protocols. The ancestor of this program looked four addresses up over and
 //! over, and then three million random ones; so does this.
 //!
