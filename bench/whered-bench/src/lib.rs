@@ -1,6 +1,7 @@
 //! Benchmark data, measuring programs and their tables.
 //!
-//! For: the program `whered-bench` (`src/main.rs`), `bench/own`, and `bench/versus`, which measures rivals with the same tools.
+//! For: the program `whered-bench` (`src/main.rs`), `bench/own`, and `bench/versus`, which measures
+//! rivals with the same tools.
 //! Not for: anything that a server needs at run time; nothing below this crate knows it.
 //!
 //! ```text

@@ -12,7 +12,7 @@
 //! ```
 //!
 //! `whered` (level 4) uses anything of levels 0 to 3. Outside `crates/`, each package of `bindings`
-//! has a row of its own; `bench/*`, `fuzz` and `xtask` use anything and are used by nothing, but that
+//! has a row of its own. `bench/*`, `fuzz` and `xtask` use anything. Nothing uses them, except that
 //! packages of `bench/` use `bench/whered-bench`.
 
 use super::metadata::{Arrow, Package};
