@@ -4,6 +4,7 @@
 //! Not for reading: the caller has the first records in memory. Only the first
 //! [`RECORDS_LOOKED_AT`] are looked at, so an input whose addresses begin later wants `--column`.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use whered_ip::text::{ListChoice, read_list};
@@ -267,11 +268,12 @@ fn json_layout(wishes: &Wishes<'_>, bytes: &[u8]) -> Result<Layout, String> {
     for line in lines {
         let mut names = Vec::new();
         json::each_text(bytes, line, &mut names, |names, text| {
-            if !is_address(bytes.get(text.clone()).unwrap_or_default()) {
+            let text = bytes.get(text.clone()).unwrap_or_default();
+            if json::read_value(text, ListChoice::First).is_none() {
                 return;
             }
-            let names: Vec<&[u8]> =
-                names.iter().map(|name| bytes.get(name.clone()).unwrap_or_default()).collect();
+            let decoded = |name: &Range<usize>| bytes.get(name.clone()).map(json::decoded);
+            let names: Vec<Cow<'_, [u8]>> = names.iter().filter_map(decoded).collect();
             let member = names.join(&b'.');
             if !members.contains(&member) {
                 members.push(member);

@@ -8,13 +8,13 @@ use std::net::IpAddr;
 use std::ops::Range;
 use std::sync::Arc;
 
-use whered_ip::text::{self, ListChoice, read_list};
+use whered_ip::text::{self, ListChoice};
 
 use super::cells::{Cells, Entry};
 use super::fields::Column;
 use super::find::{Finder, NO_RECORD, View};
 use super::split::json::Scratch;
-use super::split::{Fault, Shape, record_end, split};
+use super::split::{Fault, Shape, read_part, record_end, split};
 use super::write::{Body, Record, Style, line_end};
 use whered_mmdb::Found;
 
@@ -119,7 +119,7 @@ impl Worker {
         let mut start = 0;
         while start < block.len() {
             start = self.batch.split(&self.plan.shape, block, start);
-            self.batch.parse(block, plan.list);
+            self.batch.parse(&plan.shape, block, plan.list);
             self.batch.note_uncovered(plan.covered);
             if self.plan.is_without_lookups {
                 self.batch.forget();
@@ -197,7 +197,7 @@ impl Batch {
     }
 
     /// Reads all addresses, and sorts them by family.
-    fn parse(&mut self, block: &[u8], list: ListChoice) {
+    fn parse(&mut self, shape: &Shape, block: &[u8], list: ListChoice) {
         self.parsed.clear();
         self.parsed.resize(self.places.len(), None);
         text::parse4_batch_within(block, &self.places, &mut self.parsed);
@@ -218,7 +218,7 @@ impl Batch {
             if line.fault.is_some() {
                 continue;
             }
-            match other_address(block, place, list) {
+            match other_address(shape, block, place, list) {
                 Some(IpAddr::V4(address)) => {
                     self.addresses4.push(address.to_bits());
                     self.lanes4.push(lane);
@@ -271,16 +271,18 @@ impl Batch {
     }
 }
 
-/// What is no plain dotted decimal: IPv6, an address in quotes or with something around it, or a
-/// list of them. An IPv4-mapped address is the IPv4 address.
-fn other_address(block: &[u8], place: &Range<usize>, list: ListChoice) -> Option<IpAddr> {
+/// Reads what is no plain dotted decimal: IPv6, an address in quotes or with something around it,
+/// or a list of them. An IPv4-mapped address is the IPv4 address.
+fn other_address(
+    shape: &Shape,
+    block: &[u8],
+    place: &Range<usize>,
+    list: ListChoice,
+) -> Option<IpAddr> {
     if let Some(address) = text::parse6_within(block, place) {
         return Some(IpAddr::V6(address.into()).to_canonical());
     }
-    let text = block.get(place.clone())?;
-    let text = text.strip_prefix(b"\"").and_then(|text| text.strip_suffix(b"\"")).unwrap_or(text);
-    // A list in quotes, or a list of quoted addresses.
-    read_list(text, list).or_else(|| read_list(block.get(place.clone())?, list))
+    read_part(shape, block.get(place.clone())?, list)
 }
 
 fn scatter(lanes: &[usize], found: &[u32], keys: &mut [u32]) {

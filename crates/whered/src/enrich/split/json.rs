@@ -1,14 +1,17 @@
 //! One JSON object a line: is it one, and where in it does the text of a member stand?
 //!
-//! Not for decoding: numbers, other members and escapes are checked (RFC 8259) and passed over, so
-//! that a line which is called good is good for every reader. A member's name is compared as it is
-//! written. Of several members with one name the last counts, as it does for most readers.
+//! Numbers, other members and escapes are checked (RFC 8259) and passed over, so that a line which
+//! is called good is good for every reader. Only a name or an address with a backslash is decoded.
+//! Of several members with one name the last counts, as it does for most readers.
 //!
 //! Recursion goes [`DEPTH_MAX`] deep and no further. Cost: one pass, strings by vector search.
 
+use std::borrow::Cow;
+use std::net::IpAddr;
 use std::ops::Range;
 
-use memchr::memchr2;
+use memchr::{memchr, memchr2};
+use whered_ip::text::{ListChoice, read_list};
 
 use super::Fault;
 
@@ -30,7 +33,9 @@ impl MemberPath {
     }
 
     fn matches(&self, bytes: &[u8], names: &[Range<usize>]) -> bool {
-        let is = |name: &Range<usize>, wanted: &[u8]| bytes.get(name.clone()) == Some(wanted);
+        let is = |name: &Range<usize>, wanted: &[u8]| {
+            bytes.get(name.clone()).is_some_and(|name| *decoded(name) == *wanted)
+        };
         match names {
             [name] if is(name, &self.whole) => true,
             _ => {
@@ -39,6 +44,33 @@ impl MemberPath {
             }
         }
     }
+}
+
+/// The bytes that a string's text stands for, its escapes decoded (RFC 8259, section 7).
+pub(crate) fn decoded(text: &[u8]) -> Cow<'_, [u8]> {
+    if memchr(b'\\', text).is_none() {
+        return Cow::Borrowed(text);
+    }
+    let quoted = [b"\"", text, b"\""].concat();
+    match serde_json::from_slice::<String>(&quoted) {
+        Ok(text) => Cow::Owned(text.into_bytes()),
+        // Half of a surrogate pair: no text, and so no name and no address either.
+        Err(_) => Cow::Borrowed(text),
+    }
+}
+
+/// The address of a member's value: `text` is that of a string, or what an array holds.
+pub(crate) fn read_value(text: &[u8], list: ListChoice) -> Option<IpAddr> {
+    if memchr(b'\\', text).is_none()
+        && let Some(address) = read_list(text, list)
+    {
+        return Some(address);
+    }
+    let array = [b"[", text, b"]"].concat();
+    if let Ok(elements) = serde_json::from_slice::<Vec<Cow<'_, str>>>(&array) {
+        return read_list(elements.join(",").as_bytes(), list);
+    }
+    read_list(&decoded(text), list)
 }
 
 /// Room that is used again for every line.
@@ -274,6 +306,28 @@ mod tests {
         assert_eq!(address(r#"{"ip":[["1"]]}"#, "ip"), Ok(r#"["1"]"#));
         assert_eq!(address(r#"{"ip":7}"#, "ip"), Err(Fault::NoSuchMember));
         assert_eq!(address("{}", "ip"), Err(Fault::NoSuchMember));
+    }
+
+    #[test]
+    fn escapes_of_names_and_addresses_are_decoded() {
+        assert_eq!(address(r#"{"\u0069p":"1"}"#, "ip"), Ok("1"));
+        assert_eq!(address(r#"{"c":{"\u0069\u0070":"3"}}"#, "c.ip"), Ok("3"));
+        let read = |text: &str| {
+            read_value(text.as_bytes(), ListChoice::Last).map(|address| address.to_string())
+        };
+        for (text, expected) in [
+            (r"198.41.0.\u0034", "198.41.0.4"),
+            (r"2001:db8::\u0031", "2001:db8::1"),
+            (r#"\"198.41.0.4\""#, "198.41.0.4"),
+            (r#"\"8.8.8.8\", 198.41.0.4"#, "198.41.0.4"),
+            (r#""8.8.8.8", "198.41.0.\u0034""#, "198.41.0.4"),
+            (r#""8.8.8.8, 198.41.0.4""#, "198.41.0.4"),
+        ] {
+            assert_eq!(read(text).as_deref(), Some(expected), "{text}");
+        }
+        for text in [r"\ud800", r#""8.8.8.8", 7"#, r#"{"ip":"8.8.8.8"}"#, "8.8.8.8\\n9"] {
+            assert_eq!(read(text), None, "{text}");
+        }
     }
 
     #[test]

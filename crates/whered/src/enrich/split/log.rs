@@ -63,14 +63,24 @@ fn token(line: &[u8], start: usize) -> Option<Token> {
 }
 
 /// The part that begins at `start` and goes on behind each comma that ends a word of it or stands
-/// behind it.
+/// behind it. A comma that the identity follows ends the list.
 fn list(line: &[u8], start: usize) -> Option<Token> {
     let mut whole = element(line, start)?;
     while whole.end < line.len() && is_before_comma(line, &whole) {
         let next = element(line, whole.end + 1)?;
+        if line.get(next.text.clone()) == Some(b"-") && is_list_end(line, &whole) {
+            break;
+        }
         whole = Token { text: whole.text.start..next.text.end, end: next.end };
     }
     Some(whole)
+}
+
+/// Whether an identity, a user and the time follow.
+fn is_list_end(line: &[u8], list: &Token) -> bool {
+    let behind = |part: &Token| token(line, part.end + 1);
+    let user = behind(list).and_then(|identity| behind(&identity));
+    user.is_some_and(|user| line.get(user.end + 1) == Some(&b'['))
 }
 
 /// As [`token`], but a port behind brackets belongs to the part: `[2001:db8::1]:443`.
@@ -194,6 +204,9 @@ mod tests {
             "[2001:db8::1]:443, 10.0.0.1",
             "10.0.0.1, [2001:db8::1]:443",
             "a, -",
+            "1.2.3.4,",
+            "1.2.3.4 ,",
+            "1.2.3.4, -,",
         ] {
             let line = format!("{list}{rest}");
             assert_eq!(parts(&line, false).unwrap()[0], list);

@@ -1,7 +1,7 @@
 //! Where records begin and end, and where the parts of a record and its address stand.
 //!
-//! Not for reading files, for looking at addresses or for writing: everything here is a place in
-//! bytes that the caller keeps. One file a format: [`log`], [`csv`], [`json`].
+//! Not for reading files, looking addresses up or writing: everything here is a place in bytes that
+//! the caller keeps. One file a format: [`log`], [`csv`], [`json`].
 //!
 //! ```text
 //! bytes    192.0.2.1 - - [10/Oct/2026:13:55:36 +0000] "GET / HTTP/1.1" 200 17 "-" "curl"\r\n
@@ -18,9 +18,11 @@ pub(crate) mod csv;
 pub(crate) mod json;
 pub(crate) mod log;
 
+use std::net::IpAddr;
 use std::ops::Range;
 
 use memchr::memchr;
+use whered_ip::text::{ListChoice, read_list};
 
 /// Why a record's address cannot be looked up. The texts need no escapes in any output format.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -162,6 +164,21 @@ pub(crate) fn split(
         return Err(Fault::WrongColumnCount);
     }
     parts.get(base + address).cloned().ok_or(Fault::NoAddress)
+}
+
+/// The address, or the chosen one of a list, that the part of a record holds.
+pub(crate) fn read_part(shape: &Shape, text: &[u8], list: ListChoice) -> Option<IpAddr> {
+    match shape {
+        Shape::Ndjson { .. } => json::read_value(text, list),
+        Shape::Csv { .. } => {
+            read_list(text, list).or_else(|| read_list(csv::cell_text(text, &mut Vec::new()), list))
+        }
+        Shape::Log { .. } | Shape::Tsv { .. } => read_list(text, list).or_else(|| {
+            // A list in quotes.
+            let text = text.strip_prefix(b"\"")?.strip_suffix(b"\"")?;
+            read_list(text, list)
+        }),
+    }
 }
 
 #[cfg(test)]
