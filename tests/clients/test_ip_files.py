@@ -12,6 +12,7 @@ import random
 import re
 import shutil
 import subprocess
+import tarfile
 import zipfile
 
 import maxminddb
@@ -141,6 +142,28 @@ def test_lists_of_addresses_are_lists(tmp_path):
     assert [(record["vhost"], record["n"]) for record in records] == [("www.example:443", n) for n in expected["first"]]
 
 
+def test_escapes_quotes_and_trailing_commas_in_addresses_are_read(tmp_path):
+    database = build(tmp_path / "lists.mmdb", [("203.0.112.0/24", "client"), ("10.0.0.0/8", "proxy")])
+    shapes = {
+        "escapes": [r'{"ip":"203.0.112.\u0037"}', r'{"\u0069p":"203.0.112.7"}', r'{"ip":["203.0.112.\u0037","10.0.0.1"]}'],
+        "quotes in JSON": [json.dumps({"ip": '"203.0.112.7", 10.0.0.1'}), json.dumps({"ip": ["203.0.112.7, 10.0.0.1", "10.0.0.2"]})],
+        "quotes in CSV": ["time,ip", '1,"""203.0.112.7"", 10.0.0.1"'],
+        "trailing comma": ["203.0.112.7," + LOG, "203.0.112.7 ," + LOG, "203.0.112.7, -" + LOG],
+    }
+    for shape, lines in shapes.items():
+        records, _ = enrich(lines, "--db", database, "--field", "n")
+        assert records and all(record["n"] == "client" for record in records), (shape, records)
+
+
+def archive_of(content):
+    archive = io.BytesIO()
+    with tarfile.open(fileobj=archive, mode="w") as file:
+        entry = tarfile.TarInfo("access.log")
+        entry.size = len(content)
+        file.addfile(entry, io.BytesIO(content))
+    return archive.getvalue()
+
+
 def packed(content):
     archive = io.BytesIO()
     with zipfile.ZipFile(archive, "w") as file:
@@ -174,6 +197,19 @@ def test_packed_files_are_unpacked_or_refused_with_the_way(families, tmp_path):
         assert "is packed with gzip," in refused(*command, stdin="")
     path.write_bytes(gzip.compress(lzma.compress(b"ip\n192.0.2.1\n")))
     assert "is packed twice, with xz inside; allowed: once" in refused("enrich", path, "--db", four, "--field", "n")
+    assert "is packed twice, with xz inside; allowed: once" in refused("import", "points", path, "--key", "k", "--to", "redis://127.0.0.1:1")
+    for content, commands in jobs.items():
+        archive = archive_of(content)
+        for bytes_ in [archive, gzip.compress(archive)]:
+            path.write_bytes(bytes_)
+            for command in commands:
+                result = whered(*command, stdin=bytes_, text=False)
+                told = result.stderr.decode()
+                assert result.returncode == 2 and result.stdout == b"", (command, result)
+                assert "is a tar archive," in told or "is packed with gzip," in told, (command, told)
+    packed_list = whered("lookup", "--db", four, stdin=gzip.compress(b"192.0.2.1\n"), text=False)
+    assert packed_list.returncode == 2 and b"standard input: is packed with gzip" in packed_list.stderr
+    assert packed_list.stderr.count(b"\n") == 1
     rows = tmp_path / "rows.ndjson.gz"
     rows.write_bytes(gzip.compress(b'{"network":"192.0.2.0/24","record":{"n":1}}\n'))
     assert whered("db", "build", rows, tmp_path / "rows.mmdb").returncode == 0

@@ -41,6 +41,7 @@ mod stop;
 #[cfg(feature = "streams")]
 pub mod streams;
 pub mod sync;
+pub mod unpack;
 pub mod uploads;
 
 pub use error::ConnectError;

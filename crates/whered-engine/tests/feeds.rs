@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use whered_engine::feeds::formats::{FieldKind, Format, MappingSource};
-use whered_engine::feeds::{Feed, FeedInput, FeedLimits, FeedSource, Upload, UploadStatus};
+use whered_engine::feeds::{
+    Feed, FeedInput, FeedLimits, FeedSource, SetTarget, Upload, UploadStatus,
+};
 use whered_engine::tables::{Cell, ColumnSource, RowsOf, Rule, TableSource, Value};
 use whered_engine::{Engine, EngineOptions, Setup};
 
@@ -120,5 +122,37 @@ fn refused_records_are_written_down_once_with_upload_and_place() {
     assert_eq!(std::fs::read_to_string(&path).expect("it is there"), line);
     assert_eq!(points(&engine), Some(Value::Integer(10)));
     assert_eq!(feed(&engine).status(1), applied);
+    engine.close().expect("it closes");
+}
+
+#[test]
+fn bits_behind_a_prefix_that_a_feed_brings_are_written_down() {
+    let data = Directory::new("bits");
+    let set = SetTarget {
+        name: "blocked".to_owned(),
+        replaces: true,
+        limit: whered_ip::ShrinkLimit::default(),
+        is_strict: false,
+    };
+    let list = FeedSource {
+        name: "list".to_owned(),
+        input: FeedInput::Prefixes(whered_ip::SetFormat::Plain),
+        tables: Vec::new(),
+        set: Some(set),
+        ..source()
+    };
+    let setup = Setup { feeds: vec![list], ..Setup::default() };
+    let options =
+        EngineOptions { data_dir: Some(data.0.clone()), setup, ..EngineOptions::default() };
+    let engine = Engine::open(options).expect("it opens").0;
+    let feed = Arc::clone(engine.feeds().get("list").expect("it is there"));
+    let upload = Upload { bytes: b"192.0.2.0/24\n10.0.0.1/8\n", ..Upload::default() };
+    feed.wait(feed.push(upload).expect("it is taken").ticket).expect("it is durable");
+    let report = feed.step(&engine).expect("it is applied");
+    assert_eq!((report.records, report.rejected_records), (2, 0));
+    let lines = std::fs::read_to_string(data.0.join("quarantine/list.ndjson"));
+    let expected = "{\"upload\":1,\"offset_bytes\":0,\"reason\":\"line 2, column 1: found \\\"10.0.0.1/8\\\", \
+                    which has bits set behind its length: it is taken as 10.0.0.0/8\"}\n";
+    assert_eq!(lines.expect("it is there"), expected);
     engine.close().expect("it closes");
 }

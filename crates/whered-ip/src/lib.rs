@@ -46,7 +46,7 @@ pub mod text;
 pub use compiled::{IndexError, IndexForm, Items, Match, PrefixIndex, Target};
 pub use host_bits::{HostBits, HostBitsFinder, prefix_without_host_bits};
 pub use layered::{LayeredSet, MemberCounts, MemberList};
-pub use packing::{PACKING_BYTES, Packed, Packing};
+pub use packing::{Packed, Packing};
 pub use prefix::{Prefix, PrefixError, PrefixErrorKind};
 #[doc(hidden)]
 pub use prefix_map::naive;

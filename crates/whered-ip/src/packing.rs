@@ -32,15 +32,26 @@ pub enum Packing {
     Rar,
     /// Snappy frames.
     Snappy,
+    /// A tar archive (POSIX ustar and pax, GNU tar).
+    Tar,
+    /// A Parquet file.
+    Parquet,
+    /// A file of Arrow's IPC format.
+    Arrow,
 }
 
-/// How many bytes of a file [`Packing::of`] looks at.
-pub const PACKING_BYTES: usize = 8;
-
 impl Packing {
+    /// How many first bytes of a file show every packing.
+    pub const HEAD_BYTES: usize = 262;
+    /// How many first bytes of a file show every packing but an archive of tar.
+    pub const MAGIC_BYTES: usize = 8;
+
     /// What bytes are packed with that begin like this; `None` for what is not packed.
     #[must_use]
     pub fn of(head: &[u8]) -> Option<Packing> {
+        if head.get(257..Packing::HEAD_BYTES) == Some(b"ustar") {
+            return Some(Packing::Tar);
+        }
         Some(match head {
             [0x1f, 0x8b, ..] => Packing::Gzip,
             [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => {
@@ -61,6 +72,11 @@ impl Packing {
             [0x5d, 0, 0, ..] => Packing::Lzma,
             [b'R', b'a', b'r', b'!', 0x1a, 7, ..] => Packing::Rar,
             [0xff, 6, 0, 0, b's', b'N', b'a', b'P', ..] => Packing::Snappy,
+            // The first page's header, in Thrift's compact protocol.
+            [b'P', b'A', b'R', b'1', 0x15, ..] | [b'P', b'A', b'R', b'E', 0x15 | 0x1c, ..] => {
+                Packing::Parquet
+            }
+            [b'A', b'R', b'R', b'O', b'W', b'1', 0, 0, ..] => Packing::Arrow,
             _ => return None,
         })
     }
@@ -80,6 +96,9 @@ impl Packing {
             Packing::Lzma => ("lzma", "xz -d --format=lzma"),
             Packing::Rar => ("rar", "unrar x"),
             Packing::Snappy => ("snappy", "snzip -d"),
+            Packing::Tar => ("tar", "tar -xf"),
+            Packing::Parquet => ("Parquet", "to CSV or NDJSON"),
+            Packing::Arrow => ("Arrow", "to CSV or NDJSON"),
         }
     }
 
@@ -121,7 +140,21 @@ impl fmt::Display for Packed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (name, way) = self.packing.name_and_way();
         let also = self.also;
-        write!(f, "is packed with {name}, which is not read here; unpack it first ({way}){also}")
+        match self.packing {
+            Packing::Tar => {
+                write!(
+                    f,
+                    "is a {name} archive, which is not read here; extract its files first ({way})"
+                )
+            }
+            Packing::Parquet | Packing::Arrow => {
+                write!(f, "is a {name} file, which is not read here; convert it first ({way})")
+            }
+            _ => write!(
+                f,
+                "is packed with {name}, which is not read here; unpack it first ({way}){also}"
+            ),
+        }
     }
 }
 
@@ -139,7 +172,10 @@ mod tests {
 
     #[test]
     fn packed_files_are_known_by_their_first_bytes_and_texts_are_none() {
-        let cases: [(&[u8], Packing); 15] = [
+        let mut archive = [0; 512];
+        archive[..5].copy_from_slice(b"a.log");
+        archive[257..264].copy_from_slice(b"ustar  ");
+        let cases: [(&[u8], Packing); 18] = [
             (b"\x1f\x8b\x08\x00\x00\x00\x00\x00", Packing::Gzip),
             (b"\x28\xb5\x2f\xfd\x24\x00\x01\x00", Packing::Zstandard),
             (b"\x50\x2a\x4d\x18\x04\x00\x00\x00", Packing::Zstandard),
@@ -155,6 +191,9 @@ mod tests {
             (b"\x5d\x00\x00\x80\x00\xff\xff\xff", Packing::Lzma),
             (b"Rar!\x1a\x07\x01\x00", Packing::Rar),
             (b"\xff\x06\x00\x00sNaPpY", Packing::Snappy),
+            (b"PAR1\x15\x04\x15\x80", Packing::Parquet),
+            (b"ARROW1\x00\x00\xff\xff", Packing::Arrow),
+            (&archive, Packing::Tar),
         ];
         for (head, packing) in cases {
             assert_eq!(Packing::of(head), Some(packing));
@@ -162,7 +201,9 @@ mod tests {
             let is_read = matches!(packing, Packing::Gzip | Packing::Zstandard);
             assert_eq!(Packing::refuse_others(head).is_ok(), is_read, "{packing:?}");
         }
-        for text in ["", "B", "BZh9 is a word", "PK,name", "7z,1", "LZIP,1", "192.0.2.1", "{}"] {
+        for text in
+            ["", "B", "BZh9 is a word", "PK,name", "7z,1", "LZIP,1", "PAR1,2", "192.0.2.1", "{}"]
+        {
             assert_eq!(Packing::of(text.as_bytes()), None, "{text}");
             assert_eq!(Packing::refuse_others(text.as_bytes()), Ok(None));
         }

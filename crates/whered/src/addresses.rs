@@ -7,6 +7,8 @@
 use std::io::{self, BufRead, Read};
 use std::net::IpAddr;
 
+use whered_ip::Packing;
+
 use crate::outcome::{Failure, Outcome, complain};
 
 /// The longest line that is read; what is longer is no address.
@@ -33,7 +35,11 @@ pub(crate) fn each_address(
         summary.add(one("", text.as_bytes(), &mut ask)?);
     }
     if arguments.is_empty() {
-        each_line(io::stdin().lock(), |number, line| {
+        let mut input = io::stdin().lock();
+        let failed = |error| Failure::Message(format!("standard input: {error}"));
+        let start = input.fill_buf().map_err(failed)?;
+        Packing::refuse(start).map_err(|packed| failed(packed.into()))?;
+        each_line(input, |number, line| {
             if !line.is_empty() {
                 summary.add(one(&format!("standard input:{number}: "), line, &mut ask)?);
             }

@@ -27,7 +27,6 @@ mod serve;
 mod service_manager;
 mod steer;
 mod sync;
-mod unpack;
 mod zone;
 
 use std::process::ExitCode;

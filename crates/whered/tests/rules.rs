@@ -296,8 +296,7 @@ fn captures_are_matched_and_a_broken_one_gives_the_results_so_far() {
 fn bits_behind_a_prefix_are_remarked_on_in_rules_rows_and_configurations() {
     let rules = "chain input policy drop {\n    src 1.0.0.1/8 accept\n}\n";
     let rows = "network,country.iso_code\n10.0.0.1/8,DE\n11.0.0.0/8,FR\n12.0.0.1/8,FR\n";
-    let config = "[sets]\ndirectory = \"none\"\n";
-    let folder = Folder::new("bits", &[("r", rules), ("rows.csv", rows), ("c.toml", config)]);
+    let folder = Folder::new("bits", &[("r", rules), ("rows.csv", rows)]);
     let remark = |line: usize, column: usize, found: &str, taken: &str| {
         format!(
             "line {line}, column {column}: found \"{found}\", which has bits set behind its length: \
@@ -317,10 +316,36 @@ fn bits_behind_a_prefix_are_remarked_on_in_rules_rows_and_configurations() {
     let (code, out, _) = folder.run(&["check", "served.toml"], "");
     let remark_of_rules = remark(2, 9, "1.0.0.1/8", "1.0.0.0/8");
     assert!(code == 0 && out.contains(&format!("r: remark: {remark_of_rules}\n")), "{out}");
-    // A directory for files of sets that is not there is told too.
-    let (code, _, told) = folder.run(&["check", "c.toml"], "");
-    assert_eq!(code, 2);
-    assert!(told.contains("'directory' in [sets] is ") && told.contains("not there"), "{told}");
+}
+
+#[test]
+fn check_refuses_directories_that_are_not_there() {
+    for section in ["sets", "backup"] {
+        let config = format!("[{section}]\ndirectory = \"none\"\n");
+        let folder = Folder::new("directories", &[("c.toml", &config)]);
+        let (code, _, told) = folder.run(&["check", "c.toml"], "");
+        let expected = format!("'directory' in [{section}] is ");
+        assert!(code == 2 && told.contains(&expected) && told.contains("not there"), "{told}");
+    }
+}
+
+#[test]
+fn check_remarks_on_countries_and_subdivisions_that_no_database_has() {
+    let rows = "network,country.iso_code,subdivisions.0.iso_code\n10.0.0.0/8,US,CA\n";
+    let config = "[[database]]\nname = \"city\"\npath = \"city.mmdb\"\n[dns]\ndatabase = \"city\"\n\
+        [[map]]\nname = \"m\"\ncountries = { us = [\"a\"], gb = [\"a\"] }\n\
+        subdivisions = { us-ca = [\"a\"], us-xx = [\"a\"] }\n\
+        [[pool]]\nname = \"www\"\nowners = [\"www.example.com\"]\npolicy = [\"map:m\", \"nearest\"]\n\
+        [[pool.site]]\nname = \"a\"\nat = [1, 1]\naddresses = [\"192.0.2.1\"]\n";
+    let folder = Folder::new("maps", &[("rows.csv", rows), ("c.toml", config)]);
+    assert_eq!(folder.run(&["db", "build", "rows.csv", "city.mmdb"], "").0, 0);
+    let (code, out, told) = folder.run(&["check", "c.toml"], "");
+    assert_eq!(code, 0, "{told}");
+    let remarks: Vec<&str> =
+        out.lines().filter_map(|line| line.split_once("remark: ")).map(|(_, what)| what).collect();
+    let expected =
+        |key: &str| format!("the map 'm' lists {key}, which no record of a database has");
+    assert_eq!(remarks, [expected("GB"), expected("US-XX")]);
 }
 
 #[test]

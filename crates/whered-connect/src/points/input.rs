@@ -1,7 +1,6 @@
 //! A file or standard input, unpacked, with its place known.
 //!
-//! Not for what is in it. Compression is told by the first bytes: gzip (RFC 1952, of any number of
-//! members) and Zstandard (RFC 8878, of any number of frames).
+//! Not for what is in it.
 //!
 //! `byte` counts what was consumed of the unpacked stream; `read_bytes` counts what came off the
 //! disk, for the progress bar. They differ by the compression and by the buffers.
@@ -10,13 +9,11 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Cursor, Read};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-
-use flate2::read::MultiGzDecoder;
-use whered_ip::{PACKING_BYTES, Packing};
+use std::sync::atomic::AtomicU64;
 
 use super::RECORD_BYTES_MAX;
 use crate::error::ConnectError;
+use crate::unpack::{Stream, unpacked};
 
 const BUFFER_BYTES: usize = 256 << 10;
 /// How many bytes decide what a file is.
@@ -25,26 +22,12 @@ const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// The unpacked bytes of the input.
 pub(super) struct Input {
-    reader: BufReader<Box<dyn Read + Send>>,
+    reader: BufReader<Stream>,
     name: String,
     /// The size on the disk, if it is a file.
     size_bytes: Option<u64>,
     read_bytes: Arc<AtomicU64>,
     byte: u64,
-}
-
-/// Counts the bytes of a file as they are on the disk.
-struct Counted<R> {
-    inner: R,
-    count: Arc<AtomicU64>,
-}
-
-impl<R: Read> Read for Counted<R> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let read = self.inner.read(buffer)?;
-        self.count.fetch_add(read as u64, Ordering::Relaxed);
-        Ok(read)
-    }
 }
 
 impl Input {
@@ -67,30 +50,16 @@ impl Input {
     /// Any stream, with the name that faults begin with.
     pub(super) fn new(
         name: String,
-        stream: Box<dyn Read + Send>,
+        stream: Stream,
         size_bytes: Option<u64>,
     ) -> Result<Input, ConnectError> {
         let fail = |error: io::Error| ConnectError::new(format!("{name}: {error}"));
         let read_bytes = Arc::new(AtomicU64::new(0));
-        let mut stream = Counted { inner: stream, count: read_bytes.clone() };
-        let mut magic = Vec::new();
-        stream.by_ref().take(PACKING_BYTES as u64).read_to_end(&mut magic).map_err(fail)?;
-        let packing = Packing::refuse_others(&magic).map_err(|packed| fail(packed.into()))?;
-        let whole = Cursor::new(magic).chain(stream);
-        let mut unpacked: Box<dyn Read + Send> = match packing {
-            Some(Packing::Gzip) => {
-                Box::new(MultiGzDecoder::new(BufReader::with_capacity(BUFFER_BYTES, whole)))
-            }
-            Some(_) => {
-                let packed = BufReader::with_capacity(BUFFER_BYTES, whole);
-                Box::new(zstd::Decoder::with_buffer(packed).map_err(fail)?)
-            }
-            None => Box::new(whole),
-        };
-        // So many bytes come at once when they are peeked at for the first time.
+        let (mut unpacked, _) = unpacked(stream, read_bytes.clone()).map_err(fail)?;
+        // What is peeked at for the first time.
         let mut first = Vec::new();
         unpacked.by_ref().take(DETECTED_BYTES).read_to_end(&mut first).map_err(fail)?;
-        let unpacked: Box<dyn Read + Send> = Box::new(Cursor::new(first).chain(unpacked));
+        let unpacked: Stream = Box::new(Cursor::new(first).chain(unpacked));
         let reader = BufReader::with_capacity(BUFFER_BYTES, unpacked);
         let mut input = Input { reader, name, size_bytes, read_bytes, byte: 0 };
         if input.peek()?.starts_with(BYTE_ORDER_MARK) {

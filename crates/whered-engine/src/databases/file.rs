@@ -16,7 +16,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::thread;
 
-use whered_ip::{PACKING_BYTES, Packing};
+use whered_ip::Packing;
 use whered_mmdb::{Database, DatabaseIndex, IndexOptions, MmdbError, ReadAt, Resident, Verified};
 
 use super::access::AccessMode;
@@ -200,7 +200,7 @@ impl Opened {
 
     /// The database as the mode wants it, nothing verified.
     fn database(self, mode: AccessMode) -> Result<Database, Fault> {
-        let mut head = [0; PACKING_BYTES];
+        let mut head = [0; Packing::HEAD_BYTES];
         let length = self.file.read_at(&mut head, 0)?;
         let opened = self.opened_in(mode);
         // A tree may begin with any bytes: only what is no database is looked at as a packed file.

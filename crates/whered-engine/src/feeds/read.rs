@@ -20,7 +20,7 @@ use std::mem;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use whered_feeds::{Events, Mapping, Record, Value};
-use whered_ip::MemberList;
+use whered_ip::{HostBitsFinder, MemberList};
 
 use super::StepError;
 use super::block::Block;
@@ -332,6 +332,9 @@ fn read_upload(
         FeedInput::Records(mapping) => scan.read(mapping, text),
         FeedInput::Prefixes(format) => match read_members(text, *format, is_strict) {
             Ok(list) => {
+                if let Some(remark) = HostBitsFinder::of(text).remark() {
+                    scan.refused.add(0, &remark);
+                }
                 let records = list.len() as u64;
                 *members = Some(list);
                 Outcome::Applied { records, rejected: 0 }

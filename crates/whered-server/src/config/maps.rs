@@ -49,6 +49,19 @@ pub(super) const TABLES: [&Keys; 1] = [&MAP];
 
 /// What lists hold, for messages.
 const WHAT: &str = "names of sites or groups";
+/// The two-letter codes of ISO 3166-1, then those that databases have beside them: Kosovo, and of
+/// legacy files the Asia/Pacific region, Europe, metropolitan France and the Netherlands Antilles.
+const COUNTRIES: &str = "\
+    AD AE AF AG AI AL AM AO AQ AR AS AT AU AW AX AZ BA BB BD BE BF BG BH BI BJ BL BM BN BO BQ \
+    BR BS BT BV BW BY BZ CA CC CD CF CG CH CI CK CL CM CN CO CR CU CV CW CX CY CZ DE DJ DK DM \
+    DO DZ EC EE EG EH ER ES ET FI FJ FK FM FO FR GA GB GD GE GF GG GH GI GL GM GN GP GQ GR GS \
+    GT GU GW GY HK HM HN HR HT HU ID IE IL IM IN IO IQ IR IS IT JE JM JO JP KE KG KH KI KM KN \
+    KP KR KW KY KZ LA LB LC LI LK LR LS LT LU LV LY MA MC MD ME MF MG MH MK ML MM MN MO MP MQ \
+    MR MS MT MU MV MW MX MY MZ NA NC NE NF NG NI NL NO NP NR NU NZ OM PA PE PF PG PH PK PL PM \
+    PN PR PS PT PW PY QA RE RO RS RU RW SA SB SC SD SE SG SH SI SJ SK SL SM SN SO SR SS ST SV \
+    SX SY SZ TC TD TF TG TH TJ TK TL TM TN TO TR TT TV TW TZ UA UG UM US UY UZ VA VC VE VG VI \
+    VN VU WF WS YE YT ZA ZM ZW \
+    XK AP EU FX AN";
 const CONTINENTS: [&str; 7] = ["AF", "AN", "AS", "EU", "NA", "OC", "SA"];
 
 /// Reads every `[[map]]`.
@@ -72,8 +85,8 @@ pub(super) fn read_map(
     databases: &[&str],
 ) -> Result<MapSource, ConfigError> {
     let country = |code: &str| {
-        let is_code = code.len() == 2 && code.bytes().all(|byte| byte.is_ascii_alphabetic());
-        is_code.then(|| code.to_ascii_uppercase())
+        let code = code.to_ascii_uppercase();
+        COUNTRIES.split(' ').any(|known| known == code).then_some(code)
     };
     let continent = |code: &str| Some(code.to_ascii_uppercase());
     let continent = |code: &str| continent(code).filter(|code| CONTINENTS.contains(&&**code));
@@ -92,8 +105,18 @@ pub(super) fn read_map(
         asn_database: read_database(section, "asn_database", databases)?,
         default: read_default(section)?,
         continents: read_lists(section, "continents", &defined(&CONTINENTS), continent)?,
-        countries: read_lists(section, "countries", "codes such as DE", country)?,
-        subdivisions: read_lists(section, "subdivisions", "codes such as US-CA", subdivision)?,
+        countries: read_lists(
+            section,
+            "countries",
+            "codes of ISO 3166-1 such as DE or GB",
+            country,
+        )?,
+        subdivisions: read_lists(
+            section,
+            "subdivisions",
+            "codes of ISO 3166-2 such as US-CA",
+            subdivision,
+        )?,
         asns: read_lists(section, "asns", "numbers such as 64496", asn)?,
         networks: read_lists(section, "networks", "prefixes such as 192.0.2.0/24", prefix)?
             .into_iter()

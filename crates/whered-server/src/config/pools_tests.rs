@@ -142,6 +142,16 @@ fn what_cannot_be_meant_is_refused() {
         "de = [\"fra1\"], DE = [\"nyc\"]",
         "'countries' in [[map]] repeats 'de'; allowed: every key once",
     );
+    for (unknown, key) in [("uk", "uk"), ("ZX", "ZX")] {
+        refuses(
+            "de = [\"fra1\"]",
+            &format!("{unknown} = [\"fra1\"]"),
+            &format!(
+                "'countries' in [[map]] has the key '{key}'; allowed: codes of ISO 3166-1 such as \
+                 DE or GB"
+            ),
+        );
+    }
     refuses(
         "eu = [\"eu\"] }",
         "xx = [\"eu\"] }",

@@ -5,7 +5,7 @@
 //! Cost: a family that iptables' file does not state is found by reading it once or twice.
 
 use std::collections::BTreeSet;
-use std::io::{self, Read};
+use std::io;
 use std::net::IpAddr;
 use std::path::Path;
 
@@ -18,7 +18,7 @@ use whered_rules::{Format, Predicate, RulesError, Ruleset, Test, classbench, ipt
 use super::flags::{ReadArguments, RulesFormat};
 use crate::enrich::fields::names_and_paths;
 use crate::outcome::{Failure, Outcome, complain};
-use crate::unpack::read_plain;
+use whered_connect::unpack::read_plain;
 
 /// How a file is read.
 #[derive(Clone, Copy)]
@@ -79,12 +79,7 @@ pub(super) fn shown(path: &Path) -> String {
 /// The text of a file, or of standard input for `-`.
 pub(super) fn text_of(path: &Path) -> Result<String, Failure> {
     let fail = |error: io::Error| Failure::Message(format!("{}: {error}", shown(path)));
-    let mut bytes = Vec::new();
-    if path == Path::new("-") {
-        io::stdin().lock().read_to_end(&mut bytes).map_err(fail)?;
-    } else {
-        bytes = read_plain(path).map_err(fail)?;
-    }
+    let bytes = read_plain(path).map_err(fail)?;
     String::from_utf8(bytes).map_err(|error| {
         let good = error.utf8_error().valid_up_to();
         let line = 1 + error.as_bytes()[..good].iter().filter(|byte| **byte == b'\n').count();

@@ -2,14 +2,14 @@
 //!
 //! Not for: the reading itself (`whered-dns`).
 
-use std::io::{self, BufWriter, Read, Write};
+use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
 use whered_dns::{Dnssec, Name, Zone, ZoneError};
 
 use super::flags::ZoneCheckArguments;
 use crate::outcome::{Failure, Outcome, complain};
-use crate::unpack::read_plain;
+use whered_connect::unpack::read_plain;
 
 /// Checks every file; mistakes go to standard error, oddities and sums to standard output.
 pub(crate) fn run(arguments: &ZoneCheckArguments) -> Result<Outcome, Failure> {
@@ -54,13 +54,7 @@ fn one(path: &Path, origin: Option<&str>, dnssec: Dnssec) -> Result<Zone, String
     })?;
     let origin: Name =
         name.parse().map_err(|error| format!("{}: origin '{name}': {error}", shown(path)))?;
-    let text = if path == Path::new("-") {
-        let mut text = Vec::new();
-        io::stdin().lock().read_to_end(&mut text).map(|_| text)
-    } else {
-        read_plain(path)
-    };
-    let text = text.map_err(|error| format!("{}: {error}", shown(path)))?;
+    let text = read_plain(path).map_err(|error| format!("{}: {error}", shown(path)))?;
     let folder = path.parent().unwrap_or(Path::new("."));
     let mut include = |included: &str| {
         let path = folder.join(included);

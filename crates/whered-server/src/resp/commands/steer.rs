@@ -116,12 +116,22 @@ fn place(args: Args<'_>, at: usize) -> Result<Place, Failure> {
 }
 
 fn add(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
-    let addresses = args.from(5).map(address).collect::<Result<Vec<IpAddr>, _>>()?;
+    let addresses = args.from(5).map(site_address).collect::<Result<Vec<IpAddr>, _>>()?;
     let site = Site::new(name(args.at(2))?, Some(place(args, 3)?), addresses);
     let written = session.engine().put_site(name(args.at(1))?, site)?;
     reply.hold(written.ticket);
     reply.count(usize::from(written.value));
     Ok(())
+}
+
+/// The address of a site alone. A port or a zone would not be answered to DNS clients.
+fn site_address(text: &[u8]) -> Result<IpAddr, Failure> {
+    address(text)?;
+    whered_engine::ip::text::parse(text).map(|address| address.to_canonical()).ok_or_else(|| {
+        let shown = text.escape_ascii();
+        let allowed = "an address alone, such as 192.0.2.1 or 2001:db8::1";
+        Failure::made(format!("ERR '{shown}' has more than an IP address; allowed: {allowed}"))
+    })
 }
 
 fn set_health(
