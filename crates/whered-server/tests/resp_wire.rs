@@ -318,6 +318,16 @@ fn own_commands_answer_and_tell_what_is_wrong() {
     case("IP.GET city 10.0.0.1", "-ERR no such database 'city'\r\n");
     case("STEER www 10.0.0.1", "-ERR no such pool 'www'\r\n");
     case("SITE.DOWN www fra", "-ERR no such pool 'www'\r\n");
+    for address in ["192.0.2.9:8080", "[2001:db8::1]:53", "fe80::1%eth0"] {
+        // What is more than an address would be dropped.
+        case(
+            &format!("SITE.ADD www fra 8 50 {address}"),
+            &format!(
+                "-ERR '{address}' has more than an IP address; allowed: an address alone, such as \
+                 192.0.2.1 or 2001:db8::1\r\n"
+            ),
+        );
+    }
     case("TYPE net", "+none\r\n");
     case("GEOADD k 13 38 a", ":1\r\n");
     let explained = client

@@ -333,11 +333,12 @@ fn check_refuses_directories_that_are_not_there() {
 fn check_remarks_on_countries_and_subdivisions_that_no_database_has() {
     let rows = "network,country.iso_code,subdivisions.0.iso_code\n10.0.0.0/8,US,CA\n";
     let config = "[[database]]\nname = \"city\"\npath = \"city.mmdb\"\n[dns]\ndatabase = \"city\"\n\
-        [[map]]\nname = \"m\"\ncountries = { us = [\"a\"], gb = [\"a\"] }\n\
+        [[zone]]\nname = \"example.com\"\npath = \"zone\"\n[[map]]\nname = \"m\"\ncountries = { us = [\"a\"], gb = [\"a\"] }\n\
         subdivisions = { us-ca = [\"a\"], us-xx = [\"a\"] }\n\
         [[pool]]\nname = \"www\"\nowners = [\"www.example.com\"]\npolicy = [\"map:m\", \"nearest\"]\n\
-        [[pool.site]]\nname = \"a\"\nat = [1, 1]\naddresses = [\"192.0.2.1\"]\n";
-    let folder = Folder::new("maps", &[("rows.csv", rows), ("c.toml", config)]);
+        [[pool.site]]\nname = \"a\"\nat = { longitude = 1.0, latitude = 1.0 }\naddresses = [\"192.0.2.1\"]\n";
+    let zone = "@ 300 IN SOA ns.example.com. hostmaster.example.com. 1 7200 3600 1209600 300\n@ 300 IN NS ns\nns 300 IN A 192.0.2.53\n";
+    let folder = Folder::new("maps", &[("rows.csv", rows), ("zone", zone), ("c.toml", config)]);
     assert_eq!(folder.run(&["db", "build", "rows.csv", "city.mmdb"], "").0, 0);
     let (code, out, told) = folder.run(&["check", "c.toml"], "");
     assert_eq!(code, 0, "{told}");
