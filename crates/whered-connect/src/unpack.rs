@@ -22,12 +22,12 @@ const PACKED_BYTES: usize = 256 << 10;
 pub type Stream = Box<dyn Read + Send>;
 
 /// Counts the bytes of a file as they are on the disk.
-struct Counted<R> {
+struct CountingReader<R> {
     inner: R,
     count: Arc<AtomicU64>,
 }
 
-impl<R: Read> Read for Counted<R> {
+impl<R: Read> Read for CountingReader<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let read = self.inner.read(buffer)?;
         self.count.fetch_add(read as u64, Ordering::Relaxed);
@@ -36,13 +36,13 @@ impl<R: Read> Read for Counted<R> {
 }
 
 /// Refuses an archive as soon as the bytes that show it have been read.
-struct NoArchive<R> {
+struct ArchiveGuard<R> {
     inner: R,
     /// The stream's first bytes, until there are [`Packing::HEAD_BYTES`].
     head: Vec<u8>,
 }
 
-impl<R: Read> Read for NoArchive<R> {
+impl<R: Read> Read for ArchiveGuard<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let read = self.inner.read(buffer)?;
         let missing = Packing::HEAD_BYTES - self.head.len();
@@ -83,14 +83,15 @@ pub fn read_plain(path: &Path) -> io::Result<Vec<u8>> {
 /// use whered_connect::unpack::unpacked;
 ///
 /// let packed = zstd::encode_all(&b"192.0.2.1\n"[..], 3)?;
-/// let (mut stream, was_packed) = unpacked(Box::new(std::io::Cursor::new(packed)), Default::default())?;
+/// let packed = Box::new(std::io::Cursor::new(packed));
+/// let (mut stream, was_packed) = unpacked(packed, Default::default())?;
 /// let mut text = String::new();
 /// stream.read_to_string(&mut text)?;
 /// assert_eq!((text.as_str(), was_packed), ("192.0.2.1\n", true));
 /// # Ok::<(), std::io::Error>(())
 /// ```
 pub fn unpacked(stream: Stream, count: Arc<AtomicU64>) -> io::Result<(Stream, bool)> {
-    let (magic, stream) = peeked(Counted { inner: stream, count })?;
+    let (magic, stream) = peeked(CountingReader { inner: stream, count })?;
     let reader: Stream = match Packing::refuse_others(&magic)? {
         Some(Packing::Gzip) => {
             Box::new(MultiGzDecoder::new(BufReader::with_capacity(PACKED_BYTES, stream)))
@@ -99,14 +100,14 @@ pub fn unpacked(stream: Stream, count: Arc<AtomicU64>) -> io::Result<(Stream, bo
             let packed = BufReader::with_capacity(PACKED_BYTES, stream);
             Box::new(zstd::Decoder::with_buffer(packed)?)
         }
-        None => return Ok((Box::new(NoArchive { inner: stream, head: Vec::new() }), false)),
+        None => return Ok((Box::new(ArchiveGuard { inner: stream, head: Vec::new() }), false)),
     };
     let (magic, reader) = peeked(reader)?;
     if let Some(packing) = Packing::of(&magic) {
         let message = format!("is packed twice, with {} inside; allowed: once", packing.name());
         return Err(io::Error::new(io::ErrorKind::InvalidData, message));
     }
-    Ok((Box::new(NoArchive { inner: reader, head: Vec::new() }), true))
+    Ok((Box::new(ArchiveGuard { inner: reader, head: Vec::new() }), true))
 }
 
 /// The first bytes of a stream, and all of the stream.

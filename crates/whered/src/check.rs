@@ -131,7 +131,7 @@ fn map_remarks(maps: &[Arc<MapSource>], databases: &[Arc<NamedDatabase>]) -> Vec
         if missing.is_empty() {
             break;
         }
-        remove_places(&mut missing, named.database());
+        remove_present(&mut missing, named.database());
     }
     let remark = |map: &MapSource, key: String| {
         let name = match &*map.name {
@@ -148,7 +148,7 @@ fn map_remarks(maps: &[Arc<MapSource>], databases: &[Arc<NamedDatabase>]) -> Vec
 }
 
 /// Removes the countries and subdivisions that records of a database have.
-fn remove_places(places: &mut HashSet<String>, database: &Database) {
+fn remove_present(keys: &mut HashSet<String>, database: &Database) {
     let path = |text: &str| text.parse::<FieldPath>().expect("a constant path");
     let (country, part) = (path("country.iso_code"), path("subdivisions.0.iso_code"));
     let mut seen = HashSet::new();
@@ -159,10 +159,10 @@ fn remove_places(places: &mut HashSet<String>, database: &Database) {
         let text = |path| database.text(record, path).ok().flatten();
         let Some(country) = text(&country).map(|code| code.to_ascii_uppercase()) else { continue };
         if let Some(part) = text(&part) {
-            places.remove(&format!("{country}-{}", part.to_ascii_uppercase()));
+            keys.remove(&format!("{country}-{}", part.to_ascii_uppercase()));
         }
-        places.remove(&country);
-        if places.is_empty() {
+        keys.remove(&country);
+        if keys.is_empty() {
             return;
         }
     }
