@@ -28,7 +28,7 @@ const ACL: &[Command] = &[
         arity: -2,
         flags: &[],
         syntax: "[category]",
-        summary: "Gives the categories, or the commands of one",
+        summary: "Returns the categories, or the commands of one",
         cost: "O(N) with N commands",
         action: Action::Run(cat),
         ..ACL_COMMAND
@@ -37,7 +37,7 @@ const ACL: &[Command] = &[
         name: "acl|getuser",
         arity: 3,
         syntax: "username",
-        summary: "Gives the rules of a user",
+        summary: "Returns the rules of a user",
         action: Action::Run(|session, args, reply| {
             match session.shared.users.find(args.at(2)) {
                 Some(user) => write_user(&user, reply),
@@ -59,7 +59,7 @@ const ACL: &[Command] = &[
     },
     Command {
         name: "acl|list",
-        summary: "Gives the rules of all users, a line for each",
+        summary: "Returns the rules of all users, a line for each",
         action: Action::Run(|session, _, reply| {
             let users = session.shared.users.all();
             reply.array(users.len());
@@ -70,7 +70,7 @@ const ACL: &[Command] = &[
     },
     Command {
         name: "acl|users",
-        summary: "Gives the names of the users",
+        summary: "Returns the names of the users",
         action: Action::Run(|session, _, reply| {
             let users = session.shared.users.all();
             reply.array(users.len());
@@ -82,7 +82,7 @@ const ACL: &[Command] = &[
     Command {
         name: "acl|whoami",
         flags: &[],
-        summary: "Gives the name of the connection's user",
+        summary: "Returns the name of the connection's user",
         cost: "O(1)",
         action: Action::Run(|session, _, reply| {
             reply.bulk(session.user.name.as_bytes());

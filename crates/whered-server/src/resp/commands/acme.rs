@@ -35,7 +35,7 @@ pub(super) const COMMANDS: &[Command] = &[
     Command {
         name: "acme.del",
         syntax: "name [token]",
-        summary: "Removes a token of a name, or all of them; gives how many",
+        summary: "Removes a token of a name, or all of them; returns how many",
         action: Action::Run(remove),
         ..ACME
     },
@@ -44,7 +44,7 @@ pub(super) const COMMANDS: &[Command] = &[
         arity: 1,
         names: &[Named::Shown(NameKind::Zone)],
         flags: &[Flag::ReadOnly, Flag::Fast],
-        summary: "Gives owner, token and seconds left of each",
+        summary: "Returns owner, token and seconds left of each",
         action: Action::Run(list),
         ..ACME
     },
@@ -53,8 +53,8 @@ pub(super) const COMMANDS: &[Command] = &[
         arity: -3,
         flags: &[Flag::Write, Flag::DenyOom, Flag::Fast],
         syntax: "name token [EX seconds]",
-        summary: "Answers TXT of _acme-challenge.NAME with a token, beside others of that name, \
-                  for 600 seconds; gives 1 when it is new",
+        summary: "Answers TXT of _acme-challenge.NAME with a token, in addition to others of that name, \
+                  for 600 seconds; returns 1 when it is new",
         action: Action::Run(set),
         ..ACME
     },

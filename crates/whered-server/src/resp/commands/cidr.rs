@@ -37,7 +37,7 @@ pub(super) const COMMANDS: &[Command] = &[
         name: "cidr.add",
         flags: &[Flag::Write, Flag::Fast],
         syntax: "set [VALUE value] [EX seconds] prefix|range [prefix|range ...]",
-        summary: "Adds prefixes and ranges such as 10.0.0.3-10.0.0.9 to a set, and gives how many are new",
+        summary: "Adds prefixes and ranges such as 10.0.0.3-10.0.0.9 to a set, and returns how many are new",
         cost: "O(N) with N prefixes",
         action: Action::Run(add),
         ..CIDR
@@ -46,7 +46,7 @@ pub(super) const COMMANDS: &[Command] = &[
         name: "cidr.card",
         arity: 2,
         syntax: "set",
-        summary: "The same as `CIDR.COUNT`",
+        summary: "An alias of `CIDR.COUNT`",
         cost: "O(1), or O(N) when some of the N members have expiry times",
         action: Action::Run(count),
         ..CIDR
@@ -55,7 +55,7 @@ pub(super) const COMMANDS: &[Command] = &[
         name: "cidr.count",
         arity: 2,
         syntax: "set",
-        summary: "Gives the number of prefixes and ranges that have not expired",
+        summary: "Returns the number of prefixes and ranges that have not expired",
         cost: "O(1), or O(N) when some of the N members have expiry times",
         action: Action::Run(count),
         ..CIDR
@@ -66,7 +66,7 @@ pub(super) const COMMANDS: &[Command] = &[
         flags: &[Flag::Write],
         names: &[Named::Args(NameKind::Set, 1, -1)],
         syntax: "set [set ...]",
-        summary: "Deletes whole sets, their names too, and gives how many there were",
+        summary: "Deletes whole sets with their names, and returns how many existed",
         cost: "O(N) with N members",
         action: Action::Run(|session, args, reply| {
             let sets = args.from(1).map(name).collect::<Result<Vec<_>, _>>()?;
@@ -81,7 +81,7 @@ pub(super) const COMMANDS: &[Command] = &[
         name: "cidr.ismember",
         arity: 3,
         syntax: "set prefix|range",
-        summary: "Gives 1 when this very prefix or range is a member, otherwise 0",
+        summary: "Returns 1 if exactly this prefix or range is a member, otherwise 0",
         cost: "O(log N) with N members",
         action: Action::Run(is_member),
         ..CIDR
@@ -90,7 +90,7 @@ pub(super) const COMMANDS: &[Command] = &[
         name: "cidr.list",
         arity: 1,
         names: &[Named::Shown(NameKind::Set)],
-        summary: "Gives the names of the sets",
+        summary: "Returns the names of the sets",
         cost: "O(N) with N sets",
         action: Action::Run(|session, _, reply| {
             let names = session.engine().prefix_sets().names();
@@ -102,14 +102,14 @@ pub(super) const COMMANDS: &[Command] = &[
     Command {
         name: "cidr.match",
         syntax: "set address [ALL] [WITHVALUE] [EXPLAIN]",
-        summary: "Gives the longest prefix or smallest range of a set that holds an address, or all of them",
+        summary: "Returns the longest prefix or smallest range of a set that holds an address, or all of them",
         action: Action::Run(match_one),
         ..CIDR
     },
     Command {
         name: "cidr.mmatch",
         syntax: "set address [address ...]",
-        summary: "Gives the longest prefix for each address, or an error in its place",
+        summary: "Returns the longest prefix for each address, or an error in its position",
         cost: "O(N) with N addresses",
         action: Action::Run(match_many),
         ..CIDR
@@ -118,7 +118,7 @@ pub(super) const COMMANDS: &[Command] = &[
         name: "cidr.rem",
         flags: &[Flag::Write, Flag::Fast],
         syntax: "set prefix|range [prefix|range ...]",
-        summary: "Removes prefixes and ranges from a set, and gives how many there were",
+        summary: "Removes prefixes and ranges from a set, and returns how many there were",
         cost: "O(N) with N prefixes",
         action: Action::Run(remove),
         ..CIDR

@@ -44,7 +44,7 @@ pub(super) const COMMANDS: &[Command] = &[
     Command {
         name: "cidr.complement",
         summary: "Stores the addresses that the sets lack, in the families that they have, as the \
-                  fewest ranges; gives how many",
+                  fewest ranges; returns how many",
         action: Action::Run(|session, args, reply| {
             store(session, args, reply, SetOperation::Complement)
         }),
@@ -53,7 +53,7 @@ pub(super) const COMMANDS: &[Command] = &[
     Command {
         name: "cidr.diff",
         summary: "Stores the addresses of the first set that the others lack, as the fewest \
-                  ranges; gives how many",
+                  ranges; returns how many",
         action: Action::Run(|session, args, reply| {
             store(session, args, reply, SetOperation::Difference)
         }),
@@ -64,7 +64,7 @@ pub(super) const COMMANDS: &[Command] = &[
         arity: -2,
         flags: &[Flag::ReadOnly],
         syntax: "set [FORMAT plain|ipset|nft|json]",
-        summary: "Gives a set as a text that `CIDR.LOAD` and other programs read",
+        summary: "Returns a set in a format that `CIDR.LOAD` and other programs read",
         cost: "O(N) with N members",
         action: Action::Run(export),
         ..CIDR
@@ -74,14 +74,14 @@ pub(super) const COMMANDS: &[Command] = &[
         arity: 2,
         flags: &[Flag::ReadOnly],
         syntax: "set",
-        summary: "Gives what a set consists of, how it is compiled and why",
+        summary: "Returns the members of a set by kind, and how they are compiled and why",
         cost: "O(N) with N changes that are not compiled yet",
         action: Action::Run(info),
         ..CIDR
     },
     Command {
         name: "cidr.inter",
-        summary: "Stores the addresses that all sets have, as the fewest ranges; gives how many",
+        summary: "Stores the addresses that all sets have, as the fewest ranges; returns how many",
         action: Action::Run(|session, args, reply| {
             store(session, args, reply, SetOperation::Intersection)
         }),
@@ -93,10 +93,10 @@ pub(super) const COMMANDS: &[Command] = &[
         flags: &[Flag::Write],
         syntax: "set FILE name|BULK text [REPLACE [ALLOWEMPTY] [MAXSHRINK percent]] \
                  [FORMAT plain|ipset|nft|nft-json|csv|json] [SET name] [VALUE value] [EX seconds]",
-        summary: "Adds the members of a text, or puts them in the place of all others, in one \
-                  step; gives how many the text has. Without `FORMAT` the text's first words say \
-                  what it is; of a dump of several sets `SET` names one. Files lie in `directory` \
-                  of `[sets]`",
+        summary: "Adds the members of a list, or with `REPLACE` replaces all members, in one step; \
+                  returns how many the list has. Without `FORMAT` the first words of the list say \
+                  what it is; `SET` names one set of a dump of several. Files are in `directory` of \
+                  `[sets]`",
         cost: "O(N log N) with N members",
         action: Action::Run(load),
         ..CIDR
@@ -113,7 +113,7 @@ pub(super) const COMMANDS: &[Command] = &[
     },
     Command {
         name: "cidr.summarise",
-        summary: "Stores the fewest prefixes that have the addresses of the sets; gives how many",
+        summary: "Stores the fewest prefixes that have the addresses of the sets; returns how many",
         action: Action::Run(|session, args, reply| {
             store(session, args, reply, SetOperation::Summary)
         }),
@@ -121,7 +121,7 @@ pub(super) const COMMANDS: &[Command] = &[
     },
     Command {
         name: "cidr.union",
-        summary: "Stores the members of all sets with their values and expiries; gives how many",
+        summary: "Stores the members of all sets with their values and expiries; returns how many",
         action: Action::Run(|session, args, reply| {
             store(session, args, reply, SetOperation::Union)
         }),

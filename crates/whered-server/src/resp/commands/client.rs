@@ -44,7 +44,7 @@ const OF_OTHERS: Command = Command { flags: &[Flag::Admin, Flag::Dangerous], ..C
 const CLIENT: &[Command] = &[
     Command {
         name: "client|getname",
-        summary: "Gives the name of the connection",
+        summary: "Returns the name of the connection",
         since: "2.6.9",
         action: Action::Run(|session, _, reply| {
             match session.client.words().name {
@@ -57,7 +57,7 @@ const CLIENT: &[Command] = &[
     },
     Command {
         name: "client|getredir",
-        summary: "Gives -1: nothing is tracked",
+        summary: "Returns -1: nothing is tracked",
         since: "6.0.0",
         action: Action::Run(|_, _, reply| {
             reply.integer(-1);
@@ -77,7 +77,7 @@ const CLIENT: &[Command] = &[
     },
     Command {
         name: "client|id",
-        summary: "Gives the number of the connection",
+        summary: "Returns the number of the connection",
         since: "5.0.0",
         action: Action::Run(|session, _, reply| {
             reply.count(session.client.id as usize);
@@ -102,7 +102,7 @@ const CLIENT: &[Command] = &[
         arity: -3,
         syntax: "address:port|[ID client-id] [TYPE NORMAL|MASTER|REPLICA|PUBSUB] [USER username] \
                  [ADDR address:port] [LADDR address:port] [SKIPME YES|NO]",
-        summary: "Ends connections, and gives how many",
+        summary: "Closes connections, and returns how many",
         cost: "O(N) with N connections",
         action: Action::Run(kill),
         ..OF_OTHERS
@@ -138,7 +138,7 @@ const CLIENT: &[Command] = &[
         name: "client|pause",
         arity: -3,
         syntax: "timeout [WRITE|ALL]",
-        summary: "Takes no command, or no write, from anybody for so many milliseconds",
+        summary: "Pauses all clients' commands, or writes, for a number of milliseconds",
         since: "3.0.0",
         action: Action::Run(pause),
         ..OF_OTHERS
@@ -147,7 +147,7 @@ const CLIENT: &[Command] = &[
         name: "client|reply",
         arity: 3,
         syntax: "ON|OFF|SKIP",
-        summary: "Chooses which replies the connection gets",
+        summary: "Selects which replies the connection gets",
         since: "3.2.0",
         action: Action::Run(reply_mode),
         ..CONNECTION
@@ -156,7 +156,7 @@ const CLIENT: &[Command] = &[
         name: "client|setinfo",
         arity: 4,
         syntax: "LIB-NAME name|LIB-VER version",
-        summary: "Tells which library the client uses",
+        summary: "Sets the name or version of the client's library",
         since: "7.2.0",
         action: Action::Run(set_info),
         ..CONNECTION

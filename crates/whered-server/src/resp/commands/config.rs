@@ -28,7 +28,7 @@ const CONFIG: &[Command] = &[
         name: "config|get",
         arity: -3,
         syntax: "parameter [parameter ...]",
-        summary: "Gives the values of the parameters that patterns fit",
+        summary: "Returns the values of the parameters that match patterns",
         cost: "O(N) with N parameters",
         action: Action::Run(get),
         ..CONFIG_COMMAND
@@ -46,7 +46,7 @@ const CONFIG: &[Command] = &[
     },
     Command {
         name: "config|resetstat",
-        summary: "Counts from zero again",
+        summary: "Resets the counters",
         action: Action::Run(|session, _, reply| {
             session.shared.counters.reset();
             session.shared.statistics.reset();

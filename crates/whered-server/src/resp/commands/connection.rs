@@ -37,7 +37,7 @@ pub(super) const COMMANDS: &[Command] = &[
         arity: -2,
         flags: &[Flag::Fast, Flag::NoAuth, Flag::NoSlowlog],
         syntax: "[username] password",
-        summary: "Gives the password of the connection",
+        summary: "Authenticates the connection",
         action: Action::Run(auth),
         ..CONNECTION
     },
@@ -45,7 +45,7 @@ pub(super) const COMMANDS: &[Command] = &[
         name: "echo",
         arity: 2,
         syntax: "message",
-        summary: "Gives the message back",
+        summary: "Returns the message",
         action: Action::Run(|_, args, reply| {
             reply.bulk(args.at(1));
             Ok(())
@@ -57,7 +57,7 @@ pub(super) const COMMANDS: &[Command] = &[
         arity: -1,
         flags: &[Flag::Fast, Flag::NoAuth, Flag::NoSlowlog],
         syntax: "[protover [AUTH username password] [SETNAME clientname]]",
-        summary: "Shakes hands and chooses the version of the protocol",
+        summary: "Selects the version of the protocol, and can authenticate",
         since: "6.0.0",
         action: Action::Run(hello),
         ..CONNECTION
@@ -66,7 +66,7 @@ pub(super) const COMMANDS: &[Command] = &[
         name: "ping",
         arity: -1,
         syntax: "[message]",
-        summary: "Answers, to show that the server does",
+        summary: "Replies PONG or the message",
         action: Action::Run(ping),
         ..CONNECTION
     },
@@ -86,7 +86,7 @@ pub(super) const COMMANDS: &[Command] = &[
         name: "reset",
         arity: 1,
         flags: &[Flag::Fast, Flag::NoAuth],
-        summary: "Brings the connection into its first state",
+        summary: "Resets the connection to its initial state",
         since: "6.2.0",
         action: Action::Run(reset),
         ..CONNECTION
@@ -95,14 +95,14 @@ pub(super) const COMMANDS: &[Command] = &[
         name: "select",
         arity: 2,
         syntax: "index",
-        summary: "Chooses one of the sixteen numbered databases",
+        summary: "Selects one of the sixteen numbered databases",
         action: Action::Run(select),
         ..CONNECTION
     },
     Command {
         name: "time",
         group: "server",
-        summary: "Gives the seconds since 1970 and the microseconds beyond them",
+        summary: "Returns the time: seconds since 1970, and microseconds",
         since: "2.6.0",
         action: Action::Run(|session, _, reply| {
             let millis = session.engine().now_millis();

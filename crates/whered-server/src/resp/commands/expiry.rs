@@ -36,7 +36,7 @@ pub(super) const COMMANDS: &[Command] = &[
     Command {
         name: "expire",
         syntax: "key seconds [NX|XX|GT|LT]",
-        summary: "Lets a key end in some seconds",
+        summary: "Sets the time until a key expires, in seconds",
         action: Action::Run(|session, args, reply| {
             let time = Time { unit_millis: 1000, is_absolute: false, name: "expire" };
             expire(session, args, reply, time)
@@ -46,7 +46,7 @@ pub(super) const COMMANDS: &[Command] = &[
     Command {
         name: "expireat",
         syntax: "key unix-time-seconds [NX|XX|GT|LT]",
-        summary: "Lets a key end at a time in seconds since 1970",
+        summary: "Sets the time at which a key expires, in seconds since 1970",
         since: "1.2.0",
         action: Action::Run(|session, args, reply| {
             let time = Time { unit_millis: 1000, is_absolute: true, name: "expireat" };
@@ -56,7 +56,7 @@ pub(super) const COMMANDS: &[Command] = &[
     },
     Command {
         name: "expiretime",
-        summary: "Gives the time of a key's end in seconds since 1970; -1: none, -2: no such key",
+        summary: "Returns the time at which a key expires, in seconds since 1970; -1: never, -2: no such key",
         since: "7.0.0",
         action: Action::Run(|session, args, reply| remaining(session, args, reply, 1000, true)),
         ..READ
@@ -65,7 +65,7 @@ pub(super) const COMMANDS: &[Command] = &[
         name: "persist",
         arity: 2,
         syntax: "key",
-        summary: "Lets a key stay",
+        summary: "Removes a key's expiry",
         since: "2.2.0",
         action: Action::Run(persist),
         ..EXPIRE
@@ -73,7 +73,7 @@ pub(super) const COMMANDS: &[Command] = &[
     Command {
         name: "pexpire",
         syntax: "key milliseconds [NX|XX|GT|LT]",
-        summary: "Lets a key end in some milliseconds",
+        summary: "Sets the time until a key expires, in milliseconds",
         since: "2.6.0",
         action: Action::Run(|session, args, reply| {
             let time = Time { unit_millis: 1, is_absolute: false, name: "pexpire" };
@@ -84,7 +84,7 @@ pub(super) const COMMANDS: &[Command] = &[
     Command {
         name: "pexpireat",
         syntax: "key unix-time-milliseconds [NX|XX|GT|LT]",
-        summary: "Lets a key end at a time in milliseconds since 1970",
+        summary: "Sets the time at which a key expires, in milliseconds since 1970",
         since: "2.6.0",
         action: Action::Run(|session, args, reply| {
             let time = Time { unit_millis: 1, is_absolute: true, name: "pexpireat" };
@@ -94,21 +94,21 @@ pub(super) const COMMANDS: &[Command] = &[
     },
     Command {
         name: "pexpiretime",
-        summary: "Gives the time of a key's end in milliseconds since 1970",
+        summary: "Returns the time at which a key expires, in milliseconds since 1970",
         since: "7.0.0",
         action: Action::Run(|session, args, reply| remaining(session, args, reply, 1, true)),
         ..READ
     },
     Command {
         name: "pttl",
-        summary: "Gives the milliseconds until a key's end; -1: none, -2: no such key",
+        summary: "Returns the milliseconds until a key expires; -1: never, -2: no such key",
         since: "2.6.0",
         action: Action::Run(|session, args, reply| remaining(session, args, reply, 1, false)),
         ..READ
     },
     Command {
         name: "ttl",
-        summary: "Gives the seconds until a key's end; -1: none, -2: no such key",
+        summary: "Returns the seconds until a key expires; -1: never, -2: no such key",
         action: Action::Run(|session, args, reply| remaining(session, args, reply, 1000, false)),
         ..READ
     },

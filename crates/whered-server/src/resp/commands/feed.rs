@@ -34,7 +34,7 @@ const FEED: Command = Command {
 pub(super) const COMMANDS: &[Command] = &[
     Command {
         name: "feed.info",
-        summary: "Gives what waits in a feed's spool, what it has done, and how its sinks and \
+        summary: "Returns what waits in a feed's spool, what it has done, and how its sinks and \
                   streams are",
         action: Action::Run(info),
         ..FEED
@@ -45,7 +45,7 @@ pub(super) const COMMANDS: &[Command] = &[
         names: &[Named::Shown(NameKind::Feed)],
         flags: &[Flag::ReadOnly, Flag::Fast],
         syntax: "",
-        summary: "Gives the names of the feeds",
+        summary: "Returns the names of the feeds",
         cost: "O(N) with N feeds",
         action: Action::Run(list),
         ..FEED
@@ -55,9 +55,9 @@ pub(super) const COMMANDS: &[Command] = &[
         arity: -3,
         flags: &[Flag::Write, Flag::DenyOom],
         syntax: "feed [KEY key] [ENCODING identity|gzip|zstd] upload",
-        summary: "Hands an upload over; gives its number when it is on the disk, or a map of id and \
+        summary: "Hands an upload over; returns its number when it is on the disk, or a map of id and \
                   durable where [feeds] sync does not wait for that. What has a key that was used \
-                  before is not taken again, and gives the number of then",
+                  before is not taken again, and returns the number of then",
         cost: "O(N) with N bytes",
         action: Action::Run(push),
         ..FEED
@@ -67,7 +67,7 @@ pub(super) const COMMANDS: &[Command] = &[
         arity: 3,
         flags: &[Flag::ReadOnly, Flag::Fast],
         syntax: "feed number",
-        summary: "Gives whether an upload is spooled, applied, rejected or unknown, with its records \
+        summary: "Returns whether an upload is spooled, applied, rejected or unknown, with its records \
                   and reasons",
         action: Action::Run(status),
         ..FEED

@@ -44,20 +44,20 @@ pub(super) const COMMANDS: &[Command] = &[
         arity: -4,
         members: Members::Asked(Some(2)),
         syntax: "key member1 member2 [M|KM|FT|MI]",
-        summary: "Gives the distance between two members",
+        summary: "Returns the distance between two members",
         cost: "O(1)",
         action: Action::Run(distance),
         ..GEO
     },
     Command {
         name: "geohash",
-        summary: "Gives members' places as standard geohash strings",
+        summary: "Returns members' places as standard geohash strings",
         action: Action::Run(geohash),
         ..GEO
     },
     Command {
         name: "geopos",
-        summary: "Gives members' longitudes and latitudes",
+        summary: "Returns members' longitudes and latitudes",
         action: Action::Run(positions),
         ..GEO
     },

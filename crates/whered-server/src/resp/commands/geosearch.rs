@@ -39,7 +39,7 @@ pub(super) const COMMANDS: &[Command] = &[
         flags: &[Flag::Write],
         syntax: "key longitude latitude radius M|KM|FT|MI [WITHCOORD] [WITHDIST] [WITHHASH] \
                  [COUNT count [ANY]] [ASC|DESC] [STORE key|STOREDIST key]",
-        summary: "Gives the members inside a circle around a place, or stores them",
+        summary: "Returns the members inside a circle around a place, or stores them",
         action: Action::Run(|session, args, reply| {
             let form = Form { start: Start::Place, options: 6, storing: Storing::IfAsked, ..FORM };
             run(session, args, reply, form)
@@ -51,7 +51,7 @@ pub(super) const COMMANDS: &[Command] = &[
         arity: -6,
         syntax: "key longitude latitude radius M|KM|FT|MI [WITHCOORD] [WITHDIST] [WITHHASH] \
                  [COUNT count [ANY]] [ASC|DESC]",
-        summary: "Gives the members inside a circle around a place",
+        summary: "Returns the members inside a circle around a place",
         since: "3.2.10",
         action: Action::Run(|session, args, reply| {
             let form = Form { start: Start::Place, options: 6, ..FORM };
@@ -65,7 +65,7 @@ pub(super) const COMMANDS: &[Command] = &[
         flags: &[Flag::Write],
         syntax: "key member radius M|KM|FT|MI [WITHCOORD] [WITHDIST] [WITHHASH] \
                  [COUNT count [ANY]] [ASC|DESC] [STORE key|STOREDIST key]",
-        summary: "Gives the members inside a circle around a member, or stores them",
+        summary: "Returns the members inside a circle around a member, or stores them",
         action: Action::Run(|session, args, reply| {
             let form = Form { start: Start::Member, options: 5, storing: Storing::IfAsked, ..FORM };
             run(session, args, reply, form)
@@ -77,7 +77,7 @@ pub(super) const COMMANDS: &[Command] = &[
         arity: -5,
         syntax: "key member radius M|KM|FT|MI [WITHCOORD] [WITHDIST] [WITHHASH] \
                  [COUNT count [ANY]] [ASC|DESC]",
-        summary: "Gives the members inside a circle around a member",
+        summary: "Returns the members inside a circle around a member",
         since: "3.2.10",
         action: Action::Run(|session, args, reply| {
             let form = Form { start: Start::Member, options: 5, ..FORM };
@@ -92,7 +92,7 @@ pub(super) const COMMANDS: &[Command] = &[
                  BYRADIUS radius M|KM|FT|MI|BYBOX width height M|KM|FT|MI [ASC|DESC] \
                  [COUNT count [ANY]] [WITHCOORD] [WITHDIST] [WITHHASH] [EXPLAIN]; \
                  or BYPOLYGON vertices longitude latitude [longitude latitude ...] without FROM",
-        summary: "Gives the members inside a circle, a box, or a polygon of up to 10000 vertices, \
+        summary: "Returns the members inside a circle, a box, or a polygon of up to 10000 vertices, \
                   which has its own centre; FROMIP measures from where a database says that an \
                   address is",
         since: "6.2.0",

@@ -24,7 +24,7 @@ pub(super) const COMMANDS: &[Command] = &[Command {
     names: &[Named::Shown(NameKind::Pool), Named::Shown(NameKind::Feed)],
     members: Members::None,
     syntax: "[section [section ...]]",
-    summary: "Tells what the server is and does",
+    summary: "Describes the server and its state",
     cost: "O(1)",
     since: "1.0.0",
     action: Action::Run(info),

@@ -39,7 +39,7 @@ const COMMAND: &[Command] = &[
     Command {
         name: "command|count",
         arity: 2,
-        summary: "Gives the number of commands",
+        summary: "Returns the number of commands",
         action: Action::Run(|session, _, reply| {
             reply.count(session.shared.commands.all().count());
             Ok(())
@@ -50,7 +50,7 @@ const COMMAND: &[Command] = &[
         name: "command|docs",
         arity: -2,
         syntax: "[command-name ...]",
-        summary: "Gives purpose, cost and arguments of commands",
+        summary: "Returns purpose, cost and arguments of commands",
         since: "7.0.0",
         action: Action::Run(docs),
         ..SERVER
@@ -59,7 +59,7 @@ const COMMAND: &[Command] = &[
         name: "command|getkeys",
         arity: -4,
         syntax: "command [arg ...]",
-        summary: "Gives the keys of a request",
+        summary: "Returns the keys of a request",
         cost: "O(N) with N arguments",
         action: Action::Run(|session, args, reply| {
             get_keys(session.shared.commands, args, reply, false)
@@ -70,7 +70,7 @@ const COMMAND: &[Command] = &[
         name: "command|getkeysandflags",
         arity: -4,
         syntax: "command [arg ...]",
-        summary: "Gives the keys of a request and what is done to each",
+        summary: "Returns the keys of a request and what is done to each",
         cost: "O(N) with N arguments",
         since: "7.0.0",
         action: Action::Run(|session, args, reply| {
@@ -93,7 +93,7 @@ const COMMAND: &[Command] = &[
         name: "command|info",
         arity: -2,
         syntax: "[command-name ...]",
-        summary: "Gives the properties of commands",
+        summary: "Returns the properties of commands",
         action: Action::Run(|session, args, reply| {
             if args.len() == 2 {
                 return every_command(session, args, reply);
@@ -113,7 +113,7 @@ const COMMAND: &[Command] = &[
         name: "command|list",
         arity: -2,
         syntax: "[FILTERBY MODULE module-name|ACLCAT category|PATTERN pattern]",
-        summary: "Gives the names of commands",
+        summary: "Returns the names of commands",
         since: "7.0.0",
         action: Action::Run(list),
         ..SERVER

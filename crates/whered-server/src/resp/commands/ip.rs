@@ -41,7 +41,7 @@ pub(super) const COMMANDS: &[Command] = &[
         name: "ip.get",
         arity: -3,
         syntax: "database address [path ...] [EXPLAIN]",
-        summary: "Gives the record of an address as JSON, or some of its fields",
+        summary: "Returns the record of an address as JSON, or some of its fields",
         action: Action::Run(get),
         ..IP
     },
@@ -49,7 +49,7 @@ pub(super) const COMMANDS: &[Command] = &[
         name: "ip.info",
         arity: 2,
         syntax: "database",
-        summary: "Gives what is to be said of a database: its file, mode, memory and last reload",
+        summary: "Describes a database: its file, mode, memory and last reload",
         action: Action::Run(info),
         ..IP
     },
@@ -57,7 +57,7 @@ pub(super) const COMMANDS: &[Command] = &[
         name: "ip.list",
         arity: 1,
         names: &[Named::Shown(NameKind::Database)],
-        summary: "Gives the names of the databases",
+        summary: "Returns the names of the databases",
         action: Action::Run(|session, _, reply| {
             let generation = session.engine().generation();
             let names = generation.databases().iter().map(|named| &*named.name);
@@ -70,7 +70,7 @@ pub(super) const COMMANDS: &[Command] = &[
         name: "ip.mget",
         arity: -3,
         syntax: "database [FIELDS n path ...] address [address ...]",
-        summary: "Gives for each address what IP.GET gives, or an error in its place",
+        summary: "Returns for each address what IP.GET returns, or an error in its position",
         cost: "O(N) with N addresses",
         action: Action::Run(get_many),
         ..IP
@@ -78,7 +78,7 @@ pub(super) const COMMANDS: &[Command] = &[
     Command {
         name: "ip.net",
         syntax: "database address",
-        summary: "Gives the network around an address that has one answer",
+        summary: "Returns the network of the database that holds an address",
         action: Action::Run(network),
         ..IP
     },
@@ -87,9 +87,9 @@ pub(super) const COMMANDS: &[Command] = &[
         arity: -3,
         flags: &[Flag::ReadOnly],
         syntax: "database prefix [CURSOR cursor] [COUNT count] [path ...]",
-        summary: "Gives the cursor of the next page (0: there is none) and the networks inside a \
-                  prefix, each with what IP.GET gives; a page has 100 networks or `COUNT`, up to \
-                  1000, and ends at 1 MiB",
+        summary: "Returns a page of the networks inside a prefix: the cursor of the next page (0: \
+                  none), then each network with what IP.GET returns. A page has 100 networks or \
+                  `COUNT`, up to 1000, and ends at 1 MiB",
         cost: "O(N) with N networks given",
         action: Action::Run(within),
         ..IP

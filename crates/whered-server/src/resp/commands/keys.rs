@@ -35,7 +35,7 @@ pub(super) const COMMANDS: &[Command] = &[
     Command {
         name: "dbsize",
         group: "server",
-        summary: "Gives the number of keys",
+        summary: "Returns the number of keys",
         action: Action::Run(|session, _, reply| {
             reply.count(session.engine().keyspace().len(session.number));
             Ok(())
@@ -58,7 +58,7 @@ pub(super) const COMMANDS: &[Command] = &[
         arity: -2,
         keys: (1, -1, 1),
         syntax: "key [key ...]",
-        summary: "Counts the keys that exist, one named twice twice",
+        summary: "Counts the keys that exist; a key named twice counts twice",
         cost: "O(N) with N keys",
         action: Action::Run(exists),
         ..KEYS
@@ -96,7 +96,7 @@ pub(super) const COMMANDS: &[Command] = &[
         arity: 2,
         flags: &[Flag::ReadOnly, Flag::Dangerous],
         syntax: "pattern",
-        summary: "Gives all keys that match a pattern",
+        summary: "Returns all keys that match a pattern",
         cost: "O(N) with N keys",
         action: Action::Run(keys),
         ..KEYS
@@ -105,7 +105,7 @@ pub(super) const COMMANDS: &[Command] = &[
         name: "randomkey",
         names: &[Named::All(NameKind::Key)],
         flags: &[Flag::ReadOnly],
-        summary: "Gives some key",
+        summary: "Returns a random key",
         cost: "O(log(N)) with N keys",
         action: Action::Run(random_key),
         ..KEYS
@@ -116,7 +116,7 @@ pub(super) const COMMANDS: &[Command] = &[
         arity: -2,
         flags: &[Flag::ReadOnly],
         syntax: "cursor [MATCH pattern] [COUNT count] [TYPE type]",
-        summary: "Goes through the keys step by step",
+        summary: "Iterates over the keys",
         cost: "O(count) a step",
         since: "2.8.0",
         action: Action::Run(scan),
@@ -129,7 +129,7 @@ pub(super) const COMMANDS: &[Command] = &[
         flags: &[Flag::Write, Flag::Fast, Flag::Dangerous],
         group: "server",
         syntax: "index1 index2",
-        summary: "Exchanges the keys of two numbered databases",
+        summary: "Swaps the keys of two numbered databases",
         since: "4.0.0",
         action: Action::Run(swap),
         ..KEYS
@@ -139,7 +139,7 @@ pub(super) const COMMANDS: &[Command] = &[
         arity: -2,
         keys: (1, -1, 1),
         syntax: "key [key ...]",
-        summary: "Counts the keys that exist, and that as a use of each",
+        summary: "Counts the keys that exist, and updates their time of last use",
         cost: "O(N) with N keys",
         since: "3.2.1",
         action: Action::Run(touch),
@@ -150,7 +150,7 @@ pub(super) const COMMANDS: &[Command] = &[
         arity: 2,
         keys: (1, 1, 1),
         syntax: "key",
-        summary: "Says what a key holds: zset, string or none",
+        summary: "Returns the type of a key: zset, string or none",
         action: Action::Run(|session, args, reply| {
             let kind = session.engine().keyspace().kind(session.number, args.at(1));
             reply.simple(kind.map_or("none", kind_name));

@@ -37,7 +37,7 @@ const SUBCOMMANDS: &[Command] = &[
         name: "latency|histogram",
         arity: -2,
         syntax: "[command [command ...]]",
-        summary: "Gives how many calls of commands took up to 1, 2, 4, ... microseconds",
+        summary: "Returns how many calls of commands took up to 1, 2, 4, ... microseconds",
         cost: "O(N) with N commands",
         since: "7.0.0",
         action: Action::Run(histogram),
@@ -47,7 +47,7 @@ const SUBCOMMANDS: &[Command] = &[
         name: "latency|history",
         arity: 3,
         syntax: "event",
-        summary: "Gives no event: none is monitored",
+        summary: "Returns no event: none is monitored",
         action: Action::Run(|_, _, reply| {
             reply.array(0);
             Ok(())
@@ -56,7 +56,7 @@ const SUBCOMMANDS: &[Command] = &[
     },
     Command {
         name: "latency|latest",
-        summary: "Gives no event: none is monitored",
+        summary: "Returns no event: none is monitored",
         action: Action::Run(|_, _, reply| {
             reply.array(0);
             Ok(())
@@ -67,7 +67,7 @@ const SUBCOMMANDS: &[Command] = &[
         name: "latency|reset",
         arity: -2,
         syntax: "[event [event ...]]",
-        summary: "Gives how many events were reset, which is none",
+        summary: "Returns how many events were reset, which is none",
         action: Action::Run(|_, _, reply| {
             reply.count(0);
             Ok(())

@@ -56,7 +56,7 @@ pub(super) const COMMANDS: &[Command] = &[
 const OBJECT: &[Command] = &[
     Command {
         name: "object|encoding",
-        summary: "Gives the form in which Redis would keep a value",
+        summary: "Returns the encoding that Redis would use for a value",
         action: Action::Run(|session, args, reply| {
             let keyspace = session.engine().keyspace();
             match keyspace.inspect(session.number, args.at(2), Value::encoding) {
@@ -69,7 +69,7 @@ const OBJECT: &[Command] = &[
     },
     Command {
         name: "object|freq",
-        summary: "Refused as by Redis without LFU: how often a key is used is not counted",
+        summary: "Refused, as by Redis without LFU: uses of keys are not counted",
         since: "4.0.0",
         action: Action::Run(|session, args, reply| {
             if !session.engine().keyspace().exists(session.number, args.at(2)) {
@@ -101,7 +101,7 @@ const OBJECT: &[Command] = &[
     },
     Command {
         name: "object|idletime",
-        summary: "Gives for how many seconds a key has not been used",
+        summary: "Returns the seconds since the last use of a key",
         action: Action::Run(|session, args, reply| {
             match session.engine().keyspace().idle_seconds(session.number, args.at(2)) {
                 Some(seconds) => reply.count(seconds as usize),
@@ -113,7 +113,7 @@ const OBJECT: &[Command] = &[
     },
     Command {
         name: "object|refcount",
-        summary: "Gives what Redis would give for the references to a value",
+        summary: "Returns the reference count that Redis would return",
         action: Action::Run(|session, args, reply| {
             let keyspace = session.engine().keyspace();
             match keyspace.inspect(session.number, args.at(2), |value| references(value.text())) {
@@ -148,7 +148,7 @@ const MEMORY: &[Command] = &[
         arity: -3,
         group: "server",
         syntax: "key [SAMPLES count]",
-        summary: "Gives about how many bytes of memory a key takes",
+        summary: "Returns an estimate of the bytes of memory that a key takes",
         cost: "O(1), or O(N) for sorted sets with other scores than cells",
         since: "4.0.0",
         action: Action::Run(usage),

@@ -24,7 +24,7 @@ pub(super) const COMMANDS: &[Command] = &[
     },
     Command {
         name: "bgrewriteaof",
-        summary: "Asks for a snapshot, after which the journal is short",
+        summary: "Starts a snapshot, after which the journal is short",
         cost: "O(1); the work is done in the background",
         action: Action::Run(|session, _, reply| {
             ask(session, reply, "Background append only file rewriting started")
@@ -35,14 +35,14 @@ pub(super) const COMMANDS: &[Command] = &[
         name: "bgsave",
         arity: -1,
         syntax: "[SCHEDULE]",
-        summary: "Asks for a snapshot",
+        summary: "Starts a snapshot",
         cost: "O(1); the work is done in the background",
         action: Action::Run(background_save),
         ..OF_REDIS
     },
     Command {
         name: "lastsave",
-        summary: "Tells when the last snapshot was complete, in seconds since 1970",
+        summary: "Returns when the last snapshot was completed, in seconds since 1970",
         cost: "O(1)",
         action: Action::Run(|session, _, reply| {
             reply.integer((session.engine().snapshot_status().last_millis / 1000) as i64);

@@ -34,7 +34,7 @@ pub(super) const COMMANDS: &[Command] = &[
     Command {
         name: "psubscribe",
         syntax: "pattern [pattern ...]",
-        summary: "Listens to the channels that patterns fit",
+        summary: "Subscribes to the channels that match patterns",
         action: Action::Run(|session, args, reply| subscribe(session, args, reply, By::Pattern)),
         ..PUBSUB
     },
@@ -43,7 +43,7 @@ pub(super) const COMMANDS: &[Command] = &[
         arity: 3,
         flags: &[Flag::PubSub, Flag::Fast],
         syntax: "channel message",
-        summary: "Sends a message to the listeners of a channel, and gives how many there are",
+        summary: "Sends a message to the subscribers of a channel, and returns how many there are",
         cost: "O(N+M) with N listeners and M patterns of all listeners",
         action: Action::Run(publish),
         ..PUBSUB
@@ -62,14 +62,14 @@ pub(super) const COMMANDS: &[Command] = &[
         name: "punsubscribe",
         arity: -1,
         syntax: "[pattern [pattern ...]]",
-        summary: "Listens no more to patterns, or to any",
+        summary: "Unsubscribes from patterns, or from all",
         action: Action::Run(|session, args, reply| unsubscribe(session, args, reply, By::Pattern)),
         ..PUBSUB
     },
     Command {
         name: "subscribe",
         syntax: "channel [channel ...]",
-        summary: "Listens to channels",
+        summary: "Subscribes to channels",
         action: Action::Run(|session, args, reply| subscribe(session, args, reply, By::Channel)),
         ..PUBSUB
     },
@@ -77,7 +77,7 @@ pub(super) const COMMANDS: &[Command] = &[
         name: "unsubscribe",
         arity: -1,
         syntax: "[channel [channel ...]]",
-        summary: "Listens no more to channels, or to any",
+        summary: "Unsubscribes from channels, or from all",
         action: Action::Run(|session, args, reply| unsubscribe(session, args, reply, By::Channel)),
         ..PUBSUB
     },
@@ -87,7 +87,7 @@ const SUBCOMMANDS: &[Command] = &[
     Command {
         name: "pubsub|channels",
         syntax: "[pattern]",
-        summary: "Gives the channels that somebody listens to by name",
+        summary: "Returns the channels that have subscribers by name",
         cost: "O(N) with N channels",
         since: "2.8.0",
         action: Action::Run(|session, args, reply| {
@@ -118,7 +118,7 @@ const SUBCOMMANDS: &[Command] = &[
     Command {
         name: "pubsub|numpat",
         arity: 2,
-        summary: "Gives the number of different patterns",
+        summary: "Returns the number of different patterns",
         cost: "O(1)",
         since: "2.8.0",
         action: Action::Run(|session, _, reply| {
@@ -130,7 +130,7 @@ const SUBCOMMANDS: &[Command] = &[
     Command {
         name: "pubsub|numsub",
         syntax: "[channel [channel ...]]",
-        summary: "Gives for each channel how many listen to it by name",
+        summary: "Returns for each channel the number of its subscribers by name",
         since: "2.8.0",
         action: Action::Run(|session, args, reply| {
             reply.array(2 * (args.len() - 2));

@@ -54,7 +54,7 @@ pub(super) const COMMANDS: &[Command] = &[
         name: "rules.counters",
         arity: -2,
         syntax: "ruleset [RESET]",
-        summary: "Gives the packets and bytes that each rule and the policy have counted",
+        summary: "Returns the packets and bytes that each rule and the policy have counted",
         cost: "O(N) with N rules",
         action: Action::Run(counters),
         ..RULES
@@ -64,7 +64,7 @@ pub(super) const COMMANDS: &[Command] = &[
         arity: 3,
         flags: &[Flag::Write, Flag::Fast],
         syntax: "ruleset number",
-        summary: "Takes a rule out of a ruleset",
+        summary: "Deletes a rule from a ruleset",
         cost: "O(N) with N rules; all are compiled when the rule's chain is one that is called",
         action: Action::Run(|session, args, reply| {
             let number = rule_number(args.at(2))?;
@@ -74,7 +74,7 @@ pub(super) const COMMANDS: &[Command] = &[
     },
     Command {
         name: "rules.explain",
-        summary: "Tells why a packet meets the rule that decides",
+        summary: "Explains which rule decides a packet, and why no earlier rule does",
         cost: "O(N) with N rules",
         action: Action::Run(explain),
         ..RULES
@@ -83,7 +83,7 @@ pub(super) const COMMANDS: &[Command] = &[
         name: "rules.get",
         arity: 2,
         syntax: "ruleset",
-        summary: "Gives the rules as they are now, as text",
+        summary: "Returns the rules as they are now, as text",
         cost: "O(N) with N rules",
         action: Action::Run(|session, args, reply| {
             let (ruleset, _) = named(session, args)?.edition().to_ruleset();
@@ -96,7 +96,7 @@ pub(super) const COMMANDS: &[Command] = &[
         name: "rules.info",
         arity: 2,
         syntax: "ruleset",
-        summary: "Tells where a ruleset is from and how it is compiled",
+        summary: "Describes a ruleset: its source and how it is compiled",
         cost: "O(1)",
         action: Action::Run(info),
         ..RULES
@@ -107,7 +107,7 @@ pub(super) const COMMANDS: &[Command] = &[
         names: WRITTEN,
         flags: &[Flag::Write, Flag::Fast],
         syntax: "ruleset BEFORE number|AFTER number|POSITION position [CHAIN chain] rule",
-        summary: "Puts a rule into a ruleset, and gives its number",
+        summary: "Inserts a rule into a ruleset, and returns its number",
         cost: "O(N) with N rules; all are compiled when the chain is one that is called",
         action: Action::Run(insert),
         ..RULES
@@ -117,7 +117,7 @@ pub(super) const COMMANDS: &[Command] = &[
         arity: 1,
         names: &[Named::Shown(NameKind::Ruleset)],
         syntax: "",
-        summary: "Gives the names of all rulesets",
+        summary: "Returns the names of all rulesets",
         cost: "O(N) with N rulesets",
         action: Action::Run(|session, _, reply| {
             let generation = session.engine().generation();
@@ -129,14 +129,14 @@ pub(super) const COMMANDS: &[Command] = &[
     },
     Command {
         name: "rules.match",
-        summary: "Gives a packet's verdict, and the rule's number and line that decided",
+        summary: "Returns a packet's verdict, and the rule's number and line that decided",
         action: Action::Run(find),
         ..RULES
     },
     Command {
         name: "rules.mmatch",
         syntax: "ruleset SRC address DST address PROTO protocol [...] [SRC ...]",
-        summary: "Gives the verdicts of several packets, or an error in a packet's place",
+        summary: "Returns the verdicts of several packets, or an error in a packet's position",
         cost: "O(N) with N packets",
         action: Action::Run(find_many),
         ..RULES
@@ -146,7 +146,7 @@ pub(super) const COMMANDS: &[Command] = &[
         arity: 2,
         flags: &[Flag::Admin],
         syntax: "ruleset",
-        summary: "Reads a ruleset's file again; a wrong one leaves the old rules",
+        summary: "Rereads a ruleset's file; a wrong file leaves the old rules",
         cost: "O(N) with N rules, which are compiled",
         action: Action::Run(reload),
         ..RULES
@@ -157,7 +157,7 @@ pub(super) const COMMANDS: &[Command] = &[
         names: WRITTEN,
         flags: &[Flag::Write, Flag::Fast],
         syntax: "ruleset number rule",
-        summary: "Puts another rule in a rule's place",
+        summary: "Replaces a rule",
         cost: "O(N) with N rules; all are compiled when the rule's chain is one that is called",
         action: Action::Run(|session, args, reply| {
             let (number, rule) = (rule_number(args.at(2))?, utf8(args.at(3))?);
@@ -173,7 +173,7 @@ pub(super) const COMMANDS: &[Command] = &[
         names: WRITTEN,
         flags: &[Flag::Write, Flag::DenyOom],
         syntax: "ruleset OWN|IPTABLES|NFT|CLASSBENCH|AUTO text",
-        summary: "Sets a whole ruleset, and gives how many rules it has",
+        summary: "Sets a whole ruleset, and returns how many rules it has",
         cost: "O(N) with N rules, which are compiled",
         action: Action::Run(set),
         ..RULES
@@ -183,7 +183,7 @@ pub(super) const COMMANDS: &[Command] = &[
         arity: 2,
         flags: &[Flag::Write, Flag::Fast],
         syntax: "ruleset",
-        summary: "Removes a ruleset that RULES.SET has set",
+        summary: "Removes a ruleset set by RULES.SET",
         cost: "O(1)",
         action: Action::Run(|session, args, reply| {
             finish(reply, session.engine().unset_rules(name(args.at(1))?)?.ticket)

@@ -24,7 +24,7 @@ const SUBCOMMANDS: &[Command] = &[
         name: "slowlog|get",
         arity: -2,
         syntax: "[count]",
-        summary: "Gives the newest slow commands: number, time, microseconds, arguments, client",
+        summary: "Returns the newest slow commands: number, time, microseconds, arguments, client",
         cost: "O(N) with N entries given",
         action: Action::Run(get),
         ..SLOWLOG
@@ -42,7 +42,7 @@ const SUBCOMMANDS: &[Command] = &[
     },
     Command {
         name: "slowlog|len",
-        summary: "Gives the number of entries",
+        summary: "Returns the number of entries",
         action: Action::Run(|session, _, reply| {
             reply.count(session.shared.slowlog.len());
             Ok(())
@@ -51,7 +51,7 @@ const SUBCOMMANDS: &[Command] = &[
     },
     Command {
         name: "slowlog|reset",
-        summary: "Forgets all entries",
+        summary: "Deletes all entries",
         cost: "O(N) with N entries",
         action: Action::Run(|session, _, reply| {
             session.shared.slowlog.clear();

@@ -37,7 +37,7 @@ pub(super) const COMMANDS: &[Command] = &[
         name: "zcard",
         arity: 2,
         syntax: "key",
-        summary: "Gives the number of members",
+        summary: "Returns the number of members",
         action: Action::Run(|session, args, reply| {
             read_ordered(session, args.at(1), |members| {
                 reply.count(members.map_or(0, Ordered::len));
@@ -50,7 +50,7 @@ pub(super) const COMMANDS: &[Command] = &[
         name: "zcount",
         arity: 4,
         syntax: "key min max",
-        summary: "Gives the number of members with scores in a range",
+        summary: "Returns the number of members with scores in a range",
         cost: "O(log(N)) with N members",
         since: "2.0.0",
         action: Action::Run(count),
@@ -61,8 +61,8 @@ pub(super) const COMMANDS: &[Command] = &[
         members: Members::Asked(None),
         arity: -3,
         syntax: "key member [member ...]",
-        summary: "Gives members' scores",
-        cost: "O(N) with N members asked for",
+        summary: "Returns members' scores",
+        cost: "O(N) with N members given",
         since: "6.2.0",
         action: Action::Run(scores),
         ..SORTED_SET
@@ -70,7 +70,7 @@ pub(super) const COMMANDS: &[Command] = &[
     Command {
         name: "zrank",
         members: Members::Named(Some(1)),
-        summary: "Gives how many members stand before one",
+        summary: "Returns how many members precede a member",
         cost: "O(log(N)) with N members",
         since: "2.0.0",
         action: Action::Run(|session, args, reply| rank(session, args, reply, false)),
@@ -79,7 +79,7 @@ pub(super) const COMMANDS: &[Command] = &[
     Command {
         name: "zrevrank",
         members: Members::Named(Some(1)),
-        summary: "Gives how many members stand behind one",
+        summary: "Returns how many members follow a member",
         cost: "O(log(N)) with N members",
         since: "2.0.0",
         action: Action::Run(|session, args, reply| rank(session, args, reply, true)),
@@ -90,7 +90,7 @@ pub(super) const COMMANDS: &[Command] = &[
         arity: -3,
         flags: &[Flag::ReadOnly],
         syntax: "key cursor [MATCH pattern] [COUNT count]",
-        summary: "Goes through members and scores step by step, in their order",
+        summary: "Iterates over members and scores, in their order",
         cost: "O(count) a step; members with one score come in one step",
         since: "2.8.0",
         action: Action::Run(scan),
@@ -99,7 +99,7 @@ pub(super) const COMMANDS: &[Command] = &[
     Command {
         name: "zscore",
         members: Members::Asked(Some(1)),
-        summary: "Gives a member's score; that of a point is its cell",
+        summary: "Returns a member's score; that of a point is its cell",
         action: Action::Run(score),
         ..SORTED_SET
     },

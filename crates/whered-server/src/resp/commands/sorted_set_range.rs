@@ -29,7 +29,7 @@ pub(super) const COMMANDS: &[Command] = &[
     Command {
         name: "zrange",
         syntax: "key start stop [BYSCORE|BYLEX] [REV] [LIMIT offset count] [WITHSCORES]",
-        summary: "Gives a range of members in order",
+        summary: "Returns a range of members in order",
         cost: "O(log(N)+M) with N members of which M are given; BYLEX: O(N)",
         action: Action::Run(|session, args, reply| range(session, args, reply, FORM)),
         ..RANGE
@@ -37,7 +37,7 @@ pub(super) const COMMANDS: &[Command] = &[
     Command {
         name: "zrangebyscore",
         syntax: "key min max [WITHSCORES] [LIMIT offset count]",
-        summary: "Gives the members with scores in a range, upwards",
+        summary: "Returns the members with scores in a range, upwards",
         since: "1.0.5",
         action: Action::Run(|session, args, reply| {
             let form = Form { by: Some(By::Score), reverse: Some(false), ..FORM };
@@ -59,7 +59,7 @@ pub(super) const COMMANDS: &[Command] = &[
     Command {
         name: "zrevrange",
         syntax: "key start stop [WITHSCORES]",
-        summary: "Gives a range of members, counted from the last one",
+        summary: "Returns a range of members, counted from the last one",
         action: Action::Run(|session, args, reply| {
             let form = Form { by: Some(By::Rank), reverse: Some(true), ..FORM };
             range(session, args, reply, form)
@@ -69,7 +69,7 @@ pub(super) const COMMANDS: &[Command] = &[
     Command {
         name: "zrevrangebyscore",
         syntax: "key max min [WITHSCORES] [LIMIT offset count]",
-        summary: "Gives the members with scores in a range, downwards",
+        summary: "Returns the members with scores in a range, downwards",
         since: "2.2.0",
         action: Action::Run(|session, args, reply| {
             let form = Form { by: Some(By::Score), reverse: Some(true), ..FORM };

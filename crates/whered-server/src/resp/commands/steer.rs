@@ -38,19 +38,19 @@ pub(super) const COMMANDS: &[Command] = &[
         name: "site.add",
         arity: -6,
         syntax: "pool site longitude latitude address [address ...]",
-        summary: "Adds a site to a pool or replaces it; gives 1 when it is new",
+        summary: "Adds a site to a pool or replaces it; returns 1 when it is new",
         action: Action::Run(add),
         ..SITE
     },
     Command {
         name: "site.auto",
-        summary: "Lets a site's checks decide again whether it is in the choice",
+        summary: "Removes the override: a site's checks decide again",
         action: Action::Run(|s, args, reply| set_health(s, args, reply, HealthOverride::Auto)),
         ..SITE
     },
     Command {
         name: "site.down",
-        summary: "Takes a site out of the choice, whatever its checks say",
+        summary: "Marks a site as down, whatever its checks say",
         action: Action::Run(|s, args, reply| set_health(s, args, reply, HealthOverride::Down)),
         ..SITE
     },
@@ -77,7 +77,7 @@ pub(super) const COMMANDS: &[Command] = &[
     },
     Command {
         name: "site.rem",
-        summary: "Removes a site that SITE.ADD has added",
+        summary: "Removes a site added by SITE.ADD",
         action: Action::Run(|session, args, reply| {
             let written = session.engine().remove_site(name(args.at(1))?, name(args.at(2))?)?;
             finish(reply, written.ticket)
@@ -86,7 +86,7 @@ pub(super) const COMMANDS: &[Command] = &[
     },
     Command {
         name: "site.up",
-        summary: "Brings a site into the choice, whatever its checks say",
+        summary: "Marks a site as up, whatever its checks say",
         action: Action::Run(|s, args, reply| set_health(s, args, reply, HealthOverride::Up)),
         ..SITE
     },
@@ -96,7 +96,7 @@ pub(super) const COMMANDS: &[Command] = &[
         names: &[Named::PoolOrOwner(1)],
         flags: &[Flag::ReadOnly, Flag::Fast],
         syntax: "pool address [EXPLAIN]",
-        summary: "Gives the site that a client of a pool, or of a name that one answers at, is sent to",
+        summary: "Returns the site that a pool, or a name that it answers, chooses for a client",
         action: Action::Run(steer),
         ..SITE
     },

@@ -41,14 +41,14 @@ pub(super) const COMMANDS: &[Command] = &[
         arity: -3,
         flags: &[Flag::ReadOnly, Flag::Fast],
         syntax: "table key [key ...]",
-        summary: "Gives the row of a key, one argument for each of its columns, or null; an empty \
-                  argument is a cell that is not there, except in columns of texts",
+        summary: "Returns the row of a key, or null. The key has one argument for each of its \
+                  columns; an empty argument is an absent cell, except in columns of text",
         action: Action::Run(get),
         ..TABLE
     },
     Command {
         name: "table.info",
-        summary: "Gives a table's feed, rows, memory and columns",
+        summary: "Returns a table's feed, rows, memory and columns",
         action: Action::Run(info),
         ..TABLE
     },
@@ -58,7 +58,7 @@ pub(super) const COMMANDS: &[Command] = &[
         names: &[Named::Shown(NameKind::Table)],
         flags: &[Flag::ReadOnly, Flag::Fast],
         syntax: "",
-        summary: "Gives the names of the tables",
+        summary: "Returns the names of the tables",
         cost: "O(N) with N tables",
         action: Action::Run(list),
         ..TABLE
@@ -76,7 +76,7 @@ pub(super) const COMMANDS: &[Command] = &[
         name: "table.top",
         arity: -4,
         syntax: "table column count [ASC|DESC]",
-        summary: "Gives the rows with the most of a column of numbers or times, or the least",
+        summary: "Returns the rows with the largest values of a column of numbers or times, or the smallest",
         cost: "O(N) with N rows",
         action: Action::Run(top),
         ..TABLE

@@ -7,7 +7,7 @@ use super::*;
 
 /// The families in the page's order, with their headings.
 const GROUPS: [(&str, &str); 16] = [
-    ("ip", "Databases of addresses"),
+    ("ip", "IP databases"),
     ("cidr", "Prefix sets"),
     ("rules", "Rulesets"),
     ("steer", "Pools and sites"),
@@ -19,7 +19,7 @@ const GROUPS: [(&str, &str); 16] = [
     ("generic", "Keys"),
     ("transactions", "Transactions"),
     ("pubsub", "Channels"),
-    ("string", "Texts"),
+    ("string", "Strings"),
     ("connection", "Connections"),
     ("server", "The server"),
     ("scripting", "Scripts and functions"),
@@ -28,44 +28,59 @@ const GROUPS: [(&str, &str); 16] = [
 const TOP: &str = "\
 # Commands
 
-Every command of the RESP door, made from the one table that dispatch and `COMMAND` use too. \
-Commands that Redis has answer as Redis 7.0 does; *since* is the version of Redis that had them \
-first, and for the other commands the version of `whered`.
+All commands of the RESP interface. This page is made from the table that dispatch and `COMMAND` use. \
+Commands of Redis reply as Redis 7.0 does. *since* is the version of Redis that introduced a command; \
+for other commands it is the version of `whered`.
 
-- The name of a command or option may be written in any case. Keys and members are any bytes; the \
-names of databases, prefix sets, pools, sites, feeds and tables are UTF-8 and are told apart by case.
-- What a command names is compared with the patterns of its user for that kind \
-([configuration.md](configuration.md#resp-user-users-with-rules)); lists give the names that he may touch.
-- Databases, prefix sets, pools, sites and tables are no keys: `DEL`, `TYPE` and `FLUSHALL` do not see them.
-- What does not exist is an error that says so: `-ERR no such database 'x'`, \
-`-ERR no such prefix set 'x'`, `-ERR no such pool 'x'`, `-ERR no such site 'x'`. A key that does \
-not exist is an empty collection, as in Redis.
-- A write is answered when it is durable ([durability.md](../operate/durability.md)). A write that the \
-journal refuses begins with `-MISCONF`, and nothing of it was applied.
-- A key holds a collection of points, a sorted set with other scores, or a text. The first two are \
-one thing to clients (`TYPE` says `zset`): a collection becomes a plain sorted set when a score \
-comes that is no cell (by `ZADD`, `ZINCRBY`, `STOREDIST`), and GEO commands read the scores of that \
-as Redis does. A command for another kind of value gets `-WRONGTYPE`.
-- Expiry times are kept in milliseconds since 1970, also over restarts. A key whose time is over is \
-invisible at once; its memory is freed within a second or so.
-- `EXPLAIN` as the last word gives the reasons in the answer's place \
-([explain.md](../guide/explain.md)).
+<!-- example: server -->
+```sh
+redis-cli -p 6380 IP.GET city 8.8.8.8 country.iso_code
+redis-cli -p 6380 GEOSEARCH cities FROMLONLAT 8.68 50.11 BYRADIUS 100 km ASC WITHDIST
+redis-cli -p 6380 CIDR.MATCH bogons 10.1.2.3 WITHVALUE
+redis-cli -p 6380 COMMAND DOCS geodist | sed -n 3p
+```
+```text
+US
+Frankfurt
+0.1802
+10.0.0.0/8
+private use (RFC 1918)
+Returns the distance between two members
+```
 
-What differs from Redis 7.0:
+- **Names.** Names of commands and options are not case-sensitive. Keys and members are any bytes. Names of \
+databases, prefix sets, rulesets, pools, sites, feeds and tables are UTF-8 and case-sensitive.
+- **Users.** Each name in a command is compared with the patterns of its user for that kind \
+([configuration](configuration.md#respuser-users-with-rules)). Lists have only the names that the user may use.
+- **Keys.** Databases, prefix sets, rulesets, pools, sites and tables are no keys: `DEL`, `TYPE` and `FLUSHALL` do not \
+affect them.
+- **Missing things** are errors: `-ERR no such database 'x'`, `-ERR no such prefix set 'x'`, \
+`-ERR no such pool 'x'`, `-ERR no such site 'x'`. A missing key is an empty collection, as in Redis.
+- **Durability.** A write is answered when it is durable ([durability](../operate/durability.md)). The reply to a write \
+that the journal refuses begins with `-MISCONF`, and nothing of the write was applied.
+- **Types.** A key holds a collection of points, a plain sorted set, or a string. The first two are one type for \
+clients (`TYPE` says `zset`). A collection becomes a plain sorted set when a score arrives that is not a cell (by \
+`ZADD`, `ZINCRBY`, `STOREDIST`). GEO commands read its scores as Redis does. A command for another type gets \
+`-WRONGTYPE`.
+- **Expiry.** Expiry times are in milliseconds since 1970, also over restarts. An expired key is invisible at once; \
+its memory is freed within about a second.
+- **Reasons.** `EXPLAIN` as the last word gives [the reasons](../guide/explain.md) instead of the answer.
 
-- A search finds every point inside the shape, also the few near the poles and at the limits of the \
-globe that Redis misses. The distance of antipodes is a number.
-- `ZADD` takes the score `-0` for `0`; Redis tells them apart in sets of more than 128 members.
-- `ZSCAN` goes in the order of the scores, and gives members with one score in one step: one whose \
-score changes during the iteration may be given twice or not at all.
-- `GEOSEARCHSTORE`, `ZRANGESTORE` and `GEORADIUS ... STORE` put what was found a moment before; \
-another client's write may come between the two, except in a transaction.
-- `SET` with a time that is over removes the key at once.
-- `KEYS`, `SCAN` and `PUBSUB CHANNELS` leave out what the user may not touch; `FLUSHALL`, `FLUSHDB`, \
-`SWAPDB` and `RANDOMKEY` need a user of all keys.
-- A line of HTTP closes the connection: `POST` and `Host:` as in Redis, and as inline requests `PUT`, \
-`DELETE`, `HEAD`, `OPTIONS`, `PATCH`, `CONNECT`, `TRACE` and `PRI` too.
-- `OBJECT ENCODING` and `REFCOUNT` say what Redis would; `MEMORY USAGE` says what is used here.
+## Differences from Redis 7.0
+
+- A search finds every point inside the shape, also the few near the poles and at the limits of the globe that Redis \
+misses. The distance of antipodes is a number.
+- `ZADD` stores the score `-0` as `0`. Redis distinguishes them in sets of more than 128 members.
+- `ZSCAN` goes in the order of the scores, and gives members with one score in one step. A member whose score changes \
+during the iteration may come twice or not at all.
+- `GEOSEARCHSTORE`, `ZRANGESTORE` and `GEORADIUS ... STORE` store what was found a moment before. Another client's \
+write may come between the two, except in a transaction.
+- `SET` with a time in the past removes the key at once.
+- `KEYS`, `SCAN` and `PUBSUB CHANNELS` leave out what the user may not use. `FLUSHALL`, `FLUSHDB`, `SWAPDB` and \
+`RANDOMKEY` need a user of all keys.
+- A line of HTTP closes the connection. This applies to `POST` and `Host:` as in Redis. It also applies to the inline \
+requests `PUT`, `DELETE`, `HEAD`, `OPTIONS`, `PATCH`, `CONNECT`, `TRACE` and `PRI`.
+- `OBJECT ENCODING` and `OBJECT REFCOUNT` say what Redis would. `MEMORY USAGE` says what is used here.
 ";
 
 /// Every command, each container followed by its subcommands.
@@ -73,51 +88,53 @@ fn all_and_subcommands() -> impl Iterator<Item = &'static Command> {
     table().all().flat_map(|command| std::iter::once(command).chain(command.subcommands()))
 }
 
-/// What stands below a heading, where the rows do not say it.
+/// Text below a heading, for what the rows do not say.
 const NOTES: [(&str, &str); 6] = [
     (
         "feed",
-        "An upload is answered when it is on the disk of its feed's spool, and applied a little later; \
-         `-TRYAGAIN` says that the spool is full. A push cannot stand in a transaction.",
+        "An upload is answered when it is on the disk of its feed's spool, and applied a little later. \
+         `-TRYAGAIN` says that the spool is full. A push is refused in a transaction.",
     ),
     (
         "table",
-        "A row is an array of its cells, those of the key first, in the order of `TABLE.INFO`: whole \
-         numbers and times (milliseconds since 1970) as integers, other numbers as text, null where \
-         there is none. All that a batch of a feed does to a table is seen at once.",
+        "A row is an array of its cells, those of the key first, in the order of `TABLE.INFO`. Whole \
+         numbers and times (milliseconds since 1970) are integers, other numbers are strings, an absent \
+         value is null. All changes of a batch to a table become visible at once.",
     ),
     (
         "cidr",
-        "Members are prefixes and ranges, kept as given; the smallest live one that holds an address \
-         is its match. A text of `CIDR.LOAD` counts as a whole or, with a mistake, not at all; \
-         with `REPLACE` every reader finds all old members or all new ones, and so does a restart. \
-         With `REPLACE` a text without members is refused, and so is one that has lost half of the set's \
-         members or more, since it may be cut off: `ALLOWEMPTY` and `MAXSHRINK percent` (the loss that \
-         is refused; 100: none) take them. A dump of several sets needs the name of one: `SET name`, or \
-         `FILE dump:name`. Options of `create` that change what an entry means (`netmask`, `bitmask`, \
-         `timeout`, `family`) count or are refused. A set stays when its last member goes, until \
-         `CIDR.DEL`; sets are no keys, so that `DEL`, `FLUSHDB` and `FLUSHALL` leave them alone. \
-         `VALUE` and `EX` are for members that bring none. An export is the set of one moment. \
-         `CIDR.SCAN` gives what is there during all of the iteration once.",
+        "Members are prefixes and ranges, stored as given. The smallest member that holds an address and \
+         has not expired is its match. `VALUE` and `EX` apply to members that bring none.\n\n\
+         - A list of `CIDR.LOAD` counts as a whole; a list with an error changes nothing.\n\
+         - With `REPLACE` every reader finds all old members or all new ones, also after a restart. An \
+         empty list is refused. So is one that has lost half of the set's members or more, because it may \
+         be incomplete. `ALLOWEMPTY` and `MAXSHRINK percent` (the refused loss; 100: none) accept them.\n\
+         - A dump of several sets needs the name of one: `SET name`, or `FILE dump:name`. Options of \
+         `create` that change what an entry means (`netmask`, `bitmask`, `timeout`, `family`) count or \
+         are refused.\n\
+         - A set without members stays until `CIDR.DEL`. Sets are no keys: `DEL`, `FLUSHDB` and `FLUSHALL` \
+         do not affect them.\n\
+         - An export is the set at one moment. `CIDR.SCAN` gives each member once that exists during the \
+         whole iteration.",
     ),
     (
         "transactions",
-        "The queued commands run without a foreign write between them, and no other client reads a \
-         key meanwhile; reads of prefix sets and sites may see a transaction half done. The replies leave together, when the last write is durable. A key \
-         counts as changed for `WATCH` when a command wrote to it, even the same value.",
+        "The queued commands run without another client's write between them, and no other client reads a \
+         key meanwhile. Reads of prefix sets and sites may see a part of a transaction. The replies are \
+         sent together, when the last write is durable.",
     ),
     (
         "pubsub",
-        "A listener that stays behind by more than `pubsub_buffer_limit_bytes`, or by a quarter of \
-         it for a minute, is closed. What a transaction publishes to its own connection (RESP3) comes \
-         behind the reply to `EXEC`; Redis puts it into the middle of that reply.",
+        "A subscriber that is behind by more than `pubsub_buffer_limit_bytes`, or by a quarter of it for a \
+         minute, is disconnected. What a transaction publishes to its own connection (RESP3) follows the \
+         reply to `EXEC`; Redis puts it into the middle of that reply.",
     ),
     (
         "server",
-        "`CONFIG SET` lasts until the server stops. `CONFIG GET requirepass` is always empty, since \
-         only a hash is kept. Users come from the configuration; `ACL` only tells about them. Short \
-         commands that follow each other in a pipeline are timed together, some 16 of them: when \
-         they were held up, the slow log has the command's name without its arguments.",
+        "`CONFIG SET` lasts until the server stops. `CONFIG GET requirepass` is always empty, because only \
+         a hash is stored. Users come from the configuration; `ACL` only describes them. Short commands \
+         that follow each other in a pipeline are timed together, about 16 of them. If they were slow, the \
+         slow log has the command's name without its arguments.",
     ),
 ];
 
@@ -128,7 +145,7 @@ fn page() -> String {
         for (_, note) in NOTES.iter().filter(|(of, _)| *of == group) {
             let _ = write!(page, "{note}\n\n");
         }
-        let _ = writeln!(page, "| command | what it does | cost | writes | since |");
+        let _ = writeln!(page, "| command | effect | cost | writes | since |");
         let _ = writeln!(page, "| --- | --- | --- | --- | --- |");
         let mut commands: Vec<_> = all_and_subcommands().filter(|c| c.group == group).collect();
         commands.sort_by_key(|command| command.name);

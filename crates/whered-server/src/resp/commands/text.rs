@@ -26,14 +26,19 @@ const TEXT: Command = Command {
 };
 
 pub(super) const COMMANDS: &[Command] = &[
-    Command { name: "get", summary: "Gives the text of a key", action: Action::Run(get), ..TEXT },
+    Command {
+        name: "get",
+        summary: "Returns the string of a key",
+        action: Action::Run(get),
+        ..TEXT
+    },
     Command {
         name: "set",
         arity: -3,
         flags: &[Flag::Write],
         syntax: "key value [NX|XX] [GET] [EX seconds|PX milliseconds|EXAT unix-time-seconds|PXAT \
                  unix-time-milliseconds|KEEPTTL]",
-        summary: "Puts a text in the place of whatever a key holds",
+        summary: "Sets a key to a string, whatever it held",
         action: Action::Run(set),
         ..TEXT
     },

@@ -34,7 +34,7 @@ const TRANSACTION: Command = Command {
 pub(super) const COMMANDS: &[Command] = &[
     Command {
         name: "discard",
-        summary: "Forgets the commands queued since MULTI",
+        summary: "Discards the commands queued since MULTI",
         cost: "O(N) with N queued commands",
         since: "2.0.0",
         action: Action::Run(|session, _, reply| {
@@ -50,14 +50,14 @@ pub(super) const COMMANDS: &[Command] = &[
     Command {
         name: "exec",
         flags: &[Flag::NoSlowlog],
-        summary: "Runs the commands queued since MULTI, without a foreign write between them",
+        summary: "Runs the commands queued since MULTI, with no other client's write between them",
         cost: "What the queued commands cost",
         action: Action::Run(exec),
         ..TRANSACTION
     },
     Command {
         name: "multi",
-        summary: "Begins a transaction: the commands that follow are queued",
+        summary: "Starts a transaction: the commands that follow are queued",
         action: Action::Run(|session, _, reply| {
             if session.transaction.is_open() {
                 return Err(Failure::text("ERR MULTI calls can not be nested"));
@@ -71,7 +71,7 @@ pub(super) const COMMANDS: &[Command] = &[
     },
     Command {
         name: "unwatch",
-        summary: "Forgets the watched keys",
+        summary: "Stops watching all keys",
         cost: "O(N) with N watched keys",
         since: "2.2.0",
         action: Action::Run(|session, _, reply| {
@@ -86,7 +86,7 @@ pub(super) const COMMANDS: &[Command] = &[
         arity: -2,
         keys: (1, -1, 1),
         syntax: "key [key ...]",
-        summary: "Makes EXEC do nothing when one of the keys changes until then",
+        summary: "Makes EXEC do nothing if one of the keys changes before it",
         cost: "O(1) a key",
         since: "2.2.0",
         action: Action::Run(watch),

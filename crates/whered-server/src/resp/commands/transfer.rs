@@ -49,14 +49,14 @@ pub(super) const COMMANDS: &[Command] = &[
     },
     Command {
         name: "rename",
-        summary: "Gives a key another name; what had that name is gone",
+        summary: "Renames a key, and replaces the key that had the new name",
         action: Action::Run(rename),
         ..TRANSFER
     },
     Command {
         name: "renamenx",
         flags: &[Flag::Write, Flag::Fast],
-        summary: "Gives a key another name, unless it is taken",
+        summary: "Renames a key, unless the new name exists",
         cost: "O(1)",
         action: Action::Run(rename_new),
         ..TRANSFER

@@ -29,7 +29,7 @@ const ZONE: Command = Command {
 pub(super) const COMMANDS: &[Command] = &[
     Command {
         name: "zone.check",
-        summary: "Reads a zone's file without serving it; gives its serial number and records",
+        summary: "Checks a zone's file without serving it; returns its serial number and records",
         action: Action::Run(|session, args, reply| read(session, args, reply, Engine::check_zone)),
         ..ZONE
     },
@@ -39,14 +39,14 @@ pub(super) const COMMANDS: &[Command] = &[
         names: &[Named::Shown(NameKind::Zone)],
         flags: &[Flag::ReadOnly, Flag::Fast],
         syntax: "",
-        summary: "Gives the names of the zones",
+        summary: "Returns the names of the zones",
         cost: "O(N) with N zones",
         action: Action::Run(list),
         ..ZONE
     },
     Command {
         name: "zone.reload",
-        summary: "Reads a zone's file and serves it; gives its serial number and records",
+        summary: "Rereads a zone's file and serves it; returns its serial number and records",
         action: Action::Run(|session, args, reply| read(session, args, reply, Engine::reload_zone)),
         ..ZONE
     },
