@@ -72,7 +72,7 @@ pub(crate) struct BenchRulesArguments {
     /// Seconds of further planning at 16 k rules
     #[arg(long, value_name = "N", default_value_t = 15)]
     pub(crate) plan_seconds: u64,
-    /// A folder with city.mmdb and asn.mmdb, as `whered-bench data` writes it, for rules with places
+    /// A folder with city.mmdb and asn.mmdb (`whered-bench data` writes it), for rules with places
     #[arg(long, value_name = "DIR")]
     pub(crate) data: Option<PathBuf>,
     /// A folder with ClassBench's own rulesets, NAME.rules.gz
@@ -233,7 +233,8 @@ pub(crate) struct BenchGeoArguments {
 
 #[derive(Args)]
 pub(crate) struct BenchDnsArguments {
-    /// Only these, separated by commas: no-net, answers, blocklist, geo, loops, turns, threads, reloads
+    /// Only these, separated by commas: no-net, answers, blocklist, geo, loops, turns, threads,
+    /// reloads
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub(crate) parts: Vec<String>,
     /// Only question bytes to answer bytes, without sockets; the same as --parts no-net
@@ -336,7 +337,7 @@ pub(crate) enum SetKind {
 pub(crate) enum WorldChoice {
     /// In cities, towns, and thinly everywhere on land
     Mapped,
-    /// The same without the uniform regions
+    /// In cities and towns
     Clustered,
 }
 
@@ -353,7 +354,7 @@ pub(crate) struct BenchDataArguments {
     /// Where city.mmdb and asn.mmdb are written; made if it is missing
     #[arg(long, value_name = "DIR")]
     pub(crate) out: PathBuf,
-    /// The same seed gives the same bytes
+    /// The seed of everything that is random
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) seed: u64,
     /// How many networks: as many as the real files, or a seventieth for tests
@@ -365,7 +366,7 @@ pub(crate) struct BenchDataArguments {
 pub(crate) enum DataScale {
     /// 3.7 million networks in the city file, half a million in the ASN file
     Full,
-    /// The same shape with a seventieth of the networks
+    /// A seventieth of the networks in the shape of the full files
     Small,
 }
 

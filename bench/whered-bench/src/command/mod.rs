@@ -275,7 +275,7 @@ fn sync(arguments: &BenchSyncArguments, programs: Programs) -> Result<Outcome, F
     Ok(if report.is_tight() { Outcome::Found } else { Outcome::NotFound })
 }
 
-/// The same command once more, where links and sets are nobody else's.
+/// Runs this command again in a network namespace of its own.
 fn in_own_namespace(program: &Path) -> Result<Outcome, Failure> {
     let mut command = std::process::Command::new("unshare");
     command.arg("-n").arg(program).args(std::env::args_os().skip(1));
