@@ -99,7 +99,7 @@ pub enum OwnedCell {
 }
 
 impl OwnedCell {
-    /// The same value, borrowed.
+    /// Borrows the value.
     pub fn as_cell(&self) -> Cell<'_> {
         match self {
             OwnedCell::Absent => Cell::Absent,

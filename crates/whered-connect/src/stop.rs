@@ -5,7 +5,7 @@
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Whether to end; shared between whoever says so and the threads that look.
+/// A request to end, shared between the caller that sets it and the threads that poll it.
 #[derive(Debug, Default)]
 pub struct Stop {
     is_stopped: Mutex<bool>,

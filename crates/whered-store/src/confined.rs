@@ -8,8 +8,8 @@
 //!                                              └ no: Outside      descriptor, through no link
 //! ```
 //!
-//! Invariant: what is opened is what was checked. Whoever exchanges a folder for a link after the
-//! check makes the opening fail.
+//! Invariant: what is opened is what was checked. If a folder is replaced by a link after
+//! the check, the opening fails.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io;

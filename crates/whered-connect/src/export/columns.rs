@@ -20,7 +20,7 @@ use crate::rows::{Kind, OwnedCell, Schema};
 
 /// Rows of a batch.
 const ROWS: usize = 1 << 14;
-/// A batch is full of so many bytes of text, too.
+/// The most bytes of text in a batch.
 const TEXT_BYTES: usize = 64 << 20;
 
 /// The column that holds places.

@@ -1,7 +1,7 @@
 //! The engine's feeds as sinks and streams see them.
 //!
 //! For: [`FeedTables`], the tables of a feed that a sink hands on, and [`FeedIntake`], a feed that
-//! takes a stream's uploads. Not for: threads, which whoever starts them has.
+//! takes a stream's uploads. Not for: threads, which the caller starts.
 //!
 //! Cost: a page is copied under its table's shared lock; a row costs one small allocation.
 

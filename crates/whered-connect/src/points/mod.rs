@@ -73,9 +73,10 @@ pub struct LoadOptions {
     pub key: Vec<u8>,
     /// Column (by name, or by number from 1) or field (dotted) of the longitude.
     pub longitude: Option<String>,
-    /// The same of the latitude.
+    /// The column or member with the latitude.
     pub latitude: Option<String>,
-    /// The same of the member; of OpenStreetMap nodes the tag, without it the node's number.
+    /// The column or member with the name; for OpenStreetMap nodes the tag, the node's number
+    /// without one.
     pub member: Option<String>,
     /// OpenStreetMap: only nodes that have one of these tags; without any, all nodes.
     pub tags: Vec<TagFilter>,

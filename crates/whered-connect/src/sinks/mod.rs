@@ -118,7 +118,7 @@ impl Page {
         self.ends.clear();
     }
 
-    /// The rows in pieces of about so many bytes, never a part of a row.
+    /// Splits the rows into pieces of about `bytes`, never inside a row.
     pub(crate) fn pieces(&self, bytes: usize) -> impl Iterator<Item = (&[u8], usize)> {
         let (mut begin, mut row) = (0, 0);
         std::iter::from_fn(move || {

@@ -15,9 +15,9 @@ pub(crate) enum Stored {
     Integer { smallest: i64, largest: i64 },
     /// Double precision.
     Double,
-    /// Characters, of so many at most, so many bytes at most, none above `largest`.
+    /// Text with limits of characters and bytes, and no character above `largest`.
     Text { characters_max: u64, bytes_max: u64, largest: char, allows_nul: bool },
-    /// Bytes, of so many at most.
+    /// Bytes, `bytes_max` at most.
     Bytes { bytes_max: u64 },
     /// A calendar time between two bounds in milliseconds since 1970, both included.
     Calendar { smallest_millis: i64, largest_millis: i64 },

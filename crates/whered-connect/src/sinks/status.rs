@@ -1,6 +1,6 @@
 //! What a sink tells of itself.
 //!
-//! Not for: logs and doors, which whoever runs the sink feeds with it.
+//! Not for: logs and listeners; the caller that runs the sink passes the status on.
 
 use std::time::Duration;
 

@@ -7,8 +7,8 @@
 //!
 //! Invariants: the password stands in no message. TLS is on unless the server is on this machine or
 //! the URL says `tls=off`; certificates are checked against the system's authorities, or those of
-//! `ca`. The client of MySQL has no TLS here, so that a server elsewhere needs `tls=off` in so many
-//! words.
+//! `ca`. The client of MySQL has no TLS here, so that a server elsewhere needs an explicit
+//! `tls=off`.
 
 use std::fmt;
 use std::net::IpAddr;

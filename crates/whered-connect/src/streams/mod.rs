@@ -161,7 +161,7 @@ impl<'a, S: UploadSource, I: Intake> Consumer<'a, S, I> {
         Consumer { source, intake, joins, memory, stop, report, status }
     }
 
-    /// The same, which remembers where it began over restarts.
+    /// A consumer that remembers over restarts where it began.
     #[must_use]
     pub fn with_memory(self, memory: StreamMemory) -> Consumer<'a, S, I> {
         Consumer { memory, ..self }

@@ -1,6 +1,6 @@
 //! What a consumer tells of itself.
 //!
-//! Not for: logs and doors, which whoever runs the consumer feeds with it.
+//! Not for: logs and listeners; the caller that runs the consumer passes the status on.
 
 use std::time::Duration;
 

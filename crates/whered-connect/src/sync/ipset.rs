@@ -92,7 +92,7 @@ impl Ipset {
         })
     }
 
-    /// The line that makes a set like this one with room for so many.
+    /// The line that makes a set like this one with room for `count` members.
     fn creation(&self, name: &str, count: usize) -> String {
         let room = self.room.max((count + count / 4).next_power_of_two());
         let hashes = (count / 4).next_power_of_two().max(1024);

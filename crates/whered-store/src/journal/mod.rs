@@ -309,7 +309,8 @@ impl Journal {
     }
 }
 
-/// Room of a journal without the borrow of it, for whoever collects several changes into one entry.
+/// A reservation in a journal that does not borrow it, for a caller that collects several changes
+/// into one entry.
 ///
 /// It does not give itself back: [`Journal::attach`] must get it sooner or later, or the room stays
 /// reserved until the journal is closed.

@@ -86,7 +86,7 @@ enum Sleep {
     No,
     /// Anything to do.
     ForWork,
-    /// A moment, or so many bytes.
+    /// For a moment, or until this many bytes wait.
     ForBytes(usize),
 }
 

@@ -101,7 +101,7 @@ impl SnapshotReader {
         Ok(bytes)
     }
 
-    /// The error of whoever cannot make sense of a block whose checksum is right.
+    /// The error for a block that the caller cannot decode although its checksum is right.
     ///
     /// # Panics
     ///

@@ -166,7 +166,7 @@ impl View<'_> {
         self.of_family[0].find4(addresses, found, keys)
     }
 
-    /// The same for IPv6. A database of IPv4 addresses has no record for any of them.
+    /// Looks up IPv6 addresses like [`View::find4`]. A database of IPv4 addresses has no record for any of them.
     ///
     /// # Errors
     /// A fault of the database, with the database's file.

@@ -122,7 +122,7 @@ impl Input {
         Ok(())
     }
 
-    /// Reads until so many bytes are carried or the file ends.
+    /// Reads until `size_bytes` are carried or the file ends.
     fn read_up_to(&mut self, size_bytes: usize) -> Result<(), String> {
         while self.carried.len() < size_bytes {
             let Some(current) = &mut self.current else { break };

@@ -1,7 +1,7 @@
 //! The threads: one reads blocks, several work on them, the caller's writes them in their order.
 //!
-//! Not for what is done to a block. Memory is bounded: there are so many blocks and no more, and
-//! each goes round.
+//! Not for what is done to a block. Memory is bounded: the number of blocks is
+//! fixed, and each is used over and over.
 //!
 //! ```text
 //!        ┌────────────────────── free ◄──────────────────────┐

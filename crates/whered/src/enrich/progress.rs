@@ -10,7 +10,7 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// A bar of so many bytes. It draws a few times a second, and nothing without a terminal.
+    /// A bar of `size_bytes`. It draws a few times a second, and nothing without a terminal.
     pub(crate) fn new(size_bytes: Option<u64>) -> Progress {
         let bar = ProgressBar::with_draw_target(size_bytes, ProgressDrawTarget::stderr());
         let template = if size_bytes.is_some() {

@@ -66,11 +66,11 @@ pub(crate) struct ImportPointsArguments {
     /// it, one of the usual names
     #[arg(long, value_name = "NAME")]
     pub(crate) longitude: Option<String>,
-    /// The same of the latitude
+    /// The column or member with the latitude
     #[arg(long, value_name = "NAME")]
     pub(crate) latitude: Option<String>,
-    /// The same of the member; of GeoJSON a property, of OpenStreetMap a tag; without it the id, or
-    /// the usual name whose values differ
+    /// The column or member with the point's name; for GeoJSON a property, for OpenStreetMap a tag;
+    /// without it the id, or a common name of such columns whose values differ
     #[arg(long, value_name = "NAME")]
     pub(crate) member: Option<String>,
     /// OpenStreetMap: only nodes with this tag, such as amenity=cafe or amenity; may be repeated:

@@ -149,7 +149,7 @@ impl Report<'_> {
         self.rule_cells(outcome.rule, chain.unwrap_or_default())
     }
 
-    /// The same of a rule, or of the policy of a chain.
+    /// The cells of a rule, or of the policy of a chain.
     fn rule_cells(&self, rule: Option<RuleId>, policy_chain: &str) -> String {
         let Some(id) = rule else {
             return format!("{},,,", cell(policy_chain));

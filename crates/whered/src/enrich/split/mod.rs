@@ -102,7 +102,7 @@ pub(crate) fn record_end(
     }
 }
 
-/// The same where line ends are all that counts.
+/// Like [`record_end`] for formats whose records are lines.
 pub(crate) fn line_end(bytes: &[u8], start: usize, is_last: bool) -> Option<RecordEnd> {
     let rest = bytes.get(start..)?;
     match memchr(b'\n', rest) {

@@ -87,7 +87,7 @@ impl Map {
         Ok(map)
     }
 
-    /// gdnsd gives up after so many; we go on to the next nearest.
+    /// gdnsd gives up after this many sites; we go on to the next nearest.
     fn note_limit(&mut self, value: &Value, limit: Option<&Value>) -> Result<(), Fault> {
         let limit = limit.map_or(Ok(3), |limit| limit.number::<usize>("auto_dc_limit"))?;
         if self.coordinates.is_some() && limit != 0 && limit < self.datacenters.len() {
