@@ -40,7 +40,7 @@ pub struct Uploads {
 
 /// An upload that is on the server's disk.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Taken {
+pub struct Receipt {
     /// Its id.
     pub id: String,
     /// Whether the server had it before, by its key.
@@ -90,7 +90,7 @@ impl Uploads {
         bytes: &[u8],
         encoding: &str,
         key: &str,
-    ) -> Result<Taken, NotTaken> {
+    ) -> Result<Receipt, NotTaken> {
         let mut pause = PAUSE;
         let mut tries = 0;
         loop {
@@ -143,7 +143,7 @@ impl Uploads {
                     return Ok(Answer::None(self.error("answers without the upload's id")));
                 };
                 let repeated = body["repeated"] == Value::Bool(true);
-                Ok(Answer::Taken(Taken { id: id.to_owned(), repeated }))
+                Ok(Answer::Taken(Receipt { id: id.to_owned(), repeated }))
             }
             429 => {
                 let after = retry_after.map_or(RETRY_AFTER, Duration::from_secs);
@@ -180,7 +180,7 @@ impl Uploads {
 }
 
 enum Answer {
-    Taken(Taken),
+    Taken(Receipt),
     Later(Duration),
     None(ConnectError),
 }

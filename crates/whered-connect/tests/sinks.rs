@@ -204,8 +204,8 @@ impl Sql for MariaDb {
     }
 
     fn rows(&self) -> Vec<Vec<OwnedCell>> {
-        type Found = (String, i64, Option<f64>, i64, Option<String>, Option<Vec<u8>>);
-        let found: Vec<Found> = self
+        type ExistingColumn = (String, i64, Option<f64>, i64, Option<String>, Option<Vec<u8>>);
+        let found: Vec<ExistingColumn> = self
             .conn()
             .exec(
                 "SELECT member, position, longitude, seen, CAST(last_seen AS CHAR), note FROM positions",
@@ -317,10 +317,10 @@ impl Sql for PostgreSql {
     }
 }
 
-type Found = (String, i64, Option<f64>, i64, OwnedCell, Option<Vec<u8>>);
+type ExistingColumn = (String, i64, Option<f64>, i64, OwnedCell, Option<Vec<u8>>);
 
-fn sorted(rows: impl Iterator<Item = Found>) -> Vec<Vec<OwnedCell>> {
-    let cells = |(member, position, longitude, seen, at, note): Found| {
+fn sorted(rows: impl Iterator<Item = ExistingColumn>) -> Vec<Vec<OwnedCell>> {
+    let cells = |(member, position, longitude, seen, at, note): ExistingColumn| {
         vec![
             OwnedCell::Text(member.into_bytes()),
             OwnedCell::Integer(position),

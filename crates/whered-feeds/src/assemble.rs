@@ -25,23 +25,23 @@ use crate::value::{TimeFault, integer, number, time_millis};
 type Reason = Box<str>;
 
 /// The texts of an item: its key and its count.
-pub(crate) type ItemTexts<'a> = (Option<&'a [u8]>, Option<&'a [u8]>);
+pub(crate) type ItemStrings<'a> = (Option<&'a [u8]>, Option<&'a [u8]>);
 
 /// The texts of one record.
 #[derive(Debug, Default)]
-pub(crate) struct Texts<'a> {
+pub(crate) struct RecordStrings<'a> {
     /// One for each slot of the mapping.
     pub(crate) slots: Vec<Option<&'a [u8]>>,
     /// Key and count of each item.
-    pub(crate) items: Vec<ItemTexts<'a>>,
+    pub(crate) items: Vec<ItemStrings<'a>>,
     /// The number of the shape that wrote last: it writes all of its slots again, and the others hold what
     /// records have in common.
     pub(crate) shape: Option<u32>,
 }
 
-impl<'a> Texts<'a> {
-    pub(crate) fn new(slot_count: usize) -> Texts<'a> {
-        Texts { slots: vec![None; slot_count], ..Texts::default() }
+impl<'a> RecordStrings<'a> {
+    pub(crate) fn new(slot_count: usize) -> RecordStrings<'a> {
+        RecordStrings { slots: vec![None; slot_count], ..RecordStrings::default() }
     }
 }
 
@@ -64,7 +64,7 @@ impl<'m, 'a> Assembler<'m, 'a> {
     pub(crate) fn hand_out<E: Events>(
         &mut self,
         offset: usize,
-        texts: &Texts<'a>,
+        texts: &RecordStrings<'a>,
         totals: &mut Totals,
         events: &mut E,
     ) {
@@ -79,7 +79,7 @@ impl<'m, 'a> Assembler<'m, 'a> {
     }
 
     #[inline]
-    fn record(&mut self, offset: usize, texts: &Texts<'a>) -> Result<Record<'_>, Reason> {
+    fn record(&mut self, offset: usize, texts: &RecordStrings<'a>) -> Result<Record<'_>, Reason> {
         let mapping = self.mapping;
         let member = first(&mapping.roles.member, texts).ok_or_else(|| missing("member"))?;
         if member.is_empty() {
@@ -110,7 +110,7 @@ impl<'m, 'a> Assembler<'m, 'a> {
     }
 
     #[inline]
-    fn place(&mut self, texts: &Texts<'a>) -> Result<Option<Place>, Reason> {
+    fn place(&mut self, texts: &RecordStrings<'a>) -> Result<Option<Place>, Reason> {
         match &self.mapping.roles.place {
             PlaceRoles::None => Ok(None),
             PlaceRoles::Degrees { longitude, latitude } => {
@@ -160,7 +160,7 @@ pub(crate) fn one_line(reason: &str) -> Cow<'_, str> {
 }
 
 #[inline]
-fn first<'a>(role: &Role, texts: &Texts<'a>) -> Option<&'a [u8]> {
+fn first<'a>(role: &Role, texts: &RecordStrings<'a>) -> Option<&'a [u8]> {
     let text = texts.slots[role.first];
     if text.is_some() || role.others.is_empty() {
         return text;
@@ -174,7 +174,7 @@ fn check_size(name: &str, text: &[u8]) -> Result<(), Reason> {
 }
 
 #[inline]
-fn coordinate(name: &str, role: &Role, texts: &Texts<'_>) -> Result<f64, Reason> {
+fn coordinate(name: &str, role: &Role, texts: &RecordStrings<'_>) -> Result<f64, Reason> {
     match first(role, texts) {
         Some(text) => number(text).ok_or_else(|| no_number(name, text)),
         None => Err(missing(name)),

@@ -28,7 +28,7 @@ use std::ops::Range;
 
 use whered_simd::{Start, Stops};
 
-use crate::assemble::{ItemTexts, Texts};
+use crate::assemble::{ItemStrings, RecordStrings};
 use crate::upload::ITEM_COUNT_MAX;
 use crate::value::trim;
 
@@ -70,7 +70,7 @@ pub(crate) struct Mark {
 
 /// Where the values of a record are.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Sketch {
+pub(crate) struct FieldSpans {
     /// The values outside of items, in order.
     pub(crate) marks: Vec<Mark>,
     /// The items, in order.
@@ -128,7 +128,7 @@ struct ItemSteps {
 }
 
 #[derive(Clone, Debug)]
-struct Shape {
+struct RecordTemplate {
     head: Steps,
     items: Option<ItemSteps>,
     /// Of its own among these shapes.
@@ -140,7 +140,7 @@ struct Shape {
 /// The shapes that an upload has shown.
 #[derive(Debug)]
 pub(crate) struct Shapes {
-    shapes: Vec<Shape>,
+    shapes: Vec<RecordTemplate>,
     last: usize,
     learned_count: u32,
 }
@@ -162,7 +162,7 @@ impl Shapes {
         &mut self,
         rest: &'a [u8],
         base: &[Option<&'a [u8]>],
-        texts: &mut Texts<'a>,
+        texts: &mut RecordStrings<'a>,
     ) -> Option<usize> {
         let last = self.shapes.get(self.last)?;
         let found = last.read(rest, base, texts);
@@ -174,7 +174,7 @@ impl Shapes {
         &mut self,
         rest: &'a [u8],
         base: &[Option<&'a [u8]>],
-        texts: &mut Texts<'a>,
+        texts: &mut RecordStrings<'a>,
     ) -> Option<usize> {
         let (count, last) = (self.shapes.len(), self.last);
         (1..count).map(|turn| (last + turn) % count).find_map(|place| {
@@ -192,20 +192,21 @@ impl Shapes {
         &mut self,
         bytes: &'a [u8],
         record: Range<usize>,
-        sketch: &Sketch,
+        sketch: &FieldSpans,
         default_separator: &[u8],
         base: &[Option<&'a [u8]>],
-        expected: &Texts<'_>,
+        expected: &RecordStrings<'_>,
     ) {
         if self.learned_count >= LEARN_COUNT_MAX || sketch.is_unusual {
             return;
         }
         self.learned_count += 1;
         let (number, range) = (self.learned_count, record.clone());
-        let Some(shape) = Shape::learn(bytes, range, sketch, default_separator, number) else {
+        let Some(shape) = RecordTemplate::learn(bytes, range, sketch, default_separator, number)
+        else {
             return;
         };
-        let mut texts = Texts::new(base.len());
+        let mut texts = RecordStrings::new(base.len());
         let length = shape.read(&bytes[record.start..], base, &mut texts);
         if length != Some(record.len())
             || texts.slots != expected.slots
@@ -223,18 +224,18 @@ impl Shapes {
     }
 }
 
-impl Shape {
+impl RecordTemplate {
     fn learn(
         bytes: &[u8],
         record: Range<usize>,
-        sketch: &Sketch,
+        sketch: &FieldSpans,
         default_separator: &[u8],
         number: u32,
-    ) -> Option<Shape> {
+    ) -> Option<RecordTemplate> {
         let fills_slots = sketch.marks.iter().all(|mark| mark.kind != Kind::JsonWord);
         let (Some(first), Some(last)) = (sketch.items.first(), sketch.items.last()) else {
             let head = Steps::learn(bytes, record, &sketch.marks)?;
-            return Some(Shape { head, items: None, number, fills_slots });
+            return Some(RecordTemplate { head, items: None, number, fills_slots });
         };
         let split = sketch.marks.iter().take_while(|mark| mark.range.end <= first.start).count();
         let (head, tail) = sketch.marks.split_at(split);
@@ -242,7 +243,7 @@ impl Shape {
             Some(second) => bytes.get(first.end..second.start)?,
             None => default_separator,
         };
-        Some(Shape {
+        Some(RecordTemplate {
             head: Steps::learn(bytes, record.start..first.start, head)?,
             items: Some(ItemSteps {
                 item: Steps::learn(bytes, first.clone(), &sketch.item_marks)?,
@@ -260,7 +261,7 @@ impl Shape {
         &self,
         rest: &'a [u8],
         base: &[Option<&'a [u8]>],
-        texts: &mut Texts<'a>,
+        texts: &mut RecordStrings<'a>,
     ) -> Option<usize> {
         // What the last record has left is written over by each that fits.
         if !self.fills_slots || texts.shape != Some(self.number) {
@@ -286,7 +287,7 @@ impl Shape {
 impl ItemSteps {
     /// Reads all items; gives what comes behind them.
     #[inline]
-    fn read<'a>(&self, mut rest: &'a [u8], found: &mut Vec<ItemTexts<'a>>) -> Option<&'a [u8]> {
+    fn read<'a>(&self, mut rest: &'a [u8], found: &mut Vec<ItemStrings<'a>>) -> Option<&'a [u8]> {
         let mut next = rest;
         while self.item.first().strip(next).is_some() {
             let mut item = (None, None);

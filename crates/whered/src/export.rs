@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use whered_connect::Server;
-use whered_connect::export::{self, ExportOptions, FileFormat, What};
+use whered_connect::export::{self, ExportKind, ExportOptions, FileFormat};
 
 use crate::outcome::{Failure, Outcome, complain};
 
@@ -55,9 +55,9 @@ pub(crate) fn run(arguments: &ExportArguments) -> Result<Outcome, Failure> {
         ));
     };
     let what = match (arguments.table, arguments.collection) {
-        (true, _) => What::Table,
-        (_, true) => What::Collection,
-        _ => What::Either,
+        (true, _) => ExportKind::Table,
+        (_, true) => ExportKind::Collection,
+        _ => ExportKind::Either,
     };
     let options =
         ExportOptions { name: arguments.name.clone(), what, format, binary: arguments.binary };

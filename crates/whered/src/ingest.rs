@@ -239,8 +239,8 @@ pub(crate) fn list(arguments: &FeedsArguments) -> Result<Outcome, Failure> {
 }
 
 /// The columns of the table: their heads, and how each is made of a feed's description.
-type Shown = fn(&Value) -> String;
-const COLUMNS: [(&str, Shown); 15] = [
+type CellFormat = fn(&Value) -> String;
+const COLUMNS: [(&str, CellFormat); 15] = [
     ("feed", |feed| feed["name"].as_str().unwrap_or("?").to_owned()),
     ("backlog", |feed| count(&feed["backlog"]["uploads"])),
     ("bytes", |feed| count(&feed["backlog"]["bytes"])),

@@ -52,14 +52,14 @@ pub(crate) fn run(arguments: ServeArguments) -> Result<Outcome, Failure> {
         let asked = runtime.block_on(async {
             tokio::select! {
                 asked = signals.next() => asked,
-                successor = server.successor() => Asked::HandOver(successor),
+                successor = server.successor() => ServeRequest::HandOver(successor),
             }
         });
         match asked {
-            Asked::Reload => reload(&source, &server),
-            Asked::Restart => restart.start(),
-            Asked::Stop => break,
-            Asked::HandOver(successor) => {
+            ServeRequest::Reload => reload(&source, &server),
+            ServeRequest::Restart => restart.start(),
+            ServeRequest::Stop => break,
+            ServeRequest::HandOver(successor) => {
                 let give_up = || runtime.block_on(signals.has_stopped());
                 match server.hand_over(successor, give_up).map_err(Failure::new)? {
                     HandedOver::Resumed(resumed) => {
@@ -177,7 +177,7 @@ impl Source {
     }
 }
 
-enum Asked {
+enum ServeRequest {
     Reload,
     Restart,
     HandOver(Successor),
@@ -201,12 +201,12 @@ impl Signals {
         })
     }
 
-    async fn next(&mut self) -> Asked {
+    async fn next(&mut self) -> ServeRequest {
         tokio::select! {
-            _ = self.reload.recv() => Asked::Reload,
-            _ = self.restart.recv() => Asked::Restart,
-            _ = self.terminate.recv() => Asked::Stop,
-            _ = self.interrupt.recv() => Asked::Stop,
+            _ = self.reload.recv() => ServeRequest::Reload,
+            _ = self.restart.recv() => ServeRequest::Restart,
+            _ = self.terminate.recv() => ServeRequest::Stop,
+            _ = self.interrupt.recv() => ServeRequest::Stop,
         }
     }
 

@@ -102,7 +102,7 @@ pub(crate) fn run(arguments: &SyncArguments) -> Result<Outcome, Failure> {
             follower.prepare().map_err(Failure::new)?;
         }
     }
-    let reported = vec![Reported::default(); followers.len()];
+    let reported = vec![LastReport::default(); followers.len()];
     let (members, refused, told, checked) = (None, None, None, Instant::now());
     Job { arguments, followers, reported, members, refused, told, checked }.run(source)
 }
@@ -111,7 +111,7 @@ struct Job<'a> {
     arguments: &'a SyncArguments,
     followers: Vec<Follower>,
     /// What was told of changes by others, for each follower.
-    reported: Vec<Reported>,
+    reported: Vec<LastReport>,
     members: Option<Vec<Member>>,
     /// Why the last list was not taken, while there is no other.
     refused: Option<String>,
@@ -122,12 +122,12 @@ struct Job<'a> {
 
 /// When a change by others was told, and how many were not told since.
 #[derive(Clone, Default)]
-struct Reported {
+struct LastReport {
     at: Option<Instant>,
     untold: usize,
 }
 
-impl Reported {
+impl LastReport {
     /// Reports a change, but not more often than once a minute.
     fn report(&mut self, line: &str) {
         if self.at.is_some_and(|at| at.elapsed() < REPORT_EVERY) {

@@ -114,7 +114,7 @@ impl KeyReport {
 pub(crate) type Route = (i64, i64);
 
 /// A key of the source and how many members it had when it was listed.
-struct Listed {
+struct KeyListing {
     route: Route,
     key: Vec<u8>,
     count: u64,
@@ -122,14 +122,14 @@ struct Listed {
 
 /// The result of a copy.
 #[derive(Clone, Debug)]
-pub struct Copied {
+pub struct CopySummary {
     /// Every sorted set of the source.
     pub keys: Vec<KeyReport>,
     /// How many keys of each other type were left; none if the source does not tell.
     pub others: Option<BTreeMap<String, u64>>,
 }
 
-impl Copied {
+impl CopySummary {
     /// Whether everything that was to be copied is in the target whole, its expiry too.
     pub fn is_whole(&self) -> bool {
         !self.keys.iter().any(KeyReport::is_mismatch)
@@ -147,7 +147,7 @@ pub fn copy(
     target: &mut Server,
     options: &CopyOptions,
     watch: &mut dyn FnMut(Progress),
-) -> Result<Copied, ConnectError> {
+) -> Result<CopySummary, ConnectError> {
     let routes = routes(source, target, &options.databases);
     let run = run_id(source);
     refuse_same(source, target, &run, &routes)?;
@@ -172,7 +172,7 @@ pub fn copy(
     };
     let pairs = if has_zadd { Pairs::Scores } else { Pairs::Places };
     let mut outcomes = Vec::with_capacity(listed.len());
-    for Listed { route, key, .. } in &listed {
+    for KeyListing { route, key, .. } in &listed {
         let outcome = match state.done(*route, key) {
             Some(done) => {
                 progress.done += done.members;
@@ -193,7 +193,7 @@ pub fn copy(
     let keys = compare(source, target, listed, outcomes)?;
     state.finish()?;
     let others = others::count(source, &routes, options.pattern.as_deref(), &keys)?;
-    Ok(Copied { keys, others })
+    Ok(CopySummary { keys, others })
 }
 
 fn routes(source: &Server, target: &Server, databases: &[i64]) -> Vec<Route> {
@@ -238,7 +238,7 @@ fn list(
     source: &mut Server,
     routes: &[Route],
     pattern: Option<&str>,
-) -> Result<Vec<Listed>, ConnectError> {
+) -> Result<Vec<KeyListing>, ConnectError> {
     let mut listed = Vec::new();
     for &route in routes {
         source.select(route.0)?;
@@ -252,7 +252,7 @@ fn list(
         keys.dedup();
         let counts = counts(source, route.0, keys.iter().map(Vec::as_slice))?;
         let with_counts = keys.into_iter().zip(counts);
-        listed.extend(with_counts.map(|(key, count)| Listed { route, key, count }));
+        listed.extend(with_counts.map(|(key, count)| KeyListing { route, key, count }));
     }
     Ok(listed)
 }
@@ -317,7 +317,7 @@ fn counts<'a>(
 fn compare(
     source: &mut Server,
     target: &mut Server,
-    listed: Vec<Listed>,
+    listed: Vec<KeyListing>,
     outcomes: Vec<Outcome>,
 ) -> Result<Vec<KeyReport>, ConnectError> {
     let mut by_route: HashMap<Route, Vec<usize>> = HashMap::new();

@@ -31,19 +31,19 @@ const TITLE: &str = "whered import redis, state 1";
 
 /// A key that is whole in the target.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Done {
+pub(super) struct FinishedKey {
     pub(super) members: u64,
     has_expiry: bool,
 }
 
-impl Done {
+impl FinishedKey {
     pub(super) fn outcome(self) -> Outcome {
         if self.has_expiry { Outcome::Copied } else { Outcome::WithoutExpiry }
     }
 }
 
 /// How far the key in work is.
-struct Begun {
+struct StartedKey {
     route: Route,
     key: Vec<u8>,
     cursor: Vec<u8>,
@@ -54,8 +54,8 @@ struct Begun {
 pub(super) struct State {
     file: File,
     path: String,
-    done: HashMap<(Route, Vec<u8>), Done>,
-    begun: Option<Begun>,
+    done: HashMap<(Route, Vec<u8>), FinishedKey>,
+    begun: Option<StartedKey>,
     run: String,
 }
 
@@ -133,7 +133,7 @@ impl State {
             ["key", from, to, key] => {
                 let route = (from.parse().ok()?, to.parse().ok()?);
                 let key = unshown(key)?;
-                self.begun = Some(Begun { route, key, cursor: b"0".to_vec(), members: 0 });
+                self.begun = Some(StartedKey { route, key, cursor: b"0".to_vec(), members: 0 });
             }
             ["at", cursor, members] => {
                 let begun = self.begun.as_mut()?;
@@ -143,7 +143,8 @@ impl State {
             }
             [word @ ("done" | "done*"), members] => {
                 let begun = self.begun.take()?;
-                let done = Done { members: members.parse().ok()?, has_expiry: *word == "done" };
+                let done =
+                    FinishedKey { members: members.parse().ok()?, has_expiry: *word == "done" };
                 self.done.insert((begun.route, begun.key), done);
             }
             _ => return None,
@@ -170,7 +171,7 @@ impl State {
     }
 
     /// What is noted of a key that is whole.
-    pub(super) fn done(&self, route: Route, key: &[u8]) -> Option<Done> {
+    pub(super) fn done(&self, route: Route, key: &[u8]) -> Option<FinishedKey> {
         self.done.get(&(route, key.to_vec())).copied()
     }
 
@@ -187,7 +188,8 @@ impl State {
 
     pub(super) fn begin(&mut self, route: Route, key: &[u8]) -> Result<(), ConnectError> {
         self.append(&format!("key\t{}\t{}\t{}\n", route.0, route.1, shown(key)))?;
-        self.begun = Some(Begun { route, key: key.to_vec(), cursor: b"0".to_vec(), members: 0 });
+        self.begun =
+            Some(StartedKey { route, key: key.to_vec(), cursor: b"0".to_vec(), members: 0 });
         Ok(())
     }
 

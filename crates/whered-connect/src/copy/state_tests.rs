@@ -55,7 +55,10 @@ fn what_was_noted_comes_back() {
 
     let mut state = folder.open(true).unwrap();
     assert!(state.continues_run("run-1"));
-    assert_eq!(state.done((0, 3), b"whole\n\xff%"), Some(Done { members: 1500, has_expiry: true }));
+    assert_eq!(
+        state.done((0, 3), b"whole\n\xff%"),
+        Some(FinishedKey { members: 1500, has_expiry: true })
+    );
     assert_eq!(state.done((0, 3), b"half"), None);
     assert!(state.is_begun((0, 3), b"half"));
     assert_eq!(state.position(), (b"18446744073709551615".to_vec(), 2000));

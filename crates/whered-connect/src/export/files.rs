@@ -26,22 +26,22 @@ use super::columns::{Columns, GEOMETRY};
 use crate::calendar;
 use crate::error::ConnectError;
 
-type Out<'a> = &'a mut (dyn Write + Send);
+type OutputStream<'a> = &'a mut (dyn Write + Send);
 
 /// Rows of a row group: what a reader takes at once, and what we hold encoded.
 const GROUP_ROWS: usize = 1 << 18;
 
 pub(crate) enum File<'a> {
-    Parquet(Box<ArrowWriter<Out<'a>>>),
-    Arrow(Box<FileWriter<Out<'a>>>, Arc<ArrowSchema>),
-    Csv(Box<csv::Writer<Out<'a>>>),
+    Parquet(Box<ArrowWriter<OutputStream<'a>>>),
+    Arrow(Box<FileWriter<OutputStream<'a>>>, Arc<ArrowSchema>),
+    Csv(Box<csv::Writer<OutputStream<'a>>>),
 }
 
 impl<'a> File<'a> {
     pub(crate) fn begin(
         format: FileFormat,
         columns: &Columns,
-        out: Out<'a>,
+        out: OutputStream<'a>,
     ) -> Result<File<'a>, ConnectError> {
         match format {
             FileFormat::Parquet => {
@@ -130,7 +130,7 @@ fn with_extension(schema: &ArrowSchema) -> Arc<ArrowSchema> {
 
 /// Rows as text; places stand there as their two numbers already.
 fn write_csv(
-    writer: &mut csv::Writer<Out<'_>>,
+    writer: &mut csv::Writer<OutputStream<'_>>,
     batch: &RecordBatch,
     has_places: bool,
 ) -> Result<(), ConnectError> {

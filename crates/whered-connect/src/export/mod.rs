@@ -51,7 +51,7 @@ impl FileFormat {
 
 /// What is exported.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum What {
+pub enum ExportKind {
     /// A table of a feed.
     Table,
     /// A collection of points.
@@ -66,7 +66,7 @@ pub struct ExportOptions {
     /// The table or collection.
     pub name: String,
     /// Which of the two.
-    pub what: What,
+    pub what: ExportKind,
     /// What the file is.
     pub format: FileFormat,
     /// Write texts as bytes, whether they are UTF-8 or not.

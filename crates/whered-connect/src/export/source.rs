@@ -7,7 +7,7 @@
 use redis::{Cmd, Value};
 use whered_geo::score::cell_of_score;
 
-use super::What;
+use super::ExportKind;
 use crate::Server;
 use crate::error::ConnectError;
 use crate::rows::{Column, Kind, OwnedCell, Schema};
@@ -28,12 +28,12 @@ impl Pages {
     pub(crate) fn open(
         server: &mut Server,
         name: &str,
-        what: What,
+        what: ExportKind,
     ) -> Result<Option<Pages>, ConnectError> {
-        let table = if what == What::Collection { None } else { table(server, name)? };
+        let table = if what == ExportKind::Collection { None } else { table(server, name)? };
         let (schema, is_table, total) = match table {
             Some((schema, total)) => (schema, true, total),
-            None if what == What::Table => return Ok(None),
+            None if what == ExportKind::Table => return Ok(None),
             None => match collection(server, name)? {
                 Some(total) => (places(name), false, Some(total)),
                 None => return Ok(None),

@@ -27,13 +27,13 @@ struct Columns {
 }
 
 /// Ends a record that a quote without its partner would stretch to the end of the file.
-struct Guarded<'a> {
+struct RecordLimitReader<'a> {
     input: &'a mut Input,
     /// Bytes read since the last record.
     since_record: Rc<Cell<usize>>,
 }
 
-impl Read for Guarded<'_> {
+impl Read for RecordLimitReader<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if self.since_record.get() > RECORD_BYTES_MAX {
             let most = RECORD_BYTES_MAX >> 20;
@@ -56,7 +56,7 @@ pub(super) fn read(
     let name = input.name().to_owned();
     let start = input.byte();
     let since_record = Rc::new(Cell::new(0));
-    let guarded = Guarded { input, since_record: since_record.clone() };
+    let guarded = RecordLimitReader { input, since_record: since_record.clone() };
     let mut rows = ReaderBuilder::new()
         .delimiter(delimiter)
         .has_headers(false)

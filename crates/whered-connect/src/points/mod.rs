@@ -118,7 +118,7 @@ impl fmt::Display for Spot {
 
 /// What a load came to.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Loaded {
+pub struct LoadSummary {
     /// Points that the server acknowledged.
     pub written: u64,
     /// Of these, members that it did not have before.
@@ -152,7 +152,7 @@ pub fn load(
     options: &LoadOptions,
     on_bad: &mut dyn FnMut(&str),
     watch: &mut dyn FnMut(Progress),
-) -> Result<Loaded, ConnectError> {
+) -> Result<LoadSummary, ConnectError> {
     let mut input = Input::open(&options.path)?;
     let format = match options.format {
         Some(format) => format,

@@ -17,7 +17,7 @@ use whered_geo::Place;
 
 use super::input::Input;
 use super::repeats::Repeats;
-use super::{LoadOptions, Loaded, Spot};
+use super::{LoadOptions, LoadSummary, Spot};
 use crate::error::ConnectError;
 use crate::{Progress, Server};
 
@@ -44,7 +44,7 @@ pub(super) struct Sink<'a> {
     records: u64,
     /// None where members cannot repeat.
     repeats: Option<Repeats>,
-    loaded: Loaded,
+    loaded: LoadSummary,
 }
 
 impl<'a> Sink<'a> {
@@ -71,7 +71,7 @@ impl<'a> Sink<'a> {
             sent: Vec::new(),
             records: 0,
             repeats: Some(Repeats::default()),
-            loaded: Loaded::default(),
+            loaded: LoadSummary::default(),
         }
     }
 
@@ -149,7 +149,7 @@ impl<'a> Sink<'a> {
     }
 
     /// Sends what is left and takes all replies.
-    pub(super) fn finish(mut self) -> Result<Loaded, ConnectError> {
+    pub(super) fn finish(mut self) -> Result<LoadSummary, ConnectError> {
         // A connection that an error has ended gives no replies.
         if self.server.is_open() {
             self.end_command();

@@ -9,7 +9,7 @@
 //! All numbers are big-endian; a time is microseconds since 2000. Not for: any other format.
 
 use super::Cell;
-use super::plan::{Stored, TablePlan};
+use super::plan::{StorageType, TablePlan};
 
 pub(crate) const BEGIN: &[u8] = b"PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0";
 pub(crate) const END: &[u8] = &(-1_i16).to_be_bytes();
@@ -28,7 +28,7 @@ pub(crate) fn encode(plan: &TablePlan, cells: &[Cell<'_>], into: &mut Vec<u8>) {
                 into.extend_from_slice(&(-1_i32).to_be_bytes());
             }
             (Cell::Number(value), _) => field(&value.to_be_bytes(), into),
-            (Cell::Time(millis), Stored::Calendar { .. }) => {
+            (Cell::Time(millis), StorageType::Calendar { .. }) => {
                 // The plan's bounds keep this from overflowing.
                 field(&((millis - MILLIS_TO_2000).saturating_mul(1_000)).to_be_bytes(), into);
             }

@@ -19,7 +19,7 @@ use std::time::Duration;
 use mysql::prelude::Queryable;
 use mysql::{Conn, Error, Opts, OptsBuilder, Row, Value};
 
-use super::plan::{Stored, TablePlan, check_others};
+use super::plan::{StorageType, TablePlan, check_others};
 use super::{Cell, Column, Database, Kind, OwnedCell, Page, PositionKey, Schema};
 use crate::calendar;
 use crate::error::ConnectError;
@@ -31,11 +31,13 @@ const PATIENCE: (Duration, Duration) = (Duration::from_secs(10), Duration::from_
 /// What InnoDB takes for all columns of a key together.
 const KEY_BYTES_MAX: u64 = 3_072;
 /// DATETIME goes from the year 1000 to the end of 9999.
-const CALENDAR: Stored =
-    Stored::Calendar { smallest_millis: -30_610_224_000_000, largest_millis: 253_402_300_799_999 };
+const CALENDAR: StorageType = StorageType::Calendar {
+    smallest_millis: -30_610_224_000_000,
+    largest_millis: 253_402_300_799_999,
+};
 /// TIMESTAMP holds 31 bits of seconds, without the first.
-const TIMESTAMP: Stored =
-    Stored::Calendar { smallest_millis: 1_000, largest_millis: 2_147_483_647_999 };
+const TIMESTAMP: StorageType =
+    StorageType::Calendar { smallest_millis: 1_000, largest_millis: 2_147_483_647_999 };
 
 /// The URL's options with our limits.
 pub(crate) fn with_limits(opts: Opts) -> Opts {
@@ -206,7 +208,7 @@ impl Database for Mysql {
 }
 
 /// What the server says of a column.
-struct Found {
+struct ExistingColumn {
     name: String,
     data_type: String,
     column_type: String,
@@ -241,7 +243,7 @@ impl Mysql {
         &self,
         made_at: Option<&str>,
         ours: impl Iterator<Item = &'a str>,
-        found: &[Found],
+        found: &[ExistingColumn],
     ) -> String {
         let mut text = made_at.unwrap_or("nobody knows when").to_owned();
         let _ = write!(text, ", rows of {}", self.row_bytes_max);
@@ -258,7 +260,7 @@ impl Mysql {
         text
     }
 
-    fn columns(&mut self, table: &str) -> Result<Vec<Found>, ConnectError> {
+    fn columns(&mut self, table: &str) -> Result<Vec<ExistingColumn>, ConnectError> {
         let rows: Vec<Row> = self
             .conn
             .exec(
@@ -277,7 +279,7 @@ impl Mysql {
             let is_given = text(row, 8).is_some()
                 || extra.contains("auto_increment")
                 || extra.contains("generated");
-            Found {
+            ExistingColumn {
                 name: text(row, 0).unwrap_or_default(),
                 data_type: text(row, 1).unwrap_or_default(),
                 column_type: text(row, 2).unwrap_or_default(),
@@ -298,8 +300,8 @@ impl Mysql {
         table: &str,
         column: &Column,
         is_key: bool,
-        found: &[Found],
-    ) -> Result<(Stored, bool), ConnectError> {
+        found: &[ExistingColumn],
+    ) -> Result<(StorageType, bool), ConnectError> {
         let name = &column.name;
         let Some(there) = found.iter().find(|there| there.name.eq_ignore_ascii_case(name)) else {
             let kind = self.sql_type(column.kind, 1);
@@ -308,10 +310,10 @@ impl Mysql {
         };
         let stored = match (column.kind, there.data_type.as_str()) {
             (Kind::Integer, kind) => integers(kind, there.column_type.contains("unsigned")),
-            (Kind::Time, "bigint") => Some(Stored::ALL_INTEGERS),
+            (Kind::Time, "bigint") => Some(StorageType::ALL_INTEGERS),
             (Kind::Time, "datetime") => Some(CALENDAR),
             (Kind::Time, "timestamp") => Some(TIMESTAMP),
-            (Kind::Number, "double") => Some(Stored::Double),
+            (Kind::Number, "double") => Some(StorageType::Double),
             (Kind::Text, _) => text(there),
             _ => None,
         };
@@ -431,7 +433,7 @@ fn upsert_around(plan: &TablePlan) -> (String, String, String) {
     (plan.name.clone(), head, tail)
 }
 
-fn integers(data_type: &str, is_unsigned: bool) -> Option<Stored> {
+fn integers(data_type: &str, is_unsigned: bool) -> Option<StorageType> {
     let bits = match data_type {
         "tinyint" => 8,
         "smallint" => 16,
@@ -446,14 +448,14 @@ fn integers(data_type: &str, is_unsigned: bool) -> Option<Stored> {
         (false, 64) => (i64::MIN, i64::MAX),
         (false, bits) => (-(1_i64 << (bits - 1)), (1_i64 << (bits - 1)) - 1),
     };
-    Some(Stored::Integer { smallest, largest })
+    Some(StorageType::Integer { smallest, largest })
 }
 
-fn text(there: &Found) -> Option<Stored> {
+fn text(there: &ExistingColumn) -> Option<StorageType> {
     let bytes_max = there.bytes_max.unwrap_or(u64::MAX);
     let largest = match (there.data_type.as_str(), there.character_set.as_deref()) {
         ("varbinary" | "tinyblob" | "blob" | "mediumblob" | "longblob", _) => {
-            return Some(Stored::Bytes { bytes_max });
+            return Some(StorageType::Bytes { bytes_max });
         }
         ("char" | "varchar" | "tinytext" | "text" | "mediumtext" | "longtext", set) => match set? {
             "utf8mb4" => char::MAX,
@@ -464,23 +466,23 @@ fn text(there: &Found) -> Option<Stored> {
         _ => return None,
     };
     let characters_max = there.characters_max.unwrap_or(u64::MAX);
-    Some(Stored::Text { characters_max, bytes_max, largest, allows_nul: true })
+    Some(StorageType::Text { characters_max, bytes_max, largest, allows_nul: true })
 }
 
 /// A value as SQL writes it. What is no finite number is NULL.
-fn literal(stored: &Stored, cell: &Cell<'_>, into: &mut Vec<u8>) {
+fn literal(stored: &StorageType, cell: &Cell<'_>, into: &mut Vec<u8>) {
     use std::io::Write as _;
     let written = match (cell, stored) {
         (Cell::Absent, _) => into.write_all(b"NULL"),
         (Cell::Number(value), _) if value.is_finite() => write!(into, "{value:e}"),
         (Cell::Number(_), _) => into.write_all(b"NULL"),
-        (Cell::Time(millis), Stored::Calendar { .. }) => {
+        (Cell::Time(millis), StorageType::Calendar { .. }) => {
             into.push(b'\'');
             calendar::write(*millis, into);
             into.write_all(b"'")
         }
         (Cell::Integer(value) | Cell::Time(value), _) => write!(into, "{value}"),
-        (Cell::Text(text), Stored::Bytes { .. }) => {
+        (Cell::Text(text), StorageType::Bytes { .. }) => {
             into.extend_from_slice(b"x'");
             for byte in *text {
                 let _ = write!(into, "{byte:02x}");
@@ -503,10 +505,10 @@ fn literal(stored: &Stored, cell: &Cell<'_>, into: &mut Vec<u8>) {
 }
 
 /// A column as [`owned`] reads it.
-fn readable(kind: Kind, stored: &Stored, name: &str) -> String {
+fn readable(kind: Kind, stored: &StorageType, name: &str) -> String {
     let name = quoted(name);
     match (kind, stored) {
-        (Kind::Time, Stored::Calendar { .. }) => {
+        (Kind::Time, StorageType::Calendar { .. }) => {
             format!("TIMESTAMPDIFF(MICROSECOND, '1970-01-01 00:00:00', {name}) DIV 1000")
         }
         _ => name,

@@ -10,7 +10,7 @@ use crate::rows::{Cell, Column, Kind, Schema};
 
 /// How a SQL column keeps our values.
 #[derive(Clone, PartialEq, Debug)]
-pub(crate) enum Stored {
+pub(crate) enum StorageType {
     /// Whole numbers between two bounds, both included.
     Integer { smallest: i64, largest: i64 },
     /// Double precision.
@@ -23,10 +23,10 @@ pub(crate) enum Stored {
     Calendar { smallest_millis: i64, largest_millis: i64 },
 }
 
-impl Stored {
+impl StorageType {
     /// All whole numbers of 64 bits.
-    pub(crate) const ALL_INTEGERS: Stored =
-        Stored::Integer { smallest: i64::MIN, largest: i64::MAX };
+    pub(crate) const ALL_INTEGERS: StorageType =
+        StorageType::Integer { smallest: i64::MIN, largest: i64::MAX };
 }
 
 /// A column on both sides.
@@ -36,7 +36,7 @@ pub(crate) struct PlannedColumn {
     pub(crate) kind: Kind,
     pub(crate) is_key: bool,
     pub(crate) allows_null: bool,
-    pub(crate) stored: Stored,
+    pub(crate) stored: StorageType,
 }
 
 /// A table on both sides: its columns, key first.
@@ -61,7 +61,7 @@ impl TablePlan {
         schema: &Schema,
         key_bytes_max: u64,
         identity: String,
-        mut stored_as: impl FnMut(&Column, bool) -> Result<(Stored, bool), E>,
+        mut stored_as: impl FnMut(&Column, bool) -> Result<(StorageType, bool), E>,
     ) -> Result<TablePlan, E> {
         let mut columns = Vec::new();
         for (place, column) in schema.columns().enumerate() {
@@ -121,18 +121,22 @@ impl PlannedColumn {
         match (cell, &self.stored) {
             (Cell::Absent, _) if self.is_key => Some("no value in a key".to_owned()),
             // What is no finite number is written as NULL.
-            (Cell::Number(value), Stored::Double) if value.is_finite() => None,
+            (Cell::Number(value), StorageType::Double) if value.is_finite() => None,
             (Cell::Absent | Cell::Number(_), _) => {
                 (!self.allows_null).then(|| "no value, and the column is NOT NULL".to_owned())
             }
-            (Cell::Integer(value) | Cell::Time(value), Stored::Integer { smallest, largest }) => {
-                outside(*value, *smallest, *largest)
-            }
-            (Cell::Time(value), Stored::Calendar { smallest_millis, largest_millis }) => {
+            (
+                Cell::Integer(value) | Cell::Time(value),
+                StorageType::Integer { smallest, largest },
+            ) => outside(*value, *smallest, *largest),
+            (Cell::Time(value), StorageType::Calendar { smallest_millis, largest_millis }) => {
                 outside(*value, *smallest_millis, *largest_millis)
             }
-            (Cell::Text(text), Stored::Bytes { bytes_max }) => too_long(text, *bytes_max),
-            (Cell::Text(text), Stored::Text { characters_max, bytes_max, largest, allows_nul }) => {
+            (Cell::Text(text), StorageType::Bytes { bytes_max }) => too_long(text, *bytes_max),
+            (
+                Cell::Text(text),
+                StorageType::Text { characters_max, bytes_max, largest, allows_nul },
+            ) => {
                 let Ok(valid) = std::str::from_utf8(text) else {
                     return Some("text that is not UTF-8".to_owned());
                 };
@@ -169,7 +173,7 @@ fn too_long(text: &[u8], bytes_max: u64) -> Option<String> {
 mod tests {
     use super::*;
 
-    fn plan(kind: Kind, stored: Stored, is_key: bool) -> TablePlan {
+    fn plan(kind: Kind, stored: StorageType, is_key: bool) -> TablePlan {
         let name = "c".to_owned();
         let column = PlannedColumn { name, kind, is_key, allows_null: !is_key, stored };
         TablePlan {
@@ -180,23 +184,23 @@ mod tests {
         }
     }
 
-    fn text(characters_max: u64, largest: char) -> Stored {
-        Stored::Text { characters_max, bytes_max: 100, largest, allows_nul: false }
+    fn text(characters_max: u64, largest: char) -> StorageType {
+        StorageType::Text { characters_max, bytes_max: 100, largest, allows_nul: false }
     }
 
-    const BYTE: Stored = Stored::Integer { smallest: -128, largest: 127 };
-    const SECOND: Stored = Stored::Calendar { smallest_millis: 0, largest_millis: 1_000 };
+    const BYTE: StorageType = StorageType::Integer { smallest: -128, largest: 127 };
+    const SECOND: StorageType = StorageType::Calendar { smallest_millis: 0, largest_millis: 1_000 };
 
     #[test]
     fn what_a_column_can_hold_fits() {
         let fits = [
             (Kind::Integer, BYTE, false, Cell::Integer(-128)),
             (Kind::Integer, BYTE, false, Cell::Absent),
-            (Kind::Number, Stored::Double, false, Cell::Number(f64::NAN)),
+            (Kind::Number, StorageType::Double, false, Cell::Number(f64::NAN)),
             (Kind::Text, text(3, char::MAX), true, Cell::Text("äöü".as_bytes())),
-            (Kind::Text, Stored::Bytes { bytes_max: 2 }, true, Cell::Text(b"\xff\0")),
+            (Kind::Text, StorageType::Bytes { bytes_max: 2 }, true, Cell::Text(b"\xff\0")),
             (Kind::Time, SECOND, false, Cell::Time(1_000)),
-            (Kind::Time, Stored::ALL_INTEGERS, false, Cell::Time(i64::MIN)),
+            (Kind::Time, StorageType::ALL_INTEGERS, false, Cell::Time(i64::MIN)),
         ];
         for (kind, stored, is_key, cell) in fits {
             assert_eq!(plan(kind, stored, is_key).misfit(&[cell]), None, "{cell:?}");
@@ -246,7 +250,7 @@ mod tests {
             (Kind::Time, SECOND, false, Cell::Time(1_001), "t.c: 1001; allowed: 0 to 1000"),
             (
                 Kind::Integer,
-                Stored::Double,
+                StorageType::Double,
                 false,
                 Cell::Integer(1),
                 "t.c: a value that is no integer",
@@ -260,7 +264,7 @@ mod tests {
 
     #[test]
     fn a_number_that_is_not_finite_needs_a_column_for_null() {
-        let mut plan = plan(Kind::Number, Stored::Double, false);
+        let mut plan = plan(Kind::Number, StorageType::Double, false);
         plan.columns[0].allows_null = false;
         let why = "t.c: no value, and the column is NOT NULL";
         assert_eq!(plan.misfit(&[Cell::Number(f64::INFINITY)]).as_deref(), Some(why));

@@ -24,7 +24,7 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-use super::plan::{Stored, TablePlan, check_others};
+use super::plan::{StorageType, TablePlan, check_others};
 use super::target::Encryption;
 use super::{Cell, Column, Database, Kind, OwnedCell, Page, PositionKey, Schema, copy_rows};
 use crate::error::ConnectError;
@@ -43,7 +43,7 @@ const KEY_BYTES_MAX: u64 = 2_500;
 /// A value may take a gigabyte; nobody's upload does.
 const TEXT_BYTES_MAX: u64 = 256 << 20;
 /// What timestamps hold: from 4714 BC to the year 294276.
-const CALENDAR: Stored = Stored::Calendar {
+const CALENDAR: StorageType = StorageType::Calendar {
     smallest_millis: -209_920_118_400_000,
     largest_millis: 9_224_318_015_999_999,
 };
@@ -235,7 +235,7 @@ impl Database for Postgres {
 }
 
 /// What the server says of a column.
-struct Found {
+struct ExistingColumn {
     /// A column that is dropped and put back has another.
     number: i16,
     name: String,
@@ -265,17 +265,17 @@ impl Postgres {
         found.and_then(|row| row.try_get(0)).map_err(|error| fault(&self.name, &error))
     }
 
-    fn columns(&mut self, table: &str) -> Result<Vec<Found>, ConnectError> {
+    fn columns(&mut self, table: &str) -> Result<Vec<ExistingColumn>, ConnectError> {
         let rows = self.client.query(
             "SELECT attname::text, format_type(atttypid, NULL), atttypmod, attnotnull, \
              atthasdef OR attidentity <> '', attnum FROM pg_attribute \
              WHERE attrelid = to_regclass($1) AND attnum > 0 AND NOT attisdropped ORDER BY attnum",
             &[&quoted(table)],
         );
-        let found = |row: &Row| -> Result<Found, Error> {
+        let found = |row: &Row| -> Result<ExistingColumn, Error> {
             let is_not_null: bool = row.try_get(3)?;
             let is_given: bool = row.try_get(4)?;
-            Ok(Found {
+            Ok(ExistingColumn {
                 number: row.try_get(5)?,
                 name: row.try_get(0)?,
                 kind: row.try_get(1)?,
@@ -294,35 +294,35 @@ impl Postgres {
         table: &str,
         column: &Column,
         is_key: bool,
-        found: &[Found],
-    ) -> Result<(Stored, bool), ConnectError> {
+        found: &[ExistingColumn],
+    ) -> Result<(StorageType, bool), ConnectError> {
         let name = &column.name;
         let Some(there) = found.iter().find(|there| there.name == *name) else {
             let kind = sql_type(column.kind);
             let what = format!("table {table} has no column {name}; allowed: one of type {kind}");
             return Err(self.wrong(&what));
         };
-        let text = |characters_max| Stored::Text {
+        let text = |characters_max| StorageType::Text {
             characters_max,
             bytes_max: TEXT_BYTES_MAX,
             largest: char::MAX,
             allows_nul: false,
         };
-        let signed = |bits: u32| Stored::Integer {
+        let signed = |bits: u32| StorageType::Integer {
             smallest: -(1_i64 << (bits - 1)),
             largest: (1_i64 << (bits - 1)) - 1,
         };
         let stored = match (column.kind, there.kind.as_str()) {
-            (Kind::Integer | Kind::Time, "bigint") => Stored::ALL_INTEGERS,
+            (Kind::Integer | Kind::Time, "bigint") => StorageType::ALL_INTEGERS,
             (Kind::Integer, "integer") => signed(32),
             (Kind::Integer, "smallint") => signed(16),
-            (Kind::Number, "double precision") => Stored::Double,
+            (Kind::Number, "double precision") => StorageType::Double,
             (Kind::Text, "text") => text(u64::MAX),
             // The modifier counts its own four bytes.
             (Kind::Text, "character varying") => {
                 text(u64::try_from(there.modifier - 4).unwrap_or(u64::MAX))
             }
-            (Kind::Text, "bytea") => Stored::Bytes { bytes_max: TEXT_BYTES_MAX },
+            (Kind::Text, "bytea") => StorageType::Bytes { bytes_max: TEXT_BYTES_MAX },
             (Kind::Time, "timestamp with time zone" | "timestamp without time zone") => CALENDAR,
             _ => {
                 let allowed = match column.kind {
@@ -373,12 +373,12 @@ impl Postgres {
 fn identity_of<'a>(
     number: Option<i64>,
     ours: impl Iterator<Item = &'a str>,
-    found: &[Found],
+    found: &[ExistingColumn],
 ) -> String {
     let mut text = number.map_or("none".to_owned(), |number| number.to_string());
     for name in ours {
         let Some(there) = found.iter().find(|there| there.name == name) else { continue };
-        let Found { number, kind, modifier, allows_null, .. } = there;
+        let ExistingColumn { number, kind, modifier, allows_null, .. } = there;
         let null = if *allows_null { "" } else { " not null" };
         let _ = write!(text, ", {number} {name} {kind} {modifier}{null}");
     }
@@ -415,8 +415,8 @@ fn statement_to_make(schema: &Schema) -> String {
 fn stage_of(plan: &TablePlan, stage: &str) -> String {
     let columns = plan.columns.iter().map(|column| {
         let kind = match (&column.stored, column.kind) {
-            (Stored::Bytes { .. }, _) => "bytea",
-            (Stored::Integer { .. }, _) => "bigint",
+            (StorageType::Bytes { .. }, _) => "bytea",
+            (StorageType::Integer { .. }, _) => "bigint",
             (_, kind) => sql_type(kind),
         };
         format!("{} {kind}", quoted(&column.name))
@@ -445,13 +445,13 @@ fn upsert_from(plan: &TablePlan, stage: &str) -> String {
 }
 
 /// A column as [`owned`] reads it.
-fn readable(kind: Kind, stored: &Stored, name: &str) -> String {
+fn readable(kind: Kind, stored: &StorageType, name: &str) -> String {
     let name = quoted(name);
     match (kind, stored) {
-        (Kind::Time, Stored::Calendar { .. }) => format!(
+        (Kind::Time, StorageType::Calendar { .. }) => format!(
             "CASE WHEN isfinite({name}) THEN floor(extract(epoch FROM {name}) * 1000)::bigint END"
         ),
-        (Kind::Text, Stored::Text { .. }) => format!("{name}::text"),
+        (Kind::Text, StorageType::Text { .. }) => format!("{name}::text"),
         (Kind::Text, _) => name,
         (Kind::Number, _) => format!("{name}::double precision"),
         (Kind::Integer | Kind::Time, _) => format!("{name}::bigint"),
@@ -461,7 +461,7 @@ fn readable(kind: Kind, stored: &Stored, name: &str) -> String {
 fn owned(plan: &TablePlan, row: &Row) -> Result<Vec<OwnedCell>, Error> {
     let cells = plan.columns.iter().enumerate().map(|(place, column)| {
         let cell = match (column.kind, &column.stored) {
-            (Kind::Text, Stored::Text { .. }) => row
+            (Kind::Text, StorageType::Text { .. }) => row
                 .try_get::<_, Option<String>>(place)?
                 .map(|text| OwnedCell::Text(text.into_bytes())),
             (Kind::Text, _) => row.try_get::<_, Option<Vec<u8>>>(place)?.map(OwnedCell::Text),

@@ -57,7 +57,7 @@ pub struct Entry {
 
 /// What a source gave.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Fetched {
+pub struct FetchResult {
     /// In the source's order; none if none came in time.
     pub entries: Vec<Entry>,
     /// What is missing in front of them, and how many at most, where that is known.
@@ -87,7 +87,7 @@ pub trait UploadSource {
     /// # Errors
     ///
     /// One line; it is opened again then.
-    fn fetch(&mut self, longest: Duration) -> Result<Fetched, ConnectError>;
+    fn fetch(&mut self, longest: Duration) -> Result<FetchResult, ConnectError>;
 }
 
 /// Why a feed does not take an upload.

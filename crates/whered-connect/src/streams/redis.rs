@@ -23,7 +23,7 @@ use std::time::Duration;
 
 use redis::{Cmd, Value};
 
-use super::{Entry, Fetched, UploadSource};
+use super::{Entry, FetchResult, UploadSource};
 use crate::Server;
 use crate::error::ConnectError;
 
@@ -122,7 +122,7 @@ impl RedisStream {
     }
 
     /// What is behind our place, and what is missing in front of it.
-    fn fetch_now(&mut self) -> Result<Fetched, ConnectError> {
+    fn fetch_now(&mut self) -> Result<FetchResult, ConnectError> {
         let id = text(self.at.id);
         let mut there = redis::cmd("XRANGE");
         there.arg(&self.stream).arg(&id).arg(&id).arg("COUNT").arg(1);
@@ -144,9 +144,9 @@ impl RedisStream {
             Ok(_) => return Err(self.wrong("EXEC gave no answers")),
             Err(error) if is_absent(&error) => {
                 let behind = self.at.id > (0, 0);
-                return Ok(Fetched {
+                return Ok(FetchResult {
                     gap: self.gone_back(behind, "it is gone"),
-                    ..Fetched::default()
+                    ..FetchResult::default()
                 });
             }
             Err(error) => return Err(error),
@@ -158,7 +158,7 @@ impl RedisStream {
         let is_there = matches!(found, Value::Array(entries) if !entries.is_empty());
         let gap = self.gap(is_there, &about);
         let entries = self.entries(read)?;
-        Ok(Fetched { entries, gap })
+        Ok(FetchResult { entries, gap })
     }
 
     /// Compares our place with what the stream holds.
@@ -301,14 +301,14 @@ impl UploadSource for RedisStream {
         Some(self.at.to_bytes())
     }
 
-    fn fetch(&mut self, longest: Duration) -> Result<Fetched, ConnectError> {
+    fn fetch(&mut self, longest: Duration) -> Result<FetchResult, ConnectError> {
         let fetched = self.fetch_now()?;
         if !fetched.entries.is_empty() || fetched.gap.is_some() {
             return Ok(fetched);
         }
         let read = self.read(1, Some(longest));
         match self.server()?.query::<Value>(&read)? {
-            Value::Nil => Ok(Fetched::default()),
+            Value::Nil => Ok(FetchResult::default()),
             _ => self.fetch_now(),
         }
     }

@@ -33,13 +33,13 @@ impl UploadSource for Scripted {
         Ok(())
     }
 
-    fn fetch(&mut self, _longest: Duration) -> Result<Fetched, ConnectError> {
+    fn fetch(&mut self, _longest: Duration) -> Result<FetchResult, ConnectError> {
         let count = self.fetches.pop_front().unwrap_or(Ok(usize::MAX));
         let count = count.map_err(|()| ConnectError::new("scripted: broken"))?;
         let end = self.entries.len().min(self.at.saturating_add(count));
         let entries = self.entries[self.at..end].to_vec();
         self.at = end;
-        Ok(Fetched { entries, gap: None })
+        Ok(FetchResult { entries, gap: None })
     }
 }
 

@@ -21,7 +21,7 @@ const GET_ELEMENTS: u16 = 13;
 const ELEMENT_EXPIRATION: u16 = 5;
 
 /// The set whose elements are wanted.
-pub(super) struct Questioned {
+pub(super) struct SetQuery {
     pub(super) table_family: u8,
     pub(super) table: String,
     pub(super) set: String,
@@ -40,7 +40,7 @@ struct Edge {
 }
 
 /// What the set holds. `None` if it was changed while it was read.
-pub(super) fn read_back(questioned: &Questioned) -> Result<Option<Content>, Fault> {
+pub(super) fn read_back(questioned: &SetQuery) -> Result<Option<Content>, Fault> {
     let mut question = Messages::default();
     question.begin(GET_ELEMENTS, netlink::DUMP, questioned.table_family);
     question.text(LIST_TABLE, &questioned.table);
@@ -78,7 +78,7 @@ fn edge(element: &[u8], family: Family, now_millis: u64) -> Option<Edge> {
     Some(Edge { number, is_start: !is_end, until_millis })
 }
 
-fn pieces(mut edges: Vec<Edge>, questioned: &Questioned) -> Vec<Piece> {
+fn pieces(mut edges: Vec<Edge>, questioned: &SetQuery) -> Vec<Piece> {
     edges.sort_unstable();
     let single = |edge: &Edge| Piece {
         first: edge.number,
@@ -109,7 +109,7 @@ mod tests {
 
     #[test]
     fn ends_close_ranges_and_the_last_one_may_be_open() {
-        let questioned = Questioned {
+        let questioned = SetQuery {
             table_family: 1,
             table: "t".to_owned(),
             set: "s".to_owned(),

@@ -14,7 +14,7 @@
 
 use std::io::{self, Write};
 
-use super::elements::{Questioned, read_back};
+use super::elements::{SetQuery, read_back};
 use super::netlink::{self, Fault, LIST_BYTES_MAX, Messages, Netlink};
 use super::watch::Watch;
 use super::{Difference, Family, Piece, ReadBack, Sink, Transaction};
@@ -361,7 +361,7 @@ impl Sink for NftSet {
     }
 
     fn read_back(&self) -> ReadBack {
-        let questioned = Questioned {
+        let questioned = SetQuery {
             table_family: self.table_family,
             table: self.table.clone(),
             set: self.set.clone(),

@@ -17,7 +17,7 @@ mod outline;
 use memchr::memchr;
 use serde_json::Value as Json;
 
-use crate::assemble::{Assembler, Texts, reject};
+use crate::assemble::{Assembler, RecordStrings, reject};
 use crate::error::{MappingError, UploadError, UploadErrorKind};
 use crate::event::{Events, Totals};
 use crate::mapping::{Mapping, path_help};
@@ -106,7 +106,7 @@ pub(crate) fn scan<E: Events>(
     let mut totals = Totals::default();
     let mut shapes = Shapes::new();
     let base = vec![None; mapping.roles.slot_count];
-    let mut texts = Texts::new(base.len());
+    let mut texts = RecordStrings::new(base.len());
     let mut assembler = Assembler::new(mapping);
     let mut at = start;
     while at < upload.len() {
@@ -126,7 +126,7 @@ pub(crate) fn scan<E: Events>(
         if !line.trim_ascii().is_empty() {
             match read(line) {
                 Ok(json) => {
-                    let mut texts = Texts::new(base.len());
+                    let mut texts = RecordStrings::new(base.len());
                     match fill(paths, &json, &mut texts) {
                         Ok(()) => {
                             let found = &texts;
@@ -174,7 +174,11 @@ fn read(line: &[u8]) -> Result<Json, String> {
 }
 
 /// The texts of an object by its paths.
-fn fill<'a>(paths: &JsonPaths, object: &'a Json, texts: &mut Texts<'a>) -> Result<(), String> {
+fn fill<'a>(
+    paths: &JsonPaths,
+    object: &'a Json,
+    texts: &mut RecordStrings<'a>,
+) -> Result<(), String> {
     for (path, slot) in paths.slots.iter().zip(&mut texts.slots) {
         *slot = text_at(object, path)?;
     }

@@ -8,7 +8,7 @@
 use std::ops::Range;
 
 use super::JsonPaths;
-use crate::shape::{ITEM_COUNT, ITEM_KEY, Kind, Mark, SKIPPED, Sketch};
+use crate::shape::{FieldSpans, ITEM_COUNT, ITEM_KEY, Kind, Mark, SKIPPED};
 
 /// Deeper lines are left to serde_json.
 const DEPTH_MAX: usize = 32;
@@ -16,12 +16,16 @@ const DEPTH_MAX: usize = 32;
 const KEY_COUNT_MAX: usize = 256;
 
 /// The values of the record; `None` if it is too odd for a shape.
-pub(super) fn sketch(paths: &JsonPaths, upload: &[u8], record: &Range<usize>) -> Option<Sketch> {
+pub(super) fn sketch(
+    paths: &JsonPaths,
+    upload: &[u8],
+    record: &Range<usize>,
+) -> Option<FieldSpans> {
     let mut outline = Outline {
         paths,
         bytes: upload.get(..record.end)?,
         at: record.start,
-        sketch: Sketch::default(),
+        sketch: FieldSpans::default(),
     };
     outline.value(&mut Vec::new(), None)?;
     Some(outline.sketch)
@@ -31,7 +35,7 @@ struct Outline<'a> {
     paths: &'a JsonPaths,
     bytes: &'a [u8],
     at: usize,
-    sketch: Sketch,
+    sketch: FieldSpans,
 }
 
 impl Outline<'_> {

@@ -14,9 +14,9 @@ use quick_xml::events::attributes::Attributes;
 
 use super::pull::{Pull, Stop, Tag, Token};
 use super::{DEPTH_MAX, XmlPaths};
-use crate::assemble::Texts;
+use crate::assemble::RecordStrings;
 use crate::error::{UploadError, UploadErrorKind};
-use crate::shape::{ITEM_COUNT, ITEM_KEY, Kind, Mark, SKIPPED, Sketch};
+use crate::shape::{FieldSpans, ITEM_COUNT, ITEM_KEY, Kind, Mark, SKIPPED};
 use crate::upload::{ITEM_COUNT_MAX, shown};
 
 /// Where a text is: in the upload, or decoded.
@@ -28,20 +28,24 @@ enum Span {
 
 /// A record that was read.
 #[derive(Debug)]
-pub(super) struct Found {
+pub(super) struct ElementSpans {
     slots: Vec<Option<Span>>,
     items: Vec<(Option<Span>, Option<Span>)>,
     decoded: String,
-    pub(super) sketch: Sketch,
+    pub(super) sketch: FieldSpans,
     /// Why it is to be rejected.
     pub(super) fault: Option<String>,
     /// Where what follows it begins.
     pub(super) end: usize,
 }
 
-impl Found {
+impl ElementSpans {
     /// The record's texts; `base` is what slots hold that are not part of it.
-    pub(super) fn texts<'a>(&'a self, bytes: &'a [u8], base: &[Option<&'a [u8]>]) -> Texts<'a> {
+    pub(super) fn texts<'a>(
+        &'a self,
+        bytes: &'a [u8],
+        base: &[Option<&'a [u8]>],
+    ) -> RecordStrings<'a> {
         let text = |span: &Span| match span {
             Span::Upload(range) => &bytes[range.clone()],
             Span::Decoded(range) => &self.decoded.as_bytes()[range.clone()],
@@ -50,7 +54,7 @@ impl Found {
         let slots = slots.map(|(own, base)| own.as_ref().map(text).or(*base)).collect();
         let items = self.items.iter();
         let items = items.map(|(key, count)| (key.as_ref().map(text), count.as_ref().map(text)));
-        Texts { slots, items: items.collect(), shape: None }
+        RecordStrings { slots, items: items.collect(), shape: None }
     }
 }
 
@@ -84,7 +88,7 @@ struct ElementReader<'p, 'u> {
     /// How many names lead to the open item, and where it begins.
     item: Option<(usize, usize)>,
     item_texts: (Option<Span>, Option<Span>),
-    found: Found,
+    found: ElementSpans,
 }
 
 /// Reads the record whose start tag this is, to its end.
@@ -93,12 +97,12 @@ pub(super) fn read<'u>(
     paths: &XmlPaths,
     record: Tag<'u>,
     is_empty: bool,
-) -> Result<Found, Stop> {
-    let found = Found {
+) -> Result<ElementSpans, Stop> {
+    let found = ElementSpans {
         slots: vec![None; paths.slots.len()],
         items: Vec::new(),
         decoded: String::new(),
-        sketch: Sketch::default(),
+        sketch: FieldSpans::default(),
         fault: None,
         end: record.end,
     };

@@ -18,7 +18,7 @@ use quick_xml::events::attributes::Attributes;
 
 use super::pull::{Pull, Stop, Tag, Token};
 use super::{DEPTH_MAX, XmlPaths, check_encoding, check_root, element, not_xml};
-use crate::assemble::{Assembler, Texts, reject};
+use crate::assemble::{Assembler, RecordStrings, reject};
 use crate::error::{UploadError, UploadErrorKind};
 use crate::event::{Events, Totals};
 use crate::mapping::Mapping;
@@ -133,7 +133,7 @@ impl<'u, E: Events> Walk<'_, 'u, E> {
         }
         let bytes = self.pull.bytes();
         let base = base(&self.open, self.paths, self.mapping.roles.slot_count);
-        let mut texts = Texts::new(base.len());
+        let mut texts = RecordStrings::new(base.len());
         let mut assembler = Assembler::new(self.mapping);
         let first = self.pull.at();
         let mut at = first;

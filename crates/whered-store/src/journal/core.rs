@@ -14,21 +14,21 @@ use std::sync::Arc;
 
 use super::JournalOptions;
 use super::frame::PAYLOAD_SIZE_BYTES_MAX;
-use super::intake::{Intake, charge_bytes};
+use super::intake::{WriteBuffer, charge_bytes};
 use super::load::refuse_incomplete;
-use super::recovery::{Recovered, RecoveryReport, Replay, Unwitnessed, Wanted, clear, recover};
+use super::recovery::{Recovery, RecoveryReport, Replay, UnwitnessedTail, Wanted, clear, recover};
 use super::segment::{SEGMENT_SIZE_BYTES_MAX, SEGMENT_SIZE_BYTES_MIN};
 use super::segments::Segments;
-use super::spare::SpareMaker;
+use super::spare::SegmentPreallocator;
 use super::writer::{OpenSegment, Writer};
 use crate::error::StoreError;
 use crate::storage::Storage;
 
 /// What both forms of the journal are made of.
 pub(crate) struct Parts {
-    pub(crate) intake: Intake,
+    pub(crate) intake: WriteBuffer,
     pub(crate) writer: Writer,
-    pub(crate) spares: SpareMaker,
+    pub(crate) spares: SegmentPreallocator,
     pub(crate) segments: Segments,
 }
 
@@ -42,10 +42,13 @@ impl Parts {
     ) -> Result<(Parts, RecoveryReport), StoreError> {
         let segment_size_bytes =
             options.segment_size_bytes.clamp(SEGMENT_SIZE_BYTES_MIN, SEGMENT_SIZE_BYTES_MAX);
-        let mut spares =
-            SpareMaker::new(Arc::clone(&storage), segment_size_bytes, options.full_retry_interval);
+        let mut spares = SegmentPreallocator::new(
+            Arc::clone(&storage),
+            segment_size_bytes,
+            options.full_retry_interval,
+        );
         refuse_incomplete(&*storage)?;
-        let Recovered { report, last, mut firsts, leftovers } = recover(&*storage, wanted, replay)?;
+        let Recovery { report, last, mut firsts, leftovers } = recover(&*storage, wanted, replay)?;
         remove_leftovers(&*storage, &leftovers)?;
         let segment = match last {
             Some((segment, unwitnessed)) => {
@@ -58,7 +61,7 @@ impl Parts {
             }
         };
         let first_sequence = segment.header.first_sequence;
-        let intake = Intake::new(
+        let intake = WriteBuffer::new(
             report.last_sequence + 1,
             first_sequence,
             segment.position_bytes,
@@ -92,7 +95,7 @@ fn remove_leftovers(storage: &dyn Storage, names: &[String]) -> Result<(), Store
 fn settle(
     storage: &dyn Storage,
     segment: &OpenSegment,
-    unwitnessed: &Unwitnessed,
+    unwitnessed: &UnwitnessedTail,
 ) -> Result<(), StoreError> {
     let settle = || {
         segment.file.write_at(unwitnessed.offset_bytes, &unwitnessed.bytes)?;

@@ -24,7 +24,7 @@ use std::collections::VecDeque;
 use super::frame::{FRAME_HEADER_BYTES, KIND_MAX, MARK_BYTES, Payload};
 use super::group::GroupBuffer;
 use super::segment::HEADER_BYTES;
-use super::spare::Spare;
+use super::spare::PreallocatedSegment;
 
 /// Buffers up to this size are used again.
 const RECYCLED_BYTES_MAX: usize = 32 << 20;
@@ -37,21 +37,21 @@ pub(crate) fn charge_bytes(frames: usize, payload_size_bytes: usize) -> u64 {
 /// Consecutive frames that are written by one write.
 pub(crate) struct Group {
     /// The new segment that the group begins, if it does.
-    pub(crate) segment: Option<Spare>,
+    pub(crate) segment: Option<PreallocatedSegment>,
     pub(crate) buffer: GroupBuffer,
     pub(crate) first_sequence: u64,
     pub(crate) last_sequence: u64,
 }
 
 /// See the file's header.
-pub(crate) struct Intake {
+pub(crate) struct WriteBuffer {
     next_sequence: u64,
     /// The first sequence of the segment that is being filled.
     segment_first_sequence: u64,
     free_bytes: u64,
     reserved_bytes: u64,
     reservations: u64,
-    spare: Option<Spare>,
+    spare: Option<PreallocatedSegment>,
     groups: VecDeque<Group>,
     buffered_bytes: usize,
     recycled: Vec<u8>,
@@ -59,15 +59,15 @@ pub(crate) struct Intake {
     position_bytes: u64,
 }
 
-impl Intake {
+impl WriteBuffer {
     /// An intake whose current segment has `free_bytes` for groups, from `position_bytes` on.
     pub(crate) fn new(
         next_sequence: u64,
         segment_first_sequence: u64,
         position_bytes: u64,
         free_bytes: u64,
-    ) -> Intake {
-        Intake {
+    ) -> WriteBuffer {
+        WriteBuffer {
             position_bytes,
             next_sequence,
             segment_first_sequence,
@@ -123,7 +123,7 @@ impl Intake {
     }
 
     pub(crate) fn spare_capacity_bytes(&self) -> u64 {
-        self.spare.as_ref().map_or(0, Spare::capacity_bytes)
+        self.spare.as_ref().map_or(0, PreallocatedSegment::capacity_bytes)
     }
 
     /// Whether the current segment has less than this left and nothing follows.
@@ -132,7 +132,10 @@ impl Intake {
     }
 
     /// Takes a new spare; the smaller of it and the present one comes back.
-    pub(crate) fn install_spare(&mut self, spare: Spare) -> Option<Spare> {
+    pub(crate) fn install_spare(
+        &mut self,
+        spare: PreallocatedSegment,
+    ) -> Option<PreallocatedSegment> {
         if spare.capacity_bytes() <= self.spare_capacity_bytes() {
             return Some(spare);
         }
@@ -140,7 +143,7 @@ impl Intake {
     }
 
     /// Takes the spare out, at the end of the journal's life.
-    pub(crate) fn remove_spare(&mut self) -> Option<Spare> {
+    pub(crate) fn remove_spare(&mut self) -> Option<PreallocatedSegment> {
         self.spare.take()
     }
 
@@ -197,7 +200,7 @@ impl Intake {
         self.groups.back_mut().expect("a group was opened")
     }
 
-    fn open_group(&mut self, segment: Option<Spare>) {
+    fn open_group(&mut self, segment: Option<PreallocatedSegment>) {
         if segment.is_some() {
             self.position_bytes = HEADER_BYTES;
         }

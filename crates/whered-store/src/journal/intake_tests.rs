@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::journal::segment::SEGMENT_SIZE_BYTES_MIN;
-use crate::journal::spare::SpareMaker;
+use crate::journal::spare::SegmentPreallocator;
 use crate::storage::{BLOCK_BYTES, SimulatedDisk};
 use proptest::prelude::*;
 use std::sync::Arc;
@@ -39,7 +39,7 @@ struct Follower {
 }
 
 impl Follower {
-    fn take_all(&mut self, intake: &mut Intake) {
+    fn take_all(&mut self, intake: &mut WriteBuffer) {
         while let Some(group) = intake.take() {
             if let Some(spare) = &group.segment {
                 self.left_bytes = spare.capacity_bytes();
@@ -59,14 +59,14 @@ impl Follower {
     }
 }
 
-fn extend(intake: &mut Intake, spares: &mut SpareMaker, wanted: u64) {
+fn extend(intake: &mut WriteBuffer, spares: &mut SegmentPreallocator, wanted: u64) {
     let spare = spares.make(wanted).expect("the disk has no limit");
     if let Some(smaller) = intake.install_spare(spare) {
         spares.discard(smaller);
     }
 }
 
-fn reserve(intake: &mut Intake, spares: &mut SpareMaker, charge: u64) {
+fn reserve(intake: &mut WriteBuffer, spares: &mut SegmentPreallocator, charge: u64) {
     while let Err(wanted) = intake.admit(charge) {
         extend(intake, spares, wanted);
     }
@@ -76,9 +76,9 @@ proptest! {
     #[test]
     fn every_reserved_append_finds_its_place_in_any_order(steps in steps(), free in 0..5000_u64) {
         let disk = Arc::new(SimulatedDisk::new(1));
-        let mut spares = SpareMaker::new(disk, SEGMENT_SIZE_BYTES_MIN, Duration::ZERO);
+        let mut spares = SegmentPreallocator::new(disk, SEGMENT_SIZE_BYTES_MIN, Duration::ZERO);
         let position_bytes = HEADER_BYTES + 77;
-        let mut intake = Intake::new(1, 1, position_bytes, free);
+        let mut intake = WriteBuffer::new(1, 1, position_bytes, free);
         let mut follower = Follower { left_bytes: free, position_bytes, next_sequence: 1 };
         let mut open: Vec<usize> = Vec::new();
         for step in steps {

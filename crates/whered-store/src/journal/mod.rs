@@ -65,20 +65,20 @@ use self::frame::Payload;
 use crate::error::StoreError;
 use crate::storage::Storage;
 pub(crate) use thread::lock as thread_lock;
-use thread::{Shared, lock};
+use thread::{SharedState, lock};
 
 /// A journal that is open for writing; used from many threads behind a reference or an `Arc`.
 ///
 /// See the crate's example. Dropping it closes it; [`Journal::close`] also tells of errors.
 pub struct Journal {
-    shared: Arc<Shared>,
+    shared: Arc<SharedState>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 /// Allocated space for what will be appended; dropping it gives the space back.
 #[must_use = "a reservation that is dropped at once reserves nothing"]
 pub struct Reservation<'a> {
-    shared: &'a Shared,
+    shared: &'a SharedState,
     /// Zero when it was used.
     charge_bytes: u64,
 }
@@ -103,7 +103,7 @@ impl Journal {
     ) -> Result<(Journal, RecoveryReport), StoreError> {
         let (parts, report) = Parts::open(storage, &options, wanted, replay)?;
         let Parts { intake, writer, spares, segments } = parts;
-        let shared = Arc::new(Shared::new(options, intake, spares, segments));
+        let shared = Arc::new(SharedState::new(options, intake, spares, segments));
         let for_thread = Arc::clone(&shared);
         let handle = std::thread::Builder::new()
             .name("journal".to_owned())

@@ -17,7 +17,7 @@ use std::io;
 use std::sync::{Arc, Mutex};
 
 use super::segment::{reusable_name, segment_name};
-use super::spare::Spare;
+use super::spare::PreallocatedSegment;
 use super::thread::lock;
 use crate::storage::Storage;
 
@@ -56,12 +56,12 @@ impl Reusable {
     }
 
     /// Space of at least this size, if some waits. What cannot be opened is given up.
-    pub(crate) fn take(&self, size_bytes_min: u64) -> Option<Spare> {
+    pub(crate) fn take(&self, size_bytes_min: u64) -> Option<PreallocatedSegment> {
         let mut files = lock(&self.files);
         let place = files.iter().position(|(_, size_bytes)| *size_bytes >= size_bytes_min)?;
         let (name, size_bytes) = files.remove(place);
         let file = self.storage.open(&name, true).ok()?;
-        Some(Spare { name, file, size_bytes, is_reused: true })
+        Some(PreallocatedSegment { name, file, size_bytes, is_reused: true })
     }
 
     /// Gives all of it back to the system, at the end of the journal's life.

@@ -116,7 +116,7 @@ pub(crate) enum FileName {
     /// A segment and its first sequence.
     Segment(u64),
     /// Preallocated space without entries, left behind by a crash.
-    Spare,
+    PreallocatedSegment,
     /// Nearly a segment's name: nobody of us makes such.
     Odd,
     /// Not the journal's.
@@ -129,7 +129,7 @@ impl FileName {
             return FileName::Other;
         };
         if rest.starts_with("spare-") && rest.ends_with(".new") {
-            return FileName::Spare;
+            return FileName::PreallocatedSegment;
         }
         let Some(digits) = rest.strip_suffix(".log") else {
             return FileName::Other;
@@ -193,8 +193,8 @@ mod tests {
     fn only_twenty_digits_make_a_segment() {
         assert_eq!(FileName::parse(&segment_name(17)), FileName::Segment(17));
         assert_eq!(FileName::parse(&segment_name(u64::MAX)), FileName::Segment(u64::MAX));
-        assert_eq!(FileName::parse(&spare_name(3)), FileName::Spare);
-        assert_eq!(FileName::parse(&reusable_name(3)), FileName::Spare);
+        assert_eq!(FileName::parse(&spare_name(3)), FileName::PreallocatedSegment);
+        assert_eq!(FileName::parse(&reusable_name(3)), FileName::PreallocatedSegment);
         assert_eq!(FileName::parse("journal-17.log"), FileName::Odd);
         assert_eq!(FileName::parse("journal-+0000000000000000017.log"), FileName::Odd);
         assert_eq!(FileName::parse(&segment_name(0)), FileName::Odd);

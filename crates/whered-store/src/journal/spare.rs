@@ -18,7 +18,7 @@ use crate::storage::{Storage, StorageFile};
 pub(crate) const SEGMENT_OVERHEAD_BYTES: u64 = HEADER_BYTES + MARK_BYTES as u64;
 
 /// Preallocated space.
-pub(crate) struct Spare {
+pub(crate) struct PreallocatedSegment {
     pub(crate) name: String,
     pub(crate) file: Box<dyn StorageFile>,
     pub(crate) size_bytes: u64,
@@ -26,7 +26,7 @@ pub(crate) struct Spare {
     pub(crate) is_reused: bool,
 }
 
-impl Spare {
+impl PreallocatedSegment {
     /// How many bytes of groups fit.
     pub(crate) fn capacity_bytes(&self) -> u64 {
         self.size_bytes - SEGMENT_OVERHEAD_BYTES
@@ -34,7 +34,7 @@ impl Spare {
 }
 
 /// Makes spares and throws them away.
-pub(crate) struct SpareMaker {
+pub(crate) struct SegmentPreallocator {
     storage: Arc<dyn Storage>,
     reusable: Arc<Reusable>,
     segment_size_bytes: u64,
@@ -44,15 +44,22 @@ pub(crate) struct SpareMaker {
     refused: Option<(Instant, u64, StoreError)>,
 }
 
-impl SpareMaker {
+impl SegmentPreallocator {
     pub(crate) fn new(
         storage: Arc<dyn Storage>,
         segment_size_bytes: u64,
         retry_interval: Duration,
-    ) -> SpareMaker {
+    ) -> SegmentPreallocator {
         let reusable = Arc::new(Reusable::new(Arc::clone(&storage)));
         let (next_number, refused) = (0, None);
-        SpareMaker { storage, reusable, segment_size_bytes, retry_interval, next_number, refused }
+        SegmentPreallocator {
+            storage,
+            reusable,
+            segment_size_bytes,
+            retry_interval,
+            next_number,
+            refused,
+        }
     }
 
     /// Where space of removed segments waits for this maker.
@@ -61,7 +68,7 @@ impl SpareMaker {
     }
 
     /// Makes a spare for at least `capacity_bytes` of groups.
-    pub(crate) fn make(&mut self, capacity_bytes: u64) -> Result<Spare, StoreError> {
+    pub(crate) fn make(&mut self, capacity_bytes: u64) -> Result<PreallocatedSegment, StoreError> {
         let size_bytes =
             capacity_bytes.saturating_add(SEGMENT_OVERHEAD_BYTES).max(self.segment_size_bytes);
         if size_bytes > SEGMENT_SIZE_BYTES_MAX {
@@ -84,7 +91,7 @@ impl SpareMaker {
         match self.storage.create(&name, size_bytes) {
             Ok(file) => {
                 self.refused = None;
-                Ok(Spare { name, file, size_bytes, is_reused: false })
+                Ok(PreallocatedSegment { name, file, size_bytes, is_reused: false })
             }
             Err(error) => {
                 let path = self.storage.describe(&name);
@@ -102,7 +109,7 @@ impl SpareMaker {
     }
 
     /// Gives the space of an unused spare back.
-    pub(crate) fn discard(&self, spare: Spare) {
+    pub(crate) fn discard(&self, spare: PreallocatedSegment) {
         drop(spare.file);
         // One that stays is removed at the next open.
         let _ = self.storage.remove(&spare.name);

@@ -28,9 +28,9 @@ use std::time::{Duration, Instant};
 
 use super::frame::Payload;
 use super::full::FullDisk;
-use super::intake::{Group, Intake};
+use super::intake::{Group, WriteBuffer};
 use super::segments::Segments;
-use super::spare::SpareMaker;
+use super::spare::SegmentPreallocator;
 use super::writer::Writer;
 use super::{JournalOptions, JournalStats, SyncPolicy};
 use crate::error::StoreError;
@@ -50,13 +50,13 @@ const CLOSING_GRACE: Duration = Duration::from_secs(1);
 pub(crate) type Wake = Box<dyn Fn() + Send + Sync>;
 
 /// See the file's header.
-pub(crate) struct Shared {
+pub(crate) struct SharedState {
     options: JournalOptions,
     durable: AtomicU64,
     synced: AtomicU64,
     pub(crate) segments: Segments,
     state: Mutex<State>,
-    spares: Mutex<SpareMaker>,
+    spares: Mutex<SegmentPreallocator>,
     work: Condvar,
     progress: Condvar,
     wakers: Mutex<Vec<Wake>>,
@@ -67,7 +67,7 @@ pub(crate) struct Shared {
 }
 
 struct State {
-    intake: Intake,
+    intake: WriteBuffer,
     poisoned: Option<String>,
     /// What somebody waits for to be synced.
     sync_wanted: u64,
@@ -104,13 +104,13 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Shared {
+impl SharedState {
     pub(crate) fn new(
         options: JournalOptions,
-        intake: Intake,
-        spares: SpareMaker,
+        intake: WriteBuffer,
+        spares: SegmentPreallocator,
         segments: Segments,
-    ) -> Shared {
+    ) -> SharedState {
         let durable = AtomicU64::new(intake.last_sequence());
         let synced = AtomicU64::new(intake.last_sequence());
         let state = State {
@@ -122,7 +122,7 @@ impl Shared {
             sleep: Sleep::No,
             callers_sleeping: 0,
         };
-        Shared {
+        SharedState {
             options,
             durable,
             synced,
@@ -222,8 +222,12 @@ impl Shared {
         Ok(())
     }
 
-    /// As [`Shared::install`], for somebody who needs it.
-    fn install_needed(&self, spares: &mut SpareMaker, wanted: u64) -> Result<(), StoreError> {
+    /// As [`SharedState::install`], for somebody who needs it.
+    fn install_needed(
+        &self,
+        spares: &mut SegmentPreallocator,
+        wanted: u64,
+    ) -> Result<(), StoreError> {
         let Err(error) = self.install(spares, wanted) else { return Ok(()) };
         // What is too large for the room there is leaves room for others.
         let is_full =
@@ -247,7 +251,7 @@ impl Shared {
         let _ = self.install(&mut spares, 0);
     }
 
-    fn install(&self, spares: &mut SpareMaker, wanted: u64) -> Result<(), StoreError> {
+    fn install(&self, spares: &mut SegmentPreallocator, wanted: u64) -> Result<(), StoreError> {
         let spare = spares.make(wanted)?;
         self.full_disk.end();
         let smaller = lock(&self.state).intake.install_spare(spare);
@@ -485,7 +489,7 @@ impl State {
 }
 
 /// The journal thread: runs until `close` or an error.
-pub(crate) fn run(shared: &Shared, writer: Writer) {
+pub(crate) fn run(shared: &SharedState, writer: Writer) {
     let guard = EndGuard { shared };
     let mut worker = Worker { shared, writer, sync_due: None, room_due: None };
     let result = worker.run();
@@ -497,7 +501,7 @@ pub(crate) fn run(shared: &Shared, writer: Writer) {
 
 /// Tells the callers when the thread ends, also by a panic: nobody may wait for ever.
 struct EndGuard<'a> {
-    shared: &'a Shared,
+    shared: &'a SharedState,
 }
 
 impl EndGuard<'_> {
@@ -520,7 +524,7 @@ impl Drop for EndGuard<'_> {
 }
 
 struct Worker<'a> {
-    shared: &'a Shared,
+    shared: &'a SharedState,
     writer: Writer,
     /// When written bytes must be synced, with `everysec`.
     sync_due: Option<Instant>,

@@ -35,11 +35,11 @@
 use std::sync::Arc;
 
 use super::SyncPolicy;
-use super::frame::{END_BYTES, MARK_BYTES, Mark, mark_bytes, seal};
+use super::frame::{CommitRecord, END_BYTES, MARK_BYTES, mark_bytes, seal};
 use super::group::GroupBuffer;
 use super::intake::Group;
 use super::segment::{HEADER_BYTES, SegmentHeader, segment_name};
-use super::spare::{SEGMENT_OVERHEAD_BYTES, Spare};
+use super::spare::{PreallocatedSegment, SEGMENT_OVERHEAD_BYTES};
 use crate::error::StoreError;
 use crate::storage::{BLOCK_BYTES, Storage, StorageFile};
 
@@ -82,11 +82,11 @@ impl OpenSegment {
     /// Makes a segment of a spare and makes it durable; see the file's header for the order.
     pub(crate) fn begin(
         storage: &dyn Storage,
-        spare: Spare,
+        spare: PreallocatedSegment,
         first_sequence: u64,
     ) -> Result<OpenSegment, StoreError> {
         let name = segment_name(first_sequence);
-        let Spare { size_bytes, is_reused, .. } = spare;
+        let PreallocatedSegment { size_bytes, is_reused, .. } = spare;
         let header =
             SegmentHeader { first_sequence, size_bytes, salt: storage.random(), is_reused };
         let begin = || {
@@ -159,8 +159,10 @@ impl Writer {
             self.tail.clear();
         }
         let mut buffer = group.buffer;
-        let mark =
-            Mark { next_sequence: group.first_sequence, durable_sequence: self.durable_sequence };
+        let mark = CommitRecord {
+            next_sequence: group.first_sequence,
+            durable_sequence: self.durable_sequence,
+        };
         buffer.group_mut()[..MARK_BYTES].copy_from_slice(&mark_bytes(mark));
         self.write_sealed(&mut buffer, past_cache)?;
         self.written_sequence = group.last_sequence;
@@ -275,7 +277,7 @@ impl Writer {
         if self.closed_sequence == self.durable_sequence || !has_room {
             return Ok(());
         }
-        let mark = Mark {
+        let mark = CommitRecord {
             next_sequence: self.durable_sequence + 1,
             durable_sequence: self.durable_sequence,
         };

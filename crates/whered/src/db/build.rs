@@ -43,14 +43,14 @@ pub(crate) fn build(arguments: &BuildArguments) -> Result<Outcome, Failure> {
         let progress = progress_of(None);
         let fail = |error| Failure::Message(format!("standard input: {error}"));
         let input = unpack(progress.wrap_read(io::stdin())).map_err(fail)?;
-        rows::read(format, Watched { input, finder: &mut finder }, &mut writer)
+        rows::read(format, InspectingReader { input, finder: &mut finder }, &mut writer)
             .map_err(|what| Failure::Message(format!("standard input: {what}")))?
     } else {
         let (input, size) = open(path)?;
         let progress = progress_of(Some(size));
         let input = unpack(progress.wrap_read(input));
         let input = input.map_err(|error| Failure::file(path, error))?;
-        rows::read(format, Watched { input, finder: &mut finder }, &mut writer)
+        rows::read(format, InspectingReader { input, finder: &mut finder }, &mut writer)
             .map_err(|what| Failure::file(path, what))?
     };
     finder.end();
@@ -61,12 +61,12 @@ pub(crate) fn build(arguments: &BuildArguments) -> Result<Outcome, Failure> {
 }
 
 /// Rows whose networks are looked at on the way.
-struct Watched<'a, R> {
+struct InspectingReader<'a, R> {
     input: R,
     finder: &'a mut HostBitsFinder,
 }
 
-impl<R: Read> Read for Watched<'_, R> {
+impl<R: Read> Read for InspectingReader<'_, R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let size = self.input.read(buffer)?;
         self.finder.push(buffer.get(..size).unwrap_or_default());

@@ -16,7 +16,7 @@ use std::collections::HashMap;
 use std::hint::black_box;
 
 use super::fields::Column;
-use super::find::{Finder, NO_RECORD, View, ViewState};
+use super::find::{DatabaseSnapshot, Finder, NO_RECORD, SnapshotState};
 use super::write::{Field, Style};
 
 /// What the texts of one segment may take in one worker.
@@ -94,7 +94,7 @@ pub(crate) struct Cells {
     /// For each column, those of the view's indexes.
     index_columns: Vec<[Option<usize>; 2]>,
     /// What the keys of the entries mean.
-    state: Option<ViewState>,
+    state: Option<SnapshotState>,
     entries: Entries,
     texts: Vec<u8>,
 }
@@ -124,7 +124,7 @@ impl Cells {
     /// A record that cannot be read.
     pub(crate) fn resolve(
         &mut self,
-        view: &View<'_>,
+        view: &DatabaseSnapshot<'_>,
         style: Style,
         keys: &[u32],
         resolved: &mut Vec<Entry>,
@@ -157,7 +157,12 @@ impl Cells {
     }
 
     #[cold]
-    fn make(&mut self, view: &View<'_>, style: Style, key: u32) -> Result<Entry, String> {
+    fn make(
+        &mut self,
+        view: &DatabaseSnapshot<'_>,
+        style: Style,
+        key: u32,
+    ) -> Result<Entry, String> {
         let start = self.texts.len();
         let mut has_value = false;
         for (column, index_columns) in self.columns.iter().zip(&self.index_columns) {

@@ -24,7 +24,7 @@ const DEFAULT_FIELDS: [&str; 5] = [
 ];
 
 /// An opened database and its name, which further files of one database share.
-pub(crate) struct Named {
+pub(crate) struct InputDatabase {
     pub(crate) name: String,
     pub(crate) path: PathBuf,
     pub(crate) database: Database,
@@ -43,7 +43,7 @@ pub(crate) struct Column {
 }
 
 /// Opens `[NAME=]FILE` for each; the name is the file's without its extension unless it is given.
-pub(crate) fn open_databases(arguments: &[String]) -> Result<Vec<Named>, Failure> {
+pub(crate) fn open_databases(arguments: &[String]) -> Result<Vec<InputDatabase>, Failure> {
     let mut databases = Vec::new();
     for (name, paths) in names_and_paths(arguments)? {
         let open = |path: &PathBuf| {
@@ -51,9 +51,9 @@ pub(crate) fn open_databases(arguments: &[String]) -> Result<Vec<Named>, Failure
             let covers =
                 |is_ipv4| database.covers(is_ipv4).map_err(|error| Failure::file(path, error));
             let covers = [covers(true)?, covers(false)?];
-            Ok(Named { name: name.clone(), path: path.clone(), database, covers })
+            Ok(InputDatabase { name: name.clone(), path: path.clone(), database, covers })
         };
-        let files = paths.iter().map(open).collect::<Result<Vec<Named>, Failure>>()?;
+        let files = paths.iter().map(open).collect::<Result<Vec<InputDatabase>, Failure>>()?;
         let covered: Vec<[bool; 2]> = files.iter().map(|named| named.covers).collect();
         by_family(&covered).map_err(|unused| {
             let path = paths.get(unused).map_or(Path::new(""), PathBuf::as_path);
@@ -113,7 +113,10 @@ fn name_and_path(argument: &str) -> (String, bool, PathBuf) {
 }
 
 /// The columns of `[NAME:]PATH` for each; the usual ones without any.
-pub(crate) fn columns(fields: &[String], databases: &[Named]) -> Result<Vec<Column>, Failure> {
+pub(crate) fn columns(
+    fields: &[String],
+    databases: &[InputDatabase],
+) -> Result<Vec<Column>, Failure> {
     if fields.is_empty() {
         return default_columns(databases);
     }
@@ -138,7 +141,7 @@ pub(crate) fn columns(fields: &[String], databases: &[Named]) -> Result<Vec<Colu
     Ok(columns)
 }
 
-fn column(field: &str, databases: &[Named]) -> Result<Column, Failure> {
+fn column(field: &str, databases: &[InputDatabase]) -> Result<Column, Failure> {
     let refuse =
         |what: String| Failure::Message(format!("--field {}: {what}", field.escape_debug()));
     let parse = |text: &str| -> Result<FieldPath, Failure> {
@@ -154,13 +157,13 @@ fn column(field: &str, databases: &[Named]) -> Result<Column, Failure> {
         None => (None, field),
     };
     let path = parse(text)?;
-    let asked: Vec<(usize, &Named)> = databases
+    let asked: Vec<(usize, &InputDatabase)> = databases
         .iter()
         .enumerate()
         .filter(|(_, known)| name.is_none_or(|name| known.name == name))
         .collect();
     let has = |family: usize| {
-        let covers = |known: &Named| known.covers.get(family) == Some(&true);
+        let covers = |known: &InputDatabase| known.covers.get(family) == Some(&true);
         let mut of_family = asked.iter().filter(|(_, known)| covers(known));
         of_family.find(|(_, known)| has_field(&known.database, &path)).map(|(place, _)| *place)
     };
@@ -188,7 +191,7 @@ pub(crate) fn pairs(columns: &[Column]) -> Vec<[usize; 2]> {
 }
 
 /// Whether any column is read from a database that covers IPv4 and IPv6 addresses.
-pub(crate) fn covered(databases: &[Named], columns: &[Column]) -> [bool; 2] {
+pub(crate) fn covered(databases: &[InputDatabase], columns: &[Column]) -> [bool; 2] {
     let covers = |family: usize| {
         columns.iter().any(|column| {
             let place = column.databases.get(family);
@@ -199,7 +202,7 @@ pub(crate) fn covered(databases: &[Named], columns: &[Column]) -> [bool; 2] {
     [covers(0), covers(1)]
 }
 
-fn default_columns(databases: &[Named]) -> Result<Vec<Column>, Failure> {
+fn default_columns(databases: &[InputDatabase]) -> Result<Vec<Column>, Failure> {
     let found: Vec<Column> =
         DEFAULT_FIELDS.iter().filter_map(|field| column(field, databases).ok()).collect();
     if found.is_empty() {
@@ -233,12 +236,12 @@ mod tests {
     use super::*;
     use whered_mmdb::{Writer, WriterOptions, rows};
 
-    fn named(name: &str, csv: &str) -> Named {
+    fn named(name: &str, csv: &str) -> InputDatabase {
         let mut writer = Writer::new(WriterOptions::default()).unwrap();
         rows::read_csv(csv.as_bytes(), &mut writer).unwrap();
         let database = Database::from_bytes(writer.finish().unwrap()).unwrap();
         let covers = [true, false].map(|is_ipv4| database.covers(is_ipv4).unwrap());
-        Named { name: name.to_owned(), path: PathBuf::from(name), database, covers }
+        InputDatabase { name: name.to_owned(), path: PathBuf::from(name), database, covers }
     }
 
     #[test]

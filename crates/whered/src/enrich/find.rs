@@ -5,7 +5,7 @@
 //! nothing to begin with, and for a long input also an index, built beside the work with the fields
 //! that are wanted and used as soon as it is there.
 //!
-//! A key means a record of one [`View`] and nothing else; equal keys are equal records. A view
+//! A key means a record of one [`DatabaseSnapshot`] and nothing else; equal keys are equal records. A view
 //! stays what it is while others already get the index. Where IPv4 and IPv6 addresses have a
 //! database each, the keys of the second begin behind those of the first.
 
@@ -17,7 +17,7 @@ use whered_mmdb::{
     Cell, DatabaseIndex, FieldPath, Found, IndexOptions, MmdbError, RecordId, Value,
 };
 
-use super::fields::{Column, Named};
+use super::fields::{Column, InputDatabase};
 use super::write::Field;
 use crate::db::index_path;
 use crate::outcome::Failure;
@@ -30,7 +30,7 @@ const FIELDS_MAX: usize = 255;
 
 /// One database's file, and its index if there is one.
 pub(crate) struct Source {
-    named: Named,
+    named: InputDatabase,
     /// What is wanted of its records.
     fields: Vec<FieldPath>,
     index: OnceLock<DatabaseIndex>,
@@ -44,21 +44,21 @@ pub(crate) struct Finder {
 
 /// What a source is at one moment.
 #[derive(Clone, Copy)]
-struct SourceView<'a> {
-    named: &'a Named,
+struct SourceSnapshot<'a> {
+    named: &'a InputDatabase,
     index: Option<&'a DatabaseIndex>,
 }
 
 /// What a finder is at one moment.
 #[derive(Clone, Copy)]
-pub(crate) struct View<'a> {
-    of_family: [SourceView<'a>; 2],
+pub(crate) struct DatabaseSnapshot<'a> {
+    of_family: [SourceSnapshot<'a>; 2],
     /// What is added to the second source's keys; zero where both are one.
     offset: u32,
 }
 
 /// What tells views apart whose keys mean other records: which sources have an index.
-pub(crate) type ViewState = [bool; 2];
+pub(crate) type SnapshotState = [bool; 2];
 
 /// The key of a record while there is no index. Records stand at offsets of a file's data section,
 /// which is smaller than the greatest one.
@@ -68,7 +68,7 @@ fn key_of(record: RecordId) -> u32 {
 
 impl Source {
     /// The database at `place`, for its columns.
-    pub(crate) fn new(named: Named, place: usize, columns: &[Column]) -> Source {
+    pub(crate) fn new(named: InputDatabase, place: usize, columns: &[Column]) -> Source {
         let fields = columns.iter().filter(|column| column.databases.contains(&place));
         let fields = fields.map(|column| column.path.clone()).take(FIELDS_MAX).collect();
         Source { named, fields, index: OnceLock::new() }
@@ -102,8 +102,8 @@ impl Source {
         }
     }
 
-    fn view(&self) -> SourceView<'_> {
-        SourceView { named: &self.named, index: self.index.get() }
+    fn view(&self) -> SourceSnapshot<'_> {
+        SourceSnapshot { named: &self.named, index: self.index.get() }
     }
 }
 
@@ -133,15 +133,15 @@ impl Finder {
         self.sources.iter().for_each(|source| source.build_index());
     }
 
-    pub(crate) fn view(&self) -> View<'_> {
+    pub(crate) fn view(&self) -> DatabaseSnapshot<'_> {
         let [four, six] = &self.sources;
         let of_family = [four.view(), six.view()];
         let offset = if Arc::ptr_eq(four, six) { 0 } else { of_family[0].keys_end() };
-        View { of_family, offset }
+        DatabaseSnapshot { of_family, offset }
     }
 }
 
-impl View<'_> {
+impl DatabaseSnapshot<'_> {
     /// The keys are below this number; nothing if they are not dense.
     pub(crate) fn key_count(&self) -> Option<usize> {
         let [four, six] = self.of_family.map(|view| view.index.map(DatabaseIndex::row_count));
@@ -149,7 +149,7 @@ impl View<'_> {
     }
 
     /// What the keys mean.
-    pub(crate) fn state(&self) -> ViewState {
+    pub(crate) fn state(&self) -> SnapshotState {
         self.of_family.map(|view| view.index.is_some())
     }
 
@@ -166,7 +166,7 @@ impl View<'_> {
         self.of_family[0].find4(addresses, found, keys)
     }
 
-    /// Looks up IPv6 addresses like [`View::find4`]. A database of IPv4 addresses has no record for any of them.
+    /// Looks up IPv6 addresses like [`DatabaseSnapshot::find4`]. A database of IPv4 addresses has no record for any of them.
     ///
     /// # Errors
     /// A fault of the database, with the database's file.
@@ -206,7 +206,7 @@ impl View<'_> {
     }
 }
 
-impl<'a> SourceView<'a> {
+impl<'a> SourceSnapshot<'a> {
     /// All keys are below this number.
     fn keys_end(&self) -> u32 {
         let end = match self.index {

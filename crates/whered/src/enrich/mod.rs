@@ -30,7 +30,7 @@ use std::thread;
 use crate::cli::{EnrichArguments, EnrichFormat};
 use crate::outcome::{Failure, Outcome, complain};
 use detect::{Layout, Wishes};
-use fields::{Column, Named};
+use fields::{Column, InputDatabase};
 use find::{Finder, Source};
 use input::Input;
 use output::{Output, Packing};
@@ -90,7 +90,7 @@ pub(crate) fn run(arguments: &EnrichArguments) -> Result<Outcome, Failure> {
 /// One for each pair of databases that columns take IPv4 and IPv6 addresses from, with the indexes
 /// that lie beside them; one that cannot be used is told.
 fn finders(
-    databases: Vec<Named>,
+    databases: Vec<InputDatabase>,
     columns: &[Column],
     is_without_lookups: bool,
 ) -> Result<Vec<Finder>, Failure> {

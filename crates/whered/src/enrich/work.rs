@@ -12,7 +12,7 @@ use whered_ip::text::{self, ListChoice};
 
 use super::cells::{Cells, Entry};
 use super::fields::Column;
-use super::find::{Finder, NO_RECORD, View};
+use super::find::{DatabaseSnapshot, Finder, NO_RECORD};
 use super::split::json::Scratch;
 use super::split::{Fault, Shape, read_part, record_end, split};
 use super::write::{Body, Record, Style, line_end};
@@ -114,7 +114,7 @@ impl Worker {
     /// A fault of a database.
     pub(crate) fn run(&mut self, block: &[u8], out: &mut Vec<u8>) -> Result<Counts, String> {
         let plan = self.plan.clone();
-        let views: Vec<View<'_>> = plan.finders.iter().map(Finder::view).collect();
+        let views: Vec<DatabaseSnapshot<'_>> = plan.finders.iter().map(Finder::view).collect();
         let mut counts = Counts::default();
         let mut start = 0;
         while start < block.len() {
@@ -256,7 +256,7 @@ impl Batch {
     }
 
     /// Finds the records of all lines by each finder.
-    fn find(&mut self, views: &[View<'_>]) -> Result<(), String> {
+    fn find(&mut self, views: &[DatabaseSnapshot<'_>]) -> Result<(), String> {
         self.keys.resize(views.len(), Vec::new());
         let (found, found_keys) = (&mut self.found, &mut self.found_keys);
         for (view, keys) in views.iter().zip(&mut self.keys) {

@@ -8,8 +8,8 @@ use std::fmt::Write as _;
 use std::io::{self, Write};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use whered_connect::copy::{self, Copied, CopyOptions, KeyReport};
-use whered_connect::points::{self, LoadOptions, Loaded};
+use whered_connect::copy::{self, CopyOptions, CopySummary, KeyReport};
+use whered_connect::points::{self, LoadOptions, LoadSummary};
 use whered_connect::{Progress, Server};
 
 use crate::cli::{ImportPointsArguments, ImportRedisArguments};
@@ -70,7 +70,7 @@ pub(crate) fn redis(arguments: &ImportRedisArguments) -> Result<Outcome, Failure
 }
 
 /// The line about keys of other types.
-fn others(copied: &Copied) -> String {
+fn others(copied: &CopySummary) -> String {
     let Some(others) = &copied.others else {
         return "the source does not tell how many keys of other types it has\n".to_owned();
     };
@@ -187,8 +187,9 @@ pub(crate) fn points(arguments: &ImportPointsArguments) -> Result<Outcome, Failu
 }
 
 /// What is to be said of the members: those that came more than once, and what named them.
-fn repeats(loaded: &Loaded) -> String {
-    let Loaded { member, is_chosen, repeated_members, replaced, repeats_are_part, .. } = loaded;
+fn repeats(loaded: &LoadSummary) -> String {
+    let LoadSummary { member, is_chosen, repeated_members, replaced, repeats_are_part, .. } =
+        loaded;
     let mut text = String::new();
     if *is_chosen {
         text.push_str(&format!(

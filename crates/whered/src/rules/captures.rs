@@ -30,7 +30,7 @@ use whered_connect::unpack::{Stream, unpacked};
 const HEAD_BYTES: usize = 64 << 10;
 
 /// A source, and what a progress bar wants to know.
-pub(super) struct Opened {
+pub(super) struct PacketInput {
     pub(super) source: Box<dyn PacketSource>,
     pub(super) read_bytes: Arc<AtomicU64>,
     pub(super) size_bytes: Option<u64>,
@@ -38,7 +38,7 @@ pub(super) struct Opened {
 
 /// Opens a file, or standard input for `-`. Packets of captures have the given state where theirs is
 /// not told.
-pub(super) fn open(path: &Path, state: State) -> Result<Opened, Failure> {
+pub(super) fn open(path: &Path, state: State) -> Result<PacketInput, Failure> {
     let name = shown(path);
     let fail = |error: io::Error| Failure::Message(format!("{name}: {error}"));
     let (stream, size_bytes): (Stream, _) = if path == Path::new("-") {
@@ -59,7 +59,7 @@ pub(super) fn open(path: &Path, state: State) -> Result<Opened, Failure> {
         Some(Format::Pcap | Format::PcapNg | Format::ZeekTsv | Format::ZeekJson) => {
             let capture = Capture::new(whole)
                 .map_err(|error| Failure::Message(format!("{name}: {error}")))?;
-            Box::new(Captured { name, capture, state, names: Vec::new(), later_fragments: 0 })
+            Box::new(CaptureSource { name, capture, state, names: Vec::new(), later_fragments: 0 })
         }
         Some(Format::Csv | Format::Lines) | None if is_text => Box::new(Lines::new(name, whole)),
         _ => {
@@ -70,7 +70,7 @@ pub(super) fn open(path: &Path, state: State) -> Result<Opened, Failure> {
             )));
         }
     };
-    Ok(Opened { source, read_bytes, size_bytes })
+    Ok(PacketInput { source, read_bytes, size_bytes })
 }
 
 /// The first bytes: no more is waited for than tells one format from another.
@@ -93,7 +93,7 @@ fn head(stream: &mut Stream) -> io::Result<Vec<u8>> {
 }
 
 /// The packets of a capture.
-struct Captured {
+struct CaptureSource {
     name: String,
     capture: Capture<Stream>,
     state: State,
@@ -102,7 +102,7 @@ struct Captured {
     later_fragments: u64,
 }
 
-impl Captured {
+impl CaptureSource {
     fn interface(&mut self, interface: Option<Interface>) -> Option<Arc<str>> {
         let interface = interface?;
         let place = interface.index();
@@ -137,7 +137,7 @@ impl Captured {
     }
 }
 
-impl PacketSource for Captured {
+impl PacketSource for CaptureSource {
     fn next(&mut self) -> Result<Option<Item>, Failure> {
         match self.capture.next() {
             None => Ok(None),

@@ -166,7 +166,7 @@ impl<R: Read> Lines<R> {
         };
         match read {
             Ok(parsed) => {
-                let Parsed { packet, input, output, bytes } = parsed;
+                let PacketLine { packet, input, output, bytes } = parsed;
                 Item::Packet(Record { number: self.number, packet, input, output, bytes })
             }
             Err(what) => Item::Wrong(format!("{}:{}: {what}", self.name, self.number)),
@@ -209,14 +209,14 @@ impl<R: Read + Send> PacketSource for Lines<R> {
 
 /// A packet, the interfaces it came in and leaves by, and its bytes.
 #[derive(Default)]
-struct Parsed {
+struct PacketLine {
     packet: Packet<'static>,
     input: Option<Arc<str>>,
     output: Option<Arc<str>>,
     bytes: Option<u64>,
 }
 
-fn of_words(line: &str) -> Result<Parsed, String> {
+fn of_words(line: &str) -> Result<PacketLine, String> {
     const ALLOWED: &str = "SRC DST PROTO [SPORT DPORT], or of ICMP [TYPE/CODE]";
     let words: Vec<&str> = line.split_whitespace().collect();
     let is_icmp = |name: &str| matches!(names::protocol_number(name), Some(1 | 58));
@@ -231,15 +231,15 @@ fn of_words(line: &str) -> Result<Parsed, String> {
     for (field, word) in fields.zip(words) {
         cases::set_field(&mut packet, field, word).map_err(|allowed| found(word, allowed))?;
     }
-    checked(Parsed { packet, ..Parsed::default() })
+    checked(PacketLine { packet, ..PacketLine::default() })
 }
 
-fn of_cells(line: &str, columns: &[Option<&str>]) -> Result<Parsed, String> {
+fn of_cells(line: &str, columns: &[Option<&str>]) -> Result<PacketLine, String> {
     let count = cells(line).count();
     if count != columns.len() {
         return Err(format!("found {count} cells: allowed are {}", columns.len()));
     }
-    let mut parsed = Parsed::default();
+    let mut parsed = PacketLine::default();
     for (cell, column) in cells(line).zip(columns) {
         match column {
             None => {}
@@ -262,7 +262,7 @@ fn of_cells(line: &str, columns: &[Option<&str>]) -> Result<Parsed, String> {
     checked(parsed)
 }
 
-fn checked(parsed: Parsed) -> Result<Parsed, String> {
+fn checked(parsed: PacketLine) -> Result<PacketLine, String> {
     let Packet { source, destination, .. } = parsed.packet;
     if source.is_ipv4() != destination.is_ipv4() {
         return Err(found(&destination.to_string(), "an address of the source's family"));

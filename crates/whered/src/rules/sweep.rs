@@ -23,7 +23,7 @@ use whered_rules::compile::{BATCH, Matcher};
 use whered_rules::naive::NoSets;
 use whered_rules::{Packet, Ruleset};
 
-use super::captures::{self, Opened};
+use super::captures::{self, PacketInput};
 use super::load::{self, Options};
 use super::packets::{Item, PacketSource, Record};
 use super::place::Places;
@@ -39,7 +39,7 @@ const PLAN_TIME: Duration = Duration::from_millis(500);
 const SENT_TOGETHER: usize = 16 * BATCH;
 const SENT_AHEAD: usize = 16;
 
-type Spare = Vec<Record>;
+type SpareBuffers = Vec<Record>;
 
 /// How many wrong lines are told; a hostile input shall not become a hostile report.
 const WRONG_TOLD_MAX: u64 = 100;
@@ -88,8 +88,12 @@ enum Message {
 }
 
 /// Reads everything and sends it in batches, until nobody listens any more.
-fn read(mut source: Box<dyn PacketSource>, sender: &SyncSender<Message>, spare: &Receiver<Spare>) {
-    let mut batch: Spare = Vec::with_capacity(SENT_TOGETHER);
+fn read(
+    mut source: Box<dyn PacketSource>,
+    sender: &SyncSender<Message>,
+    spare: &Receiver<SpareBuffers>,
+) {
+    let mut batch: SpareBuffers = Vec::with_capacity(SENT_TOGETHER);
     loop {
         let mut is_over = false;
         let other = match source.next() {
@@ -127,7 +131,7 @@ fn read(mut source: Box<dyn PacketSource>, sender: &SyncSender<Message>, spare: 
 fn sweep(
     ruleset: &Ruleset,
     matcher: &Matcher,
-    opened: Opened,
+    opened: PacketInput,
     arguments: &MatchArguments,
 ) -> Result<Outcome, Failure> {
     let places = Places::new(ruleset);
@@ -136,7 +140,7 @@ fn sweep(
     let mut out = BufWriter::with_capacity(1 << 16, io::stdout().lock());
     // Lines on the same terminal would tear the bar.
     let has_bar = arguments.summary || !io::stdout().is_terminal();
-    let Opened { source, read_bytes, size_bytes } = opened;
+    let PacketInput { source, read_bytes, size_bytes } = opened;
     let progress = has_bar.then(|| Progress::new(size_bytes));
     let (sender, messages) = mpsc::sync_channel(SENT_AHEAD);
     let (give_back, spare) = mpsc::channel();

@@ -26,23 +26,23 @@ pub(crate) struct ZoneCheckArguments {
     #[arg(long, value_name = "NAME")]
     pub(crate) origin: Option<String>,
     /// What becomes of a signed zone, as `unsigned` of [[zone]] says it
-    #[arg(long, value_name = "WHAT", value_enum, default_value_t = Unsigned::Refuse)]
-    pub(crate) unsigned: Unsigned,
+    #[arg(long, value_name = "WHAT", value_enum, default_value_t = UnsignedChoice::Refuse)]
+    pub(crate) unsigned: UnsignedChoice,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
-pub(crate) enum Unsigned {
+pub(crate) enum UnsignedChoice {
     /// It is wrong: it would be served without its signatures
     Refuse,
     /// Its DNSSEC records are left out
     Strip,
 }
 
-impl From<Unsigned> for Dnssec {
-    fn from(unsigned: Unsigned) -> Dnssec {
+impl From<UnsignedChoice> for Dnssec {
+    fn from(unsigned: UnsignedChoice) -> Dnssec {
         match unsigned {
-            Unsigned::Refuse => Dnssec::Refuse,
-            Unsigned::Strip => Dnssec::Strip,
+            UnsignedChoice::Refuse => Dnssec::Refuse,
+            UnsignedChoice::Strip => Dnssec::Strip,
         }
     }
 }

@@ -17,7 +17,7 @@ use super::{Fault, RecordEnd, end_at_newline, line_end};
 pub(crate) const QUOTED_BYTES_MAX: usize = 1 << 20;
 
 /// What follows an opening quote.
-enum Quoted {
+enum QuoteEnd {
     /// It closes here.
     Closed(usize),
     /// It never does.
@@ -27,18 +27,18 @@ enum Quoted {
 }
 
 /// Where the quote that is opened at `open` is closed.
-fn closing_quote(bytes: &[u8], open: usize, is_last: bool) -> Quoted {
+fn closing_quote(bytes: &[u8], open: usize, is_last: bool) -> QuoteEnd {
     let limit = bytes.len().min(open + 1 + QUOTED_BYTES_MAX);
     let mut from = open + 1;
     while let Some(length) = bytes.get(from..limit).and_then(|rest| memchr(b'"', rest)) {
         let quote = from + length;
         match bytes.get(quote + 1) {
             Some(b'"') => from = quote + 2,
-            None if !is_last => return Quoted::Unknown,
-            _ => return Quoted::Closed(quote),
+            None if !is_last => return QuoteEnd::Unknown,
+            _ => return QuoteEnd::Closed(quote),
         }
     }
-    if limit < bytes.len() || is_last { Quoted::Unended } else { Quoted::Unknown }
+    if limit < bytes.len() || is_last { QuoteEnd::Unended } else { QuoteEnd::Unknown }
 }
 
 /// [`super::record_end`] for quoted cells.
@@ -66,9 +66,9 @@ pub(crate) fn record_end(
         }
         match closing_quote(bytes, place, is_last) {
             // What follows up to the delimiter is text, quotes among it.
-            Quoted::Closed(close) => from = skip_text(bytes, close + 1, delimiter),
-            Quoted::Unended => return line_end(bytes, start, is_last),
-            Quoted::Unknown => return None,
+            QuoteEnd::Closed(close) => from = skip_text(bytes, close + 1, delimiter),
+            QuoteEnd::Unended => return line_end(bytes, start, is_last),
+            QuoteEnd::Unknown => return None,
         }
     }
 }
@@ -96,7 +96,7 @@ pub(crate) fn split(
         let mut from = start;
         if record.get(start) == Some(&b'"') {
             match closing_quote(record, start, true) {
-                Quoted::Closed(close) => from = close + 1,
+                QuoteEnd::Closed(close) => from = close + 1,
                 _ => return Err(Fault::UnendedQuote),
             }
         }

@@ -29,7 +29,7 @@ impl Folder {
         fs::write(path, text).expect("a file");
     }
 
-    fn convert(&self) -> Result<Converted, Vec<String>> {
+    fn convert(&self) -> Result<Conversion, Vec<String>> {
         let shown = |fault: &Fault| {
             let text = fault.to_string();
             text.trim_start_matches(&format!("{}/", self.0.display())).to_owned()

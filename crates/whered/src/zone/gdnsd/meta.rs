@@ -5,7 +5,7 @@
 use std::net::IpAddr;
 
 use super::maps::Map;
-use super::resources::{Choice, Content, Draft, Parameters, Resources, only_known};
+use super::resources::{Choice, Content, Parameters, PoolBuilder, Resources, only_known};
 use super::vscf::{Data, Fault, Hash, Value};
 
 impl Resources<'_> {
@@ -16,7 +16,7 @@ impl Resources<'_> {
         name: &str,
         only: Option<&str>,
         at: &Value,
-    ) -> Result<Draft, Fault> {
+    ) -> Result<PoolBuilder, Fault> {
         let top = self.plugin(plugin, at)?;
         let all = top.get("resources").map_or(Ok(None), |all| all.hash("resources").map(Some))?;
         let value = all.and_then(|all| all.get(name));
@@ -107,8 +107,11 @@ impl Resources<'_> {
 }
 
 /// Datacenters as groups of one pool.
-fn groups(contents: Vec<(String, Content, &Value)>, map: Option<&Map>) -> Result<Draft, Fault> {
-    let mut draft = Draft {
+fn groups(
+    contents: Vec<(String, Content, &Value)>,
+    map: Option<&Map>,
+) -> Result<PoolBuilder, Fault> {
+    let mut draft = PoolBuilder {
         policy: Vec::new(),
         answers: 1,
         sites: Vec::new(),

@@ -28,7 +28,7 @@ use std::path::{Path, PathBuf};
 
 use self::maps::Map;
 use self::master::{Master, Owner};
-use self::resources::{Draft, Resources, SiteDraft};
+use self::resources::{PoolBuilder, Resources, SiteBuilder};
 use self::text::{quoted, quoted_list};
 use self::vscf::{Fault, Value};
 use super::flags::ConvertGdnsdArguments;
@@ -67,7 +67,7 @@ const OPTIONS_OF_RUNNING: [&str; 26] = [
 ];
 
 /// Everything that is written.
-struct Converted {
+struct Conversion {
     toml: String,
     zones: Vec<Master>,
     notes: Vec<Fault>,
@@ -115,7 +115,7 @@ fn file_name(zone: &str) -> String {
     format!("{}.zone", zone.replace('/', "@"))
 }
 
-fn convert(config: &Path) -> Result<Converted, Vec<Fault>> {
+fn convert(config: &Path) -> Result<Conversion, Vec<Fault>> {
     let top = vscf::read(config).map_err(|fault| vec![fault])?;
     let mut faults = Vec::new();
     let mut notes = Vec::new();
@@ -143,7 +143,7 @@ fn convert(config: &Path) -> Result<Converted, Vec<Fault>> {
     notes.dedup();
     faults.sort_by(|a, b| a.place.cmp(&b.place));
     faults.dedup();
-    if faults.is_empty() { Ok(Converted { toml, zones, notes }) } else { Err(faults) }
+    if faults.is_empty() { Ok(Conversion { toml, zones, notes }) } else { Err(faults) }
 }
 
 /// Goes on without what is wrong, to find more of it.
@@ -246,7 +246,7 @@ struct Writer<'a> {
 impl Writer<'_> {
     /// One pool for each resource and TTL, with all names that are answered from it.
     fn pools(&mut self, zones: &[Master], resources: &Resources<'_>, faults: &mut Vec<Fault>) {
-        let mut drafts: BTreeMap<(String, u64), (Draft, Vec<&Owner>)> = BTreeMap::new();
+        let mut drafts: BTreeMap<(String, u64), (PoolBuilder, Vec<&Owner>)> = BTreeMap::new();
         for owner in zones.iter().flat_map(|zone| &zone.owners) {
             let draft = resources.draft(&owner.plugin, &owner.resource, &owner.value);
             let Some(draft) = kept(draft, faults) else { continue };
@@ -267,7 +267,7 @@ impl Writer<'_> {
     }
 
     /// What gdnsd answers while all is as it was for a while.
-    fn ttl(&mut self, owner: &Owner, draft: &Draft) -> u64 {
+    fn ttl(&mut self, owner: &Owner, draft: &PoolBuilder) -> u64 {
         let (least, most) = (owner.ttl_min_seconds, owner.ttl_max_seconds);
         let Some(steady) = draft.steady_seconds else { return most };
         if least < most {
@@ -280,7 +280,7 @@ impl Writer<'_> {
         steady.clamp(least.min(most), most)
     }
 
-    fn pool(&mut self, name: &str, ttl_seconds: u64, draft: &Draft, owners: &[&Owner]) {
+    fn pool(&mut self, name: &str, ttl_seconds: u64, draft: &PoolBuilder, owners: &[&Owner]) {
         let owners: Vec<_> = owners.iter().map(|owner| &owner.name).collect();
         let text = &mut self.pools;
         // Writing to a string cannot fail.
@@ -347,7 +347,7 @@ impl Writer<'_> {
     }
 }
 
-fn write_site(text: &mut String, site: &SiteDraft) {
+fn write_site(text: &mut String, site: &SiteBuilder) {
     let _ = write!(text, "[[pool.site]]\nname = {}\n", quoted(&site.name));
     if let Some(group) = &site.group {
         let _ = writeln!(text, "group = {}", quoted(group));

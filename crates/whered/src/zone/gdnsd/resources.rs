@@ -24,10 +24,10 @@ const PARAMETERS: [&str; 4] = ["service_types", "up_thresh", "ignore_health", "m
 
 /// A pool that is not written yet.
 #[derive(Clone, Debug)]
-pub(super) struct Draft {
+pub(super) struct PoolBuilder {
     pub(super) policy: Vec<String>,
     pub(super) answers: usize,
-    pub(super) sites: Vec<SiteDraft>,
+    pub(super) sites: Vec<SiteBuilder>,
     /// The map that the policy names.
     pub(super) map: Option<String>,
     /// How long an answer stays as it is at least; `None`: for ever.
@@ -37,7 +37,7 @@ pub(super) struct Draft {
 
 /// A site that is not written yet.
 #[derive(Clone, Debug)]
-pub(super) struct SiteDraft {
+pub(super) struct SiteBuilder {
     pub(super) name: String,
     pub(super) group: Option<String>,
     /// Latitude and longitude.
@@ -48,9 +48,9 @@ pub(super) struct SiteDraft {
     pub(super) checks: Vec<String>,
 }
 
-impl SiteDraft {
-    fn new(name: impl Into<String>, addresses: Vec<IpAddr>) -> SiteDraft {
-        SiteDraft {
+impl SiteBuilder {
+    fn new(name: impl Into<String>, addresses: Vec<IpAddr>) -> SiteBuilder {
+        SiteBuilder {
             name: name.into(),
             group: None,
             at: None,
@@ -65,7 +65,7 @@ impl SiteDraft {
 /// What a resource, or a datacenter of one, comes to.
 #[derive(Clone, Debug)]
 pub(super) struct Content {
-    pub(super) sites: Vec<SiteDraft>,
+    pub(super) sites: Vec<SiteBuilder>,
     /// All that are up, the first that is, or one by weight.
     pub(super) choice: Choice,
     pub(super) up_thresh: f64,
@@ -126,7 +126,12 @@ impl Parameters {
 
 impl Resources<'_> {
     /// The pool for `plugin!resource` or `plugin!resource/datacenter`; `at` is where it is named.
-    pub(super) fn draft(&self, plugin: &str, resource: &str, at: &Value) -> Result<Draft, Fault> {
+    pub(super) fn draft(
+        &self,
+        plugin: &str,
+        resource: &str,
+        at: &Value,
+    ) -> Result<PoolBuilder, Fault> {
         if let "geoip" | "metafo" = plugin {
             let (name, datacenter) = match resource.split_once('/') {
                 Some((name, datacenter)) => (name, Some(datacenter)),
@@ -149,7 +154,7 @@ impl Resources<'_> {
         }
         let answers = if content.choice == Choice::All { sites.len() } else { 1 };
         let (steady_seconds, notes) = (content.steady_seconds, content.notes);
-        Ok(Draft { policy, answers, sites, map: None, steady_seconds, notes })
+        Ok(PoolBuilder { policy, answers, sites, map: None, steady_seconds, notes })
     }
 
     pub(super) fn plugin(&self, plugin: &str, at: &Value) -> Result<&Hash, Fault> {
@@ -196,7 +201,7 @@ impl Resources<'_> {
     /// One address or name, as `static` and datacenters have them.
     pub(super) fn single(&self, name: &str, value: &Value) -> Result<Content, Fault> {
         let text = value.text("a target")?;
-        let mut site = SiteDraft::new(name, Vec::new());
+        let mut site = SiteBuilder::new(name, Vec::new());
         match text.parse() {
             Ok(address) => site.addresses.push(address),
             Err(_) => site.alias = Some(alias_of(text, value)?),
@@ -287,7 +292,7 @@ impl Resources<'_> {
             let family = if address.is_ipv4() { "v4" } else { "v6" };
             let label =
                 if both { format!("{name}-{label}-{family}") } else { format!("{name}-{label}") };
-            let mut site = SiteDraft::new(label, vec![address]);
+            let mut site = SiteBuilder::new(label, vec![address]);
             let steady = self.watch(&mut site, &address.to_string(), &services, place)?;
             content.steady_seconds = content.steady_seconds.into_iter().chain(steady).min();
             all.push(site);
@@ -297,7 +302,7 @@ impl Resources<'_> {
             if addresses.len() > ADDRESSES_MAX {
                 return Err(value.fault(format!("more than {ADDRESSES_MAX} addresses")));
             }
-            content.sites = vec![SiteDraft::new(name, addresses)];
+            content.sites = vec![SiteBuilder::new(name, addresses)];
             return Ok(content);
         }
         if all.len() > ANSWERS_MAX {
@@ -321,7 +326,7 @@ impl Resources<'_> {
     /// Adds the checks of a target; gives how long it stays as it is at least.
     fn watch(
         &self,
-        site: &mut SiteDraft,
+        site: &mut SiteBuilder,
         target: &str,
         services: &[String],
         place: &Value,
@@ -359,7 +364,7 @@ impl Resources<'_> {
             notes: Vec::new(),
         };
         for name in ["primary", "secondary"] {
-            let mut site = SiteDraft::new(name, Vec::new());
+            let mut site = SiteBuilder::new(name, Vec::new());
             for family in &families {
                 let hash = family.hash("a family")?;
                 let own = own.inherit(hash)?;
@@ -422,7 +427,7 @@ impl Resources<'_> {
             content.choice = Choice::All;
             if content.sites.iter().all(|site| site.checks.is_empty()) {
                 let addresses = content.sites.iter().flat_map(|site| site.addresses.clone());
-                content.sites = vec![SiteDraft::new(name, addresses.collect())];
+                content.sites = vec![SiteBuilder::new(name, addresses.collect())];
             }
         }
         if content.steady_seconds.is_some() {
@@ -440,7 +445,7 @@ impl Resources<'_> {
         value: &Value,
         own: &Parameters,
         content: &mut Content,
-    ) -> Result<SiteDraft, Fault> {
+    ) -> Result<SiteBuilder, Fault> {
         if let Data::Hash(_) = value.data {
             return Err(value.fault("groups of weighted addresses have no counterpart"));
         }
@@ -448,7 +453,7 @@ impl Resources<'_> {
             return Err(value.fault("an entry is [address or name, weight]"));
         };
         let text = target.text("a target")?;
-        let mut site = SiteDraft::new(label, Vec::new());
+        let mut site = SiteBuilder::new(label, Vec::new());
         site.weight = Some(weight.number("a weight")?);
         match text.parse::<IpAddr>() {
             Ok(address) => site.addresses.push(address),

@@ -152,14 +152,14 @@ impl Value {
 
 /// Reads a file, whose top is a hash without braces.
 pub(super) fn read(path: &Path) -> Result<Hash, Fault> {
-    let mut allowed = Allowed { files: FILES_MAX, bytes: BYTES_MAX };
+    let mut allowed = ReadBudget { files: FILES_MAX, bytes: BYTES_MAX };
     top(read_file(path, None, 0, &mut allowed)?)
 }
 
 /// As [`read`], of a text that may include nothing.
 #[allow(dead_code, reason = "tests and the fuzz target want it")]
 pub(super) fn read_text(text: &str) -> Result<Hash, Fault> {
-    let mut allowed = Allowed { files: 0, bytes: 0 };
+    let mut allowed = ReadBudget { files: 0, bytes: 0 };
     top(read_all(text, Path::new("conf").into(), 0, &mut allowed)?)
 }
 
@@ -171,12 +171,12 @@ fn top(value: Value) -> Result<Hash, Fault> {
 }
 
 /// What may still be read.
-struct Allowed {
+struct ReadBudget {
     files: usize,
     bytes: u64,
 }
 
-impl Allowed {
+impl ReadBudget {
     fn take(&mut self, path: &Path) -> Result<(), String> {
         self.files = self.files.checked_sub(1).ok_or("too many files are included")?;
         // A device or a pipe might never end.
@@ -194,7 +194,7 @@ fn read_file(
     path: &Path,
     from: Option<&Place>,
     includes: usize,
-    allowed: &mut Allowed,
+    allowed: &mut ReadBudget,
 ) -> Result<Value, Fault> {
     let file: Rc<Path> = path.into();
     let start = Place { file: Rc::clone(&file), line: 1, column: 1 };
@@ -214,7 +214,7 @@ fn read_all(
     text: &str,
     file: Rc<Path>,
     includes: usize,
-    allowed: &mut Allowed,
+    allowed: &mut ReadBudget,
 ) -> Result<Value, Fault> {
     let start = Place { file: Rc::clone(&file), line: 1, column: 1 };
     let mut reader = Reader { rest: text, line: 1, column: 1, file, includes, allowed };
@@ -237,7 +237,7 @@ struct Reader<'a> {
     column: usize,
     file: Rc<Path>,
     includes: usize,
-    allowed: &'a mut Allowed,
+    allowed: &'a mut ReadBudget,
 }
 
 impl Reader<'_> {
