@@ -1,8 +1,8 @@
-//! Texts by slot into a record: the one place where texts get their meaning, whichever scanner
+//! Texts by slot into a record: the one place where strings get their meaning, whichever scanner
 //! found them.
 //!
 //! For: both the quick scanners and the libraries' path, so that they can only differ in which
-//! texts they find. Not for: finding them.
+//! strings they find. Not for: finding them.
 //!
 //! Rules: the member and the place that a mapping has must be there, in every record; time, fields
 //! and items may be absent, and an empty text is an absent number or time. Texts are UTF-8 already.
@@ -24,19 +24,19 @@ use crate::value::{TimeFault, integer, number, time_millis};
 /// all stores before it, those to memory that another processor has had.
 type Reason = Box<str>;
 
-/// The texts of an item: its key and its count.
+/// The strings of an item: its key and its count.
 pub(crate) type ItemStrings<'a> = (Option<&'a [u8]>, Option<&'a [u8]>);
 
-/// The texts of one record.
+/// The strings of one record.
 #[derive(Debug, Default)]
 pub(crate) struct RecordStrings<'a> {
     /// One for each slot of the mapping.
     pub(crate) slots: Vec<Option<&'a [u8]>>,
     /// Key and count of each item.
     pub(crate) items: Vec<ItemStrings<'a>>,
-    /// The number of the shape that wrote last: it writes all of its slots again, and the others hold what
+    /// The number of the template that wrote last: it writes all of its slots again, and the others hold what
     /// records have in common.
-    pub(crate) shape: Option<u32>,
+    pub(crate) template: Option<u32>,
 }
 
 impl<'a> RecordStrings<'a> {
@@ -64,11 +64,11 @@ impl<'m, 'a> Assembler<'m, 'a> {
     pub(crate) fn hand_out<E: Events>(
         &mut self,
         offset: usize,
-        texts: &RecordStrings<'a>,
+        strings: &RecordStrings<'a>,
         totals: &mut Totals,
         events: &mut E,
     ) {
-        match self.record(offset, texts) {
+        match self.record(offset, strings) {
             Ok(record) => {
                 totals.records += 1;
                 totals.items += record.items.len() as u64;
@@ -79,26 +79,26 @@ impl<'m, 'a> Assembler<'m, 'a> {
     }
 
     #[inline]
-    fn record(&mut self, offset: usize, texts: &RecordStrings<'a>) -> Result<Record<'_>, Reason> {
+    fn record(&mut self, offset: usize, strings: &RecordStrings<'a>) -> Result<Record<'_>, Reason> {
         let mapping = self.mapping;
-        let member = first(&mapping.roles.member, texts).ok_or_else(|| missing("member"))?;
+        let member = first(&mapping.roles.member, strings).ok_or_else(|| missing("member"))?;
         if member.is_empty() {
             return Err("member is empty".into());
         }
         check_size("member", member)?;
-        let place = self.place(texts)?;
+        let place = self.place(strings)?;
         let time_millis = match &mapping.roles.time {
-            Some(role) => time(first(role, texts))?,
+            Some(role) => time(first(role, strings))?,
             None => None,
         };
         self.values.clear();
         for field in &mapping.fields {
-            let text = first(&field.role, texts);
+            let text = first(&field.role, strings);
             let value = value(field.kind, text).map_err(|why| of_field(&field.name, &why))?;
             self.values.push(value);
         }
         self.items.clear();
-        for (key, count) in &texts.items {
+        for (key, count) in &strings.items {
             self.items.push(item(*key, *count)?);
         }
         if self.items.len() > ITEM_COUNT_MAX {
@@ -110,17 +110,17 @@ impl<'m, 'a> Assembler<'m, 'a> {
     }
 
     #[inline]
-    fn place(&mut self, texts: &RecordStrings<'a>) -> Result<Option<Place>, Reason> {
+    fn place(&mut self, strings: &RecordStrings<'a>) -> Result<Option<Place>, Reason> {
         match &self.mapping.roles.place {
             PlaceRoles::None => Ok(None),
             PlaceRoles::Degrees { longitude, latitude } => {
-                let longitude = coordinate("longitude", longitude, texts)?;
-                let latitude = coordinate("latitude", latitude, texts)?;
+                let longitude = coordinate("longitude", longitude, strings)?;
+                let latitude = coordinate("latitude", latitude, strings)?;
                 Place::new(longitude, latitude).map(Some).map_err(|error| outside(&error))
             }
             PlaceRoles::Zone { zone, x, y } => {
-                let name = first(zone, texts).ok_or_else(|| missing("zone"))?;
-                let (x, y) = (coordinate("x", x, texts)?, coordinate("y", y, texts)?);
+                let name = first(zone, strings).ok_or_else(|| missing("zone"))?;
+                let (x, y) = (coordinate("x", x, strings)?, coordinate("y", y, strings)?);
                 let zones = &self.mapping.zones;
                 // Records come from one map after the other, so the last one is likely.
                 if zones.get(self.last_zone).is_none_or(|zone| zone.name.as_bytes() != name) {
@@ -160,12 +160,12 @@ pub(crate) fn one_line(reason: &str) -> Cow<'_, str> {
 }
 
 #[inline]
-fn first<'a>(role: &Role, texts: &RecordStrings<'a>) -> Option<&'a [u8]> {
-    let text = texts.slots[role.first];
+fn first<'a>(role: &Role, strings: &RecordStrings<'a>) -> Option<&'a [u8]> {
+    let text = strings.slots[role.first];
     if text.is_some() || role.others.is_empty() {
         return text;
     }
-    role.others.iter().find_map(|slot| texts.slots[*slot])
+    role.others.iter().find_map(|slot| strings.slots[*slot])
 }
 
 #[inline]
@@ -174,8 +174,8 @@ fn check_size(name: &str, text: &[u8]) -> Result<(), Reason> {
 }
 
 #[inline]
-fn coordinate(name: &str, role: &Role, texts: &RecordStrings<'_>) -> Result<f64, Reason> {
-    match first(role, texts) {
+fn coordinate(name: &str, role: &Role, strings: &RecordStrings<'_>) -> Result<f64, Reason> {
+    match first(role, strings) {
         Some(text) => number(text).ok_or_else(|| no_number(name, text)),
         None => Err(missing(name)),
     }

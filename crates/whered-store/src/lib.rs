@@ -11,7 +11,7 @@
 //!   ├── LOCK                              held by flock, names the process   -> DataDirectory
 //!   ├── journal-00000000000000000001.log  a segment, full                    -> journal/segment.rs
 //!   ├── journal-00000000000000048213.log  the segment being written
-//!   ├── journal-spare-3.new               preallocated, has no entries yet   -> journal/spare.rs
+//!   ├── journal-spare-3.new               preallocated, has no entries yet   -> journal/preallocated.rs
 //!   ├── snapshot-00000000000000047000.data       blocks                      -> snapshot/writer.rs
 //!   └── snapshot-00000000000000047000.manifest   makes them count            -> snapshot/format.rs
 //!

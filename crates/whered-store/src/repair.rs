@@ -32,9 +32,9 @@ use crate::error::StoreError;
 use crate::journal::Wanted;
 use crate::journal::examine::{SegmentReport, examine, reach};
 use crate::journal::load::{load_any_size, refuse_incomplete};
+use crate::journal::preallocated::SegmentPreallocator;
 use crate::journal::recovery::recover;
 use crate::journal::segment::{SEGMENT_SIZE_BYTES_MIN, segment_name};
-use crate::journal::spare::SegmentPreallocator;
 use crate::journal::writer::OpenSegment;
 use crate::snapshot::format::{data_name, encode_manifest, manifest_name, new_manifest_name};
 use crate::snapshot::{BlockInfo, SnapshotInfo, SnapshotReader, Snapshots};
@@ -103,8 +103,8 @@ pub fn repair(
     let mut work = Work { storage, say, changed: false };
     work.tell_faults(&snapshots, &segments);
     work.tell_loss(&way, &segments);
-    work.settle_snapshots(&snapshots, &way, &segments)?;
-    work.settle_journal(&way, &segments)?;
+    work.finish_snapshots(&snapshots, &way, &segments)?;
+    work.finish_journal(&way, &segments)?;
     let changed = work.changed;
     if changed {
         sync_directory(&**storage)?;
@@ -133,7 +133,7 @@ pub fn repair_spool(
     let wanted = Wanted { after: done, through: done };
     let behind = segments.iter().map(|segment| segment.known_sequence).max().unwrap_or(0);
     let known = highest_known(&[], &segments).max(behind).max(last_sequence);
-    let mark_changed = repair_mark(&**storage, known, say)?;
+    let mark_changed = repair_commit_record(&**storage, known, say)?;
     if segments.is_empty() && done > 0 {
         say(&format!("there is no spool; the next upload is number {}", done + 1));
         begin_segment(storage, done + 1)?;
@@ -159,7 +159,7 @@ pub fn repair_spool(
     if known > last_sequence && known > reserved::read(&**storage)? {
         reserved::write(&**storage, known)?;
     }
-    work.settle_journal(&way, &segments)?;
+    work.finish_journal(&way, &segments)?;
     let changed = work.changed || mark_changed;
     if changed {
         sync_directory(&**storage)?;
@@ -170,7 +170,7 @@ pub fn repair_spool(
 
 /// Makes a mark of reserved numbers anew that cannot be read, behind the highest number that is
 /// known. Gives whether there was one.
-fn repair_mark(
+fn repair_commit_record(
     storage: &dyn Storage,
     known: u64,
     say: &mut dyn FnMut(&str),
@@ -368,7 +368,7 @@ impl Work<'_> {
         }
     }
 
-    fn settle_snapshots(
+    fn finish_snapshots(
         &mut self,
         snapshots: &AllSnapshots,
         way: &Way<'_>,
@@ -417,7 +417,7 @@ impl Work<'_> {
         self.make(&new_name, &encode_manifest(&info), &name)
     }
 
-    fn settle_journal(
+    fn finish_journal(
         &mut self,
         way: &Way<'_>,
         segments: &[SegmentReport],

@@ -145,7 +145,7 @@ pub(crate) fn scan<E: Events>(
     let mut reader = RowReader::new(upload, start, paths.delimiter, paths.has_quotes, quick);
     let plan = plan(paths, &mut reader)?;
     let slot_count = mapping.roles.slot_count;
-    let mut texts = RecordStrings::new(slot_count);
+    let mut strings = RecordStrings::new(slot_count);
     let mut assembler = Assembler::new(mapping);
     while let Some(row) = reader.next()? {
         let bytes = &upload[row.start..row.end];
@@ -167,15 +167,16 @@ pub(crate) fn scan<E: Events>(
         }
         if row.is_plain {
             for (slot, column) in &plan.wanted {
-                texts.slots[*slot] = reader.plain_field(*column).filter(|text| !text.is_empty());
+                strings.slots[*slot] = reader.plain_field(*column).filter(|text| !text.is_empty());
             }
-            assembler.hand_out(row.start, &texts, &mut totals, events);
+            assembler.hand_out(row.start, &strings, &mut totals, events);
         } else {
-            let mut texts = RecordStrings::new(slot_count);
+            let mut strings = RecordStrings::new(slot_count);
             for (slot, column) in &plan.wanted {
-                texts.slots[*slot] = reader.decoded_field(*column).filter(|text| !text.is_empty());
+                strings.slots[*slot] =
+                    reader.decoded_field(*column).filter(|text| !text.is_empty());
             }
-            Assembler::new(mapping).hand_out(row.start, &texts, &mut totals, events);
+            Assembler::new(mapping).hand_out(row.start, &strings, &mut totals, events);
         }
     }
     Ok(totals)

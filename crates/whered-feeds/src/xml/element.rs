@@ -1,6 +1,6 @@
-//! One record by quick-xml: its texts, and the sketch that a shape is learned from.
+//! One record by quick-xml: its strings, and the field spans that a template is learned from.
 //!
-//! For: records of no known shape. Not for: what is around them (`walk.rs`).
+//! For: records of no known template. Not for: what is around them (`walk.rs`).
 //!
 //! Invariants: of attributes and children of one path the first that is there counts; an element's
 //! text is what stands directly in it, without white space around it; the first fault is the one
@@ -16,7 +16,7 @@ use super::pull::{Pull, Stop, Tag, Token};
 use super::{DEPTH_MAX, XmlPaths};
 use crate::assemble::RecordStrings;
 use crate::error::{UploadError, UploadErrorKind};
-use crate::shape::{FieldSpans, ITEM_COUNT, ITEM_KEY, Kind, Mark, SKIPPED};
+use crate::record_template::{FieldSpan, FieldSpans, ITEM_COUNT, ITEM_KEY, Kind, SKIPPED};
 use crate::upload::{ITEM_COUNT_MAX, shown};
 
 /// Where a text is: in the upload, or decoded.
@@ -32,7 +32,7 @@ pub(super) struct ElementSpans {
     slots: Vec<Option<Span>>,
     items: Vec<(Option<Span>, Option<Span>)>,
     decoded: String,
-    pub(super) sketch: FieldSpans,
+    pub(super) spans: FieldSpans,
     /// Why it is to be rejected.
     pub(super) fault: Option<String>,
     /// Where what follows it begins.
@@ -40,8 +40,8 @@ pub(super) struct ElementSpans {
 }
 
 impl ElementSpans {
-    /// The record's texts; `base` is what slots hold that are not part of it.
-    pub(super) fn texts<'a>(
+    /// The record's strings; `base` is what slots hold that are not part of it.
+    pub(super) fn strings<'a>(
         &'a self,
         bytes: &'a [u8],
         base: &[Option<&'a [u8]>],
@@ -54,7 +54,7 @@ impl ElementSpans {
         let slots = slots.map(|(own, base)| own.as_ref().map(text).or(*base)).collect();
         let items = self.items.iter();
         let items = items.map(|(key, count)| (key.as_ref().map(text), count.as_ref().map(text)));
-        RecordStrings { slots, items: items.collect(), shape: None }
+        RecordStrings { slots, items: items.collect(), template: None }
     }
 }
 
@@ -82,7 +82,7 @@ impl Open {
 struct ElementReader<'p, 'u> {
     paths: &'p XmlPaths,
     bytes: &'u [u8],
-    /// The open elements below the record, and their texts behind the record's own.
+    /// The open elements below the record, and their strings behind the record's own.
     names: Vec<&'u str>,
     opens: Vec<Open>,
     /// How many names lead to the open item, and where it begins.
@@ -102,7 +102,7 @@ pub(super) fn read<'u>(
         slots: vec![None; paths.slots.len()],
         items: Vec::new(),
         decoded: String::new(),
-        sketch: FieldSpans::default(),
+        spans: FieldSpans::default(),
         fault: None,
         end: record.end,
     };
@@ -241,7 +241,7 @@ impl<'u> ElementReader<'_, 'u> {
                 );
                 continue;
             }
-            self.found.sketch.is_unusual = true;
+            self.found.spans.is_irregular = true;
             match attribute.normalized_value(XmlVersion::Implicit1_0) {
                 Ok(value) => {
                     let span = self.keep(&value);
@@ -293,11 +293,11 @@ impl<'u> ElementReader<'_, 'u> {
                 let span = Span::Upload(start..start + trimmed.len());
                 // White space among children is markup; a leaf's text changes from one to the next.
                 let is_value = !open.has_children && (is_wanted || !trimmed.is_empty());
-                self.found.sketch.is_unusual |= open.has_children && !trimmed.is_empty();
+                self.found.spans.is_irregular |= open.has_children && !trimmed.is_empty();
                 self.assign(None, &span, is_value.then_some((range, Kind::Element)));
             }
             Content::Several(text) => {
-                self.found.sketch.is_unusual = true;
+                self.found.spans.is_irregular = true;
                 if is_wanted {
                     let span = self.keep(text.trim_ascii());
                     self.assign(None, &span, None);
@@ -308,10 +308,10 @@ impl<'u> ElementReader<'_, 'u> {
             && depth == self.names.len()
         {
             self.item = None;
-            let texts = std::mem::take(&mut self.item_texts);
+            let strings = std::mem::take(&mut self.item_texts);
             if self.found.items.len() < ITEM_COUNT_MAX {
-                self.found.items.push(texts);
-                self.found.sketch.items.push(start..end);
+                self.found.items.push(strings);
+                self.found.spans.items.push(start..end);
             } else {
                 self.fault(format!("more than {ITEM_COUNT_MAX} items"));
             }
@@ -343,7 +343,7 @@ impl<'u> ElementReader<'_, 'u> {
         if is_count { ITEM_COUNT } else { SKIPPED }
     }
 
-    /// Gives a value to whatever is mapped to it, and marks it for a shape.
+    /// Gives a value to whatever is mapped to it, and marks it for a template.
     fn assign(&mut self, attribute: Option<&str>, span: &Span, mark: Option<(Range<usize>, Kind)>) {
         let mut slot = SKIPPED;
         let slots = self.paths.slots.iter().zip(&mut self.found.slots).enumerate();
@@ -359,16 +359,16 @@ impl<'u> ElementReader<'_, 'u> {
             ITEM_COUNT => _ = self.item_texts.1.get_or_insert_with(|| span.clone()),
             _ => {}
         }
-        let sketch = &mut self.found.sketch;
+        let spans = &mut self.found.spans;
         // A value of an item that is a value of the record as well is not what items are like.
-        sketch.is_unusual |= self.item.is_some() && slot != SKIPPED;
+        spans.is_irregular |= self.item.is_some() && slot != SKIPPED;
         let Some((range, kind)) = mark else { return };
         if self.item.is_none() {
-            sketch.marks.push(Mark { range, slot, kind });
-        } else if sketch.items.is_empty() {
-            let taken = sketch.item_marks.iter().any(|mark| mark.slot == item_slot);
+            spans.fields.push(FieldSpan { range, slot, kind });
+        } else if spans.items.is_empty() {
+            let taken = spans.item_fields.iter().any(|mark| mark.slot == item_slot);
             let slot = if taken { SKIPPED } else { item_slot };
-            sketch.item_marks.push(Mark { range, slot, kind });
+            spans.item_fields.push(FieldSpan { range, slot, kind });
         }
     }
 }

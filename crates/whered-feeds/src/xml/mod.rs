@@ -5,8 +5,8 @@
 //!
 //! ```text
 //! walk.rs     the document around the records: which elements are open, where records begin
-//!   ├─ shape.rs    a record of a known shape
-//!   └─ element.rs  any other record; its shape is learned
+//!   ├─ record_template.rs    a record of a known template
+//!   └─ element.rs  any other record; its template is learned
 //!        └─ pull.rs   quick-xml's events with places, and tags that do not end
 //! ```
 //!

@@ -50,7 +50,7 @@ pub(crate) fn examine(storage: &dyn Storage) -> Result<Vec<SegmentReport>, Store
                 let end = loaded.scan(&mut report, next_first, 0, &mut |_| Ok(()))?.end;
                 let fault = match next_first {
                     Some(next_first) => loaded.check_complete(end, &report, next_first).err(),
-                    None => loaded.judge_tail(end, &report).err(),
+                    None => loaded.check_tail(end, &report).err(),
                 };
                 let last_sequence = report.last_sequence;
                 let known_sequence = match &fault {

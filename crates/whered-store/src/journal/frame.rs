@@ -17,7 +17,7 @@
 //! up to `durable sequence` were on stable storage before this mark was written*. Recovery rests on
 //! that sentence (see `recovery.rs`).
 //!
-//! Not for: where frames go (`intake.rs`, `writer.rs`). Pure functions; each costs one pass over
+//! Not for: where frames go (`write_buffer.rs`, `writer.rs`). Pure functions; each costs one pass over
 //! the bytes it is given.
 
 use crate::checksum::{Crc32c, crc32c};
@@ -100,7 +100,7 @@ pub(crate) fn push_frame(bytes: &mut Vec<u8>, sequence: u64, kind: u16, payload:
 }
 
 /// The bytes of a mark without its checksum.
-pub(crate) fn mark_bytes(mark: CommitRecord) -> Vec<u8> {
+pub(crate) fn commit_record_bytes(mark: CommitRecord) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(MARK_BYTES);
     let durable_sequence = mark.durable_sequence.to_le_bytes();
     push_frame(&mut bytes, mark.next_sequence, KIND_MARK, &[&durable_sequence]);
@@ -192,7 +192,7 @@ const SEARCH_PASSES: usize = 64;
 ///
 /// One pass; a checksum is taken only where length and kind are those of a mark, and always over
 /// the 26 bytes of one, so that no content makes the search slow.
-pub(crate) fn find_highest_mark(bytes: &[u8], seed: Seed) -> Option<CommitRecord> {
+pub(crate) fn find_highest_commit(bytes: &[u8], seed: Seed) -> Option<CommitRecord> {
     let mut highest: Option<CommitRecord> = None;
     for window in bytes.windows(MARK_BYTES) {
         if window[..4] != [8, 0, 0, 0] || window[16..18] != [0xff, 0xff] {

@@ -31,7 +31,7 @@ proptest! {
         bytes in proptest::collection::vec(any::<u8>(), 0..200), salt: u64,
     ) {
         let _ = parse(&bytes, Seed::of(salt));
-        let _ = find_highest_mark(&bytes, Seed::of(salt));
+        let _ = find_highest_commit(&bytes, Seed::of(salt));
     }
 
     #[test]
@@ -41,12 +41,12 @@ proptest! {
     ) {
         let mut bytes = before;
         for durable_sequence in [durable, other] {
-            let mut mark = mark_bytes(CommitRecord { next_sequence: 1000, durable_sequence });
+            let mut mark = commit_record_bytes(CommitRecord { next_sequence: 1000, durable_sequence });
             seal(&mut mark, salt);
             bytes.extend_from_slice(&mark);
             bytes.push(8);
         }
-        let found = find_highest_mark(&bytes, Seed::of(salt)).map(|mark| mark.durable_sequence);
+        let found = find_highest_commit(&bytes, Seed::of(salt)).map(|mark| mark.durable_sequence);
         prop_assert_eq!(found, Some(durable.max(other)));
     }
 }
@@ -72,11 +72,11 @@ fn zeros_are_the_end_and_an_empty_payload_is_not() {
 
 #[test]
 fn a_mark_that_promises_the_future_is_invalid() {
-    let mut bytes = mark_bytes(CommitRecord { next_sequence: 4, durable_sequence: 4 });
+    let mut bytes = commit_record_bytes(CommitRecord { next_sequence: 4, durable_sequence: 4 });
     seal(&mut bytes, 1);
     assert!(matches!(parse(&bytes, Seed::of(1)), ParsedFrame::Invalid(_)));
     let good = CommitRecord { next_sequence: 5, durable_sequence: 4 };
-    let mut bytes = mark_bytes(good);
+    let mut bytes = commit_record_bytes(good);
     seal(&mut bytes, 1);
     assert_eq!(parse(&bytes, Seed::of(1)), ParsedFrame::CommitRecord(good));
     assert_eq!(bytes.len(), MARK_BYTES);

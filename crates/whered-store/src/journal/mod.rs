@@ -16,11 +16,11 @@
 //! | `frame.rs` | bytes of a frame and of the mark before each group |
 //! | `segment.rs` | name and header of a segment |
 //! | `segments.rs` | which segments there are; removing old ones |
-//! | `spare.rs` | preallocated space |
+//! | `preallocated.rs` | preallocated space |
 //! | `reuse.rs` | space of removed segments |
 //! | `group.rs` | a group's bytes in memory |
 //! | `full.rs` | a disk without room |
-//! | `intake.rs` | memory side: reservations and groups |
+//! | `write_buffer.rs` | memory side: reservations and groups |
 //! | `writer.rs` | disk side: positions, syncs, change of segment |
 //! | `load.rs` | finding segments and reading them |
 //! | `recovery.rs` | what a new process finds; the rule for torn tails and damage |
@@ -38,15 +38,15 @@ pub(crate) mod examine;
 pub(crate) mod frame;
 mod full;
 mod group;
-mod intake;
 pub(crate) mod load;
 mod options;
+pub(crate) mod preallocated;
 pub(crate) mod recovery;
 mod reuse;
 pub(crate) mod segment;
 mod segments;
-pub(crate) mod spare;
 mod thread;
+mod write_buffer;
 pub(crate) mod writer;
 
 pub use self::core::JournalCore;
@@ -102,8 +102,8 @@ impl Journal {
         replay: &mut dyn FnMut(Entry<'_>) -> Result<(), String>,
     ) -> Result<(Journal, RecoveryReport), StoreError> {
         let (parts, report) = Parts::open(storage, &options, wanted, replay)?;
-        let Parts { intake, writer, spares, segments } = parts;
-        let shared = Arc::new(SharedState::new(options, intake, spares, segments));
+        let Parts { write_buffer, writer, spares, segments } = parts;
+        let shared = Arc::new(SharedState::new(options, write_buffer, spares, segments));
         let for_thread = Arc::clone(&shared);
         let handle = std::thread::Builder::new()
             .name("journal".to_owned())

@@ -54,7 +54,7 @@
 
 use std::collections::VecDeque;
 
-use super::frame::{Entry, ParsedFrame, find_highest_mark, parse};
+use super::frame::{Entry, ParsedFrame, find_highest_commit, parse};
 use super::load::{LoadedSegment, list, read_ahead};
 use super::segment::{HEADER_BYTES, segment_name};
 use super::writer::OpenSegment;
@@ -166,7 +166,7 @@ pub(crate) fn recover(
             return Ok(Some(segment.bytes));
         }
         segment.check_reaches(end, &report, wanted)?;
-        report.torn_tail = segment.judge_tail(end, &report)?;
+        report.torn_tail = segment.check_tail(end, &report)?;
         segment.open.position_bytes = end as u64;
         let unwitnessed = UnwitnessedTail {
             offset_bytes: unwitnessed_from as u64,
@@ -326,7 +326,7 @@ impl LoadedSegment {
     }
 
     /// Applies the rule of the file's header to the end of the last segment.
-    pub(crate) fn judge_tail(
+    pub(crate) fn check_tail(
         &self,
         end: usize,
         report: &RecoveryReport,
@@ -338,7 +338,7 @@ impl LoadedSegment {
         let tail = &self.bytes[end..=end + last];
         // A mark may end in zeros, which are not part of the tail.
         let searched = &self.bytes[end..self.bytes.len().min(end + last + 1 + 8)];
-        if let Some(mark) = find_highest_mark(searched, self.seed)
+        if let Some(mark) = find_highest_commit(searched, self.seed)
             && mark.durable_sequence >= expected
         {
             let what = format!(

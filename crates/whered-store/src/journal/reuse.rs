@@ -16,8 +16,8 @@
 use std::io;
 use std::sync::{Arc, Mutex};
 
+use super::preallocated::PreallocatedSegment;
 use super::segment::{reusable_name, segment_name};
-use super::spare::PreallocatedSegment;
 use super::thread::lock;
 use crate::storage::Storage;
 

@@ -28,9 +28,9 @@ use std::time::{Duration, Instant};
 
 use super::frame::Payload;
 use super::full::FullDisk;
-use super::intake::{Group, WriteBuffer};
+use super::preallocated::SegmentPreallocator;
 use super::segments::Segments;
-use super::spare::SegmentPreallocator;
+use super::write_buffer::{Group, WriteBuffer};
 use super::writer::Writer;
 use super::{JournalOptions, JournalStats, SyncPolicy};
 use crate::error::StoreError;
@@ -67,7 +67,7 @@ pub(crate) struct SharedState {
 }
 
 struct State {
-    intake: WriteBuffer,
+    write_buffer: WriteBuffer,
     poisoned: Option<String>,
     /// What somebody waits for to be synced.
     sync_wanted: u64,
@@ -107,14 +107,14 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl SharedState {
     pub(crate) fn new(
         options: JournalOptions,
-        intake: WriteBuffer,
+        write_buffer: WriteBuffer,
         spares: SegmentPreallocator,
         segments: Segments,
     ) -> SharedState {
-        let durable = AtomicU64::new(intake.last_sequence());
-        let synced = AtomicU64::new(intake.last_sequence());
+        let durable = AtomicU64::new(write_buffer.last_sequence());
+        let synced = AtomicU64::new(write_buffer.last_sequence());
         let state = State {
-            intake,
+            write_buffer,
             poisoned: None,
             sync_wanted: 0,
             closing: None,
@@ -154,8 +154,8 @@ impl SharedState {
     pub(crate) fn reserve(&self, charge_bytes: u64) -> Result<(), StoreError> {
         loop {
             let wanted = {
-                let mut state = self.wait_for_room()?;
-                match state.intake.admit(charge_bytes) {
+                let mut state = self.wait_for_capacity()?;
+                match state.write_buffer.admit(charge_bytes) {
                     Ok(()) => return Ok(()),
                     Err(wanted) => wanted,
                 }
@@ -165,7 +165,7 @@ impl SharedState {
     }
 
     /// Waits until little enough waits for the disk.
-    fn wait_for_room(&self) -> Result<MutexGuard<'_, State>, StoreError> {
+    fn wait_for_capacity(&self) -> Result<MutexGuard<'_, State>, StoreError> {
         let mut state = lock(&self.state);
         loop {
             state.check_open()?;
@@ -186,7 +186,7 @@ impl SharedState {
     /// Allocates a spare for this much, unless another thread just did.
     fn extend(&self, wanted: u64) -> Result<(), StoreError> {
         let mut spares = lock(&self.spares);
-        if lock(&self.state).intake.has_room(wanted) {
+        if lock(&self.state).write_buffer.has_capacity(wanted) {
             return Ok(());
         }
         self.install_needed(&mut spares, wanted)
@@ -198,12 +198,12 @@ impl SharedState {
             let wanted = {
                 let mut state = lock(&self.state);
                 state.check_open()?;
-                match state.intake.roll() {
+                match state.write_buffer.roll() {
                     Ok(first_sequence) => break (state, first_sequence),
                     Err(wanted) => wanted,
                 }
             };
-            self.extend_spare(wanted)?;
+            self.extend_preallocated(wanted)?;
         };
         state.sync_wanted = state.sync_wanted.max(first_sequence - 1);
         self.wake_thread(state);
@@ -214,9 +214,9 @@ impl SharedState {
     }
 
     /// Makes sure of a spare of this capacity.
-    fn extend_spare(&self, wanted: u64) -> Result<(), StoreError> {
+    fn extend_preallocated(&self, wanted: u64) -> Result<(), StoreError> {
         let mut spares = lock(&self.spares);
-        if lock(&self.state).intake.spare_capacity_bytes() < wanted {
+        if lock(&self.state).write_buffer.preallocated_bytes() < wanted {
             self.install_needed(&mut spares, wanted)?;
         }
         Ok(())
@@ -245,16 +245,16 @@ impl SharedState {
         self.full_disk.reason()
     }
 
-    fn look_for_room(&self) {
+    fn look_for_capacity(&self) {
         let mut spares = lock(&self.spares);
         // Another refusal is no news.
         let _ = self.install(&mut spares, 0);
     }
 
     fn install(&self, spares: &mut SegmentPreallocator, wanted: u64) -> Result<(), StoreError> {
-        let spare = spares.make(wanted)?;
+        let preallocated = spares.make(wanted)?;
         self.full_disk.end();
-        let smaller = lock(&self.state).intake.install_spare(spare);
+        let smaller = lock(&self.state).write_buffer.install_preallocated(preallocated);
         if let Some(smaller) = smaller {
             spares.discard(smaller);
         }
@@ -264,7 +264,7 @@ impl SharedState {
     /// Waits until everything appended so far is on stable storage, whatever the policy.
     pub(crate) fn sync(&self) -> Result<u64, StoreError> {
         let mut state = lock(&self.state);
-        let sequence = state.intake.last_sequence();
+        let sequence = state.write_buffer.last_sequence();
         if !self.is_synced(sequence) {
             state.sync_wanted = state.sync_wanted.max(sequence);
             self.wake_thread(state);
@@ -299,14 +299,14 @@ impl SharedState {
         entries: impl ExactSizeIterator<Item = (u16, Payload<'a>)> + Clone,
     ) -> u64 {
         let mut state = lock(&self.state);
-        let sequence = state.intake.append(charge_bytes, entries);
+        let sequence = state.write_buffer.append(charge_bytes, entries);
         let alive = state.poisoned.is_none() && !state.ended;
         if self.options.sync != SyncPolicy::Always && alive {
             self.durable.store(sequence, Ordering::Release);
         }
         match state.sleep {
             Sleep::No => {}
-            Sleep::ForBytes(bytes) if state.intake.buffered_bytes() < bytes => {}
+            Sleep::ForBytes(bytes) if state.write_buffer.buffered_bytes() < bytes => {}
             Sleep::ForWork | Sleep::ForBytes(_) => self.wake_thread(state),
         }
         sequence
@@ -314,12 +314,12 @@ impl SharedState {
 
     /// Whether callers have to wait until something is written.
     fn is_full(&self, state: &State) -> bool {
-        state.intake.buffered_bytes() >= self.options.group_size_bytes_max.max(1)
+        state.write_buffer.buffered_bytes() >= self.options.group_size_bytes_max.max(1)
     }
 
     pub(crate) fn release(&self, charge_bytes: u64) {
         let mut state = lock(&self.state);
-        state.intake.release(charge_bytes);
+        state.write_buffer.release(charge_bytes);
         // The thread may be waiting for the last reservation before it ends.
         if state.closing.is_some() {
             self.wake_thread(state);
@@ -351,7 +351,7 @@ impl SharedState {
     pub(crate) fn stats(&self) -> JournalStats {
         let poisoned = self.poisoned();
         let segments = self.segments.count();
-        let memory_bytes = lock(&self.state).intake.memory_bytes();
+        let memory_bytes = lock(&self.state).write_buffer.memory_bytes();
         JournalStats { poisoned, segments, memory_bytes, ..lock(&self.stats).clone() }
     }
 
@@ -405,10 +405,11 @@ impl SharedState {
             if sync_is_wanted || sync_due.is_some_and(|due| due <= Instant::now()) {
                 return Work::Sync;
             }
-            let gathers = state.intake.buffered_bytes() > 0 && self.gathers(&state, gather_until);
+            let gathers =
+                state.write_buffer.buffered_bytes() > 0 && self.gathers(&state, gather_until);
             if gathers {
                 gather_until.get_or_insert_with(|| Instant::now() + self.gather_time());
-            } else if let Some(group) = state.intake.take() {
+            } else if let Some(group) = state.write_buffer.take() {
                 self.wake_callers(&state);
                 return Work::Write(group);
             } else if state.may_end() {
@@ -438,7 +439,7 @@ impl SharedState {
         !self.gather_time().is_zero()
             && state.closing.is_none()
             && self.is_synced(state.sync_wanted)
-            && state.intake.buffered_bytes() < self.gather_bytes()
+            && state.write_buffer.buffered_bytes() < self.gather_bytes()
             && until.is_none_or(|until| Instant::now() < until)
     }
 
@@ -460,7 +461,7 @@ impl SharedState {
     /// for it. A refusal is no error yet: the caller who needs the space will hear of it.
     fn extend_ahead(&self) {
         let low_bytes = self.options.segment_size_bytes / 2;
-        if lock(&self.state).intake.wants_spare(low_bytes) {
+        if lock(&self.state).write_buffer.wants_preallocated(low_bytes) {
             let mut spares = lock(&self.spares);
             let _ = self.install(&mut spares, 0);
         }
@@ -483,8 +484,9 @@ impl State {
 
     /// Whether `close` was called and no reservation is worth waiting for.
     fn may_end(&self) -> bool {
-        self.closing
-            .is_some_and(|at| self.intake.reservations() == 0 || at.elapsed() >= CLOSING_GRACE)
+        self.closing.is_some_and(|at| {
+            self.write_buffer.reservations() == 0 || at.elapsed() >= CLOSING_GRACE
+        })
     }
 }
 
@@ -542,7 +544,7 @@ impl Worker<'_> {
                     self.sync()?;
                     self.shared.tell_progress();
                 }
-                Work::LookForRoom => self.shared.look_for_room(),
+                Work::LookForRoom => self.shared.look_for_capacity(),
                 Work::Close => return self.close(),
             }
         }
@@ -563,7 +565,7 @@ impl Worker<'_> {
             stats.group_frames.note(frames);
             stats.bytes += buffer.group().len() as u64;
         }
-        lock(&self.shared.state).intake.recycle(buffer.into_bytes());
+        lock(&self.shared.state).write_buffer.recycle(buffer.into_bytes());
         match self.shared.options.sync {
             SyncPolicy::Always => {
                 self.sync()?;
@@ -602,9 +604,9 @@ impl Worker<'_> {
 
     fn close(&mut self) -> Result<(), StoreError> {
         self.writer.close()?;
-        let spare = lock(&self.shared.state).intake.remove_spare();
-        if let Some(spare) = spare {
-            lock(&self.shared.spares).discard(spare);
+        let preallocated = lock(&self.shared.state).write_buffer.remove_preallocated();
+        if let Some(preallocated) = preallocated {
+            lock(&self.shared.spares).discard(preallocated);
         }
         lock(&self.shared.spares).reusable().discard();
         Ok(())

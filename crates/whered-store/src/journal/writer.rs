@@ -35,11 +35,11 @@
 use std::sync::Arc;
 
 use super::SyncPolicy;
-use super::frame::{CommitRecord, END_BYTES, MARK_BYTES, mark_bytes, seal};
+use super::frame::{CommitRecord, END_BYTES, MARK_BYTES, commit_record_bytes, seal};
 use super::group::GroupBuffer;
-use super::intake::Group;
+use super::preallocated::{PreallocatedSegment, SEGMENT_OVERHEAD_BYTES};
 use super::segment::{HEADER_BYTES, SegmentHeader, segment_name};
-use super::spare::{PreallocatedSegment, SEGMENT_OVERHEAD_BYTES};
+use super::write_buffer::Group;
 use crate::error::StoreError;
 use crate::storage::{BLOCK_BYTES, Storage, StorageFile};
 
@@ -82,25 +82,25 @@ impl OpenSegment {
     /// Makes a segment of a spare and makes it durable; see the file's header for the order.
     pub(crate) fn begin(
         storage: &dyn Storage,
-        spare: PreallocatedSegment,
+        preallocated: PreallocatedSegment,
         first_sequence: u64,
     ) -> Result<OpenSegment, StoreError> {
         let name = segment_name(first_sequence);
-        let PreallocatedSegment { size_bytes, is_reused, .. } = spare;
+        let PreallocatedSegment { size_bytes, is_reused, .. } = preallocated;
         let header =
             SegmentHeader { first_sequence, size_bytes, salt: storage.random(), is_reused };
         let begin = || {
-            spare.file.write_at(0, &header.encode())?;
+            preallocated.file.write_at(0, &header.encode())?;
             let zeros = header.zeros_behind(HEADER_BYTES);
-            spare.file.write_at(HEADER_BYTES, &ZEROS[..zeros])?;
-            spare.file.sync_all()?;
-            storage.rename(&spare.name, &name)?;
+            preallocated.file.write_at(HEADER_BYTES, &ZEROS[..zeros])?;
+            preallocated.file.sync_all()?;
+            storage.rename(&preallocated.name, &name)?;
             storage.sync_directory()
         };
         begin().map_err(|error| {
             StoreError::io(&format!("cannot begin {}", storage.describe(&name)), &error)
         })?;
-        Ok(OpenSegment { name, file: spare.file, header, position_bytes: HEADER_BYTES })
+        Ok(OpenSegment { name, file: preallocated.file, header, position_bytes: HEADER_BYTES })
     }
 
     /// How many bytes of groups still fit.
@@ -152,9 +152,9 @@ impl Writer {
         group: Group,
         past_cache: bool,
     ) -> Result<GroupBuffer, StoreError> {
-        if let Some(spare) = group.segment {
+        if let Some(preallocated) = group.segment {
             self.sync()?;
-            self.segment = OpenSegment::begin(&*self.storage, spare, group.first_sequence)?;
+            self.segment = OpenSegment::begin(&*self.storage, preallocated, group.first_sequence)?;
             self.zeroed_bytes = 0;
             self.tail.clear();
         }
@@ -163,7 +163,7 @@ impl Writer {
             next_sequence: group.first_sequence,
             durable_sequence: self.durable_sequence,
         };
-        buffer.group_mut()[..MARK_BYTES].copy_from_slice(&mark_bytes(mark));
+        buffer.group_mut()[..MARK_BYTES].copy_from_slice(&commit_record_bytes(mark));
         self.write_sealed(&mut buffer, past_cache)?;
         self.written_sequence = group.last_sequence;
         if buffer.group().len() < LARGE_GROUP_BYTES {
@@ -208,8 +208,8 @@ impl Writer {
             end_bytes <= segment.header.size_bytes,
             "a reservation keeps groups in the segment"
         );
-        let has_room = SegmentHeader::block_end(end_bytes) <= segment.header.size_bytes;
-        let whole = (past_cache && has_room).then(|| buffer.blocks(&self.tail)).flatten();
+        let has_capacity = SegmentHeader::block_end(end_bytes) <= segment.header.size_bytes;
+        let whole = (past_cache && has_capacity).then(|| buffer.blocks(&self.tail)).flatten();
         let written = match whole {
             Some(blocks) => {
                 let at_bytes = segment.position_bytes - self.tail.len() as u64;
@@ -272,9 +272,9 @@ impl Writer {
     /// Syncs, and marks all entries as durable, so that recovery can tell later damage for sure.
     pub(crate) fn close(&mut self) -> Result<(), StoreError> {
         self.sync()?;
-        let has_room =
+        let has_capacity =
             self.segment.position_bytes + MARK_BYTES as u64 <= self.segment.header.size_bytes;
-        if self.closed_sequence == self.durable_sequence || !has_room {
+        if self.closed_sequence == self.durable_sequence || !has_capacity {
             return Ok(());
         }
         let mark = CommitRecord {
@@ -282,7 +282,7 @@ impl Writer {
             durable_sequence: self.durable_sequence,
         };
         let mut buffer = GroupBuffer::begin(Vec::new(), self.segment.position_bytes);
-        buffer.group_mut().copy_from_slice(&mark_bytes(mark));
+        buffer.group_mut().copy_from_slice(&commit_record_bytes(mark));
         self.write_sealed(&mut buffer, false)?;
         self.sync_always()?;
         self.closed_sequence = self.durable_sequence;

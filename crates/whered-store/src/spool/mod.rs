@@ -249,7 +249,7 @@ impl Spool {
         if let Some(known) = known() {
             return Ok(Err(known));
         }
-        self.check_room(&waiting, payload_bytes)?;
+        self.check_capacity(&waiting, payload_bytes)?;
         if !self.syncs_first() && waiting.last >= waiting.reserved {
             let reserved = waiting.last + reserved::STEP;
             reserved::write(&*self.storage, reserved)?;
@@ -269,7 +269,7 @@ impl Spool {
     }
 
     /// An empty spool takes an entry of any size.
-    fn check_room(&self, waiting: &Backlog, payload_bytes: usize) -> Result<(), SpoolRefusal> {
+    fn check_capacity(&self, waiting: &Backlog, payload_bytes: usize) -> Result<(), SpoolRefusal> {
         let (waiting_bytes, allowed_bytes) = (waiting.bytes(), self.size_bytes_max);
         if waiting_bytes > 0 && waiting_bytes + payload_bytes as u64 > allowed_bytes {
             return Err(SpoolRefusal::Waiting { waiting_bytes, allowed_bytes });

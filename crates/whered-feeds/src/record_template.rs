@@ -1,7 +1,7 @@
-//! Shapes: records that a machine wrote have the same bytes between their values.
+//! Record templates: records that a machine wrote have the same bytes between their values.
 //!
 //! For: reading the next record by comparing those bytes, where the last ones were learned from a
-//! record that a library has read. Not for: reading records of any other form; a shape that does
+//! record that a library has read. Not for: reading records of any other form; a template that does
 //! not fit says so, and the library's path reads that record.
 //!
 //! ```text
@@ -19,10 +19,10 @@
 //! - a value holds nothing that could end or change it: no quote, `<`, `&`, backslash or control
 //!   character; a number of JSON follows JSON's grammar;
 //! - what ends a text is the first byte of the markup behind it, hence is compared with that;
-//! - a shape is kept only if it reads the record that it was learned from as the library did.
+//! - a template is kept only if it reads the record that it was learned from as the library did.
 //!
-//! Concurrency: shapes belong to one scan. Cost: one comparison for each piece of markup and one
-//! look at each sixteen bytes of a value; memory for at most [`SHAPE_COUNT_MAX`] shapes.
+//! Concurrency: templates belong to one scan. Cost: one comparison for each piece of markup and one
+//! look at each sixteen bytes of a value; memory for at most [`TEMPLATE_COUNT_MAX`] templates.
 
 use std::ops::Range;
 
@@ -32,9 +32,9 @@ use crate::assemble::{ItemStrings, RecordStrings};
 use crate::upload::ITEM_COUNT_MAX;
 use crate::value::trim;
 
-/// How many shapes of one upload are remembered.
-const SHAPE_COUNT_MAX: usize = 8;
-/// How often one upload may make us learn; records without any common shape stop it.
+/// How many templates of one upload are remembered.
+const TEMPLATE_COUNT_MAX: usize = 8;
+/// How often one upload may make us learn; records without any common template stop it.
 const LEARN_COUNT_MAX: u32 = 64;
 /// A record with more pieces is left to the library.
 const STEP_COUNT_MAX: usize = 256;
@@ -62,7 +62,7 @@ pub(crate) enum Kind {
 
 /// A value in a record that a library has read.
 #[derive(Clone, Debug)]
-pub(crate) struct Mark {
+pub(crate) struct FieldSpan {
     pub(crate) range: Range<usize>,
     pub(crate) slot: usize,
     pub(crate) kind: Kind,
@@ -72,13 +72,13 @@ pub(crate) struct Mark {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct FieldSpans {
     /// The values outside of items, in order.
-    pub(crate) marks: Vec<Mark>,
+    pub(crate) fields: Vec<FieldSpan>,
     /// The items, in order.
     pub(crate) items: Vec<Range<usize>>,
     /// The values of the first item, in order.
-    pub(crate) item_marks: Vec<Mark>,
-    /// The record holds something that no shape can hold.
-    pub(crate) is_unusual: bool,
+    pub(crate) item_fields: Vec<FieldSpan>,
+    /// The record holds something that no template can hold.
+    pub(crate) is_irregular: bool,
 }
 
 /// How many bytes of markup are compared at once.
@@ -131,42 +131,42 @@ struct ItemSteps {
 struct RecordTemplate {
     head: Steps,
     items: Option<ItemSteps>,
-    /// Of its own among these shapes.
+    /// Of its own among these templates.
     number: u32,
     /// Each slot that it has gets a text from each record.
     fills_slots: bool,
 }
 
-/// The shapes that an upload has shown.
+/// The templates that an upload has shown.
 #[derive(Debug)]
-pub(crate) struct Shapes {
-    shapes: Vec<RecordTemplate>,
+pub(crate) struct RecordTemplates {
+    templates: Vec<RecordTemplate>,
     last: usize,
     learned_count: u32,
 }
 
-impl Shapes {
-    pub(crate) fn new() -> Shapes {
-        Shapes { shapes: Vec::new(), last: 0, learned_count: 0 }
+impl RecordTemplates {
+    pub(crate) fn new() -> RecordTemplates {
+        RecordTemplates { templates: Vec::new(), last: 0, learned_count: 0 }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.shapes.is_empty()
+        self.templates.is_empty()
     }
 
-    /// Reads the record at the beginning of `rest`, if it has a known shape: its texts, and how long it is.
-    /// `base` is what slots hold that are not part of the record. `texts` are new ones, or those of the last
+    /// Reads the record at the beginning of `rest`, if it has a known template: its strings, and how long it is.
+    /// `base` is what slots hold that are not part of the record. `strings` are new ones, or those of the last
     /// call with the same base.
     #[inline]
     pub(crate) fn read<'a>(
         &mut self,
         rest: &'a [u8],
         base: &[Option<&'a [u8]>],
-        texts: &mut RecordStrings<'a>,
+        strings: &mut RecordStrings<'a>,
     ) -> Option<usize> {
-        let last = self.shapes.get(self.last)?;
-        let found = last.read(rest, base, texts);
-        if found.is_some() { found } else { self.read_by_others(rest, base, texts) }
+        let last = self.templates.get(self.last)?;
+        let found = last.read(rest, base, strings);
+        if found.is_some() { found } else { self.read_by_others(rest, base, strings) }
     }
 
     #[inline(never)]
@@ -174,52 +174,54 @@ impl Shapes {
         &mut self,
         rest: &'a [u8],
         base: &[Option<&'a [u8]>],
-        texts: &mut RecordStrings<'a>,
+        strings: &mut RecordStrings<'a>,
     ) -> Option<usize> {
-        let (count, last) = (self.shapes.len(), self.last);
+        let (count, last) = (self.templates.len(), self.last);
         (1..count).map(|turn| (last + turn) % count).find_map(|place| {
-            // Most records of another shape differ in their first bytes.
-            let shape =
-                self.shapes.get(place).filter(|shape| shape.head.first().may_begin(rest))?;
-            let length = shape.read(rest, base, texts)?;
+            // Most records of another template differ in their first bytes.
+            let template = self
+                .templates
+                .get(place)
+                .filter(|template| template.head.first().may_begin(rest))?;
+            let length = template.read(rest, base, strings)?;
             self.last = place;
             Some(length)
         })
     }
 
-    /// Remembers the shape of a record that a library has read to these texts.
+    /// Remembers the template of a record that a library has read to these strings.
     pub(crate) fn learn<'a>(
         &mut self,
         bytes: &'a [u8],
         record: Range<usize>,
-        sketch: &FieldSpans,
+        spans: &FieldSpans,
         default_separator: &[u8],
         base: &[Option<&'a [u8]>],
         expected: &RecordStrings<'_>,
     ) {
-        if self.learned_count >= LEARN_COUNT_MAX || sketch.is_unusual {
+        if self.learned_count >= LEARN_COUNT_MAX || spans.is_irregular {
             return;
         }
         self.learned_count += 1;
         let (number, range) = (self.learned_count, record.clone());
-        let Some(shape) = RecordTemplate::learn(bytes, range, sketch, default_separator, number)
+        let Some(template) = RecordTemplate::learn(bytes, range, spans, default_separator, number)
         else {
             return;
         };
-        let mut texts = RecordStrings::new(base.len());
-        let length = shape.read(&bytes[record.start..], base, &mut texts);
+        let mut strings = RecordStrings::new(base.len());
+        let length = template.read(&bytes[record.start..], base, &mut strings);
         if length != Some(record.len())
-            || texts.slots != expected.slots
-            || texts.items != expected.items
+            || strings.slots != expected.slots
+            || strings.items != expected.items
         {
             return;
         }
-        if self.shapes.len() < SHAPE_COUNT_MAX {
-            self.last = self.shapes.len();
-            self.shapes.push(shape);
+        if self.templates.len() < TEMPLATE_COUNT_MAX {
+            self.last = self.templates.len();
+            self.templates.push(template);
         } else {
-            self.last = (self.last + 1) % SHAPE_COUNT_MAX;
-            self.shapes[self.last] = shape;
+            self.last = (self.last + 1) % TEMPLATE_COUNT_MAX;
+            self.templates[self.last] = template;
         }
     }
 }
@@ -228,25 +230,25 @@ impl RecordTemplate {
     fn learn(
         bytes: &[u8],
         record: Range<usize>,
-        sketch: &FieldSpans,
+        spans: &FieldSpans,
         default_separator: &[u8],
         number: u32,
     ) -> Option<RecordTemplate> {
-        let fills_slots = sketch.marks.iter().all(|mark| mark.kind != Kind::JsonWord);
-        let (Some(first), Some(last)) = (sketch.items.first(), sketch.items.last()) else {
-            let head = Steps::learn(bytes, record, &sketch.marks)?;
+        let fills_slots = spans.fields.iter().all(|mark| mark.kind != Kind::JsonWord);
+        let (Some(first), Some(last)) = (spans.items.first(), spans.items.last()) else {
+            let head = Steps::learn(bytes, record, &spans.fields)?;
             return Some(RecordTemplate { head, items: None, number, fills_slots });
         };
-        let split = sketch.marks.iter().take_while(|mark| mark.range.end <= first.start).count();
-        let (head, tail) = sketch.marks.split_at(split);
-        let separator = match sketch.items.get(1) {
+        let split = spans.fields.iter().take_while(|mark| mark.range.end <= first.start).count();
+        let (head, tail) = spans.fields.split_at(split);
+        let separator = match spans.items.get(1) {
             Some(second) => bytes.get(first.end..second.start)?,
             None => default_separator,
         };
         Some(RecordTemplate {
             head: Steps::learn(bytes, record.start..first.start, head)?,
             items: Some(ItemSteps {
-                item: Steps::learn(bytes, first.clone(), &sketch.item_marks)?,
+                item: Steps::learn(bytes, first.clone(), &spans.item_fields)?,
                 separator: Literal::new(separator),
                 tail: Steps::learn(bytes, last.end..record.end, tail)?,
             }),
@@ -255,21 +257,21 @@ impl RecordTemplate {
         })
     }
 
-    /// As [`Shapes::read`].
+    /// As [`RecordTemplates::read`].
     #[inline]
     fn read<'a>(
         &self,
         rest: &'a [u8],
         base: &[Option<&'a [u8]>],
-        texts: &mut RecordStrings<'a>,
+        strings: &mut RecordStrings<'a>,
     ) -> Option<usize> {
         // What the last record has left is written over by each that fits.
-        if !self.fills_slots || texts.shape != Some(self.number) {
-            texts.slots.copy_from_slice(base);
-            texts.shape = Some(self.number);
+        if !self.fills_slots || strings.template != Some(self.number) {
+            strings.slots.copy_from_slice(base);
+            strings.template = Some(self.number);
         }
-        texts.items.clear();
-        let slots = &mut texts.slots[..];
+        strings.items.clear();
+        let slots = &mut strings.slots[..];
         let mut found = |slot: usize, text| {
             if let Some(place) = slots.get_mut(slot) {
                 *place = Some(text);
@@ -277,7 +279,7 @@ impl RecordTemplate {
         };
         let behind = self.head.read(rest, &mut found)?;
         let behind = match &self.items {
-            Some(items) => items.tail.read(items.read(behind, &mut texts.items)?, &mut found)?,
+            Some(items) => items.tail.read(items.read(behind, &mut strings.items)?, &mut found)?,
             None => behind,
         };
         Some(rest.len() - behind.len())
@@ -310,13 +312,13 @@ impl ItemSteps {
 }
 
 impl Steps {
-    fn learn(bytes: &[u8], range: Range<usize>, marks: &[Mark]) -> Option<Steps> {
-        if marks.len() > STEP_COUNT_MAX {
+    fn learn(bytes: &[u8], range: Range<usize>, fields: &[FieldSpan]) -> Option<Steps> {
+        if fields.len() > STEP_COUNT_MAX {
             return None;
         }
         let mut at = range.start;
-        let mut steps = Vec::with_capacity(marks.len());
-        for mark in marks {
+        let mut steps = Vec::with_capacity(fields.len());
+        for mark in fields {
             let before = Literal::new(bytes.get(at..mark.range.start)?);
             steps.push(Step { before, slot: mark.slot, form: mark.kind.form() });
             at = mark.range.end;

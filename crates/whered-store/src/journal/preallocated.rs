@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use super::frame::MARK_BYTES;
 use super::reuse::Reusable;
-use super::segment::{HEADER_BYTES, SEGMENT_SIZE_BYTES_MAX, spare_name};
+use super::segment::{HEADER_BYTES, SEGMENT_SIZE_BYTES_MAX, preallocated_name};
 use crate::error::StoreError;
 use crate::storage::{Storage, StorageFile};
 
@@ -77,8 +77,8 @@ impl SegmentPreallocator {
                  the largest has {SEGMENT_SIZE_BYTES_MAX}"
             )));
         }
-        if let Some(spare) = self.reusable.take(size_bytes) {
-            return Ok(spare);
+        if let Some(preallocated) = self.reusable.take(size_bytes) {
+            return Ok(preallocated);
         }
         if let Some((at, refused_bytes, error)) = &self.refused
             && size_bytes >= *refused_bytes
@@ -86,7 +86,7 @@ impl SegmentPreallocator {
         {
             return Err(error.clone());
         }
-        let name = spare_name(self.next_number);
+        let name = preallocated_name(self.next_number);
         self.next_number += 1;
         match self.storage.create(&name, size_bytes) {
             Ok(file) => {
@@ -109,9 +109,9 @@ impl SegmentPreallocator {
     }
 
     /// Gives the space of an unused spare back.
-    pub(crate) fn discard(&self, spare: PreallocatedSegment) {
-        drop(spare.file);
+    pub(crate) fn discard(&self, preallocated: PreallocatedSegment) {
+        drop(preallocated.file);
         // One that stays is removed at the next open.
-        let _ = self.storage.remove(&spare.name);
+        let _ = self.storage.remove(&preallocated.name);
     }
 }

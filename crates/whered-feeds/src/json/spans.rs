@@ -1,44 +1,44 @@
-//! Where the values of a line are that serde_json has read already: what a shape is learned from.
+//! Where the values of a line are that serde_json has read already: what a template is learned from.
 //!
 //! For: lines that are known to be JSON. Not for: judging them; what this reader takes wrongly is
-//! found by `Shapes::learn`, which reads the line by the new shape and compares.
+//! found by `RecordTemplates::learn`, which reads the line by the new template and compares.
 //!
 //! Cost: one pass, some allocations; done for a handful of lines of an upload.
 
 use std::ops::Range;
 
 use super::JsonPaths;
-use crate::shape::{FieldSpans, ITEM_COUNT, ITEM_KEY, Kind, Mark, SKIPPED};
+use crate::record_template::{FieldSpan, FieldSpans, ITEM_COUNT, ITEM_KEY, Kind, SKIPPED};
 
 /// Deeper lines are left to serde_json.
 const DEPTH_MAX: usize = 32;
 /// So are those with more keys in an object: each key is compared with those before it.
 const KEY_COUNT_MAX: usize = 256;
 
-/// The values of the record; `None` if it is too odd for a shape.
-pub(super) fn sketch(
+/// The values of the record; `None` if it is too odd for a template.
+pub(super) fn find_spans(
     paths: &JsonPaths,
     upload: &[u8],
     record: &Range<usize>,
 ) -> Option<FieldSpans> {
-    let mut outline = Outline {
+    let mut reader = LineSpans {
         paths,
         bytes: upload.get(..record.end)?,
         at: record.start,
-        sketch: FieldSpans::default(),
+        spans: FieldSpans::default(),
     };
-    outline.value(&mut Vec::new(), None)?;
-    Some(outline.sketch)
+    reader.value(&mut Vec::new(), None)?;
+    Some(reader.spans)
 }
 
-struct Outline<'a> {
+struct LineSpans<'a> {
     paths: &'a JsonPaths,
     bytes: &'a [u8],
     at: usize,
-    sketch: FieldSpans,
+    spans: FieldSpans,
 }
 
-impl Outline<'_> {
+impl LineSpans<'_> {
     /// One value of any kind. `item` is how long the path of the item is that it belongs to.
     fn value(&mut self, path: &mut Vec<String>, item: Option<usize>) -> Option<()> {
         if path.len() > DEPTH_MAX {
@@ -111,7 +111,7 @@ impl Outline<'_> {
                     let start = self.at;
                     self.value(path, if is_items { Some(path.len()) } else { item })?;
                     if is_items {
-                        self.sketch.items.push(start..self.at);
+                        self.spans.items.push(start..self.at);
                     }
                     path.pop();
                     count += 1;
@@ -159,11 +159,11 @@ impl Outline<'_> {
     fn mark(&mut self, path: &[String], item: Option<usize>, range: Range<usize>, kind: Kind) {
         let Some(depth) = item else {
             let slot = self.paths.slots.iter().position(|slot| slot[..] == *path);
-            self.sketch.marks.push(Mark { range, slot: slot.unwrap_or(SKIPPED), kind });
+            self.spans.fields.push(FieldSpan { range, slot: slot.unwrap_or(SKIPPED), kind });
             return;
         };
         // The first item stands for all of them; others are only skipped over.
-        let Some(items) = self.paths.items.as_ref().filter(|_| self.sketch.items.is_empty()) else {
+        let Some(items) = self.paths.items.as_ref().filter(|_| self.spans.items.is_empty()) else {
             return;
         };
         let inner = &path[depth..];
@@ -174,6 +174,6 @@ impl Outline<'_> {
         } else {
             SKIPPED
         };
-        self.sketch.item_marks.push(Mark { range, slot, kind });
+        self.spans.item_fields.push(FieldSpan { range, slot, kind });
     }
 }
