@@ -1,8 +1,8 @@
-//! Any text as gdnsd's configuration: read or refused with a place that lies in it, and each key is found
-//! again.
+//! Any text as gdnsd's configuration: read or refused with a place that lies in it, and each key is
+//! found again.
 //!
-//! Not for includes, which would read files, nor for what keys mean. The reader is a part of a program,
-//! which is no library: its module is compiled in here by its path.
+//! Not for includes, which would read files, nor for what keys mean. The reader is a part of a
+//! program, which is no library: its module is compiled in here by its path.
 #![no_main]
 
 #[allow(dead_code, reason = "the program uses more of it")]

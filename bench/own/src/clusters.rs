@@ -1,5 +1,5 @@
-//! Points in clusters, as people are: metropolitan areas, towns, regions, and some anywhere; each is
-//! a function of its number.
+//! Points in clusters, as people are: metropolitan areas, towns, regions, and some anywhere; each
+//! is a function of its number.
 //!
 //! For: collections that are measured. Not for: anything that is to look like a map.
 //! Cost: some trigonometry a point; make them before the clock runs.

@@ -140,8 +140,9 @@ fn pool_engine() -> Arc<Engine> {
     engine
 }
 
-/// One new point a command, through the engine's locks, without a journal. Each collection draws a hash
-/// key of its own, by which the cost of a table so small differs by a twentieth, so there are several.
+/// One new point a command, through the engine's locks, without a journal. Each collection draws a
+/// hash key of its own, by which the cost of a table so small differs by a twentieth, so there are
+/// several.
 pub(crate) fn add_points() -> Prepared {
     let (engine, _) = Engine::open(EngineOptions::default()).expect("the engine opens");
     let mut random = Random(34);

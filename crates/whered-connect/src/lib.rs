@@ -2,13 +2,12 @@
 //! prefix sets into the kernel.
 //!
 //! For: `copy`, which copies GEO keys of a running Redis or Valkey, and `points`, which loads files
-//! of points. Both write over RESP into whatever speaks it, whered or Redis. And `sync`, which keeps
-//! sets of the kernel's packet filter in step with a prefix set. And `uploads`, which brings uploads to
-//! feeds over HTTP. For the server's own feeds: `sinks`, which hand tables on into SQL databases, and
-//! `streams`, which take uploads out of somebody's log. And `export`, which writes tables and
-//! collections into files.
-//! Not for: listening, terminals, exit codes, indexes. Progress is told through a closure; how it
-//! is shown is the caller's affair.
+//! of points. Both write over RESP into whatever speaks it, whered or Redis. And `sync`, which
+//! keeps sets of the kernel's packet filter in step with a prefix set. And `uploads`, which brings
+//! uploads to feeds over HTTP. For the server's own feeds: `sinks`, which hand tables on into SQL
+//! databases, and `streams`, which take uploads out of somebody's log. And `export`, which writes
+//! tables and collections into files. Not for: listening, terminals, exit codes, indexes. Progress
+//! is told through a closure; how it is shown is the caller's affair.
 //!
 //! ```text
 //!  Redis ── ZSCAN ──> copy ──┐

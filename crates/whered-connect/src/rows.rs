@@ -1,13 +1,14 @@
 //! Typed rows of tables, as sinks and exports hand them on.
 //!
-//! For: naming columns and values without knowing who keeps them or who writes them. Not for: keeping
-//! rows.
+//! For: naming columns and values without knowing who keeps them or who writes them. Not for:
+//! keeping rows.
 //!
 //! ```text
 //! row = cells of the key columns, then cells of the value columns, as the schema names them
 //! ```
 //!
-//! Invariant: a row has as many cells as its schema has columns, each of its column's kind or absent.
+//! Invariant: a row has as many cells as its schema has columns, each of its column's kind or
+//! absent.
 
 /// What kind of values a column holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,7 +1,8 @@
 //! Uploads to the feeds of a running server, over its HTTP door.
 //!
-//! For: sending one upload so often that it is taken once, and asking what became of it. Not for: files,
-//! terminals, several at a time (the caller has threads, an `Uploads` may be shared by them).
+//! For: sending one upload so often that it is taken once, and asking what became of it. Not for:
+//! files, terminals, several at a time (the caller has threads, an `Uploads` may be shared by
+//! them).
 //!
 //! ```text
 //! POST ─> 202 taken ─> done             429 ─> waits for Retry-After ─┐
@@ -79,8 +80,9 @@ impl Uploads {
         Ok(Uploads { agent, url: url.trim_end_matches('/').to_owned(), authorization })
     }
 
-    /// Sends an upload until the server has it or does not want it. `encoding` is what the bytes are
-    /// packed with, `identity`, `gzip` or `zstd`; `key` tells this upload from all others of the feed.
+    /// Sends an upload until the server has it or does not want it. `encoding` is what the bytes
+    /// are packed with, `identity`, `gzip` or `zstd`; `key` tells this upload from all others of
+    /// the feed.
     ///
     /// # Errors
     /// It was refused, or the server does not answer.

@@ -853,7 +853,8 @@ fn postgresql_is_reached_over_tls_and_its_certificate_is_checked() {
 }
 
 /// Prints how fast rows go: new ones, and the same again in another order, each batch a durable
-/// transaction of its own. `cargo test --release -p whered-connect --test sinks -- --ignored --nocapture`
+/// transaction of its own.
+/// `cargo test --release -p whered-connect --test sinks -- --ignored --nocapture`
 fn print_speed(sql: &dyn Sql) {
     clear(sql);
     let (feed, folder) = (Feed::new(), Folder::new("speed"));

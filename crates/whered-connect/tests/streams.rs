@@ -1,5 +1,5 @@
-//! Uploads out of a stream of a real Redis that is killed and started again, into a spool that loses
-//! what was not durable. Without redis-server skipped, unless `WHERED_REQUIRE` names `peers`.
+//! Uploads out of a stream of a real Redis that is killed and started again, into a spool that
+//! loses what was not durable. Without redis-server skipped, unless `WHERED_REQUIRE` names `peers`.
 
 mod support;
 

@@ -1,7 +1,7 @@
 //! A directory that names from outside cannot lead out of.
 //!
-//! For: files and folders that clients name in commands. Not for: paths of the configuration, which go
-//! anywhere.
+//! For: files and folders that clients name in commands. Not for: paths of the configuration, which
+//! go anywhere.
 //!
 //! ```text
 //! name ─ links and `..` resolved ─> path ─ below the root? ─> opened step by step from the root's own

@@ -1,12 +1,12 @@
-//! `whered ingest FEED FILES...` and `whered feeds`: files to a running server's feeds, and how these
-//! are.
+//! `whered ingest FEED FILES...` and `whered feeds`: files to a running server's feeds, and how
+//! these are.
 //!
-//! Not for: the protocol, which is `whered-connect`'s. An upload's key is made of its content, so that
-//! a call that is repeated, after an error or by mistake, sends nothing twice; `--again` makes a key
-//! that is new for each call.
+//! Not for: the protocol, which is `whered-connect`'s. An upload's key is made of its content, so
+//! that a call that is repeated, after an error or by mistake, sends nothing twice; `--again` makes
+//! a key that is new for each call.
 //!
-//! At once: `--parallel` threads take the next file from one list; the server puts their uploads into
-//! one group.
+//! At once: `--parallel` threads take the next file from one list; the server puts their uploads
+//! into one group.
 
 use std::fs::File;
 use std::io::{self, Read, Write};

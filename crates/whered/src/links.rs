@@ -7,8 +7,9 @@
 //!                  tables of the feed ─> [sink-FEED-NAME] ─> SQL server
 //! ```
 //!
-//! Invariants: a fault is told once, and that it is over is told as well; a feed whose sink has rows to
-//! take over applies no upload before those rows are there. Changes of the configuration need a restart.
+//! Invariants: a fault is told once, and that it is over is told as well; a feed whose sink has
+//! rows to take over applies no upload before those rows are there. Changes of the configuration
+//! need a restart.
 
 use std::path::Path;
 use std::sync::mpsc::{self, Receiver, Sender};
@@ -59,7 +60,8 @@ impl Links {
     /// Starts a thread for each.
     ///
     /// # Errors
-    /// A URL that is none, a table that the feed does not have, the folder of sinks cannot be written.
+    /// A URL that is none, a table that the feed does not have, the folder of sinks cannot be
+    /// written.
     pub(crate) fn start(config: &Config, engine: &Arc<Engine>) -> Result<Links, Failure> {
         let mut links = Links::default();
         for configured in &config.feeds {

@@ -2,8 +2,9 @@
 //!
 //! Not for: what the two say to each other (`whered-server`).
 //!
-//! The successor is the program at the path that this one was started from, which may be a newer one
-//! by now, with the same arguments and `--take-over`. It is a child of this process until that ends.
+//! The successor is the program at the path that this one was started from, which may be a newer
+//! one by now, with the same arguments and `--take-over`. It is a child of this process until that
+//! ends.
 
 use std::env;
 use std::ffi::OsString;

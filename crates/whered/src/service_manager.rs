@@ -1,7 +1,8 @@
 //! Words to the service manager that has started this process (`sd_notify`), if one has.
 //!
-//! Not for: what is to be said when (`serve.rs`). The service manager that sets `NOTIFY_SOCKET` listens there;
-//! the variable goes on to a successor, which is how its manager learns of the new process.
+//! Not for: what is to be said when (`serve.rs`). The service manager that sets `NOTIFY_SOCKET`
+//! listens there; the variable goes on to a successor, which is how its manager learns of the new
+//! process.
 
 use std::env;
 use std::ffi::OsStr;

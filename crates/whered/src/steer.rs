@@ -1,8 +1,8 @@
 //! `whered steer explain`: why a client of a pool is sent where it is.
 //!
 //! Not for: choosing. A running server is asked for its reasons, or an engine is opened here from a
-//! configuration; then there is no journal, so that sets, collections and what commands have changed
-//! about sites are as at a first start, which is told.
+//! configuration; then there is no journal, so that sets, collections and what commands have
+//! changed about sites are as at a first start, which is told.
 
 use std::io::{self, Write};
 use std::net::IpAddr;

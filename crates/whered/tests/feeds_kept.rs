@@ -1,5 +1,6 @@
-//! What is acknowledged is on the disk, whatever the journal's policy is; one feed's damage is its own; and
-//! what is kept is for its owner alone. Tried with kill -9 and with files that are changed.
+//! What is acknowledged is on the disk, whatever the journal's policy is; one feed's damage is its
+//! own; and what is kept is for its owner alone. Tried with kill -9 and with files that are
+//! changed.
 //!
 //! Not for power cuts, which a simulated disk has (`whered-store`, `whered-engine`).
 

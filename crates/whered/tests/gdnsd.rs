@@ -1,8 +1,8 @@
 //! A configuration of gdnsd, converted, beside gdnsd itself: thousands of clients, equal answers.
 //!
-//! Not for: what cannot be converted (the unit tests of `zone/gdnsd`).
-//! It is skipped where `gdnsd` is missing, unless `WHERED_REQUIRE` contains `peers`. Places come from
-//! MaxMind's test files where they are, else from a database that the test writes.
+//! Not for: what cannot be converted (the unit tests of `zone/gdnsd`). It is skipped where `gdnsd`
+//! is missing, unless `WHERED_REQUIRE` contains `peers`. Places come from MaxMind's test files
+//! where they are, else from a database that the test writes.
 #![allow(clippy::print_stderr, reason = "a skipped test says so")]
 #![allow(clippy::disallowed_methods, reason = "other programs tell nobody that they are ready")]
 
@@ -401,7 +401,8 @@ fn compare(both: &Both, with_ttl: bool) -> usize {
     equal
 }
 
-/// One at a time: gdnsd shares its port with whoever asks for the same one, such as the other test's.
+/// One at a time: gdnsd shares its port with whoever asks for the same one, such as the other
+/// test's.
 static TURN: Mutex<()> = Mutex::new(());
 
 #[test]

@@ -141,8 +141,8 @@ fn read_answer(stream: &mut TcpStream, number: usize) -> std::io::Result<()> {
     Ok(())
 }
 
-/// One connection for all questions, in bursts of `burst` that are cut anywhere: how many were asked, all
-/// of which were answered.
+/// One connection for all questions, in bursts of `burst` that are cut anywhere: how many were
+/// asked, all of which were answered.
 fn ask_on_one_connection(
     server: SocketAddr,
     burst: usize,

@@ -7,8 +7,8 @@
 //!    └────► Matcher: rule, met, passed ─────────────────────────────────► ours
 //! ```
 //!
-//! Not for: what formats mean. Packets carry a time to live of their own, by which a guard keeps the
-//! kernel's answers (resets, unreachables) out of the rules.
+//! Not for: what formats mean. Packets carry a time to live of their own, by which a guard keeps
+//! the kernel's answers (resets, unreachables) out of the rules.
 
 mod kernel;
 

@@ -52,7 +52,8 @@ fn a_list_is_followed_through_ends_strangers_and_mistakes() {
     tell("sync-story", STORY);
 }
 
-/// Runs a story in a folder and a network namespace of its own; what `whered sync` says is in `out`.
+/// Runs a story in a folder and a network namespace of its own; what `whered sync` says is in
+/// `out`.
 fn tell(name: &str, story: &str) {
     if !kernel::is_possible(&["nft", "ipset", "ip", "bash"]) {
         return;
@@ -117,8 +118,8 @@ fn what_others_do_to_a_set_is_reported_and_undone_within_two_seconds() {
     tell("sync-strangers", STRANGERS);
 }
 
-/// A set that packets add to, which the kernel announces to nobody; and whole comparisons of sets that
-/// nobody touches.
+/// A set that packets add to, which the kernel announces to nobody; and whole comparisons of sets
+/// that nobody touches.
 const COMPARISONS: &str = r#"
 set -e
 ip link set lo up

@@ -1,8 +1,8 @@
 //! What changes cost in batches: a journal replayed, a collection loaded.
 //!
-//! For: the figures in `docs/design/points.md`. Not for: changes alone (`points.rs`).
-//! Usage: `bulk [COUNT [SIZE...]]`: points, ten million if not said, and sizes of batches, a million
-//! and five million if not said. With `--features mimalloc` it has the program's allocator.
+//! For: the figures in `docs/design/points.md`. Not for: changes alone (`points.rs`). Usage:
+//! `bulk [COUNT [SIZE...]]`: points, ten million if not said, and sizes of batches, a million and
+//! five million if not said. With `--features mimalloc` it has the program's allocator.
 //!
 //! ```text
 //! load from nothing, five million a batch ─► for each size: 1 and 2 threads, moves of 200 m and

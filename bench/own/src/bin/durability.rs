@@ -14,8 +14,8 @@
 //! memory                 the account beside what is resident
 //! ```
 //!
-//! Eight connections in turn have [`BATCH`] commands on their way each, so that the server always has
-//! work. A rate is held by sending batches when they are due; what is late is sent at once.
+//! Eight connections in turn have [`BATCH`] commands on their way each, so that the server always
+//! has work. A rate is held by sending batches when they are due; what is late is sent at once.
 //! Every reply is checked: a move answers `:0`.
 
 #![allow(clippy::print_stdout, reason = "the figures are what it is run for")]

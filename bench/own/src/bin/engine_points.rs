@@ -1,9 +1,10 @@
 //! Moves through the engine while the other core searches, and while a frozen view is held.
 //!
-//! For: what readers cost a writer where each has a core of its own, which no driver on the same two
-//! cores can show. Not for: the protocol or rivals (`whered-versus-geo`).
-//! Usage: `engine_points [COUNT [SECONDS [ANYWHERE]]]`, ten million points and two seconds a part if
-//! not said, and 1 for moves to anywhere; built with `--features mimalloc` it has the program's allocator.
+//! For: what readers cost a writer where each has a core of its own, which no driver on the same
+//! two cores can show. Not for: the protocol or rivals (`whered-versus-geo`). Usage:
+//! `engine_points [COUNT [SECONDS [ANYWHERE]]]`, ten million points and two seconds a part if not
+//! said, and 1 for moves to anywhere; built with `--features mimalloc` it has the program's
+//! allocator.
 //!
 //! ```text
 //! load ─► moves alone ─► moves, another thread searches ─► moves, another thread holds views
@@ -11,10 +12,10 @@
 //!
 //! A move is up to 200 m, or to anywhere if that is said; sixteen of them are made together as the
 //! door does it. A search finds a million members (or a third of all), holds their leaves, and has
-//! all reply bytes copied. A held view is a new one every 300 ms, from which another span of members is copied each
-//! millisecond. Rates are by the clock on the wall. Checked: the last moves of each part have arrived,
-//! every search finds what the first one did but for a hundredth that may have crossed its rim, and
-//! its reply has as many members as it says.
+//! all reply bytes copied. A held view is a new one every 300 ms, from which another span of
+//! members is copied each millisecond. Rates are by the clock on the wall. Checked: the last moves
+//! of each part have arrived, every search finds what the first one did but for a hundredth that
+//! may have crossed its rim, and its reply has as many members as it says.
 
 #![allow(clippy::print_stdout, reason = "the figures are what it is run for")]
 

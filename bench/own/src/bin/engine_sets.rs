@@ -1,4 +1,5 @@
-//! What prefix sets cost through the engine: loading, lookups, and readers beside changes and folds.
+//! What prefix sets cost through the engine: loading, lookups, and readers beside changes and
+//! folds.
 //!
 //! For: the figures "through the engine" in `docs/design/prefix-sets.md`. Not for: the forms alone
 //! (`sets`, `whered-versus-sets`) nor the protocol. Usage: `engine_sets [SECONDS]`, two a part.

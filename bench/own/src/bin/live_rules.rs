@@ -1,10 +1,11 @@
 //! Rules in the engine: what a packet costs, and what changes of single rules cost meanwhile.
 //!
-//! For: the figures "through the engine" in `docs/design/classifier.md`. Not for: the classifier alone
-//! (`rules`) nor rivals (`bench/versus`). Usage: `live_rules [costs|changes|find PACKETS]`.
+//! For: the figures "through the engine" in `docs/design/classifier.md`. Not for: the classifier
+//! alone (`rules`) nor rivals (`bench/versus`). Usage: `live_rules [costs|changes|find PACKETS]`.
 //!
 //! Lookups are timed by the CPU time of their thread, changes by the clock, from the call to its
-//! answer, after which every reader sees them. Some answers are checked by the walk through the rules.
+//! answer, after which every reader sees them. Some answers are checked by the walk through the
+//! rules.
 #![allow(clippy::print_stdout, reason = "a table on standard output is what this is for")]
 
 use std::fmt::Write as _;
@@ -268,8 +269,8 @@ fn look_up(
     }
 }
 
-/// Single calls through the engine, for counting instructions by line: what lies in `counters.rs` and
-/// `lane.rs` is what counting costs.
+/// Single calls through the engine, for counting instructions by line: what lies in `counters.rs`
+/// and `lane.rs` is what counting costs.
 fn find(count: usize) {
     let (engine, rules, _) = engine_of(Shape::Acl, 4096);
     let packets = packets(&rules, count, 3);

@@ -1,12 +1,13 @@
-//! Single lookups in a database that may be reloaded, beside the index alone; and how long opening takes.
+//! Single lookups in a database that may be reloaded, beside the index alone; and how long opening
+//! takes.
 //!
 //! `reloading FILE [RESULT.json]`: the city database in FILE, which is made there if it is missing.
 //! Four ways to come to the same index take turns on the same addresses: the index itself, a
 //! [`DatabaseReader`](whered_engine::DatabaseReader) or a
-//! [`GenerationReader`](whered_engine::GenerationReader) asked for each lookup, and a reference to the
-//! generation taken and given back for each. Each has an index of its own in memory, so that none finds
-//! in the cache what another has read. Their answers must be equal. Time is processor time of one
-//! thread.
+//! [`GenerationReader`](whered_engine::GenerationReader) asked for each lookup, and a reference to
+//! the generation taken and given back for each. Each has an index of its own in memory, so that
+//! none finds in the cache what another has read. Their answers must be equal. Time is processor
+//! time of one thread.
 
 #![allow(clippy::print_stdout, reason = "printing is what this program is for")]
 

@@ -1,8 +1,8 @@
 //! The rivals that answer by place, with the sites, lists and database of `whered_bench::dns::geo`.
 //!
 //! Not for measuring. gdnsd reads the database into a tree of its own and knows both ways; of each
-//! client it keeps the first site alone, as we answer one (`auto_dc_limit => 1`), which makes its tree
-//! as small as it can be. PowerDNS looks names up that are made from the client's country and
+//! client it keeps the first site alone, as we answer one (`auto_dc_limit => 1`), which makes its
+//! tree as small as it can be. PowerDNS looks names up that are made from the client's country and
 //! continent; it knows no nearest site (its Lua records look for the nearest *address*).
 
 use std::fmt::Write;

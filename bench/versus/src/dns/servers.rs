@@ -4,7 +4,8 @@
 //! Not for measuring. Each has its files in a folder of its own and ends with its value.
 //!
 //! A receive buffer is set in each configuration that has a word for it; for Knot and PowerDNS,
-//! which have none, and gdnsd, which takes no more than 1 MB, the run raises the system's default (`net.core.rmem_default`).
+//! which have none, and gdnsd, which takes no more than 1 MB, the run raises the system's default
+//! (`net.core.rmem_default`).
 
 use std::fs;
 use std::net::SocketAddr;

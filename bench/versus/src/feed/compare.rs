@@ -5,9 +5,9 @@
 //! fill  ─► round: whered, each rival ─► round ... ─► every table compared ─► section of the record
 //! ```
 //!
-//! Not for what a rival does in its turn. The clock of a turn runs from its first sighting until all
-//! that it took is in the tables, as durable as its name says; whered's turn begins with XML, the
-//! others' with sightings that are read and told apart already.
+//! Not for what a rival does in its turn. The clock of a turn runs from its first sighting until
+//! all that it took is in the tables, as durable as its name says; whered's turn begins with XML,
+//! the others' with sightings that are read and told apart already.
 
 use std::fs;
 use std::path::Path;

@@ -1,5 +1,5 @@
-//! MariaDB, PostgreSQL, SQLite and Redis beside whered: the same crowd's sightings consolidated into
-//! the same tables, short rounds in turn, every table compared at the end.
+//! MariaDB, PostgreSQL, SQLite and Redis beside whered: the same crowd's sightings consolidated
+//! into the same tables, short rounds in turn, every table compared at the end.
 //!
 //! Not for whered alone (`whered-bench feed`). The README says how to run it and what favours whom.
 //!

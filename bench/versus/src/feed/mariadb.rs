@@ -44,7 +44,8 @@ const TABLES: &str = "\
     seen INT UNSIGNED NOT NULL, first_seen INT UNSIGNED NOT NULL, \
     last_seen INT UNSIGNED NOT NULL) ENGINE=InnoDB";
 
-/// Each table's name, columns, what happens to a row that is there, and the merge of a staged batch.
+/// Each table's name, columns, what happens to a row that is there, and the merge of a staged
+/// batch.
 const POSITIONS: [&str; 4] = [
     "positions",
     "object, point, seen, longitude_sum, latitude_sum, first_seen, last_seen",

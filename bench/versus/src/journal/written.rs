@@ -1,7 +1,8 @@
 //! What reaches the block device for a byte of accepted operations: ext4 on a loop device.
 //!
 //! Not for times: a loop device is a file of the file system below. `/proc/PID/io` would count
-//! pages that are written twice before they reach the device, and miss the file system's own journal.
+//! pages that are written twice before they reach the device, and miss the file system's own
+//! journal.
 
 use crate::servers::told;
 use std::path::Path;

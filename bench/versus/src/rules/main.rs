@@ -7,9 +7,10 @@
 //!                     [--parts DIR] [--record DIR --date YYYY-MM-DD]
 //! ```
 //!
-//! Not for routes (`whered-versus-sets`). What is measured, and how, is `whered_bench::rules::bench`'s;
-//! the README says what favours which side. With `--parts`, finished sections are kept in a folder
-//! and not measured again, so that a long run may be made in pieces.
+//! Not for routes (`whered-versus-sets`). What is measured, and how, is
+//! `whered_bench::rules::bench`'s; the README says what favours which side. With `--parts`,
+//! finished sections are kept in a folder and not measured again, so that a long run may be made in
+//! pieces.
 
 mod acl;
 mod rivals;

@@ -33,8 +33,8 @@ const REGISTRIES6: [(u16, u16, u32); 9] = [
     (0x2a10, 0x2a14, 1_000),
 ];
 
-/// The chance that an allocation larger than /32 is not divided. Above one half, since otherwise the
-/// halves would mostly go on to be divided down to thousands of /32.
+/// The chance that an allocation larger than /32 is not divided. Above one half, since otherwise
+/// the halves would mostly go on to be divided down to thousands of /32.
 pub(super) const IPV6_WHOLE_CHANCE: f64 = 0.7;
 
 /// The /8 blocks with public addresses.

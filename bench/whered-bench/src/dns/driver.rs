@@ -1,8 +1,7 @@
 //! A cheap UDP driver: many questions with one system call, many answers with another, all checked.
 //!
-//! For: keeping one server busier than it can be, from one core (closed loop), and asking at a given
-//! rate (open loop).
-//! Not for: what is asked (`world.rs`).
+//! For: keeping one server busier than it can be, from one core (closed loop), and asking at a
+//! given rate (open loop). Not for: what is asked (`world.rs`).
 //!
 //! ```text
 //! lane 0: socket, burst of 32 questions, bits of those that were answered

@@ -1,7 +1,7 @@
 //! The ceiling: the server's own loop, which sends every datagram back, as long as answers are.
 //!
-//! For: what the kernel takes of a core for one question and one answer, with the same system calls,
-//! batches and buffers as the server.
+//! For: what the kernel takes of a core for one question and one answer, with the same system
+//! calls, batches and buffers as the server.
 
 use std::io;
 use std::net::SocketAddr;

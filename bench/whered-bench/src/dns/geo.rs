@@ -70,7 +70,8 @@ pub fn sites() -> Vec<Site> {
     (0..20).map(site).collect()
 }
 
-/// Where the database lies below a folder: made there, unless one was made elsewhere, which is linked.
+/// Where the database lies below a folder: made there, unless one was made elsewhere, which is
+/// linked.
 ///
 /// # Errors
 ///

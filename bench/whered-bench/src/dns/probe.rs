@@ -1,12 +1,12 @@
 //! One question after the other on a socket of its own, and how long each answer took.
 //!
-//! For: the delay of a quiet socket beside a busy one, seen from the thread that makes the other one
-//! busy. Not for: load (`driver.rs`).
+//! For: the delay of a quiet socket beside a busy one, seen from the thread that makes the other
+//! one busy. Not for: load (`driver.rs`).
 //!
-//! A delay ends when the kernel has put the answer into the probe's socket, by the kernel's own stamp
-//! (`SO_TIMESTAMPNS`), not when the thread comes to look at it: sending a burst or taking one in would
-//! count as the server's delay otherwise.
-//! Invariant: one question is under way at the most. Cost: one system call a look.
+//! A delay ends when the kernel has put the answer into the probe's socket, by the kernel's own
+//! stamp (`SO_TIMESTAMPNS`), not when the thread comes to look at it: sending a burst or taking one
+//! in would count as the server's delay otherwise. Invariant: one question is under way at the
+//! most. Cost: one system call a look.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
@@ -34,7 +34,8 @@ impl Probe {
         Ok(Probe { socket, asked: None, delays: Vec::new() })
     }
 
-    /// Looks for the answer, and asks anew when it is there. `query` is given how many were answered.
+    /// Looks for the answer, and asks anew when it is there. `query` is given how many were
+    /// answered.
     pub(super) fn look<'q>(&mut self, query: impl FnOnce(usize) -> &'q [u8]) -> io::Result<()> {
         let Some(asked) = self.asked else {
             self.asked = Some(now());
@@ -77,8 +78,8 @@ mod stamp {
     #[allow(unsafe_code, reason = "the standard library does not have this option")]
     pub(super) fn ask_for_stamps(socket: &UdpSocket) -> io::Result<()> {
         let on: libc::c_int = 1;
-        // SAFETY: the descriptor is open as long as `socket` is borrowed; the value is one c_int that
-        // lives across the call, and its size is given.
+        // SAFETY: the descriptor is open as long as `socket` is borrowed; the value is one c_int
+        // that lives across the call, and its size is given.
         let result = unsafe {
             libc::setsockopt(
                 socket.as_raw_fd(),
@@ -116,7 +117,8 @@ mod stamp {
             // SAFETY: a pointer that is not null is that of a whole message head in the room.
             let head = unsafe { ptr::read_unaligned(message) };
             if (head.cmsg_level, head.cmsg_type) == (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS) {
-                // SAFETY: a message of this type has one timespec, of integers only, behind its head.
+                // SAFETY: a message of this type has one timespec, of integers only, behind its
+                // head.
                 let time: libc::timespec =
                     unsafe { ptr::read_unaligned(libc::CMSG_DATA(message).cast()) };
                 return Ok(Duration::new(time.tv_sec as u64, time.tv_nsec as u32));
@@ -152,8 +154,8 @@ mod tests {
         let server = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let mut probe = Probe::new(server.local_addr().unwrap()).unwrap();
         let mut look = || probe.look(|_| b"question").unwrap();
-        // The kernel begins to stamp some moments after the first socket has asked for it, and stamps
-        // what came before when it is read: one round in four is enough.
+        // The kernel begins to stamp some moments after the first socket has asked for it, and
+        // stamps what came before when it is read: one round in four is enough.
         for _ in 0..4 {
             look();
             look();

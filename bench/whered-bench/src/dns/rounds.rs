@@ -20,8 +20,9 @@ const LANES: usize = 16;
 /// Before the first round every server answers for so long.
 const WARM_UP: Duration = Duration::from_millis(300);
 
-/// With clients' networks: a pool keeps what it has found out about each /16 (`docs/design/steering.md`),
-/// and the first questions there pay for the others. After some two million of them nothing is new.
+/// With clients' networks: a pool keeps what it has found out about each /16
+/// (`docs/design/steering.md`), and the first questions there pay for the others. After some two
+/// million of them nothing is new.
 const WARM_UP_SUBNETS: Duration = Duration::from_secs(8);
 
 /// What one server did in all rounds.

@@ -9,8 +9,9 @@
 //! ```
 //!
 //! Replies come in order, so what is certain is a count. A unit whose reply says `may be lost` is
-//! possible, and so is all behind it; one that is refused is not there. A wrong reply is a violation
-//! at once, unless a refusal came before it: units are made for the state that all before them give.
+//! possible, and so is all behind it; one that is refused is not there. A wrong reply is a
+//! violation at once, unless a refusal came before it: units are made for the state that all before
+//! them give.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;

@@ -1,4 +1,5 @@
-//! Faults on the real system: a running server, real clients, a real disk, and something that fails.
+//! Faults on the real system: a running server, real clients, a real disk, and something that
+//! fails.
 //!
 //! For: `whered-bench faults` and `make faults`. The one claim: every acknowledged write is there
 //! exactly once, and nothing that was not acknowledged is half there. Not for the simulated disk,

@@ -3,12 +3,12 @@
 //! Not for disks that lie about their caches: what was written to the loop device stays. What is
 //! lost is what a fdatasync had not forced out, in whatever pieces the file system had begun.
 //!
-//! What is acknowledged after the cut is not promised: a machine without power tells nobody. Here the
-//! process lives on for a moment, and ext4 (Linux 6.18) can tell it that a fdatasync succeeded
+//! What is acknowledged after the cut is not promised: a machine without power tells nobody. Here
+//! the process lives on for a moment, and ext4 (Linux 6.18) can tell it that a fdatasync succeeded
 //! whose blocks stay "unwritten", when the shutdown comes between the data and that change.
 //!
-//! With `always` everything acknowledged before must be there. With the other policies the end may be
-//! gone; the server starts all the same, and what is there is whole.
+//! With `always` everything acknowledged before must be there. With the other policies the end may
+//! be gone; the server starts all the same, and what is there is whole.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;

@@ -111,7 +111,8 @@ pub fn run(options: &FeedOptions, say: &dyn Fn(&str)) -> Result<FeedReport, Stri
     Ok(FeedReport { options, events, bare, full, paced, checked })
 }
 
-/// Uploads at a pace: to the server; to the disk alone, as that had grouped them; to the bare receiver.
+/// Uploads at a pace: to the server; to the disk alone, as that had grouped them; to the bare
+/// receiver.
 fn at_pace(
     options: &FeedOptions,
     server: &FeedServer,
@@ -142,8 +143,9 @@ fn bare_phase(options: &FeedOptions, made: &Made, pace: Option<f64>) -> Result<P
     given_back.map(|()| phase)
 }
 
-/// Removes a file, which is nobody's data, and sees to it that its space is given back before anything else is
-/// measured: a file system that tells the disk of free space has the syncs after that wait for some hundred MB.
+/// Removes a file, which is nobody's data, and sees to it that its space is given back before
+/// anything else is measured: a file system that tells the disk of free space has the syncs after
+/// that wait for some hundred MB.
 fn give_back(path: &Path) -> Result<(), String> {
     let folder = path.parent().unwrap_or(Path::new("."));
     let removed = std::fs::remove_file(path).and_then(|()| File::open(folder)?.sync_all());

@@ -16,7 +16,8 @@ use serde_json::Value as Json;
 use super::sending::HttpConnection;
 use crate::measure::{process_cpu_nanoseconds, wait_until};
 
-/// How long until it is asked again whether all are applied. Asking every 2 ms took 2.7 % of two processors.
+/// How long until it is asked again whether all are applied. Asking every 2 ms took 2.7 % of two
+/// processors.
 const ASK_AGAIN: Duration = Duration::from_millis(10);
 /// How long all uploads may take to be applied.
 const APPLY_LIMIT: Duration = Duration::from_secs(300);

@@ -99,9 +99,9 @@ pub(super) fn beside_search(
 }
 
 /// Moves while another client takes a long reply so slowly that the frozen view behind it is held,
-/// and copied from, all the time; a new one in each round. As many rounds before are not measured: in
-/// them the server gets memory for its copies, which later ones use again. With too few points for
-/// such a reply nothing is measured.
+/// and copied from, all the time; a new one in each round. As many rounds before are not measured:
+/// in them the server gets memory for its copies, which later ones use again. With too few points
+/// for such a reply nothing is measured.
 ///
 /// # Errors
 ///

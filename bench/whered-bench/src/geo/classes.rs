@@ -6,8 +6,8 @@
 //! A class is named `what/CONNECTIONSxPIPELINE`. Dense places are the centres of Paris, Tokyo and
 //! London in turn, sparse ones lie in the middle of Kansas, where a quarter of a point lies on a
 //! square kilometer, thin ones in Jutland with some six: there Redis is nearly as fast within a
-//! kilometer as Valkey is said to be in sparse land, 112,000 searches a second, and slower within five
-//! (8,600). Searches do not all start in the same place. Members are drawn evenly from all.
+//! kilometer as Valkey is said to be in sparse land, 112,000 searches a second, and slower within
+//! five (8,600). Searches do not all start in the same place. Members are drawn evenly from all.
 //!
 //! Moves go there and back: the first half of a script moves members away, the second half home,
 //! and each connection has members of its own. So every command really moves its member, and at the

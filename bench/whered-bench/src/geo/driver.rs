@@ -1,20 +1,21 @@
 //! Many connections in one thread, each with so many commands on their way at once.
 //!
 //! For: keeping a server busy at next to no cost of its own: commands are bytes made beforehand,
-//! replies are counted and not read. Not for finding out what replies must be (`script.rs`), nor for
-//! open-loop load: a connection sends its next batch when the last one is answered.
+//! replies are counted and not read. Not for finding out what replies must be (`script.rs`), nor
+//! for open-loop load: a connection sends its next batch when the last one is answered.
 //!
 //! ```text
 //! group       connections, pipeline, scripts (shared, or one a connection)
 //! connection  at ──► batch of `pipeline` commands ──► expected bytes ──► counted down to 0 ──► next batch
 //! ```
 //!
-//! Checked of each batch: the first byte of its first reply, the total length, and that it ends as a
-//! line does. After a run nothing may be left in a connection. So a server that answers an error
-//! or one member fewer is found out.
-//! A latency is the time from writing a batch to the last byte of its last reply.
+//! Checked of each batch: the first byte of its first reply, the total length, and that it ends as
+//! a line does. After a run nothing may be left in a connection. So a server that answers an error
+//! or one member fewer is found out. A latency is the time from writing a batch to the last byte of
+//! its last reply.
 //!
-//! Concurrency: one thread; readiness by epoll (mio). Cost: one write and one or more reads a batch.
+//! Concurrency: one thread; readiness by epoll (mio). Cost: one write and one or more reads a
+//! batch.
 
 use super::latency::Latencies;
 use super::script::{Replies, Script};

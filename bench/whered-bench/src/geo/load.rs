@@ -1,7 +1,7 @@
 //! Filling a server with points, by GEOADD with many points a command.
 //!
-//! Not for measuring single additions. Members are the decimal ids 1 to N, member k at the point with
-//! number k - 1; in a shuffled order as they would come, or in the order of their numbers.
+//! Not for measuring single additions. Members are the decimal ids 1 to N, member k at the point
+//! with number k - 1; in a shuffled order as they would come, or in the order of their numbers.
 //!
 //! While the server works on a batch the next one is made, on the other core.
 

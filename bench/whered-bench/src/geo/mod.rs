@@ -1,4 +1,5 @@
-//! The geo benchmark: points like OpenStreetMap's, and what searching and moving them costs a server.
+//! The geo benchmark: points like OpenStreetMap's, and what searching and moving them costs a
+//! server.
 //!
 //! For: `whered-bench geo`, which drives any RESP server, and `bench/versus` with rivals beside it.
 //! Not for: indexes in process (`bench/own`).

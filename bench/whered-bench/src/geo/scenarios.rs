@@ -54,8 +54,8 @@ pub fn on_running(bench: &mut Bench<'_>, servers: &[&Server]) -> Result<(), Stri
             beside_search(bench, server, BESIDE_SEARCH, &SMALL)?;
         }
     }
-    // Behind all that would find the points elsewhere. Only ours: a rival's memory does not depend on
-    // it, and its moves are measured already.
+    // Behind all that would find the points elsewhere. Only ours: a rival's memory does not depend
+    // on it, and its moves are measured already.
     if bench.wants(ALL_MOVED)
         && let Some(server) = servers.first()
     {
@@ -63,7 +63,8 @@ pub fn on_running(bench: &mut Bench<'_>, servers: &[&Server]) -> Result<(), Stri
         let loaded = move_all(server, &bench.points, &order)?;
         bench.note_load(ALL_MOVED, server, loaded, "");
     }
-    // Last: views leave memory behind. Only ours: a rival that writes its whole reply at once holds none.
+    // Last: views leave memory behind. Only ours: a rival that writes its whole reply at once holds
+    // none.
     if bench.wants(HELD_VIEW)
         && let Some(server) = servers.first()
     {

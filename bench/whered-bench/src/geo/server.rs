@@ -234,7 +234,8 @@ impl Wire {
         &mut self,
         mut parse: impl FnMut(&[u8]) -> Result<Option<(T, usize)>, String>,
     ) -> Result<T, String> {
-        // Big replies come in many pieces: looking at all of them again for each would be quadratic.
+        // Big replies come in many pieces: looking at all of them again for each would be
+        // quadratic.
         let mut look_at = 1;
         loop {
             if self.buffer.len() - self.taken >= look_at {

@@ -1,8 +1,8 @@
 //! One number over all answers, the same for every engine, so that a wrong one cannot win.
 //!
 //! Not for error detection. A lookup's share is summed up, so that the order of answers does not
-//! matter. It costs every engine the same few instructions, without a branch on what a text holds: a
-//! wrong guess would cost a fast engine more than its lookup.
+//! matter. It costs every engine the same few instructions, without a branch on what a text holds:
+//! a wrong guess would cost a fast engine more than its lookup.
 //!
 //! ```text
 //! record   data-section offset + 1, or 0 without a record

@@ -140,8 +140,8 @@ pub trait Engine: Sync {
         false
     }
 
-    /// What a sum is in everybody's terms, where the engine summed handles of its own up: the sum of
-    /// the same lookups' shares. Not timed.
+    /// What a sum is in everybody's terms, where the engine summed handles of its own up: the sum
+    /// of the same lookups' shares. Not timed.
     ///
     /// # Errors
     ///

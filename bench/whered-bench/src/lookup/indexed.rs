@@ -1,7 +1,7 @@
 //! Our own engines: a database compiled into an index, compact or fast, fixed or reloaded.
 //!
-//! Not for walking the file's tree (`database`). A batch goes through three steps, each over all
-//! of its addresses: read the texts, find the networks and ask for the rows' memory on the way; then
+//! Not for walking the file's tree (`database`). A batch goes through three steps, each over all of
+//! its addresses: read the texts, find the networks and ask for the rows' memory on the way; then
 //! the rows are read.
 
 use super::addresses::{AddressList, Binary};
@@ -80,8 +80,8 @@ impl IndexSource for Fixed {
 }
 
 /// The index of the generation that serves, in a database that is reloaded when its file changes:
-/// each call asks the thread's reader which generation that is. The file itself is watched by the server's own
-/// thread.
+/// each call asks the thread's reader which generation that is. The file itself is watched by the
+/// server's own thread.
 pub struct Serving(Arc<whered_engine::Engine>);
 
 impl Serving {
@@ -95,8 +95,8 @@ impl Serving {
     }
 }
 
-/// An engine of its own for each contender: of two that share one, the second would find in the cache
-/// what the first has read.
+/// An engine of its own for each contender: of two that share one, the second would find in the
+/// cache what the first has read.
 fn serving_engine(path: &Path) -> Result<Arc<whered_engine::Engine>, String> {
     let source = DatabaseSource::new(DATABASE, path);
     let setup = Setup { databases: vec![source], ..Setup::default() };
@@ -137,8 +137,8 @@ impl IndexSource for ByGeneration {
     }
 }
 
-/// As [`Serving`], but each call takes a reference to the generation and gives it back: what a reader
-/// spares.
+/// As [`Serving`], but each call takes a reference to the generation and gives it back: what a
+/// reader spares.
 pub struct Taking(Arc<whered_engine::Engine>);
 
 impl Taking {

@@ -14,8 +14,8 @@
 //! an index would begin each round cold.
 //!
 //! Time is that of the thread's own processor clock. All engines' checksums of a round must be
-//! equal, or the run fails. In the first tenth of the rounds, engines that were asked for fields are
-//! asked once more, without the clock, and every octet of the texts counts.
+//! equal, or the run fails. In the first tenth of the rounds, engines that were asked for fields
+//! are asked once more, without the clock, and every octet of the texts counts.
 
 use super::addresses::AddressList;
 use super::engine::{Engine, Task, Wants};

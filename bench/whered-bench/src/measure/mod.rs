@@ -1,4 +1,5 @@
-//! Tools of every measuring program: a clock, waiting, pinning, statistics, and the machine's description.
+//! Tools of every measuring program: a clock, waiting, pinning, statistics, and the machine's
+//! description.
 //!
 //! Not for what is measured.
 

@@ -1,8 +1,8 @@
 //! What another process has used so far: processor time of all of its threads, and memory.
 //!
-//! Not for what the kernel does on nobody's account. On Linux; elsewhere there is an error. A reading of the
-//! time costs a system call and has the kernel's own resolution, where `/proc/PID/stat` has ticks
-//! of ten milliseconds.
+//! Not for what the kernel does on nobody's account. On Linux; elsewhere there is an error. A
+//! reading of the time costs a system call and has the kernel's own resolution, where
+//! `/proc/PID/stat` has ticks of ten milliseconds.
 
 use std::fs;
 use std::io;

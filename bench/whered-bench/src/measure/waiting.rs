@@ -4,8 +4,8 @@
 
 use std::time::Instant;
 
-/// Waits until a moment, at once if it has passed. Whatever wakes the thread by accident, such as a scope's threads
-/// that have ended, does not shorten it.
+/// Waits until a moment, at once if it has passed. Whatever wakes the thread by accident, such as a
+/// scope's threads that have ended, does not shorten it.
 ///
 /// ```
 /// use std::time::{Duration, Instant};

@@ -1,6 +1,7 @@
 //! Sums of answers, each weighed by its place: what all engines of a comparison must come to.
 //!
-//! For: engines that are timed, so that answers are used and checked without being kept. Not for: timing.
+//! For: engines that are timed, so that answers are used and checked without being kept. Not for:
+//! timing.
 
 /// The sum with one more answer, weighed by its place among those asked.
 #[inline(always)]

@@ -1,7 +1,7 @@
 //! Our compiled sets being asked, as every comparison with rivals does.
 //!
-//! For: engines of `bench/versus` and of the rules' benches. Not for: timing. Batches are of 64 addresses in
-//! arrival order; the answers come back as one weighed sum.
+//! For: engines of `bench/versus` and of the rules' benches. Not for: timing. Batches are of 64
+//! addresses in arrival order; the answers come back as one weighed sum.
 
 use whered_ip::CompiledSet;
 

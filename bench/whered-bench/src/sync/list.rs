@@ -7,8 +7,8 @@
 //! coming    half single addresses, half /24 around a stable member; some are on, some are off
 //! ```
 //!
-//! Invariants: each stable member is in every list; a list is renamed into place whole; what comes and
-//! goes alone is no stable member and in no /24 that comes and goes.
+//! Invariants: each stable member is in every list; a list is renamed into place whole; what comes
+//! and goes alone is no stable member and in no /24 that comes and goes.
 
 use std::collections::HashSet;
 use std::net::Ipv4Addr;

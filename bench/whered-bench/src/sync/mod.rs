@@ -1,7 +1,8 @@
 //! `whered sync` on the live kernel: a large set written, changed a thousand times a second, and
 //! written again, while packets to listed members try to slip through.
 //!
-//! For: `whered-bench sync`, whose short form is a test. Not for: sets themselves (`whered-connect`).
+//! For: `whered-bench sync`, whose short form is a test. Not for: sets themselves
+//! (`whered-connect`).
 //!
 //! ```text
 //! list.rs ── rename ──► list ──► whered sync ──► kernel's set
@@ -10,9 +11,9 @@
 //! ```
 //!
 //! It must run in a network namespace of its own, which it fills: [`is_private`] says whether it
-//! does. Invariants: members that are listed all the time are what probes go to; some of them lie in
-//! larger members that come and go, so that the kernel's elements around them change.
-//! At once: the program under test, a thread of probes, a thread that reads the program's lines.
+//! does. Invariants: members that are listed all the time are what probes go to; some of them lie
+//! in larger members that come and go, so that the kernel's elements around them change. At once:
+//! the program under test, a thread of probes, a thread that reads the program's lines.
 
 mod list;
 mod probes;

@@ -13,8 +13,8 @@
 //!         double, beside the offset of the next
 //! ```
 //!
-//! A caller names an entry by its offset. A lookup leaves the row in the unused octets beside it; if
-//! they come back with the entry, nothing has to be searched. The key says whether they did.
+//! A caller names an entry by its offset. A lookup leaves the row in the unused octets beside it;
+//! if they come back with the entry, nothing has to be searched. The key says whether they did.
 //!
 //! Invariants: a pair of words is written once: whoever exchanges the free key for [`BUSY`] writes
 //! the value and then the key, so that a reader who sees the key sees its value. Nothing is thrown
@@ -22,9 +22,9 @@
 //! touched only where entries are asked.
 //!
 //! Cost: a line of memory for all of a record's first four paths, and no lock. An answer is stored
-//! in words of 64 bits straight where the caller wants it: in smaller pieces, or copied, it would be
-//! read in larger pieces than it was written in, and the processor waits for each such read until
-//! everything before it is done.
+//! in words of 64 bits straight where the caller wants it: in smaller pieces, or copied, it would
+//! be read in larger pieces than it was written in, and the processor waits for each such read
+//! until everything before it is done.
 
 use crate::abi::{Int, MMDB_entry_data_s};
 use crate::paths::{PATHS, Paths};
@@ -109,7 +109,8 @@ impl Answers {
     ///
     /// # Safety
     ///
-    /// `path` is an array of C strings that ends with a null pointer, `told` a place for the answer.
+    /// `path` is an array of C strings that ends with a null pointer, `told` a place for the
+    /// answer.
     #[inline]
     pub(crate) unsafe fn tell(
         &self,

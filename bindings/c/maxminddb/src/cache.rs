@@ -1,7 +1,8 @@
 //! Where the values of a few paths stand, for records that were asked before.
 //!
-//! Beside a tree; an index has `answers.rs`. For hosts that ask the same constant paths of every record (a web server's variables). Not for
-//! values: only their places are kept, and a hit reads the value in the file.
+//! Beside a tree; an index has `answers.rs`. For hosts that ask the same constant paths of every
+//! record (a web server's variables). Not for values: only their places are kept, and a hit reads
+//! the value in the file.
 //!
 //! ```text
 //! paths   8 places, by a hash of the path: its text, written once, never changed

@@ -108,7 +108,8 @@ unsafe fn family(sockaddr: *const libc::sockaddr) -> Int {
 ///
 /// # Safety
 ///
-/// `mmdb` is an open database or one that is not open any more, and there is a place for the status.
+/// `mmdb` is an open database or one that is not open any more, and there is a place for the
+/// status.
 unsafe fn find(mmdb: *const MMDB_s, address: &Address, status: *mut Int) -> Told {
     // SAFETY: the caller's promise.
     let (opened, mapping) = unsafe { (&*mmdb, Mapping::of_open((*mmdb).file_content)) };
@@ -352,7 +353,8 @@ pub(crate) unsafe extern "C" fn MMDB_read_node(
     );
     code(read.and_then(|read| {
         let types = [read.left_record_type, read.right_record_type];
-        // SAFETY: as above. The original, too, fills in the records of a node that it calls corrupt.
+        // SAFETY: as above. The original, too, fills in the records of a node that it calls
+        // corrupt.
         unsafe { node.write(read) };
         if types.contains(&RECORD_TYPE_INVALID) { Err(Failure::CorruptSearchTree) } else { Ok(()) }
     }))

@@ -156,8 +156,8 @@ impl Mapping {
         unsafe { &*content.cast::<Mapping>().sub(1) }
     }
 
-    /// The same; none for a structure that `MMDB_open` has not filled or `MMDB_close` has left, whose
-    /// `content` is null.
+    /// The same; none for a structure that `MMDB_open` has not filled or `MMDB_close` has left,
+    /// whose `content` is null.
     ///
     /// # Safety
     ///

@@ -1,8 +1,8 @@
-//! The two functions with variable arguments, `MMDB_get_value` and `MMDB_vget_value`: they hand a path on
-//! to `MMDB_aget_value`.
+//! The two functions with variable arguments, `MMDB_get_value` and `MMDB_vget_value`: they hand a
+//! path on to `MMDB_aget_value`.
 //!
-//! Not for finding values (`value.rs`). Rust cannot define such functions, so they are jumps and a few
-//! pushes; what takes a `va_list` is in C (`shim/get_value.c`).
+//! Not for finding values (`value.rs`). Rust cannot define such functions, so they are jumps and a
+//! few pushes; what takes a `va_list` is in C (`shim/get_value.c`).
 
 #[cfg(target_arch = "x86_64")]
 use crate::value::MMDB_aget_value;

@@ -1,8 +1,8 @@
 //! The exported functions: C's pointers in, statuses out.
 //!
-//! Not for answers (`answer.rs`). Each function checks its pointers for null, as the only check that
-//! C allows, and says in its `Safety` what else the caller promises; `include/whered.h` says it to
-//! the caller.
+//! Not for answers (`answer.rs`). Each function checks its pointers for null, as the only check
+//! that C allows, and says in its `Safety` what else the caller promises; `include/whered.h` says
+//! it to the caller.
 
 use crate::abi::{
     MODE_INDEX, MODE_TREE, NOT_FOUND, OK, whered_address, whered_answer, whered_options,

@@ -3,9 +3,9 @@
 //! Not for choosing when to read. A generation is complete before anybody asks it, and never
 //! changes.
 //!
-//! Each thread keeps a reference to the generation that it asked last, and compares a number with one
-//! relaxed load: taking and giving back a reference for each call are two atomic read-modify-writes,
-//! with which the waits for memory of two lookups cannot overlap.
+//! Each thread keeps a reference to the generation that it asked last, and compares a number with
+//! one relaxed load: taking and giving back a reference for each call are two atomic
+//! read-modify-writes, with which the waits for memory of two lookups cannot overlap.
 //!
 //! ```text
 //! whered_database.slot ──► KEPT[slot] of this thread ── number == whered_database.number? ─ yes: ask it

@@ -17,8 +17,8 @@
 //! changes nothing.
 //!
 //! Hence, of a source that changes meanwhile: no member is missed, a member that moved has a place
-//! that it had during the copy, and one that was removed after its page stays. For an exact copy the
-//! source's writers pause; the counts at the end show the difference that is left.
+//! that it had during the copy, and one that was removed after its page stays. For an exact copy
+//! the source's writers pause; the counts at the end show the difference that is left.
 //!
 //! Exactness: a score is the 52-bit cell, and it is the cell that is sent (`ZADD key 3479... m`).
 //! To a server without ZADD the cell's centre goes by GEOADD, whose cell is that cell again; that

@@ -2,8 +2,9 @@
 //!
 //! Not for: sorted sets, each of which has its own report.
 //!
-//! Cost: none where the source has sorted sets only; otherwise one pass over its keys and a `TYPE` for each,
-//! a page at a time. Memory: eight bytes a key that is left, since `SCAN` may give a key twice.
+//! Cost: none where the source has sorted sets only; otherwise one pass over its keys and a `TYPE`
+//! for each, a page at a time. Memory: eight bytes a key that is left, since `SCAN` may give a key
+//! twice.
 
 use std::collections::{BTreeMap, HashSet};
 use std::hash::{BuildHasher, RandomState};

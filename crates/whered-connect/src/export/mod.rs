@@ -7,10 +7,10 @@
 //! server ── TABLE.SCAN or ZSCAN, page by page ──> rows ──> columns of 16 Ki rows ──> file
 //! ```
 //!
-//! Invariants: memory is bounded by a page, some columns, and a row group's encoded columns; rows of
-//! a table stand once, each as it was when its page was read; of a collection, a member that is there
-//! all the while stands at least once. A file that was broken off is removed by who made it: nothing
-//! here knows its name.
+//! Invariants: memory is bounded by a page, some columns, and a row group's encoded columns; rows
+//! of a table stand once, each as it was when its page was read; of a collection, a member that is
+//! there all the while stands at least once. A file that was broken off is removed by who made it:
+//! nothing here knows its name.
 //!
 //! Cost: a round trip a page; the next page is asked for before the last one is encoded.
 

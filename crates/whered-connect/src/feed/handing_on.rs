@@ -1,7 +1,7 @@
 //! Tables of a feed, as a sink sees them.
 //!
-//! Not for: SQL. Invariants: those of [`Handover`], which the engine's tables keep: a row's place never
-//! changes, and rows are not removed.
+//! Not for: SQL. Invariants: those of [`Handover`], which the engine's tables keep: a row's place
+//! never changes, and rows are not removed.
 
 use std::sync::Arc;
 

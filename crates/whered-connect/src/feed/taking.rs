@@ -1,6 +1,7 @@
 //! A feed that takes a stream's uploads.
 //!
-//! Not for: reading the stream. Invariant: an upload's position is in the spool's entry of the upload.
+//! Not for: reading the stream. Invariant: an upload's position is in the spool's entry of the
+//! upload.
 
 use std::sync::Arc;
 

@@ -95,7 +95,8 @@ pub(super) fn read(
     read
 }
 
-/// Rows on their way into the sink: the first ones wait until it is known which column has the members.
+/// Rows on their way into the sink: the first ones wait until it is known which column has the
+/// members.
 struct Table {
     columns: Columns,
     /// Empty without a header.

@@ -11,7 +11,8 @@
 //!
 //! Invariants: a record is either added or bad or left out, and the three counts make the total;
 //! memory is one record ([`RECORD_BYTES_MAX`] at most), one block of a PBF file, two windows of
-//! commands, the first records (`sample`), and what members there were (`repeats`). Cost: one pass; a window is on its way while the next one is read.
+//! commands, the first records (`sample`), and what members there were (`repeats`). Cost: one pass;
+//! a window is on its way while the next one is read.
 
 mod csv;
 mod detect;
@@ -127,8 +128,8 @@ pub struct LoadSummary {
     pub bad: u64,
     /// Nodes that no tag let in, or that have no such tag to be named by.
     pub left_out: u64,
-    /// What named the members, such as `column 'name'`; empty where the caller said it, and for nodes by
-    /// their numbers.
+    /// What named the members, such as `column 'name'`; empty where the caller said it, and for
+    /// nodes by their numbers.
     pub member: String,
     /// It was taken in the place of the usual one, whose values repeat.
     pub is_chosen: bool,

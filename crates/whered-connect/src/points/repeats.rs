@@ -3,8 +3,9 @@
 //! For: telling how much of a file is not in the collection in the end. Not for: members that the
 //! collection had before.
 //!
-//! Memory: 16 bytes a member and the table's room, up to [`MEMBERS_MAX`] members; of a file with more, those
-//! that came later are not looked at. Two members of one hash in 64 bits would count as one.
+//! Memory: 16 bytes a member and the table's room, up to [`MEMBERS_MAX`] members; of a file with
+//! more, those that came later are not looked at. Two members of one hash in 64 bits would count as
+//! one.
 
 use std::collections::HashMap;
 use std::collections::hash_map::{Entry, RandomState};

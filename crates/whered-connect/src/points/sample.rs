@@ -1,7 +1,8 @@
 //! Which column or field names the members, where the caller does not say: one whose values differ.
 //!
-//! For: a file of cities by name has several cities of one name, of which a collection would keep the
-//! last; a column of numbers beside it tells them apart. Not for: reading records (`csv`, `json`).
+//! For: a file of cities by name has several cities of one name, of which a collection would keep
+//! the last; a column of numbers beside it tells them apart. Not for: reading records (`csv`,
+//! `json`).
 //!
 //! ```text
 //! first records ─ kept ─> the usual column, if no value comes twice in it
@@ -43,7 +44,8 @@ pub(super) fn are_distinct<T: Hash + Eq>(values: impl Iterator<Item = Option<T>>
     values.all(|value| value.is_some_and(|value| seen.insert(value)))
 }
 
-/// Objects on their way into the sink: the first ones wait until it is known what names their members.
+/// Objects on their way into the sink: the first ones wait until it is known what names their
+/// members.
 pub(super) struct Objects<'a> {
     options: &'a LoadOptions,
     sample: Option<Vec<(Spot, Vec<u8>)>>,

@@ -1,6 +1,7 @@
 //! What a sink sees of a feed: its tables, and which rows changed since a batch.
 //!
-//! For: handing rows from their tables to a SQL writer, without either knowing the other. Not for: keeping rows, and not for SQL.
+//! For: handing rows from their tables to a SQL writer, without either knowing the other. Not for:
+//! keeping rows, and not for SQL.
 //!
 //! Invariants, which [`Handover`] promises:
 //!

@@ -1,16 +1,17 @@
-//! What a sink remembers on our side: whose batch numbers it counts, whether it took rows over, and which
-//! SQL tables it has filled.
+//! What a sink remembers on our side: whose batch numbers it counts, whether it took rows over, and
+//! which SQL tables it has filled.
 //!
 //! ```text
 //! sinks/FEED.SINK:   LIFE\n[adopted\n]{table NAME IDENTITY\n}*      LIFE: 32 hexadecimal digits
 //! ```
-//! A table's name and identity have no blanks and line breaks: these and `%` are `%XX`. A table that is
-//! not there, or with another identity, was made or changed since it was filled: it gets all rows.
+//! A table's name and identity have no blanks and line breaks: these and `%` are `%XX`. A table
+//! that is not there, or with another identity, was made or changed since it was filled: it gets
+//! all rows.
 //!
 //! Not for: the position, which lies on the SQL side, in the transaction of its rows.
 //!
-//! Invariants: a file that cannot be read gives a new life, which costs sending all rows once. It is
-//! replaced as a whole. It is no part of backups, so that a restored directory gets a new life.
+//! Invariants: a file that cannot be read gives a new life, which costs sending all rows once. It
+//! is replaced as a whole. It is no part of backups, so that a restored directory gets a new life.
 
 use std::collections::BTreeMap;
 use std::fs;

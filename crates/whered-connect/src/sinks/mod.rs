@@ -1,9 +1,9 @@
-//! Hands the tables of a feed on into a SQL database, each row at least as new as the batch that the
-//! database says it has.
+//! Hands the tables of a feed on into a SQL database, each row at least as new as the batch that
+//! the database says it has.
 //!
-//! For: a thread that keeps tables of MariaDB, MySQL or PostgreSQL equal to a feed's, whichever side
-//! crashes. Not for: rows that are removed, which tables of feeds do not do; other writers of the
-//! same rows; and not for knowing how the feed keeps its rows (`handover`).
+//! For: a thread that keeps tables of MariaDB, MySQL or PostgreSQL equal to a feed's, whichever
+//! side crashes. Not for: rows that are removed, which tables of feeds do not do; other writers of
+//! the same rows; and not for knowing how the feed keeps its rows (`handover`).
 //!
 //! ```text
 //!  wait for a durable batch D > B
@@ -15,19 +15,19 @@
 //! Invariants:
 //!
 //! - **Exactly once.** Rows are absolute values, and D is written in their transaction. A crash
-//!   before the commit leaves B, one after it leaves D; either is read back. Rows younger than D that
-//!   a pass met come again, which changes nothing.
+//!   before the commit leaves B, one after it leaves D; either is read back. Rows younger than D
+//!   that a pass met come again, which changes nothing.
 //! - Only batches that no crash takes back are counted: the number of one that a crash took could
 //!   come again with other rows.
-//! - `life` is a random name that lies in the data directory: numbers of another directory's batches
-//!   mean nothing, and all rows are sent.
+//! - `life` is a random name that lies in the data directory: numbers of another directory's
+//!   batches mean nothing, and all rows are sent.
 //! - **Bounded.** A page is held, never a backlog: the feed's rows are the backlog. A sink that was
 //!   down sends each row once, as it is then.
 //! - A row that the SQL table cannot hold is left out, counted and named; it stops no other.
-//! - **Whole.** Rows go out since B only into a table that has had all before, which is remembered on our
-//!   side with what the server says of the table (`memory`): one that was made anew, by us or anybody, or
-//!   has other columns than then, gets all rows. That is looked at when connecting, in every
-//!   transaction, and every few seconds without one.
+//! - **Whole.** Rows go out since B only into a table that has had all before, which is remembered
+//!   on our side with what the server says of the table (`memory`): one that was made anew, by us
+//!   or anybody, or has other columns than then, gets all rows. That is looked at when connecting,
+//!   in every transaction, and every few seconds without one.
 //!
 //! At once: one thread and one connection a sink. Cost: measured in `docs/guide/sinks.md`.
 
@@ -293,8 +293,8 @@ impl<'a> Sink<'a> {
         Ok(Link { database, plans, key, position, since })
     }
 
-    /// Takes over what the SQL tables hold. A crash on the way begins it again; rows that were taken
-    /// are not taken twice, since the feed has them then.
+    /// Takes over what the SQL tables hold. A crash on the way begins it again; rows that were
+    /// taken are not taken twice, since the feed has them then.
     fn adopt(
         &mut self,
         database: &mut dyn Database,

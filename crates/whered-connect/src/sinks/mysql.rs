@@ -101,7 +101,8 @@ impl Database for Mysql {
                     self.wrong(&format!("the table name {} is longer than 64", schema.name))
                 );
             }
-            // Asked for before its columns: one that is made anew in between is found out by the next look.
+            // Asked for before its columns: one that is made anew in between is found out by the
+            // next look.
             let mut made_at = self.made_at(&schema.name)?;
             let mut found = self.columns(&schema.name)?;
             if found.is_empty() {

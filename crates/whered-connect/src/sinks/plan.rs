@@ -46,8 +46,8 @@ pub(crate) struct TablePlan {
     pub(crate) columns: Vec<PlannedColumn>,
     /// What the key's texts may take together, where an index says so.
     pub(crate) key_bytes_max: u64,
-    /// What the server says of the table and our columns: another text is another table or column, or
-    /// one that holds other values.
+    /// What the server says of the table and our columns: another text is another table or column,
+    /// or one that holds other values.
     pub(crate) identity: String,
 }
 
@@ -98,8 +98,8 @@ impl TablePlan {
     }
 }
 
-/// Why a table cannot be used of which somebody else's column wants a value with every row; `wanting`
-/// are the columns that are NOT NULL without a default.
+/// Why a table cannot be used of which somebody else's column wants a value with every row;
+/// `wanting` are the columns that are NOT NULL without a default.
 pub(crate) fn check_others<'a>(
     schema: &Schema,
     wanting: impl IntoIterator<Item = &'a str>,

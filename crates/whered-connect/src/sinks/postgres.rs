@@ -125,7 +125,8 @@ impl Database for Postgres {
                     return Err(self.wrong(&format!("the name {name} is longer than 63 bytes")));
                 }
             }
-            // Asked for before its columns: one that is made anew in between is found out by the next look.
+            // Asked for before its columns: one that is made anew in between is found out by the
+            // next look.
             let mut number = self.number_of(&schema.name)?;
             let mut found = self.columns(&schema.name)?;
             if found.is_empty() {

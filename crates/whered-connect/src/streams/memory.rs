@@ -4,9 +4,9 @@
 //! streams/FEED.STREAM:   POSITION        as the source writes it
 //! ```
 //!
-//! Without it a consumer that is started again before its first upload would begin anew: at an end that
-//! is another one now, or at a beginning that was trimmed meanwhile, and nobody would know of what is
-//! missing. Not for: positions after the first upload, which lie in the feed's spool.
+//! Without it a consumer that is started again before its first upload would begin anew: at an end
+//! that is another one now, or at a beginning that was trimmed meanwhile, and nobody would know of
+//! what is missing. Not for: positions after the first upload, which lie in the feed's spool.
 //!
 //! Invariant: it is written once, as a whole, and durable before anything is read.
 

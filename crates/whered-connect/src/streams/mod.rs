@@ -12,8 +12,8 @@
 //!
 //! Invariants:
 //!
-//! - An upload and the position behind it become durable together, in the feed's spool. Whatever was
-//!   not durable when we crashed is read again; whatever was is not.
+//! - An upload and the position behind it become durable together, in the feed's spool. Whatever
+//!   was not durable when we crashed is read again; whatever was is not.
 //! - Entries are pushed in the source's order; the next ones are read when these are durable.
 //! - A full spool holds the reader up; the source is the backlog then.
 //! - An entry that can never be taken (too large, no upload of this format, without its field) is
@@ -76,8 +76,8 @@ pub trait UploadSource {
     /// One line: why it cannot be reached.
     fn open(&mut self, after: Option<&[u8]>) -> Result<(), ConnectError>;
 
-    /// The position that [`UploadSource::open`] has found to begin at: to be remembered until an upload
-    /// is durable. `None`: the beginning is the same each time.
+    /// The position that [`UploadSource::open`] has found to begin at: to be remembered until an
+    /// upload is durable. `None`: the beginning is the same each time.
     fn begins_at(&self) -> Option<Vec<u8>> {
         None
     }

@@ -8,13 +8,14 @@
 //! position = ID [INDEX]        INDEX: how many entries were added to the stream up to this one
 //! ```
 //!
-//! **What was trimmed.** Trimming takes entries from the front. While the entry that we read last is
-//! still there, nothing behind it is gone. If it is not, the number of entries ever added (Redis 7)
-//! less those that are left tells the index of the first; where that is not ours plus one, there is a
-//! gap. Entries that were deleted one by one count as trimmed, hence "at most". An older server does
-//! not say, and then a gap is possible. Fewer entries ever added than were read: it is another stream of
-//! the same name. All in one transaction, so that nothing is trimmed between. The same goes for what was
-//! trimmed before a first entry was read: its place is 0-0, with the index of the first start.
+//! **What was trimmed.** Trimming takes entries from the front. While the entry that we read last
+//! is still there, nothing behind it is gone. If it is not, the number of entries ever added (Redis
+//! 7) less those that are left tells the index of the first; where that is not ours plus one, there
+//! is a gap. Entries that were deleted one by one count as trimmed, hence "at most". An older
+//! server does not say, and then a gap is possible. Fewer entries ever added than were read: it is
+//! another stream of the same name. All in one transaction, so that nothing is trimmed between. The
+//! same goes for what was trimmed before a first entry was read: its place is 0-0, with the index
+//! of the first start.
 //!
 //! Invariant: a stream that is gone or went back (its server lost its end) is told of and waited
 //! for, never read from its beginning again: that could apply entries twice.

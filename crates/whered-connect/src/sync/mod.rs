@@ -15,8 +15,8 @@
 //! A source that fails changes nothing. The set's identity and content are watched (`watch`,
 //! `drift`): what others do to it is reported and repaired.
 //!
-//! At once: one thread. Cost: reading and sorting the members at each change, some 60 ms for 500,000;
-//! what the kernel does is in `docs/design/sync.md`.
+//! At once: one thread. Cost: reading and sorting the members at each change, some 60 ms for
+//! 500,000; what the kernel does is in `docs/design/sync.md`.
 
 mod drift;
 mod elements;

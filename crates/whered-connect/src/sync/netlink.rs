@@ -1,9 +1,9 @@
 //! Transactions of nf_tables over netlink: messages, batches, and the kernel's answer.
 //!
 //! For: writing sets of half a million elements in two seconds and changing them in less than a
-//! tenth of one; reading a set back; the kernel's announcements. The nft program cannot: before it changes a set of ranges it asks the kernel for
-//! all of it, which took 22 seconds for 500,000 elements (docs/design/sync.md).
-//! Not for: what the messages say (`nft`).
+//! tenth of one; reading a set back; the kernel's announcements. The nft program cannot: before it
+//! changes a set of ranges it asks the kernel for all of it, which took 22 seconds for 500,000
+//! elements (docs/design/sync.md). Not for: what the messages say (`nft`).
 //!
 //! ```text
 //! | BATCH_BEGIN | message | message | ... | message with ACK | BATCH_END |     one datagram
@@ -404,8 +404,8 @@ impl Listener {
     }
 }
 
-/// A filter of the kernel that takes datagrams whose first message was caused by another socket. All
-/// messages of a datagram are of one transaction.
+/// A filter of the kernel that takes datagrams whose first message was caused by another socket.
+/// All messages of a datagram are of one transaction.
 fn others_than(port: u32) -> [SockFilter; 4] {
     const LOAD_WORD: u16 = 0x20;
     const JUMP_IF_EQUAL: u16 = 0x15;

@@ -2,10 +2,10 @@
 //!
 //! Not for: what is done with them.
 //!
-//! Invariant: a source that cannot be read whole gives an error and no members; half a list is never
-//! taken for a list. A file is read when its folder tells of a change and it has been left alone for
-//! [`QUIET`]; writers that rename a whole file into place are seen at once and never half done.
-//! Cost: a list of 500,000 lines takes some 40 ms; a server sends the whole set at each look.
+//! Invariant: a source that cannot be read whole gives an error and no members; half a list is
+//! never taken for a list. A file is read when its folder tells of a change and it has been left
+//! alone for [`QUIET`]; writers that rename a whole file into place are seen at once and never half
+//! done. Cost: a list of 500,000 lines takes some 40 ms; a server sends the whole set at each look.
 
 use std::fs::{self, Metadata};
 use std::io;

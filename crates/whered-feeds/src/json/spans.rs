@@ -1,4 +1,5 @@
-//! Where the values of a line are that serde_json has read already: what a template is learned from.
+//! Where the values of a line are that serde_json has read already: what a template is learned
+//! from.
 //!
 //! For: lines that are known to be JSON. Not for: judging them; what this reader takes wrongly is
 //! found by `RecordTemplates::learn`, which reads the line by the new template and compares.

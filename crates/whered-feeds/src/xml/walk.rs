@@ -1,7 +1,8 @@
 //! The document around the records.
 //!
 //! For: which elements are open, which of their values records want, where records begin and
-//! whether a template reads them. Not for: the inside of a record that has no template (`element.rs`).
+//! whether a template reads them. Not for: the inside of a record that has no template
+//! (`element.rs`).
 //!
 //! ```text
 //! <upload client="3">          open, on the way to records: its values are kept for ../@client

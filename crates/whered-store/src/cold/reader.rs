@@ -1,6 +1,7 @@
 //! Reads a cold file: its directory once, its blocks in any order and from several threads.
 //!
-//! Not for: what is in a block. Invariant: bytes without the directory's checksum are never handed out.
+//! Not for: what is in a block. Invariant: bytes without the directory's checksum are never handed
+//! out.
 
 use std::io;
 use std::sync::{Mutex, PoisonError};
@@ -194,7 +195,8 @@ impl ColdFile {
         (0..self.blocks.len()).try_for_each(|index| self.read_block(index, &mut words).map(drop))
     }
 
-    /// The error for a block that the caller cannot decode although its checksum is right, or misses.
+    /// The error for a block that the caller cannot decode although its checksum is right, or
+    /// misses.
     #[must_use]
     pub fn refuse(&self, index: usize, reason: &str) -> StoreError {
         let (place, what) = match self.blocks.get(index) {

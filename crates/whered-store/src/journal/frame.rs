@@ -17,8 +17,8 @@
 //! up to `durable sequence` were on stable storage before this mark was written*. Recovery rests on
 //! that sentence (see `recovery.rs`).
 //!
-//! Not for: where frames go (`write_buffer.rs`, `writer.rs`). Pure functions; each costs one pass over
-//! the bytes it is given.
+//! Not for: where frames go (`write_buffer.rs`, `writer.rs`). Pure functions; each costs one pass
+//! over the bytes it is given.
 
 use crate::checksum::{Crc32c, crc32c};
 
@@ -158,11 +158,12 @@ pub(crate) fn parse(bytes: &[u8], seed: Seed) -> ParsedFrame<'_> {
     }
 }
 
-/// The highest sequence above `after` that a frame bears witness of, at whatever byte it starts; `after`
-/// when there is none. For a repair: what is damaged hides the frames behind it from [`parse`].
+/// The highest sequence above `after` that a frame bears witness of, at whatever byte it starts;
+/// `after` when there is none. For a repair: what is damaged hides the frames behind it from
+/// [`parse`].
 ///
-/// A checksum is taken only where a sequence is one that could be there, and over no more bytes in all than
-/// [`SEARCH_PASSES`] times those that are there.
+/// A checksum is taken only where a sequence is one that could be there, and over no more bytes in
+/// all than [`SEARCH_PASSES`] times those that are there.
 pub(crate) fn highest_sequence(bytes: &[u8], seed: Seed, after: u64) -> u64 {
     let possible = after + 1..=after + (bytes.len() / FRAME_HEADER_BYTES) as u64 + 1;
     let mut left_bytes = bytes.len().saturating_mul(SEARCH_PASSES);

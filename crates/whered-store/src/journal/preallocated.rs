@@ -1,9 +1,9 @@
 //! Spares: preallocated files that wait to become the next segment.
 //!
 //! A spare has all its blocks and no header that counts, under a name that recovery throws away.
-//! `writer.rs` gives it a header and a segment's name when entries go there. One is made of a removed
-//! segment's space (`reuse.rs`), or costs a `fallocate`; a refusal is remembered for a moment, so that
-//! a full disk does not cost a system call for every write that is refused.
+//! `writer.rs` gives it a header and a segment's name when entries go there. One is made of a
+//! removed segment's space (`reuse.rs`), or costs a `fallocate`; a refusal is remembered for a
+//! moment, so that a full disk does not cost a system call for every write that is refused.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -9,9 +9,9 @@
 //!   was once on stable storage and is not any more. That is **damage**: an error, nothing is
 //!   touched.
 //! - No such mark: nothing says that `E` was ever synced. That is a **torn tail**: it is zeroed and
-//!   reported. If all bytes from there on are zero, it is the clean end. In reused space (`reuse.rs`)
-//!   bytes of another segment follow; there eight zeros are the clean end, which are written with each
-//!   group, and all behind them is zeroed too, without a word.
+//!   reported. If all bytes from there on are zero, it is the clean end. In reused space
+//!   (`reuse.rs`) bytes of another segment follow; there eight zeros are the clean end, which are
+//!   written with each group, and all behind them is zeroed too, without a word.
 //! - A bad place in a segment that is not the last is always damage: a segment gets its name only
 //!   after the ones before it are synced.
 //!
@@ -19,8 +19,8 @@
 //! finished before the mark was written (`writer.rs`), whatever the policy; so if sectors of the
 //! unsynced rest land in any order, their marks say less than `E`. Bytes of older tails cannot
 //! speak up: a tail is zeroed and synced before anything is appended, their marks say no more than
-//! what was durable then, and payloads cannot contain marks (the salt, see `frame.rs`). Nor can those
-//! of the segment whose space it was: it had another salt.
+//! what was durable then, and payloads cannot contain marks (the salt, see `frame.rs`). Nor can
+//! those of the segment whose space it was: it had another salt.
 //!
 //! What this means for each policy. `always`: each group is synced before the next is written, so
 //! each group's mark vouches for all groups before; only the last group of a process that did not
@@ -30,9 +30,9 @@
 //! damage in what was written since looks like a torn tail.
 //!
 //! A witness can be lost together with the entries that it vouches for (a zeroed block at the very
-//! end): that too looks like a torn tail. The check for missing files rests on consecutive sequences
-//! and the sizes in the headers. What it cannot see: the removal of the last segments as whole files,
-//! unless a snapshot knows better.
+//! end): that too looks like a torn tail. The check for missing files rests on consecutive
+//! sequences and the sizes in the headers. What it cannot see: the removal of the last segments as
+//! whole files, unless a snapshot knows better.
 //!
 //! # Behind a snapshot
 //!

@@ -9,8 +9,9 @@
 //!
 //! All numbers are little endian. The checksum runs over the other bytes of the first forty. The
 //! header has a block of its own, which is never rewritten: no later write can tear it. Version 2
-//! says that the file was another segment before (`preallocated.rs`): behind its frames there are bytes of
-//! that one instead of zeros, and the first block behind each group begins with zeros. Invariants:
+//! says that the file was another segment before (`preallocated.rs`): behind its frames there are
+//! bytes of that one instead of zeros, and the first block behind each group begins with zeros.
+//! Invariants:
 //!
 //! - a file bears a segment's name only after its header, its size and all of the segment before
 //!   it are on stable storage (`writer.rs` renames a spare), so that a bad header under such a name

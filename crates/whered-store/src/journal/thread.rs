@@ -15,9 +15,10 @@
 //! the second is over. With a group delay it lets a young, small group wait. Wake-ups cost a
 //! system call and are made only when somebody sleeps.
 //!
-//! With `everysec` and `off` nobody waits for the write, so the thread lets a group grow for a moment
-//! (`GATHER_TIME`) or to a size (`GATHER_BYTES`): a write and two switches of threads for every few
-//! entries cost as much processor time as the entries' own work (`bench/results/journal`).
+//! With `everysec` and `off` nobody waits for the write, so the thread lets a group grow for a
+//! moment (`GATHER_TIME`) or to a size (`GATHER_BYTES`): a write and two switches of threads for
+//! every few entries cost as much processor time as the entries' own work
+//! (`bench/results/journal`).
 //!
 //! With `everysec` and `off` an entry counts as durable when it is appended, so `durable` is
 //! published under the state's mutex there; with `always` only this thread publishes.

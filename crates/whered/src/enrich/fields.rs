@@ -1,10 +1,11 @@
 //! Which databases are asked, and which field of which one becomes which column.
 //!
-//! Not for lookups. A field without a database's name is read, for IPv4 and for IPv6 addresses, from
-//! the first database that covers the family and has the field: in which any record has it. So a
-//! database in two files, one for each family, is two databases here whose columns are one. That is found out from the file: a database in whose bytes one of
-//! the field's names is not written does not have it; the others are read record by record up to
-//! the first that has it, which is nearly always the first.
+//! Not for lookups. A field without a database's name is read, for IPv4 and for IPv6 addresses,
+//! from the first database that covers the family and has the field: in which any record has it. So
+//! a database in two files, one for each family, is two databases here whose columns are one. That
+//! is found out from the file: a database in whose bytes one of the field's names is not written
+//! does not have it; the others are read record by record up to the first that has it, which is
+//! nearly always the first.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};

@@ -5,8 +5,8 @@
 //! nothing to begin with, and for a long input also an index, built beside the work with the fields
 //! that are wanted and used as soon as it is there.
 //!
-//! A key means a record of one [`DatabaseSnapshot`] and nothing else; equal keys are equal records. A view
-//! stays what it is while others already get the index. Where IPv4 and IPv6 addresses have a
+//! A key means a record of one [`DatabaseSnapshot`] and nothing else; equal keys are equal records.
+//! A view stays what it is while others already get the index. Where IPv4 and IPv6 addresses have a
 //! database each, the keys of the second begin behind those of the first.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -166,7 +166,8 @@ impl DatabaseSnapshot<'_> {
         self.of_family[0].find4(addresses, found, keys)
     }
 
-    /// Looks up IPv6 addresses like [`DatabaseSnapshot::find4`]. A database of IPv4 addresses has no record for any of them.
+    /// Looks up IPv6 addresses like [`DatabaseSnapshot::find4`]. A database of IPv4 addresses has
+    /// no record for any of them.
     ///
     /// # Errors
     /// A fault of the database, with the database's file.

@@ -353,7 +353,8 @@ fn write_cells(
     out: &mut Vec<u8>,
 ) {
     let mut scratch = Vec::new();
-    // A line that is no record stands whole in one cell: in a log's last one, which is for the rest.
+    // A line that is no record stands whole in one cell: in a log's last one, which is for the
+    // rest.
     let line_cell = match (kind, record.fault) {
         (PartKind::Log { .. }, _) if !record.is_whole() => Some(count - 1),
         (_, Some(Fault::UnendedQuote)) => Some(0),

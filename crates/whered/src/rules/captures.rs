@@ -9,8 +9,8 @@
 //!                                            └─ no ──► Lines
 //! ```
 //!
-//! Invariants: a capture that breaks ends with one line that has packet and offset; what came before
-//! has been given. Frames without an IP packet are counted, and told at the end.
+//! Invariants: a capture that breaks ends with one line that has packet and offset; what came
+//! before has been given. Frames without an IP packet are counted, and told at the end.
 
 use std::fs::File;
 use std::io::{self, Cursor, Read};
@@ -36,8 +36,8 @@ pub(super) struct PacketInput {
     pub(super) size_bytes: Option<u64>,
 }
 
-/// Opens a file, or standard input for `-`. Packets of captures have the given state where theirs is
-/// not told.
+/// Opens a file, or standard input for `-`. Packets of captures have the given state where theirs
+/// is not told.
 pub(super) fn open(path: &Path, state: State) -> Result<PacketInput, Failure> {
     let name = shown(path);
     let fail = |error: io::Error| Failure::Message(format!("{name}: {error}"));

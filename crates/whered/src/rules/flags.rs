@@ -45,7 +45,8 @@ pub(crate) struct RulesCheckArguments {
     /// Files of rules; - for standard input
     #[arg(value_name = "FILE", required = true)]
     pub(crate) files: Vec<PathBuf>,
-    /// Database file that places in rules are found in (.mmdb or legacy GeoIP .dat); may be repeated
+    /// Database file that places in rules are found in (.mmdb or legacy GeoIP .dat); may be
+    /// repeated
     #[arg(long, value_name = "[NAME=]FILE")]
     pub(crate) db: Vec<String>,
     #[command(flatten)]
@@ -60,7 +61,8 @@ pub(crate) struct RulesTestArguments {
     /// CSV whose header names the packet's fields and what is expected: verdict, line
     #[arg(value_name = "CASES")]
     pub(crate) cases: PathBuf,
-    /// Database file that places in rules are found in (.mmdb or legacy GeoIP .dat); may be repeated
+    /// Database file that places in rules are found in (.mmdb or legacy GeoIP .dat); may be
+    /// repeated
     #[arg(long, value_name = "[NAME=]FILE")]
     pub(crate) db: Vec<String>,
     #[command(flatten)]
@@ -72,7 +74,8 @@ pub(crate) struct RulesExplainArguments {
     /// The rules; - for standard input
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
-    /// Database file that places in rules are found in (.mmdb or legacy GeoIP .dat); may be repeated
+    /// Database file that places in rules are found in (.mmdb or legacy GeoIP .dat); may be
+    /// repeated
     #[arg(long, value_name = "[NAME=]FILE")]
     pub(crate) db: Vec<String>,
     #[command(flatten)]
@@ -136,12 +139,13 @@ pub(crate) struct MatchArguments {
     /// The rules
     #[arg(long, value_name = "FILE")]
     pub(crate) rules: PathBuf,
-    /// A capture (pcap, pcapng), Zeek's conn.log, or packets one a line: SRC DST PROTO [SPORT DPORT],
-    /// of ICMP [TYPE/CODE]; or CSV whose header names the fields; each plain or packed by gzip or
-    /// zstd; without it or with -, standard input
+    /// A capture (pcap, pcapng), Zeek's conn.log, or packets one a line: SRC DST PROTO [SPORT
+    /// DPORT], of ICMP [TYPE/CODE]; or CSV whose header names the fields; each plain or packed by
+    /// gzip or zstd; without it or with -, standard input
     #[arg(value_name = "FILE")]
     pub(crate) packets: Option<PathBuf>,
-    /// Database file that places in rules are found in (.mmdb or legacy GeoIP .dat); may be repeated
+    /// Database file that places in rules are found in (.mmdb or legacy GeoIP .dat); may be
+    /// repeated
     #[arg(long, value_name = "[NAME=]FILE")]
     pub(crate) db: Vec<String>,
     /// What the rules are written in; without it, their first line says so

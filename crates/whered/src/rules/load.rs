@@ -97,7 +97,8 @@ pub(super) fn ruleset(path: &Path, options: Options<'_>) -> Result<Ruleset, Wron
     Ok(ruleset)
 }
 
-/// Reads a ruleset. Its text may have prefixes with bits behind their length, which no rule looks at.
+/// Reads a ruleset. Its text may have prefixes with bits behind their length, which no rule looks
+/// at.
 pub(super) fn ruleset_and_doubt(
     path: &Path,
     options: Options<'_>,

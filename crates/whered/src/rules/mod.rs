@@ -1,8 +1,8 @@
 //! `whered rules` and `whered match`: packet rules on the command line.
 //!
-//! Not for: formats, analysis and matching (`whered-rules`), captures (`whered-capture`). There is no
-//! server here: live sets are taken as empty, which is told; places are those of files (`--db`), and
-//! a rule that asks for one that none has is an error.
+//! Not for: formats, analysis and matching (`whered-rules`), captures (`whered-capture`). There is
+//! no server here: live sets are taken as empty, which is told; places are those of files (`--db`),
+//! and a rule that asks for one that none has is an error.
 
 mod captures;
 mod check;

@@ -7,9 +7,9 @@
 //! ```
 //!
 //! A wrong line is told at once (after a hundred they are counted) and ends nothing; a capture that
-//! breaks ends with its place, behind the results so far. Answers do not wait for packets that are not
-//! there yet: a batch is also full when the source would have to wait.
-//! Cost: compiling the rules takes up to half a second; memory does not grow with the input.
+//! breaks ends with its place, behind the results so far. Answers do not wait for packets that are
+//! not there yet: a batch is also full when the source would have to wait. Cost: compiling the
+//! rules takes up to half a second; memory does not grow with the input.
 
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::Path;

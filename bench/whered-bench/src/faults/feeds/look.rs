@@ -104,8 +104,8 @@ fn files(site: &Site<'_>) -> Result<Vec<String>, String> {
     Ok(names)
 }
 
-/// Renames what a kill has left in the drop folder away and back: it is complete, and the server would
-/// wait for ten seconds to be sure of that.
+/// Renames what a kill has left in the drop folder away and back: it is complete, and the server
+/// would wait for ten seconds to be sure of that.
 fn renew_files(site: &Site<'_>) -> Result<(), String> {
     let folder = site.incoming();
     for name in files(site)? {

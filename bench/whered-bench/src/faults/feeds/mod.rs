@@ -5,8 +5,8 @@
 //!        │ marks of all uploads                    │  ╰──> MariaDB ✗, PostgreSQL ✗
 //!        ╰──> naive twin of the table <── equal? ──┴──────────╯
 //! ```
-//! For: each acknowledged upload is applied once, each other one once or not at all, and what a sink
-//! has handed on is the table. Not for the simulated disk, which the engine's tests have.
+//! For: each acknowledged upload is applied once, each other one once or not at all, and what a
+//! sink has handed on is the table. Not for the simulated disk, which the engine's tests have.
 //!
 //! | file | thing |
 //! | --- | --- |
@@ -16,7 +16,8 @@
 //! | `look.rs` | waiting until all is applied, and reading what is there |
 //!
 //! A data directory serves some rounds, then there is a new one with other sizes. With `everysec`
-//! acknowledged uploads may be gone and sinks are not compared; no upload is there twice or in part.
+//! acknowledged uploads may be gone and sinks are not compared; no upload is there twice or in
+//! part.
 
 mod doors;
 mod lane;

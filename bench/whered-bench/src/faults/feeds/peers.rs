@@ -1,8 +1,9 @@
-//! MariaDB, PostgreSQL and Redis, each in a folder and on a port of its own, killed and started again.
+//! MariaDB, PostgreSQL and Redis, each in a folder and on a port of its own, killed and started
+//! again.
 //!
-//! Not for how a sink or stream works with them. They are asked by their own programs, so that nothing
-//! of ours stands between them and the comparison. One that is not installed is left out, unless
-//! `WHERED_REQUIRE` names `peers`.
+//! Not for how a sink or stream works with them. They are asked by their own programs, so that
+//! nothing of ours stands between them and the comparison. One that is not installed is left out,
+//! unless `WHERED_REQUIRE` names `peers`.
 
 use std::fs;
 use std::net::{SocketAddr, TcpListener, TcpStream};

@@ -4,8 +4,9 @@
 //! upload = one line of its own (its mark) | some lines of members that all lanes share | perhaps a bad one
 //! table: member -> how often, sum, largest
 //! ```
-//! For: telling from the table alone which uploads were applied: a mark is there once or not at all.
-//! Not for sending them. All rules are sums and maxima, so that the order of uploads does not matter.
+//! For: telling from the table alone which uploads were applied: a mark is there once or not at
+//! all. Not for sending them. All rules are sums and maxima, so that the order of uploads does not
+//! matter.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;

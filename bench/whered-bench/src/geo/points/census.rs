@@ -2,7 +2,8 @@
 //!
 //! For: saying beside every result how alike the data are to the public data set, and choosing the
 //! weights that make them so. Not for: checking an index; the scan's arithmetic is its own, so that
-//! a point on the rim may be counted otherwise than by a server, which knows the cell's centre only.
+//! a point on the rim may be counted otherwise than by a server, which knows the cell's centre
+//! only.
 //!
 //! The public searches start at (7, 55), in the German Bight. At 60,841,557 points of a mapped
 //! world the circle of 200 km has 95 to 106 thousand and the box of 200 km 10.3 to 11.4 thousand.

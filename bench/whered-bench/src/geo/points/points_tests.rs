@@ -1,4 +1,5 @@
-//! The generator: the same points for the same seed, within the limits, in the shares that are told.
+//! The generator: the same points for the same seed, within the limits, in the shares that are
+//! told.
 
 use super::*;
 

@@ -8,10 +8,10 @@
 //! thread ── unshare ──► own namespace: lo up ──► rules loaded ──► sends counted by processor time
 //! ```
 //!
-//! Packets are UDP to 127.0.0.1 port 80, and the last rule drops them in OUTPUT instead of accepting,
-//! so that a packet's way ends there: what is measured is one `sendto` that the rules refuse, and
-//! every one must be refused. The row `last rule only` has the first and the last part with nothing
-//! between.
+//! Packets are UDP to 127.0.0.1 port 80, and the last rule drops them in OUTPUT instead of
+//! accepting, so that a packet's way ends there: what is measured is one `sendto` that the rules
+//! refuse, and every one must be refused. The row `last rule only` has the first and the last part
+//! with nothing between.
 
 use super::Options;
 use super::rounds::{Row, Table};

@@ -1,7 +1,7 @@
 //! The benchmark of 2007, answered: sets and rules as N grows, with every answer checked.
 //!
-//! For: `whered-bench rules`, and `bench/versus`, which adds rivals through [`Rivals`]. Not for: how
-//! a ruleset changes while it is asked (`bench/own`, program `rules`).
+//! For: `whered-bench rules`, and `bench/versus`, which adds rivals through [`Rivals`]. Not for:
+//! how a ruleset changes while it is asked (`bench/own`, program `rules`).
 //!
 //! ```text
 //! section ──► set or rules, questions ──► engines ──► rounds ──► Table ─┐

@@ -4,8 +4,8 @@
 //! starts, so that it finds the caches as it would leave them itself; who comes first changes from
 //! round to round; a sum that differs ends the run.
 //!
-//! The clock is the thread's processor time: what else runs on the machine is not counted, though it
-//! takes its part of the caches.
+//! The clock is the thread's processor time: what else runs on the machine is not counted, though
+//! it takes its part of the caches.
 
 use crate::measure::{median, median_of_ratios, thread_cpu_nanoseconds};
 use serde_json::{Value, json};
@@ -25,7 +25,8 @@ pub struct Engine<'a> {
 }
 
 impl<'a> Engine<'a> {
-    /// An engine; `run` must weigh the answers of a part as [`weighed`](crate::measure::weighed) does.
+    /// An engine; `run` must weigh the answers of a part as [`weighed`](crate::measure::weighed)
+    /// does.
     pub fn new(
         name: impl Into<String>,
         bytes: usize,

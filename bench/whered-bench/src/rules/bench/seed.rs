@@ -1,4 +1,5 @@
-//! The three-part ruleset of 2007: what answers comes first, N addresses that never match, the port.
+//! The three-part ruleset of 2007: what answers comes first, N addresses that never match, the
+//! port.
 //!
 //! ```text
 //! state {established related} accept

@@ -1,8 +1,8 @@
 //! The binary tree of prefixes of 2007 in Rust: the twin of the C one in `bench/versus`.
 //!
 //! One node a bit, walked from the highest bit on until a member ends or the way does. The child is
-//! chosen in one of three ways, as its author tried them. Not for use: what it is compared with is a
-//! hundred times as fast.
+//! chosen in one of three ways, as its author tried them. Not for use: what it is compared with is
+//! a hundred times as fast.
 //!
 //! ```text
 //! node: left u32 | right u32 | member bool      0 is the root, and no child

@@ -5,8 +5,8 @@
 //!                    continents.EU ┘                │           └─ subdivisions.US-CA
 //!                                     countries.DE ─┘        nets -> networks
 //! ```
-//! With `auto_dc_coords` the nearest datacenter is taken of those that a list leaves: then lists may
-//! have one datacenter, or all that have coordinates (`auto`).
+//! With `auto_dc_coords` the nearest datacenter is taken of those that a list leaves: then lists
+//! may have one datacenter, or all that have coordinates (`auto`).
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

@@ -1,4 +1,5 @@
-//! Zone files of gdnsd as master files of ours: what is dynamic goes out, the rest stays line by line.
+//! Zone files of gdnsd as master files of ours: what is dynamic goes out, the rest stays line by
+//! line.
 //!
 //! ```text
 //! www 300/60 DYNA geoip!prod   ->  ; www 300/60 DYNA geoip!prod       and an owner of a pool

@@ -9,8 +9,9 @@
 //! zones/*  ──master──> records (written line by line)                    ├─> whered.toml
 //!                  └─> owners: DYNA, DYNC, with their TTLs ──────────────┘
 //! ```
-//! What we have no counterpart for is an error with file, line and column; all of them are told, and
-//! then nothing is written. What differs only a little is a note, told and written into the file.
+//! What we have no counterpart for is an error with file, line and column; all of them are told,
+//! and then nothing is written. What differs only a little is a note, told and written into the
+//! file.
 
 mod maps;
 mod master;

@@ -7,9 +7,9 @@
 //! array = "[" { value [","] } "]"               $include{path} stands for a value, or for more
 //! comments run from # or ; to the line's end    keys of the hash that it is in
 //! ```
-//! Invariant: keys of a hash are unique. Bounds: 64 levels of nesting, 32 of includes, and limits of
-//! files and bytes in all, so that files which include each other end. Cost: one pass, and a table of the keys
-//! of each hash.
+//! Invariant: keys of a hash are unique. Bounds: 64 levels of nesting, 32 of includes, and limits
+//! of files and bytes in all, so that files which include each other end. Cost: one pass, and a
+//! table of the keys of each hash.
 
 use std::collections::HashMap;
 use std::fmt;
