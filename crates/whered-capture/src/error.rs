@@ -155,7 +155,7 @@ pub(crate) fn one_line(bytes: &[u8]) -> String {
     text
 }
 
-/// Escapes bytes for a message and puts quotation marks around them.
+/// The same in quotation marks.
 pub(crate) fn quoted(bytes: &[u8]) -> String {
     format!("\"{}\"", one_line(bytes))
 }

@@ -91,14 +91,14 @@ impl LinkType {
             LinkType::Loop => {
                 behind_family(frame, ByteOrder::Big.u32_at(frame, 0).ok_or(Skip::Cut)?)
             }
-            LinkType::Raw => Ok(without_direction(Network::Either, frame)),
-            LinkType::Ipv4 => Ok(without_direction(Network::Ipv4, frame)),
-            LinkType::Ipv6 => Ok(without_direction(Network::Ipv6, frame)),
+            LinkType::Raw => Ok(untold(Network::Either, frame)),
+            LinkType::Ipv4 => Ok(untold(Network::Ipv4, frame)),
+            LinkType::Ipv6 => Ok(untold(Network::Ipv6, frame)),
         }
     }
 }
 
-fn without_direction(network: Network, bytes: &[u8]) -> Packet<'_> {
+fn untold(network: Network, bytes: &[u8]) -> Packet<'_> {
     Packet { network, direction: Direction::Unknown, bytes }
 }
 
@@ -118,7 +118,7 @@ fn behind_family(frame: &[u8], family: u32) -> Result<Packet<'_>, Skip> {
         10 | 24 | 28 | 30 => Network::Ipv6,
         _ => return Err(Skip::NotIp),
     };
-    Ok(without_direction(network, frame.get(4..).ok_or(Skip::Cut)?))
+    Ok(untold(network, frame.get(4..).ok_or(Skip::Cut)?))
 }
 
 /// The EtherType stands at `type_at`, what it describes at `payload_at`; a tag is four bytes in

@@ -1,8 +1,8 @@
-//! Texts by slot into a record: the one place where strings get their meaning, whichever scanner
+//! Texts by slot into a record: the one place where texts get their meaning, whichever scanner
 //! found them.
 //!
 //! For: both the quick scanners and the libraries' path, so that they can only differ in which
-//! strings they find. Not for: finding them.
+//! texts they find. Not for: finding them.
 //!
 //! Rules: the member and the place that a mapping has must be there, in every record; time, fields
 //! and items may be absent, and an empty text is an absent number or time. Texts are UTF-8 already.
@@ -19,29 +19,29 @@ use crate::source::FieldKind;
 use crate::upload::{ITEM_COUNT_MAX, TEXT_SIZE_MAX_BYTES, shown};
 use crate::value::{TimeFault, integer, number, time_millis};
 
-/// Why a record is refused: two words, which a function gives in registers. A larger one would lie
-/// in memory, and what may stand in its place, too; and what is written there in parts and read as
-/// a whole waits for all stores before it, those to memory that another processor has had.
+/// Why a record is refused: two words, which a function gives in registers. A larger one would lie in memory, and what
+/// may stand in its place, too; and what is written there in parts and read as a whole waits for
+/// all stores before it, those to memory that another processor has had.
 type Reason = Box<str>;
 
-/// The strings of an item: its key and its count.
-pub(crate) type ItemStrings<'a> = (Option<&'a [u8]>, Option<&'a [u8]>);
+/// The texts of an item: its key and its count.
+pub(crate) type ItemTexts<'a> = (Option<&'a [u8]>, Option<&'a [u8]>);
 
-/// The strings of one record.
+/// The texts of one record.
 #[derive(Debug, Default)]
-pub(crate) struct RecordStrings<'a> {
+pub(crate) struct Texts<'a> {
     /// One for each slot of the mapping.
     pub(crate) slots: Vec<Option<&'a [u8]>>,
     /// Key and count of each item.
-    pub(crate) items: Vec<ItemStrings<'a>>,
-    /// The number of the template that wrote last: it writes all of its slots again, and the others
-    /// hold what records have in common.
-    pub(crate) template: Option<u32>,
+    pub(crate) items: Vec<ItemTexts<'a>>,
+    /// The number of the shape that wrote last: it writes all of its slots again, and the others hold what
+    /// records have in common.
+    pub(crate) shape: Option<u32>,
 }
 
-impl<'a> RecordStrings<'a> {
-    pub(crate) fn new(slot_count: usize) -> RecordStrings<'a> {
-        RecordStrings { slots: vec![None; slot_count], ..RecordStrings::default() }
+impl<'a> Texts<'a> {
+    pub(crate) fn new(slot_count: usize) -> Texts<'a> {
+        Texts { slots: vec![None; slot_count], ..Texts::default() }
     }
 }
 
@@ -64,11 +64,11 @@ impl<'m, 'a> Assembler<'m, 'a> {
     pub(crate) fn hand_out<E: Events>(
         &mut self,
         offset: usize,
-        strings: &RecordStrings<'a>,
+        texts: &Texts<'a>,
         totals: &mut Totals,
         events: &mut E,
     ) {
-        match self.record(offset, strings) {
+        match self.record(offset, texts) {
             Ok(record) => {
                 totals.records += 1;
                 totals.items += record.items.len() as u64;
@@ -79,26 +79,26 @@ impl<'m, 'a> Assembler<'m, 'a> {
     }
 
     #[inline]
-    fn record(&mut self, offset: usize, strings: &RecordStrings<'a>) -> Result<Record<'_>, Reason> {
+    fn record(&mut self, offset: usize, texts: &Texts<'a>) -> Result<Record<'_>, Reason> {
         let mapping = self.mapping;
-        let member = first(&mapping.roles.member, strings).ok_or_else(|| missing("member"))?;
+        let member = first(&mapping.roles.member, texts).ok_or_else(|| missing("member"))?;
         if member.is_empty() {
             return Err("member is empty".into());
         }
         check_size("member", member)?;
-        let place = self.place(strings)?;
+        let place = self.place(texts)?;
         let time_millis = match &mapping.roles.time {
-            Some(role) => time(first(role, strings))?,
+            Some(role) => time(first(role, texts))?,
             None => None,
         };
         self.values.clear();
         for field in &mapping.fields {
-            let text = first(&field.role, strings);
+            let text = first(&field.role, texts);
             let value = value(field.kind, text).map_err(|why| of_field(&field.name, &why))?;
             self.values.push(value);
         }
         self.items.clear();
-        for (key, count) in &strings.items {
+        for (key, count) in &texts.items {
             self.items.push(item(*key, *count)?);
         }
         if self.items.len() > ITEM_COUNT_MAX {
@@ -110,17 +110,17 @@ impl<'m, 'a> Assembler<'m, 'a> {
     }
 
     #[inline]
-    fn place(&mut self, strings: &RecordStrings<'a>) -> Result<Option<Place>, Reason> {
+    fn place(&mut self, texts: &Texts<'a>) -> Result<Option<Place>, Reason> {
         match &self.mapping.roles.place {
             PlaceRoles::None => Ok(None),
             PlaceRoles::Degrees { longitude, latitude } => {
-                let longitude = coordinate("longitude", longitude, strings)?;
-                let latitude = coordinate("latitude", latitude, strings)?;
+                let longitude = coordinate("longitude", longitude, texts)?;
+                let latitude = coordinate("latitude", latitude, texts)?;
                 Place::new(longitude, latitude).map(Some).map_err(|error| outside(&error))
             }
             PlaceRoles::Zone { zone, x, y } => {
-                let name = first(zone, strings).ok_or_else(|| missing("zone"))?;
-                let (x, y) = (coordinate("x", x, strings)?, coordinate("y", y, strings)?);
+                let name = first(zone, texts).ok_or_else(|| missing("zone"))?;
+                let (x, y) = (coordinate("x", x, texts)?, coordinate("y", y, texts)?);
                 let zones = &self.mapping.zones;
                 // Records come from one map after the other, so the last one is likely.
                 if zones.get(self.last_zone).is_none_or(|zone| zone.name.as_bytes() != name) {
@@ -160,12 +160,12 @@ pub(crate) fn one_line(reason: &str) -> Cow<'_, str> {
 }
 
 #[inline]
-fn first<'a>(role: &Role, strings: &RecordStrings<'a>) -> Option<&'a [u8]> {
-    let text = strings.slots[role.first];
+fn first<'a>(role: &Role, texts: &Texts<'a>) -> Option<&'a [u8]> {
+    let text = texts.slots[role.first];
     if text.is_some() || role.others.is_empty() {
         return text;
     }
-    role.others.iter().find_map(|slot| strings.slots[*slot])
+    role.others.iter().find_map(|slot| texts.slots[*slot])
 }
 
 #[inline]
@@ -174,8 +174,8 @@ fn check_size(name: &str, text: &[u8]) -> Result<(), Reason> {
 }
 
 #[inline]
-fn coordinate(name: &str, role: &Role, strings: &RecordStrings<'_>) -> Result<f64, Reason> {
-    match first(role, strings) {
+fn coordinate(name: &str, role: &Role, texts: &Texts<'_>) -> Result<f64, Reason> {
+    match first(role, texts) {
         Some(text) => number(text).ok_or_else(|| no_number(name, text)),
         None => Err(missing(name)),
     }

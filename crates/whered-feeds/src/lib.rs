@@ -5,8 +5,8 @@
 //! Not for: files, decompression, tables, consolidation, clocks.
 //!
 //! ```text
-//! upload ─► walk ─┬─► a template that was seen before ──┐
-//!                 │   (own scanner, no allocation)   ├─► strings by slot ─► Record ─► Events
+//! upload ─► walk ─┬─► a shape that was seen before ──┐
+//!                 │   (own scanner, no allocation)   ├─► texts by slot ─► Record ─► Events
 //!                 └─► quick-xml, serde_json, csv ────┘                └─► reason ──► reject
 //! ```
 //!
@@ -18,7 +18,7 @@
 //!   unreadable (an upload that is cut off, another encoding, a document type) ends a scan.
 //!
 //! Concurrency: a mapping is immutable and may be shared by threads; a scan belongs to one.
-//! Cost: no allocation for a record of a known template; `bench/own` (`feeds`) has the times.
+//! Cost: no allocation for a record of a known shape; `bench/own` (`feeds`) has the times.
 //!
 //! ```
 //! use whered_feeds::{Events, Format, MappingSource, Record};
@@ -57,8 +57,8 @@ mod error;
 mod event;
 mod json;
 mod mapping;
-mod record_template;
 mod rows;
+mod shape;
 mod source;
 #[cfg(test)]
 mod testing;

@@ -1,7 +1,7 @@
 //! A compiled mapping: every path is a slot, and every role is a list of slots.
 //!
-//! For: [`Mapping::scan`], and the fields that records will have. Not for: how the
-//! formats are read (`xml`, `json`, `rows`), nor what strings mean (`assemble.rs`).
+//! For: [`Mapping::scan`], and whoever wants to know what records will have. Not for: how the
+//! formats are read (`xml`, `json`, `rows`), nor what texts mean (`assemble.rs`).
 //!
 //! ```text
 //! paths   @object   @x   @y   @t   @level         a path that is written twice has one slot

@@ -5,13 +5,13 @@ use crate::{Events, Mapping, Record, UploadError, Value};
 
 /// All that was handed out.
 #[derive(Debug, Default, PartialEq)]
-pub(crate) struct RecordedEvents {
+pub(crate) struct Seen {
     pub(crate) text: String,
     /// Members of records, and an empty one for each record that was rejected for its member.
     pub(crate) members: Vec<String>,
 }
 
-impl Events for RecordedEvents {
+impl Events for Seen {
     fn record(&mut self, record: &Record<'_>) {
         let show = |text: &[u8]| std::str::from_utf8(text).expect("texts are UTF-8").to_owned();
         let member = show(record.member);
@@ -48,14 +48,14 @@ impl Events for RecordedEvents {
 }
 
 /// What the quick scan says.
-pub(crate) fn seen(mapping: &Mapping, upload: &[u8]) -> RecordedEvents {
-    let mut seen = RecordedEvents::default();
+pub(crate) fn seen(mapping: &Mapping, upload: &[u8]) -> Seen {
+    let mut seen = Seen::default();
     let result = mapping.scan(upload, &mut seen);
     finish(&mut seen, result, upload);
     seen
 }
 
-fn finish(seen: &mut RecordedEvents, result: Result<crate::Totals, UploadError>, upload: &[u8]) {
+fn finish(seen: &mut Seen, result: Result<crate::Totals, UploadError>, upload: &[u8]) {
     match result {
         Ok(totals) => {
             let lines = seen.text.matches(" reject: ").count() as u64;
@@ -73,7 +73,7 @@ fn finish(seen: &mut RecordedEvents, result: Result<crate::Totals, UploadError>,
 #[track_caller]
 pub(crate) fn both(mapping: &Mapping, upload: &[u8]) -> String {
     let quick = seen(mapping, upload);
-    let mut slow = RecordedEvents::default();
+    let mut slow = Seen::default();
     let result = mapping.scan_by_library(upload, &mut slow);
     finish(&mut slow, result, upload);
     assert_eq!(quick, slow, "the quick scan and its twin differ");

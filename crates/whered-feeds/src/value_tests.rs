@@ -14,7 +14,7 @@ fn bits(value: Option<f64>) -> Option<u64> {
 
 #[test]
 fn odd_numbers_are_read_as_the_standard_library_reads_them() {
-    let strings = [
+    let texts = [
         "0",
         "-0",
         "0.0",
@@ -49,7 +49,7 @@ fn odd_numbers_are_read_as_the_standard_library_reads_them() {
         "9999999999999999999",
         "123.4560",
     ];
-    for text in strings {
+    for text in texts {
         assert_eq!(bits(number(text.as_bytes())), bits(by_library(text)), "{text:?}");
     }
     assert_eq!(number(b" 12.5\t"), Some(12.5));

@@ -58,7 +58,7 @@ pub struct Contents {
 /// the segment being written (roll first); damage of manifests or missing segments; whatever the
 /// system reports. What was made until then stays, marked as incomplete.
 pub fn backup(source: &dyn Storage, target: &Arc<dyn Storage>) -> Result<Contents, StoreError> {
-    backup_of(source, target, DirectoryKind::Data)
+    backup_of(source, target, Of::Data)
 }
 
 /// As [`backup`], for the folder of a [`Spool`](crate::Spool) that was rolled: its entries begin
@@ -72,12 +72,12 @@ pub fn backup_spool(
     source: &dyn Storage,
     target: &Arc<dyn Storage>,
 ) -> Result<Contents, StoreError> {
-    backup_of(source, target, DirectoryKind::Spool)
+    backup_of(source, target, Of::Spool)
 }
 
 /// What a directory has.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum DirectoryKind {
+enum Of {
     /// Everything from a snapshot or the first entry on.
     Data,
     /// Entries from any on.
@@ -87,7 +87,7 @@ enum DirectoryKind {
 fn backup_of(
     source: &dyn Storage,
     target: &Arc<dyn Storage>,
-    of: DirectoryKind,
+    of: Of,
 ) -> Result<Contents, StoreError> {
     refuse_incomplete(source)?;
     check_empty(&**target)?;
@@ -132,7 +132,7 @@ fn backup_of(
 /// The target has files ([`StoreError::is_existing`]); any damage, with file and byte; whatever the
 /// system reports. What was made until then stays, marked as incomplete.
 pub fn restore(source: &dyn Storage, target: &dyn Storage) -> Result<Contents, StoreError> {
-    restore_of(source, target, DirectoryKind::Data)
+    restore_of(source, target, Of::Data)
 }
 
 /// As [`restore`], for the folder of a spool.
@@ -141,14 +141,10 @@ pub fn restore(source: &dyn Storage, target: &dyn Storage) -> Result<Contents, S
 ///
 /// As [`restore`].
 pub fn restore_spool(source: &dyn Storage, target: &dyn Storage) -> Result<Contents, StoreError> {
-    restore_of(source, target, DirectoryKind::Spool)
+    restore_of(source, target, Of::Spool)
 }
 
-fn restore_of(
-    source: &dyn Storage,
-    target: &dyn Storage,
-    of: DirectoryKind,
-) -> Result<Contents, StoreError> {
+fn restore_of(source: &dyn Storage, target: &dyn Storage, of: Of) -> Result<Contents, StoreError> {
     check_empty(target)?;
     refuse_incomplete(source)?;
     let mut contents = read_everything(source, of)?;
@@ -182,10 +178,10 @@ fn restore_of(
 /// Any damage, with file and byte; whatever the system reports.
 pub fn verify(storage: &dyn Storage) -> Result<Contents, StoreError> {
     refuse_incomplete(storage)?;
-    read_everything(storage, DirectoryKind::Data)
+    read_everything(storage, Of::Data)
 }
 
-fn read_everything(storage: &dyn Storage, of: DirectoryKind) -> Result<Contents, StoreError> {
+fn read_everything(storage: &dyn Storage, of: Of) -> Result<Contents, StoreError> {
     let newest = newest_snapshot(storage)?;
     if let Some(info) = &newest {
         let reader = SnapshotReader::open(storage, info)?;
@@ -210,9 +206,9 @@ fn read_everything(storage: &dyn Storage, of: DirectoryKind) -> Result<Contents,
 fn wanted(
     storage: &dyn Storage,
     newest: Option<&SnapshotInfo>,
-    of: DirectoryKind,
+    of: Of,
 ) -> Result<Wanted, StoreError> {
-    if of == DirectoryKind::Data {
+    if of == Of::Data {
         return Ok(newest.map_or(Wanted::all(), SnapshotInfo::wanted));
     }
     let (firsts, _) = list(storage)?;

@@ -1,15 +1,15 @@
 //! A directory that names from outside cannot lead out of.
 //!
-//! For: files and folders that clients name in commands. Not for: paths of the configuration, which
-//! go anywhere.
+//! For: files and folders that clients name in commands. Not for: paths of the configuration, which go
+//! anywhere.
 //!
 //! ```text
 //! name ─ links and `..` resolved ─> path ─ below the root? ─> opened step by step from the root's own
 //!                                              └ no: Outside      descriptor, through no link
 //! ```
 //!
-//! Invariant: what is opened is what was checked. If a folder is replaced by a link after
-//! the check, the opening fails.
+//! Invariant: what is opened is what was checked. Whoever exchanges a folder for a link after the
+//! check makes the opening fail.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io;

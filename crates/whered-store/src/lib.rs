@@ -1,17 +1,17 @@
 //! Journal and snapshot files as checksummed bytes, with recovery and a simulated disk.
 //!
 //! What this crate is for: keeping entries (a number, a kind, some bytes) on disk so that every
-//! entry that was acknowledged is there after a crash, exactly once and in order; and keeping
-//! blocks that spare a restart most of those entries. What it is not for: it never knows what the
-//! bytes of an entry or a block mean; a [`Spool`] is a journal whose entries are read back while
-//! more come, and go when they are done with.
+//! entry that was acknowledged is there after a crash, exactly once and in order; and keeping blocks
+//! that spare a restart most of those entries. What it is not for: it never knows what the bytes of
+//! an entry or a block mean; a [`Spool`] is a journal whose
+//! entries are read back while more come, and go when they are done with.
 //!
 //! ```text
 //!   data directory
 //!   ├── LOCK                              held by flock, names the process   -> DataDirectory
 //!   ├── journal-00000000000000000001.log  a segment, full                    -> journal/segment.rs
 //!   ├── journal-00000000000000048213.log  the segment being written
-//!   ├── journal-spare-3.new               preallocated, has no entries yet   -> journal/preallocated.rs
+//!   ├── journal-spare-3.new               preallocated, has no entries yet   -> journal/spare.rs
 //!   ├── snapshot-00000000000000047000.data       blocks                      -> snapshot/writer.rs
 //!   └── snapshot-00000000000000047000.manifest   makes them count            -> snapshot/format.rs
 //!

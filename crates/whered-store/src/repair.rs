@@ -1,8 +1,8 @@
 //! Makes a damaged data directory open again, with as much of it as can be had.
 //!
-//! For: a person who has read that the start was refused, and has no better copy. Not for: running
-//! by itself; a start never repairs. Nothing is thrown away: what is not used any more is renamed
-//! to `*.damaged`.
+//! For: a person who has read that the start was refused, and has no better copy. Not for: running by
+//! itself; a start never repairs. Nothing is thrown away: what is not used any more is renamed to
+//! `*.damaged`.
 //!
 //! ```text
 //!   ways back:   snapshot at S, its good blocks  + journal from S+1 up to its first fault
@@ -15,8 +15,8 @@
 //! ```
 //!
 //! The way with the smallest loss is taken, at equal loss the newest snapshot. Then snapshots newer
-//! than that and bad ones are set aside, its manifest is written anew without its damaged blocks,
-//! the journal is cut at the fault, and segments behind it are set aside.
+//! than that and bad ones are set aside, its manifest is written anew without its damaged blocks, the
+//! journal is cut at the fault, and segments behind it are set aside.
 //!
 //! Invariants: files are replaced by renames only, so that a backup's links keep their bytes and a
 //! crash in the middle leaves something that can be repaired again; at the end the directory is
@@ -30,11 +30,11 @@ use std::time::Duration;
 use crate::cold::{COLD_KIND, ColdFile, ColdReference};
 use crate::error::StoreError;
 use crate::journal::Wanted;
-use crate::journal::examine::{SegmentReport, examine, reach};
+use crate::journal::examine::{Examined, examine, reach};
 use crate::journal::load::{load_any_size, refuse_incomplete};
-use crate::journal::preallocated::SegmentPreallocator;
 use crate::journal::recovery::recover;
 use crate::journal::segment::{SEGMENT_SIZE_BYTES_MIN, segment_name};
+use crate::journal::spare::SpareMaker;
 use crate::journal::writer::OpenSegment;
 use crate::snapshot::format::{data_name, encode_manifest, manifest_name, new_manifest_name};
 use crate::snapshot::{BlockInfo, SnapshotInfo, SnapshotReader, Snapshots};
@@ -103,8 +103,8 @@ pub fn repair(
     let mut work = Work { storage, say, changed: false };
     work.tell_faults(&snapshots, &segments);
     work.tell_loss(&way, &segments);
-    work.finish_snapshots(&snapshots, &way, &segments)?;
-    work.finish_journal(&way, &segments)?;
+    work.settle_snapshots(&snapshots, &way, &segments)?;
+    work.settle_journal(&way, &segments)?;
     let changed = work.changed;
     if changed {
         sync_directory(&**storage)?;
@@ -114,10 +114,10 @@ pub fn repair(
     Ok(Repaired { snapshot, last_sequence: way.last_sequence, changed })
 }
 
-/// As [`repair`], for the folder of a spool whose entries up to `done` are done with, as the data
-/// say that it belongs to; these are to be repaired before. What waits is kept up to the first
-/// fault. A spool that does not reach `done`, or begins behind it, is set aside, and goes on after
-/// `done`. The numbers of what is set aside are not given away again.
+/// As [`repair`], for the folder of a spool whose entries up to `done` are done with, as the data say
+/// that it belongs to; these are to be repaired before. What waits is kept up to the first fault. A
+/// spool that does not reach `done`, or begins behind it, is set aside, and goes on after `done`.
+/// The numbers of what is set aside are not given away again.
 ///
 /// # Errors
 ///
@@ -133,7 +133,7 @@ pub fn repair_spool(
     let wanted = Wanted { after: done, through: done };
     let behind = segments.iter().map(|segment| segment.known_sequence).max().unwrap_or(0);
     let known = highest_known(&[], &segments).max(behind).max(last_sequence);
-    let mark_changed = repair_commit_record(&**storage, known, say)?;
+    let mark_changed = repair_mark(&**storage, known, say)?;
     if segments.is_empty() && done > 0 {
         say(&format!("there is no spool; the next upload is number {}", done + 1));
         begin_segment(storage, done + 1)?;
@@ -159,7 +159,7 @@ pub fn repair_spool(
     if known > last_sequence && known > reserved::read(&**storage)? {
         reserved::write(&**storage, known)?;
     }
-    work.finish_journal(&way, &segments)?;
+    work.settle_journal(&way, &segments)?;
     let changed = work.changed || mark_changed;
     if changed {
         sync_directory(&**storage)?;
@@ -170,7 +170,7 @@ pub fn repair_spool(
 
 /// Makes a mark of reserved numbers anew that cannot be read, behind the highest number that is
 /// known. Gives whether there was one.
-fn repair_commit_record(
+fn repair_mark(
     storage: &dyn Storage,
     known: u64,
     say: &mut dyn FnMut(&str),
@@ -186,13 +186,13 @@ fn repair_commit_record(
 }
 
 /// Whether nothing is wrong with what is needed, and nothing lies behind it.
-fn is_whole(segments: &[SegmentReport], needed: &std::ops::Range<usize>) -> bool {
-    let is_well = |segment: &SegmentReport| segment.fault.is_none();
+fn is_whole(segments: &[Examined], needed: &std::ops::Range<usize>) -> bool {
+    let is_well = |segment: &Examined| segment.fault.is_none();
     !needed.is_empty() && needed.end == segments.len() && segments.iter().all(is_well)
 }
 
 /// A complete snapshot and which of its blocks cannot be read.
-struct SnapshotCheck {
+struct Checked {
     info: SnapshotInfo,
     damaged: Vec<(usize, StoreError)>,
     /// How much is lost with those blocks, and with the cold files that they name.
@@ -202,7 +202,7 @@ struct SnapshotCheck {
 }
 
 struct AllSnapshots {
-    complete: Vec<SnapshotCheck>,
+    complete: Vec<Checked>,
     /// Start and error.
     bad: Vec<(u64, StoreError)>,
 }
@@ -235,7 +235,7 @@ fn look_at_snapshots(storage: &dyn Storage) -> Result<AllSnapshots, StoreError> 
                 lost_bytes = lost_bytes.saturating_add(lost);
             }
         }
-        complete.push(SnapshotCheck { info, damaged, lost_bytes, size_bytes });
+        complete.push(Checked { info, damaged, lost_bytes, size_bytes });
     }
     Ok(AllSnapshots { complete, bad })
 }
@@ -256,7 +256,7 @@ fn check_cold(
 
 /// One way back; see the file's header.
 struct Way<'a> {
-    snapshot: Option<&'a SnapshotCheck>,
+    snapshot: Option<&'a Checked>,
     last_sequence: u64,
     /// The segments that are needed for it.
     segments: std::ops::Range<usize>,
@@ -278,13 +278,13 @@ impl Way<'_> {
     }
 }
 
-fn best_way<'a>(snapshots: &'a [SnapshotCheck], segments: &[SegmentReport]) -> Way<'a> {
+fn best_way<'a>(snapshots: &'a [Checked], segments: &[Examined]) -> Way<'a> {
     let known = highest_known(snapshots, segments);
     let ways = snapshots.iter().map(Some).chain([None]).map(|snapshot| {
         let after = snapshot.map_or(0, |snapshot| snapshot.info.start_sequence);
         let (last_sequence, range) = reach(segments, after);
         let mut loss_bytes = (known - last_sequence).saturating_mul(ENTRY_LOSS_BYTES);
-        if let Some(SnapshotCheck { info, lost_bytes, .. }) = snapshot {
+        if let Some(Checked { info, lost_bytes, .. }) = snapshot {
             loss_bytes = loss_bytes.saturating_add(*lost_bytes);
             if last_sequence < info.end_sequence {
                 loss_bytes = loss_bytes.saturating_add(INCONSISTENCY_LOSS_BYTES);
@@ -302,7 +302,7 @@ fn best_way<'a>(snapshots: &'a [SnapshotCheck], segments: &[SegmentReport]) -> W
 }
 
 /// The highest entry of which anything bears witness.
-fn highest_known(snapshots: &[SnapshotCheck], segments: &[SegmentReport]) -> u64 {
+fn highest_known(snapshots: &[Checked], segments: &[Examined]) -> u64 {
     let of_snapshots = snapshots.iter().map(|snapshot| snapshot.info.end_sequence);
     let of_segments = segments.iter().map(|segment| segment.last_sequence);
     of_snapshots.chain(of_segments).max().unwrap_or(0)
@@ -323,7 +323,7 @@ struct Work<'a> {
 }
 
 impl Work<'_> {
-    fn tell_faults(&mut self, snapshots: &AllSnapshots, segments: &[SegmentReport]) {
+    fn tell_faults(&mut self, snapshots: &AllSnapshots, segments: &[Examined]) {
         for (_, error) in &snapshots.bad {
             (self.say)(&error.to_string());
         }
@@ -335,9 +335,9 @@ impl Work<'_> {
         }
     }
 
-    fn tell_loss(&mut self, way: &Way<'_>, segments: &[SegmentReport]) {
+    fn tell_loss(&mut self, way: &Way<'_>, segments: &[Examined]) {
         let last = way.last_sequence;
-        if let Some(SnapshotCheck { info, damaged, .. }) = way.snapshot {
+        if let Some(Checked { info, damaged, .. }) = way.snapshot {
             let mut line = format!(
                 "kept: the snapshot at entry {} and the journal up to entry {last}",
                 info.start_sequence
@@ -368,11 +368,11 @@ impl Work<'_> {
         }
     }
 
-    fn finish_snapshots(
+    fn settle_snapshots(
         &mut self,
         snapshots: &AllSnapshots,
         way: &Way<'_>,
-        segments: &[SegmentReport],
+        segments: &[Examined],
     ) -> Result<(), StoreError> {
         for (start_sequence, _) in &snapshots.bad {
             self.set_snapshot_aside(*start_sequence)?;
@@ -404,7 +404,7 @@ impl Work<'_> {
         self.set_aside(&data_name(start_sequence))
     }
 
-    fn rewrite_manifest(&mut self, chosen: &SnapshotCheck, last: u64) -> Result<(), StoreError> {
+    fn rewrite_manifest(&mut self, chosen: &Checked, last: u64) -> Result<(), StoreError> {
         let mut info = chosen.info.clone();
         info.end_sequence = info.end_sequence.min(last);
         let is_damaged = |index| chosen.damaged.iter().any(|(damaged, _)| *damaged == index);
@@ -417,11 +417,7 @@ impl Work<'_> {
         self.make(&new_name, &encode_manifest(&info), &name)
     }
 
-    fn finish_journal(
-        &mut self,
-        way: &Way<'_>,
-        segments: &[SegmentReport],
-    ) -> Result<(), StoreError> {
+    fn settle_journal(&mut self, way: &Way<'_>, segments: &[Examined]) -> Result<(), StoreError> {
         for (index, segment) in segments.iter().enumerate() {
             let is_needed = way.segments.contains(&index);
             let is_behind = index >= way.segments.end;
@@ -431,9 +427,7 @@ impl Work<'_> {
         }
         let needed = segments.get(way.segments.clone()).unwrap_or_default();
         for segment in needed {
-            if let SegmentReport { first_sequence, end_bytes: Some(end), fault: Some(_), .. } =
-                segment
-            {
+            if let Examined { first_sequence, end_bytes: Some(end), fault: Some(_), .. } = segment {
                 self.cut_segment(*first_sequence, *end)?;
             }
         }
@@ -536,8 +530,7 @@ pub(crate) fn begin_segment(
     storage: &Arc<dyn Storage>,
     first_sequence: u64,
 ) -> Result<(), StoreError> {
-    let mut spares =
-        SegmentPreallocator::new(Arc::clone(storage), SEGMENT_SIZE_BYTES_MIN, Duration::ZERO);
+    let mut spares = SpareMaker::new(Arc::clone(storage), SEGMENT_SIZE_BYTES_MIN, Duration::ZERO);
     OpenSegment::begin(&**storage, spares.make(0)?, first_sequence)?;
     Ok(())
 }

@@ -1,5 +1,4 @@
-//! Hostile and damaged files: an error with its place or a torn tail; never a panic, never other
-//! data.
+//! Hostile and damaged files: an error with its place or a torn tail; never a panic, never other data.
 
 mod support;
 

@@ -12,7 +12,7 @@
 use std::borrow::Cow;
 use std::io::Read;
 
-use super::{Column, Field, RowBuilder, next_line, set, skip_mark};
+use super::{Column, Draft, Field, next_line, set, skip_mark};
 use crate::capture::Context;
 use crate::error::{CaptureError, ErrorKind, Place, one_line, quoted};
 use crate::record::PacketRecord;
@@ -88,7 +88,7 @@ impl Csv {
             };
             let wanted = || format!("{} values, as the header has", self.columns.len());
             let mut columns = self.columns.iter();
-            let mut draft = RowBuilder::new();
+            let mut draft = Draft::new();
             for field in (Fields { line, delimiter: self.delimiter, next: Some(0) }) {
                 let (bytes, at) = field
                     .map_err(|at| wrong(at, "a broken quote".to_owned(), QUOTES.to_owned()))?;

@@ -8,7 +8,7 @@
 
 use std::io::Read;
 
-use super::{Column, Field, RowBuilder, next_content, set, skip_mark};
+use super::{Column, Draft, Field, next_content, set, skip_mark};
 use crate::capture::Context;
 use crate::error::{CaptureError, ErrorKind, Place, quoted};
 use crate::record::PacketRecord;
@@ -40,7 +40,7 @@ impl Lines {
             return Ok(None);
         };
         let line = context.source.bytes(line);
-        let mut draft = RowBuilder::new();
+        let mut draft = Draft::new();
         let mut words = &WORDS[..];
         let mut start = 0;
         for word in line.split(u8::is_ascii_whitespace) {

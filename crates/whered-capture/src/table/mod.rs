@@ -13,7 +13,7 @@ mod value;
 
 pub(crate) use column::Column;
 pub(crate) use csv::Csv;
-pub(crate) use draft::RowBuilder;
+pub(crate) use draft::Draft;
 pub(crate) use lines::Lines;
 pub(crate) use value::time;
 
@@ -76,7 +76,7 @@ pub(crate) fn skip_mark<R: Read>(source: &mut Source<R>) -> Result<(), CaptureEr
 pub(crate) fn set(
     line: u64,
     interfaces: &mut Interfaces,
-    draft: &mut RowBuilder,
+    draft: &mut Draft,
     column: Column,
     value: &Field<'_>,
 ) -> Result<(), CaptureError> {

@@ -15,7 +15,7 @@ use super::{Extra, FlowState, STATES_ALLOWED};
 use crate::capture::Context;
 use crate::error::{CaptureError, ErrorKind, Place, one_line, quoted};
 use crate::record::PacketRecord;
-use crate::table::{Column, RowBuilder, next_content, skip_mark, time};
+use crate::table::{Column, Draft, next_content, skip_mark, time};
 use crate::totals::Skip;
 
 pub(crate) struct ZeekJson;
@@ -68,7 +68,7 @@ impl ZeekJson {
                 context.totals.count_skip(Skip::UnknownProtocol);
                 continue;
             }
-            let mut draft = RowBuilder::new();
+            let mut draft = Draft::new();
             let set = draft.set(Column::Protocol, flow.proto.as_bytes(), &mut context.interfaces);
             set.map_err(|allowed| {
                 wrong(1, format!("{} in proto", quoted(flow.proto.as_bytes())), allowed)
@@ -87,10 +87,7 @@ impl ZeekJson {
 
 impl Flow {
     /// The error is what was found and what is allowed.
-    fn take_apart(
-        self,
-        mut draft: RowBuilder,
-    ) -> Result<(RowBuilder, Extra), (String, &'static str)> {
+    fn take_apart(self, mut draft: Draft) -> Result<(Draft, Extra), (String, &'static str)> {
         draft.source = Some(self.origin);
         draft.destination = Some(self.answerer);
         draft.record.source_port = self.origin_port;

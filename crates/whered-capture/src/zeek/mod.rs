@@ -18,7 +18,7 @@ pub(crate) use tsv::ZeekTsv;
 
 use crate::ip::protocol;
 use crate::record::{ConnectionState, PacketRecord};
-use crate::table::RowBuilder;
+use crate::table::Draft;
 
 /// A `conn_state`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -59,7 +59,7 @@ struct Extra {
 
 impl Extra {
     /// The record without its number.
-    fn finish(&self, draft: RowBuilder) -> Result<PacketRecord, (&'static str, &'static str)> {
+    fn finish(&self, draft: Draft) -> Result<PacketRecord, (&'static str, &'static str)> {
         let mut record = draft.finish()?;
         let sum = |one: Option<u64>, other: Option<u64>| match (one, other) {
             (None, None) => None,

@@ -19,7 +19,7 @@ use super::{Extra, FlowState, STATES_ALLOWED};
 use crate::capture::Context;
 use crate::error::{CaptureError, ErrorKind, Place, quoted};
 use crate::record::PacketRecord;
-use crate::table::{Column, Field, RowBuilder, next_line, set};
+use crate::table::{Column, Draft, Field, next_line, set};
 use crate::totals::Skip;
 
 const FIELDS_MAX: usize = 4096;
@@ -169,7 +169,7 @@ impl ZeekTsv {
             return Err(wrong(1, "a flow before #fields".to_owned(), "#fields first".to_owned()));
         }
         let wanted = || format!("{} values, as #fields has", self.fields.len());
-        let (mut draft, mut extra) = (RowBuilder::new(), Extra::default());
+        let (mut draft, mut extra) = (Draft::new(), Extra::default());
         let mut fields = self.fields.iter();
         let mut start = 0;
         for bytes in line.split(|&byte| byte == self.separator) {

@@ -1,4 +1,4 @@
-//! Lines of JSON, right and wrong, by template and by library.
+//! Lines of JSON, right and wrong, by shape and by library.
 
 use proptest::prelude::*;
 
@@ -54,7 +54,7 @@ fn what_a_line_does_not_have_it_does_not_get_from_the_one_before() {
     let few =
         [level("5"), level("null"), level("6"), absent.clone(), level("null"), absent.clone()];
     assert_eq!(levels(&few), ["5", "[-]", "6", "[-]", "[-]", "[-]"]);
-    // More templates than are remembered, with and without it, and the first ones again.
+    // More shapes than are remembered, with and without it, and the first ones again.
     let other = |n: usize, level: &str| format!(",\"own{n}\":1{level}");
     let many: Vec<String> = (0..40)
         .map(|n| other(n % 11, &if n % 2 == 0 { level(&n.to_string()) } else { absent.clone() }))
@@ -193,7 +193,7 @@ fn line() -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    /// `both` compares the templates with serde_json.
+    /// `both` compares the shapes with serde_json.
     #[test]
     fn shapes_and_library_agree(lines in proptest::collection::vec(line(), 1..24)) {
         both(&mapping(), lines.join("\n").as_bytes());

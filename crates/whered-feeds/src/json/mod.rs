@@ -5,23 +5,23 @@
 //!
 //! ```text
 //! {"object":123,"at":{"x":12.3,"y":45.6},"loot":[{"item":9,"n":2}]}     object, at.x, loot each
-//! a line of a known template: record_template.rs     any other: serde_json, then its template is learned
+//! a line of a known shape: shape.rs     any other: serde_json, then its shape is learned
 //! ```
 //!
 //! Invariants: one line is one record; a line that is no object is rejected alone, as is one that
 //! is not UTF-8 or too long. A key that comes twice counts where it comes last.
-//! Cost: a line of a known template allocates nothing.
+//! Cost: a line of a known shape allocates nothing.
 
-mod spans;
+mod outline;
 
 use memchr::memchr;
 use serde_json::Value as Json;
 
-use crate::assemble::{Assembler, RecordStrings, reject};
+use crate::assemble::{Assembler, Texts, reject};
 use crate::error::{MappingError, UploadError, UploadErrorKind};
 use crate::event::{Events, Totals};
 use crate::mapping::{Mapping, path_help};
-use crate::record_template::RecordTemplates;
+use crate::shape::Shapes;
 use crate::source::{Format, MappingSource};
 use crate::upload::{ITEM_COUNT_MAX, RECORD_SIZE_MAX_BYTES, valid_text};
 
@@ -104,19 +104,19 @@ pub(crate) fn scan<E: Events>(
 ) -> Result<Totals, UploadError> {
     let valid_end = start + valid_text(upload, start).len();
     let mut totals = Totals::default();
-    let mut templates = RecordTemplates::new();
+    let mut shapes = Shapes::new();
     let base = vec![None; mapping.roles.slot_count];
-    let mut strings = RecordStrings::new(base.len());
+    let mut texts = Texts::new(base.len());
     let mut assembler = Assembler::new(mapping);
     let mut at = start;
     while at < upload.len() {
         if quick
-            && let Some(length) = templates.read(&upload[at..], &base, &mut strings)
+            && let Some(length) = shapes.read(&upload[at..], &base, &mut texts)
             && let Some(next) = line_end(upload, at + length)
             && at + length <= valid_end
             && length <= RECORD_SIZE_MAX_BYTES
         {
-            assembler.hand_out(at, &strings, &mut totals, events);
+            assembler.hand_out(at, &texts, &mut totals, events);
             at = next;
             continue;
         }
@@ -126,15 +126,14 @@ pub(crate) fn scan<E: Events>(
         if !line.trim_ascii().is_empty() {
             match read(line) {
                 Ok(json) => {
-                    let mut strings = RecordStrings::new(base.len());
-                    match fill(paths, &json, &mut strings) {
+                    let mut texts = Texts::new(base.len());
+                    match fill(paths, &json, &mut texts) {
                         Ok(()) => {
-                            let found = &strings;
+                            let found = &texts;
                             Assembler::new(mapping).hand_out(at, found, &mut totals, events);
                             let record = at..at + line.len();
-                            if quick && let Some(spans) = spans::find_spans(paths, upload, &record)
-                            {
-                                templates.learn(upload, record, &spans, b",", &base, found);
+                            if quick && let Some(sketch) = outline::sketch(paths, upload, &record) {
+                                shapes.learn(upload, record, &sketch, b",", &base, found);
                             }
                         }
                         Err(reason) => reject(at, &reason, &mut totals, events),
@@ -174,13 +173,9 @@ fn read(line: &[u8]) -> Result<Json, String> {
     }
 }
 
-/// The strings of an object by its paths.
-fn fill<'a>(
-    paths: &JsonPaths,
-    object: &'a Json,
-    strings: &mut RecordStrings<'a>,
-) -> Result<(), String> {
-    for (path, slot) in paths.slots.iter().zip(&mut strings.slots) {
+/// The texts of an object by its paths.
+fn fill<'a>(paths: &JsonPaths, object: &'a Json, texts: &mut Texts<'a>) -> Result<(), String> {
+    for (path, slot) in paths.slots.iter().zip(&mut texts.slots) {
         *slot = text_at(object, path)?;
     }
     let Some(items) = &paths.items else { return Ok(()) };
@@ -192,7 +187,7 @@ fn fill<'a>(
         Some(Json::Array(elements)) => {
             for element in elements {
                 let count = items.count.as_ref().map(|path| text_at(element, path));
-                strings.items.push((text_at(element, &items.key)?, count.transpose()?.flatten()));
+                texts.items.push((text_at(element, &items.key)?, count.transpose()?.flatten()));
             }
             Ok(())
         }

@@ -16,7 +16,7 @@
 
 mod fields;
 
-use crate::assemble::{Assembler, RecordStrings, reject};
+use crate::assemble::{Assembler, Texts, reject};
 use crate::error::{MappingError, UploadError, UploadErrorKind};
 use crate::event::{Events, Totals};
 use crate::mapping::Mapping;
@@ -145,7 +145,7 @@ pub(crate) fn scan<E: Events>(
     let mut reader = RowReader::new(upload, start, paths.delimiter, paths.has_quotes, quick);
     let plan = plan(paths, &mut reader)?;
     let slot_count = mapping.roles.slot_count;
-    let mut strings = RecordStrings::new(slot_count);
+    let mut texts = Texts::new(slot_count);
     let mut assembler = Assembler::new(mapping);
     while let Some(row) = reader.next()? {
         let bytes = &upload[row.start..row.end];
@@ -167,16 +167,15 @@ pub(crate) fn scan<E: Events>(
         }
         if row.is_plain {
             for (slot, column) in &plan.wanted {
-                strings.slots[*slot] = reader.plain_field(*column).filter(|text| !text.is_empty());
+                texts.slots[*slot] = reader.plain_field(*column).filter(|text| !text.is_empty());
             }
-            assembler.hand_out(row.start, &strings, &mut totals, events);
+            assembler.hand_out(row.start, &texts, &mut totals, events);
         } else {
-            let mut strings = RecordStrings::new(slot_count);
+            let mut texts = Texts::new(slot_count);
             for (slot, column) in &plan.wanted {
-                strings.slots[*slot] =
-                    reader.decoded_field(*column).filter(|text| !text.is_empty());
+                texts.slots[*slot] = reader.decoded_field(*column).filter(|text| !text.is_empty());
             }
-            Assembler::new(mapping).hand_out(row.start, &strings, &mut totals, events);
+            Assembler::new(mapping).hand_out(row.start, &texts, &mut totals, events);
         }
     }
     Ok(totals)

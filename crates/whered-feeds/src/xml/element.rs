@@ -1,6 +1,6 @@
-//! One record by quick-xml: its strings, and the field spans that a template is learned from.
+//! One record by quick-xml: its texts, and the sketch that a shape is learned from.
 //!
-//! For: records of no known template. Not for: what is around them (`walk.rs`).
+//! For: records of no known shape. Not for: what is around them (`walk.rs`).
 //!
 //! Invariants: of attributes and children of one path the first that is there counts; an element's
 //! text is what stands directly in it, without white space around it; the first fault is the one
@@ -14,9 +14,9 @@ use quick_xml::events::attributes::Attributes;
 
 use super::pull::{Pull, Stop, Tag, Token};
 use super::{DEPTH_MAX, XmlPaths};
-use crate::assemble::RecordStrings;
+use crate::assemble::Texts;
 use crate::error::{UploadError, UploadErrorKind};
-use crate::record_template::{FieldSpan, FieldSpans, ITEM_COUNT, ITEM_KEY, Kind, SKIPPED};
+use crate::shape::{ITEM_COUNT, ITEM_KEY, Kind, Mark, SKIPPED, Sketch};
 use crate::upload::{ITEM_COUNT_MAX, shown};
 
 /// Where a text is: in the upload, or decoded.
@@ -28,24 +28,20 @@ enum Span {
 
 /// A record that was read.
 #[derive(Debug)]
-pub(super) struct ElementSpans {
+pub(super) struct Found {
     slots: Vec<Option<Span>>,
     items: Vec<(Option<Span>, Option<Span>)>,
     decoded: String,
-    pub(super) spans: FieldSpans,
+    pub(super) sketch: Sketch,
     /// Why it is to be rejected.
     pub(super) fault: Option<String>,
     /// Where what follows it begins.
     pub(super) end: usize,
 }
 
-impl ElementSpans {
-    /// The record's strings; `base` is what slots hold that are not part of it.
-    pub(super) fn strings<'a>(
-        &'a self,
-        bytes: &'a [u8],
-        base: &[Option<&'a [u8]>],
-    ) -> RecordStrings<'a> {
+impl Found {
+    /// The record's texts; `base` is what slots hold that are not part of it.
+    pub(super) fn texts<'a>(&'a self, bytes: &'a [u8], base: &[Option<&'a [u8]>]) -> Texts<'a> {
         let text = |span: &Span| match span {
             Span::Upload(range) => &bytes[range.clone()],
             Span::Decoded(range) => &self.decoded.as_bytes()[range.clone()],
@@ -54,7 +50,7 @@ impl ElementSpans {
         let slots = slots.map(|(own, base)| own.as_ref().map(text).or(*base)).collect();
         let items = self.items.iter();
         let items = items.map(|(key, count)| (key.as_ref().map(text), count.as_ref().map(text)));
-        RecordStrings { slots, items: items.collect(), template: None }
+        Texts { slots, items: items.collect(), shape: None }
     }
 }
 
@@ -82,13 +78,13 @@ impl Open {
 struct ElementReader<'p, 'u> {
     paths: &'p XmlPaths,
     bytes: &'u [u8],
-    /// The open elements below the record, and their strings behind the record's own.
+    /// The open elements below the record, and their texts behind the record's own.
     names: Vec<&'u str>,
     opens: Vec<Open>,
     /// How many names lead to the open item, and where it begins.
     item: Option<(usize, usize)>,
     item_texts: (Option<Span>, Option<Span>),
-    found: ElementSpans,
+    found: Found,
 }
 
 /// Reads the record whose start tag this is, to its end.
@@ -97,12 +93,12 @@ pub(super) fn read<'u>(
     paths: &XmlPaths,
     record: Tag<'u>,
     is_empty: bool,
-) -> Result<ElementSpans, Stop> {
-    let found = ElementSpans {
+) -> Result<Found, Stop> {
+    let found = Found {
         slots: vec![None; paths.slots.len()],
         items: Vec::new(),
         decoded: String::new(),
-        spans: FieldSpans::default(),
+        sketch: Sketch::default(),
         fault: None,
         end: record.end,
     };
@@ -241,7 +237,7 @@ impl<'u> ElementReader<'_, 'u> {
                 );
                 continue;
             }
-            self.found.spans.is_irregular = true;
+            self.found.sketch.is_unusual = true;
             match attribute.normalized_value(XmlVersion::Implicit1_0) {
                 Ok(value) => {
                     let span = self.keep(&value);
@@ -293,11 +289,11 @@ impl<'u> ElementReader<'_, 'u> {
                 let span = Span::Upload(start..start + trimmed.len());
                 // White space among children is markup; a leaf's text changes from one to the next.
                 let is_value = !open.has_children && (is_wanted || !trimmed.is_empty());
-                self.found.spans.is_irregular |= open.has_children && !trimmed.is_empty();
+                self.found.sketch.is_unusual |= open.has_children && !trimmed.is_empty();
                 self.assign(None, &span, is_value.then_some((range, Kind::Element)));
             }
             Content::Several(text) => {
-                self.found.spans.is_irregular = true;
+                self.found.sketch.is_unusual = true;
                 if is_wanted {
                     let span = self.keep(text.trim_ascii());
                     self.assign(None, &span, None);
@@ -308,10 +304,10 @@ impl<'u> ElementReader<'_, 'u> {
             && depth == self.names.len()
         {
             self.item = None;
-            let strings = std::mem::take(&mut self.item_texts);
+            let texts = std::mem::take(&mut self.item_texts);
             if self.found.items.len() < ITEM_COUNT_MAX {
-                self.found.items.push(strings);
-                self.found.spans.items.push(start..end);
+                self.found.items.push(texts);
+                self.found.sketch.items.push(start..end);
             } else {
                 self.fault(format!("more than {ITEM_COUNT_MAX} items"));
             }
@@ -343,7 +339,7 @@ impl<'u> ElementReader<'_, 'u> {
         if is_count { ITEM_COUNT } else { SKIPPED }
     }
 
-    /// Gives a value to whatever is mapped to it, and marks it for a template.
+    /// Gives a value to whatever is mapped to it, and marks it for a shape.
     fn assign(&mut self, attribute: Option<&str>, span: &Span, mark: Option<(Range<usize>, Kind)>) {
         let mut slot = SKIPPED;
         let slots = self.paths.slots.iter().zip(&mut self.found.slots).enumerate();
@@ -359,16 +355,16 @@ impl<'u> ElementReader<'_, 'u> {
             ITEM_COUNT => _ = self.item_texts.1.get_or_insert_with(|| span.clone()),
             _ => {}
         }
-        let spans = &mut self.found.spans;
+        let sketch = &mut self.found.sketch;
         // A value of an item that is a value of the record as well is not what items are like.
-        spans.is_irregular |= self.item.is_some() && slot != SKIPPED;
+        sketch.is_unusual |= self.item.is_some() && slot != SKIPPED;
         let Some((range, kind)) = mark else { return };
         if self.item.is_none() {
-            spans.fields.push(FieldSpan { range, slot, kind });
-        } else if spans.items.is_empty() {
-            let taken = spans.item_fields.iter().any(|mark| mark.slot == item_slot);
+            sketch.marks.push(Mark { range, slot, kind });
+        } else if sketch.items.is_empty() {
+            let taken = sketch.item_marks.iter().any(|mark| mark.slot == item_slot);
             let slot = if taken { SKIPPED } else { item_slot };
-            spans.item_fields.push(FieldSpan { range, slot, kind });
+            sketch.item_marks.push(Mark { range, slot, kind });
         }
     }
 }

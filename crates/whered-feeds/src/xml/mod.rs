@@ -5,8 +5,8 @@
 //!
 //! ```text
 //! walk.rs     the document around the records: which elements are open, where records begin
-//!   ├─ record_template.rs    a record of a known template
-//!   └─ element.rs  any other record; its template is learned
+//!   ├─ shape.rs    a record of a known shape
+//!   └─ element.rs  any other record; its shape is learned
 //!        └─ pull.rs   quick-xml's events with places, and tags that do not end
 //! ```
 //!
@@ -26,7 +26,7 @@ pub(crate) use walk::scan;
 
 /// Elements may lie so deep.
 const DEPTH_MAX: usize = 64;
-/// The most kinds of records that a mapping may name.
+/// A mapping may name so many kinds of records.
 const RECORD_PATH_MAX: usize = 16;
 
 /// Where records, slots and items are.

@@ -1,29 +1,28 @@
 //! The document around the records.
 //!
 //! For: which elements are open, which of their values records want, where records begin and
-//! whether a template reads them. Not for: the inside of a record that has no template
-//! (`element.rs`).
+//! whether a shape reads them. Not for: the inside of a record that has no shape (`element.rs`).
 //!
 //! ```text
 //! <upload client="3">          open, on the way to records: its values are kept for ../@client
 //!   <head>...</head>           open, then closed: nothing is taken from it
-//!   <sighting .../>            a record: templates first, else element.rs
-//!   <sighting .../>            ... a run of records of known templates never comes back here
+//!   <sighting .../>            a record: shapes first, else element.rs
+//!   <sighting .../>            ... a run of records of known shapes never comes back here
 //! </upload>
 //! ```
 //!
-//! Invariants: at most [`DEPTH_MAX`] elements are open; templates are those of one kind of parent;
+//! Invariants: at most [`DEPTH_MAX`] elements are open; shapes are those of one kind of parent;
 //! every step goes forward in the upload.
 
 use quick_xml::events::attributes::Attributes;
 
 use super::pull::{Pull, Stop, Tag, Token};
 use super::{DEPTH_MAX, XmlPaths, check_encoding, check_root, element, not_xml};
-use crate::assemble::{Assembler, RecordStrings, reject};
+use crate::assemble::{Assembler, Texts, reject};
 use crate::error::{UploadError, UploadErrorKind};
 use crate::event::{Events, Totals};
 use crate::mapping::Mapping;
-use crate::record_template::RecordTemplates;
+use crate::shape::Shapes;
 use crate::upload::{RECORD_SIZE_MAX_BYTES, TEXT_SIZE_MAX_BYTES, shown};
 
 /// An element that is open around records.
@@ -47,8 +46,8 @@ struct Walk<'s, 'u, E> {
     events: &'s mut E,
     totals: Totals,
     quick: bool,
-    templates: RecordTemplates,
-    /// Whose children the templates are: depth and kinds.
+    shapes: Shapes,
+    /// Whose children the shapes are: depth and kinds.
     shapes_of: (usize, u32),
     /// A start tag was lost, so that an end tag may be one too many.
     has_lost_tags: bool,
@@ -73,7 +72,7 @@ pub(crate) fn scan<E: Events>(
         events,
         totals: Totals::default(),
         quick,
-        templates: RecordTemplates::new(),
+        shapes: Shapes::new(),
         shapes_of: (0, 0),
         has_lost_tags: false,
         has_root: false,
@@ -95,7 +94,7 @@ pub(crate) fn scan<E: Events>(
 impl<'u, E: Events> Walk<'_, 'u, E> {
     fn document(&mut self) -> Result<(), UploadError> {
         loop {
-            if self.quick && !self.templates.is_empty() {
+            if self.quick && !self.shapes.is_empty() {
                 self.run_of_shapes();
             }
             let token = match self.pull.next() {
@@ -126,7 +125,7 @@ impl<'u, E: Events> Walk<'_, 'u, E> {
         }
     }
 
-    /// Reads records as long as they have known templates.
+    /// Reads records as long as they have known shapes.
     fn run_of_shapes(&mut self) {
         let Some(parent) = self.open.last() else { return };
         if self.shapes_of != (self.open.len(), parent.leads_to) {
@@ -134,7 +133,7 @@ impl<'u, E: Events> Walk<'_, 'u, E> {
         }
         let bytes = self.pull.bytes();
         let base = base(&self.open, self.paths, self.mapping.roles.slot_count);
-        let mut strings = RecordStrings::new(base.len());
+        let mut texts = Texts::new(base.len());
         let mut assembler = Assembler::new(self.mapping);
         let first = self.pull.at();
         let mut at = first;
@@ -143,10 +142,10 @@ impl<'u, E: Events> Walk<'_, 'u, E> {
             while let [b' ' | b'\n' | b'\t' | b'\r', behind @ ..] = rest {
                 rest = behind;
             }
-            match self.templates.read(rest, &base, &mut strings) {
+            match self.shapes.read(rest, &base, &mut texts) {
                 Some(length) if length <= RECORD_SIZE_MAX_BYTES => {
                     let start = bytes.len() - rest.len();
-                    assembler.hand_out(start, &strings, &mut self.totals, self.events);
+                    assembler.hand_out(start, &texts, &mut self.totals, self.events);
                     at = start + length;
                 }
                 _ => break,
@@ -242,29 +241,22 @@ impl<'u, E: Events> Walk<'_, 'u, E> {
         }
         let bytes = self.pull.bytes();
         let base = base(&self.open, self.paths, self.mapping.roles.slot_count);
-        let strings = found.strings(bytes, &base);
+        let texts = found.texts(bytes, &base);
         let mut assembler = Assembler::new(self.mapping);
-        assembler.hand_out(tag.start, &strings, &mut self.totals, self.events);
+        assembler.hand_out(tag.start, &texts, &mut self.totals, self.events);
         if self.quick
             && let Some(parent) = self.open.last()
         {
             let parent = (self.open.len(), parent.leads_to);
             if self.shapes_of != parent {
-                (self.templates, self.shapes_of) = (RecordTemplates::new(), parent);
+                (self.shapes, self.shapes_of) = (Shapes::new(), parent);
             }
-            let items = &found.spans.items;
+            let items = &found.sketch.items;
             let first = items.first().map_or(tag.start, |item| item.start);
             let gap =
                 bytes[tag.start..first].iter().rev().take_while(|byte| byte.is_ascii_whitespace());
             let separator = &bytes[first - gap.count()..first];
-            self.templates.learn(
-                bytes,
-                tag.start..found.end,
-                &found.spans,
-                separator,
-                &base,
-                &strings,
-            );
+            self.shapes.learn(bytes, tag.start..found.end, &found.sketch, separator, &base, &texts);
         }
         Ok(())
     }

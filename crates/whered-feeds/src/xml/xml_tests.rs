@@ -1,4 +1,4 @@
-//! Documents, right and wrong, by template and by library.
+//! Documents, right and wrong, by shape and by library.
 
 use proptest::prelude::*;
 
@@ -326,7 +326,7 @@ fn a_reason_is_one_line_whatever_the_upload_has() {
 }
 
 proptest! {
-    /// `both` compares the templates with quick-xml.
+    /// `both` compares the shapes with quick-xml.
     #[test]
     fn shapes_and_library_agree(records in proptest::collection::vec(record(), 1..24)) {
         both(&mapping(), format!("<upload client=\"x\">{}</upload>", records.concat()).as_bytes());

@@ -14,17 +14,17 @@
 //! ```
 //! All numbers are little endian; the header's checksum runs over its other bytes up to byte 44.
 //!
-//! A file alone counts for nothing: after a crash only those count that a snapshot names, by a
-//! block of kind [`COLD_KIND`]:
+//! A file alone counts for nothing: after a crash only those count that a snapshot names, by a block
+//! of kind [`COLD_KIND`]:
 //!
 //! ```text
 //!   id u64 | size u64 | header's crc32c u32 | length of the name u16 | name | the caller's bytes
 //! ```
 //! Invariants: a name is never used twice, and a finished file is never written again, so that a
 //! backup may link it; a snapshot that names a file gets its manifest after the file is on stable
-//! storage ([`ColdFile::sync`]); without a sync a file is as good as memory, which is what it
-//! stands for: the journal has the same. Concurrency: one owner writes; any threads read. Cost: a
-//! copy, a checksum, and the system's copy.
+//! storage ([`ColdFile::sync`]); without a sync a file is as good as memory, which is what it stands
+//! for: the journal has the same.
+//! Concurrency: one owner writes; any threads read. Cost: a copy, a checksum, and the system's copy.
 
 mod reader;
 mod reference;

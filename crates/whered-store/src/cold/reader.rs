@@ -1,7 +1,6 @@
 //! Reads a cold file: its directory once, its blocks in any order and from several threads.
 //!
-//! Not for: what is in a block. Invariant: bytes without the directory's checksum are never handed
-//! out.
+//! Not for: what is in a block. Invariant: bytes without the directory's checksum are never handed out.
 
 use std::io;
 use std::sync::{Mutex, PoisonError};
@@ -195,8 +194,7 @@ impl ColdFile {
         (0..self.blocks.len()).try_for_each(|index| self.read_block(index, &mut words).map(drop))
     }
 
-    /// The error for a block that the caller cannot decode although its checksum is right, or
-    /// misses.
+    /// The error of whoever cannot make sense of a block whose checksum is right, or misses it.
     #[must_use]
     pub fn refuse(&self, index: usize, reason: &str) -> StoreError {
         let (place, what) = match self.blocks.get(index) {

@@ -1,8 +1,7 @@
-//! Writes a cold file: blocks through one buffer of a mebibyte, then the directory, the header
-//! last.
+//! Writes a cold file: blocks through one buffer of a mebibyte, then the directory, the header last.
 //!
-//! Not for: syncing; the caller syncs the finished file where that is needed. A writer that is
-//! dropped unfinished removes its file.
+//! Not for: syncing, which whoever needs it asks of the finished file. A writer that is dropped
+//! unfinished removes its file.
 
 use std::io;
 use std::sync::Arc;

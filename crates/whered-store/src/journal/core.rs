@@ -14,21 +14,21 @@ use std::sync::Arc;
 
 use super::JournalOptions;
 use super::frame::PAYLOAD_SIZE_BYTES_MAX;
+use super::intake::{Intake, charge_bytes};
 use super::load::refuse_incomplete;
-use super::preallocated::SegmentPreallocator;
-use super::recovery::{Recovery, RecoveryReport, Replay, UnwitnessedTail, Wanted, clear, recover};
+use super::recovery::{Recovered, RecoveryReport, Replay, Unwitnessed, Wanted, clear, recover};
 use super::segment::{SEGMENT_SIZE_BYTES_MAX, SEGMENT_SIZE_BYTES_MIN};
 use super::segments::Segments;
-use super::write_buffer::{WriteBuffer, charge_bytes};
+use super::spare::SpareMaker;
 use super::writer::{OpenSegment, Writer};
 use crate::error::StoreError;
 use crate::storage::Storage;
 
 /// What both forms of the journal are made of.
 pub(crate) struct Parts {
-    pub(crate) write_buffer: WriteBuffer,
+    pub(crate) intake: Intake,
     pub(crate) writer: Writer,
-    pub(crate) spares: SegmentPreallocator,
+    pub(crate) spares: SpareMaker,
     pub(crate) segments: Segments,
 }
 
@@ -42,13 +42,10 @@ impl Parts {
     ) -> Result<(Parts, RecoveryReport), StoreError> {
         let segment_size_bytes =
             options.segment_size_bytes.clamp(SEGMENT_SIZE_BYTES_MIN, SEGMENT_SIZE_BYTES_MAX);
-        let mut spares = SegmentPreallocator::new(
-            Arc::clone(&storage),
-            segment_size_bytes,
-            options.full_retry_interval,
-        );
+        let mut spares =
+            SpareMaker::new(Arc::clone(&storage), segment_size_bytes, options.full_retry_interval);
         refuse_incomplete(&*storage)?;
-        let Recovery { report, last, mut firsts, leftovers } = recover(&*storage, wanted, replay)?;
+        let Recovered { report, last, mut firsts, leftovers } = recover(&*storage, wanted, replay)?;
         remove_leftovers(&*storage, &leftovers)?;
         let segment = match last {
             Some((segment, unwitnessed)) => {
@@ -61,7 +58,7 @@ impl Parts {
             }
         };
         let first_sequence = segment.header.first_sequence;
-        let write_buffer = WriteBuffer::new(
+        let intake = Intake::new(
             report.last_sequence + 1,
             first_sequence,
             segment.position_bytes,
@@ -70,7 +67,7 @@ impl Parts {
         let reusable = Arc::clone(spares.reusable());
         let segments = Segments::new(Arc::clone(&storage), reusable, firsts);
         let writer = Writer::new(storage, segment, report.last_sequence, options.sync);
-        Ok((Parts { write_buffer, writer, spares, segments }, report))
+        Ok((Parts { intake, writer, spares, segments }, report))
     }
 }
 
@@ -95,7 +92,7 @@ fn remove_leftovers(storage: &dyn Storage, names: &[String]) -> Result<(), Store
 fn settle(
     storage: &dyn Storage,
     segment: &OpenSegment,
-    unwitnessed: &UnwitnessedTail,
+    unwitnessed: &Unwitnessed,
 ) -> Result<(), StoreError> {
     let settle = || {
         segment.file.write_at(unwitnessed.offset_bytes, &unwitnessed.bytes)?;
@@ -169,10 +166,10 @@ impl JournalCore {
             return Err(StoreError::poisoned(&error.to_string()));
         }
         let charge = charge(1, payload.len())?;
-        while let Err(wanted) = self.parts.write_buffer.admit(charge) {
+        while let Err(wanted) = self.parts.intake.admit(charge) {
             self.extend(wanted)?;
         }
-        Ok(self.parts.write_buffer.append(charge, std::iter::once((kind, &[payload][..]))))
+        Ok(self.parts.intake.append(charge, std::iter::once((kind, &[payload][..]))))
     }
 
     /// Writes all appended entries as one group (two where a segment ends), without a sync.
@@ -181,10 +178,10 @@ impl JournalCore {
     ///
     /// Whatever the storage reports; nothing more is written after that.
     pub fn write(&mut self) -> Result<(), StoreError> {
-        while let Some(group) = self.parts.write_buffer.take() {
+        while let Some(group) = self.parts.intake.take() {
             let begun = group.segment.is_some().then_some(group.first_sequence);
             let result = self.guarded(|writer| writer.write(group, false))?;
-            self.parts.write_buffer.recycle(result.into_bytes());
+            self.parts.intake.recycle(result.into_bytes());
             if let Some(first_sequence) = begun {
                 self.parts.segments.push(first_sequence);
             }
@@ -199,7 +196,7 @@ impl JournalCore {
     /// No space, or whatever the storage reports.
     pub fn roll(&mut self) -> Result<u64, StoreError> {
         let first_sequence = loop {
-            match self.parts.write_buffer.roll() {
+            match self.parts.intake.roll() {
                 Ok(first_sequence) => break first_sequence,
                 Err(wanted) => self.extend(wanted)?,
             }
@@ -218,8 +215,8 @@ impl JournalCore {
     }
 
     fn extend(&mut self, wanted: u64) -> Result<(), StoreError> {
-        let preallocated = self.parts.spares.make(wanted)?;
-        if let Some(smaller) = self.parts.write_buffer.install_preallocated(preallocated) {
+        let spare = self.parts.spares.make(wanted)?;
+        if let Some(smaller) = self.parts.intake.install_spare(spare) {
             self.parts.spares.discard(smaller);
         }
         Ok(())
@@ -248,8 +245,8 @@ impl JournalCore {
     pub fn close(mut self) -> Result<(), StoreError> {
         self.write()?;
         self.guarded(Writer::close)?;
-        if let Some(preallocated) = self.parts.write_buffer.remove_preallocated() {
-            self.parts.spares.discard(preallocated);
+        if let Some(spare) = self.parts.intake.remove_spare() {
+            self.parts.spares.discard(spare);
         }
         self.parts.spares.reusable().discard();
         Ok(())

@@ -17,8 +17,8 @@
 //! up to `durable sequence` were on stable storage before this mark was written*. Recovery rests on
 //! that sentence (see `recovery.rs`).
 //!
-//! Not for: where frames go (`write_buffer.rs`, `writer.rs`). Pure functions; each costs one pass
-//! over the bytes it is given.
+//! Not for: where frames go (`intake.rs`, `writer.rs`). Pure functions; each costs one pass over
+//! the bytes it is given.
 
 use crate::checksum::{Crc32c, crc32c};
 
@@ -66,9 +66,9 @@ impl Seed {
 
 /// What the bytes at one place are.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum ParsedFrame<'a> {
+pub(crate) enum Parsed<'a> {
     Entry(Entry<'a>),
-    CommitRecord(CommitRecord),
+    Mark(Mark),
     /// Nothing was written here.
     End,
     /// Something was written here that is no frame; the text says what is wrong.
@@ -77,7 +77,7 @@ pub(crate) enum ParsedFrame<'a> {
 
 /// The frame before each group; see the file's header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct CommitRecord {
+pub(crate) struct Mark {
     pub(crate) next_sequence: u64,
     pub(crate) durable_sequence: u64,
 }
@@ -100,7 +100,7 @@ pub(crate) fn push_frame(bytes: &mut Vec<u8>, sequence: u64, kind: u16, payload:
 }
 
 /// The bytes of a mark without its checksum.
-pub(crate) fn commit_record_bytes(mark: CommitRecord) -> Vec<u8> {
+pub(crate) fn mark_bytes(mark: Mark) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(MARK_BYTES);
     let durable_sequence = mark.durable_sequence.to_le_bytes();
     push_frame(&mut bytes, mark.next_sequence, KIND_MARK, &[&durable_sequence]);
@@ -122,48 +122,47 @@ pub(crate) fn seal(bytes: &mut [u8], salt: u64) {
 
 /// Reads what is at the start of `bytes`, which end where the segment ends.
 #[inline]
-pub(crate) fn parse(bytes: &[u8], seed: Seed) -> ParsedFrame<'_> {
+pub(crate) fn parse(bytes: &[u8], seed: Seed) -> Parsed<'_> {
     if bytes.len() < FRAME_HEADER_BYTES {
         // Too short for a frame; the caller checks that such a rest is zero where all ends are.
-        return ParsedFrame::End;
+        return Parsed::End;
     }
     let length = read_u32(bytes, 0) as usize;
     let stored = read_u32(bytes, 4);
     if length == 0 && stored == 0 {
-        return ParsedFrame::End;
+        return Parsed::End;
     }
     if length > PAYLOAD_SIZE_BYTES_MAX {
-        return ParsedFrame::Invalid("its length is impossible");
+        return Parsed::Invalid("its length is impossible");
     }
     let Some(frame) = bytes.get(..FRAME_HEADER_BYTES + length) else {
-        return ParsedFrame::Invalid("its length reaches beyond the file");
+        return Parsed::Invalid("its length reaches beyond the file");
     };
     if checksum(frame, seed) != stored {
-        return ParsedFrame::Invalid("its checksum is wrong");
+        return Parsed::Invalid("its checksum is wrong");
     }
     let sequence = read_u64(frame, 8);
     let kind = u16::from_le_bytes([frame[16], frame[17]]);
     let payload = &frame[FRAME_HEADER_BYTES..];
     if kind != KIND_MARK {
-        return ParsedFrame::Entry(Entry { sequence, kind, payload });
+        return Parsed::Entry(Entry { sequence, kind, payload });
     }
     if length != 8 {
-        return ParsedFrame::Invalid("its kind is reserved");
+        return Parsed::Invalid("its kind is reserved");
     }
-    let mark = CommitRecord { next_sequence: sequence, durable_sequence: read_u64(frame, 18) };
+    let mark = Mark { next_sequence: sequence, durable_sequence: read_u64(frame, 18) };
     if mark.durable_sequence < mark.next_sequence {
-        ParsedFrame::CommitRecord(mark)
+        Parsed::Mark(mark)
     } else {
-        ParsedFrame::Invalid("it claims what is not yet written")
+        Parsed::Invalid("it claims what is not yet written")
     }
 }
 
-/// The highest sequence above `after` that a frame bears witness of, at whatever byte it starts;
-/// `after` when there is none. For a repair: what is damaged hides the frames behind it from
-/// [`parse`].
+/// The highest sequence above `after` that a frame bears witness of, at whatever byte it starts; `after`
+/// when there is none. For a repair: what is damaged hides the frames behind it from [`parse`].
 ///
-/// A checksum is taken only where a sequence is one that could be there, and over no more bytes in
-/// all than [`SEARCH_PASSES`] times those that are there.
+/// A checksum is taken only where a sequence is one that could be there, and over no more bytes in all than
+/// [`SEARCH_PASSES`] times those that are there.
 pub(crate) fn highest_sequence(bytes: &[u8], seed: Seed, after: u64) -> u64 {
     let possible = after + 1..=after + (bytes.len() / FRAME_HEADER_BYTES) as u64 + 1;
     let mut left_bytes = bytes.len().saturating_mul(SEARCH_PASSES);
@@ -177,10 +176,10 @@ pub(crate) fn highest_sequence(bytes: &[u8], seed: Seed, after: u64) -> u64 {
         }
         left_bytes -= length;
         match parse(frame, seed) {
-            ParsedFrame::Entry(entry) => highest = entry.sequence,
+            Parsed::Entry(entry) => highest = entry.sequence,
             // The entry that it begins a group with may be the damaged one.
-            ParsedFrame::CommitRecord(mark) => highest = highest.max(mark.next_sequence),
-            ParsedFrame::End | ParsedFrame::Invalid(_) => {}
+            Parsed::Mark(mark) => highest = highest.max(mark.next_sequence),
+            Parsed::End | Parsed::Invalid(_) => {}
         }
     }
     highest
@@ -193,13 +192,13 @@ const SEARCH_PASSES: usize = 64;
 ///
 /// One pass; a checksum is taken only where length and kind are those of a mark, and always over
 /// the 26 bytes of one, so that no content makes the search slow.
-pub(crate) fn find_highest_commit(bytes: &[u8], seed: Seed) -> Option<CommitRecord> {
-    let mut highest: Option<CommitRecord> = None;
+pub(crate) fn find_highest_mark(bytes: &[u8], seed: Seed) -> Option<Mark> {
+    let mut highest: Option<Mark> = None;
     for window in bytes.windows(MARK_BYTES) {
         if window[..4] != [8, 0, 0, 0] || window[16..18] != [0xff, 0xff] {
             continue;
         }
-        if let ParsedFrame::CommitRecord(mark) = parse(window, seed)
+        if let Parsed::Mark(mark) = parse(window, seed)
             && highest.is_none_or(|other| other.durable_sequence < mark.durable_sequence)
         {
             highest = Some(mark);

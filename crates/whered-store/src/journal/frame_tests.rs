@@ -21,9 +21,9 @@ proptest! {
         bytes.extend_from_slice(&[0; 20]);
         prop_assert_eq!(
             parse(&bytes, Seed::of(salt)),
-            ParsedFrame::Entry(Entry { sequence, kind, payload: &payload })
+            Parsed::Entry(Entry { sequence, kind, payload: &payload })
         );
-        prop_assert!(!matches!(parse(&bytes, Seed::of(!salt)), ParsedFrame::Entry(_)));
+        prop_assert!(!matches!(parse(&bytes, Seed::of(!salt)), Parsed::Entry(_)));
     }
 
     #[test]
@@ -31,7 +31,7 @@ proptest! {
         bytes in proptest::collection::vec(any::<u8>(), 0..200), salt: u64,
     ) {
         let _ = parse(&bytes, Seed::of(salt));
-        let _ = find_highest_commit(&bytes, Seed::of(salt));
+        let _ = find_highest_mark(&bytes, Seed::of(salt));
     }
 
     #[test]
@@ -41,12 +41,12 @@ proptest! {
     ) {
         let mut bytes = before;
         for durable_sequence in [durable, other] {
-            let mut mark = commit_record_bytes(CommitRecord { next_sequence: 1000, durable_sequence });
+            let mut mark = mark_bytes(Mark { next_sequence: 1000, durable_sequence });
             seal(&mut mark, salt);
             bytes.extend_from_slice(&mark);
             bytes.push(8);
         }
-        let found = find_highest_commit(&bytes, Seed::of(salt)).map(|mark| mark.durable_sequence);
+        let found = find_highest_mark(&bytes, Seed::of(salt)).map(|mark| mark.durable_sequence);
         prop_assert_eq!(found, Some(durable.max(other)));
     }
 }
@@ -57,27 +57,27 @@ fn every_changed_bit_of_a_frame_is_noticed() {
     for bit in 0..bytes.len() * 8 {
         let mut changed = bytes.clone();
         changed[bit / 8] ^= 1 << (bit % 8);
-        assert!(matches!(parse(&changed, Seed::of(5)), ParsedFrame::Invalid(_)), "bit {bit}");
+        assert!(matches!(parse(&changed, Seed::of(5)), Parsed::Invalid(_)), "bit {bit}");
     }
 }
 
 #[test]
 fn zeros_are_the_end_and_an_empty_payload_is_not() {
-    assert_eq!(parse(&[0; 64], Seed::of(9)), ParsedFrame::End);
-    assert_eq!(parse(&[], Seed::of(9)), ParsedFrame::End);
+    assert_eq!(parse(&[0; 64], Seed::of(9)), Parsed::End);
+    assert_eq!(parse(&[], Seed::of(9)), Parsed::End);
     for salt in 0..1000 {
-        assert!(matches!(parse(&sealed(1, 0, b"", salt), Seed::of(salt)), ParsedFrame::Entry(_)));
+        assert!(matches!(parse(&sealed(1, 0, b"", salt), Seed::of(salt)), Parsed::Entry(_)));
     }
 }
 
 #[test]
 fn a_mark_that_promises_the_future_is_invalid() {
-    let mut bytes = commit_record_bytes(CommitRecord { next_sequence: 4, durable_sequence: 4 });
+    let mut bytes = mark_bytes(Mark { next_sequence: 4, durable_sequence: 4 });
     seal(&mut bytes, 1);
-    assert!(matches!(parse(&bytes, Seed::of(1)), ParsedFrame::Invalid(_)));
-    let good = CommitRecord { next_sequence: 5, durable_sequence: 4 };
-    let mut bytes = commit_record_bytes(good);
+    assert!(matches!(parse(&bytes, Seed::of(1)), Parsed::Invalid(_)));
+    let good = Mark { next_sequence: 5, durable_sequence: 4 };
+    let mut bytes = mark_bytes(good);
     seal(&mut bytes, 1);
-    assert_eq!(parse(&bytes, Seed::of(1)), ParsedFrame::CommitRecord(good));
+    assert_eq!(parse(&bytes, Seed::of(1)), Parsed::Mark(good));
     assert_eq!(bytes.len(), MARK_BYTES);
 }

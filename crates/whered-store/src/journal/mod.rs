@@ -16,11 +16,11 @@
 //! | `frame.rs` | bytes of a frame and of the mark before each group |
 //! | `segment.rs` | name and header of a segment |
 //! | `segments.rs` | which segments there are; removing old ones |
-//! | `preallocated.rs` | preallocated space |
+//! | `spare.rs` | preallocated space |
 //! | `reuse.rs` | space of removed segments |
 //! | `group.rs` | a group's bytes in memory |
 //! | `full.rs` | a disk without room |
-//! | `write_buffer.rs` | memory side: reservations and groups |
+//! | `intake.rs` | memory side: reservations and groups |
 //! | `writer.rs` | disk side: positions, syncs, change of segment |
 //! | `load.rs` | finding segments and reading them |
 //! | `recovery.rs` | what a new process finds; the rule for torn tails and damage |
@@ -28,25 +28,25 @@
 //! | `core.rs` | opening; the journal without a thread |
 //! | `thread.rs` | the journal thread and what it shares with the callers |
 //!
-//! Invariants: sequences of a data directory start at 1 and are consecutive; an entry's space is
-//! allocated before its append; nothing is written after an error. Concurrency: every method may be
-//! called from every thread. Cost: `reserve` and `append` take one short mutex each, `append` one
-//! copy of the payload; `durable_sequence` is one atomic load.
+//! Invariants: sequences of a data directory start at 1 and are consecutive; an entry's space is allocated before its
+//! append; nothing is written after an error. Concurrency: every method may be called from every
+//! thread. Cost: `reserve` and `append` take one short mutex each, `append` one copy of the payload;
+//! `durable_sequence` is one atomic load.
 
 mod core;
 pub(crate) mod examine;
 pub(crate) mod frame;
 mod full;
 mod group;
+mod intake;
 pub(crate) mod load;
 mod options;
-pub(crate) mod preallocated;
 pub(crate) mod recovery;
 mod reuse;
 pub(crate) mod segment;
 mod segments;
+pub(crate) mod spare;
 mod thread;
-mod write_buffer;
 pub(crate) mod writer;
 
 pub use self::core::JournalCore;
@@ -65,20 +65,20 @@ use self::frame::Payload;
 use crate::error::StoreError;
 use crate::storage::Storage;
 pub(crate) use thread::lock as thread_lock;
-use thread::{SharedState, lock};
+use thread::{Shared, lock};
 
 /// A journal that is open for writing; used from many threads behind a reference or an `Arc`.
 ///
 /// See the crate's example. Dropping it closes it; [`Journal::close`] also tells of errors.
 pub struct Journal {
-    shared: Arc<SharedState>,
+    shared: Arc<Shared>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 /// Allocated space for what will be appended; dropping it gives the space back.
 #[must_use = "a reservation that is dropped at once reserves nothing"]
 pub struct Reservation<'a> {
-    shared: &'a SharedState,
+    shared: &'a Shared,
     /// Zero when it was used.
     charge_bytes: u64,
 }
@@ -91,9 +91,10 @@ impl Journal {
     ///
     /// # Errors
     ///
-    /// Damage, with file and byte ([`StoreError::is_damaged`]), which includes wanted entries that
-    /// are missing; a file that is not ours or is from a newer version; an error text of `replay`;
-    /// no space for a first segment; whatever the system reports.
+    /// Damage, with file and byte ([`StoreError::is_damaged`]), which includes wanted entries that are
+    /// missing; a file that is not ours or is from
+    /// a newer version; an error text of `replay`; no space for a first segment; whatever the
+    /// system reports.
     pub fn open(
         storage: Arc<dyn Storage>,
         options: JournalOptions,
@@ -101,14 +102,13 @@ impl Journal {
         replay: &mut dyn FnMut(Entry<'_>) -> Result<(), String>,
     ) -> Result<(Journal, RecoveryReport), StoreError> {
         let (parts, report) = Parts::open(storage, &options, wanted, replay)?;
-        let Parts { write_buffer, writer, spares, segments } = parts;
-        let shared = Arc::new(SharedState::new(options, write_buffer, spares, segments));
+        let Parts { intake, writer, spares, segments } = parts;
+        let shared = Arc::new(Shared::new(options, intake, spares, segments));
         let for_thread = Arc::clone(&shared);
         let handle = std::thread::Builder::new()
             .name("journal".to_owned())
             .spawn(move || {
-                // With turns of the usual length it works as well, and acknowledgements wait
-                // longer.
+                // With turns of the usual length it works as well, and acknowledgements wait longer.
                 let _ = take_short_turns();
                 thread::run(&for_thread, writer);
             })
@@ -118,8 +118,8 @@ impl Journal {
 
     /// Reserves space for one entry with a payload of up to this size.
     ///
-    /// The space is allocated on disk when this returns, so that the append cannot fail for lack of
-    /// it. Waits while more than [`JournalOptions::group_size_bytes_max`] waits for the disk, and
+    /// The space is allocated on disk when this returns, so that the append cannot fail for lack
+    /// of it. Waits while more than [`JournalOptions::group_size_bytes_max`] waits for the disk, and
     /// while another segment is allocated.
     ///
     /// # Errors
@@ -191,9 +191,9 @@ impl Journal {
         sequence
     }
 
-    /// From now on groups of at least this size go to the disk without a copy in the system's
-    /// memory, as what will not be read for a while; where the file system can do that, and where
-    /// each group is synced, so that the thread waits for the disk anyway. `None` ends it.
+    /// From now on groups of at least this size go to the disk without a copy in the system's memory, as what
+    /// will not be read for a while; where the file system can do that, and where each group is synced, so
+    /// that the thread waits for the disk anyway. `None` ends it.
     pub(crate) fn set_past_cache(&self, from_bytes: Option<usize>) {
         self.shared.set_past_cache(from_bytes);
     }
@@ -248,8 +248,7 @@ impl Journal {
         self.shared.segments.remove_before(sequence)
     }
 
-    /// Whether there is a segment that holds only entries up to `sequence` and is not being
-    /// written.
+    /// Whether there is a segment that holds only entries up to `sequence` and is not being written.
     pub(crate) fn is_removable(&self, sequence: u64) -> bool {
         self.shared.segments.oldest_before(sequence).is_some()
     }
@@ -266,8 +265,7 @@ impl Journal {
     }
 
     /// Adds a function that the journal thread calls after each group became durable, and when the
-    /// journal is poisoned. It should only wake somebody; it must not call `on_progress` or
-    /// `close`.
+    /// journal is poisoned. It should only wake somebody; it must not call `on_progress` or `close`.
     pub fn on_progress(&self, wake: Box<dyn Fn() + Send + Sync>) {
         self.shared.add_waker(wake);
     }
@@ -278,9 +276,8 @@ impl Journal {
         self.shared.poisoned()
     }
 
-    /// Why the disk (or a quota) has no room for what is to be reserved, from the first refusal on
-    /// until a segment could be allocated again, which is tried each second. One atomic load where
-    /// there is room.
+    /// Why the disk (or a quota) has no room for what is to be reserved, from the first refusal on until
+    /// a segment could be allocated again, which is tried each second. One atomic load where there is room.
     #[must_use]
     pub fn full(&self) -> Option<String> {
         self.shared.full()
@@ -312,8 +309,7 @@ impl Journal {
     }
 }
 
-/// A reservation in a journal that does not borrow it, for a caller that collects several changes
-/// into one entry.
+/// Room of a journal without the borrow of it, for whoever collects several changes into one entry.
 ///
 /// It does not give itself back: [`Journal::attach`] must get it sooner or later, or the room stays
 /// reserved until the journal is closed.

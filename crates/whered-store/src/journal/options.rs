@@ -1,7 +1,6 @@
 //! How a journal is to behave, and what it says about itself.
 //!
-//! Not for: what the knobs do; `journal/thread.rs` and `journal/write_buffer.rs` say it where it is
-//! done.
+//! Not for: what the knobs do; `journal/thread.rs` and `journal/intake.rs` say it where it is done.
 
 use std::fmt;
 use std::time::Duration;

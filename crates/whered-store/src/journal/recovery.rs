@@ -9,9 +9,9 @@
 //!   was once on stable storage and is not any more. That is **damage**: an error, nothing is
 //!   touched.
 //! - No such mark: nothing says that `E` was ever synced. That is a **torn tail**: it is zeroed and
-//!   reported. If all bytes from there on are zero, it is the clean end. In reused space
-//!   (`reuse.rs`) bytes of another segment follow; there eight zeros are the clean end, which are
-//!   written with each group, and all behind them is zeroed too, without a word.
+//!   reported. If all bytes from there on are zero, it is the clean end. In reused space (`reuse.rs`)
+//!   bytes of another segment follow; there eight zeros are the clean end, which are written with each
+//!   group, and all behind them is zeroed too, without a word.
 //! - A bad place in a segment that is not the last is always damage: a segment gets its name only
 //!   after the ones before it are synced.
 //!
@@ -19,8 +19,8 @@
 //! finished before the mark was written (`writer.rs`), whatever the policy; so if sectors of the
 //! unsynced rest land in any order, their marks say less than `E`. Bytes of older tails cannot
 //! speak up: a tail is zeroed and synced before anything is appended, their marks say no more than
-//! what was durable then, and payloads cannot contain marks (the salt, see `frame.rs`). Nor can
-//! those of the segment whose space it was: it had another salt.
+//! what was durable then, and payloads cannot contain marks (the salt, see `frame.rs`). Nor can those
+//! of the segment whose space it was: it had another salt.
 //!
 //! What this means for each policy. `always`: each group is synced before the next is written, so
 //! each group's mark vouches for all groups before; only the last group of a process that did not
@@ -30,9 +30,9 @@
 //! damage in what was written since looks like a torn tail.
 //!
 //! A witness can be lost together with the entries that it vouches for (a zeroed block at the very
-//! end): that too looks like a torn tail. The check for missing files rests on consecutive
-//! sequences and the sizes in the headers. What it cannot see: the removal of the last segments as
-//! whole files, unless a snapshot knows better.
+//! end): that too looks like a torn tail. The check for missing files rests on consecutive sequences
+//! and the sizes in the headers. What it cannot see: the removal of the last segments as whole files,
+//! unless a snapshot knows better.
 //!
 //! # Behind a snapshot
 //!
@@ -45,7 +45,7 @@
 //! # After a failed sync
 //!
 //! What is read may be in memory and not on the disk, although nothing is left to be written (see
-//! [`UnwitnessedTail`]). What no mark vouches for is therefore written again when the journal is
+//! [`Unwitnessed`]). What no mark vouches for is therefore written again when the journal is
 //! opened; marks can be believed, since they were written after a sync that did not fail.
 //!
 //! Cost: one read of the segments and one checksum pass. While a segment is handed out, a thread
@@ -54,8 +54,8 @@
 
 use std::collections::VecDeque;
 
-use super::frame::{Entry, ParsedFrame, find_highest_commit, parse};
-use super::load::{LoadedSegment, list, read_ahead};
+use super::frame::{Entry, Parsed, find_highest_mark, parse};
+use super::load::{Loaded, list, read_ahead};
 use super::segment::{HEADER_BYTES, segment_name};
 use super::writer::OpenSegment;
 use crate::error::StoreError;
@@ -114,10 +114,10 @@ pub struct TornTail {
 }
 
 /// The outcome of reading; nothing on the disk is changed yet.
-pub(crate) struct Recovery {
+pub(crate) struct Recovered {
     pub(crate) report: RecoveryReport,
     /// The last segment and the end of it that no mark vouches for; none in a new directory.
-    pub(crate) last: Option<(OpenSegment, UnwitnessedTail)>,
+    pub(crate) last: Option<(OpenSegment, Unwitnessed)>,
     /// The first sequences of all segments that are there, read or not.
     pub(crate) firsts: Vec<u64>,
     /// Spares that a crash left behind.
@@ -130,7 +130,7 @@ pub(crate) struct Recovery {
 /// They were read, and yet the disk may not have them: after a failed sync Linux counts the pages
 /// as clean, and the next process reads from memory what no sync will write any more. So they are
 /// written once more, as they are, before the sync of the opening.
-pub(crate) struct UnwitnessedTail {
+pub(crate) struct Unwitnessed {
     pub(crate) offset_bytes: u64,
     pub(crate) bytes: Vec<u8>,
     /// How much behind the last frame is to become zero.
@@ -138,7 +138,7 @@ pub(crate) struct UnwitnessedTail {
 }
 
 /// Where the frames are that a segment holds.
-pub(crate) struct ScanResult {
+pub(crate) struct Scanned {
     /// The first byte that is no frame.
     pub(crate) end: usize,
     /// From here on up to the end no mark vouches for the frames.
@@ -150,14 +150,14 @@ pub(crate) fn recover(
     storage: &dyn Storage,
     wanted: Wanted,
     replay: Replay<'_>,
-) -> Result<Recovery, StoreError> {
+) -> Result<Recovered, StoreError> {
     let (firsts, leftovers) = list(storage)?;
     let needed = needed_segments(storage, &firsts, wanted)?;
     let last_sequence = needed.first().map_or(0, |first| first - 1);
     let mut report = RecoveryReport { last_sequence, ..RecoveryReport::default() };
     let mut last = None;
     read_ahead(storage, needed, &mut |mut segment, next_first| {
-        let ScanResult { end, unwitnessed_from } =
+        let Scanned { end, unwitnessed_from } =
             segment.scan(&mut report, next_first, wanted.after, replay)?;
         report.segments += 1;
         report.bytes += end as u64;
@@ -166,9 +166,9 @@ pub(crate) fn recover(
             return Ok(Some(segment.bytes));
         }
         segment.check_reaches(end, &report, wanted)?;
-        report.torn_tail = segment.check_tail(end, &report)?;
+        report.torn_tail = segment.judge_tail(end, &report)?;
         segment.open.position_bytes = end as u64;
-        let unwitnessed = UnwitnessedTail {
+        let unwitnessed = Unwitnessed {
             offset_bytes: unwitnessed_from as u64,
             bytes: segment.bytes[unwitnessed_from..end].to_vec(),
             behind_bytes: last_nonzero(&segment.bytes[end..]).map_or(0, |last| last as u64 + 1),
@@ -176,7 +176,7 @@ pub(crate) fn recover(
         last = Some((segment.open, unwitnessed));
         Ok(None)
     })?;
-    Ok(Recovery { report, last, firsts, leftovers })
+    Ok(Recovered { report, last, firsts, leftovers })
 }
 
 /// The segments from the one on that has the first wanted entry, or could have it next.
@@ -230,7 +230,7 @@ pub(crate) fn clear(segment: &OpenSegment, behind_bytes: u64) -> std::io::Result
     Ok(())
 }
 
-impl LoadedSegment {
+impl Loaded {
     /// Checks the valid frames and replays those after `after`.
     pub(crate) fn scan(
         &self,
@@ -238,7 +238,7 @@ impl LoadedSegment {
         next_first: Option<u64>,
         after: u64,
         replay: Replay<'_>,
-    ) -> Result<ScanResult, StoreError> {
+    ) -> Result<Scanned, StoreError> {
         let mut offset = HEADER_BYTES as usize;
         let mut unwitnessed_from = offset;
         // The marks that were passed and may turn out to be the last one before which all frames
@@ -247,7 +247,7 @@ impl LoadedSegment {
         while next_first != Some(report.last_sequence + 1) {
             let rest = &self.bytes[offset..];
             match parse(rest, self.seed) {
-                ParsedFrame::Entry(entry) if entry.sequence == report.last_sequence + 1 => {
+                Parsed::Entry(entry) if entry.sequence == report.last_sequence + 1 => {
                     if entry.sequence > after {
                         replay(entry).map_err(|reason| self.refusal(offset, entry, &reason))?;
                         report.entries += 1;
@@ -255,9 +255,7 @@ impl LoadedSegment {
                     report.last_sequence = entry.sequence;
                     offset += super::frame::FRAME_HEADER_BYTES + entry.payload.len();
                 }
-                ParsedFrame::CommitRecord(mark)
-                    if mark.next_sequence == report.last_sequence + 1 =>
-                {
+                Parsed::Mark(mark) if mark.next_sequence == report.last_sequence + 1 => {
                     passed.push_back((mark.next_sequence, offset));
                     while let Some(&(next_sequence, place)) = passed.front()
                         && next_sequence <= mark.durable_sequence + 1
@@ -270,7 +268,7 @@ impl LoadedSegment {
                 _ => break,
             }
         }
-        Ok(ScanResult { end: offset, unwitnessed_from })
+        Ok(Scanned { end: offset, unwitnessed_from })
     }
 
     fn refusal(&self, offset: usize, entry: Entry<'_>, reason: &str) -> StoreError {
@@ -326,7 +324,7 @@ impl LoadedSegment {
     }
 
     /// Applies the rule of the file's header to the end of the last segment.
-    pub(crate) fn check_tail(
+    pub(crate) fn judge_tail(
         &self,
         end: usize,
         report: &RecoveryReport,
@@ -338,7 +336,7 @@ impl LoadedSegment {
         let tail = &self.bytes[end..=end + last];
         // A mark may end in zeros, which are not part of the tail.
         let searched = &self.bytes[end..self.bytes.len().min(end + last + 1 + 8)];
-        if let Some(mark) = find_highest_commit(searched, self.seed)
+        if let Some(mark) = find_highest_mark(searched, self.seed)
             && mark.durable_sequence >= expected
         {
             let what = format!(
@@ -362,15 +360,11 @@ impl LoadedSegment {
     /// What is wrong with the bytes at a place where the entry `expected` should be.
     fn fault(&self, offset: usize, expected: u64) -> String {
         match parse(&self.bytes[offset..], self.seed) {
-            ParsedFrame::Entry(Entry { sequence, .. }) => format!("found is entry {sequence}"),
-            ParsedFrame::CommitRecord(mark) if mark.next_sequence == expected => {
-                "found is a mark".to_owned()
-            }
-            ParsedFrame::CommitRecord(mark) => {
-                format!("found is a mark for entry {}", mark.next_sequence)
-            }
-            ParsedFrame::End => "found are zeros".to_owned(),
-            ParsedFrame::Invalid(fault) => fault.to_owned(),
+            Parsed::Entry(Entry { sequence, .. }) => format!("found is entry {sequence}"),
+            Parsed::Mark(mark) if mark.next_sequence == expected => "found is a mark".to_owned(),
+            Parsed::Mark(mark) => format!("found is a mark for entry {}", mark.next_sequence),
+            Parsed::End => "found are zeros".to_owned(),
+            Parsed::Invalid(fault) => fault.to_owned(),
         }
     }
 
@@ -378,7 +372,7 @@ impl LoadedSegment {
     fn ends_cleanly(&self, offset: usize) -> bool {
         let behind = &self.bytes[offset..];
         if self.open.header.is_reused {
-            parse(behind, self.seed) == ParsedFrame::End
+            parse(behind, self.seed) == Parsed::End
         } else {
             last_nonzero(behind).is_none()
         }

@@ -3,21 +3,21 @@
 //! ```text
 //!   journal-7.log ──removal──> journal-spare-of-7.new ──> journal-90.log     of version 2
 //! ```
-//! For: syncs of blocks that were written before, which cost half of what a sync of blocks that
-//! were never written does: those need a transaction of the file system's own journal. And giving
-//! 16 MiB back takes milliseconds, during which syncs wait. Not for: what is in the files:
-//! `writer.rs` and `recovery.rs` see to it that nobody takes old bytes for new ones.
+//! For: syncs of blocks that were written before, which cost half of what a sync of blocks that were
+//! never written does: those need a transaction of the file system's own journal. And giving 16 MiB
+//! back takes milliseconds, during which syncs wait. Not for: what is in the files: `writer.rs` and
+//! `recovery.rs` see to it that nobody takes old bytes for new ones.
 //!
 //! Invariants: a file with another name, as a backup's, is never used again; before anything is
-//! written to one, its name as a segment is gone for certain. At most [`KEPT_BYTES_MAX`] wait. At
-//! the same time: any thread may take; one keeps (`segments.rs` sees to that). A lock is held for
+//! written to one, its name as a segment is gone for certain. At most [`KEPT_BYTES_MAX`] wait.
+//! At the same time: any thread may take; one keeps (`segments.rs` sees to that). A lock is held for
 //! moments, never during a sync.
 
 use std::io;
 use std::sync::{Arc, Mutex};
 
-use super::preallocated::PreallocatedSegment;
 use super::segment::{reusable_name, segment_name};
+use super::spare::Spare;
 use super::thread::lock;
 use crate::storage::Storage;
 
@@ -56,12 +56,12 @@ impl Reusable {
     }
 
     /// Space of at least this size, if some waits. What cannot be opened is given up.
-    pub(crate) fn take(&self, size_bytes_min: u64) -> Option<PreallocatedSegment> {
+    pub(crate) fn take(&self, size_bytes_min: u64) -> Option<Spare> {
         let mut files = lock(&self.files);
         let place = files.iter().position(|(_, size_bytes)| *size_bytes >= size_bytes_min)?;
         let (name, size_bytes) = files.remove(place);
         let file = self.storage.open(&name, true).ok()?;
-        Some(PreallocatedSegment { name, file, size_bytes, is_reused: true })
+        Some(Spare { name, file, size_bytes, is_reused: true })
     }
 
     /// Gives all of it back to the system, at the end of the journal's life.

@@ -9,9 +9,8 @@
 //!
 //! All numbers are little endian. The checksum runs over the other bytes of the first forty. The
 //! header has a block of its own, which is never rewritten: no later write can tear it. Version 2
-//! says that the file was another segment before (`preallocated.rs`): behind its frames there are
-//! bytes of that one instead of zeros, and the first block behind each group begins with zeros.
-//! Invariants:
+//! says that the file was another segment before (`spare.rs`): behind its frames there are bytes of
+//! that one instead of zeros, and the first block behind each group begins with zeros. Invariants:
 //!
 //! - a file bears a segment's name only after its header, its size and all of the segment before
 //!   it are on stable storage (`writer.rs` renames a spare), so that a bad header under such a name
@@ -117,7 +116,7 @@ pub(crate) enum FileName {
     /// A segment and its first sequence.
     Segment(u64),
     /// Preallocated space without entries, left behind by a crash.
-    PreallocatedSegment,
+    Spare,
     /// Nearly a segment's name: nobody of us makes such.
     Odd,
     /// Not the journal's.
@@ -130,7 +129,7 @@ impl FileName {
             return FileName::Other;
         };
         if rest.starts_with("spare-") && rest.ends_with(".new") {
-            return FileName::PreallocatedSegment;
+            return FileName::Spare;
         }
         let Some(digits) = rest.strip_suffix(".log") else {
             return FileName::Other;
@@ -155,7 +154,7 @@ pub(crate) fn reusable_name(first_sequence: u64) -> String {
 }
 
 /// The name of preallocated space that is not yet a segment.
-pub(crate) fn preallocated_name(number: u64) -> String {
+pub(crate) fn spare_name(number: u64) -> String {
     format!("journal-spare-{number}.new")
 }
 
@@ -194,8 +193,8 @@ mod tests {
     fn only_twenty_digits_make_a_segment() {
         assert_eq!(FileName::parse(&segment_name(17)), FileName::Segment(17));
         assert_eq!(FileName::parse(&segment_name(u64::MAX)), FileName::Segment(u64::MAX));
-        assert_eq!(FileName::parse(&preallocated_name(3)), FileName::PreallocatedSegment);
-        assert_eq!(FileName::parse(&reusable_name(3)), FileName::PreallocatedSegment);
+        assert_eq!(FileName::parse(&spare_name(3)), FileName::Spare);
+        assert_eq!(FileName::parse(&reusable_name(3)), FileName::Spare);
         assert_eq!(FileName::parse("journal-17.log"), FileName::Odd);
         assert_eq!(FileName::parse("journal-+0000000000000000017.log"), FileName::Odd);
         assert_eq!(FileName::parse(&segment_name(0)), FileName::Odd);

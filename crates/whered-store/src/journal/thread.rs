@@ -15,10 +15,9 @@
 //! the second is over. With a group delay it lets a young, small group wait. Wake-ups cost a
 //! system call and are made only when somebody sleeps.
 //!
-//! With `everysec` and `off` nobody waits for the write, so the thread lets a group grow for a
-//! moment (`GATHER_TIME`) or to a size (`GATHER_BYTES`): a write and two switches of threads for
-//! every few entries cost as much processor time as the entries' own work
-//! (`bench/results/journal`).
+//! With `everysec` and `off` nobody waits for the write, so the thread lets a group grow for a moment
+//! (`GATHER_TIME`) or to a size (`GATHER_BYTES`): a write and two switches of threads for every few
+//! entries cost as much processor time as the entries' own work (`bench/results/journal`).
 //!
 //! With `everysec` and `off` an entry counts as durable when it is appended, so `durable` is
 //! published under the state's mutex there; with `always` only this thread publishes.
@@ -29,9 +28,9 @@ use std::time::{Duration, Instant};
 
 use super::frame::Payload;
 use super::full::FullDisk;
-use super::preallocated::SegmentPreallocator;
+use super::intake::{Group, Intake};
 use super::segments::Segments;
-use super::write_buffer::{Group, WriteBuffer};
+use super::spare::SpareMaker;
 use super::writer::Writer;
 use super::{JournalOptions, JournalStats, SyncPolicy};
 use crate::error::StoreError;
@@ -51,13 +50,13 @@ const CLOSING_GRACE: Duration = Duration::from_secs(1);
 pub(crate) type Wake = Box<dyn Fn() + Send + Sync>;
 
 /// See the file's header.
-pub(crate) struct SharedState {
+pub(crate) struct Shared {
     options: JournalOptions,
     durable: AtomicU64,
     synced: AtomicU64,
     pub(crate) segments: Segments,
     state: Mutex<State>,
-    spares: Mutex<SegmentPreallocator>,
+    spares: Mutex<SpareMaker>,
     work: Condvar,
     progress: Condvar,
     wakers: Mutex<Vec<Wake>>,
@@ -68,7 +67,7 @@ pub(crate) struct SharedState {
 }
 
 struct State {
-    write_buffer: WriteBuffer,
+    intake: Intake,
     poisoned: Option<String>,
     /// What somebody waits for to be synced.
     sync_wanted: u64,
@@ -87,7 +86,7 @@ enum Sleep {
     No,
     /// Anything to do.
     ForWork,
-    /// For a moment, or until this many bytes wait.
+    /// A moment, or so many bytes.
     ForBytes(usize),
 }
 
@@ -105,17 +104,17 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl SharedState {
+impl Shared {
     pub(crate) fn new(
         options: JournalOptions,
-        write_buffer: WriteBuffer,
-        spares: SegmentPreallocator,
+        intake: Intake,
+        spares: SpareMaker,
         segments: Segments,
-    ) -> SharedState {
-        let durable = AtomicU64::new(write_buffer.last_sequence());
-        let synced = AtomicU64::new(write_buffer.last_sequence());
+    ) -> Shared {
+        let durable = AtomicU64::new(intake.last_sequence());
+        let synced = AtomicU64::new(intake.last_sequence());
         let state = State {
-            write_buffer,
+            intake,
             poisoned: None,
             sync_wanted: 0,
             closing: None,
@@ -123,7 +122,7 @@ impl SharedState {
             sleep: Sleep::No,
             callers_sleeping: 0,
         };
-        SharedState {
+        Shared {
             options,
             durable,
             synced,
@@ -155,8 +154,8 @@ impl SharedState {
     pub(crate) fn reserve(&self, charge_bytes: u64) -> Result<(), StoreError> {
         loop {
             let wanted = {
-                let mut state = self.wait_for_capacity()?;
-                match state.write_buffer.admit(charge_bytes) {
+                let mut state = self.wait_for_room()?;
+                match state.intake.admit(charge_bytes) {
                     Ok(()) => return Ok(()),
                     Err(wanted) => wanted,
                 }
@@ -166,7 +165,7 @@ impl SharedState {
     }
 
     /// Waits until little enough waits for the disk.
-    fn wait_for_capacity(&self) -> Result<MutexGuard<'_, State>, StoreError> {
+    fn wait_for_room(&self) -> Result<MutexGuard<'_, State>, StoreError> {
         let mut state = lock(&self.state);
         loop {
             state.check_open()?;
@@ -187,7 +186,7 @@ impl SharedState {
     /// Allocates a spare for this much, unless another thread just did.
     fn extend(&self, wanted: u64) -> Result<(), StoreError> {
         let mut spares = lock(&self.spares);
-        if lock(&self.state).write_buffer.has_capacity(wanted) {
+        if lock(&self.state).intake.has_room(wanted) {
             return Ok(());
         }
         self.install_needed(&mut spares, wanted)
@@ -199,12 +198,12 @@ impl SharedState {
             let wanted = {
                 let mut state = lock(&self.state);
                 state.check_open()?;
-                match state.write_buffer.roll() {
+                match state.intake.roll() {
                     Ok(first_sequence) => break (state, first_sequence),
                     Err(wanted) => wanted,
                 }
             };
-            self.extend_preallocated(wanted)?;
+            self.extend_spare(wanted)?;
         };
         state.sync_wanted = state.sync_wanted.max(first_sequence - 1);
         self.wake_thread(state);
@@ -215,20 +214,16 @@ impl SharedState {
     }
 
     /// Makes sure of a spare of this capacity.
-    fn extend_preallocated(&self, wanted: u64) -> Result<(), StoreError> {
+    fn extend_spare(&self, wanted: u64) -> Result<(), StoreError> {
         let mut spares = lock(&self.spares);
-        if lock(&self.state).write_buffer.preallocated_bytes() < wanted {
+        if lock(&self.state).intake.spare_capacity_bytes() < wanted {
             self.install_needed(&mut spares, wanted)?;
         }
         Ok(())
     }
 
-    /// As [`SharedState::install`], for somebody who needs it.
-    fn install_needed(
-        &self,
-        spares: &mut SegmentPreallocator,
-        wanted: u64,
-    ) -> Result<(), StoreError> {
+    /// As [`Shared::install`], for somebody who needs it.
+    fn install_needed(&self, spares: &mut SpareMaker, wanted: u64) -> Result<(), StoreError> {
         let Err(error) = self.install(spares, wanted) else { return Ok(()) };
         // What is too large for the room there is leaves room for others.
         let is_full =
@@ -246,16 +241,16 @@ impl SharedState {
         self.full_disk.reason()
     }
 
-    fn look_for_capacity(&self) {
+    fn look_for_room(&self) {
         let mut spares = lock(&self.spares);
         // Another refusal is no news.
         let _ = self.install(&mut spares, 0);
     }
 
-    fn install(&self, spares: &mut SegmentPreallocator, wanted: u64) -> Result<(), StoreError> {
-        let preallocated = spares.make(wanted)?;
+    fn install(&self, spares: &mut SpareMaker, wanted: u64) -> Result<(), StoreError> {
+        let spare = spares.make(wanted)?;
         self.full_disk.end();
-        let smaller = lock(&self.state).write_buffer.install_preallocated(preallocated);
+        let smaller = lock(&self.state).intake.install_spare(spare);
         if let Some(smaller) = smaller {
             spares.discard(smaller);
         }
@@ -265,7 +260,7 @@ impl SharedState {
     /// Waits until everything appended so far is on stable storage, whatever the policy.
     pub(crate) fn sync(&self) -> Result<u64, StoreError> {
         let mut state = lock(&self.state);
-        let sequence = state.write_buffer.last_sequence();
+        let sequence = state.intake.last_sequence();
         if !self.is_synced(sequence) {
             state.sync_wanted = state.sync_wanted.max(sequence);
             self.wake_thread(state);
@@ -300,14 +295,14 @@ impl SharedState {
         entries: impl ExactSizeIterator<Item = (u16, Payload<'a>)> + Clone,
     ) -> u64 {
         let mut state = lock(&self.state);
-        let sequence = state.write_buffer.append(charge_bytes, entries);
+        let sequence = state.intake.append(charge_bytes, entries);
         let alive = state.poisoned.is_none() && !state.ended;
         if self.options.sync != SyncPolicy::Always && alive {
             self.durable.store(sequence, Ordering::Release);
         }
         match state.sleep {
             Sleep::No => {}
-            Sleep::ForBytes(bytes) if state.write_buffer.buffered_bytes() < bytes => {}
+            Sleep::ForBytes(bytes) if state.intake.buffered_bytes() < bytes => {}
             Sleep::ForWork | Sleep::ForBytes(_) => self.wake_thread(state),
         }
         sequence
@@ -315,12 +310,12 @@ impl SharedState {
 
     /// Whether callers have to wait until something is written.
     fn is_full(&self, state: &State) -> bool {
-        state.write_buffer.buffered_bytes() >= self.options.group_size_bytes_max.max(1)
+        state.intake.buffered_bytes() >= self.options.group_size_bytes_max.max(1)
     }
 
     pub(crate) fn release(&self, charge_bytes: u64) {
         let mut state = lock(&self.state);
-        state.write_buffer.release(charge_bytes);
+        state.intake.release(charge_bytes);
         // The thread may be waiting for the last reservation before it ends.
         if state.closing.is_some() {
             self.wake_thread(state);
@@ -352,7 +347,7 @@ impl SharedState {
     pub(crate) fn stats(&self) -> JournalStats {
         let poisoned = self.poisoned();
         let segments = self.segments.count();
-        let memory_bytes = lock(&self.state).write_buffer.memory_bytes();
+        let memory_bytes = lock(&self.state).intake.memory_bytes();
         JournalStats { poisoned, segments, memory_bytes, ..lock(&self.stats).clone() }
     }
 
@@ -406,11 +401,10 @@ impl SharedState {
             if sync_is_wanted || sync_due.is_some_and(|due| due <= Instant::now()) {
                 return Work::Sync;
             }
-            let gathers =
-                state.write_buffer.buffered_bytes() > 0 && self.gathers(&state, gather_until);
+            let gathers = state.intake.buffered_bytes() > 0 && self.gathers(&state, gather_until);
             if gathers {
                 gather_until.get_or_insert_with(|| Instant::now() + self.gather_time());
-            } else if let Some(group) = state.write_buffer.take() {
+            } else if let Some(group) = state.intake.take() {
                 self.wake_callers(&state);
                 return Work::Write(group);
             } else if state.may_end() {
@@ -440,7 +434,7 @@ impl SharedState {
         !self.gather_time().is_zero()
             && state.closing.is_none()
             && self.is_synced(state.sync_wanted)
-            && state.write_buffer.buffered_bytes() < self.gather_bytes()
+            && state.intake.buffered_bytes() < self.gather_bytes()
             && until.is_none_or(|until| Instant::now() < until)
     }
 
@@ -462,7 +456,7 @@ impl SharedState {
     /// for it. A refusal is no error yet: the caller who needs the space will hear of it.
     fn extend_ahead(&self) {
         let low_bytes = self.options.segment_size_bytes / 2;
-        if lock(&self.state).write_buffer.wants_preallocated(low_bytes) {
+        if lock(&self.state).intake.wants_spare(low_bytes) {
             let mut spares = lock(&self.spares);
             let _ = self.install(&mut spares, 0);
         }
@@ -485,14 +479,13 @@ impl State {
 
     /// Whether `close` was called and no reservation is worth waiting for.
     fn may_end(&self) -> bool {
-        self.closing.is_some_and(|at| {
-            self.write_buffer.reservations() == 0 || at.elapsed() >= CLOSING_GRACE
-        })
+        self.closing
+            .is_some_and(|at| self.intake.reservations() == 0 || at.elapsed() >= CLOSING_GRACE)
     }
 }
 
 /// The journal thread: runs until `close` or an error.
-pub(crate) fn run(shared: &SharedState, writer: Writer) {
+pub(crate) fn run(shared: &Shared, writer: Writer) {
     let guard = EndGuard { shared };
     let mut worker = Worker { shared, writer, sync_due: None, room_due: None };
     let result = worker.run();
@@ -504,7 +497,7 @@ pub(crate) fn run(shared: &SharedState, writer: Writer) {
 
 /// Tells the callers when the thread ends, also by a panic: nobody may wait for ever.
 struct EndGuard<'a> {
-    shared: &'a SharedState,
+    shared: &'a Shared,
 }
 
 impl EndGuard<'_> {
@@ -527,7 +520,7 @@ impl Drop for EndGuard<'_> {
 }
 
 struct Worker<'a> {
-    shared: &'a SharedState,
+    shared: &'a Shared,
     writer: Writer,
     /// When written bytes must be synced, with `everysec`.
     sync_due: Option<Instant>,
@@ -545,7 +538,7 @@ impl Worker<'_> {
                     self.sync()?;
                     self.shared.tell_progress();
                 }
-                Work::LookForRoom => self.shared.look_for_capacity(),
+                Work::LookForRoom => self.shared.look_for_room(),
                 Work::Close => return self.close(),
             }
         }
@@ -566,7 +559,7 @@ impl Worker<'_> {
             stats.group_frames.note(frames);
             stats.bytes += buffer.group().len() as u64;
         }
-        lock(&self.shared.state).write_buffer.recycle(buffer.into_bytes());
+        lock(&self.shared.state).intake.recycle(buffer.into_bytes());
         match self.shared.options.sync {
             SyncPolicy::Always => {
                 self.sync()?;
@@ -605,9 +598,9 @@ impl Worker<'_> {
 
     fn close(&mut self) -> Result<(), StoreError> {
         self.writer.close()?;
-        let preallocated = lock(&self.shared.state).write_buffer.remove_preallocated();
-        if let Some(preallocated) = preallocated {
-            lock(&self.shared.spares).discard(preallocated);
+        let spare = lock(&self.shared.state).intake.remove_spare();
+        if let Some(spare) = spare {
+            lock(&self.shared.spares).discard(spare);
         }
         lock(&self.shared.spares).reusable().discard();
         Ok(())

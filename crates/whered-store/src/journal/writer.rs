@@ -7,12 +7,12 @@
 //!   are; the name is made durable before a frame goes there;
 //! - after any error nothing more is written: what is on the disk is unknown then.
 //!
-//! **Zeros ahead.** Space from `fallocate` reads as zeros, but its blocks are marked as never
-//! written, and the first sync after a write to them must change that mark: a transaction of the
-//! file system's own journal for each group. So with `always` zeros are written ahead of the
-//! groups, a stretch at a time, by the sync that has to pay for such a transaction anyhow; all
-//! other syncs only overwrite. Zeros over zeros change nothing that recovery reads, whichever of
-//! them reach the disk. The price is that each byte is written twice.
+//! **Zeros ahead.** Space from `fallocate` reads as zeros, but its blocks are marked as never written,
+//! and the first sync after a write to them must change that mark: a transaction of the file system's
+//! own journal for each group. So with `always` zeros are written ahead of the groups, a stretch at a
+//! time, by the sync that has to pay for such a transaction anyhow; all other syncs only overwrite.
+//! Zeros over zeros change nothing that recovery reads, whichever of them reach the disk. The price
+//! is that each byte is written twice.
 //!
 //! ```text
 //!   | groups ......... | group | zeros written ahead | never written      |
@@ -21,26 +21,25 @@
 //!                      ^ position      ^ the end of a block
 //! ```
 //!
-//! **Reused space** (`reuse.rs`) has blocks that were written, and needs no zeros ahead. With each
-//! group go zeros up to the end of a block, which are the end until the next group is there; whole
-//! blocks, so that none has to be read before a part of it is changed.
+//! **Reused space** (`reuse.rs`) has blocks that were written, and needs no zeros ahead. With each group
+//! go zeros up to the end of a block, which are the end until the next group is there; whole blocks,
+//! so that none has to be read before a part of it is changed.
 //!
-//! **Past the cache**: a group's whole blocks (`group.rs`) may be written without a copy in the
-//! system's memory. The first block has what the group before has written of it, once more and
-//! unchanged: a sector of it that tears has those bytes either way. Groups of both kinds may follow
-//! each other.
+//! **Past the cache**: a group's whole blocks (`group.rs`) may be written without a copy in the system's
+//! memory. The first block has what the group before has written of it, once more and unchanged: a sector
+//! of it that tears has those bytes either way. Groups of both kinds may follow each other.
 //!
-//! Not for: threads, waiting, deciding when to sync. One owner at a time. A group costs one pass
-//! for the checksums and one write, and zeros now and then; a change of segment costs three syncs.
+//! Not for: threads, waiting, deciding when to sync. One owner at a time. A group costs one pass for
+//! the checksums and one write, and zeros now and then; a change of segment costs three syncs.
 
 use std::sync::Arc;
 
 use super::SyncPolicy;
-use super::frame::{CommitRecord, END_BYTES, MARK_BYTES, commit_record_bytes, seal};
+use super::frame::{END_BYTES, MARK_BYTES, Mark, mark_bytes, seal};
 use super::group::GroupBuffer;
-use super::preallocated::{PreallocatedSegment, SEGMENT_OVERHEAD_BYTES};
+use super::intake::Group;
 use super::segment::{HEADER_BYTES, SegmentHeader, segment_name};
-use super::write_buffer::Group;
+use super::spare::{SEGMENT_OVERHEAD_BYTES, Spare};
 use crate::error::StoreError;
 use crate::storage::{BLOCK_BYTES, Storage, StorageFile};
 
@@ -48,8 +47,7 @@ use crate::storage::{BLOCK_BYTES, Storage, StorageFile};
 const ZERO_AHEAD_BYTES: u64 = 256 << 10;
 
 /// Behind a group of this size no zeros are worth writing: they would be as many bytes again, to
-/// spare a sync that is paid for by this much already. Spools of large uploads have only such
-/// groups.
+/// spare a sync that is paid for by this much already. Spools of large uploads have only such groups.
 pub(crate) const LARGE_GROUP_BYTES: usize = 64 << 10;
 
 static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
@@ -66,8 +64,8 @@ pub(crate) struct Writer {
     writes_ahead: bool,
     /// Up to where the segment's blocks are known to have been written.
     zeroed_bytes: u64,
-    /// What the block has in which the next group begins; after an opening within a block only a
-    /// part of it, which is then shorter than that.
+    /// What the block has in which the next group begins; after an opening within a block only a part of it,
+    /// which is then shorter than that.
     tail: Vec<u8>,
 }
 
@@ -84,25 +82,25 @@ impl OpenSegment {
     /// Makes a segment of a spare and makes it durable; see the file's header for the order.
     pub(crate) fn begin(
         storage: &dyn Storage,
-        preallocated: PreallocatedSegment,
+        spare: Spare,
         first_sequence: u64,
     ) -> Result<OpenSegment, StoreError> {
         let name = segment_name(first_sequence);
-        let PreallocatedSegment { size_bytes, is_reused, .. } = preallocated;
+        let Spare { size_bytes, is_reused, .. } = spare;
         let header =
             SegmentHeader { first_sequence, size_bytes, salt: storage.random(), is_reused };
         let begin = || {
-            preallocated.file.write_at(0, &header.encode())?;
+            spare.file.write_at(0, &header.encode())?;
             let zeros = header.zeros_behind(HEADER_BYTES);
-            preallocated.file.write_at(HEADER_BYTES, &ZEROS[..zeros])?;
-            preallocated.file.sync_all()?;
-            storage.rename(&preallocated.name, &name)?;
+            spare.file.write_at(HEADER_BYTES, &ZEROS[..zeros])?;
+            spare.file.sync_all()?;
+            storage.rename(&spare.name, &name)?;
             storage.sync_directory()
         };
         begin().map_err(|error| {
             StoreError::io(&format!("cannot begin {}", storage.describe(&name)), &error)
         })?;
-        Ok(OpenSegment { name, file: preallocated.file, header, position_bytes: HEADER_BYTES })
+        Ok(OpenSegment { name, file: spare.file, header, position_bytes: HEADER_BYTES })
     }
 
     /// How many bytes of groups still fit.
@@ -147,25 +145,23 @@ impl Writer {
         }
     }
 
-    /// Writes a group without syncing it, past the system's cache if that is wanted and possible;
-    /// returns its buffer.
+    /// Writes a group without syncing it, past the system's cache if that is wanted and possible; returns its
+    /// buffer.
     pub(crate) fn write(
         &mut self,
         group: Group,
         past_cache: bool,
     ) -> Result<GroupBuffer, StoreError> {
-        if let Some(preallocated) = group.segment {
+        if let Some(spare) = group.segment {
             self.sync()?;
-            self.segment = OpenSegment::begin(&*self.storage, preallocated, group.first_sequence)?;
+            self.segment = OpenSegment::begin(&*self.storage, spare, group.first_sequence)?;
             self.zeroed_bytes = 0;
             self.tail.clear();
         }
         let mut buffer = group.buffer;
-        let mark = CommitRecord {
-            next_sequence: group.first_sequence,
-            durable_sequence: self.durable_sequence,
-        };
-        buffer.group_mut()[..MARK_BYTES].copy_from_slice(&commit_record_bytes(mark));
+        let mark =
+            Mark { next_sequence: group.first_sequence, durable_sequence: self.durable_sequence };
+        buffer.group_mut()[..MARK_BYTES].copy_from_slice(&mark_bytes(mark));
         self.write_sealed(&mut buffer, past_cache)?;
         self.written_sequence = group.last_sequence;
         if buffer.group().len() < LARGE_GROUP_BYTES {
@@ -210,8 +206,8 @@ impl Writer {
             end_bytes <= segment.header.size_bytes,
             "a reservation keeps groups in the segment"
         );
-        let has_capacity = SegmentHeader::block_end(end_bytes) <= segment.header.size_bytes;
-        let whole = (past_cache && has_capacity).then(|| buffer.blocks(&self.tail)).flatten();
+        let has_room = SegmentHeader::block_end(end_bytes) <= segment.header.size_bytes;
+        let whole = (past_cache && has_room).then(|| buffer.blocks(&self.tail)).flatten();
         let written = match whole {
             Some(blocks) => {
                 let at_bytes = segment.position_bytes - self.tail.len() as u64;
@@ -274,17 +270,17 @@ impl Writer {
     /// Syncs, and marks all entries as durable, so that recovery can tell later damage for sure.
     pub(crate) fn close(&mut self) -> Result<(), StoreError> {
         self.sync()?;
-        let has_capacity =
+        let has_room =
             self.segment.position_bytes + MARK_BYTES as u64 <= self.segment.header.size_bytes;
-        if self.closed_sequence == self.durable_sequence || !has_capacity {
+        if self.closed_sequence == self.durable_sequence || !has_room {
             return Ok(());
         }
-        let mark = CommitRecord {
+        let mark = Mark {
             next_sequence: self.durable_sequence + 1,
             durable_sequence: self.durable_sequence,
         };
         let mut buffer = GroupBuffer::begin(Vec::new(), self.segment.position_bytes);
-        buffer.group_mut().copy_from_slice(&commit_record_bytes(mark));
+        buffer.group_mut().copy_from_slice(&mark_bytes(mark));
         self.write_sealed(&mut buffer, false)?;
         self.sync_always()?;
         self.closed_sequence = self.durable_sequence;

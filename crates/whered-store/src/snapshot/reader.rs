@@ -71,8 +71,7 @@ impl SnapshotReader {
     ///
     /// # Errors
     ///
-    /// Damage, with the file, the block's byte, its kind and its index; whatever the system
-    /// reports.
+    /// Damage, with the file, the block's byte, its kind and its index; whatever the system reports.
     ///
     /// # Panics
     ///
@@ -102,7 +101,7 @@ impl SnapshotReader {
         Ok(bytes)
     }
 
-    /// The error for a block that the caller cannot decode although its checksum is right.
+    /// The error of whoever cannot make sense of a block whose checksum is right.
     ///
     /// # Panics
     ///

@@ -52,9 +52,8 @@ impl Snapshots {
     ///
     /// # Errors
     ///
-    /// A file whose name is nearly that of a snapshot ([`StoreError::is_foreign`]); a backup that
-    /// did not end; whatever the system reports. Damage is not an error here: it is in
-    /// [`Found::bad`].
+    /// A file whose name is nearly that of a snapshot ([`StoreError::is_foreign`]); a backup that did
+    /// not end; whatever the system reports. Damage is not an error here: it is in [`Found::bad`].
     pub fn find(storage: &dyn Storage) -> Result<Found, StoreError> {
         refuse_incomplete(storage)?;
         find(storage)

@@ -8,18 +8,18 @@
 //! ```
 //!
 //! For: taking entries in fast, handing them out again in order with bounded memory, and taking no
-//! more than a limit. Not for: what entries mean, and the worker's position: it is durable where
-//! the effects of the work are, and is told when the spool is opened.
+//! more than a limit. Not for: what entries mean, and the worker's position: it is durable where the
+//! effects of the work are, and is told when the spool is opened.
 //!
-//! Invariants: sequences are consecutive from 1 for the life of a spool; an entry is handed out
-//! only when it is on stable storage; nothing is removed before [`Spool::done`] was told of all of
-//! its segment; what waits is never more than the limit and one entry. A sequence that was given
-//! away is never given to another entry: where a crash (`reserved.rs`) or damage has taken entries
-//! away, the next opening puts an entry of kind [`LOST_KIND`] in the place of each.
+//! Invariants: sequences are consecutive from 1 for the life of a spool; an entry is handed out only
+//! when it is on stable storage; nothing is removed before [`Spool::done`] was told of all of its
+//! segment; what waits is never more than the limit and one entry. A sequence that was given away
+//! is never given to another entry: where a crash (`reserved.rs`) or damage has taken entries away,
+//! the next opening puts an entry of kind [`LOST_KIND`] in the place of each.
 //!
-//! At the same time: any number of threads append; readers are independent of them, and each
-//! belongs to one thread. Cost: an append is the journal's and two short locks; reading is one read
-//! of each byte, which is still in the system's memory when the worker keeps up.
+//! At the same time: any number of threads append; readers are independent of them, and each belongs
+//! to one thread. Cost: an append is the journal's and two short locks; reading is one read of each
+//! byte, which is still in the system's memory when the worker keeps up.
 
 mod reader;
 pub(crate) mod reserved;
@@ -50,17 +50,16 @@ pub struct SpoolOptions {
     pub journal: JournalOptions,
     /// How many bytes may wait.
     pub size_bytes_max: u64,
-    /// How many bytes that no reader has seen go through the system's cache. With more before it an
-    /// entry is written past it, in groups of 64 KiB and more that are each synced, and read into
-    /// it when its turn comes: new pages of a cache cost the system more time than writing to a
-    /// quick disk does.
+    /// How many bytes that no reader has seen go through the system's cache. With more before it an entry is
+    /// written past it, in groups of 64 KiB and more that are each synced, and read into it when its turn
+    /// comes: new pages of a cache cost the system more time than writing to a quick disk does.
     pub cached_bytes_max: u64,
 }
 
 /// Why an entry was not taken.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SpoolRefusal {
-    /// The spool is full.
+    /// So many bytes wait already.
     Waiting {
         /// The bytes of the entries that wait.
         waiting_bytes: u64,
@@ -118,7 +117,7 @@ pub struct Spool {
     size_bytes_max: u64,
     cached_bytes_max: u64,
     sync: SyncPolicy,
-    waiting: Mutex<Backlog>,
+    waiting: Mutex<Waiting>,
     /// The last entry that a reader has handed out.
     read: AtomicU64,
     /// The last entry that was to be written past the cache.
@@ -127,7 +126,7 @@ pub struct Spool {
 
 /// The entries that wait.
 #[derive(Default)]
-struct Backlog {
+struct Waiting {
     /// Sequence, and the bytes of all entries up to its end, since the spool was opened.
     entries: VecDeque<(u64, u64)>,
     /// The bytes of all that wait no more, and of all.
@@ -138,7 +137,7 @@ struct Backlog {
     reserved: u64,
 }
 
-impl Backlog {
+impl Waiting {
     fn push(&mut self, sequence: u64, bytes: usize) {
         self.last = sequence;
         self.end_bytes += bytes as u64;
@@ -169,8 +168,8 @@ impl Spool {
     ///
     /// # Errors
     ///
-    /// As [`Journal::open`]; entries that were done with must have been durable, so that a spool
-    /// that ends before `done` is damaged, and so is one that begins behind it.
+    /// As [`Journal::open`]; entries that were done with must have been durable, so that a spool that
+    /// ends before `done` is damaged, and so is one that begins behind it.
     pub fn open(
         storage: Arc<dyn Storage>,
         options: SpoolOptions,
@@ -180,7 +179,7 @@ impl Spool {
         let SpoolOptions { journal, size_bytes_max, cached_bytes_max } = options;
         let sync = journal.sync;
         let reserved = reserved::read(&*storage)?;
-        let mut waiting = Backlog { reserved, ..Backlog::default() };
+        let mut waiting = Waiting { reserved, ..Waiting::default() };
         let mut take = |entry: Entry<'_>| {
             waiting.push(entry.sequence, entry.payload.len());
             each(entry)
@@ -231,8 +230,8 @@ impl Spool {
     }
 
     /// As [`Spool::append`], of a payload in pieces, unless `known` gives something in its place.
-    /// Then `note` is called with the sequence. Both are called with nobody else's between them,
-    /// and before any later entry gets its sequence; they must not ask the spool for anything.
+    /// Then `note` is called with the sequence. Both are called with nobody else's between them, and
+    /// before any later entry gets its sequence; they must not ask the spool for anything.
     ///
     /// # Errors
     ///
@@ -250,7 +249,7 @@ impl Spool {
         if let Some(known) = known() {
             return Ok(Err(known));
         }
-        self.check_capacity(&waiting, payload_bytes)?;
+        self.check_room(&waiting, payload_bytes)?;
         if !self.syncs_first() && waiting.last >= waiting.reserved {
             let reserved = waiting.last + reserved::STEP;
             reserved::write(&*self.storage, reserved)?;
@@ -270,7 +269,7 @@ impl Spool {
     }
 
     /// An empty spool takes an entry of any size.
-    fn check_capacity(&self, waiting: &Backlog, payload_bytes: usize) -> Result<(), SpoolRefusal> {
+    fn check_room(&self, waiting: &Waiting, payload_bytes: usize) -> Result<(), SpoolRefusal> {
         let (waiting_bytes, allowed_bytes) = (waiting.bytes(), self.size_bytes_max);
         if waiting_bytes > 0 && waiting_bytes + payload_bytes as u64 > allowed_bytes {
             return Err(SpoolRefusal::Waiting { waiting_bytes, allowed_bytes });
@@ -390,7 +389,7 @@ impl Spool {
 /// Appends an entry of [`LOST_KIND`] for each number that may have been given away and has none.
 fn fill_gap(
     journal: &Journal,
-    waiting: &mut Backlog,
+    waiting: &mut Waiting,
     each: &mut dyn FnMut(Entry<'_>) -> Result<(), String>,
 ) -> Result<(), StoreError> {
     if waiting.last >= waiting.reserved {

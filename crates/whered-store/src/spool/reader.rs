@@ -9,16 +9,16 @@
 //! (`journal/recovery.rs` has seen to that before).
 //!
 //! Invariants: nothing is looked at that is not on stable storage; the buffer holds no more than
-//! the larger of one entry and 1 MiB. Bytes in the buffer are older than what was appended since:
-//! they are forgotten when the reader passes what was synced when they were read. Cost: one read of
-//! each byte, one checksum.
+//! the larger of one entry and 1 MiB. Bytes in the buffer are older than what was appended since: they
+//! are forgotten when the reader passes what was synced when they were read.
+//! Cost: one read of each byte, one checksum.
 
 use std::sync::atomic::Ordering;
 
 use super::Spool;
 use crate::error::StoreError;
 use crate::journal::frame::{
-    Entry, FRAME_HEADER_BYTES, PAYLOAD_SIZE_BYTES_MAX, ParsedFrame, Seed, parse,
+    Entry, FRAME_HEADER_BYTES, PAYLOAD_SIZE_BYTES_MAX, Parsed, Seed, parse,
 };
 use crate::journal::segment::{HEADER_BYTES, HEADER_USED_BYTES, SegmentHeader, segment_name};
 use crate::storage::StorageFile;
@@ -91,13 +91,13 @@ impl SpoolReader {
         };
         let frame = &self.buffer[start..start + FRAME_HEADER_BYTES + length];
         match parse(frame, segment.seed) {
-            ParsedFrame::Entry(entry) if entry.sequence == self.next_sequence => {
+            Parsed::Entry(entry) if entry.sequence == self.next_sequence => {
                 segment.position_bytes += frame.len() as u64;
                 spool.read.store(self.next_sequence, Ordering::Relaxed);
                 self.next_sequence += 1;
                 Ok(Some(entry))
             }
-            ParsedFrame::Invalid(fault) => Err(segment.damaged(self.next_sequence, fault)),
+            Parsed::Invalid(fault) => Err(segment.damaged(self.next_sequence, fault)),
             _ => Err(segment.damaged(self.next_sequence, "something else is there")),
         }
     }
@@ -159,7 +159,7 @@ impl SpoolReader {
         }
     }
 
-    /// Buffers `bytes` bytes from the next frame on; returns their offset.
+    /// Sees to it that so many bytes from the next frame on are in the buffer; gives where.
     fn fill(&mut self, bytes: usize) -> Result<usize, StoreError> {
         let Some(segment) = &self.segment else {
             return Err(StoreError::closed());

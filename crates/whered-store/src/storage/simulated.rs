@@ -16,9 +16,9 @@
 //! independently, a rename at once or not at all.
 //!
 //! Faults on request: no room beyond a byte budget, an error on the n-th sync or waited write-back
-//! (after which the dirty sectors are forgotten, as Linux does, with some of them written), a power
-//! cut before the n-th operation, changed bytes. Everything random comes from the seeds. Handles
-//! are clones of one disk; a mutex guards it.
+//! (after which the dirty sectors are forgotten, as Linux does, with some of them written), a power cut before the
+//! n-th operation, changed bytes. Everything random comes from the seeds. Handles are clones of one
+//! disk; a mutex guards it.
 
 use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};

@@ -23,8 +23,8 @@ use std::collections::VecDeque;
 
 use super::frame::{FRAME_HEADER_BYTES, KIND_MAX, MARK_BYTES, Payload};
 use super::group::GroupBuffer;
-use super::preallocated::PreallocatedSegment;
 use super::segment::HEADER_BYTES;
+use super::spare::Spare;
 
 /// Buffers up to this size are used again.
 const RECYCLED_BYTES_MAX: usize = 32 << 20;
@@ -37,21 +37,21 @@ pub(crate) fn charge_bytes(frames: usize, payload_size_bytes: usize) -> u64 {
 /// Consecutive frames that are written by one write.
 pub(crate) struct Group {
     /// The new segment that the group begins, if it does.
-    pub(crate) segment: Option<PreallocatedSegment>,
+    pub(crate) segment: Option<Spare>,
     pub(crate) buffer: GroupBuffer,
     pub(crate) first_sequence: u64,
     pub(crate) last_sequence: u64,
 }
 
 /// See the file's header.
-pub(crate) struct WriteBuffer {
+pub(crate) struct Intake {
     next_sequence: u64,
     /// The first sequence of the segment that is being filled.
     segment_first_sequence: u64,
     free_bytes: u64,
     reserved_bytes: u64,
     reservations: u64,
-    preallocated: Option<PreallocatedSegment>,
+    spare: Option<Spare>,
     groups: VecDeque<Group>,
     buffered_bytes: usize,
     recycled: Vec<u8>,
@@ -59,22 +59,22 @@ pub(crate) struct WriteBuffer {
     position_bytes: u64,
 }
 
-impl WriteBuffer {
+impl Intake {
     /// An intake whose current segment has `free_bytes` for groups, from `position_bytes` on.
     pub(crate) fn new(
         next_sequence: u64,
         segment_first_sequence: u64,
         position_bytes: u64,
         free_bytes: u64,
-    ) -> WriteBuffer {
-        WriteBuffer {
+    ) -> Intake {
+        Intake {
             position_bytes,
             next_sequence,
             segment_first_sequence,
             free_bytes,
             reserved_bytes: 0,
             reservations: 0,
-            preallocated: None,
+            spare: None,
             groups: VecDeque::new(),
             buffered_bytes: 0,
             recycled: Vec::new(),
@@ -90,7 +90,7 @@ impl WriteBuffer {
     /// Reserves if there is room; says what capacity a spare must have if not.
     pub(crate) fn admit(&mut self, charge_bytes: u64) -> Result<(), u64> {
         let wanted = self.reserved_bytes + charge_bytes;
-        if !self.has_capacity(wanted) {
+        if !self.has_room(wanted) {
             return Err(wanted);
         }
         self.reserved_bytes = wanted;
@@ -99,8 +99,8 @@ impl WriteBuffer {
     }
 
     /// Whether this much may be reserved in all: the invariant *room*.
-    pub(crate) fn has_capacity(&self, reserved_bytes: u64) -> bool {
-        reserved_bytes <= self.free_bytes || reserved_bytes <= self.preallocated_bytes()
+    pub(crate) fn has_room(&self, reserved_bytes: u64) -> bool {
+        reserved_bytes <= self.free_bytes || reserved_bytes <= self.spare_capacity_bytes()
     }
 
     /// Ends the current segment: the next group begins the spare, even if it stays without entries.
@@ -112,39 +112,36 @@ impl WriteBuffer {
         }
         // All that is reserved must fit behind the mark of the group that begins the segment.
         let wanted = self.reserved_bytes + MARK_BYTES as u64;
-        match self.preallocated.take_if(|preallocated| preallocated.capacity_bytes() >= wanted) {
-            Some(preallocated) => {
-                self.free_bytes = preallocated.capacity_bytes() - MARK_BYTES as u64;
-                self.open_group(Some(preallocated));
+        match self.spare.take_if(|spare| spare.capacity_bytes() >= wanted) {
+            Some(spare) => {
+                self.free_bytes = spare.capacity_bytes() - MARK_BYTES as u64;
+                self.open_group(Some(spare));
                 Ok(self.next_sequence)
             }
             None => Err(wanted),
         }
     }
 
-    pub(crate) fn preallocated_bytes(&self) -> u64 {
-        self.preallocated.as_ref().map_or(0, PreallocatedSegment::capacity_bytes)
+    pub(crate) fn spare_capacity_bytes(&self) -> u64 {
+        self.spare.as_ref().map_or(0, Spare::capacity_bytes)
     }
 
     /// Whether the current segment has less than this left and nothing follows.
-    pub(crate) fn wants_preallocated(&self, low_bytes: u64) -> bool {
-        self.preallocated.is_none() && self.free_bytes < low_bytes
+    pub(crate) fn wants_spare(&self, low_bytes: u64) -> bool {
+        self.spare.is_none() && self.free_bytes < low_bytes
     }
 
     /// Takes a new spare; the smaller of it and the present one comes back.
-    pub(crate) fn install_preallocated(
-        &mut self,
-        preallocated: PreallocatedSegment,
-    ) -> Option<PreallocatedSegment> {
-        if preallocated.capacity_bytes() <= self.preallocated_bytes() {
-            return Some(preallocated);
+    pub(crate) fn install_spare(&mut self, spare: Spare) -> Option<Spare> {
+        if spare.capacity_bytes() <= self.spare_capacity_bytes() {
+            return Some(spare);
         }
-        self.preallocated.replace(preallocated)
+        self.spare.replace(spare)
     }
 
     /// Takes the spare out, at the end of the journal's life.
-    pub(crate) fn remove_preallocated(&mut self) -> Option<PreallocatedSegment> {
-        self.preallocated.take()
+    pub(crate) fn remove_spare(&mut self) -> Option<Spare> {
+        self.spare.take()
     }
 
     /// Gives a reservation back.
@@ -174,7 +171,7 @@ impl WriteBuffer {
         assert!(kinds_are_ours, "the kind above {KIND_MAX} is the journal's own");
         let count = frames.len() as u64;
         if count > 0 {
-            let group = self.group_with_capacity(framed);
+            let group = self.group_with_room(framed);
             group_push(group, frames);
             self.next_sequence += count;
             self.buffered_bytes += framed as usize;
@@ -184,14 +181,13 @@ impl WriteBuffer {
     }
 
     /// The group being filled, which now has room for `framed` bytes; they are subtracted.
-    fn group_with_capacity(&mut self, framed: u64) -> &mut Group {
+    fn group_with_room(&mut self, framed: u64) -> &mut Group {
         let with_mark = framed + MARK_BYTES as u64;
         let needed = if self.groups.is_empty() { with_mark } else { framed };
         if needed > self.free_bytes {
-            let preallocated =
-                self.preallocated.take().expect("the invariant of reservations keeps a spare");
-            self.free_bytes = preallocated.capacity_bytes() - with_mark;
-            self.open_group(Some(preallocated));
+            let spare = self.spare.take().expect("the invariant of reservations keeps a spare");
+            self.free_bytes = spare.capacity_bytes() - with_mark;
+            self.open_group(Some(spare));
         } else {
             self.free_bytes -= needed;
             if self.groups.is_empty() {
@@ -201,7 +197,7 @@ impl WriteBuffer {
         self.groups.back_mut().expect("a group was opened")
     }
 
-    fn open_group(&mut self, segment: Option<PreallocatedSegment>) {
+    fn open_group(&mut self, segment: Option<Spare>) {
         if segment.is_some() {
             self.position_bytes = HEADER_BYTES;
         }
@@ -263,5 +259,5 @@ fn group_push<'a>(group: &mut Group, frames: impl Iterator<Item = (u16, Payload<
 }
 
 #[cfg(test)]
-#[path = "write_buffer_tests.rs"]
+#[path = "intake_tests.rs"]
 mod tests;

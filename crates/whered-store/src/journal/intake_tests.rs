@@ -1,8 +1,8 @@
 //! The invariant *room* under many open reservations, used and given back in any order.
 
 use super::*;
-use crate::journal::preallocated::SegmentPreallocator;
 use crate::journal::segment::SEGMENT_SIZE_BYTES_MIN;
+use crate::journal::spare::SpareMaker;
 use crate::storage::{BLOCK_BYTES, SimulatedDisk};
 use proptest::prelude::*;
 use std::sync::Arc;
@@ -39,10 +39,10 @@ struct Follower {
 }
 
 impl Follower {
-    fn take_all(&mut self, write_buffer: &mut WriteBuffer) {
-        while let Some(group) = write_buffer.take() {
-            if let Some(preallocated) = &group.segment {
-                self.left_bytes = preallocated.capacity_bytes();
+    fn take_all(&mut self, intake: &mut Intake) {
+        while let Some(group) = intake.take() {
+            if let Some(spare) = &group.segment {
+                self.left_bytes = spare.capacity_bytes();
                 self.position_bytes = HEADER_BYTES;
             }
             let in_block = self.position_bytes as usize % BLOCK_BYTES;
@@ -53,22 +53,22 @@ impl Follower {
             self.position_bytes += size_bytes;
             assert_eq!(group.first_sequence, self.next_sequence);
             self.next_sequence = group.last_sequence + 1;
-            write_buffer.recycle(group.buffer.into_bytes());
+            intake.recycle(group.buffer.into_bytes());
         }
-        assert_eq!(write_buffer.buffered_bytes(), 0);
+        assert_eq!(intake.buffered_bytes(), 0);
     }
 }
 
-fn extend(write_buffer: &mut WriteBuffer, spares: &mut SegmentPreallocator, wanted: u64) {
-    let preallocated = spares.make(wanted).expect("the disk has no limit");
-    if let Some(smaller) = write_buffer.install_preallocated(preallocated) {
+fn extend(intake: &mut Intake, spares: &mut SpareMaker, wanted: u64) {
+    let spare = spares.make(wanted).expect("the disk has no limit");
+    if let Some(smaller) = intake.install_spare(spare) {
         spares.discard(smaller);
     }
 }
 
-fn reserve(write_buffer: &mut WriteBuffer, spares: &mut SegmentPreallocator, charge: u64) {
-    while let Err(wanted) = write_buffer.admit(charge) {
-        extend(write_buffer, spares, wanted);
+fn reserve(intake: &mut Intake, spares: &mut SpareMaker, charge: u64) {
+    while let Err(wanted) = intake.admit(charge) {
+        extend(intake, spares, wanted);
     }
 }
 
@@ -76,15 +76,15 @@ proptest! {
     #[test]
     fn every_reserved_append_finds_its_place_in_any_order(steps in steps(), free in 0..5000_u64) {
         let disk = Arc::new(SimulatedDisk::new(1));
-        let mut spares = SegmentPreallocator::new(disk, SEGMENT_SIZE_BYTES_MIN, Duration::ZERO);
+        let mut spares = SpareMaker::new(disk, SEGMENT_SIZE_BYTES_MIN, Duration::ZERO);
         let position_bytes = HEADER_BYTES + 77;
-        let mut write_buffer = WriteBuffer::new(1, 1, position_bytes, free);
+        let mut intake = Intake::new(1, 1, position_bytes, free);
         let mut follower = Follower { left_bytes: free, position_bytes, next_sequence: 1 };
         let mut open: Vec<usize> = Vec::new();
         for step in steps {
             match step {
                 Step::Reserve { payload_size_bytes } => {
-                    reserve(&mut write_buffer, &mut spares, charge_bytes(1, payload_size_bytes));
+                    reserve(&mut intake, &mut spares, charge_bytes(1, payload_size_bytes));
                     open.push(payload_size_bytes);
                 }
                 Step::Append { which, used_percent } if !open.is_empty() => {
@@ -93,23 +93,23 @@ proptest! {
                     let (head, body) = payload.split_at(payload.len() / 3);
                     let pieces = [head, body];
                     let frame = std::iter::once((1, &pieces[..]));
-                    write_buffer.append(charge_bytes(1, reserved), frame);
+                    intake.append(charge_bytes(1, reserved), frame);
                 }
                 Step::Release { which } if !open.is_empty() => {
                     let reserved = open.swap_remove(which % open.len());
-                    write_buffer.release(charge_bytes(1, reserved));
+                    intake.release(charge_bytes(1, reserved));
                 }
                 Step::Roll => {
-                    while let Err(wanted) = write_buffer.roll() {
-                        extend(&mut write_buffer, &mut spares, wanted);
+                    while let Err(wanted) = intake.roll() {
+                        extend(&mut intake, &mut spares, wanted);
                     }
                 }
-                Step::Take => follower.take_all(&mut write_buffer),
+                Step::Take => follower.take_all(&mut intake),
                 Step::Append { .. } | Step::Release { .. } => {}
             }
-            prop_assert_eq!(write_buffer.reservations(), open.len() as u64);
+            prop_assert_eq!(intake.reservations(), open.len() as u64);
         }
-        follower.take_all(&mut write_buffer);
-        prop_assert_eq!(follower.next_sequence, write_buffer.last_sequence() + 1);
+        follower.take_all(&mut intake);
+        prop_assert_eq!(follower.next_sequence, intake.last_sequence() + 1);
     }
 }

@@ -1,7 +1,7 @@
-//! Record templates: records that a machine wrote have the same bytes between their values.
+//! Shapes: records that a machine wrote have the same bytes between their values.
 //!
 //! For: reading the next record by comparing those bytes, where the last ones were learned from a
-//! record that a library has read. Not for: reading records of any other form; a template that does
+//! record that a library has read. Not for: reading records of any other form; a shape that does
 //! not fit says so, and the library's path reads that record.
 //!
 //! ```text
@@ -19,22 +19,22 @@
 //! - a value holds nothing that could end or change it: no quote, `<`, `&`, backslash or control
 //!   character; a number of JSON follows JSON's grammar;
 //! - what ends a text is the first byte of the markup behind it, hence is compared with that;
-//! - a template is kept only if it reads the record that it was learned from as the library did.
+//! - a shape is kept only if it reads the record that it was learned from as the library did.
 //!
-//! Concurrency: templates belong to one scan. Cost: one comparison for each piece of markup and one
-//! look at each sixteen bytes of a value; memory for at most [`TEMPLATE_COUNT_MAX`] templates.
+//! Concurrency: shapes belong to one scan. Cost: one comparison for each piece of markup and one
+//! look at each sixteen bytes of a value; memory for at most [`SHAPE_COUNT_MAX`] shapes.
 
 use std::ops::Range;
 
 use whered_simd::{Start, Stops};
 
-use crate::assemble::{ItemStrings, RecordStrings};
+use crate::assemble::{ItemTexts, Texts};
 use crate::upload::ITEM_COUNT_MAX;
 use crate::value::trim;
 
-/// How many templates of one upload are remembered.
-const TEMPLATE_COUNT_MAX: usize = 8;
-/// How often one upload may make us learn; records without any common template stop it.
+/// How many shapes of one upload are remembered.
+const SHAPE_COUNT_MAX: usize = 8;
+/// How often one upload may make us learn; records without any common shape stop it.
 const LEARN_COUNT_MAX: u32 = 64;
 /// A record with more pieces is left to the library.
 const STEP_COUNT_MAX: usize = 256;
@@ -62,7 +62,7 @@ pub(crate) enum Kind {
 
 /// A value in a record that a library has read.
 #[derive(Clone, Debug)]
-pub(crate) struct FieldSpan {
+pub(crate) struct Mark {
     pub(crate) range: Range<usize>,
     pub(crate) slot: usize,
     pub(crate) kind: Kind,
@@ -70,15 +70,15 @@ pub(crate) struct FieldSpan {
 
 /// Where the values of a record are.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct FieldSpans {
+pub(crate) struct Sketch {
     /// The values outside of items, in order.
-    pub(crate) fields: Vec<FieldSpan>,
+    pub(crate) marks: Vec<Mark>,
     /// The items, in order.
     pub(crate) items: Vec<Range<usize>>,
     /// The values of the first item, in order.
-    pub(crate) item_fields: Vec<FieldSpan>,
-    /// The record holds something that no template can hold.
-    pub(crate) is_irregular: bool,
+    pub(crate) item_marks: Vec<Mark>,
+    /// The record holds something that no shape can hold.
+    pub(crate) is_unusual: bool,
 }
 
 /// How many bytes of markup are compared at once.
@@ -128,45 +128,45 @@ struct ItemSteps {
 }
 
 #[derive(Clone, Debug)]
-struct RecordTemplate {
+struct Shape {
     head: Steps,
     items: Option<ItemSteps>,
-    /// Of its own among these templates.
+    /// Of its own among these shapes.
     number: u32,
     /// Each slot that it has gets a text from each record.
     fills_slots: bool,
 }
 
-/// The templates that an upload has shown.
+/// The shapes that an upload has shown.
 #[derive(Debug)]
-pub(crate) struct RecordTemplates {
-    templates: Vec<RecordTemplate>,
+pub(crate) struct Shapes {
+    shapes: Vec<Shape>,
     last: usize,
     learned_count: u32,
 }
 
-impl RecordTemplates {
-    pub(crate) fn new() -> RecordTemplates {
-        RecordTemplates { templates: Vec::new(), last: 0, learned_count: 0 }
+impl Shapes {
+    pub(crate) fn new() -> Shapes {
+        Shapes { shapes: Vec::new(), last: 0, learned_count: 0 }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.templates.is_empty()
+        self.shapes.is_empty()
     }
 
-    /// Reads the record at the beginning of `rest`, if it has a known template: its strings, and
-    /// how long it is. `base` is what slots hold that are not part of the record. `strings` are new
-    /// ones, or those of the last call with the same base.
+    /// Reads the record at the beginning of `rest`, if it has a known shape: its texts, and how long it is.
+    /// `base` is what slots hold that are not part of the record. `texts` are new ones, or those of the last
+    /// call with the same base.
     #[inline]
     pub(crate) fn read<'a>(
         &mut self,
         rest: &'a [u8],
         base: &[Option<&'a [u8]>],
-        strings: &mut RecordStrings<'a>,
+        texts: &mut Texts<'a>,
     ) -> Option<usize> {
-        let last = self.templates.get(self.last)?;
-        let found = last.read(rest, base, strings);
-        if found.is_some() { found } else { self.read_by_others(rest, base, strings) }
+        let last = self.shapes.get(self.last)?;
+        let found = last.read(rest, base, texts);
+        if found.is_some() { found } else { self.read_by_others(rest, base, texts) }
     }
 
     #[inline(never)]
@@ -174,81 +174,78 @@ impl RecordTemplates {
         &mut self,
         rest: &'a [u8],
         base: &[Option<&'a [u8]>],
-        strings: &mut RecordStrings<'a>,
+        texts: &mut Texts<'a>,
     ) -> Option<usize> {
-        let (count, last) = (self.templates.len(), self.last);
+        let (count, last) = (self.shapes.len(), self.last);
         (1..count).map(|turn| (last + turn) % count).find_map(|place| {
-            // Most records of another template differ in their first bytes.
-            let template = self
-                .templates
-                .get(place)
-                .filter(|template| template.head.first().may_begin(rest))?;
-            let length = template.read(rest, base, strings)?;
+            // Most records of another shape differ in their first bytes.
+            let shape =
+                self.shapes.get(place).filter(|shape| shape.head.first().may_begin(rest))?;
+            let length = shape.read(rest, base, texts)?;
             self.last = place;
             Some(length)
         })
     }
 
-    /// Remembers the template of a record that a library has read to these strings.
+    /// Remembers the shape of a record that a library has read to these texts.
     pub(crate) fn learn<'a>(
         &mut self,
         bytes: &'a [u8],
         record: Range<usize>,
-        spans: &FieldSpans,
+        sketch: &Sketch,
         default_separator: &[u8],
         base: &[Option<&'a [u8]>],
-        expected: &RecordStrings<'_>,
+        expected: &Texts<'_>,
     ) {
-        if self.learned_count >= LEARN_COUNT_MAX || spans.is_irregular {
+        if self.learned_count >= LEARN_COUNT_MAX || sketch.is_unusual {
             return;
         }
         self.learned_count += 1;
         let (number, range) = (self.learned_count, record.clone());
-        let Some(template) = RecordTemplate::learn(bytes, range, spans, default_separator, number)
-        else {
+        let Some(shape) = Shape::learn(bytes, range, sketch, default_separator, number) else {
             return;
         };
-        let mut strings = RecordStrings::new(base.len());
-        let length = template.read(&bytes[record.start..], base, &mut strings);
+        let mut texts = Texts::new(base.len());
+        let length = shape.read(&bytes[record.start..], base, &mut texts);
         if length != Some(record.len())
-            || strings.slots != expected.slots
-            || strings.items != expected.items
+            || texts.slots != expected.slots
+            || texts.items != expected.items
         {
             return;
         }
-        if self.templates.len() < TEMPLATE_COUNT_MAX {
-            self.last = self.templates.len();
-            self.templates.push(template);
+        if self.shapes.len() < SHAPE_COUNT_MAX {
+            self.last = self.shapes.len();
+            self.shapes.push(shape);
         } else {
-            self.last = (self.last + 1) % TEMPLATE_COUNT_MAX;
-            self.templates[self.last] = template;
+            self.last = (self.last + 1) % SHAPE_COUNT_MAX;
+            self.shapes[self.last] = shape;
         }
     }
 }
 
-impl RecordTemplate {
+impl Shape {
     fn learn(
         bytes: &[u8],
         record: Range<usize>,
-        spans: &FieldSpans,
+        sketch: &Sketch,
         default_separator: &[u8],
         number: u32,
-    ) -> Option<RecordTemplate> {
-        let fills_slots = spans.fields.iter().all(|mark| mark.kind != Kind::JsonWord);
-        let (Some(first), Some(last)) = (spans.items.first(), spans.items.last()) else {
-            let head = Steps::learn(bytes, record, &spans.fields)?;
-            return Some(RecordTemplate { head, items: None, number, fills_slots });
+    ) -> Option<Shape> {
+        let fills_slots = sketch.marks.iter().all(|mark| mark.kind != Kind::JsonWord);
+        let (Some(first), Some(last)) = (sketch.items.first(), sketch.items.last()) else {
+            let head = Steps::learn(bytes, record, &sketch.marks)?;
+            return Some(Shape { head, items: None, number, fills_slots });
         };
-        let split = spans.fields.iter().take_while(|mark| mark.range.end <= first.start).count();
-        let (head, tail) = spans.fields.split_at(split);
-        let separator = match spans.items.get(1) {
+        let split = sketch.marks.iter().take_while(|mark| mark.range.end <= first.start).count();
+        let (head, tail) = sketch.marks.split_at(split);
+        let separator = match sketch.items.get(1) {
             Some(second) => bytes.get(first.end..second.start)?,
             None => default_separator,
         };
-        Some(RecordTemplate {
+        Some(Shape {
             head: Steps::learn(bytes, record.start..first.start, head)?,
             items: Some(ItemSteps {
-                item: Steps::learn(bytes, first.clone(), &spans.item_fields)?,
+                item: Steps::learn(bytes, first.clone(), &sketch.item_marks)?,
                 separator: Literal::new(separator),
                 tail: Steps::learn(bytes, last.end..record.end, tail)?,
             }),
@@ -257,21 +254,21 @@ impl RecordTemplate {
         })
     }
 
-    /// As [`RecordTemplates::read`].
+    /// As [`Shapes::read`].
     #[inline]
     fn read<'a>(
         &self,
         rest: &'a [u8],
         base: &[Option<&'a [u8]>],
-        strings: &mut RecordStrings<'a>,
+        texts: &mut Texts<'a>,
     ) -> Option<usize> {
         // What the last record has left is written over by each that fits.
-        if !self.fills_slots || strings.template != Some(self.number) {
-            strings.slots.copy_from_slice(base);
-            strings.template = Some(self.number);
+        if !self.fills_slots || texts.shape != Some(self.number) {
+            texts.slots.copy_from_slice(base);
+            texts.shape = Some(self.number);
         }
-        strings.items.clear();
-        let slots = &mut strings.slots[..];
+        texts.items.clear();
+        let slots = &mut texts.slots[..];
         let mut found = |slot: usize, text| {
             if let Some(place) = slots.get_mut(slot) {
                 *place = Some(text);
@@ -279,7 +276,7 @@ impl RecordTemplate {
         };
         let behind = self.head.read(rest, &mut found)?;
         let behind = match &self.items {
-            Some(items) => items.tail.read(items.read(behind, &mut strings.items)?, &mut found)?,
+            Some(items) => items.tail.read(items.read(behind, &mut texts.items)?, &mut found)?,
             None => behind,
         };
         Some(rest.len() - behind.len())
@@ -289,7 +286,7 @@ impl RecordTemplate {
 impl ItemSteps {
     /// Reads all items; gives what comes behind them.
     #[inline]
-    fn read<'a>(&self, mut rest: &'a [u8], found: &mut Vec<ItemStrings<'a>>) -> Option<&'a [u8]> {
+    fn read<'a>(&self, mut rest: &'a [u8], found: &mut Vec<ItemTexts<'a>>) -> Option<&'a [u8]> {
         let mut next = rest;
         while self.item.first().strip(next).is_some() {
             let mut item = (None, None);
@@ -312,13 +309,13 @@ impl ItemSteps {
 }
 
 impl Steps {
-    fn learn(bytes: &[u8], range: Range<usize>, fields: &[FieldSpan]) -> Option<Steps> {
-        if fields.len() > STEP_COUNT_MAX {
+    fn learn(bytes: &[u8], range: Range<usize>, marks: &[Mark]) -> Option<Steps> {
+        if marks.len() > STEP_COUNT_MAX {
             return None;
         }
         let mut at = range.start;
-        let mut steps = Vec::with_capacity(fields.len());
-        for mark in fields {
+        let mut steps = Vec::with_capacity(marks.len());
+        for mark in marks {
             let before = Literal::new(bytes.get(at..mark.range.start)?);
             steps.push(Step { before, slot: mark.slot, form: mark.kind.form() });
             at = mark.range.end;
@@ -327,8 +324,8 @@ impl Steps {
         steps.are_sure().then_some(steps)
     }
 
-    /// Whether what ends a value is the first byte of the markup behind it: then a value that
-    /// something else has ended does not fit.
+    /// Whether what ends a value is the first byte of the markup behind it: then a value that something
+    /// else has ended does not fit.
     fn are_sure(&self) -> bool {
         let behind = self.steps.iter().skip(1).map(|step| &step.before).chain([&self.end]);
         self.steps.iter().zip(behind).all(|(step, behind)| match step.form {
@@ -398,8 +395,7 @@ impl Literal {
 }
 
 impl Kind {
-    /// What ends such a text comes first, then what a library must look at; numbers and words end
-    /// otherwise.
+    /// What ends such a text comes first, then what a library must look at; numbers and words end otherwise.
     fn form(self) -> Form {
         let is_trimmed = self == Kind::Element;
         let text = |ends: [u8; 3]| Form::Text { end: ends[0], stops: Stops::new(ends), is_trimmed };

@@ -1,16 +1,16 @@
 //! Spares: preallocated files that wait to become the next segment.
 //!
 //! A spare has all its blocks and no header that counts, under a name that recovery throws away.
-//! `writer.rs` gives it a header and a segment's name when entries go there. One is made of a
-//! removed segment's space (`reuse.rs`), or costs a `fallocate`; a refusal is remembered for a
-//! moment, so that a full disk does not cost a system call for every write that is refused.
+//! `writer.rs` gives it a header and a segment's name when entries go there. One is made of a removed
+//! segment's space (`reuse.rs`), or costs a `fallocate`; a refusal is remembered for a moment, so that
+//! a full disk does not cost a system call for every write that is refused.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::frame::MARK_BYTES;
 use super::reuse::Reusable;
-use super::segment::{HEADER_BYTES, SEGMENT_SIZE_BYTES_MAX, preallocated_name};
+use super::segment::{HEADER_BYTES, SEGMENT_SIZE_BYTES_MAX, spare_name};
 use crate::error::StoreError;
 use crate::storage::{Storage, StorageFile};
 
@@ -18,7 +18,7 @@ use crate::storage::{Storage, StorageFile};
 pub(crate) const SEGMENT_OVERHEAD_BYTES: u64 = HEADER_BYTES + MARK_BYTES as u64;
 
 /// Preallocated space.
-pub(crate) struct PreallocatedSegment {
+pub(crate) struct Spare {
     pub(crate) name: String,
     pub(crate) file: Box<dyn StorageFile>,
     pub(crate) size_bytes: u64,
@@ -26,7 +26,7 @@ pub(crate) struct PreallocatedSegment {
     pub(crate) is_reused: bool,
 }
 
-impl PreallocatedSegment {
+impl Spare {
     /// How many bytes of groups fit.
     pub(crate) fn capacity_bytes(&self) -> u64 {
         self.size_bytes - SEGMENT_OVERHEAD_BYTES
@@ -34,7 +34,7 @@ impl PreallocatedSegment {
 }
 
 /// Makes spares and throws them away.
-pub(crate) struct SegmentPreallocator {
+pub(crate) struct SpareMaker {
     storage: Arc<dyn Storage>,
     reusable: Arc<Reusable>,
     segment_size_bytes: u64,
@@ -44,22 +44,15 @@ pub(crate) struct SegmentPreallocator {
     refused: Option<(Instant, u64, StoreError)>,
 }
 
-impl SegmentPreallocator {
+impl SpareMaker {
     pub(crate) fn new(
         storage: Arc<dyn Storage>,
         segment_size_bytes: u64,
         retry_interval: Duration,
-    ) -> SegmentPreallocator {
+    ) -> SpareMaker {
         let reusable = Arc::new(Reusable::new(Arc::clone(&storage)));
         let (next_number, refused) = (0, None);
-        SegmentPreallocator {
-            storage,
-            reusable,
-            segment_size_bytes,
-            retry_interval,
-            next_number,
-            refused,
-        }
+        SpareMaker { storage, reusable, segment_size_bytes, retry_interval, next_number, refused }
     }
 
     /// Where space of removed segments waits for this maker.
@@ -68,7 +61,7 @@ impl SegmentPreallocator {
     }
 
     /// Makes a spare for at least `capacity_bytes` of groups.
-    pub(crate) fn make(&mut self, capacity_bytes: u64) -> Result<PreallocatedSegment, StoreError> {
+    pub(crate) fn make(&mut self, capacity_bytes: u64) -> Result<Spare, StoreError> {
         let size_bytes =
             capacity_bytes.saturating_add(SEGMENT_OVERHEAD_BYTES).max(self.segment_size_bytes);
         if size_bytes > SEGMENT_SIZE_BYTES_MAX {
@@ -77,8 +70,8 @@ impl SegmentPreallocator {
                  the largest has {SEGMENT_SIZE_BYTES_MAX}"
             )));
         }
-        if let Some(preallocated) = self.reusable.take(size_bytes) {
-            return Ok(preallocated);
+        if let Some(spare) = self.reusable.take(size_bytes) {
+            return Ok(spare);
         }
         if let Some((at, refused_bytes, error)) = &self.refused
             && size_bytes >= *refused_bytes
@@ -86,12 +79,12 @@ impl SegmentPreallocator {
         {
             return Err(error.clone());
         }
-        let name = preallocated_name(self.next_number);
+        let name = spare_name(self.next_number);
         self.next_number += 1;
         match self.storage.create(&name, size_bytes) {
             Ok(file) => {
                 self.refused = None;
-                Ok(PreallocatedSegment { name, file, size_bytes, is_reused: false })
+                Ok(Spare { name, file, size_bytes, is_reused: false })
             }
             Err(error) => {
                 let path = self.storage.describe(&name);
@@ -109,9 +102,9 @@ impl SegmentPreallocator {
     }
 
     /// Gives the space of an unused spare back.
-    pub(crate) fn discard(&self, preallocated: PreallocatedSegment) {
-        drop(preallocated.file);
+    pub(crate) fn discard(&self, spare: Spare) {
+        drop(spare.file);
         // One that stays is removed at the next open.
-        let _ = self.storage.remove(&preallocated.name);
+        let _ = self.storage.remove(&spare.name);
     }
 }

@@ -1,45 +1,40 @@
-//! Where the values of a line are that serde_json has read already: what a template is learned
-//! from.
+//! Where the values of a line are that serde_json has read already: what a shape is learned from.
 //!
 //! For: lines that are known to be JSON. Not for: judging them; what this reader takes wrongly is
-//! found by `RecordTemplates::learn`, which reads the line by the new template and compares.
+//! found by `Shapes::learn`, which reads the line by the new shape and compares.
 //!
 //! Cost: one pass, some allocations; done for a handful of lines of an upload.
 
 use std::ops::Range;
 
 use super::JsonPaths;
-use crate::record_template::{FieldSpan, FieldSpans, ITEM_COUNT, ITEM_KEY, Kind, SKIPPED};
+use crate::shape::{ITEM_COUNT, ITEM_KEY, Kind, Mark, SKIPPED, Sketch};
 
 /// Deeper lines are left to serde_json.
 const DEPTH_MAX: usize = 32;
 /// So are those with more keys in an object: each key is compared with those before it.
 const KEY_COUNT_MAX: usize = 256;
 
-/// The values of the record; `None` if it is too odd for a template.
-pub(super) fn find_spans(
-    paths: &JsonPaths,
-    upload: &[u8],
-    record: &Range<usize>,
-) -> Option<FieldSpans> {
-    let mut reader = LineSpans {
+/// The values of the record; `None` if it is too odd for a shape.
+pub(super) fn sketch(paths: &JsonPaths, upload: &[u8], record: &Range<usize>) -> Option<Sketch> {
+    let mut outline = Outline {
         paths,
         bytes: upload.get(..record.end)?,
         at: record.start,
-        spans: FieldSpans::default(),
+        sketch: Sketch::default(),
     };
-    reader.value(&mut Vec::new(), None)?;
-    Some(reader.spans)
+    outline.value(&mut Vec::new(), None)?;
+    Some(outline.sketch)
 }
 
-struct LineSpans<'a> {
+struct Outline<'a> {
     paths: &'a JsonPaths,
     bytes: &'a [u8],
     at: usize,
-    spans: FieldSpans,
+    sketch: Sketch,
 }
 
-impl LineSpans<'_> {
+impl Outline<'_> {
     /// One value of any kind. `item` is how long the path of the item is that it belongs to.
     fn value(&mut self, path: &mut Vec<String>, item: Option<usize>) -> Option<()> {
         if path.len() > DEPTH_MAX {
@@ -112,7 +107,7 @@ impl LineSpans<'_> {
                     let start = self.at;
                     self.value(path, if is_items { Some(path.len()) } else { item })?;
                     if is_items {
-                        self.spans.items.push(start..self.at);
+                        self.sketch.items.push(start..self.at);
                     }
                     path.pop();
                     count += 1;
@@ -160,11 +155,11 @@ impl LineSpans<'_> {
     fn mark(&mut self, path: &[String], item: Option<usize>, range: Range<usize>, kind: Kind) {
         let Some(depth) = item else {
             let slot = self.paths.slots.iter().position(|slot| slot[..] == *path);
-            self.spans.fields.push(FieldSpan { range, slot: slot.unwrap_or(SKIPPED), kind });
+            self.sketch.marks.push(Mark { range, slot: slot.unwrap_or(SKIPPED), kind });
             return;
         };
         // The first item stands for all of them; others are only skipped over.
-        let Some(items) = self.paths.items.as_ref().filter(|_| self.spans.items.is_empty()) else {
+        let Some(items) = self.paths.items.as_ref().filter(|_| self.sketch.items.is_empty()) else {
             return;
         };
         let inner = &path[depth..];
@@ -175,6 +170,6 @@ impl LineSpans<'_> {
         } else {
             SKIPPED
         };
-        self.spans.item_fields.push(FieldSpan { range, slot, kind });
+        self.sketch.item_marks.push(Mark { range, slot, kind });
     }
 }
