@@ -102,7 +102,7 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
             options.only.join(",")
         ));
     }
-    print!("{}", record.to_markdown());
+    print!("{}", record.bars());
     match &options.record {
         None => Ok(()),
         Some(folder) => record.write(folder, &options.date),

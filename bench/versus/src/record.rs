@@ -1,4 +1,4 @@
-//! What a run found, as the page and the JSON file that are kept.
+//! What a run found: its bars for a terminal, and the JSON file that is kept.
 //!
 //! Not for measuring. Ratios are medians over rounds, the two halves of each having run one after
 //! the other on the same addresses.
@@ -6,10 +6,9 @@
 use crate::bars::{BARS, Bar, File, MEMORY_BARS, MemoryBar};
 use serde_json::{Value, json};
 use std::fmt::Write;
-use std::fs;
 use std::path::Path;
 use whered_bench::lookup::{Calls, Report, Row, Task, Wants};
-use whered_bench::measure::{median, median_of_ratios};
+use whered_bench::measure::{median_of_ratios, write_result};
 
 /// A row about one of the files.
 pub(crate) struct FileRow {
@@ -70,38 +69,18 @@ impl Record {
         .collect()
     }
 
-    /// The page.
-    pub(crate) fn to_markdown(&self) -> String {
-        let mut out = String::from("# Lookups beside rivals\n\n");
-        let _ = writeln!(out, "{}\n", self.report.machine.to_line());
-        for (name, value) in &self.report.settings {
-            let _ = writeln!(out, "- {name}: {value}");
-        }
-        out.push_str("\n## Bars\n\nHow many times as long the rival takes.\n\n");
-        out.push_str("| measure | rival | ours | measured | at least | reach for | |\n");
-        out.push_str("| --- | --- | --- | ---: | ---: | ---: | --- |\n");
+    /// The bars, one a line.
+    pub(crate) fn bars(&self) -> String {
+        let mut out = String::new();
         for judged in self.judged() {
-            let Bar { measure, rival, at_least, reach_for, .. } = judged.bar;
+            let Bar { measure, rival, at_least, .. } = judged.bar;
             let ratio = judged.ratio.map_or("-".to_owned(), |ratio| format!("{ratio:.1}"));
-            let reach_for = reach_for.map_or("-".to_owned(), |ratio| format!("{ratio}"));
             let (ours, verdict) = (judged.ours, judged.verdict());
             let _ = writeln!(
                 out,
-                "| {measure} | {rival} | {ours} | {ratio} | {at_least} | {reach_for} | {verdict} |"
+                "{measure}: {rival} takes {ratio} times {ours}, wanted {at_least}: {verdict}"
             );
         }
-        self.write_memory(&mut out);
-        out.push_str("\n## Engines\n\n| engine | bytes over the file | settings |\n");
-        out.push_str("| --- | ---: | --- |\n");
-        for note in &self.report.engines {
-            let _ = writeln!(out, "{}", note.to_table_row());
-        }
-        self.write_times(&mut out);
-        out.push_str("\n## Memory accesses of a lookup, one after the other\n\n```text\n");
-        for histogram in &self.report.histograms {
-            let _ = writeln!(out, "{}", histogram.to_line());
-        }
-        out.push_str("```\n");
         out
     }
 
@@ -109,40 +88,6 @@ impl Record {
     fn megabytes(&self, bar: &MemoryBar) -> Option<f64> {
         let mut notes = self.report.engines.iter();
         notes.find_map(|note| note.bytes(bar.engine, bar.what)).map(|bytes| bytes as f64 / 1e6)
-    }
-
-    fn write_memory(&self, out: &mut String) {
-        out.push_str("\n## Memory over the file itself\n\nMillions of bytes.\n\n");
-        out.push_str("| engine | what for | measured | at most | reach for |\n");
-        out.push_str("| --- | --- | ---: | ---: | ---: |\n");
-        for bar in MEMORY_BARS {
-            let MemoryBar { engine, what, at_most, reach_for } = bar;
-            let measured = self.megabytes(bar).map_or("-".to_owned(), |size| format!("{size:.1}"));
-            let reach_for = reach_for.map_or("-".to_owned(), |size| size.to_string());
-            let _ = writeln!(out, "| {engine} | {what} | {measured} | {at_most} | {reach_for} |");
-        }
-    }
-
-    fn write_times(&self, out: &mut String) {
-        out.push_str(
-            "\n## Times\n\nNanoseconds of processor time for an address: the median of \
-                      all rounds.\nSlow engines had a tenth of the addresses.\n\n",
-        );
-        out.push_str("| file | addresses | task | engine | ns | million/s | count | checksum |\n");
-        out.push_str("| --- | --- | --- | --- | ---: | ---: | ---: | --- |\n");
-        for FileRow { file, row } in &self.results {
-            let nanoseconds = median(&row.measured.nanoseconds);
-            let _ = writeln!(
-                out,
-                "| {file:?} | {} | {} | {} | {nanoseconds:.1} | {:.2} | {} | {:016x} |",
-                row.list,
-                row.task,
-                row.engine,
-                1000.0 / nanoseconds,
-                row.measured.addresses,
-                row.measured.checksum()
-            );
-        }
     }
 
     fn to_json(&self) -> Value {
@@ -179,15 +124,10 @@ impl Record {
         value
     }
 
-    /// Writes `lookup-DATE-MACHINE.json` and `.md`.
+    /// Writes the file of the day.
     pub(crate) fn write(&self, folder: &Path, date: &str) -> Result<(), String> {
-        let name = format!("lookup-{date}-{}", self.report.machine.short_name());
-        let files = [("json", format!("{}\n", self.to_json())), ("md", self.to_markdown())];
-        for (ending, text) in files {
-            let path = folder.join(format!("{name}.{ending}"));
-            fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))?;
-            eprintln!("compare: wrote {}", path.display());
-        }
+        let path = write_result(folder, "lookup", date, &self.to_json())?;
+        eprintln!("compare: wrote {}", path.display());
         Ok(())
     }
 }

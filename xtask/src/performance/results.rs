@@ -4,7 +4,7 @@
 //!
 //! | key | figures |
 //! | --- | --- |
-//! | `bars` | `measure`: its ratio or what was measured; the greatest where several engines have it |
+//! | `bars` | `measure`: its ratio or figure; the greatest where several engines have it |
 //! | `rows` of points | `class server what`: rates, processor time, p50 in milliseconds |
 //! | `loads` | `what server bytes` a point |
 //! | `tables` | `set engine`: nanoseconds of each round |

@@ -12,7 +12,7 @@ use whered_bench::measure::RecordKind;
 
 /// The record of DNS beside rivals.
 pub(crate) const RECORD: RecordKind =
-    RecordKind { prefix: "dns", heading: "DNS over UDP beside rivals", bars: to_markdown };
+    RecordKind { suite: "dns", bars: to_markdown };
 
 /// One zone and mix with all servers.
 struct Compared {

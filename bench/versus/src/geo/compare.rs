@@ -98,7 +98,7 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
     let _ = std::fs::remove_dir_all(scratch);
     result?;
     let record = Record { report: bench.report };
-    print!("{}", record.to_markdown());
+    print!("{}", record.bars());
     if let Some(folder) = &options.record {
         record.write(folder, &options.date)?;
     }

@@ -10,21 +10,24 @@
 
 use crate::servers::{redis, told, whered};
 use crate::written::{self, Written};
-use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::io::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use whered_bench::geo::{
-    Class, Order, Points, Rounds, Row, Server, World, class_named, interleaved, load,
+    Class, Order, Points, Rounds, Server, World, class_named, interleaved, load,
 };
-use whered_bench::measure::{Machine, median, median_of_ratios, pin_to_core, quantile};
+use whered_bench::measure::{
+    Bar, Measure, measures_to_json, median, median_of_ratios, pin_to_core, quantile, write_result,
+};
 
 const CONNECTIONS: usize = 50;
 const PIPELINE: usize = 16;
 const SERVER_CORE: usize = 0;
 const DRIVER_CORE: usize = 1;
 const PROBES: usize = 200;
+/// A sync of 32 KiB that takes longer than this, in microseconds, is of a slow disk.
+const SLOW_SYNC: f64 = 1000.0;
 
 /// What the command line says.
 pub(crate) struct Options {
@@ -86,22 +89,26 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
     let result = measure(options);
     // What is left there is nobody's data.
     let _ = fs::remove_dir_all(&options.scratch);
-    let page = result?;
-    print!("{page}");
-    if let Some(folder) = &options.record {
-        let name = format!("journal-{}-{}.md", options.date, Machine::this().short_name());
-        let path = folder.join(name);
-        fs::write(&path, page).map_err(|error| format!("{}: {error}", path.display()))?;
+    let measures = result?;
+    for measure in &measures {
+        println!("{}", measure.to_line());
     }
-    Ok(())
+    let Some(folder) = &options.record else { return Ok(()) };
+    let is_slow = |measure: &Measure| measure.name == PROBE && measure.value > SLOW_SYNC;
+    let suite = if measures.iter().any(is_slow) { "journal-slow-disk" } else { "journal" };
+    let json = measures_to_json(suite, &options.date, &workload(options), &measures);
+    write_result(folder, suite, &options.date, &json).map(drop)
 }
 
-fn measure(options: &Options) -> Result<String, String> {
+/// What the probe of the disk is called in the result.
+const PROBE: &str = "write of 32 KiB and fdatasync in the same folder, median, at always";
+
+fn measure(options: &Options) -> Result<Vec<Measure>, String> {
     pin_to_core(DRIVER_CORE).map_err(|error| format!("core {DRIVER_CORE}: {error}"))?;
     let moves = class_named("moves-200m/8x16").ok_or("no class of moves")?;
     let moves = moves.with_clients(CONNECTIONS, PIPELINE);
     let points = Points::new(1, World::Mapped);
-    let start = |ours: bool, sync: &str, folder: &std::path::Path| {
+    let start = |ours: bool, sync: &str, folder: &Path| {
         let server = match ours {
             true => whered(&options.whered, folder, sync, SERVER_CORE),
             false => redis(&options.redis, folder, sync, SERVER_CORE),
@@ -109,97 +116,52 @@ fn measure(options: &Options) -> Result<String, String> {
         load(&server, &points, &Order::shuffled(options.points, 1))?;
         Ok::<Server, String>(server)
     };
-    let mut page = head(options);
-    let mut ratios = Vec::new();
+    let mut measures = Vec::new();
     let pairs = [
         ("always", (true, "always"), (false, "always")),
         ("everysec", (true, "everysec"), (false, "everysec")),
-        ("everysec against off", (true, "everysec"), (true, "off")),
+        ("off", (true, "everysec"), (true, "off")),
     ];
     for (what, one, other) in pairs {
-        let folder = options.scratch.join(what.replace(' ', "-"));
+        let folder = options.scratch.join(what);
         let servers = [start(one.0, one.1, &folder)?, start(other.0, other.1, &folder)?];
-        ratios.push(pair(options, &mut page, what, &moves, &points, &servers)?);
+        pair(options, &mut measures, what, &moves, &points, &servers)?;
         drop(servers);
         let _ = fs::remove_dir_all(&folder);
     }
-    page.push_str("\n## Bytes written\n\nBy a block device's own count, for the same moves on ext4 on a loop device.\n\n| server | moves | bytes of requests | bytes of frames | bytes to the device | per byte of requests | per byte of frames |\n| --- | ---: | ---: | ---: | ---: | ---: | ---: |\n");
     for ours in [true, false] {
-        let start = |folder: &std::path::Path| match ours {
+        let start = |folder: &Path| match ours {
             true => whered(&options.whered, folder, "always", SERVER_CORE),
             false => redis(&options.redis, folder, "always", SERVER_CORE),
         };
         let time = Duration::from_secs_f64(options.seconds * 2.0);
         let folder = options.scratch.join("loop");
         match written::measure(&folder, &moves, (&points, options.points), time, &start) {
-            Ok(written) => {
-                page.push_str(&written_row(&written));
-                if let Some(bytes) = written.journal_bytes {
-                    ratios.push(written.device_bytes as f64 / bytes as f64);
-                }
-            }
-            Err(reason) => {
-                let _ = writeln!(page, "\nnot measured: {reason}");
-            }
+            Ok(written) => add_written(&mut measures, &written),
+            Err(reason) => eprintln!("bytes written are not measured: {reason}"),
         }
     }
-    page.push_str(&bars(&ratios));
-    Ok(page)
+    Ok(measures)
 }
 
-/// What is wanted of each ratio, in the order in which they are found.
-fn bars(ratios: &[f64]) -> String {
-    const BARS: [(&str, usize, f64, f64); 3] = [
-        ("durable moves at `always`: times Redis's", 0, 10.0, 30.0),
-        ("moves at `everysec`: of the rate at `off`", 2, 0.90, 0.97),
-        ("bytes to the device per byte of frames", 3, 3.0, 2.0),
-    ];
-    let mut out = String::from(
-        "\n## Bars\n\n| measure | measured | wanted | reach for | |\n| --- | ---: | ---: | ---: | --- |\n",
-    );
-    for (what, place, wanted, reach_for) in BARS {
-        let Some(ratio) = ratios.get(place) else { continue };
-        // The last one is better the smaller it is.
-        let meets = |bar: f64| if wanted > reach_for { *ratio <= bar } else { *ratio >= bar };
-        let verdict = match (meets(reach_for), meets(wanted)) {
-            (true, _) => "reached",
-            (_, true) => "met",
-            _ => "missed",
-        };
-        let _ = writeln!(out, "| {what} | {ratio:.2} | {wanted} | {reach_for} | {verdict} |");
-    }
-    out
+fn workload(options: &Options) -> String {
+    format!(
+        "{} points; GEOADD of one member up to 200 m away; {CONNECTIONS} connections with {PIPELINE} \
+         commands under way each; {} rounds of {} s, alternating; servers on one core, clients on \
+         the other; Redis: appendonly yes, no rewrite, no saving",
+        options.points, options.rounds, options.seconds
+    )
 }
 
-fn head(options: &Options) -> String {
-    let mut page = String::from("# Durable moves beside Redis\n\n");
-    let _ = writeln!(page, "{}\n", Machine::this().to_line());
-    let _ = writeln!(page, "- date: {}", options.date);
-    let _ = writeln!(
-        page,
-        "- {} points, GEOADD of a member up to 200 m away, {CONNECTIONS} connections with {PIPELINE} \
-         on their way each",
-        options.points
-    );
-    let _ = writeln!(
-        page,
-        "- {} rounds of {} seconds, in turn; servers on core {SERVER_CORE}, clients on core \
-         {DRIVER_CORE}",
-        options.rounds, options.seconds
-    );
-    page.push_str("- whered: one thread that answers, and the journal's; Redis: appendonly yes, no rewrite, no saving\n");
-    page
-}
-
+/// Runs one pair of servers and adds what it found.
 fn pair(
     options: &Options,
-    page: &mut String,
+    measures: &mut Vec<Measure>,
     what: &str,
     moves: &Class,
     points: &Points,
     servers: &[Server; 2],
-) -> Result<f64, String> {
-    let _ = writeln!(page, "\n## {what}\n");
+) -> Result<(), String> {
     let probe = probe(options)?;
     let rounds = Rounds { count: options.rounds, time: Duration::from_secs_f64(options.seconds) };
     let names = ["journal_groups", "journal_frames", "journal_syncs", "journal_sync_microseconds"];
@@ -208,61 +170,53 @@ fn pair(
     let both = [&servers[0], &servers[1]];
     let rows = interleaved(moves, &both, (points, options.points), rounds)?;
     let after = read();
-    page.push_str("| server | moves a second | us (cpu) a move | batch p50 us | batch p99 us |\n");
-    page.push_str("| --- | ---: | ---: | ---: | ---: |\n");
-    for row in &rows {
-        page.push_str(&row_line(row));
-    }
     // The function gives theirs by ours: rates the other way round.
     let ratio = median_of_ratios(&rows[1].per_second, &rows[0].per_second);
+    if what == "off" {
+        let name = "everysec: moves a second, of the rate without syncs";
+        measures.push(Measure::new(name, ratio, "times").held_against(Bar::AtLeast(0.9)));
+        return Ok(());
+    }
+    for (row, server) in rows.iter().zip(["whered", "Redis"]) {
+        let micros = |share: f64| row.latencies.quantile_nanoseconds(share) / 1000.0;
+        let mut add = |name: &str, value: f64, unit| {
+            measures.push(Measure::new(format!("{what}: {name}, {server}"), value, unit));
+        };
+        add("moves a second", median(&row.per_second), "moves/s");
+        add("processor time a move", median(&row.cpu_nanoseconds) / 1000.0, "us");
+        add("batch p50", micros(0.5), "us");
+        add("batch p99", micros(0.99), "us");
+    }
     let cpu = median_of_ratios(&rows[0].cpu_nanoseconds, &rows[1].cpu_nanoseconds);
-    let _ = writeln!(
-        page,
-        "\n- {} / {}: {ratio:.2} times the moves a second; {cpu:.2} times less processor time a move",
-        rows[0].server, rows[1].server
-    );
     let [groups, frames, syncs, micros] =
-        [0, 1, 2, 3].map(|place| (after[place] - before[place]) as f64);
-    let _ = writeln!(
-        page,
-        "- {}: {:.0} entries in a group; {syncs:.0} syncs, {:.0} us each",
-        rows[0].server,
-        frames / groups.max(1.0),
-        micros / syncs.max(1.0)
-    );
-    let _ = writeln!(
-        page,
-        "- a write of 32 KiB into allocated space and its fdatasync, in the same folder: median \
-         {:.0} us, p90 {:.0} us",
-        median(&probe),
-        quantile(&probe, 0.9)
-    );
-    eprintln!("{what}: ratio {ratio:.2}, cpu {cpu:.2}");
-    Ok(ratio)
+        [0, 1, 2, 3].map(|index| (after[index] - before[index]) as f64);
+    let mut add = |name: &str, value: f64, unit| {
+        measures.push(Measure::new(format!("{what}: {name}"), value, unit));
+    };
+    add("processor time, Redis by whered", cpu, "times");
+    add("entries in a group, whered", frames / groups.max(1.0), "entries");
+    add("time of a sync, whered", micros / syncs.max(1.0), "us");
+    let rate = Measure::new(format!("{what}: moves a second, of Redis"), ratio, "times");
+    if what == "always" {
+        measures.push(rate.held_against(Bar::AtLeast(10.0)));
+        measures.push(Measure::new(PROBE, median(&probe), "us"));
+        measures.push(Measure::new(PROBE.replace("median", "p90"), quantile(&probe, 0.9), "us"));
+    } else {
+        measures.push(rate);
+    }
+    Ok(())
 }
 
-fn row_line(row: &Row) -> String {
-    let micros = |share: f64| row.latencies.quantile_nanoseconds(share) / 1000.0;
-    format!(
-        "| {} | {:.0} | {:.2} | {:.0} | {:.0} |\n",
-        row.server,
-        median(&row.per_second),
-        median(&row.cpu_nanoseconds) / 1000.0,
-        micros(0.5),
-        micros(0.99)
-    )
-}
-
-fn written_row(written: &Written) -> String {
-    let Written { server, operations, requested_bytes, journal_bytes, device_bytes } = written;
-    let per = |bytes: u64| format!("{:.2}", *device_bytes as f64 / bytes as f64);
-    let frames = journal_bytes.map_or("-".to_owned(), |bytes| bytes.to_string());
-    let per_frames = journal_bytes.map_or("-".to_owned(), per);
-    format!(
-        "| {server} | {operations} | {requested_bytes} | {frames} | {device_bytes} | {} | \
-         {per_frames} |\n",
-        per(*requested_bytes)
-    )
+/// What reached the device, for each byte of requests and of the journal.
+fn add_written(measures: &mut Vec<Measure>, written: &Written) {
+    let Written { server, requested_bytes, journal_bytes, device_bytes, .. } = written;
+    let per = |bytes: u64| *device_bytes as f64 / bytes as f64;
+    let name = format!("bytes to the device for a byte of requests, {server}");
+    measures.push(Measure::new(name, per(*requested_bytes), "times"));
+    if let Some(bytes) = journal_bytes {
+        let name = "bytes to the device for a byte of journal";
+        measures.push(Measure::new(name, per(*bytes), "times").held_against(Bar::AtMost(3.0)));
+    }
 }
 
 /// Microseconds of a write and its fdatasync, one after the other, into a file that has its space

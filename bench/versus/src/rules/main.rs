@@ -97,13 +97,10 @@ fn measure(arguments: &Arguments) -> Result<(), String> {
     }
     acl::start(arguments.pages)?;
     let report = run(&arguments.options, &rivals::Dpdk, &|text| eprintln!("{text}"))?;
-    let title = "Rules and sets as they grow, beside rivals";
     let settings = arguments.settings();
+    println!("{}", report.to_markdown("Rules and sets as they grow, beside rivals", &settings));
     match &arguments.record {
-        Some(folder) => report.write(folder, &arguments.date, title, &settings),
-        None => {
-            println!("{}", report.to_markdown(title, &settings));
-            Ok(())
-        }
+        Some(folder) => report.write(folder, &arguments.date, &settings).map(drop),
+        None => Ok(()),
     }
 }

@@ -1,16 +1,15 @@
-//! What a run found, as the page and the JSON file that are kept.
+//! What a run found: tables and bars for a terminal, and the JSON file that is kept.
 //!
 //! Not for measuring. Ratios are medians over rounds, the two halves of each having run one after
 //! the other on the same addresses.
 
 use super::rounds::Table;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::fmt::Write;
-use std::fs;
 use std::path::Path;
-use whered_bench::measure::Machine;
+use whered_bench::measure::{Machine, write_result};
 
-/// A bar of issue 6: in this table ours beats the rivals so named by so much.
+/// A bar: in this table ours beats the rivals so named by so much.
 struct Bar {
     measure: &'static str,
     table: &'static str,
@@ -82,10 +81,9 @@ pub(crate) fn table_to_markdown(table: &Table) -> String {
     out
 }
 
-fn bars_to_markdown(tables: &[Table]) -> String {
-    let mut out = String::from(
-        "## Bars\n\nHow many times as long the rival takes: the fastest of those so named.\n\n| measure | rival | measured | at least | reach for | |\n| --- | --- | ---: | ---: | ---: | --- |\n",
-    );
+/// Bars with what was measured, of those whose table there is.
+fn measured_bars(tables: &[Table]) -> Vec<Value> {
+    let mut judged = Vec::new();
     for bar in &BARS {
         let table = tables.iter().find(|table| table.name == bar.table);
         let Some((ratio, rival)) = table.and_then(|table| table.ratio(bar.ours, bar.rival)) else {
@@ -97,32 +95,21 @@ fn bars_to_markdown(tables: &[Table]) -> String {
             _ => "met",
         };
         let Bar { measure, at_least, reach_for, .. } = bar;
-        let _ = writeln!(
-            out,
-            "| {measure} | {rival} | {ratio:.2} | {at_least} | {reach_for} | {verdict} |"
-        );
+        eprintln!("{measure}: {rival} takes {ratio:.2} times ours, wanted {at_least}: {verdict}");
+        judged.push(json!({"measure": measure, "rival": rival, "ratio": ratio,
+            "at_least": at_least, "reach_for": reach_for, "verdict": verdict}));
     }
-    out
+    judged
 }
 
-/// Prints the bars, and writes the page and the JSON file if a folder is given.
+/// Prints the bars, and writes the JSON file if a folder is given.
 pub(crate) fn write(
     folder: Option<&Path>,
     date: &str,
     settings: &[(&'static str, String)],
     tables: &[Table],
 ) -> Result<(), String> {
-    let machine = Machine::this();
-    let mut page = format!("# Prefix sets beside rivals\n\n{}\n\n", machine.to_line());
-    for (name, value) in settings {
-        let _ = writeln!(page, "- {name}: {value}");
-    }
-    let bars = bars_to_markdown(tables);
-    eprintln!("{bars}");
-    let _ = write!(page, "\n{bars}");
-    for table in tables {
-        let _ = write!(page, "\n{}", table_to_markdown(table));
-    }
+    let bars = measured_bars(tables);
     let Some(folder) = folder else { return Ok(()) };
     let rows = |table: &Table| {
         let each = table.rows.iter();
@@ -135,11 +122,7 @@ pub(crate) fn write(
         .collect();
     let settings: serde_json::Map<_, _> =
         settings.iter().map(|(name, value)| ((*name).to_owned(), json!(value))).collect();
-    let all = json!({"machine": machine.to_json(), "settings": settings, "tables": tables});
-    let name = format!("sets-{date}-{}", machine.short_name());
-    for (kind, text) in [("md", page), ("json", format!("{all:#}\n"))] {
-        let file = folder.join(format!("{name}.{kind}"));
-        fs::write(&file, text).map_err(|error| format!("{}: {error}", file.display()))?;
-    }
-    Ok(())
+    let machine = Machine::this().to_json();
+    let all = json!({"machine": machine, "settings": settings, "bars": bars, "tables": tables});
+    write_result(folder, "sets", date, &all).map(drop)
 }

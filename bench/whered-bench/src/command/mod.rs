@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use whered_bench::data::{self, Made, Scale};
+use whered_bench::measure::write_result;
 use whered_bench::rules::bench as rules_bench;
 use whered_bench::{dns as bench_dns, faults, geo, lookup, sync};
 use whered_server::dns::udp::{Calls, Receiving};
@@ -239,12 +240,15 @@ fn faults(arguments: BenchFaultsArguments, programs: Programs) -> Result<Outcome
         rounds: arguments.rounds,
     };
     let tallies = faults::run(&options, &|line| complain(line)).map_err(Failure::Message)?;
-    let page = faults::to_markdown(&options, &tallies, arguments.date.as_deref());
-    write!(io::stdout(), "{page}")?;
+    for tally in &tallies {
+        writeln!(io::stdout(), "{}", tally.to_line())?;
+        for note in &tally.notes {
+            writeln!(io::stdout(), "{}: {note}", tally.kind)?;
+        }
+    }
     if let (Some(folder), Some(date)) = (arguments.record, arguments.date) {
-        let machine = whered_bench::measure::Machine::this().short_name();
-        let path = folder.join(format!("faults-{date}-{machine}.md"));
-        fs::write(&path, page).map_err(|error| Failure::file(&path, error))?;
+        let result = faults::to_json(&options, &tallies, &date);
+        write_result(&folder, "faults", &date, &result).map_err(Failure::Message)?;
     }
     Ok(Outcome::Found)
 }

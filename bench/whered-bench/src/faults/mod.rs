@@ -38,12 +38,14 @@ mod state;
 mod value;
 mod victim;
 
-use std::fmt::Write;
 use std::fs;
 use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use serde_json::Value as Json;
+
 use crate::Random;
+use crate::measure::{Bar, Measure, measures_to_json};
 pub use disk::LoopDisk;
 use victim::Setup;
 
@@ -241,37 +243,31 @@ pub fn run(options: &Options, progress: &dyn Fn(&str)) -> Result<Vec<Tally>, Str
     Ok(tallies)
 }
 
-/// What was survived, as a page.
+/// What was survived, as a result: [`crate::measure::measures_to_json`].
 #[must_use]
-pub fn to_markdown(options: &Options, tallies: &[Tally], date: Option<&str>) -> String {
-    let mut out = String::from("# Faults survived\n\n");
-    let machine = crate::measure::Machine::this().to_line();
-    let _ = writeln!(out, "{machine}\n");
-    let _ = writeln!(out, "- date: {}", date.unwrap_or("undated"));
-    let _ = writeln!(out, "- seed: {}", options.seed);
-    let _ = writeln!(out, "- time for each kind: {:.1} minutes", options.time.as_secs_f64() / 60.0);
-    out.push_str("- acknowledged writes lost or doubled, or anything half there: 0\n\n");
-    out.push_str(
-        "| fault | survived | units acknowledged | told \"may be lost\" | refused | starts killed | \
-         snapshots |\n| --- | ---: | ---: | ---: | ---: | ---: | ---: |\n",
+pub fn to_json(options: &Options, tallies: &[Tally], date: &str) -> Json {
+    let kinds: Vec<&str> = options.kinds.iter().map(|kind| kind.name()).collect();
+    let minutes = options.time.as_secs_f64() / 60.0;
+    let workload = format!(
+        "whered-bench faults --kinds {} --minutes {minutes:.1} --seed {}",
+        kinds.join(","),
+        options.seed
     );
-    for tally in tallies {
-        let Tally { kind, faults, acknowledged, lost, refused, early_kills, snapshots, .. } = tally;
-        let _ = match &tally.skipped {
-            Some(reason) => writeln!(out, "| {kind} | skipped: {reason} | | | | | |"),
-            None => writeln!(
-                out,
-                "| {kind} | {faults} | {acknowledged} | {lost} | {refused} | {early_kills} | \
-                 {snapshots} |"
-            ),
+    // A violation ends the run with an error before anything is written.
+    let lost = Measure::new("acknowledged writes lost, doubled or half there", 0.0, "writes");
+    let mut measures = vec![lost.held_against(Bar::AtMost(0.0))];
+    for tally in tallies.iter().filter(|tally| tally.skipped.is_none()) {
+        let mut add = |what: &str, count: u64, unit| {
+            measures.push(Measure::new(format!("{}: {what}", tally.kind), count as f64, unit));
         };
+        add("faults survived", tally.faults, "faults");
+        add("writes acknowledged", tally.acknowledged, "writes");
+        add("writes reported as possibly lost", tally.lost, "writes");
+        add("writes refused", tally.refused, "writes");
+        add("starts killed", tally.early_kills, "starts");
+        add("snapshots", tally.snapshots, "snapshots");
     }
-    for tally in tallies {
-        for note in &tally.notes {
-            let _ = writeln!(out, "\n- {}: {note}", tally.kind);
-        }
-    }
-    out
+    measures_to_json("faults", date, &workload, &measures)
 }
 
 /// Waits for no event: faults are to come at moments that nothing announces.

@@ -9,11 +9,7 @@ use serde_json::Value as Json;
 use crate::measure::RecordKind;
 
 /// The record of feeds.
-pub const RECORD: RecordKind = RecordKind {
-    prefix: "feed",
-    heading: "Feeds: a crowd's uploads into tables",
-    bars: to_markdown,
-};
+pub const RECORD: RecordKind = RecordKind { suite: "feed", bars: to_markdown };
 
 /// A line for each bar, by the figures of all sections.
 fn to_markdown(figures: &[&Json]) -> String {

@@ -4,8 +4,8 @@
 //! Not for: measuring; the bars, which the kind of record brings along.
 //!
 //! ```text
-//! PREFIX-DATE-MACHINE.json   { date, machine, sections: [{ title, settings, rows, figures }] }
-//! PREFIX-DATE-MACHINE.md     bars, then each section as a table: made from the JSON alone
+//! FOLDER/SUITE/MACHINE/DATE.json
+//!     { date, machine, sections: [{ title, settings, rows, figures }] }
 //! ```
 
 use std::fmt::Write;
@@ -15,7 +15,7 @@ use std::path::Path;
 
 use serde_json::{Value as Json, json};
 
-use super::Machine;
+use super::{Machine, result_path, write_result};
 
 /// One table of a record.
 #[derive(Clone, Debug, PartialEq)]
@@ -31,7 +31,7 @@ pub struct Section {
 }
 
 impl Section {
-    /// A section whose settings whoever runs it adds.
+    /// A section whose settings the caller adds.
     #[must_use]
     pub fn new(title: impl Into<String>, rows: Vec<Vec<String>>, figures: Json) -> Section {
         Section { title: title.into(), settings: String::new(), rows, figures }
@@ -83,11 +83,9 @@ impl Section {
 /// What a record is of.
 #[derive(Clone, Copy, Debug)]
 pub struct RecordKind {
-    /// How its files' names begin.
-    pub prefix: &'static str,
-    /// The page's heading, without the date.
-    pub heading: &'static str,
-    /// The bars as Markdown, from the figures of all sections.
+    /// The folder of its files.
+    pub suite: &'static str,
+    /// The bars as a table, from the figures of all sections.
     pub bars: fn(&[&Json]) -> String,
 }
 
@@ -114,14 +112,13 @@ impl DayRecord {
         }
     }
 
-    /// Writes both files, with the sections that the JSON has already.
+    /// Writes the file, with the sections that it has already.
     ///
     /// # Errors
     ///
     /// A file cannot be written, or is not such a record.
     pub fn write_into(&mut self, folder: &Path) -> Result<(), String> {
-        let name = format!("{}-{}-{}", self.kind.prefix, self.date, Machine::this().short_name());
-        let path = folder.join(format!("{name}.json"));
+        let path = result_path(folder, self.kind.suite, &self.date);
         let fault = |error: io::Error| format!("{}: {error}", path.display());
         let before = match fs::read_to_string(&path) {
             Ok(text) => {
@@ -139,21 +136,14 @@ impl DayRecord {
         });
         let all = json!({ "date": self.date, "machine": Machine::this().to_json(),
             "sections": sections.collect::<Vec<_>>() });
-        fs::write(&path, format!("{all:#}\n")).map_err(fault)?;
-        fs::write(folder.join(format!("{name}.md")), self.to_markdown()).map_err(fault)
+        write_result(folder, self.kind.suite, &self.date, &all).map(drop)
     }
 
-    /// Bars and tables.
+    /// Bars and tables for a terminal.
     #[must_use]
     pub fn to_markdown(&self) -> String {
         let figures: Vec<&Json> = self.sections.iter().map(|section| &section.figures).collect();
-        let mut text = format!(
-            "# {}, {}\n\n{}\n\n{}",
-            self.kind.heading,
-            self.date,
-            Machine::this().to_line(),
-            (self.kind.bars)(&figures)
-        );
+        let mut text = format!("{}\n\n{}", Machine::this().to_line(), (self.kind.bars)(&figures));
         for section in &self.sections {
             let Section { title, settings, .. } = section;
             // Writing to a string cannot fail.
@@ -183,11 +173,8 @@ fn sections_of(text: &str) -> Result<Vec<Section>, String> {
 mod tests {
     use super::*;
 
-    const KIND: RecordKind = RecordKind {
-        prefix: "kind",
-        heading: "Things",
-        bars: |figures| format!("{}\n", figures.len()),
-    };
+    const KIND: RecordKind =
+        RecordKind { suite: "kind", bars: |figures| format!("{}\n", figures.len()) };
 
     fn section(title: &str, figure: u32) -> Section {
         let rows = vec![vec!["server".to_owned()], vec![figure.to_string()]];
@@ -204,14 +191,15 @@ mod tests {
             titles.iter().for_each(|title| record.put(section(title, figure)));
             record.write_into(&folder).unwrap();
         }
-        let name = format!("kind-2026-01-02-{}", Machine::this().short_name());
-        let kept = sections_of(&fs::read_to_string(folder.join(format!("{name}.json"))).unwrap());
+        let path = result_path(&folder, "kind", "2026-01-02");
+        let kept = sections_of(&fs::read_to_string(path).unwrap());
         let kept = kept.unwrap();
         let titles: Vec<_> = kept.iter().map(|section| section.title.as_str()).collect();
         assert_eq!(titles, ["a, answers of 8 bytes", "b", "c"]);
         assert_eq!(kept[0].figures["figure"].as_u64(), Some(2));
-        let page = fs::read_to_string(folder.join(format!("{name}.md"))).unwrap();
-        assert!(page.starts_with("# Things, 2026-01-02\n"), "{page}");
+        let mut all = DayRecord::new(KIND, "2026-01-02");
+        kept.into_iter().for_each(|section| all.put(section));
+        let page = all.to_markdown();
         assert!(page.contains("\n3\n"), "the bars are missing: {page}");
         assert!(page.contains("## b\n\nquietly.\n\n| server |"), "{page}");
         assert!(sections_of("{}").is_err());

@@ -12,6 +12,8 @@ use std::path::Path;
 pub struct Machine {
     /// The processor's model name.
     pub processor: String,
+    /// The widest vectors: `avx512`, `avx2`, `neon` or `scalar`.
+    pub simd: &'static str,
     /// How many processors the system has.
     pub processors: usize,
     /// Levels and sizes, such as `L1 Data 32K`.
@@ -35,6 +37,7 @@ impl Machine {
         let huge_pages = read("/sys/kernel/mm/transparent_hugepage/enabled");
         Machine {
             processor: known(field(&processors, "model name")),
+            simd: simd(&processors),
             processors: count(&processors),
             caches: caches(Path::new("/sys/devices/system/cpu/cpu0/cache")),
             memory_mib: kib.unwrap_or(0) / 1024,
@@ -43,12 +46,14 @@ impl Machine {
         }
     }
 
-    /// A short name for file names: letters and digits of the processor's model.
+    /// The machine's folder in the results: vendor and model, SIMD level, processors.
     #[must_use]
-    pub fn short_name(&self) -> String {
+    pub fn folder_name(&self) -> String {
         let words = self.processor.split(|letter: char| !letter.is_ascii_alphanumeric());
-        let name = words.filter(|word| !word.is_empty()).collect::<Vec<_>>().join("-");
-        format!("{}-{}", name.to_lowercase(), self.processors)
+        let words = words.map(str::to_ascii_lowercase);
+        let is_name = |word: &String| !matches!(&**word, "" | "r" | "tm" | "cpu" | "processor");
+        let name: Vec<String> = words.filter(is_name).take(2).collect();
+        format!("{}-{}-{}", name.join("-"), self.simd, self.processors)
     }
 
     /// The description as JSON.
@@ -56,6 +61,7 @@ impl Machine {
     pub fn to_json(&self) -> Value {
         json!({
             "processor": self.processor,
+            "simd": self.simd,
             "processors": self.processors,
             "caches": self.caches,
             "memory_mib": self.memory_mib,
@@ -90,6 +96,18 @@ fn known(text: Option<&str>) -> String {
 /// Not those that this thread is held to: all of the machine.
 fn count(processors: &str) -> usize {
     processors.lines().filter(|line| line.starts_with("processor")).count().max(1)
+}
+
+/// x86 lists what a processor can do as `flags`, Arm as `Features`.
+fn simd(processors: &str) -> &'static str {
+    let flags = field(processors, "flags").or_else(|| field(processors, "Features"));
+    let has = |name: &str| flags.is_some_and(|flags| flags.split(' ').any(|flag| flag == name));
+    match () {
+        () if has("avx512f") => "avx512",
+        () if has("avx2") => "avx2",
+        () if has("asimd") => "neon",
+        () => "scalar",
+    }
 }
 
 /// The first `name : value` line's value.
@@ -134,10 +152,19 @@ mod tests {
     }
 
     #[test]
-    fn a_short_name_fits_into_a_file_name() {
+    fn a_folder_name_has_vendor_simd_level_and_processors() {
         let mut machine = Machine::this();
-        machine.processor = "AMD EPYC (test) @ 3.1".to_owned();
         machine.processors = 2;
-        assert_eq!(machine.short_name(), "amd-epyc-test-3-1-2");
+        machine.simd = "avx512";
+        for (processor, name) in [
+            ("AMD EPYC 7763 64-Core Processor", "amd-epyc-avx512-2"),
+            ("Intel(R) Xeon(R) Processor @ 3.1", "intel-xeon-avx512-2"),
+        ] {
+            machine.processor = processor.to_owned();
+            assert_eq!(machine.folder_name(), name);
+        }
+        assert_eq!(simd("flags\t\t: fpu avx avx2\n"), "avx2");
+        assert_eq!(simd("Features\t: fp asimd\n"), "neon");
+        assert_eq!(simd(""), "scalar");
     }
 }

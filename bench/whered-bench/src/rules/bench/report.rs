@@ -1,15 +1,14 @@
-//! What a run found, as a page, as JSON and as a chart.
+//! What a run found, as tables, as JSON and as a chart.
 //!
 //! Not for measuring.
 
 use super::bars::bars;
 use super::chart::{Panel, Series, to_svg};
 use super::rounds::Table;
-use crate::measure::{Machine, median, quantile};
+use crate::measure::{Machine, median, quantile, write_result};
 use serde_json::{Value, json};
 use std::fmt::Write;
-use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// All tables of a run.
 #[derive(Clone, Debug, Default)]
@@ -30,7 +29,7 @@ impl Report {
         self.tables.iter().find(|table| table.name == name)
     }
 
-    /// The page.
+    /// Bars and tables for a terminal.
     #[must_use]
     pub fn to_markdown(&self, title: &str, settings: &[Setting]) -> String {
         let mut out = format!("# {title}\n\n{}\n\n", Machine::this().to_line());
@@ -64,7 +63,7 @@ impl Report {
         out
     }
 
-    /// The same for programs.
+    /// Settings, bars and tables as JSON.
     #[must_use]
     pub fn to_json(&self, settings: &[Setting]) -> Value {
         let settings: serde_json::Map<_, _> =
@@ -144,7 +143,7 @@ impl Report {
         self.tables.iter().filter_map(point).collect()
     }
 
-    /// Writes page, JSON and chart as `rules-DATE-MACHINE` into a folder.
+    /// Writes the JSON into a folder of results and returns its file.
     ///
     /// # Errors
     ///
@@ -153,21 +152,9 @@ impl Report {
         &self,
         folder: &Path,
         date: &str,
-        title: &str,
         settings: &[Setting],
-    ) -> Result<(), String> {
-        let name = format!("rules-{date}-{}", Machine::this().short_name());
-        let chart = format!("\n![Cost against N]({name}.svg)\n");
-        let files = [
-            ("md", self.to_markdown(title, settings) + &chart),
-            ("json", format!("{:#}\n", self.to_json(settings))),
-            ("svg", self.to_svg()),
-        ];
-        for (kind, text) in files {
-            let path = folder.join(format!("{name}.{kind}"));
-            fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))?;
-        }
-        Ok(())
+    ) -> Result<PathBuf, String> {
+        write_result(folder, "rules", date, &self.to_json(settings))
     }
 }
 
