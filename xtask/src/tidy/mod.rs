@@ -8,6 +8,7 @@
 //! - [`sizes`]: how long a source file may be, and names that collect everything;
 //! - [`headers`]: every source file says what it is for;
 //! - [`named_paths`]: ARCHITECTURE.md names only what exists;
+//! - [`links`]: relative links of Markdown pages lead somewhere;
 //! - [`licences`]: the licences of everything in Cargo.lock;
 //! - [`advisories`]: no version that a security advisory names;
 //! - [`reasons`]: every outside dependency has its sentence;
@@ -24,6 +25,7 @@ mod arrows;
 mod headers;
 pub(crate) mod layers;
 mod licences;
+mod links;
 mod machine_words;
 mod metadata;
 mod named_paths;
@@ -55,6 +57,7 @@ pub(crate) fn run(repository: &Repository) -> Result<Vec<Finding>, ChoreError> {
     findings.extend(headers::check(&texts));
     findings.extend(layers::check(&texts)?);
     findings.extend(named_paths::check(repository.paths(), &texts));
+    findings.extend(links::check(repository.paths(), &texts));
     let deny = repository.read("deny.toml")?;
     let lock = repository.read("Cargo.lock")?;
     let resolved = metadata::resolved_packages(repository)?;
