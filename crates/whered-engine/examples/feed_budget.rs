@@ -117,7 +117,7 @@ fn run(engine: &Engine, uploads: &[Vec<u8>], count: usize) -> Duration {
         for feed in &feeds {
             scope.spawn(move || {
                 while feed.stats().backlog_uploads > 0 {
-                    feed.step(engine).expect("nothing is wrong");
+                    engine.step_feed(feed).expect("nothing is wrong");
                 }
             });
         }

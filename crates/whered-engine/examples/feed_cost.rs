@@ -145,7 +145,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             let before = processor_nanoseconds("/proc/thread-self/schedstat");
             let (ticks_before, start) = (processor_ticks(), Instant::now());
             loop {
-                let report = feed.step(&engine)?;
+                let report = engine.step_feed(feed)?;
                 if report.batch == 0 {
                     break;
                 }

@@ -15,7 +15,7 @@
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use crate::lane::lane_of;
+use crate::sync::shard_of;
 
 /// How many lanes there are; threads beyond that share them.
 const LANES: usize = 16;
@@ -35,7 +35,7 @@ impl Account {
     /// Something became larger, or smaller.
     pub(crate) fn add(&self, difference_bytes: i64) {
         if difference_bytes != 0 {
-            let lane = lane_of(LANES);
+            let lane = shard_of(LANES);
             self.lanes[lane].0.fetch_add(difference_bytes, Ordering::Relaxed);
         }
     }

@@ -41,31 +41,21 @@
 //! ```
 
 mod account;
-mod challenges;
-mod changes;
 mod clock;
 mod databases;
 mod durability;
 mod engine;
 mod error;
-mod explain;
 pub mod feeds;
-mod gate;
 mod generation;
+mod journal;
 mod keyspace;
-mod lane;
-mod log;
-mod operation;
-mod places;
-mod pool;
 mod prefix_sets;
-mod reversed;
 mod rulesets;
-mod setup;
-mod site_changes;
-mod site_health;
 mod steering;
+pub mod sync;
 pub mod tables;
+mod zones;
 
 pub use account::MemoryReport;
 pub use clock::Clock;
@@ -78,32 +68,33 @@ pub use durability::{
     SnapshotStatus, StartProgress,
 };
 pub use engine::{
-    BeforeData, DatabaseReader, Engine, EngineOptions, GenerationReader, ReloadReport, ZoneReport,
+    BeforeData, DatabaseReader, Engine, EngineOptions, GenerationReader, ReloadReport, SetRules,
+    ZoneReport,
 };
 pub use error::{EngineError, ExplainError, WriteError};
 pub use generation::Generation;
+pub use generation::setup::{Setup, ZoneSource};
+pub use journal::log::{Durability, Ticket, Written};
 pub use keyspace::sorted_set::SortedSet;
 pub use keyspace::value::{Data, Kind, Members, Ordered, Value};
 pub use keyspace::{
     AddCondition, Added, DATABASE_COUNT, ExpiryCondition, Found, Increment, Keyspace, Popped,
     Renamed, ScoreRules, SetText, TextExpiry, TextSet,
 };
-pub use log::{Durability, Ticket, Written};
-pub use pool::{
+pub use prefix_sets::{LoadOptions, PrefixSets, ReadyMembers, SetInfo, SetOperation};
+pub use rulesets::{
+    Background, Edition, FilePlaces, NamedRuleset, RuleReferences, RulesOptions, RulesetFile,
+    RulesetSource,
+};
+pub use steering::Live;
+pub use steering::pool::{
     ADDRESSES_PER_SITE_MAX, MapSource, PolicyStep, Pool, PoolSource, SITES_PER_POOL_MAX, Site,
     SiteDetails, SitesFrom, WhenAllDown,
 };
-pub use prefix_sets::{LoadOptions, PrefixSets, ReadyMembers, SetInfo, SetOperation};
-pub use reversed::{
+pub use steering::site_health::{HealthOverride, ProbeResult, Probed, SiteHealth};
+pub use zones::reversed::{
     BlocklistSource, DatabaseTxtSource, LiveZones, REVERSED_TEXT_SIZE_MAX, ReversedSource, TxtField,
 };
-pub use rulesets::{
-    Background, Edition, FilePlaces, NamedRuleset, RuleReferences, RulesOptions, RulesetFile,
-    RulesetSource, SetRules,
-};
-pub use setup::{Setup, ZoneSource};
-pub use site_health::{HealthOverride, ProbeResult, Probed, SiteHealth};
-pub use steering::Live;
 
 pub use whered_geo as geo;
 pub use whered_ip as ip;

@@ -81,18 +81,18 @@ fn a_backup_has_what_was_acknowledged_applied_or_not() {
     for _ in 0..2 {
         let pushed = games.push(Upload { bytes: LINE.as_bytes(), ..Upload::default() });
         games.wait(pushed.expect("it is taken").ticket).expect("it is durable");
-        games.step(&engine).expect("it is applied");
+        engine.step_feed(&games).expect("it is applied");
     }
     let pushed = games.push(Upload { bytes: LINE.as_bytes(), ..Upload::default() });
     games.wait(pushed.expect("it is taken").ticket).expect("it is durable");
     assert_eq!(points(&engine), Some(Value::Integer(10)));
     engine.backup(&copy.0).expect("it is made");
-    games.step(&engine).expect("it is applied");
+    engine.step_feed(&games).expect("it is applied");
     engine.close().expect("it closes");
     let engine = open(&copy.0);
     assert_eq!(points(&engine), Some(Value::Integer(10)));
     assert_eq!(feed(&engine).status(3), UploadStatus::Spooled);
-    feed(&engine).step(&engine).expect("it is applied");
+    engine.step_feed(&feed(&engine)).expect("it is applied");
     assert_eq!(points(&engine), Some(Value::Integer(15)));
     engine.close().expect("it closes");
 }
@@ -105,7 +105,7 @@ fn refused_records_are_written_down_once_with_upload_and_place() {
     let text = format!("{LINE}\n{{\"points\":1}}\n{LINE}\n");
     let pushed = games.push(Upload { bytes: text.as_bytes(), ..Upload::default() });
     games.wait(pushed.expect("it is taken").ticket).expect("it is durable");
-    let report = games.step(&engine).expect("it is applied");
+    let report = engine.step_feed(&games).expect("it is applied");
     assert_eq!((report.batch, report.records, report.rejected_records), (1, 2, 1));
     let applied = UploadStatus::Applied { records: 2, rejected_records: 1 };
     assert_eq!(games.status(1), applied);

@@ -81,7 +81,7 @@ fn victim() {
             its.wait(pushed.ticket).expect("it is durable");
             println!("ack {number} {id}");
             if !(id + round).is_multiple_of(3) {
-                its.step(&engine).expect("nothing is wrong");
+                engine.step_feed(&its).expect("nothing is wrong");
             }
         }
         round += 1;
@@ -118,7 +118,7 @@ fn members(engine: &Engine, number: usize) -> Vec<(Vec<u8>, u64)> {
 
 fn step_all(engine: &Engine, number: usize) {
     let its = feed(engine, number);
-    while its.step(engine).expect("nothing is wrong").batch > 0 {}
+    while engine.step_feed(&its).expect("nothing is wrong").batch > 0 {}
 }
 
 #[test]

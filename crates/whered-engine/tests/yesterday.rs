@@ -55,7 +55,7 @@ fn push(engine: &Engine, feed: &str, count: u32) {
 
 fn step(engine: &Engine, feed: &str) {
     let feed = engine.feeds().get(feed).expect("it is there");
-    while feed.step(engine).expect("nothing is wrong").batch > 0 {}
+    while engine.step_feed(feed).expect("nothing is wrong").batch > 0 {}
 }
 
 fn copy(from: &Path, to: &Path) {

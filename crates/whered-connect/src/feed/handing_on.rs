@@ -89,7 +89,8 @@ impl Handover for FeedTables {
     fn adopt(&self, table: usize, rows: Vec<Vec<OwnedCell>>) -> Result<u64, String> {
         let mut rows = rows.into_iter().map(|row| row.into_iter().map(value).collect::<Vec<_>>());
         let name = self.tables[table].name();
-        self.feed.adopt(&self.engine, name, &mut rows).map_err(|error| error.to_string())
+        let adopted = self.engine.adopt_rows(&self.feed, name, &mut rows);
+        adopted.map_err(|error| error.to_string())
     }
 }
 

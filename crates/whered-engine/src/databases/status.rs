@@ -6,11 +6,12 @@
 use std::fmt;
 use std::str::FromStr;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use super::file::FileState;
 
 use crate::clock;
+use crate::sync;
 
 /// How a database's new file is noticed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -127,6 +128,6 @@ impl DatabaseStatus {
     }
 
     fn failure(&self) -> MutexGuard<'_, Option<ReloadFailure>> {
-        self.last_failure.lock().unwrap_or_else(PoisonError::into_inner)
+        sync::lock(&self.last_failure)
     }
 }

@@ -13,13 +13,13 @@ use whered_store::{Journal, JournalOptions, SimulatedDisk, Storage};
 use super::open::{Parts, open};
 use super::save::Sizes;
 use super::snapshot::{Saved, make};
-use crate::changes::Changes;
 use crate::clock::Clock;
 use crate::error::EngineError;
 use crate::feeds::state::States;
+use crate::generation::changes::Changes;
+use crate::journal::log::{Log, Ticket};
 use crate::keyspace::value::Data;
 use crate::keyspace::{AddCondition, Keyspace, ScoreRules, SetText, TextExpiry};
-use crate::log::{Log, Ticket};
 use crate::prefix_sets::PrefixSets;
 
 const TINY: Sizes = Sizes { block_bytes: 300, large_len: 12, keys_at_once: 2 };

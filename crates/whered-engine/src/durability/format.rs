@@ -25,8 +25,8 @@
 
 use whered_geo::Cell;
 
+use crate::journal::operation::{Decoder, Encoder};
 use crate::keyspace::saving::Role;
-use crate::operation::{Decoder, Encoder};
 
 /// Blocks of this kind hold values.
 pub(super) const VALUES_KIND: u16 = 1;

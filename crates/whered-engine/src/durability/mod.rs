@@ -19,18 +19,19 @@ mod format;
 mod load;
 pub(crate) mod open;
 pub(crate) mod replay;
-mod save;
+pub(crate) mod save;
 mod saved_feeds;
-mod snapshot;
+pub(crate) mod snapshot;
 
 pub use open::{LoadReport, OpenReport, ShowProgress, StartProgress};
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use crate::clock;
+use crate::sync::{self, Notify};
 
 /// When snapshots are made without anybody's asking.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -109,8 +110,7 @@ pub(crate) struct Snapshots {
     making: Mutex<()>,
     status: Mutex<Status>,
     /// Somebody has asked for one.
-    asked: Mutex<bool>,
-    asking: Condvar,
+    request: Notify,
     /// The engine is about to be closed: none is begun, and the one that is made ends.
     pub(crate) stopping: AtomicBool,
     pub(crate) bytes: AtomicU64,
@@ -148,8 +148,7 @@ impl Snapshots {
             options,
             making: Mutex::new(()),
             status: Mutex::new(status),
-            asked: Mutex::new(false),
-            asking: Condvar::new(),
+            request: Notify::default(),
             stopping: AtomicBool::new(false),
             bytes: AtomicU64::new(0),
         }
@@ -166,20 +165,17 @@ impl Snapshots {
 
     /// Keeps snapshots, and what they would remove, as they are.
     pub(crate) fn hold_still(&self) -> MutexGuard<'_, ()> {
-        self.making.lock().unwrap_or_else(PoisonError::into_inner)
+        sync::lock(&self.making)
     }
 
-    /// Asks whoever waits to make one.
+    /// Asks for a snapshot the thread that waits to make one.
     pub(crate) fn ask(&self) {
-        *self.asked.lock().unwrap_or_else(PoisonError::into_inner) = true;
-        self.asking.notify_all();
+        self.request.notify();
     }
 
     /// Waits until somebody asks, or a time is over; says which.
     pub(crate) fn wait_asked(&self, timeout: Duration) -> bool {
-        let asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
-        let waited = self.asking.wait_timeout_while(asked, timeout, |asked| !*asked);
-        std::mem::take(&mut *waited.unwrap_or_else(PoisonError::into_inner).0)
+        self.request.wait(timeout)
     }
 
     /// Notes that one begins, what the journal has taken so far, and its last entry.
@@ -238,7 +234,7 @@ impl Snapshots {
     }
 
     fn status(&self) -> MutexGuard<'_, Status> {
-        self.status.lock().unwrap_or_else(PoisonError::into_inner)
+        sync::lock(&self.status)
     }
 }
 

@@ -17,12 +17,12 @@ use whered_store::{
 
 use super::replay::Replay;
 use super::{load, saved_feeds};
-use crate::changes::Changes;
 use crate::error::EngineError;
 use crate::feeds::DEFINE_KIND;
 use crate::feeds::state::States;
+use crate::generation::changes::Changes;
+use crate::journal::operation::Operation;
 use crate::keyspace::Keyspace;
-use crate::operation::Operation;
 use crate::prefix_sets::{PrefixSets, Restoring};
 
 /// How far a start is.

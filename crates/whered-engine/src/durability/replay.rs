@@ -25,11 +25,11 @@ use whered_geo::ChangeBatch;
 use whered_store::Entry;
 
 use super::load::threads;
-use crate::changes::Changes;
 use crate::feeds::state::States;
 use crate::feeds::{BATCH_KIND, DEFINE_KIND};
+use crate::generation::changes::Changes;
+use crate::journal::operation::{AddedPoints, Operation};
 use crate::keyspace::Keyspace;
-use crate::operation::{AddedPoints, Operation};
 use crate::prefix_sets::PrefixSets;
 
 /// How many changes are collected before they are applied: one for so many members of the
@@ -323,7 +323,7 @@ mod tests {
 
     use super::*;
     use crate::clock::Clock;
-    use crate::log::Log;
+    use crate::journal::log::Log;
 
     type Found = Vec<(Vec<u8>, Option<u64>, Vec<(Vec<u8>, u64)>)>;
 

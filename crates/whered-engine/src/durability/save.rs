@@ -22,14 +22,14 @@ use super::format::{
     Body, POINTS_KIND, Record, SCORES_KIND, SETTINGS_KIND, VALUES_KIND, encode_row, item_head,
     score_of,
 };
-use crate::changes::Changes;
 use crate::error::EngineError;
 use crate::feeds::DEFINE_KIND;
 use crate::feeds::state::States;
+use crate::generation::changes::Changes;
+use crate::journal::operation::{Encoder, Operation, push_to_batch};
 use crate::keyspace::Keyspace;
 use crate::keyspace::saving::{Role, ToSave, Walk};
 use crate::keyspace::value::{Data, Value};
-use crate::operation::{Encoder, Operation, push_to_batch};
 use crate::prefix_sets::PrefixSets;
 
 /// What a member of a prefix set takes in a block at most, without its value.
@@ -37,7 +37,7 @@ const MEMBER_BYTES: usize = 50;
 
 /// How the work is cut.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Sizes {
+pub(crate) struct Sizes {
     /// About how large a block becomes.
     pub(super) block_bytes: usize,
     /// From how many members on a sorted set is written in pieces of its own.

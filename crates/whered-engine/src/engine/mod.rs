@@ -1,28 +1,37 @@
 //! The engine itself: opening with recovery, what serves now, closing.
 //!
 //! ```text
-//! mod      open ─► Engine: generation, keyspace, sets, feeds, log ─► close
-//! disk     the data directory and its lock          reader   the generation for many single queries
-//! reload   all files, one database, one ruleset        zones   one zone        sites   by commands
+//! mod       open ─► Engine: generation, keyspace, sets, feeds, log ─► close
+//! disk      the data directory and its lock        reader    the generation for many single queries
+//! reload    all files, one database, one ruleset   zones     one zone
+//! sites, rules, challenges   changes by command    snapshot  snapshots and backups
+//! batches   a feed's batches                       explain   the reasons for an answer
 //! ```
+//! Only this folder sees all stores: the others take those that they need.
+//!
 //! At the same time: everything here may be called from any thread. Reloads and changes of sites
 //! exclude each other (`control`); readers never wait for either.
 
+mod batches;
+mod challenges;
 mod disk;
+mod explain;
+mod places;
+mod prefix_sets;
 mod reader;
 mod reload;
+mod rules;
 mod sites;
+mod snapshot;
 mod zones;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use whered_store::{Journal, JournalOptions, JournalStats, SyncPolicy};
 
 use crate::account::MemoryReport;
-use crate::challenges::LiveChallenges;
-use crate::changes::Changes;
 use crate::clock::{self, Clock};
 use crate::databases::{MemoryUse, NamedDatabase};
 use crate::durability::open::Parts;
@@ -32,17 +41,21 @@ use crate::feeds::budget::Residency;
 use crate::feeds::state::States;
 use crate::feeds::{self, Feeds};
 use crate::generation::Generation;
+use crate::generation::changes::Changes;
+use crate::generation::setup::{Loaded, Setup};
+use crate::journal::log::{Durability, Log, Ticket};
 use crate::keyspace::Keyspace;
-use crate::log::{Durability, Log, Ticket};
 use crate::prefix_sets::PrefixSets;
 use crate::rulesets::RulesOptions;
-use crate::rulesets::tend::Bell;
-use crate::setup::{Loaded, Setup};
+use crate::steering::Live;
+use crate::sync::{Notify, lock};
+use crate::zones::challenges::LiveChallenges;
 
 pub(crate) use disk::Disk;
 use reader::Current;
 pub use reader::{DatabaseReader, GenerationReader};
 pub use reload::ReloadReport;
+pub use rules::SetRules;
 pub use zones::ZoneReport;
 
 /// How to open an engine.
@@ -84,7 +97,8 @@ pub struct Engine {
     pub(crate) feeds: Feeds,
     pub(crate) log: Arc<Log>,
     pub(crate) snapshots: Snapshots,
-    pub(crate) bell: Bell,
+    /// Wakes the thread that maintains rulesets.
+    rules_wake: Notify,
     pub(crate) live_challenges: LiveChallenges,
     /// The files that each zone's own includes, as they were when it was last read.
     zone_includes: Mutex<BTreeMap<String, Vec<PathBuf>>>,
@@ -197,7 +211,7 @@ impl Engine {
             feeds,
             log,
             snapshots: Snapshots::new(options.snapshots, &report),
-            bell: Bell::default(),
+            rules_wake: Notify::default(),
             live_challenges,
             zone_includes,
             directory: disk,
@@ -228,6 +242,11 @@ impl Engine {
         &self.keyspace
     }
 
+    /// What is live, for [`Generation::steer`].
+    pub fn live(&self) -> Live<'_> {
+        Live { keyspace: self.keyspace(), prefix_sets: self.prefix_sets() }
+    }
+
     /// The prefix sets.
     pub fn prefix_sets(&self) -> &PrefixSets {
         &self.prefix_sets
@@ -236,11 +255,6 @@ impl Engine {
     /// The feeds and their tables.
     pub fn feeds(&self) -> &Feeds {
         &self.feeds
-    }
-
-    /// Where files of prefix sets may lie, if anywhere.
-    pub(crate) fn sets_directory(&self) -> Option<PathBuf> {
-        self.control().setup.sets_directory.clone()
     }
 
     /// Whether commands on prefix sets refuse prefixes with bits behind their length.
@@ -335,6 +349,6 @@ impl Engine {
     }
 
     pub(crate) fn control(&self) -> MutexGuard<'_, Control> {
-        self.control.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.control)
     }
 }

@@ -145,7 +145,7 @@ impl Engine {
 mod tests {
     use super::*;
     use crate::engine::EngineOptions;
-    use crate::setup::Setup;
+    use crate::generation::setup::Setup;
 
     #[test]
     fn a_reader_sees_each_reload_with_its_next_query_and_keeps_one_generation_alive() {

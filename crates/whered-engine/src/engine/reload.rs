@@ -7,14 +7,15 @@
 //! wait. What took its time without the lock is compared with the configuration of now before it
 //! serves.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use super::Engine;
 use crate::databases::{NamedDatabase, ReloadFailure};
 use crate::error::EngineError;
 use crate::generation::Generation;
+use crate::generation::setup::{self, Loaded, Setup};
 use crate::rulesets::NamedRuleset;
-use crate::setup::{self, Loaded, Setup};
+use crate::sync::lock;
 
 /// What a reload did.
 #[derive(Debug)]
@@ -55,7 +56,7 @@ impl Engine {
         control.setup = setup;
         self.serve(generation);
         *self.zone_includes() = zone_includes;
-        self.zone_failures.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        lock(&self.zone_failures).clear();
         Ok(report)
     }
 

@@ -1,28 +1,32 @@
 //! Changes of sites by commands.
 //!
-//! For: adding, moving and removing sites of pools. Not for: what a change means (`site_changes`), nor
-//! the health of sites (`site_health`).
+//! For: adding, moving and removing sites of pools, and their health. Not for: what a change means
+//! (`steering/site_changes.rs`), nor what health is (`steering/site_health.rs`).
 //!
 //! At the same time: changes exclude each other and reloads by `control`; readers never wait.
 
-use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use whered_geo::Place;
 
 use super::Engine;
 use crate::error::WriteError;
 use crate::generation::Generation;
-use crate::log::Written;
-use crate::operation::Operation;
-use crate::pool::Site;
+use crate::journal::log::Written;
+use crate::journal::operation::Operation;
+use crate::steering::pool::Site;
+use crate::steering::site_health::{HealthOverride, ProbeResult, Probed};
 
 impl Engine {
-    /// Adds a site to a pool, or replaces one; gives whether it is new.
+    /// Adds a site to a pool, or replaces one; gives whether it is new. Its details are those of the
+    /// configuration, or none.
     ///
     /// # Errors
     /// [`WriteError`]: no such pool, no address, or the journal refuses.
     pub fn put_site(&self, pool: &str, site: Site) -> Result<Written<bool>, WriteError> {
-        let operation = Operation::PutSite { pool, site: Cow::Owned(site) };
+        let Site { name, place, healthy, addresses, .. } = site;
+        let addresses = addresses.into();
+        let operation = Operation::PutSite { pool, site: &name, place, healthy, addresses };
         let Written { value: more_sites, ticket } = self.change_site(pool, &operation)?;
         Ok(Written { value: more_sites > 0, ticket })
     }
@@ -71,5 +75,59 @@ impl Engine {
         control.changes.sites = changes;
         self.serve(next);
         Ok(Written { value: more_sites, ticket: room.append(operation) })
+    }
+
+    /// Takes a site down or up by hand, or leaves it to its probes again.
+    ///
+    /// # Errors
+    /// As [`Engine::move_site`].
+    pub fn override_site(
+        &self,
+        pool: &str,
+        site: &str,
+        to: HealthOverride,
+    ) -> Result<Written<()>, WriteError> {
+        let written =
+            self.change_site(pool, &Operation::OverrideSite { pool, site, code: to.code() })?;
+        Ok(Written { value: (), ticket: written.ticket })
+    }
+
+    /// Takes what probes have found of many sites, and serves it at once. Gives how many sites
+    /// may be chosen now and could not before, or the other way round. One of a pool or site that
+    /// is not there (any more) is left out. Nothing of this is kept over a restart.
+    pub fn set_probe_results(&self, results: &[ProbeResult<'_>]) -> usize {
+        let mut control = self.control();
+        let current = self.generation();
+        let mut changed = BTreeSet::new();
+        let mut names: BTreeMap<usize, HashSet<&str>> = BTreeMap::new();
+        for result in results {
+            let index = current.pool_index(result.pool);
+            let is_there = index.is_some_and(|index| {
+                let of_pool = || current.pools()[index].sites.iter();
+                let names = names.entry(index);
+                let names = names.or_insert_with(|| of_pool().map(|site| &*site.name).collect());
+                names.contains(result.site)
+            });
+            // A result is forgotten also when its site is gone.
+            if !is_there && result.probed != Probed::Unchecked {
+                continue;
+            }
+            let is_new = control.changes.sites.note_probe(result.pool, result.site, result.probed);
+            changed.extend(index.filter(|_| is_new));
+        }
+        if changed.is_empty() {
+            return 0;
+        }
+        let mut turned = 0;
+        let apply = |index: usize| {
+            let pool = control.changes.sites.apply(&control.setup.pools[index]);
+            let before = current.pools()[index].sites.iter();
+            turned +=
+                before.zip(&pool.sites).filter(|(old, new)| old.healthy != new.healthy).count();
+            (index, pool)
+        };
+        let pools = changed.into_iter().map(apply).collect();
+        self.serve(current.with_site_health(pools));
+        turned
     }
 }

@@ -7,13 +7,16 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::{Arc, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 
 use whered_dns::{Name, Zone};
 
 use super::Engine;
 use crate::error::EngineError;
-use crate::setup::{ZoneSource, read_zone};
+use crate::generation::Generation;
+use crate::generation::setup::{ZoneSource, read_zone};
+use crate::sync::lock;
+use crate::zones::reversed::LiveZones;
 
 /// A zone that was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,7 +59,7 @@ impl Engine {
             self.serve(next);
             Ok(report)
         });
-        let mut failures = self.zone_failures.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut failures = lock(&self.zone_failures);
         match &taken {
             Ok(_) => failures.remove(&source.name),
             Err(error) => failures.insert(source.name.clone(), error.to_string()),
@@ -72,6 +75,11 @@ impl Engine {
         let (_, source) = self.zone_source(name)?;
         let zone = read_zone(&source, &mut Vec::new())?;
         Ok(ZoneReport::new(&zone, self.generation().number()))
+    }
+
+    /// What answers at the addresses of a generation's reversed zones; `None` when it has none.
+    pub fn live_zones<'a>(&'a self, generation: &'a Generation) -> Option<LiveZones<'a>> {
+        LiveZones::new(generation.reversed(), generation.databases(), &self.prefix_sets)
     }
 
     /// One line for each zone of which something is left out.
@@ -99,12 +107,12 @@ impl Engine {
     }
 
     pub(super) fn zone_includes(&self) -> MutexGuard<'_, BTreeMap<String, Vec<PathBuf>>> {
-        self.zone_includes.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.zone_includes)
     }
 
     /// The zones whose newest file was refused, and why.
     pub fn zone_failures(&self) -> BTreeMap<String, String> {
-        self.zone_failures.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        lock(&self.zone_failures).clone()
     }
 
     fn zone_source(&self, name: &str) -> Result<(usize, ZoneSource), EngineError> {

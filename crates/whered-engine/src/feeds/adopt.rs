@@ -7,8 +7,7 @@
 use std::time::Duration;
 
 use super::entry::{BATCH_KIND, Effects, Head, begin_batch, push_effects};
-use super::{Feed, StepError};
-use crate::engine::Engine;
+use super::{Feed, StepError, Stores};
 use crate::tables::cell::{ColumnKind, Value, push_key_cell, push_varint};
 use crate::tables::stage::TEXT_BYTES_MAX;
 use crate::tables::texts::KEY_BYTES_MAX;
@@ -18,16 +17,10 @@ use crate::tables::{TableSchema, wire};
 const PATIENCE: Duration = Duration::from_secs(60);
 
 impl Feed {
-    /// Puts rows into a table that has no rows with their keys, as a batch of its own: values of the
-    /// key first, then of the columns in the schema's order. Gives how many were taken. Works while
-    /// the feed is held.
-    ///
-    /// # Errors
-    /// There is no such table, a row is not one of its rows, or the journal refuses; nothing is
-    /// taken then.
-    pub fn adopt(
+    /// Puts rows into a table that has none with their keys; see `Engine::adopt_rows`.
+    pub(crate) fn adopt(
         &self,
-        engine: &Engine,
+        stores: Stores<'_>,
         table: &str,
         rows: &mut dyn Iterator<Item = Vec<Value>>,
     ) -> Result<u64, StepError> {
@@ -85,9 +78,9 @@ impl Feed {
         push_varint(&mut entry, target.number as u64);
         wire::push_changes(&mut entry, &table.shared(), &target.stage);
         let refused = |error: crate::error::WriteError| StepError(error.to_string());
-        let room = engine.log.reserve(entry.len()).map_err(refused)?;
+        let room = self.log.reserve(entry.len()).map_err(refused)?;
         let batch = head.batch;
-        let ticket = engine.keyspace().passing(|| {
+        let ticket = stores.keyspace.passing(|| {
             self.keep_adopted(head, &entry[tables_at..]);
             room.append_encoded(BATCH_KIND, &entry)
         });
@@ -96,7 +89,7 @@ impl Feed {
         drop(worker);
         pin.settle();
         drop(pin);
-        engine.wait_durable(ticket).map_err(refused)?;
+        self.log.wait(ticket).map_err(refused)?;
         Ok(taken)
     }
 

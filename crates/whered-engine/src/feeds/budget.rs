@@ -21,15 +21,15 @@
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use whered_store::{Storage, StoreError};
 
 use super::cold_files::ColdFiles;
-use super::lock;
 use super::state::FeedState;
 use crate::error::EngineError;
+use crate::sync;
 
 /// What feeds may take in memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -191,7 +191,7 @@ impl Residency {
     pub(crate) fn add(&self, state: &Arc<FeedState>) {
         let now = Instant::now();
         let stays = self.staying.contains(&state.name);
-        let mut inner = lock(&self.inner);
+        let mut inner = sync::lock(&self.inner);
         assert_eq!(state.slot, inner.slots.len(), "feeds come one after the other");
         inner.slots.push(Slot {
             state: Arc::clone(state),
@@ -214,7 +214,7 @@ impl Residency {
     }
 
     pub(crate) fn stats(&self) -> HotStats {
-        let inner = lock(&self.inner);
+        let inner = sync::lock(&self.inner);
         let budget_bytes = self.options.memory_budget_bytes;
         HotStats { budget_bytes, resident_bytes: inner.resident_bytes(), ..inner.stats.clone() }
     }
@@ -233,7 +233,7 @@ impl Residency {
             return Err(fault);
         }
         let (slot, end) = (state.slot, Instant::now() + patience);
-        let mut inner = lock(&self.inner);
+        let mut inner = sync::lock(&self.inner);
         loop {
             match self.next(&mut inner, slot) {
                 Next::Pin => return Ok(Some(self.pin(&mut inner, slot))),
@@ -270,7 +270,7 @@ impl Residency {
                         return Ok(None);
                     }
                     let waited = self.moved.wait_timeout(inner, left.min(LOOK_AGAIN));
-                    inner = waited.unwrap_or_else(PoisonError::into_inner).0;
+                    inner = sync::unpoisoned(waited).0;
                 }
             }
         }
@@ -367,7 +367,7 @@ impl Residency {
         let start = Instant::now();
         let result = work(&state);
         let elapsed = start.elapsed();
-        let mut guard = lock(&self.inner);
+        let mut guard = sync::lock(&self.inner);
         let inner = &mut *guard;
         inner.slots[slot].is_moving = false;
         match &result {
@@ -418,7 +418,7 @@ impl Residency {
     /// Notes what a unit takes now, which is pinned or which nobody else knows yet, and evicts
     /// others if that is too much.
     pub(crate) fn settle(&self, slot: usize) {
-        let mut inner = lock(&self.inner);
+        let mut inner = sync::lock(&self.inner);
         inner.slots[slot].bytes = inner.slots[slot].state.unit_bytes();
         let budget_bytes = self.budget_bytes();
         while budget_bytes > 0 && inner.resident_bytes() > budget_bytes {
@@ -447,7 +447,7 @@ impl Residency {
             return Ok(());
         }
         let (slot, now) = (state.slot, Instant::now());
-        let mut inner = lock(&self.inner);
+        let mut inner = sync::lock(&self.inner);
         let its = &inner.slots[slot];
         if its.is_resident() {
             if is_asked_for {
@@ -476,9 +476,9 @@ impl Residency {
     /// Keeps a unit where it is, in memory or not, until the hold goes; batches go on.
     pub(crate) fn hold(&self, state: &FeedState) -> Hold<'_> {
         let slot = state.slot;
-        let mut inner = lock(&self.inner);
+        let mut inner = sync::lock(&self.inner);
         while inner.slots[slot].is_moving {
-            inner = self.moved.wait(inner).unwrap_or_else(PoisonError::into_inner);
+            inner = sync::unpoisoned(self.moved.wait(inner));
         }
         inner.slots[slot].holds += 1;
         Hold { residency: self, slot }
@@ -489,8 +489,9 @@ impl Residency {
     /// # Errors
     /// A snapshot cannot be read; nothing is removed then.
     pub(crate) fn sweep(&self) -> Result<(), StoreError> {
-        self.files
-            .sweep(&|| lock(&self.inner).slots.iter().map(|slot| Arc::clone(&slot.state)).collect())
+        self.files.sweep(&|| {
+            sync::lock(&self.inner).slots.iter().map(|slot| Arc::clone(&slot.state)).collect()
+        })
     }
 }
 
@@ -509,7 +510,7 @@ impl Pin<'_> {
 
 impl Drop for Pin<'_> {
     fn drop(&mut self) {
-        let mut inner = lock(&self.residency.inner);
+        let mut inner = sync::lock(&self.residency.inner);
         inner.slots[self.slot].pins -= 1;
         inner.slots[self.slot].used = Instant::now();
         self.residency.moved.notify_all();
@@ -524,7 +525,7 @@ pub(crate) struct Hold<'a> {
 
 impl Drop for Hold<'_> {
     fn drop(&mut self) {
-        lock(&self.residency.inner).slots[self.slot].holds -= 1;
+        sync::lock(&self.residency.inner).slots[self.slot].holds -= 1;
         self.residency.moved.notify_all();
     }
 }

@@ -12,7 +12,7 @@ use whered_store::SimulatedDisk;
 use super::tests::{Random, Sighting, in_memory, options, sightings, upload};
 use super::{Feed, FeedLimits, FeedSource, HotOptions, Upload};
 use crate::engine::{Disk, Engine, EngineOptions};
-use crate::setup::Loaded;
+use crate::generation::setup::Loaded;
 use crate::tables::{Cell, Row, Table, Value};
 
 const NAMES: [&str; 3] = ["a", "b", "c"];
@@ -76,7 +76,7 @@ fn pause(time: Duration) {
 }
 
 fn step_all(engine: &Engine, number: usize) {
-    while feed(engine, number).step(engine).expect("nothing is wrong now").batch > 0 {}
+    while engine.step_feed(&feed(engine, number)).expect("nothing is wrong now").batch > 0 {}
 }
 
 /// Compares everything with a twin that gets the same uploads.
@@ -135,7 +135,7 @@ fn work(
                 }
             }
             5..10 => {
-                its.step(engine).map_err(|error| error.to_string())?;
+                engine.step_feed(&its).map_err(|error| error.to_string())?;
             }
             10 => {
                 let table = &its.tables()[0];
@@ -279,7 +279,7 @@ fn a_full_disk_leaves_everything_in_memory_and_a_damaged_file_stops_its_feed_onl
     uploads[1].push(push_some(&engine, 1, &mut random));
     // Room for nothing more than what is reserved already.
     disk.set_capacity_bytes(Some(1));
-    let error = feed(&engine, 1).step(&engine).expect_err("there is no room").to_string();
+    let error = engine.step_feed(&feed(&engine, 1)).expect_err("there is no room").to_string();
     assert!(error.contains("no room in memory"), "{error}");
     assert!(feed(&engine, 0).stats().is_resident);
     disk.set_capacity_bytes(None);
@@ -303,7 +303,7 @@ fn a_full_disk_leaves_everything_in_memory_and_a_damaged_file_stops_its_feed_onl
         disk.flip_bit(&name, at, 3);
     }
     let engine = open(&disk, feeds(), 1).expect("it opens");
-    let error = feed(&engine, 0).step(&engine).expect_err("it is damaged").to_string();
+    let error = engine.step_feed(&feed(&engine, 0)).expect_err("it is damaged").to_string();
     assert!(error.contains(&name) && error.contains("at byte"), "{error}");
     let error = feed(&engine, 0).tables()[0].top("seen", 1, true).expect_err("it is damaged");
     assert!(error.to_string().contains(&name), "{error}");
@@ -402,7 +402,7 @@ fn check_out_of_service(engine: &Engine, name: &str) {
     assert!(reason.contains(name) && reason.contains("'whered repair'"), "{reason}");
     let refused = damaged.push(Upload { bytes: b"<upload/>", ..Upload::default() });
     assert!(refused.expect_err("it takes nothing").to_string().contains(name));
-    assert_eq!(damaged.step(engine).expect("it rests").batch, 0);
+    assert_eq!(engine.step_feed(&damaged).expect("it rests").batch, 0);
     for table in damaged.tables() {
         let error = table.scan(0, 10, &mut |_| ()).expect_err("its rows are not known");
         assert!(error.to_string().contains(name), "{error}");

@@ -8,12 +8,12 @@
 //! the feed could have another one; a sweep waits for files that are being written, which nothing names yet.
 
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, RwLock};
 
 use whered_store::{ColdReference, Snapshots, Storage, StoreError, remove_cold};
 
-use super::lock;
 use super::state::FeedState;
+use crate::sync;
 
 /// Files that must not be removed.
 #[derive(Default)]
@@ -48,10 +48,10 @@ impl ColdFiles {
     /// The disk's; everything is where it was then.
     pub(super) fn evict(&self, state: &FeedState) -> Result<u64, StoreError> {
         let Some(storage) = &self.storage else { return Ok(0) };
-        let _writing = self.writing.read().unwrap_or_else(PoisonError::into_inner);
+        let _writing = sync::read(&self.writing);
         let (old, written_bytes) = state.evict(storage)?;
         if let Some(old) = old {
-            let kept = lock(&self.kept);
+            let kept = sync::lock(&self.kept);
             if !kept.referenced.contains(old.name()) && !kept.saving.contains(old.name()) {
                 // One that stays is removed by the next sweep.
                 let _ = storage.remove(old.name());
@@ -63,17 +63,17 @@ impl ColdFiles {
     /// The snapshot that is loaded names the file: the first sweep comes only after the replay, which may
     /// put another one into its place.
     pub(crate) fn note_referenced(&self, name: &str) {
-        lock(&self.kept).referenced.insert(name.to_owned());
+        sync::lock(&self.kept).referenced.insert(name.to_owned());
     }
 
     /// A snapshot that is made names the file.
     pub(crate) fn note_saving(&self, name: &str) {
-        lock(&self.kept).saving.insert(name.to_owned());
+        sync::lock(&self.kept).saving.insert(name.to_owned());
     }
 
     /// No snapshot is made any more.
     pub(crate) fn end_saving(&self) {
-        lock(&self.kept).saving.clear();
+        sync::lock(&self.kept).saving.clear();
     }
 
     /// Looks which files the snapshots name, and removes those that nothing needs. No snapshot is
@@ -83,7 +83,7 @@ impl ColdFiles {
     /// A snapshot cannot be read; nothing is removed then.
     pub(super) fn sweep(&self, feeds: &dyn Fn() -> Vec<Arc<FeedState>>) -> Result<(), StoreError> {
         let Some(storage) = &self.storage else { return Ok(()) };
-        let _writing = self.writing.write().unwrap_or_else(PoisonError::into_inner);
+        let _writing = sync::write(&self.writing);
         let found = Snapshots::find(&**storage)?;
         let mut referenced = HashSet::new();
         for info in &found.complete {
@@ -93,7 +93,7 @@ impl ColdFiles {
         let feeds = feeds();
         let files = feeds.iter().filter_map(|state| state.unit.file());
         let current: HashSet<String> = files.map(|file| file.file.name().to_owned()).collect();
-        let mut kept = lock(&self.kept);
+        let mut kept = sync::lock(&self.kept);
         kept.referenced = referenced;
         // What a bad snapshot names is not known.
         if found.bad.is_empty() {

@@ -15,8 +15,8 @@ use super::{
     SpoolTicket, Upload, UploadStatus,
 };
 use crate::engine::{Disk, Engine, EngineOptions};
+use crate::generation::setup::{Loaded, Setup};
 use crate::keyspace::{AddCondition, SetText, TextExpiry};
-use crate::setup::{Loaded, Setup};
 use crate::tables::{Cell, ColumnSource, RowsOf, Rule, TableSource, Value};
 
 fn table(name: &str, of: RowsOf, key: &[&str], columns: &[(&str, &str)]) -> TableSource {
@@ -288,7 +288,7 @@ fn work(
                 }
             }
             6..9 => {
-                if feed.step(engine).is_err() {
+                if engine.step_feed(&feed).is_err() {
                     return acknowledged;
                 }
             }
@@ -305,7 +305,7 @@ fn work(
 /// Applies all that waits and compares.
 fn check_all(engine: &Engine, uploads: &mut Vec<Vec<Sighting>>, acknowledged: usize, what: &str) {
     let feed = sightings_of(engine);
-    while feed.step(engine).expect("nothing is wrong now").batch > 0 {}
+    while engine.step_feed(&feed).expect("nothing is wrong now").batch > 0 {}
     let applied = feed.state.header().position as usize;
     assert!(applied >= acknowledged, "{what}: {applied} of {acknowledged} acknowledged");
     assert!(applied <= uploads.len(), "{what}: {applied} of {}", uploads.len());
@@ -346,7 +346,7 @@ fn feeds_without_a_directory_do_the_same_and_forget() {
         feed.push(Upload { bytes: &upload(&sightings), ..Upload::default() }).expect("it is taken");
         uploads.push(sightings);
         if random.below(3) == 0 {
-            feed.step(&engine).expect("it is applied");
+            engine.step_feed(&feed).expect("it is applied");
         }
     }
     check_all(&engine, &mut uploads, 30, "in memory");
@@ -373,7 +373,7 @@ fn a_batch_that_cannot_be_kept_counts_for_nothing_and_is_applied_later() {
         keyspace.set_text(0, b"sightings", &text).expect("it is set");
         let before = (uploads.len() as u64 - 1, feed.stats().last_batch);
         for _ in 0..2 {
-            let error = feed.step(&engine).expect_err("the key holds a text");
+            let error = engine.step_feed(&feed).expect_err("the key holds a text");
             assert!(error.to_string().contains("wrong kind"), "{error}");
             assert_eq!(feed.stats().last_error, Some(error.to_string()));
         }
@@ -381,7 +381,7 @@ fn a_batch_that_cannot_be_kept_counts_for_nothing_and_is_applied_later() {
         assert_eq!((position, feed.stats().last_batch), before);
         keyspace.delete_keys(0, &[b"sightings"]).expect("it is removed");
         keyspace.rename(0, b"aside", b"sightings", false).expect("it is renamed");
-        feed.step(&engine).expect("nothing is in the way");
+        engine.step_feed(&feed).expect("nothing is in the way");
         Twin::of(uploads.iter()).check(&engine, "after a refusal");
     }
 }
@@ -411,14 +411,14 @@ fn what_was_read_ahead_counts_once_also_when_the_batch_before_is_not_kept() {
             let (condition, expiry) = (AddCondition::Always, TextExpiry::Never);
             let text = SetText { text: b"text", condition, expiry, wants_old: false };
             keyspace.set_text(0, b"sightings", &text).expect("it is set");
-            feed.step(&engine).expect_err("the key holds a text");
+            engine.step_feed(&feed).expect_err("the key holds a text");
             assert_eq!(feed.worker().reading.uploads_ahead(), 0, "the batch comes again");
             keyspace.delete_keys(0, &[b"sightings"]).expect("it is removed");
             let _ = keyspace.rename(0, b"aside", b"sightings", false);
         }
         refused += 1;
         let is_parallel = feed.is_parallel();
-        feed.step(&engine).expect("nothing is in the way");
+        engine.step_feed(&feed).expect("nothing is in the way");
         let position = feed.state.header().position;
         Twin::of(uploads[..position as usize].iter()).check(&engine, "up to some upload");
         let next_is_read = is_parallel && ![4, 10].contains(&(position + 1));
@@ -455,7 +455,7 @@ fn equal_uploads_count_twice_unless_the_key_says_otherwise_also_after_a_restart(
         let feed = sightings_of(&engine);
         assert!(feed.push(keyed).expect("it is known").repeated, "life {life}");
         assert_eq!(feed.source_position("stream"), Some(b"17-0".to_vec()));
-        while feed.step(&engine).expect("it is applied").batch > 0 {}
+        while engine.step_feed(&feed).expect("it is applied").batch > 0 {}
         assert!(feed.push(keyed).expect("it is known").repeated, "life {life}, applied");
         let applied = UploadStatus::Applied { records: 1, rejected_records: 0 };
         assert_eq!(feed.status(1), applied);
@@ -507,7 +507,7 @@ fn what_cannot_be_read_is_rejected_with_its_reason() {
     let ahead = Sighting { time: 4_000_000_000_000, ..Sighting::random(&mut Random(1)) };
     let ahead = feed.push(Upload { bytes: &upload(&[ahead]), ..Upload::default() });
     let ahead = ahead.expect("its beginning is right");
-    feed.step(&engine).expect("they are rejected");
+    engine.step_feed(&feed).expect("they are rejected");
     let reason = |id| match feed.status(id) {
         UploadStatus::Rejected { reason } => reason,
         other => panic!("it should be rejected: {other:?}"),
@@ -534,7 +534,7 @@ fn a_batch_ends_when_it_has_changed_enough_places() {
     }
     let mut batches = Vec::new();
     loop {
-        let report = feed.step(&engine).expect("it is applied");
+        let report = engine.step_feed(&feed).expect("it is applied");
         if report.batch == 0 {
             break;
         }
@@ -571,7 +571,7 @@ fn lists_of_prefixes_decide_when_their_batch_does_also_after_a_restart() {
             feed.push(Upload { bytes: text.as_bytes(), ..Upload::default() }).expect("it is taken");
         }
         feed.wait(SpoolTicket(3)).expect("it is durable");
-        while feed.step(&engine).expect("it is applied").batch > 0 {}
+        while engine.step_feed(&feed).expect("it is applied").batch > 0 {}
         assert_eq!(members(&engine), ["192.0.2.0/24", "2001:db8::/32"]);
         assert!(matches!(feed.status(3), UploadStatus::Rejected { .. }));
         // Neither a list without members, nor half of one, nor one with bits behind a prefix takes
@@ -585,7 +585,7 @@ fn lists_of_prefixes_decide_when_their_batch_does_also_after_a_restart() {
             let upload = Upload { bytes: text.as_bytes(), ..Upload::default() };
             let pushed = feed.push(upload).expect("it is taken");
             feed.wait(pushed.ticket).expect("it is durable");
-            while feed.step(&engine).expect("it is judged").batch > 0 {}
+            while engine.step_feed(&feed).expect("it is judged").batch > 0 {}
             let status = feed.status(pushed.id);
             let shown = format!("{status:?}");
             assert!(shown.contains(reason), "{shown}");
@@ -609,13 +609,13 @@ fn adopted_rows_stay_where_there_are_none_and_come_back() {
         let feed = sightings_of(&engine);
         let _hold = feed.hold();
         let rows = vec![row("a", 5), row("b", 6), row("a", 7)];
-        let taken = feed.adopt(&engine, "loot", &mut rows.into_iter()).expect("they are rows");
+        let taken = engine.adopt_rows(&feed, "loot", &mut rows.into_iter()).expect("they are rows");
         assert_eq!(taken, if life == 0 { 2 } else { 0 });
         let loot = engine.feeds().table("loot").expect("it is there");
         let found = loot.get(&[Cell::Text(b"a"), Cell::Text(b"i1")]).expect("it is in memory");
         let found = found.expect("it was taken");
         assert_eq!(found.columns[0], Value::Integer(5));
-        let wrong = feed.adopt(&engine, "loot", &mut vec![vec![Value::Absent]].into_iter());
+        let wrong = engine.adopt_rows(&feed, "loot", &mut vec![vec![Value::Absent]].into_iter());
         assert!(wrong.expect_err("it is no row").to_string().contains("has 4 columns"));
         engine.close().expect("it closes");
     }
@@ -632,7 +632,7 @@ fn a_table_with_other_columns_needs_another_name_and_one_that_is_gone_comes_back
         feed.push(Upload { bytes: &upload(&uploads[0]), ..Upload::default() })
             .expect("it is taken");
         feed.wait(SpoolTicket(1)).expect("it is durable");
-        feed.step(&engine).expect("it is applied");
+        engine.step_feed(&feed).expect("it is applied");
         engine.close().expect("it closes");
     }
     let mut changed = sightings();
@@ -669,14 +669,14 @@ fn sinks_hear_of_batches_only_when_these_survive_a_crash_whatever_the_policy() {
             let pushed = feed.push(Upload { bytes: &bytes, ..Upload::default() }).expect("taken");
             feed.wait(pushed.ticket).expect("the disk is well");
             assert!(feed.is_on_disk(pushed.ticket), "{sync}: acknowledged is on the disk");
-            feed.step(&engine).expect("nothing is wrong");
+            engine.step_feed(&feed).expect("nothing is wrong");
             let told = feed.durable_batch();
             let later = open(&disk.crash(told));
             let batch = sightings_of(&later).stats().last_batch;
             assert!(batch >= told, "{sync}: {told} was told, {batch} is there");
         }
         // With nothing to do the rest is brought to the disk.
-        assert_eq!(feed.step(&engine).expect("nothing is wrong").batch, 0);
+        assert_eq!(engine.step_feed(&feed).expect("nothing is wrong").batch, 0);
         assert_eq!(feed.durable_batch(), 5, "{sync}");
         engine.close().expect("nothing is wrong");
     }

@@ -51,14 +51,17 @@ mod upload;
 use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use whered_store::{Storage, StoreError};
 
 use crate::clock;
 use crate::error::EngineError;
-use crate::log::{Log, Ticket};
+use crate::journal::log::{Log, Ticket};
+use crate::keyspace::Keyspace;
+use crate::prefix_sets::PrefixSets;
+use crate::sync::{Notify, lock};
 use crate::tables::Table;
 
 pub use budget::{HotOptions, HotStats};
@@ -198,6 +201,13 @@ impl Feeds {
     }
 }
 
+/// What a batch changes besides tables.
+#[derive(Clone, Copy)]
+pub(crate) struct Stores<'a> {
+    pub(crate) keyspace: &'a Keyspace,
+    pub(crate) prefix_sets: &'a PrefixSets,
+}
+
 /// One feed.
 pub struct Feed {
     source: FeedSource,
@@ -216,7 +226,8 @@ pub struct Feed {
     holds: AtomicUsize,
     /// Held while segments of the spool are removed, and while they may not be.
     removing: Mutex<()>,
-    bell: Arc<Bell>,
+    /// Wakes the thread that steps.
+    wake: Arc<Notify>,
     /// There is another processor, so that a thread for each step gains something.
     has_processors: bool,
     counters: Counters,
@@ -225,27 +236,6 @@ pub struct Feed {
     durable_batch: AtomicU64,
     links: Mutex<BTreeMap<String, LinkStatus>>,
     memory: Arc<MemoryLimit>,
-}
-
-/// What wakes the thread that steps.
-#[derive(Default)]
-struct Bell {
-    rung: Mutex<bool>,
-    waiting: Condvar,
-}
-
-impl Bell {
-    fn ring(&self) {
-        *lock(&self.rung) = true;
-        self.waiting.notify_all();
-    }
-
-    /// Waits for the bell, and says whether it was rung.
-    fn wait(&self, timeout: Duration) -> bool {
-        let rung = lock(&self.rung);
-        let waited = self.waiting.wait_timeout_while(rung, timeout, |rung| !*rung);
-        std::mem::take(&mut *waited.unwrap_or_else(PoisonError::into_inner).0)
-    }
 }
 
 #[derive(Default)]
@@ -270,11 +260,16 @@ pub struct FeedHold<'a> {
 impl Drop for FeedHold<'_> {
     fn drop(&mut self) {
         self.feed.holds.fetch_sub(1, Ordering::AcqRel);
-        self.feed.bell.ring();
+        self.feed.wake.notify();
     }
 }
 
 impl Feed {
+    /// Looks whether the engine takes more memory than it may, if there is a limit.
+    pub(crate) fn look_at_memory(&self, memory_bytes: impl FnOnce() -> u64) {
+        self.memory.look(memory_bytes);
+    }
+
     /// Its name.
     pub fn name(&self) -> &str {
         &self.source.name
@@ -322,12 +317,12 @@ impl Feed {
 
     /// Waits until there is something to apply, or the time is over; gives whether there is.
     pub fn wait_for_work(&self, timeout: Duration) -> bool {
-        self.has_work() || (self.bell.wait(timeout) && self.has_work())
+        self.has_work() || (self.wake.wait(timeout) && self.has_work())
     }
 
     /// Wakes whoever is in [`Feed::wait_for_work`].
     pub fn stop_waiting(&self) {
-        self.bell.ring();
+        self.wake.notify();
     }
 
     fn has_work(&self) -> bool {
@@ -424,11 +419,6 @@ impl Feed {
             *lock(&self.counters.last_error) = Some(error);
         }
     }
-}
-
-/// Locks; what a panic left half done is made again by the next batch, or checked where it is read.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -24,9 +24,10 @@ use super::read::Reading;
 use super::spooled::Waiting;
 use super::state::{FeedState, States};
 use super::step::Worker;
-use super::{Bell, Counters, Feed, FeedSource, Feeds, MemoryLimit};
+use super::{Counters, Feed, FeedSource, Feeds, MemoryLimit};
 use crate::error::EngineError;
-use crate::log::Log;
+use crate::journal::log::Log;
+use crate::sync::{Notify, lock};
 use crate::tables::Table;
 use crate::tables::schema::Plan;
 
@@ -141,10 +142,10 @@ fn open_feed(
         (header.position, header.batch)
     };
     let mut pushes = Pushes::new(position);
-    let bell: Arc<Bell> = Arc::default();
+    let wake: Arc<Notify> = Arc::default();
     let (waiting, spool_fault) = match places {
         None => (Waiting::in_memory(position, source.limits.spool_size_bytes_max), None),
-        Some(places) => match open_spool(source, position, &mut pushes, &bell, places) {
+        Some(places) => match open_spool(source, position, &mut pushes, &wake, places) {
             Ok(waiting) => (waiting, None),
             // The others do not suffer for it: what it has in memory can be asked for all the same.
             Err(error) => (Waiting::Closed(position), Some(error.to_string())),
@@ -155,7 +156,7 @@ fn open_feed(
     if let Err(error) = quarantine.cut_after(position) {
         // It is for people, and holds nothing up.
         let fault = format!("the quarantine file of feed '{}': {error}", source.name);
-        *super::lock(&counters.last_error) = Some(fault);
+        *lock(&counters.last_error) = Some(fault);
     }
     let rule = rule_of(source);
     let has_places = rule != PlaceRule::None;
@@ -185,7 +186,7 @@ fn open_feed(
         worker_bytes: AtomicU64::new(0),
         holds: AtomicUsize::new(0),
         removing: Mutex::default(),
-        bell,
+        wake,
         has_processors: std::thread::available_parallelism().is_ok_and(|count| count.get() > 1),
         counters,
         undurable: Mutex::default(),
@@ -199,7 +200,7 @@ fn open_spool(
     source: &FeedSource,
     position: u64,
     pushes: &mut Pushes,
-    bell: &Arc<Bell>,
+    wake: &Arc<Notify>,
     places: &Places<'_>,
 ) -> Result<Waiting, EngineError> {
     let storage = (places.spool)(&source.name)?;
@@ -209,7 +210,7 @@ fn open_spool(
     let size_bytes_max = source.limits.spool_size_bytes_max;
     let options = SpoolOptions { journal, size_bytes_max, cached_bytes_max: SPOOL_CACHED_BYTES };
     let (spool, _) = Spool::open(storage, options, position, &mut |entry| pushes.note(&entry))?;
-    let ring = Arc::clone(bell);
-    spool.on_progress(Box::new(move || ring.ring()));
+    let wake = Arc::clone(wake);
+    spool.on_progress(Box::new(move || wake.notify()));
     Ok(Waiting::Disk(Box::new(spool), files))
 }

@@ -24,9 +24,10 @@ use super::entry::Outcome;
 use super::source::FeedInput;
 use super::spooled::Spooled;
 use super::unpack::{PackedFault, check_packing, unpack_start};
-use super::{Encoding, Feed, PushError, Pushed, SpoolTicket, Upload, UploadStatus, lock};
+use super::{Encoding, Feed, PushError, Pushed, SpoolTicket, Upload, UploadStatus};
 use crate::clock;
-use crate::log::Durability;
+use crate::journal::log::Durability;
+use crate::sync;
 use crate::tables::index::folded;
 
 /// The longest idempotency key.
@@ -131,7 +132,7 @@ impl Feed {
         let pieces = [&[&head[..], upload.bytes], upload.more].concat();
         let known = || self.known_key(key.as_deref()?, received_millis);
         let note = |id| {
-            lock(&self.pushes).add(id, received_millis, key.clone(), upload.source);
+            sync::lock(&self.pushes).add(id, received_millis, key.clone(), upload.source);
         };
         let id = match self.waiting.append(&pieces, known, note).map_err(refusal)? {
             Ok(id) => id,
@@ -141,7 +142,7 @@ impl Feed {
         self.counters.upload_bytes.fetch_add(upload.size_bytes(), Ordering::Relaxed);
         self.counters.upload_rate.note(1);
         if self.waiting.spool().is_none() {
-            self.bell.ring();
+            self.wake.notify();
         }
         Ok(Pushed { id, ticket: SpoolTicket(id), repeated: false })
     }
@@ -149,7 +150,7 @@ impl Feed {
     fn known_key(&self, key: &[u8], now: u64) -> Option<u64> {
         let remembered = self.source.limits.remember_keys.as_millis() as u64;
         // Batches note a key as applied before they forget that it waits: it is found in one of both.
-        let waiting = lock(&self.pushes).keys.get(key).copied();
+        let waiting = sync::lock(&self.pushes).keys.get(key).copied();
         waiting.or_else(|| self.state.header().upload_of(key, now.saturating_sub(remembered)))
     }
 
@@ -295,7 +296,7 @@ impl Feed {
             if let Some(reason) = self.out_of_service() {
                 return UploadStatus::OutOfService { reason };
             }
-            let last = lock(&self.pushes).last;
+            let last = sync::lock(&self.pushes).last;
             return if id <= last { UploadStatus::Spooled } else { UploadStatus::Unknown };
         }
         match header.outcome(id) {
@@ -310,7 +311,7 @@ impl Feed {
     /// The position after the newest upload of a source, applied or spooled.
     pub fn source_position(&self, source: &str) -> Option<Vec<u8>> {
         // Positions of what waits stay when it is applied: they are the newest.
-        let waiting = lock(&self.pushes).sources.get(source).cloned();
+        let waiting = sync::lock(&self.pushes).sources.get(source).cloned();
         waiting.or_else(|| self.state.header().sources.get(source).cloned())
     }
 }

@@ -33,7 +33,7 @@ fn it_is_spooled_and_applied_as_one_piece() {
             let parts = cut(&text, &mut random);
             let pushed = feed.push(pieces(&parts)).unwrap();
             feed.wait(pushed.ticket).unwrap();
-            feed.step(&engine).unwrap();
+            engine.step_feed(feed).unwrap();
             let applied = UploadStatus::Applied { records: seen.len() as u64, rejected_records: 0 };
             assert_eq!(feed.status(pushed.id), applied);
         }

@@ -7,10 +7,9 @@
 //! For: people who look at a feed. Not for totals, which are counted apart.
 //! At the same time: a short lock. Cost: a look at the clock and that lock for each note.
 
+use crate::sync;
 use std::sync::Mutex;
 use std::time::Instant;
-
-use super::lock;
 
 /// The whole seconds that count.
 const SECONDS: usize = 10;
@@ -40,13 +39,13 @@ impl Rate {
     }
 
     fn note_at(&self, second: u64, count: u64) {
-        let slot = &mut lock(&self.slots)[second as usize % (SECONDS + 1)];
+        let slot = &mut sync::lock(&self.slots)[second as usize % (SECONDS + 1)];
         *slot = if slot.0 == second { (second, slot.1 + count) } else { (second, count) };
     }
 
     fn per_second_at(&self, second: u64) -> f64 {
         let whole = second.saturating_sub(SECONDS as u64)..second;
-        let slots = lock(&self.slots);
+        let slots = sync::lock(&self.slots);
         if whole.is_empty() {
             return slots[0].1 as f64;
         }

@@ -9,12 +9,13 @@
 //! Invariant: bytes are kept as they were received, packed ones packed.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use whered_store::{Spool, SpoolReader, SpoolRefusal, Storage, StoreError};
 
 use super::entry::{push_text, take_blob, take_number, take_text};
 use super::{Encoding, Upload};
+use crate::sync;
 use crate::tables::cell::push_varint;
 
 /// The frame kind of an upload.
@@ -131,7 +132,7 @@ impl Waiting {
             // Nobody asks for it: the feed says before why it takes nothing.
             Waiting::Closed(_) => Err(SpoolRefusal::Waiting { waiting_bytes: 0, allowed_bytes: 0 }),
             Waiting::Memory(memory) => {
-                let mut memory = memory.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut memory = sync::lock(memory);
                 if let Some(known) = known() {
                     return Ok(Err(known));
                 }
@@ -155,7 +156,7 @@ impl Waiting {
             Waiting::Disk(spool, _) => spool.durable_sequence(),
             Waiting::Closed(position) => *position,
             Waiting::Memory(memory) => {
-                let memory = memory.lock().unwrap_or_else(PoisonError::into_inner);
+                let memory = sync::lock(memory);
                 memory.first + memory.entries.len() as u64 - 1
             }
         }
@@ -167,7 +168,7 @@ impl Waiting {
             Waiting::Disk(spool, _) => spool.waiting(),
             Waiting::Closed(_) => (0, 0),
             Waiting::Memory(memory) => {
-                let memory = memory.lock().unwrap_or_else(PoisonError::into_inner);
+                let memory = sync::lock(memory);
                 (memory.entries.len() as u64, memory.bytes)
             }
         }
@@ -200,7 +201,7 @@ impl Waiting {
             Waiting::Disk(spool, _) => spool.settle(position),
             Waiting::Closed(_) => {}
             Waiting::Memory(memory) => {
-                let mut memory = memory.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut memory = sync::lock(memory);
                 while memory.first <= position {
                     let Some(entry) = memory.entries.pop_front() else { return };
                     memory.bytes -= entry.len() as u64;
@@ -233,7 +234,7 @@ impl Reader {
                 Ok(entry.map(|entry| (entry.sequence, entry.payload)))
             }
             (Reader::Memory { next, entry }, Waiting::Memory(memory)) => {
-                let memory = memory.lock().unwrap_or_else(PoisonError::into_inner);
+                let memory = sync::lock(memory);
                 let place = next.checked_sub(memory.first).map(|place| place as usize);
                 let Some(found) = place.and_then(|place| memory.entries.get(place)) else {
                     return Ok(None);

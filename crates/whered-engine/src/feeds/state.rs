@@ -13,7 +13,7 @@
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, RwLock};
 use std::time::Duration;
 
 use whered_store::ColdReference;
@@ -24,6 +24,7 @@ use super::places::{PlaceRule, Places};
 use super::source::FeedSource;
 use super::unit::Unit;
 use crate::error::EngineError;
+use crate::sync;
 use crate::tables::Table;
 use crate::tables::rows::Store;
 use crate::tables::schema::Shape;
@@ -201,7 +202,7 @@ impl States {
     /// Why no snapshot may be made, if none may: it would let batches go from the journal that are
     /// nowhere else.
     pub(crate) fn check_savable(&self) -> Result<(), EngineError> {
-        let unsavable = |state: &Arc<FeedState>| lock(&state.damage).has_skipped;
+        let unsavable = |state: &Arc<FeedState>| sync::lock(&state.damage).has_skipped;
         let Some(state) = self.all().into_iter().find(unsavable) else { return Ok(()) };
         Err(EngineError::new(format!(
             "the feed '{}' is out of service, and batches of it are in the journal only: {}",
@@ -212,13 +213,13 @@ impl States {
 
     /// Feeds that a repair has let begin without places and rows, with their last batch.
     pub(crate) fn reset(&self) -> Vec<(String, u64)> {
-        let states = self.all().into_iter().filter(|state| lock(&state.damage).is_reset);
+        let states = self.all().into_iter().filter(|state| sync::lock(&state.damage).is_reset);
         states.map(|state| (state.name.clone(), state.header().batch)).collect()
     }
 
     /// The feed with this name, which is made if there is none.
     pub(crate) fn make(&self, name: &str) -> Arc<FeedState> {
-        let mut feeds = self.feeds.write().unwrap_or_else(PoisonError::into_inner);
+        let mut feeds = sync::write(&self.feeds);
         let slot = feeds.len();
         let make = || {
             let state = Arc::new(FeedState {
@@ -240,12 +241,12 @@ impl States {
     }
 
     pub(crate) fn get(&self, name: &str) -> Option<Arc<FeedState>> {
-        self.feeds.read().unwrap_or_else(PoisonError::into_inner).get(name).map(Arc::clone)
+        sync::read(&self.feeds).get(name).map(Arc::clone)
     }
 
     /// All feeds.
     pub(crate) fn all(&self) -> Vec<Arc<FeedState>> {
-        self.feeds.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
+        sync::read(&self.feeds).values().cloned().collect()
     }
 
     pub(crate) fn memory_bytes(&self) -> u64 {
@@ -334,7 +335,7 @@ impl States {
 impl FeedState {
     /// Why places and tables cannot be read, if they cannot.
     pub(crate) fn damage(&self) -> Option<String> {
-        if self.is_damaged() { lock(&self.damage).fault.clone() } else { None }
+        if self.is_damaged() { sync::lock(&self.damage).fault.clone() } else { None }
     }
 
     pub(crate) fn is_damaged(&self) -> bool {
@@ -344,7 +345,7 @@ impl FeedState {
     /// Places and tables cannot be read: nothing is applied to them, and nobody is told that there are
     /// no rows.
     pub(crate) fn set_damage(&self, fault: &str) {
-        lock(&self.damage).fault.get_or_insert_with(|| fault.to_owned());
+        sync::lock(&self.damage).fault.get_or_insert_with(|| fault.to_owned());
         self.tables().iter().for_each(|table| table.set_fault(fault));
         self.is_damaged.store(true, Ordering::Release);
     }
@@ -352,17 +353,17 @@ impl FeedState {
     /// As [`FeedState::set_damage`], of a file that a snapshot names.
     pub(crate) fn set_missing(&self, fault: &str, missing: Missing) {
         self.set_damage(fault);
-        lock(&self.damage).missing = Some(missing);
+        sync::lock(&self.damage).missing = Some(missing);
     }
 
     /// The file that a snapshot is to name again.
     pub(crate) fn missing(&self) -> Option<Missing> {
-        if self.is_damaged() { lock(&self.damage).missing.clone() } else { None }
+        if self.is_damaged() { sync::lock(&self.damage).missing.clone() } else { None }
     }
 
     /// Notes that a batch of the journal was not applied; its operation, which is none, is left.
     fn skip_batch(&self) -> &'static [u8] {
-        let mut damage = lock(&self.damage);
+        let mut damage = sync::lock(&self.damage);
         damage.has_skipped = !damage.is_reset;
         &[]
     }
@@ -376,7 +377,7 @@ impl FeedState {
             *table.exclusive() = Store::new(shape);
         }
         self.unit.forget_file();
-        let mut damage = lock(&self.damage);
+        let mut damage = sync::lock(&self.damage);
         (damage.missing, damage.is_reset) = (None, true);
     }
 
@@ -398,15 +399,15 @@ impl FeedState {
     }
 
     pub(crate) fn header(&self) -> MutexGuard<'_, Header> {
-        self.header.lock().unwrap_or_else(PoisonError::into_inner)
+        sync::lock(&self.header)
     }
 
     pub(crate) fn places(&self) -> MutexGuard<'_, Places> {
-        self.places.lock().unwrap_or_else(PoisonError::into_inner)
+        sync::lock(&self.places)
     }
 
     pub(crate) fn tables(&self) -> Vec<Arc<Table>> {
-        self.tables.read().unwrap_or_else(PoisonError::into_inner).clone()
+        sync::read(&self.tables).clone()
     }
 
     /// Makes what the definition has and is not there yet.
@@ -419,7 +420,7 @@ impl FeedState {
             let rules = [PlaceRule::None, PlaceRule::Latest, PlaceRule::Merged(1.0)];
             *places = Places::new(rules[usize::from(definition.places)]);
         }
-        let mut tables = self.tables.write().unwrap_or_else(PoisonError::into_inner);
+        let mut tables = sync::write(&self.tables);
         for shape in &definition.tables {
             match tables.iter().find(|table| table.name() == shape.name) {
                 Some(known) => check_same(&self.name, known.shared().shape(), shape)?,
@@ -491,10 +492,6 @@ impl FeedState {
         let bytes = tables + places.memory_bytes() + self.header().memory_bytes();
         self.bytes.store(bytes as u64, Ordering::Relaxed);
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn check_same(feed: &str, known: &Shape, wanted: &Shape) -> Result<(), String> {

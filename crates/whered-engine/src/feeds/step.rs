@@ -32,12 +32,12 @@ use super::places::{Approach, PlaceRule, Places};
 use super::quarantine::Quarantine;
 use super::read::{Made, Reading};
 use super::source::FeedInput;
-use super::{Feed, StepError, StepReport, lock};
+use super::{Feed, StepError, StepReport, Stores};
 use crate::clock;
-use crate::engine::Engine;
 use crate::error::WriteError;
-use crate::log::{Room, Ticket};
-use crate::operation::Operation;
+use crate::journal::log::{Room, Ticket};
+use crate::journal::operation::Operation;
+use crate::sync::lock;
 use crate::tables::rows::Store;
 use crate::tables::schema::Field;
 
@@ -89,24 +89,18 @@ struct Changes {
 }
 
 impl Feed {
-    /// Applies one batch of what is spooled, if there is anything. One thread calls this in a loop
-    /// with [`Feed::wait_for_work`].
-    ///
-    /// # Errors
-    /// The journal is full or has failed, or the collection's key holds another kind of value:
-    /// nothing of the batch counts, and the next step tries again.
-    pub fn step(&self, engine: &Engine) -> Result<StepReport, StepError> {
-        self.memory.look(|| engine.memory().total_bytes());
+    /// Applies one batch of what is spooled, if there is anything; see `Engine::step_feed`.
+    pub(crate) fn step(&self, stores: Stores<'_>) -> Result<StepReport, StepError> {
         if !self.has_work() {
-            self.remove_done(engine, self.applied());
-            self.sync_batches(engine);
+            self.remove_done(self.applied());
+            self.sync_batches();
             self.tend();
             return Ok(StepReport::default());
         }
         self.gather();
         let is_parallel = self.is_parallel();
         if !is_parallel {
-            self.remove_done(engine, self.applied());
+            self.remove_done(self.applied());
         }
         // What the batch says is done with must be on the disk before it, whatever the policy.
         if let Some(spool) = self.waiting.spool()
@@ -117,10 +111,10 @@ impl Feed {
         let entered = self.states.residency.enter(&self.state, PATIENCE);
         if is_parallel && !matches!(entered, Ok(Some(_))) {
             // No batch comes that it could go beside, and there may be no room because of it.
-            self.remove_done(engine, self.applied());
+            self.remove_done(self.applied());
         }
         let result = match entered {
-            Ok(Some(pin)) => self.make_pinned(engine, &pin, is_parallel),
+            Ok(Some(pin)) => self.make_pinned(stores, &pin, is_parallel),
             // Others are in memory: the next step asks again.
             Ok(None) => return Ok(StepReport::default()),
             Err(error) => Err(StepError(error)),
@@ -132,7 +126,7 @@ impl Feed {
     /// Makes a batch of places and tables that are in memory.
     fn make_pinned(
         &self,
-        engine: &Engine,
+        stores: Stores<'_>,
         pin: &Pin<'_>,
         is_parallel: bool,
     ) -> Result<StepReport, StepError> {
@@ -141,7 +135,7 @@ impl Feed {
         if !self.has_work() {
             return Ok(StepReport::default());
         }
-        let result = self.make_and_keep(engine, &mut worker, is_parallel);
+        let result = self.make_and_keep(stores, &mut worker, is_parallel);
         self.worker_bytes.store(worker.memory_bytes() as u64, Ordering::Relaxed);
         drop(worker);
         pin.settle();
@@ -161,7 +155,7 @@ impl Feed {
             if left.is_zero() || self.holds.load(Ordering::Acquire) > 0 {
                 return;
             }
-            if !self.bell.wait(left) {
+            if !self.wake.wait(left) {
                 return;
             }
         }
@@ -182,12 +176,12 @@ impl Feed {
 
     /// Tells the spool that batches up to the upload `applied` are synced, when that lets it remove a
     /// segment.
-    fn remove_done(&self, engine: &Engine, applied: u64) {
+    fn remove_done(&self, applied: u64) {
         let Some(spool) = self.waiting.spool() else { return };
         if !spool.is_removable(applied) {
             return;
         }
-        let Some(journal) = engine.log.journal() else { return };
+        let Some(journal) = self.log.journal() else { return };
         // A backup goes on: another step will do it.
         let Ok(_removing) = self.removing.try_lock() else { return };
         let removed = journal.sync().and_then(|_| spool.done(applied));
@@ -198,10 +192,10 @@ impl Feed {
 
     /// While there is nothing to do: has the batches on the disk that sinks wait for, which a loose
     /// policy of the journal would leave off it for long.
-    fn sync_batches(&self, engine: &Engine) {
+    fn sync_batches(&self) {
         let has_links = !lock(&self.links).is_empty();
         let waits = has_links && self.durable_batch() < self.state.header().batch;
-        if let Some(journal) = engine.log.journal().filter(|_| waits)
+        if let Some(journal) = self.log.journal().filter(|_| waits)
             && let Err(error) = journal.sync()
         {
             *lock(&self.counters.last_error) = Some(error.to_string());
@@ -210,7 +204,7 @@ impl Feed {
 
     fn make_and_keep(
         &self,
-        engine: &Engine,
+        stores: Stores<'_>,
         worker: &mut Worker,
         is_parallel: bool,
     ) -> Result<StepReport, StepError> {
@@ -223,17 +217,17 @@ impl Feed {
         let mut places = self.state.places();
         places.ensure_near();
         places.begin(batch);
-        let mut make = || self.make(engine, worker, &mut places, (batch, is_parallel));
+        let mut make = || self.make(stores, worker, &mut places, (batch, is_parallel));
         let (made, changes) = if is_parallel {
             // Of the batches before this one, whose end is `position`.
-            let remove = || self.remove_done(engine, position);
+            let remove = || self.remove_done(position);
             pipeline::beside(("feed-remove", None), remove, make)
         } else {
             make()
         };
         let kept = made.and_then(|mut made| {
-            self.reject_shrunken(engine, &mut made);
-            let kept = self.keep_and_read_ahead(engine, worker, &made, changes, is_parallel)?;
+            self.reject_shrunken(stores, &mut made);
+            let kept = self.keep_and_read_ahead(stores, worker, &made, changes, is_parallel)?;
             Ok((made, kept))
         });
         match kept {
@@ -257,10 +251,10 @@ impl Feed {
     }
 
     /// Rejects a list of prefixes that is empty or much smaller than what it would take the place of.
-    fn reject_shrunken(&self, engine: &Engine, made: &mut Made) {
+    fn reject_shrunken(&self, stores: Stores<'_>, made: &mut Made) {
         let (Some(members), Some(target)) = (&made.members, &self.source.set) else { return };
         let (name, count) = (target.name.as_str(), members.len());
-        let check = || engine.prefix_sets().check_shrinking(name, count, target.limit);
+        let check = || stores.prefix_sets.check_shrinking(name, count, target.limit);
         if let Err(reason) = if target.replaces { check() } else { Ok(()) } {
             made.reject_members(&reason);
         }
@@ -269,20 +263,20 @@ impl Feed {
     /// Reads uploads and stages what they do.
     fn make(
         &self,
-        engine: &Engine,
+        stores: Stores<'_>,
         worker: &mut Worker,
         places: &mut Places,
         (batch, is_parallel): (u64, bool),
     ) -> (Result<Made, StepError>, Changes) {
-        let stores: Vec<RwLockReadGuard<'_, Store>> =
+        let tables: Vec<RwLockReadGuard<'_, Store>> =
             self.tables.iter().map(|table| table.shared()).collect();
         let Worker { targets, needs_day, reading, approaches, noting, day, name, .. } = worker;
-        for (target, store) in targets.iter_mut().zip(&stores) {
+        for (target, store) in targets.iter_mut().zip(&tables) {
             target.stage.begin(store);
         }
         let places = (places.rule() != PlaceRule::None).then_some(places);
         let collection = self.source.collection.as_deref().filter(|_| places.is_some());
-        let points = collection.map(|key| engine.keyspace().change_batch(0, key.as_bytes()));
+        let points = collection.map(|key| stores.keyspace.change_batch(0, key.as_bytes()));
         let changed = Changed::default();
         let mut blocks = reading.lend_blocks();
         let (made, placed, noted) = pipeline::run(
@@ -291,7 +285,7 @@ impl Feed {
             Placing { places, approaches, points, name, changed: &changed },
             Notes {
                 targets,
-                stores: &stores,
+                stores: &tables,
                 noting,
                 day,
                 needs_day: *needs_day,
@@ -305,7 +299,7 @@ impl Feed {
     /// Keeps a batch while the next one's uploads are read.
     fn keep_and_read_ahead(
         &self,
-        engine: &Engine,
+        stores: Stores<'_>,
         worker: &mut Worker,
         made: &Made,
         changes: Changes,
@@ -314,13 +308,13 @@ impl Feed {
         let Worker { reading, quarantine, .. } = worker;
         if !is_parallel {
             reading.shed_blocks();
-            return self.keep(engine, quarantine, made, changes);
+            return self.keep(stores, quarantine, made, changes);
         }
         let is_kept = AtomicBool::new(false);
         let read_ahead = || reading.read_ahead(&self.source, &self.waiting, &is_kept);
         // As the steps do, it makes way for others, who wait for the acknowledgement of their uploads.
         pipeline::beside(("feed-ahead", Some(Priority::Behind)), read_ahead, || {
-            let kept = self.keep(engine, quarantine, made, changes);
+            let kept = self.keep(stores, quarantine, made, changes);
             is_kept.store(true, Ordering::Relaxed);
             kept
         })
@@ -329,7 +323,7 @@ impl Feed {
     /// Makes the journal's entry, and applies it while that is appended.
     fn keep(
         &self,
-        engine: &Engine,
+        stores: Stores<'_>,
         quarantine: &mut Quarantine,
         made: &Made,
         changes: Changes,
@@ -347,21 +341,21 @@ impl Feed {
         let points = self.source.collection.as_ref().zip(points).filter(|_| made.records > 0);
         let ticket = match (points, &made.members, &self.source.set) {
             (_, Some(members), Some(target)) => {
-                let room = engine.log.reserve(entry.len()).map_err(refused)?;
-                engine.keyspace().passing(|| {
-                    engine
-                        .prefix_sets()
+                let room = self.log.reserve(entry.len()).map_err(refused)?;
+                stores.keyspace.passing(|| {
+                    stores
+                        .prefix_sets
                         .load_with(&target.name, members, target.replaces, || apply(room))
                 })
             }
             (Some((key, mut points)), ..) => {
                 let (key, length) = (key.as_bytes(), entry.len());
-                let applied = engine.keyspace().apply_batch(0, key, &mut points, length, apply);
+                let applied = stores.keyspace.apply_batch(0, key, &mut points, length, apply);
                 applied.map_err(refused)?
             }
             _ => {
-                let room = engine.log.reserve(entry.len()).map_err(refused)?;
-                engine.keyspace().passing(|| apply(room))
+                let room = self.log.reserve(entry.len()).map_err(refused)?;
+                stores.keyspace.passing(|| apply(room))
             }
         };
         self.counters.journal_bytes.fetch_add(entry.len() as u64, Ordering::Relaxed);

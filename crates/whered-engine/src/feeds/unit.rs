@@ -14,13 +14,14 @@
 //! At the same time: `budget.rs` lets no batch of the feed, and no snapshot of it, run beside.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 
 use whered_store::{ColdFile, ColdReference, ColdWriter, Storage, StoreError};
 
+use super::Feed;
 use super::places::Places;
 use super::state::FeedState;
-use super::{Feed, lock};
+use crate::sync;
 use crate::tables::cold::{self, ColdRows};
 use crate::tables::rows::Store;
 
@@ -62,12 +63,12 @@ impl Unit {
     }
 
     pub(crate) fn file(&self) -> Option<Backing> {
-        self.backing.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        sync::lock(&self.backing).clone()
     }
 
     /// Memory is all that there is, and it has changed.
     pub(super) fn forget_file(&self) {
-        *lock(&self.backing) = None;
+        *sync::lock(&self.backing) = None;
         self.is_cold.store(false, Ordering::Release);
         self.note_change();
     }
@@ -78,11 +79,11 @@ impl Unit {
     }
 
     pub(super) fn set_feed(&self, feed: &Arc<Feed>) {
-        *lock(&self.feed) = Arc::downgrade(feed);
+        *sync::lock(&self.feed) = Arc::downgrade(feed);
     }
 
     fn feed(&self) -> Option<Arc<Feed>> {
-        lock(&self.feed).upgrade()
+        sync::lock(&self.feed).upgrade()
     }
 
     /// What makes its batches takes.
@@ -149,7 +150,7 @@ impl FeedState {
             drop(rows);
         }
         *places = Places::new(places.rule());
-        *lock(&self.unit.backing) = Some(backing);
+        *sync::lock(&self.unit.backing) = Some(backing);
         self.unit.is_changed.store(false, Ordering::Release);
         self.unit.is_cold.store(true, Ordering::Release);
         Ok(())

@@ -21,8 +21,8 @@ use super::value::{Kind, Ordered, Value};
 use super::whole::delete_operation;
 use super::{Keyspace, exclusive, number_byte, shared};
 use crate::error::WriteError;
-use crate::log::{Room, Ticket, Written};
-use crate::operation::Operation;
+use crate::journal::log::{Room, Ticket, Written};
+use crate::journal::operation::Operation;
 
 /// How often a writer gives the map back to wait for a value in use, before it keeps the map.
 const POLITE_WAITS: usize = 4;
@@ -329,7 +329,7 @@ impl Keyspace {
         may_empty: impl Fn(&Value) -> bool,
         act: impl FnOnce(&mut Value, Room<'_>, Held<'_>) -> Written<T>,
     ) -> Result<Written<T>, WriteError> {
-        let _passage = self.log.gate().pass();
+        let _passage = self.log.gate().shared();
         self.remove_if_over(number, key)?;
         let room = self.log.reserve_batched(size_bytes)?;
         let mut waits = 0;

@@ -10,7 +10,7 @@ use super::keys::Entry;
 use super::saving::Image;
 use super::value::{Ordered, Value};
 use super::{DATABASE_COUNT, Keyspace, exclusive, shared};
-use crate::operation::{ALL_NUMBERS, KeyPair, Operation};
+use crate::journal::operation::{ALL_NUMBERS, KeyPair, Operation};
 
 impl Keyspace {
     /// Replays an operation at start; gives `false` when it is not one of ours.

@@ -37,11 +37,12 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use super::keys::{Keys, Slot};
 use super::value::Value;
 use super::{DATABASE_COUNT, Keyspace, shared};
+use crate::sync;
 
 /// How far snapshots are with a slot: in the upper half the one that has it in hand, or in whose
 /// time it was born; in the lower half how often it stands among what that one has still to save.
@@ -126,7 +127,7 @@ pub(crate) struct Image {
 
 impl Saving {
     pub(super) fn images(&self) -> MutexGuard<'_, Images> {
-        self.images.lock().unwrap_or_else(PoisonError::into_inner)
+        sync::lock(&self.images)
     }
 
     pub(super) fn is_replaying_early(&self) -> bool {
@@ -146,7 +147,7 @@ impl Saving {
     }
 
     fn registered(&self) -> MutexGuard<'_, Vec<ToSave>> {
-        self.registered.lock().unwrap_or_else(PoisonError::into_inner)
+        sync::lock(&self.registered)
     }
 
     /// Takes a slot into the snapshot's hand; `false` when it is there already or need not be.
@@ -220,7 +221,7 @@ impl ToSave {
         read: impl FnOnce(&Value) -> (bool, R),
     ) -> Option<R> {
         let slot = self.slot.as_ref()?;
-        let passage = keyspace.log.gate().pass();
+        let passage = keyspace.log.gate().shared();
         let value = shared(&slot.value);
         drop(passage);
         let (is_last, result) = read(&value);
@@ -234,12 +235,12 @@ impl ToSave {
 impl Keyspace {
     /// Whether this thread is inside of [`Keyspace::isolated`].
     pub(crate) fn is_isolated_here(&self) -> bool {
-        self.log.gate().is_held_here()
+        self.log.gate().is_exclusive_here()
     }
 
     /// Begins a snapshot between two operations; `note` sees no operation half done.
     pub(crate) fn begin_saving<R>(&self, note: impl FnOnce() -> R) -> R {
-        let _alone = self.log.gate().hold_alone();
+        let _alone = self.log.gate().exclusive();
         for number in 0..DATABASE_COUNT {
             self.exclusive(number).origin = Some(number as u8);
         }
@@ -267,14 +268,14 @@ impl Keyspace {
 
     /// One step of the walk through the keys of one database, which may have another number now.
     fn walk_on(&self, walk: &mut Walk, limit: usize) -> Vec<ToSave> {
-        let passage = self.log.gate().pass();
+        let passage = self.log.gate().shared();
         let mut found = Vec::new();
         let find =
             || (0..DATABASE_COUNT).find(|number| self.shared(*number).origin == Some(walk.origin));
         let Some(number) = find() else {
             drop(passage);
             // Databases may have been exchanged during the search. Alone it is certain.
-            let _alone = self.log.gate().hold_alone();
+            let _alone = self.log.gate().exclusive();
             if find().is_none() {
                 *walk = Walk { origin: walk.origin + 1, cursor: 0 };
             }
@@ -308,7 +309,7 @@ impl Keyspace {
     /// Ends a snapshot between two operations, unless a value was registered since; gives what is
     /// registered and is none.
     pub(crate) fn end_saving<R>(&self, note: impl FnOnce() -> R) -> Option<(R, Vec<ToSave>)> {
-        let _alone = self.log.gate().hold_alone();
+        let _alone = self.log.gate().exclusive();
         let mut registered = self.saving.registered();
         if registered.iter().any(|to_save| to_save.slot.is_some()) {
             return None;

@@ -6,9 +6,7 @@
 //!
 //! Cost: without others that of the lock itself; at most [`AWAKE`] of a processor's time for each wait.
 
-use std::sync::{
-    PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, TryLockError, TryLockResult,
-};
+use std::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard, TryLockError, TryLockResult};
 use std::time::{Duration, Instant};
 
 use super::shared;
@@ -32,7 +30,7 @@ pub(super) fn exclusive_soon<T>(lock: &RwLock<T>) -> Option<RwLockWriteGuard<'_,
 fn awake<G>(take: impl Fn() -> TryLockResult<G>) -> Option<G> {
     let taken = || match take() {
         Ok(guard) => Some(guard),
-        Err(TryLockError::Poisoned(poisoned)) => Some(PoisonError::into_inner(poisoned)),
+        Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
         Err(TryLockError::WouldBlock) => None,
     };
     taken().or_else(|| {

@@ -14,8 +14,8 @@ use super::keys::{Entry, Keys};
 use super::value::{Kind, Value};
 use super::{AddCondition, DATABASE_COUNT, Keyspace, number_byte, shared};
 use crate::error::WriteError;
-use crate::log::Written;
-use crate::operation::{ALL_NUMBERS, KeyPair, Operation};
+use crate::journal::log::Written;
+use crate::journal::operation::{ALL_NUMBERS, KeyPair, Operation};
 
 /// How `SET` puts a text.
 #[derive(Clone, Copy, Debug)]
@@ -100,7 +100,7 @@ impl Keyspace {
         names: &[&[u8]],
     ) -> Result<Written<usize>, WriteError> {
         let operation = delete_operation(number, names);
-        let _passage = self.log.gate().pass();
+        let _passage = self.log.gate().shared();
         let room = self.log.reserve_batched(operation.size_bytes())?;
         let mut keys = self.exclusive(number);
         let removed: Vec<_> = names.iter().filter_map(|key| keys.remove(key)).collect();
@@ -152,7 +152,7 @@ impl Keyspace {
     /// As [`Keyspace::delete_keys`].
     pub fn flush(&self, number: Option<usize>) -> Result<Written<()>, WriteError> {
         let operation = Operation::Flush { number: number.map_or(ALL_NUMBERS, number_byte) };
-        let _passage = self.log.gate().pass();
+        let _passage = self.log.gate().shared();
         let room = self.log.reserve_batched(operation.size_bytes())?;
         let range = number.map_or(0..DATABASE_COUNT, |number| number..number + 1);
         // Locked in ascending order, and all of them at once: one point in time for all.
@@ -182,7 +182,7 @@ impl Keyspace {
             text: set.text,
         };
         let value = Value::of_text(set.text);
-        let _passage = self.log.gate().pass();
+        let _passage = self.log.gate().shared();
         let room = self.log.reserve_batched(operation(None).size_bytes())?;
         let now_millis = self.now_millis();
         let mut keys = self.exclusive(number);
@@ -244,7 +244,7 @@ impl Keyspace {
         let operation =
             Operation::StoreScores { number: number_byte, key, scores: Cow::Borrowed(scores) };
         let value = Value::of_scores(scores.iter().copied());
-        let _passage = self.log.gate().pass();
+        let _passage = self.log.gate().shared();
         let room = self.log.reserve_batched(operation.size_bytes())?;
         let mut keys = self.exclusive(number);
         let old = keys.put(key, value, None);
@@ -300,7 +300,7 @@ impl Keyspace {
             key,
             expires_at_millis,
         };
-        let _passage = self.log.gate().pass();
+        let _passage = self.log.gate().shared();
         // The removal of the key takes less room than its expiry time.
         let room = self.log.reserve_batched(operation(None).size_bytes())?;
         let now_millis = self.now_millis();
@@ -392,7 +392,7 @@ impl Keyspace {
             from,
             to,
         };
-        let _passage = self.log.gate().pass();
+        let _passage = self.log.gate().shared();
         let room = self.log.reserve_batched(Operation::Rename(pair).size_bytes())?;
         let now_millis = self.now_millis();
         let live = |keys: &Keys, key: &[u8]| {
@@ -428,7 +428,7 @@ impl Keyspace {
     pub fn swap_numbers(&self, number: usize, other: usize) -> Result<Written<()>, WriteError> {
         let operation =
             Operation::SwapNumbers { number: number_byte(number), other: number_byte(other) };
-        let _passage = self.log.gate().pass();
+        let _passage = self.log.gate().shared();
         let room = self.log.reserve_batched(operation.size_bytes())?;
         self.with_two(number, other, |mut maps| {
             maps.swap();

@@ -16,7 +16,7 @@ use whered_ip::{AddressRanges, Block, LayeredSet, MemberList};
 use super::PrefixSets;
 use crate::clock;
 use crate::error::WriteError;
-use crate::log::Written;
+use crate::journal::log::Written;
 
 /// What a set is to be made of.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -23,15 +23,16 @@ mod text;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use arc_swap::ArcSwap;
 use whered_ip::{Block, LayeredSet, MemberList, ShrinkLimit};
 
 use crate::clock;
 use crate::error::WriteError;
-use crate::log::{Log, Written};
-use crate::operation::Operation;
+use crate::journal::log::{Log, Written};
+use crate::journal::operation::Operation;
+use crate::sync;
 pub use algebra::SetOperation;
 pub use set::SetInfo;
 use set::{Change, Deletion, NamedSet};
@@ -175,7 +176,7 @@ impl PrefixSets {
 
     /// Deletes sets while their writers wait; `append` gets how many there were.
     fn delete_with<T>(&self, sets: &[&str], append: impl FnOnce(usize) -> T) -> T {
-        let _making = self.making.lock().unwrap_or_else(PoisonError::into_inner);
+        let _making = sync::lock(&self.making);
         let known = self.sets.load_full();
         // In the order of their names, each once.
         let deleted = known.iter().filter(|(name, _)| sets.contains(&name.as_str()));
@@ -358,7 +359,7 @@ impl PrefixSets {
         if let Some(known) = self.sets.load().get(set) {
             return Arc::clone(known);
         }
-        let _making = self.making.lock().unwrap_or_else(PoisonError::into_inner);
+        let _making = sync::lock(&self.making);
         let mut sets = Named::clone(&self.sets.load());
         let made = Arc::clone(sets.entry(set.to_owned()).or_default());
         self.sets.store(Arc::new(sets));

@@ -17,13 +17,14 @@
 //! Cost: a change copies what `LayeredSet` says; a set with more changes than half of its members is
 //! folded by its writer, so that a start or an engine without a background thread stays linear.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use arc_swap::{ArcSwap, Guard};
 use whered_ip::{Block, LayeredSet, MemberCounts, MemberList};
 
 use crate::clock;
+use crate::sync;
 
 /// With so many changes, and half of the members, a writer folds by itself.
 const PENDING_MAX: usize = 1 << 16;
@@ -153,7 +154,7 @@ impl NamedSet {
     }
 
     fn writer(&self) -> MutexGuard<'_, Writer> {
-        self.writer.lock().unwrap_or_else(PoisonError::into_inner)
+        sync::lock(&self.writer)
     }
 
     /// Since when changes wait, how long the last fold took, and when it was.

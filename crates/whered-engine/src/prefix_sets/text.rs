@@ -16,9 +16,8 @@ use whered_store::{Confined, ConfinedError};
 
 use super::{PrefixSets, ReadyMembers};
 use crate::clock;
-use crate::engine::Engine;
 use crate::error::WriteError;
-use crate::log::Written;
+use crate::journal::log::Written;
 
 /// The largest file that is read.
 const FILE_BYTES_MAX: u64 = 1 << 30;
@@ -77,18 +76,19 @@ impl ReadyMembers {
     }
 }
 
-impl Engine {
-    /// As [`ReadyMembers::of_text`], from a file of the directory for sets; `dump:blocked` is the set
-    /// `blocked` of the file `dump`, where there is no file of that whole name.
+impl ReadyMembers {
+    /// As [`ReadyMembers::of_text`], from a file of the directory for sets, `None` when there is no
+    /// such directory; `dump:blocked` is the set `blocked` of the file `dump`, where there is no
+    /// file of that whole name.
     ///
     /// # Errors
-    /// `Refused` also when no directory is configured, or the file cannot be read or lies outside.
-    pub fn read_set_file(
-        &self,
+    /// `Refused` also when there is no directory, or the file cannot be read or lies outside.
+    pub(crate) fn of_file(
+        directory: Option<&Path>,
         file: &str,
         how: &LoadOptions<'_>,
     ) -> Result<ReadyMembers, WriteError> {
-        let directory = self.sets_directory().ok_or_else(|| {
+        let directory = directory.ok_or_else(|| {
             WriteError::Refused(
                 "files of sets are not allowed: 'directory' of [sets] in the configuration says \
                  where they may lie"
@@ -104,7 +104,7 @@ impl Engine {
             }
             _ => (file, how.source_set),
         };
-        let text = read_file(&directory, file).map_err(WriteError::Refused)?;
+        let text = read_file(directory, file).map_err(WriteError::Refused)?;
         let how = LoadOptions { source_set, ..*how };
         ReadyMembers::of_text(&text, &how).map_err(|error| match error {
             WriteError::Refused(reason) => WriteError::Refused(format!("'{file}': {reason}")),

@@ -19,11 +19,11 @@
 use std::collections::HashMap;
 use std::num::NonZero;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use whered_rules::{Counters as Count, Verdict};
 
-use crate::lane::lane_of;
+use crate::sync::{self, shard_of};
 
 /// Threads with counters of their own.
 const LANES_MAX: usize = 16;
@@ -112,13 +112,13 @@ impl Counters {
     }
 
     fn kinds(&self) -> MutexGuard<'_, Vec<Kind>> {
-        self.kinds.lock().unwrap_or_else(PoisonError::into_inner)
+        sync::lock(&self.kinds)
     }
 
     /// This thread's cells.
     #[inline]
     pub(crate) fn lane(&self) -> Lane<'_> {
-        let lane = &self.lanes[lane_of(self.lanes.len())];
+        let lane = &self.lanes[shard_of(self.lanes.len())];
         Lane(lane.get_or_init(|| (0..self.cells).map(|_| Cell::default()).collect()))
     }
 

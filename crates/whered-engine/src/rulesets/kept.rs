@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use whered_rules::{Draft, Format, RulesError, Ruleset, text};
 
-use crate::operation::Operation;
+use crate::journal::operation::Operation;
 
 /// What problems of a single rule's text carry in a file's place.
 const RULE: &str = "rule";

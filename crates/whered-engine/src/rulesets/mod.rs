@@ -15,12 +15,11 @@
 //! Cost: compiling takes up to [`PLAN_TIME`] a ruleset; a match costs what `whered-rules` says, a lookup
 //! in each live set that the ruleset asks for, and an addition for each counter.
 
-mod commands;
 pub(crate) mod counters;
 mod files;
 pub(crate) mod kept;
 mod places;
-mod references;
+pub(crate) mod references;
 mod sources;
 pub(crate) mod tend;
 
@@ -28,7 +27,7 @@ use std::cell::OnceCell;
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
@@ -43,12 +42,12 @@ use crate::clock;
 use crate::databases::{DatabaseStatus, FileState, NamedDatabase, ReloadMode};
 use crate::error::EngineError;
 use crate::prefix_sets::PrefixSets;
+use crate::sync;
 use counters::{Counters, POLICY, Totals, VERDICTS};
 pub use files::FilePlaces;
 use places::DatabasePlaces;
 use tend::Tended;
 
-pub use commands::SetRules;
 pub use references::RuleReferences;
 pub(crate) use sources::SourceInputs;
 
@@ -304,7 +303,7 @@ impl NamedRuleset {
     }
 
     fn tended(&self) -> MutexGuard<'_, Tended> {
-        self.tended.lock().unwrap_or_else(PoisonError::into_inner)
+        sync::lock(&self.tended)
     }
 }
 

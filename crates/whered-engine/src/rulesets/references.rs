@@ -2,11 +2,9 @@
 //!
 //! For: permissions of whoever writes rules. Not for: resolving these names (`places`, `sources`).
 
-use whered_rules::{Condition, Format, Predicate, Ruleset, Subject, Test};
+use whered_rules::{Condition, Format, Predicate, RulesError, Ruleset, Subject, Test};
 
 use super::kept;
-use crate::engine::Engine;
-use crate::error::WriteError;
 
 /// The names in a text of rules.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -35,49 +33,34 @@ impl RuleReferences {
     }
 }
 
-impl Engine {
-    /// What a whole ruleset names, as [`Engine::set_rules`] would read it.
-    ///
-    /// # Errors
-    /// The text is wrong.
-    pub fn references_of_rules(
-        &self,
-        format: Option<Format>,
-        rules: &str,
-    ) -> Result<RuleReferences, WriteError> {
-        let format = format.unwrap_or_else(|| Format::of(rules));
-        let wrong = |error: whered_rules::RulesError| WriteError::Refused(error.to_string());
-        let ruleset = kept::read_text("rules", format, rules).map_err(wrong)?;
-        let mut references = RuleReferences::default();
-        let conditions = ruleset.rules().iter().flat_map(|rule| &rule.conditions);
-        conditions.for_each(|condition| references.add(condition, &ruleset));
-        Ok(references)
-    }
+/// What a whole ruleset names.
+///
+/// # Errors
+/// The text is wrong.
+pub(crate) fn of_rules(format: Option<Format>, rules: &str) -> Result<RuleReferences, RulesError> {
+    let format = format.unwrap_or_else(|| Format::of(rules));
+    let ruleset = kept::read_text("rules", format, rules)?;
+    let mut references = RuleReferences::default();
+    let conditions = ruleset.rules().iter().flat_map(|rule| &rule.conditions);
+    conditions.for_each(|condition| references.add(condition, &ruleset));
+    Ok(references)
+}
 
-    /// What one rule names that is written into a ruleset.
-    ///
-    /// # Errors
-    /// There is no such ruleset, or the text is wrong.
-    pub fn references_of_rule(
-        &self,
-        ruleset: &str,
-        rule: &str,
-    ) -> Result<RuleReferences, WriteError> {
-        let mut control = self.control();
-        let missing = || WriteError::NoSuch { what: "ruleset", name: ruleset.to_owned() };
-        let draft = control.changes.rules.draft(ruleset).ok_or_else(missing)?;
-        let wrong = |error: whered_rules::RulesError| WriteError::Refused(error.to_string());
-        let read = kept::read_rule(rule, draft.head()).map_err(wrong)?;
-        let mut references = RuleReferences::default();
-        read.conditions.iter().for_each(|condition| references.add(condition, draft.head()));
-        Ok(references)
-    }
+/// What one rule names that is written into a ruleset with this head.
+///
+/// # Errors
+/// The text is wrong.
+pub(crate) fn of_rule(head: &Ruleset, rule: &str) -> Result<RuleReferences, RulesError> {
+    let read = kept::read_rule(rule, head)?;
+    let mut references = RuleReferences::default();
+    read.conditions.iter().for_each(|condition| references.add(condition, head));
+    Ok(references)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::EngineOptions;
+    use crate::{Engine, EngineOptions};
 
     #[test]
     fn live_sets_and_databases_are_named_and_own_sets_are_not() {

@@ -1,7 +1,7 @@
 //! What becomes of a ruleset between its compilations: changes, folding, planning.
 //!
-//! For: the order in which editions follow each other. Not for: threads (the server has one that calls
-//! [`Engine::tend_rules`] at the lowest priority), nor for what a change is (`commands`).
+//! For: the order in which editions follow each other. Not for: threads (the server has one that
+//! calls `Engine::tend_rules` at the lowest priority), nor for what a change is (`engine/rules.rs`).
 //!
 //! ```text
 //! change ──> edition over the same compilation ──> stored            microseconds
@@ -15,7 +15,7 @@
 //! Cost: two compilations' memory while folding.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use whered_rules::RulesError;
@@ -23,7 +23,6 @@ use whered_rules::live::Change;
 
 use super::counters::Totals;
 use super::{Background, Edition, NamedRuleset, Numbered, PLAN_TIME, Surroundings};
-use crate::engine::Engine;
 
 /// From so many changes on they are compiled into the rest.
 const FOLD_AT: usize = 32;
@@ -90,7 +89,7 @@ impl NamedRuleset {
     ///
     /// # Errors
     /// Only the whole shows that it cannot be; nothing is changed then.
-    pub(super) fn apply(
+    pub(crate) fn apply(
         &self,
         change: &Change,
         around: &Surroundings<'_>,
@@ -190,54 +189,20 @@ impl NamedRuleset {
     }
 }
 
-/// Wakes the thread that tends rulesets.
-#[derive(Default)]
-pub(crate) struct Bell {
-    rung: Mutex<bool>,
-    waiting: Condvar,
+/// Does one piece of what rulesets need in the background; gives whether there was anything to do.
+pub(crate) fn tend(rulesets: &[Arc<NamedRuleset>]) -> bool {
+    if let Some(named) = rulesets.iter().find(|named| named.is_fold_due()) {
+        named.fold();
+        return true;
+    }
+    match rulesets.iter().find(|named| named.is_plan_due()) {
+        Some(named) => named.plan(),
+        None => return false,
+    }
+    true
 }
 
-impl Bell {
-    fn ring(&self) {
-        *self.rung.lock().unwrap_or_else(PoisonError::into_inner) = true;
-        self.waiting.notify_all();
-    }
-}
-
-impl Engine {
-    /// Does one piece of what rulesets need in the background: compiles changes into the rest, or looks
-    /// for a faster form, about a second each. Gives whether there was anything to do. Meant for one
-    /// thread of the lowest priority.
-    pub fn tend_rules(&self) -> bool {
-        let generation = self.generation();
-        let rulesets = generation.rulesets();
-        if let Some(named) = rulesets.iter().find(|named| named.is_fold_due()) {
-            named.fold();
-            return true;
-        }
-        match rulesets.iter().find(|named| named.is_plan_due()) {
-            Some(named) => named.plan(),
-            None => return false,
-        }
-        true
-    }
-
-    /// Waits until changes have to be folded, or the time is over.
-    pub fn wait_for_rules(&self, timeout: Duration) {
-        let rung = self.bell.rung.lock().unwrap_or_else(PoisonError::into_inner);
-        let waited = self.bell.waiting.wait_timeout_while(rung, timeout, |rung| !*rung);
-        *waited.unwrap_or_else(PoisonError::into_inner).0 = false;
-    }
-
-    /// Ends a wait.
-    pub fn wake_rules(&self) {
-        self.bell.ring();
-    }
-
-    /// So many changes wait now.
-    pub(super) fn note_waiting(&self, changes: usize) {
-        if changes >= FOLD_AT {
-            self.bell.ring();
-        }
-    }
+/// Whether this many changes are folded without waiting for a quiet moment.
+pub(crate) fn is_fold_due_at(changes: usize) -> bool {
+    changes >= FOLD_AT
 }

@@ -12,8 +12,8 @@ use whered_mmdb::{FieldPath, RecordId};
 
 use super::region::Inputs;
 use crate::databases::NamedDatabase;
-use crate::pool::{MapSource, PolicyStep, Pool};
 use crate::rulesets::NamedRuleset;
+use crate::steering::pool::{MapSource, PolicyStep, Pool};
 
 /// What a generation gives to its pools.
 pub(crate) struct Around<'a> {

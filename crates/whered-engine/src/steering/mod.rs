@@ -20,7 +20,10 @@ mod fixed;
 mod lossy;
 mod narrow;
 mod outcome;
+pub(crate) mod pool;
 mod region;
+pub(crate) mod site_changes;
+pub(crate) mod site_health;
 mod tiles;
 mod view;
 
@@ -32,10 +35,9 @@ use whered_dns::{Choice, Client};
 use whered_geo::Place;
 
 use crate::databases::NamedDatabase;
-use crate::engine::Engine;
 use crate::keyspace::Keyspace;
-use crate::pool::Pool;
 use crate::prefix_sets::PrefixSets;
+use crate::steering::pool::Pool;
 pub(crate) use fixed::Around;
 use fixed::Fixed;
 pub(crate) use outcome::Outcome;
@@ -47,13 +49,6 @@ use view::View;
 pub struct Live<'a> {
     pub(crate) keyspace: &'a Keyspace,
     pub(crate) prefix_sets: &'a PrefixSets,
-}
-
-impl Engine {
-    /// What is live, for [`Generation::steer`](crate::Generation::steer).
-    pub fn live(&self) -> Live<'_> {
-        Live { keyspace: self.keyspace(), prefix_sets: self.prefix_sets() }
-    }
 }
 
 /// Choices of one pool of one generation.
@@ -162,8 +157,8 @@ impl Steering {
     /// Whether a ruleset of this name has a part in the choice.
     pub(crate) fn asks_ruleset(&self, name: &str) -> bool {
         let steps = self.fixed.pool.policy.iter();
-        steps
-            .into_iter()
-            .any(|step| matches!(step, crate::pool::PolicyStep::Rules(asked) if asked == name))
+        steps.into_iter().any(
+            |step| matches!(step, crate::steering::pool::PolicyStep::Rules(asked) if asked == name),
+        )
     }
 }

@@ -10,11 +10,12 @@
 
 use std::cell::Cell;
 use std::collections::HashMap;
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, OnceLock};
 
 use whered_dns::{ANSWERS_MAX, Choice, ChoiceVerdict};
 
-use crate::pool::Site;
+use crate::steering::pool::Site;
+use crate::sync;
 
 /// What is to be done for all clients that a policy comes to the same for.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -50,7 +51,7 @@ impl Outcomes {
 
     /// The number of an outcome.
     pub(super) fn intern(&self, outcome: Outcome, sites: Option<&[Site]>) -> u32 {
-        let mut numbers = self.numbers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut numbers = sync::lock(&self.numbers);
         if let Some(number) = numbers.get(&outcome) {
             return *number;
         }
@@ -206,7 +207,7 @@ fn random() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pool::SiteDetails;
+    use crate::steering::pool::SiteDetails;
 
     fn site(weight: u32, capacity: Option<f64>) -> Site {
         let details = SiteDetails { weight, capacity, ..SiteDetails::default() };

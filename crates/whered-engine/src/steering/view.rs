@@ -26,8 +26,8 @@ use super::region::{Inputs, Region, bits_of};
 use super::tiles::{Keeping, Tiles};
 use crate::clock;
 use crate::keyspace::value::Value;
-use crate::pool::WhenAllDown;
 use crate::rulesets::{Edition, SourceInputs};
+use crate::steering::pool::WhenAllDown;
 
 const RECORD_SLOTS: usize = 1 << 14;
 

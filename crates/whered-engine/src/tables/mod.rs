@@ -33,8 +33,9 @@ pub(crate) mod wire;
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, OnceLock, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
+use crate::sync;
 use whered_store::StoreError;
 
 pub use cell::{Cell, ColumnKind, Value};
@@ -360,11 +361,11 @@ impl Table {
     }
 
     pub(crate) fn shared(&self) -> RwLockReadGuard<'_, Store> {
-        self.store.read().unwrap_or_else(PoisonError::into_inner)
+        sync::read(&self.store)
     }
 
     pub(crate) fn exclusive(&self) -> RwLockWriteGuard<'_, Store> {
-        self.store.write().unwrap_or_else(PoisonError::into_inner)
+        sync::write(&self.store)
     }
 }
 

@@ -72,7 +72,7 @@ impl Applier {
 fn run(engine: &Engine, feed: &Feed, stopping: &AtomicBool) {
     let mut said = String::new();
     while !stopping.load(Ordering::Relaxed) {
-        let stepped = catch_unwind(AssertUnwindSafe(|| feed.step(engine)));
+        let stepped = catch_unwind(AssertUnwindSafe(|| engine.step_feed(feed)));
         let error = match stepped {
             Ok(Ok(report)) if report.uploads > 0 => {
                 said.clear();

@@ -7,7 +7,6 @@ fn samples() -> Vec<Operation<'static>> {
     let block = |text: &str| text.parse::<Block>().expect("a block");
     let place = Place { longitude_degrees: 8.68, latitude_degrees: 50.11 };
     let addresses = vec!["192.0.2.1".parse().unwrap(), "2001:db8::1".parse().unwrap()];
-    let site = Site::new("fra", Some(place), addresses);
     let points: Vec<(&[u8], Cell)> = vec![(b"a", cell(1)), (b"", cell((1 << 52) - 1))];
     let members: Vec<&[u8]> = vec![b"a", b"\r\n"];
     let blocks = vec![block("10.0.0.0/8"), block("2001:db8::/32")];
@@ -44,8 +43,14 @@ fn samples() -> Vec<Operation<'static>> {
         Operation::LoadMembers { set: "s", replaces: true, members: Cow::default() },
         Operation::DeleteSets { sets: vec!["a b", ""].into() },
         Operation::MoveSite { pool: "www", site: "fra", place },
-        Operation::PutSite { pool: "www", site: Cow::Owned(site) },
-        Operation::OverrideSite { pool: "www", site: "fra", to: HealthOverride::Down },
+        Operation::PutSite {
+            pool: "www",
+            site: "fra",
+            place: Some(place),
+            healthy: true,
+            addresses: addresses.into(),
+        },
+        Operation::OverrideSite { pool: "www", site: "fra", code: 0 },
         Operation::RemoveSite { pool: "www", site: "fra" },
         Operation::SetChallenge {
             owner: "_acme-challenge.".into(),
@@ -236,10 +241,8 @@ fn journals_of_the_first_kinds_still_read_the_same() {
 fn overrides_of_a_journal_without_probes_are_read_as_they_were_meant() {
     let payload =
         |code: u8| [&[1, 3, 0, 0, 0], &b"www"[..], &[3, 0, 0, 0], b"fra", &[code]].concat();
-    for (code, to) in
-        [(0, HealthOverride::Down), (1, HealthOverride::Up), (2, HealthOverride::Auto)]
-    {
-        let expected = Operation::OverrideSite { pool: "www", site: "fra", to };
+    for code in 0..3 {
+        let expected = Operation::OverrideSite { pool: "www", site: "fra", code };
         assert_eq!(Operation::decode(9, &payload(code)), Ok(expected));
     }
     assert!(Operation::decode(9, &payload(3)).unwrap_err().contains("override"));

@@ -1,41 +1,26 @@
-//! ACME challenges: tokens that a certificate authority looks for in our zones.
+//! Changes of ACME challenges by commands.
 //!
 //! For: `ACME.SET` and its like: checked, journaled, and answered at once. Not for: what is answered
-//! (`whered-dns`).
+//! (`zones/challenges.rs`, `whered-dns`).
 //!
 //! Invariants: what is answered is also in the journal, or on its way there; a token is only taken
-//! where a zone of ours answers with it. At the same time: changes exclude each other and reloads;
-//! readers take a pointer. Cost: a change copies all challenges, of which there are few.
+//! where a zone of ours answers with it. At the same time: changes exclude each other and reloads by
+//! `control`.
 
 use std::sync::Arc;
 
-use arc_swap::ArcSwapOption;
-use whered_dns::message::{Message, Query};
-use whered_dns::{
-    CHALLENGES_MAX, Challenges, Choice, Context, Name, RecordType, Transport, Zones, answer,
-};
+use whered_dns::{CHALLENGES_MAX, Challenges};
 
-use crate::engine::Engine;
+use super::Engine;
 use crate::error::WriteError;
-use crate::log::Written;
-use crate::operation::Operation;
-
-/// What is answered with now; nothing when there are no challenges.
-#[derive(Default)]
-pub(crate) struct LiveChallenges(ArcSwapOption<Challenges>);
-
-impl LiveChallenges {
-    /// Answers with these from now on.
-    pub(crate) fn show(&self, challenges: &Challenges) {
-        let shown = (!challenges.is_empty()).then(|| Arc::new(challenges.clone()));
-        self.0.store(shown);
-    }
-}
+use crate::journal::log::Written;
+use crate::journal::operation::Operation;
+use crate::zones::challenges::{is_answered, owner};
 
 impl Engine {
     /// The challenges that questions are answered with; `None` when there are none.
     pub fn challenges(&self) -> Option<Arc<Challenges>> {
-        self.live_challenges.0.load_full()
+        self.live_challenges.load()
     }
 
     /// Adds a token to a name, with or without `_acme-challenge.` before it; whether it is new.
@@ -107,28 +92,4 @@ impl Engine {
             self.live_challenges.show(&control.changes.challenges);
         }
     }
-}
-
-fn owner(name: &str) -> Result<Name, WriteError> {
-    let wrong =
-        |error: whered_dns::NameError| WriteError::Refused(format!("the name '{name}' {error}"));
-    Challenges::owner(&name.parse::<Name>().map_err(wrong)?).map_err(wrong)
-}
-
-/// Whether a question for the token would be answered with it: that is not so outside the zones,
-/// below a delegation, and where the zone has an alias.
-fn is_answered(zones: &Zones, owner: &Name, token: &str) -> bool {
-    let mut challenges = Challenges::default();
-    challenges.set(owner, token, u64::MAX);
-    let nobody = std::net::IpAddr::from([127, 0, 0, 1]);
-    let context = Context { challenges: Some(&challenges), ..Context::new(Transport::Tcp, nobody) };
-    let query = Query::new(owner, RecordType::TXT).build();
-    let mut reply = Vec::new();
-    let mut choose = |_, _: &_| Choice::of(None, 0);
-    answer(zones, &query, &context, &mut choose, &mut reply);
-    let is_text = |message: Message| {
-        let mut own = message.answers.iter().filter(|record| record.owner == *owner);
-        own.any(|record| record.data.get(1..) == Some(token.as_bytes()))
-    };
-    Message::read(&reply).is_ok_and(is_text)
 }

@@ -6,7 +6,7 @@
 //! ```text
 //! gate ─> numbers[0..16] : RwLock<Keys> ─> key ─> Arc<Slot> ─> RwLock<Value>
 //!  │       keyspace/keys.rs: the map, SCAN's order, expiry        keyspace/value.rs
-//!  └ a transaction holds it alone (gate.rs)
+//!  └ a transaction holds it alone (sync.rs)
 //!
 //! reads and sweeping: here      members: keyspace/members.rs      whole keys: keyspace/whole.rs
 //! what a snapshot takes: keyspace/saving.rs
@@ -41,7 +41,7 @@ pub(crate) mod value;
 mod whole;
 
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 pub use additions::{AddCondition, Added, ScoreRules};
 pub use found::Found;
@@ -51,7 +51,8 @@ pub use whole::{ExpiryCondition, Renamed, SetText, TextExpiry, TextSet};
 use crate::account::Account;
 use crate::clock::Clock;
 use crate::error::WriteError;
-use crate::log::{Log, Ticket, Written};
+use crate::journal::log::{Log, Ticket, Written};
+use crate::sync;
 use keys::{Entry, Keys, Slot};
 use saving::Saving;
 use soon::shared_soon;
@@ -92,7 +93,7 @@ impl Keyspace {
     /// Inside of `read` nothing else may be asked of the keyspace: a transaction that waits for
     /// this value keeps all others out meanwhile.
     pub fn read<R>(&self, number: usize, key: &[u8], read: impl FnOnce(Option<&Value>) -> R) -> R {
-        let passage = self.log.gate().pass();
+        let passage = self.log.gate().shared();
         let Some(slot) = self.live_slot(number, key) else {
             drop(passage);
             return read(None);
@@ -112,7 +113,7 @@ impl Keyspace {
         key: &[u8],
         read: impl FnOnce(&Value) -> R,
     ) -> Option<R> {
-        let passage = self.log.gate().pass();
+        let passage = self.log.gate().shared();
         let slot = self.live_slot(number, key)?;
         let value = shared_soon(&slot.value);
         drop(passage);
@@ -121,7 +122,7 @@ impl Keyspace {
 
     /// What kind of value a key holds; `None` when it does not exist. O(1).
     pub fn kind(&self, number: usize, key: &[u8]) -> Option<Kind> {
-        let _passage = self.log.gate().pass();
+        let _passage = self.log.gate().shared();
         self.shared(number).get(key).filter(|entry| !self.is_over(entry)).map(|e| e.slot.kind)
     }
 
@@ -133,14 +134,14 @@ impl Keyspace {
     /// When a key's time is over, in milliseconds since 1970: `None` when there is no such key,
     /// `Some(None)` when it stays.
     pub fn expires_at_millis(&self, number: usize, key: &[u8]) -> Option<Option<u64>> {
-        let _passage = self.log.gate().pass();
+        let _passage = self.log.gate().shared();
         let keys = self.shared(number);
         keys.get(key).filter(|entry| !self.is_over(entry)).map(Entry::expires_at_millis)
     }
 
     /// For how many seconds a key has not been used; a sweep behind at most.
     pub fn idle_seconds(&self, number: usize, key: &[u8]) -> Option<u32> {
-        let _passage = self.log.gate().pass();
+        let _passage = self.log.gate().shared();
         let slot = self.live_slot(number, key)?;
         self.now_millis();
         let used = slot.used_seconds.load(Ordering::Relaxed);
@@ -149,14 +150,14 @@ impl Keyspace {
 
     /// Counts a use of a key, and says whether it exists.
     pub fn touch(&self, number: usize, key: &[u8]) -> bool {
-        let _passage = self.log.gate().pass();
+        let _passage = self.log.gate().shared();
         let slot = self.live_slot(number, key);
         slot.inspect(|slot| self.note_use(slot)).is_some()
     }
 
     /// The number of keys; those whose time is over count until they are swept. O(1).
     pub fn len(&self, number: usize) -> usize {
-        let _passage = self.log.gate().pass();
+        let _passage = self.log.gate().shared();
         self.shared(number).entries.len()
     }
 
@@ -167,13 +168,13 @@ impl Keyspace {
 
     /// The number of keys that have an expiry time. O(1).
     pub fn expiring_len(&self, number: usize) -> usize {
-        let _passage = self.log.gate().pass();
+        let _passage = self.log.gate().shared();
         self.shared(number).expiring_len()
     }
 
     /// Every key, in no particular order. O(keys).
     pub fn keys(&self, number: usize) -> Vec<Vec<u8>> {
-        let _passage = self.log.gate().pass();
+        let _passage = self.log.gate().shared();
         let now_millis = self.now_millis();
         let keys = self.shared(number);
         let live = keys.entries.iter().filter(|(_, entry)| !entry.is_over(|| now_millis));
@@ -182,7 +183,7 @@ impl Keyspace {
 
     /// Some key, chosen by a random number. O(log keys).
     pub fn random_key(&self, number: usize, random: u64) -> Option<Vec<u8>> {
-        let _passage = self.log.gate().pass();
+        let _passage = self.log.gate().shared();
         let now_millis = self.now_millis();
         let keys = self.shared(number);
         // The hashes have 48 bits.
@@ -201,7 +202,7 @@ impl Keyspace {
     /// goes meanwhile may or may not be given. Keys with equal hashes are given together, so a
     /// step may hold a few more than `count`.
     pub fn scan(&self, number: usize, cursor: u64, count: usize) -> (u64, Vec<(Vec<u8>, Kind)>) {
-        let _passage = self.log.gate().pass();
+        let _passage = self.log.gate().shared();
         let now_millis = self.now_millis();
         let keys = self.shared(number);
         let mut found = Vec::new();
@@ -227,10 +228,10 @@ impl Keyspace {
     /// challenges. Others wait until it is over, so it must not wait for anything itself. Reads that have begun before may
     /// still be going on and see nothing of it. Called inside of itself it only runs `act`.
     pub fn isolated<R>(&self, act: impl FnOnce() -> R) -> Written<R> {
-        if self.log.gate().is_held_here() {
+        if self.log.gate().is_exclusive_here() {
             return Written { value: act(), ticket: Ticket::NONE };
         }
-        let _alone = self.log.gate().hold_alone();
+        let _alone = self.log.gate().exclusive();
         self.log.begin_batch();
         // What was applied before a panic is appended all the same.
         let batch = EndOfBatch { log: &self.log };
@@ -242,7 +243,7 @@ impl Keyspace {
     /// Runs something that is a change of other things as if it were one of a key: not in the middle
     /// of a transaction, and no snapshot begins or ends within.
     pub(crate) fn passing<R>(&self, act: impl FnOnce() -> R) -> R {
-        let _passage = self.log.gate().pass();
+        let _passage = self.log.gate().shared();
         act()
     }
 
@@ -259,7 +260,7 @@ impl Keyspace {
         let now_millis = self.now_millis();
         let mut removed = 0;
         for number in 0..DATABASE_COUNT {
-            let passage = self.log.gate().pass();
+            let passage = self.log.gate().shared();
             let over = self.shared(number).over(now_millis, limit - removed);
             if !over.is_empty() {
                 let names: Vec<&[u8]> = over.iter().map(|key| &**key).collect();
@@ -336,9 +337,9 @@ fn number_byte(number: usize) -> u8 {
 // A panic inside a lock would leave a half-done change behind; the point index has none that
 // outside bytes can reach, so the data is taken as it is.
 fn shared<T>(lock: &RwLock<T>) -> RwLockReadGuard<'_, T> {
-    lock.read().unwrap_or_else(PoisonError::into_inner)
+    sync::read(lock)
 }
 
 fn exclusive<T>(lock: &RwLock<T>) -> RwLockWriteGuard<'_, T> {
-    lock.write().unwrap_or_else(PoisonError::into_inner)
+    sync::write(lock)
 }

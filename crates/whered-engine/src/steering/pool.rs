@@ -11,7 +11,7 @@ use whered_dns::{Name, RecordType};
 use whered_geo::Place;
 use whered_ip::Prefix;
 
-use crate::site_health::SiteHealth;
+use crate::steering::site_health::SiteHealth;
 
 /// The most sites of one pool.
 pub const SITES_PER_POOL_MAX: usize = 4096;

@@ -13,16 +13,17 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
+use std::time::Duration;
 
 use whered_rules::live::Change;
 use whered_rules::{At, ChainId, Draft, EditError, Format, RulesError, Spot, Undo};
 
-use super::{NamedRuleset, Numbered, kept};
-use crate::engine::{Control, Engine};
+use super::{Control, Engine};
 use crate::error::WriteError;
 use crate::generation::Generation;
-use crate::log::Written;
-use crate::operation::Operation;
+use crate::journal::log::Written;
+use crate::journal::operation::Operation;
+use crate::rulesets::{NamedRuleset, Numbered, RuleReferences, kept, references, tend};
 
 /// What setting a ruleset did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -192,7 +193,9 @@ impl Engine {
         };
         match named.apply(&change, &generation.surroundings(options), numbered) {
             Ok(waiting) => {
-                self.note_waiting(waiting);
+                if tend::is_fold_due_at(waiting) {
+                    self.rules_wake.notify();
+                }
                 Ok(Written { value, ticket: room.append(&operation) })
             }
             Err(error) => {
@@ -200,6 +203,49 @@ impl Engine {
                 Err(refused(error))
             }
         }
+    }
+
+    /// What a whole ruleset names, as [`Engine::set_rules`] would read it.
+    ///
+    /// # Errors
+    /// The text is wrong.
+    pub fn references_of_rules(
+        &self,
+        format: Option<Format>,
+        rules: &str,
+    ) -> Result<RuleReferences, WriteError> {
+        references::of_rules(format, rules).map_err(refused)
+    }
+
+    /// What one rule names that is written into a ruleset.
+    ///
+    /// # Errors
+    /// There is no such ruleset, or the text is wrong.
+    pub fn references_of_rule(
+        &self,
+        ruleset: &str,
+        rule: &str,
+    ) -> Result<RuleReferences, WriteError> {
+        let mut control = self.control();
+        let draft = control.changes.rules.draft(ruleset).ok_or_else(|| missing(ruleset))?;
+        references::of_rule(draft.head(), rule).map_err(refused)
+    }
+
+    /// Does one piece of what rulesets need in the background: compiles changes into the rest, or
+    /// looks for a faster form, about a second each. Gives whether there was anything to do. Meant
+    /// for one thread of the lowest priority.
+    pub fn tend_rules(&self) -> bool {
+        tend::tend(self.generation().rulesets())
+    }
+
+    /// Waits until changes have to be folded, or the time is over.
+    pub fn wait_for_rules(&self, timeout: Duration) {
+        self.rules_wake.wait(timeout);
+    }
+
+    /// Ends a wait.
+    pub fn wake_rules(&self) {
+        self.rules_wake.notify();
     }
 }
 

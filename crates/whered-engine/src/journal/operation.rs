@@ -43,13 +43,12 @@
 //! All numbers are little endian. A reader refuses what it does not know, naming kind and offset.
 
 use std::borrow::Cow;
+use std::net::IpAddr;
 
 use whered_geo::{Cell, Place};
 use whered_ip::{Block, MemberList};
 use whered_rules::{Format, Spot};
 
-use crate::pool::Site;
-use crate::site_health::HealthOverride;
 pub(crate) use decode::{AddedPoints, Decoder};
 pub(crate) use encode::Encoder;
 
@@ -101,9 +100,13 @@ pub(crate) enum Operation<'a> {
     DeleteSets {
         sets: Cow<'a, [&'a str]>,
     },
+    /// Puts a site into a pool, or in the place of one of its name.
     PutSite {
         pool: &'a str,
-        site: Cow<'a, Site>,
+        site: &'a str,
+        place: Option<Place>,
+        healthy: bool,
+        addresses: Cow<'a, [IpAddr]>,
     },
     MoveSite {
         pool: &'a str,
@@ -113,7 +116,8 @@ pub(crate) enum Operation<'a> {
     OverrideSite {
         pool: &'a str,
         site: &'a str,
-        to: HealthOverride,
+        /// 0: down, 1: up, 2: as probes say.
+        code: u8,
     },
     RemoveSite {
         pool: &'a str,
@@ -331,9 +335,9 @@ impl<'a> Operation<'a> {
                 4 + set.len() + 5 + values.sum::<usize>() + blocks.sum::<usize>()
             }
             Operation::DeleteSets { sets } => sets.iter().map(|set| 4 + set.len()).sum(),
-            Operation::PutSite { pool, site } => {
-                let addresses = site.addresses.iter().map(|a| if a.is_ipv4() { 5 } else { 17 });
-                8 + pool.len() + site.name.len() + 17 + addresses.sum::<usize>()
+            Operation::PutSite { pool, site, addresses, .. } => {
+                let addresses = addresses.iter().map(|a| if a.is_ipv4() { 5 } else { 17 });
+                8 + pool.len() + site.len() + 17 + addresses.sum::<usize>()
             }
             Operation::MoveSite { pool, site, .. } => 8 + pool.len() + site.len() + 16,
             Operation::OverrideSite { pool, site, .. } => 8 + pool.len() + site.len() + 1,

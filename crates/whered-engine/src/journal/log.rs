@@ -28,8 +28,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use whered_store::{DetachedReservation, Journal, Reservation};
 
 use crate::error::WriteError;
-use crate::gate::{Gate, Passage};
-use crate::operation::{Operation, batch_head, batch_kind, push_to_batch};
+use crate::journal::operation::{Operation, batch_head, batch_kind, push_to_batch};
+use crate::sync::{ExclusiveGate, SharedGuard};
 
 /// Proof of a write's place in the journal; its reply is due when that place is durable.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
@@ -88,12 +88,16 @@ const BATCHED_BYTES: usize = 6;
 pub(crate) struct Log {
     journal: Option<Journal>,
     last_appended: AtomicU64,
-    gate: Gate,
+    gate: ExclusiveGate,
 }
 
 impl Log {
     pub(crate) fn new(journal: Option<Journal>, last_sequence: u64) -> Log {
-        Log { journal, last_appended: AtomicU64::new(last_sequence), gate: Gate::new() }
+        Log {
+            journal,
+            last_appended: AtomicU64::new(last_sequence),
+            gate: ExclusiveGate::default(),
+        }
     }
 
     pub(crate) fn journal(&self) -> Option<&Journal> {
@@ -102,7 +106,7 @@ impl Log {
 
     /// The gate that every operation passes.
     #[inline]
-    pub(crate) fn gate(&self) -> &Gate {
+    pub(crate) fn gate(&self) -> &ExclusiveGate {
         &self.gate
     }
 
@@ -122,8 +126,8 @@ impl Log {
     pub(crate) fn enter(
         &self,
         payload_size_bytes: usize,
-    ) -> Result<(Passage<'_>, Room<'_>), WriteError> {
-        let passage = self.gate.pass();
+    ) -> Result<(SharedGuard<'_>, Room<'_>), WriteError> {
+        let passage = self.gate.shared();
         let room = self.reserve_batched(payload_size_bytes)?;
         Ok((passage, room))
     }

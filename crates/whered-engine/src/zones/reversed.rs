@@ -26,8 +26,6 @@ use whered_mmdb::{ErrorKind, FieldPath, MmdbError};
 
 use crate::clock;
 use crate::databases::NamedDatabase;
-use crate::engine::Engine;
-use crate::generation::Generation;
 use crate::prefix_sets::PrefixSets;
 
 /// A longer text is cut: an answer should not need TCP.
@@ -95,20 +93,26 @@ pub enum TxtField {
 /// The addresses of one generation's reversed zones, with the sets of this moment. Of a set one version
 /// answers as long as nobody asks about another zone: a batch looks for its set once.
 pub struct LiveZones<'a> {
-    generation: &'a Generation,
+    sources: &'a [Option<ReversedSource>],
+    databases: &'a [Arc<NamedDatabase>],
     prefix_sets: &'a PrefixSets,
     now_millis: u64,
     /// The zone that was asked about last, and the version of its set.
     last: RefCell<Option<(usize, Option<Arc<LayeredSet>>)>>,
 }
 
-impl Engine {
-    /// What answers at the addresses of a generation's reversed zones; `None` when it has none.
-    pub fn live_zones<'a>(&'a self, generation: &'a Generation) -> Option<LiveZones<'a>> {
-        let has_some = generation.reversed().iter().any(Option::is_some);
+impl<'a> LiveZones<'a> {
+    /// What answers at the addresses below each zone's apex, with these databases and sets; `None`
+    /// when nothing does.
+    pub(crate) fn new(
+        sources: &'a [Option<ReversedSource>],
+        databases: &'a [Arc<NamedDatabase>],
+        prefix_sets: &'a PrefixSets,
+    ) -> Option<LiveZones<'a>> {
+        let has_some = sources.iter().any(Option::is_some);
         let now_millis = if has_some { clock::now_millis() } else { 0 };
-        let (prefix_sets, last) = (&self.prefix_sets, RefCell::default());
-        has_some.then_some(LiveZones { generation, prefix_sets, now_millis, last })
+        let last = RefCell::default();
+        has_some.then_some(LiveZones { sources, databases, prefix_sets, now_millis, last })
     }
 }
 
@@ -120,7 +124,7 @@ impl Synthesise for LiveZones<'_> {
         record_type: RecordType,
         data: &mut Vec<u8>,
     ) -> Synthesised {
-        match self.generation.reversed().get(zone) {
+        match self.sources.get(zone) {
             Some(Some(ReversedSource::Blocklist(source))) => {
                 let answered = self.with_set(zone, source, |set| {
                     let member = set.longest_match(address, self.now_millis)?;
@@ -129,7 +133,8 @@ impl Synthesise for LiveZones<'_> {
                 answered.flatten().unwrap_or(Synthesised::Absent)
             }
             Some(Some(ReversedSource::DatabaseTxt(source))) => {
-                match self.generation.database(&source.database) {
+                let of_name = |named: &&Arc<NamedDatabase>| named.name == source.database;
+                match self.databases.iter().find(of_name) {
                     Some(named) => source.answer(named, address, record_type, data),
                     None => Synthesised::Failed,
                 }
@@ -141,9 +146,7 @@ impl Synthesise for LiveZones<'_> {
     fn prefetch(&self, asked: &[(usize, IpAddr)]) {
         for asked in asked.chunk_by(|one, other| one.0 == other.0) {
             let Some(&(zone, _)) = asked.first() else { continue };
-            if let Some(Some(ReversedSource::Blocklist(source))) =
-                self.generation.reversed().get(zone)
-            {
+            if let Some(Some(ReversedSource::Blocklist(source))) = self.sources.get(zone) {
                 let addresses = asked.iter().map(|(_, address)| *address);
                 self.with_set(zone, source, |set| set.prefetch(addresses));
             }

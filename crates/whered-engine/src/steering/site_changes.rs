@@ -10,13 +10,14 @@
 //! What probes have found is laid over them too, and is not kept: a start knows nothing of it.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 
 use whered_geo::Place;
 
 use crate::error::WriteError;
-use crate::operation::Operation;
-use crate::pool::{ADDRESSES_PER_SITE_MAX, Pool, PoolSource, SITES_PER_POOL_MAX, Site};
-use crate::site_health::{HealthOverride, Probed};
+use crate::journal::operation::Operation;
+use crate::steering::pool::{ADDRESSES_PER_SITE_MAX, Pool, PoolSource, SITES_PER_POOL_MAX, Site};
+use crate::steering::site_health::{HealthOverride, Probed};
 
 /// What commands have changed, by pool and site.
 #[derive(Clone, Debug, Default)]
@@ -72,17 +73,17 @@ impl SiteChanges {
     /// Records an operation; gives `false` when it is none about sites.
     pub(crate) fn record(&mut self, operation: &Operation<'_>) -> bool {
         match operation {
-            Operation::PutSite { pool, site } => {
-                let manual = if site.healthy { HealthOverride::Auto } else { HealthOverride::Down };
-                // From here on the override alone says it.
-                let put = Some(Site { healthy: true, ..site.clone().into_owned() });
-                *self.entry(pool, &site.name) = SiteChange { put, place: None, manual };
+            Operation::PutSite { pool, site, place, healthy, addresses } => {
+                // The override alone says whether it is healthy.
+                let manual = if *healthy { HealthOverride::Auto } else { HealthOverride::Down };
+                let put = Some(Site::new(*site, *place, addresses.to_vec()));
+                *self.entry(pool, site) = SiteChange { put, place: None, manual };
             }
             Operation::MoveSite { pool, site, place } => {
                 self.entry(pool, site).place = Some(*place);
             }
-            Operation::OverrideSite { pool, site, to } => {
-                self.entry(pool, site).manual = *to;
+            Operation::OverrideSite { pool, site, code } => {
+                self.entry(pool, site).manual = HealthOverride::from_code(*code);
             }
             Operation::RemoveSite { pool, site } => {
                 self.by_site.remove(&((*pool).to_owned(), (*site).to_owned()));
@@ -95,14 +96,16 @@ impl SiteChanges {
     /// Operations that record all of this again.
     pub(crate) fn operations(&self) -> impl Iterator<Item = Operation<'_>> {
         self.by_site.iter().flat_map(|((pool, site), change)| {
-            let put = change
-                .put
-                .as_ref()
-                .map(|put| Operation::PutSite { pool, site: std::borrow::Cow::Borrowed(put) });
+            let put = change.put.as_ref().map(|put| Operation::PutSite {
+                pool,
+                site,
+                place: put.place,
+                healthy: put.healthy,
+                addresses: put.addresses.as_slice().into(),
+            });
             let moved = change.place.map(|place| Operation::MoveSite { pool, site, place });
-            let to = change.manual;
-            let manual =
-                (to != HealthOverride::Auto).then_some(Operation::OverrideSite { pool, site, to });
+            let (code, is_manual) = (change.manual.code(), change.manual != HealthOverride::Auto);
+            let manual = is_manual.then_some(Operation::OverrideSite { pool, site, code });
             put.into_iter().chain(moved).chain(manual)
         })
     }
@@ -135,8 +138,8 @@ impl SiteChanges {
         pools: &[PoolSource],
     ) -> Result<(), WriteError> {
         let (pool_name, site_name) = match operation {
-            Operation::PutSite { pool, site } => (*pool, site.name.as_str()),
-            Operation::MoveSite { pool, site, .. }
+            Operation::PutSite { pool, site, .. }
+            | Operation::MoveSite { pool, site, .. }
             | Operation::OverrideSite { pool, site, .. }
             | Operation::RemoveSite { pool, site } => (*pool, *site),
             _ => return Ok(()),
@@ -148,8 +151,8 @@ impl SiteChanges {
         let put = self.by_site.get(&(pool_name.to_owned(), site_name.to_owned()));
         let put = put.is_some_and(|change| change.put.is_some());
         match operation {
-            Operation::PutSite { site, .. } => {
-                check_addresses(site)?;
+            Operation::PutSite { site, addresses, .. } => {
+                check_addresses(site, addresses)?;
                 let is_new = !configured && !put;
                 if is_new && self.apply(source).sites.len() >= SITES_PER_POOL_MAX {
                     return Err(WriteError::Refused(format!(
@@ -167,8 +170,8 @@ impl SiteChanges {
     }
 }
 
-fn check_addresses(site: &Site) -> Result<(), WriteError> {
-    let (name, count) = (&site.name, site.addresses.len());
+fn check_addresses(name: &str, addresses: &[IpAddr]) -> Result<(), WriteError> {
+    let count = addresses.len();
     if count == 0 {
         return Err(WriteError::Refused(format!("site '{name}' needs at least one address")));
     }
@@ -177,9 +180,8 @@ fn check_addresses(site: &Site) -> Result<(), WriteError> {
             "site '{name}' has {count} addresses; allowed: {ADDRESSES_PER_SITE_MAX}"
         )));
     }
-    let earlier = |at: usize| &site.addresses[..at];
-    let mut addresses = site.addresses.iter().enumerate();
-    match addresses.find(|(at, address)| earlier(*at).contains(address)) {
+    let earlier = |at: usize| &addresses[..at];
+    match addresses.iter().enumerate().find(|(at, address)| earlier(*at).contains(address)) {
         Some((_, address)) => Err(WriteError::Refused(format!(
             "site '{name}' has the address {address} twice; allowed: every address once"
         ))),

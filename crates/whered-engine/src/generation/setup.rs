@@ -14,9 +14,9 @@ use crate::databases::{DatabaseSource, DatabaseStatus, FileState, NamedDatabase,
 use crate::error::EngineError;
 use crate::feeds::{FeedSource, HotOptions};
 use crate::generation::Generation;
-use crate::pool::PoolSource;
-use crate::reversed::ReversedSource;
 use crate::rulesets::{self, ReadFile, RulesOptions, RulesetSource};
+use crate::steering::pool::PoolSource;
+use crate::zones::reversed::ReversedSource;
 
 /// A DNS zone to load.
 #[derive(Clone, Debug, PartialEq, Eq)]

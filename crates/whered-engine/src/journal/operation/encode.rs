@@ -8,7 +8,6 @@ use whered_geo::Place;
 use whered_ip::{Block, MemberList};
 
 use super::{Operation, push_to_batch};
-use crate::pool::Site;
 
 impl Operation<'_> {
     pub(super) fn encode_first_kinds(&self, out: &mut Encoder) {
@@ -48,16 +47,24 @@ impl Operation<'_> {
             Operation::DeleteSets { sets } => {
                 sets.iter().for_each(|set| out.bytes(set.as_bytes()));
             }
-            Operation::PutSite { pool, site } => out.site(pool, site),
+            Operation::PutSite { pool, site, place, healthy, addresses } => {
+                out.bytes(pool.as_bytes());
+                out.bytes(site.as_bytes());
+                // Commands put sites with places only; one without is at no place that can be read.
+                let nowhere = Place { longitude_degrees: f64::NAN, latitude_degrees: f64::NAN };
+                out.place(&place.unwrap_or(nowhere));
+                out.u8(u8::from(*healthy));
+                addresses.iter().for_each(|address| out.address(*address));
+            }
             Operation::MoveSite { pool, site, place } => {
                 out.bytes(pool.as_bytes());
                 out.bytes(site.as_bytes());
                 out.place(place);
             }
-            Operation::OverrideSite { pool, site, to } => {
+            Operation::OverrideSite { pool, site, code } => {
                 out.bytes(pool.as_bytes());
                 out.bytes(site.as_bytes());
-                out.u8(to.code());
+                out.u8(*code);
             }
             Operation::RemoveSite { pool, site } => {
                 out.bytes(pool.as_bytes());
@@ -206,15 +213,5 @@ impl Encoder {
     pub(super) fn place(&mut self, place: &Place) {
         self.u64(place.longitude_degrees.to_bits());
         self.u64(place.latitude_degrees.to_bits());
-    }
-
-    pub(super) fn site(&mut self, pool: &str, site: &Site) {
-        self.bytes(pool.as_bytes());
-        self.bytes(site.name.as_bytes());
-        // Commands put sites with places only; one without is at no place that can be read.
-        let nowhere = Place { longitude_degrees: f64::NAN, latitude_degrees: f64::NAN };
-        self.place(&site.place.unwrap_or(nowhere));
-        self.u8(u8::from(site.healthy));
-        site.addresses.iter().for_each(|address| self.address(*address));
     }
 }

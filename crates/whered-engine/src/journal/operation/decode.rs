@@ -14,8 +14,6 @@ use super::{
     LOAD_MEMBERS_KIND, MIXED_BATCH_KIND, Operation, REMOVE_RANGES_KIND, SET_CHALLENGE_KIND, Scores,
     VERSION, is_of_keyspace,
 };
-use crate::pool::Site;
-use crate::site_health::HealthOverride;
 
 /// Reads a payload from its beginning.
 pub(crate) struct Decoder<'a> {
@@ -285,15 +283,16 @@ impl<'a> Decoder<'a> {
             7 => {
                 let place = self.place()?;
                 let healthy = self.u8()? == 1;
-                let addresses = self.list(Self::address)?;
-                let site = Site { healthy, ..Site::new(site, Some(place), addresses) };
-                Operation::PutSite { pool, site: Cow::Owned(site) }
+                let addresses = self.list(Self::address)?.into();
+                Operation::PutSite { pool, site, place: Some(place), healthy, addresses }
             }
             8 => Operation::MoveSite { pool, site, place: self.place()? },
             9 => {
-                let to = HealthOverride::from_code(self.u8()?);
-                let to = to.ok_or_else(|| self.wrong("an override that is none of 0, 1, 2"))?;
-                Operation::OverrideSite { pool, site, to }
+                let code = self.u8()?;
+                if code > 2 {
+                    return Err(self.wrong("an override that is none of 0, 1, 2"));
+                }
+                Operation::OverrideSite { pool, site, code }
             }
             _ => Operation::RemoveSite { pool, site },
         })

@@ -8,20 +8,23 @@
 //! wholly or not at all. Collections and prefix sets are live and stand beside it.
 //! A change of one site makes a new generation that shares all else with the old one.
 
+pub(crate) mod changes;
+pub(crate) mod setup;
+
 use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use whered_dns::{Answer, Choice, Chooser, Client, Name, Zone, Zones};
 
-use crate::changes::Changes;
 use crate::databases::NamedDatabase;
 use crate::error::EngineError;
-use crate::pool::{Pool, Site};
-use crate::reversed::ReversedSource;
+use crate::generation::changes::Changes;
+use crate::generation::setup::{Loaded, Setup};
 use crate::rulesets::{NamedRuleset, Numbered, ReadFile, RulesOptions, Surroundings};
-use crate::setup::{Loaded, Setup};
+use crate::steering::pool::{Pool, Site};
 use crate::steering::{Around, Live, Steering};
+use crate::zones::reversed::ReversedSource;
 
 /// Databases, zones and pools of one moment.
 pub struct Generation {

@@ -12,13 +12,6 @@
 //! Cost of telling many results: the sites of the pools that change, once each; a generation is
 //! made that shares all else, and a pool's steering is kept where the choice stays as it is.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
-
-use crate::engine::Engine;
-use crate::error::WriteError;
-use crate::log::Written;
-use crate::operation::Operation;
-
 /// What the probes of a site say.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Probed {
@@ -76,9 +69,13 @@ impl HealthOverride {
         }
     }
 
-    pub(crate) fn from_code(code: u8) -> Option<HealthOverride> {
-        let all = [HealthOverride::Down, HealthOverride::Up, HealthOverride::Auto];
-        all.get(usize::from(code)).copied()
+    /// What a code of the journal means, which has been checked when it was read.
+    pub(crate) fn from_code(code: u8) -> HealthOverride {
+        match code {
+            0 => HealthOverride::Down,
+            1 => HealthOverride::Up,
+            _ => HealthOverride::Auto,
+        }
     }
 }
 
@@ -113,57 +110,16 @@ pub struct ProbeResult<'a> {
     pub probed: Probed,
 }
 
-impl Engine {
-    /// Takes a site down or up by hand, or leaves it to its probes again.
-    ///
-    /// # Errors
-    /// As [`Engine::move_site`].
-    pub fn override_site(
-        &self,
-        pool: &str,
-        site: &str,
-        to: HealthOverride,
-    ) -> Result<Written<()>, WriteError> {
-        let written = self.change_site(pool, &Operation::OverrideSite { pool, site, to })?;
-        Ok(Written { value: (), ticket: written.ticket })
-    }
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-    /// Takes what probes have found of many sites, and serves it at once. Gives how many sites
-    /// may be chosen now and could not before, or the other way round. One of a pool or site that
-    /// is not there (any more) is left out. Nothing of this is kept over a restart.
-    pub fn set_probe_results(&self, results: &[ProbeResult<'_>]) -> usize {
-        let mut control = self.control();
-        let current = self.generation();
-        let mut changed = BTreeSet::new();
-        let mut names: BTreeMap<usize, HashSet<&str>> = BTreeMap::new();
-        for result in results {
-            let index = current.pool_index(result.pool);
-            let is_there = index.is_some_and(|index| {
-                let of_pool = || current.pools()[index].sites.iter();
-                let names = names.entry(index);
-                let names = names.or_insert_with(|| of_pool().map(|site| &*site.name).collect());
-                names.contains(result.site)
-            });
-            // A result is forgotten also when its site is gone.
-            if !is_there && result.probed != Probed::Unchecked {
-                continue;
-            }
-            let is_new = control.changes.sites.note_probe(result.pool, result.site, result.probed);
-            changed.extend(index.filter(|_| is_new));
+    #[test]
+    fn codes_of_a_journal_without_probes_mean_what_they_meant() {
+        for (code, meant) in
+            [(0, HealthOverride::Down), (1, HealthOverride::Up), (2, HealthOverride::Auto)]
+        {
+            assert_eq!((HealthOverride::from_code(code), meant.code()), (meant, code));
         }
-        if changed.is_empty() {
-            return 0;
-        }
-        let mut turned = 0;
-        let apply = |index: usize| {
-            let pool = control.changes.sites.apply(&control.setup.pools[index]);
-            let before = current.pools()[index].sites.iter();
-            turned +=
-                before.zip(&pool.sites).filter(|(old, new)| old.healthy != new.healthy).count();
-            (index, pool)
-        };
-        let pools = changed.into_iter().map(apply).collect();
-        self.serve(current.with_site_health(pools));
-        turned
     }
 }

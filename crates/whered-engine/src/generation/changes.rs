@@ -1,14 +1,14 @@
 //! What commands have changed about things that generations are built from.
 //!
 //! For: keeping it through restarts: operations are recorded here when they are made or replayed, and
-//! written out again for snapshots. Not for: applying it (`site_changes`, `rulesets`, `challenges`).
+//! written out again for snapshots. Not for: applying it (`steering`, `rulesets`, `zones`).
 //! Cost: a copy costs a pointer for each ruleset and a token for each challenge.
 
 use whered_dns::{Challenges, Name};
 
-use crate::operation::Operation;
+use crate::journal::operation::Operation;
 use crate::rulesets::kept::KeptRules;
-use crate::site_changes::SiteChanges;
+use crate::steering::site_changes::SiteChanges;
 
 /// Changes of sites, rulesets, and challenges.
 #[derive(Clone, Debug, Default)]

@@ -1,0 +1,9 @@
+//! What the engine keeps in its journal: operations as bytes, and writing them in order.
+//!
+//! Plain data goes in and out: this folder knows none of the things that operations change.
+//!
+//! - [`operation`] has the operations and their bytes;
+//! - [`log`] reserves room, appends, and says when a write is durable.
+
+pub(crate) mod log;
+pub(crate) mod operation;
