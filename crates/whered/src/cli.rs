@@ -20,7 +20,7 @@ pub(crate) use crate::steer::SteerCommand;
 pub(crate) use crate::sync::SyncArguments;
 pub(crate) use crate::zone::flags::ZoneCommand;
 
-/// Answers where: IP addresses, places nearby, prefixes, and place-aware DNS, from memory.
+/// Answers where: IP geolocation, nearby points, prefixes and packet rules, place-aware DNS.
 #[derive(Parser)]
 #[command(name = "whered", version, arg_required_else_help = true)]
 pub(crate) struct Cli {
@@ -30,64 +30,74 @@ pub(crate) struct Cli {
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
-    /// Run the server: RESP, HTTP and DNS
+    /// Run the server (RESP, HTTP, DNS)
     Serve(ServeArguments),
-    /// Look addresses up in a database file, without a server
+    /// Look up IP addresses in a database file
+    ///
+    /// Exit code 1 if no address was found, 2 if one could not be looked up.
     Lookup(LookupArguments),
-    /// Add what databases know to every line of logs and tables
+    /// Add database fields to each record of a log, CSV, TSV or NDJSON file
     Enrich(EnrichArguments),
-    /// Check a configuration file and everything that it names
+    /// Check a configuration file and the files it names
+    ///
+    /// Exit code 2 with one line for the first error.
     Check {
         /// The TOML file
         file: PathBuf,
     },
-    /// Bring points from elsewhere into a running server
+    /// Import points into a running server
     #[command(subcommand)]
     Import(ImportCommand),
-    /// Write a table of a feed or a collection of a running server into a Parquet, Arrow or CSV
-    /// file; exit code 1 if there is none of that name
+    /// Export a feed's table or a collection to Parquet, Arrow or CSV
+    ///
+    /// Exit code 1 if the server has none of that name.
     #[cfg(feature = "export")]
     Export(ExportArguments),
-    /// Send files to a feed of a running server, each once however often this is called; exit code
-    /// 2 if any was refused
+    /// Upload files to a feed of a running server
+    ///
+    /// Each file is applied once, however often the command is repeated. Exit code 2 if the server
+    /// refused one.
     Ingest(IngestArguments),
-    /// Say how the feeds of a running server are: backlog, lag, records, groups on the disk
+    /// Show the state of a server's feeds: backlog, lag, records
     Feeds(FeedsArguments),
     /// Check, test, explain and convert packet rules
     #[command(subcommand)]
     Rules(RulesCommand),
-    /// Say why clients of a pool are sent where they are
+    /// Explain DNS steering decisions
     #[command(subcommand)]
     Steer(SteerCommand),
-    /// Check DNS zones
+    /// Check DNS zones, convert from gdnsd
     #[command(subcommand)]
     Zone(ZoneCommand),
-    /// Say which rule each packet of a capture or a list meets; exit code 2 if a line was no packet
-    /// or the capture broke
+    /// Match packets of a capture or a list against rules
+    ///
+    /// Exit code 2 if a line is not a packet or the capture is damaged.
     Match(MatchArguments),
-    /// Keep sets of the kernel's packet filter in step with a prefix set
+    /// Keep ipset or nftables sets equal to a prefix set
     Sync(SyncArguments),
-    /// Work with database files
+    /// Build, convert, check and compare database files
     #[command(subcommand)]
     Db(DbCommand),
-    /// Copy the data of a running server, which goes on meanwhile
+    /// Back up the data of a running server
     Backup(BackupArguments),
-    /// Check a backup and make a data directory of it
+    /// Check a backup and restore it into a new data directory
     Restore {
         /// The backup
         backup: PathBuf,
-        /// The new data directory; empty or not there yet
+        /// The new data directory: empty, or not existing yet
         data_dir: PathBuf,
     },
-    /// Keep what can be kept of a damaged data directory; exit code 1 if anything was changed
+    /// Repair a damaged data directory, keeping as much as possible
+    ///
+    /// Exit code 1 if anything was changed.
     Repair {
-        /// The data directory, which no server may use meanwhile
+        /// The data directory; no server may be using it
         data_dir: PathBuf,
     },
     /// Moved: the program `whered-bench`
     #[command(hide = true, disable_help_flag = true)]
     Bench {
-        /// Whatever it was called with
+        /// Its arguments
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
@@ -95,22 +105,24 @@ pub(crate) enum Command {
 
 #[derive(Subcommand)]
 pub(crate) enum DbCommand {
-    /// Print what a database file says of itself
+    /// Print a database file's metadata
     Info {
         /// A .mmdb or legacy GeoIP .dat file
         file: PathBuf,
     },
     /// Build a .mmdb file from CSV or NDJSON rows
     Build(BuildArguments),
-    /// Make a .mmdb file of a legacy GeoIP .dat file
+    /// Convert a legacy GeoIP .dat file to .mmdb
     Convert(ConvertArguments),
     /// Print every network with its record
     Dump(DumpArguments),
-    /// Say which networks have other records than before; exit code 1 if any has
+    /// Compare two database files
+    ///
+    /// Exit code 1 if they differ.
     Diff(DiffArguments),
-    /// Build the index that `enrich` uses when it lies beside its database: FILE.index
+    /// Build the index file that `enrich` uses (FILE.index)
     Index(IndexArguments),
-    /// Check a whole database file and name the first fault
+    /// Verify a whole database file and report the first error
     Verify {
         /// A .mmdb or legacy GeoIP .dat file
         file: PathBuf,
@@ -119,50 +131,49 @@ pub(crate) enum DbCommand {
 
 #[derive(Args)]
 pub(crate) struct BackupArguments {
-    /// Where the copy goes; empty or not there yet; on the server's machine
+    /// The target directory on the server's machine: empty, or not existing yet
     pub(crate) directory: PathBuf,
     /// The server: redis://[USER:PASSWORD@]HOST[:PORT] or unix:///PATH
     #[arg(long, value_name = "URL", default_value = "redis://127.0.0.1:6380")]
     pub(crate) from: String,
-    /// A data directory that no server uses, instead of a server's
+    /// Back up this data directory, which no server may be using, instead of a server's
     #[arg(long, value_name = "DIR", conflicts_with = "from")]
     pub(crate) data_dir: Option<PathBuf>,
 }
 
 #[derive(Args)]
 pub(crate) struct ServeArguments {
-    /// Configuration file (TOML); without it and without a listening address: RESP, HTTP and DNS on
-    /// loopback
+    /// Configuration file (TOML). Without it and without an address below, RESP, HTTP and DNS
+    /// listen on loopback
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
     /// Serve embedded demonstration data
     #[arg(long, conflicts_with = "config")]
     pub(crate) demo: bool,
-    /// Take the place of the server that runs on the same data directory, its sockets and data,
-    /// without losing a question; without one, just start
+    /// Take over sockets and data from the server that runs on the same data directory, without
+    /// losing a request; without such a server, just start
     #[arg(long)]
     pub(crate) take_over: bool,
-    /// Where the journal is kept; without it and without a configured one: nothing is kept
+    /// Data directory. Without it and without one in the configuration, nothing is persisted
     #[arg(long, value_name = "DIR")]
     pub(crate) data_dir: Option<PathBuf>,
-    /// RESP listening address, such as 127.0.0.1:6380; may be repeated; port 0 picks a free one
+    /// RESP address such as 127.0.0.1:6380; repeatable; port 0 chooses a free port
     #[arg(long, value_name = "ADDR", value_parser = parse_listen)]
     pub(crate) resp: Vec<SocketAddr>,
-    /// HTTP listening address; may be repeated
+    /// HTTP address; repeatable
     #[arg(long, value_name = "ADDR", value_parser = parse_listen)]
     pub(crate) http: Vec<SocketAddr>,
-    /// DNS listening address (UDP and TCP); may be repeated
+    /// DNS address (UDP and TCP); repeatable
     #[arg(long, value_name = "ADDR", value_parser = parse_listen)]
     pub(crate) dns: Vec<SocketAddr>,
-    /// DNS datagrams that one system call takes, 1 to 64; 1: one by one, as others do
+    /// DNS datagrams per system call, 1 to 64
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=64))]
     pub(crate) udp_batch: Option<u8>,
 }
 
 #[derive(Args)]
 pub(crate) struct LookupArguments {
-    /// Database file (.mmdb or legacy GeoIP .dat); twice for a database with a file for each
-    /// address family
+    /// Database file (.mmdb or legacy GeoIP .dat); give two if IPv4 and IPv6 have files of their own
     #[arg(
         long,
         value_name = "FILE",
@@ -170,19 +181,19 @@ pub(crate) struct LookupArguments {
         default_value = "/usr/share/GeoIP/GeoIP.dat"
     )]
     pub(crate) db: Vec<PathBuf>,
-    /// How the file is read: little of it, its tree, mapped, or whole
+    /// How to read the file
     #[arg(long, value_enum, default_value_t = LookupMode::Stream)]
     pub(crate) mode: LookupMode,
-    /// How to print
+    /// Output format
     #[arg(long, value_enum, default_value_t = OutputFormat::Json)]
     pub(crate) format: OutputFormat,
-    /// Print only this field, such as country.iso_code; may be repeated
+    /// Print only this field, such as country.iso_code; repeatable
     #[arg(long, value_name = "PATH")]
     pub(crate) field: Vec<String>,
     /// Print the reasons for the answer as JSON
     #[arg(long, conflicts_with_all = ["format", "field"])]
     pub(crate) explain: bool,
-    /// Addresses; without any, one a line from standard input
+    /// Addresses; without any, one per line from standard input
     #[arg(value_name = "IP")]
     pub(crate) addresses: Vec<String>,
 }
@@ -190,13 +201,13 @@ pub(crate) struct LookupArguments {
 /// The access modes that build no index.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum LookupMode {
-    /// Only what an address needs, when it needs it
+    /// Read only the parts that an address needs
     Stream,
-    /// The search tree at once, records when they are needed
+    /// Read the search tree at once and records on demand
     Tree,
-    /// The file mapped; nobody may cut it meanwhile
+    /// Map the file; it must not be truncated meanwhile
     Mmap,
-    /// The whole file at once
+    /// Read the whole file at once
     Memory,
 }
 
@@ -213,49 +224,47 @@ impl From<LookupMode> for AccessMode {
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum OutputFormat {
-    /// One JSON object a line
+    /// One JSON object per line
     Json,
-    /// One `address: value, value` line each
+    /// Lines of `address: value, value`
     Text,
-    /// One `address,value...` line each, without a header
+    /// Lines of `address,value,...` without a header
     Csv,
 }
 
 #[derive(Args)]
 pub(crate) struct EnrichArguments {
-    /// Logs, CSV, TSV or NDJSON, plain or packed with gzip or zstd; without any, standard input
+    /// Input files, plain or compressed with gzip or zstd; without any, standard input
     #[arg(value_name = "FILE")]
     pub(crate) inputs: Vec<PathBuf>,
-    /// Database file (.mmdb or legacy GeoIP .dat); may be repeated; its name is that of its file;
-    /// files that are given one NAME are one database, with a file for each address family
+    /// Database file (.mmdb or legacy GeoIP .dat), named after the file or NAME; repeatable. Two
+    /// files with one NAME are a database with one file for each address family
     #[arg(long, value_name = "[NAME=]FILE", required = true)]
     pub(crate) db: Vec<String>,
-    /// Field to add, such as country.iso_code, for IPv4 and IPv6 addresses each from the first
-    /// database that has it, or from the one that is named; may be repeated; without any, the usual
-    /// ones
+    /// Field to add, such as country.iso_code, from the database NAME or the first that has it for
+    /// the address family; repeatable. Without any, the common fields
     #[arg(long, value_name = "[NAME:]PATH")]
     pub(crate) field: Vec<String>,
-    /// Where to write; packed if it ends in .gz or .zst; without it, standard output
+    /// Output file, compressed if it ends in .gz or .zst; without it, standard output
     #[arg(long, short, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
-    /// What the input is; without it, its first line says so
+    /// Input format; without it, detected from the first line
     #[arg(long, value_enum)]
     pub(crate) input_format: Option<InputFormat>,
-    /// What to write; without it, what the output's name says, else NDJSON for a log and the
-    /// input's own format for the others
+    /// Output format; without it, taken from the output's name, else NDJSON for logs and the input's
+    /// format for other files
     #[arg(long, value_enum)]
     pub(crate) output_format: Option<EnrichFormat>,
-    /// Column or member that holds the address, by name or by number from 1; without it, found out
+    /// Column or member with the address, by name or by number from 1; without it, detected
     #[arg(long, value_name = "NAME|NUMBER")]
     pub(crate) column: Option<String>,
-    /// Which address of a list counts, such as X-Forwarded-For: the first, the last, or the first
-    /// public one
+    /// Which address of a list to use, such as that of X-Forwarded-For
     #[arg(long, value_enum, default_value_t = ListChoice::First)]
     pub(crate) list: ListChoice,
-    /// Whether CSV or TSV begins with a header; auto: unless there is an address in the first row
+    /// Whether CSV or TSV has a header; auto: yes if its first row has no address
     #[arg(long, value_enum, default_value_t = HeaderChoice::Auto)]
     pub(crate) header: HeaderChoice,
-    /// Threads that work beside the reading and the writing one; without it, one a core
+    /// Worker threads besides those that read and write; without it, one per core
     #[arg(long, value_name = "COUNT", value_parser = parse_threads)]
     pub(crate) threads: Option<usize>,
     /// Look nothing up: for measuring what everything else costs
@@ -271,15 +280,15 @@ pub(crate) enum InputFormat {
     Csv,
     /// Tab-separated values
     Tsv,
-    /// One JSON object a line
+    /// One JSON object per line
     Ndjson,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub(crate) enum EnrichFormat {
-    /// The input's own lines, with fields behind them
+    /// The input's format, with the fields appended
     Same,
-    /// One JSON object a line
+    /// One JSON object per line
     Ndjson,
     /// Comma-separated values
     Csv,
@@ -289,11 +298,11 @@ pub(crate) enum EnrichFormat {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub(crate) enum ListChoice {
-    /// The first: what the first proxy, or the client itself, said
+    /// The first: the client, as reported by it or by the first proxy
     First,
     /// The last: the peer of the last proxy that added to the list
     Last,
-    /// The first that is no private, local or otherwise special address; without any, the first
+    /// The first public address; if there is none, the first
     Public,
 }
 
@@ -321,29 +330,28 @@ pub(crate) struct BuildArguments {
     pub(crate) rows: PathBuf,
     /// The .mmdb file to write
     pub(crate) output: PathBuf,
-    /// How the rows are written; without it ndjson if the file's name ends in .ndjson, .jsonl or
-    /// .json, else csv
+    /// Format of the rows; without it, ndjson for names ending in .ndjson, .jsonl or .json, else csv
     #[arg(long, value_enum)]
     pub(crate) format: Option<RowsFormat>,
-    /// The database type that the file states
+    /// Database type in the metadata
     #[arg(long, value_name = "NAME", default_value = "whered-City")]
     pub(crate) database_type: String,
-    /// The description that the file states, in English
+    /// English description in the metadata
     #[arg(long, value_name = "TEXT", default_value = "built by whered")]
     pub(crate) description: String,
-    /// A language of the records' names that the file states; may be repeated
+    /// Language of the records' names in the metadata; repeatable
     #[arg(long, value_name = "CODE", default_value = "en")]
     pub(crate) language: Vec<String>,
     /// 4 for IPv4 networks only, 6 for both
     #[arg(long, value_name = "4|6", default_value_t = 6, value_parser = parse_ip_version)]
     pub(crate) ip_version: u16,
-    /// Do not let ::ffff:0:0/96 and 2002::/16 lead to the IPv4 networks
+    /// Do not alias ::ffff:0:0/96 and 2002::/16 to the IPv4 networks
     #[arg(long)]
     pub(crate) no_ipv4_aliases: bool,
-    /// When the data were made, in seconds since 1970; without it now
+    /// Build time in seconds since 1970; without it, now
     #[arg(long, value_name = "SECONDS")]
     pub(crate) build_epoch_seconds: Option<u64>,
-    /// Size of a tree record in bits; without it the smallest that fits
+    /// Size of a tree record in bits; without it, the smallest that fits
     #[arg(long, value_name = "24|28|32", value_parser = parse_record_size)]
     pub(crate) record_size_bits: Option<u16>,
 }
@@ -354,10 +362,10 @@ pub(crate) struct ConvertArguments {
     pub(crate) input: PathBuf,
     /// The .mmdb file to write
     pub(crate) output: PathBuf,
-    /// The database type that the file states; without it the legacy edition's name
+    /// Database type in the metadata; without it, the legacy edition's name
     #[arg(long, value_name = "NAME")]
     pub(crate) database_type: Option<String>,
-    /// Size of a tree record in bits; without it the smallest that fits
+    /// Size of a tree record in bits; without it, the smallest that fits
     #[arg(long, value_name = "24|28|32", value_parser = parse_record_size)]
     pub(crate) record_size_bits: Option<u16>,
 }
@@ -366,13 +374,13 @@ pub(crate) struct ConvertArguments {
 pub(crate) struct DumpArguments {
     /// A .mmdb or legacy GeoIP .dat file
     pub(crate) file: PathBuf,
-    /// How to print; csv needs --field
+    /// Output format; csv needs --field
     #[arg(long, value_enum, default_value_t = RowsFormat::Ndjson)]
     pub(crate) format: RowsFormat,
-    /// Print only this field, such as country.iso_code; may be repeated
+    /// Print only this field, such as country.iso_code; repeatable
     #[arg(long, value_name = "PATH")]
     pub(crate) field: Vec<String>,
-    /// Print the types that JSON or CSV cannot tell apart, so that `db build` gives them back
+    /// Add type names where JSON or CSV lose the type, so that `db build` restores it
     #[arg(long)]
     pub(crate) types: bool,
 }
@@ -381,20 +389,19 @@ pub(crate) struct DumpArguments {
 pub(crate) struct IndexArguments {
     /// A .mmdb or legacy GeoIP .dat file
     pub(crate) file: PathBuf,
-    /// Field that the index holds decoded, such as country.iso_code; may be repeated; without any,
-    /// the usual ones
+    /// Field to store decoded, such as country.iso_code; repeatable. Without any, the common fields
     #[arg(long, value_name = "PATH")]
     pub(crate) field: Vec<String>,
-    /// Whether the index saves memory or time
+    /// Form of the index
     #[arg(long, value_enum, default_value_t = IndexChoice::Compact)]
     pub(crate) form: IndexChoice,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum IndexChoice {
-    /// Some 5 bytes an IPv4 network
+    /// About 5 bytes per IPv4 network
     Compact,
-    /// Fewer reads for an IPv4 address, 60 MiB more
+    /// Fewer memory reads per IPv4 address, 60 MiB larger
     Fast,
 }
 
@@ -404,7 +411,7 @@ pub(crate) struct DiffArguments {
     pub(crate) old: PathBuf,
     /// The newer file
     pub(crate) new: PathBuf,
-    /// How to print
+    /// Output format
     #[arg(long, value_enum, default_value_t = DiffFormat::Text)]
     pub(crate) format: DiffFormat,
     /// Print only how many networks were added, removed and changed
@@ -412,20 +419,20 @@ pub(crate) struct DiffArguments {
     pub(crate) summary: bool,
 }
 
-/// How rows are written down.
+/// The format of rows.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum RowsFormat {
-    /// Comma-separated values behind a line that names the columns
+    /// Comma-separated values with a header
     Csv,
-    /// One JSON object a line
+    /// One JSON object per line
     Ndjson,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum DiffFormat {
-    /// One JSON object a line
+    /// One JSON object per line
     Json,
-    /// One line each: `+` added, `-` removed, `~` changed
+    /// One line per network: `+` added, `-` removed, `~` changed
     Text,
 }
 

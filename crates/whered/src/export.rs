@@ -18,25 +18,25 @@ use crate::outcome::{Failure, Outcome, complain};
 
 #[derive(Args)]
 pub(crate) struct ExportArguments {
-    /// The table of a feed, or the collection
+    /// A feed's table or a collection
     #[arg(value_name = "NAME")]
     pub(crate) name: String,
-    /// The file; - for standard output
+    /// Output file; - for standard output
     #[arg(long, value_name = "FILE")]
     pub(crate) to: PathBuf,
-    /// What the file is: parquet, arrow or csv; without it, its name says so
+    /// Format: parquet, arrow or csv; without it, taken from the file's name
     #[arg(long, value_name = "FORMAT", value_parser = parse_format)]
     pub(crate) format: Option<FileFormat>,
     /// The server: redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE] or unix:///PATH
     #[arg(long, value_name = "URL", default_value = "redis://127.0.0.1:6380")]
     pub(crate) from: String,
-    /// A table only, even if there is none of that name
+    /// Export a table, never a collection
     #[arg(long, conflicts_with = "collection")]
     pub(crate) table: bool,
-    /// A collection only, even if there is a table of that name
+    /// Export a collection, never a table
     #[arg(long)]
     pub(crate) collection: bool,
-    /// Write texts as bytes, whether they are UTF-8 or not
+    /// Write text columns as bytes, so that they need not be UTF-8
     #[arg(long)]
     pub(crate) binary: bool,
 }

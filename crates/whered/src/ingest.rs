@@ -34,35 +34,35 @@ const ASK_PAUSE: Duration = Duration::from_millis(50);
 pub(crate) struct IngestArguments {
     /// The feed
     pub(crate) feed: String,
-    /// Uploads, plain or packed with gzip or zstd; - for standard input
+    /// Files to upload, plain or compressed with gzip or zstd; - for standard input
     #[arg(value_name = "FILE", required = true)]
     pub(crate) files: Vec<PathBuf>,
-    /// The server's HTTP door
+    /// The server's HTTP address
     #[arg(long, value_name = "URL", default_value = SERVER)]
     pub(crate) url: String,
-    /// The bearer token of the feed or of the door
+    /// Bearer token of the feed or of [http]
     #[arg(long, value_name = "TOKEN", env = "WHERED_TOKEN", hide_env_values = true)]
     pub(crate) token: Option<String>,
-    /// Uploads that are on their way at the same time
+    /// Concurrent uploads
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=256))]
     pub(crate) parallel: u16,
-    /// Send files that were sent before once more
+    /// Send files even if they were sent before
     #[arg(long)]
     pub(crate) again: bool,
-    /// Wait until all is applied, and count records
+    /// Wait until all uploads are applied, and count their records
     #[arg(long)]
     pub(crate) wait: bool,
 }
 
 #[derive(Args)]
 pub(crate) struct FeedsArguments {
-    /// The server's HTTP door
+    /// The server's HTTP address
     #[arg(long, value_name = "URL", default_value = SERVER)]
     pub(crate) url: String,
-    /// The bearer token of the door
+    /// Bearer token of [http]
     #[arg(long, value_name = "TOKEN", env = "WHERED_TOKEN", hide_env_values = true)]
     pub(crate) token: Option<String>,
-    /// Print what the server answers, as JSON
+    /// Print the server's answer as JSON
     #[arg(long)]
     pub(crate) json: bool,
 }

@@ -20,7 +20,9 @@ use crate::serve::read_config;
 /// What can be asked about pools.
 #[derive(Subcommand)]
 pub(crate) enum SteerCommand {
-    /// Say why a client gets the answer that it gets; exit code 1 if it gets none
+    /// Explain which site a client gets
+    ///
+    /// Exit code 1 if it gets none.
     Explain(SteerExplainArguments),
 }
 
@@ -29,13 +31,13 @@ pub(crate) enum SteerCommand {
 pub(crate) struct SteerExplainArguments {
     /// A pool, or a domain name that one answers at
     pub(crate) name: String,
-    /// The client's address, as ECS or its own packet would tell it
+    /// The client's address, as in its packet or in EDNS Client Subnet
     #[arg(long, value_name = "ADDR", value_parser = crate::cli::parse_address)]
     pub(crate) client: IpAddr,
     /// The server: redis://[USER:PASSWORD@]HOST[:PORT] or unix:///PATH
     #[arg(long, value_name = "URL", default_value = "redis://127.0.0.1:6380")]
     pub(crate) from: String,
-    /// A configuration file instead of a server
+    /// Use a configuration file instead of a server
     #[arg(long, value_name = "FILE", conflicts_with = "from")]
     pub(crate) config: Option<PathBuf>,
     /// Print the reasons as JSON

@@ -38,37 +38,38 @@ pub(crate) struct SyncArguments {
     /// The server: redis://[USER:PASSWORD@]HOST[:PORT] or unix:///PATH
     #[arg(long, value_name = "URL", default_value = "redis://127.0.0.1:6380")]
     pub(crate) from: String,
-    /// A list in a file instead of a server's set; followed when it changes. A dump of several
-    /// sets needs the name of one
+    /// A file with a list instead of a server's set; re-read when it changes. A dump of several sets
+    /// needs a SET
     #[arg(long, value_name = "FILE[:SET]", conflicts_with_all = ["set", "from"])]
     pub(crate) file: Option<PathBuf>,
-    /// What the list is: plain, ipset, nft, nft-json, csv or json; without it, its first word says
+    /// Format of the list: plain, ipset, nft, nft-json, csv or json; without it, detected from the
+    /// first word
     #[arg(long, value_name = "FORMAT", requires = "file", value_parser = parse_format)]
     pub(crate) format: Option<SetFormat>,
-    /// The kernel's set: nft:FAMILY/TABLE/SET or ipset:NAME, with :ipv6 behind it if one is to be
-    /// made for IPv6; may be repeated; what else is in it goes
+    /// Kernel set: nft:FAMILY/TABLE/SET or ipset:NAME, with :ipv6 appended to create one for IPv6;
+    /// repeatable. Other elements of the set are removed
     #[arg(long, value_name = "TARGET", required = true)]
     pub(crate) to: Vec<Target>,
-    /// Make sets that are not there
+    /// Create missing sets
     #[arg(long)]
     pub(crate) create: bool,
-    /// Write the sets once and end
+    /// Write the sets once and exit
     #[arg(long)]
     pub(crate) once: bool,
-    /// Print what would be written, as text for `nft -f` or `ipset restore`, and write nothing
+    /// Print the changes as input for `nft -f` or `ipset restore`, and write nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// Seconds between two looks at the source
+    /// Seconds between two reads of the source
     #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = parse_interval)]
     pub(crate) interval: Duration,
-    /// Seconds between two whole comparisons of a set with what was written, at most
+    /// Most seconds between two full comparisons of a kernel set with its source
     #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = parse_interval)]
     pub(crate) compare_interval: Duration,
-    /// Take an empty list too
+    /// Accept an empty list
     #[arg(long)]
     pub(crate) allow_empty: bool,
-    /// Refuse a list that has lost this part of the members or more; 100 takes all but an empty
-    /// one. Default: 50 for --file, 100 for a server's set
+    /// Refuse a list that lost this share of the members or more; 100 accepts any but an empty one.
+    /// Default: 50 for --file, 100 for a server's set
     #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(1..=100))]
     pub(crate) max_shrink: Option<u8>,
     /// Print every change

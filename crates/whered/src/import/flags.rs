@@ -11,11 +11,13 @@ const TARGET: &str = "redis://127.0.0.1:6380";
 
 #[derive(Subcommand)]
 pub(crate) enum ImportCommand {
-    /// Copy every GEO key of a running Redis or Valkey; exit code 1 if any of them is not in the
-    /// target whole at the end
+    /// Copy all GEO keys of a running Redis or Valkey
+    ///
+    /// Exit code 1 if a key is not complete in the target at the end.
     Redis(ImportRedisArguments),
-    /// Load points from CSV, TSV, NDJSON, GeoJSON or OpenStreetMap PBF; exit code 1 if any
-    /// record was bad
+    /// Load points from CSV, TSV, NDJSON, GeoJSON or OpenStreetMap PBF
+    ///
+    /// Exit code 1 if a record was bad.
     Points(ImportPointsArguments),
 }
 
@@ -24,33 +26,33 @@ pub(crate) struct ImportRedisArguments {
     /// The source: redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE] or unix:///PATH
     #[arg(value_name = "URL")]
     pub(crate) source: String,
-    /// The server to copy into, written the same way
+    /// The target server, in the form of the source
     #[arg(long, value_name = "URL", default_value = TARGET)]
     pub(crate) to: String,
-    /// Only keys that match, as in KEYS
+    /// Copy only keys that match this pattern of KEYS
     #[arg(long = "match", value_name = "PATTERN")]
     pub(crate) pattern: Option<String>,
-    /// Numbered database, copied to the same number; may be repeated; without it, from the
-    /// database of the source's URL to that of --to
+    /// Numbered database, copied to that number; repeatable. Without it, from the database of the
+    /// source's URL to that of --to
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(i64).range(0..))]
     pub(crate) db: Vec<i64>,
-    /// Copy sorted sets with other scores than places too, as plain sorted sets
+    /// Copy sorted sets whose scores are no positions too, as plain sorted sets
     #[arg(long)]
     pub(crate) all_zsets: bool,
-    /// Delete keys of the target that have the same name, instead of leaving them alone
+    /// Replace keys of the target instead of leaving them alone
     #[arg(long)]
     pub(crate) replace: bool,
-    /// Go on where an import that was stopped has come to
+    /// Continue an interrupted import
     #[arg(long)]
     pub(crate) resume: bool,
-    /// Where the position is kept; removed when all is done
+    /// File for the progress of the import; removed at the end
     #[arg(long, value_name = "FILE", default_value = "whered-import.state")]
     pub(crate) state: PathBuf,
 }
 
 #[derive(Args)]
 pub(crate) struct ImportPointsArguments {
-    /// The file, plain or packed with gzip or zstd; - for standard input
+    /// The file, plain or compressed with gzip or zstd; - for standard input
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
     /// The collection to add to
@@ -59,11 +61,11 @@ pub(crate) struct ImportPointsArguments {
     /// The server: redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE] or unix:///PATH
     #[arg(long, value_name = "URL", default_value = TARGET)]
     pub(crate) to: String,
-    /// What the file is; without it, its name or its first bytes say so
+    /// Format of the file; without it, detected from its name or first bytes
     #[arg(long, value_enum)]
     pub(crate) format: Option<PointsFormat>,
-    /// Column (name, or number from 1) or field (such as location.lon) of the longitude; without
-    /// it, one of the usual names
+    /// Column (name, or number from 1) or field (such as location.lon) with the longitude; without
+    /// it, a common name of such columns
     #[arg(long, value_name = "NAME")]
     pub(crate) longitude: Option<String>,
     /// The column or member with the latitude
@@ -73,8 +75,8 @@ pub(crate) struct ImportPointsArguments {
     /// without it the id, or a common name of such columns whose values differ
     #[arg(long, value_name = "NAME")]
     pub(crate) member: Option<String>,
-    /// OpenStreetMap: only nodes with this tag, such as amenity=cafe or amenity; may be repeated:
-    /// any of them
+    /// OpenStreetMap: only nodes with this tag, such as amenity=cafe or amenity; repeatable: any of
+    /// them
     #[arg(long, value_name = "KEY[=VALUE]", value_parser = parse_tag)]
     pub(crate) tag: Vec<TagFilter>,
     /// Stop at the first bad record
@@ -82,14 +84,14 @@ pub(crate) struct ImportPointsArguments {
     pub(crate) strict: bool,
 }
 
-/// What a file of points is.
+/// The format of a file of points.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum PointsFormat {
     /// Comma-separated (or semicolon-separated) values
     Csv,
     /// Tab-separated values
     Tsv,
-    /// One JSON object a line, GeoJSON Features among them
+    /// One JSON object per line; may be GeoJSON Features
     Ndjson,
     /// A FeatureCollection of Points, or Features one after the other
     Geojson,

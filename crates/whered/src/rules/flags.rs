@@ -12,41 +12,44 @@ use crate::cli::parse_address;
 
 #[derive(Subcommand)]
 pub(crate) enum RulesCommand {
-    /// Say what is wrong, useless or doubtful in files of rules; exit code 1 if anything is
-    /// useless or doubtful, 2 if anything is wrong
+    /// Report errors, unreachable rules and doubtful rules
+    ///
+    /// Exit code 1 for unreachable or doubtful rules, 2 for errors.
     Check(RulesCheckArguments),
-    /// Ask rules about packets whose fate is written down; exit code 1 if any differs
+    /// Test rules with packets and their expected verdicts
+    ///
+    /// Exit code 1 if a verdict differs.
     Test(RulesTestArguments),
-    /// Say what becomes of one packet, and why no earlier rule decided
+    /// Explain the verdict for one packet
     Explain(RulesExplainArguments),
-    /// Write rules in another format
+    /// Convert rules to another format
     Convert(RulesConvertArguments),
 }
 
-/// How a file of rules is read.
+/// Options for reading a rules file.
 #[derive(Args)]
 pub(crate) struct ReadArguments {
-    /// What the rules are written in; without it, their first line says so
+    /// Format of the rules; without it, detected from the first line
     #[arg(long, value_enum, visible_alias = "from")]
     pub(crate) format: Option<RulesFormat>,
-    /// The chain that packets enter; without it the file's own, input, or the first one
+    /// Chain that packets enter; without it, the file's own, input, or the first one
     #[arg(long, value_name = "NAME")]
     pub(crate) chain: Option<String>,
-    /// The table that is read; without it filter of iptables, and the only one of nft
+    /// Table to read; without it, filter for iptables and the only one for nft
     #[arg(long, value_name = "NAME")]
     pub(crate) table: Option<String>,
-    /// Leave the rules of iptables' other tables out, which may change what this one sees
+    /// Ignore the rules of other iptables tables, although they may change packets
     #[arg(long)]
     pub(crate) skip_tables: bool,
 }
 
 #[derive(Args)]
 pub(crate) struct RulesCheckArguments {
-    /// Files of rules; - for standard input
+    /// Rules files; - for standard input
     #[arg(value_name = "FILE", required = true)]
     pub(crate) files: Vec<PathBuf>,
-    /// Database file that places in rules are found in (.mmdb or legacy GeoIP .dat); may be
-    /// repeated
+    /// Database file for countries and other places in rules (.mmdb or legacy GeoIP .dat);
+    /// repeatable
     #[arg(long, value_name = "[NAME=]FILE")]
     pub(crate) db: Vec<String>,
     #[command(flatten)]
@@ -58,11 +61,11 @@ pub(crate) struct RulesTestArguments {
     /// The rules
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
-    /// CSV whose header names the packet's fields and what is expected: verdict, line
+    /// CSV with a header: the packet's fields and the expected verdict, line
     #[arg(value_name = "CASES")]
     pub(crate) cases: PathBuf,
-    /// Database file that places in rules are found in (.mmdb or legacy GeoIP .dat); may be
-    /// repeated
+    /// Database file for countries and other places in rules (.mmdb or legacy GeoIP .dat);
+    /// repeatable
     #[arg(long, value_name = "[NAME=]FILE")]
     pub(crate) db: Vec<String>,
     #[command(flatten)]
@@ -74,8 +77,8 @@ pub(crate) struct RulesExplainArguments {
     /// The rules; - for standard input
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
-    /// Database file that places in rules are found in (.mmdb or legacy GeoIP .dat); may be
-    /// repeated
+    /// Database file for countries and other places in rules (.mmdb or legacy GeoIP .dat);
+    /// repeatable
     #[arg(long, value_name = "[NAME=]FILE")]
     pub(crate) db: Vec<String>,
     #[command(flatten)]
@@ -95,25 +98,25 @@ pub(crate) struct RulesExplainArguments {
     /// Destination port
     #[arg(long, value_name = "PORT", default_value_t = 0)]
     pub(crate) dport: u16,
-    /// What connection tracking says: invalid, new, established, related or untracked
+    /// Connection state: invalid, new, established, related or untracked
     #[arg(long, value_name = "STATE", default_value = "untracked", value_parser = parse_state)]
     pub(crate) state: State,
-    /// Interface it comes in by
+    /// Input interface
     #[arg(long = "in", value_name = "NAME", default_value = "")]
     pub(crate) input: String,
-    /// Interface it leaves by
+    /// Output interface
     #[arg(long = "out", value_name = "NAME", default_value = "")]
     pub(crate) output: String,
     /// DSCP, by class or number
     #[arg(long, value_name = "DSCP", default_value = "0", value_parser = parse_dscp)]
     pub(crate) dscp: u8,
-    /// The mark that it carries
+    /// Packet mark
     #[arg(long, value_name = "MARK", default_value = "0", value_parser = parse_mark)]
     pub(crate) mark: u32,
     /// ICMP type and code, in numbers
     #[arg(long, value_name = "TYPE[/CODE]", default_value = "0", value_parser = parse_icmp)]
     pub(crate) icmp: (u8, u8),
-    /// TCP flags that are set, separated by commas
+    /// Set TCP flags, separated by commas
     #[arg(long, value_name = "FLAG,FLAG", default_value = "", value_parser = parse_flags)]
     pub(crate) flags: u8,
 }
@@ -125,11 +128,11 @@ pub(crate) struct RulesConvertArguments {
     pub(crate) file: PathBuf,
     #[command(flatten)]
     pub(crate) read: ReadArguments,
-    /// What to write: whered's own format, for `iptables-restore` or `ip6tables-restore` and the
-    /// sets beside it for `ipset restore`, or for `nft -f`
+    /// Target format: whered's own, input for `iptables-restore` or `ip6tables-restore` with its sets
+    /// for `ipset restore`, or input for `nft -f`
     #[arg(long, value_enum)]
     pub(crate) to: TargetFormat,
-    /// Of which family iptables and ipset are written; without it the file's own
+    /// Address family of iptables and ipset output; without it, the file's own
     #[arg(long, value_enum)]
     pub(crate) family: Option<FamilyChoice>,
 }
@@ -139,46 +142,46 @@ pub(crate) struct MatchArguments {
     /// The rules
     #[arg(long, value_name = "FILE")]
     pub(crate) rules: PathBuf,
-    /// A capture (pcap, pcapng), Zeek's conn.log, or packets one a line: SRC DST PROTO [SPORT
-    /// DPORT], of ICMP [TYPE/CODE]; or CSV whose header names the fields; each plain or packed by
-    /// gzip or zstd; without it or with -, standard input
+    /// Capture (pcap, pcapng), Zeek conn.log, CSV with a header, or lines of SRC DST PROTO [SPORT
+    /// DPORT] (ICMP: [TYPE/CODE]), plain or compressed with gzip or zstd; without it or with -,
+    /// standard input
     #[arg(value_name = "FILE")]
     pub(crate) packets: Option<PathBuf>,
-    /// Database file that places in rules are found in (.mmdb or legacy GeoIP .dat); may be
-    /// repeated
+    /// Database file for countries and other places in rules (.mmdb or legacy GeoIP .dat);
+    /// repeatable
     #[arg(long, value_name = "[NAME=]FILE")]
     pub(crate) db: Vec<String>,
-    /// What the rules are written in; without it, their first line says so
+    /// Format of the rules; without it, detected from the first line
     #[arg(long, value_enum)]
     pub(crate) rules_format: Option<RulesFormat>,
-    /// The chain that packets enter; without it the file's own, input, or the first one
+    /// Chain that packets enter; without it, the file's own, input, or the first one
     #[arg(long, value_name = "NAME")]
     pub(crate) chain: Option<String>,
-    /// The table that is read; without it filter of iptables, and the only one of nft
+    /// Table to read; without it, filter for iptables and the only one for nft
     #[arg(long, value_name = "NAME")]
     pub(crate) table: Option<String>,
-    /// Leave the rules of iptables' other tables out, which may change what this one sees
+    /// Ignore the rules of other iptables tables, although they may change packets
     #[arg(long)]
     pub(crate) skip_tables: bool,
-    /// What connection tracking says of packets of a capture, which do not tell it
+    /// Connection state assumed for the packets of a capture
     #[arg(long, value_name = "STATE", default_value = "untracked", value_parser = parse_state)]
     pub(crate) state: State,
-    /// How to print
+    /// Output format
     #[arg(long, value_enum, default_value_t = MatchFormat::Text)]
     pub(crate) format: MatchFormat,
-    /// Print only how many packets and bytes each rule decided and noted
+    /// Print only packet and byte counts per rule
     #[arg(long)]
     pub(crate) summary: bool,
 }
 
-/// What rules are written in.
+/// The format of rules.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub(crate) enum RulesFormat {
     /// whered's own format
     Own,
-    /// What `iptables-save` or `ip6tables-save` prints
+    /// Output of `iptables-save` or `ip6tables-save`
     Iptables,
-    /// What `nft -j list ruleset` prints
+    /// Output of `nft -j list ruleset`
     Nft,
     /// ClassBench filters
     Classbench,
@@ -209,11 +212,11 @@ impl From<FamilyChoice> for Family {
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum MatchFormat {
-    /// A line for people
+    /// Readable lines
     Text,
-    /// Comma-separated values behind a line that names the columns
+    /// Comma-separated values with a header
     Csv,
-    /// One JSON object a line
+    /// One JSON object per line
     Json,
 }
 

@@ -9,32 +9,34 @@ use whered_dns::Dnssec;
 
 #[derive(Subcommand)]
 pub(crate) enum ZoneCommand {
-    /// Read master files as the server would; exit code 1 if anything is odd, 2 if anything is
-    /// wrong
+    /// Check zone files as the server reads them
+    ///
+    /// Exit code 1 for remarks, 2 for errors.
     Check(ZoneCheckArguments),
-    /// Make a configuration and zones out of gdnsd's; nothing is written if anything in it has no
-    /// counterpart
+    /// Convert a gdnsd configuration and its zones
+    ///
+    /// Nothing is written if any part has no counterpart.
     ConvertGdnsd(ConvertGdnsdArguments),
 }
 
 #[derive(Args)]
 pub(crate) struct ZoneCheckArguments {
-    /// Master files; - for standard input
+    /// Zone files (RFC 1035); - for standard input
     #[arg(value_name = "FILE", required = true)]
     pub(crate) files: Vec<PathBuf>,
     /// The zone's name; without it, the file's name without .zone or .db at its end
     #[arg(long, value_name = "NAME")]
     pub(crate) origin: Option<String>,
-    /// What becomes of a signed zone, as `unsigned` of [[zone]] says it
+    /// How to treat a signed zone, like `unsigned` of [[zone]]
     #[arg(long, value_name = "WHAT", value_enum, default_value_t = UnsignedChoice::Refuse)]
     pub(crate) unsigned: UnsignedChoice,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
 pub(crate) enum UnsignedChoice {
-    /// It is wrong: it would be served without its signatures
+    /// Report an error: it would be served without its signatures
     Refuse,
-    /// Its DNSSEC records are left out
+    /// Leave out its DNSSEC records
     Strip,
 }
 
@@ -52,7 +54,7 @@ pub(crate) struct ConvertGdnsdArguments {
     /// gdnsd's folder, such as /etc/gdnsd, or its configuration file
     #[arg(value_name = "CONFIG")]
     pub(crate) config: PathBuf,
-    /// Where whered.toml and zones/ go; nothing there is replaced
+    /// Target directory for whered.toml and zones/; existing files are not replaced
     #[arg(value_name = "DIR")]
     pub(crate) out: PathBuf,
 }
