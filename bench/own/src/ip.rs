@@ -127,7 +127,7 @@ pub(crate) fn compiled_lookup4() -> Prepared {
     }
 }
 
-/// The same lookups in batches of 64.
+/// IPv4 lookups in batches of 64.
 pub(crate) fn compiled_lookup4_batch() -> Prepared {
     let (index, addresses) = compiled4();
     Prepared {
@@ -150,7 +150,7 @@ pub(crate) fn compiled_lookup6() -> Prepared {
     compiled_lookup6_of(prefix6)
 }
 
-/// The same of prefixes inside 500 /32, as providers part theirs.
+/// IPv6 lookups of prefixes inside 500 /32, as providers divide theirs.
 pub(crate) fn compiled_lookup6_divided() -> Prepared {
     compiled_lookup6_of(|random| {
         let provider = 0x2a00_0000 + random.below(500) as u32 * 8;

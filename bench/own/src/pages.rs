@@ -34,7 +34,7 @@ pub(crate) fn measure(mut points: Points, empty_bytes: usize) {
     report_bytes(&loaded, "after loading", empty_bytes);
 }
 
-/// All pages, while one of so many points moves (none, if 0).
+/// Exports all pages while one in `one_in` points moves (none if 0).
 fn export(points: &mut Points, one_in: usize) -> Vec<Page> {
     let (mut in_steps, mut copying, mut longest) = (Duration::ZERO, Duration::ZERO, Duration::ZERO);
     let (mut pages, mut next) = (Vec::new(), Some(PagePosition::default()));

@@ -211,7 +211,7 @@ fn pause() {
     std::thread::park_timeout(Duration::from_millis(1));
 }
 
-/// A circle around the first point of a metropolitan area that finds about so many.
+/// A circle around the first point of a metropolitan area that finds about `wanted` points.
 fn search_for(keyspace: &Keyspace, wanted: usize) -> (Search, usize) {
     let view = with_points(keyspace, Points::freeze);
     let of_radius = |radius_meters: f64| Search {

@@ -11,8 +11,7 @@ use whered_bench::dns::{Mix, Shape};
 use whered_bench::measure::RecordKind;
 
 /// The record of DNS beside rivals.
-pub(crate) const RECORD: RecordKind =
-    RecordKind { suite: "dns", bars: to_markdown };
+pub(crate) const RECORD: RecordKind = RecordKind { suite: "dns", bars: to_markdown };
 
 /// One zone and mix with all servers.
 struct Compared {

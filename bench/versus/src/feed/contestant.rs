@@ -51,7 +51,7 @@ pub(crate) fn compared(
     Ok(found.rows())
 }
 
-/// Whole batches of so many uploads until the time is over.
+/// Sends whole batches of uploads until the time is over.
 pub(crate) fn batches(
     uploads: &[Upload],
     batch: usize,

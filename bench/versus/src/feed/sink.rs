@@ -193,7 +193,7 @@ fn pace(
     Ok(())
 }
 
-/// How many sightings another client saw, and when it first saw so many.
+/// The counts of sightings that another client saw, and when it first saw each.
 fn watch(mut conn: Conn, end: u64, has_ended: &AtomicBool) -> Result<Vec<(u64, Instant)>, String> {
     let mut seen: Vec<(u64, Instant)> = Vec::new();
     let mut until = None;

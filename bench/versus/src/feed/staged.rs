@@ -90,7 +90,7 @@ impl Events for Reader<'_> {
     }
 }
 
-/// Whole batches of so many uploads, read on another thread, until the time is over.
+/// Sends whole batches of uploads, read on another thread, until the time is over.
 pub(crate) fn batches(
     uploads: &[Upload],
     batch: usize,

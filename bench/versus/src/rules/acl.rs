@@ -105,7 +105,7 @@ pub(crate) fn version() -> String {
 pub(crate) struct Acl(*mut Context);
 
 impl Acl {
-    /// Builds them; at most so many bytes, or as many as it likes for zero.
+    /// Builds the rules with at most `most_bytes` of memory; zero sets no limit.
     pub(crate) fn build(rules: &[FiveTuple], most_bytes: u64) -> Option<Acl> {
         let tuples: Vec<Tuple> = rules
             .iter()

@@ -124,7 +124,7 @@ fn pointers(packets: &[AclPacket]) -> Vec<*const u8> {
     packets.iter().map(|one| std::ptr::from_ref(one).cast()).collect()
 }
 
-/// The same packet for rte_acl.
+/// Converts a packet for rte_acl.
 fn their_packet(packet: &Packet) -> AclPacket {
     let fields = [
         Field::Source,

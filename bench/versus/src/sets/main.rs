@@ -135,7 +135,7 @@ fn settings(options: &Options, dpdk: String) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// Membership in random prefixes, with uniform addresses: the question of 2007.
+/// Membership in random prefixes, with uniformly random addresses: the question of 2007.
 fn cidrs(options: &Options, name: &str, count: usize) -> Result<Table, String> {
     let prefixes = sets::cidrs(count, options.seed);
     let members: Vec<_> = prefixes.iter().map(|prefix| (*prefix, 1)).collect();
@@ -193,7 +193,7 @@ fn full_table6(options: &Options) -> Result<Table, String> {
     options.run(("full-table6", note), prefixes.len(), &engines, &addresses)
 }
 
-/// Each prefix with one of so many next hops.
+/// Gives each prefix one of `hops` next hops.
 fn with_hops<P: Copy>(prefixes: &[P], hops: u64, seed: u64) -> Vec<(P, u32)> {
     let mut random = whered_bench::Random::new(seed + 2);
     prefixes.iter().map(|prefix| (*prefix, 1 + random.below(hops) as u32)).collect()

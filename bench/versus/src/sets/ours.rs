@@ -20,7 +20,7 @@ fn block6((address, length_bits): Prefix6) -> Block {
     prefix.expect("generated lengths are those of the family").into()
 }
 
-/// Ours for IPv4: in batches and singly.
+/// Ours for IPv4: in batches and one at a time.
 pub(crate) fn compiled4(
     prefixes: &[(Prefix4, u32)],
     form: Option<CompiledForm>,

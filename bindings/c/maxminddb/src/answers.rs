@@ -16,10 +16,10 @@
 //! A caller names an entry by its offset. A lookup leaves the row in the unused octets beside it;
 //! if they come back with the entry, nothing has to be searched. The key says whether they did.
 //!
-//! Invariants: a pair of words is written once: whoever exchanges the free key for [`BUSY`] writes
-//! the value and then the key, so that a reader who sees the key sees its value. Nothing is thrown
-//! out. An answer is only kept if it reads back as it was. Memory comes from the kernel and is
-//! touched only where entries are asked.
+//! Invariants: a pair of words is written once: the thread that exchanges the free key for [`BUSY`]
+//! writes the value and then the key, so that a reader that sees the key sees its value. Nothing is
+//! thrown out. An answer is only kept if it reads back as it was. Memory comes from the kernel and
+//! is touched only where entries are asked.
 //!
 //! Cost: a line of memory for all of a record's first four paths, and no lock. An answer is stored
 //! in words of 64 bits straight where the caller wants it: in smaller pieces, or copied, it would
@@ -63,7 +63,7 @@ pub(crate) struct Answers {
 type Answer = Result<MMDB_entry_data_s, Failure>;
 
 impl Answers {
-    /// Room for the answers of so many rows; `None` if there is no memory.
+    /// Allocates the answers of `line_count` rows; `None` if there is no memory.
     pub(crate) fn new(line_count: usize) -> Option<Answers> {
         let size_bytes = PLANES * line_count * LINE_BYTES;
         let protection = libc::PROT_READ | libc::PROT_WRITE;
@@ -126,7 +126,7 @@ impl Answers {
         }
     }
 
-    /// The same of usual paths and values only, all of it in the caller's code.
+    /// Fast path for frequent paths and values, inlined into the caller.
     ///
     /// # Safety
     ///
@@ -290,7 +290,7 @@ impl Words {
         }
     }
 
-    /// The same of texts, decimals, and paths that do not match.
+    /// Fast path for strings, decimals, and paths that do not match.
     #[inline(always)]
     fn unpacked_usual(key: u64, value: u64, data: *const u8) -> Option<Words> {
         let (at, kind) = place_and_kind(key);
@@ -376,7 +376,7 @@ fn place_and_kind(key: u64) -> (u32, u32) {
     ((key >> 4) as u32 & (OFFSETS - 1), key as u32 & 15)
 }
 
-/// Texts of so many bytes have their size in a second byte, and in a third.
+/// From this size on, a string's size has a second byte, and from the next one a third.
 const LONG_MIN: u32 = 29;
 const SHORT_END: u32 = 285;
 

@@ -147,8 +147,8 @@ fn not_open(opened: &MMDB_s) -> Failure {
     }
 }
 
-/// The same by the file's tree. Not inlined, so that a lookup in an index has little to save and
-/// restore.
+/// Looks an address up in the file's tree. Not inlined, so that a lookup in an index has little to
+/// save and restore.
 ///
 /// # Safety
 ///

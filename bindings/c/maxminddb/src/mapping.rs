@@ -30,7 +30,7 @@ pub(crate) struct Mapping {
     /// Where the private page begins, and how long page and file are together.
     base: NonNull<u8>,
     total_bytes: usize,
-    /// The same file; borrows the mapping, and is gone before it.
+    /// The file's search tree. It borrows the mapping and is dropped before it.
     pub(crate) tree: FileTree,
     pub(crate) index: Index,
     cache: Option<Cache>,
@@ -156,8 +156,8 @@ impl Mapping {
         unsafe { &*content.cast::<Mapping>().sub(1) }
     }
 
-    /// The same; none for a structure that `MMDB_open` has not filled or `MMDB_close` has left,
-    /// whose `content` is null.
+    /// Returns the mapping; `None` for a structure that `MMDB_open` has not filled or `MMDB_close`
+    /// has left, whose `content` is null.
     ///
     /// # Safety
     ///

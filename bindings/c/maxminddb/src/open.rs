@@ -152,9 +152,10 @@ fn open(path: &CStr, mmdb: &mut MMDB_s) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The answers beside an index. Whoever builds an index waits for it, and so the answers of the
-/// usual paths are put there too, which a host that forks after opening then shares; beside an
-/// index that was kept in a file they are kept as they are asked for, so that opening stays quick.
+/// The answers beside an index. An opening that builds an index takes long anyway, and so the
+/// answers of frequent paths are put there too, which a host that forks after opening then shares;
+/// beside an index that was kept in a file they are kept as they are asked for, so that opening
+/// stays quick.
 fn answers(index: &DatabaseIndex, mmdb: &MMDB_s, is_kept: bool) -> Option<Answers> {
     let answers = Answers::new(index.row_count())?;
     if is_kept {

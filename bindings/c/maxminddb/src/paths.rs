@@ -44,7 +44,7 @@ struct Known {
     number: usize,
     /// The names one after the other, each with its zero byte.
     text: Box<[u8]>,
-    /// The same for paths of few short names, each name in a block of its own; else none.
+    /// For paths of few short names: each name in a block of its own. Otherwise empty.
     blocks: Box<[Block]>,
 }
 
@@ -106,7 +106,7 @@ impl Paths {
         self.is_asked.load(Relaxed)
     }
 
-    /// From now on, whoever asks for a path is a caller.
+    /// From now on, each request for a path counts as one of a caller.
     pub(crate) fn forget_asked(&self) {
         self.is_asked.store(false, Relaxed);
         self.hints.iter().for_each(|hint| hint.store(null_mut(), Relaxed));

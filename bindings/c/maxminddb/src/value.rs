@@ -111,7 +111,7 @@ fn find(section: &Section<'_>, offset: u32, mut path: impl Steps) -> Result<Foun
 }
 
 /// The field at `at`, one pointer followed. Always inlined: passed through memory, the parts of the
-/// answer would be stored singly and loaded in pairs, which stalls.
+/// answer would be stored one at a time and loaded in pairs, which stalls.
 #[inline(always)]
 fn follow(section: &Section<'_>, at: usize) -> Result<Found, Failure> {
     let (at, after_pointer) = match section.peek(at) {
@@ -144,7 +144,7 @@ fn told(section: &Section<'_>, found: &Found) -> Result<MMDB_entry_data_s, Failu
     Ok(told)
 }
 
-/// The same by a C path, with the mapping's cache if it has one.
+/// Finds a value by a C path, with the mapping's cache if it has one.
 ///
 /// # Safety
 ///
