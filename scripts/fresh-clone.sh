@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# A clone of this commit in another folder, without the shared data folder beside it: all Python tests
-# are collected there, and all Rust tests are listed as if that data were absent.
+# A clone of this commit in another folder, without the shared data folder beside it: all Python
+# tests are collected there, and all Rust tests are listed as if that data were absent.
 #
 #   scripts/fresh-clone.sh PYTHON     PYTHON has the packages of tests/clients/requirements.txt
 #
-# Collecting and listing run no test. A test that looks for its data while it is collected fails here.
+# Collecting and listing run no test. A test that looks for its data during collection fails.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The fuzz targets of fuzz/: `check` compiles them, `run SECONDS` runs each that long.
 #
-# What a run finds worth keeping goes to fuzz/target/corpus; the corpus that is committed, fuzz/corpus,
+# What a run finds worth keeping goes to fuzz/target/corpus; the committed corpus, fuzz/corpus,
 # is only read. An input that breaks something goes to fuzz/artifacts.
 #
 # Running needs a nightly compiler and cargo-fuzz; compiling needs only a C++ compiler, for the

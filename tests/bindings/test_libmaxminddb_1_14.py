@@ -314,7 +314,7 @@ def test_a_broken_way_to_ipv4_is_reported_by_the_lookup_that_takes_it(opened, na
     assert database.lookup("ffff::")[1] == SUCCESS
 
 
-# Where we differ from the original, with reason: see docs/guide/c.md. What it says, and what we say.
+# Where we differ from the original, with reason: docs/guide/c.md. What it says, and what we say.
 LONG_BRANCH = ("0 found 1 netmask 128 offset 42949", "2 found 0")
 CLOSED_WITHOUT_IPV4 = ("0 found 0 netmask", "2 found 0")
 DIFFERENCES = {

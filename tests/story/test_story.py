@@ -44,7 +44,7 @@ def test_the_story(serve):
         assert site_address(server, FRANKFURT) == ["192.0.2.10"]
         assert site_address(server, NEW_YORK) == ["192.0.2.74"]
 
-        # A site is added by command; when Frankfurt's own moves away, its clients go to the new one.
+        # A site is added by command; when Frankfurt's own moves away, its clients go there.
         assert client.execute_command("SITE.ADD", "www", "ber", "13.4050", "52.5200", "192.0.2.40") == 1
         assert site_address(server, FRANKFURT) == ["192.0.2.10"]
         client.execute_command("SITE.MOVE", "www", "fra", "151.2093", "-33.8688")

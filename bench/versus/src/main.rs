@@ -5,7 +5,8 @@
 //!
 //! ```text
 //! compare --db city.mmdb [--legacy GeoIP.dat] [--drop-in libmaxminddb.so.0] [--core N]
-//!         [--addresses N] [--round N] [--seed N] [--record DIR --date YYYY-MM-DD] [--only PART,PART]
+//!         [--addresses N] [--round N] [--seed N] [--only PART,PART]
+//!         [--record DIR --date YYYY-MM-DD]
 //! ```
 
 mod bars;

@@ -108,8 +108,8 @@ impl<R: Read> Capture<R> {
         }
     }
 
-    /// Whether bytes have come that were not understood yet; without any, the next record may have to
-    /// be waited for.
+    /// Whether bytes have come that were not understood yet; without any, the next record may have
+    /// to be waited for.
     #[must_use]
     pub fn has_buffered(&self) -> bool {
         self.context.source.has_buffered()

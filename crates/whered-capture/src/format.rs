@@ -3,8 +3,8 @@
 //! Not for: names of files, compression (a compressed source is an error that says so).
 //!
 //! Binary formats have numbers to know them by. Of texts the first line decides that is neither
-//! empty nor a comment: `{` begins JSON lines, an address begins lines of packets, and a line with a
-//! comma, semicolon or tab is the header of a table.
+//! empty nor a comment: `{` begins JSON lines, an address begins lines of packets, and a line with
+//! a comma, semicolon or tab is the header of a table.
 
 use std::fmt;
 use std::io::Read;
@@ -53,7 +53,8 @@ impl Format {
         }
     }
 
-    /// The format of a source that begins so, if it is one: text without a packet's line yet is none.
+    /// The format of a source that begins so, if it is one: text without a packet's line yet is
+    /// none.
     #[must_use]
     pub fn of_head(head: &[u8]) -> Option<Format> {
         let binary = binary_format(head).ok().flatten();

@@ -2,9 +2,9 @@
 //!
 //! For: choosing a code path once at run time; a value of type [`Avx2`] or [`Avx512`] exists only
 //! where the processor has those instructions, so that a safe function can take one and call code
-//! that was compiled for them. [`prefetch`], which every index wants;
-//! [`Stops`] and [`Start`], for scanners; [`Vicinity`], for what is near; and how much of a processor a
-//! thread takes from others, and how soon ([`lower_priority`], [`take_short_turns`]).
+//! that was compiled for them. [`prefetch`], which every index wants; [`Stops`] and [`Start`], for
+//! scanners; [`Vicinity`], for what is near; and how much of a processor a thread takes from
+//! others, and how soon ([`lower_priority`], [`take_short_turns`]).
 //! Not for: the code that depends on the processor; it stays with the structure that it reads.
 //!
 //! `WHERED_SIMD=scalar`, `avx2` or `avx512` in the environment forces a path, for tests and

@@ -14,8 +14,8 @@ use std::io;
 /// processors that nobody else wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Priority {
-    /// For threads that somebody waits for. Nice 10: a tenth of a processor that another thread wants
-    /// all of.
+    /// For threads that somebody waits for. Nice 10: a tenth of a processor that another thread
+    /// wants all of.
     Behind,
     /// For everybody. Nice 19: a seventieth. `SCHED_IDLE` would leave a three-hundredth.
     Lowest,
@@ -71,10 +71,11 @@ struct Attributes {
     period: u64,
 }
 
-/// Makes the calling thread's turns short, so that it gets a processor as soon as it is woken and need not
-/// wait for the end of another thread's turn: for threads that do a little again and again, and that
-/// somebody waits for each time. Its share stays what it was. Threads that it starts afterwards have the
-/// same. Before Linux 6.12, under another policy than the usual one, and on other systems nothing changes.
+/// Makes the calling thread's turns short, so that it gets a processor as soon as it is woken and
+/// need not wait for the end of another thread's turn: for threads that do a little again and
+/// again, and that somebody waits for each time. Its share stays what it was. Threads that it
+/// starts afterwards have the same. Before Linux 6.12, under another policy than the usual one, and
+/// on other systems nothing changes.
 ///
 /// # Errors
 /// Whatever the system reports.
@@ -99,7 +100,8 @@ pub fn take_short_turns() -> io::Result<()> {
             runtime_nanoseconds: SHORT_TURN_NANOSECONDS,
             ..Attributes::default()
         };
-        // SAFETY: the attributes are what the call takes, and as long as they say; it writes nothing.
+        // SAFETY: the attributes are what the call takes, and as long as they say; it writes
+        // nothing.
         if unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0) } != 0 {
             return Err(io::Error::last_os_error());
         }

@@ -1,7 +1,7 @@
 //! Whether sixteen bytes begin in a certain way.
 //!
-//! For: scanners that compare markup of up to sixteen bytes at once. Not for: longer texts, which are
-//! compared in two steps or by the standard library. Cost: five instructions.
+//! For: scanners that compare markup of up to sixteen bytes at once. Not for: longer texts, which
+//! are compared in two steps or by the standard library. Cost: five instructions.
 
 /// How many bytes are looked at together.
 const WORD_BYTES: usize = 16;
@@ -40,8 +40,8 @@ impl Start {
         use std::arch::x86_64::{
             _mm_and_si128, _mm_cmpeq_epi8, _mm_load_si128, _mm_loadu_si128, _mm_movemask_epi8,
         };
-        // SAFETY: SSE2 is a part of x86-64, and what is loaded are sixteen bytes each, those of `self`
-        // from places that are multiples of sixteen.
+        // SAFETY: SSE2 is a part of x86-64, and what is loaded are sixteen bytes each, those of
+        // `self` from places that are multiples of sixteen.
         let equal = unsafe {
             let own = |bytes: &[u8; WORD_BYTES]| _mm_load_si128(bytes.as_ptr().cast());
             let word = _mm_loadu_si128(word.as_ptr().cast());

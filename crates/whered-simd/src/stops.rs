@@ -1,7 +1,7 @@
 //! Where a text ends: the first byte that is one of three, or a control character.
 //!
-//! For: scanners of uploads, sixteen bytes at once, so that most values end in the first step, whatever their
-//! length, and no branch is guessed wrongly. Not for: what the byte means.
+//! For: scanners of uploads, sixteen bytes at once, so that most values end in the first step,
+//! whatever their length, and no branch is guessed wrongly. Not for: what the byte means.
 //!
 //! Cost: some fifteen instructions for sixteen bytes.
 
@@ -26,8 +26,8 @@ impl Stops {
         Stops(stops.map(|stop| [stop; WORD_BYTES]))
     }
 
-    /// How long a text is before the first byte that is one of the three, or a control character (below
-    /// `0x20`); `None` if there is none.
+    /// How long a text is before the first byte that is one of the three, or a control character
+    /// (below `0x20`); `None` if there is none.
     #[inline]
     #[must_use]
     pub fn find(&self, text: &[u8]) -> Option<usize> {
@@ -54,8 +54,8 @@ impl Stops {
             _mm_cmpeq_epi8, _mm_load_si128, _mm_loadu_si128, _mm_min_epu8, _mm_movemask_epi8,
             _mm_or_si128, _mm_set1_epi8,
         };
-        // SAFETY: SSE2 is a part of x86-64, and what is loaded are sixteen bytes each, those of `self`
-        // from places that are multiples of sixteen.
+        // SAFETY: SSE2 is a part of x86-64, and what is loaded are sixteen bytes each, those of
+        // `self` from places that are multiples of sixteen.
         let places = unsafe {
             let word = _mm_loadu_si128(word.as_ptr().cast());
             let [a, b, c] = &self.0;
@@ -75,8 +75,8 @@ impl Stops {
         self.find_by_sums(word)
     }
 
-    /// By additions: `(x - 1) & !x` has its high bit in the lowest zero byte of `x`; what it may say
-    /// wrongly lies above the first right one, and the lowest bit is what is asked for.
+    /// By additions: `(x - 1) & !x` has its high bit in the lowest zero byte of `x`; what it may
+    /// say wrongly lies above the first right one, and the lowest bit is what is asked for.
     #[cfg(any(test, not(target_arch = "x86_64")))]
     #[inline]
     fn find_by_sums(&self, word: &[u8; WORD_BYTES]) -> Option<usize> {

@@ -1,8 +1,8 @@
 //! Which of four points lie in a box around another one.
 //!
 //! For: indexes that leave out what is far away before they reckon distances. Not for: distances.
-//! Coordinates are whole numbers that wrap: what is beyond the largest is next to the smallest, as longitudes
-//! are. Cost: some ten instructions for four points.
+//! Coordinates are whole numbers that wrap: what is beyond the largest is next to the smallest, as
+//! longitudes are. Cost: some ten instructions for four points.
 
 const POINTS: usize = 4;
 
@@ -20,8 +20,9 @@ pub struct Vicinity {
     y: Side,
 }
 
-/// The numbers from `start` on, so many more than one: half of what there are is added to the one and taken from the
-/// other, so that they are compared as numbers with a sign, which every processor does for four at once.
+/// The numbers from `start` on, so many more than one: half of what there are is added to the one
+/// and taken from the other, so that they are compared as numbers with a sign, which every
+/// processor does for four at once.
 #[derive(Clone, Copy, Debug, Default)]
 struct Side {
     start: i32,
@@ -41,8 +42,8 @@ impl Side {
 }
 
 impl Vicinity {
-    /// The box of both coordinates' center and reach, which is added on both sides; a reach of half of the
-    /// numbers, `1 << 31`, holds all.
+    /// The box of both coordinates' center and reach, which is added on both sides; a reach of half
+    /// of the numbers, `1 << 31`, holds all.
     #[inline]
     #[must_use]
     pub fn new(x: (i32, u32), y: (i32, u32)) -> Vicinity {

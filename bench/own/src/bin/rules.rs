@@ -1,7 +1,8 @@
 //! The classifier alone: what a packet costs as rules grow, and while they change.
 //!
 //! For:
-//! `cargo run --release -p whered-own-bench --bin rules -- [seed|growth|graphs|changes|large|hits N]`.
+//! `cargo run --release -p whered-own-bench --bin rules -- NAME`, where NAME is `seed`,
+//! `growth`, `graphs`, `changes`, `large` or `hits N`.
 //! Not for rivals (`bench/versus`). Times are wall time of one thread; every answer is checked by
 //! the scan for a part of the packets.
 #![allow(clippy::print_stdout, reason = "a table on standard output is what this is for")]

@@ -6,7 +6,8 @@
 //! ```text
 //! whered-versus-feed --whered target/release/whered [--groups mariadb-disk,mariadb-ram,...]
 //!                    [--workloads plain,three] [--rounds N] [--seconds S] [--uploads N]
-//!                    [--batch N] [--age-seconds N] [--disk DIR] [--ram DIR] [--record DIR --date YYYY-MM-DD]
+//!                    [--batch N] [--age-seconds N] [--disk DIR] [--ram DIR]
+//!                    [--record DIR --date YYYY-MM-DD]
 //! ```
 //!
 //! Runs of one date and machine add up to one record, with those of `whered-bench feed`.

@@ -5,7 +5,8 @@
 //!
 //! ```text
 //! whered-versus-journal --whered target/release/whered [--redis-server FILE] [--points N]
-//!                       [--rounds N] [--seconds S] [--scratch DIR] [--record DIR --date YYYY-MM-DD]
+//!                       [--rounds N] [--seconds S] [--scratch DIR]
+//!                       [--record DIR --date YYYY-MM-DD]
 //! ```
 
 mod compare;

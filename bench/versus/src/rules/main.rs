@@ -2,8 +2,9 @@
 //! kernel's rules, one run, the same questions, equal answers.
 //!
 //! ```text
-//! whered-versus-rules [--only WORD,WORD] [--addresses N] [--packets N] [--rounds N] [--core N] [--seed N]
-//!                     [--plan-seconds N] [--pages small|advised|huge] [--data DIR] [--classbench DIR]
+//! whered-versus-rules [--only WORD,WORD] [--addresses N] [--packets N] [--rounds N] [--core N]
+//!                     [--seed N] [--plan-seconds N] [--pages small|advised|huge] [--data DIR]
+//!                     [--classbench DIR]
 //!                     [--parts DIR] [--record DIR --date YYYY-MM-DD]
 //! ```
 //!

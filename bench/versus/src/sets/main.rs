@@ -4,8 +4,8 @@
 //! favours which side.
 //!
 //! ```text
-//! whered-versus-sets [--addresses N] [--rounds N] [--core N] [--seed N] [--only WORD] [--small-pages]
-//!                    [--record DIR --date YYYY-MM-DD]
+//! whered-versus-sets [--addresses N] [--rounds N] [--core N] [--seed N] [--only WORD]
+//!                    [--small-pages] [--record DIR --date YYYY-MM-DD]
 //! ```
 
 mod ours;

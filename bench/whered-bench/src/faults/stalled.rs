@@ -6,7 +6,7 @@
 //! ```text
 //! writers  one unit at a time each, with a pause between; they wait for the disk, all of them
 //! readers  a search every millisecond each; latency from sending to the whole reply
-//! windows  in turn: the disk as it is, the disk stalled (attached to the one thread, not the process)
+//! windows  in turn: the disk as it is, the disk stalled (for the one thread alone)
 //! ```
 
 use std::net::SocketAddr;

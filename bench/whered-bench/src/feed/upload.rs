@@ -3,7 +3,7 @@
 //! For: bytes as clients send them, of about a given size. Not for: which sightings; `world.rs`.
 //!
 //! ```text
-//! xml     <upload client="7"> <sighting object="123" x="12.34567" y="45.67890" t="1700000000"/> ...
+//! xml     <upload client="7"> <sighting object="12" x="12.34567" y="45.67890" t="1700000000"/> ...
 //!         with loot: ... t="1700000000"><loot item="9" n="2"/></sighting>
 //! ndjson  {"object":123,"x":12.34567,"y":45.67890,"t":1700000000,"loot":[{"item":9,"n":2}]}
 //! csv     object,x,y,t and rows; without loot

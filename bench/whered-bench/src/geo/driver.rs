@@ -6,7 +6,7 @@
 //!
 //! ```text
 //! group       connections, pipeline, scripts (shared, or one a connection)
-//! connection  at ──► batch of `pipeline` commands ──► expected bytes ──► counted down to 0 ──► next batch
+//! connection  at ──► batch of `pipeline` commands ──► expected bytes ──► counted down ──► next one
 //! ```
 //!
 //! Checked of each batch: the first byte of its first reply, the total length, and that it ends as

@@ -1,7 +1,7 @@
 /* Variable arguments to a path array: the two functions of libmaxminddb that Rust cannot define.
  *
- * Not for looking anything up: MMDB_aget_value does that. Paths of up to PATH_ON_STACK names cost no
- * allocation; longer ones are gathered in memory from malloc. */
+ * Not for looking anything up: MMDB_aget_value does that. Paths of up to PATH_ON_STACK names cost
+ * no allocation; longer ones are gathered in memory from malloc. */
 
 #include <stdarg.h>
 #include <stddef.h>

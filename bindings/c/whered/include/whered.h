@@ -13,9 +13,9 @@
  * The library starts no threads, sets no signal handlers and prints nothing. A process may open a
  * database and then fork; the memory is shared until a child reloads.
  *
- * A lookup takes no lock and writes nothing that threads share. For that, each thread keeps the file
- * that it asked last, for up to eight databases: the memory of an old file is free once every thread
- * that asked it has asked the database again, or has ended.
+ * A lookup takes no lock and writes nothing that threads share. For that, each thread keeps the
+ * file that it asked last, for up to eight databases: the memory of an old file is free once every
+ * thread that asked it has asked the database again, or has ended.
  *
  * Link with `pkg-config --cflags --libs whered`, or find_package(whered) and whered::whered. */
 

@@ -8,8 +8,8 @@
 //! read-modify-writes, with which the waits for memory of two lookups cannot overlap.
 //!
 //! ```text
-//! whered_database.slot ──► KEPT[slot] of this thread ── number == whered_database.number? ─ yes: ask it
-//!                                                                                         └ no: load
+//! whered_database.slot ──► KEPT[slot] of this thread ── number == that one's? ─ yes: ask it
+//!                                                                             └ no: load
 //! ```
 //!
 //! Invariants: a number names one generation of one database in the process. An old generation

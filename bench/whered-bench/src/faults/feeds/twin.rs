@@ -1,7 +1,7 @@
 //! What uploads say, and the naive twin of the table that they become.
 //!
 //! ```text
-//! upload = one line of its own (its mark) | some lines of members that all lanes share | perhaps a bad one
+//! upload = one line of its own (its mark) | some lines of shared members | perhaps a bad one
 //! table: member -> how often, sum, largest
 //! ```
 //! For: telling from the table alone which uploads were applied: a mark is there once or not at

@@ -5,7 +5,7 @@
 //! points in it, so that the counts of large areas hold for every seed.
 //!
 //! ```text
-//! (seed, number) ──► 55 % a metropolitan area (metros.rs), its distance from the centre radius * u^0.6
+//! (seed, number) ──► 55 % a metropolitan area (metros.rs), radius * u^0.6 from its centre
 //!                ──► 28 % one of 20,000 towns, the k-th with weight 1 / (k + 50)
 //!                ──► 12 % anywhere in a box of land
 //!                ──►  5 % anywhere within Redis's limits

@@ -4,8 +4,9 @@
 //! how a ruleset changes while it is asked (`bench/own`, program `rules`).
 //!
 //! ```text
-//! section ──► set or rules, questions ──► engines ──► rounds ──► Table ─┐
-//! cidrs-16 ... blocklist, seed-16 ..., acl-256 ..., places-..., kernel-16 ...├─► Report: page, JSON, chart
+//! section ──► set or rules, questions ──► engines ──► rounds ──► Table ──► Report: JSON, chart
+//!
+//! sections: cidrs-16 ... blocklist, seed-16 ..., acl-256 ..., places-..., kernel-16 ...
 //! ```
 //!
 //! A section that cannot be measured here is told with its reason. Everything is drawn from a seed.

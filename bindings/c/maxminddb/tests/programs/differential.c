@@ -375,7 +375,7 @@ static void same_file(void) {
     free(moved);
 }
 
-/* A structure of zeros, as a host has it before it opens one: an error, where the original aborts. */
+/* A structure of zeros, as a host has it before it opens one: an error where the original aborts */
 static void unopened_is_an_error(void) {
     const int wanted = MMDB_UNKNOWN_DATABASE_FORMAT_ERROR;
     int gai, status;
