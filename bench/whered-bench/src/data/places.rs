@@ -94,7 +94,7 @@ pub(super) struct Places {
 }
 
 impl Places {
-    /// Places with about so many records; a few more where the smallest countries need them.
+    /// Places with about `record_count` records; a few more where the smallest countries need them.
     pub(super) fn new(seed: u64, record_count: u32) -> Places {
         let mut codes: Vec<(&str, &str)> =
             COUNTRIES.split_whitespace().map(|entry| entry.split_at(2)).collect();

@@ -64,7 +64,7 @@ struct Lane {
 }
 
 impl<'q> Driver<'q> {
-    /// Opens so many sockets to a server. `is_mirror`: it sends the questions back.
+    /// Opens `lanes` sockets to a server. `is_mirror`: it sends the questions back.
     ///
     /// # Errors
     ///
@@ -117,7 +117,7 @@ impl<'q> Driver<'q> {
         Ok(self.tally)
     }
 
-    /// Asks so many questions a second. `beside` is called between bursts.
+    /// Asks questions at a rate a second. `beside` is called between bursts.
     ///
     /// # Errors
     ///

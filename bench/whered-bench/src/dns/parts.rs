@@ -177,7 +177,7 @@ pub(super) fn turns(options: &Options) -> Result<Vec<Section>, String> {
 #[derive(Clone, Copy)]
 enum Load {
     None,
-    /// So many queries a second.
+    /// Queries a second.
     Rate(f64),
     /// As many as are answered.
     Full,

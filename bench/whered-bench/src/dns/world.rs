@@ -341,7 +341,7 @@ impl Queries {
     ///
     /// # Panics
     ///
-    /// When there are not so many.
+    /// When there are fewer.
     #[must_use]
     pub fn run(&self, first: usize, count: usize) -> &[u8] {
         &self.bytes[first * self.size_bytes..(first + count) * self.size_bytes]

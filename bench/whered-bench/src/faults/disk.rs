@@ -144,7 +144,7 @@ impl SmallDisk {
         Ok(SmallDisk { mount })
     }
 
-    /// Lets another file take everything but so many bytes.
+    /// Lets another file take everything but that number of bytes.
     pub(super) fn fill(&self, left_bytes: u64) -> Result<(), String> {
         let fault = |error: std::io::Error| format!("the ballast: {error}");
         let path = self.ballast();

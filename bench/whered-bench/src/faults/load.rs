@@ -30,7 +30,7 @@ pub(super) struct Watch<'a> {
 }
 
 impl Watch<'_> {
-    /// Waits until so many units are acknowledged, or something else is true.
+    /// Waits until that number of units is acknowledged, or something else is true.
     pub(super) fn until(&self, units: u64, or: impl Fn(&Progress) -> bool) -> Result<(), String> {
         let count = || self.progress.acknowledged.load(Ordering::Relaxed);
         while count() < units && !or(self.progress) {

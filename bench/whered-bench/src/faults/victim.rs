@@ -1,7 +1,7 @@
 //! The server that things are done to: configured for the lanes, started, killed, started again.
 //!
 //! Not for load (`lane.rs`). It ends by its process's number and with its value; its ports are the
-//! system's choice; its log is a file beside its data, for whoever looks into a violation.
+//! system's choice; its log is a file beside its data, for the study of a violation.
 
 use std::fs::{self, OpenOptions};
 use std::io::{BufRead, BufReader, Read, Write};

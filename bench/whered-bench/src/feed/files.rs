@@ -48,7 +48,7 @@ impl Packing {
     }
 }
 
-/// Writes so many uploads into a folder, as `upload-000000.xml` or `.xml.gz` and on; how many
+/// Writes `count` uploads into a folder, as `upload-000000.xml` or `.xml.gz` and on; how many
 /// sightings they have.
 ///
 /// # Errors

@@ -129,7 +129,8 @@ pub struct Sent {
     pub acknowledged_millis: Vec<f64>,
 }
 
-/// Sends all uploads by so many clients; at a pace of uploads a second, or as fast as it goes.
+/// Sends all uploads by that number of clients; at a pace of uploads a second, or as fast as it
+/// goes.
 ///
 /// # Errors
 ///

@@ -29,7 +29,7 @@ pub struct Syncs {
 }
 
 impl Syncs {
-    /// Writes and syncs so many groups, one every `pause` where the disk keeps up.
+    /// Writes and syncs `count` groups, one every `pause` where the disk keeps up.
     ///
     /// # Errors
     ///

@@ -52,7 +52,7 @@ pub struct UploadOptions {
 pub struct Upload {
     /// As it is sent.
     pub bytes: Vec<u8>,
-    /// What whoever reads it should find, in its order.
+    /// What a reader should find, in its order.
     pub sightings: Vec<Sighting>,
 }
 

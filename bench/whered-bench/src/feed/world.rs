@@ -18,7 +18,7 @@ use crate::Random;
 
 /// Objects of each zone.
 const ZONE_OBJECTS: u32 = 250;
-/// An object has at most so many points.
+/// The most points of an object.
 const POINTS_MAX: u32 = 8;
 /// Kinds of items in the world.
 const ITEMS: u64 = 6_000;
@@ -52,7 +52,7 @@ pub struct World {
 }
 
 impl World {
-    /// A world with at least so many objects.
+    /// A world with at least `objects` objects.
     #[must_use]
     pub fn new(seed: u64, objects: u32) -> World {
         World { seed, zones: objects.div_ceil(ZONE_OBJECTS).max(1) }

@@ -35,7 +35,7 @@ pub struct Written {
 }
 
 impl Written {
-    /// Sends so many uploads to a server whose files are on a disk of their own.
+    /// Sends `uploads` uploads to a server whose files are on a disk of their own.
     ///
     /// # Errors
     ///

@@ -205,7 +205,7 @@ fn replies_of(workload: &Workload, server: &Server) -> Result<Vec<Replies>, Stri
     Ok(scripts.map(|script| Replies::constant(reply, script.len())).collect())
 }
 
-/// A search that finds about so many, and its radius.
+/// A search that finds about that number, and its radius.
 fn search_around_paris(bench: &Bench<'_>, wanted: u64) -> (Workload, f64) {
     let radius_meters = radius_around_paris(&bench.points, bench.options.points, wanted);
     let mut script = Script::default();
@@ -222,7 +222,7 @@ fn far_from_rim(radius_meters: f64) -> impl Fn(Point) -> bool {
     move |point| (meters(paris, point) - radius_meters).abs() > 2_000.0
 }
 
-/// The radius within which about so many members lie, by a sample of them.
+/// The radius within which about that number of members lie, by a sample of them.
 fn radius_around_paris(points: &Points, count: u64, wanted: u64) -> f64 {
     let sample = count.min(200_000);
     let paris = Point::from_degrees(PARIS.0, PARIS.1);

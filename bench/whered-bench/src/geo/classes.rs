@@ -151,7 +151,7 @@ pub struct Workload {
 }
 
 impl Class {
-    /// The same commands by other clients.
+    /// These commands by other clients.
     #[must_use]
     pub fn with_clients(self, connections: usize, pipeline: usize) -> Class {
         Class { connections, pipeline, ..self }
@@ -163,7 +163,7 @@ impl Class {
         self.workload_where(points, count, |_| true)
     }
 
-    /// The same with only those members that may be moved.
+    /// The class with only those members that may be moved.
     #[must_use]
     pub fn workload_where(
         &self,

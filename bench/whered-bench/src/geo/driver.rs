@@ -1,4 +1,4 @@
-//! Many connections in one thread, each with so many commands on their way at once.
+//! Many connections in one thread, each with a pipeline of commands.
 //!
 //! For: keeping a server busy at next to no cost of its own: commands are bytes made beforehand,
 //! replies are counted and not read. Not for finding out what replies must be (`script.rs`), nor

@@ -163,7 +163,7 @@ impl<'a> Bench<'a> {
         Setup { threads: 1, cores: vec![self.options.server_core], is_journaled: false }
     }
 
-    /// The order in which so many members are loaded.
+    /// The order in which members are loaded.
     #[must_use]
     pub fn order(&self, count: u64) -> Order {
         match self.options.is_in_order {
@@ -215,7 +215,7 @@ impl<'a> Bench<'a> {
         }
     }
 
-    /// Loads so many points and notes what that cost.
+    /// Loads `count` points and notes what that cost.
     ///
     /// # Errors
     ///

@@ -121,7 +121,7 @@ pub struct Replies {
 }
 
 impl Replies {
-    /// So many times the same simple reply.
+    /// One simple reply, repeated.
     #[must_use]
     pub fn constant(reply: &[u8], count: usize) -> Replies {
         Replies {
@@ -139,7 +139,7 @@ impl Replies {
 pub enum Likeness {
     /// Every byte.
     Bytes,
-    /// The same elements, some in another order.
+    /// Equal elements, some in another order.
     Elements,
     /// As many elements, but others.
     Counts,

@@ -123,7 +123,7 @@ impl Drop for Server {
     }
 }
 
-/// Starts a `whered` that answers RESP only in so many threads, with its journal in a folder if
+/// Starts a `whered` that answers RESP only in `threads` threads, with its journal in a folder if
 /// there is one.
 ///
 /// # Errors

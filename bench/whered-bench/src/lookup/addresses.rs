@@ -77,7 +77,7 @@ impl AddressList {
     ///
     /// # Panics
     ///
-    /// If there are not so many.
+    /// If there are fewer.
     #[must_use]
     pub fn address(&self, index: usize) -> IpAddr {
         match &self.binary {
@@ -90,7 +90,7 @@ impl AddressList {
     ///
     /// # Panics
     ///
-    /// If there are not so many.
+    /// If there are fewer.
     #[inline]
     #[must_use]
     pub fn text(&self, index: usize) -> &str {

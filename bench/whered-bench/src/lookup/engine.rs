@@ -39,9 +39,9 @@ pub enum Wants {
     Record,
     /// Country code, English name of the city, latitude, longitude; borrowed from the engine.
     Fields,
-    /// The same, copied into memory of the caller.
+    /// The fields, copied into memory of the caller.
     Copies,
-    /// The same as `Fields`, with every octet in the checksum. Not timed: it checks the others.
+    /// Like `Fields`, with every octet in the checksum. Not timed: it checks the others.
     Octets,
 }
 

@@ -90,7 +90,7 @@ impl EngineNote {
         EngineNote { name: engine.name(), settings: engine.settings(), memory: engine.memory() }
     }
 
-    /// The same with the file's name in front of the engine's, where several files are measured.
+    /// A note with the file's name in front of the engine's, where several files are measured.
     #[must_use]
     pub fn about(self, file: &str) -> EngineNote {
         EngineNote { name: format!("{file}: {}", self.name), ..self }

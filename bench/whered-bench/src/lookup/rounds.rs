@@ -35,7 +35,7 @@ pub struct Rounds {
 }
 
 impl Rounds {
-    /// For so many addresses; the lead-in is as long as a round.
+    /// For a list of addresses; the lead-in is as long as a round.
     #[must_use]
     pub fn new(address_count: usize, round_size: usize) -> Rounds {
         let round_size = round_size.clamp(1, address_count.max(1));

@@ -10,7 +10,7 @@
 //! ```
 //!
 //! Each shape says how often an address is wild, how long prefixes are, how many distinct ones
-//! there are for so many rules, and how protocols and ports are drawn: wild, one of the common
+//! there are for a number of rules, and how protocols and ports are drawn: wild, one of the common
 //! numbers, the upper range 1,024-65,535, or an arbitrary range. What came out is counted by
 //! [`Proportions`].
 

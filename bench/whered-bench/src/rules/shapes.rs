@@ -122,7 +122,7 @@ const PORTS: [u16; 40] = [
     636, 873, 5060, 11_001,
 ];
 
-/// So many rules of a shape, all different.
+/// `count` rules of a shape, all different.
 #[must_use]
 pub fn generate(shape: Shape, count: usize, seed: u64) -> Vec<FiveTuple> {
     let parameters = shape.parameters();

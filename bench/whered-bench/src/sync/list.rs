@@ -87,7 +87,7 @@ impl List {
         self.changes
     }
 
-    /// Turns so many blocks on or off; an address that came, and one that went.
+    /// Turns `count` blocks on or off; an address that came, and one that went.
     pub(super) fn change(&mut self, count: usize) -> (Option<Ipv4Addr>, Option<Ipv4Addr>) {
         self.turned.clear();
         let (mut added, mut removed) = (None, None);

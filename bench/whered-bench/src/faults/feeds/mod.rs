@@ -291,7 +291,7 @@ fn configuration(name: &str, peers: &[Peer], random: &mut Random) -> String {
     text
 }
 
-/// Waits until so many uploads are acknowledged.
+/// Waits until that number of uploads is acknowledged.
 fn until(progress: &Progress, units: u64) -> Result<(), String> {
     let began = Instant::now();
     loop {

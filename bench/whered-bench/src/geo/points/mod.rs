@@ -108,7 +108,7 @@ impl Point {
         })
     }
 
-    /// A point up to so many meters away, evenly over that circle.
+    /// A point up to `meters` away, evenly over that circle.
     #[must_use]
     pub fn near(self, radius_meters: f64, random: &mut Random) -> Point {
         let distance = radius_meters * random.fraction().sqrt();

@@ -15,7 +15,7 @@ use whered_ip::{Block, CompiledSet, Prefix};
 /// How many addresses are held against a scan.
 const SCANNED: usize = 200;
 
-/// Random prefixes and uniform addresses: the question of 2007.
+/// Random prefixes and uniformly random addresses: the question of 2007.
 pub(super) fn random(
     options: &Options,
     rivals: &dyn Rivals,

@@ -100,7 +100,7 @@ fn in_namespace(prefixes: &[Prefix4], rounds: usize) -> Result<Vec<Row>, String>
     Ok(rows.to_vec())
 }
 
-/// Sends so many packets, all of which the rules must refuse.
+/// Sends `count` packets, all of which the rules must refuse.
 fn send(socket: &UdpSocket, count: usize) -> Result<(), String> {
     for _ in 0..count {
         match socket.send_to(b"x", "127.0.0.1:80") {

@@ -172,12 +172,12 @@ pub(super) fn run(engines: &mut [Engine<'_>], parts: &[Range<usize>]) -> Result<
     Ok(rows)
 }
 
-/// The whole list, so many times.
+/// The whole list, repeated.
 pub(super) fn repeated(count: usize, rounds: usize) -> Vec<Range<usize>> {
     vec![0..count; rounds]
 }
 
-/// The list in so many parts of one length.
+/// The list in parts of one length.
 pub(super) fn divided(count: usize, rounds: usize) -> Vec<Range<usize>> {
     let part = (count / rounds.max(1)).max(1);
     (0..count / part).map(|round| round * part..(round + 1) * part).collect()

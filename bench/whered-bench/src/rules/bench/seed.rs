@@ -61,7 +61,7 @@ fn rules(prefixes: &[Prefix4]) -> Rules {
     Rules::new(Family::V4, list).expect("ranges of one value, or of a prefix")
 }
 
-/// The same in our own words.
+/// The rules of 2007 in whered's form.
 fn text_of(prefixes: &[Prefix4]) -> String {
     let mut out =
         String::from("chain input policy drop {\n    state {established related} accept\n");
@@ -133,7 +133,7 @@ fn whole(packet: &Packet) -> whered_rules::Packet<'static> {
     }
 }
 
-/// Singly through all of a ruleset: names, chains and verdicts too.
+/// One at a time through all of a ruleset: names, chains and verdicts too.
 fn ruleset_engine<'a>(
     matcher: &'a Matcher,
     packets: &'a [whered_rules::Packet<'a>],

@@ -18,7 +18,7 @@ use whered_rules::classify::{Compiled, Met, NO_RULE, Packet, scan};
 const BATCH: usize = 64;
 /// From how many rules on a further plan is looked for.
 const PLANNED_RULES: usize = 10_000;
-/// Past so many, rivals are not built: rte_acl takes minutes and gigabytes.
+/// Past this number of rules, rivals are not built: rte_acl takes minutes and gigabytes.
 const RIVAL_RULES: usize = 20_000;
 /// How many packets are held against a scan.
 const SCANNED: usize = 500;
@@ -98,7 +98,7 @@ pub(super) fn check_by_scan(compiled: &Compiled, packets: &[Packet]) -> Result<(
     Ok(())
 }
 
-/// The classifier in batches and singly. Answers are the rule's place plus one, or zero.
+/// The classifier in batches and one at a time. Answers are the rule's place plus one, or zero.
 pub(super) fn ours<'a>(
     compiled: &Arc<Compiled>,
     packets: &'a [Packet],
