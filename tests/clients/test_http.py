@@ -3,7 +3,7 @@
 import json
 import subprocess
 
-from conftest import program
+from conftest import REPOSITORY, program
 
 
 def curl(server, path, *arguments):
@@ -57,6 +57,25 @@ def test_health_and_metrics(demo):
     assert status == 200
     assert "whered_build_info" in text
     assert text.rstrip().endswith("# EOF")
+
+
+def test_every_path_is_in_the_reference(demo):
+    page = (REPOSITORY / "docs/reference/http.md").read_text()
+    message = fetch(demo, "/v1/nothing")[1]["error"]["message"]
+    paths = message.removeprefix("no such path; paths: ").split(", ")
+    assert "/healthz" in paths and "/v1/tables/{table}/top" in paths
+    assert [path for path in paths if f"| [`{path}`](" not in page] == []
+
+
+def test_every_metric_is_in_the_reference_with_its_type(demo):
+    page = (REPOSITORY / "docs/reference/metrics.md").read_text()
+    rows = [line for line in page.splitlines() if line.startswith("| `whered_")]
+    suffixes = {"counter": "_total", "info": "_info"}
+    metrics = [line.split()[2:] for line in curl(demo, "/metrics")[1].splitlines() if line.startswith("# TYPE ")]
+    assert len(metrics) > 80
+    for name, kind in metrics:
+        name += suffixes.get(kind, "")
+        assert any(f"`{name}`" in row and f"| {kind} |" in row for row in rows), (name, kind)
 
 
 def test_reasons_have_the_same_form_at_every_door(demo):
