@@ -10,7 +10,7 @@
 //! lookup   file ──► lists of addresses, engines ──► rounds ──► table, JSON
 //! faults   servers that are killed, cut off, filled up ──► what they have kept
 //! feed     seed ──► uploads of a crowd's map, the tables they become, what reads them
-//! rules    shape, seed ──► rulesets like ClassBench's; growing sets and rules ──► JSON, chart
+//! rules    shape, seed ──► rulesets like ClassBench's; growing sets and rules ──► JSON
 //! sets     seed ──► prefixes by published lengths, addresses
 //! sync     kernel's sets that are followed while packets probe them
 //! measure  clock, pinning, statistics, the machine's description

@@ -87,9 +87,6 @@ pub(crate) struct BenchRulesArguments {
     /// A file for the figures as JSON
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
-    /// A file for the chart
-    #[arg(long, value_name = "FILE")]
-    pub(crate) svg: Option<PathBuf>,
 }
 
 #[derive(Args)]

@@ -320,14 +320,9 @@ fn rules(arguments: BenchRulesArguments) -> Result<Outcome, Failure> {
     let report =
         rules_bench::run(&options, &rules_bench::NoRivals, &show).map_err(Failure::Message)?;
     write!(io::stdout(), "{}", report.to_markdown("Rules and sets as they grow", &settings))?;
-    let files = [
-        (arguments.json, format!("{:#}\n", report.to_json(&settings))),
-        (arguments.svg, report.to_svg()),
-    ];
-    for (path, text) in files {
-        if let Some(path) = path {
-            fs::write(&path, text).map_err(|error| Failure::file(&path, error))?;
-        }
+    if let Some(path) = arguments.json {
+        let text = format!("{:#}\n", report.to_json(&settings));
+        fs::write(&path, text).map_err(|error| Failure::file(&path, error))?;
     }
     Ok(Outcome::Found)
 }

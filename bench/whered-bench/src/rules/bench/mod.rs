@@ -4,7 +4,7 @@
 //! how a ruleset changes while it is asked (`bench/own`, program `rules`).
 //!
 //! ```text
-//! section ──► set or rules, questions ──► engines ──► rounds ──► Table ──► Report: JSON, chart
+//! section ──► set or rules, questions ──► engines ──► rounds ──► Table ──► Report: JSON
 //!
 //! sections: cidrs-16 ... blocklist, seed-16 ..., acl-256 ..., places-..., kernel-16 ...
 //! ```
@@ -12,7 +12,6 @@
 //! A section that cannot be measured here is told with its reason. Everything is drawn from a seed.
 
 mod bars;
-mod chart;
 mod cidrs;
 mod kernel;
 mod places;
@@ -23,7 +22,6 @@ mod shapes;
 mod tree;
 
 pub use bars::{Bar, bars};
-pub use chart::{Panel, Series, to_svg};
 pub use report::{Report, Setting};
 pub use rounds::{Engine, Row, Run, Table};
 pub use tree::{Expression, Tree};
@@ -260,7 +258,6 @@ mod tests {
         assert_eq!(names, ["cidrs-16", "seed-16", "acl-256"]);
         let page = report.to_markdown("Rules", &[("rounds", "2".to_owned())]);
         assert!(page.contains("| whered single, nothing matches |"), "{page}");
-        assert!(report.to_svg().contains("whered single"));
         assert_eq!(report.to_json(&[])["tables"].as_array().map(Vec::len), Some(3));
     }
 

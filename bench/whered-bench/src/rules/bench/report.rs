@@ -1,9 +1,8 @@
-//! What a run found, as tables, as JSON and as a chart.
+//! What a run found, as tables and as JSON.
 //!
 //! Not for measuring.
 
 use super::bars::bars;
-use super::chart::{Panel, Series, to_svg};
 use super::rounds::Table;
 use crate::measure::{Machine, median, quantile, write_result};
 use serde_json::{Value, json};
@@ -86,61 +85,6 @@ impl Report {
             "tables": self.tables.iter().map(Table::to_json).collect::<Vec<_>>(),
             "left_out": self.left_out.iter().map(|(name, _)| name).collect::<Vec<_>>(),
         })
-    }
-
-    /// Cost against N: the question of 2007, and rules like ClassBench's.
-    #[must_use]
-    pub fn to_svg(&self) -> String {
-        let line = |name: &str, prefix: &str, engine: &str, less: Option<&str>| Series {
-            name: name.to_owned(),
-            points: self.points(prefix, engine, less),
-            is_rival: !engine.starts_with("whered"),
-        };
-        let base = Some("last rule only");
-        let question = [
-            line("iptables rules", "kernel-", "iptables rules", base),
-            line("nft rules", "kernel-", "nft rules", base),
-            line("iptables and ipset", "kernel-", "iptables and ipset", base),
-            line("nft set", "kernel-", "nft set", base),
-            line("rules, whered single", "seed-", "whered single", None),
-            line("rules, whered batch", "seed-", "whered batch", None),
-            line("set, tree of 2007", "cidrs-", "seed-tree index", None),
-            line("set, whered batch", "cidrs-", "whered batch", None),
-        ];
-        let mut classes = Vec::new();
-        for shape in ["acl", "fw", "ipc"] {
-            let prefix = format!("{shape}-");
-            classes.push(line(&format!("{shape}, rte_acl"), &prefix, "rte_acl", None));
-            classes.push(line(&format!("{shape}, whered batch"), &prefix, "whered batch", None));
-        }
-        let drawn = |series: Vec<Series>| {
-            series.into_iter().filter(|series| !series.points.is_empty()).collect()
-        };
-        let panels = [
-            Panel {
-                title: "N addresses that never match: cost of a packet".to_owned(),
-                across: "N (the kernel's cost is what N adds to a send)".to_owned(),
-                series: drawn(question.into()),
-            },
-            Panel {
-                title: "Rules over five fields, batches of 64".to_owned(),
-                across: "rules".to_owned(),
-                series: drawn(classes),
-            },
-        ];
-        to_svg("Cost of a packet against the number of rules", &panels)
-    }
-
-    /// Size and median cost of the fastest engine whose name begins so, over all sections so named;
-    /// less another row's cost if one is given, but no less than a nanosecond.
-    fn points(&self, prefix: &str, engine: &str, less: Option<&str>) -> Vec<(f64, f64)> {
-        let point = |table: &Table| {
-            let size: usize = table.name.strip_prefix(prefix)?.parse().ok()?;
-            let cost = table.cost_of(engine)?;
-            let less = less.and_then(|name| table.cost(name)).unwrap_or_default();
-            Some((size as f64, (cost - less).max(1.0)))
-        };
-        self.tables.iter().filter_map(point).collect()
     }
 
     /// Writes the JSON into a folder of results and returns its file.
