@@ -1,7 +1,12 @@
 # Everything that people and CI do with this repository: `make help` lists it.
 #
-# `make test` is all that CI runs. Its steps are targets of their own, so that each can be run
-# alone; they run one after the other, never side by side, since they share one target folder.
+#   make quick       what is typed often: the packages that changed
+#   make test        before a commit: everything that finds most faults, in minutes
+#   make ci          before a merge: `make test` and the rest; .ci/run and .github run it
+#   make test-slow   before a release, or after a change of what it tests
+#
+# Their steps are targets of their own, so that each can be run alone. They run one after the other,
+# never side by side, since they share one target folder.
 
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
@@ -21,7 +26,9 @@ export WHERED_BIN_DIR := $(TARGET_DIR)/debug
 
 # Crates with code paths chosen by the processor: their tests run once more with each path forced.
 SIMD_CRATES := whered-ip whered-geo
-SIMD_PATHS := scalar avx2 avx512
+# Only x86-64 has paths beside the scalar one.
+MACHINE := $(shell uname -m)
+SIMD_PATHS := scalar $(if $(filter x86_64,$(MACHINE)),avx2 avx512)
 
 # How long `make fuzz` stays with each target. (The name is what people type.)
 SECONDS := 60
@@ -30,9 +37,10 @@ comma := ,
 step = @printf '\n== %s\n' '$(1)'
 
 .PHONY: help
-help: ## list the targets
-	@printf 'make TARGET, where TARGET is one of\n\n'
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+help: ## this list
+	@printf 'make TARGET, where TARGET is one of\n'
+	@awk -F ':.*## ' '/^# ---- / { gsub(/^# ---- | ----$$/, ""); printf "\n%s\n", $$0 } \
+		/^[a-z-]+:.*## / { printf "  %-17s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 # ---- running ----
 
@@ -42,44 +50,98 @@ run: ## build the release program and start the demo server
 	cargo build --release --package whered --locked
 	@exec '$(TARGET_DIR)/release/whered' serve --demo --data-dir ./data
 
-# ---- testing: the steps of `make test`, in its order ----
+# ---- testing ----
+
+.PHONY: quick
+quick: ## format, clippy and tests of the packages changed since main; seconds to minutes
+	@scripts/quick.sh
 
 .PHONY: test
-test: install fmt-check clippy tidy advisories unit simd build fuzz-check faults-check fresh-clone clients bindings story examples bench-check ## everything that CI runs
-	$(call step,all steps passed)
+test: install fmt-check clippy tidy unit clients examples story ## format, clippy, tidy, unit tests, clients, examples, story
+	$(call step,make test: all steps passed)
+
+.PHONY: ci
+ci: test ci-rest ## make test, then ci-rest: all that CI runs
+
+.PHONY: ci-rest
+ci-rest: deny advisories scripts-check simd fuzz-check versus-check bench-tests faults-check fresh-clone bindings bench-check ## what make ci adds to make test
+	$(call step,make ci: all steps passed)
+
+.PHONY: test-slow
+test-slow: slow-faults fuzz ## every fault and every fuzz target for MINUTES=5 and SECONDS=60
+	$(call step,make test-slow: all steps passed)
+
+# ---- steps of make test ----
 
 .PHONY: install
-install: ## install what the tests need (apt-get, dnf, apk or brew; Python packages into .venv)
+install: ## programs by apt-get, dnf, apk or brew, Python packages into .venv, crates
 	$(call step,install: programs$(comma) Python packages$(comma) crates)
 	@scripts/install-tools.sh test
 	@scripts/install-tools.sh venv
 	cargo fetch --locked
 
-.PHONY: lint
-lint: fmt-check clippy tidy scripts-check ## formatting, clippy, tidy, shellcheck
-
 .PHONY: fmt-check
-fmt-check:
+fmt-check: ## rustfmt would change nothing
 	$(call step,fmt: rustfmt would change nothing)
 	cargo fmt --all -- --check
 
 .PHONY: clippy
-clippy:
+clippy: ## no warning in any target of the workspace
 	$(call step,clippy: no warning in any target)
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 
 .PHONY: tidy
-tidy: ## the project's own rules: arrows, sizes, headers, licences (cargo xtask tidy)
-	$(call step,tidy: arrows$(comma) sizes$(comma) headers$(comma) licences)
+tidy: ## the project's own rules: arrows, layers, words, headers (cargo xtask tidy)
+	$(call step,tidy: the project's own rules)
 	cargo xtask tidy
 
+.PHONY: unit
+unit: ## cargo test: unit, property, wire and documentation tests
+	$(call step,cargo test: unit$(comma) property$(comma) wire and documentation tests)
+	cargo test --workspace --locked
+
+.PHONY: build
+build: ## build the debug program
+	$(call step,build: the debug program)
+	cargo build --package whered --locked
+
+.PHONY: venv
+venv:
+	@scripts/install-tools.sh venv
+
+.PHONY: clients
+clients: build venv ## tests by real foreign clients (tests/clients)
+	$(call step,clients: redis-py$(comma) redis-cli$(comma) dig$(comma) dnspython$(comma) maxminddb)
+	$(VENV)/bin/python -m pytest -q tests/clients
+
+.PHONY: examples
+examples: build ## run the marked examples of README.md and docs/ (cargo xtask readme)
+	$(call step,examples: README.md and docs/ keep their word)
+	cargo xtask readme
+
+.PHONY: story
+story: build venv ## the tests that tell a user's story (tests/story)
+	$(call step,story: what a user does from the first minute on)
+	$(VENV)/bin/python -m pytest -q tests/story
+
+.PHONY: lint
+lint: fmt-check clippy tidy scripts-check ## format, clippy, tidy, shellcheck; needs no test program
+
+# ---- steps of make ci ----
+
+.PHONY: deny
+deny: ## licences, banned versions and sources of all dependencies (cargo deny)
+	$(call step,deny: licences$(comma) bans$(comma) sources)
+	@scripts/install-tools.sh deny
+	cargo deny --offline --log-level error check licenses bans sources
+
 .PHONY: advisories
-advisories:
+advisories: ## no dependency with a known one; needs a copy of the database
 	$(call step,advisories: no dependency with a known one)
 	@scripts/advisories.sh
 
 .PHONY: scripts-check
-scripts-check:
+scripts-check: ## shellcheck, where it is installed
 	$(call step,scripts: shellcheck)
 	@if command -v shellcheck > /dev/null; then \
 		shellcheck scripts/*.sh .ci/run bindings/c/whered/install.sh; \
@@ -87,13 +149,8 @@ scripts-check:
 		echo 'shellcheck is not installed: skipped'; \
 	fi
 
-.PHONY: unit
-unit: ## cargo test: unit, property, wire and documentation tests
-	$(call step,cargo test: unit$(comma) property$(comma) wire and documentation tests)
-	cargo test --workspace --locked
-
 .PHONY: simd
-simd:
+simd: ## the tests of SIMD crates with each code path forced
 	$(call step,SIMD: the same tests with each code path forced)
 	@if [ -z '$(strip $(SIMD_CRATES))' ]; then \
 		echo 'no crate has code paths chosen by the processor'; \
@@ -105,31 +162,35 @@ simd:
 		done; \
 	done
 
-.PHONY: build
-build: ## build the debug programs
-	$(call step,build: the debug programs)
-	cargo build --package whered --package whered-bench --locked
-
 .PHONY: fuzz-check
-fuzz-check:
+fuzz-check: ## the fuzz targets compile
 	$(call step,fuzz targets: they compile)
 	@scripts/fuzz.sh check
 
+.PHONY: build-bench
+build-bench: build
+	cargo build --package whered-bench --locked
+
+.PHONY: bench-tests
+bench-tests: build-bench venv ## tests of the program whered-bench (tests/bench)
+	$(call step,whered-bench: its data$(comma) its reports$(comma) sets of the kernel)
+	$(VENV)/bin/python -m pytest -q tests/bench
+
+.PHONY: versus-check
+versus-check: ## the comparisons with rivals compile (bench/versus)
+	$(call step,bench/versus: it compiles)
+	cargo check --manifest-path bench/versus/Cargo.toml --target-dir bench/versus/target --bins --locked
+
 .PHONY: faults-check
-faults-check: build
+faults-check: build-bench ## 12 faults of each kind on the real system; root, strace
 	$(call step,faults: a few on the real system)
 	'$(TARGET_DIR)/debug/whered-bench' faults --rounds 12 --minutes 1 \
 		--kinds kill,feeds,power,full,failing
 
 .PHONY: fresh-clone
-fresh-clone: venv
+fresh-clone: venv ## tests are collected in a clone without the shared data
 	$(call step,fresh clone: tests are collected where the shared data is absent)
 	@scripts/fresh-clone.sh $(VENV)/bin/python
-
-.PHONY: clients
-clients: build venv ## tests by real foreign clients (tests/clients)
-	$(call step,clients: redis-py$(comma) redis-cli$(comma) dig$(comma) dnspython$(comma) maxminddb)
-	$(VENV)/bin/python -m pytest -q tests/clients
 
 .PHONY: bindings
 bindings: build venv ## tests of the C libraries by real programs (tests/bindings)
@@ -137,26 +198,30 @@ bindings: build venv ## tests of the C libraries by real programs (tests/binding
 	cargo build --package whered-maxminddb --package whered-c --locked
 	$(VENV)/bin/python -m pytest -q tests/bindings
 
-.PHONY: story
-story: build venv ## the tests that tell a user's story (tests/story)
-	$(call step,story: what a user does from the first minute on)
-	$(VENV)/bin/python -m pytest -q tests/story
-
-.PHONY: venv
-venv:
-	@scripts/install-tools.sh venv
-
-.PHONY: examples
-examples: build ## run the marked examples of README.md and docs/ (cargo xtask readme)
-	$(call step,examples: README.md and docs/ keep their word)
-	cargo xtask readme
-
 .PHONY: bench-check
 bench-check: ## instructions per operation against bench/results (cargo xtask instructions)
 	$(call step,bench-check: instructions per operation)
-	cargo xtask instructions
+	@if [ '$(MACHINE)' = x86_64 ]; then \
+		cargo xtask instructions; \
+	else \
+		echo 'the recorded counts are those of x86-64: skipped'; \
+	fi
 
-# ---- beside the tests ----
+# ---- slow suites ----
+
+# How long `make slow-faults` and `make faults` stay with each kind of fault.
+MINUTES := 5
+
+.PHONY: slow-faults
+slow-faults: build-bench ## each kind of fault for MINUTES=5 each, the debug program
+	$(call step,faults: each kind for $(MINUTES) minutes)
+	'$(TARGET_DIR)/debug/whered-bench' faults --minutes '$(MINUTES)'
+
+.PHONY: fuzz
+fuzz: ## run each fuzz target for SECONDS=60 seconds (needs nightly and cargo-fuzz)
+	@scripts/fuzz.sh run '$(SECONDS)'
+
+# ---- benchmarks: they need rivals (installed), a quiet machine, and minutes to hours ----
 
 BENCH_DATA := $(TARGET_DIR)/bench-data
 # The last core is the one that least else runs on.
@@ -214,9 +279,6 @@ bench-journal: ## durable moves beside redis-server; writes bench/results
 	'$(TARGET_DIR)/release/whered-versus-journal' --whered '$(TARGET_DIR)/release/whered' \
 		--scratch '$(BENCH_DATA)' --record bench/results --date "$$(date -u +%F)"
 
-# How long `make faults` stays with each kind of fault.
-MINUTES := 5
-
 .PHONY: faults
 faults: ## kill servers and fail their disks for MINUTES=5 each, the release program; writes bench/results
 	@scripts/install-tools.sh test
@@ -273,9 +335,7 @@ bench-rules: ## rules and sets as they grow beside DPDK, the tree of 2007 and th
 		--data '$(BENCH_DATA)' --classbench '$(CLASSBENCH)' \
 		--record bench/results --date "$$(date -u +%F)"
 
-.PHONY: fuzz
-fuzz: ## run each fuzz target for SECONDS=60 seconds (needs nightly and cargo-fuzz)
-	@scripts/fuzz.sh run '$(SECONDS)'
+# ---- housekeeping ----
 
 .PHONY: fmt
 fmt: ## format the Rust sources

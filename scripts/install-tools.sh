@@ -5,6 +5,7 @@
 #   scripts/install-tools.sh test    that, and what the tests compare with
 #   scripts/install-tools.sh bench   the rivals that bench/versus links or starts, and their data
 #   scripts/install-tools.sh venv    Python packages of tests/clients/requirements.txt into .venv
+#   scripts/install-tools.sh deny    cargo-deny by cargo install; any version that is there will do
 #
 # By apt-get, dnf, apk or brew, as root or through sudo. It installs nothing that is there, starts
 # no service, and is quick when there is nothing to do. Where it cannot install, it says what is
@@ -13,6 +14,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 policy=/usr/sbin/policy-rc.d
+deny_version=0.20.2
 
 say() {
     printf 'install: %s\n' "$*"
@@ -229,6 +231,15 @@ make_venv() {
     cp "$wanted" "$stamp"
 }
 
+# Without optimisation: it runs for seconds and would be compiled for minutes.
+install_deny() {
+    if cargo deny --version > /dev/null 2>&1; then
+        return
+    fi
+    say "cargo-deny $deny_version by cargo install"
+    cargo install cargo-deny --version "$deny_version" --locked --debug --quiet
+}
+
 for_run=(cc curl redis-cli dig)
 for_test=("${for_run[@]}" redis-server mariadbd postgres mmdblookup geoiplookup legacy-database legacy-headers valgrind
     strace python-venv maxminddb.h python-maxminddb nginx nginx-geoip2 named nsd knotd gdnsd rbldnsd pkg-config cmake openssl
@@ -255,8 +266,12 @@ bench)
 venv)
     make_venv
     ;;
+deny)
+    need_cargo
+    install_deny
+    ;;
 *)
-    echo 'usage: scripts/install-tools.sh run | test | bench | venv' >&2
+    echo 'usage: scripts/install-tools.sh run | test | bench | venv | deny' >&2
     exit 2
     ;;
 esac

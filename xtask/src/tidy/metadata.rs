@@ -1,7 +1,6 @@
-//! `cargo metadata`, reduced to what the checks ask: packages, their arrows, their licences.
+//! `cargo metadata`, reduced to what the checks read: packages and their arrows.
 //!
-//! Never touches the network: both calls are `--offline`. The resolved graph covers every
-//! target, so `cargo fetch --locked` must have run once (`make install` does it).
+//! Never touches the network: the calls are `--offline` and resolve no dependency.
 
 use std::path::Path;
 use std::process::Command;
@@ -31,51 +30,33 @@ pub(crate) struct Arrow {
     pub(crate) folder: Option<String>,
 }
 
-/// One package of the resolved graph.
-#[derive(Debug, Clone)]
-pub(crate) struct Resolved {
-    /// The package's name.
-    pub(crate) name: String,
-    /// Its version.
-    pub(crate) version: String,
-    /// Its licence expression, when its manifest has one.
-    pub(crate) licence: Option<String>,
-}
-
 /// Every package of the repository: the workspace's and those of manifests outside it (fuzz).
 pub(crate) fn packages(repository: &Repository) -> Result<Vec<Package>, ChoreError> {
     let root = repository.root();
-    let mut packages = parse_packages(&run(root, "Cargo.toml", true)?, root)?;
+    let mut packages = parse_packages(&run(root, "Cargo.toml")?, root)?;
     for path in repository.paths() {
         let Some(folder) = path.strip_suffix("/Cargo.toml") else {
             continue;
         };
         if packages.iter().all(|package| package.folder != folder) {
-            packages.extend(parse_packages(&run(root, path, true)?, root)?);
+            packages.extend(parse_packages(&run(root, path)?, root)?);
         }
     }
     Ok(packages)
 }
 
-/// Everything in Cargo.lock's graph, for all targets and features.
-pub(crate) fn resolved_packages(repository: &Repository) -> Result<Vec<Resolved>, ChoreError> {
-    parse_resolved(&run(repository.root(), "Cargo.toml", false)?)
-}
-
-fn run(root: &Path, manifest: &str, without_dependencies: bool) -> Result<Value, ChoreError> {
+fn run(root: &Path, manifest: &str) -> Result<Value, ChoreError> {
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
     let mut command = Command::new(cargo);
-    command.args(["metadata", "--format-version", "1", "--offline", "--manifest-path", manifest]);
-    command.arg(if without_dependencies { "--no-deps" } else { "--locked" });
+    command.args(["metadata", "--format-version", "1", "--offline", "--no-deps"]);
+    command.args(["--manifest-path", manifest]);
     let output = command
         .current_dir(root)
         .output()
         .map_err(|error| ChoreError::on_program("cargo", &error))?;
     if !output.status.success() {
         let reason = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-        return Err(ChoreError::new(format!(
-            "cargo metadata of {manifest} failed (does cargo fetch --locked help?): {reason}"
-        )));
+        return Err(ChoreError::new(format!("cargo metadata of {manifest} failed: {reason}")));
     }
     serde_json::from_slice(&output.stdout)
         .map_err(|error| ChoreError::new(format!("cargo metadata of {manifest}: {error}")))
@@ -103,18 +84,6 @@ fn parse_packages(metadata: &Value, root: &Path) -> Result<Vec<Package>, ChoreEr
         });
     }
     Ok(packages)
-}
-
-fn parse_resolved(metadata: &Value) -> Result<Vec<Resolved>, ChoreError> {
-    let mut resolved = Vec::new();
-    for package in list(metadata, "packages")? {
-        resolved.push(Resolved {
-            name: text(package, "name")?.to_owned(),
-            version: text(package, "version")?.to_owned(),
-            licence: package.get("license").and_then(Value::as_str).map(str::to_owned),
-        });
-    }
-    Ok(resolved)
 }
 
 fn relative(folder: &Path, root: &Path) -> Option<String> {
@@ -158,12 +127,7 @@ mod tests {
     #[test]
     fn metadata_of_another_shape_is_an_error() {
         assert!(parse_packages(&json!({}), Path::new("/r")).is_err());
-        assert!(parse_resolved(&json!({"packages": [{"name": "a"}]})).is_err());
-    }
-
-    #[test]
-    fn a_package_may_have_no_licence_expression() {
-        let metadata = json!({"packages": [{"name": "a", "version": "1.0.0", "license": null}]});
-        assert_eq!(parse_resolved(&metadata).unwrap()[0].licence, None);
+        let package = json!({"packages": [{"name": "a"}]});
+        assert!(parse_packages(&package, Path::new("/r")).is_err());
     }
 }

@@ -9,8 +9,6 @@
 //! - [`headers`]: every source file says what it is for;
 //! - [`named_paths`]: ARCHITECTURE.md names only what exists;
 //! - [`links`]: relative links of Markdown pages lead somewhere;
-//! - [`licences`]: the licences of everything in Cargo.lock;
-//! - [`advisories`]: no version that a security advisory names;
 //! - [`reasons`]: every outside dependency has its sentence;
 //! - [`ports`]: documented `redis-cli` lines name their server;
 //! - [`machine_words`]: nothing mentions one particular machine;
@@ -19,12 +17,11 @@
 //! - [`words`]: private words, long sentences and wide comments may only become fewer.
 //!
 //! Length of functions is clippy's business (`too_many_lines`, 70), which sees the syntax tree.
+//! Licences, sources and banned versions of dependencies are cargo-deny's (`make deny`).
 
-mod advisories;
 mod arrows;
 mod headers;
 pub(crate) mod layers;
-mod licences;
 mod links;
 mod machine_words;
 mod metadata;
@@ -33,7 +30,6 @@ mod ports;
 mod reasons;
 mod settings;
 mod sizes;
-mod spdx;
 pub(crate) mod words;
 
 use crate::failure::ChoreError;
@@ -58,11 +54,6 @@ pub(crate) fn run(repository: &Repository) -> Result<Vec<Finding>, ChoreError> {
     findings.extend(layers::check(&texts)?);
     findings.extend(named_paths::check(repository.paths(), &texts));
     findings.extend(links::check(repository.paths(), &texts));
-    let deny = repository.read("deny.toml")?;
-    let lock = repository.read("Cargo.lock")?;
-    let resolved = metadata::resolved_packages(repository)?;
-    findings.extend(licences::check(&resolved, &licences::allow_list(&deny)?, &lock));
-    findings.extend(advisories::check(&resolved, &advisories::bans(&deny)?, &lock));
     findings.extend(reasons::check(&workspace_manifest, &texts)?);
     findings.extend(ports::check(&texts));
     findings.extend(machine_words::check(&texts, &settings.forbidden));
