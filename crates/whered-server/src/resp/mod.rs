@@ -294,7 +294,7 @@ pub(crate) fn missing_lists(user: &UserOptions) -> Vec<String> {
         }
         let needs = |entry: &&commands::Entry| {
             let asked = entry.command.names.iter().filter(|named| named.is_always_asked());
-            let is_key = *kind == NameKind::Key && entry.command.keys.0 > 0;
+            let is_key = *kind == NameKind::Key && !entry.command.keys.is_empty();
             let is_allowed = allowed.get(entry.number).is_some_and(|allowed| *allowed);
             is_allowed && (is_key || asked.into_iter().any(|it| it.kinds().contains(kind)))
         };

@@ -1,7 +1,7 @@
 //! Watched keys: a transaction is given up when one of them was changed since `WATCH`.
 //!
 //! For: `WATCH UNWATCH EXEC`, over the commands of this door.
-//! Not for: which keys a command has (`commands/keys_of`).
+//! Not for: which keys a command has (`commands/key_spec`).
 //!
 //! ```text
 //! (database, key) ──> [ flag of session 3, flag of session 9 ]      a write raises the flags

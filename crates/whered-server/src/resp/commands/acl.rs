@@ -164,7 +164,6 @@ pub(super) fn categories(command: &Command) -> Vec<&'static str> {
         "steer" => Some("@steer"),
         _ => None,
     };
-    let of_all_keys = ["flushall", "flushdb", "dbsize"].contains(&command.name);
     let by_flag = [
         (Flag::Write, "@write"),
         (Flag::ReadOnly, "@read"),
@@ -174,7 +173,7 @@ pub(super) fn categories(command: &Command) -> Vec<&'static str> {
     ];
     let by_flag = by_flag.iter().filter(|(flag, _)| command.has(*flag)).map(|(_, name)| *name);
     let speed = if command.has(Flag::Fast) { "@fast" } else { "@slow" };
-    let keyspace = of_all_keys.then_some("@keyspace");
+    let keyspace = command.has(Flag::Keyspace).then_some("@keyspace");
     by_group.into_iter().chain(keyspace).chain(by_flag).chain([speed]).collect()
 }
 

@@ -6,8 +6,8 @@
 
 use super::cidr::expiry;
 use super::{
-    Action, Command, Flag, Members, NameKind, Named, Outcome, SYNTAX_ERROR, name, named,
-    wrong_arity,
+    Action, Channels, Command, Flag, InTransaction, Members, NameKind, Named, Outcome,
+    SYNTAX_ERROR, WhenFull, name, named, wrong_arity,
 };
 use crate::resp::protocol::Args;
 use crate::resp::reply::Reply;
@@ -18,9 +18,12 @@ const ACME: Command = Command {
     arity: -2,
     flags: &[Flag::Write, Flag::Fast],
     group: "zone",
-    keys: (0, 0, 0),
+    keys: &[],
     names: &[Named::Domain(1)],
+    channels: Channels::None,
     members: Members::None,
+    when_full: WhenFull::Frees,
+    in_transaction: InTransaction::Queued,
     syntax: "",
     summary: "",
     cost: "O(N) with N tokens",
@@ -43,6 +46,7 @@ pub(super) const COMMANDS: &[Command] = &[
         name: "acme.list",
         arity: 1,
         names: &[Named::Shown(NameKind::Zone)],
+        when_full: WhenFull::Runs,
         flags: &[Flag::ReadOnly, Flag::Fast],
         summary: "Returns owner, token and seconds left of each",
         action: Action::Run(list),
@@ -51,7 +55,8 @@ pub(super) const COMMANDS: &[Command] = &[
     Command {
         name: "acme.set",
         arity: -3,
-        flags: &[Flag::Write, Flag::DenyOom, Flag::Fast],
+        flags: &[Flag::Write, Flag::Fast],
+        when_full: WhenFull::Refused,
         syntax: "name token [EX seconds]",
         summary: "Answers TXT of _acme-challenge.NAME with a token, in addition to others of that name, \
                   for 600 seconds; returns 1 when it is new",

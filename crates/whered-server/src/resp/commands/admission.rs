@@ -11,8 +11,7 @@
 //! Cost: for a connection without a transaction, channels or a restricted user, one comparison and
 //! one atomic load.
 
-use super::keys_of::{self, Access};
-use super::{Entry, Failure, Flag, Outcome, named, transaction, wrong_arity};
+use super::{Entry, Failure, Flag, InTransaction, Outcome, named, transaction, wrong_arity};
 use crate::resp::protocol::Args;
 use crate::resp::reply::{Protocol, Reply};
 use crate::resp::session::Session;
@@ -37,19 +36,20 @@ pub(super) fn admit(session: &Session, entry: &'static Entry, args: Args<'_>) ->
     if !session.user.may_all() && !command.has(Flag::NoAuth) {
         check_permissions(session, entry, args)?;
     }
-    if session.transaction.is_open() && transaction::is_refused(command) {
+    if session.transaction.is_open() && command.in_transaction == InTransaction::Refused {
         return Err(Failure::text("ERR Command not allowed inside a transaction"));
     }
     if session.shared.has_memory_limit() {
-        let queued = session.transaction.is_open() && !transaction::is_immediate(command);
-        let executed = command.name == "exec" && session.transaction.denies_oom();
+        let queued =
+            session.transaction.is_open() && command.in_transaction == InTransaction::Queued;
+        let executed = command.executes_queue() && session.transaction.denies_oom();
         if (entry.grows || queued || executed) && session.shared.is_out_of_memory() {
             return Err(OUT_OF_MEMORY);
         }
     }
     if session.subscription_count() > 0
         && session.client_protocol() == Protocol::Resp2
-        && !is_for_listeners(command.name)
+        && !command.has(Flag::WhileSubscribed)
     {
         return Err(Failure::made(format!(
             "ERR Can't execute '{}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET \
@@ -73,7 +73,7 @@ pub(super) fn reject(
         None => session.shared.refusals.note_unknown(),
     }
     let name = entry.map_or(args.at(0), |entry| entry.command.name.as_bytes());
-    if entry.is_some_and(|entry| entry.command.name == "exec") {
+    if entry.is_some_and(|entry| entry.command.executes_queue()) {
         transaction::discard(session);
         let text = failure.prefixed("EXECABORT Transaction discarded because of: ");
         super::count_error(session, name, &text);
@@ -92,8 +92,7 @@ fn check_permissions(session: &Session, entry: &'static Entry, args: Args<'_>) -
             command.name
         )));
     }
-    let keys = keys_of::keys_of(command, args);
-    if !keys.iter().all(|(key, _): &(&[u8], Access)| user.may_touch(key)) {
+    if !command.keys_of(args).all(|(key, _)| user.may_touch(key)) {
         return Err(Failure::text(
             "NOPERM this user has no permissions to access one of the keys used as arguments",
         ));
@@ -104,18 +103,11 @@ fn check_permissions(session: &Session, entry: &'static Entry, args: Args<'_>) -
             kind.list()
         )));
     }
-    let mut channels = keys_of::channels_of(command, args);
+    let mut channels = command.channels.of(args);
     if !channels.all(|(channel, is_pattern)| user.may_use_channel(channel, is_pattern)) {
         return Err(Failure::text(
             "NOPERM this user has no permissions to access one of the channels used as arguments",
         ));
     }
     Ok(())
-}
-
-/// What a connection of RESP2 may still do while it listens to channels.
-fn is_for_listeners(name: &str) -> bool {
-    const ALLOWED: [&str; 6] =
-        ["subscribe", "psubscribe", "unsubscribe", "punsubscribe", "ping", "reset"];
-    ALLOWED.contains(&name)
 }

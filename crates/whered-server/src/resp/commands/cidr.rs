@@ -10,8 +10,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use whered_engine::ip::{Block, PrefixMatch, prefix_without_host_bits};
 
 use super::{
-    Action, Command, Failure, Flag, Members, NameKind, Named, Outcome, SYNTAX_ERROR, address, cut,
-    explained, integer, name, named, no_such, wrong_arity,
+    Action, Channels, Command, Failure, Flag, InTransaction, Members, NameKind, Named, Outcome,
+    SYNTAX_ERROR, WhenFull, address, cut, explained, integer, name, named, no_such, wrong_arity,
 };
 use crate::resp::protocol::Args;
 use crate::resp::reply::Reply;
@@ -22,9 +22,12 @@ pub(super) const CIDR: Command = Command {
     arity: -3,
     flags: &[Flag::ReadOnly, Flag::Fast],
     group: "cidr",
-    keys: (0, 0, 0),
+    keys: &[],
     names: &[Named::Args(NameKind::Set, 1, 1)],
+    channels: Channels::None,
     members: Members::None,
+    when_full: WhenFull::Runs,
+    in_transaction: InTransaction::Queued,
     syntax: "",
     summary: "",
     cost: "O(1)",
@@ -36,6 +39,7 @@ pub(super) const COMMANDS: &[Command] = &[
     Command {
         name: "cidr.add",
         flags: &[Flag::Write, Flag::Fast],
+        when_full: WhenFull::Refused,
         syntax: "set [VALUE value] [EX seconds] prefix|range [prefix|range ...]",
         summary: "Adds prefixes and ranges such as 10.0.0.3-10.0.0.9 to a set, and returns how many are new",
         cost: "O(N) with N prefixes",
@@ -65,6 +69,7 @@ pub(super) const COMMANDS: &[Command] = &[
         arity: -2,
         flags: &[Flag::Write],
         names: &[Named::Args(NameKind::Set, 1, -1)],
+        when_full: WhenFull::Frees,
         syntax: "set [set ...]",
         summary: "Deletes whole sets with their names, and returns how many existed",
         cost: "O(N) with N members",
@@ -117,6 +122,7 @@ pub(super) const COMMANDS: &[Command] = &[
     Command {
         name: "cidr.rem",
         flags: &[Flag::Write, Flag::Fast],
+        when_full: WhenFull::Frees,
         syntax: "set prefix|range [prefix|range ...]",
         summary: "Removes prefixes and ranges from a set, and returns how many there were",
         cost: "O(N) with N prefixes",

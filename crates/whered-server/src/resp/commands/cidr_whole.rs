@@ -21,8 +21,8 @@ use whered_engine::{LoadOptions, ReadyMembers, SetOperation};
 
 use super::cidr::{CIDR, block, expiry, remark, write_match};
 use super::{
-    Action, Command, Failure, Flag, NameKind, Named, Outcome, SYNTAX_ERROR, cut, integer, name,
-    no_such,
+    Action, Command, Failure, Flag, NameKind, Named, Outcome, SYNTAX_ERROR, WhenFull, cut, integer,
+    name, no_such,
 };
 use crate::resp::deferred;
 use crate::resp::protocol::Args;
@@ -34,6 +34,7 @@ const SHORT_TEXT_BYTES: usize = 64 << 10;
 
 const STORE: Command = Command {
     names: &[Named::Args(NameKind::Set, 1, -1)],
+    when_full: WhenFull::Refused,
     flags: &[Flag::Write],
     syntax: "destination set [set ...]",
     cost: "O(N) with N members",
@@ -91,6 +92,7 @@ pub(super) const COMMANDS: &[Command] = &[
         name: "cidr.load",
         arity: -4,
         flags: &[Flag::Write],
+        when_full: WhenFull::Refused,
         syntax: "set FILE name|BULK text [REPLACE [ALLOWEMPTY] [MAXSHRINK percent]] \
                  [FORMAT plain|ipset|nft|nft-json|csv|json] [SET name] [VALUE value] [EX seconds]",
         summary: "Adds the members of a list, or with `REPLACE` replaces all members, in one step; \

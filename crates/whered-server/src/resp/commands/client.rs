@@ -8,7 +8,10 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use super::connection::check_client_name;
-use super::{Action, Command, Failure, Flag, Members, Outcome, SYNTAX_ERROR, cut, number};
+use super::{
+    Action, Channels, Command, Failure, Flag, InTransaction, Members, Outcome, SYNTAX_ERROR,
+    WhenFull, cut, number,
+};
 use crate::resp::clients::{Client, Transport};
 use crate::resp::protocol::Args;
 use crate::resp::reply::Reply;
@@ -19,9 +22,12 @@ const CONNECTION: Command = Command {
     arity: 2,
     flags: &[],
     group: "connection",
-    keys: (0, 0, 0),
+    keys: &[],
     names: &[],
+    channels: Channels::None,
     members: Members::None,
+    when_full: WhenFull::Runs,
+    in_transaction: InTransaction::Queued,
     syntax: "",
     summary: "",
     cost: "O(1)",
@@ -192,6 +198,7 @@ const CLIENT: &[Command] = &[
     },
     Command {
         name: "client|unpause",
+        flags: &[Flag::Admin, Flag::Dangerous, Flag::NeverPaused],
         summary: "Ends a pause",
         since: "6.2.0",
         action: Action::Run(|session, _, reply| {

@@ -1,4 +1,5 @@
-//! What a command is: its names, keys, flags and texts, and its handler.
+//! What a command is: its names, keys, flags and texts, what happens to it when memory is full or a
+//! transaction is open, and its handler. All that depends on a command is a field of it.
 //!
 //! For: the entries of the command table. Each file of commands defines its own as a `COMMANDS` slice.
 //! Not for: finding a command by its name (`registry`), running it (`commands/mod.rs`).
@@ -6,6 +7,7 @@
 //! Invariant: this file knows the session that a handler takes, and no handler.
 
 use super::arguments::wrong_arity;
+use super::key_spec::{Access, Channels, KeySpec};
 use super::named::Named;
 use crate::resp::protocol::Args;
 use crate::resp::reply::{Failure, Reply};
@@ -25,12 +27,18 @@ pub(crate) struct Command {
     pub(crate) flags: &'static [Flag],
     /// The family, as `COMMAND DOCS` names it.
     pub(crate) group: &'static str,
-    /// Where its keys stand: first, last (negative: from the end), step; zeros without keys.
-    pub(crate) keys: (i32, i32, i32),
-    /// What it names beside those keys: every set, table, feed and so on that it reads or writes.
+    /// Which arguments are keys, and what it does to each.
+    pub(crate) keys: &'static [KeySpec],
+    /// Which arguments name other things: sets, tables, feeds and so on that it reads or writes.
     pub(crate) names: &'static [Named],
+    /// Which arguments are channels.
+    pub(crate) channels: Channels,
     /// Which arguments are members that are looked up by name.
     pub(crate) members: Members,
+    /// What happens when memory is full.
+    pub(crate) when_full: WhenFull,
+    /// What happens between `MULTI` and `EXEC`.
+    pub(crate) in_transaction: InTransaction,
     /// Its arguments, as a manual shows them.
     pub(crate) syntax: &'static str,
     /// One line of purpose.
@@ -53,7 +61,33 @@ pub(crate) enum Action {
     Either(Handler, &'static [Command]),
 }
 
-/// A property of a command, under the name that `COMMAND INFO` shows.
+/// What happens to a command when more memory is used than `maxmemory`. A full disk is another
+/// matter: it refuses every write that the journal keeps.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum WhenFull {
+    /// It runs: it is no write.
+    Runs,
+    /// It runs although it is a write: it only removes data or takes no more memory.
+    Frees,
+    /// It is refused.
+    Refused,
+}
+
+/// What happens to a command between `MULTI` and `EXEC`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum InTransaction {
+    /// It is queued.
+    Queued,
+    /// It runs at once.
+    Immediate,
+    /// It runs at once, and runs those that are queued.
+    Executes,
+    /// It is refused: it waits for something that cannot happen while `EXEC` keeps all others out, or
+    /// would keep them out for long.
+    Refused,
+}
+
+/// A property of a command. `COMMAND INFO` shows some of them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Flag {
     /// Changes data.
@@ -68,12 +102,20 @@ pub(crate) enum Flag {
     Admin,
     /// Can be long or destructive.
     Dangerous,
-    /// Can make the memory grow.
-    DenyOom,
     /// Is about channels.
     PubSub,
     /// Never stands in the slow log: it carries secrets, or others that stand there themselves.
     NoSlowlog,
+    /// Is about keys although its family is another one.
+    Keyspace,
+    /// Is so short that reading the clock for it alone would be felt, although it is not `Fast`.
+    Short,
+    /// May be used by a RESP2 connection that has subscribed to channels.
+    WhileSubscribed,
+    /// Waits for the end of a pause of writes, although it changes no data.
+    PausedAsWrite,
+    /// Is never paused: it ends a pause.
+    NeverPaused,
 }
 
 /// Which arguments of a command are members that are looked up by name.
@@ -96,9 +138,12 @@ pub(super) const OPERATOR: Command = Command {
     arity: 2,
     flags: &[Flag::Admin, Flag::Dangerous],
     group: "server",
-    keys: (0, 0, 0),
+    keys: &[],
     names: &[],
+    channels: Channels::None,
     members: Members::None,
+    when_full: WhenFull::Runs,
+    in_transaction: InTransaction::Queued,
     syntax: "",
     summary: "",
     cost: "O(1)",
@@ -120,36 +165,22 @@ impl Command {
         }
     }
 
-    /// Whether it can make the memory grow: every write does that does not only take away.
+    /// Whether it is refused when memory is full.
     pub(crate) fn denies_oom(&self) -> bool {
-        const ONLY_TAKE_AWAY: [&str; 22] = [
-            "acme.del",
-            "cidr.del",
-            "cidr.rem",
-            "del",
-            "expire",
-            "expireat",
-            "flushall",
-            "flushdb",
-            "function|flush",
-            "persist",
-            "pexpire",
-            "pexpireat",
-            "rename",
-            "renamenx",
-            "script|flush",
-            "site.down",
-            "site.move",
-            "site.rem",
-            "site.up",
-            "unlink",
-            "zrem",
-            "zremrangebyrank",
-        ];
-        self.has(Flag::DenyOom)
-            || (self.has(Flag::Write)
-                && !ONLY_TAKE_AWAY.contains(&self.name)
-                && !self.name.starts_with("zremrangeby"))
+        self.when_full == WhenFull::Refused
+    }
+
+    /// Whether it is `EXEC`.
+    pub(super) fn executes_queue(&self) -> bool {
+        self.in_transaction == InTransaction::Executes
+    }
+
+    /// The keys of a request in order, and what is done to each.
+    pub(super) fn keys_of<'a>(
+        &'static self,
+        args: Args<'a>,
+    ) -> impl Iterator<Item = (&'a [u8], Access)> {
+        self.keys.iter().flat_map(move |spec| spec.keys_of(args))
     }
 
     pub(super) fn takes(&self, count: usize) -> bool {

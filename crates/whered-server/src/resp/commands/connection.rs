@@ -9,8 +9,8 @@ use whered_engine::DATABASE_COUNT;
 
 use super::introspection::REDIS_VERSION;
 use super::{
-    Action, Command, Failure, Flag, Members, Outcome, SYNTAX_ERROR, integer, number, transaction,
-    wrong_arity,
+    Action, Channels, Command, Failure, Flag, InTransaction, Members, Outcome, SYNTAX_ERROR,
+    WhenFull, integer, number, transaction, wrong_arity,
 };
 use crate::resp::protocol::Args;
 use crate::resp::reply::{Protocol, Reply};
@@ -21,9 +21,12 @@ const CONNECTION: Command = Command {
     arity: 1,
     flags: &[Flag::Fast],
     group: "connection",
-    keys: (0, 0, 0),
+    keys: &[],
     names: &[],
+    channels: Channels::None,
     members: Members::None,
+    when_full: WhenFull::Runs,
+    in_transaction: InTransaction::Queued,
     syntax: "",
     summary: "",
     cost: "O(1)",
@@ -65,6 +68,7 @@ pub(super) const COMMANDS: &[Command] = &[
     Command {
         name: "ping",
         arity: -1,
+        flags: &[Flag::Fast, Flag::WhileSubscribed],
         syntax: "[message]",
         summary: "Replies PONG or the message",
         action: Action::Run(ping),
@@ -74,6 +78,7 @@ pub(super) const COMMANDS: &[Command] = &[
         name: "quit",
         arity: -1,
         flags: &[Flag::Fast, Flag::NoAuth],
+        in_transaction: InTransaction::Immediate,
         summary: "Closes the connection after its replies",
         action: Action::Run(|session, _, reply| {
             session.closing = true;
@@ -85,7 +90,8 @@ pub(super) const COMMANDS: &[Command] = &[
     Command {
         name: "reset",
         arity: 1,
-        flags: &[Flag::Fast, Flag::NoAuth],
+        flags: &[Flag::Fast, Flag::NoAuth, Flag::WhileSubscribed],
+        in_transaction: InTransaction::Immediate,
         summary: "Resets the connection to its initial state",
         since: "6.2.0",
         action: Action::Run(reset),

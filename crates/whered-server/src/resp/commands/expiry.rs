@@ -4,7 +4,10 @@
 
 use whered_engine::ExpiryCondition;
 
-use super::{Action, Command, Failure, Flag, Members, Outcome, cut, integer};
+use super::{
+    Access, Action, Channels, Command, Failure, Flag, InTransaction, KeySpec, Members, Outcome,
+    WhenFull, cut, integer,
+};
 use crate::resp::protocol::Args;
 use crate::resp::reply::Reply;
 use crate::resp::session::Session;
@@ -14,9 +17,12 @@ const EXPIRE: Command = Command {
     arity: -3,
     flags: &[Flag::Write, Flag::Fast],
     group: "generic",
-    keys: (1, 1, 1),
+    keys: &[KeySpec::at(1, Access::Update)],
     names: &[],
+    channels: Channels::None,
     members: Members::None,
+    when_full: WhenFull::Frees,
+    in_transaction: InTransaction::Queued,
     syntax: "",
     summary: "",
     cost: "O(log(N)) with N keys that expire",
@@ -27,6 +33,8 @@ const EXPIRE: Command = Command {
 const READ: Command = Command {
     arity: 2,
     flags: &[Flag::ReadOnly, Flag::Fast],
+    keys: &[KeySpec::at(1, Access::Read)],
+    when_full: WhenFull::Runs,
     syntax: "key",
     cost: "O(1)",
     ..EXPIRE
@@ -101,6 +109,7 @@ pub(super) const COMMANDS: &[Command] = &[
     },
     Command {
         name: "pttl",
+        keys: &[KeySpec::at(1, Access::Look)],
         summary: "Returns the milliseconds until a key expires; -1: never, -2: no such key",
         since: "2.6.0",
         action: Action::Run(|session, args, reply| remaining(session, args, reply, 1, false)),
@@ -108,6 +117,7 @@ pub(super) const COMMANDS: &[Command] = &[
     },
     Command {
         name: "ttl",
+        keys: &[KeySpec::at(1, Access::Look)],
         summary: "Returns the seconds until a key expires; -1: never, -2: no such key",
         action: Action::Run(|session, args, reply| remaining(session, args, reply, 1000, false)),
         ..READ

@@ -8,8 +8,8 @@ use serde_json::Value;
 use whered_engine::feeds::{Encoding, Feed, PushError, Upload, UploadStatus};
 
 use super::{
-    Action, Command, Failure, Flag, Members, NameKind, Named, Outcome, SYNTAX_ERROR, integer, name,
-    named, no_such,
+    Action, Channels, Command, Failure, Flag, InTransaction, Members, NameKind, Named, Outcome,
+    SYNTAX_ERROR, WhenFull, integer, name, named, no_such,
 };
 use crate::feeds::describe;
 use crate::resp::protocol::Args;
@@ -21,9 +21,12 @@ const FEED: Command = Command {
     arity: 2,
     flags: &[Flag::ReadOnly],
     group: "feed",
-    keys: (0, 0, 0),
+    keys: &[],
     names: &[Named::Args(NameKind::Feed, 1, 1)],
+    channels: Channels::None,
     members: Members::None,
+    when_full: WhenFull::Runs,
+    in_transaction: InTransaction::Queued,
     syntax: "feed",
     summary: "",
     cost: "O(1)",
@@ -53,7 +56,9 @@ pub(super) const COMMANDS: &[Command] = &[
     Command {
         name: "feed.push",
         arity: -3,
-        flags: &[Flag::Write, Flag::DenyOom],
+        flags: &[Flag::Write],
+        when_full: WhenFull::Refused,
+        in_transaction: InTransaction::Refused,
         syntax: "feed [KEY key] [ENCODING identity|gzip|zstd] upload",
         summary: "Hands an upload over; returns its number when it is on the disk, or a map of id and \
                   durable where [feeds] sync does not wait for that. What has a key that was used \

@@ -7,7 +7,10 @@ use whered_engine::AddCondition;
 use whered_engine::geo::{Cell, Place};
 
 use super::look_up::look_up;
-use super::{Action, Command, Failure, Flag, Members, Outcome, SYNTAX_ERROR, float};
+use super::{
+    Access, Action, Channels, Command, Failure, Flag, InTransaction, KeySpec, Members, Outcome,
+    SYNTAX_ERROR, WhenFull, float,
+};
 use crate::resp::protocol::Args;
 use crate::resp::reply::Reply;
 use crate::resp::session::Session;
@@ -17,9 +20,12 @@ const GEO: Command = Command {
     arity: -2,
     flags: &[Flag::ReadOnly],
     group: "geo",
-    keys: (1, 1, 1),
+    keys: &[KeySpec::at(1, Access::Read)],
     names: &[],
+    channels: Channels::None,
     members: Members::Asked(None),
+    when_full: WhenFull::Runs,
+    in_transaction: InTransaction::Queued,
     syntax: "key [member [member ...]]",
     summary: "",
     cost: "O(N) with N members",
@@ -31,8 +37,10 @@ pub(super) const COMMANDS: &[Command] = &[
     Command {
         name: "geoadd",
         arity: -5,
-        flags: &[Flag::Write],
+        flags: &[Flag::Write, Flag::Short],
+        keys: &[KeySpec::at(1, Access::Update)],
         members: Members::Points,
+        when_full: WhenFull::Refused,
         syntax: "key [NX|XX] [CH] longitude latitude member [longitude latitude member ...]",
         summary: "Adds points to a collection, or moves them",
         cost: "O(log(M)) a point with M members of the collection",
@@ -51,12 +59,14 @@ pub(super) const COMMANDS: &[Command] = &[
     },
     Command {
         name: "geohash",
+        flags: &[Flag::ReadOnly, Flag::Short],
         summary: "Returns members' places as standard geohash strings",
         action: Action::Run(geohash),
         ..GEO
     },
     Command {
         name: "geopos",
+        flags: &[Flag::ReadOnly, Flag::Short],
         summary: "Returns members' longitudes and latitudes",
         action: Action::Run(positions),
         ..GEO

@@ -12,7 +12,10 @@ use whered_engine::{Data, Found, SortedSet, Value};
 use super::found;
 use super::geo_area::{Asked, Form, Reader, Start, Storing};
 use super::geo_later::{self, Begun, Later};
-use super::{Action, Command, Failure, Flag, Members, Named, Outcome, WRONG_KIND};
+use super::{
+    Access, Action, Channels, Command, Failure, Flag, InTransaction, KeySpec, Members, Named,
+    Outcome, WRONG_KIND, WhenFull,
+};
 use crate::resp::protocol::Args;
 use crate::resp::reply::Reply;
 use crate::resp::session::Session;
@@ -22,9 +25,12 @@ const SEARCH: Command = Command {
     arity: -7,
     flags: &[Flag::ReadOnly],
     group: "geo",
-    keys: (1, 1, 1),
+    keys: &[KeySpec::at(1, Access::Read)],
     names: &[],
+    channels: Channels::None,
     members: Members::None,
+    when_full: WhenFull::Runs,
+    in_transaction: InTransaction::Queued,
     syntax: "",
     summary: "",
     cost: "O(N+log(M)) with N points near the shape and M members of the collection",
@@ -37,6 +43,8 @@ pub(super) const COMMANDS: &[Command] = &[
         name: "georadius",
         arity: -6,
         flags: &[Flag::Write],
+        keys: &[KeySpec::at(1, Access::Read), KeySpec::stored(6)],
+        when_full: WhenFull::Refused,
         syntax: "key longitude latitude radius M|KM|FT|MI [WITHCOORD] [WITHDIST] [WITHHASH] \
                  [COUNT count [ANY]] [ASC|DESC] [STORE key|STOREDIST key]",
         summary: "Returns the members inside a circle around a place, or stores them",
@@ -63,6 +71,8 @@ pub(super) const COMMANDS: &[Command] = &[
         name: "georadiusbymember",
         arity: -5,
         flags: &[Flag::Write],
+        keys: &[KeySpec::at(1, Access::Read), KeySpec::stored(5)],
+        when_full: WhenFull::Refused,
         syntax: "key member radius M|KM|FT|MI [WITHCOORD] [WITHDIST] [WITHHASH] \
                  [COUNT count [ANY]] [ASC|DESC] [STORE key|STOREDIST key]",
         summary: "Returns the members inside a circle around a member, or stores them",
@@ -102,9 +112,10 @@ pub(super) const COMMANDS: &[Command] = &[
     Command {
         name: "geosearchstore",
         names: &[Named::FromIp(3)],
+        when_full: WhenFull::Refused,
         arity: -8,
         flags: &[Flag::Write],
-        keys: (1, 2, 1),
+        keys: &[KeySpec::at(1, Access::Overwrite), KeySpec::at(2, Access::Read)],
         syntax: "destination source FROMMEMBER member|FROMLONLAT longitude latitude|FROMIP \
                  database address BYRADIUS radius M|KM|FT|MI|BYBOX width height M|KM|FT|MI \
                  [ASC|DESC] [COUNT count [ANY]] [STOREDIST]; or BYPOLYGON vertices longitude \

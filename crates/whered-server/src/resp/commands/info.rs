@@ -8,7 +8,10 @@ use std::time::Duration;
 use whered_engine::{DATABASE_COUNT, HealthOverride, Probed, Site};
 
 use super::introspection::REDIS_VERSION;
-use super::{Action, Command, Entry, Flag, Members, NameKind, Named, Outcome};
+use super::{
+    Action, Channels, Command, Entry, Flag, InTransaction, Members, NameKind, Named, Outcome,
+    WhenFull,
+};
 use crate::resp::memory::resident_bytes;
 use crate::resp::protocol::Args;
 use crate::resp::reply::Reply;
@@ -20,9 +23,12 @@ pub(super) const COMMANDS: &[Command] = &[Command {
     arity: -1,
     flags: &[Flag::Dangerous],
     group: "server",
-    keys: (0, 0, 0),
+    keys: &[],
     names: &[Named::Shown(NameKind::Pool), Named::Shown(NameKind::Feed)],
+    channels: Channels::None,
     members: Members::None,
+    when_full: WhenFull::Runs,
+    in_transaction: InTransaction::Queued,
     syntax: "[section [section ...]]",
     summary: "Describes the server and its state",
     cost: "O(1)",

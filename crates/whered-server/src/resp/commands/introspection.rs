@@ -1,9 +1,12 @@
 //! What the commands tell about themselves: `COMMAND`, made from the command table.
-//! Not for: which keys a request has (`keys_of`), categories (`acl`).
+//! Not for: which keys a request has (`key_spec`), categories (`acl`).
 
 use super::acl::categories;
-use super::keys_of::{Access, keys_of};
-use super::{Action, Command, CommandTable, Failure, Flag, Members, Outcome, SYNTAX_ERROR};
+use super::key_spec::range_of;
+use super::{
+    Access, Action, Channels, Command, CommandTable, Failure, Flag, InTransaction, Members,
+    Outcome, SYNTAX_ERROR, WhenFull,
+};
 use crate::resp::glob;
 use crate::resp::protocol::Args;
 use crate::resp::reply::Reply;
@@ -17,9 +20,12 @@ const SERVER: Command = Command {
     arity: -1,
     flags: &[],
     group: "server",
-    keys: (0, 0, 0),
+    keys: &[],
     names: &[],
+    channels: Channels::None,
     members: Members::None,
+    when_full: WhenFull::Runs,
+    in_transaction: InTransaction::Queued,
     syntax: "",
     summary: "",
     cost: "O(N) with N commands",
@@ -149,8 +155,7 @@ fn write_command(command: &Command, reply: &mut Reply) {
     let flags: Vec<&str> = flags.chain(command.denies_oom().then_some("denyoom")).collect();
     reply.set(flags.len());
     flags.iter().for_each(|name| reply.simple(name));
-    let (first, last, step) = command.keys;
-    [first, last, step].iter().for_each(|key| reply.integer(i64::from(*key)));
+    range_of(command.keys).into_iter().for_each(|key| reply.integer(key));
     let categories = categories(command);
     reply.set(categories.len());
     categories.iter().for_each(|category| reply.simple(category));
@@ -226,13 +231,13 @@ fn get_keys(table: &CommandTable, args: Args<'_>, reply: &mut Reply, with_flags:
     let request = args.skip(2);
     let command = table.by_name(request.at(0));
     let command = command.ok_or(Failure::text("ERR Invalid command specified"))?;
-    if command.keys.0 == 0 {
+    if command.keys.is_empty() {
         return Err(Failure::text("ERR The command has no key arguments"));
     }
     if !command.takes(request.len()) {
         return Err(Failure::text("ERR Invalid number of arguments specified for command"));
     }
-    let keys = keys_of(command, request);
+    let keys: Vec<_> = command.keys_of(request).collect();
     reply.array(keys.len());
     for (key, access) in keys {
         if !with_flags {

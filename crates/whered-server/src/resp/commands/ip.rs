@@ -13,8 +13,9 @@ use whered_engine::mmdb::{FieldPath, MmdbError, RecordId};
 use whered_engine::{Generation, NamedDatabase};
 
 use super::{
-    Action, Command, Failure, Flag, Members, NOT_AN_INTEGER, NameKind, Named, Outcome,
-    SYNTAX_ERROR, address, explained, name, named, no_such, number, wrong_arity,
+    Action, Channels, Command, Failure, Flag, InTransaction, Members, NOT_AN_INTEGER, NameKind,
+    Named, Outcome, SYNTAX_ERROR, WhenFull, address, explained, name, named, no_such, number,
+    wrong_arity,
 };
 use crate::databases::{self, PAGE_NETWORKS, PAGE_NETWORKS_MAX};
 use crate::resp::protocol::Args;
@@ -26,9 +27,12 @@ const IP: Command = Command {
     arity: 3,
     flags: &[Flag::ReadOnly, Flag::Fast],
     group: "ip",
-    keys: (0, 0, 0),
+    keys: &[],
     names: &[Named::Args(NameKind::Database, 1, 1)],
+    channels: Channels::None,
     members: Members::None,
+    when_full: WhenFull::Runs,
+    in_transaction: InTransaction::Queued,
     syntax: "",
     summary: "",
     cost: "O(1)",

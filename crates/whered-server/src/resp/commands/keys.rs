@@ -8,8 +8,8 @@ use std::hash::{BuildHasher, RandomState};
 use whered_engine::{DATABASE_COUNT, Kind};
 
 use super::{
-    Action, Command, Failure, Flag, Members, NameKind, Named, Outcome, SYNTAX_ERROR, integer,
-    number,
+    Access, Action, Channels, Command, Failure, Flag, InTransaction, KeySpec, Members, NameKind,
+    Named, Outcome, SYNTAX_ERROR, WhenFull, integer, number,
 };
 use crate::resp::glob;
 use crate::resp::protocol::Args;
@@ -21,9 +21,12 @@ const KEYS: Command = Command {
     arity: 1,
     flags: &[Flag::ReadOnly, Flag::Fast],
     group: "generic",
-    keys: (0, 0, 0),
+    keys: &[],
     names: &[],
+    channels: Channels::None,
     members: Members::None,
+    when_full: WhenFull::Runs,
+    in_transaction: InTransaction::Queued,
     syntax: "",
     summary: "",
     cost: "O(1)",
@@ -35,6 +38,7 @@ pub(super) const COMMANDS: &[Command] = &[
     Command {
         name: "dbsize",
         group: "server",
+        flags: &[Flag::ReadOnly, Flag::Fast, Flag::Keyspace],
         summary: "Returns the number of keys",
         action: Action::Run(|session, _, reply| {
             reply.count(session.engine().keyspace().len(session.number));
@@ -46,7 +50,8 @@ pub(super) const COMMANDS: &[Command] = &[
         name: "del",
         arity: -2,
         flags: &[Flag::Write],
-        keys: (1, -1, 1),
+        keys: &[KeySpec::from(1, Access::Delete)],
+        when_full: WhenFull::Frees,
         syntax: "key [key ...]",
         summary: "Removes keys",
         cost: "O(N) with N members of the collections removed",
@@ -56,7 +61,7 @@ pub(super) const COMMANDS: &[Command] = &[
     Command {
         name: "exists",
         arity: -2,
-        keys: (1, -1, 1),
+        keys: &[KeySpec::from(1, Access::Look)],
         syntax: "key [key ...]",
         summary: "Counts the keys that exist; a key named twice counts twice",
         cost: "O(N) with N keys",
@@ -66,8 +71,9 @@ pub(super) const COMMANDS: &[Command] = &[
     Command {
         name: "flushall",
         names: &[Named::All(NameKind::Key)],
+        when_full: WhenFull::Frees,
         arity: -1,
-        flags: &[Flag::Write, Flag::Dangerous],
+        flags: &[Flag::Write, Flag::Dangerous, Flag::Keyspace],
         group: "server",
         syntax: "[ASYNC|SYNC]",
         summary: "Removes all keys of all numbered databases",
@@ -78,8 +84,9 @@ pub(super) const COMMANDS: &[Command] = &[
     Command {
         name: "flushdb",
         names: &[Named::All(NameKind::Key)],
+        when_full: WhenFull::Frees,
         arity: -1,
-        flags: &[Flag::Write, Flag::Dangerous],
+        flags: &[Flag::Write, Flag::Dangerous, Flag::Keyspace],
         group: "server",
         syntax: "[ASYNC|SYNC]",
         summary: "Removes all keys of the chosen numbered database",
@@ -125,6 +132,7 @@ pub(super) const COMMANDS: &[Command] = &[
     Command {
         name: "swapdb",
         names: &[Named::All(NameKind::Key)],
+        when_full: WhenFull::Refused,
         arity: 3,
         flags: &[Flag::Write, Flag::Fast, Flag::Dangerous],
         group: "server",
@@ -137,7 +145,7 @@ pub(super) const COMMANDS: &[Command] = &[
     Command {
         name: "touch",
         arity: -2,
-        keys: (1, -1, 1),
+        keys: &[KeySpec::from(1, Access::Read)],
         syntax: "key [key ...]",
         summary: "Counts the keys that exist, and updates their time of last use",
         cost: "O(N) with N keys",
@@ -148,7 +156,7 @@ pub(super) const COMMANDS: &[Command] = &[
     Command {
         name: "type",
         arity: 2,
-        keys: (1, 1, 1),
+        keys: &[KeySpec::at(1, Access::Look)],
         syntax: "key",
         summary: "Returns the type of a key: zset, string or none",
         action: Action::Run(|session, args, reply| {
@@ -162,7 +170,8 @@ pub(super) const COMMANDS: &[Command] = &[
         name: "unlink",
         arity: -2,
         flags: &[Flag::Write, Flag::Fast],
-        keys: (1, -1, 1),
+        keys: &[KeySpec::from(1, Access::Delete)],
+        when_full: WhenFull::Frees,
         syntax: "key [key ...]",
         summary: "Removes keys",
         cost: "O(N) with N members of the collections removed",

@@ -1,7 +1,8 @@
 //! The commands: one table that dispatch, `COMMAND`, help and the manual are made from.
 //!
 //! For: finding a command, checking what holds for all of them (arguments, password), and the
-//! texts of Redis 7.0.15 for what is unknown.
+//! texts of Redis 7.0.15 for what is unknown. The table is the one definition: its keys, what happens
+//! when memory is full or a transaction is open, and all else that depends on a command is a field of it.
 //! Not for: what a command does (the files beside this one, each with its part of the table).
 //!
 //! ```text
@@ -40,8 +41,8 @@ mod geosearch;
 mod info;
 mod introspection;
 mod ip;
+mod key_spec;
 mod keys;
-mod keys_of;
 mod latency;
 mod look_up;
 mod moves;
@@ -77,7 +78,8 @@ use arguments::{
     NOT_AN_INTEGER, REPEATED_BYTES, SYNTAX_ERROR, WRONG_KIND, address, cut, database_number,
     explained, float, integer, name, no_such, unknown_or_wrong_arity, wrong_arity,
 };
-use command::{Action, Command, Flag, Members, OPERATOR, Outcome};
+use command::{Action, Command, Flag, InTransaction, Members, OPERATOR, Outcome, WhenFull};
+use key_spec::{Access, Channels, KeySpec};
 pub(crate) use look_up::LookedUp;
 use look_up::read_ordered;
 pub(crate) use moves::{Moved, next_moves};
@@ -144,7 +146,7 @@ pub(crate) fn execute(session: &mut Session, args: Args<'_>, reply: &mut Reply) 
     if let Err(failure) = admission::admit(session, entry, args) {
         return admission::reject(session, Some(entry), args, &failure, reply);
     }
-    if session.transaction.is_open() && !transaction::is_immediate(entry.command) {
+    if session.transaction.is_open() && entry.command.in_transaction == InTransaction::Queued {
         return transaction::queue(session, entry, args, reply);
     }
     if entry.writes {
@@ -165,14 +167,14 @@ pub(crate) fn must_wait(session: &Session, args: Args<'_>) -> bool {
     let Ok(entry) = find(session, args) else {
         return false;
     };
-    let name = entry.command.name;
+    let command = entry.command;
     // What is queued waits with EXEC.
     let writes = match session.transaction.is_open() {
-        true => name == "exec" && session.transaction.writes(),
-        false => entry.writes || name == "publish",
+        true => command.executes_queue() && session.transaction.writes(),
+        false => entry.writes || command.has(Flag::PausedAsWrite),
     };
     // Otherwise nobody could end a pause of all commands.
-    name != "client|unpause" && pause.stops(writes)
+    !command.has(Flag::NeverPaused) && pause.stops(writes)
 }
 
 /// Runs a command that was admitted, times it, and tells whoever watches its keys.

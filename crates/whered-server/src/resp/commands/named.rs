@@ -2,7 +2,7 @@
 //!
 //! For: permissions. Every command declares in the table what its arguments name, and a user's
 //! patterns for that kind are compared with it before the command runs or is queued.
-//! Not for: keys and channels (`keys_of`), the patterns themselves (`resp/users`).
+//! Not for: keys and channels (`key_spec`), the patterns themselves (`resp/users`).
 //!
 //! ```text
 //! CIDR.UNION all blocked bogons        names: [Args(Set, 1, -1)]   user: sets = ["b*"]
@@ -32,8 +32,10 @@ pub(crate) enum Named {
     PoolOrOwner(usize),
     /// A database behind `FROMIP`; the options of the search begin at this index.
     FromIp(usize),
-    /// The last argument is text of rules, which name sets and databases.
-    Rules,
+    /// The last argument is one rule of the ruleset, which names sets and databases.
+    Rule,
+    /// The last argument is a whole ruleset in the format that the argument at this index tells.
+    Ruleset(usize),
 }
 
 impl Named {
@@ -44,13 +46,13 @@ impl Named {
             Named::Domain(_) => &[NameKind::Zone],
             Named::PoolOrOwner(_) => &[NameKind::Pool],
             Named::FromIp(_) => &[NameKind::Database],
-            Named::Rules => &[NameKind::Set, NameKind::Database],
+            Named::Rule | Named::Ruleset(_) => &[NameKind::Set, NameKind::Database],
         }
     }
 
     /// Whether a user without any pattern of those kinds is refused whatever the arguments are.
     pub(crate) fn is_always_asked(self) -> bool {
-        !matches!(self, Named::Shown(_) | Named::FromIp(_) | Named::Rules)
+        !matches!(self, Named::Shown(_) | Named::FromIp(_) | Named::Rule | Named::Ruleset(_))
     }
 }
 
@@ -85,7 +87,8 @@ fn denied_part(session: &Session, named: Named, args: Args<'_>) -> Option<NameKi
             one(NameKind::Pool, pool.map_or(at(index), |pool| pool.name.as_bytes()))
         }
         Named::FromIp(from) => databases(args, from).find_map(|it| one(NameKind::Database, it)),
-        Named::Rules => denied_in_rules(session, args),
+        Named::Rule => denied_in_rules(session, args, None),
+        Named::Ruleset(format) => denied_in_rules(session, args, Some(format)),
     }
 }
 
@@ -125,15 +128,15 @@ pub(super) fn zone_of(session: &Session, domain: &str) -> String {
 
 /// The kind of the first thing that rules name and the user may not touch. Text that cannot be read
 /// names nothing: the command refuses it.
-fn denied_in_rules(session: &Session, args: Args<'_>) -> Option<NameKind> {
+fn denied_in_rules(session: &Session, args: Args<'_>, format: Option<usize>) -> Option<NameKind> {
     let text = |index: usize| args.get(index).and_then(|text| std::str::from_utf8(text).ok());
     let (ruleset, rules) = (text(1)?, text(args.len() - 1)?);
-    let references = match args.is(0, "rules.set") {
-        true => {
-            let format = super::rules::format(args.get(2)?).ok()?;
+    let references = match format {
+        Some(index) => {
+            let format = super::rules::format(args.get(index)?).ok()?;
             session.engine().references_of_rules(format, rules).ok()?
         }
-        false => session.engine().references_of_rule(ruleset, rules).ok()?,
+        None => session.engine().references_of_rule(ruleset, rules).ok()?,
     };
     let user = &session.user;
     let may_read = |database: &Option<String>| match database {

@@ -4,7 +4,10 @@
 
 use whered_engine::Value;
 
-use super::{Action, Command, Failure, Flag, Members, Outcome, SYNTAX_ERROR, integer};
+use super::{
+    Access, Action, Channels, Command, Failure, Flag, InTransaction, KeySpec, Members, Outcome,
+    SYNTAX_ERROR, WhenFull, integer,
+};
 use crate::resp::protocol::Args;
 use crate::resp::reply::Reply;
 use crate::resp::session::Session;
@@ -14,9 +17,12 @@ const OBJECT_COMMAND: Command = Command {
     arity: 3,
     flags: &[Flag::ReadOnly],
     group: "generic",
-    keys: (2, 2, 1),
+    keys: &[KeySpec::at(2, Access::Read)],
     names: &[],
+    channels: Channels::None,
     members: Members::None,
+    when_full: WhenFull::Runs,
+    in_transaction: InTransaction::Queued,
     syntax: "key",
     summary: "",
     cost: "O(1)",
@@ -30,9 +36,12 @@ pub(super) const COMMANDS: &[Command] = &[
         arity: -2,
         flags: &[],
         group: "server",
-        keys: (0, 0, 0),
+        keys: &[],
         names: &[],
+        channels: Channels::None,
         members: Members::None,
+        when_full: WhenFull::Runs,
+        in_transaction: InTransaction::Queued,
         syntax: "subcommand ...",
         summary: "A container for commands about memory",
         cost: "Depends on the subcommand.",
@@ -43,7 +52,7 @@ pub(super) const COMMANDS: &[Command] = &[
         name: "object",
         arity: -2,
         flags: &[],
-        keys: (0, 0, 0),
+        keys: &[],
         members: Members::None,
         syntax: "subcommand ...",
         summary: "A container for commands about keys' values",
@@ -56,6 +65,7 @@ pub(super) const COMMANDS: &[Command] = &[
 const OBJECT: &[Command] = &[
     Command {
         name: "object|encoding",
+        keys: &[KeySpec::at(2, Access::Look)],
         summary: "Returns the encoding that Redis would use for a value",
         action: Action::Run(|session, args, reply| {
             let keyspace = session.engine().keyspace();
@@ -88,7 +98,7 @@ const OBJECT: &[Command] = &[
         name: "object|help",
         arity: 2,
         flags: &[],
-        keys: (0, 0, 0),
+        keys: &[],
         members: Members::None,
         syntax: "",
         summary: "Shows what OBJECT can do",
@@ -132,7 +142,7 @@ const MEMORY: &[Command] = &[
         arity: 2,
         flags: &[],
         group: "server",
-        keys: (0, 0, 0),
+        keys: &[],
         members: Members::None,
         syntax: "",
         summary: "Shows what MEMORY can do",
@@ -146,6 +156,7 @@ const MEMORY: &[Command] = &[
     Command {
         name: "memory|usage",
         arity: -3,
+        keys: &[KeySpec::at(2, Access::Look)],
         group: "server",
         syntax: "key [SAMPLES count]",
         summary: "Returns an estimate of the bytes of memory that a key takes",

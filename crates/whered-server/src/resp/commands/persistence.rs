@@ -3,7 +3,7 @@
 //! A snapshot takes the place of both of Redis's files: it makes a start fast and the journal
 //! short. So `BGREWRITEAOF` asks for one, too.
 
-use super::{Action, Command, OPERATOR, Outcome, SYNTAX_ERROR};
+use super::{Action, Command, InTransaction, OPERATOR, Outcome, SYNTAX_ERROR};
 use crate::resp::protocol::Args;
 use crate::resp::reply::{Failure, Reply};
 use crate::resp::session::Session;
@@ -14,6 +14,7 @@ pub(super) const COMMANDS: &[Command] = &[
     Command {
         name: "backup",
         arity: 2,
+        in_transaction: InTransaction::Refused,
         syntax: "directory",
         summary: "Makes a copy of the data, by hard links where it can, that a server can start from; \
                   below `directory` of `[backup]`, from which relative names start",
@@ -52,6 +53,7 @@ pub(super) const COMMANDS: &[Command] = &[
     },
     Command {
         name: "save",
+        in_transaction: InTransaction::Refused,
         summary: "Makes a snapshot and waits for it",
         cost: "O(N) with N bytes of data",
         action: Action::Run(save),

@@ -9,7 +9,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::{Action, Command, Flag, Members, Outcome};
+use super::{Action, Channels, Command, Flag, InTransaction, Members, Outcome, WhenFull};
 use crate::resp::protocol::Args;
 use crate::resp::pubsub::By;
 use crate::resp::reply::Reply;
@@ -20,9 +20,12 @@ const PUBSUB: Command = Command {
     arity: -2,
     flags: &[Flag::PubSub],
     group: "pubsub",
-    keys: (0, 0, 0),
+    keys: &[],
     names: &[],
+    channels: Channels::None,
     members: Members::None,
+    when_full: WhenFull::Runs,
+    in_transaction: InTransaction::Queued,
     syntax: "",
     summary: "",
     cost: "O(N) with N channels or patterns given",
@@ -33,6 +36,8 @@ const PUBSUB: Command = Command {
 pub(super) const COMMANDS: &[Command] = &[
     Command {
         name: "psubscribe",
+        flags: &[Flag::PubSub, Flag::WhileSubscribed],
+        channels: Channels::Patterns,
         syntax: "pattern [pattern ...]",
         summary: "Subscribes to the channels that match patterns",
         action: Action::Run(|session, args, reply| subscribe(session, args, reply, By::Pattern)),
@@ -41,7 +46,8 @@ pub(super) const COMMANDS: &[Command] = &[
     Command {
         name: "publish",
         arity: 3,
-        flags: &[Flag::PubSub, Flag::Fast],
+        flags: &[Flag::PubSub, Flag::Fast, Flag::PausedAsWrite],
+        channels: Channels::First,
         syntax: "channel message",
         summary: "Sends a message to the subscribers of a channel, and returns how many there are",
         cost: "O(N+M) with N listeners and M patterns of all listeners",
@@ -61,6 +67,7 @@ pub(super) const COMMANDS: &[Command] = &[
     Command {
         name: "punsubscribe",
         arity: -1,
+        flags: &[Flag::PubSub, Flag::WhileSubscribed],
         syntax: "[pattern [pattern ...]]",
         summary: "Unsubscribes from patterns, or from all",
         action: Action::Run(|session, args, reply| unsubscribe(session, args, reply, By::Pattern)),
@@ -68,6 +75,8 @@ pub(super) const COMMANDS: &[Command] = &[
     },
     Command {
         name: "subscribe",
+        flags: &[Flag::PubSub, Flag::WhileSubscribed],
+        channels: Channels::All,
         syntax: "channel [channel ...]",
         summary: "Subscribes to channels",
         action: Action::Run(|session, args, reply| subscribe(session, args, reply, By::Channel)),
@@ -76,6 +85,7 @@ pub(super) const COMMANDS: &[Command] = &[
     Command {
         name: "unsubscribe",
         arity: -1,
+        flags: &[Flag::PubSub, Flag::WhileSubscribed],
         syntax: "[channel [channel ...]]",
         summary: "Unsubscribes from channels, or from all",
         action: Action::Run(|session, args, reply| unsubscribe(session, args, reply, By::Channel)),

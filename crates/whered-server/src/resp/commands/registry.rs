@@ -61,13 +61,12 @@ impl CommandTable {
     }
 
     fn add(&mut self, command: &'static Command, subcommands: usize) {
-        let named = ["geoadd", "geohash", "geopos", "zmscore"].contains(&command.name);
         self.entries.push(Entry {
             number: self.entries.len(),
             command,
             writes: command.has(Flag::Write),
             grows: command.denies_oom(),
-            short: named
+            short: command.has(Flag::Short)
                 || ((command.has(Flag::Fast) || command.cost == "O(1)") && command.is_data()),
             subcommands,
             word: Word::of(command.name.as_bytes()),

@@ -22,8 +22,8 @@ use whered_engine::{Edition, NamedRuleset, Ticket};
 
 use super::cidr::remark;
 use super::{
-    Action, Command, Failure, Flag, Members, NameKind, Named, Outcome, SYNTAX_ERROR, address, name,
-    no_such,
+    Action, Channels, Command, Failure, Flag, InTransaction, Members, NameKind, Named, Outcome,
+    SYNTAX_ERROR, WhenFull, address, name, no_such,
 };
 use crate::resp::protocol::Args;
 use crate::resp::reply::Reply;
@@ -35,9 +35,12 @@ const RULES: Command = Command {
     arity: -8,
     flags: &[Flag::ReadOnly, Flag::Fast],
     group: "rules",
-    keys: (0, 0, 0),
+    keys: &[],
     names: &[Named::Args(NameKind::Ruleset, 1, 1)],
+    channels: Channels::None,
     members: Members::None,
+    when_full: WhenFull::Runs,
+    in_transaction: InTransaction::Queued,
     syntax: "ruleset SRC address DST address PROTO protocol [SPORT n] [DPORT n] [ICMP type/code] \
              [FLAGS names] [STATE state] [IN interface] [OUT interface] [DSCP n] [MARK n] [LENGTH bytes]",
     summary: "",
@@ -46,8 +49,8 @@ const RULES: Command = Command {
     action: Action::Subcommands(&[]),
 };
 
-/// What commands name that write rules, whose text may name more.
-const WRITTEN: &[Named] = &[Named::Args(NameKind::Ruleset, 1, 1), Named::Rules];
+/// What commands name that write one rule, whose text may name more.
+const WRITTEN: &[Named] = &[Named::Args(NameKind::Ruleset, 1, 1), Named::Rule];
 
 pub(super) const COMMANDS: &[Command] = &[
     Command {
@@ -63,6 +66,7 @@ pub(super) const COMMANDS: &[Command] = &[
         name: "rules.delete",
         arity: 3,
         flags: &[Flag::Write, Flag::Fast],
+        when_full: WhenFull::Refused,
         syntax: "ruleset number",
         summary: "Deletes a rule from a ruleset",
         cost: "O(N) with N rules; all are compiled when the rule's chain is one that is called",
@@ -105,6 +109,7 @@ pub(super) const COMMANDS: &[Command] = &[
         name: "rules.insert",
         arity: -5,
         names: WRITTEN,
+        when_full: WhenFull::Refused,
         flags: &[Flag::Write, Flag::Fast],
         syntax: "ruleset BEFORE number|AFTER number|POSITION position [CHAIN chain] rule",
         summary: "Inserts a rule into a ruleset, and returns its number",
@@ -155,6 +160,7 @@ pub(super) const COMMANDS: &[Command] = &[
         name: "rules.replace",
         arity: 4,
         names: WRITTEN,
+        when_full: WhenFull::Refused,
         flags: &[Flag::Write, Flag::Fast],
         syntax: "ruleset number rule",
         summary: "Replaces a rule",
@@ -170,8 +176,9 @@ pub(super) const COMMANDS: &[Command] = &[
     Command {
         name: "rules.set",
         arity: 4,
-        names: WRITTEN,
-        flags: &[Flag::Write, Flag::DenyOom],
+        names: &[Named::Args(NameKind::Ruleset, 1, 1), Named::Ruleset(2)],
+        when_full: WhenFull::Refused,
+        flags: &[Flag::Write],
         syntax: "ruleset OWN|IPTABLES|NFT|CLASSBENCH|AUTO text",
         summary: "Sets a whole ruleset, and returns how many rules it has",
         cost: "O(N) with N rules, which are compiled",
@@ -182,6 +189,7 @@ pub(super) const COMMANDS: &[Command] = &[
         name: "rules.unset",
         arity: 2,
         flags: &[Flag::Write, Flag::Fast],
+        when_full: WhenFull::Refused,
         syntax: "ruleset",
         summary: "Removes a ruleset set by RULES.SET",
         cost: "O(1)",

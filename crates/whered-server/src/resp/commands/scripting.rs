@@ -5,7 +5,7 @@
 //! that must be an error that it hands to its caller, since anything else makes it ask again for ever.
 //! `SCRIPT FLUSH` and `FUNCTION FLUSH` are what libraries and test harnesses start with.
 
-use super::{Action, Command, Failure, Flag, Members, Outcome};
+use super::{Action, Channels, Command, Failure, Flag, InTransaction, Members, Outcome, WhenFull};
 use crate::resp::protocol::Args;
 use crate::resp::reply::Reply;
 use crate::resp::session::Session;
@@ -15,9 +15,12 @@ const SCRIPTING: Command = Command {
     arity: -2,
     flags: &[],
     group: "scripting",
-    keys: (0, 0, 0),
+    keys: &[],
     names: &[],
+    channels: Channels::None,
     members: Members::None,
+    when_full: WhenFull::Runs,
+    in_transaction: InTransaction::Queued,
     syntax: "",
     summary: "",
     cost: "O(1)",
@@ -119,6 +122,7 @@ const FUNCTION: &[Command] = &[
     Command {
         name: "function|flush",
         flags: &[Flag::Write],
+        when_full: WhenFull::Frees,
         syntax: "[ASYNC|SYNC]",
         summary: "Accepted for Redis clients: there are no functions",
         since: "7.0.0",

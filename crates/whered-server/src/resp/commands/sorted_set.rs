@@ -9,8 +9,8 @@ use whered_engine::{Ordered, Value};
 use super::look_up::{Standing, look_up};
 use super::sorted_set_range::ScoreRange;
 use super::{
-    Action, Command, Failure, Flag, Members, Outcome, SYNTAX_ERROR, WRONG_KIND, integer, number,
-    read_ordered,
+    Access, Action, Channels, Command, Failure, Flag, InTransaction, KeySpec, Members, Outcome,
+    SYNTAX_ERROR, WRONG_KIND, WhenFull, integer, number, read_ordered,
 };
 use crate::resp::protocol::Args;
 use crate::resp::reply::Reply;
@@ -22,9 +22,12 @@ pub(super) const SORTED_SET: Command = Command {
     arity: 3,
     flags: &[Flag::ReadOnly, Flag::Fast],
     group: "sorted-set",
-    keys: (1, 1, 1),
+    keys: &[KeySpec::at(1, Access::Read)],
     names: &[],
+    channels: Channels::None,
     members: Members::None,
+    when_full: WhenFull::Runs,
+    in_transaction: InTransaction::Queued,
     syntax: "key member",
     summary: "",
     cost: "O(1)",
@@ -36,6 +39,7 @@ pub(super) const COMMANDS: &[Command] = &[
     Command {
         name: "zcard",
         arity: 2,
+        keys: &[KeySpec::at(1, Access::Look)],
         syntax: "key",
         summary: "Returns the number of members",
         action: Action::Run(|session, args, reply| {

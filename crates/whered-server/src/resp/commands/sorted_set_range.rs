@@ -13,7 +13,10 @@ use std::ops::Range;
 use whered_engine::Ordered;
 
 use super::sorted_set::SORTED_SET;
-use super::{Action, Command, Failure, Flag, Outcome, SYNTAX_ERROR, integer, number, read_ordered};
+use super::{
+    Access, Action, Command, Failure, Flag, KeySpec, Outcome, SYNTAX_ERROR, WhenFull, integer,
+    number, read_ordered,
+};
 use crate::resp::protocol::Args;
 use crate::resp::reply::{Protocol, Reply};
 use crate::resp::session::Session;
@@ -49,7 +52,8 @@ pub(super) const COMMANDS: &[Command] = &[
         name: "zrangestore",
         arity: -5,
         flags: &[Flag::Write],
-        keys: (1, 2, 1),
+        keys: &[KeySpec::at(1, Access::Overwrite), KeySpec::at(2, Access::Read)],
+        when_full: WhenFull::Refused,
         syntax: "dst src min max [BYSCORE|BYLEX] [REV] [LIMIT offset count]",
         summary: "Stores a range of members with their scores",
         since: "6.2.0",

@@ -10,13 +10,19 @@ use whered_engine::{AddCondition, Increment, Ordered, ScoreRules};
 use super::sorted_set::SORTED_SET;
 use super::sorted_set_range::{ScoreRange, ranks_between};
 use super::{
-    Action, Command, Failure, Flag, Members, Outcome, SYNTAX_ERROR, float, integer, number,
+    Access, Action, Command, Failure, Flag, KeySpec, Members, Outcome, SYNTAX_ERROR, WhenFull,
+    float, integer, number,
 };
 use crate::resp::protocol::Args;
 use crate::resp::reply::{Protocol, Reply};
 use crate::resp::session::Session;
 
-const WRITE: Command = Command { flags: &[Flag::Write, Flag::Fast], ..SORTED_SET };
+const WRITE: Command = Command {
+    flags: &[Flag::Write, Flag::Fast],
+    keys: &[KeySpec::at(1, Access::Update)],
+    when_full: WhenFull::Refused,
+    ..SORTED_SET
+};
 
 pub(super) const COMMANDS: &[Command] = &[
     Command {
@@ -60,7 +66,9 @@ pub(super) const COMMANDS: &[Command] = &[
     Command {
         name: "zrem",
         members: Members::Named(None),
+        when_full: WhenFull::Frees,
         arity: -3,
+        keys: &[KeySpec::at(1, Access::Shorten)],
         syntax: "key member [member ...]",
         summary: "Removes members",
         cost: "O(M*log(N)) with N members of which M are removed",
@@ -71,6 +79,8 @@ pub(super) const COMMANDS: &[Command] = &[
         name: "zremrangebyrank",
         arity: 4,
         flags: &[Flag::Write],
+        keys: &[KeySpec::at(1, Access::Shorten)],
+        when_full: WhenFull::Frees,
         syntax: "key start stop",
         summary: "Removes a range of members",
         cost: "O(M*log(N)) with N members of which M are removed",
@@ -85,6 +95,8 @@ pub(super) const COMMANDS: &[Command] = &[
         name: "zremrangebyscore",
         arity: 4,
         flags: &[Flag::Write],
+        keys: &[KeySpec::at(1, Access::Shorten)],
+        when_full: WhenFull::Frees,
         syntax: "key min max",
         summary: "Removes the members with scores in a range",
         cost: "O(M*log(N)) with N members of which M are removed",

@@ -10,8 +10,8 @@ use whered_engine::geo::Place;
 use whered_engine::{HealthOverride, Site, Ticket};
 
 use super::{
-    Action, Command, Failure, Flag, Members, NameKind, Named, Outcome, address, explained, float,
-    name, no_such, wrong_arity,
+    Action, Channels, Command, Failure, Flag, InTransaction, Members, NameKind, Named, Outcome,
+    WhenFull, address, explained, float, name, no_such, wrong_arity,
 };
 use crate::health::SiteReport;
 use crate::resp::protocol::Args;
@@ -23,9 +23,12 @@ const SITE: Command = Command {
     arity: 3,
     flags: &[Flag::Write, Flag::Fast],
     group: "steer",
-    keys: (0, 0, 0),
+    keys: &[],
     names: &[Named::Args(NameKind::Pool, 1, 1)],
+    channels: Channels::None,
     members: Members::None,
+    when_full: WhenFull::Frees,
+    in_transaction: InTransaction::Queued,
     syntax: "pool site",
     summary: "",
     cost: "O(N) with N sites of the pool",
@@ -37,6 +40,7 @@ pub(super) const COMMANDS: &[Command] = &[
     Command {
         name: "site.add",
         arity: -6,
+        when_full: WhenFull::Refused,
         syntax: "pool site longitude latitude address [address ...]",
         summary: "Adds a site to a pool or replaces it; returns 1 when it is new",
         action: Action::Run(add),
@@ -44,6 +48,7 @@ pub(super) const COMMANDS: &[Command] = &[
     },
     Command {
         name: "site.auto",
+        when_full: WhenFull::Refused,
         summary: "Removes the override: a site's checks decide again",
         action: Action::Run(|s, args, reply| set_health(s, args, reply, HealthOverride::Auto)),
         ..SITE
@@ -58,6 +63,7 @@ pub(super) const COMMANDS: &[Command] = &[
         name: "site.list",
         arity: 2,
         flags: &[Flag::ReadOnly, Flag::Fast],
+        when_full: WhenFull::Runs,
         syntax: "pool",
         summary: "Describes the sites of a pool",
         action: Action::Run(list),
@@ -94,6 +100,7 @@ pub(super) const COMMANDS: &[Command] = &[
         name: "steer",
         arity: -3,
         names: &[Named::PoolOrOwner(1)],
+        when_full: WhenFull::Runs,
         flags: &[Flag::ReadOnly, Flag::Fast],
         syntax: "pool address [EXPLAIN]",
         summary: "Returns the site that a pool, or a name that it answers, chooses for a client",

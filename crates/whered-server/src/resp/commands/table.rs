@@ -12,8 +12,8 @@ use std::sync::Arc;
 use whered_engine::tables::{Cell, Table, TableError};
 
 use super::{
-    Action, Command, Failure, Flag, Members, NameKind, Named, Outcome, SYNTAX_ERROR, integer, name,
-    named, no_such,
+    Action, Channels, Command, Failure, Flag, InTransaction, Members, NameKind, Named, Outcome,
+    SYNTAX_ERROR, WhenFull, integer, name, named, no_such,
 };
 use crate::cells;
 use crate::resp::protocol::Args;
@@ -25,9 +25,12 @@ const TABLE: Command = Command {
     arity: 2,
     flags: &[Flag::ReadOnly],
     group: "table",
-    keys: (0, 0, 0),
+    keys: &[],
     names: &[Named::Args(NameKind::Table, 1, 1)],
+    channels: Channels::None,
     members: Members::None,
+    when_full: WhenFull::Runs,
+    in_transaction: InTransaction::Queued,
     syntax: "table",
     summary: "",
     cost: "O(1)",

@@ -222,7 +222,7 @@ fn every_command_with_a_name_for_an_argument_declares_it() {
         let asked = command.names.iter().filter(|named| !matches!(named, Named::Shown(_)));
         let mut declared: std::collections::BTreeSet<NameKind> =
             asked.flat_map(|named| named.kinds().iter().copied()).collect();
-        if command.keys.0 > 0 {
+        if !command.keys.is_empty() {
             declared.insert(NameKind::Key);
         }
         assert!(found.is_subset(&declared), "{}: {found:?}, {declared:?}", command.name);
@@ -248,5 +248,88 @@ fn every_command_tells_its_purpose_and_cost() {
         let told = [command.summary, command.cost, command.since, command.group];
         assert!(told.iter().all(|text| !text.is_empty()), "{}", command.name);
         assert_ne!(command.arity, 0, "{}", command.name);
+    }
+}
+
+#[test]
+fn every_write_and_no_read_says_what_happens_when_memory_is_full() {
+    for command in all_and_subcommands() {
+        let says = command.when_full != WhenFull::Runs;
+        assert_eq!(says, command.has(Flag::Write), "{}", command.name);
+    }
+}
+
+#[test]
+fn writes_and_no_reads_have_keys_that_they_change() {
+    for command in all_and_subcommands() {
+        let changes = command.keys.iter().any(|spec| spec.access.writes());
+        let has_keys = !command.keys.is_empty();
+        assert_eq!(changes, command.has(Flag::Write) && has_keys, "{}", command.name);
+        // What has no keys names what it writes in another way; of scripts there is none to flush.
+        let names = has_keys || !command.names.is_empty() || command.group == "scripting";
+        assert!(names || !command.has(Flag::Write), "{} writes to nothing", command.name);
+    }
+}
+
+#[test]
+fn one_command_runs_the_queue_and_no_refused_one_is_for_transactions() {
+    let named = |wanted: InTransaction| -> Vec<&str> {
+        let found = all_and_subcommands().filter(|command| command.in_transaction == wanted);
+        found.map(|command| command.name).collect()
+    };
+    assert_eq!(named(InTransaction::Executes), ["exec"]);
+    assert!(!named(InTransaction::Refused).is_empty());
+    for command in all_and_subcommands().filter(|command| command.group == "transactions") {
+        assert_ne!(command.in_transaction, InTransaction::Refused, "{}", command.name);
+    }
+}
+
+/// Every source file below a folder, without tests.
+fn sources(folder: &Path, found: &mut Vec<(std::path::PathBuf, String)>) {
+    for entry in std::fs::read_dir(folder).expect("the folder can be read") {
+        let path = entry.expect("an entry").path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        if path.is_dir() {
+            sources(&path, found);
+        } else if name.ends_with(".rs") && !name.ends_with("_tests.rs") {
+            let text = std::fs::read_to_string(&path).expect("a source can be read");
+            found.push((path, text));
+        }
+    }
+}
+
+/// Whether a line decides something by the name of a command: it compares with it, matches it, or has it
+/// in a list. Words of options and of requests (byte strings) are not meant.
+fn decides_by(line: &str, name: &str) -> bool {
+    let quoted = format!("\"{name}\"");
+    let line = line.trim();
+    line.match_indices(&quoted).any(|(at, _)| {
+        let (before, after) = (&line[..at], &line[at + quoted.len()..]);
+        let is_alone = before.is_empty() && (after == "," || after.is_empty());
+        let comparisons = ["== ", "!= ", "| ", "[", "starts_with("];
+        let is_compared = comparisons.iter().any(|it| before.ends_with(it));
+        let is_matched = after.starts_with(" |") || after.starts_with(" =>");
+        let is_command = before.ends_with(".is(0, ");
+        !before.ends_with('b') && (is_alone || is_compared || is_matched || is_command)
+    })
+}
+
+#[test]
+fn nothing_but_the_table_decides_by_the_name_of_a_command() {
+    assert!(decides_by("matches!(command.name, \"exec\" | \"reset\")", "reset"));
+    assert!(decides_by("const SOME: [&str; 2] = [\"del\", \"unlink\"];", "del"));
+    assert!(!decides_by("() if args.is(at, \"get\") => true,", "get"));
+    // QUIT is answered before it is looked up; additions that follow each other are found by their bytes.
+    let allowed = [("mod.rs", "quit"), ("moves.rs", "geoadd")];
+    let mut files = Vec::new();
+    sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src/resp"), &mut files);
+    assert!(files.len() > 40, "the sources are elsewhere");
+    for (path, text) in files {
+        let file = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        for line in text.split("#[cfg(test)]").next().unwrap_or_default().lines() {
+            let found = all_and_subcommands().find(|command| decides_by(line, command.name));
+            let is_allowed = found.is_some_and(|it| allowed.contains(&(file.as_str(), it.name)));
+            assert!(found.is_none() || is_allowed, "{}: {}", path.display(), line.trim());
+        }
     }
 }

@@ -5,7 +5,10 @@
 use whered_engine::{AddCondition, SetText, TextExpiry};
 
 use super::expiry::Time;
-use super::{Action, Command, Failure, Flag, Members, Outcome, SYNTAX_ERROR, WRONG_KIND, integer};
+use super::{
+    Access, Action, Channels, Command, Failure, Flag, InTransaction, KeySpec, Members, Outcome,
+    SYNTAX_ERROR, WRONG_KIND, WhenFull, integer,
+};
 use crate::resp::protocol::Args;
 use crate::resp::reply::Reply;
 use crate::resp::session::Session;
@@ -15,9 +18,12 @@ const TEXT: Command = Command {
     arity: 2,
     flags: &[Flag::ReadOnly, Flag::Fast],
     group: "string",
-    keys: (1, 1, 1),
+    keys: &[KeySpec::at(1, Access::Read)],
     names: &[],
+    channels: Channels::None,
     members: Members::None,
+    when_full: WhenFull::Runs,
+    in_transaction: InTransaction::Queued,
     syntax: "key",
     summary: "",
     cost: "O(1)",
@@ -36,6 +42,8 @@ pub(super) const COMMANDS: &[Command] = &[
         name: "set",
         arity: -3,
         flags: &[Flag::Write],
+        keys: &[KeySpec::at(1, Access::Overwrite)],
+        when_full: WhenFull::Refused,
         syntax: "key value [NX|XX] [GET] [EX seconds|PX milliseconds|EXAT unix-time-seconds|PXAT \
                  unix-time-milliseconds|KEEPTTL]",
         summary: "Sets a key to a string, whatever it held",

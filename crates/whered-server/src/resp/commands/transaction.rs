@@ -10,8 +10,10 @@
 
 use std::sync::Arc;
 
-use super::keys_of::keys_of;
-use super::{Action, Command, Entry, Failure, Flag, Members, Outcome, call};
+use super::{
+    Access, Action, Channels, Command, Entry, Failure, Flag, InTransaction, KeySpec, Members,
+    Outcome, WhenFull, call,
+};
 use crate::resp::protocol::Args;
 use crate::resp::reply::Reply;
 use crate::resp::session::Session;
@@ -21,9 +23,12 @@ const TRANSACTION: Command = Command {
     arity: 1,
     flags: &[Flag::Fast],
     group: "transactions",
-    keys: (0, 0, 0),
+    keys: &[],
     names: &[],
+    channels: Channels::None,
     members: Members::None,
+    when_full: WhenFull::Runs,
+    in_transaction: InTransaction::Queued,
     syntax: "",
     summary: "",
     cost: "O(1)",
@@ -34,6 +39,7 @@ const TRANSACTION: Command = Command {
 pub(super) const COMMANDS: &[Command] = &[
     Command {
         name: "discard",
+        in_transaction: InTransaction::Immediate,
         summary: "Discards the commands queued since MULTI",
         cost: "O(N) with N queued commands",
         since: "2.0.0",
@@ -50,6 +56,7 @@ pub(super) const COMMANDS: &[Command] = &[
     Command {
         name: "exec",
         flags: &[Flag::NoSlowlog],
+        in_transaction: InTransaction::Executes,
         summary: "Runs the commands queued since MULTI, with no other client's write between them",
         cost: "What the queued commands cost",
         action: Action::Run(exec),
@@ -57,6 +64,7 @@ pub(super) const COMMANDS: &[Command] = &[
     },
     Command {
         name: "multi",
+        in_transaction: InTransaction::Immediate,
         summary: "Starts a transaction: the commands that follow are queued",
         action: Action::Run(|session, _, reply| {
             if session.transaction.is_open() {
@@ -84,7 +92,8 @@ pub(super) const COMMANDS: &[Command] = &[
     Command {
         name: "watch",
         arity: -2,
-        keys: (1, -1, 1),
+        keys: &[KeySpec::from(1, Access::Look)],
+        in_transaction: InTransaction::Immediate,
         syntax: "key [key ...]",
         summary: "Makes EXEC do nothing if one of the keys changes before it",
         cost: "O(1) a key",
@@ -93,17 +102,6 @@ pub(super) const COMMANDS: &[Command] = &[
         ..TRANSACTION
     },
 ];
-
-/// Whether a command runs at once although a transaction is open.
-pub(super) fn is_immediate(command: &Command) -> bool {
-    matches!(command.name, "exec" | "discard" | "multi" | "watch" | "quit" | "reset")
-}
-
-/// Whether a command waits for something that cannot happen while a transaction keeps all others
-/// out, or would keep them out for long.
-pub(super) fn is_refused(command: &Command) -> bool {
-    matches!(command.name, "backup" | "feed.push" | "save")
-}
 
 /// Puts a request into the queue.
 pub(super) fn queue(
@@ -169,7 +167,7 @@ pub(super) fn touch(session: &Session, entry: &Entry, args: Args<'_>, reply: &[u
         "move" => watches_of_every_number(session, args, 1),
         "swapdb" => watches_of_swapped(session, args),
         _ => {
-            for (key, _) in keys_of(entry.command, args) {
+            for (key, _) in entry.command.keys_of(args) {
                 watches.touch(session.number, key);
             }
         }

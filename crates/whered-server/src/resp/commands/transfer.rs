@@ -4,7 +4,10 @@
 
 use whered_engine::Renamed;
 
-use super::{Action, Command, Failure, Flag, Members, Outcome, SYNTAX_ERROR, database_number};
+use super::{
+    Access, Action, Channels, Command, Failure, Flag, InTransaction, KeySpec, Members, Outcome,
+    SYNTAX_ERROR, WhenFull, database_number,
+};
 use crate::resp::protocol::Args;
 use crate::resp::reply::Reply;
 use crate::resp::session::Session;
@@ -14,9 +17,12 @@ const TRANSFER: Command = Command {
     arity: 3,
     flags: &[Flag::Write],
     group: "generic",
-    keys: (1, 2, 1),
+    keys: &[KeySpec::at(1, Access::Move), KeySpec::at(2, Access::Overwrite)],
     names: &[],
+    channels: Channels::None,
     members: Members::None,
+    when_full: WhenFull::Refused,
+    in_transaction: InTransaction::Queued,
     syntax: "key newkey",
     summary: "",
     cost: "O(1), and O(N) when a collection with N members is replaced",
@@ -30,6 +36,7 @@ pub(super) const COMMANDS: &[Command] = &[
     Command {
         name: "copy",
         arity: -3,
+        keys: &[KeySpec::at(1, Access::Read), KeySpec::at(2, Access::Overwrite)],
         syntax: "source destination [DB destination-db] [REPLACE]",
         summary: "Copies a key",
         cost: "O(N) with N members, during which no key is made or removed",
@@ -40,7 +47,7 @@ pub(super) const COMMANDS: &[Command] = &[
     Command {
         name: "move",
         flags: &[Flag::Write, Flag::Fast],
-        keys: (1, 1, 1),
+        keys: &[KeySpec::at(1, Access::Update)],
         syntax: "key db",
         summary: "Moves a key to another numbered database, unless its name is taken there",
         cost: "O(1)",
@@ -49,6 +56,7 @@ pub(super) const COMMANDS: &[Command] = &[
     },
     Command {
         name: "rename",
+        when_full: WhenFull::Frees,
         summary: "Renames a key, and replaces the key that had the new name",
         action: Action::Run(rename),
         ..TRANSFER
@@ -56,6 +64,7 @@ pub(super) const COMMANDS: &[Command] = &[
     Command {
         name: "renamenx",
         flags: &[Flag::Write, Flag::Fast],
+        when_full: WhenFull::Frees,
         summary: "Renames a key, unless the new name exists",
         cost: "O(1)",
         action: Action::Run(rename_new),

@@ -5,7 +5,10 @@
 
 use whered_engine::{Engine, EngineError, ZoneReport};
 
-use super::{Action, Command, Failure, Flag, Members, NameKind, Named, Outcome, name, named};
+use super::{
+    Action, Channels, Command, Failure, Flag, InTransaction, Members, NameKind, Named, Outcome,
+    WhenFull, name, named,
+};
 use crate::resp::deferred;
 use crate::resp::protocol::Args;
 use crate::resp::reply::Reply;
@@ -16,9 +19,12 @@ const ZONE: Command = Command {
     arity: 2,
     flags: &[Flag::Admin],
     group: "zone",
-    keys: (0, 0, 0),
+    keys: &[],
     names: &[Named::Args(NameKind::Zone, 1, 1)],
+    channels: Channels::None,
     members: Members::None,
+    when_full: WhenFull::Runs,
+    in_transaction: InTransaction::Queued,
     syntax: "zone",
     summary: "",
     cost: "O(N) with N records of the zone",

@@ -1,0 +1,146 @@
+//! The arguments of a command that are keys or channels.
+//!
+//! For: permissions, watched keys, `COMMAND GETKEYS` and `COMMAND GETKEYSANDFLAGS`.
+//! Not for: checking the request: one that is wrong may have fewer keys than it seems.
+//!
+//! ```text
+//! RENAME a b                    keys: [at(1, Move), at(2, Overwrite)]     a, b
+//! DEL a b c                     keys: [from(1, Delete)]                   a, b, c
+//! GEORADIUS a .. STORE b        keys: [at(1, Read), stored(6)]            a, b
+//! ```
+//!
+//! Cost: constant, and for `stored` one comparison for each argument.
+
+use std::ops::Range;
+
+use crate::resp::protocol::Args;
+
+/// Some arguments of a command that are keys, and what it does to each of them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct KeySpec {
+    arguments: Arguments,
+    pub(super) access: Access,
+}
+
+/// How keys are found among the arguments.
+#[derive(Clone, Copy, Debug)]
+enum Arguments {
+    /// The argument at an index.
+    At(usize),
+    /// All arguments from an index on.
+    From(usize),
+    /// The argument behind the last `STORE` or `STOREDIST`; the options begin at an index.
+    Stored(usize),
+}
+
+/// What a command does to one of its keys.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Access {
+    /// Reads metadata, not the value.
+    Look,
+    /// Reads the value.
+    Read,
+    /// Changes the value.
+    Update,
+    /// Replaces the value, whatever it was.
+    Overwrite,
+    /// Removes a part of the value.
+    Shorten,
+    /// Removes the key.
+    Delete,
+    /// Removes the key and uses its value.
+    Move,
+}
+
+/// The arguments of a command that are channels.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Channels {
+    /// None of them.
+    None,
+    /// The first one.
+    First,
+    /// All of them.
+    All,
+    /// All of them, as patterns.
+    Patterns,
+}
+
+impl Access {
+    /// Whether the key can be changed.
+    pub(super) fn writes(self) -> bool {
+        !matches!(self, Access::Look | Access::Read)
+    }
+}
+
+impl KeySpec {
+    /// One key at an index.
+    pub(super) const fn at(index: usize, access: Access) -> KeySpec {
+        KeySpec { arguments: Arguments::At(index), access }
+    }
+
+    /// Keys from an index to the end.
+    pub(super) const fn from(first: usize, access: Access) -> KeySpec {
+        KeySpec { arguments: Arguments::From(first), access }
+    }
+
+    /// The key behind `STORE` or `STOREDIST`, which is overwritten; the options begin at an index.
+    pub(super) const fn stored(options: usize) -> KeySpec {
+        KeySpec { arguments: Arguments::Stored(options), access: Access::Overwrite }
+    }
+
+    /// The keys of a request, and what is done to each.
+    pub(super) fn keys_of<'a>(self, args: Args<'a>) -> impl Iterator<Item = (&'a [u8], Access)> {
+        self.indexes(args).map(move |index| (args.at(index), self.access))
+    }
+
+    /// The indexes of the keys in a request.
+    fn indexes(self, args: Args<'_>) -> Range<usize> {
+        let count = args.len();
+        match self.arguments {
+            Arguments::At(index) => index.min(count)..(index + 1).min(count),
+            Arguments::From(first) => first.min(count)..count,
+            Arguments::Stored(options) => match stored_index(args, options) {
+                Some(index) => index..index + 1,
+                None => 0..0,
+            },
+        }
+    }
+}
+
+/// The first key, the last (-1: to the end) and the step, as `COMMAND INFO` shows them; zeros without
+/// keys. A key behind an option is not among them, as in Redis.
+pub(super) fn range_of(specs: &[KeySpec]) -> [i64; 3] {
+    let ranges = specs.iter().filter_map(|spec| match spec.arguments {
+        Arguments::At(index) => Some([index as i64, index as i64, 1]),
+        Arguments::From(first) => Some([first as i64, -1, 1]),
+        Arguments::Stored(_) => None,
+    });
+    ranges.reduce(|[first, ..], [_, last, step]| [first, last, step]).unwrap_or_default()
+}
+
+impl Channels {
+    /// The channels of a request; `true` beside those that are patterns.
+    pub(super) fn of(self, args: Args<'_>) -> impl Iterator<Item = (&[u8], bool)> {
+        let (count, is_pattern) = match self {
+            Channels::None => (0, false),
+            Channels::First => (1, false),
+            Channels::All => (usize::MAX, false),
+            Channels::Patterns => (usize::MAX, true),
+        };
+        args.from(1).take(count).map(move |channel| (channel, is_pattern))
+    }
+}
+
+/// Of several targets the last one is stored into. (Redis 7.0.15 names the first of each word here
+/// but stores as Valkey 9 and we do; permissions and watched keys need what is stored into.)
+fn stored_index(args: Args<'_>, options: usize) -> Option<usize> {
+    let (mut at, mut target) = (options, None);
+    while at + 1 < args.len() {
+        if args.is(at, "store") || args.is(at, "storedist") {
+            at += 1;
+            target = Some(at);
+        }
+        at += 1;
+    }
+    target
+}
